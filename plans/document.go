@@ -47,20 +47,21 @@ func syntaxMistakes(path string, err error) Mistakes {
 	return Mistakes{m}
 }
 
-// decode fills msg and returns what the decoder did not like.
-func decode(path string, data []byte, msg *spatev1.Plan) (found Mistakes) {
+// decode fills msg and returns what the decoder did not like, and whether it came to the end.
+func decode(path string, data []byte, msg *spatev1.Plan) (found Mistakes, ended bool) {
 	err := func() (err error) {
 		defer recoverMistake(path, &err)
 		return protoyaml.UnmarshalOptions{}.Unmarshal(data, msg)
 	}()
-	var own Mistakes
-	if errors.As(err, &own) {
-		return own
+	var panicked Mistakes
+	if errors.As(err, &panicked) {
+		return panicked, false
 	}
-	for _, e := range split(err) {
+	// The decoder copies the whole line into each error, so a long line full of mistakes would cost gigabytes.
+	for _, e := range split(err)[:min(len(split(err)), mostShown)] {
 		found = append(found, decodeMistake(path, e))
 	}
-	return found
+	return found, true
 }
 
 func split(err error) []error {
