@@ -14,12 +14,12 @@ import (
 
 // ResultOf makes the result of a run from its ledger.
 func ResultOf(l *Ledger) (*Result, error) {
-	return ResultWith(l, func(*Stage, *spatev1.StageRecord) error { return nil })
+	return ResultWith(l, func(*Stage, *spatev1.StageRecord, StageResult) error { return nil })
 }
 
 // ResultWith is ResultOf that also shows each merged stage, in order, for files that need more than its result. It stops at the
 // first error of visit.
-func ResultWith(l *Ledger, visit func(*Stage, *spatev1.StageRecord) error) (*Result, error) {
+func ResultWith(l *Ledger, visit func(*Stage, *spatev1.StageRecord, StageResult) error) (*Result, error) {
 	run, err := l.Run()
 	if err != nil {
 		return nil, err
@@ -34,8 +34,9 @@ func ResultWith(l *Ledger, visit func(*Stage, *spatev1.StageRecord) error) (*Res
 		if err != nil {
 			return nil, err
 		}
-		result.Stages = append(result.Stages, stage.Result(rec))
-		if err := visit(stage, rec); err != nil {
+		stageResult := stage.Result(rec)
+		result.Stages = append(result.Stages, stageResult)
+		if err := visit(stage, rec, stageResult); err != nil {
 			return nil, err
 		}
 	}
