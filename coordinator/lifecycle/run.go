@@ -147,6 +147,13 @@ func (r *Run) Stop(at clock.Instant, immediately bool) {
 	}
 }
 
+// Warn tells those who follow the run of something that the machine cannot see.
+func (r *Run) Warn(at clock.Instant, text string) {
+	if !r.Ended() {
+		r.notice(at, spatev1.Severity_SEVERITY_WARNING, "%s", text)
+	}
+}
+
 // Abort ends the run at once, without waiting for anybody: the coordinator goes away.
 func (r *Run) Abort(at clock.Instant, reason string) {
 	if r.Ended() {

@@ -218,7 +218,9 @@ func (s *scenario) totals(args []string, o map[string]string) {
 	}
 }
 
-func (s *scenario) closed(args []string, _ map[string]string) { s.run.Closed(s.at, args[0] == "complete") }
+func (s *scenario) closed(args []string, _ map[string]string) {
+	s.run.Closed(s.at, args[0] == "complete")
+}
 
 func (s *scenario) kill(args []string, _ map[string]string) {
 	for _, name := range args {

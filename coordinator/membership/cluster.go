@@ -44,6 +44,8 @@ func (s Static) Coordinators(context.Context) ([]string, error) {
 type Member struct {
 	// Name is the node's name, random suffix included.
 	Name string
+	// Process is the name without the suffix: what the process calls itself.
+	Process string
 	// Role is what it does.
 	Role Role
 	// Region is where it stands. May be empty.
@@ -139,6 +141,14 @@ func suffix() string {
 	return hex.EncodeToString(b[:])
 }
 
+// withoutSuffix undoes what Join does to a name.
+func withoutSuffix(name string) string {
+	if i := strings.LastIndexByte(name, '-'); i > 0 {
+		return name[:i]
+	}
+	return name
+}
+
 // Name returns this node's name, random suffix included.
 func (c *Cluster) Name() string { return c.list.LocalNode().Name }
 
@@ -163,7 +173,7 @@ func (c *Cluster) Members() []Member {
 
 // member joins what gossip and the node itself say.
 func member(n *memberlist.Node, meta Meta) Member {
-	m := Member{Name: n.Name, Role: meta.Role, Region: meta.Region, Gossip: gossipAddress(n)}
+	m := Member{Name: n.Name, Process: withoutSuffix(n.Name), Role: meta.Role, Region: meta.Region, Gossip: gossipAddress(n)}
 	if meta.GRPCPort != 0 {
 		m.GRPC = net.JoinHostPort(n.Addr.String(), strconv.Itoa(int(meta.GRPCPort)))
 	}
