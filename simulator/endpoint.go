@@ -182,7 +182,6 @@ func (ep *Endpoint) answer(a api, w http.ResponseWriter, r *http.Request, serial
 func (ep *Endpoint) run(ctx context.Context, p *reply) {
 	p.record.Replica, p.engine = ep.route()
 	p.ctx = ctx
-	defer p.engine.outstanding.Add(-1)
 	p.engine.submit(p.record.Received, p.seq)
 	defer p.leave()
 	p.send()

@@ -61,12 +61,13 @@ func (p *reply) send() {
 	p.record.Cancelled = errors.Is(err, errGone)
 }
 
-// leave takes the sequence from the engine, if it is still there, and counts how the request ended. It runs for a reply that was
+// leave takes the sequence from the engine, if it is still there, and then counts how the request ended. It runs for a reply that was
 // aborted, too.
 func (p *reply) leave() {
 	if p.seq.outlet.ready.Load() < int64(p.seq.output) {
 		p.engine.cancel(p.seq)
 	}
+	p.engine.outstanding.Add(-1)
 	switch p.record.FinishReason {
 	case finishLength:
 		p.ep.ends.length.Add(1)
