@@ -38,10 +38,20 @@ func (s *Shard) client(c *cell, q *Request, o *stream.Observation) {
 
 // latencies records the times of a completed request.
 func (s *Shard) latencies(c *cell, q *Request, o *stream.Observation) {
-	s.since(c, spatev1.Metric_METRIC_TTFT, o.FirstToken, o.Start)
-	s.since(c, spatev1.Metric_METRIC_TTFT_SCHEDULED, o.FirstToken, q.Scheduled)
 	s.since(c, spatev1.Metric_METRIC_E2E, o.LastToken, o.Start)
 	s.since(c, spatev1.Metric_METRIC_E2E_SCHEDULED, o.LastToken, q.Scheduled)
+	if o.Connected {
+		s.value(c, spatev1.Metric_METRIC_CONNECT, o.Connect.Nanoseconds())
+	}
+	if !o.Whole {
+		s.streamed(c, q, o)
+	}
+}
+
+// streamed records what only a stream shows.
+func (s *Shard) streamed(c *cell, q *Request, o *stream.Observation) {
+	s.since(c, spatev1.Metric_METRIC_TTFT, o.FirstToken, o.Start)
+	s.since(c, spatev1.Metric_METRIC_TTFT_SCHEDULED, o.FirstToken, q.Scheduled)
 	s.since(c, spatev1.Metric_METRIC_FIRST_FRAME, o.FirstFrame, o.Start)
 	if o.FirstToken != o.FirstFrame {
 		s.since(c, spatev1.Metric_METRIC_FIRST_FRAME_GAP, o.FirstToken, o.FirstFrame)
@@ -53,8 +63,8 @@ func (s *Shard) latencies(c *cell, q *Request, o *stream.Observation) {
 		s.value(c, spatev1.Metric_METRIC_TPOT, perToken(o.LastToken.Sub(o.FirstToken).Nanoseconds(), o.OutputTokens))
 		s.value(c, spatev1.Metric_METRIC_TPOT_FIRST_FRAME, perToken(o.LastToken.Sub(o.FirstFrame).Nanoseconds(), o.OutputTokens))
 	}
-	if o.Connected {
-		s.value(c, spatev1.Metric_METRIC_CONNECT, o.Connect.Nanoseconds())
+	if o.TokenFrames > 0 {
+		s.value(c, spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME, rounded(1000*int64(o.OutputTokens), int64(o.TokenFrames)))
 	}
 }
 
@@ -70,9 +80,6 @@ func (s *Shard) tokens(c *cell, q *Request, o *stream.Observation) {
 	s.count(c, outputTokens, o.OutputTokens)
 	s.value(c, spatev1.Metric_METRIC_OSL, int64(o.OutputTokens))
 	s.miss(c, oslMissed, o.OutputTokens, q.OSL)
-	if o.TokenFrames > 0 {
-		s.value(c, spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME, rounded(1000*int64(o.OutputTokens), int64(o.TokenFrames)))
-	}
 }
 
 func (s *Shard) miss(c *cell, what counter, got uint64, asked uint32) {

@@ -36,7 +36,7 @@ func newRow(start clock.Instant, q *Request, o *stream.Observation) *spatev1.Req
 	return row
 }
 
-// known fills in what not every request has.
+// known sets right what not every request has.
 func known(row *spatev1.RequestRecord, o *stream.Observation) {
 	if o.Connected {
 		ns := o.Connect.Nanoseconds()
@@ -49,6 +49,9 @@ func known(row *spatev1.RequestRecord, o *stream.Observation) {
 	if o.OutputTokens > 0 {
 		n := o.OutputTokens
 		row.OutputTokens = &n
+	}
+	if o.Whole { // its one frame says nothing about the first token
+		row.FirstFrameNs, row.FirstTokenNs = nil, nil
 	}
 	if o.Err != nil && !o.Cancelled {
 		row.ErrorClass, row.Error = o.Err.Class, clip(o.Err.Message, exampleLimit)
