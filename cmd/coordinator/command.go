@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -48,49 +45,29 @@ find it by gossip (--join the address that it logs) or are given its --listen ad
 
 // run serves until ctx ends.
 func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) error {
-	if err := f.influx.Validate(); err != nil {
+	openSink, err := f.influx.Opener(ctx, logger)
+	if err != nil {
 		return daemon.BadInput(err)
 	}
-	openSinks, err := f.influx.Opener(ctx, logger)
+	gossip, err := f.membership(logger)
 	if err != nil {
 		return daemon.BadInput(err)
 	}
 	c, err := coordinator.New(coordinator.Config{
-		Name: f.name, Version: version, DataDir: f.dataDir, InsecurePlaintext: f.plaintext, Logger: logger, OpenSink: openSinks,
+		Name: f.name, Version: version, Listen: f.listen, InsecurePlaintext: f.plaintext, DataDir: f.dataDir, Gossip: gossip, Logger: logger,
+		OpenSink: openSink,
 	})
 	if err != nil {
 		return daemon.BadInput(err)
 	}
-	if err := c.CheckAddress(f.listen); err != nil {
-		return daemon.BadInput(err)
-	}
-	listener, err := net.Listen("tcp", f.listen)
-	if err != nil {
-		return fmt.Errorf("cannot listen on %s: %w", f.listen, err)
-	}
-	if !f.noGossip {
-		cluster, err := f.join(listener, logger)
-		if err != nil {
-			return errors.Join(err, listener.Close())
-		}
-		defer cluster.Close()
-		c.UseMembers(cluster)
-	}
-	logger.Info("coordinator is ready", "listen", listener.Addr().String(), "data", f.dataDir)
-	return daemon.Serve(ctx, func() error { return c.Serve(listener) }, c.Close)
+	return c.Run(ctx)
 }
 
-// join takes part in gossip.
-func (f *flags) join(listener net.Listener, logger *slog.Logger) (*membership.Cluster, error) {
-	port := listener.Addr().(*net.TCPAddr).Port
-	config, err := f.gossip.Config(f.name, membership.Meta{Role: membership.RoleCoordinator, GRPCPort: uint16(port)}, f.plaintext, logger)
-	if err != nil {
-		return nil, daemon.BadInput(err)
+// membership is how the coordinator takes part in gossip, nil if it does not.
+func (f *flags) membership(logger *slog.Logger) (*membership.Config, error) {
+	if f.noGossip {
+		return nil, nil
 	}
-	cluster, err := membership.Join(config)
-	if err != nil {
-		return nil, err
-	}
-	logger.Info("gossip is ready", "address", cluster.Address(), "hint", "agents: spate-agent --join "+cluster.Address())
-	return cluster, nil
+	config, err := f.gossip.Config(f.name, membership.Meta{Role: membership.RoleCoordinator}, f.plaintext, logger)
+	return &config, err
 }

@@ -61,12 +61,12 @@ func (f *runFlags) embed(ctx context.Context, logs io.Writer) (*backend, error) 
 	if err != nil {
 		return nil, badInput(err)
 	}
-	sinks, err := f.influx.sinks(ctx, logger)
+	openSink, err := f.influx.Opener(ctx, logger)
 	if err != nil {
-		return nil, err
+		return nil, badInput(err)
 	}
 	c, err := coordinator.New(coordinator.Config{
-		Name: "embedded", Version: daemon.Version(version), DataDir: "runs", RunDir: f.out, Embedded: true, Logger: logger, Sinks: sinks,
+		Name: "embedded", Version: daemon.Version(version), DataDir: "runs", RunDir: f.out, Logger: logger, OpenSink: openSink,
 	})
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (f *runFlags) embeddedAgent(i int, logger *slog.Logger, dialer grpc.DialOpt
 	return agent.Config{
 		Name: fmt.Sprintf("embedded-%d", i+1), Region: "local", Version: daemon.Version(version), Weight: 1, Logger: logger,
 		Coordinators: func(context.Context) ([]string, error) { return []string{"passthrough:///embedded"}, nil },
-		DialOptions: []grpc.DialOption{dialer, grpc.WithTransportCredentials(insecure.NewCredentials())},
+		DialOptions:  []grpc.DialOption{dialer, grpc.WithTransportCredentials(insecure.NewCredentials())},
 	}
 }
 

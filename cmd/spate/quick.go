@@ -87,11 +87,11 @@ func (q *quickFlags) yaml() ([]byte, error) {
 		concurrency[i] = uint32(c)
 	}
 	return plans.Quick{
-		Endpoints: q.targets, Model: q.model, API: q.api, APIKey: q.apiKey, Headers: headers, Body: body,
+		Targets: []string{strings.Join(q.targets, ",")}, Model: q.model, API: q.api, APIKey: q.apiKey, Headers: headers, Body: body,
 		Concurrency: concurrency, Rate: q.rate, Arrival: q.arrival, ISL: q.isl, OSL: q.osl,
 		Requests: q.requests, RequestsPerConcurrency: q.requestsPerConcurrency, Duration: q.duration,
 		WarmupRequests: q.warmupRequests, WarmupDuration: q.warmup, Seed: q.seed,
-	}.YAML()
+	}.YAML(), nil
 }
 
 // bodyFields parses NAME=JSON pairs. A value that is no JSON is taken as a string, as a person would expect of stop=END.

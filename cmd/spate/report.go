@@ -23,7 +23,7 @@ byte for byte the same as before, and print the tables.`,
 			if err := report.Write(args[0]); err != nil {
 				return err
 			}
-			if err := report.Table(cmd.OutOrStdout(), result); err != nil {
+			if err := report.Table(cmd.OutOrStdout(), result, terminalWidth(cmd.OutOrStdout())); err != nil {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "Run directory: %s\n", args[0])

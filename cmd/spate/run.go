@@ -13,12 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/cmd/internal/settings"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report"
@@ -36,7 +36,7 @@ type runFlags struct {
 	noProgress    bool
 	logLevel      string
 	quick         quickFlags
-	influx        influxFlags
+	influx        settings.Influx
 }
 
 func newRun() *cobra.Command {
@@ -69,7 +69,7 @@ requests and waits for those in flight; the second cancels them. Either way what
 	flags.BoolVar(&f.noProgress, "no-progress", false, "print neither progress nor tables, only the run directory")
 	flags.StringVar(&f.logLevel, "log-level", "warn", "what the embedded coordinator and agents log to standard error: debug, info, warn or error")
 	f.quick.add(flags)
-	f.influx.add(flags)
+	f.influx.AddFlags(flags)
 	return cmd
 }
 
@@ -79,7 +79,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return badInput(err)
 	}
-	secrets, err := plan.Secrets(os.LookupEnv)
+	secrets, err := plan.Secrets(plans.SystemLookup)
 	if err != nil {
 		return badInput(err)
 	}
@@ -102,7 +102,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 
 	client := spatev1.NewRunServiceClient(backend.conn)
 	submitted, err := client.SubmitRun(ctx, &spatev1.SubmitRunRequest{
-		PlanYaml: plan.Source, PlanPath: plan.Path, Secrets: secrets, Simulated: simulated, Records: f.recordsKept(),
+		PlanYaml: plan.Source(), PlanPath: plan.Path(), Secrets: secrets, Simulated: simulated, Records: f.recordsKept(),
 		MinAgents: backend.minAgents, AgentsTimeout: durationpb.New(f.agentsTimeout),
 	})
 	if err != nil {
@@ -136,7 +136,7 @@ func (f *runFlags) plan(cmd *cobra.Command, args []string) (*plans.Plan, error) 
 	if !f.noProgress {
 		fmt.Fprintf(cmd.OutOrStdout(), "# The plan made from the flags:\n%s\n", text)
 	}
-	return plans.Load("<flags>", text)
+	return plans.Load("<flags>", text, plans.Options{})
 }
 
 // check finds mistakes in the flags that are no matter of the plan.
@@ -152,7 +152,7 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 	if f.coordinator != "" && cmd.Flags().Changed("agents") {
 		return errors.New("--agents is for embedded agents: with --coordinator, agents are programs of their own (spate-agent); --min-agents waits for them")
 	}
-	if f.coordinator != "" && f.influx.url != "" {
+	if f.coordinator != "" && f.influx.URL != "" {
 		return errors.New("with --coordinator it is the coordinator that writes to InfluxDB: give it the --influx-* flags")
 	}
 	if f.out != "" {
@@ -160,7 +160,7 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 			return fmt.Errorf("--out %s: the directory is there and not empty", f.out)
 		}
 	}
-	return f.influx.check()
+	return f.influx.Validate()
 }
 
 // recordsKept is the form of the request rows, as the protocol has it.
@@ -176,7 +176,7 @@ func (f *runFlags) simulate(ctx context.Context, plan *plans.Plan, b *backend) (
 	var servers []*simulator.Server
 	stop := func() {
 		for _, s := range servers {
-			_ = s.Close()
+			_ = s.Close(ctx) // its requests have ended with the run
 		}
 	}
 	targets := plan.Simulated()
@@ -188,7 +188,9 @@ func (f *runFlags) simulate(ctx context.Context, plan *plans.Plan, b *backend) (
 	}
 	endpoints := map[string]*spatev1.Endpoints{}
 	for _, t := range targets {
-		server, err := simulator.StartTarget(t.GetSimulator(), t.GetModel())
+		config := simulator.FromPlan(t.GetSimulator())
+		config.ModelName = t.GetModel()
+		server, err := simulator.Start(config)
 		if err != nil {
 			stop()
 			return nil, nil, fmt.Errorf("simulator of target %s: %w", t.GetName(), err)
@@ -216,20 +218,18 @@ func (f *runFlags) follow(ctx context.Context, cmd *cobra.Command, client spatev
 	show := f.progress(cmd)
 	stopSignals := passOnSignals(ctx, client, id, show)
 	defer stopSignals()
+	stream, err := client.FollowRun(ctx, &spatev1.FollowRunRequest{RunId: id})
+	if err != nil {
+		return nil, fmt.Errorf("the run %s cannot be followed: %w", id, err)
+	}
 	for {
-		stream, err := client.FollowRun(ctx, &spatev1.FollowRunRequest{RunId: id}, grpc.WaitForReady(true))
+		response, err := stream.Recv()
 		if err != nil {
-			return nil, fmt.Errorf("the run %s cannot be followed: %w", id, err)
+			return nil, fmt.Errorf("lost the coordinator while following run %s (it may go on there): %w", id, err)
 		}
-		for {
-			response, err := stream.Recv()
-			if err != nil {
-				return nil, fmt.Errorf("lost the coordinator while following run %s: %w", id, err)
-			}
-			show(response.GetEvent())
-			if ended := response.GetEvent().GetRunEnded(); ended != nil {
-				return ended, nil
-			}
+		show(response.GetEvent())
+		if ended := response.GetEvent().GetRunEnded(); ended != nil {
+			return ended, nil
 		}
 	}
 }
@@ -239,12 +239,22 @@ func (f *runFlags) progress(cmd *cobra.Command) func(*spatev1.RunEvent) {
 	if f.noProgress {
 		return func(*spatev1.RunEvent) {}
 	}
-	p := &progress{w: cmd.ErrOrStderr(), width: func() int { return 0 }}
-	if file, ok := p.w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
-		p.terminal = true
-		p.width = func() int { w, _, _ := term.GetSize(int(file.Fd())); return w }
-	}
+	w := cmd.ErrOrStderr()
+	p := &progress{w: w, terminal: terminalWidth(w) > 0, width: func() int { return terminalWidth(w) }}
 	return p.show
+}
+
+// terminalWidth is the width of the terminal behind w in columns, 0 if there is none.
+func terminalWidth(w io.Writer) int {
+	file, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
 }
 
 // passOnSignals stops the run at the first interrupt and cancels what is in flight at the second. The function it returns ends it.
@@ -338,7 +348,7 @@ func (f *runFlags) conclude(cmd *cobra.Command, dir string, ended *spatev1.RunEn
 	out := cmd.OutOrStdout()
 	if !f.noProgress {
 		fmt.Fprintln(out)
-		if err := report.Table(out, result); err != nil {
+		if err := report.Table(out, result, terminalWidth(out)); err != nil {
 			return err
 		}
 	}

@@ -92,18 +92,6 @@ func Main(cmd *cobra.Command) int {
 	return exitFault
 }
 
-// Serve calls serve until it returns or ctx ends, then calls stop, and waits for both.
-func Serve(ctx context.Context, serve, stop func() error) error {
-	served := make(chan error, 1)
-	go func() { served <- serve() }()
-	select {
-	case err := <-served:
-		return errors.Join(err, stop())
-	case <-ctx.Done():
-		return errors.Join(stop(), <-served)
-	}
-}
-
 // Version is what the build set, else what Go knows of the build.
 func Version(set string) string {
 	if set != "" {
