@@ -59,7 +59,7 @@ lint: $(BIN)/golangci-lint $(BIN)/buf .buf/buf/validate/validate.proto ## Check 
 	$(BIN)/golangci-lint run ./...
 	$(BIN)/buf lint
 	$(BIN)/buf format --diff --exit-code proto
-	$(BIN)/buf breaking --against proto/baseline.binpb
+	$(BIN)/buf breaking proto --against proto/baseline.binpb
 
 .PHONY: fmt
 fmt: $(BIN)/golangci-lint $(BIN)/buf ## Format Go and proto.
@@ -81,7 +81,7 @@ check-generated: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc .buf/
 # at a release and never to silence the check; until the first release it may be renewed with each change.
 .PHONY: proto-baseline
 proto-baseline: $(BIN)/buf .buf/buf/validate/validate.proto ## At a release: make the protocol the one that later changes must be compatible with.
-	$(BIN)/buf build --exclude-source-info --output proto/baseline.binpb
+	$(BIN)/buf build proto --exclude-source-info --output proto/baseline.binpb
 
 .buf/buf/validate/validate.proto: $(wildcard proto/validateproto/*)
 	@mkdir -p $(@D)
