@@ -52,14 +52,14 @@ test: $(BIN)/influxd ## Vet and test everything, with the race detector and a re
 	@$(call retry,go list -deps -test ./... >/dev/null)
 	go vet ./...
 	@test -n '$(RACE)' || echo 'NO C COMPILER: the tests run WITHOUT the race detector.' >&2
-	go test -json $(RACE) -p $(TESTPROCS) -timeout 10m $(TESTFLAGS) ./... | go run ./.ci/testsummary
+	go test -json $(RACE) -p $(TESTPROCS) -timeout 10m $(TESTFLAGS) ./... | go run ./internal/testsummary
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint $(BIN)/buf .buf/buf/validate/validate.proto ## Check style of Go and proto, and that the protocol stays compatible.
 	$(BIN)/golangci-lint run ./...
 	$(BIN)/buf lint
 	$(BIN)/buf format --diff --exit-code proto
-	$(BIN)/buf breaking --against proto/baseline.binpb
+	$(BIN)/buf breaking proto --against proto/baseline.binpb
 
 .PHONY: fmt
 fmt: $(BIN)/golangci-lint $(BIN)/buf ## Format Go and proto.
@@ -81,7 +81,7 @@ check-generated: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc .buf/
 # at a release and never to silence the check; until the first release it may be renewed with each change.
 .PHONY: proto-baseline
 proto-baseline: $(BIN)/buf .buf/buf/validate/validate.proto ## At a release: make the protocol the one that later changes must be compatible with.
-	$(BIN)/buf build --exclude-source-info --output proto/baseline.binpb
+	$(BIN)/buf build proto --exclude-source-info --output proto/baseline.binpb
 
 .buf/buf/validate/validate.proto: $(wildcard proto/validateproto/*)
 	@mkdir -p $(@D)

@@ -6,6 +6,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -32,19 +33,28 @@ type summary struct {
 
 func main() {
 	log.SetFlags(0)
-	s := summary{out: os.Stdout, running: make(map[name]*strings.Builder)}
-	lines := bufio.NewReader(os.Stdin)
+	if err := summarise(os.Stdin, os.Stdout); err != nil {
+		log.Fatalf("testsummary: %v", err)
+	}
+}
+
+// summarise reads to the end of in.
+func summarise(in io.Reader, out io.Writer) error {
+	s := summary{out: out, running: make(map[name]*strings.Builder)}
+	lines := bufio.NewReader(in)
 	for {
 		line, err := lines.ReadString('\n')
-		s.take(line)
-		if err == io.EOF {
-			break
+		if line != "" {
+			s.take(line)
+		}
+		if errors.Is(err, io.EOF) {
+			s.end()
+			return nil
 		}
 		if err != nil {
-			log.Fatalf("testsummary: read go test's output: %v", err)
+			return fmt.Errorf("read go test's output: %w", err)
 		}
 	}
-	s.end()
 }
 
 // take reads one line. What is no JSON is shown as it is.
