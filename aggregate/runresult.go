@@ -83,10 +83,12 @@ func runMissing(run *spatev1.RunRecord, stages []StageResult) []string {
 	missing := []string{}
 	switch run.GetOutcome() {
 	case spatev1.Outcome_OUTCOME_DONE:
-	case spatev1.Outcome_OUTCOME_UNSPECIFIED:
-		missing = append(missing, "the run has not ended: the coordinator died or is still at it")
+	case spatev1.Outcome_OUTCOME_STOPPED:
+		missing = append(missing, withReason("the run was stopped", run.GetReason()))
+	case spatev1.Outcome_OUTCOME_FAILED:
+		missing = append(missing, withReason("the run failed", run.GetReason()))
 	default:
-		missing = append(missing, strings.TrimSuffix(fmt.Sprintf("the run %s: %s", *outcomeName(run.GetOutcome()), run.GetReason()), ": "))
+		missing = append(missing, "the run has not ended: the coordinator died or is still at it")
 	}
 	if absent := int64(run.GetStages()) - int64(len(stages)); absent > 0 {
 		missing = append(missing, fmt.Sprintf("%d of %d stages did not begin", absent, run.GetStages()))
@@ -97,6 +99,14 @@ func runMissing(run *spatev1.RunRecord, stages []StageResult) []string {
 		}
 	}
 	return missing
+}
+
+// withReason adds a reason, if there is one.
+func withReason(what, reason string) string {
+	if reason == "" {
+		return what
+	}
+	return what + ": " + reason
 }
 
 // outcomeName names an outcome, nil if the run has none yet.
