@@ -71,8 +71,8 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	defer closeFinder()
 	a, err := agent.New(agent.Config{
 		Name: f.name, Region: f.region, Version: version, Weight: f.weight, MaxStreams: f.maxStreams, AllowedTargets: f.allowed, Logger: logger,
-		Coordinators: finder.Coordinators,
-		DialOptions:  []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
+		Coordinator: inTurn(finder),
+		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
 	})
 	if err != nil {
 		return daemon.BadInput(err)
@@ -98,6 +98,20 @@ func (f *flags) finder(logger *slog.Logger) (membership.Finder, func(), error) {
 		return nil, nil, err
 	}
 	return cluster, func() { _ = cluster.Close() }, nil
+}
+
+// inTurn returns another of the known coordinators at each call, so that one that does not answer is passed over.
+func inTurn(finder membership.Finder) func(context.Context) (string, error) {
+	attempt := 0
+	return func(ctx context.Context) (string, error) {
+		addresses, err := finder.Coordinators(ctx)
+		if err != nil {
+			return "", err
+		}
+		address := addresses[attempt%len(addresses)]
+		attempt++
+		return address, nil
+	}
 }
 
 // defaultName makes a name that two agents of one machine do not share.

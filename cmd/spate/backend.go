@@ -111,8 +111,8 @@ func (f *runFlags) embed(ctx context.Context, logs io.Writer) (*backend, error) 
 func (f *runFlags) embeddedAgent(i int, logger *slog.Logger, dialer grpc.DialOption) agent.Config {
 	return agent.Config{
 		Name: fmt.Sprintf("embedded-%d", i+1), Region: "local", Version: daemon.Version(version), Weight: 1, Logger: logger,
-		Coordinators: func(context.Context) ([]string, error) { return []string{"passthrough:///embedded"}, nil },
-		DialOptions:  []grpc.DialOption{dialer, grpc.WithTransportCredentials(insecure.NewCredentials())},
+		Coordinator: func(context.Context) (string, error) { return "passthrough:///embedded", nil },
+		DialOptions: []grpc.DialOption{dialer, grpc.WithTransportCredentials(insecure.NewCredentials())},
 	}
 }
 
