@@ -19,9 +19,9 @@ type Sequence struct {
 	key uint64
 }
 
-// New returns the sequence of a seed that serves one purpose. Sequences of other purposes are unrelated.
-func New(seed uint64, purpose string) Sequence {
-	return Sequence{key: mix(seed ^ Hash(purpose))}
+// New returns the sequence of a seed that serves one purpose, named by one or several words. Sequences of other purposes are unrelated.
+func New(seed uint64, purpose ...string) Sequence {
+	return Sequence{key: mix(seed ^ Hash(purpose...))}
 }
 
 // At returns number i.
