@@ -33,6 +33,18 @@ type wire struct {
 	broken    bool          // a read or write failed, or the other side has ended
 }
 
+// end returns when the kernel had the whole of a request that was read to its end. A response can arrive before the goroutine that
+// writes has noticed that its write is done; the request was written by then.
+func (w *wire) end() clock.Instant {
+	switch {
+	case w.first != 0 && (w.unwritten || w.sent > w.first):
+		return w.first
+	case w.unwritten:
+		return 0
+	}
+	return w.sent
+}
+
 // lend makes w the record of what happens from here on.
 func (c *conn) lend(w *wire) {
 	c.mu.Lock()
