@@ -270,15 +270,19 @@ func TestAnOversizeSnapshotIsRefusedAndTheAgentComesBack(t *testing.T) {
 	h.submit(1)
 	a.apply()
 	a.armed()
-	s := a.snapshot(0)
-	s.Series[0].Errors = []*spatev1.ErrorCount{{Example: strings.Repeat("x", maxMessage)}}
-	if err := a.push.Send(&spatev1.PushRequest{Snapshot: s}); err != nil {
+	large := a.snapshot(0)
+	large.Series[0].Errors = []*spatev1.ErrorCount{{Example: strings.Repeat("x", aggregate.MaxSnapshotBytes)}}
+	if m := a.deliver(large); !strings.Contains(m.GetRefused(), "bytes") {
+		t.Errorf("a large snapshot: %v", m)
+	}
+	large.Series[0].Errors[0].Example = strings.Repeat("x", maxMessage)
+	if err := a.push.Send(&spatev1.PushRequest{Snapshot: large}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := a.push.Recv(); status.Code(err) != codes.ResourceExhausted {
-		t.Fatalf("error %v", err)
+		t.Fatalf("a huge snapshot: %v", err)
 	}
-	if got := h.c.Stats().Refused; got != 1 {
+	if got := h.c.Stats().Refused; got != 2 {
 		t.Errorf("%d refused", got)
 	}
 	var err error
