@@ -31,7 +31,7 @@ type Distribution struct {
 
 // distribution sums up the values of a metric, nil if there are none.
 func (t *tally) distribution(m spatev1.Metric) *Distribution {
-	return distributionOf(t.values[m], scaleOf(m))
+	return distributionOf(t.values[m], MetricScale(m))
 }
 
 // distributionOf sums up a histogram, nil if it has no values.

@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -50,8 +51,8 @@ func MetricName(m spatev1.Metric) string {
 // known says whether this program knows a metric.
 func known(m spatev1.Metric) bool { return m > 0 && int(m) < metricCount }
 
-// scaleOf is what recorded values are divided by to get the unit of results.json.
-func scaleOf(m spatev1.Metric) float64 {
+// MetricScale is what recorded values are divided by to get the unit of the metric in results.json.
+func MetricScale(m spatev1.Metric) float64 {
 	switch m {
 	case spatev1.Metric_METRIC_ISL, spatev1.Metric_METRIC_OSL:
 		return 1
@@ -101,4 +102,19 @@ func errorName(class spatev1.ErrorClass, httpStatus uint32) string {
 // ErrorClassName is the name of an error class in results.json and in request rows, without an HTTP status.
 func ErrorClassName(class spatev1.ErrorClass) string {
 	return strings.ToLower(strings.TrimPrefix(class.String(), "ERROR_CLASS_"))
+}
+
+// String says the load point in words: "concurrency 8", "2 req/s poisson".
+func (l Load) String() string {
+	if l.Concurrency != nil {
+		return fmt.Sprintf("concurrency %d", *l.Concurrency)
+	}
+	if l.Rate == nil {
+		return "no load"
+	}
+	text := strconv.FormatFloat(*l.Rate, 'g', -1, 64) + " req/s"
+	if l.Arrival != nil {
+		text += " " + *l.Arrival
+	}
+	return text
 }

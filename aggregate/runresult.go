@@ -14,12 +14,12 @@ import (
 
 // ResultOf makes the result of a run from its ledger.
 func ResultOf(l *Ledger) (*Result, error) {
-	return ResultWith(l, func(*Stage, *spatev1.StageRecord) error { return nil })
+	return ResultWith(l, func(*Stage, *spatev1.StageRecord, StageResult) error { return nil })
 }
 
 // ResultWith is ResultOf that also shows each merged stage, in order, for files that need more than its result. It stops at the
 // first error of visit.
-func ResultWith(l *Ledger, visit func(*Stage, *spatev1.StageRecord) error) (*Result, error) {
+func ResultWith(l *Ledger, visit func(*Stage, *spatev1.StageRecord, StageResult) error) (*Result, error) {
 	run, err := l.Run()
 	if err != nil {
 		return nil, err
@@ -34,8 +34,9 @@ func ResultWith(l *Ledger, visit func(*Stage, *spatev1.StageRecord) error) (*Res
 		if err != nil {
 			return nil, err
 		}
-		result.Stages = append(result.Stages, stage.Result(rec))
-		if err := visit(stage, rec); err != nil {
+		stageResult := stage.Result(rec)
+		result.Stages = append(result.Stages, stageResult)
+		if err := visit(stage, rec, stageResult); err != nil {
 			return nil, err
 		}
 	}
@@ -82,10 +83,12 @@ func runMissing(run *spatev1.RunRecord, stages []StageResult) []string {
 	missing := []string{}
 	switch run.GetOutcome() {
 	case spatev1.Outcome_OUTCOME_DONE:
-	case spatev1.Outcome_OUTCOME_UNSPECIFIED:
-		missing = append(missing, "the run has not ended: the coordinator died or is still at it")
+	case spatev1.Outcome_OUTCOME_STOPPED:
+		missing = append(missing, withReason("the run was stopped", run.GetReason()))
+	case spatev1.Outcome_OUTCOME_FAILED:
+		missing = append(missing, withReason("the run failed", run.GetReason()))
 	default:
-		missing = append(missing, strings.TrimSuffix(fmt.Sprintf("the run %s: %s", *outcomeName(run.GetOutcome()), run.GetReason()), ": "))
+		missing = append(missing, "the run has not ended: the coordinator died or is still at it")
 	}
 	if absent := int64(run.GetStages()) - int64(len(stages)); absent > 0 {
 		missing = append(missing, fmt.Sprintf("%d of %d stages did not begin", absent, run.GetStages()))
@@ -96,6 +99,14 @@ func runMissing(run *spatev1.RunRecord, stages []StageResult) []string {
 		}
 	}
 	return missing
+}
+
+// withReason adds a reason, if there is one.
+func withReason(what, reason string) string {
+	if reason == "" {
+		return what
+	}
+	return what + ": " + reason
 }
 
 // outcomeName names an outcome, nil if the run has none yet.
