@@ -23,6 +23,9 @@ func (c *checker) target(path string, t *spatev1.Target) {
 	case c.has(path+".model") && t.GetModel() == "":
 		c.wrong(path+".model", "must not be empty: give the name under which the endpoints serve it")
 	}
+	if c.has(path+".api_key") && t.GetApiKey() == "" {
+		c.wrong(path+".api_key", words["targets.api_key"])
+	}
 	c.endpoints(path+".endpoints", t.GetEndpoints())
 	c.headers(path, t)
 	c.body(path+".body", t)

@@ -47,20 +47,21 @@ func syntaxMistakes(path string, err error) Mistakes {
 	return Mistakes{m}
 }
 
-// decode fills msg and returns what the decoder did not like.
-func decode(path string, data []byte, msg *spatev1.Plan) (found Mistakes) {
+// decode fills msg and returns what the decoder did not like, and whether it came to the end.
+func decode(path string, data []byte, msg *spatev1.Plan) (found Mistakes, ended bool) {
 	err := func() (err error) {
 		defer recoverMistake(path, &err)
 		return protoyaml.UnmarshalOptions{}.Unmarshal(data, msg)
 	}()
-	var own Mistakes
-	if errors.As(err, &own) {
-		return own
+	var panicked Mistakes
+	if errors.As(err, &panicked) {
+		return panicked, false
 	}
-	for _, e := range split(err) {
+	// The decoder copies the whole line into each error, so a long line full of mistakes would cost gigabytes.
+	for _, e := range split(err)[:min(len(split(err)), mostShown)] {
 		found = append(found, decodeMistake(path, e))
 	}
-	return found
+	return found, true
 }
 
 func split(err error) []error {
@@ -86,9 +87,9 @@ func decodeMistake(path string, err error) Mistake {
 	return m
 }
 
-// recoverMistake turns a panic of a YAML library into a mistake: plans come from people and over the network, and both
-// libraries have been seen to index out of range on odd input. It guards library calls only, so that a panic of our own
-// code is not hidden.
+// recoverMistake turns a panic of a YAML library into a mistake: plans come from people and over the network. protoyaml, for
+// one, takes the text of an error's line by its number, but counts fewer kinds of line breaks than the YAML reader does; checkText
+// keeps those out. It guards library calls only, so that no panic of our own code is hidden.
 func recoverMistake(path string, err *error) {
 	if r := recover(); r != nil {
 		*err = Mistakes{{Path: path, Message: fmt.Sprintf("the YAML reader gave up on this file: %v", r)}}

@@ -22,11 +22,11 @@ func Load(path string, data []byte, opts Options) (*Plan, error) {
 	msg := &spatev1.Plan{}
 	s := readShape(root, msg.ProtoReflect().Descriptor())
 	if s.nodes > maxNodes {
-		return nil, mistakesOrNil(s.mistakes(path, s.found))
+		return nil, Mistakes{{Path: path, Message: fmt.Sprintf("the plan has more than %d values", maxNodes)}}
 	}
-	decoded := s.news(decode(path, data, msg))
-	ms := append(s.mistakes(path, s.found), decoded...)
-	if len(decoded) == 0 {
+	decoded, ended := decode(path, data, msg)
+	ms := append(s.mistakes(path, s.found), s.news(decoded)...)
+	if ended {
 		ms = append(ms, s.mistakes(path, s.relevant(rules(s, msg, opts)))...)
 	}
 	if err := mistakesOrNil(ms); err != nil {
@@ -75,7 +75,7 @@ func (s *shape) explained(f finding) bool {
 		switch {
 		case wrong.unknown && f.in == wrong.in && slices.Contains(f.cures, wrong.meant):
 			return true
-		case !wrong.unknown && within(f.path, wrong.path):
+		case !wrong.unknown && (within(f.path, wrong.path) || f.whole && within(wrong.path, f.path)):
 			return true
 		}
 	}

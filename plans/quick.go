@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -83,7 +84,7 @@ func (q Quick) targets(w *writer) {
 	for i, target := range q.Targets {
 		var endpoints []string
 		for part := range strings.SplitSeq(target, ",") {
-			endpoints = append(endpoints, strings.TrimSpace(part))
+			endpoints = append(endpoints, withoutPassword(strings.TrimSpace(part)))
 		}
 		w.line(1, "- name: %s", scalar(targetName(seen, endpoints[0], i)))
 		w.line(2, "endpoints:")
@@ -123,15 +124,35 @@ func (q Quick) requests(w *writer) {
 		w.line(2, "model: %s", scalar(q.Model))
 	}
 	if q.APIKey != "" {
-		w.line(2, "api_key: %s", scalar(q.APIKey))
+		w.line(2, "api_key: %s", scalar(withoutKey(q.APIKey)))
 	}
 	if len(q.Headers) > 0 {
 		w.line(2, "headers:")
 		for _, name := range sortedKeys(q.Headers) {
-			w.line(3, "%s: %s", scalar(name), scalar(q.Headers[name]))
+			value := q.Headers[name]
+			if slices.Contains(secretHeaders, http.CanonicalHeaderKey(name)) {
+				value = withoutKey(value)
+			}
+			w.line(3, "%s: %s", scalar(name), scalar(value))
 		}
 	}
 	q.body(w)
+}
+
+// withoutKey and withoutPassword keep literal secrets out of a text that is printed. What is left is still a mistake, so that Load
+// says what to do instead.
+func withoutKey(value string) string {
+	if IsReference(value) {
+		return value
+	}
+	return "(not shown)"
+}
+
+func withoutPassword(endpoint string) string {
+	if u, err := url.Parse(endpoint); err == nil && u.User != nil {
+		return u.Redacted()
+	}
+	return endpoint
 }
 
 func (q Quick) body(w *writer) {

@@ -7,6 +7,7 @@ import (
 
 	"buf.build/go/protovalidate"
 	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -30,13 +31,19 @@ type checker struct {
 // wrong adds a finding about a value, unless the schema's rules have spoken about it.
 func (c *checker) wrong(path, message string) {
 	if !c.told[path] {
-		c.found = append(c.found, finding{path: path, message: message})
+		c.keep(finding{path: path, message: message})
 	}
 }
 
 // absent adds a finding about a message that lacks one of the fields that would cure it.
 func (c *checker) absent(path, message string, cures ...string) {
-	c.found = append(c.found, finding{path: path, message: message, in: path, cures: cures})
+	c.keep(finding{path: path, message: message, in: path, cures: cures})
+}
+
+func (c *checker) keep(f finding) {
+	if len(c.found) < maxFound {
+		c.found = append(c.found, f)
+	}
 }
 
 func (c *checker) schema(err error) {
@@ -48,7 +55,7 @@ func (c *checker) schema(err error) {
 			c.violation(v)
 		}
 	default:
-		c.found = append(c.found, finding{message: "the plan's rules cannot be checked: " + err.Error()})
+		c.keep(finding{message: "the plan's rules cannot be checked: " + err.Error()})
 	}
 }
 
@@ -58,14 +65,28 @@ func (c *checker) violation(v *protovalidate.Violation) {
 		return
 	}
 	c.told[path] = true
-	f := finding{path: path, message: wording(path, v.Proto.GetRuleId(), v.Proto.GetMessage())}
+	rule := v.Proto.GetRuleId()
+	f := finding{path: path, message: wording(path, rule, v.Proto.GetMessage()), whole: rule == "repeated.unique"}
 	if c.has(path) {
 		f.message += got(c.at[path])
 	} else {
 		f.in, f.message = parent(path), "is missing: it "+f.message
-		f.cures = []string{path[strings.LastIndex(path, ".")+1:], "random"}
+		f.cures = cures(path[strings.LastIndex(path, ".")+1:])
 	}
-	c.found = append(c.found, f)
+	c.keep(f)
+}
+
+// cures returns the fields that stand for a name in the schema: itself, or the choices of a workload's content.
+func cures(name string) []string {
+	choices := (&spatev1.Workload{}).ProtoReflect().Descriptor().Oneofs().ByName(protoreflect.Name(name))
+	if choices == nil {
+		return []string{name}
+	}
+	var names []string
+	for i := range choices.Fields().Len() {
+		names = append(names, choices.Fields().Get(i).TextName())
+	}
+	return names
 }
 
 // words say what a field must be where the schema's rule is for machines.
@@ -95,8 +116,10 @@ func wording(path, rule, message string) string {
 	if own := words[listIndex.ReplaceAllString(path, "")]; own != "" {
 		return own
 	}
-	return message
+	return plainer.Replace(message)
 }
+
+var plainer = strings.NewReplacer("greater than or equal to", "at least", "less than or equal to", "at most")
 
 // got repeats numbers and durations only: a text may be a secret in the wrong place.
 func got(node *yaml.Node) string {

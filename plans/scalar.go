@@ -2,10 +2,12 @@ package plans
 
 import (
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	"buf.build/go/protoyaml"
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
@@ -58,6 +60,8 @@ func (s *shape) whole(path string, node *yaml.Node, bits int) {
 		return
 	}
 	switch {
+	case quoted(node) && allDigits.MatchString(node.Value):
+		s.add(path, node, "expected a whole number: take it out of its quotes")
 	case node.Tag == "!!int" && strings.HasPrefix(node.Value, "-"):
 		s.add(path, node, "must not be negative, got %s", shorten(node.Value))
 	case node.Tag == "!!int" || node.Tag == "!!float":
@@ -69,18 +73,26 @@ func (s *shape) whole(path string, node *yaml.Node, bits int) {
 	}
 }
 
+var allDigits = regexp.MustCompile(`^[0-9]+$`)
+
+func quoted(node *yaml.Node) bool {
+	return node.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0
+}
+
 func (s *shape) number(path string, node *yaml.Node) {
 	numeric := node.Tag == "!!int" || node.Tag == "!!float"
 	v, err := strconv.ParseFloat(node.Value, 64)
 	switch {
 	case node.Kind != yaml.ScalarNode:
 		s.add(path, node, "expected a number, got %s", kindWord(node))
+	case quoted(node) && err == nil:
+		s.add(path, node, "expected a number: take it out of its quotes")
 	case !numeric || err != nil || math.IsInf(v, 0) || math.IsNaN(v):
 		s.add(path, node, "expected a number like 2 or 0.5, got %q", shorten(node.Value))
 	}
 }
 
-// duration checks with time.ParseDuration: the syntax of the decoder, but with overflow noticed.
+// duration asks the standard library, too: it has the decoder's syntax, but notices overflow.
 func (s *shape) duration(path string, node *yaml.Node) {
 	if isNull(node) {
 		s.add(path, node, "is empty: give a duration like 30s or 5m, or leave it out")
@@ -90,8 +102,13 @@ func (s *shape) duration(path string, node *yaml.Node) {
 		s.add(path, node, "expected a duration like 30s or 5m, got %s", kindWord(node))
 		return
 	}
-	if _, err := time.ParseDuration(node.Value); err != nil {
+	_, syntax := time.ParseDuration(node.Value)
+	_, exact := protoyaml.ParseDuration(node.Value)
+	switch {
+	case syntax != nil:
 		s.add(path, node, "expected a duration like 30s or 5m, got %q", shorten(node.Value))
+	case exact != nil:
+		s.add(path, node, "expected a duration in whole nanoseconds, got %q", shorten(node.Value))
 	}
 }
 

@@ -26,6 +26,8 @@ type finding struct {
 	// unknown: there is no such field. meant is the one that the author may have had in mind.
 	unknown bool
 	meant   string
+	// whole: it is about all values of a list together, so it means nothing if one could not be read.
+	whole bool
 	// cures are the fields of which one is missing. A misspelt one of them explains the finding.
 	cures []string
 }
@@ -88,9 +90,6 @@ func (s *shape) keep(f finding) {
 // enter counts a node and refuses those that stand for another one.
 func (s *shape) enter(path string, node *yaml.Node) bool {
 	if s.nodes++; s.nodes > maxNodes {
-		if s.nodes == maxNodes+1 {
-			s.add(path, node, "the plan has more than %d values", maxNodes)
-		}
 		return false
 	}
 	if node.Kind == yaml.AliasNode {
@@ -140,7 +139,7 @@ func (s *shape) mapping(path string, node *yaml.Node, visit func(key, value *yam
 		case key.Tag == "!!merge":
 			s.add(path, key, "merge keys (<<) are not supported: write the fields out")
 		case key.Kind != yaml.ScalarNode:
-			s.add(path, key, "expected a name, got %s", kindWord(key))
+			s.keep(finding{path: path, in: path, node: key, unknown: true, message: "expected a name, got " + kindWord(key)})
 		case first != nil:
 			s.add(join(path, shorten(key.Value)), key, "is given twice, first in line %d", first.Line)
 		default:
