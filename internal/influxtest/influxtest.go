@@ -113,7 +113,7 @@ bind-address = "127.0.0.1:0"
 // run starts the process and waits until it says where it listens.
 func (s *Server) run(program string) {
 	s.tb.Helper()
-	s.command = exec.Command(program, "-config", filepath.Join(s.dir, "influxd.conf"))
+	s.command = exec.CommandContext(s.tb.Context(), program, "-config", filepath.Join(s.dir, "influxd.conf"))
 	log, err := s.command.StderrPipe()
 	if err != nil {
 		s.tb.Fatal(err)

@@ -51,12 +51,12 @@ func TestServerKilledMidway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := influxtest.Start(t, influxtest.Options{})
 			s, log := open(t, server, func(c *influx.Config) { c.QueueBytes = queueBytes })
-			want := feed(s, 0, 200)
+			want := feed(s, 0, 60)
 			server.Kill()
-			want = append(want, feed(s, 200, 400)...)
+			want = append(want, feed(s, 60, 120)...)
 			log.await(t, "cannot be written to")
 			server.Restart()
-			want = append(want, feed(s, 400, 500)...)
+			want = append(want, feed(s, 120, 150)...)
 			finish(t, s)
 			sinktest.Equal(t, rowsOf(t, server), want)
 		})
@@ -120,7 +120,7 @@ func TestOneRefusedPointDoesNotHarmOthers(t *testing.T) {
 
 func isEvent(row sink.Row) bool { return row.Measurement == sink.MeasurementEvent }
 
-// TestMendedTokenAndBucket: what a person can mend while a run goes on is waited for.
+// TestMendedBucket: what a person can mend while a run goes on is waited for.
 func TestMendedBucket(t *testing.T) {
 	server := influxtest.Start(t, influxtest.Options{})
 	server.Query("DROP DATABASE spate")

@@ -29,7 +29,7 @@ func TestQueueIsInOrder(t *testing.T) {
 		var want [][]byte
 		next := 0
 		t.Repeat(map[string]func(*rapid.T){
-			"put": func(t *rapid.T) {
+			"put": func(*rapid.T) {
 				lines := []byte(fmt.Sprintf("point %d\nand %d\n", next, next))
 				next++
 				want = append(want, lines)

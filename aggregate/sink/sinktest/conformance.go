@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/spate-load/spate/aggregate/sink"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -111,13 +110,26 @@ func finish(t *testing.T, s sink.Sink) {
 }
 
 // Equal compares rows to the last digit, whatever their order and that of their fields.
-func Equal(t testing.TB, got, want []sink.Row) {
-	t.Helper()
-	byKey := cmpopts.SortSlices(func(a, b sink.Field) bool { return a.Key < b.Key })
-	byName := cmpopts.SortSlices(func(a, b sink.Row) bool { return strings.Compare(Name(a), Name(b)) < 0 })
-	if diff := cmp.Diff(want, got, byKey, byName); diff != "" {
-		t.Errorf("rows differ (-want +got):\n%s", diff)
+func Equal(tb testing.TB, got, want []sink.Row) {
+	tb.Helper()
+	if diff := cmp.Diff(byName(tb, want), byName(tb, got)); diff != "" {
+		tb.Errorf("rows differ (-want +got):\n%s", diff)
 	}
+}
+
+// byName indexes rows, with their fields in the order of the keys. A doubled row fails the test.
+func byName(tb testing.TB, rows []sink.Row) map[string]sink.Row {
+	tb.Helper()
+	index := make(map[string]sink.Row, len(rows))
+	for _, row := range rows {
+		name := Name(row)
+		if _, doubled := index[name]; doubled {
+			tb.Errorf("row %q is there twice", name)
+		}
+		row.Fields = slices.SortedFunc(slices.Values(row.Fields), func(a, b sink.Field) int { return strings.Compare(a.Key, b.Key) })
+		index[name] = row
+	}
+	return index
 }
 
 // begin is a stage's start with all digits that a clock has.
