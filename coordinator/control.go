@@ -32,7 +32,8 @@ const helloTimeout = 10 * time.Second
 
 // Connect holds an agent's control stream until either side ends it.
 func (s controlService) Connect(stream spatev1.ControlService_ConnectServer) error {
-	in := receive(stream.Context(), stream.Recv)
+	in, quit := receive(stream.Recv)
+	defer quit()
 	hello, err := s.hello(in)
 	if err != nil {
 		return err
@@ -123,16 +124,16 @@ type received[M any] struct {
 	err     error
 }
 
-// receive reads a stream in a goroutine of its own, so that a handler can wait for other things, too. The goroutine ends with
-// the stream's first error, or with the stream's context, which ends when the handler returns.
-func receive[M any](ctx context.Context, recv func() (M, error)) <-chan received[M] {
-	in := make(chan received[M])
+// receive reads a stream in a goroutine of its own, so that a handler can wait for other things, too. The channel's last message is
+// the stream's first error. The handler calls quit when it returns; the stream then ends, and the goroutine with it.
+func receive[M any](recv func() (M, error)) (in <-chan received[M], quit func()) {
+	out, done := make(chan received[M]), make(chan struct{})
 	go func() {
 		for {
 			m, err := recv()
 			select {
-			case in <- received[M]{m, err}:
-			case <-ctx.Done():
+			case out <- received[M]{m, err}:
+			case <-done:
 				return
 			}
 			if err != nil {
@@ -140,7 +141,7 @@ func receive[M any](ctx context.Context, recv func() (M, error)) <-chan received
 			}
 		}
 	}()
-	return in
+	return out, func() { close(done) }
 }
 
 func addressOf(ctx context.Context) string {

@@ -65,8 +65,9 @@ func New(cfg Config) (*Coordinator, error) {
 	return c, nil
 }
 
-// maxMessage lets a snapshot of the largest size pass, with its frame.
-const maxMessage = aggregate.MaxSnapshotBytes + 1<<10
+// maxMessage is twice the largest snapshot: one that is too large is refused with a reason, which its agent can act on, rather than
+// by the end of the stream, after which the agent would send it again.
+const maxMessage = 2 * aggregate.MaxSnapshotBytes
 
 // Run listens on the configured address and serves until ctx ends, then closes the coordinator.
 func (c *Coordinator) Run(ctx context.Context) error {

@@ -32,7 +32,8 @@ type metricsService struct {
 // Push takes in snapshots until the agent closes the stream. Each is durable before its ack goes out; calls of different agents
 // share the ledger's writes.
 func (s metricsService) Push(stream spatev1.MetricsService_PushServer) error {
-	in := receive(stream.Context(), stream.Recv)
+	in, quit := receive(stream.Recv)
+	defer quit()
 	for {
 		select {
 		case m := <-in:

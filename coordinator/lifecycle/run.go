@@ -85,6 +85,7 @@ type Run struct {
 	stage  *stage            // stage in progress
 
 	dead       map[string]string // why a target's remaining stages are skipped
+	rejected   map[string]string // why a target's last stage was rejected
 	stopped    bool              // a person has asked for the end
 	fatal      string            // why no stage follows
 	failure    string            // the first failure of a stage
@@ -97,7 +98,7 @@ type Run struct {
 func New(cfg Config, id string, stages []*spatev1.Stage, at clock.Instant, wall time.Time) *Run {
 	return &Run{
 		cfg: cfg.withDefaults(), id: id, stages: stages, begin: at, wall: wall,
-		agents: map[string]*agent{}, dead: map[string]string{},
+		agents: map[string]*agent{}, dead: map[string]string{}, rejected: map[string]string{},
 	}
 }
 

@@ -46,6 +46,9 @@ func (s *stage) share(name string) *share {
 	return nil
 }
 
+// target is the name of the deployment under test.
+func (s *stage) target() string { return s.record.GetStage().GetTarget().GetName() }
+
 // all says whether each share is so.
 func (s *stage) all(is func(*share) bool) bool {
 	for _, p := range s.shares {
@@ -160,13 +163,20 @@ func (r *Run) Applied(at clock.Instant, name string, m *spatev1.Applied) {
 	}
 }
 
-// Rejected says why an agent does not take its share. The stage fails; others may be possible.
+// Rejected says why an agent does not take its share. The stage fails. Another load may be possible, so the target's next stage is
+// tried; the same reason again ends the target.
 func (r *Run) Rejected(at clock.Instant, name string, m *spatev1.Rejected) {
 	if r.phase != applying || !r.stage.matches(m.GetRef()) || r.stage.share(name) == nil {
 		return
 	}
 	r.stage.share(name).failure = "rejected: " + m.GetReason()
-	r.failStage(at, "agent "+name+" rejected its share: "+m.GetReason(), true)
+	reason := "agent " + name + " rejected its share: " + m.GetReason()
+	if target := r.stage.target(); r.rejected[target] == reason {
+		r.dead[target] = reason
+	} else {
+		r.rejected[target] = reason
+	}
+	r.failStage(at, reason, true)
 }
 
 // arm sets the start.

@@ -22,7 +22,7 @@ func (r *Run) failRun(at clock.Instant, reason string) {
 // failTarget ends the stage in progress and skips what remains of its target: nobody can be measured there.
 func (r *Run) failTarget(at clock.Instant, agent, reason string) {
 	reason = fmt.Sprintf("agent %s: %s", agent, reason)
-	target := r.stage.record.GetStage().GetTarget().GetName()
+	target := r.stage.target()
 	r.dead[target] = cmp.Or(r.dead[target], reason)
 	r.failStage(at, reason, true)
 }
