@@ -89,7 +89,7 @@ func runStage(agents ...*agent) {
 
 func TestTwoAgentsRunAPlan(t *testing.T) {
 	watch := &recorder{}
-	h := start(t, func(c *Config) { c.Sinks = []sink.Sink{watch} })
+	h := start(t, func(c *Config) { c.OpenSink = func(string) (sink.Sink, error) { return watch, nil } })
 	a, b := h.agent("a"), h.agent("b")
 	before := clock.Now()
 	id := h.submit(2)
