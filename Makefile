@@ -21,8 +21,8 @@ TESTPROCS ?= 2
 RACE       = $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && echo -race)
 
 comma := ,
-BIN := $(CURDIR)/.bin
-TMP := $(CURDIR)/.bin/tmp
+BIN := .bin
+TMP := .bin/tmp
 
 # retry runs a command up to three times, for networks that time out.
 retry = for try in 1 2 3; do if $(1); then break; elif [ $$try = 3 ]; then exit 1; else echo "Once more in 5 s (try $$try of 3 failed)." >&2; sleep 5; fi; done
@@ -109,7 +109,7 @@ $(BIN)/.$(1)@$(3):
 	@mkdir -p $(BIN)
 	@if ! go version -m $(BIN)/$(1) 2>/dev/null | grep -q '	$(3)	'; then \
 		echo 'Building $(1) $(3) into .bin/: this can take minutes, once.' >&2; \
-		$$(call retry,CGO_ENABLED=0 GOFLAGS= GOBIN=$(BIN) go install $(4) $(2)@$(3)); \
+		$$(call retry,CGO_ENABLED=0 GOFLAGS= GOBIN=$(CURDIR)/$(BIN) go install $(4) $(2)@$(3)); \
 	fi
 	@rm -f $(BIN)/.$(1)@* && touch $$@
 endef
