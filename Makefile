@@ -107,7 +107,7 @@ define tool
 $(BIN)/$(1): $(BIN)/.$(1)@$(3) ;
 $(BIN)/.$(1)@$(3):
 	@mkdir -p $(BIN)
-	@if ! go version -m $(BIN)/$(1) 2>/dev/null | grep -q '	$(3)	'; then \
+	@if ! go version -m $(BIN)/$(1) 2>/dev/null | grep '	$(3)	' >/dev/null; then \
 		echo 'Building $(1) $(3) into .bin/: this can take minutes, once.' >&2; \
 		$$(call retry,CGO_ENABLED=0 GOFLAGS= GOBIN=$(CURDIR)/$(BIN) go install $(4) $(2)@$(3)); \
 	fi
