@@ -1,0 +1,139 @@
+// Package settings gives every Spate command the same order of settings: flags, then SPATE_* environment variables, then the
+// configuration file, then defaults. Only commands use it; components take plain structs.
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+)
+
+// Flag is the flag that names the configuration file.
+const Flag = "config"
+
+// AddFlag adds the --config flag to a root command.
+func AddFlag(root *cobra.Command) {
+	root.PersistentFlags().String(Flag, "", "configuration `file` (default: ./spate.yaml, then spate/config.yaml in the user's configuration folder)")
+}
+
+// Apply fills in each flag of cmd that was not given on the command line: from the environment variable SPATE_<FLAG>, else from
+// the configuration file. A key of the file that no flag of the whole program has is an error: it is a typing mistake.
+func Apply(cmd *cobra.Command) error {
+	v := viper.New()
+	v.SetEnvPrefix("SPATE")
+	v.SetEnvKeyReplacer(strings.NewReplacer("-", "_"))
+	v.AutomaticEnv()
+	if err := readFile(v, cmd); err != nil {
+		return err
+	}
+	var errs []error
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Changed && f.Name != Flag && v.IsSet(f.Name) {
+			errs = append(errs, set(cmd.Flags(), f, v))
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// set hands one value on to its flag, so that it is parsed and checked as if it had been typed.
+func set(flags *pflag.FlagSet, f *pflag.Flag, v *viper.Viper) error {
+	value := v.GetString(f.Name)
+	if list, ok := v.Get(f.Name).([]any); ok {
+		words := make([]string, len(list))
+		for i, item := range list {
+			words[i] = fmt.Sprint(item)
+		}
+		value = strings.Join(words, ",")
+	}
+	if err := flags.Set(f.Name, value); err != nil {
+		return fmt.Errorf("setting %s (from SPATE_%s or the configuration file): %w",
+			f.Name, strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")), err)
+	}
+	return nil
+}
+
+// readFile reads the configuration file, if there is one. One that was named must be there.
+func readFile(v *viper.Viper, cmd *cobra.Command) error {
+	path, named := filePath(cmd)
+	if path == "" {
+		return nil
+	}
+	v.SetConfigFile(path)
+	if strings.TrimPrefix(filepath.Ext(path), ".") == "" {
+		v.SetConfigType("yaml")
+	}
+	if err := v.ReadInConfig(); err != nil {
+		if !named && errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		return fmt.Errorf("configuration file %s: %w", path, err)
+	}
+	return checkKeys(path, v.AllKeys(), cmd.Root())
+}
+
+// filePath returns the configuration file to read and whether a person named it.
+func filePath(cmd *cobra.Command) (path string, named bool) {
+	if path, _ := cmd.Flags().GetString(Flag); path != "" {
+		return path, true
+	}
+	if path := os.Getenv("SPATE_CONFIG"); path != "" {
+		return path, true
+	}
+	candidates := []string{"spate.yaml"}
+	if dir, err := os.UserConfigDir(); err == nil {
+		candidates = append(candidates, filepath.Join(dir, "spate", "config.yaml"))
+	}
+	for _, path := range candidates {
+		if _, err := os.Stat(path); err == nil {
+			return path, false
+		}
+	}
+	return "", false
+}
+
+// checkKeys refuses keys that are no flag of any command of the program.
+func checkKeys(path string, keys []string, root *cobra.Command) error {
+	known := map[string]bool{}
+	var visit func(*cobra.Command)
+	visit = func(c *cobra.Command) {
+		c.Flags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
+		c.PersistentFlags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
+		for _, sub := range c.Commands() {
+			visit(sub)
+		}
+	}
+	visit(root)
+	slices.Sort(keys)
+	var errs []error
+	for _, key := range keys {
+		if !known[key] {
+			errs = append(errs, fmt.Errorf("configuration file %s: unknown setting %q: settings are named like the flags", path, key))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Logger makes the structured logger of a command. Level is debug, info, warn or error; format is text or json.
+func Logger(w io.Writer, level, format string) (*slog.Logger, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, fmt.Errorf("log level %q: want debug, info, warn or error", level)
+	}
+	options := &slog.HandlerOptions{Level: l}
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, options)), nil
+	}
+	return nil, fmt.Errorf("log format %q: want text or json", format)
+}

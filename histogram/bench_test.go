@@ -1,0 +1,112 @@
+package histogram
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// typical returns n latencies as a window has them: around 20 ms with a tail.
+func typical(n int) []int64 {
+	r := rand.New(rand.NewPCG(1, 2))
+	vs := make([]int64, n)
+	for i := range vs {
+		vs[i] = int64(20e6 * math.Exp(r.NormFloat64()/3))
+	}
+	return vs
+}
+
+const window = 2000 // values of a metric, an agent and a second
+
+func BenchmarkRecord(b *testing.B) {
+	vs := typical(4096)
+	h := of(Times, vs)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		h.Record(vs[i&4095])
+	}
+}
+
+func BenchmarkRecordPeer(b *testing.B) {
+	vs := typical(4096)
+	h := peer(Times, vs)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		_ = h.RecordValue(vs[i&4095])
+	}
+}
+
+func BenchmarkMerge(b *testing.B) {
+	from, into := of(Times, typical(window)), New(Times)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := into.Merge(from); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkMergePeer(b *testing.B) {
+	from, into := peer(Times, typical(window)), peer(Times, nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		into.Merge(from)
+	}
+}
+
+func BenchmarkAppendHDR(b *testing.B) {
+	h := of(Times, typical(window))
+	var dst []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		dst = h.AppendHDR(dst[:0])
+	}
+	b.ReportMetric(float64(len(dst)), "B/message")
+}
+
+func BenchmarkEncodePeer(b *testing.B) {
+	h := peer(Times, typical(window))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := h.Encode(hdr.V2CompressedEncodingCookieBase); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkAddProto(b *testing.B) {
+	d, into := of(Times, typical(window)).Proto(spatev1.Metric_METRIC_ITL), New(Times)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := into.AddProto(d); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkDecodeAndMergePeer(b *testing.B) {
+	line, err := peer(Times, typical(window)).Encode(hdr.V2CompressedEncodingCookieBase)
+	if err != nil {
+		b.Fatal(err)
+	}
+	into := peer(Times, nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		from, err := hdr.Decode(line)
+		if err != nil {
+			b.Fatal(err)
+		}
+		into.Merge(from)
+	}
+}
+
+func BenchmarkPercentile(b *testing.B) {
+	h := of(Times, typical(window))
+	b.ReportAllocs()
+	for b.Loop() {
+		h.Percentile(99)
+	}
+}

@@ -1,0 +1,136 @@
+package histogram
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// ErrInvalid is wrapped by every error about a message that no histogram can have sent.
+var ErrInvalid = errors.New("histogram: invalid distribution")
+
+// invalid returns an ErrInvalid with its reason.
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
+}
+
+// FromProto decodes a message, as strictly as AddProto.
+func FromProto(d *spatev1.Distribution) (*Histogram, error) {
+	h := New(LayoutOf(d.GetMetric()))
+	if err := h.AddProto(d); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// AddProto decodes a message and adds its values. It is all or nothing: on an error the histogram is as it was. A message is refused
+// if its metric is unknown or of another layout, if its bytes are not our encoding, or if no values can have both its bins and its sums;
+// the error then wraps ErrInvalid. It is ErrFull if the values are too many. Nothing is allocated but the pages of bins that
+// do hold values, whatever the message claims.
+func (h *Histogram) AddProto(d *spatev1.Distribution) error {
+	if err := h.accepts(d.GetMetric()); err != nil {
+		return err
+	}
+	payload, err := h.geometry.payload(d.GetHistogram())
+	if err != nil {
+		return err
+	}
+	t, err := h.geometry.check(payload, d)
+	if err != nil {
+		return err
+	}
+	merged, ok := h.totals.plus(t)
+	if !ok {
+		return ErrFull
+	}
+	h.addCounts(payload)
+	h.totals = merged
+	return nil
+}
+
+// accepts checks that the metric exists and is recorded in this layout.
+func (h *Histogram) accepts(m spatev1.Metric) error {
+	if _, known := spatev1.Metric_name[int32(m)]; !known || m == spatev1.Metric_METRIC_UNSPECIFIED {
+		return invalid("unknown metric %d", m)
+	}
+	if l := LayoutOf(m); l != h.layout {
+		return invalid("%v has the layout %v, not %v", m, l, h.layout)
+	}
+	return nil
+}
+
+// payload checks the header and returns what follows it.
+func (g *geometry) payload(encoded []byte) ([]byte, error) {
+	if len(encoded) < headerSize {
+		return nil, invalid("%d bytes are less than a header of %d", len(encoded), headerSize)
+	}
+	payload := encoded[headerSize:]
+	var own [headerSize]byte
+	header := g.appendHeader(own[:0])
+	binary.BigEndian.PutUint32(header[4:], uint32(len(payload)))
+	if !bytes.Equal(header, encoded[:headerSize]) {
+		return nil, invalid("foreign header %x, want %x", encoded[:headerSize], bytes.Clone(header))
+	}
+	return payload, nil
+}
+
+// addCounts adds the bins of a payload that was checked.
+func (h *Histogram) addCounts(payload []byte) {
+	c := cursor{rest: payload, bins: h.geometry.bins()}
+	for index, n, err := c.next(); n != 0 && err == nil; index, n, err = c.next() {
+		h.touch(index >> pageBits)[index%pageBins] += n
+	}
+}
+
+// cursor reads a payload bin by bin.
+type cursor struct {
+	rest []byte
+	bins int // of the layout
+	at   int // bin that comes next
+}
+
+// next returns the next bin that holds values and how many. At the end of the payload the count is 0.
+func (c *cursor) next() (index int, count uint64, err error) {
+	for len(c.rest) > 0 {
+		v, size := zigZag(c.rest)
+		if size == 0 {
+			return 0, 0, invalid("cut off within a count at bin %d", c.at)
+		}
+		c.rest = c.rest[size:]
+		width := int64(1)
+		if v < 0 {
+			width = -v // the least number stays negative, and is refused below
+		}
+		if width < 0 || width > int64(c.bins-c.at) {
+			return 0, 0, invalid("%d bins at bin %d of %d", width, c.at, c.bins)
+		}
+		index = c.at
+		c.at += int(width)
+		if v > 0 {
+			return index, uint64(v), nil
+		}
+	}
+	return 0, 0, nil
+}
+
+// zigZag reads one number and its size in bytes, 0 if it is cut off. A ninth byte holds 8 bits and is the last.
+func zigZag(b []byte) (v int64, size int) {
+	var u uint64
+	if len(b) > 0 && b[0] < 0x80 {
+		return int64(b[0]>>1) ^ -int64(b[0]&1), 1
+	}
+	for i := range min(len(b), 9) {
+		if i == 8 {
+			u |= uint64(b[i]) << 56
+		} else {
+			u |= uint64(b[i]&0x7f) << (7 * i)
+		}
+		if b[i] < 0x80 || i == 8 {
+			return int64(u>>1) ^ -int64(u&1), i + 1
+		}
+	}
+	return 0, 0
+}

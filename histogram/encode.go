@@ -1,0 +1,100 @@
+package histogram
+
+import (
+	"bytes"
+	"compress/zlib"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// HdrHistogram's V2 encoding: a header of 40 bytes, all numbers big endian, then the counts from bin 0 to the last one with values.
+//
+//	0  cookie          8  normalizing index offset, 0   16  lowest discernible value   32  conversion ratio, 1.0
+//	4  payload length  12 significant digits            24  highest trackable value    40  payload
+//
+// A count is a ZigZag LEB128 number; a run of two or more empty bins is its length, negative. The compressed form is another
+// cookie, the length of what follows, and all of the above through zlib.
+const (
+	cookie           = 0x1c849303 | wordSize
+	cookieCompressed = 0x1c849304 | wordSize
+	wordSize         = 0x10 // nibble that older versions of the encoding used
+	headerSize       = 40
+)
+
+// AppendHDR appends the V2 encoding, not compressed, and returns the extended slice.
+func (h *Histogram) AppendHDR(dst []byte) []byte {
+	begin := len(dst)
+	dst = h.geometry.appendHeader(dst)
+	dst = h.appendCounts(dst)
+	binary.BigEndian.PutUint32(dst[begin+4:], uint32(len(dst)-begin-headerSize))
+	return dst
+}
+
+// appendHeader appends the header with an empty payload.
+func (g *geometry) appendHeader(dst []byte) []byte {
+	dst = binary.BigEndian.AppendUint32(dst, cookie)
+	dst = binary.BigEndian.AppendUint32(dst, 0)
+	dst = binary.BigEndian.AppendUint32(dst, 0)
+	dst = binary.BigEndian.AppendUint32(dst, digits)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(g.lowest))
+	dst = binary.BigEndian.AppendUint64(dst, uint64(g.highest))
+	return binary.BigEndian.AppendUint64(dst, math.Float64bits(1))
+}
+
+// appendCounts appends the payload. Of an empty histogram HdrHistogram writes one bin.
+func (h *Histogram) appendCounts(dst []byte) []byte {
+	if h.totals.count == 0 {
+		return appendZigZag(dst, 0)
+	}
+	next := 0
+	for index, n := range h.bins {
+		switch empty := index - next; empty {
+		case 0:
+		case 1:
+			dst = appendZigZag(dst, 0)
+		default:
+			dst = appendZigZag(dst, -int64(empty))
+		}
+		dst = appendZigZag(dst, int64(n))
+		next = index + 1
+	}
+	return dst
+}
+
+// appendZigZag appends a number in groups of 7 bits, lowest first, the sign in the lowest bit. Counts stay below 2^44, so HdrHistogram's
+// rule that a ninth byte holds 8 bits is never met here.
+func appendZigZag(dst []byte, v int64) []byte { return binary.AppendVarint(dst, v) }
+
+// AppendCompressedBase64 appends the compressed V2 encoding in base64, as a line of an .hlog file holds it, and returns the extended
+// slice.
+func (h *Histogram) AppendCompressedBase64(dst []byte) ([]byte, error) {
+	var packed bytes.Buffer
+	packed.Write(make([]byte, 8))
+	w := zlib.NewWriter(&packed)
+	if _, err := w.Write(h.AppendHDR(nil)); err != nil {
+		return dst, fmt.Errorf("histogram: compress: %w", err)
+	}
+	if err := w.Close(); err != nil {
+		return dst, fmt.Errorf("histogram: compress: %w", err)
+	}
+	all := packed.Bytes()
+	binary.BigEndian.PutUint32(all, cookieCompressed)
+	binary.BigEndian.PutUint32(all[4:], uint32(len(all)-8))
+	return base64.StdEncoding.AppendEncode(dst, all), nil
+}
+
+// Proto returns the message of the histogram as the distribution of a metric.
+func (h *Histogram) Proto(m spatev1.Metric) *spatev1.Distribution {
+	return &spatev1.Distribution{
+		Metric:       m,
+		Histogram:    h.AppendHDR(nil),
+		Sum:          h.totals.sum.proto(),
+		SumOfSquares: h.totals.squares.proto(),
+		Min:          uint64(h.Min()),
+		Max:          uint64(h.Max()),
+	}
+}

@@ -1,0 +1,172 @@
+// Package histogram counts values the way HdrHistogram does, and keeps exact sums beside, so that percentiles of many agents
+// can be merged without loss and means need no bins at all.
+//
+// The bins, their numbering and the encoding are HdrHistogram's (V2), so that its tools read what we write. The sums are whole
+// numbers of 128 bits: merging is exact, and its order never shows in a result, to the last bit. The package does no I/O, knows
+// no clock and takes no lock. Agents record into histograms, the coordinator decodes and merges them, reports read them.
+package histogram
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// maxCount is the most values a histogram holds. 2^44 squares of an hour in nanoseconds are the most that fit into the 128 bits
+// of the sum of squares; at ten million values a second it takes 20 days to come there.
+const maxCount = 1 << 44
+
+// ErrFull is returned when a merge would bring a histogram beyond 2^44 values.
+var ErrFull = errors.New("histogram: more than 2^44 values: split the run")
+
+// page counts the values of the bins between a power of two and the next.
+type page [pageBins]uint64
+
+// Histogram counts values in bins and keeps their exact sums. Memory is taken by the page of 8 KiB when a value first falls into
+// it: values that lie within a factor of ten need 4 or 5 pages, the full range of an hour 24 (192 KiB). Reset keeps the pages.
+// A Histogram is not safe for concurrent use. New makes one.
+type Histogram struct {
+	geometry *geometry
+	layout   Layout
+	totals   totals
+	pages    [maxPages]*page
+}
+
+// totals are what is kept of the values besides the bins.
+type totals struct {
+	count    uint64
+	sum      Uint128
+	squares  Uint128
+	min, max uint64 // of no values: the highest number and 0
+}
+
+// none are the totals of no values.
+var none = totals{min: math.MaxUint64}
+
+// plus returns the totals of both, and false if they are more than a histogram holds.
+func (t totals) plus(o totals) (totals, bool) {
+	return totals{
+		count:   t.count + o.count,
+		sum:     t.sum.Add(o.sum),
+		squares: t.squares.Add(o.squares),
+		min:     min(t.min, o.min),
+		max:     max(t.max, o.max),
+	}, o.count <= maxCount && t.count+o.count <= maxCount
+}
+
+// New returns an empty histogram. It panics on a layout that does not exist.
+func New(l Layout) *Histogram {
+	return &Histogram{geometry: &geometries[l], layout: l, totals: none}
+}
+
+// Layout returns the layout the histogram was made with.
+func (h *Histogram) Layout() Layout { return h.layout }
+
+// Record counts one value. Values outside the layout's range are counted as its nearest end, in the sums too; a negative value is a
+// mistake of the caller. It allocates only when a page is touched for the first time.
+func (h *Histogram) Record(v int64) {
+	u := h.geometry.clamp(v)
+	index := h.geometry.index(u)
+	p := h.pages[index>>pageBits]
+	if p == nil {
+		p = h.touch(index >> pageBits)
+	}
+	p[index%pageBins]++
+	t := &h.totals
+	t.count++
+	t.sum = t.sum.Add(Uint128{Low: u})
+	t.squares = t.squares.Add(product(u, u))
+	if u < t.min {
+		t.min = u
+	}
+	if u > t.max {
+		t.max = u
+	}
+}
+
+// RecordN counts a value n times. It panics if the histogram would hold more than 2^44 values.
+func (h *Histogram) RecordN(v int64, n uint64) {
+	if n == 0 {
+		return
+	}
+	u := h.geometry.clamp(v)
+	t, ok := h.totals.plus(totals{count: n, sum: product(u, n), squares: product(u, u).scale(n), min: u, max: u})
+	if !ok {
+		panic(ErrFull)
+	}
+	index := h.geometry.index(u)
+	h.touch(index >> pageBits)[index%pageBins] += n
+	h.totals = t
+}
+
+// touch returns a page, made if need be.
+func (h *Histogram) touch(i int) *page {
+	if h.pages[i] == nil {
+		h.pages[i] = new(page)
+	}
+	return h.pages[i]
+}
+
+// Merge adds all values of o, exactly. It returns an error, and changes nothing, if the layouts differ or ErrFull if the values
+// are too many. It costs what o's used range is long.
+func (h *Histogram) Merge(o *Histogram) error {
+	if h.layout != o.layout {
+		return fmt.Errorf("histogram: cannot merge %v into %v: they have other bins", o.layout, h.layout)
+	}
+	merged, ok := h.totals.plus(o.totals)
+	if !ok {
+		return ErrFull
+	}
+	first, last := o.used()
+	for i := first >> pageBits; i<<pageBits <= last; i++ {
+		if from := o.pages[i]; from != nil {
+			low, high := max(first-i<<pageBits, 0), min(last-i<<pageBits, pageBins-1)
+			h.touch(i).add(from, low, high)
+		}
+	}
+	h.totals = merged
+	return nil
+}
+
+// add adds the bins low to high of another page.
+func (p *page) add(from *page, low, high int) {
+	into := p[low : high+1]
+	for i, n := range from[low : high+1] {
+		into[i] += n
+	}
+}
+
+// used returns the first and the last bin with values; the last is before the first if there are none.
+func (h *Histogram) used() (first, last int) {
+	if h.totals.count == 0 {
+		return 0, -1
+	}
+	return h.geometry.index(h.totals.min), h.geometry.index(h.totals.max)
+}
+
+// bins yields each bin that holds values and how many, ascending.
+func (h *Histogram) bins(yield func(index int, count uint64) bool) {
+	first, last := h.used()
+	for i := first >> pageBits; i<<pageBits <= last; i++ {
+		if h.pages[i] == nil {
+			continue
+		}
+		low, high := max(first-i<<pageBits, 0), min(last-i<<pageBits, pageBins-1)
+		for j, n := range h.pages[i][low : high+1] {
+			if n != 0 && !yield(i<<pageBits+low+j, n) {
+				return
+			}
+		}
+	}
+}
+
+// Reset forgets all values and keeps the memory for the next ones.
+func (h *Histogram) Reset() {
+	first, last := h.used()
+	for i := first >> pageBits; i<<pageBits <= last; i++ {
+		if h.pages[i] != nil {
+			*h.pages[i] = page{}
+		}
+	}
+	h.totals = none
+}

@@ -1,0 +1,85 @@
+package histogram
+
+import (
+	"math/bits"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Layout says which values a histogram can tell apart. Only histograms of one layout can be merged.
+type Layout uint8
+
+const (
+	// Times holds nanoseconds from 1 us to 1 h with 3 significant digits. Below 1 us the bins are 512 ns wide.
+	Times Layout = iota
+	// Counts holds whole numbers from 1 to 2^31 with 3 significant digits; up to 2047 each has a bin of its own.
+	Counts
+)
+
+// LayoutOf returns the layout in which a metric is recorded: times unless it counts tokens.
+func LayoutOf(m spatev1.Metric) Layout {
+	switch m {
+	case spatev1.Metric_METRIC_ISL, spatev1.Metric_METRIC_OSL, spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME:
+		return Counts
+	default:
+		return Times
+	}
+}
+
+// String names the layout.
+func (l Layout) String() string {
+	switch l {
+	case Times:
+		return "times"
+	case Counts:
+		return "counts"
+	default:
+		return "unknown layout"
+	}
+}
+
+// The bins of HdrHistogram: 3 significant digits need 2 x 10^3 bins between a power of two and the next, rounded up to 2048.
+// The lower half of them is as fine as the range below can be told already, so each further power of two adds a page of 1024.
+const (
+	digits   = 3
+	binBits  = 11
+	pageBits = binBits - 1
+	pageBins = 1 << pageBits
+	maxPages = 24
+)
+
+// geometry is what a layout comes to in HdrHistogram's terms.
+type geometry struct {
+	lowest  int64 // lowest discernible value
+	highest int64 // highest trackable value
+	unit    uint8 // log2 of the finest bin's width: the largest power of two not above lowest
+	pages   int   // pages needed to reach highest: one for the lowest half, then one a power of two
+}
+
+var geometries = [...]geometry{
+	Times:  {lowest: 1_000, highest: 3_600_000_000_000, unit: 9, pages: 24},
+	Counts: {lowest: 1, highest: 1 << 31, unit: 0, pages: 23},
+}
+
+// clamp moves a value into the layout's range.
+func (g *geometry) clamp(v int64) uint64 { return uint64(min(max(v, 0), g.highest)) }
+
+// bins is the number of bins.
+func (g *geometry) bins() int { return g.pages * pageBins }
+
+// index returns the bin of a value within the range. A value of k more bits than the finest 2048 bins cover loses its lowest k.
+func (g *geometry) index(v uint64) int {
+	shift := bits.Len64(v|g.finest()) - binBits
+	return (shift-int(g.unit))<<pageBits + int(v>>(uint(shift)&63))
+}
+
+// finest is the largest value that is told as finely as any.
+func (g *geometry) finest() uint64 { return 1<<((g.unit+binBits)&63) - 1 }
+
+// span returns the smallest and the largest value of a bin.
+func (g *geometry) span(index int) (low, high uint64) {
+	above := max(index>>pageBits, 1) - 1 // pages above the finest two
+	shift := uint(g.unit) + uint(above)
+	low = uint64(index-above<<pageBits) << (shift & 63)
+	return low, low + 1<<(shift&63) - 1
+}
