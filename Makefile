@@ -21,8 +21,8 @@ TESTPROCS ?= 2
 RACE       = $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && echo -race)
 
 comma := ,
-BIN := $(CURDIR)/.bin
-TMP := $(CURDIR)/.bin/tmp
+BIN := .bin
+TMP := .bin/tmp
 
 # retry runs a command up to three times, for networks that time out.
 retry = for try in 1 2 3; do if $(1); then break; elif [ $$try = 3 ]; then exit 1; else echo "Once more in 5 s (try $$try of 3 failed)." >&2; sleep 5; fi; done
@@ -107,9 +107,9 @@ define tool
 $(BIN)/$(1): $(BIN)/.$(1)@$(3) ;
 $(BIN)/.$(1)@$(3):
 	@mkdir -p $(BIN)
-	@if ! go version -m $(BIN)/$(1) 2>/dev/null | grep -q '	$(3)	'; then \
+	@if ! go version -m $(BIN)/$(1) 2>/dev/null | grep '	$(3)	' >/dev/null; then \
 		echo 'Building $(1) $(3) into .bin/: this can take minutes, once.' >&2; \
-		$$(call retry,CGO_ENABLED=0 GOFLAGS= GOBIN=$(BIN) go install $(4) $(2)@$(3)); \
+		$$(call retry,CGO_ENABLED=0 GOFLAGS= GOBIN=$(CURDIR)/$(BIN) go install $(4) $(2)@$(3)); \
 	fi
 	@rm -f $(BIN)/.$(1)@* && touch $$@
 endef
@@ -118,7 +118,7 @@ $(eval $(call tool,protoc-gen-go,google.golang.org/protobuf/cmd/protoc-gen-go,$(
 $(eval $(call tool,protoc-gen-go-grpc,google.golang.org/grpc/cmd/protoc-gen-go-grpc,$(PROTOC_GEN_GO_GRPC_VERSION)))
 $(eval $(call tool,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint,$(GOLANGCI_LINT_VERSION)))
 # Without the tags it refuses unsigned integers. Later versions cannot be built by Go alone.
-$(eval $(call tool,influxd,github.com/influxdata/influxdb/cmd/influxd,$(INFLUXD_VERSION),-tags uint$(comma)uint64))
+$(eval $(call tool,influxd,github.com/influxdata/influxdb/cmd/influxd,$(INFLUXD_VERSION),-tags uint$$(comma)uint64))
 
 .PHONY: clean
 clean: ## Remove what was built, but not the tools.
