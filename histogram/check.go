@@ -68,7 +68,8 @@ func (b *bounds) add(index int, n uint64) error {
 
 // within returns the smallest and the largest value that a bin's values can have.
 func (b *bounds) within(index int) (low, high uint64) {
-	return max(b.geometry.low(index), b.min), min(b.geometry.high(index), b.max)
+	low, high = b.geometry.span(index)
+	return max(low, b.min), min(high, b.max)
 }
 
 // check compares a message's totals with the bounds, all of them exact.

@@ -72,7 +72,7 @@ func (g *geometry) payload(encoded []byte) ([]byte, error) {
 	header := g.appendHeader(own[:0])
 	binary.BigEndian.PutUint32(header[4:], uint32(len(payload)))
 	if !bytes.Equal(header, encoded[:headerSize]) {
-		return nil, invalid("foreign header %x, want %x", encoded[:headerSize], header)
+		return nil, invalid("foreign header %x, want %x", encoded[:headerSize], bytes.Clone(header))
 	}
 	return payload, nil
 }
@@ -119,6 +119,9 @@ func (c *cursor) next() (index int, count uint64, err error) {
 // zigZag reads one number and its size in bytes, 0 if it is cut off. A ninth byte holds 8 bits and is the last.
 func zigZag(b []byte) (v int64, size int) {
 	var u uint64
+	if len(b) > 0 && b[0] < 0x80 {
+		return int64(b[0]>>1) ^ -int64(b[0]&1), 1
+	}
 	for i := range min(len(b), 9) {
 		if i == 8 {
 			u |= uint64(b[i]) << 56

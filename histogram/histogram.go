@@ -76,8 +76,12 @@ func (h *Histogram) Record(v int64) {
 	t.count++
 	t.sum = t.sum.Add(Uint128{Low: u})
 	t.squares = t.squares.Add(product(u, u))
-	t.min = min(t.min, u)
-	t.max = max(t.max, u)
+	if u < t.min {
+		t.min = u
+	}
+	if u > t.max {
+		t.max = u
+	}
 }
 
 // RecordN counts a value n times. It panics if the histogram would hold more than 2^44 values.

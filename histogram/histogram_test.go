@@ -264,7 +264,7 @@ func TestBinsAreGapless(t *testing.T) {
 	for l, g := range geometries {
 		next := uint64(0)
 		for i := range g.bins() {
-			low, high := g.low(i), g.high(i)
+			low, high := g.span(i)
 			if low != next || g.index(low) != i || g.index(high) != i {
 				t.Fatalf("%v: bin %d from %d to %d, expected from %d", Layout(l), i, low, high, next)
 			}

@@ -69,21 +69,17 @@ func (g *geometry) bins() int { return g.pages * pageBins }
 
 // index returns the bin of a value within the range. A value of k more bits than the finest 2048 bins cover loses its lowest k.
 func (g *geometry) index(v uint64) int {
-	unit := int(g.unit)
-	shift := max(bits.Len64(v)-binBits, unit)
-	return (shift-unit)<<pageBits + int(v>>(uint(shift)&63))
+	shift := bits.Len64(v|g.finest()) - binBits
+	return (shift-int(g.unit))<<pageBits + int(v>>(uint(shift)&63))
 }
 
-// low returns the smallest value of a bin.
-func (g *geometry) low(index int) uint64 {
-	if index < pageBins {
-		return uint64(index) << g.unit
-	}
-	return uint64(pageBins+index%pageBins) << g.shift(index)
+// finest is the largest value that is told as finely as any.
+func (g *geometry) finest() uint64 { return 1<<((g.unit+binBits)&63) - 1 }
+
+// span returns the smallest and the largest value of a bin.
+func (g *geometry) span(index int) (low, high uint64) {
+	above := max(index>>pageBits, 1) - 1 // pages above the finest two
+	shift := uint(g.unit) + uint(above)
+	low = uint64(index-above<<pageBits) << (shift & 63)
+	return low, low + 1<<(shift&63) - 1
 }
-
-// high returns the largest value of a bin.
-func (g *geometry) high(index int) uint64 { return g.low(index) + 1<<g.shift(index) - 1 }
-
-// shift is log2 of a bin's width.
-func (g *geometry) shift(index int) uint { return uint(g.unit) + uint(max(index>>pageBits, 1)-1) }

@@ -69,7 +69,8 @@ func counts(h *hdr.Histogram) map[int64]int64 {
 func (h *Histogram) counts() map[int64]int64 {
 	all := make(map[int64]int64)
 	for i, n := range h.bins {
-		all[int64(h.geometry.low(i))] = int64(n)
+		low, _ := h.geometry.span(i)
+		all[int64(low)] = int64(n)
 	}
 	return all
 }

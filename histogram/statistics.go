@@ -49,7 +49,8 @@ func (h *Histogram) Percentile(p float64) int64 {
 	rank, seen := h.rank(p), uint64(0)
 	for index, n := range h.bins {
 		if seen += n; seen >= rank {
-			return int64(min(h.geometry.high(index), h.totals.max))
+			_, high := h.geometry.span(index)
+			return int64(min(high, h.totals.max))
 		}
 	}
 	return h.Max()

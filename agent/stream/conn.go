@@ -28,9 +28,21 @@ type wire struct {
 	first     clock.Instant // first byte of the response
 	last      reading       // read that brought the last bytes of the response
 	sent      clock.Instant // end of the last write
-	written   int64         // bytes of the request that the kernel has, or has been offered
+	written   int64         // bytes of the request that the kernel took
 	unwritten bool          // a write is under way, or failed
 	broken    bool          // a read or write failed, or the other side has ended
+}
+
+// end returns when the kernel had the whole of a request that was read to its end. A response can arrive before the goroutine that
+// writes has noticed that its write is done; the request was written by then.
+func (w *wire) end() clock.Instant {
+	switch {
+	case w.first != 0 && (w.unwritten || w.sent > w.first):
+		return w.first
+	case w.unwritten:
+		return 0
+	}
+	return w.sent
 }
 
 // lend makes w the record of what happens from here on.
@@ -67,13 +79,11 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write writes and records that it did. Bytes count before they are written: a request of which the kernel may have one byte
-// is never sent again.
+// Write writes and records how much of it the kernel took.
 func (c *conn) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	w := c.wire
 	if w != nil {
-		w.written += int64(len(p))
 		w.unwritten = true
 	}
 	c.mu.Unlock()
@@ -82,6 +92,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if w != nil {
+		w.written += int64(n)
 		w.sent, w.unwritten = at, err != nil
 		w.broken = w.broken || err != nil
 	}

@@ -27,6 +27,7 @@ type exchange struct {
 	wire    *wire
 	kept    bool // the connection had been used before
 	events  *events
+	f       frame // the one that is being read
 
 	counted uint64 // tokens given to onToken
 	lastAt  uint64 // number of the read that brought the last token frame
@@ -73,8 +74,8 @@ func (x *exchange) finish() {
 		w := x.conn.record(x.wire)
 		x.conn.take(x.wire)
 		o.Connected, o.Connect, o.FirstByte = w.connected, w.connect, w.first
-		if all && !w.unwritten {
-			o.Sent = w.sent
+		if all {
+			o.Sent = w.end()
 		}
 	}
 	if !o.Usage {

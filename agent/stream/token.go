@@ -6,8 +6,8 @@ import (
 
 // frame takes in one frame. It is false if the stream has failed.
 func (x *exchange) frame(data []byte, read reading) bool {
-	var f frame
-	if err := x.client.dialect.frame(data, &f); err != nil {
+	f := &x.f
+	if err := x.client.dialect.frame(data, f); err != nil {
 		x.failed(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "a frame that is none: "+err.Error()+": "+start(data))
 		return false
 	}
@@ -37,7 +37,7 @@ func (x *exchange) frame(data []byte, read reading) bool {
 func start(data []byte) string { return string(data[:min(len(data), messageLimit)]) }
 
 // token takes in the time of a frame with token text.
-func (x *exchange) token(f frame, read reading) {
+func (x *exchange) token(f *frame, read reading) {
 	o := x.o
 	o.TokenFrames++
 	x.read(read)
@@ -72,7 +72,7 @@ func (x *exchange) read(read reading) {
 }
 
 // added returns how many tokens a frame brought: what the running usage says, or 1.
-func (x *exchange) added(f frame) int {
+func (x *exchange) added(f *frame) int {
 	tokens := uint64(1)
 	if f.usage {
 		tokens = max(f.output, x.counted) - x.counted

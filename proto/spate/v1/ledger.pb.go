@@ -41,8 +41,8 @@ type RunRecord struct {
 	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Version of the coordinator's program.
 	Version string `protobuf:"bytes,7,opt,name=version,proto3" json:"version,omitempty"`
-	// Request rows are kept.
-	Records bool `protobuf:"varint,8,opt,name=records,proto3" json:"records,omitempty"`
+	// Form in which request rows are written: "jsonl" or "parquet". Empty: none are kept.
+	Records string `protobuf:"bytes,8,opt,name=records,proto3" json:"records,omitempty"`
 	// Stages the plan expands into.
 	Stages        uint32 `protobuf:"varint,9,opt,name=stages,proto3" json:"stages,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -128,11 +128,11 @@ func (x *RunRecord) GetVersion() string {
 	return ""
 }
 
-func (x *RunRecord) GetRecords() bool {
+func (x *RunRecord) GetRecords() string {
 	if x != nil {
 		return x.Records
 	}
-	return false
+	return ""
 }
 
 func (x *RunRecord) GetStages() uint32 {
@@ -320,7 +320,7 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\aoutcome\x18\x05 \x01(\x0e2\x11.spate.v1.OutcomeR\aoutcome\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x18\n" +
 	"\aversion\x18\a \x01(\tR\aversion\x12\x18\n" +
-	"\arecords\x18\b \x01(\bR\arecords\x12\x16\n" +
+	"\arecords\x18\b \x01(\tR\arecords\x12\x16\n" +
 	"\x06stages\x18\t \x01(\rR\x06stages\"\xea\x01\n" +
 	"\vStageRecord\x12%\n" +
 	"\x05stage\x18\x01 \x01(\v2\x0f.spate.v1.StageR\x05stage\x129\n" +

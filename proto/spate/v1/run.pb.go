@@ -211,8 +211,8 @@ type SubmitRunRequest struct {
 	Secrets map[string]string `protobuf:"bytes,3,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Endpoints of simulated targets, by target name.
 	Simulated map[string]*Endpoints `protobuf:"bytes,4,rep,name=simulated,proto3" json:"simulated,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Keep one row for each request.
-	Records bool `protobuf:"varint,5,opt,name=records,proto3" json:"records,omitempty"`
+	// Keep one row for each request, in this form: "jsonl" or "parquet". Empty: keep none.
+	Records string `protobuf:"bytes,5,opt,name=records,proto3" json:"records,omitempty"`
 	// Agents to wait for before the plan is split. At least 1.
 	MinAgents uint32 `protobuf:"varint,6,opt,name=min_agents,json=minAgents,proto3" json:"min_agents,omitempty"`
 	// How long to wait for them.
@@ -279,11 +279,11 @@ func (x *SubmitRunRequest) GetSimulated() map[string]*Endpoints {
 	return nil
 }
 
-func (x *SubmitRunRequest) GetRecords() bool {
+func (x *SubmitRunRequest) GetRecords() string {
 	if x != nil {
 		return x.Records
 	}
-	return false
+	return ""
 }
 
 func (x *SubmitRunRequest) GetMinAgents() uint32 {
@@ -1500,7 +1500,7 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\tplan_path\x18\x02 \x01(\tR\bplanPath\x12A\n" +
 	"\asecrets\x18\x03 \x03(\v2'.spate.v1.SubmitRunRequest.SecretsEntryR\asecrets\x12G\n" +
 	"\tsimulated\x18\x04 \x03(\v2).spate.v1.SubmitRunRequest.SimulatedEntryR\tsimulated\x12\x18\n" +
-	"\arecords\x18\x05 \x01(\bR\arecords\x12\x1d\n" +
+	"\arecords\x18\x05 \x01(\tR\arecords\x12\x1d\n" +
 	"\n" +
 	"min_agents\x18\x06 \x01(\rR\tminAgents\x12@\n" +
 	"\x0eagents_timeout\x18\a \x01(\v2\x19.google.protobuf.DurationR\ragentsTimeout\x1a:\n" +

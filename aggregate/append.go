@@ -1,0 +1,186 @@
+package aggregate
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"go.etcd.io/bbolt"
+	"google.golang.org/protobuf/proto"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// pendingBatch is one call of Append that waits for the writer.
+type pendingBatch struct {
+	entries []entry
+	fresh   []bool
+	err     error
+	done    chan struct{} // closed by the writer
+}
+
+// entry is one snapshot as the file holds it.
+type entry struct {
+	key, value []byte
+	name       *spatev1.SnapshotKey
+}
+
+// Append adds snapshots and returns when they are durable. fresh says of each whether it is new: false means that the ledger
+// had it already, which is no error. A batch with a snapshot that contradicts the ledger is refused as a whole with
+// ErrConflict. Calls that wait at the same time share one transaction, and none fails by the fault of another.
+func (l *Ledger) Append(batch []*spatev1.Snapshot) (fresh []bool, err error) {
+	p := &pendingBatch{fresh: make([]bool, len(batch)), done: make(chan struct{})}
+	for _, s := range batch {
+		e, err := entryOf(s)
+		if err != nil {
+			return nil, fmt.Errorf("append %s: %w", keyText(s.GetKey()), err)
+		}
+		p.entries = append(p.entries, e)
+	}
+	if err := l.enqueue(p); err != nil {
+		return nil, fmt.Errorf("append %d snapshots: %w", len(batch), err)
+	}
+	<-p.done
+	if p.err != nil {
+		return nil, p.err
+	}
+	return p.fresh, nil
+}
+
+// enqueue hands a batch to the writer.
+func (l *Ledger) enqueue(p *pendingBatch) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return ErrClosed
+	}
+	l.waiting = append(l.waiting, p)
+	select {
+	case l.wake <- struct{}{}:
+	default: // the writer has been woken and has not looked yet
+	}
+	return nil
+}
+
+// write commits what waits until the ledger is closed. It owns done.
+func (l *Ledger) write() {
+	defer close(l.done)
+	for range l.wake {
+		l.commit(l.take())
+	}
+}
+
+// take empties the queue.
+func (l *Ledger) take() []*pendingBatch {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	group := l.waiting
+	l.waiting = nil
+	return group
+}
+
+// commit writes a group of batches in one transaction and answers each.
+func (l *Ledger) commit(group []*pendingBatch) {
+	err := l.db.Update(func(tx *bbolt.Tx) error {
+		b := tx.Bucket(snapshotBucket)
+		for _, p := range group {
+			conflict, err := p.put(b)
+			if err != nil {
+				return err
+			}
+			p.err = conflict
+		}
+		return nil
+	})
+	for _, p := range group {
+		if err != nil {
+			p.err = fmt.Errorf("append %d snapshots: %w", len(p.entries), err)
+		}
+		close(p.done)
+	}
+}
+
+// put stores the batch's new snapshots, or none of them if one contradicts the ledger.
+func (p *pendingBatch) put(b *bbolt.Bucket) (conflict, err error) {
+	within := make(map[string][]byte, len(p.entries))
+	for i, e := range p.entries {
+		held := within[string(e.key)]
+		if held == nil {
+			held = b.Get(e.key)
+		}
+		if held != nil && !sameSnapshot(held, e.value) {
+			return fmt.Errorf("append %s: %w", keyText(e.name), ErrConflict), nil
+		}
+		p.fresh[i] = held == nil
+		within[string(e.key)] = e.value
+	}
+	for i, e := range p.entries {
+		if !p.fresh[i] {
+			continue
+		}
+		if err := b.Put(e.key, e.value); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// sameSnapshot compares two encodings. Equal bytes are the rule; another build of the program may order fields differently.
+func sameSnapshot(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	var x, y spatev1.Snapshot
+	return proto.Unmarshal(a, &x) == nil && proto.Unmarshal(b, &y) == nil && proto.Equal(&x, &y)
+}
+
+// entryOf encodes a snapshot.
+func entryOf(s *spatev1.Snapshot) (entry, error) {
+	name := s.GetKey()
+	if name.GetAgent() == "" || strings.ContainsRune(name.GetAgent(), 0) {
+		return entry{}, fmt.Errorf("agent name %q cannot be a key", name.GetAgent())
+	}
+	value, err := deterministic.Marshal(s)
+	if err != nil {
+		return entry{}, err
+	}
+	return entry{key: snapshotKey(s.GetStageIndex(), name), value: value, name: name}, nil
+}
+
+// snapshotKey orders snapshots by stage, agent, incarnation and sequence.
+func snapshotKey(stage uint32, k *spatev1.SnapshotKey) []byte {
+	key := make([]byte, 0, 4+len(k.GetAgent())+1+16)
+	key = binary.BigEndian.AppendUint32(key, stage)
+	key = append(append(key, k.GetAgent()...), 0)
+	key = binary.BigEndian.AppendUint64(key, k.GetIncarnation())
+	return binary.BigEndian.AppendUint64(key, k.GetSequence())
+}
+
+// Snapshots calls fn with each snapshot of a stage, ordered by agent, incarnation and sequence, and stops at its first error. fn
+// may keep the snapshot and must not write to the ledger.
+func (l *Ledger) Snapshots(stage uint32, fn func(*spatev1.Snapshot) error) error {
+	prefix := binary.BigEndian.AppendUint32(nil, stage)
+	err := l.db.View(func(tx *bbolt.Tx) error {
+		c := tx.Bucket(snapshotBucket).Cursor()
+		for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
+			s := &spatev1.Snapshot{}
+			if err := proto.Unmarshal(v, s); err != nil {
+				return err
+			}
+			if err := fn(s); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read snapshots of stage %d: %w", stage, err)
+	}
+	return nil
+}
+
+// keyText names a snapshot for people.
+func keyText(k *spatev1.SnapshotKey) string {
+	return fmt.Sprintf("snapshot %d of agent %q (process %x)", k.GetSequence(), k.GetAgent(), k.GetIncarnation())
+}

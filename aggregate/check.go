@@ -1,0 +1,217 @@
+package aggregate
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Limits of what an agent may send.
+const (
+	// MaxSnapshotBytes bounds a snapshot's encoding.
+	MaxSnapshotBytes = 16 << 20
+	// MaxWindow is the last window of the longest stage: a week of load, a day of warm-up, a day of drain, an hour's request.
+	MaxWindow = (7+1+1)*86400 + 3600
+
+	// maxCount bounds a counter of one window and endpoint, so that no sum of a run overflows.
+	maxCount = 1 << 36
+	// maxTotal bounds a counter of totals.
+	maxTotal = 1 << 52
+	// maxValues bounds the values of one distribution: a histogram holds 2^44.
+	maxValues = 1 << 28
+	// maxText bounds a text in a snapshot, in bytes.
+	maxText = 4096
+	// maxExample bounds the example of an error, in bytes.
+	maxExample = 512
+	// maxGaps bounds the token gaps of one request row: the most output tokens a plan can ask for.
+	maxGaps = 1 << 24
+)
+
+// CheckSnapshot returns why a snapshot may not enter the ledger of a run and stage, or nil. It must pass before Append, so that
+// what the ledger holds can always be merged. It is pure and may be called concurrently.
+func CheckSnapshot(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spatev1.StageRecord) error {
+	if size := proto.Size(s); size > MaxSnapshotBytes {
+		return fmt.Errorf("snapshot has %d bytes, more than %d", size, MaxSnapshotBytes)
+	}
+	if err := checkKey(s, run, stage); err != nil {
+		return err
+	}
+	endpoints := len(stage.GetStage().GetTarget().GetEndpoints())
+	if err := checkAllSeries(s.GetSeries(), endpoints); err != nil {
+		return err
+	}
+	if err := checkRecords(s.GetRecords(), run.GetRecords() != "", endpoints); err != nil {
+		return err
+	}
+	return checkTotals(s.GetTotals())
+}
+
+// checkKey checks that the snapshot belongs to the stage.
+func checkKey(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spatev1.StageRecord) error {
+	key := s.GetKey()
+	switch {
+	case key.GetRunId() != run.GetRunId():
+		return fmt.Errorf("snapshot is of run %.64q, this is run %q", key.GetRunId(), run.GetRunId())
+	case s.GetStageIndex() != stage.GetStage().GetIndex():
+		return fmt.Errorf("snapshot is of stage %d, this is stage %d", s.GetStageIndex(), stage.GetStage().GetIndex())
+	case key.GetSequence() == 0:
+		return fmt.Errorf("snapshot has no sequence number")
+	case s.GetWindow() > MaxWindow:
+		return fmt.Errorf("window %d is beyond the longest stage's last, %d", s.GetWindow(), MaxWindow)
+	}
+	return checkAgent(key, stage)
+}
+
+// checkAgent checks that the agent's process takes part in the stage.
+func checkAgent(key *spatev1.SnapshotKey, stage *spatev1.StageRecord) error {
+	for _, a := range stage.GetAgents() {
+		if a.GetAgent().GetName() != key.GetAgent() {
+			continue
+		}
+		if a.GetIncarnation() != key.GetIncarnation() {
+			return fmt.Errorf("agent %q takes part as process %x, not as %x", key.GetAgent(), a.GetIncarnation(), key.GetIncarnation())
+		}
+		return nil
+	}
+	return fmt.Errorf("agent %.64q takes no part in stage %d", key.GetAgent(), stage.GetStage().GetIndex())
+}
+
+// checkAllSeries checks the measurements of all endpoints.
+func checkAllSeries(all []*spatev1.Series, endpoints int) error {
+	next := uint32(0)
+	for _, series := range all {
+		e := series.GetEndpoint()
+		if int64(e) >= int64(endpoints) {
+			return fmt.Errorf("endpoint %d: the target has %d", e, endpoints)
+		}
+		if e < next {
+			return fmt.Errorf("endpoint %d: given twice or out of order", e)
+		}
+		next = e + 1
+		if err := checkSeries(series); err != nil {
+			return fmt.Errorf("endpoint %d: %w", e, err)
+		}
+	}
+	return nil
+}
+
+// checkSeries checks the measurements of one endpoint.
+func checkSeries(s *spatev1.Series) error {
+	if err := checkCounters(s.GetCounters(), maxCount); err != nil {
+		return err
+	}
+	failed, err := checkErrors(s.GetErrors())
+	if err != nil {
+		return err
+	}
+	if failed != s.GetCounters().GetFailed() {
+		return fmt.Errorf("%d failed requests, but %d errors", s.GetCounters().GetFailed(), failed)
+	}
+	parts, err := decode(s.GetDistributions())
+	release(parts)
+	return err
+}
+
+// checkCounters checks that counters can be true.
+func checkCounters(c *spatev1.Counters, most uint64) error {
+	for i, count := range countersOf(c) {
+		if count > most {
+			return fmt.Errorf("counter %s is %d, more than %d", counterNames[i], count, most)
+		}
+	}
+	for i, count := range []uint64{c.GetWithoutUsage(), c.GetIslMissed(), c.GetOslMissed()} {
+		if count > c.GetCompleted() {
+			name := []string{"without_usage", "isl_missed", "osl_missed"}[i]
+			return fmt.Errorf("counter %s is %d of %d completed requests", name, count, c.GetCompleted())
+		}
+	}
+	return nil
+}
+
+// checkErrors checks the errors and returns how many there are.
+func checkErrors(errs []*spatev1.ErrorCount) (total uint64, err error) {
+	seen := make(map[errorKey]bool, len(errs))
+	for _, e := range errs {
+		key := errorKey{e.GetClass(), e.GetHttpStatus()}
+		if err := checkError(e); err != nil {
+			return 0, err
+		}
+		if seen[key] {
+			return 0, fmt.Errorf("error %s is given twice", errorName(key.class, key.status))
+		}
+		seen[key] = true
+		total += e.GetCount()
+	}
+	return total, nil
+}
+
+// checkError checks one kind of failure.
+func checkError(e *spatev1.ErrorCount) error {
+	_, isKnown := spatev1.ErrorClass_name[int32(e.GetClass())]
+	isStatus := e.GetClass() == spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS
+	switch {
+	case !isKnown || e.GetClass() == spatev1.ErrorClass_ERROR_CLASS_UNSPECIFIED:
+		return fmt.Errorf("error class %d is not known", e.GetClass())
+	case isStatus && (e.GetHttpStatus() < 100 || e.GetHttpStatus() > 999):
+		return fmt.Errorf("HTTP status %d cannot be", e.GetHttpStatus())
+	case !isStatus && e.GetHttpStatus() != 0:
+		return fmt.Errorf("error %s with HTTP status %d", errorName(e.GetClass(), 0), e.GetHttpStatus())
+	case e.GetCount() == 0 || e.GetCount() > maxCount:
+		return fmt.Errorf("error %s counts %d", errorName(e.GetClass(), e.GetHttpStatus()), e.GetCount())
+	case len(e.GetExample()) > maxExample:
+		return fmt.Errorf("example of error %s has %d bytes, more than %d",
+			errorName(e.GetClass(), e.GetHttpStatus()), len(e.GetExample()), maxExample)
+	}
+	return nil
+}
+
+// checkRecords checks the request rows.
+func checkRecords(records []*spatev1.RequestRecord, kept bool, endpoints int) error {
+	if len(records) > 0 && !kept {
+		return fmt.Errorf("%d request rows, and the run keeps none", len(records))
+	}
+	for _, r := range records {
+		_, isKnown := spatev1.ErrorClass_name[int32(r.GetErrorClass())]
+		switch {
+		case int64(r.GetEndpoint()) >= int64(endpoints):
+			return fmt.Errorf("request %d: endpoint %d: the target has %d", r.GetIndex(), r.GetEndpoint(), endpoints)
+		case !isKnown:
+			return fmt.Errorf("request %d: error class %d is not known", r.GetIndex(), r.GetErrorClass())
+		case len(r.GetError()) > maxText || len(r.GetFinishReason()) > maxText:
+			return fmt.Errorf("request %d: a text of more than %d bytes", r.GetIndex(), maxText)
+		case len(r.GetItlNs()) > maxGaps:
+			return fmt.Errorf("request %d: %d token gaps, more than %d", r.GetIndex(), len(r.GetItlNs()), maxGaps)
+		}
+	}
+	return nil
+}
+
+// checkTotals checks the totals, if there are any.
+func checkTotals(t *spatev1.Totals) error {
+	if t == nil {
+		return nil
+	}
+	var seen metricSet
+	for _, v := range t.GetValues() {
+		if m := v.GetMetric(); !known(m) || seen.has(m) {
+			return fmt.Errorf("totals: metric %d is not known or given twice", m)
+		}
+		seen |= setOf(v.GetMetric())
+	}
+	for _, ns := range []int64{t.GetFirstStartNs(), t.GetLastEndNs(), t.GetSteadyFromNs(), t.GetSteadyToNs()} {
+		if ns > MaxWindow*nanosPerSecond || ns < -MaxWindow*nanosPerSecond {
+			return fmt.Errorf("totals: a time %d ns from the stage's start", ns)
+		}
+	}
+	switch {
+	case t.GetSnapshots() == 0:
+		return fmt.Errorf("totals of no snapshots, but this is one")
+	case t.GetNeverSent() > maxTotal:
+		return fmt.Errorf("totals: %d requests never sent", t.GetNeverSent())
+	case len(t.GetFailure()) > maxText:
+		return fmt.Errorf("totals: a text of more than %d bytes", maxText)
+	}
+	return checkCounters(t.GetCounters(), maxTotal)
+}

@@ -1,0 +1,132 @@
+package aggregate
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spate-load/spate/histogram"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// goodSnapshot is one that passes and has something of everything.
+func goodSnapshot() *spatev1.Snapshot {
+	requests := steadyRequests(1, 20)
+	requests[3] = request{endpoint: 1, start: 3e8, class: spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, status: 429}
+	all := measure(stageRecord(0, 1), requests, func(request) uint32 { return 0 })
+	all[0].Records = []*spatev1.RequestRecord{{Index: 4, Endpoint: 1}}
+	return all[0]
+}
+
+func TestCheckSnapshotRefuses(t *testing.T) {
+	for want, damage := range map[string]func(*spatev1.Snapshot){
+		"":                            func(*spatev1.Snapshot) {},
+		`of run "other"`:              func(s *spatev1.Snapshot) { s.Key.RunId = "other" },
+		`of run ""`:                   func(s *spatev1.Snapshot) { s.Key = nil },
+		"of stage 9":                  func(s *spatev1.Snapshot) { s.StageIndex = 9 },
+		"no sequence":                 func(s *spatev1.Snapshot) { s.Key.Sequence = 0 },
+		"window 4294967295 is beyond": func(s *spatev1.Snapshot) { s.Window = 1<<32 - 1 },
+		`agent "z" takes no part`:     func(s *spatev1.Snapshot) { s.Key.Agent = "z" },
+		"as process 1, not as 2":      func(s *spatev1.Snapshot) { s.Key.Incarnation = 2 },
+		"bytes, more than 16777216": func(s *spatev1.Snapshot) {
+			s.Records = append(s.Records, &spatev1.RequestRecord{Error: strings.Repeat("x", MaxSnapshotBytes)})
+		},
+		"endpoint 2: the target has 2": func(s *spatev1.Snapshot) { s.Series[1].Endpoint = 2 },
+		"endpoint 0: given twice":      func(s *spatev1.Snapshot) { s.Series[1].Endpoint = 0 },
+		"counter tokens_arrived":       func(s *spatev1.Snapshot) { s.Series[0].Counters.TokensArrived = 1 << 63 },
+		"counter without_usage is 99":  func(s *spatev1.Snapshot) { s.Series[0].Counters.WithoutUsage = 99 },
+		"counter osl_missed is 99":     func(s *spatev1.Snapshot) { s.Series[0].Counters.OslMissed = 99 },
+		"2 failed requests, but 1":     func(s *spatev1.Snapshot) { s.Series[1].Counters.Failed = 2 },
+		"error class 77":               func(s *spatev1.Snapshot) { s.Series[1].Errors[0].Class = 77 },
+		"error class 0":                func(s *spatev1.Snapshot) { s.Series[1].Errors[0].Class = 0 },
+		"HTTP status 7 cannot be":      func(s *spatev1.Snapshot) { s.Series[1].Errors[0].HttpStatus = 7 },
+		"error tls with HTTP status 429": func(s *spatev1.Snapshot) {
+			s.Series[1].Errors[0].Class = spatev1.ErrorClass_ERROR_CLASS_TLS
+		},
+		"http_429 counts 0":    func(s *spatev1.Snapshot) { s.Series[1].Errors[0].Count = 0 },
+		"http_429 has 513":     func(s *spatev1.Snapshot) { s.Series[1].Errors[0].Example = strings.Repeat("x", 513) },
+		"http_429 is given tw": func(s *spatev1.Snapshot) { s.Series[1].Errors = append(s.Series[1].Errors, s.Series[1].Errors[0]) },
+		"metric 99 is not known": func(s *spatev1.Snapshot) {
+			s.Series[0].Distributions[0].Metric = 99
+		},
+		"metric -1 is not known": func(s *spatev1.Snapshot) { s.Series[0].Distributions[0].Metric = -1 },
+		"metric 1 is not known or given twice": func(s *spatev1.Snapshot) {
+			s.Series[0].Distributions = append(s.Series[0].Distributions, s.Series[0].Distributions[0])
+		},
+		"ttft_ms: histogram": func(s *spatev1.Snapshot) { s.Series[0].Distributions[0].Histogram = []byte("garbage") },
+		"values in one window": func(s *spatev1.Snapshot) {
+			h := histogram.New(histogram.LayoutOf(spatev1.Metric_METRIC_TTFT))
+			h.RecordN(5000, maxValues+1)
+			s.Series[0].Distributions[0] = h.Proto(spatev1.Metric_METRIC_TTFT)
+		},
+		"request 4: endpoint 2":        func(s *spatev1.Snapshot) { s.Records[0].Endpoint = 2 },
+		"request 4: error class 99":    func(s *spatev1.Snapshot) { s.Records[0].ErrorClass = 99 },
+		"request 4: a text of more":    func(s *spatev1.Snapshot) { s.Records[0].Error = strings.Repeat("x", 4097) },
+		"totals of no snapshots":       func(s *spatev1.Snapshot) { s.Totals.Snapshots = 0 },
+		"totals: metric 0":             func(s *spatev1.Snapshot) { s.Totals.Values[0].Metric = 0 },
+		"totals: a time 9000000000000": func(s *spatev1.Snapshot) { s.Totals.SteadyToNs = ptr(int64(9e18)) },
+		"never sent":                   func(s *spatev1.Snapshot) { s.Totals.NeverSent = 1 << 60 },
+		"totals: a text":               func(s *spatev1.Snapshot) { s.Totals.Failure = strings.Repeat("x", 5000) },
+		"counter completed is 9223372": func(s *spatev1.Snapshot) { s.Totals.Counters.Completed = 1 << 63 },
+	} {
+		s := goodSnapshot()
+		damage(s)
+		err := CheckSnapshot(s, runRecord(1), stageRecord(0, 1))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}
+
+func TestRowsAreRefusedWhenTheRunKeepsNone(t *testing.T) {
+	run := runRecord(1)
+	run.Records = ""
+	err := CheckSnapshot(goodSnapshot(), run, stageRecord(0, 1))
+	if err == nil || !strings.Contains(err.Error(), "the run keeps none") {
+		t.Error(err)
+	}
+}
+
+// Whatever passes the check can be merged.
+func FuzzCheckedSnapshotsCanBeMerged(f *testing.F) {
+	seed, err := proto.Marshal(goodSnapshot())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var s spatev1.Snapshot
+		rec := stageRecord(0, 1)
+		if proto.Unmarshal(data, &s) != nil || CheckSnapshot(&s, runRecord(1), rec) != nil {
+			return
+		}
+		stage := NewStage(rec)
+		if err := stage.Add(&s); err != nil {
+			t.Fatal(err)
+		}
+		stage.Result(rec)
+	})
+}
+
+func TestAddRefusesWhatIsNotChecked(t *testing.T) {
+	for name, damage := range map[string]func(*spatev1.Snapshot){
+		"another stage":   func(s *spatev1.Snapshot) { s.StageIndex = 9 },
+		"another agent":   func(s *spatev1.Snapshot) { s.Key.Agent = "z" },
+		"another process": func(s *spatev1.Snapshot) { s.Key.Incarnation = 9 },
+		"a late window":   func(s *spatev1.Snapshot) { s.Window = MaxWindow + 1 },
+		"no endpoint":     func(s *spatev1.Snapshot) { s.Series[1].Endpoint = 2 },
+		"garbage":         func(s *spatev1.Snapshot) { s.Series[1].Distributions[0].Histogram = nil },
+	} {
+		rec := stageRecord(0, 1)
+		stage, empty := NewStage(rec), NewStage(rec)
+		s := goodSnapshot()
+		damage(s)
+		if err := stage.Add(s); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+		if resultJSON(t, stage, rec) != resultJSON(t, empty, rec) {
+			t.Errorf("%s: left something behind", name)
+		}
+	}
+}

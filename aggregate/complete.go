@@ -1,0 +1,100 @@
+package aggregate
+
+import (
+	"fmt"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Missing says what the stage lacks to be complete, in words: that it ended before its time, and where what was merged is not
+// what the agents say they measured. Empty: nothing.
+func (s *Stage) Missing(rec *spatev1.StageRecord) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.missing(rec)
+}
+
+// missing is Missing under the lock.
+func (s *Stage) missing(rec *spatev1.StageRecord) []string {
+	reasons := []string{}
+	add := func(format string, args ...any) { reasons = append(reasons, fmt.Sprintf(format, args...)) }
+	switch {
+	case rec.GetStartTime() == nil:
+		add("the stage never started")
+	case !rec.GetEnded():
+		add("the stage did not end: the coordinator died or is still at it")
+	}
+	if rec.GetStopped() {
+		add("the stage was stopped before its end")
+	}
+	if rec.GetFailure() != "" {
+		add("the stage ended early: %s", rec.GetFailure())
+	}
+	if len(rec.GetAgents()) == 0 {
+		add("no agent took part")
+	}
+	for _, assigned := range rec.GetAgents() {
+		for _, reason := range s.agentMissing(assigned) {
+			add("agent %s %s", assigned.GetAgent().GetName(), reason)
+		}
+	}
+	return reasons
+}
+
+// agentMissing says what is missing of an agent's part.
+func (s *Stage) agentMissing(assigned *spatev1.AssignedAgent) (reasons []string) {
+	a := s.agents[keyOf(assigned)]
+	if a == nil {
+		return []string{"joined after the merge began: merge the ledger again"}
+	}
+	if failure := assigned.GetFailure(); failure != "" {
+		reasons = append(reasons, "failed: "+failure)
+	}
+	if a.totals == nil {
+		return append(reasons, "sent no totals")
+	}
+	if failure := a.totals.GetFailure(); failure != "" {
+		reasons = append(reasons, "ended early: "+failure)
+	}
+	if gap := a.snapshotsMissing(); gap != "" {
+		return append(reasons, gap) // the sums differ of course
+	}
+	return append(reasons, a.differences()...)
+}
+
+// snapshotsMissing compares the snapshots that came with those that the totals tell of.
+func (a *agentTally) snapshotsMissing() string {
+	want := a.totals.GetSnapshots()
+	switch {
+	case a.snapshots < want:
+		return fmt.Sprintf("lacks %d of its %d snapshots", want-a.snapshots, want)
+	case a.snapshots > want:
+		return fmt.Sprintf("has %d snapshots, but its totals tell of %d", a.snapshots, want)
+	case a.last-a.first+1 != want || a.last != a.closing:
+		return fmt.Sprintf("has %d snapshots numbered %d to %d, closed by %d: there is a gap", want, a.first, a.last, a.closing)
+	}
+	return ""
+}
+
+// differences compares the sums with the totals.
+func (a *agentTally) differences() (reasons []string) {
+	merged, totals := countersOf(a.counters), countersOf(a.totals.GetCounters())
+	for i, name := range counterNames {
+		if merged[i] != totals[i] {
+			reasons = append(reasons, fmt.Sprintf("has %s %d in its snapshots, but %d in its totals", name, merged[i], totals[i]))
+		}
+	}
+	var values [metricCount]uint64
+	for _, v := range a.totals.GetValues() {
+		if known(v.GetMetric()) {
+			values[v.GetMetric()] += v.GetCount()
+		}
+	}
+	for _, m := range Metrics() {
+		if a.recorded[m] != values[m] {
+			reasons = append(reasons, fmt.Sprintf("has %d values of %s in its snapshots, but %d in its totals",
+				a.recorded[m], MetricName(m), values[m]))
+		}
+	}
+	return reasons
+}

@@ -1,0 +1,64 @@
+package aggregate
+
+import (
+	"github.com/spate-load/spate/histogram"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Distribution sums up values in the unit that their name ends in.
+type Distribution struct {
+	// Arithmetic mean, from the exact sum of the values.
+	Mean float64 `json:"mean"`
+	// Standard deviation of the population, from the exact sum of squares.
+	Std float64 `json:"std"`
+	// Smallest value, exact.
+	Min float64 `json:"min"`
+	// Largest value, exact.
+	Max float64 `json:"max"`
+	// Median. All percentiles come from the merged histogram, to 3 significant digits.
+	P50 float64 `json:"p50"`
+	// 90th percentile.
+	P90 float64 `json:"p90"`
+	// 95th percentile.
+	P95 float64 `json:"p95"`
+	// 99th percentile.
+	P99 float64 `json:"p99"`
+	// 99.9th percentile.
+	P99_9 float64 `json:"p99_9"`
+	// Number of values.
+	Count uint64 `json:"count"`
+}
+
+// distribution sums up the values of a metric, nil if there are none.
+func (t *tally) distribution(m spatev1.Metric) *Distribution {
+	return distributionOf(t.values[m], MetricScale(m))
+}
+
+// distributionOf sums up a histogram, nil if it has no values.
+func distributionOf(h *histogram.Histogram, scale float64) *Distribution {
+	if h == nil || h.Count() == 0 {
+		return nil
+	}
+	percentile := func(p float64) float64 { return float64(h.Percentile(p)) / scale }
+	return &Distribution{
+		Mean:  h.Mean() / scale,
+		Std:   h.Std() / scale,
+		Min:   float64(h.Min()) / scale,
+		Max:   float64(h.Max()) / scale,
+		P50:   percentile(50),
+		P90:   percentile(90),
+		P95:   percentile(95),
+		P99:   percentile(99),
+		P99_9: percentile(99.9),
+		Count: h.Count(),
+	}
+}
+
+// latency sums up the values of a metric for a breakdown, nil if there are none.
+func (t *tally) latency(m spatev1.Metric) *Latency {
+	d := t.distribution(m)
+	if d == nil {
+		return nil
+	}
+	return &Latency{Count: d.Count, Mean: d.Mean, P50: d.P50, P90: d.P90, P99: d.P99}
+}

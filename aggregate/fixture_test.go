@@ -1,0 +1,264 @@
+package aggregate
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/spate-load/spate/histogram"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// runRecord is a finished run of some stages.
+func runRecord(stages uint32) *spatev1.RunRecord {
+	return &spatev1.RunRecord{
+		RunId:     "run-1",
+		PlanYaml:  []byte("name: sweep\nseed: 7\n"),
+		BeginTime: timestamppb.New(time.Unix(1700000000, 5e8)),
+		EndTime:   timestamppb.New(time.Unix(1700000100, 0)),
+		Outcome:   spatev1.Outcome_OUTCOME_DONE,
+		Version:   "v1",
+		Records:   "jsonl",
+		Stages:    stages,
+	}
+}
+
+// stageRecord is a finished stage of agents a, b, c... in two regions, with two endpoints.
+func stageRecord(index uint32, agents int) *spatev1.StageRecord {
+	rec := &spatev1.StageRecord{
+		Stage: &spatev1.Stage{
+			Index:    index,
+			Target:   &spatev1.Target{Name: "engine", Endpoints: []string{"http://one", "http://me:hidden@two"}, Api: "chat", Model: "m"},
+			Workload: &spatev1.Workload{Name: "100:10", Content: &spatev1.Workload_Random{Random: &spatev1.RandomContent{Isl: 100, Osl: 10}}},
+			Load:     &spatev1.LoadPoint{Concurrency: 8, Requests: 100},
+			Seed:     42,
+		},
+		StartTime: timestamppb.New(time.Unix(1700000010, 0)),
+		Ended:     true,
+	}
+	for i := range agents {
+		rec.Agents = append(rec.Agents, &spatev1.AssignedAgent{
+			Agent:       &spatev1.AgentInfo{Name: agentName(i), Region: []string{"east", "west"}[i%2], Version: "v1", Cores: 2},
+			Incarnation: 1,
+			Weight:      1,
+		})
+	}
+	return rec
+}
+
+// agentName is a, b, c...
+func agentName(i int) string { return string(rune('a' + i)) }
+
+// request is one raw request: the truth that results are compared with. Times are nanoseconds since the stage's start.
+type request struct {
+	agent, endpoint  int
+	scheduled, start int64
+	firstFrame       int64
+	tokens           []int64 // arrivals of token frames, one token each
+	class            spatev1.ErrorClass
+	status           uint32
+}
+
+// metrics are the values that an agent records of a completed request.
+func (r request) metrics() map[spatev1.Metric][]int64 {
+	first, last, n := r.tokens[0], r.tokens[len(r.tokens)-1], int64(len(r.tokens))
+	m := map[spatev1.Metric][]int64{
+		spatev1.Metric_METRIC_TTFT:                  {first - r.start},
+		spatev1.Metric_METRIC_TTFT_SCHEDULED:        {first - r.scheduled},
+		spatev1.Metric_METRIC_E2E:                   {last - r.start},
+		spatev1.Metric_METRIC_E2E_SCHEDULED:         {last - r.scheduled},
+		spatev1.Metric_METRIC_SEND_DELAY:            {r.start - r.scheduled},
+		spatev1.Metric_METRIC_ISL:                   {100},
+		spatev1.Metric_METRIC_OSL:                   {n},
+		spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME: {1000},
+		spatev1.Metric_METRIC_FIRST_FRAME:           {r.firstFrame - r.start},
+	}
+	if r.firstFrame != first {
+		m[spatev1.Metric_METRIC_FIRST_FRAME_GAP] = []int64{first - r.firstFrame}
+	}
+	for i := 1; i < len(r.tokens); i++ {
+		m[spatev1.Metric_METRIC_ITL] = append(m[spatev1.Metric_METRIC_ITL], r.tokens[i]-r.tokens[i-1])
+	}
+	if n > 1 {
+		m[spatev1.Metric_METRIC_TPOT] = []int64{(last - first + (n-1)/2) / (n - 1)}
+		m[spatev1.Metric_METRIC_TPOT_FIRST_FRAME] = []int64{(last - r.firstFrame + (n-1)/2) / (n - 1)}
+	}
+	return m
+}
+
+// end is when a request ended.
+func (r request) end() int64 {
+	if len(r.tokens) == 0 {
+		return r.start + 1e6
+	}
+	return r.tokens[len(r.tokens)-1]
+}
+
+// measure makes the snapshots that agents would send of some requests, each agent's last one with its totals. windowOf puts each
+// request into a window.
+func measure(rec *spatev1.StageRecord, requests []request, windowOf func(request) uint32) []*spatev1.Snapshot {
+	var snapshots []*spatev1.Snapshot
+	for i := range rec.GetAgents() {
+		var own []request
+		for _, r := range requests {
+			if r.agent == i {
+				own = append(own, r)
+			}
+		}
+		snapshots = append(snapshots, agentSnapshots(rec, i, own, windowOf)...)
+	}
+	return snapshots
+}
+
+// agentSnapshots is measure for one agent.
+func agentSnapshots(rec *spatev1.StageRecord, agent int, requests []request, windowOf func(request) uint32) []*spatev1.Snapshot {
+	last := uint32(0)
+	for _, r := range requests {
+		last = max(last, windowOf(r))
+	}
+	var snapshots []*spatev1.Snapshot
+	for w := range last + 1 {
+		s := &spatev1.Snapshot{
+			Key:          &spatev1.SnapshotKey{RunId: "run-1", Agent: agentName(agent), Incarnation: 1, Sequence: uint64(w) + 5},
+			StageIndex:   rec.GetStage().GetIndex(),
+			Revision:     1,
+			Window:       w,
+			PeakInFlight: 3,
+		}
+		for e := range rec.GetStage().GetTarget().GetEndpoints() {
+			var of []request
+			for _, r := range requests {
+				if r.endpoint == e && windowOf(r) == w {
+					of = append(of, r)
+				}
+			}
+			if len(of) > 0 {
+				s.Series = append(s.Series, seriesOf(uint32(e), of))
+			}
+		}
+		snapshots = append(snapshots, s)
+	}
+	snapshots[last].Totals = totalsOf(snapshots, requests)
+	return snapshots
+}
+
+// seriesOf is what an agent recorded of the requests of one window and endpoint.
+func seriesOf(endpoint uint32, requests []request) *spatev1.Series {
+	s := &spatev1.Series{Endpoint: endpoint, Counters: &spatev1.Counters{}}
+	values := make(map[spatev1.Metric]*histogram.Histogram)
+	errors := make(map[errorKey]uint64)
+	for _, r := range requests {
+		s.Counters.Started++
+		if r.class != 0 {
+			s.Counters.Failed++
+			errors[errorKey{r.class, r.status}]++
+			continue
+		}
+		s.Counters.Completed++
+		s.Counters.InputTokens += 100
+		s.Counters.OutputTokens += uint64(len(r.tokens))
+		s.Counters.TokenFrames += uint64(len(r.tokens))
+		s.Counters.TokensArrived += uint64(len(r.tokens))
+		for m, vs := range r.metrics() {
+			if values[m] == nil {
+				values[m] = histogram.New(histogram.LayoutOf(m))
+			}
+			for _, v := range vs {
+				values[m].Record(v)
+			}
+		}
+	}
+	for _, m := range Metrics() {
+		if values[m] != nil {
+			s.Distributions = append(s.Distributions, values[m].Proto(m))
+		}
+	}
+	for key, n := range errors {
+		s.Errors = append(s.Errors, &spatev1.ErrorCount{
+			Class: key.class, HttpStatus: key.status, Count: n, Example: fmt.Sprintf("example of %v", key.class),
+		})
+	}
+	return s
+}
+
+// totalsOf closes an agent's share.
+func totalsOf(snapshots []*spatev1.Snapshot, requests []request) *spatev1.Totals {
+	t := &spatev1.Totals{
+		Snapshots:          uint64(len(snapshots)),
+		Counters:           &spatev1.Counters{},
+		StartErrorNs:       250_000,
+		ClockUncertaintyNs: 100_000,
+	}
+	counts := make(map[spatev1.Metric]uint64)
+	for _, s := range snapshots {
+		for _, series := range s.GetSeries() {
+			addCounters(t.Counters, series.GetCounters())
+			for _, d := range series.GetDistributions() {
+				h, err := histogram.FromProto(d)
+				if err != nil {
+					panic(err)
+				}
+				counts[d.GetMetric()] += h.Count()
+			}
+		}
+	}
+	for _, m := range Metrics() {
+		if counts[m] > 0 {
+			t.Values = append(t.Values, &spatev1.MetricCount{Metric: m, Count: counts[m]})
+		}
+	}
+	for _, r := range requests {
+		if t.FirstStartNs == nil || r.start < *t.FirstStartNs {
+			t.FirstStartNs = &r.start
+		}
+		if end := r.end(); t.LastEndNs == nil || end > *t.LastEndNs {
+			t.LastEndNs = &end
+		}
+	}
+	return t
+}
+
+// endWindow is the window in which a request ended.
+func endWindow(r request) uint32 { return uint32(r.end() / 1e9) }
+
+// steadyRequests is a plain load: each agent starts a request every 100 ms, 4 tokens 10 ms apart.
+func steadyRequests(agents, each int) []request {
+	var requests []request
+	for a := range agents {
+		for i := range each {
+			start := int64(i)*100e6 + int64(a)*1e6
+			r := request{agent: a, endpoint: i % 2, scheduled: start - 5000, start: start, firstFrame: start + 20e6}
+			for k := range 4 {
+				r.tokens = append(r.tokens, start+30e6+int64(k)*10e6)
+			}
+			requests = append(requests, r)
+		}
+	}
+	return requests
+}
+
+// merged merges snapshots that must all be good.
+func merged(t testing.TB, rec *spatev1.StageRecord, snapshots []*spatev1.Snapshot) *Stage {
+	t.Helper()
+	stage := NewStage(rec)
+	for _, s := range snapshots {
+		if err := CheckSnapshot(s, runRecord(1), rec); err != nil {
+			t.Fatal(err)
+		}
+		if err := stage.Add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return stage
+}
+
+// ptr points at a value.
+func ptr[T any](v T) *T { return &v }
+
+// timed is a load point that ends by time.
+func timed(d time.Duration) *spatev1.LoadPoint {
+	return &spatev1.LoadPoint{Rate: 2, Arrival: "poisson", Duration: durationpb.New(d)}
+}

@@ -1,0 +1,406 @@
+package aggregate
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.etcd.io/bbolt"
+	"google.golang.org/protobuf/proto"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// newLedger makes a ledger that the test closes.
+func newLedger(t testing.TB) (*Ledger, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	l, err := Create(path, runRecord(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l, path
+}
+
+// snapshotOf is a small snapshot.
+func snapshotOf(stage uint32, agent string, incarnation, sequence uint64) *spatev1.Snapshot {
+	return &spatev1.Snapshot{
+		Key:        &spatev1.SnapshotKey{RunId: "run-1", Agent: agent, Incarnation: incarnation, Sequence: sequence},
+		StageIndex: stage,
+		Window:     uint32(sequence),
+	}
+}
+
+// held lists the keys that a ledger has of a stage.
+func held(t testing.TB, l *Ledger, stage uint32) []string {
+	t.Helper()
+	keys := []string{}
+	err := l.Snapshots(stage, func(s *spatev1.Snapshot) error {
+		keys = append(keys, fmt.Sprintf("%s/%d/%d", s.GetKey().GetAgent(), s.GetKey().GetIncarnation(), s.GetKey().GetSequence()))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+func TestLedgerHoldsEachSnapshotOnceAndInOrder(t *testing.T) {
+	l, _ := newLedger(t)
+	for _, batch := range [][]*spatev1.Snapshot{
+		{snapshotOf(0, "b", 1, 300), snapshotOf(0, "b", 1, 2)},
+		{snapshotOf(0, "a", 1, 1), snapshotOf(0, "a", 1, 1), snapshotOf(0, "ab", 1, 1), snapshotOf(1, "a", 1, 2)},
+		{snapshotOf(0, "a", 2, 1), snapshotOf(256, "a", 1, 9)},
+		{},
+	} {
+		if _, err := l.Append(batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fresh, err := l.Append([]*spatev1.Snapshot{snapshotOf(0, "b", 1, 2), snapshotOf(0, "b", 1, 3)})
+	if err != nil || fmt.Sprint(fresh) != "[false true]" {
+		t.Errorf("fresh %v, error %v", fresh, err)
+	}
+	for stage, want := range map[uint32]string{
+		0:   "[a/1/1 a/2/1 ab/1/1 b/1/2 b/1/3 b/1/300]",
+		1:   "[a/1/2]",
+		256: "[a/1/9]",
+		2:   "[]",
+	} {
+		if got := fmt.Sprint(held(t, l, stage)); got != want {
+			t.Errorf("stage %d holds %s, want %s", stage, got, want)
+		}
+	}
+}
+
+func TestLedgerRefusesAContradictionAndNothingElse(t *testing.T) {
+	l, _ := newLedger(t)
+	if _, err := l.Append([]*spatev1.Snapshot{snapshotOf(0, "a", 1, 1)}); err != nil {
+		t.Fatal(err)
+	}
+	other := snapshotOf(0, "a", 1, 1)
+	other.PeakInFlight = 9
+	// All three wait for one transaction: hold the writer back by a transaction of our own.
+	tx, err := l.db.Begin(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	errs := make([]error, 3)
+	for i, batch := range [][]*spatev1.Snapshot{
+		{snapshotOf(0, "a", 1, 2)},
+		{snapshotOf(0, "a", 1, 3), other},
+		{snapshotOf(0, "a", 1, 4)},
+	} {
+		all.Go(func() { _, errs[i] = l.Append(batch) })
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+	if errs[0] != nil || errs[2] != nil || !errors.Is(errs[1], ErrConflict) {
+		t.Errorf("errors %v", errs)
+	}
+	if !strings.Contains(fmt.Sprint(errs[1]), `snapshot 1 of agent "a"`) {
+		t.Errorf("the error does not name the snapshot: %v", errs[1])
+	}
+	if got := fmt.Sprint(held(t, l, 0)); got != "[a/1/1 a/1/2 a/1/4]" {
+		t.Errorf("the ledger holds %s", got)
+	}
+}
+
+func TestLedgerRefusesABatchThatContradictsItself(t *testing.T) {
+	l, _ := newLedger(t)
+	other := snapshotOf(0, "a", 1, 1)
+	other.PeakInFlight = 9
+	if _, err := l.Append([]*spatev1.Snapshot{snapshotOf(0, "a", 1, 1), other}); !errors.Is(err, ErrConflict) {
+		t.Errorf("error %v", err)
+	}
+	if got := held(t, l, 0); len(got) != 0 {
+		t.Errorf("the ledger holds %v", got)
+	}
+}
+
+func TestEqualSnapshotsInAnotherOrderOfFieldsAreNoContradiction(t *testing.T) {
+	l, _ := newLedger(t)
+	s := snapshotOf(0, "a", 1, 1)
+	if _, err := l.Append([]*spatev1.Snapshot{s}); err != nil {
+		t.Fatal(err)
+	}
+	key, err := proto.Marshal(&spatev1.Snapshot{Key: s.GetKey()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest := proto.CloneOf(s)
+	rest.Key = nil
+	encoded, err := proto.Marshal(rest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = l.db.Update(func(tx *bbolt.Tx) error { // as another build may have written it
+		return tx.Bucket(snapshotBucket).Put(snapshotKey(0, s.GetKey()), append(encoded, key...))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fresh, err := l.Append([]*spatev1.Snapshot{s}); err != nil || fresh[0] {
+		t.Errorf("fresh %v, error %v", fresh, err)
+	}
+}
+
+func TestLedgerKeepsRecords(t *testing.T) {
+	l, path := newLedger(t)
+	run := runRecord(3)
+	run.Reason = "because"
+	for _, err := range []error{
+		l.PutStage(stageRecord(1, 2)), l.PutStage(stageRecord(0, 1)), l.PutStage(stageRecord(0, 3)), l.PutRun(run), l.Close(),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	again, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = again.Close() }()
+	if got, err := again.Run(); err != nil || !proto.Equal(got, run) {
+		t.Errorf("run %v, error %v", got, err)
+	}
+	stages, err := again.Stages()
+	if err != nil || len(stages) != 2 || !proto.Equal(stages[0], stageRecord(0, 3)) || !proto.Equal(stages[1], stageRecord(1, 2)) {
+		t.Errorf("stages %v, error %v", stages, err)
+	}
+	if _, err := again.Append([]*spatev1.Snapshot{snapshotOf(0, "a", 1, 1)}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAppendAfterCloseAndOnAReaderFails(t *testing.T) {
+	l, path := newLedger(t)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Append([]*spatev1.Snapshot{snapshotOf(0, "a", 1, 1)}); !errors.Is(err, ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+	reader, err := OpenReadOnly(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = reader.Close() }()
+	if _, err := reader.Append([]*spatev1.Snapshot{snapshotOf(0, "a", 1, 1)}); err == nil {
+		t.Error("a reader appends")
+	}
+	if _, err := reader.Append([]*spatev1.Snapshot{snapshotOf(0, "", 1, 1)}); err == nil {
+		t.Error("a nameless agent passes")
+	}
+}
+
+func TestFilesThatAreNoLedger(t *testing.T) {
+	whole, wholePath := newLedger(t)
+	if err := whole.Close(); err != nil {
+		t.Fatal(err)
+	}
+	good, err := os.ReadFile(wholePath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign := func(change func(tx *bbolt.Tx) error) []byte {
+		path := filepath.Join(t.TempDir(), "x.db")
+		if err := os.WriteFile(path, good, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		db, err := bbolt.Open(path, 0o600, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(db.Update(change), db.Close()); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	for name, c := range map[string]struct {
+		data []byte
+		says string
+	}{
+		"empty":     {nil, "empty"},
+		"text":      {bytes.Repeat([]byte("no ledger\n"), 9999), "not a ledger"},
+		"cut short": {good[:len(good)/2], "copy it again"},
+		"another program's": {foreign(func(tx *bbolt.Tx) error { return tx.DeleteBucket(metaBucket) }),
+			"another program's"},
+		"newer": {foreign(func(tx *bbolt.Tx) error {
+			return tx.Bucket(metaBucket).Put(versionKey, binary.BigEndian.AppendUint32(nil, 2))
+		}), "version 00000002"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "ledger.db")
+			if err := os.WriteFile(path, c.data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for _, open := range []func(string) (*Ledger, error){Open, OpenReadOnly} {
+				l, err := open(path)
+				if !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), path) {
+					t.Errorf("ledger %v, error %v", l, err)
+				}
+			}
+		})
+	}
+}
+
+func TestOpenNeedsAFileAndCreateNeedsNone(t *testing.T) {
+	absent := filepath.Join(t.TempDir(), "ledger.db")
+	for _, open := range []func(string) (*Ledger, error){Open, OpenReadOnly} {
+		if _, err := open(absent); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("error %v", err)
+		}
+	}
+	if _, err := os.Stat(absent); err == nil {
+		t.Error("Open made a file")
+	}
+	_, path := newLedger(t)
+	if _, err := Create(path, runRecord(1)); !errors.Is(err, os.ErrExist) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestALedgerInUseIsSaidToBe(t *testing.T) {
+	_, path := newLedger(t)
+	for _, open := range []func(string) (*Ledger, error){Open, OpenReadOnly} {
+		if _, err := open(path); !errors.Is(err, ErrLocked) {
+			t.Errorf("error %v", err)
+		}
+	}
+}
+
+func TestCopyIsALedgerOfItsMoment(t *testing.T) {
+	l, _ := newLedger(t)
+	if _, err := l.Append([]*spatev1.Snapshot{snapshotOf(0, "a", 1, 1)}); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "copy.db")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(l.Copy(f), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Append([]*spatev1.Snapshot{snapshotOf(0, "a", 1, 2)}); err != nil {
+		t.Fatal(err)
+	}
+	copied, err := OpenReadOnly(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = copied.Close() }()
+	if got := fmt.Sprint(held(t, copied, 0)); got != "[a/1/1]" {
+		t.Errorf("the copy holds %s", got)
+	}
+}
+
+// appendUntilKilled is the variable that makes this program append to the ledger it names until it is killed.
+const appendUntilKilled = "SPATE_TEST_APPEND"
+
+// appendForever appends from several goroutines and prints each sequence number once it is durable.
+func appendForever(path string) {
+	l, err := Open(path)
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	var out sync.Mutex
+	for g := range 4 {
+		go func() {
+			for n := uint64(1); ; n++ {
+				s := snapshotOf(0, agentName(g), 1, n)
+				s.Records = []*spatev1.RequestRecord{{Error: strings.Repeat("x", int(n*977%9000))}}
+				if _, err := l.Append([]*spatev1.Snapshot{s}); err != nil {
+					fmt.Println(err)
+					os.Exit(1)
+				}
+				out.Lock()
+				fmt.Printf("%s/1/%d\n", agentName(g), n)
+				out.Unlock()
+			}
+		}()
+	}
+	select {}
+}
+
+func TestKilledProcessLosesNothingThatWasAcked(t *testing.T) {
+	l, path := newLedger(t)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, acks := range []int{1, 57, 230} {
+		first := heldAt(t, path)
+		acked := killAfter(t, path, acks)
+		keys := heldAt(t, path)
+		count := make(map[string]int)
+		for _, k := range keys {
+			count[k]++
+		}
+		for _, k := range append(first, acked...) {
+			if count[k] != 1 {
+				t.Errorf("%s was acked and is there %d times", k, count[k])
+			}
+		}
+	}
+}
+
+// heldAt lists the keys of stage 0 that the ledger at a path has.
+func heldAt(t *testing.T, path string) []string {
+	t.Helper()
+	l, err := OpenReadOnly(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return held(t, l, 0)
+}
+
+// killAfter starts a process that appends, kills it after so many acks, and returns all that it acked.
+func killAfter(t *testing.T, path string, acks int) (acked []string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), appendUntilKilled+"="+path)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if !strings.Contains(lines.Text(), "/1/") {
+			t.Fatalf("the process says %s", lines.Text())
+		}
+		acked = append(acked, lines.Text())
+		if len(acked) == acks {
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	_ = cmd.Wait() // it was killed
+	return acked
+}

@@ -1,0 +1,302 @@
+package aggregate
+
+// Result is the result of a run: the content of results.json. What is not known is null.
+type Result struct {
+	// The run as a whole.
+	Run RunResult `json:"run"`
+	// Its stages, in the order in which they ran. Stages that never began are not listed.
+	Stages []StageResult `json:"stages"`
+}
+
+// RunResult says which run it was and whether anything is missing.
+type RunResult struct {
+	// Id of the run.
+	ID string `json:"id"`
+	// Name of the plan.
+	Plan *string `json:"plan"`
+	// Seed of the plan.
+	Seed *uint64 `json:"seed"`
+	// Begin by the coordinator's wall clock, RFC 3339 in UTC.
+	BeginTime *string `json:"begin_time"`
+	// End by the coordinator's wall clock. Null: the coordinator died before it.
+	EndTime *string `json:"end_time"`
+	// How it ended: "done", "stopped" or "failed". Null: it did not end.
+	Outcome *string `json:"outcome"`
+	// Why it did not run to its end. Null: it did.
+	Reason *string `json:"reason"`
+	// Version of the coordinator's program.
+	Version string `json:"version"`
+	// Form of the request rows beside this file: "jsonl" or "parquet". Null: none were kept.
+	Records *string `json:"records"`
+	// Stages that the plan has.
+	StagesPlanned uint32 `json:"stages_planned"`
+	// Agents that took part in any stage, by name.
+	Agents []RunAgent `json:"agents"`
+	// Nothing is missing: each planned stage is there and complete.
+	Complete bool `json:"complete"`
+	// What is missing, in words. Empty if complete.
+	Missing []string `json:"missing"`
+}
+
+// RunAgent describes an agent.
+type RunAgent struct {
+	// Name of the agent.
+	Name string `json:"name"`
+	// Region it said it is in. Empty: it said none.
+	Region string `json:"region"`
+	// Host name.
+	Host string `json:"host"`
+	// Version of its program.
+	Version string `json:"version"`
+	// Cores it may use. Null: it did not say.
+	Cores *uint32 `json:"cores"`
+}
+
+// StageResult is the result of one stage. All numbers leave the warm-up out but those that name it.
+type StageResult struct {
+	// Place of the stage in the run, from 0.
+	Index uint32 `json:"index"`
+	// Name of the target.
+	Target string `json:"target"`
+	// Name of the workload.
+	Workload string `json:"workload"`
+	// When its requests started and ended.
+	Load Load `json:"load"`
+	// Model asked for.
+	Model string `json:"model"`
+	// API used: "chat" or "completions".
+	API string `json:"api"`
+	// Seed of the stage: equal seeds, equal requests.
+	Seed uint64 `json:"seed"`
+	// Start by the coordinator's wall clock, RFC 3339 in UTC. Null: it never started.
+	StartTime *string `json:"start_time"`
+	// Nothing is missing: the stage ran to its end, and what was merged equals the totals of every agent.
+	Complete bool `json:"complete"`
+	// What is missing, in words. Empty if complete.
+	Missing []string `json:"missing"`
+	// Requests counted.
+	Requests Requests `json:"requests"`
+	// From the first measured start to the last measured end of any agent, in seconds.
+	DurationS *float64 `json:"duration_s"`
+	// Completed requests per second of duration_s.
+	RequestThroughput *float64 `json:"request_throughput"`
+	// Output tokens of completed requests per second of duration_s.
+	OutputTokenThroughput *float64 `json:"output_token_throughput"`
+	// Input and output tokens of completed requests per second of duration_s.
+	TotalTokenThroughput *float64 `json:"total_token_throughput"`
+	// Largest number of tokens, over all agents, that arrived in one window of 1 s, those of failed requests too.
+	PeakOutputTokenThroughput *float64 `json:"peak_output_token_throughput"`
+	// Most requests in flight at once.
+	PeakConcurrency *PeakConcurrency `json:"peak_concurrency"`
+	// The same throughputs with ramp-up and drain cut off. Null: there is no whole window in which every agent was steady.
+	Steady *Steady `json:"steady"`
+	// Prompt tokens of completed requests by the server's usage. Null: some had no usage.
+	InputTokens *uint64 `json:"input_tokens"`
+	// Output tokens of completed requests.
+	OutputTokens uint64 `json:"output_tokens"`
+	// How output tokens were counted: by the server's "usage", in "frames" with token text, or "mixed". Null: none completed.
+	OutputTokensCounted *string `json:"output_tokens_counted"`
+	// First token frame - start.
+	TTFT *Distribution `json:"ttft_ms"`
+	// (Last - first token frame) / (output tokens - 1), of requests with 2 tokens or more.
+	TPOT *Distribution `json:"tpot_ms"`
+	// Gaps between consecutive token frames, of all requests together.
+	ITL *Distribution `json:"itl_ms"`
+	// Last token frame - start.
+	E2E *Distribution `json:"e2e_ms"`
+	// First token frame - scheduled: free of coordinated omission.
+	TTFTScheduled *Distribution `json:"ttft_scheduled_ms"`
+	// Last token frame - scheduled: free of coordinated omission.
+	E2EScheduled *Distribution `json:"e2e_scheduled_ms"`
+	// Start - scheduled.
+	SendDelay *Distribution `json:"send_delay_ms"`
+	// DNS, TCP and TLS, of requests that opened a connection.
+	Connect *Distribution `json:"connect_ms"`
+	// Start to failure, of failed requests.
+	FailureTime *Distribution `json:"failure_time_ms"`
+	// Time from the kernel's receipt of a token frame to the program's read of it.
+	ReceiveLag *Distribution `json:"receive_lag_ms"`
+	// First frame of any kind - start: vLLM's TTFT.
+	FirstFrame *Distribution `json:"first_frame_ms"`
+	// (Last token frame - first frame) / (output tokens - 1): vLLM's TPOT.
+	TPOTFirstFrame *Distribution `json:"tpot_first_frame_ms"`
+	// Gaps between consecutive frames, the first one with or without text: vLLM's ITL.
+	ITLFirstFrame *Distribution `json:"itl_first_frame_ms"`
+	// Input sequence length.
+	ISL SequenceLength `json:"isl_tokens"`
+	// Output sequence length.
+	OSL SequenceLength `json:"osl_tokens"`
+	// Output tokens per frame with token text, a value per request.
+	TokensPerFrame *Distribution `json:"tokens_per_frame"`
+	// What was seen on the connections.
+	Streams Streams `json:"streams"`
+	// Failed requests by class. An HTTP status other than 200 is "http_" and the status.
+	Errors map[string]uint64 `json:"errors"`
+	// The message of the first failure of each class, where there was one.
+	ErrorExamples map[string]string `json:"error_examples"`
+	// The same by endpoint, in the order of the target's.
+	Endpoints []EndpointResult `json:"endpoints"`
+	// The same by agent, in the order of the split.
+	Agents []AgentResult `json:"agents"`
+	// The same by region of the agents, by name.
+	Regions []RegionResult `json:"regions"`
+}
+
+// Load is a load point. A closed loop has a concurrency, an open loop a rate and an arrival process.
+type Load struct {
+	// Requests in flight at all times, over all agents.
+	Concurrency *uint32 `json:"concurrency,omitempty"`
+	// Requests per second, over all agents.
+	Rate *float64 `json:"rate,omitempty"`
+	// Arrival process: "poisson" or "constant".
+	Arrival *string `json:"arrival,omitempty"`
+	// Measured requests after which the stage ends. Null: no such end.
+	Requests *uint64 `json:"requests"`
+	// Time in which measured requests are started, in seconds. Null: no such end.
+	DurationS *float64 `json:"duration_s"`
+}
+
+// Requests counts requests.
+type Requests struct {
+	// Measured requests of the plan. Null: the stage ends by time.
+	Planned *uint64 `json:"planned"`
+	// Measured requests that started.
+	Started uint64 `json:"started"`
+	// Of which ended as they should.
+	Completed uint64 `json:"completed"`
+	// Of which failed.
+	Failed uint64 `json:"failed"`
+	// Of which were cut off by a stop or the end of the drain.
+	Cancelled uint64 `json:"cancelled"`
+	// Measured requests that were owed and never sent. Null: an agent's totals are missing.
+	NeverSent *uint64 `json:"never_sent"`
+	// Warm-up requests that started, which nothing else here counts.
+	Warmup uint64 `json:"warmup"`
+}
+
+// PeakConcurrency is the most requests in flight at once.
+type PeakConcurrency struct {
+	// Requests in flight.
+	Requests uint64 `json:"requests"`
+	// The number is exact. Else it is the sum of several agents' peaks in one window: the most that can have been.
+	Exact bool `json:"exact"`
+}
+
+// Steady is the part of a stage in which every agent's load was up, in whole windows of 1 s.
+type Steady struct {
+	// Begin, in seconds since the stage's start.
+	FromS float64 `json:"from_s"`
+	// End, in seconds since the stage's start.
+	ToS float64 `json:"to_s"`
+	// Length in seconds.
+	DurationS float64 `json:"duration_s"`
+	// Requests that completed in it per second.
+	RequestThroughput float64 `json:"request_throughput"`
+	// Output tokens that arrived in it per second, those of failed requests too.
+	OutputTokenThroughput float64 `json:"output_token_throughput"`
+}
+
+// SequenceLength compares lengths asked for with lengths that came.
+type SequenceLength struct {
+	// Length that the workload asked for. Null: it has no single one.
+	Asked *uint32 `json:"asked"`
+	// Lengths seen: prompts by the server's usage, outputs by usage or frames.
+	Seen *Distribution `json:"seen"`
+	// Completed requests with another length than asked.
+	Missed uint64 `json:"missed"`
+	// Share of them in those whose length is known. Null: of none.
+	MissedShare *float64 `json:"missed_share"`
+}
+
+// Streams counts what was seen on the connections.
+type Streams struct {
+	// Connections opened.
+	Connections uint64 `json:"connections"`
+	// Frames with token text.
+	TokenFrames uint64 `json:"token_frames"`
+	// Tokens in them: 1 each, or more where the server says so.
+	TokensArrived uint64 `json:"tokens_arrived"`
+	// Reads that held several frames of one stream: all but the last have a time that is too late.
+	CoalescedReads uint64 `json:"coalesced_reads"`
+	// Token frames timed by the program's clock for want of the kernel's.
+	UnstampedFrames uint64 `json:"unstamped_frames"`
+}
+
+// Latency is the short form of a distribution.
+type Latency struct {
+	// Number of values.
+	Count uint64 `json:"count"`
+	// Arithmetic mean.
+	Mean float64 `json:"mean"`
+	// Median.
+	P50 float64 `json:"p50"`
+	// 90th percentile.
+	P90 float64 `json:"p90"`
+	// 99th percentile.
+	P99 float64 `json:"p99"`
+}
+
+// Breakdown is what one endpoint, agent or region contributed.
+type Breakdown struct {
+	// Requests counted.
+	Requests PartRequests `json:"requests"`
+	// Prompt tokens of completed requests by the server's usage. Null: some had no usage.
+	InputTokens *uint64 `json:"input_tokens"`
+	// Output tokens of completed requests.
+	OutputTokens uint64 `json:"output_tokens"`
+	// First token frame - start.
+	TTFT *Latency `json:"ttft_ms"`
+	// (Last - first token frame) / (output tokens - 1).
+	TPOT *Latency `json:"tpot_ms"`
+	// Last token frame - start.
+	E2E *Latency `json:"e2e_ms"`
+	// Failed requests by class.
+	Errors map[string]uint64 `json:"errors"`
+}
+
+// PartRequests counts the requests of a part.
+type PartRequests struct {
+	// Measured requests that started.
+	Started uint64 `json:"started"`
+	// Of which ended as they should.
+	Completed uint64 `json:"completed"`
+	// Of which failed.
+	Failed uint64 `json:"failed"`
+	// Of which were cut off by a stop or the end of the drain.
+	Cancelled uint64 `json:"cancelled"`
+}
+
+// EndpointResult is what was measured at one endpoint.
+type EndpointResult struct {
+	// Base URL, without a password.
+	URL string `json:"url"`
+	Breakdown
+}
+
+// RegionResult is what was measured from one region.
+type RegionResult struct {
+	// Name of the region. Empty: that of agents that said none.
+	Name string `json:"name"`
+	// Agents there.
+	Agents int `json:"agents"`
+	Breakdown
+}
+
+// AgentResult is what one agent measured.
+type AgentResult struct {
+	// Name of the agent.
+	Name string `json:"name"`
+	// Its region.
+	Region string `json:"region"`
+	// Its weight in the split.
+	Weight uint32 `json:"weight"`
+	// Why its part is missing or cut short. Null: it is not.
+	Failure *string `json:"failure"`
+	// Start of its load - armed start, in milliseconds. Null: its totals are missing.
+	StartErrorMs *float64 `json:"start_error_ms"`
+	// Uncertainty of its clock against the coordinator's at the start, in milliseconds. Null: its totals are missing.
+	ClockUncertaintyMs *float64 `json:"clock_uncertainty_ms"`
+	// Measured requests that it owed and never sent. Null: its totals are missing.
+	NeverSent *uint64 `json:"never_sent"`
+	Breakdown
+}

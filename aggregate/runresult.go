@@ -1,0 +1,133 @@
+package aggregate
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"buf.build/go/protoyaml"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// ResultOf makes the result of a run from its ledger.
+func ResultOf(l *Ledger) (*Result, error) {
+	return ResultWith(l, func(*Stage, *spatev1.StageRecord, StageResult) error { return nil })
+}
+
+// ResultWith is ResultOf that also shows each merged stage, in order, for files that need more than its result. It stops at the
+// first error of visit.
+func ResultWith(l *Ledger, visit func(*Stage, *spatev1.StageRecord, StageResult) error) (*Result, error) {
+	run, err := l.Run()
+	if err != nil {
+		return nil, err
+	}
+	records, err := l.Stages()
+	if err != nil {
+		return nil, err
+	}
+	result := &Result{Stages: []StageResult{}}
+	for _, rec := range records {
+		stage, err := Replay(l, rec)
+		if err != nil {
+			return nil, err
+		}
+		stageResult := stage.Result(rec)
+		result.Stages = append(result.Stages, stageResult)
+		if err := visit(stage, rec, stageResult); err != nil {
+			return nil, err
+		}
+	}
+	result.Run = runResult(run, records, result.Stages)
+	return result, nil
+}
+
+// Replay merges all snapshots that the ledger has of a stage. The stage has no single windows to view.
+func Replay(l *Ledger, rec *spatev1.StageRecord) (*Stage, error) {
+	stage := NewStage(rec)
+	stage.Forget(MaxWindow)
+	if err := l.Snapshots(rec.GetStage().GetIndex(), stage.Add); err != nil {
+		return nil, err
+	}
+	return stage, nil
+}
+
+// runResult describes the run.
+func runResult(run *spatev1.RunRecord, records []*spatev1.StageRecord, stages []StageResult) RunResult {
+	missing := runMissing(run, stages)
+	r := RunResult{
+		ID:            run.GetRunId(),
+		BeginTime:     timeText(run.GetBeginTime()),
+		EndTime:       timeText(run.GetEndTime()),
+		Outcome:       outcomeName(run.GetOutcome()),
+		Reason:        unlessZero(run.GetReason()),
+		Version:       run.GetVersion(),
+		Records:       unlessZero(run.GetRecords()),
+		StagesPlanned: run.GetStages(),
+		Agents:        runAgents(records),
+		Complete:      len(missing) == 0,
+		Missing:       missing,
+	}
+	var plan spatev1.Plan
+	if (protoyaml.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(run.GetPlanYaml(), &plan) == nil {
+		seed := plan.GetSeed()
+		r.Plan, r.Seed = unlessZero(plan.GetName()), &seed
+	}
+	return r
+}
+
+// runMissing says what the run lacks to be complete.
+func runMissing(run *spatev1.RunRecord, stages []StageResult) []string {
+	missing := []string{}
+	switch run.GetOutcome() {
+	case spatev1.Outcome_OUTCOME_DONE:
+	case spatev1.Outcome_OUTCOME_STOPPED:
+		missing = append(missing, withReason("the run was stopped", run.GetReason()))
+	case spatev1.Outcome_OUTCOME_FAILED:
+		missing = append(missing, withReason("the run failed", run.GetReason()))
+	default:
+		missing = append(missing, "the run has not ended: the coordinator died or is still at it")
+	}
+	if absent := int64(run.GetStages()) - int64(len(stages)); absent > 0 {
+		missing = append(missing, fmt.Sprintf("%d of %d stages did not begin", absent, run.GetStages()))
+	}
+	for _, s := range stages {
+		for _, reason := range s.Missing {
+			missing = append(missing, fmt.Sprintf("stage %d: %s", s.Index, reason))
+		}
+	}
+	return missing
+}
+
+// withReason adds a reason, if there is one.
+func withReason(what, reason string) string {
+	if reason == "" {
+		return what
+	}
+	return what + ": " + reason
+}
+
+// outcomeName names an outcome, nil if the run has none yet.
+func outcomeName(o spatev1.Outcome) *string {
+	if o == spatev1.Outcome_OUTCOME_UNSPECIFIED {
+		return nil
+	}
+	name := strings.ToLower(strings.TrimPrefix(o.String(), "OUTCOME_"))
+	return &name
+}
+
+// runAgents lists the agents of all stages once each.
+func runAgents(records []*spatev1.StageRecord) []RunAgent {
+	byName := make(map[string]RunAgent)
+	for _, rec := range records {
+		for _, assigned := range rec.GetAgents() {
+			a := assigned.GetAgent()
+			byName[a.GetName()] = RunAgent{a.GetName(), a.GetRegion(), a.GetHost(), a.GetVersion(), unlessZero(a.GetCores())}
+		}
+	}
+	return append([]RunAgent{}, slices.SortedFunc(maps.Values(byName), func(a, b RunAgent) int {
+		return cmp.Compare(a.Name, b.Name)
+	})...)
+}

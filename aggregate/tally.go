@@ -1,0 +1,175 @@
+package aggregate
+
+import (
+	"cmp"
+	"fmt"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spate-load/spate/histogram"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// tally is the exact sum of measurements: of a stage, or of one endpoint, agent, region or window of it.
+type tally struct {
+	keep     metricSet
+	counters *spatev1.Counters
+	errors   map[errorKey]*errorTally
+	values   [metricCount]*histogram.Histogram // nil: no value, or not kept
+}
+
+// errorKey is a kind of failure.
+type errorKey struct {
+	class  spatev1.ErrorClass
+	status uint32
+}
+
+// errorTally counts one kind of failure and keeps the earliest example.
+type errorTally struct {
+	count   uint64
+	example string
+	place   place
+}
+
+// place orders snapshots by time and then by name, so that "the first" does not depend on which came first.
+type place struct {
+	window   uint32
+	agent    string
+	sequence uint64
+	endpoint uint32
+}
+
+// compare orders places.
+func (p place) compare(q place) int {
+	return cmp.Or(cmp.Compare(p.window, q.window), cmp.Compare(p.agent, q.agent),
+		cmp.Compare(p.sequence, q.sequence), cmp.Compare(p.endpoint, q.endpoint))
+}
+
+// newTally returns an empty tally that keeps the values of some metrics.
+func newTally(keep metricSet) *tally {
+	return &tally{keep: keep, counters: &spatev1.Counters{}, errors: make(map[errorKey]*errorTally)}
+}
+
+// add adds one endpoint's measurements of one snapshot.
+func (t *tally) add(s *spatev1.Series, parts []part, at place) {
+	addCounters(t.counters, s.GetCounters())
+	for _, e := range s.GetErrors() {
+		t.addError(errorKey{e.GetClass(), e.GetHttpStatus()}, errorTally{e.GetCount(), e.GetExample(), at})
+	}
+	for _, p := range parts {
+		if t.keep.has(p.metric) {
+			t.addValues(p.metric, p.values)
+		}
+	}
+}
+
+// addError adds failures of one kind.
+func (t *tally) addError(key errorKey, more errorTally) {
+	held := t.errors[key]
+	if held == nil {
+		held = &errorTally{}
+		t.errors[key] = held
+	}
+	held.count += more.count
+	if more.example != "" && (held.example == "" || more.place.compare(held.place) < 0) {
+		held.example, held.place = more.example, more.place
+	}
+}
+
+// addValues merges the values of one metric.
+func (t *tally) addValues(m spatev1.Metric, values *histogram.Histogram) {
+	if t.values[m] == nil {
+		t.values[m] = histogram.New(histogram.LayoutOf(m))
+	}
+	mustMerge(t.values[m], values)
+}
+
+// snapshot returns a copy of the counters that later additions leave alone.
+func (t *tally) countersNow() *spatev1.Counters { return proto.CloneOf(t.counters) }
+
+// errorCounts returns the failures by name.
+func (t *tally) errorCounts() map[string]uint64 {
+	counts := make(map[string]uint64, len(t.errors))
+	for key, e := range t.errors {
+		counts[errorName(key.class, key.status)] += e.count
+	}
+	return counts
+}
+
+// errorExamples returns an example of each kind of failure that has one.
+func (t *tally) errorExamples() map[string]string {
+	examples := make(map[string]string, len(t.errors))
+	for key, e := range t.errors {
+		if e.example != "" {
+			examples[errorName(key.class, key.status)] = e.example
+		}
+	}
+	return examples
+}
+
+// mustMerge merges histograms of one metric, which have one layout. That they do not become full is seen to before.
+func mustMerge(to, from *histogram.Histogram) {
+	if err := to.Merge(from); err != nil {
+		panic("aggregate: " + err.Error())
+	}
+}
+
+// part is a decoded distribution.
+type part struct {
+	metric spatev1.Metric
+	values *histogram.Histogram
+}
+
+// spare holds empty histograms by layout, for values on their way into tallies.
+var spare sync.Map // histogram.Layout -> *sync.Pool
+
+// borrow returns an empty histogram. release gives it back.
+func borrow(l histogram.Layout) *histogram.Histogram {
+	pool, ok := spare.Load(l)
+	if !ok {
+		pool, _ = spare.LoadOrStore(l, &sync.Pool{New: func() any { return histogram.New(l) }})
+	}
+	return pool.(*sync.Pool).Get().(*histogram.Histogram)
+}
+
+// release gives the histograms of parts back.
+func release(parts []part) {
+	for _, p := range parts {
+		p.values.Reset()
+		if pool, ok := spare.Load(histogram.LayoutOf(p.metric)); ok {
+			pool.(*sync.Pool).Put(p.values)
+		}
+	}
+}
+
+// full says that a metric has so many values that the next snapshot's might be too many for a histogram.
+func (t *tally) full() bool {
+	for _, values := range t.values {
+		if values != nil && values.Count() > 1<<43 {
+			return true
+		}
+	}
+	return false
+}
+
+// decode decodes the distributions of one series. The caller releases the parts, after an error too.
+func decode(distributions []*spatev1.Distribution) ([]part, error) {
+	parts := make([]part, 0, len(distributions))
+	var seen metricSet
+	for _, d := range distributions {
+		m := d.GetMetric()
+		if !known(m) || seen.has(m) {
+			return parts, fmt.Errorf("metric %d is not known or given twice", m)
+		}
+		seen |= setOf(m)
+		parts = append(parts, part{m, borrow(histogram.LayoutOf(m))})
+		if err := parts[len(parts)-1].values.AddProto(d); err != nil {
+			return parts, fmt.Errorf("%s: %w", MetricName(m), err)
+		}
+		if n := parts[len(parts)-1].values.Count(); n > maxValues {
+			return parts, fmt.Errorf("%s: %d values in one window, more than %d", MetricName(m), n, maxValues)
+		}
+	}
+	return parts, nil
+}

@@ -1,0 +1,180 @@
+package aggregate
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+func TestWindowsAddUpToTheStage(t *testing.T) {
+	rec := stageRecord(0, 2)
+	stage := merged(t, rec, measure(rec, steadyRequests(2, 50), endWindow))
+	sum := &spatev1.Counters{}
+	regions, agents := &spatev1.Counters{}, &spatev1.Counters{}
+	for w := range uint32(5) {
+		v, ok := stage.Window(w)
+		if !ok || v.Window != w || v.PeakInFlight != 6 {
+			t.Errorf("window %d: %v, %+v", w, ok, v)
+		}
+		if d := v.Total.Distribution(spatev1.Metric_METRIC_TTFT); d == nil || d.Count != v.Total.Counters.GetCompleted() {
+			t.Errorf("window %d: TTFT %+v", w, d)
+		}
+		addCounters(sum, v.Total.Counters)
+		for _, p := range v.Regions {
+			addCounters(regions, p.Measured.Counters)
+		}
+		for _, p := range v.Agents {
+			addCounters(agents, p.Measured.Counters)
+		}
+	}
+	v := stage.ToDate()
+	for _, c := range []*spatev1.Counters{sum, regions, agents} {
+		if countersOf(c) != countersOf(v.Total.Counters) {
+			t.Errorf("windows add up to %v, the stage has %v", c, v.Total.Counters)
+		}
+	}
+	if v.Window != 4 || fmt.Sprint(names(v.Regions), names(v.Agents)) != "[east west] [a b]" {
+		t.Errorf("to date: window %d, regions %v, agents %v", v.Window, names(v.Regions), names(v.Agents))
+	}
+	if d := v.Total.Distribution(spatev1.Metric_METRIC_CONNECT); d != nil {
+		t.Errorf("connect %+v of no values", d)
+	}
+}
+
+// names lists the names of parts.
+func names(parts []Part) (list []string) {
+	for _, p := range parts {
+		list = append(list, p.Name)
+	}
+	return list
+}
+
+func TestForgottenWindowsStayInTheSums(t *testing.T) {
+	rec := stageRecord(0, 2)
+	snapshots := measure(rec, steadyRequests(2, 50), endWindow)
+	want := resultJSON(t, merged(t, rec, snapshots), rec)
+	stage := NewStage(rec)
+	for i, s := range snapshots {
+		if err := stage.Add(s); err != nil {
+			t.Fatal(err)
+		}
+		if i == 2 {
+			stage.Forget(1)
+		}
+	}
+	if got := resultJSON(t, stage, rec); got != want {
+		t.Errorf("the result is\n%s\nwant\n%s", got, want)
+	}
+	for w, want := range []bool{false, false, true, true, true, false} {
+		if _, ok := stage.Window(uint32(w)); ok != want {
+			t.Errorf("window %d there: %v", w, ok)
+		}
+	}
+}
+
+func TestWaitingNamesTheAgentsBehind(t *testing.T) {
+	rec := stageRecord(0, 2)
+	stage := NewStage(rec)
+	add := func(agent string, sequence uint64, totals bool) {
+		s := snapshotOf(0, agent, 1, sequence)
+		if totals {
+			s.Totals = &spatev1.Totals{Snapshots: sequence}
+		}
+		if err := stage.Add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(window uint32, want string) {
+		t.Helper()
+		if got := strings.Join(stage.Waiting(window), " "); got != want {
+			t.Errorf("window %d waits for %q, want %q", window, got, want)
+		}
+	}
+	check(0, "a b")
+	add("a", 1, false)
+	check(0, "b")
+	check(1, "b")
+	check(2, "a b")
+	add("b", 1, true)
+	check(2, "a")
+	check(1, "")
+	if stage.Ended("a") || !stage.Ended("b") {
+		t.Error("only b has ended")
+	}
+}
+
+func TestAViewIsACopy(t *testing.T) {
+	rec := stageRecord(0, 1)
+	snapshots := measure(rec, steadyRequests(1, 50), endWindow)
+	stage := merged(t, rec, snapshots[:1])
+	v := stage.ToDate()
+	before := fmt.Sprint(v)
+	for _, s := range snapshots[1:] {
+		if err := stage.Add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := fmt.Sprint(v); after != before {
+		t.Errorf("the view changed from\n%s\nto\n%s", before, after)
+	}
+}
+
+func TestConcurrentAddsLoseNothing(t *testing.T) {
+	rec := stageRecord(0, 4)
+	snapshots := measure(rec, steadyRequests(4, 50), endWindow)
+	stage := NewStage(rec)
+	var all sync.WaitGroup
+	for _, s := range snapshots {
+		all.Go(func() {
+			if err := stage.Add(s); err != nil {
+				t.Error(err)
+			}
+			stage.ToDate()
+			stage.Forget(0)
+		})
+	}
+	all.Wait()
+	if missing := stage.Missing(rec); len(missing) > 0 {
+		t.Errorf("missing %q", missing)
+	}
+}
+
+// A counter that the protocol gains must be added here too.
+func TestEveryCounterIsSummed(t *testing.T) {
+	fields := (&spatev1.Counters{}).ProtoReflect().Descriptor().Fields()
+	if fields.Len() != counterCount {
+		t.Fatalf("the protocol has %d counters", fields.Len())
+	}
+	c := &spatev1.Counters{}
+	for i, field := range counterFields(c) {
+		*field = uint64(i) + 1
+	}
+	for i := range fields.Len() {
+		if string(fields.Get(i).Name()) != counterNames[i] {
+			t.Errorf("counter %d is %s, named %s", i, fields.Get(i).Name(), counterNames[i])
+		}
+		if got := c.ProtoReflect().Get(fields.Get(i)).Uint(); got != uint64(i)+1 {
+			t.Errorf("%s is field %d", counterNames[i], got-1)
+		}
+	}
+}
+
+func TestEveryMetricHasAName(t *testing.T) {
+	if len(spatev1.Metric_name) != metricCount {
+		t.Fatalf("the protocol has %d metrics", len(spatev1.Metric_name)-1)
+	}
+	seen := make(map[string]bool)
+	for _, m := range Metrics() {
+		name := MetricName(m)
+		if name == "" || seen[name] {
+			t.Errorf("%v is named %q", m, name)
+		}
+		seen[name] = true
+	}
+	if MetricName(0) != "" || MetricName(99) != "" || MetricName(-1) != "" {
+		t.Error("an unknown metric has a name")
+	}
+}

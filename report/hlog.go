@@ -1,0 +1,51 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spate-load/spate/aggregate"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// logHeader is the head of a log in HdrHistogram's format, version 1.3. Times in it are seconds since the run's begin.
+func logHeader(run *spatev1.RunRecord) []byte {
+	begin := run.GetBeginTime().AsTime().UTC()
+	seconds := fmt.Sprintf("%.3f", float64(begin.UnixMilli())/1e3)
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "#[Run %s: tags are stage/metric; times in ns, tokens_per_frame in thousandths]\n", run.GetRunId())
+	fmt.Fprintf(&b, "#[Histogram log format version 1.3]\n")
+	fmt.Fprintf(&b, "#[BaseTime: %s (seconds since epoch)]\n", seconds)
+	fmt.Fprintf(&b, "#[StartTime: %s (seconds since epoch), %s]\n", seconds, begin.Format(time.RFC3339))
+	b.WriteString(`"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"` + "\n")
+	return b.Bytes()
+}
+
+// logStage appends a stage that started some time after the run's begin to a log: a line for each metric that has values.
+func logStage(b *bytes.Buffer, s *aggregate.Stage, result aggregate.StageResult, start time.Duration) error {
+	fmt.Fprintf(b, "#[Stage %d: %s, %s, %s]\n", result.Index, result.Target, result.Workload, result.Load)
+	length := 0.0
+	if result.DurationS != nil {
+		length = *result.DurationS
+	}
+	for _, m := range aggregate.Metrics() {
+		values := s.Values(m)
+		if values == nil || values.Count() == 0 {
+			continue
+		}
+		encoded, err := values.AppendCompressedBase64(nil)
+		if err != nil {
+			return fmt.Errorf("stage %d: %s: %w", result.Index, aggregate.MetricName(m), err)
+		}
+		fmt.Fprintf(b, "Tag=%d/%s,%.3f,%.3f,%.3f,%s\n",
+			result.Index, tagOf(m), max(start.Seconds(), 0), length, float64(values.Max())/aggregate.MetricScale(m), encoded)
+	}
+	return nil
+}
+
+// tagOf is a metric's name without the unit that results.json has it in: a log holds what was recorded.
+func tagOf(m spatev1.Metric) string {
+	return strings.TrimSuffix(strings.TrimSuffix(aggregate.MetricName(m), "_ms"), "_tokens")
+}

@@ -1,0 +1,208 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/spate-load/spate/aggregate"
+)
+
+// writeMarkdown writes report.md.
+func writeMarkdown(w io.Writer, r *aggregate.Result) error {
+	var b strings.Builder
+	writeHead(&b, r.Run)
+	for _, g := range gridsOf(r.Stages) {
+		writeGrid(&b, g)
+	}
+	writeStages(&b, r.Stages)
+	writeErrors(&b, r.Stages)
+	writeLengths(&b, r.Stages)
+	writeAgents(&b, r)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeHead says which run it is, and first of all whether it is whole.
+func writeHead(b *strings.Builder, run aggregate.RunResult) {
+	fmt.Fprintf(b, "# Run %s\n\n", run.ID)
+	if !run.Complete {
+		b.WriteString("> **PARTIAL RESULT.** Something is missing:\n>\n")
+		for _, reason := range run.Missing {
+			fmt.Fprintf(b, "> - %s\n", cell(reason))
+		}
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(b, "- Plan: %s, seed %s\n", text(run.Plan), whole(run.Seed))
+	fmt.Fprintf(b, "- Begin: %s, end: %s\n", text(run.BeginTime), text(run.EndTime))
+	fmt.Fprintf(b, "- Outcome: %s\n", text(run.Outcome))
+	fmt.Fprintf(b, "- Stages planned: %d, agents: %d\n", run.StagesPlanned, len(run.Agents))
+	fmt.Fprintf(b, "- Version: %s\n", cmp.Or(run.Version, unknown))
+}
+
+// gridHeaders head the numbers of a table, after the load point.
+var gridHeaders = []string{
+	"Request Throughput (req/s)", "Output Token Throughput (tok/s)", "Mean E2E Latency (ms)", "P99 E2E Latency (ms)",
+	"Mean TTFT (ms)", "P99 TTFT (ms)", "Mean TPOT (ms)", "P99 TPOT (ms)",
+}
+
+// writeGrid writes the table of one target and workload.
+func writeGrid(b *strings.Builder, g *grid) {
+	fmt.Fprintf(b, "\n## %s\n\n", g.title())
+	var rows [][]string
+	for _, s := range g.stages {
+		row := []string{loadCell(s)}
+		for _, v := range valuesOf(s) {
+			row = append(row, fixed(v))
+		}
+		rows = append(rows, row)
+	}
+	writeRows(b, append([]string{g.loadHeader()}, gridHeaders...), rows)
+	for _, s := range g.stages {
+		if note := noteOf(s); note != "" {
+			fmt.Fprintf(b, "\n! %s: %s\n", s.Load, cell(note))
+		}
+	}
+}
+
+// writeRows writes a Markdown table.
+func writeRows(b *strings.Builder, headers []string, rows [][]string) {
+	fmt.Fprintf(b, "| %s |\n", strings.Join(headers, " | "))
+	fmt.Fprintf(b, "|%s\n", strings.Repeat(":-:|", len(headers)))
+	for _, row := range rows {
+		for i := range row {
+			row[i] = cell(row[i])
+		}
+		fmt.Fprintf(b, "| %s |\n", strings.Join(row, " | "))
+	}
+}
+
+// cell makes a text fit into one line and one cell.
+func cell(s string) string {
+	return strings.NewReplacer("|", `\|`, "\r", " ", "\n", " ", "<", "&lt;").Replace(s)
+}
+
+// stageName names a stage in a table.
+func stageName(s aggregate.StageResult) string {
+	return fmt.Sprintf("%d: %s, %s, %s", s.Index, s.Target, s.Workload, s.Load)
+}
+
+// writeStages writes the requests and the throughput of each stage.
+func writeStages(b *strings.Builder, stages []aggregate.StageResult) {
+	b.WriteString("\n## Requests\n\n")
+	var rows [][]string
+	for _, s := range stages {
+		rows = append(rows, []string{
+			stageName(s), whole(s.Requests.Planned), fmt.Sprint(s.Requests.Completed), fmt.Sprint(s.Requests.Failed),
+			fmt.Sprint(s.Requests.Cancelled), whole(s.Requests.NeverSent), fmt.Sprint(s.Requests.Warmup),
+			fixed(s.DurationS), steadyCell(s.Steady), fixed(s.PeakOutputTokenThroughput), concurrencyCell(s.PeakConcurrency),
+		})
+	}
+	writeRows(b, []string{
+		"Stage", "Planned", "Completed", "Failed", "Cut off", "Never sent", "Warm-up", "Duration (s)",
+		"Steady (req/s, tok/s, s)", "Peak tok/s", "Peak concurrency",
+	}, rows)
+}
+
+// steadyCell formats the steady part of a stage.
+func steadyCell(s *aggregate.Steady) string {
+	if s == nil {
+		return unknown
+	}
+	return fmt.Sprintf("%.2f, %.2f, %.0f", s.RequestThroughput, s.OutputTokenThroughput, s.DurationS)
+}
+
+// concurrencyCell formats a peak concurrency.
+func concurrencyCell(p *aggregate.PeakConcurrency) string {
+	switch {
+	case p == nil:
+		return unknown
+	case p.Exact:
+		return fmt.Sprint(p.Requests)
+	}
+	return fmt.Sprintf("at most %d", p.Requests)
+}
+
+// writeErrors writes the errors of each stage with an example each, if there are any.
+func writeErrors(b *strings.Builder, stages []aggregate.StageResult) {
+	var rows [][]string
+	for _, s := range stages {
+		for _, class := range sortedKeys(s.Errors) {
+			rows = append(rows, []string{stageName(s), class, fmt.Sprint(s.Errors[class]), s.ErrorExamples[class]})
+		}
+	}
+	if len(rows) > 0 {
+		b.WriteString("\n## Errors\n\n")
+		writeRows(b, []string{"Stage", "Error", "Requests", "First message"}, rows)
+	}
+}
+
+// writeLengths compares sequence lengths asked for with lengths seen.
+func writeLengths(b *strings.Builder, stages []aggregate.StageResult) {
+	b.WriteString("\n## Sequence lengths\n\n")
+	var rows [][]string
+	for _, s := range stages {
+		rows = append(rows, []string{
+			stageName(s), whole(s.ISL.Asked), fixed(mean(s.ISL.Seen)), fmt.Sprint(s.ISL.Missed),
+			whole(s.OSL.Asked), fixed(mean(s.OSL.Seen)), fmt.Sprint(s.OSL.Missed), text(s.OutputTokensCounted),
+		})
+	}
+	writeRows(b, []string{
+		"Stage", "ISL asked", "ISL mean", "ISL missed", "OSL asked", "OSL mean", "OSL missed", "Output tokens by",
+	}, rows)
+}
+
+// agentSummary is an agent over all stages.
+type agentSummary struct {
+	stages, completed, failed uint64
+	startError, uncertainty   *float64 // the worst, by size
+	failures                  []string
+}
+
+// writeAgents writes what each agent did over all stages and how well it kept time.
+func writeAgents(b *strings.Builder, r *aggregate.Result) {
+	summaries := make(map[string]*agentSummary)
+	for _, s := range r.Stages {
+		for _, a := range s.Agents {
+			if summaries[a.Name] == nil {
+				summaries[a.Name] = &agentSummary{}
+			}
+			summaries[a.Name].add(s, a)
+		}
+	}
+	var rows [][]string
+	for _, a := range r.Run.Agents {
+		s := summaries[a.Name]
+		rows = append(rows, []string{
+			a.Name, cmp.Or(a.Region, unknown), cmp.Or(a.Host, unknown), cmp.Or(a.Version, unknown), fmt.Sprint(s.stages),
+			fmt.Sprint(s.completed), fmt.Sprint(s.failed), fixed(s.startError), fixed(s.uncertainty), strings.Join(s.failures, "; "),
+		})
+	}
+	b.WriteString("\n## Agents\n\n")
+	writeRows(b, []string{
+		"Agent", "Region", "Host", "Version", "Stages", "Completed", "Failed", "Worst start error (ms)",
+		"Worst clock uncertainty (ms)", "Failures",
+	}, rows)
+}
+
+// add adds an agent's part in a stage.
+func (a *agentSummary) add(s aggregate.StageResult, part aggregate.AgentResult) {
+	a.stages++
+	a.completed += part.Requests.Completed
+	a.failed += part.Requests.Failed
+	a.startError = worse(a.startError, part.StartErrorMs)
+	a.uncertainty = worse(a.uncertainty, part.ClockUncertaintyMs)
+	if part.Failure != nil {
+		a.failures = append(a.failures, fmt.Sprintf("stage %d: %s", s.Index, *part.Failure))
+	}
+}
+
+// worse is the one further from zero; nil is none.
+func worse(a, b *float64) *float64 {
+	if a == nil || b != nil && math.Abs(*b) > math.Abs(*a) {
+		return b
+	}
+	return a
+}

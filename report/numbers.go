@@ -1,0 +1,68 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spate-load/spate/aggregate"
+)
+
+// unknown stands for a number that cannot be known.
+const unknown = "n/a"
+
+// fixed formats a number with two decimals.
+func fixed(v *float64) string {
+	if v == nil {
+		return unknown
+	}
+	return fmt.Sprintf("%.2f", *v)
+}
+
+// whole formats a whole number.
+func whole[T uint32 | uint64](v *T) string {
+	if v == nil {
+		return unknown
+	}
+	return fmt.Sprint(*v)
+}
+
+// text formats a word.
+func text(v *string) string {
+	if v == nil {
+		return unknown
+	}
+	return *v
+}
+
+// mean is that of a distribution, nil of none.
+func mean(d *aggregate.Distribution) *float64 {
+	if d == nil {
+		return nil
+	}
+	return &d.Mean
+}
+
+// median is that of a distribution, nil of none.
+func median(d *aggregate.Distribution) *float64 {
+	if d == nil {
+		return nil
+	}
+	return &d.P50
+}
+
+// p99 is that of a distribution, nil of none.
+func p99(d *aggregate.Distribution) *float64 {
+	if d == nil {
+		return nil
+	}
+	return &d.P99
+}
+
+// errorCounts formats errors by class, the largest name last.
+func errorCounts(errors map[string]uint64) string {
+	var counts []string
+	for _, class := range sortedKeys(errors) {
+		counts = append(counts, fmt.Sprintf("%s: %d", class, errors[class]))
+	}
+	return strings.Join(counts, ", ")
+}

@@ -1,0 +1,171 @@
+package report
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/spate-load/spate/aggregate"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Forms of request rows.
+const (
+	JSONL   = "jsonl"
+	Parquet = "parquet"
+)
+
+// rowGroup is the number of rows that a Parquet file holds together, which bounds what a reader must load at once.
+const rowGroup = 100_000
+
+// requestRow is one row about one request. Times are nanoseconds since the stage's start; null: it did not come to that.
+type requestRow struct {
+	Stage        uint32  `json:"stage" parquet:"stage"`
+	Index        uint64  `json:"index" parquet:"index"`
+	Agent        string  `json:"agent" parquet:"agent,dict"`
+	Endpoint     uint32  `json:"endpoint" parquet:"endpoint"`
+	Warmup       bool    `json:"warmup" parquet:"warmup"`
+	ScheduledNs  int64   `json:"scheduled_ns" parquet:"scheduled_ns"`
+	StartNs      int64   `json:"start_ns" parquet:"start_ns"`
+	SentNs       *int64  `json:"sent_ns" parquet:"sent_ns,optional"`
+	FirstByteNs  *int64  `json:"first_byte_ns" parquet:"first_byte_ns,optional"`
+	FirstFrameNs *int64  `json:"first_frame_ns" parquet:"first_frame_ns,optional"`
+	FirstTokenNs *int64  `json:"first_token_ns" parquet:"first_token_ns,optional"`
+	LastTokenNs  *int64  `json:"last_token_ns" parquet:"last_token_ns,optional"`
+	EndNs        int64   `json:"end_ns" parquet:"end_ns"`
+	ConnectNs    *int64  `json:"connect_ns" parquet:"connect_ns,optional"`
+	ITLNs        []int64 `json:"itl_ns" parquet:"itl_ns,list"`
+	ISLAsked     uint32  `json:"isl_asked" parquet:"isl_asked"`
+	OSLAsked     uint32  `json:"osl_asked" parquet:"osl_asked"`
+	InputTokens  *uint64 `json:"input_tokens" parquet:"input_tokens,optional"`
+	OutputTokens *uint64 `json:"output_tokens" parquet:"output_tokens,optional"`
+	Usage        bool    `json:"usage" parquet:"usage"`
+	TokenFrames  uint64  `json:"token_frames" parquet:"token_frames"`
+	ErrorClass   *string `json:"error_class" parquet:"error_class,optional,dict"`
+	HTTPStatus   *uint32 `json:"http_status" parquet:"http_status,optional"`
+	Error        *string `json:"error" parquet:"error,optional"`
+	Cancelled    bool    `json:"cancelled" parquet:"cancelled"`
+	BodyHash     string  `json:"body_hash" parquet:"body_hash"`
+	FinishReason *string `json:"finish_reason" parquet:"finish_reason,optional,dict"`
+}
+
+// appendRequestsFile adds the file of request rows, if the run kept any.
+func appendRequestsFile(files []file, ledger *aggregate.Ledger, run *spatev1.RunRecord) ([]file, error) {
+	var write func(io.Writer, func(func([]requestRow) error) error) error
+	switch run.GetRecords() {
+	case "":
+		return files, nil
+	case JSONL:
+		write = writeJSONL
+	case Parquet:
+		write = writeParquet
+	default:
+		return nil, fmt.Errorf("request rows are kept as %q, and this program knows %q and %q", run.GetRecords(), JSONL, Parquet)
+	}
+	return append(files, file{"requests." + run.GetRecords(), func(w io.Writer) error {
+		return write(w, func(each func([]requestRow) error) error { return eachStage(ledger, each) })
+	}}), nil
+}
+
+// eachStage shows the rows of each stage, by index.
+func eachStage(ledger *aggregate.Ledger, each func([]requestRow) error) error {
+	stages, err := ledger.Stages()
+	if err != nil {
+		return err
+	}
+	for _, stage := range stages {
+		var rows []requestRow
+		err := ledger.Snapshots(stage.GetStage().GetIndex(), func(s *spatev1.Snapshot) error {
+			for _, r := range s.GetRecords() {
+				rows = append(rows, rowOf(s, r))
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		// The ledger's own order is fixed too, so rows of one index keep one order.
+		slices.SortStableFunc(rows, func(a, b requestRow) int { return cmp.Compare(a.Index, b.Index) })
+		if err := each(rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rowOf lays a record out as a row.
+func rowOf(s *spatev1.Snapshot, r *spatev1.RequestRecord) requestRow {
+	row := requestRow{
+		Stage:        s.GetStageIndex(),
+		Index:        r.GetIndex(),
+		Agent:        s.GetKey().GetAgent(),
+		Endpoint:     r.GetEndpoint(),
+		Warmup:       r.GetWarmup(),
+		ScheduledNs:  r.GetScheduledNs(),
+		StartNs:      r.GetStartNs(),
+		SentNs:       r.SentNs,
+		FirstByteNs:  r.FirstByteNs,
+		FirstFrameNs: r.FirstFrameNs,
+		FirstTokenNs: r.FirstTokenNs,
+		LastTokenNs:  r.LastTokenNs,
+		EndNs:        r.GetEndNs(),
+		ConnectNs:    r.ConnectNs,
+		ITLNs:        append([]int64{}, r.GetItlNs()...),
+		ISLAsked:     r.GetIslAsked(),
+		OSLAsked:     r.GetOslAsked(),
+		InputTokens:  r.InputTokens,
+		OutputTokens: r.OutputTokens,
+		Usage:        r.GetUsage(),
+		TokenFrames:  r.GetTokenFrames(),
+		HTTPStatus:   unlessZero(r.GetHttpStatus()),
+		Error:        unlessZero(r.GetError()),
+		Cancelled:    r.GetCancelled(),
+		BodyHash:     fmt.Sprintf("%016x", r.GetBodyHash()),
+		FinishReason: unlessZero(r.GetFinishReason()),
+	}
+	if class := r.GetErrorClass(); class != spatev1.ErrorClass_ERROR_CLASS_UNSPECIFIED {
+		row.ErrorClass = unlessZero(aggregate.ErrorClassName(class))
+	}
+	return row
+}
+
+// unlessZero is nil for a zero value, which in a record means "there is none".
+func unlessZero[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+// writeJSONL writes a JSON object a line.
+func writeJSONL(w io.Writer, stages func(func([]requestRow) error) error) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return stages(func(rows []requestRow) error {
+		for i := range rows {
+			if err := e.Encode(&rows[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// writeParquet writes a Parquet file.
+func writeParquet(w io.Writer, stages func(func([]requestRow) error) error) error {
+	p := parquet.NewGenericWriter[requestRow](w,
+		parquet.CreatedBy("spate", "1", ""),
+		parquet.Compression(&parquet.Snappy),
+		parquet.MaxRowsPerRowGroup(rowGroup))
+	err := stages(func(rows []requestRow) error {
+		_, err := p.Write(rows)
+		return err
+	})
+	return errors.Join(err, p.Close())
+}

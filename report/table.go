@@ -1,0 +1,99 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spate-load/spate/aggregate"
+)
+
+// Headers of the numbers in a terminal, a word or two a line, for a wide and for a narrow one.
+var (
+	wideHeaders = [][]string{
+		{"Request", "Throughput", "(req/s)"}, {"Output Token", "Throughput", "(tok/s)"},
+		{"Mean", "E2E", "(ms)"}, {"P99", "E2E", "(ms)"}, {"Mean", "TTFT", "(ms)"}, {"P99", "TTFT", "(ms)"},
+		{"Mean", "TPOT", "(ms)"}, {"P99", "TPOT", "(ms)"},
+	}
+	narrowHeaders = [][]string{
+		{"req", "/s"}, {"tok", "/s"}, {"E2E", "mean"}, {"E2E", "p99"}, {"TTFT", "mean"}, {"TTFT", "p99"}, {"TPOT", "mean"}, {"TPOT", "p99"},
+	}
+)
+
+// Table writes a table for each target and workload, as wide as a terminal of some columns takes; 0 is any width. Times are in
+// milliseconds. Rows with a mark have a note below their table.
+func Table(w io.Writer, r *aggregate.Result, width int) error {
+	var b strings.Builder
+	for i, g := range gridsOf(r.Stages) {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintln(&b, g.title())
+		lines := g.lines(wideHeaders, fixed, "  ")
+		if width > 0 && utf8.RuneCountInString(lines[0]) > width {
+			lines = g.lines(narrowHeaders, short, " ")
+		}
+		b.WriteString(strings.Join(lines, "\n") + "\n")
+		for _, s := range g.stages {
+			if note := noteOf(s); note != "" {
+				fmt.Fprintf(&b, "! %s: %s\n", s.Load, note)
+			}
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// short formats a number with three or more significant digits in little space.
+func short(v *float64) string {
+	switch {
+	case v == nil:
+		return unknown
+	case *v >= 100:
+		return fmt.Sprintf("%.0f", *v)
+	case *v >= 10:
+		return fmt.Sprintf("%.1f", *v)
+	}
+	return fmt.Sprintf("%.2f", *v)
+}
+
+// lines lays a table out: header lines, then a line a stage, all right-aligned and equally long.
+func (g *grid) lines(headers [][]string, format func(*float64) string, gap string) []string {
+	height := len(headers[0])
+	columns := make([][]string, 1+len(headers))
+	columns[0] = make([]string, height)
+	columns[0][height-1] = g.loadHeader()
+	for i, h := range headers {
+		columns[i+1] = append([]string{}, h...)
+	}
+	for _, s := range g.stages {
+		load := loadCell(s)
+		if !strings.HasSuffix(load, "!") {
+			load += "  " // the numbers stay in line with marked ones
+		}
+		columns[0] = append(columns[0], load)
+		for i, v := range valuesOf(s) {
+			columns[i+1] = append(columns[i+1], format(v))
+		}
+	}
+	return joined(columns, gap)
+}
+
+// joined puts columns side by side.
+func joined(columns [][]string, gap string) []string {
+	lines := make([]string, len(columns[0]))
+	for i, column := range columns {
+		width := 0
+		for _, cell := range column {
+			width = max(width, utf8.RuneCountInString(cell))
+		}
+		for row, cell := range column {
+			if i > 0 {
+				lines[row] += gap
+			}
+			lines[row] += fmt.Sprintf("%*s", width, cell)
+		}
+	}
+	return lines
+}

@@ -1,0 +1,119 @@
+package report
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spate-load/spate/aggregate"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// LedgerFile is the name of the ledger in a run directory.
+const LedgerFile = "ledger.db"
+
+// Write makes all derived files of a run directory from its ledger, in place of what is there. A file is either the old one or
+// the new one whole, never a part. It reads the ledger only; errors.Is tells aggregate.ErrLocked and aggregate.ErrForeign.
+func Write(dir string) (err error) {
+	ledger, err := aggregate.OpenReadOnly(filepath.Join(dir, LedgerFile))
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	defer func() { err = errors.Join(err, ledger.Close()) }()
+	files, err := filesOf(ledger)
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	for _, f := range files {
+		if err := replace(filepath.Join(dir, f.name), f.write); err != nil {
+			return fmt.Errorf("report: %w", err)
+		}
+	}
+	return nil
+}
+
+// file is one derived file.
+type file struct {
+	name  string
+	write func(io.Writer) error
+}
+
+// filesOf merges the ledger and lists the files to make of it.
+func filesOf(ledger *aggregate.Ledger) ([]file, error) {
+	run, err := ledger.Run()
+	if err != nil {
+		return nil, err
+	}
+	var log bytes.Buffer
+	result, err := aggregate.ResultWith(ledger, func(s *aggregate.Stage, rec *spatev1.StageRecord, r aggregate.StageResult) error {
+		start := rec.GetStartTime().AsTime().Sub(run.GetBeginTime().AsTime())
+		return logStage(&log, s, r, start)
+	})
+	if err != nil {
+		return nil, err
+	}
+	files := []file{
+		{"plan.yaml", contents(run.GetPlanYaml())},
+		{"results.json", func(w io.Writer) error { return writeResults(w, result) }},
+		{"report.md", func(w io.Writer) error { return writeMarkdown(w, result) }},
+		{"vllm.txt", func(w io.Writer) error { return writeVLLM(w, result) }},
+		{"histograms.hlog", contents(append(logHeader(run), log.Bytes()...))},
+	}
+	return appendRequestsFile(files, ledger, run)
+}
+
+// contents writes bytes that are there.
+func contents(data []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	}
+}
+
+// writeResults writes results.json.
+func writeResults(w io.Writer, r *aggregate.Result) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
+
+// replace puts a new file in the place of an old one at once.
+func replace(path string, write func(io.Writer) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(f.Name()))
+		}
+	}()
+	if err := fill(f, write); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// fill writes a file that anybody may read, through to the disk.
+func fill(f *os.File, write func(io.Writer) error) error {
+	w := bufio.NewWriterSize(f, 1<<16)
+	if err := write(w); err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if err := f.Chmod(0o644); err != nil {
+		return err
+	}
+	return f.Sync()
+}
