@@ -2,10 +2,10 @@ package workload
 
 import "strings"
 
-// words are common lowercase English words. Each is one token in the vocabularies of GPT-2, GPT-3.5, GPT-4 and GPT-4o and of Llama 2 and 3, at the begin of
-// a text as well as after a space, so that a text of n of them has n tokens there. With other vocabularies the server's usage shows
-// by how much it differs.
-var words = strings.Fields(`
+// words are common lowercase English words. Each is one token in the vocabularies of GPT-2, GPT-3.5, GPT-4 and GPT-4o and of
+// Llama 2 and 3, at the begin of a text as well as after a space, so that a text of n of them has n tokens there. With other
+// vocabularies the server's usage shows by how much it differs.
+var words = spaced(strings.Fields(`
 able about above accept access account act action active add address after again against age ago air allow
 almost along also always among amount and answer any apply are area around article as ask at author away back
 bar based be because bed been before begin being below better between big bill bit board body book border both
@@ -34,12 +34,19 @@ though thought three through time times title to today top total track true try 
 update use user valid version very video view wait walk want was watch water way we week weight well went what
 when where whether which white who why width will win with within without word words work working works world
 write writing year yet your
-`)
+`))
 
-// longestWord is the length of the longest of them.
-var longestWord = func() (longest int) {
-	for _, w := range words {
-		longest = max(longest, len(w))
+// word is a word and the space behind it.
+type word struct {
+	letters [8]byte
+	size    int
+}
+
+// spaced puts a space behind each word. A word is at most 7 letters long.
+func spaced(list []string) []word {
+	all := make([]word, len(list))
+	for i, w := range list {
+		all[i].size = copy(all[i].letters[:], w+" ")
 	}
-	return longest
-}()
+	return all
+}

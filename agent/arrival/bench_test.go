@@ -69,7 +69,12 @@ func BenchmarkWalk(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
+				own := 0
 				for _, ok := o.Next(); ok; _, ok = o.Next() {
+					own++
+				}
+				if uint64(own) != s.Below(requests) {
+					b.Fatalf("%d arrivals, want %d", own, s.Below(requests))
 				}
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/requests, "ns/request")

@@ -8,12 +8,12 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Closed is the schedule of a closed loop: the stage has as many slots as its concurrency, and a slot that has become free starts the next
-// request.
+// Closed is the schedule of a closed loop: the stage has as many slots as its concurrency, and a slot that has become free
+// starts the next request.
 //
-// Slot u belongs to the agent that owns number u, and request i to the agent that has slot i mod concurrency. Any free slot of an agent takes the
-// agent's next request, so no slot idles while there is work, and it does not matter which slot was free first: the set of requests and who sends each
-// is the same in every run. A Closed is safe for concurrent use.
+// Slot u belongs to the agent that owns number u, and request i to the agent that has slot i mod concurrency. Any free slot
+// of an agent takes the agent's next request, so no slot idles while there is work, and it does not matter which slot was
+// free first: the set of requests and who sends each is the same in every run. A Closed is safe for concurrent use.
 type Closed struct {
 	limits      limits
 	stripe      Stripe
@@ -31,10 +31,10 @@ type Closed struct {
 
 // NewClosed returns the stripe's part of a load point's requests.
 //
-// With requests, the agent owes as many measured ones as it has of the indices from warmup_requests on to warmup_requests + requests, so that all
-// agents together measure exactly that many; a warm-up by duration only shifts which they are. With a duration, no request starts
-// once the span is over that begins when the agent's warm-up has passed: at warmup_duration, or when its first request beyond
-// warmup_requests is handed out if that is later. With both, whichever is first.
+// With requests, the agent owes as many measured ones as it has of the indices from warmup_requests on to warmup_requests +
+// requests, so that all agents together measure exactly that many; a warm-up by duration only shifts which they are. With a
+// duration, no request starts once the span is over that begins when the agent's warm-up has passed: at warmup_duration, or
+// when its first request beyond warmup_requests is handed out if that is later. With both, whichever is first.
 func NewClosed(load *spatev1.LoadPoint, s Stripe) (*Closed, error) {
 	if load.GetConcurrency() == 0 || load.GetRate() != 0 {
 		return nil, fmt.Errorf("arrival: a load of concurrency %d and rate %v is no closed loop", load.GetConcurrency(), load.GetRate())
@@ -53,8 +53,8 @@ func NewClosed(load *spatev1.LoadPoint, s Stripe) (*Closed, error) {
 // Slots returns how many requests the agent has in flight at most.
 func (c *Closed) Slots() int { return int(c.slots) }
 
-// Next hands the agent's next request to a slot that is free at elapsed since the stage's start, or false when there is nothing more to start.
-// It never blocks.
+// Next hands the agent's next request to a slot that is free at elapsed since the stage's start, or false when there is
+// nothing more to start. It never blocks.
 func (c *Closed) Next(elapsed time.Duration) (Arrival, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
-	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"pgregory.net/rapid"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // closed returns a stripe's closed loop.
@@ -33,7 +34,8 @@ func take(c *Closed) []Arrival {
 	}
 }
 
-// TestClosedUnion: all agents together have the concurrency's slots and start each index once, each by the agent that has its slot.
+// TestClosedUnion: all agents together have the concurrency's slots and start each index once, each by the agent that has
+// its slot.
 func TestClosedUnion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		load := &spatev1.LoadPoint{
@@ -127,7 +129,8 @@ func TestClosedEnds(t *testing.T) {
 	}
 }
 
-// TestClosedMeasuresExactly: a warm-up by time that passes at another moment on each agent does not change how many requests are measured.
+// TestClosedMeasuresExactly: a warm-up by time that passes at another moment on each agent does not change how many requests
+// are measured.
 func TestClosedMeasuresExactly(t *testing.T) {
 	load := &spatev1.LoadPoint{Concurrency: 10, Requests: 100, WarmupDuration: durationpb.New(time.Second)}
 	stripes, err := Split([]uint32{1, 2, 4})

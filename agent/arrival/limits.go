@@ -6,15 +6,17 @@ import (
 	"math"
 	"time"
 
-	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // Arrival is one request that is to start.
 type Arrival struct {
 	// Index of the request in the stage: with the stage's seed it decides the content.
 	Index uint64
-	// Offset from the stage's start at which the plan wants it to start. Closed loop: the elapsed time at which its slot asked.
+	// Offset from the stage's start at which the plan wants it to start. Closed loop: the elapsed time at which its slot
+	// asked.
 	Offset time.Duration
 	// Warmup requests are sent and left out of the results.
 	Warmup bool
@@ -74,8 +76,8 @@ func (l *limits) warmup(index uint64, offset time.Duration) bool {
 	return index < l.warmupRequests || offset < l.warmupDuration
 }
 
-// timer knows when the span of a load's duration is over. The span begins when the warm-up has passed: at warmupDuration, or at the first
-// request beyond warmupRequests if that comes later.
+// timer knows when the span of a load's duration is over. The span begins when the warm-up has passed: at warmupDuration, or
+// at the first request beyond warmupRequests if that comes later.
 type timer struct {
 	running bool
 	ends    time.Duration

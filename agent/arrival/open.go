@@ -7,19 +7,21 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Open is the schedule of an open loop: requests start when it says, whatever the server does. It is not safe for concurrent use.
+// Open is the schedule of an open loop: requests start when it says, whatever the server does. It is not safe for concurrent
+// use.
 type Open interface {
-	// Next returns the stripe's next arrival, ascending in index and offset, and false when the schedule is over. It never blocks.
+	// Next returns the stripe's next arrival, ascending in index and offset, and false when the schedule is over. It never
+	// blocks.
 	Next() (Arrival, bool)
 }
 
-// NewOpen returns the stripe's part of a load point's schedule, from its begin. An executor that stops early can go on calling Next to count what it
-// left unsent.
+// NewOpen returns the stripe's part of a load point's schedule, from its begin. An executor that stops early can go on
+// calling Next to count what it left unsent.
 //
-// With requests, the stage ends after so many that are not warm-up. With a duration, it ends where the span does that begins when the
-// warm-up has passed: at warmup_duration, or at the offset of the first arrival beyond warmup_requests if that is later. An arrival at the
-// very end of the span is outside. With both, whichever is first. All of that is a function of the whole schedule, so that
-// every agent ends at the same arrival.
+// With requests, the stage ends after so many that are not warm-up. With a duration, it ends where the span does that begins
+// when the warm-up has passed: at warmup_duration, or at the offset of the first arrival beyond warmup_requests if that is
+// later. An arrival at the very end of the span is outside. With both, whichever is first. All of that is a function of the
+// whole schedule, so that every agent ends at the same arrival.
 func NewOpen(load *spatev1.LoadPoint, seed uint64, s Stripe) (Open, error) {
 	if load.GetConcurrency() != 0 {
 		return nil, fmt.Errorf("arrival: a load of concurrency %d is no open loop", load.GetConcurrency())
@@ -60,7 +62,8 @@ func newProcess(load *spatev1.LoadPoint, seed uint64) (process, error) {
 	}
 }
 
-// walk goes through the whole stage's schedule and stops at the stripe's indices. It takes the same memory for any number of them.
+// walk goes through the whole stage's schedule and stops at the stripe's indices. It takes the same memory for any number of
+// them.
 type walk struct {
 	process  process
 	limits   limits

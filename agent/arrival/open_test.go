@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
-	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"pgregory.net/rapid"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // whole is the stripe of one machine that does all.
@@ -87,7 +88,8 @@ func TestUnionIsOneMachinesSchedule(t *testing.T) {
 // byIndex orders arrivals.
 func byIndex(a, b Arrival) int { return cmp.Compare(a.Index, b.Index) }
 
-// TestEndsAsDefined builds the schedule again from its definition: endless arrivals first, then warm-up and ends applied to the list.
+// TestEndsAsDefined builds the schedule again from its definition: endless arrivals first, then warm-up and ends applied to
+// the list.
 func TestEndsAsDefined(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		load, seed := openLoads.Draw(t, "load"), rapid.Uint64().Draw(t, "seed")

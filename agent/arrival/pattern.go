@@ -2,10 +2,10 @@ package arrival
 
 // owners returns the rank that owns each place of a cycle.
 //
-// Item k of an agent of weight w wants to be at (2k+1)/(2w) of the cycle: in the middle of the k-th of w equal parts. All items of all
-// agents are sorted by that, equal ones by rank, and given the places from 0 on. This is Webster's (Sainte-Lague's) rule of handing out seats: each
-// cycle gives each agent its weight exactly, and each beginning of it is nearly in proportion. The comparison is exact, so
-// every machine gets the same pattern.
+// Item k of an agent of weight w wants to be at (2k+1)/(2w) of the cycle: in the middle of the k-th of w equal parts. All
+// items of all agents are sorted by that, equal ones by rank, and given the places from 0 on. This is Webster's
+// (Sainte-Lague's) rule of handing out seats: each cycle gives each agent its weight exactly, and each beginning of it is
+// nearly in proportion. The comparison is exact, so every machine gets the same pattern.
 func owners(weights []uint32, cycle uint64) []uint32 {
 	q := newQueue(weights)
 	places := make([]uint32, cycle)

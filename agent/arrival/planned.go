@@ -6,8 +6,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Planned returns how many requests a load point holds for the stripe, warm-up included. It is known only where counts alone rule: with
-// requests and neither duration nor warmup_duration. Elsewhere the schedule (open loop) or the server (closed loop) decides.
+// Planned returns how many requests a load point holds for the stripe, warm-up included. It is known only where counts alone
+// rule: with requests and neither duration nor warmup_duration. Elsewhere the schedule (open loop) or the server (closed
+// loop) decides.
 func Planned(load *spatev1.LoadPoint, s Stripe) (requests uint64, known bool) {
 	if !counted(load) || warmupSpan(load) != 0 {
 		return 0, false
@@ -15,7 +16,8 @@ func Planned(load *spatev1.LoadPoint, s Stripe) (requests uint64, known bool) {
 	return below(load, s, load.GetWarmupRequests()+load.GetRequests()), true
 }
 
-// Owed returns how many measured requests a load point holds for the stripe. In a closed loop they are known with a warmup_duration too.
+// Owed returns how many measured requests a load point holds for the stripe. In a closed loop they are known with a
+// warmup_duration too.
 func Owed(load *spatev1.LoadPoint, s Stripe) (requests uint64, known bool) {
 	if !counted(load) || warmupSpan(load) != 0 && load.GetConcurrency() == 0 {
 		return 0, false

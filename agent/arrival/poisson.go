@@ -8,14 +8,16 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// poisson spaces arrivals by independent exponential gaps: gap i is -ln(1 - U_i) / rate, with U_i number i of the seed's sequence.
+// poisson spaces arrivals by independent exponential gaps: gap i is -ln(1 - U_i) / rate, with U_i number i of the seed's
+// sequence.
 //
-// Arrival i is at the sum of gaps 0 to i. The first one is therefore a whole gap after the start, as it must be: a Poisson process has no
-// memory, so the time from any instant, the start too, to the next arrival has the same exponential distribution as a gap.
+// Arrival i is at the sum of gaps 0 to i. The first one is therefore a whole gap after the start, as it must be: a Poisson
+// process has no memory, so the time from any instant, the start too, to the next arrival has the same exponential
+// distribution as a gap.
 //
-// The sum is kept in whole 2^-32 of a nanosecond: it is exact, so no error adds up and none depends on how far it has come. Each gap is
-// worked out in floats by steps that every processor rounds alike (see exponential), so agents on different machines have the
-// same schedule to the nanosecond.
+// The sum is kept in whole 2^-32 of a nanosecond: it is exact, so no error adds up and none depends on how far it has come.
+// Each gap is worked out in floats by steps that every processor rounds alike (see exponential), so agents on different
+// machines have the same schedule to the nanosecond.
 type poisson struct {
 	gaps     draw.Sequence
 	rate     float64
@@ -46,10 +48,10 @@ func (p *poisson) next() (time.Duration, bool) {
 
 // exponential turns 64 random bits into -ln(1 - U), U being their upper 53 as a fraction of 1.
 //
-// The library's logarithm is assembly on some processors and may be fused multiply-adds on others, with results that differ in the last bit. This one
-// is the same everywhere: products are rounded by conversion before they are added, which forbids the compiler to fuse them. 1 - U = m x 2^-k
-// with m from 1/sqrt(2) to sqrt(2), and ln m = 2 atanh(s), s = (m-1)/(m+1), |s| < 0.172, by its power series to s^21, beyond
-// which terms are below the last bit.
+// The library's logarithm is assembly on some processors and may be fused multiply-adds on others, with results that differ
+// in the last bit. This one is the same everywhere: products are rounded by conversion before they are added, which forbids
+// the compiler to fuse them. 1 - U = m x 2^-k with m from 1/sqrt(2) to sqrt(2), and ln m = 2 atanh(s), s = (m-1)/(m+1), |s|
+// < 0.172, by its power series to s^21, beyond which terms are below the last bit.
 func exponential(random uint64) float64 {
 	rest := uint64(1)<<53 - random>>11 // (1 - U) x 2^53: 1 to 2^53
 	k := 54 - bits.Len64(rest)
@@ -62,8 +64,8 @@ func exponential(random uint64) float64 {
 	return float64(float64(k)*math.Ln2) - float64(2*s*series(s*s))
 }
 
-// series returns atanh(s)/s for z = s^2: 1 + z/3 + z^2/5 and so on to z^10/21. The even and the odd powers are summed side by side,
-// which a processor does at once.
+// series returns atanh(s)/s for z = s^2: 1 + z/3 + z^2/5 and so on to z^10/21. The even and the odd powers are summed side
+// by side, which a processor does at once.
 func series(z float64) float64 {
 	y := z * z
 	even := float64(y*(1.0/21)) + 1.0/17

@@ -9,7 +9,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// TestExponentialIsTheLogarithm compares with the library over the whole range, the ends and the seams of the reduction among it.
+// TestExponentialIsTheLogarithm compares with the library over the whole range, the ends and the seams of the reduction
+// among it.
 func TestExponentialIsTheLogarithm(t *testing.T) {
 	randoms := []uint64{0, 1 << 11, math.MaxUint64, 1 << 63, 1<<63 - 1, 1 << 62, 3 << 62}
 	for i := range uint64(20_000) {
@@ -24,7 +25,8 @@ func TestExponentialIsTheLogarithm(t *testing.T) {
 	}
 }
 
-// TestPoissonIsPinned: the schedule of a seed is part of what makes a run repeatable, by later versions and on other processors.
+// TestPoissonIsPinned: the schedule of a seed is part of what makes a run repeatable, by later versions and on other
+// processors.
 func TestPoissonIsPinned(t *testing.T) {
 	load := &spatev1.LoadPoint{Rate: 100, Arrival: "poisson", Requests: 5}
 	want := []time.Duration{11266448, 13198576, 14094923, 19352274, 23261849} // worked out with 60 digits
@@ -51,8 +53,9 @@ func poissonOffsets(t *testing.T, seed, requests uint64, rate float64) []time.Du
 	return offsets
 }
 
-// TestIndexOfDispersion: counts of a Poisson process in equal windows have a variance equal to their mean. With n windows the quotient has a standard
-// deviation of sqrt(2/n); four of them are allowed. Agents that each drew the same sequence would come to 10.
+// TestIndexOfDispersion: counts of a Poisson process in equal windows have a variance equal to their mean. With n windows
+// the quotient has a standard deviation of sqrt(2/n); four of them are allowed. Agents that each drew the same sequence
+// would come to 10.
 func TestIndexOfDispersion(t *testing.T) {
 	const windows, rate = 2000, 50.0
 	for seed := range uint64(5) {
@@ -78,8 +81,9 @@ func TestIndexOfDispersion(t *testing.T) {
 	}
 }
 
-// TestGapsAreExponential is a Kolmogorov-Smirnov test: the largest distance between the gaps' distribution and the exponential one stays below
-// 1.95/sqrt(n), which chance exceeds once in a thousand times. The seeds are fixed, so it is the same each time.
+// TestGapsAreExponential is a Kolmogorov-Smirnov test: the largest distance between the gaps' distribution and the
+// exponential one stays below 1.95/sqrt(n), which chance exceeds once in a thousand times. The seeds are fixed, so it is the
+// same each time.
 func TestGapsAreExponential(t *testing.T) {
 	const n, rate = 20_000, 300.0
 	for seed := range uint64(5) {

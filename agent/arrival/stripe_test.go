@@ -83,8 +83,8 @@ func checkStripe(t *rapid.T, s Stripe, ranks []int, rank int) {
 	}
 }
 
-// TestEveryBeginningIsInProportion: an item wanted at the share x of a cycle of W has x W items before it, give or take half an item of each
-// agent. So an agent of weight w has n w/W of the first n numbers, give or take 1/2 + (agents/2) w/W.
+// TestEveryBeginningIsInProportion: an item wanted at the share x of a cycle of W has x W items before it, give or take half
+// an item of each agent. So an agent of weight w has n w/W of the first n numbers, give or take 1/2 + (agents/2) w/W.
 func TestEveryBeginningIsInProportion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ws := weights.Draw(t, "weights")
@@ -150,7 +150,8 @@ func TestStripesRefuse(t *testing.T) {
 	}
 }
 
-// TestQuantise checks sums, the least share, and that each weight is within one and a half of its exact share where no agent is raised to 1.
+// TestQuantise checks sums, the least share, and that each weight is within one and a half of its exact share where no agent
+// is raised to 1.
 func TestQuantise(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cs := rapid.SliceOfN(rapid.Float64Range(0, 1e6), 1, 50).Draw(t, "capacities")
