@@ -99,11 +99,11 @@ func BenchmarkIdleStreams(b *testing.B) {
 	}
 	for b.Loop() {
 		var before, during runtime.MemStats
-		go_, waiting := make(chan struct{}), make(chan struct{}, streams)
+		release, waiting := make(chan struct{}), make(chan struct{}, streams)
 		s := newRawServer(b, func(c net.Conn, r *bufio.Reader) {
 			takeRequest(r)
 			io.WriteString(c, chunkedHead+chunk(tokenFrame("a")))
-			<-go_
+			<-release
 			io.WriteString(c, chunk(doneFrame)+lastChunk)
 		})
 		c := newTestClient(b, Config{Endpoints: []string{s.URL}})
@@ -122,7 +122,7 @@ func BenchmarkIdleStreams(b *testing.B) {
 		}
 		runtime.GC()
 		runtime.ReadMemStats(&during)
-		close(go_)
+		close(release)
 		for range streams {
 			if err := <-done; err != nil {
 				b.Fatal(err)

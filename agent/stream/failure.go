@@ -42,7 +42,7 @@ func (x *exchange) classify(err error) (spatev1.ErrorClass, string) {
 		w = x.conn.record(x.wire)
 	}
 	switch {
-	case w.written == 0:
+	case x.o.HTTPStatus == 0 && w.written == 0:
 		return spatev1.ErrorClass_ERROR_CLASS_CONNECT, fmt.Sprintf("the connection ended before the request was sent: %v", err)
 	case w.broken:
 		return spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM, x.progress(fmt.Sprintf("the server ended the connection: %v", err))
