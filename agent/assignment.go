@@ -143,7 +143,7 @@ func (d *desk) emit(a *assignment, s *spatev1.Snapshot) {
 		d.mu.Unlock()
 	}
 	if !d.outbox.add(a.ref, s) {
-		a.load.stop(true, false, fmt.Sprintf("the coordinator takes no measurements: more than %d MiB of them wait", outboxBytes>>20))
+		a.load.stop(true, false, fmt.Sprintf("the coordinator takes no measurements: more than %d bytes of them wait", d.outbox.limit))
 	}
 }
 

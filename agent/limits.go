@@ -57,7 +57,8 @@ func (l limits) checkStreams(streams int, f files) error {
 	if l.maxStreams > 0 && streams > int(l.maxStreams) {
 		return fmt.Errorf("the share has %d requests in flight, this agent takes on %d: raise its max streams or add agents", streams, l.maxStreams)
 	}
-	if need := streams + f.open + spareFiles; need > f.limit {
+	if streams > f.limit-f.open-spareFiles {
+		need := streams + f.open + spareFiles
 		return fmt.Errorf("the share needs %d open files (%d requests in flight, %d files open now, %d spare), the limit is %d: "+
 			"raise it (ulimit -n %d, LimitNOFILE= in a systemd unit) or add agents", need, streams, f.open, spareFiles, f.limit, need)
 	}
