@@ -1,0 +1,259 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/histogram"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// planText is the plan of the test's run.
+const planText = "# as the person wrote it\nname: sweep\nseed: 7\n"
+
+// runRecord is a finished run of two stages.
+func runRecord(records string) *spatev1.RunRecord {
+	return &spatev1.RunRecord{
+		RunId:     "sweep-1",
+		PlanYaml:  []byte(planText),
+		BeginTime: timestamppb.New(time.Unix(1700000000, 0)),
+		EndTime:   timestamppb.New(time.Unix(1700000100, 0)),
+		Outcome:   spatev1.Outcome_OUTCOME_DONE,
+		Version:   "v1",
+		Records:   records,
+		Stages:    2,
+	}
+}
+
+// stageRecord is a finished stage of two agents.
+func stageRecord(index uint32) *spatev1.StageRecord {
+	rec := &spatev1.StageRecord{
+		Stage: &spatev1.Stage{
+			Index:    index,
+			Target:   &spatev1.Target{Name: "Dynamo 3P1D", Endpoints: []string{"http://one", "http://two"}, Api: "chat", Model: "m"},
+			Workload: &spatev1.Workload{Name: "100:4", Content: &spatev1.Workload_Random{Random: &spatev1.RandomContent{Isl: 100, Osl: 4}}},
+			Load:     &spatev1.LoadPoint{Concurrency: 1 << index, Requests: 40},
+		},
+		StartTime: timestamppb.New(time.Unix(1700000010+20*int64(index), 5e8)),
+		Ended:     true,
+	}
+	for _, name := range []string{"a", "b"} {
+		rec.Agents = append(rec.Agents, &spatev1.AssignedAgent{
+			Agent: &spatev1.AgentInfo{Name: name, Region: "eu", Host: "host-" + name, Version: "v1"}, Incarnation: 1, Weight: 1,
+		})
+	}
+	return rec
+}
+
+// snapshotsOf are the snapshots of both agents of a stage: 20 requests of 4 tokens each, with rows, one of them failed.
+func snapshotsOf(index uint32) []*spatev1.Snapshot {
+	var all []*spatev1.Snapshot
+	for a, name := range []string{"a", "b"} {
+		random := rand.New(rand.NewPCG(uint64(index), uint64(a)))
+		for window := range uint32(2) {
+			s := &spatev1.Snapshot{
+				Key:        &spatev1.SnapshotKey{RunId: "sweep-1", Agent: name, Incarnation: 1, Sequence: uint64(2*index + window + 1)},
+				StageIndex: index, Window: window, PeakInFlight: 2,
+			}
+			fill := windowOf(random, window, a)
+			s.Series, s.Records = fill.series, fill.records
+			all = append(all, s)
+		}
+		all[len(all)-1].Totals = totalsOf(all[len(all)-2:])
+	}
+	return all
+}
+
+// measured is what an agent measured in a window.
+type measured struct {
+	series  []*spatev1.Series
+	records []*spatev1.RequestRecord
+}
+
+// windowOf makes up the 10 requests of a window, all at one endpoint.
+func windowOf(random *rand.Rand, window uint32, agent int) (m measured) {
+	values := make(map[spatev1.Metric]*histogram.Histogram)
+	record := func(metric spatev1.Metric, v int64) {
+		if values[metric] == nil {
+			values[metric] = histogram.New(histogram.LayoutOf(metric))
+		}
+		values[metric].Record(v)
+	}
+	c := &spatev1.Counters{}
+	series := &spatev1.Series{Endpoint: uint32(agent), Counters: c}
+	for i := range 10 {
+		start := int64(window)*1e9 + int64(i)*90e6
+		row := &spatev1.RequestRecord{
+			Index: uint64((int(window)*10+9-i)*2 + agent), Endpoint: uint32(agent), ScheduledNs: start, StartNs: start,
+			IslAsked: 100, OslAsked: 4, BodyHash: 1<<63 + uint64(i),
+		}
+		m.records = append(m.records, row)
+		c.Started++
+		if window == 1 && i == 3 && agent == 1 {
+			c.Failed++
+			row.ErrorClass, row.HttpStatus, row.Error, row.EndNs = spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, 429, "slow | down", start+1e6
+			series.Errors = []*spatev1.ErrorCount{{Class: row.GetErrorClass(), HttpStatus: 429, Count: 1, Example: "slow | down\nplease"}}
+			record(spatev1.Metric_METRIC_FAILURE_TIME, 1e6)
+			continue
+		}
+		ttft, gap := 20e6+random.Int64N(10e6), 5e6+random.Int64N(1e6)
+		first, last := start+int64(ttft), start+int64(ttft)+3*int64(gap)
+		c.Completed, c.InputTokens, c.OutputTokens = c.GetCompleted()+1, c.GetInputTokens()+100, c.GetOutputTokens()+4
+		c.TokenFrames, c.TokensArrived = c.GetTokenFrames()+4, c.GetTokensArrived()+4
+		row.FirstFrameNs, row.FirstTokenNs, row.LastTokenNs, row.EndNs = &first, &first, &last, last
+		row.InputTokens, row.OutputTokens, row.Usage, row.TokenFrames = new(uint64), new(uint64), true, 4
+		*row.InputTokens, *row.OutputTokens, row.FinishReason = 100, 4, "stop"
+		for range 3 {
+			record(spatev1.Metric_METRIC_ITL, int64(gap))
+			row.ItlNs = append(row.ItlNs, int64(gap))
+		}
+		for metric, v := range map[spatev1.Metric]int64{
+			spatev1.Metric_METRIC_TTFT: int64(ttft), spatev1.Metric_METRIC_FIRST_FRAME: int64(ttft),
+			spatev1.Metric_METRIC_E2E: last - start, spatev1.Metric_METRIC_TPOT: int64(gap),
+			spatev1.Metric_METRIC_TPOT_FIRST_FRAME: int64(gap), spatev1.Metric_METRIC_ISL: 100, spatev1.Metric_METRIC_OSL: 4,
+		} {
+			record(metric, v)
+		}
+	}
+	for _, metric := range aggregate.Metrics() {
+		if values[metric] != nil {
+			series.Distributions = append(series.Distributions, values[metric].Proto(metric))
+		}
+	}
+	m.series = []*spatev1.Series{series}
+	return m
+}
+
+// totalsOf closes the snapshots of an agent.
+func totalsOf(snapshots []*spatev1.Snapshot) *spatev1.Totals {
+	first, end := int64(0), int64(0)
+	t := &spatev1.Totals{
+		Snapshots: uint64(len(snapshots)), Counters: &spatev1.Counters{}, FirstStartNs: &first, LastEndNs: &end,
+		StartErrorNs: -250_000, ClockUncertaintyNs: 80_000,
+	}
+	counts := make(map[spatev1.Metric]uint64)
+	for _, s := range snapshots {
+		for _, r := range s.GetRecords() {
+			end = max(end, r.GetEndNs())
+		}
+		for _, series := range s.GetSeries() {
+			c := series.GetCounters()
+			t.Counters.Started += c.GetStarted()
+			t.Counters.Completed += c.GetCompleted()
+			t.Counters.Failed += c.GetFailed()
+			t.Counters.InputTokens += c.GetInputTokens()
+			t.Counters.OutputTokens += c.GetOutputTokens()
+			t.Counters.TokenFrames += c.GetTokenFrames()
+			t.Counters.TokensArrived += c.GetTokensArrived()
+			for _, d := range series.GetDistributions() {
+				h, err := histogram.FromProto(d)
+				if err != nil {
+					panic(err)
+				}
+				counts[d.GetMetric()] += h.Count()
+			}
+		}
+	}
+	for _, m := range aggregate.Metrics() {
+		if counts[m] > 0 {
+			t.Values = append(t.Values, &spatev1.MetricCount{Metric: m, Count: counts[m]})
+		}
+	}
+	return t
+}
+
+// runDir makes a run directory with a ledger of both stages, whose snapshots are appended in the order that arrange gives them.
+func runDir(t testing.TB, records string, arrange func([]*spatev1.Snapshot)) string {
+	t.Helper()
+	dir := t.TempDir()
+	run := runRecord(records)
+	l, err := aggregate.Create(filepath.Join(dir, LedgerFile), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*spatev1.Snapshot
+	for index := range uint32(2) {
+		rec := stageRecord(index)
+		err = errors.Join(err, l.PutStage(rec))
+		for _, s := range snapshotsOf(index) {
+			if records == "" {
+				s.Records = nil
+			}
+			err = errors.Join(err, aggregate.CheckSnapshot(s, run, rec))
+			all = append(all, s)
+		}
+	}
+	arrange(all)
+	for _, s := range all {
+		_, appendErr := l.Append([]*spatev1.Snapshot{s})
+		err = errors.Join(err, appendErr)
+	}
+	if err := errors.Join(err, l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// inOrder leaves snapshots as they are.
+func inOrder([]*spatev1.Snapshot) {}
+
+// readAll reads the files of a run directory, the ledger left out.
+func readAll(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := make(map[string]string)
+	for _, e := range entries {
+		if e.Name() == LedgerFile {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[e.Name()] = string(data)
+	}
+	return files
+}
+
+// written makes the files of a run directory and reads them.
+func written(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	if err := Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	return readAll(t, dir)
+}
+
+// ptr points at a value.
+func ptr[T any](v T) *T { return &v }
+
+// distribution has a mean, a median and a 99th percentile.
+func distribution(mean, median, p99 float64) *aggregate.Distribution {
+	return &aggregate.Distribution{Mean: mean, P50: median, P99: p99, Count: 1}
+}
+
+// seedStage is a row of a published table: Dynamo 3P1D at some concurrency.
+func seedStage(concurrency uint32, numbers ...float64) aggregate.StageResult {
+	if len(numbers) != 8 {
+		panic(fmt.Sprint(len(numbers), " numbers"))
+	}
+	return aggregate.StageResult{
+		Target: "Dynamo 3P1D", Workload: "3000:150", Load: aggregate.Load{Concurrency: &concurrency}, Complete: true,
+		ISL:               aggregate.SequenceLength{Asked: ptr(uint32(3000))},
+		OSL:               aggregate.SequenceLength{Asked: ptr(uint32(150))},
+		RequestThroughput: &numbers[0], OutputTokenThroughput: &numbers[1],
+		E2E: distribution(numbers[2], 0, numbers[3]), TTFT: distribution(numbers[4], 0, numbers[5]),
+		TPOT: distribution(numbers[6], 0, numbers[7]),
+	}
+}

@@ -1,0 +1,179 @@
+package report
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/spate-load/spate/aggregate"
+)
+
+// published is a block that vLLM's benchmark printed, to the letter.
+const published = `============ Serving Benchmark Result ============
+Successful requests:                     200       
+Benchmark duration (s):                  99.24     
+Total input tokens:                      202314    
+Total generated tokens:                  1200      
+Request throughput (req/s):              2.02      
+Output token throughput (tok/s):         12.09     
+Total Token throughput (tok/s):          2050.81   
+---------------Time to First Token----------------
+Mean TTFT (ms):                          461.52    
+Median TTFT (ms):                        282.00    
+P99 TTFT (ms):                           1734.22   
+-----Time per Output Token (excl. 1st token)------
+Mean TPOT (ms):                          99.97     
+Median TPOT (ms):                        17.10     
+P99 TPOT (ms):                           671.70    
+---------------Inter-token Latency----------------
+Mean ITL (ms):                           99.88     
+Median ITL (ms):                         12.87     
+P99 ITL (ms):                            2059.38   
+==================================================
+`
+
+func TestVLLMBlockIsToTheLetter(t *testing.T) {
+	var b strings.Builder
+	writeVLLMBlock(&b, aggregate.StageResult{
+		Requests:              aggregate.Requests{Completed: 200},
+		DurationS:             ptr(99.24),
+		InputTokens:           ptr(uint64(202314)),
+		OutputTokens:          1200,
+		RequestThroughput:     ptr(2.02),
+		OutputTokenThroughput: ptr(12.09),
+		TotalTokenThroughput:  ptr(2050.81),
+		FirstFrame:            distribution(461.52, 282, 1734.22),
+		TPOTFirstFrame:        distribution(99.97, 17.1, 671.7),
+		ITLFirstFrame:         distribution(99.88, 12.87, 2059.38),
+		TTFT:                  distribution(1, 1, 1), // ours, not vLLM's
+	})
+	if diff := cmp.Diff(published, b.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestVLLMTextHasABlockForEachStage(t *testing.T) {
+	got := written(t, runDir(t, "", inOrder))["vllm.txt"]
+	if n := strings.Count(got, " Serving Benchmark Result "); n != 2 {
+		t.Errorf("%d blocks", n)
+	}
+	if !strings.HasPrefix(got, "Stage 0: Dynamo 3P1D, 100:4, concurrency 1\n====") ||
+		!strings.Contains(got, "====\n\nStage 1: Dynamo 3P1D, 100:4, concurrency 2\n====") {
+		t.Errorf("headings of\n%s", got)
+	}
+}
+
+func TestWhatVLLMCannotKnowIsSaid(t *testing.T) {
+	var b strings.Builder
+	writeVLLMBlock(&b, aggregate.StageResult{})
+	if n := strings.Count(b.String(), " n/a "); n != 14 {
+		t.Errorf("%d numbers are n/a in\n%s", n, b.String())
+	}
+}
+
+// sweep is two rows of a published table, and one of a rate.
+func sweep() *aggregate.Result {
+	failed := seedStage(128, 6.13, 919.14, 19940.79, 23774.58, 15112.21, 18926.17, 32.41, 35.53)
+	failed.Requests = aggregate.Requests{Started: 1000, Completed: 514, Failed: 486}
+	failed.Errors = map[string]uint64{"http_429": 480, "connect": 6}
+	rate := aggregate.StageResult{
+		Target: "Dynamo 3P1D", Workload: "3000:150", Load: aggregate.Load{Rate: ptr(2.5), Arrival: ptr("poisson")},
+		Missing: []string{"agent b sent no totals"},
+	}
+	return &aggregate.Result{Stages: []aggregate.StageResult{
+		seedStage(1, .27, 40.27, 3723.57, 4628.26, 714.26, 1613.88, 20.2, 20.26), failed, rate,
+	}}
+}
+
+func TestTable(t *testing.T) {
+	for name, c := range map[string]struct {
+		width int
+		want  string
+	}{
+		"wide": {0, `
+Dynamo 3P1D (ISL:OSL=3000:150)
+                Request  Output Token      Mean       P99      Mean       P99   Mean    P99
+             Throughput    Throughput       E2E       E2E      TTFT      TTFT   TPOT   TPOT
+Concurrency     (req/s)       (tok/s)      (ms)      (ms)      (ms)      (ms)   (ms)   (ms)
+        1          0.27         40.27   3723.57   4628.26    714.26   1613.88  20.20  20.26
+      128 !        6.13        919.14  19940.79  23774.58  15112.21  18926.17  32.41  35.53
+! concurrency 128: 486 of 1000 requests failed (connect: 6, http_429: 480)
+
+Dynamo 3P1D, 3000:150
+          Request  Output Token  Mean   P99  Mean   P99  Mean   P99
+       Throughput    Throughput   E2E   E2E  TTFT  TTFT  TPOT  TPOT
+  QPS     (req/s)       (tok/s)  (ms)  (ms)  (ms)  (ms)  (ms)  (ms)
+2.5 !         n/a           n/a   n/a   n/a   n/a   n/a   n/a   n/a
+! 2.5 req/s poisson: PARTIAL: agent b sent no totals
+`},
+		"narrow": {64, `
+Dynamo 3P1D (ISL:OSL=3000:150)
+             req  tok   E2E   E2E  TTFT  TTFT TPOT TPOT
+Concurrency   /s   /s  mean   p99  mean   p99 mean  p99
+        1   0.27 40.3  3724  4628   714  1614 20.2 20.3
+      128 ! 6.13  919 19941 23775 15112 18926 32.4 35.5
+! concurrency 128: 486 of 1000 requests failed (connect: 6, http_429: 480)
+
+Dynamo 3P1D, 3000:150
+      req tok  E2E E2E TTFT TTFT TPOT TPOT
+  QPS  /s  /s mean p99 mean  p99 mean  p99
+2.5 ! n/a n/a  n/a n/a  n/a  n/a  n/a  n/a
+! 2.5 req/s poisson: PARTIAL: agent b sent no totals
+`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var b strings.Builder
+			if err := Table(&b, sweep(), c.width); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(strings.TrimPrefix(c.want, "\n"), b.String()); diff != "" {
+				t.Errorf("%s\n%s", diff, b.String())
+			}
+		})
+	}
+}
+
+func TestTableLinesAreEquallyLong(t *testing.T) {
+	for _, g := range gridsOf(sweep().Stages) {
+		lines := g.lines(wideHeaders, fixed, "  ")
+		for _, line := range lines {
+			if utf8.RuneCountInString(line) != utf8.RuneCountInString(lines[0]) {
+				t.Errorf("%q\n%q", lines[0], line)
+			}
+		}
+	}
+}
+
+func TestMarkdown(t *testing.T) {
+	got := written(t, runDir(t, "", inOrder))["report.md"]
+	for _, want := range []string{
+		"# Run sweep-1\n\n- Plan: sweep, seed 7\n",
+		"## Dynamo 3P1D (ISL:OSL=100:4)\n\n| Concurrency | Request Throughput (req/s) | Output Token Throughput (tok/s) | " +
+			"Mean E2E Latency (ms) | P99 E2E Latency (ms) | Mean TTFT (ms) | P99 TTFT (ms) | Mean TPOT (ms) | P99 TPOT (ms) |\n|:-:|",
+		"\n! concurrency 1: 1 of 40 requests failed (http_429: 1)\n",
+		"| 0: Dynamo 3P1D, 100:4, concurrency 1 | http_429 | 1 | slow \\| down please |",
+		"| 0: Dynamo 3P1D, 100:4, concurrency 1 | 100 | 100.00 | 0 | 4 | 4.00 | 0 | usage |",
+		"| a | eu | host-a | v1 | 2 | 40 | 0 | -0.25 | 0.08 |  |",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "PARTIAL") {
+		t.Error("a complete run is called partial")
+	}
+}
+
+func TestMarkdownSaysLoudlyWhatIsMissing(t *testing.T) {
+	r := sweep()
+	r.Run = aggregate.RunResult{ID: "x", Missing: []string{"stage 2: agent b sent no totals"}}
+	var b strings.Builder
+	if err := writeMarkdown(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	if want := "# Run x\n\n> **PARTIAL RESULT.** Something is missing:\n>\n> - stage 2: agent b sent no totals\n"; !strings.HasPrefix(b.String(), want) {
+		t.Errorf("it begins\n%s", b.String()[:200])
+	}
+}

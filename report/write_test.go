@@ -1,0 +1,231 @@
+package report
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/google/go-cmp/cmp"
+	"github.com/parquet-go/parquet-go"
+	"go.uber.org/goleak"
+
+	"github.com/spate-load/spate/aggregate"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestWriteIsReproducibleToTheByte(t *testing.T) {
+	for _, records := range []string{"", JSONL, Parquet} {
+		t.Run("records "+records, func(t *testing.T) {
+			dir := runDir(t, records, inOrder)
+			want := written(t, dir)
+			if diff := cmp.Diff(want, written(t, dir)); diff != "" {
+				t.Errorf("writing again differs:\n%s", diff)
+			}
+			shuffled := runDir(t, records, func(all []*spatev1.Snapshot) {
+				rand.New(rand.NewPCG(1, 2)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+			})
+			if diff := cmp.Diff(want, written(t, shuffled)); diff != "" {
+				t.Errorf("another order of snapshots differs:\n%s", diff)
+			}
+			if diff := cmp.Diff(want, written(t, copied(t, dir))); diff != "" {
+				t.Errorf("a copied ledger differs:\n%s", diff)
+			}
+			names := []string{"histograms.hlog", "plan.yaml", "report.md", "results.json", "vllm.txt"}
+			if records != "" {
+				names = append(names, "requests."+records)
+			}
+			slices.Sort(names)
+			if diff := cmp.Diff(names, sortedKeys(want)); diff != "" {
+				t.Errorf("files:\n%s", diff)
+			}
+		})
+	}
+}
+
+// copied is a new run directory with a copy of a ledger.
+func copied(t *testing.T, dir string) string {
+	t.Helper()
+	l, err := aggregate.OpenReadOnly(filepath.Join(dir, LedgerFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := t.TempDir()
+	f, err := os.Create(filepath.Join(to, LedgerFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(l.Copy(f), f.Close(), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+func TestPlanIsAsItWasGiven(t *testing.T) {
+	if got := written(t, runDir(t, "", inOrder))["plan.yaml"]; got != planText {
+		t.Errorf("plan.yaml is %q", got)
+	}
+}
+
+func TestResultsAreStrictJSONOfTheResult(t *testing.T) {
+	dir := runDir(t, "", inOrder)
+	d := json.NewDecoder(strings.NewReader(written(t, dir)["results.json"]))
+	d.DisallowUnknownFields()
+	var got aggregate.Result
+	if err := d.Decode(&got); err != nil {
+		t.Fatal(err)
+	}
+	l, err := aggregate.OpenReadOnly(filepath.Join(dir, LedgerFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	want, err := aggregate.ResultOf(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, &got); diff != "" {
+		t.Error(diff)
+	}
+	if !got.Run.Complete || got.Stages[1].Requests.Completed != 39 {
+		t.Errorf("complete %v, missing %v, requests %+v", got.Run.Complete, got.Run.Missing, got.Stages[1].Requests)
+	}
+}
+
+// A reader that is not ours finds the same numbers.
+func TestHistogramsCanBeReadByHdrHistogram(t *testing.T) {
+	dir := runDir(t, "", inOrder)
+	files := written(t, dir)
+	var results aggregate.Result
+	if err := json.Unmarshal([]byte(files["results.json"]), &results); err != nil {
+		t.Fatal(err)
+	}
+	reader := hdrhistogram.NewHistogramLogReader(strings.NewReader(files["histograms.hlog"]))
+	found := make(map[string]*hdrhistogram.Histogram)
+	for {
+		h, err := reader.NextIntervalHistogram()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h == nil {
+			break
+		}
+		found[h.Tag()] = h
+	}
+	for tag, want := range map[string]*aggregate.Distribution{
+		"0/ttft": results.Stages[0].TTFT, "1/itl": results.Stages[1].ITL, "1/e2e": results.Stages[1].E2E,
+	} {
+		h := found[tag]
+		if h == nil {
+			t.Fatalf("no %s among %v", tag, sortedKeys(found))
+		}
+		if uint64(h.TotalCount()) != want.Count {
+			t.Errorf("%s: %d values, want %d", tag, h.TotalCount(), want.Count)
+		}
+		// Ours is capped at the exact largest value, which a log does not carry.
+		if p := min(float64(h.ValueAtPercentile(99))/1e6, want.Max); p != want.P99 {
+			t.Errorf("%s: p99 %v, want %v", tag, p, want.P99)
+		}
+	}
+	if got := found["1/ttft"].StartTimeMs(); got != 1700000030500 {
+		t.Errorf("stage 1 starts at %d", got)
+	}
+	if len(found) != 18 { // 8 metrics and the failure times, of 2 stages
+		t.Errorf("tags %v", sortedKeys(found))
+	}
+}
+
+func TestRequestRows(t *testing.T) {
+	fromJSON := jsonRows(t, written(t, runDir(t, JSONL, inOrder))["requests.jsonl"])
+	data := written(t, runDir(t, Parquet, inOrder))["requests.parquet"]
+	fromParquet, err := parquet.Read[requestRow](bytes.NewReader([]byte(data)), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range fromParquet {
+		fromParquet[i].ITLNs = append([]int64{}, fromParquet[i].ITLNs...)
+	}
+	if diff := cmp.Diff(fromJSON, fromParquet); diff != "" {
+		t.Errorf("the two forms differ:\n%s", diff)
+	}
+	if len(fromJSON) != 80 {
+		t.Fatalf("%d rows", len(fromJSON))
+	}
+	for i, row := range fromJSON {
+		if want := uint64(i % 40); row.Index != want || row.Stage != uint32(i/40) {
+			t.Errorf("row %d is request %d of stage %d", i, row.Index, row.Stage)
+		}
+	}
+	if row := fromJSON[0]; row.Agent != "a" || *row.OutputTokens != 4 || len(row.ITLNs) != 3 || row.ErrorClass != nil || row.BodyHash != "8000000000000009" {
+		t.Errorf("row %+v", row)
+	}
+	failed := slices.IndexFunc(fromJSON, func(r requestRow) bool { return r.ErrorClass != nil })
+	if row := fromJSON[failed]; *row.ErrorClass != "http_status" || *row.HTTPStatus != 429 || row.FirstTokenNs != nil || row.OutputTokens != nil {
+		t.Errorf("row %+v", row)
+	}
+}
+
+// jsonRows decodes lines strictly.
+func jsonRows(t *testing.T, data string) (rows []requestRow) {
+	t.Helper()
+	lines := bufio.NewScanner(strings.NewReader(data))
+	for lines.Scan() {
+		d := json.NewDecoder(bytes.NewReader(lines.Bytes()))
+		d.DisallowUnknownFields()
+		var row requestRow
+		if err := d.Decode(&row); err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func TestUnknownFormOfRowsIsAnError(t *testing.T) {
+	dir := runDir(t, "", inOrder)
+	l, err := aggregate.Open(filepath.Join(dir, LedgerFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(l.PutRun(runRecord("csv")), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(dir); err == nil || !strings.Contains(err.Error(), `"csv"`) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestNoLedgerIsAnError(t *testing.T) {
+	if err := Write(t.TempDir()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestAFailedWriteLeavesTheOldFileAndNothingElse(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "results.json")
+	if err := replace(path, contents([]byte("old"))); err != nil {
+		t.Fatal(err)
+	}
+	full := errors.New("disk full")
+	err := replace(path, func(w io.Writer) error {
+		_, _ = io.WriteString(w, "half of the n")
+		return full
+	})
+	if !errors.Is(err, full) || !strings.Contains(err.Error(), path) {
+		t.Errorf("error %v", err)
+	}
+	if diff := cmp.Diff(map[string]string{"results.json": "old"}, readAll(t, dir)); diff != "" {
+		t.Error(diff)
+	}
+}
