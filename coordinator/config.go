@@ -25,8 +25,11 @@ type Config struct {
 	// Gossip lets agents find this coordinator, and this coordinator list agents that have not connected. Its Meta is filled in.
 	// Nil: agents are told the address.
 	Gossip *membership.Config
-	// Sinks take in merged results while runs go on. Who made them closes them, after Close.
-	Sinks []sink.Sink
+	// RunDir is the directory of a run instead of DataDir/RUNID, for an embedded coordinator, which has one run in its life.
+	RunDir string
+	// OpenSink opens what takes in a run's merged results while it goes on. It is given the run's directory. The coordinator
+	// closes the sink at the run's end. Nil: nobody watches.
+	OpenSink func(runDir string) (sink.Sink, error)
 	// HeartbeatInterval is how often agents report. Default 1 s.
 	HeartbeatInterval time.Duration
 	// Lease is how long an agent goes on without its coordinator before it drains. Default 30 s.

@@ -12,7 +12,6 @@ import (
 // live shows a run while it goes on: windows and stages to the sinks, progress to followers. Only the run's worker uses it.
 type live struct {
 	run    *run
-	sinks  []sink.Sink
 	stage  uint32 // stage in progress
 	begun  bool   // there is one
 	next   uint32 // first window not shown
@@ -55,7 +54,7 @@ func (l *live) window(m measured, number uint32) {
 		return
 	}
 	l.tokens = view.Total.Counters.GetTokensArrived()
-	if len(l.sinks) == 0 {
+	if l.run.sink == sink.Discard {
 		return
 	}
 	var toDate *aggregate.View
@@ -63,9 +62,7 @@ func (l *live) window(m measured, number uint32) {
 		toDate = &v
 	}
 	for _, p := range windowPoints(scopeOf(l.run, m.record.GetStage()), m.record, view, toDate) {
-		for _, s := range l.sinks {
-			s.Window(p)
-		}
+		l.run.sink.Window(p)
 	}
 }
 
@@ -76,11 +73,8 @@ func (l *live) end(rec *spatev1.StageRecord) bool {
 	if !ok || m.merged == nil {
 		return false
 	}
-	if len(l.sinks) > 0 {
-		p := stagePoint(scopeOf(l.run, rec.GetStage()), rec, m.merged)
-		for _, s := range l.sinks {
-			s.Stage(p)
-		}
+	if l.run.sink != sink.Discard {
+		l.run.sink.Stage(stagePoint(scopeOf(l.run, rec.GetStage()), rec, m.merged))
 	}
 	l.run.forget(index)
 	return len(m.merged.Missing(rec)) == 0

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -17,12 +19,12 @@ import (
 type run struct {
 	id      string
 	plan    string
-	path    string // of the ledger
 	record  *spatev1.RunRecord
 	machine *lifecycle.Run
 	ledger  *aggregate.Ledger
 	secrets map[string]string // values by reference; in memory only
 	events  *eventLog
+	sink    sink.Sink
 
 	progress []lifecycle.Progress      // to be reported by the worker; guarded by Coordinator.mu
 	toClose  chan *spatev1.StageRecord // capacity 1: the machine waits for one stage at a time
@@ -164,9 +166,7 @@ func (c *Coordinator) finish(r *run, f lifecycle.Finish) {
 func (c *Coordinator) publish(r *run, e *spatev1.RunEvent) {
 	r.events.add(e)
 	if p, ok := eventPoint(r, e); ok {
-		for _, s := range c.cfg.Sinks {
-			s.Event(p)
-		}
+		r.sink.Event(p)
 	}
 }
 
@@ -177,10 +177,11 @@ const tickInterval = 100 * time.Millisecond
 func (c *Coordinator) conduct(r *run) {
 	tick := time.NewTicker(tickInterval)
 	defer tick.Stop()
-	live := &live{run: r, sinks: c.cfg.Sinks}
+	live := &live{run: r}
 	for {
 		select {
 		case <-r.ended:
+			c.closeSink(r)
 			return
 		case rec := <-r.toClose:
 			c.closeStage(r, live, rec)
@@ -191,6 +192,18 @@ func (c *Coordinator) conduct(r *run) {
 				c.publish(r, live.progress(p))
 			}
 		}
+	}
+}
+
+// sinkDeadline is how long a run's sink may go on handing on what it has after the run's end.
+const sinkDeadline = 15 * time.Second
+
+// closeSink lets the sink hand on the rest.
+func (c *Coordinator) closeSink(r *run) {
+	ctx, cancel := context.WithTimeout(context.Background(), sinkDeadline)
+	defer cancel()
+	if err := r.sink.Close(ctx); err != nil {
+		c.log.Warn("not all points were written", "run", r.id, "error", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/plans"
@@ -120,7 +122,7 @@ func (c *Coordinator) newRun(s submission, now clock.Instant, wall time.Time) (*
 		RunId: id, PlanYaml: s.plan.Source(), BeginTime: timestamppb.New(wall), Version: c.cfg.Version,
 		Records: s.request.GetRecords(), Stages: uint32(len(s.stages)),
 	}
-	if err := os.MkdirAll(filepath.Dir(c.ledgerPath(id)), 0o755); err != nil {
+	if err := os.MkdirAll(c.runDir(id), 0o755); err != nil {
 		return nil, err
 	}
 	ledger, err := aggregate.Create(c.ledgerPath(id), record)
@@ -134,10 +136,23 @@ func (c *Coordinator) newRun(s submission, now clock.Instant, wall time.Time) (*
 	}
 	cfg.Records = record.GetRecords() != ""
 	return &run{
-		id: id, plan: s.plan.Name(), path: c.ledgerPath(id), record: record, ledger: ledger, secrets: s.secrets,
+		id: id, plan: s.plan.Name(), record: record, ledger: ledger, secrets: s.secrets, sink: c.openSink(id),
 		machine: lifecycle.New(cfg, id, s.stages, now, wall), events: newEventLog(),
 		toClose: make(chan *spatev1.StageRecord, 1), ended: make(chan struct{}), stages: map[uint32]*measured{},
 	}, nil
+}
+
+// openSink opens the run's sink. One that cannot be opened changes no result.
+func (c *Coordinator) openSink(id string) sink.Sink {
+	if c.cfg.OpenSink == nil {
+		return sink.Discard
+	}
+	s, err := c.cfg.OpenSink(c.runDir(id))
+	if err != nil {
+		c.log.Error("nothing will be written while the run goes on", "run", id, "error", err)
+		return sink.Discard
+	}
+	return s
 }
 
 // maxRecent is how many runs can be followed from memory. Older ones are on disk.
@@ -160,9 +175,12 @@ func runID(plan string, wall time.Time) string {
 	return fmt.Sprintf("%s-%s-%s", plan, wall.UTC().Format("20060102T150405Z"), hex.EncodeToString(b[:]))
 }
 
-func (c *Coordinator) ledgerPath(id string) string {
-	return filepath.Join(c.cfg.DataDir, id, "ledger.db")
+// runDir is where a run's ledger lies, and its sink's spool.
+func (c *Coordinator) runDir(id string) string {
+	return cmp.Or(c.cfg.RunDir, filepath.Join(c.cfg.DataDir, id))
 }
+
+func (c *Coordinator) ledgerPath(id string) string { return filepath.Join(c.runDir(id), "ledger.db") }
 
 // find returns a run that is in memory.
 func (c *Coordinator) find(id string) (*run, error) {

@@ -13,6 +13,8 @@ import (
 	"buf.build/go/protovalidate"
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 var update = flag.Bool("update", false, "write golden files anew")
@@ -92,6 +94,14 @@ func TestHostileText(t *testing.T) {
 				t.Errorf("want %q, got %.500v", test.want, err)
 			}
 		})
+	}
+}
+
+// TestDecoderPanicIsAMistake: the decoder panics on this text, which is why checkText refuses it before.
+func TestDecoderPanicIsAMistake(t *testing.T) {
+	found, ended := decode("p", []byte("name: a\rseed: x\r"), &spatev1.Plan{})
+	if ended || len(found) != 1 || !strings.Contains(found[0].Error(), "p: the YAML reader gave up on this file") {
+		t.Errorf("ended %v, found %v", ended, found)
 	}
 }
 

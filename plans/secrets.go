@@ -126,7 +126,7 @@ func readSecret(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("the secret's file cannot be read: %w", err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // Only read: closing loses nothing.
 	data, err := io.ReadAll(io.LimitReader(file, maxSecret+1))
 	if err != nil {
 		return "", fmt.Errorf("the secret's file cannot be read: %w", err)

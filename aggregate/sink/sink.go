@@ -11,7 +11,8 @@ import "context"
 //
 // Window, Stage and Event may be called concurrently. They take what they need before they return, wait for no network and
 // have no error: what goes wrong is retried inside and said by Close. Points of one series are handed on in the order of the
-// calls. A point given again, for example after late snapshots or by a restarted coordinator, takes the place of the first.
+// calls. A point given again, for example after late snapshots or by a restarted coordinator, takes the place of the first, field by
+// field: what only the first one knew stays.
 type Sink interface {
 	// Window takes one window of a stage.
 	Window(WindowPoint)

@@ -122,11 +122,12 @@ func (s *Server) run(program string) {
 		s.tb.Fatal(err)
 	}
 	listening := make(chan string, 1)
-	go watch(log, listening)
+	var said strings.Builder
+	go watch(log, listening, &said)
 	select {
 	case address, ok := <-listening:
 		if !ok {
-			s.tb.Fatalf("influxd ended before it listened: %v", s.command.Wait())
+			s.tb.Fatalf("influxd ended before it listened: %v\n%s", s.command.Wait(), said.String())
 		}
 		s.address, s.URL = address, "http://"+address
 	case <-time.After(startTimeout):
@@ -137,10 +138,11 @@ func (s *Server) run(program string) {
 
 var listenLine = regexp.MustCompile(`Listening on HTTP.* addr=(\S+)`)
 
-// watch reads the server's log to its end, so that the server never blocks on it.
-func watch(log io.Reader, listening chan<- string) {
+// watch reads the server's log to its end, so that the server never blocks on it. What was said may be read once listening is closed.
+func watch(log io.Reader, listening chan<- string, said *strings.Builder) {
 	defer close(listening)
 	for lines := bufio.NewScanner(log); lines.Scan(); {
+		said.WriteString(lines.Text() + "\n")
 		if match := listenLine.FindStringSubmatch(lines.Text()); match != nil {
 			listening <- match[1]
 		}

@@ -38,7 +38,7 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Validate names every mistake, each with what to do about it.
+// Validate names every mistake, each with what to do about it. Only New wants a Spool: settings are checked before there is a run.
 func (c Config) Validate() error {
 	var mistakes []error
 	wrong := func(format string, args ...any) {
@@ -52,9 +52,6 @@ func (c Config) Validate() error {
 	}
 	if strings.ContainsAny(c.Token, "\r\n") {
 		wrong("the token contains a line break: is it cut from its file without the end of the line?")
-	}
-	if c.Spool == "" {
-		wrong("no spool: give a file in the run's directory")
 	}
 	if c.QueueBytes < 0 {
 		wrong("the queue's bound is %d bytes: give a positive number, or 0 for %d", c.QueueBytes, DefaultQueueBytes)

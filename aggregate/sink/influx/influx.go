@@ -56,6 +56,9 @@ func New(config Config) (*Sink, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
+	if config.Spool == "" {
+		return nil, errors.New("influx: no spool: give a file in the run's directory")
+	}
 	config = config.withDefaults()
 	kept, err := openSpool(config.Spool)
 	if err != nil {

@@ -155,6 +155,7 @@ func TestCheck(t *testing.T) {
 		{"nobody there", func(c *influx.Config) { c.URL = unused(t) }, "cannot be reached"},
 		{"another server", func(c *influx.Config) { c.URL = page.URL }, "not as an InfluxDB does"},
 		{"an engine that answers pings", func(c *influx.Config) { c.URL = engine.URL }, "or is this no InfluxDB"},
+		{"no spool yet", func(c *influx.Config) { c.Spool = "" }, ""},
 		{"no URL", func(c *influx.Config) { c.URL = "" }, "no URL"},
 	}
 	for _, test := range tests {
@@ -200,7 +201,7 @@ func TestWrongTokenChangesNothingAndIsSaid(t *testing.T) {
 
 func TestValidateNamesEveryMistake(t *testing.T) {
 	err := influx.Config{URL: "ftp://x", Token: "a\n", QueueBytes: -1, Timeout: -1}.Validate()
-	for _, words := range []string{`"ftp://x"`, "bucket", "line break", "spool", "-1 bytes", "-1ns"} {
+	for _, words := range []string{`"ftp://x"`, "bucket", "line break", "-1 bytes", "-1ns"} {
 		if err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("error %v lacks %q", err, words)
 		}
@@ -210,9 +211,12 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 		t.Errorf("a URL with a password gave %v", err)
 	}
 	for _, url := range []string{"http://localhost:8086", "https://influx.example.com/base/"} {
-		if err := (influx.Config{URL: url, Bucket: "b", Spool: "s"}).Validate(); err != nil {
+		if err := (influx.Config{URL: url, Bucket: "b"}).Validate(); err != nil {
 			t.Errorf("%s: %v", url, err)
 		}
+	}
+	if _, err := influx.New(influx.Config{URL: "http://localhost:8086", Bucket: "b"}); err == nil || !strings.Contains(err.Error(), "spool") {
+		t.Errorf("a sink without a spool gave %v", err)
 	}
 }
 

@@ -1,0 +1,306 @@
+package aggregate
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// schemaFile is the JSON Schema of results.json.
+const schemaFile = "../docs/results.schema.json"
+
+// update makes the schema anew: go test ./aggregate -run Schema -update
+var update = flag.Bool("update", false, "write docs/results.schema.json")
+
+// schema is the part of JSON Schema that results.json needs.
+type schema struct {
+	Schema      string             `json:"$schema,omitempty"`
+	Title       string             `json:"title,omitempty"`
+	Description string             `json:"description,omitempty"`
+	Type        any                `json:"type,omitempty"` // a name, or a list of names
+	Ref         string             `json:"$ref,omitempty"`
+	AnyOf       []*schema          `json:"anyOf,omitempty"`
+	Properties  map[string]*schema `json:"properties,omitempty"`
+	Required    []string           `json:"required,omitempty"`
+	Additional  any                `json:"additionalProperties,omitempty"` // false, or the schema of the values
+	Items       *schema            `json:"items,omitempty"`
+	Minimum     *int               `json:"minimum,omitempty"`
+	Defs        map[string]*schema `json:"$defs,omitempty"`
+}
+
+// generator makes schemas of Go types, described by their fields' comments.
+type generator struct {
+	comments map[string]string // "Type.Field" or "Type" -> comment
+	defs     map[string]*schema
+}
+
+// schemaOf makes the schema of a type.
+func (g *generator) schemaOf(t reflect.Type) *schema {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return nullable(g.schemaOf(t.Elem()))
+	case reflect.Struct:
+		return g.reference(t)
+	case reflect.Slice:
+		return &schema{Type: "array", Items: g.schemaOf(t.Elem())}
+	case reflect.Map:
+		return &schema{Type: "object", Additional: g.schemaOf(t.Elem())}
+	case reflect.String:
+		return &schema{Type: "string"}
+	case reflect.Bool:
+		return &schema{Type: "boolean"}
+	case reflect.Float64:
+		return &schema{Type: "number"}
+	case reflect.Uint32, reflect.Uint64, reflect.Int:
+		return &schema{Type: "integer", Minimum: new(int)}
+	}
+	panic("no schema for " + t.String())
+}
+
+// nullable allows null too.
+func nullable(s *schema) *schema {
+	if s.Ref != "" {
+		return &schema{AnyOf: []*schema{s, {Type: "null"}}}
+	}
+	s.Type = []any{s.Type, "null"}
+	return s
+}
+
+// reference names the schema of a struct and makes it if it is not there yet.
+func (g *generator) reference(t reflect.Type) *schema {
+	if g.defs[t.Name()] == nil {
+		def := &schema{Type: "object", Description: g.comments[t.Name()], Properties: make(map[string]*schema), Additional: false}
+		g.defs[t.Name()] = def
+		g.addFields(def, t)
+	}
+	return &schema{Ref: "#/$defs/" + t.Name()}
+}
+
+// addFields adds a struct's fields, those of embedded structs too.
+func (g *generator) addFields(def *schema, t reflect.Type) {
+	for i := range t.NumField() {
+		field := t.Field(i)
+		if field.Anonymous {
+			g.addFields(def, field.Type)
+			continue
+		}
+		name, option, _ := strings.Cut(field.Tag.Get("json"), ",")
+		property := g.schemaOf(field.Type)
+		property.Description = g.comments[t.Name()+"."+field.Name]
+		def.Properties[name] = property
+		if option != "omitempty" {
+			def.Required = append(def.Required, name)
+		}
+	}
+}
+
+// fieldComments reads the comments of this package's types and their fields.
+func fieldComments(t *testing.T) map[string]string {
+	comments := make(map[string]string)
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decl := range f.Decls {
+			addComments(comments, decl)
+		}
+	}
+	return comments
+}
+
+// addComments adds the comments of one declaration.
+func addComments(comments map[string]string, decl ast.Decl) {
+	gen, ok := decl.(*ast.GenDecl)
+	if !ok {
+		return
+	}
+	for _, spec := range gen.Specs {
+		typeSpec, ok := spec.(*ast.TypeSpec)
+		if !ok {
+			continue
+		}
+		comments[typeSpec.Name.Name] = oneLine(gen.Doc.Text())
+		if fields, ok := typeSpec.Type.(*ast.StructType); ok {
+			for _, field := range fields.Fields.List {
+				for _, name := range field.Names {
+					comments[typeSpec.Name.Name+"."+name.Name] = oneLine(field.Doc.Text())
+				}
+			}
+		}
+	}
+}
+
+// oneLine joins the lines of a comment.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// generated is the schema of Result.
+func generated(t *testing.T) *schema {
+	g := &generator{comments: fieldComments(t), defs: make(map[string]*schema)}
+	root := g.schemaOf(reflect.TypeFor[Result]())
+	root.Schema = "https://json-schema.org/draft/2020-12/schema"
+	root.Title = "results.json of a Spate run"
+	root.Defs = g.defs
+	return root
+}
+
+func TestSchemaIsThatOfTheResult(t *testing.T) {
+	var want bytes.Buffer
+	e := json.NewEncoder(&want)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(generated(t)); err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(schemaFile, want.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(schemaFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want.Bytes()) {
+		t.Error("docs/results.schema.json is not that of the result: go test ./aggregate -run Schema -update")
+	}
+}
+
+func TestEveryFieldOfTheResultIsExplained(t *testing.T) {
+	for name, def := range generated(t).Defs {
+		for field, property := range def.Properties {
+			if property.Description == "" {
+				t.Errorf("%s.%s has no comment", name, field)
+			}
+		}
+	}
+}
+
+// check returns how a value breaks a schema.
+func (s *schema) check(root *schema, value any, path string) (wrong []string) {
+	if s.Ref != "" {
+		return root.Defs[strings.TrimPrefix(s.Ref, "#/$defs/")].check(root, value, path)
+	}
+	if s.AnyOf != nil {
+		if slices.ContainsFunc(s.AnyOf, func(o *schema) bool { return len(o.check(root, value, path)) == 0 }) {
+			return nil
+		}
+		return []string{path + ": none of the forms"}
+	}
+	if got := typeName(value); !s.allows(got) {
+		return []string{fmt.Sprintf("%s: %s, not %v", path, got, s.Type)}
+	}
+	switch v := value.(type) {
+	case []any:
+		for i, item := range v {
+			wrong = append(wrong, s.Items.check(root, item, fmt.Sprintf("%s[%d]", path, i))...)
+		}
+	case map[string]any:
+		wrong = append(wrong, s.checkObject(root, v, path)...)
+	}
+	return wrong
+}
+
+// checkObject checks an object's properties.
+func (s *schema) checkObject(root *schema, object map[string]any, path string) (wrong []string) {
+	for _, name := range s.Required {
+		if _, there := object[name]; !there {
+			wrong = append(wrong, path+"."+name+": not there")
+		}
+	}
+	for name, value := range object {
+		property := s.Properties[name]
+		if property == nil {
+			property, _ = s.Additional.(*schema)
+		}
+		if property == nil {
+			wrong = append(wrong, path+"."+name+": not known")
+			continue
+		}
+		wrong = append(wrong, property.check(root, value, path+"."+name)...)
+	}
+	return wrong
+}
+
+// allows says whether a type is among those of the schema.
+func (s *schema) allows(name string) bool {
+	types, ok := s.Type.([]any)
+	if !ok {
+		types = []any{s.Type}
+	}
+	return slices.Contains(types, any(name)) || name == "integer" && slices.Contains(types, any("number"))
+}
+
+// typeName is JSON Schema's name of a decoded value's type.
+func typeName(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return "null"
+	case string:
+		return "string"
+	case bool:
+		return "boolean"
+	case []any:
+		return "array"
+	case map[string]any:
+		return "object"
+	case json.Number:
+		if strings.ContainsAny(v.String(), ".eE-") {
+			return "number"
+		}
+		return "integer"
+	}
+	return "unknown"
+}
+
+func TestResultsConformToTheSchema(t *testing.T) {
+	root := generated(t)
+	full, empty, timely := stageRecord(0, 2), stageRecord(1, 0), stageRecord(2, 1)
+	timely.Stage.Load = timed(time.Minute)
+	requests := steadyRequests(2, 50)
+	requests[4] = request{start: 1e9, class: 4, status: 500}
+	all := measure(full, requests, endWindow)
+	r := Result{Stages: []StageResult{
+		merged(t, full, all).Result(full), merged(t, full, all[:1]).Result(full),
+		NewStage(empty).Result(empty), NewStage(timely).Result(timely),
+	}}
+	r.Run = runResult(runRecord(3), nil, r.Stages)
+	data, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decode := func(data []byte) (value any) {
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.UseNumber()
+		if err := d.Decode(&value); err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+	if wrong := root.check(root, decode(data), "results"); len(wrong) > 0 {
+		t.Error(strings.Join(wrong, "\n"))
+	}
+	for from, to := range map[string]string{
+		`"target":`: `"goal":`, `"complete":true`: `"complete":1`, `"http_500":1`: `"http_500":"1"`, `"stages":[`: `"stages":[null,`,
+	} {
+		broken := decode([]byte(strings.Replace(string(data), from, to, 1)))
+		if len(root.check(root, broken, "results")) == 0 {
+			t.Errorf("%s instead of %s conforms", to, from)
+		}
+	}
+}
