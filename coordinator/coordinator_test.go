@@ -510,11 +510,19 @@ func TestListenRules(t *testing.T) {
 }
 
 func TestRunServesAndGossipsUntilItsContextEnds(t *testing.T) {
-	cfg := Config{
-		Listen: "127.0.0.1:0", DataDir: t.TempDir(), Logger: new(lockedBuffer).logger(),
-		Gossip: &membership.Config{Name: "c", Bind: "127.0.0.1:0", Label: "run", Logger: new(lockedBuffer).logger()},
+	log := new(lockedBuffer).logger()
+	a, err := membership.Join(membership.Config{
+		Name: "a", Bind: "127.0.0.1:0", Label: "run", Logger: log,
+		Meta: membership.Meta{Role: membership.RoleAgent, Region: "eu"},
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	c, err := New(cfg)
+	defer a.Close()
+	c, err := New(Config{
+		Listen: "127.0.0.1:0", DataDir: t.TempDir(), Logger: log,
+		Gossip: &membership.Config{Name: "c", Bind: "127.0.0.1:0", Label: "run", Seeds: []string{a.Address()}, Logger: log},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -522,21 +530,13 @@ func TestRunServesAndGossipsUntilItsContextEnds(t *testing.T) {
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- c.Run(ctx) }()
-	for c.GossipAddress() == "" && ctx.Err() == nil {
-		time.Sleep(time.Millisecond)
-	}
-	a, err := membership.Join(membership.Config{
-		Name: "a", Bind: "127.0.0.1:0", Label: "run", Seeds: []string{c.GossipAddress()}, Logger: cfg.Logger,
-		Meta: membership.Meta{Role: membership.RoleAgent, Region: "eu"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Close()
 	if _, err := a.Coordinators(ctx); err != nil {
 		t.Fatal(err)
 	}
 	checkFound(t, ctx, c)
+	if c.GossipAddress() == "" {
+		t.Error("no gossip address")
+	}
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -546,8 +546,11 @@ func TestRunServesAndGossipsUntilItsContextEnds(t *testing.T) {
 // checkFound waits until the coordinator lists the agent that only gossip has found.
 func checkFound(t *testing.T, ctx context.Context, c *Coordinator) {
 	t.Helper()
+	c.mu.Lock()
+	cluster := c.cluster
+	c.mu.Unlock()
 	for ctx.Err() == nil {
-		changed := c.cluster.Changed()
+		changed := cluster.Changed()
 		m, err := runService{c: c}.ListAgents(ctx, nil)
 		if err != nil {
 			t.Fatal(err)

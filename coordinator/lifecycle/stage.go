@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/spate-load/spate/agent/arrival"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -139,13 +140,25 @@ func (r *Run) assign(at clock.Instant, st *spatev1.Stage) {
 	}
 }
 
-// weights are the agents' own. 0 is no weight: it counts as 1.
+// maxWeights is the largest sum of weights that is taken as it is: a larger one makes patterns longer than many stages.
+const maxWeights = 10_000
+
+// weights are the agents' own, rounded if they sum up to too much. 0 is no weight: it counts as 1.
 func weights(roster []*agent) []uint32 {
-	out := make([]uint32, len(roster))
+	out, capacities, sum := make([]uint32, len(roster)), make([]float64, len(roster)), uint64(0)
 	for i, a := range roster {
 		out[i] = max(1, a.info.GetWeight())
+		capacities[i] = float64(out[i])
+		sum += uint64(out[i])
 	}
-	return out
+	if sum <= maxWeights {
+		return out
+	}
+	rounded, err := arrival.Quantise(capacities, max(maxWeights, uint32(len(roster))))
+	if err != nil {
+		return out // more agents than a pattern can hold: they say so themselves, by rejecting it
+	}
+	return rounded
 }
 
 // Applied says that an agent is ready to start its share.

@@ -93,10 +93,9 @@ func TestASeedThatComesUpLaterIsJoined(t *testing.T) {
 
 func TestAnotherLabelIsRefused(t *testing.T) {
 	a := join(t, config("a", RoleAgent, 0))
-	other := config("b", RoleAgent, 0)
+	other := config("b", RoleAgent, 0, a.Address())
 	other.Label = "another"
 	b := join(t, other)
-	b.cfg.Seeds = []string{a.Address()}
 	if err := b.joinSeeds(); err == nil {
 		t.Error("joined a cluster with another label")
 	}
@@ -120,8 +119,13 @@ func TestGarbageMetaIsIgnored(t *testing.T) {
 	if _, err := stranger.Join([]string{a.Address()}); err != nil {
 		t.Fatal(err)
 	}
-	if n := a.list.NumMembers(); n != 2 {
-		t.Fatalf("memberlist sees %d nodes, want 2", n)
+	deadline := time.After(20 * time.Second)
+	for changed := a.Changed(); a.list.NumMembers() != 2; changed = a.Changed() {
+		select {
+		case <-changed:
+		case <-deadline:
+			t.Fatalf("memberlist sees %d nodes, want 2", a.list.NumMembers())
+		}
 	}
 	if m := a.Members(); len(m) != 1 {
 		t.Errorf("members %v: the stranger is listed", m)
