@@ -12,10 +12,24 @@ import (
 type Instant int64
 
 // epoch ties Go's own monotonic readings, which have no public origin, to CLOCK_MONOTONIC.
-var (
-	epochTime    = time.Now()
-	epochInstant = monotonic()
-)
+var epochTime, epochInstant = tie()
+
+// tie reads both lines as close together as it can: a preemption between the two readings would shift this process against all
+// others of the machine for good, so the tightest of many pairs is taken.
+func tie() (time.Time, Instant) {
+	var at time.Time
+	var instant Instant
+	tightest := time.Duration(1<<63 - 1)
+	for range 64 {
+		before := monotonic()
+		now := time.Now()
+		width := monotonic().Sub(before)
+		if width < tightest {
+			at, instant, tightest = now, before+Instant(width/2), width
+		}
+	}
+	return at, instant
+}
 
 // Now returns the current instant. It costs one vDSO call.
 func Now() Instant {

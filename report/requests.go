@@ -52,6 +52,7 @@ type requestRow struct {
 	Cancelled    bool    `json:"cancelled" parquet:"cancelled"`
 	BodyHash     string  `json:"body_hash" parquet:"body_hash"`
 	FinishReason *string `json:"finish_reason" parquet:"finish_reason,optional,dict"`
+	Led          bool    `json:"led" parquet:"led"`
 }
 
 // appendRequestsFile adds the file of request rows, if the run kept any.
@@ -127,6 +128,7 @@ func rowOf(s *spatev1.Snapshot, r *spatev1.RequestRecord) requestRow {
 		Cancelled:    r.GetCancelled(),
 		BodyHash:     fmt.Sprintf("%016x", r.GetBodyHash()),
 		FinishReason: unlessZero(r.GetFinishReason()),
+		Led:          r.GetLed(),
 	}
 	if class := r.GetErrorClass(); class != spatev1.ErrorClass_ERROR_CLASS_UNSPECIFIED {
 		row.ErrorClass = unlessZero(aggregate.ErrorClassName(class))

@@ -53,7 +53,7 @@ func (s *Shard) streamed(c *cell, q *Request, o *stream.Observation) {
 	s.since(c, spatev1.Metric_METRIC_TTFT, o.FirstToken, o.Start)
 	s.since(c, spatev1.Metric_METRIC_TTFT_SCHEDULED, o.FirstToken, q.Scheduled)
 	s.since(c, spatev1.Metric_METRIC_FIRST_FRAME, o.FirstFrame, o.Start)
-	if o.FirstToken != o.FirstFrame {
+	if o.Led {
 		s.since(c, spatev1.Metric_METRIC_FIRST_FRAME_GAP, o.FirstToken, o.FirstFrame)
 	}
 	for _, gap := range o.Gaps {

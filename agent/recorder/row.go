@@ -30,6 +30,7 @@ func newRow(start clock.Instant, q *Request, o *stream.Observation) *spatev1.Req
 		HttpStatus:   uint32(o.HTTPStatus),
 		Cancelled:    o.Cancelled,
 		BodyHash:     q.BodyHash,
+		Led:          o.Led,
 		FinishReason: clip(o.FinishReason, exampleLimit),
 	}
 	known(row, o)

@@ -69,6 +69,9 @@ type Observation struct {
 	FirstByte clock.Instant
 	// First frame of any kind.
 	FirstFrame clock.Instant
+	// The first frame was a lead frame: without token text, as the role frame of a chat is. It may have come in the same read as the first
+	// token, and then at the same time.
+	Led bool
 	// First frame with token text.
 	FirstToken clock.Instant
 	// Last frame with token text.

@@ -12,7 +12,7 @@ func (x *exchange) frame(data []byte, read reading) bool {
 		return false
 	}
 	if x.o.FirstFrame == 0 {
-		x.o.FirstFrame = read.at
+		x.o.FirstFrame, x.o.Led = read.at, !x.f.token
 	}
 	if f.failed || x.events.failed {
 		if f.fault == "" {

@@ -57,7 +57,7 @@ const (
 	Metric_METRIC_RECEIVE_LAG Metric = 13
 	// First frame of any kind - start: what vLLM's benchmark calls TTFT.
 	Metric_METRIC_FIRST_FRAME Metric = 14
-	// First token frame - first frame, where they differ: with ITL it makes what vLLM's benchmark calls ITL.
+	// First token frame - first frame, of requests whose first frame carried no token: with ITL it makes what vLLM's benchmark calls ITL.
 	Metric_METRIC_FIRST_FRAME_GAP Metric = 15
 	// (Last token frame - first frame) / (output tokens - 1): what vLLM's benchmark calls TPOT.
 	Metric_METRIC_TPOT_FIRST_FRAME Metric = 16
@@ -1219,7 +1219,9 @@ type RequestRecord struct {
 	// Hash of the request body, so that two runs' requests can be compared: FNV-1a, 64 bits.
 	BodyHash uint64 `protobuf:"fixed64,24,opt,name=body_hash,json=bodyHash,proto3" json:"body_hash,omitempty"`
 	// Finish reason the server gave.
-	FinishReason  string `protobuf:"bytes,25,opt,name=finish_reason,json=finishReason,proto3" json:"finish_reason,omitempty"`
+	FinishReason string `protobuf:"bytes,25,opt,name=finish_reason,json=finishReason,proto3" json:"finish_reason,omitempty"`
+	// The first frame carried no token text, as the role frame of a chat does.
+	Led           bool `protobuf:"varint,26,opt,name=led,proto3" json:"led,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1429,6 +1431,13 @@ func (x *RequestRecord) GetFinishReason() string {
 	return ""
 }
 
+func (x *RequestRecord) GetLed() bool {
+	if x != nil {
+		return x.Led
+	}
+	return false
+}
+
 var File_spate_v1_metrics_proto protoreflect.FileDescriptor
 
 const file_spate_v1_metrics_proto_rawDesc = "" +
@@ -1518,7 +1527,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\r_steady_to_ns\"M\n" +
 	"\vMetricCount\x12(\n" +
 	"\x06metric\x18\x01 \x01(\x0e2\x10.spate.v1.MetricR\x06metric\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x04R\x05count\"\xca\a\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"\xdc\a\n" +
 	"\rRequestRecord\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x1a\n" +
 	"\bendpoint\x18\x02 \x01(\rR\bendpoint\x12\x16\n" +
@@ -1548,7 +1557,8 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x05error\x18\x16 \x01(\tR\x05error\x12\x1c\n" +
 	"\tcancelled\x18\x17 \x01(\bR\tcancelled\x12\x1b\n" +
 	"\tbody_hash\x18\x18 \x01(\x06R\bbodyHash\x12#\n" +
-	"\rfinish_reason\x18\x19 \x01(\tR\ffinishReasonB\n" +
+	"\rfinish_reason\x18\x19 \x01(\tR\ffinishReason\x12\x10\n" +
+	"\x03led\x18\x1a \x01(\bR\x03ledB\n" +
 	"\n" +
 	"\b_sent_nsB\x10\n" +
 	"\x0e_first_byte_nsB\x11\n" +
