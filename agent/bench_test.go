@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/spate-load/spate/clock"
@@ -8,19 +9,23 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// BenchmarkOpenLoop starts 2,000 requests a second against a server in the same process, whose work is in the figures: what can be
+// BenchmarkOpenLoop starts requests by a schedule against a server in the same process, whose work is in the figures: what can be
 // read from it is how late requests start.
 func BenchmarkOpenLoop(b *testing.B) {
-	e := newEngine(b, 0, 0)
-	a := assignOf(stageOf(&spatev1.LoadPoint{Rate: 2000, Arrival: "poisson", Requests: uint64(max(b.N, 1))}, e), 0)
-	a.Records = false
-	benchmarkLoad(b, a)
+	for _, rate := range []float64{200, 2000} {
+		b.Run(fmt.Sprintf("%.0f-per-second", rate), func(b *testing.B) {
+			e := newEngine(b, 0, 0)
+			a := assignOf(stageOf(&spatev1.LoadPoint{Rate: rate, Arrival: "poisson", Requests: uint64(b.N)}, e), 0)
+			a.Records = false
+			benchmarkLoad(b, a)
+		})
+	}
 }
 
 // BenchmarkClosedLoop sends requests back to back on 8 slots to a server in the same process.
 func BenchmarkClosedLoop(b *testing.B) {
 	e := newEngine(b, 0, 0)
-	a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 8, Requests: uint64(max(b.N, 1))}, e), 0)
+	a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 8, Requests: uint64(b.N)}, e), 0)
 	a.Records = false
 	benchmarkLoad(b, a)
 }
