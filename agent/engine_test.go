@@ -69,7 +69,7 @@ func stageOf(load *spatev1.LoadPoint, engines ...*engine) *spatev1.Stage {
 	return &spatev1.Stage{
 		Target: &spatev1.Target{
 			Name: "T", Endpoints: urls, Api: "completions", Model: "m",
-			ConnectTimeout: durationpb.New(300 * time.Millisecond), RequestTimeout: durationpb.New(time.Minute),
+			ConnectTimeout: durationpb.New(time.Second), RequestTimeout: durationpb.New(time.Minute),
 		},
 		Workload: &spatev1.Workload{Name: "4:2", Content: &spatev1.Workload_Random{Random: &spatev1.RandomContent{
 			Isl: 4, Osl: 2, FirstTokenId: 1000, LastTokenId: 9999,

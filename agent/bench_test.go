@@ -1,0 +1,54 @@
+package agent
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/histogram"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// BenchmarkOpenLoop starts requests by a schedule against a server in the same process, whose work is in the figures: what can be
+// read from it is how late requests start.
+func BenchmarkOpenLoop(b *testing.B) {
+	for _, rate := range []float64{200, 2000} {
+		b.Run(fmt.Sprintf("%.0f-per-second", rate), func(b *testing.B) {
+			e := newEngine(b, 0, 0)
+			a := assignOf(stageOf(&spatev1.LoadPoint{Rate: rate, Arrival: "poisson", Requests: uint64(b.N)}, e), 0)
+			a.Records = false
+			benchmarkLoad(b, a)
+		})
+	}
+}
+
+// BenchmarkClosedLoop sends requests back to back on 8 slots to a server in the same process.
+func BenchmarkClosedLoop(b *testing.B) {
+	e := newEngine(b, 0, 0)
+	a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 8, Requests: uint64(b.N)}, e), 0)
+	a.Records = false
+	benchmarkLoad(b, a)
+}
+
+func benchmarkLoad(b *testing.B, a *spatev1.Assign) {
+	s, err := prepare(b.Context(), a, limits{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.client.Close()
+	delay := histogram.New(histogram.Times)
+	b.ReportAllocs()
+	newLoad(s, clock.Now(), 0, func(s *spatev1.Snapshot) {
+		for _, series := range s.GetSeries() {
+			for _, d := range series.GetDistributions() {
+				if d.GetMetric() == spatev1.Metric_METRIC_SEND_DELAY {
+					if err := delay.AddProto(d); err != nil {
+						b.Error(err)
+					}
+				}
+			}
+		}
+	}).run()
+	b.ReportMetric(float64(delay.Percentile(50))/1e3, "send-delay-p50-us")
+	b.ReportMetric(float64(delay.Percentile(99))/1e3, "send-delay-p99-us")
+}

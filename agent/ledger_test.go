@@ -1,0 +1,42 @@
+package agent
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/spate-load/spate/aggregate"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// What agents send passes the coordinator's checks, and its sum is all that the totals promise.
+func TestSnapshotsMakeACompleteStage(t *testing.T) {
+	for name, e := range map[string]*engine{"sound": newEngine(t, 0, 0), "refusing": newEngine(t, 0, 503)} {
+		t.Run(name, func(t *testing.T) {
+			c := newCoordinator(t)
+			c.start(Config{})
+			incarnation := c.next().GetHello().GetIncarnation()
+			a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 30, WarmupRequests: 5}, e, e), 0)
+			a.Stage.Target.Endpoints[1] += "/" // the target's endpoints differ
+			c.begin(a)
+			c.totals(0)
+			run := &spatev1.RunRecord{RunId: "run", Records: "jsonl"}
+			stage := &spatev1.StageRecord{
+				Stage: a.GetStage(), StartTime: timestamppb.Now(), Ended: true,
+				Agents: []*spatev1.AssignedAgent{{Agent: &spatev1.AgentInfo{Name: "a"}, Incarnation: incarnation, Weight: 1}},
+			}
+			merged := aggregate.NewStage(stage)
+			for _, s := range c.once() {
+				if err := aggregate.CheckSnapshot(s, run, stage); err != nil {
+					t.Fatal(err)
+				}
+				if err := merged.Add(s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if missing := merged.Missing(stage); len(missing) != 0 {
+				t.Errorf("missing: %q", missing)
+			}
+		})
+	}
+}
