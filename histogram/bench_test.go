@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
+
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 

@@ -47,7 +47,8 @@ type bounds struct {
 	squareLow, squareHi Uint128
 }
 
-// add takes in a bin that holds n values. Its values lie within the bin and between the smallest and the largest value of all.
+// add takes in a bin that holds n values. Its values lie within the bin and between the smallest and the largest value of
+// all.
 func (b *bounds) add(index int, n uint64) error {
 	if n > maxCount-b.count {
 		return ErrFull
@@ -90,8 +91,8 @@ func (b *bounds) check(t totals) error {
 	return nil
 }
 
-// pin uses that one value of the last bin is the largest itself, and one of the first bin the smallest. Of a single value it leaves
-// just that one.
+// pin uses that one value of the last bin is the largest itself, and one of the first bin the smallest. Of a single value it
+// leaves just that one.
 func (b *bounds) pin() {
 	low, _ := b.within(b.last)
 	b.sumLow = b.sumLow.Add(product(b.max-low, 1))

@@ -6,9 +6,10 @@ import (
 	"math"
 	"testing"
 
-	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // TestAddProtoRefuses spoils one thing of a good message at a time.
@@ -120,8 +121,8 @@ func TestBoundsAreExact(t *testing.T) {
 	})
 }
 
-// FuzzAddProto feeds messages from anywhere: no panic, all or nothing, and what is accepted encodes to a message that is accepted
-// again with the same totals.
+// FuzzAddProto feeds messages from anywhere: no panic, all or nothing, and what is accepted encodes to a message that is
+// accepted again with the same totals.
 func FuzzAddProto(f *testing.F) {
 	for _, h := range []*Histogram{New(Times), of(Times, []int64{5000, 10_000, 30_000_000}), of(Counts, []int64{1, 150, 3000})} {
 		b, err := proto.Marshal(h.Proto(metricOf(h.layout)))

@@ -7,8 +7,9 @@ import (
 	"slices"
 	"testing"
 
-	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"pgregory.net/rapid"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // values draws values of all magnitudes, in the layout's range and beyond its ends.
@@ -103,8 +104,8 @@ func checkNoValues(t *rapid.T, h *Histogram) {
 	}
 }
 
-// checkPercentiles compares the percentile at each rank with the value of that rank: never below it, and above it by less than a
-// bin's width, which is a thousandth of the value or the finest bin.
+// checkPercentiles compares the percentile at each rank with the value of that rank: never below it, and above it by less
+// than a bin's width, which is a thousandth of the value or the finest bin.
 func checkPercentiles(t *rapid.T, h *Histogram, o oracle) {
 	if h.Percentile(0) != o[0] || h.Percentile(-1) != o[0] || h.Percentile(100) != o[len(o)-1] || h.Percentile(101) != o[len(o)-1] {
 		t.Fatalf("ends %d, %d, want %d, %d", h.Percentile(0), h.Percentile(100), o[0], o[len(o)-1])

@@ -1,0 +1,126 @@
+# Spate. Only Go (1.26 or later) and make are needed; tools are built into .bin/ by the targets that use them.
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# Versions of the tools. A changed version is built anew.
+BUF_VERSION                := v1.73.0
+PROTOC_GEN_GO_VERSION      := v1.36.12
+PROTOC_GEN_GO_GRPC_VERSION := v1.6.2
+GOLANGCI_LINT_VERSION      := v2.15.0
+INFLUXD_VERSION            := v1.8.10
+
+VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+FUZZTIME  ?= 10s
+TESTFLAGS ?=
+# Packages that are tested at the same time: some tests are full machines of their own.
+TESTPROCS ?= 2
+# The race detector needs a C compiler. Without one, as Go sees it, the tests run without it and say so.
+RACE       = $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && echo -race)
+
+comma := ,
+BIN := .bin
+TMP := .bin/tmp
+
+# retry runs a command up to three times, for networks that time out.
+retry = for try in 1 2 3; do if $(1); then break; elif [ $$try = 3 ]; then exit 1; else echo "Once more in 5 s (try $$try of 3 failed)." >&2; sleep 5; fi; done
+
+.PHONY: help
+help: ## List the targets.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: demo
+demo: bin/spate ## Build and run the quickstart plan: a whole load test on this machine.
+	bin/spate run plans/quickstart.yaml
+
+.PHONY: build
+build: bin/spate bin/spate-coordinator bin/spate-agent ## Build the programs into bin/.
+
+# Go knows best what is up to date, so these are always handed to it.
+.PHONY: bin/spate bin/spate-coordinator bin/spate-agent
+bin/spate:             PACKAGE := ./cmd/spate
+bin/spate-coordinator: PACKAGE := ./cmd/coordinator
+bin/spate-agent:       PACKAGE := ./cmd/agent
+bin/spate bin/spate-coordinator bin/spate-agent:
+	@$(call retry,go list -deps $(PACKAGE) >/dev/null)
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $@ $(PACKAGE)
+
+.PHONY: test
+test: $(BIN)/influxd ## Vet and test everything, with the race detector and a real InfluxDB.
+	@$(call retry,go list -deps -test ./... >/dev/null)
+	go vet ./...
+	@test -n '$(RACE)' || echo 'NO C COMPILER: the tests run WITHOUT the race detector.' >&2
+	go test -json $(RACE) -p $(TESTPROCS) -timeout 10m $(TESTFLAGS) ./... | go run ./internal/testsummary
+
+.PHONY: lint
+lint: $(BIN)/golangci-lint $(BIN)/buf .buf/buf/validate/validate.proto ## Check style of Go and proto, and that the protocol stays compatible.
+	$(BIN)/golangci-lint run ./...
+	$(BIN)/buf lint
+	$(BIN)/buf format --diff --exit-code proto
+	$(BIN)/buf breaking proto --against proto/baseline.binpb
+
+.PHONY: fmt
+fmt: $(BIN)/golangci-lint $(BIN)/buf ## Format Go and proto.
+	$(BIN)/golangci-lint fmt
+	$(BIN)/buf format --write proto
+
+.PHONY: generate
+generate: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc .buf/buf/validate/validate.proto ## Generate Go from proto.
+	$(BIN)/buf generate
+
+.PHONY: check-generated
+check-generated: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc .buf/buf/validate/validate.proto ## Check that the generated code is current.
+	@rm -rf $(TMP)/generated
+	$(BIN)/buf generate --output $(TMP)/generated
+	@diff --recursive --brief --exclude '*.proto' --exclude '*.binpb' --exclude validateproto proto $(TMP)/generated/proto \
+		|| { echo 'The generated code is not current: make generate' >&2; exit 1; }
+
+# The protocol as of the last release. `make lint` refuses what would break agents, coordinators and ledgers of that release. Renew it
+# at a release and never to silence the check; until the first release it may be renewed with each change.
+.PHONY: proto-baseline
+proto-baseline: $(BIN)/buf .buf/buf/validate/validate.proto ## At a release: make the protocol the one that later changes must be compatible with.
+	$(BIN)/buf build proto --exclude-source-info --output proto/baseline.binpb
+
+.buf/buf/validate/validate.proto: $(wildcard proto/validateproto/*)
+	@mkdir -p $(@D)
+	@$(call retry,go -C proto/validateproto run . >$@.new)
+	@mv $@.new $@
+
+.PHONY: bench
+bench: $(BIN)/influxd ## Run all benchmarks.
+	go test -run '^$$' -bench . -benchmem -p 1 $(TESTFLAGS) ./...
+
+.PHONY: fuzz
+fuzz: ## Run each fuzzer for FUZZTIME (10s).
+	@grep -rHoE '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' . | sort | while IFS=: read -r file fuzzer; do \
+		go test -run '^$$' -fuzz "^$${fuzzer#func }$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" </dev/null; \
+	done
+
+.PHONY: tools
+tools: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/golangci-lint $(BIN)/influxd ## Build all tools into .bin/.
+
+# tool makes the rule for a tool: name, package, version, build flags. The stamp's name holds the version; a program of that
+# version that is already there is taken as it is.
+define tool
+$(BIN)/$(1): $(BIN)/.$(1)@$(3) ;
+$(BIN)/.$(1)@$(3):
+	@mkdir -p $(BIN)
+	@if ! go version -m $(BIN)/$(1) 2>/dev/null | grep '	$(3)	' >/dev/null; then \
+		echo 'Building $(1) $(3) into .bin/: this can take minutes, once.' >&2; \
+		$$(call retry,CGO_ENABLED=0 GOFLAGS= GOBIN=$(CURDIR)/$(BIN) go install $(4) $(2)@$(3)); \
+	fi
+	@rm -f $(BIN)/.$(1)@* && touch $$@
+endef
+$(eval $(call tool,buf,github.com/bufbuild/buf/cmd/buf,$(BUF_VERSION)))
+$(eval $(call tool,protoc-gen-go,google.golang.org/protobuf/cmd/protoc-gen-go,$(PROTOC_GEN_GO_VERSION)))
+$(eval $(call tool,protoc-gen-go-grpc,google.golang.org/grpc/cmd/protoc-gen-go-grpc,$(PROTOC_GEN_GO_GRPC_VERSION)))
+$(eval $(call tool,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint,$(GOLANGCI_LINT_VERSION)))
+# Without the tags it refuses unsigned integers. Later versions cannot be built by Go alone.
+$(eval $(call tool,influxd,github.com/influxdata/influxdb/cmd/influxd,$(INFLUXD_VERSION),-tags uint$$(comma)uint64))
+
+.PHONY: clean
+clean: ## Remove what was built, but not the tools.
+	rm -rf bin .buf $(TMP)
+	go clean -testcache

@@ -1,0 +1,211 @@
+package arrival
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"pgregory.net/rapid"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// closed returns a stripe's closed loop.
+func closed(t rapid.TB, load *spatev1.LoadPoint, s Stripe) *Closed {
+	t.Helper()
+	c, err := NewClosed(load, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// take asks until there is no more, a millisecond apart.
+func take(c *Closed) []Arrival {
+	var all []Arrival
+	for now := time.Duration(0); ; now += time.Millisecond {
+		a, ok := c.Next(now)
+		if !ok {
+			return all
+		}
+		all = append(all, a)
+	}
+}
+
+// TestClosedUnion: all agents together have the concurrency's slots and start each index once, each by the agent that has
+// its slot.
+func TestClosedUnion(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		load := &spatev1.LoadPoint{
+			Concurrency:    rapid.Uint32Range(1, 200).Draw(t, "concurrency"),
+			Requests:       rapid.Uint64Range(1, 1000).Draw(t, "requests"),
+			WarmupRequests: rapid.Uint64Range(0, 300).Draw(t, "warmup_requests"),
+		}
+		stripes, err := Split(weights.Draw(t, "weights"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		total := load.Requests + load.WarmupRequests
+		seen := make([]bool, total)
+		slots := 0
+		for _, s := range stripes {
+			c := closed(t, load, s)
+			slots += c.Slots()
+			all := take(c)
+			checkOwn(t, load, s, all, seen)
+			if n, known := Planned(load, s); !known || n != uint64(len(all)) {
+				t.Fatalf("%d planned (%v), %d started", n, known, len(all))
+			}
+		}
+		if slots != int(load.Concurrency) {
+			t.Fatalf("%d slots, want %d", slots, load.Concurrency)
+		}
+		if slices.Contains(seen, false) {
+			t.Fatal("not all requests were started")
+		}
+	})
+}
+
+// checkOwn checks an agent's requests and marks them as seen.
+func checkOwn(t *rapid.T, load *spatev1.LoadPoint, s Stripe, all []Arrival, seen []bool) {
+	measured := uint64(0)
+	for i, a := range all {
+		if i > 0 && a.Index <= all[i-1].Index {
+			t.Fatalf("%d after %d", a.Index, all[i-1].Index)
+		}
+		if !s.Owns(a.Index % uint64(load.Concurrency)) {
+			t.Fatalf("%d is another agent's", a.Index)
+		}
+		if a.Warmup != (a.Index < load.WarmupRequests) {
+			t.Fatalf("%+v with a warm-up of %d requests", a, load.WarmupRequests)
+		}
+		if a.Index >= uint64(len(seen)) || seen[a.Index] {
+			t.Fatalf("%d is beyond the end or came twice", a.Index)
+		}
+		seen[a.Index] = true
+		if !a.Warmup {
+			measured++
+		}
+	}
+	if n, known := Owed(load, s); !known || n != measured {
+		t.Fatalf("%d owed (%v), %d started", n, known, measured)
+	}
+}
+
+// TestClosedEnds takes one agent that asks once a millisecond through each kind of warm-up and end.
+func TestClosedEnds(t *testing.T) {
+	ms := func(n int) *durationpb.Duration { return durationpb.New(time.Duration(n) * time.Millisecond) }
+	for name, c := range map[string]struct {
+		load             *spatev1.LoadPoint
+		warmup, measured int
+	}{
+		"requests":                    {&spatev1.LoadPoint{Requests: 50}, 0, 50},
+		"duration":                    {&spatev1.LoadPoint{Duration: ms(30)}, 0, 30},
+		"requests first":              {&spatev1.LoadPoint{Requests: 20, Duration: ms(30)}, 0, 20},
+		"duration first":              {&spatev1.LoadPoint{Requests: 50, Duration: ms(30)}, 0, 30},
+		"warm-up by requests":         {&spatev1.LoadPoint{Requests: 50, WarmupRequests: 7}, 7, 50},
+		"warm-up by time":             {&spatev1.LoadPoint{Requests: 50, WarmupDuration: ms(9)}, 9, 50},
+		"span after a timed warm-up":  {&spatev1.LoadPoint{Duration: ms(30), WarmupDuration: ms(9)}, 9, 30},
+		"span after counted warm-up":  {&spatev1.LoadPoint{Duration: ms(30), WarmupRequests: 7}, 7, 30},
+		"both warm-ups, time longer":  {&spatev1.LoadPoint{Duration: ms(30), WarmupRequests: 7, WarmupDuration: ms(9)}, 9, 30},
+		"both warm-ups, count longer": {&spatev1.LoadPoint{Duration: ms(30), WarmupRequests: 17, WarmupDuration: ms(9)}, 17, 30},
+	} {
+		c.load.Concurrency = 4
+		all := take(closed(t, c.load, whole))
+		warmup := 0
+		for i, a := range all {
+			if a.Offset != time.Duration(i)*time.Millisecond || a.Index != uint64(i) {
+				t.Errorf("%s: request %d is %+v", name, i, a)
+			}
+			if a.Warmup {
+				warmup++
+			}
+		}
+		if warmup != c.warmup || len(all)-warmup != c.measured {
+			t.Errorf("%s: %d warm-up and %d measured requests, want %d and %d", name, warmup, len(all)-warmup, c.warmup, c.measured)
+		}
+	}
+}
+
+// TestClosedMeasuresExactly: a warm-up by time that passes at another moment on each agent does not change how many requests
+// are measured.
+func TestClosedMeasuresExactly(t *testing.T) {
+	load := &spatev1.LoadPoint{Concurrency: 10, Requests: 100, WarmupDuration: durationpb.New(time.Second)}
+	stripes, err := Split([]uint32{1, 2, 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	measured := uint64(0)
+	for rank, s := range stripes {
+		c := closed(t, load, s)
+		owed, known := Owed(load, s)
+		if _, planned := Planned(load, s); !known || planned {
+			t.Fatalf("owed is known %v, planned %v", known, planned)
+		}
+		own := uint64(0)
+		for now := time.Duration(0); ; now += time.Duration(rank+1) * 7 * time.Millisecond {
+			a, ok := c.Next(now)
+			if !ok {
+				break
+			}
+			if !a.Warmup {
+				own++
+			}
+		}
+		if own != owed {
+			t.Errorf("agent %d measured %d, owed %d", rank, own, owed)
+		}
+		measured += own
+	}
+	if measured != load.Requests {
+		t.Errorf("%d measured, want %d", measured, load.Requests)
+	}
+}
+
+// TestClosedIsSafe lets many slots ask at once.
+func TestClosedIsSafe(t *testing.T) {
+	c := closed(t, &spatev1.LoadPoint{Concurrency: 8, Requests: 10_000}, whole)
+	var mu sync.Mutex
+	seen := make(map[uint64]bool)
+	var slots sync.WaitGroup
+	for range c.Slots() {
+		slots.Go(func() {
+			for a, ok := c.Next(0); ok; a, ok = c.Next(0) {
+				mu.Lock()
+				seen[a.Index] = true
+				mu.Unlock()
+			}
+		})
+	}
+	slots.Wait()
+	if len(seen) != 10_000 {
+		t.Fatalf("%d requests, want 10000", len(seen))
+	}
+}
+
+func TestClosedRefuses(t *testing.T) {
+	for name, load := range map[string]*spatev1.LoadPoint{
+		"nothing":        nil,
+		"no concurrency": {Requests: 1},
+		"open loop":      {Concurrency: 1, Rate: 1, Requests: 1},
+		"no end":         {Concurrency: 1},
+	} {
+		if _, err := NewClosed(load, whole); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+// TestMoreAgentsThanSlots leaves some agents with nothing to do.
+func TestMoreAgentsThanSlots(t *testing.T) {
+	stripes, err := Split([]uint32{1, 1, 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := closed(t, &spatev1.LoadPoint{Concurrency: 2, Duration: durationpb.New(time.Hour)}, stripes[2])
+	if _, ok := c.Next(0); ok || c.Slots() != 0 {
+		t.Fatalf("the third of three agents has %d of two slots", c.Slots())
+	}
+}

@@ -1,0 +1,68 @@
+package arrival
+
+import (
+	"math"
+	"math/bits"
+	"time"
+)
+
+// constant spaces arrivals evenly: arrival i is at i/rate.
+//
+// A float rate is an exact fraction m / 2^s, so that i/rate in nanoseconds is i x 10^9 x 2^s / m. It is worked out in whole
+// numbers for each i anew and rounded once, to the nearest nanosecond: no error adds up, however long the stage.
+type constant struct {
+	divisor uint64 // m
+	shift   int    // s
+	index   uint64
+}
+
+// newConstant takes a rate above 0 and at most maxRate.
+func newConstant(rate float64) *constant {
+	const mantissa = 53
+	fraction, exponent := math.Frexp(rate)
+	m := uint64(math.Ldexp(fraction, mantissa))
+	s := mantissa - exponent
+	zeros := min(bits.TrailingZeros64(m), s)
+	return &constant{divisor: m >> zeros, shift: s - zeros}
+}
+
+// next returns the offset of the next arrival.
+func (c *constant) next() (time.Duration, bool) {
+	offset, ok := c.at(c.index)
+	c.index++
+	return offset, ok
+}
+
+// at returns the offset of arrival i. An offset below 2^63 times a divisor of 53 bits has 116 bits at most, so a dividend of
+// more is beyond any time.Duration.
+func (c *constant) at(i uint64) (time.Duration, bool) {
+	high, low := bits.Mul64(i, uint64(time.Second))
+	if length(high, low)+c.shift > 116 {
+		return 0, i == 0
+	}
+	high, low = shiftLeft(high, low, uint(c.shift))
+	if high >= c.divisor {
+		return 0, false
+	}
+	ns, rest := bits.Div64(high, low, c.divisor)
+	if rest >= c.divisor-rest {
+		ns++
+	}
+	return time.Duration(ns), ns <= math.MaxInt64
+}
+
+// length returns the number of bits of a number of two words.
+func length(high, low uint64) int {
+	if high != 0 {
+		return 64 + bits.Len64(high)
+	}
+	return bits.Len64(low)
+}
+
+// shiftLeft returns a number of two words times 2^s, for s up to 127.
+func shiftLeft(high, low uint64, s uint) (uint64, uint64) {
+	if s >= 64 {
+		return low << (s - 64), 0
+	}
+	return high<<s | low>>(64-s), low << s
+}

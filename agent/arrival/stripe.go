@@ -1,0 +1,123 @@
+// Package arrival says when requests start: the schedule of a whole stage, and which of it is one agent's.
+//
+// Everything here is a pure function of the load point, the stage's seed and the agent's stripe. Every agent works out the
+// same schedule and takes its own indices of it, so that the union over all agents is exactly what one machine would do,
+// however many there are and however unequal. The package sends nothing, waits for nothing and reads no clock: the agent's
+// executor asks it what comes next.
+package arrival
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// MaxCycle is the largest sum of weights, in lowest terms, that a stripe can be made of.
+const MaxCycle = 1 << 20
+
+// Stripe is one agent's share of the whole numbers: of each cycle of as many numbers as the weights sum up to, the agent
+// owns as many as its weight, spread evenly. A Stripe is a value and may be copied and read concurrently.
+type Stripe struct {
+	own   []uint32 // owned places of a cycle, ascending
+	cycle uint64   // length of a cycle
+}
+
+// NewStripe returns the stripe of the agent at place rank of the weights. An agent of weight 0 owns nothing. It is an error
+// if no weight is positive, or if they sum up to more than MaxCycle after division by their greatest common divisor.
+func NewStripe(weights []uint32, rank int) (Stripe, error) {
+	if rank < 0 || rank >= len(weights) {
+		return Stripe{}, fmt.Errorf("arrival: rank %d is not one of %d weights", rank, len(weights))
+	}
+	lowest, cycle, err := reduce(weights)
+	if err != nil {
+		return Stripe{}, err
+	}
+	own := make([]uint32, 0, lowest[rank])
+	for place, owner := range owners(lowest, cycle) {
+		if owner == uint32(rank) {
+			own = append(own, uint32(place))
+		}
+	}
+	return Stripe{own: own, cycle: cycle}, nil
+}
+
+// Split returns the stripes of all agents, in the order of the weights. It costs little more than NewStripe does for one of
+// them.
+func Split(weights []uint32) ([]Stripe, error) {
+	lowest, cycle, err := reduce(weights)
+	if err != nil {
+		return nil, err
+	}
+	stripes := make([]Stripe, len(lowest))
+	for rank, w := range lowest {
+		stripes[rank] = Stripe{own: make([]uint32, 0, w), cycle: cycle}
+	}
+	for place, owner := range owners(lowest, cycle) {
+		s := &stripes[owner]
+		s.own = append(s.own, uint32(place))
+	}
+	return stripes, nil
+}
+
+// Owns says whether the stripe has number i.
+func (s Stripe) Owns(i uint64) bool {
+	if s.Empty() {
+		return false
+	}
+	_, found := slices.BinarySearch(s.own, uint32(i%s.cycle))
+	return found
+}
+
+// Next returns the smallest owned number that is not below i, and false if the stripe is empty.
+func (s Stripe) Next(i uint64) (uint64, bool) {
+	if s.Empty() {
+		return 0, false
+	}
+	return s.At(s.Below(i)), true
+}
+
+// Below returns how many numbers below n the stripe has.
+func (s Stripe) Below(n uint64) uint64 {
+	if s.Empty() {
+		return 0
+	}
+	within, _ := slices.BinarySearch(s.own, uint32(n%s.cycle))
+	return n/s.cycle*uint64(len(s.own)) + uint64(within)
+}
+
+// At returns the owned number k, counted from 0. The stripe must not be empty.
+func (s Stripe) At(k uint64) uint64 {
+	n := uint64(len(s.own))
+	return k/n*s.cycle + uint64(s.own[k%n])
+}
+
+// Empty says whether the stripe has no numbers at all.
+func (s Stripe) Empty() bool { return len(s.own) == 0 }
+
+// reduce divides the weights by their greatest common divisor and returns their sum then.
+func reduce(weights []uint32) (lowest []uint32, cycle uint64, err error) {
+	var divisor uint32
+	for _, w := range weights {
+		divisor = gcd(divisor, w)
+	}
+	if divisor == 0 {
+		return nil, 0, errors.New("arrival: no agent has a positive weight: give one at least 1")
+	}
+	lowest = make([]uint32, len(weights))
+	for i, w := range weights {
+		lowest[i] = w / divisor
+		cycle += uint64(lowest[i])
+	}
+	if cycle > MaxCycle {
+		return nil, 0, fmt.Errorf("arrival: the weights sum up to %d in lowest terms, more than %d: round them with Quantise", cycle, MaxCycle)
+	}
+	return lowest, cycle, nil
+}
+
+// gcd returns the greatest common divisor; that of 0 and n is n.
+func gcd(a, b uint32) uint32 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}

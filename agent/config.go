@@ -1,0 +1,56 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path"
+
+	"google.golang.org/grpc"
+)
+
+// Config says who an agent is, whom it obeys and what it may do.
+type Config struct {
+	// Name is unique among the coordinator's agents.
+	Name string
+	// Region the agent measures from. May be empty.
+	Region string
+	// Version of the program.
+	Version string
+	// Weight is the agent's share of the load relative to other agents'. 0 counts as 1.
+	Weight uint32
+	// MaxStreams is the most requests in flight the agent takes on. A closed loop that asks for more is rejected; the arrivals of
+	// an open loop wait for a place, which shows as their send delay. 0: as many as there may be open files.
+	MaxStreams uint32
+	// Coordinator returns the coordinator's address, a gRPC target such as "passthrough:///10.0.0.1:7070". It is asked before
+	// each attempt to connect, so that it may follow a coordinator that moves. It may block until it knows one or ctx ends.
+	Coordinator func(ctx context.Context) (string, error)
+	// DialOptions of the connection to the coordinator. Transport credentials must be among them.
+	DialOptions []grpc.DialOption
+	// AllowedTargets are the hosts the agent may send load to, as patterns of path.Match ("*.example.com", "10.0.0.?"), with
+	// ":port" to allow one port only. Empty: any host.
+	AllowedTargets []string
+	// Logger takes what a person should know.
+	Logger *slog.Logger
+}
+
+// Validate returns all that is wrong with the configuration.
+func (c *Config) Validate() error {
+	var wrong []error
+	if c.Name == "" {
+		wrong = append(wrong, errors.New("name: is empty; give each agent a name of its own"))
+	}
+	if c.Coordinator == nil {
+		wrong = append(wrong, errors.New("coordinator: no way to find its address is given"))
+	}
+	if c.Logger == nil {
+		wrong = append(wrong, errors.New("logger: is missing"))
+	}
+	for _, pattern := range c.AllowedTargets {
+		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+			wrong = append(wrong, fmt.Errorf("allowed targets: %q is no host pattern such as \"*.example.com\"", pattern))
+		}
+	}
+	return errors.Join(wrong...)
+}

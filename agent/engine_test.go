@@ -1,0 +1,95 @@
+package agent
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// engine is a small server of streams: each answer has two tokens with a delay before the first.
+type engine struct {
+	*httptest.Server
+	delay  time.Duration
+	status int // 0: 200
+
+	mu  sync.Mutex
+	ids []string // of the requests, as they came
+}
+
+func newEngine(t testing.TB, delay time.Duration, status int) *engine {
+	e := &engine{delay: delay, status: status}
+	e.Server = httptest.NewServer(e)
+	t.Cleanup(e.Close)
+	return e
+}
+
+func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	e.mu.Lock()
+	e.ids = append(e.ids, r.Header.Get("X-Request-Id"))
+	e.mu.Unlock()
+	if e.status != 0 {
+		http.Error(w, `{"error":{"message":"no"}}`, e.status)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.(http.Flusher).Flush()
+	select {
+	case <-time.After(e.delay):
+	case <-r.Context().Done():
+		return
+	}
+	fmt.Fprint(w, "data: {\"choices\":[{\"index\":0,\"text\":\"a\"}]}\n\n")
+	w.(http.Flusher).Flush()
+	fmt.Fprint(w, "data: {\"choices\":[{\"index\":0,\"text\":\"b\",\"finish_reason\":\"length\"}]}\n\n"+
+		"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":4,\"completion_tokens\":2}}\n\ndata: [DONE]\n\n")
+}
+
+// requests are the ids of the requests so far.
+func (e *engine) requests() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append([]string(nil), e.ids...)
+}
+
+// stageOf is a stage of 4:2 tokens against servers.
+func stageOf(load *spatev1.LoadPoint, engines ...*engine) *spatev1.Stage {
+	var urls []string
+	for _, e := range engines {
+		urls = append(urls, e.URL)
+	}
+	return &spatev1.Stage{
+		Target: &spatev1.Target{
+			Name: "T", Endpoints: urls, Api: "completions", Model: "m",
+			ConnectTimeout: durationpb.New(300 * time.Millisecond), RequestTimeout: durationpb.New(time.Minute),
+		},
+		Workload: &spatev1.Workload{Name: "4:2", Content: &spatev1.Workload_Random{Random: &spatev1.RandomContent{
+			Isl: 4, Osl: 2, FirstTokenId: 1000, LastTokenId: 9999,
+		}}},
+		Load:         load,
+		Seed:         7,
+		DrainTimeout: durationpb.New(30 * time.Second),
+	}
+}
+
+// assignOf is the assignment of a stage to an agent that is alone, or to one of several.
+func assignOf(stage *spatev1.Stage, rank uint32, weights ...uint32) *spatev1.Assign {
+	if len(weights) == 0 {
+		weights = []uint32{1}
+	}
+	return &spatev1.Assign{
+		Ref:    &spatev1.AssignmentRef{RunId: "run", StageIndex: stage.GetIndex(), Revision: 1},
+		Stage:  stage,
+		Stripe: &spatev1.Stripe{Weights: weights, Rank: rank},
+		// Rows let tests look at single requests.
+		Records: true,
+	}
+}

@@ -1,0 +1,86 @@
+package agent
+
+import (
+	"fmt"
+	"math"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// limits are what this agent may do, whatever it is assigned.
+type limits struct {
+	maxStreams uint32   // 0: no limit but the files'
+	targets    []string // host patterns; empty: any
+}
+
+// spareFiles are kept back for what a program opens beside its streams: the control connection, timers, name lookups.
+const spareFiles = 64
+
+// checkTargets returns an error for the first endpoint the agent may not send load to.
+func (l limits) checkTargets(target *spatev1.Target) error {
+	if len(l.targets) == 0 {
+		return nil
+	}
+	for _, endpoint := range target.GetEndpoints() {
+		u, err := url.Parse(endpoint)
+		if err != nil {
+			return fmt.Errorf("target %s: endpoint %s: %w", target.GetName(), endpoint, err)
+		}
+		if !l.allows(u) {
+			return fmt.Errorf("target %s: endpoint %s: this agent's configuration allows load to %s only",
+				target.GetName(), endpoint, strings.Join(l.targets, ", "))
+		}
+	}
+	return nil
+}
+
+// allows matches the host, and its port where a pattern names one.
+func (l limits) allows(u *url.URL) bool {
+	host, port := strings.ToLower(u.Hostname()), u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return slices.ContainsFunc(l.targets, func(pattern string) bool {
+		pattern = strings.ToLower(pattern)
+		plain, _ := path.Match(pattern, host)
+		withPort, _ := path.Match(pattern, host+":"+port)
+		return plain || withPort
+	})
+}
+
+// checkStreams returns an error if so many requests in flight are more than the agent may hold.
+func (l limits) checkStreams(streams int, f files) error {
+	if l.maxStreams > 0 && streams > int(l.maxStreams) {
+		return fmt.Errorf("the share has %d requests in flight, this agent takes on %d: raise its max streams or add agents", streams, l.maxStreams)
+	}
+	if streams > f.limit-f.open-spareFiles {
+		need := streams + f.open + spareFiles
+		return fmt.Errorf("the share needs %d open files (%d requests in flight, %d files open now, %d spare), the limit is %d: "+
+			"raise it (ulimit -n %d, LimitNOFILE= in a systemd unit) or add agents", need, streams, f.open, spareFiles, f.limit, need)
+	}
+	return nil
+}
+
+// streams is the most requests in flight the agent holds, at least 1.
+func (l limits) streams(f files) int {
+	most := max(1, f.limit-f.open-spareFiles)
+	if l.maxStreams > 0 {
+		most = min(most, int(l.maxStreams))
+	}
+	return most
+}
+
+// advertised is what the coordinator is told of streams. 0: not known.
+func (l limits) advertised(f files) uint32 {
+	if l.maxStreams == 0 && f.limit == math.MaxInt {
+		return 0
+	}
+	return uint32(min(l.streams(f), math.MaxInt32))
+}
+
+// files says how many files the process may have open, and how many it has.
+type files struct{ limit, open int }

@@ -1,0 +1,445 @@
+package agent
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/spate-load/spate/agent/arrival"
+	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/histogram"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// outcome is all that a load emitted.
+type outcome struct {
+	snapshots []*spatev1.Snapshot
+	rows      []*spatev1.RequestRecord // by index
+	totals    *spatev1.Totals
+}
+
+// underWay is a load that runs.
+type underWay struct {
+	*load
+	done    chan struct{}
+	outcome outcome
+}
+
+// begin starts a load in a moment.
+func begin(t *testing.T, a *spatev1.Assign, l limits) *underWay {
+	t.Helper()
+	s, err := prepare(t.Context(), a, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &underWay{done: make(chan struct{})}
+	u.load = newLoad(s, clock.Now().Add(20*time.Millisecond), time.Microsecond, func(s *spatev1.Snapshot) {
+		u.outcome.snapshots = append(u.outcome.snapshots, s)
+	})
+	go func() {
+		defer close(u.done)
+		defer s.client.Close()
+		u.run()
+	}()
+	t.Cleanup(func() { u.stop(true, false, ""); <-u.done })
+	return u
+}
+
+// wait returns what came of it, after checking that the totals are the sum of the snapshots.
+func (u *underWay) wait(t *testing.T) outcome {
+	t.Helper()
+	<-u.done
+	o := u.outcome
+	o.totals = o.snapshots[len(o.snapshots)-1].GetTotals()
+	if o.totals.GetSnapshots() != uint64(len(o.snapshots)) {
+		t.Errorf("%d snapshots, totals say %d", len(o.snapshots), o.totals.GetSnapshots())
+	}
+	sum := &spatev1.Counters{}
+	for _, s := range o.snapshots {
+		o.rows = append(o.rows, s.GetRecords()...)
+		for _, series := range s.GetSeries() {
+			addCounters(sum, series.GetCounters())
+		}
+	}
+	if diff := gocmp.Diff(sum, o.totals.GetCounters(), protocmp.Transform()); diff != "" {
+		t.Errorf("counters (-sum of snapshots +totals):\n%s", diff)
+	}
+	slices.SortFunc(o.rows, func(a, b *spatev1.RequestRecord) int { return cmp.Compare(a.GetIndex(), b.GetIndex()) })
+	return o
+}
+
+// addCounters adds each field.
+func addCounters(to, from *spatev1.Counters) {
+	m, fields := to.ProtoReflect(), from.ProtoReflect().Descriptor().Fields()
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		if n := m.Get(f).Uint() + from.ProtoReflect().Get(f).Uint(); n > 0 {
+			m.Set(f, protoreflect.ValueOfUint64(n))
+		}
+	}
+}
+
+// mean is the mean of a metric over all snapshots, in milliseconds.
+func (o outcome) mean(t *testing.T, metric spatev1.Metric) float64 {
+	t.Helper()
+	return o.histogram(t, metric).Mean() / 1e6
+}
+
+func (o outcome) histogram(t *testing.T, metric spatev1.Metric) *histogram.Histogram {
+	t.Helper()
+	all := histogram.New(histogram.LayoutOf(metric))
+	for _, s := range o.snapshots {
+		for _, series := range s.GetSeries() {
+			for _, d := range series.GetDistributions() {
+				if d.GetMetric() != metric {
+					continue
+				}
+				if err := all.AddProto(d); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	return all
+}
+
+func TestClosedLoopSendsEachRequestOnce(t *testing.T) {
+	a, b := newEngine(t, 0, 0), newEngine(t, 0, 0)
+	stage := stageOf(&spatev1.LoadPoint{Concurrency: 5, Requests: 40, WarmupRequests: 7}, a, b)
+	weights := []uint32{3, 1, 2}
+	var loads []*underWay
+	for rank := range weights {
+		loads = append(loads, begin(t, assignOf(stage, uint32(rank), weights...), limits{}))
+	}
+	var completed, warmup uint64
+	seen := map[uint64]int{}
+	for _, u := range loads {
+		o := u.wait(t)
+		completed += o.totals.GetCounters().GetCompleted()
+		warmup += o.totals.GetCounters().GetWarmupEnded()
+		for _, row := range o.rows {
+			seen[row.GetIndex()]++
+			if uint64(row.GetEndpoint()) != row.GetIndex()%2 {
+				t.Errorf("request %d went to endpoint %d", row.GetIndex(), row.GetEndpoint())
+			}
+			if row.GetWarmup() != (row.GetIndex() < 7) {
+				t.Errorf("request %d: warm-up %t", row.GetIndex(), row.GetWarmup())
+			}
+		}
+		if o.totals.GetNeverSent() != 0 || o.totals.SteadyToNs == nil {
+			t.Errorf("totals %v", o.totals)
+		}
+	}
+	if completed != 40 || warmup != 7 || len(seen) != 47 {
+		t.Errorf("%d completed, %d of the warm-up, %d different", completed, warmup, len(seen))
+	}
+	var ids, want []string
+	for i, e := range []*engine{a, b} {
+		ids = append(ids, e.requests()...)
+		for index := i; index < 47; index += 2 {
+			want = append(want, fmt.Sprintf("run-0-%d", index))
+		}
+	}
+	slices.Sort(ids)
+	slices.Sort(want)
+	if diff := gocmp.Diff(want, ids); diff != "" {
+		t.Errorf("request ids (-want +got):\n%s", diff)
+	}
+}
+
+func TestClosedLoopNeverExceedsItsSlots(t *testing.T) {
+	e := newEngine(t, 2*time.Millisecond, 0)
+	o := begin(t, assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 30}, e), 0), limits{}).wait(t)
+	for _, s := range o.snapshots {
+		if s.GetPeakInFlight() > 3 {
+			t.Errorf("window %d: %d in flight", s.GetWindow(), s.GetPeakInFlight())
+		}
+	}
+	for _, row := range o.rows {
+		if row.GetStartNs() < row.GetScheduledNs() || row.GetScheduledNs() < 0 {
+			t.Errorf("request %d was scheduled at %d and started at %d", row.GetIndex(), row.GetScheduledNs(), row.GetStartNs())
+		}
+	}
+	if first := o.rows[0]; first.GetScheduledNs() != 0 {
+		t.Errorf("the first request was scheduled at %d ns, not at the start", first.GetScheduledNs())
+	}
+	if o.totals.SteadyFromNs == nil || o.totals.GetSteadyFromNs() > o.totals.GetSteadyToNs() {
+		t.Errorf("steady from %v to %v", o.totals.SteadyFromNs, o.totals.SteadyToNs)
+	}
+}
+
+func TestOpenLoopKeepsToItsSchedule(t *testing.T) {
+	e := newEngine(t, time.Millisecond, 0)
+	stage := stageOf(&spatev1.LoadPoint{Rate: 400, Arrival: "poisson", Requests: 60, WarmupRequests: 5}, e)
+	weights := []uint32{2, 1}
+	var loads []*underWay
+	for rank := range weights {
+		loads = append(loads, begin(t, assignOf(stage, uint32(rank), weights...), limits{}))
+	}
+	var rows []*spatev1.RequestRecord
+	for _, u := range loads {
+		o := u.wait(t)
+		rows = append(rows, o.rows...)
+		if n := o.histogram(t, spatev1.Metric_METRIC_SEND_DELAY).Count(); n != o.totals.GetCounters().GetStarted() {
+			t.Errorf("%d send delays of %d requests", n, o.totals.GetCounters().GetStarted())
+		}
+	}
+	slices.SortFunc(rows, func(a, b *spatev1.RequestRecord) int { return cmp.Compare(a.GetIndex(), b.GetIndex()) })
+	alone, err := arrival.NewStripe([]uint32{1}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := arrival.NewOpen(stage.GetLoad(), stage.GetSeed(), alone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; ; i++ {
+		a, more := plan.Next()
+		if !more {
+			if i != len(rows) {
+				t.Fatalf("%d requests sent of %d", len(rows), i)
+			}
+			return
+		}
+		if i == len(rows) {
+			t.Fatalf("only %d requests sent", i)
+		}
+		row := rows[i]
+		if row.GetIndex() != a.Index || row.GetScheduledNs() != a.Offset.Nanoseconds() || row.GetWarmup() != a.Warmup {
+			t.Fatalf("request %d scheduled at %d, warm-up %t; the plan has %+v", row.GetIndex(), row.GetScheduledNs(), row.GetWarmup(), a)
+		}
+		if row.GetStartNs() < row.GetScheduledNs() {
+			t.Fatalf("request %d started %d ns early", row.GetIndex(), row.GetScheduledNs()-row.GetStartNs())
+		}
+	}
+}
+
+// A server that serves one request at a time and is asked faster than that: what its users wait for shows only from the schedule.
+// All times are a tenth of the published case's.
+func TestWaitingForAPlaceIsNoSecret(t *testing.T) {
+	e := newEngine(t, 50*time.Millisecond, 0)
+	stage := stageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "constant", Requests: 8}, e)
+	o := begin(t, assignOf(stage, 0), limits{maxStreams: 1}).wait(t)
+	fromStart, fromSchedule := o.mean(t, spatev1.Metric_METRIC_E2E), o.mean(t, spatev1.Metric_METRIC_E2E_SCHEDULED)
+	if fromStart < 50 || fromStart > 100 {
+		t.Errorf("mean from start %.1f ms, the server takes 50", fromStart)
+	}
+	if fromSchedule < 190 || fromSchedule > 190+8*(fromStart-50)+50 {
+		t.Errorf("mean from schedule %.1f ms, the queue alone makes it 190", fromSchedule)
+	}
+	if worst := float64(o.histogram(t, spatev1.Metric_METRIC_E2E_SCHEDULED).Percentile(99)) / 1e6; worst < 330 {
+		t.Errorf("p99 from schedule %.1f ms, the queue alone makes it 330", worst)
+	}
+	if delay := o.mean(t, spatev1.Metric_METRIC_SEND_DELAY); delay < 140 {
+		t.Errorf("mean send delay %.1f ms, the queue alone makes it 140", delay)
+	}
+	if o.snapshots[0].GetPeakInFlight() != 1 || o.totals.GetNeverSent() != 0 {
+		t.Errorf("%d in flight, %d never sent", o.snapshots[0].GetPeakInFlight(), o.totals.GetNeverSent())
+	}
+}
+
+func TestArrivalsWithoutAPlaceAreCountedAsNeverSent(t *testing.T) {
+	for name, load := range map[string]*spatev1.LoadPoint{
+		"by requests": {Rate: 100, Arrival: "constant", Requests: 5},
+		"by duration": {Rate: 100, Arrival: "constant", Duration: durationpb.New(50 * time.Millisecond)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stage := stageOf(load, newEngine(t, time.Hour, 0))
+			stage.DrainTimeout = durationpb.New(100 * time.Millisecond)
+			o := begin(t, assignOf(stage, 0), limits{maxStreams: 1}).wait(t)
+			c := o.totals.GetCounters()
+			if c.GetStarted() != 1 || c.GetCancelled() != 1 || o.totals.GetNeverSent() != 4 || o.totals.GetStopped() {
+				t.Errorf("totals %v", o.totals)
+			}
+		})
+	}
+}
+
+func TestDrainTimeoutCancelsWhatIsInFlight(t *testing.T) {
+	stage := stageOf(&spatev1.LoadPoint{Concurrency: 4, Requests: 3}, newEngine(t, time.Hour, 0))
+	stage.DrainTimeout = durationpb.New(50 * time.Millisecond)
+	o := begin(t, assignOf(stage, 0), limits{}).wait(t)
+	if c := o.totals.GetCounters(); c.GetStarted() != 3 || c.GetCancelled() != 3 || c.GetFailed() != 0 {
+		t.Errorf("counters %v", c)
+	}
+	if o.totals.GetFailure() != "" || o.totals.SteadyFromNs != nil {
+		t.Errorf("totals %v", o.totals)
+	}
+}
+
+func TestStop(t *testing.T) {
+	for name, c := range map[string]struct {
+		load        *spatev1.LoadPoint
+		delay       time.Duration
+		immediately bool
+		cancelled   bool
+	}{
+		"closed loop drains":         {&spatev1.LoadPoint{Concurrency: 2, Requests: 100_000}, 20 * time.Millisecond, false, false},
+		"closed loop is cancelled":   {&spatev1.LoadPoint{Concurrency: 2, Duration: durationpb.New(time.Hour)}, time.Hour, true, true},
+		"open loop drains":           {&spatev1.LoadPoint{Rate: 50, Arrival: "constant", Duration: durationpb.New(time.Hour)}, 20 * time.Millisecond, false, false},
+		"open loop is cancelled":     {&spatev1.LoadPoint{Rate: 50, Arrival: "poisson", Requests: 100_000}, time.Hour, true, true},
+		"a sparse open loop is idle": {&spatev1.LoadPoint{Rate: 0.01, Arrival: "constant", Requests: 10}, 0, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEngine(t, c.delay, 0)
+			u := begin(t, assignOf(stageOf(c.load, e), 0), limits{})
+			eventually(t, "a request arrives", func() bool { return len(e.requests()) > 0 })
+			u.stop(c.immediately, true, "")
+			o := u.wait(t)
+			counters := o.totals.GetCounters()
+			if !o.totals.GetStopped() || o.totals.GetFailure() != "" || (counters.GetCancelled() > 0) != c.cancelled {
+				t.Errorf("totals %v", o.totals)
+			}
+			if counters.GetStarted() != counters.GetCompleted()+counters.GetCancelled() {
+				t.Errorf("counters %v", counters)
+			}
+			if n := c.load.GetRequests(); n > 0 && o.totals.GetNeverSent() != n-counters.GetStarted() {
+				t.Errorf("%d never sent of %d, %d started", o.totals.GetNeverSent(), n, counters.GetStarted())
+			}
+		})
+	}
+}
+
+func TestStopBeforeTheStart(t *testing.T) {
+	for _, load := range []*spatev1.LoadPoint{{Concurrency: 2, Requests: 10}, {Rate: 10, Arrival: "constant", Requests: 10}} {
+		s, err := prepare(t.Context(), assignOf(stageOf(load, newEngine(t, 0, 0)), 0), limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var last *spatev1.Snapshot
+		l := newLoad(s, clock.Now().Add(time.Hour), 0, func(s *spatev1.Snapshot) { last = s })
+		l.stop(false, true, "")
+		l.run()
+		s.client.Close()
+		if got := last.GetTotals(); got.GetNeverSent() != 10 || !got.GetStopped() || got.GetCounters().GetStarted() != 0 || got.SteadyToNs != nil {
+			t.Errorf("totals %v", got)
+		}
+	}
+}
+
+func TestTargetThatDiesEndsTheStage(t *testing.T) {
+	for name, load := range map[string]*spatev1.LoadPoint{
+		"closed loop": {Concurrency: 4, Duration: durationpb.New(time.Hour)},
+		"open loop":   {Rate: 100, Arrival: "constant", Duration: durationpb.New(time.Hour)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEngine(t, time.Millisecond, 0)
+			u := begin(t, assignOf(stageOf(load, e), 0), limits{})
+			eventually(t, "a request arrives", func() bool { return len(e.requests()) > 0 })
+			e.Listener.Close()
+			e.CloseClientConnections()
+			o := u.wait(t)
+			if !strings.HasPrefix(o.totals.GetFailure(), "target T is dead: no connection in ") || o.totals.GetStopped() {
+				t.Errorf("failure %q", o.totals.GetFailure())
+			}
+			if n := o.totals.GetCounters().GetFailed(); n < deadFailures {
+				t.Errorf("%d failures", n)
+			}
+		})
+	}
+}
+
+func TestRefusalsAreLoadAndNoReasonToStop(t *testing.T) {
+	e := newEngine(t, 0, 429)
+	o := begin(t, assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 2, Requests: 50}, e), 0), limits{}).wait(t)
+	if c := o.totals.GetCounters(); c.GetFailed() != 50 || o.totals.GetFailure() != "" {
+		t.Errorf("totals %v", o.totals)
+	}
+	if got := o.snapshots[0].GetSeries()[0].GetErrors()[0]; got.GetHttpStatus() != 429 {
+		t.Errorf("error %v", got)
+	}
+}
+
+func TestAgentsAreSentTheSameBodies(t *testing.T) {
+	stage := stageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 12}, newEngine(t, 0, 0))
+	hashes := func(weights ...uint32) map[uint64]uint64 {
+		all := map[uint64]uint64{}
+		for rank := range weights {
+			for _, row := range begin(t, assignOf(stage, uint32(rank), weights...), limits{}).wait(t).rows {
+				all[row.GetIndex()] = row.GetBodyHash()
+			}
+		}
+		return all
+	}
+	if diff := gocmp.Diff(hashes(1), hashes(2, 1, 3)); diff != "" {
+		t.Errorf("hashes by request (-one agent +three):\n%s", diff)
+	}
+}
+
+func TestRejections(t *testing.T) {
+	e := newEngine(t, 0, 0)
+	gone := newEngine(t, 0, 0)
+	gone.Close()
+	closed := func(change func(*spatev1.Stage)) *spatev1.Assign {
+		stage := stageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 12}, e)
+		change(stage)
+		return assignOf(stage, 0)
+	}
+	for name, c := range map[string]struct {
+		assign *spatev1.Assign
+		limits limits
+		want   []string
+	}{
+		"dead endpoint": {
+			closed(func(s *spatev1.Stage) { s.Target.Endpoints = append(s.Target.Endpoints, gone.URL) }), limits{},
+			[]string{"target T: endpoint " + gone.URL + ": ", "connect", "refused"},
+		},
+		"foreign host": {
+			closed(func(*spatev1.Stage) {}), limits{targets: []string{"*.example.com", "10.0.0.1"}},
+			[]string{"target T: endpoint " + e.URL, "allows load to *.example.com, 10.0.0.1 only"},
+		},
+		"too many streams": {
+			closed(func(*spatev1.Stage) {}), limits{maxStreams: 2},
+			[]string{"3 requests in flight, this agent takes on 2"},
+		},
+		"too many files": {
+			closed(func(s *spatev1.Stage) { s.Load.Concurrency = 9_000_000 }), limits{},
+			[]string{"open files", "ulimit -n"},
+		},
+		"no endpoints": {
+			closed(func(s *spatev1.Stage) { s.Target.Endpoints = nil }), limits{}, []string{"target T: has no endpoints"},
+		},
+		"secret missing": {
+			closed(func(s *spatev1.Stage) { s.Target.ApiKey = "env:KEY" }), limits{},
+			[]string{"target T: api_key: the value of env:KEY did not come"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := prepare(t.Context(), c.assign, c.limits)
+			if err == nil {
+				t.Fatal("taken on")
+			}
+			for _, part := range c.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%q does not say %q", err, part)
+				}
+			}
+		})
+	}
+}
+
+// eventually waits until something is so.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(20 * time.Second)
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package agent
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// deadFailures is how many failures to connect in a row, at least, make a target dead.
+const deadFailures = 10
+
+// pulse finds out that a target is dead: nothing but failures to connect, for long enough. It is safe for concurrent use.
+type pulse struct {
+	patience time.Duration
+
+	mu       sync.Mutex
+	failures int
+	since    clock.Instant // start of the first failure in the row
+}
+
+// unreachable says that a request failed before there was a connection.
+func unreachable(err *stream.Error) bool {
+	return err != nil &&
+		(err.Class == spatev1.ErrorClass_ERROR_CLASS_CONNECT || err.Class == spatev1.ErrorClass_ERROR_CLASS_TLS)
+}
+
+// observe takes in the end of a request and returns why the target is dead, or "". A token that any stream received since the
+// row began is a sign of life too: lastToken says when the last one came, and is asked only when it matters.
+func (p *pulse) observe(o *stream.Observation, lastToken func() clock.Instant) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case o.Cancelled:
+		return ""
+	case !unreachable(o.Err):
+		p.failures = 0
+		return ""
+	case p.failures == 0:
+		p.since = o.Start
+	}
+	p.failures++
+	lasted := o.End.Sub(p.since)
+	if p.failures < deadFailures || lasted < p.patience {
+		return ""
+	}
+	if last := lastToken(); last >= p.since {
+		p.failures = 0
+		return ""
+	}
+	return fmt.Sprintf("no connection in %v, %d tried: %s", lasted.Round(time.Millisecond), p.failures, o.Err.Message)
+}

@@ -1,0 +1,84 @@
+package agent
+
+import (
+	"testing"
+	"time"
+
+	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// ended is a request that took from one second to the other.
+func ended(from, to int, class spatev1.ErrorClass) *stream.Observation {
+	o := &stream.Observation{Start: clock.Instant(from) * clock.Instant(time.Second), End: clock.Instant(to) * clock.Instant(time.Second)}
+	if class != 0 {
+		o.Err = &stream.Error{Class: class, Message: "refused"}
+	}
+	return o
+}
+
+func TestPulse(t *testing.T) {
+	const connect, tls, http = spatev1.ErrorClass_ERROR_CLASS_CONNECT, spatev1.ErrorClass_ERROR_CLASS_TLS, spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS
+	repeat := func(n int, o *stream.Observation) (all []*stream.Observation) {
+		for range n {
+			all = append(all, o)
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		before    []*stream.Observation
+		lastToken clock.Instant
+		dead      bool // after one more failure, from second 9 to 10
+	}{
+		"long and many":               {before: repeat(9, ended(5, 6, tls)), dead: true},
+		"too few":                     {before: repeat(8, ended(5, 6, connect))},
+		"too short":                   {before: repeat(50, ended(8, 9, connect))},
+		"an answer in between":        {before: append(repeat(9, ended(5, 6, connect)), ended(5, 7, http))},
+		"a cancelled one in between":  {before: append(repeat(9, ended(5, 6, connect)), &stream.Observation{Cancelled: true}), dead: true},
+		"a token since then":          {before: repeat(9, ended(5, 6, connect)), lastToken: clock.Instant(7 * time.Second)},
+		"a token of long ago":         {before: repeat(9, ended(5, 6, connect)), lastToken: clock.Instant(2 * time.Second), dead: true},
+		"a row only after an answer":  {before: append([]*stream.Observation{ended(1, 2, 0)}, repeat(9, ended(5, 6, connect))...), dead: true},
+		"failures of a sound server":  {before: repeat(50, ended(1, 2, http))},
+		"nothing but the one failure": {},
+	} {
+		p := pulse{patience: 5 * time.Second}
+		last := func() clock.Instant { return c.lastToken }
+		for _, o := range c.before {
+			if why := p.observe(o, last); why != "" {
+				t.Fatalf("%s: dead too early: %s", name, why)
+			}
+		}
+		why := p.observe(ended(9, 10, connect), last)
+		if (why != "") != c.dead {
+			t.Errorf("%s: %q", name, why)
+		}
+		if c.dead && why != "no connection in 5s, 10 tried: refused" {
+			t.Errorf("%s: %q", name, why)
+		}
+	}
+}
+
+func TestRestAfterFailures(t *testing.T) {
+	w := &worker{}
+	for i, c := range []struct {
+		o    *stream.Observation
+		want time.Duration // after the end
+	}{
+		{ended(0, 1, 0), 0},
+		{ended(0, 1, spatev1.ErrorClass_ERROR_CLASS_CONNECT), 100 * time.Millisecond},
+		{ended(0, 1, spatev1.ErrorClass_ERROR_CLASS_CONNECT), 200 * time.Millisecond},
+		{ended(0, 1, spatev1.ErrorClass_ERROR_CLASS_TLS), 400 * time.Millisecond},
+		{ended(0, 1, spatev1.ErrorClass_ERROR_CLASS_CONNECT), 800 * time.Millisecond},
+		{ended(0, 1, spatev1.ErrorClass_ERROR_CLASS_CONNECT), time.Second},
+		{ended(0, 1, spatev1.ErrorClass_ERROR_CLASS_CONNECT), time.Second},
+		{ended(0, 1, spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS), 0},
+		{ended(1, 1, spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS), time.Millisecond},
+		{ended(0, 1, spatev1.ErrorClass_ERROR_CLASS_CONNECT), 100 * time.Millisecond},
+	} {
+		w.observation = *c.o
+		if got := w.rest().Sub(c.o.End); got != c.want {
+			t.Errorf("request %d: rests %v, not %v", i, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package recorder
+
+import (
+	"sync"
+
+	"github.com/spate-load/spate/clock"
+)
+
+// gauge counts the requests in flight and keeps the peak of each window. Its own lock orders the events and it reads the clock
+// under it, so that the peak is exact.
+type gauge struct {
+	windows windows
+	now     func() clock.Instant
+
+	mu    sync.Mutex
+	count uint32
+	first uint32   // window of peaks[0]
+	peaks []uint32 // of the windows not taken yet, the current one last
+}
+
+func newGauge(w windows, now func() clock.Instant) *gauge {
+	return &gauge{windows: w, now: now, peaks: []uint32{0}}
+}
+
+func (g *gauge) enter() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.roll(g.windows.of(g.now()))
+	g.count++
+	last := &g.peaks[len(g.peaks)-1]
+	*last = max(*last, g.count)
+}
+
+func (g *gauge) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.roll(g.windows.of(g.now()))
+	g.count--
+}
+
+// roll begins the windows up to w: each begins with the requests then in flight.
+func (g *gauge) roll(w uint32) {
+	for g.first+uint32(len(g.peaks)) <= w {
+		g.peaks = append(g.peaks, g.count)
+	}
+}
+
+// take returns the peak of the oldest window, w, and lets go of it.
+func (g *gauge) take(w uint32) uint32 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.roll(w + 1)
+	peak := g.peaks[0]
+	g.first, g.peaks = w+1, append(g.peaks[:0], g.peaks[1:]...)
+	return peak
+}
+
+// inFlight is the number of requests now in flight.
+func (g *gauge) inFlight() uint32 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.count
+}

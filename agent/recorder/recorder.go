@@ -1,0 +1,168 @@
+package recorder
+
+import (
+	"math"
+	"slices"
+
+	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/histogram"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Config says what is recorded.
+type Config struct {
+	// Start is the stage's armed start, from which windows are counted.
+	Start clock.Instant
+	// Endpoints of the target: indices of requests' endpoints are below it.
+	Endpoints int
+	// Shards is how many of them there are, at least 1. As many as goroutines record at once keeps them from waiting for each
+	// other.
+	Shards int
+	// Records keeps one row for each request.
+	Records bool
+	// Emit takes each snapshot, window by window, from the goroutine that seals. Its key, stage and revision are not set. The
+	// snapshot is Emit's to keep.
+	Emit func(*spatev1.Snapshot)
+	// Now reads the clock: clock.Now.
+	Now func() clock.Instant
+}
+
+// Recorder records one agent's share of one stage.
+type Recorder struct {
+	config  Config
+	windows windows
+	gauge   *gauge
+	shards  []*Shard
+
+	// The following belong to the goroutine that seals.
+	next    uint32 // first window not sealed
+	emitted uint64
+	times   *histogram.Histogram
+	counts  *histogram.Histogram
+}
+
+// New returns a Recorder in which nothing has happened yet.
+func New(c Config) *Recorder {
+	r := &Recorder{
+		config:  c,
+		windows: windows{start: c.Start},
+		times:   histogram.New(histogram.LayoutOf(spatev1.Metric_METRIC_TTFT)),
+		counts:  histogram.New(histogram.LayoutOf(spatev1.Metric_METRIC_OSL)),
+	}
+	r.gauge = newGauge(r.windows, c.Now)
+	for range c.Shards {
+		s := &Shard{windows: r.windows, gauge: r.gauge, config: &r.config}
+		s.total.values = make([]uint64, metricCount)
+		r.shards = append(r.shards, s)
+	}
+	return r
+}
+
+// Shard returns a shard for the i-th of many goroutines. It may be called concurrently.
+func (r *Recorder) Shard(i int) *Shard { return r.shards[i%len(r.shards)] }
+
+// InFlight is the number of requests now in flight. It may be called at any time.
+func (r *Recorder) InFlight() uint32 { return r.gauge.inFlight() }
+
+// LastToken is when the last token frame of any request came, 0 if none has. It may be called at any time.
+func (r *Recorder) LastToken() clock.Instant {
+	var last clock.Instant
+	for _, s := range r.shards {
+		s.mu.Lock()
+		last = max(last, s.total.lastly)
+		s.mu.Unlock()
+	}
+	return last
+}
+
+// Started is the number of measured requests that have started. It may be called at any time.
+func (r *Recorder) Started() (n uint64) {
+	for _, s := range r.shards {
+		s.mu.Lock()
+		n += s.total.counts[started]
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// NextSeal is the instant from which Seal has a window to emit.
+func (r *Recorder) NextSeal() clock.Instant { return r.windows.sealable(r.next) }
+
+// Seal emits every window whose grace has passed, empty ones too: the coordinator then knows that nothing more comes of them. One
+// goroutine seals, while others record.
+func (r *Recorder) Seal(now clock.Instant) {
+	for r.NextSeal() <= now {
+		r.seal(nil)
+	}
+}
+
+// Finish emits all that is left, with the totals in the last snapshot. Nothing may be recorded any more. It fills in what of the
+// totals was recorded: snapshots, counters, values, first start and last end.
+func (r *Recorder) Finish(t *spatev1.Totals) {
+	r.sum(t)
+	for r.anyOpenAfter() {
+		r.seal(nil)
+	}
+	r.seal(t)
+}
+
+// anyOpenAfter says whether a shard holds a window after the oldest one.
+func (r *Recorder) anyOpenAfter() bool {
+	return slices.ContainsFunc(r.shards, func(s *Shard) bool { return len(s.open) > 1 })
+}
+
+// seal emits the oldest window.
+func (r *Recorder) seal(t *spatev1.Totals) {
+	w := r.next
+	r.next++
+	pages := r.pages()
+	all := r.snapshots(w, pages)
+	all[0].PeakInFlight = r.gauge.take(w)
+	for i, p := range pages {
+		if p != nil {
+			r.shards[i].reuse(p)
+		}
+	}
+	r.emitted += uint64(len(all))
+	if t != nil {
+		t.Snapshots = r.emitted
+		all[len(all)-1].Totals = t
+	}
+	for _, s := range all {
+		r.config.Emit(s)
+	}
+}
+
+// pages takes the oldest page of each shard.
+func (r *Recorder) pages() []*page {
+	pages := make([]*page, len(r.shards))
+	for i, s := range r.shards {
+		pages[i] = s.seal()
+	}
+	return pages
+}
+
+// sum fills in totals from what the shards counted apart from the windows.
+func (r *Recorder) sum(t *spatev1.Totals) {
+	var counts counters
+	values := make([]uint64, metricCount)
+	first, last := clock.Instant(math.MaxInt64), clock.Instant(0)
+	for _, s := range r.shards {
+		counts.add(&s.total.counts)
+		for m, n := range s.total.values {
+			values[m] += n
+		}
+		if s.total.firstStart != 0 {
+			first, last = min(first, s.total.firstStart), max(last, s.total.lastEnd)
+		}
+	}
+	t.Counters = counts.proto()
+	for m, n := range values {
+		if n > 0 {
+			t.Values = append(t.Values, &spatev1.MetricCount{Metric: spatev1.Metric(m), Count: n})
+		}
+	}
+	if last != 0 {
+		t.FirstStartNs, t.LastEndNs = offset(r.windows.start, first), offset(r.windows.start, last)
+	}
+}

@@ -1,0 +1,488 @@
+package recorder
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+	"pgregory.net/rapid"
+
+	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/histogram"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+const start = clock.Instant(5 * time.Second)
+
+// at is an instant of the stage.
+func at(d time.Duration) clock.Instant { return start.Add(d) }
+
+// tape is a recorder with a clock that the test turns, and what it emitted.
+type tape struct {
+	*Recorder
+	now       atomic.Int64
+	snapshots []*spatev1.Snapshot
+}
+
+func newTape(endpoints, shards int, records bool) *tape {
+	t := &tape{}
+	t.now.Store(int64(start))
+	t.Recorder = New(Config{
+		Start: start, Endpoints: endpoints, Shards: shards, Records: records,
+		Emit: func(s *spatev1.Snapshot) { t.snapshots = append(t.snapshots, s) },
+		Now:  func() clock.Instant { return clock.Instant(t.now.Load()) },
+	})
+	return t
+}
+
+// turn sets the clock.
+func (t *tape) turn(to clock.Instant) { t.now.Store(int64(to)) }
+
+// fullRequest measures everything there is to measure, each value another.
+func fullRequest() (*Request, *stream.Observation) {
+	q := &Request{Index: 7, Endpoint: 1, Scheduled: at(100), ISL: 12, OSL: 4, BodyHash: 99}
+	o := &stream.Observation{
+		Start: at(1100), Sent: at(1500), FirstByte: at(2000), FirstFrame: at(3100), FirstToken: at(4100), LastToken: at(10_100), End: at(10_200),
+		Connect: 77, Connected: true, Gaps: []int64{2500, 3500}, Lags: []int64{5, 6, 7},
+		InputTokens: 10, OutputTokens: 5, Usage: true, TokenFrames: 3,
+		CoalescedReads: 1, UnstampedFrames: 2, HTTPStatus: 200, FinishReason: "stop",
+	}
+	return q, o
+}
+
+func TestCompletedRequestMeasuresAllByDefinition(t *testing.T) {
+	tape := newTape(2, 1, true)
+	q, o := fullRequest()
+	s := tape.Shard(0)
+	s.Started(q, o.Start)
+	s.Token(q, o.FirstToken, 2)
+	s.Ended(q, o)
+	totals := &spatev1.Totals{}
+	tape.Finish(totals)
+
+	series := tape.snapshots[0].GetSeries()[0]
+	if series.GetEndpoint() != 1 {
+		t.Errorf("endpoint %d", series.GetEndpoint())
+	}
+	want := &spatev1.Counters{
+		Started: 1, Completed: 1, InputTokens: 10, OutputTokens: 5, TokenFrames: 1, TokensArrived: 2,
+		IslMissed: 1, OslMissed: 1, Connections: 1, CoalescedReads: 1, UnstampedFrames: 2,
+	}
+	if diff := cmp.Diff(want, series.GetCounters(), protocmp.Transform()); diff != "" {
+		t.Errorf("counters (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, totals.GetCounters(), protocmp.Transform()); diff != "" {
+		t.Errorf("totals (-want +got):\n%s", diff)
+	}
+	sums := map[spatev1.Metric]uint64{
+		spatev1.Metric_METRIC_TTFT:                  3000,
+		spatev1.Metric_METRIC_TTFT_SCHEDULED:        4000,
+		spatev1.Metric_METRIC_E2E:                   9000,
+		spatev1.Metric_METRIC_E2E_SCHEDULED:         10_000,
+		spatev1.Metric_METRIC_TPOT:                  1500,
+		spatev1.Metric_METRIC_ITL:                   6000,
+		spatev1.Metric_METRIC_SEND_DELAY:            1000,
+		spatev1.Metric_METRIC_CONNECT:               77,
+		spatev1.Metric_METRIC_ISL:                   10,
+		spatev1.Metric_METRIC_OSL:                   5,
+		spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME: 1667,
+		spatev1.Metric_METRIC_RECEIVE_LAG:           18,
+		spatev1.Metric_METRIC_FIRST_FRAME:           2000,
+		spatev1.Metric_METRIC_FIRST_FRAME_GAP:       1000,
+		spatev1.Metric_METRIC_TPOT_FIRST_FRAME:      1750,
+	}
+	if diff := cmp.Diff(sums, sumsOf(series)); diff != "" {
+		t.Errorf("sums of values (-want +got):\n%s", diff)
+	}
+	if totals.GetFirstStartNs() != 1100 || totals.GetLastEndNs() != 10_200 {
+		t.Errorf("span %d to %d", totals.GetFirstStartNs(), totals.GetLastEndNs())
+	}
+}
+
+// sumsOf are the exact sums of a series' distributions.
+func sumsOf(s *spatev1.Series) map[spatev1.Metric]uint64 {
+	sums := map[spatev1.Metric]uint64{}
+	for _, d := range s.GetDistributions() {
+		sums[d.GetMetric()] = d.GetSum().GetLow()
+	}
+	return sums
+}
+
+func TestRowHoldsTheRequest(t *testing.T) {
+	tape := newTape(2, 1, true)
+	q, o := fullRequest()
+	tape.Shard(0).Started(q, o.Start)
+	tape.Shard(0).Ended(q, o)
+	tape.Finish(&spatev1.Totals{})
+	want := &spatev1.RequestRecord{
+		Index: 7, Endpoint: 1, ScheduledNs: 100, StartNs: 1100, SentNs: proto.Int64(1500), FirstByteNs: proto.Int64(2000),
+		FirstFrameNs: proto.Int64(3100), FirstTokenNs: proto.Int64(4100), LastTokenNs: proto.Int64(10_100), EndNs: 10_200,
+		ConnectNs: proto.Int64(77), ItlNs: []int64{2500, 3500}, IslAsked: 12, OslAsked: 4, InputTokens: proto.Uint64(10),
+		OutputTokens: proto.Uint64(5), Usage: true, TokenFrames: 3, HttpStatus: 200, BodyHash: 99, FinishReason: "stop",
+	}
+	if diff := cmp.Diff(want, tape.snapshots[0].GetRecords()[0], protocmp.Transform()); diff != "" {
+		t.Errorf("row (-want +got):\n%s", diff)
+	}
+}
+
+func TestUnfinishedRequestsCountInNoLatency(t *testing.T) {
+	const sendDelay, lag = spatev1.Metric_METRIC_SEND_DELAY, spatev1.Metric_METRIC_RECEIVE_LAG
+	for name, c := range map[string]struct {
+		change  func(*Request, *stream.Observation)
+		metrics map[spatev1.Metric]uint64
+		count   func(*spatev1.Counters) uint64
+		errors  []*spatev1.ErrorCount
+	}{
+		"cancelled": {
+			change:  func(_ *Request, o *stream.Observation) { o.Cancelled = true },
+			metrics: map[spatev1.Metric]uint64{sendDelay: 1000, lag: 18},
+			count:   (*spatev1.Counters).GetCancelled,
+		},
+		"failed by status": {
+			change: func(_ *Request, o *stream.Observation) {
+				o.Err = &stream.Error{Class: spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, HTTPStatus: 429, Message: "slow \xff down"}
+			},
+			metrics: map[spatev1.Metric]uint64{sendDelay: 1000, lag: 18, spatev1.Metric_METRIC_FAILURE_TIME: 9100},
+			count:   (*spatev1.Counters).GetFailed,
+			errors: []*spatev1.ErrorCount{
+				{Class: spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, HttpStatus: 429, Count: 1, Example: "slow  down"},
+			},
+		},
+		"failed within a good status": {
+			change: func(_ *Request, o *stream.Observation) {
+				o.Err = &stream.Error{Class: spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM, HTTPStatus: 200, Message: "cut"}
+			},
+			metrics: map[spatev1.Metric]uint64{sendDelay: 1000, lag: 18, spatev1.Metric_METRIC_FAILURE_TIME: 9100},
+			count:   (*spatev1.Counters).GetFailed,
+			errors:  []*spatev1.ErrorCount{{Class: spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM, Count: 1, Example: "cut"}},
+		},
+		"warm-up": {
+			change:  func(q *Request, _ *stream.Observation) { q.Warmup = true },
+			metrics: map[spatev1.Metric]uint64{},
+			count:   (*spatev1.Counters).GetWarmupEnded,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tape := newTape(2, 1, false)
+			q, o := fullRequest()
+			c.change(q, o)
+			tape.Shard(0).Started(q, o.Start)
+			tape.Shard(0).Ended(q, o)
+			tape.Finish(&spatev1.Totals{})
+			series := tape.snapshots[0].GetSeries()[0]
+			if diff := cmp.Diff(c.metrics, sumsOf(series)); diff != "" {
+				t.Errorf("sums of values (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(c.errors, series.GetErrors(), protocmp.Transform(), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("errors (-want +got):\n%s", diff)
+			}
+			if n := c.count(series.GetCounters()); n != 1 {
+				t.Errorf("counted %d times", n)
+			}
+			if n := series.GetCounters().GetCompleted(); n != 0 {
+				t.Errorf("%d completed", n)
+			}
+		})
+	}
+}
+
+func TestWindowsAreSealedAGraceAfterTheirEnd(t *testing.T) {
+	tape := newTape(1, 2, false)
+	q := &Request{}
+	tape.Shard(0).Token(q, at(900*time.Millisecond), 1)
+	tape.Seal(at(Length + Grace - 1))
+	if len(tape.snapshots) != 0 {
+		t.Fatal("sealed before the grace was over")
+	}
+	tape.Seal(at(3*Length + Grace))
+	tape.Shard(1).Token(q, at(100*time.Millisecond), 1) // late: its window has been sent
+	tape.Shard(0).Token(q, at(5*Length), 1)
+	tape.Finish(&spatev1.Totals{})
+
+	var got []string
+	for _, s := range tape.snapshots {
+		n := uint64(0)
+		for _, series := range s.GetSeries() {
+			n += series.GetCounters().GetTokenFrames()
+		}
+		got = append(got, fmt.Sprintf("window %d: %d frames, totals %t", s.GetWindow(), n, s.GetTotals() != nil))
+	}
+	want := []string{
+		"window 0: 1 frames, totals false",
+		"window 1: 0 frames, totals false",
+		"window 2: 0 frames, totals false",
+		"window 3: 1 frames, totals false",
+		"window 4: 0 frames, totals false",
+		"window 5: 1 frames, totals true",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("snapshots (-want +got):\n%s", diff)
+	}
+}
+
+func TestPeakInFlightIsExact(t *testing.T) {
+	tape := newTape(1, 1, false)
+	enter := func(d time.Duration) { tape.turn(at(d)); tape.Shard(0).Started(&Request{}, at(d)) }
+	leave := func(d time.Duration) {
+		tape.turn(at(d))
+		tape.Shard(0).Ended(&Request{}, &stream.Observation{Start: at(0), End: at(d), Cancelled: true})
+	}
+	enter(100 * time.Millisecond)
+	enter(200 * time.Millisecond)
+	leave(300 * time.Millisecond)
+	enter(2500 * time.Millisecond) // window 1 saw the one that was left, window 2 begins with it
+	leave(3100 * time.Millisecond) // window 3 begins with two
+	leave(3200 * time.Millisecond)
+	tape.Finish(&spatev1.Totals{})
+	var peaks []uint32
+	for _, s := range tape.snapshots {
+		peaks = append(peaks, s.GetPeakInFlight())
+	}
+	if diff := cmp.Diff([]uint32{2, 1, 2, 2}, peaks); diff != "" {
+		t.Errorf("peaks (-want +got):\n%s", diff)
+	}
+}
+
+func TestManyRowsBecomeSeveralSnapshotsOfTheWindow(t *testing.T) {
+	tape := newTape(1, 1, true)
+	const rows, gaps = 40, 50_000
+	for i := range rows {
+		o := &stream.Observation{Start: at(1), End: at(2), Cancelled: true, Gaps: make([]int64, gaps)}
+		for j := range o.Gaps {
+			o.Gaps[j] = 1 << 20
+		}
+		tape.Shard(0).Started(&Request{Index: uint64(i)}, o.Start)
+		tape.Shard(0).Ended(&Request{Index: uint64(rows - 1 - i)}, o)
+	}
+	totals := &spatev1.Totals{}
+	tape.Finish(totals)
+	if len(tape.snapshots) < 2 || totals.GetSnapshots() != uint64(len(tape.snapshots)) {
+		t.Fatalf("%d snapshots, totals say %d", len(tape.snapshots), totals.GetSnapshots())
+	}
+	next := uint64(0)
+	for i, s := range tape.snapshots {
+		if size := proto.Size(s); size > 2*rowBytes {
+			t.Errorf("snapshot %d has %d bytes", i, size)
+		}
+		if first, last := i == 0, i == len(tape.snapshots)-1; (s.GetSeries() != nil) != first || (s.GetTotals() != nil) != last {
+			t.Errorf("snapshot %d: %d series, totals %v", i, len(s.GetSeries()), s.GetTotals() != nil)
+		}
+		for _, row := range s.GetRecords() {
+			if row.GetIndex() != next {
+				t.Fatalf("row %d where %d was due", row.GetIndex(), next)
+			}
+			next++
+		}
+	}
+	if next != rows {
+		t.Errorf("%d rows", next)
+	}
+}
+
+// merged adds up snapshots as the coordinator does.
+type merged struct {
+	counters counters
+	values   map[spatev1.Metric]uint64
+	rows     int
+}
+
+func merge(t interface{ Fatal(...any) }, snapshots []*spatev1.Snapshot) merged {
+	m := merged{values: map[spatev1.Metric]uint64{}}
+	for _, s := range snapshots {
+		m.rows += len(s.GetRecords())
+		for _, series := range s.GetSeries() {
+			c := countersOf(series.GetCounters())
+			m.counters.add(&c)
+			for _, d := range series.GetDistributions() {
+				h, err := histogram.FromProto(d)
+				if err != nil {
+					t.Fatal(err)
+				}
+				m.values[d.GetMetric()] += h.Count()
+			}
+		}
+	}
+	return m
+}
+
+// countersOf is the inverse of counters.proto.
+func countersOf(p *spatev1.Counters) counters {
+	return counters{
+		p.GetStarted(), p.GetCompleted(), p.GetFailed(), p.GetCancelled(), p.GetWarmupStarted(), p.GetWarmupEnded(),
+		p.GetInputTokens(), p.GetOutputTokens(), p.GetTokenFrames(), p.GetTokensArrived(), p.GetWithoutUsage(),
+		p.GetIslMissed(), p.GetOslMissed(), p.GetConnections(), p.GetCoalescedReads(), p.GetUnstampedFrames(),
+	}
+}
+
+// check compares what was merged with what the totals promise.
+func (m merged) check(t interface {
+	Errorf(string, ...any)
+}, totals *spatev1.Totals) {
+	if diff := cmp.Diff(m.counters.proto(), totals.GetCounters(), protocmp.Transform()); diff != "" {
+		t.Errorf("counters (-merged +totals):\n%s", diff)
+	}
+	values := map[spatev1.Metric]uint64{}
+	for _, v := range totals.GetValues() {
+		values[v.GetMetric()] = v.GetCount()
+	}
+	if diff := cmp.Diff(m.values, values); diff != "" {
+		t.Errorf("values (-merged +totals):\n%s", diff)
+	}
+}
+
+// Whatever happens in whatever order, each event is in one snapshot: that of its window, or of the oldest one open then.
+func TestEachEventIsInOneWindow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		endpoints := rapid.IntRange(1, 3).Draw(t, "endpoints")
+		tape := newTape(endpoints, rapid.IntRange(1, 3).Draw(t, "shards"), true)
+		now, events := start, 0
+		want := map[uint32]uint64{} // token frames by window: the dumb oracle
+		for range rapid.IntRange(0, 60).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.Int64Range(0, int64(800*time.Millisecond)).Draw(t, "pause")))
+			tape.turn(now)
+			q := &Request{Endpoint: rapid.IntRange(0, endpoints-1).Draw(t, "endpoint"), Scheduled: now}
+			shard := tape.Shard(rapid.IntRange(0, 9).Draw(t, "shard"))
+			when := now.Add(-time.Duration(rapid.Int64Range(0, int64(3*time.Second)).Draw(t, "late")))
+			switch rapid.IntRange(0, 2).Draw(t, "step") {
+			case 0:
+				tape.Seal(now)
+			case 1:
+				shard.Token(q, when, 1)
+				want[max(uint32(max(0, when-start)/clock.Instant(time.Second)), uint32(len(tape.snapshots)))]++
+			case 2:
+				shard.Started(q, when)
+				shard.Ended(q, &stream.Observation{Start: when, FirstToken: when, LastToken: now, End: now, OutputTokens: 2, TokenFrames: 1})
+				events++
+			}
+		}
+		totals := &spatev1.Totals{}
+		tape.Finish(totals)
+		m := merge(t, tape.snapshots)
+		m.check(t, totals)
+		if m.rows != events || int(m.counters[completed]) != events {
+			t.Fatalf("%d rows, %d completed of %d requests", m.rows, m.counters[completed], events)
+		}
+		for i, s := range tape.snapshots {
+			if frames := countFrames(s); s.GetWindow() != uint32(i) || frames != want[uint32(i)] {
+				t.Fatalf("snapshot %d: window %d with %d token frames, not %d", i, s.GetWindow(), frames, want[uint32(i)])
+			}
+		}
+	})
+}
+
+func countFrames(s *spatev1.Snapshot) (n uint64) {
+	for _, series := range s.GetSeries() {
+		n += series.GetCounters().GetTokenFrames()
+	}
+	return n
+}
+
+// Goroutines record while another seals on a clock that runs a thousand times too fast.
+func TestConcurrentRecordingLosesNothing(t *testing.T) {
+	const goroutines, requests, frames = 8, 300, 5
+	tape := newTape(2, 3, true)
+	var recording sync.WaitGroup
+	for g := range goroutines {
+		recording.Go(func() {
+			shard := tape.Shard(g)
+			for i := range requests {
+				begin := clock.Instant(tape.now.Add(int64(time.Millisecond)))
+				q := &Request{Index: uint64(i), Endpoint: i % 2, Scheduled: begin, Warmup: i%10 == 0}
+				shard.Started(q, begin)
+				for range frames {
+					shard.Token(q, clock.Instant(tape.now.Add(int64(time.Millisecond))), 1)
+				}
+				end := clock.Instant(tape.now.Load())
+				shard.Ended(q, &stream.Observation{Start: begin, FirstToken: end, LastToken: end, End: end, OutputTokens: frames})
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { recording.Wait(); close(done) }()
+	for sealing := true; sealing; {
+		select {
+		case <-done:
+			sealing = false
+		default:
+			tape.Seal(clock.Instant(tape.now.Load()))
+		}
+	}
+	totals := &spatev1.Totals{}
+	tape.Finish(totals)
+	m := merge(t, tape.snapshots)
+	m.check(t, totals)
+	const measured = goroutines * requests * 9 / 10
+	if m.counters[completed] != measured || m.counters[tokenFrames] != measured*frames || m.rows != goroutines*requests {
+		t.Errorf("%d completed, %d frames, %d rows", m.counters[completed], m.counters[tokenFrames], m.rows)
+	}
+	if tape.InFlight() != 0 {
+		t.Errorf("%d in flight", tape.InFlight())
+	}
+}
+
+func BenchmarkToken(b *testing.B) {
+	tape := newTape(4, 16, false)
+	var workers atomic.Int64
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		shard, q := tape.Shard(int(workers.Add(1))), &Request{Endpoint: 1}
+		for pb.Next() {
+			shard.Token(q, start, 1)
+		}
+	})
+}
+
+// BenchmarkRequest records requests of 100 tokens; the windows of 1,000 requests each are sealed as they go by.
+func BenchmarkRequest(b *testing.B) {
+	tape := newTape(1, 1, false)
+	q, o := fullRequest()
+	q.Endpoint = 0
+	o.Gaps, o.Lags = make([]int64, 99), make([]int64, 100)
+	shard := tape.Shard(0)
+	b.ReportAllocs()
+	for i := range b.N {
+		shard.Started(q, o.Start)
+		shard.Ended(q, o)
+		if i%1000 == 999 {
+			tape.reuseAll()
+		}
+	}
+}
+
+// reuseAll seals without merging, so that only recording is measured.
+func (t *tape) reuseAll() {
+	for i, p := range t.pages() {
+		if p != nil {
+			t.shards[i].reuse(p)
+		}
+	}
+	for _, s := range t.shards {
+		s.oldest = 0
+	}
+}
+
+// BenchmarkSeal merges a window of 1,000 requests of 100 tokens.
+func BenchmarkSeal(b *testing.B) {
+	tape := newTape(4, 2, false)
+	tape.config.Emit = func(*spatev1.Snapshot) {}
+	q, o := fullRequest()
+	o.Gaps, o.Lags = make([]int64, 99), make([]int64, 100)
+	b.ReportAllocs()
+	for range b.N {
+		b.StopTimer()
+		for i := range 1000 {
+			q.Endpoint = i % 4
+			tape.Shard(i).Started(q, o.Start)
+			tape.Shard(i).Ended(q, o)
+		}
+		b.StartTimer()
+		tape.seal(nil)
+	}
+}

@@ -1,0 +1,68 @@
+package recorder
+
+import (
+	"slices"
+
+	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// newRow writes a request down. Times are since the stage's start.
+func newRow(start clock.Instant, q *Request, o *stream.Observation) *spatev1.RequestRecord {
+	row := &spatev1.RequestRecord{
+		Index:        q.Index,
+		Endpoint:     uint32(q.Endpoint),
+		Warmup:       q.Warmup,
+		ScheduledNs:  int64(q.Scheduled - start),
+		StartNs:      int64(o.Start - start),
+		SentNs:       offset(start, o.Sent),
+		FirstByteNs:  offset(start, o.FirstByte),
+		FirstFrameNs: offset(start, o.FirstFrame),
+		FirstTokenNs: offset(start, o.FirstToken),
+		LastTokenNs:  offset(start, o.LastToken),
+		EndNs:        int64(o.End - start),
+		ItlNs:        slices.Clone(o.Gaps),
+		IslAsked:     q.ISL,
+		OslAsked:     q.OSL,
+		Usage:        o.Usage,
+		TokenFrames:  o.TokenFrames,
+		HttpStatus:   uint32(o.HTTPStatus),
+		Cancelled:    o.Cancelled,
+		BodyHash:     q.BodyHash,
+		FinishReason: clip(o.FinishReason, exampleLimit),
+	}
+	known(row, o)
+	return row
+}
+
+// known sets right what not every request has.
+func known(row *spatev1.RequestRecord, o *stream.Observation) {
+	if o.Connected {
+		ns := o.Connect.Nanoseconds()
+		row.ConnectNs = &ns
+	}
+	if o.Usage {
+		n := o.InputTokens
+		row.InputTokens = &n
+	}
+	if o.OutputTokens > 0 {
+		n := o.OutputTokens
+		row.OutputTokens = &n
+	}
+	if o.Whole { // its one frame says nothing about the first token
+		row.FirstFrameNs, row.FirstTokenNs = nil, nil
+	}
+	if o.Err != nil && !o.Cancelled {
+		row.ErrorClass, row.Error = o.Err.Class, clip(o.Err.Message, exampleLimit)
+	}
+}
+
+// offset is an instant since the start, nil for one that did not come.
+func offset(start, at clock.Instant) *int64 {
+	if at == 0 {
+		return nil
+	}
+	ns := int64(at - start)
+	return &ns
+}

@@ -1,0 +1,167 @@
+package recorder
+
+import (
+	"sync"
+
+	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Shard takes in the events of some of the requests. All its methods may be called concurrently; each holds the shard's lock for
+// well below a microsecond, or for a copy of the request's gaps.
+type Shard struct {
+	windows windows
+	gauge   *gauge
+	config  *Config
+
+	mu     sync.Mutex
+	oldest uint32  // first window not sealed
+	open   []*page // windows from oldest on
+	spare  []*page
+	total  total
+
+	_ [64]byte // keeps the next shard's lock out of this one's cache line
+}
+
+// page is what a shard holds of one window.
+type page struct {
+	cells []cell
+	rows  []*spatev1.RequestRecord
+}
+
+// total is what a shard took in over all windows, counted apart from them so that the two can be compared.
+type total struct {
+	counts                      counters
+	values                      []uint64 // by metric
+	firstStart, lastEnd, lastly clock.Instant
+}
+
+// Request is what the agent knows of a request beside what came of it.
+type Request struct {
+	Index     uint64
+	Endpoint  int
+	Warmup    bool
+	Scheduled clock.Instant
+	ISL, OSL  uint32 // asked
+	BodyHash  uint64
+}
+
+// Started counts a request that starts now.
+func (s *Shard) Started(q *Request, at clock.Instant) {
+	s.gauge.enter()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count(s.cell(at, q.Endpoint), pick(q.Warmup, warmupStarted, started), 1)
+}
+
+// Token counts a frame with token text that arrived for a request in flight.
+func (s *Shard) Token(q *Request, at clock.Instant, tokens int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.total.lastly = max(s.total.lastly, at)
+	if q.Warmup {
+		return
+	}
+	c := s.cell(at, q.Endpoint)
+	s.count(c, tokenFrames, 1)
+	s.count(c, tokensArrived, uint64(tokens))
+}
+
+// Ended records a request that has ended in any way. It keeps nothing of q and o.
+func (s *Shard) Ended(q *Request, o *stream.Observation) {
+	s.gauge.leave()
+	var row *spatev1.RequestRecord
+	if s.config.Records {
+		row = newRow(s.windows.start, q, o)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.page(o.End)
+	if row != nil {
+		p.rows = append(p.rows, row)
+	}
+	c := &p.cells[q.Endpoint]
+	if q.Warmup {
+		s.count(c, warmupEnded, 1)
+		return
+	}
+	s.span(o)
+	s.measure(c, q, o)
+}
+
+// span stretches the time from the first start to the last end.
+func (s *Shard) span(o *stream.Observation) {
+	if s.total.firstStart == 0 || o.Start < s.total.firstStart {
+		s.total.firstStart = o.Start
+	}
+	s.total.lastEnd = max(s.total.lastEnd, o.End)
+}
+
+func (s *Shard) cell(at clock.Instant, endpoint int) *cell { return &s.page(at).cells[endpoint] }
+
+// farAhead bounds how many windows are open at once. Only a sealer that was held up lets them grow, and only a stamp from the
+// future would pass the bound: such an event goes to the last window within it.
+const farAhead = 3600
+
+// page returns the page of an instant's window, or of the oldest one still open.
+func (s *Shard) page(at clock.Instant) *page {
+	w := min(max(s.windows.of(at), s.oldest)-s.oldest, farAhead)
+	for uint32(len(s.open)) <= w {
+		s.open = append(s.open, s.blank())
+	}
+	return s.open[w]
+}
+
+// blank returns an empty page, a used one if there is any.
+func (s *Shard) blank() *page {
+	if n := len(s.spare); n > 0 {
+		p := s.spare[n-1]
+		s.spare = s.spare[:n-1]
+		return p
+	}
+	return &page{cells: newCells(s.config.Endpoints)}
+}
+
+func (s *Shard) count(c *cell, what counter, n uint64) {
+	c.counts[what] += n
+	s.total.counts[what] += n
+}
+
+func (s *Shard) value(c *cell, m spatev1.Metric, v int64) {
+	c.values[m] = append(c.values[m], v)
+	s.total.values[m]++
+}
+
+// seal closes the oldest window and returns its page, nil if nothing happened in it.
+func (s *Shard) seal() *page {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.oldest++
+	if len(s.open) == 0 {
+		return nil
+	}
+	p := s.open[0]
+	s.open = append(s.open[:0], s.open[1:]...)
+	return p
+}
+
+// reuse takes back a page that seal returned.
+func (s *Shard) reuse(p *page) {
+	for i := range p.cells {
+		p.cells[i].reset()
+	}
+	clear(p.rows)
+	p.rows = p.rows[:0]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.spare = append(s.spare, p)
+}
+
+// pick is the one counter or the other.
+func pick(first bool, a, b counter) counter {
+	if first {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,127 @@
+package recorder
+
+import (
+	"cmp"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spate-load/spate/histogram"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// rowBytes is how many bytes of request rows one snapshot carries, well below what the coordinator takes in one message. A
+// window with more becomes several snapshots: the first has the measurements, all have rows.
+const rowBytes = 2 << 20
+
+// snapshots merges the pages of a window. There is at least one snapshot.
+func (r *Recorder) snapshots(window uint32, pages []*page) []*spatev1.Snapshot {
+	main := &spatev1.Snapshot{Window: window}
+	for endpoint := range r.config.Endpoints {
+		if s := r.series(endpoint, pages); s != nil {
+			main.Series = append(main.Series, s)
+		}
+	}
+	all := []*spatev1.Snapshot{main}
+	for i, rows := range split(rowsOf(pages)) {
+		if i > 0 {
+			all = append(all, &spatev1.Snapshot{Window: window})
+		}
+		all[i].Records = rows
+	}
+	return all
+}
+
+// series merges the cells of an endpoint, nil if nothing happened there.
+func (r *Recorder) series(endpoint int, pages []*page) *spatev1.Series {
+	var merged cell
+	for _, p := range pages {
+		if p == nil {
+			continue
+		}
+		c := &p.cells[endpoint]
+		merged.counts.add(&c.counts)
+		for _, e := range c.errors {
+			merged.fail(e.class, e.status, e.count, e.example)
+		}
+	}
+	if merged.counts == (counters{}) {
+		return nil // whatever is recorded is also counted
+	}
+	return &spatev1.Series{
+		Endpoint:      uint32(endpoint),
+		Counters:      merged.counts.proto(),
+		Distributions: r.distributions(endpoint, pages),
+		Errors:        merged.errorProtos(),
+	}
+}
+
+// distributions makes histograms of the values of an endpoint, by metric.
+func (r *Recorder) distributions(endpoint int, pages []*page) []*spatev1.Distribution {
+	var all []*spatev1.Distribution
+	for m := range spatev1.Metric(metricCount) {
+		h := r.scratch(m)
+		for _, p := range pages {
+			if p == nil {
+				continue
+			}
+			for _, v := range p.cells[endpoint].values[m] {
+				h.Record(v)
+			}
+		}
+		if h.Count() > 0 {
+			all = append(all, h.Proto(m))
+		}
+	}
+	return all
+}
+
+// scratch returns an empty histogram for a metric.
+func (r *Recorder) scratch(m spatev1.Metric) *histogram.Histogram {
+	h := r.times
+	if histogram.LayoutOf(m) == histogram.Counts {
+		h = r.counts
+	}
+	h.Reset()
+	return h
+}
+
+func (c *cell) errorProtos() []*spatev1.ErrorCount {
+	all := make([]*spatev1.ErrorCount, 0, len(c.errors))
+	for _, e := range c.errors {
+		all = append(all, &spatev1.ErrorCount{
+			Class: e.class, HttpStatus: uint32(e.status), Count: e.count, Example: e.example,
+		})
+	}
+	return all
+}
+
+// rowsOf collects the request rows of a window, in the order of the requests.
+func rowsOf(pages []*page) []*spatev1.RequestRecord {
+	var rows []*spatev1.RequestRecord
+	for _, p := range pages {
+		if p != nil {
+			rows = append(rows, p.rows...)
+		}
+	}
+	slices.SortFunc(rows, func(a, b *spatev1.RequestRecord) int { return cmp.Compare(a.Index, b.Index) })
+	return rows
+}
+
+// split cuts rows into pieces of about rowBytes, and of at least one row.
+func split(rows []*spatev1.RequestRecord) [][]*spatev1.RequestRecord {
+	var pieces [][]*spatev1.RequestRecord
+	begin, size := 0, 0
+	for i, row := range rows {
+		n := proto.Size(row)
+		if i > begin && size+n > rowBytes {
+			pieces = append(pieces, rows[begin:i:i])
+			begin, size = i, 0
+		}
+		size += n
+	}
+	if begin < len(rows) {
+		pieces = append(pieces, rows[begin:])
+	}
+	return pieces
+}

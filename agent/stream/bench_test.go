@@ -1,0 +1,134 @@
+package stream
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spate-load/spate/clock"
+)
+
+// frameServer answers each request with n token frames, each written by itself.
+func frameServer(b *testing.B, n *int) *rawServer {
+	frame := []byte(chunk(tokenFrame("hello")))
+	return newRawServer(b, func(c net.Conn, r *bufio.Reader) {
+		c.SetDeadline(time.Time{})
+		for takeRequest(r) {
+			io.WriteString(c, chunkedHead)
+			for range *n {
+				if _, err := c.Write(frame); err != nil {
+					return
+				}
+			}
+			io.WriteString(c, chunk(doneFrame)+lastChunk)
+		}
+	})
+}
+
+// BenchmarkDoFrames is the cost of one frame over loopback, the server's writing of it included.
+func BenchmarkDoFrames(b *testing.B) {
+	n := b.N
+	s := frameServer(b, &n)
+	c := newTestClient(b, Config{Endpoints: []string{s.URL}, RequestTimeout: time.Hour})
+	o := Observation{Gaps: make([]int64, 0, n), Lags: make([]int64, 0, n)}
+	r := Request{Body: body(c)}
+	b.ReportAllocs()
+	b.ResetTimer()
+	c.Do(b.Context(), r, &o)
+	b.StopTimer()
+	if o.Err != nil || o.TokenFrames != uint64(n) {
+		b.Fatalf("%v, %d frames", o.Err, o.TokenFrames)
+	}
+	b.ReportMetric(float64(len(o.Lags))/float64(n), "reads/frame")
+}
+
+// BenchmarkDoRequests is the cost of a short request on a kept connection.
+func BenchmarkDoRequests(b *testing.B) {
+	n := 1
+	s := frameServer(b, &n)
+	c := newTestClient(b, Config{Endpoints: []string{s.URL}})
+	var o Observation
+	r := Request{Body: body(c), ID: "r1"}
+	b.ReportAllocs()
+	for b.Loop() {
+		if c.Do(b.Context(), r, &o); o.Err != nil {
+			b.Fatal(o.Err)
+		}
+	}
+}
+
+// endless is a response body that gives a frame a read.
+type endless struct {
+	frame []byte
+	left  int
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.left == 0 {
+		return copy(p, doneFrame), io.EOF
+	}
+	e.left--
+	return copy(p, e.frame), nil
+}
+
+// BenchmarkFrame is what this package adds to a frame between net/http's body and the Observation.
+func BenchmarkFrame(b *testing.B) {
+	c := newTestClient(b, Config{Endpoints: []string{"http://h"}})
+	o := Observation{Gaps: make([]int64, 0, b.N), Lags: make([]int64, 0, b.N)}
+	x := &exchange{client: c, caller: b.Context(), ctx: b.Context(), cancel: func() {}, o: &o, events: new(events), conn: new(conn), wire: new(wire)}
+	x.events.reset()
+	body := &endless{frame: []byte(tokenFrame("hello")), left: b.N}
+	b.ReportAllocs()
+	b.ResetTimer()
+	x.stream(body)
+	if o.Err != nil || o.TokenFrames != uint64(b.N) {
+		b.Fatalf("%v, %d frames", o.Err, o.TokenFrames)
+	}
+}
+
+// BenchmarkIdleStreams is the memory of a stream that waits for its next frame.
+func BenchmarkIdleStreams(b *testing.B) {
+	const streams = 500
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil || limit.Cur < 3*streams {
+		b.Skip("too few file descriptors")
+	}
+	for b.Loop() {
+		var before, during runtime.MemStats
+		release, waiting := make(chan struct{}), make(chan struct{}, streams)
+		s := newRawServer(b, func(c net.Conn, r *bufio.Reader) {
+			takeRequest(r)
+			io.WriteString(c, chunkedHead+chunk(tokenFrame("a")))
+			<-release
+			io.WriteString(c, chunk(doneFrame)+lastChunk)
+		})
+		c := newTestClient(b, Config{Endpoints: []string{s.URL}})
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		done := make(chan *Error, streams)
+		for range streams {
+			go func() {
+				var o Observation
+				c.Do(b.Context(), Request{Body: body(c), OnToken: func(_ clock.Instant, _ int) { waiting <- struct{}{} }}, &o)
+				done <- o.Err
+			}()
+		}
+		for range streams {
+			<-waiting
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&during)
+		close(release)
+		for range streams {
+			if err := <-done; err != nil {
+				b.Fatal(err)
+			}
+		}
+		used := during.HeapInuse + during.StackInuse - before.HeapInuse - before.StackInuse
+		b.ReportMetric(float64(used)/streams/1024, "KiB/stream")
+	}
+}

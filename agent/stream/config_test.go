@@ -1,0 +1,126 @@
+package stream
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+func TestEndpointURLs(t *testing.T) {
+	for base, want := range map[string]string{
+		"http://h":                        "http://h/v1/chat/completions",
+		"http://h/":                       "http://h/v1/chat/completions",
+		"http://h:8000/v1":                "http://h:8000/v1/chat/completions",
+		"http://h/v1/":                    "http://h/v1/chat/completions",
+		"https://h/prefix":                "https://h/prefix/v1/chat/completions",
+		"https://h/prefix/v1/":            "https://h/prefix/v1/chat/completions",
+		"http://h/v1/chat/completions":    "http://h/v1/chat/completions",
+		"http://h/v1/chat/completions/":   "http://h/v1/chat/completions",
+		"http://[::1]:8000/v1?version=2#": "http://[::1]:8000/v1/chat/completions?version=2",
+	} {
+		u, err := endpointOf(base, chat{}.path())
+		if err != nil || u.String() != want {
+			t.Errorf("%s: %v, %v, want %s", base, u, err, want)
+		}
+	}
+	if u, err := endpointOf("http://h/v1", completions{}.path()); err != nil || u.String() != "http://h/v1/completions" {
+		t.Errorf("completions: %v, %v", u, err)
+	}
+}
+
+func TestConfigsThatAreRefused(t *testing.T) {
+	ok := "http://h"
+	for want, c := range map[string]Config{
+		"no endpoint":              {},
+		"endpoint 1: ftp://h":      {Endpoints: []string{ok, "ftp://h"}},
+		"names no host":            {Endpoints: []string{"http://:80"}},
+		"is no URL":                {Endpoints: []string{"http://u:hunter2@h:port"}},
+		"holds a password":         {Endpoints: []string{"http://u:hunter2@h"}},
+		`api "grpc"`:               {Endpoints: []string{ok}, API: "grpc"},
+		"the API key holds":        {Endpoints: []string{ok}, APIKey: "hunter2\n"},
+		`header "a b"`:             {Endpoints: []string{ok}, Headers: map[string]string{"a b": "hunter2"}},
+		`header "X"`:               {Endpoints: []string{ok}, Headers: map[string]string{"X": "hunter2\r\n"}},
+		`body field "messages"`:    {Endpoints: []string{ok}, Body: map[string]any{"messages": 1}},
+		`body field "temperature"`: {Endpoints: []string{ok}, Body: map[string]any{"temperature": make(chan int)}},
+	} {
+		_, err := New(c)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}
+
+func TestBodies(t *testing.T) {
+	text := func(dst []byte) []byte { return append(dst, `"one two"`...) }
+	for name, tt := range map[string]struct {
+		config Config
+		want   string
+	}{
+		"chat": {Config{Model: "m"},
+			`{"max_tokens":8,"messages":[{"content":"one two","role":"user"}],"model":"m","stream":true,"stream_options":{"include_usage":true}}`},
+		"completions": {Config{Model: "a<b", API: "completions"},
+			`{"max_tokens":8,"model":"a<b","prompt":"one two","stream":true,"stream_options":{"include_usage":true}}`},
+		"extra fields": {Config{Body: map[string]any{"ignore_eos": true, "temperature": 0.0, "a": []any{1.0, "x", nil}, "stream_options": map[string]any{"z": 1, "b": "&"}}},
+			`{"a":[1,"x",null],"ignore_eos":true,"max_tokens":8,"messages":[{"content":"one two","role":"user"}],"model":"","stream":true,"stream_options":{"b":"&","z":1},"temperature":0}`},
+		"other length": {Config{Body: map[string]any{"max_completion_tokens": 5, "model": "other"}},
+			`{"max_completion_tokens":5,"messages":[{"content":"one two","role":"user"}],"model":"other","stream":true,"stream_options":{"include_usage":true}}`},
+		"fixed length": {Config{API: "completions", Body: map[string]any{"max_tokens": 3}},
+			`{"max_tokens":3,"model":"","prompt":"one two","stream":true,"stream_options":{"include_usage":true}}`},
+	} {
+		tt.config.Endpoints = []string{"http://h"}
+		c := newTestClient(t, tt.config)
+		got := c.AppendBody([]byte("x"), 8, text)
+		if string(got) != "x"+tt.want || !json.Valid(got[1:]) {
+			t.Errorf("%s:\n got %s\nwant x%s", name, got, tt.want)
+		}
+		if c.TakesTokenIDs() != (tt.config.API == "completions") {
+			t.Errorf("%s: token ids %v", name, c.TakesTokenIDs())
+		}
+	}
+}
+
+func TestRequestOnTheWire(t *testing.T) {
+	got := make(chan *http.Request, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		r.Header.Set("Body", string(b))
+		got <- r
+	}))
+	defer s.Close()
+	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
+	c := newTestClient(t, Config{Endpoints: []string{s.URL}, APIKey: "k1", Headers: map[string]string{"host": "elsewhere", "x-team": "a", "user-agent": "other", "Idempotency-Key": "1"}})
+	ask(t, c)
+	r := <-got
+	if r.Method != "POST" || r.URL.Path != "/v1/chat/completions" || r.Host != "elsewhere" {
+		t.Errorf("%s %s of %s", r.Method, r.URL, r.Host)
+	}
+	for name, want := range map[string]string{
+		"Content-Type": "application/json", "Accept": "text/event-stream", "Authorization": "Bearer k1", "User-Agent": "other", "X-Team": "a",
+		"X-Request-Id": "r1", "Accept-Encoding": "", "Body": string(body(c)),
+	} {
+		if v := r.Header.Get(name); v != want {
+			t.Errorf("%s: %q, want %q", name, v, want)
+		}
+	}
+	if c.headers.Get("X-Request-Id") != "" {
+		t.Error("one request's id is in all")
+	}
+}
+
+func TestMessagesAreClean(t *testing.T) {
+	s := secretsOf(Config{APIKey: "sk-1234", Headers: map[string]string{"Authorization": "Basic abcdef", "X-Auth": "sk-1234-long", "Host": "example", "X-Key": "1"}})
+	for message, want := range map[string]string{
+		"bad sk-1234-long and sk-1234.": "bad *** and ***.",
+		"Basic abcdef, abcdef":          "***, ***",
+		"example 1\r\n\t\xff":           "example 1 \ufffd",
+		strings.Repeat("é", 400):        strings.Repeat("é", 256),
+		"x" + strings.Repeat("é", 400):  "x" + strings.Repeat("é", 255),
+	} {
+		if got := s.clean(message); got != want {
+			t.Errorf("%q: %q, want %q", message, got, want)
+		}
+	}
+}

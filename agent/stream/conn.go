@@ -1,0 +1,160 @@
+package stream
+
+import (
+	"net"
+	"sync"
+	"time"
+
+	"github.com/spate-load/spate/clock"
+)
+
+// conn is what the Transport holds: plain bytes, over TLS or not, with a record of what the present exchange did on it.
+type conn struct {
+	net.Conn         // the socket, or TLS over it
+	socket   *socket // where the bytes come from
+	opened   time.Duration
+	forget   func(*conn)
+	closing  sync.Once
+	mu       sync.Mutex
+	used     bool
+	wire     *wire // of the request that has the connection; nil between requests
+}
+
+// wire is what one request saw on its connection. The connection's lock guards it: net/http reads and writes on goroutines of
+// its own, which go on after the request is done.
+type wire struct {
+	connected bool          // first request of the connection
+	connect   time.Duration // of the first request
+	first     clock.Instant // first byte of the response
+	last      reading       // read that brought the last bytes of the response
+	sent      clock.Instant // end of the last write
+	written   int64         // bytes of the request that the kernel took
+	hold      bool          // the next write is the head of a request and waits for the body
+	head      []byte        // it waits here
+	unwritten bool          // a write is under way, or failed
+	broken    bool          // a read or write failed, or the other side has ended
+}
+
+// end returns when the kernel had the whole of a request that was read to its end. A response can arrive before the goroutine that
+// writes has noticed that its write is done; the request was written by then.
+func (w *wire) end() clock.Instant {
+	switch {
+	case w.first != 0 && (w.unwritten || w.sent > w.first):
+		return w.first
+	case w.unwritten:
+		return 0
+	}
+	return w.sent
+}
+
+// lend makes w the record of what happens from here on.
+func (c *conn) lend(w *wire) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.used {
+		w.connected, w.connect = true, c.opened
+	}
+	c.used = true
+	c.wire = w
+}
+
+// take ends w's record, unless another request has the connection already.
+func (c *conn) take(w *wire) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.wire == w {
+		c.wire = nil
+	}
+}
+
+// Read reads and records when the bytes came.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w := c.wire; w != nil {
+		if n > 0 {
+			w.last = c.socket.last
+		}
+		w.broken = w.broken || err != nil
+	}
+	return n, err
+}
+
+// Write writes and records how much of it the kernel took. The head of a request waits for the body, which net/http writes apart:
+// so a short request is one system call and one packet, and has been sent as a whole or not at all.
+func (c *conn) Write(p []byte) (int, error) {
+	w, head, wait := c.beginWrite(p)
+	if wait {
+		return len(p), nil
+	}
+	n, err := c.writeBoth(head, p)
+	at := clock.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w != nil {
+		w.written += int64(n)
+		w.sent, w.unwritten = at, err != nil
+		w.broken = w.broken || err != nil
+	}
+	return max(n-len(head), 0), err
+}
+
+// beginWrite returns whom a write belongs to and the head that goes before it. Wait: it is the head.
+func (c *conn) beginWrite(p []byte) (w *wire, head []byte, wait bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w = c.wire
+	if w == nil {
+		return nil, nil, false
+	}
+	w.unwritten = true
+	if w.hold {
+		w.hold = false
+		w.head = append(w.head, p...)
+		return w, nil, true
+	}
+	head, w.head = w.head, nil
+	return w, head, false
+}
+
+// joints are buffers for a head and what net/http writes of a body at once.
+var joints = sync.Pool{New: func() any { return new([]byte) }}
+
+// writeBoth writes two parts as one.
+func (c *conn) writeBoth(head, p []byte) (int, error) {
+	if len(head) == 0 {
+		return c.Conn.Write(p)
+	}
+	joint := joints.Get().(*[]byte)
+	defer joints.Put(joint)
+	*joint = append(append((*joint)[:0], head...), p...)
+	return c.Conn.Write(*joint)
+}
+
+// Close closes the connection. It may be called again.
+func (c *conn) Close() error {
+	c.closing.Do(func() { c.forget(c) })
+	return c.Conn.Close()
+}
+
+// gotFirstByte records that the read before brought the first byte of the response.
+func (c *conn) gotFirstByte(w *wire) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w.first = w.last.at
+}
+
+// record returns w as it is now.
+func (c *conn) record(w *wire) wire {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return *w
+}
+
+// arrival returns when the last bytes came.
+func (c *conn) arrival(w *wire) reading {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return w.last
+}

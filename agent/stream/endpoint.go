@@ -1,0 +1,84 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// endpointOf parses a base URL and adds the API's path: /v1 and what follows it, as far as they are not there.
+func endpointOf(base, path string) (*url.URL, error) {
+	u, err := url.Parse(base)
+	if err != nil {
+		return nil, errors.New("is no URL") // url.Parse's own error would show a password
+	}
+	switch {
+	case u.User != nil:
+		return nil, fmt.Errorf("%s holds a password: send it as a header instead", u.Redacted())
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("%s does not begin with http:// or https://", u)
+	case u.Hostname() == "":
+		return nil, fmt.Errorf("%s names no host", u)
+	}
+	prefix := strings.TrimRight(u.Path, "/")
+	prefix = strings.TrimSuffix(prefix, path)
+	u.RawPath, u.Fragment = "", ""
+	if !strings.HasSuffix(prefix, "/v1") {
+		prefix += "/v1"
+	}
+	u.Path = prefix + path
+	return u, nil
+}
+
+// dialAddress is where an endpoint is dialled.
+func dialAddress(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = "80"
+		if u.Scheme == "https" {
+			port = "443"
+		}
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// headersOf returns the headers that every request carries, and the host to ask for if the plan names one.
+func headersOf(c Config) (h http.Header, host string, err error) {
+	h = http.Header{
+		"Content-Type": {"application/json"},
+		"Accept":       {"text/event-stream"},
+		"User-Agent":   {"spate"},
+	}
+	if c.APIKey != "" {
+		if !sound(c.APIKey) {
+			return nil, "", errors.New("the API key holds a line break or another control character: take it out")
+		}
+		h.Set("Authorization", "Bearer "+c.APIKey)
+	}
+	for name, value := range c.Headers {
+		if !isToken(name) || !sound(value) {
+			return nil, "", fmt.Errorf("header %q: the name or the value holds characters that a header cannot", name)
+		}
+		if strings.EqualFold(name, "Host") {
+			host = value
+			continue
+		}
+		h[http.CanonicalHeaderKey(name)] = []string{value}
+	}
+	return h, host, nil
+}
+
+// sound says whether a header can have a value.
+func sound(value string) bool {
+	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
+}
+
+// isToken says whether a header can have a name.
+func isToken(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`()<>@,;:\"/[]?={}`, r)
+	})
+}

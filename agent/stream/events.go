@@ -1,0 +1,222 @@
+package stream
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// events cuts a stream of server-sent events out of reads of any size. Data is given out where it lies in the buffer, without
+// a copy, unless an event has several data lines.
+//
+//	buf:  | given out | keep ... line ... scan ... | end | free
+type events struct {
+	buf    []byte
+	line   int // start of the line that is being read
+	stop   int // end of the line before
+	scan   int // where its end is still to be looked for
+	end    int // end of the bytes read
+	lines  int // data lines of the event that is being read
+	from   int // its first data line
+	to     int
+	joined []byte // its data lines, if there are several
+	limit  int    // longest event
+	afterR bool   // the line before ended with a carriage return: a line feed still belongs to it
+	begun  bool   // a line was read: a byte order mark can come no more
+	named  bool   // the event that is being read is named "error"
+	failed bool   // the event given out last was
+	err    error
+}
+
+const (
+	frameLimit   = 1 << 20
+	initialSpace = 4 << 10
+	leastSpace   = 512
+	pooledSpace  = 64 << 10 // buffers above are left to the collector
+)
+
+var errFrameTooLong = fmt.Errorf("a frame longer than %d bytes", frameLimit)
+
+// reset makes the events ready for another stream.
+func (e *events) reset() {
+	*e = events{buf: e.buf, joined: e.joined[:0], limit: frameLimit}
+	if len(e.buf) == 0 || len(e.buf) > pooledSpace {
+		e.buf = make([]byte, initialSpace)
+	}
+}
+
+// keep is the start of what must stay in the buffer: the event's only data line, or else the line that is being read.
+func (e *events) keep() int {
+	if e.lines == 1 {
+		return e.from
+	}
+	return e.line
+}
+
+// space returns where the next read goes. What next gave out before is gone then.
+func (e *events) space() []byte {
+	keep := e.keep()
+	if keep == e.end {
+		e.move(e.buf, keep)
+	}
+	if len(e.buf)-e.end < leastSpace && keep > 0 {
+		e.move(e.buf, keep)
+	}
+	if len(e.buf)-e.end < leastSpace {
+		e.move(make([]byte, 2*len(e.buf)), e.keep())
+	}
+	return e.buf[e.end:]
+}
+
+// move puts what must be kept at the start of a buffer.
+func (e *events) move(to []byte, keep int) {
+	copy(to, e.buf[keep:e.end])
+	e.buf = to
+	e.line -= keep
+	e.scan -= keep
+	e.end -= keep
+	e.from -= keep
+	e.to -= keep
+}
+
+// read takes in the first n bytes of space.
+func (e *events) read(n int) { e.end += n }
+
+// next returns the data of the next event that is complete. It is valid until space is called. False: read on, or fail with
+// err if that is set.
+func (e *events) next() ([]byte, bool) {
+	for e.err == nil {
+		line, ok := e.nextLine()
+		if !ok {
+			return nil, false
+		}
+		if len(line) > 0 {
+			e.field(line)
+		} else if data := e.dispatch(); len(data) > 0 {
+			return data, true
+		}
+	}
+	return nil, false
+}
+
+// last returns the data of an event that the end of the stream ended.
+func (e *events) last() ([]byte, bool) {
+	if e.err == nil && e.line < e.end {
+		line := e.strip(e.buf[e.line:e.end])
+		e.line, e.scan, e.stop = e.end, e.end, e.end
+		if len(line) > 0 {
+			e.field(line)
+		}
+	}
+	data := e.dispatch()
+	return data, e.err == nil && len(data) > 0
+}
+
+// nextLine returns the next line without its end, which is a line feed, a carriage return, or both.
+func (e *events) nextLine() ([]byte, bool) {
+	if e.afterR && e.line < e.end {
+		e.afterR = false
+		if e.buf[e.line] == '\n' {
+			e.line++
+			e.scan = e.line
+		}
+	}
+	stop := lineEnd(e.buf[e.scan:e.end])
+	if stop < 0 {
+		e.scan = e.end
+		if e.end-e.keep() > e.limit {
+			e.err = errFrameTooLong
+		}
+		return nil, false
+	}
+	stop += e.scan
+	line := e.strip(e.buf[e.line:stop])
+	e.afterR = e.buf[stop] == '\r'
+	e.line, e.scan, e.stop = stop+1, stop+1, stop
+	return line, true
+}
+
+// lineEnd finds the first line feed or carriage return.
+func lineEnd(b []byte) int {
+	n := bytes.IndexByte(b, '\n')
+	if n >= 0 {
+		b = b[:n]
+	}
+	if r := bytes.IndexByte(b, '\r'); r >= 0 {
+		return r
+	}
+	return n
+}
+
+// strip takes the byte order mark off the first line.
+func (e *events) strip(line []byte) []byte {
+	if !e.begun {
+		e.begun = true
+		line = bytes.TrimPrefix(line, []byte("\ufeff"))
+	}
+	return line
+}
+
+// field takes in one line that is not empty.
+func (e *events) field(line []byte) {
+	if rest, ok := bytes.CutPrefix(line, []byte("data:")); ok {
+		e.add(value(rest))
+		return
+	}
+	name, rest, _ := bytes.Cut(line, []byte(":"))
+	switch string(name) {
+	case "data":
+		e.add(value(rest))
+	case "event":
+		e.named = string(value(rest)) == "error"
+	case "", "id", "retry": // a comment, or for clients that reconnect
+	default:
+		if !isFieldName(name) {
+			e.err = fmt.Errorf("a line that is no part of an event: %.80q", line)
+		}
+	}
+}
+
+// value is what follows a field's colon.
+func value(rest []byte) []byte {
+	return bytes.TrimPrefix(rest, []byte(" "))
+}
+
+// isFieldName tells an unknown field, to be ignored as the standard asks, from bytes that were never meant as an event.
+func isFieldName(name []byte) bool {
+	for _, c := range name {
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
+		if !letter && c != '-' && c != '_' && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return true
+}
+
+// add takes in one data line, which lies in the buffer.
+func (e *events) add(data []byte) {
+	e.lines++
+	if e.lines == 1 {
+		e.from, e.to = e.stop-len(data), e.stop
+		return
+	}
+	if e.lines == 2 {
+		e.joined = append(e.joined[:0], e.buf[e.from:e.to]...)
+	}
+	e.joined = append(append(e.joined, '\n'), data...)
+	if len(e.joined) > e.limit {
+		e.err = errFrameTooLong
+	}
+}
+
+// dispatch ends the event and returns its data.
+func (e *events) dispatch() []byte {
+	lines := e.lines
+	e.lines, e.failed, e.named = 0, e.named, false
+	switch {
+	case e.err != nil || lines == 0:
+		return nil
+	case lines == 1:
+		return e.buf[e.from:e.to]
+	}
+	return e.joined
+}

@@ -1,0 +1,236 @@
+package stream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// exchange is one request under way.
+type exchange struct {
+	client  *Client
+	caller  context.Context // the caller's
+	ctx     context.Context // ends at the request timeout too
+	cancel  context.CancelFunc
+	o       *Observation
+	onToken func(at clock.Instant, tokens int)
+	payload *payload
+	conn    *conn // nil: none yet
+	wire    *wire
+	kept    bool // the connection had been used before
+	events  *events
+	f       frame // the one that is being read
+
+	counted uint64 // tokens given to onToken
+	lastAt  uint64 // number of the read that brought the last token frame
+	shared  bool   // that read is counted as coalesced
+	done    bool   // the stream said [DONE]
+}
+
+const (
+	// drainWait is how long a response may take to end after its stream has, so that the connection can be kept.
+	drainWait = 100 * time.Millisecond
+	// drainLimit is how many bytes it may take.
+	drainLimit = 256 << 10
+	// bodyLimit is the longest answer that is no stream.
+	bodyLimit = 16 << 20
+)
+
+var (
+	errRequestTimeout = errors.New("request timeout")
+	buffers           = sync.Pool{New: func() any { return new(events) }}
+)
+
+// Do sends one request and blocks until its response has ended, in whatever way. What happened is in o.
+func (c *Client) Do(ctx context.Context, r Request, o *Observation) {
+	o.reset()
+	o.Start = clock.Now()
+	x := &exchange{client: c, caller: ctx, o: o, onToken: r.OnToken}
+	x.ctx, x.cancel = context.WithTimeoutCause(ctx, c.timeout, errRequestTimeout)
+	defer x.cancel()
+	response, err := x.roundTrip(r)
+	if err != nil {
+		x.fail(err)
+	} else {
+		x.receive(response)
+		response.Body.Close()
+	}
+	x.finish()
+}
+
+// finish takes down what the connection saw and gives everything back.
+func (x *exchange) finish() {
+	o := x.o
+	all := x.payload.drop()
+	if x.conn != nil {
+		w := x.conn.record(x.wire)
+		x.conn.take(x.wire)
+		o.Connected, o.Connect, o.FirstByte = w.connected, w.connect, w.first
+		if all {
+			o.Sent = w.end()
+		}
+	}
+	if !o.Usage {
+		o.OutputTokens = o.TokenFrames
+	}
+	if o.End == 0 {
+		o.End = clock.Now()
+	}
+}
+
+// receive takes in the response.
+func (x *exchange) receive(r *http.Response) {
+	x.o.HTTPStatus = r.StatusCode
+	x.events = buffers.Get().(*events)
+	x.events.reset()
+	defer func() { buffers.Put(x.events) }()
+	coding := r.Header.Get("Content-Encoding")
+	switch {
+	case r.StatusCode != http.StatusOK:
+		x.refusal(r)
+	case coding != "" && !strings.EqualFold(coding, "identity"):
+		x.failed(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "the response is compressed ("+coding+"), which was not asked for")
+	case strings.Contains(r.Header.Get("Content-Type"), "json"):
+		x.whole(r.Body)
+	default:
+		x.stream(r.Body)
+	}
+}
+
+// refusal takes in a response with another status than 200.
+func (x *exchange) refusal(r *http.Response) {
+	message := make([]byte, 8*messageLimit) // more than is kept: what is a secret must not be cut before it is found
+	n, err := io.ReadFull(r.Body, message)
+	x.o.End = x.conn.arrival(x.wire).at
+	if x.caller.Err() != nil {
+		x.fail(err)
+		return
+	}
+	x.failed(spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, r.Status+": "+string(message[:n]))
+	x.o.Err.HTTPStatus = r.StatusCode
+	if err == nil {
+		x.drain(r.Body)
+	}
+}
+
+// whole takes in an answer that is one JSON body, from a server that does not stream.
+func (x *exchange) whole(body io.Reader) {
+	data, err := io.ReadAll(io.LimitReader(body, bodyLimit+1))
+	read := x.conn.arrival(x.wire)
+	x.o.Whole = true
+	switch {
+	case err != nil:
+		x.fail(err)
+		return
+	case len(data) > bodyLimit:
+		x.failed(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "the answer is longer than 16 MiB")
+		return
+	}
+	x.done = true
+	if x.frame(data, read) {
+		x.end(read.at)
+	}
+}
+
+// stream takes in the frames as they come.
+func (x *exchange) stream(body io.Reader) {
+	for x.o.Err == nil && !x.done {
+		n, err := body.Read(x.events.space())
+		x.events.read(n)
+		read := x.conn.arrival(x.wire)
+		if !x.frames(read) {
+			break
+		}
+		if err != nil && !x.done {
+			x.ended(err, read)
+			return
+		}
+	}
+	if x.done {
+		x.end(x.o.End)
+	}
+	x.drain(body)
+}
+
+// frames takes in all frames that are complete. It is false if the stream has failed.
+func (x *exchange) frames(read reading) bool {
+	for !x.done {
+		data, ok := x.events.next()
+		if !ok {
+			break
+		}
+		if !x.event(data, read) {
+			return false
+		}
+	}
+	if err := x.events.err; err != nil {
+		x.failed(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, err.Error())
+		return false
+	}
+	return true
+}
+
+var doneMark = []byte("[DONE]")
+
+// event takes in the data of one event. It is false if the stream has failed.
+func (x *exchange) event(data []byte, read reading) bool {
+	if len(data) < 16 && bytes.Equal(bytes.TrimSpace(data), doneMark) {
+		x.done = true
+		x.o.End = read.at
+		return true
+	}
+	return x.frame(data, read)
+}
+
+// ended takes in the end of a body that came without [DONE]. A stream that gave its finish reason and ended in order is complete.
+func (x *exchange) ended(err error, read reading) {
+	if err != io.EOF {
+		x.fail(err)
+		return
+	}
+	if data, ok := x.events.last(); ok && !x.event(data, read) {
+		return
+	}
+	switch {
+	case x.events.err != nil:
+		x.failed(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, x.events.err.Error())
+	case x.done || x.o.FinishReason != "":
+		x.end(read.at)
+	default:
+		x.failed(spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM,
+			x.progress("the response ended without [DONE] and without a finish reason"))
+	}
+}
+
+// end takes in the end of a stream that was complete.
+func (x *exchange) end(at clock.Instant) {
+	x.o.End = at
+	if x.o.TokenFrames == 0 {
+		reason := x.o.FinishReason
+		if reason == "" {
+			reason = "none"
+		}
+		x.failed(spatev1.ErrorClass_ERROR_CLASS_EMPTY_OUTPUT, "the stream ended without a token; finish reason: "+reason)
+	}
+}
+
+// drain reads what is left of a response, within limits, so that the connection can be kept.
+func (x *exchange) drain(body io.Reader) {
+	timer := time.AfterFunc(drainWait, x.cancel)
+	defer timer.Stop()
+	for left := drainLimit; left > 0; {
+		n, err := body.Read(x.events.buf)
+		if err != nil {
+			return
+		}
+		left -= n
+	}
+}

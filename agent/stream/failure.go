@@ -1,0 +1,62 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// failed ends the request with an error.
+func (x *exchange) failed(class spatev1.ErrorClass, message string) {
+	x.o.Err = &Error{Class: class, Message: x.client.secrets.clean(message)}
+	if x.o.End == 0 {
+		x.o.End = clock.Now()
+	}
+}
+
+// fail ends the request with an error of the network or of net/http. The caller's own cancelling is none.
+func (x *exchange) fail(err error) {
+	x.o.End = clock.Now()
+	if x.caller.Err() != nil {
+		x.o.Cancelled = true
+		return
+	}
+	class, message := x.classify(err)
+	x.failed(class, message)
+}
+
+// classify says what kind of failure an error is. Which it is goes by what happened on the connection: net/http's errors are
+// texts.
+func (x *exchange) classify(err error) (spatev1.ErrorClass, string) {
+	if dial, ok := errors.AsType[*dialError](err); ok {
+		return dial.class, dial.Error()
+	}
+	if errors.Is(context.Cause(x.ctx), errRequestTimeout) {
+		return spatev1.ErrorClass_ERROR_CLASS_TIMEOUT, x.progress(fmt.Sprintf("request timeout after %v", x.client.timeout))
+	}
+	var w wire
+	if x.conn != nil {
+		w = x.conn.record(x.wire)
+	}
+	switch {
+	case x.o.HTTPStatus == 0 && w.written == 0:
+		return spatev1.ErrorClass_ERROR_CLASS_CONNECT, fmt.Sprintf("the connection ended before the request was sent: %v", err)
+	case w.broken:
+		return spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM, x.progress(fmt.Sprintf("the server ended the connection: %v", err))
+	}
+	return spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, x.progress(fmt.Sprintf("the response is no sound HTTP/1.1: %v", err))
+}
+
+// progress adds how far the request had come.
+func (x *exchange) progress(message string) string {
+	switch {
+	case x.o.HTTPStatus == 0:
+		return message + "; no response had begun"
+	case x.o.TokenFrames == 0:
+		return message + "; no token had come"
+	}
+	return fmt.Sprintf("%s; %d frames with tokens had come", message, x.o.TokenFrames)
+}

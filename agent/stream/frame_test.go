@@ -1,0 +1,190 @@
+package stream
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// oracle reads a frame the slow and obvious way. It is written on plain decoded values, apart from decodeFrame.
+func oracle(data []byte) (f frame, sound bool) {
+	d := json.NewDecoder(strings.NewReader(string(data)))
+	d.UseNumber()
+	var top map[string]any
+	if !json.Valid(data) || d.Decode(&top) != nil || top == nil {
+		return frame{}, false
+	}
+	if usage, ok := top["usage"].(map[string]any); ok {
+		if out, ok := usage["completion_tokens"].(json.Number); ok {
+			if f.output, f.usage = decodeCount([]byte(out)); f.usage {
+				in, _ := usage["prompt_tokens"].(json.Number)
+				f.input, _ = decodeCount([]byte(in))
+			}
+		}
+	}
+	choices, _ := top["choices"].([]any)
+	for _, c := range choices {
+		choice, _ := c.(map[string]any)
+		for _, part := range []any{choice["delta"], choice["message"]} {
+			delta, _ := part.(map[string]any)
+			for _, name := range []string{"content", "reasoning_content", "reasoning", "tool_calls", "function_call", "refusal"} {
+				f.token = f.token || holdsSomething(delta[name])
+			}
+		}
+		f.token = f.token || holdsSomething(choice["text"])
+		if reason, _ := choice["finish_reason"].(string); reason != "" {
+			f.finish = []byte(reason)
+		}
+	}
+	f.failed = top["object"] == "error" || holdsSomething(top["error"])
+	return f, true
+}
+
+func holdsSomething(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return v != ""
+	case []any:
+		return len(v) > 0
+	case map[string]any:
+		return len(v) > 0
+	}
+	return false
+}
+
+// checkFrame compares the scan with the oracle.
+func checkFrame(t *testing.T, data []byte) {
+	t.Helper()
+	want, sound := oracle(data)
+	var got frame
+	err := openAIFrame(data, &got)
+	if (err == nil) != sound {
+		t.Fatalf("%q: error %v, sound %v", data, err, sound)
+	}
+	if err != nil {
+		return
+	}
+	if got.token != want.token || string(got.finish) != string(want.finish) || got.failed != want.failed ||
+		got.usage != want.usage || got.input != want.input || got.output != want.output {
+		t.Fatalf("%q:\n got %+v\nwant %+v", data, got, want)
+	}
+}
+
+var frames = []struct {
+	name, data string
+	token      bool
+	scanned    bool // without encoding/json
+}{
+	{"chat", `{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}`, true, true},
+	{"role", `{"choices":[{"delta":{"role":"assistant","content":""}}]}`, false, true},
+	{"null content", `{"choices":[{"delta":{"content":null}}]}`, false, true},
+	{"space is text", `{"choices":[{"delta":{"content":" "}}]}`, true, true},
+	{"reasoning_content", `{"choices":[{"delta":{"content":null,"reasoning_content":"hm"}}]}`, true, true},
+	{"reasoning", `{"choices":[{"delta":{"reasoning":"hm","content":""}}]}`, true, true},
+	{"tool call", `{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"a"}}]}}]}`, true, true},
+	{"no tool calls", `{"choices":[{"delta":{"tool_calls":[ ]}}]}`, false, true},
+	{"completions", `{"choices":[{"text":"x","index":0}]}`, true, true},
+	{"empty completions", `{"choices":[{"text":"","finish_reason":"length"}]}`, false, true},
+	{"whole chat", `{"choices":[{"message":{"role":"assistant","content":"all of it"}}]}`, true, true},
+	{"white space", " {\t\"choices\" :\r\n[ { \"delta\" : { \"content\" : \"a\" } } ] } ", true, true},
+	{"keys turned round", `{"usage":null,"choices":[{"finish_reason":"stop","delta":{"x":{"content":""},"content":"a"}}],"error":null}`, true, true},
+	{"content in text", `{"choices":[{"delta":{"content":"\"content\":\"\""}}]}`, true, true},
+	{"content elsewhere", `{"content":"a","choices":[{"content":"a","logprobs":{"content":[{"token":"a"}]},"delta":{"content":""}}]}`, false, true},
+	{"delta elsewhere", `{"delta":{"content":"a"},"choices":[{"delta":{"audio":{"content":"a"}}}]}`, false, true},
+	{"escapes", `{"choices":[{"delta":{"content":"\\\"\u00e9\ud83d\ude00\n"}}]}`, true, true},
+	{"unicode", `{"choices":[{"delta":{"content":"世界 😀"}}]}`, true, true},
+	{"escaped key", `{"choices":[{"delta":{"\u0063ontent":"a"}}]}`, true, false},
+	{"key twice", `{"choices":[{"delta":{"content":"a","content":""}}]}`, false, false},
+	{"several choices", `{"choices":[{"delta":{"content":""}},{"delta":{"content":"b"}}]}`, true, true},
+	{"usage", `{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":1}}}`, false, true},
+	{"running usage", `{"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":3,"completion_tokens":5}}`, true, true},
+	{"usage in floats", `{"choices":[],"usage":{"prompt_tokens":3.0,"completion_tokens":5.0}}`, false, false},
+	{"usage of nothing", `{"usage":{"completion_tokens":null,"prompt_tokens":1}}`, false, true},
+	{"huge usage", `{"usage":{"completion_tokens":99999999999999999999}}`, false, false},
+	{"error", `{"error":{"message":"out of memory","code":500}}`, false, false},
+	{"error text", `{"error":"out of memory"}`, false, false},
+	{"old error", `{"object":"error","message":"out of memory","code":400}`, false, false},
+	{"no error", `{"error":{},"choices":[{"delta":{"content":"a"}}]}`, true, false},
+	{"content of parts", `{"choices":[{"delta":{"content":[{"type":"text","text":"a"}]}}]}`, true, true},
+	{"wrong types", `{"choices":{"delta":{"content":"a"}},"usage":7}`, false, true},
+	{"wrong types below", `{"choices":[null,3,{"delta":[],"text":7,"finish_reason":{}}]}`, false, true},
+	{"ping", `{"type":"ping"}`, false, true},
+}
+
+func TestFrames(t *testing.T) {
+	for _, tt := range frames {
+		t.Run(tt.name, func(t *testing.T) {
+			checkFrame(t, []byte(tt.data))
+			var f frame
+			if err := openAIFrame([]byte(tt.data), &f); err != nil || f.token != tt.token {
+				t.Errorf("token %v, want %v; error %v", f.token, tt.token, err)
+			}
+			c := cursor{b: []byte(tt.data)}
+			c.frame(&f)
+			if c.end() != tt.scanned {
+				t.Errorf("scanned without encoding/json: %v, want %v", c.end(), tt.scanned)
+			}
+			for i := range tt.data { // nothing cut short is taken for sound
+				checkFrame(t, []byte(tt.data[:i]))
+			}
+		})
+	}
+}
+
+func TestFaultMessages(t *testing.T) {
+	for data, want := range map[string]string{
+		`{"error":{"message":"no memory"}}`:       "no memory",
+		`{"error":"no memory"}`:                   "no memory",
+		`{"object":"error","message":"too long"}`: "too long",
+		`{"error":{"code":7}}`:                    `{"code":7}`,
+	} {
+		var f frame
+		if err := openAIFrame([]byte(data), &f); err != nil || !f.failed || f.fault != want {
+			t.Errorf("%s: %q, %v", data, f.fault, err)
+		}
+	}
+}
+
+func TestOddJSON(t *testing.T) {
+	for _, data := range []string{
+		``, `null`, `[]`, `7`, `"x"`, `{`, `{}`, `{"a":01}`, `{"a":1.}`, `{"a":-}`, `{"a":1e}`, `{"a":1e+5,"b":-0.5E-3}`, `{,}`, `{"a":1,}`, `{"a" 1}`,
+		`{"a":[1,]}`, `{"a":[,1]}`, `{"a":tru}`, `{"a":nulll}`, `{"a":"\x"}`, `{"a":"\u12g4"}`, `{"a":"\u12"}`, "{\"a\":\"\x01\"}", "{\"a\":\"\x80\xff\"}",
+		`{"a":1}{"b":2}`, `{"a":1} x`, `{"choices":[{"delta":{"content":"a"}`, `{"choices":[{"delta":{"content":"a"}}]]`,
+		`{"choices":[{"finish_reason":"st\u006fp"}]}`, `{"object":"\u0065rror"}`, `{"error":null,"error":{"a":1}}`, `{"choices":[{"finish_reason":""}]}`,
+		`{"x":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `,"choices":[{"text":"a"}]}`,
+		`{"usage":{"completion_tokens":"5"}}`, `{"usage":{"completion_tokens":-1}}`, `{"usage":{"completion_tokens":1e2,"prompt_tokens":true}}`,
+		`{"usage":{"completion_tokens":100000000000000000}}`, `{"usage":{"completion_tokens":1000000000000000000}}`,
+	} {
+		checkFrame(t, []byte(data))
+	}
+}
+
+func FuzzScan(f *testing.F) {
+	for _, tt := range frames {
+		f.Add([]byte(tt.data))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) { checkFrame(t, data) })
+}
+
+func BenchmarkScan(b *testing.B) {
+	data := []byte(strings.TrimSuffix(strings.TrimPrefix(tokenFrame("hello"), "data: "), "\n\n"))
+	b.SetBytes(int64(len(data)))
+	b.ReportAllocs()
+	for b.Loop() {
+		var f frame
+		if openAIFrame(data, &f) != nil || !f.token {
+			b.Fatal("no token")
+		}
+	}
+}
+
+func BenchmarkScanRunningUsage(b *testing.B) {
+	data := []byte(`{"id":"cmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"m","choices":[{"index":0,"delta":{"content":"hello"},"finish_reason":null}],"usage":{"prompt_tokens":3000,"completion_tokens":17,"total_tokens":3017}}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		var f frame
+		if openAIFrame(data, &f) != nil || !f.usage {
+			b.Fatal("no usage")
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package stream
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// newTestClient makes a client of the chat API that is closed with the test.
+func newTestClient(t testing.TB, config Config) *Client {
+	t.Helper()
+	c, err := newClient(config, &tls.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// ask sends one request and returns what was observed.
+func ask(t testing.TB, c *Client) *Observation {
+	t.Helper()
+	var o Observation
+	c.Do(t.Context(), Request{ID: "r1", Body: body(c)}, &o)
+	return &o
+}
+
+// body is some request body.
+func body(c *Client) []byte {
+	return c.AppendBody(nil, 8, func(dst []byte) []byte { return append(dst, `"hello"`...) })
+}
+
+// rawServer answers each connection with a function of its own, byte by byte as the test wants it.
+type rawServer struct {
+	net.Listener
+	URL string
+}
+
+func newRawServer(t testing.TB, serve func(net.Conn, *bufio.Reader)) *rawServer {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				c.SetDeadline(time.Now().Add(30 * time.Second))
+				serve(c, bufio.NewReader(c))
+			}()
+		}
+	}()
+	t.Cleanup(func() { l.Close(); <-done })
+	return &rawServer{Listener: l, URL: "http://" + l.Addr().String()}
+}
+
+// takeRequest reads one request. It is false when there is none.
+func takeRequest(r *bufio.Reader) bool {
+	q, err := http.ReadRequest(r)
+	if err != nil {
+		return false
+	}
+	_, err = io.Copy(io.Discard, q.Body)
+	return err == nil
+}
+
+const (
+	chunkedHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+	roleFrame   = `data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}` + "\n\n"
+	finishFrame = `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n"
+	usageFrame  = `data: {"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18}}` + "\n\n"
+	doneFrame   = "data: [DONE]\n\n"
+)
+
+// tokenFrame carries a word.
+func tokenFrame(word string) string {
+	return fmt.Sprintf(`data: {"id":"cmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"m","choices":[{"index":0,"delta":{"content":%q},"logprobs":null,"finish_reason":null}]}`, word) + "\n\n"
+}
+
+// chunk is one chunk of a body.
+func chunk(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
+
+const lastChunk = "0\r\n\r\n"
+
+// answer serves the same bytes to every request on a connection.
+func answer(parts ...string) func(net.Conn, *bufio.Reader) {
+	return func(c net.Conn, r *bufio.Reader) {
+		for takeRequest(r) {
+			for _, p := range parts {
+				if _, err := io.WriteString(c, p); err != nil {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package stream
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/spate-load/spate/clock"
+)
+
+// stamps reads a socket by recvmsg, which brings the kernel's receive stamp along.
+type stamps struct {
+	raw     syscall.RawConn
+	recvmsg func(fd uintptr) bool // bound once, so that a read allocates nothing
+	p       []byte
+	n       int
+	err     error
+	control [64]byte
+	stamp   int64 // of the last read, on the wall clock; 0: it had none
+}
+
+// wall maps stamps to instants. One for all sockets: a step that one of them notices, all of them know.
+var wall = sync.OnceValue(clock.NewWall)
+
+// holdStamping keeps stamping switched on in the kernel. It goes on with the first socket that asks for it, but some time later,
+// and off with the last: one socket that stays open for the life of the process spares all others that gap. Without it
+// reads lack stamps now and then, which is counted, so a failure here is none of the caller's business.
+var holdStamping = sync.OnceFunc(func() {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err == nil {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
+	}
+	wall()
+})
+
+// askForStamps sets the socket option before the socket connects, so that its first byte is stamped.
+func askForStamps(_, _ string, c syscall.RawConn) error {
+	var failed error
+	err := c.Control(func(fd uintptr) {
+		failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
+	})
+	if err == nil {
+		err = failed
+	}
+	if err != nil {
+		return fmt.Errorf("ask for receive stamps: %w", err)
+	}
+	return nil
+}
+
+// newSocket takes over a connection that was dialled with askForStamps.
+func newSocket(c net.Conn) (*socket, error) {
+	s := &socket{Conn: c}
+	sc, ok := c.(syscall.Conn)
+	if !ok {
+		return nil, fmt.Errorf("%T gives no access to its socket", c)
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return nil, fmt.Errorf("get at the socket: %w", err)
+	}
+	s.stamps.raw = raw
+	s.stamps.recvmsg = s.stamps.receive
+	return s, nil
+}
+
+// read waits for bytes and takes them with their stamp.
+func (s *stamps) read(_ net.Conn, p []byte) (int, error) {
+	s.p = p
+	err := s.raw.Read(s.recvmsg)
+	s.p = nil
+	switch {
+	case err != nil:
+		return 0, err
+	case s.err != nil:
+		return 0, os.NewSyscallError("recvmsg", s.err)
+	case s.n == 0:
+		return 0, io.EOF
+	}
+	return s.n, nil
+}
+
+// receive tries once. It is false if there is nothing to read yet.
+func (s *stamps) receive(fd uintptr) bool {
+	for {
+		var controlled int
+		s.n, controlled, _, _, s.err = unix.Recvmsg(int(fd), s.p, s.control[:], 0)
+		if s.err == unix.EINTR {
+			continue
+		}
+		if s.err == unix.EAGAIN {
+			return false
+		}
+		s.stamp = 0
+		if s.err == nil {
+			s.stamp = stampIn(s.control[:controlled])
+		}
+		return true
+	}
+}
+
+// stampIn finds the receive stamp among control messages. 0: there is none.
+func stampIn(control []byte) int64 {
+	for len(control) > 0 {
+		header, data, rest, err := unix.ParseOneSocketControlMessage(control)
+		if err != nil {
+			return 0
+		}
+		if header.Level == unix.SOL_SOCKET && header.Type == unix.SCM_TIMESTAMPNS {
+			return nanoseconds(data)
+		}
+		control = rest
+	}
+	return 0
+}
+
+// nanoseconds decodes a struct timespec, which is two longs.
+func nanoseconds(timespec []byte) int64 {
+	switch len(timespec) {
+	case 16:
+		return int64(binary.NativeEndian.Uint64(timespec))*1e9 + int64(binary.NativeEndian.Uint64(timespec[8:]))
+	case 8:
+		return int64(binary.NativeEndian.Uint32(timespec))*1e9 + int64(binary.NativeEndian.Uint32(timespec[4:]))
+	}
+	return 0
+}
+
+// when returns the time of the last read's bytes, the time at which the program had them, and whether the first is the
+// kernel's.
+func (s *stamps) when() (at, seen clock.Instant, stamped bool) {
+	if s.stamp == 0 {
+		now := clock.Now()
+		return now, now, false
+	}
+	return wall().Instant(s.stamp)
+}

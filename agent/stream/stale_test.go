@@ -1,0 +1,80 @@
+package stream
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// A kept connection that ends before a byte of the next request is written is nobody's failure.
+func TestKeptConnectionThatEndedWhileIdle(t *testing.T) {
+	s := newRawServer(t, answer(chunkedHead, chunk(tokenFrame("a")), chunk(doneFrame), lastChunk))
+	c := newTestClient(t, Config{Endpoints: []string{s.URL}})
+	var o Observation
+	for i := range 300 {
+		c.Do(t.Context(), Request{Body: body(c)}, &o)
+		if o.Err != nil {
+			t.Fatalf("request %d: %v", i, o.Err)
+		}
+		if i%3 == 0 {
+			continue // so that connections are kept too
+		}
+		c.dialer.mu.Lock()
+		for idle := range c.dialer.open {
+			idle.socket.Close()
+		}
+		c.dialer.mu.Unlock()
+	}
+}
+
+// A server that hangs up between responses, in every order with the next request: no request reaches it twice, and what fails
+// fails as a cut stream of a request that was sent.
+func TestNoRequestIsSentTwice(t *testing.T) {
+	var mu sync.Mutex
+	seen := map[string]int{}
+	s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
+		q, err := http.ReadRequest(r)
+		for n := 0; err == nil; n++ {
+			io.Copy(io.Discard, q.Body)
+			id := q.Header.Get("X-Request-Id")
+			mu.Lock()
+			seen[id]++
+			mu.Unlock()
+			io.WriteString(c, chunkedHead+chunk(tokenFrame("a"))+chunk(doneFrame)+lastChunk)
+			if id[len(id)-1] < '4' && n > 0 {
+				return
+			}
+			q, err = http.ReadRequest(r)
+		}
+	})
+	c := newTestClient(t, Config{Endpoints: []string{s.URL}})
+	var all sync.WaitGroup
+	for g := range 4 {
+		all.Go(func() {
+			var o Observation
+			for i := range 250 {
+				c.Do(t.Context(), Request{ID: strconv.Itoa(1000*g + i), Body: body(c)}, &o)
+				if o.Err != nil && (o.Err.Class != spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM || o.Sent == 0) {
+					t.Errorf("%v, sent %d", o.Err, o.Sent)
+				}
+			}
+		})
+	}
+	all.Wait()
+	mu.Lock()
+	defer mu.Unlock()
+	if len(seen) < 250 {
+		t.Errorf("only %d requests were seen", len(seen))
+	}
+	for id, n := range seen {
+		if n > 1 {
+			t.Errorf("request %s was seen %d times", id, n)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package stream
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/spate-load/spate/clock"
+)
+
+// hold is how long the program keeps from reading; a time that is right is off by far less.
+const hold = 80 * time.Millisecond
+
+// A program that comes round to its frames late still says when they came.
+func TestFrameTimesOfABusyProgram(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("no receive stamps here")
+	}
+	for name, start := range map[string]func(*httptest.Server){"plain": (*httptest.Server).Start, "TLS": (*httptest.Server).StartTLS} {
+		t.Run(name, func(t *testing.T) {
+			busy := make(chan struct{})
+			sent := make(chan clock.Instant, 1)
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				io.WriteString(w, tokenFrame("a"))
+				w.(http.Flusher).Flush()
+				<-busy
+				sent <- clock.Now()
+				io.WriteString(w, tokenFrame("b"))
+				w.(http.Flusher).Flush()
+				<-busy
+				io.WriteString(w, doneFrame)
+			}))
+			start(s)
+			defer s.Close()
+			roots := x509.NewCertPool()
+			if s.TLS != nil {
+				roots.AddCert(s.Certificate())
+			}
+			c, err := newClient(Config{Endpoints: []string{s.URL}}, &tls.Config{RootCAs: roots})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			// Stamping comes on some time after it was asked for.
+			for range 50 {
+				var truth clock.Instant
+				var o Observation
+				c.Do(t.Context(), Request{Body: body(c), OnToken: func(clock.Instant, int) {
+					busy <- struct{}{}
+					if o.TokenFrames == 1 {
+						truth = <-sent
+						<-time.After(hold)
+					}
+				}}, &o)
+				if o.Err != nil {
+					t.Fatal(o.Err)
+				}
+				if o.UnstampedFrames == 0 {
+					checkHeldBack(t, &o, truth)
+					return
+				}
+			}
+			t.Error("no stamps in 50 requests")
+		})
+	}
+}
+
+func checkHeldBack(t *testing.T, o *Observation, truth clock.Instant) {
+	t.Helper()
+	wrong := o.LastToken.Sub(truth)
+	if wrong < 0 || wrong > hold/4 {
+		t.Errorf("frame sent at %d is said to have come %v later; it was read %v later", truth, wrong, hold)
+	}
+	if len(o.Lags) != 2 || time.Duration(o.Lags[1]) < hold/2 {
+		t.Errorf("receive lags %v, of which the second is to be about %v", o.Lags, hold)
+	}
+	t.Logf("the frame's time is off by %v, the program's would be by %v", wrong, time.Duration(o.Lags[1])+wrong)
+}
+
+func TestFramesOfOneReadAreCounted(t *testing.T) {
+	x := &exchange{o: &Observation{}}
+	reads := []reading{
+		{at: 100, seen: 110, number: 1, stamped: true},
+		{at: 200, seen: 230, number: 2, stamped: true}, {at: 200, seen: 230, number: 2, stamped: true}, {at: 200, seen: 230, number: 2, stamped: true},
+		{at: 300, seen: 300, number: 3},
+		{at: 350, seen: 400, number: 4, stamped: true}, {at: 350, seen: 400, number: 4, stamped: true},
+	}
+	for _, r := range reads {
+		x.token(&frame{token: true}, r)
+	}
+	o := x.o
+	if o.CoalescedReads != 2 || o.UnstampedFrames != 1 || o.TokenFrames != 7 || len(o.Lags) != 3 || len(o.Gaps) != 6 {
+		t.Errorf("%+v", o)
+	}
+	if o.FirstToken != 100 || o.LastToken != 350 || o.Gaps[0] != 100 || o.Gaps[1] != 0 || o.Lags[1] != 30 {
+		t.Errorf("%+v", o)
+	}
+}

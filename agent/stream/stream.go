@@ -1,0 +1,135 @@
+// Package stream is the streaming client: it sends one request to an OpenAI-compatible endpoint, reads the stream of frames
+// that answers it, and says when each frame reached this machine.
+//
+// A frame's time is the kernel's: the time at which its last byte was received, not the time at which this program came round
+// to reading it. So the times stay right when the program is busy, which is when every stream of a batching server sends at
+// once. Where the kernel gives no stamp the program's time is taken and counted as such.
+//
+// HTTP, TLS and connection reuse are net/http's; this package adds the stamped connection below it and the reader of frames
+// above it. It sends each request at most once, follows no redirect, asks for no compression and uses no proxy: load goes
+// only where it was told to go. It decides neither when to send nor what the numbers mean; the agent's executor calls it and
+// the agent's recorder takes in what it observed.
+package stream
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Config describes one target.
+type Config struct {
+	// Base URLs, http or https. The API's path is added unless the URL ends in it, or in its /v1, already.
+	Endpoints []string
+	// API of the endpoints: "chat" or "completions". Empty: "chat".
+	API string
+	// Model name sent in each request.
+	Model string
+	// Sent as "Authorization: Bearer KEY". Empty: no such header.
+	APIKey string
+	// Further headers. They go before the client's own of the same name; "Host" sets the host that is asked for.
+	Headers map[string]string
+	// Further fields of each request body. They go before the client's own of the same name; max_completion_tokens takes the
+	// place of max_tokens.
+	Body map[string]any
+	// Longest wait for DNS, TCP and TLS together. 0: 5 s.
+	ConnectTimeout time.Duration
+	// Longest time of one request. 0: 10 min.
+	RequestTimeout time.Duration
+}
+
+// Timeouts of a Config that names none.
+const (
+	defaultConnectTimeout = 5 * time.Second
+	defaultRequestTimeout = 10 * time.Minute
+)
+
+// Request is one request to send.
+type Request struct {
+	// Index of the endpoint in the Config.
+	Endpoint int
+	// Sent as X-Request-Id. Empty: no such header.
+	ID string
+	// JSON body, as AppendBody makes it. Do does not keep it.
+	Body []byte
+	// Called for each frame with token text, on the goroutine of Do, with the time of the frame and its tokens: 1, or what the
+	// server's running usage says that the frame added, which can be 0. It must not block. May be nil.
+	OnToken func(at clock.Instant, tokens int)
+}
+
+// Observation is what became of one request. Do fills it; its slices are reused when it is handed to Do again.
+type Observation struct {
+	// When Do was called.
+	Start clock.Instant
+	// When the last byte of the request was handed to the kernel. This and the times below are 0 if it did not come to that.
+	Sent clock.Instant
+	// First byte of the response head.
+	FirstByte clock.Instant
+	// First frame of any kind.
+	FirstFrame clock.Instant
+	// First frame with token text.
+	FirstToken clock.Instant
+	// Last frame with token text.
+	LastToken clock.Instant
+	// End of the stream, or the failure. Never 0.
+	End clock.Instant
+	// DNS, TCP and TLS together, if Connected.
+	Connect time.Duration
+	// The request was the first on its connection.
+	Connected bool
+	// Time between consecutive frames with token text, in nanoseconds.
+	Gaps []int64
+	// Program's read time - kernel's receive time, in nanoseconds, once for each stamped read with a frame of token text.
+	Lags []int64
+	// Prompt tokens by the server's usage. 0 if it sent none.
+	InputTokens uint64
+	// Output tokens: by the server's last usage if Usage, else the count of frames with token text.
+	OutputTokens uint64
+	// The server sent its usage.
+	Usage bool
+	// Frames with token text.
+	TokenFrames uint64
+	// The server answered with one JSON body instead of a stream. FirstFrame, FirstToken and LastToken are then the arrival of
+	// that body, and nothing is known of the time between tokens, nor of the time to the first.
+	Whole bool
+	// Reads that held more than one frame with token text: of those the kernel keeps the time of the last only.
+	CoalescedReads uint64
+	// Frames with token text that are timed by the program's clock, for want of a stamp.
+	UnstampedFrames uint64
+	// Status of the response. 0: there was none.
+	HTTPStatus int
+	// Finish reason the server gave, if any.
+	FinishReason string
+	// How the request failed. Nil: it did not, or it was cancelled.
+	Err *Error
+	// The caller's context ended before the stream did.
+	Cancelled bool
+}
+
+// reset forgets the request before and keeps the memory.
+func (o *Observation) reset() {
+	*o = Observation{Gaps: o.Gaps[:0], Lags: o.Lags[:0]}
+}
+
+// Error says how a request failed.
+type Error struct {
+	// What kind of failure it was.
+	Class spatev1.ErrorClass
+	// Status of the response, for ERROR_CLASS_HTTP_STATUS.
+	HTTPStatus int
+	// What went wrong, in at most 512 bytes and without secrets.
+	Message string
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Message }
+
+// messageLimit is the longest message of an Error, in bytes.
+const messageLimit = 512
+
+// errorf makes an Error that no server had a part in.
+func errorf(class spatev1.ErrorClass, format string, args ...any) *Error {
+	return &Error{Class: class, Message: fmt.Sprintf(format, args...)}
+}

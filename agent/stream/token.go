@@ -1,0 +1,82 @@
+package stream
+
+import (
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// frame takes in one frame. It is false if the stream has failed.
+func (x *exchange) frame(data []byte, read reading) bool {
+	f := &x.f
+	if err := x.client.dialect.frame(data, f); err != nil {
+		x.failed(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "a frame that is none: "+err.Error()+": "+start(data))
+		return false
+	}
+	if x.o.FirstFrame == 0 {
+		x.o.FirstFrame = read.at
+	}
+	if f.failed || x.events.failed {
+		if f.fault == "" {
+			f.fault = start(data)
+		}
+		x.failed(spatev1.ErrorClass_ERROR_CLASS_STREAM_ERROR, f.fault)
+		return false
+	}
+	if f.usage {
+		x.o.Usage, x.o.InputTokens, x.o.OutputTokens = true, f.input, f.output
+	}
+	if len(f.finish) > 0 && x.o.FinishReason != string(f.finish) {
+		x.o.FinishReason = string(f.finish)
+	}
+	if f.token {
+		x.token(f, read)
+	}
+	return true
+}
+
+// start is the beginning of a frame, for a message.
+func start(data []byte) string { return string(data[:min(len(data), messageLimit)]) }
+
+// token takes in the time of a frame with token text.
+func (x *exchange) token(f *frame, read reading) {
+	o := x.o
+	o.TokenFrames++
+	x.read(read)
+	if o.FirstToken == 0 {
+		o.FirstToken = read.at
+	} else {
+		o.Gaps = append(o.Gaps, int64(read.at.Sub(o.LastToken)))
+	}
+	o.LastToken = read.at
+	if x.onToken != nil {
+		x.onToken(read.at, x.added(f))
+	}
+}
+
+// read takes in the read that completed a frame with token text.
+func (x *exchange) read(read reading) {
+	o := x.o
+	if !read.stamped {
+		o.UnstampedFrames++
+	}
+	if read.number != x.lastAt {
+		x.lastAt, x.shared = read.number, false
+		if read.stamped {
+			o.Lags = append(o.Lags, read.lag())
+		}
+		return
+	}
+	if !x.shared {
+		x.shared = true
+		o.CoalescedReads++
+	}
+}
+
+// added returns how many tokens a frame brought: what the running usage says, or 1.
+func (x *exchange) added(f *frame) int {
+	tokens := uint64(1)
+	if f.usage {
+		tokens = max(f.output, x.counted) - x.counted
+	}
+	x.counted += tokens
+	return int(tokens)
+}

@@ -1,0 +1,63 @@
+package timer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/spate-load/spate/clock"
+)
+
+// timerfd is a kernel timer read as a file, so that the runtime's poller wakes its reader as it does for a socket.
+type timerfd struct {
+	fd          int
+	file        *os.File
+	expirations [8]byte
+	forget      func() bool // lets go of the context
+}
+
+func newPrecise(ctx context.Context) (alarm, error) {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("timerfd_create: %w", err)
+	}
+	t := &timerfd{fd: fd, file: os.NewFile(uintptr(fd), "timerfd")}
+	// A file that the poller does not take cannot be waited on: its reads would fail at once.
+	if err := t.file.SetReadDeadline(time.Time{}); err != nil {
+		return nil, errors.Join(fmt.Errorf("timerfd: %w", err), t.file.Close())
+	}
+	// A deadline long past ends the read under way and all later ones.
+	t.forget = context.AfterFunc(ctx, func() { _ = t.file.SetReadDeadline(time.Unix(1, 0)) })
+	return t, nil
+}
+
+// wait goes back to sleep if it is woken early: Go's reading of the clock and the kernel's timer may differ by a few nanoseconds.
+func (t *timerfd) wait(at clock.Instant) error {
+	for clock.Now() < at {
+		if err := t.sleep(at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sleep arms the timer and reads it once.
+func (t *timerfd) sleep(at clock.Instant) error {
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(at))}
+	if err := unix.TimerfdSettime(t.fd, unix.TFD_TIMER_ABSTIME, &spec, nil); err != nil {
+		return fmt.Errorf("timerfd_settime: %w", err)
+	}
+	if _, err := t.file.Read(t.expirations[:]); err != nil {
+		return fmt.Errorf("timerfd: %w", err)
+	}
+	return nil
+}
+
+func (t *timerfd) close() error {
+	t.forget()
+	return t.file.Close()
+}

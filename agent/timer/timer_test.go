@@ -1,0 +1,96 @@
+package timer
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/spate-load/spate/clock"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// kinds are both ways of waiting, whatever this system prefers.
+func kinds(t testing.TB, ctx context.Context) map[string]*Timer {
+	all := map[string]*Timer{"preferred": New(ctx), "coarse": {ctx: ctx, alarm: coarse{ctx}}}
+	t.Cleanup(func() {
+		for _, k := range all {
+			if err := k.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return all
+}
+
+func TestWaitNeverReturnsEarly(t *testing.T) {
+	for name, timer := range kinds(t, t.Context()) {
+		for _, d := range []time.Duration{0, 1, time.Microsecond, 100 * time.Microsecond, 3 * time.Millisecond} {
+			at := clock.Now().Add(d)
+			if err := timer.Wait(at); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if early := clock.Until(at); early > 0 {
+				t.Errorf("%s: %v early after a wait of %v", name, early, d)
+			}
+		}
+	}
+}
+
+func TestWaitEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	all := kinds(t, ctx)
+	results := make(chan error)
+	for _, timer := range all {
+		go func() { results <- timer.Wait(clock.Now().Add(time.Hour)) }()
+	}
+	cancel()
+	for range all {
+		if err := <-results; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	}
+	for name, timer := range all {
+		if err := timer.Wait(0); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: a wait after the end: %v", name, err)
+		}
+	}
+}
+
+func TestSystemOffersThePreciseTimer(t *testing.T) {
+	a, err := newPrecise(t.Context())
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip("no precise timer on this system")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// BenchmarkLateness shows how late each kind wakes at 10,000 instants a second.
+func BenchmarkLateness(b *testing.B) {
+	for name, timer := range kinds(b, b.Context()) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			late := make([]time.Duration, 0, b.N)
+			at := clock.Now()
+			for range b.N {
+				at = at.Add(100 * time.Microsecond)
+				if err := timer.Wait(at); err != nil {
+					b.Fatal(err)
+				}
+				late = append(late, clock.Now().Sub(at))
+			}
+			slices.Sort(late)
+			b.ReportMetric(float64(late[len(late)/2])/1e3, "p50-us")
+			b.ReportMetric(float64(late[len(late)*99/100])/1e3, "p99-us")
+		})
+	}
+}

@@ -1,0 +1,97 @@
+package influx
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Defaults of a Config.
+const (
+	// DefaultQueueBytes holds about half an hour of one stage's windows, all metrics, all agents merged.
+	DefaultQueueBytes = 16 << 20
+	// DefaultTimeout is far above the 3 to 25 ms that a thousand points take, and short enough to notice a hung server.
+	DefaultTimeout = 10 * time.Second
+)
+
+// Config says which InfluxDB to write to, and how patiently.
+type Config struct {
+	// URL is the server's base URL, http or https: "http://localhost:8086". It holds no user and password.
+	URL string
+	// Token is the API token itself; references are resolved by the caller. InfluxDB 1.8: "user:password". May be empty.
+	Token string
+	// Org is the organisation that the bucket belongs to. InfluxDB 1.8 has none.
+	Org string
+	// Bucket is where points go. InfluxDB 1.8: "database" or "database/retention-policy".
+	Bucket string
+	// Spool is the file that keeps what does not fit into memory, in a directory that exists, best the run's. It is there only
+	// while it is needed. What an earlier process left in it is sent first.
+	Spool string
+	// QueueBytes bounds the queue in memory. 0: DefaultQueueBytes.
+	QueueBytes int
+	// Timeout bounds one request. 0: DefaultTimeout.
+	Timeout time.Duration
+	// Log is told when writing begins to fail and when it works again. Nil: slog.Default().
+	Log *slog.Logger
+}
+
+// Validate names every mistake, each with what to do about it. Only New wants a Spool: settings are checked before there is a run.
+func (c Config) Validate() error {
+	var mistakes []error
+	wrong := func(format string, args ...any) {
+		mistakes = append(mistakes, fmt.Errorf("influx: "+format, args...))
+	}
+	if err := checkURL(c.URL); err != nil {
+		wrong("%w", err)
+	}
+	if c.Bucket == "" {
+		wrong("no bucket: give the bucket's name (InfluxDB 1.8: database or database/retention-policy)")
+	}
+	if strings.ContainsAny(c.Token, "\r\n") {
+		wrong("the token contains a line break: is it cut from its file without the end of the line?")
+	}
+	if c.QueueBytes < 0 {
+		wrong("the queue's bound is %d bytes: give a positive number, or 0 for %d", c.QueueBytes, DefaultQueueBytes)
+	}
+	if c.Timeout < 0 {
+		wrong("the timeout is %v: give a positive time, or 0 for %v", c.Timeout, DefaultTimeout)
+	}
+	return errors.Join(mistakes...)
+}
+
+// checkURL does not repeat a URL that may hold a password.
+func checkURL(text string) error {
+	if text == "" {
+		return errors.New("no URL: give the server's, such as http://localhost:8086")
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return errors.New("the URL cannot be parsed: give one such as http://localhost:8086")
+	}
+	if u.User != nil {
+		return errors.New("the URL holds a user: give it as the token, \"user:password\", by reference")
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("URL %q: give one such as http://localhost:8086", text)
+	}
+	if u.RawQuery != "" || u.Fragment != "" {
+		return fmt.Errorf("URL %q: leave out what follows the path; org and bucket have options of their own", text)
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.QueueBytes == 0 {
+		c.QueueBytes = DefaultQueueBytes
+	}
+	if c.Timeout == 0 {
+		c.Timeout = DefaultTimeout
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return c
+}

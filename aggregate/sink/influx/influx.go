@@ -1,0 +1,195 @@
+// Package influx writes merged results to InfluxDB 2, or 1.8 by its v2 API, while a run goes on.
+//
+// Points go through a queue that is bounded in memory and goes on in a file, so that a server that is slow, down or restarted
+// costs the run neither time nor points. Every point has fixed tags and a time that follows from the run alone: sent twice, it
+// is the same point. The coordinator's command makes a sink and hands it to the coordinator; nothing here reads results back.
+package influx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	influxdb2 "github.com/influxdata/influxdb-client-go/v2"
+	"github.com/influxdata/influxdb-client-go/v2/api"
+	influxhttp "github.com/influxdata/influxdb-client-go/v2/api/http"
+	influxlog "github.com/influxdata/influxdb-client-go/v2/log"
+
+	"github.com/spate-load/spate/aggregate/sink"
+)
+
+// Bounds of one request. A server takes far more, but an answer should not take longer than a window.
+const (
+	mostBytes   = 1 << 20
+	mostEntries = 1000
+)
+
+// Sink writes points to one bucket. It is a sink.Sink.
+type Sink struct {
+	config Config
+	log    *slog.Logger
+	client influxdb2.Client
+	writer api.WriteAPIBlocking
+	queue  *queue
+	odd    atomic.Int64 // points that no line protocol can say
+
+	closing chan struct{}      // closed by Close: send what is left, then end
+	cancel  context.CancelFunc // called by Close: end at once
+	done    chan struct{}      // closed by the sender at its end
+
+	// The sender's alone until done is closed.
+	trouble string // last failure logged, empty while all is well
+	hurried bool   // Close has cut one wait short
+	careful int    // entries to send one by one, because one of them is refused
+	refused int    // points that the server refused for good
+	refusal error  // why it refused the first of them
+	broken  error  // why the spool cannot be read
+}
+
+var _ sink.Sink = (*Sink)(nil)
+
+// New returns a sink that begins to send at once. It does not ask whether the server is there: Check does. Close must be called.
+func New(config Config) (*Sink, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	if config.Spool == "" {
+		return nil, errors.New("influx: no spool: give a file in the run's directory")
+	}
+	config = config.withDefaults()
+	kept, err := openSpool(config.Spool)
+	if err != nil {
+		return nil, fmt.Errorf("influx: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	client := newClient(config)
+	s := &Sink{
+		config:  config,
+		log:     config.Log,
+		client:  client,
+		writer:  client.WriteAPIBlocking(config.Org, config.Bucket),
+		queue:   newQueue(config.QueueBytes, kept),
+		closing: make(chan struct{}),
+		cancel:  cancel,
+		done:    make(chan struct{}),
+	}
+	go s.send(ctx)
+	return s, nil
+}
+
+// silence keeps the client library from printing a line for each failure. Its log is a global variable.
+var silence = sync.OnceFunc(func() { influxlog.Log = nil })
+
+// newClient leaves time-outs to the contexts of the requests.
+func newClient(config Config) influxdb2.Client {
+	silence()
+	options := influxdb2.DefaultOptions().SetApplicationName("spate").SetUseGZip(true).SetHTTPRequestTimeout(0)
+	return influxdb2.NewClientWithOptions(config.URL, config.Token, options)
+}
+
+// Window queues a window.
+func (s *Sink) Window(p sink.WindowPoint) { s.put(p.Rows()) }
+
+// Stage queues a stage's result.
+func (s *Sink) Stage(p sink.StagePoint) { s.put(p.Rows()) }
+
+// Event queues an event.
+func (s *Sink) Event(p sink.EventPoint) { s.put(p.Rows()) }
+
+func (s *Sink) put(rows []sink.Row) {
+	var lines []byte
+	for i := range rows {
+		var err error
+		if lines, err = appendLine(lines, &rows[i]); err != nil {
+			s.odd.Add(1)
+			s.log.Error("A point cannot be written to InfluxDB", "error", err)
+		}
+	}
+	if len(lines) > 0 {
+		s.queue.put(lines)
+	}
+}
+
+// Close sends what is left until ctx ends, and leaves the rest in the spool. Its error is an *UndeliveredError or one of the disk.
+func (s *Sink) Close(ctx context.Context) error {
+	close(s.closing)
+	select {
+	case <-s.done:
+	case <-ctx.Done():
+		s.cancel()
+		<-s.done
+	}
+	s.cancel()
+	s.client.Close()
+	kept, err := s.queue.close()
+	return errors.Join(s.undelivered(kept), err)
+}
+
+// undelivered returns nil if nothing is missing.
+func (s *Sink) undelivered(kept int) error {
+	u := &UndeliveredError{
+		URL:     s.config.URL,
+		Kept:    kept,
+		Spool:   s.config.Spool,
+		Refused: s.refused + int(s.odd.Load()),
+		Lost:    s.queue.lost,
+		Causes:  errors.Join(s.refusal, s.queue.cause, s.broken),
+	}
+	if u.Kept+u.Refused+u.Lost == 0 {
+		return nil
+	}
+	if kept > 0 && s.trouble != "" {
+		u.Causes = errors.Join(errors.New(s.trouble), u.Causes)
+	}
+	return u
+}
+
+// UndeliveredError says which points InfluxDB did not get.
+type UndeliveredError struct {
+	// URL is the server's.
+	URL string
+	// Kept points are in the spool and can still be sent.
+	Kept int
+	// Spool is the file that keeps them.
+	Spool string
+	// Refused points are such as the server will never take.
+	Refused int
+	// Lost points found no room in memory nor on disk.
+	Lost int
+	// Causes say why. May be nil.
+	Causes error
+}
+
+// Error says it to a person.
+func (u *UndeliveredError) Error() string {
+	text := fmt.Sprintf("InfluxDB at %s is incomplete:", u.URL)
+	if u.Kept > 0 {
+		text += fmt.Sprintf(" %d points are kept in %s and are sent when a sink is opened on that file again;", u.Kept, u.Spool)
+	}
+	if u.Refused > 0 {
+		text += fmt.Sprintf(" %d points were refused;", u.Refused)
+	}
+	if u.Lost > 0 {
+		text += fmt.Sprintf(" %d points were lost for want of disk space;", u.Lost)
+	}
+	text += " the ledger has every number"
+	if u.Causes != nil {
+		text += ": " + u.Causes.Error()
+	}
+	return text
+}
+
+// Unwrap returns the causes.
+func (u *UndeliveredError) Unwrap() error { return u.Causes }
+
+// asHTTP returns the server's answer, or nil if there was none.
+func asHTTP(err error) *influxhttp.Error {
+	var answer *influxhttp.Error
+	if errors.As(err, &answer) && answer.StatusCode != 0 {
+		return answer
+	}
+	return nil
+}

@@ -1,0 +1,447 @@
+package influx_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/aggregate/sink/influx"
+	"github.com/spate-load/spate/aggregate/sink/sinktest"
+	"github.com/spate-load/spate/internal/influxtest"
+)
+
+func TestConformance(t *testing.T) {
+	server := influxtest.Start(t, influxtest.Options{})
+	sinktest.Run(t, func(t *testing.T) sinktest.Opened {
+		server.Query("DROP DATABASE spate; CREATE DATABASE spate")
+		s, _ := open(t, server, nil)
+		return sinktest.Opened{Sink: s, Rows: func() []sink.Row { return rowsOf(t, server) }}
+	})
+}
+
+func TestServerDownAtStart(t *testing.T) {
+	server := influxtest.Start(t, influxtest.Options{})
+	server.Kill()
+	s, log := open(t, server, func(c *influx.Config) { c.QueueBytes = 8 << 10 })
+	want := feed(s, 0, 50)
+	log.await(t, "cannot be written to")
+	server.Restart()
+	finish(t, s)
+	sinktest.Equal(t, rowsOf(t, server), want)
+	log.await(t, "can be written to again")
+}
+
+// TestServerKilledMidway: nothing is lost and nothing is doubled, whether the queue goes on in memory or on disk.
+func TestServerKilledMidway(t *testing.T) {
+	for name, queueBytes := range map[string]int{"memory": 16 << 20, "disk": 8 << 10} {
+		t.Run(name, func(t *testing.T) {
+			server := influxtest.Start(t, influxtest.Options{})
+			s, log := open(t, server, func(c *influx.Config) { c.QueueBytes = queueBytes })
+			want := feed(s, 0, 60)
+			server.Kill()
+			want = append(want, feed(s, 60, 120)...)
+			log.await(t, "cannot be written to")
+			server.Restart()
+			want = append(want, feed(s, 120, 150)...)
+			finish(t, s)
+			sinktest.Equal(t, rowsOf(t, server), want)
+		})
+	}
+}
+
+// TestWhatIsLeftIsKept: a server that does not come back costs no more than the deadline of Close, and no point.
+func TestWhatIsLeftIsKept(t *testing.T) {
+	server := influxtest.Start(t, influxtest.Options{})
+	server.Kill()
+	spool := filepath.Join(t.TempDir(), "influx.spool")
+	small := func(c *influx.Config) { c.Spool, c.QueueBytes = spool, 8<<10 }
+	s, log := open(t, server, small)
+	want := feed(s, 0, 20)
+	log.await(t, "cannot be written to")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := s.Close(ctx)
+	var undelivered *influx.UndeliveredError
+	if !errors.As(err, &undelivered) || undelivered.Kept != 40 || undelivered.Lost+undelivered.Refused != 0 {
+		t.Fatalf("Close: %v", err)
+	}
+	for _, words := range []string{"40 points are kept in " + spool, server.URL, "cannot be reached"} {
+		if !strings.Contains(err.Error(), words) {
+			t.Errorf("error %q lacks %q", err, words)
+		}
+	}
+
+	server.Restart()
+	s, _ = open(t, server, small)
+	want = append(want, feed(s, 20, 25)...)
+	finish(t, s)
+	sinktest.Equal(t, rowsOf(t, server), want)
+	if _, err := os.Stat(spool); !os.IsNotExist(err) {
+		t.Errorf("the spool is still there: %v", err)
+	}
+}
+
+// TestOneRefusedPointDoesNotHarmOthers: a field of another type than before is refused by the server for ever.
+func TestOneRefusedPointDoesNotHarmOthers(t *testing.T) {
+	server := influxtest.Start(t, influxtest.Options{})
+	s, _ := open(t, server, nil)
+	bad := sinktest.Event()
+	good := feed(s, 0, 1)
+	finish(t, s)
+	post(t, server, fmt.Sprintf("spate_event,kind=old text=1i %d", bad.Time.UnixNano()))
+	server.Kill()
+	s, log := open(t, server, nil)
+	good = append(good, feed(s, 1, 3)...)
+	s.Event(bad)
+	good = append(good, feed(s, 3, 5)...)
+	log.await(t, "cannot be written to")
+	server.Restart()
+	err := s.Close(t.Context())
+	var undelivered *influx.UndeliveredError
+	if !errors.As(err, &undelivered) || undelivered.Refused != 1 || undelivered.Kept+undelivered.Lost != 0 {
+		t.Errorf("Close: %v", err)
+	}
+	sinktest.Equal(t, slices.DeleteFunc(rowsOf(t, server), isEvent), good)
+}
+
+func isEvent(row sink.Row) bool { return row.Measurement == sink.MeasurementEvent }
+
+// TestMendedBucket: what a person can mend while a run goes on is waited for.
+func TestMendedBucket(t *testing.T) {
+	server := influxtest.Start(t, influxtest.Options{})
+	server.Query("DROP DATABASE spate")
+	s, log := open(t, server, nil)
+	want := feed(s, 0, 3)
+	log.await(t, "create it")
+	server.Query("CREATE DATABASE spate")
+	finish(t, s)
+	sinktest.Equal(t, rowsOf(t, server), want)
+}
+
+func TestCheck(t *testing.T) {
+	server := influxtest.Start(t, influxtest.Options{Token: "admin:correct-horse"})
+	page := httptest.NewServer(http.NotFoundHandler())
+	defer page.Close()
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/ping" {
+			http.NotFound(w, r)
+		}
+	}))
+	defer engine.Close()
+	tests := []struct {
+		name   string
+		change func(*influx.Config)
+		want   string // empty: no error
+	}{
+		{"well", func(*influx.Config) {}, ""},
+		{"well, with the retention policy", func(c *influx.Config) { c.Bucket = "spate/autogen" }, ""},
+		{"wrong token", func(c *influx.Config) { c.Token = "admin:secret-guess" }, "refuses the token"},
+		{"no token", func(c *influx.Config) { c.Token = "" }, "refuses the token"},
+		{"no such database", func(c *influx.Config) { c.Bucket = "nowhere" }, `no bucket "nowhere"`},
+		{"nobody there", func(c *influx.Config) { c.URL = unused(t) }, "cannot be reached"},
+		{"another server", func(c *influx.Config) { c.URL = page.URL }, "not as an InfluxDB does"},
+		{"an engine that answers pings", func(c *influx.Config) { c.URL = engine.URL }, "or is this no InfluxDB"},
+		{"no spool yet", func(c *influx.Config) { c.Spool = "" }, ""},
+		{"no URL", func(c *influx.Config) { c.URL = "" }, "no URL"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			config := configOf(t, server)
+			test.change(&config)
+			err := influx.Check(t.Context(), config)
+			if test.want == "" {
+				if err != nil {
+					t.Errorf("Check: %v", err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Fatalf("Check: %v, want %q", err, test.want)
+			}
+			if strings.Contains(err.Error(), "secret-guess") {
+				t.Errorf("the token is in the error %q", err)
+			}
+		})
+	}
+	if rows := rowsOf(t, server); len(rows) > 0 {
+		t.Errorf("Check wrote %d rows", len(rows))
+	}
+}
+
+func TestWrongTokenChangesNothingAndIsSaid(t *testing.T) {
+	server := influxtest.Start(t, influxtest.Options{Token: "admin:correct-horse"})
+	s, log := open(t, server, func(c *influx.Config) { c.Token = "admin:secret-guess" })
+	feed(s, 0, 2)
+	log.await(t, "refuses the token")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := s.Close(ctx)
+	var undelivered *influx.UndeliveredError
+	if !errors.As(err, &undelivered) || undelivered.Kept != 4 {
+		t.Errorf("Close: %v", err)
+	}
+	if strings.Contains(log.String(), "secret-guess") || strings.Contains(err.Error(), "secret-guess") {
+		t.Error("the token is in the log or the error")
+	}
+}
+
+func TestValidateNamesEveryMistake(t *testing.T) {
+	err := influx.Config{URL: "ftp://x", Token: "a\n", QueueBytes: -1, Timeout: -1}.Validate()
+	for _, words := range []string{`"ftp://x"`, "bucket", "line break", "-1 bytes", "-1ns"} {
+		if err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("error %v lacks %q", err, words)
+		}
+	}
+	err = influx.Config{URL: "http://user:hunter2@host", Bucket: "b", Spool: "s"}.Validate()
+	if err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("a URL with a password gave %v", err)
+	}
+	for _, url := range []string{"http://localhost:8086", "https://influx.example.com/base/"} {
+		if err := (influx.Config{URL: url, Bucket: "b"}).Validate(); err != nil {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	if _, err := influx.New(influx.Config{URL: "http://localhost:8086", Bucket: "b"}); err == nil || !strings.Contains(err.Error(), "spool") {
+		t.Errorf("a sink without a spool gave %v", err)
+	}
+}
+
+// TestCallsDoNotWait: a server that takes the connection and never answers holds up nobody.
+func TestCallsDoNotWait(t *testing.T) {
+	silent := make(chan struct{})
+	asked := make(chan struct{}, 100)
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked <- struct{}{}
+		<-silent
+	}))
+	defer server.Close()
+	defer close(silent)
+	s, err := influx.New(influx.Config{URL: server.URL, Bucket: "b", Spool: filepath.Join(t.TempDir(), "spool"), QueueBytes: 8 << 10, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed(s, 0, 1)
+	<-asked
+	feed(s, 1, 100) // Would hang here.
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var undelivered *influx.UndeliveredError
+	if err := s.Close(ctx); !errors.As(err, &undelivered) || undelivered.Kept != 200 {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+func BenchmarkWindow(b *testing.B) {
+	server := influxtest.Start(b, influxtest.Options{})
+	s, err := influx.New(configOf(b, server))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		s.Window(sinktest.Window(uint32(i)))
+	}
+	if err := s.Close(b.Context()); err != nil {
+		b.Error(err)
+	}
+}
+
+// feed gives a sink windows [from, to) and returns their rows.
+func feed(s sink.Sink, from, to uint32) []sink.Row {
+	var rows []sink.Row
+	for window := from; window < to; window++ {
+		point := sinktest.Window(window)
+		s.Window(point)
+		rows = append(rows, point.Rows()...)
+	}
+	return rows
+}
+
+func configOf(tb testing.TB, server *influxtest.Server) influx.Config {
+	return influx.Config{
+		URL: server.URL, Token: server.Token, Org: "ignored", Bucket: server.Database,
+		Spool: filepath.Join(tb.TempDir(), "influx.spool"), Log: slog.New(slog.DiscardHandler),
+	}
+}
+
+func open(t *testing.T, server *influxtest.Server, change func(*influx.Config)) (*influx.Sink, *logged) {
+	t.Helper()
+	log := &logged{news: make(chan struct{}, 1)}
+	config := configOf(t, server)
+	config.Log = slog.New(slog.NewTextHandler(log, nil))
+	if change != nil {
+		change(&config)
+	}
+	s, err := influx.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, log
+}
+
+func finish(t *testing.T, s sink.Sink) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := s.Close(ctx); err != nil {
+		t.Fatalf("Close: %v", err)
+	}
+}
+
+// unused returns the URL of a port where nobody listens.
+func unused(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return "http://" + listener.Addr().String()
+}
+
+func post(t *testing.T, server *influxtest.Server, line string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/write?db="+server.Database, strings.NewReader(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Close = true
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusNoContent {
+		t.Fatalf("write %q: %s, %v", line, response.Status, err)
+	}
+}
+
+// rowsOf reads everything back as rows.
+func rowsOf(t *testing.T, server *influxtest.Server) []sink.Row {
+	t.Helper()
+	var rows []sink.Row
+	for _, series := range server.Query(`SELECT * FROM /spate_.*/ GROUP BY *`) {
+		kinds := kindsOf(server, series.Name)
+		var tags []sink.Tag
+		for _, key := range slices.Sorted(mapKeys(series.Tags)) {
+			if value := series.Tags[key]; value != "" {
+				tags = append(tags, sink.Tag{Key: key, Value: value})
+			}
+		}
+		for _, values := range series.Values {
+			row := sink.Row{Measurement: series.Name, Tags: tags}
+			for i, value := range values {
+				if value == nil {
+					continue
+				}
+				if i == 0 {
+					row.Time = time.Unix(0, integer(t, value)).UTC()
+					continue
+				}
+				row.Fields = append(row.Fields, fieldOf(t, series.Columns[i], kinds[series.Columns[i]], value))
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// kindsOf asks for the types of a measurement's fields: in JSON 1 and 1.0 are the same.
+func kindsOf(server *influxtest.Server, measurement string) map[string]string {
+	kinds := make(map[string]string)
+	for _, series := range server.Query(fmt.Sprintf("SHOW FIELD KEYS FROM %q", measurement)) {
+		for _, values := range series.Values {
+			kinds[fmt.Sprint(values[0])] = fmt.Sprint(values[1])
+		}
+	}
+	return kinds
+}
+
+func mapKeys(m map[string]string) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for key := range m {
+			if !yield(key) {
+				return
+			}
+		}
+	}
+}
+
+func integer(t *testing.T, value any) int64 {
+	t.Helper()
+	n, err := value.(json.Number).Int64()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func fieldOf(t *testing.T, key, kind string, value any) sink.Field {
+	t.Helper()
+	switch kind {
+	case "integer":
+		return sink.Field{Key: key, Kind: sink.KindInt, Int: integer(t, value)}
+	case "float":
+		x, err := value.(json.Number).Float64()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sink.Field{Key: key, Kind: sink.KindFloat, Float: x}
+	case "boolean":
+		field := sink.Field{Key: key, Kind: sink.KindBool}
+		if value.(bool) {
+			field.Int = 1
+		}
+		return field
+	default:
+		return sink.Field{Key: key, Kind: sink.KindText, Text: value.(string)}
+	}
+}
+
+// logged is a log that a test can wait for.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	news chan struct{}
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case l.news <- struct{}{}:
+	default:
+	}
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// await waits until the log has the words.
+func (l *logged) await(t *testing.T, words string) {
+	t.Helper()
+	for !strings.Contains(l.String(), words) {
+		select {
+		case <-l.news:
+		case <-time.After(time.Minute):
+			t.Fatalf("the log lacks %q:\n%s", words, l)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package influx
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/spate-load/spate/aggregate/sink"
+)
+
+// longest bounds names and words in bytes: InfluxDB refuses a series name of 64 KiB.
+const longest = 4096
+
+// errNoTime refuses a row that would be stamped by the server, and so would be doubled when sent again.
+var errNoTime = errors.New("the point has no time")
+
+var (
+	tagEscapes  = strings.NewReplacer(`,`, `\,`, `=`, `\=`, ` `, `\ `)
+	textEscapes = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
+)
+
+// appendLine adds the row in line protocol. A row without fields adds nothing: InfluxDB has no such points.
+func appendLine(dst []byte, row *sink.Row) ([]byte, error) {
+	if len(row.Fields) == 0 {
+		return dst, nil
+	}
+	if row.Time.IsZero() {
+		return dst, fmt.Errorf("%s: %w", row.Measurement, errNoTime)
+	}
+	dst = append(dst, row.Measurement...)
+	for _, tag := range row.Tags {
+		dst = append(dst, ',')
+		dst = append(dst, tag.Key...)
+		dst = append(dst, '=')
+		dst = append(dst, tagEscapes.Replace(tagValue(tag.Value))...)
+	}
+	separator := byte(' ')
+	for i := range row.Fields {
+		dst = append(dst, separator)
+		dst = appendField(dst, &row.Fields[i])
+		separator = ','
+	}
+	dst = append(dst, ' ')
+	dst = strconv.AppendInt(dst, row.Time.UnixNano(), 10)
+	return append(dst, '\n'), nil
+}
+
+// appendField writes floats with the fewest digits that read back as the same number.
+func appendField(dst []byte, field *sink.Field) []byte {
+	dst = append(dst, tagEscapes.Replace(field.Key)...)
+	dst = append(dst, '=')
+	switch field.Kind {
+	case sink.KindInt:
+		dst = strconv.AppendInt(dst, field.Int, 10)
+		return append(dst, 'i')
+	case sink.KindFloat:
+		return strconv.AppendFloat(dst, field.Float, 'g', -1, 64)
+	case sink.KindBool:
+		return strconv.AppendBool(dst, field.Int != 0)
+	default:
+		dst = append(dst, '"')
+		dst = append(dst, textEscapes.Replace(clean(field.Text))...)
+		return append(dst, '"')
+	}
+}
+
+// tagValue makes a value safe as a tag. Line protocol cannot say every backslash in a tag, so they become slashes.
+func tagValue(value string) string {
+	value = strings.ReplaceAll(clean(value), `\`, `/`)
+	if value == "" {
+		return "_"
+	}
+	return value
+}
+
+// clean turns line breaks and other control characters into spaces, and cuts what is too long.
+func clean(value string) string {
+	value = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(value, "\uFFFD"))
+	if len(value) <= longest {
+		return value
+	}
+	cut := longest
+	for !utf8.RuneStart(value[cut]) {
+		cut--
+	}
+	return value[:cut]
+}

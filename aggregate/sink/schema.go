@@ -1,0 +1,159 @@
+package sink
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// fieldsHint is how many fields a row of all metrics has, so that it is allocated once.
+const fieldsHint = 192
+
+// Rows returns the window's row and, where it is known, that of the run to date.
+func (p WindowPoint) Rows() []Row {
+	window := p.Scope.row(MeasurementWindow)
+	window.Time = p.Time()
+	window.measures(p.Measures)
+	if p.PeakInFlight != nil {
+		window.count("peak_in_flight", uint64(*p.PeakInFlight))
+	}
+	if p.ToDate == nil {
+		return []Row{window}
+	}
+	toDate := p.Scope.row(MeasurementToDate)
+	toDate.Time = window.Time
+	toDate.measures(*p.ToDate)
+	return []Row{window, toDate}
+}
+
+// Rows returns the result's row.
+func (p StagePoint) Rows() []Row {
+	row := p.Scope.row(MeasurementStage)
+	row.Time = p.StageStart
+	row.boolean("complete", p.Complete)
+	row.text("failure", p.Failure)
+	row.measures(p.Measures)
+	if p.NeverSent != nil {
+		row.count("never_sent", *p.NeverSent)
+	}
+	row.throughput("", p.Whole)
+	row.throughput("steady_", p.Steady)
+	return []Row{row}
+}
+
+// Rows returns the event's row.
+func (p EventPoint) Rows() []Row {
+	scope := Scope{RunID: p.RunID, Plan: p.Plan}
+	row := Row{Measurement: MeasurementEvent, Time: p.Time}
+	row.tag("agent", p.Agent)
+	row.tag("kind", string(p.Kind))
+	if p.Stage != nil {
+		scope = *p.Stage
+		row.tag("load", scope.Load)
+	}
+	row.tag("plan", p.Plan)
+	row.tag("run", p.RunID)
+	if p.Stage != nil {
+		row.tag("stage", strconv.FormatUint(uint64(scope.StageIndex), 10))
+	}
+	row.tag("target", scope.Target)
+	row.tag("workload", scope.Workload)
+	text := p.Text
+	if text == "" {
+		text = string(p.Kind)
+	}
+	row.text("text", text)
+	return []Row{row}
+}
+
+// row returns a row of the scope with its tags and its load point, by which sweeps are drawn.
+func (s Scope) row(measurement string) Row {
+	row := Row{Measurement: measurement, Fields: make([]Field, 0, fieldsHint), Tags: make([]Tag, 0, 9)}
+	row.tag("agent", s.Agent)
+	row.tag("load", s.Load)
+	row.tag("plan", s.Plan)
+	row.tag("region", s.Region)
+	row.tag("run", s.RunID)
+	row.tag("scope", s.breadth())
+	row.tag("stage", strconv.FormatUint(uint64(s.StageIndex), 10))
+	row.tag("target", s.Target)
+	row.tag("workload", s.Workload)
+	if s.Concurrency > 0 {
+		row.count("concurrency", uint64(s.Concurrency))
+	}
+	if s.Rate > 0 {
+		row.float("rate", s.Rate)
+	}
+	return row
+}
+
+// breadth says whose numbers they are, so that a sum over regions never counts the whole beside its parts.
+func (s Scope) breadth() string {
+	switch {
+	case s.Agent != "":
+		return "agent"
+	case s.Region != "":
+		return "region"
+	default:
+		return "all"
+	}
+}
+
+func (r *Row) measures(m Measures) {
+	if m.Counters != nil {
+		r.counters(m.Counters)
+	}
+	for _, class := range slices.Sorted(maps.Keys(m.Errors)) {
+		r.count("errors_"+class, m.Errors[class])
+	}
+	for _, d := range m.Distributions {
+		r.distribution(d)
+	}
+}
+
+// counters leaves input tokens out where some requests' are not known.
+func (r *Row) counters(c *spatev1.Counters) {
+	r.count("started", c.Started)
+	r.count("completed", c.Completed)
+	r.count("failed", c.Failed)
+	r.count("cancelled", c.Cancelled)
+	r.count("warmup_started", c.WarmupStarted)
+	r.count("warmup_ended", c.WarmupEnded)
+	if c.WithoutUsage == 0 {
+		r.count("input_tokens", c.InputTokens)
+	}
+	r.count("output_tokens", c.OutputTokens)
+	r.count("token_frames", c.TokenFrames)
+	r.count("tokens_arrived", c.TokensArrived)
+	r.count("without_usage", c.WithoutUsage)
+	r.count("isl_missed", c.IslMissed)
+	r.count("osl_missed", c.OslMissed)
+	r.count("connections", c.Connections)
+	r.count("coalesced_reads", c.CoalescedReads)
+	r.count("unstamped_frames", c.UnstampedFrames)
+}
+
+func (r *Row) distribution(d Distribution) {
+	r.count(d.Name+"_count", d.Count)
+	if d.Count == 0 {
+		return
+	}
+	r.float(d.Name+"_mean", d.Mean)
+	r.float(d.Name+"_std", d.Std)
+	r.float(d.Name+"_min", d.Min)
+	r.float(d.Name+"_max", d.Max)
+	r.float(d.Name+"_p50", d.P50)
+	r.float(d.Name+"_p90", d.P90)
+	r.float(d.Name+"_p95", d.P95)
+	r.float(d.Name+"_p99", d.P99)
+	r.float(d.Name+"_p99_9", d.P99_9)
+}
+
+func (r *Row) throughput(prefix string, t Throughput) {
+	r.optional(prefix+"duration_s", t.Seconds)
+	r.optional(prefix+"request_throughput", t.Requests)
+	r.optional(prefix+"output_token_throughput", t.OutputTokens)
+	r.optional(prefix+"total_token_throughput", t.TotalTokens)
+}

@@ -1,0 +1,182 @@
+package sinktest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/spate-load/spate/aggregate/sink"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Opened is a sink to test and the way to see what it has handed on.
+type Opened struct {
+	// Sink is empty and open. The suite closes it.
+	Sink sink.Sink
+	// Rows returns all rows that arrived, once the sink is closed.
+	Rows func() []sink.Row
+}
+
+// Run tests that a sink keeps the promises of sink.Sink. open is called once for each part.
+func Run(t *testing.T, open func(t *testing.T) Opened) {
+	t.Run("everything known arrives and nothing else", func(t *testing.T) { testArrival(t, open(t)) })
+	t.Run("a point given again takes the place of the first", func(t *testing.T) { testAgain(t, open(t)) })
+	t.Run("callers may be many", func(t *testing.T) { testConcurrent(t, open(t)) })
+	t.Run("what is given is not kept", func(t *testing.T) { testReuse(t, open(t)) })
+	t.Run("odd names arrive", func(t *testing.T) { testNames(t, open(t)) })
+}
+
+func testArrival(t *testing.T, o Opened) {
+	window, stage, event := Window(3), Stage(), Event()
+	o.Sink.Window(window)
+	o.Sink.Stage(stage)
+	o.Sink.Event(event)
+	finish(t, o.Sink)
+	want := slices.Concat(window.Rows(), stage.Rows(), event.Rows())
+	Equal(t, o.Rows(), want)
+}
+
+func testAgain(t *testing.T, o Opened) {
+	first, second := Window(7), Window(7)
+	second.Measures.Counters.Completed = 4711
+	second.Measures.Distributions[0].P99 = 1e9 / 3.0
+	o.Sink.Window(first)
+	o.Sink.Window(second)
+	o.Sink.Window(second)
+	finish(t, o.Sink)
+	Equal(t, o.Rows(), second.Rows())
+}
+
+func testConcurrent(t *testing.T, o Opened) {
+	const callers, each = 8, 25
+	var want []sink.Row
+	var group sync.WaitGroup
+	for caller := range callers {
+		points := make([]sink.WindowPoint, each)
+		for i := range points {
+			points[i] = Window(uint32(i))
+			points[i].Scope.Agent = fmt.Sprintf("agent-%d", caller)
+			want = append(want, points[i].Rows()...)
+		}
+		group.Go(func() {
+			for _, point := range points {
+				o.Sink.Window(point)
+			}
+		})
+	}
+	group.Wait()
+	finish(t, o.Sink)
+	Equal(t, o.Rows(), want)
+}
+
+func testReuse(t *testing.T, o Opened) {
+	point := Window(1)
+	want := point.Rows()
+	o.Sink.Window(point)
+	point.Measures.Counters.Completed = 1 << 40
+	point.Measures.Distributions[0].Mean = -1
+	clear(point.Measures.Errors)
+	finish(t, o.Sink)
+	Equal(t, o.Rows(), want)
+}
+
+func testNames(t *testing.T, o Opened) {
+	point := Window(2)
+	point.Scope.Target = `dynamo 3P1D, "disagg" = (v1)`
+	point.Scope.Load = "2.5 req/s poisson"
+	point.Scope.Region = "eu-west, Köln"
+	event := Event()
+	event.Text = `agent "a\b" is lost, = 1/3 of the load`
+	o.Sink.Window(point)
+	o.Sink.Event(event)
+	finish(t, o.Sink)
+	Equal(t, o.Rows(), append(point.Rows(), event.Rows()...))
+}
+
+func finish(t *testing.T, s sink.Sink) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := s.Close(ctx); err != nil {
+		t.Fatalf("Close: %v", err)
+	}
+}
+
+// Equal compares rows to the last digit, whatever their order and that of their fields.
+func Equal(tb testing.TB, got, want []sink.Row) {
+	tb.Helper()
+	if diff := cmp.Diff(byName(tb, want), byName(tb, got)); diff != "" {
+		tb.Errorf("rows differ (-want +got):\n%s", diff)
+	}
+}
+
+// byName indexes rows, with their fields in the order of the keys. A doubled row fails the test.
+func byName(tb testing.TB, rows []sink.Row) map[string]sink.Row {
+	tb.Helper()
+	index := make(map[string]sink.Row, len(rows))
+	for _, row := range rows {
+		name := Name(row)
+		if _, doubled := index[name]; doubled {
+			tb.Errorf("row %q is there twice", name)
+		}
+		row.Fields = slices.SortedFunc(slices.Values(row.Fields), func(a, b sink.Field) int { return strings.Compare(a.Key, b.Key) })
+		index[name] = row
+	}
+	return index
+}
+
+// begin is a stage's start with all digits that a clock has.
+var begin = time.Date(2026, 3, 29, 1, 59, 59, 123456789, time.UTC)
+
+// Scope returns the scope of the sample points.
+func Scope() sink.Scope {
+	return sink.Scope{
+		RunID: "quickstart-20260329", Plan: "quickstart", StageIndex: 4,
+		Target: "dynamo 3P1D", Workload: "3000:150", Load: "concurrency 8", Concurrency: 8,
+	}
+}
+
+// Window returns a point with numbers known and not, that differ by window.
+func Window(window uint32) sink.WindowPoint {
+	peak := 8 + window
+	return sink.WindowPoint{
+		Scope: Scope(), StageStart: begin, Window: window, PeakInFlight: &peak,
+		Measures: measures(uint64(window)),
+		ToDate:   new(measures(1000 + uint64(window))),
+	}
+}
+
+// Stage returns a result with numbers known and not.
+func Stage() sink.StagePoint {
+	return sink.StagePoint{
+		Scope: Scope(), StageStart: begin, Complete: true, Measures: measures(1 << 50), NeverSent: new(uint64(0)),
+		Whole:  sink.Throughput{Seconds: new(12.25), Requests: new(1.0 / 3), OutputTokens: new(20132659.0), TotalTokens: new(5e-324)},
+		Steady: sink.Throughput{Seconds: new(10.0), Requests: new(math.NaN())},
+	}
+}
+
+// Event returns an event of a stage.
+func Event() sink.EventPoint {
+	return sink.EventPoint{
+		RunID: "quickstart-20260329", Plan: "quickstart", Time: begin, Kind: sink.StageBegan, Stage: new(Scope()), Text: "stage 4 began",
+	}
+}
+
+func measures(n uint64) sink.Measures {
+	x := float64(n) + 0.1
+	return sink.Measures{
+		Counters: &spatev1.Counters{Started: n + 1, Completed: n, Failed: 1, OutputTokens: 150 * n, TokensArrived: math.MaxInt64, WithoutUsage: n % 2},
+		Errors:   map[string]uint64{"http_429": 1, "connect": n},
+		Distributions: []sink.Distribution{
+			{Name: "ttft_ms", Count: n + 1, Mean: x / 3, Std: math.NaN(), Min: x / 7, Max: x * 7, P50: x, P90: x * 1.1, P95: x * 1.2, P99: x * 1.3, P99_9: 1e-9 / x},
+			{Name: "tpot_ms"},
+		},
+	}
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/spate-load/spate/agent"
+	"github.com/spate-load/spate/cmd/internal/daemon"
+	"github.com/spate-load/spate/cmd/internal/settings"
+	"github.com/spate-load/spate/coordinator/membership"
+)
+
+// flags are the settings of the daemon.
+type flags struct {
+	name, region       string
+	coordinators       []string
+	allowed            []string
+	weight, maxStreams uint32
+	plaintext          bool
+	gossip             settings.Gossip
+}
+
+func newCommand(version string) *cobra.Command {
+	f := &flags{}
+	cmd := daemon.New(daemon.Description{
+		Name: "spate-agent", Version: version,
+		Short: "Agent of Spate: generates the load that the coordinator assigns",
+		Long: `The agent finds its coordinator by gossip (--join any member) or by address (--coordinator), waits for assignments and generates their
+load. It dials the coordinator, so it works behind NAT.`,
+		Example: `  spate-agent --join 127.0.0.1:7946 --region eu
+  spate-agent --coordinator 127.0.0.1:7700 --region us --weight 2`,
+	}, f.run)
+	fs := cmd.Flags()
+	fs.StringVar(&f.name, "name", "", "unique name of this agent (default: host name and a random suffix)")
+	fs.StringVar(&f.region, "region", "", "region this agent stands in")
+	fs.StringSliceVar(&f.coordinators, "coordinator", nil, "`host:port` of the coordinator, or of several to try in turn, instead of gossip")
+	fs.StringSliceVar(&f.allowed, "allow-target", nil, "`hosts` that this agent may send load to, with * as wildcard (default: all)")
+	fs.Uint32Var(&f.weight, "weight", 1, "share of the load relative to other agents")
+	fs.Uint32Var(&f.maxStreams, "max-streams", 0, "most requests in flight (default: what the descriptor limit allows)")
+	fs.BoolVar(&f.plaintext, "insecure-plaintext", false, "talk to a coordinator beyond loopback without encryption: only on a network you trust")
+	f.gossip.AddFlags(fs, "127.0.0.1:0")
+	return cmd
+}
+
+// run serves until ctx ends.
+func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) error {
+	if (len(f.coordinators) == 0) == (len(f.gossip.Join) == 0) {
+		return daemon.BadInput(errors.New("say where the coordinator is: either --join a gossip member, or --coordinator host:port"))
+	}
+	for _, address := range f.coordinators {
+		if !f.plaintext && !settings.Loopback(address) {
+			return daemon.BadInput(errors.New("the connection to " + address + " would be plain: give --insecure-plaintext if you trust the network"))
+		}
+	}
+	if f.name == "" {
+		f.name = defaultName()
+	}
+	finder, closeFinder, err := f.finder(logger)
+	if err != nil {
+		return err
+	}
+	defer closeFinder()
+	a, err := agent.New(agent.Config{
+		Name: f.name, Region: f.region, Version: version, Weight: f.weight, MaxStreams: f.maxStreams, AllowedTargets: f.allowed, Logger: logger,
+		Coordinator: inTurn(finder),
+		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
+	})
+	if err != nil {
+		return daemon.BadInput(err)
+	}
+	logger.Info("agent is ready", "name", f.name, "region", f.region)
+	if err := a.Run(ctx); err != nil && ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// finder finds the coordinator by gossip or by the list of addresses.
+func (f *flags) finder(logger *slog.Logger) (membership.Finder, func(), error) {
+	if len(f.coordinators) > 0 {
+		return membership.Static(f.coordinators), func() {}, nil
+	}
+	config, err := f.gossip.Config(f.name, membership.Meta{Role: membership.RoleAgent, Region: f.region}, f.plaintext, logger)
+	if err != nil {
+		return nil, nil, daemon.BadInput(err)
+	}
+	cluster, err := membership.Join(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	return cluster, func() { _ = cluster.Close() }, nil
+}
+
+// inTurn returns another of the known coordinators at each call, so that one that does not answer is passed over.
+func inTurn(finder membership.Finder) func(context.Context) (string, error) {
+	attempt := 0
+	return func(ctx context.Context) (string, error) {
+		addresses, err := finder.Coordinators(ctx)
+		if err != nil {
+			return "", err
+		}
+		address := addresses[attempt%len(addresses)]
+		attempt++
+		return address, nil
+	}
+}
+
+// defaultName makes a name that two agents of one machine do not share.
+func defaultName() string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "agent"
+	}
+	host, _, _ = strings.Cut(host, ".")
+	var b [3]byte
+	rand.Read(b[:]) //nolint:errcheck // never fails, by its contract
+	return host + "-" + hex.EncodeToString(b[:])
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spate-load/spate/cmd/internal/daemon"
+	"github.com/spate-load/spate/cmd/internal/settings"
+	"github.com/spate-load/spate/coordinator"
+	"github.com/spate-load/spate/coordinator/membership"
+)
+
+// flags are the settings of the daemon.
+type flags struct {
+	name, listen, dataDir string
+	plaintext, noGossip   bool
+	gossip                settings.Gossip
+	influx                settings.Influx
+}
+
+func newCommand(version string) *cobra.Command {
+	f := &flags{}
+	cmd := daemon.New(daemon.Description{
+		Name: "spate-coordinator", Version: version,
+		Short: "Coordinator of Spate: splits plans over agents and merges what they measure",
+		Long: `The coordinator waits for agents, splits the plans that "spate run --coordinator" submits over them, and merges what they measure. Agents
+find it by gossip (--join the address that it logs) or are given its --listen address.`,
+		Example: `  spate-coordinator
+  spate-coordinator --listen 10.0.0.1:7700 --gossip-listen 10.0.0.1:7946 --gossip-key file:gossip.key --insecure-plaintext`,
+	}, f.run)
+	host, _ := os.Hostname()
+	fs := cmd.Flags()
+	fs.StringVar(&f.name, "name", host, "name of this coordinator in gossip and logs")
+	fs.StringVar(&f.listen, "listen", "127.0.0.1:7700", "`IP:PORT` of the control, metrics and run services")
+	fs.StringVar(&f.dataDir, "data-dir", "runs", "`directory` that the ledgers of runs are kept in")
+	fs.BoolVar(&f.plaintext, "insecure-plaintext", false, "serve beyond loopback without encryption or authentication: only on a network you trust")
+	fs.BoolVar(&f.noGossip, "no-gossip", false, "take no part in gossip: agents are given --listen's address")
+	f.gossip.AddFlags(fs, "127.0.0.1:7946")
+	f.influx.AddFlags(fs)
+	return cmd
+}
+
+// run serves until ctx ends.
+func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) error {
+	openSink, err := f.influx.Opener(ctx, logger)
+	if err != nil {
+		return daemon.BadInput(err)
+	}
+	gossip, err := f.membership(logger)
+	if err != nil {
+		return daemon.BadInput(err)
+	}
+	c, err := coordinator.New(coordinator.Config{
+		Name: f.name, Version: version, Listen: f.listen, InsecurePlaintext: f.plaintext, DataDir: f.dataDir, Gossip: gossip, Logger: logger,
+		OpenSink: openSink,
+	})
+	if err != nil {
+		return daemon.BadInput(err)
+	}
+	return c.Run(ctx)
+}
+
+// membership is how the coordinator takes part in gossip, nil if it does not.
+func (f *flags) membership(logger *slog.Logger) (*membership.Config, error) {
+	if f.noGossip {
+		return nil, nil
+	}
+	config, err := f.gossip.Config(f.name, membership.Meta{Role: membership.RoleCoordinator}, f.plaintext, logger)
+	return &config, err
+}

@@ -1,0 +1,104 @@
+// Package daemon is the shell that spate-coordinator and spate-agent share: flags, settings, logging, signals, exit codes.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spate-load/spate/cmd/internal/settings"
+)
+
+// exit codes, the same as `spate`'s.
+const (
+	exitDone  = 0
+	exitFault = 1
+	exitInput = 2
+)
+
+// inputError marks a person's mistake.
+type inputError struct{ error }
+
+func (e inputError) Unwrap() error { return e.error }
+
+// BadInput marks an error as a mistake in flags or settings, which exits with 2.
+func BadInput(err error) error { return inputError{err} }
+
+// Description is what --help says of a daemon.
+type Description struct {
+	Name, Version, Short, Long, Example string
+}
+
+// New makes the command of a daemon. Run blocks until its context ends, which SIGINT and SIGTERM do.
+func New(d Description, run func(ctx context.Context, version string, logger *slog.Logger) error) *cobra.Command {
+	var level, format string
+	cmd := &cobra.Command{
+		Use: d.Name, Version: d.Version, Short: d.Short, Example: d.Example,
+		Long: d.Long + `
+
+Every flag can be set by an environment variable too (SPATE_LISTEN for --listen) or in the file that --config names.
+
+Exit codes:
+  0  stopped by a signal
+  1  a fault of Spate or of this machine
+  2  a mistake in a flag or setting`,
+		SilenceErrors: true, SilenceUsage: true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return BadInput(fmt.Errorf("unknown argument %q\nsee: %s --help", args[0], cmd.Name()))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := settings.Apply(cmd); err != nil {
+				return BadInput(err)
+			}
+			logger, err := settings.Logger(cmd.ErrOrStderr(), level, format)
+			if err != nil {
+				return BadInput(err)
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return run(ctx, d.Version, logger)
+		},
+	}
+	settings.AddFlag(cmd)
+	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
+	cmd.Flags().StringVar(&format, "log-format", "text", "text or json")
+	cmd.CompletionOptions.HiddenDefaultCmd = true
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return BadInput(fmt.Errorf("%w\nsee: %s --help", err, cmd.Name()))
+	})
+	return cmd
+}
+
+// Main executes the command and returns its exit code.
+func Main(cmd *cobra.Command) int {
+	err := cmd.ExecuteContext(context.Background())
+	if err == nil {
+		return exitDone
+	}
+	fmt.Fprintln(os.Stderr, cmd.Name()+": "+err.Error())
+	if errors.As(err, new(inputError)) {
+		return exitInput
+	}
+	return exitFault
+}
+
+// Version is what the build set, else what Go knows of the build.
+func Version(set string) string {
+	if set != "" {
+		return set
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
+}

@@ -1,0 +1,63 @@
+package settings
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+
+	"github.com/spf13/pflag"
+
+	"github.com/spate-load/spate/coordinator/membership"
+)
+
+// Gossip says how a daemon takes part in gossip.
+type Gossip struct {
+	Listen, Advertise, Label, Key string
+	Join                          []string
+	WAN                           bool
+}
+
+// AddFlags adds the flags of gossip. Listen is the default address of --gossip-listen.
+func (g *Gossip) AddFlags(flags *pflag.FlagSet, listen string) {
+	flags.StringVar(&g.Listen, "gossip-listen", listen, "`IP:PORT` that gossip listens on, TCP and UDP; port 0 takes a free one")
+	flags.StringVar(&g.Advertise, "gossip-advertise", "", "`IP[:PORT]` at which others reach this machine (default: the listen address, else its first private one)")
+	flags.StringSliceVar(&g.Join, "join", nil, "gossip `addresses` of any members to join")
+	flags.StringVar(&g.Label, "cluster", membership.DefaultLabel, "name of the cluster; members of another one are refused")
+	flags.StringVar(&g.Key, "gossip-key", "", "key that encrypts gossip, 16, 24 or 32 bytes in base64: env:NAME or file:PATH")
+	flags.BoolVar(&g.WAN, "wan", false, "gossip at the pace of networks between regions")
+}
+
+// Config returns the membership's configuration. Beyond loopback, gossip without a key needs plaintext to be true.
+func (g *Gossip) Config(name string, meta membership.Meta, plaintext bool, logger *slog.Logger) (membership.Config, error) {
+	config := membership.Config{
+		Name: name, Meta: meta, Bind: g.Listen, Advertise: g.Advertise, Label: g.Label, Seeds: g.Join, WAN: g.WAN, Logger: logger,
+	}
+	if g.Key != "" {
+		text, err := Secret(g.Key)
+		if err != nil {
+			return config, fmt.Errorf("--gossip-key: %w", err)
+		}
+		if config.Key, err = base64.StdEncoding.DecodeString(text); err != nil {
+			return config, errors.New("--gossip-key: the key is no base64; make one with: head -c 32 /dev/urandom | base64")
+		}
+	}
+	if len(config.Key) == 0 && !plaintext && !Loopback(g.Listen) {
+		return config, fmt.Errorf("gossip on %s would be plain: give --gossip-key, or --insecure-plaintext if you trust the network", g.Listen)
+	}
+	return config, config.Validate()
+}
+
+// Loopback says whether an address is of this machine's loopback only.
+func Loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}

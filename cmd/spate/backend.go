@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/spate-load/spate/agent"
+	"github.com/spate-load/spate/cmd/internal/daemon"
+	"github.com/spate-load/spate/cmd/internal/settings"
+	"github.com/spate-load/spate/coordinator"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// backend is what a run runs on: a coordinator somewhere, or one embedded in this process with its agents. Both are spoken to
+// through the same services, so that everything behind it is the same.
+type backend struct {
+	conn      *grpc.ClientConn
+	minAgents uint32
+	embedded  bool
+	close     func()
+}
+
+// backend connects to the coordinator that was named, or starts the embedded one.
+func (f *runFlags) backend(ctx context.Context, logs io.Writer) (*backend, error) {
+	if f.coordinator == "" {
+		return f.embed(ctx, logs)
+	}
+	conn, err := dial(f.coordinator)
+	if err != nil {
+		return nil, err
+	}
+	return &backend{conn: conn, minAgents: f.minAgents, close: func() { _ = conn.Close() }}, nil
+}
+
+// dial connects to a coordinator's services.
+func dial(address string) (*grpc.ClientConn, error) {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return nil, badInputf("--coordinator %q: want host:port: %w", address, err)
+	}
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, badInputf("--coordinator %q: %w", address, err)
+	}
+	return conn, nil
+}
+
+// embed starts a coordinator and agents in this process, joined by an in-memory listener: no port is opened.
+func (f *runFlags) embed(ctx context.Context, logs io.Writer) (*backend, error) {
+	logger, err := settings.Logger(logs, f.logLevel, "text")
+	if err != nil {
+		return nil, badInput(err)
+	}
+	openSink, err := f.influx.Opener(ctx, logger)
+	if err != nil {
+		return nil, badInput(err)
+	}
+	c, err := coordinator.New(coordinator.Config{
+		Name: "embedded", Version: daemon.Version(version), DataDir: "runs", RunDir: f.out, Logger: logger, OpenSink: openSink,
+	})
+	if err != nil {
+		return nil, err
+	}
+	listener := bufconn.Listen(1 << 20)
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := c.Serve(listener); err != nil {
+			logger.Error("embedded coordinator failed", "error", err)
+		}
+	})
+	dialer := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) })
+	agentsCtx, stopAgents := context.WithCancel(ctx)
+	for i := range f.agents {
+		a, err := agent.New(f.embeddedAgent(i, logger, dialer))
+		if err != nil {
+			stopAgents()
+			return nil, errors.Join(err, c.Close())
+		}
+		running.Go(func() {
+			if err := a.Run(agentsCtx); err != nil && agentsCtx.Err() == nil {
+				logger.Error("embedded agent failed", "error", err)
+			}
+		})
+	}
+	conn, err := grpc.NewClient("passthrough:///embedded", dialer, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		stopAgents()
+		return nil, errors.Join(err, c.Close())
+	}
+	return &backend{conn: conn, minAgents: uint32(f.agents), embedded: true, close: func() {
+		_ = conn.Close()
+		stopAgents()
+		if err := c.Close(); err != nil {
+			logger.Error("embedded coordinator did not close well", "error", err)
+		}
+		running.Wait()
+	}}, nil
+}
+
+// embeddedAgent is the configuration of the i-th embedded agent.
+func (f *runFlags) embeddedAgent(i int, logger *slog.Logger, dialer grpc.DialOption) agent.Config {
+	return agent.Config{
+		Name: fmt.Sprintf("embedded-%d", i+1), Region: "local", Version: daemon.Version(version), Weight: 1, Logger: logger,
+		Coordinator: func(context.Context) (string, error) { return "passthrough:///embedded", nil },
+		DialOptions: []grpc.DialOption{dialer, grpc.WithTransportCredentials(insecure.NewCredentials())},
+	}
+}
+
+// onThisMachine is an error if an agent of the run may not reach this machine's loopback.
+func (b *backend) onThisMachine(ctx context.Context) error {
+	if b.embedded {
+		return nil
+	}
+	here, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	agents, err := spatev1.NewRunServiceClient(b.conn).ListAgents(ctx, &spatev1.ListAgentsRequest{})
+	if err != nil {
+		return fmt.Errorf("agents cannot be listed: %w", err)
+	}
+	for _, a := range agents.GetAgents() {
+		if host := a.GetAgent().GetHost(); host != "" && host != here {
+			return fmt.Errorf("agent %s runs on %s, not here: start `spate simulate` where all agents reach it and name its endpoints in the plan",
+				a.GetAgent().GetName(), host)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+// Command spate runs load tests against LLM serving deployments: alone on one machine, or through a coordinator and its agents.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spate-load/spate/cmd/internal/daemon"
+	"github.com/spate-load/spate/cmd/internal/settings"
+)
+
+// version is set by the Makefile.
+var version = ""
+
+func main() { os.Exit(run()) }
+
+// run executes the command line and returns the exit code.
+func run() int {
+	root := newRoot()
+	err := root.ExecuteContext(context.Background())
+	if err != nil && !errors.Is(err, errAlreadySaid) {
+		fmt.Fprintln(os.Stderr, "spate: "+err.Error())
+	}
+	return exitCode(err)
+}
+
+// errAlreadySaid goes with an exit code whose reason the command has printed itself.
+var errAlreadySaid = errors.New("see above")
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "spate",
+		Short: "Distributed load generator for LLM serving",
+		Long: `Spate drives more load at LLM serving deployments than one client can, from several machines and regions at once, and reports
+numbers that can be trusted.
+
+A plan says what to test: targets x workloads x loads. Each combination is a stage. "spate run" runs a plan on this machine, or on a
+coordinator and its agents with --coordinator.
+
+` + exitHelp,
+		Example: `  spate run plans/quickstart.yaml
+  spate run --target http://127.0.0.1:8000 --model Qwen/Qwen3-32B --concurrency 1,2,4 --isl 3000 --osl 150
+  spate run --coordinator 127.0.0.1:7700 plan.yaml`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Version:       daemon.Version(version),
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return badInput(settings.Apply(cmd))
+		},
+	}
+	settings.AddFlag(root)
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return badInputf("%w\nsee: %s --help", err, cmd.CommandPath())
+	})
+	root.AddCommand(newRun(), newReport(), newValidate(), newSimulate(), newAgents())
+	return root
+}
+
+// arguments wraps a check of positional arguments so that a mistake in them exits with the code for mistakes.
+func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return badInputf("%w\nsee: %s --help", err, cmd.CommandPath())
+		}
+		return nil
+	}
+}

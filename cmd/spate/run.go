@@ -1,0 +1,376 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/cmd/internal/settings"
+	"github.com/spate-load/spate/plans"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/report"
+	"github.com/spate-load/spate/simulator"
+)
+
+// runFlags are the flags of `spate run`.
+type runFlags struct {
+	coordinator   string
+	agents        int
+	minAgents     uint32
+	agentsTimeout time.Duration
+	out           string
+	records       string
+	noProgress    bool
+	logLevel      string
+	quick         quickFlags
+	influx        settings.Influx
+}
+
+func newRun() *cobra.Command {
+	f := &runFlags{}
+	cmd := &cobra.Command{
+		Use:   "run [PLAN.yaml]",
+		Short: "Run a plan, or a test made from flags, and report its results",
+		Long: `Run a plan on this machine with embedded agents, or on a coordinator and its agents with --coordinator. PLAN.yaml is a file, "-" for
+standard input, or the name of a plan that ships with Spate (quickstart). Without a plan, --target and the flags below it make one; the
+plan they made is printed and kept in the run directory.
+
+While the run goes on its progress is shown; at the end the tables of results and the run directory. The first Ctrl-C stops starting
+requests and waits for those in flight; the second cancels them. Either way what was measured is kept, and marked as partial.
+
+` + exitHelp,
+		Example: `  spate run quickstart
+  spate run plan.yaml --out results/today
+  spate run --target http://10.0.0.5:8000 --model Qwen/Qwen3-32B --concurrency 1,2,4 --isl 3000 --osl 150
+  spate run --coordinator 127.0.0.1:7700 --min-agents 3 plan.yaml`,
+		Args: arguments(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.coordinator, "coordinator", "", "run on the coordinator at this `host:port` instead of on embedded agents")
+	flags.IntVar(&f.agents, "agents", 2, "number of embedded agents")
+	flags.Uint32Var(&f.minAgents, "min-agents", 1, "with --coordinator: agents to wait for before the plan is split")
+	flags.DurationVar(&f.agentsTimeout, "agents-timeout", time.Minute, "with --coordinator: how long to wait for them")
+	flags.StringVar(&f.out, "out", "", "run `directory` to make (default: runs/RUN-ID)")
+	flags.StringVar(&f.records, "records", "parquet", "keep one row for each request: parquet, jsonl or none")
+	flags.BoolVar(&f.noProgress, "no-progress", false, "print neither progress nor tables, only the run directory")
+	flags.StringVar(&f.logLevel, "log-level", "warn", "what the embedded coordinator and agents log to standard error: debug, info, warn or error")
+	f.quick.add(flags)
+	f.influx.AddFlags(flags)
+	return cmd
+}
+
+// run is the whole command: check everything, then start things, then follow, then report.
+func (f *runFlags) run(cmd *cobra.Command, args []string) error {
+	plan, err := f.plan(cmd, args)
+	if err != nil {
+		return badInput(err)
+	}
+	secrets, err := plan.Secrets(plans.SystemLookup)
+	if err != nil {
+		return badInput(err)
+	}
+	if err := f.check(cmd); err != nil {
+		return badInput(err)
+	}
+	ctx, cancel := context.WithCancel(cmd.Context())
+	defer cancel()
+
+	backend, err := f.backend(ctx, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	defer backend.close()
+	simulated, stopSimulators, err := f.simulate(ctx, plan, backend)
+	if err != nil {
+		return err
+	}
+	defer stopSimulators()
+
+	client := spatev1.NewRunServiceClient(backend.conn)
+	submitted, err := client.SubmitRun(ctx, &spatev1.SubmitRunRequest{
+		PlanYaml: plan.Source(), PlanPath: plan.Path(), Secrets: secrets, Simulated: simulated, Records: f.recordsKept(),
+		MinAgents: backend.minAgents, AgentsTimeout: durationpb.New(f.agentsTimeout),
+	})
+	if err != nil {
+		return submitError(err)
+	}
+	ended, err := f.follow(ctx, cmd, client, submitted.GetRunId())
+	if err != nil {
+		return err
+	}
+	dir, err := f.keep(ctx, client, submitted.GetRunId())
+	if err != nil {
+		return err
+	}
+	return f.conclude(cmd, dir, ended)
+}
+
+// plan reads the plan that was named, or makes one from flags and prints it.
+func (f *runFlags) plan(cmd *cobra.Command, args []string) (*plans.Plan, error) {
+	switch {
+	case len(args) == 1 && f.quick.used(cmd.Flags()):
+		return nil, errors.New("a plan file and flags that make a plan (--target and so on) do not go together: put them into the plan")
+	case len(args) == 1:
+		return readPlan(cmd.InOrStdin(), args[0])
+	case len(f.quick.targets) == 0:
+		return nil, fmt.Errorf("nothing to run: name a plan or give --target URL\nsee: %s --help", cmd.CommandPath())
+	}
+	text, err := f.quick.yaml()
+	if err != nil {
+		return nil, err
+	}
+	if !f.noProgress {
+		fmt.Fprintf(cmd.OutOrStdout(), "# The plan made from the flags:\n%s\n", text)
+	}
+	return plans.Load("<flags>", text, plans.Options{})
+}
+
+// check finds mistakes in the flags that are no matter of the plan.
+func (f *runFlags) check(cmd *cobra.Command) error {
+	switch f.records {
+	case "parquet", "jsonl", "none":
+	default:
+		return fmt.Errorf("--records %q: want parquet, jsonl or none", f.records)
+	}
+	if f.agents < 1 || f.agents > 1000 {
+		return fmt.Errorf("--agents %d: want 1 to 1000", f.agents)
+	}
+	if f.coordinator != "" && cmd.Flags().Changed("agents") {
+		return errors.New("--agents is for embedded agents: with --coordinator, agents are programs of their own (spate-agent); --min-agents waits for them")
+	}
+	if f.coordinator != "" && f.influx.URL != "" {
+		return errors.New("with --coordinator it is the coordinator that writes to InfluxDB: give it the --influx-* flags")
+	}
+	if f.out != "" {
+		if entries, err := os.ReadDir(f.out); err == nil && len(entries) > 0 {
+			return fmt.Errorf("--out %s: the directory is there and not empty", f.out)
+		}
+	}
+	return f.influx.Validate()
+}
+
+// recordsKept is the form of the request rows, as the protocol has it.
+func (f *runFlags) recordsKept() string {
+	if f.records == "none" {
+		return ""
+	}
+	return f.records
+}
+
+// simulate starts the simulators that the plan asks for, on loopback.
+func (f *runFlags) simulate(ctx context.Context, plan *plans.Plan, b *backend) (map[string]*spatev1.Endpoints, func(), error) {
+	var servers []*simulator.Server
+	stop := func() {
+		for _, s := range servers {
+			_ = s.Close(ctx) // its requests have ended with the run
+		}
+	}
+	targets := plan.Simulated()
+	if len(targets) == 0 {
+		return nil, stop, nil
+	}
+	if err := b.onThisMachine(ctx); err != nil {
+		return nil, stop, badInputf("the plan asks for the built-in simulator, which listens on this machine's loopback: %w", err)
+	}
+	endpoints := map[string]*spatev1.Endpoints{}
+	for _, t := range targets {
+		config := simulator.FromPlan(t.GetSimulator())
+		config.ModelName = t.GetModel()
+		server, err := simulator.Start(config)
+		if err != nil {
+			stop()
+			return nil, nil, fmt.Errorf("simulator of target %s: %w", t.GetName(), err)
+		}
+		servers = append(servers, server)
+		endpoints[t.GetName()] = &spatev1.Endpoints{Urls: server.URLs()}
+	}
+	return endpoints, stop, nil
+}
+
+// submitError turns the coordinator's refusal into the right exit code.
+func submitError(err error) error {
+	s := status.Convert(err)
+	switch s.Code() {
+	case codes.InvalidArgument, codes.FailedPrecondition:
+		return badInputf("the coordinator refused the run: %s", s.Message())
+	case codes.Unavailable:
+		return fmt.Errorf("the coordinator cannot be reached: %s", s.Message())
+	}
+	return fmt.Errorf("the run could not be submitted: %w", err)
+}
+
+// follow shows the run's events until it has ended, and passes Ctrl-C on.
+func (f *runFlags) follow(ctx context.Context, cmd *cobra.Command, client spatev1.RunServiceClient, id string) (*spatev1.RunEnded, error) {
+	show := f.progress(cmd)
+	stopSignals := passOnSignals(ctx, client, id, show)
+	defer stopSignals()
+	stream, err := client.FollowRun(ctx, &spatev1.FollowRunRequest{RunId: id})
+	if err != nil {
+		return nil, fmt.Errorf("the run %s cannot be followed: %w", id, err)
+	}
+	for {
+		response, err := stream.Recv()
+		if err != nil {
+			return nil, fmt.Errorf("lost the coordinator while following run %s (it may go on there): %w", id, err)
+		}
+		show(response.GetEvent())
+		if ended := response.GetEvent().GetRunEnded(); ended != nil {
+			return ended, nil
+		}
+	}
+}
+
+// progress returns what shows events on standard error, which is where progress belongs: standard output gets the results.
+func (f *runFlags) progress(cmd *cobra.Command) func(*spatev1.RunEvent) {
+	if f.noProgress {
+		return func(*spatev1.RunEvent) {}
+	}
+	w := cmd.ErrOrStderr()
+	p := &progress{w: w, terminal: terminalWidth(w) > 0, width: func() int { return terminalWidth(w) }}
+	return p.show
+}
+
+// terminalWidth is the width of the terminal behind w in columns, 0 if there is none.
+func terminalWidth(w io.Writer) int {
+	file, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
+// passOnSignals stops the run at the first interrupt and cancels what is in flight at the second. The function it returns ends it.
+func passOnSignals(ctx context.Context, client spatev1.RunServiceClient, id string, show func(*spatev1.RunEvent)) func() {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for n := 0; ; n++ {
+			select {
+			case <-ctx.Done():
+				return
+			case <-signals:
+			}
+			text := "stopping: requests in flight are awaited; Ctrl-C again cancels them"
+			if n > 0 {
+				text = "stopping at once"
+			}
+			show(notice(spatev1.Severity_SEVERITY_WARNING, text))
+			if _, err := client.StopRun(ctx, &spatev1.StopRunRequest{RunId: id, Immediately: n > 0}); err != nil {
+				show(notice(spatev1.Severity_SEVERITY_ERROR, "the run could not be stopped: "+err.Error()))
+			}
+		}
+	}()
+	return func() { signal.Stop(signals); cancel(); <-done }
+}
+
+func notice(severity spatev1.Severity, text string) *spatev1.RunEvent {
+	return &spatev1.RunEvent{Event: &spatev1.RunEvent_Notice{Notice: &spatev1.Notice{Severity: severity, Text: text}}}
+}
+
+// keep fetches the ledger into the run directory and makes the run's files from it.
+func (f *runFlags) keep(ctx context.Context, client spatev1.RunServiceClient, id string) (string, error) {
+	dir := f.out
+	if dir == "" {
+		dir = filepath.Join("runs", id)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("run directory: %w", err)
+	}
+	if err := fetchLedger(ctx, client, id, filepath.Join(dir, report.LedgerFile)); err != nil {
+		return "", err
+	}
+	if err := report.Write(dir); err != nil {
+		return "", fmt.Errorf("the ledger is kept in %s, its report failed: %w", dir, err)
+	}
+	return dir, nil
+}
+
+// fetchLedger copies the run's ledger from the coordinator to path. A ledger that is there already is the coordinator's own: an
+// embedded coordinator keeps it in the run directory from the begin.
+func fetchLedger(ctx context.Context, client spatev1.RunServiceClient, id, path string) (err error) {
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	stream, err := client.FetchLedger(ctx, &spatev1.FetchLedgerRequest{RunId: id})
+	if err != nil {
+		return fmt.Errorf("ledger of run %s: %w", id, err)
+	}
+	file, err := os.Create(path + ".part")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.Remove(path+".part")) }()
+	for {
+		piece, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return errors.Join(fmt.Errorf("ledger of run %s: %w", id, err), file.Close())
+		}
+		if _, err := file.Write(piece.GetData()); err != nil {
+			return errors.Join(err, file.Close())
+		}
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	return os.Link(path+".part", path)
+}
+
+// conclude prints the tables and says with the exit code how the run ended.
+func (f *runFlags) conclude(cmd *cobra.Command, dir string, ended *spatev1.RunEnded) error {
+	result, err := readResult(dir)
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	if !f.noProgress {
+		fmt.Fprintln(out)
+		if err := report.Table(out, result, terminalWidth(out)); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(out, "Run directory: %s\n", dir)
+	if ended.GetReason() != "" {
+		fmt.Fprintln(cmd.ErrOrStderr(), "spate: the run did not reach its end: "+ended.GetReason())
+	}
+	switch {
+	case ended.GetOutcome() == spatev1.Outcome_OUTCOME_STOPPED:
+		return &exitError{exitStopped, errAlreadySaid}
+	case ended.GetOutcome() != spatev1.Outcome_OUTCOME_DONE, !ended.GetComplete():
+		return &exitError{exitFailed, errAlreadySaid}
+	}
+	return nil
+}
+
+// readResult reads the results of a run directory from its ledger.
+func readResult(dir string) (*aggregate.Result, error) {
+	ledger, err := aggregate.OpenReadOnly(filepath.Join(dir, report.LedgerFile))
+	if err != nil {
+		return nil, err
+	}
+	defer ledger.Close()
+	return aggregate.ResultOf(ledger)
+}

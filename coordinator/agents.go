@@ -1,0 +1,68 @@
+package coordinator
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/membership"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// ListAgents lists the agents with a control stream, and those that only gossip has found.
+func (s runService) ListAgents(context.Context, *spatev1.ListAgentsRequest) (*spatev1.ListAgentsResponse, error) {
+	s.c.mu.Lock()
+	cluster := s.c.cluster
+	out := s.c.connected(clock.Now())
+	s.c.mu.Unlock()
+	if cluster != nil {
+		out = append(out, found(cluster.Members(), out)...)
+	}
+	slices.SortFunc(out, func(a, b *spatev1.AgentStatus) int {
+		return strings.Compare(a.GetAgent().GetName(), b.GetAgent().GetName())
+	})
+	return &spatev1.ListAgentsResponse{Agents: out}, nil
+}
+
+// connected describes the sessions.
+func (c *Coordinator) connected(now clock.Instant) []*spatev1.AgentStatus {
+	var out []*spatev1.AgentStatus
+	for name, s := range c.sessions {
+		silent := now.Sub(s.heard)
+		health := spatev1.AgentHealth_AGENT_HEALTH_READY
+		switch {
+		case silent > 2*c.cfg.HeartbeatInterval:
+			health = spatev1.AgentHealth_AGENT_HEALTH_SILENT
+		case c.active != nil && c.active.machine.Busy(name):
+			health = spatev1.AgentHealth_AGENT_HEALTH_BUSY
+		}
+		out = append(out, &spatev1.AgentStatus{
+			Agent: proto.CloneOf(s.info), Health: health, Heartbeat: proto.CloneOf(s.heartbeat),
+			SilentFor: durationOf(silent), Address: s.address,
+		})
+	}
+	return out
+}
+
+// found describes the agents among the members that are not connected.
+func found(members []membership.Member, connected []*spatev1.AgentStatus) []*spatev1.AgentStatus {
+	known := map[string]bool{}
+	for _, s := range connected {
+		known[s.GetAgent().GetName()] = true
+	}
+	var out []*spatev1.AgentStatus
+	for _, m := range members {
+		if m.Role == membership.RoleAgent && !known[m.Process] {
+			known[m.Process] = true
+			out = append(out, &spatev1.AgentStatus{
+				Agent:   &spatev1.AgentInfo{Name: m.Process, Region: m.Region},
+				Health:  spatev1.AgentHealth_AGENT_HEALTH_FOUND,
+				Address: m.Gossip,
+			})
+		}
+	}
+	return out
+}

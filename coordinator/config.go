@@ -1,0 +1,112 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/coordinator/lifecycle"
+	"github.com/spate-load/spate/coordinator/membership"
+)
+
+// Config says how a coordinator works.
+type Config struct {
+	// Listen is the address of the gRPC services, for Run. Addresses beyond loopback need InsecurePlaintext.
+	Listen string
+	// InsecurePlaintext allows connections without TLS beyond loopback: anybody who can reach the port can run plans, read
+	// results and see the API keys that are on their way to agents.
+	InsecurePlaintext bool
+	// DataDir holds a directory for each run, with its ledger: DataDir/RUNID/ledger.db.
+	DataDir string
+	// Gossip lets agents find this coordinator, and this coordinator list agents that have not connected. Its Meta is filled in.
+	// Nil: agents are told the address.
+	Gossip *membership.Config
+	// RunDir is the directory of a run instead of DataDir/RUNID, for an embedded coordinator, which has one run in its life.
+	RunDir string
+	// OpenSink opens what takes in a run's merged results while it goes on. It is given the run's directory. The coordinator
+	// closes the sink at the run's end. Nil: nobody watches.
+	OpenSink func(runDir string) (sink.Sink, error)
+	// HeartbeatInterval is how often agents report. Default 1 s.
+	HeartbeatInterval time.Duration
+	// Lease is how long an agent goes on without its coordinator before it drains. Default 30 s.
+	Lease time.Duration
+	// Run sets the times of a run. What a submitted run says itself is filled in.
+	Run lifecycle.Config
+	// Name of this coordinator, for agents' logs. Default: the host's name.
+	Name string
+	// Version of the program, for the run's record.
+	Version string
+	// Logger takes what there is to say. Default slog.Default().
+	Logger *slog.Logger
+}
+
+// Validate returns all that is wrong with the configuration.
+func (c Config) Validate() error {
+	var errs []error
+	if c.DataDir == "" {
+		errs = append(errs, errors.New("coordinator: a data directory is needed: runs are kept there"))
+	}
+	if c.HeartbeatInterval < 0 || c.Lease < 0 {
+		errs = append(errs, fmt.Errorf("coordinator: heartbeat interval %v and lease %v must not be negative", c.HeartbeatInterval, c.Lease))
+	}
+	if c.Listen != "" {
+		errs = append(errs, c.checkListen())
+	}
+	if c.Gossip != nil {
+		errs = append(errs, c.Gossip.Validate())
+	}
+	return errors.Join(errs...)
+}
+
+// checkListen refuses to offer plaintext to a network by accident.
+func (c Config) checkListen() error {
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return fmt.Errorf("coordinator: listen address %q: want HOST:PORT: %w", c.Listen, err)
+	}
+	if c.InsecurePlaintext || host == "localhost" {
+		return nil
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return errPlaintext(c.Listen)
+}
+
+// checkAddr is checkListen for a listener that stands already.
+func (c Config) checkAddr(a net.Addr) error {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok || tcp.IP.IsLoopback() || c.InsecurePlaintext {
+		return nil
+	}
+	return errPlaintext(a.String())
+}
+
+func errPlaintext(address string) error {
+	return fmt.Errorf("coordinator: %s can be reached from beyond this machine, and this version has no TLS yet: "+
+		"listen on loopback (127.0.0.1:PORT, behind an SSH tunnel if need be), or allow plaintext explicitly", address)
+}
+
+// withDefaults fills in what is not set.
+func (c Config) withDefaults() Config {
+	if c.HeartbeatInterval == 0 {
+		c.HeartbeatInterval = time.Second
+	}
+	if c.Lease == 0 {
+		c.Lease = 30 * time.Second
+	}
+	if c.Run.Silence == 0 {
+		c.Run.Silence = c.HeartbeatInterval * 7 / 2 // three heartbeats and a half
+	}
+	if c.Name == "" {
+		c.Name, _ = os.Hostname()
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}

@@ -1,0 +1,166 @@
+// Package coordinator runs plans on agents: it finds agents, splits each stage over them, starts them at one instant, takes in what
+// they measure and keeps it in a ledger.
+//
+// It is a thin shell: what happens in a run is decided by package lifecycle, what numbers mean by package aggregate. It must not
+// send load, see a single request, or write a secret anywhere. The commands make a Coordinator, in its own process or embedded;
+// agents and clients reach it through its gRPC services only.
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/coordinator/membership"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Coordinator serves agents and clients. Its methods may be called concurrently.
+//
+//	New -> Serve or Run (blocks) -> Close
+type Coordinator struct {
+	cfg     Config
+	log     *slog.Logger
+	server  *grpc.Server
+	intake  intake
+	closing chan struct{} // closed by Close: handlers return
+	once    sync.Once
+	workers sync.WaitGroup // one for each run in progress
+
+	mu       sync.Mutex // guards all below, and the machine of the run in progress
+	sessions map[string]*session
+	active   *run // nil: none
+	runs     map[string]*run
+	recent   []string // ids of the runs in memory, oldest first
+	cluster  *membership.Cluster
+	closed   bool
+}
+
+// New checks the configuration. Nothing is started.
+func New(cfg Config) (*Coordinator, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	c := &Coordinator{
+		cfg: cfg.withDefaults(), closing: make(chan struct{}),
+		sessions: map[string]*session{}, runs: map[string]*run{},
+	}
+	c.log = c.cfg.Logger
+	c.server = grpc.NewServer(
+		grpc.MaxRecvMsgSize(maxMessage),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+	)
+	spatev1.RegisterControlServiceServer(c.server, controlService{c: c})
+	spatev1.RegisterMetricsServiceServer(c.server, metricsService{c: c})
+	spatev1.RegisterRunServiceServer(c.server, runService{c: c})
+	return c, nil
+}
+
+// maxMessage is twice the largest snapshot: one that is too large is refused with a reason, which its agent can act on, rather than
+// by the end of the stream, after which the agent would send it again.
+const maxMessage = 2 * aggregate.MaxSnapshotBytes
+
+// Run listens on the configured address and serves until ctx ends, then closes the coordinator.
+func (c *Coordinator) Run(ctx context.Context) error {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", c.cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("coordinator: listen on %q: %w", c.cfg.Listen, err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() }) // Close's error is returned below
+	defer stop()
+	return errors.Join(c.Serve(l), c.Close())
+}
+
+// Serve serves on a listener until Close, and closes the listener. It also joins the gossip, if there is one, with the
+// listener's port.
+func (c *Coordinator) Serve(l net.Listener) error {
+	if err := c.cfg.checkAddr(l.Addr()); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	if err := c.gossip(l.Addr()); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	c.log.Info("coordinator serves", "address", l.Addr().String())
+	if err := c.server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return fmt.Errorf("coordinator: serve on %s: %w", l.Addr(), err)
+	}
+	return nil
+}
+
+// gossip makes the coordinator known.
+func (c *Coordinator) gossip(a net.Addr) error {
+	if c.cfg.Gossip == nil {
+		return nil
+	}
+	cfg := *c.cfg.Gossip
+	cfg.Meta.Role = membership.RoleCoordinator
+	if tcp, ok := a.(*net.TCPAddr); ok {
+		cfg.Meta.GRPCPort = uint16(tcp.Port)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.cluster != nil {
+		return nil
+	}
+	cluster, err := membership.Join(cfg)
+	c.cluster = cluster
+	return err
+}
+
+// GossipAddress returns the address agents can use as a seed. Empty: no gossip, or Serve has not begun.
+func (c *Coordinator) GossipAddress() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cluster == nil {
+		return ""
+	}
+	return c.cluster.Address()
+}
+
+// closeTimeout bounds how long Close waits for handlers: they have all been told.
+const closeTimeout = 2 * time.Second
+
+// Close aborts the run in progress, keeping what was measured, tells agents to stop, and ends all services. It blocks until all is
+// down, a few seconds at most, and may be called twice.
+func (c *Coordinator) Close() error {
+	var err error
+	c.once.Do(func() {
+		c.mu.Lock()
+		c.closed = true
+		cluster := c.cluster
+		c.abort("the coordinator was closed")
+		c.mu.Unlock()
+		close(c.closing)
+		c.workers.Wait()
+		force := time.AfterFunc(closeTimeout, c.server.Stop)
+		c.server.GracefulStop()
+		force.Stop()
+		if cluster != nil {
+			err = cluster.Close()
+		}
+	})
+	return err
+}
+
+// Stats counts what came in since New.
+type Stats struct {
+	// Snapshots are those written to a ledger.
+	Snapshots uint64
+	// Duplicates came again and were acked again.
+	Duplicates uint64
+	// Refused are garbage, foreign or oversize.
+	Refused uint64
+}
+
+// Stats returns the counts.
+func (c *Coordinator) Stats() Stats { return c.intake.stats() }

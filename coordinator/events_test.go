@@ -1,0 +1,98 @@
+package coordinator
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"pgregory.net/rapid"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+func progressEvent(n int64) *spatev1.RunEvent {
+	return &spatev1.RunEvent{Event: &spatev1.RunEvent_StageProgress{StageProgress: &spatev1.StageProgress{
+		Elapsed: &durationpb.Duration{Seconds: n},
+	}}}
+}
+
+func stageEvent(n uint32) *spatev1.RunEvent {
+	return &spatev1.RunEvent{Event: &spatev1.RunEvent_StageEnded{StageEnded: &spatev1.StageEnded{StageIndex: n}}}
+}
+
+func noticeEvent() *spatev1.RunEvent {
+	return &spatev1.RunEvent{Event: &spatev1.RunEvent_Notice{Notice: &spatev1.Notice{Text: "x"}}}
+}
+
+// However events come and followers read: each follower sees all that is not progress, once, in order, and progress in order; the
+// log stays small.
+func TestFollowersSeeEventsOnceInOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := newEventLog()
+		var follower struct {
+			number uint64
+			stages uint32
+			last   int64
+		}
+		read := func() {
+			events, last, _, _ := l.after(follower.number)
+			follower.number = last
+			for _, e := range events {
+				if p := e.GetStageProgress(); p != nil {
+					if p.GetElapsed().GetSeconds() <= follower.last {
+						t.Fatalf("progress %d after %d", p.GetElapsed().GetSeconds(), follower.last)
+					}
+					follower.last = p.GetElapsed().GetSeconds()
+					continue
+				}
+				if e.GetStageEnded().GetStageIndex() != follower.stages {
+					t.Fatalf("stage %d, want %d", e.GetStageEnded().GetStageIndex(), follower.stages)
+				}
+				follower.stages++
+			}
+		}
+		stages, elapsed := uint32(0), int64(0)
+		for range rapid.IntRange(0, 60).Draw(t, "steps") {
+			switch rapid.IntRange(0, 2).Draw(t, "what") {
+			case 0:
+				l.add(stageEvent(stages))
+				stages++
+			case 1:
+				for range rapid.IntRange(1, 700).Draw(t, "seconds") {
+					elapsed++
+					l.add(progressEvent(elapsed))
+				}
+			default:
+				read()
+			}
+		}
+		read()
+		if follower.stages != stages || follower.last != elapsed {
+			t.Fatalf("follower saw %d stages and %d s, want %d and %d", follower.stages, follower.last, stages, elapsed)
+		}
+		if len(l.events) > maxProgress+int(stages) {
+			t.Fatalf("%d events kept", len(l.events))
+		}
+	})
+}
+
+func TestNoticesAreBoundedAndTheLastOneSaysSo(t *testing.T) {
+	l := newEventLog()
+	for range 3 * maxNotices {
+		l.add(noticeEvent())
+	}
+	events, _, ended, _ := l.after(0)
+	if len(events) != maxNotices || ended || events[maxNotices-1].GetNotice().GetText() == "x" {
+		t.Errorf("%d notices, the last %v", len(events), events[len(events)-1])
+	}
+}
+
+func TestNothingFollowsTheEnd(t *testing.T) {
+	l := newEventLog()
+	_, _, _, more := l.after(0)
+	l.add(&spatev1.RunEvent{Event: &spatev1.RunEvent_RunEnded{RunEnded: &spatev1.RunEnded{}}})
+	<-more
+	l.add(noticeEvent())
+	if events, _, ended, _ := l.after(0); len(events) != 1 || !ended {
+		t.Errorf("%d events, ended %v", len(events), ended)
+	}
+}

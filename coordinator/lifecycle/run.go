@@ -1,0 +1,210 @@
+// Package lifecycle is the life of one run, as a pure state machine.
+//
+//	gathering -> [ applying -> running -> (stopping) -> closing ] for each stage -> ended
+//
+// It is fed events, each with its time, and drained of effects. It does no I/O, reads no clock and starts no goroutine, so that
+// each scenario can be written down as a script (testdata/) and played in no time. The coordinator is its shell and only caller;
+// it must serialise the calls and carry out the effects in their order.
+package lifecycle
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Config sets the times of a run. Zero values take the defaults.
+type Config struct {
+	// MinAgents is how many agents the run waits for before it splits the plan. At least 1.
+	MinAgents int
+	// AgentsTimeout is how long it waits for them. Default 30 s.
+	AgentsTimeout time.Duration
+	// ApplyTimeout is how long agents may take to get ready for a stage. Default 30 s.
+	ApplyTimeout time.Duration
+	// Silence is how long an agent may say nothing before it is lost: three heartbeats of 1 s and a half. Default 3.5 s.
+	Silence time.Duration
+	// NearLead is the time from arming to the start if no agent's clock is more uncertain than NearUncertainty: agents on this
+	// machine or next to it. Defaults 200 ms and 1 ms.
+	NearLead        time.Duration
+	NearUncertainty time.Duration
+	// FarLead is the same for all others, on top of the largest uncertainty. Default 2 s.
+	FarLead time.Duration
+	// StopGrace is how long after the end of a drain an agent's totals are waited for. Default 10 s.
+	StopGrace time.Duration
+	// Records asks agents for one row for each request.
+	Records bool
+}
+
+// withDefaults fills in what is not set.
+func (c Config) withDefaults() Config {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	c.MinAgents = max(1, c.MinAgents)
+	set(&c.AgentsTimeout, 30*time.Second)
+	set(&c.ApplyTimeout, 30*time.Second)
+	set(&c.Silence, 3500*time.Millisecond)
+	set(&c.NearLead, 200*time.Millisecond)
+	set(&c.NearUncertainty, time.Millisecond)
+	set(&c.FarLead, 2*time.Second)
+	set(&c.StopGrace, 10*time.Second)
+	return c
+}
+
+// phase is where the run stands.
+type phase uint8
+
+const (
+	gathering phase = iota // waits for agents
+	applying               // agents get ready for a stage
+	running                // the stage is armed
+	stopping               // the stage ends before its time; totals are waited for
+	closing                // the shell works out what was measured
+	ended
+)
+
+// Run is one run. It is not safe for concurrent use.
+type Run struct {
+	cfg    Config
+	id     string
+	stages []*spatev1.Stage
+	begin  clock.Instant
+	wall   time.Time // the wall clock at begin: later wall times are derived, so that a step of the clock changes nothing
+
+	phase  phase
+	agents map[string]*agent // all that are connected, and the roster
+	roster []*agent          // those that take part, by name; fixed when the plan is first split
+	next   int               // index of the first stage not begun
+	stage  *stage            // stage in progress
+
+	dead       map[string]string // why a target's remaining stages are skipped
+	rejected   map[string]string // why a target's last stage was rejected
+	stopped    bool              // a person has asked for the end
+	fatal      string            // why no stage follows
+	failure    string            // the first failure of a stage
+	incomplete bool              // something is missing from a stage's result
+	effects    []Effect
+}
+
+// New begins a run at an instant whose wall time is given. The stages are those of the plan, in order. The shell then feeds
+// Connected for each agent that is there.
+func New(cfg Config, id string, stages []*spatev1.Stage, at clock.Instant, wall time.Time) *Run {
+	return &Run{
+		cfg: cfg.withDefaults(), id: id, stages: stages, begin: at, wall: wall,
+		agents: map[string]*agent{}, dead: map[string]string{}, rejected: map[string]string{},
+	}
+}
+
+// Effects hands out what is to be done since the last call.
+func (r *Run) Effects() []Effect {
+	out := r.effects
+	r.effects = nil
+	return out
+}
+
+// Ended says whether the run has ended.
+func (r *Run) Ended() bool { return r.phase == ended }
+
+// Busy says whether an agent takes part in a run that goes on.
+func (r *Run) Busy(name string) bool {
+	if r.Ended() {
+		return false
+	}
+	for _, a := range r.roster {
+		if a.info.GetName() == name {
+			return true
+		}
+	}
+	return false
+}
+
+// Tick tells the time. The shell calls it several times a second.
+func (r *Run) Tick(at clock.Instant) {
+	switch r.phase {
+	case gathering:
+		r.gather(at)
+	case applying, running, stopping:
+		r.loseSilent(at)
+		r.checkDeadline(at)
+		r.progress(at)
+	}
+}
+
+// Stop asks for the end of the run: what is in flight is drained, or cancelled at once.
+func (r *Run) Stop(at clock.Instant, immediately bool) {
+	r.stopped = true
+	switch r.phase {
+	case gathering:
+		r.finish(at)
+	case applying, running, stopping:
+		r.stopStage(at, immediately)
+	}
+}
+
+// Warn tells those who follow the run of something that the machine cannot see.
+func (r *Run) Warn(at clock.Instant, text string) {
+	if !r.Ended() {
+		r.notice(at, spatev1.Severity_SEVERITY_WARNING, "%s", text)
+	}
+}
+
+// Abort ends the run at once, without waiting for anybody: the coordinator goes away.
+func (r *Run) Abort(at clock.Instant, reason string) {
+	if r.Ended() {
+		return
+	}
+	r.fatal, r.incomplete = reason, true
+	if r.stage != nil {
+		r.stage.fail(reason)
+		r.sendStop(true)
+		r.do(PutStage{r.stage.snapshot()})
+	}
+	r.finish(at)
+}
+
+// finish ends the run.
+func (r *Run) finish(at clock.Instant) {
+	r.phase = ended
+	f := Finish{Time: r.wallTime(at), Outcome: spatev1.Outcome_OUTCOME_DONE, Complete: !r.incomplete}
+	switch {
+	case r.fatal != "":
+		f.Outcome, f.Reason = spatev1.Outcome_OUTCOME_FAILED, r.fatal
+	case r.failure != "":
+		f.Outcome, f.Reason = spatev1.Outcome_OUTCOME_FAILED, r.failure
+	case r.stopped:
+		f.Outcome, f.Reason = spatev1.Outcome_OUTCOME_STOPPED, "stopped on request"
+	}
+	f.Complete = f.Complete && f.Outcome == spatev1.Outcome_OUTCOME_DONE
+	r.do(f)
+	r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_RunEnded{RunEnded: &spatev1.RunEnded{
+		Outcome: f.Outcome, Complete: f.Complete, Reason: f.Reason,
+	}}})
+}
+
+func (r *Run) do(e Effect) { r.effects = append(r.effects, e) }
+
+// emit stamps an event and hands it out.
+func (r *Run) emit(at clock.Instant, e *spatev1.RunEvent) {
+	e.Time = timestamppb.New(r.wallTime(at))
+	r.do(Emit{e})
+}
+
+// notice tells people something.
+func (r *Run) notice(at clock.Instant, s spatev1.Severity, format string, args ...any) {
+	r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_Notice{Notice: &spatev1.Notice{
+		Severity: s, Text: fmt.Sprintf(format, args...),
+	}}})
+}
+
+// wallTime labels an instant for people.
+func (r *Run) wallTime(at clock.Instant) time.Time { return r.wall.Add(at.Sub(r.begin)) }
+
+// clone copies a message that leaves the machine, which may change its own later.
+func clone[M proto.Message](m M) M { return proto.CloneOf(m) }

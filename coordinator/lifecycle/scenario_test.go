@@ -1,0 +1,356 @@
+package lifecycle_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/lifecycle"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+var update = flag.Bool("update", false, "write what the scenarios do now into testdata")
+
+// A scenario is prose with commands between. A command stands on a line that begins with "> "; the lines below it, up to the next
+// empty one, are the effects it has. Commands take words and key=value pairs:
+//
+//	run stages=east/8,west/8 min=2 timeout=30s drain=5s   begins a run: target/concurrency each
+//	agents a b=3        connect agents, with weights; "again" starts them as new processes: agents again b
+//	apply a b           agents are ready; uncertainty=1us, ref=RUN/STAGE/REVISION
+//	reject a TEXT       an agent refuses
+//	snapshot a          an agent's snapshot is merged; stage=0
+//	totals a b          their last snapshots are merged; snapshots=3, failure=TEXT_WITH_UNDERSCORES, stopped
+//	closed complete     the shell has worked out the result; "closed missing" if something is missing
+//	kill b              its control stream breaks
+//	tick 5s             time passes in steps of 100 ms, with heartbeats of all but the silent
+//	silence b           b sends no heartbeats from now on
+//	stop [now]          a person stops the run
+//	abort               the coordinator goes away
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := play(t, string(want))
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if got != string(want) {
+				t.Errorf("%s: run with -update and look at the difference\n--- got\n%s", file, got)
+			}
+		})
+	}
+}
+
+// play carries out a scenario's commands and returns it with the effects they have now.
+func play(t *testing.T, text string) string {
+	s := &scenario{t: t, silent: map[string]bool{}, incarnation: map[string]uint64{}, at: clock.Instant(100 * time.Second)}
+	var out strings.Builder
+	golden := false
+	for line := range strings.Lines(text) {
+		command, isCommand := strings.CutPrefix(line, "> ")
+		switch {
+		case isCommand:
+			golden = true
+			out.WriteString(line + s.do(strings.Fields(command)))
+		case strings.TrimSpace(line) == "":
+			golden = false
+			out.WriteString(line)
+		case !golden:
+			out.WriteString(line)
+		}
+	}
+	return out.String()
+}
+
+// scenario is a run and the world around it.
+type scenario struct {
+	t           *testing.T
+	run         *lifecycle.Run
+	at          clock.Instant
+	stage       uint32
+	connected   []string
+	silent      map[string]bool
+	incarnation map[string]uint64
+}
+
+// do carries out one command and returns its effects as text.
+func (s *scenario) do(words []string) string {
+	options := map[string]string{}
+	var args []string
+	for _, w := range words[1:] {
+		args = append(args, w)
+		if k, v, ok := strings.Cut(w, "="); ok {
+			options[k] = v
+		}
+	}
+	commands := map[string]func([]string, map[string]string){
+		"run": s.begin, "agents": s.agents, "apply": s.apply, "reject": s.reject, "snapshot": s.snapshot,
+		"totals": s.totals, "closed": s.closed, "kill": s.kill, "tick": s.tick, "silence": s.silence,
+		"stop":  func(a []string, _ map[string]string) { s.run.Stop(s.at, len(a) > 0) },
+		"abort": func([]string, map[string]string) { s.run.Abort(s.at, "the coordinator was closed") },
+	}
+	f, ok := commands[words[0]]
+	if !ok {
+		s.t.Fatalf("no such command: %v", words)
+	}
+	var out strings.Builder
+	s.drain(&out, func() { f(args, options) })
+	return out.String()
+}
+
+// drain runs f and writes what it makes the machine do.
+func (s *scenario) drain(out *strings.Builder, f func()) {
+	f()
+	if s.run == nil {
+		return
+	}
+	for _, e := range s.run.Effects() {
+		out.WriteString(s.describe(e) + "\n")
+	}
+}
+
+// names are the arguments that are no options.
+func names(args []string) []string {
+	var out []string
+	for _, a := range args {
+		if !strings.Contains(a, "=") && a != "stopped" && a != "again" {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+func (s *scenario) begin(_ []string, o map[string]string) {
+	var stages []*spatev1.Stage
+	for i, cell := range strings.Split(o["stages"], ",") {
+		target, users, _ := strings.Cut(cell, "/")
+		stages = append(stages, &spatev1.Stage{
+			Index: uint32(i), Target: &spatev1.Target{Name: target}, Workload: &spatev1.Workload{Name: "w"},
+			Load:         &spatev1.LoadPoint{Concurrency: uint32(s.number(users)), Requests: 100},
+			DrainTimeout: durationpb.New(s.duration(o["drain"])),
+		})
+	}
+	cfg := lifecycle.Config{MinAgents: int(s.number(o["min"])), AgentsTimeout: s.duration(o["timeout"])}
+	s.run = lifecycle.New(cfg, "r", stages, s.at, time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
+	s.run.Tick(s.at)
+}
+
+func (s *scenario) agents(args []string, _ map[string]string) {
+	for _, a := range args {
+		if a == "again" {
+			continue
+		}
+		name, weight, _ := strings.Cut(a, "=")
+		if s.incarnation[name] == 0 || args[0] == "again" {
+			s.incarnation[name]++
+		}
+		s.connected = append(s.connected, name)
+		info := &spatev1.AgentInfo{Name: name, Weight: uint32(s.number(weight))}
+		s.run.Connected(s.at, info, s.incarnation[name])
+	}
+}
+
+func (s *scenario) ref(o map[string]string) *spatev1.AssignmentRef {
+	ref := &spatev1.AssignmentRef{RunId: "r", StageIndex: s.stage, Revision: 1}
+	if p := strings.Split(o["ref"], "/"); len(p) == 3 {
+		ref.RunId, ref.StageIndex, ref.Revision = p[0], uint32(s.number(p[1])), uint32(s.number(p[2]))
+	}
+	return ref
+}
+
+func (s *scenario) apply(args []string, o map[string]string) {
+	uncertainty := 20 * time.Microsecond
+	if o["uncertainty"] != "" {
+		uncertainty = s.duration(o["uncertainty"])
+	}
+	for _, name := range names(args) {
+		s.run.Applied(s.at, name, &spatev1.Applied{Ref: s.ref(o), ClockUncertaintyNs: int64(uncertainty)})
+	}
+}
+
+func (s *scenario) reject(args []string, o map[string]string) {
+	s.run.Rejected(s.at, args[0], &spatev1.Rejected{Ref: s.ref(o), Reason: strings.Join(args[1:], " ")})
+}
+
+func (s *scenario) merged(name string, o map[string]string, t *spatev1.Totals) {
+	stage := s.stage
+	if o["stage"] != "" {
+		stage = uint32(s.number(o["stage"]))
+	}
+	s.run.Merged(s.at, &spatev1.Snapshot{
+		Key:        &spatev1.SnapshotKey{RunId: "r", Agent: name, Incarnation: s.incarnation[name]},
+		StageIndex: stage, Totals: t,
+	})
+}
+
+func (s *scenario) snapshot(args []string, o map[string]string) {
+	for _, name := range names(args) {
+		s.merged(name, o, nil)
+	}
+}
+
+func (s *scenario) totals(args []string, o map[string]string) {
+	t := &spatev1.Totals{Snapshots: 1, Failure: strings.ReplaceAll(o["failure"], "_", " ")}
+	if o["snapshots"] != "" {
+		t.Snapshots = s.number(o["snapshots"])
+	}
+	t.Stopped = len(args) > 0 && args[len(args)-1] == "stopped"
+	for _, name := range names(args) {
+		s.merged(name, o, t)
+	}
+}
+
+func (s *scenario) closed(args []string, _ map[string]string) {
+	s.run.Closed(s.at, args[0] == "complete")
+}
+
+func (s *scenario) kill(args []string, _ map[string]string) {
+	for _, name := range args {
+		s.run.Lost(s.at, name, s.incarnation[name], "control stream broken")
+		var left []string
+		for _, c := range s.connected {
+			if c != name {
+				left = append(left, c)
+			}
+		}
+		s.connected = left
+	}
+}
+
+func (s *scenario) silence(args []string, _ map[string]string) {
+	for _, name := range args {
+		s.silent[name] = true
+	}
+}
+
+func (s *scenario) tick(args []string, _ map[string]string) {
+	end := s.at.Add(s.duration(args[0]))
+	for step := 1; s.at < end; step++ {
+		s.at = s.at.Add(100 * time.Millisecond)
+		for _, name := range s.connected {
+			if step%10 == 0 && !s.silent[name] {
+				s.run.Heard(s.at, name, &spatev1.Heartbeat{InFlight: 4})
+			}
+		}
+		s.run.Tick(s.at)
+	}
+}
+
+func (s *scenario) number(text string) uint64 {
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+func (s *scenario) duration(text string) time.Duration {
+	if text == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return d
+}
+
+// describe says an effect in one line.
+func (s *scenario) describe(e lifecycle.Effect) string {
+	switch e := e.(type) {
+	case lifecycle.Send:
+		return "-> " + e.Agent + ": " + s.message(e.Message)
+	case lifecycle.PutStage:
+		return "ledger: " + record(e.Record)
+	case lifecycle.Emit:
+		return "event: " + event(e.Event)
+	case lifecycle.Progress:
+		return fmt.Sprintf("progress: stage %d, elapsed %v, in flight %d", e.State.GetStageIndex(),
+			e.State.GetElapsed().AsDuration(), e.State.GetInFlight())
+	case lifecycle.CloseStage:
+		return fmt.Sprintf("close stage %d", e.Record.GetStage().GetIndex())
+	case lifecycle.Finish:
+		return fmt.Sprintf("finish: %v complete=%v %s", e.Outcome, e.Complete, e.Reason)
+	default:
+		return fmt.Sprintf("%T", e)
+	}
+}
+
+func (s *scenario) message(m *spatev1.ConnectResponse) string {
+	switch m := m.GetMessage().(type) {
+	case *spatev1.ConnectResponse_Assign:
+		s.stage = m.Assign.GetRef().GetStageIndex()
+		return fmt.Sprintf("assign stage %d revision %d, rank %d of weights %v", s.stage, m.Assign.GetRef().GetRevision(),
+			m.Assign.GetStripe().GetRank(), m.Assign.GetStripe().GetWeights())
+	case *spatev1.ConnectResponse_Arm:
+		return fmt.Sprintf("arm stage %d in %v", m.Arm.GetRef().GetStageIndex(), clock.Instant(m.Arm.GetStartClockNs()).Sub(s.at))
+	case *spatev1.ConnectResponse_Stop:
+		return fmt.Sprintf("stop stage %d immediately=%v: %s", m.Stop.GetRef().GetStageIndex(), m.Stop.GetImmediately(), m.Stop.GetReason())
+	default:
+		return fmt.Sprintf("%T", m)
+	}
+}
+
+// record says a stage record: who takes part, and what is known.
+func record(r *spatev1.StageRecord) string {
+	out := fmt.Sprintf("stage %d", r.GetStage().GetIndex())
+	for _, a := range r.GetAgents() {
+		out += " " + a.GetAgent().GetName()
+		if a.GetFailure() != "" {
+			out += fmt.Sprintf("(%s)", a.GetFailure())
+		}
+	}
+	if r.GetStartTime() != nil {
+		out += " start " + r.GetStartTime().AsTime().Format("15:04:05.000")
+	}
+	if r.GetStopped() {
+		out += " stopped"
+	}
+	if r.GetEnded() {
+		out += " ended"
+	}
+	if r.GetFailure() != "" {
+		out += " failure: " + r.GetFailure()
+	}
+	return out
+}
+
+func event(e *spatev1.RunEvent) string {
+	at := e.GetTime().AsTime().Format("15:04:05.0 ")
+	switch e := e.GetEvent().(type) {
+	case *spatev1.RunEvent_RunBegan:
+		return at + fmt.Sprintf("run began with %d agents, %d stages", len(e.RunBegan.GetAgents()), e.RunBegan.GetStages())
+	case *spatev1.RunEvent_StageBegan:
+		return at + fmt.Sprintf("stage %d began: %s, %s, %s, %d requests", e.StageBegan.GetStageIndex(), e.StageBegan.GetTarget(),
+			e.StageBegan.GetWorkload(), e.StageBegan.GetLoad(), e.StageBegan.GetExpectedRequests())
+	case *spatev1.RunEvent_StageEnded:
+		return at + fmt.Sprintf("stage %d ended complete=%v %s", e.StageEnded.GetStageIndex(), e.StageEnded.GetComplete(), e.StageEnded.GetFailure())
+	case *spatev1.RunEvent_Notice:
+		return at + fmt.Sprintf("%v: %s", e.Notice.GetSeverity(), e.Notice.GetText())
+	case *spatev1.RunEvent_RunEnded:
+		return at + fmt.Sprintf("run ended %v complete=%v %s", e.RunEnded.GetOutcome(), e.RunEnded.GetComplete(), e.RunEnded.GetReason())
+	default:
+		return at + fmt.Sprintf("%T", e)
+	}
+}

@@ -1,0 +1,283 @@
+package lifecycle
+
+import (
+	"cmp"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/spate-load/spate/agent/arrival"
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// stage is the stage in progress.
+type stage struct {
+	record    *spatev1.StageRecord
+	ref       *spatev1.AssignmentRef
+	shares    []*share
+	start     clock.Instant
+	deadline  clock.Instant // of applying, or of stopping
+	progress  clock.Instant // when progress was last reported
+	immediate bool          // agents have been told to cancel
+}
+
+// share is one agent's part of a stage.
+type share struct {
+	agent       *agent
+	applied     bool
+	uncertainty time.Duration
+	snapshots   uint64          // merged so far
+	totals      *spatev1.Totals // unset: not here yet
+	failure     string          // why it was given up
+}
+
+// done says that nothing more is waited for.
+func (s *share) done() bool {
+	return s.failure != "" || s.totals != nil && s.snapshots >= s.totals.GetSnapshots()
+}
+
+// share returns an agent's part.
+func (s *stage) share(name string) *share {
+	for _, p := range s.shares {
+		if p.agent.info.GetName() == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// target is the name of the deployment under test.
+func (s *stage) target() string { return s.record.GetStage().GetTarget().GetName() }
+
+// all says whether each share is so.
+func (s *stage) all(is func(*share) bool) bool {
+	for _, p := range s.shares {
+		if !is(p) {
+			return false
+		}
+	}
+	return true
+}
+
+// fail keeps the first reason.
+func (s *stage) fail(reason string) { s.record.Failure = cmp.Or(s.record.Failure, reason) }
+
+// snapshot returns the record with what is known about each agent.
+func (s *stage) snapshot() *spatev1.StageRecord {
+	for i, p := range s.shares {
+		s.record.Agents[i].Failure = p.failure
+		if p.failure == "" {
+			s.record.Agents[i].Failure = p.totals.GetFailure()
+		}
+	}
+	return clone(s.record)
+}
+
+// matches says whether a reference is to this stage's assignment.
+func (s *stage) matches(ref *spatev1.AssignmentRef) bool {
+	return s != nil && ref.GetRunId() == s.ref.GetRunId() && ref.GetStageIndex() == s.ref.GetStageIndex() &&
+		ref.GetRevision() == s.ref.GetRevision()
+}
+
+// nextStage begins the next stage that can be, or ends the run.
+func (r *Run) nextStage(at clock.Instant) {
+	r.stage = nil
+	for r.fatal == "" && !r.stopped && r.next < len(r.stages) {
+		st := r.stages[r.next]
+		r.next++
+		if reason, dead := r.dead[st.GetTarget().GetName()]; dead {
+			r.skip(at, st, reason)
+			continue
+		}
+		if r.missAgent() {
+			break
+		}
+		r.assign(at, st)
+		return
+	}
+	r.finish(at)
+}
+
+// missAgent ends the run if an agent of the roster is gone.
+func (r *Run) missAgent() bool {
+	for _, a := range r.roster {
+		if a.lost != "" {
+			r.fatal, r.incomplete = "agent "+a.info.GetName()+" lost: "+a.lost, true
+			return true
+		}
+	}
+	return false
+}
+
+// skip passes over a stage.
+func (r *Run) skip(at clock.Instant, st *spatev1.Stage, reason string) {
+	reason = "skipped: " + reason
+	r.incomplete = true
+	r.do(PutStage{&spatev1.StageRecord{Stage: st, Failure: reason, Ended: true}})
+	r.emitEnded(at, st.GetIndex(), false, reason)
+}
+
+// assign hands each agent its share.
+func (r *Run) assign(at clock.Instant, st *spatev1.Stage) {
+	ref := &spatev1.AssignmentRef{RunId: r.id, StageIndex: st.GetIndex(), Revision: 1}
+	s := &stage{record: &spatev1.StageRecord{Stage: st}, ref: ref, deadline: at.Add(r.cfg.ApplyTimeout)}
+	weights := weights(r.roster)
+	for i, a := range r.roster {
+		a.inFlight = 0
+		s.shares = append(s.shares, &share{agent: a})
+		s.record.Agents = append(s.record.Agents, &spatev1.AssignedAgent{
+			Agent: a.info, Incarnation: a.incarnation, Weight: weights[i],
+		})
+	}
+	r.stage, r.phase = s, applying
+	r.do(PutStage{s.snapshot()})
+	for i, p := range s.shares {
+		r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Assign{Assign: &spatev1.Assign{
+			Ref: ref, Stage: st, Records: r.cfg.Records,
+			Stripe: &spatev1.Stripe{Weights: weights, Rank: uint32(i)},
+		}}})
+	}
+}
+
+// maxWeights is the largest sum of weights that is taken as it is: a larger one makes patterns longer than many stages.
+const maxWeights = 10_000
+
+// weights are the agents' own, rounded if they sum up to too much. 0 is no weight: it counts as 1.
+func weights(roster []*agent) []uint32 {
+	out, capacities, sum := make([]uint32, len(roster)), make([]float64, len(roster)), uint64(0)
+	for i, a := range roster {
+		out[i] = max(1, a.info.GetWeight())
+		capacities[i] = float64(out[i])
+		sum += uint64(out[i])
+	}
+	if sum <= maxWeights {
+		return out
+	}
+	rounded, err := arrival.Quantise(capacities, max(maxWeights, uint32(len(roster))))
+	if err != nil {
+		return out // more agents than a pattern can hold: they say so themselves, by rejecting it
+	}
+	return rounded
+}
+
+// Applied says that an agent is ready to start its share.
+func (r *Run) Applied(at clock.Instant, name string, m *spatev1.Applied) {
+	if r.phase != applying || !r.stage.matches(m.GetRef()) {
+		return
+	}
+	p := r.stage.share(name)
+	if p == nil {
+		return
+	}
+	p.applied, p.uncertainty = true, time.Duration(m.GetClockUncertaintyNs())
+	if r.stage.all(func(p *share) bool { return p.applied }) {
+		r.arm(at)
+	}
+}
+
+// Rejected says why an agent does not take its share. The stage fails. Another load may be possible, so the target's next stage is
+// tried; the same reason again ends the target.
+func (r *Run) Rejected(at clock.Instant, name string, m *spatev1.Rejected) {
+	if r.phase != applying || !r.stage.matches(m.GetRef()) || r.stage.share(name) == nil {
+		return
+	}
+	r.stage.share(name).failure = "rejected: " + m.GetReason()
+	reason := "agent " + name + " rejected its share: " + m.GetReason()
+	if target := r.stage.target(); r.rejected[target] == reason {
+		r.dead[target] = reason
+	} else {
+		r.rejected[target] = reason
+	}
+	r.failStage(at, reason, true)
+}
+
+// arm sets the start.
+func (r *Run) arm(at clock.Instant) {
+	s := r.stage
+	s.start = at.Add(r.lead())
+	s.progress = s.start
+	s.record.StartTime = timestamppb.New(r.wallTime(s.start))
+	r.phase = running
+	r.do(PutStage{s.snapshot()})
+	for _, p := range s.shares {
+		r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Arm{Arm: &spatev1.Arm{
+			Ref: s.ref, StartClockNs: int64(s.start),
+		}}})
+	}
+	r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_StageBegan{StageBegan: began(s.record.GetStage())}})
+}
+
+// lead is the time from arming to the start: short if all clocks are known to be as good as one. An uncertainty of 0 means that
+// it is not known.
+func (r *Run) lead() time.Duration {
+	var worst time.Duration
+	near := true
+	for _, p := range r.stage.shares {
+		worst = max(worst, p.uncertainty)
+		near = near && p.uncertainty > 0 && p.uncertainty <= r.cfg.NearUncertainty
+	}
+	if near {
+		return r.cfg.NearLead
+	}
+	return r.cfg.FarLead + worst
+}
+
+// Merged says that a snapshot is in the ledger and was not there before.
+func (r *Run) Merged(at clock.Instant, snapshot *spatev1.Snapshot) {
+	s := r.stage
+	if s == nil || snapshot.GetStageIndex() != s.ref.GetStageIndex() || r.phase != running && r.phase != stopping {
+		return
+	}
+	key := snapshot.GetKey()
+	p := s.share(key.GetAgent())
+	if p == nil || p.agent.incarnation != key.GetIncarnation() {
+		return
+	}
+	p.snapshots++
+	if t := snapshot.GetTotals(); t != nil {
+		p.totals = t
+		if t.GetFailure() != "" && !t.GetStopped() {
+			r.failTarget(at, key.GetAgent(), t.GetFailure())
+			return
+		}
+	}
+	r.settle(at)
+}
+
+// Closed says that the shell has worked out a stage's result, and whether anything is missing from it.
+func (r *Run) Closed(at clock.Instant, complete bool) {
+	if r.phase != closing {
+		return
+	}
+	rec := r.stage.record
+	r.incomplete = r.incomplete || !complete
+	r.emitEnded(at, rec.GetStage().GetIndex(), complete, rec.GetFailure())
+	r.nextStage(at)
+}
+
+// settle closes the stage if nothing more is waited for.
+func (r *Run) settle(at clock.Instant) {
+	if r.stage.all((*share).done) {
+		r.closeStage()
+	}
+}
+
+// closeStage hands the stage to the shell.
+func (r *Run) closeStage() {
+	r.phase = closing
+	r.stage.record.Ended = true
+	rec := r.stage.snapshot()
+	r.do(PutStage{rec})
+	r.do(CloseStage{rec})
+}
+
+func (r *Run) send(p *share, m *spatev1.ConnectResponse) {
+	r.do(Send{Agent: p.agent.info.GetName(), Message: m})
+}
+
+func (r *Run) emitEnded(at clock.Instant, index uint32, complete bool, failure string) {
+	r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_StageEnded{StageEnded: &spatev1.StageEnded{
+		StageIndex: index, Complete: complete, Failure: failure,
+	}}})
+}

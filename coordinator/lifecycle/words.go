@@ -1,0 +1,40 @@
+package lifecycle
+
+import (
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/spate-load/spate/plans"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// began describes a stage at its begin.
+func began(st *spatev1.Stage) *spatev1.StageBegan {
+	b := &spatev1.StageBegan{
+		StageIndex: st.GetIndex(), Target: st.GetTarget().GetName(), Workload: st.GetWorkload().GetName(),
+		Load: plans.LoadWords(st.GetLoad()),
+	}
+	if d, known := plans.ExpectedDuration(st); known {
+		b.Expected = durationpb.New(d)
+	}
+	if n, counted := plans.ExpectedRequests(st); counted {
+		b.ExpectedRequests = n
+	}
+	return b
+}
+
+// waitedInVain says which agents came, and what to do.
+func waitedInVain(ready []*agent, cfg Config) string {
+	names := make([]string, len(ready))
+	for i, a := range ready {
+		names[i] = a.info.GetName()
+	}
+	who := "none"
+	if len(names) > 0 {
+		who = strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("only %d of %d agents are there after %v (%s): start more agents, or ask for fewer",
+		len(ready), cfg.MinAgents, cfg.AgentsTimeout, who)
+}

@@ -1,0 +1,105 @@
+package coordinator
+
+import (
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/coordinator/lifecycle"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// live shows a run while it goes on: windows and stages to the sinks, progress to followers. Only the run's worker uses it.
+type live struct {
+	run    *run
+	stage  uint32 // stage in progress
+	begun  bool   // there is one
+	next   uint32 // first window not shown
+	tokens uint64 // tokens that arrived in the last window shown
+}
+
+// show hands on the windows that all agents have delivered, or all that anything came from.
+func (l *live) show(all bool) {
+	m, ok := l.current()
+	if !ok || m.merged == nil {
+		return
+	}
+	for ; l.next <= m.last && (all || len(m.merged.Waiting(l.next)) == 0); l.next++ {
+		l.window(m, l.next)
+		m.merged.Forget(l.next)
+	}
+}
+
+// current returns the stage in progress: the highest that has been assigned.
+func (l *live) current() (measured, bool) {
+	l.run.mu.RLock()
+	defer l.run.mu.RUnlock()
+	for index, m := range l.run.stages {
+		if m.merged != nil && (!l.begun || index != l.stage) {
+			l.stage, l.begun, l.next, l.tokens = index, true, 0, 0
+		}
+	}
+	m := l.run.stages[l.stage]
+	if !l.begun || m == nil {
+		return measured{}, false
+	}
+	return *m, true
+}
+
+// window hands on one window. What came to date belongs to it only if nothing came from a later one.
+func (l *live) window(m measured, number uint32) {
+	view, ok := m.merged.Window(number)
+	if !ok {
+		l.tokens = 0
+		return
+	}
+	l.tokens = view.Total.Counters.GetTokensArrived()
+	if l.run.sink == sink.Discard {
+		return
+	}
+	var toDate *aggregate.View
+	if v := m.merged.ToDate(); v.Window == number {
+		toDate = &v
+	}
+	for _, p := range windowPoints(scopeOf(l.run, m.record.GetStage()), m.record, view, toDate) {
+		l.run.sink.Window(p)
+	}
+}
+
+// end hands on the result of a stage and lets go of its measurements. It says whether the result is complete.
+func (l *live) end(rec *spatev1.StageRecord) bool {
+	index := rec.GetStage().GetIndex()
+	m, ok := l.run.stage(index)
+	if !ok || m.merged == nil {
+		return false
+	}
+	if l.run.sink != sink.Discard {
+		l.run.sink.Stage(stagePoint(scopeOf(l.run, rec.GetStage()), rec, m.merged))
+	}
+	l.run.forget(index)
+	return len(m.merged.Missing(rec)) == 0
+}
+
+// progress fills in what was merged.
+func (l *live) progress(p lifecycle.Progress) *spatev1.RunEvent {
+	state := p.State
+	if m, ok := l.run.stage(state.GetStageIndex()); ok && m.merged != nil {
+		total := m.merged.ToDate().Total
+		state.Failed = total.Counters.GetFailed()
+		state.Completed = total.Counters.GetCompleted() + state.GetFailed()
+		state.OutputTokensPerSecond = float64(l.tokens)
+		state.Ttft = quantiles(total.Distribution(spatev1.Metric_METRIC_TTFT))
+		state.Tpot = quantiles(total.Distribution(spatev1.Metric_METRIC_TPOT))
+	}
+	return &spatev1.RunEvent{
+		Time: timestamppb.New(p.Time), Event: &spatev1.RunEvent_StageProgress{StageProgress: state},
+	}
+}
+
+// quantiles are unset if there are no values.
+func quantiles(d *aggregate.Distribution) *spatev1.Quantiles {
+	if d == nil {
+		return nil
+	}
+	return &spatev1.Quantiles{P50Ms: d.P50, P99Ms: d.P99}
+}

@@ -1,0 +1,142 @@
+package membership
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// quiet keeps the tests' output readable.
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+func config(name string, role Role, port uint16, seeds ...string) Config {
+	return Config{
+		Name: name, Meta: Meta{Role: role, GRPCPort: port, Region: "eu"}, Bind: "127.0.0.1:0",
+		Label: "test", Seeds: seeds, Rejoin: 200 * time.Millisecond, Logger: quiet,
+	}
+}
+
+func join(t *testing.T, cfg Config) *Cluster {
+	t.Helper()
+	c, err := Join(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// await blocks until c sees n members.
+func await(t *testing.T, c *Cluster, n int) []Member {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		changed := c.Changed()
+		if m := c.Members(); len(m) == n {
+			return m
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			t.Fatalf("%s sees %v, want %d members", c.Name(), c.Members(), n)
+		}
+	}
+}
+
+func TestThreeNodesFindEachOtherAndSeeALeave(t *testing.T) {
+	coordinator := join(t, config("c", RoleCoordinator, 7070))
+	a := join(t, config("a", RoleAgent, 0, coordinator.Address()))
+	b := join(t, config("b", RoleAgent, 0, a.Address())) // any member is a seed
+	for _, c := range []*Cluster{coordinator, a, b} {
+		await(t, c, 3)
+	}
+	addrs, err := b.Coordinators(t.Context())
+	if err != nil || len(addrs) != 1 || addrs[0] != "127.0.0.1:7070" {
+		t.Fatalf("coordinators of b: %v, %v", addrs, err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range await(t, coordinator, 2) {
+		if strings.HasPrefix(m.Name, "a-") {
+			t.Errorf("%s has left and is still listed", m.Name)
+		}
+	}
+}
+
+func TestASeedThatComesUpLaterIsJoined(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := l.Addr().String()
+	l.Close()
+	a := join(t, config("a", RoleAgent, 0, seed))
+	late := config("c", RoleCoordinator, 7070)
+	late.Bind = seed
+	join(t, late)
+	await(t, a, 2)
+}
+
+func TestAnotherLabelIsRefused(t *testing.T) {
+	a := join(t, config("a", RoleAgent, 0))
+	other := config("b", RoleAgent, 0, a.Address())
+	other.Label = "another"
+	b := join(t, other)
+	if err := b.joinSeeds(); err == nil {
+		t.Error("joined a cluster with another label")
+	}
+	if n := len(a.Members()); n != 1 {
+		t.Errorf("%d members, want 1", n)
+	}
+}
+
+func TestGarbageMetaIsIgnored(t *testing.T) {
+	a := join(t, config("a", RoleAgent, 0))
+	mc := memberlist.DefaultLocalConfig()
+	mc.Name, mc.Label = "stranger", "test"
+	mc.BindAddr, mc.BindPort = "127.0.0.1", 0
+	mc.Logger = debugLogger(quiet)
+	mc.Delegate = metaDelegate(strings.Repeat("\xff", 300))
+	stranger, err := memberlist.Create(mc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Shutdown()
+	if _, err := stranger.Join([]string{a.Address()}); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.After(20 * time.Second)
+	for changed := a.Changed(); a.list.NumMembers() != 2; changed = a.Changed() {
+		select {
+		case <-changed:
+		case <-deadline:
+			t.Fatalf("memberlist sees %d nodes, want 2", a.list.NumMembers())
+		}
+	}
+	if m := a.Members(); len(m) != 1 {
+		t.Errorf("members %v: the stranger is listed", m)
+	}
+}
+
+func TestNoCoordinatorIsSaidWhenTheWaitEnds(t *testing.T) {
+	a := join(t, config("a", RoleAgent, 0))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := a.Coordinators(ctx); err == nil || !strings.Contains(err.Error(), "no coordinator found") {
+		t.Errorf("error %v", err)
+	}
+}

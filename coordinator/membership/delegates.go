@@ -1,0 +1,59 @@
+package membership
+
+import (
+	"log"
+	"log/slog"
+	"strings"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// metaDelegate hands memberlist this node's meta. Nothing else is spread by gossip.
+type metaDelegate []byte
+
+// NodeMeta returns the meta. The limit is far away: see Meta.
+func (d metaDelegate) NodeMeta(int) []byte { return d }
+
+// NotifyMsg ignores messages: none are sent.
+func (metaDelegate) NotifyMsg([]byte) {}
+
+// GetBroadcasts has none.
+func (metaDelegate) GetBroadcasts(int, int) [][]byte { return nil }
+
+// LocalState is empty.
+func (metaDelegate) LocalState(bool) []byte { return nil }
+
+// MergeRemoteState ignores the other's state.
+func (metaDelegate) MergeRemoteState([]byte, bool) {}
+
+// signal turns memberlist's callbacks, which hold its locks, into one wake-up.
+type signal chan struct{}
+
+func (s signal) wake() {
+	select {
+	case s <- struct{}{}:
+	default: // one is waiting already
+	}
+}
+
+// NotifyJoin wakes.
+func (s signal) NotifyJoin(*memberlist.Node) { s.wake() }
+
+// NotifyLeave wakes.
+func (s signal) NotifyLeave(*memberlist.Node) { s.wake() }
+
+// NotifyUpdate wakes.
+func (s signal) NotifyUpdate(*memberlist.Node) { s.wake() }
+
+// debugLogger makes memberlist's chatter debug records.
+func debugLogger(l *slog.Logger) *log.Logger {
+	return log.New(debugWriter{l}, "", 0)
+}
+
+type debugWriter struct{ log *slog.Logger }
+
+// Write logs one line.
+func (w debugWriter) Write(line []byte) (int, error) {
+	w.log.Debug("gossip", "line", strings.TrimSpace(string(line)))
+	return len(line), nil
+}

@@ -1,0 +1,231 @@
+package coordinator
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/lifecycle"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// run is a run and what it needs of the world. The machine is guarded by Coordinator.mu.
+type run struct {
+	id      string
+	plan    string
+	record  *spatev1.RunRecord
+	machine *lifecycle.Run
+	ledger  *aggregate.Ledger
+	secrets map[string]string // values by reference; in memory only
+	events  *eventLog
+	sink    sink.Sink
+
+	progress []lifecycle.Progress      // to be reported by the worker; guarded by Coordinator.mu
+	toClose  chan *spatev1.StageRecord // capacity 1: the machine waits for one stage at a time
+	ended    chan struct{}             // closed when the machine has ended
+
+	mu     sync.RWMutex // guards stages
+	stages map[uint32]*measured
+}
+
+// measured is what is known of a stage that has been assigned.
+type measured struct {
+	record *spatev1.StageRecord // never changed, only replaced
+	merged *aggregate.Stage     // nil once the stage has ended
+	last   uint32               // highest window that a snapshot came from
+}
+
+// put takes in a stage's record. The first one begins the merge.
+func (r *run) put(rec *spatev1.StageRecord) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	index := rec.GetStage().GetIndex()
+	if m := r.stages[index]; m != nil {
+		m.record = rec
+		return
+	}
+	m := &measured{record: rec}
+	if !rec.GetEnded() {
+		m.merged = aggregate.NewStage(rec)
+	}
+	r.stages[index] = m
+}
+
+// stage returns a copy of what is known of a stage, false if it has not been assigned.
+func (r *run) stage(index uint32) (measured, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	m, ok := r.stages[index]
+	if !ok {
+		return measured{}, false
+	}
+	return *m, true
+}
+
+// saw notes that a snapshot of a window came.
+func (r *run) saw(index, window uint32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.stages[index]
+	m.last = max(m.last, window)
+}
+
+// forget lets go of a stage's measurements, which are in the ledger.
+func (r *run) forget(index uint32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stages[index].merged = nil
+}
+
+// feed gives the machine of the run in progress an event and carries out what follows. c.mu is held.
+func (c *Coordinator) feed(event func(r *run, at clock.Instant)) {
+	if r := c.active; r != nil {
+		event(r, clock.Now())
+		c.carryOut(r)
+	}
+}
+
+// abort ends the run in progress at once. c.mu is held.
+func (c *Coordinator) abort(reason string) {
+	c.feed(func(r *run, at clock.Instant) { r.machine.Abort(at, reason) })
+}
+
+// carryOut carries out the machine's effects. If the ledger fails, the run ends: what cannot be kept is not to be measured.
+func (c *Coordinator) carryOut(r *run) {
+	for {
+		effects := r.machine.Effects()
+		if len(effects) == 0 {
+			return
+		}
+		for _, e := range effects {
+			if err := c.do(r, e); err != nil {
+				c.log.Error("run cannot go on", "run", r.id, "error", err)
+				r.machine.Abort(clock.Now(), err.Error())
+			}
+		}
+	}
+}
+
+// do carries out one effect.
+func (c *Coordinator) do(r *run, e lifecycle.Effect) error {
+	switch e := e.(type) {
+	case lifecycle.Send:
+		c.send(r, e)
+	case lifecycle.PutStage:
+		r.put(e.Record)
+		return r.ledger.PutStage(e.Record)
+	case lifecycle.CloseStage:
+		r.toClose <- e.Record
+	case lifecycle.Progress:
+		r.progress = append(r.progress, e)
+	case lifecycle.Emit:
+		c.publish(r, e.Event)
+	case lifecycle.Finish:
+		c.finish(r, e)
+	}
+	return nil
+}
+
+// send passes a message on, an assignment with the secrets its target needs.
+func (c *Coordinator) send(r *run, e lifecycle.Send) {
+	s := c.sessions[e.Agent]
+	if s == nil {
+		return // the machine hears of the loss, if it has not yet
+	}
+	m := e.Message
+	if assign := m.GetAssign(); assign != nil {
+		m = proto.CloneOf(m)
+		m.GetAssign().Secrets = secretsOf(assign.GetStage().GetTarget(), r.secrets)
+	}
+	s.send(m)
+}
+
+// finish writes the run's end and closes its ledger: what happens to followers next is the end, and then the file can be fetched.
+func (c *Coordinator) finish(r *run, f lifecycle.Finish) {
+	record := proto.CloneOf(r.record)
+	record.EndTime, record.Outcome, record.Reason = timestamppb.New(f.Time), f.Outcome, f.Reason
+	if err := r.ledger.PutRun(record); err != nil {
+		c.log.Error("the run's end is not in its ledger", "run", r.id, "error", err)
+	}
+	if err := r.ledger.Close(); err != nil {
+		c.log.Error("ledger did not close", "run", r.id, "error", err)
+	}
+	c.log.Info("run ended", "run", r.id, "outcome", f.Outcome, "complete", f.Complete, "reason", f.Reason)
+	r.secrets = nil
+	c.active = nil
+	close(r.ended)
+}
+
+// publish tells followers and sinks.
+func (c *Coordinator) publish(r *run, e *spatev1.RunEvent) {
+	r.events.add(e)
+	if p, ok := eventPoint(r, e); ok {
+		r.sink.Event(p)
+	}
+}
+
+// tickInterval bounds how late the machine notices that time has passed.
+const tickInterval = 100 * time.Millisecond
+
+// conduct is the run's worker: it tells the machine the time and does what takes long outside the lock. It ends with the run.
+func (c *Coordinator) conduct(r *run) {
+	tick := time.NewTicker(tickInterval)
+	defer tick.Stop()
+	live := &live{run: r}
+	for {
+		select {
+		case <-r.ended:
+			c.closeSink(r)
+			return
+		case rec := <-r.toClose:
+			c.closeStage(r, live, rec)
+		case <-tick.C:
+			progress := c.tick(r)
+			live.show(false)
+			for _, p := range progress {
+				c.publish(r, live.progress(p))
+			}
+		}
+	}
+}
+
+// sinkDeadline is how long a run's sink may go on handing on what it has after the run's end.
+const sinkDeadline = 15 * time.Second
+
+// closeSink lets the sink hand on the rest.
+func (c *Coordinator) closeSink(r *run) {
+	ctx, cancel := context.WithTimeout(context.Background(), sinkDeadline)
+	defer cancel()
+	if err := r.sink.Close(ctx); err != nil {
+		c.log.Warn("not all points were written", "run", r.id, "error", err)
+	}
+}
+
+// tick tells the machine the time and returns the progress it wants reported.
+func (c *Coordinator) tick(r *run) []lifecycle.Progress {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.active == r {
+		c.feed(func(r *run, at clock.Instant) { r.machine.Tick(at) })
+	}
+	out := r.progress
+	r.progress = nil
+	return out
+}
+
+// closeStage hands on what is left of a stage, and tells the machine whether anything is missing.
+func (c *Coordinator) closeStage(r *run, live *live, rec *spatev1.StageRecord) {
+	live.show(true)
+	complete := live.end(rec)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.active == r {
+		c.feed(func(r *run, at clock.Instant) { r.machine.Closed(at, complete) })
+	}
+}

@@ -1,0 +1,164 @@
+package coordinator
+
+import (
+	"fmt"
+	"regexp"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// protocol is the version of the control stream spoken here.
+const protocol = 1
+
+// session is the control stream of one agent. All but the channels is guarded by Coordinator.mu.
+type session struct {
+	info        *spatev1.AgentInfo
+	incarnation uint64
+	address     string
+	heard       clock.Instant
+	heartbeat   *spatev1.Heartbeat
+	outbox      chan *spatev1.ConnectResponse
+	ended       bool
+	reason      error
+	gone        chan struct{} // closed by end: the handler returns reason
+}
+
+// outboxSize is more than an agent is ever sent before it answers.
+const outboxSize = 64
+
+// end tells the session's handler to return.
+func (s *session) end(reason error) {
+	if !s.ended {
+		s.ended, s.reason = true, reason
+		close(s.gone)
+	}
+}
+
+// send queues a message. It never blocks: an agent that does not read is cut off.
+func (s *session) send(m *spatev1.ConnectResponse) {
+	select {
+	case s.outbox <- m:
+	default:
+		s.end(status.Error(codes.ResourceExhausted, "the agent does not read its control stream"))
+	}
+}
+
+// agentName is what names of agents look like: they become tags, keys and file names.
+var agentName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// maxText bounds what an agent says about itself.
+const maxText = 128
+
+// checkHello refuses agents that cannot take part.
+func checkHello(h *spatev1.Hello) error {
+	if h == nil {
+		return status.Error(codes.InvalidArgument, "the first message must be a Hello")
+	}
+	a := h.GetAgent()
+	switch {
+	case h.GetProtocol() != protocol:
+		return status.Errorf(codes.FailedPrecondition, "the agent speaks protocol %d, this coordinator speaks %d: "+
+			"use programs of the same version", h.GetProtocol(), protocol)
+	case !agentName.MatchString(a.GetName()):
+		return status.Errorf(codes.InvalidArgument, "agent name %.80q: want 1 to 64 letters, digits, dots, dashes and underscores, "+
+			"the first a letter or digit", a.GetName())
+	case h.GetIncarnation() == 0:
+		return status.Error(codes.InvalidArgument, "the agent's incarnation must not be 0")
+	case len(a.GetRegion()) > maxText || len(a.GetVersion()) > maxText || len(a.GetHost()) > 2*maxText:
+		return status.Errorf(codes.InvalidArgument, "agent %s: region, version or host is longer than %d bytes", a.GetName(), maxText)
+	}
+	return nil
+}
+
+// join takes an agent in. The same process may come back before its old connection is noticed to be broken; another process is
+// refused its name until the first is gone.
+func (c *Coordinator) join(h *spatev1.Hello, address string) (*session, error) {
+	s := &session{
+		info: h.GetAgent(), incarnation: h.GetIncarnation(), address: address, heard: clock.Now(),
+		outbox: make(chan *spatev1.ConnectResponse, outboxSize), gone: make(chan struct{}),
+	}
+	name := s.info.GetName()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, status.Error(codes.Unavailable, "the coordinator is closing")
+	}
+	if old := c.sessions[name]; old != nil {
+		if err := c.supersede(old, s); err != nil {
+			return nil, err
+		}
+	}
+	c.sessions[name] = s
+	s.send(c.welcome())
+	c.log.Info("agent connected", "agent", name, "region", s.info.GetRegion(), "address", address)
+	c.feed(func(r *run, at clock.Instant) { r.machine.Connected(at, s.info, s.incarnation) })
+	return s, nil
+}
+
+// supersede ends the session that has the new one's name, or refuses the new one.
+func (c *Coordinator) supersede(old, s *session) error {
+	name := s.info.GetName()
+	silent := clock.Now().Sub(old.heard)
+	if old.incarnation == s.incarnation {
+		old.end(status.Error(codes.Aborted, "the agent has connected anew"))
+		return nil
+	}
+	if silent < c.cfg.Run.Silence {
+		return status.Errorf(codes.AlreadyExists, "agent name %s is taken by a process at %s that was heard %v ago: "+
+			"give this agent another name", name, old.address, silent.Round(time.Millisecond))
+	}
+	c.drop(old, fmt.Sprintf("silent for %v, and another process took its name", silent.Round(time.Millisecond)))
+	return nil
+}
+
+func (c *Coordinator) welcome() *spatev1.ConnectResponse {
+	return &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Welcome{Welcome: &spatev1.Welcome{
+		HeartbeatInterval: durationOf(c.cfg.HeartbeatInterval), Lease: durationOf(c.cfg.Lease), Coordinator: c.cfg.Name,
+	}}}
+}
+
+// leave takes an agent out whose stream has ended.
+func (c *Coordinator) leave(s *session, reason string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drop(s, reason)
+}
+
+// drop takes a session out, unless another one has taken its place.
+func (c *Coordinator) drop(s *session, reason string) {
+	name := s.info.GetName()
+	s.end(status.Error(codes.Aborted, reason))
+	if c.sessions[name] != s {
+		return
+	}
+	delete(c.sessions, name)
+	c.log.Info("agent disconnected", "agent", name, "reason", reason)
+	c.feed(func(r *run, at clock.Instant) { r.machine.Lost(at, name, s.incarnation, reason) })
+}
+
+// hear takes in a message of an agent.
+func (c *Coordinator) hear(s *session, m *spatev1.ConnectRequest) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.heard = clock.Now()
+	name := s.info.GetName()
+	if c.sessions[name] != s {
+		return
+	}
+	switch m := m.GetMessage().(type) {
+	case *spatev1.ConnectRequest_Heartbeat:
+		s.heartbeat = m.Heartbeat
+		c.feed(func(r *run, at clock.Instant) { r.machine.Heard(at, name, m.Heartbeat) })
+	case *spatev1.ConnectRequest_Applied:
+		c.feed(func(r *run, at clock.Instant) { r.machine.Applied(at, name, m.Applied) })
+	case *spatev1.ConnectRequest_Rejected:
+		c.feed(func(r *run, at clock.Instant) { r.machine.Rejected(at, name, m.Rejected) })
+	default:
+		s.end(status.Error(codes.InvalidArgument, "the coordinator does not understand this message; a Hello comes first and once"))
+	}
+}

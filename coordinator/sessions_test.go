@@ -1,0 +1,172 @@
+package coordinator
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// lockedBuffer takes a log from several goroutines.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func (l *lockedBuffer) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+func TestBadHellosAreRefused(t *testing.T) {
+	h := start(t)
+	good := func() *spatev1.Hello {
+		return &spatev1.Hello{Protocol: protocol, Incarnation: 1, Agent: &spatev1.AgentInfo{Name: "a"}}
+	}
+	for name, tc := range map[string]struct {
+		spoil func(*spatev1.Hello)
+		code  codes.Code
+	}{
+		"protocol":       {func(m *spatev1.Hello) { m.Protocol = 9 }, codes.FailedPrecondition},
+		"no name":        {func(m *spatev1.Hello) { m.Agent.Name = "" }, codes.InvalidArgument},
+		"name as a path": {func(m *spatev1.Hello) { m.Agent.Name = "../a" }, codes.InvalidArgument},
+		"long name":      {func(m *spatev1.Hello) { m.Agent.Name = strings.Repeat("a", 65) }, codes.InvalidArgument},
+		"no process":     {func(m *spatev1.Hello) { m.Incarnation = 0 }, codes.InvalidArgument},
+		"long region":    {func(m *spatev1.Hello) { m.Agent.Region = strings.Repeat("r", 999) }, codes.InvalidArgument},
+	} {
+		m := good()
+		tc.spoil(m)
+		if code := h.firstMessage(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: m}}); code != tc.code {
+			t.Errorf("%s: %v, want %v", name, code, tc.code)
+		}
+	}
+	if code := h.firstMessage(&spatev1.ConnectRequest{}); code != codes.InvalidArgument {
+		t.Errorf("something else first: %v", code)
+	}
+}
+
+// firstMessage connects with a message and returns how the stream ends.
+func (h *harness) firstMessage(m *spatev1.ConnectRequest) codes.Code {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(h.t.Context(), patience)
+	defer cancel()
+	stream, err := spatev1.NewControlServiceClient(h.conn).Connect(ctx)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if err := stream.Send(m); err != nil {
+		h.t.Fatal(err)
+	}
+	_, err = stream.Recv()
+	return status.Code(err)
+}
+
+func TestANameBelongsToOneProcess(t *testing.T) {
+	h := start(t)
+	first := h.agent("a")
+	if _, err := h.dial("a", 2); status.Code(err) != codes.AlreadyExists {
+		t.Fatalf("a second process with the name: %v", err)
+	}
+	if _, err := h.dial("a", 1); err != nil {
+		t.Fatalf("the same process, on a new connection: %v", err)
+	}
+	if _, err := first.control.Recv(); status.Code(err) != codes.Aborted {
+		t.Errorf("its old connection: %v", err)
+	}
+}
+
+func TestANameIsFreeWhenItsProcessIsSilent(t *testing.T) {
+	h := start(t, func(c *Config) { c.Run.Silence = time.Nanosecond })
+	first := h.agent("a")
+	if _, err := h.dial("a", 2); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.control.Recv(); status.Code(err) != codes.Aborted {
+		t.Errorf("the silent process: %v", err)
+	}
+}
+
+func TestASecondHelloEndsTheSession(t *testing.T) {
+	h := start(t)
+	a := h.agent("a")
+	a.say(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: &spatev1.Hello{}}})
+	if _, err := a.control.Recv(); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestAnAgentThatDoesNotReadIsCutOff(t *testing.T) {
+	s := &session{outbox: make(chan *spatev1.ConnectResponse, 1), gone: make(chan struct{})}
+	s.send(&spatev1.ConnectResponse{})
+	s.send(&spatev1.ConnectResponse{})
+	s.send(&spatev1.ConnectResponse{})
+	<-s.gone
+	if status.Code(s.reason) != codes.ResourceExhausted {
+		t.Errorf("reason %v", s.reason)
+	}
+}
+
+func TestAgentsAreListedWithTheirHealth(t *testing.T) {
+	h := start(t, func(c *Config) { c.HeartbeatInterval = time.Hour })
+	h.agent("b")
+	a := h.agent("a")
+	h.submit(3)
+	h.checkHealth("a READY, b READY")
+	h.agent("c")
+	a.apply()
+	h.agent("d")
+	h.checkHealth("a BUSY, b BUSY, c BUSY, d READY")
+	h.c.mu.Lock()
+	h.c.sessions["d"].heard = clock.Now().Add(-3 * time.Hour)
+	h.c.mu.Unlock()
+	h.checkHealth("a BUSY, b BUSY, c BUSY, d SILENT")
+}
+
+func (h *harness) checkHealth(want string) {
+	h.t.Helper()
+	m, err := h.runs.ListAgents(h.t.Context(), &spatev1.ListAgentsRequest{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var got []string
+	for _, s := range m.GetAgents() {
+		got = append(got, s.GetAgent().GetName()+" "+strings.TrimPrefix(s.GetHealth().String(), "AGENT_HEALTH_"))
+	}
+	if text := strings.Join(got, ", "); text != want {
+		h.t.Errorf("agents %s, want %s", text, want)
+	}
+}
+
+func TestProbeClock(t *testing.T) {
+	h := start(t)
+	before := clock.Now()
+	m, err := spatev1.NewControlServiceClient(h.conn).ProbeClock(t.Context(), &spatev1.ProbeClockRequest{})
+	after := clock.Now()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, s := clock.Instant(m.GetReceivedClockNs()), clock.Instant(m.GetSentClockNs())
+	if before > r || r > s || s > after {
+		t.Errorf("asked %d, received %d, sent %d, answered %d", before, r, s, after)
+	}
+}

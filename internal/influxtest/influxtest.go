@@ -1,0 +1,234 @@
+// Package influxtest runs a real InfluxDB 1.8 for tests: on loopback, in a directory of its own, without Flux, which would take
+// seconds to start. Only tests import it. `make .bin/influxd` builds the server.
+package influxtest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// startTimeout is generous: the server starts in 40 ms, but a machine may be busy.
+const startTimeout = time.Minute
+
+// Server is one InfluxDB. Its data outlive Kill.
+type Server struct {
+	// URL is its base URL, the same after a restart.
+	URL string
+	// Database exists from the start. Its bucket has the same name.
+	Database string
+	// Token is that of the administrator. Empty: the server asks for none.
+	Token string
+
+	tb      testing.TB
+	dir     string
+	address string
+	command *exec.Cmd
+}
+
+// Options of a server.
+type Options struct {
+	// Token of the administrator, "user:password". Empty: the server asks for none.
+	Token string
+}
+
+// Start runs a server until the test ends. Where the program is not built the test fails under CI=true and is skipped elsewhere.
+func Start(tb testing.TB, options Options) *Server {
+	tb.Helper()
+	s := &Server{Database: "spate", Token: options.Token, tb: tb, dir: tb.TempDir(), address: "127.0.0.1:0"}
+	program := program(tb)
+	s.configure()
+	s.run(program)
+	tb.Cleanup(s.Kill)
+	if user, password, ok := strings.Cut(options.Token, ":"); ok {
+		s.Query(fmt.Sprintf("CREATE USER %q WITH PASSWORD '%s' WITH ALL PRIVILEGES", user, password))
+	}
+	s.Query(fmt.Sprintf("CREATE DATABASE %q", s.Database))
+	return s
+}
+
+// program finds .bin/influxd at the module's root.
+func program(tb testing.TB) string {
+	tb.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			tb.Fatal("no go.mod above the test's directory")
+		}
+		dir = parent
+	}
+	path := filepath.Join(dir, ".bin", "influxd")
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	if os.Getenv("CI") == "true" {
+		tb.Fatalf("NO INFLUXDB: %s is missing, and under CI=true it must be there: make .bin/influxd", path)
+	}
+	tb.Skipf("NOT TESTED AGAINST INFLUXDB: %s is missing: make .bin/influxd", path)
+	return ""
+}
+
+// configure writes the server's configuration. The backup service would listen on a fixed port.
+func (s *Server) configure() {
+	s.tb.Helper()
+	text := fmt.Sprintf(`reporting-disabled = true
+bind-address = "127.0.0.1:0"
+[meta]
+  dir = %q
+[data]
+  dir = %q
+  wal-dir = %q
+  query-log-enabled = false
+[monitor]
+  store-enabled = false
+[http]
+  bind-address = %q
+  auth-enabled = %t
+  flux-enabled = false
+  log-enabled = false
+`, filepath.Join(s.dir, "meta"), filepath.Join(s.dir, "data"), filepath.Join(s.dir, "wal"), s.address, s.Token != "")
+	if err := os.WriteFile(filepath.Join(s.dir, "influxd.conf"), []byte(text), 0o600); err != nil {
+		s.tb.Fatal(err)
+	}
+}
+
+// run starts the process and waits until it says where it listens.
+func (s *Server) run(program string) {
+	s.tb.Helper()
+	s.command = exec.CommandContext(s.tb.Context(), program, "-config", filepath.Join(s.dir, "influxd.conf"))
+	log, err := s.command.StderrPipe()
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	if err := s.command.Start(); err != nil {
+		s.tb.Fatal(err)
+	}
+	listening := make(chan string, 1)
+	var said strings.Builder
+	go watch(log, listening, &said)
+	select {
+	case address, ok := <-listening:
+		if !ok {
+			s.tb.Fatalf("influxd ended before it listened: %v\n%s", s.command.Wait(), said.String())
+		}
+		s.address, s.URL = address, "http://"+address
+	case <-time.After(startTimeout):
+		s.Kill()
+		s.tb.Fatalf("influxd does not listen after %v", startTimeout)
+	}
+}
+
+var listenLine = regexp.MustCompile(`Listening on HTTP.* addr=(\S+)`)
+
+// watch reads the server's log to its end, so that the server never blocks on it. What was said may be read once listening is closed.
+func watch(log io.Reader, listening chan<- string, said *strings.Builder) {
+	defer close(listening)
+	for lines := bufio.NewScanner(log); lines.Scan(); {
+		said.WriteString(lines.Text() + "\n")
+		if match := listenLine.FindStringSubmatch(lines.Text()); match != nil {
+			listening <- match[1]
+		}
+	}
+}
+
+// Kill ends the server at once, as a crash would. It may be called again.
+func (s *Server) Kill() {
+	if s.command == nil {
+		return
+	}
+	_ = s.command.Process.Kill() // It may have ended already.
+	_ = s.command.Wait()         // Killed: the error says only that.
+	s.command = nil
+}
+
+// Restart starts a killed server again, with its data, at its address.
+func (s *Server) Restart() {
+	s.tb.Helper()
+	s.configure()
+	s.run(program(s.tb))
+}
+
+// Series is a part of a query's answer: the rows of one series.
+type Series struct {
+	// Name is the measurement.
+	Name string `json:"name"`
+	// Tags name the series.
+	Tags map[string]string `json:"tags"`
+	// Columns name the values of each row; the first is "time", in nanoseconds.
+	Columns []string `json:"columns"`
+	// Values hold json.Number, string, bool or nil.
+	Values [][]any `json:"values"`
+}
+
+type answer struct {
+	Error   string `json:"error"`
+	Results []struct {
+		Error  string   `json:"error"`
+		Series []Series `json:"series"`
+	} `json:"results"`
+}
+
+// Query runs InfluxQL. A mistake fails the test.
+func (s *Server) Query(query string) []Series {
+	s.tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	a, err := s.ask(ctx, query)
+	if err != nil {
+		s.tb.Fatalf("query %q: %v", query, err)
+	}
+	var all []Series
+	for _, result := range a.Results {
+		if result.Error != "" {
+			s.tb.Fatalf("query %q: %s", query, result.Error)
+		}
+		all = append(all, result.Series...)
+	}
+	return all
+}
+
+func (s *Server) ask(ctx context.Context, query string) (answer, error) {
+	form := url.Values{"q": {query}, "db": {s.Database}, "epoch": {"ns"}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/query", strings.NewReader(form.Encode()))
+	if err != nil {
+		return answer{}, err
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	request.Close = true
+	if user, password, ok := strings.Cut(s.Token, ":"); ok {
+		request.SetBasicAuth(user, password)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return answer{}, err
+	}
+	defer func() { _ = response.Body.Close() }() // Read to its end below.
+	decoder := json.NewDecoder(response.Body)
+	decoder.UseNumber()
+	var a answer
+	if err := decoder.Decode(&a); err != nil {
+		return answer{}, fmt.Errorf("answer %d: %w", response.StatusCode, err)
+	}
+	if a.Error != "" {
+		return answer{}, fmt.Errorf("answer %d: %s", response.StatusCode, a.Error)
+	}
+	return a, nil
+}

@@ -1,0 +1,97 @@
+package plans
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+
+	"buf.build/go/protoyaml"
+	"go.yaml.in/yaml/v3"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// parse returns the top node of the one document in data.
+func parse(path string, data []byte) (root *yaml.Node, err error) {
+	defer recoverMistake(path, &err)
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	var document yaml.Node
+	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
+		return nil, Mistakes{{Path: path, Message: "the plan is empty: it needs at least a name, targets, workloads and loads"}}
+	} else if err != nil {
+		return nil, syntaxMistakes(path, err)
+	}
+	var second yaml.Node
+	switch err := decoder.Decode(&second); {
+	case err == nil:
+		return nil, Mistakes{{Path: path, Line: second.Line, Column: second.Column,
+			Message: "a second document begins: a plan is one document, put each in a file of its own"}}
+	case !errors.Is(err, io.EOF):
+		return nil, syntaxMistakes(path, err)
+	}
+	return document.Content[0], nil
+}
+
+var syntaxError = regexp.MustCompile(`(?s)^yaml: (?:line (\d+): )?(.*)$`)
+
+// syntaxMistakes takes the line out of the YAML reader's message. The reader does not tell the column.
+func syntaxMistakes(path string, err error) Mistakes {
+	m := Mistake{Path: path, Message: "not readable as YAML: " + err.Error()}
+	if part := syntaxError.FindStringSubmatch(err.Error()); part != nil {
+		m.Line, _ = strconv.Atoi(part[1])
+		m.Message = "not readable as YAML: " + part[2]
+	}
+	return Mistakes{m}
+}
+
+// decode fills msg and returns what the decoder did not like, and whether it came to the end.
+func decode(path string, data []byte, msg *spatev1.Plan) (found Mistakes, ended bool) {
+	err := func() (err error) {
+		defer recoverMistake(path, &err)
+		return protoyaml.UnmarshalOptions{}.Unmarshal(data, msg)
+	}()
+	var panicked Mistakes
+	if errors.As(err, &panicked) {
+		return panicked, false
+	}
+	// The decoder copies the whole line into each error, so a long line full of mistakes would cost gigabytes.
+	for _, e := range split(err)[:min(len(split(err)), mostShown)] {
+		found = append(found, decodeMistake(path, e))
+	}
+	return found, true
+}
+
+func split(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	if err == nil {
+		return nil
+	}
+	return []error{err}
+}
+
+var decodeError = regexp.MustCompile(`^:(\d+):(\d+) ([^\n]*)`)
+
+// decodeMistake takes the position out of a decoder's error, whose first line is ":line:column message".
+func decodeMistake(path string, err error) Mistake {
+	m := Mistake{Path: path, Message: err.Error()}
+	if part := decodeError.FindStringSubmatch(err.Error()); part != nil {
+		m.Line, _ = strconv.Atoi(part[1])
+		m.Column, _ = strconv.Atoi(part[2])
+		m.Message = part[3]
+	}
+	return m
+}
+
+// recoverMistake turns a panic of a YAML library into a mistake: plans come from people and over the network. protoyaml, for
+// one, takes the text of an error's line by its number, but counts fewer kinds of line breaks than the YAML reader does; checkText
+// keeps those out. It guards library calls only, so that no panic of our own code is hidden.
+func recoverMistake(path string, err *error) {
+	if r := recover(); r != nil {
+		*err = Mistakes{{Path: path, Message: fmt.Sprintf("the YAML reader gave up on this file: %v", r)}}
+	}
+}

@@ -1,0 +1,89 @@
+package plans
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Load reads a plan and checks all of it. The error is Mistakes with everything that is wrong, by line; path only names the
+// file in them. Load neither reads files nor looks up secrets.
+func Load(path string, data []byte, opts Options) (*Plan, error) {
+	opts = opts.withDefaults()
+	if ms := checkText(path, data, opts.MaxBytes); ms != nil {
+		return nil, ms
+	}
+	root, err := parse(path, data)
+	if err != nil {
+		return nil, err
+	}
+	msg := &spatev1.Plan{}
+	s := readShape(root, msg.ProtoReflect().Descriptor())
+	if s.nodes > maxNodes {
+		return nil, Mistakes{{Path: path, Message: fmt.Sprintf("the plan has more than %d values", maxNodes)}}
+	}
+	decoded, ended := decode(path, data, msg)
+	ms := append(s.mistakes(path, s.found), s.news(decoded)...)
+	if ended {
+		ms = append(ms, s.mistakes(path, s.relevant(rules(s, msg, opts)))...)
+	}
+	if err := mistakesOrNil(ms); err != nil {
+		return nil, err
+	}
+	return &Plan{path: path, source: data, msg: msg, shape: s}, nil
+}
+
+func (s *shape) mistakes(file string, found []finding) Mistakes {
+	var ms Mistakes
+	for _, f := range found {
+		ms = append(ms, s.mistake(file, f))
+	}
+	return ms
+}
+
+// news leaves out what the decoder says about nodes that were found wrong already, in better words.
+func (s *shape) news(decoded Mistakes) Mistakes {
+	known := make(map[string]bool)
+	for _, m := range s.mistakes("", s.found) {
+		known[fmt.Sprint(m.Line, ":", m.Column)] = true
+	}
+	var fresh Mistakes
+	for _, m := range decoded {
+		if !known[fmt.Sprint(m.Line, ":", m.Column)] {
+			fresh = append(fresh, m)
+		}
+	}
+	return fresh
+}
+
+// relevant leaves out what follows from mistakes of the tree's shape: rules broken by a value that could not be read, and
+// fields that are missing because their name is misspelt.
+func (s *shape) relevant(found []finding) []finding {
+	var kept []finding
+	for _, f := range found {
+		if !s.explained(f) {
+			kept = append(kept, f)
+		}
+	}
+	return kept
+}
+
+func (s *shape) explained(f finding) bool {
+	for _, wrong := range s.found {
+		switch {
+		case wrong.unknown && f.in == wrong.in && slices.Contains(f.cures, wrong.meant):
+			return true
+		case !wrong.unknown && (within(f.path, wrong.path) || f.whole && within(wrong.path, f.path)):
+			return true
+		}
+	}
+	return false
+}
+
+// within tells whether path is outer or a part of it.
+func within(path, outer string) bool {
+	rest, ok := strings.CutPrefix(path, outer)
+	return ok && (outer == "" || rest == "" || rest[0] == '.' || rest[0] == '[')
+}

@@ -1,0 +1,199 @@
+package plans
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"buf.build/go/protovalidate"
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+var update = flag.Bool("update", false, "write golden files anew")
+
+const mistakesFile = "testdata/mistakes.txtar"
+
+// TestMistakes holds what Load says about each plan of the archive against what is written beside it.
+func TestMistakes(t *testing.T) {
+	archive, err := txtar.ParseFile(mistakesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden := make(map[string]string)
+	renewed := &txtar.Archive{Comment: archive.Comment}
+	for _, f := range archive.Files {
+		if name, ok := strings.CutSuffix(f.Name, ".golden"); ok {
+			golden[name] = string(f.Data)
+		}
+	}
+	for _, f := range archive.Files {
+		name, ok := strings.CutSuffix(f.Name, ".yaml")
+		if !ok {
+			continue
+		}
+		_, err := Load("plan.yaml", f.Data, Options{MaxStages: 10})
+		if err == nil {
+			t.Errorf("%s: no mistakes found", name)
+			continue
+		}
+		said := err.Error() + "\n"
+		if strings.Contains(said, "sk-") {
+			t.Errorf("%s: a secret is in the message:\n%s", name, said)
+		}
+		if !*update {
+			if diff := cmp.Diff(golden[name], said); diff != "" {
+				t.Errorf("%s (-golden +said):\n%s", name, diff)
+			}
+		}
+		renewed.Files = append(renewed.Files, f, txtar.File{Name: name + ".golden", Data: []byte(said)})
+	}
+	if *update {
+		if err := os.WriteFile(mistakesFile, txtar.Format(renewed), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestHostileText feeds what a text file cannot show.
+func TestHostileText(t *testing.T) {
+	laughs := "targets:\n- body:\n    a: &a [x, x, x, x, x, x, x, x, x]\n"
+	for c := 'b'; c < 'k'; c++ {
+		laughs += fmt.Sprintf("    %c: &%c [%s]\n", c, c, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c, ", c-1), 9), ", "))
+	}
+	tests := map[string]struct{ text, want string }{
+		"nul":               {"name: a\nb: \x00", "p:2:4: the file contains a NUL byte"},
+		"utf-16":            {"\xff\xfen\x00", "p:1:1: the text is not UTF-8"},
+		"invalid utf-8":     {"name: é\xc3(", "p:1:8: the text is not UTF-8"},
+		"carriage returns":  {"name: a\rseed: 1\rx: y\r", "p:1:8: a carriage return stands alone"},
+		"line separator":    {"name: \"a\u2028b\"", "p:1:9: the line break U+2028"},
+		"next line":         {"# \u0085name: a", "p:1:3: the line break U+0085"},
+		"control character": {"name: \x07", "p: not readable as YAML: control characters are not allowed"},
+		"too large":         {strings.Repeat("#", 4<<20+1), "p: the plan has 4194305 bytes, more than the limit of 4194304"},
+		"billion laughs":    {laughs, "aliases (*a) are not supported"},
+		"self-containing":   {"name: &a [*a]", "p:1:7: name: expected text, got a list"},
+		"deep nesting":      {"targets: " + strings.Repeat("[", 20_000), "exceeded max depth"},
+		"deep body":         {"targets: [{body: {a: " + strings.Repeat("[", 40) + strings.Repeat("]", 40) + "}}]", "nested more than 32 levels"},
+		"many values":       {"targets: [" + strings.Repeat("0,", 200_000) + "]", "more than 100000 values"},
+		"many mistakes":     {"loads: [" + strings.Repeat("{a: 1},", 20_000) + "]", " more"},
+		"many rules broken": {"loads: [{rate: [" + strings.Repeat("-1,", 40_000) + "]}]", "loads[0].rate[0]: must be"},
+		"long key":          {"? " + strings.Repeat("k", 1<<20) + "\n: 1", `unknown field "kkkk`},
+		"windows line ends": {"name: a\r\nsead: 1\r\n", `p:2:1: unknown field "sead"; did you mean "seed"?`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := Load("p", []byte(test.text), Options{})
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("want %q, got %.500v", test.want, err)
+			}
+		})
+	}
+}
+
+// TestDecoderPanicIsAMistake: the decoder panics on this text, which is why checkText refuses it before.
+func TestDecoderPanicIsAMistake(t *testing.T) {
+	found, ended := decode("p", []byte("name: a\rseed: x\r"), &spatev1.Plan{})
+	if ended || len(found) != 1 || !strings.Contains(found[0].Error(), "p: the YAML reader gave up on this file") {
+		t.Errorf("ended %v, found %v", ended, found)
+	}
+}
+
+func TestLoadKeepsWhatItRead(t *testing.T) {
+	data, err := Open("quickstart")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Load("dir/quickstart.yaml", data, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Name() != "quickstart" || p.Seed() != 1 || p.Path() != "dir/quickstart.yaml" || !bytes.Equal(p.Source(), data) {
+		t.Errorf("got name %q, seed %d, path %q", p.Name(), p.Seed(), p.Path())
+	}
+	p.Proto().Name = "changed"
+	if p.Name() != "quickstart" {
+		t.Error("a change of the copy changed the plan")
+	}
+}
+
+// FuzzLoad: whatever the bytes are, Load returns a plan that expands, or mistakes with positions inside the file.
+func FuzzLoad(f *testing.F) {
+	archive, err := txtar.ParseFile(mistakesFile)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range archive.Files {
+		f.Add(file.Data)
+	}
+	for _, name := range Shipped() {
+		data, err := Open(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Add(Quick{Targets: []string{"http://h:1"}, Model: "m", ISL: 1, OSL: 1, Rate: []float64{1}}.YAML())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := Load("plan.yaml", data, Options{MaxStages: 100})
+		if err != nil {
+			checkMistakes(t, err, bytes.Count(data, []byte("\n"))+1)
+			return
+		}
+		expands(t, p)
+	})
+}
+
+func checkMistakes(t *testing.T, err error, lines int) {
+	var ms Mistakes
+	if !errors.As(err, &ms) || len(ms) == 0 {
+		t.Fatalf("want mistakes, got %T: %v", err, err)
+	}
+	for _, m := range ms {
+		if m.Message == "" || m.Line < 0 || m.Line > lines+1 || m.Column < 0 {
+			t.Errorf("not a position in %d lines: %+v", lines, m)
+		}
+		if strings.Contains(m.Message, "gave up") {
+			t.Errorf("a library panicked: %s", m.Message)
+		}
+	}
+	if !slices.IsSortedFunc(ms, func(a, b Mistake) int { return a.Line - b.Line }) {
+		t.Errorf("not in the order of lines:\n%v", ms)
+	}
+}
+
+func expands(t *testing.T, p *Plan) {
+	simulated := make(map[string][]string)
+	for _, target := range p.Simulated() {
+		simulated[target.GetName()] = []string{"http://127.0.0.1:1"}
+	}
+	stages, err := p.Stages(simulated)
+	if err != nil || len(stages) == 0 {
+		t.Fatalf("a plan without mistakes gave %d stages: %v", len(stages), err)
+	}
+	for _, s := range stages {
+		if err := protovalidate.Validate(s); err != nil {
+			t.Fatalf("stage %v breaks a rule: %v", s, err)
+		}
+	}
+}
+
+func BenchmarkLoad(b *testing.B) {
+	data, err := Open("quickstart")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	b.SetBytes(int64(len(data)))
+	for b.Loop() {
+		if _, err := Load("quickstart.yaml", data, Options{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package plans
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+
+	"buf.build/go/protovalidate"
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// rules returns where a decoded plan breaks the schema's rules or those between its fields. Of several broken rules of one
+// field only the first is told.
+func rules(s *shape, msg *spatev1.Plan, opts Options) []finding {
+	c := &checker{shape: s, told: make(map[string]bool)}
+	c.schema(protovalidate.Validate(msg))
+	c.plan(msg, opts)
+	return c.found
+}
+
+// checker collects findings about the values of a plan.
+type checker struct {
+	*shape
+	found []finding
+	told  map[string]bool // Paths the schema's rules spoke about.
+}
+
+// wrong adds a finding about a value, unless the schema's rules have spoken about it.
+func (c *checker) wrong(path, message string) {
+	if !c.told[path] {
+		c.keep(finding{path: path, message: message})
+	}
+}
+
+// absent adds a finding about a message that lacks one of the fields that would cure it.
+func (c *checker) absent(path, message string, cures ...string) {
+	c.keep(finding{path: path, message: message, in: path, cures: cures})
+}
+
+func (c *checker) keep(f finding) {
+	if len(c.found) < maxFound {
+		c.found = append(c.found, f)
+	}
+}
+
+func (c *checker) schema(err error) {
+	var invalid *protovalidate.ValidationError
+	switch {
+	case err == nil:
+	case errors.As(err, &invalid):
+		for _, v := range invalid.Violations {
+			c.violation(v)
+		}
+	default:
+		c.keep(finding{message: "the plan's rules cannot be checked: " + err.Error()})
+	}
+}
+
+func (c *checker) violation(v *protovalidate.Violation) {
+	path := protovalidate.FieldPathString(v.Proto.GetField())
+	if c.told[path] {
+		return
+	}
+	c.told[path] = true
+	rule := v.Proto.GetRuleId()
+	f := finding{path: path, message: wording(path, rule, v.Proto.GetMessage()), whole: rule == "repeated.unique"}
+	if c.has(path) {
+		f.message += got(c.at[path])
+	} else {
+		f.in, f.message = parent(path), "is missing: it "+f.message
+		f.cures = cures(path[strings.LastIndex(path, ".")+1:])
+	}
+	c.keep(f)
+}
+
+// cures returns the fields that stand for a name in the schema: itself, or the choices of a workload's content.
+func cures(name string) []string {
+	choices := (&spatev1.Workload{}).ProtoReflect().Descriptor().Oneofs().ByName(protoreflect.Name(name))
+	if choices == nil {
+		return []string{name}
+	}
+	var names []string
+	for i := range choices.Fields().Len() {
+		names = append(names, choices.Fields().Get(i).TextName())
+	}
+	return names
+}
+
+// words say what a field must be where the schema's rule is for machines.
+var words = map[string]string{
+	"name":              "must be letters, digits, dots, dashes and underscores, and begin with a letter or digit",
+	"targets":           "must list 1 to 256 targets",
+	"workloads":         "must list 1 to 256 workloads",
+	"loads":             "must list 1 to 256 loads",
+	"targets.name":      "must be letters, digits, blanks and ._:()/-, and begin with a letter or digit",
+	"targets.endpoints": "must be a base URL like http://localhost:8000",
+	"targets.api":       "must be chat or completions",
+	"targets.api_key":   "must say where the key is found, env:NAME or file:PATH; never write the key itself into a plan",
+	"workloads.name":    "must be letters, digits, blanks and ._:()/-, and begin with a letter or digit",
+	"workloads.content": "must say what the requests contain, for example random: {isl: 3000, osl: 150}",
+	"loads.arrival":     "must be poisson or constant",
+}
+
+var listIndex = regexp.MustCompile(`\[\d+\]`)
+
+func wording(path, rule, message string) string {
+	switch rule {
+	case "string.max_len", "repeated.max_items":
+		return message
+	case "repeated.unique":
+		return "must not list a value twice"
+	}
+	if own := words[listIndex.ReplaceAllString(path, "")]; own != "" {
+		return own
+	}
+	return plainer.Replace(message)
+}
+
+var plainer = strings.NewReplacer("greater than or equal to", "at least", "less than or equal to", "at most")
+
+// got repeats numbers and durations only: a text may be a secret in the wrong place.
+func got(node *yaml.Node) string {
+	if kindWord(node) == "a number" || durationText.MatchString(node.Value) {
+		return ", got " + shorten(node.Value)
+	}
+	return ""
+}
+
+var durationText = regexp.MustCompile(`^[-+]?[0-9.]+(ns|us|µs|μs|ms|s|m|h)[0-9.hmsuµμn]*$`)

@@ -1,0 +1,140 @@
+package plans
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Lookup returns the value of a secret reference, "env:NAME" or "file:PATH". Its error must not contain the value.
+type Lookup func(reference string) (string, error)
+
+// maxSecret is far beyond any key, and keeps file:/dev/zero from being read for ever.
+const maxSecret = 64 << 10
+
+// Secrets looks up every secret reference of the plan, once each, and returns the values by reference. The error is Mistakes
+// with the position of each reference whose value is missing, empty or unfit for a header. Secrets blocks as lookup does.
+func (p *Plan) Secrets(lookup Lookup) (map[string]string, error) {
+	values, failed := make(map[string]string), make(map[string]string)
+	var ms Mistakes
+	for _, use := range p.references() {
+		if _, known := values[use.reference]; !known && failed[use.reference] == "" {
+			value, err := secret(lookup, use.reference)
+			if err != nil {
+				failed[use.reference] = err.Error()
+			} else {
+				values[use.reference] = value
+			}
+		}
+		if problem := failed[use.reference]; problem != "" {
+			ms = append(ms, p.mistake(use.field, problem))
+		}
+	}
+	if err := mistakesOrNil(ms); err != nil {
+		return nil, err
+	}
+	return values, nil
+}
+
+func secret(lookup Lookup, reference string) (string, error) {
+	value, err := lookup(reference)
+	switch {
+	case err != nil:
+		return "", err
+	case value == "":
+		return "", fmt.Errorf("%s is empty", reference)
+	case !validHeaderValue(value):
+		return "", fmt.Errorf("%s holds line breaks or control characters and cannot be sent in a header", reference)
+	}
+	return value, nil
+}
+
+// use is one place at which a plan refers to a secret.
+type use struct{ field, reference string }
+
+func (p *Plan) references() []use {
+	var uses []use
+	for i, t := range p.msg.GetTargets() {
+		path := fmt.Sprintf("targets[%d]", i)
+		if t.GetApiKey() != "" {
+			uses = append(uses, use{path + ".api_key", t.GetApiKey()})
+		}
+		for _, name := range sortedKeys(t.GetHeaders()) {
+			if value := t.GetHeaders()[name]; IsReference(value) {
+				uses = append(uses, use{path + ".headers[" + strconv.Quote(name) + "]", value})
+			}
+		}
+	}
+	return uses
+}
+
+// References returns the secret references of a target, sorted, each once: what an agent needs the values of.
+func References(t *spatev1.Target) []string {
+	found := make(map[string]bool)
+	if t.GetApiKey() != "" {
+		found[t.GetApiKey()] = true
+	}
+	for _, value := range t.GetHeaders() {
+		if IsReference(value) {
+			found[value] = true
+		}
+	}
+	return sortedKeys(found)
+}
+
+// IsReference tells whether a header's value is to be looked up rather than sent.
+func IsReference(value string) bool {
+	return strings.HasPrefix(value, "env:") || strings.HasPrefix(value, "file:")
+}
+
+var reference = regexp.MustCompile(`^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$`)
+
+func referenceProblem(value string) string {
+	if !reference.MatchString(value) {
+		return "must be env:NAME with letters, digits and underscores, or file:PATH"
+	}
+	return ""
+}
+
+// SystemLookup reads references from this process's environment and from files, relative to its working directory. White
+// space around a file's content is left out, as editors end files with a line break.
+func SystemLookup(reference string) (string, error) {
+	if name, ok := strings.CutPrefix(reference, "env:"); ok {
+		value, set := os.LookupEnv(name)
+		if !set {
+			return "", fmt.Errorf("the environment variable %s is not set: export it before the run", name)
+		}
+		return value, nil
+	}
+	path, ok := strings.CutPrefix(reference, "file:")
+	if !ok {
+		return "", errors.New("a secret is given as env:NAME or file:PATH")
+	}
+	return readSecret(path)
+}
+
+func readSecret(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("the secret's file cannot be read: %w", err)
+	}
+	defer func() { _ = file.Close() }() // Only read: closing loses nothing.
+	data, err := io.ReadAll(io.LimitReader(file, maxSecret+1))
+	if err != nil {
+		return "", fmt.Errorf("the secret's file cannot be read: %w", err)
+	}
+	if len(data) > maxSecret {
+		return "", fmt.Errorf("the secret's file %s has more than %d bytes", path, maxSecret)
+	}
+	return strings.TrimSpace(string(data)), nil
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

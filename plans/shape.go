@@ -1,0 +1,247 @@
+package plans
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// Limits on what a tree may hold, so that reading one stays cheap.
+const (
+	maxNodes     = 100_000
+	maxBodyDepth = 32
+	maxFound     = 1_000
+)
+
+// finding is a mistake before it has a position.
+type finding struct {
+	// path of the field, as protovalidate writes it: targets[0].headers["X-Region"].
+	path    string
+	node    *yaml.Node // Where it is. nil: at path.
+	message string
+	in      string // Path of the message around it.
+	// unknown: there is no such field. meant is the one that the author may have had in mind.
+	unknown bool
+	meant   string
+	// whole: it is about all values of a list together, so it means nothing if one could not be read.
+	whole bool
+	// cures are the fields of which one is missing. A misspelt one of them explains the finding.
+	cures []string
+}
+
+// shape is the tree of a plan beside the schema: where each field stands, and where the tree does not fit. The decoder is
+// more forgiving than a person wants (it takes "4k" as a number, a field's number as its name, a duplicate key, a null), so
+// this walk is what makes plans strict.
+type shape struct {
+	at    map[string]*yaml.Node
+	found []finding
+	nodes int
+}
+
+// readShape walks the tree of a plan.
+func readShape(root *yaml.Node, desc protoreflect.MessageDescriptor) *shape {
+	s := &shape{at: map[string]*yaml.Node{"": root}}
+	s.message("", root, desc)
+	return s
+}
+
+// has tells whether the plan has the field, even if empty or wrong.
+func (s *shape) has(path string) bool { return s.at[path] != nil }
+
+// closest returns the node at path or of what surrounds it.
+func (s *shape) closest(path string) *yaml.Node {
+	for path != "" && s.at[path] == nil {
+		path = parent(path)
+	}
+	return s.at[path]
+}
+
+// parent returns the path without its last step.
+func parent(path string) string {
+	if strings.HasSuffix(path, `"]`) {
+		return path[:max(strings.Index(path, `["`), 0)]
+	}
+	return path[:max(strings.LastIndexAny(path, ".["), 0)]
+}
+
+// mistake gives a finding its position.
+func (s *shape) mistake(file string, f finding) Mistake {
+	node := f.node
+	if node == nil {
+		node = s.closest(f.path)
+	}
+	return Mistake{Path: file, Line: node.Line, Column: node.Column, Field: f.path, Message: f.message}
+}
+
+func (s *shape) add(path string, node *yaml.Node, format string, args ...any) {
+	s.keep(finding{path: path, node: node, message: fmt.Sprintf(format, args...), in: parent(path)})
+}
+
+// keep bounds the work on a file that is wrong throughout: each finding is held against each broken rule.
+func (s *shape) keep(f finding) {
+	if len(s.found) < maxFound {
+		s.found = append(s.found, f)
+	}
+}
+
+// enter counts a node and refuses those that stand for another one.
+func (s *shape) enter(path string, node *yaml.Node) bool {
+	if s.nodes++; s.nodes > maxNodes {
+		return false
+	}
+	if node.Kind == yaml.AliasNode {
+		s.add(path, node, "aliases (*%s) are not supported: write the value out", node.Value)
+		return false
+	}
+	return true
+}
+
+func (s *shape) message(path string, node *yaml.Node, desc protoreflect.MessageDescriptor) {
+	if isNull(node) {
+		s.add(path, node, "is empty: give its fields, write {} to take the defaults, or leave it out")
+		return
+	}
+	s.mapping(path, node, func(key, value *yaml.Node) {
+		field := desc.Fields().ByTextName(key.Value)
+		if field == nil {
+			s.unknown(path, key, desc)
+			return
+		}
+		s.field(join(path, key.Value), value, field)
+	})
+}
+
+func (s *shape) unknown(path string, key *yaml.Node, desc protoreflect.MessageDescriptor) {
+	f := finding{path: path, in: path, node: key, unknown: true, meant: meant(key.Value, desc)}
+	hint := fmt.Sprintf("did you mean %q?", f.meant)
+	if f.meant == "" {
+		hint = "expected one of " + strings.Join(fieldNames(desc), ", ")
+	}
+	f.message = fmt.Sprintf("unknown field %q; %s", shorten(key.Value), hint)
+	s.keep(f)
+}
+
+// mapping calls visit for each entry with a usable key of its own.
+func (s *shape) mapping(path string, node *yaml.Node, visit func(key, value *yaml.Node)) {
+	if node.Kind != yaml.MappingNode {
+		s.add(path, node, "expected fields (name: value), got %s", kindWord(node))
+		return
+	}
+	seen := make(map[string]*yaml.Node, len(node.Content)/2)
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key, value := node.Content[i], node.Content[i+1]
+		first := seen[key.Value]
+		switch {
+		case !s.enter(path, key):
+		case key.Tag == "!!merge":
+			s.add(path, key, "merge keys (<<) are not supported: write the fields out")
+		case key.Kind != yaml.ScalarNode:
+			s.keep(finding{path: path, in: path, node: key, unknown: true, message: "expected a name, got " + kindWord(key)})
+		case first != nil:
+			s.add(join(path, shorten(key.Value)), key, "is given twice, first in line %d", first.Line)
+		default:
+			seen[key.Value] = key
+			visit(key, value)
+		}
+	}
+}
+
+func (s *shape) field(path string, node *yaml.Node, field protoreflect.FieldDescriptor) {
+	s.at[path] = node
+	if !s.enter(path, node) {
+		return
+	}
+	switch {
+	case field.IsList():
+		s.list(path, node, field)
+	case field.IsMap():
+		s.stringMap(path, node, field)
+	default:
+		s.value(path, node, field)
+	}
+}
+
+func (s *shape) list(path string, node *yaml.Node, field protoreflect.FieldDescriptor) {
+	switch {
+	case node.Kind != yaml.SequenceNode && !isNull(node):
+		s.add(path, node, "expected a list, got %s", kindWord(node))
+	case len(node.Content) == 0:
+		s.add(path, node, "is an empty list: give at least one value, or leave it out")
+	}
+	if node.Kind != yaml.SequenceNode {
+		return
+	}
+	for i, item := range node.Content {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		s.at[at] = item
+		if s.enter(at, item) {
+			s.value(at, item, field)
+		}
+	}
+}
+
+func (s *shape) stringMap(path string, node *yaml.Node, field protoreflect.FieldDescriptor) {
+	s.mapping(path, node, func(key, value *yaml.Node) {
+		at := path + "[" + strconv.Quote(key.Value) + "]"
+		s.at[at] = value
+		if s.enter(at, value) {
+			s.value(at, value, field.MapValue())
+		}
+	})
+}
+
+// value checks one value of a field, its list or its map.
+func (s *shape) value(path string, node *yaml.Node, field protoreflect.FieldDescriptor) {
+	desc := field.Message()
+	switch {
+	case desc == nil:
+		s.scalar(path, node, field.Kind())
+	case desc.FullName() == "google.protobuf.Duration":
+		s.duration(path, node)
+	case desc.FullName() == "google.protobuf.Struct":
+		s.body(path, node, 1)
+	default:
+		s.message(path, node, desc)
+	}
+}
+
+// body checks a JSON object: any names, any values that can be sent exactly.
+func (s *shape) body(path string, node *yaml.Node, depth int) {
+	s.mapping(path, node, func(key, value *yaml.Node) {
+		at := path + "[" + strconv.Quote(shorten(key.Value)) + "]"
+		if depth == 1 {
+			s.at[at] = value
+		}
+		s.bodyValue(at, value, depth)
+	})
+}
+
+func (s *shape) bodyValue(path string, node *yaml.Node, depth int) {
+	if !s.enter(path, node) {
+		return
+	}
+	if depth > maxBodyDepth {
+		s.add(path, node, "is nested more than %d levels deep", maxBodyDepth)
+		return
+	}
+	switch node.Kind {
+	case yaml.MappingNode:
+		s.body(path, node, depth+1)
+	case yaml.SequenceNode:
+		for _, item := range node.Content {
+			s.bodyValue(path, item, depth+1)
+		}
+	default:
+		s.jsonScalar(path, node)
+	}
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}

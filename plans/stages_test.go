@@ -1,0 +1,197 @@
+package plans
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"pgregory.net/rapid"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// load loads a plan that must have no mistakes.
+func load(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, text string) *Plan {
+	t.Helper()
+	p, err := Load("plan.yaml", []byte(text), Options{})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return p
+}
+
+const smallest = `
+name: small
+targets:
+  - {name: real, endpoints: ["http://h:8000/"], model: m}
+  - {name: sim, simulator: {}}
+workloads:
+  - random: {isl: 30, osl: 15}
+loads:
+  - {concurrency: [8], requests_per_concurrency: 10, warmup: {requests: 3}}
+  - {rate: [0.5], duration: 90s}
+`
+
+func TestStagesFillEveryDefault(t *testing.T) {
+	stages, err := load(t, smallest).Stages(map[string][]string{"sim": {"http://127.0.0.1:4", "http://127.0.0.1:5"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &spatev1.Stage{}
+	err = prototext.Unmarshal([]byte(`
+		index: 2
+		target {
+			name: "sim" endpoints: "http://127.0.0.1:4" endpoints: "http://127.0.0.1:5" api: "chat" model: "simulated"
+			simulator {
+				endpoints: 1 prefill_tokens_per_second: 50000 decode_step {nanos: 5000000}
+				decode_step_per_request {nanos: 50000} max_running: 256
+			}
+			connect_timeout {seconds: 5} request_timeout {seconds: 600}
+		}
+		workload { name: "30:15" random { isl: 30 osl: 15 first_token_id: 1000 last_token_id: 9999 } }
+		load { concurrency: 8 requests: 80 warmup_requests: 3 }
+		drain_timeout {seconds: 60}
+	`), want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, stages[2], protocmp.Transform(), protocmp.IgnoreFields(want, "seed")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := stages[0].GetTarget().GetEndpoints()[0]; got != "http://h:8000" {
+		t.Errorf("endpoint %q keeps its slash", got)
+	}
+	if l := stages[1].GetLoad(); l.GetArrival() != "poisson" || l.GetDuration().AsDuration() != 90*time.Second {
+		t.Errorf("open loop: %v", l)
+	}
+}
+
+func TestStagesKeepWhatIsGiven(t *testing.T) {
+	p := load(t, `
+name: given
+targets:
+  - name: sim
+    api: completions
+    model: mine
+    connect_timeout: 1s
+    request_timeout: 2s
+    simulator: {endpoints: 3, prefill_tokens_per_second: 1, decode_step: 0s, decode_step_per_request: 0s, max_running: 4}
+workloads:
+  - name: named
+    random: {isl: 30, osl: 15, first_token_id: 5, last_token_id: 6}
+loads:
+  - {rate: [2], arrival: constant, requests: 9}
+drain_timeout: 0s
+`)
+	stages, err := p.Stages(map[string][]string{"sim": {"http://a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := p.Proto()
+	target := written.GetTargets()[0]
+	target.Endpoints = []string{"http://a"}
+	got := stages[0]
+	for _, pair := range [][2]proto.Message{
+		{target, got.GetTarget()}, {written.GetWorkloads()[0], got.GetWorkload()}, {durationpb.New(0), got.GetDrainTimeout()},
+		{&spatev1.LoadPoint{Rate: 2, Arrival: "constant", Requests: 9}, got.GetLoad()},
+	} {
+		if diff := cmp.Diff(pair[0], pair[1], protocmp.Transform()); diff != "" {
+			t.Errorf("(-written +stage):\n%s", diff)
+		}
+	}
+}
+
+func TestStagesNeedSimulators(t *testing.T) {
+	_, err := load(t, smallest).Stages(nil)
+	const want = `plan.yaml:5:28: targets[1].simulator: no simulator was started for target "sim": run the plan with ` +
+		"`spate run`, or give endpoints"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSimulated(t *testing.T) {
+	got := load(t, smallest).Simulated()
+	if len(got) != 1 || got[0].GetName() != "sim" || got[0].GetSimulator().GetMaxRunning() != 256 || len(got[0].GetEndpoints()) != 0 {
+		t.Errorf("got %v", got)
+	}
+}
+
+// TestExpansion holds the stages of random plans against four nested loops over what was written.
+func TestExpansion(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		targets := rapid.IntRange(1, 4).Draw(t, "targets")
+		workloads := rapid.IntRange(1, 4).Draw(t, "workloads")
+		sweeps := rapid.SliceOfN(rapid.IntRange(1, 5), 1, 4).Draw(t, "sweeps")
+		var text, want strings.Builder
+		text.WriteString("name: random\ntargets:\n")
+		for i := range targets {
+			fmt.Fprintf(&text, "- {name: t%d, endpoints: [\"http://h%d\"], model: m}\n", i, i)
+		}
+		text.WriteString("workloads:\n")
+		for i := range workloads {
+			fmt.Fprintf(&text, "- random: {isl: %d, osl: 7}\n", i+1)
+		}
+		text.WriteString("loads:\n")
+		for i, n := range sweeps {
+			field := []string{"concurrency", "rate"}[i%2]
+			fmt.Fprintf(&text, "- {duration: 1s, %s: [", field)
+			for v := range n {
+				fmt.Fprintf(&text, "%d, ", i*10+v+1)
+			}
+			text.WriteString("]}\n")
+		}
+		for i := range targets {
+			for j := range workloads {
+				for k, n := range sweeps {
+					for v := range n {
+						words := []string{"concurrency %d", "%d req/s poisson"}[k%2]
+						fmt.Fprintf(&want, "t%d %d:7 "+words+"\n", i, j+1, k*10+v+1)
+					}
+				}
+			}
+		}
+		stages, err := load(t, text.String()).Stages(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got strings.Builder
+		for i, s := range stages {
+			if s.GetIndex() != uint32(i) {
+				t.Errorf("stage %d has index %d", i, s.GetIndex())
+			}
+			fmt.Fprintf(&got, "%s %s %s\n", s.GetTarget().GetName(), s.GetWorkload().GetName(), LoadWords(s.GetLoad()))
+		}
+		if diff := cmp.Diff(want.String(), got.String()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+func BenchmarkStages(b *testing.B) {
+	values := strings.Trim(strings.Repeat("%d,", 1000), ",")
+	var args []any
+	for i := range 1000 {
+		args = append(args, i+1)
+	}
+	text := "name: b\ntargets: [{name: t, endpoints: [\"http://h\"], model: m}]\nworkloads:\n"
+	for i := range 10 {
+		text += fmt.Sprintf("- random: {isl: %d, osl: 1}\n", i+1)
+	}
+	p := load(b, text+"loads: [{duration: 1s, concurrency: ["+fmt.Sprintf(values, args...)+"]}]")
+	b.ReportAllocs()
+	for b.Loop() {
+		if stages, err := p.Stages(nil); err != nil || len(stages) != 10_000 {
+			b.Fatal(len(stages), err)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package plans
+
+import (
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// meant returns the field whose name is so near to an unknown one that it is likely meant. Empty: there is none.
+func meant(name string, desc protoreflect.MessageDescriptor) string {
+	best := slices.MinFunc(fieldNames(desc), func(a, b string) int { return distance(name, a) - distance(name, b) })
+	if len(name) < 64 && distance(name, best) <= max(2, len(best)/3) {
+		return best
+	}
+	return ""
+}
+
+func fieldNames(desc protoreflect.MessageDescriptor) []string {
+	var names []string
+	for i := range desc.Fields().Len() {
+		names = append(names, desc.Fields().Get(i).TextName())
+	}
+	return names
+}
+
+// distance counts the insertions, deletions and replacements from a to b. Case, dashes and underscores are free, so that
+// "drainTimeout" is found to be "drain_timeout".
+func distance(a, b string) int {
+	a, b = plain(a), plain(b)
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, diagonal+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// plain shortens, too: only names near a field's matter, and a key may be megabytes long.
+func plain(name string) string {
+	name = name[:min(len(name), 64)]
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
+}

@@ -1,0 +1,43 @@
+package plans
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+func TestMeant(t *testing.T) {
+	tests := map[string]string{
+		"concurency": "concurrency", "Concurrency": "concurrency", "requestsPerConcurrency": "requests_per_concurrency",
+		"warm_up": "warmup", "rates": "rate", "qps": "", "": "",
+	}
+	for name, want := range tests {
+		if got := meant(name, (&spatev1.Load{}).ProtoReflect().Descriptor()); got != want {
+			t.Errorf("%q: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+// slow is the definition of the edit distance, written out.
+func slow(a, b string) int {
+	if a == "" || b == "" {
+		return len(a) + len(b)
+	}
+	replaced := slow(a[1:], b[1:])
+	if a[0] != b[0] {
+		replaced++
+	}
+	return min(replaced, slow(a[1:], b)+1, slow(a, b[1:])+1)
+}
+
+func TestDistance(t *testing.T) {
+	word := rapid.StringMatching(`[abc]{0,6}`)
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := word.Draw(t, "a"), word.Draw(t, "b")
+		if got, want := distance(a, b), slow(a, b); got != want {
+			t.Errorf("%q to %q: got %d, want %d", a, b, got, want)
+		}
+	})
+}

@@ -1,0 +1,103 @@
+package simulator
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
+
+// apiError is an error as OpenAI's API says it.
+type apiError struct {
+	status  int
+	Message string  `json:"message"`
+	Type    string  `json:"type"`
+	Param   *string `json:"param"`
+	Code    string  `json:"code"`
+}
+
+func badRequest(message string) *apiError {
+	return &apiError{status: http.StatusBadRequest, Message: message, Type: "invalid_request_error", Code: "invalid_value"}
+}
+
+func tooLong(prompt, output, most int) *apiError {
+	return &apiError{
+		status: http.StatusBadRequest,
+		Message: fmt.Sprintf("This model's maximum context length is %d tokens. You requested %d tokens: %d in the prompt and %d in the output.",
+			most, prompt+output, prompt, output),
+		Type: "invalid_request_error",
+		Code: "context_length_exceeded",
+	}
+}
+
+func bodyTooLarge(most int64) *apiError {
+	return &apiError{
+		status:  http.StatusRequestEntityTooLarge,
+		Message: fmt.Sprintf("the body is longer than %d bytes", most),
+		Type:    "invalid_request_error",
+		Code:    "body_too_large",
+	}
+}
+
+func unknownModel(name string) *apiError {
+	return &apiError{
+		status:  http.StatusNotFound,
+		Message: fmt.Sprintf("The model %q does not exist.", name),
+		Type:    "invalid_request_error",
+		Code:    "model_not_found",
+	}
+}
+
+func unknownPath(method, path string) *apiError {
+	return &apiError{
+		status:  http.StatusNotFound,
+		Message: fmt.Sprintf("Unknown request: %s %s", method, path),
+		Type:    "invalid_request_error",
+		Code:    "unknown_url",
+	}
+}
+
+func unauthorized() *apiError {
+	return &apiError{
+		status:  http.StatusUnauthorized,
+		Message: "Incorrect or missing API key: send it as a bearer token.",
+		Type:    "invalid_request_error",
+		Code:    "invalid_api_key",
+	}
+}
+
+func tooManyRequests() *apiError {
+	return &apiError{
+		status:  http.StatusTooManyRequests,
+		Message: "Rate limit reached (simulated).",
+		Type:    "requests",
+		Code:    "rate_limit_exceeded",
+	}
+}
+
+func serverError() *apiError {
+	return &apiError{
+		status:  http.StatusInternalServerError,
+		Message: "The server had an error (simulated).",
+		Type:    "server_error",
+		Code:    "internal_error",
+	}
+}
+
+// json returns the error object.
+func (e *apiError) json() []byte {
+	b, err := json.Marshal(map[string]*apiError{"error": e})
+	if err != nil {
+		panic("simulator: an error of strings cannot be encoded: " + err.Error())
+	}
+	return b
+}
+
+// writeTo sends the error as the whole response. That the client is gone is no matter here.
+func (e *apiError) writeTo(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	if e.status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "1")
+	}
+	w.WriteHeader(e.status)
+	_, _ = w.Write(e.json())
+}

@@ -1,0 +1,184 @@
+package simulator
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/spate-load/spate/clock"
+)
+
+// One op is one token of a batch of 256.
+func BenchmarkEngine(b *testing.B) {
+	m := defaultModel()
+	m.PrefillTokensPerSecond = 1e12
+	e := engine{model: m}
+	for range m.MaxRunning {
+		e.add(&sequence{prompt: 1, output: 1 << 60})
+	}
+	var out []emission
+	b.ReportAllocs()
+	for n := 0; n < b.N; n += len(out) {
+		at, _ := e.next()
+		out = e.advance(at, out[:0])
+	}
+}
+
+func BenchmarkEncoder(b *testing.B) {
+	c := Default()
+	e := newEncoder(&request{api: chat, stream: true, model: "meta-llama/Llama-3.1-8B"}, &c.Frames, "run-7-0001234", 1_700_000_000, true)
+	var buf []byte
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		buf = e.tokens(buf[:0], i, i+1, "", false)
+	}
+	b.SetBytes(int64(len(buf)))
+}
+
+func BenchmarkParseRequest(b *testing.B) {
+	c := Default()
+	body := []byte(`{"model":"m","prompt":[` + strings.Repeat("1234,", 2999) + `1234],"max_tokens":150,"stream":true}`)
+	b.ReportAllocs()
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		if _, problem := parseRequest(completions, body, &c); problem != nil {
+			b.Fatal(problem.Message)
+		}
+	}
+}
+
+// One op is one frame through the kernel, as fast as it goes, read and counted by clients in this process. cpu-us/frame is both
+// sides together. The clients find many frames in each read here, so a frame is far cheaper than one that is sent and read alone: see
+// BenchmarkPacedFrames for that.
+func BenchmarkFrames(b *testing.B) {
+	for _, streams := range []int{1, 64, 1024} {
+		b.Run(fmt.Sprint("streams=", streams), func(b *testing.B) {
+			c := fast()
+			c.Model.DecodeStep = 0
+			c.Model.MaxRunning = streams
+			s := startBench(b, c)
+			tokens := b.N/streams + 1
+			b.ReportAllocs()
+			b.ResetTimer()
+			before := cpuTime()
+			receive(b, s, streams, tokens)
+			frames := float64(streams * tokens)
+			b.ReportMetric(frames/b.Elapsed().Seconds(), "frames/s")
+			b.ReportMetric(float64((cpuTime()-before).Nanoseconds())/frames/1000, "cpu-us/frame")
+		})
+	}
+}
+
+// One op is one decode step of so many streams at 20 ms. late is from the instant the model has a token to just before its write; it
+// counts the clients' reading in this process, too.
+func BenchmarkPacedFrames(b *testing.B) {
+	for _, streams := range []int{1, 100, 500} {
+		b.Run(fmt.Sprint("streams=", streams), func(b *testing.B) {
+			c := fast()
+			c.Model.DecodeStep = 20 * time.Millisecond
+			c.Model.MaxRunning = streams
+			c.Truth = Truth{Stamp: true, Keep: true, Tokens: true}
+			s := startBench(b, c)
+			before := cpuTime()
+			receive(b, s, streams, b.N+2)
+			b.ReportMetric(float64((cpuTime()-before).Nanoseconds())/float64(streams*(b.N+2))/1000, "cpu-us/frame")
+			reportLate(b, c.Model, s.Records())
+		})
+	}
+}
+
+// reportLate compares each send with the instant at which a fresh engine, given the same arrivals, has the token. Nothing is folded
+// into a step: a token that is three steps late counts as that.
+func reportLate(b *testing.B, m Model, records []Record) {
+	slices.SortFunc(records, func(x, y Record) int { return int(x.Received - y.Received) })
+	e := engine{model: m}
+	sent := map[*sequence][]clock.Instant{}
+	var due []emission
+	for _, r := range records {
+		due = e.advance(r.Received, due)
+		s := &sequence{prompt: r.PromptTokens, output: r.OutputTokens}
+		sent[s] = r.Tokens
+		e.add(s)
+	}
+	due = e.advance(e.now.Add(time.Hour), due)
+	late := make([]time.Duration, len(due))
+	for i, em := range due {
+		late[i] = sent[em.seq][em.produced-1].Sub(em.at)
+	}
+	slices.Sort(late)
+	for _, p := range []int{0, 50, 99, 100} {
+		b.ReportMetric(float64(late[(len(late)-1)*p/100].Microseconds()), fmt.Sprintf("late-p%d-us", p))
+	}
+}
+
+// cpuTime is what this process has used.
+func cpuTime() time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func startBench(b *testing.B, c Config) *Server {
+	b.Helper()
+	s, err := Start(c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = s.Close(b.Context()) })
+	return s
+}
+
+// receive runs streams of so many tokens each to their ends over raw connections. It counts the frames that arrive: a stream that fails
+// early must not pass for a fast one.
+func receive(b *testing.B, s *Server, streams, tokens int) {
+	addr := strings.TrimPrefix(s.URLs()[0], "http://")
+	body := fmt.Sprintf(`{"model":"m","messages":[{"content":"a"}],"max_tokens":%d,"stream":true}`, tokens)
+	ask := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", chatPath, len(body), body)
+	var group sync.WaitGroup
+	for range streams {
+		group.Go(func() {
+			conn, err := net.Dial("tcp", addr)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			defer conn.Close()
+			if _, err := io.WriteString(conn, ask); err != nil {
+				b.Error(err)
+			}
+			if frames, err := countFrames(conn); err != nil || frames != tokens {
+				b.Errorf("%d of %d token frames, %v", frames, tokens, err)
+			}
+		})
+	}
+	group.Wait()
+}
+
+// countFrames reads to the end and counts the token frames: those with content that is not empty.
+func countFrames(r io.Reader) (int, error) {
+	lines := bufio.NewReader(r)
+	n := 0
+	for {
+		line, err := lines.ReadSlice('\n')
+		if bytes.Contains(line, []byte(`"content":" `)) {
+			n++
+		}
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package simulator
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Config says what is simulated. Default fills it in; zero fields mean zero. It holds a secret (APIKey): do not print it.
+type Config struct {
+	// Endpoints is how many endpoints Start serves when it is given no addresses. Default 1.
+	Endpoints int
+	// Replicas is how many equal engines stand behind one endpoint. A request goes to the one with the fewest outstanding, the first
+	// of equals. Default 1.
+	Replicas int
+	// Model is how fast each engine is.
+	Model Model
+	// Seed decides everything that is left to chance: early ends and faults. A request is known by its X-Request-Id, so the same ids
+	// meet the same fate in any order; without one, by its number at the endpoint.
+	Seed uint64
+
+	// ModelName is the model served; another name is answered with 404. Empty: every name is served. Default empty.
+	ModelName string
+	// APIKey is the bearer token that requests must carry, else they are answered with 401. Empty: none is asked for.
+	APIKey string
+	// AllowRemote lets Start listen on addresses that are not loopback. A simulator is no server to leave on a network.
+	AllowRemote bool
+	// MaxBodyBytes is the longest request body; a longer one is answered with 413. Default 64 MiB.
+	MaxBodyBytes int64
+	// MaxModelTokens is the longest prompt and output together; a longer one is answered with 400. 0: no limit. Default 0.
+	MaxModelTokens int
+	// DefaultOutputTokens is the output of a request that gives no limit of its own. Default 16, as in OpenAI's completions.
+	DefaultOutputTokens int
+	// ChatTemplateTokens is what a chat template adds to the words of a conversation. Default 0.
+	ChatTemplateTokens int
+	// EarlyEOS makes the output end at a random length between min_tokens (at least 1) and max_tokens, each as likely, unless the
+	// request says ignore_eos. Default: the output is exactly max_tokens long.
+	EarlyEOS bool
+
+	// Frames is the shape of the stream.
+	Frames Frames
+	// Faults are tried in this order for each request; the first that strikes is the request's only one.
+	Faults []Fault
+	// Truth says what is kept about the frames sent.
+	Truth Truth
+}
+
+// Model is the speed of one engine.
+type Model struct {
+	// PrefillTokensPerSecond is the prefill speed, one prompt at a time. +Inf: prefill takes no time. Default 50,000.
+	PrefillTokensPerSecond float64
+	// DecodeStep is the time of a decode step of one request. Default 5 ms.
+	DecodeStep time.Duration
+	// DecodeStepPerRequest is what each further request adds to the step. Default 50 us.
+	DecodeStepPerRequest time.Duration
+	// MaxRunning is the most requests in prefill and decode together; the rest queue. Default 256.
+	MaxRunning int
+	// SpreadStep produces the tokens of a step evenly over it, the last at its end. Default: all at its end, as real engines do.
+	SpreadStep bool
+}
+
+// Truth says what is kept about the frames sent.
+type Truth struct {
+	// Stamp adds to each object sent "sent_ns", the clock.Now of just before its write.
+	Stamp bool
+	// Keep holds a Record of each request in memory, for Records. It grows without bound: for tests.
+	Keep bool
+	// Tokens adds to each Record the send time of every token frame.
+	Tokens bool
+	// Log gets each Record as a line of JSON when the request has ended, one Write each, never two at once. Its owner closes it, after
+	// the simulator. Nil: no log.
+	Log io.Writer
+}
+
+// Default returns the configuration with every default filled in.
+func Default() Config {
+	return Config{
+		Endpoints:           1,
+		Replicas:            1,
+		Model:               defaultModel(),
+		MaxBodyBytes:        64 << 20,
+		DefaultOutputTokens: 16,
+		Frames:              Frames{Role: RoleWithFirstToken, TokensPerFrame: 1},
+	}
+}
+
+func defaultModel() Model {
+	return Model{
+		PrefillTokensPerSecond: 50_000,
+		DecodeStep:             5 * time.Millisecond,
+		DecodeStepPerRequest:   50 * time.Microsecond,
+		MaxRunning:             256,
+	}
+}
+
+// FromPlan returns the configuration of a plan's simulated target: Default, and over it what the plan gives. Durations that are given
+// as zero are zero. A nil target gives Default.
+func FromPlan(t *spatev1.SimulatedTarget) Config {
+	c := Default()
+	if n := t.GetEndpoints(); n > 0 {
+		c.Endpoints = int(n)
+	}
+	if r := t.GetPrefillTokensPerSecond(); r > 0 {
+		c.Model.PrefillTokensPerSecond = r
+	}
+	if d := t.GetDecodeStep(); d != nil {
+		c.Model.DecodeStep = d.AsDuration()
+	}
+	if d := t.GetDecodeStepPerRequest(); d != nil {
+		c.Model.DecodeStepPerRequest = d.AsDuration()
+	}
+	if n := t.GetMaxRunning(); n > 0 {
+		c.Model.MaxRunning = int(n)
+	}
+	return c
+}
+
+// Validate returns all that is wrong with the configuration, joined, or nil.
+func (c *Config) Validate() error {
+	errs := []error{
+		atLeast("Endpoints", c.Endpoints, 1),
+		atLeast("Replicas", c.Replicas, 1),
+		atLeast("MaxBodyBytes", c.MaxBodyBytes, 1),
+		atLeast("MaxModelTokens", c.MaxModelTokens, 0),
+		atLeast("DefaultOutputTokens", c.DefaultOutputTokens, 1),
+		atLeast("ChatTemplateTokens", c.ChatTemplateTokens, 0),
+		c.Model.validate(),
+		c.Frames.validate(),
+	}
+	for i := range c.Faults {
+		if err := c.Faults[i].validate(); err != nil {
+			errs = append(errs, fmt.Errorf("simulator: Faults[%d]: %w", i, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (m *Model) validate() error {
+	errs := []error{
+		atLeast("Model.DecodeStep", m.DecodeStep, 0),
+		atLeast("Model.DecodeStepPerRequest", m.DecodeStepPerRequest, 0),
+		atLeast("Model.MaxRunning", m.MaxRunning, 1),
+	}
+	if !(m.PrefillTokensPerSecond > 0) {
+		errs = append(errs, fmt.Errorf("simulator: Model.PrefillTokensPerSecond is %v: give a number above 0, +Inf for a prefill that takes no time", m.PrefillTokensPerSecond))
+	}
+	return errors.Join(errs...)
+}
+
+// atLeast returns an error if v is below the least value allowed.
+func atLeast[T int | int64 | time.Duration](field string, v, least T) error {
+	if v >= least {
+		return nil
+	}
+	return fmt.Errorf("simulator: %s is %v: give at least %v", field, v, least)
+}

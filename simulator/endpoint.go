@@ -1,0 +1,233 @@
+package simulator
+
+import (
+	"bytes"
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spate-load/spate/clock"
+)
+
+// Endpoint serves the OpenAI API in front of one engine, or of several replicas. It is safe for concurrent use.
+type Endpoint struct {
+	config  Config
+	number  int
+	engines []*loop
+	routing sync.Mutex // makes choosing the least busy engine and counting the request on it one act
+	truth   *truthLog
+	mux     *http.ServeMux
+	created int64 // wall clock seconds, as the API gives them
+	serial  atomic.Uint64
+	ends    ends
+
+	life   sync.RWMutex // held for reading by each handler, so that Close can wait for them
+	closed bool
+}
+
+// ends counts requests by how they ended.
+type ends struct {
+	length, stop, abort atomic.Uint64
+}
+
+// New returns one endpoint as a handler, for httptest or a server of the caller's. Its engines run until Close. Config.Endpoints does
+// not matter to it. Errors are those of Validate and of a system that has no timer left.
+func New(c Config) (*Endpoint, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	return newEndpoint(c, 0, newTruthLog(c.Truth))
+}
+
+func newEndpoint(c Config, number int, truth *truthLog) (*Endpoint, error) {
+	ep := &Endpoint{config: c, number: number, truth: truth, created: time.Now().Unix()}
+	for range c.Replicas {
+		l, err := newLoop(c.Model)
+		if err != nil {
+			ep.Close()
+			return nil, err
+		}
+		ep.engines = append(ep.engines, l)
+	}
+	ep.mux = http.NewServeMux()
+	ep.mux.HandleFunc("POST /v1/chat/completions", ep.generate(chat))
+	ep.mux.HandleFunc("POST /v1/completions", ep.generate(completions))
+	ep.mux.HandleFunc("GET /v1/models", ep.guarded(ep.models))
+	ep.mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
+	ep.mux.HandleFunc("GET /metrics", ep.metrics)
+	ep.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		unknownPath(r.Method, r.URL.Path).writeTo(w)
+	})
+	return ep, nil
+}
+
+// ServeHTTP implements http.Handler. After Close it drops the connection.
+func (ep *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ep.life.RLock()
+	defer ep.life.RUnlock()
+	if ep.closed {
+		panic(http.ErrAbortHandler)
+	}
+	ep.mux.ServeHTTP(w, r)
+}
+
+// Records returns a copy of the records of the requests that have ended, in the order of their ends. Empty without Truth.Keep.
+func (ep *Endpoint) Records() []Record { return ep.truth.all() }
+
+// Close stops the engines, which ends the requests under way, and waits for all handlers; one that is writing to a client that does not
+// read ends only with its connection, so close the server first. It may be called more than once.
+func (ep *Endpoint) Close() {
+	for _, l := range ep.engines {
+		l.close()
+	}
+	ep.life.Lock()
+	defer ep.life.Unlock()
+	ep.closed = true
+}
+
+// authorised says whether the request carries the key.
+func (ep *Endpoint) authorised(r *http.Request) bool {
+	if ep.config.APIKey == "" {
+		return true
+	}
+	want := "Bearer " + ep.config.APIKey
+	return subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte(want)) == 1
+}
+
+func (ep *Endpoint) guarded(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !ep.authorised(r) {
+			unauthorized().writeTo(w)
+			return
+		}
+		h(w, r)
+	}
+}
+
+// models answers with the one model there is.
+func (ep *Endpoint) models(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	length := "null"
+	if n := ep.config.MaxModelTokens; n > 0 {
+		length = strconv.Itoa(n)
+	}
+	fmt.Fprintf(w, `{"object":"list","data":[{"id":%s,"object":"model","created":%d,"owned_by":"spate","max_model_len":%s}]}`,
+		jsonString(ep.modelName()), ep.created, length)
+}
+
+// modelName is the name to show for the model served.
+func (ep *Endpoint) modelName() string {
+	if ep.config.ModelName != "" {
+		return ep.config.ModelName
+	}
+	return "simulated"
+}
+
+// generate returns the handler of a generation API.
+func (ep *Endpoint) generate(a api) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		serial := ep.serial.Add(1)
+		record := &Record{RequestID: ep.requestID(r, serial), Endpoint: ep.number, Received: clock.Now()}
+		defer func() {
+			record.Ended = clock.Now()
+			ep.truth.add(record)
+		}()
+		w.Header().Set("X-Request-Id", string(appendToken(nil, record.RequestID)))
+		if problem := ep.answer(a, w, r, serial, record); problem != nil {
+			record.Status = problem.status
+			problem.writeTo(w)
+		}
+	}
+}
+
+// answer carries out one request. What it returns is to be the response; it is nil if the response is sent.
+func (ep *Endpoint) answer(a api, w http.ResponseWriter, r *http.Request, serial uint64, record *Record) *apiError {
+	if !ep.authorised(r) {
+		return unauthorized()
+	}
+	q, problem := ep.read(a, w, r)
+	if problem != nil {
+		return problem
+	}
+	record.Received = clock.Now()
+	record.PromptTokens, record.Stream = q.promptTokens, q.stream
+	lots := chance(ep.config.Seed, record.RequestID)
+	fault := strike(ep.config.Faults, serial, lots)
+	output := ep.config.outputTokens(q, lots)
+	if fault != nil {
+		record.Fault = fault.Kind
+		switch fault.Kind {
+		case FaultTooManyRequests:
+			return tooManyRequests()
+		case FaultServerError:
+			return serverError()
+		case FaultGarbage:
+			record.Status = http.StatusOK
+			writeGarbage(w)
+			return nil
+		}
+	}
+	ep.run(r.Context(), newReply(ep, w, q, record, output, fault))
+	return nil
+}
+
+// run takes the reply through an engine.
+func (ep *Endpoint) run(ctx context.Context, p *reply) {
+	p.record.Replica, p.engine = ep.route()
+	p.ctx = ctx
+	p.engine.submit(p.record.Received, p.seq)
+	defer p.leave()
+	p.send()
+}
+
+// route returns the engine with the fewest outstanding requests, with this one counted on it.
+func (ep *Endpoint) route() (int, *loop) {
+	ep.routing.Lock()
+	defer ep.routing.Unlock()
+	least := 0
+	for i, l := range ep.engines {
+		if l.outstanding.Load() < ep.engines[least].outstanding.Load() {
+			least = i
+		}
+	}
+	ep.engines[least].outstanding.Add(1)
+	return least, ep.engines[least]
+}
+
+// requestID is the name of a request: the client's, cut at a sane length, or its number.
+func (ep *Endpoint) requestID(r *http.Request, serial uint64) string {
+	const longest = 256
+	if id := r.Header.Get("X-Request-Id"); id != "" {
+		return id[:min(len(id), longest)]
+	}
+	return "sim-" + strconv.Itoa(ep.number) + "-" + strconv.FormatUint(serial, 10)
+}
+
+// read reads and checks the body.
+func (ep *Endpoint) read(a api, w http.ResponseWriter, r *http.Request) (*request, *apiError) {
+	const grow = 1 << 20 // what a client only claims to send is not allocated
+	var body bytes.Buffer
+	body.Grow(int(min(max(r.ContentLength, 0), grow)) + bytes.MinRead)
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, ep.config.MaxBodyBytes))
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return nil, bodyTooLarge(ep.config.MaxBodyBytes)
+	}
+	if err != nil {
+		return nil, badRequest("the body did not come to its end")
+	}
+	return parseRequest(a, body.Bytes(), &ep.config)
+}
+
+// writeGarbage sends what a broken proxy sends.
+func writeGarbage(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/html")
+	_, _ = io.WriteString(w, "<html><body><h1>It works!</h1>{\"choices\": \x00\xff</body></html>\n")
+}

@@ -1,0 +1,273 @@
+package simulator
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/spate-load/spate/clock"
+)
+
+// tick is the unit of time in these tests: a prompt token takes one tick.
+const tick = time.Millisecond
+
+// token is an emission as the tests write it down: which sequence, its how many-th token, at which tick.
+type token struct{ Seq, N, At int }
+
+// arrival is a sequence and the tick at which it comes; cancelled at a tick, never if that is 0.
+type arrival struct{ At, Prompt, Output, Cancel int }
+
+func ticks(base, per, maxRunning int) Model {
+	return Model{
+		PrefillTokensPerSecond: float64(time.Second / tick),
+		DecodeStep:             time.Duration(base) * tick,
+		DecodeStepPerRequest:   time.Duration(per) * tick,
+		MaxRunning:             maxRunning,
+	}
+}
+
+// play runs arrivals through an engine. pause says how far it is advanced in between.
+func play(m Model, arrivals []arrival, pauses []int) []token {
+	e := engine{model: m}
+	seqs := make([]*sequence, len(arrivals))
+	place := map[*sequence]int{}
+	var out []token
+	to := func(at int) {
+		for _, em := range e.advance(clock.Instant(at)*clock.Instant(tick), nil) {
+			out = append(out, token{place[em.seq], em.produced, int(em.at / clock.Instant(tick))})
+		}
+	}
+	for _, ev := range timeline(arrivals, pauses) {
+		to(ev.at)
+		switch {
+		case ev.seq < 0:
+		case ev.cancel:
+			e.cancel(seqs[ev.seq])
+		default:
+			s := &sequence{prompt: arrivals[ev.seq].Prompt, output: arrivals[ev.seq].Output}
+			seqs[ev.seq], place[s] = s, ev.seq
+			e.add(s)
+		}
+	}
+	to(1 << 30)
+	return out
+}
+
+// event is one line of a timeline: an arrival, a cancel, or (seq -1) nothing.
+type event struct {
+	at, seq int
+	cancel  bool
+}
+
+func timeline(arrivals []arrival, pauses []int) []event {
+	var events []event
+	for i, a := range arrivals {
+		events = append(events, event{at: a.At, seq: i})
+		if a.Cancel > 0 {
+			events = append(events, event{at: max(a.Cancel, a.At), seq: i, cancel: true})
+		}
+	}
+	for _, at := range pauses {
+		events = append(events, event{at: at, seq: -1})
+	}
+	slices.SortStableFunc(events, func(a, b event) int { return a.at - b.at })
+	return events
+}
+
+func TestEngine(t *testing.T) {
+	for name, c := range map[string]struct {
+		model    Model
+		arrivals []arrival
+		want     []token
+	}{
+		"one request: first token at the end of prefill, then a step each": {
+			ticks(10, 5, 8),
+			[]arrival{{At: 100, Prompt: 7, Output: 3}},
+			[]token{{0, 1, 107}, {0, 2, 117}, {0, 3, 127}},
+		},
+		"a single token needs no step": {
+			ticks(10, 5, 8),
+			[]arrival{{At: 1, Prompt: 2, Output: 1}},
+			[]token{{0, 1, 3}},
+		},
+		"prefill is first come, first served; who joins waits for the next step, and makes it longer": {
+			ticks(10, 5, 8),
+			[]arrival{{At: 0, Prompt: 4, Output: 3}, {At: 0, Prompt: 3, Output: 2}},
+			// Step 4..14 has one, step 14..29 has two.
+			[]token{{0, 1, 4}, {1, 1, 7}, {0, 2, 14}, {0, 3, 29}, {1, 2, 29}},
+		},
+		"who comes to an end of prefill at the end of a step is in the next": {
+			ticks(10, 0, 8),
+			[]arrival{{At: 0, Prompt: 4, Output: 3}, {At: 0, Prompt: 10, Output: 2}},
+			[]token{{0, 1, 4}, {1, 1, 14}, {0, 2, 14}, {0, 3, 24}, {1, 2, 24}},
+		},
+		"a full engine queues": {
+			ticks(10, 0, 1),
+			[]arrival{{At: 0, Prompt: 1, Output: 2}, {At: 0, Prompt: 1, Output: 2}},
+			[]token{{0, 1, 1}, {0, 2, 11}, {1, 1, 12}, {1, 2, 22}},
+		},
+		"an idle engine begins its step when there is something to decode": {
+			ticks(10, 0, 8),
+			[]arrival{{At: 0, Prompt: 1, Output: 2}, {At: 50, Prompt: 3, Output: 2}},
+			[]token{{0, 1, 1}, {0, 2, 11}, {1, 1, 53}, {1, 2, 63}},
+		},
+		"cancelled in the step: it keeps its length, the slot is free at once": {
+			ticks(10, 5, 1),
+			[]arrival{{At: 0, Prompt: 1, Output: 9, Cancel: 5}, {At: 0, Prompt: 2, Output: 2}},
+			[]token{{0, 1, 1}, {1, 1, 7}, {1, 2, 21}},
+		},
+		"cancelled in prefill and in the queue": {
+			ticks(10, 0, 8),
+			[]arrival{{At: 0, Prompt: 50, Output: 9, Cancel: 5}, {At: 0, Prompt: 2, Output: 9, Cancel: 3}, {At: 0, Prompt: 2, Output: 1}},
+			[]token{{2, 1, 7}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, play(c.model, c.arrivals, nil)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestSpreadStep(t *testing.T) {
+	m := ticks(12, 0, 8)
+	m.SpreadStep = true
+	got := play(m, []arrival{{Prompt: 2, Output: 4}, {Prompt: 2, Output: 3}, {Prompt: 2, Output: 2}}, nil)
+	want := []token{
+		{0, 1, 2}, {1, 1, 4}, {2, 1, 6},
+		{0, 2, 14},                         // step 2..14 has one
+		{0, 3, 18}, {1, 2, 22}, {2, 2, 26}, // step 14..26 has three
+		{0, 4, 32}, {1, 3, 38}, // step 26..38 has two
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestPrefillTime(t *testing.T) {
+	for _, c := range []struct {
+		rate   float64
+		prompt int
+		want   time.Duration
+	}{
+		{50_000, 3000, 60 * time.Millisecond},
+		{math.Inf(1), 3000, 0},
+		{3, 1, 333_333_333},
+		{1e-300, 1, maxPrefill},
+	} {
+		if got := (Model{PrefillTokensPerSecond: c.rate}).prefillTime(c.prompt); got != c.want {
+			t.Errorf("%d tokens at %v/s: %v, want %v", c.prompt, c.rate, got, c.want)
+		}
+	}
+}
+
+func drawArrivals(t *rapid.T) []arrival {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) arrival {
+		a := arrival{
+			At:     rapid.IntRange(0, 60).Draw(t, "at"),
+			Prompt: rapid.IntRange(0, 12).Draw(t, "prompt"),
+			Output: rapid.IntRange(1, 6).Draw(t, "output"),
+		}
+		if rapid.IntRange(0, 3).Draw(t, "leaves") == 0 {
+			a.Cancel = a.At + rapid.IntRange(1, 40).Draw(t, "after")
+		}
+		return a
+	}), 1, 20).Draw(t, "arrivals")
+}
+
+// The engine does what a dumb one does that looks at everything at each tick, however it is advanced.
+func TestEngineAgainstOracle(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		arrivals := drawArrivals(t)
+		m := ticks(rapid.IntRange(0, 9).Draw(t, "base"), rapid.IntRange(0, 4).Draw(t, "per"), rapid.IntRange(1, 6).Draw(t, "max"))
+		pauses := rapid.SliceOf(rapid.IntRange(0, 200)).Draw(t, "pauses")
+		if diff := cmp.Diff(oracle(m, arrivals), play(m, arrivals, pauses)); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+// Each request gets its tokens, once each and in order, first tokens come in the order of arrival, and the engine never holds more than
+// max_running, in both ways of spreading a step.
+func TestEngineConserves(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		arrivals := drawArrivals(t)
+		for i := range arrivals {
+			arrivals[i].Cancel = 0
+		}
+		slices.SortStableFunc(arrivals, func(a, b arrival) int { return a.At - b.At })
+		m := ticks(rapid.IntRange(0, 9).Draw(t, "base"), rapid.IntRange(0, 4).Draw(t, "per"), rapid.IntRange(1, 6).Draw(t, "max"))
+		m.SpreadStep = rapid.Bool().Draw(t, "spread")
+		got := make([]int, len(arrivals))
+		begun, ended, last := 0, 0, 0
+		for _, tok := range play(m, arrivals, nil) {
+			if tok.At < last {
+				t.Fatalf("%+v comes after tick %d", tok, last)
+			}
+			last = tok.At
+			if got[tok.Seq]++; tok.N != got[tok.Seq] {
+				t.Fatalf("%+v is its token number %d", tok, got[tok.Seq])
+			}
+			if tok.N == 1 {
+				if tok.Seq != begun {
+					t.Fatalf("request %d has its first token before request %d", tok.Seq, begun)
+				}
+				begun++
+			}
+			if tok.N == arrivals[tok.Seq].Output {
+				ended++
+			}
+			if begun-ended > m.MaxRunning {
+				t.Fatalf("%d decode at once", begun-ended)
+			}
+		}
+		for i, n := range got {
+			if n != arrivals[i].Output {
+				t.Fatalf("request %d got %d of %d tokens", i, n, arrivals[i].Output)
+			}
+		}
+	})
+}
+
+// The slots in use are never above max_running, and all are free in the end, whoever leaves when.
+func TestEngineSlots(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := engine{model: ticks(3, 1, rapid.IntRange(1, 4).Draw(t, "max"))}
+		var seqs []*sequence
+		for range rapid.IntRange(1, 60).Draw(t, "events") {
+			switch rapid.IntRange(0, 2).Draw(t, "event") {
+			case 0:
+				s := &sequence{prompt: rapid.IntRange(0, 9).Draw(t, "prompt"), output: rapid.IntRange(1, 9).Draw(t, "output")}
+				seqs = append(seqs, s)
+				e.add(s)
+			case 1:
+				if len(seqs) > 0 {
+					e.cancel(rapid.SampledFrom(seqs).Draw(t, "who"))
+				}
+			case 2:
+				e.advance(e.now.Add(time.Duration(rapid.IntRange(0, 9).Draw(t, "pass"))*tick), nil)
+			}
+			holding, queued := 0, 0
+			for _, s := range seqs {
+				switch s.phase {
+				case running:
+					holding++
+				case waiting:
+					queued++
+				}
+			}
+			if e.running > e.model.MaxRunning || e.running != holding || e.queue.live != queued {
+				t.Fatalf("the engine counts %d running of at most %d and %d waiting; there are %d and %d", e.running, e.model.MaxRunning, e.queue.live, holding, queued)
+			}
+		}
+		e.advance(e.now.Add(time.Hour), nil)
+		if _, more := e.next(); more || e.running != 0 || e.queue.live != 0 {
+			t.Fatalf("%d run and %d wait after an hour", e.running, e.queue.live)
+		}
+	})
+}

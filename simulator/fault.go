@@ -1,0 +1,97 @@
+package simulator
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// FaultKind names one way in which a server fails.
+type FaultKind string
+
+// The faults. The first three replace the whole response and never reach the engine. The others strike within it: in a stream before
+// the frame with the token after AfterTokens, or before the last one if the output is shorter; else in the body.
+const (
+	FaultTooManyRequests FaultKind = "429"           // 429 with an error object and Retry-After
+	FaultServerError     FaultKind = "500"           // 500 with an error object
+	FaultGarbage         FaultKind = "garbage"       // 200 with a body that is not of this API at all
+	FaultGarbageFrame    FaultKind = "garbage-frame" // a frame of broken JSON, then the stream ends as if nothing was wrong
+	FaultErrorFrame      FaultKind = "error-frame"   // an error object in the stream after its 200, then [DONE]
+	FaultCut             FaultKind = "cut"           // the connection is closed in an orderly way without the end of the body
+	FaultReset           FaultKind = "reset"         // the connection is reset (TCP RST)
+	FaultStall           FaultKind = "stall"         // silence for Pause, or until the client leaves; then all that is due at once
+	FaultDrip            FaultKind = "drip"          // from there on, frames come in small pieces with Pause between them
+)
+
+var faultKinds = []FaultKind{
+	FaultTooManyRequests, FaultServerError, FaultGarbage, FaultGarbageFrame, FaultErrorFrame,
+	FaultCut, FaultReset, FaultStall, FaultDrip,
+}
+
+// Fault is one fault and how often it strikes.
+type Fault struct {
+	// Kind is what happens.
+	Kind FaultKind
+	// Probability is the chance that it strikes a request, from 0 to 1.
+	Probability float64
+	// Every strikes the n-th, 2n-th, ... request of each endpoint. Give this or Probability.
+	Every uint64
+	// AfterTokens is how many tokens are sent before the fault.
+	AfterTokens int
+	// Pause is the silence of a stall (0: until the client leaves or the simulator closes) and the gap between the pieces of a drip.
+	Pause time.Duration
+}
+
+func (f *Fault) validate() error {
+	var errs []error
+	if !slices.Contains(faultKinds, f.Kind) {
+		errs = append(errs, fmt.Errorf("kind %q is unknown: give one of %q", f.Kind, faultKinds))
+	}
+	if !(f.Probability >= 0 && f.Probability <= 1) {
+		errs = append(errs, fmt.Errorf("probability is %v: give 0 to 1", f.Probability))
+	}
+	if (f.Probability == 0) == (f.Every == 0) {
+		errs = append(errs, fmt.Errorf("probability is %v and every is %d: give exactly one of them", f.Probability, f.Every))
+	}
+	if f.AfterTokens < 0 || f.Pause < 0 {
+		errs = append(errs, fmt.Errorf("after %d tokens, pause %v: neither may be negative", f.AfterTokens, f.Pause))
+	}
+	if f.Kind == FaultDrip && f.Pause == 0 {
+		errs = append(errs, errors.New("a drip needs a pause above 0"))
+	}
+	return errors.Join(errs...)
+}
+
+// chance returns the random numbers of one request. They depend on the seed and the request's name only, so the order in which
+// requests arrive changes nothing.
+func chance(seed uint64, id string) *rand.Rand {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(id)) // a hash never fails
+	return rand.New(rand.NewPCG(seed, h.Sum64()))
+}
+
+// strike returns the fault of a request, nil if it goes well. serial counts the endpoint's requests from 1. It draws once for each
+// fault, whatever it returns, so that draws after it do not depend on it.
+func strike(faults []Fault, serial uint64, r *rand.Rand) *Fault {
+	var hit *Fault
+	for i := range faults {
+		f := &faults[i]
+		lot := r.Float64()
+		if hit == nil && (lot < f.Probability || f.Every > 0 && serial%f.Every == 0) {
+			hit = f
+		}
+	}
+	return hit
+}
+
+// outputTokens is how long the output will be.
+func (c *Config) outputTokens(q *request, r *rand.Rand) int {
+	if !c.EarlyEOS || q.ignoreEOS {
+		return q.maxTokens
+	}
+	least := max(1, q.minTokens)
+	return least + r.IntN(q.maxTokens-least+1)
+}

@@ -1,0 +1,174 @@
+package simulator
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const fourTokens = `{"model":"m","prompt":[1],"max_tokens":4,"stream":true}`
+
+func TestFaultsInStream(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault  Fault
+		status int
+		frames int    // token frames before the fault
+		says   string // in the body
+		ends   error  // of the body
+	}{
+		"429":                 {Fault{Kind: FaultTooManyRequests}, 429, 0, `"code":"rate_limit_exceeded"`, nil},
+		"500":                 {Fault{Kind: FaultServerError}, 500, 0, `"type":"server_error"`, nil},
+		"garbage":             {Fault{Kind: FaultGarbage}, 200, 0, "<html>", nil},
+		"garbage frame":       {Fault{Kind: FaultGarbageFrame, AfterTokens: 2}, 200, 2, "{\"cont\n\ndata: [DONE]\n\n", nil},
+		"error frame":         {Fault{Kind: FaultErrorFrame, AfterTokens: 1}, 200, 1, `data: {"error":{"message":"The server had an error`, nil},
+		"cut":                 {Fault{Kind: FaultCut, AfterTokens: 2}, 200, 2, "", io.ErrUnexpectedEOF},
+		"cut at once":         {Fault{Kind: FaultCut}, 200, 0, "", io.ErrUnexpectedEOF},
+		"cut beyond the end":  {Fault{Kind: FaultCut, AfterTokens: 99}, 200, 3, "", io.ErrUnexpectedEOF},
+		"reset":               {Fault{Kind: FaultReset, AfterTokens: 1}, 200, -1, "", syscall.ECONNRESET},
+		"stall, then the end": {Fault{Kind: FaultStall, AfterTokens: 1, Pause: time.Millisecond}, 200, 4, "[DONE]", nil},
+		"drip":                {Fault{Kind: FaultDrip, AfterTokens: 3, Pause: time.Microsecond}, 200, 4, "[DONE]", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := fast()
+			c.fault.Every = 1
+			config.Faults = []Fault{c.fault}
+			config.Truth.Keep = true
+			p := start(t, config)
+			resp, err := p.ask(t.Context(), 0, completionsPath, "", fourTokens)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			b, err := io.ReadAll(resp.Body)
+			if !errors.Is(err, c.ends) {
+				t.Errorf("the body ended with %v, want %v", err, c.ends)
+			}
+			body := string(b)
+			frames := strings.Count(body, `"text":"`)
+			if c.frames >= 0 && frames != c.frames { // a reset may overtake what was sent
+				t.Errorf("%d token frames, want %d", frames, c.frames)
+			}
+			if resp.StatusCode != c.status || !strings.Contains(body, c.says) {
+				t.Errorf("%d %s, want %d with %q", resp.StatusCode, body, c.status, c.says)
+			}
+			p.stop()
+			r := p.Records()[0]
+			if r.Fault != c.fault.Kind || r.Status != c.status || c.frames >= 0 && r.OutputTokens != c.frames || (r.FinishReason == "") != (r.OutputTokens < 4) || r.Cancelled {
+				t.Errorf("recorded %+v", r)
+			}
+		})
+	}
+}
+
+func TestFaultsInBody(t *testing.T) {
+	const ask = `{"model":"m","prompt":[1],"max_tokens":4}`
+	for kind, c := range map[FaultKind]struct {
+		says string
+		ends error
+	}{
+		FaultGarbageFrame: {`{"cont`, nil},
+		FaultErrorFrame:   {`{"error":`, nil},
+		FaultCut:          {`{"id":"cmpl-`, io.ErrUnexpectedEOF},
+		FaultReset:        {"", syscall.ECONNRESET},
+		FaultStall:        {`water rises over the`, nil},
+		FaultDrip:         {`water rises over the`, nil},
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			config := fast()
+			config.Faults = []Fault{{Kind: kind, Every: 1, Pause: time.Microsecond}}
+			p := start(t, config)
+			resp, err := p.ask(t.Context(), 0, completionsPath, "", ask)
+			var body []byte
+			if err == nil {
+				defer resp.Body.Close()
+				body, err = io.ReadAll(resp.Body)
+			}
+			if !errors.Is(err, c.ends) || !strings.Contains(string(body), c.says) {
+				t.Errorf("%q, then %v; want %q, then %v", body, err, c.says, c.ends)
+			}
+		})
+	}
+}
+
+// A stall without an end holds until the client leaves, and then gives its slot back.
+func TestEndlessStall(t *testing.T) {
+	config := fast()
+	config.Faults = []Fault{{Kind: FaultStall, Every: 2, AfterTokens: 1}}
+	config.Truth.Keep = true
+	p := start(t, config)
+	p.get(completionsPath, "", fourTokens)
+	resp, err := p.ask(t.Context(), 0, completionsPath, "", fourTokens)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := make([]byte, 10)
+	if _, err := io.ReadFull(resp.Body, one); err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	p.metric(0, `vllm:request_success_total{finished_reason="abort",model_name="simulated"} 1`)
+	p.stop()
+	if r := p.Records()[1]; !r.Cancelled || r.OutputTokens != 1 || r.Fault != FaultStall {
+		t.Errorf("recorded %+v", r)
+	}
+}
+
+func TestEveryNth(t *testing.T) {
+	config := fast()
+	config.Faults = []Fault{{Kind: FaultServerError, Every: 3}, {Kind: FaultTooManyRequests, Every: 2}}
+	p := start(t, config)
+	for i, want := range []int{200, 429, 500, 429, 200, 500, 200} {
+		if status, _ := p.get(completionsPath, "", fourTokens); status != want {
+			t.Errorf("request %d: %d, want %d", i+1, status, want)
+		}
+	}
+}
+
+// Which requests a fault strikes depends on the seed and their names only, and is as likely as it says.
+func TestProbability(t *testing.T) {
+	faults := []Fault{{Kind: FaultCut, Probability: 0.1}, {Kind: FaultStall, Probability: 0.5}}
+	const n = 20_000
+	counts := map[FaultKind]int{}
+	differ := 0
+	for i := range n {
+		id := fmt.Sprint("request-", i)
+		hit, again, other := strike(faults, 1, chance(1, id)), strike(faults, uint64(i), chance(1, id)), strike(faults, 1, chance(2, id))
+		if hit != again {
+			t.Fatalf("%s is struck by %v, then by %v", id, hit, again)
+		}
+		if hit != other {
+			differ++
+		}
+		if hit != nil {
+			counts[hit.Kind]++
+		}
+	}
+	for kind, want := range map[FaultKind]float64{FaultCut: 0.1 * n, FaultStall: 0.9 * 0.5 * n} {
+		if got := float64(counts[kind]); math.Abs(got-want) > 5*math.Sqrt(want) {
+			t.Errorf("%s struck %v of %d, want about %v", kind, got, n, want)
+		}
+	}
+	if differ < n/4 {
+		t.Errorf("another seed changed only %d of %d", differ, n)
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	config := fast()
+	config.Faults = []Fault{{Kind: FaultTooManyRequests, Every: 1}}
+	p := start(t, config)
+	resp, err := p.ask(t.Context(), 0, completionsPath, "", fourTokens)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "1" {
+		t.Errorf("%d, Retry-After %q", resp.StatusCode, resp.Header.Get("Retry-After"))
+	}
+}

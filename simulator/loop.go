@@ -1,0 +1,164 @@
+package simulator
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/spate-load/spate/clock"
+)
+
+// loop runs one engine against the clock, in a goroutine of its own from newLoop to close. If it wakes late, it catches up: the engine's
+// instants stay those of the model, and only the sending is late.
+type loop struct {
+	outstanding atomic.Int64 // requests that handlers have given it and not yet left
+	gauges      gauges
+
+	engine engine // of the goroutine alone
+
+	mu     sync.Mutex // guards what follows, and the setting of the alarm
+	inbox  []command
+	closed bool
+	alarm  *alarm
+	done   chan struct{} // closed by the goroutine when it has ended
+}
+
+// command is something for the engine to do at an instant.
+type command struct {
+	at     clock.Instant
+	seq    *sequence
+	cancel bool
+}
+
+// gauges are what /metrics shows of an engine.
+type gauges struct {
+	running, waiting atomic.Int64
+	promptTokens     atomic.Uint64 // of sequences whose prefill has ended
+	outputTokens     atomic.Uint64
+}
+
+// outlet takes one sequence's tokens from the loop to the handler.
+type outlet struct {
+	ready atomic.Int64  // tokens produced so far
+	wake  chan struct{} // holds one signal if ready has grown since the last one was taken
+}
+
+func newOutlet() *outlet { return &outlet{wake: make(chan struct{}, 1)} }
+
+func (o *outlet) publish(produced int) {
+	o.ready.Store(int64(produced))
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// newLoop starts the goroutine of an engine. The caller closes it.
+func newLoop(m Model) (*loop, error) {
+	a, err := newAlarm()
+	if err != nil {
+		return nil, err
+	}
+	l := &loop{engine: engine{model: m, now: clock.Now()}, alarm: a, done: make(chan struct{})}
+	go l.run()
+	return l, nil
+}
+
+// submit queues a sequence that arrived at an instant. It must have an outlet.
+func (l *loop) submit(at clock.Instant, s *sequence) { l.send(command{at: at, seq: s}) }
+
+// cancel takes a sequence out of the engine.
+func (l *loop) cancel(s *sequence) { l.send(command{at: clock.Now(), seq: s, cancel: true}) }
+
+func (l *loop) send(c command) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	l.inbox = append(l.inbox, c)
+	if len(l.inbox) == 1 {
+		l.alarm.set(1)
+	}
+}
+
+// close ends the goroutine and waits for it. Sequences that are under way get no more tokens. It may be called more than once.
+func (l *loop) close() {
+	l.mu.Lock()
+	if !l.closed {
+		l.closed = true
+		l.alarm.set(1)
+	}
+	l.mu.Unlock()
+	<-l.done
+}
+
+func (l *loop) run() {
+	defer close(l.done)
+	defer l.alarm.close()
+	var commands []command
+	var emissions []emission
+	for {
+		var open bool
+		if commands, open = l.take(commands[:0]); !open {
+			return
+		}
+		emissions = l.catchUp(commands, emissions[:0])
+		l.deliver(emissions)
+		l.sleep()
+	}
+}
+
+// take empties the inbox into dst. It is false when the loop is closed.
+func (l *loop) take(dst []command) ([]command, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	dst, l.inbox = l.inbox, dst
+	return dst, !l.closed
+}
+
+// catchUp takes the engine to the present, giving it each command at its own instant.
+func (l *loop) catchUp(commands []command, dst []emission) []emission {
+	now := clock.Now()
+	for _, c := range commands {
+		dst = l.engine.advance(min(c.at, now), dst)
+		if c.cancel {
+			l.engine.cancel(c.seq)
+		} else {
+			l.engine.add(c.seq)
+		}
+	}
+	clear(commands)
+	return l.engine.advance(now, dst)
+}
+
+// deliver hands the tokens over. The gauges come first, so that who has a token sees it counted.
+func (l *loop) deliver(emissions []emission) {
+	l.gauges.running.Store(int64(l.engine.running))
+	l.gauges.waiting.Store(int64(l.engine.queue.live))
+	l.gauges.outputTokens.Add(uint64(len(emissions)))
+	for _, e := range emissions {
+		if e.produced == 1 {
+			l.gauges.promptTokens.Add(uint64(e.seq.prompt))
+		}
+	}
+	for _, e := range emissions {
+		e.seq.outlet.publish(e.produced)
+	}
+	clear(emissions)
+}
+
+// sleep blocks until the engine's next event or the next command.
+func (l *loop) sleep() {
+	l.mu.Lock()
+	if len(l.inbox) > 0 || l.closed {
+		l.mu.Unlock()
+		return
+	}
+	at, ok := l.engine.next()
+	if !ok {
+		at = 0
+	}
+	l.alarm.set(at)
+	l.mu.Unlock()
+	l.alarm.wait()
+}

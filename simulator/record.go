@@ -1,0 +1,99 @@
+package simulator
+
+import (
+	"encoding/json"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/spate-load/spate/clock"
+)
+
+// Record is the truth about one request. Instants are of clock.Now; one that did not come is 0 and left out of the JSON.
+type Record struct {
+	// RequestID is the request's X-Request-Id, or the name the simulator gave it.
+	RequestID string `json:"request_id"`
+	// Endpoint is the number of the endpoint and Replica of the engine behind it, from 0.
+	Endpoint int `json:"endpoint"`
+	Replica  int `json:"replica"`
+	// Status is the HTTP status that was sent, 0 if none was.
+	Status int `json:"status,omitempty"`
+	// Stream says whether the response was streamed. If not, the body is the only token frame.
+	Stream bool `json:"stream"`
+	// PromptTokens is the length of the prompt as it was counted.
+	PromptTokens int `json:"prompt_tokens"`
+	// OutputTokens is how many tokens were sent.
+	OutputTokens int `json:"output_tokens"`
+	// Received is when the request had come in whole, its head alone if it was refused before that.
+	Received clock.Instant `json:"received_ns"`
+	// FirstToken and LastToken are when the first and the last token frame were sent: just before the write.
+	FirstToken clock.Instant `json:"first_token_ns,omitempty"`
+	LastToken  clock.Instant `json:"last_token_ns,omitempty"`
+	// Ended is when the handler was done.
+	Ended clock.Instant `json:"ended_ns"`
+	// Tokens has the send time of every token frame, if Truth.Tokens is set.
+	Tokens []clock.Instant `json:"tokens_ns,omitempty"`
+	// FinishReason is "length" or "stop", empty if the output did not come to its end.
+	FinishReason string `json:"finish_reason,omitempty"`
+	// Fault is the fault that struck the request, empty if none was drawn.
+	Fault FaultKind `json:"fault,omitempty"`
+	// Cancelled says that the client left, or the simulator closed, before the output had ended.
+	Cancelled bool `json:"cancelled,omitempty"`
+}
+
+// sent notes a token frame.
+func (r *Record) sent(at clock.Instant, tokens int, all bool) {
+	if r.FirstToken == 0 {
+		r.FirstToken = at
+	}
+	r.LastToken = at
+	r.OutputTokens += tokens
+	if all {
+		r.Tokens = append(r.Tokens, at)
+	}
+}
+
+// truthLog keeps the records, as Truth says.
+type truthLog struct {
+	keep bool
+	log  io.Writer
+
+	mu      sync.Mutex
+	records []Record
+	failed  bool // the log could not be written, and that was said
+}
+
+func newTruthLog(t Truth) *truthLog { return &truthLog{keep: t.Keep, log: t.Log} }
+
+func (l *truthLog) add(r *Record) {
+	if !l.keep && l.log == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.keep {
+		l.records = append(l.records, *r)
+	}
+	if l.log != nil {
+		l.write(r)
+	}
+}
+
+// write appends one line. A log that cannot be written must not fail requests: it is said once.
+func (l *truthLog) write(r *Record) {
+	line, err := json.Marshal(r)
+	if err == nil {
+		_, err = l.log.Write(append(line, '\n'))
+	}
+	if err != nil && !l.failed {
+		l.failed = true
+		slog.Error("the simulator's truth log cannot be written: records are missing from it", "error", err)
+	}
+}
+
+func (l *truthLog) all() []Record {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.records)
+}

@@ -1,0 +1,132 @@
+package simulator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Server is a set of endpoints that listen.
+type Server struct {
+	truth     *truthLog
+	endpoints []*Endpoint
+	listeners []net.Listener
+	servers   []*http.Server
+	serving   sync.WaitGroup // the goroutines that accept
+	closing   sync.Once
+	closed    error
+}
+
+// Start serves one endpoint at each address (host:port; port 0 takes a free one), or Config.Endpoints of them at free ports of 127.0.0.1
+// if none is given. Addresses that are not loopback are refused without Config.AllowRemote. It does not block; what it started runs
+// until Close.
+func Start(c Config, addrs ...string) (*Server, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if len(addrs) == 0 {
+		for range c.Endpoints {
+			addrs = append(addrs, "127.0.0.1:0")
+		}
+	}
+	s := &Server{truth: newTruthLog(c.Truth)}
+	for i, addr := range addrs {
+		if err := s.open(c, i, addr); err != nil {
+			s.abandon()
+			return nil, err
+		}
+	}
+	for i := range s.servers {
+		s.serving.Go(func() { _ = s.servers[i].Serve(s.listeners[i]) }) // ends with ErrServerClosed
+	}
+	return s, nil
+}
+
+// open makes one endpoint and its listener.
+func (s *Server) open(c Config, number int, addr string) error {
+	l, err := listen(addr, c.AllowRemote)
+	if err != nil {
+		return err
+	}
+	s.listeners = append(s.listeners, l)
+	ep, err := newEndpoint(c, number, s.truth)
+	if err != nil {
+		return err
+	}
+	s.endpoints = append(s.endpoints, ep)
+	s.servers = append(s.servers, &http.Server{
+		Handler:           ep,
+		ReadHeaderTimeout: time.Minute,
+		ErrorLog:          log.New(io.Discard, "", 0), // it would log each reset that a fault makes
+	})
+	return nil
+}
+
+// listen opens a listener, on loopback only unless remote is allowed.
+func listen(addr string, remote bool) (net.Listener, error) {
+	tcp, err := net.ResolveTCPAddr("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("simulator: address %q cannot be used, give host:port: %w", addr, err)
+	}
+	if !remote && !tcp.IP.IsLoopback() {
+		return nil, fmt.Errorf("simulator: address %q is not loopback: listen on 127.0.0.1 or allow remote clients", addr)
+	}
+	l, err := net.ListenTCP("tcp", tcp)
+	if err != nil {
+		return nil, fmt.Errorf("simulator: cannot listen on %q: %w", addr, err)
+	}
+	return l, nil
+}
+
+// abandon frees what a failed Start has opened.
+func (s *Server) abandon() {
+	for _, l := range s.listeners {
+		_ = l.Close()
+	}
+	for _, ep := range s.endpoints {
+		ep.Close()
+	}
+}
+
+// URLs returns the base URLs of the endpoints, in the order of their addresses.
+func (s *Server) URLs() []string {
+	urls := make([]string, len(s.listeners))
+	for i, l := range s.listeners {
+		urls[i] = "http://" + l.Addr().String()
+	}
+	return urls
+}
+
+// Records returns a copy of the records of all requests that have ended, in the order of their ends. Empty without Truth.Keep.
+func (s *Server) Records() []Record { return s.truth.all() }
+
+// Close stops listening, lets the requests under way finish until ctx is done, cuts off the rest, and waits until all has ended. All
+// records are written then. It returns ctx's error if requests were cut off. Further calls wait for the first and return the same.
+func (s *Server) Close(ctx context.Context) error {
+	s.closing.Do(func() { s.closed = s.close(ctx) })
+	return s.closed
+}
+
+func (s *Server) close(ctx context.Context) error {
+	errs := make([]error, len(s.servers))
+	var stopping sync.WaitGroup
+	for i, h := range s.servers {
+		stopping.Go(func() {
+			if errs[i] = h.Shutdown(ctx); errs[i] != nil {
+				_ = h.Close() // the error that counts is why it had to be closed
+			}
+		})
+	}
+	stopping.Wait()
+	s.serving.Wait()
+	for _, ep := range s.endpoints {
+		ep.Close()
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,206 @@
+package simulator
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// slow is a configuration of one slot whose first request never ends.
+func slow() Config {
+	c := fast()
+	c.Model.MaxRunning = 1
+	c.Model.DecodeStep = time.Hour
+	c.Truth.Keep = true
+	return c
+}
+
+// begin sends a streamed request and returns once its first token is there.
+func (p *peer) begin(ctx context.Context, endpoint int) *http.Response {
+	p.t.Helper()
+	resp, err := p.ask(ctx, endpoint, completionsPath, "", fourTokens)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(resp.Body).ReadString('\n'); err != nil {
+		p.t.Fatal(err)
+	}
+	return resp
+}
+
+func TestClientThatLeavesFreesItsSlot(t *testing.T) {
+	p := start(t, slow())
+	ctx, leave := context.WithCancel(t.Context())
+	first := p.begin(ctx, 0)
+	p.metric(0, `vllm:num_requests_running{engine="0",model_name="simulated"} 1`)
+	ctx2, leave2 := context.WithCancel(t.Context())
+	queued, err := p.ask(ctx2, 0, completionsPath, "", fourTokens)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.metric(0, `vllm:num_requests_waiting{engine="0",model_name="simulated"} 1`)
+	leave2()
+	_ = queued.Body.Close()
+	p.metric(0, `vllm:num_requests_waiting{engine="0",model_name="simulated"} 0`)
+	leave()
+	_ = first.Body.Close()
+	p.metric(0, `vllm:num_requests_running{engine="0",model_name="simulated"} 0`)
+	_ = p.begin(t.Context(), 0).Body.Close()
+	p.stop()
+	for _, r := range p.Records() {
+		if !r.Cancelled || r.FinishReason != "" {
+			t.Errorf("recorded %+v", r)
+		}
+	}
+}
+
+func TestEndpointsAreIndependent(t *testing.T) {
+	config := slow()
+	config.Endpoints = 2
+	p := start(t, config)
+	if urls := p.URLs(); len(urls) != 2 || urls[0] == urls[1] {
+		t.Fatalf("URLs %v", urls)
+	}
+	for endpoint := range 2 {
+		resp := p.begin(t.Context(), endpoint) // the second would wait for ever behind the first in one engine
+		defer resp.Body.Close()
+	}
+	p.stop()
+	seen := map[int]bool{}
+	for _, r := range p.Records() {
+		seen[r.Endpoint] = true
+	}
+	if !seen[0] || !seen[1] {
+		t.Errorf("recorded %+v", p.Records())
+	}
+}
+
+func TestLeastOutstandingReplica(t *testing.T) {
+	config := slow()
+	config.Replicas = 3
+	p := start(t, config)
+	var leave []func()
+	for range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer p.begin(ctx, 0).Body.Close() // each gets its first token at once: none is behind another
+		leave = append(leave, cancel)
+	}
+	leave[1]()
+	p.metric(0, `vllm:request_success_total{finished_reason="abort",model_name="simulated"} 1`)
+	defer p.begin(t.Context(), 0).Body.Close()
+	p.metric(0, `vllm:num_requests_running{engine="1",model_name="simulated"} 1`)
+}
+
+func TestCloseLetsRequestsFinish(t *testing.T) {
+	config := fast()
+	config.Model.DecodeStep = 10 * time.Millisecond
+	p := start(t, config)
+	resp := p.begin(t.Context(), 0)
+	defer resp.Body.Close()
+	closed := make(chan error)
+	go func() { closed <- p.Close(context.Background()) }()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || !strings.HasSuffix(string(b), "[DONE]\n\n") {
+		t.Errorf("cut off: %q, %v", b, err)
+	}
+	if err := <-closed; err != nil {
+		t.Errorf("closed with %v", err)
+	}
+}
+
+func TestCloseCutsOffWhatDoesNotEnd(t *testing.T) {
+	p := start(t, slow())
+	resp := p.begin(t.Context(), 0)
+	defer resp.Body.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 2 {
+		if err := p.Close(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("closed with %v", err)
+		}
+	}
+	if r := p.Records(); len(r) != 1 || !r[0].Cancelled {
+		t.Errorf("recorded %+v", r)
+	}
+	if _, err := io.ReadAll(resp.Body); err == nil {
+		t.Error("the body came to its end")
+	}
+}
+
+// A client that does not read must not keep Close from ending.
+func TestCloseWithAClientThatDoesNotRead(t *testing.T) {
+	config := fast()
+	config.Model.DecodeStep = 0
+	p := start(t, config)
+	resp, err := p.ask(t.Context(), 0, completionsPath, "", `{"model":"m","prompt":"a","max_tokens":400000,"stream":true}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	p.metric(0, `vllm:generation_tokens_total{engine="0",model_name="simulated"} 400000`)
+	p.stop()
+}
+
+func TestAddresses(t *testing.T) {
+	for addr, want := range map[string]string{
+		"127.0.0.1:0": "", "localhost:0": "",
+		":0": "not loopback", "0.0.0.0:0": "not loopback", "192.0.2.7:0": "not loopback",
+		"nowhere": "give host:port", "127.0.0.1:99999": "give host:port",
+	} {
+		s, err := Start(fast(), addr)
+		if err == nil {
+			_ = s.Close(t.Context())
+		}
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", addr, err, want)
+		}
+	}
+	config := fast()
+	config.AllowRemote = true
+	s, err := Start(config, ":0", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.URLs()) != 2 {
+		t.Errorf("URLs %v", s.URLs())
+	}
+	_ = s.Close(t.Context())
+}
+
+func TestStartThatFailsLeavesNothing(t *testing.T) {
+	s, err := Start(fast())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(t.Context())
+	taken := strings.TrimPrefix(s.URLs()[0], "http://")
+	if _, err := Start(fast(), "127.0.0.1:0", taken); err == nil || !strings.Contains(err.Error(), taken) {
+		t.Errorf("second server at %s: %v", taken, err)
+	}
+}
+
+func TestHandlerAlone(t *testing.T) {
+	ep, err := New(fast())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	ep.ServeHTTP(w, httptest.NewRequest(http.MethodPost, completionsPath, strings.NewReader(fourTokens)))
+	if w.Code != 200 || !strings.HasSuffix(w.Body.String(), "[DONE]\n\n") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	ep.Close()
+	ep.Close()
+	defer func() {
+		if r := recover(); r != http.ErrAbortHandler {
+			t.Errorf("a closed endpoint went on: %v", r)
+		}
+	}()
+	ep.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/health", nil))
+}

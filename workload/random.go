@@ -1,0 +1,87 @@
+package workload
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/draw"
+)
+
+// Token ids drawn where the plan names none: beyond the special tokens and within the vocabulary of common models.
+const (
+	defaultFirstID = 1000
+	defaultLastID  = 9999
+)
+
+// random makes prompts of independent, uniform random tokens. Two requests begin alike only by chance: with the default ids
+// the first 16 tokens, the block of a common prefix cache, are the same in one pair of 10^63, so no cache hits that the plan
+// did not ask for.
+type random struct {
+	requests draw.Sequence
+	isl, osl uint32
+	first    uint32 // first token id
+	ids      uint64 // number of token ids
+}
+
+// newRandom checks the content and fills in default ids.
+func newRandom(c *spatev1.RandomContent, seed uint64) (*random, error) {
+	r := &random{requests: draw.New(seed, "content"), isl: c.GetIsl(), osl: c.GetOsl(), first: c.GetFirstTokenId()}
+	if r.isl == 0 || r.osl == 0 {
+		return nil, fmt.Errorf("workload: isl %d and osl %d must both be at least 1", r.isl, r.osl)
+	}
+	last := c.GetLastTokenId()
+	if r.first == 0 {
+		r.first = defaultFirstID
+	}
+	if last == 0 {
+		last = defaultLastID
+	}
+	if last < r.first {
+		return nil, fmt.Errorf("workload: no token id lies from first_token_id %d to last_token_id %d: swap them", r.first, last)
+	}
+	r.ids = uint64(last-r.first) + 1
+	return r, nil
+}
+
+// Lengths returns the fixed lengths.
+func (r *random) Lengths(uint64) (isl, osl uint32) { return r.isl, r.osl }
+
+// AppendPrompt appends isl token ids or isl words.
+func (r *random) AppendPrompt(dst []byte, index uint64, form Form) []byte {
+	tokens := r.requests.Sub(index)
+	if form == TokenIDs {
+		return r.appendIDs(dst, tokens)
+	}
+	return r.appendWords(dst, tokens)
+}
+
+// appendIDs appends [1234,5678].
+func (r *random) appendIDs(dst []byte, tokens draw.Sequence) []byte {
+	const longest = len("4294967295,")
+	dst = slices.Grow(dst, int(r.isl)*longest+1)
+	before := byte('[')
+	for i := range uint64(r.isl) {
+		dst = append(dst, before)
+		dst = strconv.AppendUint(dst, uint64(r.first)+tokens.Below(i, r.ids), 10)
+		before = ','
+	}
+	return append(dst, ']')
+}
+
+// appendWords appends "one two". Words need no escape. Each is stored whole, eight bytes at once, and the next one
+// overwrites what is too much: twice as fast as copying by length.
+func (r *random) appendWords(dst []byte, tokens draw.Sequence) []byte {
+	dst = slices.Grow(dst, int(r.isl)*len(word{}.letters)+1)
+	room, end := dst[:cap(dst)], len(dst)
+	room[end] = '"'
+	end++
+	for i := range uint64(r.isl) {
+		w := &words[tokens.Below(i, uint64(len(words)))]
+		copy(room[end:], w.letters[:])
+		end += w.size
+	}
+	room[end-1] = '"'
+	return room[:end]
+}
