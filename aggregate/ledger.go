@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	bbolterrors "go.etcd.io/bbolt/errors"
 	"google.golang.org/protobuf/proto"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -132,9 +133,9 @@ func open(path string, readOnly bool, openFile func(string, int, os.FileMode) (*
 // openError names the errors of the store that a person can act on.
 func openError(err error) error {
 	switch {
-	case errors.Is(err, bbolt.ErrTimeout):
+	case errors.Is(err, bbolterrors.ErrTimeout):
 		return ErrLocked
-	case errors.Is(err, bbolt.ErrInvalid), errors.Is(err, bbolt.ErrVersionMismatch), errors.Is(err, bbolt.ErrChecksum):
+	case errors.Is(err, bbolterrors.ErrInvalid), errors.Is(err, bbolterrors.ErrVersionMismatch), errors.Is(err, bbolterrors.ErrChecksum):
 		return fmt.Errorf("%w: %w", ErrForeign, err)
 	}
 	return err

@@ -2,7 +2,6 @@ package aggregate
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -88,7 +87,6 @@ var (
 	allMetrics    = metricSet(1<<metricCount - 1)
 	keyMetrics    = setOf(spatev1.Metric_METRIC_TTFT, spatev1.Metric_METRIC_TPOT, spatev1.Metric_METRIC_E2E)
 	regionMetrics = keyMetrics | setOf(spatev1.Metric_METRIC_ITL, spatev1.Metric_METRIC_SEND_DELAY)
-	noMetrics     = metricSet(0)
 )
 
 // errorName is the name of a kind of failure in results.json.
@@ -102,19 +100,4 @@ func errorName(class spatev1.ErrorClass, httpStatus uint32) string {
 // ErrorClassName is the name of an error class in results.json and in request rows, without an HTTP status.
 func ErrorClassName(class spatev1.ErrorClass) string {
 	return strings.ToLower(strings.TrimPrefix(class.String(), "ERROR_CLASS_"))
-}
-
-// String says the load point in words: "concurrency 8", "2 req/s poisson".
-func (l Load) String() string {
-	if l.Concurrency != nil {
-		return fmt.Sprintf("concurrency %d", *l.Concurrency)
-	}
-	if l.Rate == nil {
-		return "no load"
-	}
-	text := strconv.FormatFloat(*l.Rate, 'g', -1, 64) + " req/s"
-	if l.Arrival != nil {
-		text += " " + *l.Arrival
-	}
-	return text
 }

@@ -142,20 +142,6 @@ type StageResult struct {
 	Regions []RegionResult `json:"regions"`
 }
 
-// Load is a load point. A closed loop has a concurrency, an open loop a rate and an arrival process.
-type Load struct {
-	// Requests in flight at all times, over all agents.
-	Concurrency *uint32 `json:"concurrency,omitempty"`
-	// Requests per second, over all agents.
-	Rate *float64 `json:"rate,omitempty"`
-	// Arrival process: "poisson" or "constant".
-	Arrival *string `json:"arrival,omitempty"`
-	// Measured requests after which the stage ends. Null: no such end.
-	Requests *uint64 `json:"requests"`
-	// Time in which measured requests are started, in seconds. Null: no such end.
-	DurationS *float64 `json:"duration_s"`
-}
-
 // Requests counts requests.
 type Requests struct {
 	// Measured requests of the plan. Null: the stage ends by time.

@@ -53,17 +53,6 @@ func (s *Stage) Result(rec *spatev1.StageRecord) StageResult {
 	return r
 }
 
-// loadOf describes a load point.
-func loadOf(p *spatev1.LoadPoint) Load {
-	l := Load{Requests: unlessZero(p.GetRequests()), DurationS: seconds(p.GetDuration())}
-	if p.GetConcurrency() > 0 {
-		l.Concurrency = unlessZero(p.GetConcurrency())
-		return l
-	}
-	l.Rate, l.Arrival = unlessZero(p.GetRate()), unlessZero(p.GetArrival())
-	return l
-}
-
 // requests counts the stage's requests.
 func (s *Stage) requests(rec *spatev1.StageRecord) Requests {
 	c := s.total.counters

@@ -1,0 +1,23 @@
+package aggregate
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// The page that explains results.json names each of its fields.
+func TestEveryFieldIsInTheDocs(t *testing.T) {
+	page, err := os.ReadFile("../docs/results.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, def := range generated(t).Defs {
+		for field := range def.Properties {
+			if !strings.Contains(string(page), "`"+field) && !strings.Contains(string(page), "."+field+"`") &&
+				!strings.Contains(string(page), `"`+field+`"`) {
+				t.Errorf("docs/results.md does not name %s.%s", name, field)
+			}
+		}
+	}
+}
