@@ -131,7 +131,7 @@ func (c *Coordinator) GossipAddress() string {
 const closeTimeout = 2 * time.Second
 
 // Close aborts the run in progress, keeping what was measured, tells agents to stop, and ends all services. It blocks until all is
-// down, a few seconds at most, and may be called twice.
+// down, which takes up to sinkDeadline if a run's sink has something left, and may be called twice.
 func (c *Coordinator) Close() error {
 	var err error
 	c.once.Do(func() {

@@ -96,19 +96,20 @@ func (c *Coordinator) abort(reason string) {
 	c.feed(func(r *run, at clock.Instant) { r.machine.Abort(at, reason) })
 }
 
-// carryOut carries out the machine's effects. If the ledger fails, the run ends: what cannot be kept is not to be measured.
+// carryOut carries out the effects of the run in progress. If the ledger fails, the run ends: what cannot be kept is not to be
+// measured. c.mu is held. The worker hears of the end last: it closes the sink, which must not be called after that.
 func (c *Coordinator) carryOut(r *run) {
-	for {
-		effects := r.machine.Effects()
-		if len(effects) == 0 {
-			return
-		}
+	for effects := r.machine.Effects(); len(effects) > 0; effects = r.machine.Effects() {
 		for _, e := range effects {
 			if err := c.do(r, e); err != nil {
 				c.log.Error("run cannot go on", "run", r.id, "error", err)
 				r.machine.Abort(clock.Now(), err.Error())
 			}
 		}
+	}
+	if r.machine.Ended() {
+		c.active = nil
+		close(r.ended)
 	}
 }
 
@@ -158,8 +159,6 @@ func (c *Coordinator) finish(r *run, f lifecycle.Finish) {
 	}
 	c.log.Info("run ended", "run", r.id, "outcome", f.Outcome, "complete", f.Complete, "reason", f.Reason)
 	r.secrets = nil
-	c.active = nil
-	close(r.ended)
 }
 
 // publish tells followers and sinks.
