@@ -145,7 +145,7 @@ func (s *session) arm(m *spatev1.Arm) {
 		return
 	}
 	if err := s.agent.desk.arm(m.GetRef(), o.Here(clock.Instant(m.GetStartClockNs())), o.Uncertainty); err != nil {
-		s.agent.config.Logger.Error(err.Error())
+		s.agent.config.Logger.Error("cannot be armed", "error", err)
 	}
 }
 
