@@ -117,7 +117,7 @@ func (p *progress) summary() string {
 // figures are the run to date of a stage.
 func (p *progress) figures() []string {
 	e := p.last
-	parts := []string{fmt.Sprintf("%6s done", thousands(e.GetCompleted()))}
+	parts := []string{fmt.Sprintf("%6s done", thousands(e.GetCompleted()))} // failed ones included
 	if e.GetFailed() > 0 {
 		parts = append(parts, fmt.Sprintf("%s failed", thousands(e.GetFailed())))
 	}
@@ -137,7 +137,7 @@ func (p *progress) bar() string {
 	elapsed := p.last.GetElapsed().AsDuration().Seconds()
 	part, label := -1.0, fmt.Sprintf("%.0f s", elapsed)
 	if n := p.began.GetExpectedRequests(); n > 0 {
-		part = float64(p.last.GetCompleted()+p.last.GetFailed()) / float64(n)
+		part = float64(p.last.GetCompleted()) / float64(n)
 	}
 	if d := p.began.GetExpected().AsDuration().Seconds(); d > 0 {
 		part, label = max(part, elapsed/d), fmt.Sprintf("%.0f/%.0f s", elapsed, d)
