@@ -51,7 +51,7 @@ func (p *progress) runBegan(e *spatev1.RunBegan) {
 	for _, a := range e.GetAgents() {
 		names = append(names, a.GetName())
 	}
-	p.line(fmt.Sprintf("%s on %s: %s", count(uint64(p.stages), "stage"), count(uint64(len(names)), "agent"), shorten(names, 6)))
+	p.line(fmt.Sprintf("%s on %s: %s; latencies are p50/p99 in ms", count(uint64(p.stages), "stage"), count(uint64(len(names)), "agent"), shorten(names, 6)))
 }
 
 func (p *progress) stageBegan(e *spatev1.StageBegan) {
@@ -98,7 +98,7 @@ func (p *progress) stageEnded(e *spatev1.StageEnded) {
 // title names the stage in progress: place, target, workload, load.
 func (p *progress) title() string {
 	width := len(fmt.Sprint(p.stages))
-	return fmt.Sprintf("[%*d/%d] %s  %s  %-16s", width, p.began.GetStageIndex()+1, p.stages, p.began.GetTarget(), p.began.GetWorkload(), p.began.GetLoad())
+	return fmt.Sprintf("[%*d/%d] %s  %-9s  %-16s", width, p.began.GetStageIndex()+1, p.stages, p.began.GetTarget(), p.began.GetWorkload(), p.began.GetLoad())
 }
 
 // state is what is known of the stage in progress.
@@ -123,10 +123,10 @@ func (p *progress) figures() []string {
 	}
 	parts = append(parts, fmt.Sprintf("%7s tok/s", thousands(uint64(e.GetOutputTokensPerSecond()+0.5))))
 	if q := e.GetTtft(); q != nil {
-		parts = append(parts, fmt.Sprintf("TTFT %s/%s", millis(q.GetP50Ms()), millis(q.GetP99Ms())))
+		parts = append(parts, fmt.Sprintf("TTFT %5s/%-5s", millis(q.GetP50Ms()), millis(q.GetP99Ms())))
 	}
 	if q := e.GetTpot(); q != nil {
-		parts = append(parts, fmt.Sprintf("TPOT %s/%s ms", millis(q.GetP50Ms()), millis(q.GetP99Ms())))
+		parts = append(parts, fmt.Sprintf("TPOT %5s/%s", millis(q.GetP50Ms()), millis(q.GetP99Ms())))
 	}
 	return parts
 }
