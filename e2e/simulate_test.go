@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"io"
 	"net"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -54,4 +56,24 @@ func nobody(t *testing.T) string {
 	}
 	defer listener.Close()
 	return "http://" + listener.Addr().String()
+}
+
+// metrics reads the simulator's own metrics.
+func metrics(t *testing.T, s simulation) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.urls[0]+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Close = true
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
