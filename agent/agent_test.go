@@ -140,7 +140,8 @@ func TestLeaseEndsTheLoad(t *testing.T) {
 	eventually(t, "the end of the load", func() bool { return c.agent.desk.ref() == nil })
 	c.comeBack(c.answer)
 	totals := c.totals(0)
-	if !strings.Contains(totals.GetFailure(), "longer than the lease of 50ms") || totals.GetCounters().GetCancelled() != 0 {
+	if !strings.Contains(totals.GetFailure(), "longer than the lease of 50ms") ||
+		totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_AGENT || totals.GetCounters().GetCancelled() != 0 {
 		t.Errorf("totals %v", totals)
 	}
 }
@@ -156,7 +157,8 @@ func TestShutdownDeliversTotals(t *testing.T) {
 		t.Error(err)
 	}
 	totals := c.totals(0)
-	if totals.GetFailure() != "the agent was shut down" || totals.GetCounters().GetCancelled() != 2 {
+	if totals.GetFailure() != "the agent was shut down" || totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_AGENT ||
+		totals.GetCounters().GetCancelled() != 2 {
 		t.Errorf("totals %v", totals)
 	}
 }
@@ -185,7 +187,14 @@ func TestAssignmentsThatAreNotTakenOn(t *testing.T) {
 	foreign := closedStage(0, e)
 	foreign.Stage.Target.Endpoints = []string{"http://192.0.2.1:80"}
 	c.assign(foreign)
-	if got := c.next().GetRejected(); !proto.Equal(got.GetRef(), foreign.GetRef()) || !strings.Contains(got.GetReason(), "192.0.2.1") {
+	if got := c.next().GetRejected(); !proto.Equal(got.GetRef(), foreign.GetRef()) || !strings.Contains(got.GetReason(), "192.0.2.1") ||
+		got.GetKind() != spatev1.FailureKind_FAILURE_KIND_AGENT {
+		t.Errorf("rejected %v", got)
+	}
+	dead := closedStage(0, e)
+	dead.Stage.Target.Endpoints = []string{"http://127.0.0.1:1"}
+	c.assign(dead)
+	if got := c.next().GetRejected(); got.GetKind() != spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD || !strings.Contains(got.GetReason(), "127.0.0.1:1") {
 		t.Errorf("rejected %v", got)
 	}
 	busy := endless(e)

@@ -44,7 +44,7 @@ type assignment struct {
 // session that is gone takes no answers, and the next one asks again.
 type answer interface {
 	applied(ref *spatev1.AssignmentRef)
-	rejected(ref *spatev1.AssignmentRef, reason string)
+	rejected(ref *spatev1.AssignmentRef, kind spatev1.FailureKind, reason string)
 }
 
 // assign takes on an assignment. An earlier one that was not armed yet makes way. It does not block.
@@ -54,14 +54,14 @@ func (d *desk) assign(m *spatev1.Assign, by answer) {
 	a := d.current
 	switch {
 	case d.closed:
-		go by.rejected(m.GetRef(), "the agent is shutting down")
+		go by.rejected(m.GetRef(), spatev1.FailureKind_FAILURE_KIND_AGENT, "the agent is shutting down")
 	case a != nil && proto.Equal(a.ref, m.GetRef()):
 		a.answer = by
 		if a.share != nil {
 			go by.applied(a.ref)
 		}
 	case a != nil && a.load != nil:
-		go by.rejected(m.GetRef(), "the agent is busy with "+describe(a.ref))
+		go by.rejected(m.GetRef(), spatev1.FailureKind_FAILURE_KIND_AGENT, "the agent is busy with "+describe(a.ref))
 	default:
 		d.drop()
 		d.take(m, by)
@@ -94,7 +94,7 @@ func (d *desk) prepared(a *assignment, s *share, err error) {
 	case !isCurrent && s != nil:
 		s.client.Close()
 	case isCurrent && err != nil:
-		by.rejected(a.ref, err.Error())
+		by.rejected(a.ref, kindOf(err), err.Error())
 	case isCurrent:
 		by.applied(a.ref)
 	}
@@ -143,20 +143,22 @@ func (d *desk) emit(a *assignment, s *spatev1.Snapshot) {
 		d.mu.Unlock()
 	}
 	if !d.outbox.add(a.ref, s) {
-		a.load.stop(true, false, fmt.Sprintf("the coordinator takes no measurements: more than %d bytes of them wait", d.outbox.limit))
+		a.load.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true,
+			fmt.Sprintf("the coordinator takes no measurements: more than %d bytes of them wait", d.outbox.limit))
 	}
 }
 
 // stop ends an assignment on the coordinator's word.
 func (d *desk) stop(m *spatev1.Stop) {
-	d.end(m.GetRef(), func(l *load) { l.stop(m.GetImmediately(), true, "") })
+	d.end(m.GetRef(), func(l *load) { l.stop(m.GetImmediately()) })
 }
 
 // refused ends the assignment of a snapshot that the coordinator does not take: its result cannot become complete.
 func (d *desk) refused(s *spatev1.Snapshot, reason string) {
 	ref := &spatev1.AssignmentRef{RunId: s.GetKey().GetRunId(), StageIndex: s.GetStageIndex(), Revision: s.GetRevision()}
 	d.end(ref, func(l *load) {
-		l.stop(true, false, fmt.Sprintf("the coordinator refused the snapshot of window %d: %s", s.GetWindow(), reason))
+		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true,
+			fmt.Sprintf("the coordinator refused the snapshot of window %d: %s", s.GetWindow(), reason))
 	})
 }
 
@@ -169,7 +171,8 @@ func (d *desk) expire(lease time.Duration) {
 	}
 	d.logger.Warn("coordinator gone for longer than the lease: draining", "lease", lease, "assignment", describe(d.current.ref))
 	d.finish(func(l *load) {
-		l.stop(false, false, fmt.Sprintf("the coordinator was gone for longer than the lease of %v", lease))
+		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false,
+			fmt.Sprintf("the coordinator was gone for longer than the lease of %v", lease))
 	})
 }
 
@@ -178,7 +181,7 @@ func (d *desk) close(reason string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = true
-	d.finish(func(l *load) { l.stop(true, false, reason) })
+	d.finish(func(l *load) { l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true, reason) })
 }
 
 // end ends the assignment if it is the current one.

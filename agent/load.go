@@ -36,6 +36,7 @@ type load struct {
 	steadyFrom, steadyTo clock.Instant // 0: not yet
 	draining             *time.Timer
 	failure              string
+	failureKind          spatev1.FailureKind
 	stopped              bool
 }
 
@@ -83,7 +84,7 @@ func (l *load) awaitStart(t *timer.Timer) bool {
 	err := t.Wait(l.start)
 	l.startError = clock.Now().Sub(l.start)
 	if err != nil && l.starting.Err() == nil {
-		l.stop(true, false, "the armed start could not be waited for: "+err.Error())
+		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true, "the armed start could not be waited for: "+err.Error())
 	}
 	return err == nil
 }
@@ -94,7 +95,7 @@ func (l *load) observe(q *recorder.Request, o *stream.Observation) {
 		l.steadySince(o.End)
 	}
 	if why := l.pulse.observe(o, l.recorder.LastToken); why != "" {
-		l.stop(true, false, "target "+l.target().GetName()+" is dead: "+why)
+		l.fail(spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, true, "target "+l.target().GetName()+" is dead: "+why)
 	}
 }
 
@@ -129,13 +130,21 @@ func (l *load) endDrain() {
 	l.cancel()
 }
 
-// stop ends the load before its end: by the coordinator's word, or because of a failure. The first word counts, but a stop may
-// become immediate later. It does not wait and may be called at any time.
-func (l *load) stop(immediately, byCoordinator bool, failure string) {
+// stop ends the load on the coordinator's word. It does not wait and may be called at any time; of several reasons for an end the
+// first counts, but a stop may become immediate later.
+func (l *load) stop(immediately bool) { l.end(immediately, func() { l.stopped = true }) }
+
+// fail ends the load for a reason of the agent's or of the target, and is as stop otherwise.
+func (l *load) fail(kind spatev1.FailureKind, immediately bool, failure string) {
+	l.end(immediately, func() { l.failure, l.failureKind = failure, kind })
+}
+
+// end ends the load before its end, and keeps why if nothing has ended it yet.
+func (l *load) end(immediately bool, why func()) {
 	l.drain(clock.Now())
 	l.mu.Lock()
 	if l.starting.Err() == nil {
-		l.stopped, l.failure = byCoordinator, failure
+		why()
 	}
 	l.stopStarting()
 	l.mu.Unlock()
@@ -155,6 +164,7 @@ func (l *load) totals() *spatev1.Totals {
 		StartErrorNs:       l.startError.Nanoseconds(),
 		ClockUncertaintyNs: l.uncertainty.Nanoseconds(),
 		Failure:            l.failure,
+		FailureKind:        l.failureKind,
 		Stopped:            l.stopped,
 	}
 }

@@ -50,7 +50,7 @@ func begin(t *testing.T, a *spatev1.Assign, l limits) *underWay {
 		defer s.client.Close()
 		u.run()
 	}()
-	t.Cleanup(func() { u.stop(true, false, ""); <-u.done })
+	t.Cleanup(func() { u.stop(true); <-u.done })
 	return u
 }
 
@@ -297,7 +297,7 @@ func TestStop(t *testing.T) {
 			e := newEngine(t, c.delay, 0)
 			u := begin(t, assignOf(stageOf(c.load, e), 0), limits{})
 			eventually(t, "a request arrives", func() bool { return len(e.requests()) > 0 })
-			u.stop(c.immediately, true, "")
+			u.stop(c.immediately)
 			o := u.wait(t)
 			counters := o.totals.GetCounters()
 			if !o.totals.GetStopped() || o.totals.GetFailure() != "" || (counters.GetCancelled() > 0) != c.cancelled {
@@ -321,7 +321,7 @@ func TestStopBeforeTheStart(t *testing.T) {
 		}
 		var last *spatev1.Snapshot
 		l := newLoad(s, clock.Now().Add(time.Hour), 0, func(s *spatev1.Snapshot) { last = s })
-		l.stop(false, true, "")
+		l.stop(false)
 		l.run()
 		s.client.Close()
 		if got := last.GetTotals(); got.GetNeverSent() != 10 || !got.GetStopped() || got.GetCounters().GetStarted() != 0 || got.SteadyToNs != nil {
@@ -343,7 +343,8 @@ func TestTargetThatDiesEndsTheStage(t *testing.T) {
 			e.Listener.Close()
 			e.CloseClientConnections()
 			o := u.wait(t)
-			if !strings.HasPrefix(o.totals.GetFailure(), "target T is dead: no connection in ") || o.totals.GetStopped() {
+			if !strings.HasPrefix(o.totals.GetFailure(), "target T is dead: no connection in ") || o.totals.GetStopped() ||
+				o.totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD {
 				t.Errorf("failure %q", o.totals.GetFailure())
 			}
 			if n := o.totals.GetCounters().GetFailed(); n < deadFailures {

@@ -112,4 +112,4 @@ func TestOutboxBeyondItsLimitEndsTheStageAndKeepsAll(t *testing.T) {
 type answers chan string
 
 func (a answers) applied(*spatev1.AssignmentRef)                   { a <- "applied" }
-func (a answers) rejected(_ *spatev1.AssignmentRef, reason string) { a <- reason }
+func (a answers) rejected(_ *spatev1.AssignmentRef, _ spatev1.FailureKind, reason string) { a <- reason }

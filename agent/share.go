@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -130,6 +131,19 @@ func reveal(text string, secrets map[string]string) (string, error) {
 	return value, nil
 }
 
+// deadTargetError is why an assignment is not taken on when nobody answers at its target.
+type deadTargetError struct{ error }
+
+func (e *deadTargetError) Unwrap() error { return e.error }
+
+// kindOf says what an error of prepare tells of the stages that are still to come.
+func kindOf(err error) spatev1.FailureKind {
+	if errors.As(err, new(*deadTargetError)) {
+		return spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD
+	}
+	return spatev1.FailureKind_FAILURE_KIND_AGENT
+}
+
 // probes is how many endpoints are tried at a time.
 const probes = 64
 
@@ -140,7 +154,7 @@ func (s *share) probe(ctx context.Context) error {
 	for i, endpoint := range s.target().GetEndpoints() {
 		group.Go(func() error {
 			if err := s.client.Check(ctx, i); err != nil {
-				return fmt.Errorf("target %s: endpoint %s: %w", s.target().GetName(), endpoint, err)
+				return &deadTargetError{fmt.Errorf("target %s: endpoint %s: %w", s.target().GetName(), endpoint, err)}
 			}
 			return nil
 		})

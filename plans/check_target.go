@@ -81,11 +81,17 @@ func validPort(u *url.URL) bool {
 	return err == nil && port > 0
 }
 
-// Headers, in canonical form, that carry secrets, and those that the client sets.
-var (
-	secretHeaders = []string{"Authorization", "X-Api-Key", "Api-Key", "Cookie", "Proxy-Authorization"}
-	ownHeaders    = []string{"Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Trailer", "Upgrade", "X-Request-Id"}
-)
+// ownHeaders are those, in canonical form, that the client sets.
+var ownHeaders = []string{"Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Trailer", "Upgrade", "X-Request-Id"}
+
+// secretWords stand in the names of headers that carry secrets, such as Authorization, X-Api-Key and Set-Cookie. A plan is kept
+// with its results, so a header that is taken for one by mistake does less harm than one that is missed.
+var secretWords = []string{"key", "token", "secret", "auth", "password", "cookie"}
+
+func namesSecret(header string) bool {
+	header = strings.ToLower(header)
+	return slices.ContainsFunc(secretWords, func(word string) bool { return strings.Contains(header, word) })
+}
 
 func (c *checker) headers(path string, t *spatev1.Target) {
 	seen := make(map[string]string)
@@ -113,8 +119,8 @@ func headerProblem(name, value string) string {
 		return "is set by Spate and cannot be given"
 	case IsReference(value):
 		return referenceProblem(value)
-	case slices.Contains(secretHeaders, canonical):
-		return "carries a secret: its value must be env:NAME or file:PATH"
+	case namesSecret(name):
+		return "carries a secret, by its name: its value must be env:NAME or file:PATH"
 	case !validHeaderValue(value):
 		return "has a value with line breaks or control characters"
 	}
@@ -151,8 +157,17 @@ var ownFields = map[string]string{
 	"max_tokens":     "it is the workload's osl",
 }
 
+// secretFields of a request body, in lower case, are likely secrets. There are no references in a body.
+var secretFields = []string{"api_key", "apikey", "token", "secret", "password"}
+
+func holdsSecret(field string) bool { return slices.Contains(secretFields, strings.ToLower(field)) }
+
 func (c *checker) body(path string, t *spatev1.Target) {
 	for _, name := range sortedKeys(t.GetBody().GetFields()) {
+		if holdsSecret(name) {
+			c.wrong(path+"["+strconv.Quote(name)+"]", "carries a secret, by its name, and plans are kept with results: "+
+				"send it by api_key or in a header, as env:NAME or file:PATH")
+		}
 		if why := ownFields[name]; why != "" {
 			c.wrong(path+"["+strconv.Quote(name)+"]", "cannot be given: "+why)
 		}

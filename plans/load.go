@@ -9,7 +9,7 @@ import (
 )
 
 // Load reads a plan and checks all of it. The error is Mistakes with everything that is wrong, by line; path only names the
-// file in them. Load neither reads files nor looks up secrets.
+// file in them. Load reads no files, and blocks only as opts.Lookup does.
 func Load(path string, data []byte, opts Options) (*Plan, error) {
 	opts = opts.withDefaults()
 	if ms := checkText(path, data, opts.MaxBytes); ms != nil {
@@ -29,10 +29,15 @@ func Load(path string, data []byte, opts Options) (*Plan, error) {
 	if ended {
 		ms = append(ms, s.mistakes(path, s.relevant(rules(s, msg, opts)))...)
 	}
+	p := &Plan{path: path, source: data, msg: msg, shape: s}
+	if ended && opts.Lookup != nil {
+		_, missing := p.lookUp(opts.Lookup)
+		ms = append(ms, missing...)
+	}
 	if err := mistakesOrNil(ms); err != nil {
 		return nil, err
 	}
-	return &Plan{path: path, source: data, msg: msg, shape: s}, nil
+	return p, nil
 }
 
 func (s *shape) mistakes(file string, found []finding) Mistakes {

@@ -3,7 +3,7 @@
 // are shipped with the program and makes plans from command line flags.
 //
 // It must not start anything, open a connection or read a secret on its own: values of secret references come only through the
-// lookup handed to Plan.Secrets, and never appear in a message.
+// lookup handed to Load and Plan.Secrets, and never appear in a message.
 //
 // The commands load plans here before they hand them on; the coordinator loads what it is handed again and expands it.
 package plans
@@ -14,12 +14,14 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Options are the limits of Load. The zero value stands for the defaults.
+// Options are the limits of Load and what it checks beside the text. The zero value stands for the defaults.
 type Options struct {
 	// MaxBytes is the size of the largest plan that is read. Default 4 MiB.
 	MaxBytes int
 	// MaxStages is the most stages a plan may expand into. Default 10,000.
 	MaxStages int
+	// Lookup, if set, is asked for each secret that the plan refers to, so that those that are missing are among the mistakes.
+	Lookup Lookup
 }
 
 func (o Options) withDefaults() Options {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -130,7 +129,7 @@ func (q Quick) requests(w *writer) {
 		w.line(2, "headers:")
 		for _, name := range sortedKeys(q.Headers) {
 			value := q.Headers[name]
-			if slices.Contains(secretHeaders, http.CanonicalHeaderKey(name)) {
+			if namesSecret(name) {
 				value = withoutKey(value)
 			}
 			w.line(3, "%s: %s", scalar(name), scalar(value))
@@ -149,7 +148,10 @@ func withoutKey(value string) string {
 }
 
 func withoutPassword(endpoint string) string {
-	if u, err := url.Parse(endpoint); err == nil && u.User != nil {
+	switch u, err := url.Parse(endpoint); {
+	case err != nil && strings.Contains(endpoint, "@"):
+		return withoutKey("")
+	case err == nil && u.User != nil:
 		return u.Redacted()
 	}
 	return endpoint
@@ -168,7 +170,11 @@ func (q Quick) body(w *writer) {
 		if name == "ignore_eos" && fields[name] == true {
 			note = "  # Go on until osl tokens have come, so that every answer has the length asked for."
 		}
-		w.line(3, "%s: %s%s", scalar(name), jsonText(fields[name]), note)
+		value := fields[name]
+		if holdsSecret(name) {
+			value = withoutKey("")
+		}
+		w.line(3, "%s: %s%s", scalar(name), jsonText(value), note)
 	}
 }
 

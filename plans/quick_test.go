@@ -80,7 +80,8 @@ func TestQuickMistakesAreFound(t *testing.T) {
 
 func TestQuickShowsNoSecrets(t *testing.T) {
 	text := Quick{
-		Targets: []string{"http://u:sk-1@h"}, Model: "m", APIKey: "sk-2", Headers: map[string]string{"cookie": "sk-3"},
+		Targets: []string{"http://u:sk-1@h", "http://u:sk-4 @h"}, Model: "m", APIKey: "sk-2",
+		Headers: map[string]string{"cookie": "sk-3", "X-My-Token": "sk-5"}, Body: map[string]any{"apiKey": "sk-6"},
 		ISL: 1, OSL: 1, Concurrency: []uint32{1},
 	}.YAML()
 	if strings.Contains(string(text), "sk-") {

@@ -23,6 +23,15 @@ const maxSecret = 64 << 10
 // Secrets looks up every secret reference of the plan, once each, and returns the values by reference. The error is Mistakes
 // with the position of each reference whose value is missing, empty or unfit for a header. Secrets blocks as lookup does.
 func (p *Plan) Secrets(lookup Lookup) (map[string]string, error) {
+	values, ms := p.lookUp(lookup)
+	if err := mistakesOrNil(ms); err != nil {
+		return nil, err
+	}
+	return values, nil
+}
+
+// lookUp asks for each reference once.
+func (p *Plan) lookUp(lookup Lookup) (map[string]string, Mistakes) {
 	values, failed := make(map[string]string), make(map[string]string)
 	var ms Mistakes
 	for _, use := range p.references() {
@@ -38,10 +47,7 @@ func (p *Plan) Secrets(lookup Lookup) (map[string]string, error) {
 			ms = append(ms, p.mistake(use.field, problem))
 		}
 	}
-	if err := mistakesOrNil(ms); err != nil {
-		return nil, err
-	}
-	return values, nil
+	return values, ms
 }
 
 func secret(lookup Lookup, reference string) (string, error) {
@@ -60,15 +66,16 @@ func secret(lookup Lookup, reference string) (string, error) {
 // use is one place at which a plan refers to a secret.
 type use struct{ field, reference string }
 
+// references returns all uses, without those that are badly written: they are mistakes of another kind.
 func (p *Plan) references() []use {
 	var uses []use
 	for i, t := range p.msg.GetTargets() {
 		path := fmt.Sprintf("targets[%d]", i)
-		if t.GetApiKey() != "" {
+		if referenceProblem(t.GetApiKey()) == "" {
 			uses = append(uses, use{path + ".api_key", t.GetApiKey()})
 		}
 		for _, name := range sortedKeys(t.GetHeaders()) {
-			if value := t.GetHeaders()[name]; IsReference(value) {
+			if value := t.GetHeaders()[name]; referenceProblem(value) == "" {
 				uses = append(uses, use{path + ".headers[" + strconv.Quote(name) + "]", value})
 			}
 		}

@@ -103,3 +103,17 @@ func TestEmptySecretIsMissing(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestLoadLooksUp: a missing secret is told of together with all else, a badly written reference once.
+func TestLoadLooksUp(t *testing.T) {
+	text := strings.NewReplacer("rate: [1]", "rate: [-1]", "file:ORG", "file:").Replace(secretive)
+	lookup := func(reference string) (string, error) { return "", errors.New(reference + " is not there") }
+	_, err := Load("plan.yaml", []byte(text), Options{Lookup: lookup})
+	const want = `plan.yaml:7:14: targets[0].api_key: env:SPATE_TEST_KEY is not there
+plan.yaml:8:22: targets[0].headers["X-Org"]: must be env:NAME with letters, digits and underscores, or file:PATH
+plan.yaml:13:22: targets[1].headers["Authorization"]: env:SPATE_TEST_KEY is not there
+plan.yaml:17:13: loads[0].rate[0]: must be greater than 0 and at most 10000000, got -1`
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}

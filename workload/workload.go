@@ -9,7 +9,6 @@ import (
 	"fmt"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/workload/draw"
 )
 
 // Form is how an API takes prompts.
@@ -40,11 +39,4 @@ func New(w *spatev1.Workload, seed uint64) (Workload, error) {
 	default:
 		return nil, fmt.Errorf("workload: %q has no content this version knows: give it random", w.GetName())
 	}
-}
-
-// StageSeed returns the seed of the stage that sends a workload under a load point, both given as a text that is the same
-// whenever they are. Stages of another workload or load have unrelated arrivals and content; stages that differ in their
-// target alone have the same.
-func StageSeed(planSeed uint64, workload, load string) uint64 {
-	return draw.New(planSeed, "stage", workload, load).At(0)
 }

@@ -192,25 +192,6 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestStageSeed pins the derivation, which makes runs repeatable by later versions, and checks what it depends on.
-func TestStageSeed(t *testing.T) {
-	const pinned = 0x2287cd9195b4c69d
-	if got := StageSeed(42, "3000:150", "concurrency 8"); got != pinned {
-		t.Errorf("the seed is %#x, want %#x", got, uint64(pinned))
-	}
-	seen := make(map[uint64]bool)
-	for _, seed := range []uint64{0, 1, 42} {
-		for _, w := range []string{"", "a", "b"} {
-			for _, l := range []string{"", "a", "b"} {
-				seen[StageSeed(seed, w, l)] = true
-			}
-		}
-	}
-	if len(seen) != 27 {
-		t.Errorf("%d of 27 stages have seeds of their own", len(seen))
-	}
-}
-
 // TestPromptDoesNotAllocate reuses a buffer that is long enough.
 func TestPromptDoesNotAllocate(t *testing.T) {
 	w := made(t, &spatev1.RandomContent{Isl: 500, Osl: 1}, 1)

@@ -33,7 +33,7 @@ run), "silent" (heartbeats are late) or "found" (seen by gossip, not connected y
 			defer cancel()
 			list, err := spatev1.NewRunServiceClient(conn).ListAgents(ctx, &spatev1.ListAgentsRequest{})
 			if err != nil {
-				return fmt.Errorf("the coordinator at %s does not answer: %w", coordinator, err)
+				return unreachable(coordinator, err)
 			}
 			return writeAgents(cmd.OutOrStdout(), list.GetAgents())
 		},

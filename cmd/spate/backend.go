@@ -13,6 +13,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/spate-load/spate/agent"
@@ -26,8 +28,8 @@ import (
 // through the same services, so that everything behind it is the same.
 type backend struct {
 	conn      *grpc.ClientConn
+	address   string // empty: embedded
 	minAgents uint32
-	embedded  bool
 	close     func()
 }
 
@@ -40,19 +42,35 @@ func (f *runFlags) backend(ctx context.Context, logs io.Writer) (*backend, error
 	if err != nil {
 		return nil, err
 	}
-	return &backend{conn: conn, minAgents: f.minAgents, close: func() { _ = conn.Close() }}, nil
+	return &backend{conn: conn, address: f.coordinator, minAgents: f.minAgents, close: func() { _ = conn.Close() }}, nil
 }
 
-// dial connects to a coordinator's services.
-func dial(address string) (*grpc.ClientConn, error) {
-	if _, _, err := net.SplitHostPort(address); err != nil {
-		return nil, badInputf("--coordinator %q: want host:port: %w", address, err)
+// checkAddress refuses what is no host:port.
+func checkAddress(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host == "" || port == "" {
+		return fmt.Errorf("--coordinator %q: want host:port, for example 127.0.0.1:7700", address)
 	}
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	return nil
+}
+
+// dial connects to a coordinator's services. One that goes silent is noticed, so that nobody waits for it for ever.
+func dial(address string) (*grpc.ClientConn, error) {
+	if err := checkAddress(address); err != nil {
+		return nil, badInput(err)
+	}
+	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 10 * time.Second}))
 	if err != nil {
 		return nil, badInputf("--coordinator %q: %w", address, err)
 	}
 	return conn, nil
+}
+
+// unreachable says what to do about a coordinator that cannot be reached. Nothing has been started then.
+func unreachable(address string, err error) error {
+	return badInputf("the coordinator at %s cannot be reached (%s): is spate-coordinator running, with this address as its --listen?",
+		address, status.Convert(err).Message())
 }
 
 // embed starts a coordinator and agents in this process, joined by an in-memory listener: no port is opened.
@@ -97,7 +115,7 @@ func (f *runFlags) embed(ctx context.Context, logs io.Writer) (*backend, error) 
 		stopAgents()
 		return nil, errors.Join(err, c.Close())
 	}
-	return &backend{conn: conn, minAgents: uint32(f.agents), embedded: true, close: func() {
+	return &backend{conn: conn, minAgents: uint32(f.agents), close: func() {
 		_ = conn.Close()
 		stopAgents()
 		if err := c.Close(); err != nil {
@@ -118,7 +136,7 @@ func (f *runFlags) embeddedAgent(i int, logger *slog.Logger, dialer grpc.DialOpt
 
 // onThisMachine is an error if an agent of the run may not reach this machine's loopback.
 func (b *backend) onThisMachine(ctx context.Context) error {
-	if b.embedded {
+	if b.address == "" {
 		return nil
 	}
 	here, err := os.Hostname()
@@ -129,11 +147,11 @@ func (b *backend) onThisMachine(ctx context.Context) error {
 	defer cancel()
 	agents, err := spatev1.NewRunServiceClient(b.conn).ListAgents(ctx, &spatev1.ListAgentsRequest{})
 	if err != nil {
-		return fmt.Errorf("agents cannot be listed: %w", err)
+		return unreachable(b.address, err)
 	}
 	for _, a := range agents.GetAgents() {
 		if host := a.GetAgent().GetHost(); host != "" && host != here {
-			return fmt.Errorf("agent %s runs on %s, not here: start `spate simulate` where all agents reach it and name its endpoints in the plan",
+			return badInputf("the plan asks for the built-in simulator, which listens on this machine's loopback, but agent %s runs on %s: start `spate simulate` where all agents reach it and name its endpoints in the plan",
 				a.GetAgent().GetName(), host)
 		}
 	}

@@ -48,6 +48,13 @@ coordinator and its agents with --coordinator.
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Version:       daemon.Version(version),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return badInputf("unknown command %q\nsee: spate --help", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			return badInput(settings.Apply(cmd))
 		},

@@ -2,13 +2,16 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/spate-load/spate/cmd/internal/settings"
 	"github.com/spate-load/spate/plans"
 )
 
@@ -29,7 +32,7 @@ type quickFlags struct {
 	seed                   uint64
 }
 
-// names are the flags that make a plan.
+// quickNames are the flags that make a plan.
 var quickNames = []string{
 	"target", "model", "api", "api-key", "header", "body", "concurrency", "rate", "arrival", "isl", "osl", "requests",
 	"requests-per-concurrency", "duration", "warmup", "warmup-requests", "seed",
@@ -53,6 +56,7 @@ func (q *quickFlags) add(flags *pflag.FlagSet) {
 	flags.Uint64Var(&q.warmupRequests, "warmup-requests", 0, "leave the first so many requests of each stage out of its results")
 	flags.DurationVar(&q.warmup, "warmup", 0, "leave this first time of each stage out of its results")
 	flags.Uint64Var(&q.seed, "seed", 1, "seed of contents and arrivals")
+	settings.TypedOnly(flags, quickNames...)
 }
 
 // used says whether any flag that makes a plan was given.
@@ -67,24 +71,11 @@ func (q *quickFlags) used(flags *pflag.FlagSet) bool {
 
 // yaml returns the plan as text.
 func (q *quickFlags) yaml() ([]byte, error) {
-	headers := map[string]string{}
-	for _, h := range q.headers {
-		name, value, ok := strings.Cut(h, "=")
-		if !ok {
-			return nil, fmt.Errorf("--header %q: want NAME=VALUE", h)
-		}
-		headers[name] = value
-	}
-	body, err := bodyFields(q.body)
-	if err != nil {
+	headers, headersErr := headerFields(q.headers)
+	body, bodyErr := bodyFields(q.body)
+	concurrency, concurrencyErr := q.slots()
+	if err := errors.Join(q.missing(), headersErr, bodyErr, concurrencyErr); err != nil {
 		return nil, err
-	}
-	concurrency := make([]uint32, len(q.concurrency))
-	for i, c := range q.concurrency {
-		if uint(uint32(c)) != c {
-			return nil, fmt.Errorf("--concurrency %d is too large", c)
-		}
-		concurrency[i] = uint32(c)
 	}
 	return plans.Quick{
 		Targets: []string{strings.Join(q.targets, ",")}, Model: q.model, API: q.api, APIKey: q.apiKey, Headers: headers, Body: body,
@@ -94,22 +85,62 @@ func (q *quickFlags) yaml() ([]byte, error) {
 	}.YAML(), nil
 }
 
+// missing says what a plan cannot be made without, in the words of flags.
+func (q *quickFlags) missing() error {
+	var errs []error
+	if q.model == "" {
+		errs = append(errs, errors.New("--target needs --model: the name under which the endpoints serve the model"))
+	}
+	if len(q.concurrency)+len(q.rate) == 0 {
+		errs = append(errs, errors.New("--target needs --concurrency or --rate, for example --concurrency 1,2,4"))
+	}
+	return errors.Join(errs...)
+}
+
+// slots are the values of --concurrency as plans have them.
+func (q *quickFlags) slots() ([]uint32, error) {
+	slots := make([]uint32, len(q.concurrency))
+	for i, c := range q.concurrency {
+		if c > math.MaxUint32 {
+			return nil, fmt.Errorf("--concurrency %d is too large", c)
+		}
+		slots[i] = uint32(c)
+	}
+	return slots, nil
+}
+
+// headerFields parses NAME=VALUE pairs. Its errors do not show what may be a secret.
+func headerFields(pairs []string) (map[string]string, error) {
+	fields := map[string]string{}
+	var errs []error
+	for i, pair := range pairs {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || name == "" {
+			errs = append(errs, fmt.Errorf("--header number %d: want NAME=VALUE, for example X-Team=perf", i+1))
+		}
+		fields[name] = value
+	}
+	return fields, errors.Join(errs...)
+}
+
 // bodyFields parses NAME=JSON pairs. A value that is no JSON is taken as a string, as a person would expect of stop=END.
 func bodyFields(pairs []string) (map[string]any, error) {
 	fields := map[string]any{}
+	var errs []error
 	for _, pair := range pairs {
 		name, text, ok := strings.Cut(pair, "=")
 		if !ok || name == "" {
-			return nil, fmt.Errorf("--body %q: want NAME=VALUE, VALUE in JSON", pair)
+			errs = append(errs, fmt.Errorf("--body %q: want NAME=VALUE, VALUE in JSON, for example temperature=0", pair))
+			continue
 		}
 		var value any
 		if err := json.Unmarshal([]byte(text), &value); err != nil {
 			if strings.ContainsAny(text, `{["`) {
-				return nil, fmt.Errorf("--body %s: %s is no JSON: %w", name, strconv.Quote(text), err)
+				errs = append(errs, fmt.Errorf("--body %s: %s is no JSON: %w", name, strconv.Quote(text), err))
 			}
 			value = text
 		}
 		fields[name] = value
 	}
-	return fields, nil
+	return fields, errors.Join(errs...)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -76,14 +79,11 @@ requests and waits for those in flight; the second cancels them. Either way what
 // run is the whole command: check everything, then start things, then follow, then report.
 func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	plan, err := f.plan(cmd, args)
-	if err != nil {
+	if err := errors.Join(err, f.check(cmd)); err != nil {
 		return badInput(err)
 	}
 	secrets, err := plan.Secrets(plans.SystemLookup)
 	if err != nil {
-		return badInput(err)
-	}
-	if err := f.check(cmd); err != nil {
 		return badInput(err)
 	}
 	ctx, cancel := context.WithCancel(cmd.Context())
@@ -106,7 +106,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 		MinAgents: backend.minAgents, AgentsTimeout: durationpb.New(f.agentsTimeout),
 	})
 	if err != nil {
-		return submitError(err)
+		return submitError(f.coordinator, err)
 	}
 	ended, err := f.follow(ctx, cmd, client, submitted.GetRunId())
 	if err != nil {
@@ -136,31 +136,40 @@ func (f *runFlags) plan(cmd *cobra.Command, args []string) (*plans.Plan, error) 
 	if !f.noProgress {
 		fmt.Fprintf(cmd.OutOrStdout(), "# The plan made from the flags:\n%s\n", text)
 	}
-	return plans.Load("<flags>", text, plans.Options{})
+	return plans.Load("<flags>", text, plans.Options{Lookup: plans.SystemLookup})
 }
 
-// check finds mistakes in the flags that are no matter of the plan.
+// check finds all mistakes in the flags that are no matter of the plan.
 func (f *runFlags) check(cmd *cobra.Command) error {
-	switch f.records {
-	case "parquet", "jsonl", "none":
-	default:
-		return fmt.Errorf("--records %q: want parquet, jsonl or none", f.records)
-	}
-	if f.agents < 1 || f.agents > 1000 {
-		return fmt.Errorf("--agents %d: want 1 to 1000", f.agents)
-	}
-	if f.coordinator != "" && cmd.Flags().Changed("agents") {
-		return errors.New("--agents is for embedded agents: with --coordinator, agents are programs of their own (spate-agent); --min-agents waits for them")
-	}
-	if f.coordinator != "" && f.influx.URL != "" {
-		return errors.New("with --coordinator it is the coordinator that writes to InfluxDB: give it the --influx-* flags")
-	}
-	if f.out != "" {
-		if entries, err := os.ReadDir(f.out); err == nil && len(entries) > 0 {
-			return fmt.Errorf("--out %s: the directory is there and not empty", f.out)
+	var errs []error
+	wrong := func(is bool, format string, args ...any) {
+		if is {
+			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	return f.influx.Validate()
+	wrong(!slices.Contains([]string{"parquet", "jsonl", "none"}, f.records), "--records %q: want parquet, jsonl or none", f.records)
+	wrong(f.agents < 1 || f.agents > 1000, "--agents %d: want 1 to 1000", f.agents)
+	wrong(f.minAgents < 1, "--min-agents %d: want at least 1", f.minAgents)
+	wrong(f.agentsTimeout <= 0, "--agents-timeout %v: want more than 0", f.agentsTimeout)
+	entries, _ := os.ReadDir(f.out) // a directory that cannot be read cannot be made either, which is told then
+	wrong(len(entries) > 0, "--out %s: the directory is there and not empty: name another one", f.out)
+	info, err := os.Stat(f.out)
+	wrong(err == nil && !info.IsDir(), "--out %s: is a file: name a directory", f.out)
+	_, err = settings.Logger(io.Discard, f.logLevel, "text")
+	errs = append(errs, err, f.checkCoordinator(cmd, wrong), f.influx.Validate())
+	return errors.Join(errs...)
+}
+
+// checkCoordinator finds flags that do not go with --coordinator, or only with it.
+func (f *runFlags) checkCoordinator(cmd *cobra.Command, wrong func(bool, string, ...any)) error {
+	if f.coordinator == "" {
+		wrong(cmd.Flags().Changed("min-agents"), "--min-agents goes with --coordinator only: without, --agents says how many are embedded")
+		return nil
+	}
+	wrong(cmd.Flags().Changed("agents"), "--agents is for embedded agents: with --coordinator, agents are programs of their own "+
+		"(spate-agent); --min-agents waits for them")
+	wrong(f.influx.URL != "", "with --coordinator it is the coordinator that writes to InfluxDB: give it the --influx-* flags")
+	return checkAddress(f.coordinator)
 }
 
 // recordsKept is the form of the request rows, as the protocol has it.
@@ -184,7 +193,7 @@ func (f *runFlags) simulate(ctx context.Context, plan *plans.Plan, b *backend) (
 		return nil, stop, nil
 	}
 	if err := b.onThisMachine(ctx); err != nil {
-		return nil, stop, badInputf("the plan asks for the built-in simulator, which listens on this machine's loopback: %w", err)
+		return nil, stop, err
 	}
 	endpoints := map[string]*spatev1.Endpoints{}
 	for _, t := range targets {
@@ -202,21 +211,23 @@ func (f *runFlags) simulate(ctx context.Context, plan *plans.Plan, b *backend) (
 }
 
 // submitError turns the coordinator's refusal into the right exit code.
-func submitError(err error) error {
+func submitError(address string, err error) error {
 	s := status.Convert(err)
 	switch s.Code() {
 	case codes.InvalidArgument, codes.FailedPrecondition:
 		return badInputf("the coordinator refused the run: %s", s.Message())
 	case codes.Unavailable:
-		return fmt.Errorf("the coordinator cannot be reached: %s", s.Message())
+		return unreachable(address, err)
 	}
 	return fmt.Errorf("the run could not be submitted: %w", err)
 }
 
 // follow shows the run's events until it has ended, and passes Ctrl-C on.
 func (f *runFlags) follow(ctx context.Context, cmd *cobra.Command, client spatev1.RunServiceClient, id string) (*spatev1.RunEnded, error) {
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
 	show := f.progress(cmd)
-	stopSignals := passOnSignals(ctx, client, id, show)
+	stopSignals := passOnSignals(ctx, giveUp, client, id, show)
 	defer stopSignals()
 	stream, err := client.FollowRun(ctx, &spatev1.FollowRunRequest{RunId: id})
 	if err != nil {
@@ -225,13 +236,22 @@ func (f *runFlags) follow(ctx context.Context, cmd *cobra.Command, client spatev
 	for {
 		response, err := stream.Recv()
 		if err != nil {
-			return nil, fmt.Errorf("lost the coordinator while following run %s (it may go on there): %w", id, err)
+			return nil, f.lost(id, cmp.Or(context.Cause(ctx), err))
 		}
 		show(response.GetEvent())
 		if ended := response.GetEvent().GetRunEnded(); ended != nil {
 			return ended, nil
 		}
 	}
+}
+
+// lost says what is known of a run that cannot be followed any more.
+func (f *runFlags) lost(id string, err error) error {
+	if f.coordinator == "" {
+		return fmt.Errorf("lost the embedded coordinator while following run %s: %w", id, err)
+	}
+	return fmt.Errorf("lost the coordinator at %s while following run %s: %s\nwhat it has of the run is in its data directory, under %s: "+
+		"spate report makes the results from there", f.coordinator, id, status.Convert(err).Message(), id)
 }
 
 // progress returns what shows events on standard error, which is where progress belongs: standard output gets the results.
@@ -257,31 +277,49 @@ func terminalWidth(w io.Writer) int {
 	return width
 }
 
-// passOnSignals stops the run at the first interrupt and cancels what is in flight at the second. The function it returns ends it.
-func passOnSignals(ctx context.Context, client spatev1.RunServiceClient, id string, show func(*spatev1.RunEvent)) func() {
+// errGaveUp is why a run is not followed to its end.
+var errGaveUp = errors.New("interrupted before the coordinator had ended the run")
+
+// stopTimeout is how long a coordinator may take to answer a stop.
+const stopTimeout = 5 * time.Second
+
+// passOnSignals stops the run at the first interrupt and cancels what is in flight at the second. The third gives up waiting: the
+// coordinator may not answer any more. The function it returns ends it.
+func passOnSignals(
+	ctx context.Context, giveUp context.CancelCauseFunc, client spatev1.RunServiceClient, id string, show func(*spatev1.RunEvent),
+) func() {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var passing sync.WaitGroup
+	stop := func(immediately bool) {
+		patience, done := context.WithTimeout(ctx, stopTimeout)
+		defer done()
+		_, err := client.StopRun(patience, &spatev1.StopRunRequest{RunId: id, Immediately: immediately})
+		if err != nil && ctx.Err() == nil {
+			show(notice(spatev1.Severity_SEVERITY_ERROR, "the run could not be stopped: "+status.Convert(err).Message()))
+		}
+	}
+	passing.Go(func() {
 		for n := 0; ; n++ {
 			select {
 			case <-ctx.Done():
 				return
 			case <-signals:
 			}
-			text := "stopping: requests in flight are awaited; Ctrl-C again cancels them"
-			if n > 0 {
-				text = "stopping at once"
-			}
-			show(notice(spatev1.Severity_SEVERITY_WARNING, text))
-			if _, err := client.StopRun(ctx, &spatev1.StopRunRequest{RunId: id, Immediately: n > 0}); err != nil {
-				show(notice(spatev1.Severity_SEVERITY_ERROR, "the run could not be stopped: "+err.Error()))
+			switch n {
+			case 0:
+				show(notice(spatev1.Severity_SEVERITY_WARNING, "stopping: requests in flight are awaited; Ctrl-C again cancels them"))
+				passing.Go(func() { stop(false) })
+			case 1:
+				show(notice(spatev1.Severity_SEVERITY_WARNING, "stopping at once"))
+				passing.Go(func() { stop(true) })
+			default:
+				giveUp(errGaveUp)
 			}
 		}
-	}()
-	return func() { signal.Stop(signals); cancel(); <-done }
+	})
+	return func() { signal.Stop(signals); cancel(); passing.Wait() }
 }
 
 func notice(severity spatev1.Severity, text string) *spatev1.RunEvent {

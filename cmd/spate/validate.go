@@ -23,9 +23,6 @@ func newValidate() *cobra.Command {
 			var failed error
 			for _, path := range args {
 				plan, err := readPlan(cmd.InOrStdin(), path)
-				if err == nil {
-					_, err = plan.Secrets(plans.SystemLookup)
-				}
 				if err != nil {
 					failed = errors.Join(failed, err)
 					continue
@@ -57,19 +54,19 @@ func readPlan(stdin io.Reader, path string) (*plans.Plan, error) {
 		if err != nil {
 			return nil, fmt.Errorf("plan cannot be read: %w", err)
 		}
-		return plans.Load("<stdin>", data, plans.Options{})
+		return plans.Load("<stdin>", data, plans.Options{Lookup: plans.SystemLookup})
 	}
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if shipped, openErr := plans.Open(path); openErr == nil {
-			return plans.Load(path, shipped, plans.Options{})
+			return plans.Load(path, shipped, plans.Options{Lookup: plans.SystemLookup})
 		}
 		return nil, fmt.Errorf("plan cannot be read: %w; plans that ship with Spate: %s", err, strings.Join(plans.Shipped(), ", "))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("plan cannot be read: %w", err)
 	}
-	return plans.Load(path, data, plans.Options{})
+	return plans.Load(path, data, plans.Options{Lookup: plans.SystemLookup})
 }
 
 // maxPlanBytes is beyond what a plan may have, so that a plan that is too large is seen to be.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,9 +26,9 @@ var update = flag.Bool("update", false, "write what the scenarios do now into te
 //	run stages=east/8,west/8 min=2 timeout=30s drain=5s   begins a run: target/concurrency each
 //	agents a b=3        connect agents, with weights; "again" starts them as new processes: agents again b
 //	apply a b           agents are ready; uncertainty=1us, ref=RUN/STAGE/REVISION
-//	reject a TEXT       an agent refuses
+//	reject a TEXT       an agent refuses; dead: because nobody answers at the target
 //	snapshot a          an agent's snapshot is merged; stage=0
-//	totals a b          their last snapshots are merged; snapshots=3, failure=TEXT_WITH_UNDERSCORES, stopped
+//	totals a b          their last snapshots are merged; snapshots=3, failure=TEXT_WITH_UNDERSCORES, dead, stopped
 //	closed complete     the shell has worked out the result; "closed missing" if something is missing
 //	kill b              its control stream breaks
 //	tick 5s             time passes in steps of 100 ms, with heartbeats of all but the silent
@@ -131,7 +132,7 @@ func (s *scenario) drain(out *strings.Builder, f func()) {
 func names(args []string) []string {
 	var out []string
 	for _, a := range args {
-		if !strings.Contains(a, "=") && a != "stopped" && a != "again" {
+		if !strings.Contains(a, "=") && a != "stopped" && a != "again" && a != "dead" {
 			out = append(out, a)
 		}
 	}
@@ -187,7 +188,11 @@ func (s *scenario) apply(args []string, o map[string]string) {
 }
 
 func (s *scenario) reject(args []string, o map[string]string) {
-	s.run.Rejected(s.at, args[0], &spatev1.Rejected{Ref: s.ref(o), Reason: strings.Join(args[1:], " ")})
+	kind, words := spatev1.FailureKind_FAILURE_KIND_AGENT, args[1:]
+	if words[0] == "dead" {
+		kind, words = spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, words[1:]
+	}
+	s.run.Rejected(s.at, args[0], &spatev1.Rejected{Ref: s.ref(o), Reason: strings.Join(words, " "), Kind: kind})
 }
 
 func (s *scenario) merged(name string, o map[string]string, t *spatev1.Totals) {
@@ -212,7 +217,13 @@ func (s *scenario) totals(args []string, o map[string]string) {
 	if o["snapshots"] != "" {
 		t.Snapshots = s.number(o["snapshots"])
 	}
-	t.Stopped = len(args) > 0 && args[len(args)-1] == "stopped"
+	t.Stopped = slices.Contains(args, "stopped")
+	switch {
+	case slices.Contains(args, "dead"):
+		t.FailureKind = spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD
+	case t.GetFailure() != "":
+		t.FailureKind = spatev1.FailureKind_FAILURE_KIND_AGENT
+	}
 	for _, name := range names(args) {
 		s.merged(name, o, t)
 	}

@@ -176,20 +176,20 @@ func (r *Run) Applied(at clock.Instant, name string, m *spatev1.Applied) {
 	}
 }
 
-// Rejected says why an agent does not take its share. The stage fails. Another load may be possible, so the target's next stage is
-// tried; the same reason again ends the target.
+// Rejected says why an agent does not take its share. The stage fails. Unless the target is dead another load may be possible, so
+// its next stage is tried; the same reason again ends the target.
 func (r *Run) Rejected(at clock.Instant, name string, m *spatev1.Rejected) {
 	if r.phase != applying || !r.stage.matches(m.GetRef()) || r.stage.share(name) == nil {
 		return
 	}
 	r.stage.share(name).failure = "rejected: " + m.GetReason()
 	reason := "agent " + name + " rejected its share: " + m.GetReason()
-	if target := r.stage.target(); r.rejected[target] == reason {
-		r.dead[target] = reason
-	} else {
-		r.rejected[target] = reason
+	kind, target := m.GetKind(), r.stage.target()
+	if r.rejected[target] == reason {
+		kind = spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD
 	}
-	r.failStage(at, reason, true)
+	r.rejected[target] = reason
+	r.failShare(at, kind, reason)
 }
 
 // arm sets the start.
@@ -238,11 +238,11 @@ func (r *Run) Merged(at clock.Instant, snapshot *spatev1.Snapshot) {
 	if t := snapshot.GetTotals(); t != nil {
 		p.totals = t
 		if t.GetFailure() != "" && !t.GetStopped() {
-			r.failTarget(at, key.GetAgent(), t.GetFailure())
+			r.failShare(at, t.GetFailureKind(), "agent "+key.GetAgent()+": "+t.GetFailure())
 			return
 		}
 	}
-	r.settle(at)
+	r.settle()
 }
 
 // Closed says that the shell has worked out a stage's result, and whether anything is missing from it.
@@ -257,7 +257,7 @@ func (r *Run) Closed(at clock.Instant, complete bool) {
 }
 
 // settle closes the stage if nothing more is waited for.
-func (r *Run) settle(at clock.Instant) {
+func (r *Run) settle() {
 	if r.stage.all((*share).done) {
 		r.closeStage()
 	}

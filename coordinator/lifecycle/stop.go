@@ -19,11 +19,12 @@ func (r *Run) failRun(at clock.Instant, reason string) {
 	r.failStage(at, reason, false)
 }
 
-// failTarget ends the stage in progress and skips what remains of its target: nobody can be measured there.
-func (r *Run) failTarget(at clock.Instant, agent, reason string) {
-	reason = fmt.Sprintf("agent %s: %s", agent, reason)
-	target := r.stage.target()
-	r.dead[target] = cmp.Or(r.dead[target], reason)
+// failShare ends the stage in progress because an agent cannot do its share. If the target is dead, what remains of it is skipped:
+// nobody can be measured there.
+func (r *Run) failShare(at clock.Instant, kind spatev1.FailureKind, reason string) {
+	if target := r.stage.target(); kind == spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD {
+		r.dead[target] = cmp.Or(r.dead[target], reason)
+	}
 	r.failStage(at, reason, true)
 }
 
@@ -55,7 +56,7 @@ func (r *Run) endStage(at clock.Instant, immediately bool) {
 		return
 	}
 	r.phase = stopping
-	r.settle(at)
+	r.settle()
 }
 
 // sendStop tells those that still work on the stage to end it.
@@ -113,7 +114,7 @@ func (r *Run) giveUp(at clock.Instant) {
 				p.agent.info.GetName(), p.failure)
 		}
 	}
-	r.settle(at)
+	r.settle()
 }
 
 // progressInterval is how often progress is reported.

@@ -25,6 +25,19 @@ func AddFlag(root *cobra.Command) {
 	root.PersistentFlags().String(Flag, "", "configuration `file` (default: ./spate.yaml, then spate/config.yaml in the user's configuration folder)")
 }
 
+// typed marks flags that are no settings.
+const typed = "spate_typed"
+
+// TypedOnly marks flags that count on the command line alone: they describe one test, not the program, and the environment may hold
+// something else under their names, such as an API key in SPATE_API_KEY.
+func TypedOnly(flags *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		flags.Lookup(name).Annotations = map[string][]string{typed: {}}
+	}
+}
+
+func isTypedOnly(f *pflag.Flag) bool { _, is := f.Annotations[typed]; return is }
+
 // Apply fills in each flag of cmd that was not given on the command line: from the environment variable SPATE_<FLAG>, else from
 // the configuration file. A key of the file that no flag of the whole program has is an error: it is a typing mistake.
 func Apply(cmd *cobra.Command) error {
@@ -37,7 +50,7 @@ func Apply(cmd *cobra.Command) error {
 	}
 	var errs []error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if !f.Changed && f.Name != Flag && v.IsSet(f.Name) {
+		if !f.Changed && f.Name != Flag && !isTypedOnly(f) && v.IsSet(f.Name) {
 			errs = append(errs, set(cmd.Flags(), f, v))
 		}
 	})
@@ -103,10 +116,11 @@ func filePath(cmd *cobra.Command) (path string, named bool) {
 // checkKeys refuses keys that are no flag of any command of the program.
 func checkKeys(path string, keys []string, root *cobra.Command) error {
 	known := map[string]bool{}
+	add := func(f *pflag.Flag) { known[f.Name] = known[f.Name] || !isTypedOnly(f) }
 	var visit func(*cobra.Command)
 	visit = func(c *cobra.Command) {
-		c.Flags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
-		c.PersistentFlags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
+		c.Flags().VisitAll(add)
+		c.PersistentFlags().VisitAll(add)
 		for _, sub := range c.Commands() {
 			visit(sub)
 		}
@@ -116,7 +130,7 @@ func checkKeys(path string, keys []string, root *cobra.Command) error {
 	var errs []error
 	for _, key := range keys {
 		if !known[key] {
-			errs = append(errs, fmt.Errorf("configuration file %s: unknown setting %q: settings are named like the flags", path, key))
+			errs = append(errs, fmt.Errorf("configuration file %s: unknown setting %q: settings are named like the flags; what describes a test goes into a plan", path, key))
 		}
 	}
 	return errors.Join(errs...)

@@ -774,7 +774,9 @@ type Rejected struct {
 	// What was assigned.
 	Ref *AssignmentRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	// Why, and what to do about it.
-	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// What failed.
+	Kind          FailureKind `protobuf:"varint,3,opt,name=kind,proto3,enum=spate.v1.FailureKind" json:"kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -821,6 +823,13 @@ func (x *Rejected) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *Rejected) GetKind() FailureKind {
+	if x != nil {
+		return x.Kind
+	}
+	return FailureKind_FAILURE_KIND_UNSPECIFIED
 }
 
 // Heartbeat says that the agent lives, and how it does.
@@ -1120,7 +1129,7 @@ var File_spate_v1_control_proto protoreflect.FileDescriptor
 
 const file_spate_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x16spate/v1/control.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x13spate/v1/plan.proto\"\xda\x01\n" +
+	"\x16spate/v1/control.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x16spate/v1/metrics.proto\x1a\x13spate/v1/plan.proto\"\xda\x01\n" +
 	"\x0eConnectRequest\x12'\n" +
 	"\x05hello\x18\x01 \x01(\v2\x0f.spate.v1.HelloH\x00R\x05hello\x12-\n" +
 	"\aapplied\x18\x02 \x01(\v2\x11.spate.v1.AppliedH\x00R\aapplied\x120\n" +
@@ -1171,10 +1180,11 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\aApplied\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12&\n" +
 	"\x0fclock_offset_ns\x18\x02 \x01(\x03R\rclockOffsetNs\x120\n" +
-	"\x14clock_uncertainty_ns\x18\x03 \x01(\x03R\x12clockUncertaintyNs\"M\n" +
+	"\x14clock_uncertainty_ns\x18\x03 \x01(\x03R\x12clockUncertaintyNs\"x\n" +
 	"\bRejected\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xcc\x01\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12)\n" +
+	"\x04kind\x18\x03 \x01(\x0e2\x15.spate.v1.FailureKindR\x04kind\"\xcc\x01\n" +
 	"\tHeartbeat\x12\x1b\n" +
 	"\tin_flight\x18\x01 \x01(\rR\binFlight\x12+\n" +
 	"\x11unacked_snapshots\x18\x02 \x01(\rR\x10unackedSnapshots\x12\x1b\n" +
@@ -1229,6 +1239,7 @@ var file_spate_v1_control_proto_goTypes = []any{
 	nil,                         // 15: spate.v1.Assign.SecretsEntry
 	(*durationpb.Duration)(nil), // 16: google.protobuf.Duration
 	(*Stage)(nil),               // 17: spate.v1.Stage
+	(FailureKind)(0),            // 18: spate.v1.FailureKind
 }
 var file_spate_v1_control_proto_depIdxs = []int32{
 	2,  // 0: spate.v1.ConnectRequest.hello:type_name -> spate.v1.Hello
@@ -1249,17 +1260,18 @@ var file_spate_v1_control_proto_depIdxs = []int32{
 	15, // 15: spate.v1.Assign.secrets:type_name -> spate.v1.Assign.SecretsEntry
 	4,  // 16: spate.v1.Applied.ref:type_name -> spate.v1.AssignmentRef
 	4,  // 17: spate.v1.Rejected.ref:type_name -> spate.v1.AssignmentRef
-	4,  // 18: spate.v1.Arm.ref:type_name -> spate.v1.AssignmentRef
-	4,  // 19: spate.v1.Stop.ref:type_name -> spate.v1.AssignmentRef
-	0,  // 20: spate.v1.ControlService.Connect:input_type -> spate.v1.ConnectRequest
-	13, // 21: spate.v1.ControlService.ProbeClock:input_type -> spate.v1.ProbeClockRequest
-	1,  // 22: spate.v1.ControlService.Connect:output_type -> spate.v1.ConnectResponse
-	14, // 23: spate.v1.ControlService.ProbeClock:output_type -> spate.v1.ProbeClockResponse
-	22, // [22:24] is the sub-list for method output_type
-	20, // [20:22] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	18, // 18: spate.v1.Rejected.kind:type_name -> spate.v1.FailureKind
+	4,  // 19: spate.v1.Arm.ref:type_name -> spate.v1.AssignmentRef
+	4,  // 20: spate.v1.Stop.ref:type_name -> spate.v1.AssignmentRef
+	0,  // 21: spate.v1.ControlService.Connect:input_type -> spate.v1.ConnectRequest
+	13, // 22: spate.v1.ControlService.ProbeClock:input_type -> spate.v1.ProbeClockRequest
+	1,  // 23: spate.v1.ControlService.Connect:output_type -> spate.v1.ConnectResponse
+	14, // 24: spate.v1.ControlService.ProbeClock:output_type -> spate.v1.ProbeClockResponse
+	23, // [23:25] is the sub-list for method output_type
+	21, // [21:23] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_control_proto_init() }
@@ -1267,6 +1279,7 @@ func file_spate_v1_control_proto_init() {
 	if File_spate_v1_control_proto != nil {
 		return
 	}
+	file_spate_v1_metrics_proto_init()
 	file_spate_v1_plan_proto_init()
 	file_spate_v1_control_proto_msgTypes[0].OneofWrappers = []any{
 		(*ConnectRequest_Hello)(nil),

@@ -209,6 +209,59 @@ func (ErrorClass) EnumDescriptor() ([]byte, []int) {
 	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{1}
 }
 
+// FailureKind says what a failure tells of the stages that are still to come.
+type FailureKind int32
+
+const (
+	// Not a failure, or one that tells nothing.
+	FailureKind_FAILURE_KIND_UNSPECIFIED FailureKind = 0
+	// Nobody answers at an endpoint of the target: its other stages would fail as well.
+	FailureKind_FAILURE_KIND_TARGET_DEAD FailureKind = 1
+	// The agent itself cannot go on, or not with this share: another stage may well be possible.
+	FailureKind_FAILURE_KIND_AGENT FailureKind = 2
+)
+
+// Enum value maps for FailureKind.
+var (
+	FailureKind_name = map[int32]string{
+		0: "FAILURE_KIND_UNSPECIFIED",
+		1: "FAILURE_KIND_TARGET_DEAD",
+		2: "FAILURE_KIND_AGENT",
+	}
+	FailureKind_value = map[string]int32{
+		"FAILURE_KIND_UNSPECIFIED": 0,
+		"FAILURE_KIND_TARGET_DEAD": 1,
+		"FAILURE_KIND_AGENT":       2,
+	}
+)
+
+func (x FailureKind) Enum() *FailureKind {
+	p := new(FailureKind)
+	*p = x
+	return p
+}
+
+func (x FailureKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FailureKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_spate_v1_metrics_proto_enumTypes[2].Descriptor()
+}
+
+func (FailureKind) Type() protoreflect.EnumType {
+	return &file_spate_v1_metrics_proto_enumTypes[2]
+}
+
+func (x FailureKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FailureKind.Descriptor instead.
+func (FailureKind) EnumDescriptor() ([]byte, []int) {
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{2}
+}
+
 // PushRequest carries one snapshot.
 type PushRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -993,7 +1046,9 @@ type Totals struct {
 	// Why the agent ended the stage early. Empty: it did not.
 	Failure string `protobuf:"bytes,11,opt,name=failure,proto3" json:"failure,omitempty"`
 	// The stage was stopped before its end by the coordinator.
-	Stopped       bool `protobuf:"varint,12,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	Stopped bool `protobuf:"varint,12,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	// What failed, if failure is set.
+	FailureKind   FailureKind `protobuf:"varint,13,opt,name=failure_kind,json=failureKind,proto3,enum=spate.v1.FailureKind" json:"failure_kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1110,6 +1165,13 @@ func (x *Totals) GetStopped() bool {
 		return x.Stopped
 	}
 	return false
+}
+
+func (x *Totals) GetFailureKind() FailureKind {
+	if x != nil {
+		return x.FailureKind
+	}
+	return FailureKind_FAILURE_KIND_UNSPECIFIED
 }
 
 // MetricCount is how many values an agent recorded of one metric.
@@ -1504,7 +1566,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\vhttp_status\x18\x02 \x01(\rR\n" +
 	"httpStatus\x12\x14\n" +
 	"\x05count\x18\x03 \x01(\x04R\x05count\x12\x18\n" +
-	"\aexample\x18\x04 \x01(\tR\aexample\"\x99\x04\n" +
+	"\aexample\x18\x04 \x01(\tR\aexample\"\xd3\x04\n" +
 	"\x06Totals\x12\x1c\n" +
 	"\tsnapshots\x18\x01 \x01(\x04R\tsnapshots\x12.\n" +
 	"\bcounters\x18\x02 \x01(\v2\x12.spate.v1.CountersR\bcounters\x12-\n" +
@@ -1520,7 +1582,8 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x14clock_uncertainty_ns\x18\n" +
 	" \x01(\x03R\x12clockUncertaintyNs\x12\x18\n" +
 	"\afailure\x18\v \x01(\tR\afailure\x12\x18\n" +
-	"\astopped\x18\f \x01(\bR\astoppedB\x11\n" +
+	"\astopped\x18\f \x01(\bR\astopped\x128\n" +
+	"\ffailure_kind\x18\r \x01(\x0e2\x15.spate.v1.FailureKindR\vfailureKindB\x11\n" +
 	"\x0f_first_start_nsB\x0e\n" +
 	"\f_last_end_nsB\x11\n" +
 	"\x0f_steady_from_nsB\x0f\n" +
@@ -1601,7 +1664,11 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x18ERROR_CLASS_STREAM_ERROR\x10\x05\x12\x1a\n" +
 	"\x16ERROR_CLASS_CUT_STREAM\x10\x06\x12\x19\n" +
 	"\x15ERROR_CLASS_BAD_FRAME\x10\a\x12\x1c\n" +
-	"\x18ERROR_CLASS_EMPTY_OUTPUT\x10\b2K\n" +
+	"\x18ERROR_CLASS_EMPTY_OUTPUT\x10\b*a\n" +
+	"\vFailureKind\x12\x1c\n" +
+	"\x18FAILURE_KIND_UNSPECIFIED\x10\x00\x12\x1c\n" +
+	"\x18FAILURE_KIND_TARGET_DEAD\x10\x01\x12\x16\n" +
+	"\x12FAILURE_KIND_AGENT\x10\x022K\n" +
 	"\x0eMetricsService\x129\n" +
 	"\x04Push\x12\x15.spate.v1.PushRequest\x1a\x16.spate.v1.PushResponse(\x010\x01B4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
 
@@ -1617,49 +1684,51 @@ func file_spate_v1_metrics_proto_rawDescGZIP() []byte {
 	return file_spate_v1_metrics_proto_rawDescData
 }
 
-var file_spate_v1_metrics_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_spate_v1_metrics_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_spate_v1_metrics_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_spate_v1_metrics_proto_goTypes = []any{
 	(Metric)(0),           // 0: spate.v1.Metric
 	(ErrorClass)(0),       // 1: spate.v1.ErrorClass
-	(*PushRequest)(nil),   // 2: spate.v1.PushRequest
-	(*PushResponse)(nil),  // 3: spate.v1.PushResponse
-	(*SnapshotKey)(nil),   // 4: spate.v1.SnapshotKey
-	(*Snapshot)(nil),      // 5: spate.v1.Snapshot
-	(*Series)(nil),        // 6: spate.v1.Series
-	(*Counters)(nil),      // 7: spate.v1.Counters
-	(*Distribution)(nil),  // 8: spate.v1.Distribution
-	(*Uint128)(nil),       // 9: spate.v1.Uint128
-	(*ErrorCount)(nil),    // 10: spate.v1.ErrorCount
-	(*Totals)(nil),        // 11: spate.v1.Totals
-	(*MetricCount)(nil),   // 12: spate.v1.MetricCount
-	(*RequestRecord)(nil), // 13: spate.v1.RequestRecord
+	(FailureKind)(0),      // 2: spate.v1.FailureKind
+	(*PushRequest)(nil),   // 3: spate.v1.PushRequest
+	(*PushResponse)(nil),  // 4: spate.v1.PushResponse
+	(*SnapshotKey)(nil),   // 5: spate.v1.SnapshotKey
+	(*Snapshot)(nil),      // 6: spate.v1.Snapshot
+	(*Series)(nil),        // 7: spate.v1.Series
+	(*Counters)(nil),      // 8: spate.v1.Counters
+	(*Distribution)(nil),  // 9: spate.v1.Distribution
+	(*Uint128)(nil),       // 10: spate.v1.Uint128
+	(*ErrorCount)(nil),    // 11: spate.v1.ErrorCount
+	(*Totals)(nil),        // 12: spate.v1.Totals
+	(*MetricCount)(nil),   // 13: spate.v1.MetricCount
+	(*RequestRecord)(nil), // 14: spate.v1.RequestRecord
 }
 var file_spate_v1_metrics_proto_depIdxs = []int32{
-	5,  // 0: spate.v1.PushRequest.snapshot:type_name -> spate.v1.Snapshot
-	4,  // 1: spate.v1.PushResponse.key:type_name -> spate.v1.SnapshotKey
-	4,  // 2: spate.v1.Snapshot.key:type_name -> spate.v1.SnapshotKey
-	6,  // 3: spate.v1.Snapshot.series:type_name -> spate.v1.Series
-	13, // 4: spate.v1.Snapshot.records:type_name -> spate.v1.RequestRecord
-	11, // 5: spate.v1.Snapshot.totals:type_name -> spate.v1.Totals
-	7,  // 6: spate.v1.Series.counters:type_name -> spate.v1.Counters
-	8,  // 7: spate.v1.Series.distributions:type_name -> spate.v1.Distribution
-	10, // 8: spate.v1.Series.errors:type_name -> spate.v1.ErrorCount
+	6,  // 0: spate.v1.PushRequest.snapshot:type_name -> spate.v1.Snapshot
+	5,  // 1: spate.v1.PushResponse.key:type_name -> spate.v1.SnapshotKey
+	5,  // 2: spate.v1.Snapshot.key:type_name -> spate.v1.SnapshotKey
+	7,  // 3: spate.v1.Snapshot.series:type_name -> spate.v1.Series
+	14, // 4: spate.v1.Snapshot.records:type_name -> spate.v1.RequestRecord
+	12, // 5: spate.v1.Snapshot.totals:type_name -> spate.v1.Totals
+	8,  // 6: spate.v1.Series.counters:type_name -> spate.v1.Counters
+	9,  // 7: spate.v1.Series.distributions:type_name -> spate.v1.Distribution
+	11, // 8: spate.v1.Series.errors:type_name -> spate.v1.ErrorCount
 	0,  // 9: spate.v1.Distribution.metric:type_name -> spate.v1.Metric
-	9,  // 10: spate.v1.Distribution.sum:type_name -> spate.v1.Uint128
-	9,  // 11: spate.v1.Distribution.sum_of_squares:type_name -> spate.v1.Uint128
+	10, // 10: spate.v1.Distribution.sum:type_name -> spate.v1.Uint128
+	10, // 11: spate.v1.Distribution.sum_of_squares:type_name -> spate.v1.Uint128
 	1,  // 12: spate.v1.ErrorCount.class:type_name -> spate.v1.ErrorClass
-	7,  // 13: spate.v1.Totals.counters:type_name -> spate.v1.Counters
-	12, // 14: spate.v1.Totals.values:type_name -> spate.v1.MetricCount
-	0,  // 15: spate.v1.MetricCount.metric:type_name -> spate.v1.Metric
-	1,  // 16: spate.v1.RequestRecord.error_class:type_name -> spate.v1.ErrorClass
-	2,  // 17: spate.v1.MetricsService.Push:input_type -> spate.v1.PushRequest
-	3,  // 18: spate.v1.MetricsService.Push:output_type -> spate.v1.PushResponse
-	18, // [18:19] is the sub-list for method output_type
-	17, // [17:18] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	8,  // 13: spate.v1.Totals.counters:type_name -> spate.v1.Counters
+	13, // 14: spate.v1.Totals.values:type_name -> spate.v1.MetricCount
+	2,  // 15: spate.v1.Totals.failure_kind:type_name -> spate.v1.FailureKind
+	0,  // 16: spate.v1.MetricCount.metric:type_name -> spate.v1.Metric
+	1,  // 17: spate.v1.RequestRecord.error_class:type_name -> spate.v1.ErrorClass
+	3,  // 18: spate.v1.MetricsService.Push:input_type -> spate.v1.PushRequest
+	4,  // 19: spate.v1.MetricsService.Push:output_type -> spate.v1.PushResponse
+	19, // [19:20] is the sub-list for method output_type
+	18, // [18:19] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_metrics_proto_init() }
@@ -1674,7 +1743,7 @@ func file_spate_v1_metrics_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_metrics_proto_rawDesc), len(file_spate_v1_metrics_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      3,
 			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
