@@ -44,6 +44,7 @@ type sent struct {
 // The same plan sends the same requests at the same times on one agent, on seven, and on five processes of unequal weight, of
 // which four are found by gossip and one has the coordinator's address.
 func TestOnePlanIsOneSetOfRequestsOnAnyAgents(t *testing.T) {
+	t.Parallel()
 	one := runPlan(t, onePlan, "--agents", "1")
 	one.mustExit(0)
 	want := one.sent()

@@ -36,6 +36,7 @@ loads:
 // What the run directory says is what its request rows say, worked out anew here without any of Spate's code, and all of it comes
 // from the ledger.
 func TestResultsAreThoseOfTheRequests(t *testing.T) {
+	t.Parallel()
 	r := runPlan(t, recordsPlan, "--agents", "3")
 	r.mustExit(0)
 	result, rows := r.results(), r.rows()
