@@ -41,13 +41,17 @@ func TestInfluxDBHasTheResults(t *testing.T) {
 	compareWindows(t, db, r.results())
 }
 
-// An InfluxDB that is not there changes no result. What could not be written is said.
+// An InfluxDB that is not there changes no result. What could not be written is kept, and it is said where.
 func TestResultsNeedNoInfluxDB(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, influxPlan, "--influx-url", nobody(t), "--influx-bucket", "spate")
 	r.mustExit(0)
 	mustBeWhole(t, r.results())
-	for _, words := range []string{"InfluxDB does not take points now", "not all points were written"} {
+	spool := filepath.Join(r.dir, "influx.spool")
+	if file, err := os.Stat(spool); err != nil || file.Size() == 0 {
+		t.Errorf("nothing is kept in %s: %v", spool, err)
+	}
+	for _, words := range []string{"InfluxDB does not take points now", "not all points were written", "points are kept in " + spool} {
 		if !strings.Contains(r.stderr.String(), words) {
 			t.Errorf("nothing says %q", words)
 		}
