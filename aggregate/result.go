@@ -110,7 +110,7 @@ type StageResult struct {
 	E2EScheduled *Distribution `json:"e2e_scheduled_ms"`
 	// Start - scheduled.
 	SendDelay *Distribution `json:"send_delay_ms"`
-	// DNS, TCP and TLS, of requests that opened a connection.
+	// DNS, TCP and TLS, of completed requests that opened a connection.
 	Connect *Distribution `json:"connect_ms"`
 	// Start to failure, of failed requests.
 	FailureTime *Distribution `json:"failure_time_ms"`

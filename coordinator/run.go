@@ -197,10 +197,17 @@ func (c *Coordinator) conduct(r *run) {
 // sinkDeadline is how long a run's sink may go on handing on what it has after the run's end.
 const sinkDeadline = 15 * time.Second
 
+// sinkPatience is how long a sink may take before a person is told what is waited for.
+const sinkPatience = time.Second
+
 // closeSink lets the sink hand on the rest.
 func (c *Coordinator) closeSink(r *run) {
 	ctx, cancel := context.WithTimeout(context.Background(), sinkDeadline)
 	defer cancel()
+	slow := time.AfterFunc(sinkPatience, func() {
+		c.log.Warn("not all points are written yet: waiting for their database", "run", r.id, "at_most", sinkDeadline)
+	})
+	defer slow.Stop()
 	if err := r.sink.Close(ctx); err != nil {
 		c.log.Warn("not all points were written", "run", r.id, "error", err)
 	}
