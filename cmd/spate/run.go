@@ -169,7 +169,10 @@ func (f *runFlags) checkCoordinator(cmd *cobra.Command, wrong func(bool, string,
 	wrong(cmd.Flags().Changed("agents"), "--agents is for embedded agents: with --coordinator, agents are programs of their own "+
 		"(spate-agent); --min-agents waits for them")
 	wrong(f.influx.URL != "", "with --coordinator it is the coordinator that writes to InfluxDB: give it the --influx-* flags")
-	return checkAddress(f.coordinator)
+	if err := settings.CheckAddress(f.coordinator); err != nil {
+		return fmt.Errorf("--coordinator %w", err)
+	}
+	return nil
 }
 
 // recordsKept is the form of the request rows, as the protocol has it.
