@@ -145,7 +145,7 @@ func (s *session) arm(m *spatev1.Arm) {
 		return
 	}
 	if err := s.agent.desk.arm(m.GetRef(), o.Here(clock.Instant(m.GetStartClockNs())), o.Uncertainty); err != nil {
-		s.agent.config.Logger.Error(err.Error())
+		s.agent.config.Logger.Error("cannot be armed", "error", err)
 	}
 }
 
@@ -164,7 +164,7 @@ func (s *session) applied(ref *spatev1.AssignmentRef) {
 
 // rejected tells the coordinator why an assignment is not taken on.
 func (s *session) rejected(ref *spatev1.AssignmentRef, kind spatev1.FailureKind, reason string) {
-	s.agent.config.Logger.Warn("assignment rejected", "assignment", describe(ref), "reason", reason)
+	s.agent.config.Logger.Info("assignment rejected", "assignment", describe(ref), "reason", reason)
 	s.answer(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Rejected{Rejected: &spatev1.Rejected{
 		Ref: ref, Reason: reason, Kind: kind,
 	}}})

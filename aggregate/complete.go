@@ -19,6 +19,9 @@ func (s *Stage) missing(rec *spatev1.StageRecord) []string {
 	reasons := []string{}
 	add := func(format string, args ...any) { reasons = append(reasons, fmt.Sprintf(format, args...)) }
 	switch {
+	case rec.GetStartTime() == nil && rec.GetFailure() != "":
+		// What its agents did not send then is no news.
+		return []string{"the stage never started: " + rec.GetFailure()}
 	case rec.GetStartTime() == nil:
 		add("the stage never started")
 	case !rec.GetEnded():

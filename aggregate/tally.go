@@ -122,24 +122,21 @@ type part struct {
 }
 
 // spare holds empty histograms by layout, for values on their way into tallies.
-var spare sync.Map // histogram.Layout -> *sync.Pool
+var spare = map[histogram.Layout]*sync.Pool{
+	histogram.Times:  {New: func() any { return histogram.New(histogram.Times) }},
+	histogram.Counts: {New: func() any { return histogram.New(histogram.Counts) }},
+}
 
 // borrow returns an empty histogram. release gives it back.
 func borrow(l histogram.Layout) *histogram.Histogram {
-	pool, ok := spare.Load(l)
-	if !ok {
-		pool, _ = spare.LoadOrStore(l, &sync.Pool{New: func() any { return histogram.New(l) }})
-	}
-	return pool.(*sync.Pool).Get().(*histogram.Histogram)
+	return spare[l].Get().(*histogram.Histogram) //nolint:forcetypeassert // the pool holds nothing else
 }
 
 // release gives the histograms of parts back.
 func release(parts []part) {
 	for _, p := range parts {
 		p.values.Reset()
-		if pool, ok := spare.Load(histogram.LayoutOf(p.metric)); ok {
-			pool.(*sync.Pool).Put(p.values)
-		}
+		spare[histogram.LayoutOf(p.metric)].Put(p.values)
 	}
 }
 

@@ -113,8 +113,12 @@ func (c *Coordinator) gossip(a net.Addr) error {
 		return nil
 	}
 	cluster, err := membership.Join(cfg)
+	if err != nil {
+		return err
+	}
 	c.cluster = cluster
-	return err
+	c.log.Info("gossip is ready", "address", cluster.Address())
+	return nil
 }
 
 // GossipAddress returns the address agents can use as a seed. Empty: no gossip, or Serve has not begun.

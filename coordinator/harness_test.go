@@ -54,7 +54,7 @@ type harness struct {
 func start(t testing.TB, change ...func(*Config)) *harness {
 	t.Helper()
 	cfg := Config{
-		DataDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Version: "test",
+		DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler), Version: "test",
 		// The tests' agents send no heartbeats unless they are about them.
 		Run: lifecycle.Config{Silence: time.Hour},
 	}

@@ -1,6 +1,9 @@
 package coordinator
 
 import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/aggregate"
@@ -66,34 +69,55 @@ func (l *live) window(m measured, number uint32) {
 	}
 }
 
-// end hands on the result of a stage and lets go of its measurements. It says whether the result is complete.
-func (l *live) end(rec *spatev1.StageRecord) bool {
+// end hands on the result of a stage and lets go of its measurements. It returns the stage's last progress, and whether the
+// result is complete.
+func (l *live) end(rec *spatev1.StageRecord) (last *spatev1.StageProgress, complete bool) {
 	index := rec.GetStage().GetIndex()
 	m, ok := l.run.stage(index)
 	if !ok || m.merged == nil {
-		return false
+		return nil, false
 	}
 	if l.run.sink != sink.Discard {
 		l.run.sink.Stage(stagePoint(scopeOf(l.run, rec.GetStage()), rec, m.merged))
 	}
 	l.run.forget(index)
-	return len(m.merged.Missing(rec)) == 0
+	return whole(rec, m.merged), len(m.merged.Missing(rec)) == 0
 }
 
 // progress fills in what was merged.
 func (l *live) progress(p lifecycle.Progress) *spatev1.RunEvent {
-	state := p.State
-	if m, ok := l.run.stage(state.GetStageIndex()); ok && m.merged != nil {
-		total := m.merged.ToDate().Total
-		state.Failed = total.Counters.GetFailed()
-		state.Completed = total.Counters.GetCompleted() + state.GetFailed()
-		state.OutputTokensPerSecond = float64(l.tokens)
-		state.Ttft = quantiles(total.Distribution(spatev1.Metric_METRIC_TTFT))
-		state.Tpot = quantiles(total.Distribution(spatev1.Metric_METRIC_TPOT))
+	if m, ok := l.run.stage(p.State.GetStageIndex()); ok && m.merged != nil {
+		toDate(p.State, m.merged)
+		p.State.OutputTokensPerSecond = float64(l.tokens)
 	}
-	return &spatev1.RunEvent{
-		Time: timestamppb.New(p.Time), Event: &spatev1.RunEvent_StageProgress{StageProgress: state},
+	return progressAt(p.Time, p.State)
+}
+
+// whole is the last progress of a stage: all of it, over its whole length.
+func whole(rec *spatev1.StageRecord, merged *aggregate.Stage) *spatev1.StageProgress {
+	state := &spatev1.StageProgress{StageIndex: rec.GetStage().GetIndex()}
+	toDate(state, merged)
+	result := merged.Result(rec)
+	if result.DurationS != nil {
+		state.Elapsed = durationpb.New(time.Duration(*result.DurationS * float64(time.Second)))
 	}
+	if result.OutputTokenThroughput != nil {
+		state.OutputTokensPerSecond = *result.OutputTokenThroughput
+	}
+	return state
+}
+
+// toDate fills in what was merged so far.
+func toDate(state *spatev1.StageProgress, merged *aggregate.Stage) {
+	total := merged.ToDate().Total
+	state.Failed = total.Counters.GetFailed()
+	state.Completed = total.Counters.GetCompleted() + state.GetFailed()
+	state.Ttft = quantiles(total.Distribution(spatev1.Metric_METRIC_TTFT))
+	state.Tpot = quantiles(total.Distribution(spatev1.Metric_METRIC_TPOT))
+}
+
+func progressAt(at time.Time, state *spatev1.StageProgress) *spatev1.RunEvent {
+	return &spatev1.RunEvent{Time: timestamppb.New(at), Event: &spatev1.RunEvent_StageProgress{StageProgress: state}}
 }
 
 // quantiles are unset if there are no values.

@@ -221,10 +221,13 @@ func (c *Coordinator) tick(r *run) []lifecycle.Progress {
 // closeStage hands on what is left of a stage, and tells the machine whether anything is missing.
 func (c *Coordinator) closeStage(r *run, live *live, rec *spatev1.StageRecord) {
 	live.show(true)
-	complete := live.end(rec)
+	last, complete := live.end(rec)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.active == r {
+		if last != nil {
+			c.publish(r, progressAt(time.Now(), last))
+		}
 		c.feed(func(r *run, at clock.Instant) { r.machine.Closed(at, complete) })
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Mistake is one thing that is wrong with a plan. It never carries the value of a secret.
-type Mistake struct {
+type Mistake struct { //nolint:errname // the domain word: a person made it
 	// Path of the plan's file, as it was given to Load.
 	Path string
 	// Line and Column of the mistake, both from 1. 0: not known.
@@ -37,7 +37,7 @@ func (m Mistake) Error() string {
 }
 
 // Mistakes are all mistakes of a plan, in the order of their lines. It is an error if it is not empty.
-type Mistakes []Mistake
+type Mistakes []Mistake //nolint:errname // as Mistake
 
 // mostShown keeps a message readable when a whole file is wrong.
 const mostShown = 100

@@ -105,20 +105,20 @@ func windowOf(random *rand.Rand, window uint32, agent int) (m measured) {
 			continue
 		}
 		ttft, gap := 20e6+random.Int64N(10e6), 5e6+random.Int64N(1e6)
-		first, last := start+int64(ttft), start+int64(ttft)+3*int64(gap)
+		first, last := start+ttft, start+ttft+3*gap
 		c.Completed, c.InputTokens, c.OutputTokens = c.GetCompleted()+1, c.GetInputTokens()+100, c.GetOutputTokens()+4
 		c.TokenFrames, c.TokensArrived = c.GetTokenFrames()+4, c.GetTokensArrived()+4
 		row.FirstFrameNs, row.FirstTokenNs, row.LastTokenNs, row.EndNs = &first, &first, &last, last
 		row.InputTokens, row.OutputTokens, row.Usage, row.TokenFrames = new(uint64), new(uint64), true, 4
 		*row.InputTokens, *row.OutputTokens, row.FinishReason = 100, 4, "stop"
 		for range 3 {
-			record(spatev1.Metric_METRIC_ITL, int64(gap))
-			row.ItlNs = append(row.ItlNs, int64(gap))
+			record(spatev1.Metric_METRIC_ITL, gap)
+			row.ItlNs = append(row.ItlNs, gap)
 		}
 		for metric, v := range map[spatev1.Metric]int64{
-			spatev1.Metric_METRIC_TTFT: int64(ttft), spatev1.Metric_METRIC_FIRST_FRAME: int64(ttft),
-			spatev1.Metric_METRIC_E2E: last - start, spatev1.Metric_METRIC_TPOT: int64(gap),
-			spatev1.Metric_METRIC_TPOT_FIRST_FRAME: int64(gap), spatev1.Metric_METRIC_ISL: 100, spatev1.Metric_METRIC_OSL: 4,
+			spatev1.Metric_METRIC_TTFT: ttft, spatev1.Metric_METRIC_FIRST_FRAME: ttft,
+			spatev1.Metric_METRIC_E2E: last - start, spatev1.Metric_METRIC_TPOT: gap,
+			spatev1.Metric_METRIC_TPOT_FIRST_FRAME: gap, spatev1.Metric_METRIC_ISL: 100, spatev1.Metric_METRIC_OSL: 4,
 		} {
 			record(metric, v)
 		}

@@ -87,6 +87,24 @@ func valuesOf(s aggregate.StageResult) []*float64 {
 	}
 }
 
+// exampleLimit is how much of a server's message a table's footnote takes; report.md and results.json have more of it.
+const exampleLimit = 160
+
+// firstExample is the start of one error's message, the most frequent class's.
+func firstExample(s aggregate.StageResult) string {
+	most := ""
+	for _, class := range slices.Sorted(maps.Keys(s.Errors)) {
+		if most == "" || s.Errors[class] > s.Errors[most] {
+			most = class
+		}
+	}
+	text := []rune(strings.Join(strings.Fields(s.ErrorExamples[most]), " "))
+	if len(text) > exampleLimit {
+		text = append(text[:exampleLimit], '…')
+	}
+	return string(text)
+}
+
 // noteOf says what a reader of a row must know: that something is missing, or that requests failed. Empty: nothing.
 func noteOf(s aggregate.StageResult) string {
 	var notes []string
@@ -95,6 +113,9 @@ func noteOf(s aggregate.StageResult) string {
 	}
 	if s.Requests.Failed > 0 {
 		notes = append(notes, fmt.Sprintf("%d of %d requests failed (%s)", s.Requests.Failed, s.Requests.Started, errorCounts(s.Errors)))
+		if example := firstExample(s); example != "" {
+			notes = append(notes, "for example: "+example)
+		}
 	}
 	if s.Requests.Cancelled > 0 {
 		notes = append(notes, fmt.Sprintf("%d of %d requests were cut off", s.Requests.Cancelled, s.Requests.Started))

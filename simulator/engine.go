@@ -199,8 +199,8 @@ func (e *engine) serveStep(dst []emission) []emission {
 func (e *engine) endStep() {
 	e.stepping = false
 	e.stepBegin = e.stepBegin.Add(e.stepTime)
-	left := appendPresent(e.batch[:0], e.batch)
-	e.batch = append(left, e.joining...)
+	e.batch = appendPresent(e.batch[:0], e.batch)
+	e.batch = append(e.batch, e.joining...)
 	e.batch, e.joining = e.joining[:0], e.batch
 	e.startPrefill()
 }

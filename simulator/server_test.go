@@ -198,7 +198,7 @@ func TestHandlerAlone(t *testing.T) {
 	ep.Close()
 	ep.Close()
 	defer func() {
-		if r := recover(); r != http.ErrAbortHandler {
+		if r := recover(); r != any(http.ErrAbortHandler) {
 			t.Errorf("a closed endpoint went on: %v", r)
 		}
 	}()

@@ -49,7 +49,7 @@ func (t *tape) turn(to clock.Instant) { t.now.Store(int64(to)) }
 func fullRequest() (*Request, *stream.Observation) {
 	q := &Request{Index: 7, Endpoint: 1, Scheduled: at(100), ISL: 12, OSL: 4, BodyHash: 99}
 	o := &stream.Observation{
-		Start: at(1100), Sent: at(1500), FirstByte: at(2000), FirstFrame: at(3100), FirstToken: at(4100), LastToken: at(10_100), End: at(10_200),
+		Start: at(1100), Sent: at(1500), FirstByte: at(2000), FirstFrame: at(3100), Led: true, FirstToken: at(4100), LastToken: at(10_100), End: at(10_200),
 		Connect: 77, Connected: true, Gaps: []int64{2500, 3500}, Lags: []int64{5, 6, 7},
 		InputTokens: 10, OutputTokens: 5, Usage: true, TokenFrames: 3,
 		CoalescedReads: 1, UnstampedFrames: 2, HTTPStatus: 200, FinishReason: "stop",
@@ -123,7 +123,7 @@ func TestRowHoldsTheRequest(t *testing.T) {
 	tape.Finish(&spatev1.Totals{})
 	want := &spatev1.RequestRecord{
 		Index: 7, Endpoint: 1, ScheduledNs: 100, StartNs: 1100, SentNs: proto.Int64(1500), FirstByteNs: proto.Int64(2000),
-		FirstFrameNs: proto.Int64(3100), FirstTokenNs: proto.Int64(4100), LastTokenNs: proto.Int64(10_100), EndNs: 10_200,
+		FirstFrameNs: proto.Int64(3100), Led: true, FirstTokenNs: proto.Int64(4100), LastTokenNs: proto.Int64(10_100), EndNs: 10_200,
 		ConnectNs: proto.Int64(77), ItlNs: []int64{2500, 3500}, IslAsked: 12, OslAsked: 4, InputTokens: proto.Uint64(10),
 		OutputTokens: proto.Uint64(5), Usage: true, TokenFrames: 3, HttpStatus: 200, BodyHash: 99, FinishReason: "stop",
 	}

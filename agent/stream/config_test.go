@@ -94,7 +94,7 @@ func TestRequestOnTheWire(t *testing.T) {
 	c := newTestClient(t, Config{Endpoints: []string{s.URL}, APIKey: "k1", Headers: map[string]string{"host": "elsewhere", "x-team": "a", "user-agent": "other", "Idempotency-Key": "1"}})
 	ask(t, c)
 	r := <-got
-	if r.Method != "POST" || r.URL.Path != "/v1/chat/completions" || r.Host != "elsewhere" {
+	if r.Method != http.MethodPost || r.URL.Path != "/v1/chat/completions" || r.Host != "elsewhere" {
 		t.Errorf("%s %s of %s", r.Method, r.URL, r.Host)
 	}
 	for name, want := range map[string]string{

@@ -126,7 +126,7 @@ func (c *conn) writeBoth(head, p []byte) (int, error) {
 	if len(head) == 0 {
 		return c.Conn.Write(p)
 	}
-	joint := joints.Get().(*[]byte)
+	joint := joints.Get().(*[]byte) //nolint:forcetypeassert // the pool holds nothing else
 	defer joints.Put(joint)
 	*joint = append(append((*joint)[:0], head...), p...)
 	return c.Conn.Write(*joint)

@@ -131,7 +131,18 @@ func (d *dialer) explain(ctx context.Context, addr string, err error) *dialError
 	case errors.As(err, &known):
 		return &dialError{known.class, fmt.Errorf("TLS with %s: %w", addr, known.err)}
 	}
-	return &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT, fmt.Errorf("connect to %s: %w", addr, err)}
+	return &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT, fmt.Errorf("connect to %s: %w", addr, cause(err))}
+}
+
+// cause leaves out what net says of the operation and the address, which the message says already. DNS errors stay whole: they
+// name the server that was asked.
+func cause(err error) error {
+	var operation *net.OpError
+	var lookup *net.DNSError
+	if errors.As(err, &operation) && !errors.As(err, &lookup) {
+		return operation.Err
+	}
+	return err
 }
 
 // enter counts a dial in, unless the dialer is closed.

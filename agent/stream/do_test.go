@@ -314,7 +314,7 @@ func TestAnswerBeforeTheRequestIsRead(t *testing.T) {
 
 func TestSecretsAreInNoMessage(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.WriteHeader(401)
+		w.WriteHeader(http.StatusUnauthorized)
 		fmt.Fprintf(w, "no such key: %s %s", r.Header.Get("Authorization"), r.Header.Get("X-Api-Key"))
 	}))
 	defer s.Close()

@@ -89,7 +89,7 @@ func (x *exchange) finish() {
 // receive takes in the response.
 func (x *exchange) receive(r *http.Response) {
 	x.o.HTTPStatus = r.StatusCode
-	x.events = buffers.Get().(*events)
+	x.events = buffers.Get().(*events) //nolint:forcetypeassert // the pool holds nothing else
 	x.events.reset()
 	defer func() { buffers.Put(x.events) }()
 	coding := r.Header.Get("Content-Encoding")
@@ -192,7 +192,7 @@ func (x *exchange) event(data []byte, read reading) bool {
 
 // ended takes in the end of a body that came without [DONE]. A stream that gave its finish reason and ended in order is complete.
 func (x *exchange) ended(err error, read reading) {
-	if err != io.EOF {
+	if !errors.Is(err, io.EOF) {
 		x.fail(err)
 		return
 	}

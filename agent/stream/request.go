@@ -82,7 +82,7 @@ func (x *exchange) attempt(r Request) (*http.Response, error) {
 	w := &wire{hold: len(r.Body) > 0}
 	trace := &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
-			c = info.Conn.(*conn)
+			c = info.Conn.(*conn) //nolint:forcetypeassert // our DialContext makes nothing else
 			c.lend(w)
 			x.kept = info.Reused
 		},

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -91,10 +92,10 @@ func (s *stamps) receive(fd uintptr) bool {
 	for {
 		var controlled int
 		s.n, controlled, _, _, s.err = unix.Recvmsg(int(fd), s.p, s.control[:], 0)
-		if s.err == unix.EINTR {
+		if errors.Is(s.err, unix.EINTR) {
 			continue
 		}
-		if s.err == unix.EAGAIN {
+		if errors.Is(s.err, unix.EAGAIN) {
 			return false
 		}
 		s.stamp = 0

@@ -12,7 +12,6 @@
 package stream
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/spate-load/spate/clock"
@@ -131,8 +130,3 @@ func (e *Error) Error() string { return e.Message }
 
 // messageLimit is the longest message of an Error, in bytes.
 const messageLimit = 512
-
-// errorf makes an Error that no server had a part in.
-func errorf(class spatev1.ErrorClass, format string, args ...any) *Error {
-	return &Error{Class: class, Message: fmt.Sprintf(format, args...)}
-}

@@ -146,6 +146,6 @@ func defaultName() string {
 	}
 	host, _, _ = strings.Cut(host, ".")
 	var b [3]byte
-	rand.Read(b[:]) //nolint:errcheck // never fails, by its contract
+	rand.Read(b[:]) // never fails, by its contract
 	return host + "-" + hex.EncodeToString(b[:])
 }

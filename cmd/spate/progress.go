@@ -51,7 +51,7 @@ func (p *progress) runBegan(e *spatev1.RunBegan) {
 	for _, a := range e.GetAgents() {
 		names = append(names, a.GetName())
 	}
-	p.line(fmt.Sprintf("%s on %s: %s", count(uint64(p.stages), "stage"), count(uint64(len(names)), "agent"), shorten(names, 6)))
+	p.line(fmt.Sprintf("%s on %s: %s; latencies are p50/p99 in ms", count(uint64(p.stages), "stage"), count(uint64(len(names)), "agent"), shorten(names, 6)))
 }
 
 func (p *progress) stageBegan(e *spatev1.StageBegan) {
@@ -98,7 +98,7 @@ func (p *progress) stageEnded(e *spatev1.StageEnded) {
 // title names the stage in progress: place, target, workload, load.
 func (p *progress) title() string {
 	width := len(fmt.Sprint(p.stages))
-	return fmt.Sprintf("[%*d/%d] %s  %s  %-16s", width, p.began.GetStageIndex()+1, p.stages, p.began.GetTarget(), p.began.GetWorkload(), p.began.GetLoad())
+	return fmt.Sprintf("[%*d/%d] %s  %-9s  %-16s", width, p.began.GetStageIndex()+1, p.stages, p.began.GetTarget(), p.began.GetWorkload(), p.began.GetLoad())
 }
 
 // state is what is known of the stage in progress.
@@ -117,16 +117,16 @@ func (p *progress) summary() string {
 // figures are the run to date of a stage.
 func (p *progress) figures() []string {
 	e := p.last
-	parts := []string{fmt.Sprintf("%6s done", thousands(e.GetCompleted()))}
+	parts := []string{fmt.Sprintf("%6s done", thousands(e.GetCompleted()))} // failed ones included
 	if e.GetFailed() > 0 {
 		parts = append(parts, fmt.Sprintf("%s failed", thousands(e.GetFailed())))
 	}
 	parts = append(parts, fmt.Sprintf("%7s tok/s", thousands(uint64(e.GetOutputTokensPerSecond()+0.5))))
 	if q := e.GetTtft(); q != nil {
-		parts = append(parts, fmt.Sprintf("TTFT %s/%s", millis(q.GetP50Ms()), millis(q.GetP99Ms())))
+		parts = append(parts, fmt.Sprintf("TTFT %5s/%-5s", millis(q.GetP50Ms()), millis(q.GetP99Ms())))
 	}
 	if q := e.GetTpot(); q != nil {
-		parts = append(parts, fmt.Sprintf("TPOT %s/%s ms", millis(q.GetP50Ms()), millis(q.GetP99Ms())))
+		parts = append(parts, fmt.Sprintf("TPOT %5s/%s", millis(q.GetP50Ms()), millis(q.GetP99Ms())))
 	}
 	return parts
 }
@@ -137,7 +137,7 @@ func (p *progress) bar() string {
 	elapsed := p.last.GetElapsed().AsDuration().Seconds()
 	part, label := -1.0, fmt.Sprintf("%.0f s", elapsed)
 	if n := p.began.GetExpectedRequests(); n > 0 {
-		part = float64(p.last.GetCompleted()+p.last.GetFailed()) / float64(n)
+		part = float64(p.last.GetCompleted()) / float64(n)
 	}
 	if d := p.began.GetExpected().AsDuration().Seconds(); d > 0 {
 		part, label = max(part, elapsed/d), fmt.Sprintf("%.0f/%.0f s", elapsed, d)

@@ -39,9 +39,9 @@ func TestPlainProgress(t *testing.T) {
 	for _, e := range events() {
 		p.show(e)
 	}
-	want := `2 stages on 2 agents: a, b
-[1/2] sim  300:15  concurrency 8       2.0 s   1,234 done  2 failed   45,678 tok/s  TTFT 12.3/1,235  TPOT 5.02/9.50 ms
-[2/2] sim  300:15  concurrency 8   
+	want := `2 stages on 2 agents: a, b; latencies are p50/p99 in ms
+[1/2] sim  300:15     concurrency 8       2.0 s   1,234 done  2 failed   45,678 tok/s  TTFT  12.3/1,235  TPOT  5.02/9.50
+[2/2] sim  300:15     concurrency 8   
 ✗ target sim is dead
 ! careful
 `
@@ -56,7 +56,7 @@ func TestTerminalProgressRewritesOneLineWithinTheWidth(t *testing.T) {
 	for _, e := range events()[:3] {
 		p.show(e)
 	}
-	_, live, found := strings.Cut(out.String(), "a, b\n")
+	_, live, found := strings.Cut(out.String(), "in ms\n")
 	if !found || strings.Contains(live, "\n") {
 		t.Fatalf("the live line broke: %q", live)
 	}

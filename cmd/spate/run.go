@@ -20,7 +20,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/spate-load/spate/aggregate"
 	"github.com/spate-load/spate/cmd/internal/settings"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -382,40 +381,4 @@ func fetchLedger(ctx context.Context, client spatev1.RunServiceClient, id, path 
 		return err
 	}
 	return os.Link(path+".part", path)
-}
-
-// conclude prints the tables and says with the exit code how the run ended.
-func (f *runFlags) conclude(cmd *cobra.Command, dir string, ended *spatev1.RunEnded) error {
-	result, err := readResult(dir)
-	if err != nil {
-		return err
-	}
-	out := cmd.OutOrStdout()
-	if !f.noProgress {
-		fmt.Fprintln(out)
-		if err := report.Table(out, result, terminalWidth(out)); err != nil {
-			return err
-		}
-	}
-	fmt.Fprintf(out, "Run directory: %s\n", dir)
-	if ended.GetReason() != "" {
-		fmt.Fprintln(cmd.ErrOrStderr(), "spate: the run did not reach its end: "+ended.GetReason())
-	}
-	switch {
-	case ended.GetOutcome() == spatev1.Outcome_OUTCOME_STOPPED:
-		return &exitError{exitStopped, errAlreadySaid}
-	case ended.GetOutcome() != spatev1.Outcome_OUTCOME_DONE, !ended.GetComplete():
-		return &exitError{exitFailed, errAlreadySaid}
-	}
-	return nil
-}
-
-// readResult reads the results of a run directory from its ledger.
-func readResult(dir string) (*aggregate.Result, error) {
-	ledger, err := aggregate.OpenReadOnly(filepath.Join(dir, report.LedgerFile))
-	if err != nil {
-		return nil, err
-	}
-	defer ledger.Close()
-	return aggregate.ResultOf(ledger)
 }

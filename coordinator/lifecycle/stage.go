@@ -242,7 +242,7 @@ func (r *Run) Merged(at clock.Instant, snapshot *spatev1.Snapshot) {
 			return
 		}
 	}
-	r.settle(at)
+	r.settle()
 }
 
 // Closed says that the shell has worked out a stage's result, and whether anything is missing from it.
@@ -257,7 +257,7 @@ func (r *Run) Closed(at clock.Instant, complete bool) {
 }
 
 // settle closes the stage if nothing more is waited for.
-func (r *Run) settle(at clock.Instant) {
+func (r *Run) settle() {
 	if r.stage.all((*share).done) {
 		r.closeStage()
 	}

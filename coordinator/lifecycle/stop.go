@@ -56,7 +56,7 @@ func (r *Run) endStage(at clock.Instant, immediately bool) {
 		return
 	}
 	r.phase = stopping
-	r.settle(at)
+	r.settle()
 }
 
 // sendStop tells those that still work on the stage to end it.
@@ -114,7 +114,7 @@ func (r *Run) giveUp(at clock.Instant) {
 				p.agent.info.GetName(), p.failure)
 		}
 	}
-	r.settle(at)
+	r.settle()
 }
 
 // progressInterval is how often progress is reported.

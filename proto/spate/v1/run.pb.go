@@ -801,13 +801,13 @@ type StageProgress struct {
 	StageIndex uint32 `protobuf:"varint,1,opt,name=stage_index,json=stageIndex,proto3" json:"stage_index,omitempty"`
 	// Time since its start.
 	Elapsed *durationpb.Duration `protobuf:"bytes,2,opt,name=elapsed,proto3" json:"elapsed,omitempty"`
-	// Measured requests ended so far.
+	// Measured requests ended so far, failed ones included.
 	Completed uint64 `protobuf:"varint,3,opt,name=completed,proto3" json:"completed,omitempty"`
 	// Of which failed.
 	Failed uint64 `protobuf:"varint,4,opt,name=failed,proto3" json:"failed,omitempty"`
 	// Requests in flight by the last heartbeats.
 	InFlight uint32 `protobuf:"varint,5,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
-	// Output tokens that arrived in the last whole window.
+	// Output tokens that arrived in the last whole window. In the last event of a stage: over its whole length.
 	OutputTokensPerSecond float64 `protobuf:"fixed64,6,opt,name=output_tokens_per_second,json=outputTokensPerSecond,proto3" json:"output_tokens_per_second,omitempty"`
 	// TTFT to date. Unset: none yet.
 	Ttft *Quantiles `protobuf:"bytes,7,opt,name=ttft,proto3" json:"ttft,omitempty"`

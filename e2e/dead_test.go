@@ -1,0 +1,122 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+// An endpoint that nobody listens on is said so at once, and the run directory is kept.
+func TestDeadEndpointFailsTheRunSoon(t *testing.T) {
+	t.Parallel()
+	dead := nobody(t)
+	begin := time.Now()
+	r := runPlan(t, fmt.Sprintf(`
+name: dead
+targets:
+  - {name: gone, endpoints: [%q], model: m, connect_timeout: 2s}
+workloads:
+  - random: {isl: 10, osl: 2}
+loads:
+  - concurrency: [1, 2, 4]
+    duration: 60s
+`, dead))
+	r.mustExit(3)
+	if took := time.Since(begin); took > 12*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	result := r.results()
+	host, _ := url.Parse(dead)
+	if result.Run.Complete || *result.Run.Outcome != "failed" || !strings.Contains(*result.Run.Reason, host.Host) {
+		t.Errorf("run %+v", result.Run)
+	}
+	for what, text := range map[string]string{"standard error": r.stderr.String(), "report.md": r.text("report.md")} {
+		if !strings.Contains(text, host.Host) || !strings.Contains(text, "refused") {
+			t.Errorf("%s does not say that %s refuses:\n%s", what, host.Host, text)
+		}
+	}
+}
+
+// A dead target does not keep the run from measuring the others.
+func TestDeadTargetLeavesTheOthers(t *testing.T) {
+	t.Parallel()
+	r := runPlan(t, fmt.Sprintf(`
+name: one-dead
+targets:
+  - {name: gone, endpoints: [%q], model: m, connect_timeout: 2s}
+  - {name: well, endpoints: [%q], model: m}
+workloads:
+  - random: {isl: 10, osl: 2}
+loads:
+  - concurrency: [2, 4]
+    requests: 50
+`, nobody(t), simulate(t, 1).urls[0]))
+	r.mustExit(3)
+	well := 0
+	for _, stage := range r.results().Stages {
+		if stage.Target == "well" {
+			well++
+			if !stage.Complete || stage.Requests.Completed != 50 || stage.TTFT.Count != 50 {
+				t.Errorf("stage %d: complete %v, %+v", stage.Index, stage.Complete, stage.Requests)
+			}
+		} else if stage.Complete || stage.TTFT != nil {
+			t.Errorf("stage %d of the dead target: complete %v, TTFT %+v", stage.Index, stage.Complete, stage.TTFT)
+		}
+	}
+	if well != 2 {
+		t.Errorf("%d stages of the target that is there", well)
+	}
+}
+
+// classOf is the class of errors that a fault of the simulator is counted in.
+var classOf = map[string]string{
+	"500": "http_500", "429": "http_429", "cut": "cut_stream", "error-frame": "stream_error", "garbage-frame": "bad_frame",
+}
+
+// Faults of the server are counted by class, exactly as often as they struck, and touch no latency.
+func TestServerFaultsAreCountedByClass(t *testing.T) {
+	t.Parallel()
+	server := simulate(t, 2, "--seed", "3", "--decode-step", "2ms", "--fault", "500=0.2", "--fault", "cut=0.1", "--fault", "error-frame=0.1",
+		"--fault", "garbage-frame=0.05", "--fault", "429=0.1")
+	r := runPlan(t, fmt.Sprintf(`
+name: faults
+targets:
+  - {name: bad, endpoints: [%q, %q], model: m}
+workloads:
+  - random: {isl: 10, osl: 6}
+loads:
+  - concurrency: [8]
+    requests: 400
+`, server.urls[0], server.urls[1]))
+	r.mustExit(0)
+	want := map[string]uint64{}
+	for _, record := range server.records() {
+		if record.Fault != "" {
+			want[classOf[record.Fault]]++
+		}
+	}
+	stage := r.results().Stages[0]
+	if !stage.Complete || !maps.Equal(stage.Errors, want) || len(want) != 5 {
+		t.Errorf("complete %v, errors %v; the server made %v", stage.Complete, stage.Errors, want)
+	}
+	var failed uint64
+	for _, n := range stage.Errors {
+		failed += n
+	}
+	q := stage.Requests
+	if q.Failed != failed || q.Completed+q.Failed != q.Started || q.Started != 400 || q.Cancelled != 0 {
+		t.Errorf("requests %+v, %d errors", q, failed)
+	}
+	if stage.TTFT.Count != q.Completed || stage.E2E.Count != q.Completed || stage.ITL.Count != 5*q.Completed || stage.FailureTime.Count != failed {
+		t.Errorf("%d of TTFT, %d of E2E, %d of ITL, %d of the time to failure: %+v", stage.TTFT.Count, stage.E2E.Count, stage.ITL.Count,
+			stage.FailureTime.Count, q)
+	}
+	for class := range want {
+		if stage.ErrorExamples[class] == "" {
+			t.Errorf("no example of %s", class)
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/internal/influxtest"
+)
+
+// influxPlan has stages of a few windows.
+const influxPlan = `
+name: written
+seed: 5
+targets:
+  - name: server
+    simulator: {endpoints: 2, decode_step: 2ms}
+workloads:
+  - random: {isl: 30, osl: 8}
+loads:
+  - concurrency: [4]
+    duration: 2500ms
+  - rate: [80]
+    duration: 1200ms
+`
+
+// What InfluxDB has of a stage is what results.json has, to the last digit.
+func TestInfluxDBHasTheResults(t *testing.T) {
+	t.Parallel()
+	db := influxtest.Start(t, influxtest.Options{Token: "admin:secret"})
+	r := runPlan(t, influxPlan, "--influx-url", db.URL, "--influx-bucket", db.Database, "--influx-token", db.Token)
+	r.mustExit(0)
+	stages := storedRows(t, db, "spate_stage")
+	for _, stage := range r.results().Stages {
+		compareStored(t, stage, stages[fmt.Sprint(stage.Index)])
+	}
+	compareWindows(t, db, r.results())
+}
+
+// An InfluxDB that is not there changes no result. What could not be written is said.
+func TestResultsNeedNoInfluxDB(t *testing.T) {
+	t.Parallel()
+	r := runPlan(t, influxPlan, "--influx-url", nobody(t), "--influx-bucket", "spate")
+	r.mustExit(0)
+	mustBeWhole(t, r.results())
+	for _, words := range []string{"InfluxDB does not take points now", "not all points were written"} {
+		if !strings.Contains(r.stderr.String(), words) {
+			t.Errorf("nothing says %q", words)
+		}
+	}
+}
+
+// An InfluxDB that dies midway changes no result, and has every window once it is back.
+func TestInfluxDBKilledMidwayGetsAllWindows(t *testing.T) {
+	t.Parallel()
+	db := influxtest.Start(t, influxtest.Options{})
+	r := runPlan(t, influxPlan, "--influx-url", db.URL, "--influx-bucket", db.Database)
+	eventually(t, "a window is written", func() bool { return len(db.Query("SELECT completed FROM spate_window")) > 0 })
+	db.Kill()
+	r.await("InfluxDB cannot be written to")
+	eventually(t, "the results are there without InfluxDB", func() bool {
+		_, err := os.Stat(filepath.Join(r.dir, "requests.jsonl"))
+		return err == nil
+	})
+	db.Restart()
+	r.mustExit(0)
+	mustBeWhole(t, r.results())
+	stages := storedRows(t, db, "spate_stage")
+	for _, stage := range r.results().Stages {
+		compareStored(t, stage, stages[fmt.Sprint(stage.Index)])
+	}
+	compareWindows(t, db, r.results())
+}
+
+// mustBeWhole fails the test unless nothing is missing.
+func mustBeWhole(t *testing.T, r aggregate.Result) {
+	t.Helper()
+	if !r.Run.Complete || len(r.Run.Missing) != 0 || len(r.Stages) != 2 {
+		t.Errorf("run %+v, %d stages", r.Run, len(r.Stages))
+	}
+}
+
+// stored is a row in InfluxDB.
+type stored map[string]any
+
+// storedRows are the rows of a measurement about whole stages, the last one of each.
+func storedRows(t *testing.T, db *influxtest.Server, measurement string) map[string]stored {
+	t.Helper()
+	rows := map[string]stored{}
+	for _, series := range db.Query("SELECT * FROM " + measurement + " WHERE scope = 'all' GROUP BY stage") {
+		for _, values := range series.Values {
+			row := stored{}
+			for i, column := range series.Columns {
+				row[column] = values[i]
+			}
+			rows[series.Tags["stage"]] = row
+		}
+	}
+	return rows
+}
+
+// compareStored compares a stage's row with results.json.
+func compareStored(t *testing.T, stage aggregate.StageResult, row stored) {
+	t.Helper()
+	want := map[string]any{
+		"complete": stage.Complete, "started": stage.Requests.Started, "completed": stage.Requests.Completed, "failed": stage.Requests.Failed,
+		"cancelled": stage.Requests.Cancelled, "never_sent": *stage.Requests.NeverSent, "input_tokens": *stage.InputTokens,
+		"output_tokens": stage.OutputTokens, "duration_s": *stage.DurationS, "request_throughput": *stage.RequestThroughput,
+		"output_token_throughput": *stage.OutputTokenThroughput, "total_token_throughput": *stage.TotalTokenThroughput,
+	}
+	for name, d := range map[string]*aggregate.Distribution{
+		"ttft_ms": stage.TTFT, "tpot_ms": stage.TPOT, "itl_ms": stage.ITL, "e2e_ms": stage.E2E, "send_delay_ms": stage.SendDelay,
+	} {
+		want[name+"_count"], want[name+"_mean"], want[name+"_std"], want[name+"_min"] = d.Count, d.Mean, d.Std, d.Min
+		want[name+"_p50"], want[name+"_p90"], want[name+"_p99"], want[name+"_max"] = d.P50, d.P90, d.P99, d.Max
+	}
+	for field, value := range want {
+		if !same(row[field], value) {
+			t.Errorf("stage %d: InfluxDB has %s %v, results.json %v", stage.Index, field, row[field], value)
+		}
+	}
+}
+
+// same says whether what InfluxDB has is the value, to the last digit.
+func same(stored, value any) bool {
+	number, isNumber := stored.(json.Number)
+	if !isNumber {
+		return stored == value
+	}
+	switch value := value.(type) {
+	case uint64:
+		return number.String() == fmt.Sprint(value)
+	case float64:
+		parsed, err := number.Float64()
+		return err == nil && parsed == value
+	default:
+		return false
+	}
+}
+
+// compareWindows checks that the windows of each stage are all there: numbered without a gap, they add up to the result.
+func compareWindows(t *testing.T, db *influxtest.Server, result aggregate.Result) {
+	t.Helper()
+	sums, seen := map[string]int64{}, map[string][]int64{}
+	for _, series := range db.Query("SELECT completed FROM spate_window WHERE scope = 'all' GROUP BY stage") {
+		stage := series.Tags["stage"]
+		for _, values := range series.Values {
+			at, completed := integer(t, values[0]), integer(t, values[1])
+			sums[stage], seen[stage] = sums[stage]+completed, append(seen[stage], at)
+		}
+	}
+	for _, stage := range result.Stages {
+		name := fmt.Sprint(stage.Index)
+		if sums[name] != int64(stage.Requests.Completed) {
+			t.Errorf("stage %s: windows with %d completed requests, results.json has %d", name, sums[name], stage.Requests.Completed)
+		}
+		for i, at := range seen[name] {
+			if at != seen[name][0]+int64(i)*1e9 {
+				t.Errorf("stage %s: windows at %v are not a second apart", name, seen[name])
+				break
+			}
+		}
+		if least := int(*stage.DurationS); len(seen[name]) < least {
+			t.Errorf("stage %s of %v s: %d windows", name, *stage.DurationS, len(seen[name]))
+		}
+	}
+}
+
+func integer(t *testing.T, value any) int64 {
+	t.Helper()
+	number, ok := value.(json.Number)
+	if !ok {
+		t.Fatalf("%v is no number", value)
+	}
+	n, err := number.Int64()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

@@ -1,0 +1,124 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// onePlan has each kind of load, with a warm-up, on both APIs.
+const onePlan = `
+name: one-plan
+seed: 7
+targets:
+  - name: chat
+    simulator: {endpoints: 2, decode_step: 1ms}
+  - name: completions
+    api: completions
+    simulator: {decode_step: 1ms}
+workloads:
+  - random: {isl: 40, osl: 4}
+loads:
+  - concurrency: [9]
+    requests: 150
+    warmup: {requests: 12}
+  - rate: [200]
+    arrival: constant
+    duration: 500ms
+  - rate: [200]
+    arrival: poisson
+    requests: 100
+    warmup: {requests: 10}
+`
+
+// sent is what the plan decides of a request: nothing in it may depend on who sent it.
+type sent struct {
+	stage     uint32
+	index     uint64
+	body      string
+	warmup    bool
+	scheduled int64 // 0 in a closed loop, where it depends on the server
+}
+
+// The same plan sends the same requests at the same times on one agent, on seven, and on five processes of unequal weight, of
+// which four are found by gossip and one has the coordinator's address.
+func TestOnePlanIsOneSetOfRequestsOnAnyAgents(t *testing.T) {
+	t.Parallel()
+	one := runPlan(t, onePlan, "--agents", "1")
+	one.mustExit(0)
+	want := one.sent()
+	if len(want) != 2*(162+100+110) {
+		t.Errorf("%d requests", len(want))
+	}
+	seven := runPlan(t, onePlan, "--agents", "7")
+	seven.mustExit(0)
+
+	c := startCluster(t)
+	for name, weight := range map[string]int{"a": 1, "b": 2, "c": 3, "d": 7} {
+		c.join(name, weight)
+	}
+	c.connect("e", 2)
+	if table := c.awaitReady(); strings.Count(table, "here") != 5 {
+		t.Errorf("spate agents lists\n%s", table)
+	}
+	processes := runPlan(t, onePlan, "--coordinator", c.address, "--min-agents", "5")
+	processes.mustExit(0)
+
+	for _, r := range []struct {
+		name string
+		running
+		agents int
+	}{{"one embedded agent", one, 1}, {"seven embedded agents", seven, 7}, {"five processes", processes, 5}} {
+		result := r.results()
+		if !result.Run.Complete || len(result.Run.Missing) > 0 || len(result.Run.Agents) != r.agents || len(result.Stages) != 6 {
+			t.Errorf("%s: run %+v of %d stages", r.name, result.Run, len(result.Stages))
+		}
+		if diff := cmp.Diff(want, r.sent(), cmp.AllowUnexported(sent{})); diff != "" {
+			t.Errorf("%s: other requests than one agent's:\n%s", r.name, diff)
+		}
+	}
+	processes.mustShareByWeight(map[string]int{"a": 1, "b": 2, "c": 3, "d": 7, "e": 2})
+}
+
+// sent lists what the run sent, by stage and index.
+func (r running) sent() []sent {
+	r.t.Helper()
+	result, rows := r.results(), r.rows()
+	var all []sent
+	for _, stage := range result.Stages {
+		for _, row := range rows[stage.Index] {
+			s := sent{stage: stage.Index, index: row.Index, body: row.BodyHash, warmup: row.Warmup}
+			if stage.Load.Rate != nil {
+				s.scheduled = row.ScheduledNs
+			}
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// mustShareByWeight fails the test unless each agent sent its share of the open loops, to one request of it.
+func (r running) mustShareByWeight(weights map[string]int) {
+	r.t.Helper()
+	sum := 0
+	for _, weight := range weights {
+		sum += weight
+	}
+	rows := r.rows()
+	for _, stage := range r.results().Stages {
+		if stage.Load.Rate == nil {
+			continue
+		}
+		got := map[string]int{}
+		for _, row := range rows[stage.Index] {
+			got[row.Agent]++
+		}
+		for name, weight := range weights {
+			share := float64(len(rows[stage.Index])*weight) / float64(sum)
+			if off := float64(got[name]) - share; off < -1 || off > 1 {
+				r.t.Errorf("stage %d: agent %s of weight %d sent %d requests, its share is %.2f", stage.Index, name, weight, got[name], share)
+			}
+		}
+	}
+}

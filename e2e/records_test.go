@@ -1,0 +1,289 @@
+package e2e
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spate-load/spate/aggregate"
+)
+
+const recordsPlan = `
+name: records
+seed: 11
+targets:
+  - name: chat
+    simulator: {endpoints: 2, prefill_tokens_per_second: 20000, decode_step: 2ms}
+  - name: completions
+    api: completions
+    simulator: {decode_step: 2ms}
+workloads:
+  - random: {isl: 60, osl: 9}
+loads:
+  - concurrency: [6]
+    requests: 300
+    warmup: {requests: 20}
+  - rate: [150]
+    duration: 1500ms
+`
+
+// What the run directory says is what its request rows say, worked out anew here without any of Spate's code, and all of it comes
+// from the ledger.
+func TestResultsAreThoseOfTheRequests(t *testing.T) {
+	t.Parallel()
+	r := runPlan(t, recordsPlan, "--agents", "3")
+	r.mustExit(0)
+	result, rows := r.results(), r.rows()
+	blocks := strings.Split(strings.TrimSpace(r.text("vllm.txt")), "\n\n")
+	if len(result.Stages) != 4 || len(blocks) != 4 {
+		t.Fatalf("%d stages, %d blocks in vllm.txt", len(result.Stages), len(blocks))
+	}
+	for i, stage := range result.Stages {
+		t.Run(fmt.Sprintf("stage %d", i), func(t *testing.T) {
+			measured := slices.DeleteFunc(slices.Clone(rows[stage.Index]), func(r row) bool { return r.Warmup })
+			v := valuesOf(measured)
+			compareCounts(t, stage, rows[stage.Index], measured)
+			compareDistributions(t, stage, v)
+			compareIdentity(t, stage, measured)
+			compareVLLM(t, blocks[i], stage, measured, v)
+		})
+	}
+	t.Run("spate report", func(t *testing.T) { compareReport(t, r) })
+}
+
+// values are the values of each metric that a stage's rows hold, in nanoseconds.
+type values struct{ ttft, tpot, itl, e2e, ttftScheduled, e2eScheduled, sendDelay, connect, firstFrame, tpotFirstFrame, itlFirstFrame []int64 }
+
+func valuesOf(rows []row) values {
+	var v values
+	for _, r := range rows {
+		if !r.completed() {
+			continue
+		}
+		first, last, frame := *r.FirstTokenNs, *r.LastTokenNs, *r.FirstFrameNs
+		v.ttft = append(v.ttft, first-r.StartNs)
+		v.e2e = append(v.e2e, last-r.StartNs)
+		v.ttftScheduled = append(v.ttftScheduled, first-r.ScheduledNs)
+		v.e2eScheduled = append(v.e2eScheduled, last-r.ScheduledNs)
+		v.firstFrame = append(v.firstFrame, frame-r.StartNs)
+		v.itl = append(v.itl, r.ITLNs...)
+		v.itlFirstFrame = append(v.itlFirstFrame, r.ITLNs...)
+		if r.Led {
+			v.itlFirstFrame = append(v.itlFirstFrame, first-frame)
+		}
+		if n := int64(*r.OutputTokens) - 1; n > 0 {
+			v.tpot = append(v.tpot, divide(last-first, n))
+			v.tpotFirstFrame = append(v.tpotFirstFrame, divide(last-frame, n))
+		}
+	}
+	for _, r := range rows {
+		v.sendDelay = append(v.sendDelay, r.StartNs-r.ScheduledNs)
+		if r.ConnectNs != nil {
+			v.connect = append(v.connect, *r.ConnectNs)
+		}
+	}
+	return v
+}
+
+// divide divides and rounds to the nearest.
+func divide(a, b int64) int64 { return int64(math.Round(float64(a) / float64(b))) }
+
+func compareCounts(t *testing.T, s aggregate.StageResult, all, measured []row) {
+	var completed, output, input, frames, connections uint64
+	begin, end := int64(math.MaxInt64), int64(0)
+	for _, r := range measured {
+		begin, end = min(begin, r.StartNs), max(end, r.EndNs)
+		if r.ConnectNs != nil {
+			connections++
+		}
+		if r.completed() {
+			completed++
+			output += *r.OutputTokens
+			input += *r.InputTokens
+			frames += uint64(r.TokenFrames)
+		}
+	}
+	if q := s.Requests; q.Started != uint64(len(measured)) || q.Completed != completed || q.Completed+q.Failed+q.Cancelled != q.Started ||
+		q.Warmup != uint64(len(all)-len(measured)) || *q.NeverSent != 0 || (q.Planned != nil && *q.Planned != q.Started) {
+		t.Errorf("requests %+v of %d rows, %d measured, %d completed", q, len(all), len(measured), completed)
+	}
+	if s.OutputTokens != output || *s.InputTokens != input || s.Streams.TokenFrames != frames || s.Streams.Connections != connections {
+		t.Errorf("%d output and %d input tokens, streams %+v; rows have %d and %d, %d frames, %d connections", s.OutputTokens, *s.InputTokens, s.Streams,
+			output, input, frames, connections)
+	}
+	near(t, "duration_s", *s.DurationS, float64(end-begin)/1e9, 1e-9)
+	near(t, "request_throughput", *s.RequestThroughput, float64(completed)/(*s.DurationS), 1e-9)
+	near(t, "output_token_throughput", *s.OutputTokenThroughput, float64(output)/(*s.DurationS), 1e-9)
+	near(t, "total_token_throughput", *s.TotalTokenThroughput, float64(input+output)/(*s.DurationS), 1e-9)
+}
+
+func compareDistributions(t *testing.T, s aggregate.StageResult, v values) {
+	for _, m := range []struct {
+		name   string
+		got    *aggregate.Distribution
+		values []int64
+	}{
+		{"ttft_ms", s.TTFT, v.ttft}, {"tpot_ms", s.TPOT, v.tpot}, {"itl_ms", s.ITL, v.itl}, {"e2e_ms", s.E2E, v.e2e},
+		{"ttft_scheduled_ms", s.TTFTScheduled, v.ttftScheduled}, {"e2e_scheduled_ms", s.E2EScheduled, v.e2eScheduled},
+		{"send_delay_ms", s.SendDelay, v.sendDelay}, {"connect_ms", s.Connect, v.connect}, {"first_frame_ms", s.FirstFrame, v.firstFrame},
+		{"tpot_first_frame_ms", s.TPOTFirstFrame, v.tpotFirstFrame}, {"itl_first_frame_ms", s.ITLFirstFrame, v.itlFirstFrame},
+	} {
+		if len(m.values) == 0 {
+			if m.got != nil {
+				t.Errorf("%s: %+v, and no row has a value", m.name, *m.got)
+			}
+			continue
+		}
+		if m.got == nil {
+			t.Errorf("%s: null, and rows have %d values", m.name, len(m.values))
+			continue
+		}
+		slices.Sort(m.values)
+		compareDistribution(t, m.name, *m.got, m.values)
+	}
+}
+
+func compareDistribution(t *testing.T, name string, got aggregate.Distribution, sorted []int64) {
+	if got.Count != uint64(len(sorted)) {
+		t.Errorf("%s: count %d, rows have %d", name, got.Count, len(sorted))
+	}
+	mean, std := meanAndStd(sorted)
+	near(t, name+" mean", got.Mean, mean/1e6, 1e-9)
+	near(t, name+" std", got.Std, std/1e6, 1e-9)
+	near(t, name+" min", got.Min, float64(sorted[0])/1e6, 1e-12)
+	near(t, name+" max", got.Max, float64(sorted[len(sorted)-1])/1e6, 1e-12)
+	for _, p := range []struct {
+		permille int
+		got      float64
+	}{{500, got.P50}, {900, got.P90}, {950, got.P95}, {990, got.P99}, {999, got.P99_9}} {
+		exact := percentile(sorted, p.permille)
+		if off := math.Abs(p.got*1e6 - float64(exact)); off > 0.001*float64(exact)+512 {
+			t.Errorf("%s p%d: %v ms, the rows' own is %d ns", name, p.permille, p.got, exact)
+		}
+		near(t, fmt.Sprintf("%s p%d by HdrHistogram's definition", name, p.permille), p.got, hdrPercentile(sorted, p.permille), 1e-12)
+	}
+}
+
+// percentile is the nearest rank: the smallest value that so many are not above.
+func percentile(sorted []int64, permille int) int64 {
+	return sorted[(len(sorted)*permille+999)/1000-1]
+}
+
+// hdrPercentile is what HdrHistogram makes of it in milliseconds: the largest value that it cannot tell from the percentile, with units
+// of 512 ns and 2048 of them until each power of two doubles the unit.
+func hdrPercentile(sorted []int64, permille int) float64 {
+	value := percentile(sorted, permille)
+	shift := max(9, bits.Len64(uint64(value))-11)
+	return float64(min((value>>shift+1)<<shift-1, sorted[len(sorted)-1])) / 1e6
+}
+
+func meanAndStd(values []int64) (mean, std float64) {
+	for _, v := range values {
+		mean += float64(v)
+	}
+	mean /= float64(len(values))
+	for _, v := range values {
+		std += (float64(v) - mean) * (float64(v) - mean)
+	}
+	return mean, math.Sqrt(std / float64(len(values)))
+}
+
+// near compares two numbers that are the same but for the arithmetic.
+func near(t *testing.T, what string, got, want, relative float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= relative*math.Abs(want)) {
+		t.Errorf("%s: %v, the rows give %v", what, got, want)
+	}
+}
+
+// compareIdentity checks each request's times against each other, and E2E = TTFT + TPOT x (n-1) of the means, which holds if TTFT, TPOT
+// and E2E are of the same requests.
+func compareIdentity(t *testing.T, s aggregate.StageResult, rows []row) {
+	for _, r := range rows {
+		var gaps int64
+		for _, gap := range r.ITLNs {
+			gaps += gap
+		}
+		n := int64(*r.OutputTokens)
+		if gaps != *r.LastTokenNs-*r.FirstTokenNs || len(r.ITLNs) != r.TokenFrames-1 || n != int64(*s.OSL.Asked) {
+			t.Errorf("request %d: gaps of %d ns in %d ns, %d gaps of %d frames, %d tokens", r.Index, gaps, *r.LastTokenNs-*r.FirstTokenNs,
+				len(r.ITLNs), r.TokenFrames, n)
+		}
+		if !slices.IsSorted([]int64{r.StartNs, *r.FirstFrameNs, *r.FirstTokenNs, *r.LastTokenNs, r.EndNs}) || r.StartNs < r.ScheduledNs {
+			t.Errorf("request %d: times out of order: %+v", r.Index, r)
+		}
+	}
+	n := float64(*s.OSL.Asked)
+	if off := s.E2E.Mean - s.TTFT.Mean - s.TPOT.Mean*(n-1); math.Abs(off)*1e6 > (n-1)/2+1e-3 {
+		t.Errorf("mean E2E %v, TTFT %v, TPOT %v of %v tokens: %v ns off", s.E2E.Mean, s.TTFT.Mean, s.TPOT.Mean, n, off*1e6)
+	}
+}
+
+// compareVLLM checks each number of a block as vLLM's benchmark would have it: it counts from the first frame, with or without text.
+func compareVLLM(t *testing.T, block string, s aggregate.StageResult, rows []row, v values) {
+	var output, input uint64
+	for _, r := range rows {
+		output, input = output+*r.OutputTokens, input+*r.InputTokens
+	}
+	two := func(x float64) string { return fmt.Sprintf("%.2f", x) }
+	seconds := *s.DurationS
+	want := map[string]string{
+		"Successful requests": fmt.Sprint(len(rows)), "Benchmark duration (s)": two(seconds),
+		"Total input tokens": fmt.Sprint(input), "Total generated tokens": fmt.Sprint(output),
+		"Request throughput (req/s)":      two(float64(len(rows)) / seconds),
+		"Output token throughput (tok/s)": two(float64(output) / seconds), "Total Token throughput (tok/s)": two(float64(input+output) / seconds),
+	}
+	for name, values := range map[string][]int64{"TTFT": v.firstFrame, "TPOT": v.tpotFirstFrame, "ITL": v.itlFirstFrame} {
+		slices.Sort(values)
+		mean, _ := meanAndStd(values)
+		want["Mean "+name+" (ms)"], want["Median "+name+" (ms)"], want["P99 "+name+" (ms)"] =
+			two(mean/1e6), two(hdrPercentile(values, 500)), two(hdrPercentile(values, 990))
+	}
+	got := map[string]string{}
+	for _, line := range regexp.MustCompile(`(?m)^([A-Z].*):\s+(\S+)\s*$`).FindAllStringSubmatch(strings.SplitN(block, "\n", 2)[1], -1) {
+		got[line[1]] = line[2]
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d numbers, want %d:\n%s", len(got), len(want), block)
+	}
+	for label, value := range want {
+		if got[label] != value {
+			t.Errorf("vllm.txt: %s: %s, the rows give %s", label, got[label], value)
+		}
+	}
+}
+
+// compareReport checks that all files come from the ledger alone, and are the same bytes each time.
+func compareReport(t *testing.T, r running) {
+	before := map[string]string{}
+	entries, err := os.ReadDir(r.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if entry.Name() == "ledger.db" {
+			continue
+		}
+		before[entry.Name()] = r.text(entry.Name())
+		if err := os.Remove(filepath.Join(r.dir, entry.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(before) != 6 {
+		t.Errorf("the run directory has %d files beside the ledger", len(before))
+	}
+	if code := start(t, programs.spate, "report", r.dir).exit(); code != 0 {
+		t.Fatalf("spate report exits with %d", code)
+	}
+	for name, text := range before {
+		if r.text(name) != text {
+			t.Errorf("%s is not what it was", name)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package e2e
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+// What was measured is what the server did: each request is joined by its X-Request-Id with the simulator's own times of it. They
+// are of one clock, so a client that sees a first token sooner than the server sent it is wrong, whatever the machine does.
+func TestMeasuredTimesAreTheServers(t *testing.T) {
+	server := simulate(t, 2, "--decode-step", "5ms")
+	dir := filepath.Join(t.TempDir(), "run")
+	r := running{start(t, programs.spate, "run", "--target", server.urls[0], "--target", server.urls[1], "--model", "m", "--out", dir,
+		"--records", "jsonl", "--isl", "80", "--osl", "20", "--concurrency", "6,12", "--requests", "120", "--warmup-requests", "8"), dir}
+	r.mustExit(0)
+
+	result := r.results()
+	rows := map[string]row{}
+	for stage, all := range r.rows() {
+		for _, one := range all {
+			rows[fmt.Sprintf("%s-%d-%d", result.Run.ID, stage, one.Index)] = one
+		}
+	}
+	if len(rows) != 2*128 || !result.Run.Complete {
+		t.Fatalf("%d requests, complete: %v", len(rows), result.Run.Complete)
+	}
+	truth := server.records()
+	if len(truth) != len(rows) {
+		t.Errorf("the server had %d requests, the client sent %d", len(truth), len(rows))
+	}
+	var errors []time.Duration
+	for _, s := range truth {
+		c, known := rows[s.RequestID]
+		if !known {
+			t.Fatalf("the server had a request %q that nobody sent, or had it twice", s.RequestID)
+		}
+		delete(rows, s.RequestID)
+		errors = append(errors, time.Duration(*c.LastTokenNs-*c.FirstTokenNs-(s.LastTokenNs-s.FirstTokenNs)).Abs())
+		measured, least := time.Duration(*c.FirstTokenNs-c.StartNs), time.Duration(s.FirstTokenNs-s.ReceivedNs)
+		if measured < least-100*time.Microsecond {
+			t.Errorf("request %s: TTFT %v, and the server took %v alone", s.RequestID, measured, least)
+		}
+		if *c.InputTokens != s.PromptTokens || s.PromptTokens != 80 || *c.OutputTokens != s.OutputTokens || s.OutputTokens != 20 {
+			t.Errorf("request %s: %d:%d tokens by the client, %d:%d by the server, 80:20 asked", s.RequestID, *c.InputTokens, *c.OutputTokens,
+				s.PromptTokens, s.OutputTokens)
+		}
+	}
+	slices.Sort(errors)
+	median, p99 := errors[len(errors)/2], errors[len(errors)*99/100]
+	t.Logf("first to last token against the server's: median error %v, p99 %v", median, p99)
+	if median > time.Millisecond {
+		t.Errorf("the time from first to last token is off by %v in the median", median)
+	}
+}
