@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -53,13 +54,8 @@ load. It dials the coordinator, so it works behind NAT.`,
 
 // run serves until ctx ends.
 func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) error {
-	if (len(f.coordinators) == 0) == (len(f.gossip.Join) == 0) {
-		return daemon.BadInput(errors.New("say where the coordinator is: either --join a gossip member, or --coordinator host:port"))
-	}
-	for _, address := range f.coordinators {
-		if !f.plaintext && !settings.Loopback(address) {
-			return daemon.BadInput(errors.New("the connection to " + address + " would be plain: give --insecure-plaintext if you trust the network"))
-		}
+	if err := f.check(); err != nil {
+		return daemon.BadInput(err)
 	}
 	if f.name == "" {
 		f.name = defaultName()
@@ -71,7 +67,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	defer closeFinder()
 	a, err := agent.New(agent.Config{
 		Name: f.name, Region: f.region, Version: version, Weight: f.weight, MaxStreams: f.maxStreams, AllowedTargets: f.allowed, Logger: logger,
-		Coordinator: inTurn(finder),
+		Coordinator: f.inTurn(finder),
 		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
 	})
 	if err != nil {
@@ -82,6 +78,33 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		return err
 	}
 	return nil
+}
+
+// check finds all mistakes in the flags that the packages behind them cannot see.
+func (f *flags) check() error {
+	var errs []error
+	if (len(f.coordinators) == 0) == (len(f.gossip.Join) == 0) {
+		errs = append(errs, errors.New("say where the coordinator is: either --join a gossip member, or --coordinator host:port"))
+	}
+	for _, address := range f.coordinators {
+		if err := settings.CheckAddress(address); err != nil {
+			errs = append(errs, fmt.Errorf("--coordinator %w", err))
+		} else {
+			errs = append(errs, f.checkPlain(address))
+		}
+	}
+	if f.weight == 0 {
+		errs = append(errs, errors.New("--weight 0: want at least 1"))
+	}
+	return errors.Join(errs...)
+}
+
+// checkPlain refuses to talk in plaintext to another machine without leave.
+func (f *flags) checkPlain(address string) error {
+	if f.plaintext || settings.Loopback(address) {
+		return nil
+	}
+	return fmt.Errorf("the connection to the coordinator at %s would be plain: give --insecure-plaintext if you trust the network", address)
 }
 
 // finder finds the coordinator by gossip or by the list of addresses.
@@ -100,8 +123,9 @@ func (f *flags) finder(logger *slog.Logger) (membership.Finder, func(), error) {
 	return cluster, func() { _ = cluster.Close() }, nil
 }
 
-// inTurn returns another of the known coordinators at each call, so that one that does not answer is passed over.
-func inTurn(finder membership.Finder) func(context.Context) (string, error) {
+// inTurn returns another of the known coordinators at each call, so that one that does not answer is passed over. Gossip may name
+// any address: it is checked as a typed one is.
+func (f *flags) inTurn(finder membership.Finder) func(context.Context) (string, error) {
 	attempt := 0
 	return func(ctx context.Context) (string, error) {
 		addresses, err := finder.Coordinators(ctx)
@@ -110,7 +134,7 @@ func inTurn(finder membership.Finder) func(context.Context) (string, error) {
 		}
 		address := addresses[attempt%len(addresses)]
 		attempt++
-		return address, nil
+		return address, f.checkPlain(address)
 	}
 }
 

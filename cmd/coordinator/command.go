@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"net"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -45,6 +48,9 @@ find it by gossip (--join the address that it logs) or are given its --listen ad
 
 // run serves until ctx ends.
 func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) error {
+	if err := f.check(); err != nil {
+		return daemon.BadInput(err)
+	}
 	openSink, err := f.influx.Opener(ctx, logger)
 	if err != nil {
 		return daemon.BadInput(err)
@@ -61,6 +67,22 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		return daemon.BadInput(err)
 	}
 	return c.Run(ctx)
+}
+
+// check finds all mistakes in the flags that the packages behind them cannot see.
+func (f *flags) check() error {
+	var errs []error
+	if _, _, err := net.SplitHostPort(f.listen); err == nil && !f.plaintext && !settings.Loopback(f.listen) {
+		errs = append(errs, fmt.Errorf("--listen %s can be reached from beyond this machine and would be plain: listen on 127.0.0.1 "+
+			"(behind an SSH tunnel if need be), or give --insecure-plaintext if you trust the network", f.listen))
+	}
+	if f.noGossip && len(f.gossip.Join) > 0 {
+		errs = append(errs, errors.New("--join does not go with --no-gossip"))
+	}
+	if f.dataDir == "" {
+		errs = append(errs, errors.New("--data-dir is empty: name a directory"))
+	}
+	return errors.Join(append(errs, f.influx.Validate())...)
 }
 
 // membership is how the coordinator takes part in gossip, nil if it does not.

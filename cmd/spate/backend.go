@@ -45,19 +45,10 @@ func (f *runFlags) backend(ctx context.Context, logs io.Writer) (*backend, error
 	return &backend{conn: conn, address: f.coordinator, minAgents: f.minAgents, close: func() { _ = conn.Close() }}, nil
 }
 
-// checkAddress refuses what is no host:port.
-func checkAddress(address string) error {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil || host == "" || port == "" {
-		return fmt.Errorf("--coordinator %q: want host:port, for example 127.0.0.1:7700", address)
-	}
-	return nil
-}
-
 // dial connects to a coordinator's services. One that goes silent is noticed, so that nobody waits for it for ever.
 func dial(address string) (*grpc.ClientConn, error) {
-	if err := checkAddress(address); err != nil {
-		return nil, badInput(err)
+	if err := settings.CheckAddress(address); err != nil {
+		return nil, badInputf("--coordinator %w", err)
 	}
 	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 10 * time.Second}))

@@ -48,7 +48,7 @@ coordinator and its agents with --coordinator.
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Version:       daemon.Version(version),
-		Args: func(cmd *cobra.Command, args []string) error {
+		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return badInputf("unknown command %q\nsee: spate --help", args[0])
 			}

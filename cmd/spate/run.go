@@ -30,6 +30,7 @@ import (
 // runFlags are the flags of `spate run`.
 type runFlags struct {
 	coordinator   string
+	plaintext     bool
 	agents        int
 	minAgents     uint32
 	agentsTimeout time.Duration
@@ -63,6 +64,7 @@ requests and waits for those in flight; the second cancels them. Either way what
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.coordinator, "coordinator", "", "run on the coordinator at this `host:port` instead of on embedded agents")
+	flags.BoolVar(&f.plaintext, "insecure-plaintext", false, "with --coordinator: send plan and API keys to another machine without encryption: only on a network you trust")
 	flags.IntVar(&f.agents, "agents", 2, "number of embedded agents")
 	flags.Uint32Var(&f.minAgents, "min-agents", 1, "with --coordinator: agents to wait for before the plan is split")
 	flags.DurationVar(&f.agentsTimeout, "agents-timeout", time.Minute, "with --coordinator: how long to wait for them")
@@ -168,7 +170,12 @@ func (f *runFlags) checkCoordinator(cmd *cobra.Command, wrong func(bool, string,
 	wrong(cmd.Flags().Changed("agents"), "--agents is for embedded agents: with --coordinator, agents are programs of their own "+
 		"(spate-agent); --min-agents waits for them")
 	wrong(f.influx.URL != "", "with --coordinator it is the coordinator that writes to InfluxDB: give it the --influx-* flags")
-	return checkAddress(f.coordinator)
+	if err := settings.CheckAddress(f.coordinator); err != nil {
+		return fmt.Errorf("--coordinator %w", err)
+	}
+	wrong(!f.plaintext && !settings.Loopback(f.coordinator), "plan and API keys would go to %s in plain: give --insecure-plaintext if you trust "+
+		"the network, or use an SSH tunnel", f.coordinator)
+	return nil
 }
 
 // recordsKept is the form of the request rows, as the protocol has it.

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -17,7 +18,8 @@ type agent struct {
 	inFlight    uint32        // by its last heartbeat
 }
 
-// Connected says that an agent's control stream stands: a new agent, or one that comes back.
+// Connected says that an agent's control stream stands: a new agent, or one that comes back. A run that waits for agents looks at
+// the next tick who is there, so that it takes all that are there when it begins, and not only as many as it needs.
 func (r *Run) Connected(at clock.Instant, info *spatev1.AgentInfo, incarnation uint64) {
 	name := info.GetName()
 	a := r.agents[name]
@@ -29,9 +31,6 @@ func (r *Run) Connected(at clock.Instant, info *spatev1.AgentInfo, incarnation u
 		r.Lost(at, name, a.incarnation, "its process was started anew")
 	}
 	*a = agent{info: info, incarnation: incarnation, heard: at}
-	if r.phase == gathering {
-		r.gather(at)
-	}
 }
 
 // welcome says what becomes of an agent that was not known.
@@ -94,8 +93,14 @@ func (r *Run) gather(at clock.Instant) {
 		r.fatal = waitedInVain(ready, r.cfg)
 		r.incomplete = true
 		r.finish(at)
+	case at.Sub(r.begin) >= quietWait && r.awaited != len(ready)+1:
+		r.awaited = len(ready) + 1
+		r.notice(at, spatev1.Severity_SEVERITY_INFO, "waiting for agents, up to %v: %d of %d are there", r.cfg.AgentsTimeout, len(ready), r.cfg.MinAgents)
 	}
 }
+
+// quietWait is how long agents are waited for without a word.
+const quietWait = 2 * time.Second
 
 // ready returns the agents that can take part, by name: the order of the weights in every stripe.
 func (r *Run) ready(at clock.Instant) []*agent {

@@ -78,11 +78,12 @@ type Run struct {
 	begin  clock.Instant
 	wall   time.Time // the wall clock at begin: later wall times are derived, so that a step of the clock changes nothing
 
-	phase  phase
-	agents map[string]*agent // all that are connected, and the roster
-	roster []*agent          // those that take part, by name; fixed when the plan is first split
-	next   int               // index of the first stage not begun
-	stage  *stage            // stage in progress
+	phase   phase
+	agents  map[string]*agent // all that are connected, and the roster
+	roster  []*agent          // those that take part, by name; fixed when the plan is first split
+	awaited int               // 1 + the agents that were there when it was last said who is waited for; 0: it was not said
+	next    int               // index of the first stage not begun
+	stage   *stage            // stage in progress
 
 	dead       map[string]string // why a target's remaining stages are skipped
 	rejected   map[string]string // why a target's last stage was rejected

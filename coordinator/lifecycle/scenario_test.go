@@ -167,6 +167,7 @@ func (s *scenario) agents(args []string, _ map[string]string) {
 		info := &spatev1.AgentInfo{Name: name, Weight: uint32(s.number(weight))}
 		s.run.Connected(s.at, info, s.incarnation[name])
 	}
+	s.run.Tick(s.at)
 }
 
 func (s *scenario) ref(o map[string]string) *spatev1.AssignmentRef {

@@ -49,6 +49,15 @@ func (g *Gossip) Config(name string, meta membership.Meta, plaintext bool, logge
 	return config, config.Validate()
 }
 
+// CheckAddress refuses what is no host:port.
+func CheckAddress(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host == "" || port == "" {
+		return fmt.Errorf("%q: want host:port, for example 127.0.0.1:7700", address)
+	}
+	return nil
+}
+
 // Loopback says whether an address is of this machine's loopback only.
 func Loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)

@@ -68,6 +68,31 @@ func TestFileListsBecomeFlagLists(t *testing.T) {
 	}
 }
 
+// TestTypedOnly: neither the environment nor a file sets such a flag.
+func TestTypedOnly(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Setenv("SPATE_INFLUX_URL", "from-env")
+	root, sub := command()
+	TypedOnly(sub.Flags(), "influx-url")
+	root.SetArgs([]string{"run"})
+	if err := root.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := sub.Flags().GetString("influx-url"); got != "default" {
+		t.Errorf("influx-url = %q", got)
+	}
+	if err := os.WriteFile("spate.yaml", []byte("influx-url: x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	root, sub = command()
+	TypedOnly(sub.Flags(), "influx-url")
+	root.SetArgs([]string{"run"})
+	if err := root.Execute(); err == nil || !strings.Contains(err.Error(), `unknown setting "influx-url"`) {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestBadFilesAreErrors(t *testing.T) {
 	for name, tc := range map[string]struct{ content, want string }{
 		"unknown setting": {"influx-ulr: x\n", `unknown setting "influx-ulr"`},
