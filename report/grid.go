@@ -113,9 +113,6 @@ func noteOf(s aggregate.StageResult) string {
 	}
 	if s.Requests.Failed > 0 {
 		notes = append(notes, fmt.Sprintf("%d of %d requests failed (%s)", s.Requests.Failed, s.Requests.Started, errorCounts(s.Errors)))
-		if example := firstExample(s); example != "" {
-			notes = append(notes, "for example: "+example)
-		}
 	}
 	if s.Requests.Cancelled > 0 {
 		notes = append(notes, fmt.Sprintf("%d of %d requests were cut off", s.Requests.Cancelled, s.Requests.Started))

@@ -37,6 +37,9 @@ func Table(w io.Writer, r *aggregate.Result, width int) error {
 		b.WriteString(strings.Join(lines, "\n") + "\n")
 		for _, s := range g.stages {
 			if note := noteOf(s); note != "" {
+				if example := firstExample(s); example != "" {
+					note += "; for example: " + example // the terminal has no table of errors, as report.md has
+				}
 				fmt.Fprintf(&b, "! %s: %s\n", s.Load, note)
 			}
 		}

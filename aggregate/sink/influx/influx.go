@@ -167,7 +167,7 @@ type UndeliveredError struct {
 func (u *UndeliveredError) Error() string {
 	text := fmt.Sprintf("InfluxDB at %s is incomplete:", u.URL)
 	if u.Kept > 0 {
-		text += fmt.Sprintf(" %d points are kept in %s, as line protocol;", u.Kept, u.Spool)
+		text += fmt.Sprintf(" %d points are kept in %s;", u.Kept, u.Spool)
 	}
 	if u.Refused > 0 {
 		text += fmt.Sprintf(" %d points were refused;", u.Refused)
