@@ -364,7 +364,11 @@ func fetchLedger(ctx context.Context, client spatev1.RunServiceClient, id, path 
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.Remove(path+".part")) }()
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(path+".part"))
+		}
+	}()
 	for {
 		piece, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -380,5 +384,5 @@ func fetchLedger(ctx context.Context, client spatev1.RunServiceClient, id, path 
 	if err := file.Close(); err != nil {
 		return err
 	}
-	return os.Link(path+".part", path)
+	return os.Rename(path+".part", path)
 }
