@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"unicode/utf8"
 )
 
 // frame is what one event's data says.
@@ -173,7 +174,7 @@ func (c *cursor) finish(f *frame) {
 		return
 	}
 	raw, escaped := c.text()
-	c.bad = c.bad || escaped
+	c.bad = c.bad || escaped || !utf8.Valid(raw)
 	if len(raw) > 0 {
 		f.finish = raw
 	}
