@@ -95,7 +95,7 @@ bench: $(BIN)/influxd ## Run all benchmarks.
 .PHONY: fuzz
 fuzz: ## Run each fuzzer for FUZZTIME (10s).
 	@grep -rHoE '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' . | sort | while IFS=: read -r file fuzzer; do \
-		go test -run '^$$' -fuzz "^$${fuzzer#func }$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" </dev/null; \
+		go test -run '^$$' -fuzz "^$${fuzzer#func }$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "$$(dirname "$$file")" </dev/null; \
 	done
 
 .PHONY: tools
