@@ -120,6 +120,7 @@ func (f *flags) finder(logger *slog.Logger) (membership.Finder, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	logger.Info("gossip is ready", "address", cluster.Address())
 	return cluster, func() { _ = cluster.Close() }, nil
 }
 
