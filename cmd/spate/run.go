@@ -62,18 +62,22 @@ requests and waits for those in flight; the second cancels them. Either way what
 		Args: arguments(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
-	flags := cmd.Flags()
+	where, results := group("Where it runs"), group("What is kept and shown")
+	flags := where.flags
 	flags.StringVar(&f.coordinator, "coordinator", "", "run on the coordinator at this `host:port` instead of on embedded agents")
 	flags.BoolVar(&f.plaintext, "insecure-plaintext", false, "with --coordinator: send plan and API keys to another machine without encryption: only on a network you trust")
 	flags.IntVar(&f.agents, "agents", 2, "number of embedded agents")
 	flags.Uint32Var(&f.minAgents, "min-agents", 1, "with --coordinator: agents to wait for before the plan is split")
 	flags.DurationVar(&f.agentsTimeout, "agents-timeout", time.Minute, "with --coordinator: how long to wait for them")
+	flags = results.flags
 	flags.StringVar(&f.out, "out", "", "run `directory` to make (default: runs/RUN-ID)")
 	flags.StringVar(&f.records, "records", "parquet", "keep one row for each request: parquet, jsonl or none")
 	flags.BoolVar(&f.noProgress, "no-progress", false, "print neither progress nor tables, only the run directory")
 	flags.StringVar(&f.logLevel, "log-level", "warn", "what the embedded coordinator and agents log to standard error: debug, info, warn or error")
-	f.quick.add(flags)
-	f.influx.AddFlags(flags)
+	quick, influx := group("A plan from flags"), group("Live results in InfluxDB")
+	f.quick.add(quick.flags)
+	f.influx.AddFlags(influx.flags)
+	setGroups(cmd, quick, where, results, influx)
 	return cmd
 }
 
