@@ -189,12 +189,5 @@ func (l *load) offset(at clock.Instant) *int64 {
 
 // sleep waits until an instant, without haste, and reports whether ctx still goes on.
 func sleep(ctx context.Context, until clock.Instant) bool {
-	t := time.NewTimer(clock.Until(until))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return rest(ctx, clock.Until(until))
 }

@@ -77,27 +77,27 @@ func (l *live) end(rec *spatev1.StageRecord) (last *spatev1.StageProgress, compl
 	if !ok || m.merged == nil {
 		return nil, false
 	}
+	result, total := m.merged.Result(rec), m.merged.ToDate().Total
 	if l.run.sink != sink.Discard {
-		l.run.sink.Stage(stagePoint(scopeOf(l.run, rec.GetStage()), rec, m.merged))
+		l.run.sink.Stage(stagePoint(scopeOf(l.run, rec.GetStage()), rec, result, total))
 	}
 	l.run.forget(index)
-	return whole(rec, m.merged), len(m.merged.Missing(rec)) == 0
+	return whole(index, result, total), result.Complete
 }
 
 // progress fills in what was merged.
 func (l *live) progress(p lifecycle.Progress) *spatev1.RunEvent {
 	if m, ok := l.run.stage(p.State.GetStageIndex()); ok && m.merged != nil {
-		toDate(p.State, m.merged)
+		fill(p.State, m.merged.ToDate().Total)
 		p.State.OutputTokensPerSecond = float64(l.tokens)
 	}
 	return progressAt(p.Time, p.State)
 }
 
 // whole is the last progress of a stage: all of it, over its whole length.
-func whole(rec *spatev1.StageRecord, merged *aggregate.Stage) *spatev1.StageProgress {
-	state := &spatev1.StageProgress{StageIndex: rec.GetStage().GetIndex()}
-	toDate(state, merged)
-	result := merged.Result(rec)
+func whole(index uint32, result aggregate.StageResult, total aggregate.Measured) *spatev1.StageProgress {
+	state := &spatev1.StageProgress{StageIndex: index}
+	fill(state, total)
 	if result.DurationS != nil {
 		state.Elapsed = durationpb.New(time.Duration(*result.DurationS * float64(time.Second)))
 	}
@@ -107,9 +107,8 @@ func whole(rec *spatev1.StageRecord, merged *aggregate.Stage) *spatev1.StageProg
 	return state
 }
 
-// toDate fills in what was merged so far.
-func toDate(state *spatev1.StageProgress, merged *aggregate.Stage) {
-	total := merged.ToDate().Total
+// fill fills in what was merged so far.
+func fill(state *spatev1.StageProgress, total aggregate.Measured) {
 	state.Failed = total.Counters.GetFailed()
 	state.Completed = total.Counters.GetCompleted() + state.GetFailed()
 	state.Ttft = quantiles(total.Distribution(spatev1.Metric_METRIC_TTFT))

@@ -76,11 +76,10 @@ func measures(m aggregate.Measured) sink.Measures {
 }
 
 // stagePoint is the result of a stage.
-func stagePoint(scope sink.Scope, rec *spatev1.StageRecord, merged *aggregate.Stage) sink.StagePoint {
-	r := merged.Result(rec)
+func stagePoint(scope sink.Scope, rec *spatev1.StageRecord, r aggregate.StageResult, total aggregate.Measured) sink.StagePoint {
 	p := sink.StagePoint{
 		Scope: scope, StageStart: rec.GetStartTime().AsTime(), Complete: r.Complete, Failure: rec.GetFailure(),
-		Measures: measures(merged.ToDate().Total), NeverSent: r.Requests.NeverSent,
+		Measures: measures(total), NeverSent: r.Requests.NeverSent,
 		Whole: sink.Throughput{
 			Seconds: r.DurationS, Requests: r.RequestThroughput,
 			OutputTokens: r.OutputTokenThroughput, TotalTokens: r.TotalTokenThroughput,

@@ -229,7 +229,7 @@ func readAll(t testing.TB, dir string) map[string]string {
 // written makes the files of a run directory and reads them.
 func written(t testing.TB, dir string) map[string]string {
 	t.Helper()
-	if err := Write(dir); err != nil {
+	if _, err := Write(dir); err != nil {
 		t.Fatal(err)
 	}
 	return readAll(t, dir)

@@ -18,23 +18,24 @@ import (
 const LedgerFile = "ledger.db"
 
 // Write makes all derived files of a run directory from its ledger, in place of what is there. A file is either the old one or
-// the new one whole, never a part. It reads the ledger only; errors.Is tells aggregate.ErrLocked and aggregate.ErrForeign.
-func Write(dir string) (err error) {
+// the new one whole, never a part. It reads the ledger only; errors.Is tells aggregate.ErrLocked and aggregate.ErrForeign. The
+// result is that of results.json, nil if the ledger could not be read or merged: an error with a result is about writing.
+func Write(dir string) (result *aggregate.Result, err error) {
 	ledger, err := aggregate.OpenReadOnly(filepath.Join(dir, LedgerFile))
 	if err != nil {
-		return fmt.Errorf("report: %w", err)
+		return nil, fmt.Errorf("report: %w", err)
 	}
 	defer func() { err = errors.Join(err, ledger.Close()) }()
-	files, err := filesOf(ledger)
+	result, files, err := filesOf(ledger)
 	if err != nil {
-		return fmt.Errorf("report: %w", err)
+		return result, fmt.Errorf("report: %w", err)
 	}
 	for _, f := range files {
 		if err := replace(filepath.Join(dir, f.name), f.write); err != nil {
-			return fmt.Errorf("report: %w", err)
+			return result, fmt.Errorf("report: %w", err)
 		}
 	}
-	return nil
+	return result, nil
 }
 
 // file is one derived file.
@@ -44,10 +45,10 @@ type file struct {
 }
 
 // filesOf merges the ledger and lists the files to make of it.
-func filesOf(ledger *aggregate.Ledger) ([]file, error) {
+func filesOf(ledger *aggregate.Ledger) (*aggregate.Result, []file, error) {
 	run, err := ledger.Run()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var log bytes.Buffer
 	result, err := aggregate.ResultWith(ledger, func(s *aggregate.Stage, rec *spatev1.StageRecord, r aggregate.StageResult) error {
@@ -55,7 +56,7 @@ func filesOf(ledger *aggregate.Ledger) ([]file, error) {
 		return logStage(&log, s, r, start)
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	files := []file{
 		{"plan.yaml", contents(run.GetPlanYaml())},
@@ -64,7 +65,8 @@ func filesOf(ledger *aggregate.Ledger) ([]file, error) {
 		{"vllm.txt", func(w io.Writer) error { return writeVLLM(w, result) }},
 		{"histograms.hlog", contents(append(logHeader(run), log.Bytes()...))},
 	}
-	return appendRequestsFile(files, ledger, run)
+	files, err = appendRequestsFile(files, ledger, run)
+	return result, files, err
 }
 
 // contents writes bytes that are there.

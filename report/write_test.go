@@ -200,13 +200,13 @@ func TestUnknownFormOfRowsIsAnError(t *testing.T) {
 	if err := errors.Join(l.PutRun(runRecord("csv")), l.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if err := Write(dir); err == nil || !strings.Contains(err.Error(), `"csv"`) {
+	if _, err := Write(dir); err == nil || !strings.Contains(err.Error(), `"csv"`) {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestNoLedgerIsAnError(t *testing.T) {
-	if err := Write(t.TempDir()); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Write(t.TempDir()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error %v", err)
 	}
 }

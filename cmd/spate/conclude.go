@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -12,11 +11,7 @@ import (
 )
 
 // conclude prints the tables and says with the exit code how the run ended.
-func (f *runFlags) conclude(cmd *cobra.Command, dir string, ended *spatev1.RunEnded) error {
-	result, err := readResult(dir)
-	if err != nil {
-		return err
-	}
+func (f *runFlags) conclude(cmd *cobra.Command, dir string, result *aggregate.Result, ended *spatev1.RunEnded) error {
 	out := cmd.OutOrStdout()
 	if !f.noProgress {
 		fmt.Fprintln(out)
@@ -47,14 +42,4 @@ func nothingCompleted(result *aggregate.Result) error {
 		}
 	}
 	return nil
-}
-
-// readResult reads the results of a run directory from its ledger.
-func readResult(dir string) (*aggregate.Result, error) {
-	ledger, err := aggregate.OpenReadOnly(filepath.Join(dir, report.LedgerFile))
-	if err != nil {
-		return nil, err
-	}
-	defer ledger.Close()
-	return aggregate.ResultOf(ledger)
 }

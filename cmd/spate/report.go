@@ -16,11 +16,11 @@ func newReport() *cobra.Command {
 byte for byte the same as before, and print the tables.`,
 		Args: arguments(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			result, err := readResult(args[0])
-			if err != nil {
+			result, err := report.Write(args[0])
+			if result == nil {
 				return badInputf("%s is no run directory: %w", args[0], err)
 			}
-			if err := report.Write(args[0]); err != nil {
+			if err != nil {
 				return err
 			}
 			if err := report.Table(cmd.OutOrStdout(), result, terminalWidth(cmd.OutOrStdout())); err != nil {

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/aggregate"
 	"github.com/spate-load/spate/cmd/internal/settings"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -117,11 +118,11 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	dir, err := f.keep(ctx, client, submitted.GetRunId())
+	dir, result, err := f.keep(ctx, client, submitted.GetRunId())
 	if err != nil {
 		return err
 	}
-	return f.conclude(cmd, dir, ended)
+	return f.conclude(cmd, dir, result, ended)
 }
 
 // plan reads the plan that was named, or makes one from flags and prints it.
@@ -337,21 +338,22 @@ func notice(severity spatev1.Severity, text string) *spatev1.RunEvent {
 }
 
 // keep fetches the ledger into the run directory and makes the run's files from it.
-func (f *runFlags) keep(ctx context.Context, client spatev1.RunServiceClient, id string) (string, error) {
+func (f *runFlags) keep(ctx context.Context, client spatev1.RunServiceClient, id string) (string, *aggregate.Result, error) {
 	dir := f.out
 	if dir == "" {
 		dir = filepath.Join("runs", id)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("run directory: %w", err)
+		return "", nil, fmt.Errorf("run directory: %w", err)
 	}
 	if err := fetchLedger(ctx, client, id, filepath.Join(dir, report.LedgerFile)); err != nil {
-		return "", err
+		return "", nil, err
 	}
-	if err := report.Write(dir); err != nil {
-		return "", fmt.Errorf("the ledger is kept in %s, its report failed: %w", dir, err)
+	result, err := report.Write(dir)
+	if err != nil {
+		return "", nil, fmt.Errorf("the ledger is kept in %s, its report failed: %w", dir, err)
 	}
-	return dir, nil
+	return dir, result, nil
 }
 
 // fetchLedger copies the run's ledger from the coordinator to path. A ledger that is there already is the coordinator's own: an
