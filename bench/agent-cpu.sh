@@ -22,7 +22,7 @@ for streams in "$@"; do
 name: agent-cpu
 targets: [{name: simulator, endpoints: ["http://127.0.0.1:18100"], model: m}]
 workloads: [{random: {isl: 10, osl: $osl}}]
-loads: [{concurrency: [$streams], duration: 16s}]
+loads: [{concurrency: [$streams], requests_per_concurrency: 2}]
 PLAN
     before=$(cpu_ms)
     "$bin/spate" run --coordinator 127.0.0.1:17711 --records none --no-progress --out "out-$streams" plan.yaml >/dev/null
