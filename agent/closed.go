@@ -34,7 +34,7 @@ func (l *load) runSlot(w *worker, gate <-chan bool) {
 	}
 	ramped := false
 	for free := l.start; more; {
-		if !ramped && !a.Warmup {
+		if !ramped && !a.Unmeasured {
 			ramped = true
 			l.slotRamped()
 		}

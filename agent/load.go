@@ -91,7 +91,7 @@ func (l *load) awaitStart(t *timer.Timer) bool {
 
 // observe watches what became of a request.
 func (l *load) observe(q *recorder.Request, o *stream.Observation) {
-	if l.closed == nil && !q.Warmup {
+	if l.closed == nil && !q.Unmeasured {
 		l.steadySince(o.End)
 	}
 	if why := l.pulse.observe(o, l.recorder.LastToken); why != "" {

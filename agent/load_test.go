@@ -125,14 +125,14 @@ func TestClosedLoopSendsEachRequestOnce(t *testing.T) {
 	for _, u := range loads {
 		o := u.wait(t)
 		completed += o.totals.GetCounters().GetCompleted()
-		warmup += o.totals.GetCounters().GetWarmupEnded()
+		warmup += o.totals.GetCounters().GetUnmeasuredEnded()
 		for _, row := range o.rows {
 			seen[row.GetIndex()]++
 			if uint64(row.GetEndpoint()) != row.GetIndex()%2 {
 				t.Errorf("request %d went to endpoint %d", row.GetIndex(), row.GetEndpoint())
 			}
-			if row.GetWarmup() != (row.GetIndex() < 7) {
-				t.Errorf("request %d: warm-up %t", row.GetIndex(), row.GetWarmup())
+			if row.GetUnmeasured() != (row.GetIndex() < 7) {
+				t.Errorf("request %d: warm-up %t", row.GetIndex(), row.GetUnmeasured())
 			}
 		}
 		if o.totals.GetNeverSent() != 0 || o.totals.SteadyToNs == nil {
@@ -214,8 +214,8 @@ func TestOpenLoopKeepsToItsSchedule(t *testing.T) {
 			t.Fatalf("only %d requests sent", i)
 		}
 		row := rows[i]
-		if row.GetIndex() != a.Index || row.GetScheduledNs() != a.Offset.Nanoseconds() || row.GetWarmup() != a.Warmup {
-			t.Fatalf("request %d scheduled at %d, warm-up %t; the plan has %+v", row.GetIndex(), row.GetScheduledNs(), row.GetWarmup(), a)
+		if row.GetIndex() != a.Index || row.GetScheduledNs() != a.Offset.Nanoseconds() || row.GetUnmeasured() != a.Unmeasured {
+			t.Fatalf("request %d scheduled at %d, warm-up %t; the plan has %+v", row.GetIndex(), row.GetScheduledNs(), row.GetUnmeasured(), a)
 		}
 		if row.GetStartNs() < row.GetScheduledNs() {
 			t.Fatalf("request %d started %d ns early", row.GetIndex(), row.GetScheduledNs()-row.GetStartNs())

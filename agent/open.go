@@ -147,7 +147,7 @@ func (o *openLoop) giveUp(now clock.Instant) {
 }
 
 func (o *openLoop) owe(a arrival.Arrival, now clock.Instant) {
-	if !a.Warmup && o.due(a) <= now {
+	if !a.Unmeasured && o.due(a) <= now {
 		o.dropped++
 	}
 }

@@ -42,7 +42,7 @@ func prepare(ctx context.Context, a *spatev1.Assign, l limits) (*share, error) {
 	if err := l.checkTargets(s.target()); err != nil {
 		return nil, err
 	}
-	if err := s.schedule(a.GetStripe(), l); err != nil {
+	if err := s.schedule(a, l); err != nil {
 		return nil, err
 	}
 	if err := s.connect(a.GetSecrets()); err != nil {
@@ -58,12 +58,15 @@ func prepare(ctx context.Context, a *spatev1.Assign, l limits) (*share, error) {
 func (s *share) target() *spatev1.Target { return s.stage.GetTarget() }
 
 // schedule makes the arrivals and the content.
-func (s *share) schedule(stripe *spatev1.Stripe, l limits) (err error) {
+func (s *share) schedule(a *spatev1.Assign, l limits) (err error) {
+	stripe := a.GetStripe()
 	st, err := arrival.NewStripe(stripe.GetWeights(), int(stripe.GetRank()))
 	if err != nil {
 		return fmt.Errorf("stripe: %w", err)
 	}
-	if s.content, err = workload.New(s.stage.GetWorkload(), s.stage.GetSeed()); err != nil {
+	if s.content, err = workload.New(workload.Config{
+		Workload: s.stage.GetWorkload(), Seed: s.stage.GetSeed(), Run: a.GetRef().GetRunId(),
+	}); err != nil {
 		return fmt.Errorf("workload %s: %w", s.stage.GetWorkload().GetName(), err)
 	}
 	s.owed, s.counted = arrival.Owed(s.stage.GetLoad(), st)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"hash/fnv"
 	"strconv"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/spate-load/spate/agent/recorder"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
 )
 
@@ -19,6 +21,7 @@ type worker struct {
 	request     recorder.Request
 	body        []byte
 	observation stream.Observation
+	broken      error         // why the request could not be made
 	pause       time.Duration // after the last failure to connect; 0: it was none
 
 	// Made once, so that a request makes no closures.
@@ -28,11 +31,14 @@ type worker struct {
 
 func (l *load) newWorker(i int) *worker {
 	w := &worker{load: l, shard: l.recorder.Shard(i)}
-	form := workload.Text
+	form := workload.Messages
 	if l.client.TakesTokenIDs() {
 		form = workload.TokenIDs
 	}
-	w.appendPrompt = func(dst []byte) []byte { return l.content.AppendPrompt(dst, w.request.Index, form) }
+	w.appendPrompt = func(dst []byte) []byte {
+		dst, w.broken = l.content.AppendPrompt(dst, workload.Request{Index: w.request.Index, Form: form})
+		return dst
+	}
 	w.onToken = func(at clock.Instant, tokens int) { w.shard.Token(&w.request, at, tokens) }
 	return w
 }
@@ -40,15 +46,18 @@ func (l *load) newWorker(i int) *worker {
 // prepare makes the request of an arrival. Requests go to the endpoints in turn, by their index: so the same one goes to the same
 // endpoint however many agents there are.
 func (w *worker) prepare(a arrival.Arrival) {
-	isl, osl := w.load.content.Lengths(a.Index)
+	ask, err := w.load.content.Ask(a.Index, 0)
 	w.request = recorder.Request{
-		Index:    a.Index,
-		Endpoint: int(a.Index % uint64(len(w.load.target().GetEndpoints()))),
-		Warmup:   a.Warmup,
-		ISL:      isl,
-		OSL:      osl,
+		Index:      a.Index,
+		Endpoint:   int(a.Index % uint64(len(w.load.target().GetEndpoints()))),
+		Unmeasured: a.Unmeasured,
+		ISL:        ask.ISL,
+		OSL:        ask.OSL,
 	}
-	w.body = w.load.client.AppendBody(w.body[:0], osl, w.appendPrompt)
+	w.body = w.load.client.AppendBody(w.body[:0], ask.OSL, w.appendPrompt)
+	if err := cmp.Or(err, w.broken); err != nil {
+		w.load.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true, "a request cannot be made: "+err.Error())
+	}
 	if w.load.records {
 		h := fnv.New64a()
 		_, _ = h.Write(w.body)

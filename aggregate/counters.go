@@ -5,21 +5,21 @@ import (
 )
 
 // counterCount is the number of counters.
-const counterCount = 16
+const counterCount = 21
 
 // counterNames are the protocol's names of the counters, in its order.
 var counterNames = [counterCount]string{
-	"started", "completed", "failed", "cancelled", "warmup_started", "warmup_ended", "input_tokens", "output_tokens",
+	"started", "completed", "failed", "cancelled", "unmeasured_started", "unmeasured_ended", "input_tokens", "output_tokens",
 	"token_frames", "tokens_arrived", "without_usage", "isl_missed", "osl_missed", "connections", "coalesced_reads",
-	"unstamped_frames",
+	"unstamped_frames", "good", "cached_tokens", "with_cached_tokens", "shared_tokens", "unmeasured_tokens_arrived",
 }
 
 // counterFields points at the counters of a message, in the protocol's order.
 func counterFields(c *spatev1.Counters) [counterCount]*uint64 {
 	return [counterCount]*uint64{
-		&c.Started, &c.Completed, &c.Failed, &c.Cancelled, &c.WarmupStarted, &c.WarmupEnded, &c.InputTokens, &c.OutputTokens,
+		&c.Started, &c.Completed, &c.Failed, &c.Cancelled, &c.UnmeasuredStarted, &c.UnmeasuredEnded, &c.InputTokens, &c.OutputTokens,
 		&c.TokenFrames, &c.TokensArrived, &c.WithoutUsage, &c.IslMissed, &c.OslMissed, &c.Connections, &c.CoalescedReads,
-		&c.UnstampedFrames,
+		&c.UnstampedFrames, &c.Good, &c.CachedTokens, &c.WithCachedTokens, &c.SharedTokens, &c.UnmeasuredTokensArrived,
 	}
 }
 

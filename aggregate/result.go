@@ -156,8 +156,8 @@ type Requests struct {
 	Cancelled uint64 `json:"cancelled"`
 	// Measured requests that were owed and never sent. Null: an agent's totals are missing.
 	NeverSent *uint64 `json:"never_sent"`
-	// Warm-up requests that started, which nothing else here counts.
-	Warmup uint64 `json:"warmup"`
+	// Requests of warm-up and cool-down that started, which nothing else here counts.
+	Unmeasured uint64 `json:"unmeasured"`
 }
 
 // PeakConcurrency is the most requests in flight at once.

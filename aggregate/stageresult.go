@@ -57,12 +57,12 @@ func (s *Stage) Result(rec *spatev1.StageRecord) StageResult {
 func (s *Stage) requests(rec *spatev1.StageRecord) Requests {
 	c := s.total.counters
 	r := Requests{
-		Started:   c.GetStarted(),
-		Completed: c.GetCompleted(),
-		Failed:    c.GetFailed(),
-		Cancelled: c.GetCancelled(),
-		NeverSent: s.neverSent(),
-		Warmup:    c.GetWarmupStarted(),
+		Started:    c.GetStarted(),
+		Completed:  c.GetCompleted(),
+		Failed:     c.GetFailed(),
+		Cancelled:  c.GetCancelled(),
+		NeverSent:  s.neverSent(),
+		Unmeasured: c.GetUnmeasuredStarted(),
 	}
 	if load := rec.GetStage().GetLoad(); load.GetDuration() == nil {
 		r.Planned = unlessZero(load.GetRequests())

@@ -88,7 +88,7 @@ func (r running) sent() []sent {
 	var all []sent
 	for _, stage := range result.Stages {
 		for _, row := range rows[stage.Index] {
-			s := sent{stage: stage.Index, index: row.Index, body: row.BodyHash, warmup: row.Warmup}
+			s := sent{stage: stage.Index, index: row.Index, body: row.BodyHash, warmup: row.Unmeasured}
 			if stage.Load.Rate != nil {
 				s.scheduled = row.ScheduledNs
 			}

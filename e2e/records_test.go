@@ -46,7 +46,7 @@ func TestResultsAreThoseOfTheRequests(t *testing.T) {
 	}
 	for i, stage := range result.Stages {
 		t.Run(fmt.Sprintf("stage %d", i), func(t *testing.T) {
-			measured := slices.DeleteFunc(slices.Clone(rows[stage.Index]), func(r row) bool { return r.Warmup })
+			measured := slices.DeleteFunc(slices.Clone(rows[stage.Index]), func(r row) bool { return r.Unmeasured })
 			v := valuesOf(measured)
 			compareCounts(t, stage, rows[stage.Index], measured)
 			compareDistributions(t, stage, v)
@@ -110,7 +110,7 @@ func compareCounts(t *testing.T, s aggregate.StageResult, all, measured []row) {
 		}
 	}
 	if q := s.Requests; q.Started != uint64(len(measured)) || q.Completed != completed || q.Completed+q.Failed+q.Cancelled != q.Started ||
-		q.Warmup != uint64(len(all)-len(measured)) || *q.NeverSent != 0 || (q.Planned != nil && *q.Planned != q.Started) {
+		q.Unmeasured != uint64(len(all)-len(measured)) || *q.NeverSent != 0 || (q.Planned != nil && *q.Planned != q.Started) {
 		t.Errorf("requests %+v of %d rows, %d measured, %d completed", q, len(all), len(measured), completed)
 	}
 	if s.OutputTokens != output || *s.InputTokens != input || s.Streams.TokenFrames != frames || s.Streams.Connections != connections {

@@ -64,7 +64,7 @@ type row struct {
 	Stage        uint32  `json:"stage"`
 	Index        uint64  `json:"index"`
 	Agent        string  `json:"agent"`
-	Warmup       bool    `json:"warmup"`
+	Unmeasured   bool    `json:"unmeasured"`
 	ScheduledNs  int64   `json:"scheduled_ns"`
 	StartNs      int64   `json:"start_ns"`
 	FirstFrameNs *int64  `json:"first_frame_ns"`

@@ -96,12 +96,12 @@ func writeStages(b *strings.Builder, stages []aggregate.StageResult) {
 	for _, s := range stages {
 		rows = append(rows, []string{
 			stageName(s), whole(s.Requests.Planned), fmt.Sprint(s.Requests.Completed), fmt.Sprint(s.Requests.Failed),
-			fmt.Sprint(s.Requests.Cancelled), whole(s.Requests.NeverSent), fmt.Sprint(s.Requests.Warmup),
+			fmt.Sprint(s.Requests.Cancelled), whole(s.Requests.NeverSent), fmt.Sprint(s.Requests.Unmeasured),
 			fixed(s.DurationS), steadyCell(s.Steady), fixed(s.PeakOutputTokenThroughput), concurrencyCell(s.PeakConcurrency),
 		})
 	}
 	writeRows(b, []string{
-		"Stage", "Planned", "Completed", "Failed", "Cut off", "Never sent", "Warm-up", "Duration (s)",
+		"Stage", "Planned", "Completed", "Failed", "Cut off", "Never sent", "Unmeasured", "Duration (s)",
 		"Steady (req/s, tok/s, s)", "Peak tok/s", "Peak concurrency",
 	}, rows)
 }

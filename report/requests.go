@@ -29,7 +29,7 @@ type requestRow struct {
 	Index        uint64  `json:"index" parquet:"index"`
 	Agent        string  `json:"agent" parquet:"agent,dict"`
 	Endpoint     uint32  `json:"endpoint" parquet:"endpoint"`
-	Warmup       bool    `json:"warmup" parquet:"warmup"`
+	Unmeasured   bool    `json:"unmeasured" parquet:"unmeasured"`
 	ScheduledNs  int64   `json:"scheduled_ns" parquet:"scheduled_ns"`
 	StartNs      int64   `json:"start_ns" parquet:"start_ns"`
 	SentNs       *int64  `json:"sent_ns" parquet:"sent_ns,optional"`
@@ -106,7 +106,7 @@ func rowOf(s *spatev1.Snapshot, r *spatev1.RequestRecord) requestRow {
 		Index:        r.GetIndex(),
 		Agent:        s.GetKey().GetAgent(),
 		Endpoint:     r.GetEndpoint(),
-		Warmup:       r.GetWarmup(),
+		Unmeasured:   r.GetUnmeasured(),
 		ScheduledNs:  r.GetScheduledNs(),
 		StartNs:      r.GetStartNs(),
 		SentNs:       r.SentNs,

@@ -45,17 +45,25 @@ func newRandom(c *spatev1.RandomContent, seed uint64) (*random, error) {
 	return r, nil
 }
 
-// Lengths returns the fixed lengths.
-func (r *random) Lengths(uint64) (isl, osl uint32) { return r.isl, r.osl }
+// Ask returns the fixed lengths.
+func (r *random) Ask(uint64, int) (Ask, error) { return Ask{ISL: r.isl, OSL: r.osl, Turns: 1}, nil }
 
 // AppendPrompt appends isl token ids or isl words.
-func (r *random) AppendPrompt(dst []byte, index uint64, form Form) []byte {
-	tokens := r.requests.Sub(index)
-	if form == TokenIDs {
-		return r.appendIDs(dst, tokens)
+func (r *random) AppendPrompt(dst []byte, q Request) ([]byte, error) {
+	tokens := r.requests.Sub(q.Index)
+	switch q.Form {
+	case TokenIDs:
+		return r.appendIDs(dst, tokens), nil
+	case Messages:
+		dst = append(dst, `[{"role":"user","content":`...)
+		return append(r.appendWords(dst, tokens), "}]"...), nil
+	default:
+		return r.appendWords(dst, tokens), nil
 	}
-	return r.appendWords(dst, tokens)
 }
+
+// Close does nothing: there is no file.
+func (r *random) Close() error { return nil }
 
 // appendIDs appends [1234,5678].
 func (r *random) appendIDs(dst []byte, tokens draw.Sequence) []byte {

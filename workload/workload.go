@@ -1,12 +1,14 @@
 // Package workload makes the content of requests.
 //
-// Request i of a stage is a pure function of the stage's seed and i: any agent can make any request, and the same seed makes
-// the same requests on every machine and whatever the number of agents. The package sends nothing, keeps nothing and knows
-// no server. Agents ask it for prompts while they send.
+// Request i of a stage is a pure function of the stage's seed, the workload's rows and i: any agent can make any request, and the
+// same seed makes the same requests on every machine and whatever the number of agents. Only a session whose history is what the
+// server answered depends on more: on those answers. The package sends nothing and knows no server. Agents ask it for prompts
+// while they send.
 package workload
 
 import (
 	"fmt"
+	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -19,24 +21,67 @@ const (
 	Text Form = iota
 	// TokenIDs is a JSON array of token numbers.
 	TokenIDs
+	// Messages is a JSON array of the messages of a chat.
+	Messages
 )
 
-// Workload makes requests. It is safe for concurrent use.
-type Workload interface {
-	// AppendPrompt appends the prompt of a request as one JSON value, and returns the extended slice. It allocates only to
-	// grow dst.
-	AppendPrompt(dst []byte, index uint64, form Form) []byte
-	// Lengths returns how many tokens are asked of a request: in its prompt and in its output.
-	Lengths(index uint64) (isl, osl uint32)
+// Config is what a workload is made of.
+type Config struct {
+	// Workload is the plan's.
+	Workload *spatev1.Workload
+	// Seed of the stage.
+	Seed uint64
+	// Words that are one token each, for prompts of text. Empty: the package's own.
+	Words []string
+	// Template is how many tokens the server adds to each prompt: prompts are so much shorter than the ISL.
+	Template uint32
+	// Run is the run's id, which requests begin with that are to miss every cache.
+	Run string
 }
 
-// New returns the workload of a stage with this seed. It is an error if the content is of a kind that is not known, or
-// cannot be made.
-func New(w *spatev1.Workload, seed uint64) (Workload, error) {
-	switch content := w.GetContent().(type) {
+// Request names a request and how it is to be written.
+type Request struct {
+	// Index of the arrival.
+	Index uint64
+	// Turn of its session, from 0.
+	Turn int
+	// Form of the prompt.
+	Form Form
+	// Answers of the server to the turns before, each as it stood between the quotes of JSON strings. Nil elements: the turn had none.
+	Answers [][]byte
+}
+
+// Ask is what a request asks for.
+type Ask struct {
+	// ISL is the length of the prompt in tokens. 0: not known.
+	ISL uint32
+	// OSL is the length of the output in tokens, at least 1.
+	OSL uint32
+	// Shared is how many of the prompt's first tokens an earlier request of the stage began with too.
+	Shared uint32
+	// Turns is how many requests the arrival makes one after another: 1, or those of its session.
+	Turns int
+	// Pause is the time between the end of the turn before and this request.
+	Pause time.Duration
+}
+
+// Workload makes requests. It is safe for concurrent use. The caller closes it.
+type Workload interface {
+	// Ask returns what a request asks for. An error: its row cannot be read.
+	Ask(index uint64, turn int) (Ask, error)
+	// AppendPrompt appends the prompt of a request as one JSON value, and returns the extended slice. It allocates only to grow dst. An
+	// error: its row cannot be read.
+	AppendPrompt(dst []byte, r Request) ([]byte, error)
+	// Close lets go of the files.
+	Close() error
+}
+
+// New returns a workload. It is an error if the content is of a kind that is not known, or cannot be made.
+func New(c Config) (Workload, error) {
+	switch content := c.Workload.GetContent().(type) {
 	case *spatev1.Workload_Random:
-		return newRandom(content.Random, seed)
+		return newRandom(content.Random, c.Seed)
 	default:
-		return nil, fmt.Errorf("workload: %q has no content this version knows: give it random", w.GetName())
+		return nil, fmt.Errorf("workload: %q has no content this version knows: give it random", c.Workload.GetName())
 	}
 }

@@ -21,11 +21,21 @@ func content(c *spatev1.RandomContent) *spatev1.Workload {
 // made returns a workload that must be possible.
 func made(t rapid.TB, c *spatev1.RandomContent, seed uint64) Workload {
 	t.Helper()
-	w, err := New(content(c), seed)
+	w, err := New(Config{Workload: content(c), Seed: seed})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return w
+}
+
+// prompt appends a prompt that must be possible.
+func prompt(t rapid.TB, w Workload, dst []byte, index uint64, form Form) []byte {
+	t.Helper()
+	dst, err := w.AppendPrompt(dst, Request{Index: index, Form: form})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dst
 }
 
 // contents draws random content of up to 300 tokens.
@@ -43,15 +53,15 @@ func TestPrompts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, seed, index := contents.Draw(t, "content"), rapid.Uint64().Draw(t, "seed"), rapid.Uint64().Draw(t, "index")
 		w := made(t, c, seed)
-		if isl, osl := w.Lengths(index); isl != c.Isl || osl != c.Osl {
-			t.Fatalf("lengths %d:%d, want %d:%d", isl, osl, c.Isl, c.Osl)
+		if ask, err := w.Ask(index, 0); err != nil || ask != (Ask{ISL: c.Isl, OSL: c.Osl, Turns: 1}) {
+			t.Fatalf("asks for %+v (%v), want %d:%d", ask, err, c.Isl, c.Osl)
 		}
-		checkIDs(t, c, w.AppendPrompt(nil, index, TokenIDs))
-		checkWords(t, c, w.AppendPrompt(nil, index, Text))
+		checkIDs(t, c, prompt(t, w, nil, index, TokenIDs))
+		checkWords(t, c, prompt(t, w, nil, index, Text))
 		for _, form := range []Form{Text, TokenIDs} {
-			one := w.AppendPrompt([]byte("kept"), index, form)
-			w.AppendPrompt(nil, index+1, form)
-			again := made(t, c, seed).AppendPrompt(nil, index, form)
+			one := prompt(t, w, []byte("kept"), index, form)
+			prompt(t, w, nil, index+1, form)
+			again := prompt(t, made(t, c, seed), nil, index, form)
 			if !bytes.Equal(one, append([]byte("kept"), again...)) {
 				t.Fatalf("request %d is once %.80q and once %.80q", index, one, again)
 			}
@@ -122,7 +132,7 @@ func TestRequestsDiffer(t *testing.T) {
 		for seed := range uint64(20) {
 			w := made(t, &spatev1.RandomContent{Isl: 16, Osl: 1}, seed)
 			for index := range uint64(1000) {
-				seen[string(w.AppendPrompt(nil, index, form))] = true
+				seen[string(prompt(t, w, nil, index, form))] = true
 				n++
 			}
 		}
@@ -158,11 +168,11 @@ func TestUniform(t *testing.T) {
 		ids, texts := make([]int, 1000), make([]int, len(words))
 		var buffer []byte
 		for index := range c.requests {
-			buffer = w.AppendPrompt(buffer[:0], index, TokenIDs)
+			buffer = prompt(t, w, buffer[:0], index, TokenIDs)
 			for id := range bytes.SplitSeq(bytes.Trim(buffer, "[]"), []byte(",")) {
 				ids[int(id[1]-'0')*100+int(id[2]-'0')*10+int(id[3]-'0')]++
 			}
-			buffer = w.AppendPrompt(buffer[:0], index, Text)
+			buffer = prompt(t, w, buffer[:0], index, Text)
 			for word := range bytes.SplitSeq(bytes.Trim(buffer, `"`), []byte(" ")) {
 				i, _ := placeOf(string(word))
 				texts[i]++
@@ -186,7 +196,7 @@ func TestNewRefuses(t *testing.T) {
 		"empty range":                      content(&spatev1.RandomContent{Isl: 1, Osl: 1, FirstTokenId: 9, LastTokenId: 8}),
 		"first id beyond the default last": content(&spatev1.RandomContent{Isl: 1, Osl: 1, FirstTokenId: 20_000}),
 	} {
-		if _, err := New(w, 1); err == nil {
+		if _, err := New(Config{Workload: w, Seed: 1}); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
@@ -196,8 +206,8 @@ func TestNewRefuses(t *testing.T) {
 func TestPromptDoesNotAllocate(t *testing.T) {
 	w := made(t, &spatev1.RandomContent{Isl: 500, Osl: 1}, 1)
 	for _, form := range []Form{Text, TokenIDs} {
-		buffer := w.AppendPrompt(nil, 0, form)
-		if n := testing.AllocsPerRun(20, func() { buffer = w.AppendPrompt(buffer[:0], 1, form) }); n != 0 {
+		buffer := prompt(t, w, nil, 0, form)
+		if n := testing.AllocsPerRun(20, func() { buffer = prompt(t, w, buffer[:0], 1, form) }); n != 0 {
 			t.Errorf("form %d: %v allocations", form, n)
 		}
 	}
@@ -208,10 +218,10 @@ func BenchmarkPrompt(b *testing.B) {
 	for name, form := range map[string]Form{"text": Text, "ids": TokenIDs} {
 		b.Run(name, func(b *testing.B) {
 			w := made(b, &spatev1.RandomContent{Isl: 3000, Osl: 150}, 1)
-			buffer := w.AppendPrompt(nil, 0, form)
+			buffer := prompt(b, w, nil, 0, form)
 			b.ReportAllocs()
 			for i := uint64(0); b.Loop(); i++ {
-				buffer = w.AppendPrompt(buffer[:0], i, form)
+				buffer = prompt(b, w, buffer[:0], i, form)
 			}
 		})
 	}

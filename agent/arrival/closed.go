@@ -72,7 +72,7 @@ func (c *Closed) Next(elapsed time.Duration) (Arrival, bool) {
 	if !warmup {
 		c.measured++
 	}
-	return Arrival{Index: index, Offset: elapsed, Warmup: warmup}, true
+	return Arrival{Index: index, Offset: elapsed, Unmeasured: warmup}, true
 }
 
 // done says whether the agent has started all the measured requests it owes.

@@ -78,14 +78,14 @@ func checkOwn(t *rapid.T, load *spatev1.LoadPoint, s Stripe, all []Arrival, seen
 		if !s.Owns(a.Index % uint64(load.Concurrency)) {
 			t.Fatalf("%d is another agent's", a.Index)
 		}
-		if a.Warmup != (a.Index < load.WarmupRequests) {
+		if a.Unmeasured != (a.Index < load.WarmupRequests) {
 			t.Fatalf("%+v with a warm-up of %d requests", a, load.WarmupRequests)
 		}
 		if a.Index >= uint64(len(seen)) || seen[a.Index] {
 			t.Fatalf("%d is beyond the end or came twice", a.Index)
 		}
 		seen[a.Index] = true
-		if !a.Warmup {
+		if !a.Unmeasured {
 			measured++
 		}
 	}
@@ -119,7 +119,7 @@ func TestClosedEnds(t *testing.T) {
 			if a.Offset != time.Duration(i)*time.Millisecond || a.Index != uint64(i) {
 				t.Errorf("%s: request %d is %+v", name, i, a)
 			}
-			if a.Warmup {
+			if a.Unmeasured {
 				warmup++
 			}
 		}
@@ -150,7 +150,7 @@ func TestClosedMeasuresExactly(t *testing.T) {
 			if !ok {
 				break
 			}
-			if !a.Warmup {
+			if !a.Unmeasured {
 				own++
 			}
 		}

@@ -18,8 +18,8 @@ type Arrival struct {
 	// Offset from the stage's start at which the plan wants it to start. Closed loop: the elapsed time at which its slot
 	// asked.
 	Offset time.Duration
-	// Warmup requests are sent and left out of the results.
-	Warmup bool
+	// Unmeasured requests are sent and left out of the results: those of warm-up and cool-down.
+	Unmeasured bool
 }
 
 // limits are a load point's warm-up and ends. The warm-up lasts until both have passed: the first warmupRequests and

@@ -99,8 +99,8 @@ func (w *walk) step() (Arrival, bool) {
 	if !ok || w.timer.over(&w.limits, w.index, offset) {
 		return Arrival{}, false
 	}
-	a := Arrival{Index: w.index, Offset: offset, Warmup: w.limits.warmup(w.index, offset)}
-	if !a.Warmup {
+	a := Arrival{Index: w.index, Offset: offset, Unmeasured: w.limits.warmup(w.index, offset)}
+	if !a.Unmeasured {
 		if w.limits.requests != 0 && w.measured == w.limits.requests {
 			return Arrival{}, false
 		}

@@ -111,7 +111,7 @@ func TestEndsAsDefined(t *testing.T) {
 		}
 		measured := uint64(0)
 		for _, a := range want {
-			if !a.Warmup {
+			if !a.Unmeasured {
 				measured++
 			}
 		}
@@ -131,11 +131,11 @@ func dumbSchedule(load *spatev1.LoadPoint, offsets []time.Duration) []Arrival {
 	var list []Arrival
 	measured := uint64(0)
 	for i, at := range offsets {
-		a := Arrival{Index: uint64(i), Offset: at, Warmup: uint64(i) < load.GetWarmupRequests() || at < warmup}
+		a := Arrival{Index: uint64(i), Offset: at, Unmeasured: uint64(i) < load.GetWarmupRequests() || at < warmup}
 		if load.Duration != nil && uint64(i) >= load.GetWarmupRequests() && at >= begin+load.GetDuration().AsDuration() {
 			break
 		}
-		if !a.Warmup {
+		if !a.Unmeasured {
 			measured++
 		}
 		if load.GetRequests() > 0 && measured > load.GetRequests() {

@@ -10,8 +10,8 @@ const (
 	completed
 	failed
 	cancelled
-	warmupStarted
-	warmupEnded
+	unmeasuredStarted
+	unmeasuredEnded
 	inputTokens
 	outputTokens
 	tokenFrames
@@ -22,6 +22,11 @@ const (
 	connections
 	coalescedReads
 	unstampedFrames
+	good
+	cachedTokens
+	withCachedTokens
+	sharedTokens
+	unmeasuredTokensArrived
 	counterCount
 )
 
@@ -36,21 +41,26 @@ func (c *counters) add(o *counters) {
 
 func (c *counters) proto() *spatev1.Counters {
 	return &spatev1.Counters{
-		Started:         c[started],
-		Completed:       c[completed],
-		Failed:          c[failed],
-		Cancelled:       c[cancelled],
-		WarmupStarted:   c[warmupStarted],
-		WarmupEnded:     c[warmupEnded],
-		InputTokens:     c[inputTokens],
-		OutputTokens:    c[outputTokens],
-		TokenFrames:     c[tokenFrames],
-		TokensArrived:   c[tokensArrived],
-		WithoutUsage:    c[withoutUsage],
-		IslMissed:       c[islMissed],
-		OslMissed:       c[oslMissed],
-		Connections:     c[connections],
-		CoalescedReads:  c[coalescedReads],
-		UnstampedFrames: c[unstampedFrames],
+		Started:                 c[started],
+		Completed:               c[completed],
+		Failed:                  c[failed],
+		Cancelled:               c[cancelled],
+		UnmeasuredStarted:       c[unmeasuredStarted],
+		UnmeasuredEnded:         c[unmeasuredEnded],
+		InputTokens:             c[inputTokens],
+		OutputTokens:            c[outputTokens],
+		TokenFrames:             c[tokenFrames],
+		TokensArrived:           c[tokensArrived],
+		WithoutUsage:            c[withoutUsage],
+		IslMissed:               c[islMissed],
+		OslMissed:               c[oslMissed],
+		Connections:             c[connections],
+		CoalescedReads:          c[coalescedReads],
+		UnstampedFrames:         c[unstampedFrames],
+		Good:                    c[good],
+		CachedTokens:            c[cachedTokens],
+		WithCachedTokens:        c[withCachedTokens],
+		SharedTokens:            c[sharedTokens],
+		UnmeasuredTokensArrived: c[unmeasuredTokensArrived],
 	}
 }

@@ -164,9 +164,9 @@ func TestUnfinishedRequestsCountInNoLatency(t *testing.T) {
 			errors:  []*spatev1.ErrorCount{{Class: spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM, Count: 1, Example: "cut"}},
 		},
 		"warm-up": {
-			change:  func(q *Request, _ *stream.Observation) { q.Warmup = true },
+			change:  func(q *Request, _ *stream.Observation) { q.Unmeasured = true },
 			metrics: map[spatev1.Metric]uint64{},
-			count:   (*spatev1.Counters).GetWarmupEnded,
+			count:   (*spatev1.Counters).GetUnmeasuredEnded,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -315,7 +315,7 @@ func merge(t interface{ Fatal(...any) }, snapshots []*spatev1.Snapshot) merged {
 // countersOf is the inverse of counters.proto.
 func countersOf(p *spatev1.Counters) counters {
 	return counters{
-		p.GetStarted(), p.GetCompleted(), p.GetFailed(), p.GetCancelled(), p.GetWarmupStarted(), p.GetWarmupEnded(),
+		p.GetStarted(), p.GetCompleted(), p.GetFailed(), p.GetCancelled(), p.GetUnmeasuredStarted(), p.GetUnmeasuredEnded(),
 		p.GetInputTokens(), p.GetOutputTokens(), p.GetTokenFrames(), p.GetTokensArrived(), p.GetWithoutUsage(),
 		p.GetIslMissed(), p.GetOslMissed(), p.GetConnections(), p.GetCoalescedReads(), p.GetUnstampedFrames(),
 	}
@@ -394,7 +394,7 @@ func TestConcurrentRecordingLosesNothing(t *testing.T) {
 			shard := tape.Shard(g)
 			for i := range requests {
 				begin := clock.Instant(tape.now.Add(int64(time.Millisecond)))
-				q := &Request{Index: uint64(i), Endpoint: i % 2, Scheduled: begin, Warmup: i%10 == 0}
+				q := &Request{Index: uint64(i), Endpoint: i % 2, Scheduled: begin, Unmeasured: i%10 == 0}
 				shard.Started(q, begin)
 				for range frames {
 					shard.Token(q, clock.Instant(tape.now.Add(int64(time.Millisecond))), 1)

@@ -13,7 +13,7 @@ func newRow(start clock.Instant, q *Request, o *stream.Observation) *spatev1.Req
 	row := &spatev1.RequestRecord{
 		Index:        q.Index,
 		Endpoint:     uint32(q.Endpoint),
-		Warmup:       q.Warmup,
+		Unmeasured:   q.Unmeasured,
 		ScheduledNs:  int64(q.Scheduled - start),
 		StartNs:      int64(o.Start - start),
 		SentNs:       offset(start, o.Sent),

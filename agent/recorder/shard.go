@@ -39,12 +39,12 @@ type total struct {
 
 // Request is what the agent knows of a request beside what came of it.
 type Request struct {
-	Index     uint64
-	Endpoint  int
-	Warmup    bool
-	Scheduled clock.Instant
-	ISL, OSL  uint32 // asked
-	BodyHash  uint64
+	Index      uint64
+	Endpoint   int
+	Unmeasured bool
+	Scheduled  clock.Instant
+	ISL, OSL   uint32 // asked
+	BodyHash   uint64
 }
 
 // Started counts a request that starts now.
@@ -52,7 +52,7 @@ func (s *Shard) Started(q *Request, at clock.Instant) {
 	s.gauge.enter()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.count(s.cell(at, q.Endpoint), pick(q.Warmup, warmupStarted, started), 1)
+	s.count(s.cell(at, q.Endpoint), pick(q.Unmeasured, unmeasuredStarted, started), 1)
 }
 
 // Token counts a frame with token text that arrived for a request in flight.
@@ -60,7 +60,7 @@ func (s *Shard) Token(q *Request, at clock.Instant, tokens int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.total.lastly = max(s.total.lastly, at)
-	if q.Warmup {
+	if q.Unmeasured {
 		return
 	}
 	c := s.cell(at, q.Endpoint)
@@ -82,8 +82,8 @@ func (s *Shard) Ended(q *Request, o *stream.Observation) {
 		p.rows = append(p.rows, row)
 	}
 	c := &p.cells[q.Endpoint]
-	if q.Warmup {
-		s.count(c, warmupEnded, 1)
+	if q.Unmeasured {
+		s.count(c, unmeasuredEnded, 1)
 		return
 	}
 	s.span(o)

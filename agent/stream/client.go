@@ -90,11 +90,11 @@ func (c *Client) Close() {
 	c.dialer.close()
 }
 
-// TakesTokenIDs says whether prompts are arrays of token ids. If not they are text.
+// TakesTokenIDs says whether prompts are arrays of token ids. If not they are messages of a chat.
 func (c *Client) TakesTokenIDs() bool { return c.dialect.takesTokenIDs() }
 
 // AppendBody appends the body of a request that asks for osl output tokens. prompt appends the prompt's JSON value: an array of
-// token ids if TakesTokenIDs, else a string.
+// token ids if TakesTokenIDs, else an array of messages.
 func (c *Client) AppendBody(dst []byte, osl uint32, prompt func(dst []byte) []byte) []byte {
 	return c.body.append(dst, osl, prompt)
 }

@@ -60,13 +60,13 @@ func TestBodies(t *testing.T) {
 		want   string
 	}{
 		"chat": {Config{Model: "m"},
-			`{"max_tokens":8,"messages":[{"content":"one two","role":"user"}],"model":"m","stream":true,"stream_options":{"include_usage":true}}`},
+			`{"max_tokens":8,"messages":"one two","model":"m","stream":true,"stream_options":{"include_usage":true}}`},
 		"completions": {Config{Model: "a<b", API: "completions"},
 			`{"max_tokens":8,"model":"a<b","prompt":"one two","stream":true,"stream_options":{"include_usage":true}}`},
 		"extra fields": {Config{Body: map[string]any{"ignore_eos": true, "temperature": 0.0, "a": []any{1.0, "x", nil}, "stream_options": map[string]any{"z": 1, "b": "&"}}},
-			`{"a":[1,"x",null],"ignore_eos":true,"max_tokens":8,"messages":[{"content":"one two","role":"user"}],"model":"","stream":true,"stream_options":{"b":"&","z":1},"temperature":0}`},
+			`{"a":[1,"x",null],"ignore_eos":true,"max_tokens":8,"messages":"one two","model":"","stream":true,"stream_options":{"b":"&","z":1},"temperature":0}`},
 		"other length": {Config{Body: map[string]any{"max_completion_tokens": 5, "model": "other"}},
-			`{"max_completion_tokens":5,"messages":[{"content":"one two","role":"user"}],"model":"other","stream":true,"stream_options":{"include_usage":true}}`},
+			`{"max_completion_tokens":5,"messages":"one two","model":"other","stream":true,"stream_options":{"include_usage":true}}`},
 		"fixed length": {Config{API: "completions", Body: map[string]any{"max_tokens": 3}},
 			`{"max_tokens":3,"model":"","prompt":"one two","stream":true,"stream_options":{"include_usage":true}}`},
 	} {

@@ -47,7 +47,7 @@ func (chat) takesTokenIDs() bool { return false }
 
 func (d chat) defaults(body map[string]any, model string) {
 	d.openAI.defaults(body, model)
-	body["messages"] = []any{map[string]any{"role": "user", "content": promptSlot}}
+	body["messages"] = promptSlot
 }
 
 // completions is POST /v1/completions.

@@ -119,8 +119,8 @@ func (r *Row) counters(c *spatev1.Counters) {
 	r.count("completed", c.Completed)
 	r.count("failed", c.Failed)
 	r.count("cancelled", c.Cancelled)
-	r.count("warmup_started", c.WarmupStarted)
-	r.count("warmup_ended", c.WarmupEnded)
+	r.count("unmeasured_started", c.UnmeasuredStarted)
+	r.count("unmeasured_ended", c.UnmeasuredEnded)
 	if c.WithoutUsage == 0 {
 		r.count("input_tokens", c.InputTokens)
 	}

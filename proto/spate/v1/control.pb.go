@@ -156,6 +156,7 @@ type ConnectResponse struct {
 	//	*ConnectResponse_Assign
 	//	*ConnectResponse_Arm
 	//	*ConnectResponse_Stop
+	//	*ConnectResponse_Measure
 	Message       isConnectResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -234,6 +235,15 @@ func (x *ConnectResponse) GetStop() *Stop {
 	return nil
 }
 
+func (x *ConnectResponse) GetMeasure() *Measure {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectResponse_Measure); ok {
+			return x.Measure
+		}
+	}
+	return nil
+}
+
 type isConnectResponse_Message interface {
 	isConnectResponse_Message()
 }
@@ -258,6 +268,11 @@ type ConnectResponse_Stop struct {
 	Stop *Stop `protobuf:"bytes,4,opt,name=stop,proto3,oneof"`
 }
 
+type ConnectResponse_Measure struct {
+	// The warm-up is over at this time.
+	Measure *Measure `protobuf:"bytes,5,opt,name=measure,proto3,oneof"`
+}
+
 func (*ConnectResponse_Welcome) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Assign) isConnectResponse_Message() {}
@@ -265,6 +280,8 @@ func (*ConnectResponse_Assign) isConnectResponse_Message() {}
 func (*ConnectResponse_Arm) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Stop) isConnectResponse_Message() {}
+
+func (*ConnectResponse_Measure) isConnectResponse_Message() {}
 
 // Hello introduces an agent, or one that comes back.
 type Hello struct {
@@ -713,8 +730,10 @@ type Applied struct {
 	ClockOffsetNs int64 `protobuf:"varint,2,opt,name=clock_offset_ns,json=clockOffsetNs,proto3" json:"clock_offset_ns,omitempty"`
 	// Uncertainty of it.
 	ClockUncertaintyNs int64 `protobuf:"varint,3,opt,name=clock_uncertainty_ns,json=clockUncertaintyNs,proto3" json:"clock_uncertainty_ns,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// What the agent found out about the target.
+	Preparation   *Preparation `protobuf:"bytes,4,opt,name=preparation,proto3" json:"preparation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Applied) Reset() {
@@ -768,6 +787,104 @@ func (x *Applied) GetClockUncertaintyNs() int64 {
 	return 0
 }
 
+func (x *Applied) GetPreparation() *Preparation {
+	if x != nil {
+		return x.Preparation
+	}
+	return nil
+}
+
+// Preparation is what an agent found out about a target before it sent load there.
+type Preparation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How prompts get their length: "token_ids", "words", "server", "usage" or "file"; "own" where the workload's rows give the text.
+	Lengths string `protobuf:"bytes,1,opt,name=lengths,proto3" json:"lengths,omitempty"`
+	// Tokens that the server adds to a prompt, as a chat template does. Unset: not known.
+	TemplateTokens *uint32 `protobuf:"varint,2,opt,name=template_tokens,json=templateTokens,proto3,oneof" json:"template_tokens,omitempty"`
+	// Requests ask the server for exactly OSL tokens.
+	ExactOutput bool `protobuf:"varint,3,opt,name=exact_output,json=exactOutput,proto3" json:"exact_output,omitempty"`
+	// Longest prompt and output together that the server takes, in tokens. Unset: it does not tell.
+	MaxModelTokens *uint32 `protobuf:"varint,4,opt,name=max_model_tokens,json=maxModelTokens,proto3,oneof" json:"max_model_tokens,omitempty"`
+	// Name of the server's software, as far as it tells.
+	Server string `protobuf:"bytes,5,opt,name=server,proto3" json:"server,omitempty"`
+	// What a person should know, one sentence each.
+	Notes         []string `protobuf:"bytes,6,rep,name=notes,proto3" json:"notes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Preparation) Reset() {
+	*x = Preparation{}
+	mi := &file_spate_v1_control_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Preparation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Preparation) ProtoMessage() {}
+
+func (x *Preparation) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_control_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Preparation.ProtoReflect.Descriptor instead.
+func (*Preparation) Descriptor() ([]byte, []int) {
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Preparation) GetLengths() string {
+	if x != nil {
+		return x.Lengths
+	}
+	return ""
+}
+
+func (x *Preparation) GetTemplateTokens() uint32 {
+	if x != nil && x.TemplateTokens != nil {
+		return *x.TemplateTokens
+	}
+	return 0
+}
+
+func (x *Preparation) GetExactOutput() bool {
+	if x != nil {
+		return x.ExactOutput
+	}
+	return false
+}
+
+func (x *Preparation) GetMaxModelTokens() uint32 {
+	if x != nil && x.MaxModelTokens != nil {
+		return *x.MaxModelTokens
+	}
+	return 0
+}
+
+func (x *Preparation) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
+func (x *Preparation) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
 // Rejected says why an assignment was not taken on.
 type Rejected struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -783,7 +900,7 @@ type Rejected struct {
 
 func (x *Rejected) Reset() {
 	*x = Rejected{}
-	mi := &file_spate_v1_control_proto_msgTypes[9]
+	mi := &file_spate_v1_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -795,7 +912,7 @@ func (x *Rejected) String() string {
 func (*Rejected) ProtoMessage() {}
 
 func (x *Rejected) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[9]
+	mi := &file_spate_v1_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -808,7 +925,7 @@ func (x *Rejected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejected.ProtoReflect.Descriptor instead.
 func (*Rejected) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Rejected) GetRef() *AssignmentRef {
@@ -851,7 +968,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_spate_v1_control_proto_msgTypes[10]
+	mi := &file_spate_v1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -863,7 +980,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[10]
+	mi := &file_spate_v1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -876,7 +993,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Heartbeat) GetInFlight() uint32 {
@@ -927,7 +1044,7 @@ type Arm struct {
 
 func (x *Arm) Reset() {
 	*x = Arm{}
-	mi := &file_spate_v1_control_proto_msgTypes[11]
+	mi := &file_spate_v1_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -939,7 +1056,7 @@ func (x *Arm) String() string {
 func (*Arm) ProtoMessage() {}
 
 func (x *Arm) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[11]
+	mi := &file_spate_v1_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -952,7 +1069,7 @@ func (x *Arm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Arm.ProtoReflect.Descriptor instead.
 func (*Arm) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Arm) GetRef() *AssignmentRef {
@@ -969,6 +1086,61 @@ func (x *Arm) GetStartClockNs() int64 {
 	return 0
 }
 
+// Measure ends a warm-up that lasts until the load is steady. Requests are measured from the given time on.
+type Measure struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it is about.
+	Ref *AssignmentRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// When measuring begins, in nanoseconds since the stage's start.
+	FromNs        int64 `protobuf:"varint,2,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Measure) Reset() {
+	*x = Measure{}
+	mi := &file_spate_v1_control_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Measure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Measure) ProtoMessage() {}
+
+func (x *Measure) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_control_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Measure.ProtoReflect.Descriptor instead.
+func (*Measure) Descriptor() ([]byte, []int) {
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Measure) GetRef() *AssignmentRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *Measure) GetFromNs() int64 {
+	if x != nil {
+		return x.FromNs
+	}
+	return 0
+}
+
 // Stop ends an assignment before its time. The agent sends what it measured and its totals all the same.
 type Stop struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -977,14 +1149,16 @@ type Stop struct {
 	// Cancel requests in flight at once instead of draining them.
 	Immediately bool `protobuf:"varint,2,opt,name=immediately,proto3" json:"immediately,omitempty"`
 	// Why, for the agent's log.
-	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The stage has measured enough: this is its regular end.
+	Enough        bool `protobuf:"varint,4,opt,name=enough,proto3" json:"enough,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_spate_v1_control_proto_msgTypes[12]
+	mi := &file_spate_v1_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -996,7 +1170,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[12]
+	mi := &file_spate_v1_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1009,7 +1183,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Stop) GetRef() *AssignmentRef {
@@ -1033,6 +1207,13 @@ func (x *Stop) GetReason() string {
 	return ""
 }
 
+func (x *Stop) GetEnough() bool {
+	if x != nil {
+		return x.Enough
+	}
+	return false
+}
+
 // ProbeClockRequest asks for the coordinator's clock.
 type ProbeClockRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1042,7 +1223,7 @@ type ProbeClockRequest struct {
 
 func (x *ProbeClockRequest) Reset() {
 	*x = ProbeClockRequest{}
-	mi := &file_spate_v1_control_proto_msgTypes[13]
+	mi := &file_spate_v1_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1054,7 +1235,7 @@ func (x *ProbeClockRequest) String() string {
 func (*ProbeClockRequest) ProtoMessage() {}
 
 func (x *ProbeClockRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[13]
+	mi := &file_spate_v1_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1067,7 +1248,7 @@ func (x *ProbeClockRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeClockRequest.ProtoReflect.Descriptor instead.
 func (*ProbeClockRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{15}
 }
 
 // ProbeClockResponse is the coordinator's monotonic clock when the request came in and when the answer left.
@@ -1083,7 +1264,7 @@ type ProbeClockResponse struct {
 
 func (x *ProbeClockResponse) Reset() {
 	*x = ProbeClockResponse{}
-	mi := &file_spate_v1_control_proto_msgTypes[14]
+	mi := &file_spate_v1_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +1276,7 @@ func (x *ProbeClockResponse) String() string {
 func (*ProbeClockResponse) ProtoMessage() {}
 
 func (x *ProbeClockResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[14]
+	mi := &file_spate_v1_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,7 +1289,7 @@ func (x *ProbeClockResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeClockResponse.ProtoReflect.Descriptor instead.
 func (*ProbeClockResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ProbeClockResponse) GetReceivedClockNs() int64 {
@@ -1125,6 +1306,107 @@ func (x *ProbeClockResponse) GetSentClockNs() int64 {
 	return 0
 }
 
+// FetchDatasetRequest names a dataset.
+type FetchDatasetRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// SHA-256 of its bytes, in lowercase hexadecimal digits.
+	Sha256 string `protobuf:"bytes,1,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	// First byte wanted: what an interrupted transfer has already.
+	Offset        uint64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FetchDatasetRequest) Reset() {
+	*x = FetchDatasetRequest{}
+	mi := &file_spate_v1_control_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FetchDatasetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FetchDatasetRequest) ProtoMessage() {}
+
+func (x *FetchDatasetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_control_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FetchDatasetRequest.ProtoReflect.Descriptor instead.
+func (*FetchDatasetRequest) Descriptor() ([]byte, []int) {
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *FetchDatasetRequest) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
+func (x *FetchDatasetRequest) GetOffset() uint64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+// FetchDatasetResponse is a piece of a dataset.
+type FetchDatasetResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Next bytes.
+	Data          []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FetchDatasetResponse) Reset() {
+	*x = FetchDatasetResponse{}
+	mi := &file_spate_v1_control_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FetchDatasetResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FetchDatasetResponse) ProtoMessage() {}
+
+func (x *FetchDatasetResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_control_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FetchDatasetResponse.ProtoReflect.Descriptor instead.
+func (*FetchDatasetResponse) Descriptor() ([]byte, []int) {
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *FetchDatasetResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
 var File_spate_v1_control_proto protoreflect.FileDescriptor
 
 const file_spate_v1_control_proto_rawDesc = "" +
@@ -1135,12 +1417,13 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\aapplied\x18\x02 \x01(\v2\x11.spate.v1.AppliedH\x00R\aapplied\x120\n" +
 	"\brejected\x18\x03 \x01(\v2\x12.spate.v1.RejectedH\x00R\brejected\x123\n" +
 	"\theartbeat\x18\x04 \x01(\v2\x13.spate.v1.HeartbeatH\x00R\theartbeatB\t\n" +
-	"\amessage\"\xc0\x01\n" +
+	"\amessage\"\xef\x01\n" +
 	"\x0fConnectResponse\x12-\n" +
 	"\awelcome\x18\x01 \x01(\v2\x11.spate.v1.WelcomeH\x00R\awelcome\x12*\n" +
 	"\x06assign\x18\x02 \x01(\v2\x10.spate.v1.AssignH\x00R\x06assign\x12!\n" +
 	"\x03arm\x18\x03 \x01(\v2\r.spate.v1.ArmH\x00R\x03arm\x12$\n" +
-	"\x04stop\x18\x04 \x01(\v2\x0e.spate.v1.StopH\x00R\x04stopB\t\n" +
+	"\x04stop\x18\x04 \x01(\v2\x0e.spate.v1.StopH\x00R\x04stop\x12-\n" +
+	"\ameasure\x18\x05 \x01(\v2\x11.spate.v1.MeasureH\x00R\ameasureB\t\n" +
 	"\amessage\"\xa1\x01\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12)\n" +
@@ -1176,11 +1459,21 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"6\n" +
 	"\x06Stripe\x12\x18\n" +
 	"\aweights\x18\x01 \x03(\rR\aweights\x12\x12\n" +
-	"\x04rank\x18\x02 \x01(\rR\x04rank\"\x8e\x01\n" +
+	"\x04rank\x18\x02 \x01(\rR\x04rank\"\xc7\x01\n" +
 	"\aApplied\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12&\n" +
 	"\x0fclock_offset_ns\x18\x02 \x01(\x03R\rclockOffsetNs\x120\n" +
-	"\x14clock_uncertainty_ns\x18\x03 \x01(\x03R\x12clockUncertaintyNs\"x\n" +
+	"\x14clock_uncertainty_ns\x18\x03 \x01(\x03R\x12clockUncertaintyNs\x127\n" +
+	"\vpreparation\x18\x04 \x01(\v2\x15.spate.v1.PreparationR\vpreparation\"\xfe\x01\n" +
+	"\vPreparation\x12\x18\n" +
+	"\alengths\x18\x01 \x01(\tR\alengths\x12,\n" +
+	"\x0ftemplate_tokens\x18\x02 \x01(\rH\x00R\x0etemplateTokens\x88\x01\x01\x12!\n" +
+	"\fexact_output\x18\x03 \x01(\bR\vexactOutput\x12-\n" +
+	"\x10max_model_tokens\x18\x04 \x01(\rH\x01R\x0emaxModelTokens\x88\x01\x01\x12\x16\n" +
+	"\x06server\x18\x05 \x01(\tR\x06server\x12\x14\n" +
+	"\x05notes\x18\x06 \x03(\tR\x05notesB\x12\n" +
+	"\x10_template_tokensB\x13\n" +
+	"\x11_max_model_tokens\"x\n" +
 	"\bRejected\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12)\n" +
@@ -1193,19 +1486,29 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\x14clock_uncertainty_ns\x18\x05 \x01(\x03R\x12clockUncertaintyNs\"V\n" +
 	"\x03Arm\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12$\n" +
-	"\x0estart_clock_ns\x18\x02 \x01(\x03R\fstartClockNs\"k\n" +
+	"\x0estart_clock_ns\x18\x02 \x01(\x03R\fstartClockNs\"M\n" +
+	"\aMeasure\x12)\n" +
+	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12\x17\n" +
+	"\afrom_ns\x18\x02 \x01(\x03R\x06fromNs\"\x83\x01\n" +
 	"\x04Stop\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12 \n" +
 	"\vimmediately\x18\x02 \x01(\bR\vimmediately\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x13\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x16\n" +
+	"\x06enough\x18\x04 \x01(\bR\x06enough\"\x13\n" +
 	"\x11ProbeClockRequest\"d\n" +
 	"\x12ProbeClockResponse\x12*\n" +
 	"\x11received_clock_ns\x18\x01 \x01(\x03R\x0freceivedClockNs\x12\"\n" +
-	"\rsent_clock_ns\x18\x02 \x01(\x03R\vsentClockNs2\x9d\x01\n" +
+	"\rsent_clock_ns\x18\x02 \x01(\x03R\vsentClockNs\"E\n" +
+	"\x13FetchDatasetRequest\x12\x16\n" +
+	"\x06sha256\x18\x01 \x01(\tR\x06sha256\x12\x16\n" +
+	"\x06offset\x18\x02 \x01(\x04R\x06offset\"*\n" +
+	"\x14FetchDatasetResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data2\xee\x01\n" +
 	"\x0eControlService\x12B\n" +
 	"\aConnect\x12\x18.spate.v1.ConnectRequest\x1a\x19.spate.v1.ConnectResponse(\x010\x01\x12G\n" +
 	"\n" +
-	"ProbeClock\x12\x1b.spate.v1.ProbeClockRequest\x1a\x1c.spate.v1.ProbeClockResponseB4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
+	"ProbeClock\x12\x1b.spate.v1.ProbeClockRequest\x1a\x1c.spate.v1.ProbeClockResponse\x12O\n" +
+	"\fFetchDataset\x12\x1d.spate.v1.FetchDatasetRequest\x1a\x1e.spate.v1.FetchDatasetResponse0\x01B4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
 
 var (
 	file_spate_v1_control_proto_rawDescOnce sync.Once
@@ -1219,59 +1522,68 @@ func file_spate_v1_control_proto_rawDescGZIP() []byte {
 	return file_spate_v1_control_proto_rawDescData
 }
 
-var file_spate_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_spate_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_spate_v1_control_proto_goTypes = []any{
-	(*ConnectRequest)(nil),      // 0: spate.v1.ConnectRequest
-	(*ConnectResponse)(nil),     // 1: spate.v1.ConnectResponse
-	(*Hello)(nil),               // 2: spate.v1.Hello
-	(*AgentInfo)(nil),           // 3: spate.v1.AgentInfo
-	(*AssignmentRef)(nil),       // 4: spate.v1.AssignmentRef
-	(*Welcome)(nil),             // 5: spate.v1.Welcome
-	(*Assign)(nil),              // 6: spate.v1.Assign
-	(*Stripe)(nil),              // 7: spate.v1.Stripe
-	(*Applied)(nil),             // 8: spate.v1.Applied
-	(*Rejected)(nil),            // 9: spate.v1.Rejected
-	(*Heartbeat)(nil),           // 10: spate.v1.Heartbeat
-	(*Arm)(nil),                 // 11: spate.v1.Arm
-	(*Stop)(nil),                // 12: spate.v1.Stop
-	(*ProbeClockRequest)(nil),   // 13: spate.v1.ProbeClockRequest
-	(*ProbeClockResponse)(nil),  // 14: spate.v1.ProbeClockResponse
-	nil,                         // 15: spate.v1.Assign.SecretsEntry
-	(*durationpb.Duration)(nil), // 16: google.protobuf.Duration
-	(*Stage)(nil),               // 17: spate.v1.Stage
-	(FailureKind)(0),            // 18: spate.v1.FailureKind
+	(*ConnectRequest)(nil),       // 0: spate.v1.ConnectRequest
+	(*ConnectResponse)(nil),      // 1: spate.v1.ConnectResponse
+	(*Hello)(nil),                // 2: spate.v1.Hello
+	(*AgentInfo)(nil),            // 3: spate.v1.AgentInfo
+	(*AssignmentRef)(nil),        // 4: spate.v1.AssignmentRef
+	(*Welcome)(nil),              // 5: spate.v1.Welcome
+	(*Assign)(nil),               // 6: spate.v1.Assign
+	(*Stripe)(nil),               // 7: spate.v1.Stripe
+	(*Applied)(nil),              // 8: spate.v1.Applied
+	(*Preparation)(nil),          // 9: spate.v1.Preparation
+	(*Rejected)(nil),             // 10: spate.v1.Rejected
+	(*Heartbeat)(nil),            // 11: spate.v1.Heartbeat
+	(*Arm)(nil),                  // 12: spate.v1.Arm
+	(*Measure)(nil),              // 13: spate.v1.Measure
+	(*Stop)(nil),                 // 14: spate.v1.Stop
+	(*ProbeClockRequest)(nil),    // 15: spate.v1.ProbeClockRequest
+	(*ProbeClockResponse)(nil),   // 16: spate.v1.ProbeClockResponse
+	(*FetchDatasetRequest)(nil),  // 17: spate.v1.FetchDatasetRequest
+	(*FetchDatasetResponse)(nil), // 18: spate.v1.FetchDatasetResponse
+	nil,                          // 19: spate.v1.Assign.SecretsEntry
+	(*durationpb.Duration)(nil),  // 20: google.protobuf.Duration
+	(*Stage)(nil),                // 21: spate.v1.Stage
+	(FailureKind)(0),             // 22: spate.v1.FailureKind
 }
 var file_spate_v1_control_proto_depIdxs = []int32{
 	2,  // 0: spate.v1.ConnectRequest.hello:type_name -> spate.v1.Hello
 	8,  // 1: spate.v1.ConnectRequest.applied:type_name -> spate.v1.Applied
-	9,  // 2: spate.v1.ConnectRequest.rejected:type_name -> spate.v1.Rejected
-	10, // 3: spate.v1.ConnectRequest.heartbeat:type_name -> spate.v1.Heartbeat
+	10, // 2: spate.v1.ConnectRequest.rejected:type_name -> spate.v1.Rejected
+	11, // 3: spate.v1.ConnectRequest.heartbeat:type_name -> spate.v1.Heartbeat
 	5,  // 4: spate.v1.ConnectResponse.welcome:type_name -> spate.v1.Welcome
 	6,  // 5: spate.v1.ConnectResponse.assign:type_name -> spate.v1.Assign
-	11, // 6: spate.v1.ConnectResponse.arm:type_name -> spate.v1.Arm
-	12, // 7: spate.v1.ConnectResponse.stop:type_name -> spate.v1.Stop
-	3,  // 8: spate.v1.Hello.agent:type_name -> spate.v1.AgentInfo
-	4,  // 9: spate.v1.Hello.resume:type_name -> spate.v1.AssignmentRef
-	16, // 10: spate.v1.Welcome.heartbeat_interval:type_name -> google.protobuf.Duration
-	16, // 11: spate.v1.Welcome.lease:type_name -> google.protobuf.Duration
-	4,  // 12: spate.v1.Assign.ref:type_name -> spate.v1.AssignmentRef
-	17, // 13: spate.v1.Assign.stage:type_name -> spate.v1.Stage
-	7,  // 14: spate.v1.Assign.stripe:type_name -> spate.v1.Stripe
-	15, // 15: spate.v1.Assign.secrets:type_name -> spate.v1.Assign.SecretsEntry
-	4,  // 16: spate.v1.Applied.ref:type_name -> spate.v1.AssignmentRef
-	4,  // 17: spate.v1.Rejected.ref:type_name -> spate.v1.AssignmentRef
-	18, // 18: spate.v1.Rejected.kind:type_name -> spate.v1.FailureKind
-	4,  // 19: spate.v1.Arm.ref:type_name -> spate.v1.AssignmentRef
-	4,  // 20: spate.v1.Stop.ref:type_name -> spate.v1.AssignmentRef
-	0,  // 21: spate.v1.ControlService.Connect:input_type -> spate.v1.ConnectRequest
-	13, // 22: spate.v1.ControlService.ProbeClock:input_type -> spate.v1.ProbeClockRequest
-	1,  // 23: spate.v1.ControlService.Connect:output_type -> spate.v1.ConnectResponse
-	14, // 24: spate.v1.ControlService.ProbeClock:output_type -> spate.v1.ProbeClockResponse
-	23, // [23:25] is the sub-list for method output_type
-	21, // [21:23] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	12, // 6: spate.v1.ConnectResponse.arm:type_name -> spate.v1.Arm
+	14, // 7: spate.v1.ConnectResponse.stop:type_name -> spate.v1.Stop
+	13, // 8: spate.v1.ConnectResponse.measure:type_name -> spate.v1.Measure
+	3,  // 9: spate.v1.Hello.agent:type_name -> spate.v1.AgentInfo
+	4,  // 10: spate.v1.Hello.resume:type_name -> spate.v1.AssignmentRef
+	20, // 11: spate.v1.Welcome.heartbeat_interval:type_name -> google.protobuf.Duration
+	20, // 12: spate.v1.Welcome.lease:type_name -> google.protobuf.Duration
+	4,  // 13: spate.v1.Assign.ref:type_name -> spate.v1.AssignmentRef
+	21, // 14: spate.v1.Assign.stage:type_name -> spate.v1.Stage
+	7,  // 15: spate.v1.Assign.stripe:type_name -> spate.v1.Stripe
+	19, // 16: spate.v1.Assign.secrets:type_name -> spate.v1.Assign.SecretsEntry
+	4,  // 17: spate.v1.Applied.ref:type_name -> spate.v1.AssignmentRef
+	9,  // 18: spate.v1.Applied.preparation:type_name -> spate.v1.Preparation
+	4,  // 19: spate.v1.Rejected.ref:type_name -> spate.v1.AssignmentRef
+	22, // 20: spate.v1.Rejected.kind:type_name -> spate.v1.FailureKind
+	4,  // 21: spate.v1.Arm.ref:type_name -> spate.v1.AssignmentRef
+	4,  // 22: spate.v1.Measure.ref:type_name -> spate.v1.AssignmentRef
+	4,  // 23: spate.v1.Stop.ref:type_name -> spate.v1.AssignmentRef
+	0,  // 24: spate.v1.ControlService.Connect:input_type -> spate.v1.ConnectRequest
+	15, // 25: spate.v1.ControlService.ProbeClock:input_type -> spate.v1.ProbeClockRequest
+	17, // 26: spate.v1.ControlService.FetchDataset:input_type -> spate.v1.FetchDatasetRequest
+	1,  // 27: spate.v1.ControlService.Connect:output_type -> spate.v1.ConnectResponse
+	16, // 28: spate.v1.ControlService.ProbeClock:output_type -> spate.v1.ProbeClockResponse
+	18, // 29: spate.v1.ControlService.FetchDataset:output_type -> spate.v1.FetchDatasetResponse
+	27, // [27:30] is the sub-list for method output_type
+	24, // [24:27] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_control_proto_init() }
@@ -1292,14 +1604,16 @@ func file_spate_v1_control_proto_init() {
 		(*ConnectResponse_Assign)(nil),
 		(*ConnectResponse_Arm)(nil),
 		(*ConnectResponse_Stop)(nil),
+		(*ConnectResponse_Measure)(nil),
 	}
+	file_spate_v1_control_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_control_proto_rawDesc), len(file_spate_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

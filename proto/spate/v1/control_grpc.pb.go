@@ -21,8 +21,9 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ControlService_Connect_FullMethodName    = "/spate.v1.ControlService/Connect"
-	ControlService_ProbeClock_FullMethodName = "/spate.v1.ControlService/ProbeClock"
+	ControlService_Connect_FullMethodName      = "/spate.v1.ControlService/Connect"
+	ControlService_ProbeClock_FullMethodName   = "/spate.v1.ControlService/ProbeClock"
+	ControlService_FetchDataset_FullMethodName = "/spate.v1.ControlService/FetchDataset"
 )
 
 // ControlServiceClient is the client API for ControlService service.
@@ -37,6 +38,8 @@ type ControlServiceClient interface {
 	Connect(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConnectRequest, ConnectResponse], error)
 	// ProbeClock answers with the coordinator's clock: two of the four timestamps of a clock offset sample.
 	ProbeClock(ctx context.Context, in *ProbeClockRequest, opts ...grpc.CallOption) (*ProbeClockResponse, error)
+	// FetchDataset sends a dataset's bytes from an offset on. NOT_FOUND: the coordinator does not have it.
+	FetchDataset(ctx context.Context, in *FetchDatasetRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FetchDatasetResponse], error)
 }
 
 type controlServiceClient struct {
@@ -70,6 +73,25 @@ func (c *controlServiceClient) ProbeClock(ctx context.Context, in *ProbeClockReq
 	return out, nil
 }
 
+func (c *controlServiceClient) FetchDataset(ctx context.Context, in *FetchDatasetRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FetchDatasetResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ControlService_ServiceDesc.Streams[1], ControlService_FetchDataset_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[FetchDatasetRequest, FetchDatasetResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ControlService_FetchDatasetClient = grpc.ServerStreamingClient[FetchDatasetResponse]
+
 // ControlServiceServer is the server API for ControlService service.
 // All implementations must embed UnimplementedControlServiceServer
 // for forward compatibility.
@@ -82,6 +104,8 @@ type ControlServiceServer interface {
 	Connect(grpc.BidiStreamingServer[ConnectRequest, ConnectResponse]) error
 	// ProbeClock answers with the coordinator's clock: two of the four timestamps of a clock offset sample.
 	ProbeClock(context.Context, *ProbeClockRequest) (*ProbeClockResponse, error)
+	// FetchDataset sends a dataset's bytes from an offset on. NOT_FOUND: the coordinator does not have it.
+	FetchDataset(*FetchDatasetRequest, grpc.ServerStreamingServer[FetchDatasetResponse]) error
 	mustEmbedUnimplementedControlServiceServer()
 }
 
@@ -97,6 +121,9 @@ func (UnimplementedControlServiceServer) Connect(grpc.BidiStreamingServer[Connec
 }
 func (UnimplementedControlServiceServer) ProbeClock(context.Context, *ProbeClockRequest) (*ProbeClockResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ProbeClock not implemented")
+}
+func (UnimplementedControlServiceServer) FetchDataset(*FetchDatasetRequest, grpc.ServerStreamingServer[FetchDatasetResponse]) error {
+	return status.Error(codes.Unimplemented, "method FetchDataset not implemented")
 }
 func (UnimplementedControlServiceServer) mustEmbedUnimplementedControlServiceServer() {}
 func (UnimplementedControlServiceServer) testEmbeddedByValue()                        {}
@@ -144,6 +171,17 @@ func _ControlService_ProbeClock_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ControlService_FetchDataset_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(FetchDatasetRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ControlServiceServer).FetchDataset(m, &grpc.GenericServerStream[FetchDatasetRequest, FetchDatasetResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ControlService_FetchDatasetServer = grpc.ServerStreamingServer[FetchDatasetResponse]
+
 // ControlService_ServiceDesc is the grpc.ServiceDesc for ControlService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -162,6 +200,11 @@ var ControlService_ServiceDesc = grpc.ServiceDesc{
 			Handler:       _ControlService_Connect_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "FetchDataset",
+			Handler:       _ControlService_FetchDataset_Handler,
+			ServerStreams: true,
 		},
 	},
 	Metadata: "spate/v1/control.proto",

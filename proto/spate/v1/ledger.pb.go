@@ -43,10 +43,14 @@ type RunRecord struct {
 	Version string `protobuf:"bytes,7,opt,name=version,proto3" json:"version,omitempty"`
 	// Form in which request rows are written: "jsonl" or "parquet". Empty: none are kept.
 	Records string `protobuf:"bytes,8,opt,name=records,proto3" json:"records,omitempty"`
-	// Stages the plan expands into.
-	Stages        uint32 `protobuf:"varint,9,opt,name=stages,proto3" json:"stages,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Stages the plan expands into. Written again at the end, when it is known how many sweeps and searches took.
+	Stages uint32 `protobuf:"varint,9,opt,name=stages,proto3" json:"stages,omitempty"`
+	// What searches found, by their number.
+	Searches []*SearchRecord `protobuf:"bytes,10,rep,name=searches,proto3" json:"searches,omitempty"`
+	// Times of this run are compressed by this factor. 0 or 1: they are not.
+	TimeCompression float64 `protobuf:"fixed64,11,opt,name=time_compression,json=timeCompression,proto3" json:"time_compression,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *RunRecord) Reset() {
@@ -142,6 +146,166 @@ func (x *RunRecord) GetStages() uint32 {
 	return 0
 }
 
+func (x *RunRecord) GetSearches() []*SearchRecord {
+	if x != nil {
+		return x.Searches
+	}
+	return nil
+}
+
+func (x *RunRecord) GetTimeCompression() float64 {
+	if x != nil {
+		return x.TimeCompression
+	}
+	return 0
+}
+
+// SearchRecord is what a search found.
+type SearchRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the search in the run.
+	Series uint32 `protobuf:"varint,1,opt,name=series,proto3" json:"series,omitempty"`
+	// Target's name.
+	Target string `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
+	// Workload's name.
+	Workload string `protobuf:"bytes,3,opt,name=workload,proto3" json:"workload,omitempty"`
+	// The search.
+	Search *Search `protobuf:"bytes,4,opt,name=search,proto3" json:"search,omitempty"`
+	// Highest load that kept the objectives. Unset: none did.
+	Kept *float64 `protobuf:"fixed64,5,opt,name=kept,proto3,oneof" json:"kept,omitempty"`
+	// Lowest load that did not keep them. Unset: none was found.
+	Broke *float64 `protobuf:"fixed64,6,opt,name=broke,proto3,oneof" json:"broke,omitempty"`
+	// Which objective broke first there, with its number.
+	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Stage of the highest load that kept them. Meaningful only if kept is set.
+	StageIndex uint32 `protobuf:"varint,8,opt,name=stage_index,json=stageIndex,proto3" json:"stage_index,omitempty"`
+	// Stages the search took.
+	Probes uint32 `protobuf:"varint,9,opt,name=probes,proto3" json:"probes,omitempty"`
+	// The search ended as it should: within its precision.
+	Converged bool `protobuf:"varint,10,opt,name=converged,proto3" json:"converged,omitempty"`
+	// Mean request throughput of the repeats at the load that was found, and half the width of its 95 % confidence interval, in
+	// requests per second. Unset: fewer than two.
+	MeanThroughput *float64 `protobuf:"fixed64,11,opt,name=mean_throughput,json=meanThroughput,proto3,oneof" json:"mean_throughput,omitempty"`
+	// See mean_throughput.
+	ThroughputMargin *float64 `protobuf:"fixed64,12,opt,name=throughput_margin,json=throughputMargin,proto3,oneof" json:"throughput_margin,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *SearchRecord) Reset() {
+	*x = SearchRecord{}
+	mi := &file_spate_v1_ledger_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SearchRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SearchRecord) ProtoMessage() {}
+
+func (x *SearchRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_ledger_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SearchRecord.ProtoReflect.Descriptor instead.
+func (*SearchRecord) Descriptor() ([]byte, []int) {
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *SearchRecord) GetSeries() uint32 {
+	if x != nil {
+		return x.Series
+	}
+	return 0
+}
+
+func (x *SearchRecord) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *SearchRecord) GetWorkload() string {
+	if x != nil {
+		return x.Workload
+	}
+	return ""
+}
+
+func (x *SearchRecord) GetSearch() *Search {
+	if x != nil {
+		return x.Search
+	}
+	return nil
+}
+
+func (x *SearchRecord) GetKept() float64 {
+	if x != nil && x.Kept != nil {
+		return *x.Kept
+	}
+	return 0
+}
+
+func (x *SearchRecord) GetBroke() float64 {
+	if x != nil && x.Broke != nil {
+		return *x.Broke
+	}
+	return 0
+}
+
+func (x *SearchRecord) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *SearchRecord) GetStageIndex() uint32 {
+	if x != nil {
+		return x.StageIndex
+	}
+	return 0
+}
+
+func (x *SearchRecord) GetProbes() uint32 {
+	if x != nil {
+		return x.Probes
+	}
+	return 0
+}
+
+func (x *SearchRecord) GetConverged() bool {
+	if x != nil {
+		return x.Converged
+	}
+	return false
+}
+
+func (x *SearchRecord) GetMeanThroughput() float64 {
+	if x != nil && x.MeanThroughput != nil {
+		return *x.MeanThroughput
+	}
+	return 0
+}
+
+func (x *SearchRecord) GetThroughputMargin() float64 {
+	if x != nil && x.ThroughputMargin != nil {
+		return *x.ThroughputMargin
+	}
+	return 0
+}
+
 // StageRecord is the ledger's record of a stage.
 type StageRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -156,14 +320,19 @@ type StageRecord struct {
 	// The stage has ended: each agent sent its totals or was given up.
 	Ended bool `protobuf:"varint,5,opt,name=ended,proto3" json:"ended,omitempty"`
 	// The stage was stopped by a person.
-	Stopped       bool `protobuf:"varint,6,opt,name=stopped,proto3" json:"stopped,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Stopped bool `protobuf:"varint,6,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	// Why the stage ended before its planned end though nothing is wrong: it had measured enough. Empty: it did not.
+	Enough string `protobuf:"bytes,7,opt,name=enough,proto3" json:"enough,omitempty"`
+	// When measuring began, in nanoseconds since the start, for a warm-up that lasts until the load is steady. Unset: it is another
+	// warm-up, or it did not begin.
+	MeasuredFromNs *int64 `protobuf:"varint,8,opt,name=measured_from_ns,json=measuredFromNs,proto3,oneof" json:"measured_from_ns,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *StageRecord) Reset() {
 	*x = StageRecord{}
-	mi := &file_spate_v1_ledger_proto_msgTypes[1]
+	mi := &file_spate_v1_ledger_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -175,7 +344,7 @@ func (x *StageRecord) String() string {
 func (*StageRecord) ProtoMessage() {}
 
 func (x *StageRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_ledger_proto_msgTypes[1]
+	mi := &file_spate_v1_ledger_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -188,7 +357,7 @@ func (x *StageRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageRecord.ProtoReflect.Descriptor instead.
 func (*StageRecord) Descriptor() ([]byte, []int) {
-	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{1}
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *StageRecord) GetStage() *Stage {
@@ -233,6 +402,20 @@ func (x *StageRecord) GetStopped() bool {
 	return false
 }
 
+func (x *StageRecord) GetEnough() string {
+	if x != nil {
+		return x.Enough
+	}
+	return ""
+}
+
+func (x *StageRecord) GetMeasuredFromNs() int64 {
+	if x != nil && x.MeasuredFromNs != nil {
+		return *x.MeasuredFromNs
+	}
+	return 0
+}
+
 // AssignedAgent is an agent's part in a stage.
 type AssignedAgent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -243,14 +426,16 @@ type AssignedAgent struct {
 	// Its weight in the split.
 	Weight uint32 `protobuf:"varint,3,opt,name=weight,proto3" json:"weight,omitempty"`
 	// Why its part is missing or cut short. Empty: it is not.
-	Failure       string `protobuf:"bytes,4,opt,name=failure,proto3" json:"failure,omitempty"`
+	Failure string `protobuf:"bytes,4,opt,name=failure,proto3" json:"failure,omitempty"`
+	// What it found out about the target. Unset: it did not get ready.
+	Preparation   *Preparation `protobuf:"bytes,5,opt,name=preparation,proto3" json:"preparation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AssignedAgent) Reset() {
 	*x = AssignedAgent{}
-	mi := &file_spate_v1_ledger_proto_msgTypes[2]
+	mi := &file_spate_v1_ledger_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -262,7 +447,7 @@ func (x *AssignedAgent) String() string {
 func (*AssignedAgent) ProtoMessage() {}
 
 func (x *AssignedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_ledger_proto_msgTypes[2]
+	mi := &file_spate_v1_ledger_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -275,7 +460,7 @@ func (x *AssignedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignedAgent.ProtoReflect.Descriptor instead.
 func (*AssignedAgent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{2}
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *AssignedAgent) GetAgent() *AgentInfo {
@@ -306,11 +491,18 @@ func (x *AssignedAgent) GetFailure() string {
 	return ""
 }
 
+func (x *AssignedAgent) GetPreparation() *Preparation {
+	if x != nil {
+		return x.Preparation
+	}
+	return nil
+}
+
 var File_spate_v1_ledger_proto protoreflect.FileDescriptor
 
 const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\n" +
-	"\x15spate/v1/ledger.proto\x12\bspate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\x1a\x13spate/v1/plan.proto\x1a\x12spate/v1/run.proto\"\xc2\x02\n" +
+	"\x15spate/v1/ledger.proto\x12\bspate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\x1a\x13spate/v1/plan.proto\x1a\x12spate/v1/run.proto\"\xa1\x03\n" +
 	"\tRunRecord\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1b\n" +
 	"\tplan_yaml\x18\x02 \x01(\fR\bplanYaml\x129\n" +
@@ -321,7 +513,29 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x18\n" +
 	"\aversion\x18\a \x01(\tR\aversion\x12\x18\n" +
 	"\arecords\x18\b \x01(\tR\arecords\x12\x16\n" +
-	"\x06stages\x18\t \x01(\rR\x06stages\"\xea\x01\n" +
+	"\x06stages\x18\t \x01(\rR\x06stages\x122\n" +
+	"\bsearches\x18\n" +
+	" \x03(\v2\x16.spate.v1.SearchRecordR\bsearches\x12)\n" +
+	"\x10time_compression\x18\v \x01(\x01R\x0ftimeCompression\"\xc4\x03\n" +
+	"\fSearchRecord\x12\x16\n" +
+	"\x06series\x18\x01 \x01(\rR\x06series\x12\x16\n" +
+	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1a\n" +
+	"\bworkload\x18\x03 \x01(\tR\bworkload\x12(\n" +
+	"\x06search\x18\x04 \x01(\v2\x10.spate.v1.SearchR\x06search\x12\x17\n" +
+	"\x04kept\x18\x05 \x01(\x01H\x00R\x04kept\x88\x01\x01\x12\x19\n" +
+	"\x05broke\x18\x06 \x01(\x01H\x01R\x05broke\x88\x01\x01\x12\x16\n" +
+	"\x06reason\x18\a \x01(\tR\x06reason\x12\x1f\n" +
+	"\vstage_index\x18\b \x01(\rR\n" +
+	"stageIndex\x12\x16\n" +
+	"\x06probes\x18\t \x01(\rR\x06probes\x12\x1c\n" +
+	"\tconverged\x18\n" +
+	" \x01(\bR\tconverged\x12,\n" +
+	"\x0fmean_throughput\x18\v \x01(\x01H\x02R\x0emeanThroughput\x88\x01\x01\x120\n" +
+	"\x11throughput_margin\x18\f \x01(\x01H\x03R\x10throughputMargin\x88\x01\x01B\a\n" +
+	"\x05_keptB\b\n" +
+	"\x06_brokeB\x12\n" +
+	"\x10_mean_throughputB\x14\n" +
+	"\x12_throughput_margin\"\xc6\x02\n" +
 	"\vStageRecord\x12%\n" +
 	"\x05stage\x18\x01 \x01(\v2\x0f.spate.v1.StageR\x05stage\x129\n" +
 	"\n" +
@@ -329,12 +543,16 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\x06agents\x18\x03 \x03(\v2\x17.spate.v1.AssignedAgentR\x06agents\x12\x18\n" +
 	"\afailure\x18\x04 \x01(\tR\afailure\x12\x14\n" +
 	"\x05ended\x18\x05 \x01(\bR\x05ended\x12\x18\n" +
-	"\astopped\x18\x06 \x01(\bR\astopped\"\x8e\x01\n" +
+	"\astopped\x18\x06 \x01(\bR\astopped\x12\x16\n" +
+	"\x06enough\x18\a \x01(\tR\x06enough\x12-\n" +
+	"\x10measured_from_ns\x18\b \x01(\x03H\x00R\x0emeasuredFromNs\x88\x01\x01B\x13\n" +
+	"\x11_measured_from_ns\"\xc7\x01\n" +
 	"\rAssignedAgent\x12)\n" +
 	"\x05agent\x18\x01 \x01(\v2\x13.spate.v1.AgentInfoR\x05agent\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x16\n" +
 	"\x06weight\x18\x03 \x01(\rR\x06weight\x12\x18\n" +
-	"\afailure\x18\x04 \x01(\tR\afailureB4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
+	"\afailure\x18\x04 \x01(\tR\afailure\x127\n" +
+	"\vpreparation\x18\x05 \x01(\v2\x15.spate.v1.PreparationR\vpreparationB4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
 
 var (
 	file_spate_v1_ledger_proto_rawDescOnce sync.Once
@@ -348,29 +566,35 @@ func file_spate_v1_ledger_proto_rawDescGZIP() []byte {
 	return file_spate_v1_ledger_proto_rawDescData
 }
 
-var file_spate_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_spate_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_spate_v1_ledger_proto_goTypes = []any{
 	(*RunRecord)(nil),             // 0: spate.v1.RunRecord
-	(*StageRecord)(nil),           // 1: spate.v1.StageRecord
-	(*AssignedAgent)(nil),         // 2: spate.v1.AssignedAgent
-	(*timestamppb.Timestamp)(nil), // 3: google.protobuf.Timestamp
-	(Outcome)(0),                  // 4: spate.v1.Outcome
-	(*Stage)(nil),                 // 5: spate.v1.Stage
-	(*AgentInfo)(nil),             // 6: spate.v1.AgentInfo
+	(*SearchRecord)(nil),          // 1: spate.v1.SearchRecord
+	(*StageRecord)(nil),           // 2: spate.v1.StageRecord
+	(*AssignedAgent)(nil),         // 3: spate.v1.AssignedAgent
+	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
+	(Outcome)(0),                  // 5: spate.v1.Outcome
+	(*Search)(nil),                // 6: spate.v1.Search
+	(*Stage)(nil),                 // 7: spate.v1.Stage
+	(*AgentInfo)(nil),             // 8: spate.v1.AgentInfo
+	(*Preparation)(nil),           // 9: spate.v1.Preparation
 }
 var file_spate_v1_ledger_proto_depIdxs = []int32{
-	3, // 0: spate.v1.RunRecord.begin_time:type_name -> google.protobuf.Timestamp
-	3, // 1: spate.v1.RunRecord.end_time:type_name -> google.protobuf.Timestamp
-	4, // 2: spate.v1.RunRecord.outcome:type_name -> spate.v1.Outcome
-	5, // 3: spate.v1.StageRecord.stage:type_name -> spate.v1.Stage
-	3, // 4: spate.v1.StageRecord.start_time:type_name -> google.protobuf.Timestamp
-	2, // 5: spate.v1.StageRecord.agents:type_name -> spate.v1.AssignedAgent
-	6, // 6: spate.v1.AssignedAgent.agent:type_name -> spate.v1.AgentInfo
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	4,  // 0: spate.v1.RunRecord.begin_time:type_name -> google.protobuf.Timestamp
+	4,  // 1: spate.v1.RunRecord.end_time:type_name -> google.protobuf.Timestamp
+	5,  // 2: spate.v1.RunRecord.outcome:type_name -> spate.v1.Outcome
+	1,  // 3: spate.v1.RunRecord.searches:type_name -> spate.v1.SearchRecord
+	6,  // 4: spate.v1.SearchRecord.search:type_name -> spate.v1.Search
+	7,  // 5: spate.v1.StageRecord.stage:type_name -> spate.v1.Stage
+	4,  // 6: spate.v1.StageRecord.start_time:type_name -> google.protobuf.Timestamp
+	3,  // 7: spate.v1.StageRecord.agents:type_name -> spate.v1.AssignedAgent
+	8,  // 8: spate.v1.AssignedAgent.agent:type_name -> spate.v1.AgentInfo
+	9,  // 9: spate.v1.AssignedAgent.preparation:type_name -> spate.v1.Preparation
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_ledger_proto_init() }
@@ -381,13 +605,15 @@ func file_spate_v1_ledger_proto_init() {
 	file_spate_v1_control_proto_init()
 	file_spate_v1_plan_proto_init()
 	file_spate_v1_run_proto_init()
+	file_spate_v1_ledger_proto_msgTypes[1].OneofWrappers = []any{}
+	file_spate_v1_ledger_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_ledger_proto_rawDesc), len(file_spate_v1_ledger_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

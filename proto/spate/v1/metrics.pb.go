@@ -619,7 +619,8 @@ func (x *Series) GetErrors() []*ErrorCount {
 	return nil
 }
 
-// Counters count the events of a window. Warm-up requests are counted only in the fields that say so.
+// Counters count the events of a window. Requests of warm-up and cool-down are unmeasured: they are counted only in the fields that
+// say so.
 type Counters struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Measured requests that started.
@@ -630,10 +631,10 @@ type Counters struct {
 	Failed uint64 `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`
 	// Measured requests cut off by the drain timeout or a stop. In no latency.
 	Cancelled uint64 `protobuf:"varint,4,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
-	// Warm-up requests that started.
-	WarmupStarted uint64 `protobuf:"varint,5,opt,name=warmup_started,json=warmupStarted,proto3" json:"warmup_started,omitempty"`
-	// Warm-up requests that ended in any way.
-	WarmupEnded uint64 `protobuf:"varint,6,opt,name=warmup_ended,json=warmupEnded,proto3" json:"warmup_ended,omitempty"`
+	// Unmeasured requests that started.
+	UnmeasuredStarted uint64 `protobuf:"varint,5,opt,name=unmeasured_started,json=unmeasuredStarted,proto3" json:"unmeasured_started,omitempty"`
+	// Unmeasured requests that ended in any way.
+	UnmeasuredEnded uint64 `protobuf:"varint,6,opt,name=unmeasured_ended,json=unmeasuredEnded,proto3" json:"unmeasured_ended,omitempty"`
 	// Prompt tokens of completed requests, by the server's usage.
 	InputTokens uint64 `protobuf:"varint,7,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
 	// Output tokens of completed requests.
@@ -654,8 +655,18 @@ type Counters struct {
 	CoalescedReads uint64 `protobuf:"varint,15,opt,name=coalesced_reads,json=coalescedReads,proto3" json:"coalesced_reads,omitempty"`
 	// Token frames timed by the program's clock for want of a kernel stamp.
 	UnstampedFrames uint64 `protobuf:"varint,16,opt,name=unstamped_frames,json=unstampedFrames,proto3" json:"unstamped_frames,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Completed requests that kept the stage's SLO. 0 without one.
+	Good uint64 `protobuf:"varint,17,opt,name=good,proto3" json:"good,omitempty"`
+	// Prompt tokens of completed requests that the server took from its prefix cache, by its usage.
+	CachedTokens uint64 `protobuf:"varint,18,opt,name=cached_tokens,json=cachedTokens,proto3" json:"cached_tokens,omitempty"`
+	// Completed requests whose usage told cached tokens.
+	WithCachedTokens uint64 `protobuf:"varint,19,opt,name=with_cached_tokens,json=withCachedTokens,proto3" json:"with_cached_tokens,omitempty"`
+	// Prompt tokens of completed requests that an earlier request of the stage began with too, by the workload's own account.
+	SharedTokens uint64 `protobuf:"varint,20,opt,name=shared_tokens,json=sharedTokens,proto3" json:"shared_tokens,omitempty"`
+	// Tokens of unmeasured requests that arrived in this window.
+	UnmeasuredTokensArrived uint64 `protobuf:"varint,21,opt,name=unmeasured_tokens_arrived,json=unmeasuredTokensArrived,proto3" json:"unmeasured_tokens_arrived,omitempty"`
+	unknownFields           protoimpl.UnknownFields
+	sizeCache               protoimpl.SizeCache
 }
 
 func (x *Counters) Reset() {
@@ -716,16 +727,16 @@ func (x *Counters) GetCancelled() uint64 {
 	return 0
 }
 
-func (x *Counters) GetWarmupStarted() uint64 {
+func (x *Counters) GetUnmeasuredStarted() uint64 {
 	if x != nil {
-		return x.WarmupStarted
+		return x.UnmeasuredStarted
 	}
 	return 0
 }
 
-func (x *Counters) GetWarmupEnded() uint64 {
+func (x *Counters) GetUnmeasuredEnded() uint64 {
 	if x != nil {
-		return x.WarmupEnded
+		return x.UnmeasuredEnded
 	}
 	return 0
 }
@@ -796,6 +807,41 @@ func (x *Counters) GetCoalescedReads() uint64 {
 func (x *Counters) GetUnstampedFrames() uint64 {
 	if x != nil {
 		return x.UnstampedFrames
+	}
+	return 0
+}
+
+func (x *Counters) GetGood() uint64 {
+	if x != nil {
+		return x.Good
+	}
+	return 0
+}
+
+func (x *Counters) GetCachedTokens() uint64 {
+	if x != nil {
+		return x.CachedTokens
+	}
+	return 0
+}
+
+func (x *Counters) GetWithCachedTokens() uint64 {
+	if x != nil {
+		return x.WithCachedTokens
+	}
+	return 0
+}
+
+func (x *Counters) GetSharedTokens() uint64 {
+	if x != nil {
+		return x.SharedTokens
+	}
+	return 0
+}
+
+func (x *Counters) GetUnmeasuredTokensArrived() uint64 {
+	if x != nil {
+		return x.UnmeasuredTokensArrived
 	}
 	return 0
 }
@@ -1232,12 +1278,12 @@ func (x *MetricCount) GetCount() uint64 {
 // RequestRecord is one row about one request. Times are nanoseconds since the stage's start; unset: it did not come to that.
 type RequestRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Index of the request in the stage.
+	// Index of the arrival in the stage: of the request, or of the session it belongs to.
 	Index uint64 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
 	// Index of the endpoint.
 	Endpoint uint32 `protobuf:"varint,2,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
-	// The request belongs to the warm-up.
-	Warmup bool `protobuf:"varint,3,opt,name=warmup,proto3" json:"warmup,omitempty"`
+	// The request belongs to warm-up or cool-down.
+	Unmeasured bool `protobuf:"varint,3,opt,name=unmeasured,proto3" json:"unmeasured,omitempty"`
 	// When the plan wanted it to start.
 	ScheduledNs int64 `protobuf:"varint,4,opt,name=scheduled_ns,json=scheduledNs,proto3" json:"scheduled_ns,omitempty"`
 	// When the agent turned to it.
@@ -1283,7 +1329,13 @@ type RequestRecord struct {
 	// Finish reason the server gave.
 	FinishReason string `protobuf:"bytes,25,opt,name=finish_reason,json=finishReason,proto3" json:"finish_reason,omitempty"`
 	// The first frame carried no token text, as the role frame of a chat does.
-	Led           bool `protobuf:"varint,26,opt,name=led,proto3" json:"led,omitempty"`
+	Led bool `protobuf:"varint,26,opt,name=led,proto3" json:"led,omitempty"`
+	// Turn of the session, from 0.
+	Turn uint32 `protobuf:"varint,27,opt,name=turn,proto3" json:"turn,omitempty"`
+	// Prompt tokens from the server's prefix cache, by its usage.
+	CachedTokens *uint64 `protobuf:"varint,28,opt,name=cached_tokens,json=cachedTokens,proto3,oneof" json:"cached_tokens,omitempty"`
+	// Prompt tokens that an earlier request began with too, by the workload's own account.
+	SharedTokens  uint32 `protobuf:"varint,29,opt,name=shared_tokens,json=sharedTokens,proto3" json:"shared_tokens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1332,9 +1384,9 @@ func (x *RequestRecord) GetEndpoint() uint32 {
 	return 0
 }
 
-func (x *RequestRecord) GetWarmup() bool {
+func (x *RequestRecord) GetUnmeasured() bool {
 	if x != nil {
-		return x.Warmup
+		return x.Unmeasured
 	}
 	return false
 }
@@ -1500,6 +1552,27 @@ func (x *RequestRecord) GetLed() bool {
 	return false
 }
 
+func (x *RequestRecord) GetTurn() uint32 {
+	if x != nil {
+		return x.Turn
+	}
+	return 0
+}
+
+func (x *RequestRecord) GetCachedTokens() uint64 {
+	if x != nil && x.CachedTokens != nil {
+		return *x.CachedTokens
+	}
+	return 0
+}
+
+func (x *RequestRecord) GetSharedTokens() uint32 {
+	if x != nil {
+		return x.SharedTokens
+	}
+	return 0
+}
+
 var File_spate_v1_metrics_proto protoreflect.FileDescriptor
 
 const file_spate_v1_metrics_proto_rawDesc = "" +
@@ -1529,14 +1602,14 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\bendpoint\x18\x01 \x01(\rR\bendpoint\x12.\n" +
 	"\bcounters\x18\x02 \x01(\v2\x12.spate.v1.CountersR\bcounters\x12<\n" +
 	"\rdistributions\x18\x03 \x03(\v2\x16.spate.v1.DistributionR\rdistributions\x12,\n" +
-	"\x06errors\x18\x04 \x03(\v2\x14.spate.v1.ErrorCountR\x06errors\"\xad\x04\n" +
+	"\x06errors\x18\x04 \x03(\v2\x14.spate.v1.ErrorCountR\x06errors\"\x85\x06\n" +
 	"\bCounters\x12\x18\n" +
 	"\astarted\x18\x01 \x01(\x04R\astarted\x12\x1c\n" +
 	"\tcompleted\x18\x02 \x01(\x04R\tcompleted\x12\x16\n" +
 	"\x06failed\x18\x03 \x01(\x04R\x06failed\x12\x1c\n" +
-	"\tcancelled\x18\x04 \x01(\x04R\tcancelled\x12%\n" +
-	"\x0ewarmup_started\x18\x05 \x01(\x04R\rwarmupStarted\x12!\n" +
-	"\fwarmup_ended\x18\x06 \x01(\x04R\vwarmupEnded\x12!\n" +
+	"\tcancelled\x18\x04 \x01(\x04R\tcancelled\x12-\n" +
+	"\x12unmeasured_started\x18\x05 \x01(\x04R\x11unmeasuredStarted\x12)\n" +
+	"\x10unmeasured_ended\x18\x06 \x01(\x04R\x0funmeasuredEnded\x12!\n" +
 	"\finput_tokens\x18\a \x01(\x04R\vinputTokens\x12#\n" +
 	"\routput_tokens\x18\b \x01(\x04R\foutputTokens\x12!\n" +
 	"\ftoken_frames\x18\t \x01(\x04R\vtokenFrames\x12%\n" +
@@ -1549,7 +1622,12 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"osl_missed\x18\r \x01(\x04R\toslMissed\x12 \n" +
 	"\vconnections\x18\x0e \x01(\x04R\vconnections\x12'\n" +
 	"\x0fcoalesced_reads\x18\x0f \x01(\x04R\x0ecoalescedReads\x12)\n" +
-	"\x10unstamped_frames\x18\x10 \x01(\x04R\x0funstampedFrames\"\xd8\x01\n" +
+	"\x10unstamped_frames\x18\x10 \x01(\x04R\x0funstampedFrames\x12\x12\n" +
+	"\x04good\x18\x11 \x01(\x04R\x04good\x12#\n" +
+	"\rcached_tokens\x18\x12 \x01(\x04R\fcachedTokens\x12,\n" +
+	"\x12with_cached_tokens\x18\x13 \x01(\x04R\x10withCachedTokens\x12#\n" +
+	"\rshared_tokens\x18\x14 \x01(\x04R\fsharedTokens\x12:\n" +
+	"\x19unmeasured_tokens_arrived\x18\x15 \x01(\x04R\x17unmeasuredTokensArrived\"\xd8\x01\n" +
 	"\fDistribution\x12(\n" +
 	"\x06metric\x18\x01 \x01(\x0e2\x10.spate.v1.MetricR\x06metric\x12\x1c\n" +
 	"\thistogram\x18\x02 \x01(\fR\thistogram\x12#\n" +
@@ -1590,11 +1668,13 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\r_steady_to_ns\"M\n" +
 	"\vMetricCount\x12(\n" +
 	"\x06metric\x18\x01 \x01(\x0e2\x10.spate.v1.MetricR\x06metric\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x04R\x05count\"\xdc\a\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"\xd9\b\n" +
 	"\rRequestRecord\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x1a\n" +
-	"\bendpoint\x18\x02 \x01(\rR\bendpoint\x12\x16\n" +
-	"\x06warmup\x18\x03 \x01(\bR\x06warmup\x12!\n" +
+	"\bendpoint\x18\x02 \x01(\rR\bendpoint\x12\x1e\n" +
+	"\n" +
+	"unmeasured\x18\x03 \x01(\bR\n" +
+	"unmeasured\x12!\n" +
 	"\fscheduled_ns\x18\x04 \x01(\x03R\vscheduledNs\x12\x19\n" +
 	"\bstart_ns\x18\x05 \x01(\x03R\astartNs\x12\x1c\n" +
 	"\asent_ns\x18\x06 \x01(\x03H\x00R\x06sentNs\x88\x01\x01\x12'\n" +
@@ -1621,7 +1701,10 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\tcancelled\x18\x17 \x01(\bR\tcancelled\x12\x1b\n" +
 	"\tbody_hash\x18\x18 \x01(\x06R\bbodyHash\x12#\n" +
 	"\rfinish_reason\x18\x19 \x01(\tR\ffinishReason\x12\x10\n" +
-	"\x03led\x18\x1a \x01(\bR\x03ledB\n" +
+	"\x03led\x18\x1a \x01(\bR\x03led\x12\x12\n" +
+	"\x04turn\x18\x1b \x01(\rR\x04turn\x12(\n" +
+	"\rcached_tokens\x18\x1c \x01(\x04H\bR\fcachedTokens\x88\x01\x01\x12#\n" +
+	"\rshared_tokens\x18\x1d \x01(\rR\fsharedTokensB\n" +
 	"\n" +
 	"\b_sent_nsB\x10\n" +
 	"\x0e_first_byte_nsB\x11\n" +
@@ -1630,7 +1713,8 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x0e_last_token_nsB\r\n" +
 	"\v_connect_nsB\x0f\n" +
 	"\r_input_tokensB\x10\n" +
-	"\x0e_output_tokens*\x86\x03\n" +
+	"\x0e_output_tokensB\x10\n" +
+	"\x0e_cached_tokens*\x86\x03\n" +
 	"\x06Metric\x12\x16\n" +
 	"\x12METRIC_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vMETRIC_TTFT\x10\x01\x12\x19\n" +

@@ -43,7 +43,13 @@ type Plan struct {
 	Loads []*Load `protobuf:"bytes,6,rep,name=loads,proto3" json:"loads,omitempty"`
 	// How long requests in flight may go on after a stage's last start. What is still in flight then is
 	// cancelled and counted as cancelled. Default 60s.
-	DrainTimeout  *durationpb.Duration `protobuf:"bytes,7,opt,name=drain_timeout,json=drainTimeout,proto3" json:"drain_timeout,omitempty"`
+	DrainTimeout *durationpb.Duration `protobuf:"bytes,7,opt,name=drain_timeout,json=drainTimeout,proto3" json:"drain_timeout,omitempty"`
+	// What each request has to keep to count into goodput.
+	Slo *SLO `protobuf:"bytes,8,opt,name=slo,proto3" json:"slo,omitempty"`
+	// Time between stages in which nothing is sent. Default 0s.
+	Pause *durationpb.Duration `protobuf:"bytes,9,opt,name=pause,proto3" json:"pause,omitempty"`
+	// Run against the built-in simulator instead of the targets' endpoints. `spate run --simulate` sets it.
+	Simulation    *Simulation `protobuf:"bytes,10,opt,name=simulation,proto3" json:"simulation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -127,6 +133,138 @@ func (x *Plan) GetDrainTimeout() *durationpb.Duration {
 	return nil
 }
 
+func (x *Plan) GetSlo() *SLO {
+	if x != nil {
+		return x.Slo
+	}
+	return nil
+}
+
+func (x *Plan) GetPause() *durationpb.Duration {
+	if x != nil {
+		return x.Pause
+	}
+	return nil
+}
+
+func (x *Plan) GetSimulation() *Simulation {
+	if x != nil {
+		return x.Simulation
+	}
+	return nil
+}
+
+// SLO is what a request has to keep. Parts that are not given are not asked for.
+type SLO struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Longest TTFT.
+	Ttft *durationpb.Duration `protobuf:"bytes,1,opt,name=ttft,proto3" json:"ttft,omitempty"`
+	// Longest TPOT.
+	Tpot *durationpb.Duration `protobuf:"bytes,2,opt,name=tpot,proto3" json:"tpot,omitempty"`
+	// Longest E2E.
+	E2E           *durationpb.Duration `protobuf:"bytes,3,opt,name=e2e,proto3" json:"e2e,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SLO) Reset() {
+	*x = SLO{}
+	mi := &file_spate_v1_plan_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SLO) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SLO) ProtoMessage() {}
+
+func (x *SLO) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SLO.ProtoReflect.Descriptor instead.
+func (*SLO) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *SLO) GetTtft() *durationpb.Duration {
+	if x != nil {
+		return x.Ttft
+	}
+	return nil
+}
+
+func (x *SLO) GetTpot() *durationpb.Duration {
+	if x != nil {
+		return x.Tpot
+	}
+	return nil
+}
+
+func (x *SLO) GetE2E() *durationpb.Duration {
+	if x != nil {
+		return x.E2E
+	}
+	return nil
+}
+
+// Simulation replaces endpoints by the built-in simulator: each target's own model of it where it has one, else the default.
+type Simulation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Time is compressed by this factor: simulated engines are this much faster, rates are multiplied by it, and durations, think times
+	// and SLOs divided. Default 1.
+	Speed         float64 `protobuf:"fixed64,1,opt,name=speed,proto3" json:"speed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Simulation) Reset() {
+	*x = Simulation{}
+	mi := &file_spate_v1_plan_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Simulation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Simulation) ProtoMessage() {}
+
+func (x *Simulation) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Simulation.ProtoReflect.Descriptor instead.
+func (*Simulation) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Simulation) GetSpeed() float64 {
+	if x != nil {
+		return x.Speed
+	}
+	return 0
+}
+
 // Target is one deployment: one or several equal endpoints behind which one model is served.
 type Target struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -134,7 +272,8 @@ type Target struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Base URLs of the endpoints, http or https, without the API path. Requests go to them in turn.
 	Endpoints []string `protobuf:"bytes,2,rep,name=endpoints,proto3" json:"endpoints,omitempty"`
-	// Serve this target with the built-in simulator instead, started on loopback by `spate run` for as long as the run lasts.
+	// Serve this target with the built-in simulator, started on loopback by `spate run` for as long as the run lasts. Beside endpoints it
+	// is the model of them that a simulation of the plan uses.
 	Simulator *SimulatedTarget `protobuf:"bytes,3,opt,name=simulator,proto3" json:"simulator,omitempty"`
 	// API of the endpoints: "chat" (default) or "completions".
 	Api string `protobuf:"bytes,4,opt,name=api,proto3" json:"api,omitempty"`
@@ -150,13 +289,21 @@ type Target struct {
 	ConnectTimeout *durationpb.Duration `protobuf:"bytes,9,opt,name=connect_timeout,json=connectTimeout,proto3" json:"connect_timeout,omitempty"`
 	// Longest time of one request from its start to its end. Default 10m.
 	RequestTimeout *durationpb.Duration `protobuf:"bytes,10,opt,name=request_timeout,json=requestTimeout,proto3" json:"request_timeout,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// How prompts of text get their exact length: "words" (default: words that are one token each in common vocabularies), "server"
+	// (the endpoints' /tokenize), "usage" (calibrated on a few requests) or "file:PATH" (a Hugging Face tokenizer.json).
+	Tokenizer string `protobuf:"bytes,11,opt,name=tokenizer,proto3" json:"tokenizer,omitempty"`
+	// Form of the prompts of completions: "token_ids" (default) or "text". Chats are always text.
+	Prompts string `protobuf:"bytes,12,opt,name=prompts,proto3" json:"prompts,omitempty"`
+	// Whether requests ask the server for exactly OSL tokens, by ignore_eos and min_tokens: "auto" (default: where the server is known
+	// to know them), "always" or "never". What `body` says goes before it.
+	ExactOutput   string `protobuf:"bytes,13,opt,name=exact_output,json=exactOutput,proto3" json:"exact_output,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_spate_v1_plan_proto_msgTypes[1]
+	mi := &file_spate_v1_plan_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -168,7 +315,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[1]
+	mi := &file_spate_v1_plan_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -181,7 +328,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{1}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Target) GetName() string {
@@ -254,6 +401,27 @@ func (x *Target) GetRequestTimeout() *durationpb.Duration {
 	return nil
 }
 
+func (x *Target) GetTokenizer() string {
+	if x != nil {
+		return x.Tokenizer
+	}
+	return ""
+}
+
+func (x *Target) GetPrompts() string {
+	if x != nil {
+		return x.Prompts
+	}
+	return ""
+}
+
+func (x *Target) GetExactOutput() string {
+	if x != nil {
+		return x.ExactOutput
+	}
+	return ""
+}
+
 // SimulatedTarget asks for the built-in simulator: endpoints equal engines, modelled on their prefill and decode speed.
 type SimulatedTarget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -266,14 +434,34 @@ type SimulatedTarget struct {
 	// Time each further running request adds to a decode step. Default 50us.
 	DecodeStepPerRequest *durationpb.Duration `protobuf:"bytes,4,opt,name=decode_step_per_request,json=decodeStepPerRequest,proto3" json:"decode_step_per_request,omitempty"`
 	// Most requests one engine decodes at once; the rest queue. Default 256.
-	MaxRunning    uint32 `protobuf:"varint,5,opt,name=max_running,json=maxRunning,proto3" json:"max_running,omitempty"`
+	MaxRunning uint32 `protobuf:"varint,5,opt,name=max_running,json=maxRunning,proto3" json:"max_running,omitempty"`
+	// Equal engines behind each endpoint. Default 1.
+	Replicas uint32 `protobuf:"varint,6,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	// Disaggregated serving: so many engines do prefill alone, and the others decode. 0 (default): each engine does both.
+	PrefillEngines uint32 `protobuf:"varint,7,opt,name=prefill_engines,json=prefillEngines,proto3" json:"prefill_engines,omitempty"`
+	// Disaggregated serving: time to hand over the KV cache of 1,000 prompt tokens. Default 0s.
+	TransferPerThousandTokens *durationpb.Duration `protobuf:"bytes,8,opt,name=transfer_per_thousand_tokens,json=transferPerThousandTokens,proto3" json:"transfer_per_thousand_tokens,omitempty"`
+	// Prompt tokens in each block of the prefix cache. Default 16.
+	CacheBlockTokens uint32 `protobuf:"varint,9,opt,name=cache_block_tokens,json=cacheBlockTokens,proto3" json:"cache_block_tokens,omitempty"`
+	// Blocks that the prefix cache of an engine holds. 0 (default): there is no prefix cache.
+	CacheBlocks uint32 `protobuf:"varint,10,opt,name=cache_blocks,json=cacheBlocks,proto3" json:"cache_blocks,omitempty"`
+	// Longest prompt and output together, told by /v1/models. 0 (default): no limit.
+	MaxModelTokens uint32 `protobuf:"varint,11,opt,name=max_model_tokens,json=maxModelTokens,proto3" json:"max_model_tokens,omitempty"`
+	// Time that each request takes beside prefill and decode, before its first token. Default 0s.
+	Overhead *durationpb.Duration `protobuf:"bytes,12,opt,name=overhead,proto3" json:"overhead,omitempty"`
+	// Tokens of one frame, as with speculative decoding. Default 1.
+	TokensPerFrame uint32 `protobuf:"varint,13,opt,name=tokens_per_frame,json=tokensPerFrame,proto3" json:"tokens_per_frame,omitempty"`
+	// Share of the requests that are answered with an error, from 0 (default) to 1.
+	ErrorShare float64 `protobuf:"fixed64,14,opt,name=error_share,json=errorShare,proto3" json:"error_share,omitempty"`
+	// The engine runs this many times faster than its model says. Default 1.
+	Speed         float64 `protobuf:"fixed64,15,opt,name=speed,proto3" json:"speed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SimulatedTarget) Reset() {
 	*x = SimulatedTarget{}
-	mi := &file_spate_v1_plan_proto_msgTypes[2]
+	mi := &file_spate_v1_plan_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -285,7 +473,7 @@ func (x *SimulatedTarget) String() string {
 func (*SimulatedTarget) ProtoMessage() {}
 
 func (x *SimulatedTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[2]
+	mi := &file_spate_v1_plan_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -298,7 +486,7 @@ func (x *SimulatedTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimulatedTarget.ProtoReflect.Descriptor instead.
 func (*SimulatedTarget) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{2}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *SimulatedTarget) GetEndpoints() uint32 {
@@ -336,24 +524,104 @@ func (x *SimulatedTarget) GetMaxRunning() uint32 {
 	return 0
 }
 
+func (x *SimulatedTarget) GetReplicas() uint32 {
+	if x != nil {
+		return x.Replicas
+	}
+	return 0
+}
+
+func (x *SimulatedTarget) GetPrefillEngines() uint32 {
+	if x != nil {
+		return x.PrefillEngines
+	}
+	return 0
+}
+
+func (x *SimulatedTarget) GetTransferPerThousandTokens() *durationpb.Duration {
+	if x != nil {
+		return x.TransferPerThousandTokens
+	}
+	return nil
+}
+
+func (x *SimulatedTarget) GetCacheBlockTokens() uint32 {
+	if x != nil {
+		return x.CacheBlockTokens
+	}
+	return 0
+}
+
+func (x *SimulatedTarget) GetCacheBlocks() uint32 {
+	if x != nil {
+		return x.CacheBlocks
+	}
+	return 0
+}
+
+func (x *SimulatedTarget) GetMaxModelTokens() uint32 {
+	if x != nil {
+		return x.MaxModelTokens
+	}
+	return 0
+}
+
+func (x *SimulatedTarget) GetOverhead() *durationpb.Duration {
+	if x != nil {
+		return x.Overhead
+	}
+	return nil
+}
+
+func (x *SimulatedTarget) GetTokensPerFrame() uint32 {
+	if x != nil {
+		return x.TokensPerFrame
+	}
+	return 0
+}
+
+func (x *SimulatedTarget) GetErrorShare() float64 {
+	if x != nil {
+		return x.ErrorShare
+	}
+	return 0
+}
+
+func (x *SimulatedTarget) GetSpeed() float64 {
+	if x != nil {
+		return x.Speed
+	}
+	return 0
+}
+
 // Workload says what the requests contain.
 type Workload struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the workload, unique in the plan. Default: "ISL:OSL".
+	// Name of the workload, unique in the plan. Default: "ISL:OSL" of a fixed length, else the kind of content.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Where the content comes from.
 	//
 	// Types that are valid to be assigned to Content:
 	//
 	//	*Workload_Random
-	Content       isWorkload_Content `protobuf_oneof:"content"`
+	//	*Workload_Sonnet
+	//	*Workload_Sharegpt
+	//	*Workload_Jsonl
+	//	*Workload_Mooncake
+	//	*Workload_Burstgpt
+	//	*Workload_Azure
+	//	*Workload_Sessions
+	Content isWorkload_Content `protobuf_oneof:"content"`
+	// "none" (default), or "request": each request begins with words of its own, different in each run, so that no prefix cache has
+	// seen it.
+	CacheBusting  string `protobuf:"bytes,10,opt,name=cache_busting,json=cacheBusting,proto3" json:"cache_busting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Workload) Reset() {
 	*x = Workload{}
-	mi := &file_spate_v1_plan_proto_msgTypes[3]
+	mi := &file_spate_v1_plan_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -365,7 +633,7 @@ func (x *Workload) String() string {
 func (*Workload) ProtoMessage() {}
 
 func (x *Workload) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[3]
+	mi := &file_spate_v1_plan_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -378,7 +646,7 @@ func (x *Workload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Workload.ProtoReflect.Descriptor instead.
 func (*Workload) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{3}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Workload) GetName() string {
@@ -404,6 +672,76 @@ func (x *Workload) GetRandom() *RandomContent {
 	return nil
 }
 
+func (x *Workload) GetSonnet() *SonnetContent {
+	if x != nil {
+		if x, ok := x.Content.(*Workload_Sonnet); ok {
+			return x.Sonnet
+		}
+	}
+	return nil
+}
+
+func (x *Workload) GetSharegpt() *FileContent {
+	if x != nil {
+		if x, ok := x.Content.(*Workload_Sharegpt); ok {
+			return x.Sharegpt
+		}
+	}
+	return nil
+}
+
+func (x *Workload) GetJsonl() *FileContent {
+	if x != nil {
+		if x, ok := x.Content.(*Workload_Jsonl); ok {
+			return x.Jsonl
+		}
+	}
+	return nil
+}
+
+func (x *Workload) GetMooncake() *TraceContent {
+	if x != nil {
+		if x, ok := x.Content.(*Workload_Mooncake); ok {
+			return x.Mooncake
+		}
+	}
+	return nil
+}
+
+func (x *Workload) GetBurstgpt() *TraceContent {
+	if x != nil {
+		if x, ok := x.Content.(*Workload_Burstgpt); ok {
+			return x.Burstgpt
+		}
+	}
+	return nil
+}
+
+func (x *Workload) GetAzure() *TraceContent {
+	if x != nil {
+		if x, ok := x.Content.(*Workload_Azure); ok {
+			return x.Azure
+		}
+	}
+	return nil
+}
+
+func (x *Workload) GetSessions() *SessionContent {
+	if x != nil {
+		if x, ok := x.Content.(*Workload_Sessions); ok {
+			return x.Sessions
+		}
+	}
+	return nil
+}
+
+func (x *Workload) GetCacheBusting() string {
+	if x != nil {
+		return x.CacheBusting
+	}
+	return ""
+}
+
 type isWorkload_Content interface {
 	isWorkload_Content()
 }
@@ -413,27 +751,83 @@ type Workload_Random struct {
 	Random *RandomContent `protobuf:"bytes,2,opt,name=random,proto3,oneof"`
 }
 
+type Workload_Sonnet struct {
+	// Lines of a text file, as vLLM's sonnet dataset.
+	Sonnet *SonnetContent `protobuf:"bytes,3,opt,name=sonnet,proto3,oneof"`
+}
+
+type Workload_Sharegpt struct {
+	// Conversations of a ShareGPT JSON file.
+	Sharegpt *FileContent `protobuf:"bytes,4,opt,name=sharegpt,proto3,oneof"`
+}
+
+type Workload_Jsonl struct {
+	// Rows of a JSONL file: prompt, messages or token ids each.
+	Jsonl *FileContent `protobuf:"bytes,5,opt,name=jsonl,proto3,oneof"`
+}
+
+type Workload_Mooncake struct {
+	// A trace in Mooncake's form: timestamp, input_length, output_length, hash_ids.
+	Mooncake *TraceContent `protobuf:"bytes,6,opt,name=mooncake,proto3,oneof"`
+}
+
+type Workload_Burstgpt struct {
+	// A trace in BurstGPT's form.
+	Burstgpt *TraceContent `protobuf:"bytes,7,opt,name=burstgpt,proto3,oneof"`
+}
+
+type Workload_Azure struct {
+	// A trace in the form of the Azure LLM inference traces.
+	Azure *TraceContent `protobuf:"bytes,8,opt,name=azure,proto3,oneof"`
+}
+
+type Workload_Sessions struct {
+	// Conversations of several turns, made of random tokens.
+	Sessions *SessionContent `protobuf:"bytes,9,opt,name=sessions,proto3,oneof"`
+}
+
 func (*Workload_Random) isWorkload_Content() {}
 
-// RandomContent makes prompts of random tokens with fixed lengths: token ids where the API takes them (completions),
-// one-token words elsewhere (chat).
+func (*Workload_Sonnet) isWorkload_Content() {}
+
+func (*Workload_Sharegpt) isWorkload_Content() {}
+
+func (*Workload_Jsonl) isWorkload_Content() {}
+
+func (*Workload_Mooncake) isWorkload_Content() {}
+
+func (*Workload_Burstgpt) isWorkload_Content() {}
+
+func (*Workload_Azure) isWorkload_Content() {}
+
+func (*Workload_Sessions) isWorkload_Content() {}
+
+// RandomContent makes prompts of random tokens: token ids where the API takes them (completions), one-token words elsewhere (chat).
 type RandomContent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Input sequence length in tokens.
+	// Input sequence length in tokens, the shared prefix included. This or isl_lengths.
 	Isl uint32 `protobuf:"varint,1,opt,name=isl,proto3" json:"isl,omitempty"`
-	// Output sequence length in tokens, sent as max_tokens.
+	// Output sequence length in tokens, sent as max_tokens. This or osl_lengths.
 	Osl uint32 `protobuf:"varint,2,opt,name=osl,proto3" json:"osl,omitempty"`
 	// First token id that may be drawn. Default 1000: beyond the special tokens of common vocabularies.
 	FirstTokenId uint32 `protobuf:"varint,3,opt,name=first_token_id,json=firstTokenId,proto3" json:"first_token_id,omitempty"`
 	// Last token id that may be drawn. Default 9999: within the vocabulary of common models.
-	LastTokenId   uint32 `protobuf:"varint,4,opt,name=last_token_id,json=lastTokenId,proto3" json:"last_token_id,omitempty"`
+	LastTokenId uint32 `protobuf:"varint,4,opt,name=last_token_id,json=lastTokenId,proto3" json:"last_token_id,omitempty"`
+	// Input lengths that differ by request.
+	IslLengths *Lengths `protobuf:"bytes,5,opt,name=isl_lengths,json=islLengths,proto3" json:"isl_lengths,omitempty"`
+	// Output lengths that differ by request.
+	OslLengths *Lengths `protobuf:"bytes,6,opt,name=osl_lengths,json=oslLengths,proto3" json:"osl_lengths,omitempty"`
+	// Lengths uniform from isl x (1 - ratio) to isl x (1 + ratio), and the same for osl, as vLLM's --random-range-ratio. Default 0.
+	RangeRatio float64 `protobuf:"fixed64,7,opt,name=range_ratio,json=rangeRatio,proto3" json:"range_ratio,omitempty"`
+	// Prefixes that requests have in common.
+	Prefix        *Prefix `protobuf:"bytes,8,opt,name=prefix,proto3" json:"prefix,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RandomContent) Reset() {
 	*x = RandomContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[4]
+	mi := &file_spate_v1_plan_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -445,7 +839,7 @@ func (x *RandomContent) String() string {
 func (*RandomContent) ProtoMessage() {}
 
 func (x *RandomContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[4]
+	mi := &file_spate_v1_plan_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -458,7 +852,7 @@ func (x *RandomContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RandomContent.ProtoReflect.Descriptor instead.
 func (*RandomContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{4}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RandomContent) GetIsl() uint32 {
@@ -489,14 +883,852 @@ func (x *RandomContent) GetLastTokenId() uint32 {
 	return 0
 }
 
-// Load says when requests start and when the stage ends. Exactly one of concurrency and rate is given.
+func (x *RandomContent) GetIslLengths() *Lengths {
+	if x != nil {
+		return x.IslLengths
+	}
+	return nil
+}
+
+func (x *RandomContent) GetOslLengths() *Lengths {
+	if x != nil {
+		return x.OslLengths
+	}
+	return nil
+}
+
+func (x *RandomContent) GetRangeRatio() float64 {
+	if x != nil {
+		return x.RangeRatio
+	}
+	return 0
+}
+
+func (x *RandomContent) GetPrefix() *Prefix {
+	if x != nil {
+		return x.Prefix
+	}
+	return nil
+}
+
+// Lengths is a distribution of numbers of tokens.
+type Lengths struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which.
+	//
+	// Types that are valid to be assigned to Distribution:
+	//
+	//	*Lengths_Uniform
+	//	*Lengths_Normal
+	//	*Lengths_Lognormal
+	//	*Lengths_Empirical
+	Distribution  isLengths_Distribution `protobuf_oneof:"distribution"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Lengths) Reset() {
+	*x = Lengths{}
+	mi := &file_spate_v1_plan_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Lengths) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Lengths) ProtoMessage() {}
+
+func (x *Lengths) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Lengths.ProtoReflect.Descriptor instead.
+func (*Lengths) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Lengths) GetDistribution() isLengths_Distribution {
+	if x != nil {
+		return x.Distribution
+	}
+	return nil
+}
+
+func (x *Lengths) GetUniform() *UniformLengths {
+	if x != nil {
+		if x, ok := x.Distribution.(*Lengths_Uniform); ok {
+			return x.Uniform
+		}
+	}
+	return nil
+}
+
+func (x *Lengths) GetNormal() *NormalLengths {
+	if x != nil {
+		if x, ok := x.Distribution.(*Lengths_Normal); ok {
+			return x.Normal
+		}
+	}
+	return nil
+}
+
+func (x *Lengths) GetLognormal() *NormalLengths {
+	if x != nil {
+		if x, ok := x.Distribution.(*Lengths_Lognormal); ok {
+			return x.Lognormal
+		}
+	}
+	return nil
+}
+
+func (x *Lengths) GetEmpirical() *EmpiricalLengths {
+	if x != nil {
+		if x, ok := x.Distribution.(*Lengths_Empirical); ok {
+			return x.Empirical
+		}
+	}
+	return nil
+}
+
+type isLengths_Distribution interface {
+	isLengths_Distribution()
+}
+
+type Lengths_Uniform struct {
+	// Each length from min to max is as likely.
+	Uniform *UniformLengths `protobuf:"bytes,1,opt,name=uniform,proto3,oneof"`
+}
+
+type Lengths_Normal struct {
+	// The normal distribution, rounded and cut off at min and max.
+	Normal *NormalLengths `protobuf:"bytes,2,opt,name=normal,proto3,oneof"`
+}
+
+type Lengths_Lognormal struct {
+	// The lognormal distribution, rounded and cut off at min and max.
+	Lognormal *NormalLengths `protobuf:"bytes,3,opt,name=lognormal,proto3,oneof"`
+}
+
+type Lengths_Empirical struct {
+	// The lengths that are listed.
+	Empirical *EmpiricalLengths `protobuf:"bytes,4,opt,name=empirical,proto3,oneof"`
+}
+
+func (*Lengths_Uniform) isLengths_Distribution() {}
+
+func (*Lengths_Normal) isLengths_Distribution() {}
+
+func (*Lengths_Lognormal) isLengths_Distribution() {}
+
+func (*Lengths_Empirical) isLengths_Distribution() {}
+
+// UniformLengths is a range of lengths.
+type UniformLengths struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Shortest.
+	Min uint32 `protobuf:"varint,1,opt,name=min,proto3" json:"min,omitempty"`
+	// Longest.
+	Max           uint32 `protobuf:"varint,2,opt,name=max,proto3" json:"max,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UniformLengths) Reset() {
+	*x = UniformLengths{}
+	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UniformLengths) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UniformLengths) ProtoMessage() {}
+
+func (x *UniformLengths) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UniformLengths.ProtoReflect.Descriptor instead.
+func (*UniformLengths) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *UniformLengths) GetMin() uint32 {
+	if x != nil {
+		return x.Min
+	}
+	return 0
+}
+
+func (x *UniformLengths) GetMax() uint32 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
+// NormalLengths is a normal or lognormal distribution of lengths. Mean and standard deviation are those of the lengths themselves,
+// before they are cut off.
+type NormalLengths struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Mean.
+	Mean float64 `protobuf:"fixed64,1,opt,name=mean,proto3" json:"mean,omitempty"`
+	// Standard deviation.
+	Stddev float64 `protobuf:"fixed64,2,opt,name=stddev,proto3" json:"stddev,omitempty"`
+	// Shortest length. Lengths below become it. Default 1.
+	Min uint32 `protobuf:"varint,3,opt,name=min,proto3" json:"min,omitempty"`
+	// Longest length. Lengths above become it. Default 16,777,216.
+	Max           uint32 `protobuf:"varint,4,opt,name=max,proto3" json:"max,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NormalLengths) Reset() {
+	*x = NormalLengths{}
+	mi := &file_spate_v1_plan_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NormalLengths) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NormalLengths) ProtoMessage() {}
+
+func (x *NormalLengths) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NormalLengths.ProtoReflect.Descriptor instead.
+func (*NormalLengths) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *NormalLengths) GetMean() float64 {
+	if x != nil {
+		return x.Mean
+	}
+	return 0
+}
+
+func (x *NormalLengths) GetStddev() float64 {
+	if x != nil {
+		return x.Stddev
+	}
+	return 0
+}
+
+func (x *NormalLengths) GetMin() uint32 {
+	if x != nil {
+		return x.Min
+	}
+	return 0
+}
+
+func (x *NormalLengths) GetMax() uint32 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
+// EmpiricalLengths are lengths that were seen.
+type EmpiricalLengths struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The lengths.
+	Values []uint32 `protobuf:"varint,1,rep,packed,name=values,proto3" json:"values,omitempty"`
+	// How often each comes, relative to the others. Default: all alike.
+	Weights       []float64 `protobuf:"fixed64,2,rep,packed,name=weights,proto3" json:"weights,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EmpiricalLengths) Reset() {
+	*x = EmpiricalLengths{}
+	mi := &file_spate_v1_plan_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EmpiricalLengths) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EmpiricalLengths) ProtoMessage() {}
+
+func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EmpiricalLengths.ProtoReflect.Descriptor instead.
+func (*EmpiricalLengths) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *EmpiricalLengths) GetValues() []uint32 {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *EmpiricalLengths) GetWeights() []float64 {
+	if x != nil {
+		return x.Weights
+	}
+	return nil
+}
+
+// Prefix is what requests begin with in common.
+type Prefix struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Length of each prefix in tokens. It is part of the ISL; where that is shorter, so is the prefix.
+	Length uint32 `protobuf:"varint,1,opt,name=length,proto3" json:"length,omitempty"`
+	// Number of different prefixes. Default 1.
+	Groups uint32 `protobuf:"varint,2,opt,name=groups,proto3" json:"groups,omitempty"`
+	// Share of the requests that begin with one of them, above 0 to 1. Default 1.
+	Share         float64 `protobuf:"fixed64,3,opt,name=share,proto3" json:"share,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Prefix) Reset() {
+	*x = Prefix{}
+	mi := &file_spate_v1_plan_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Prefix) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Prefix) ProtoMessage() {}
+
+func (x *Prefix) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Prefix.ProtoReflect.Descriptor instead.
+func (*Prefix) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Prefix) GetLength() uint32 {
+	if x != nil {
+		return x.Length
+	}
+	return 0
+}
+
+func (x *Prefix) GetGroups() uint32 {
+	if x != nil {
+		return x.Groups
+	}
+	return 0
+}
+
+func (x *Prefix) GetShare() float64 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
+// SonnetContent makes prompts of lines of a text file, drawn at random, behind lines that all prompts begin with.
+type SonnetContent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Text file. A relative path begins at the working directory of the command that runs the plan.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// Input sequence length in tokens: as many whole lines as fit.
+	Isl uint32 `protobuf:"varint,2,opt,name=isl,proto3" json:"isl,omitempty"`
+	// Output sequence length in tokens.
+	Osl uint32 `protobuf:"varint,3,opt,name=osl,proto3" json:"osl,omitempty"`
+	// Tokens of the common begin: as many of the first lines as fit. Default 0.
+	Prefix        uint32 `protobuf:"varint,4,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SonnetContent) Reset() {
+	*x = SonnetContent{}
+	mi := &file_spate_v1_plan_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SonnetContent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SonnetContent) ProtoMessage() {}
+
+func (x *SonnetContent) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SonnetContent.ProtoReflect.Descriptor instead.
+func (*SonnetContent) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *SonnetContent) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *SonnetContent) GetIsl() uint32 {
+	if x != nil {
+		return x.Isl
+	}
+	return 0
+}
+
+func (x *SonnetContent) GetOsl() uint32 {
+	if x != nil {
+		return x.Osl
+	}
+	return 0
+}
+
+func (x *SonnetContent) GetPrefix() uint32 {
+	if x != nil {
+		return x.Prefix
+	}
+	return 0
+}
+
+// FileContent takes requests from a file of conversations or prompts. The file may be compressed by gzip or zstd.
+type FileContent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The file. A relative path begins at the working directory of the command that runs the plan.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// Output length of rows that give none of their own. Default: ShareGPT: the length of the answer in the file; JSONL: 256.
+	Osl uint32 `protobuf:"varint,2,opt,name=osl,proto3" json:"osl,omitempty"`
+	// "shuffled" (default: by the seed) or "file".
+	Order string `protobuf:"bytes,3,opt,name=order,proto3" json:"order,omitempty"`
+	// Largest share of rows that may be unusable, from 0 to 1. Default 0.01.
+	MaxSkipped *float64 `protobuf:"fixed64,4,opt,name=max_skipped,json=maxSkipped,proto3,oneof" json:"max_skipped,omitempty"`
+	// Play conversations turn by turn, each turn with the answers before it. Default: the first turn alone.
+	Sessions      *SessionPlay `protobuf:"bytes,5,opt,name=sessions,proto3" json:"sessions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FileContent) Reset() {
+	*x = FileContent{}
+	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FileContent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FileContent) ProtoMessage() {}
+
+func (x *FileContent) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FileContent.ProtoReflect.Descriptor instead.
+func (*FileContent) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *FileContent) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *FileContent) GetOsl() uint32 {
+	if x != nil {
+		return x.Osl
+	}
+	return 0
+}
+
+func (x *FileContent) GetOrder() string {
+	if x != nil {
+		return x.Order
+	}
+	return ""
+}
+
+func (x *FileContent) GetMaxSkipped() float64 {
+	if x != nil && x.MaxSkipped != nil {
+		return *x.MaxSkipped
+	}
+	return 0
+}
+
+func (x *FileContent) GetSessions() *SessionPlay {
+	if x != nil {
+		return x.Sessions
+	}
+	return nil
+}
+
+// TraceContent takes lengths and times, and in Mooncake's form common prefixes, from a trace. The file may be compressed by gzip or
+// zstd. Requests come in the order of the trace; a load with `replay` takes their times too.
+type TraceContent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The file. A relative path begins at the working directory of the command that runs the plan.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// Largest share of rows that may be unusable, from 0 to 1. Default 0.01.
+	MaxSkipped *float64 `protobuf:"fixed64,2,opt,name=max_skipped,json=maxSkipped,proto3,oneof" json:"max_skipped,omitempty"`
+	// Mooncake: prompt tokens that each hash id stands for. Default 512.
+	BlockTokens   uint32 `protobuf:"varint,3,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TraceContent) Reset() {
+	*x = TraceContent{}
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TraceContent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TraceContent) ProtoMessage() {}
+
+func (x *TraceContent) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TraceContent.ProtoReflect.Descriptor instead.
+func (*TraceContent) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *TraceContent) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *TraceContent) GetMaxSkipped() float64 {
+	if x != nil && x.MaxSkipped != nil {
+		return *x.MaxSkipped
+	}
+	return 0
+}
+
+func (x *TraceContent) GetBlockTokens() uint32 {
+	if x != nil {
+		return x.BlockTokens
+	}
+	return 0
+}
+
+// SessionContent makes conversations. Each arrival of the load starts one; its turns follow one another on one agent.
+type SessionContent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Requests of a session. This or turn_counts.
+	Turns uint32 `protobuf:"varint,1,opt,name=turns,proto3" json:"turns,omitempty"`
+	// Numbers of requests that differ by session.
+	TurnCounts *Lengths `protobuf:"bytes,2,opt,name=turn_counts,json=turnCounts,proto3" json:"turn_counts,omitempty"`
+	// New prompt tokens of each turn. This or isl_lengths.
+	Isl uint32 `protobuf:"varint,3,opt,name=isl,proto3" json:"isl,omitempty"`
+	// New prompt tokens that differ by turn.
+	IslLengths *Lengths `protobuf:"bytes,4,opt,name=isl_lengths,json=islLengths,proto3" json:"isl_lengths,omitempty"`
+	// Output tokens of each turn. This or osl_lengths.
+	Osl uint32 `protobuf:"varint,5,opt,name=osl,proto3" json:"osl,omitempty"`
+	// Output tokens that differ by turn.
+	OslLengths *Lengths `protobuf:"bytes,6,opt,name=osl_lengths,json=oslLengths,proto3" json:"osl_lengths,omitempty"`
+	// Tokens of a system prompt that all sessions begin with. Default 0.
+	System uint32 `protobuf:"varint,7,opt,name=system,proto3" json:"system,omitempty"`
+	// How its turns are played.
+	Play          *SessionPlay `protobuf:"bytes,8,opt,name=play,proto3" json:"play,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SessionContent) Reset() {
+	*x = SessionContent{}
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SessionContent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SessionContent) ProtoMessage() {}
+
+func (x *SessionContent) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SessionContent.ProtoReflect.Descriptor instead.
+func (*SessionContent) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *SessionContent) GetTurns() uint32 {
+	if x != nil {
+		return x.Turns
+	}
+	return 0
+}
+
+func (x *SessionContent) GetTurnCounts() *Lengths {
+	if x != nil {
+		return x.TurnCounts
+	}
+	return nil
+}
+
+func (x *SessionContent) GetIsl() uint32 {
+	if x != nil {
+		return x.Isl
+	}
+	return 0
+}
+
+func (x *SessionContent) GetIslLengths() *Lengths {
+	if x != nil {
+		return x.IslLengths
+	}
+	return nil
+}
+
+func (x *SessionContent) GetOsl() uint32 {
+	if x != nil {
+		return x.Osl
+	}
+	return 0
+}
+
+func (x *SessionContent) GetOslLengths() *Lengths {
+	if x != nil {
+		return x.OslLengths
+	}
+	return nil
+}
+
+func (x *SessionContent) GetSystem() uint32 {
+	if x != nil {
+		return x.System
+	}
+	return 0
+}
+
+func (x *SessionContent) GetPlay() *SessionPlay {
+	if x != nil {
+		return x.Play
+	}
+	return nil
+}
+
+// SessionPlay says how the turns of a session follow one another.
+type SessionPlay struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Time between an answer and the next turn. Default: none.
+	ThinkTime *ThinkTime `protobuf:"bytes,1,opt,name=think_time,json=thinkTime,proto3" json:"think_time,omitempty"`
+	// What the history holds as the answers so far: "server" (default: what the server answered) or "planned" (text of the planned
+	// length, the same in every run).
+	History       string `protobuf:"bytes,2,opt,name=history,proto3" json:"history,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SessionPlay) Reset() {
+	*x = SessionPlay{}
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SessionPlay) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SessionPlay) ProtoMessage() {}
+
+func (x *SessionPlay) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SessionPlay.ProtoReflect.Descriptor instead.
+func (*SessionPlay) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *SessionPlay) GetThinkTime() *ThinkTime {
+	if x != nil {
+		return x.ThinkTime
+	}
+	return nil
+}
+
+func (x *SessionPlay) GetHistory() string {
+	if x != nil {
+		return x.History
+	}
+	return ""
+}
+
+// ThinkTime is a time that somebody takes before the next request.
+type ThinkTime struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Mean.
+	Mean *durationpb.Duration `protobuf:"bytes,1,opt,name=mean,proto3" json:"mean,omitempty"`
+	// "constant" (default) or "exponential".
+	Distribution  string `protobuf:"bytes,2,opt,name=distribution,proto3" json:"distribution,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ThinkTime) Reset() {
+	*x = ThinkTime{}
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ThinkTime) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ThinkTime) ProtoMessage() {}
+
+func (x *ThinkTime) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ThinkTime.ProtoReflect.Descriptor instead.
+func (*ThinkTime) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ThinkTime) GetMean() *durationpb.Duration {
+	if x != nil {
+		return x.Mean
+	}
+	return nil
+}
+
+func (x *ThinkTime) GetDistribution() string {
+	if x != nil {
+		return x.Distribution
+	}
+	return ""
+}
+
+// Load says when requests start and when the stage ends. Exactly one of concurrency, concurrency_range, concurrency_phases, rate,
+// rate_range, rate_phases, replay, sweep and search is given.
 type Load struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Closed loop: this many requests in flight at all times. Each value is a load point.
 	Concurrency []uint32 `protobuf:"varint,1,rep,packed,name=concurrency,proto3" json:"concurrency,omitempty"`
 	// Open loop: requests per second, whatever the server does. Each value is a load point.
 	Rate []float64 `protobuf:"fixed64,2,rep,packed,name=rate,proto3" json:"rate,omitempty"`
-	// Arrival process of an open loop: "poisson" (default) or "constant".
+	// Arrival process of an open loop: "poisson" (default), "constant" or "gamma".
 	Arrival string `protobuf:"bytes,3,opt,name=arrival,proto3" json:"arrival,omitempty"`
 	// The stage ends after this many measured requests.
 	Requests uint64 `protobuf:"varint,4,opt,name=requests,proto3" json:"requests,omitempty"`
@@ -505,14 +1737,43 @@ type Load struct {
 	// The stage starts requests for this long, warm-up not counted.
 	Duration *durationpb.Duration `protobuf:"bytes,6,opt,name=duration,proto3" json:"duration,omitempty"`
 	// Requests at the begin of each stage that are sent but left out of the results.
-	Warmup        *Warmup `protobuf:"bytes,7,opt,name=warmup,proto3" json:"warmup,omitempty"`
+	Warmup *Warmup `protobuf:"bytes,7,opt,name=warmup,proto3" json:"warmup,omitempty"`
+	// Closed loop: a range of concurrencies, each a load point.
+	ConcurrencyRange *Range `protobuf:"bytes,8,opt,name=concurrency_range,json=concurrencyRange,proto3" json:"concurrency_range,omitempty"`
+	// Open loop: a range of rates, each a load point.
+	RateRange *Range `protobuf:"bytes,9,opt,name=rate_range,json=rateRange,proto3" json:"rate_range,omitempty"`
+	// Gamma arrivals: shape of the gaps' distribution, as vLLM's --burstiness. 1 is Poisson, less is burstier, more is smoother.
+	Burstiness float64 `protobuf:"fixed64,10,opt,name=burstiness,proto3" json:"burstiness,omitempty"`
+	// Closed loop: time between a request's end and the next one of its slot. Default: none.
+	ThinkTime *ThinkTime `protobuf:"bytes,11,opt,name=think_time,json=thinkTime,proto3" json:"think_time,omitempty"`
+	// Closed loop: a concurrency that changes over time. One load point.
+	ConcurrencyPhases []*Phase `protobuf:"bytes,12,rep,name=concurrency_phases,json=concurrencyPhases,proto3" json:"concurrency_phases,omitempty"`
+	// Open loop: a rate that changes over time. One load point.
+	RatePhases []*Phase `protobuf:"bytes,13,rep,name=rate_phases,json=ratePhases,proto3" json:"rate_phases,omitempty"`
+	// Open loop: the times of the workload's trace. One load point.
+	Replay *Replay `protobuf:"bytes,14,opt,name=replay,proto3" json:"replay,omitempty"`
+	// Stages between one request at a time and a saturated server, at rates that the first two stages find.
+	Sweep *Sweep `protobuf:"bytes,15,opt,name=sweep,proto3" json:"sweep,omitempty"`
+	// Stages that find the highest load that keeps objectives.
+	Search *Search `protobuf:"bytes,16,opt,name=search,proto3" json:"search,omitempty"`
+	// Time at the end of each stage, after its measured requests, in which requests are still sent but left out of the results, so that
+	// the last measured ones meet the same load as the others. Default 0s.
+	Cooldown *durationpb.Duration `protobuf:"bytes,17,opt,name=cooldown,proto3" json:"cooldown,omitempty"`
+	// When to give a stage up.
+	Abort *Abort `protobuf:"bytes,18,opt,name=abort,proto3" json:"abort,omitempty"`
+	// End a stage as soon as a percentile is known well enough.
+	Until *Precision `protobuf:"bytes,19,opt,name=until,proto3" json:"until,omitempty"`
+	// The stage ends after this many measured sessions. For workloads of sessions, in place of requests.
+	Sessions uint64 `protobuf:"varint,20,opt,name=sessions,proto3" json:"sessions,omitempty"`
+	// Stages of each load point, with other seeds. Default 1.
+	Repeats       uint32 `protobuf:"varint,21,opt,name=repeats,proto3" json:"repeats,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_spate_v1_plan_proto_msgTypes[5]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -524,7 +1785,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[5]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -537,7 +1798,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{5}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Load) GetConcurrency() []uint32 {
@@ -589,20 +1850,120 @@ func (x *Load) GetWarmup() *Warmup {
 	return nil
 }
 
-// Warmup is the begin of a stage that is left out of its results. Both given: both must have passed.
+func (x *Load) GetConcurrencyRange() *Range {
+	if x != nil {
+		return x.ConcurrencyRange
+	}
+	return nil
+}
+
+func (x *Load) GetRateRange() *Range {
+	if x != nil {
+		return x.RateRange
+	}
+	return nil
+}
+
+func (x *Load) GetBurstiness() float64 {
+	if x != nil {
+		return x.Burstiness
+	}
+	return 0
+}
+
+func (x *Load) GetThinkTime() *ThinkTime {
+	if x != nil {
+		return x.ThinkTime
+	}
+	return nil
+}
+
+func (x *Load) GetConcurrencyPhases() []*Phase {
+	if x != nil {
+		return x.ConcurrencyPhases
+	}
+	return nil
+}
+
+func (x *Load) GetRatePhases() []*Phase {
+	if x != nil {
+		return x.RatePhases
+	}
+	return nil
+}
+
+func (x *Load) GetReplay() *Replay {
+	if x != nil {
+		return x.Replay
+	}
+	return nil
+}
+
+func (x *Load) GetSweep() *Sweep {
+	if x != nil {
+		return x.Sweep
+	}
+	return nil
+}
+
+func (x *Load) GetSearch() *Search {
+	if x != nil {
+		return x.Search
+	}
+	return nil
+}
+
+func (x *Load) GetCooldown() *durationpb.Duration {
+	if x != nil {
+		return x.Cooldown
+	}
+	return nil
+}
+
+func (x *Load) GetAbort() *Abort {
+	if x != nil {
+		return x.Abort
+	}
+	return nil
+}
+
+func (x *Load) GetUntil() *Precision {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *Load) GetSessions() uint64 {
+	if x != nil {
+		return x.Sessions
+	}
+	return 0
+}
+
+func (x *Load) GetRepeats() uint32 {
+	if x != nil {
+		return x.Repeats
+	}
+	return 0
+}
+
+// Warmup is the begin of a stage that is left out of its results. Of requests and duration, if both are given, both must have passed.
 type Warmup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The first so many requests.
 	Requests uint64 `protobuf:"varint,1,opt,name=requests,proto3" json:"requests,omitempty"`
 	// Requests scheduled (open loop) or started (closed loop) before this much time has passed.
-	Duration      *durationpb.Duration `protobuf:"bytes,2,opt,name=duration,proto3" json:"duration,omitempty"`
+	Duration *durationpb.Duration `protobuf:"bytes,2,opt,name=duration,proto3" json:"duration,omitempty"`
+	// Until the throughput is steady, but no longer than this. In place of requests and duration.
+	UntilSteady   *durationpb.Duration `protobuf:"bytes,3,opt,name=until_steady,json=untilSteady,proto3" json:"until_steady,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Warmup) Reset() {
 	*x = Warmup{}
-	mi := &file_spate_v1_plan_proto_msgTypes[6]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -614,7 +1975,7 @@ func (x *Warmup) String() string {
 func (*Warmup) ProtoMessage() {}
 
 func (x *Warmup) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[6]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -627,7 +1988,7 @@ func (x *Warmup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warmup.ProtoReflect.Descriptor instead.
 func (*Warmup) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{6}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Warmup) GetRequests() uint64 {
@@ -642,6 +2003,691 @@ func (x *Warmup) GetDuration() *durationpb.Duration {
 		return x.Duration
 	}
 	return nil
+}
+
+func (x *Warmup) GetUntilSteady() *durationpb.Duration {
+	if x != nil {
+		return x.UntilSteady
+	}
+	return nil
+}
+
+// Range is a list of load points by its ends. Exactly one of step, factor and points is given.
+type Range struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// First value.
+	From float64 `protobuf:"fixed64,1,opt,name=from,proto3" json:"from,omitempty"`
+	// Last value. It is always part of the range.
+	To float64 `protobuf:"fixed64,2,opt,name=to,proto3" json:"to,omitempty"`
+	// Each value is this much more than the one before.
+	Step float64 `protobuf:"fixed64,3,opt,name=step,proto3" json:"step,omitempty"`
+	// Each value is this many times the one before.
+	Factor float64 `protobuf:"fixed64,4,opt,name=factor,proto3" json:"factor,omitempty"`
+	// So many values, as far apart by ratio.
+	Points        uint32 `protobuf:"varint,5,opt,name=points,proto3" json:"points,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Range) Reset() {
+	*x = Range{}
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Range) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Range) ProtoMessage() {}
+
+func (x *Range) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Range.ProtoReflect.Descriptor instead.
+func (*Range) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Range) GetFrom() float64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *Range) GetTo() float64 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+func (x *Range) GetStep() float64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *Range) GetFactor() float64 {
+	if x != nil {
+		return x.Factor
+	}
+	return 0
+}
+
+func (x *Range) GetPoints() uint32 {
+	if x != nil {
+		return x.Points
+	}
+	return 0
+}
+
+// Phase is a time in which a rate or a concurrency changes, or holds.
+type Phase struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Value at its begin: requests per second, or requests in flight.
+	From float64 `protobuf:"fixed64,1,opt,name=from,proto3" json:"from,omitempty"`
+	// Value at its end. Default: as at its begin.
+	To *float64 `protobuf:"fixed64,2,opt,name=to,proto3,oneof" json:"to,omitempty"`
+	// How long it lasts.
+	Duration *durationpb.Duration `protobuf:"bytes,3,opt,name=duration,proto3" json:"duration,omitempty"`
+	// How the value gets there: "linear" (default), "exponential" or "steps".
+	Shape string `protobuf:"bytes,4,opt,name=shape,proto3" json:"shape,omitempty"`
+	// Steps: how many values, both ends included, each held as long. At least 2.
+	Steps         uint32 `protobuf:"varint,5,opt,name=steps,proto3" json:"steps,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Phase) Reset() {
+	*x = Phase{}
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Phase) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Phase) ProtoMessage() {}
+
+func (x *Phase) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Phase.ProtoReflect.Descriptor instead.
+func (*Phase) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Phase) GetFrom() float64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *Phase) GetTo() float64 {
+	if x != nil && x.To != nil {
+		return *x.To
+	}
+	return 0
+}
+
+func (x *Phase) GetDuration() *durationpb.Duration {
+	if x != nil {
+		return x.Duration
+	}
+	return nil
+}
+
+func (x *Phase) GetShape() string {
+	if x != nil {
+		return x.Shape
+	}
+	return ""
+}
+
+func (x *Phase) GetSteps() uint32 {
+	if x != nil {
+		return x.Steps
+	}
+	return 0
+}
+
+// Replay starts requests at the times of the workload's trace.
+type Replay struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The trace is played this many times faster. Default 1.
+	Speed         float64 `protobuf:"fixed64,1,opt,name=speed,proto3" json:"speed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Replay) Reset() {
+	*x = Replay{}
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Replay) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Replay) ProtoMessage() {}
+
+func (x *Replay) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Replay.ProtoReflect.Descriptor instead.
+func (*Replay) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Replay) GetSpeed() float64 {
+	if x != nil {
+		return x.Speed
+	}
+	return 0
+}
+
+// Sweep measures one request at a time, then a saturated server, then rates between the two throughputs.
+type Sweep struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Stages between the two. Default 8.
+	Points uint32 `protobuf:"varint,1,opt,name=points,proto3" json:"points,omitempty"`
+	// Concurrency of the saturated stage. Default 512.
+	Saturation    uint32 `protobuf:"varint,2,opt,name=saturation,proto3" json:"saturation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Sweep) Reset() {
+	*x = Sweep{}
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Sweep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Sweep) ProtoMessage() {}
+
+func (x *Sweep) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Sweep.ProtoReflect.Descriptor instead.
+func (*Sweep) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Sweep) GetPoints() uint32 {
+	if x != nil {
+		return x.Points
+	}
+	return 0
+}
+
+func (x *Sweep) GetSaturation() uint32 {
+	if x != nil {
+		return x.Saturation
+	}
+	return 0
+}
+
+// Search finds the highest rate or concurrency at which objectives are kept. It doubles the load until they are not, and halves the
+// interval then.
+type Search struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Search for a rate of an open loop. This or concurrency.
+	Rate *Bounds `protobuf:"bytes,1,opt,name=rate,proto3" json:"rate,omitempty"`
+	// Search for a concurrency of a closed loop.
+	Concurrency *Bounds `protobuf:"bytes,2,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
+	// What is to be kept.
+	Keep *Objectives `protobuf:"bytes,3,opt,name=keep,proto3" json:"keep,omitempty"`
+	// The search ends when the lowest load that failed is above the highest that kept them by at most this share. Default 0.03.
+	Precision float64 `protobuf:"fixed64,4,opt,name=precision,proto3" json:"precision,omitempty"`
+	// Most stages. Default 15.
+	Probes uint32 `protobuf:"varint,5,opt,name=probes,proto3" json:"probes,omitempty"`
+	// Stages at the load that was found, with other seeds, for the confidence interval of its throughput. The search's own counts as the
+	// first. Default 1.
+	Repeats       uint32 `protobuf:"varint,6,opt,name=repeats,proto3" json:"repeats,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Search) Reset() {
+	*x = Search{}
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Search) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Search) ProtoMessage() {}
+
+func (x *Search) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Search.ProtoReflect.Descriptor instead.
+func (*Search) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *Search) GetRate() *Bounds {
+	if x != nil {
+		return x.Rate
+	}
+	return nil
+}
+
+func (x *Search) GetConcurrency() *Bounds {
+	if x != nil {
+		return x.Concurrency
+	}
+	return nil
+}
+
+func (x *Search) GetKeep() *Objectives {
+	if x != nil {
+		return x.Keep
+	}
+	return nil
+}
+
+func (x *Search) GetPrecision() float64 {
+	if x != nil {
+		return x.Precision
+	}
+	return 0
+}
+
+func (x *Search) GetProbes() uint32 {
+	if x != nil {
+		return x.Probes
+	}
+	return 0
+}
+
+func (x *Search) GetRepeats() uint32 {
+	if x != nil {
+		return x.Repeats
+	}
+	return 0
+}
+
+// Bounds are the loads between which a search looks.
+type Bounds struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Lowest load, where the search begins.
+	From float64 `protobuf:"fixed64,1,opt,name=from,proto3" json:"from,omitempty"`
+	// Highest load.
+	To            float64 `protobuf:"fixed64,2,opt,name=to,proto3" json:"to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Bounds) Reset() {
+	*x = Bounds{}
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Bounds) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Bounds) ProtoMessage() {}
+
+func (x *Bounds) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
+func (*Bounds) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Bounds) GetFrom() float64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *Bounds) GetTo() float64 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+// Objectives are what a stage has to keep. Parts that are not given are not asked for; at least one is.
+type Objectives struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Limits on latencies.
+	Latencies []*Limit `protobuf:"bytes,1,rep,name=latencies,proto3" json:"latencies,omitempty"`
+	// Largest share of failed requests, from 0 to 1.
+	ErrorShare *float64 `protobuf:"fixed64,2,opt,name=error_share,json=errorShare,proto3,oneof" json:"error_share,omitempty"`
+	// Smallest share of requests that keep the plan's SLO, from 0 to 1. Failed requests do not keep it.
+	Goodput       *float64 `protobuf:"fixed64,3,opt,name=goodput,proto3,oneof" json:"goodput,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Objectives) Reset() {
+	*x = Objectives{}
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Objectives) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Objectives) ProtoMessage() {}
+
+func (x *Objectives) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Objectives.ProtoReflect.Descriptor instead.
+func (*Objectives) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *Objectives) GetLatencies() []*Limit {
+	if x != nil {
+		return x.Latencies
+	}
+	return nil
+}
+
+func (x *Objectives) GetErrorShare() float64 {
+	if x != nil && x.ErrorShare != nil {
+		return *x.ErrorShare
+	}
+	return 0
+}
+
+func (x *Objectives) GetGoodput() float64 {
+	if x != nil && x.Goodput != nil {
+		return *x.Goodput
+	}
+	return 0
+}
+
+// Limit is the largest value that a percentile of a latency may have.
+type Limit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "ttft", "tpot", "itl", "e2e", or "ttft_scheduled" and "e2e_scheduled" from when the plan wanted the request to start.
+	Metric string `protobuf:"bytes,1,opt,name=metric,proto3" json:"metric,omitempty"`
+	// Percentile, above 0 to 100. 0: the mean.
+	Percentile float64 `protobuf:"fixed64,2,opt,name=percentile,proto3" json:"percentile,omitempty"`
+	// The limit.
+	AtMost        *durationpb.Duration `protobuf:"bytes,3,opt,name=at_most,json=atMost,proto3" json:"at_most,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Limit) Reset() {
+	*x = Limit{}
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Limit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Limit) ProtoMessage() {}
+
+func (x *Limit) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Limit.ProtoReflect.Descriptor instead.
+func (*Limit) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *Limit) GetMetric() string {
+	if x != nil {
+		return x.Metric
+	}
+	return ""
+}
+
+func (x *Limit) GetPercentile() float64 {
+	if x != nil {
+		return x.Percentile
+	}
+	return 0
+}
+
+func (x *Limit) GetAtMost() *durationpb.Duration {
+	if x != nil {
+		return x.AtMost
+	}
+	return nil
+}
+
+// Abort gives a stage up before its end. The run goes on with the next stage.
+type Abort struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Largest share of failed requests, from 0 to 1.
+	ErrorShare *float64 `protobuf:"fixed64,1,opt,name=error_share,json=errorShare,proto3,oneof" json:"error_share,omitempty"`
+	// Requests that must have ended before error_share is looked at. Default 20.
+	AfterRequests uint64 `protobuf:"varint,2,opt,name=after_requests,json=afterRequests,proto3" json:"after_requests,omitempty"`
+	// Longest time of a stage, from its start, warm-up included.
+	Duration      *durationpb.Duration `protobuf:"bytes,3,opt,name=duration,proto3" json:"duration,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Abort) Reset() {
+	*x = Abort{}
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Abort) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Abort) ProtoMessage() {}
+
+func (x *Abort) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Abort.ProtoReflect.Descriptor instead.
+func (*Abort) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Abort) GetErrorShare() float64 {
+	if x != nil && x.ErrorShare != nil {
+		return *x.ErrorShare
+	}
+	return 0
+}
+
+func (x *Abort) GetAfterRequests() uint64 {
+	if x != nil {
+		return x.AfterRequests
+	}
+	return 0
+}
+
+func (x *Abort) GetDuration() *durationpb.Duration {
+	if x != nil {
+		return x.Duration
+	}
+	return nil
+}
+
+// Precision is when a percentile is known well enough.
+type Precision struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Latency, as in Limit.
+	Metric string `protobuf:"bytes,1,opt,name=metric,proto3" json:"metric,omitempty"`
+	// Percentile, above 0 and below 100.
+	Percentile float64 `protobuf:"fixed64,2,opt,name=percentile,proto3" json:"percentile,omitempty"`
+	// Half the width of its confidence interval, as a share of its value. Default 0.05.
+	Within float64 `protobuf:"fixed64,3,opt,name=within,proto3" json:"within,omitempty"`
+	// Confidence. Default 0.95.
+	Confidence    float64 `protobuf:"fixed64,4,opt,name=confidence,proto3" json:"confidence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Precision) Reset() {
+	*x = Precision{}
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Precision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Precision) ProtoMessage() {}
+
+func (x *Precision) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Precision.ProtoReflect.Descriptor instead.
+func (*Precision) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *Precision) GetMetric() string {
+	if x != nil {
+		return x.Metric
+	}
+	return ""
+}
+
+func (x *Precision) GetPercentile() float64 {
+	if x != nil {
+		return x.Percentile
+	}
+	return 0
+}
+
+func (x *Precision) GetWithin() float64 {
+	if x != nil {
+		return x.Within
+	}
+	return 0
+}
+
+func (x *Precision) GetConfidence() float64 {
+	if x != nil {
+		return x.Confidence
+	}
+	return 0
 }
 
 // Stage is one cell of the plan's matrix, with every default filled in: what agents are assigned.
@@ -659,14 +2705,24 @@ type Stage struct {
 	// place: two targets are sent the same requests.
 	Seed uint64 `protobuf:"varint,5,opt,name=seed,proto3" json:"seed,omitempty"`
 	// See Plan.drain_timeout.
-	DrainTimeout  *durationpb.Duration `protobuf:"bytes,6,opt,name=drain_timeout,json=drainTimeout,proto3" json:"drain_timeout,omitempty"`
+	DrainTimeout *durationpb.Duration `protobuf:"bytes,6,opt,name=drain_timeout,json=drainTimeout,proto3" json:"drain_timeout,omitempty"`
+	// See Plan.slo. Unset: none.
+	Slo *SLO `protobuf:"bytes,7,opt,name=slo,proto3" json:"slo,omitempty"`
+	// See Plan.pause: time before this stage, if it is not the first.
+	Pause *durationpb.Duration `protobuf:"bytes,8,opt,name=pause,proto3" json:"pause,omitempty"`
+	// The workload's rows, if it takes them from a file.
+	Dataset *Dataset `protobuf:"bytes,9,opt,name=dataset,proto3" json:"dataset,omitempty"`
+	// Words of exact length for this target, if a tokenizer file gave them.
+	Lexicon *Lexicon `protobuf:"bytes,10,opt,name=lexicon,proto3" json:"lexicon,omitempty"`
+	// Which sweep or search the stage belongs to. Unset: none.
+	Probe         *Probe `protobuf:"bytes,11,opt,name=probe,proto3" json:"probe,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_spate_v1_plan_proto_msgTypes[7]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -678,7 +2734,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[7]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -691,7 +2747,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{7}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Stage) GetIndex() uint32 {
@@ -736,6 +2792,251 @@ func (x *Stage) GetDrainTimeout() *durationpb.Duration {
 	return nil
 }
 
+func (x *Stage) GetSlo() *SLO {
+	if x != nil {
+		return x.Slo
+	}
+	return nil
+}
+
+func (x *Stage) GetPause() *durationpb.Duration {
+	if x != nil {
+		return x.Pause
+	}
+	return nil
+}
+
+func (x *Stage) GetDataset() *Dataset {
+	if x != nil {
+		return x.Dataset
+	}
+	return nil
+}
+
+func (x *Stage) GetLexicon() *Lexicon {
+	if x != nil {
+		return x.Lexicon
+	}
+	return nil
+}
+
+func (x *Stage) GetProbe() *Probe {
+	if x != nil {
+		return x.Probe
+	}
+	return nil
+}
+
+// Dataset names the rows of a workload's file, in the form in which agents read them.
+type Dataset struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// SHA-256 of the rows, in lowercase hexadecimal digits.
+	Sha256 string `protobuf:"bytes,1,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	// Size in bytes.
+	Size uint64 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	// Number of rows.
+	Rows uint64 `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
+	// Rows of the file that could not be used.
+	Skipped uint64 `protobuf:"varint,4,opt,name=skipped,proto3" json:"skipped,omitempty"`
+	// Longest prompt and output of a row together, in tokens. 0: not known.
+	Longest uint32 `protobuf:"varint,5,opt,name=longest,proto3" json:"longest,omitempty"`
+	// Time from the trace's first to its last row. Unset: rows have no times.
+	Span          *durationpb.Duration `protobuf:"bytes,6,opt,name=span,proto3" json:"span,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Dataset) Reset() {
+	*x = Dataset{}
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Dataset) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Dataset) ProtoMessage() {}
+
+func (x *Dataset) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
+func (*Dataset) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *Dataset) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
+func (x *Dataset) GetSize() uint64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *Dataset) GetRows() uint64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *Dataset) GetSkipped() uint64 {
+	if x != nil {
+		return x.Skipped
+	}
+	return 0
+}
+
+func (x *Dataset) GetLongest() uint32 {
+	if x != nil {
+		return x.Longest
+	}
+	return 0
+}
+
+func (x *Dataset) GetSpan() *durationpb.Duration {
+	if x != nil {
+		return x.Span
+	}
+	return nil
+}
+
+// Lexicon is words of known length in a target's vocabulary.
+type Lexicon struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Words that are one token each, whatever stands beside them. Written with a space between them.
+	Words []string `protobuf:"bytes,1,rep,name=words,proto3" json:"words,omitempty"`
+	// Where they come from, for the results: "words", "server", "usage" or "file".
+	Source        string `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Lexicon) Reset() {
+	*x = Lexicon{}
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Lexicon) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Lexicon) ProtoMessage() {}
+
+func (x *Lexicon) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Lexicon.ProtoReflect.Descriptor instead.
+func (*Lexicon) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *Lexicon) GetWords() []string {
+	if x != nil {
+		return x.Words
+	}
+	return nil
+}
+
+func (x *Lexicon) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+// Probe is a stage's place in a sweep or a search.
+type Probe struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the sweep or search in the run, from 0.
+	Series uint32 `protobuf:"varint,1,opt,name=series,proto3" json:"series,omitempty"`
+	// Number of the stage in it, from 0.
+	Number uint32 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	// What it is for: "synchronous", "saturated", "rate", "bracket", "bisect" or "repeat".
+	Purpose       string `protobuf:"bytes,3,opt,name=purpose,proto3" json:"purpose,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Probe) Reset() {
+	*x = Probe{}
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Probe) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Probe) ProtoMessage() {}
+
+func (x *Probe) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Probe.ProtoReflect.Descriptor instead.
+func (*Probe) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *Probe) GetSeries() uint32 {
+	if x != nil {
+		return x.Series
+	}
+	return 0
+}
+
+func (x *Probe) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Probe) GetPurpose() string {
+	if x != nil {
+		return x.Purpose
+	}
+	return ""
+}
+
 // LoadPoint is one value of a load.
 type LoadPoint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -743,9 +3044,9 @@ type LoadPoint struct {
 	Concurrency uint32 `protobuf:"varint,1,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
 	// Open loop: requests per second, over all agents. 0: closed loop.
 	Rate float64 `protobuf:"fixed64,2,opt,name=rate,proto3" json:"rate,omitempty"`
-	// Open loop: "poisson" or "constant".
+	// Open loop: "poisson", "constant" or "gamma"; "trace" for a replay, whose rate is 0.
 	Arrival string `protobuf:"bytes,3,opt,name=arrival,proto3" json:"arrival,omitempty"`
-	// Measured requests after which the stage ends, over all agents. 0: no such end.
+	// Measured arrivals (requests, or sessions of a workload of sessions) after which the stage ends, over all agents. 0: no such end.
 	Requests uint64 `protobuf:"varint,4,opt,name=requests,proto3" json:"requests,omitempty"`
 	// Time after the warm-up in which requests are started. Unset: no such end.
 	Duration *durationpb.Duration `protobuf:"bytes,5,opt,name=duration,proto3" json:"duration,omitempty"`
@@ -753,13 +3054,37 @@ type LoadPoint struct {
 	WarmupRequests uint64 `protobuf:"varint,6,opt,name=warmup_requests,json=warmupRequests,proto3" json:"warmup_requests,omitempty"`
 	// Requests of this first time are warm-up. It comes on top of `duration`.
 	WarmupDuration *durationpb.Duration `protobuf:"bytes,7,opt,name=warmup_duration,json=warmupDuration,proto3" json:"warmup_duration,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Gamma arrivals: shape of the gaps' distribution.
+	Burstiness float64 `protobuf:"fixed64,8,opt,name=burstiness,proto3" json:"burstiness,omitempty"`
+	// Closed loop: time between a request's end and the next one of its slot. Unset: none.
+	ThinkTime *ThinkTime `protobuf:"bytes,9,opt,name=think_time,json=thinkTime,proto3" json:"think_time,omitempty"`
+	// Concurrency (closed loop) or rate (open loop) over time. `concurrency` or `rate` is their largest value then, and the phases' end
+	// is the stage's.
+	Phases []*Phase `protobuf:"bytes,10,rep,name=phases,proto3" json:"phases,omitempty"`
+	// Replay: the trace is played this many times faster. 0: no replay.
+	ReplaySpeed float64 `protobuf:"fixed64,11,opt,name=replay_speed,json=replaySpeed,proto3" json:"replay_speed,omitempty"`
+	// Requests are warm-up until the coordinator says from when on they are measured, which it does after this time at the latest.
+	// `duration` begins then. Unset: no such warm-up.
+	WarmupUntilSteady *durationpb.Duration `protobuf:"bytes,12,opt,name=warmup_until_steady,json=warmupUntilSteady,proto3" json:"warmup_until_steady,omitempty"`
+	// Time after the last measured request in which requests are sent but not measured.
+	Cooldown *durationpb.Duration `protobuf:"bytes,13,opt,name=cooldown,proto3" json:"cooldown,omitempty"`
+	// When to give the stage up. Unset: never.
+	Abort *Abort `protobuf:"bytes,14,opt,name=abort,proto3" json:"abort,omitempty"`
+	// When the stage has measured enough. Unset: at its other ends.
+	Until *Precision `protobuf:"bytes,15,opt,name=until,proto3" json:"until,omitempty"`
+	// Number of the repeat, from 0: other seeds.
+	Repeat uint32 `protobuf:"varint,16,opt,name=repeat,proto3" json:"repeat,omitempty"`
+	// Template of a search: the stages are made when the ones before have ended. Agents never see it.
+	Search *Search `protobuf:"bytes,17,opt,name=search,proto3" json:"search,omitempty"`
+	// Template of a sweep, as for a search.
+	Sweep         *Sweep `protobuf:"bytes,18,opt,name=sweep,proto3" json:"sweep,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LoadPoint) Reset() {
 	*x = LoadPoint{}
-	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -771,7 +3096,7 @@ func (x *LoadPoint) String() string {
 func (*LoadPoint) ProtoMessage() {}
 
 func (x *LoadPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -784,7 +3109,7 @@ func (x *LoadPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadPoint.ProtoReflect.Descriptor instead.
 func (*LoadPoint) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *LoadPoint) GetConcurrency() uint32 {
@@ -836,11 +3161,88 @@ func (x *LoadPoint) GetWarmupDuration() *durationpb.Duration {
 	return nil
 }
 
+func (x *LoadPoint) GetBurstiness() float64 {
+	if x != nil {
+		return x.Burstiness
+	}
+	return 0
+}
+
+func (x *LoadPoint) GetThinkTime() *ThinkTime {
+	if x != nil {
+		return x.ThinkTime
+	}
+	return nil
+}
+
+func (x *LoadPoint) GetPhases() []*Phase {
+	if x != nil {
+		return x.Phases
+	}
+	return nil
+}
+
+func (x *LoadPoint) GetReplaySpeed() float64 {
+	if x != nil {
+		return x.ReplaySpeed
+	}
+	return 0
+}
+
+func (x *LoadPoint) GetWarmupUntilSteady() *durationpb.Duration {
+	if x != nil {
+		return x.WarmupUntilSteady
+	}
+	return nil
+}
+
+func (x *LoadPoint) GetCooldown() *durationpb.Duration {
+	if x != nil {
+		return x.Cooldown
+	}
+	return nil
+}
+
+func (x *LoadPoint) GetAbort() *Abort {
+	if x != nil {
+		return x.Abort
+	}
+	return nil
+}
+
+func (x *LoadPoint) GetUntil() *Precision {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *LoadPoint) GetRepeat() uint32 {
+	if x != nil {
+		return x.Repeat
+	}
+	return 0
+}
+
+func (x *LoadPoint) GetSearch() *Search {
+	if x != nil {
+		return x.Search
+	}
+	return nil
+}
+
+func (x *LoadPoint) GetSweep() *Sweep {
+	if x != nil {
+		return x.Sweep
+	}
+	return nil
+}
+
 var File_spate_v1_plan_proto protoreflect.FileDescriptor
 
 const file_spate_v1_plan_proto_rawDesc = "" +
 	"\n" +
-	"\x13spate/v1/plan.proto\x12\bspate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xfc\x02\n" +
+	"\x13spate/v1/plan.proto\x12\bspate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"\x94\x04\n" +
 	"\x04Plan\x129\n" +
 	"\x04name\x18\x01 \x01(\tB%\xbaH\"r \x18@2\x1c^[A-Za-z0-9][A-Za-z0-9._-]*$R\x04name\x12*\n" +
 	"\vdescription\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80 R\vdescription\x12\x12\n" +
@@ -848,7 +3250,23 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\atargets\x18\x04 \x03(\v2\x10.spate.v1.TargetB\v\xbaH\b\x92\x01\x05\b\x01\x10\x80\x02R\atargets\x12=\n" +
 	"\tworkloads\x18\x05 \x03(\v2\x12.spate.v1.WorkloadB\v\xbaH\b\x92\x01\x05\b\x01\x10\x80\x02R\tworkloads\x121\n" +
 	"\x05loads\x18\x06 \x03(\v2\x0e.spate.v1.LoadB\v\xbaH\b\x92\x01\x05\b\x01\x10\x80\x02R\x05loads\x12N\n" +
-	"\rdrain_timeout\x18\a \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\fdrainTimeout\"\xa1\x05\n" +
+	"\rdrain_timeout\x18\a \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\fdrainTimeout\x12\x1f\n" +
+	"\x03slo\x18\b \x01(\v2\r.spate.v1.SLOR\x03slo\x12?\n" +
+	"\x05pause\x18\t \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\x05pause\x124\n" +
+	"\n" +
+	"simulation\x18\n" +
+	" \x01(\v2\x14.spate.v1.SimulationR\n" +
+	"simulation\"\xbd\x01\n" +
+	"\x03SLO\x12<\n" +
+	"\x04ttft\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
+	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x04ttft\x12<\n" +
+	"\x04tpot\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
+	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x04tpot\x12:\n" +
+	"\x03e2e\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
+	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x03e2e\"=\n" +
+	"\n" +
+	"Simulation\x12/\n" +
+	"\x05speed\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\"\xe0\x06\n" +
 	"\x06Target\x12>\n" +
 	"\x04name\x18\x01 \x01(\tB*\xbaH'r%\x18@2!^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$R\x04name\x12<\n" +
 	"\tendpoints\x18\x02 \x03(\tB\x1e\xbaH\x1b\x92\x01\x18\x10\x80\b\x18\x01\"\x11r\x0f2\n" +
@@ -863,10 +3281,13 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\xaa\x01\a\"\x03\b\xd8\x04*\x00R\x0econnectTimeout\x12Q\n" +
 	"\x0frequest_timeout\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
-	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x0erequestTimeout\x1a:\n" +
+	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x0erequestTimeout\x12F\n" +
+	"\ttokenizer\x18\v \x01(\tB(\xbaH%\xd8\x01\x01r 2\x1e^(words|server|usage|file:.+)$R\ttokenizer\x123\n" +
+	"\aprompts\x18\f \x01(\tB\x19\xbaH\x16\xd8\x01\x01r\x11R\ttoken_idsR\x04textR\aprompts\x12@\n" +
+	"\fexact_output\x18\r \x01(\tB\x1d\xbaH\x1a\xd8\x01\x01r\x15R\x04autoR\x06alwaysR\x05neverR\vexactOutput\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xdb\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9f\a\n" +
 	"\x0fSimulatedTarget\x12%\n" +
 	"\tendpoints\x18\x01 \x01(\rB\a\xbaH\x04*\x02\x18@R\tendpoints\x12K\n" +
 	"\x19prefill_tokens_per_second\x18\x02 \x01(\x01B\x10\xbaH\r\x12\v@\x01)\x00\x00\x00\x00\x00\x00\x00\x00R\x16prefillTokensPerSecond\x12H\n" +
@@ -874,36 +3295,236 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"decodeStep\x12^\n" +
 	"\x17decode_step_per_request\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<2\x00R\x14decodeStepPerRequest\x12*\n" +
 	"\vmax_running\x18\x05 \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80\x04R\n" +
-	"maxRunning\"\x92\x01\n" +
+	"maxRunning\x12#\n" +
+	"\breplicas\x18\x06 \x01(\rB\a\xbaH\x04*\x02\x18@R\breplicas\x120\n" +
+	"\x0fprefill_engines\x18\a \x01(\rB\a\xbaH\x04*\x02\x18@R\x0eprefillEngines\x12h\n" +
+	"\x1ctransfer_per_thousand_tokens\x18\b \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<2\x00R\x19transferPerThousandTokens\x127\n" +
+	"\x12cache_block_tokens\x18\t \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80\x04R\x10cacheBlockTokens\x12-\n" +
+	"\fcache_blocks\x18\n" +
+	" \x01(\rB\n" +
+	"\xbaH\a*\x05\x18\x80\xc2\xd7/R\vcacheBlocks\x124\n" +
+	"\x10max_model_tokens\x18\v \x01(\rB\n" +
+	"\xbaH\a*\x05\x18\x80\xc2\xd7/R\x0emaxModelTokens\x12C\n" +
+	"\boverhead\x18\f \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<2\x00R\boverhead\x121\n" +
+	"\x10tokens_per_frame\x18\r \x01(\rB\a\xbaH\x04*\x02\x18@R\x0etokensPerFrame\x12:\n" +
+	"\verror_share\x18\x0e \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
+	"errorShare\x12/\n" +
+	"\x05speed\x18\x0f \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\"\xbb\x04\n" +
 	"\bWorkload\x12A\n" +
 	"\x04name\x18\x01 \x01(\tB-\xbaH*r(\x18@2$^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$|^$R\x04name\x121\n" +
-	"\x06random\x18\x02 \x01(\v2\x17.spate.v1.RandomContentH\x00R\x06randomB\x10\n" +
-	"\acontent\x12\x05\xbaH\x02\b\x01\"\xb1\x01\n" +
-	"\rRandomContent\x12\x1e\n" +
-	"\x03isl\x18\x01 \x01(\rB\f\xbaH\t*\a\x18\x80\x80\x80\b(\x01R\x03isl\x12\x1e\n" +
-	"\x03osl\x18\x02 \x01(\rB\f\xbaH\t*\a\x18\x80\x80\x80\b(\x01R\x03osl\x120\n" +
+	"\x06random\x18\x02 \x01(\v2\x17.spate.v1.RandomContentH\x00R\x06random\x121\n" +
+	"\x06sonnet\x18\x03 \x01(\v2\x17.spate.v1.SonnetContentH\x00R\x06sonnet\x123\n" +
+	"\bsharegpt\x18\x04 \x01(\v2\x15.spate.v1.FileContentH\x00R\bsharegpt\x12-\n" +
+	"\x05jsonl\x18\x05 \x01(\v2\x15.spate.v1.FileContentH\x00R\x05jsonl\x124\n" +
+	"\bmooncake\x18\x06 \x01(\v2\x16.spate.v1.TraceContentH\x00R\bmooncake\x124\n" +
+	"\bburstgpt\x18\a \x01(\v2\x16.spate.v1.TraceContentH\x00R\bburstgpt\x12.\n" +
+	"\x05azure\x18\b \x01(\v2\x16.spate.v1.TraceContentH\x00R\x05azure\x126\n" +
+	"\bsessions\x18\t \x01(\v2\x18.spate.v1.SessionContentH\x00R\bsessions\x12<\n" +
+	"\rcache_busting\x18\n" +
+	" \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0fR\x04noneR\arequestR\fcacheBustingB\x10\n" +
+	"\acontent\x12\x05\xbaH\x02\b\x01\"\xfb\x02\n" +
+	"\rRandomContent\x12\x1c\n" +
+	"\x03isl\x18\x01 \x01(\rB\n" +
+	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x03isl\x12\x1c\n" +
+	"\x03osl\x18\x02 \x01(\rB\n" +
+	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x03osl\x120\n" +
 	"\x0efirst_token_id\x18\x03 \x01(\rB\n" +
 	"\xbaH\a*\x05\x18\x80\x80\x80\bR\ffirstTokenId\x12.\n" +
 	"\rlast_token_id\x18\x04 \x01(\rB\n" +
-	"\xbaH\a*\x05\x18\x80\x80\x80\bR\vlastTokenId\"\x8f\x03\n" +
+	"\xbaH\a*\x05\x18\x80\x80\x80\bR\vlastTokenId\x122\n" +
+	"\visl_lengths\x18\x05 \x01(\v2\x11.spate.v1.LengthsR\n" +
+	"islLengths\x122\n" +
+	"\vosl_lengths\x18\x06 \x01(\v2\x11.spate.v1.LengthsR\n" +
+	"oslLengths\x12:\n" +
+	"\vrange_ratio\x18\a \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x11\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
+	"rangeRatio\x12(\n" +
+	"\x06prefix\x18\b \x01(\v2\x10.spate.v1.PrefixR\x06prefix\"\xfe\x01\n" +
+	"\aLengths\x124\n" +
+	"\auniform\x18\x01 \x01(\v2\x18.spate.v1.UniformLengthsH\x00R\auniform\x121\n" +
+	"\x06normal\x18\x02 \x01(\v2\x17.spate.v1.NormalLengthsH\x00R\x06normal\x127\n" +
+	"\tlognormal\x18\x03 \x01(\v2\x17.spate.v1.NormalLengthsH\x00R\tlognormal\x12:\n" +
+	"\tempirical\x18\x04 \x01(\v2\x1a.spate.v1.EmpiricalLengthsH\x00R\tempiricalB\x15\n" +
+	"\fdistribution\x12\x05\xbaH\x02\b\x01\"P\n" +
+	"\x0eUniformLengths\x12\x1e\n" +
+	"\x03min\x18\x01 \x01(\rB\f\xbaH\t*\a\x18\x80\x80\x80\b(\x01R\x03min\x12\x1e\n" +
+	"\x03max\x18\x02 \x01(\rB\f\xbaH\t*\a\x18\x80\x80\x80\b(\x01R\x03max\"\xad\x01\n" +
+	"\rNormalLengths\x12-\n" +
+	"\x04mean\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00pA)\x00\x00\x00\x00\x00\x00\xf0?R\x04mean\x121\n" +
+	"\x06stddev\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00pA)\x00\x00\x00\x00\x00\x00\x00\x00R\x06stddev\x12\x1c\n" +
+	"\x03min\x18\x03 \x01(\rB\n" +
+	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x03min\x12\x1c\n" +
+	"\x03max\x18\x04 \x01(\rB\n" +
+	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x03max\"x\n" +
+	"\x10EmpiricalLengths\x12/\n" +
+	"\x06values\x18\x01 \x03(\rB\x17\xbaH\x14\x92\x01\x11\b\x01\x10\xa0\x8d\x06\"\t*\a\x18\x80\x80\x80\b(\x01R\x06values\x123\n" +
+	"\aweights\x18\x02 \x03(\x01B\x19\xbaH\x16\x92\x01\x13\x10\xa0\x8d\x06\"\r\x12\v@\x01)\x00\x00\x00\x00\x00\x00\x00\x00R\aweights\"\x82\x01\n" +
+	"\x06Prefix\x12$\n" +
+	"\x06length\x18\x01 \x01(\rB\f\xbaH\t*\a\x18\x80\x80\x80\b(\x01R\x06length\x12!\n" +
+	"\x06groups\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18\xc0\x84=R\x06groups\x12/\n" +
+	"\x05share\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x05share\"\x90\x01\n" +
+	"\rSonnetContent\x12\x1b\n" +
+	"\x04path\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04path\x12\x1e\n" +
+	"\x03isl\x18\x02 \x01(\rB\f\xbaH\t*\a\x18\x80\x80\x80\b(\x01R\x03isl\x12\x1e\n" +
+	"\x03osl\x18\x03 \x01(\rB\f\xbaH\t*\a\x18\x80\x80\x80\b(\x01R\x03osl\x12\"\n" +
+	"\x06prefix\x18\x04 \x01(\rB\n" +
+	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x06prefix\"\xfc\x01\n" +
+	"\vFileContent\x12\x1b\n" +
+	"\x04path\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04path\x12\x1c\n" +
+	"\x03osl\x18\x02 \x01(\rB\n" +
+	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x03osl\x12.\n" +
+	"\x05order\x18\x03 \x01(\tB\x18\xbaH\x15\xd8\x01\x01r\x10R\bshuffledR\x04fileR\x05order\x12?\n" +
+	"\vmax_skipped\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\n" +
+	"maxSkipped\x88\x01\x01\x121\n" +
+	"\bsessions\x18\x05 \x01(\v2\x15.spate.v1.SessionPlayR\bsessionsB\x0e\n" +
+	"\f_max_skipped\"\xaa\x01\n" +
+	"\fTraceContent\x12\x1b\n" +
+	"\x04path\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04path\x12?\n" +
+	"\vmax_skipped\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\n" +
+	"maxSkipped\x88\x01\x01\x12,\n" +
+	"\fblock_tokens\x18\x03 \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80\x04R\vblockTokensB\x0e\n" +
+	"\f_max_skipped\"\xd7\x02\n" +
+	"\x0eSessionContent\x12\x1e\n" +
+	"\x05turns\x18\x01 \x01(\rB\b\xbaH\x05*\x03\x18\x90NR\x05turns\x122\n" +
+	"\vturn_counts\x18\x02 \x01(\v2\x11.spate.v1.LengthsR\n" +
+	"turnCounts\x12\x1c\n" +
+	"\x03isl\x18\x03 \x01(\rB\n" +
+	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x03isl\x122\n" +
+	"\visl_lengths\x18\x04 \x01(\v2\x11.spate.v1.LengthsR\n" +
+	"islLengths\x12\x1c\n" +
+	"\x03osl\x18\x05 \x01(\rB\n" +
+	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x03osl\x122\n" +
+	"\vosl_lengths\x18\x06 \x01(\v2\x11.spate.v1.LengthsR\n" +
+	"oslLengths\x12\"\n" +
+	"\x06system\x18\a \x01(\rB\n" +
+	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x06system\x12)\n" +
+	"\x04play\x18\b \x01(\v2\x15.spate.v1.SessionPlayR\x04play\"v\n" +
+	"\vSessionPlay\x122\n" +
+	"\n" +
+	"think_time\x18\x01 \x01(\v2\x13.spate.v1.ThinkTimeR\tthinkTime\x123\n" +
+	"\ahistory\x18\x02 \x01(\tB\x19\xbaH\x16\xd8\x01\x01r\x11R\x06serverR\aplannedR\ahistory\"\x92\x01\n" +
+	"\tThinkTime\x12@\n" +
+	"\x04mean\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xc8\x01\x01\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\x04mean\x12C\n" +
+	"\fdistribution\x18\x02 \x01(\tB\x1f\xbaH\x1c\xd8\x01\x01r\x17R\bconstantR\vexponentialR\fdistribution\"\xdc\b\n" +
 	"\x04Load\x128\n" +
 	"\vconcurrency\x18\x01 \x03(\rB\x16\xbaH\x13\x92\x01\x10\x10\x80\b\x18\x01\"\t*\a\x18\x80\xad\xe2\x04(\x01R\vconcurrency\x127\n" +
-	"\x04rate\x18\x02 \x03(\x01B#\xbaH \x92\x01\x1d\x10\x80\b\x18\x01\"\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x04rate\x125\n" +
-	"\aarrival\x18\x03 \x01(\tB\x1b\xbaH\x18\xd8\x01\x01r\x13R\apoissonR\bconstantR\aarrival\x12'\n" +
+	"\x04rate\x18\x02 \x03(\x01B#\xbaH \x92\x01\x1d\x10\x80\b\x18\x01\"\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x04rate\x12<\n" +
+	"\aarrival\x18\x03 \x01(\tB\"\xbaH\x1f\xd8\x01\x01r\x1aR\apoissonR\bconstantR\x05gammaR\aarrival\x12'\n" +
 	"\brequests\x18\x04 \x01(\x04B\v\xbaH\b2\x06\x18\x80\x94\xeb\xdc\x03R\brequests\x12C\n" +
 	"\x18requests_per_concurrency\x18\x05 \x01(\x04B\t\xbaH\x062\x04\x18\xc0\x84=R\x16requestsPerConcurrency\x12E\n" +
 	"\bduration\x18\x06 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xf5$*\x00R\bduration\x12(\n" +
-	"\x06warmup\x18\a \x01(\v2\x10.spate.v1.WarmupR\x06warmup\"x\n" +
+	"\x06warmup\x18\a \x01(\v2\x10.spate.v1.WarmupR\x06warmup\x12<\n" +
+	"\x11concurrency_range\x18\b \x01(\v2\x0f.spate.v1.RangeR\x10concurrencyRange\x12.\n" +
+	"\n" +
+	"rate_range\x18\t \x01(\v2\x0f.spate.v1.RangeR\trateRange\x129\n" +
+	"\n" +
+	"burstiness\x18\n" +
+	" \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x80\x84.A)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
+	"burstiness\x122\n" +
+	"\n" +
+	"think_time\x18\v \x01(\v2\x13.spate.v1.ThinkTimeR\tthinkTime\x12I\n" +
+	"\x12concurrency_phases\x18\f \x03(\v2\x0f.spate.v1.PhaseB\t\xbaH\x06\x92\x01\x03\x10\x80\bR\x11concurrencyPhases\x12;\n" +
+	"\vrate_phases\x18\r \x03(\v2\x0f.spate.v1.PhaseB\t\xbaH\x06\x92\x01\x03\x10\x80\bR\n" +
+	"ratePhases\x12(\n" +
+	"\x06replay\x18\x0e \x01(\v2\x10.spate.v1.ReplayR\x06replay\x12%\n" +
+	"\x05sweep\x18\x0f \x01(\v2\x0f.spate.v1.SweepR\x05sweep\x12(\n" +
+	"\x06search\x18\x10 \x01(\v2\x10.spate.v1.SearchR\x06search\x12E\n" +
+	"\bcooldown\x18\x11 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\bcooldown\x12%\n" +
+	"\x05abort\x18\x12 \x01(\v2\x0f.spate.v1.AbortR\x05abort\x12)\n" +
+	"\x05until\x18\x13 \x01(\v2\x13.spate.v1.PrecisionR\x05until\x12'\n" +
+	"\bsessions\x18\x14 \x01(\x04B\v\xbaH\b2\x06\x18\x80\x94\xeb\xdc\x03R\bsessions\x12\"\n" +
+	"\arepeats\x18\x15 \x01(\rB\b\xbaH\x05*\x03\x18\xe8\aR\arepeats\"\xc6\x01\n" +
 	"\x06Warmup\x12'\n" +
 	"\brequests\x18\x01 \x01(\x04B\v\xbaH\b2\x06\x18\x80\x94\xeb\xdc\x03R\brequests\x12E\n" +
-	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\bduration\"\xf4\x01\n" +
+	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\bduration\x12L\n" +
+	"\funtil_steady\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00R\vuntilSteady\"\xd3\x01\n" +
+	"\x05Range\x12-\n" +
+	"\x04from\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x04from\x12)\n" +
+	"\x02to\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x02to\x12$\n" +
+	"\x04step\x18\x03 \x01(\x01B\x10\xbaH\r\x12\v@\x01)\x00\x00\x00\x00\x00\x00\x00\x00R\x04step\x12(\n" +
+	"\x06factor\x18\x04 \x01(\x01B\x10\xbaH\r\x12\v@\x01)\x00\x00\x00\x00\x00\x00\x00\x00R\x06factor\x12 \n" +
+	"\x06points\x18\x05 \x01(\rB\b\xbaH\x05*\x03\x18\x80\bR\x06points\"\x93\x02\n" +
+	"\x05Phase\x12-\n" +
+	"\x04from\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA)\x00\x00\x00\x00\x00\x00\x00\x00R\x04from\x12.\n" +
+	"\x02to\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\x02to\x88\x01\x01\x12H\n" +
+	"\bduration\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xc8\x01\x01\xaa\x01\b\"\x04\b\x80\xf5$*\x00R\bduration\x12:\n" +
+	"\x05shape\x18\x04 \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\x06linearR\vexponentialR\x05stepsR\x05shape\x12\x1e\n" +
+	"\x05steps\x18\x05 \x01(\rB\b\xbaH\x05*\x03\x18\x90NR\x05stepsB\x05\n" +
+	"\x03_to\"9\n" +
+	"\x06Replay\x12/\n" +
+	"\x05speed\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x80\x84.A)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\"U\n" +
+	"\x05Sweep\x12 \n" +
+	"\x06points\x18\x01 \x01(\rB\b\xbaH\x05*\x03\x18\xe8\aR\x06points\x12*\n" +
+	"\n" +
+	"saturation\x18\x02 \x01(\rB\n" +
+	"\xbaH\a*\x05\x18\x80\xad\xe2\x04R\n" +
+	"saturation\"\x92\x02\n" +
+	"\x06Search\x12$\n" +
+	"\x04rate\x18\x01 \x01(\v2\x10.spate.v1.BoundsR\x04rate\x122\n" +
+	"\vconcurrency\x18\x02 \x01(\v2\x10.spate.v1.BoundsR\vconcurrency\x120\n" +
+	"\x04keep\x18\x03 \x01(\v2\x14.spate.v1.ObjectivesB\x06\xbaH\x03\xc8\x01\x01R\x04keep\x127\n" +
+	"\tprecision\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\tprecision\x12 \n" +
+	"\x06probes\x18\x05 \x01(\rB\b\xbaH\x05*\x03\x18\xe8\aR\x06probes\x12!\n" +
+	"\arepeats\x18\x06 \x01(\rB\a\xbaH\x04*\x02\x18dR\arepeats\"b\n" +
+	"\x06Bounds\x12-\n" +
+	"\x04from\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x04from\x12)\n" +
+	"\x02to\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x02to\"\xdc\x01\n" +
+	"\n" +
+	"Objectives\x127\n" +
+	"\tlatencies\x18\x01 \x03(\v2\x0f.spate.v1.LimitB\b\xbaH\x05\x92\x01\x02\x10@R\tlatencies\x12?\n" +
+	"\verror_share\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\n" +
+	"errorShare\x88\x01\x01\x128\n" +
+	"\agoodput\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\agoodput\x88\x01\x01B\x0e\n" +
+	"\f_error_shareB\n" +
+	"\n" +
+	"\b_goodput\"\xdc\x01\n" +
+	"\x05Limit\x12R\n" +
+	"\x06metric\x18\x01 \x01(\tB:\xbaH7r5R\x04ttftR\x04tpotR\x03itlR\x03e2eR\x0ettft_scheduledR\re2e_scheduledR\x06metric\x129\n" +
+	"\n" +
+	"percentile\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00Y@)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
+	"percentile\x12D\n" +
+	"\aat_most\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xc8\x01\x01\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x06atMost\"\xd3\x01\n" +
+	"\x05Abort\x12?\n" +
+	"\verror_share\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\n" +
+	"errorShare\x88\x01\x01\x122\n" +
+	"\x0eafter_requests\x18\x02 \x01(\x04B\v\xbaH\b2\x06\x18\x80\x94\xeb\xdc\x03R\rafterRequests\x12E\n" +
+	"\bduration\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xf5$*\x00R\bdurationB\x0e\n" +
+	"\f_error_share\"\x88\x02\n" +
+	"\tPrecision\x12R\n" +
+	"\x06metric\x18\x01 \x01(\tB:\xbaH7r5R\x04ttftR\x04tpotR\x03itlR\x03e2eR\x0ettft_scheduledR\re2e_scheduledR\x06metric\x129\n" +
+	"\n" +
+	"percentile\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x11\x00\x00\x00\x00\x00\x00Y@!\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
+	"percentile\x121\n" +
+	"\x06within\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x06within\x129\n" +
+	"\n" +
+	"confidence\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x11\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
+	"confidence\"\xc7\x03\n" +
 	"\x05Stage\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12(\n" +
 	"\x06target\x18\x02 \x01(\v2\x10.spate.v1.TargetR\x06target\x12.\n" +
 	"\bworkload\x18\x03 \x01(\v2\x12.spate.v1.WorkloadR\bworkload\x12'\n" +
 	"\x04load\x18\x04 \x01(\v2\x13.spate.v1.LoadPointR\x04load\x12\x12\n" +
 	"\x04seed\x18\x05 \x01(\x04R\x04seed\x12>\n" +
-	"\rdrain_timeout\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\fdrainTimeout\"\x9b\x02\n" +
+	"\rdrain_timeout\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\fdrainTimeout\x12\x1f\n" +
+	"\x03slo\x18\a \x01(\v2\r.spate.v1.SLOR\x03slo\x12/\n" +
+	"\x05pause\x18\b \x01(\v2\x19.google.protobuf.DurationR\x05pause\x12+\n" +
+	"\adataset\x18\t \x01(\v2\x11.spate.v1.DatasetR\adataset\x12+\n" +
+	"\alexicon\x18\n" +
+	" \x01(\v2\x11.spate.v1.LexiconR\alexicon\x12%\n" +
+	"\x05probe\x18\v \x01(\v2\x0f.spate.v1.ProbeR\x05probe\"\xac\x01\n" +
+	"\aDataset\x12\x16\n" +
+	"\x06sha256\x18\x01 \x01(\tR\x06sha256\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x04R\x04size\x12\x12\n" +
+	"\x04rows\x18\x03 \x01(\x04R\x04rows\x12\x18\n" +
+	"\askipped\x18\x04 \x01(\x04R\askipped\x12\x18\n" +
+	"\alongest\x18\x05 \x01(\rR\alongest\x12-\n" +
+	"\x04span\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x04span\"7\n" +
+	"\aLexicon\x12\x14\n" +
+	"\x05words\x18\x01 \x03(\tR\x05words\x12\x16\n" +
+	"\x06source\x18\x02 \x01(\tR\x06source\"Q\n" +
+	"\x05Probe\x12\x16\n" +
+	"\x06series\x18\x01 \x01(\rR\x06series\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\rR\x06number\x12\x18\n" +
+	"\apurpose\x18\x03 \x01(\tR\apurpose\"\xf8\x05\n" +
 	"\tLoadPoint\x12 \n" +
 	"\vconcurrency\x18\x01 \x01(\rR\vconcurrency\x12\x12\n" +
 	"\x04rate\x18\x02 \x01(\x01R\x04rate\x12\x18\n" +
@@ -911,7 +3532,22 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\brequests\x18\x04 \x01(\x04R\brequests\x125\n" +
 	"\bduration\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12'\n" +
 	"\x0fwarmup_requests\x18\x06 \x01(\x04R\x0ewarmupRequests\x12B\n" +
-	"\x0fwarmup_duration\x18\a \x01(\v2\x19.google.protobuf.DurationR\x0ewarmupDurationB4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
+	"\x0fwarmup_duration\x18\a \x01(\v2\x19.google.protobuf.DurationR\x0ewarmupDuration\x12\x1e\n" +
+	"\n" +
+	"burstiness\x18\b \x01(\x01R\n" +
+	"burstiness\x122\n" +
+	"\n" +
+	"think_time\x18\t \x01(\v2\x13.spate.v1.ThinkTimeR\tthinkTime\x12'\n" +
+	"\x06phases\x18\n" +
+	" \x03(\v2\x0f.spate.v1.PhaseR\x06phases\x12!\n" +
+	"\freplay_speed\x18\v \x01(\x01R\vreplaySpeed\x12I\n" +
+	"\x13warmup_until_steady\x18\f \x01(\v2\x19.google.protobuf.DurationR\x11warmupUntilSteady\x125\n" +
+	"\bcooldown\x18\r \x01(\v2\x19.google.protobuf.DurationR\bcooldown\x12%\n" +
+	"\x05abort\x18\x0e \x01(\v2\x0f.spate.v1.AbortR\x05abort\x12)\n" +
+	"\x05until\x18\x0f \x01(\v2\x13.spate.v1.PrecisionR\x05until\x12\x16\n" +
+	"\x06repeat\x18\x10 \x01(\rR\x06repeat\x12(\n" +
+	"\x06search\x18\x11 \x01(\v2\x10.spate.v1.SearchR\x06search\x12%\n" +
+	"\x05sweep\x18\x12 \x01(\v2\x0f.spate.v1.SweepR\x05sweepB4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
 
 var (
 	file_spate_v1_plan_proto_rawDescOnce sync.Once
@@ -925,48 +3561,136 @@ func file_spate_v1_plan_proto_rawDescGZIP() []byte {
 	return file_spate_v1_plan_proto_rawDescData
 }
 
-var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_spate_v1_plan_proto_goTypes = []any{
 	(*Plan)(nil),                // 0: spate.v1.Plan
-	(*Target)(nil),              // 1: spate.v1.Target
-	(*SimulatedTarget)(nil),     // 2: spate.v1.SimulatedTarget
-	(*Workload)(nil),            // 3: spate.v1.Workload
-	(*RandomContent)(nil),       // 4: spate.v1.RandomContent
-	(*Load)(nil),                // 5: spate.v1.Load
-	(*Warmup)(nil),              // 6: spate.v1.Warmup
-	(*Stage)(nil),               // 7: spate.v1.Stage
-	(*LoadPoint)(nil),           // 8: spate.v1.LoadPoint
-	nil,                         // 9: spate.v1.Target.HeadersEntry
-	(*durationpb.Duration)(nil), // 10: google.protobuf.Duration
-	(*structpb.Struct)(nil),     // 11: google.protobuf.Struct
+	(*SLO)(nil),                 // 1: spate.v1.SLO
+	(*Simulation)(nil),          // 2: spate.v1.Simulation
+	(*Target)(nil),              // 3: spate.v1.Target
+	(*SimulatedTarget)(nil),     // 4: spate.v1.SimulatedTarget
+	(*Workload)(nil),            // 5: spate.v1.Workload
+	(*RandomContent)(nil),       // 6: spate.v1.RandomContent
+	(*Lengths)(nil),             // 7: spate.v1.Lengths
+	(*UniformLengths)(nil),      // 8: spate.v1.UniformLengths
+	(*NormalLengths)(nil),       // 9: spate.v1.NormalLengths
+	(*EmpiricalLengths)(nil),    // 10: spate.v1.EmpiricalLengths
+	(*Prefix)(nil),              // 11: spate.v1.Prefix
+	(*SonnetContent)(nil),       // 12: spate.v1.SonnetContent
+	(*FileContent)(nil),         // 13: spate.v1.FileContent
+	(*TraceContent)(nil),        // 14: spate.v1.TraceContent
+	(*SessionContent)(nil),      // 15: spate.v1.SessionContent
+	(*SessionPlay)(nil),         // 16: spate.v1.SessionPlay
+	(*ThinkTime)(nil),           // 17: spate.v1.ThinkTime
+	(*Load)(nil),                // 18: spate.v1.Load
+	(*Warmup)(nil),              // 19: spate.v1.Warmup
+	(*Range)(nil),               // 20: spate.v1.Range
+	(*Phase)(nil),               // 21: spate.v1.Phase
+	(*Replay)(nil),              // 22: spate.v1.Replay
+	(*Sweep)(nil),               // 23: spate.v1.Sweep
+	(*Search)(nil),              // 24: spate.v1.Search
+	(*Bounds)(nil),              // 25: spate.v1.Bounds
+	(*Objectives)(nil),          // 26: spate.v1.Objectives
+	(*Limit)(nil),               // 27: spate.v1.Limit
+	(*Abort)(nil),               // 28: spate.v1.Abort
+	(*Precision)(nil),           // 29: spate.v1.Precision
+	(*Stage)(nil),               // 30: spate.v1.Stage
+	(*Dataset)(nil),             // 31: spate.v1.Dataset
+	(*Lexicon)(nil),             // 32: spate.v1.Lexicon
+	(*Probe)(nil),               // 33: spate.v1.Probe
+	(*LoadPoint)(nil),           // 34: spate.v1.LoadPoint
+	nil,                         // 35: spate.v1.Target.HeadersEntry
+	(*durationpb.Duration)(nil), // 36: google.protobuf.Duration
+	(*structpb.Struct)(nil),     // 37: google.protobuf.Struct
 }
 var file_spate_v1_plan_proto_depIdxs = []int32{
-	1,  // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
-	3,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
-	5,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
-	10, // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
-	2,  // 4: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
-	9,  // 5: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
-	11, // 6: spate.v1.Target.body:type_name -> google.protobuf.Struct
-	10, // 7: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
-	10, // 8: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
-	10, // 9: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
-	10, // 10: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
-	4,  // 11: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
-	10, // 12: spate.v1.Load.duration:type_name -> google.protobuf.Duration
-	6,  // 13: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
-	10, // 14: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	1,  // 15: spate.v1.Stage.target:type_name -> spate.v1.Target
-	3,  // 16: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	8,  // 17: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	10, // 18: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	10, // 19: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	10, // 20: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	3,  // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
+	5,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
+	18, // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
+	36, // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
+	1,  // 4: spate.v1.Plan.slo:type_name -> spate.v1.SLO
+	36, // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
+	2,  // 6: spate.v1.Plan.simulation:type_name -> spate.v1.Simulation
+	36, // 7: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
+	36, // 8: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
+	36, // 9: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
+	4,  // 10: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
+	35, // 11: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
+	37, // 12: spate.v1.Target.body:type_name -> google.protobuf.Struct
+	36, // 13: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
+	36, // 14: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
+	36, // 15: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
+	36, // 16: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
+	36, // 17: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
+	36, // 18: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
+	6,  // 19: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
+	12, // 20: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
+	13, // 21: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
+	13, // 22: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
+	14, // 23: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
+	14, // 24: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
+	14, // 25: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
+	15, // 26: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
+	7,  // 27: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
+	7,  // 28: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
+	11, // 29: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
+	8,  // 30: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
+	9,  // 31: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
+	9,  // 32: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
+	10, // 33: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
+	16, // 34: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
+	7,  // 35: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
+	7,  // 36: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
+	7,  // 37: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
+	16, // 38: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
+	17, // 39: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
+	36, // 40: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
+	36, // 41: spate.v1.Load.duration:type_name -> google.protobuf.Duration
+	19, // 42: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
+	20, // 43: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
+	20, // 44: spate.v1.Load.rate_range:type_name -> spate.v1.Range
+	17, // 45: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
+	21, // 46: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
+	21, // 47: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
+	22, // 48: spate.v1.Load.replay:type_name -> spate.v1.Replay
+	23, // 49: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
+	24, // 50: spate.v1.Load.search:type_name -> spate.v1.Search
+	36, // 51: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
+	28, // 52: spate.v1.Load.abort:type_name -> spate.v1.Abort
+	29, // 53: spate.v1.Load.until:type_name -> spate.v1.Precision
+	36, // 54: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	36, // 55: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	36, // 56: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	25, // 57: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	25, // 58: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	26, // 59: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	27, // 60: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	36, // 61: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	36, // 62: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	3,  // 63: spate.v1.Stage.target:type_name -> spate.v1.Target
+	5,  // 64: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	34, // 65: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	36, // 66: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	1,  // 67: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	36, // 68: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	31, // 69: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	32, // 70: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	33, // 71: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	36, // 72: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	36, // 73: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	36, // 74: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	17, // 75: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	21, // 76: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	36, // 77: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	36, // 78: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	28, // 79: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	29, // 80: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	24, // 81: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	23, // 82: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	83, // [83:83] is the sub-list for method output_type
+	83, // [83:83] is the sub-list for method input_type
+	83, // [83:83] is the sub-list for extension type_name
+	83, // [83:83] is the sub-list for extension extendee
+	0,  // [0:83] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_plan_proto_init() }
@@ -974,16 +3698,34 @@ func file_spate_v1_plan_proto_init() {
 	if File_spate_v1_plan_proto != nil {
 		return
 	}
-	file_spate_v1_plan_proto_msgTypes[3].OneofWrappers = []any{
+	file_spate_v1_plan_proto_msgTypes[5].OneofWrappers = []any{
 		(*Workload_Random)(nil),
+		(*Workload_Sonnet)(nil),
+		(*Workload_Sharegpt)(nil),
+		(*Workload_Jsonl)(nil),
+		(*Workload_Mooncake)(nil),
+		(*Workload_Burstgpt)(nil),
+		(*Workload_Azure)(nil),
+		(*Workload_Sessions)(nil),
 	}
+	file_spate_v1_plan_proto_msgTypes[7].OneofWrappers = []any{
+		(*Lengths_Uniform)(nil),
+		(*Lengths_Normal)(nil),
+		(*Lengths_Lognormal)(nil),
+		(*Lengths_Empirical)(nil),
+	}
+	file_spate_v1_plan_proto_msgTypes[13].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[14].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[21].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[26].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[28].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_plan_proto_rawDesc), len(file_spate_v1_plan_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

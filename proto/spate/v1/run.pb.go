@@ -217,6 +217,10 @@ type SubmitRunRequest struct {
 	MinAgents uint32 `protobuf:"varint,6,opt,name=min_agents,json=minAgents,proto3" json:"min_agents,omitempty"`
 	// How long to wait for them.
 	AgentsTimeout *durationpb.Duration `protobuf:"bytes,7,opt,name=agents_timeout,json=agentsTimeout,proto3" json:"agents_timeout,omitempty"`
+	// Datasets of the workloads that take their rows from files, by workload name. The coordinator has their bytes already.
+	Datasets map[string]*Dataset `protobuf:"bytes,8,rep,name=datasets,proto3" json:"datasets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Words of the targets whose tokenizer is a file, by target name.
+	Lexicons      map[string]*Lexicon `protobuf:"bytes,9,rep,name=lexicons,proto3" json:"lexicons,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -300,6 +304,213 @@ func (x *SubmitRunRequest) GetAgentsTimeout() *durationpb.Duration {
 	return nil
 }
 
+func (x *SubmitRunRequest) GetDatasets() map[string]*Dataset {
+	if x != nil {
+		return x.Datasets
+	}
+	return nil
+}
+
+func (x *SubmitRunRequest) GetLexicons() map[string]*Lexicon {
+	if x != nil {
+		return x.Lexicons
+	}
+	return nil
+}
+
+// FindDatasetRequest names a dataset.
+type FindDatasetRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// SHA-256 of its bytes, in lowercase hexadecimal digits.
+	Sha256        string `protobuf:"bytes,1,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindDatasetRequest) Reset() {
+	*x = FindDatasetRequest{}
+	mi := &file_spate_v1_run_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindDatasetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindDatasetRequest) ProtoMessage() {}
+
+func (x *FindDatasetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_run_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindDatasetRequest.ProtoReflect.Descriptor instead.
+func (*FindDatasetRequest) Descriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *FindDatasetRequest) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
+// FindDatasetResponse says what the coordinator has of it.
+type FindDatasetResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All of it is there.
+	Complete      bool `protobuf:"varint,1,opt,name=complete,proto3" json:"complete,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindDatasetResponse) Reset() {
+	*x = FindDatasetResponse{}
+	mi := &file_spate_v1_run_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindDatasetResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindDatasetResponse) ProtoMessage() {}
+
+func (x *FindDatasetResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_run_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindDatasetResponse.ProtoReflect.Descriptor instead.
+func (*FindDatasetResponse) Descriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *FindDatasetResponse) GetComplete() bool {
+	if x != nil {
+		return x.Complete
+	}
+	return false
+}
+
+// PutDatasetRequest is a piece of a dataset. The first one names it.
+type PutDatasetRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// SHA-256 of all bytes, in lowercase hexadecimal digits. In the first message.
+	Sha256 string `protobuf:"bytes,1,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	// Size of all bytes. In the first message.
+	Size uint64 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	// Next bytes.
+	Data          []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutDatasetRequest) Reset() {
+	*x = PutDatasetRequest{}
+	mi := &file_spate_v1_run_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutDatasetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutDatasetRequest) ProtoMessage() {}
+
+func (x *PutDatasetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_run_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutDatasetRequest.ProtoReflect.Descriptor instead.
+func (*PutDatasetRequest) Descriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *PutDatasetRequest) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
+func (x *PutDatasetRequest) GetSize() uint64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *PutDatasetRequest) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+// PutDatasetResponse says that all of it is there.
+type PutDatasetResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutDatasetResponse) Reset() {
+	*x = PutDatasetResponse{}
+	mi := &file_spate_v1_run_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutDatasetResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutDatasetResponse) ProtoMessage() {}
+
+func (x *PutDatasetResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_run_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutDatasetResponse.ProtoReflect.Descriptor instead.
+func (*PutDatasetResponse) Descriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{4}
+}
+
 // Endpoints is a list of base URLs.
 type Endpoints struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -311,7 +522,7 @@ type Endpoints struct {
 
 func (x *Endpoints) Reset() {
 	*x = Endpoints{}
-	mi := &file_spate_v1_run_proto_msgTypes[1]
+	mi := &file_spate_v1_run_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -323,7 +534,7 @@ func (x *Endpoints) String() string {
 func (*Endpoints) ProtoMessage() {}
 
 func (x *Endpoints) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[1]
+	mi := &file_spate_v1_run_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -336,7 +547,7 @@ func (x *Endpoints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Endpoints.ProtoReflect.Descriptor instead.
 func (*Endpoints) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{1}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Endpoints) GetUrls() []string {
@@ -357,7 +568,7 @@ type SubmitRunResponse struct {
 
 func (x *SubmitRunResponse) Reset() {
 	*x = SubmitRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[2]
+	mi := &file_spate_v1_run_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -369,7 +580,7 @@ func (x *SubmitRunResponse) String() string {
 func (*SubmitRunResponse) ProtoMessage() {}
 
 func (x *SubmitRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[2]
+	mi := &file_spate_v1_run_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -382,7 +593,7 @@ func (x *SubmitRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitRunResponse.ProtoReflect.Descriptor instead.
 func (*SubmitRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{2}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SubmitRunResponse) GetRunId() string {
@@ -403,7 +614,7 @@ type FollowRunRequest struct {
 
 func (x *FollowRunRequest) Reset() {
 	*x = FollowRunRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[3]
+	mi := &file_spate_v1_run_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -415,7 +626,7 @@ func (x *FollowRunRequest) String() string {
 func (*FollowRunRequest) ProtoMessage() {}
 
 func (x *FollowRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[3]
+	mi := &file_spate_v1_run_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -428,7 +639,7 @@ func (x *FollowRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRunRequest.ProtoReflect.Descriptor instead.
 func (*FollowRunRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{3}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *FollowRunRequest) GetRunId() string {
@@ -449,7 +660,7 @@ type FollowRunResponse struct {
 
 func (x *FollowRunResponse) Reset() {
 	*x = FollowRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[4]
+	mi := &file_spate_v1_run_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -461,7 +672,7 @@ func (x *FollowRunResponse) String() string {
 func (*FollowRunResponse) ProtoMessage() {}
 
 func (x *FollowRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[4]
+	mi := &file_spate_v1_run_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -474,7 +685,7 @@ func (x *FollowRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRunResponse.ProtoReflect.Descriptor instead.
 func (*FollowRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{4}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *FollowRunResponse) GetEvent() *RunEvent {
@@ -506,7 +717,7 @@ type RunEvent struct {
 
 func (x *RunEvent) Reset() {
 	*x = RunEvent{}
-	mi := &file_spate_v1_run_proto_msgTypes[5]
+	mi := &file_spate_v1_run_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -518,7 +729,7 @@ func (x *RunEvent) String() string {
 func (*RunEvent) ProtoMessage() {}
 
 func (x *RunEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[5]
+	mi := &file_spate_v1_run_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -531,7 +742,7 @@ func (x *RunEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEvent.ProtoReflect.Descriptor instead.
 func (*RunEvent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{5}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RunEvent) GetTime() *timestamppb.Timestamp {
@@ -653,7 +864,7 @@ type RunBegan struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Agents that take part.
 	Agents []*AgentInfo `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
-	// Number of stages.
+	// Number of stages; those of sweeps and searches as far as they are known, at most.
 	Stages        uint32 `protobuf:"varint,2,opt,name=stages,proto3" json:"stages,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -661,7 +872,7 @@ type RunBegan struct {
 
 func (x *RunBegan) Reset() {
 	*x = RunBegan{}
-	mi := &file_spate_v1_run_proto_msgTypes[6]
+	mi := &file_spate_v1_run_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -673,7 +884,7 @@ func (x *RunBegan) String() string {
 func (*RunBegan) ProtoMessage() {}
 
 func (x *RunBegan) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[6]
+	mi := &file_spate_v1_run_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -686,7 +897,7 @@ func (x *RunBegan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunBegan.ProtoReflect.Descriptor instead.
 func (*RunBegan) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{6}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RunBegan) GetAgents() []*AgentInfo {
@@ -724,7 +935,7 @@ type StageBegan struct {
 
 func (x *StageBegan) Reset() {
 	*x = StageBegan{}
-	mi := &file_spate_v1_run_proto_msgTypes[7]
+	mi := &file_spate_v1_run_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -736,7 +947,7 @@ func (x *StageBegan) String() string {
 func (*StageBegan) ProtoMessage() {}
 
 func (x *StageBegan) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[7]
+	mi := &file_spate_v1_run_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -749,7 +960,7 @@ func (x *StageBegan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageBegan.ProtoReflect.Descriptor instead.
 func (*StageBegan) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{7}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *StageBegan) GetStageIndex() uint32 {
@@ -819,7 +1030,7 @@ type StageProgress struct {
 
 func (x *StageProgress) Reset() {
 	*x = StageProgress{}
-	mi := &file_spate_v1_run_proto_msgTypes[8]
+	mi := &file_spate_v1_run_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -831,7 +1042,7 @@ func (x *StageProgress) String() string {
 func (*StageProgress) ProtoMessage() {}
 
 func (x *StageProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[8]
+	mi := &file_spate_v1_run_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -844,7 +1055,7 @@ func (x *StageProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageProgress.ProtoReflect.Descriptor instead.
 func (*StageProgress) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *StageProgress) GetStageIndex() uint32 {
@@ -916,7 +1127,7 @@ type Quantiles struct {
 
 func (x *Quantiles) Reset() {
 	*x = Quantiles{}
-	mi := &file_spate_v1_run_proto_msgTypes[9]
+	mi := &file_spate_v1_run_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -928,7 +1139,7 @@ func (x *Quantiles) String() string {
 func (*Quantiles) ProtoMessage() {}
 
 func (x *Quantiles) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[9]
+	mi := &file_spate_v1_run_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -941,7 +1152,7 @@ func (x *Quantiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantiles.ProtoReflect.Descriptor instead.
 func (*Quantiles) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Quantiles) GetP50Ms() float64 {
@@ -973,7 +1184,7 @@ type StageEnded struct {
 
 func (x *StageEnded) Reset() {
 	*x = StageEnded{}
-	mi := &file_spate_v1_run_proto_msgTypes[10]
+	mi := &file_spate_v1_run_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -985,7 +1196,7 @@ func (x *StageEnded) String() string {
 func (*StageEnded) ProtoMessage() {}
 
 func (x *StageEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[10]
+	mi := &file_spate_v1_run_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -998,7 +1209,7 @@ func (x *StageEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageEnded.ProtoReflect.Descriptor instead.
 func (*StageEnded) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *StageEnded) GetStageIndex() uint32 {
@@ -1035,7 +1246,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_spate_v1_run_proto_msgTypes[11]
+	mi := &file_spate_v1_run_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1047,7 +1258,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[11]
+	mi := &file_spate_v1_run_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1060,7 +1271,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Notice) GetSeverity() Severity {
@@ -1092,7 +1303,7 @@ type RunEnded struct {
 
 func (x *RunEnded) Reset() {
 	*x = RunEnded{}
-	mi := &file_spate_v1_run_proto_msgTypes[12]
+	mi := &file_spate_v1_run_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1104,7 +1315,7 @@ func (x *RunEnded) String() string {
 func (*RunEnded) ProtoMessage() {}
 
 func (x *RunEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[12]
+	mi := &file_spate_v1_run_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1117,7 +1328,7 @@ func (x *RunEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEnded.ProtoReflect.Descriptor instead.
 func (*RunEnded) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RunEnded) GetOutcome() Outcome {
@@ -1154,7 +1365,7 @@ type StopRunRequest struct {
 
 func (x *StopRunRequest) Reset() {
 	*x = StopRunRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[13]
+	mi := &file_spate_v1_run_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1166,7 +1377,7 @@ func (x *StopRunRequest) String() string {
 func (*StopRunRequest) ProtoMessage() {}
 
 func (x *StopRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[13]
+	mi := &file_spate_v1_run_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1179,7 +1390,7 @@ func (x *StopRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRunRequest.ProtoReflect.Descriptor instead.
 func (*StopRunRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *StopRunRequest) GetRunId() string {
@@ -1205,7 +1416,7 @@ type StopRunResponse struct {
 
 func (x *StopRunResponse) Reset() {
 	*x = StopRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[14]
+	mi := &file_spate_v1_run_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1217,7 +1428,7 @@ func (x *StopRunResponse) String() string {
 func (*StopRunResponse) ProtoMessage() {}
 
 func (x *StopRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[14]
+	mi := &file_spate_v1_run_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1230,7 +1441,7 @@ func (x *StopRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRunResponse.ProtoReflect.Descriptor instead.
 func (*StopRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{18}
 }
 
 // FetchLedgerRequest names the run.
@@ -1244,7 +1455,7 @@ type FetchLedgerRequest struct {
 
 func (x *FetchLedgerRequest) Reset() {
 	*x = FetchLedgerRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[15]
+	mi := &file_spate_v1_run_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1256,7 +1467,7 @@ func (x *FetchLedgerRequest) String() string {
 func (*FetchLedgerRequest) ProtoMessage() {}
 
 func (x *FetchLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[15]
+	mi := &file_spate_v1_run_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1269,7 +1480,7 @@ func (x *FetchLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchLedgerRequest.ProtoReflect.Descriptor instead.
 func (*FetchLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FetchLedgerRequest) GetRunId() string {
@@ -1290,7 +1501,7 @@ type FetchLedgerResponse struct {
 
 func (x *FetchLedgerResponse) Reset() {
 	*x = FetchLedgerResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[16]
+	mi := &file_spate_v1_run_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1302,7 +1513,7 @@ func (x *FetchLedgerResponse) String() string {
 func (*FetchLedgerResponse) ProtoMessage() {}
 
 func (x *FetchLedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[16]
+	mi := &file_spate_v1_run_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1315,7 +1526,7 @@ func (x *FetchLedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchLedgerResponse.ProtoReflect.Descriptor instead.
 func (*FetchLedgerResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FetchLedgerResponse) GetData() []byte {
@@ -1334,7 +1545,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[17]
+	mi := &file_spate_v1_run_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1346,7 +1557,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[17]
+	mi := &file_spate_v1_run_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1359,7 +1570,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{21}
 }
 
 // ListAgentsResponse lists the agents.
@@ -1373,7 +1584,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[18]
+	mi := &file_spate_v1_run_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1385,7 +1596,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[18]
+	mi := &file_spate_v1_run_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1398,7 +1609,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListAgentsResponse) GetAgents() []*AgentStatus {
@@ -1427,7 +1638,7 @@ type AgentStatus struct {
 
 func (x *AgentStatus) Reset() {
 	*x = AgentStatus{}
-	mi := &file_spate_v1_run_proto_msgTypes[19]
+	mi := &file_spate_v1_run_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1439,7 +1650,7 @@ func (x *AgentStatus) String() string {
 func (*AgentStatus) ProtoMessage() {}
 
 func (x *AgentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[19]
+	mi := &file_spate_v1_run_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1452,7 +1663,7 @@ func (x *AgentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatus.ProtoReflect.Descriptor instead.
 func (*AgentStatus) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AgentStatus) GetAgent() *AgentInfo {
@@ -1494,7 +1705,7 @@ var File_spate_v1_run_proto protoreflect.FileDescriptor
 
 const file_spate_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x12spate/v1/run.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\"\xe2\x03\n" +
+	"\x12spate/v1/run.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\x1a\x13spate/v1/plan.proto\"\x8e\x06\n" +
 	"\x10SubmitRunRequest\x12\x1b\n" +
 	"\tplan_yaml\x18\x01 \x01(\fR\bplanYaml\x12\x1b\n" +
 	"\tplan_path\x18\x02 \x01(\tR\bplanPath\x12A\n" +
@@ -1503,13 +1714,30 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\arecords\x18\x05 \x01(\tR\arecords\x12\x1d\n" +
 	"\n" +
 	"min_agents\x18\x06 \x01(\rR\tminAgents\x12@\n" +
-	"\x0eagents_timeout\x18\a \x01(\v2\x19.google.protobuf.DurationR\ragentsTimeout\x1a:\n" +
+	"\x0eagents_timeout\x18\a \x01(\v2\x19.google.protobuf.DurationR\ragentsTimeout\x12D\n" +
+	"\bdatasets\x18\b \x03(\v2(.spate.v1.SubmitRunRequest.DatasetsEntryR\bdatasets\x12D\n" +
+	"\blexicons\x18\t \x03(\v2(.spate.v1.SubmitRunRequest.LexiconsEntryR\blexicons\x1a:\n" +
 	"\fSecretsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aQ\n" +
 	"\x0eSimulatedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12)\n" +
-	"\x05value\x18\x02 \x01(\v2\x13.spate.v1.EndpointsR\x05value:\x028\x01\"\x1f\n" +
+	"\x05value\x18\x02 \x01(\v2\x13.spate.v1.EndpointsR\x05value:\x028\x01\x1aN\n" +
+	"\rDatasetsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12'\n" +
+	"\x05value\x18\x02 \x01(\v2\x11.spate.v1.DatasetR\x05value:\x028\x01\x1aN\n" +
+	"\rLexiconsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12'\n" +
+	"\x05value\x18\x02 \x01(\v2\x11.spate.v1.LexiconR\x05value:\x028\x01\",\n" +
+	"\x12FindDatasetRequest\x12\x16\n" +
+	"\x06sha256\x18\x01 \x01(\tR\x06sha256\"1\n" +
+	"\x13FindDatasetResponse\x12\x1a\n" +
+	"\bcomplete\x18\x01 \x01(\bR\bcomplete\"S\n" +
+	"\x11PutDatasetRequest\x12\x16\n" +
+	"\x06sha256\x18\x01 \x01(\tR\x06sha256\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x04R\x04size\x12\x12\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"\x14\n" +
+	"\x12PutDatasetResponse\"\x1f\n" +
 	"\tEndpoints\x12\x12\n" +
 	"\x04urls\x18\x01 \x03(\tR\x04urls\"*\n" +
 	"\x11SubmitRunResponse\x12\x15\n" +
@@ -1600,13 +1828,16 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x12AGENT_HEALTH_READY\x10\x01\x12\x15\n" +
 	"\x11AGENT_HEALTH_BUSY\x10\x02\x12\x17\n" +
 	"\x13AGENT_HEALTH_SILENT\x10\x03\x12\x16\n" +
-	"\x12AGENT_HEALTH_FOUND\x10\x042\xf1\x02\n" +
+	"\x12AGENT_HEALTH_FOUND\x10\x042\x88\x04\n" +
 	"\n" +
 	"RunService\x12D\n" +
 	"\tSubmitRun\x12\x1a.spate.v1.SubmitRunRequest\x1a\x1b.spate.v1.SubmitRunResponse\x12F\n" +
 	"\tFollowRun\x12\x1a.spate.v1.FollowRunRequest\x1a\x1b.spate.v1.FollowRunResponse0\x01\x12>\n" +
 	"\aStopRun\x12\x18.spate.v1.StopRunRequest\x1a\x19.spate.v1.StopRunResponse\x12L\n" +
-	"\vFetchLedger\x12\x1c.spate.v1.FetchLedgerRequest\x1a\x1d.spate.v1.FetchLedgerResponse0\x01\x12G\n" +
+	"\vFetchLedger\x12\x1c.spate.v1.FetchLedgerRequest\x1a\x1d.spate.v1.FetchLedgerResponse0\x01\x12J\n" +
+	"\vFindDataset\x12\x1c.spate.v1.FindDatasetRequest\x1a\x1d.spate.v1.FindDatasetResponse\x12I\n" +
+	"\n" +
+	"PutDataset\x12\x1b.spate.v1.PutDatasetRequest\x1a\x1c.spate.v1.PutDatasetResponse(\x01\x12G\n" +
 	"\n" +
 	"ListAgents\x12\x1b.spate.v1.ListAgentsRequest\x1a\x1c.spate.v1.ListAgentsResponseB4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
 
@@ -1623,78 +1854,94 @@ func file_spate_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_spate_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_spate_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_spate_v1_run_proto_goTypes = []any{
 	(Severity)(0),                 // 0: spate.v1.Severity
 	(Outcome)(0),                  // 1: spate.v1.Outcome
 	(AgentHealth)(0),              // 2: spate.v1.AgentHealth
 	(*SubmitRunRequest)(nil),      // 3: spate.v1.SubmitRunRequest
-	(*Endpoints)(nil),             // 4: spate.v1.Endpoints
-	(*SubmitRunResponse)(nil),     // 5: spate.v1.SubmitRunResponse
-	(*FollowRunRequest)(nil),      // 6: spate.v1.FollowRunRequest
-	(*FollowRunResponse)(nil),     // 7: spate.v1.FollowRunResponse
-	(*RunEvent)(nil),              // 8: spate.v1.RunEvent
-	(*RunBegan)(nil),              // 9: spate.v1.RunBegan
-	(*StageBegan)(nil),            // 10: spate.v1.StageBegan
-	(*StageProgress)(nil),         // 11: spate.v1.StageProgress
-	(*Quantiles)(nil),             // 12: spate.v1.Quantiles
-	(*StageEnded)(nil),            // 13: spate.v1.StageEnded
-	(*Notice)(nil),                // 14: spate.v1.Notice
-	(*RunEnded)(nil),              // 15: spate.v1.RunEnded
-	(*StopRunRequest)(nil),        // 16: spate.v1.StopRunRequest
-	(*StopRunResponse)(nil),       // 17: spate.v1.StopRunResponse
-	(*FetchLedgerRequest)(nil),    // 18: spate.v1.FetchLedgerRequest
-	(*FetchLedgerResponse)(nil),   // 19: spate.v1.FetchLedgerResponse
-	(*ListAgentsRequest)(nil),     // 20: spate.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),    // 21: spate.v1.ListAgentsResponse
-	(*AgentStatus)(nil),           // 22: spate.v1.AgentStatus
-	nil,                           // 23: spate.v1.SubmitRunRequest.SecretsEntry
-	nil,                           // 24: spate.v1.SubmitRunRequest.SimulatedEntry
-	(*durationpb.Duration)(nil),   // 25: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
-	(*AgentInfo)(nil),             // 27: spate.v1.AgentInfo
-	(*Heartbeat)(nil),             // 28: spate.v1.Heartbeat
+	(*FindDatasetRequest)(nil),    // 4: spate.v1.FindDatasetRequest
+	(*FindDatasetResponse)(nil),   // 5: spate.v1.FindDatasetResponse
+	(*PutDatasetRequest)(nil),     // 6: spate.v1.PutDatasetRequest
+	(*PutDatasetResponse)(nil),    // 7: spate.v1.PutDatasetResponse
+	(*Endpoints)(nil),             // 8: spate.v1.Endpoints
+	(*SubmitRunResponse)(nil),     // 9: spate.v1.SubmitRunResponse
+	(*FollowRunRequest)(nil),      // 10: spate.v1.FollowRunRequest
+	(*FollowRunResponse)(nil),     // 11: spate.v1.FollowRunResponse
+	(*RunEvent)(nil),              // 12: spate.v1.RunEvent
+	(*RunBegan)(nil),              // 13: spate.v1.RunBegan
+	(*StageBegan)(nil),            // 14: spate.v1.StageBegan
+	(*StageProgress)(nil),         // 15: spate.v1.StageProgress
+	(*Quantiles)(nil),             // 16: spate.v1.Quantiles
+	(*StageEnded)(nil),            // 17: spate.v1.StageEnded
+	(*Notice)(nil),                // 18: spate.v1.Notice
+	(*RunEnded)(nil),              // 19: spate.v1.RunEnded
+	(*StopRunRequest)(nil),        // 20: spate.v1.StopRunRequest
+	(*StopRunResponse)(nil),       // 21: spate.v1.StopRunResponse
+	(*FetchLedgerRequest)(nil),    // 22: spate.v1.FetchLedgerRequest
+	(*FetchLedgerResponse)(nil),   // 23: spate.v1.FetchLedgerResponse
+	(*ListAgentsRequest)(nil),     // 24: spate.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),    // 25: spate.v1.ListAgentsResponse
+	(*AgentStatus)(nil),           // 26: spate.v1.AgentStatus
+	nil,                           // 27: spate.v1.SubmitRunRequest.SecretsEntry
+	nil,                           // 28: spate.v1.SubmitRunRequest.SimulatedEntry
+	nil,                           // 29: spate.v1.SubmitRunRequest.DatasetsEntry
+	nil,                           // 30: spate.v1.SubmitRunRequest.LexiconsEntry
+	(*durationpb.Duration)(nil),   // 31: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
+	(*AgentInfo)(nil),             // 33: spate.v1.AgentInfo
+	(*Heartbeat)(nil),             // 34: spate.v1.Heartbeat
+	(*Dataset)(nil),               // 35: spate.v1.Dataset
+	(*Lexicon)(nil),               // 36: spate.v1.Lexicon
 }
 var file_spate_v1_run_proto_depIdxs = []int32{
-	23, // 0: spate.v1.SubmitRunRequest.secrets:type_name -> spate.v1.SubmitRunRequest.SecretsEntry
-	24, // 1: spate.v1.SubmitRunRequest.simulated:type_name -> spate.v1.SubmitRunRequest.SimulatedEntry
-	25, // 2: spate.v1.SubmitRunRequest.agents_timeout:type_name -> google.protobuf.Duration
-	8,  // 3: spate.v1.FollowRunResponse.event:type_name -> spate.v1.RunEvent
-	26, // 4: spate.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
-	9,  // 5: spate.v1.RunEvent.run_began:type_name -> spate.v1.RunBegan
-	10, // 6: spate.v1.RunEvent.stage_began:type_name -> spate.v1.StageBegan
-	11, // 7: spate.v1.RunEvent.stage_progress:type_name -> spate.v1.StageProgress
-	13, // 8: spate.v1.RunEvent.stage_ended:type_name -> spate.v1.StageEnded
-	14, // 9: spate.v1.RunEvent.notice:type_name -> spate.v1.Notice
-	15, // 10: spate.v1.RunEvent.run_ended:type_name -> spate.v1.RunEnded
-	27, // 11: spate.v1.RunBegan.agents:type_name -> spate.v1.AgentInfo
-	25, // 12: spate.v1.StageBegan.expected:type_name -> google.protobuf.Duration
-	25, // 13: spate.v1.StageProgress.elapsed:type_name -> google.protobuf.Duration
-	12, // 14: spate.v1.StageProgress.ttft:type_name -> spate.v1.Quantiles
-	12, // 15: spate.v1.StageProgress.tpot:type_name -> spate.v1.Quantiles
-	0,  // 16: spate.v1.Notice.severity:type_name -> spate.v1.Severity
-	1,  // 17: spate.v1.RunEnded.outcome:type_name -> spate.v1.Outcome
-	22, // 18: spate.v1.ListAgentsResponse.agents:type_name -> spate.v1.AgentStatus
-	27, // 19: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
-	2,  // 20: spate.v1.AgentStatus.health:type_name -> spate.v1.AgentHealth
-	28, // 21: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
-	25, // 22: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
-	4,  // 23: spate.v1.SubmitRunRequest.SimulatedEntry.value:type_name -> spate.v1.Endpoints
-	3,  // 24: spate.v1.RunService.SubmitRun:input_type -> spate.v1.SubmitRunRequest
-	6,  // 25: spate.v1.RunService.FollowRun:input_type -> spate.v1.FollowRunRequest
-	16, // 26: spate.v1.RunService.StopRun:input_type -> spate.v1.StopRunRequest
-	18, // 27: spate.v1.RunService.FetchLedger:input_type -> spate.v1.FetchLedgerRequest
-	20, // 28: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
-	5,  // 29: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
-	7,  // 30: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
-	17, // 31: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
-	19, // 32: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
-	21, // 33: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
-	29, // [29:34] is the sub-list for method output_type
-	24, // [24:29] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	27, // 0: spate.v1.SubmitRunRequest.secrets:type_name -> spate.v1.SubmitRunRequest.SecretsEntry
+	28, // 1: spate.v1.SubmitRunRequest.simulated:type_name -> spate.v1.SubmitRunRequest.SimulatedEntry
+	31, // 2: spate.v1.SubmitRunRequest.agents_timeout:type_name -> google.protobuf.Duration
+	29, // 3: spate.v1.SubmitRunRequest.datasets:type_name -> spate.v1.SubmitRunRequest.DatasetsEntry
+	30, // 4: spate.v1.SubmitRunRequest.lexicons:type_name -> spate.v1.SubmitRunRequest.LexiconsEntry
+	12, // 5: spate.v1.FollowRunResponse.event:type_name -> spate.v1.RunEvent
+	32, // 6: spate.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
+	13, // 7: spate.v1.RunEvent.run_began:type_name -> spate.v1.RunBegan
+	14, // 8: spate.v1.RunEvent.stage_began:type_name -> spate.v1.StageBegan
+	15, // 9: spate.v1.RunEvent.stage_progress:type_name -> spate.v1.StageProgress
+	17, // 10: spate.v1.RunEvent.stage_ended:type_name -> spate.v1.StageEnded
+	18, // 11: spate.v1.RunEvent.notice:type_name -> spate.v1.Notice
+	19, // 12: spate.v1.RunEvent.run_ended:type_name -> spate.v1.RunEnded
+	33, // 13: spate.v1.RunBegan.agents:type_name -> spate.v1.AgentInfo
+	31, // 14: spate.v1.StageBegan.expected:type_name -> google.protobuf.Duration
+	31, // 15: spate.v1.StageProgress.elapsed:type_name -> google.protobuf.Duration
+	16, // 16: spate.v1.StageProgress.ttft:type_name -> spate.v1.Quantiles
+	16, // 17: spate.v1.StageProgress.tpot:type_name -> spate.v1.Quantiles
+	0,  // 18: spate.v1.Notice.severity:type_name -> spate.v1.Severity
+	1,  // 19: spate.v1.RunEnded.outcome:type_name -> spate.v1.Outcome
+	26, // 20: spate.v1.ListAgentsResponse.agents:type_name -> spate.v1.AgentStatus
+	33, // 21: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
+	2,  // 22: spate.v1.AgentStatus.health:type_name -> spate.v1.AgentHealth
+	34, // 23: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
+	31, // 24: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
+	8,  // 25: spate.v1.SubmitRunRequest.SimulatedEntry.value:type_name -> spate.v1.Endpoints
+	35, // 26: spate.v1.SubmitRunRequest.DatasetsEntry.value:type_name -> spate.v1.Dataset
+	36, // 27: spate.v1.SubmitRunRequest.LexiconsEntry.value:type_name -> spate.v1.Lexicon
+	3,  // 28: spate.v1.RunService.SubmitRun:input_type -> spate.v1.SubmitRunRequest
+	10, // 29: spate.v1.RunService.FollowRun:input_type -> spate.v1.FollowRunRequest
+	20, // 30: spate.v1.RunService.StopRun:input_type -> spate.v1.StopRunRequest
+	22, // 31: spate.v1.RunService.FetchLedger:input_type -> spate.v1.FetchLedgerRequest
+	4,  // 32: spate.v1.RunService.FindDataset:input_type -> spate.v1.FindDatasetRequest
+	6,  // 33: spate.v1.RunService.PutDataset:input_type -> spate.v1.PutDatasetRequest
+	24, // 34: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
+	9,  // 35: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
+	11, // 36: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
+	21, // 37: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
+	23, // 38: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
+	5,  // 39: spate.v1.RunService.FindDataset:output_type -> spate.v1.FindDatasetResponse
+	7,  // 40: spate.v1.RunService.PutDataset:output_type -> spate.v1.PutDatasetResponse
+	25, // 41: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
+	35, // [35:42] is the sub-list for method output_type
+	28, // [28:35] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_run_proto_init() }
@@ -1703,7 +1950,8 @@ func file_spate_v1_run_proto_init() {
 		return
 	}
 	file_spate_v1_control_proto_init()
-	file_spate_v1_run_proto_msgTypes[5].OneofWrappers = []any{
+	file_spate_v1_plan_proto_init()
+	file_spate_v1_run_proto_msgTypes[9].OneofWrappers = []any{
 		(*RunEvent_RunBegan)(nil),
 		(*RunEvent_StageBegan)(nil),
 		(*RunEvent_StageProgress)(nil),
@@ -1717,7 +1965,7 @@ func file_spate_v1_run_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_run_proto_rawDesc), len(file_spate_v1_run_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   22,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,8 @@ const (
 	RunService_FollowRun_FullMethodName   = "/spate.v1.RunService/FollowRun"
 	RunService_StopRun_FullMethodName     = "/spate.v1.RunService/StopRun"
 	RunService_FetchLedger_FullMethodName = "/spate.v1.RunService/FetchLedger"
+	RunService_FindDataset_FullMethodName = "/spate.v1.RunService/FindDataset"
+	RunService_PutDataset_FullMethodName  = "/spate.v1.RunService/PutDataset"
 	RunService_ListAgents_FullMethodName  = "/spate.v1.RunService/ListAgents"
 )
 
@@ -43,6 +45,10 @@ type RunServiceClient interface {
 	StopRun(ctx context.Context, in *StopRunRequest, opts ...grpc.CallOption) (*StopRunResponse, error)
 	// FetchLedger sends the ledger of an ended run, from which all its files can be made.
 	FetchLedger(ctx context.Context, in *FetchLedgerRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FetchLedgerResponse], error)
+	// FindDataset says whether the coordinator has a dataset, and how much of it.
+	FindDataset(ctx context.Context, in *FindDatasetRequest, opts ...grpc.CallOption) (*FindDatasetResponse, error)
+	// PutDataset hands the coordinator a dataset. INVALID_ARGUMENT: the bytes are not those that were announced.
+	PutDataset(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PutDatasetRequest, PutDatasetResponse], error)
 	// ListAgents lists the agents the coordinator knows.
 	ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error)
 }
@@ -113,6 +119,29 @@ func (c *runServiceClient) FetchLedger(ctx context.Context, in *FetchLedgerReque
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type RunService_FetchLedgerClient = grpc.ServerStreamingClient[FetchLedgerResponse]
 
+func (c *runServiceClient) FindDataset(ctx context.Context, in *FindDatasetRequest, opts ...grpc.CallOption) (*FindDatasetResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FindDatasetResponse)
+	err := c.cc.Invoke(ctx, RunService_FindDataset_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runServiceClient) PutDataset(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PutDatasetRequest, PutDatasetResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &RunService_ServiceDesc.Streams[2], RunService_PutDataset_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[PutDatasetRequest, PutDatasetResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RunService_PutDatasetClient = grpc.ClientStreamingClient[PutDatasetRequest, PutDatasetResponse]
+
 func (c *runServiceClient) ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListAgentsResponse)
@@ -138,6 +167,10 @@ type RunServiceServer interface {
 	StopRun(context.Context, *StopRunRequest) (*StopRunResponse, error)
 	// FetchLedger sends the ledger of an ended run, from which all its files can be made.
 	FetchLedger(*FetchLedgerRequest, grpc.ServerStreamingServer[FetchLedgerResponse]) error
+	// FindDataset says whether the coordinator has a dataset, and how much of it.
+	FindDataset(context.Context, *FindDatasetRequest) (*FindDatasetResponse, error)
+	// PutDataset hands the coordinator a dataset. INVALID_ARGUMENT: the bytes are not those that were announced.
+	PutDataset(grpc.ClientStreamingServer[PutDatasetRequest, PutDatasetResponse]) error
 	// ListAgents lists the agents the coordinator knows.
 	ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error)
 	mustEmbedUnimplementedRunServiceServer()
@@ -161,6 +194,12 @@ func (UnimplementedRunServiceServer) StopRun(context.Context, *StopRunRequest) (
 }
 func (UnimplementedRunServiceServer) FetchLedger(*FetchLedgerRequest, grpc.ServerStreamingServer[FetchLedgerResponse]) error {
 	return status.Error(codes.Unimplemented, "method FetchLedger not implemented")
+}
+func (UnimplementedRunServiceServer) FindDataset(context.Context, *FindDatasetRequest) (*FindDatasetResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FindDataset not implemented")
+}
+func (UnimplementedRunServiceServer) PutDataset(grpc.ClientStreamingServer[PutDatasetRequest, PutDatasetResponse]) error {
+	return status.Error(codes.Unimplemented, "method PutDataset not implemented")
 }
 func (UnimplementedRunServiceServer) ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListAgents not implemented")
@@ -244,6 +283,31 @@ func _RunService_FetchLedger_Handler(srv interface{}, stream grpc.ServerStream) 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type RunService_FetchLedgerServer = grpc.ServerStreamingServer[FetchLedgerResponse]
 
+func _RunService_FindDataset_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FindDatasetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).FindDataset(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_FindDataset_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).FindDataset(ctx, req.(*FindDatasetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunService_PutDataset_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(RunServiceServer).PutDataset(&grpc.GenericServerStream[PutDatasetRequest, PutDatasetResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RunService_PutDatasetServer = grpc.ClientStreamingServer[PutDatasetRequest, PutDatasetResponse]
+
 func _RunService_ListAgents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListAgentsRequest)
 	if err := dec(in); err != nil {
@@ -278,6 +342,10 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _RunService_StopRun_Handler,
 		},
 		{
+			MethodName: "FindDataset",
+			Handler:    _RunService_FindDataset_Handler,
+		},
+		{
 			MethodName: "ListAgents",
 			Handler:    _RunService_ListAgents_Handler,
 		},
@@ -292,6 +360,11 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "FetchLedger",
 			Handler:       _RunService_FetchLedger_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "PutDataset",
+			Handler:       _RunService_PutDataset_Handler,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "spate/v1/run.proto",
