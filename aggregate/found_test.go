@@ -28,15 +28,15 @@ func TestGoodput(t *testing.T) {
 // TestPrefixCache: a share is told only where each request's part of it is known.
 func TestPrefixCache(t *testing.T) {
 	for what, c := range map[string]struct {
-		counters spatev1.Counters
+		counters *spatev1.Counters
 		want     PrefixCache
 	}{
-		"all told":      {spatev1.Counters{Completed: 2, InputTokens: 100, SharedTokens: 50, CachedTokens: 48, WithCachedTokens: 2}, PrefixCache{ptr(0.5), ptr(0.48)}},
-		"some not told": {spatev1.Counters{Completed: 2, InputTokens: 100, SharedTokens: 50, CachedTokens: 48, WithCachedTokens: 1}, PrefixCache{ptr(0.5), nil}},
-		"no usage":      {spatev1.Counters{Completed: 2, WithoutUsage: 1, SharedTokens: 50}, PrefixCache{}},
-		"none":          {spatev1.Counters{}, PrefixCache{}},
+		"all told":      {&spatev1.Counters{Completed: 2, InputTokens: 100, SharedTokens: 50, CachedTokens: 48, WithCachedTokens: 2}, PrefixCache{ptr(0.5), ptr(0.48)}},
+		"some not told": {&spatev1.Counters{Completed: 2, InputTokens: 100, SharedTokens: 50, CachedTokens: 48, WithCachedTokens: 1}, PrefixCache{ptr(0.5), nil}},
+		"no usage":      {&spatev1.Counters{Completed: 2, WithoutUsage: 1, SharedTokens: 50}, PrefixCache{}},
+		"none":          {&spatev1.Counters{}, PrefixCache{}},
 	} {
-		if diff := cmp.Diff(c.want, prefixCacheOf(&c.counters)); diff != "" {
+		if diff := cmp.Diff(c.want, prefixCacheOf(c.counters)); diff != "" {
 			t.Errorf("%s: %s", what, diff)
 		}
 	}
