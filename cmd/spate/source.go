@@ -1,0 +1,106 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/spate-load/spate/cmd/internal/settings"
+	"github.com/spate-load/spate/plans"
+)
+
+// sourceFlags change a plan before it is read.
+type sourceFlags struct {
+	set      []string
+	simulate string
+}
+
+// simulateSpeed is the compression of time of --simulate without a number: fast enough to be worth it, and slow enough for two cores.
+const simulateSpeed = "10"
+
+func (s *sourceFlags) add(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&s.set, "set", nil, "change the plan: `FIELD=VALUE`, for example targets.NAME.endpoints=URL, seed=7 or loads[0].duration=30s")
+	flags.StringVar(&s.simulate, "simulate", "", "run on simulated engines instead of the targets' endpoints, time compressed by the `factor` (default "+simulateSpeed+")")
+	flags.Lookup("simulate").NoOptDefVal = simulateSpeed
+	settings.TypedOnly(flags, "set", "simulate")
+}
+
+// read reads and checks a plan: a file, "-" for standard input, or the name of a plan that ships with Spate, with the changes that the
+// flags ask for.
+func (s *sourceFlags) read(stdin io.Reader, path string) (*plans.Plan, error) {
+	data, name, err := planText(stdin, path)
+	if err != nil {
+		return nil, err
+	}
+	return s.load(name, data)
+}
+
+// load checks a plan's text with the changes that the flags ask for. A plan that is wrong is told as it is: changes come after.
+func (s *sourceFlags) load(name string, data []byte) (*plans.Plan, error) {
+	data, err := s.changed(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return plans.Load(name, data, plans.Options{Lookup: plans.SystemLookup})
+}
+
+// changed makes the changes.
+func (s *sourceFlags) changed(data []byte) ([]byte, error) {
+	var err error
+	if len(s.set) > 0 {
+		if data, err = plans.Set(data, s.set); err != nil {
+			return nil, fmt.Errorf("--set: %w", err)
+		}
+	}
+	if s.simulate == "" {
+		return data, nil
+	}
+	speed, err := speedOf(s.simulate)
+	if err != nil {
+		return nil, err
+	}
+	if data, err = plans.Simulate(data, speed); err != nil {
+		return nil, fmt.Errorf("--simulate: %w", err)
+	}
+	return data, nil
+}
+
+// planText returns the text of a plan and its name for messages.
+func planText(stdin io.Reader, path string) (data []byte, name string, err error) {
+	if path == "-" {
+		data, err := io.ReadAll(io.LimitReader(stdin, maxPlanBytes))
+		if err != nil {
+			return nil, "", fmt.Errorf("plan cannot be read: %w", err)
+		}
+		return data, "<stdin>", nil
+	}
+	data, err = os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if shipped, openErr := plans.Open(path); openErr == nil {
+			return shipped, path, nil
+		}
+		return nil, "", fmt.Errorf("plan cannot be read: %w; plans that ship with Spate: %s", err, strings.Join(plans.Shipped(), ", "))
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("plan cannot be read: %w", err)
+	}
+	return data, path, nil
+}
+
+// maxPlanBytes is beyond what a plan may have, so that a plan that is too large is seen to be.
+const maxPlanBytes = 8 << 20
+
+// speedOf parses the factor of --simulate.
+func speedOf(text string) (float64, error) {
+	speed, err := strconv.ParseFloat(strings.TrimSuffix(text, "x"), 64)
+	if err != nil || !(speed > 0) || speed > 10_000 {
+		return 0, fmt.Errorf("--simulate=%s: want a factor above 0 and up to 10000, such as --simulate=20", text)
+	}
+	return speed, nil
+}
