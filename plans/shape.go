@@ -198,7 +198,7 @@ func (s *shape) value(path string, node *yaml.Node, field protoreflect.FieldDesc
 	desc := field.Message()
 	switch {
 	case desc == nil:
-		s.scalar(path, node, field.Kind())
+		s.scalar(path, node, field)
 	case desc.FullName() == "google.protobuf.Duration":
 		s.duration(path, node)
 	case desc.FullName() == "google.protobuf.Struct":
