@@ -133,6 +133,7 @@ func (c *checker) distribution(path string, l *spatev1.Lengths, most uint32) {
 
 func (c *checker) bounds(path string, from, to, most uint32) {
 	switch {
+	case to == 0: // The schema's rules have spoken.
 	case to > most:
 		c.wrong(path+".max", fmt.Sprintf("must be at most %d, got %d", most, to))
 	case to < from && c.has(path+".max"):

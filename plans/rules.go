@@ -118,10 +118,25 @@ func wording(path, rule, message string) string {
 	if own := words[listIndex.ReplaceAllString(path, "")]; own != "" {
 		return own
 	}
+	if rule == "required" {
+		return requiredWords[path[strings.LastIndex(path, ".")+1:]]
+	}
+	if strings.HasSuffix(path, ".path") {
+		return "must name a file"
+	}
 	if list := listed.FindStringSubmatch(message); list != nil {
 		return "must be one of " + list[1]
 	}
 	return plainer.Replace(message)
+}
+
+// requiredWords are what fields that must be there say, by their name: the schema's rule says only that they must.
+var requiredWords = map[string]string{
+	"keep":         "must say what is kept, for example error_share: 0.01",
+	"distribution": "must say how lengths differ, for example uniform: {min: 100, max: 200}",
+	"mean":         "must be a duration like 2s",
+	"duration":     "must be a duration like 30s",
+	"at_most":      "must be a duration like 2s",
 }
 
 // listed is how the schema's rules name the texts that a field may have.
