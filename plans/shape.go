@@ -113,7 +113,7 @@ func (s *shape) message(path string, node *yaml.Node, desc protoreflect.MessageD
 		}
 		if choice := field.ContainingOneof(); choice != nil && !choice.IsSynthetic() {
 			if first := chosen[choice]; first != "" {
-				s.add(join(path, key.Value), key, "give %s or %s, not both", first, key.Value)
+				s.add(join(path, key.Value), value, "give %s or %s, not both", first, key.Value)
 				return
 			}
 			chosen[choice] = key.Value
