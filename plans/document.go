@@ -16,10 +16,19 @@ import (
 
 // parse returns the top node of the one document in data.
 func parse(path string, data []byte) (root *yaml.Node, err error) {
+	document, err := parseDocument(path, data)
+	if err != nil {
+		return nil, err
+	}
+	return document.Content[0], nil
+}
+
+// parseDocument returns the one document in data, which has the comments before and behind the top node.
+func parseDocument(path string, data []byte) (document *yaml.Node, err error) {
 	defer recoverMistake(path, &err)
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	var document yaml.Node
-	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
+	document = &yaml.Node{}
+	if err := decoder.Decode(document); errors.Is(err, io.EOF) {
 		return nil, Mistakes{{Path: path, Message: "the plan is empty: it needs at least a name, targets, workloads and loads"}}
 	} else if err != nil {
 		return nil, syntaxMistakes(path, err)
@@ -32,7 +41,7 @@ func parse(path string, data []byte) (root *yaml.Node, err error) {
 	case !errors.Is(err, io.EOF):
 		return nil, syntaxMistakes(path, err)
 	}
-	return document.Content[0], nil
+	return document, nil
 }
 
 var syntaxError = regexp.MustCompile(`(?s)^yaml: (?:line (\d+): )?(.*)$`)

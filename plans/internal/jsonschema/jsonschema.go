@@ -1,0 +1,202 @@
+// Package jsonschema writes the JSON Schema of a protobuf message as a person writes it in YAML: for editors, which complete and check
+// a plan by it while it is written. It knows the schema's own rules and which fields exclude one another, not everything that the
+// plans package checks: what it refuses is wrong, what it lets pass may still be.
+//
+// `make generate` calls it by the schemagen command; the tests of the plans package check that what it wrote is current.
+package jsonschema
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"buf.build/go/protovalidate"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
+)
+
+// Comments are what the proto file says about messages and fields, by full name.
+type Comments map[protoreflect.FullName]string
+
+// Generate returns the schema of a message, Draft 2020-12, indented. Without comments it has no descriptions. It is an error if the
+// message's rules cannot be read.
+func Generate(root protoreflect.MessageDescriptor, comments Comments) ([]byte, error) {
+	g := &generator{comments: comments, seen: make(map[protoreflect.FullName]bool)}
+	if err := g.define(root); err != nil {
+		return nil, err
+	}
+	g.definitions = append(g.definitions, member{"Duration", object{
+		{"description", "A number with a unit, such as 500ms, 30s, 5m or 1h30m."}, {"type", "string"}, {"pattern", durationPattern},
+	}})
+	data, err := json.MarshalIndent(object{
+		{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+		{"title", "Spate plan"},
+		{"$ref", reference(root)},
+		{"$defs", g.definitions},
+	}, "", "  ")
+	return append(data, '\n'), err
+}
+
+// durationPattern is the syntax of Go's time.ParseDuration, without the numbers that have no unit.
+const durationPattern = `^[-+]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
+
+type generator struct {
+	comments    Comments
+	seen        map[protoreflect.FullName]bool
+	definitions object
+}
+
+func reference(m protoreflect.MessageDescriptor) string { return "#/$defs/" + string(m.Name()) }
+
+// define adds the definition of a message, and behind it those of the messages in it.
+func (g *generator) define(m protoreflect.MessageDescriptor) error {
+	if g.seen[m.FullName()] {
+		return nil
+	}
+	g.seen[m.FullName()] = true
+	required, choices, err := needed(m)
+	if err != nil {
+		return err
+	}
+	properties, inner := object{}, []protoreflect.MessageDescriptor{}
+	for i := range m.Fields().Len() {
+		field := m.Fields().Get(i)
+		properties = append(properties, member{field.TextName(), g.field(field)})
+		if message := field.Message(); message != nil && !field.IsMap() && wellKnown(message) == nil {
+			inner = append(inner, message)
+		}
+	}
+	definition := append(g.described(m), object{
+		{"type", "object"}, {"additionalProperties", false}, {"properties", properties},
+	}...)
+	if len(required) > 0 {
+		definition = append(definition, member{"required", required})
+	}
+	if all := append(choices, alternatives(m.Name())...); len(all) > 0 {
+		definition = append(definition, member{"allOf", all})
+	}
+	g.definitions = append(g.definitions, member{string(m.Name()), definition})
+	for _, message := range inner {
+		if err := g.define(message); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// needed returns the fields that break a rule if they are not given, as the rules' own library sees it, and one choice for each
+// group of fields of which the schema wants one.
+func needed(m protoreflect.MessageDescriptor) (required []string, choices []object, err error) {
+	var invalid *protovalidate.ValidationError
+	if err := protovalidate.Validate(dynamicpb.NewMessage(m)); err == nil {
+		return nil, nil, nil
+	} else if !errors.As(err, &invalid) {
+		return nil, nil, fmt.Errorf("the rules of %s cannot be read: %w", m.FullName(), err)
+	}
+	for _, v := range invalid.Violations {
+		name := v.Proto.GetField().GetElements()[0].GetFieldName()
+		choice := m.Oneofs().ByName(protoreflect.Name(name))
+		if choice == nil {
+			required = append(required, name)
+			continue
+		}
+		var fields []string
+		for i := range choice.Fields().Len() {
+			fields = append(fields, choice.Fields().Get(i).TextName())
+		}
+		choices = append(choices, oneOf("oneOf", fields))
+	}
+	return required, choices, nil
+}
+
+// described begins a schema with the comment of what it describes.
+func (g *generator) described(d protoreflect.Descriptor) object {
+	if comment := g.comments[d.FullName()]; comment != "" {
+		return object{{"description", comment}}
+	}
+	return nil
+}
+
+func (g *generator) field(field protoreflect.FieldDescriptor) object {
+	rules, _ := proto.GetExtension(field.Options(), validate.E_Field).(*validate.FieldRules)
+	s := g.described(field)
+	switch {
+	case field.IsMap():
+		return append(s, object{{"type", "object"}, {"additionalProperties", object{{"type", "string"}}}}...)
+	case field.IsList():
+		list := rules.GetRepeated()
+		s = append(s, object{{"type", "array"}, {"items", value(field, list.GetItems())}, {"minItems", max(1, list.GetMinItems())}}...)
+		if list.HasMaxItems() {
+			s = append(s, member{"maxItems", list.GetMaxItems()})
+		}
+		if list.GetUnique() {
+			s = append(s, member{"uniqueItems", true})
+		}
+		return s
+	}
+	return append(s, value(field, rules)...)
+}
+
+// value returns the schema of one value of a field.
+func value(field protoreflect.FieldDescriptor, rules *validate.FieldRules) object {
+	if message := field.Message(); message != nil {
+		if known := wellKnown(message); known != nil {
+			return known
+		}
+		return object{{"$ref", reference(message)}}
+	}
+	switch field.Kind() {
+	case protoreflect.StringKind:
+		return append(object{{"type", "string"}}, limits(rules)...)
+	case protoreflect.DoubleKind:
+		return append(object{{"type", "number"}}, limits(rules)...)
+	default: // Whole numbers without sign.
+		return append(object{{"type", "integer"}, {"minimum", 0}}, limits(rules)...).last()
+	}
+}
+
+// wellKnown returns the schema of protobuf's own messages. nil: it is none of them.
+func wellKnown(m protoreflect.MessageDescriptor) object {
+	switch m.FullName() {
+	case "google.protobuf.Duration":
+		return object{{"$ref", "#/$defs/Duration"}}
+	case "google.protobuf.Struct":
+		return object{{"type", "object"}}
+	}
+	return nil
+}
+
+// keywords are the rules that JSON Schema has, too.
+var keywords = map[protoreflect.Name]string{
+	"gte": "minimum", "gt": "exclusiveMinimum", "lte": "maximum", "lt": "exclusiveMaximum",
+	"pattern": "pattern", "min_len": "minLength", "max_len": "maxLength", "in": "enum",
+}
+
+// limits returns the rules of a value in JSON Schema's words, in the order of the rules' numbers.
+func limits(rules *validate.FieldRules) object {
+	var s object
+	kind := rules.ProtoReflect().WhichOneof(rules.ProtoReflect().Descriptor().Oneofs().ByName("type"))
+	if kind == nil {
+		return nil
+	}
+	m := rules.ProtoReflect().Get(kind).Message()
+	for i := range m.Descriptor().Fields().Len() {
+		rule := m.Descriptor().Fields().Get(i)
+		keyword := keywords[rule.Name()]
+		if keyword == "" || !m.Has(rule) {
+			continue
+		}
+		if !rule.IsList() {
+			s = append(s, member{keyword, m.Get(rule).Interface()})
+			continue
+		}
+		var values []any
+		for j := range m.Get(rule).List().Len() {
+			values = append(values, m.Get(rule).List().Get(j).Interface())
+		}
+		s = append(s, member{keyword, values})
+	}
+	return s
+}

@@ -1,0 +1,346 @@
+package plans
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Set returns a plan's YAML with other values. An assignment is FIELD=VALUE: "seed=7", "loads[0].requests=50",
+// "targets.dynamo.endpoints=http://h:1,http://h:2". An item of a list is given by its index or, of targets and workloads, by its name;
+// a workload without a name by the one it has by default. The value is YAML; a list of plain values may be written with commas
+// alone, and a text is taken as it stands. Fields that the plan does not have are added. Comments and the order of fields stay, blank
+// lines do not.
+//
+// The error names the assignment, the step at which it fails and what there is. Whether the values make a plan is for Load to say.
+func Set(source []byte, assignments []string) ([]byte, error) {
+	return edited(source, func(root *yaml.Node) error {
+		for _, text := range assignments {
+			if err := assign(root, text); err != nil {
+				return fmt.Errorf("cannot set %q: %w", withoutValue(text), err)
+			}
+		}
+		return nil
+	})
+}
+
+// Simulate returns a plan's YAML that runs against the simulator, in time compressed by speed, which is at least 1. A simulation that the
+// plan has is replaced.
+func Simulate(source []byte, speed float64) ([]byte, error) {
+	return edited(source, func(root *yaml.Node) error {
+		value := &yaml.Node{}
+		if err := value.Encode(map[string]float64{"speed": speed}); err != nil {
+			return err
+		}
+		value.Style = yaml.FlowStyle
+		put(root, "simulation", value)
+		return nil
+	})
+}
+
+// withoutValue is what of an assignment may be repeated: the value may be a secret in the wrong place.
+func withoutValue(assignment string) string {
+	field, _, _ := strings.Cut(assignment, "=")
+	return shorten(field)
+}
+
+// edited reads a plan, has its tree changed, and writes it again.
+func edited(source []byte, change func(root *yaml.Node) error) ([]byte, error) {
+	const path = "plan"
+	if ms := checkText(path, source, Options{}.withDefaults().MaxBytes); ms != nil {
+		return nil, ms
+	}
+	document, err := parseDocument(path, source)
+	if err != nil {
+		return nil, err
+	}
+	root := document.Content[0]
+	if s := readShape(root, (&spatev1.Plan{}).ProtoReflect().Descriptor()); s.nodes > maxNodes {
+		return nil, Mistakes{{Path: path, Message: fmt.Sprintf("the plan has more than %d values", maxNodes)}}
+	}
+	if root.Kind != yaml.MappingNode {
+		return nil, Mistakes{{Path: path, Line: root.Line, Column: root.Column, Message: "expected fields (name: value), got " + kindWord(root)}}
+	}
+	if err := change(root); err != nil {
+		return nil, err
+	}
+	return encode(path, document)
+}
+
+// encode guards the library as parse does: aliases that a plan must not have, for one, can lead anywhere.
+func encode(path string, root *yaml.Node) (text []byte, err error) {
+	defer recoverMistake(path, &err)
+	var b bytes.Buffer
+	encoder := yaml.NewEncoder(&b)
+	encoder.SetIndent(2)
+	if err := errors.Join(encoder.Encode(root), encoder.Close()); err != nil {
+		return nil, fmt.Errorf("the plan cannot be written again: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+func assign(root *yaml.Node, assignment string) error {
+	field, value, ok := strings.Cut(assignment, "=")
+	if !ok || field == "" {
+		return errors.New("want FIELD=VALUE, such as loads[0].requests=50")
+	}
+	return assignField(root, (&spatev1.Plan{}).ProtoReflect().Descriptor(), field, value)
+}
+
+// assignField sets the field of a message that rest begins with, or one within it.
+func assignField(node *yaml.Node, desc protoreflect.MessageDescriptor, rest, value string) error {
+	if node.Kind != yaml.MappingNode {
+		return fmt.Errorf("expected fields before %q, but the plan has %s there", rest, kindWord(node))
+	}
+	name := rest[:len(rest)-len(strings.TrimLeft(rest, fieldLetters))]
+	rest = rest[len(name):]
+	field := desc.Fields().ByTextName(name)
+	if field == nil {
+		return unknownStep(name, desc)
+	}
+	switch {
+	case rest == "":
+		return assignValue(node, field, value)
+	case field.IsMap():
+		return assignEntry(child(node, name, yaml.MappingNode), step(rest), textNode(value))
+	case field.IsList():
+		return assignItem(child(node, name, yaml.SequenceNode), field, rest, value)
+	case field.Message() == nil || field.Message().FullName() == "google.protobuf.Duration":
+		return fmt.Errorf("%s is one value: nothing can follow it, got %q", name, rest)
+	case field.Message().FullName() == "google.protobuf.Struct":
+		return assignJSON(child(node, name, yaml.MappingNode), step(rest), value)
+	}
+	return assignField(child(node, name, yaml.MappingNode), field.Message(), step(rest), value)
+}
+
+const fieldLetters = "abcdefghijklmnopqrstuvwxyz0123456789_"
+
+// step takes the dot off the front of what follows a field.
+func step(rest string) string { return strings.TrimPrefix(rest, ".") }
+
+func unknownStep(name string, desc protoreflect.MessageDescriptor) error {
+	if near := meant(name, desc); near != "" {
+		return fmt.Errorf("there is no field %q; did you mean %q?", name, near)
+	}
+	return fmt.Errorf("there is no field %q; there are %s", name, strings.Join(fieldNames(desc), ", "))
+}
+
+// assignItem sets an item of a list, or a field within it.
+func assignItem(list *yaml.Node, field protoreflect.FieldDescriptor, rest, value string) error {
+	if list.Kind != yaml.SequenceNode {
+		return fmt.Errorf("expected a list as %s, but the plan has %s there", field.TextName(), kindWord(list))
+	}
+	i, rest, err := item(list, field, rest)
+	switch {
+	case err != nil:
+		return err
+	case rest != "" && field.Message() != nil:
+		return assignField(list.Content[i], field.Message(), step(rest), value)
+	case rest != "":
+		return fmt.Errorf("%s[%d] is one value: nothing can follow it, got %q", field.TextName(), i, rest)
+	}
+	node, err := valueNode(field, value)
+	if err != nil {
+		return err
+	}
+	replace(list.Content[i], node)
+	return nil
+}
+
+// item finds an item by "[INDEX]" or ".NAME", and returns what follows. Names may have dots in them, so the longest that fits is taken.
+func item(list *yaml.Node, field protoreflect.FieldDescriptor, rest string) (index int, after string, err error) {
+	if inner, ok := strings.CutPrefix(rest, "["); ok {
+		number, after, closed := strings.Cut(inner, "]")
+		i, err := strconv.Atoi(number)
+		switch {
+		case !closed || err != nil:
+			return 0, "", fmt.Errorf("expected an index like [0] after %s, got %q", field.TextName(), rest)
+		case i < 0 || i >= len(list.Content):
+			return 0, "", fmt.Errorf("there is no %s[%d]: the plan has %d of them, from 0", field.TextName(), i, len(list.Content))
+		}
+		return i, after, nil
+	}
+	rest = step(rest)
+	names, best, length := itemNames(list, field), -1, -1
+	for i, name := range names {
+		after, ok := strings.CutPrefix(rest, name)
+		if ok && name != "" && len(name) > length && (after == "" || after[0] == '.') {
+			best, length = i, len(name)
+		}
+	}
+	if best < 0 {
+		return 0, "", fmt.Errorf("none of the %s begins %q; there are %s", field.TextName(), rest, listWords(field, names))
+	}
+	return best, rest[length:], nil
+}
+
+// itemNames returns the names of a list's items, empty where they have none.
+func itemNames(list *yaml.Node, field protoreflect.FieldDescriptor) []string {
+	names := make([]string, len(list.Content))
+	for i, node := range list.Content {
+		if name := entry(node, "name"); name != nil {
+			names[i] = name.Value
+		} else if field.TextName() == "workloads" {
+			names[i] = defaultName(node)
+		}
+	}
+	return names
+}
+
+// defaultName returns the name that a workload has by default. Empty: it cannot be read.
+func defaultName(node *yaml.Node) string {
+	text, err := encode("workload", &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{
+		textNode("workloads"), {Kind: yaml.SequenceNode, Content: []*yaml.Node{node}},
+	}})
+	if err != nil {
+		return ""
+	}
+	p := &spatev1.Plan{}
+	if _, ended := decode("workload", text, p); !ended || len(p.GetWorkloads()) != 1 {
+		return ""
+	}
+	return workloadName(p.GetWorkloads()[0])
+}
+
+// listWords names what a list has: by name, and by index what has none.
+func listWords(field protoreflect.FieldDescriptor, names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	var words []string
+	for i, name := range names {
+		words = append(words, or(name, fmt.Sprintf("%s[%d]", field.TextName(), i)))
+	}
+	return strings.Join(words, ", ")
+}
+
+// assignValue sets a field of a message to a whole value.
+func assignValue(node *yaml.Node, field protoreflect.FieldDescriptor, value string) error {
+	made, err := fieldNode(field, value)
+	if err != nil {
+		return err
+	}
+	put(node, field.TextName(), made)
+	return nil
+}
+
+// assignEntry sets an entry of a map, whose key may be anything.
+func assignEntry(node *yaml.Node, key string, value *yaml.Node) error {
+	if node.Kind != yaml.MappingNode {
+		return fmt.Errorf("expected fields before %q, but the plan has %s there", key, kindWord(node))
+	}
+	if key == "" {
+		return errors.New("a name is missing after the dot")
+	}
+	put(node, key, value)
+	return nil
+}
+
+// assignJSON sets a field of a request's body, or one within it.
+func assignJSON(node *yaml.Node, rest, value string) error {
+	name, inner, deeper := strings.Cut(rest, ".")
+	if deeper && node.Kind == yaml.MappingNode {
+		return assignJSON(child(node, name, yaml.MappingNode), inner, value)
+	}
+	made, err := parseValue(value)
+	if err != nil {
+		return err
+	}
+	return assignEntry(node, rest, made)
+}
+
+// fieldNode returns the value of a field: of a list of plain values, those between commas.
+func fieldNode(field protoreflect.FieldDescriptor, value string) (*yaml.Node, error) {
+	if !field.IsList() || strings.HasPrefix(strings.TrimSpace(value), "[") {
+		return valueNode(field, value)
+	}
+	if field.Message() != nil {
+		return nil, fmt.Errorf("%s is a list: give it in brackets, or one of its items by its index or name", field.TextName())
+	}
+	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Style: yaml.FlowStyle}
+	for part := range strings.SplitSeq(value, ",") {
+		node, err := valueNode(field, strings.TrimSpace(part))
+		if err != nil {
+			return nil, err
+		}
+		list.Content = append(list.Content, node)
+	}
+	return list, nil
+}
+
+// valueNode returns one value. A text is taken as it stands, so that a model's name may be 7 or "a: b"; quotes around it are YAML's.
+func valueNode(field protoreflect.FieldDescriptor, value string) (*yaml.Node, error) {
+	text := field.Kind() == protoreflect.StringKind && !field.IsMap()
+	list := field.IsList() && strings.HasPrefix(strings.TrimSpace(value), "[")
+	if text && !list && value != "" && !strings.ContainsAny(value[:1], `"'`) {
+		return textNode(value), nil
+	}
+	return parseValue(value)
+}
+
+func textNode(value string) *yaml.Node {
+	node := &yaml.Node{}
+	node.SetString(value)
+	return node
+}
+
+// parseValue reads a value as YAML.
+func parseValue(value string) (*yaml.Node, error) {
+	const path = "value"
+	if ms := checkText(path, []byte(value), Options{}.withDefaults().MaxBytes); ms != nil {
+		return nil, ms
+	}
+	if strings.TrimSpace(value) == "" {
+		return nil, errors.New("the value is missing behind the =")
+	}
+	node, err := parse(path, []byte(value))
+	if err != nil {
+		return nil, fmt.Errorf("the value is not YAML: %w", err)
+	}
+	return node, nil
+}
+
+// entry returns the value of a mapping's key. nil: there is none.
+func entry(node *yaml.Node, key string) *yaml.Node {
+	if node.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if node.Content[i].Value == key {
+			return node.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// child returns the value of a mapping's key, made if there is none.
+func child(node *yaml.Node, key string, kind yaml.Kind) *yaml.Node {
+	found := entry(node, key)
+	if found == nil || isNull(found) {
+		found = put(node, key, &yaml.Node{Kind: kind})
+	}
+	return found
+}
+
+// put sets the value of a mapping's key in its place, or at the end, and returns it.
+func put(node *yaml.Node, key string, value *yaml.Node) *yaml.Node {
+	if found := entry(node, key); found != nil {
+		replace(found, value)
+		return found
+	}
+	node.Content = append(node.Content, textNode(key), value)
+	return value
+}
+
+// replace puts a value in the place of another, whose comments stay.
+func replace(old, value *yaml.Node) {
+	value.HeadComment, value.LineComment, value.FootComment = old.HeadComment, old.LineComment, old.FootComment
+	*old = *value
+}
