@@ -11,6 +11,7 @@ import (
 	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/dataset"
 )
 
 // Form is how an API takes prompts.
@@ -31,12 +32,17 @@ type Config struct {
 	Workload *spatev1.Workload
 	// Seed of the stage.
 	Seed uint64
+	// Form that the target takes prompts in: what cannot be written in it is an error of New.
+	Form Form
 	// Words that are one token each, for prompts of text. Empty: the package's own.
 	Words []string
 	// Template is how many tokens the server adds to each prompt: prompts are so much shorter than the ISL.
 	Template uint32
 	// Run is the run's id, which requests begin with that are to miss every cache.
 	Run string
+	// Rows of the workload's file. Nil: it takes none. The workload closes them; if New fails, whoever opened them
+	// does.
+	Rows *dataset.Rows
 }
 
 // Request names a request and how it is to be written.
@@ -80,8 +86,26 @@ type Workload interface {
 func New(c Config) (Workload, error) {
 	switch content := c.Workload.GetContent().(type) {
 	case *spatev1.Workload_Random:
-		return newRandom(content.Random, c.Seed)
+		return checked(newRandom(content.Random, c))
+	case *spatev1.Workload_Sessions:
+		return checked(newSessions(content.Sessions, c))
+	case *spatev1.Workload_Sharegpt:
+		return checked(newPrompts(content.Sharegpt, c))
+	case *spatev1.Workload_Jsonl:
+		return checked(newPrompts(content.Jsonl, c))
+	case *spatev1.Workload_Mooncake, *spatev1.Workload_Burstgpt, *spatev1.Workload_Azure:
+		return checked(newTrace(c))
+	case *spatev1.Workload_Sonnet:
+		return checked(newSonnet(content.Sonnet, c))
 	default:
-		return nil, fmt.Errorf("workload: %q has no content this version knows: give it random", c.Workload.GetName())
+		return nil, fmt.Errorf("workload: %q has no content this version knows", c.Workload.GetName())
 	}
+}
+
+// checked returns a workload, or nil with an error.
+func checked[W Workload](w W, err error) (Workload, error) {
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
 }
