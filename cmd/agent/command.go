@@ -26,6 +26,7 @@ type flags struct {
 	coordinators       []string
 	allowed            []string
 	weight, maxStreams uint32
+	datasetDir         string
 	plaintext          bool
 	gossip             settings.Gossip
 }
@@ -47,6 +48,7 @@ load. It dials the coordinator, so it works behind NAT.`,
 	fs.StringSliceVar(&f.allowed, "allow-target", nil, "`hosts` that this agent may send load to, with * as wildcard (default: all)")
 	fs.Uint32Var(&f.weight, "weight", 1, "share of the load relative to other agents")
 	fs.Uint32Var(&f.maxStreams, "max-streams", 0, "most requests in flight (default: what the descriptor limit allows)")
+	fs.StringVar(&f.datasetDir, "dataset-dir", settings.DatasetDir(), "`directory` that keeps the rows of plans' files, each under its hash; what is not there comes from the coordinator")
 	fs.BoolVar(&f.plaintext, "insecure-plaintext", false, "talk to a coordinator beyond loopback without encryption: only on a network you trust")
 	f.gossip.AddFlags(fs, "127.0.0.1:0")
 	return cmd
@@ -67,6 +69,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	defer closeFinder()
 	a, err := agent.New(agent.Config{
 		Name: f.name, Region: f.region, Version: version, Weight: f.weight, MaxStreams: f.maxStreams, AllowedTargets: f.allowed, Logger: logger,
+		DatasetDir:  f.datasetDir,
 		Coordinator: f.inTurn(finder),
 		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
 	})

@@ -75,7 +75,7 @@ func (f *runFlags) embed(ctx context.Context, logs io.Writer) (*backend, error) 
 		return nil, badInput(err)
 	}
 	c, err := coordinator.New(coordinator.Config{
-		Name: "embedded", Version: daemon.Version(version), DataDir: "runs", RunDir: f.out, Logger: logger, OpenSink: openSink,
+		Name: "embedded", Version: daemon.Version(version), DataDir: "runs", DatasetDir: settings.DatasetDir(), RunDir: f.out, Logger: logger, OpenSink: openSink,
 	})
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (f *runFlags) embed(ctx context.Context, logs io.Writer) (*backend, error) 
 // embeddedAgent is the configuration of the i-th embedded agent.
 func (f *runFlags) embeddedAgent(i int, logger *slog.Logger, dialer grpc.DialOption) agent.Config {
 	return agent.Config{
-		Name: fmt.Sprintf("embedded-%d", i+1), Region: "local", Version: daemon.Version(version), Weight: 1, Logger: logger,
+		Name: fmt.Sprintf("embedded-%d", i+1), Region: "local", Version: daemon.Version(version), Weight: 1, Logger: logger, DatasetDir: settings.DatasetDir(),
 		Coordinator: func(context.Context) (string, error) { return "passthrough:///embedded", nil },
 		DialOptions: []grpc.DialOption{dialer, grpc.WithTransportCredentials(insecure.NewCredentials())},
 	}

@@ -9,7 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spate-load/spate/cmd/internal/settings"
 	"github.com/spate-load/spate/plans"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 func newPlans() *cobra.Command {
@@ -34,7 +36,7 @@ func listPlans(w io.Writer) error {
 		}
 		plan, err := plans.Load(name, text, plans.Options{})
 		if err != nil {
-			return err
+			return fmt.Errorf("a shipped plan is wrong: %w", err)
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\n", name, stageWords(plan), plan.Proto().GetDescription())
 	}
@@ -81,7 +83,7 @@ func newPlanShow() *cobra.Command {
 		Use:   "show PLAN.yaml",
 		Short: "Show the stages of a plan with their counts and times",
 		Long: `Show what a plan expands into: each stage with its target, workload, load, the requests it will send and the time in which it will start
-them, as far as the plan says; what depends on the server is n/a. Nothing is started, and no file of a workload is read.`,
+them, as far as the plan and its workloads' files say; what depends on the server is n/a. Nothing is started.`,
 		Example: "  spate plan show quickstart\n  spate plan show plan.yaml --set seed=7\n  spate plan show quickstart --yaml > my-plan.yaml",
 		Args:    arguments(cobra.ExactArgs(1)),
 		RunE:    f.run,
@@ -100,75 +102,115 @@ func (f *showFlags) run(cmd *cobra.Command, args []string) error {
 		_, err := cmd.OutOrStdout().Write(plan.Source())
 		return err
 	}
-	return showPlan(cmd.OutOrStdout(), plan)
+	stages := plan.Outline()
+	if resources, err := gather(cmd.Context(), plan, settings.DatasetDir(), cmd.ErrOrStderr()); err == nil {
+		stages = withRows(plan, resources)
+	} else {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%v\n\n", err) // the plan can be shown all the same, without what its files hold
+	}
+	return showPlan(cmd.OutOrStdout(), plan, stages)
+}
+
+// withRows expands a plan with what its files hold, whatever the simulators' addresses will be.
+func withRows(plan *plans.Plan, resources plans.Resources) []*spatev1.Stage {
+	resources.Endpoints = map[string][]string{}
+	for _, t := range plan.Simulated() {
+		resources.Endpoints[t.GetName()] = []string{"http://127.0.0.1"}
+	}
+	stages, err := plan.Stages(resources)
+	if err != nil {
+		return plan.Outline()
+	}
+	return stages
 }
 
 // showPlan prints the table of stages and their sums.
-func showPlan(w io.Writer, plan *plans.Plan) error {
-	outline, err := plan.Outline()
-	if err != nil {
-		return err
-	}
+func showPlan(w io.Writer, plan *plans.Plan, stages []*spatev1.Stage) error {
 	if d := plan.Proto().GetDescription(); d != "" {
 		fmt.Fprintf(w, "%s\n\n", d)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "stage\ttarget\tworkload\tload\trequests\ttime\t")
-	first := uint64(0)
-	var total plans.Estimate
-	for _, s := range outline {
-		e := plans.EstimateOf(s)
-		number := fmt.Sprint(first)
-		if e.Stages > 1 {
-			number = fmt.Sprintf("%d-%d", first, first+e.Stages-1)
+	fmt.Fprintln(t, "stage\ttarget\tworkload\tload\trequests\ttime")
+	var all outlook
+	for _, s := range stages {
+		one := outlook{}
+		one.add(plans.EstimateOf(s))
+		number := fmt.Sprint(all.stages)
+		if one.stages > 1 {
+			number = fmt.Sprintf("%d-%d", all.stages, all.stages+one.stages-1)
 		}
-		first += e.Stages
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t\n", number, s.GetTarget().GetName(), s.GetWorkload().GetName(), plans.LoadWords(s.GetLoad()),
-			requestWords(e), timeWords(e))
-		total = total.Plus(e)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", number, s.GetTarget().GetName(), s.GetWorkload().GetName(), plans.LoadWords(s.GetLoad()),
+			one.requestWords(), one.timeWords())
+		all.add(plans.EstimateOf(s))
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "\n%s; requests: %s; time: %s\n", stageWords(plan), requestWords(total), timeWords(total))
+	_, err := fmt.Fprintf(w, "\n%s; requests: %s; time: %s\n", all.stageWords(), all.requestWords(), all.timeWords())
 	return err
 }
 
-// requestWords is a number of requests, as far as it is known.
-func requestWords(e plans.Estimate) string {
-	return knownWords(e.Requests != nil, e.AtMost, func() string { return fmt.Sprint(*e.Requests) })
+// outlook sums up what is known of stages before they run.
+type outlook struct {
+	stages          uint64
+	requests        uint64
+	time            time.Duration
+	atMost          bool // sweeps and searches may take fewer stages
+	byTime, byCount bool // some stages end by time, or by a number of requests, alone
 }
 
-// timeWords is a time in which requests are started, as far as it is known.
-func timeWords(e plans.Estimate) string {
-	return knownWords(e.Time != nil, e.AtMost, func() string { return e.Time.Round(100 * time.Millisecond).String() })
-}
-
-func knownWords(known, atMost bool, words func() string) string {
-	switch {
-	case !known:
-		return "n/a"
-	case atMost:
-		return "at most " + words()
+func (o *outlook) add(e plans.Estimate) {
+	n := uint64(e.Stages)
+	o.stages += n
+	o.atMost = o.atMost || n > 1
+	if e.Counted {
+		o.requests += n * e.Requests
+	} else {
+		o.byTime = true
 	}
-	return words()
+	if e.Timed {
+		o.time += time.Duration(n) * e.Time
+	} else {
+		o.byCount = true
+	}
+}
+
+func (o *outlook) stageWords() string { return o.words(count(o.stages, "stage"), false, "up to ") }
+
+// requestWords is the number of requests. Stages that end by time send as many as the server takes.
+func (o *outlook) requestWords() string {
+	return o.words(thousands(o.requests), o.byTime && o.requests == 0, "at most ") + plus(o.byTime && o.requests > 0, " and those of the stages that end by time")
+}
+
+// timeWords is the time in which requests are started. Closed loops that end by a number of requests take what the server takes.
+func (o *outlook) timeWords() string {
+	return o.words(o.time.Round(100*time.Millisecond).String(), o.byCount && o.time == 0, "at most ") + plus(o.byCount && o.time > 0, " and that of the stages that end by a number of requests")
+}
+
+func (o *outlook) words(known string, unknown bool, bound string) string {
+	switch {
+	case unknown:
+		return "n/a"
+	case o.atMost:
+		return bound + known
+	}
+	return known
+}
+
+func plus(is bool, text string) string {
+	if is {
+		return text
+	}
+	return ""
 }
 
 // stageWords says how many stages a plan has.
 func stageWords(plan *plans.Plan) string {
-	outline, err := plan.Outline()
-	if err != nil {
-		return "n/a"
+	var all outlook
+	for _, s := range plan.Outline() {
+		all.add(plans.EstimateOf(s))
 	}
-	var total plans.Estimate
-	for _, s := range outline {
-		total = total.Plus(plans.EstimateOf(s))
-	}
-	words := count(total.Stages, "stage")
-	if total.AtMost {
-		return "up to " + words
-	}
-	return words
+	return all.stageWords()
 }
 
 // draftFlags are the flags of `spate plan new`.

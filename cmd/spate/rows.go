@@ -6,11 +6,195 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/dataset"
 	"github.com/spate-load/spate/workload/store"
+	"github.com/spate-load/spate/workload/tokenizer"
 )
+
+// shippedPrefix begins the path of a file that ships with Spate.
+const shippedPrefix = "shipped:"
+
+// openFile opens a file of a plan. The caller closes it.
+func openFile(path string) (io.ReadCloser, error) {
+	if name, is := strings.CutPrefix(path, shippedPrefix); is {
+		return plans.OpenData(name)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, errors.Join(fmt.Errorf("%s is a directory: name a file", path), f.Close())
+	}
+	return f, nil
+}
+
+// gatherer reads the files that a plan names.
+type gatherer struct {
+	plan       *plans.Plan
+	store      *store.Store
+	notes      io.Writer // what a person should know of the files
+	tokenizers map[string]*tokenizer.Tokenizer
+	mistakes   plans.Mistakes
+	resources  plans.Resources
+}
+
+// gather reads a plan's files: rows of workloads go into the store, tokenizers become words. The error has all mistakes with their
+// positions in the plan. It blocks as long as the files are long.
+func gather(ctx context.Context, plan *plans.Plan, dir string, notes io.Writer) (plans.Resources, error) {
+	g := &gatherer{plan: plan, notes: notes, tokenizers: map[string]*tokenizer.Tokenizer{}, resources: plans.Resources{
+		Datasets: map[string]*spatev1.Dataset{}, Lexicons: map[string]*spatev1.Lexicon{},
+	}}
+	files := plan.Files()
+	if len(files) == 0 {
+		return g.resources, nil
+	}
+	var err error
+	if g.store, err = store.Open(dir); err != nil {
+		return g.resources, err
+	}
+	for _, f := range files {
+		if f.Target != nil {
+			g.tokenizer(f)
+		}
+	}
+	for _, f := range files {
+		if f.Workload != nil {
+			g.rows(ctx, f)
+		}
+		if ctx.Err() != nil {
+			return g.resources, context.Cause(ctx)
+		}
+	}
+	if len(g.mistakes) > 0 {
+		return g.resources, g.mistakes
+	}
+	return g.resources, nil
+}
+
+func (g *gatherer) wrong(f plans.File, err error) {
+	g.mistakes = append(g.mistakes, g.plan.Mistake(f.Field, err.Error()))
+}
+
+// tokenizer reads a tokenizer once and takes words of one token from it.
+func (g *gatherer) tokenizer(f plans.File) {
+	t := g.tokenizers[f.Path]
+	if t == nil {
+		var err error
+		if t, err = tokenizer.Open(f.Path); err != nil {
+			g.wrong(f, err)
+			return
+		}
+		g.tokenizers[f.Path] = t
+	}
+	lexicon, err := t.Lexicon()
+	if err != nil {
+		g.wrong(f, err)
+		return
+	}
+	g.resources.Lexicons[f.Target.GetName()] = lexicon
+}
+
+// count is what counts a text's tokens: the plan's only tokenizer. With several, or none, nobody can say.
+func (g *gatherer) count() func(string) int {
+	if len(g.tokenizers) != 1 {
+		return nil
+	}
+	for _, t := range g.tokenizers {
+		return t.Count
+	}
+	return nil
+}
+
+// rows turns a workload's file into rows in the store.
+func (g *gatherer) rows(ctx context.Context, f plans.File) {
+	src, err := openFile(f.Path)
+	if err != nil {
+		g.wrong(f, err)
+		return
+	}
+	defer src.Close()
+	_, err = g.store.Adopt(func(dst *os.File) (string, error) {
+		d, skipped, err := dataset.Build(ctx, dst, src, f.Workload, dataset.Options{Name: f.Path, Count: g.count()})
+		if err != nil {
+			return "", err
+		}
+		g.resources.Datasets[f.Workload.GetName()] = d
+		g.tell(f, d, skipped)
+		return d.GetSha256(), nil
+	})
+	if err != nil {
+		g.wrong(f, err)
+	}
+}
+
+// tell says what a file gave, as far as it is not just what one expects.
+func (g *gatherer) tell(f plans.File, d *spatev1.Dataset, skipped *dataset.Skipped) {
+	fmt.Fprintf(g.notes, "%s: %s of %s", f.Workload.GetName(), count(d.GetRows(), "row"), f.Path)
+	if n := skipped.Unusable; n > 0 {
+		fmt.Fprintf(g.notes, "; %s left out as unusable: %s", count(n, "row"), skipped)
+	}
+	if n := skipped.LeftOut; n > 0 {
+		fmt.Fprintf(g.notes, "; %s left out: no requests by the rules of the form", count(n, "row"))
+	}
+	if n := skipped.Reordered; n > 0 {
+		fmt.Fprintf(g.notes, "; %s put in order of time", count(n, "row"))
+	}
+	fmt.Fprintln(g.notes)
+}
+
+// handOver makes sure that the coordinator has a plan's datasets. One in this process shares the directory with it, so that it has.
+func handOver(ctx context.Context, client spatev1.RunServiceClient, dir string, datasets map[string]*spatev1.Dataset) error {
+	for workload, d := range datasets {
+		there, err := client.FindDataset(ctx, &spatev1.FindDatasetRequest{Sha256: d.GetSha256()})
+		if err == nil && !there.GetComplete() {
+			err = put(ctx, client, dir, d)
+		}
+		if err != nil {
+			return fmt.Errorf("rows of workload %s could not be handed over: %w", workload, err)
+		}
+	}
+	return nil
+}
+
+// putPiece is the size of the pieces in which a dataset is handed over.
+const putPiece = 256 << 10
+
+// put hands one dataset over.
+func put(ctx context.Context, client spatev1.RunServiceClient, dir string, d *spatev1.Dataset) error {
+	s, err := store.Open(dir)
+	if err != nil {
+		return err
+	}
+	file, err := s.Open(d.GetSha256())
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	stream, err := client.PutDataset(ctx)
+	if err != nil {
+		return err
+	}
+	m := &spatev1.PutDatasetRequest{Sha256: d.GetSha256(), Size: d.GetSize()}
+	piece := make([]byte, putPiece)
+	for {
+		n, readErr := file.Read(piece)
+		m.Data = piece[:n]
+		if err := stream.Send(m); err != nil {
+			break // the answer says why
+		}
+		if errors.Is(readErr, io.EOF) {
+			break
+		}
+		if readErr != nil {
+			return readErr
+		}
+		m = &spatev1.PutDatasetRequest{}
+	}
+	_, err = stream.CloseAndRecv()
+	return err
+}

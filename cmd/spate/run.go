@@ -40,6 +40,7 @@ type runFlags struct {
 	noProgress    bool
 	logLevel      string
 	quick         quickFlags
+	source        sourceFlags
 	influx        settings.Influx
 }
 
@@ -49,7 +50,7 @@ func newRun() *cobra.Command {
 		Use:   "run [PLAN.yaml]",
 		Short: "Run a plan, or a test made from flags, and report its results",
 		Long: `Run a plan on this machine with embedded agents, or on a coordinator and its agents with --coordinator. PLAN.yaml is a file, "-" for
-standard input, or the name of a plan that ships with Spate (quickstart). Without a plan, --target and the flags below it make one; the
+standard input, or the name of a plan that ships with Spate ("spate plans" lists them). Without a plan, --target and the flags below it make one; the
 plan they made is printed and kept in the run directory.
 
 While the run goes on its progress is shown; at the end the tables of results and the run directory. The first Ctrl-C stops starting
@@ -58,6 +59,8 @@ requests and waits for those in flight; the second cancels them. Either way what
 ` + exitHelp,
 		Example: `  spate run quickstart
   spate run plan.yaml --out results/today
+  spate run plan.yaml --simulate=20
+  spate run dynamo-vllm-h20 --set targets.vllm-v1.endpoints=http://10.0.0.5:8000
   spate run --target http://10.0.0.5:8000 --model Qwen/Qwen3-32B --concurrency 1,2,4 --isl 3000 --osl 150
   spate run --coordinator 127.0.0.1:7700 --min-agents 3 plan.yaml`,
 		Args: arguments(cobra.MaximumNArgs(1)),
@@ -76,9 +79,11 @@ requests and waits for those in flight; the second cancels them. Either way what
 	flags.BoolVar(&f.noProgress, "no-progress", false, "print neither progress nor tables, only the run directory")
 	flags.StringVar(&f.logLevel, "log-level", "warn", "what the embedded coordinator and agents log to standard error: debug, info, warn or error")
 	quick, influx := group("A plan from flags"), group("Live results in InfluxDB")
+	changes := group("Changes to the plan")
 	f.quick.add(quick.flags)
+	f.source.add(changes.flags)
 	f.influx.AddFlags(influx.flags)
-	setGroups(cmd, quick, where, results, influx)
+	setGroups(cmd, changes, quick, where, results, influx)
 	return cmd
 }
 
@@ -94,6 +99,10 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
+	resources, err := gather(ctx, plan, settings.DatasetDir(), f.notes(cmd))
+	if err != nil {
+		return badInput(err)
+	}
 
 	backend, err := f.backend(ctx, cmd.ErrOrStderr())
 	if err != nil {
@@ -107,8 +116,12 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	defer stopSimulators()
 
 	client := spatev1.NewRunServiceClient(backend.conn)
+	if err := handOver(ctx, client, settings.DatasetDir(), resources.Datasets); err != nil {
+		return err
+	}
 	submitted, err := client.SubmitRun(ctx, &spatev1.SubmitRunRequest{
 		PlanYaml: plan.Source(), PlanPath: plan.Path(), Secrets: secrets, Simulated: simulated, Records: f.recordsKept(),
+		Datasets: resources.Datasets, Lexicons: resources.Lexicons,
 		MinAgents: backend.minAgents, AgentsTimeout: durationpb.New(f.agentsTimeout),
 	})
 	if err != nil {
@@ -131,7 +144,7 @@ func (f *runFlags) plan(cmd *cobra.Command, args []string) (*plans.Plan, error) 
 	case len(args) == 1 && f.quick.used(cmd.Flags()):
 		return nil, errors.New("a plan file and flags that make a plan (--target and so on) do not go together: put them into the plan")
 	case len(args) == 1:
-		return readPlan(cmd.InOrStdin(), args[0])
+		return f.source.read(cmd.InOrStdin(), args[0])
 	case len(f.quick.targets) == 0:
 		return nil, fmt.Errorf("nothing to run: name a plan or give --target URL\nsee: %s --help", cmd.CommandPath())
 	}
@@ -142,7 +155,15 @@ func (f *runFlags) plan(cmd *cobra.Command, args []string) (*plans.Plan, error) 
 	if !f.noProgress {
 		fmt.Fprintf(cmd.OutOrStdout(), "# The plan made from the flags:\n%s\n", text)
 	}
-	return plans.Load("<flags>", text, plans.Options{Lookup: plans.SystemLookup})
+	return f.source.load("<flags>", text)
+}
+
+// notes is where what a person should know of the plan's files goes.
+func (f *runFlags) notes(cmd *cobra.Command) io.Writer {
+	if f.noProgress {
+		return io.Discard
+	}
+	return cmd.ErrOrStderr()
 }
 
 // check finds all mistakes in the flags that are no matter of the plan.
