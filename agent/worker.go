@@ -31,10 +31,7 @@ type worker struct {
 
 func (l *load) newWorker(i int) *worker {
 	w := &worker{load: l, shard: l.recorder.Shard(i)}
-	form := workload.Messages
-	if l.client.TakesTokenIDs() {
-		form = workload.TokenIDs
-	}
+	form := l.client.Form()
 	w.appendPrompt = func(dst []byte) []byte {
 		dst, w.broken = l.content.AppendPrompt(dst, workload.Request{Index: w.request.Index, Form: form})
 		return dst
