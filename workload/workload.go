@@ -80,7 +80,7 @@ type Workload interface {
 func New(c Config) (Workload, error) {
 	switch content := c.Workload.GetContent().(type) {
 	case *spatev1.Workload_Random:
-		return newRandom(content.Random, c.Seed)
+		return newRandom(content.Random, c.Seed, newLexicon(c.Words))
 	default:
 		return nil, fmt.Errorf("workload: %q has no content this version knows: give it random", c.Workload.GetName())
 	}
