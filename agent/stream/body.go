@@ -27,10 +27,13 @@ type piece struct {
 // template is a body encoded once, with its slots left open. Its keys are sorted: equal requests are equal byte for byte.
 type template []piece
 
-// newTemplate encodes what the dialect sends by default under what the plan's fields say.
-func newTemplate(d dialect, model string, fields map[string]any) (template, error) {
+// newTemplate encodes what the dialect sends by default under what the plan's fields say. Exact asks for the whole output.
+func newTemplate(d dialect, model string, fields map[string]any, exact bool) (template, error) {
 	body := make(map[string]any)
 	d.defaults(body, model)
+	if exact {
+		askExactly(body, fields)
+	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if name == "messages" || name == "prompt" {
 			return nil, fmt.Errorf("body field %q: the workload makes the prompt, take the field out", name)
@@ -42,11 +45,49 @@ func newTemplate(d dialect, model string, fields map[string]any) (template, erro
 			delete(body, "max_tokens")
 		}
 	}
+	if _, named := fields["stream_options"]; !named && body["stream"] == false {
+		delete(body, "stream_options") // servers refuse the two together
+	}
 	var t template
 	if err := t.add(body); err != nil {
 		return nil, err
 	}
 	return t, nil
+}
+
+// askExactly asks for as many output tokens as max_tokens says, and not fewer. Servers refuse more min_tokens than max_tokens, so where
+// the fields fix the length there are none, nor where they want outputs to end by themselves.
+func askExactly(body, fields map[string]any) {
+	body["ignore_eos"] = true
+	for _, name := range []string{"max_tokens", "max_completion_tokens"} {
+		if _, fixed := fields[name]; fixed {
+			return
+		}
+	}
+	if ignore, named := fields["ignore_eos"]; named && ignore != true {
+		return
+	}
+	body["min_tokens"] = lengthSlot
+}
+
+// probeFields returns the fields of a request that asks for one token in one piece, whose prompt is counted. It keeps what can change the
+// prompt.
+func probeFields(fields map[string]any) map[string]any {
+	probe := maps.Clone(fields)
+	if probe == nil {
+		probe = make(map[string]any)
+	}
+	for _, name := range []string{"stream_options", "n", "best_of", "min_tokens", "ignore_eos"} {
+		delete(probe, name)
+	}
+	probe["stream"] = false
+	if _, ok := fields["max_completion_tokens"]; ok {
+		probe["max_completion_tokens"] = 1
+		delete(probe, "max_tokens")
+	} else {
+		probe["max_tokens"] = 1
+	}
+	return probe
 }
 
 // write adds constant text.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload"
 )
 
 // Client sends requests to one target. It is safe for concurrent use.
@@ -20,6 +21,9 @@ type Client struct {
 	headers   http.Header
 	host      string
 	body      template
+	probe     template // body of a request that is counted, not timed
+	model     string   // name that bodies say, after the plan's fields
+	extra     map[string]any
 	secrets   secrets
 	timeout   time.Duration
 	dialer    *dialer
@@ -36,7 +40,7 @@ func New(config Config) (*Client, error) {
 }
 
 func newClient(config Config, base *tls.Config) (*Client, error) {
-	d, err := dialectOf(config.API)
+	d, err := dialectOf(config.API, config.Prompts)
 	if err != nil {
 		return nil, err
 	}
@@ -54,13 +58,26 @@ func newClient(config Config, base *tls.Config) (*Client, error) {
 	if c.headers, c.host, err = headersOf(config); err != nil {
 		return nil, err
 	}
-	if c.body, err = newTemplate(d, config.Model, config.Body); err != nil {
+	if err := c.writeBodies(config); err != nil {
 		return nil, err
 	}
 	base.NextProtos = []string{"http/1.1"}
 	c.dialer = newDialer(orDefault(config.ConnectTimeout, defaultConnectTimeout), base)
 	c.transport = newTransport(c.dialer)
 	return c, nil
+}
+
+// writeBodies encodes what is the same in all bodies.
+func (c *Client) writeBodies(config Config) (err error) {
+	c.model, c.extra = config.Model, config.Body
+	if name, ok := config.Body["model"].(string); ok {
+		c.model = name
+	}
+	if c.body, err = newTemplate(c.dialect, config.Model, config.Body, config.ExactOutput); err != nil {
+		return err
+	}
+	c.probe, err = newTemplate(c.dialect, config.Model, probeFields(config.Body), false)
+	return err
 }
 
 func orDefault(d, otherwise time.Duration) time.Duration {
@@ -90,11 +107,11 @@ func (c *Client) Close() {
 	c.dialer.close()
 }
 
-// TakesTokenIDs says whether prompts are arrays of token ids. If not they are messages of a chat.
-func (c *Client) TakesTokenIDs() bool { return c.dialect.takesTokenIDs() }
+// Form returns how prompts are written: Messages for the chat API, TokenIDs or Text for completions.
+func (c *Client) Form() workload.Form { return c.dialect.form() }
 
-// AppendBody appends the body of a request that asks for osl output tokens. prompt appends the prompt's JSON value: an array of
-// token ids if TakesTokenIDs, else an array of messages.
+// AppendBody appends the body of a request that asks for osl output tokens. prompt appends the prompt's JSON value, in the client's
+// Form.
 func (c *Client) AppendBody(dst []byte, osl uint32, prompt func(dst []byte) []byte) []byte {
 	return c.body.append(dst, osl, prompt)
 }

@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/spate-load/spate/workload"
 )
 
 func TestEndpointURLs(t *testing.T) {
@@ -40,6 +42,7 @@ func TestConfigsThatAreRefused(t *testing.T) {
 		"is no URL":                {Endpoints: []string{"http://u:hunter2@h:port"}},
 		"holds a password":         {Endpoints: []string{"http://u:hunter2@h"}},
 		`api "grpc"`:               {Endpoints: []string{ok}, API: "grpc"},
+		`prompts "ids"`:            {Endpoints: []string{ok}, API: "completions", Prompts: "ids"},
 		"the API key holds":        {Endpoints: []string{ok}, APIKey: "hunter2\n"},
 		`header "a b"`:             {Endpoints: []string{ok}, Headers: map[string]string{"a b": "hunter2"}},
 		`header "X"`:               {Endpoints: []string{ok}, Headers: map[string]string{"X": "hunter2\r\n"}},
@@ -69,6 +72,18 @@ func TestBodies(t *testing.T) {
 			`{"max_completion_tokens":5,"messages":"one two","model":"other","stream":true,"stream_options":{"include_usage":true}}`},
 		"fixed length": {Config{API: "completions", Body: map[string]any{"max_tokens": 3}},
 			`{"max_tokens":3,"model":"","prompt":"one two","stream":true,"stream_options":{"include_usage":true}}`},
+		"exact output": {Config{API: "completions", Prompts: "text", ExactOutput: true},
+			`{"ignore_eos":true,"max_tokens":8,"min_tokens":8,"model":"","prompt":"one two","stream":true,"stream_options":{"include_usage":true}}`},
+		"exact output, other minimum": {Config{ExactOutput: true, Body: map[string]any{"min_tokens": 1.0}},
+			`{"ignore_eos":true,"max_tokens":8,"messages":"one two","min_tokens":1,"model":"","stream":true,"stream_options":{"include_usage":true}}`},
+		"exact output, fixed length": {Config{ExactOutput: true, Body: map[string]any{"max_completion_tokens": 3.0}},
+			`{"ignore_eos":true,"max_completion_tokens":3,"messages":"one two","model":"","stream":true,"stream_options":{"include_usage":true}}`},
+		"exact output, but the body lets outputs end": {Config{ExactOutput: true, Body: map[string]any{"ignore_eos": false}},
+			`{"ignore_eos":false,"max_tokens":8,"messages":"one two","model":"","stream":true,"stream_options":{"include_usage":true}}`},
+		"exact output, body says so too": {Config{ExactOutput: true, Body: map[string]any{"ignore_eos": true}},
+			`{"ignore_eos":true,"max_tokens":8,"messages":"one two","min_tokens":8,"model":"","stream":true,"stream_options":{"include_usage":true}}`},
+		"no stream": {Config{Body: map[string]any{"stream": false}},
+			`{"max_tokens":8,"messages":"one two","model":"","stream":false}`},
 	} {
 		tt.config.Endpoints = []string{"http://h"}
 		c := newTestClient(t, tt.config)
@@ -76,8 +91,20 @@ func TestBodies(t *testing.T) {
 		if string(got) != "x"+tt.want || !json.Valid(got[1:]) {
 			t.Errorf("%s:\n got %s\nwant x%s", name, got, tt.want)
 		}
-		if c.TakesTokenIDs() != (tt.config.API == "completions") {
-			t.Errorf("%s: token ids %v", name, c.TakesTokenIDs())
+	}
+}
+
+func TestForms(t *testing.T) {
+	for _, tt := range []struct {
+		api, prompts string
+		want         workload.Form
+	}{
+		{"", "", workload.Messages}, {"chat", "token_ids", workload.Messages}, {"chat", "text", workload.Messages},
+		{"completions", "", workload.TokenIDs}, {"completions", "token_ids", workload.TokenIDs}, {"completions", "text", workload.Text},
+	} {
+		c := newTestClient(t, Config{Endpoints: []string{"http://h"}, API: tt.api, Prompts: tt.prompts})
+		if got := c.Form(); got != tt.want {
+			t.Errorf("%s, %s: form %d, want %d", tt.api, tt.prompts, got, tt.want)
 		}
 	}
 }

@@ -1,14 +1,20 @@
 package stream
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/spate-load/spate/workload"
+)
 
 // dialect is one API: where its requests go, how a request is written and what an answer's frames say. A dialect keeps no
 // state; its methods are called by many goroutines at once.
 type dialect interface {
 	// path is the API's path below /v1.
 	path() string
-	// takesTokenIDs says whether a prompt may be an array of token ids.
-	takesTokenIDs() bool
+	// form is how a prompt is written.
+	form() workload.Form
+	// prompt is the body's field that the prompt goes into.
+	prompt() string
 	// defaults sets the fields of a body that the client fills in unless the plan gives them, slots among them.
 	defaults(body map[string]any, model string)
 	// frame reads one event's data, or a whole answer. It must not keep data, and must not allocate for a token. An error:
@@ -16,13 +22,21 @@ type dialect interface {
 	frame(data []byte, f *frame) error
 }
 
-// dialectOf returns the dialect with a name.
-func dialectOf(api string) (dialect, error) {
+// dialectOf returns the dialect of an API whose prompts have a form. A chat's prompts have only one.
+func dialectOf(api, prompts string) (dialect, error) {
+	form := workload.TokenIDs
+	switch prompts {
+	case "", "token_ids":
+	case "text":
+		form = workload.Text
+	default:
+		return nil, fmt.Errorf("prompts %q are not known: say \"token_ids\" or \"text\"", prompts)
+	}
 	switch api {
 	case "", "chat":
 		return chat{}, nil
 	case "completions":
-		return completions{}, nil
+		return completions{written: form}, nil
 	}
 	return nil, fmt.Errorf("api %q is not known: say \"chat\" or \"completions\"", api)
 }
@@ -43,20 +57,25 @@ func (openAI) defaults(body map[string]any, model string) {
 type chat struct{ openAI }
 
 func (chat) path() string        { return "/chat/completions" }
-func (chat) takesTokenIDs() bool { return false }
+func (chat) form() workload.Form { return workload.Messages }
+func (chat) prompt() string      { return "messages" }
 
 func (d chat) defaults(body map[string]any, model string) {
 	d.openAI.defaults(body, model)
-	body["messages"] = promptSlot
+	body[d.prompt()] = promptSlot
 }
 
 // completions is POST /v1/completions.
-type completions struct{ openAI }
+type completions struct {
+	openAI
+	written workload.Form // of the prompts
+}
 
-func (completions) path() string        { return "/completions" }
-func (completions) takesTokenIDs() bool { return true }
+func (completions) path() string          { return "/completions" }
+func (d completions) form() workload.Form { return d.written }
+func (completions) prompt() string        { return "prompt" }
 
 func (d completions) defaults(body map[string]any, model string) {
 	d.openAI.defaults(body, model)
-	body["prompt"] = promptSlot
+	body[d.prompt()] = promptSlot
 }

@@ -29,6 +29,8 @@ type exchange struct {
 	events  *events
 	f       frame // the one that is being read
 
+	keepAnswer bool
+
 	counted uint64 // tokens given to onToken
 	lastAt  uint64 // number of the read that brought the last token frame
 	shared  bool   // that read is counted as coalesced
@@ -53,7 +55,7 @@ var (
 func (c *Client) Do(ctx context.Context, r Request, o *Observation) {
 	o.reset()
 	o.Start = clock.Now()
-	x := &exchange{client: c, caller: ctx, o: o, onToken: r.OnToken}
+	x := &exchange{client: c, caller: ctx, o: o, onToken: r.OnToken, keepAnswer: r.KeepAnswer}
 	x.ctx, x.cancel = context.WithTimeoutCause(ctx, c.timeout, errRequestTimeout)
 	defer x.cancel()
 	response, err := x.roundTrip(r)
@@ -81,6 +83,7 @@ func (x *exchange) finish() {
 	if !o.Usage {
 		o.OutputTokens = o.TokenFrames
 	}
+	o.Answer = mend(o.Answer)
 	if o.End == 0 {
 		o.End = clock.Now()
 	}

@@ -16,8 +16,12 @@ type frame struct {
 	usage  bool   // it carries the output tokens so far
 	input  uint64
 	output uint64
-	fault  string // message of an error object, if it is one
-	failed bool
+	cached uint64 // prompt tokens that came from a prefix cache, if cacheTold
+	// cacheTold says that the usage has cached.
+	cacheTold bool
+	answer    []byte // text of the first choice's content, as it stands between the quotes; lies in the event's data
+	fault     string // message of an error object, if it is one
+	failed    bool
 }
 
 // openAIFrame reads one frame, or a whole answer, of the chat or the completions API. It walks over the text once and
@@ -87,56 +91,84 @@ func (c *cursor) choice(f *frame) {
 	}
 	c.i++
 	var seen uint
+	said, first := said{}, true
 	for n := 0; ; n++ {
 		name, ok := c.key(n)
 		if !ok {
-			return
+			break
 		}
 		switch string(name) {
 		case "delta":
 			c.once(&seen, 1)
-			c.delta(f)
+			said.delta = c.delta(f)
 		case "message":
 			c.once(&seen, 2)
-			c.delta(f)
+			said.message = c.delta(f)
 		case "text":
 			c.once(&seen, 4)
-			f.token = filled(c.skip(3)) || f.token
+			said.text = c.skip(3)
+			f.token = filled(said.text) || f.token
 		case "finish_reason":
 			c.once(&seen, 8)
 			c.finish(f)
+		case "index":
+			c.once(&seen, 16)
+			number, given := c.count()
+			first = !given || number == 0
 		default:
 			c.skip(3)
 		}
 	}
+	if first {
+		f.answered(said)
+	}
 }
 
-// delta takes what a frame adds to a message, or the whole message.
-func (c *cursor) delta(f *frame) {
+// said is where a choice can have its content, each a JSON value. A sound one has only one of them.
+type said struct{ delta, message, text []byte }
+
+// answered takes in the content of the first choice. Of several choices that call themselves the first, the first one that says something
+// counts.
+func (f *frame) answered(s said) {
+	for _, content := range [...][]byte{s.delta, s.message, s.text} {
+		if len(f.answer) == 0 && len(content) > 2 && content[0] == '"' {
+			f.answer = content[1 : len(content)-1]
+		}
+	}
+}
+
+// delta takes what a frame adds to a message, or the whole message, and returns the content.
+func (c *cursor) delta(f *frame) (content []byte) {
 	if c.peek() != '{' {
 		c.skip(3)
-		return
+		return nil
 	}
 	c.i++
 	var seen uint
 	for n := 0; ; n++ {
 		name, ok := c.key(n)
 		if !ok {
-			return
+			return content
 		}
 		value := c.skip(4)
 		if bit := tokenField(name); bit != 0 {
 			c.once(&seen, bit)
 			f.token = filled(value) || f.token
+			if bit == contentBit {
+				content = value
+			}
 		}
 	}
 }
+
+// contentBit is the bit of a delta's content.
+const contentBit = 1
 
 // tokenField returns a bit of its own for each field of a delta that holds what the model made, or 0.
 func tokenField(name []byte) uint {
 	switch string(name) {
 	case "content":
-		return 1
+		return contentBit
 	case "reasoning_content":
 		return 2
 	case "reasoning":
@@ -189,6 +221,7 @@ func (c *cursor) usage(f *frame) {
 	c.i++
 	var seen uint
 	var input uint64
+	f.cacheTold = false
 	for n := 0; ; n++ {
 		name, ok := c.key(n)
 		if !ok {
@@ -201,12 +234,45 @@ func (c *cursor) usage(f *frame) {
 		case "completion_tokens":
 			c.once(&seen, 2)
 			f.output, f.usage = c.count()
+		case "prompt_tokens_details":
+			c.once(&seen, 4)
+			c.details(f)
 		default:
 			c.skip(2)
 		}
 	}
 	if f.usage {
 		f.input = input
+	}
+	f.forgetCache()
+}
+
+// details takes what the usage says of the prompt's tokens.
+func (c *cursor) details(f *frame) {
+	if c.peek() != '{' {
+		c.skip(2)
+		return
+	}
+	c.i++
+	var seen uint
+	for n := 0; ; n++ {
+		name, ok := c.key(n)
+		if !ok {
+			return
+		}
+		if string(name) == "cached_tokens" {
+			c.once(&seen, 1)
+			f.cached, f.cacheTold = c.count()
+		} else {
+			c.skip(3)
+		}
+	}
+}
+
+// forgetCache leaves out the cached tokens of a usage that says nothing.
+func (f *frame) forgetCache() {
+	if !f.usage || !f.cacheTold {
+		f.cached, f.cacheTold = 0, false
 	}
 }
 
@@ -272,6 +338,9 @@ func decodeChoices(data json.RawMessage, f *frame) {
 				f.token = f.token || tokenField([]byte(name)) != 0 && filled(value)
 			}
 		}
+		if number, given := decodeCount(choice["index"]); !given || number == 0 {
+			f.answered(said{object(choice["delta"])["content"], object(choice["message"])["content"], choice["text"]})
+		}
 		if reason := text(choice["finish_reason"]); reason != "" {
 			f.finish = []byte(reason)
 		}
@@ -284,6 +353,8 @@ func decodeUsage(data json.RawMessage, f *frame) {
 	if f.usage {
 		f.input, _ = decodeCount(usage["prompt_tokens"])
 	}
+	f.cached, f.cacheTold = decodeCount(object(usage["prompt_tokens_details"])["cached_tokens"])
+	f.forgetCache()
 }
 
 // decodeCount reads a number of tokens; some servers write it as 12.0.

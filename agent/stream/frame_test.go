@@ -1,7 +1,9 @@
 package stream
 
 import (
+	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -19,6 +21,9 @@ func oracle(data []byte) (f frame, sound bool) {
 			if f.output, f.usage = decodeCount([]byte(out)); f.usage {
 				in, _ := usage["prompt_tokens"].(json.Number)
 				f.input, _ = decodeCount([]byte(in))
+				details, _ := usage["prompt_tokens_details"].(map[string]any)
+				cached, _ := details["cached_tokens"].(json.Number)
+				f.cached, f.cacheTold = decodeCount([]byte(cached))
 			}
 		}
 	}
@@ -32,12 +37,30 @@ func oracle(data []byte) (f frame, sound bool) {
 			}
 		}
 		f.token = f.token || holdsSomething(choice["text"])
+		if len(f.answer) == 0 {
+			f.answer = []byte(answerOracle(choice))
+		}
 		if reason, _ := choice["finish_reason"].(string); reason != "" {
 			f.finish = []byte(reason)
 		}
 	}
 	f.failed = top["object"] == "error" || holdsSomething(top["error"])
 	return f, true
+}
+
+// answerOracle returns the decoded content of a choice, if it is the first.
+func answerOracle(choice map[string]any) string {
+	index, _ := choice["index"].(json.Number)
+	if n, ok := decodeCount([]byte(index)); ok && n != 0 {
+		return ""
+	}
+	for _, part := range []any{choice["delta"], choice["message"], map[string]any{"content": choice["text"]}} {
+		content, _ := part.(map[string]any)
+		if s, _ := content["content"].(string); s != "" {
+			return s
+		}
+	}
+	return ""
 }
 
 func holdsSomething(v any) bool {
@@ -67,6 +90,21 @@ func checkFrame(t *testing.T, data []byte) {
 	if got.token != want.token || string(got.finish) != string(want.finish) || got.failed != want.failed ||
 		got.usage != want.usage || got.input != want.input || got.output != want.output {
 		t.Fatalf("%q:\n got %+v\nwant %+v", data, got, want)
+	}
+	if got.cached != want.cached || got.cacheTold != want.cacheTold {
+		t.Fatalf("%q: cached %d (%v), want %d (%v)", data, got.cached, got.cacheTold, want.cached, want.cacheTold)
+	}
+	checkAnswer(t, got.answer, string(want.answer))
+}
+
+// checkAnswer checks what lies between the quotes of a JSON string, before and after it is mended.
+func checkAnswer(t *testing.T, answer []byte, want string) {
+	t.Helper()
+	for _, a := range [][]byte{answer, mend(bytes.Clone(answer))} {
+		var got string
+		if err := json.Unmarshal(slices.Concat([]byte{'"'}, a, []byte{'"'}), &got); err != nil || got != want {
+			t.Fatalf("answer %q: %q, want %q: %v", a, got, want, err)
+		}
 	}
 }
 
@@ -98,6 +136,17 @@ var frames = []struct {
 	{"several choices", `{"choices":[{"delta":{"content":""}},{"delta":{"content":"b"}}]}`, true, true},
 	{"usage", `{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":1}}}`, false, true},
 	{"running usage", `{"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":3,"completion_tokens":5}}`, true, true},
+	{"usage without a cache", `{"usage":{"prompt_tokens":3,"completion_tokens":5,"prompt_tokens_details":null}}`, false, true},
+	{"usage of a cache alone", `{"usage":{"prompt_tokens_details":{"audio_tokens":0,"cached_tokens":1}}}`, false, true},
+	{"odd cache", `{"usage":{"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":1.0}}}`, false, false},
+	{"cache of another type", `{"usage":{"completion_tokens":5,"prompt_tokens_details":[{"cached_tokens":1}]}}`, false, true},
+	{"second choice", `{"choices":[{"index":1,"delta":{"content":"b"}}]}`, true, true},
+	{"second choice first", `{"choices":[{"delta":{"content":"b"},"index":1},{"delta":{"content":"a"},"index":0}]}`, true, true},
+	{"first choice twice", `{"choices":[{"index":0,"delta":{"content":"a"}},{"index":0,"delta":{"content":"b"}}]}`, true, true},
+	{"odd index", `{"choices":[{"index":1.0,"delta":{"content":"a"}},{"index":"x","delta":{"content":"b"}}]}`, true, false},
+	{"content everywhere", `{"choices":[{"text":"t","message":{"content":"m"},"delta":{"reasoning_content":"r"}}]}`, true, true},
+	{"half a pair", `{"choices":[{"delta":{"content":"\ud83d"}}]}`, true, true},
+	{"half a pair, odd frame", `{"choices":[{"delta":{"content":"\\ud83d\udE00\ude00"},"\u0066inish_reason":"stop"}]}`, true, false},
 	{"usage in floats", `{"choices":[],"usage":{"prompt_tokens":3.0,"completion_tokens":5.0}}`, false, false},
 	{"usage of nothing", `{"usage":{"completion_tokens":null,"prompt_tokens":1}}`, false, true},
 	{"huge usage", `{"usage":{"completion_tokens":99999999999999999999}}`, false, false},

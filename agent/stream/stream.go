@@ -24,6 +24,8 @@ type Config struct {
 	Endpoints []string
 	// API of the endpoints: "chat" or "completions". Empty: "chat".
 	API string
+	// Form of the prompts of completions: "token_ids" or "text". Empty: "token_ids". The prompts of chats are messages whatever it says.
+	Prompts string
 	// Model name sent in each request.
 	Model string
 	// Sent as "Authorization: Bearer KEY". Empty: no such header.
@@ -33,6 +35,9 @@ type Config struct {
 	// Further fields of each request body. They go before the client's own of the same name; max_completion_tokens takes the
 	// place of max_tokens.
 	Body map[string]any
+	// Ask for exactly as many output tokens as AppendBody is given: by ignore_eos, and by min_tokens unless Body fixes the length or
+	// wants outputs to end by themselves. What Body says of either goes before it.
+	ExactOutput bool
 	// Longest wait for DNS, TCP and TLS together. 0: 5 s.
 	ConnectTimeout time.Duration
 	// Longest time of one request. 0: 10 min.
@@ -56,6 +61,8 @@ type Request struct {
 	// Called for each frame with token text, on the goroutine of Do, with the time of the frame and its tokens: 1, or what the
 	// server's running usage says that the frame added, which can be 0. It must not block. May be nil.
 	OnToken func(at clock.Instant, tokens int)
+	// Fill in Observation.Answer.
+	KeepAnswer bool
 }
 
 // Observation is what became of one request. Do fills it; its slices are reused when it is handed to Do again.
@@ -91,6 +98,10 @@ type Observation struct {
 	OutputTokens uint64
 	// The server sent its usage.
 	Usage bool
+	// Prompt tokens that the server had in its prefix cache, by its last usage that told them, if HasCachedTokens.
+	CachedTokens uint64
+	// The server told CachedTokens.
+	HasCachedTokens bool
 	// Frames with token text.
 	TokenFrames uint64
 	// The server answered with one JSON body instead of a stream. FirstFrame, FirstToken and LastToken are then the arrival of
@@ -104,6 +115,10 @@ type Observation struct {
 	HTTPStatus int
 	// Finish reason the server gave, if any.
 	FinishReason string
+	// With Request.KeepAnswer: the content of the answer's first choice, as far as it came, as it stood between the quotes of the frames'
+	// JSON strings, escapes kept. It is sound between the quotes of a JSON string: bytes that are no UTF-8 and surrogates without
+	// their other half are replaced by U+FFFD. Reasoning, tool calls, refusals and content in parts are left out.
+	Answer []byte
 	// How the request failed. Nil: it did not, or it was cancelled.
 	Err *Error
 	// The caller's context ended before the stream did.
@@ -112,7 +127,7 @@ type Observation struct {
 
 // reset forgets the request before and keeps the memory.
 func (o *Observation) reset() {
-	*o = Observation{Gaps: o.Gaps[:0], Lags: o.Lags[:0]}
+	*o = Observation{Gaps: o.Gaps[:0], Lags: o.Lags[:0], Answer: o.Answer[:0]}
 }
 
 // Error says how a request failed.

@@ -23,12 +23,18 @@ func (x *exchange) frame(data []byte, read reading) bool {
 	}
 	if f.usage {
 		x.o.Usage, x.o.InputTokens, x.o.OutputTokens = true, f.input, f.output
+		if f.cacheTold {
+			x.o.HasCachedTokens, x.o.CachedTokens = true, f.cached
+		}
 	}
 	if len(f.finish) > 0 && x.o.FinishReason != string(f.finish) {
 		x.o.FinishReason = string(f.finish)
 	}
 	if f.token {
 		x.token(f, read)
+	}
+	if x.keepAnswer {
+		x.o.Answer = append(x.o.Answer, f.answer...)
 	}
 	return true
 }

@@ -1,0 +1,135 @@
+package stream
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+)
+
+// contentFrame carries text as it stands between quotes.
+func contentFrame(raw string) string {
+	return `data: {"choices":[{"index":0,"delta":{"content":"` + raw + `"},"finish_reason":null}]}` + "\n\n"
+}
+
+// answerOf streams frames to a client and returns the answer that it kept.
+func answerOf(t testing.TB, config Config, keep bool, frames ...string) []byte {
+	t.Helper()
+	parts := []string{chunkedHead}
+	for _, f := range append(frames, finishFrame, doneFrame) {
+		parts = append(parts, chunk(f))
+	}
+	s := newRawServer(t, answer(append(parts, lastChunk)...))
+	config.Endpoints = []string{s.URL}
+	c := newTestClient(t, config)
+	o := Observation{Answer: []byte("of the request before")}
+	c.Do(t.Context(), Request{Body: body(c), KeepAnswer: keep}, &o)
+	if o.Err != nil {
+		t.Fatal(o.Err)
+	}
+	return o.Answer
+}
+
+func TestAnswers(t *testing.T) {
+	reasoning := `data: {"choices":[{"delta":{"reasoning_content":"hm","tool_calls":[{"function":{"name":"f"}}],"refusal":"no"}}]}` + "\n\n"
+	second := `data: {"choices":[{"index":1,"delta":{"content":"other"}}]}` + "\n\n"
+	for name, tt := range map[string]struct {
+		want   string
+		frames []string
+	}{
+		"joined":                   {"one two", []string{roleFrame, contentFrame("one"), contentFrame(" two")}},
+		"escapes":                  {`a\n\"\u00e9\\`, []string{contentFrame(`a\n\"`), contentFrame(`\u00e9\\`)}},
+		"reasoning is none":        {"a", []string{reasoning, contentFrame("a"), reasoning}},
+		"the first choice only":    {"a", []string{second, contentFrame("a")}},
+		"a pair split":             {`\ud83d\ude00`, []string{contentFrame(`\ud83d`), contentFrame(`\ude00`)}},
+		"half a pair":              {`\ufffda`, []string{contentFrame(`\ud83d`), contentFrame(`a`)}},
+		"half a pair at the end":   {`a\ufffd`, []string{contentFrame(`a`), contentFrame(`\uD83D`)}},
+		"the wrong half":           {`\ufffd\ufffd`, []string{contentFrame(`\ude00\ud83d`)}},
+		"half a pair and a pair":   {`\ufffd\ud83d\ude00`, []string{contentFrame(`\ud83d\ud83d\ude00`)}},
+		"an escaped backslash":     {`\\ud83d`, []string{contentFrame(`\\ud83d`)}},
+		"a character split":        {"é", []string{contentFrame("\xc3"), contentFrame("\xa9")}},
+		"broken UTF-8":             {"a\ufffdb", []string{contentFrame("a\xc3"), contentFrame("b")}},
+		"completions":              {"one", []string{`data: {"choices":[{"index":0,"text":"one"}]}` + "\n\n"}},
+		"a frame of another order": {"one", []string{`data: {"choices":[{"delta":{"\u0063ontent":"one"},"index":0.0}]}` + "\n\n"}},
+	} {
+		if got := answerOf(t, Config{}, true, tt.frames...); string(got) != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+		if got := answerOf(t, Config{}, false, tt.frames...); len(got) != 0 {
+			t.Errorf("%s: kept %q unasked", name, got)
+		}
+	}
+}
+
+// mendOracle decodes a text with encoding/json, which replaces what is broken.
+func mendOracle(t *rapid.T, text []byte) string {
+	var s string
+	if err := json.Unmarshal(slices.Concat([]byte{'"'}, text, []byte{'"'}), &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestMend checks that any text of sound pieces comes to what encoding/json makes of it, as valid UTF-8 and without lone surrogates.
+func TestMend(t *testing.T) {
+	pieces := rapid.SampledFrom([]string{"a", "u", "d", "8", `\\`, `\n`, `\"`, `\/`, `\ud83d`, `\uDE00`, `\ude00`, `\u0041`, `\ufffd`, `\uFFFF`, "é", "😀", "\xc3", "\xa9", "\xff"})
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Join(rapid.SliceOfN(pieces, 0, 12).Draw(t, "pieces"), "")
+		got := mend([]byte(text))
+		// A run of broken bytes is replaced at once here, one by one there.
+		if want := mendOracle(t, []byte(text)); collapse(mendOracle(t, got)) != collapse(want) {
+			t.Fatalf("%q: %q means %q, want %q", text, got, mendOracle(t, got), want)
+		}
+		if !utf8.Valid(got) {
+			t.Fatalf("%q: %q is no UTF-8", text, got)
+		}
+		if again := mend(slices.Clone(got)); string(again) != string(got) {
+			t.Fatalf("%q: %q and then %q", text, got, again)
+		}
+		checkSurrogates(t, got)
+	})
+}
+
+// collapse makes one of several replacement characters.
+func collapse(s string) string {
+	for strings.Contains(s, "\ufffd\ufffd") {
+		s = strings.ReplaceAll(s, "\ufffd\ufffd", "\ufffd")
+	}
+	return s
+}
+
+// checkSurrogates finds lone surrogates the slow way: it takes out escaped backslashes and pairs, and looks for what is left.
+func checkSurrogates(t *rapid.T, text []byte) {
+	s := strings.ToLower(strings.ReplaceAll(string(text), `\\`, ""))
+	s = strings.ReplaceAll(s, `\ud83d\ude00`, "")
+	if strings.Contains(s, `\ud83d`) || strings.Contains(s, `\ude00`) {
+		t.Fatalf("%q has a lone surrogate", text)
+	}
+}
+
+func TestCachedTokens(t *testing.T) {
+	usage := func(details string) string {
+		return chunk(`data: {"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7,"prompt_tokens_details":` + details + "}}\n\n")
+	}
+	for name, tt := range map[string]struct {
+		frames string
+		cached uint64
+		told   bool
+	}{
+		"told":      {usage(`{"cached_tokens":4}`), 4, true},
+		"none":      {usage(`{"cached_tokens":0}`), 0, true},
+		"null":      {usage(`null`), 0, false},
+		"unknown":   {usage(`{"cached_tokens":null}`), 0, false},
+		"told once": {usage(`{"cached_tokens":4}`) + usage(`null`), 4, true},
+		"no usage":  {"", 0, false},
+	} {
+		s := newRawServer(t, answer(chunkedHead, chunk(tokenFrame("a")), tt.frames, chunk(doneFrame), lastChunk))
+		o := ask(t, newTestClient(t, Config{Endpoints: []string{s.URL}}))
+		if o.Err != nil || o.CachedTokens != tt.cached || o.HasCachedTokens != tt.told {
+			t.Errorf("%s: %d, %v (%v)", name, o.CachedTokens, o.HasCachedTokens, o.Err)
+		}
+	}
+}

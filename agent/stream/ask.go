@@ -1,0 +1,150 @@
+package stream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Model is one entry of a server's list of models.
+type Model struct {
+	// ID is the name that requests ask for.
+	ID string
+	// Owner as the server says it. Serving engines put their own name there: "vllm", "sglang", "tensorrt_llm". May be empty.
+	Owner string
+	// MaxModelTokens is the longest prompt and output together, in tokens. 0: the server does not tell.
+	MaxModelTokens uint32
+}
+
+// Tokens is a server's count of a text's tokens.
+type Tokens struct {
+	// Count includes the special tokens that the server adds.
+	Count uint64
+	// MaxModelTokens is as in Model.
+	MaxModelTokens uint32
+}
+
+// Models asks an endpoint for its models: GET /v1/models. It blocks, at most 10 s.
+func (c *Client) Models(ctx context.Context, endpoint int) ([]Model, error) {
+	var answer struct {
+		Data []struct {
+			ID      string      `json:"id"`
+			OwnedBy string      `json:"owned_by"`
+			Longest json.Number `json:"max_model_len"`
+		} `json:"data"`
+	}
+	if err := c.call(ctx, c.at(endpoint, "/models", true), nil, &answer); err != nil {
+		return nil, err
+	}
+	models := make([]Model, len(answer.Data))
+	for i, m := range answer.Data {
+		models[i] = Model{ID: m.ID, Owner: m.OwnedBy, MaxModelTokens: length(m.Longest)}
+	}
+	return models, nil
+}
+
+// length is a limit on tokens as servers write it. Some write -1 or 10^30 where there is none.
+func length(n json.Number) uint32 {
+	v, ok := decodeCount([]byte(n))
+	if !ok || v > math.MaxInt32 {
+		return 0
+	}
+	return uint32(v)
+}
+
+// Version asks an endpoint for the version of its software: GET /version, as vLLM and TensorRT-LLM have it, or GET /get_server_info,
+// as SGLang has it. It blocks, at most 20 s.
+func (c *Client) Version(ctx context.Context, endpoint int) (string, error) {
+	var answer struct {
+		Version string `json:"version"`
+	}
+	err := c.call(ctx, c.at(endpoint, "/version", false), nil, &answer)
+	if refused, ok := errors.AsType[*Error](err); ok && refused.HTTPStatus == http.StatusNotFound {
+		err = c.call(ctx, c.at(endpoint, "/get_server_info", false), nil, &answer)
+	}
+	return answer.Version, err
+}
+
+// Tokenize asks an endpoint how many tokens a text has as a prompt of completions: POST /tokenize, as vLLM and SGLang have it. It
+// blocks, at most 10 s.
+func (c *Client) Tokenize(ctx context.Context, endpoint int, text string) (Tokens, error) {
+	return c.tokenize(ctx, endpoint, map[string]any{"model": c.model, "prompt": text})
+}
+
+// templateFields are the fields of a chat's body that change what its template makes of it.
+var templateFields = []string{"add_generation_prompt", "add_special_tokens", "chat_template", "chat_template_kwargs", "continue_final_message", "tools"}
+
+// TokenizeChat asks an endpoint how many tokens a chat has whose only message is a text of the user's, the chat template's included: POST
+// /tokenize, as vLLM has it. Servers that take no messages there answer with an error. It blocks, at most 10 s.
+func (c *Client) TokenizeChat(ctx context.Context, endpoint int, text string) (Tokens, error) {
+	body := map[string]any{"model": c.model, "messages": chatOf(text)}
+	for _, name := range templateFields {
+		if value, ok := c.extra[name]; ok {
+			body[name] = value
+		}
+	}
+	return c.tokenize(ctx, endpoint, body)
+}
+
+// chatOf is the messages of a chat that has one.
+func chatOf(text string) []map[string]string {
+	return []map[string]string{{"role": "user", "content": text}}
+}
+
+func (c *Client) tokenize(ctx context.Context, endpoint int, fields map[string]any) (Tokens, error) {
+	body, err := json.Marshal(fields)
+	if err != nil {
+		return Tokens{}, c.unusable("/tokenize", err.Error())
+	}
+	var answer struct {
+		Count   *uint64           `json:"count"`
+		Longest json.Number       `json:"max_model_len"`
+		Tokens  []json.RawMessage `json:"tokens"`
+	}
+	if err := c.call(ctx, c.at(endpoint, "/tokenize", false), body, &answer); err != nil {
+		return Tokens{}, err
+	}
+	t := Tokens{Count: uint64(len(answer.Tokens)), MaxModelTokens: length(answer.Longest)}
+	switch {
+	case answer.Count != nil:
+		t.Count = *answer.Count
+	case answer.Tokens == nil:
+		return Tokens{}, c.unusable("/tokenize", "the answer has neither count nor tokens")
+	}
+	return t, nil
+}
+
+// Measure has an endpoint make one token and returns how many tokens it counted in the prompt: the text, and what the server adds to
+// it. The request has the plan's fields, as far as they can change the prompt. It blocks, at most 10 s.
+func (c *Client) Measure(ctx context.Context, endpoint int, text string) (uint64, error) {
+	var prompt any = text
+	if c.dialect.prompt() == "messages" {
+		prompt = chatOf(text)
+	}
+	encoded, err := json.Marshal(prompt)
+	if err != nil {
+		return 0, c.unusable(c.dialect.path(), err.Error())
+	}
+	body := c.probe.append(nil, 1, func(dst []byte) []byte { return append(dst, encoded...) })
+	var answer struct {
+		Usage *struct {
+			Prompt uint64 `json:"prompt_tokens"`
+		} `json:"usage"`
+	}
+	if err := c.call(ctx, c.endpoints[endpoint], body, &answer); err != nil {
+		return 0, err
+	}
+	if answer.Usage == nil || answer.Usage.Prompt == 0 {
+		return 0, c.unusable(c.dialect.path(), "the answer has no usage with prompt_tokens")
+	}
+	return answer.Usage.Prompt, nil
+}
+
+// unusable is the error of an answer that says nothing.
+func (c *Client) unusable(path, message string) *Error {
+	return &Error{Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, Message: c.secrets.clean("POST " + path + ": " + message)}
+}

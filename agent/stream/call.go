@@ -1,0 +1,94 @@
+package stream
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"time"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Calls ask a server about itself before load is sent. They go the way of the requests, with the same headers and secrets, but are not
+// timed and not repeated. All block until the answer is there, the context ends or callTimeout has passed; their errors are *Error.
+const (
+	callTimeout = 10 * time.Second
+	// callLimit is the longest answer. The token ids of a text of 100,000 tokens take less than a fifth of it.
+	callLimit = 4 << 20
+)
+
+// at returns the URL of another path of an endpoint. The path is below /v1 if versioned, else beside it.
+func (c *Client) at(endpoint int, path string, versioned bool) *url.URL {
+	u := *c.endpoints[endpoint]
+	u.Path = strings.TrimSuffix(u.Path, c.dialect.path())
+	if !versioned {
+		u.Path = strings.TrimSuffix(u.Path, "/v1")
+	}
+	u.Path += path
+	return &u
+}
+
+// call sends a body, or asks for something without one, and decodes the answer.
+func (c *Client) call(ctx context.Context, u *url.URL, body []byte, answer any) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	q := c.callRequest(ctx, u, body)
+	response, err := c.transport.RoundTrip(q)
+	if err != nil {
+		return c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_CONNECT, err)
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(response.Body, callLimit+1))
+	switch {
+	case err != nil:
+		return c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM, err)
+	case response.StatusCode != http.StatusOK:
+		e := c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, fmt.Errorf("%s: %.*s", response.Status, 8*messageLimit, data))
+		e.HTTPStatus = response.StatusCode
+		return e
+	case len(data) > callLimit:
+		return c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, fmt.Errorf("the answer is longer than %d MiB", callLimit>>20))
+	}
+	if err := json.Unmarshal(data, answer); err != nil {
+		return c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, fmt.Errorf("the answer is not as this API has it: %w", err))
+	}
+	return nil
+}
+
+// callRequest makes the HTTP request of a call. Its connection counts as used: the first timed request on it opened none.
+func (c *Client) callRequest(ctx context.Context, u *url.URL, body []byte) *http.Request {
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		held := info.Conn.(*conn) //nolint:forcetypeassert // our DialContext makes nothing else
+		w := new(wire)
+		held.lend(w)
+		held.take(w)
+	}})
+	headers := c.headers.Clone()
+	headers.Set("Accept", "application/json")
+	q := &http.Request{
+		Method: http.MethodGet, URL: u, Host: c.host, Header: headers,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+	if body != nil {
+		q.Method, q.Body, q.ContentLength = http.MethodPost, io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	}
+	return q.WithContext(ctx)
+}
+
+// callFailed says what was asked and why there is no answer.
+func (c *Client) callFailed(q *http.Request, class spatev1.ErrorClass, err error) *Error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		class, err = spatev1.ErrorClass_ERROR_CLASS_TIMEOUT, errors.New("no answer in time")
+	}
+	if known, ok := errors.AsType[*dialError](err); ok {
+		class = known.class
+	}
+	return &Error{Class: class, Message: c.secrets.clean(fmt.Sprintf("%s %s: %v", q.Method, q.URL.Path, err))}
+}
