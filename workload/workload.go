@@ -31,6 +31,8 @@ type Config struct {
 	Workload *spatev1.Workload
 	// Seed of the stage.
 	Seed uint64
+	// Form that the target takes prompts in: what cannot be written in it is an error of New.
+	Form Form
 	// Words that are one token each, for prompts of text. Empty: the package's own.
 	Words []string
 	// Template is how many tokens the server adds to each prompt: prompts are so much shorter than the ISL.
@@ -80,8 +82,18 @@ type Workload interface {
 func New(c Config) (Workload, error) {
 	switch content := c.Workload.GetContent().(type) {
 	case *spatev1.Workload_Random:
-		return newRandom(content.Random, c.Seed, newLexicon(c.Words))
+		return checked(newRandom(content.Random, c))
+	case *spatev1.Workload_Sessions:
+		return checked(newSessions(content.Sessions, c))
 	default:
-		return nil, fmt.Errorf("workload: %q has no content this version knows: give it random", c.Workload.GetName())
+		return nil, fmt.Errorf("workload: %q has no content this version knows: give it random or sessions", c.Workload.GetName())
 	}
+}
+
+// checked returns a workload, or nil with an error.
+func checked[W Workload](w W, err error) (Workload, error) {
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
 }
