@@ -1,0 +1,119 @@
+package dataset
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// table is a trace in CSV: a line of column names, then a line for each request. Fields may be quoted, but not go over lines.
+type table struct {
+	form    string
+	columns [3]string // time, prompt tokens, answer tokens
+	time    func(name string, value []byte) (int64, error)
+	places  [3]int
+	fields  [][]byte
+}
+
+// newBurstGPT reads BurstGPT's form: times in seconds. Rows without an answer are requests that failed, and are left out; there may be
+// more columns, as the later releases have them.
+func newBurstGPT() *table {
+	return &table{
+		form:    "BurstGPT",
+		columns: [3]string{"Timestamp", "Request tokens", "Response tokens"},
+		time:    func(name string, value []byte) (int64, error) { return nanoseconds(name, value, 1e9) },
+	}
+}
+
+// newAzure reads the form of the Azure LLM inference traces, of 2023 (2023-11-16 18:15:46.6805900) and of 2024
+// (2024-05-10 00:00:00.009930+00:00).
+func newAzure() *table {
+	return &table{form: "Azure", columns: [3]string{"TIMESTAMP", "ContextTokens", "GeneratedTokens"}, time: dateTime}
+}
+
+// dateTime reads a date and a time of day, in UTC unless a zone is behind them.
+func dateTime(name string, value []byte) (int64, error) {
+	text := strings.Replace(string(value), "T", " ", 1)
+	for _, layout := range []string{"2006-01-02 15:04:05", "2006-01-02 15:04:05Z07:00"} {
+		t, err := time.Parse(layout, text)
+		if err != nil {
+			continue
+		}
+		if t.Year() < 1700 || t.Year() > 2250 {
+			return 0, unusable("%s is %s: beyond what a clock shows", name, value)
+		}
+		return t.UnixNano(), nil
+	}
+	return 0, unusable("%s is %.40q and not a time like 2023-11-16 18:15:46.6805900", name, value)
+}
+
+// header finds the columns by their names, in any order.
+func (c *table) header(text []byte) error {
+	if err := c.split(text); err != nil {
+		return fmt.Errorf("the first line %w", err)
+	}
+	for i, name := range c.columns {
+		c.places[i] = slices.IndexFunc(c.fields, func(f []byte) bool { return strings.EqualFold(string(bytes.TrimSpace(f)), name) })
+		if c.places[i] < 0 {
+			return fmt.Errorf("a trace in %s's form has the columns %s, but the first line is %.200q", c.form, strings.Join(c.columns[:], ", "), text)
+		}
+	}
+	return nil
+}
+
+// parse reads a row.
+func (c *table) parse(text []byte) (t timed, err error) {
+	if err := c.split(text); err != nil {
+		return t, err
+	}
+	var values [3][]byte
+	for i, place := range c.places {
+		if place >= len(c.fields) {
+			return t, unusable("has %d columns, and %s is the %d.", len(c.fields), c.columns[i], place+1)
+		}
+		if values[i] = bytes.TrimSpace(c.fields[place]); len(values[i]) == 0 {
+			return t, unusable("has no %s", c.columns[i])
+		}
+	}
+	if t.at, err = c.time(c.columns[0], values[0]); err != nil {
+		return t, err
+	}
+	if t.isl, err = length(c.columns[1], values[1]); err != nil {
+		return t, err
+	}
+	if t.osl, err = length(c.columns[2], values[2]); err != nil {
+		return t, err
+	}
+	return t, someTokens(t)
+}
+
+// split cuts a line into its fields, without quotes.
+func (c *table) split(text []byte) error {
+	c.fields = c.fields[:0]
+	for {
+		if bytes.HasPrefix(text, []byte{'"'}) {
+			end := bytes.IndexByte(text[1:], '"')
+			if end < 0 {
+				return unusable("has a quote that does not end")
+			}
+			c.fields = append(c.fields, text[1:1+end])
+			if text = text[end+2:]; len(text) > 0 && text[0] != ',' {
+				return unusable("has something behind a quote")
+			}
+			if len(text) == 0 {
+				return nil
+			}
+			text = text[1:]
+			continue
+		}
+		end := bytes.IndexByte(text, ',')
+		if end < 0 {
+			c.fields = append(c.fields, text)
+			return nil
+		}
+		c.fields = append(c.fields, text[:end])
+		text = text[end+1:]
+	}
+}

@@ -1,0 +1,157 @@
+package dataset
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"time"
+)
+
+// The rows file, little-endian:
+//
+//	header    magic, version, form (field number of the workload's content), record size, block tokens, CRC
+//	chunk     contents of up to chunkRows rows one behind the other, then their records, all of one size
+//	...
+//	directory offset of each chunk's records, 8 bytes each
+//	trailer   rows, offset of the directory, kinds, flags, longest, CRC of directory and trailer, magic
+//
+// So it is written in one pass with the records of one chunk in memory, and row i is found by the directory (8 bytes for 4,096 rows)
+// and one read. Each record has its own CRC-32C and that of its content.
+const (
+	version     = 1
+	headerSize  = 32
+	trailerSize = 48
+	chunkRows   = 4096
+	// shortRecord holds time and lengths: traces without content. longRecord holds where the content is besides.
+	shortRecord = 20
+	longRecord  = 44
+)
+
+var (
+	headMagic  = [8]byte{0x89, 's', 'p', 'a', 't', 'e', '\r', '\n'}
+	tailMagic  = [8]byte{'s', 'p', 'r', 'o', 'w', 's', 'e', 0x1a}
+	castagnoli = crc32.MakeTable(crc32.Castagnoli)
+)
+
+// ErrDamaged is in the errors about rows files that are not what Build wrote.
+var ErrDamaged = errors.New("damaged rows file")
+
+// damaged returns an ErrDamaged with its reason.
+func damaged(format string, args ...any) error {
+	return fmt.Errorf("dataset: %w: %s: copy or build it again", ErrDamaged, fmt.Sprintf(format, args...))
+}
+
+// Flags of a rows file.
+const (
+	hasTimes = 1 << iota
+	additive
+)
+
+// header is the begin of a rows file.
+type header struct {
+	form        uint32
+	recordSize  uint32
+	blockTokens uint32
+}
+
+// append appends the header's bytes.
+func (h header) append(dst []byte) []byte {
+	from := len(dst)
+	dst = append(dst, headMagic[:]...)
+	for _, v := range []uint32{version, h.form, h.recordSize, h.blockTokens, 0} {
+		dst = binary.LittleEndian.AppendUint32(dst, v)
+	}
+	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[from:], castagnoli))
+}
+
+// parseHeader checks and reads headerSize bytes.
+func parseHeader(b []byte) (h header, err error) {
+	if [8]byte(b) != headMagic {
+		return h, errors.New("dataset: not a rows file: it does not begin like one")
+	}
+	at := func(i int) uint32 { return binary.LittleEndian.Uint32(b[i:]) }
+	if v := at(8); v != version {
+		return h, fmt.Errorf("dataset: rows file of version %d, and this program knows version %d: build it again with this program", v, version)
+	}
+	if at(headerSize-4) != crc32.Checksum(b[:headerSize-4], castagnoli) {
+		return h, damaged("its header's checksum is wrong")
+	}
+	h = header{form: at(12), recordSize: at(16), blockTokens: at(20)}
+	if h.recordSize != shortRecord && h.recordSize != longRecord {
+		return h, damaged("records of %d bytes", h.recordSize)
+	}
+	return h, nil
+}
+
+// trailer is the end of a rows file.
+type trailer struct {
+	rows      uint64
+	directory uint64 // offset
+	kinds     uint32 // bit k: there are rows of Kind k
+	flags     uint32
+}
+
+// append appends the trailer's bytes. The checksum is over the directory too.
+func (t trailer) append(dst []byte, directory uint32) []byte {
+	from := len(dst)
+	dst = binary.LittleEndian.AppendUint64(dst, t.rows)
+	dst = binary.LittleEndian.AppendUint64(dst, t.directory)
+	for _, v := range []uint32{t.kinds, t.flags, 0, 0, 0} {
+		dst = binary.LittleEndian.AppendUint32(dst, v)
+	}
+	dst = binary.LittleEndian.AppendUint32(dst, crc32.Update(directory, castagnoli, dst[from:]))
+	return append(dst, tailMagic[:]...)
+}
+
+// parseTrailer checks and reads trailerSize bytes. checksum is what it says the checksum of directory and trailer is.
+func parseTrailer(b []byte) (t trailer, checksum uint32, err error) {
+	if [8]byte(b[trailerSize-8:]) != tailMagic {
+		return t, 0, damaged("it does not end like a rows file")
+	}
+	t.rows, t.directory = binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
+	t.kinds, t.flags = binary.LittleEndian.Uint32(b[16:]), binary.LittleEndian.Uint32(b[20:])
+	return t, binary.LittleEndian.Uint32(b[trailerSize-12:]), nil
+}
+
+// place is where the content of a row is.
+type place struct {
+	offset   uint64
+	length   uint32
+	checksum uint32
+}
+
+// appendRecord appends the record of a row.
+func appendRecord(dst []byte, size uint32, row *Row, p place) []byte {
+	from, order := len(dst), binary.LittleEndian
+	dst = order.AppendUint64(dst, uint64(row.At))
+	dst = order.AppendUint32(dst, row.ISL)
+	dst = order.AppendUint32(dst, row.OSL)
+	if size == longRecord {
+		dst = order.AppendUint64(dst, p.offset|uint64(row.Kind)<<56)
+		dst = order.AppendUint32(dst, p.length)
+		dst = order.AppendUint32(dst, row.Shared)
+		dst = order.AppendUint32(dst, row.TurnCount)
+		dst = order.AppendUint32(dst, p.checksum)
+	}
+	return order.AppendUint32(dst, crc32.Checksum(dst[from:], castagnoli))
+}
+
+// parseRecord reads the record of row i into the row.
+func parseRecord(b []byte, i uint64, row *Row) (p place, err error) {
+	order, end := binary.LittleEndian, len(b)-4
+	if order.Uint32(b[end:]) != crc32.Checksum(b[:end], castagnoli) {
+		return p, damaged("the checksum of row %d is wrong", i)
+	}
+	row.At, row.ISL, row.OSL = time.Duration(order.Uint64(b)), order.Uint32(b[8:]), order.Uint32(b[12:])
+	if len(b) == shortRecord {
+		return p, nil
+	}
+	where := order.Uint64(b[16:])
+	p = place{offset: where & (1<<56 - 1), length: order.Uint32(b[24:]), checksum: order.Uint32(b[36:])}
+	row.Kind, row.Shared, row.TurnCount = Kind(where>>56), order.Uint32(b[28:]), order.Uint32(b[32:])
+	if row.Kind >= kinds {
+		return p, damaged("row %d is of kind %d", i, row.Kind)
+	}
+	return p, nil
+}

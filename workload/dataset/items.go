@@ -1,0 +1,205 @@
+package dataset
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// longestItem is the length of the longest line or array element that is used, in bytes. A prompt of a million tokens has about 5 MB. What
+// is longer is read over, without being kept, and counts as unusable.
+const longestItem = 32 << 20
+
+// item is one line, or one element of an array.
+type item struct {
+	number  uint64 // from 1
+	text    []byte // valid until the next item
+	tooLong bool
+}
+
+// items are the lines or elements of a source. Next returns io.EOF behind the last one.
+type items interface {
+	next() (item, error)
+	// unit is what an item is called.
+	unit() string
+}
+
+// lines are the lines of a source, without their ends.
+type lines struct {
+	src    *bufio.Reader
+	buffer []byte
+	number uint64
+}
+
+func (l *lines) unit() string { return "line" }
+
+// next returns the next line. The last one needs no end.
+func (l *lines) next() (item, error) {
+	l.buffer = l.buffer[:0]
+	it := item{number: l.number + 1}
+	for {
+		part, err := l.src.ReadSlice('\n')
+		it.tooLong = it.tooLong || len(l.buffer)+len(part) > longestItem
+		if it.tooLong {
+			part = nil
+		}
+		if len(l.buffer) == 0 && err == nil {
+			it.text = part // the line as it lies in the reader
+		} else {
+			l.buffer = append(l.buffer, part...)
+			it.text = l.buffer
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case errors.Is(err, io.EOF) && len(it.text) == 0 && !it.tooLong:
+			return it, io.EOF
+		case err != nil && !errors.Is(err, io.EOF):
+			return it, fmt.Errorf("line %d: %w", it.number, whole(err))
+		}
+		l.number++
+		it.text = bytes.TrimSuffix(bytes.TrimSuffix(it.text, []byte("\n")), []byte("\r"))
+		return it, nil
+	}
+}
+
+// elements are the elements of one JSON array that is the whole source. They are cut apart by brackets and quotes alone, so that one that is
+// no JSON does not end the others, and only one is in memory.
+type elements struct {
+	src    *bufio.Reader
+	buffer []byte
+	number uint64
+	ended  bool
+}
+
+func (e *elements) unit() string { return "element" }
+
+// newItems returns the lines of a source, or, if its first character is a bracket, the elements of an array.
+func newItems(src *bufio.Reader) (items, error) {
+	for n := 1; ; n++ {
+		begin, err := src.Peek(n)
+		if err != nil || n == src.Size() {
+			return &lines{src: src}, nil //nolint:nilerr // Read again with the first line.
+		}
+		switch begin[n-1] {
+		case ' ', '\t', '\r', '\n':
+		case '[':
+			_, err := src.Discard(n)
+			return &elements{src: src}, err
+		default:
+			return &lines{src: src}, nil
+		}
+	}
+}
+
+// next returns the next element.
+func (e *elements) next() (item, error) {
+	it := item{number: e.number + 1}
+	if e.ended {
+		return it, e.end()
+	}
+	switch c, err := e.peek(); {
+	case err != nil:
+		return it, e.cut(err)
+	case c == ']':
+		e.ended = true
+		if _, err := e.src.Discard(1); err != nil {
+			return it, e.cut(err)
+		}
+		return it, e.end()
+	}
+	if err := e.take(&it); err != nil {
+		return it, e.cut(err)
+	}
+	c, err := e.src.ReadByte()
+	if err != nil {
+		return it, e.cut(err)
+	}
+	e.number, e.ended = e.number+1, c == ']'
+	it.text = bytes.TrimSpace(e.buffer)
+	return it, nil
+}
+
+// take reads an element up to what ends it.
+func (e *elements) take(it *item) error {
+	cut := cutter{}
+	e.buffer = e.buffer[:0]
+	for !cut.done {
+		if _, err := e.src.Peek(1); err != nil {
+			return err
+		}
+		ready, _ := e.src.Peek(e.src.Buffered())
+		n := cut.length(ready)
+		if it.tooLong = it.tooLong || len(e.buffer)+n > longestItem; !it.tooLong {
+			e.buffer = append(e.buffer, ready[:n]...)
+		}
+		if _, err := e.src.Discard(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// peek returns the next character that is no space, without taking it.
+func (e *elements) peek() (byte, error) {
+	for {
+		c, err := e.src.ReadByte()
+		if err != nil {
+			return 0, err
+		}
+		if c != ' ' && c != '\t' && c != '\r' && c != '\n' {
+			return c, e.src.UnreadByte()
+		}
+	}
+}
+
+// end checks that nothing is behind the array.
+func (e *elements) end() error {
+	c, err := e.peek()
+	switch {
+	case errors.Is(err, io.EOF):
+		return io.EOF
+	case err != nil:
+		return fmt.Errorf("behind element %d: %w", e.number, whole(err))
+	}
+	return fmt.Errorf("%q stands behind the end of the array: one array is a whole file", c)
+}
+
+// cut is the error of a source that ends within the array.
+func (e *elements) cut(err error) error {
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("element %d: the array does not end, as in a file that was not copied whole: %w", e.number+1, io.ErrUnexpectedEOF)
+	}
+	return fmt.Errorf("element %d: %w", e.number+1, whole(err))
+}
+
+// cutter finds the end of an element.
+type cutter struct {
+	depth           int
+	quoted, escaped bool
+	done            bool
+}
+
+// length returns how much of the text belongs to the element. done: what comes next is the comma or the bracket that ends it.
+func (c *cutter) length(text []byte) int {
+	for i, b := range text {
+		switch {
+		case c.escaped:
+			c.escaped = false
+		case c.quoted:
+			c.escaped, c.quoted = b == '\\', b != '"'
+		case b == '"':
+			c.quoted = true
+		case b == '{' || b == '[':
+			c.depth++
+		case c.depth > 0 && (b == '}' || b == ']'):
+			c.depth--
+		case c.depth == 0 && (b == ',' || b == ']'):
+			c.done = true
+			return i
+		}
+	}
+	return len(text)
+}

@@ -1,0 +1,217 @@
+package dataset
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"math"
+	"strconv"
+	"unicode/utf8"
+)
+
+// The rows of JSON are read in two steps: encoding/json says whether the text is JSON at all, and what is below walks it, trusting that it
+// is, without making values of what nobody asks for. Text stays as it stands between its quotes, because that is how it goes out again.
+
+// checkObject checks that a text is one JSON object in UTF-8.
+func checkObject(text []byte) error {
+	text = bytes.TrimSpace(text)
+	switch {
+	case len(text) == 0:
+		return unusable("is empty")
+	case !json.Valid(text):
+		return unusable("is not JSON")
+	case text[0] != '{':
+		return unusable("is %s, not an object", typeOf(text))
+	case !utf8.Valid(text):
+		return unusable("is not UTF-8")
+	}
+	return nil
+}
+
+// members are the names and values of a valid object, as they stand.
+func members(object []byte) iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		i := space(object, 0) + 1
+		for i = space(object, i); object[i] != '}'; i = space(object, i) {
+			end := valueEnd(object, i)
+			name := object[i+1 : end-1]
+			i = space(object, space(object, end)+1)
+			end = valueEnd(object, i)
+			if !yield(string(name), object[i:end]) {
+				return
+			}
+			if i = space(object, end); object[i] == ',' {
+				i++
+			}
+		}
+	}
+}
+
+// values are the elements of a valid array, as they stand.
+func values(array []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		i := space(array, 0) + 1
+		for i = space(array, i); array[i] != ']'; i = space(array, i) {
+			end := valueEnd(array, i)
+			if !yield(array[i:end]) {
+				return
+			}
+			if i = space(array, end); array[i] == ',' {
+				i++
+			}
+		}
+	}
+}
+
+// space returns the place of the first character from i on that is no space.
+func space(text []byte, i int) int {
+	for text[i] == ' ' || text[i] == '\t' || text[i] == '\n' || text[i] == '\r' {
+		i++
+	}
+	return i
+}
+
+// valueEnd returns the place behind the valid value that begins at i.
+func valueEnd(text []byte, i int) int {
+	switch text[i] {
+	case '"':
+		return stringEnd(text, i)
+	case '{', '[':
+		return nestedEnd(text, i)
+	}
+	for i < len(text) && bytes.IndexByte([]byte(",]} \t\r\n"), text[i]) < 0 {
+		i++
+	}
+	return i
+}
+
+// stringEnd returns the place behind a string.
+func stringEnd(text []byte, i int) int {
+	for i++; text[i] != '"'; i++ {
+		if text[i] == '\\' {
+			i++
+		}
+	}
+	return i + 1
+}
+
+// nestedEnd returns the place behind an object or array.
+func nestedEnd(text []byte, i int) int {
+	for depth := 0; ; i++ {
+		switch text[i] {
+		case '"':
+			i = stringEnd(text, i) - 1
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+}
+
+// typeOf says what a valid value is.
+func typeOf(value []byte) string {
+	switch value[0] {
+	case '"':
+		return "a string"
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case 't', 'f':
+		return "a boolean"
+	case 'n':
+		return "null"
+	default:
+		return "a number"
+	}
+}
+
+// inside returns what stands between the quotes of a string. An error: the value is none.
+func inside(name string, value []byte) ([]byte, error) {
+	if value[0] != '"' {
+		return nil, unusable("%s is %s, not a string", name, typeOf(value))
+	}
+	return value[1 : len(value)-1], nil
+}
+
+// unescape returns the text of the inside of a valid JSON string.
+func unescape(inside []byte) string {
+	var text string
+	quoted := append(append([]byte{'"'}, inside...), '"')
+	if json.Unmarshal(quoted, &text) != nil {
+		return string(inside)
+	}
+	return text
+}
+
+// longestLength is the largest number of tokens that a plan may ask for, too.
+const longestLength = 1 << 24
+
+// length reads a number of tokens. Decimal points are taken where nothing is behind them: tables are often written so.
+func length(name string, value []byte) (uint32, error) {
+	if n, err := strconv.ParseUint(string(value), 10, 32); err == nil && n <= longestLength {
+		return uint32(n), nil
+	}
+	f, err := number(name, value)
+	switch {
+	case err != nil:
+		return 0, err
+	case f < 0:
+		return 0, unusable("%s is %s: it must not be negative", name, value)
+	case f > longestLength:
+		return 0, unusable("%s is %s: more than %d", name, value, longestLength)
+	case f != math.Trunc(f):
+		return 0, unusable("%s is %s: not a whole number", name, value)
+	}
+	return uint32(f), nil
+}
+
+// number reads a finite number.
+func number(name string, value []byte) (float64, error) {
+	if len(value) > 64 {
+		return 0, unusable("%s is %.20q... and not a number", name, value)
+	}
+	f, err := strconv.ParseFloat(string(value), 64)
+	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) || value[0] == '+' || bytes.ContainsAny(value, "xX_") {
+		return 0, unusable("%s is %q and not a number", name, value)
+	}
+	return f, nil
+}
+
+// latest is the largest time that a trace may have: beyond it there are no nanoseconds in 64 bits.
+const latest = 9.2e18
+
+// nanoseconds reads a time in units of so many nanoseconds.
+func nanoseconds(name string, value []byte, unit float64) (int64, error) {
+	if n, err := strconv.ParseInt(string(value), 10, 64); err == nil && math.Abs(float64(n))*unit < latest {
+		return n * int64(unit), nil
+	}
+	f, err := number(name, value)
+	if err != nil {
+		return 0, err
+	}
+	if math.Abs(f)*unit >= latest {
+		return 0, unusable("%s is %s: beyond what a clock shows", name, value)
+	}
+	return int64(math.Round(f * unit)), nil
+}
+
+// unusableError is why a row cannot be used.
+type unusableError struct {
+	reason  string
+	leftOut bool // by the rules of the format, not for a fault
+}
+
+func (u *unusableError) Error() string { return u.reason }
+
+// unusable returns why a row is faulty.
+func unusable(format string, args ...any) error {
+	return &unusableError{reason: fmt.Sprintf(format, args...)}
+}
+
+// leaveOut returns why a faultless row is not to be used.
+func leaveOut(reason string) error { return &unusableError{reason: reason, leftOut: true} }

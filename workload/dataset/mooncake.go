@@ -1,0 +1,93 @@
+package dataset
+
+// defaultBlock is the tokens of a block in Mooncake's published traces.
+const defaultBlock = 512
+
+// mooncake reads rows of {"timestamp": ms, "input_length": n, "output_length": n, "hash_ids": [...]}.
+type mooncake struct {
+	block  uint32
+	blocks []uint64
+}
+
+// parse reads a row. Its blocks are valid until the next one.
+func (m *mooncake) parse(text []byte) (t timed, err error) {
+	if err := checkObject(text); err != nil {
+		return t, err
+	}
+	const time, input, output, hashes = 1, 2, 4, 8
+	found := 0
+	for name, value := range members(text) {
+		switch name {
+		case "timestamp":
+			found |= time
+			t.at, err = nanoseconds(name, value, 1e6)
+		case "input_length":
+			found |= input
+			t.isl, err = length(name, value)
+		case "output_length":
+			found |= output
+			t.osl, err = length(name, value)
+		case "hash_ids":
+			found |= hashes
+			err = m.hashes(value)
+		}
+		if err != nil {
+			return t, err
+		}
+	}
+	for i, name := range [...]string{"timestamp", "input_length", "output_length", "hash_ids"} {
+		if found&(1<<i) == 0 {
+			return t, unusable("has no %s", name)
+		}
+	}
+	t.blocks = m.blocks
+	return t, m.check(t)
+}
+
+// hashes reads hash ids.
+func (m *mooncake) hashes(value []byte) error {
+	if value[0] != '[' {
+		return unusable("hash_ids is %s, not an array", typeOf(value))
+	}
+	m.blocks = m.blocks[:0]
+	for v := range values(value) {
+		id, ok := unsigned(v)
+		if !ok {
+			return unusable("hash_ids has %.40s, which is no whole number from 0 to 2^64-1", v)
+		}
+		m.blocks = append(m.blocks, id)
+	}
+	return nil
+}
+
+// check checks that there is a block for each block_tokens of the prompt.
+func (m *mooncake) check(t timed) error {
+	want := (uint64(t.isl) + uint64(m.block) - 1) / uint64(m.block)
+	if uint64(len(t.blocks)) != want {
+		return unusable("has %d hash_ids, but an input_length of %d makes %d blocks of %d tokens: check block_tokens", len(t.blocks), t.isl, want, m.block)
+	}
+	return someTokens(t)
+}
+
+// someTokens leaves out rows without prompt or answer: requests that failed.
+func someTokens(t timed) error {
+	if t.isl == 0 || t.osl == 0 {
+		return leaveOut("has no tokens in prompt or answer: a request that failed")
+	}
+	return nil
+}
+
+// unsigned reads a whole number of 64 bits.
+func unsigned(value []byte) (n uint64, ok bool) {
+	for _, c := range value {
+		if c < '0' || c > '9' || n > (1<<64-1)/10 {
+			return 0, false
+		}
+		d := uint64(c - '0')
+		if n *= 10; n > 1<<64-1-d {
+			return 0, false
+		}
+		n += d
+	}
+	return n, len(value) > 0
+}

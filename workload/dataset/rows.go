@@ -1,0 +1,174 @@
+package dataset
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"time"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Rows is an open rows file. It reads at random, keeps 8 bytes for 4,096 rows in memory and no row, and is safe for concurrent use.
+type Rows struct {
+	file    io.ReaderAt
+	close   func() error
+	header  header
+	trailer trailer
+	chunks  []uint64 // offset of each chunk's records
+}
+
+// Open opens a rows file. It is an error if the file is none, is of another version, or is not whole. The caller closes it.
+func Open(path string) (*Rows, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("dataset: %w", err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("dataset: %w", err), f.Close())
+	}
+	r, err := read(f, info.Size())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
+	}
+	r.close = f.Close
+	return r, nil
+}
+
+// read checks the begin and the end of a rows file, and reads its directory.
+func read(file io.ReaderAt, size int64) (*Rows, error) {
+	r := &Rows{file: file, close: func() error { return nil }}
+	head, tail := make([]byte, headerSize), make([]byte, trailerSize)
+	if size < headerSize+trailerSize {
+		return nil, fmt.Errorf("dataset: not a rows file: %d bytes are too few", size)
+	}
+	if _, err := file.ReadAt(head, 0); err != nil {
+		return nil, fmt.Errorf("dataset: %w", err)
+	}
+	if _, err := file.ReadAt(tail, size-trailerSize); err != nil {
+		return nil, fmt.Errorf("dataset: %w", err)
+	}
+	var err error
+	if r.header, err = parseHeader(head); err != nil {
+		return nil, err
+	}
+	var checksum uint32
+	if r.trailer, checksum, err = parseTrailer(tail); err != nil {
+		return nil, err
+	}
+	return r, r.readDirectory(tail, checksum, uint64(size)) //nolint:gosec // Not negative.
+}
+
+// readDirectory reads the directory, which must fill the room before the trailer, and lead to places within the file.
+func (r *Rows) readDirectory(tail []byte, checksum uint32, size uint64) error {
+	t := r.trailer
+	chunks := t.rows/chunkRows + min(1, t.rows%chunkRows)
+	if t.rows == 0 || t.rows > math.MaxInt64/longRecord || t.directory > size || size-trailerSize-t.directory != 8*chunks {
+		return damaged("%d rows do not fit its %d bytes", t.rows, size)
+	}
+	b := make([]byte, 8*chunks)
+	if _, err := r.file.ReadAt(b, int64(t.directory)); err != nil { //nolint:gosec // Within the file.
+		return fmt.Errorf("dataset: %w", err)
+	}
+	if crc32.Update(crc32.Checksum(b, castagnoli), castagnoli, tail[:trailerSize-12]) != checksum {
+		return damaged("the checksum of its directory is wrong")
+	}
+	end := uint64(headerSize)
+	for c := range chunks {
+		offset := binary.LittleEndian.Uint64(b[8*c:])
+		length := min(chunkRows, t.rows-c*chunkRows) * uint64(r.header.recordSize)
+		if offset < end || offset > t.directory || t.directory-offset < length {
+			return damaged("part %d lies outside of it", c)
+		}
+		end = offset + length
+		r.chunks = append(r.chunks, offset)
+	}
+	return nil
+}
+
+// Close closes the file.
+func (r *Rows) Close() error { return r.close() }
+
+// Len returns the number of rows, at least 1.
+func (r *Rows) Len() uint64 { return r.trailer.rows }
+
+// BlockTokens is how many prompt tokens each of a row's blocks stands for. 0: there are no rows of blocks.
+func (r *Rows) BlockTokens() uint32 { return r.header.blockTokens }
+
+// Has reports whether any row is of the kind.
+func (r *Rows) Has(k Kind) bool { return r.trailer.kinds>>k&1 == 1 }
+
+// Additive reports whether a prompt of several rows of text is as long as they are together, as far as was seen when the file was built
+// with a tokenizer. False if it was built without one.
+func (r *Rows) Additive() bool { return r.trailer.flags&additive != 0 }
+
+// Of reports whether the rows were built for the content of a workload.
+func (r *Rows) Of(w *spatev1.Workload) bool { return r.header.form == formOf(w) }
+
+// Head reads all of row i but its content. It reuses the row's memory.
+func (r *Rows) Head(i uint64, row *Row) error {
+	_, err := r.head(i, row)
+	return err
+}
+
+// head reads the record of row i and returns where its content is.
+func (r *Rows) head(i uint64, row *Row) (place, error) {
+	if i >= r.trailer.rows {
+		return place{}, fmt.Errorf("dataset: row %d of %d was asked for", i, r.trailer.rows)
+	}
+	row.clear()
+	size := uint64(r.header.recordSize)
+	record := row.record[:size]
+	if _, err := r.file.ReadAt(record, int64(r.chunks[i/chunkRows]+i%chunkRows*size)); err != nil { //nolint:gosec // Within the file.
+		return place{}, fmt.Errorf("dataset: row %d: %w", i, err)
+	}
+	p, err := parseRecord(record, i, row)
+	if err != nil {
+		return p, err
+	}
+	if end := r.trailer.directory; p.offset > end || end-p.offset < uint64(p.length) {
+		return p, damaged("row %d lies outside of it", i)
+	}
+	return p, nil
+}
+
+// Read reads row i. It reuses the row's memory. It is an error, wrapping ErrDamaged, if a checksum is wrong.
+func (r *Rows) Read(i uint64, row *Row) error {
+	p, err := r.head(i, row)
+	if err != nil || row.Kind == Lengths {
+		return err
+	}
+	row.content = slices.Grow(row.content[:0], int(p.length))[:p.length]
+	if _, err := r.file.ReadAt(row.content, int64(p.offset)); err != nil && !(errors.Is(err, io.EOF) && p.length == 0) { //nolint:gosec // Within the file.
+		return fmt.Errorf("dataset: row %d: %w", i, err)
+	}
+	if crc32.Checksum(row.content, castagnoli) != p.checksum {
+		return damaged("the checksum of the content of row %d is wrong", i)
+	}
+	if err := parseContent(row.content, row); err != nil {
+		return damaged("row %d: %v", i, err)
+	}
+	return nil
+}
+
+// rowOf is rows to read times into.
+var rowOf = pool[Row]{}
+
+// At returns the time of row i since the first row. False: there is no such row, or rows have no times, or it cannot be read.
+func (r *Rows) At(i uint64) (time.Duration, bool) {
+	if i >= r.trailer.rows || r.trailer.flags&hasTimes == 0 {
+		return 0, false
+	}
+	row := rowOf.get()
+	defer rowOf.put(row)
+	if err := r.Head(i, row); err != nil {
+		return 0, false
+	}
+	return row.At, true
+}
