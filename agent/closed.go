@@ -2,7 +2,6 @@ package agent
 
 import (
 	"sync"
-	"time"
 
 	"github.com/spate-load/spate/agent/arrival"
 	"github.com/spate-load/spate/agent/timer"

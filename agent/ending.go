@@ -23,6 +23,13 @@ func (l *load) steadyUntil(at clock.Instant) {
 	}
 }
 
+// cool marks that cool-down has followed the last measured arrival.
+func (l *load) cool(last clock.Instant) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.steadyUntil(last)
+}
+
 // expect says that a turn of a session is to come: it is one of the stage's starts, from which the drain timeout counts.
 func (l *load) expect(turn clock.Instant) {
 	l.mu.Lock()

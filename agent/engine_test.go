@@ -93,3 +93,6 @@ func assignOf(stage *spatev1.Stage, rank uint32, weights ...uint32) *spatev1.Ass
 		Records: true,
 	}
 }
+
+// kitOf is what an agent with these limits and without a directory for datasets prepares with.
+func kitOf(l limits) kit { return kit{limits: l, datasets: &datasets{}, findings: &findings{}} }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -122,8 +123,12 @@ func (l *load) played(q *recorder.Request, end clock.Instant) {
 	}
 }
 
-// measure says from when on arrivals are measured, by their offset from the start. Only the first word counts. It may be called at any time.
+// measure says from when on arrivals are measured, by their offset from the start. Only the first word counts, and none to a load that has
+// a warm-up of its own. It may be called at any time.
 func (l *load) measure(from time.Duration) {
+	if l.stage.GetLoad().GetWarmupUntilSteady() == nil {
+		return
+	}
 	if l.from.CompareAndSwap(unknown, from.Nanoseconds()) && l.closed != nil {
 		l.closed.Measure(from)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/spate-load/spate/agent/arrival"
 	"github.com/spate-load/spate/agent/timer"
 	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // How far ahead of their start requests are prepared, so that making a long prompt delays no request.
@@ -23,9 +24,12 @@ const overdueCheck = 100 * time.Millisecond
 type openLoop struct {
 	*load
 	timer  *timer.Timer
-	places chan struct{} // holds one element for each request in flight
+	places chan struct{} // holds one element for each arrival under way
 	all    sync.WaitGroup
 	last   clock.Instant // last start
+
+	measured     bool          // the schedule knows when measuring begins, if it had to be told
+	lastMeasured clock.Instant // last start of a measured arrival; 0: none
 
 	next    arrival.Arrival // first arrival that is not ahead
 	more    bool            // there is one
@@ -44,9 +48,18 @@ type openLoop struct {
 type openWorker struct {
 	*worker
 	arrivals chan arrival.Arrival
-	fire     chan bool // true: send it; false: drop it
+	fire     chan order
 	at       arrival.Arrival
 }
+
+// order is what becomes of an arrival that is prepared.
+type order uint8
+
+const (
+	drop order = iota
+	sendMeasured
+	sendUnmeasured
+)
 
 // runOpen starts each request of the schedule in its turn. It blocks until the last response has ended.
 func (l *load) runOpen() {
@@ -78,9 +91,22 @@ func (o *openLoop) startAll() {
 			return
 		}
 		o.ahead = append(o.ahead[:0], o.ahead[1:]...)
-		o.last = clock.Now()
-		w.fire <- true
+		o.fire(w)
 	}
+}
+
+// fire starts an arrival.
+func (o *openLoop) fire(w *openWorker) {
+	o.last = clock.Now()
+	if !w.at.Unmeasured {
+		o.lastMeasured = o.last
+		w.fire <- sendMeasured
+		return
+	}
+	if o.lastMeasured != 0 {
+		o.cool(o.lastMeasured)
+	}
+	w.fire <- sendUnmeasured
 }
 
 // due is when an arrival is to start.
@@ -88,13 +114,50 @@ func (o *openLoop) due(a arrival.Arrival) clock.Instant { return o.start.Add(a.O
 
 // prepareAhead hands the arrivals of the near future to workers.
 func (o *openLoop) prepareAhead(now clock.Instant) {
+	o.learnMeasure()
 	for o.more && len(o.ahead) < aheadRequests && o.due(o.next) <= now.Add(aheadTime) {
 		w := o.takeWorker()
-		w.at = o.next
-		w.arrivals <- o.next
+		w.at = o.following()
+		w.arrivals <- w.at
 		o.ahead = append(o.ahead, w)
+	}
+}
+
+// learnMeasure makes the schedule anew once the coordinator has said when measuring begins: arrivals that were taken from the old one did
+// not know. Those that are ahead keep their places and learn it too.
+func (o *openLoop) learnMeasure() {
+	from := time.Duration(o.from.Load())
+	if o.measured || from == unknown {
+		return
+	}
+	o.measured = true
+	for _, w := range o.ahead {
+		w.at.Unmeasured = w.at.Offset < from
+	}
+	if !o.more {
+		return
+	}
+	if err := o.renew(from); err != nil {
+		o.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true, "the schedule cannot be made again: "+err.Error())
+		return
+	}
+	taken := o.next.Index // by this loop or by other agents
+	o.next, o.more = o.open.Next()
+	for o.more && o.next.Index < taken {
 		o.next, o.more = o.open.Next()
 	}
+	o.scouted, o.scoutOn = o.scout.Next()
+}
+
+// renew makes the schedules, which then measure from an offset on.
+func (o *openLoop) renew(from time.Duration) (err error) {
+	for _, s := range []*arrival.Open{&o.open, &o.scout} {
+		if *s, err = o.newOpen(); err != nil {
+			return err
+		}
+		(*s).Measure(from)
+	}
+	return nil
 }
 
 // takePlace waits for a place among the requests in flight. It fails when the load is stopped, or when the schedule ended longer
@@ -124,6 +187,7 @@ func (o *openLoop) takePlace() bool {
 // overdue says whether the schedule ended longer ago than the drain timeout. The scout walks the schedule up to now, since only
 // its last arrival tells when it ends.
 func (o *openLoop) overdue(now clock.Instant) bool {
+	o.learnMeasure()
 	for o.scoutOn && o.due(o.scouted) <= now {
 		var at arrival.Arrival
 		if at, o.scoutOn = o.scout.Next(); o.scoutOn {
@@ -133,23 +197,27 @@ func (o *openLoop) overdue(now clock.Instant) bool {
 	return !o.scoutOn && now > o.due(o.scouted).Add(o.stage.GetDrainTimeout().AsDuration())
 }
 
-// giveUp drops what was not started and counts the measured requests of it that were due.
+// giveUp drops what was not started, and owes what of it was due, or is owed whenever it is due.
 func (o *openLoop) giveUp(now clock.Instant) {
 	for _, w := range o.ahead {
-		o.owe(w.at, now)
-		w.fire <- false
+		if o.counted || o.due(w.at) <= now {
+			o.owe(w.at)
+		}
+		w.fire <- drop
 	}
-	for ; o.more && o.due(o.next) <= now; o.next, o.more = o.open.Next() {
-		o.owe(o.next, now)
+	for o.more && o.due(o.next) <= now {
+		o.owe(o.following())
 	}
+	o.oweRest(func() (arrival.Arrival, bool) { more := o.more; return o.following(), more })
 	o.ahead = nil
 	o.dismiss()
 }
 
-func (o *openLoop) owe(a arrival.Arrival, now clock.Instant) {
-	if !a.Unmeasured && o.due(a) <= now {
-		o.dropped++
-	}
+// following takes the next arrival off the schedule.
+func (o *openLoop) following() arrival.Arrival {
+	a := o.next
+	o.next, o.more = o.open.Next()
+	return a
 }
 
 // takeWorker returns an idle worker, the one that was busy last if there is any.
@@ -161,24 +229,35 @@ func (o *openLoop) takeWorker() *openWorker {
 		o.idle = o.idle[:n-1]
 		return w
 	}
-	w := &openWorker{worker: o.newWorker(o.made), arrivals: make(chan arrival.Arrival, 1), fire: make(chan bool, 1)}
+	w := &openWorker{worker: o.newWorker(o.made), arrivals: make(chan arrival.Arrival, 1), fire: make(chan order, 1)}
 	o.made++
 	o.all.Go(func() { o.serve(w) })
 	return w
 }
 
-// serve sends the requests of a worker until it is dismissed.
+// serve plays the arrivals of a worker until it is dismissed.
 func (o *openLoop) serve(w *openWorker) {
 	for a := range w.arrivals {
-		w.prepare(a)
-		if <-w.fire {
-			w.send(o.due(a))
-			<-o.places
+		ready := w.prepare(a)
+		if what := <-w.fire; what != drop {
+			a.Unmeasured = what == sendUnmeasured
+			o.playOne(w, a, ready)
 		}
 		if !o.release(w) {
 			return
 		}
 	}
+}
+
+// playOne plays an arrival that has its place, and gives the place back.
+func (o *openLoop) playOne(w *openWorker, a arrival.Arrival, ready bool) {
+	defer func() { <-o.places }()
+	if !ready {
+		o.owe(a)
+		return
+	}
+	w.request.Unmeasured = a.Unmeasured
+	w.play(o.due(a))
 }
 
 // release makes a worker idle, unless all are dismissed.

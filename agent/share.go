@@ -31,6 +31,7 @@ type share struct {
 	owed    uint64
 	counted bool
 
+	stripe arrival.Stripe
 	closed *arrival.Closed // nil for an open loop
 	// Open loop: the schedule, and the same once more, to find its end without taking from it.
 	open, scout arrival.Open
@@ -116,28 +117,27 @@ func (s *share) openRows(ctx context.Context, d *datasets) error {
 }
 
 // schedule makes the arrivals.
-func (s *share) schedule(stripe *spatev1.Stripe, l limits) error {
-	st, err := arrival.NewStripe(stripe.GetWeights(), int(stripe.GetRank()))
-	if err != nil {
+func (s *share) schedule(stripe *spatev1.Stripe, l limits) (err error) {
+	if s.stripe, err = arrival.NewStripe(stripe.GetWeights(), int(stripe.GetRank())); err != nil {
 		return fmt.Errorf("stripe: %w", err)
 	}
-	s.owed, s.counted = arrival.Owed(s.stage.GetLoad(), st)
+	s.owed, s.counted = arrival.Owed(s.stage.GetLoad(), s.stripe)
 	if s.stage.GetLoad().GetConcurrency() > 0 {
-		return s.scheduleClosed(st, l)
+		return s.scheduleClosed(l)
 	}
-	return s.scheduleOpen(st, l)
+	return s.scheduleOpen(l)
 }
 
-func (s *share) scheduleClosed(st arrival.Stripe, l limits) (err error) {
-	if s.closed, err = arrival.NewClosed(s.stage.GetLoad(), s.stage.GetSeed(), st); err != nil {
+func (s *share) scheduleClosed(l limits) (err error) {
+	if s.closed, err = arrival.NewClosed(s.stage.GetLoad(), s.stage.GetSeed(), s.stripe); err != nil {
 		return fmt.Errorf("load: %w", err)
 	}
 	return l.checkStreams(s.closed.Slots(), countFiles())
 }
 
-func (s *share) scheduleOpen(st arrival.Stripe, l limits) (err error) {
+func (s *share) scheduleOpen(l limits) (err error) {
 	for _, o := range []*arrival.Open{&s.open, &s.scout} {
-		if *o, err = s.newOpen(st); err != nil {
+		if *o, err = s.newOpen(); err != nil {
 			return fmt.Errorf("load: %w", err)
 		}
 	}
@@ -146,16 +146,16 @@ func (s *share) scheduleOpen(st arrival.Stripe, l limits) (err error) {
 	return l.checkStreams(1, f)
 }
 
-// newOpen makes a schedule of the open loop.
-func (s *share) newOpen(st arrival.Stripe) (arrival.Open, error) {
+// newOpen makes a schedule of the open loop, from its begin.
+func (s *share) newOpen() (arrival.Open, error) {
 	load := s.stage.GetLoad()
 	switch {
 	case load.GetReplaySpeed() == 0:
-		return arrival.NewOpen(load, s.stage.GetSeed(), st)
+		return arrival.NewOpen(load, s.stage.GetSeed(), s.stripe)
 	case s.rows == nil:
-		return nil, fmt.Errorf("a replay needs a workload of a trace, and %s has no rows", s.stage.GetWorkload().GetName())
+		return nil, fmt.Errorf("a replay needs a workload with a trace, and %s has no rows", s.stage.GetWorkload().GetName())
 	default:
-		return arrival.NewReplay(load, s.rows, st)
+		return arrival.NewReplay(load, s.rows, s.stripe)
 	}
 }
 
@@ -173,11 +173,26 @@ func varies(load *spatev1.LoadPoint) bool {
 // makeContent makes the workload, and checks that the server takes its longest request.
 func (s *share) makeContent() (err error) {
 	s.content, err = workload.New(workload.Config{
-		Workload: s.stage.GetWorkload(), Seed: s.stage.GetSeed(), Run: s.run,
-		Rows: s.rows, Words: s.found.Words, Template: s.found.Template,
+		Workload: s.stage.GetWorkload(), Seed: s.stage.GetSeed(), Run: s.run, Form: s.client.Form(),
+		Words: s.found.Words, Template: s.found.Template,
 	})
 	if err != nil {
 		return fmt.Errorf("workload %s: %w", s.stage.GetWorkload().GetName(), err)
 	}
-	return nil
+	return s.checkLongest()
+}
+
+// checkLongest returns an error if the longest request is more than the server takes, as far as both are known.
+func (s *share) checkLongest() error {
+	longest, known := workload.Longest(s.stage.GetWorkload())
+	if !known {
+		longest = s.stage.GetDataset().GetLongest() // 0: not known
+	}
+	most := s.found.Preparation.MaxModelTokens
+	if most == nil || longest <= *most {
+		return nil
+	}
+	return fmt.Errorf("workload %s: its longest request has %d tokens, prompt and output together, and target %s takes %d at most (max_model_len): "+
+		"make prompts or outputs shorter, or serve the model with a longer context",
+		s.stage.GetWorkload().GetName(), longest, s.target().GetName(), *most)
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -28,7 +29,7 @@ func (s *share) connect(ctx context.Context, secrets map[string]string, f *findi
 		return err
 	}
 	if s.found, err = f.find(ctx, s.run, s.client, s.stage); err != nil {
-		return fmt.Errorf("target %s: %w", s.target().GetName(), err)
+		return err
 	}
 	if config.ExactOutput = s.found.Preparation.GetExactOutput(); !config.ExactOutput {
 		return nil
@@ -117,12 +118,25 @@ func (s *share) probe(ctx context.Context) error {
 type findings struct {
 	mu    sync.Mutex
 	run   string
-	known map[string]preparation.Found
+	known map[finding]preparation.Found
+}
+
+// finding is the hash of what a preparation depends on.
+type finding [sha256.Size]byte
+
+// findingOf hashes a stage's target and all else that what is found depends on.
+func findingOf(s *spatev1.Stage) (finding, error) {
+	depends := &spatev1.Stage{Target: s.GetTarget(), Lexicon: s.GetLexicon()}
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(depends)
+	if err != nil {
+		return finding{}, fmt.Errorf("target %s: %w", s.GetTarget().GetName(), err)
+	}
+	return sha256.Sum256(fmt.Appendf(b, "%T", s.GetWorkload().GetContent())), nil
 }
 
 // find returns what there is to know about a stage's target. It asks the server if no stage of the run has done so, and then blocks.
 func (f *findings) find(ctx context.Context, run string, c *stream.Client, s *spatev1.Stage) (preparation.Found, error) {
-	key, err := findingKey(s)
+	key, err := findingOf(s)
 	if err != nil {
 		return preparation.Found{}, err
 	}
@@ -134,4 +148,23 @@ func (f *findings) find(ctx context.Context, run string, c *stream.Client, s *sp
 		f.put(run, key, found)
 	}
 	return found, err
+}
+
+func (f *findings) get(run string, key finding) (found preparation.Found, known bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.run != run {
+		return preparation.Found{}, false
+	}
+	found, known = f.known[key]
+	return found, known
+}
+
+func (f *findings) put(run string, key finding, found preparation.Found) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.run != run {
+		f.run, f.known = run, map[finding]preparation.Found{}
+	}
+	f.known[key] = found
 }

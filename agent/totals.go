@@ -76,7 +76,10 @@ const walkLimit = 1 << 20
 // oweRest counts the requests of the sessions that a schedule still holds when it is given up. Beyond the limit sessions are taken to
 // be as long as those before them on average: a count of millions must not hold up the totals.
 func (l *load) oweRest(next func() (arrival.Arrival, bool)) {
-	if !l.sessions || !l.counted {
+	l.mu.Lock()
+	enough := l.enough
+	l.mu.Unlock()
+	if !l.sessions || !l.counted || enough {
 		return
 	}
 	for range walkLimit {
