@@ -77,7 +77,7 @@ func (s *share) schedule(a *spatev1.Assign, l limits) (err error) {
 }
 
 func (s *share) scheduleClosed(st arrival.Stripe, l limits) (err error) {
-	if s.closed, err = arrival.NewClosed(s.stage.GetLoad(), st); err != nil {
+	if s.closed, err = arrival.NewClosed(s.stage.GetLoad(), s.stage.GetSeed(), st); err != nil {
 		return fmt.Errorf("load: %w", err)
 	}
 	return l.checkStreams(s.closed.Slots(), countFiles())
