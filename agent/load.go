@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -34,7 +33,6 @@ type load struct {
 	orphaned      atomic.Uint64 // measured turns not sent since one before them failed
 	cutOff        atomic.Uint64 // measured turns not sent since the load ended
 	measuredSlots atomic.Int64  // slots that have started a measured request
-	from          atomic.Int64  // when measuring begins, in nanoseconds since the start; unknown: nobody has said
 
 	mu                   sync.Mutex
 	measuring            bool          // the closed loop has handed out a measured arrival
@@ -49,13 +47,9 @@ type load struct {
 	unbegun              debt // of measured arrivals that were owed
 }
 
-// unknown is load.from before the coordinator has said when measuring begins.
-const unknown = math.MaxInt64
-
 // newLoad arms a share. emit takes its snapshots.
 func newLoad(s *share, start clock.Instant, uncertainty time.Duration, emit func(*spatev1.Snapshot)) *load {
 	l := &load{share: s, start: start, uncertainty: uncertainty}
-	l.from.Store(unknown)
 	l.pulse.patience = s.target().GetConnectTimeout().AsDuration()
 	l.starting, l.stopStarting = context.WithCancel(context.Background())
 	l.running, l.cancel = context.WithCancel(context.Background())
@@ -123,15 +117,15 @@ func (l *load) played(q *recorder.Request, end clock.Instant) {
 	}
 }
 
-// measure says from when on arrivals are measured, by their offset from the start. Only the first word counts, and none to a load that has
+// measure says from when on arrivals are measured, by their offset from the start. Only the first word counts, and none to a load with
 // a warm-up of its own. It may be called at any time.
 func (l *load) measure(from time.Duration) {
-	if l.stage.GetLoad().GetWarmupUntilSteady() == nil {
+	if l.closed != nil {
+		l.closed.Measure(from)
 		return
 	}
-	if l.from.CompareAndSwap(unknown, from.Nanoseconds()) && l.closed != nil {
-		l.closed.Measure(from)
-	}
+	l.open.Measure(from)
+	l.scout.Measure(from)
 }
 
 // sleep waits until an instant, without haste, and reports whether ctx still goes on.

@@ -28,13 +28,13 @@ type openLoop struct {
 	all    sync.WaitGroup
 	last   clock.Instant // last start
 
-	measured     bool          // the schedule knows when measuring begins, if it had to be told
 	lastMeasured clock.Instant // last start of a measured arrival; 0: none
 
 	next    arrival.Arrival // first arrival that is not ahead
 	more    bool            // there is one
 	ahead   []*openWorker   // arrivals that are being prepared, in order
 	scouted arrival.Arrival // where the scout has come to
+	passed  arrival.Arrival // the one before
 	scoutOn bool            // it has not come to the end of the schedule
 
 	made int // workers so far
@@ -71,6 +71,9 @@ func (l *load) runOpen() {
 	if o.awaitStart(o.timer) {
 		o.startAll()
 	}
+	if err := l.open.Err(); err != nil {
+		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false, "the schedule cannot go on: "+err.Error())
+	}
 	o.giveUp(clock.Now())
 	l.drain(o.last)
 	o.all.Wait()
@@ -90,23 +93,27 @@ func (o *openLoop) startAll() {
 		if o.timer.Wait(o.due(w.at)) != nil || !o.takePlace() {
 			return
 		}
+		var within bool
+		if w.at, within = o.open.Settle(w.at); !within {
+			<-o.places
+			return
+		}
 		o.ahead = append(o.ahead[:0], o.ahead[1:]...)
-		o.fire(w)
+		o.last = clock.Now()
+		w.fire <- o.order(w.at)
 	}
 }
 
-// fire starts an arrival.
-func (o *openLoop) fire(w *openWorker) {
-	o.last = clock.Now()
-	if !w.at.Unmeasured {
+// order says how an arrival is sent, and marks where the measured ones end.
+func (o *openLoop) order(a arrival.Arrival) order {
+	switch {
+	case !a.Unmeasured:
 		o.lastMeasured = o.last
-		w.fire <- sendMeasured
-		return
-	}
-	if o.lastMeasured != 0 {
+		return sendMeasured
+	case o.lastMeasured != 0:
 		o.cool(o.lastMeasured)
 	}
-	w.fire <- sendUnmeasured
+	return sendUnmeasured
 }
 
 // due is when an arrival is to start.
@@ -114,50 +121,15 @@ func (o *openLoop) due(a arrival.Arrival) clock.Instant { return o.start.Add(a.O
 
 // prepareAhead hands the arrivals of the near future to workers.
 func (o *openLoop) prepareAhead(now clock.Instant) {
-	o.learnMeasure()
+	if o.more {
+		o.next, o.more = o.open.Settle(o.next)
+	}
 	for o.more && len(o.ahead) < aheadRequests && o.due(o.next) <= now.Add(aheadTime) {
 		w := o.takeWorker()
 		w.at = o.following()
 		w.arrivals <- w.at
 		o.ahead = append(o.ahead, w)
 	}
-}
-
-// learnMeasure makes the schedule anew once the coordinator has said when measuring begins: arrivals that were taken from the old one did
-// not know. Those that are ahead keep their places and learn it too.
-func (o *openLoop) learnMeasure() {
-	from := time.Duration(o.from.Load())
-	if o.measured || from == unknown {
-		return
-	}
-	o.measured = true
-	for _, w := range o.ahead {
-		w.at.Unmeasured = w.at.Offset < from
-	}
-	if !o.more {
-		return
-	}
-	if err := o.renew(from); err != nil {
-		o.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true, "the schedule cannot be made again: "+err.Error())
-		return
-	}
-	taken := o.next.Index // by this loop or by other agents
-	o.next, o.more = o.open.Next()
-	for o.more && o.next.Index < taken {
-		o.next, o.more = o.open.Next()
-	}
-	o.scouted, o.scoutOn = o.scout.Next()
-}
-
-// renew makes the schedules, which then measure from an offset on.
-func (o *openLoop) renew(from time.Duration) (err error) {
-	for _, s := range []*arrival.Open{&o.open, &o.scout} {
-		if *s, err = o.newOpen(); err != nil {
-			return err
-		}
-		(*s).Measure(from)
-	}
-	return nil
 }
 
 // takePlace waits for a place among the requests in flight. It fails when the load is stopped, or when the schedule ended longer
@@ -187,30 +159,37 @@ func (o *openLoop) takePlace() bool {
 // overdue says whether the schedule ended longer ago than the drain timeout. The scout walks the schedule up to now, since only
 // its last arrival tells when it ends.
 func (o *openLoop) overdue(now clock.Instant) bool {
-	o.learnMeasure()
 	for o.scoutOn && o.due(o.scouted) <= now {
-		var at arrival.Arrival
-		if at, o.scoutOn = o.scout.Next(); o.scoutOn {
-			o.scouted = at
+		if o.scouted, o.scoutOn = o.scout.Settle(o.scouted); !o.scoutOn {
+			break
 		}
+		o.passed = o.scouted
+		o.scouted, o.scoutOn = o.scout.Next()
 	}
-	return !o.scoutOn && now > o.due(o.scouted).Add(o.stage.GetDrainTimeout().AsDuration())
+	return !o.scoutOn && now > o.due(o.passed).Add(o.drainTimeout())
 }
 
 // giveUp drops what was not started, and owes what of it was due, or is owed whenever it is due.
 func (o *openLoop) giveUp(now clock.Instant) {
 	for _, w := range o.ahead {
 		if o.counted || o.due(w.at) <= now {
-			o.owe(w.at)
+			o.oweSettled(w.at)
 		}
 		w.fire <- drop
 	}
 	for o.more && o.due(o.next) <= now {
-		o.owe(o.following())
+		o.oweSettled(o.following())
 	}
 	o.oweRest(func() (arrival.Arrival, bool) { more := o.more; return o.following(), more })
 	o.ahead = nil
 	o.dismiss()
+}
+
+// oweSettled owes an arrival if it lies within the schedule.
+func (o *openLoop) oweSettled(a arrival.Arrival) {
+	if a, within := o.open.Settle(a); within {
+		o.owe(a)
+	}
 }
 
 // following takes the next arrival off the schedule.

@@ -111,7 +111,7 @@ func TestOutboxBeyondItsLimitEndsTheStageAndKeepsAll(t *testing.T) {
 // answers takes a session's place.
 type answers chan string
 
-func (a answers) applied(*spatev1.AssignmentRef) { a <- "applied" }
+func (a answers) applied(*spatev1.AssignmentRef, *spatev1.Preparation) { a <- "applied" }
 func (a answers) rejected(_ *spatev1.AssignmentRef, _ spatev1.FailureKind, reason string) {
 	a <- reason
 }

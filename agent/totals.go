@@ -32,12 +32,16 @@ func (l *load) neverSent() uint64 {
 	if l.enough {
 		return n
 	}
-	n += l.cutOff.Load() + l.unbegun.requests
-	if l.counted {
-		left := l.owed - min(l.arrivals.Load()+l.unbegun.arrivals, l.owed)
-		n += left * l.unbegun.each()
+	return n + l.cutOff.Load() + l.unbegun.requests + l.left()*l.unbegun.each()
+}
+
+// left is how many of the measured arrivals that a load must begin were neither begun nor owed, 0 if their number is not known. l.mu is
+// locked.
+func (l *load) left() uint64 {
+	if !l.counted {
+		return 0
 	}
-	return n
+	return l.owed - min(l.arrivals.Load()+l.unbegun.arrivals, l.owed)
 }
 
 // debt is arrivals that were not begun, and their requests.
@@ -76,19 +80,23 @@ const walkLimit = 1 << 20
 // oweRest counts the requests of the sessions that a schedule still holds when it is given up. Beyond the limit sessions are taken to
 // be as long as those before them on average: a count of millions must not hold up the totals.
 func (l *load) oweRest(next func() (arrival.Arrival, bool)) {
-	l.mu.Lock()
-	enough := l.enough
-	l.mu.Unlock()
-	if !l.sessions || !l.counted || enough {
-		return
-	}
 	for range walkLimit {
+		if !l.owesSessions() {
+			return
+		}
 		a, more := next()
 		if !more {
 			return
 		}
 		l.owe(a)
 	}
+}
+
+// owesSessions says whether there are sessions left whose requests are to be counted.
+func (l *load) owesSessions() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sessions && !l.enough && l.left() > 0
 }
 
 // offset is an instant since the start, nil for one that did not come, or came before it.
