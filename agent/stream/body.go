@@ -55,8 +55,8 @@ func newTemplate(d dialect, model string, fields map[string]any, exact bool) (te
 	return t, nil
 }
 
-// askExactly asks for as many output tokens as max_tokens says, and not fewer. Servers refuse more min_tokens than max_tokens, so where
-// the fields fix the length there are none, nor where they want outputs to end by themselves.
+// askExactly asks for as many output tokens as max_tokens says, and not fewer. Where the fields speak of ignore_eos they decide. Servers
+// refuse more min_tokens than max_tokens, so where the fields fix the length there are none.
 func askExactly(body, fields map[string]any) {
 	body["ignore_eos"] = true
 	for _, name := range []string{"max_tokens", "max_completion_tokens"} {
@@ -64,7 +64,7 @@ func askExactly(body, fields map[string]any) {
 			return
 		}
 	}
-	if ignore, named := fields["ignore_eos"]; named && ignore != true {
+	if _, named := fields["ignore_eos"]; named {
 		return
 	}
 	body["min_tokens"] = lengthSlot

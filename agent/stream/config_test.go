@@ -81,7 +81,7 @@ func TestBodies(t *testing.T) {
 		"exact output, but the body lets outputs end": {Config{ExactOutput: true, Body: map[string]any{"ignore_eos": false}},
 			`{"ignore_eos":false,"max_tokens":8,"messages":"one two","model":"","stream":true,"stream_options":{"include_usage":true}}`},
 		"exact output, body says so too": {Config{ExactOutput: true, Body: map[string]any{"ignore_eos": true}},
-			`{"ignore_eos":true,"max_tokens":8,"messages":"one two","min_tokens":8,"model":"","stream":true,"stream_options":{"include_usage":true}}`},
+			`{"ignore_eos":true,"max_tokens":8,"messages":"one two","model":"","stream":true,"stream_options":{"include_usage":true}}`},
 		"no stream": {Config{Body: map[string]any{"stream": false}},
 			`{"max_tokens":8,"messages":"one two","model":"","stream":false}`},
 	} {

@@ -35,8 +35,8 @@ type Config struct {
 	// Further fields of each request body. They go before the client's own of the same name; max_completion_tokens takes the
 	// place of max_tokens.
 	Body map[string]any
-	// Ask for exactly as many output tokens as AppendBody is given: by ignore_eos, and by min_tokens unless Body fixes the length or
-	// wants outputs to end by themselves. What Body says of either goes before it.
+	// Ask for exactly as many output tokens as AppendBody is given: by ignore_eos and min_tokens. What Body says of either goes before
+	// it; there are no min_tokens where Body has ignore_eos or fixes the length.
 	ExactOutput bool
 	// Longest wait for DNS, TCP and TLS together. 0: 5 s.
 	ConnectTimeout time.Duration

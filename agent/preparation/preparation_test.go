@@ -1,0 +1,294 @@
+package preparation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/spate-load/spate/agent/stream"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/simulator"
+	"github.com/spate-load/spate/workload"
+)
+
+// split is a model that makes two or three tokens of one in so many words.
+func split(one int, where func(first bool) bool) func(string, bool) int {
+	extra := make(map[string]int)
+	for i, word := range workload.Words() {
+		if i%one == one-1 {
+			extra[word] = 1 + i%2
+		}
+	}
+	return func(word string, first bool) int {
+		if where(first) {
+			return extra[word]
+		}
+		return 0
+	}
+}
+
+func anywhere(bool) bool      { return true }
+func atBegin(first bool) bool { return first }
+
+// checkPrompts makes 1,000 prompts of random length as the workload does and has the server count them.
+func checkPrompts(t *testing.T, f Found, count func(string) int) {
+	t.Helper()
+	lots := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		isl := int(f.Template) + 1 + lots.IntN(300)
+		words := make([]string, isl-int(f.Template))
+		for i := range words {
+			words[i] = f.Words[lots.IntN(len(f.Words))]
+		}
+		if got := count(strings.Join(words, " ")); got != isl {
+			t.Fatalf("asked for %d tokens, the server counts %d: %q", isl, got, words)
+		}
+	}
+}
+
+func TestExactLengths(t *testing.T) {
+	for name, tt := range map[string]struct {
+		tokenizer string
+		api       string
+		server    *fakeServer
+		least     int // words
+		requests  int64
+	}{
+		"server": {"server", "chat", &fakeServer{special: 1, template: 7, feed: 1, tokenizer: true, chats: true, usage: true}, 512, 11},
+		"server, some words split": {"server", "chat",
+			&fakeServer{special: 1, template: 7, feed: 1, tokenizer: true, chats: true, extra: split(50, anywhere)}, 450, 100},
+		"server, some words split at the begin": {"server", "chat",
+			&fakeServer{special: 1, template: 7, feed: 1, tokenizer: true, chats: true, extra: split(40, atBegin)}, 450, 100},
+		"server without chats":         {"server", "chat", &fakeServer{template: 7, feed: 1, tokenizer: true, usage: true}, 512, 12},
+		"server, completions of text":  {"server", "completions", &fakeServer{special: 1, template: 7, feed: 1, tokenizer: true}, 512, 11},
+		"server that drops line feeds": {"server", "chat", &fakeServer{template: 7, tokenizer: true, chats: true}, 512, 11},
+		"usage":                        {"usage", "chat", &fakeServer{special: 1, template: 20, feed: 1, usage: true}, 512, 11},
+		"usage, some words split":      {"usage", "chat", &fakeServer{template: 20, feed: 2, usage: true, extra: split(100, anywhere)}, 480, 48},
+		"usage, the first word split": {"usage", "chat", &fakeServer{template: 20, feed: 1, usage: true, extra: func(w string, _ bool) int {
+			if w == "able" { // the first of all
+				return 1
+			}
+			return 0
+		}}, 508, 48},
+		"usage, completions of text": {"usage", "completions", &fakeServer{special: 1, feed: 1, usage: true}, 512, 11},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stage := stageOf(&spatev1.Target{Api: tt.api, Prompts: "text", Tokenizer: tt.tokenizer, Model: "m"})
+			f, err := found(t, tt.server, stage)
+			if err != nil {
+				t.Fatal(err)
+			}
+			count := tt.server.chat
+			if tt.api == "completions" {
+				count = func(text string) int { return tt.server.special + tt.server.count(text) }
+			}
+			if len(f.Words) < tt.least || f.Preparation.GetLengths() != tt.tokenizer || f.Preparation.GetTemplateTokens() != f.Template || f.Preparation.TemplateTokens == nil {
+				t.Errorf("%d words, template %d, %v", len(f.Words), f.Template, f.Preparation)
+			}
+			checkPrompts(t, f, count)
+			if sent := tt.server.tokenized.Load() + tt.server.generated.Load(); sent > tt.requests {
+				t.Errorf("%d requests", sent)
+			}
+			again, err := found(t, tt.server, stage)
+			if err != nil || !slices.Equal(again.Words, f.Words) || again.Template != f.Template {
+				t.Errorf("another agent finds %d words and template %d: %v", len(again.Words), again.Template, err)
+			}
+		})
+	}
+}
+
+func TestLengthsThatCannotBeExact(t *testing.T) {
+	for name, tt := range map[string]struct {
+		tokenizer string
+		server    *fakeServer
+		want      string
+	}{
+		"no tokenizer":        {"server", &fakeServer{usage: true}, "/tokenize: 404"},
+		"no usage":            {"usage", &fakeServer{}, "no usage with prompt_tokens"},
+		"no way to a chat":    {"server", &fakeServer{tokenizer: true}, "what the chat template adds cannot be found out"},
+		"every word is split": {"server", &fakeServer{tokenizer: true, feed: 1, extra: split(1, anywhere)}, "0 of"},
+		"most words split":    {"usage", &fakeServer{usage: true, feed: 1, extra: split(2, anywhere)}, "words are known to be one token each"},
+		"tokens over spaces": {"usage", &fakeServer{usage: true, feed: 1, merged: func(before, word string) bool {
+			return before > word && before[0]%2 == 0
+		}}, "in another order"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := found(t, tt.server, stageOf(&spatev1.Target{Tokenizer: tt.tokenizer}))
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "target t: tokenizer "+tt.tokenizer) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+			if tt.server.generated.Load() > usageRequests || tt.server.tokenized.Load() > tokenizeRequests {
+				t.Errorf("%d and %d requests", tt.server.generated.Load(), tt.server.tokenized.Load())
+			}
+		})
+	}
+}
+
+func TestOtherLengths(t *testing.T) {
+	trace := &spatev1.Workload{Content: &spatev1.Workload_Mooncake{Mooncake: &spatev1.TraceContent{}}}
+	rows := &spatev1.Workload{Content: &spatev1.Workload_Jsonl{Jsonl: &spatev1.FileContent{}}}
+	for _, tt := range []struct {
+		target   *spatev1.Target
+		workload *spatev1.Workload
+		want     string
+	}{
+		{&spatev1.Target{Api: "completions"}, nil, "token_ids"},
+		{&spatev1.Target{Api: "completions", Tokenizer: "usage"}, trace, "token_ids"},
+		{&spatev1.Target{Api: "completions"}, rows, "own"},
+		{&spatev1.Target{Tokenizer: "server"}, rows, "own"},
+		{&spatev1.Target{}, trace, "words"},
+		{&spatev1.Target{Tokenizer: "words"}, nil, "words"},
+	} {
+		stage := stageOf(tt.target)
+		if tt.workload != nil {
+			stage.Workload = tt.workload
+		}
+		s := &fakeServer{models: listing("", "vllm", 0), usage: true}
+		f, err := found(t, s, stage)
+		if err != nil || f.Preparation.GetLengths() != tt.want || f.Preparation.TemplateTokens != nil || len(f.Words) > 0 || s.generated.Load() > 0 {
+			t.Errorf("%v: %v, %v", tt.target, f.Preparation, err)
+		}
+		if unchecked := strings.Contains(strings.Join(f.Preparation.GetNotes(), " "), "is not checked"); unchecked != (tt.want == "words") {
+			t.Errorf("%v: notes %q", tt.target, f.Preparation.GetNotes())
+		}
+	}
+}
+
+func TestFile(t *testing.T) {
+	stage := stageOf(&spatev1.Target{Tokenizer: "file:tokenizer.json"})
+	if _, err := found(t, &fakeServer{}, stage); err == nil || !strings.Contains(err.Error(), "without the words") {
+		t.Errorf("no words: %v", err)
+	}
+	words := []string{"alpha", "beta", "gamma"}
+	stage.Lexicon = &spatev1.Lexicon{Words: words, Source: "file"}
+	s := &fakeServer{special: 1, template: 6, usage: true}
+	f, err := found(t, s, stage)
+	if err != nil || !slices.Equal(f.Words, words) || f.Template != 7 || f.Preparation.GetTemplateTokens() != 7 || s.generated.Load() != 4 {
+		t.Errorf("%v, %v, %d requests", f, err, s.generated.Load())
+	}
+	s.extra = func(string, bool) int { return 1 }
+	for name, other := range map[string]*fakeServer{"another model": s, "no usage": {}} {
+		f, err = found(t, other, stage)
+		if err != nil || f.Template != 0 || f.Preparation.TemplateTokens != nil || !strings.Contains(strings.Join(f.Preparation.GetNotes(), " "), "What the server adds to a prompt is not known") {
+			t.Errorf("%s: %v, %v", name, f, err)
+		}
+	}
+}
+
+func TestServers(t *testing.T) {
+	for name, tt := range map[string]struct {
+		server *fakeServer
+		target *spatev1.Target
+		exact  bool
+		is     string
+		most   uint32
+		note   string // part of one; "": there is none
+	}{
+		"vLLM":              {&fakeServer{models: listing("m", "vllm", 8192), version: "0.9.1"}, &spatev1.Target{Model: "m"}, true, "vLLM 0.9.1", 8192, ""},
+		"SGLang":            {&fakeServer{models: listing("m", "sglang", 8192)}, &spatev1.Target{Model: "m"}, true, "SGLang", 8192, ""},
+		"TensorRT-LLM":      {&fakeServer{models: listing("m", "tensorrt_llm", 0), version: "1.0"}, &spatev1.Target{Model: "m"}, true, "TensorRT-LLM 1.0", 0, ""},
+		"simulator":         {&fakeServer{models: listing("simulated", "spate", 0)}, &spatev1.Target{Model: "m"}, true, "Spate simulator", 0, ""},
+		"never":             {&fakeServer{models: listing("m", "vllm", 0)}, &spatev1.Target{Model: "m", ExactOutput: "never"}, false, "vLLM", 0, "exact_output: never"},
+		"always":            {&fakeServer{models: listing("m", "x", 0)}, &spatev1.Target{Model: "m", ExactOutput: "always"}, true, "", 0, ""},
+		"unknown":           {&fakeServer{models: listing("m", "x", 9000)}, &spatev1.Target{Model: "m", ExactOutput: "auto"}, false, "", 9000, "not known to take ignore_eos"},
+		"the body asks":     {&fakeServer{models: listing("m", "x", 0)}, &spatev1.Target{Model: "m", Body: fields(t, "ignore_eos", true)}, true, "", 0, ""},
+		"the body forbids":  {&fakeServer{models: listing("m", "vllm", 0)}, &spatev1.Target{Model: "m", Body: fields(t, "ignore_eos", false)}, false, "vLLM", 0, "body says ignore_eos: false"},
+		"another model":     {&fakeServer{models: listing("n", "vllm", 8192)}, &spatev1.Target{Model: "m"}, true, "vLLM", 0, `does not list the model "m"; it lists "n"`},
+		"model of the body": {&fakeServer{models: listing("n", "vllm", 0)}, &spatev1.Target{Model: "m", Body: fields(t, "model", "n")}, true, "vLLM", 0, ""},
+		"no models":         {&fakeServer{models: `{"data":[]}`}, &spatev1.Target{ExactOutput: "always"}, true, "", 0, "lists no models"},
+		"no list":           {&fakeServer{}, &spatev1.Target{ExactOutput: "always"}, true, "", 0, "does not list its models (GET /v1/models: 404"},
+		"too short":         {&fakeServer{models: listing("m", "vllm", 3149)}, &spatev1.Target{Model: "m"}, true, "vLLM", 3149, "asks for 3150 tokens of prompt and output, but the server takes 3149"},
+	} {
+		tt.target.Api = "completions"
+		f, err := found(t, tt.server, stageOf(tt.target))
+		p := f.Preparation
+		if err != nil || p.GetExactOutput() != tt.exact || p.GetServer() != tt.is || p.GetMaxModelTokens() != tt.most || (p.MaxModelTokens == nil) != (tt.most == 0) {
+			t.Errorf("%s: %v, %v", name, p, err)
+		}
+		notes := strings.Join(p.GetNotes(), " ")
+		if (notes == "") != (tt.note == "") || !strings.Contains(notes, tt.note) || len(p.GetNotes()) > 1 {
+			t.Errorf("%s: notes %q", name, p.GetNotes())
+		}
+	}
+}
+
+// fields is a body with one field.
+func fields(t *testing.T, name string, value any) *structpb.Struct {
+	t.Helper()
+	s, err := structpb.NewStruct(map[string]any{name: value})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestSimulator prepares against the built-in simulator, which counts words.
+func TestSimulator(t *testing.T) {
+	config := simulator.Default()
+	config.ChatTemplateTokens = 9
+	ep, err := simulator.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ep.Close()
+	server := httptest.NewServer(ep)
+	defer server.Close()
+	client, err := stream.New(stream.Config{Endpoints: []string{server.URL}, Model: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	f, err := Find(t.Context(), client, stageOf(&spatev1.Target{Tokenizer: "usage", Model: "m"}))
+	if err != nil || f.Template != 9 || len(f.Words) != len(workload.Words()) || !f.Preparation.GetExactOutput() || len(f.Preparation.GetNotes()) > 0 {
+		t.Errorf("%v, %d words, %v", f.Preparation, len(f.Words), err)
+	}
+}
+
+// deaf is a client of a server that never answers.
+type deaf struct{ calls int }
+
+func (d *deaf) wait(ctx context.Context) error {
+	d.calls++
+	<-ctx.Done()
+	return ctx.Err()
+}
+func (d *deaf) Form() workload.Form { return workload.Messages }
+func (d *deaf) Models(ctx context.Context, _ int) ([]stream.Model, error) {
+	return nil, d.wait(ctx)
+}
+func (d *deaf) Version(ctx context.Context, _ int) (string, error) { return "", d.wait(ctx) }
+func (d *deaf) Tokenize(ctx context.Context, _ int, _ string) (stream.Tokens, error) {
+	return stream.Tokens{}, d.wait(ctx)
+}
+func (d *deaf) TokenizeChat(ctx context.Context, _ int, _ string) (stream.Tokens, error) {
+	return stream.Tokens{}, d.wait(ctx)
+}
+func (d *deaf) Measure(ctx context.Context, _ int, _ string) (uint64, error) { return 0, d.wait(ctx) }
+
+// A server that never answers is asked once.
+func TestSilence(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for tokenizer, fails := range map[string]bool{"words": false, "file:x": false, "server": true, "usage": true} {
+		d := &deaf{}
+		stage := stageOf(&spatev1.Target{Tokenizer: tokenizer})
+		stage.Lexicon = &spatev1.Lexicon{Words: []string{"a"}}
+		f, err := Find(ctx, d, stage)
+		if (err != nil) != fails || d.calls != 1 {
+			t.Errorf("%s: %v after %d calls", tokenizer, err, d.calls)
+		}
+		if err == nil && !strings.Contains(fmt.Sprint(f.Preparation.GetNotes()), "does not list its models") {
+			t.Errorf("%s: notes %q", tokenizer, f.Preparation.GetNotes())
+		}
+		if errors.Is(err, errSpent) {
+			t.Errorf("%s: %v", tokenizer, err)
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package preparation
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/spate-load/spate/agent/stream"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// fakeServer counts tokens as models do, in a way of the test's making.
+type fakeServer struct {
+	models   string // answer of /v1/models; empty: 404
+	version  string // answer of /version; empty: 404
+	special  int    // tokens at the begin of every prompt
+	template int    // tokens of the chat template beside them
+	feed     int    // tokens of a line feed
+	// extra is how many tokens more than 1 a word has.
+	extra func(word string, first bool) int
+	// merged makes one token of neighbours.
+	merged func(before, word string) bool
+
+	tokenizer bool // there is /tokenize
+	chats     bool // it takes messages
+	usage     bool // answers have a usage
+
+	tokenized, generated atomic.Int64
+}
+
+// count counts a text's tokens.
+func (s *fakeServer) count(text string) int {
+	n, before, first := 0, "", true
+	for _, line := range strings.SplitAfter(text, "\n") {
+		for word := range strings.FieldsSeq(line) {
+			n++
+			if s.extra != nil {
+				n += s.extra(word, first)
+			}
+			if s.merged != nil && !first && s.merged(before, word) {
+				n--
+			}
+			before, first = word, false
+		}
+		if strings.HasSuffix(line, "\n") {
+			n, first = n+s.feed, true
+		}
+	}
+	return n
+}
+
+// chat counts a prompt's tokens.
+func (s *fakeServer) chat(text string) int { return s.special + s.template + s.count(text) }
+
+// asked is what a body can have.
+type asked struct {
+	Model    string
+	Prompt   *string
+	Messages []struct{ Role, Content string }
+	Stream   *bool
+	MaxTok   int `json:"max_tokens"`
+}
+
+func (s *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var q asked
+	if r.Method == http.MethodPost && json.NewDecoder(r.Body).Decode(&q) != nil {
+		http.Error(w, "no JSON", http.StatusBadRequest)
+		return
+	}
+	switch {
+	case r.URL.Path == "/v1/models" && s.models != "":
+		w.Write([]byte(s.models))
+	case r.URL.Path == "/version" && s.version != "":
+		json.NewEncoder(w).Encode(map[string]string{"version": s.version})
+	case r.URL.Path == "/tokenize" && s.tokenizer:
+		s.tokenized.Add(1)
+		s.tokenize(w, q)
+	case strings.HasSuffix(r.URL.Path, "/completions") && (q.Stream == nil || *q.Stream || q.MaxTok != 1):
+		http.Error(w, "more than one token was asked for", http.StatusBadRequest)
+	case r.URL.Path == "/v1/chat/completions":
+		s.generated.Add(1)
+		s.answer(w, s.chat(q.Messages[0].Content))
+	case r.URL.Path == "/v1/completions":
+		s.generated.Add(1)
+		s.answer(w, s.special+s.count(*q.Prompt))
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+func (s *fakeServer) tokenize(w http.ResponseWriter, q asked) {
+	switch {
+	case q.Prompt != nil:
+		json.NewEncoder(w).Encode(map[string]any{"count": s.special + s.count(*q.Prompt), "max_model_len": 4096})
+	case s.chats:
+		json.NewEncoder(w).Encode(map[string]any{"count": s.chat(q.Messages[0].Content), "max_model_len": 4096})
+	default:
+		http.Error(w, "prompt is missing", http.StatusUnprocessableEntity)
+	}
+}
+
+func (s *fakeServer) answer(w http.ResponseWriter, tokens int) {
+	answer := map[string]any{"choices": []any{}}
+	if s.usage {
+		answer["usage"] = map[string]int{"prompt_tokens": tokens, "completion_tokens": 1}
+	}
+	json.NewEncoder(w).Encode(answer)
+}
+
+// found prepares a stage against a server.
+func found(t testing.TB, s *fakeServer, stage *spatev1.Stage) (Found, error) {
+	t.Helper()
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	client, err := stream.New(stream.Config{
+		Endpoints: []string{server.URL}, API: stage.GetTarget().GetApi(), Prompts: stage.GetTarget().GetPrompts(), Model: stage.GetTarget().GetModel(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return Find(t.Context(), client, stage)
+}
+
+// stageOf is a stage with random prompts.
+func stageOf(target *spatev1.Target) *spatev1.Stage {
+	target.Name = "t"
+	return &spatev1.Stage{Target: target, Workload: &spatev1.Workload{Content: &spatev1.Workload_Random{Random: &spatev1.RandomContent{Isl: 3000, Osl: 150}}}}
+}
+
+// listing is an answer of /v1/models.
+func listing(id, owner string, most int) string {
+	b, err := json.Marshal(map[string]any{"object": "list", "data": []any{map[string]any{"id": id, "owned_by": owner, "max_model_len": most}}})
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
