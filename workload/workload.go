@@ -11,6 +11,7 @@ import (
 	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/dataset"
 )
 
 // Form is how an API takes prompts.
@@ -39,6 +40,9 @@ type Config struct {
 	Template uint32
 	// Run is the run's id, which requests begin with that are to miss every cache.
 	Run string
+	// Rows of the workload's file. Nil: it takes none. The workload closes them; if New fails, whoever opened them
+	// does.
+	Rows *dataset.Rows
 }
 
 // Request names a request and how it is to be written.
@@ -85,8 +89,16 @@ func New(c Config) (Workload, error) {
 		return checked(newRandom(content.Random, c))
 	case *spatev1.Workload_Sessions:
 		return checked(newSessions(content.Sessions, c))
+	case *spatev1.Workload_Sharegpt:
+		return checked(newPrompts(content.Sharegpt, c))
+	case *spatev1.Workload_Jsonl:
+		return checked(newPrompts(content.Jsonl, c))
+	case *spatev1.Workload_Mooncake, *spatev1.Workload_Burstgpt, *spatev1.Workload_Azure:
+		return checked(newTrace(c))
+	case *spatev1.Workload_Sonnet:
+		return checked(newSonnet(content.Sonnet, c))
 	default:
-		return nil, fmt.Errorf("workload: %q has no content this version knows: give it random or sessions", c.Workload.GetName())
+		return nil, fmt.Errorf("workload: %q has no content this version knows", c.Workload.GetName())
 	}
 }
 

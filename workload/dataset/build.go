@@ -1,0 +1,222 @@
+package dataset
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Options are what Build knows beside the plan.
+type Options struct {
+	// Name of the source in errors: its path.
+	Name string
+	// Count returns the number of tokens of a text, without those that servers add. Nil: there is no tokenizer, and what only one can know
+	// stays unknown.
+	Count func(text string) int
+}
+
+// Skipped is what a source has that is in no row.
+type Skipped struct {
+	// Unusable rows are faulty. max_skipped limits their share.
+	Unusable uint64
+	// LeftOut rows are good, but no requests by the rules of their form: failed requests of a trace, conversations without an answer, empty
+	// lines.
+	LeftOut uint64
+	// Reordered rows of a trace came later than their times say, and were put in order.
+	Reordered uint64
+	// First are the first few unusable rows.
+	First []SkippedRow
+	// Unit is what the numbers of First count: "line" or "element".
+	Unit string
+}
+
+// SkippedRow is a row that is in no row, and why.
+type SkippedRow struct {
+	// Number of the line or element, from 1.
+	Number uint64
+	// Reason, to be read behind the number.
+	Reason string
+}
+
+// mostNamed is how many unusable rows are named.
+const mostNamed = 5
+
+// note counts a row that cannot be used.
+func (s *Skipped) note(number uint64, u *unusableError) {
+	if u.leftOut {
+		s.LeftOut++
+		return
+	}
+	if s.Unusable++; len(s.First) < mostNamed {
+		s.First = append(s.First, SkippedRow{Number: number, Reason: u.reason})
+	}
+}
+
+// String names the first unusable rows.
+func (s *Skipped) String() string {
+	text := ""
+	for i, row := range s.First {
+		if i > 0 {
+			text += "; "
+		}
+		text += fmt.Sprintf("%s %d %s", s.Unit, row.Number, row.Reason)
+	}
+	return text
+}
+
+// defaultSkipped is the share of rows that may be unusable where the plan says nothing.
+const defaultSkipped = 0.01
+
+// Build reads a source file, gzip, zstd or plain, and writes its rows file to dst. It reads once, in a stream; of the source it keeps a line
+// (at most 32 MiB, longer ones are unusable), of a trace 16 MiB of rows to sort, and in Mooncake's form 10 to 20 bytes for each different block.
+// The same source, workload and counts give the same bytes.
+//
+// Skipped is never nil. It is an error if the source ends too early, is not in the workload's form, has no row that can be used, or more
+// unusable ones than max_skipped: it names the first of them. What was written to dst is of no use then.
+func Build(ctx context.Context, dst io.Writer, src io.Reader, w *spatev1.Workload, o Options) (*spatev1.Dataset, *Skipped, error) {
+	skipped := &Skipped{Unit: "line"}
+	b, err := newBuilder(w, o, skipped)
+	if err != nil {
+		return nil, skipped, fmt.Errorf("dataset: %w", err)
+	}
+	d, err := b.build(ctx, dst, src)
+	if err != nil {
+		return nil, skipped, fmt.Errorf("dataset: %s: %w", cmp.Or(o.Name, "the file of workload "+w.GetName()), err)
+	}
+	return d, skipped, nil
+}
+
+// builder builds one rows file.
+type builder struct {
+	header  header
+	flags   uint32
+	share   float64 // of rows that may be unusable
+	skipped *Skipped
+	// begin finds lines or elements.
+	begin func(*source) (items, error)
+	// parse reads an item and adds its row. An unusableError: it was not added.
+	parse func(item item) error
+	// end adds what is left.
+	end func() error
+
+	out     *writer
+	row     Row
+	read    uint64
+	longest uint64
+	unknown bool // a row's length is not known
+	span    time.Duration
+}
+
+// build goes through the source.
+func (b *builder) build(ctx context.Context, dst io.Writer, src io.Reader) (*spatev1.Dataset, error) {
+	in, err := open(ctx, src)
+	if err != nil {
+		return nil, err
+	}
+	defer in.close()
+	all, err := b.begin(in)
+	if err != nil {
+		return nil, err
+	}
+	b.skipped.Unit = all.unit()
+	if b.out, err = newWriter(dst, b.header, b.flags); err != nil {
+		return nil, err
+	}
+	if err := b.all(all); err != nil {
+		return nil, err
+	}
+	if err := b.end(); err != nil {
+		return nil, err
+	}
+	if err := b.verdict(); err != nil {
+		return nil, err
+	}
+	return b.result()
+}
+
+// all reads all items.
+func (b *builder) all(all items) error {
+	for {
+		it, err := all.next()
+		switch {
+		case errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		if it.tooLong {
+			err = unusable("is longer than %d MiB", longestItem>>20)
+		} else {
+			err = b.parse(it)
+		}
+		b.read++
+		var bad *unusableError
+		switch {
+		case errors.As(err, &bad):
+			b.skipped.note(it.number, bad)
+		case err != nil:
+			return fmt.Errorf("%s %d: %w", all.unit(), it.number, err)
+		}
+	}
+}
+
+// add writes the row.
+func (b *builder) add(row *Row) error {
+	total := uint64(row.ISL) + uint64(row.OSL)
+	if row.Kind == Session {
+		total = sessionTokens(row)
+	}
+	b.unknown = b.unknown || row.ISL == 0
+	b.longest = max(b.longest, total)
+	b.span = row.At
+	return b.out.add(row)
+}
+
+// sessionTokens returns the tokens of a session at its end.
+func sessionTokens(row *Row) (n uint64) {
+	for _, t := range row.Turns {
+		n += uint64(t.ISL) + uint64(t.OSL)
+	}
+	return n
+}
+
+// verdict says whether enough rows can be used.
+func (b *builder) verdict() error {
+	s := b.skipped
+	switch {
+	case b.read == 0:
+		return errors.New("the file is empty")
+	case b.out.trailer.rows == 0 && s.Unusable == 0:
+		return fmt.Errorf("none of its %d rows is a request: failed requests, conversations without an answer and empty lines are left out", b.read)
+	case b.out.trailer.rows == 0:
+		return fmt.Errorf("none of its %d rows can be used: %v", b.read, s)
+	case float64(s.Unusable) > b.share*float64(b.read):
+		return fmt.Errorf("%d of %d rows cannot be used, and max_skipped allows a share of %v: %v: correct them or set max_skipped higher",
+			s.Unusable, b.read, b.share, s)
+	}
+	return nil
+}
+
+// result ends the file.
+func (b *builder) result() (*spatev1.Dataset, error) {
+	rows := b.out.trailer.rows
+	sha, size, err := b.out.close()
+	if err != nil {
+		return nil, err
+	}
+	d := &spatev1.Dataset{Sha256: sha, Size: size, Rows: rows, Skipped: b.skipped.Unusable + b.skipped.LeftOut}
+	if !b.unknown {
+		d.Longest = clamp(int(b.longest)) //nolint:gosec // Far below 2^63.
+	}
+	if b.flags&hasTimes != 0 {
+		d.Span = durationpb.New(b.span)
+	}
+	return d, nil
+}

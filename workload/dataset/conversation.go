@@ -1,0 +1,154 @@
+package dataset
+
+import (
+	"bytes"
+	"slices"
+)
+
+// Sides of a conversation.
+const (
+	system = iota
+	user
+	assistant
+)
+
+// sides are the names that exports of conversations give to who speaks.
+var sides = map[string]int{
+	"system":    system,
+	"human":     user,
+	"user":      user,
+	"gpt":       assistant,
+	"assistant": assistant,
+	"chatgpt":   assistant,
+	"bing":      assistant,
+	"bard":      assistant,
+	"model":     assistant,
+	"bot":       assistant,
+}
+
+// speech is what one side says, the inside of a JSON string.
+type speech struct {
+	side int
+	text []byte
+}
+
+// paragraph separates two lines of one side, as the inside of a JSON string.
+const paragraph = `\n\n`
+
+// conversation is a conversation as it is read.
+type conversation struct {
+	lines []speech
+	limit uint32 // output length that the row gives itself. 0: none
+}
+
+// add appends what a side says. Several lines of one side become one, so that sides take turns, as chat templates want it.
+func (c *conversation) add(side int, text []byte) {
+	if n := len(c.lines); n > 0 && c.lines[n-1].side == side {
+		last := &c.lines[n-1]
+		last.text = slices.Concat(last.text, []byte(paragraph), text)
+		return
+	}
+	c.lines = append(c.lines, speech{side: side, text: text})
+}
+
+// read reads an array of lines, each an object with who speaks and what.
+func (c *conversation) read(name string, array []byte, sideName, textName string) error {
+	c.lines = c.lines[:0]
+	if array[0] != '[' {
+		return unusable("%s is %s, not an array", name, typeOf(array))
+	}
+	for value := range values(array) {
+		if value[0] != '{' {
+			return unusable("%s has %s in place of an object", name, typeOf(value))
+		}
+		if err := c.readLine(value, sideName, textName); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readLine reads one line.
+func (c *conversation) readLine(object []byte, sideName, textName string) (err error) {
+	side, text := -1, []byte(nil)
+	for name, value := range members(object) {
+		switch name {
+		case sideName:
+			who, err := inside(name, value)
+			if err != nil {
+				return err
+			}
+			known := false
+			if side, known = sides[string(bytes.ToLower(who))]; !known {
+				return unusable("%s is %.40q, which is neither a user nor an assistant", name, who)
+			}
+		case textName:
+			if text, err = inside(name, value); err != nil {
+				return err
+			}
+		}
+	}
+	if side < 0 || text == nil {
+		return unusable("has a line without %s or %s", sideName, textName)
+	}
+	c.add(side, text)
+	return nil
+}
+
+// turns appends the questions and their answers to the row, and sets its system prompt. What an assistant says before anybody asked is left
+// away, and so is a last question without an answer if there is no output length to ask for.
+func (c *conversation) turns(row *Row, o *lengths) {
+	for i, l := range c.lines {
+		switch l.side {
+		case system:
+			if len(row.Turns) == 0 {
+				row.Content = append(row.Content[:0], l.text...)
+			}
+		case user:
+			t := Turn{ISL: o.tokens(l.text), User: l.text}
+			if i+1 < len(c.lines) && c.lines[i+1].side == assistant {
+				t.Answer = c.lines[i+1].text
+			}
+			if t.OSL = o.output(c.limit, t.Answer); t.OSL > 0 && len(bytes.TrimSpace(t.User)) > 0 {
+				row.Turns = append(row.Turns, t)
+			}
+		}
+	}
+}
+
+// lengths works out the lengths of texts.
+type lengths struct {
+	// count counts tokens. Nil: nobody can.
+	count func(text string) int
+	// osl is the workload's output length. 0: that of the answer.
+	osl uint32
+	// fallback is the output length where there is no answer either. 0: none.
+	fallback uint32
+}
+
+// tokens returns the length of a text. 0: not known.
+func (l *lengths) tokens(inside []byte) uint32 {
+	if l.count == nil {
+		return 0
+	}
+	return clamp(l.count(unescape(inside)))
+}
+
+// output returns the output length to ask for: the row's own, else the workload's, else that of the recorded answer. Without a tokenizer that
+// is taken to be a quarter of its bytes in UTF-8: an estimate, good enough for a limit, and never reported as a length that was seen.
+func (l *lengths) output(own uint32, answer []byte) uint32 {
+	switch {
+	case own > 0:
+		return own
+	case l.osl > 0:
+		return l.osl
+	case len(answer) == 0:
+		return l.fallback
+	case l.count != nil:
+		return max(1, l.tokens(answer))
+	}
+	return max(1, clamp((len(unescape(answer))+3)/4))
+}
+
+// clamp cuts a length off at the longest that there is.
+func clamp(n int) uint32 { return uint32(min(max(n, 0), longestLength)) } //nolint:gosec // Within 24 bits.

@@ -1,0 +1,166 @@
+package dataset
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// formOf returns the field number of a workload's content: what a rows file is for. 0: none.
+func formOf(w *spatev1.Workload) uint32 {
+	m := w.ProtoReflect()
+	field := m.WhichOneof(m.Descriptor().Oneofs().ByName("content"))
+	if field == nil {
+		return 0
+	}
+	return uint32(field.Number()) //nolint:gosec // Field numbers are positive.
+}
+
+// Needed reports whether a workload takes rows from a file, and returns its path.
+func Needed(w *spatev1.Workload) (path string, needed bool) {
+	type file interface{ GetPath() string }
+	var content proto.Message
+	switch c := w.GetContent().(type) {
+	case *spatev1.Workload_Sonnet:
+		content = c.Sonnet
+	case *spatev1.Workload_Sharegpt:
+		content = c.Sharegpt
+	case *spatev1.Workload_Jsonl:
+		content = c.Jsonl
+	case *spatev1.Workload_Mooncake:
+		content = c.Mooncake
+	case *spatev1.Workload_Burstgpt:
+		content = c.Burstgpt
+	case *spatev1.Workload_Azure:
+		content = c.Azure
+	}
+	if f, ok := content.(file); ok {
+		return f.GetPath(), true
+	}
+	return "", false
+}
+
+// newBuilder returns the builder of a workload's form.
+func newBuilder(w *spatev1.Workload, o Options, skipped *Skipped) (*builder, error) {
+	b := &builder{
+		header: header{form: formOf(w), recordSize: longRecord}, share: defaultSkipped, skipped: skipped,
+		begin: func(s *source) (items, error) { return newItems(s.Reader) },
+		end:   func() error { return nil },
+	}
+	switch c := w.GetContent().(type) {
+	case *spatev1.Workload_Sharegpt:
+		f := &sharegpt{lengths: lengths{count: o.Count, osl: c.Sharegpt.GetOsl()}, sessions: c.Sharegpt.GetSessions() != nil}
+		b.file(c.Sharegpt, f.parse)
+	case *spatev1.Workload_Jsonl:
+		f := &jsonl{lengths: lengths{count: o.Count, osl: c.Jsonl.GetOsl(), fallback: defaultOutput}, sessions: c.Jsonl.GetSessions() != nil}
+		b.file(c.Jsonl, f.parse)
+	case *spatev1.Workload_Mooncake:
+		b.mooncake(c.Mooncake)
+	case *spatev1.Workload_Burstgpt:
+		b.table(c.Burstgpt, newBurstGPT())
+	case *spatev1.Workload_Azure:
+		b.table(c.Azure, newAzure())
+	case *spatev1.Workload_Sonnet:
+		b.sonnet(c.Sonnet, o)
+	default:
+		return nil, fmt.Errorf("workload %q takes nothing from a file", w.GetName())
+	}
+	return b, nil
+}
+
+// allow sets the share of rows that may be unusable.
+func (b *builder) allow(share *float64) {
+	if share != nil {
+		b.share = *share
+	}
+}
+
+// rows reads items by a function that fills in a row.
+func (b *builder) rows(parse func(text []byte, row *Row) error) {
+	b.parse = func(it item) error {
+		b.row.clear()
+		if err := parse(it.text, &b.row); err != nil {
+			return err
+		}
+		return b.add(&b.row)
+	}
+}
+
+// file reads conversations or prompts.
+func (b *builder) file(c *spatev1.FileContent, parse func(text []byte, row *Row) error) {
+	b.allow(c.MaxSkipped)
+	b.rows(parse)
+}
+
+// sonnet reads lines of text. The longest request is what the workload asks for, whatever the lines.
+func (b *builder) sonnet(c *spatev1.SonnetContent, o Options) {
+	f := &sonnet{lengths: lengths{count: o.Count, osl: c.GetOsl()}, whole: o.Count != nil}
+	b.begin = func(s *source) (items, error) { return &lines{src: s.Reader}, nil }
+	b.rows(f.parse)
+	b.end = func() error {
+		b.longest, b.unknown = uint64(c.GetIsl())+uint64(c.GetOsl()), false
+		if f.whole {
+			b.out.trailer.flags |= additive
+		}
+		return nil
+	}
+}
+
+// trace reads rows with times by a function, and hands them on in their order.
+func (b *builder) trace(c *spatev1.TraceContent, parse func(text []byte) (timed, error), fill func(timed, *Row) error) {
+	b.allow(c.MaxSkipped)
+	b.flags |= hasTimes
+	sorter := &window{limit: windowBytes, unit: "line"}
+	b.parse = func(it item) error {
+		t, err := parse(it.text)
+		if err != nil {
+			return err
+		}
+		t.number, sorter.unit = it.number, b.skipped.Unit
+		return sorter.add(t)
+	}
+	sorter.emit = func(t timed, at time.Duration) error {
+		b.row.clear()
+		b.row.At, b.row.ISL, b.row.OSL = at, t.isl, t.osl
+		if err := fill(t, &b.row); err != nil {
+			return err
+		}
+		return b.add(&b.row)
+	}
+	b.end = func() error {
+		b.skipped.Reordered = sorter.sorted
+		return sorter.flush()
+	}
+}
+
+// mooncake reads a trace with blocks.
+func (b *builder) mooncake(c *spatev1.TraceContent) {
+	block := c.GetBlockTokens()
+	if block == 0 {
+		block = defaultBlock
+	}
+	b.header.blockTokens = block
+	known := newPrefixes(block)
+	b.trace(c, (&mooncake{block: block}).parse, func(t timed, row *Row) (err error) {
+		row.Kind, row.Blocks = Blocks, append(row.Blocks[:0], t.blocks...)
+		row.Shared, err = known.shared(t.blocks, t.isl)
+		return err
+	})
+}
+
+// table reads a trace of lengths.
+func (b *builder) table(c *spatev1.TraceContent, t *table) {
+	b.header.recordSize = shortRecord
+	b.begin = func(s *source) (items, error) {
+		all := &lines{src: s.Reader}
+		first, err := all.next()
+		if err != nil || first.tooLong {
+			return all, err
+		}
+		return all, t.header(first.text)
+	}
+	b.trace(c, t.parse, func(timed, *Row) error { return nil })
+}

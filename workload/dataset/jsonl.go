@@ -1,0 +1,198 @@
+package dataset
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+)
+
+// defaultOutput is the output length of rows that say none, where the workload says none.
+const defaultOutput = 256
+
+// jsonl reads rows of {"prompt": "..."}, {"messages": [...]}, {"token_ids": [...]} or {"prompt": [...]}, each perhaps with an output length of
+// its own. Other members are ignored.
+type jsonl struct {
+	lengths  lengths
+	sessions bool
+	talk     conversation
+	compact  bytes.Buffer
+}
+
+// outputNames are the names under which rows give an output length. The first of them that is there counts.
+var outputNames = [...]string{"output_length", "osl", "max_tokens", "max_completion_tokens", "output_tokens"}
+
+// fields are the members of a row that matter. Nil: not there.
+type fields struct {
+	prompt, messages, ids []byte
+	outputs               [len(outputNames)][]byte
+}
+
+// find finds the members of a row.
+func find(text []byte) (f fields) {
+	for name, value := range members(text) {
+		switch name {
+		case "prompt":
+			f.prompt = value
+		case "messages":
+			f.messages = value
+		case "token_ids", "prompt_token_ids":
+			f.ids = value
+		}
+		for i, output := range outputNames {
+			if name == output && value[0] != 'n' {
+				f.outputs[i] = value
+			}
+		}
+	}
+	if f.prompt != nil && f.prompt[0] == '[' && f.ids == nil {
+		f.ids, f.prompt = f.prompt, nil
+	}
+	return f
+}
+
+// parse reads a row.
+func (j *jsonl) parse(text []byte, row *Row) error {
+	if err := checkObject(text); err != nil {
+		return err
+	}
+	f := find(text)
+	own, err := f.output()
+	if err != nil {
+		return err
+	}
+	j.talk.limit = own
+	row.OSL = j.lengths.output(own, nil)
+	switch {
+	case f.ids != nil:
+		return parseIDs(f.ids, row)
+	case f.messages != nil && j.sessions:
+		return j.session(f.messages, row)
+	case f.messages != nil:
+		return j.messages(f.messages, row)
+	case f.prompt != nil:
+		return j.prompt(f.prompt, row)
+	}
+	return unusable("has none of prompt, messages and token_ids")
+}
+
+// output returns the output length of the row itself. 0: it gives none.
+func (f *fields) output() (uint32, error) {
+	for i, value := range f.outputs {
+		if value == nil {
+			continue
+		}
+		n, err := length(outputNames[i], value)
+		if err == nil && n == 0 {
+			err = unusable("%s is 0", outputNames[i])
+		}
+		return n, err
+	}
+	return 0, nil
+}
+
+// prompt reads a prompt of text.
+func (j *jsonl) prompt(value []byte, row *Row) error {
+	text, err := inside("prompt", value)
+	if err != nil {
+		return err
+	}
+	if len(text) == 0 {
+		return unusable("has an empty prompt")
+	}
+	row.Kind, row.Content, row.ISL = Text, append(row.Content[:0], text...), j.lengths.tokens(text)
+	return nil
+}
+
+// parseIDs reads a prompt of token ids.
+func parseIDs(array []byte, row *Row) error {
+	if array[0] != '[' {
+		return unusable("token_ids is %s, not an array", typeOf(array))
+	}
+	for value := range values(array) {
+		id, err := strconv.ParseUint(string(value), 10, 31)
+		if err != nil {
+			return unusable("token_ids has %.40s, which is no whole number from 0 to 2^31-1", value)
+		}
+		row.IDs = append(row.IDs, uint32(id))
+	}
+	if len(row.IDs) == 0 {
+		return unusable("has no token ids")
+	}
+	row.Kind, row.ISL = TokenIDs, clamp(len(row.IDs))
+	return nil
+}
+
+// session reads messages as a conversation to be played turn by turn.
+func (j *jsonl) session(array []byte, row *Row) error {
+	if err := j.talk.read("messages", array, "role", "content"); err != nil {
+		return err
+	}
+	j.talk.turns(row, &j.lengths)
+	return asSession(row)
+}
+
+// messages reads the messages of one request. They are sent as they are, but for space between them.
+func (j *jsonl) messages(array []byte, row *Row) error {
+	if array[0] != '[' {
+		return unusable("messages is %s, not an array", typeOf(array))
+	}
+	j.compact.Reset()
+	if err := json.Compact(&j.compact, array); err != nil {
+		return unusable("messages: %v", err)
+	}
+	row.Kind, row.Content = Messages, append(row.Content[:0], j.compact.Bytes()...)
+	count, texts := 0, []byte(nil)
+	for message := range values(row.Content) {
+		if message[0] != '{' {
+			return unusable("messages has %s in place of an object", typeOf(message))
+		}
+		text := firstText(message)
+		if text == nil && count == 0 {
+			return unusable("has no text in its first message")
+		}
+		if count++; count == 1 {
+			texts, row.Insert = text, placeIn(row.Content, text)
+		}
+	}
+	if count == 0 {
+		return unusable("has no messages")
+	}
+	if count == 1 && bytes.Contains(row.Content, append([]byte(`"content":"`), texts...)) {
+		row.ISL = j.lengths.tokens(texts)
+	}
+	return nil
+}
+
+// firstText returns the inside of the first text of a message: its content, or that of its first part that is text. Nil: there is none.
+func firstText(message []byte) []byte {
+	for name, value := range members(message) {
+		if name != "content" {
+			continue
+		}
+		if value[0] == '"' {
+			return value[1 : len(value)-1]
+		}
+		if value[0] == '[' {
+			return firstPart(value)
+		}
+	}
+	return nil
+}
+
+// firstPart returns the inside of the text of the first part of a message that has one.
+func firstPart(parts []byte) []byte {
+	for part := range values(parts) {
+		if part[0] != '{' {
+			continue
+		}
+		for name, value := range members(part) {
+			if name == "text" && value[0] == '"' {
+				return value[1 : len(value)-1]
+			}
+		}
+	}
+	return nil
+}
+
+// placeIn returns where a part of a text begins, that was cut from it: a cut keeps the end of the text's capacity.
+func placeIn(text, part []byte) int { return cap(text) - cap(part) }

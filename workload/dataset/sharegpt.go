@@ -1,0 +1,63 @@
+package dataset
+
+// sharegpt reads {"id": ..., "conversations": [{"from": "human", "value": "..."}, ...]}, or the same with "messages", "role" and "content".
+type sharegpt struct {
+	lengths  lengths
+	sessions bool
+	talk     conversation
+}
+
+// parse reads a conversation: all of its turns, or the first question that got an answer.
+func (s *sharegpt) parse(text []byte, row *Row) error {
+	if err := checkObject(text); err != nil {
+		return err
+	}
+	found := false
+	for name, value := range members(text) {
+		var err error
+		switch name {
+		case "conversations", "conversation":
+			found, err = true, s.talk.read(name, value, "from", "value")
+		case "messages":
+			found, err = true, s.talk.read(name, value, "role", "content")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !found {
+		return unusable("has no conversations")
+	}
+	if s.talk.turns(row, &s.lengths); s.sessions {
+		return asSession(row)
+	}
+	return asQuestion(row)
+}
+
+// noAnswer is why a conversation is left out, as vLLM's benchmark leaves out those of fewer than two turns.
+const noAnswer = "has no question with an answer"
+
+// asSession makes the row a session of all its turns.
+func asSession(row *Row) error {
+	if len(row.Turns) == 0 {
+		return leaveOut(noAnswer)
+	}
+	first := row.Turns[0]
+	row.Kind, row.TurnCount = Session, uint32(len(row.Turns)) //nolint:gosec // Below longestItem.
+	if row.OSL = first.OSL; len(row.Content) == 0 {
+		row.ISL = first.ISL
+	}
+	return nil
+}
+
+// asQuestion makes the row its first question that got an answer.
+func asQuestion(row *Row) error {
+	for _, t := range row.Turns {
+		if len(t.Answer) > 0 {
+			row.Kind, row.ISL, row.OSL = Text, t.ISL, t.OSL
+			row.Content, row.Turns = append(row.Content[:0], t.User...), row.Turns[:0]
+			return nil
+		}
+	}
+	return leaveOut(noAnswer)
+}

@@ -1,0 +1,63 @@
+package dataset
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// longestPoem is the size of the text that a sonnet workload may have, in bytes: agents keep it in memory.
+const longestPoem = 16 << 20
+
+// sonnet reads the lines of a text, each with its end. Empty ones are left out.
+type sonnet struct {
+	lengths lengths
+	size    int
+	before  string
+	tokens  uint32
+	// whole: so far two lines together were as many tokens as they are each.
+	whole bool
+}
+
+// parse reads a line.
+func (s *sonnet) parse(text []byte, row *Row) error {
+	if s.size += len(text); s.size > longestPoem {
+		return fmt.Errorf("more than %d MiB: a sonnet workload draws from a short text; give long ones as jsonl", longestPoem>>20)
+	}
+	switch {
+	case !utf8.Valid(text):
+		return unusable("is not UTF-8")
+	case len(bytes.TrimSpace(text)) == 0:
+		return leaveOut("is empty")
+	}
+	verse := string(text) + "\n"
+	row.Kind, row.OSL, row.Content = Text, s.lengths.osl, appendInside(row.Content[:0], verse)
+	row.ISL = s.count(verse)
+	return nil
+}
+
+// count returns the tokens of a line, and looks whether it keeps them behind the line before.
+func (s *sonnet) count(verse string) uint32 {
+	if s.lengths.count == nil {
+		return 0
+	}
+	n := clamp(s.lengths.count(verse))
+	if s.before != "" {
+		s.whole = s.whole && clamp(s.lengths.count(s.before+verse)) == s.tokens+n
+	}
+	s.before, s.tokens = verse, n
+	return n
+}
+
+// appendInside appends a text as it stands between the quotes of a JSON string.
+func appendInside(dst []byte, text string) []byte {
+	var out strings.Builder
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(text); err != nil {
+		panic(err) // a string always encodes
+	}
+	return append(dst, out.String()[1:out.Len()-2]...)
+}

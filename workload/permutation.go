@@ -1,0 +1,44 @@
+package workload
+
+import (
+	"math/bits"
+
+	"github.com/spate-load/spate/workload/draw"
+)
+
+// rounds of the Feistel network. Four make a random-looking permutation of random-looking functions (Luby and Rackoff); the others are for
+// small domains, where halves of a few bits mix slowly.
+const rounds = 8
+
+// permutation is an order of the numbers 0 to n-1: at(i) is the i-th. It takes no memory: the numbers below the next power of 4 are put in
+// order by a Feistel network, and one that is not below n is sent through again until it is (Black and Rogaway's cycle walking), less
+// than four times on average.
+type permutation struct {
+	n    uint64
+	half uint // bits of each half
+	mask uint64
+	keys [rounds]draw.Sequence
+}
+
+// newPermutation returns the permutation that a sequence draws.
+func newPermutation(keys draw.Sequence, n uint64) permutation {
+	p := permutation{n: n, half: uint(max(1, (bits.Len64(n-1)+1)/2))}
+	p.mask = 1<<p.half - 1
+	for r := range uint64(rounds) {
+		p.keys[r] = keys.Sub(r)
+	}
+	return p
+}
+
+// at returns the i-th number. i must be below n.
+func (p *permutation) at(i uint64) uint64 {
+	for {
+		left, right := i>>p.half, i&p.mask
+		for _, key := range p.keys {
+			left, right = right, left^key.At(right)&p.mask
+		}
+		if i = left<<p.half | right; i < p.n {
+			return i
+		}
+	}
+}

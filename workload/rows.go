@@ -1,0 +1,79 @@
+package workload
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/spate-load/spate/workload/dataset"
+)
+
+// file is what workloads that take their requests from rows have in common.
+type file struct {
+	rows     *dataset.Rows
+	words    *vocabulary
+	template uint32
+	busting  busting
+	read     sync.Pool // of *dataset.Row
+}
+
+// newFile checks that the rows are there, are the workload's, and can be written in the form of the target.
+func newFile(c Config) (*file, error) {
+	switch {
+	case c.Rows == nil:
+		return nil, fmt.Errorf("workload: %q takes its requests from a file, and has no rows", c.Workload.GetName())
+	case !c.Rows.Of(c.Workload):
+		return nil, fmt.Errorf("workload: the rows of %q were built for another kind of file: build them again", c.Workload.GetName())
+	}
+	for _, kind := range [...]dataset.Kind{dataset.Text, dataset.Messages, dataset.TokenIDs, dataset.Session} {
+		if c.Rows.Has(kind) {
+			if err := writable(kind, c.Form); err != nil {
+				return nil, err
+			}
+		}
+	}
+	words, err := newVocabulary(c.Words, 0, 0)
+	if err != nil {
+		return nil, err
+	}
+	b, err := newBusting(c, words)
+	if err != nil {
+		return nil, err
+	}
+	return &file{
+		rows: c.Rows, words: words, template: c.Template, busting: b,
+		read: sync.Pool{New: func() any { return new(dataset.Row) }},
+	}, nil
+}
+
+// writable returns an error if rows of a kind cannot be written in a form: text has no token ids without the model's tokenizer, and back.
+func writable(kind dataset.Kind, form Form) error {
+	switch {
+	case kind == dataset.TokenIDs && form == Text:
+		return fmt.Errorf("workload: rows of %v cannot be sent as text: set the target's `prompts: token_ids`", kind)
+	case kind == dataset.TokenIDs && form == Messages:
+		return fmt.Errorf("workload: rows of %v cannot be sent to a chat: set the target's `api: completions`", kind)
+	case kind == dataset.Messages && form != Messages:
+		return fmt.Errorf("workload: rows of %v can only be sent to a chat: set the target's `api: chat`", kind)
+	case (kind == dataset.Text || kind == dataset.Session) && form == TokenIDs:
+		return fmt.Errorf("workload: rows of %v cannot be sent as token ids: set the target's `prompts: text`", kind)
+	}
+	return nil
+}
+
+// row returns memory for a row, to be given back to the pool.
+func (f *file) row() *dataset.Row {
+	row, _ := f.read.Get().(*dataset.Row)
+	return row
+}
+
+// Close closes the rows.
+func (f *file) Close() error { return f.rows.Close() }
+
+// said appends text as it stands between the quotes of a JSON string to a message.
+func (t *transcript) said(text []byte) {
+	if t.joint {
+		t.dst = append(t.dst, ' ')
+	}
+	t.dst = append(t.dst, text...)
+	t.joint = t.joint || len(text) > 0
+}

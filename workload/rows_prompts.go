@@ -1,0 +1,209 @@
+package workload
+
+import (
+	"fmt"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/dataset"
+	"github.com/spate-load/spate/workload/draw"
+)
+
+// prompts sends the prompts or conversations of a file. With order "shuffled" arrivals take its rows in an order that the seed draws, each row
+// once; when all were taken they are taken again, in another order. With order "file" they come as they stand in the file, again and again.
+type prompts struct {
+	*file
+	shuffled bool
+	orders   draw.Sequence // a permutation each time the rows are gone through
+	play     play
+}
+
+// newPrompts checks the content.
+func newPrompts(content *spatev1.FileContent, c Config) (*prompts, error) {
+	f, err := newFile(c)
+	if err != nil {
+		return nil, err
+	}
+	w := &prompts{file: f, orders: draw.New(c.Seed, "order")}
+	switch content.GetOrder() {
+	case "", "shuffled":
+		w.shuffled = true
+	case "file":
+	default:
+		return nil, fmt.Errorf("workload: order %q is not known: give shuffled or file", content.GetOrder())
+	}
+	if !f.rows.Has(dataset.Session) {
+		return w, nil
+	}
+	w.play, err = newPlay(content.GetSessions(), c)
+	return w, err
+}
+
+// place returns the row of an arrival, and how often all rows were taken before.
+func (w *prompts) place(index uint64) (row, before uint64) {
+	n := w.rows.Len()
+	row, before = index%n, index/n
+	if w.shuffled {
+		order := newPermutation(w.orders.Sub(before), n)
+		row = order.at(row)
+	}
+	return row, before
+}
+
+// Ask returns the lengths of a row, or of a turn of its conversation.
+//
+// The ISL of text is known if the file was read with a tokenizer, and nothing else stands in the prompt: of a conversation's later turns it
+// is not, because what a chat template puts between messages is not known. Shared is what is known to have been sent before: all of the
+// prompt if the row was taken before, or the history of the session.
+func (w *prompts) Ask(index uint64, turn int) (Ask, error) {
+	row := w.row()
+	defer w.read.Put(row)
+	i, before := w.place(index)
+	if err := w.rows.Head(i, row); err != nil {
+		return Ask{}, err
+	}
+	a := Ask{OSL: row.OSL, Turns: int(row.TurnCount), Pause: w.play.pause(index, turn)}
+	if turn < 0 || turn >= a.Turns {
+		return Ask{}, fmt.Errorf("workload: row %d has %d turns, none is number %d", i, a.Turns, turn)
+	}
+	if turn > 0 {
+		if err := w.rows.Read(i, row); err != nil {
+			return Ask{}, err
+		}
+		a.OSL, a.Shared = row.Turns[turn].OSL, w.history(row, turn)
+		return a, nil
+	}
+	if a.ISL = w.isl(row); before > 0 && !w.busting.on {
+		a.Shared = a.ISL
+	}
+	return a, nil
+}
+
+// isl returns the length of a row's first prompt, 0 if it is not known. Words in front of a text may change how it is cut into tokens.
+func (w *prompts) isl(row *dataset.Row) uint32 {
+	switch {
+	case row.ISL == 0:
+		return 0
+	case !w.busting.on:
+		return row.ISL + w.template
+	case row.Kind == dataset.TokenIDs:
+		return row.ISL + w.template + uint32(w.begin(TokenIDs))
+	default:
+		return 0
+	}
+}
+
+// begin returns how many tokens prompts begin with to miss every cache.
+func (w *prompts) begin(form Form) uint64 {
+	if !w.busting.on {
+		return 0
+	}
+	return w.words.enough(form, ownBits)
+}
+
+// history returns the tokens that the turn before had already, if each answer has the length that was asked for. 0: not known.
+func (w *prompts) history(row *dataset.Row, turn int) (n uint32) {
+	for i, t := range row.Turns[:turn] {
+		if t.ISL == 0 {
+			return 0
+		}
+		n += t.ISL
+		if w.play.server || i < turn-1 {
+			n += t.OSL
+		}
+	}
+	return n
+}
+
+// AppendPrompt appends a row's content, behind a begin of its own if it is to miss every cache.
+func (w *prompts) AppendPrompt(dst []byte, r Request) ([]byte, error) {
+	row := w.row()
+	defer w.read.Put(row)
+	i, _ := w.place(r.Index)
+	if err := w.rows.Read(i, row); err != nil {
+		return dst, err
+	}
+	if err := writable(row.Kind, r.Form); err != nil {
+		return dst, err
+	}
+	switch row.Kind {
+	case dataset.Messages:
+		return w.appendMessages(dst, row, r), nil
+	case dataset.TokenIDs:
+		return w.appendTokenIDs(dst, row, r), nil
+	case dataset.Session:
+		return w.appendSession(dst, row, r)
+	default:
+		t := open(dst, r.Form, w.words)
+		t.begin(user)
+		w.own(&t, r)
+		t.said(row.Content)
+		t.end()
+		return t.close(), nil
+	}
+}
+
+// own writes the begin that a request has to itself.
+func (w *prompts) own(t *transcript, r Request) {
+	if w.busting.on {
+		t.tokens(w.busting.begins.Sub(r.Index), 0, w.begin(r.Form))
+	}
+}
+
+// appendMessages appends the messages as they are, with the begin in front of their first text.
+func (w *prompts) appendMessages(dst []byte, row *dataset.Row, r Request) []byte {
+	if !w.busting.on {
+		return append(dst, row.Content...)
+	}
+	dst = append(dst, row.Content[:row.Insert]...)
+	dst = w.words.append(dst, Text, w.busting.begins.Sub(r.Index), 0, w.begin(Text))
+	dst = append(dst, ' ')
+	return append(dst, row.Content[row.Insert:]...)
+}
+
+// appendTokenIDs appends [1,2,3].
+func (w *prompts) appendTokenIDs(dst []byte, row *dataset.Row, r Request) []byte {
+	t := open(dst, TokenIDs, w.words)
+	w.own(&t, r)
+	t.ids(row.IDs)
+	return t.close()
+}
+
+// appendSession appends a conversation up to a turn.
+func (w *prompts) appendSession(dst []byte, row *dataset.Row, r Request) ([]byte, error) {
+	if err := w.play.check(r); err != nil {
+		return dst, err
+	}
+	if r.Turn < 0 || r.Turn >= len(row.Turns) {
+		return dst, fmt.Errorf("workload: request %d is of a session of %d turns, none is number %d", r.Index, len(row.Turns), r.Turn)
+	}
+	t := open(dst, r.Form, w.words)
+	if len(row.Content) > 0 {
+		t.begin(system)
+		w.own(&t, r)
+		t.said(row.Content)
+		t.end()
+	}
+	for i := range r.Turn + 1 {
+		if i > 0 {
+			w.answer(&t, r, row, i-1)
+		}
+		t.begin(user)
+		if i == 0 && len(row.Content) == 0 {
+			w.own(&t, r)
+		}
+		t.said(row.Turns[i].User)
+		t.end()
+	}
+	return t.close(), nil
+}
+
+// answer writes the answer to an earlier turn: the server's, or that in the file.
+func (w *prompts) answer(t *transcript, r Request, row *dataset.Row, turn int) {
+	t.begin(assistant)
+	if w.play.server {
+		t.answer(r.Answers[turn])
+	} else {
+		t.said(row.Turns[turn].Answer)
+	}
+	t.end()
+}
