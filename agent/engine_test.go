@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,14 +16,19 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// engine is a small server of streams: each answer has two tokens with a delay before the first.
+// engine is a small server of streams: each answer has two tokens with a delay before the first. A chat is answered with "<ID>", ID being the
+// request's.
 type engine struct {
 	*httptest.Server
 	delay  time.Duration
-	status int // 0: 200
+	status int            // 0: 200
+	most   int            // max_model_len it tells; 0: it does not
+	fails  map[string]int // statuses of single requests, by id
 
-	mu  sync.Mutex
-	ids []string // of the requests, as they came
+	mu     sync.Mutex
+	ids    []string // of the requests, as they came
+	bodies []string // theirs
+	asked  int      // questions that are no load
 }
 
 func newEngine(t testing.TB, delay time.Duration, status int) *engine {
@@ -32,12 +39,18 @@ func newEngine(t testing.TB, delay time.Duration, status int) *engine {
 }
 
 func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body)
+	body, _ := io.ReadAll(r.Body)
+	if r.Method == http.MethodGet {
+		e.tell(w, r)
+		return
+	}
+	id := r.Header.Get("X-Request-Id")
 	e.mu.Lock()
-	e.ids = append(e.ids, r.Header.Get("X-Request-Id"))
+	e.ids = append(e.ids, id)
+	e.bodies = append(e.bodies, string(body))
 	e.mu.Unlock()
-	if e.status != 0 {
-		http.Error(w, `{"error":{"message":"no"}}`, e.status)
+	if status := cmp.Or(e.fails[id], e.status); status != 0 {
+		http.Error(w, `{"error":{"message":"no"}}`, status)
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -47,10 +60,26 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case <-r.Context().Done():
 		return
 	}
-	fmt.Fprint(w, "data: {\"choices\":[{\"index\":0,\"text\":\"a\"}]}\n\n")
+	first, second := `"text":"a"`, `"text":"b"`
+	if strings.HasSuffix(r.URL.Path, "/chat/completions") {
+		first, second = `"delta":{"content":"<"}`, `"delta":{"content":"`+id+`>"}`
+	}
+	fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,%s}]}\n\n", first)
 	w.(http.Flusher).Flush()
-	fmt.Fprint(w, "data: {\"choices\":[{\"index\":0,\"text\":\"b\",\"finish_reason\":\"length\"}]}\n\n"+
-		"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":4,\"completion_tokens\":2}}\n\ndata: [DONE]\n\n")
+	fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,%s,\"finish_reason\":\"length\"}]}\n\n"+
+		"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":4,\"completion_tokens\":2}}\n\ndata: [DONE]\n\n", second)
+}
+
+// tell answers a question about the server.
+func (e *engine) tell(w http.ResponseWriter, r *http.Request) {
+	e.mu.Lock()
+	e.asked++
+	e.mu.Unlock()
+	if e.most == 0 || !strings.HasSuffix(r.URL.Path, "/models") {
+		http.NotFound(w, r)
+		return
+	}
+	fmt.Fprintf(w, `{"object":"list","data":[{"id":"m","object":"model","max_model_len":%d}]}`, e.most)
 }
 
 // requests are the ids of the requests so far.

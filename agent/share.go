@@ -174,7 +174,7 @@ func varies(load *spatev1.LoadPoint) bool {
 func (s *share) makeContent() (err error) {
 	s.content, err = workload.New(workload.Config{
 		Workload: s.stage.GetWorkload(), Seed: s.stage.GetSeed(), Run: s.run, Form: s.client.Form(),
-		Words: s.found.Words, Template: s.found.Template,
+		Rows: s.rows, Words: s.found.Words, Template: s.found.Template,
 	})
 	if err != nil {
 		return fmt.Errorf("workload %s: %w", s.stage.GetWorkload().GetName(), err)
