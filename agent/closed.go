@@ -3,6 +3,7 @@ package agent
 import (
 	"math"
 	"sync"
+	"time"
 
 	"github.com/spate-load/spate/agent/arrival"
 	"github.com/spate-load/spate/agent/timer"
@@ -62,7 +63,7 @@ func (s *slot) active() bool {
 }
 
 // await blocks until the slot is free and active, and reports whether it may go on.
-func (s *slot) await() bool { return s.active() && s.wait(s.free) }
+func (s *slot) await() bool { return s.active() && s.wait(s.load.taking, s.free) }
 
 // prepareNext takes the slot's next arrival and makes its first request. It reports whether there is one.
 func (s *slot) prepareNext(now clock.Instant) bool {
@@ -95,7 +96,7 @@ func (s *slot) markRamped() {
 func (s *slot) think() {
 	s.free = s.observation.End.Add(s.load.closed.Think(s.next.Index))
 	if pause := s.rest(); pause > s.free {
-		s.wait(pause)
+		s.wait(s.load.taking, pause)
 		s.free = clock.Now()
 	}
 }
@@ -107,9 +108,31 @@ func (l *load) take(now clock.Instant) (arrival.Arrival, bool) {
 	a, more := l.closed.Next(max(now.Sub(l.start), 0))
 	switch {
 	case more && !a.Unmeasured:
+		if !l.measuring {
+			l.endBy(a.Offset)
+		}
 		l.measuring = true
 	case l.measuring:
 		l.steadyUntil(now)
 	}
 	return a, more
+}
+
+// endBy makes a load that measures from an offset on drain when its time is over, even if no slot becomes free to find that out. It is
+// called once; l.mu is locked.
+func (l *load) endBy(from time.Duration) {
+	load := l.stage.GetLoad()
+	span, cooldown := load.GetDuration().AsDuration(), load.GetCooldown().AsDuration()
+	if phases := load.GetPhases(); len(phases) > 0 {
+		from, span = 0, -cooldown // it is their last part
+		for _, p := range phases {
+			span += p.GetDuration().AsDuration()
+		}
+	}
+	if span == 0 {
+		return
+	}
+	measured := l.start.Add(from).Add(span)
+	over := measured.Add(cooldown)
+	l.closing = time.AfterFunc(clock.Until(over), func() { l.cool(measured); l.drain(over) })
 }

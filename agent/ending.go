@@ -50,6 +50,7 @@ func (l *load) drain(since clock.Instant) {
 
 func (l *load) drainLocked(since clock.Instant) {
 	if l.draining == nil {
+		l.stopTaking()
 		l.steadyUntil(since)
 		l.cancelAt(max(since, l.latest).Add(l.drainTimeout()))
 	}
@@ -71,9 +72,12 @@ func (l *load) drainTimeout() time.Duration { return l.stage.GetDrainTimeout().A
 func (l *load) endDrain() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.draining != nil {
-		l.draining.Stop()
+	for _, t := range []*time.Timer{l.draining, l.closing} {
+		if t != nil {
+			t.Stop()
+		}
 	}
+	l.stopTaking()
 	l.stopStarting()
 	l.cancel()
 }

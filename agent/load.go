@@ -25,6 +25,8 @@ type load struct {
 
 	starting     context.Context // ends when nothing more may be started
 	stopStarting context.CancelFunc
+	taking       context.Context // ends when no more arrivals may be begun
+	stopTaking   context.CancelFunc
 	running      context.Context // ends when requests in flight are cancelled
 	cancel       context.CancelFunc
 
@@ -40,6 +42,7 @@ type load struct {
 	latest               clock.Instant // latest turn that is to come
 	deadline             clock.Instant // when requests in flight are cancelled
 	draining             *time.Timer
+	closing              *time.Timer // begins to drain at the end of the closed loop's time
 	failure              string
 	failureKind          spatev1.FailureKind
 	stopped              bool
@@ -52,6 +55,7 @@ func newLoad(s *share, start clock.Instant, uncertainty time.Duration, emit func
 	l := &load{share: s, start: start, uncertainty: uncertainty}
 	l.pulse.patience = s.target().GetConnectTimeout().AsDuration()
 	l.starting, l.stopStarting = context.WithCancel(context.Background())
+	l.taking, l.stopTaking = context.WithCancel(l.starting)
 	l.running, l.cancel = context.WithCancel(context.Background())
 	l.recorder = recorder.New(recorder.Config{
 		Start: start, Endpoints: len(s.target().GetEndpoints()), Shards: runtime.GOMAXPROCS(0),

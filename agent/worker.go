@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"context"
 	"hash/fnv"
 	"strconv"
 	"time"
@@ -103,11 +104,11 @@ func (w *worker) requestID() string {
 	return string(w.id)
 }
 
-// wait blocks until an instant, and reports whether more may be started then. It is up to a millisecond late.
-func (w *worker) wait(until clock.Instant) bool {
+// wait blocks until an instant, and reports whether ctx goes on then. It is up to a millisecond late.
+func (w *worker) wait(ctx context.Context, until clock.Instant) bool {
 	left := clock.Until(until)
 	if left <= 0 {
-		return w.load.starting.Err() == nil
+		return ctx.Err() == nil
 	}
 	if w.alarm == nil {
 		w.alarm = time.NewTimer(left)
@@ -116,8 +117,8 @@ func (w *worker) wait(until clock.Instant) bool {
 	}
 	select {
 	case <-w.alarm.C:
-		return w.load.starting.Err() == nil
-	case <-w.load.starting.Done():
+		return ctx.Err() == nil
+	case <-ctx.Done():
 		w.alarm.Stop()
 		return false
 	}
