@@ -24,6 +24,7 @@ type engine struct {
 	status int            // 0: 200
 	most   int            // max_model_len it tells; 0: it does not
 	fails  map[string]int // statuses of single requests, by id
+	keep   bool           // bodies
 
 	mu     sync.Mutex
 	ids    []string // of the requests, as they came
@@ -39,7 +40,12 @@ func newEngine(t testing.TB, delay time.Duration, status int) *engine {
 }
 
 func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
+	var body []byte
+	if e.keep {
+		body, _ = io.ReadAll(r.Body)
+	} else {
+		_, _ = io.Copy(io.Discard, r.Body)
+	}
 	if r.Method == http.MethodGet {
 		e.tell(w, r)
 		return
@@ -60,15 +66,26 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case <-r.Context().Done():
 		return
 	}
-	first, second := `"text":"a"`, `"text":"b"`
+	first, second := plainFrames[0], plainFrames[1]
 	if strings.HasSuffix(r.URL.Path, "/chat/completions") {
-		first, second = `"delta":{"content":"<"}`, `"delta":{"content":"`+id+`>"}`
+		first, second = chatFrames[0], fmt.Sprintf(chatFrames[1], id)
 	}
-	fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,%s}]}\n\n", first)
+	_, _ = io.WriteString(w, first)
 	w.(http.Flusher).Flush()
-	fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,%s,\"finish_reason\":\"length\"}]}\n\n"+
-		"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":4,\"completion_tokens\":2}}\n\ndata: [DONE]\n\n", second)
+	_, _ = io.WriteString(w, second)
+	_, _ = io.WriteString(w, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":4,\"completion_tokens\":2}}\n\ndata: [DONE]\n\n")
 }
+
+var (
+	plainFrames = [2]string{
+		"data: {\"choices\":[{\"index\":0,\"text\":\"a\"}]}\n\n",
+		"data: {\"choices\":[{\"index\":0,\"text\":\"b\",\"finish_reason\":\"length\"}]}\n\n",
+	}
+	chatFrames = [2]string{
+		"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"<\"}}]}\n\n",
+		"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"%s>\"},\"finish_reason\":\"length\"}]}\n\n",
+	}
+)
 
 // tell answers a question about the server.
 func (e *engine) tell(w http.ResponseWriter, r *http.Request) {

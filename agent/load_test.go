@@ -73,7 +73,9 @@ func (u *underWay) wait(t *testing.T) outcome {
 	if diff := gocmp.Diff(sum, o.totals.GetCounters(), protocmp.Transform()); diff != "" {
 		t.Errorf("counters (-sum of snapshots +totals):\n%s", diff)
 	}
-	slices.SortFunc(o.rows, func(a, b *spatev1.RequestRecord) int { return cmp.Compare(a.GetIndex(), b.GetIndex()) })
+	slices.SortFunc(o.rows, func(a, b *spatev1.RequestRecord) int {
+		return cmp.Or(cmp.Compare(a.GetIndex(), b.GetIndex()), cmp.Compare(a.GetTurn(), b.GetTurn()))
+	})
 	return o
 }
 
