@@ -44,7 +44,11 @@ func New(c Config) (*Agent, error) {
 	a := &Agent{config: c, incarnation: rand.Uint64(), datasets: &datasets{dir: c.DatasetDir}}
 	a.outbox = newOutbox(c.Name, a.incarnation, outboxBytes)
 	a.desk = &desk{
-		limits: limits{maxStreams: c.MaxStreams, targets: c.AllowedTargets},
+		kit: kit{
+			limits:   limits{maxStreams: c.MaxStreams, targets: c.AllowedTargets},
+			datasets: a.datasets,
+			findings: &findings{},
+		},
 		outbox: a.outbox,
 		logger: c.Logger,
 	}
@@ -94,7 +98,7 @@ func (a *Agent) describe() *spatev1.AgentInfo {
 		Version:    a.config.Version,
 		Host:       host,
 		Weight:     cmp.Or(a.config.Weight, 1),
-		MaxStreams: a.desk.limits.advertised(countFiles()),
+		MaxStreams: a.desk.kit.limits.advertised(countFiles()),
 		Cores:      uint32(runtime.GOMAXPROCS(0)),
 	}
 }

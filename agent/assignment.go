@@ -21,7 +21,7 @@ import (
 //
 // It outlives sessions: an assignment under way goes on without the coordinator. It is safe for concurrent use.
 type desk struct {
-	limits limits
+	kit    kit
 	outbox *outbox
 	logger *slog.Logger
 
@@ -38,12 +38,13 @@ type assignment struct {
 	cancel context.CancelFunc // of preparing
 	share  *share             // nil: preparing
 	load   *load              // nil: not armed
+	from   *time.Duration     // when measuring begins, if it was said before there was a load
 }
 
 // answer is how the coordinator is told about an assignment, over the session that last asked for it. Its methods do not fail: a
 // session that is gone takes no answers, and the next one asks again.
 type answer interface {
-	applied(ref *spatev1.AssignmentRef)
+	applied(ref *spatev1.AssignmentRef, found *spatev1.Preparation)
 	rejected(ref *spatev1.AssignmentRef, kind spatev1.FailureKind, reason string)
 }
 
@@ -58,7 +59,7 @@ func (d *desk) assign(m *spatev1.Assign, by answer) {
 	case a != nil && proto.Equal(a.ref, m.GetRef()):
 		a.answer = by
 		if a.share != nil {
-			go by.applied(a.ref)
+			go by.applied(a.ref, a.share.found.Preparation)
 		}
 	case a != nil && a.load != nil:
 		go by.rejected(m.GetRef(), spatev1.FailureKind_FAILURE_KIND_AGENT, "the agent is busy with "+describe(a.ref))
@@ -75,7 +76,7 @@ func (d *desk) take(m *spatev1.Assign, by answer) {
 	d.current = a
 	d.work.Go(func() {
 		defer cancel()
-		s, err := prepare(ctx, m, d.limits)
+		s, err := prepare(ctx, m, d.kit)
 		d.prepared(a, s, err)
 	})
 }
@@ -92,11 +93,11 @@ func (d *desk) prepared(a *assignment, s *share, err error) {
 	d.mu.Unlock()
 	switch {
 	case !isCurrent && s != nil:
-		s.client.Close()
+		s.close()
 	case isCurrent && err != nil:
 		by.rejected(a.ref, kindOf(err), err.Error())
 	case isCurrent:
-		by.applied(a.ref)
+		by.applied(a.ref, s.found.Preparation)
 	}
 }
 
@@ -108,7 +109,7 @@ func (d *desk) drop() {
 	}
 	a.cancel()
 	if a.share != nil {
-		a.share.client.Close()
+		a.share.close()
 	}
 	d.current = nil
 }
@@ -127,8 +128,11 @@ func (d *desk) arm(ref *spatev1.AssignmentRef, start clock.Instant, uncertainty 
 		return nil
 	}
 	a.load = newLoad(a.share, start, uncertainty, func(s *spatev1.Snapshot) { d.emit(a, s) })
+	if a.from != nil {
+		a.load.measure(*a.from)
+	}
 	d.work.Go(func() {
-		defer a.share.client.Close()
+		defer a.share.close()
 		a.load.run()
 	})
 	return nil
@@ -148,9 +152,24 @@ func (d *desk) emit(a *assignment, s *spatev1.Snapshot) {
 	}
 }
 
+// measure says when the current assignment's measuring begins, before its start or after. It may be said again. Of an assignment that is not
+// current it means nothing.
+func (d *desk) measure(m *spatev1.Measure) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	a, from := d.current, time.Duration(m.GetFromNs())
+	switch {
+	case a == nil || !proto.Equal(a.ref, m.GetRef()):
+	case a.load != nil:
+		a.load.measure(from)
+	case a.from == nil:
+		a.from = &from
+	}
+}
+
 // stop ends an assignment on the coordinator's word.
 func (d *desk) stop(m *spatev1.Stop) {
-	d.end(m.GetRef(), func(l *load) { l.stop(m.GetImmediately()) })
+	d.end(m.GetRef(), func(l *load) { l.stop(m.GetImmediately(), m.GetEnough()) })
 }
 
 // refused ends the assignment of a snapshot that the coordinator does not take: its result cannot become complete.

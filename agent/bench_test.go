@@ -31,11 +31,11 @@ func BenchmarkClosedLoop(b *testing.B) {
 }
 
 func benchmarkLoad(b *testing.B, a *spatev1.Assign) {
-	s, err := prepare(b.Context(), a, limits{})
+	s, err := prepare(b.Context(), a, kitOf(limits{}))
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer s.client.Close()
+	defer s.close()
 	delay := histogram.New(histogram.Times)
 	b.ReportAllocs()
 	newLoad(s, clock.Now(), 0, func(s *spatev1.Snapshot) {

@@ -1,11 +1,23 @@
 package agent
 
 import (
+	"math"
 	"sync"
+	"time"
 
+	"github.com/spate-load/spate/agent/arrival"
 	"github.com/spate-load/spate/agent/timer"
 	"github.com/spate-load/spate/clock"
 )
+
+// slot is one of the closed loop's users: it plays one arrival after another.
+type slot struct {
+	*worker
+	number int
+	next   arrival.Arrival // prepared
+	free   clock.Instant   // when the slot is or was free for the next arrival
+	ramped bool            // it has come to measured arrivals
+}
 
 // runClosed keeps each slot of the closed loop busy until there is no more to start. It blocks until the last response has ended.
 func (l *load) runClosed() {
@@ -14,54 +26,113 @@ func (l *load) runClosed() {
 	gate := make(chan bool, l.closed.Slots())
 	var slots sync.WaitGroup
 	for i := range l.closed.Slots() {
-		slots.Go(func() { l.runSlot(l.newWorker(i), gate) })
+		slots.Go(func() { l.runSlot(&slot{worker: l.newWorker(i), number: i, free: l.start}, gate) })
 	}
 	begin := l.awaitStart(t)
 	for range l.closed.Slots() {
 		gate <- begin
 	}
 	slots.Wait()
+	l.closed.Measure(0) // for the count of what was not begun: no warm-up holds it up
+	l.oweRest(func() (arrival.Arrival, bool) { return l.closed.Next(math.MaxInt64 - 1) })
 }
 
-// runSlot sends one request after another. The first one is prepared before the start, so that the start is one for all slots.
-func (l *load) runSlot(w *worker, gate <-chan bool) {
-	a, more := l.closed.Next(0)
-	if more {
-		w.prepare(a)
-	}
+// runSlot plays one arrival after another. The first one is prepared before the start, so that the start is one for all slots that are
+// active then.
+func (l *load) runSlot(s *slot, gate <-chan bool) {
+	prepared := s.active() && s.free == l.start && s.prepareNext(l.start)
 	if begin := <-gate; !begin {
+		if prepared {
+			l.owe(s.next)
+		}
 		return
 	}
-	ramped := false
-	for free := l.start; more; {
-		if !ramped && !a.Unmeasured {
-			ramped = true
-			l.slotRamped()
-		}
-		w.send(free)
-		if free = w.rest(); !l.awaitRest(&free) {
-			return
-		}
-		if a, more = l.closed.Next(clock.Now().Sub(l.start)); more {
-			w.prepare(a)
-		}
+	for prepared || s.await() && s.prepareNext(clock.Now()) {
+		prepared = false
+		s.markRamped()
+		s.play(s.free)
+		s.think()
 	}
-	l.drain(max(clock.Now(), l.start))
 }
 
-// slotRamped counts the slots that have come to measured requests. With the last of them the load has ramped up.
-func (l *load) slotRamped() {
-	if l.measuredSlots.Add(1) == int64(l.closed.Slots()) {
+// active moves the time at which the slot is free to when it is active, and reports whether it ever is again.
+func (s *slot) active() bool {
+	at, more := s.load.closed.Wake(s.number, s.free.Sub(s.load.start))
+	s.free = max(s.free, s.load.start.Add(at))
+	return more
+}
+
+// await blocks until the slot is free and active, and reports whether it may go on.
+func (s *slot) await() bool { return s.active() && s.wait(s.load.taking, s.free) }
+
+// prepareNext takes the slot's next arrival and makes its first request. It reports whether there is one.
+func (s *slot) prepareNext(now clock.Instant) bool {
+	a, more := s.load.take(now)
+	if !more {
+		s.load.drain(max(now, s.load.start))
+		return false
+	}
+	s.next = a
+	if !s.prepare(a) {
+		s.load.owe(a)
+		return false
+	}
+	return true
+}
+
+// markRamped counts the slots that have come to measured arrivals. With the last of them the load has ramped up.
+func (s *slot) markRamped() {
+	if s.ramped || s.next.Unmeasured {
+		return
+	}
+	s.ramped = true
+	if l := s.load; l.measuredSlots.Add(1) == int64(l.closed.Slots()) {
 		l.steadySince(clock.Now())
 	}
 }
 
-// awaitRest waits until the slot is free and reports whether it may go on. A pause is the slot's own choice and no delay of its
-// next request, so that the slot is free when the pause is over.
-func (l *load) awaitRest(free *clock.Instant) bool {
-	if *free > clock.Now() {
-		sleep(l.starting, *free)
-		*free = clock.Now()
+// think sets when the slot is free again: after its think time, or after the pause that a failure asks for if that is longer. Such a pause
+// is the agent's own choice and no delay of the next request, so that the slot is free when the pause is over.
+func (s *slot) think() {
+	s.free = s.observation.End.Add(s.load.closed.Think(s.next.Index))
+	if pause := s.rest(); pause > s.free {
+		s.wait(s.load.taking, pause)
+		s.free = clock.Now()
 	}
-	return l.starting.Err() == nil
+}
+
+// take hands out the closed loop's next arrival, and marks where the measured ones end.
+func (l *load) take(now clock.Instant) (arrival.Arrival, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a, more := l.closed.Next(max(now.Sub(l.start), 0))
+	switch {
+	case more && !a.Unmeasured:
+		if !l.measuring {
+			l.endBy(a.Offset)
+		}
+		l.measuring = true
+	case l.measuring:
+		l.steadyUntil(now)
+	}
+	return a, more
+}
+
+// endBy makes a load that measures from an offset on drain when its time is over, even if no slot becomes free to find that out. It is
+// called once; l.mu is locked.
+func (l *load) endBy(from time.Duration) {
+	load := l.stage.GetLoad()
+	span, cooldown := load.GetDuration().AsDuration(), load.GetCooldown().AsDuration()
+	if phases := load.GetPhases(); len(phases) > 0 {
+		from, span = 0, -cooldown // it is their last part
+		for _, p := range phases {
+			span += p.GetDuration().AsDuration()
+		}
+	}
+	if span == 0 {
+		return
+	}
+	measured := l.start.Add(from).Add(span)
+	over := measured.Add(cooldown)
+	l.closing = time.AfterFunc(clock.Until(over), func() { l.cool(measured); l.drain(over) })
 }

@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,14 +16,20 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// engine is a small server of streams: each answer has two tokens with a delay before the first.
+// engine is a small server of streams: each answer has two tokens with a delay before the first. A chat is answered with "<ID>", ID being the
+// request's.
 type engine struct {
 	*httptest.Server
 	delay  time.Duration
-	status int // 0: 200
+	status int            // 0: 200
+	most   int            // max_model_len it tells; 0: it does not
+	fails  map[string]int // statuses of single requests, by id
+	keep   bool           // bodies
 
-	mu  sync.Mutex
-	ids []string // of the requests, as they came
+	mu     sync.Mutex
+	ids    []string // of the requests, as they came
+	bodies []string // theirs
+	asked  int      // questions that are no load
 }
 
 func newEngine(t testing.TB, delay time.Duration, status int) *engine {
@@ -32,12 +40,23 @@ func newEngine(t testing.TB, delay time.Duration, status int) *engine {
 }
 
 func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body)
+	var body []byte
+	if e.keep {
+		body, _ = io.ReadAll(r.Body)
+	} else {
+		_, _ = io.Copy(io.Discard, r.Body)
+	}
+	if r.Method == http.MethodGet {
+		e.tell(w, r)
+		return
+	}
+	id := r.Header.Get("X-Request-Id")
 	e.mu.Lock()
-	e.ids = append(e.ids, r.Header.Get("X-Request-Id"))
+	e.ids = append(e.ids, id)
+	e.bodies = append(e.bodies, string(body))
 	e.mu.Unlock()
-	if e.status != 0 {
-		http.Error(w, `{"error":{"message":"no"}}`, e.status)
+	if status := cmp.Or(e.fails[id], e.status); status != 0 {
+		http.Error(w, `{"error":{"message":"no"}}`, status)
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -47,10 +66,37 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case <-r.Context().Done():
 		return
 	}
-	fmt.Fprint(w, "data: {\"choices\":[{\"index\":0,\"text\":\"a\"}]}\n\n")
+	first, second := plainFrames[0], plainFrames[1]
+	if strings.HasSuffix(r.URL.Path, "/chat/completions") {
+		first, second = chatFrames[0], fmt.Sprintf(chatFrames[1], id)
+	}
+	_, _ = io.WriteString(w, first)
 	w.(http.Flusher).Flush()
-	fmt.Fprint(w, "data: {\"choices\":[{\"index\":0,\"text\":\"b\",\"finish_reason\":\"length\"}]}\n\n"+
-		"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":4,\"completion_tokens\":2}}\n\ndata: [DONE]\n\n")
+	_, _ = io.WriteString(w, second)
+	_, _ = io.WriteString(w, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":4,\"completion_tokens\":2}}\n\ndata: [DONE]\n\n")
+}
+
+var (
+	plainFrames = [2]string{
+		"data: {\"choices\":[{\"index\":0,\"text\":\"a\"}]}\n\n",
+		"data: {\"choices\":[{\"index\":0,\"text\":\"b\",\"finish_reason\":\"length\"}]}\n\n",
+	}
+	chatFrames = [2]string{
+		"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"<\"}}]}\n\n",
+		"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"%s>\"},\"finish_reason\":\"length\"}]}\n\n",
+	}
+)
+
+// tell answers a question about the server.
+func (e *engine) tell(w http.ResponseWriter, r *http.Request) {
+	e.mu.Lock()
+	e.asked++
+	e.mu.Unlock()
+	if e.most == 0 || !strings.HasSuffix(r.URL.Path, "/models") {
+		http.NotFound(w, r)
+		return
+	}
+	fmt.Fprintf(w, `{"object":"list","data":[{"id":"m","object":"model","max_model_len":%d}]}`, e.most)
 }
 
 // requests are the ids of the requests so far.
@@ -93,3 +139,6 @@ func assignOf(stage *spatev1.Stage, rank uint32, weights ...uint32) *spatev1.Ass
 		Records: true,
 	}
 }
+
+// kitOf is what an agent with these limits and without a directory for datasets prepares with.
+func kitOf(l limits) kit { return kit{limits: l, datasets: &datasets{}, findings: &findings{}} }

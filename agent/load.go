@@ -25,19 +25,29 @@ type load struct {
 
 	starting     context.Context // ends when nothing more may be started
 	stopStarting context.CancelFunc
+	taking       context.Context // ends when no more arrivals may be begun
+	stopTaking   context.CancelFunc
 	running      context.Context // ends when requests in flight are cancelled
 	cancel       context.CancelFunc
 
 	startError    time.Duration
-	dropped       uint64       // measured arrivals that were due and were not started
-	measuredSlots atomic.Int64 // slots that have started a measured request
+	arrivals      atomic.Uint64 // measured ones that were begun
+	orphaned      atomic.Uint64 // measured turns not sent since one before them failed
+	cutOff        atomic.Uint64 // measured turns not sent since the load ended
+	measuredSlots atomic.Int64  // slots that have started a measured request
 
 	mu                   sync.Mutex
+	measuring            bool          // the closed loop has handed out a measured arrival
 	steadyFrom, steadyTo clock.Instant // 0: not yet
+	latest               clock.Instant // latest turn that is to come
+	deadline             clock.Instant // when requests in flight are cancelled
 	draining             *time.Timer
+	closing              *time.Timer // begins to drain at the end of the closed loop's time
 	failure              string
 	failureKind          spatev1.FailureKind
 	stopped              bool
+	enough               bool
+	unbegun              debt // of measured arrivals that were owed
 }
 
 // newLoad arms a share. emit takes its snapshots.
@@ -45,10 +55,11 @@ func newLoad(s *share, start clock.Instant, uncertainty time.Duration, emit func
 	l := &load{share: s, start: start, uncertainty: uncertainty}
 	l.pulse.patience = s.target().GetConnectTimeout().AsDuration()
 	l.starting, l.stopStarting = context.WithCancel(context.Background())
+	l.taking, l.stopTaking = context.WithCancel(l.starting)
 	l.running, l.cancel = context.WithCancel(context.Background())
 	l.recorder = recorder.New(recorder.Config{
 		Start: start, Endpoints: len(s.target().GetEndpoints()), Shards: runtime.GOMAXPROCS(0),
-		Records: s.records, Emit: emit, Now: clock.Now,
+		SLO: recorder.SLOOf(s.stage.GetSlo()), Records: s.records, Emit: emit, Now: clock.Now,
 	})
 	return l
 }
@@ -90,101 +101,35 @@ func (l *load) awaitStart(t *timer.Timer) bool {
 }
 
 // observe watches what became of a request.
-func (l *load) observe(q *recorder.Request, o *stream.Observation) {
-	if l.closed == nil && !q.Unmeasured {
-		l.steadySince(o.End)
-	}
+func (l *load) observe(o *stream.Observation) {
 	if why := l.pulse.observe(o, l.recorder.LastToken); why != "" {
 		l.fail(spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, true, "target "+l.target().GetName()+" is dead: "+why)
 	}
 }
 
-// steadySince marks the end of the ramp-up, once.
-func (l *load) steadySince(at clock.Instant) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.steadyFrom == 0 {
-		l.steadyFrom = at
+// begun takes in that an arrival is begun, with its first request.
+func (l *load) begun(q *recorder.Request) {
+	if !q.Unmeasured {
+		l.arrivals.Add(1)
 	}
 }
 
-// drain marks that nothing more is to be started since an instant, once. What is in flight may go on for the drain timeout.
-func (l *load) drain(since clock.Instant) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.draining != nil {
+// played takes in the end of an arrival's last request.
+func (l *load) played(q *recorder.Request, end clock.Instant) {
+	if l.closed == nil && !q.Unmeasured {
+		l.steadySince(end)
+	}
+}
+
+// measure says from when on arrivals are measured, by their offset from the start. Only the first word counts, and none to a load with
+// a warm-up of its own. It may be called at any time.
+func (l *load) measure(from time.Duration) {
+	if l.closed != nil {
+		l.closed.Measure(from)
 		return
 	}
-	l.steadyTo = since
-	l.draining = time.AfterFunc(clock.Until(since.Add(l.stage.GetDrainTimeout().AsDuration())), l.cancel)
-}
-
-// endDrain frees what drain and stop need.
-func (l *load) endDrain() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.draining != nil {
-		l.draining.Stop()
-	}
-	l.stopStarting()
-	l.cancel()
-}
-
-// stop ends the load on the coordinator's word. It does not wait and may be called at any time; of several reasons for an end the
-// first counts, but a stop may become immediate later.
-func (l *load) stop(immediately bool) { l.end(immediately, func() { l.stopped = true }) }
-
-// fail ends the load for a reason of the agent's or of the target, and is as stop otherwise.
-func (l *load) fail(kind spatev1.FailureKind, immediately bool, failure string) {
-	l.end(immediately, func() { l.failure, l.failureKind = failure, kind })
-}
-
-// end ends the load before its end, and keeps why if nothing has ended it yet.
-func (l *load) end(immediately bool, why func()) {
-	l.drain(clock.Now())
-	l.mu.Lock()
-	if l.starting.Err() == nil {
-		why()
-	}
-	l.stopStarting()
-	l.mu.Unlock()
-	if immediately {
-		l.cancel()
-	}
-}
-
-// totals are what the recorder cannot know.
-func (l *load) totals() *spatev1.Totals {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return &spatev1.Totals{
-		NeverSent:          l.neverSent(),
-		SteadyFromNs:       l.offset(l.steadyFrom),
-		SteadyToNs:         l.offset(l.steadyTo),
-		StartErrorNs:       l.startError.Nanoseconds(),
-		ClockUncertaintyNs: l.uncertainty.Nanoseconds(),
-		Failure:            l.failure,
-		FailureKind:        l.failureKind,
-		Stopped:            l.stopped,
-	}
-}
-
-// neverSent counts the measured requests that were owed and not started: by the load's number of requests where it has one, else the
-// arrivals whose time had come.
-func (l *load) neverSent() uint64 {
-	if l.counted {
-		return l.owed - min(l.recorder.Started(), l.owed)
-	}
-	return l.dropped
-}
-
-// offset is an instant since the start, nil for one that did not come, or came before it.
-func (l *load) offset(at clock.Instant) *int64 {
-	if at < l.start {
-		return nil
-	}
-	ns := at.Sub(l.start).Nanoseconds()
-	return &ns
+	l.open.Measure(from)
+	l.scout.Measure(from)
 }
 
 // sleep waits until an instant, without haste, and reports whether ctx still goes on.

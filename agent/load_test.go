@@ -37,7 +37,7 @@ type underWay struct {
 // begin starts a load in a moment.
 func begin(t *testing.T, a *spatev1.Assign, l limits) *underWay {
 	t.Helper()
-	s, err := prepare(t.Context(), a, l)
+	s, err := prepare(t.Context(), a, kitOf(l))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,10 +47,10 @@ func begin(t *testing.T, a *spatev1.Assign, l limits) *underWay {
 	})
 	go func() {
 		defer close(u.done)
-		defer s.client.Close()
+		defer s.close()
 		u.run()
 	}()
-	t.Cleanup(func() { u.stop(true); <-u.done })
+	t.Cleanup(func() { u.stop(true, false); <-u.done })
 	return u
 }
 
@@ -73,7 +73,9 @@ func (u *underWay) wait(t *testing.T) outcome {
 	if diff := gocmp.Diff(sum, o.totals.GetCounters(), protocmp.Transform()); diff != "" {
 		t.Errorf("counters (-sum of snapshots +totals):\n%s", diff)
 	}
-	slices.SortFunc(o.rows, func(a, b *spatev1.RequestRecord) int { return cmp.Compare(a.GetIndex(), b.GetIndex()) })
+	slices.SortFunc(o.rows, func(a, b *spatev1.RequestRecord) int {
+		return cmp.Or(cmp.Compare(a.GetIndex(), b.GetIndex()), cmp.Compare(a.GetTurn(), b.GetTurn()))
+	})
 	return o
 }
 
@@ -297,7 +299,7 @@ func TestStop(t *testing.T) {
 			e := newEngine(t, c.delay, 0)
 			u := begin(t, assignOf(stageOf(c.load, e), 0), limits{})
 			eventually(t, "a request arrives", func() bool { return len(e.requests()) > 0 })
-			u.stop(c.immediately)
+			u.stop(c.immediately, false)
 			o := u.wait(t)
 			counters := o.totals.GetCounters()
 			if !o.totals.GetStopped() || o.totals.GetFailure() != "" || (counters.GetCancelled() > 0) != c.cancelled {
@@ -315,15 +317,15 @@ func TestStop(t *testing.T) {
 
 func TestStopBeforeTheStart(t *testing.T) {
 	for _, load := range []*spatev1.LoadPoint{{Concurrency: 2, Requests: 10}, {Rate: 10, Arrival: "constant", Requests: 10}} {
-		s, err := prepare(t.Context(), assignOf(stageOf(load, newEngine(t, 0, 0)), 0), limits{})
+		s, err := prepare(t.Context(), assignOf(stageOf(load, newEngine(t, 0, 0)), 0), kitOf(limits{}))
 		if err != nil {
 			t.Fatal(err)
 		}
 		var last *spatev1.Snapshot
 		l := newLoad(s, clock.Now().Add(time.Hour), 0, func(s *spatev1.Snapshot) { last = s })
-		l.stop(false)
+		l.stop(false, false)
 		l.run()
-		s.client.Close()
+		s.close()
 		if got := last.GetTotals(); got.GetNeverSent() != 10 || !got.GetStopped() || got.GetCounters().GetStarted() != 0 || got.SteadyToNs != nil {
 			t.Errorf("totals %v", got)
 		}
@@ -420,7 +422,7 @@ func TestRejections(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := prepare(t.Context(), c.assign, c.limits)
+			_, err := prepare(t.Context(), c.assign, kitOf(c.limits))
 			if err == nil {
 				t.Fatal("taken on")
 			}

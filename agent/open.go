@@ -7,6 +7,7 @@ import (
 	"github.com/spate-load/spate/agent/arrival"
 	"github.com/spate-load/spate/agent/timer"
 	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // How far ahead of their start requests are prepared, so that making a long prompt delays no request.
@@ -23,14 +24,17 @@ const overdueCheck = 100 * time.Millisecond
 type openLoop struct {
 	*load
 	timer  *timer.Timer
-	places chan struct{} // holds one element for each request in flight
+	places chan struct{} // holds one element for each arrival under way
 	all    sync.WaitGroup
 	last   clock.Instant // last start
+
+	lastMeasured clock.Instant // last start of a measured arrival; 0: none
 
 	next    arrival.Arrival // first arrival that is not ahead
 	more    bool            // there is one
 	ahead   []*openWorker   // arrivals that are being prepared, in order
 	scouted arrival.Arrival // where the scout has come to
+	passed  arrival.Arrival // the one before
 	scoutOn bool            // it has not come to the end of the schedule
 
 	made int // workers so far
@@ -44,9 +48,18 @@ type openLoop struct {
 type openWorker struct {
 	*worker
 	arrivals chan arrival.Arrival
-	fire     chan bool // true: send it; false: drop it
+	fire     chan order
 	at       arrival.Arrival
 }
+
+// order is what becomes of an arrival that is prepared.
+type order uint8
+
+const (
+	drop order = iota
+	sendMeasured
+	sendUnmeasured
+)
 
 // runOpen starts each request of the schedule in its turn. It blocks until the last response has ended.
 func (l *load) runOpen() {
@@ -57,6 +70,9 @@ func (l *load) runOpen() {
 	o.prepareAhead(l.start)
 	if o.awaitStart(o.timer) {
 		o.startAll()
+	}
+	if err := l.open.Err(); err != nil {
+		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false, "the schedule cannot go on: "+err.Error())
 	}
 	o.giveUp(clock.Now())
 	l.drain(o.last)
@@ -77,10 +93,27 @@ func (o *openLoop) startAll() {
 		if o.timer.Wait(o.due(w.at)) != nil || !o.takePlace() {
 			return
 		}
+		var within bool
+		if w.at, within = o.open.Settle(w.at); !within {
+			<-o.places
+			return
+		}
 		o.ahead = append(o.ahead[:0], o.ahead[1:]...)
 		o.last = clock.Now()
-		w.fire <- true
+		w.fire <- o.order(w.at)
 	}
+}
+
+// order says how an arrival is sent, and marks where the measured ones end.
+func (o *openLoop) order(a arrival.Arrival) order {
+	switch {
+	case !a.Unmeasured:
+		o.lastMeasured = o.last
+		return sendMeasured
+	case o.lastMeasured != 0:
+		o.cool(o.lastMeasured)
+	}
+	return sendUnmeasured
 }
 
 // due is when an arrival is to start.
@@ -88,12 +121,14 @@ func (o *openLoop) due(a arrival.Arrival) clock.Instant { return o.start.Add(a.O
 
 // prepareAhead hands the arrivals of the near future to workers.
 func (o *openLoop) prepareAhead(now clock.Instant) {
+	if o.more {
+		o.next, o.more = o.open.Settle(o.next)
+	}
 	for o.more && len(o.ahead) < aheadRequests && o.due(o.next) <= now.Add(aheadTime) {
 		w := o.takeWorker()
-		w.at = o.next
-		w.arrivals <- o.next
+		w.at = o.following()
+		w.arrivals <- w.at
 		o.ahead = append(o.ahead, w)
-		o.next, o.more = o.open.Next()
 	}
 }
 
@@ -125,31 +160,43 @@ func (o *openLoop) takePlace() bool {
 // its last arrival tells when it ends.
 func (o *openLoop) overdue(now clock.Instant) bool {
 	for o.scoutOn && o.due(o.scouted) <= now {
-		var at arrival.Arrival
-		if at, o.scoutOn = o.scout.Next(); o.scoutOn {
-			o.scouted = at
+		if o.scouted, o.scoutOn = o.scout.Settle(o.scouted); !o.scoutOn {
+			break
 		}
+		o.passed = o.scouted
+		o.scouted, o.scoutOn = o.scout.Next()
 	}
-	return !o.scoutOn && now > o.due(o.scouted).Add(o.stage.GetDrainTimeout().AsDuration())
+	return !o.scoutOn && now > o.due(o.passed).Add(o.drainTimeout())
 }
 
-// giveUp drops what was not started and counts the measured requests of it that were due.
+// giveUp drops what was not started, and owes what of it was due, or is owed whenever it is due.
 func (o *openLoop) giveUp(now clock.Instant) {
 	for _, w := range o.ahead {
-		o.owe(w.at, now)
-		w.fire <- false
+		if o.counted || o.due(w.at) <= now {
+			o.oweSettled(w.at)
+		}
+		w.fire <- drop
 	}
-	for ; o.more && o.due(o.next) <= now; o.next, o.more = o.open.Next() {
-		o.owe(o.next, now)
+	for o.more && o.due(o.next) <= now {
+		o.oweSettled(o.following())
 	}
+	o.oweRest(func() (arrival.Arrival, bool) { more := o.more; return o.following(), more })
 	o.ahead = nil
 	o.dismiss()
 }
 
-func (o *openLoop) owe(a arrival.Arrival, now clock.Instant) {
-	if !a.Unmeasured && o.due(a) <= now {
-		o.dropped++
+// oweSettled owes an arrival if it lies within the schedule.
+func (o *openLoop) oweSettled(a arrival.Arrival) {
+	if a, within := o.open.Settle(a); within {
+		o.owe(a)
 	}
+}
+
+// following takes the next arrival off the schedule.
+func (o *openLoop) following() arrival.Arrival {
+	a := o.next
+	o.next, o.more = o.open.Next()
+	return a
 }
 
 // takeWorker returns an idle worker, the one that was busy last if there is any.
@@ -161,24 +208,35 @@ func (o *openLoop) takeWorker() *openWorker {
 		o.idle = o.idle[:n-1]
 		return w
 	}
-	w := &openWorker{worker: o.newWorker(o.made), arrivals: make(chan arrival.Arrival, 1), fire: make(chan bool, 1)}
+	w := &openWorker{worker: o.newWorker(o.made), arrivals: make(chan arrival.Arrival, 1), fire: make(chan order, 1)}
 	o.made++
 	o.all.Go(func() { o.serve(w) })
 	return w
 }
 
-// serve sends the requests of a worker until it is dismissed.
+// serve plays the arrivals of a worker until it is dismissed.
 func (o *openLoop) serve(w *openWorker) {
 	for a := range w.arrivals {
-		w.prepare(a)
-		if <-w.fire {
-			w.send(o.due(a))
-			<-o.places
+		ready := w.prepare(a)
+		if what := <-w.fire; what != drop {
+			a.Unmeasured = what == sendUnmeasured
+			o.playOne(w, a, ready)
 		}
 		if !o.release(w) {
 			return
 		}
 	}
+}
+
+// playOne plays an arrival that has its place, and gives the place back.
+func (o *openLoop) playOne(w *openWorker, a arrival.Arrival, ready bool) {
+	defer func() { <-o.places }()
+	if !ready {
+		o.owe(a)
+		return
+	}
+	w.request.Unmeasured = a.Unmeasured
+	w.play(o.due(a))
 }
 
 // release makes a worker idle, unless all are dismissed.

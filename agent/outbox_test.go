@@ -87,7 +87,7 @@ func TestSequencesCountByRun(t *testing.T) {
 }
 
 func TestOutboxBeyondItsLimitEndsTheStageAndKeepsAll(t *testing.T) {
-	d := &desk{outbox: newOutbox("a", 1, 100), logger: slog.New(slog.DiscardHandler)}
+	d := &desk{kit: kitOf(limits{}), outbox: newOutbox("a", 1, 100), logger: slog.New(slog.DiscardHandler)}
 	answers := make(answers, 1)
 	e := newEngine(t, time.Millisecond, 0)
 	a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 1, Duration: durationpb.New(time.Hour)}, e), 0)
@@ -111,7 +111,7 @@ func TestOutboxBeyondItsLimitEndsTheStageAndKeepsAll(t *testing.T) {
 // answers takes a session's place.
 type answers chan string
 
-func (a answers) applied(*spatev1.AssignmentRef) { a <- "applied" }
+func (a answers) applied(*spatev1.AssignmentRef, *spatev1.Preparation) { a <- "applied" }
 func (a answers) rejected(_ *spatev1.AssignmentRef, _ spatev1.FailureKind, reason string) {
 	a <- reason
 }

@@ -135,6 +135,8 @@ func (s *session) receive() error {
 		case *spatev1.ConnectResponse_Stop:
 			s.agent.config.Logger.Info("stopping", "assignment", describe(m.Stop.GetRef()), "reason", m.Stop.GetReason())
 			s.agent.desk.stop(m.Stop)
+		case *spatev1.ConnectResponse_Measure:
+			s.agent.desk.measure(m.Measure)
 		}
 	}
 }
@@ -152,7 +154,7 @@ func (s *session) arm(m *spatev1.Arm) {
 }
 
 // applied tells the coordinator that an assignment is ready, once the clock is known: the start depends on it.
-func (s *session) applied(ref *spatev1.AssignmentRef) {
+func (s *session) applied(ref *spatev1.AssignmentRef, found *spatev1.Preparation) {
 	select {
 	case <-s.clock.settled:
 	case <-s.ctx.Done():
@@ -160,7 +162,7 @@ func (s *session) applied(ref *spatev1.AssignmentRef) {
 	}
 	o, _ := s.clock.now()
 	s.answer(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Applied{Applied: &spatev1.Applied{
-		Ref: ref, ClockOffsetNs: o.Nanos, ClockUncertaintyNs: o.Uncertainty.Nanoseconds(),
+		Ref: ref, ClockOffsetNs: o.Nanos, ClockUncertaintyNs: o.Uncertainty.Nanoseconds(), Preparation: found,
 	}}})
 }
 

@@ -2,90 +2,142 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/spate-load/spate/agent/arrival"
+	"github.com/spate-load/spate/agent/preparation"
 	"github.com/spate-load/spate/agent/stream"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
+	"github.com/spate-load/spate/workload/dataset"
 )
 
 // share is the agent's part of a stage, made ready: whatever can be known to fail has been tried.
 type share struct {
 	stage   *spatev1.Stage
-	prefix  string // of request ids
+	run     string
 	records bool
+	prefix  string // of request ids
 	client  *stream.Client
+	found   preparation.Found
+	rows    *dataset.Rows // nil: the workload needs none
 	content workload.Workload
 
-	// Measured requests that the agent owes, if the load says how many.
+	sessions     bool // arrivals may be of several requests
+	keepsAnswers bool // the history of sessions is what the server answered
+	varies       bool // the load is to change over time
+
+	// Measured arrivals that the agent owes, if the load says how many.
 	owed    uint64
 	counted bool
 
+	stripe arrival.Stripe
 	closed *arrival.Closed // nil for an open loop
 	// Open loop: the schedule, and the same once more, to find its end without taking from it.
 	open, scout arrival.Open
 	maxStreams  int
 }
 
-// prepare makes a share ready to start. Its error says why it cannot be and what to do about it. The caller closes the share.
-func prepare(ctx context.Context, a *spatev1.Assign, l limits) (*share, error) {
+// kit is what the agent's shares are made ready with.
+type kit struct {
+	limits   limits
+	datasets *datasets
+	findings *findings
+}
+
+// prepare makes a share ready to start. Its error says why it cannot be and what to do about it. The caller closes the share. It blocks
+// for as long as the target's server takes to answer questions, and datasets take to come.
+func prepare(ctx context.Context, a *spatev1.Assign, k kit) (*share, error) {
 	s := &share{
 		stage:   a.GetStage(),
-		prefix:  fmt.Sprintf("%s-%d-", a.GetRef().GetRunId(), a.GetStage().GetIndex()),
+		run:     a.GetRef().GetRunId(),
 		records: a.GetRecords(),
+		prefix:  fmt.Sprintf("%s-%d-", a.GetRef().GetRunId(), a.GetStage().GetIndex()),
+		varies:  varies(a.GetStage().GetLoad()),
 	}
-	if err := l.checkTargets(s.target()); err != nil {
-		return nil, err
-	}
-	if err := s.schedule(a, l); err != nil {
-		return nil, err
-	}
-	if err := s.connect(a.GetSecrets()); err != nil {
-		return nil, err
-	}
-	if err := s.probe(ctx); err != nil {
-		s.client.Close()
+	play, sessions := sessionPlay(s.stage.GetWorkload())
+	s.sessions, s.keepsAnswers = sessions, sessions && play.GetHistory() != "planned"
+	if err := s.makeReady(ctx, a, k); err != nil {
+		s.close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *share) target() *spatev1.Target { return s.stage.GetTarget() }
-
-// schedule makes the arrivals and the content.
-func (s *share) schedule(a *spatev1.Assign, l limits) (err error) {
-	stripe := a.GetStripe()
-	st, err := arrival.NewStripe(stripe.GetWeights(), int(stripe.GetRank()))
-	if err != nil {
-		return fmt.Errorf("stripe: %w", err)
+// makeReady takes the steps of prepare, those that cost least first.
+func (s *share) makeReady(ctx context.Context, a *spatev1.Assign, k kit) error {
+	if err := k.limits.checkTargets(s.target()); err != nil {
+		return err
 	}
-	if s.content, err = workload.New(workload.Config{
-		Workload: s.stage.GetWorkload(), Seed: s.stage.GetSeed(), Run: a.GetRef().GetRunId(),
-	}); err != nil {
-		return fmt.Errorf("workload %s: %w", s.stage.GetWorkload().GetName(), err)
+	if err := s.openRows(ctx, k.datasets); err != nil {
+		return err
 	}
-	s.owed, s.counted = arrival.Owed(s.stage.GetLoad(), st)
-	if s.stage.GetLoad().GetConcurrency() > 0 {
-		return s.scheduleClosed(st, l)
+	if err := s.schedule(a.GetStripe(), k.limits); err != nil {
+		return err
 	}
-	return s.scheduleOpen(st, l)
+	if err := s.connect(ctx, a.GetSecrets(), k.findings); err != nil {
+		return err
+	}
+	return s.makeContent()
 }
 
-func (s *share) scheduleClosed(st arrival.Stripe, l limits) (err error) {
-	if s.closed, err = arrival.NewClosed(s.stage.GetLoad(), st); err != nil {
+// close lets go of connections and files. Nothing of the share is in use any more.
+func (s *share) close() {
+	if s.client != nil {
+		s.client.Close()
+	}
+	switch {
+	case s.content != nil:
+		_ = s.content.Close() // it was only read
+	case s.rows != nil:
+		_ = s.rows.Close()
+	}
+}
+
+func (s *share) target() *spatev1.Target { return s.stage.GetTarget() }
+
+// openRows opens the workload's rows, if it has any.
+func (s *share) openRows(ctx context.Context, d *datasets) error {
+	ds := s.stage.GetDataset()
+	if ds == nil {
+		return nil
+	}
+	path, err := d.path(ctx, ds)
+	if err != nil {
+		return fmt.Errorf("workload %s: %w", s.stage.GetWorkload().GetName(), err)
+	}
+	if s.rows, err = dataset.Open(path); err != nil {
+		return fmt.Errorf("workload %s: dataset %s: %w", s.stage.GetWorkload().GetName(), ds.GetSha256(), err)
+	}
+	if s.rows.Len() != ds.GetRows() {
+		return fmt.Errorf("workload %s: dataset %s has %d rows, the stage was made for %d of them",
+			s.stage.GetWorkload().GetName(), ds.GetSha256(), s.rows.Len(), ds.GetRows())
+	}
+	return nil
+}
+
+// schedule makes the arrivals.
+func (s *share) schedule(stripe *spatev1.Stripe, l limits) (err error) {
+	if s.stripe, err = arrival.NewStripe(stripe.GetWeights(), int(stripe.GetRank())); err != nil {
+		return fmt.Errorf("stripe: %w", err)
+	}
+	s.owed, s.counted = arrival.Owed(s.stage.GetLoad(), s.stripe)
+	if s.stage.GetLoad().GetConcurrency() > 0 {
+		return s.scheduleClosed(l)
+	}
+	return s.scheduleOpen(l)
+}
+
+func (s *share) scheduleClosed(l limits) (err error) {
+	if s.closed, err = arrival.NewClosed(s.stage.GetLoad(), s.stage.GetSeed(), s.stripe); err != nil {
 		return fmt.Errorf("load: %w", err)
 	}
 	return l.checkStreams(s.closed.Slots(), countFiles())
 }
 
-func (s *share) scheduleOpen(st arrival.Stripe, l limits) (err error) {
+func (s *share) scheduleOpen(l limits) (err error) {
 	for _, o := range []*arrival.Open{&s.open, &s.scout} {
-		if *o, err = arrival.NewOpen(s.stage.GetLoad(), s.stage.GetSeed(), st); err != nil {
+		if *o, err = s.newOpen(); err != nil {
 			return fmt.Errorf("load: %w", err)
 		}
 	}
@@ -94,73 +146,53 @@ func (s *share) scheduleOpen(st arrival.Stripe, l limits) (err error) {
 	return l.checkStreams(1, f)
 }
 
-// connect makes the client. It opens no connection yet.
-func (s *share) connect(secrets map[string]string) error {
-	t := s.target()
-	if len(t.GetEndpoints()) == 0 {
-		return fmt.Errorf("target %s: has no endpoints", t.GetName())
+// newOpen makes a schedule of the open loop, from its begin.
+func (s *share) newOpen() (arrival.Open, error) {
+	load := s.stage.GetLoad()
+	switch {
+	case load.GetReplaySpeed() == 0:
+		return arrival.NewOpen(load, s.stage.GetSeed(), s.stripe)
+	case s.rows == nil:
+		return nil, fmt.Errorf("a replay needs a workload with a trace, and %s has no rows", s.stage.GetWorkload().GetName())
+	default:
+		return arrival.NewReplay(load, s.rows, s.stripe)
 	}
-	key, err := reveal(t.GetApiKey(), secrets)
-	if err != nil {
-		return fmt.Errorf("target %s: api_key: %w", t.GetName(), err)
-	}
-	headers := make(map[string]string, len(t.GetHeaders()))
-	for name, value := range t.GetHeaders() {
-		if headers[name], err = reveal(value, secrets); err != nil {
-			return fmt.Errorf("target %s: header %s: %w", t.GetName(), name, err)
+}
+
+// varies says whether a load is to change over time, by its phases.
+func varies(load *spatev1.LoadPoint) bool {
+	phases := load.GetPhases()
+	for _, p := range phases {
+		if p.GetFrom() != phases[0].GetFrom() || p.To != nil && p.GetTo() != p.GetFrom() {
+			return true
 		}
 	}
-	s.client, err = stream.New(stream.Config{
-		Endpoints: t.GetEndpoints(), API: t.GetApi(), Model: t.GetModel(), APIKey: key, Headers: headers,
-		Body:           t.GetBody().AsMap(),
-		ConnectTimeout: t.GetConnectTimeout().AsDuration(),
-		RequestTimeout: t.GetRequestTimeout().AsDuration(),
+	return false
+}
+
+// makeContent makes the workload, and checks that the server takes its longest request.
+func (s *share) makeContent() (err error) {
+	s.content, err = workload.New(workload.Config{
+		Workload: s.stage.GetWorkload(), Seed: s.stage.GetSeed(), Run: s.run, Form: s.client.Form(),
+		Rows: s.rows, Words: s.found.Words, Template: s.found.Template,
 	})
 	if err != nil {
-		return fmt.Errorf("target %s: %w", t.GetName(), err)
+		return fmt.Errorf("workload %s: %w", s.stage.GetWorkload().GetName(), err)
 	}
-	return nil
+	return s.checkLongest()
 }
 
-// reveal returns the value of a secret reference, and any other text as it is.
-func reveal(text string, secrets map[string]string) (string, error) {
-	if !strings.HasPrefix(text, "env:") && !strings.HasPrefix(text, "file:") {
-		return text, nil
-	}
-	value, known := secrets[text]
+// checkLongest returns an error if the longest request is more than the server takes, as far as both are known.
+func (s *share) checkLongest() error {
+	longest, known := workload.Longest(s.stage.GetWorkload())
 	if !known {
-		return "", fmt.Errorf("the value of %s did not come with the assignment", text)
+		longest = s.stage.GetDataset().GetLongest() // 0: not known
 	}
-	return value, nil
-}
-
-// deadTargetError is why an assignment is not taken on when nobody answers at its target.
-type deadTargetError struct{ error }
-
-func (e *deadTargetError) Unwrap() error { return e.error }
-
-// kindOf says what an error of prepare tells of the stages that are still to come.
-func kindOf(err error) spatev1.FailureKind {
-	if errors.As(err, new(*deadTargetError)) {
-		return spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD
+	most := s.found.Preparation.MaxModelTokens
+	if most == nil || longest <= *most {
+		return nil
 	}
-	return spatev1.FailureKind_FAILURE_KIND_AGENT
-}
-
-// probes is how many endpoints are tried at a time.
-const probes = 64
-
-// probe tries to connect to each endpoint, so that a dead one is named before the stage starts.
-func (s *share) probe(ctx context.Context) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(probes)
-	for i, endpoint := range s.target().GetEndpoints() {
-		group.Go(func() error {
-			if err := s.client.Check(ctx, i); err != nil {
-				return &deadTargetError{fmt.Errorf("target %s: endpoint %s: %w", s.target().GetName(), endpoint, err)}
-			}
-			return nil
-		})
-	}
-	return group.Wait()
+	return fmt.Errorf("workload %s: its longest request has %d tokens, prompt and output together, and target %s takes %d at most (max_model_len): "+
+		"make prompts or outputs shorter, or serve the model with a longer context",
+		s.stage.GetWorkload().GetName(), longest, s.target().GetName(), *most)
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"context"
 	"hash/fnv"
 	"strconv"
 	"time"
@@ -14,15 +15,18 @@ import (
 	"github.com/spate-load/spate/workload"
 )
 
-// worker sends one request after another, in memory that it reuses. It belongs to one goroutine.
+// worker plays one arrival after another, in memory that it reuses. It belongs to one goroutine.
 type worker struct {
 	load        *load
 	shard       *recorder.Shard
+	ask         workload.Ask
 	request     recorder.Request
-	body        []byte
+	answers     [][]byte // of the session so far
+	body, id    []byte
 	observation stream.Observation
 	broken      error         // why the request could not be made
 	pause       time.Duration // after the last failure to connect; 0: it was none
+	alarm       *time.Timer   // nil: nothing was waited for yet
 
 	// Made once, so that a request makes no closures.
 	appendPrompt func([]byte) []byte
@@ -33,33 +37,45 @@ func (l *load) newWorker(i int) *worker {
 	w := &worker{load: l, shard: l.recorder.Shard(i)}
 	form := l.client.Form()
 	w.appendPrompt = func(dst []byte) []byte {
-		dst, w.broken = l.content.AppendPrompt(dst, workload.Request{Index: w.request.Index, Form: form})
+		dst, w.broken = l.content.AppendPrompt(dst, workload.Request{
+			Index: w.request.Index, Turn: w.request.Turn, Form: form, Answers: w.answers,
+		})
 		return dst
 	}
 	w.onToken = func(at clock.Instant, tokens int) { w.shard.Token(&w.request, at, tokens) }
 	return w
 }
 
-// prepare makes the request of an arrival. Requests go to the endpoints in turn, by their index: so the same one goes to the same
-// endpoint however many agents there are.
-func (w *worker) prepare(a arrival.Arrival) {
-	ask, err := w.load.content.Ask(a.Index, 0)
+// prepare makes the first request of an arrival. It is a function of the stage's seed and the arrival's index alone, however many
+// agents there are. It reports whether there is a request: if not, the load has failed.
+func (w *worker) prepare(a arrival.Arrival) bool {
+	w.answers = w.answers[:0]
 	w.request = recorder.Request{
 		Index:      a.Index,
 		Endpoint:   int(a.Index % uint64(len(w.load.target().GetEndpoints()))),
 		Unmeasured: a.Unmeasured,
-		ISL:        ask.ISL,
-		OSL:        ask.OSL,
 	}
-	w.body = w.load.client.AppendBody(w.body[:0], ask.OSL, w.appendPrompt)
+	return w.prepareTurn(0)
+}
+
+// prepareTurn makes a request of the arrival, and reports whether there is one.
+func (w *worker) prepareTurn(turn int) bool {
+	var err error
+	w.ask, err = w.load.content.Ask(w.request.Index, turn)
+	w.request.Turn, w.request.ISL, w.request.OSL, w.request.Shared = turn, w.ask.ISL, w.ask.OSL, w.ask.Shared
+	if err == nil {
+		w.body = w.load.client.AppendBody(w.body[:0], w.ask.OSL, w.appendPrompt)
+	}
 	if err := cmp.Or(err, w.broken); err != nil {
 		w.load.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true, "a request cannot be made: "+err.Error())
+		return false
 	}
 	if w.load.records {
 		h := fnv.New64a()
 		_, _ = h.Write(w.body)
 		w.request.BodyHash = h.Sum64()
 	}
+	return true
 }
 
 // send sends the prepared request and records what became of it. It blocks until the response has ended.
@@ -67,13 +83,45 @@ func (w *worker) send(scheduled clock.Instant) {
 	w.request.Scheduled = scheduled
 	w.shard.Started(&w.request, clock.Now())
 	w.load.client.Do(w.load.running, stream.Request{
-		Endpoint: w.request.Endpoint,
-		ID:       w.load.prefix + strconv.FormatUint(w.request.Index, 10),
-		Body:     w.body,
-		OnToken:  w.onToken,
+		Endpoint:   w.request.Endpoint,
+		ID:         w.requestID(),
+		Body:       w.body,
+		OnToken:    w.onToken,
+		KeepAnswer: w.load.keepsAnswers && w.request.Turn+1 < w.ask.Turns,
 	}, &w.observation)
 	w.shard.Ended(&w.request, &w.observation)
-	w.load.observe(&w.request, &w.observation)
+	w.load.observe(&w.observation)
+}
+
+// requestID names the request: RUN-STAGE-INDEX, and -TURN in a session of several.
+func (w *worker) requestID() string {
+	w.id = append(w.id[:0], w.load.prefix...)
+	w.id = strconv.AppendUint(w.id, w.request.Index, 10)
+	if w.ask.Turns > 1 {
+		w.id = append(w.id, '-')
+		w.id = strconv.AppendInt(w.id, int64(w.request.Turn), 10)
+	}
+	return string(w.id)
+}
+
+// wait blocks until an instant, and reports whether ctx goes on then. It is up to a millisecond late.
+func (w *worker) wait(ctx context.Context, until clock.Instant) bool {
+	left := clock.Until(until)
+	if left <= 0 {
+		return ctx.Err() == nil
+	}
+	if w.alarm == nil {
+		w.alarm = time.NewTimer(left)
+	} else {
+		w.alarm.Reset(left)
+	}
+	select {
+	case <-w.alarm.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		w.alarm.Stop()
+		return false
+	}
 }
 
 // Pauses of a slot of the closed loop after a failure.

@@ -88,7 +88,7 @@ func BenchmarkClosed(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	c, err := NewClosed(&spatev1.LoadPoint{Concurrency: 100_000, Requests: 1 << 60}, s)
+	c, err := NewClosed(&spatev1.LoadPoint{Concurrency: 100_000, Requests: 1 << 60}, 1, s)
 	if err != nil {
 		b.Fatal(err)
 	}

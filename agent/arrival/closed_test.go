@@ -15,7 +15,7 @@ import (
 // closed returns a stripe's closed loop.
 func closed(t rapid.TB, load *spatev1.LoadPoint, s Stripe) *Closed {
 	t.Helper()
-	c, err := NewClosed(load, s)
+	c, err := NewClosed(load, 1, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestClosedRefuses(t *testing.T) {
 		"open loop":      {Concurrency: 1, Rate: 1, Requests: 1},
 		"no end":         {Concurrency: 1},
 	} {
-		if _, err := NewClosed(load, whole); err == nil {
+		if _, err := NewClosed(load, 1, whole); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}

@@ -27,10 +27,13 @@ func newConstant(rate float64) *constant {
 }
 
 // next returns the offset of the next arrival.
-func (c *constant) next() (time.Duration, bool) {
+func (c *constant) next() (time.Duration, error) {
 	offset, ok := c.at(c.index)
+	if !ok {
+		return 0, errOver
+	}
 	c.index++
-	return offset, ok
+	return offset, nil
 }
 
 // at returns the offset of arrival i. An offset below 2^63 times a divisor of 53 bits has 116 bits at most, so a dividend of

@@ -11,48 +11,79 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Arrival is one request that is to start.
+// Arrival is one request, or one session, that is to start.
 type Arrival struct {
-	// Index of the request in the stage: with the stage's seed it decides the content.
+	// Index of the arrival in the stage: with the stage's seed it decides the content.
 	Index uint64
 	// Offset from the stage's start at which the plan wants it to start. Closed loop: the elapsed time at which its slot
 	// asked.
 	Offset time.Duration
-	// Unmeasured requests are sent and left out of the results: those of warm-up and cool-down.
+	// Unmeasured arrivals are sent and left out of the results: those of warm-up and cool-down.
 	Unmeasured bool
 }
 
-// limits are a load point's warm-up and ends. The warm-up lasts until both have passed: the first warmupRequests and
+// MeasureSlack is how long after warmup_until_steady a schedule goes on that nobody has told when measuring begins. It ends
+// then, with nothing measured.
+const MeasureSlack = 30 * time.Second
+
+// limits are a load point's warm-up, ends and cool-down. The warm-up lasts until both have passed: the first warmupRequests and
 // warmupDuration.
 type limits struct {
-	requests       uint64        // measured requests of all agents; 0: no such end
-	duration       time.Duration // span after the warm-up in which requests start; 0: no such end
+	requests       uint64        // measured arrivals of all agents; 0: no such end
+	duration       time.Duration // span after the warm-up in which measured arrivals start; 0: no such end
 	warmupRequests uint64
 	warmupDuration time.Duration
+	pending        bool          // the warm-up lasts until Measure, or until warmupDuration, when the schedule ends
+	cooldown       time.Duration // time of unmeasured arrivals behind the measured ones
+	coolFrom       time.Duration // nothing is measured from here on, and arrivals end by themselves; 0: no such offset
 }
 
-// limitsOf reads a load point.
-func limitsOf(load *spatev1.LoadPoint) (limits, error) {
-	duration, err := span("duration", load.GetDuration())
-	if err != nil {
-		return limits{}, err
+// limitsOf reads a load point. bounded says that the load has an end of its own, of phases or a trace.
+func limitsOf(load *spatev1.LoadPoint, bounded bool) (limits, error) {
+	l := limits{requests: load.GetRequests(), warmupRequests: load.GetWarmupRequests()}
+	var steady time.Duration
+	for _, s := range []struct {
+		name  string
+		value *durationpb.Duration
+		into  *time.Duration
+	}{
+		{"duration", load.GetDuration(), &l.duration},
+		{"warmup_duration", load.GetWarmupDuration(), &l.warmupDuration},
+		{"warmup_until_steady", load.GetWarmupUntilSteady(), &steady},
+		{"cooldown", load.GetCooldown(), &l.cooldown},
+	} {
+		var err error
+		if *s.into, err = span(s.name, s.value); err != nil {
+			return limits{}, fmt.Errorf("arrival: %w", err)
+		}
 	}
-	warmup, err := span("warmup_duration", load.GetWarmupDuration())
-	if err != nil {
-		return limits{}, err
-	}
-	l := limits{
-		requests:       load.GetRequests(),
-		duration:       duration,
-		warmupRequests: load.GetWarmupRequests(),
-		warmupDuration: warmup,
+	if steady > 0 {
+		if l.warmupRequests > 0 || l.warmupDuration > 0 {
+			return limits{}, errors.New("arrival: warmup_until_steady takes the place of warmup_requests and warmup_duration: give it alone")
+		}
+		l.pending, l.warmupDuration = true, later(steady, MeasureSlack)
 	}
 	const most = math.MaxInt64
 	if l.requests > most || l.warmupRequests > most-l.requests {
 		return limits{}, fmt.Errorf("arrival: %d and %d requests are more than can be counted", l.requests, l.warmupRequests)
 	}
-	if l.requests == 0 && l.duration == 0 {
+	if l.requests == 0 && l.duration == 0 && !bounded {
 		return limits{}, errors.New("arrival: the load never ends: give it requests or a duration")
+	}
+	return l, nil
+}
+
+// endingAt gives the limits of a load whose arrivals end at an offset by themselves: its cool-down is the last part of them.
+func (l limits) endingAt(end time.Duration) (limits, error) {
+	warmup := l.warmupDuration
+	if l.pending {
+		warmup = 0 // it may be shorter than at most
+	}
+	if (warmup > 0 || l.cooldown > 0) && end-l.cooldown <= warmup {
+		return limits{}, fmt.Errorf("arrival: a warm-up of %v and a cool-down of %v leave nothing of the %v that the load lasts", warmup, l.cooldown, end)
+	}
+	if l.cooldown > 0 {
+		l.coolFrom = end - l.cooldown
 	}
 	return l, nil
 }
@@ -63,46 +94,23 @@ func span(name string, d *durationpb.Duration) (time.Duration, error) {
 		return 0, nil
 	}
 	if err := d.CheckValid(); err != nil {
-		return 0, fmt.Errorf("arrival: %s: %w", name, err)
+		return 0, fmt.Errorf("%s: %w", name, err)
 	}
 	if d.AsDuration() < 0 {
-		return 0, fmt.Errorf("arrival: %s is %v: it must not be negative", name, d.AsDuration())
+		return 0, fmt.Errorf("%s is %v: it must not be negative", name, d.AsDuration())
 	}
 	return d.AsDuration(), nil
 }
 
-// warmup says whether a request of this index at this offset belongs to the warm-up.
+// later returns an offset so much later, or the last one there is.
+func later(at, by time.Duration) time.Duration {
+	if at > math.MaxInt64-by {
+		return math.MaxInt64
+	}
+	return at + by
+}
+
+// warmup says whether an arrival of this index at this offset belongs to the warm-up.
 func (l *limits) warmup(index uint64, offset time.Duration) bool {
-	return index < l.warmupRequests || offset < l.warmupDuration
-}
-
-// timer knows when the span of a load's duration is over. The span begins when the warm-up has passed: at warmupDuration, or
-// at the first request beyond warmupRequests if that comes later.
-type timer struct {
-	running bool
-	ends    time.Duration
-}
-
-// over takes in the next request, at an offset not before the last one's, and says whether it lies beyond the end.
-func (t *timer) over(l *limits, index uint64, offset time.Duration) bool {
-	if l.duration == 0 {
-		return false
-	}
-	if !t.running && index >= l.warmupRequests {
-		t.start(l, offset)
-	}
-	return t.running && offset >= t.ends
-}
-
-// start begins the span. Without warm-up requests it begins at warmupDuration, whenever the first request comes.
-func (t *timer) start(l *limits, offset time.Duration) {
-	begin := l.warmupDuration
-	if l.warmupRequests > 0 {
-		begin = max(begin, offset)
-	}
-	t.running = true
-	t.ends = begin + l.duration
-	if t.ends < begin {
-		t.ends = math.MaxInt64
-	}
+	return l.pending || index < l.warmupRequests || offset < l.warmupDuration
 }

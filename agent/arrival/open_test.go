@@ -93,10 +93,11 @@ func byIndex(a, b Arrival) int { return cmp.Compare(a.Index, b.Index) }
 func TestEndsAsDefined(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		load, seed := openLoads.Draw(t, "load"), rapid.Uint64().Draw(t, "seed")
-		p, err := newProcess(load, seed)
+		src, err := newSource(load, nil, seed)
 		if err != nil {
 			t.Fatal(err)
 		}
+		p := src()
 		offsets := make([]time.Duration, 2500)
 		for i := range offsets {
 			offsets[i], _ = p.next()

@@ -1,40 +1,41 @@
 package arrival
 
-import (
-	"time"
+import spatev1 "github.com/spate-load/spate/proto/spate/v1"
 
-	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-)
-
-// Planned returns how many requests a load point holds for the stripe, warm-up included. It is known only where counts alone
-// rule: with requests and neither duration nor warmup_duration. Elsewhere the schedule (open loop) or the server (closed
-// loop) decides.
-func Planned(load *spatev1.LoadPoint, s Stripe) (requests uint64, known bool) {
-	if !counted(load) || warmupSpan(load) != 0 {
+// Planned returns how many arrivals a load point holds for the stripe, warm-up included. It is known only where counts alone
+// rule: with requests, and without duration, phases, cool-down, and a warm-up by time or until steady. Elsewhere the schedule
+// (open loop) or the server (closed loop) decides. Of a replay it takes the load's word that the trace has as many rows.
+func Planned(load *spatev1.LoadPoint, s Stripe) (arrivals uint64, known bool) {
+	if !counted(load) || timedWarmup(load) || load.GetCooldown().AsDuration() != 0 {
 		return 0, false
 	}
 	return below(load, s, load.GetWarmupRequests()+load.GetRequests()), true
 }
 
-// Owed returns how many measured requests a load point holds for the stripe. In a closed loop they are known with a
-// warmup_duration too.
-func Owed(load *spatev1.LoadPoint, s Stripe) (requests uint64, known bool) {
-	if !counted(load) || warmupSpan(load) != 0 && load.GetConcurrency() == 0 {
+// Owed returns how many measured arrivals a load point holds for the stripe. With requests they are known whatever the cool-down,
+// unless it is a trace's last part. In a closed loop they are known with a warm-up by time or until steady too.
+func Owed(load *spatev1.LoadPoint, s Stripe) (arrivals uint64, known bool) {
+	if !counted(load) || timedWarmup(load) && load.GetConcurrency() == 0 {
+		return 0, false
+	}
+	if load.GetReplaySpeed() != 0 && load.GetCooldown().AsDuration() != 0 {
 		return 0, false
 	}
 	warmup := load.GetWarmupRequests()
 	return below(load, s, warmup+load.GetRequests()) - below(load, s, warmup), true
 }
 
-// counted says whether the number of measured requests, and nothing else, ends the load.
+// counted says whether the number of measured arrivals, and nothing else, ends the measured part.
 func counted(load *spatev1.LoadPoint) bool {
-	return load.GetRequests() != 0 && load.GetDuration().AsDuration() == 0
+	return load.GetRequests() != 0 && load.GetDuration().AsDuration() == 0 && len(load.GetPhases()) == 0
 }
 
-// warmupSpan returns the load's warmup_duration, 0 if it has none.
-func warmupSpan(load *spatev1.LoadPoint) time.Duration { return load.GetWarmupDuration().AsDuration() }
+// timedWarmup says whether time has a say in which arrival is the first measured one.
+func timedWarmup(load *spatev1.LoadPoint) bool {
+	return load.GetWarmupDuration().AsDuration() != 0 || load.GetWarmupUntilSteady().AsDuration() != 0
+}
 
-// below returns how many requests below index n are the stripe's.
+// below returns how many arrivals below index n are the stripe's.
 func below(load *spatev1.LoadPoint, s Stripe, n uint64) uint64 {
 	c := uint64(load.GetConcurrency())
 	if c == 0 {

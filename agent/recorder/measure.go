@@ -20,6 +20,9 @@ func (s *Shard) measure(c *cell, q *Request, o *stream.Observation) {
 		s.count(c, completed, 1)
 		s.latencies(c, q, o)
 		s.tokens(c, q, o)
+		if s.config.SLO.kept(o) {
+			s.count(c, good, 1)
+		}
 	}
 }
 
@@ -73,9 +76,16 @@ func (s *Shard) tokens(c *cell, q *Request, o *stream.Observation) {
 	if o.Usage {
 		s.count(c, inputTokens, o.InputTokens)
 		s.value(c, spatev1.Metric_METRIC_ISL, int64(o.InputTokens))
-		s.miss(c, islMissed, o.InputTokens, q.ISL)
+		if q.ISL > 0 { // else the plan asked for none
+			s.miss(c, islMissed, o.InputTokens, q.ISL)
+		}
 	} else {
 		s.count(c, withoutUsage, 1)
+	}
+	s.count(c, sharedTokens, uint64(q.Shared))
+	if o.HasCachedTokens {
+		s.count(c, withCachedTokens, 1)
+		s.count(c, cachedTokens, o.CachedTokens)
 	}
 	s.count(c, outputTokens, o.OutputTokens)
 	s.value(c, spatev1.Metric_METRIC_OSL, int64(o.OutputTokens))

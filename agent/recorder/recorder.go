@@ -18,6 +18,8 @@ type Config struct {
 	// Shards is how many of them there are, at least 1. As many as goroutines record at once keeps them from waiting for each
 	// other.
 	Shards int
+	// SLO says which completed requests are good. Its zero value asks for nothing, and then none is counted as good.
+	SLO SLO
 	// Records keeps one row for each request.
 	Records bool
 	// Emit takes each snapshot, window by window, from the goroutine that seals. Its key, stage and revision are not set. The

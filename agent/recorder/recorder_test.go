@@ -47,11 +47,11 @@ func (t *tape) turn(to clock.Instant) { t.now.Store(int64(to)) }
 
 // fullRequest measures everything there is to measure, each value another.
 func fullRequest() (*Request, *stream.Observation) {
-	q := &Request{Index: 7, Endpoint: 1, Scheduled: at(100), ISL: 12, OSL: 4, BodyHash: 99}
+	q := &Request{Index: 7, Turn: 2, Endpoint: 1, Scheduled: at(100), ISL: 12, OSL: 4, Shared: 8, BodyHash: 99}
 	o := &stream.Observation{
 		Start: at(1100), Sent: at(1500), FirstByte: at(2000), FirstFrame: at(3100), Led: true, FirstToken: at(4100), LastToken: at(10_100), End: at(10_200),
 		Connect: 77, Connected: true, Gaps: []int64{2500, 3500}, Lags: []int64{5, 6, 7},
-		InputTokens: 10, OutputTokens: 5, Usage: true, TokenFrames: 3,
+		InputTokens: 10, OutputTokens: 5, Usage: true, CachedTokens: 6, HasCachedTokens: true, TokenFrames: 3,
 		CoalescedReads: 1, UnstampedFrames: 2, HTTPStatus: 200, FinishReason: "stop",
 	}
 	return q, o
@@ -74,6 +74,7 @@ func TestCompletedRequestMeasuresAllByDefinition(t *testing.T) {
 	want := &spatev1.Counters{
 		Started: 1, Completed: 1, InputTokens: 10, OutputTokens: 5, TokenFrames: 1, TokensArrived: 2,
 		IslMissed: 1, OslMissed: 1, Connections: 1, CoalescedReads: 1, UnstampedFrames: 2,
+		CachedTokens: 6, WithCachedTokens: 1, SharedTokens: 8,
 	}
 	if diff := cmp.Diff(want, series.GetCounters(), protocmp.Transform()); diff != "" {
 		t.Errorf("counters (-want +got):\n%s", diff)
@@ -122,10 +123,10 @@ func TestRowHoldsTheRequest(t *testing.T) {
 	tape.Shard(0).Ended(q, o)
 	tape.Finish(&spatev1.Totals{})
 	want := &spatev1.RequestRecord{
-		Index: 7, Endpoint: 1, ScheduledNs: 100, StartNs: 1100, SentNs: proto.Int64(1500), FirstByteNs: proto.Int64(2000),
+		Index: 7, Turn: 2, Endpoint: 1, ScheduledNs: 100, StartNs: 1100, SentNs: proto.Int64(1500), FirstByteNs: proto.Int64(2000),
 		FirstFrameNs: proto.Int64(3100), Led: true, FirstTokenNs: proto.Int64(4100), LastTokenNs: proto.Int64(10_100), EndNs: 10_200,
 		ConnectNs: proto.Int64(77), ItlNs: []int64{2500, 3500}, IslAsked: 12, OslAsked: 4, InputTokens: proto.Uint64(10),
-		OutputTokens: proto.Uint64(5), Usage: true, TokenFrames: 3, HttpStatus: 200, BodyHash: 99, FinishReason: "stop",
+		OutputTokens: proto.Uint64(5), Usage: true, TokenFrames: 3, CachedTokens: proto.Uint64(6), SharedTokens: 8, HttpStatus: 200, BodyHash: 99, FinishReason: "stop",
 	}
 	if diff := cmp.Diff(want, tape.snapshots[0].GetRecords()[0], protocmp.Transform()); diff != "" {
 		t.Errorf("row (-want +got):\n%s", diff)
@@ -190,6 +191,75 @@ func TestUnfinishedRequestsCountInNoLatency(t *testing.T) {
 				t.Errorf("%d completed", n)
 			}
 		})
+	}
+}
+
+// The request of fullRequest has a TTFT of 3,000 ns, a TPOT of 1,500 and an E2E of 9,000.
+func TestGoodRequestsKeepEachLimit(t *testing.T) {
+	for name, c := range map[string]struct {
+		slo    SLO
+		change func(*Request, *stream.Observation)
+		want   uint64
+	}{
+		"no SLO":                      {},
+		"limits are inclusive":        {slo: SLO{TTFT: 3000, TPOT: 1500, E2E: 9000}, want: 1},
+		"TTFT missed":                 {slo: SLO{TTFT: 2999}},
+		"TPOT missed":                 {slo: SLO{TTFT: 3000, TPOT: 1499}},
+		"E2E missed":                  {slo: SLO{E2E: 8999}},
+		"one token has no TPOT":       {slo: SLO{TPOT: 1}, change: func(_ *Request, o *stream.Observation) { o.OutputTokens = 1 }, want: 1},
+		"failed":                      {slo: SLO{E2E: 1 << 40}, change: func(_ *Request, o *stream.Observation) { o.Err = &stream.Error{} }},
+		"cancelled":                   {slo: SLO{E2E: 1 << 40}, change: func(_ *Request, o *stream.Observation) { o.Cancelled = true }},
+		"unmeasured":                  {slo: SLO{E2E: 1 << 40}, change: func(q *Request, _ *stream.Observation) { q.Unmeasured = true }},
+		"one body, first token late":  {slo: SLO{TTFT: 8999}, change: oneBody},
+		"one body, first token early": {slo: SLO{TTFT: 9000, TPOT: 1}, change: oneBody, want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tape := newTape(2, 1, false)
+			tape.config.SLO = c.slo
+			q, o := fullRequest()
+			if c.change != nil {
+				c.change(q, o)
+			}
+			tape.Shard(0).Started(q, o.Start)
+			tape.Shard(0).Ended(q, o)
+			totals := &spatev1.Totals{}
+			tape.Finish(totals)
+			if got := totals.GetCounters().GetGood(); got != c.want {
+				t.Errorf("%d good requests, not %d", got, c.want)
+			}
+			merge(t, tape.snapshots).check(t, totals)
+		})
+	}
+}
+
+// oneBody makes the answer one that did not stream.
+func oneBody(_ *Request, o *stream.Observation) {
+	o.Whole, o.FirstFrame, o.FirstToken = true, o.LastToken, o.LastToken
+}
+
+func TestNothingIsMissedThatWasNotAsked(t *testing.T) {
+	tape := newTape(2, 1, false)
+	q, o := fullRequest()
+	q.ISL, o.HasCachedTokens, o.CachedTokens = 0, false, 0
+	tape.Shard(0).Started(q, o.Start)
+	tape.Shard(0).Ended(q, o)
+	totals := &spatev1.Totals{}
+	tape.Finish(totals)
+	c := totals.GetCounters()
+	if c.GetIslMissed() != 0 || c.GetOslMissed() != 1 || c.GetInputTokens() != 10 || c.GetWithCachedTokens() != 0 {
+		t.Errorf("counters %v", c)
+	}
+}
+
+func TestTokensOfUnmeasuredRequestsAreCountedApart(t *testing.T) {
+	tape := newTape(1, 1, false)
+	tape.Shard(0).Token(&Request{Unmeasured: true}, at(1500*time.Millisecond), 3)
+	tape.Shard(0).Token(&Request{}, at(1600*time.Millisecond), 2)
+	totals := &spatev1.Totals{}
+	tape.Finish(totals)
+	want := &spatev1.Counters{UnmeasuredTokensArrived: 3, TokenFrames: 1, TokensArrived: 2}
+	if diff := cmp.Diff(want, tape.snapshots[1].GetSeries()[0].GetCounters(), protocmp.Transform()); diff != "" {
+		t.Errorf("window 1 (-want +got):\n%s", diff)
 	}
 }
 
@@ -318,6 +388,7 @@ func countersOf(p *spatev1.Counters) counters {
 		p.GetStarted(), p.GetCompleted(), p.GetFailed(), p.GetCancelled(), p.GetUnmeasuredStarted(), p.GetUnmeasuredEnded(),
 		p.GetInputTokens(), p.GetOutputTokens(), p.GetTokenFrames(), p.GetTokensArrived(), p.GetWithoutUsage(),
 		p.GetIslMissed(), p.GetOslMissed(), p.GetConnections(), p.GetCoalescedReads(), p.GetUnstampedFrames(),
+		p.GetGood(), p.GetCachedTokens(), p.GetWithCachedTokens(), p.GetSharedTokens(), p.GetUnmeasuredTokensArrived(),
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 func newRow(start clock.Instant, q *Request, o *stream.Observation) *spatev1.RequestRecord {
 	row := &spatev1.RequestRecord{
 		Index:        q.Index,
+		Turn:         uint32(q.Turn),
 		Endpoint:     uint32(q.Endpoint),
 		Unmeasured:   q.Unmeasured,
 		ScheduledNs:  int64(q.Scheduled - start),
@@ -25,6 +26,7 @@ func newRow(start clock.Instant, q *Request, o *stream.Observation) *spatev1.Req
 		ItlNs:        slices.Clone(o.Gaps),
 		IslAsked:     q.ISL,
 		OslAsked:     q.OSL,
+		SharedTokens: q.Shared,
 		Usage:        o.Usage,
 		TokenFrames:  o.TokenFrames,
 		HttpStatus:   uint32(o.HTTPStatus),
@@ -46,6 +48,10 @@ func known(row *spatev1.RequestRecord, o *stream.Observation) {
 	if o.Usage {
 		n := o.InputTokens
 		row.InputTokens = &n
+	}
+	if o.HasCachedTokens {
+		n := o.CachedTokens
+		row.CachedTokens = &n
 	}
 	if o.OutputTokens > 0 {
 		n := o.OutputTokens

@@ -39,11 +39,13 @@ type total struct {
 
 // Request is what the agent knows of a request beside what came of it.
 type Request struct {
-	Index      uint64
+	Index      uint64 // of the arrival
+	Turn       int    // of its session, from 0
 	Endpoint   int
 	Unmeasured bool
 	Scheduled  clock.Instant
-	ISL, OSL   uint32 // asked
+	ISL, OSL   uint32 // asked; ISL 0: not known
+	Shared     uint32 // first prompt tokens that an earlier request had too
 	BodyHash   uint64
 }
 
@@ -60,10 +62,11 @@ func (s *Shard) Token(q *Request, at clock.Instant, tokens int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.total.lastly = max(s.total.lastly, at)
+	c := s.cell(at, q.Endpoint)
 	if q.Unmeasured {
+		s.count(c, unmeasuredTokensArrived, uint64(tokens))
 		return
 	}
-	c := s.cell(at, q.Endpoint)
 	s.count(c, tokenFrames, 1)
 	s.count(c, tokensArrived, uint64(tokens))
 }

@@ -104,7 +104,9 @@ func rowsOf(pages []*page) []*spatev1.RequestRecord {
 			rows = append(rows, p.rows...)
 		}
 	}
-	slices.SortFunc(rows, func(a, b *spatev1.RequestRecord) int { return cmp.Compare(a.Index, b.Index) })
+	slices.SortFunc(rows, func(a, b *spatev1.RequestRecord) int {
+		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Turn, b.Turn))
+	})
 	return rows
 }
 

@@ -1,0 +1,109 @@
+package arrival
+
+import (
+	"math"
+	"time"
+)
+
+// course follows arrivals through a load's warm-up, measured part and cool-down.
+//
+//	warm-up ----> measured ----> cool-down ----> over
+//
+// The measured part begins at the first arrival that the limits do not call warm-up. It ends with the load's requests, at the
+// end of its duration, or where the cool-down of phases or a trace begins, whichever is first. The cool-down begins at the
+// offset of the last measured arrival if their number ended them, and at the end of the span if that did.
+type course struct {
+	limits   limits
+	quota    uint64 // measured arrivals that end the measured part, if limits.requests is set
+	timer    timer
+	measured uint64
+	first    uint64        // index of the first measured arrival, if there is one
+	last     time.Duration // offset of the last measured arrival
+	ended    bool          // the measured part
+	end      uint64        // index of the first arrival behind it
+	until    time.Duration // end of the cool-down
+}
+
+// take takes in the next arrival, of an index above and an offset not before the last one's. It says whether it is unmeasured, and
+// false if it lies beyond the end.
+func (c *course) take(index uint64, offset time.Duration) (unmeasured, more bool) {
+	if !c.ended {
+		warmup := c.limits.warmup(index, offset)
+		if !c.ends(index, offset, warmup) {
+			if !warmup {
+				c.measure(index, offset)
+			}
+			return warmup, true
+		}
+		c.ended, c.end = true, index
+	}
+	return true, offset < c.until
+}
+
+// measure counts a measured arrival.
+func (c *course) measure(index uint64, offset time.Duration) {
+	if c.measured == 0 {
+		c.first = index
+	}
+	c.measured++
+	c.last = offset
+}
+
+// ends says whether the measured part ends before an arrival, and sets the end of the cool-down then.
+func (c *course) ends(index uint64, offset time.Duration, warmup bool) bool {
+	l := &c.limits
+	switch {
+	case l.coolFrom > 0 && offset >= l.coolFrom:
+		c.until = math.MaxInt64
+	case c.timer.over(l, index, offset):
+		c.until = later(c.timer.ends, l.cooldown)
+	case !warmup && l.requests != 0 && c.measured == c.quota:
+		if c.quota == 0 {
+			c.last = offset
+		}
+		c.until = later(c.last, l.cooldown)
+	default:
+		return false
+	}
+	return true
+}
+
+// recall says again what take said about an arrival that it has taken in, with a warm-up that may have ended since.
+func (c *course) recall(index uint64, offset time.Duration) (unmeasured, more bool) {
+	switch {
+	case c.limits.pending:
+		return true, offset < c.limits.warmupDuration
+	case c.ended && index >= c.end:
+		return true, offset < c.until
+	default:
+		return c.measured == 0 || index < c.first, true
+	}
+}
+
+// timer knows when the span of a load's duration is over. The span begins when the warm-up has passed: at warmupDuration, or
+// at the first arrival beyond warmupRequests if that comes later.
+type timer struct {
+	running bool
+	ends    time.Duration
+}
+
+// over takes in the next arrival and says whether it lies beyond the end.
+func (t *timer) over(l *limits, index uint64, offset time.Duration) bool {
+	if l.duration == 0 || l.pending {
+		return false
+	}
+	if !t.running && index >= l.warmupRequests {
+		t.start(l, offset)
+	}
+	return t.running && offset >= t.ends
+}
+
+// start begins the span. Without warm-up requests it begins at warmupDuration, whenever the first arrival comes.
+func (t *timer) start(l *limits, offset time.Duration) {
+	begin := l.warmupDuration
+	if l.warmupRequests > 0 {
+		begin = max(begin, offset)
+	}
+	t.running = true
+	t.ends = later(begin, l.duration)
+}

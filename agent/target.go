@@ -1,0 +1,170 @@
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spate-load/spate/agent/preparation"
+	"github.com/spate-load/spate/agent/stream"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// connect makes the client, after trying each endpoint and finding out what there is to know about the server.
+func (s *share) connect(ctx context.Context, secrets map[string]string, f *findings) error {
+	config, err := s.clientConfig(secrets)
+	if err != nil {
+		return err
+	}
+	if err := s.newClient(config); err != nil {
+		return err
+	}
+	if err := s.probe(ctx); err != nil {
+		return err
+	}
+	if s.found, err = f.find(ctx, s.run, s.client, s.stage); err != nil {
+		return err
+	}
+	if config.ExactOutput = s.found.Preparation.GetExactOutput(); !config.ExactOutput {
+		return nil
+	}
+	s.client.Close()
+	return s.newClient(config)
+}
+
+// clientConfig describes the target to the client.
+func (s *share) clientConfig(secrets map[string]string) (stream.Config, error) {
+	t := s.target()
+	if len(t.GetEndpoints()) == 0 {
+		return stream.Config{}, fmt.Errorf("target %s: has no endpoints", t.GetName())
+	}
+	key, err := reveal(t.GetApiKey(), secrets)
+	if err != nil {
+		return stream.Config{}, fmt.Errorf("target %s: api_key: %w", t.GetName(), err)
+	}
+	headers := make(map[string]string, len(t.GetHeaders()))
+	for name, value := range t.GetHeaders() {
+		if headers[name], err = reveal(value, secrets); err != nil {
+			return stream.Config{}, fmt.Errorf("target %s: header %s: %w", t.GetName(), name, err)
+		}
+	}
+	return stream.Config{
+		Endpoints: t.GetEndpoints(), API: t.GetApi(), Prompts: t.GetPrompts(), Model: t.GetModel(), APIKey: key, Headers: headers,
+		Body:           t.GetBody().AsMap(),
+		ConnectTimeout: t.GetConnectTimeout().AsDuration(),
+		RequestTimeout: t.GetRequestTimeout().AsDuration(),
+	}, nil
+}
+
+// newClient makes the client. It opens no connection yet.
+func (s *share) newClient(config stream.Config) (err error) {
+	if s.client, err = stream.New(config); err != nil {
+		return fmt.Errorf("target %s: %w", s.target().GetName(), err)
+	}
+	return nil
+}
+
+// reveal returns the value of a secret reference, and any other text as it is.
+func reveal(text string, secrets map[string]string) (string, error) {
+	if !strings.HasPrefix(text, "env:") && !strings.HasPrefix(text, "file:") {
+		return text, nil
+	}
+	value, known := secrets[text]
+	if !known {
+		return "", fmt.Errorf("the value of %s did not come with the assignment", text)
+	}
+	return value, nil
+}
+
+// deadTargetError is why an assignment is not taken on when nobody answers at its target.
+type deadTargetError struct{ error }
+
+func (e *deadTargetError) Unwrap() error { return e.error }
+
+// kindOf says what an error of prepare tells of the stages that are still to come.
+func kindOf(err error) spatev1.FailureKind {
+	if errors.As(err, new(*deadTargetError)) {
+		return spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD
+	}
+	return spatev1.FailureKind_FAILURE_KIND_AGENT
+}
+
+// probes is how many endpoints are tried at a time.
+const probes = 64
+
+// probe tries to connect to each endpoint, so that a dead one is named before the stage starts.
+func (s *share) probe(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(probes)
+	for i, endpoint := range s.target().GetEndpoints() {
+		group.Go(func() error {
+			if err := s.client.Check(ctx, i); err != nil {
+				return &deadTargetError{fmt.Errorf("target %s: endpoint %s: %w", s.target().GetName(), endpoint, err)}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// findings keep what was found out about the targets of a run, so that only the first stage of a target asks. They are safe for concurrent
+// use.
+type findings struct {
+	mu    sync.Mutex
+	run   string
+	known map[finding]preparation.Found
+}
+
+// finding is the hash of what a preparation depends on.
+type finding [sha256.Size]byte
+
+// findingOf hashes a stage's target and all else that what is found depends on.
+func findingOf(s *spatev1.Stage) (finding, error) {
+	depends := &spatev1.Stage{Target: s.GetTarget(), Lexicon: s.GetLexicon()}
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(depends)
+	if err != nil {
+		return finding{}, fmt.Errorf("target %s: %w", s.GetTarget().GetName(), err)
+	}
+	return sha256.Sum256(fmt.Appendf(b, "%T", s.GetWorkload().GetContent())), nil
+}
+
+// find returns what there is to know about a stage's target. It asks the server if no stage of the run has done so, and then blocks.
+func (f *findings) find(ctx context.Context, run string, c *stream.Client, s *spatev1.Stage) (preparation.Found, error) {
+	key, err := findingOf(s)
+	if err != nil {
+		return preparation.Found{}, err
+	}
+	if found, known := f.get(run, key); known {
+		return found, nil
+	}
+	found, err := preparation.Find(ctx, c, s)
+	if err == nil {
+		f.put(run, key, found)
+	}
+	return found, err
+}
+
+func (f *findings) get(run string, key finding) (found preparation.Found, known bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.run != run {
+		return preparation.Found{}, false
+	}
+	found, known = f.known[key]
+	return found, known
+}
+
+func (f *findings) put(run string, key finding, found preparation.Found) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.run != run {
+		f.run, f.known = run, map[finding]preparation.Found{}
+	}
+	f.known[key] = found
+}

@@ -1,0 +1,257 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// sessionStage is a stage of chats whose sessions have 1, 2 or 3 turns.
+func sessionStage(load *spatev1.LoadPoint, play *spatev1.SessionPlay, engines ...*engine) *spatev1.Stage {
+	stage := stageOf(load, engines...)
+	stage.Target.Api = "chat"
+	stage.Workload = &spatev1.Workload{Name: "chats", Content: &spatev1.Workload_Sessions{Sessions: &spatev1.SessionContent{
+		TurnCounts: &spatev1.Lengths{Distribution: &spatev1.Lengths_Empirical{Empirical: &spatev1.EmpiricalLengths{Values: []uint32{1, 2, 3}}}},
+		Isl:        4, Osl: 2, System: 3, Play: play,
+	}}}
+	return stage
+}
+
+// thinking is a play with a pause before each turn.
+func thinking(pause time.Duration) *spatev1.SessionPlay {
+	return &spatev1.SessionPlay{ThinkTime: &spatev1.ThinkTime{Mean: durationpb.New(pause)}}
+}
+
+// turnsOf asks a stage's workload how many turns its first n sessions have.
+func turnsOf(t *testing.T, stage *spatev1.Stage, n int) (turns []int) {
+	t.Helper()
+	s, err := prepare(t.Context(), assignOf(stage, 0), kitOf(limits{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	for i := range n {
+		ask, err := s.content.Ask(uint64(i), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		turns = append(turns, ask.Turns)
+	}
+	return turns
+}
+
+func sumOf(all []int) (sum uint64) {
+	for _, n := range all {
+		sum += uint64(n)
+	}
+	return sum
+}
+
+// message is one of a chat on the wire.
+type message struct{ Role, Content string }
+
+// messagesOf reads the messages of each request, by id.
+func messagesOf(t *testing.T, engines ...*engine) map[string][]message {
+	t.Helper()
+	all := map[string][]message{}
+	for _, e := range engines {
+		for i, body := range e.bodies {
+			var m struct{ Messages []message }
+			if err := json.Unmarshal([]byte(body), &m); err != nil {
+				t.Fatal(err)
+			}
+			all[e.ids[i]] = m.Messages
+		}
+	}
+	return all
+}
+
+func TestSessionsPlayTheirTurns(t *testing.T) {
+	const sessions, pause = 12, 5 * time.Millisecond
+	for name, load := range map[string]*spatev1.LoadPoint{
+		"closed loop": {Concurrency: 4, Requests: sessions},
+		"open loop":   {Rate: 400, Arrival: "constant", Requests: sessions},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, b := newEngine(t, 0, 0), newEngine(t, 0, 0)
+			a.keep, b.keep = true, true
+			stage := sessionStage(load, thinking(pause), a, b)
+			turns := turnsOf(t, stage, sessions)
+			var rows []*spatev1.RequestRecord
+			for rank := range uint32(2) {
+				o := begin(t, assignOf(stage, rank, 2, 1), limits{}).wait(t)
+				rows = append(rows, o.rows...)
+				if o.totals.GetNeverSent() != 0 || o.totals.GetCounters().GetCompleted() != uint64(len(o.rows)) {
+					t.Errorf("totals %v", o.totals)
+				}
+			}
+			if n := sumOf(turns); uint64(len(rows)) != n {
+				t.Fatalf("%d requests of %d", len(rows), n)
+			}
+			checkTurns(t, rows, turns, pause)
+			checkHistory(t, messagesOf(t, a, b), turns)
+			for i, e := range []*engine{a, b} {
+				for _, id := range e.ids {
+					var index int
+					if _, err := fmt.Sscanf(id, "run-0-%d", &index); err != nil || index%2 != i {
+						t.Errorf("%q came to endpoint %d: %v", id, i, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// checkTurns checks that turns follow one another on one endpoint, the pause after the answer before.
+func checkTurns(t *testing.T, rows []*spatev1.RequestRecord, turns []int, pause time.Duration) {
+	t.Helper()
+	seen := map[[2]uint64]*spatev1.RequestRecord{}
+	for _, row := range rows {
+		seen[[2]uint64{row.GetIndex(), uint64(row.GetTurn())}] = row
+	}
+	for index, n := range turns {
+		for turn := range n {
+			row, before := seen[[2]uint64{uint64(index), uint64(turn)}], seen[[2]uint64{uint64(index), uint64(turn - 1)}]
+			if row == nil || row.GetEndpoint() != uint32(index%2) {
+				t.Fatalf("turn %d of session %d: %v", turn, index, row)
+			}
+			if turn > 0 && (row.GetScheduledNs() != before.GetEndNs()+pause.Nanoseconds() || row.GetStartNs() < row.GetScheduledNs()) {
+				t.Errorf("turn %d of session %d: scheduled %d, started %d, the one before ended %d",
+					turn, index, row.GetScheduledNs(), row.GetStartNs(), before.GetEndNs())
+			}
+		}
+	}
+}
+
+// checkHistory checks that each turn is sent the conversation so far, with the server's own answers.
+func checkHistory(t *testing.T, messages map[string][]message, turns []int) {
+	t.Helper()
+	for index, n := range turns {
+		history := []message{}
+		for turn := range n {
+			id := fmt.Sprintf("run-0-%d-%d", index, turn)
+			if n == 1 {
+				id = fmt.Sprintf("run-0-%d", index)
+			}
+			got := messages[id]
+			if len(got) != 2+2*turn || got[len(got)-1].Role != "user" {
+				t.Fatalf("%s: %v", id, got)
+			}
+			if diff := gocmp.Diff(history, got[:len(history)]); diff != "" {
+				t.Errorf("%s: history (-so far +sent):\n%s", id, diff)
+			}
+			history = append(slices.Clone(got), message{"assistant", "<" + id + ">"})
+		}
+	}
+}
+
+func TestPlannedHistoryDoesNotDependOnAnswers(t *testing.T) {
+	e := newEngine(t, 0, 0)
+	e.keep = true
+	o := begin(t, assignOf(sessionStage(&spatev1.LoadPoint{Concurrency: 1, Requests: 8}, &spatev1.SessionPlay{History: "planned"}, e), 0), limits{}).wait(t)
+	if uint64(len(e.bodies)) != o.totals.GetCounters().GetCompleted() || len(e.bodies) <= 8 {
+		t.Fatalf("%d bodies, totals %v", len(e.bodies), o.totals)
+	}
+	for _, body := range e.bodies {
+		if strings.Contains(body, "<run") {
+			t.Errorf("an answer is in %s", body)
+		}
+	}
+}
+
+func TestTurnThatFailsEndsItsSession(t *testing.T) {
+	e := newEngine(t, 0, 0)
+	stage := sessionStage(&spatev1.LoadPoint{Concurrency: 2, Requests: 10, WarmupRequests: 5}, nil, e)
+	turns := turnsOf(t, stage, 15)
+	warm, measured := slices.Index(turns[:5], 3), 5+slices.Index(turns[5:], 3)
+	if warm < 0 || measured < 5 {
+		t.Fatalf("no session of three turns among %v", turns)
+	}
+	e.fails = map[string]int{fmt.Sprintf("run-0-%d-0", warm): 500, fmt.Sprintf("run-0-%d-1", measured): 500}
+	o := begin(t, assignOf(stage, 0), limits{}).wait(t)
+	c := o.totals.GetCounters()
+	if c.GetFailed() != 1 || c.GetCompleted() != sumOf(turns[5:])-2 || o.totals.GetNeverSent() != 1 {
+		t.Errorf("totals %v", o.totals)
+	}
+	if want := sumOf(turns[:5]) - 2; c.GetUnmeasuredEnded() != want {
+		t.Errorf("%d unmeasured, not %d", c.GetUnmeasuredEnded(), want)
+	}
+	if slices.Contains(e.requests(), fmt.Sprintf("run-0-%d-2", measured)) || slices.Contains(e.requests(), fmt.Sprintf("run-0-%d-1", warm)) {
+		t.Error("a turn came behind one that failed")
+	}
+}
+
+// A session that was begun goes on behind the schedule's end, however short the drain timeout is against its pauses.
+func TestDrainTimeoutCountsFromTheLastTurn(t *testing.T) {
+	e := newEngine(t, 0, 0)
+	stage := sessionStage(&spatev1.LoadPoint{Concurrency: 12, Requests: 12}, thinking(60*time.Millisecond), e)
+	stage.DrainTimeout = durationpb.New(40 * time.Millisecond)
+	o := begin(t, assignOf(stage, 0), limits{}).wait(t)
+	if c := o.totals.GetCounters(); c.GetCompleted() != sumOf(turnsOf(t, stage, 12)) || o.totals.GetNeverSent() != 0 {
+		t.Errorf("totals %v", o.totals)
+	}
+}
+
+func TestSessionsThatWereNotBegunOweAllTheirTurns(t *testing.T) {
+	const sessions = 20
+	for name, c := range map[string]struct {
+		load   *spatev1.LoadPoint
+		warmup int
+	}{
+		"closed loop":             {load: &spatev1.LoadPoint{Concurrency: 3, Requests: sessions}},
+		"closed loop, cool-down":  {load: &spatev1.LoadPoint{Concurrency: 3, Requests: sessions, Cooldown: durationpb.New(time.Minute)}},
+		"closed loop, still warm": {&spatev1.LoadPoint{Concurrency: 3, Requests: sessions, WarmupUntilSteady: durationpb.New(time.Minute)}, 3},
+		"open loop":               {load: &spatev1.LoadPoint{Rate: 10, Arrival: "poisson", Requests: sessions}},
+		"open loop with warm-up":  {&spatev1.LoadPoint{Rate: 10, Arrival: "poisson", Requests: sessions, WarmupRequests: 7}, 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stage := sessionStage(c.load, nil, newEngine(t, 0, 0))
+			s, err := prepare(t.Context(), assignOf(stage, 0), kitOf(limits{}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.close()
+			var last *spatev1.Snapshot
+			l := newLoad(s, clock.Now().Add(time.Hour), 0, func(s *spatev1.Snapshot) { last = s })
+			l.stop(false, false)
+			l.run()
+			if got, want := last.GetTotals().GetNeverSent(), sumOf(turnsOf(t, stage, c.warmup+sessions)[c.warmup:]); got != want {
+				t.Errorf("%d requests never sent, the sessions have %d", got, want)
+			}
+		})
+	}
+}
+
+// What was sent and what was not are all the turns there are, wherever a stop comes in between.
+func TestStopCutsSessionsOff(t *testing.T) {
+	const sessions = 200
+	for name, load := range map[string]*spatev1.LoadPoint{
+		"closed loop": {Concurrency: 3, Requests: sessions},
+		"open loop":   {Rate: 100, Arrival: "constant", Requests: sessions},
+	} {
+		for _, immediately := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, immediately %t", name, immediately), func(t *testing.T) {
+				t.Parallel()
+				e := newEngine(t, 2*time.Millisecond, 0)
+				stage := sessionStage(load, thinking(5*time.Millisecond), e)
+				u := begin(t, assignOf(stage, 0), limits{})
+				eventually(t, "some requests", func() bool { return len(e.requests()) > 10 })
+				u.stop(immediately, false)
+				o := u.wait(t)
+				if got, want := o.totals.GetCounters().GetStarted()+o.totals.GetNeverSent(), sumOf(turnsOf(t, stage, sessions)); got != want || !o.totals.GetStopped() {
+					t.Errorf("%d requests started or never sent, the sessions have %d; totals %v", got, want, o.totals)
+				}
+			})
+		}
+	}
+}
