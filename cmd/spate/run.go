@@ -103,6 +103,9 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return badInput(err)
 	}
+	if err := preflight(ctx, withRows(plan, resources), secrets); err != nil {
+		return err
+	}
 
 	backend, err := f.backend(ctx, cmd.ErrOrStderr())
 	if err != nil {
