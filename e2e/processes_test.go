@@ -36,9 +36,10 @@ loads:
 type sent struct {
 	stage     uint32
 	index     uint64
+	turn      uint32
 	body      string
 	warmup    bool
-	scheduled int64 // 0 in a closed loop, where it depends on the server
+	scheduled int64 // 0 in a closed loop and in later turns of a session, where it depends on the server
 }
 
 // The same plan sends the same requests at the same times on one agent, on seven, and on five processes of unequal weight, of
@@ -88,8 +89,8 @@ func (r running) sent() []sent {
 	var all []sent
 	for _, stage := range result.Stages {
 		for _, row := range rows[stage.Index] {
-			s := sent{stage: stage.Index, index: row.Index, body: row.BodyHash, warmup: row.Unmeasured}
-			if stage.Load.Rate != nil {
+			s := sent{stage: stage.Index, index: row.Index, turn: row.Turn, body: row.BodyHash, warmup: row.Unmeasured}
+			if stage.Load.Concurrency == nil && row.Turn == 0 {
 				s.scheduled = row.ScheduledNs
 			}
 			all = append(all, s)

@@ -80,6 +80,10 @@ type row struct {
 	Cancelled    bool    `json:"cancelled"`
 	BodyHash     string  `json:"body_hash"`
 	Led          bool    `json:"led"`
+	Turn         uint32  `json:"turn"`
+	ISLAsked     uint64  `json:"isl_asked"`
+	CachedTokens *uint64 `json:"cached_tokens"`
+	SharedTokens uint64  `json:"shared_tokens"`
 }
 
 // completed says that the request ended as it should.
