@@ -70,6 +70,26 @@ func BenchmarkParseRequest(b *testing.B) {
 	}
 }
 
+// One op is the hashing of a prompt of 32,000 tokens alone, without the decoding of the body around it.
+func BenchmarkPromptHash(b *testing.B) {
+	for form, raw := range map[string]string{
+		"ids":  "[" + strings.Repeat("1234,", 31999) + "1234]",
+		"text": `"` + strings.Repeat("water ", 32000) + `"`,
+	} {
+		for _, size := range []int{0, 16} {
+			b.Run(fmt.Sprintf("32000-%s/block=%d", form, size), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					t := tokens{size: size}
+					if problem := t.prompt([]byte(raw)); problem != nil {
+						b.Fatal(problem.Message)
+					}
+				}
+			})
+		}
+	}
+}
+
 // One op is the lookup and the keeping of a prompt of 32,000 tokens in a full cache: with hits, and with the pushing out of as many.
 func BenchmarkPrefixCache(b *testing.B) {
 	for _, hit := range []bool{true, false} {

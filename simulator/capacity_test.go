@@ -31,7 +31,7 @@ func TestCapacity(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := c.config.Capacity(c.isl, c.osl)
-			got := closedLoop(&c.config, 1000*c.config.Replicas, 20_000, c.isl, c.osl).steadyRate()
+			got := closedLoop(&c.config, 1000*c.config.Replicas, 20_000, fixed(c.isl, c.osl)).steadyRate()
 			t.Logf("%.3f requests/s, capacity %.3f: %+.2f %%", got, want, (got/want-1)*100)
 			if math.Abs(got/want-1) > 0.01 {
 				t.Errorf("%.3f requests/s, want %.3f", got, want)
@@ -58,7 +58,7 @@ func TestCapacityIsTheKnee(t *testing.T) {
 		slow bool
 	}{{0.97, false}, {1.03, true}} {
 		gap := time.Duration(float64(time.Second) / (capacity * k.load))
-		got := openLoop(&c, func() time.Duration { return gap }, 20_000, 200, 100).meanTTFT()
+		got := openLoop(&c, func() time.Duration { return gap }, 20_000, fixed(200, 100)).meanTTFT()
 		if slow := got > 200*time.Millisecond; slow != k.slow {
 			t.Errorf("at %.0f %% of the capacity the mean TTFT is %v", 100*k.load, got)
 		}

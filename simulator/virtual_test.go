@@ -58,14 +58,15 @@ func (v *virtual) next() (int, clock.Instant) {
 }
 
 // send begins a request at an instant to which all engines are taken.
-func (v *virtual) send(at clock.Instant, isl, osl int) {
+func (v *virtual) send(at clock.Instant, next lengths) {
 	least := 0
 	for i, n := range v.outstanding {
 		if n < v.outstanding[least] {
 			least = i
 		}
 	}
-	s := &sequence{prompt: isl, output: osl}
+	s := &sequence{}
+	s.prompt, s.output = next()
 	v.place[s], v.began[s] = least, at
 	v.outstanding[least]++
 	v.engines[least].advance(at, nil)
@@ -100,12 +101,17 @@ func (v *virtual) take(which int, to clock.Instant) int {
 	return ended
 }
 
+// lengths returns the prompt and output tokens of the next request.
+type lengths func() (isl, osl int)
+
+func fixed(isl, osl int) lengths { return func() (int, int) { return isl, osl } }
+
 // closedLoop keeps so many requests under way until so many have been sent.
-func closedLoop(c *Config, concurrency, requests, isl, osl int) *seen {
+func closedLoop(c *Config, concurrency, requests int, next lengths) *seen {
 	v := newVirtual(c)
 	sent := 0
 	for ; sent < min(concurrency, requests); sent++ {
-		v.send(0, isl, osl)
+		v.send(0, next)
 	}
 	for {
 		which, at := v.next()
@@ -114,7 +120,7 @@ func closedLoop(c *Config, concurrency, requests, isl, osl int) *seen {
 		}
 		for range v.take(which, at) {
 			if sent < requests {
-				v.send(at, isl, osl)
+				v.send(at, next)
 				sent++
 			}
 		}
@@ -122,14 +128,14 @@ func closedLoop(c *Config, concurrency, requests, isl, osl int) *seen {
 }
 
 // openLoop sends requests with gaps from a function.
-func openLoop(c *Config, gap func() time.Duration, requests, isl, osl int) *seen {
+func openLoop(c *Config, gap func() time.Duration, requests int, next lengths) *seen {
 	v := newVirtual(c)
 	arrives := clock.Instant(0)
 	for sent := 0; ; {
 		which, at := v.next()
 		switch {
 		case sent < requests && (which < 0 || arrives <= at):
-			v.send(arrives, isl, osl)
+			v.send(arrives, next)
 			sent++
 			arrives = arrives.Add(gap())
 		case which < 0:
