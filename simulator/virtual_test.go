@@ -26,10 +26,8 @@ type seen struct {
 	ends            []clock.Instant
 }
 
-func (s *seen) rate() float64           { return float64(s.requests) / s.last.Sub(0).Seconds() }
 func (s *seen) tokenRate() float64      { return float64(s.tokens) / s.last.Sub(0).Seconds() }
 func (s *seen) meanTTFT() time.Duration { return s.ttft / time.Duration(s.requests) }
-func (s *seen) meanTPOT() time.Duration { return s.tpot / time.Duration(s.requests) }
 
 // steadyRate is the rate of completions in the middle half of them.
 func (s *seen) steadyRate() float64 {
