@@ -19,8 +19,8 @@ import "math"
 // of no time costs none. Of a cycle's steps a sequence is in osl-1, so the batch is b = M (osl-1) / c.
 //
 // The lesser of the two bounds is the capacity. It leaves out that prefills queue for one another where the two bounds are close, and
-// takes the batch as the same in each step. Over 109 configurations drawn at random, with osl of 20 or more and the bounds 10 % apart, it
-// was off by 0.0001 % in the median, 0.3 % at the 90th percentile and 1.2 % at most.
+// takes the batch as the same in each step. Over 109 configurations drawn at random (M up to 40, osl 20 to 119, none with its bounds
+// within 10 % of each other) it was off by 0.3 % at the 90th percentile and 1.2 % at most. Greater M are in the tests alone.
 func (m *Model) Capacity(isl, osl int) float64 {
 	p := m.prefillTime(isl).Seconds()
 	return min(1/p, m.decodeCapacity(osl, p))
