@@ -21,7 +21,7 @@ import (
 func BenchmarkEngine(b *testing.B) {
 	m := defaultModel()
 	m.PrefillTokensPerSecond = 1e12
-	e := engine{model: m}
+	e := newEngine(m, 0, 1, 0)
 	for range m.MaxRunning {
 		e.add(&sequence{prompt: 1, output: 1 << 60})
 	}
@@ -35,7 +35,8 @@ func BenchmarkEngine(b *testing.B) {
 
 func BenchmarkEncoder(b *testing.B) {
 	c := Default()
-	e := newEncoder(&request{api: chat, stream: true, model: "meta-llama/Llama-3.1-8B"}, &c.Frames, "run-7-0001234", 1_700_000_000, true)
+	c.Truth.Stamp = true
+	e := newEncoder(&request{api: chat, stream: true, model: "meta-llama/Llama-3.1-8B"}, &c, "run-7-0001234", 1_700_000_000)
 	var buf []byte
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
@@ -44,15 +45,69 @@ func BenchmarkEncoder(b *testing.B) {
 	b.SetBytes(int64(len(buf)))
 }
 
+// One op is one body of a long prompt. Hashing it for the prefix cache is the difference between cache=false and true.
 func BenchmarkParseRequest(b *testing.B) {
-	c := Default()
-	body := []byte(`{"model":"m","prompt":[` + strings.Repeat("1234,", 2999) + `1234],"max_tokens":150,"stream":true}`)
-	b.ReportAllocs()
-	b.SetBytes(int64(len(body)))
-	for b.Loop() {
-		if _, problem := parseRequest(completions, body, &c); problem != nil {
-			b.Fatal(problem.Message)
+	for form, prompt := range map[string]string{
+		"ids":  "[" + strings.Repeat("1234,", 31999) + "1234]",
+		"text": `"` + strings.Repeat("water ", 32000) + `"`,
+	} {
+		for _, cache := range []bool{false, true} {
+			b.Run(fmt.Sprintf("32000-%s/cache=%v", form, cache), func(b *testing.B) {
+				c := Default()
+				if cache {
+					c.Model.CacheBlocks = 1 << 20
+				}
+				body := []byte(`{"model":"m","prompt":` + prompt + `,"max_tokens":150,"stream":true}`)
+				b.ReportAllocs()
+				b.SetBytes(int64(len(body)))
+				for b.Loop() {
+					if _, problem := parseRequest(completions, body, &c); problem != nil {
+						b.Fatal(problem.Message)
+					}
+				}
+			})
 		}
+	}
+}
+
+// One op is the hashing of a prompt of 32,000 tokens alone, without the decoding of the body around it.
+func BenchmarkPromptHash(b *testing.B) {
+	for form, raw := range map[string][]byte{
+		"ids":  []byte("[" + strings.Repeat("1234,", 31999) + "1234]"),
+		"text": []byte(`"` + strings.Repeat("water ", 32000) + `"`),
+	} {
+		for _, size := range []int{0, 16} {
+			b.Run(fmt.Sprintf("32000-%s/block=%d", form, size), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					t := tokens{size: size}
+					if problem := t.prompt(raw); problem != nil {
+						b.Fatal(problem.Message)
+					}
+				}
+			})
+		}
+	}
+}
+
+// One op is the lookup and the keeping of a prompt of 32,000 tokens in a full cache: with hits, and with the pushing out of as many.
+func BenchmarkPrefixCache(b *testing.B) {
+	for _, hit := range []bool{true, false} {
+		b.Run(fmt.Sprint("hit=", hit), func(b *testing.B) {
+			cache := newPrefixCache(100_000)
+			prompt := make([]uint64, 2000)
+			b.ReportAllocs()
+			for n := 0; b.Loop() || n < 100; n++ {
+				for i := range prompt {
+					prompt[i] = uint64(i + 1)
+					if !hit {
+						prompt[i] += uint64(n * len(prompt))
+					}
+				}
+				cache.lookup(prompt)
+				cache.store(prompt)
+			}
+		})
 	}
 }
 
@@ -100,7 +155,7 @@ func BenchmarkPacedFrames(b *testing.B) {
 // into a step: a token that is three steps late counts as that.
 func reportLate(b *testing.B, m Model, records []Record) {
 	slices.SortFunc(records, func(x, y Record) int { return int(x.Received - y.Received) })
-	e := engine{model: m}
+	e := newEngine(m, 0, 1, 0)
 	sent := map[*sequence][]clock.Instant{}
 	var due []emission
 	for _, r := range records {

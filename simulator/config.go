@@ -16,6 +16,9 @@ type Config struct {
 	// Replicas is how many equal engines stand behind one endpoint. A request goes to the one with the fewest outstanding, the first
 	// of equals. Default 1.
 	Replicas int
+	// PrefillEngines makes an endpoint a disaggregated group: so many engines prefill, from one queue, and the Replicas decode. 0, the
+	// default: each engine does both.
+	PrefillEngines int
 	// Model is how fast each engine is.
 	Model Model
 	// Seed decides everything that is left to chance: early ends and faults. A request is known by its X-Request-Id, so the same ids
@@ -56,8 +59,20 @@ type Model struct {
 	DecodeStep time.Duration
 	// DecodeStepPerRequest is what each further request adds to the step. Default 50 us.
 	DecodeStepPerRequest time.Duration
-	// MaxRunning is the most requests in prefill and decode together; the rest queue. Default 256.
+	// MaxRunning is the most requests in prefill and decode together, in decode alone if that is disaggregated; the rest queue. Default
+	// 256.
 	MaxRunning int
+	// PrefillInterference is the share of its decoding pace that an engine loses while it prefills, 0 to 1. 1 is an engine that puts
+	// prefill first and does one of both at a time. Disaggregated engines lose none. Default 0.
+	PrefillInterference float64
+	// TransferPerThousandTokens is how long a disaggregated prefill engine is busy with handing over the KV cache of 1,000 prompt tokens,
+	// before the first token. Default 0.
+	TransferPerThousandTokens time.Duration
+	// Overhead is what each request takes before it is queued for prefill, holding nothing. Default 0.
+	Overhead time.Duration
+	// CacheBlocks is how many blocks of CacheBlockTokens tokens (default 16) the prefix cache of each prefilling engine holds. 0, the
+	// default: there is none.
+	CacheBlocks, CacheBlockTokens int
 	// SpreadStep produces the tokens of a step evenly over it, the last at its end. Default: all at its end, as real engines do.
 	SpreadStep bool
 }
@@ -93,6 +108,7 @@ func defaultModel() Model {
 		DecodeStep:             5 * time.Millisecond,
 		DecodeStepPerRequest:   50 * time.Microsecond,
 		MaxRunning:             256,
+		CacheBlockTokens:       16,
 	}
 }
 
@@ -115,7 +131,44 @@ func FromPlan(t *spatev1.SimulatedTarget) Config {
 	if n := t.GetMaxRunning(); n > 0 {
 		c.Model.MaxRunning = int(n)
 	}
+	if n := t.GetReplicas(); n > 0 {
+		c.Replicas = int(n)
+	}
+	if n := t.GetTokensPerFrame(); n > 0 {
+		c.Frames.TokensPerFrame = int(n)
+	}
+	if p := t.GetErrorShare(); p > 0 {
+		c.Faults = []Fault{{Kind: FaultServerError, Probability: p}}
+	}
+	c.PrefillEngines = int(t.GetPrefillEngines())
+	c.MaxModelTokens = int(t.GetMaxModelTokens())
+	c.Model.PrefillInterference = t.GetPrefillInterference()
+	c.Model.TransferPerThousandTokens = t.GetTransferPerThousandTokens().AsDuration()
+	c.Model.Overhead = t.GetOverhead().AsDuration()
+	c.Model.CacheBlocks = int(t.GetCacheBlocks())
+	if n := t.GetCacheBlockTokens(); n > 0 {
+		c.Model.CacheBlockTokens = int(n)
+	}
+	if k := t.GetSpeed(); k > 0 {
+		c.Model.speedUp(k)
+	}
 	return c
+}
+
+// speedUp makes the engine k times faster in all it does.
+func (m *Model) speedUp(k float64) {
+	m.PrefillTokensPerSecond *= k
+	for _, d := range []*time.Duration{&m.DecodeStep, &m.DecodeStepPerRequest, &m.TransferPerThousandTokens, &m.Overhead} {
+		*d = nanoseconds(float64(*d) / k)
+	}
+}
+
+// loops is how many engines or groups stand behind an endpoint, each run on its own.
+func (c *Config) loops() int {
+	if c.PrefillEngines > 0 {
+		return 1
+	}
+	return c.Replicas
 }
 
 // Validate returns all that is wrong with the configuration, joined, or nil.
@@ -123,6 +176,7 @@ func (c *Config) Validate() error {
 	errs := []error{
 		atLeast("Endpoints", c.Endpoints, 1),
 		atLeast("Replicas", c.Replicas, 1),
+		atLeast("PrefillEngines", c.PrefillEngines, 0),
 		atLeast("MaxBodyBytes", c.MaxBodyBytes, 1),
 		atLeast("MaxModelTokens", c.MaxModelTokens, 0),
 		atLeast("DefaultOutputTokens", c.DefaultOutputTokens, 1),
@@ -143,6 +197,15 @@ func (m *Model) validate() error {
 		atLeast("Model.DecodeStep", m.DecodeStep, 0),
 		atLeast("Model.DecodeStepPerRequest", m.DecodeStepPerRequest, 0),
 		atLeast("Model.MaxRunning", m.MaxRunning, 1),
+		atLeast("Model.TransferPerThousandTokens", m.TransferPerThousandTokens, 0),
+		atLeast("Model.Overhead", m.Overhead, 0),
+		atLeast("Model.CacheBlocks", m.CacheBlocks, 0),
+	}
+	if m.CacheBlocks > 0 {
+		errs = append(errs, atLeast("Model.CacheBlockTokens", m.CacheBlockTokens, 1))
+	}
+	if !(m.PrefillInterference >= 0 && m.PrefillInterference <= 1) {
+		errs = append(errs, fmt.Errorf("simulator: Model.PrefillInterference is %v: give 0 to 1", m.PrefillInterference))
 	}
 	if !(m.PrefillTokensPerSecond > 0) {
 		errs = append(errs, fmt.Errorf("simulator: Model.PrefillTokensPerSecond is %v: give a number above 0, +Inf for a prefill that takes no time", m.PrefillTokensPerSecond))

@@ -32,6 +32,13 @@ func TestValidate(t *testing.T) {
 		"DecodeStep is -1ns":              func(c *Config) { c.Model.DecodeStep = -1 },
 		"DecodeStepPerRequest is -1ns":    func(c *Config) { c.Model.DecodeStepPerRequest = -1 },
 		"MaxRunning is 0":                 func(c *Config) { c.Model.MaxRunning = 0 },
+		"PrefillEngines is -1":            func(c *Config) { c.PrefillEngines = -1 },
+		"PrefillInterference is 1.5":      func(c *Config) { c.Model.PrefillInterference = 1.5 },
+		"PrefillInterference is NaN":      func(c *Config) { c.Model.PrefillInterference = math.NaN() },
+		"ThousandTokens is -1ns":          func(c *Config) { c.Model.TransferPerThousandTokens = -1 },
+		"Overhead is -1ns":                func(c *Config) { c.Model.Overhead = -1 },
+		"CacheBlocks is -1":               func(c *Config) { c.Model.CacheBlocks = -1 },
+		"CacheBlockTokens is 0":           func(c *Config) { c.Model.CacheBlocks, c.Model.CacheBlockTokens = 1, 0 },
 		"Frames.Role is \"never\"":        func(c *Config) { c.Frames.Role = "never" },
 		"TokensPerFrame is 0":             func(c *Config) { c.Frames.TokensPerFrame = 0 },
 		"ReasoningTokens is -1":           func(c *Config) { c.Frames.ReasoningTokens = -1 },
@@ -65,16 +72,43 @@ func TestFromPlan(t *testing.T) {
 		t.Error(diff)
 	}
 	want := Default()
-	want.Endpoints = 3
-	want.Model = Model{PrefillTokensPerSecond: 12.5, DecodeStep: 7 * time.Millisecond, DecodeStepPerRequest: 0, MaxRunning: 9}
+	want.Endpoints, want.Replicas, want.PrefillEngines = 3, 2, 4
+	want.MaxModelTokens = 8192
+	want.Frames.TokensPerFrame = 5
+	want.Faults = []Fault{{Kind: FaultServerError, Probability: 0.25}}
+	want.Model = Model{
+		PrefillTokensPerSecond:    25, // twice as fast as asked for, and so is all that follows
+		DecodeStep:                3500 * time.Microsecond,
+		DecodeStepPerRequest:      0,
+		MaxRunning:                9,
+		PrefillInterference:       0.5,
+		TransferPerThousandTokens: 5 * time.Millisecond,
+		Overhead:                  15 * time.Millisecond,
+		CacheBlocks:               1000,
+		CacheBlockTokens:          32,
+	}
 	got := FromPlan(&spatev1.SimulatedTarget{
-		Endpoints:              3,
-		PrefillTokensPerSecond: 12.5,
-		DecodeStep:             durationpb.New(7 * time.Millisecond),
-		DecodeStepPerRequest:   durationpb.New(0),
-		MaxRunning:             9,
+		Endpoints:                 3,
+		PrefillTokensPerSecond:    12.5,
+		DecodeStep:                durationpb.New(7 * time.Millisecond),
+		DecodeStepPerRequest:      durationpb.New(0),
+		MaxRunning:                9,
+		Replicas:                  2,
+		PrefillEngines:            4,
+		TransferPerThousandTokens: durationpb.New(10 * time.Millisecond),
+		CacheBlockTokens:          32,
+		CacheBlocks:               1000,
+		MaxModelTokens:            8192,
+		Overhead:                  durationpb.New(30 * time.Millisecond),
+		TokensPerFrame:            5,
+		ErrorShare:                0.25,
+		Speed:                     2,
+		PrefillInterference:       0.5,
 	})
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+	if err := got.Validate(); err != nil {
+		t.Error(err)
 	}
 }

@@ -5,8 +5,10 @@
 // record of each request. It must not be taken for a benchmark of anything, it keeps no state on disk, it answers only on loopback
 // unless told otherwise, and the text it sends means nothing.
 //
-// The engine (engine.go) is pure: it is fed requests and times and returns emissions, so it is tested without a clock. The loop
-// (loop.go) runs it against the monotonic clock in one goroutine. HTTP handlers wait for their request's tokens and write frames.
+// The engine (engine.go; decoder.go, cache.go) is pure: it is fed requests and times and returns emissions, so it is tested without a
+// clock, and loads of hours are put on it in moments (virtual_test.go). It is an ordinary engine, or a disaggregated group of prefill
+// and decode engines. The loop (loop.go) runs it against the monotonic clock in one goroutine. HTTP handlers wait for their request's
+// tokens and write frames. What an endpoint can take is known in closed form: Config.Capacity.
 //
 //	handler --submit--> loop [ engine ] --tokens ready--> handler --frames--> client
 package simulator

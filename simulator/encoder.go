@@ -23,13 +23,23 @@ type encoder struct {
 	stamp     bool
 	reasoning int    // tokens that come as reasoning
 	prompt    int    // tokens
+	caching   bool   // usage tells what the prefix cache had
+	cached    int    // tokens
 	head      []byte // from { to the choices
 	eol       string
 	sent      clock.Instant // of the object appended last: when it was ready to be written
 }
 
-func newEncoder(q *request, f *Frames, id string, created int64, stamp bool) *encoder {
-	e := &encoder{chat: q.api == chat, stream: q.stream, stamp: stamp, prompt: q.promptTokens, eol: "\n"}
+func newEncoder(q *request, c *Config, id string, created int64) *encoder {
+	f := &c.Frames
+	e := &encoder{
+		chat:    q.api == chat,
+		stream:  q.stream,
+		stamp:   c.Truth.Stamp,
+		prompt:  q.promptTokens,
+		caching: c.Model.CacheBlocks > 0,
+		eol:     "\n",
+	}
 	if f.CRLF {
 		e.eol = "\r\n"
 	}
@@ -194,6 +204,11 @@ func (e *encoder) appendUsage(b []byte, output int) []byte {
 	b = strconv.AppendInt(b, int64(e.prompt+output), 10)
 	b = append(b, `,"completion_tokens":`...)
 	b = strconv.AppendInt(b, int64(output), 10)
+	if e.caching {
+		b = append(b, `,"prompt_tokens_details":{"cached_tokens":`...)
+		b = strconv.AppendInt(b, int64(e.cached), 10)
+		b = append(b, '}')
+	}
 	return append(b, '}')
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// Endpoint serves the OpenAI API in front of one engine, or of several replicas. It is safe for concurrent use.
+// Endpoint serves the OpenAI API in front of one engine, several replicas, or a disaggregated group. It is safe for concurrent use.
 type Endpoint struct {
 	config  Config
 	number  int
@@ -48,8 +48,8 @@ func New(c Config) (*Endpoint, error) {
 
 func newEndpoint(c Config, number int, truth *truthLog) (*Endpoint, error) {
 	ep := &Endpoint{config: c, number: number, truth: truth, created: time.Now().Unix()}
-	for range c.Replicas {
-		l, err := newLoop(c.Model)
+	for range c.loops() {
+		l, err := newLoop(c.Model, c.PrefillEngines, c.Replicas)
 		if err != nil {
 			ep.Close()
 			return nil, err
@@ -59,6 +59,7 @@ func newEndpoint(c Config, number int, truth *truthLog) (*Endpoint, error) {
 	ep.mux = http.NewServeMux()
 	ep.mux.HandleFunc("POST /v1/chat/completions", ep.generate(chat))
 	ep.mux.HandleFunc("POST /v1/completions", ep.generate(completions))
+	ep.mux.HandleFunc("POST /tokenize", ep.guarded(ep.tokenize))
 	ep.mux.HandleFunc("GET /v1/models", ep.guarded(ep.models))
 	ep.mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
 	ep.mux.HandleFunc("GET /metrics", ep.metrics)
@@ -114,12 +115,16 @@ func (ep *Endpoint) guarded(h http.HandlerFunc) http.HandlerFunc {
 // models answers with the one model there is.
 func (ep *Endpoint) models(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	length := "null"
-	if n := ep.config.MaxModelTokens; n > 0 {
-		length = strconv.Itoa(n)
-	}
 	fmt.Fprintf(w, `{"object":"list","data":[{"id":%s,"object":"model","created":%d,"owned_by":"spate","max_model_len":%s}]}`,
-		jsonString(ep.modelName()), ep.created, length)
+		jsonString(ep.modelName()), ep.created, ep.modelLength())
+}
+
+// modelLength is the limit of prompt and output together as JSON, null if there is none.
+func (ep *Endpoint) modelLength() string {
+	if n := ep.config.MaxModelTokens; n > 0 {
+		return strconv.Itoa(n)
+	}
+	return "null"
 }
 
 // modelName is the name to show for the model served.
@@ -152,7 +157,11 @@ func (ep *Endpoint) answer(a api, w http.ResponseWriter, r *http.Request, serial
 	if !ep.authorised(r) {
 		return unauthorized()
 	}
-	q, problem := ep.read(a, w, r)
+	body, problem := ep.read(w, r)
+	if problem != nil {
+		return problem
+	}
+	q, problem := parseRequest(a, body, &ep.config)
 	if problem != nil {
 		return problem
 	}
@@ -210,8 +219,8 @@ func (ep *Endpoint) requestID(r *http.Request, serial uint64) string {
 	return "sim-" + strconv.Itoa(ep.number) + "-" + strconv.FormatUint(serial, 10)
 }
 
-// read reads and checks the body.
-func (ep *Endpoint) read(a api, w http.ResponseWriter, r *http.Request) (*request, *apiError) {
+// read reads the body.
+func (ep *Endpoint) read(w http.ResponseWriter, r *http.Request) ([]byte, *apiError) {
 	const grow = 1 << 20 // what a client only claims to send is not allocated
 	var body bytes.Buffer
 	body.Grow(int(min(max(r.ContentLength, 0), grow)) + bytes.MinRead)
@@ -223,7 +232,7 @@ func (ep *Endpoint) read(a api, w http.ResponseWriter, r *http.Request) (*reques
 	if err != nil {
 		return nil, badRequest("the body did not come to its end")
 	}
-	return parseRequest(a, body.Bytes(), &ep.config)
+	return body.Bytes(), nil
 }
 
 // writeGarbage sends what a broken proxy sends.

@@ -11,17 +11,22 @@ import (
 type phase uint8
 
 const (
-	waiting  phase = iota // queued for prefill
-	running               // holds one of the engine's slots: prefilling or decoding
+	waiting  phase = iota // in its overhead, or queued for prefill
+	running               // in prefill, or decoding
+	handed                // disaggregated: prefilled, and waiting for a slot of a decoder
 	departed              // finished or cancelled
 )
 
 // sequence is one request as an engine sees it: so many tokens in, so many out.
 type sequence struct {
 	prompt   int
-	output   int // at least 1
+	blocks   []uint64 // chained hashes of the prompt's whole blocks, for the prefix cache
+	output   int      // at least 1
+	cached   int      // prompt tokens that the prefix cache had; set before the first token
 	produced int
 	phase    phase
+	ready    clock.Instant // end of its overhead
+	decoder  *decoder      // on which it holds a slot, nil without one
 	// outlet takes the tokens to the one who waits for them. The engine itself never touches it.
 	outlet *outlet
 }
@@ -34,40 +39,60 @@ type emission struct {
 	produced int
 }
 
-// engine is a discrete-event model of one serving engine. It has no clock: advance takes it to an instant, add and cancel act at the
-// instant it is at. Two rules make it:
+// engine is a discrete-event model of one serving engine, or of a group of engines that share prefill and decode among them. It has no
+// clock: advance takes it to an instant, add and cancel act at the instant it is at. Its rules:
 //
-// Prefill is a queue of one server: prompts are taken first come, first served, as long as a slot of max_running is free, and take
-// prompt / prefill rate. Its end produces the first token. It does not slow the decoding beside it.
+// Overhead passes before a sequence is queued, and holds nothing.
 //
-// Decode goes in steps. The batch of a step is every sequence that has its first token when the step begins; the step takes
-// DecodeStep + (batch-1) x DecodeStepPerRequest and then gives each of them one token. The next step begins at that very instant;
-// if there is nothing to decode, at the next end of a prefill.
+// Prefill is a queue: prompts are taken first come, first served, and take the tokens that the prefix cache does not have / prefill
+// rate. An ordinary engine prefills one at a time, as long as a slot of max_running is free, which the sequence keeps to its end. The
+// end of the prefill produces the first token.
 //
-// At one instant ends of prefill come before the end of a step, and both before the begin of the next. It is not safe for concurrent
-// use.
+// In a disaggregated group any free prefiller takes the next prompt, and is busy until it has handed over the KV cache; then the
+// sequence takes a slot of the decoder that holds the fewest, waiting for one if need be, and has its first token.
+//
+// Decode goes in steps: see decoder. While an ordinary engine prefills, its decoding loses the share PrefillInterference of its pace.
+//
+// At one instant ends of prefill come before admissions to decoders, these before begins of prefill, then ends of steps, then begins
+// of steps. It is not safe for concurrent use.
 type engine struct {
-	model Model
-	now   clock.Instant
+	model    Model
+	now      clock.Instant
+	queue    queue // for prefill
+	handed   queue // for a decoder
+	prefills []prefiller
+	decoders []decoder
+	split    bool // disaggregated
+}
 
-	queue      queue
-	prefilling *sequence
-	prefillEnd clock.Instant
+// prefiller is what does one prefill at a time.
+type prefiller struct {
+	seq   *sequence // nil: free
+	end   clock.Instant
+	cache *prefixCache
+}
 
-	running int // sequences that hold a slot
-
-	joining   []*sequence // have their first token and wait for the next step
-	batch     []*sequence // of the step under way
-	stepping  bool
-	stepBegin clock.Instant // of the step under way, else of the next one if there is anything joining
-	stepTime  time.Duration
-	place     int // first of the batch that this step has not served yet
+// newEngine returns an ordinary engine, or, if there are prefillers, a disaggregated group.
+func newEngine(m Model, prefillers, decoders int, now clock.Instant) engine {
+	e := engine{model: m, now: now, split: prefillers > 0}
+	if !e.split {
+		prefillers, decoders = 1, 1
+	}
+	e.prefills = make([]prefiller, prefillers)
+	for i := range e.prefills {
+		e.prefills[i].cache = newPrefixCache(m.CacheBlocks)
+	}
+	e.decoders = make([]decoder, decoders)
+	for i := range e.decoders {
+		e.decoders[i] = decoder{model: m, pace: 1}
+	}
+	return e
 }
 
 // add queues a sequence at the engine's present instant.
 func (e *engine) add(s *sequence) {
-	e.queue.push(s)
-	e.startPrefill()
+	s.ready = e.now.Add(e.model.Overhead)
+	e.queue.push(s, waiting)
 }
 
 // cancel takes a sequence out, wherever it is. The step under way keeps its length, as a real one does. Cancelling one that has
@@ -76,168 +101,207 @@ func (e *engine) cancel(s *sequence) {
 	switch s.phase {
 	case waiting:
 		e.queue.drop(s)
+	case handed:
+		e.handed.drop(s)
 	case running:
-		e.depart(s)
-		if e.prefilling == s {
-			e.prefilling = nil
+		s.depart()
+		for i := range e.prefills {
+			if e.prefills[i].seq == s {
+				e.freePrefill(&e.prefills[i])
+			}
 		}
-		e.startPrefill()
 	}
+}
+
+// running counts the sequences in prefill and decode.
+func (e *engine) running() int {
+	n := 0
+	for i := range e.decoders {
+		n += e.decoders[i].held
+	}
+	for i := range e.prefills {
+		if e.split && e.prefills[i].seq != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// waiting counts the sequences that have not begun, or not their decoding.
+func (e *engine) waiting() int { return e.queue.live + e.handed.live }
+
+// action is what an event of the engine does. Of those at one instant the lowest comes first.
+type action uint8
+
+const (
+	actEndPrefill action = iota
+	actAdmit
+	actBeginPrefill
+	actServeStep
+	actBeginStep
+)
+
+// event is what happens next: an action, and to which prefiller or decoder.
+type event struct {
+	at    clock.Instant
+	act   action
+	index int
+}
+
+// soonest keeps the earlier of two events.
+func (v *event) soonest(found *bool, other event) {
+	if !*found || other.at < v.at || other.at == v.at && other.act < v.act {
+		*v, *found = other, true
+	}
+}
+
+// upcoming returns the next event, false if nothing will happen without a new sequence.
+func (e *engine) upcoming() (event, bool) {
+	var v event
+	found := false
+	free := -1
+	for i := range e.prefills {
+		switch {
+		case e.prefills[i].seq != nil:
+			v.soonest(&found, event{e.prefills[i].end, actEndPrefill, i})
+		case free < 0:
+			free = i
+		}
+	}
+	for i := range e.decoders {
+		if at, act, ok := e.decoders[i].upcoming(e.now); ok {
+			v.soonest(&found, event{at, act, i})
+		}
+	}
+	if e.queue.live > 0 && free >= 0 && (e.split || e.decoders[0].free()) {
+		v.soonest(&found, event{max(e.queue.front().ready, e.now), actBeginPrefill, free})
+	}
+	if e.handed.live > 0 {
+		if i := e.emptiest(); e.decoders[i].free() {
+			v.soonest(&found, event{e.now, actAdmit, i})
+		}
+	}
+	return v, found
 }
 
 // next returns the instant of the next event, false if nothing will happen without a new sequence.
 func (e *engine) next() (clock.Instant, bool) {
-	at, ok := clock.Instant(0), false
-	if e.stepping || len(e.joining) > 0 {
-		at, ok = e.due(), true
-	}
-	if e.prefilling != nil && (!ok || e.prefillEnd < at) {
-		at, ok = e.prefillEnd, true
-	}
-	return at, ok
+	v, ok := e.upcoming()
+	return v.at, ok
 }
 
 // advance takes the engine to an instant and appends what it emits on the way, in order of time. An instant that has passed changes
 // nothing.
 func (e *engine) advance(to clock.Instant, dst []emission) []emission {
 	for {
-		at, ok := e.next()
-		if !ok || at > to {
+		v, ok := e.upcoming()
+		if !ok || v.at > to {
 			e.now = max(e.now, to)
 			return dst
 		}
-		e.now = max(e.now, at)
-		dst = e.happen(dst)
+		e.now = max(e.now, v.at)
+		dst = e.happen(v, dst)
 	}
 }
 
-// happen carries out the one event that is due.
-func (e *engine) happen(dst []emission) []emission {
-	switch {
-	case e.prefilling != nil && e.prefillEnd <= e.now:
-		return e.endPrefill(dst)
-	case !e.stepping:
-		e.beginStep()
-		return dst
-	default:
-		return e.serveStep(dst)
+func (e *engine) happen(v event, dst []emission) []emission {
+	switch v.act {
+	case actEndPrefill:
+		return e.endPrefill(&e.prefills[v.index], dst)
+	case actAdmit:
+		s := e.handed.pop()
+		e.decoders[v.index].hold(s)
+		return e.decoders[v.index].join(s, e.now, dst)
+	case actBeginPrefill:
+		e.beginPrefill(&e.prefills[v.index])
+	case actServeStep:
+		return e.decoders[v.index].serve(e.now, dst)
+	case actBeginStep:
+		e.decoders[v.index].begin(e.now)
 	}
+	return dst
 }
 
-// startPrefill takes the next prompt of the queue if prefill and a slot are free.
-func (e *engine) startPrefill() {
-	if e.prefilling != nil || e.running >= e.model.MaxRunning {
-		return
-	}
-	s, ok := e.queue.pop()
-	if !ok {
-		return
-	}
+func (e *engine) beginPrefill(p *prefiller) {
+	s := e.queue.pop()
 	s.phase = running
-	e.running++
-	e.prefilling = s
-	e.prefillEnd = e.now.Add(e.model.prefillTime(s.prompt))
-}
-
-func (e *engine) endPrefill(dst []emission) []emission {
-	s := e.prefilling
-	e.prefilling = nil
-	dst = e.emit(s, e.now, dst)
-	if s.phase == running {
-		if !e.stepping && len(e.joining) == 0 {
-			e.stepBegin = e.now
-		}
-		e.joining = append(e.joining, s)
-	}
-	e.startPrefill()
-	return dst
-}
-
-func (e *engine) beginStep() {
-	e.batch = appendPresent(e.batch[:0], e.joining)
-	e.joining = e.joining[:0]
-	if len(e.batch) == 0 {
+	s.cached = e.model.cachedTokens(s.prompt, p.cache.lookup(s.blocks))
+	p.seq = s
+	p.end = e.now.Add(e.model.prefillTime(s.prompt - s.cached))
+	if e.split {
+		p.end = p.end.Add(e.model.transferTime(s.prompt))
 		return
 	}
-	e.stepping = true
-	e.place = 0
-	e.stepTime = e.model.stepTime(len(e.batch))
+	e.decoders[0].hold(s)
+	e.decoders[0].setPace(e.now, 1-e.model.PrefillInterference)
 }
 
-// due is the instant of the step's next emission, or of its begin.
-func (e *engine) due() clock.Instant {
-	switch {
-	case !e.stepping:
-		return e.stepBegin
-	case e.model.SpreadStep:
-		share := float64(e.place+1) / float64(len(e.batch))
-		return e.stepBegin.Add(time.Duration(float64(e.stepTime) * share))
-	default:
-		return e.stepBegin.Add(e.stepTime)
+func (e *engine) endPrefill(p *prefiller, dst []emission) []emission {
+	s := p.seq
+	e.freePrefill(p)
+	p.cache.store(s.blocks)
+	if e.split {
+		e.handed.push(s, handed)
+		return dst
+	}
+	return e.decoders[0].join(s, e.now, dst)
+}
+
+func (e *engine) freePrefill(p *prefiller) {
+	p.seq = nil
+	if !e.split {
+		e.decoders[0].setPace(e.now, 1)
 	}
 }
 
-// serveStep gives the batch its tokens, all at once or the next of them only.
-func (e *engine) serveStep(dst []emission) []emission {
-	until := len(e.batch)
-	if e.model.SpreadStep {
-		until = e.place + 1
-	}
-	for _, s := range e.batch[e.place:until] {
-		if s.phase == running {
-			dst = e.emit(s, e.now, dst)
+// emptiest returns the decoder that holds the fewest sequences, the first of equals.
+func (e *engine) emptiest() int {
+	least := 0
+	for i := range e.decoders {
+		if e.decoders[i].held < e.decoders[least].held {
+			least = i
 		}
 	}
-	e.place = until
-	if until == len(e.batch) {
-		e.endStep()
-	}
-	return dst
+	return least
 }
 
-// endStep lets the sequences that are left go on together with those that have joined.
-func (e *engine) endStep() {
-	e.stepping = false
-	e.stepBegin = e.stepBegin.Add(e.stepTime)
-	e.batch = appendPresent(e.batch[:0], e.batch)
-	e.batch = append(e.batch, e.joining...)
-	e.batch, e.joining = e.joining[:0], e.batch
-	e.startPrefill()
-}
-
-func (e *engine) emit(s *sequence, at clock.Instant, dst []emission) []emission {
-	s.produced++
-	if s.produced == s.output {
-		e.depart(s)
-	}
-	return append(dst, emission{seq: s, at: at, produced: s.produced})
-}
-
-// depart frees the slot of a running sequence. The next prefill takes it when the event under way is over.
-func (e *engine) depart(s *sequence) {
+// depart ends a running sequence and frees its slot.
+func (s *sequence) depart() {
 	s.phase = departed
-	e.running--
-}
-
-func appendPresent(dst, from []*sequence) []*sequence {
-	for _, s := range from {
-		if s.phase == running {
-			dst = append(dst, s)
-		}
+	if s.decoder != nil {
+		s.decoder.held--
+		s.decoder = nil
 	}
-	return dst
 }
 
-// maxPrefill keeps the arithmetic of instants from overflowing when a prefill is asked to take for ever.
-const maxPrefill = 365 * 24 * time.Hour
+// longest keeps the arithmetic of instants from overflowing when something is asked to take for ever.
+const longest = 365 * 24 * time.Hour
 
-// prefillTime is how long the prompt takes alone.
-func (m Model) prefillTime(prompt int) time.Duration {
-	ns := float64(prompt) / m.PrefillTokensPerSecond * float64(time.Second)
-	return time.Duration(math.Round(min(ns, float64(maxPrefill))))
+// nanoseconds rounds to a duration, at most longest.
+func nanoseconds(ns float64) time.Duration {
+	return time.Duration(math.Round(min(ns, float64(longest))))
+}
+
+// prefillTime is how long so many prompt tokens take alone.
+func (m *Model) prefillTime(tokens int) time.Duration {
+	return nanoseconds(float64(tokens) / m.PrefillTokensPerSecond * float64(time.Second))
+}
+
+// transferTime is how long it takes to hand over a prompt's KV cache, all of it, whatever the prefix cache had.
+func (m *Model) transferTime(tokens int) time.Duration {
+	return nanoseconds(float64(tokens) / 1000 * float64(m.TransferPerThousandTokens))
 }
 
 // stepTime is how long a decode step takes with so many sequences.
-func (m Model) stepTime(batch int) time.Duration {
+func (m *Model) stepTime(batch int) time.Duration {
 	return m.DecodeStep + time.Duration(batch-1)*m.DecodeStepPerRequest
+}
+
+// cachedTokens is what a prompt is spared if the cache has so many of its blocks: at least one token is computed, as its logits give
+// the first token of the output.
+func (m *Model) cachedTokens(prompt, blocks int) int {
+	if blocks == 0 {
+		return 0
+	}
+	return min(blocks, (prompt-1)/m.CacheBlockTokens) * m.CacheBlockTokens
 }

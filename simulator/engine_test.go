@@ -21,6 +21,12 @@ type token struct{ Seq, N, At int }
 // arrival is a sequence and the tick at which it comes; cancelled at a tick, never if that is 0.
 type arrival struct{ At, Prompt, Output, Cancel int }
 
+// with changes a model.
+func with(m Model, change func(*Model)) Model {
+	change(&m)
+	return m
+}
+
 func ticks(base, per, maxRunning int) Model {
 	return Model{
 		PrefillTokensPerSecond: float64(time.Second / tick),
@@ -30,9 +36,18 @@ func ticks(base, per, maxRunning int) Model {
 	}
 }
 
-// play runs arrivals through an engine. pause says how far it is advanced in between.
-func play(m Model, arrivals []arrival, pauses []int) []token {
-	e := engine{model: m}
+// group is the engines of a test: disaggregated if there are prefillers.
+type group struct {
+	Model
+	prefillers, decoders int
+}
+
+// alone is one ordinary engine.
+func alone(m Model) group { return group{Model: m} }
+
+// play runs arrivals through the engines. pauses say how far they are advanced in between.
+func play(g group, arrivals []arrival, pauses []int) []token {
+	e := newEngine(g.Model, g.prefillers, g.decoders, 0)
 	seqs := make([]*sequence, len(arrivals))
 	place := map[*sequence]int{}
 	var out []token
@@ -57,77 +72,104 @@ func play(m Model, arrivals []arrival, pauses []int) []token {
 	return out
 }
 
-// event is one line of a timeline: an arrival, a cancel, or (seq -1) nothing.
-type event struct {
+// moment is one line of a timeline: an arrival, a cancel, or (seq -1) nothing.
+type moment struct {
 	at, seq int
 	cancel  bool
 }
 
-func timeline(arrivals []arrival, pauses []int) []event {
-	var events []event
+func timeline(arrivals []arrival, pauses []int) []moment {
+	var events []moment
 	for i, a := range arrivals {
-		events = append(events, event{at: a.At, seq: i})
+		events = append(events, moment{at: a.At, seq: i})
 		if a.Cancel > 0 {
-			events = append(events, event{at: max(a.Cancel, a.At), seq: i, cancel: true})
+			events = append(events, moment{at: max(a.Cancel, a.At), seq: i, cancel: true})
 		}
 	}
 	for _, at := range pauses {
-		events = append(events, event{at: at, seq: -1})
+		events = append(events, moment{at: at, seq: -1})
 	}
-	slices.SortStableFunc(events, func(a, b event) int { return a.at - b.at })
+	slices.SortStableFunc(events, func(a, b moment) int { return a.at - b.at })
 	return events
 }
 
 func TestEngine(t *testing.T) {
 	for name, c := range map[string]struct {
-		model    Model
+		group
 		arrivals []arrival
 		want     []token
 	}{
 		"one request: first token at the end of prefill, then a step each": {
-			ticks(10, 5, 8),
+			alone(ticks(10, 5, 8)),
 			[]arrival{{At: 100, Prompt: 7, Output: 3}},
 			[]token{{0, 1, 107}, {0, 2, 117}, {0, 3, 127}},
 		},
 		"a single token needs no step": {
-			ticks(10, 5, 8),
+			alone(ticks(10, 5, 8)),
 			[]arrival{{At: 1, Prompt: 2, Output: 1}},
 			[]token{{0, 1, 3}},
 		},
 		"prefill is first come, first served; who joins waits for the next step, and makes it longer": {
-			ticks(10, 5, 8),
+			alone(ticks(10, 5, 8)),
 			[]arrival{{At: 0, Prompt: 4, Output: 3}, {At: 0, Prompt: 3, Output: 2}},
 			// Step 4..14 has one, step 14..29 has two.
 			[]token{{0, 1, 4}, {1, 1, 7}, {0, 2, 14}, {0, 3, 29}, {1, 2, 29}},
 		},
 		"who comes to an end of prefill at the end of a step is in the next": {
-			ticks(10, 0, 8),
+			alone(ticks(10, 0, 8)),
 			[]arrival{{At: 0, Prompt: 4, Output: 3}, {At: 0, Prompt: 10, Output: 2}},
 			[]token{{0, 1, 4}, {1, 1, 14}, {0, 2, 14}, {0, 3, 24}, {1, 2, 24}},
 		},
 		"a full engine queues": {
-			ticks(10, 0, 1),
+			alone(ticks(10, 0, 1)),
 			[]arrival{{At: 0, Prompt: 1, Output: 2}, {At: 0, Prompt: 1, Output: 2}},
 			[]token{{0, 1, 1}, {0, 2, 11}, {1, 1, 12}, {1, 2, 22}},
 		},
 		"an idle engine begins its step when there is something to decode": {
-			ticks(10, 0, 8),
+			alone(ticks(10, 0, 8)),
 			[]arrival{{At: 0, Prompt: 1, Output: 2}, {At: 50, Prompt: 3, Output: 2}},
 			[]token{{0, 1, 1}, {0, 2, 11}, {1, 1, 53}, {1, 2, 63}},
 		},
 		"cancelled in the step: it keeps its length, the slot is free at once": {
-			ticks(10, 5, 1),
+			alone(ticks(10, 5, 1)),
 			[]arrival{{At: 0, Prompt: 1, Output: 9, Cancel: 5}, {At: 0, Prompt: 2, Output: 2}},
 			[]token{{0, 1, 1}, {1, 1, 7}, {1, 2, 21}},
 		},
 		"cancelled in prefill and in the queue": {
-			ticks(10, 0, 8),
+			alone(ticks(10, 0, 8)),
 			[]arrival{{At: 0, Prompt: 50, Output: 9, Cancel: 5}, {At: 0, Prompt: 2, Output: 9, Cancel: 3}, {At: 0, Prompt: 2, Output: 1}},
 			[]token{{2, 1, 7}},
 		},
+		"prefill at full interference: the step under way stands still": {
+			alone(with(ticks(10, 0, 8), func(m *Model) { m.PrefillInterference = 1 })),
+			[]arrival{{At: 0, Prompt: 4, Output: 3}, {At: 6, Prompt: 20, Output: 2}},
+			// Step 4..14 stands still from 6 to 26.
+			[]token{{0, 1, 4}, {1, 1, 26}, {0, 2, 34}, {0, 3, 44}, {1, 2, 44}},
+		},
+		"at half interference it goes on at half its pace": {
+			alone(with(ticks(10, 0, 8), func(m *Model) { m.PrefillInterference = 0.5 })),
+			[]arrival{{At: 0, Prompt: 4, Output: 3}, {At: 6, Prompt: 20, Output: 2}},
+			// Step 4..14 has 8 left at 6, which take 16; step 22..32 has 4 done slowly in 8, 2 at once in 4 and 8 after.
+			[]token{{0, 1, 4}, {0, 2, 22}, {1, 1, 26}, {0, 3, 34}, {1, 2, 44}},
+		},
+		"overhead holds nothing": {
+			alone(with(ticks(10, 0, 1), func(m *Model) { m.Overhead = 5 * tick })),
+			[]arrival{{At: 0, Prompt: 4, Output: 2}, {At: 16, Prompt: 1, Output: 1}},
+			[]token{{0, 1, 9}, {0, 2, 19}, {1, 1, 22}},
+		},
+		"disaggregated: the prefiller hands over before it takes the next, and prefill disturbs no step": {
+			group{with(ticks(10, 0, 8), func(m *Model) { m.TransferPerThousandTokens = 500 * tick; m.PrefillInterference = 1 }), 1, 1},
+			[]arrival{{At: 0, Prompt: 4, Output: 3}, {At: 0, Prompt: 6, Output: 2}},
+			[]token{{0, 1, 6}, {1, 1, 15}, {0, 2, 16}, {0, 3, 26}, {1, 2, 26}},
+		},
+		"disaggregated: a full decoder makes the first token wait, and not the prefill": {
+			group{ticks(10, 0, 1), 2, 1},
+			[]arrival{{At: 0, Prompt: 4, Output: 2}, {At: 0, Prompt: 5, Output: 2}, {At: 0, Prompt: 5, Output: 1, Cancel: 8}, {At: 8, Prompt: 1, Output: 1}},
+			[]token{{0, 1, 4}, {0, 2, 14}, {1, 1, 14}, {1, 2, 24}, {3, 1, 24}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, play(c.model, c.arrivals, nil)); diff != "" {
+			if diff := cmp.Diff(c.want, play(c.group, c.arrivals, nil)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -137,7 +179,7 @@ func TestEngine(t *testing.T) {
 func TestSpreadStep(t *testing.T) {
 	m := ticks(12, 0, 8)
 	m.SpreadStep = true
-	got := play(m, []arrival{{Prompt: 2, Output: 4}, {Prompt: 2, Output: 3}, {Prompt: 2, Output: 2}}, nil)
+	got := play(alone(m), []arrival{{Prompt: 2, Output: 4}, {Prompt: 2, Output: 3}, {Prompt: 2, Output: 2}}, nil)
 	want := []token{
 		{0, 1, 2}, {1, 1, 4}, {2, 1, 6},
 		{0, 2, 14},                         // step 2..14 has one
@@ -158,9 +200,10 @@ func TestPrefillTime(t *testing.T) {
 		{50_000, 3000, 60 * time.Millisecond},
 		{math.Inf(1), 3000, 0},
 		{3, 1, 333_333_333},
-		{1e-300, 1, maxPrefill},
+		{1e-300, 1, longest},
 	} {
-		if got := (Model{PrefillTokensPerSecond: c.rate}).prefillTime(c.prompt); got != c.want {
+		m := Model{PrefillTokensPerSecond: c.rate}
+		if got := m.prefillTime(c.prompt); got != c.want {
 			t.Errorf("%d tokens at %v/s: %v, want %v", c.prompt, c.rate, got, c.want)
 		}
 	}
@@ -180,13 +223,25 @@ func drawArrivals(t *rapid.T) []arrival {
 	}), 1, 20).Draw(t, "arrivals")
 }
 
+func drawGroup(t *rapid.T) group {
+	g := group{Model: ticks(rapid.IntRange(0, 9).Draw(t, "base"), rapid.IntRange(0, 4).Draw(t, "per"), rapid.IntRange(1, 6).Draw(t, "max"))}
+	g.Overhead = time.Duration(rapid.IntRange(0, 5).Draw(t, "overhead")) * tick
+	if rapid.Bool().Draw(t, "disaggregated") {
+		g.prefillers, g.decoders = rapid.IntRange(1, 3).Draw(t, "prefillers"), rapid.IntRange(1, 3).Draw(t, "decoders")
+		g.TransferPerThousandTokens = time.Duration(rapid.IntRange(0, 2).Draw(t, "transfer")) * 1000 * tick
+	} else if rapid.Bool().Draw(t, "interference") {
+		g.PrefillInterference = 1
+	}
+	return g
+}
+
 // The engine does what a dumb one does that looks at everything at each tick, however it is advanced.
 func TestEngineAgainstOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		arrivals := drawArrivals(t)
-		m := ticks(rapid.IntRange(0, 9).Draw(t, "base"), rapid.IntRange(0, 4).Draw(t, "per"), rapid.IntRange(1, 6).Draw(t, "max"))
+		g := drawGroup(t)
 		pauses := rapid.SliceOf(rapid.IntRange(0, 200)).Draw(t, "pauses")
-		if diff := cmp.Diff(oracle(m, arrivals), play(m, arrivals, pauses)); diff != "" {
+		if diff := cmp.Diff(oracle(g, arrivals), play(g, arrivals, pauses)); diff != "" {
 			t.Fatal(diff)
 		}
 	})
@@ -202,10 +257,11 @@ func TestEngineConserves(t *testing.T) {
 		}
 		slices.SortStableFunc(arrivals, func(a, b arrival) int { return a.At - b.At })
 		m := ticks(rapid.IntRange(0, 9).Draw(t, "base"), rapid.IntRange(0, 4).Draw(t, "per"), rapid.IntRange(1, 6).Draw(t, "max"))
+		m.PrefillInterference = rapid.Float64Range(0, 1).Draw(t, "interference")
 		m.SpreadStep = rapid.Bool().Draw(t, "spread")
 		got := make([]int, len(arrivals))
 		begun, ended, last := 0, 0, 0
-		for _, tok := range play(m, arrivals, nil) {
+		for _, tok := range play(alone(m), arrivals, nil) {
 			if tok.At < last {
 				t.Fatalf("%+v comes after tick %d", tok, last)
 			}
@@ -237,7 +293,8 @@ func TestEngineConserves(t *testing.T) {
 // The slots in use are never above max_running, and all are free in the end, whoever leaves when.
 func TestEngineSlots(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		e := engine{model: ticks(3, 1, rapid.IntRange(1, 4).Draw(t, "max"))}
+		g := drawGroup(t)
+		e := newEngine(g.Model, g.prefillers, g.decoders, 0)
 		var seqs []*sequence
 		for range rapid.IntRange(1, 60).Draw(t, "events") {
 			switch rapid.IntRange(0, 2).Draw(t, "event") {
@@ -252,22 +309,27 @@ func TestEngineSlots(t *testing.T) {
 			case 2:
 				e.advance(e.now.Add(time.Duration(rapid.IntRange(0, 9).Draw(t, "pass"))*tick), nil)
 			}
-			holding, queued := 0, 0
+			active, queued := 0, 0
 			for _, s := range seqs {
 				switch s.phase {
 				case running:
-					holding++
-				case waiting:
+					active++
+				case waiting, handed:
 					queued++
 				}
 			}
-			if e.running > e.model.MaxRunning || e.running != holding || e.queue.live != queued {
-				t.Fatalf("the engine counts %d running of at most %d and %d waiting; there are %d and %d", e.running, e.model.MaxRunning, e.queue.live, holding, queued)
+			if e.running() != active || e.waiting() != queued {
+				t.Fatalf("the engine counts %d running and %d waiting; there are %d and %d", e.running(), e.waiting(), active, queued)
+			}
+			for _, d := range e.decoders {
+				if d.held < 0 || d.held > g.MaxRunning {
+					t.Fatalf("a decoder holds %d of at most %d", d.held, g.MaxRunning)
+				}
 			}
 		}
 		e.advance(e.now.Add(time.Hour), nil)
-		if _, more := e.next(); more || e.running != 0 || e.queue.live != 0 {
-			t.Fatalf("%d run and %d wait after an hour", e.running, e.queue.live)
+		if _, more := e.next(); more || e.running() != 0 || e.waiting() != 0 {
+			t.Fatalf("%d run and %d wait after an hour", e.running(), e.waiting())
 		}
 	})
 }

@@ -33,6 +33,7 @@ type command struct {
 type gauges struct {
 	running, waiting atomic.Int64
 	promptTokens     atomic.Uint64 // of sequences whose prefill has ended
+	cachedTokens     atomic.Uint64 // of these, what the prefix cache had
 	outputTokens     atomic.Uint64
 }
 
@@ -52,13 +53,13 @@ func (o *outlet) publish(produced int) {
 	}
 }
 
-// newLoop starts the goroutine of an engine. The caller closes it.
-func newLoop(m Model) (*loop, error) {
+// newLoop starts the goroutine of an engine, or of a disaggregated group. The caller closes it.
+func newLoop(m Model, prefillers, decoders int) (*loop, error) {
 	a, err := newAlarm()
 	if err != nil {
 		return nil, err
 	}
-	l := &loop{engine: engine{model: m, now: clock.Now()}, alarm: a, done: make(chan struct{})}
+	l := &loop{engine: newEngine(m, prefillers, decoders, clock.Now()), alarm: a, done: make(chan struct{})}
 	go l.run()
 	return l, nil
 }
@@ -133,12 +134,13 @@ func (l *loop) catchUp(commands []command, dst []emission) []emission {
 
 // deliver hands the tokens over. The gauges come first, so that who has a token sees it counted.
 func (l *loop) deliver(emissions []emission) {
-	l.gauges.running.Store(int64(l.engine.running))
-	l.gauges.waiting.Store(int64(l.engine.queue.live))
+	l.gauges.running.Store(int64(l.engine.running()))
+	l.gauges.waiting.Store(int64(l.engine.waiting()))
 	l.gauges.outputTokens.Add(uint64(len(emissions)))
 	for _, e := range emissions {
 		if e.produced == 1 {
 			l.gauges.promptTokens.Add(uint64(e.seq.prompt))
+			l.gauges.cachedTokens.Add(uint64(e.seq.cached))
 		}
 	}
 	for _, e := range emissions {

@@ -1,27 +1,40 @@
 package simulator
 
-// dumb is the engine again, as simple as can be: every tick it looks at every sequence.
+import "time"
+
+// dumb is the engines again, as simple as can be: every tick it looks at every sequence.
 type dumb struct {
-	base, per, most int
-	seqs            []*dumbSeq
-	stepEnd         int // -1: no step under way
-	out             []token
+	group
+	split    bool
+	seqs     []*dumbSeq // in the order of arrival
+	handed   []*dumbSeq // in the order of their handing over
+	stepLeft []int      // of each decoder; -1: no step under way
+	out      []token
 }
 
 type dumbSeq struct {
 	arrival
 	number     int
-	state      string // waiting, prefill, decode, gone
+	state      string // waiting, prefill, handed, decode, gone
+	ready      int
+	prefiller  int
 	prefillEnd int
+	decoder    int
 	produced   int
 	inStep     bool
 }
 
-func oracle(m Model, arrivals []arrival) []token {
-	d := &dumb{base: int(m.DecodeStep / tick), per: int(m.DecodeStepPerRequest / tick), most: m.MaxRunning, stepEnd: -1}
+func oracle(g group, arrivals []arrival) []token {
+	d := &dumb{group: g, split: g.prefillers > 0}
+	if !d.split {
+		d.prefillers, d.decoders = 1, 1
+	}
+	for range d.decoders {
+		d.stepLeft = append(d.stepLeft, -1)
+	}
 	byNumber := map[int]*dumbSeq{}
 	events := timeline(arrivals, nil)
-	for now := 0; len(events) > 0 || d.busy(); now++ {
+	for now := 0; len(events) > 0 || d.count("gone", -1) < len(d.seqs); now++ {
 		d.settle(now)
 		for len(events) > 0 && events[0].at == now {
 			ev := events[0]
@@ -29,41 +42,83 @@ func oracle(m Model, arrivals []arrival) []token {
 			if ev.cancel {
 				byNumber[ev.seq].state = "gone"
 			} else {
-				s := &dumbSeq{arrival: arrivals[ev.seq], number: ev.seq, state: "waiting"}
+				s := &dumbSeq{arrival: arrivals[ev.seq], number: ev.seq, state: "waiting", ready: now + int(d.Overhead/tick)}
 				byNumber[ev.seq] = s
 				d.seqs = append(d.seqs, s)
 			}
-			d.startPrefill(now)
 			d.settle(now)
 		}
+		d.pass()
 	}
 	return d.out
 }
 
-func (d *dumb) busy() bool {
-	return d.count("gone") < len(d.seqs)
-}
-
-func (d *dumb) count(state string) int {
+// count counts the sequences in a state on a decoder, on any if that is negative.
+func (d *dumb) count(state string, decoder int) int {
 	n := 0
 	for _, s := range d.seqs {
-		if s.state == state {
+		if s.state == state && (decoder < 0 || s.decoder == decoder) {
 			n++
 		}
 	}
 	return n
 }
 
+// held counts the slots in use on a decoder.
+func (d *dumb) held(decoder int) int {
+	n := d.count("decode", decoder)
+	if !d.split {
+		n += d.count("prefill", decoder)
+	}
+	return n
+}
+
+// pass lets a tick pass.
+func (d *dumb) pass() {
+	if !d.split && d.PrefillInterference == 1 && d.count("prefill", -1) > 0 {
+		return
+	}
+	for i := range d.stepLeft {
+		if d.stepLeft[i] > 0 {
+			d.stepLeft[i]--
+		}
+	}
+}
+
 // settle does what happens at a tick until nothing more does.
 func (d *dumb) settle(now int) {
-	for d.endPrefill(now) || d.startPrefill(now) || d.endStep(now) || d.beginStep(now) {
+	for d.endPrefill(now) || d.admit(now) || d.startPrefill(now) || d.endStep(now) || d.beginStep() {
 	}
 }
 
 func (d *dumb) endPrefill(now int) bool {
-	for _, s := range d.seqs {
-		if s.state == "prefill" && s.prefillEnd == now {
-			s.state = "decode"
+	for p := range d.prefillers {
+		for _, s := range d.seqs {
+			if s.state != "prefill" || s.prefiller != p || s.prefillEnd != now {
+				continue
+			}
+			if s.state = "decode"; d.split {
+				s.state = "handed"
+				d.handed = append(d.handed, s)
+			} else {
+				d.give(s, now)
+			}
+			return true
+		}
+	}
+	return false
+}
+
+func (d *dumb) admit(now int) bool {
+	least := 0
+	for i := range d.decoders {
+		if d.held(i) < d.held(least) {
+			least = i
+		}
+	}
+	for _, s := range d.handed {
+		if s.state == "handed" && d.held(least) < d.MaxRunning {
+			s.state, s.decoder = "decode", least
 			d.give(s, now)
 			return true
 		}
@@ -72,12 +127,23 @@ func (d *dumb) endPrefill(now int) bool {
 }
 
 func (d *dumb) startPrefill(now int) bool {
-	if d.count("prefill") > 0 || d.count("decode") >= d.most {
+	busy := map[int]bool{}
+	for _, s := range d.seqs {
+		if s.state == "prefill" {
+			busy[s.prefiller] = true
+		}
+	}
+	if len(busy) == d.prefillers || !d.split && d.held(0) >= d.MaxRunning {
 		return false
 	}
+	free := 0
+	for busy[free] {
+		free++
+	}
 	for _, s := range d.seqs {
-		if s.state == "waiting" {
-			s.state, s.prefillEnd = "prefill", now+s.Prompt
+		if s.state == "waiting" && s.ready <= now {
+			s.state, s.prefiller = "prefill", free
+			s.prefillEnd = now + s.Prompt + s.Prompt*int(d.TransferPerThousandTokens/tick)/1000
 			return true
 		}
 	}
@@ -85,29 +151,48 @@ func (d *dumb) startPrefill(now int) bool {
 }
 
 func (d *dumb) endStep(now int) bool {
-	if d.stepEnd != now {
-		return false
-	}
-	d.stepEnd = -1
-	for _, s := range d.seqs {
-		if s.inStep && s.state == "decode" {
-			d.give(s, now)
+	for i, left := range d.stepLeft {
+		if left != 0 {
+			continue
 		}
-		s.inStep = false
+		d.stepLeft[i] = -1
+		for _, s := range d.joined(i) {
+			if s.inStep {
+				d.give(s, now)
+			}
+			s.inStep = false
+		}
+		return true
 	}
-	return true
+	return false
 }
 
-func (d *dumb) beginStep(now int) bool {
-	n := d.count("decode")
-	if d.stepEnd >= 0 || n == 0 {
-		return false
+func (d *dumb) beginStep() bool {
+	for i, left := range d.stepLeft {
+		joined := d.joined(i)
+		if left >= 0 || len(joined) == 0 {
+			continue
+		}
+		for _, s := range joined {
+			s.inStep = true
+		}
+		d.stepLeft[i] = int((d.DecodeStep + d.DecodeStepPerRequest*time.Duration(len(joined)-1)) / tick)
+		return true
 	}
-	for _, s := range d.seqs {
-		s.inStep = s.state == "decode"
+	return false
+}
+
+// joined returns who decodes on a decoder, in the order of their first tokens.
+func (d *dumb) joined(decoder int) []*dumbSeq {
+	var seqs []*dumbSeq
+	for _, t := range d.out {
+		for _, s := range d.seqs {
+			if t.N == 1 && s.number == t.Seq && s.state == "decode" && s.decoder == decoder {
+				seqs = append(seqs, s)
+			}
+		}
 	}
-	d.stepEnd = now + d.base + (n-1)*d.per
-	return true
+	return seqs
 }
 
 func (d *dumb) give(s *dumbSeq, now int) {

@@ -4,29 +4,61 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"math/bits"
 	"strings"
+	"unicode/utf8"
 )
 
-// promptTokens counts a completions prompt: the ids of a token array, the words of a string.
-func promptTokens(raw json.RawMessage) (int, *apiError) {
+// tokens takes the tokens of a prompt one after another: the ids of a token array, the words of a text. It counts them, and as far as
+// that is asked for it hashes them in blocks and keeps their ids. A text and the array of its ids are the same prompt.
+type tokens struct {
+	count int
+	// size is the tokens of a block, 0: no blocks are wanted.
+	size   int
+	blocks []uint64
+	hash   uint64
+	fill   int // tokens in the block under way
+	// keep gathers the ids.
+	keep bool
+	ids  []uint64
+}
+
+// add takes one token. The hash of a block is that of all tokens up to its end: multiplication and rotation as in FxHash, a
+// few cycles for each token.
+func (t *tokens) add(id uint64) {
+	t.count++
+	if t.keep {
+		t.ids = append(t.ids, id)
+	}
+	if t.size == 0 {
+		return
+	}
+	t.hash = (bits.RotateLeft64(t.hash, 5) ^ id) * 0x9e3779b97f4a7c15
+	if t.fill++; t.fill == t.size {
+		t.blocks = append(t.blocks, t.hash)
+		t.fill = 0
+	}
+}
+
+// prompt takes a completions prompt: an array of ids or a string.
+func (t *tokens) prompt(raw json.RawMessage) *apiError {
 	switch kindOf(raw) {
 	case '"':
-		n, err := stringWords(raw)
-		if err != nil {
-			return 0, badRequest("prompt " + err.Error())
+		if err := t.text(raw); err != nil {
+			return badRequest("prompt " + err.Error())
 		}
-		return n, nil
+		return nil
 	case '[':
-		n, ok := countIDs(raw)
-		if !ok {
-			return 0, badRequest("prompt is an array that holds something else than token ids: batches of prompts are not simulated")
+		if !t.array(raw) {
+			return badRequest("prompt is an array that holds something else than token ids: batches of prompts are not simulated")
 		}
-		if n == 0 {
-			return 0, badRequest("prompt is empty")
+		if t.count == 0 {
+			return badRequest("prompt is empty")
 		}
-		return n, nil
+		return nil
 	default:
-		return 0, badRequest("prompt is missing, or neither a string nor an array of token ids")
+		return badRequest("prompt is missing, or neither a string nor an array of token ids")
 	}
 }
 
@@ -39,68 +71,132 @@ func kindOf(raw json.RawMessage) byte {
 	return raw[0]
 }
 
-// countIDs counts the elements of a valid JSON array. It is false if one of them is not an integer of digits alone. It reads the bytes
-// only: decoding the ids of a long prompt would cost more than all of its frames.
-func countIDs(raw json.RawMessage) (int, bool) {
+// array takes the elements of a valid JSON array. It is false if one of them is not an integer of digits alone. It reads the bytes only:
+// decoding the ids of a long prompt would cost more than all of its frames.
+func (t *tokens) array(raw json.RawMessage) bool {
 	inside := bytes.TrimSpace(raw)
 	inside = bytes.TrimSpace(inside[1 : len(inside)-1])
 	if len(inside) == 0 {
-		return 0, true
+		return true
 	}
-	n := 1
+	id := uint64(0)
 	for _, b := range inside {
-		switch b {
-		case '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', ' ', '\t', '\r', '\n':
-		case ',':
-			n++
-		default:
-			return 0, false
+		switch {
+		case '0' <= b && b <= '9':
+			id = id*10 + uint64(b-'0')
+		case b == ',':
+			t.add(id)
+			id = 0
+		case b != ' ' && b != '\t' && b != '\r' && b != '\n':
+			return false
 		}
 	}
-	return n, true
+	t.add(id)
+	return true
 }
 
-// contentWords counts the words of a message's content: a string, an array of parts of which the text counts, or null.
-func contentWords(raw json.RawMessage) (int, error) {
+// conversation takes the words of all messages, and then the tokens that a chat template adds.
+func (t *tokens) conversation(messages []message, template int) *apiError {
+	if len(messages) == 0 {
+		return badRequest("messages is missing or empty")
+	}
+	for i := range messages {
+		if err := t.content(messages[i].Content); err != nil {
+			return badRequest(fmt.Sprintf("messages[%d].content %v", i, err))
+		}
+	}
+	for i := range template {
+		t.add(uint64(i))
+	}
+	return nil
+}
+
+// content takes the words of a message's content: a string, an array of parts of which the text counts, or null.
+func (t *tokens) content(raw json.RawMessage) error {
 	switch kindOf(raw) {
 	case '"':
-		return stringWords(raw)
+		return t.text(raw)
 	case '[':
-		return partsWords(raw)
+		return t.parts(raw)
 	case 0, 'n':
-		return 0, nil
+		return nil
 	default:
-		return 0, errors.New("is neither a string nor an array of content parts")
+		return errors.New("is neither a string nor an array of content parts")
 	}
 }
 
-func partsWords(raw json.RawMessage) (int, error) {
+func (t *tokens) parts(raw json.RawMessage) error {
 	var parts []struct {
 		Text string `json:"text"`
 	}
 	if err := json.Unmarshal(raw, &parts); err != nil {
-		return 0, errors.New("is an array that holds something else than content parts")
+		return errors.New("is an array that holds something else than content parts")
 	}
-	n := 0
 	for _, p := range parts {
-		n += words(p.Text)
+		t.words(p.Text)
 	}
-	return n, nil
+	return nil
 }
 
-func stringWords(raw json.RawMessage) (int, error) {
+// text takes the words of a JSON string. One of plain ASCII is read where it stands.
+func (t *tokens) text(raw json.RawMessage) error {
+	raw = bytes.TrimSpace(raw)
+	if plain(raw) {
+		t.plainWords(raw[1 : len(raw)-1])
+		return nil
+	}
 	var s string
 	if err := json.Unmarshal(raw, &s); err != nil {
-		return 0, errors.New("is not a string")
+		return errors.New("is not a string")
 	}
-	return words(s), nil
+	t.words(s)
+	return nil
 }
 
-// words counts what white space separates.
-func words(s string) int {
-	n := 0
-	for range strings.FieldsSeq(s) {
-		n++
+// plain says whether a JSON string stands for its own bytes, all of them ASCII.
+func plain(raw []byte) bool {
+	for _, b := range raw {
+		if b >= utf8.RuneSelf || b == '\\' {
+			return false
+		}
 	}
-	return n
+	return true
 }
+
+// words takes what white space separates.
+func (t *tokens) words(s string) {
+	for w := range strings.FieldsSeq(s) {
+		h := uint32(firstOfWord)
+		for i := range len(w) {
+			h = (h ^ uint32(w[i])) * ofWord
+		}
+		t.add(wordID(h))
+	}
+}
+
+// plainWords does the same to plain bytes. All white space of ASCII but the space is escaped in a JSON string.
+func (t *tokens) plainWords(s []byte) {
+	h, inside := uint32(firstOfWord), false
+	for _, b := range s {
+		if b != ' ' {
+			h, inside = (h^uint32(b))*ofWord, true
+			continue
+		}
+		if inside {
+			t.add(wordID(h))
+			h, inside = firstOfWord, false
+		}
+	}
+	if inside {
+		t.add(wordID(h))
+	}
+}
+
+// The constants of FNV-1a, 32 bits.
+const (
+	firstOfWord = 2166136261
+	ofWord      = 16777619
+)
+
+// wordID is the token id of a word: its FNV-1a, without the top bit, as clients read ids as signed.
+func wordID(h uint32) uint64 { return uint64(h >> 1) }

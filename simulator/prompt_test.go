@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -16,7 +17,9 @@ func FuzzPromptTokens(f *testing.F) {
 		if !json.Valid(raw) {
 			return
 		}
-		got, problem := promptTokens(raw)
+		var counted tokens
+		problem := counted.prompt(raw)
+		got := counted.count
 		var text *string
 		var numbers []json.Number
 		var values []any
@@ -53,6 +56,66 @@ func digitsOnly(numbers []json.Number) bool {
 		}
 	}
 	return true
+}
+
+// A text has the same tokens in a completions prompt, in messages and as the array of its ids, escaped or not.
+func TestTokensOfAllForms(t *testing.T) {
+	text := "the lamp \u00fcber the  old bridge\tgoes on; the lamp"
+	escaped, err := json.Marshal(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Default()
+	c.Model.CacheBlocks, c.Model.CacheBlockTokens = 100, 3
+	want, problem := parseTokenization([]byte(`{"prompt":`+string(escaped)+`}`), &c)
+	if problem != nil || want.count != 10 || want.ids[0] != want.ids[3] || want.ids[0] == want.ids[1] {
+		t.Fatalf("%d tokens %d, %v", want.count, want.ids, problem)
+	}
+	ids, err := json.Marshal(want.ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := len(`"the lamp`)
+	for _, prompt := range []string{
+		`"prompt":` + string(escaped),
+		`"prompt":` + string(ids),
+		`"messages":[{"content":` + string(escaped) + `}]`,
+		`"messages":[{"content":` + string(escaped[:half]) + `"},{"content":[{"type":"text","text":"` + string(escaped[half:]) + `}]}]`,
+		`"prompt":` + strings.ReplaceAll(string(escaped), "lamp", `l\u0061mp`),
+	} {
+		a := completions
+		if strings.Contains(prompt, "messages") {
+			a = chat
+		}
+		q, problem := parseRequest(a, []byte(`{"model":"m",`+prompt+`}`), &c)
+		if problem != nil {
+			t.Fatalf("%s: %s", prompt, problem.Message)
+		}
+		if q.promptTokens != 10 || !slices.Equal(q.blocks, blocksOf(3, want.ids)) {
+			t.Errorf("%s: %d tokens in blocks %x, want %x", prompt, q.promptTokens, q.blocks, blocksOf(3, want.ids))
+		}
+	}
+}
+
+// A string that is read where it stands has the tokens of one that is decoded.
+func FuzzPlainWords(f *testing.F) {
+	for _, s := range []string{"", " ", "a b", " a  b ", "\x7f x", "word", "a\x0bb"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		raw, err := json.Marshal(s)
+		if err != nil || !plain(raw) {
+			return
+		}
+		got, want := tokens{keep: true}, tokens{keep: true}
+		if err := got.text(raw); err != nil {
+			t.Fatal(err)
+		}
+		want.words(s)
+		if !slices.Equal(got.ids, want.ids) {
+			t.Errorf("%s: %d, want %d", raw, got.ids, want.ids)
+		}
+	})
 }
 
 // No body makes the parser panic, and what it accepts is within bounds.

@@ -1,15 +1,16 @@
 package simulator
 
-// queue holds waiting sequences first come, first served. One that is dropped stays in its place until it comes to the front, so that
-// dropping costs nothing.
+// queue holds sequences of one phase first come, first served. One that is dropped stays in its place until it comes to the front, so
+// that dropping costs nothing.
 type queue struct {
 	seqs []*sequence
 	head int
 	live int
 }
 
-func (q *queue) push(s *sequence) {
-	s.phase = waiting
+// push puts a sequence at the end, in the phase that all in this queue are in.
+func (q *queue) push(s *sequence, p phase) {
+	s.phase = p
 	q.seqs = append(q.seqs, s)
 	q.live++
 }
@@ -19,19 +20,23 @@ func (q *queue) drop(s *sequence) {
 	q.live--
 }
 
-func (q *queue) pop() (*sequence, bool) {
-	for q.head < len(q.seqs) {
-		s := q.seqs[q.head]
+// front returns the first sequence that has not been dropped. There must be one.
+func (q *queue) front() *sequence {
+	for q.seqs[q.head].phase == departed {
 		q.seqs[q.head] = nil
 		q.head++
-		if s.phase == waiting {
-			q.live--
-			q.compact()
-			return s, true
-		}
 	}
+	return q.seqs[q.head]
+}
+
+// pop takes the front out.
+func (q *queue) pop() *sequence {
+	s := q.front()
+	q.seqs[q.head] = nil
+	q.head++
+	q.live--
 	q.compact()
-	return nil, false
+	return s
 }
 
 // compact moves the sequences to the front once more than half of the slice is behind the head: each is moved once on average.

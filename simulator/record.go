@@ -14,7 +14,7 @@ import (
 type Record struct {
 	// RequestID is the request's X-Request-Id, or the name the simulator gave it.
 	RequestID string `json:"request_id"`
-	// Endpoint is the number of the endpoint and Replica of the engine behind it, from 0.
+	// Endpoint is the number of the endpoint and Replica of the engine behind it, from 0. Replica is 0 with disaggregated serving.
 	Endpoint int `json:"endpoint"`
 	Replica  int `json:"replica"`
 	// Status is the HTTP status that was sent, 0 if none was.
@@ -23,6 +23,8 @@ type Record struct {
 	Stream bool `json:"stream"`
 	// PromptTokens is the length of the prompt as it was counted.
 	PromptTokens int `json:"prompt_tokens"`
+	// CachedTokens is how many of them the prefix cache had; left out of the JSON if it is none, or the prefill did not end.
+	CachedTokens int `json:"cached_tokens,omitempty"`
 	// OutputTokens is how many tokens were sent.
 	OutputTokens int `json:"output_tokens"`
 	// Received is when the request had come in whole, its head alone if it was refused before that.

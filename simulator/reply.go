@@ -37,10 +37,10 @@ func newReply(ep *Endpoint, w http.ResponseWriter, q *request, record *Record, o
 		ep:      ep,
 		w:       w,
 		control: http.NewResponseController(w),
-		seq:     &sequence{prompt: q.promptTokens, output: output, outlet: newOutlet()},
+		seq:     &sequence{prompt: q.promptTokens, blocks: q.blocks, output: output, outlet: newOutlet()},
 		q:       q,
 		record:  record,
-		enc:     newEncoder(q, &ep.config.Frames, record.RequestID, time.Now().Unix(), ep.config.Truth.Stamp),
+		enc:     newEncoder(q, &ep.config, record.RequestID, time.Now().Unix()),
 		buf:     make([]byte, 0, 512),
 		fault:   fault,
 	}
@@ -214,6 +214,7 @@ func (p *reply) await(tokens int) error {
 			return errGone
 		}
 	}
+	p.record.CachedTokens, p.enc.cached = p.seq.cached, p.seq.cached // set before the first token
 	return nil
 }
 

@@ -18,6 +18,7 @@ type request struct {
 	api             api
 	model           string
 	promptTokens    int
+	blocks          []uint64 // chained hashes of the prompt's blocks, nil without a prefix cache
 	maxTokens       int
 	minTokens       int
 	ignoreEOS       bool
@@ -65,14 +66,15 @@ func parseRequest(a api, body []byte, c *Config) (*request, *apiError) {
 	if w.N != nil && *w.N != 1 {
 		return nil, badRequest(fmt.Sprintf("n is %d: only 1 is simulated", *w.N))
 	}
-	prompt, problem := w.promptTokens(a, c)
-	if problem != nil {
+	prompt := c.Model.newTokens()
+	if problem := w.tokens(a, c, &prompt); problem != nil {
 		return nil, problem
 	}
 	q := &request{
 		api:             a,
 		model:           *w.Model,
-		promptTokens:    prompt,
+		promptTokens:    prompt.count,
+		blocks:          prompt.blocks,
 		minTokens:       w.MinTokens,
 		ignoreEOS:       w.IgnoreEOS,
 		stream:          w.Stream,
@@ -111,21 +113,18 @@ func (q *request) limit(maxTokens int, c *Config) *apiError {
 	return nil
 }
 
-// promptTokens counts the prompt of either API.
-func (w *wire) promptTokens(a api, c *Config) (int, *apiError) {
+// tokens takes the prompt of either API.
+func (w *wire) tokens(a api, c *Config, t *tokens) *apiError {
 	if a == completions {
-		return promptTokens(w.Prompt)
+		return t.prompt(w.Prompt)
 	}
-	if len(w.Messages) == 0 {
-		return 0, badRequest("messages is missing or empty")
+	return t.conversation(w.Messages, c.ChatTemplateTokens)
+}
+
+// newTokens returns a counter of tokens that hashes them if there is a prefix cache.
+func (m *Model) newTokens() tokens {
+	if m.CacheBlocks == 0 {
+		return tokens{}
 	}
-	n := c.ChatTemplateTokens
-	for i := range w.Messages {
-		words, err := contentWords(w.Messages[i].Content)
-		if err != nil {
-			return 0, badRequest(fmt.Sprintf("messages[%d].content %v", i, err))
-		}
-		n += words
-	}
-	return n, nil
+	return tokens{size: m.CacheBlockTokens}
 }

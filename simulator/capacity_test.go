@@ -1,0 +1,66 @@
+package simulator
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// Under a queue that never empties an endpoint completes what Capacity says.
+func TestCapacity(t *testing.T) {
+	ms := time.Millisecond
+	base := Model{PrefillTokensPerSecond: 50_000, DecodeStep: 5 * ms, DecodeStepPerRequest: ms / 20, MaxRunning: 64}
+	for name, c := range map[string]struct {
+		config   Config
+		isl, osl int
+	}{
+		"default, decode-bound":           {Config{Replicas: 1, Model: defaultModel()}, 100, 150},
+		"default, prefill-bound":          {Config{Replicas: 1, Model: defaultModel()}, 3000, 100},
+		"slots-bound":                     {Config{Replicas: 1, Model: base}, 200, 100},
+		"one slot":                        {Config{Replicas: 1, Model: with(base, func(m *Model) { m.MaxRunning = 1 })}, 2000, 20},
+		"two slots":                       {Config{Replicas: 1, Model: with(base, func(m *Model) { m.MaxRunning = 2 })}, 500, 50},
+		"a prefill longer than a step":    {Config{Replicas: 1, Model: with(base, func(m *Model) { m.MaxRunning = 8 })}, 2000, 150},
+		"no prefill time":                 {Config{Replicas: 1, Model: with(base, func(m *Model) { m.PrefillTokensPerSecond = math.Inf(1) })}, 2000, 20},
+		"interference":                    {Config{Replicas: 1, Model: with(base, func(m *Model) { m.PrefillInterference = 1 })}, 1000, 100},
+		"half the interference":           {Config{Replicas: 1, Model: with(base, func(m *Model) { m.PrefillInterference = 0.5 })}, 500, 200},
+		"one token":                       {Config{Replicas: 1, Model: base}, 2000, 1},
+		"three replicas":                  {Config{Replicas: 3, Model: base}, 200, 100},
+		"disaggregated, bound by prefill": {Config{Replicas: 2, PrefillEngines: 3, Model: with(base, func(m *Model) { m.TransferPerThousandTokens = 20 * ms })}, 3000, 100},
+		"disaggregated, bound by decode":  {Config{Replicas: 1, PrefillEngines: 3, Model: base}, 300, 150},
+		"overhead holds nothing":          {Config{Replicas: 1, Model: with(base, func(m *Model) { m.Overhead = time.Second })}, 200, 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := c.config.Capacity(c.isl, c.osl)
+			got := closedLoop(&c.config, 1000*c.config.Replicas, 20_000, fixed(c.isl, c.osl)).steadyRate()
+			t.Logf("%.3f requests/s, capacity %.3f: %+.2f %%", got, want, (got/want-1)*100)
+			if math.Abs(got/want-1) > 0.01 {
+				t.Errorf("%.3f requests/s, want %.3f", got, want)
+			}
+		})
+	}
+}
+
+func TestCapacityWithoutBound(t *testing.T) {
+	m := Model{PrefillTokensPerSecond: math.Inf(1), MaxRunning: 4}
+	if x := m.Capacity(100, 1); !math.IsInf(x, 1) {
+		t.Errorf("%v, want +Inf", x)
+	}
+}
+
+// Below the capacity first tokens come as fast at the end as at the begin; above it the queue grows: this is the knee that a search
+// for the highest rate has to find.
+func TestCapacityIsTheKnee(t *testing.T) {
+	c := Default()
+	c.Model.MaxRunning = 64
+	capacity := c.Capacity(200, 100)
+	for _, k := range []struct {
+		load float64
+		slow bool
+	}{{0.97, false}, {1.03, true}} {
+		gap := time.Duration(float64(time.Second) / (capacity * k.load))
+		got := openLoop(&c, func() time.Duration { return gap }, 20_000, fixed(200, 100)).meanTTFT()
+		if slow := got > 200*time.Millisecond; slow != k.slow {
+			t.Errorf("at %.0f %% of the capacity the mean TTFT is %v", 100*k.load, got)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package simulator
+
+import (
+	"math"
+	"time"
+
+	"github.com/spate-load/spate/clock"
+)
+
+// decoder is the continuous batching of one engine. The batch of a step is every sequence that has its first token when the step
+// begins; the step takes DecodeStep + (batch-1) x DecodeStepPerRequest at full pace, and then gives each of them one token. The next
+// step begins at that very instant; if there is nothing to decode, when something joins.
+type decoder struct {
+	model Model
+	held  int // sequences that hold a slot, prefilling ones too
+
+	joining  []*sequence // have their first token and wait for the next step
+	batch    []*sequence // of the step under way
+	stepping bool
+	place    int           // first of the batch that this step has not served yet
+	work     time.Duration // of the step under way, at full pace
+	done     time.Duration // of it, at the instant asOf
+	asOf     clock.Instant
+	pace     float64 // work done in a unit of time: 1, less beside a prefill
+}
+
+// free says whether there is a slot left.
+func (d *decoder) free() bool { return d.held < d.model.MaxRunning }
+
+// hold gives a sequence a slot.
+func (d *decoder) hold(s *sequence) {
+	s.phase, s.decoder = running, d
+	d.held++
+}
+
+// join gives a sequence its first token, and lets it decode from the next step on.
+func (d *decoder) join(s *sequence, at clock.Instant, dst []emission) []emission {
+	dst = d.emit(s, at, dst)
+	if s.phase == running {
+		d.joining = append(d.joining, s)
+	}
+	return dst
+}
+
+// upcoming returns what the decoder does next and when, false if it has nothing to do, or stands still.
+func (d *decoder) upcoming(now clock.Instant) (clock.Instant, action, bool) {
+	switch {
+	case !d.stepping:
+		return now, actBeginStep, len(d.joining) > 0
+	case d.pace == 1:
+		return d.asOf.Add(d.target() - d.done), actServeStep, true
+	case d.pace == 0:
+		return now, actServeStep, d.done >= d.target()
+	default:
+		return d.asOf.Add(nanoseconds(math.Ceil(float64(d.target()-d.done) / d.pace))), actServeStep, true
+	}
+}
+
+// target is the work of the step after which its next token is due.
+func (d *decoder) target() time.Duration {
+	if !d.model.SpreadStep {
+		return d.work
+	}
+	return time.Duration(float64(d.work) * float64(d.place+1) / float64(len(d.batch)))
+}
+
+// setPace changes how fast the work goes from an instant on.
+func (d *decoder) setPace(at clock.Instant, pace float64) {
+	if d.stepping {
+		d.done = min(d.target(), d.done+time.Duration(float64(at.Sub(d.asOf))*d.pace))
+	}
+	d.asOf, d.pace = at, pace
+}
+
+// begin begins a step with all that are there. It begins none if all have left.
+func (d *decoder) begin(at clock.Instant) {
+	d.batch = appendPresent(d.batch[:0], d.joining)
+	d.joining = d.joining[:0]
+	if len(d.batch) == 0 {
+		return
+	}
+	d.stepping = true
+	d.place = 0
+	d.work, d.done, d.asOf = d.model.stepTime(len(d.batch)), 0, at
+}
+
+// serve gives the batch its tokens, all at once or the next of them only.
+func (d *decoder) serve(at clock.Instant, dst []emission) []emission {
+	until := len(d.batch)
+	if d.model.SpreadStep {
+		until = d.place + 1
+	}
+	d.done, d.asOf = d.target(), at
+	for _, s := range d.batch[d.place:until] {
+		if s.phase == running {
+			dst = d.emit(s, at, dst)
+		}
+	}
+	d.place = until
+	if until == len(d.batch) {
+		d.end()
+	}
+	return dst
+}
+
+// end lets the sequences that are left go on together with those that have joined.
+func (d *decoder) end() {
+	d.stepping = false
+	d.batch = appendPresent(d.batch[:0], d.batch)
+	d.batch = append(d.batch, d.joining...)
+	d.batch, d.joining = d.joining[:0], d.batch
+}
+
+func (d *decoder) emit(s *sequence, at clock.Instant, dst []emission) []emission {
+	s.produced++
+	if s.produced == s.output {
+		s.depart()
+	}
+	return append(dst, emission{seq: s, at: at, produced: s.produced})
+}
+
+func appendPresent(dst, from []*sequence) []*sequence {
+	for _, s := range from {
+		if s.phase == running {
+			dst = append(dst, s)
+		}
+	}
+	return dst
+}
