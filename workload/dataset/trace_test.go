@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/draw"
 )
 
 // TestSharedOracle: shared prefixes against a look at all rows before.
@@ -42,6 +43,25 @@ func TestSharedOracle(t *testing.T) {
 			if got, err := known.shared(p.ids, p.isl); err != nil || got != want {
 				t.Fatalf("%v shares %d tokens (%v), want %d", p, got, err, want)
 			}
+		}
+	})
+}
+
+// TestHashesOracle: the set against a map.
+func TestHashesOracle(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var got hashes
+		want := map[uint64]bool{}
+		s := draw.New(rapid.Uint64().Draw(t, "seed"), "test")
+		for i := range rapid.Uint64Range(0, 20_000).Draw(t, "n") {
+			hash := mix(s.Below(i, 10_000))
+			if got.has(hash) != want[hash] || got.add(hash) == want[hash] || !got.has(hash) {
+				t.Fatalf("%x after %d", hash, i)
+			}
+			want[hash] = true
+		}
+		if got.size != len(want) {
+			t.Fatalf("%d hashes, want %d", got.size, len(want))
 		}
 	})
 }
