@@ -30,6 +30,7 @@ var sides = map[string]int{
 type speech struct {
 	side int
 	text []byte
+	own  bool // text is no part of the item, and may be appended to
 }
 
 // paragraph separates two lines of one side, as the inside of a JSON string.
@@ -43,12 +44,16 @@ type conversation struct {
 
 // add appends what a side says. Several lines of one side become one, so that sides take turns, as chat templates want it.
 func (c *conversation) add(side int, text []byte) {
-	if n := len(c.lines); n > 0 && c.lines[n-1].side == side {
-		last := &c.lines[n-1]
-		last.text = slices.Concat(last.text, []byte(paragraph), text)
+	n := len(c.lines)
+	if n == 0 || c.lines[n-1].side != side {
+		c.lines = append(c.lines, speech{side: side, text: text})
 		return
 	}
-	c.lines = append(c.lines, speech{side: side, text: text})
+	last := &c.lines[n-1]
+	if !last.own {
+		last.text, last.own = slices.Clone(last.text), true
+	}
+	last.text = append(append(last.text, paragraph...), text...)
 }
 
 // read reads an array of lines, each an object with who speaks and what.

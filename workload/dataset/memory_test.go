@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,6 +45,9 @@ func TestMillionRows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
+	if raceDetector() {
+		t.Skip("the race detector takes several times the memory")
+	}
 	if _, err := os.Stat("/proc/self/status"); err != nil {
 		t.Skip("this system does not tell the memory of a process")
 	}
@@ -63,6 +68,12 @@ func TestMillionRows(t *testing.T) {
 	if built > 200<<10 || walked > 64<<10 {
 		t.Errorf("building took %d KiB, the limit is 200 MiB; walking %d KiB, the limit is 64 MiB", built, walked)
 	}
+}
+
+// raceDetector reports whether the test was built with the race detector.
+func raceDetector() bool {
+	info, _ := debug.ReadBuildInfo()
+	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 // peakOf runs this test in a process of its own and returns its peak memory in KiB.
