@@ -83,7 +83,7 @@ func (c *conversation) readLine(object []byte, sideName, textName string) (err e
 			if err != nil {
 				return err
 			}
-			known := false
+			var known bool
 			if side, known = sides[string(bytes.ToLower(who))]; !known {
 				return unusable("%s is %.40q, which is neither a user nor an assistant", name, who)
 			}
@@ -156,4 +156,4 @@ func (l *lengths) output(own uint32, answer []byte) uint32 {
 }
 
 // clamp cuts a length off at the longest that there is.
-func clamp(n int) uint32 { return uint32(min(max(n, 0), longestLength)) } //nolint:gosec // Within 24 bits.
+func clamp(n int) uint32 { return uint32(min(max(n, 0), longestLength)) }

@@ -18,7 +18,7 @@ func formOf(w *spatev1.Workload) uint32 {
 	if field == nil {
 		return 0
 	}
-	return uint32(field.Number()) //nolint:gosec // Field numbers are positive.
+	return uint32(field.Number())
 }
 
 // Needed reports whether a workload takes rows from a file, and returns its path.

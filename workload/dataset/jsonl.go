@@ -44,7 +44,7 @@ func find(text []byte) (f fields) {
 			}
 		}
 	}
-	if f.prompt != nil && f.prompt[0] == '[' && f.ids == nil {
+	if len(f.prompt) > 0 && f.prompt[0] == '[' && f.ids == nil {
 		f.ids, f.prompt = f.prompt, nil
 	}
 	return f

@@ -85,7 +85,8 @@ func peakOf(t *testing.T, path, what string) (kib int) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if _, err := fmt.Sscanf(string(out[bytes.Index(out, []byte("VmHWM:")):]), "VmHWM: %d kB", &kib); err != nil {
+	_, peak, _ := bytes.Cut(out, []byte("VmHWM:"))
+	if _, err := fmt.Sscanf(string(peak), "%d kB", &kib); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return kib
