@@ -243,8 +243,8 @@ func TestClosedMeasuresExactlyFromSteady(t *testing.T) {
 	measured := uint64(0)
 	for rank, s := range stripes {
 		c := closed(t, load, s)
-		for now := range time.Duration(10 * (rank + 1)) {
-			if a, more := c.Next(now * time.Millisecond); !more || !a.Unmeasured {
+		for now := time.Duration(0); now < time.Duration(rank+1)*10*time.Millisecond; now += time.Millisecond {
+			if a, more := c.Next(now); !more || !a.Unmeasured {
 				t.Fatalf("%+v, %v before Measure", a, more)
 			}
 		}

@@ -23,7 +23,8 @@ var whole = Stripe{own: []uint32{0}, cycle: 1}
 // schedule returns a stripe's schedule; that of a replay reads the trace.
 func schedule(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s Stripe) Open {
 	t.Helper()
-	open, err := Open(nil), error(nil)
+	var open Open
+	var err error
 	if load.GetReplaySpeed() != 0 {
 		open, err = NewReplay(load, traceOf(seed), s)
 	} else {
