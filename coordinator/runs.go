@@ -21,6 +21,7 @@ import (
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/lifecycle"
+	"github.com/spate-load/spate/coordinator/series"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -120,7 +121,10 @@ func (c *Coordinator) newRun(s submission, now clock.Instant, wall time.Time) (*
 	id := runID(s.plan.Name(), wall)
 	record := &spatev1.RunRecord{
 		RunId: id, PlanYaml: s.plan.Source(), BeginTime: timestamppb.New(wall), Version: c.cfg.Version,
-		Records: s.request.GetRecords(), Stages: uint32(len(s.stages)),
+		Records: s.request.GetRecords(), TimeCompression: s.plan.Proto().GetSimulation().GetSpeed(),
+	}
+	for _, st := range s.stages {
+		record.Stages += series.Most(st.GetLoad())
 	}
 	if err := os.MkdirAll(c.runDir(id), 0o755); err != nil {
 		return nil, err
@@ -135,10 +139,11 @@ func (c *Coordinator) newRun(s submission, now clock.Instant, wall time.Time) (*
 		cfg.AgentsTimeout = d.AsDuration()
 	}
 	cfg.Records = record.GetRecords() != ""
+	cfg.ProbeSeed = probeSeed
 	return &run{
 		id: id, plan: s.plan.Name(), record: record, ledger: ledger, secrets: s.secrets, sink: c.openSink(id),
 		machine: lifecycle.New(cfg, id, s.stages, now, wall), events: newEventLog(),
-		toClose: make(chan *spatev1.StageRecord, 1), ended: make(chan struct{}), stages: map[uint32]*measured{},
+		toClose: make(chan lifecycle.CloseStage, 1), ended: make(chan struct{}), stages: map[uint32]*measured{},
 	}, nil
 }
 
