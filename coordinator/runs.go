@@ -67,7 +67,7 @@ func check(q *spatev1.SubmitRunRequest) (submission, error) {
 	for name, e := range q.GetSimulated() {
 		simulated[name] = e.GetUrls()
 	}
-	stages, err := plan.Stages(simulated)
+	stages, err := plan.Stages(plans.Resources{Endpoints: simulated, Datasets: q.GetDatasets(), Lexicons: q.GetLexicons()})
 	if err != nil {
 		return none, err
 	}

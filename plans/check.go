@@ -2,6 +2,7 @@ package plans
 
 import (
 	"fmt"
+	"strings"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -16,7 +17,9 @@ func (c *checker) plan(p *spatev1.Plan, opts Options) {
 	}
 	for i, w := range p.GetWorkloads() {
 		path := fmt.Sprintf("workloads[%d]", i)
-		c.unique(workloads, "workload", path, i, workloadName(w))
+		if !nameless(w) {
+			c.unique(workloads, "workload", path, i, workloadName(w))
+		}
 		c.workload(path, w)
 	}
 	points := make(map[string]string)
@@ -24,7 +27,10 @@ func (c *checker) plan(p *spatev1.Plan, opts Options) {
 		path := fmt.Sprintf("loads[%d]", i)
 		c.load(path, l)
 		c.distinct(points, path, l)
+		c.cells(path, l, p.GetWorkloads())
 	}
+	c.goals(p)
+	c.simulation(p)
 	c.size(p, opts.MaxStages)
 }
 
@@ -38,77 +44,91 @@ func (c *checker) unique(seen map[string]int, what, path string, index int, name
 	}
 }
 
-func (c *checker) workload(path string, w *spatev1.Workload) {
-	random := w.GetRandom()
-	if random == nil {
-		return
-	}
-	first, last := tokenIDs(random)
-	switch {
-	case last >= first:
-	case random.GetLastTokenId() == 0:
-		c.wrong(path+".random.first_token_id", fmt.Sprintf("is beyond the default last_token_id of %d: give last_token_id, too", last))
-	default:
-		c.wrong(path+".random.last_token_id", fmt.Sprintf("must be at least first_token_id (%d), got %d", first, last))
-	}
-}
-
-func (c *checker) load(path string, l *spatev1.Load) {
-	closed, open := c.has(path+".concurrency"), c.has(path+".rate")
-	switch {
-	case closed && open:
-		c.wrong(path+".rate", "give concurrency or rate, not both: list a second load for the other")
-	case !closed && !open:
-		c.absent(path, "says neither concurrency nor rate: give one of them", "concurrency", "rate")
-	case closed && c.has(path+".arrival"):
-		c.wrong(path+".arrival", "goes with rate only: with concurrency a request starts when another ends")
-	}
-	if !closed && open && c.has(path+".requests_per_concurrency") {
-		c.wrong(path+".requests_per_concurrency", "goes with concurrency only: with rate give requests or duration")
-	}
-	c.end(path, l)
-}
-
-// end checks what ends the stages of a load.
-func (c *checker) end(path string, l *spatev1.Load) {
-	requests, perConcurrency := path+".requests", path+".requests_per_concurrency"
-	for field, value := range map[string]uint64{requests: l.GetRequests(), perConcurrency: l.GetRequestsPerConcurrency()} {
-		if c.has(field) && value == 0 {
-			c.wrong(field, "must be greater than 0: leave it out if it is not what ends the stage")
+// given returns those of the fields that the plan has at path.
+func (c *checker) given(path string, fields ...string) []string {
+	var found []string
+	for _, field := range fields {
+		if c.has(path + "." + field) {
+			found = append(found, field)
 		}
 	}
-	switch {
-	case c.has(requests) && c.has(perConcurrency):
-		c.wrong(perConcurrency, "give requests or requests_per_concurrency, not both")
-	case !c.has(requests) && !c.has(perConcurrency) && !c.has(path+".duration"):
-		c.absent(path, "has no end: give requests, requests_per_concurrency or duration (a warm-up is no end)",
-			"requests", "requests_per_concurrency", "duration")
+	return found
+}
+
+// one checks that exactly one of two fields is given.
+func (c *checker) one(path, a, b string) {
+	switch given := c.given(path, a, b); len(given) {
+	case 0:
+		c.absent(path, fmt.Sprintf("says neither %s nor %s: give one of them", a, b), a, b)
+	case 2:
+		c.wrong(path+"."+b, fmt.Sprintf("give %s or %s, not both", a, b))
 	}
-	for i, n := range l.GetConcurrency() {
-		if uint64(n)*min(l.GetRequestsPerConcurrency(), maxPerConcurrency) > maxRequests {
-			c.wrong(perConcurrency, fmt.Sprintf("times concurrency[%d] must be at most %d requests", i, maxRequests))
-			break
+}
+
+// goals checks the SLO, and that nothing asks for goodput without one.
+func (c *checker) goals(p *spatev1.Plan) {
+	if c.has("slo") && len(c.given("slo", "ttft", "tpot", "e2e")) == 0 {
+		c.absent("slo", "says none of ttft, tpot and e2e: give at least one", "ttft", "tpot", "e2e")
+	}
+	for i := range p.GetLoads() {
+		if at := fmt.Sprintf("loads[%d].search.keep.goodput", i); c.has(at) && !c.has("slo") {
+			c.wrong(at, "needs the plan's slo: give slo: {ttft: ...} or other parts of it")
 		}
 	}
 }
 
-// The schema's limits of requests and requests_per_concurrency.
-const (
-	maxRequests       = 1_000_000_000
-	maxPerConcurrency = 1_000_000
-)
+// cells checks what a load asks of each workload it is run with.
+func (c *checker) cells(path string, l *spatev1.Load, workloads []*spatev1.Workload) {
+	if l.GetReplay() != nil {
+		c.unfit(path+".replay", workloads, func(w *spatev1.Workload) bool { return trace(w) == nil },
+			"has no times to replay: give workloads of traces alone (mooncake, burstgpt, azure)")
+	}
+	for _, field := range c.given(path, "requests", "requests_per_concurrency") {
+		c.unfit(path+"."+field, workloads, playsSessions, "is one of sessions: give sessions or duration")
+	}
+	if l.GetSessions() > 0 {
+		c.unfit(path+".sessions", workloads, func(w *spatev1.Workload) bool { return !playsSessions(w) },
+			"is not one of sessions: give requests or duration")
+	}
+}
+
+// unfit says which workloads a field does not go with.
+func (c *checker) unfit(path string, workloads []*spatev1.Workload, is func(*spatev1.Workload) bool, why string) {
+	var names []string
+	for i, w := range workloads {
+		if w.GetContent() != nil && is(w) {
+			names = append(names, fmt.Sprintf("%q (workloads[%d])", workloadName(w), i))
+		}
+	}
+	const most = 3
+	switch n := len(names); {
+	case n > most:
+		c.wrong(path, fmt.Sprintf("does not go with %s and %d more workloads: each %s", strings.Join(names[:most], ", "), n-most, why))
+	case n > 1:
+		c.wrong(path, fmt.Sprintf("does not go with the workloads %s: each %s", strings.Join(names, ", "), why))
+	case n == 1:
+		c.wrong(path, fmt.Sprintf("does not go with the workload %s, which %s", names[0], why))
+	}
+}
 
 // distinct refuses a load point that another load has, too: its stages would send the very same requests again, which a
 // server's prefix cache answers sooner.
 func (c *checker) distinct(seen map[string]string, path string, l *spatev1.Load) {
-	if len(l.GetConcurrency()) > 0 && len(l.GetRate()) > 0 {
-		return // A mistake of its own; the values are not one sweep.
+	given := c.given(path, loadKinds...)
+	if len(given) != 1 {
+		return // A mistake of its own; the values are not one load.
 	}
 	own := make(map[string]string)
-	for i, point := range loadPoints(l) {
-		key, at := LoadKey(point), fmt.Sprintf("%s.%s[%d]", path, sweptField(l), i)
+	for i, point := range firstPoints(l) {
+		key, at := LoadKey(point), path+"."+given[0]
+		message := "is the same load point as %s: remove one, or give them different ends"
+		if len(l.GetConcurrency())+len(l.GetRate()) > 0 {
+			at = fmt.Sprintf("%s[%d]", at, i)
+		} else {
+			message = LoadWords(point) + " " + message
+		}
 		if first := seen[key]; first != "" {
-			c.wrong(at, fmt.Sprintf("is the same load point as %s: remove one, or give them different ends", first))
+			c.wrong(at, fmt.Sprintf(message, first))
 		}
 		own[key] = at
 	}
@@ -122,7 +142,7 @@ func (c *checker) distinct(seen map[string]string, path string, l *spatev1.Load)
 func (c *checker) size(p *spatev1.Plan, most int) {
 	points := 0
 	for _, l := range p.GetLoads() {
-		points += len(l.GetConcurrency()) + len(l.GetRate())
+		points += mostStages(l)
 	}
 	if n := len(p.GetTargets()) * len(p.GetWorkloads()) * points; n > most {
 		c.wrong("loads", fmt.Sprintf("%d targets x %d workloads x %d load points are %d stages, more than the limit of %d: split the plan",

@@ -14,8 +14,6 @@ import (
 func (c *checker) target(path string, t *spatev1.Target) {
 	endpoints, simulated := c.has(path+".endpoints"), c.has(path+".simulator")
 	switch {
-	case endpoints && simulated:
-		c.wrong(path+".simulator", "give endpoints or simulator, not both")
 	case !endpoints && !simulated:
 		c.absent(path, "says neither endpoints nor simulator: give one of them", "endpoints", "simulator")
 	case endpoints && t.GetModel() == "" && !c.has(path+".model"):
@@ -23,12 +21,29 @@ func (c *checker) target(path string, t *spatev1.Target) {
 	case c.has(path+".model") && t.GetModel() == "":
 		c.wrong(path+".model", "must not be empty: give the name under which the endpoints serve it")
 	}
-	if c.has(path+".api_key") && t.GetApiKey() == "" {
-		c.wrong(path+".api_key", words["targets.api_key"])
+	if c.has(path+".prompts") && t.GetApi() != completionsAPI {
+		c.wrong(path+".prompts", "goes with api: completions only: chats are always text")
 	}
 	c.endpoints(path+".endpoints", t.GetEndpoints())
+	c.simulator(path+".simulator", t.GetSimulator())
 	c.headers(path, t)
 	c.body(path+".body", t)
+}
+
+// simulator checks how the parts of a simulated target go together.
+func (c *checker) simulator(path string, s *spatev1.SimulatedTarget) {
+	if s == nil {
+		return
+	}
+	if replicas := or(s.GetReplicas(), 1); s.GetPrefillEngines() >= replicas && s.GetPrefillEngines() > 0 {
+		c.wrong(path+".prefill_engines", fmt.Sprintf("must be less than replicas (%d), of which the others decode, got %d", replicas, s.GetPrefillEngines()))
+	}
+	if at := path + ".transfer_per_thousand_tokens"; c.has(at) && s.GetPrefillEngines() == 0 {
+		c.wrong(at, "goes with prefill_engines only: without them nothing is handed over")
+	}
+	if at := path + ".cache_block_tokens"; c.has(at) && s.GetCacheBlocks() == 0 {
+		c.wrong(at, "goes with cache_blocks only: without them there is no prefix cache")
+	}
 }
 
 func (c *checker) endpoints(path string, urls []string) {

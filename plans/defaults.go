@@ -1,7 +1,7 @@
 package plans
 
 import (
-	"fmt"
+	"maps"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -10,15 +10,17 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Defaults of what a plan leaves out. docs/plan.md lists them.
+// Defaults of what a plan and its targets leave out. docs/plan.md lists them.
 const (
 	defaultDrainTimeout   = 60 * time.Second
 	defaultConnectTimeout = 5 * time.Second
 	defaultRequestTimeout = 10 * time.Minute
 	defaultAPI            = "chat"
+	completionsAPI        = "completions"
 	defaultArrival        = "poisson"
-	defaultFirstTokenID   = 1000
-	defaultLastTokenID    = 9999
+	defaultTokenizer      = "words"
+	defaultPrompts        = "token_ids"
+	defaultExactOutput    = "auto"
 	simulatedModel        = "simulated"
 
 	defaultEngines              = 1
@@ -26,6 +28,7 @@ const (
 	defaultDecodeStep           = 5 * time.Millisecond
 	defaultDecodeStepPerRequest = 50 * time.Microsecond
 	defaultMaxRunning           = 256
+	defaultCacheBlockTokens     = 16
 )
 
 // or returns v, or other if v is the zero value.
@@ -44,21 +47,45 @@ func orDuration(d *durationpb.Duration, other time.Duration) *durationpb.Duratio
 	return d
 }
 
-// filledTarget returns a copy of t with its defaults, on the given endpoints.
-func filledTarget(t *spatev1.Target, endpoints []string) *spatev1.Target {
+// filledTarget returns a copy of t with its defaults, as it is reached by its own endpoints.
+func filledTarget(t *spatev1.Target) *spatev1.Target {
+	t = proto.CloneOf(t)
+	t.Simulator = nil // If there is one, it is for simulations.
+	for i, e := range t.Endpoints {
+		t.Endpoints[i] = baseURL(e)
+	}
+	fillTarget(t)
+	return t
+}
+
+// simulatedTarget returns a copy of t with its defaults, as the simulator serves it: without endpoints, until it is started.
+func simulatedTarget(t *spatev1.Target) *spatev1.Target {
 	t = proto.CloneOf(t)
 	t.Endpoints = nil
-	for _, e := range endpoints {
-		t.Endpoints = append(t.Endpoints, baseURL(e))
+	if t.Simulator == nil {
+		t.Simulator = &spatev1.SimulatedTarget{}
 	}
-	if t.Simulator != nil {
-		fillSimulator(t.Simulator)
-		t.Model = or(t.Model, simulatedModel)
-	}
+	fillSimulator(t.Simulator)
+	t.Model = or(t.Model, simulatedModel)
+	fillTarget(t)
+	return t
+}
+
+// withoutSecrets removes what a simulation in place of the real endpoints must not need and not be sent.
+func withoutSecrets(t *spatev1.Target) {
+	t.ApiKey = ""
+	maps.DeleteFunc(t.Headers, func(_, value string) bool { return IsReference(value) })
+}
+
+func fillTarget(t *spatev1.Target) {
 	t.Api = or(t.Api, defaultAPI)
+	t.Tokenizer = or(t.Tokenizer, defaultTokenizer)
+	t.ExactOutput = or(t.ExactOutput, defaultExactOutput)
+	if t.Api == completionsAPI {
+		t.Prompts = or(t.Prompts, defaultPrompts)
+	}
 	t.ConnectTimeout = orDuration(t.ConnectTimeout, defaultConnectTimeout)
 	t.RequestTimeout = orDuration(t.RequestTimeout, defaultRequestTimeout)
-	return t
 }
 
 func fillSimulator(s *spatev1.SimulatedTarget) {
@@ -67,24 +94,8 @@ func fillSimulator(s *spatev1.SimulatedTarget) {
 	s.DecodeStep = orDuration(s.DecodeStep, defaultDecodeStep)
 	s.DecodeStepPerRequest = orDuration(s.DecodeStepPerRequest, defaultDecodeStepPerRequest)
 	s.MaxRunning = or(s.MaxRunning, defaultMaxRunning)
-}
-
-func filledWorkload(w *spatev1.Workload) *spatev1.Workload {
-	w = proto.CloneOf(w)
-	w.Name = workloadName(w)
-	if r := w.GetRandom(); r != nil {
-		r.FirstTokenId, r.LastTokenId = tokenIDs(r)
-	}
-	return w
-}
-
-func workloadName(w *spatev1.Workload) string {
-	if r := w.GetRandom(); w.GetName() == "" && r != nil {
-		return fmt.Sprintf("%d:%d", r.GetIsl(), r.GetOsl())
-	}
-	return w.GetName()
-}
-
-func tokenIDs(r *spatev1.RandomContent) (first, last uint32) {
-	return or(r.GetFirstTokenId(), defaultFirstTokenID), or(r.GetLastTokenId(), defaultLastTokenID)
+	s.Replicas = or(s.Replicas, 1)
+	s.CacheBlockTokens = or(s.CacheBlockTokens, defaultCacheBlockTokens)
+	s.TokensPerFrame = or(s.TokensPerFrame, 1)
+	s.Speed = or(s.Speed, 1)
 }

@@ -173,7 +173,7 @@ func expands(t *testing.T, p *Plan) {
 	for _, target := range p.Simulated() {
 		simulated[target.GetName()] = []string{"http://127.0.0.1:1"}
 	}
-	stages, err := p.Stages(simulated)
+	stages, err := p.Stages(Resources{Endpoints: simulated})
 	if err != nil || len(stages) == 0 {
 		t.Fatalf("a plan without mistakes gave %d stages: %v", len(stages), err)
 	}

@@ -57,7 +57,8 @@ func (p *Plan) Source() []byte { return p.source }
 // Proto returns a copy of the plan as it was written, without defaults.
 func (p *Plan) Proto() *spatev1.Plan { return proto.CloneOf(p.msg) }
 
-// mistake returns a Mistake at a field of the plan, or at what surrounds it if the plan does not have the field.
-func (p *Plan) mistake(field, message string) Mistake {
+// Mistake returns a mistake at a field of the plan, such as File.Field, or at what surrounds it if the plan does not have the field:
+// for what is found out only when the plan is put to use.
+func (p *Plan) Mistake(field, message string) Mistake {
 	return p.shape.mistake(p.path, finding{path: field, message: message})
 }

@@ -4,68 +4,150 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"math"
 	"strconv"
-	"time"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // LoadKey identifies a load point: two points have the same key if and only if they ask for the same load with the same ends
-// and warm-up. It is stable from version to version.
+// and warm-up. It is stable from version to version: a field that a later version adds is part of the key only where it is set.
 func LoadKey(l *spatev1.LoadPoint) string {
-	return fmt.Sprintf("concurrency=%d rate=%s arrival=%s requests=%d duration=%d warmup_requests=%d warmup_duration=%d",
+	key := fmt.Sprintf("concurrency=%d rate=%s arrival=%s requests=%d duration=%d warmup_requests=%d warmup_duration=%d",
 		l.GetConcurrency(), strconv.FormatFloat(l.GetRate(), 'g', -1, 64), l.GetArrival(), l.GetRequests(),
 		l.GetDuration().AsDuration(), l.GetWarmupRequests(), l.GetWarmupDuration().AsDuration())
+	return string(appendFields([]byte(key), l.ProtoReflect(), alwaysWritten))
 }
 
-// LoadWords returns a load point in words, without its ends: "concurrency 8", "2 req/s poisson".
+// alwaysWritten is the last of the fields that LoadKey writes even if they are not set: those of its first version.
+const alwaysWritten = 7
+
+// appendFields appends the set fields of a message whose numbers are above a given one, by number: " name=value".
+func appendFields(key []byte, m protoreflect.Message, above protoreflect.FieldNumber) []byte {
+	fields := m.Descriptor().Fields() // By number: spate's messages declare them in that order, which a test checks.
+	for i := range fields.Len() {
+		if f := fields.Get(i); f.Number() > above && m.Has(f) {
+			key = append(key, " "+f.TextName()+"="...)
+			key = appendField(key, f, m.Get(f))
+		}
+	}
+	return key
+}
+
+func appendField(key []byte, f protoreflect.FieldDescriptor, v protoreflect.Value) []byte {
+	if !f.IsList() {
+		return appendValue(key, f, v)
+	}
+	key = append(key, '[')
+	for i := range v.List().Len() {
+		key = append(appendValue(key, f, v.List().Get(i)), ';')
+	}
+	return append(key, ']')
+}
+
+func appendValue(key []byte, f protoreflect.FieldDescriptor, v protoreflect.Value) []byte {
+	switch f.Kind() {
+	case protoreflect.MessageKind:
+		if d, ok := v.Message().Interface().(*durationpb.Duration); ok {
+			return strconv.AppendInt(key, int64(d.AsDuration()), 10)
+		}
+		return append(appendFields(append(key, '{'), v.Message(), 0), '}')
+	case protoreflect.DoubleKind:
+		return strconv.AppendFloat(key, v.Float(), 'g', -1, 64)
+	case protoreflect.StringKind:
+		return strconv.AppendQuote(key, v.String())
+	default:
+		return append(key, v.String()...) // Whole numbers.
+	}
+}
+
+// LoadWords returns a load point in words, without its ends: "concurrency 8", "2 req/s poisson", "replay x10". Repeats and think
+// times are said, so that points of one plan that differ in more than their ends read differently.
 func LoadWords(l *spatev1.LoadPoint) string {
-	if l.GetConcurrency() > 0 {
+	words := kindWords(l)
+	if t := l.GetThinkTime(); t != nil {
+		words += fmt.Sprintf(", think time %s", t.GetMean().AsDuration())
+	}
+	if l.GetRepeat() > 0 {
+		words += fmt.Sprintf(", repeat %d", l.GetRepeat())
+	}
+	return words
+}
+
+func kindWords(l *spatev1.LoadPoint) string {
+	switch search := l.GetSearch(); {
+	case l.GetSweep() != nil:
+		return fmt.Sprintf("sweep of %d rates", l.GetSweep().GetPoints())
+	case search.GetRate() != nil:
+		return "search " + boundsWords(search.GetRate()) + " req/s " + arrivalWords(l)
+	case search != nil:
+		return "search concurrency " + boundsWords(search.GetConcurrency())
+	case len(l.GetPhases()) > 0 && l.GetConcurrency() > 0:
+		return "concurrency " + phaseWords(l.GetPhases())
+	case len(l.GetPhases()) > 0:
+		return phaseWords(l.GetPhases()) + " req/s " + arrivalWords(l)
+	case l.GetReplaySpeed() == 1:
+		return "replay"
+	case l.GetReplaySpeed() > 0:
+		return "replay x" + plainNumber(l.GetReplaySpeed())
+	case l.GetConcurrency() > 0:
 		return fmt.Sprintf("concurrency %d", l.GetConcurrency())
 	}
-	return fmt.Sprintf("%s req/s %s", strconv.FormatFloat(l.GetRate(), 'f', -1, 64), l.GetArrival())
+	return plainNumber(l.GetRate()) + " req/s " + arrivalWords(l)
+}
+
+func arrivalWords(l *spatev1.LoadPoint) string {
+	if l.GetBurstiness() > 0 {
+		return fmt.Sprintf("%s %s", l.GetArrival(), plainNumber(l.GetBurstiness()))
+	}
+	return l.GetArrival()
+}
+
+func boundsWords(b *spatev1.Bounds) string {
+	return plainNumber(b.GetFrom()) + " to " + plainNumber(b.GetTo())
+}
+
+// phaseWords lists the values of phases, "1 to 64 to 1", those that hold once; of many phases only how many and the largest.
+func phaseWords(phases []*spatev1.Phase) string {
+	const most = 4
+	if len(phases) > most {
+		return fmt.Sprintf("%d phases up to %s", len(phases), plainNumber(largestPhase(phases)))
+	}
+	var values []string
+	for _, p := range phases {
+		for _, v := range []float64{p.GetFrom(), phaseEnd(p)} {
+			if text := plainNumber(v); len(values) == 0 || values[len(values)-1] != text {
+				values = append(values, text)
+			}
+		}
+	}
+	return strings.Join(values, " to ")
 }
 
 // stageSeed is a pure hash of what a stage's requests may depend on. The target and the stage's place are left out on
 // purpose: two targets are sent the same requests. The text in front keeps it apart from other uses of the same hash.
-func stageSeed(planSeed uint64, workload string, l *spatev1.LoadPoint) uint64 {
+func stageSeed(planSeed uint64, workload, loadKey string) uint64 {
 	buffer := []byte("spate stage seed 1")
 	buffer = binary.BigEndian.AppendUint64(buffer, planSeed)
 	buffer = binary.BigEndian.AppendUint64(buffer, uint64(len(workload)))
 	buffer = append(buffer, workload...)
-	buffer = append(buffer, LoadKey(l)...)
+	return hashed(append(buffer, loadKey...))
+}
+
+// ProbeSeed returns the seed of a stage that a sweep or a search makes out of its template: a pure hash of the template's seed, the
+// stage's load and its number. The series' number is left out on purpose, as the target is of a stage's seed: where two targets are
+// probed at the same loads, they are sent the same requests.
+func ProbeSeed(template *spatev1.Stage, load *spatev1.LoadPoint, probe *spatev1.Probe) uint64 {
+	buffer := []byte("spate probe seed 1")
+	buffer = binary.BigEndian.AppendUint64(buffer, template.GetSeed())
+	buffer = binary.BigEndian.AppendUint32(buffer, probe.GetNumber())
+	return hashed(append(buffer, LoadKey(load)...))
+}
+
+func hashed(buffer []byte) uint64 {
 	sum := sha256.Sum256(buffer)
 	return binary.BigEndian.Uint64(sum[:])
-}
-
-// ExpectedDuration returns the time in which a stage starts requests, warm-up included, and whether it is known. It is a
-// bound for a closed loop that ends by duration, an expectation for a Poisson process that ends by requests, and not known for
-// a closed loop that ends by requests alone.
-func ExpectedDuration(s *spatev1.Stage) (time.Duration, bool) {
-	l := s.GetLoad()
-	longest, known := time.Duration(math.MaxInt64), false
-	if l.GetDuration() != nil {
-		longest, known = l.GetWarmupDuration().AsDuration()+l.GetDuration().AsDuration(), true
-	}
-	if l.GetRate() > 0 && l.GetRequests() > 0 {
-		seconds := float64(l.GetWarmupRequests()+l.GetRequests()) / l.GetRate()
-		if seconds < longest.Seconds() {
-			longest, known = time.Duration(seconds*float64(time.Second)), true
-		}
-	}
-	if !known {
-		return 0, false
-	}
-	return longest, true
-}
-
-// ExpectedRequests returns the requests of a stage, warm-up included, and whether they are counted: whether the stage ends
-// by requests. It may end before by its duration.
-func ExpectedRequests(s *spatev1.Stage) (uint64, bool) {
-	l := s.GetLoad()
-	if l.GetRequests() == 0 {
-		return 0, false
-	}
-	return l.GetWarmupRequests() + l.GetRequests(), true
 }

@@ -52,7 +52,7 @@ func TestLoadKey(t *testing.T) {
 
 // TestStageSeedIsPinned: a change of the hash changes the requests of every plan, so it must not come by accident.
 func TestStageSeedIsPinned(t *testing.T) {
-	got := stageSeed(42, "3000:150", &spatev1.LoadPoint{Concurrency: 8, Requests: 80})
+	got := stageSeed(42, "3000:150", LoadKey(&spatev1.LoadPoint{Concurrency: 8, Requests: 80}))
 	const want = 2184760874789516196
 	if got != want {
 		t.Errorf("got %d, want %d", got, uint64(want))
@@ -69,7 +69,7 @@ loads:
   - {rate: [1], duration: 5s}
 `
 	p := load(t, "name: a\nseed: 3\ntargets:\n  - {name: x, endpoints: [\"http://x\"], model: m}\n  - {name: y, endpoints: [\"http://y\"], model: n}\n"+tail)
-	stages, err := p.Stages(nil)
+	stages, err := p.Stages(Resources{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ loads:
 		}
 		seen[stages[i].GetSeed()] = true
 	}
-	other, err := load(t, "name: b\nseed: 4\ntargets: [{name: x, endpoints: [\"http://x\"], model: m}]\n"+tail).Stages(nil)
+	other, err := load(t, "name: b\nseed: 4\ntargets: [{name: x, endpoints: [\"http://x\"], model: m}]\n"+tail).Stages(Resources{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,17 +76,20 @@ func (c *checker) violation(v *protovalidate.Violation) {
 	c.keep(f)
 }
 
-// cures returns the fields that stand for a name in the schema: itself, or the choices of a workload's content.
+// cures returns the fields that stand for a name in the schema: itself, or the choices of a workload's content or a distribution.
 func cures(name string) []string {
-	choices := (&spatev1.Workload{}).ProtoReflect().Descriptor().Oneofs().ByName(protoreflect.Name(name))
-	if choices == nil {
-		return []string{name}
+	for _, m := range []protoreflect.ProtoMessage{&spatev1.Workload{}, &spatev1.Lengths{}} {
+		choices := m.ProtoReflect().Descriptor().Oneofs().ByName(protoreflect.Name(name))
+		if choices == nil {
+			continue
+		}
+		var names []string
+		for i := range choices.Fields().Len() {
+			names = append(names, choices.Fields().Get(i).TextName())
+		}
+		return names
 	}
-	var names []string
-	for i := range choices.Fields().Len() {
-		names = append(names, choices.Fields().Get(i).TextName())
-	}
-	return names
+	return []string{name}
 }
 
 // words say what a field must be where the schema's rule is for machines.
@@ -97,11 +100,10 @@ var words = map[string]string{
 	"loads":             "must list 1 to 256 loads",
 	"targets.name":      "must be letters, digits, blanks and ._:()/-, and begin with a letter or digit",
 	"targets.endpoints": "must be a base URL like http://localhost:8000",
-	"targets.api":       "must be chat or completions",
+	"targets.tokenizer": "must be words, server, usage or file:PATH",
 	"targets.api_key":   "must say where the key is found, env:NAME or file:PATH; never write the key itself into a plan",
 	"workloads.name":    "must be letters, digits, blanks and ._:()/-, and begin with a letter or digit",
 	"workloads.content": "must say what the requests contain, for example random: {isl: 3000, osl: 150}",
-	"loads.arrival":     "must be poisson or constant",
 }
 
 var listIndex = regexp.MustCompile(`\[\d+\]`)
@@ -116,8 +118,29 @@ func wording(path, rule, message string) string {
 	if own := words[listIndex.ReplaceAllString(path, "")]; own != "" {
 		return own
 	}
+	if rule == "required" {
+		return requiredWords[path[strings.LastIndex(path, ".")+1:]]
+	}
+	if strings.HasSuffix(path, ".path") {
+		return "must name a file"
+	}
+	if list := listed.FindStringSubmatch(message); list != nil {
+		return "must be one of " + list[1]
+	}
 	return plainer.Replace(message)
 }
+
+// requiredWords are what fields that must be there say, by their name: the schema's rule says only that they must.
+var requiredWords = map[string]string{
+	"keep":         "must say what is kept, for example error_share: 0.01",
+	"distribution": "must say how lengths differ, for example uniform: {min: 100, max: 200}",
+	"mean":         "must be a duration like 2s",
+	"duration":     "must be a duration like 30s",
+	"at_most":      "must be a duration like 2s",
+}
+
+// listed is how the schema's rules name the texts that a field may have.
+var listed = regexp.MustCompile(`^must be in list \[(.*)\]$`)
 
 var plainer = strings.NewReplacer("greater than or equal to", "at least", "less than or equal to", "at most")
 

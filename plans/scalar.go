@@ -7,8 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"buf.build/go/protoyaml"
 	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
@@ -31,9 +33,9 @@ func kindWord(node *yaml.Node) string {
 
 func isNull(node *yaml.Node) bool { return node.Kind == yaml.ScalarNode && node.Tag == "!!null" }
 
-func (s *shape) scalar(path string, node *yaml.Node, kind protoreflect.Kind) {
-	switch {
-	case isNull(node):
+func (s *shape) scalar(path string, node *yaml.Node, field protoreflect.FieldDescriptor) {
+	switch kind := field.Kind(); {
+	case isNull(node), node.Kind == yaml.ScalarNode && node.Value == "" && zeroIsDefault(field):
 		s.add(path, node, "is empty: give a value or leave it out")
 	case kind == protoreflect.StringKind:
 		s.text(path, node)
@@ -44,6 +46,12 @@ func (s *shape) scalar(path string, node *yaml.Node, kind protoreflect.Kind) {
 	case kind == protoreflect.Uint64Kind:
 		s.whole(path, node, 64)
 	}
+}
+
+// zeroIsDefault tells whether the schema's rules do not look at a field that is not set: an empty text would go unnoticed.
+func zeroIsDefault(field protoreflect.FieldDescriptor) bool {
+	rules, ok := proto.GetExtension(field.Options(), validate.E_Field).(*validate.FieldRules)
+	return ok && rules.GetIgnore() == validate.Ignore_IGNORE_IF_ZERO_VALUE
 }
 
 func (s *shape) text(path string, node *yaml.Node) {

@@ -44,7 +44,7 @@ func (p *Plan) lookUp(lookup Lookup) (map[string]string, Mistakes) {
 			}
 		}
 		if problem := failed[use.reference]; problem != "" {
-			ms = append(ms, p.mistake(use.field, problem))
+			ms = append(ms, p.Mistake(use.field, problem))
 		}
 	}
 	return values, ms
@@ -66,8 +66,11 @@ func secret(lookup Lookup, reference string) (string, error) {
 // use is one place at which a plan refers to a secret.
 type use struct{ field, reference string }
 
-// references returns all uses, without those that are badly written: they are mistakes of another kind.
+// references returns all uses, without those that are badly written: they are mistakes of another kind. A simulation needs none.
 func (p *Plan) references() []use {
+	if p.msg.GetSimulation() != nil {
+		return nil
+	}
 	var uses []use
 	for i, t := range p.msg.GetTargets() {
 		path := fmt.Sprintf("targets[%d]", i)

@@ -104,11 +104,19 @@ func (s *shape) message(path string, node *yaml.Node, desc protoreflect.MessageD
 		s.add(path, node, "is empty: give its fields, write {} to take the defaults, or leave it out")
 		return
 	}
+	chosen := make(map[protoreflect.OneofDescriptor]string)
 	s.mapping(path, node, func(key, value *yaml.Node) {
 		field := desc.Fields().ByTextName(key.Value)
 		if field == nil {
 			s.unknown(path, key, desc)
 			return
+		}
+		if choice := field.ContainingOneof(); choice != nil && !choice.IsSynthetic() {
+			if first := chosen[choice]; first != "" {
+				s.add(join(path, key.Value), key, "give %s or %s, not both", first, key.Value)
+				return
+			}
+			chosen[choice] = key.Value
 		}
 		s.field(join(path, key.Value), value, field)
 	})
@@ -198,7 +206,7 @@ func (s *shape) value(path string, node *yaml.Node, field protoreflect.FieldDesc
 	desc := field.Message()
 	switch {
 	case desc == nil:
-		s.scalar(path, node, field.Kind())
+		s.scalar(path, node, field)
 	case desc.FullName() == "google.protobuf.Duration":
 		s.duration(path, node)
 	case desc.FullName() == "google.protobuf.Struct":

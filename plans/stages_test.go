@@ -42,7 +42,7 @@ loads:
 `
 
 func TestStagesFillEveryDefault(t *testing.T) {
-	stages, err := load(t, smallest).Stages(map[string][]string{"sim": {"http://127.0.0.1:4", "http://127.0.0.1:5"}})
+	stages, err := load(t, smallest).Stages(Resources{Endpoints: map[string][]string{"sim": {"http://127.0.0.1:4", "http://127.0.0.1:5"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,10 +54,11 @@ func TestStagesFillEveryDefault(t *testing.T) {
 			simulator {
 				endpoints: 1 prefill_tokens_per_second: 50000 decode_step {nanos: 5000000}
 				decode_step_per_request {nanos: 50000} max_running: 256
+				replicas: 1 cache_block_tokens: 16 tokens_per_frame: 1 speed: 1
 			}
-			connect_timeout {seconds: 5} request_timeout {seconds: 600}
+			tokenizer: "words" exact_output: "auto" connect_timeout {seconds: 5} request_timeout {seconds: 600}
 		}
-		workload { name: "30:15" random { isl: 30 osl: 15 first_token_id: 1000 last_token_id: 9999 } }
+		workload { name: "30:15" random { isl: 30 osl: 15 first_token_id: 1000 last_token_id: 9999 } cache_busting: "none" }
 		load { concurrency: 8 requests: 80 warmup_requests: 3 }
 		drain_timeout {seconds: 60}
 	`), want)
@@ -84,15 +85,29 @@ targets:
     model: mine
     connect_timeout: 1s
     request_timeout: 2s
-    simulator: {endpoints: 3, prefill_tokens_per_second: 1, decode_step: 0s, decode_step_per_request: 0s, max_running: 4}
+    tokenizer: server
+    prompts: text
+    exact_output: never
+    simulator:
+      endpoints: 3
+      prefill_tokens_per_second: 1
+      decode_step: 0s
+      decode_step_per_request: 0s
+      max_running: 4
+      replicas: 3
+      cache_block_tokens: 5
+      cache_blocks: 6
+      tokens_per_frame: 7
+      speed: 8
 workloads:
   - name: named
+    cache_busting: request
     random: {isl: 30, osl: 15, first_token_id: 5, last_token_id: 6}
 loads:
   - {rate: [2], arrival: constant, requests: 9}
 drain_timeout: 0s
 `)
-	stages, err := p.Stages(map[string][]string{"sim": {"http://a"}})
+	stages, err := p.Stages(Resources{Endpoints: map[string][]string{"sim": {"http://a"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +126,7 @@ drain_timeout: 0s
 }
 
 func TestStagesNeedSimulators(t *testing.T) {
-	_, err := load(t, smallest).Stages(nil)
+	_, err := load(t, smallest).Stages(Resources{})
 	const want = `plan.yaml:5:28: targets[1].simulator: no simulator was started for target "sim": run the plan with ` +
 		"`spate run`, or give endpoints"
 	if err == nil || err.Error() != want {
@@ -160,7 +175,7 @@ func TestExpansion(t *testing.T) {
 				}
 			}
 		}
-		stages, err := load(t, text.String()).Stages(nil)
+		stages, err := load(t, text.String()).Stages(Resources{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +205,7 @@ func BenchmarkStages(b *testing.B) {
 	p := load(b, text+"loads: [{duration: 1s, concurrency: ["+fmt.Sprintf(values, args...)+"]}]")
 	b.ReportAllocs()
 	for b.Loop() {
-		if stages, err := p.Stages(nil); err != nil || len(stages) != 10_000 {
+		if stages, err := p.Stages(Resources{}); err != nil || len(stages) != 10_000 {
 			b.Fatal(len(stages), err)
 		}
 	}

@@ -34,17 +34,13 @@ func newValidate() *cobra.Command {
 	}
 }
 
-// stageCount is the number of stages a plan expands into, whatever the simulators' addresses will be.
+// stageCount is the number of stages a plan expands into, each sweep and search at its largest.
 func stageCount(plan *plans.Plan) int {
-	simulated := map[string][]string{}
-	for _, t := range plan.Simulated() {
-		simulated[t.GetName()] = []string{"http://127.0.0.1"}
+	total := 0
+	for _, s := range plan.Outline() {
+		total += int(plans.EstimateOf(s).Stages)
 	}
-	stages, err := plan.Stages(simulated)
-	if err != nil {
-		return 0
-	}
-	return len(stages)
+	return total
 }
 
 // readPlan reads and checks a plan: a file, "-" for standard input, or the name of a plan that ships with Spate.

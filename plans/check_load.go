@@ -1,0 +1,174 @@
+package plans
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// The schema's limits of requests, requests_per_concurrency, load values and durations.
+const (
+	maxRequests       = 1_000_000_000
+	maxPerConcurrency = 1_000_000
+	maxLoad           = 10_000_000
+	maxDuration       = 7 * 24 * time.Hour
+)
+
+// loadKinds are the fields of which a load gives exactly one.
+var loadKinds = []string{
+	"concurrency", "concurrency_range", "concurrency_phases",
+	"rate", "rate_range", "rate_phases", "replay", "sweep", "search",
+}
+
+func (c *checker) load(path string, l *spatev1.Load) {
+	kind := c.loadKind(path)
+	c.companions(path, kind, l)
+	c.end(path, kind, l)
+	c.warmup(path, kind, l)
+	c.aborts(path+".abort", l)
+	c.interval(path+".concurrency_range", l.GetConcurrencyRange(), true)
+	c.interval(path+".rate_range", l.GetRateRange(), false)
+	c.phases(path+".concurrency_phases", l.GetConcurrencyPhases(), true)
+	c.phases(path+".rate_phases", l.GetRatePhases(), false)
+	c.search(path+".search", l.GetSearch())
+}
+
+// loadKind returns which kind a load is of, in which a search says what it looks for. Empty: that is not clear.
+func (c *checker) loadKind(path string) string {
+	given := c.given(path, loadKinds...)
+	switch {
+	case len(given) == 0:
+		c.absent(path, "does not say when requests start: give one of "+strings.Join(loadKinds, ", "), loadKinds...)
+		return ""
+	case len(given) > 1:
+		for _, more := range given[1:] {
+			c.wrong(path+"."+more, fmt.Sprintf("give %s or %s, not both: list a second load for the other", given[0], more))
+		}
+		return ""
+	case given[0] == "search" && c.has(path+".search.rate"):
+		return "rate"
+	case given[0] == "search":
+		return "concurrency"
+	}
+	return given[0]
+}
+
+func closedLoop(kind string) bool { return strings.HasPrefix(kind, "concurrency") }
+
+func hasPhases(kind string) bool { return strings.HasSuffix(kind, "_phases") }
+
+// companions checks the fields that go with some kinds of load only.
+func (c *checker) companions(path, kind string, l *spatev1.Load) {
+	if kind == "" {
+		return
+	}
+	if at := path + ".arrival"; c.has(at) && closedLoop(kind) {
+		c.wrong(at, "goes with rate only: with concurrency a request starts when another ends")
+	} else if c.has(at) && kind == "replay" {
+		c.wrong(at, "goes with rate only: a replay starts requests at the times of the trace")
+	}
+	if at := path + ".think_time"; c.has(at) && !closedLoop(kind) {
+		c.wrong(at, "goes with concurrency only: nothing else waits for a request's end")
+	}
+	if at := path + ".repeats"; c.has(at) && c.has(path+".search") {
+		c.wrong(at, "does not go with search: give search.repeats, the stages at the load that is found")
+	}
+	c.burstiness(path, l)
+}
+
+func (c *checker) burstiness(path string, l *spatev1.Load) {
+	at, gamma := path+".burstiness", l.GetArrival() == "gamma"
+	switch {
+	case c.has(at) && !gamma:
+		c.wrong(at, "goes with arrival: gamma only")
+	case c.has(at) && l.GetBurstiness() == 0:
+		c.wrong(at, "must be greater than 0: 1 is Poisson, less is burstier, more is smoother")
+	case gamma && !c.has(at):
+		c.absent(path, "has arrival: gamma without burstiness: give it (1 is Poisson, less is burstier, more is smoother)", "burstiness")
+	}
+}
+
+// end checks what ends the stages of a load.
+func (c *checker) end(path, kind string, l *spatev1.Load) {
+	ends := c.given(path, "requests", "requests_per_concurrency", "sessions", "duration")
+	for field, value := range map[string]uint64{
+		"requests": l.GetRequests(), "requests_per_concurrency": l.GetRequestsPerConcurrency(), "sessions": l.GetSessions(),
+	} {
+		if slices.Contains(ends, field) && value == 0 {
+			c.wrong(path+"."+field, "must be greater than 0: leave it out if it is not what ends the stage")
+		}
+	}
+	if hasPhases(kind) {
+		for _, field := range ends {
+			c.wrong(path+"."+field, fmt.Sprintf("does not go with %s: the stage ends with the last phase", kind))
+		}
+		return
+	}
+	c.counted(path, kind, ends)
+	if len(ends) == 0 && kind != "replay" {
+		c.absent(path, "has no end: give requests, requests_per_concurrency, sessions or duration (a warm-up is no end)",
+			"requests", "requests_per_concurrency", "sessions", "duration")
+	}
+	most := slices.Max(append([]uint32{0}, concurrencies(l)...))
+	if uint64(most)*min(l.GetRequestsPerConcurrency(), maxPerConcurrency) > maxRequests {
+		c.wrong(path+".requests_per_concurrency", fmt.Sprintf("times a concurrency of %d must be at most %d requests", most, maxRequests))
+	}
+}
+
+// counted checks the ends that count something.
+func (c *checker) counted(path, kind string, ends []string) {
+	counts := slices.DeleteFunc(slices.Clone(ends), func(field string) bool { return field == "duration" })
+	for _, more := range counts[min(1, len(counts)):] {
+		c.wrong(path+"."+more, fmt.Sprintf("give %s or %s, not both", counts[0], more))
+	}
+	at, templates := path+".requests_per_concurrency", c.given(path, "sweep", "search")
+	switch {
+	case kind == "" || len(counts) != 1 || !c.has(at):
+	case len(templates) > 0:
+		c.wrong(at, fmt.Sprintf("does not go with %s: give requests or duration, the end of each of its stages", templates[0]))
+	case !closedLoop(kind):
+		c.wrong(at, "goes with concurrency only: with rate give requests or duration")
+	}
+}
+
+// warmup checks what is left out of the results, at the begin and at the end.
+func (c *checker) warmup(path, kind string, l *spatev1.Load) {
+	at := path + ".warmup"
+	steady := at + ".until_steady"
+	for _, field := range c.given(at, "requests", "duration") {
+		if c.has(steady) {
+			c.wrong(at+"."+field, fmt.Sprintf("give until_steady or %s, not both", field))
+		}
+	}
+	if hasPhases(kind) {
+		for _, field := range c.given(path, "warmup.until_steady", "cooldown") {
+			c.wrong(path+"."+field, fmt.Sprintf("does not go with %s: a load that changes is never steady, and its last phase is its end", kind))
+		}
+		if warm, whole := l.GetWarmup().GetDuration().AsDuration(), phasesTime(l); warm >= whole && whole > 0 {
+			c.wrong(at+".duration", fmt.Sprintf("must be shorter than the phases together (%s): it is a part of them", whole))
+		}
+	}
+	if field := path + ".cooldown"; kind == "replay" && c.has(field) && len(c.given(path, "requests", "duration", "sessions")) == 0 {
+		c.wrong(field, "needs requests or duration here: after the whole trace there is nothing left to send")
+	}
+}
+
+// aborts checks when a stage is given up.
+func (c *checker) aborts(path string, l *spatev1.Load) {
+	if !c.has(path) || l.GetAbort() == nil {
+		return
+	}
+	if len(c.given(path, "error_share", "duration")) == 0 {
+		c.absent(path, "says neither error_share nor duration: give at least one", "error_share", "duration")
+	}
+	if at := path + ".after_requests"; c.has(at) && !c.has(path+".error_share") {
+		c.wrong(at, "goes with error_share only")
+	}
+	limit, warm := l.GetAbort().GetDuration(), l.GetWarmup().GetDuration().AsDuration()
+	if limit != nil && warm > 0 && limit.AsDuration() <= warm {
+		c.wrong(path+".duration", fmt.Sprintf("must be longer than the warm-up (%s), which it includes", warm))
+	}
+}

@@ -1,0 +1,184 @@
+package plans
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// maxValues is the most load points of one load.
+const maxValues = 1024
+
+// interval checks a range of load points. whole: they are concurrencies.
+func (c *checker) interval(path string, r *spatev1.Range, whole bool) {
+	if r == nil {
+		return
+	}
+	ways := c.given(path, "step", "factor", "points")
+	if len(ways) == 0 {
+		c.absent(path, "does not say which values lie between its ends: give one of step, factor, points", "step", "factor", "points")
+	}
+	for _, more := range ways[min(1, len(ways)):] {
+		c.wrong(path+"."+more, fmt.Sprintf("give %s or %s, not both", ways[0], more))
+	}
+	c.ordered(path, r.GetFrom(), r.GetTo(), whole, r.GetTo() >= r.GetFrom(), "must be at least")
+	if len(ways) == 1 && r.GetTo() >= r.GetFrom() && r.GetFrom() > 0 {
+		c.between(path, r)
+	}
+}
+
+// between checks what says which values a range has.
+func (c *checker) between(path string, r *spatev1.Range) {
+	switch {
+	case c.has(path+".step") && r.GetStep() <= 0:
+		c.wrong(path+".step", "must be greater than 0")
+	case c.has(path+".factor") && r.GetFactor() <= 1:
+		c.wrong(path+".factor", "must be greater than 1, got "+plainNumber(r.GetFactor()))
+	case c.has(path+".points") && r.GetPoints() < 2 && r.GetFrom() < r.GetTo():
+		c.wrong(path+".points", fmt.Sprintf("must be at least 2: both ends are part of the range, got %d", r.GetPoints()))
+	}
+	for _, way := range c.given(path, "step", "factor") {
+		if len(rangeValues(r)) > maxValues {
+			c.wrong(path+"."+way, fmt.Sprintf("makes more than %d values: make it larger", maxValues))
+		}
+	}
+}
+
+// ordered checks the ends of a range or of a search's bounds. Without an end the schema's rules have spoken.
+func (c *checker) ordered(path string, from, to float64, whole, inOrder bool, want string) {
+	if from <= 0 || to <= 0 {
+		return
+	}
+	if whole && from < 1 {
+		c.wrong(path+".from", "must be at least 1: it is a concurrency, got "+plainNumber(from))
+	}
+	if !inOrder {
+		c.wrong(path+".to", fmt.Sprintf("%s from (%s), got %s", want, plainNumber(from), plainNumber(to)))
+	}
+}
+
+// phases checks a load that changes over time. whole: it is a concurrency.
+func (c *checker) phases(path string, phases []*spatev1.Phase, whole bool) {
+	before, largest, total := 0.0, 0.0, 0.0
+	for i, p := range phases {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		c.phase(at, p, before)
+		before = phaseEnd(p)
+		largest = max(largest, p.GetFrom(), before)
+		total += p.GetDuration().AsDuration().Seconds()
+	}
+	say := func(message string) { c.keep(finding{path: path, message: message, whole: true}) }
+	switch {
+	case len(phases) == 0:
+	case largest == 0:
+		say("are 0 throughout: nothing would ever be sent")
+	case whole && largest < 1:
+		say("must reach a concurrency of at least 1, got at most " + plainNumber(largest))
+	}
+	if total > maxDuration.Seconds() {
+		say(fmt.Sprintf("must last at most %s together", maxDuration))
+	}
+}
+
+// phase checks one phase, given the value at which the one before ends. A jump must be written out: a forgotten `from` would be
+// a silent drop to 0.
+func (c *checker) phase(path string, p *spatev1.Phase, before float64) {
+	from, to := c.has(path+".from"), c.has(path+".to")
+	switch {
+	case !from && !to:
+		c.absent(path, "says neither from nor to: give the value that it holds as from", "from", "to")
+	case !from && before > 0:
+		c.absent(path, fmt.Sprintf("has no from, and the phase before ends at %s: give from, if only 0", plainNumber(before)), "from")
+	}
+	shape := p.GetShape()
+	if shape != "" && !to {
+		c.wrong(path+".shape", "goes with to only: without it the value holds")
+	} else if shape == "exponential" && (p.GetFrom() == 0 || p.GetTo() == 0) {
+		c.wrong(path+".shape", "cannot begin or end at 0, from which no ratio leads away: take linear, or a small value")
+	}
+	switch {
+	case c.has(path+".steps") && shape != "steps":
+		c.wrong(path+".steps", "goes with shape: steps only")
+	case shape == "steps" && !c.has(path+".steps"):
+		c.absent(path, "has shape: steps without their number: give steps, at least 2", "steps")
+	case shape == "steps" && p.GetSteps() < 2:
+		c.wrong(path+".steps", fmt.Sprintf("must be at least 2: both ends are held, got %d", p.GetSteps()))
+	}
+}
+
+// search checks what is searched for and what is kept.
+func (c *checker) search(path string, s *spatev1.Search) {
+	if s == nil {
+		return
+	}
+	c.one(path, "rate", "concurrency")
+	c.searchBounds(path+".rate", s.GetRate(), false)
+	c.searchBounds(path+".concurrency", s.GetConcurrency(), true)
+	keep := path + ".keep"
+	if s.GetKeep() != nil && len(c.given(keep, "latencies", "error_share", "goodput")) == 0 {
+		c.absent(keep, "names no objective: give at least one of latencies, error_share, goodput", "latencies", "error_share", "goodput")
+	}
+	seen := make(map[string]int)
+	for i, l := range s.GetKeep().GetLatencies() {
+		key := fmt.Sprint(l.GetMetric(), " ", l.GetPercentile())
+		if first, again := seen[key]; again {
+			c.wrong(fmt.Sprintf("%s.latencies[%d]", keep, i), fmt.Sprintf("limits what latencies[%d] limits already: keep the lower limit", first))
+		} else {
+			seen[key] = i
+		}
+	}
+}
+
+func (c *checker) searchBounds(path string, b *spatev1.Bounds, whole bool) {
+	if b == nil {
+		return
+	}
+	c.ordered(path, b.GetFrom(), b.GetTo(), whole, b.GetTo() > b.GetFrom(), "must be greater than")
+	for field, v := range map[string]float64{".from": b.GetFrom(), ".to": b.GetTo()} {
+		if whole && v >= 1 && v != math.Trunc(v) {
+			c.wrong(path+field, "must be a whole number: it is a concurrency, got "+plainNumber(v))
+		}
+	}
+}
+
+// simulation checks that what a simulation multiplies stays within the limits.
+func (c *checker) simulation(p *spatev1.Plan) {
+	const at = "simulation.speed"
+	speed := p.GetSimulation().GetSpeed()
+	if c.has(at) && speed < 1 {
+		c.wrong(at, "must be at least 1: the simulation runs this many times faster, got "+plainNumber(speed))
+	}
+	for i, t := range p.GetTargets() {
+		if own := t.GetSimulator().GetSpeed(); speed > 1 && own*speed > maxSpeed {
+			c.wrong(at, fmt.Sprintf("times the speed of targets[%d].simulator (%s) must be at most %d", i, plainNumber(own), maxSpeed))
+		}
+	}
+	for i, l := range p.GetLoads() {
+		if rate := largestRate(l); speed > 1 && rate*speed > maxLoad {
+			c.wrong(at, fmt.Sprintf("times the rate of loads[%d] (%s) must be at most %d", i, plainNumber(rate), maxLoad))
+		}
+	}
+}
+
+// maxSpeed is the schema's limit of a simulation's speed.
+const maxSpeed = 10_000
+
+func largestRate(l *spatev1.Load) float64 {
+	rates := append([]float64{0, l.GetRateRange().GetTo(), l.GetSearch().GetRate().GetTo()}, l.GetRate()...)
+	for _, p := range l.GetRatePhases() {
+		rates = append(rates, p.GetFrom(), p.GetTo())
+	}
+	return slices.Max(rates)
+}
+
+// plainNumber writes a number as a person does: 1000000, not 1e+06.
+func plainNumber(v float64) string {
+	if text := strconv.FormatFloat(v, 'f', -1, 64); len(text) <= 20 {
+		return text
+	}
+	return strings.Replace(strconv.FormatFloat(v, 'g', -1, 64), "e+", "e", 1)
+}

@@ -1,0 +1,84 @@
+package plans
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// compression is the factor by which time passes faster in a simulation. Its methods are all that is done to stages for it: engines
+// and rates are multiplied, and what lasts is divided. Connect timeouts stay: connecting is not simulated.
+type compression float64
+
+func (k compression) target(t *spatev1.Target) {
+	if s := t.GetSimulator(); s != nil {
+		s.Speed = k.faster(s.GetSpeed())
+	}
+	t.RequestTimeout = k.shorter(t.GetRequestTimeout())
+}
+
+func (k compression) workload(w *spatev1.Workload) {
+	for _, play := range []*spatev1.SessionPlay{w.GetSharegpt().GetSessions(), w.GetJsonl().GetSessions(), w.GetSessions().GetPlay()} {
+		k.thinkTime(play.GetThinkTime())
+	}
+}
+
+func (k compression) load(l *spatev1.LoadPoint) {
+	l.Rate = k.faster(l.GetRate())
+	l.ReplaySpeed = k.faster(l.GetReplaySpeed())
+	l.Duration = k.shorter(l.GetDuration())
+	l.WarmupDuration = k.shorter(l.GetWarmupDuration())
+	l.WarmupUntilSteady = k.shorter(l.GetWarmupUntilSteady())
+	l.Cooldown = k.shorter(l.GetCooldown())
+	k.thinkTime(l.GetThinkTime())
+	for _, p := range l.GetPhases() {
+		p.Duration = k.shorter(p.GetDuration())
+		if l.GetConcurrency() == 0 {
+			p.From = k.faster(p.GetFrom())
+			p.To = proto.Float64(k.faster(p.GetTo()))
+		}
+	}
+	if l.GetAbort() != nil {
+		l.Abort.Duration = k.shorter(l.GetAbort().GetDuration())
+	}
+	if b := l.GetSearch().GetRate(); b != nil {
+		b.From = k.faster(b.GetFrom())
+		b.To = k.faster(b.GetTo())
+	}
+	for _, limit := range l.GetSearch().GetKeep().GetLatencies() {
+		limit.AtMost = k.shorter(limit.GetAtMost())
+	}
+}
+
+func (k compression) frame(s *spatev1.Stage) {
+	s.DrainTimeout = k.shorter(s.GetDrainTimeout())
+	s.Pause = k.shorter(s.GetPause())
+	if slo := s.GetSlo(); slo != nil {
+		slo.Ttft, slo.Tpot, slo.E2E = k.shorter(slo.GetTtft()), k.shorter(slo.GetTpot()), k.shorter(slo.GetE2E())
+	}
+}
+
+func (k compression) thinkTime(t *spatev1.ThinkTime) {
+	if t != nil {
+		t.Mean = k.shorter(t.GetMean())
+	}
+}
+
+// shorter divides a duration, but not to nothing: 0 often means that there is no limit.
+func (k compression) shorter(d *durationpb.Duration) *durationpb.Duration {
+	if k == 1 || d == nil || d.AsDuration() <= 0 {
+		return d
+	}
+	return durationpb.New(max(time.Nanosecond, time.Duration(float64(d.AsDuration())/float64(k))))
+}
+
+// faster multiplies, without the noise that binary fractions leave in the last digits.
+func (k compression) faster(v float64) float64 {
+	if k == 1 {
+		return v
+	}
+	return rounded(v*float64(k), exactDigits)
+}

@@ -1,0 +1,73 @@
+package plans
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Defaults of what a load leaves out.
+const (
+	defaultAfterRequests = 20
+	defaultWithin        = 0.05
+	defaultConfidence    = 0.95
+	defaultSweepPoints   = 8
+	defaultSaturation    = 512
+	defaultPrecision     = 0.03
+	defaultProbes        = 15
+	defaultSearchRepeats = 1
+	defaultShape         = "linear"
+	defaultDistribution  = "constant"
+)
+
+func filledThinkTime(t *spatev1.ThinkTime) *spatev1.ThinkTime {
+	t = proto.CloneOf(t)
+	if t != nil {
+		t.Distribution = or(t.Distribution, defaultDistribution)
+	}
+	return t
+}
+
+func filledAbort(a *spatev1.Abort) *spatev1.Abort {
+	a = proto.CloneOf(a)
+	if a != nil && a.ErrorShare != nil {
+		a.AfterRequests = or(a.AfterRequests, defaultAfterRequests)
+	}
+	return a
+}
+
+func filledPrecision(p *spatev1.Precision) *spatev1.Precision {
+	p = proto.CloneOf(p)
+	if p != nil {
+		p.Within = or(p.Within, defaultWithin)
+		p.Confidence = or(p.Confidence, defaultConfidence)
+	}
+	return p
+}
+
+// filledPhases returns the phases with the value at the end of each.
+func filledPhases(phases []*spatev1.Phase) []*spatev1.Phase {
+	var filled []*spatev1.Phase
+	for _, p := range phases {
+		p = proto.CloneOf(p)
+		p.To = proto.Float64(phaseEnd(p))
+		p.Shape = or(p.Shape, defaultShape)
+		filled = append(filled, p)
+	}
+	return filled
+}
+
+func filledSweep(s *spatev1.Sweep) *spatev1.Sweep {
+	s = proto.CloneOf(s)
+	s.Points = or(s.Points, defaultSweepPoints)
+	s.Saturation = or(s.Saturation, defaultSaturation)
+	return s
+}
+
+func filledSearch(s *spatev1.Search) *spatev1.Search {
+	s = proto.CloneOf(s)
+	s.Precision = or(s.Precision, defaultPrecision)
+	s.Probes = or(s.Probes, defaultProbes)
+	s.Repeats = or(s.Repeats, defaultSearchRepeats)
+	return s
+}

@@ -1,0 +1,220 @@
+package plans
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// loadPoints returns the load points of a load, in the order of its values, the repeats of each behind it.
+func loadPoints(l *spatev1.Load) []*spatev1.LoadPoint {
+	var points []*spatev1.LoadPoint
+	for _, first := range firstPoints(l) {
+		for repeat := range max(1, l.GetRepeats()) {
+			point := proto.CloneOf(first)
+			point.Repeat = repeat
+			points = append(points, point)
+		}
+	}
+	return points
+}
+
+// firstPoints returns one point for each value of the load, without repeats. A sweep or a search is one point, the template of
+// its stages.
+func firstPoints(l *spatev1.Load) []*spatev1.LoadPoint {
+	var points []*spatev1.LoadPoint
+	for _, n := range concurrencies(l) {
+		point := loadPoint(l)
+		point.Concurrency = n
+		if per := l.GetRequestsPerConcurrency(); per > 0 {
+			point.Requests = per * uint64(n)
+		}
+		points = append(points, point)
+	}
+	for _, rate := range rates(l) {
+		point := openPoint(l)
+		point.Rate = rate
+		points = append(points, point)
+	}
+	return append(points, singlePoints(l)...)
+}
+
+// singlePoints returns the point of a load that is one as a whole.
+func singlePoints(l *spatev1.Load) []*spatev1.LoadPoint {
+	switch {
+	case len(l.GetConcurrencyPhases()) > 0:
+		point := loadPoint(l)
+		point.Phases = filledPhases(l.GetConcurrencyPhases())
+		point.Concurrency = uint32(math.Ceil(largestPhase(point.Phases)))
+		return []*spatev1.LoadPoint{point}
+	case len(l.GetRatePhases()) > 0:
+		point := openPoint(l)
+		point.Phases = filledPhases(l.GetRatePhases())
+		point.Rate = largestPhase(point.Phases)
+		return []*spatev1.LoadPoint{point}
+	case l.GetReplay() != nil:
+		point := loadPoint(l)
+		point.Arrival, point.ReplaySpeed = traceArrival, or(l.GetReplay().GetSpeed(), 1)
+		return []*spatev1.LoadPoint{point}
+	case l.GetSweep() != nil:
+		point := openPoint(l)
+		point.Sweep = filledSweep(l.GetSweep())
+		return []*spatev1.LoadPoint{point}
+	case l.GetSearch().GetRate() != nil:
+		point := openPoint(l)
+		point.Search = filledSearch(l.GetSearch())
+		return []*spatev1.LoadPoint{point}
+	case l.GetSearch() != nil:
+		point := loadPoint(l)
+		point.Search = filledSearch(l.GetSearch())
+		return []*spatev1.LoadPoint{point}
+	}
+	return nil
+}
+
+// traceArrival is the arrival process of a replay.
+const traceArrival = "trace"
+
+// openPoint returns what all points of an open loop have in common.
+func openPoint(l *spatev1.Load) *spatev1.LoadPoint {
+	point := loadPoint(l)
+	point.Arrival = or(l.GetArrival(), defaultArrival)
+	point.Burstiness = l.GetBurstiness()
+	return point
+}
+
+// loadPoint returns what all points of a load have in common.
+func loadPoint(l *spatev1.Load) *spatev1.LoadPoint {
+	return &spatev1.LoadPoint{
+		Requests:          or(l.GetRequests(), l.GetSessions()),
+		Duration:          proto.CloneOf(l.GetDuration()),
+		WarmupRequests:    l.GetWarmup().GetRequests(),
+		WarmupDuration:    proto.CloneOf(l.GetWarmup().GetDuration()),
+		WarmupUntilSteady: proto.CloneOf(l.GetWarmup().GetUntilSteady()),
+		Cooldown:          proto.CloneOf(l.GetCooldown()),
+		ThinkTime:         filledThinkTime(l.GetThinkTime()),
+		Abort:             filledAbort(l.GetAbort()),
+		Until:             filledPrecision(l.GetUntil()),
+	}
+}
+
+// concurrencies returns the values of a closed loop.
+func concurrencies(l *spatev1.Load) []uint32 {
+	values := slices.Clone(l.GetConcurrency())
+	var whole []uint32
+	for _, v := range rangeValues(l.GetConcurrencyRange()) {
+		whole = append(whole, uint32(math.Round(v)))
+	}
+	return append(values, slices.Compact(whole)...)
+}
+
+// rates returns the values of an open loop.
+func rates(l *spatev1.Load) []float64 {
+	return append(slices.Clone(l.GetRate()), rangeValues(l.GetRateRange())...)
+}
+
+// rangeValues returns the values of a range, rising, its ends included; of one that breaks a rule none. It stops after one value
+// more than a range may have.
+func rangeValues(r *spatev1.Range) []float64 {
+	from, to := r.GetFrom(), r.GetTo()
+	if from <= 0 || to < from {
+		return nil
+	}
+	if from == to {
+		return []float64{from}
+	}
+	var value func(i int) float64
+	switch {
+	case r.GetPoints() > 1:
+		value = byPoints(from, to, int(r.GetPoints()))
+	case r.GetStep() > 0:
+		value = func(i int) float64 { return rounded(from+float64(i)*r.GetStep(), exactDigits) }
+	case r.GetFactor() > 1:
+		value = func(i int) float64 { return rounded(from*math.Pow(r.GetFactor(), float64(i)), exactDigits) }
+	default:
+		return nil
+	}
+	values := []float64{from}
+	for i := 1; len(values) < maxValues; i++ {
+		v := value(i)
+		if v >= to {
+			break
+		}
+		if v > values[len(values)-1] {
+			values = append(values, v)
+		} else if i > maxValues {
+			break // A step so small that nothing changes.
+		}
+	}
+	return append(values, to)
+}
+
+// byPoints returns the i-th of n values from one to the other, as far apart by ratio. Six digits are enough to tell them apart,
+// and short enough for a table.
+func byPoints(from, to float64, n int) func(int) float64 {
+	return func(i int) float64 {
+		if i >= n-1 {
+			return to
+		}
+		return rounded(from*math.Pow(to/from, float64(i)/float64(n-1)), tableDigits)
+	}
+}
+
+// Digits that the values of ranges are rounded to: tableDigits where they are of our choosing, exactDigits where the plan says
+// what they are, so that 0.1 + 2 x 0.1 is 0.3.
+const (
+	tableDigits = 6
+	exactDigits = 12
+)
+
+func rounded(v float64, digits int) float64 {
+	short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
+	if err != nil {
+		return v // Infinite: beyond every end.
+	}
+	return short
+}
+
+// phaseEnd returns the value at a phase's end.
+func phaseEnd(p *spatev1.Phase) float64 {
+	if p.To == nil { //nolint:protogetter // whether it is given is what counts
+		return p.GetFrom()
+	}
+	return p.GetTo()
+}
+
+func largestPhase(phases []*spatev1.Phase) float64 {
+	largest := 0.0
+	for _, p := range phases {
+		largest = max(largest, p.GetFrom(), phaseEnd(p))
+	}
+	return largest
+}
+
+// phasesTime returns how long the phases of a load last together.
+func phasesTime(l *spatev1.Load) time.Duration {
+	return timeOf(append(slices.Clone(l.GetConcurrencyPhases()), l.GetRatePhases()...))
+}
+
+func timeOf(phases []*spatev1.Phase) time.Duration {
+	var total time.Duration
+	for _, p := range phases {
+		total += p.GetDuration().AsDuration()
+	}
+	return total
+}
+
+// mostStages returns how many stages a load may come to, for each target and workload. It does not list them: repeats of long
+// lists are more than memory holds.
+func mostStages(l *spatev1.Load) int {
+	points := len(concurrencies(l)) + len(rates(l))
+	for _, single := range singlePoints(l) {
+		points += int(templateStages(single))
+	}
+	return points * int(max(1, l.GetRepeats()))
+}
