@@ -21,7 +21,6 @@ import (
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/lifecycle"
-	"github.com/spate-load/spate/coordinator/series"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -124,7 +123,7 @@ func (c *Coordinator) newRun(s submission, now clock.Instant, wall time.Time) (*
 		Records: s.request.GetRecords(), TimeCompression: s.plan.Proto().GetSimulation().GetSpeed(),
 	}
 	for _, st := range s.stages {
-		record.Stages += series.Most(st.GetLoad())
+		record.Stages += plans.EstimateOf(st).Stages
 	}
 	if err := os.MkdirAll(c.runDir(id), 0o755); err != nil {
 		return nil, err
@@ -139,7 +138,6 @@ func (c *Coordinator) newRun(s submission, now clock.Instant, wall time.Time) (*
 		cfg.AgentsTimeout = d.AsDuration()
 	}
 	cfg.Records = record.GetRecords() != ""
-	cfg.ProbeSeed = probeSeed
 	return &run{
 		id: id, plan: s.plan.Name(), record: record, ledger: ledger, secrets: s.secrets, sink: c.openSink(id),
 		machine: lifecycle.New(cfg, id, s.stages, now, wall), events: newEventLog(),

@@ -42,9 +42,6 @@ type Config struct {
 	StopGrace time.Duration
 	// Records asks agents for one row for each request.
 	Records bool
-	// ProbeSeed makes the seed of a stage of a sweep or search from its template's seed, its rate or concurrency and its number.
-	// Needed for plans with templates.
-	ProbeSeed func(seed uint64, value float64, number uint32) uint64
 }
 
 // withDefaults fills in what is not set.

@@ -161,7 +161,6 @@ func (s *scenario) begin(_ []string, o map[string]string) {
 	}
 	cfg := lifecycle.Config{
 		MinAgents: int(s.number(o["min"])), AgentsTimeout: s.duration(o["timeout"]),
-		ProbeSeed: func(_ uint64, _ float64, number uint32) uint64 { return 100 + uint64(number) },
 	}
 	s.run = lifecycle.New(cfg, "r", stages, s.at, time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
 	s.run.Tick(s.at)
@@ -368,7 +367,7 @@ func record(r *spatev1.StageRecord) string {
 		out += " start " + r.GetStartTime().AsTime().Format("15:04:05.000")
 	}
 	if p := r.GetStage().GetProbe(); p != nil {
-		out += fmt.Sprintf(" [series %d number %d %s seed %d]", p.GetSeries(), p.GetNumber(), p.GetPurpose(), r.GetStage().GetSeed())
+		out += fmt.Sprintf(" [series %d number %d %s]", p.GetSeries(), p.GetNumber(), p.GetPurpose())
 	}
 	if r.MeasuredFromNs != nil {
 		out += fmt.Sprintf(" measured from %v", time.Duration(r.GetMeasuredFromNs()))

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/series"
+	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -18,7 +19,7 @@ type expansion struct {
 // mostStages is the largest number of stages that the plan can come to.
 func mostStages(plan []*spatev1.Stage) (n uint32) {
 	for _, st := range plan {
-		n += series.Most(st.GetLoad())
+		n += plans.EstimateOf(st).Stages
 	}
 	return n
 }
@@ -29,7 +30,7 @@ func (r *Run) upcoming(at clock.Instant) *spatev1.Stage {
 	for {
 		if r.series != nil {
 			if step, ok := r.series.steps.Next(); ok {
-				return r.series.stage(step, r.cfg.ProbeSeed)
+				return r.series.stage(step)
 			}
 			r.concludeSeries(at)
 		}
@@ -48,11 +49,11 @@ func (r *Run) upcoming(at clock.Instant) *spatev1.Stage {
 }
 
 // stage makes the stage of a step.
-func (e *expansion) stage(step series.Step, seed func(uint64, float64, uint32) uint64) *spatev1.Stage {
+func (e *expansion) stage(step series.Step) *spatev1.Stage {
 	st := clone(e.template)
 	st.Load = step.Load
-	st.Seed = seed(st.GetSeed(), step.Value, step.Number)
 	st.Probe = &spatev1.Probe{Series: e.number, Number: step.Number, Purpose: step.Purpose}
+	st.Seed = plans.ProbeSeed(e.template, st.GetLoad(), st.GetProbe())
 	return st
 }
 

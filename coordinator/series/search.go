@@ -10,12 +10,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Defaults of a search, as in plans.
-const (
-	defaultPrecision = 0.03
-	defaultProbes    = 15
-	defaultRepeats   = 1
-)
+// finest is the smallest precision that rates as they are written can have.
+const finest = 1e-9
 
 // search finds the highest load that keeps objectives. What is known is in the probes done; the next one is a function of them.
 //
@@ -27,11 +23,11 @@ const (
 // ends within the range in which it is. Repeats tell how sure the result is.
 type search struct {
 	template  *spatev1.LoadPoint
-	asked     *spatev1.Search // with defaults
-	integer   bool            // a concurrency
+	asked     *spatev1.Search
+	integer   bool // a concurrency
 	from, to  float64
 	precision float64
-	probes    int
+	probes    int // stages at most: those of the search and the repeats
 	repeats   int
 	digits    int
 	done      []probe
@@ -46,18 +42,15 @@ type probe struct {
 	outcome Outcome
 }
 
-// newSearch fills in the defaults.
 func newSearch(template *spatev1.LoadPoint) *search {
 	asked := proto.CloneOf(template.GetSearch())
-	asked.Precision = cmp.Or(asked.GetPrecision(), defaultPrecision)
-	asked.Probes = cmp.Or(asked.GetProbes(), defaultProbes)
-	asked.Repeats = cmp.Or(asked.GetRepeats(), defaultRepeats)
 	s := &search{
 		template: template, asked: asked, integer: asked.GetConcurrency() != nil,
-		precision: asked.GetPrecision(), probes: int(asked.GetProbes()), repeats: int(asked.GetRepeats()),
-		// Rounding is to stay small beside the precision.
-		digits: digits + max(0, int(math.Ceil(-math.Log10(asked.GetPrecision()/0.01)))),
+		precision: max(asked.GetPrecision(), finest), repeats: max(1, int(asked.GetRepeats())),
 	}
+	s.probes = int(asked.GetProbes()) + s.repeats - 1
+	// Rounding is to stay small beside the precision.
+	s.digits = digits + max(0, int(math.Ceil(-math.Log10(s.precision/0.01))))
 	bounds := asked.GetRate()
 	if s.integer {
 		bounds = asked.GetConcurrency()
@@ -93,7 +86,7 @@ func (s *search) next() (value float64, purpose string) {
 		return s.from, Bracket
 	}
 	kept, broke := s.bracket()
-	left := s.probes - len(s.done) - s.reserve()
+	left := s.probes - len(s.done) - (s.repeats - 1) // the repeats come last
 	switch {
 	case kept == 0:
 		return 0, ""
@@ -106,9 +99,6 @@ func (s *search) next() (value float64, purpose string) {
 	}
 	return 0, ""
 }
-
-// reserve is how many probes are kept back for the repeats.
-func (s *search) reserve() int { return min(s.repeats-1, s.probes/2) }
 
 // bracket returns the highest load that kept the objectives and the lowest above it that did not. 0: there is none.
 func (s *search) bracket() (kept, broke float64) {

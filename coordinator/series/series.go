@@ -79,7 +79,7 @@ type Series interface {
 	Record() *spatev1.SearchRecord
 }
 
-// New begins the series of a template's load. It returns nil if the load is no template.
+// New begins the series of a template's load, whose defaults have been filled in. It returns nil if the load is no template.
 func New(template *spatev1.LoadPoint) Series {
 	switch {
 	case template.GetSearch() != nil:
@@ -90,17 +90,6 @@ func New(template *spatev1.LoadPoint) Series {
 	return nil
 }
 
-// Most returns the largest number of stages that a load can become: 1 if it is no template.
-func Most(load *spatev1.LoadPoint) uint32 {
-	switch {
-	case load.GetSearch() != nil:
-		return uint32(newSearch(load).probes)
-	case load.GetSweep() != nil:
-		return uint32(2 + newSweep(load).points)
-	}
-	return 1
-}
-
 // closedAt is a template's load at a concurrency.
 func closedAt(template *spatev1.LoadPoint, concurrency uint32) *spatev1.LoadPoint {
 	l := plain(template)
@@ -108,16 +97,10 @@ func closedAt(template *spatev1.LoadPoint, concurrency uint32) *spatev1.LoadPoin
 	return l
 }
 
-// defaultArrival is what a template of an open loop means that names no process, as in plans.
-const defaultArrival = "poisson"
-
 // openAt is a template's load at a rate.
 func openAt(template *spatev1.LoadPoint, rate float64) *spatev1.LoadPoint {
 	l := plain(template)
-	l.Rate, l.ThinkTime = rate, nil
-	if l.GetArrival() == "" {
-		l.Arrival = defaultArrival
-	}
+	l.Rate = rate
 	return l
 }
 

@@ -7,12 +7,6 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Defaults of a sweep, as in plans.
-const (
-	defaultPoints     = 8
-	defaultSaturation = 512
-)
-
 // sweep measures one request at a time, then a saturated server, then rates evenly between the two request throughputs. The last
 // of them is the saturated throughput itself, and the synchronous one is not measured again, as in GuideLLM's sweeps.
 type sweep struct {
@@ -25,13 +19,9 @@ type sweep struct {
 	ended      string
 }
 
-// newSweep fills in the defaults.
 func newSweep(template *spatev1.LoadPoint) *sweep {
 	asked := template.GetSweep()
-	return &sweep{
-		template: template, points: int(cmp.Or(asked.GetPoints(), defaultPoints)),
-		saturation: cmp.Or(asked.GetSaturation(), defaultSaturation),
-	}
+	return &sweep{template: template, points: int(asked.GetPoints()), saturation: asked.GetSaturation()}
 }
 
 // Next is the next stage.
