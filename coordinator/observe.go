@@ -36,7 +36,7 @@ func percentile(s *aggregate.Stage, until *spatev1.Precision) *lifecycle.Interva
 	if until == nil {
 		return nil
 	}
-	i, ok := s.Interval(series.Metric(until.GetMetric()), until.GetPercentile(), lifecycle.DefaultConfidence(until))
+	i, ok := s.Interval(series.Metric(until.GetMetric()), until.GetPercentile(), until.GetConfidence())
 	if !ok {
 		return nil
 	}

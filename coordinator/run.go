@@ -167,7 +167,9 @@ func (c *Coordinator) finish(r *run, f lifecycle.Finish) {
 
 // publish tells followers and sinks.
 func (c *Coordinator) publish(r *run, e *spatev1.RunEvent) {
-	r.events.add(e)
+	if !r.events.add(e) {
+		c.log.Info("notice that followers of the run do not get", "run", r.id, "text", e.GetNotice().GetText())
+	}
 	if p, ok := eventPoint(r, e); ok {
 		r.sink.Event(p)
 	}

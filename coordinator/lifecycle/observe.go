@@ -1,7 +1,6 @@
 package lifecycle
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -54,21 +53,9 @@ func (r *Run) Observe(at clock.Instant, v View) {
 	}
 }
 
-// Defaults of rules, as in plans.
-const (
-	defaultAfterRequests = 20
-	defaultWithin        = 0.05
-	defaultConfidence    = 0.95
-)
-
-// DefaultConfidence is the confidence of a precision that names none.
-func DefaultConfidence(p *spatev1.Precision) float64 {
-	return cmp.Or(p.GetConfidence(), defaultConfidence)
-}
-
 // tooManyErrors says why a stage is to be given up. Empty: it is not.
 func tooManyErrors(rule *spatev1.Abort, v View) string {
-	if rule == nil || rule.ErrorShare == nil || v.Ended < cmp.Or(rule.GetAfterRequests(), defaultAfterRequests) {
+	if rule == nil || rule.ErrorShare == nil || v.Ended < max(1, rule.GetAfterRequests()) {
 		return ""
 	}
 	if share := float64(v.Failed) / float64(v.Ended); share > rule.GetErrorShare() {
@@ -85,12 +72,12 @@ func preciseEnough(rule *spatev1.Precision, p *Interval) string {
 		return ""
 	}
 	half := float64(p.High-p.Low) / 2 / float64(p.Value)
-	if half > cmp.Or(rule.GetWithin(), defaultWithin) {
+	if half > rule.GetWithin() {
 		return ""
 	}
 	return fmt.Sprintf("%s %s is known to ±%.2g %%: %s to %s with %.4g %% confidence, from %d values",
 		series.LatencyWords(rule.GetMetric(), rule.GetPercentile()), series.Milliseconds(p.Value), 100*half,
-		series.Milliseconds(p.Low), series.Milliseconds(p.High), 100*DefaultConfidence(rule), p.Count)
+		series.Milliseconds(p.Low), series.Milliseconds(p.High), 100*rule.GetConfidence(), p.Count)
 }
 
 // checkRules looks at what only time tells.

@@ -37,7 +37,7 @@ func (s *scenario) search(o map[string]string) *spatev1.Search {
 	}
 	bounds := &spatev1.Bounds{From: s.float(parts[1]), To: s.float(parts[2])}
 	out := &spatev1.Search{
-		Probes: uint32(s.number(o["probes"])), Repeats: uint32(s.number(o["repeats"])),
+		Precision: 0.03, Probes: uint32(s.number(o["probes"])), Repeats: max(1, uint32(s.number(o["repeats"]))),
 		Keep: &spatev1.Objectives{Latencies: []*spatev1.Limit{
 			{Metric: "ttft", Percentile: 99, AtMost: durationpb.New(s.duration(o["keep"]))},
 		}},
@@ -65,7 +65,7 @@ func (s *scenario) change(st *spatev1.Stage, o map[string]string) {
 		}
 	}
 	if percentile, within, ok := strings.Cut(o["until"], ":"); ok {
-		st.Load.Until = &spatev1.Precision{Metric: "ttft", Percentile: s.float(percentile), Within: s.float(within)}
+		st.Load.Until = &spatev1.Precision{Metric: "ttft", Percentile: s.float(percentile), Within: s.float(within), Confidence: 0.95}
 	}
 }
 

@@ -64,13 +64,16 @@ func (r *Run) endStage(at clock.Instant, immediately bool) {
 // sendStop tells those that still work on the stage to end it.
 func (r *Run) sendStop(immediately bool) {
 	s := r.stage
-	rec := s.record
+	rec, reason := s.record, cmp.Or(s.record.GetFailure(), s.record.GetEnough(), "stopped on request")
+	if rec.GetStopped() {
+		reason = cmp.Or(rec.GetFailure(), "stopped on request")
+	}
 	for _, p := range s.shares {
 		if p.agent.lost != "" || p.done() {
 			continue
 		}
 		r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Stop{Stop: &spatev1.Stop{
-			Ref: s.ref, Immediately: immediately, Reason: cmp.Or(rec.GetFailure(), rec.GetEnough(), "stopped on request"),
+			Ref: s.ref, Immediately: immediately, Reason: reason,
 			Enough: rec.GetEnough() != "" && rec.GetFailure() == "" && !rec.GetStopped(),
 		}}})
 	}

@@ -13,7 +13,7 @@ import (
 const notLimited = "not limited within the bounds of the search"
 
 // Record is what the search has found so far. It has converged if it came to a definite end: within its precision, at the upper
-// bound, or at the lower bound with nothing kept.
+// bound, or at the lower bound with nothing kept. Its probes are those that were judged: a stage that was cut short is none.
 func (s *search) Record() *spatev1.SearchRecord {
 	rec := &spatev1.SearchRecord{Search: s.asked, Probes: uint32(len(s.done))}
 	kept, broke := s.bracket()
