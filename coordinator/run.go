@@ -167,8 +167,8 @@ func (c *Coordinator) finish(r *run, f lifecycle.Finish) {
 
 // publish tells followers and sinks.
 func (c *Coordinator) publish(r *run, e *spatev1.RunEvent) {
-	if !r.events.add(e) {
-		c.log.Info("notice that followers of the run do not get", "run", r.id, "text", e.GetNotice().GetText())
+	if added, notice := r.events.add(e), e.GetNotice(); !added && notice != nil {
+		c.log.Info("notice that followers of the run do not get", "run", r.id, "text", notice.GetText())
 	}
 	if p, ok := eventPoint(r, e); ok {
 		r.sink.Event(p)
