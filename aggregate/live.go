@@ -75,6 +75,8 @@ type Flow struct {
 	InFlight uint64
 	// Started and Ended are the measured requests that did so in it.
 	Started, Ended uint64
+	// Seconds is its length.
+	Seconds float64
 }
 
 // leastFlow is the shortest steady part whose half says anything, in windows.
@@ -108,6 +110,7 @@ func (s *Stage) startedIn(number int64) uint64 {
 // flow counts from a window to before another.
 func (s *Stage) flow(first, end int64) (f Flow) {
 	var started, ended uint64
+	f.Seconds = float64(end - first)
 	for number, w := range s.windows {
 		switch n := int64(number); {
 		case n < first:

@@ -85,33 +85,35 @@ func Milliseconds(d time.Duration) string {
 }
 
 // backlogDoubt is how many standard deviations a backlog must grow beyond chance.
-const backlogDoubt = 2
+const backlogDoubt = 3
 
 // sustained says whether an open loop's server kept up with the rate, and else how it did not. Latency limits alone do not tell: a
 // queue that grows without end needs time to show in a percentile, and in TPOT it may never show at all.
 //
-// The server kept up if as many requests ended as started, in the second half of the steady part: in the first half the number
-// in flight may still be on its way to its level. That the rate is asked for is not the yardstick, because a random process has
-// another number of arrivals in each stage; what was started and what ended have that in common. Of what is left by chance, with
-// n independent requests in flight at the begin and at the end the difference has the variance 2n, more by the process's index of
-// dispersion (1/burstiness for gamma) if it is burstier than Poisson. A growth beyond two of these standard deviations and beyond
-// the tolerance, a share of the requests started, is a queue.
+// The server did not keep up if two things hold in the second half of the steady part (in the first half the number in flight may
+// still be on its way to its level). Fewer requests ended than the rate asks for, by more than the tolerance, a share of it; that
+// alone may be chance, as a random process has another number of arrivals in each stage. And the requests in flight grew by more
+// than chance: with n independent requests in flight at the begin and at the end their difference has the variance 2n, or more by
+// the process's index of dispersion (1/burstiness for gamma) if it is burstier than Poisson; three of these standard deviations are
+// asked for, because in a queue they are not independent. A stage that is too short to show a growth beyond that passes.
+//
+// Requests that were never sent are of the agents' making: more than the tolerance of them, and the rate was not what was asked.
 func sustained(o Outcome, load *spatev1.LoadPoint, tolerance float64) (ok bool, reason string) {
-	if o.NeverSent > 0 {
-		return false, fmt.Sprintf("%d requests were never sent: the agents could not start them in time", o.NeverSent)
+	if owed := o.Completed + o.Failed + o.Cancelled + o.NeverSent; float64(o.NeverSent) > tolerance*float64(owed) {
+		return false, fmt.Sprintf("%d of %d requests were never sent: the agents could not start them in time", o.NeverSent, owed)
 	}
 	b := o.Backlog
-	if b == nil || b.Started <= b.Ended {
+	if b == nil || b.Started <= b.Ended || float64(b.Ended) >= load.GetRate()*b.Seconds*(1-tolerance) {
 		return true, ""
 	}
 	dispersion := 1.0
 	if shape := load.GetBurstiness(); load.GetArrival() == "gamma" && shape > 0 {
 		dispersion = max(1, 1/shape)
 	}
-	grown, chance := float64(b.Started-b.Ended), backlogDoubt*math.Sqrt(2*dispersion*float64(max(1, b.InFlight)))
-	if grown <= chance || grown <= tolerance*float64(b.Started) {
+	grown := b.Started - b.Ended
+	if float64(grown) <= backlogDoubt*math.Sqrt(2*dispersion*float64(max(1, b.InFlight))) {
 		return true, ""
 	}
-	return false, fmt.Sprintf("the server did not keep up: %d requests started and %d ended in the second half of the steady part",
-		b.Started, b.Ended)
+	return false, fmt.Sprintf("the server did not keep up: %s ended, and the requests in flight grew from %d to %d",
+		rateWords(float64(b.Ended)/b.Seconds), b.InFlight, b.InFlight+grown)
 }

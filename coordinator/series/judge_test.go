@@ -55,7 +55,10 @@ func TestJudge(t *testing.T) {
 }
 
 func TestSustained(t *testing.T) {
-	poisson, bursty := &spatev1.LoadPoint{Arrival: "poisson"}, &spatev1.LoadPoint{Arrival: "gamma", Burstiness: 0.25}
+	poisson, bursty := &spatev1.LoadPoint{Rate: 50, Arrival: "poisson"}, &spatev1.LoadPoint{Rate: 50, Arrival: "gamma", Burstiness: 0.25}
+	backlog := func(inFlight, started, ended uint64) Outcome {
+		return Outcome{Completed: 3000, Backlog: &Backlog{InFlight: inFlight, Started: started, Ended: ended, Seconds: 20}}
+	}
 	for _, c := range []struct {
 		name string
 		load *spatev1.LoadPoint
@@ -63,22 +66,24 @@ func TestSustained(t *testing.T) {
 		want bool
 	}{
 		{"nothing is known", poisson, Outcome{}, true},
-		{"as many end as start", poisson, Outcome{Backlog: &Backlog{InFlight: 50, Started: 1000, Ended: 1000}}, true},
-		{"more end", poisson, Outcome{Backlog: &Backlog{InFlight: 50, Started: 1000, Ended: 1100}}, true},
-		{"chance: 2 sqrt(2 x 50) = 20", poisson, Outcome{Backlog: &Backlog{InFlight: 50, Started: 1000, Ended: 980}}, true},
-		{"beyond chance", poisson, Outcome{Backlog: &Backlog{InFlight: 50, Started: 1000, Ended: 979}}, false},
-		{"beyond chance, within the tolerance", poisson, Outcome{Backlog: &Backlog{InFlight: 50, Started: 10000, Ended: 9860}}, true},
-		{"bursts: 2 sqrt(2 x 4 x 50) = 40", bursty, Outcome{Backlog: &Backlog{InFlight: 50, Started: 1000, Ended: 961}}, true},
-		{"beyond bursts", bursty, Outcome{Backlog: &Backlog{InFlight: 50, Started: 1000, Ended: 959}}, false},
-		{"nothing in flight before", poisson, Outcome{Backlog: &Backlog{Started: 100, Ended: 97}}, false},
-		{"never sent", poisson, Outcome{NeverSent: 1}, false},
+		{"as many end as start", poisson, backlog(50, 900, 900), true},
+		{"more end", poisson, backlog(50, 900, 950), true},
+		{"chance: 3 sqrt(2 x 50) = 30", poisson, backlog(50, 1000, 970), true},
+		{"beyond chance", poisson, backlog(50, 1000, 969), false},
+		{"beyond chance, but as many as asked ended", poisson, backlog(50, 1100, 985), true},
+		{"beyond chance, and fewer than asked", poisson, backlog(50, 1100, 984), false},
+		{"bursts: 3 sqrt(2 x 4 x 50) = 60", bursty, backlog(50, 1000, 940), true},
+		{"beyond bursts", bursty, backlog(50, 1000, 939), false},
+		{"nothing in flight before", poisson, backlog(0, 985, 980), false},
+		{"a few never sent", poisson, Outcome{Completed: 985, NeverSent: 15}, true},
+		{"too many never sent", poisson, Outcome{Completed: 984, NeverSent: 16}, false},
 	} {
 		if ok, reason := sustained(c.o, c.load, 0.015); ok != c.want || ok != (reason == "") {
 			t.Errorf("%s: %v, %q", c.name, ok, reason)
 		}
 	}
-	_, reason := sustained(Outcome{Backlog: &Backlog{Started: 100, Ended: 50}}, poisson, 0.015)
-	if want := "the server did not keep up: 100 requests started and 50 ended in the second half of the steady part"; reason != want {
+	_, reason := sustained(backlog(10, 1000, 800), poisson, 0.015)
+	if want := "the server did not keep up: 40 req/s ended, and the requests in flight grew from 10 to 210"; reason != want {
 		t.Error(reason)
 	}
 }
@@ -95,7 +100,7 @@ func TestASearchAsksForASustainedRate(t *testing.T) {
 		done := min(step.Value, capacity)
 		s.Take(0, Outcome{
 			Completed: 1000, Latencies: []*time.Duration{latency(20 * time.Millisecond)}, Throughput: &done,
-			Backlog: &Backlog{InFlight: 20, Started: uint64(step.Value * seconds), Ended: uint64(done * seconds)},
+			Backlog: &Backlog{InFlight: 20, Started: uint64(step.Value * seconds), Ended: uint64(done * seconds), Seconds: seconds},
 		})
 	}
 	rec := s.Record()

@@ -62,6 +62,8 @@ type Backlog struct {
 	InFlight uint64
 	// Started and Ended are the requests that did so in it.
 	Started, Ended uint64
+	// Seconds is its length.
+	Seconds float64
 }
 
 // Series is a sweep or a search under way. It is not safe for concurrent use.
