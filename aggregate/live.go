@@ -71,8 +71,8 @@ func (s *Stage) UnmeasuredTokens(first, end uint32) []uint64 {
 
 // Flow counts requests over a part of a stage.
 type Flow struct {
-	// InFlight is the number of measured requests in flight at its begin.
-	InFlight uint64
+	// Level is the number of measured requests in flight at the begin of the steady part, InFlight that at the begin of this one.
+	Level, InFlight uint64
 	// Started and Ended are the measured requests that did so in it.
 	Started, Ended uint64
 	// Seconds is its length.
@@ -96,7 +96,15 @@ func (s *Stage) Flow() (Flow, bool) {
 	if end-first < leastFlow {
 		return Flow{}, false
 	}
-	return s.flow(first+(end-first)/2, end), true
+	half := first + (end-first)/2
+	f := Flow{Level: s.inFlightAt(first), InFlight: s.inFlightAt(half), Seconds: float64(end - half)}
+	for number, w := range s.windows {
+		if n := int64(number); n >= half && n < end {
+			f.Started += w.started
+			f.Ended += w.ended
+		}
+	}
+	return f, true
 }
 
 // startedIn is how many measured requests started in a window.
@@ -107,22 +115,14 @@ func (s *Stage) startedIn(number int64) uint64 {
 	return 0
 }
 
-// flow counts from a window to before another.
-func (s *Stage) flow(first, end int64) (f Flow) {
+// inFlightAt is how many measured requests were in flight at the begin of a window.
+func (s *Stage) inFlightAt(number int64) uint64 {
 	var started, ended uint64
-	f.Seconds = float64(end - first)
-	for number, w := range s.windows {
-		switch n := int64(number); {
-		case n < first:
+	for n, w := range s.windows {
+		if int64(n) < number {
 			started += w.started
 			ended += w.ended
-		case n < end:
-			f.Started += w.started
-			f.Ended += w.ended
 		}
 	}
-	if started > ended {
-		f.InFlight = started - ended
-	}
-	return f
+	return started - min(started, ended)
 }

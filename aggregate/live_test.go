@@ -130,7 +130,7 @@ func TestFlow(t *testing.T) {
 	if err := s.Add(last); err != nil {
 		t.Fatal(err)
 	}
-	if f, ok := s.Flow(); !ok || f != (Flow{InFlight: 12, Started: 40, Ended: 32, Seconds: 4}) {
+	if f, ok := s.Flow(); !ok || f != (Flow{Level: 4, InFlight: 12, Started: 40, Ended: 32, Seconds: 4}) {
 		t.Errorf("%+v, known %v", f, ok)
 	}
 	last.Totals.SteadyToNs = proto.Int64(int64(5 * time.Second))

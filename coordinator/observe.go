@@ -60,7 +60,7 @@ func outcomeOf(s *aggregate.Stage, r aggregate.StageResult, rec *spatev1.StageRe
 		o.Latencies = append(o.Latencies, value)
 	}
 	if f, ok := s.Flow(); ok {
-		o.Backlog = &series.Backlog{InFlight: f.InFlight, Started: f.Started, Ended: f.Ended, Seconds: f.Seconds}
+		o.Backlog = &series.Backlog{Level: f.Level, InFlight: f.InFlight, Started: f.Started, Ended: f.Ended, Seconds: f.Seconds}
 	}
 	return o
 }

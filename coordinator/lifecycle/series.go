@@ -72,11 +72,11 @@ func (r *Run) objectives() *spatev1.Objectives {
 
 // takeOutcome hands the stage that has ended to its series. A stage that did not run as it should ends the series: what follows
 // from it would not be about the target's load.
-func (r *Run) takeOutcome(at clock.Instant, rec *spatev1.StageRecord, o series.Outcome) {
+func (r *Run) takeOutcome(at clock.Instant, o series.Outcome) {
 	if r.series == nil {
 		return
 	}
-	rec = r.stage.snapshot()
+	rec := r.stage.snapshot()
 	switch cut := cutShort(rec); {
 	case cut != "":
 		r.series.steps.End(cut)

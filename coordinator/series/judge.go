@@ -93,9 +93,10 @@ const backlogDoubt = 3
 // The server did not keep up if two things hold in the second half of the steady part (in the first half the number in flight may
 // still be on its way to its level). Fewer requests ended than the rate asks for, by more than the tolerance, a share of it; that
 // alone may be chance, as a random process has another number of arrivals in each stage. And the requests in flight grew by more
-// than chance: with n independent requests in flight at the begin and at the end their difference has the variance 2n, or more by
-// the process's index of dispersion (1/burstiness for gamma) if it is burstier than Poisson; three of these standard deviations are
-// asked for, because in a queue they are not independent. A stage that is too short to show a growth beyond that passes.
+// than chance: with n independent requests in flight, as many as when the steady part began, the difference between two times has
+// the variance 2n, or more by the process's index of dispersion (1/burstiness for gamma) if it is burstier than Poisson; three of
+// these standard deviations are asked for, because in a queue they are not independent. A stage that is too short to show a growth
+// beyond that passes.
 //
 // Requests that were never sent are of the agents' making: more than the tolerance of them, and the rate was not what was asked.
 func sustained(o Outcome, load *spatev1.LoadPoint, tolerance float64) (ok bool, reason string) {
@@ -111,7 +112,7 @@ func sustained(o Outcome, load *spatev1.LoadPoint, tolerance float64) (ok bool, 
 		dispersion = max(1, 1/shape)
 	}
 	grown := b.Started - b.Ended
-	if float64(grown) <= backlogDoubt*math.Sqrt(2*dispersion*float64(max(1, b.InFlight))) {
+	if float64(grown) <= backlogDoubt*math.Sqrt(2*dispersion*float64(max(1, b.Level))) {
 		return true, ""
 	}
 	return false, fmt.Sprintf("the server did not keep up: %s ended, and the requests in flight grew from %d to %d",

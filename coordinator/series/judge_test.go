@@ -57,7 +57,7 @@ func TestJudge(t *testing.T) {
 func TestSustained(t *testing.T) {
 	poisson, bursty := &spatev1.LoadPoint{Rate: 50, Arrival: "poisson"}, &spatev1.LoadPoint{Rate: 50, Arrival: "gamma", Burstiness: 0.25}
 	backlog := func(inFlight, started, ended uint64) Outcome {
-		return Outcome{Completed: 3000, Backlog: &Backlog{InFlight: inFlight, Started: started, Ended: ended, Seconds: 20}}
+		return Outcome{Completed: 3000, Backlog: &Backlog{Level: inFlight, InFlight: inFlight, Started: started, Ended: ended, Seconds: 20}}
 	}
 	for _, c := range []struct {
 		name string

@@ -58,8 +58,8 @@ type Outcome struct {
 
 // Backlog counts what came and what went in the second half of a stage's steady part.
 type Backlog struct {
-	// InFlight is the number of requests in flight at its begin.
-	InFlight uint64
+	// Level is the number of requests in flight at the begin of the steady part, InFlight that at the begin of its second half.
+	Level, InFlight uint64
 	// Started and Ended are the requests that did so in it.
 	Started, Ended uint64
 	// Seconds is its length.
