@@ -46,9 +46,12 @@ type agentTally struct {
 
 // windowTally is what happened in one window.
 type windowTally struct {
-	completed     uint64
-	tokensArrived uint64
-	live          *liveWindow
+	started          uint64
+	completed        uint64
+	ended            uint64 // in any way
+	tokensArrived    uint64
+	unmeasuredTokens uint64
+	live             *liveWindow
 }
 
 // liveWindow is a window that is still to be shown.
@@ -159,8 +162,12 @@ func newLiveWindow() *liveWindow {
 
 // add merges one endpoint's measurements into a window.
 func (w *windowTally) add(series *spatev1.Series, parts []part, at place, agent agentKey, region string) {
-	w.completed += series.GetCounters().GetCompleted()
-	w.tokensArrived += series.GetCounters().GetTokensArrived()
+	c := series.GetCounters()
+	w.started += c.GetStarted()
+	w.completed += c.GetCompleted()
+	w.ended += c.GetCompleted() + c.GetFailed() + c.GetCancelled()
+	w.tokensArrived += c.GetTokensArrived()
+	w.unmeasuredTokens += c.GetUnmeasuredTokensArrived()
 	if w.live == nil {
 		return
 	}

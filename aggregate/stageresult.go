@@ -183,25 +183,30 @@ func (s *Stage) peakConcurrency() *PeakConcurrency {
 
 // steady works out the rates over the whole windows in which every agent with load was steady, nil if there is none.
 func (s *Stage) steady() *Steady {
+	if first, end, ok := s.steadyWindows(); ok {
+		return s.steadyBetween(first, end)
+	}
+	return nil
+}
+
+// steadyWindows are the whole windows from first to before end in which every agent with load was steady, false if there are none.
+func (s *Stage) steadyWindows() (first, end int64, ok bool) {
 	from, to := int64(0), int64(math.MaxInt64)
 	loaded := false
 	for _, a := range s.agents {
 		switch t := a.totals; {
 		case t == nil:
-			return nil
+			return 0, 0, false
 		case t.GetCounters().GetStarted() == 0:
 			continue // an agent without a share
 		case t.SteadyFromNs == nil || t.SteadyToNs == nil:
-			return nil
+			return 0, 0, false
 		default:
 			from, to, loaded = max(from, t.GetSteadyFromNs()), min(to, t.GetSteadyToNs()), true
 		}
 	}
-	first, end := (from+nanosPerSecond-1)/nanosPerSecond, to/nanosPerSecond
-	if !loaded || first >= end {
-		return nil
-	}
-	return s.steadyBetween(first, end)
+	first, end = (from+nanosPerSecond-1)/nanosPerSecond, to/nanosPerSecond
+	return first, end, loaded && first < end
 }
 
 // steadyBetween sums up the windows from first to before end.

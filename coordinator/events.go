@@ -10,7 +10,7 @@ import (
 // Bounds of an event log: what a run of many stages and hours may keep in memory.
 const (
 	maxProgress = 512
-	maxNotices  = 256
+	maxNotices  = 1024
 )
 
 // eventLog holds a run's events for any number of followers, from the begin. Its size is bounded: old progress is thinned out,
@@ -33,18 +33,19 @@ type numbered struct {
 
 func newEventLog() *eventLog { return &eventLog{more: make(chan struct{})} }
 
-// add appends an event. After the event of the run's end nothing is added.
-func (l *eventLog) add(e *spatev1.RunEvent) {
+// add appends an event, or refuses it: a notice too many. After the event of the run's end nothing is added.
+func (l *eventLog) add(e *spatev1.RunEvent) (added bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended || !l.admit(e) {
-		return
+		return false
 	}
 	l.last++
 	l.events = append(l.events, numbered{l.last, e})
 	l.ended = e.GetRunEnded() != nil
 	close(l.more)
 	l.more = make(chan struct{})
+	return true
 }
 
 // admit makes room for an event, or refuses it.

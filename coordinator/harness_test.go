@@ -85,6 +85,12 @@ func start(t testing.TB, change ...func(*Config)) *harness {
 // submit begins a run of the plan.
 func (h *harness) submit(minAgents uint32) string {
 	h.t.Helper()
+	return h.submitPlan(minAgents, plan)
+}
+
+// submitPlan begins a run.
+func (h *harness) submitPlan(minAgents uint32, plan string) string {
+	h.t.Helper()
 	a, err := h.runs.SubmitRun(h.t.Context(), &spatev1.SubmitRunRequest{
 		PlanYaml: []byte(plan), PlanPath: "plan.yaml", MinAgents: minAgents, Secrets: map[string]string{"env:KEY": secretKey},
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/spate-load/spate/aggregate"
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/coordinator/lifecycle"
+	"github.com/spate-load/spate/coordinator/series"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -19,6 +20,7 @@ type live struct {
 	begun  bool   // there is one
 	next   uint32 // first window not shown
 	tokens uint64 // tokens that arrived in the last window shown
+	viewed uint32 // windows shown when the stage's rules were last looked at
 }
 
 // show hands on the windows that all agents have delivered, or all that anything came from.
@@ -40,6 +42,7 @@ func (l *live) current() (measured, bool) {
 	for index, m := range l.run.stages {
 		if m.merged != nil && (!l.begun || index != l.stage) {
 			l.stage, l.begun, l.next, l.tokens = index, true, 0, 0
+			l.viewed = 0
 		}
 	}
 	m := l.run.stages[l.stage]
@@ -69,20 +72,22 @@ func (l *live) window(m measured, number uint32) {
 	}
 }
 
-// end hands on the result of a stage and lets go of its measurements. It returns the stage's last progress, and whether the
-// result is complete.
-func (l *live) end(rec *spatev1.StageRecord) (last *spatev1.StageProgress, complete bool) {
+// end hands on the result of a stage and lets go of its measurements. It returns the stage's last progress, whether the result is
+// complete, and what sweeps and searches go on by.
+func (l *live) end(e lifecycle.CloseStage) (last *spatev1.StageProgress, complete bool, o series.Outcome) {
+	rec := e.Record
 	index := rec.GetStage().GetIndex()
 	m, ok := l.run.stage(index)
 	if !ok || m.merged == nil {
-		return nil, false
+		return nil, false, o
 	}
 	result, total := m.merged.Result(rec), m.merged.ToDate().Total
 	if l.run.sink != sink.Discard {
 		l.run.sink.Stage(stagePoint(scopeOf(l.run, rec.GetStage()), rec, result, total))
 	}
+	o = outcomeOf(m.merged, result, rec, e.Keep)
 	l.run.forget(index)
-	return whole(index, result, total), result.Complete
+	return whole(index, result, total), result.Complete, o
 }
 
 // progress fills in what was merged.

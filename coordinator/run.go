@@ -27,7 +27,7 @@ type run struct {
 	sink    sink.Sink
 
 	progress []lifecycle.Progress      // to be reported by the worker; guarded by Coordinator.mu
-	toClose  chan *spatev1.StageRecord // capacity 1: the machine waits for one stage at a time
+	toClose  chan lifecycle.CloseStage // capacity 1: the machine waits for one stage at a time
 	ended    chan struct{}             // closed when the machine has ended
 
 	mu     sync.RWMutex // guards stages
@@ -121,8 +121,11 @@ func (c *Coordinator) do(r *run, e lifecycle.Effect) error {
 	case lifecycle.PutStage:
 		r.put(e.Record)
 		return r.ledger.PutStage(e.Record)
+	case lifecycle.PutSearch:
+		r.record.Searches = append(r.record.Searches, e.Record)
+		return r.ledger.PutRun(r.record)
 	case lifecycle.CloseStage:
-		r.toClose <- e.Record
+		r.toClose <- e
 	case lifecycle.Progress:
 		r.progress = append(r.progress, e)
 	case lifecycle.Emit:
@@ -151,6 +154,7 @@ func (c *Coordinator) send(r *run, e lifecycle.Send) {
 func (c *Coordinator) finish(r *run, f lifecycle.Finish) {
 	record := proto.CloneOf(r.record)
 	record.EndTime, record.Outcome, record.Reason = timestamppb.New(f.Time), f.Outcome, f.Reason
+	record.Stages = f.Stages
 	if err := r.ledger.PutRun(record); err != nil {
 		c.log.Error("the run's end is not in its ledger", "run", r.id, "error", err)
 	}
@@ -163,7 +167,9 @@ func (c *Coordinator) finish(r *run, f lifecycle.Finish) {
 
 // publish tells followers and sinks.
 func (c *Coordinator) publish(r *run, e *spatev1.RunEvent) {
-	r.events.add(e)
+	if added, notice := r.events.add(e), e.GetNotice(); !added && notice != nil {
+		c.log.Info("notice that followers of the run do not get", "run", r.id, "text", notice.GetText())
+	}
 	if p, ok := eventPoint(r, e); ok {
 		r.sink.Event(p)
 	}
@@ -182,11 +188,11 @@ func (c *Coordinator) conduct(r *run) {
 		case <-r.ended:
 			c.closeSink(r)
 			return
-		case rec := <-r.toClose:
-			c.closeStage(r, live, rec)
+		case e := <-r.toClose:
+			c.closeStage(r, live, e)
 		case <-tick.C:
-			progress := c.tick(r)
 			live.show(false)
+			progress := c.tick(r, live)
 			for _, p := range progress {
 				c.publish(r, live.progress(p))
 			}
@@ -213,12 +219,18 @@ func (c *Coordinator) closeSink(r *run) {
 	}
 }
 
-// tick tells the machine the time and returns the progress it wants reported.
-func (c *Coordinator) tick(r *run) []lifecycle.Progress {
+// tick tells the machine the time and what was merged, and returns the progress it wants reported.
+func (c *Coordinator) tick(r *run, live *live) []lifecycle.Progress {
+	view, ruled := live.view()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.active == r {
-		c.feed(func(r *run, at clock.Instant) { r.machine.Tick(at) })
+		c.feed(func(r *run, at clock.Instant) {
+			r.machine.Tick(at)
+			if ruled {
+				r.machine.Observe(at, view)
+			}
+		})
 	}
 	out := r.progress
 	r.progress = nil
@@ -226,15 +238,15 @@ func (c *Coordinator) tick(r *run) []lifecycle.Progress {
 }
 
 // closeStage hands on what is left of a stage, and tells the machine whether anything is missing.
-func (c *Coordinator) closeStage(r *run, live *live, rec *spatev1.StageRecord) {
+func (c *Coordinator) closeStage(r *run, live *live, e lifecycle.CloseStage) {
 	live.show(true)
-	last, complete := live.end(rec)
+	last, complete, outcome := live.end(e)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.active == r {
 		if last != nil {
 			c.publish(r, progressAt(time.Now(), last))
 		}
-		c.feed(func(r *run, at clock.Instant) { r.machine.Closed(at, complete) })
+		c.feed(func(r *run, at clock.Instant) { r.machine.Closed(at, complete, outcome) })
 	}
 }

@@ -122,7 +122,10 @@ func (c *Coordinator) newRun(s submission, now clock.Instant, wall time.Time) (*
 	id := runID(s.plan.Name(), wall)
 	record := &spatev1.RunRecord{
 		RunId: id, PlanYaml: s.plan.Source(), BeginTime: timestamppb.New(wall), Version: c.cfg.Version,
-		Records: s.request.GetRecords(), Stages: uint32(len(s.stages)),
+		Records: s.request.GetRecords(), TimeCompression: s.plan.Proto().GetSimulation().GetSpeed(),
+	}
+	for _, st := range s.stages {
+		record.Stages += plans.EstimateOf(st).Stages
 	}
 	if err := os.MkdirAll(c.runDir(id), 0o755); err != nil {
 		return nil, err
@@ -140,7 +143,7 @@ func (c *Coordinator) newRun(s submission, now clock.Instant, wall time.Time) (*
 	return &run{
 		id: id, plan: s.plan.Name(), record: record, ledger: ledger, secrets: s.secrets, sink: c.openSink(id),
 		machine: lifecycle.New(cfg, id, s.stages, now, wall), events: newEventLog(),
-		toClose: make(chan *spatev1.StageRecord, 1), ended: make(chan struct{}), stages: map[uint32]*measured{},
+		toClose: make(chan lifecycle.CloseStage, 1), ended: make(chan struct{}), stages: map[uint32]*measured{},
 	}, nil
 }
 

@@ -31,6 +31,11 @@ func (r *Run) Connected(at clock.Instant, info *spatev1.AgentInfo, incarnation u
 		r.Lost(at, name, a.incarnation, "its process was started anew")
 	}
 	*a = agent{info: info, incarnation: incarnation, heard: at}
+	if r.phase == running {
+		if p := r.stage.share(name); p != nil {
+			r.sendMeasure(p)
+		}
+	}
 }
 
 // welcome says what becomes of an agent that was not known.
@@ -86,7 +91,7 @@ func (r *Run) gather(at clock.Instant) {
 	case len(ready) >= r.cfg.MinAgents:
 		r.roster = ready
 		r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_RunBegan{RunBegan: &spatev1.RunBegan{
-			Agents: infos(ready), Stages: uint32(len(r.stages)),
+			Agents: infos(ready), Stages: mostStages(r.plan),
 		}}})
 		r.nextStage(at)
 	case at.Sub(r.begin) >= r.cfg.AgentsTimeout:

@@ -6,8 +6,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Effect is something the shell has to do, in the order in which Effects hands them out. It is one of Send, PutStage, Emit,
-// Progress, CloseStage and Finish.
+// Effect is something the shell has to do, in the order in which Effects hands them out. It is one of Send, PutStage,
+// PutSearch, Emit, Progress, CloseStage and Finish.
 type Effect interface{ isEffect() }
 
 // Send is a message to an agent. An Assign goes without secrets: the shell, which has them, puts them in.
@@ -18,6 +18,9 @@ type Send struct {
 
 // PutStage writes a stage's record to the ledger. It has to be durable before later effects are carried out.
 type PutStage struct{ Record *spatev1.StageRecord }
+
+// PutSearch adds what a search found to the run's record in the ledger.
+type PutSearch struct{ Record *spatev1.SearchRecord }
 
 // Emit is an event for those who follow the run.
 type Emit struct{ Event *spatev1.RunEvent }
@@ -30,7 +33,11 @@ type Progress struct {
 }
 
 // CloseStage says that nothing more is waited for in a stage. The shell answers with Run.Closed.
-type CloseStage struct{ Record *spatev1.StageRecord }
+type CloseStage struct {
+	Record *spatev1.StageRecord
+	// Keep are the objectives whose values the outcome is to have. Nil: none.
+	Keep *spatev1.Objectives
+}
 
 // Finish is the last effect but one: the ledger can be closed. The event of the end follows it.
 type Finish struct {
@@ -38,10 +45,13 @@ type Finish struct {
 	Outcome  spatev1.Outcome
 	Complete bool
 	Reason   string
+	// Stages is how many there were, and would have been at most.
+	Stages uint32
 }
 
 func (Send) isEffect()       {}
 func (PutStage) isEffect()   {}
+func (PutSearch) isEffect()  {}
 func (Emit) isEffect()       {}
 func (Progress) isEffect()   {}
 func (CloseStage) isEffect() {}

@@ -1,6 +1,9 @@
 // Package lifecycle is the life of one run, as a pure state machine.
 //
-//	gathering -> [ applying -> running -> (stopping) -> closing ] for each stage -> ended
+//	gathering -> [ (pausing) -> applying -> running -> (stopping) -> closing ] for each stage -> ended
+//
+// Stages are those of the plan in their order. A template of the plan becomes stages one after another: package series decides which,
+// from what the stages before measured.
 //
 // It is fed events, each with its time, and drained of effects. It does no I/O, reads no clock and starts no goroutine, so that
 // each scenario can be written down as a script (testdata/) and played in no time. The coordinator is its shell and only caller;
@@ -8,6 +11,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -63,6 +67,7 @@ type phase uint8
 
 const (
 	gathering phase = iota // waits for agents
+	pausing                // nothing is sent between two stages
 	applying               // agents get ready for a stage
 	running                // the stage is armed
 	stopping               // the stage ends before its time; totals are waited for
@@ -72,19 +77,26 @@ const (
 
 // Run is one run. It is not safe for concurrent use.
 type Run struct {
-	cfg    Config
-	id     string
-	stages []*spatev1.Stage
-	begin  clock.Instant
-	wall   time.Time // the wall clock at begin: later wall times are derived, so that a step of the clock changes nothing
+	cfg   Config
+	id    string
+	plan  []*spatev1.Stage // stages and templates, in order
+	begin clock.Instant
+	wall  time.Time // the wall clock at begin: later wall times are derived, so that a step of the clock changes nothing
 
 	phase   phase
 	agents  map[string]*agent // all that are connected, and the roster
 	roster  []*agent          // those that take part, by name; fixed when the plan is first split
 	awaited int               // 1 + the agents that were there when it was last said who is waited for; 0: it was not said
-	next    int               // index of the first stage not begun
 	stage   *stage            // stage in progress
 
+	next        int            // place in the plan of the first entry not begun
+	begun       uint32         // stages begun or skipped
+	series      *expansion     // sweep or search under way
+	begunSeries uint32         // sweeps and searches begun
+	pending     *spatev1.Stage // stage that follows the pause
+	resume      clock.Instant  // end of the pause
+
+	noted      map[string]bool   // notes on targets that were passed on
 	dead       map[string]string // why a target's remaining stages are skipped
 	rejected   map[string]string // why a target's last stage was rejected
 	stopped    bool              // a person has asked for the end
@@ -94,12 +106,12 @@ type Run struct {
 	effects    []Effect
 }
 
-// New begins a run at an instant whose wall time is given. The stages are those of the plan, in order. The shell then feeds
-// Connected for each agent that is there.
-func New(cfg Config, id string, stages []*spatev1.Stage, at clock.Instant, wall time.Time) *Run {
+// New begins a run at an instant whose wall time is given. The stages are those of the plan, in order, templates among them. The
+// shell then feeds Connected for each agent that is there.
+func New(cfg Config, id string, plan []*spatev1.Stage, at clock.Instant, wall time.Time) *Run {
 	return &Run{
-		cfg: cfg.withDefaults(), id: id, stages: stages, begin: at, wall: wall,
-		agents: map[string]*agent{}, dead: map[string]string{}, rejected: map[string]string{},
+		cfg: cfg.withDefaults(), id: id, plan: plan, begin: at, wall: wall,
+		agents: map[string]*agent{}, noted: map[string]bool{}, dead: map[string]string{}, rejected: map[string]string{},
 	}
 }
 
@@ -131,9 +143,13 @@ func (r *Run) Tick(at clock.Instant) {
 	switch r.phase {
 	case gathering:
 		r.gather(at)
+	case pausing:
+		r.loseSilent(at)
+		r.endPause(at)
 	case applying, running, stopping:
 		r.loseSilent(at)
 		r.checkDeadline(at)
+		r.checkRules(at)
 		r.progress(at)
 	}
 }
@@ -142,7 +158,7 @@ func (r *Run) Tick(at clock.Instant) {
 func (r *Run) Stop(at clock.Instant, immediately bool) {
 	r.stopped = true
 	switch r.phase {
-	case gathering:
+	case gathering, pausing:
 		r.finish(at)
 	case applying, running, stopping:
 		r.stopStage(at, immediately)
@@ -172,8 +188,12 @@ func (r *Run) Abort(at clock.Instant, reason string) {
 
 // finish ends the run.
 func (r *Run) finish(at clock.Instant) {
+	r.endSeries(at, cmp.Or(r.fatal, "stopped on request"))
 	r.phase = ended
-	f := Finish{Time: r.wallTime(at), Outcome: spatev1.Outcome_OUTCOME_DONE, Complete: !r.incomplete}
+	f := Finish{
+		Time: r.wallTime(at), Outcome: spatev1.Outcome_OUTCOME_DONE, Complete: !r.incomplete,
+		Stages: r.begun + r.unbegun(),
+	}
 	switch {
 	case r.fatal != "":
 		f.Outcome, f.Reason = spatev1.Outcome_OUTCOME_FAILED, r.fatal
@@ -187,6 +207,16 @@ func (r *Run) finish(at clock.Instant) {
 	r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_RunEnded{RunEnded: &spatev1.RunEnded{
 		Outcome: f.Outcome, Complete: f.Complete, Reason: f.Reason,
 	}}})
+}
+
+// unbegun is how many stages of the plan, at most, were never begun. What a search that was cut short would still have asked for
+// nobody knows: it is not counted.
+func (r *Run) unbegun() uint32 {
+	n := mostStages(r.plan[r.next:])
+	if r.pending != nil && r.pending.GetProbe() == nil {
+		n++
+	}
+	return n
 }
 
 func (r *Run) do(e Effect) { r.effects = append(r.effects, e) }

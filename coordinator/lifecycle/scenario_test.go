@@ -23,13 +23,19 @@ var update = flag.Bool("update", false, "write what the scenarios do now into te
 // A scenario is prose with commands between. A command stands on a line that begins with "> "; the lines below it, up to the next
 // empty one, are the effects it has. Commands take words and key=value pairs:
 //
-//	run stages=east/8,west/8 min=2 timeout=30s drain=5s   begins a run: target/concurrency each
+//	run stages=east/8,west/8 min=2 timeout=30s drain=5s   begins a run: target/concurrency each, or target/search, target/sweep
+//	                    search=rate:1:100 (or concurrency) keep=500ms probes=9 repeats=3; sweep=4:64 (points, saturation);
+//	                    pause=5s; abort=0.5:20:60s (error share, after requests, duration); until=99:0.05 (percentile of TTFT,
+//	                    within); steady=30s (warm-up until steady, at most)
 //	agents a b=3        connect agents, with weights; "again" starts them as new processes: agents again b
-//	apply a b           agents are ready; uncertainty=1us, ref=RUN/STAGE/REVISION
+//	apply a b           agents are ready; uncertainty=1us, ref=RUN/STAGE/REVISION, note=TEXT_WITH_UNDERSCORES
 //	reject a TEXT       an agent refuses; dead: because nobody answers at the target
 //	snapshot a          an agent's snapshot is merged; stage=0
 //	totals a b          their last snapshots are merged; snapshots=3, failure=TEXT_WITH_UNDERSCORES, dead, stopped
-//	closed complete     the shell has worked out the result; "closed missing" if something is missing
+//	closed complete     the shell has worked out the result; "closed missing" if something is missing; p99=812ms (of the TTFT),
+//	                    throughput=42.5, completed=100, cut=3
+//	observe             what was merged so far; ended=40 failed=30, tokens=9,10 (the last windows; 9x10 is ten of 9),
+//	                    ttft=480ms:500ms:510ms:1200 (low, value, high, count)
 //	kill b              its control stream breaks
 //	tick 5s             time passes in steps of 100 ms, with heartbeats of all but the silent
 //	silence b           b sends no heartbeats from now on
@@ -103,7 +109,8 @@ func (s *scenario) do(words []string) string {
 		}
 	}
 	commands := map[string]func([]string, map[string]string){
-		"run": s.begin, "agents": s.agents, "apply": s.apply, "reject": s.reject, "snapshot": s.snapshot,
+		"observe": s.observe,
+		"run":     s.begin, "agents": s.agents, "apply": s.apply, "reject": s.reject, "snapshot": s.snapshot,
 		"totals": s.totals, "closed": s.closed, "kill": s.kill, "tick": s.tick, "silence": s.silence,
 		"stop":  func(a []string, _ map[string]string) { s.run.Stop(s.at, len(a) > 0) },
 		"abort": func([]string, map[string]string) { s.run.Abort(s.at, "the coordinator was closed") },
@@ -145,11 +152,16 @@ func (s *scenario) begin(_ []string, o map[string]string) {
 		target, users, _ := strings.Cut(cell, "/")
 		stages = append(stages, &spatev1.Stage{
 			Index: uint32(i), Target: &spatev1.Target{Name: target}, Workload: &spatev1.Workload{Name: "w"},
-			Load:         &spatev1.LoadPoint{Concurrency: uint32(s.number(users)), Requests: 100},
+			Load:         s.load(users, o),
 			DrainTimeout: durationpb.New(s.duration(o["drain"])),
 		})
 	}
-	cfg := lifecycle.Config{MinAgents: int(s.number(o["min"])), AgentsTimeout: s.duration(o["timeout"])}
+	for _, st := range stages {
+		s.change(st, o)
+	}
+	cfg := lifecycle.Config{
+		MinAgents: int(s.number(o["min"])), AgentsTimeout: s.duration(o["timeout"]),
+	}
 	s.run = lifecycle.New(cfg, "r", stages, s.at, time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
 	s.run.Tick(s.at)
 }
@@ -184,7 +196,11 @@ func (s *scenario) apply(args []string, o map[string]string) {
 		uncertainty = s.duration(o["uncertainty"])
 	}
 	for _, name := range names(args) {
-		s.run.Applied(s.at, name, &spatev1.Applied{Ref: s.ref(o), ClockUncertaintyNs: int64(uncertainty)})
+		m := &spatev1.Applied{Ref: s.ref(o), ClockUncertaintyNs: int64(uncertainty)}
+		if note := o["note"]; note != "" {
+			m.Preparation = &spatev1.Preparation{Lengths: "words", Notes: []string{strings.ReplaceAll(note, "_", " ")}}
+		}
+		s.run.Applied(s.at, name, m)
 	}
 }
 
@@ -230,8 +246,8 @@ func (s *scenario) totals(args []string, o map[string]string) {
 	}
 }
 
-func (s *scenario) closed(args []string, _ map[string]string) {
-	s.run.Closed(s.at, args[0] == "complete")
+func (s *scenario) closed(args []string, o map[string]string) {
+	s.run.Closed(s.at, args[0] == "complete", s.outcome(o))
 }
 
 func (s *scenario) kill(args []string, _ map[string]string) {
@@ -301,9 +317,14 @@ func (s *scenario) describe(e lifecycle.Effect) string {
 		return fmt.Sprintf("progress: stage %d, elapsed %v, in flight %d", e.State.GetStageIndex(),
 			e.State.GetElapsed().AsDuration(), e.State.GetInFlight())
 	case lifecycle.CloseStage:
+		if len(e.Keep.GetLatencies()) > 0 {
+			return fmt.Sprintf("close stage %d, with the values of %d limits", e.Record.GetStage().GetIndex(), len(e.Keep.GetLatencies()))
+		}
 		return fmt.Sprintf("close stage %d", e.Record.GetStage().GetIndex())
+	case lifecycle.PutSearch:
+		return "ledger: " + search(e.Record)
 	case lifecycle.Finish:
-		return fmt.Sprintf("finish: %v complete=%v %s", e.Outcome, e.Complete, e.Reason)
+		return fmt.Sprintf("finish: %v complete=%v of %d stages %s", e.Outcome, e.Complete, e.Stages, e.Reason)
 	default:
 		return fmt.Sprintf("%T", e)
 	}
@@ -318,7 +339,13 @@ func (s *scenario) message(m *spatev1.ConnectResponse) string {
 	case *spatev1.ConnectResponse_Arm:
 		return fmt.Sprintf("arm stage %d in %v", m.Arm.GetRef().GetStageIndex(), clock.Instant(m.Arm.GetStartClockNs()).Sub(s.at))
 	case *spatev1.ConnectResponse_Stop:
-		return fmt.Sprintf("stop stage %d immediately=%v: %s", m.Stop.GetRef().GetStageIndex(), m.Stop.GetImmediately(), m.Stop.GetReason())
+		enough := ""
+		if m.Stop.GetEnough() {
+			enough = " enough"
+		}
+		return fmt.Sprintf("stop stage %d%s immediately=%v: %s", m.Stop.GetRef().GetStageIndex(), enough, m.Stop.GetImmediately(), m.Stop.GetReason())
+	case *spatev1.ConnectResponse_Measure:
+		return fmt.Sprintf("measure stage %d from %v", m.Measure.GetRef().GetStageIndex(), time.Duration(m.Measure.GetFromNs()))
 	default:
 		return fmt.Sprintf("%T", m)
 	}
@@ -332,12 +359,24 @@ func record(r *spatev1.StageRecord) string {
 		if a.GetFailure() != "" {
 			out += fmt.Sprintf("(%s)", a.GetFailure())
 		}
+		if a.GetPreparation() != nil {
+			out += fmt.Sprintf("{lengths by %s}", a.GetPreparation().GetLengths())
+		}
 	}
 	if r.GetStartTime() != nil {
 		out += " start " + r.GetStartTime().AsTime().Format("15:04:05.000")
 	}
+	if p := r.GetStage().GetProbe(); p != nil {
+		out += fmt.Sprintf(" [series %d number %d %s]", p.GetSeries(), p.GetNumber(), p.GetPurpose())
+	}
+	if r.MeasuredFromNs != nil {
+		out += fmt.Sprintf(" measured from %v", time.Duration(r.GetMeasuredFromNs()))
+	}
 	if r.GetStopped() {
 		out += " stopped"
+	}
+	if r.GetEnough() != "" {
+		out += fmt.Sprintf(" enough (%s)", r.GetEnough())
 	}
 	if r.GetEnded() {
 		out += " ended"

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spate-load/spate/agent/arrival"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/series"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -20,6 +21,7 @@ type stage struct {
 	deadline  clock.Instant // of applying, or of stopping
 	progress  clock.Instant // when progress was last reported
 	immediate bool          // agents have been told to cancel
+	gaveUp    string        // why an abort rule ended a probe of a search
 }
 
 // share is one agent's part of a stage.
@@ -27,9 +29,10 @@ type share struct {
 	agent       *agent
 	applied     bool
 	uncertainty time.Duration
-	snapshots   uint64          // merged so far
-	totals      *spatev1.Totals // unset: not here yet
-	failure     string          // why it was given up
+	preparation *spatev1.Preparation // what it found out about the target
+	snapshots   uint64               // merged so far
+	totals      *spatev1.Totals      // unset: not here yet
+	failure     string               // why it was given up
 }
 
 // done says that nothing more is waited for.
@@ -66,7 +69,7 @@ func (s *stage) fail(reason string) { s.record.Failure = cmp.Or(s.record.Failure
 // snapshot returns the record with what is known about each agent.
 func (s *stage) snapshot() *spatev1.StageRecord {
 	for i, p := range s.shares {
-		s.record.Agents[i].Failure = p.failure
+		s.record.Agents[i].Failure, s.record.Agents[i].Preparation = p.failure, p.preparation
 		if p.failure == "" {
 			s.record.Agents[i].Failure = p.totals.GetFailure()
 		}
@@ -83,20 +86,49 @@ func (s *stage) matches(ref *spatev1.AssignmentRef) bool {
 // nextStage begins the next stage that can be, or ends the run.
 func (r *Run) nextStage(at clock.Instant) {
 	r.stage = nil
-	for r.fatal == "" && !r.stopped && r.next < len(r.stages) {
-		st := r.stages[r.next]
-		r.next++
+	for r.fatal == "" && !r.stopped {
+		st := r.upcoming(at)
+		if st == nil {
+			break
+		}
 		if reason, dead := r.dead[st.GetTarget().GetName()]; dead {
 			r.skip(at, st, reason)
 			continue
 		}
-		if r.missAgent() {
-			break
+		r.pending = st
+		if pause := st.GetPause().AsDuration(); pause > 0 && r.begun > 0 {
+			r.phase, r.resume = pausing, at.Add(pause)
+			return
 		}
-		r.assign(at, st)
+		r.beginPending(at)
 		return
 	}
 	r.finish(at)
+}
+
+// endPause begins the stage that follows a pause, when it is over.
+func (r *Run) endPause(at clock.Instant) {
+	if at >= r.resume {
+		r.beginPending(at)
+	}
+}
+
+// beginPending begins the stage that is next, if all agents are there.
+func (r *Run) beginPending(at clock.Instant) {
+	if r.missAgent() {
+		r.finish(at)
+		return
+	}
+	st := r.pending
+	r.pending = nil
+	r.count(st)
+	r.assign(at, st)
+}
+
+// count gives a stage its place in the run.
+func (r *Run) count(st *spatev1.Stage) {
+	st.Index = r.begun
+	r.begun++
 }
 
 // missAgent ends the run if an agent of the roster is gone.
@@ -113,6 +145,7 @@ func (r *Run) missAgent() bool {
 // skip passes over a stage.
 func (r *Run) skip(at clock.Instant, st *spatev1.Stage, reason string) {
 	reason = "skipped: " + reason
+	r.count(st)
 	r.incomplete = true
 	r.do(PutStage{&spatev1.StageRecord{Stage: st, Failure: reason, Ended: true}})
 	r.emitEnded(at, st.GetIndex(), false, reason)
@@ -170,9 +203,21 @@ func (r *Run) Applied(at clock.Instant, name string, m *spatev1.Applied) {
 	if p == nil {
 		return
 	}
-	p.applied, p.uncertainty = true, time.Duration(m.GetClockUncertaintyNs())
+	p.applied, p.uncertainty, p.preparation = true, time.Duration(m.GetClockUncertaintyNs()), m.GetPreparation()
+	r.passOn(at, m.GetPreparation().GetNotes())
 	if r.stage.all(func(p *share) bool { return p.applied }) {
 		r.arm(at)
+	}
+}
+
+// passOn tells people what agents found out about the target, each thing once.
+func (r *Run) passOn(at clock.Instant, notes []string) {
+	for _, note := range notes {
+		text := r.stage.target() + ": " + note
+		if !r.noted[text] {
+			r.noted[text] = true
+			r.notice(at, spatev1.Severity_SEVERITY_INFO, "%s", text)
+		}
 	}
 }
 
@@ -245,14 +290,16 @@ func (r *Run) Merged(at clock.Instant, snapshot *spatev1.Snapshot) {
 	r.settle()
 }
 
-// Closed says that the shell has worked out a stage's result, and whether anything is missing from it.
-func (r *Run) Closed(at clock.Instant, complete bool) {
+// Closed says that the shell has worked out a stage's result, whether anything is missing from it, and what sweeps and searches
+// go on by.
+func (r *Run) Closed(at clock.Instant, complete bool, outcome series.Outcome) {
 	if r.phase != closing {
 		return
 	}
 	rec := r.stage.record
 	r.incomplete = r.incomplete || !complete
 	r.emitEnded(at, rec.GetStage().GetIndex(), complete, rec.GetFailure())
+	r.takeOutcome(at, outcome)
 	r.nextStage(at)
 }
 
@@ -269,7 +316,7 @@ func (r *Run) closeStage() {
 	r.stage.record.Ended = true
 	rec := r.stage.snapshot()
 	r.do(PutStage{rec})
-	r.do(CloseStage{rec})
+	r.do(CloseStage{Record: rec, Keep: r.objectives()})
 }
 
 func (r *Run) send(p *share, m *spatev1.ConnectResponse) {

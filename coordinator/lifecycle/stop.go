@@ -37,7 +37,9 @@ func (r *Run) failStage(at clock.Instant, reason string, immediately bool) {
 
 // stopStage ends the stage in progress on request.
 func (r *Run) stopStage(at clock.Instant, immediately bool) {
-	r.stage.record.Stopped = true
+	if r.stage.record.GetEnough() == "" || immediately {
+		r.stage.record.Stopped = true
+	}
 	r.endStage(at, immediately)
 }
 
@@ -62,12 +64,17 @@ func (r *Run) endStage(at clock.Instant, immediately bool) {
 // sendStop tells those that still work on the stage to end it.
 func (r *Run) sendStop(immediately bool) {
 	s := r.stage
+	rec, reason := s.record, cmp.Or(s.record.GetFailure(), s.record.GetEnough(), "stopped on request")
+	if rec.GetStopped() {
+		reason = cmp.Or(rec.GetFailure(), "stopped on request")
+	}
 	for _, p := range s.shares {
 		if p.agent.lost != "" || p.done() {
 			continue
 		}
 		r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Stop{Stop: &spatev1.Stop{
-			Ref: s.ref, Immediately: immediately, Reason: cmp.Or(s.record.GetFailure(), "stopped on request"),
+			Ref: s.ref, Immediately: immediately, Reason: reason,
+			Enough: rec.GetEnough() != "" && rec.GetFailure() == "" && !rec.GetStopped(),
 		}}})
 	}
 }

@@ -1,0 +1,149 @@
+package lifecycle
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/series"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// View is what was merged of the stage in progress, as far as the machine decides by it.
+type View struct {
+	// StageIndex says which stage it is of.
+	StageIndex uint32
+	// Ended are the measured requests that completed or failed so far, Failed those that failed.
+	Ended, Failed uint64
+	// Tokens are those of unmeasured requests by window of their arrival, one a second: the newest windows that all agents have
+	// delivered, the last one last. SteadyWindows of them are enough.
+	Tokens []uint64
+	// Percentile is the one that the stage's precision is about. Nil: there are too few values for an interval.
+	Percentile *Interval
+}
+
+// Interval is a percentile with its confidence interval.
+type Interval struct {
+	Value, Low, High time.Duration
+	// Count is the number of values.
+	Count uint64
+}
+
+// Observe takes in what was merged: the stage may be given up, have measured enough, or be steady. The shell calls it after the
+// Tick of the same instant.
+func (r *Run) Observe(at clock.Instant, v View) {
+	if r.phase != running || v.StageIndex != r.stage.ref.GetStageIndex() {
+		return
+	}
+	load := r.stage.record.GetStage().GetLoad()
+	if reason := tooManyErrors(load.GetAbort(), v); reason != "" {
+		r.giveUpStage(at, reason)
+		return
+	}
+	if reason := preciseEnough(load.GetUntil(), v.Percentile); reason != "" {
+		r.stage.record.Enough = reason
+		r.endStage(at, false)
+		return
+	}
+	if steady(v.Tokens) {
+		r.measureSoon(at)
+	}
+}
+
+// tooManyErrors says why a stage is to be given up. Empty: it is not.
+func tooManyErrors(rule *spatev1.Abort, v View) string {
+	if rule == nil || rule.ErrorShare == nil || v.Ended < max(1, rule.GetAfterRequests()) {
+		return ""
+	}
+	if share := float64(v.Failed) / float64(v.Ended); share > rule.GetErrorShare() {
+		return fmt.Sprintf("given up: %d of %d requests failed, %.3g %% > %.3g %%", v.Failed, v.Ended, 100*share, 100*rule.GetErrorShare())
+	}
+	return ""
+}
+
+// preciseEnough says why a stage has measured enough. Empty: it has not. The interval is looked at again and again while the stage
+// goes on, which makes an early end by chance more likely than its confidence says: it is a rule for when to stop, and the stage's
+// own interval at its end is what is known.
+func preciseEnough(rule *spatev1.Precision, p *Interval) string {
+	if rule == nil || p == nil || p.Value <= 0 {
+		return ""
+	}
+	half := float64(p.High-p.Low) / 2 / float64(p.Value)
+	if half > rule.GetWithin() {
+		return ""
+	}
+	return fmt.Sprintf("%s %s is known to ±%.2g %%: %s to %s with %.4g %% confidence, from %d values",
+		series.LatencyWords(rule.GetMetric(), rule.GetPercentile()), series.Milliseconds(p.Value), 100*half,
+		series.Milliseconds(p.Low), series.Milliseconds(p.High), 100*rule.GetConfidence(), p.Count)
+}
+
+// checkRules looks at what only time tells.
+func (r *Run) checkRules(at clock.Instant) {
+	if r.phase != running {
+		return
+	}
+	load := r.stage.record.GetStage().GetLoad()
+	if longest := load.GetAbort().GetDuration(); longest != nil && at.Sub(r.stage.start) >= longest.AsDuration() {
+		r.giveUpStage(at, fmt.Sprintf("given up: it took longer than %v", longest.AsDuration()))
+		return
+	}
+	if longest := load.GetWarmupUntilSteady(); longest != nil && at.Sub(r.stage.start) >= longest.AsDuration()-r.measureLead() {
+		r.measureSoon(at)
+	}
+}
+
+// giveUpStage ends the stage in progress by an abort rule. For a search that is an answer like another: the objectives are broken.
+func (r *Run) giveUpStage(at clock.Instant, reason string) {
+	if !r.searching() {
+		r.failStage(at, reason, true)
+		return
+	}
+	r.stage.gaveUp = reason
+	r.stage.record.Enough = reason
+	r.endStage(at, true)
+}
+
+// measureLeadTime is how long before it begins the agents hear that measuring begins: more than a message takes to the farthest of
+// them, beside whatever else they do.
+const measureLeadTime = time.Second
+
+// measureLead adds the clocks' uncertainty.
+func (r *Run) measureLead() time.Duration {
+	lead := measureLeadTime
+	for _, p := range r.stage.shares {
+		lead = max(lead, measureLeadTime+p.uncertainty)
+	}
+	return lead
+}
+
+// measureSoon ends the warm-up that lasts until the load is steady, at the next whole window that all agents hear of in time, or at
+// its longest duration if that is earlier. A coordinator that was held up gives the lead all the same.
+func (r *Run) measureSoon(at clock.Instant) {
+	s := r.stage
+	longest := s.record.GetStage().GetLoad().GetWarmupUntilSteady()
+	if longest == nil || s.record.MeasuredFromNs != nil {
+		return
+	}
+	soonest := max(0, at.Sub(s.start)+r.measureLead())
+	from := time.Duration(math.Ceil(soonest.Seconds())) * time.Second
+	if latest := max(longest.AsDuration(), soonest-measureLeadTime/2); from > latest {
+		from = latest
+	}
+	s.record.MeasuredFromNs = proto.Int64(from.Nanoseconds())
+	r.do(PutStage{s.snapshot()})
+	for _, p := range s.shares {
+		r.sendMeasure(p)
+	}
+}
+
+// sendMeasure tells an agent when measuring begins, if that is known: an agent that comes back may have missed it.
+func (r *Run) sendMeasure(p *share) {
+	if s := r.stage; s.record.MeasuredFromNs != nil && !p.done() {
+		r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Measure{Measure: &spatev1.Measure{
+			Ref: s.ref, FromNs: s.record.GetMeasuredFromNs(),
+		}}})
+	}
+}

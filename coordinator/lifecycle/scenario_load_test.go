@@ -1,0 +1,129 @@
+package lifecycle_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/spate-load/spate/coordinator/lifecycle"
+	"github.com/spate-load/spate/coordinator/series"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// load is a concurrency, or a template.
+func (s *scenario) load(words string, o map[string]string) *spatev1.LoadPoint {
+	l := &spatev1.LoadPoint{Requests: 100}
+	switch words {
+	case "search":
+		l.Search = s.search(o)
+	case "sweep":
+		points, saturation, _ := strings.Cut(o["sweep"], ":")
+		l.Sweep = &spatev1.Sweep{Points: uint32(s.number(points)), Saturation: uint32(s.number(saturation))}
+	default:
+		l.Concurrency = uint32(s.number(words))
+	}
+	return l
+}
+
+// search is a template's search for a p99 TTFT.
+func (s *scenario) search(o map[string]string) *spatev1.Search {
+	parts := strings.Split(o["search"], ":")
+	if len(parts) != 3 {
+		s.t.Fatalf("search=%s: want rate or concurrency, and bounds", o["search"])
+	}
+	bounds := &spatev1.Bounds{From: s.float(parts[1]), To: s.float(parts[2])}
+	out := &spatev1.Search{
+		Precision: 0.03, Probes: uint32(s.number(o["probes"])), Repeats: max(1, uint32(s.number(o["repeats"]))),
+		Keep: &spatev1.Objectives{Latencies: []*spatev1.Limit{
+			{Metric: "ttft", Percentile: 99, AtMost: durationpb.New(s.duration(o["keep"]))},
+		}},
+	}
+	if parts[0] == "rate" {
+		out.Rate = bounds
+	} else {
+		out.Concurrency = bounds
+	}
+	return out
+}
+
+// change gives a stage what the options say.
+func (s *scenario) change(st *spatev1.Stage, o map[string]string) {
+	if o["pause"] != "" {
+		st.Pause = durationpb.New(s.duration(o["pause"]))
+	}
+	if o["steady"] != "" {
+		st.Load.WarmupUntilSteady = durationpb.New(s.duration(o["steady"]))
+	}
+	if rule := strings.Split(o["abort"], ":"); len(rule) == 3 {
+		st.Load.Abort = &spatev1.Abort{ErrorShare: proto.Float64(s.float(rule[0])), AfterRequests: s.number(rule[1])}
+		if rule[2] != "" {
+			st.Load.Abort.Duration = durationpb.New(s.duration(rule[2]))
+		}
+	}
+	if percentile, within, ok := strings.Cut(o["until"], ":"); ok {
+		st.Load.Until = &spatev1.Precision{Metric: "ttft", Percentile: s.float(percentile), Within: s.float(within), Confidence: 0.95}
+	}
+}
+
+// outcome is what a closed stage measured.
+func (s *scenario) outcome(o map[string]string) series.Outcome {
+	out := series.Outcome{Completed: 100, Cancelled: s.number(o["cut"])}
+	if o["completed"] != "" {
+		out.Completed = s.number(o["completed"])
+	}
+	if o["p99"] != "" {
+		d := s.duration(o["p99"])
+		out.Latencies = []*time.Duration{&d}
+	}
+	if o["throughput"] != "" {
+		v := s.float(o["throughput"])
+		out.Throughput = &v
+	}
+	return out
+}
+
+// observe shows the machine what was merged.
+func (s *scenario) observe(_ []string, o map[string]string) {
+	v := lifecycle.View{StageIndex: s.stage, Ended: s.number(o["ended"]), Failed: s.number(o["failed"])}
+	for _, part := range strings.Split(o["tokens"], ",") {
+		count, times, many := strings.Cut(part, "x")
+		n := uint64(1)
+		if many {
+			n = s.number(times)
+		}
+		for range n {
+			v.Tokens = append(v.Tokens, s.number(count))
+		}
+	}
+	if p := strings.Split(o["ttft"], ":"); len(p) == 4 {
+		v.Percentile = &lifecycle.Interval{Low: s.duration(p[0]), Value: s.duration(p[1]), High: s.duration(p[2]), Count: s.number(p[3])}
+	}
+	s.run.Observe(s.at, v)
+}
+
+func (s *scenario) float(text string) float64 {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return v
+}
+
+// search says what a search found.
+func search(r *spatev1.SearchRecord) string {
+	out := fmt.Sprintf("search %d of %s, %s:", r.GetSeries(), r.GetTarget(), r.GetWorkload())
+	if r.Kept != nil {
+		out += fmt.Sprintf(" kept %v in stage %d,", r.GetKept(), r.GetStageIndex())
+	}
+	if r.Broke != nil {
+		out += fmt.Sprintf(" broke %v,", r.GetBroke())
+	}
+	if r.MeanThroughput != nil {
+		out += fmt.Sprintf(" throughput %.3f +- %.3f,", r.GetMeanThroughput(), r.GetThroughputMargin())
+	}
+	return out + fmt.Sprintf(" %d probes, converged=%v %s", r.GetProbes(), r.GetConverged(), r.GetReason())
+}

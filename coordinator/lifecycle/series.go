@@ -1,0 +1,134 @@
+package lifecycle
+
+import (
+	"fmt"
+
+	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/series"
+	"github.com/spate-load/spate/plans"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// expansion is a template of the plan that becomes stages one after another.
+type expansion struct {
+	template *spatev1.Stage
+	number   uint32
+	steps    series.Series
+}
+
+// mostStages is the largest number of stages that the plan can come to.
+func mostStages(plan []*spatev1.Stage) (n uint32) {
+	for _, st := range plan {
+		n += plans.EstimateOf(st).Stages
+	}
+	return n
+}
+
+// upcoming returns the next stage to begin, without its index: the next one of the series under way, or else of the plan. It is
+// nil at the end. A template of a target that nobody answers at is returned as it is.
+func (r *Run) upcoming(at clock.Instant) *spatev1.Stage {
+	for {
+		if r.series != nil {
+			if step, ok := r.series.steps.Next(); ok {
+				return r.series.stage(step)
+			}
+			r.concludeSeries(at)
+		}
+		if r.next == len(r.plan) {
+			return nil
+		}
+		st := r.plan[r.next]
+		r.next++
+		steps := series.New(st.GetLoad())
+		if _, dead := r.dead[st.GetTarget().GetName()]; steps == nil || dead {
+			return clone(st)
+		}
+		r.series = &expansion{template: st, number: r.begunSeries, steps: steps}
+		r.begunSeries++
+	}
+}
+
+// stage makes the stage of a step.
+func (e *expansion) stage(step series.Step) *spatev1.Stage {
+	st := clone(e.template)
+	st.Load = step.Load
+	st.Probe = &spatev1.Probe{Series: e.number, Number: step.Number, Purpose: step.Purpose}
+	st.Seed = plans.ProbeSeed(e.template, st.GetLoad(), st.GetProbe())
+	return st
+}
+
+// searching says whether the stage in progress is a probe of a search.
+func (r *Run) searching() bool {
+	return r.series != nil && r.series.template.GetLoad().GetSearch() != nil
+}
+
+// objectives are those of the search that the stage in progress is a probe of, nil if it is none.
+func (r *Run) objectives() *spatev1.Objectives {
+	if r.series == nil {
+		return nil
+	}
+	return r.series.template.GetLoad().GetSearch().GetKeep()
+}
+
+// takeOutcome hands the stage that has ended to its series. A stage that did not run as it should ends the series: what follows
+// from it would not be about the target's load.
+func (r *Run) takeOutcome(at clock.Instant, o series.Outcome) {
+	if r.series == nil {
+		return
+	}
+	rec := r.stage.snapshot()
+	switch cut := cutShort(rec); {
+	case cut != "":
+		r.series.steps.End(cut)
+	case rec.GetStopped():
+		r.series.steps.End("stopped on request")
+	default:
+		o.GaveUp = r.stage.gaveUp
+		if text := r.series.steps.Take(rec.GetStage().GetIndex(), o); text != "" {
+			r.notice(at, spatev1.Severity_SEVERITY_INFO, "%s: %s", r.series.name(), text)
+		}
+	}
+}
+
+// cutShort says why a stage, or an agent's part of it, did not run as it should. Empty: it did.
+func cutShort(rec *spatev1.StageRecord) string {
+	for _, a := range rec.GetAgents() {
+		if rec.GetFailure() == "" && a.GetFailure() != "" {
+			return "agent " + a.GetAgent().GetName() + " " + a.GetFailure()
+		}
+	}
+	return rec.GetFailure()
+}
+
+// concludeSeries says what came of the series and keeps what a search found.
+func (r *Run) concludeSeries(at clock.Instant) {
+	e := r.series
+	r.series = nil
+	text, good := e.steps.Conclusion()
+	severity := spatev1.Severity_SEVERITY_INFO
+	if !good {
+		severity = spatev1.Severity_SEVERITY_WARNING
+	}
+	r.notice(at, severity, "%s: %s", e.name(), text)
+	if rec := e.steps.Record(); rec != nil {
+		rec.Series, rec.Target, rec.Workload = e.number, e.template.GetTarget().GetName(), e.template.GetWorkload().GetName()
+		r.do(PutSearch{rec})
+	}
+}
+
+// endSeries concludes the series under way before its time.
+func (r *Run) endSeries(at clock.Instant, reason string) {
+	if r.series != nil {
+		r.series.steps.End(reason)
+		r.concludeSeries(at)
+	}
+}
+
+// name is the series for people.
+func (e *expansion) name() string {
+	kind := "sweep"
+	if e.template.GetLoad().GetSearch() != nil {
+		kind = "search"
+	}
+	return fmt.Sprintf("%s of %s, %s", kind, e.template.GetTarget().GetName(), e.template.GetWorkload().GetName())
+}

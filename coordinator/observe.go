@@ -1,0 +1,78 @@
+package coordinator
+
+import (
+	"time"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/coordinator/lifecycle"
+	"github.com/spate-load/spate/coordinator/series"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// view is what the machine has to know of the stage in progress, false if it has no rules, or nothing new came since the last time:
+// its rules are looked at once a window, when all agents have delivered it.
+func (l *live) view() (lifecycle.View, bool) {
+	m, ok := l.current()
+	if !ok || m.merged == nil || l.next == l.viewed {
+		return lifecycle.View{}, false
+	}
+	l.viewed = l.next
+	load := m.record.GetStage().GetLoad()
+	if load.GetAbort() == nil && load.GetUntil() == nil && load.GetWarmupUntilSteady() == nil {
+		return lifecycle.View{}, false
+	}
+	c := m.merged.Counters()
+	v := lifecycle.View{
+		StageIndex: l.stage, Ended: c.GetCompleted() + c.GetFailed(), Failed: c.GetFailed(), Percentile: percentile(m.merged, load.GetUntil()),
+	}
+	if load.GetWarmupUntilSteady() != nil && m.record.MeasuredFromNs == nil {
+		v.Tokens = m.merged.UnmeasuredTokens(l.next-min(l.next, lifecycle.SteadyWindows), l.next)
+	}
+	return v, true
+}
+
+// percentile is the one that a precision is about, nil if it is not known.
+func percentile(s *aggregate.Stage, until *spatev1.Precision) *lifecycle.Interval {
+	if until == nil {
+		return nil
+	}
+	i, ok := s.Interval(series.Metric(until.GetMetric()), until.GetPercentile(), until.GetConfidence())
+	if !ok {
+		return nil
+	}
+	return &lifecycle.Interval{Value: i.Value, Low: i.Low, High: i.High, Count: i.Count}
+}
+
+// outcomeOf is what sweeps and searches go on by.
+func outcomeOf(s *aggregate.Stage, r aggregate.StageResult, rec *spatev1.StageRecord, keep *spatev1.Objectives) series.Outcome {
+	o := series.Outcome{
+		Completed: r.Requests.Completed, Failed: r.Requests.Failed, Cancelled: r.Requests.Cancelled,
+		Good: s.Counters().GetGood(), Throughput: throughput(r),
+	}
+	if n := r.Requests.NeverSent; n != nil && rec.GetEnough() == "" {
+		o.NeverSent = *n
+	}
+	for _, limit := range keep.GetLatencies() {
+		var value *time.Duration
+		if v, ok := s.Latency(series.Metric(limit.GetMetric()), limit.GetPercentile()); ok {
+			value = &v
+		}
+		o.Latencies = append(o.Latencies, value)
+	}
+	if f, ok := s.Flow(); ok {
+		o.Backlog = &series.Backlog{Level: f.Level, InFlight: f.InFlight, Started: f.Started, Ended: f.Ended, Seconds: f.Seconds}
+	}
+	return o
+}
+
+// leastSteady is the shortest steady part whose throughput is better than that of the whole stage, in seconds.
+const leastSteady = 5
+
+// throughput is completed requests per second: of the steady part, or else of the whole stage, whose ramp-up and drain make it
+// smaller.
+func throughput(r aggregate.StageResult) *float64 {
+	if r.Steady != nil && r.Steady.DurationS >= leastSteady {
+		return &r.Steady.RequestThroughput
+	}
+	return r.RequestThroughput
+}

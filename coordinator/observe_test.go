@@ -1,0 +1,208 @@
+package coordinator
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/histogram"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// planOf is a plan of one target and one workload with a load.
+func planOf(load string) string {
+	return "name: p\ntargets:\n  - name: east\n    endpoints: [\"http://east.example:8000\"]\n    model: m\n" +
+		"workloads:\n  - random: {isl: 10, osl: 5}\nloads:\n  - " + load + "\n"
+}
+
+// values puts n values of a TTFT into a snapshot, in place of its own.
+func values(s *spatev1.Snapshot, n uint64, ttft time.Duration) *spatev1.Snapshot {
+	h := histogram.New(histogram.LayoutOf(spatev1.Metric_METRIC_TTFT))
+	h.RecordN(int64(ttft), n)
+	c := &spatev1.Counters{Started: n, Completed: n, OutputTokens: 5 * n, TokensArrived: 5 * n}
+	s.Series[0].Counters, s.Series[0].Distributions = c, []*spatev1.Distribution{h.Proto(spatev1.Metric_METRIC_TTFT)}
+	return s
+}
+
+// closing makes a snapshot the only one of its stage.
+func closing(s *spatev1.Snapshot) *spatev1.Snapshot {
+	n := s.GetSeries()[0].GetCounters().GetCompleted()
+	first, last := int64(0), int64(4*time.Second)
+	s.Totals = &spatev1.Totals{
+		Snapshots: 1, Counters: s.GetSeries()[0].GetCounters(), FirstStartNs: &first, LastEndNs: &last,
+		Values: []*spatev1.MetricCount{{Metric: spatev1.Metric_METRIC_TTFT, Count: n}},
+	}
+	return s
+}
+
+// texts are the notices among events.
+func texts(events []*spatev1.RunEvent) (out []string) {
+	for _, e := range events {
+		if n := e.GetNotice(); n != nil {
+			out = append(out, n.GetText())
+		}
+	}
+	return out
+}
+
+func TestSearchThroughTheService(t *testing.T) {
+	h := start(t)
+	a := h.agent("a")
+	id := h.submitPlan(1, planOf(`{requests: 4, search: {concurrency: {from: 1, to: 64}, keep: {latencies: [{metric: ttft, percentile: 90, at_most: 100ms}]}}}`))
+	ttft := map[uint32]time.Duration{1: 20 * time.Millisecond, 2: 50 * time.Millisecond, 3: 200 * time.Millisecond, 4: 300 * time.Millisecond}
+	var seeds []uint64
+	for _, want := range []uint32{1, 2, 4, 3} {
+		a.apply()
+		st := a.assigned.GetStage()
+		if got := st.GetLoad().GetConcurrency(); got != want || st.GetLoad().GetSearch() != nil || st.GetProbe() == nil {
+			t.Fatalf("load %v, probe %v, want concurrency %d", st.GetLoad(), st.GetProbe(), want)
+		}
+		seeds = append(seeds, st.GetSeed())
+		a.armed()
+		a.acked(closing(values(a.snapshot(3), 4, ttft[want])))
+	}
+	events := h.follow(id)
+	if end := events[len(events)-1].GetRunEnded(); !end.GetComplete() {
+		t.Errorf("end: %v", end)
+	}
+	if began := events[0].GetRunBegan(); began.GetStages() != 15 {
+		t.Errorf("%v", began)
+	}
+	if said := texts(events); len(said) != 5 || said[4] != "search of east, 10:5: concurrency 2 kept, 3 broke (p90 TTFT 200 ms > 100 ms); 4 probes" {
+		t.Errorf("notices %q", said)
+	}
+	slices.Sort(seeds)
+	if len(slices.Compact(seeds)) != 4 {
+		t.Errorf("seeds %v are not different", seeds)
+	}
+	rec, err := h.fetch(id).Run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rec.GetStages() != 4 || len(rec.GetSearches()) != 1 {
+		t.Fatalf("run record %v", rec)
+	}
+	if s := rec.GetSearches()[0]; s.GetKept() != 2 || s.GetBroke() != 3 || s.GetStageIndex() != 1 || !s.GetConverged() || s.GetProbes() != 4 || s.GetTarget() != "east" {
+		t.Errorf("search %v", s)
+	}
+}
+
+func TestPrecisionEndsAStage(t *testing.T) {
+	h := start(t)
+	a := h.agent("a")
+	id := h.submitPlan(1, planOf(`{concurrency: [1], requests: 100000, until: {metric: ttft, percentile: 50}}`))
+	a.apply()
+	a.armed()
+	a.acked(values(a.snapshot(0), 10, 20*time.Millisecond)) // too few for an interval
+	a.acked(values(a.snapshot(1), 30, 20*time.Millisecond))
+	stop := a.stopped()
+	if !stop.GetEnough() || stop.GetImmediately() || !strings.HasPrefix(stop.GetReason(), "p50 TTFT 20 ms is known to ±0 %") {
+		t.Errorf("stop: %v", stop)
+	}
+	last := closing(values(a.snapshot(2), 1, 20*time.Millisecond))
+	last.Totals.Snapshots = 3
+	last.Totals.Counters = &spatev1.Counters{Started: 41, Completed: 41, OutputTokens: 205, TokensArrived: 205}
+	last.Totals.Values[0].Count = 41
+	a.acked(last)
+	if end := h.end(id); !end.GetComplete() {
+		t.Errorf("end: %v", end)
+	}
+	if recs, err := h.fetch(id).Stages(); err != nil || recs[0].GetEnough() == "" || recs[0].GetStopped() {
+		t.Errorf("record %v, %v", recs, err)
+	}
+}
+
+func TestErrorsEndAStage(t *testing.T) {
+	h := start(t)
+	a := h.agent("a")
+	id := h.submitPlan(1, planOf(`{concurrency: [1], requests: 100000, abort: {error_share: 0.5, after_requests: 3}}`))
+	a.apply()
+	a.armed()
+	s := a.snapshot(0)
+	s.Series[0] = &spatev1.Series{
+		Counters: &spatev1.Counters{Started: 3, Failed: 3},
+		Errors:   []*spatev1.ErrorCount{{Class: spatev1.ErrorClass_ERROR_CLASS_TIMEOUT, Count: 3}},
+	}
+	a.acked(s)
+	if stop := a.stopped(); stop.GetEnough() || !stop.GetImmediately() || stop.GetReason() != "given up: 3 of 3 requests failed, 100 % > 50 %" {
+		t.Errorf("stop: %v", stop)
+	}
+	last := a.snapshot(1)
+	last.Series = nil
+	last.Totals = &spatev1.Totals{Snapshots: 2, Counters: &spatev1.Counters{Started: 3, Failed: 3}, Stopped: true}
+	a.acked(last)
+	if end := h.end(id); end.GetOutcome() != spatev1.Outcome_OUTCOME_FAILED || !strings.HasPrefix(end.GetReason(), "given up: 3 of 3") {
+		t.Errorf("end: %v", end)
+	}
+}
+
+func TestWarmupEndsWhenTheLoadIsSteady(t *testing.T) {
+	h := start(t)
+	a := h.agent("a")
+	id := h.submitPlan(1, planOf(`{concurrency: [1], duration: 60s, warmup: {until_steady: 600s}}`))
+	a.apply()
+	a.armed()
+	for window, tokens := range []uint64{0, 10, 40, 80, 100, 100, 100, 100, 100, 100, 100, 100, 100, 100} {
+		s := a.snapshot(uint32(window))
+		s.Series[0] = &spatev1.Series{Counters: &spatev1.Counters{UnmeasuredTokensArrived: tokens}}
+		a.acked(s)
+	}
+	m := a.hear().GetMeasure()
+	if m.GetRef().GetStageIndex() != 0 || m.GetFromNs() <= 0 || m.GetFromNs()%int64(time.Second) != 0 {
+		t.Errorf("measure: %v", m)
+	}
+	if _, err := h.runs.StopRun(t.Context(), &spatev1.StopRunRequest{RunId: id}); err != nil {
+		t.Fatal(err)
+	}
+	a.stopped()
+	last := a.snapshot(14)
+	last.Series = nil
+	last.Totals = &spatev1.Totals{Snapshots: 15, Counters: &spatev1.Counters{UnmeasuredTokensArrived: 1130}, Stopped: true}
+	a.acked(last)
+	h.end(id)
+	if recs, err := h.fetch(id).Stages(); err != nil || recs[0].GetMeasuredFromNs() != m.GetFromNs() {
+		t.Errorf("record %v, %v", recs, err)
+	}
+}
+
+func TestPreparationIsKept(t *testing.T) {
+	h := start(t)
+	a := h.agent("a")
+	id := h.submitPlan(1, planOf(`{concurrency: [1], requests: 4}`))
+	m := a.hear().GetAssign()
+	a.assigned = m
+	a.say(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Applied{Applied: &spatev1.Applied{
+		Ref: m.GetRef(), ClockUncertaintyNs: 1000,
+		Preparation: &spatev1.Preparation{Lengths: "server", Server: "vllm", Notes: []string{"the chat template adds 7 tokens"}},
+	}}})
+	a.armed()
+	a.acked(closing(values(a.snapshot(0), 4, time.Millisecond)))
+	if said := texts(h.follow(id)); !slices.Equal(said, []string{"east: the chat template adds 7 tokens"}) {
+		t.Errorf("notices %q", said)
+	}
+	recs, err := h.fetch(id).Stages()
+	if err != nil || recs[0].GetAgents()[0].GetPreparation().GetServer() != "vllm" {
+		t.Errorf("record %v, %v", recs, err)
+	}
+}
+
+func TestThroughputIsThatOfTheSteadyPart(t *testing.T) {
+	whole := 10.0
+	for _, c := range []struct {
+		steady *aggregate.Steady
+		want   float64
+	}{
+		{nil, 10},
+		{&aggregate.Steady{DurationS: 4, RequestThroughput: 12}, 10},
+		{&aggregate.Steady{DurationS: 5, RequestThroughput: 12}, 12},
+	} {
+		if got := throughput(aggregate.StageResult{RequestThroughput: &whole, Steady: c.steady}); *got != c.want {
+			t.Errorf("%v: %v, want %v", c.steady, *got, c.want)
+		}
+	}
+	if got := throughput(aggregate.StageResult{}); got != nil {
+		t.Errorf("nothing is %v", *got)
+	}
+}

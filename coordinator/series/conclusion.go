@@ -1,0 +1,143 @@
+package series
+
+import (
+	"fmt"
+	"math"
+
+	"google.golang.org/protobuf/proto"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// notLimited is the reason of a search whose highest load kept the objectives.
+const notLimited = "not limited within the bounds of the search"
+
+// Record is what the search has found so far. It has converged if it came to a definite end: within its precision, at the upper
+// bound, or at the lower bound with nothing kept. Its probes are those that were judged: a stage that was cut short is none.
+func (s *search) Record() *spatev1.SearchRecord {
+	rec := &spatev1.SearchRecord{Search: s.asked, Probes: uint32(len(s.done))}
+	kept, broke := s.bracket()
+	rec.Converged = s.ended == "" && len(s.done) > 0 && (kept == 0 || s.narrow(kept, broke))
+	if kept > 0 {
+		rec.Kept, rec.StageIndex = proto.Float64(kept), s.at(kept)[0].stage
+		s.addThroughput(rec, kept)
+	}
+	if broke > 0 {
+		rec.Broke, rec.Reason = proto.Float64(broke), s.reasonAt(broke)
+	}
+	switch {
+	case s.ended != "":
+		rec.Reason = joined(rec.GetReason(), "the search ended early: "+s.ended)
+	case kept > 0 && broke == 0 && rec.Converged:
+		rec.Reason = notLimited
+	case kept == 0 && broke > 0:
+		rec.Reason = joined(rec.GetReason(), "the search does not go below "+s.words(s.from))
+	}
+	return rec
+}
+
+// joined puts two reasons in one line.
+func joined(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + "; " + b
+}
+
+// reasonAt is the first reason why a load broke.
+func (s *search) reasonAt(value float64) string {
+	for _, p := range s.at(value) {
+		if p.reason != "" {
+			return p.reason
+		}
+	}
+	return ""
+}
+
+// addThroughput adds the mean throughput of the stages at a load, if there are several.
+func (s *search) addThroughput(rec *spatev1.SearchRecord, value float64) {
+	var values []float64
+	for _, p := range s.at(value) {
+		if p.outcome.Throughput != nil {
+			values = append(values, *p.outcome.Throughput)
+		}
+	}
+	if len(values) < 2 {
+		return
+	}
+	mean, margin := meanMargin(values)
+	rec.MeanThroughput, rec.ThroughputMargin = &mean, &margin
+}
+
+// Conclusion says what was found.
+func (s *search) Conclusion() (text string, good bool) {
+	rec := s.Record()
+	probes := fmt.Sprintf("; %d probes", len(s.done))
+	if len(s.done) == 1 {
+		probes = "; 1 probe"
+	}
+	switch {
+	case rec.Kept == nil && rec.Broke == nil:
+		return "nothing is known: " + rec.GetReason(), false
+	case rec.Kept == nil:
+		return fmt.Sprintf("none kept, %s broke (%s)%s", s.words(rec.GetBroke()), rec.GetReason(), probes), false
+	case rec.Broke == nil && rec.GetConverged():
+		return fmt.Sprintf("%s kept: %s%s%s", s.words(rec.GetKept()), rec.GetReason(), throughputWords(rec), probes), true
+	case rec.Broke == nil:
+		return fmt.Sprintf("%s kept, nothing above is known%s%s", s.words(rec.GetKept()), probes, s.openEnd(rec)), false
+	}
+	return fmt.Sprintf("%s kept, %s broke (%s)%s%s%s", s.words(rec.GetKept()), number(rec.GetBroke()), rec.GetReason(),
+		throughputWords(rec), probes, s.openEnd(rec)), rec.GetConverged()
+}
+
+// openEnd says why a search is not within its precision, where its reason does not.
+func (s *search) openEnd(rec *spatev1.SearchRecord) string {
+	switch {
+	case rec.GetConverged():
+		return ""
+	case s.ended != "":
+		if rec.Broke == nil {
+			return " (" + rec.GetReason() + ")"
+		}
+		return ""
+	}
+	return fmt.Sprintf(" were too few for a precision of %s: give the search more, or narrower bounds", percent(s.precision))
+}
+
+// throughputWords says what the repeats completed.
+func throughputWords(rec *spatev1.SearchRecord) string {
+	if rec.MeanThroughput == nil {
+		return ""
+	}
+	return fmt.Sprintf("; %s ± %s completed", number(rounded(rec.GetMeanThroughput(), digits)), rateWords(rec.GetThroughputMargin()))
+}
+
+// meanMargin is the mean of at least two values and half the width of its 95 % confidence interval: t s / sqrt(n), with the
+// sample's standard deviation s and Student's t for n - 1 degrees of freedom.
+func meanMargin(values []float64) (mean, margin float64) {
+	n := float64(len(values))
+	for _, v := range values {
+		mean += v / n
+	}
+	squares := 0.0
+	for _, v := range values {
+		squares += (v - mean) * (v - mean)
+	}
+	return mean, student(len(values)-1) * math.Sqrt(squares/(n-1)/n)
+}
+
+// studentTable holds the 0.975 quantiles of Student's t for 1 to 10 degrees of freedom.
+var studentTable = [...]float64{12.7062047362, 4.3026527297, 3.1824463053, 2.7764451052, 2.5705818356, 2.4469118511, 2.3646242516, 2.3060041352, 2.2621571628, 2.2281388520}
+
+// student is the 0.975 quantile of Student's t: from the table, and beyond by the expansion of Abramowitz and Stegun, Handbook of
+// Mathematical Functions, 26.7.5, which is exact to five digits there.
+func student(freedom int) float64 {
+	if freedom <= len(studentTable) {
+		return studentTable[freedom-1]
+	}
+	const z = 1.959963984540054
+	v := float64(freedom)
+	z3, z5, z7, z9 := z*z*z, z*z*z*z*z, z*z*z*z*z*z*z, z*z*z*z*z*z*z*z*z
+	return z + (z3+z)/(4*v) + (5*z5+16*z3+3*z)/(96*v*v) + (3*z7+19*z5+17*z3-15*z)/(384*v*v*v) +
+		(79*z9+776*z7+1482*z5-1920*z3-945*z)/(92160*v*v*v*v)
+}

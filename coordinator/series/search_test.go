@@ -1,0 +1,324 @@
+package series_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"pgregory.net/rapid"
+
+	"github.com/spate-load/spate/coordinator/series"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// limit is the p99 TTFT that the tests' searches keep.
+const limit = 500 * time.Millisecond
+
+// template is a search for a rate, or a concurrency.
+func template(from, to float64, open bool, change ...func(*spatev1.Search)) *spatev1.LoadPoint {
+	s := &spatev1.Search{
+		Precision: 0.03, Probes: 15, Repeats: 1,
+		Keep: &spatev1.Objectives{Latencies: []*spatev1.Limit{{Metric: "ttft", Percentile: 99, AtMost: durationpb.New(limit)}}},
+	}
+	l := &spatev1.LoadPoint{Requests: 100, Search: s}
+	if open {
+		s.Rate, l.Arrival = &spatev1.Bounds{From: from, To: to}, "poisson"
+	} else {
+		s.Concurrency = &spatev1.Bounds{From: from, To: to}
+	}
+	for _, f := range change {
+		f(s)
+	}
+	return l
+}
+
+// server keeps the limit up to its knee and completes no more than its capacity.
+type server struct {
+	knee, capacity float64
+	noise          func() float64 // factor on throughput; nil: none
+}
+
+// run is what a stage at a load measures.
+func (s server) run(value float64) series.Outcome {
+	ttft := limit / 2
+	if value > s.knee {
+		ttft = 2 * limit
+	}
+	throughput := min(value, s.capacity)
+	if s.noise != nil {
+		throughput *= s.noise()
+	}
+	return series.Outcome{Completed: 100, Latencies: []*time.Duration{&ttft}, Throughput: &throughput}
+}
+
+// play runs a series to its end and returns its steps.
+func play(t interface{ Fatalf(string, ...any) }, s series.Series, run func(series.Step) series.Outcome) []series.Step {
+	var steps []series.Step
+	for step, ok := s.Next(); ok; step, ok = s.Next() {
+		if len(steps) > 2000 {
+			t.Fatalf("the series does not end: %v", steps[len(steps)-5:])
+		}
+		steps = append(steps, step)
+		s.Take(uint32(10+len(steps)-1), run(step))
+	}
+	return steps
+}
+
+// Wherever the knee lies between 1 and 1000, and whatever failed probes say about the throughput, 15 probes find it within 3 %.
+func TestSearchFindsTheKneeInItsProbes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		from := rapid.Float64Range(0.01, 1000).Draw(t, "from")
+		to := from * rapid.Float64Range(1.5, 1000).Draw(t, "ratio")
+		knee := from * math.Pow(to/from, rapid.Float64Range(0, 1.05).Draw(t, "knee"))
+		srv := server{knee: knee, capacity: knee * rapid.Float64Range(0.5, 2).Draw(t, "capacity"), noise: func() float64 {
+			return rapid.Float64Range(0.9, 1.1).Draw(t, "noise")
+		}}
+		s := series.New(template(from, to, true))
+		steps := play(t, s, func(p series.Step) series.Outcome { return srv.run(p.Load.GetRate()) })
+		rec := s.Record()
+		if len(steps) > 15 || !rec.GetConverged() {
+			t.Fatalf("%d probes, converged %v: %v", len(steps), rec.GetConverged(), rec)
+		}
+		if knee >= to {
+			if rec.GetKept() != to || rec.Broke != nil {
+				t.Fatalf("the knee is beyond the bounds, found %v", rec)
+			}
+			return
+		}
+		if kept := rec.GetKept(); kept > knee || rec.GetBroke() <= knee || kept < knee/1.0300001 {
+			t.Fatalf("knee %v, found %v", knee, rec)
+		}
+	})
+}
+
+func TestSearchFindsTheConcurrency(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		from := float64(rapid.IntRange(1, 50).Draw(t, "from"))
+		to := from + float64(rapid.IntRange(1, 2000).Draw(t, "more"))
+		knee := float64(rapid.IntRange(int(from), int(to)+1).Draw(t, "knee"))
+		s := series.New(template(from, min(to, 1000*from), false))
+		steps := play(t, s, func(p series.Step) series.Outcome { return server{knee: knee}.run(float64(p.Load.GetConcurrency())) })
+		rec := s.Record()
+		if len(steps) > 15 || !rec.GetConverged() {
+			t.Fatalf("%d probes, converged %v: %v", len(steps), rec.GetConverged(), rec)
+		}
+		kept, broke := rec.GetKept(), rec.GetBroke()
+		if rec.Broke == nil {
+			broke = math.Inf(1)
+			if kept != min(to, 1000*from) {
+				t.Fatalf("not limited, but at %v of %v", kept, to)
+			}
+		} else if broke-kept > 1 && (broke-kept)/kept > 0.03 {
+			t.Fatalf("%v to %v is too wide", kept, broke)
+		}
+		if kept > knee || broke <= knee {
+			t.Fatalf("knee %v, found %v", knee, rec)
+		}
+	})
+}
+
+// The worst cases over a fine grid of knees, and how many probes an honest throughput saves. The figures are part of the contract:
+// a change of the plan of probes shows here.
+func TestProbesThatASearchTakes(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		capacity float64 // as a share of the knee; 0: failed probes tell nothing
+		worst    int
+		mean     float64
+	}{
+		{"throughput tells nothing", 0, 14, 11},
+		{"the knee is the capacity", 1, 15, 8},
+		{"latencies break at 80 % of the capacity", 1.25, 15, 11},
+	} {
+		worst, sum, n := 0, 0, 0
+		for knee := 1.0; knee < 1000; knee *= 1.003 {
+			s := series.New(template(1, 1000, true))
+			steps := play(t, s, func(p series.Step) series.Outcome {
+				o := server{knee: knee, capacity: knee * c.capacity}.run(p.Value)
+				if c.capacity == 0 {
+					o.Throughput = nil
+				}
+				return o
+			})
+			worst, sum, n = max(worst, len(steps)), sum+len(steps), n+1
+		}
+		t.Logf("%s: %d probes at most, %.1f on average", c.name, worst, float64(sum)/float64(n))
+		if mean := float64(sum) / float64(n); worst > c.worst || mean > c.mean {
+			t.Errorf("%s: %d probes at most, %.1f on average; want %d and %.1f", c.name, worst, mean, c.worst, c.mean)
+		}
+	}
+}
+
+// words plays a search and writes its course in one line.
+func course(t *testing.T, l *spatev1.LoadPoint, run func(series.Step) series.Outcome) (string, series.Series) {
+	t.Helper()
+	s := series.New(l)
+	var out []string
+	for _, p := range play(t, s, run) {
+		out = append(out, fmt.Sprintf("%s %v", p.Purpose, p.Value))
+	}
+	return strings.Join(out, ", "), s
+}
+
+func TestCourses(t *testing.T) {
+	atKnee := func(knee, capacity float64) func(series.Step) series.Outcome {
+		return func(p series.Step) series.Outcome { return server{knee: knee, capacity: capacity}.run(p.Value) }
+	}
+	for _, c := range []struct {
+		name, course, conclusion string
+		load                     *spatev1.LoadPoint
+		run                      func(series.Step) series.Outcome
+		good                     bool
+	}{
+		{
+			name: "doubles, and tries the throughput of the failed probe first", load: template(1, 64, true), run: atKnee(42.5, 42.5),
+			course:     "bracket 1, bracket 2, bracket 4, bracket 8, bracket 16, bracket 32, bracket 64, bisect 41.86, bisect 43.07",
+			conclusion: "41.86 req/s kept, 43.07 broke (p99 TTFT 1000 ms > 500 ms); 9 probes", good: true,
+		},
+		{
+			name: "nothing is kept", load: template(8, 64, true), run: atKnee(5, 5), course: "bracket 8",
+			conclusion: "none kept, 8 req/s broke (p99 TTFT 1000 ms > 500 ms; the search does not go below 8 req/s); 1 probe",
+		},
+		{
+			name: "the upper bound is kept", load: template(8, 20, true), run: atKnee(50, 50), course: "bracket 8, bracket 16, bracket 20",
+			conclusion: "20 req/s kept: not limited within the bounds of the search; 3 probes", good: true,
+		},
+		{
+			name: "concurrency by whole numbers", load: template(1, 16, false), run: atKnee(6, 6),
+			course:     "bracket 1, bracket 2, bracket 4, bracket 8, bisect 6, bisect 7",
+			conclusion: "concurrency 6 kept, 7 broke (p99 TTFT 1000 ms > 500 ms); 6 probes", good: true,
+		},
+		{
+			name: "too few probes", load: template(1, 1000, true, func(s *spatev1.Search) { s.Probes = 4 }), run: atKnee(300, 5000),
+			course: "bracket 1, bracket 31.62, bracket 177.8, bracket 421.7",
+			conclusion: "177.8 req/s kept, 421.7 broke (p99 TTFT 1000 ms > 500 ms); 4 probes were too few for a precision of 3 %: " +
+				"give the search more, or narrower bounds",
+		},
+	} {
+		got, s := course(t, c.load, c.run)
+		text, good := s.Conclusion()
+		if got != c.course || text != c.conclusion || good != c.good {
+			t.Errorf("%s:\n%s\n%s (good: %v), want\n%s\n%s", c.name, got, text, good, c.course, c.conclusion)
+		}
+	}
+}
+
+// Two of three stages at 4 req/s break: the search goes on below, and repeats there.
+func TestRepeatsMoveTheBracketDown(t *testing.T) {
+	seen := map[float64]int{}
+	got, s := course(t, template(1, 8, true, func(s *spatev1.Search) { s.Repeats, s.Precision = 3, 0.5 }), func(p series.Step) series.Outcome {
+		seen[p.Value]++
+		knee := 4.5
+		if seen[p.Value] > 1 {
+			knee = 3 // the first time was luck
+		}
+		return server{knee: knee, capacity: 100}.run(p.Value)
+	})
+	want := "bracket 1, bracket 2, bracket 4, bracket 8, bisect 5.657, repeat 4, repeat 4, bisect 2.828, repeat 2.828, repeat 2.828"
+	if got != want {
+		t.Errorf("%s, want\n%s", got, want)
+	}
+	rec := s.Record()
+	if rec.GetKept() != 2.828 || rec.GetBroke() != 4 || !rec.GetConverged() || rec.GetStageIndex() != 17 || rec.GetProbes() != 10 {
+		t.Errorf("found %v", rec)
+	}
+	if rec.GetMeanThroughput() != 2.828 || rec.GetThroughputMargin() > 1e-9 {
+		t.Errorf("throughput %v +- %v", rec.GetMeanThroughput(), rec.GetThroughputMargin())
+	}
+}
+
+// One broken repeat of three is a minority.
+func TestRepeatsConfirm(t *testing.T) {
+	n := 0
+	got, s := course(t, template(4, 4, true, func(s *spatev1.Search) { s.Repeats = 3 }), func(p series.Step) series.Outcome {
+		n++
+		knee := 5.0
+		if n == 2 {
+			knee = 3
+		}
+		o := server{knee: knee}.run(p.Value)
+		o.Throughput = proto.Float64([]float64{3.9, 4.0, 4.1}[n-1])
+		return o
+	})
+	if want := "bracket 4, repeat 4, repeat 4"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	text, _ := s.Conclusion()
+	// 4.3027 x 0.1 / sqrt(3) = 0.2484
+	if want := "4 req/s kept: not limited within the bounds of the search; 4 ± 0.2484 req/s completed; 3 probes"; text != want {
+		t.Errorf("%s, want\n%s", text, want)
+	}
+}
+
+// The number of stages is bounded whatever the outcomes are, and what is found is consistent with them.
+func TestRandomOutcomes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		open := rapid.Bool().Draw(t, "open")
+		probes, repeats := rapid.Uint32Range(1, 20).Draw(t, "probes"), rapid.Uint32Range(1, 5).Draw(t, "repeats")
+		from := float64(rapid.IntRange(1, 100).Draw(t, "from"))
+		s := series.New(template(from, from+float64(rapid.IntRange(0, 5000).Draw(t, "width")), open, func(s *spatev1.Search) {
+			s.Probes, s.Repeats = probes, repeats
+			s.Precision = rapid.SampledFrom([]float64{1e-12, 0.001, 0.03, 0.2, 1}).Draw(t, "precision")
+		}))
+		last := map[float64]bool{}
+		steps := play(t, s, func(p series.Step) series.Outcome {
+			broken := rapid.Bool().Draw(t, "broken")
+			last[p.Value] = broken
+			if broken {
+				return series.Outcome{Failed: 1, Throughput: proto.Float64(rapid.Float64Range(0, 6000).Draw(t, "throughput"))}
+			}
+			return server{knee: math.Inf(1)}.run(p.Value)
+		})
+		if n := uint32(len(steps)); n > probes+repeats-1 || n != s.Record().GetProbes() {
+			t.Fatalf("%d stages of %d probes and %d repeats", n, probes, repeats)
+		}
+		rec := s.Record()
+		if rec.Kept != nil && rec.Broke != nil && rec.GetKept() >= rec.GetBroke() {
+			t.Fatalf("kept %v, broke %v", rec.GetKept(), rec.GetBroke())
+		}
+		if repeats == 1 && (rec.Kept != nil && last[rec.GetKept()] || rec.Broke != nil && !last[rec.GetBroke()]) {
+			t.Fatalf("found %v in %v", rec, last)
+		}
+	})
+}
+
+func TestEndedEarly(t *testing.T) {
+	s := series.New(template(1, 1000, true))
+	s.End("agent a lost")
+	s.End("and again")
+	if _, ok := s.Next(); ok {
+		t.Error("it goes on")
+	}
+	if text, good := s.Conclusion(); text != "nothing is known: the search ended early: agent a lost" || good {
+		t.Error(text)
+	}
+	if rec := s.Record(); rec.GetConverged() || rec.Kept != nil || rec.Broke != nil {
+		t.Errorf("found %v", rec)
+	}
+	s = series.New(template(1, 1000, true))
+	s.Take(0, server{knee: 5}.run(1))
+	s.End("agent a lost")
+	if text, good := s.Conclusion(); text != "1 req/s kept, nothing above is known; 1 probe (the search ended early: agent a lost)" || good {
+		t.Error(text)
+	}
+}
+
+func TestStepsAreWholeLoads(t *testing.T) {
+	l := template(2, 8, false)
+	l.ThinkTime = &spatev1.ThinkTime{Mean: durationpb.New(time.Second)}
+	step, _ := series.New(l).Next()
+	if got := step.Load; got.GetConcurrency() != 2 || got.GetSearch() != nil || got.GetThinkTime() == nil || got.GetRequests() != 100 {
+		t.Errorf("%v", got)
+	}
+	step, _ = series.New(template(2, 8, true)).Next()
+	if got := step.Load; got.GetRate() != 2 || got.GetArrival() != "poisson" || got.GetConcurrency() != 0 || got.GetSearch() != nil {
+		t.Errorf("%v", got)
+	}
+	if series.New(&spatev1.LoadPoint{Rate: 2}) != nil {
+		t.Error("a load without search or sweep makes a series")
+	}
+}

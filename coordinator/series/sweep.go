@@ -1,0 +1,100 @@
+package series
+
+import (
+	"cmp"
+	"fmt"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// sweep measures one request at a time, then a saturated server, then rates evenly between the two request throughputs. The last
+// of them is the saturated throughput itself, and the synchronous one is not measured again, as in GuideLLM's sweeps.
+type sweep struct {
+	template   *spatev1.LoadPoint
+	points     int
+	saturation uint32
+	done       int
+	lowest     *float64 // throughput of one request at a time
+	highest    *float64 // throughput of the saturated server
+	ended      string
+}
+
+func newSweep(template *spatev1.LoadPoint) *sweep {
+	asked := template.GetSweep()
+	return &sweep{template: template, points: int(asked.GetPoints()), saturation: asked.GetSaturation()}
+}
+
+// Next is the next stage.
+func (s *sweep) Next() (Step, bool) {
+	step := Step{Number: uint32(s.done)}
+	switch {
+	case s.ended != "" || s.done >= 2+s.points:
+		return Step{}, false
+	case s.done == 0:
+		step.Purpose, step.Value = Synchronous, 1
+		step.Load = closedAt(s.template, 1)
+	case s.done == 1:
+		step.Purpose, step.Value = Saturated, float64(s.saturation)
+		step.Load = closedAt(s.template, s.saturation)
+	default:
+		step.Purpose, step.Value = Rate, s.rate(s.done-1)
+		step.Load = openAt(s.template, step.Value)
+	}
+	return step, true
+}
+
+// rate is the n-th of the rates between, from 1.
+func (s *sweep) rate(n int) float64 {
+	return rounded(*s.lowest+(*s.highest-*s.lowest)*float64(n)/float64(s.points), digits)
+}
+
+// Take takes in a stage. After the second one it is known which rates follow.
+func (s *sweep) Take(_ uint32, o Outcome) string {
+	s.done++
+	switch s.done {
+	case 1:
+		s.lowest = s.known(o, "one request at a time")
+		return ""
+	case 2:
+		s.highest = s.known(o, fmt.Sprintf("concurrency %d", s.saturation))
+		return s.between()
+	}
+	return ""
+}
+
+// known is a throughput, without which the sweep ends.
+func (s *sweep) known(o Outcome, at string) *float64 {
+	if o.Throughput == nil || *o.Throughput <= 0 {
+		s.End("the request throughput with " + at + " is not known")
+		return nil
+	}
+	return o.Throughput
+}
+
+// between says which rates follow, if there is room for any.
+func (s *sweep) between() string {
+	if s.lowest == nil || s.highest == nil {
+		return ""
+	}
+	low, high := rateWords(*s.lowest), rateWords(*s.highest)
+	if *s.highest <= *s.lowest {
+		s.End(fmt.Sprintf("concurrency %d completed %s, no more than one request at a time with %s: there is no rate between",
+			s.saturation, high, low))
+		return ""
+	}
+	return fmt.Sprintf("%s one at a time, %s saturated: %d rates between follow", low, high, s.points)
+}
+
+// End ends the sweep before its time.
+func (s *sweep) End(reason string) { s.ended = cmp.Or(s.ended, reason) }
+
+// Conclusion says how the sweep ended.
+func (s *sweep) Conclusion() (text string, good bool) {
+	if s.ended != "" {
+		return fmt.Sprintf("ended after %d of %d stages: %s", s.done, 2+s.points, s.ended), false
+	}
+	return fmt.Sprintf("%d stages from one request at a time to %s", s.done, rateWords(*s.highest)), true
+}
+
+// Record is nil: a sweep looks for nothing.
+func (s *sweep) Record() *spatev1.SearchRecord { return nil }
