@@ -437,9 +437,10 @@ type SimulatedTarget struct {
 	MaxRunning uint32 `protobuf:"varint,5,opt,name=max_running,json=maxRunning,proto3" json:"max_running,omitempty"`
 	// Equal engines behind each endpoint. Default 1.
 	Replicas uint32 `protobuf:"varint,6,opt,name=replicas,proto3" json:"replicas,omitempty"`
-	// Disaggregated serving: so many engines do prefill alone, and the others decode. 0 (default): each engine does both.
+	// Disaggregated serving: so many engines beside the replicas do prefill alone, and the replicas decode alone: 3P1D is
+	// {prefill_engines: 3, replicas: 1}. 0 (default): each engine does both.
 	PrefillEngines uint32 `protobuf:"varint,7,opt,name=prefill_engines,json=prefillEngines,proto3" json:"prefill_engines,omitempty"`
-	// Disaggregated serving: time to hand over the KV cache of 1,000 prompt tokens. Default 0s.
+	// Disaggregated serving: time to hand over the KV cache of 1,000 prompt tokens. A prefill engine is busy with it. Default 0s.
 	TransferPerThousandTokens *durationpb.Duration `protobuf:"bytes,8,opt,name=transfer_per_thousand_tokens,json=transferPerThousandTokens,proto3" json:"transfer_per_thousand_tokens,omitempty"`
 	// Prompt tokens in each block of the prefix cache. Default 16.
 	CacheBlockTokens uint32 `protobuf:"varint,9,opt,name=cache_block_tokens,json=cacheBlockTokens,proto3" json:"cache_block_tokens,omitempty"`
@@ -454,9 +455,12 @@ type SimulatedTarget struct {
 	// Share of the requests that are answered with an error, from 0 (default) to 1.
 	ErrorShare float64 `protobuf:"fixed64,14,opt,name=error_share,json=errorShare,proto3" json:"error_share,omitempty"`
 	// The engine runs this many times faster than its model says. Default 1.
-	Speed         float64 `protobuf:"fixed64,15,opt,name=speed,proto3" json:"speed,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Speed float64 `protobuf:"fixed64,15,opt,name=speed,proto3" json:"speed,omitempty"`
+	// Share of its decoding pace that an engine loses while it prefills, from 0 (default: it loses none) to 1 (it does not decode then).
+	// Disaggregated engines lose none.
+	PrefillInterference float64 `protobuf:"fixed64,16,opt,name=prefill_interference,json=prefillInterference,proto3" json:"prefill_interference,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *SimulatedTarget) Reset() {
@@ -590,6 +594,13 @@ func (x *SimulatedTarget) GetErrorShare() float64 {
 func (x *SimulatedTarget) GetSpeed() float64 {
 	if x != nil {
 		return x.Speed
+	}
+	return 0
+}
+
+func (x *SimulatedTarget) GetPrefillInterference() float64 {
+	if x != nil {
+		return x.PrefillInterference
 	}
 	return 0
 }
@@ -3287,7 +3298,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\fexact_output\x18\r \x01(\tB\x1d\xbaH\x1a\xd8\x01\x01r\x15R\x04autoR\x06alwaysR\x05neverR\vexactOutput\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9f\a\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xed\a\n" +
 	"\x0fSimulatedTarget\x12%\n" +
 	"\tendpoints\x18\x01 \x01(\rB\a\xbaH\x04*\x02\x18@R\tendpoints\x12K\n" +
 	"\x19prefill_tokens_per_second\x18\x02 \x01(\x01B\x10\xbaH\r\x12\v@\x01)\x00\x00\x00\x00\x00\x00\x00\x00R\x16prefillTokensPerSecond\x12H\n" +
@@ -3309,7 +3320,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x10tokens_per_frame\x18\r \x01(\rB\a\xbaH\x04*\x02\x18@R\x0etokensPerFrame\x12:\n" +
 	"\verror_share\x18\x0e \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
 	"errorShare\x12/\n" +
-	"\x05speed\x18\x0f \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\"\xbb\x04\n" +
+	"\x05speed\x18\x0f \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\x12L\n" +
+	"\x14prefill_interference\x18\x10 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x13prefillInterference\"\xbb\x04\n" +
 	"\bWorkload\x12A\n" +
 	"\x04name\x18\x01 \x01(\tB-\xbaH*r(\x18@2$^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$|^$R\x04name\x121\n" +
 	"\x06random\x18\x02 \x01(\v2\x17.spate.v1.RandomContentH\x00R\x06random\x121\n" +
