@@ -25,6 +25,7 @@ var uncompressed = map[string]string{
 	"target.simulator.transfer_per_thousand_tokens": "the simulator's speed sees to it",
 	"target.simulator.overhead":                     "the simulator's speed sees to it",
 	"target.simulator.error_share":                  "a share",
+	"target.simulator.prefill_interference":         "a share",
 	"dataset.span":                                  "the replay's speed sees to it",
 	"load.burstiness":                               "a shape",
 	"load.abort.error_share":                        "a share",

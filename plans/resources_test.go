@@ -25,6 +25,7 @@ loads:
   - {replay: {speed: 2}, warmup: {requests: 100}}
   - {replay: {}, requests: 50}
   - {replay: {}, duration: 60s}
+  - {replay: {}, cooldown: 5s}
 `
 
 func datasets(rows uint64) map[string]*spatev1.Dataset {
@@ -39,23 +40,23 @@ func TestStagesTakeResources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(stages) != 12 {
+	if len(stages) != 16 {
 		t.Fatalf("%d stages", len(stages))
 	}
 	var requests []uint64
 	for i, s := range stages {
-		if s.GetDataset().GetRows() != 1000 || (s.GetLexicon() == words) != (i < 6) {
+		if s.GetDataset().GetRows() != 1000 || (s.GetLexicon() == words) != (i < 8) {
 			t.Errorf("stage %d: dataset %v, lexicon %v", i, s.GetDataset(), s.GetLexicon())
 		}
 		requests = append(requests, s.GetLoad().GetRequests())
 	}
-	if diff := cmp.Diff([]uint64{900, 50, 0}, requests[:3]); diff != "" {
+	if diff := cmp.Diff([]uint64{900, 50, 0, 0}, requests[:4]); diff != "" {
 		t.Errorf("a replay ends with its trace (-want +got):\n%s", diff)
 	}
 	if w := stages[0].GetWorkload().GetMooncake(); w.GetBlockTokens() != 512 || w.GetMaxSkipped() != 0.01 {
 		t.Errorf("defaults: %v", w)
 	}
-	if w := stages[3].GetWorkload().GetAzure(); w.GetBlockTokens() != 0 || w.MaxSkipped == nil || w.GetMaxSkipped() != 0 {
+	if w := stages[4].GetWorkload().GetAzure(); w.GetBlockTokens() != 0 || w.MaxSkipped == nil || w.GetMaxSkipped() != 0 {
 		t.Errorf("a share of 0 that is given: %v", w)
 	}
 	for i, s := range p.Outline() {
