@@ -66,9 +66,18 @@ fmt: $(BIN)/golangci-lint $(BIN)/buf ## Format Go and proto.
 	$(BIN)/golangci-lint fmt
 	$(BIN)/buf format --write proto
 
+# plan_schema writes the JSON Schema of plans. The comments in it come from the proto files, by way of buf.
+define plan_schema
+	@mkdir -p $(TMP)
+	$(BIN)/buf build proto --output $(TMP)/plan.binpb
+	go run ./plans/internal/schemagen <$(TMP)/plan.binpb >$(TMP)/plan.schema.json
+	mv $(TMP)/plan.schema.json $(1)
+endef
+
 .PHONY: generate
-generate: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc .buf/buf/validate/validate.proto ## Generate Go from proto.
+generate: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc .buf/buf/validate/validate.proto ## Generate Go and the plans' JSON Schema from proto.
 	$(BIN)/buf generate
+	$(call plan_schema,plans/plan.schema.json)
 
 .PHONY: check-generated
 check-generated: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc .buf/buf/validate/validate.proto ## Check that the generated code is current.
@@ -76,6 +85,9 @@ check-generated: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc .buf/
 	$(BIN)/buf generate --output $(TMP)/generated
 	@diff --recursive --brief --exclude '*.proto' --exclude '*.binpb' --exclude validateproto proto $(TMP)/generated/proto \
 		|| { echo 'The generated code is not current: make generate' >&2; exit 1; }
+	$(call plan_schema,$(TMP)/generated/plan.schema.json)
+	@diff --brief plans/plan.schema.json $(TMP)/generated/plan.schema.json \
+		|| { echo 'The plans'"'"' JSON Schema is not current: make generate' >&2; exit 1; }
 
 # The protocol as of the last release. `make lint` refuses what would break agents, coordinators and ledgers of that release. Renew it
 # at a release and never to silence the check; until the first release it may be renewed with each change.

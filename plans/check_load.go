@@ -143,16 +143,19 @@ func (c *checker) warmup(path, kind string, l *spatev1.Load) {
 			c.wrong(at+"."+field, fmt.Sprintf("give until_steady or %s, not both", field))
 		}
 	}
-	if hasPhases(kind) {
-		for _, field := range c.given(path, "warmup.until_steady", "cooldown") {
-			c.wrong(path+"."+field, fmt.Sprintf("does not go with %s: a load that changes is never steady, and its last phase is its end", kind))
-		}
-		if warm, whole := l.GetWarmup().GetDuration().AsDuration(), phasesTime(l); warm >= whole && whole > 0 {
-			c.wrong(at+".duration", fmt.Sprintf("must be shorter than the phases together (%s): it is a part of them", whole))
-		}
+	if !hasPhases(kind) {
+		return
 	}
-	if field := path + ".cooldown"; kind == "replay" && c.has(field) && len(c.given(path, "requests", "duration", "sessions")) == 0 {
-		c.wrong(field, "needs requests or duration here: after the whole trace there is nothing left to send")
+	if c.has(steady) {
+		c.wrong(steady, fmt.Sprintf("does not go with %s: a load that changes is never steady", kind))
+	}
+	warm, cool, whole := l.GetWarmup().GetDuration().AsDuration(), l.GetCooldown().AsDuration(), phasesTime(l)
+	switch {
+	case whole <= 0: // A mistake of its own.
+	case warm >= whole:
+		c.wrong(at+".duration", fmt.Sprintf("must be shorter than the phases together (%s): it is a part of them", whole))
+	case warm+cool >= whole && cool > 0:
+		c.wrong(path+".cooldown", fmt.Sprintf("must leave something of the phases (%s together), whose last part it is", whole))
 	}
 }
 

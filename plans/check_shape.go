@@ -3,7 +3,6 @@ package plans
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -100,6 +99,11 @@ func (c *checker) phase(path string, p *spatev1.Phase, before float64) {
 	} else if shape == "exponential" && (p.GetFrom() == 0 || p.GetTo() == 0) {
 		c.wrong(path+".shape", "cannot begin or end at 0, from which no ratio leads away: take linear, or a small value")
 	}
+	c.steps(path, p)
+}
+
+func (c *checker) steps(path string, p *spatev1.Phase) {
+	shape := p.GetShape()
 	switch {
 	case c.has(path+".steps") && shape != "steps":
 		c.wrong(path+".steps", "goes with shape: steps only")
@@ -143,36 +147,6 @@ func (c *checker) searchBounds(path string, b *spatev1.Bounds, whole bool) {
 			c.wrong(path+field, "must be a whole number: it is a concurrency, got "+plainNumber(v))
 		}
 	}
-}
-
-// simulation checks that what a simulation multiplies stays within the limits.
-func (c *checker) simulation(p *spatev1.Plan) {
-	const at = "simulation.speed"
-	speed := p.GetSimulation().GetSpeed()
-	if c.has(at) && speed < 1 {
-		c.wrong(at, "must be at least 1: the simulation runs this many times faster, got "+plainNumber(speed))
-	}
-	for i, t := range p.GetTargets() {
-		if own := t.GetSimulator().GetSpeed(); speed > 1 && own*speed > maxSpeed {
-			c.wrong(at, fmt.Sprintf("times the speed of targets[%d].simulator (%s) must be at most %d", i, plainNumber(own), maxSpeed))
-		}
-	}
-	for i, l := range p.GetLoads() {
-		if rate := largestRate(l); speed > 1 && rate*speed > maxLoad {
-			c.wrong(at, fmt.Sprintf("times the rate of loads[%d] (%s) must be at most %d", i, plainNumber(rate), maxLoad))
-		}
-	}
-}
-
-// maxSpeed is the schema's limit of a simulation's speed.
-const maxSpeed = 10_000
-
-func largestRate(l *spatev1.Load) float64 {
-	rates := append([]float64{0, l.GetRateRange().GetTo(), l.GetSearch().GetRate().GetTo()}, l.GetRate()...)
-	for _, p := range l.GetRatePhases() {
-		rates = append(rates, p.GetFrom(), p.GetTo())
-	}
-	return slices.Max(rates)
 }
 
 // plainNumber writes a number as a person does: 1000000, not 1e+06.

@@ -35,8 +35,8 @@ func (c *checker) simulator(path string, s *spatev1.SimulatedTarget) {
 	if s == nil {
 		return
 	}
-	if replicas := or(s.GetReplicas(), 1); s.GetPrefillEngines() >= replicas && s.GetPrefillEngines() > 0 {
-		c.wrong(path+".prefill_engines", fmt.Sprintf("must be less than replicas (%d), of which the others decode, got %d", replicas, s.GetPrefillEngines()))
+	if at := path + ".prefill_interference"; c.has(at) && s.GetPrefillEngines() > 0 {
+		c.wrong(at, "does not go with prefill_engines: engines that only decode lose nothing to prefill")
 	}
 	if at := path + ".transfer_per_thousand_tokens"; c.has(at) && s.GetPrefillEngines() == 0 {
 		c.wrong(at, "goes with prefill_engines only: without them nothing is handed over")

@@ -35,8 +35,8 @@ func nameless(w *spatev1.Workload) bool {
 }
 
 func (c *checker) random(path string, r *spatev1.RandomContent) {
-	c.lengths(path, "isl", r.GetIsl(), r.GetIslLengths(), maxLength)
-	c.lengths(path, "osl", r.GetOsl(), r.GetOslLengths(), maxLength)
+	c.lengths(path, "isl", r.GetIsl(), r.GetIslLengths())
+	c.lengths(path, "osl", r.GetOsl(), r.GetOslLengths())
 	for _, field := range c.given(path, "isl_lengths", "osl_lengths") {
 		if r.GetRangeRatio() > 0 {
 			c.wrong(path+".range_ratio", fmt.Sprintf("goes with isl and osl only: %s says how lengths differ already", field))
@@ -79,8 +79,8 @@ func (c *checker) sonnet(path string, s *spatev1.SonnetContent) {
 
 func (c *checker) sessions(path string, s *spatev1.SessionContent) {
 	c.counts(path, "turns", "turn_counts", s.GetTurns(), s.GetTurnCounts(), maxTurns)
-	c.lengths(path, "isl", s.GetIsl(), s.GetIslLengths(), maxLength)
-	c.lengths(path, "osl", s.GetOsl(), s.GetOslLengths(), maxLength)
+	c.lengths(path, "isl", s.GetIsl(), s.GetIslLengths())
+	c.lengths(path, "osl", s.GetOsl(), s.GetOslLengths())
 }
 
 func (c *checker) traceBlocks(path string) {
@@ -106,8 +106,8 @@ func (c *checker) cacheBusting(path string, w *spatev1.Workload) {
 }
 
 // lengths checks a fixed length against its distribution, NAME against NAME_lengths.
-func (c *checker) lengths(path, name string, fixed uint32, l *spatev1.Lengths, most uint32) {
-	c.counts(path, name, name+"_lengths", fixed, l, most)
+func (c *checker) lengths(path, name string, fixed uint32, l *spatev1.Lengths) {
+	c.counts(path, name, name+"_lengths", fixed, l, maxLength)
 }
 
 func (c *checker) counts(path, name, distribution string, fixed uint32, l *spatev1.Lengths, most uint32) {

@@ -49,16 +49,17 @@ func ExpectedDuration(s *spatev1.Stage) (time.Duration, bool) {
 	l := s.GetLoad()
 	warm := l.GetWarmupDuration().AsDuration() + l.GetWarmupUntilSteady().AsDuration()
 	longest := math.Inf(1)
-	if phases := timeOf(l.GetPhases()); phases > 0 {
-		longest = phases.Seconds()
-	}
 	if l.GetDuration() != nil {
 		longest = (warm + l.GetDuration().AsDuration()).Seconds()
 	}
 	if requests, counted := ExpectedRequests(s); counted && l.GetRate() > 0 {
 		longest = min(longest, max(float64(requests)/l.GetRate(), float64(l.GetRequests())/l.GetRate()+warm.Seconds()))
 	}
-	longest = min(longest, replayTime(s)) + l.GetCooldown().AsDuration().Seconds()
+	longest += l.GetCooldown().AsDuration().Seconds()
+	if phases := timeOf(l.GetPhases()); phases > 0 {
+		longest = phases.Seconds() // Their last part is the cool-down.
+	}
+	longest = min(longest, replayTime(s))
 	if limit := l.GetAbort().GetDuration(); limit != nil {
 		longest = min(longest, limit.AsDuration().Seconds())
 	}

@@ -132,7 +132,8 @@ func (e *expansion) workloads(points []point) (workloads []*spatev1.Workload, da
 	return workloads, datasets, loads
 }
 
-// replayed gives a replay that has no other end the end of its trace: its rows without those of the warm-up.
+// replayed gives a replay that has no other end the end of its trace: its rows without those of the warm-up. How many requests a
+// warm-up by time or a cool-down leave of the trace is known only when it is played: such a replay ends with the trace all the same.
 func (e *expansion) replayed(p point, w *spatev1.Workload, d *spatev1.Dataset) *spatev1.LoadPoint {
 	load := p.load
 	if load.GetReplaySpeed() == 0 || d == nil {
@@ -145,11 +146,16 @@ func (e *expansion) replayed(p point, w *spatev1.Workload, d *spatev1.Dataset) *
 	case load.GetRequests() > rows-warm:
 		e.missing(p.at+".requests", "the trace of workload %q has %d rows, %d of them warm-up: at most %d requests can be measured",
 			w.GetName(), rows, warm, rows-warm)
-	case load.GetRequests() == 0 && load.GetDuration() == nil:
+	case load.GetRequests() == 0 && load.GetDuration() == nil && !timed(load):
 		load = proto.CloneOf(load)
 		load.Requests = rows - warm
 	}
 	return load
+}
+
+// timed tells whether time has a say in which requests are measured.
+func timed(l *spatev1.LoadPoint) bool {
+	return l.GetWarmupDuration().AsDuration()+l.GetWarmupUntilSteady().AsDuration()+l.GetCooldown().AsDuration() > 0
 }
 
 func (e *expansion) missing(field, format string, args ...any) {

@@ -169,12 +169,19 @@ func checkMistakes(t *testing.T, err error, lines int) {
 }
 
 func expands(t *testing.T, p *Plan) {
-	simulated := make(map[string][]string)
+	r := Resources{Endpoints: map[string][]string{}, Datasets: map[string]*spatev1.Dataset{}, Lexicons: map[string]*spatev1.Lexicon{}}
 	for _, target := range p.Simulated() {
-		simulated[target.GetName()] = []string{"http://127.0.0.1:1"}
+		r.Endpoints[target.GetName()] = []string{"http://127.0.0.1:1"}
 	}
-	stages, err := p.Stages(Resources{Endpoints: simulated})
-	if err != nil || len(stages) == 0 {
+	for _, f := range p.Files() {
+		if f.Workload != nil {
+			r.Datasets[f.Workload.GetName()] = &spatev1.Dataset{Rows: 1 << 40}
+		} else {
+			r.Lexicons[f.Target.GetName()] = &spatev1.Lexicon{}
+		}
+	}
+	stages, err := p.Stages(r)
+	if err != nil || len(stages) == 0 || len(stages) != len(p.Outline()) {
 		t.Fatalf("a plan without mistakes gave %d stages: %v", len(stages), err)
 	}
 	for _, s := range stages {

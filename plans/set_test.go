@@ -76,7 +76,7 @@ func TestSetSaysWhatThereIs(t *testing.T) {
 		"targets[2].model=x":            `cannot set "targets[2].model": there is no targets[2]: the plan has 2 of them, from 0`,
 		"targets[-1].model=x":           `cannot set "targets[-1].model": there is no targets[-1]: the plan has 2 of them, from 0`,
 		"targets[a].model=x":            `cannot set "targets[a].model": expected an index like [0] after targets, got "[a].model"`,
-		"targets.a.modle=x":             `cannot set "targets.a.modle": there is no field "modle"; did you mean "model"?`,
+		"targets.a.modell=x":            `cannot set "targets.a.modell": there is no field "modell"; did you mean "model"?`,
 		"loads.x.requests=1":            `cannot set "loads.x.requests": none of the loads begins "x.requests"; there are loads[0]`,
 		"workloads.x.random.isl=1":      `cannot set "workloads.x.random.isl": none of the workloads begins "x.random.isl"; there are 30:15, long`,
 		"seed.x=1":                      `cannot set "seed.x": seed is one value: nothing can follow it, got ".x"`,

@@ -123,6 +123,9 @@ func (s *shape) message(path string, node *yaml.Node, desc protoreflect.MessageD
 }
 
 func (s *shape) unknown(path string, key *yaml.Node, desc protoreflect.MessageDescriptor) {
+	if len(s.found) >= maxFound {
+		return // A suggestion costs more than the walk.
+	}
 	f := finding{path: path, in: path, node: key, unknown: true, meant: meant(key.Value, desc)}
 	hint := fmt.Sprintf("did you mean %q?", f.meant)
 	if f.meant == "" {

@@ -3,8 +3,6 @@ package plans
 import (
 	"errors"
 	"io/fs"
-	"os"
-	"strings"
 	"testing"
 	"time"
 )
@@ -56,18 +54,4 @@ func TestOpenUnknown(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-}
-
-// TestDocumentedPlanIsRight loads the plan that docs/plan.md begins with.
-func TestDocumentedPlanIsRight(t *testing.T) {
-	page, err := os.ReadFile("../docs/plan.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, begun := strings.Cut(string(page), "```yaml\n")
-	plan, _, ended := strings.Cut(rest, "```")
-	if !begun || !ended {
-		t.Fatal("docs/plan.md shows no plan")
-	}
-	load(t, plan)
 }

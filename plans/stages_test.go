@@ -19,12 +19,16 @@ import (
 // load loads a plan that must have no mistakes.
 func load(t interface {
 	Helper()
+	Fatal(...any)
 	Fatalf(string, ...any)
 }, text string) *Plan {
 	t.Helper()
 	p, err := Load("plan.yaml", []byte(text), Options{})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
+	}
+	if err := editorSays(t, text); err != nil {
+		t.Fatalf("the schema for editors says %v\n%s", err, text)
 	}
 	return p
 }

@@ -50,5 +50,7 @@ func distance(a, b string) int {
 // plain shortens, too: only names near a field's matter, and a key may be megabytes long.
 func plain(name string) string {
 	name = name[:min(len(name), 64)]
-	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
+	return strings.ToLower(joiners.Replace(name))
 }
+
+var joiners = strings.NewReplacer("_", "", "-", "")

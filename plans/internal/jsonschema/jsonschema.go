@@ -74,8 +74,9 @@ func (g *generator) define(m protoreflect.MessageDescriptor) error {
 	if len(required) > 0 {
 		definition = append(definition, member{"required", required})
 	}
-	if all := append(choices, alternatives(m.Name())...); len(all) > 0 {
-		definition = append(definition, member{"allOf", all})
+	choices = append(choices, alternatives(m.Name())...)
+	if len(choices) > 0 {
+		definition = append(definition, member{"allOf", choices})
 	}
 	g.definitions = append(g.definitions, member{string(m.Name()), definition})
 	for _, message := range inner {

@@ -1,0 +1,218 @@
+package plans
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// uncompressed lists the fields with times, and the numbers that are no whole ones, that a simulation leaves as they are, and why.
+var uncompressed = map[string]string{
+	"target.connect_timeout":                        "connecting is not simulated",
+	"target.simulator.prefill_tokens_per_second":    "the simulator's speed sees to it",
+	"target.simulator.decode_step":                  "the simulator's speed sees to it",
+	"target.simulator.decode_step_per_request":      "the simulator's speed sees to it",
+	"target.simulator.transfer_per_thousand_tokens": "the simulator's speed sees to it",
+	"target.simulator.overhead":                     "the simulator's speed sees to it",
+	"target.simulator.error_share":                  "a share",
+	"target.simulator.prefill_interference":         "a share",
+	"dataset.span":                                  "the replay's speed sees to it",
+	"load.burstiness":                               "a shape",
+	"load.abort.error_share":                        "a share",
+	"load.until.percentile":                         "a percentile",
+	"load.until.within":                             "a share",
+	"load.until.confidence":                         "a share",
+	"load.search.concurrency.from":                  "a concurrency",
+	"load.search.concurrency.to":                    "a concurrency",
+	"load.search.precision":                         "a share",
+	"load.search.keep.error_share":                  "a share",
+	"load.search.keep.goodput":                      "a share",
+	"load.search.keep.latencies.percentile":         "a percentile",
+}
+
+// tokenFields are parts of workloads in which all numbers are numbers of tokens, or shares.
+var tokenFields = []string{"isl_lengths", "osl_lengths", "turn_counts", "range_ratio", "share", "max_skipped"}
+
+// TestCompressionForgetsNothing fills every field of a stage, for each kind of content and load, and wants each time divided and each
+// rate multiplied, but for those that are listed.
+func TestCompressionForgetsNothing(t *testing.T) {
+	used, seen := make(map[string]bool), 0
+	for choice := range 8 {
+		stage := &spatev1.Stage{}
+		fill(stage.ProtoReflect(), choice, 0)
+		stage.Load.Concurrency = 0 // An open loop: its phases are rates.
+		before := proto.CloneOf(stage)
+		compressAll(10, stage)
+		walk("", before.ProtoReflect(), stage.ProtoReflect(), func(path string, before, after any) {
+			seen++
+			listed := uncompressed[path] != ""
+			used[path] = used[path] || listed
+			listed = listed || slices.ContainsFunc(tokenFields, func(field string) bool {
+				return strings.HasPrefix(path, "workload.") && strings.Contains(path+".", "."+field+".")
+			})
+			want := before
+			switch v := before.(type) {
+			case time.Duration:
+				if !listed {
+					want = v / 10
+				}
+			case float64:
+				if !listed {
+					want = v * 10
+				}
+			}
+			if want != after {
+				t.Errorf("%s: %v became %v, want %v: compression must treat it, or the test's list say why not", path, before, after, want)
+			}
+		})
+	}
+	for path := range uncompressed {
+		if !used[path] {
+			t.Errorf("%s is listed, but no field of a stage", path)
+		}
+	}
+	if seen < 50 {
+		t.Errorf("only %d fields were seen", seen)
+	}
+}
+
+// compressAll does to one stage what the expansion does to the parts of all.
+func compressAll(k compression, s *spatev1.Stage) {
+	k.target(s.GetTarget())
+	k.workload(s.GetWorkload())
+	k.load(s.GetLoad())
+	k.frame(s)
+}
+
+// fill sets every field of a message: durations to 1000 s, numbers to 1000; of a oneof the choice-th field.
+func fill(m protoreflect.Message, choice, depth int) {
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		if o := f.ContainingOneof(); o != nil && !o.IsSynthetic() && o.Fields().Get(choice%o.Fields().Len()) != f {
+			continue
+		}
+		switch {
+		case f.IsMap() || f.Message() != nil && f.Message().FullName() == "google.protobuf.Struct":
+		case f.IsList() && f.Message() != nil:
+			fill(m.Mutable(f).List().AppendMutable().Message(), choice, depth+1)
+		case f.IsList():
+		case f.Message() != nil && f.Message().FullName() == "google.protobuf.Duration":
+			m.Set(f, protoreflect.ValueOfMessage(durationpb.New(1000*time.Second).ProtoReflect()))
+		case f.Message() != nil && depth < 10:
+			fill(m.Mutable(f).Message(), choice, depth+1)
+		case f.Kind() == protoreflect.DoubleKind:
+			m.Set(f, protoreflect.ValueOfFloat64(1000))
+		}
+	}
+}
+
+// walk visits the durations and numbers of two messages of one shape.
+func walk(path string, a, b protoreflect.Message, visit func(path string, a, b any)) {
+	a.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		at := join(path, f.TextName())
+		switch w := b.Get(f); {
+		case f.IsList() && f.Message() != nil:
+			for i := range v.List().Len() {
+				walk(at, v.List().Get(i).Message(), w.List().Get(i).Message(), visit)
+			}
+		case f.Message() != nil:
+			if d, ok := v.Message().Interface().(*durationpb.Duration); ok {
+				visit(at, d.AsDuration(), w.Message().Interface().(*durationpb.Duration).AsDuration())
+			} else {
+				walk(at, v.Message(), w.Message(), visit)
+			}
+		case f.Kind() == protoreflect.DoubleKind:
+			visit(at, v.Float(), w.Float())
+		}
+		return true
+	})
+}
+
+const realPlan = `
+name: real
+slo: {ttft: 2s}
+pause: 10s
+targets:
+  - name: modelled
+    endpoints: ["http://placeholder:1"]
+    model: m
+    api_key: env:MISSING
+    headers: {Authorized: env:MISSING, X-Region: eu}
+    simulator: {speed: 2, max_running: 7}
+  - {name: plain, endpoints: ["http://placeholder:2"], model: n}
+workloads:
+  - sessions: {turns: 2, isl: 1, osl: 1, play: {think_time: {mean: 5s}}}
+loads:
+  - {rate: [3], duration: 60s}
+  - {concurrency_phases: [{from: 1, to: 5, duration: 60s}], think_time: {mean: 3s}}
+`
+
+func TestSimulation(t *testing.T) {
+	source, err := Simulate([]byte(realPlan), 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := load(t, string(source))
+	urls := map[string][]string{}
+	for _, target := range p.Simulated() {
+		urls[target.GetName()] = []string{"http://127.0.0.1:1"}
+		if target.GetApiKey() != "" || len(References(target)) > 0 || len(target.GetEndpoints()) > 0 {
+			t.Errorf("a simulation needs no secrets and no endpoints: %v", target)
+		}
+	}
+	if values, err := p.Secrets(func(string) (string, error) { return "", fmt.Errorf("missing") }); err != nil || len(values) > 0 {
+		t.Errorf("secrets %v, %v", values, err)
+	}
+	stages, err := p.Stages(Resources{Endpoints: urls})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := stages[0].GetTarget().GetSimulator(); got.GetSpeed() != 20 || got.GetMaxRunning() != 7 {
+		t.Errorf("the target's own model is not used: %v", got)
+	}
+	if got := stages[2].GetTarget(); got.GetSimulator().GetSpeed() != 10 || got.GetModel() != "n" || got.GetEndpoints()[0] != "http://127.0.0.1:1" {
+		t.Errorf("the default model is not used: %v", got)
+	}
+	if got := stages[0].GetTarget().GetHeaders(); len(got) != 1 || got["X-Region"] != "eu" {
+		t.Errorf("headers %v", got)
+	}
+	for i, s := range load(t, realPlan).Outline() {
+		if s.GetSeed() != stages[i].GetSeed() {
+			t.Errorf("stage %d: a simulation sends other requests", i)
+		}
+		if s.GetTarget().GetSimulator() != nil {
+			t.Errorf("stage %d: simulated without a simulation", i)
+		}
+	}
+	want := &spatev1.LoadPoint{Rate: 30, Arrival: "poisson", Duration: durationpb.New(6 * time.Second)}
+	if diff := cmp.Diff(want, stages[0].GetLoad(), protocmp.Transform()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	closed := stages[1].GetLoad()
+	if phase := closed.GetPhases()[0]; phase.GetTo() != 5 || phase.GetDuration().AsDuration() != 6*time.Second {
+		t.Errorf("a concurrency is no rate: %v", phase)
+	}
+	if think := closed.GetThinkTime().GetMean().AsDuration(); think != 300*time.Millisecond {
+		t.Errorf("think time %v", think)
+	}
+}
+
+func TestCompressionKeepsSomeTime(t *testing.T) {
+	if got := compression(1000).shorter(durationpb.New(time.Nanosecond)); got.AsDuration() != time.Nanosecond {
+		t.Errorf("a limit of 1 ns became %v, which is no limit", got.AsDuration())
+	}
+	if got := compression(1000).shorter(nil); got != nil {
+		t.Errorf("what is not given became %v", got)
+	}
+}

@@ -1,0 +1,41 @@
+package plans
+
+import "go.yaml.in/yaml/v3"
+
+// entry returns the value of a mapping's key. nil: there is none.
+func entry(node *yaml.Node, key string) *yaml.Node {
+	if node.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if node.Content[i].Value == key {
+			return node.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// child returns the value of a mapping's key, made if there is none.
+func child(node *yaml.Node, key string, kind yaml.Kind) *yaml.Node {
+	found := entry(node, key)
+	if found == nil || isNull(found) {
+		found = put(node, key, &yaml.Node{Kind: kind})
+	}
+	return found
+}
+
+// put sets the value of a mapping's key in its place, or at the end, and returns it.
+func put(node *yaml.Node, key string, value *yaml.Node) *yaml.Node {
+	if found := entry(node, key); found != nil {
+		replace(found, value)
+		return found
+	}
+	node.Content = append(node.Content, textNode(key), value)
+	return value
+}
+
+// replace puts a value in the place of another, whose comments stay.
+func replace(old, value *yaml.Node) {
+	value.HeadComment, value.LineComment, value.FootComment = old.HeadComment, old.LineComment, old.FootComment
+	*old = *value
+}
