@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"errors"
 	"fmt"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -37,7 +38,7 @@ func newBusting(c Config, v *vocabulary) (busting, error) {
 // check refuses what contradicts it.
 func (b busting) check(p *spatev1.Prefix) error {
 	if b.on && p != nil {
-		return fmt.Errorf("workload: prefix and cache_busting contradict each other: one makes requests begin alike, the other apart")
+		return errors.New("workload: prefix and cache_busting contradict each other: one makes requests begin alike, the other apart")
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -41,7 +42,7 @@ func newPlay(p *spatev1.SessionPlay, c Config) (play, error) {
 }
 
 // errTokenHistory: answers come as text.
-var errTokenHistory = fmt.Errorf("workload: a history of the server's answers cannot be sent as token ids, which answers do not tell: " +
+var errTokenHistory = errors.New("workload: a history of the server's answers cannot be sent as token ids, which answers do not tell: " +
 	"set history to planned, the target's prompts to text, or its api to chat")
 
 // pause returns the time between the answer before and a turn. An exponential one is -mean x ln(u), at most 36.8 times the mean.
@@ -56,7 +57,8 @@ func (p play) pause(index uint64, turn int) time.Duration {
 	}
 }
 
-// answer writes the answer to an earlier turn into a transcript: the server's, or n planned tokens.
+// answer writes the answer to an earlier turn into a transcript: the server's, or n planned tokens. A turn that had no answer has an
+// empty one, so that user and assistant go on in turn, as chat templates want it.
 func (p play) answer(t *transcript, r Request, turn int, planned draw.Sequence, n uint64) {
 	t.begin(assistant)
 	if p.server {

@@ -40,8 +40,12 @@ type record struct {
 // walkAhead is how many requests are walked at once.
 const walkAhead = 1024
 
-// newPrefixes returns the prefixes of prompts of the given lengths, of which longest is the greatest.
-func newPrefixes(p *spatev1.Prefix, seed uint64, prompt func(uint64) uint64, longest uint64) *prefixes {
+// longestWalk is how many requests are walked at least, as long as a group has not been carried at full length: prompts may be so
+// short that this never happens. Behind them a group's longest so far is taken for its longest.
+const longestWalk = 1 << 24
+
+// newPrefixes returns the prefixes of prompts of the given lengths, which are shortest to longest.
+func newPrefixes(p *spatev1.Prefix, seed uint64, prompt func(uint64) uint64, shortest, longest uint64) *prefixes {
 	x := &prefixes{
 		length: uint64(p.GetLength()), groups: uint64(max(p.GetGroups(), 1)), share: p.GetShare(), prompt: prompt,
 		carried: draw.New(seed, "prefix", "carried"), drawn: draw.New(seed, "prefix", "group"), content: draw.New(seed, "prefix", "content"),
@@ -52,6 +56,9 @@ func newPrefixes(p *spatev1.Prefix, seed uint64, prompt func(uint64) uint64, lon
 	x.records = make([]atomic.Pointer[record], x.groups)
 	x.full, x.missing = min(x.length, longest), x.groups
 	x.end = lastFirst(float64(x.groups), x.share)
+	if shortest < x.full {
+		x.end = max(x.end, longestWalk)
+	}
 	return x
 }
 
@@ -82,8 +89,8 @@ func (x *prefixes) group(index uint64) (group uint64, carries bool) {
 	return x.drawn.Below(index, x.groups), true
 }
 
-// shared returns how many tokens of a request's prefix an earlier request carried too. It costs a few nanoseconds for each request
-// between this one and the last that was asked for.
+// shared returns how many tokens of a request's prefix an earlier request carried too. It costs some nanoseconds for each request
+// between this one and the farthest that was asked for.
 func (x *prefixes) shared(index uint64) uint64 {
 	group, carries := x.group(index)
 	if !carries {

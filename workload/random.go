@@ -38,7 +38,8 @@ func newRandom(r *spatev1.RandomContent, c Config) (*random, error) {
 		isl: newLengths(isl, c.Seed, "isl"), osl: newLengths(osl, c.Seed, "osl"),
 	}
 	if p := r.GetPrefix(); p != nil {
-		w.prefixes = newPrefixes(p, c.Seed, w.prompt, uint64(shortened(isl.longest(), c.Template)))
+		shortest, longest := shortened(isl.shortest(), c.Template), shortened(isl.longest(), c.Template)
+		w.prefixes = newPrefixes(p, c.Seed, w.prompt, uint64(shortest), uint64(longest))
 	}
 	return w, b.check(r.GetPrefix())
 }

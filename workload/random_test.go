@@ -33,37 +33,38 @@ var randomContents = rapid.Custom(func(t *rapid.T) *spatev1.RandomContent {
 	return c
 })
 
-// TestPrefixes compares with prompts as they are: requests of a group begin alike for exactly the prefix, in every form, and Shared is
-// the longest begin that an earlier request has too, whatever the order in which it is asked for.
+// TestPrefixes: each request of a group begins with its prefix, in every form, and Shared is the longest part of it that an earlier
+// request carries, as a look at all of them finds it, whatever the order in which it is asked for.
 func TestPrefixes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := Config{Seed: rapid.Uint64().Draw(t, "seed"), Template: rapid.SampledFrom([]uint32{0, 30}).Draw(t, "template")}
-		content := &spatev1.RandomContent{
-			IslLengths: uniformOf(rapid.Uint32Range(40, 100).Draw(t, "shortest"), 120), Osl: 1,
-			Prefix: &spatev1.Prefix{
-				Length: rapid.Uint32Range(10, 100).Draw(t, "prefix"), Groups: rapid.Uint32Max(5).Draw(t, "groups"),
-				Share: rapid.Float64Range(0.1, 1).Draw(t, "share"),
-			},
+		p := &spatev1.Prefix{
+			Length: rapid.Uint32Range(1, 100).Draw(t, "prefix"), Groups: rapid.Uint32Max(5).Draw(t, "groups"),
+			Share: rapid.Float64Range(0.1, 1).Draw(t, "share"),
 		}
-		c.Workload = &spatev1.Workload{Content: &spatev1.Workload_Random{Random: content}}
-		w, form := madeOf(t, c), rapid.SampledFrom([]Form{Text, TokenIDs, Messages}).Draw(t, "form")
+		c.Workload = content(&spatev1.RandomContent{
+			IslLengths: uniformOf(rapid.Uint32Range(1, 100).Draw(t, "shortest"), 120), Osl: 1, Prefix: p,
+		})
+		w, form := madeOf(t, c).(*random), rapid.SampledFrom([]Form{Text, TokenIDs, Messages}).Draw(t, "form")
 		const n = 40
-		prompts, want := make([][]string, n), make([]uint32, n)
-		for i := range prompts {
-			prompts[i] = flat(heard(t, prompt(t, w, nil, uint64(i), form), form))
-			for _, before := range prompts[:i] {
-				want[i] = max(want[i], uint32(alike(before, prompts[i])))
+		var want [n]uint32
+		longest := make(map[uint64]uint32) // of each group, so far
+		for i := range want {
+			group, carries := w.prefixes.group(uint64(i))
+			if !carries {
+				continue
 			}
-			if want[i] < 5 {
-				want[i] = 0 // alike by chance: 5 words are in one pair of 10^13
+			tokens := flat(heard(t, prompt(t, w, nil, uint64(i), form), form))
+			own := min(p.GetLength(), uint32(len(tokens)))
+			if prefix := drawn(w.words, form, w.prefixes.content.Sub(group), 0, uint64(own)); alike(prefix, tokens) != int(own) {
+				t.Fatalf("request %d of group %d begins with %q, want %q", i, group, tokens, prefix)
 			}
+			want[i] = min(longest[group], own)
+			longest[group] = max(longest[group], own)
 		}
-		order := rapid.Permutation(indices(n)).Draw(t, "order")
-		for _, i := range order {
-			// Own tokens behind the prefix are alike by chance, once in 500 words.
-			limit := min(want[i], content.GetPrefix().GetLength())
-			if got := asked(t, w, uint64(i), 0).Shared; got != limit {
-				t.Fatalf("request %d shares %d tokens, want %d", i, got, limit)
+		for _, i := range rapid.Permutation(indices(n)).Draw(t, "order") {
+			if got := asked(t, w, uint64(i), 0).Shared; got != want[i] {
+				t.Fatalf("request %d shares %d tokens, want %d", i, got, want[i])
 			}
 		}
 	})
@@ -121,6 +122,10 @@ func TestPrefixWalkEnds(t *testing.T) {
 	short := made(t, &spatev1.RandomContent{
 		IslLengths: empiricalOf([]uint32{5, 1000}, 1e9, 1), Osl: 1, Prefix: &spatev1.Prefix{Length: 500, Groups: 100},
 	}, 1).(*random)
+	if short.prefixes.end != longestWalk {
+		t.Errorf("walks %d requests, want %d", short.prefixes.end, longestWalk)
+	}
+	short.prefixes.end = 10_000
 	if got := asked(t, short, math.MaxUint64, 0).Shared; got != 5 {
 		t.Errorf("the last request shares %d tokens, want 5", got)
 	}

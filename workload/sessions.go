@@ -95,9 +95,9 @@ func (w *sessions) own(isl lengths, turn int) uint64 {
 // Shared is what an earlier request holds as its begin: the system prompt, then all of the history if it is the server's own
 // answers; with planned answers the prompt of the turn before.
 func (w *sessions) Ask(index uint64, turn int) (Ask, error) {
-	turns := int(w.turns.at(index))
-	if turn < 0 || turn >= turns {
-		return Ask{}, fmt.Errorf("workload: session %d has %d turns, none is number %d", index, turns, turn)
+	turns, err := w.count(index, turn)
+	if err != nil {
+		return Ask{}, err
 	}
 	isl, osl := w.isl.of(index), w.osl.of(index)
 	a := Ask{OSL: osl.at(uint64(turn)), Turns: turns, Pause: w.play.pause(index, turn)}
@@ -110,6 +110,15 @@ func (w *sessions) Ask(index uint64, turn int) (Ask, error) {
 		a.ISL = uint32(history) + isl.at(uint64(turn))
 	}
 	return a, nil
+}
+
+// count returns how many turns a session has, and an error if one is not among them.
+func (w *sessions) count(index uint64, turn int) (int, error) {
+	turns := int(w.turns.at(index))
+	if turn < 0 || turn >= turns {
+		return 0, fmt.Errorf("workload: session %d has %d turns, none is number %d", index, turns, turn)
+	}
+	return turns, nil
 }
 
 // shared returns how much of the history an earlier request began with.
@@ -126,6 +135,9 @@ func (w *sessions) shared(index uint64, turn int, history uint64, osl lengths) u
 
 // AppendPrompt appends the conversation up to a turn.
 func (w *sessions) AppendPrompt(dst []byte, r Request) ([]byte, error) {
+	if _, err := w.count(r.Index, r.Turn); err != nil {
+		return dst, err
+	}
 	if err := w.play.check(r); err != nil {
 		return dst, err
 	}

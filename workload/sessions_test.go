@@ -103,6 +103,9 @@ func TestSessionAsk(t *testing.T) {
 			if a, err := w.Ask(0, turn); err == nil {
 				t.Errorf("turn %d of 3 asks for %+v", turn, a)
 			}
+			if got, err := w.AppendPrompt(nil, Request{Turn: turn}); err == nil {
+				t.Errorf("turn %d of 3 is %q", turn, got)
+			}
 		}
 	}
 }

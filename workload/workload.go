@@ -2,8 +2,12 @@
 //
 // Request i of a stage is a pure function of the stage's seed, the workload's rows and i: any agent can make any request, and the
 // same seed makes the same requests on every machine and whatever the number of agents. Only a session whose history is what the
-// server answered depends on more: on those answers. The package sends nothing and knows no server. Agents ask it for prompts
-// while they send.
+// server answered depends on more: on those answers; and a request that is to miss every cache on the run's id. The package sends
+// nothing and knows no server. Agents ask it for prompts while they send.
+//
+// A prompt is made of tokens: number j of a sequence of random numbers is a word or a token id, by the form of the prompt. What
+// requests have in common (a prefix, a system prompt, the history of a session) is drawn from a sequence that they have in common.
+// Lengths are drawn from sequences of their own, so that the content does not change them.
 package workload
 
 import (

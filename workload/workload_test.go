@@ -155,6 +155,42 @@ func TestWordList(t *testing.T) {
 	}
 }
 
+// TestKnownPrompts pins prompts and lengths: a run must be repeatable by later versions.
+func TestKnownPrompts(t *testing.T) {
+	busted := content(&spatev1.RandomContent{Isl: 9, Osl: 1})
+	busted.CacheBusting = "request"
+	for name, c := range map[string]struct {
+		workload *spatev1.Workload
+		form     Form
+		turn     int
+		want     string
+		ask      Ask
+	}{
+		"random": {content(&spatev1.RandomContent{Isl: 6, Osl: 1}), TokenIDs, 0, `[1404,2839,5166,8429,2952,3497]`, Ask{ISL: 6, OSL: 1, Turns: 1}},
+		"lengths": {
+			content(&spatev1.RandomContent{IslLengths: lognormalOf(5, 2, 0, 0), OslLengths: uniformOf(1, 1000)}), Text, 0, `"amount display"`, Ask{ISL: 2, OSL: 527, Turns: 1},
+		},
+		"prefix": {
+			content(&spatev1.RandomContent{Isl: 5, Osl: 5, RangeRatio: 0.2, Prefix: &spatev1.Prefix{Length: 2}}), Messages, 0,
+			`[{"role":"user","content":"their making line sum"}]`, Ask{ISL: 4, OSL: 5, Shared: 2, Turns: 1},
+		},
+		"busted": {busted, Text, 0, `"better through object font it live section most back"`, Ask{ISL: 9, OSL: 1, Turns: 1}},
+		"sessions": {chat(&spatev1.SessionContent{
+			Turns: 2, Isl: 2, Osl: 1, System: 1, Play: &spatev1.SessionPlay{History: "planned"},
+		}), Messages, 1, `[{"role":"system","content":"title"},{"role":"user","content":"less land"},` +
+			`{"role":"assistant","content":"without"},{"role":"user","content":"before months"}]`, Ask{ISL: 6, OSL: 1, Shared: 3, Turns: 2}},
+	} {
+		w := madeOf(t, Config{Workload: c.workload, Seed: 9, Run: "run"})
+		got := string(promptOf(t, w, nil, Request{Index: 7, Turn: c.turn, Form: c.form}))
+		if got != c.want {
+			t.Errorf("%s: prompt\n%s, want\n%s", name, got, c.want)
+		}
+		if a := asked(t, w, 7, c.turn); a != c.ask {
+			t.Errorf("%s: asks for %+v, want %+v", name, a, c.ask)
+		}
+	}
+}
+
 // TestRequestsDiffer: no two of many requests, of neighbouring seeds and indices, begin with the same 16 tokens.
 func TestRequestsDiffer(t *testing.T) {
 	for _, form := range []Form{Text, TokenIDs} {

@@ -1,7 +1,9 @@
 package dataset
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -157,7 +159,10 @@ func (b *builder) table(c *spatev1.TraceContent, t *table) {
 	b.begin = func(s *source) (items, error) {
 		all := &lines{src: s.Reader}
 		first, err := all.next()
-		if err != nil || first.tooLong {
+		switch {
+		case errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+			return all, nil
+		case err != nil:
 			return all, err
 		}
 		return all, t.header(first.text)

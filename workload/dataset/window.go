@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"container/heap"
 	"fmt"
 	"time"
 )
@@ -49,7 +48,7 @@ func (w *window) add(t timed) error {
 	if len(t.blocks) > 0 {
 		t.blocks = append(w.room(), t.blocks...)
 	}
-	heap.Push(&w.rows, t)
+	w.rows.push(t)
 	for w.held += t.bytes(); w.held > w.limit; {
 		if err := w.pop(); err != nil {
 			return err
@@ -80,7 +79,7 @@ func (w *window) flush() error {
 
 // pop hands on the earliest row.
 func (w *window) pop() error {
-	t, _ := heap.Pop(&w.rows).(timed)
+	t := w.rows.pop()
 	w.held -= t.bytes()
 	if !w.begun {
 		w.first, w.begun = t.at, true
@@ -99,26 +98,43 @@ func (w *window) pop() error {
 	return err
 }
 
-// timedHeap is rows, the earliest first, and of those of one time the one that came first.
+// timedHeap is a binary heap of rows: the earliest is the first, and of those of one time the one that came first.
 type timedHeap []timed
 
-func (h timedHeap) Len() int { return len(h) }
-func (h timedHeap) Less(i, j int) bool {
+// before reports whether row i goes out before row j.
+func (h timedHeap) before(i, j int) bool {
 	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].number < h[j].number
 }
-func (h timedHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
 
-// Push appends a row.
-func (h *timedHeap) Push(v any) {
-	if t, ok := v.(timed); ok {
-		*h = append(*h, t)
+// push adds a row.
+func (h *timedHeap) push(t timed) {
+	*h = append(*h, t)
+	rows := *h
+	for i := len(rows) - 1; i > 0 && rows.before(i, (i-1)/2); i = (i - 1) / 2 {
+		rows[i], rows[(i-1)/2] = rows[(i-1)/2], rows[i]
 	}
 }
 
-// Pop takes the last row away.
-func (h *timedHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	(*h)[len(*h)-1] = timed{}
-	*h = (*h)[:len(*h)-1]
-	return last
+// pop takes the first row.
+func (h *timedHeap) pop() timed {
+	rows := *h
+	first, last := rows[0], len(rows)-1
+	rows[0], rows[last] = rows[last], timed{}
+	rows = rows[:last]
+	for i := 0; ; {
+		next := 2*i + 1
+		if next >= last {
+			break
+		}
+		if next+1 < last && rows.before(next+1, next) {
+			next++
+		}
+		if !rows.before(next, i) {
+			break
+		}
+		rows[i], rows[next] = rows[next], rows[i]
+		i = next
+	}
+	*h = rows
+	return first
 }

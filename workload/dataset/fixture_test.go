@@ -1,0 +1,163 @@
+package dataset
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/draw"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Workloads of each form.
+func mooncakeOf(c *spatev1.TraceContent) *spatev1.Workload {
+	return &spatev1.Workload{Name: "m", Content: &spatev1.Workload_Mooncake{Mooncake: c}}
+}
+
+func burstgptOf(c *spatev1.TraceContent) *spatev1.Workload {
+	return &spatev1.Workload{Name: "b", Content: &spatev1.Workload_Burstgpt{Burstgpt: c}}
+}
+
+func azureOf(c *spatev1.TraceContent) *spatev1.Workload {
+	return &spatev1.Workload{Name: "a", Content: &spatev1.Workload_Azure{Azure: c}}
+}
+
+func sharegptOf(c *spatev1.FileContent) *spatev1.Workload {
+	return &spatev1.Workload{Name: "s", Content: &spatev1.Workload_Sharegpt{Sharegpt: c}}
+}
+
+func jsonlOf(c *spatev1.FileContent) *spatev1.Workload {
+	return &spatev1.Workload{Name: "j", Content: &spatev1.Workload_Jsonl{Jsonl: c}}
+}
+
+func sonnetOf(c *spatev1.SonnetContent) *spatev1.Workload {
+	return &spatev1.Workload{Name: "p", Content: &spatev1.Workload_Sonnet{Sonnet: c}}
+}
+
+// all are the forms with nothing set.
+func all() map[string]*spatev1.Workload {
+	any := 1.0
+	trace, file := &spatev1.TraceContent{MaxSkipped: &any}, &spatev1.FileContent{MaxSkipped: &any}
+	return map[string]*spatev1.Workload{
+		"mooncake": mooncakeOf(trace), "burstgpt": burstgptOf(trace), "azure": azureOf(trace),
+		"sharegpt": sharegptOf(file), "jsonl": jsonlOf(file), "sonnet": sonnetOf(&spatev1.SonnetContent{Isl: 100, Osl: 10}),
+		"sessions": sharegptOf(&spatev1.FileContent{MaxSkipped: &any, Sessions: &spatev1.SessionPlay{}}),
+	}
+}
+
+// words counts words in place of tokens.
+func words(text string) int { return len(strings.Fields(text)) }
+
+// built builds a source that must be good, and reads it.
+func built(t rapid.TB, w *spatev1.Workload, source string, o Options) (*spatev1.Dataset, *Skipped, *Rows) {
+	t.Helper()
+	var out bytes.Buffer
+	d, skipped, err := Build(context.Background(), &out, strings.NewReader(source), w, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := read(bytes.NewReader(out.Bytes()), int64(out.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Len() != d.GetRows() || uint64(out.Len()) != d.GetSize() || !r.Of(w) {
+		t.Fatalf("%v of a file of %d bytes and %d rows", d, out.Len(), r.Len())
+	}
+	return d, skipped, r
+}
+
+// refused builds a source that must be refused, and returns the error.
+func refused(t *testing.T, w *spatev1.Workload, source string) string {
+	t.Helper()
+	_, skipped, err := Build(t.Context(), &bytes.Buffer{}, strings.NewReader(source), w, Options{Name: "in.txt"})
+	if err == nil {
+		t.Fatalf("accepted %.200q, skipped %+v", source, skipped)
+	}
+	if !strings.Contains(err.Error(), "in.txt") {
+		t.Errorf("%v does not name the file", err)
+	}
+	return err.Error()
+}
+
+// rowsOf reads all rows.
+func rowsOf(t rapid.TB, r *Rows) []Row {
+	t.Helper()
+	list := make([]Row, r.Len())
+	for i := range list {
+		if err := r.Read(uint64(i), &list[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return list
+}
+
+// writeMooncake writes a trace in Mooncake's form that shares prefixes as chats do: four in ten requests begin a conversation behind one of a few
+// common system prompts, the others go on with one of the latest conversations, whose whole prompt and answer they repeat. Ids are given out
+// in order, as in the published traces. It is the same for the same arguments.
+func writeMooncake(out *bytes.Buffer, rows int, perSecond float64, longest uint32) {
+	const block, systems, open = 512, 4, 64
+	s := draw.New(20260101, "mooncake")
+	next, ms := uint64(systems*2), 0.0
+	type talk struct {
+		ids    []uint64
+		tokens uint32
+	}
+	var talks []talk
+	for i := range uint64(rows) {
+		at := s.Sub(i)
+		ms += 1000 / perSecond * float64(at.Below(0, 2000)) / 1000
+		var now talk
+		fresh := len(talks) == 0 || at.Below(1, 10) < 4
+		if fresh {
+			system := at.Below(2, systems) * 2
+			now = talk{ids: []uint64{system, system + 1}, tokens: 2 * block}
+		} else {
+			past := talks[at.Below(3, uint64(len(talks)))]
+			whole := past.tokens / block
+			now = talk{ids: append([]uint64(nil), past.ids[:whole]...), tokens: past.tokens}
+		}
+		now.tokens += 50 + uint32(at.Below(4, 2500))
+		osl := 1 + uint32(at.Below(5, 400))
+		for uint32(len(now.ids)) < (now.tokens+block-1)/block {
+			now.ids = append(now.ids, next)
+			next++
+		}
+		fmt.Fprintf(out, `{"timestamp": %d, "input_length": %d, "output_length": %d, "hash_ids": %s}`+"\n",
+			int64(ms), now.tokens, osl, strings.ReplaceAll(fmt.Sprint(now.ids), " ", ", "))
+		if now.tokens+osl > longest {
+			continue
+		}
+		if len(talks) < open {
+			talks = append(talks, now)
+		} else {
+			talks[at.Below(6, open)] = now
+		}
+	}
+}
+
+// TestFixtures: the files in testdata are what the generators write. With SPATE_WRITE_FIXTURES=1 they are written.
+func TestFixtures(t *testing.T) {
+	var mooncake bytes.Buffer
+	writeMooncake(&mooncake, 1000, 8, 20_000)
+	const path = "testdata/mooncake-1000.jsonl"
+	if os.Getenv("SPATE_WRITE_FIXTURES") != "" {
+		if err := os.WriteFile(path, mooncake.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(have, mooncake.Bytes()) {
+		t.Fatalf("%s is not what writeMooncake writes: run this test with SPATE_WRITE_FIXTURES=1", path)
+	}
+}

@@ -1,0 +1,304 @@
+package dataset
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"google.golang.org/protobuf/proto"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// file reads a fixture.
+func file(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// same compares rows by what they say.
+func same(t *testing.T, got, want []Row) {
+	t.Helper()
+	for i := range want {
+		want[i].TurnCount = max(1, want[i].TurnCount)
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Row{}), cmpopts.EquateEmpty()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTraces(t *testing.T) {
+	for name, c := range map[string]struct {
+		w       *spatev1.Workload
+		rows    []Row
+		leftOut uint64
+		span    time.Duration
+	}{
+		"burstgpt.csv": {burstgptOf(&spatev1.TraceContent{}), []Row{
+			{ISL: 472, OSL: 18}, {At: 40 * time.Second, ISL: 1087, OSL: 230}, {At: 113 * time.Second, ISL: 417, OSL: 276},
+			{At: 1124500 * time.Millisecond, ISL: 1305, OSL: 477},
+		}, 1, 1124500 * time.Millisecond},
+		"burstgpt-sessions.csv": {burstgptOf(&spatev1.TraceContent{}), []Row{{ISL: 100, OSL: 20}, {ISL: 30, OSL: 5}}, 0, 0},
+		"azure-2023.csv": {azureOf(&spatev1.TraceContent{}), []Row{
+			{ISL: 374, OSL: 44}, {At: 4314579 * time.Microsecond, ISL: 396, OSL: 109}, {At: 4541877 * time.Microsecond, ISL: 879, OSL: 55},
+		}, 0, 4541877 * time.Microsecond},
+		"azure-2024.csv": {azureOf(&spatev1.TraceContent{}), []Row{
+			{ISL: 2162, OSL: 5}, {At: 7405 * time.Microsecond, ISL: 2399, OSL: 6}, {At: 990070 * time.Microsecond, ISL: 76, OSL: 15},
+		}, 0, 990070 * time.Microsecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, skipped, r := built(t, c.w, file(t, name), Options{})
+			same(t, rowsOf(t, r), c.rows)
+			if skipped.LeftOut != c.leftOut || skipped.Unusable != 0 || d.GetSkipped() != c.leftOut {
+				t.Errorf("skipped %+v", skipped)
+			}
+			if d.GetSpan() == nil || d.GetSpan().AsDuration() != c.span {
+				t.Errorf("span %v, want %v", d.GetSpan(), c.span)
+			}
+			for i, row := range c.rows {
+				if at, ok := r.At(uint64(i)); !ok || at != row.At {
+					t.Errorf("row %d at %v (%v)", i, at, ok)
+				}
+			}
+			if _, ok := r.At(r.Len()); ok {
+				t.Error("there is a time behind the last row")
+			}
+		})
+	}
+}
+
+func TestMooncake(t *testing.T) {
+	source := `{"timestamp": 27482, "input_length": 1100, "output_length": 52, "hash_ids": [46, 47, 48], "other": {"a": [1]}}
+{"hash_ids": [46, 47, 99], "output_length": 1, "input_length": 1025.0, "timestamp": 27482.5}
+
+{"timestamp": 30000, "input_length": 600, "output_length": 0, "hash_ids": [1, 2]}
+{"timestamp": 30000, "input_length": 1536, "output_length": 9, "hash_ids": [47, 46, 18446744073709551615]}
+{"timestamp": 30001, "input_length": 1100, "output_length": 9, "hash_ids": [46, 47, 48]}`
+	share := 0.5
+	d, skipped, r := built(t, mooncakeOf(&spatev1.TraceContent{MaxSkipped: &share}), source, Options{})
+	same(t, rowsOf(t, r), []Row{
+		{ISL: 1100, OSL: 52, Kind: Blocks, Blocks: []uint64{46, 47, 48}},
+		{At: 500 * time.Microsecond, ISL: 1025, OSL: 1, Shared: 1024, Kind: Blocks, Blocks: []uint64{46, 47, 99}},
+		{At: 2518 * time.Millisecond, ISL: 1536, OSL: 9, Kind: Blocks, Blocks: []uint64{47, 46, 1<<64 - 1}},
+		{At: 2519 * time.Millisecond, ISL: 1100, OSL: 9, Shared: 1100, Kind: Blocks, Blocks: []uint64{46, 47, 48}},
+	})
+	if d.GetLongest() != 1545 || r.BlockTokens() != 512 || skipped.Unusable != 1 || skipped.LeftOut != 1 {
+		t.Errorf("%v, %d tokens a block, skipped %+v", d, r.BlockTokens(), skipped)
+	}
+	_, _, r = built(t, mooncakeOf(&spatev1.TraceContent{BlockTokens: 16}), `{"timestamp":0,"input_length":17,"output_length":1,"hash_ids":[1,2]}`, Options{})
+	if r.BlockTokens() != 16 {
+		t.Errorf("%d tokens a block", r.BlockTokens())
+	}
+}
+
+// TestUnusable: each of these rows is counted and named behind a good one.
+func TestUnusable(t *testing.T) {
+	const good = `{"timestamp": 1, "input_length": 5, "output_length": 5, "hash_ids": [1]}`
+	head := "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+	forms := all()
+	type bad map[string]string // row: what the reason says
+	for form, c := range map[string]struct {
+		before string
+		rows   bad
+	}{
+		"mooncake": {good + "\n", bad{
+			`{"timestamp": 1, "input_length": -5, "output_length": 5, "hash_ids": [1]}`:    "input_length is -5: it must not be negative",
+			`{"timestamp": 1, "input_length": 5, "output_length": 1e99, "hash_ids": [1]}`:  "more than 16777216",
+			`{"timestamp": 1, "input_length": 5, "output_length": 1e999, "hash_ids": [1]}`: "not a number",
+			`{"timestamp": 1, "input_length": 5.5, "output_length": 5, "hash_ids": [1]}`:   "not a whole number",
+			`{"timestamp": "x", "input_length": 5, "output_length": 5, "hash_ids": [1]}`:   "timestamp is",
+			`{"timestamp": NaN, "input_length": 5, "output_length": 5, "hash_ids": [1]}`:   "is not JSON",
+			`{"timestamp": 1e300, "input_length": 5, "output_length": 5, "hash_ids": [1]}`: "beyond what a clock shows",
+			`{"timestamp": 1, "input_length": 5, "output_length": 5, "hash_ids": [1, 2]}`:  "has 2 hash_ids, but an input_length of 5 makes 1 blocks",
+			`{"timestamp": 1, "input_length": 5, "output_length": 5, "hash_ids": [-1]}`:    "hash_ids has -1",
+			`{"timestamp": 1, "input_length": 5, "output_length": 5, "hash_ids": {}}`:      "hash_ids is an object",
+			`{"timestamp": 1, "input_length": 5, "output_length": 5}`:                      "has no hash_ids",
+			`{"input_length": 5, "output_length": 5, "hash_ids": [1]}`:                     "has no timestamp",
+			`[1]`:                                 "is an array, not an object",
+			``:                                    "is empty",
+			"{\"timestamp\": 1, \"a\": \"\xff\"}": "is not UTF-8",
+		}},
+		"burstgpt": {head + "1,m,5,5,10,c\n", bad{
+			"1,m,-5,5,0,c":  "must not be negative",
+			"1,m,NaN,5,0,c": "not a number",
+			"1,m,5":         "has 3 columns",
+			",m,5,5,0,c":    "has no Timestamp",
+			`1,"m,5,5,0,c`:  "quote",
+			"1,m,0x5,5,0,c": "not a number",
+			"inf,m,5,5,0,c": "not a number",
+			"1,m,5,1e9,0,c": "more than",
+		}},
+		"azure": {"TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 00:00:00,1,1\n", bad{
+			"2024-05-10,1,1":          "not a time like",
+			"2024-13-10 00:00:00,1,1": "not a time like",
+			"9999-01-01 00:00:00,1,1": "beyond what a clock shows",
+			"12.5,1,1":                "not a time like",
+		}},
+		"jsonl": {`{"prompt": "x"}` + "\n", bad{
+			`{"prompt": 5}`:                      "prompt is a number, not a string",
+			`{"prompt": ""}`:                     "empty prompt",
+			`{"text": "x"}`:                      "has none of prompt, messages and token_ids",
+			`{"prompt": "x", "osl": 0}`:          "osl is 0",
+			`{"prompt": "x", "max_tokens": -1}`:  "negative",
+			`{"prompt": "x", "max_tokens": "5"}`: "not a number",
+			`{"prompt": []}`:                     "no token ids",
+			`{"token_ids": [1, "a"]}`:            "no whole number",
+			`{"token_ids": [4294967296]}`:        "no whole number",
+			`{"token_ids": "1"}`:                 "token_ids is a string",
+			`{"messages": []}`:                   "has no messages",
+			`{"messages": [{"role": "user"}]}`:   "has no text in its first message",
+			`{"messages": ["hi"]}`:               "a string in place of an object",
+			`{"messages": {}}`:                   "messages is an object",
+			`{"prompt": "x"`:                     "is not JSON",
+			`{"prompt": "x"} {"prompt": "y"}`:    "is not JSON",
+			`"x"`:                                "is a string, not an object",
+		}},
+		"sharegpt": {`{"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]}` + "\n", bad{
+			`{"id": 1}`:              "has no conversations",
+			`{"conversations": 5}`:   "conversations is a number",
+			`{"conversations": [5]}`: "a number in place of an object",
+			`{"conversations": [{"from": "x", "value": "y"}]}`:   "neither a user nor an assistant",
+			`{"conversations": [{"from": "human"}]}`:             "without from or value",
+			`{"conversations": [{"from": "human", "value": 5}]}`: "value is a number",
+		}},
+	} {
+		for row, reason := range c.rows {
+			_, skipped, _ := built(t, forms[form], c.before+row+"\n", Options{})
+			number := uint64(strings.Count(c.before, "\n") + 1)
+			if skipped.Unusable != 1 || skipped.First[0].Number != number || !strings.Contains(skipped.First[0].Reason, reason) {
+				t.Errorf("%s: %q: %+v, want line %d: %s", form, row, skipped, number, reason)
+			}
+			if !strings.Contains(skipped.String(), fmt.Sprintf("line %d %s", number, skipped.First[0].Reason)) {
+				t.Errorf("%v", skipped)
+			}
+		}
+	}
+}
+
+func TestShareGPT(t *testing.T) {
+	source := file(t, "sharegpt.json")
+	_, skipped, r := built(t, sharegptOf(&spatev1.FileContent{}), source, Options{})
+	same(t, rowsOf(t, r), []Row{
+		{Kind: Text, OSL: 13, Content: []byte(`What is a \"load test\"? \u00e9`)},
+		{Kind: Text, OSL: 2, Content: []byte(`Thanks, go on`)},
+		{Kind: Text, OSL: 2, Content: []byte(`Hi\n\nthere`)},
+	})
+	if skipped.LeftOut != 2 || skipped.Unusable != 0 || skipped.Unit != "element" {
+		t.Errorf("skipped %+v", skipped)
+	}
+	d, _, r := built(t, sharegptOf(&spatev1.FileContent{}), source, Options{Count: words})
+	if got := rowsOf(t, r)[0]; got.ISL != 6 || got.OSL != 11 || d.GetLongest() != 17 {
+		t.Errorf("counted: %d:%d, longest %d", got.ISL, got.OSL, d.GetLongest())
+	}
+	_, _, r = built(t, sharegptOf(&spatev1.FileContent{Osl: 99}), source, Options{})
+	if got := rowsOf(t, r)[0]; got.OSL != 99 {
+		t.Errorf("osl %d", got.OSL)
+	}
+}
+
+func TestShareGPTSessions(t *testing.T) {
+	w := sharegptOf(&spatev1.FileContent{Sessions: &spatev1.SessionPlay{}})
+	source := file(t, "sharegpt.json")
+	d, _, r := built(t, w, source, Options{Count: words})
+	same(t, rowsOf(t, r), []Row{
+		{Kind: Session, ISL: 6, OSL: 11, TurnCount: 2, Turns: []Turn{
+			{ISL: 6, OSL: 11, User: []byte(`What is a \"load test\"? \u00e9`), Answer: []byte(`It asks a server\nfor more than one thing at once.`)},
+			{ISL: 2, OSL: 6, User: []byte("And why?"), Answer: []byte("To see what it can take.")},
+		}},
+		{Kind: Session, ISL: 3, OSL: 1, TurnCount: 1, Turns: []Turn{{ISL: 3, OSL: 1, User: []byte("Thanks, go on"), Answer: []byte("More.")}}},
+		{Kind: Session, OSL: 1, TurnCount: 1, Content: []byte("Be brief."), Turns: []Turn{{ISL: 2, OSL: 1, User: []byte(`Hi\n\nthere`), Answer: []byte("Hello")}}},
+	})
+	if d.GetLongest() != 0 {
+		t.Errorf("longest %d, but a system prompt was not counted", d.GetLongest())
+	}
+	lines := `{"messages": [{"role": "user", "content": "a b"}, {"role": "assistant", "content": "c"}, {"role": "user", "content": "d"}], "osl": 4}`
+	_, _, r = built(t, jsonlOf(&spatev1.FileContent{Sessions: &spatev1.SessionPlay{}}), lines, Options{})
+	same(t, rowsOf(t, r), []Row{{Kind: Session, OSL: 4, TurnCount: 2, Turns: []Turn{
+		{OSL: 4, User: []byte("a b"), Answer: []byte("c")}, {OSL: 4, User: []byte("d")},
+	}}})
+}
+
+func TestJSONL(t *testing.T) {
+	_, _, r := built(t, jsonlOf(&spatev1.FileContent{Osl: 50}), file(t, "prompts.jsonl"), Options{Count: words})
+	got := rowsOf(t, r)
+	kind := `[{"role":"system","content":"Be kind."},{"role":"user","content":"Hello"}]`
+	image := `[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:,"}},{"type":"text","text":"What is this?"}]}]`
+	alone := `[{"role":"user","content":"alone"}]`
+	same(t, got, []Row{
+		{Kind: Text, ISL: 3, OSL: 7, Content: []byte("One two three")},
+		{Kind: Messages, OSL: 12, Content: []byte(kind), Insert: strings.Index(kind, "Be")},
+		{Kind: Messages, OSL: 50, Content: []byte(image), Insert: strings.Index(image, "What")},
+		{Kind: TokenIDs, ISL: 3, OSL: 3, IDs: []uint32{1, 2, 30000}},
+		{Kind: TokenIDs, ISL: 2, OSL: 50, IDs: []uint32{5, 6}},
+		{Kind: Messages, ISL: 1, OSL: 50, Content: []byte(alone), Insert: strings.Index(alone, "alone")},
+	})
+	_, _, r = built(t, jsonlOf(&spatev1.FileContent{}), `[{"prompt": "x"},]`, Options{})
+	same(t, rowsOf(t, r), []Row{{Kind: Text, OSL: 256, Content: []byte("x")}})
+}
+
+func TestSonnet(t *testing.T) {
+	w := sonnetOf(&spatev1.SonnetContent{Isl: 100, Osl: 10})
+	d, skipped, r := built(t, w, file(t, "poem.txt"), Options{Count: words})
+	rows := rowsOf(t, r)
+	if len(rows) != 6 || string(rows[1].Content) != `and lays its gold upon the street;\n` || rows[1].ISL != 7 || !r.Additive() {
+		t.Errorf("%d rows, second %+v", len(rows), rows[1])
+	}
+	if d.GetLongest() != 110 || skipped.LeftOut != 1 {
+		t.Errorf("%v, skipped %+v", d, skipped)
+	}
+	if _, _, r = built(t, w, file(t, "poem.txt"), Options{}); r.Additive() || rowsOf(t, r)[0].ISL != 0 {
+		t.Error("lengths are known without a tokenizer")
+	}
+	merging := func(text string) int { return (len(text) + 3) / 4 } // two lines are fewer tokens than each
+	if _, _, r = built(t, w, file(t, "poem.txt"), Options{Count: merging}); r.Additive() {
+		t.Error("lengths add up, but they do not")
+	}
+	if text := refused(t, w, strings.Repeat(strings.Repeat("a line of it ", 1000)+"\n", 1500)); !strings.Contains(text, "16 MiB") {
+		t.Error(text)
+	}
+}
+
+func TestMaxSkipped(t *testing.T) {
+	source := strings.Repeat(`{"prompt": "x"}`+"\n", 98) + "broken\n{}\n"
+	w := jsonlOf(&spatev1.FileContent{MaxSkipped: proto.Float64(0.02)})
+	if d, _, _ := built(t, w, source, Options{}); d.GetRows() != 98 || d.GetSkipped() != 2 {
+		t.Errorf("%v", d)
+	}
+	for _, share := range []*float64{nil, proto.Float64(0), proto.Float64(0.0199)} {
+		text := refused(t, jsonlOf(&spatev1.FileContent{MaxSkipped: share}), source)
+		for _, part := range []string{"2 of 100 rows", "line 99 is not JSON", "line 100 has none of", "max_skipped"} {
+			if !strings.Contains(text, part) {
+				t.Errorf("%q does not say %q", text, part)
+			}
+		}
+	}
+}
+
+// TestLeftOutIsNoFault: failed requests of a trace are not limited by max_skipped, but there must be another one.
+func TestLeftOutIsNoFault(t *testing.T) {
+	head := "Timestamp,Request tokens,Response tokens\n"
+	failed := strings.Repeat("1,5,0\n", 50)
+	if d, _, _ := built(t, burstgptOf(&spatev1.TraceContent{}), head+failed+"2,5,5\n", Options{}); d.GetSkipped() != 50 || d.GetRows() != 1 {
+		t.Errorf("%v", d)
+	}
+	if text := refused(t, burstgptOf(&spatev1.TraceContent{}), head+failed); !strings.Contains(text, "none of its 50 rows") {
+		t.Error(text)
+	}
+}
+
+func TestWrongColumns(t *testing.T) {
+	text := refused(t, azureOf(&spatev1.TraceContent{}), "Timestamp,Model,Request tokens\n1,m,5\n")
+	for _, part := range []string{"TIMESTAMP, ContextTokens, GeneratedTokens", "Timestamp,Model,Request tokens"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q does not say %q", text, part)
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package dataset
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// fuzzed builds whatever there is: an error, or a file whose rows can all be read and ask for something that can be sent.
+func fuzzed(f *testing.F, workloads []*spatev1.Workload, fixtures []string, seeds ...string) {
+	for _, name := range fixtures {
+		text, err := os.ReadFile("testdata/" + name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text[:min(len(text), 2000)])
+	}
+	for _, seed := range seeds {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, source []byte) {
+		for _, w := range workloads {
+			for _, count := range []func(string) int{nil, words} {
+				buildOnce(t, w, source, count)
+			}
+		}
+	})
+}
+
+// buildOnce builds a source and reads all of its rows.
+func buildOnce(t *testing.T, w *spatev1.Workload, source []byte, count func(string) int) {
+	var out bytes.Buffer
+	d, skipped, err := Build(t.Context(), &out, bytes.NewReader(source), w, Options{Count: count})
+	if err != nil {
+		return
+	}
+	if d.GetSkipped() != skipped.Unusable+skipped.LeftOut || len(skipped.First) != int(min(skipped.Unusable, mostNamed)) {
+		t.Fatalf("%v, but %+v", d, skipped)
+	}
+	r, err := read(bytes.NewReader(out.Bytes()), int64(out.Len()))
+	if err != nil || r.Len() != d.GetRows() {
+		t.Fatalf("%v: %v", d, err)
+	}
+	var row Row
+	for i := range r.Len() {
+		before := row.At
+		if err := r.Read(i, &row); err != nil {
+			t.Fatal(err)
+		}
+		checkRow(t, i, &row, before, r.BlockTokens())
+	}
+}
+
+// checkRow checks what workloads rely on.
+func checkRow(t *testing.T, i uint64, row *Row, before time.Duration, block uint32) {
+	if row.OSL == 0 || row.OSL > longestLength || row.ISL > longestLength || row.Shared > row.ISL || row.TurnCount == 0 || row.At < before {
+		t.Fatalf("row %d is %+v", i, row)
+	}
+	switch row.Kind {
+	case Text:
+		checkInside(t, row.Content)
+	case Messages:
+		if with := slices.Insert(bytes.Clone(row.Content), row.Insert, []byte("word ")...); !json.Valid(row.Content) || !json.Valid(with) {
+			t.Fatalf("%s is no JSON, or not with a word at %d", row.Content, row.Insert)
+		}
+	case TokenIDs:
+		if len(row.IDs) != int(row.ISL) {
+			t.Fatalf("%d ids, ISL %d", len(row.IDs), row.ISL)
+		}
+	case Blocks:
+		if n := uint64(len(row.Blocks)) * uint64(block); n < uint64(row.ISL) || n-uint64(row.ISL) >= uint64(block) {
+			t.Fatalf("%d blocks of %d for %d tokens", len(row.Blocks), block, row.ISL)
+		}
+	case Session:
+		checkInside(t, row.Content)
+		for _, turn := range row.Turns {
+			checkInside(t, turn.User)
+			checkInside(t, turn.Answer)
+			if turn.OSL == 0 || turn.OSL > longestLength {
+				t.Fatalf("a turn asks for %d tokens", turn.OSL)
+			}
+		}
+	}
+}
+
+// checkInside checks that a text can stand between the quotes of a JSON string.
+func checkInside(t *testing.T, text []byte) {
+	if !json.Valid(slices.Concat([]byte{'"'}, text, []byte{'"'})) {
+		t.Fatalf("%q is not the inside of a JSON string", text)
+	}
+}
+
+func FuzzShareGPT(f *testing.F) {
+	any := 1.0
+	fuzzed(f, []*spatev1.Workload{
+		sharegptOf(&spatev1.FileContent{MaxSkipped: &any}), sharegptOf(&spatev1.FileContent{MaxSkipped: &any, Sessions: &spatev1.SessionPlay{}}),
+	}, []string{"sharegpt.json"}, `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}`)
+}
+
+func FuzzJSONL(f *testing.F) {
+	any := 1.0
+	fuzzed(f, []*spatev1.Workload{
+		jsonlOf(&spatev1.FileContent{MaxSkipped: &any}), jsonlOf(&spatev1.FileContent{MaxSkipped: &any, Sessions: &spatev1.SessionPlay{}}),
+	}, []string{"prompts.jsonl"}, `[{"prompt": "x"}, 5, {"prompt`, "\ufeff{}\r\n", gzipped(`{"prompt": "x"}`), zstded(`{"prompt": "x"}`))
+}
+
+func FuzzMooncake(f *testing.F) {
+	any := 1.0
+	fuzzed(f, []*spatev1.Workload{
+		mooncakeOf(&spatev1.TraceContent{MaxSkipped: &any}), mooncakeOf(&spatev1.TraceContent{MaxSkipped: &any, BlockTokens: 1}),
+	}, []string{"mooncake-1000.jsonl"}, `{"timestamp":-1e15,"input_length":1,"output_length":1,"hash_ids":[18446744073709551615]}`)
+}
+
+func FuzzBurstGPT(f *testing.F) {
+	any := 1.0
+	fuzzed(f, []*spatev1.Workload{burstgptOf(&spatev1.TraceContent{MaxSkipped: &any})}, []string{"burstgpt.csv", "burstgpt-sessions.csv"})
+}
+
+func FuzzAzure(f *testing.F) {
+	any := 1.0
+	fuzzed(f, []*spatev1.Workload{azureOf(&spatev1.TraceContent{MaxSkipped: &any})}, []string{"azure-2023.csv", "azure-2024.csv"})
+}
+
+func FuzzSonnet(f *testing.F) {
+	fuzzed(f, []*spatev1.Workload{sonnetOf(&spatev1.SonnetContent{Isl: 9, Osl: 9})}, []string{"poem.txt"}, "\x00\"\\\u2028")
+}
+
+// FuzzRows opens whatever there is as a rows file, and reads all rows that it claims to have, as far as they can be.
+func FuzzRows(f *testing.F) {
+	f.Add(written(f, []Row{{OSL: 1, Kind: Text, Content: []byte("x")}, {OSL: 1, Kind: Session, TurnCount: 1, Turns: []Turn{{OSL: 1}}}}, longRecord))
+	f.Add(written(f, make([]Row, 3), shortRecord))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if r, err := read(bytes.NewReader(b), int64(len(b))); err == nil {
+			var row Row
+			for i := range min(r.Len(), 1000) {
+				_ = r.Read(i, &row)
+				r.At(i)
+			}
+		}
+	})
+}
+
+// FuzzContent reads whatever there is as the content of a row: what can be read and is written again reads the same.
+func FuzzContent(f *testing.F) {
+	for k := range kinds {
+		f.Add(uint8(k), uint32(1), []byte("\x01\x02\x03\x00\x01a\x00"))
+	}
+	f.Fuzz(func(t *testing.T, kind uint8, turns uint32, b []byte) {
+		row := Row{Kind: Kind(kind % uint8(kinds)), TurnCount: turns}
+		if parseContent(b, &row) != nil {
+			return
+		}
+		again := Row{Kind: row.Kind, TurnCount: turns}
+		once := appendContent(nil, &row)
+		if err := parseContent(once, &again); err != nil {
+			t.Fatal(err)
+		}
+		if twice := appendContent(nil, &again); !bytes.Equal(once, twice) {
+			t.Fatalf("%x, then %x", once, twice)
+		}
+	})
+}

@@ -1,0 +1,197 @@
+package dataset
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// million is the rows of the trace whose memory is measured.
+const million = 1_000_000
+
+// writeMillion writes a trace of a million rows, half of whose blocks no row before had.
+func writeMillion(out io.Writer) error {
+	w := bufio.NewWriter(out)
+	next := uint64(100)
+	for i := range uint64(million) {
+		shared := next - 50
+		fmt.Fprintf(w, `{"timestamp": %d, "input_length": 3000, "output_length": %d, "hash_ids": [0, %d, %d, %d, %d, %d]}`+"\n",
+			i*7, 1+i%500, shared, shared+1, next, next+1, next+2)
+		next += 3
+	}
+	return w.Flush()
+}
+
+// inChild is set for the process whose memory is measured.
+const inChild = "SPATE_MEASURE_MEMORY"
+
+// TestMillionRows builds and walks a trace of a million rows in a process of its own, and reads from the kernel how much memory that took at
+// most: under 200 MiB to build it, with 3 million different blocks, and far less to read it, as an agent does.
+func TestMillionRows(t *testing.T) {
+	if path := os.Getenv(inChild); path != "" {
+		measured(t, path)
+		return
+	}
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	if _, err := os.Stat("/proc/self/status"); err != nil {
+		t.Skip("this system does not tell the memory of a process")
+	}
+	path := filepath.Join(t.TempDir(), "million.jsonl")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writeMillion(f); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	built := peakOf(t, path, "build")
+	walked := peakOf(t, path, "walk")
+	t.Logf("building took %d MiB at most, walking %d MiB", built>>10, walked>>10)
+	if built > 200<<10 || walked > 64<<10 {
+		t.Errorf("building took %d KiB, the limit is 200 MiB; walking %d KiB, the limit is 64 MiB", built, walked)
+	}
+}
+
+// peakOf runs this test in a process of its own and returns its peak memory in KiB.
+func peakOf(t *testing.T, path, what string) (kib int) {
+	t.Helper()
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMillionRows$", "-test.v")
+	child.Env = append(os.Environ(), inChild+"="+what+":"+path)
+	out, err := child.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if _, err := fmt.Sscanf(string(out[bytes.Index(out, []byte("VmHWM:")):]), "VmHWM: %d kB", &kib); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return kib
+}
+
+// measured is the measured process.
+func measured(t *testing.T, job string) {
+	what, path, _ := strings.Cut(job, ":")
+	if what == "build" {
+		buildFile(t, path)
+	} else {
+		walkFile(t, path+".rows")
+	}
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.Stdout.Write(status)
+}
+
+// buildFile builds the rows beside the source.
+func buildFile(t testing.TB, path string) *spatev1.Dataset {
+	src, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	dst, err := os.Create(path + ".rows")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, _, err := Build(t.Context(), dst, src, mooncakeOf(&spatev1.TraceContent{}), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dst.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// walkFile reads all rows.
+func walkFile(t testing.TB, path string) {
+	r, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var row Row
+	for i := range r.Len() {
+		if err := r.Read(i, &row); err != nil || len(row.Blocks) != 6 {
+			t.Fatalf("row %d: %v", i, err)
+		}
+	}
+	if r.Len() != million {
+		t.Fatalf("%d rows", r.Len())
+	}
+}
+
+// BenchmarkBuild builds traces of 100,000 rows.
+func BenchmarkBuild(b *testing.B) {
+	const rows = 100_000
+	var mooncake, azure bytes.Buffer
+	writeMooncake(&mooncake, rows, 8, 20_000)
+	azure.WriteString("TIMESTAMP,ContextTokens,GeneratedTokens\n")
+	for i := range rows {
+		fmt.Fprintf(&azure, "2024-05-10 %02d:%02d:%02d.%06d+00:00,%d,%d\n", i/36000, i/600%60, i/10%60, i%10, 1+i%5000, 1+i%300)
+	}
+	for name, c := range map[string]struct {
+		w      *spatev1.Workload
+		source []byte
+	}{
+		"mooncake": {mooncakeOf(&spatev1.TraceContent{}), mooncake.Bytes()},
+		"azure":    {azureOf(&spatev1.TraceContent{}), azure.Bytes()},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(c.source)))
+			b.ReportAllocs()
+			size := uint64(0)
+			for b.Loop() {
+				d, _, err := Build(b.Context(), io.Discard, bytes.NewReader(c.source), c.w, Options{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				size = d.GetSize()
+			}
+			b.ReportMetric(rows*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
+			b.ReportMetric(float64(size)/rows, "B/row")
+		})
+	}
+}
+
+// BenchmarkRead reads rows in an order that no cache foresees.
+func BenchmarkRead(b *testing.B) {
+	var source bytes.Buffer
+	writeMooncake(&source, 20_000, 8, 20_000)
+	path := filepath.Join(b.TempDir(), "trace")
+	if err := os.WriteFile(path, source.Bytes(), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	n := buildFile(b, path).GetRows()
+	r, err := Open(path + ".rows")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Close()
+	var row Row
+	for name, read := range map[string]func(i uint64) error{
+		"whole": func(i uint64) error { return r.Read(i, &row) }, "head": func(i uint64) error { return r.Head(i, &row) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for i := uint64(0); b.Loop(); i += 7919 {
+				if err := read(i % n); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

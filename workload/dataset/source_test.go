@@ -1,0 +1,158 @@
+package dataset
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"pgregory.net/rapid"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// gzipped and zstded compress a text.
+func gzipped(text string) string {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	_, _ = io.WriteString(w, text)
+	_ = w.Close()
+	return out.String()
+}
+
+func zstded(text string) string {
+	w, _ := zstd.NewWriter(nil)
+	defer w.Close()
+	return string(w.EncodeAll([]byte(text), nil))
+}
+
+// TestSameSourceSameRows: compression, byte order mark, line ends and a missing last one change nothing.
+func TestSameSourceSameRows(t *testing.T) {
+	text := file(t, "mooncake-1000.jsonl")
+	w := mooncakeOf(&spatev1.TraceContent{})
+	want, _, _ := built(t, w, text, Options{})
+	for name, source := range map[string]string{
+		"again": text, "gzip": gzipped(text), "zstd": zstded(text), "two members": gzipped(text[:5000]) + gzipped(text[5000:]),
+		"mark": "\ufeff" + text, "mark in gzip": gzipped("\ufeff" + text), "CRLF": strings.ReplaceAll(text, "\n", "\r\n"),
+		"no last end": strings.TrimSuffix(text, "\n"), "array": "[" + strings.ReplaceAll(strings.TrimSpace(text), "\n", " ,\n") + "]\n",
+	} {
+		if got, _, _ := built(t, w, source, Options{}); got.GetSha256() != want.GetSha256() {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	text := file(t, "mooncake-1000.jsonl")
+	forms := all()
+	for name, c := range map[string]struct{ form, source, says string }{
+		"empty":            {"mooncake", "", "empty"},
+		"empty CSV":        {"azure", "", "empty"},
+		"empty gzip":       {"jsonl", gzipped(""), "empty"},
+		"mark alone":       {"jsonl", "\ufeff", "empty"},
+		"empty array":      {"sharegpt", " [ ] ", "empty"},
+		"header alone":     {"azure", "TIMESTAMP,ContextTokens,GeneratedTokens\n", "empty"},
+		"cut gzip":         {"mooncake", gzipped(text)[:10_000], "not copied whole"},
+		"cut gzip header":  {"mooncake", gzipped(text)[:5], "not copied whole"},
+		"cut zstd":         {"mooncake", zstded(text)[:10_000], "not copied whole"},
+		"damaged gzip":     {"mooncake", gzipped(text)[:10_000] + "x" + gzipped(text)[10_001:], ""},
+		"cut array":        {"sharegpt", file(t, "sharegpt.json")[:300], "the array does not end"},
+		"behind the array": {"sharegpt", file(t, "sharegpt.json") + "{}", "behind the end of the array"},
+		"UTF-16":           {"jsonl", "\xff\xfe{\x00", "UTF-8"},
+		"binary":           {"jsonl", "\x00\x01\x02", "none of its 1 rows can be used: line 1 is not JSON"},
+		"nothing in it":    {"sonnet", "\n\n\n", "none of its 3 rows"},
+	} {
+		if got := refused(t, forms[c.form], c.source); !strings.Contains(got, c.says) {
+			t.Errorf("%s: %s, want %q", name, got, c.says)
+		}
+	}
+	if _, _, err := Build(t.Context(), io.Discard, strings.NewReader("x"), &spatev1.Workload{}, Options{}); err == nil {
+		t.Error("a workload without file was built")
+	}
+}
+
+// TestEnormousLine: a line or element beyond the limit is read over, counted, and what is behind it is used.
+func TestEnormousLine(t *testing.T) {
+	huge := `{"prompt": "` + strings.Repeat("ab ", longestItem/3) + `"}`
+	for name, source := range map[string]string{
+		"line":    `{"prompt": "x"}` + "\n" + huge + "\n" + `{"prompt": "y"}`,
+		"last":    `{"prompt": "x"}` + "\n" + `{"prompt": "y"}` + "\n" + huge,
+		"element": `[{"prompt": "x"}, ` + huge + `, {"prompt": "y"}]`,
+	} {
+		any := 1.0
+		_, skipped, r := built(t, jsonlOf(&spatev1.FileContent{MaxSkipped: &any}), source, Options{})
+		if r.Len() != 2 || skipped.Unusable != 1 || !strings.Contains(skipped.First[0].Reason, "longer than 32 MiB") {
+			t.Errorf("%s: %d rows, skipped %+v", name, r.Len(), skipped)
+		}
+		if rows := rowsOf(t, r); string(rows[1].Content) != "y" {
+			t.Errorf("%s: %+v", name, rows[1])
+		}
+	}
+}
+
+// endless is a source without an end.
+type endless struct{}
+
+func (endless) Read(b []byte) (int, error) { return copy(b, "{\"prompt\": \"x\"}\n"), nil }
+
+func TestBuildStops(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	_, _, err := Build(ctx, io.Discard, endless{}, jsonlOf(&spatev1.FileContent{}), Options{})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+}
+
+// TestSourceFails: what the reader says is passed on.
+func TestSourceFails(t *testing.T) {
+	broken := errors.New("broken cable")
+	for form, w := range all() {
+		source := io.MultiReader(strings.NewReader("[  {\"a\": 1}, "), errReader{broken})
+		if _, _, err := Build(t.Context(), io.Discard, source, w, Options{}); !errors.Is(err, broken) && form != "burstgpt" && form != "azure" {
+			t.Errorf("%s: %v", form, err)
+		}
+	}
+}
+
+type errReader struct{ error }
+
+func (e errReader) Read([]byte) (int, error) { return 0, e.error }
+
+// TestElementsOracle cuts arrays as encoding/json would.
+func TestElementsOracle(t *testing.T) {
+	values := rapid.SliceOf(rapid.SampledFrom([]string{`1`, `"a,]}\\\""`, `{"a": [1, {"b": "]"}]}`, `[]`, `[[], {}]`, `null`, `"\\"`, `{"}": "{"}`}))
+	spaces := rapid.SampledFrom([]string{"", " ", "\n\t "})
+	rapid.Check(t, func(t *rapid.T) {
+		list := values.Draw(t, "values")
+		text := spaces.Draw(t, "before") + "["
+		for i, v := range list {
+			if i > 0 {
+				text += ","
+			}
+			text += spaces.Draw(t, "left") + v + spaces.Draw(t, "right")
+		}
+		s, err := open(t.Context(), strings.NewReader(text+"]"+spaces.Draw(t, "behind")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := newItems(s.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range list {
+			it, err := got.next()
+			if err != nil || string(it.text) != v || it.number != uint64(i+1) {
+				t.Fatalf("element %d is %q (%v), want %q", it.number, it.text, err, v)
+			}
+		}
+		if it, err := got.next(); !errors.Is(err, io.EOF) {
+			t.Fatalf("behind the last there is %q (%v)", it.text, err)
+		}
+	})
+}

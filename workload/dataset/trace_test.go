@@ -1,0 +1,162 @@
+package dataset
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/draw"
+)
+
+// TestSharedOracle: shared prefixes against a look at all rows before.
+func TestSharedOracle(t *testing.T) {
+	const block = 4
+	rapid.Check(t, func(t *rapid.T) {
+		type prompt struct {
+			ids []uint64
+			isl uint32
+		}
+		known := newPrefixes(block)
+		var before []prompt
+		for range rapid.IntRange(1, 20).Draw(t, "rows") {
+			p := prompt{ids: rapid.SliceOfN(rapid.Uint64Range(0, 2), 1, 5).Draw(t, "ids")}
+			p.isl = uint32(len(p.ids)*block) - rapid.Uint32Range(0, block-1).Draw(t, "short")
+			want := uint32(0)
+			for _, q := range before {
+				tokens := uint32(0)
+				for i := 0; i < min(len(p.ids), len(q.ids)) && p.ids[i] == q.ids[i]; i++ {
+					mine, other := min(block, p.isl-uint32(i*block)), min(block, q.isl-uint32(i*block))
+					if other < block && mine != other {
+						break // part of a block, and another part
+					}
+					tokens += mine
+				}
+				want = max(want, tokens)
+			}
+			before = append(before, p)
+			if got, err := known.shared(p.ids, p.isl); err != nil || got != want {
+				t.Fatalf("%v shares %d tokens (%v), want %d", p, got, err, want)
+			}
+		}
+	})
+}
+
+// TestHashesOracle: the set against a map.
+func TestHashesOracle(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var got hashes
+		want := map[uint64]bool{}
+		s := draw.New(rapid.Uint64().Draw(t, "seed"), "test")
+		for i := range rapid.Uint64Range(0, 20_000).Draw(t, "n") {
+			hash := mix(s.Below(i, 10_000))
+			if got.has(hash) != want[hash] || got.add(hash) == want[hash] || !got.has(hash) {
+				t.Fatalf("%x after %d", hash, i)
+			}
+			want[hash] = true
+		}
+		if got.size != len(want) {
+			t.Fatalf("%d hashes, want %d", got.size, len(want))
+		}
+	})
+}
+
+func TestTooManyBlocks(t *testing.T) {
+	known := newPrefixes(1)
+	known.most = 10
+	if _, err := known.shared([]uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 10); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := known.shared([]uint64{0}, 1); err == nil {
+		t.Fatal("no limit")
+	}
+}
+
+// TestWindowOracle: rows that are out of order by less than the window come out as a stable sort puts them; else the late one is named.
+func TestWindowOracle(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		times := rapid.SliceOfN(rapid.Int64Range(-20, 20), 1, 40).Draw(t, "times")
+		room := rapid.IntRange(1, 50).Draw(t, "room")
+		var got []timed
+		w := window{limit: room * timed{}.bytes(), unit: "line", emit: func(row timed, at time.Duration) error {
+			got = append(got, timed{at: row.at, number: row.number})
+			return nil
+		}}
+		var rows []timed
+		var err error
+		late := false
+		for i, at := range times {
+			row := timed{at: at, number: uint64(i)}
+			rows = append(rows, row)
+			behind := 0 // rows in front of it that are later
+			for _, other := range times[:i] {
+				if other > at {
+					behind++
+				}
+			}
+			late = late || behind > room
+			if err = w.add(row); err != nil {
+				break
+			}
+		}
+		if err == nil {
+			err = w.flush()
+		}
+		if err != nil {
+			if !late || !strings.Contains(err.Error(), "sort the file") {
+				t.Fatalf("%v with room for %d: %v", times, room, err)
+			}
+			return
+		}
+		slices.SortStableFunc(rows, func(a, b timed) int { return cmp.Compare(a.at, b.at) })
+		if !slices.EqualFunc(got, rows, func(a, b timed) bool { return a.at == b.at && a.number == b.number }) {
+			t.Fatalf("%v, want %v", got, rows)
+		}
+	})
+}
+
+// TestUnsorted: a trace that is out of order is sorted and said so; its sharing is that of the sorted one.
+func TestUnsorted(t *testing.T) {
+	text := file(t, "mooncake-1000.jsonl")
+	w := mooncakeOf(&spatev1.TraceContent{})
+	want, _, _ := built(t, w, text, Options{})
+	all := strings.Split(strings.TrimSpace(text), "\n")
+	all = append(all[500:], all[:500]...)
+	got, skipped, _ := built(t, w, strings.Join(all, "\n"), Options{})
+	if got.GetSha256() != want.GetSha256() || skipped.Reordered != 500 {
+		t.Errorf("%v, want %v; %d reordered", got, want, skipped.Reordered)
+	}
+}
+
+// TestTooUnsorted: a row that comes too late to be sorted is named.
+func TestTooUnsorted(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("TIMESTAMP,ContextTokens,GeneratedTokens\n")
+	rows := windowBytes/timed{}.bytes() + 10
+	for i := range rows {
+		at := time.Date(2024, 5, 10, 0, 0, i, 0, time.UTC)
+		fmt.Fprintf(&text, "%s,10,10\n", at.Format("2006-01-02 15:04:05"))
+	}
+	text.WriteString("2024-05-10 00:00:00.5,10,10\n")
+	got := refused(t, azureOf(&spatev1.TraceContent{}), text.String())
+	if !strings.Contains(got, fmt.Sprintf("line %d is of", rows+2)) || !strings.Contains(got, "sort the file") {
+		t.Error(got)
+	}
+}
+
+// TestSharingIsRealistic: the fixture shares about as much as chats with history do.
+func TestSharingIsRealistic(t *testing.T) {
+	_, _, r := built(t, mooncakeOf(&spatev1.TraceContent{}), file(t, "mooncake-1000.jsonl"), Options{})
+	prompt, shared := uint64(0), uint64(0)
+	for _, row := range rowsOf(t, r) {
+		prompt, shared = prompt+uint64(row.ISL), shared+uint64(row.Shared)
+	}
+	if share := float64(shared) / float64(prompt); share < 0.4 || share > 0.9 {
+		t.Errorf("%.2f of the prompt tokens are shared", share)
+	}
+}
