@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"math"
 	"math/big"
+	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"pgregory.net/rapid"
 
@@ -17,45 +20,148 @@ import (
 // whole is the stripe of one machine that does all.
 var whole = Stripe{own: []uint32{0}, cycle: 1}
 
-// drain returns all arrivals of a schedule.
-func drain(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s Stripe) []Arrival {
+// schedule returns a stripe's schedule; that of a replay reads the trace.
+func schedule(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s Stripe) Open {
 	t.Helper()
-	o, err := NewOpen(load, seed, s)
+	open, err := Open(nil), error(nil)
+	if load.GetReplaySpeed() != 0 {
+		open, err = NewReplay(load, traceOf(seed), s)
+	} else {
+		open, err = NewOpen(load, seed, s)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	return open
+}
+
+// drain returns all arrivals of a schedule.
+func drain(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s Stripe) []Arrival {
+	t.Helper()
+	return rest(t, schedule(t, load, seed, s))
+}
+
+// rest returns all arrivals of a schedule that are still to come.
+func rest(t rapid.TB, o Open) []Arrival {
+	t.Helper()
 	var all []Arrival
 	for a, ok := o.Next(); ok; a, ok = o.Next() {
-		all = append(all, a)
+		if settled, more := o.Settle(a); more {
+			all = append(all, settled)
+		}
 	}
 	if _, ok := o.Next(); ok {
 		t.Fatal("a schedule that is over goes on")
 	}
+	if err := o.Err(); err != nil {
+		t.Fatal(err)
+	}
 	return all
 }
 
-// openLoads draws open loops of some hundred arrivals with every combination of warm-up and ends.
-var openLoads = rapid.Custom(func(t *rapid.T) *spatev1.LoadPoint {
-	load := &spatev1.LoadPoint{
-		Rate:           rapid.Float64Range(1, 300).Draw(t, "rate"),
-		Arrival:        rapid.SampledFrom([]string{"poisson", "constant"}).Draw(t, "arrival"),
-		WarmupRequests: rapid.Uint64Range(0, 100).Draw(t, "warmup_requests"),
+// trace is a list of times.
+type trace []time.Duration
+
+func (tr trace) Len() uint64 { return uint64(len(tr)) }
+
+func (tr trace) At(i uint64) (time.Duration, bool) {
+	if i >= uint64(len(tr)) {
+		return 0, false
 	}
-	span := rapid.Custom(func(t *rapid.T) *durationpb.Duration {
-		return durationpb.New(time.Duration(rapid.Int64Range(1, int64(2*time.Second)).Draw(t, "ns")))
-	})
-	if rapid.Bool().Draw(t, "warmup by time") {
-		load.WarmupDuration = span.Draw(t, "warmup_duration")
+	return tr[i], true
+}
+
+// traceOf makes a trace of about 10 s at random times, several rows at one of them now and then.
+func traceOf(seed uint64) trace {
+	r := rand.New(rand.NewPCG(seed, 0))
+	tr := make(trace, 4000)
+	for i := 1; i < len(tr); i++ {
+		tr[i] = tr[i-1] + time.Duration(r.IntN(4)*r.IntN(int(3*time.Millisecond)))
 	}
-	ends := rapid.IntRange(1, 3).Draw(t, "ends")
+	return tr
+}
+
+// spans draws durations up to 2 s.
+var spans = rapid.Custom(func(t *rapid.T) *durationpb.Duration {
+	return durationpb.New(time.Duration(rapid.Int64Range(1, int64(2*time.Second)).Draw(t, "ns")))
+})
+
+// limited draws a load with every combination of warm-up, ends and cool-down, but says nothing of when arrivals come.
+func limited(t *rapid.T, bounded bool) *spatev1.LoadPoint {
+	load := new(spatev1.LoadPoint)
+	switch rapid.IntRange(0, 4).Draw(t, "warm-up") {
+	case 1:
+		load.WarmupRequests = rapid.Uint64Range(1, 100).Draw(t, "warmup_requests")
+	case 2:
+		load.WarmupDuration = spans.Draw(t, "warmup_duration")
+	case 3:
+		load.WarmupRequests = rapid.Uint64Range(1, 100).Draw(t, "warmup_requests")
+		load.WarmupDuration = spans.Draw(t, "warmup_duration")
+	case 4:
+		load.WarmupUntilSteady = spans.Draw(t, "warmup_until_steady")
+	}
+	least := 1
+	if bounded {
+		least = 0
+	}
+	ends := rapid.IntRange(least, 3).Draw(t, "ends")
 	if ends&1 != 0 {
 		load.Requests = rapid.Uint64Range(1, 300).Draw(t, "requests")
 	}
 	if ends&2 != 0 {
-		load.Duration = span.Draw(t, "duration")
+		load.Duration = spans.Draw(t, "duration")
+	}
+	if rapid.Bool().Draw(t, "cooling") {
+		load.Cooldown = spans.Draw(t, "cooldown")
+	}
+	return load
+}
+
+// openLoads draws open loops of some hundred arrivals: rates, phases and replays.
+var openLoads = rapid.Custom(func(t *rapid.T) *spatev1.LoadPoint {
+	rates := rapid.Float64Range(1, 300)
+	kind := rapid.SampledFrom([]string{"rate", "phases", "replay"}).Draw(t, "kind")
+	load := limited(t, kind != "rate")
+	load.Arrival = rapid.SampledFrom([]string{"poisson", "constant", "gamma"}).Draw(t, "arrival")
+	if load.Arrival == "gamma" {
+		load.Burstiness = rapid.Float64Range(0.2, 5).Draw(t, "burstiness")
+	}
+	switch kind {
+	case "rate":
+		load.Rate = rates.Draw(t, "rate")
+	case "phases":
+		for range rapid.IntRange(1, 5).Draw(t, "phases") {
+			load.Phases = append(load.Phases, phaseOf(t, rates, 5*time.Second, 10*time.Second))
+		}
+	case "replay":
+		load.ReplaySpeed = rapid.SampledFrom([]float64{0.5, 1, 1.7}).Draw(t, "speed")
 	}
 	return load
 })
+
+// phaseOf draws a phase between values, or of 0 on one side.
+func phaseOf(t *rapid.T, values *rapid.Generator[float64], least, most time.Duration) *spatev1.Phase {
+	p := &spatev1.Phase{
+		From:     values.Draw(t, "from"),
+		Duration: durationpb.New(time.Duration(rapid.Int64Range(int64(least), int64(most)).Draw(t, "phase"))),
+		Shape:    rapid.SampledFrom([]string{"", "linear", "exponential", "steps"}).Draw(t, "shape"),
+	}
+	if rapid.Bool().Draw(t, "changes") {
+		p.To = proto.Float64(values.Draw(t, "to"))
+	}
+	if p.Shape == "steps" {
+		p.Steps = rapid.Uint32Range(2, 7).Draw(t, "steps")
+	}
+	if p.Shape != "exponential" {
+		switch rapid.IntRange(0, 4).Draw(t, "zero") {
+		case 3:
+			p.From, p.To = 0, proto.Float64(p.GetFrom())
+		case 4:
+			p.To = proto.Float64(0)
+		}
+	}
+	return p
+}
 
 // TestUnionIsOneMachinesSchedule is the promise of the whole package.
 func TestUnionIsOneMachinesSchedule(t *testing.T) {
@@ -88,63 +194,155 @@ func TestUnionIsOneMachinesSchedule(t *testing.T) {
 // byIndex orders arrivals.
 func byIndex(a, b Arrival) int { return cmp.Compare(a.Index, b.Index) }
 
-// TestEndsAsDefined builds the schedule again from its definition: endless arrivals first, then warm-up and ends applied to
-// the list.
+// TestEndsAsDefined builds the schedule again from its definition: endless arrivals first, then warm-up, ends and cool-down applied
+// to the list.
 func TestEndsAsDefined(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		load, seed := openLoads.Draw(t, "load"), rapid.Uint64().Draw(t, "seed")
-		src, err := newSource(load, nil, seed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := src()
-		offsets := make([]time.Duration, 2500)
-		for i := range offsets {
-			offsets[i], _ = p.next()
+		if load.WarmupUntilSteady != nil {
+			t.Skip("see TestMeasureAtAnyTime")
 		}
 		got := drain(t, load, seed, whole)
-		want := dumbSchedule(load, offsets)
+		offers, coolFrom := offered(t, load, seed)
+		want := dumbSchedule(load, offers, load.Requests, coolFrom, dumbWarmup{requests: load.WarmupRequests, until: load.WarmupDuration.AsDuration()})
 		if !slices.Equal(got, want) {
 			t.Fatalf("%v\n%d arrivals, want %d", load, len(got), len(want))
 		}
-		if n, known := Planned(load, whole); known && n != uint64(len(want)) {
+		if n, known := Planned(load, whole); known && load.ReplaySpeed == 0 && n != uint64(len(want)) {
 			t.Fatalf("%d planned, %d in the schedule", n, len(want))
 		}
-		measured := uint64(0)
-		for _, a := range want {
-			if !a.Unmeasured {
-				measured++
-			}
-		}
-		if n, known := Owed(load, whole); known && n != measured {
-			t.Fatalf("%d owed, %d in the schedule", n, measured)
+		if n, known := Owed(load, whole); known && load.ReplaySpeed == 0 && n != uint64(len(measuredOf(want))) {
+			t.Fatalf("%d owed, %d in the schedule", n, len(measuredOf(want)))
 		}
 	})
 }
 
-// dumbSchedule applies the definitions to a long enough list of offsets.
-func dumbSchedule(load *spatev1.LoadPoint, offsets []time.Duration) []Arrival {
-	warmup := load.GetWarmupDuration().AsDuration()
-	begin := warmup
-	if n := load.GetWarmupRequests(); n > 0 {
-		begin = max(begin, offsets[n])
+// TestMeasureAtAnyTime calls Measure after some arrivals were asked for, or never. What they settle to and what comes then is what
+// the definition says, as if the warm-up had been known from the start.
+func TestMeasureAtAnyTime(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		load, seed := openLoads.Draw(t, "load"), rapid.Uint64().Draw(t, "seed")
+		load.WarmupRequests, load.WarmupDuration = 0, nil
+		load.WarmupUntilSteady = spans.Draw(t, "until steady")
+		stripes, err := Split(weights.Draw(t, "weights"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := rapid.SampledFrom(stripes).Draw(t, "stripe")
+		bound := load.WarmupUntilSteady.AsDuration() + MeasureSlack
+		o := schedule(t, load, seed, s)
+		var asked []Arrival
+		for range rapid.IntRange(0, 500).Draw(t, "asked") {
+			a, more := o.Next()
+			if !more {
+				break
+			}
+			if asked = append(asked, a); a.Offset >= bound {
+				break
+			}
+		}
+		for _, a := range asked {
+			if settled, more := o.Settle(a); !settled.Unmeasured || more != (a.Offset < bound) {
+				t.Fatalf("%+v settles to %+v, %v before Measure", a, settled, more)
+			}
+		}
+		from := time.Duration(rapid.Int64Range(-1, int64(4*time.Second)).Draw(t, "from"))
+		from = rapid.SampledFrom([]time.Duration{from, from, from, bound + time.Hour}).Draw(t, "or late")
+		o.Measure(from)
+		o.Measure(from + time.Second) // the first counts
+		var got []Arrival
+		for _, a := range asked {
+			if settled, more := o.Settle(a); more {
+				got = append(got, settled)
+			}
+		}
+		got = append(got, rest(t, o)...)
+		offers, coolFrom := offered(t, load, seed)
+		want := slices.DeleteFunc(
+			dumbSchedule(load, offers, load.Requests, coolFrom, dumbWarmup{until: min(max(from, 0), bound)}),
+			func(a Arrival) bool { return !s.Owns(a.Index) },
+		)
+		if !slices.Equal(got, want) {
+			t.Fatalf("%v, measured from %v, told after %d of %d arrivals, want %d", load, from, len(asked), len(got), len(want))
+		}
+	})
+}
+
+// TestMeasureNeverComes: the schedule ends by itself, with nothing measured.
+func TestMeasureNeverComes(t *testing.T) {
+	for _, rate := range []float64{0.001, 1, 100} {
+		load := &spatev1.LoadPoint{
+			Rate: rate, Arrival: "poisson", Requests: 10, WarmupUntilSteady: durationpb.New(time.Minute), Cooldown: durationpb.New(time.Hour),
+		}
+		all := drain(t, load, 5, whole)
+		for _, a := range all {
+			if !a.Unmeasured || a.Offset >= time.Minute+MeasureSlack {
+				t.Errorf("rate %v: %+v though nobody said when measuring begins", rate, a)
+			}
+		}
+		if want := rate * 90; float64(len(all)) < want-4*math.Sqrt(want)-1 {
+			t.Errorf("rate %v: %d arrivals in 90 s", rate, len(all))
+		}
 	}
-	var list []Arrival
-	measured := uint64(0)
-	for i, at := range offsets {
-		a := Arrival{Index: uint64(i), Offset: at, Unmeasured: uint64(i) < load.GetWarmupRequests() || at < warmup}
-		if load.Duration != nil && uint64(i) >= load.GetWarmupRequests() && at >= begin+load.GetDuration().AsDuration() {
+}
+
+// TestMeasureWhileWalking lets another goroutine say when measuring begins.
+func TestMeasureWhileWalking(t *testing.T) {
+	load := &spatev1.LoadPoint{Rate: 1000, Arrival: "gamma", Burstiness: 0.5, Requests: 10_000, WarmupUntilSteady: durationpb.New(10 * time.Second)}
+	o := schedule(t, load, 1, whole)
+	if _, more := o.Next(); !more {
+		t.Fatal("no arrivals")
+	}
+	var other sync.WaitGroup
+	other.Go(func() { o.Measure(5 * time.Second) })
+	var all []Arrival
+	for range 500 {
+		a, _ := o.Next()
+		all = append(all, a)
+	}
+	other.Wait()
+	all = append(all, rest(t, o)...)
+	if n := len(measuredOf(all)); n != 10_000 {
+		t.Fatalf("%d measured, want 10000", n)
+	}
+}
+
+// measuredOf returns the measured arrivals.
+func measuredOf(all []Arrival) []Arrival {
+	return slices.DeleteFunc(slices.Clone(all), func(a Arrival) bool { return a.Unmeasured })
+}
+
+// offered returns more arrivals than a load of openLoads can have, and where its cool-down begins by itself, 0 if nowhere.
+func offered(t *rapid.T, load *spatev1.LoadPoint, seed uint64) (offers []Arrival, coolFrom time.Duration) {
+	if load.ReplaySpeed != 0 {
+		for i, at := range traceOf(seed) {
+			offers = append(offers, Arrival{Index: uint64(i), Offset: time.Duration(math.Round(float64(at) / load.ReplaySpeed))})
+		}
+		return offers, offers[len(offers)-1].Offset - load.GetCooldown().AsDuration()
+	}
+	phases, err := newPhases(load.GetPhases(), maxRate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, err := newSource(load, phases, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := src()
+	for i := range uint64(20_000) {
+		at, err := p.next()
+		if err != nil {
 			break
 		}
-		if !a.Unmeasured {
-			measured++
-		}
-		if load.GetRequests() > 0 && measured > load.GetRequests() {
-			break
-		}
-		list = append(list, a)
+		offers = append(offers, Arrival{Index: i, Offset: at})
 	}
-	return list
+	for _, p := range load.GetPhases() {
+		coolFrom += p.GetDuration().AsDuration()
+	}
+	if coolFrom > 0 {
+		coolFrom -= load.GetCooldown().AsDuration()
+	}
+	return offers, coolFrom
 }
 
 // TestConstantAgainstRationals compares offsets with exact fractions, for rates and indices of any size.
