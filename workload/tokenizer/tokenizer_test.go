@@ -89,7 +89,7 @@ func TestLexicon(t *testing.T) {
 		}
 		lots := rand.New(rand.NewPCG(3, 4))
 		for range 1000 {
-			text := make([]string, 1+lots.IntN(200))
+			text := make([]string, 1+lots.IntN(80))
 			for i := range text {
 				text[i] = words[lots.IntN(len(words))]
 			}
