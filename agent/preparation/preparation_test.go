@@ -173,8 +173,8 @@ func TestFile(t *testing.T) {
 	if err != nil || !slices.Equal(f.Words, words) || f.Template != 7 || f.Preparation.GetTemplateTokens() != 7 || s.generated.Load() != 4 {
 		t.Errorf("%v, %v, %d requests", f, err, s.generated.Load())
 	}
-	s.extra = func(string, bool) int { return 1 }
-	for name, other := range map[string]*fakeServer{"another model": s, "no usage": {}} {
+	another := &fakeServer{usage: true, extra: func(string, bool) int { return 1 }}
+	for name, other := range map[string]*fakeServer{"another model": another, "no usage": {}} {
 		f, err = found(t, other, stage)
 		if err != nil || f.Template != 0 || f.Preparation.TemplateTokens != nil || !strings.Contains(strings.Join(f.Preparation.GetNotes(), " "), "What the server adds to a prompt is not known") {
 			t.Errorf("%s: %v, %v", name, f, err)

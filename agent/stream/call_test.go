@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -160,7 +161,7 @@ func TestCallsThatFail(t *testing.T) {
 		_, tokens := c.Tokenize(t.Context(), 0, "a")
 		_, measured := c.Measure(t.Context(), 0, "a")
 		for _, err := range []error{models, tokens, measured} {
-			e, ok := err.(*Error)
+			e, ok := errors.AsType[*Error](err)
 			if !ok || e.Class != tt.class || !strings.Contains(e.Message, tt.want) || strings.Contains(e.Message, "hunter2") || len(e.Message) > messageLimit {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -185,12 +186,12 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	_, err := c.Models(ctx, 0)
-	if e, ok := err.(*Error); !ok || e.Class != spatev1.ErrorClass_ERROR_CLASS_TIMEOUT {
+	if e, ok := errors.AsType[*Error](err); !ok || e.Class != spatev1.ErrorClass_ERROR_CLASS_TIMEOUT {
 		t.Errorf("%v", err)
 	}
 	s.Close()
 	_, err = c.Models(t.Context(), 0)
-	if e, ok := err.(*Error); !ok || e.Class != spatev1.ErrorClass_ERROR_CLASS_CONNECT {
+	if e, ok := errors.AsType[*Error](err); !ok || e.Class != spatev1.ErrorClass_ERROR_CLASS_CONNECT {
 		t.Errorf("%v", err)
 	}
 }

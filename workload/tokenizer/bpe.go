@@ -129,7 +129,7 @@ func (m *bpe) symbols(piece string) []uint32 {
 			ids, pending = all, false
 			continue
 		}
-		if m.unknown != none && !(pending && m.fuse) {
+		if fused := pending && m.fuse; !fused && m.unknown != none {
 			ids, pending = append(ids, m.unknown), true
 		}
 	}

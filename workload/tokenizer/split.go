@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode"
@@ -200,36 +201,43 @@ func runs(text string, of func(rune) bool, alone bool) (all []match) {
 
 // newMetaspace writes spaces as another character, one of which may be put before the text, and cuts before each.
 func newMetaspace(p splitterPart) (splitter, error) {
-	scheme := p.PrependScheme
-	if scheme == "" {
-		scheme = "always"
-		if p.AddPrefixSpace != nil && !*p.AddPrefixSpace {
-			scheme = "never"
-		}
-	}
-	if scheme != "always" && scheme != "first" && scheme != "never" {
-		return nil, unknown("prepend scheme", scheme)
+	prefixed, err := p.prefixed()
+	if err != nil {
+		return nil, err
 	}
 	if p.Replacement == "" {
-		return nil, fmt.Errorf("its pre-tokenizer Metaspace has no replacement")
+		return nil, errors.New("its pre-tokenizer Metaspace has no replacement")
+	}
+	written := each(func(out []piece, whole piece) []piece {
+		text := strings.ReplaceAll(whole.text, " ", p.Replacement)
+		if prefixed(whole) && !strings.HasPrefix(text, p.Replacement) {
+			text = p.Replacement + text
+		}
+		return append(out, piece{text, whole.first})
+	})
+	if p.Split != nil && !*p.Split {
+		return written, nil
 	}
 	cut, err := newCut(func(text string) []match { return findText(text, p.Replacement) }, "MergedWithNext", false)
 	if err != nil {
 		return nil, err
 	}
-	whole := p.Split != nil && !*p.Split
-	return func(pieces []piece) []piece {
-		out := make([]piece, len(pieces))
-		for i, p2 := range pieces {
-			text := strings.ReplaceAll(p2.text, " ", p.Replacement)
-			if (scheme == "always" || scheme == "first" && p2.first) && !strings.HasPrefix(text, p.Replacement) {
-				text = p.Replacement + text
-			}
-			out[i] = piece{text, p2.first}
-		}
-		if whole {
-			return out
-		}
-		return cut(out)
-	}, nil
+	return func(pieces []piece) []piece { return cut(written(pieces)) }, nil
+}
+
+// prefixed returns which pieces get a space before them. Old files say it in another way.
+func (p *splitterPart) prefixed() (func(piece) bool, error) {
+	scheme := p.PrependScheme
+	if scheme == "" && p.AddPrefixSpace != nil && !*p.AddPrefixSpace {
+		scheme = "never"
+	}
+	switch scheme {
+	case "", "always":
+		return func(piece) bool { return true }, nil
+	case "first":
+		return func(p piece) bool { return p.first }, nil
+	case "never":
+		return func(piece) bool { return false }, nil
+	}
+	return nil, unknown("prepend scheme", scheme)
 }
