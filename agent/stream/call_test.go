@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,18 +20,25 @@ import (
 // call is a request of a call as the server saw it.
 type call struct{ method, path, body, key string }
 
-// callServer answers all calls alike.
-func callServer(t *testing.T, status int, answer string) (base string, calls *[]call) {
+// callServer answers all calls alike. calls returns those that it has had.
+func callServer(t *testing.T, status int, answer string) (base string, calls func() []call) {
 	t.Helper()
-	calls = new([]call)
+	var mu sync.Mutex
+	var all []call
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
-		*calls = append(*calls, call{r.Method, r.URL.Path, string(b), r.Header.Get("Authorization")})
+		mu.Lock()
+		all = append(all, call{r.Method, r.URL.Path, string(b), r.Header.Get("Authorization")})
+		mu.Unlock()
 		w.WriteHeader(status)
 		io.WriteString(w, answer)
 	}))
 	t.Cleanup(s.Close)
-	return s.URL, calls
+	return s.URL, func() []call {
+		mu.Lock()
+		defer mu.Unlock()
+		return all
+	}
 }
 
 func TestModels(t *testing.T) {
@@ -45,8 +54,8 @@ func TestModels(t *testing.T) {
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v", got, err)
 	}
-	if want := (call{"GET", "/prefix/v1/models", "", "Bearer k1"}); !slices.Equal(*calls, []call{want}) {
-		t.Errorf("%v", *calls)
+	if want := (call{"GET", "/prefix/v1/models", "", "Bearer k1"}); !slices.Equal(calls(), []call{want}) {
+		t.Errorf("%v", calls())
 	}
 }
 
@@ -54,15 +63,15 @@ func TestVersion(t *testing.T) {
 	for name, tt := range map[string]struct {
 		paths map[string]string
 		want  string
-		asked int
+		asked int64
 	}{
 		"vLLM":    {map[string]string{"/version": `{"version":"0.9.1"}`}, "0.9.1", 1},
 		"SGLang":  {map[string]string{"/get_server_info": `{"model_path":"m","api_key":"hunter2","version":"0.4.6"}`}, "0.4.6", 2},
 		"neither": {nil, "", 2},
 	} {
-		asked := 0
+		var asked atomic.Int64
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			asked++
+			asked.Add(1)
 			if tt.paths[r.URL.Path] == "" {
 				http.NotFound(w, r)
 			}
@@ -70,8 +79,8 @@ func TestVersion(t *testing.T) {
 		}))
 		got, err := newTestClient(t, Config{Endpoints: []string{s.URL}}).Version(t.Context(), 0)
 		s.Close()
-		if got != tt.want || asked != tt.asked || (err == nil) != (tt.want != "") {
-			t.Errorf("%s: %q after %d requests: %v", name, got, asked, err)
+		if got != tt.want || asked.Load() != tt.asked || (err == nil) != (tt.want != "") {
+			t.Errorf("%s: %q after %d requests: %v", name, got, asked.Load(), err)
 		}
 	}
 }
@@ -94,8 +103,8 @@ func TestTokenize(t *testing.T) {
 		if wanted := []call{
 			{"POST", "/tokenize", `{"model":"m","prompt":"a \"b\""}`, ""},
 			{"POST", "/tokenize", `{"chat_template_kwargs":{"enable_thinking":false},"messages":[{"content":"a","role":"user"}],"model":"m"}`, ""},
-		}; !slices.Equal(*calls, wanted) {
-			t.Errorf("%v", *calls)
+		}; !slices.Equal(calls(), wanted) {
+			t.Errorf("%v", calls())
 		}
 	}
 }
@@ -116,7 +125,7 @@ func TestMeasure(t *testing.T) {
 		if err != nil || got != 12 {
 			t.Errorf("%s: %d, %v", name, got, err)
 		}
-		sent := (*calls)[0]
+		sent := calls()[0]
 		if sent.path != tt.path || !sameJSON(t, sent.body, tt.body) {
 			t.Errorf("%s: %v", name, sent)
 		}
