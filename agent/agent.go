@@ -6,7 +6,7 @@
 // the connection: the agent goes on for the lease it was given, and drains when that ends.
 //
 // The package decides nothing about a run: what to do and when is the coordinator's word. It knows no gossip, reads no
-// configuration and writes no files. The daemon and the run command call it.
+// configuration and writes no files but the datasets it is told to fetch. The daemon and the run command call it.
 package agent
 
 import (
@@ -33,6 +33,7 @@ type Agent struct {
 	incarnation uint64
 	outbox      *outbox
 	desk        *desk
+	datasets    *datasets
 }
 
 // New returns an agent that does nothing until Run. Its error says what is wrong with the configuration.
@@ -40,7 +41,7 @@ func New(c Config) (*Agent, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("agent configuration: %w", err)
 	}
-	a := &Agent{config: c, incarnation: rand.Uint64()}
+	a := &Agent{config: c, incarnation: rand.Uint64(), datasets: &datasets{dir: c.DatasetDir}}
 	a.outbox = newOutbox(c.Name, a.incarnation, outboxBytes)
 	a.desk = &desk{
 		limits: limits{maxStreams: c.MaxStreams, targets: c.AllowedTargets},

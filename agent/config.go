@@ -31,6 +31,9 @@ type Config struct {
 	// AllowedTargets are the hosts the agent may send load to, as patterns of path.Match ("*.example.com", "10.0.0.?"), with
 	// ":port" to allow one port only. Empty: any host.
 	AllowedTargets []string
+	// DatasetDir keeps the rows of plans' files, each under its hash. What is not there is fetched from the coordinator. Several agents
+	// may share it. Empty: the agent takes no workload that needs one.
+	DatasetDir string
 	// Logger takes what a person should know.
 	Logger *slog.Logger
 }

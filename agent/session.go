@@ -71,6 +71,8 @@ func (a *Agent) attend(ctx context.Context, conn *grpc.ClientConn, welcomed func
 	}
 	welcomed(terms)
 	a.outbox.rewind()
+	a.datasets.attend(service)
+	defer a.datasets.attend(nil)
 	group.Go(s.receive)
 	group.Go(func() error { return s.heartbeats(terms) })
 	group.Go(func() error { return s.clock.follow(ctx, service) })

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spate-load/spate/aggregate/sink"
@@ -22,6 +23,8 @@ type Config struct {
 	InsecurePlaintext bool
 	// DataDir holds a directory for each run, with its ledger: DataDir/RUNID/ledger.db.
 	DataDir string
+	// DatasetDir keeps the rows of plans' files, for agents to fetch. Default: "datasets" in DataDir.
+	DatasetDir string
 	// Gossip lets agents find this coordinator, and this coordinator list agents that have not connected. Its Meta is filled in.
 	// Nil: agents are told the address.
 	Gossip *membership.Config
@@ -101,6 +104,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Run.Silence == 0 {
 		c.Run.Silence = c.HeartbeatInterval * 7 / 2 // three heartbeats and a half
+	}
+	if c.DatasetDir == "" {
+		c.DatasetDir = filepath.Join(c.DataDir, "datasets")
 	}
 	if c.Name == "" {
 		c.Name, _ = os.Hostname()

@@ -21,6 +21,7 @@ import (
 	"github.com/spate-load/spate/aggregate"
 	"github.com/spate-load/spate/coordinator/membership"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/store"
 )
 
 // Coordinator serves agents and clients. Its methods may be called concurrently.
@@ -31,6 +32,7 @@ type Coordinator struct {
 	log     *slog.Logger
 	server  *grpc.Server
 	intake  intake
+	store   *store.Store
 	closing chan struct{} // closed by Close: handlers return
 	once    sync.Once
 	workers sync.WaitGroup // one for each run in progress
@@ -44,7 +46,7 @@ type Coordinator struct {
 	closed   bool
 }
 
-// New checks the configuration. Nothing is started.
+// New checks the configuration and makes the directory of datasets. Nothing is started.
 func New(cfg Config) (*Coordinator, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -54,6 +56,10 @@ func New(cfg Config) (*Coordinator, error) {
 		sessions: map[string]*session{}, runs: map[string]*run{},
 	}
 	c.log = c.cfg.Logger
+	var err error
+	if c.store, err = store.Open(c.cfg.DatasetDir); err != nil {
+		return nil, err
+	}
 	c.server = grpc.NewServer(
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),

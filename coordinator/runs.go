@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -36,6 +35,9 @@ func (s runService) SubmitRun(_ context.Context, q *spatev1.SubmitRunRequest) (*
 	submission, err := check(q)
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	if err := s.c.haveDatasets(q.GetDatasets()); err != nil {
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
 	r, err := s.c.begin(submission)
 	if err != nil {
@@ -236,7 +238,7 @@ func (s runService) StopRun(_ context.Context, q *spatev1.StopRunRequest) (*spat
 // idPattern keeps ids from naming other files.
 var idPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
-// pieceSize is the size of the pieces of a ledger.
+// pieceSize is the size of the pieces in which files are sent.
 const pieceSize = 256 << 10
 
 // FetchLedger sends the file of a run that has ended.
@@ -256,24 +258,5 @@ func (s runService) FetchLedger(q *spatev1.FetchLedgerRequest, stream spatev1.Ru
 		return status.Errorf(codes.Internal, "ledger of run %s: %v", id, err)
 	}
 	defer f.Close()
-	return sendPieces(f, stream)
-}
-
-// sendPieces sends a file in order.
-func sendPieces(f io.Reader, stream spatev1.RunService_FetchLedgerServer) error {
-	piece := make([]byte, pieceSize)
-	for {
-		n, err := io.ReadFull(f, piece)
-		if n > 0 {
-			if err := stream.Send(&spatev1.FetchLedgerResponse{Data: piece[:n]}); err != nil {
-				return err
-			}
-		}
-		switch {
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return nil
-		case err != nil:
-			return status.Errorf(codes.Internal, "ledger cannot be read: %v", err)
-		}
-	}
+	return inPieces(f, func(piece []byte) error { return stream.Send(&spatev1.FetchLedgerResponse{Data: piece}) })
 }

@@ -2,94 +2,103 @@ package workload
 
 import (
 	"fmt"
-	"slices"
-	"strconv"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// Token ids drawn where the plan names none: beyond the special tokens and within the vocabulary of common models.
-const (
-	defaultFirstID = 1000
-	defaultLastID  = 9999
-)
-
-// random makes prompts of independent, uniform random tokens. Two requests begin alike only by chance: with the default ids
-// the first 16 tokens, the block of a common prefix cache, are the same in one pair of 10^63, so no cache hits that the plan
-// did not ask for.
+// random makes prompts of independent, uniform random tokens, behind a common prefix where the plan asks for one. Two requests begin
+// alike only by chance else: with the default ids the first 16 tokens, the block of a common prefix cache, are the same in one pair
+// of 10^63, so no cache hits that the plan did not ask for.
 type random struct {
-	requests draw.Sequence
-	isl, osl uint32
-	first    uint32 // first token id
-	ids      uint64 // number of token ids
+	words    *vocabulary
+	contents draw.Sequence
+	isl, osl lengths
+	template uint32
+	prefixes *prefixes // nil: none
+	busting  busting
 }
 
-// newRandom checks the content and fills in default ids.
-func newRandom(c *spatev1.RandomContent, seed uint64) (*random, error) {
-	r := &random{requests: draw.New(seed, "content"), isl: c.GetIsl(), osl: c.GetOsl(), first: c.GetFirstTokenId()}
-	if r.isl == 0 || r.osl == 0 {
-		return nil, fmt.Errorf("workload: isl %d and osl %d must both be at least 1", r.isl, r.osl)
+// newRandom checks the content and fills in defaults.
+func newRandom(r *spatev1.RandomContent, c Config) (*random, error) {
+	isl, osl, err := shapesOf(r)
+	if err != nil {
+		return nil, err
 	}
-	last := c.GetLastTokenId()
-	if r.first == 0 {
-		r.first = defaultFirstID
+	words, err := newVocabulary(c.Words, r.GetFirstTokenId(), r.GetLastTokenId())
+	if err != nil {
+		return nil, err
 	}
-	if last == 0 {
-		last = defaultLastID
+	b, err := newBusting(c, words)
+	if err != nil {
+		return nil, err
 	}
-	if last < r.first {
-		return nil, fmt.Errorf("workload: no token id lies from first_token_id %d to last_token_id %d: swap them", r.first, last)
+	w := &random{
+		words: words, contents: draw.New(c.Seed, "content"), template: c.Template, busting: b,
+		isl: newLengths(isl, c.Seed, "isl"), osl: newLengths(osl, c.Seed, "osl"),
 	}
-	r.ids = uint64(last-r.first) + 1
-	return r, nil
+	if p := r.GetPrefix(); p != nil {
+		shortest, longest := shortened(isl.shortest(), c.Template), shortened(isl.longest(), c.Template)
+		w.prefixes = newPrefixes(p, c.Seed, w.prompt, uint64(shortest), uint64(longest))
+	}
+	return w, b.check(r.GetPrefix())
 }
 
-// Ask returns the fixed lengths.
-func (r *random) Ask(uint64, int) (Ask, error) { return Ask{ISL: r.isl, OSL: r.osl, Turns: 1}, nil }
-
-// AppendPrompt appends isl token ids or isl words.
-func (r *random) AppendPrompt(dst []byte, q Request) ([]byte, error) {
-	tokens := r.requests.Sub(q.Index)
-	switch q.Form {
-	case TokenIDs:
-		return r.appendIDs(dst, tokens), nil
-	case Messages:
-		dst = append(dst, `[{"role":"user","content":`...)
-		return append(r.appendWords(dst, tokens), "}]"...), nil
-	default:
-		return r.appendWords(dst, tokens), nil
+// shapesOf returns the distributions of the lengths.
+func shapesOf(r *spatev1.RandomContent) (isl, osl shape, err error) {
+	if isl, err = shapeOf("isl", r.GetIsl(), r.GetIslLengths()); err != nil {
+		return nil, nil, err
 	}
+	if osl, err = shapeOf("osl", r.GetOsl(), r.GetOslLengths()); err != nil {
+		return nil, nil, err
+	}
+	ratio := r.GetRangeRatio()
+	if ratio == 0 {
+		return isl, osl, nil
+	}
+	if r.GetIslLengths() != nil || r.GetOslLengths() != nil {
+		return nil, nil, fmt.Errorf("workload: range_ratio %v goes with isl and osl: leave it out where lengths are given", ratio)
+	}
+	return ranged(r.GetIsl(), ratio), ranged(r.GetOsl(), ratio), nil
+}
+
+// shortened returns how many tokens of a prompt are ours where the server adds those of its template.
+func shortened(isl, template uint32) uint32 {
+	if isl <= template {
+		return 1
+	}
+	return isl - template
+}
+
+// prompt returns how many tokens of a request's prompt are ours.
+func (w *random) prompt(index uint64) uint64 { return uint64(shortened(w.isl.at(index), w.template)) }
+
+// Ask returns the lengths.
+func (w *random) Ask(index uint64, _ int) (Ask, error) {
+	a := Ask{ISL: w.isl.at(index), OSL: w.osl.at(index), Turns: 1}
+	if w.prefixes != nil {
+		a.Shared = uint32(w.prefixes.shared(index))
+	}
+	return a, nil
+}
+
+// AppendPrompt appends the prompt. Token j of it is number j of the sequence that it is drawn from, whichever that is.
+func (w *random) AppendPrompt(dst []byte, r Request) ([]byte, error) {
+	n, begin := w.prompt(r.Index), uint64(0)
+	t := open(dst, r.Form, w.words)
+	t.begin(user)
+	if w.busting.on {
+		begin = w.busting.tokens(w.words, r.Form, n)
+		t.tokens(w.busting.begins.Sub(r.Index), 0, begin)
+	} else if w.prefixes != nil {
+		var tokens draw.Sequence
+		tokens, begin = w.prefixes.of(r.Index)
+		t.tokens(tokens, 0, begin)
+	}
+	t.tokens(w.contents.Sub(r.Index), begin, n-begin)
+	t.end()
+	return t.close(), nil
 }
 
 // Close does nothing: there is no file.
-func (r *random) Close() error { return nil }
-
-// appendIDs appends [1234,5678].
-func (r *random) appendIDs(dst []byte, tokens draw.Sequence) []byte {
-	const longest = len("4294967295,")
-	dst = slices.Grow(dst, int(r.isl)*longest+1)
-	before := byte('[')
-	for i := range uint64(r.isl) {
-		dst = append(dst, before)
-		dst = strconv.AppendUint(dst, uint64(r.first)+tokens.Below(i, r.ids), 10)
-		before = ','
-	}
-	return append(dst, ']')
-}
-
-// appendWords appends "one two". Words need no escape. Each is stored whole, eight bytes at once, and the next one
-// overwrites what is too much: twice as fast as copying by length.
-func (r *random) appendWords(dst []byte, tokens draw.Sequence) []byte {
-	dst = slices.Grow(dst, int(r.isl)*len(word{}.letters)+1)
-	room, end := dst[:cap(dst)], len(dst)
-	room[end] = '"'
-	end++
-	for i := range uint64(r.isl) {
-		w := &words[tokens.Below(i, uint64(len(words)))]
-		copy(room[end:], w.letters[:])
-		end += w.size
-	}
-	room[end-1] = '"'
-	return room[:end]
-}
+func (w *random) Close() error { return nil }

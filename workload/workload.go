@@ -2,8 +2,12 @@
 //
 // Request i of a stage is a pure function of the stage's seed, the workload's rows and i: any agent can make any request, and the
 // same seed makes the same requests on every machine and whatever the number of agents. Only a session whose history is what the
-// server answered depends on more: on those answers. The package sends nothing and knows no server. Agents ask it for prompts
-// while they send.
+// server answered depends on more: on those answers; and a request that is to miss every cache on the run's id. The package sends
+// nothing and knows no server. Agents ask it for prompts while they send.
+//
+// A prompt is made of tokens: number j of a sequence of random numbers is a word or a token id, by the form of the prompt. What
+// requests have in common (a prefix, a system prompt, the history of a session) is drawn from a sequence that they have in common.
+// Lengths are drawn from sequences of their own, so that the content does not change them.
 package workload
 
 import (
@@ -31,6 +35,8 @@ type Config struct {
 	Workload *spatev1.Workload
 	// Seed of the stage.
 	Seed uint64
+	// Form that the target takes prompts in: what cannot be written in it is an error of New.
+	Form Form
 	// Words that are one token each, for prompts of text. Empty: the package's own.
 	Words []string
 	// Template is how many tokens the server adds to each prompt: prompts are so much shorter than the ISL.
@@ -80,8 +86,18 @@ type Workload interface {
 func New(c Config) (Workload, error) {
 	switch content := c.Workload.GetContent().(type) {
 	case *spatev1.Workload_Random:
-		return newRandom(content.Random, c.Seed)
+		return checked(newRandom(content.Random, c))
+	case *spatev1.Workload_Sessions:
+		return checked(newSessions(content.Sessions, c))
 	default:
-		return nil, fmt.Errorf("workload: %q has no content this version knows: give it random", c.Workload.GetName())
+		return nil, fmt.Errorf("workload: %q has no content this version knows: give it random or sessions", c.Workload.GetName())
 	}
+}
+
+// checked returns a workload, or nil with an error.
+func checked[W Workload](w W, err error) (Workload, error) {
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
 }

@@ -2,9 +2,9 @@ package workload
 
 import (
 	"bytes"
-	"encoding/json"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -21,7 +21,13 @@ func content(c *spatev1.RandomContent) *spatev1.Workload {
 // made returns a workload that must be possible.
 func made(t rapid.TB, c *spatev1.RandomContent, seed uint64) Workload {
 	t.Helper()
-	w, err := New(Config{Workload: content(c), Seed: seed})
+	return madeOf(t, Config{Workload: content(c), Seed: seed})
+}
+
+// madeOf returns a workload that must be possible.
+func madeOf(t rapid.TB, c Config) Workload {
+	t.Helper()
+	w, err := New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,72 +37,97 @@ func made(t rapid.TB, c *spatev1.RandomContent, seed uint64) Workload {
 // prompt appends a prompt that must be possible.
 func prompt(t rapid.TB, w Workload, dst []byte, index uint64, form Form) []byte {
 	t.Helper()
-	dst, err := w.AppendPrompt(dst, Request{Index: index, Form: form})
+	return promptOf(t, w, dst, Request{Index: index, Form: form})
+}
+
+// promptOf appends a prompt that must be possible.
+func promptOf(t rapid.TB, w Workload, dst []byte, r Request) []byte {
+	t.Helper()
+	dst, err := w.AppendPrompt(dst, r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return dst
 }
 
-// contents draws random content of up to 300 tokens.
-var contents = rapid.Custom(func(t *rapid.T) *spatev1.RandomContent {
-	c := &spatev1.RandomContent{Isl: rapid.Uint32Range(1, 300).Draw(t, "isl"), Osl: rapid.Uint32Min(1).Draw(t, "osl")}
-	if rapid.Bool().Draw(t, "ids given") {
-		c.FirstTokenId = rapid.Uint32Range(1, 1<<24).Draw(t, "first")
-		c.LastTokenId = rapid.Uint32Range(c.FirstTokenId, 1<<24).Draw(t, "last")
+// asked returns what a request asks for, which must be possible.
+func asked(t rapid.TB, w Workload, index uint64, turn int) Ask {
+	t.Helper()
+	a, err := w.Ask(index, turn)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return c
+	return a
+}
+
+// contents draws workloads of every kind that this package makes alone, with prompts of up to a few hundred tokens a turn.
+var contents = rapid.Custom(func(t *rapid.T) *spatev1.Workload {
+	w := &spatev1.Workload{CacheBusting: rapid.SampledFrom([]string{"", "none", "request"}).Draw(t, "cache busting")}
+	if rapid.Bool().Draw(t, "sessions") {
+		w.Content = &spatev1.Workload_Sessions{Sessions: sessionContents.Draw(t, "content")}
+		return w
+	}
+	c := randomContents.Draw(t, "content")
+	if w.GetCacheBusting() == "request" {
+		c.Prefix = nil
+	}
+	w.Content = &spatev1.Workload_Random{Random: c}
+	return w
 })
 
-// TestPrompts checks JSON, exact lengths, the range of ids, and that a prompt depends on seed and index alone.
+// TestPrompts: for any workload and form a prompt is valid JSON of the tokens asked for, its words or ids are those allowed, it
+// depends on seed, run and index alone, and it is not that of the request behind.
 func TestPrompts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c, seed, index := contents.Draw(t, "content"), rapid.Uint64().Draw(t, "seed"), rapid.Uint64().Draw(t, "index")
-		w := made(t, c, seed)
-		if ask, err := w.Ask(index, 0); err != nil || ask != (Ask{ISL: c.Isl, OSL: c.Osl, Turns: 1}) {
-			t.Fatalf("asks for %+v (%v), want %d:%d", ask, err, c.Isl, c.Osl)
+		c := Config{
+			Workload: contents.Draw(t, "workload"), Seed: rapid.Uint64().Draw(t, "seed"), Run: "r1",
+			Template: rapid.SampledFrom([]uint32{0, 0, 1, 20, 500}).Draw(t, "template"),
 		}
-		checkIDs(t, c, prompt(t, w, nil, index, TokenIDs))
-		checkWords(t, c, prompt(t, w, nil, index, Text))
-		for _, form := range []Form{Text, TokenIDs} {
-			one := prompt(t, w, []byte("kept"), index, form)
-			prompt(t, w, nil, index+1, form)
-			again := prompt(t, made(t, c, seed), nil, index, form)
-			if !bytes.Equal(one, append([]byte("kept"), again...)) {
-				t.Fatalf("request %d is once %.80q and once %.80q", index, one, again)
+		w, again := madeOf(t, c), madeOf(t, c)
+		index := rapid.Uint64Max(50_000).Draw(t, "index")
+		first := asked(t, w, index, 0)
+		turn := rapid.IntRange(0, first.Turns-1).Draw(t, "turn")
+		for _, form := range []Form{Text, TokenIDs, Messages} {
+			r := Request{Index: index, Turn: turn, Form: form}
+			one := promptOf(t, w, []byte("kept"), r)
+			promptOf(t, w, nil, Request{Index: index + 1, Form: form})
+			two := promptOf(t, again, nil, r)
+			if !bytes.Equal(one, append([]byte("kept"), two...)) {
+				t.Fatalf("turn %d of %d is once %.80q and once %.80q", turn, index, one, two)
 			}
+			tokens := flat(heard(t, two, form))
+			checkCount(t, c, asked(t, w, index, turn), len(tokens))
+			checkTokens(t, form, tokens)
+		}
+		if a, b := asked(t, w, index, turn), asked(t, again, index, turn); a != b {
+			t.Fatalf("asks for %+v and %+v", a, b)
 		}
 	})
 }
 
-// checkIDs checks a prompt of token ids.
-func checkIDs(t *rapid.T, c *spatev1.RandomContent, prompt []byte) {
-	var ids []uint32
-	if err := json.Unmarshal(prompt, &ids); err != nil {
-		t.Fatalf("%v: %.80q", err, prompt)
+// checkCount checks the number of tokens of a prompt against what it asks for.
+func checkCount(t *rapid.T, c Config, a Ask, tokens int) {
+	if a.OSL == 0 || a.Turns == 0 || int(a.Shared) > tokens {
+		t.Fatalf("asks for %+v, the prompt has %d tokens", a, tokens)
 	}
-	first, last := c.FirstTokenId, c.LastTokenId
-	if first == 0 {
-		first, last = 1000, 9999
+	if a.ISL == 0 && c.Template > 0 && c.Workload.GetSessions() != nil {
+		return // not known
 	}
-	if len(ids) != int(c.Isl) || slices.Min(ids) < first || slices.Max(ids) > last {
-		t.Fatalf("%d ids from %d to %d, want %d from %d to %d", len(ids), slices.Min(ids), slices.Max(ids), c.Isl, first, last)
+	if want := max(int(a.ISL)-int(c.Template), 1); tokens != want {
+		t.Fatalf("%d tokens, want %d for %+v less %d", tokens, want, a, c.Template)
 	}
 }
 
-// checkWords checks a prompt of text.
-func checkWords(t *rapid.T, c *spatev1.RandomContent, prompt []byte) {
-	var text string
-	if err := json.Unmarshal(prompt, &text); err != nil {
-		t.Fatalf("%v: %.80q", err, prompt)
-	}
-	got := strings.Split(text, " ")
-	if len(got) != int(c.Isl) {
-		t.Fatalf("%d words, want %d", len(got), c.Isl)
-	}
-	for _, word := range got {
-		if _, known := placeOf(word); !known {
-			t.Fatalf("%q is none of the words", word)
+// checkTokens: words are of the list. Ids are of the range, which the generator leaves at its default or sets to 100,000 to 300,000.
+func checkTokens(t *rapid.T, form Form, tokens []string) {
+	for _, token := range tokens {
+		_, known := placeOf(token)
+		if form == TokenIDs {
+			id, err := strconv.Atoi(token)
+			known = err == nil && (id >= 1000 && id <= 9999 || id >= 100_000 && id <= 300_000)
+		}
+		if !known {
+			t.Fatalf("%q is no token of form %d", token, form)
 		}
 	}
 }
@@ -120,6 +151,42 @@ func TestWordList(t *testing.T) {
 		}
 		if i > 0 && words[i-1].text() >= w.text() {
 			t.Errorf("%q comes after %q", w.text(), words[i-1].text())
+		}
+	}
+}
+
+// TestKnownPrompts pins prompts and lengths: a run must be repeatable by later versions.
+func TestKnownPrompts(t *testing.T) {
+	busted := content(&spatev1.RandomContent{Isl: 9, Osl: 1})
+	busted.CacheBusting = "request"
+	for name, c := range map[string]struct {
+		workload *spatev1.Workload
+		form     Form
+		turn     int
+		want     string
+		ask      Ask
+	}{
+		"random": {content(&spatev1.RandomContent{Isl: 6, Osl: 1}), TokenIDs, 0, `[1404,2839,5166,8429,2952,3497]`, Ask{ISL: 6, OSL: 1, Turns: 1}},
+		"lengths": {
+			content(&spatev1.RandomContent{IslLengths: lognormalOf(5, 2, 0, 0), OslLengths: uniformOf(1, 1000)}), Text, 0, `"amount display"`, Ask{ISL: 2, OSL: 527, Turns: 1},
+		},
+		"prefix": {
+			content(&spatev1.RandomContent{Isl: 5, Osl: 5, RangeRatio: 0.2, Prefix: &spatev1.Prefix{Length: 2}}), Messages, 0,
+			`[{"role":"user","content":"their making line sum"}]`, Ask{ISL: 4, OSL: 5, Shared: 2, Turns: 1},
+		},
+		"busted": {busted, Text, 0, `"better through object font it live section most back"`, Ask{ISL: 9, OSL: 1, Turns: 1}},
+		"sessions": {chat(&spatev1.SessionContent{
+			Turns: 2, Isl: 2, Osl: 1, System: 1, Play: &spatev1.SessionPlay{History: "planned"},
+		}), Messages, 1, `[{"role":"system","content":"title"},{"role":"user","content":"less land"},` +
+			`{"role":"assistant","content":"without"},{"role":"user","content":"before months"}]`, Ask{ISL: 6, OSL: 1, Shared: 3, Turns: 2}},
+	} {
+		w := madeOf(t, Config{Workload: c.workload, Seed: 9, Run: "run"})
+		got := string(promptOf(t, w, nil, Request{Index: 7, Turn: c.turn, Form: c.form}))
+		if got != c.want {
+			t.Errorf("%s: prompt\n%s, want\n%s", name, got, c.want)
+		}
+		if a := asked(t, w, 7, c.turn); a != c.ask {
+			t.Errorf("%s: asks for %+v, want %+v", name, a, c.ask)
 		}
 	}
 }
@@ -188,15 +255,44 @@ func TestUniform(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	for name, w := range map[string]*spatev1.Workload{
-		"nothing":                          nil,
-		"no content":                       {Name: "x"},
-		"no isl":                           content(&spatev1.RandomContent{Osl: 1}),
-		"no osl":                           content(&spatev1.RandomContent{Isl: 1}),
-		"empty range":                      content(&spatev1.RandomContent{Isl: 1, Osl: 1, FirstTokenId: 9, LastTokenId: 8}),
-		"first id beyond the default last": content(&spatev1.RandomContent{Isl: 1, Osl: 1, FirstTokenId: 20_000}),
+	sessions := func(c *spatev1.SessionContent) *spatev1.Workload {
+		return &spatev1.Workload{Content: &spatev1.Workload_Sessions{Sessions: c}}
+	}
+	for name, c := range map[string]Config{
+		"nothing":                          {},
+		"no content":                       {Workload: &spatev1.Workload{Name: "x"}},
+		"no isl":                           {Workload: content(&spatev1.RandomContent{Osl: 1})},
+		"no osl":                           {Workload: content(&spatev1.RandomContent{Isl: 1})},
+		"isl twice":                        {Workload: content(&spatev1.RandomContent{Isl: 1, Osl: 1, IslLengths: uniformOf(1, 2)})},
+		"range ratio of lengths":           {Workload: content(&spatev1.RandomContent{Isl: 1, OslLengths: uniformOf(1, 2), RangeRatio: 0.5})},
+		"empty range":                      {Workload: content(&spatev1.RandomContent{Isl: 1, Osl: 1, FirstTokenId: 9, LastTokenId: 8})},
+		"first id beyond the default last": {Workload: content(&spatev1.RandomContent{Isl: 1, Osl: 1, FirstTokenId: 20_000})},
+		"empty word":                       {Workload: content(&spatev1.RandomContent{Isl: 1, Osl: 1}), Words: []string{"a", ""}},
+		"prefix that is busted": {Workload: &spatev1.Workload{CacheBusting: "request", Content: &spatev1.Workload_Random{
+			Random: &spatev1.RandomContent{Isl: 1, Osl: 1, Prefix: &spatev1.Prefix{Length: 1}},
+		}}},
+		"unknown busting": {Workload: &spatev1.Workload{CacheBusting: "run", Content: &spatev1.Workload_Random{
+			Random: &spatev1.RandomContent{Isl: 1, Osl: 1},
+		}}},
+		"busting with one word": {Words: []string{"a"}, Workload: &spatev1.Workload{
+			CacheBusting: "request", Content: &spatev1.Workload_Random{Random: &spatev1.RandomContent{Isl: 1, Osl: 1}},
+		}},
+		"no turns":       {Workload: sessions(&spatev1.SessionContent{Isl: 1, Osl: 1})},
+		"too many turns": {Workload: sessions(&spatev1.SessionContent{TurnCounts: normalOf(5, 1e6, 0, 0), Isl: 1, Osl: 1})},
+		"too long":       {Workload: sessions(&spatev1.SessionContent{Turns: 10_000, Isl: 1 << 24, Osl: 1})},
+		"no isl a turn":  {Workload: sessions(&spatev1.SessionContent{Turns: 1, Osl: 1})},
+		"no osl a turn":  {Workload: sessions(&spatev1.SessionContent{Turns: 1, Isl: 1})},
+		"unknown history": {Workload: sessions(&spatev1.SessionContent{
+			Turns: 1, Isl: 1, Osl: 1, Play: &spatev1.SessionPlay{History: "mine"},
+		})},
+		"unknown think time": {Workload: sessions(&spatev1.SessionContent{
+			Turns: 1, Isl: 1, Osl: 1, Play: &spatev1.SessionPlay{ThinkTime: &spatev1.ThinkTime{Distribution: "gamma"}},
+		})},
+		"answers as ids":            {Form: TokenIDs, Workload: sessions(&spatev1.SessionContent{Turns: 2, Isl: 1, Osl: 1})},
+		"empty word in sessions":    {Words: []string{""}, Workload: sessions(&spatev1.SessionContent{Turns: 2, Isl: 1, Osl: 1})},
+		"unknown busting, sessions": {Workload: &spatev1.Workload{CacheBusting: "x", Content: sessions(&spatev1.SessionContent{Turns: 2, Isl: 1, Osl: 1}).Content}},
 	} {
-		if _, err := New(Config{Workload: w, Seed: 1}); err == nil {
+		if w, err := New(c); err == nil || w != nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
@@ -204,25 +300,49 @@ func TestNewRefuses(t *testing.T) {
 
 // TestPromptDoesNotAllocate reuses a buffer that is long enough.
 func TestPromptDoesNotAllocate(t *testing.T) {
-	w := made(t, &spatev1.RandomContent{Isl: 500, Osl: 1}, 1)
-	for _, form := range []Form{Text, TokenIDs} {
-		buffer := prompt(t, w, nil, 0, form)
-		if n := testing.AllocsPerRun(20, func() { buffer = prompt(t, w, buffer[:0], 1, form) }); n != 0 {
-			t.Errorf("form %d: %v allocations", form, n)
+	for name, c := range map[string]Config{
+		"random":   {Workload: content(&spatev1.RandomContent{IslLengths: lognormalOf(500, 100, 0, 600), Osl: 1})},
+		"prefix":   {Workload: content(&spatev1.RandomContent{Isl: 500, Osl: 1, Prefix: &spatev1.Prefix{Length: 100, Groups: 5, Share: 0.5}})},
+		"busting":  {Workload: &spatev1.Workload{CacheBusting: "request", Content: content(&spatev1.RandomContent{Isl: 500, Osl: 1}).Content}},
+		"sessions": {Workload: chat(&spatev1.SessionContent{System: 50, Turns: 5, Isl: 100, Osl: 50, Play: &spatev1.SessionPlay{History: "planned"}})},
+		"words":    {Workload: content(&spatev1.RandomContent{Isl: 500, Osl: 1}), Words: []string{"longer than eight", "b"}},
+	} {
+		w := madeOf(t, c)
+		turn := asked(t, w, 1, 0).Turns - 1
+		for _, form := range []Form{Text, TokenIDs, Messages} {
+			buffer := make([]byte, 0, 1<<20)
+			index := uint64(0)
+			if n := testing.AllocsPerRun(20, func() {
+				index++
+				buffer = promptOf(t, w, buffer[:0], Request{Index: index, Turn: turn, Form: form})
+			}); n != 0 {
+				t.Errorf("%s, form %d: %v allocations", name, form, n)
+			}
+			if n := testing.AllocsPerRun(20, func() { index++; asked(t, w, index, turn) }); n != 0 {
+				t.Errorf("%s: %v allocations to ask", name, n)
+			}
 		}
 	}
 }
 
 // BenchmarkPrompt makes prompts of 3,000 tokens.
 func BenchmarkPrompt(b *testing.B) {
-	for name, form := range map[string]Form{"text": Text, "ids": TokenIDs} {
-		b.Run(name, func(b *testing.B) {
-			w := made(b, &spatev1.RandomContent{Isl: 3000, Osl: 150}, 1)
-			buffer := prompt(b, w, nil, 0, form)
-			b.ReportAllocs()
-			for i := uint64(0); b.Loop(); i++ {
-				buffer = prompt(b, w, buffer[:0], i, form)
-			}
-		})
+	for name, form := range map[string]Form{"text": Text, "ids": TokenIDs, "messages": Messages} {
+		for of, w := range map[string]Workload{
+			"random": made(b, &spatev1.RandomContent{Isl: 3000, Osl: 150}, 1),
+			"prefix": made(b, &spatev1.RandomContent{Isl: 3000, Osl: 150, Prefix: &spatev1.Prefix{Length: 1000, Groups: 100}}, 1),
+			"10th turn": madeOf(b, Config{Workload: chat(&spatev1.SessionContent{
+				System: 50, Turns: 10, Isl: 200, Osl: 105, Play: &spatev1.SessionPlay{History: "planned"},
+			})}),
+		} {
+			b.Run(of+"/"+name, func(b *testing.B) {
+				turn := asked(b, w, 0, 0).Turns - 1
+				buffer := prompt(b, w, nil, 0, form)
+				b.ReportAllocs()
+				for i := uint64(0); b.Loop(); i++ {
+					buffer = promptOf(b, w, buffer[:0], Request{Index: i, Turn: turn, Form: form})
+				}
+			})
+		}
 	}
 }

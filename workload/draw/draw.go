@@ -35,6 +35,10 @@ func (s Sequence) Below(i, n uint64) uint64 {
 	return high
 }
 
+// Unit returns number i scaled to the numbers between 0 and 1. It is never 0 nor 1: it is an odd multiple of 2^-53, so that 1-u
+// and 2u-1 are exact and the logarithm of either end is finite.
+func (s Sequence) Unit(i uint64) float64 { return (float64(s.At(i)>>12) + 0.5) * 0x1p-52 }
+
 // Sub returns the sequence that belongs to item i, for items that need many numbers each.
 func (s Sequence) Sub(i uint64) Sequence { return Sequence{key: s.At(i)} }
 

@@ -1,6 +1,7 @@
 package draw
 
 import (
+	"math"
 	"math/bits"
 	"testing"
 
@@ -41,6 +42,27 @@ func TestBelowStaysBelow(t *testing.T) {
 			t.Fatalf("%d is not below %d", got, n)
 		}
 	})
+}
+
+// TestUnit: between the ends, and its 1,000 parts come equally often (chi-square within four standard deviations of its mean; the
+// seed is fixed).
+func TestUnit(t *testing.T) {
+	s, parts := New(11, "test"), make([]float64, 1000)
+	const n = 1_000_000
+	for i := range uint64(n) {
+		u := s.Unit(i)
+		if u <= 0 || u >= 1 || 1-(1-u) != u {
+			t.Fatalf("number %d is %v", i, u)
+		}
+		parts[int(u*1000)]++
+	}
+	x := 0.0
+	for _, c := range parts {
+		x += (c - n/1000) * (c - n/1000) / (n / 1000)
+	}
+	if far := (x - 999) / math.Sqrt(2*999); math.Abs(far) > 4 {
+		t.Errorf("%.1f standard deviations from uniform", far)
+	}
 }
 
 // TestNeighboursDifferInHalfTheirBits flips one bit of the place, the seed or the sub-sequence.

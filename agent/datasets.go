@@ -1,0 +1,126 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/store"
+)
+
+// datasets finds the rows of workloads: in the agent's own directory, or else at the coordinator. It outlives sessions: a transfer that
+// broke off goes on over the next one. It is safe for concurrent use.
+type datasets struct {
+	dir string
+
+	mu      sync.Mutex
+	service spatev1.ControlServiceClient // of the session that is there; nil: none
+}
+
+// attend says over which connection the coordinator can be asked; nil: over none.
+func (d *datasets) attend(service spatev1.ControlServiceClient) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.service = service
+}
+
+func (d *datasets) coordinator() spatev1.ControlServiceClient {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.service
+}
+
+// path returns where a dataset's file lies. It fetches it first if it is not there, which blocks until it is or ctx ends; an error
+// that another attempt would meet too ends it at once.
+func (d *datasets) path(ctx context.Context, ds *spatev1.Dataset) (string, error) {
+	if d.dir == "" {
+		return "", fmt.Errorf("dataset %s: the agent has no directory for datasets", ds.GetSha256())
+	}
+	s, err := store.Open(d.dir)
+	if err != nil {
+		return "", err
+	}
+	if path, found, err := s.Path(ds.GetSha256(), ds.GetSize()); err != nil || found {
+		return path, err
+	}
+	return d.fetch(ctx, s, ds)
+}
+
+// fetchPause is the time before a transfer that broke off is taken up again.
+const fetchPause = 500 * time.Millisecond
+
+// fetch copies a dataset from the coordinator.
+func (d *datasets) fetch(ctx context.Context, s *store.Store, ds *spatev1.Dataset) (path string, err error) {
+	in, err := s.Receive(ds.GetSha256(), ds.GetSize())
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, in.Discard()) }()
+	for in.Have() < ds.GetSize() {
+		err := d.transfer(ctx, in, ds)
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return "", fmt.Errorf("dataset %s: %w with %d of %d bytes here", ds.GetSha256(), context.Cause(ctx), in.Have(), ds.GetSize())
+		case !transient(err):
+			return "", fmt.Errorf("dataset %s cannot be fetched: %s", ds.GetSha256(), status.Convert(err).Message())
+		default:
+			rest(ctx, fetchPause)
+		}
+	}
+	return in.Commit()
+}
+
+// errAway is why nothing can be fetched now.
+var errAway = status.Error(codes.Unavailable, "there is no connection to the coordinator")
+
+// transfer copies what is missing, as far as the connection lasts.
+func (d *datasets) transfer(ctx context.Context, in *store.Incoming, ds *spatev1.Dataset) error {
+	service := d.coordinator()
+	if service == nil {
+		return errAway
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := service.FetchDataset(ctx, &spatev1.FetchDatasetRequest{Sha256: ds.GetSha256(), Offset: in.Have()})
+	if err != nil {
+		return err
+	}
+	for {
+		m, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return short(in, ds)
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := in.Write(m.GetData()); err != nil {
+			return err
+		}
+	}
+}
+
+// short is an error if the coordinator's file ended too soon.
+func short(in *store.Incoming, ds *spatev1.Dataset) error {
+	if in.Have() < ds.GetSize() {
+		return fmt.Errorf("the coordinator's file ends after %d of %d bytes", in.Have(), ds.GetSize())
+	}
+	return nil
+}
+
+// transient says whether the next attempt may succeed: the connection broke.
+func transient(err error) bool {
+	switch status.Code(err) {
+	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,124 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// shelf is a coordinator that has one dataset and breaks off transfers.
+type shelf struct {
+	spatev1.UnimplementedControlServiceServer
+	data   []byte
+	breaks atomic.Int32 // transfers still to break off, halfway
+	asked  atomic.Int32
+}
+
+func (s *shelf) FetchDataset(q *spatev1.FetchDatasetRequest, stream spatev1.ControlService_FetchDatasetServer) error {
+	s.asked.Add(1)
+	if q.GetSha256() != hashOf(s.data) {
+		return status.Error(codes.NotFound, "no such dataset")
+	}
+	rest := s.data[q.GetOffset():]
+	if s.breaks.Add(-1) >= 0 {
+		if err := stream.Send(&spatev1.FetchDatasetResponse{Data: rest[:len(rest)/2]}); err != nil {
+			return err
+		}
+		return status.Error(codes.Unavailable, "the network broke")
+	}
+	return stream.Send(&spatev1.FetchDatasetResponse{Data: rest})
+}
+
+func hashOf(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// shelved returns an agent's datasets, connected to a coordinator that has data.
+func shelved(t *testing.T, data []byte) (*datasets, *shelf) {
+	t.Helper()
+	s, l, server := &shelf{data: data}, bufconn.Listen(1<<20), grpc.NewServer()
+	spatev1.RegisterControlServiceServer(server, s)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	conn, err := grpc.NewClient("passthrough:///shelf", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		server.Stop()
+		if err := errors.Join(conn.Close(), <-served); err != nil {
+			t.Error(err)
+		}
+	})
+	d := &datasets{dir: t.TempDir()}
+	d.attend(spatev1.NewControlServiceClient(conn))
+	return d, s
+}
+
+// TestDatasetIsFetchedOnce: over a connection that breaks it comes in whole all the same, and the next stage finds it.
+func TestDatasetIsFetchedOnce(t *testing.T) {
+	data := bytes.Repeat([]byte("row\n"), 1000)
+	d, s := shelved(t, data)
+	s.breaks.Store(2)
+	for range 2 {
+		path, err := d.path(context.Background(), &spatev1.Dataset{Sha256: hashOf(data), Size: uint64(len(data))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, data) {
+			t.Fatalf("%d bytes, %v", len(got), err)
+		}
+	}
+	if n := s.asked.Load(); n != 3 {
+		t.Errorf("asked %d times, want two that broke and one that did not", n)
+	}
+}
+
+// TestDatasetThatCannotBeHad: the reason is said, and nobody waits for ever.
+func TestDatasetThatCannotBeHad(t *testing.T) {
+	data := []byte("rows")
+	right := &spatev1.Dataset{Sha256: hashOf(data), Size: uint64(len(data))}
+	gone, cancel := context.WithCancelCause(context.Background())
+	cancel(errors.New("the stage was given up"))
+	for what, c := range map[string]struct {
+		ctx    context.Context
+		want   *spatev1.Dataset
+		change func(*datasets)
+		says   string
+	}{
+		"unknown there":       {context.Background(), &spatev1.Dataset{Sha256: hashOf(nil), Size: 1}, nil, "no such dataset"},
+		"no hash":             {context.Background(), &spatev1.Dataset{Sha256: "x", Size: 1}, nil, "SHA-256"},
+		"shorter than said":   {context.Background(), &spatev1.Dataset{Sha256: hashOf(data), Size: 9}, nil, "ends after 4 of 9"},
+		"longer than said":    {context.Background(), &spatev1.Dataset{Sha256: hashOf(data), Size: 3}, nil, "more than the 3 bytes"},
+		"coordinator is gone": {gone, right, func(d *datasets) { d.attend(nil) }, "the stage was given up with 0 of 4 bytes"},
+		"no directory":        {context.Background(), right, func(d *datasets) { d.dir = "" }, "no directory"},
+	} {
+		d, _ := shelved(t, data)
+		if c.change != nil {
+			c.change(d)
+		}
+		if _, err := d.path(c.ctx, c.want); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if left, err := os.ReadDir(max(d.dir, ".")); d.dir != "" && (err != nil || len(left) > 0) {
+			t.Errorf("%s: left %v, %v", what, left, err)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/store"
+)
+
+// FindDataset says whether a dataset is in the store.
+func (s runService) FindDataset(_ context.Context, q *spatev1.FindDatasetRequest) (*spatev1.FindDatasetResponse, error) {
+	f, err := s.c.openDataset(q.GetSha256())
+	if status.Code(err) == codes.NotFound {
+		return &spatev1.FindDatasetResponse{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &spatev1.FindDatasetResponse{Complete: true}, f.Close()
+}
+
+// PutDataset takes in a dataset.
+func (s runService) PutDataset(stream spatev1.RunService_PutDatasetServer) (err error) {
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	in, err := s.c.store.Receive(first.GetSha256(), first.GetSize())
+	if err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	defer func() { err = errors.Join(err, in.Discard()) }()
+	for m := first; ; {
+		if _, err := in.Write(m.GetData()); err != nil {
+			return status.Error(codes.InvalidArgument, err.Error())
+		}
+		if m, err = stream.Recv(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return err
+		}
+	}
+	path, err := in.Commit()
+	if err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	s.c.log.Info("dataset received", "file", path, "bytes", first.GetSize())
+	return stream.SendAndClose(&spatev1.PutDatasetResponse{})
+}
+
+// FetchDataset sends a dataset to an agent, from an offset on.
+func (s controlService) FetchDataset(q *spatev1.FetchDatasetRequest, stream spatev1.ControlService_FetchDatasetServer) error {
+	f, err := s.c.openDataset(q.GetSha256())
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.Seek(int64(q.GetOffset()), io.SeekStart); err != nil {
+		return status.Errorf(codes.InvalidArgument, "dataset %s: offset %d: %v", q.GetSha256(), q.GetOffset(), err)
+	}
+	return inPieces(f, func(piece []byte) error { return stream.Send(&spatev1.FetchDatasetResponse{Data: piece}) })
+}
+
+// openDataset opens a dataset of the store.
+func (c *Coordinator) openDataset(sha256 string) (*os.File, error) {
+	f, err := c.store.Open(sha256)
+	switch {
+	case err == nil:
+		return f, nil
+	case errors.Is(err, store.ErrUnknown):
+		return nil, status.Errorf(codes.NotFound, "there is no dataset %s here", sha256)
+	case errors.Is(err, store.ErrHash):
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	default:
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+}
+
+// haveDatasets refuses a plan whose datasets are not all in the store: its agents would wait for them in vain.
+func (c *Coordinator) haveDatasets(datasets map[string]*spatev1.Dataset) error {
+	for workload, d := range datasets {
+		_, found, err := c.store.Path(d.GetSha256(), d.GetSize())
+		if err != nil {
+			return fmt.Errorf("workload %s: %w", workload, err)
+		}
+		if !found {
+			return fmt.Errorf("workload %s: its dataset %s is not here: it has to be handed over before the plan", workload, d.GetSha256())
+		}
+	}
+	return nil
+}
+
+// inPieces reads a file to its end and hands on its bytes in order.
+func inPieces(f io.Reader, send func(piece []byte) error) error {
+	piece := make([]byte, pieceSize)
+	for {
+		n, err := io.ReadFull(f, piece)
+		if n > 0 {
+			if err := send(piece[:n]); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return nil
+		case err != nil:
+			return status.Errorf(codes.Internal, "file cannot be read: %v", err)
+		}
+	}
+}

@@ -1,0 +1,225 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/draw"
+)
+
+// mostTokens is the longest length where a distribution names none.
+const mostTokens = 1 << 24
+
+// rareSigmas is how many standard deviations above the mean a normal number lies with a chance of 1 in 10^9: what a distribution
+// that has no end is taken to end at.
+const rareSigmas = 6
+
+// lengths are numbers of tokens: number i is a function of the seed, the purpose and i, whatever the content.
+//
+// Machines may round the last bit of a logarithm differently, so that one in about 10^10 lengths of a normal or lognormal
+// distribution can differ by a token between processors of two kinds.
+type lengths struct {
+	numbers draw.Sequence
+	shape   shape
+}
+
+// shape is a distribution of lengths.
+type shape interface {
+	// length returns number i of a sequence as a length.
+	length(numbers draw.Sequence, i uint64) uint32
+	// longest returns the length that none, or only one in 10^9, is beyond.
+	longest() uint32
+	// shortest returns the length that none is below.
+	shortest() uint32
+}
+
+// at returns length i.
+func (l lengths) at(i uint64) uint32 { return l.shape.length(l.numbers, i) }
+
+// of returns the lengths that belong to item i, for items that have many.
+func (l lengths) of(i uint64) lengths { return lengths{l.numbers.Sub(i), l.shape} }
+
+// newLengths returns lengths of a shape for one purpose.
+func newLengths(s shape, seed uint64, purpose string) lengths {
+	return lengths{draw.New(seed, "lengths", purpose), s}
+}
+
+// shapeOf returns the distribution of one field, given as a fixed number or as lengths. Exactly one must be given.
+func shapeOf(field string, number uint32, l *spatev1.Lengths) (shape, error) {
+	switch {
+	case l == nil && number == 0:
+		return nil, fmt.Errorf("workload: %s must be at least 1, or its lengths given", field)
+	case l == nil:
+		return fixed(number), nil
+	case number != 0:
+		return nil, fmt.Errorf("workload: %s is %d and has lengths too: leave one out", field, number)
+	}
+	s, err := distribution(l)
+	if err != nil {
+		return nil, fmt.Errorf("workload: lengths of %s: %w", field, err)
+	}
+	return s, nil
+}
+
+// distribution returns what a plan's lengths say.
+func distribution(l *spatev1.Lengths) (shape, error) {
+	switch d := l.GetDistribution().(type) {
+	case *spatev1.Lengths_Uniform:
+		return newUniform(d.Uniform.GetMin(), d.Uniform.GetMax())
+	case *spatev1.Lengths_Normal:
+		return newNormal(d.Normal, false)
+	case *spatev1.Lengths_Lognormal:
+		return newNormal(d.Lognormal, true)
+	case *spatev1.Lengths_Empirical:
+		return newEmpirical(d.Empirical)
+	default:
+		return nil, errors.New("they name no distribution that this version knows: give uniform, normal, lognormal or empirical")
+	}
+}
+
+// fixed is one length.
+type fixed uint32
+
+func (f fixed) length(draw.Sequence, uint64) uint32 { return uint32(f) }
+func (f fixed) longest() uint32                     { return uint32(f) }
+func (f fixed) shortest() uint32                    { return uint32(f) }
+
+// uniform is a range in which each length is as likely.
+type uniform struct {
+	min uint32
+	n   uint64 // number of lengths
+}
+
+func newUniform(from, to uint32) (shape, error) {
+	if from == 0 || from > to {
+		return nil, fmt.Errorf("uniform: no length lies from min %d to max %d: min must be at least 1 and max not below it", from, to)
+	}
+	return uniform{from, uint64(to-from) + 1}, nil
+}
+
+// ranged returns the range of a length and a ratio as vLLM's random dataset has it: whole numbers from floor(n x (1-r)) to
+// ceil(n x (1+r)), at least 1, each as likely. It is computed in float64 as there, so that 100 and 0.1 end at 111.
+func ranged(n uint32, ratio float64) shape {
+	from := math.Floor(float64(n) * (1 - ratio))
+	to := math.Ceil(float64(n) * (1 + ratio))
+	return uniform{uint32(max(from, 1)), uint64(to-max(from, 1)) + 1}
+}
+
+func (u uniform) length(numbers draw.Sequence, i uint64) uint32 {
+	return u.min + uint32(numbers.Below(i, u.n))
+}
+func (u uniform) longest() uint32  { return u.min + uint32(u.n-1) }
+func (u uniform) shortest() uint32 { return u.min }
+
+// normal is the normal distribution, or with log the distribution whose logarithm is normal, rounded and cut off.
+type normal struct {
+	mean, sigma float64 // of the logarithm with log
+	log         bool
+	min, max    uint32
+}
+
+// newNormal takes mean m and standard deviation s of the lengths themselves. Those of a lognormal number's logarithm follow from its
+// moments (Johnson, Kotz, Balakrishnan: Continuous Univariate Distributions 1, chapter 14),
+//
+//	m = exp(mu + sigma^2/2),  s^2 = m^2 (exp(sigma^2) - 1),
+//
+// solved: sigma^2 = ln(1 + s^2/m^2), mu = ln m - sigma^2/2.
+func newNormal(d *spatev1.NormalLengths, log bool) (shape, error) {
+	n := normal{mean: d.GetMean(), sigma: d.GetStddev(), log: log, min: max(d.GetMin(), 1), max: d.GetMax()}
+	if n.max == 0 {
+		n.max = mostTokens
+	}
+	if n.min > n.max {
+		return nil, fmt.Errorf("no length lies from min %d to max %d: swap them", n.min, n.max)
+	}
+	if !(n.mean > 0 && n.sigma >= 0) || math.IsInf(n.mean+n.sigma, 0) {
+		return nil, fmt.Errorf("mean %v must be above 0 and stddev %v not below", n.mean, n.sigma)
+	}
+	if log {
+		ratio := n.sigma / n.mean
+		variance := math.Log1p(ratio * ratio)
+		n.mean, n.sigma = math.Log(n.mean)-variance/2, math.Sqrt(variance)
+	}
+	return n, nil
+}
+
+// length inverts the distribution function: mean + sigma x sqrt(2) x erfinv(2u-1).
+func (n normal) length(numbers draw.Sequence, i uint64) uint32 {
+	return n.cut(math.Sqrt2 * math.Erfinv(2*numbers.Unit(i)-1))
+}
+
+// cut returns the length that lies z standard deviations above the mean.
+func (n normal) cut(z float64) uint32 {
+	x := n.mean + n.sigma*z
+	if n.log {
+		x = math.Exp(x)
+	}
+	return uint32(min(max(math.Round(x), float64(n.min)), float64(n.max)))
+}
+
+func (n normal) longest() uint32 { return n.cut(rareSigmas) }
+
+func (n normal) shortest() uint32 {
+	if n.sigma == 0 {
+		return n.cut(0)
+	}
+	return n.min
+}
+
+// empirical is a list of lengths. up[i] is the weight of lengths 0 to i together; nil: all weigh the same.
+type empirical struct {
+	values []uint32
+	up     []float64
+}
+
+func newEmpirical(d *spatev1.EmpiricalLengths) (shape, error) {
+	values, weights := d.GetValues(), d.GetWeights()
+	switch {
+	case len(values) == 0:
+		return nil, errors.New("empirical: it lists no values")
+	case slices.Contains(values, 0):
+		return nil, fmt.Errorf("empirical: value %d is 0: lengths are at least 1", slices.Index(values, 0)+1)
+	case len(weights) == 0:
+		return empirical{values: slices.Clone(values)}, nil
+	case len(weights) != len(values):
+		return nil, fmt.Errorf("empirical: %d values have %d weights: give each one, or none", len(values), len(weights))
+	}
+	return weighed(values, weights)
+}
+
+// weighed leaves out what weighs nothing, so that it is never drawn.
+func weighed(values []uint32, weights []float64) (shape, error) {
+	var e empirical
+	total := 0.0
+	for i, w := range weights {
+		if !(w >= 0) {
+			return nil, fmt.Errorf("empirical: weight %d is %v: weights are not below 0", i+1, w)
+		}
+		if w == 0 {
+			continue
+		}
+		total += w
+		e.values, e.up = append(e.values, values[i]), append(e.up, total)
+	}
+	if total == 0 || math.IsInf(total, 0) {
+		return nil, fmt.Errorf("empirical: the weights sum to %v: at least one must be above 0 and the sum finite", total)
+	}
+	return e, nil
+}
+
+// length searches the first length up to which the weights exceed a part u of their sum.
+func (e empirical) length(numbers draw.Sequence, i uint64) uint32 {
+	if e.up == nil {
+		return e.values[numbers.Below(i, uint64(len(e.values)))]
+	}
+	last := len(e.up) - 1
+	part := numbers.Unit(i) * e.up[last]
+	return e.values[sort.Search(last, func(k int) bool { return e.up[k] > part })]
+}
+
+func (e empirical) longest() uint32  { return slices.Max(e.values) }
+func (e empirical) shortest() uint32 { return slices.Min(e.values) }

@@ -1,0 +1,86 @@
+package workload
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/spate-load/spate/workload/draw"
+)
+
+// lexicon is a list of words that are one token each, ready to be written between the quotes of a JSON string.
+type lexicon struct {
+	// short has the words if none is longer than 7 bytes, else it is empty.
+	short []word
+	// long has the words, each with a space behind it, if one of them is longer.
+	long []string
+	// most is the length of the longest with its space.
+	most int
+}
+
+// newLexicon returns the lexicon of a list, or of the package's own words if it is empty.
+func newLexicon(list []string) *lexicon {
+	if len(list) == 0 {
+		return &lexicon{short: words, most: len(word{}.letters)}
+	}
+	plain := make([]string, len(list))
+	most := 0
+	for i, w := range list {
+		plain[i] = escaped(w)
+		most = max(most, len(plain[i])+1)
+	}
+	if most <= len(word{}.letters) {
+		return &lexicon{short: spaced(plain), most: len(word{}.letters)}
+	}
+	for i := range plain {
+		plain[i] += " "
+	}
+	return &lexicon{long: plain, most: most}
+}
+
+// size returns the number of words.
+func (l *lexicon) size() int { return len(l.short) + len(l.long) }
+
+// escaped returns a text as it stands between the quotes of a JSON string.
+func escaped(text string) string {
+	var out strings.Builder
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(text); err != nil {
+		panic(err) // a string always encodes
+	}
+	return out.String()[1 : out.Len()-2] // less the quotes and the end of the line
+}
+
+// append appends the words that numbers from, from+1, ... of a sequence draw: n of them, a space between two, none at the ends, no
+// quotes. It allocates only to grow dst.
+func (l *lexicon) append(dst []byte, tokens draw.Sequence, from, n uint64) []byte {
+	if n == 0 {
+		return dst
+	}
+	dst = slices.Grow(dst, int(n)*l.most)
+	if l.long != nil {
+		return l.appendLong(dst, tokens, from, n)
+	}
+	return l.appendShort(dst, tokens, from, n)
+}
+
+// appendShort stores each word whole, eight bytes at once, and the next one overwrites what is too much: twice as fast as copying
+// by length.
+func (l *lexicon) appendShort(dst []byte, tokens draw.Sequence, from, n uint64) []byte {
+	room, end, list := dst[:cap(dst)], len(dst), l.short
+	for i := from; i < from+n; i++ {
+		w := &list[tokens.Below(i, uint64(len(list)))]
+		copy(room[end:], w.letters[:])
+		end += w.size
+	}
+	return room[:end-1]
+}
+
+// appendLong copies words of any length.
+func (l *lexicon) appendLong(dst []byte, tokens draw.Sequence, from, n uint64) []byte {
+	for i := from; i < from+n; i++ {
+		dst = append(dst, l.long[tokens.Below(i, uint64(len(l.long)))]...)
+	}
+	return dst[:len(dst)-1]
+}

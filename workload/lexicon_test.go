@@ -1,0 +1,69 @@
+package workload
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/spate-load/spate/workload/draw"
+)
+
+// lists draws lists of words as tokenizers have them: any text without spaces.
+var lists = rapid.Custom(func(t *rapid.T) []string {
+	text := rapid.StringOfN(rapid.SampledFrom([]rune("abcxyzäß語\"\\/<&\u2028\t\x01")), 1, 12, -1)
+	return rapid.SliceOfN(text, 1, 40).Draw(t, "words")
+})
+
+// TestLexicon compares the words that are appended with those that a plain loop draws.
+func TestLexicon(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		list := lists.Draw(t, "list")
+		l := newLexicon(list)
+		tokens := draw.New(rapid.Uint64().Draw(t, "seed"))
+		from, n := rapid.Uint64Max(1e6).Draw(t, "from"), rapid.Uint64Max(200).Draw(t, "n")
+		want := make([]string, n)
+		for i := range n {
+			want[i] = list[tokens.Below(from+i, uint64(len(list)))]
+		}
+		var got string
+		quoted := append(l.append([]byte(`"`), tokens, from, n), '"')
+		if err := json.Unmarshal(quoted, &got); err != nil {
+			t.Fatalf("%v: %q", err, quoted)
+		}
+		if got != strings.Join(want, " ") {
+			t.Fatalf("words %q, want %q", got, want)
+		}
+	})
+}
+
+// TestLexiconDefault: no list means the package's own words.
+func TestLexiconDefault(t *testing.T) {
+	l := newLexicon(nil)
+	if l.size() != len(words) {
+		t.Fatalf("%d words, want %d", l.size(), len(words))
+	}
+	for _, word := range strings.Fields(string(l.append(nil, draw.New(1), 0, 1000))) {
+		if _, known := placeOf(word); !known {
+			t.Errorf("%q is none of the words", word)
+		}
+	}
+}
+
+// BenchmarkLexicon appends 3,000 words: the built-in ones by eight bytes at once, longer ones by their length.
+func BenchmarkLexicon(b *testing.B) {
+	long := make([]string, len(words))
+	for i, w := range words {
+		long[i] = w.text() + "ingly"
+	}
+	for name, l := range map[string]*lexicon{"short": newLexicon(nil), "long": newLexicon(long)} {
+		b.Run(name, func(b *testing.B) {
+			buffer := l.append(nil, draw.New(1), 0, 3000)
+			b.ReportAllocs()
+			for i := uint64(0); b.Loop(); i++ {
+				buffer = l.append(buffer[:0], draw.New(i), 0, 3000)
+			}
+		})
+	}
+}

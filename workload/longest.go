@@ -1,0 +1,37 @@
+package workload
+
+import (
+	"math"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Longest returns the length of the longest request of a workload in tokens, prompt and output together, where the plan tells it. At
+// most one request in 10^9 is longer, where a normal or lognormal distribution is not cut off. It is not known for the rows of a
+// file, whose Dataset tells it, nor for a workload that New refuses.
+func Longest(w *spatev1.Workload) (tokens uint32, known bool) {
+	switch content := w.GetContent().(type) {
+	case *spatev1.Workload_Random:
+		isl, osl, err := shapesOf(content.Random)
+		if err != nil {
+			return 0, false
+		}
+		return sum(isl.longest(), osl.longest())
+	case *spatev1.Workload_Sonnet:
+		return sum(content.Sonnet.GetIsl(), content.Sonnet.GetOsl())
+	case *spatev1.Workload_Sessions:
+		s := content.Sessions
+		turns, isl, osl, err := sessionShapes(s)
+		if err != nil {
+			return 0, false
+		}
+		return uint32(longestSession(s.GetSystem(), turns, isl, osl)), true
+	default:
+		return 0, false
+	}
+}
+
+// sum adds a prompt and an output.
+func sum(isl, osl uint32) (tokens uint32, known bool) {
+	return uint32(min(uint64(isl)+uint64(osl), math.MaxUint32)), true
+}

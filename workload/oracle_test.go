@@ -1,0 +1,75 @@
+package workload
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"pgregory.net/rapid"
+
+	"github.com/spate-load/spate/workload/draw"
+)
+
+// said is a message as tests compare it: its tokens one by one, as words or numbers.
+type said struct {
+	role   string
+	tokens []string
+}
+
+// heard reads a prompt of any form as its messages; text and token ids are one message of the user.
+func heard(t rapid.TB, prompt []byte, form Form) []said {
+	t.Helper()
+	var err error
+	var out []said
+	switch form {
+	case Text:
+		var text string
+		err = json.Unmarshal(prompt, &text)
+		out = []said{{"user", strings.Split(text, " ")}}
+	case TokenIDs:
+		var ids []uint32
+		err = json.Unmarshal(prompt, &ids)
+		one := said{role: "user"}
+		for _, id := range ids {
+			one.tokens = append(one.tokens, strconv.Itoa(int(id)))
+		}
+		out = []said{one}
+	case Messages:
+		var messages []struct{ Role, Content string }
+		err = json.Unmarshal(prompt, &messages)
+		for _, m := range messages {
+			out = append(out, said{m.Role, strings.Split(m.Content, " ")})
+		}
+	}
+	if err != nil {
+		t.Fatalf("%v: %.200q", err, prompt)
+	}
+	return out
+}
+
+// flat returns all tokens.
+func flat(all []said) []string {
+	var out []string
+	for _, s := range all {
+		out = append(out, s.tokens...)
+	}
+	return out
+}
+
+// drawn returns tokens from to from+n-1 of a sequence, one by one.
+func drawn(v *vocabulary, form Form, s draw.Sequence, from, n uint64) []string {
+	out := make([]string, 0, n)
+	for i := from; i < from+n; i++ {
+		out = append(out, string(v.append(nil, form, s, i, 1)))
+	}
+	return out
+}
+
+// alike returns how many tokens two prompts begin alike with.
+func alike(a, b []string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,85 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/draw"
+)
+
+// play is how the turns of a session follow one another.
+type play struct {
+	server      bool // the history holds the server's answers
+	mean        time.Duration
+	exponential bool
+	pauses      draw.Sequence
+}
+
+// newPlay reads what the plan says. A nil one is played with its defaults.
+func newPlay(p *spatev1.SessionPlay, c Config) (play, error) {
+	x := play{mean: p.GetThinkTime().GetMean().AsDuration(), pauses: draw.New(c.Seed, "think time")}
+	switch p.GetHistory() {
+	case "", "server":
+		x.server = true
+	case "planned":
+	default:
+		return play{}, fmt.Errorf("workload: history %q is not known: give server or planned", p.GetHistory())
+	}
+	switch d := p.GetThinkTime().GetDistribution(); d {
+	case "", "constant":
+	case "exponential":
+		x.exponential = true
+	default:
+		return play{}, fmt.Errorf("workload: distribution %q of think_time is not known: give constant or exponential", d)
+	}
+	if x.server && c.Form == TokenIDs {
+		return play{}, errTokenHistory
+	}
+	return x, nil
+}
+
+// errTokenHistory: answers come as text.
+var errTokenHistory = errors.New("workload: a history of the server's answers cannot be sent as token ids, which answers do not tell: " +
+	"set history to planned, the target's prompts to text, or its api to chat")
+
+// pause returns the time between the answer before and a turn. An exponential one is -mean x ln(u), at most 36.8 times the mean.
+func (p play) pause(index uint64, turn int) time.Duration {
+	switch {
+	case turn == 0:
+		return 0
+	case p.exponential:
+		return time.Duration(float64(p.mean) * -math.Log(p.pauses.Sub(index).Unit(uint64(turn))))
+	default:
+		return p.mean
+	}
+}
+
+// answer writes the answer to an earlier turn into a transcript: the server's, or n planned tokens. A turn that had no answer has an
+// empty one, so that user and assistant go on in turn, as chat templates want it.
+func (p play) answer(t *transcript, r Request, turn int, planned draw.Sequence, n uint64) {
+	t.begin(assistant)
+	if p.server {
+		t.answer(r.Answers[turn])
+	} else {
+		t.tokens(planned, 0, n)
+	}
+	t.end()
+}
+
+// check refuses a request whose history cannot be written.
+func (p play) check(r Request) error {
+	switch {
+	case !p.server:
+		return nil
+	case r.Form == TokenIDs:
+		return errTokenHistory
+	case len(r.Answers) < r.Turn:
+		return fmt.Errorf("workload: turn %d of session %d needs the answers to the %d turns before it, there are %d",
+			r.Turn, r.Index, r.Turn, len(r.Answers))
+	default:
+		return nil
+	}
+}

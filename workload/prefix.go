@@ -1,0 +1,139 @@
+package workload
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/draw"
+)
+
+// prefixes are the begins that requests have in common. Whether request i carries one, and which group's, is drawn for each i alone.
+//
+// How much of it an earlier request carried too is known by looking at all earlier ones: each prefixes walks the indices once, as far
+// as they were asked for, and stops when each group has been carried at full length. It keeps 32 bytes for a group, 32 MB for a
+// million groups, and a little more where prompts are too short for their prefix.
+type prefixes struct {
+	length  uint64 // in tokens
+	groups  uint64
+	share   float64
+	prompt  func(index uint64) uint64 // length of a prompt
+	carried draw.Sequence             // whether a request has one
+	drawn   draw.Sequence             // which group
+	content draw.Sequence             // each group's tokens
+
+	walked  atomic.Uint64            // the records are of the requests below
+	records []atomic.Pointer[record] // by group, the newest
+	walking sync.Mutex               // guards what follows, and storing in the above
+	full    uint64                   // the length beyond which no record is needed
+	missing uint64                   // groups without a record of that length
+	end     uint64                   // requests behind are not walked
+}
+
+// record is a request that carried more of its group's prefix than all before it.
+type record struct {
+	index, length uint64
+	before        *record
+}
+
+// walkAhead is how many requests are walked at once.
+const walkAhead = 1024
+
+// longestWalk is how many requests are walked at least, as long as a group has not been carried at full length: prompts may be so
+// short that this never happens. Behind them a group's longest so far is taken for its longest.
+const longestWalk = 1 << 24
+
+// newPrefixes returns the prefixes of prompts of the given lengths, which are shortest to longest.
+func newPrefixes(p *spatev1.Prefix, seed uint64, prompt func(uint64) uint64, shortest, longest uint64) *prefixes {
+	x := &prefixes{
+		length: uint64(p.GetLength()), groups: uint64(max(p.GetGroups(), 1)), share: p.GetShare(), prompt: prompt,
+		carried: draw.New(seed, "prefix", "carried"), drawn: draw.New(seed, "prefix", "group"), content: draw.New(seed, "prefix", "content"),
+	}
+	if x.share == 0 {
+		x.share = 1
+	}
+	x.records = make([]atomic.Pointer[record], x.groups)
+	x.full, x.missing = min(x.length, longest), x.groups
+	x.end = lastFirst(float64(x.groups), x.share)
+	if shortest < x.full {
+		x.end = max(x.end, longestWalk)
+	}
+	return x
+}
+
+// lastFirst returns the number of requests after which each group has been carried, but for a chance of 1 in 10^9. A group is not
+// among n requests with a chance of (1 - share/groups)^n < exp(-n share / groups), one of all with at most groups times that.
+func lastFirst(groups, share float64) uint64 {
+	n := groups * (math.Log(groups) + math.Log(1e9)) / share
+	if n >= math.MaxUint64 {
+		return math.MaxUint64
+	}
+	return uint64(math.Ceil(n))
+}
+
+// of returns the tokens and the length of a request's prefix. Length 0: it carries none.
+func (x *prefixes) of(index uint64) (tokens draw.Sequence, length uint64) {
+	group, carries := x.group(index)
+	if !carries {
+		return draw.Sequence{}, 0
+	}
+	return x.content.Sub(group), min(x.length, x.prompt(index))
+}
+
+// group returns the group of a request.
+func (x *prefixes) group(index uint64) (group uint64, carries bool) {
+	if x.share < 1 && x.carried.Unit(index) >= x.share {
+		return 0, false
+	}
+	return x.drawn.Below(index, x.groups), true
+}
+
+// shared returns how many tokens of a request's prefix an earlier request carried too. It costs some nanoseconds for each request
+// between this one and the farthest that was asked for.
+func (x *prefixes) shared(index uint64) uint64 {
+	group, carries := x.group(index)
+	if !carries {
+		return 0
+	}
+	if index >= x.walked.Load() {
+		x.walk(index)
+	}
+	for r := x.records[group].Load(); r != nil; r = r.before {
+		if r.index < index {
+			return min(r.length, x.prompt(index))
+		}
+	}
+	return 0
+}
+
+// walk takes note of the requests up to the index.
+func (x *prefixes) walk(index uint64) {
+	x.walking.Lock()
+	defer x.walking.Unlock()
+	i := x.walked.Load()
+	to := min(max(index, index+walkAhead), x.end)
+	for ; i < to && x.missing > 0; i++ {
+		x.note(i)
+	}
+	if x.missing == 0 || i >= x.end {
+		i = math.MaxUint64
+	}
+	x.walked.Store(i)
+}
+
+// note records a request that carries more than those before it.
+func (x *prefixes) note(index uint64) {
+	group, carries := x.group(index)
+	if !carries {
+		return
+	}
+	before, length := x.records[group].Load(), min(x.length, x.prompt(index))
+	if before != nil && before.length >= min(length, x.full) {
+		return
+	}
+	x.records[group].Store(&record{index, length, before})
+	if length >= x.full {
+		x.missing--
+	}
+}

@@ -1,0 +1,239 @@
+package workload
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// randomContents draws random content of up to 600 tokens, with every field that it has.
+var randomContents = rapid.Custom(func(t *rapid.T) *spatev1.RandomContent {
+	c := &spatev1.RandomContent{}
+	if rapid.Bool().Draw(t, "lengths") {
+		c.IslLengths, c.OslLengths = distributions.Draw(t, "isl"), distributions.Draw(t, "osl")
+	} else {
+		c.Isl, c.Osl = rapid.Uint32Range(1, 300).Draw(t, "isl"), rapid.Uint32Range(1, 1<<24).Draw(t, "osl")
+		c.RangeRatio = rapid.SampledFrom([]float64{0, 0.1, 0.5, 0.99}).Draw(t, "ratio")
+	}
+	if rapid.Bool().Draw(t, "ids given") {
+		c.FirstTokenId = rapid.Uint32Range(100_000, 200_000).Draw(t, "first")
+		c.LastTokenId = rapid.Uint32Range(c.FirstTokenId+1, 300_000).Draw(t, "last")
+	}
+	if rapid.Bool().Draw(t, "prefix given") {
+		c.Prefix = &spatev1.Prefix{
+			Length: rapid.Uint32Range(1, 400).Draw(t, "prefix"), Groups: rapid.Uint32Max(20).Draw(t, "groups"),
+			Share: rapid.Float64Range(0, 1).Draw(t, "share"),
+		}
+	}
+	return c
+})
+
+// TestPrefixes: each request of a group begins with its prefix, in every form, and Shared is the longest part of it that an earlier
+// request carries, as a look at all of them finds it, whatever the order in which it is asked for.
+func TestPrefixes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := Config{Seed: rapid.Uint64().Draw(t, "seed"), Template: rapid.SampledFrom([]uint32{0, 30}).Draw(t, "template")}
+		p := &spatev1.Prefix{
+			Length: rapid.Uint32Range(1, 100).Draw(t, "prefix"), Groups: rapid.Uint32Max(5).Draw(t, "groups"),
+			Share: rapid.Float64Range(0.1, 1).Draw(t, "share"),
+		}
+		c.Workload = content(&spatev1.RandomContent{
+			IslLengths: uniformOf(rapid.Uint32Range(1, 100).Draw(t, "shortest"), 120), Osl: 1, Prefix: p,
+		})
+		w, form := madeOf(t, c).(*random), rapid.SampledFrom([]Form{Text, TokenIDs, Messages}).Draw(t, "form")
+		const n = 40
+		var want [n]uint32
+		longest := make(map[uint64]uint32) // of each group, so far
+		for i := range want {
+			group, carries := w.prefixes.group(uint64(i))
+			if !carries {
+				continue
+			}
+			tokens := flat(heard(t, prompt(t, w, nil, uint64(i), form), form))
+			own := min(p.GetLength(), uint32(len(tokens)))
+			if prefix := drawn(w.words, form, w.prefixes.content.Sub(group), 0, uint64(own)); alike(prefix, tokens) != int(own) {
+				t.Fatalf("request %d of group %d begins with %q, want %q", i, group, tokens, prefix)
+			}
+			want[i] = min(longest[group], own)
+			longest[group] = max(longest[group], own)
+		}
+		for _, i := range rapid.Permutation(indices(n)).Draw(t, "order") {
+			if got := asked(t, w, uint64(i), 0).Shared; got != want[i] {
+				t.Fatalf("request %d shares %d tokens, want %d", i, got, want[i])
+			}
+		}
+	})
+}
+
+// indices returns 0 to n-1.
+func indices(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+// TestPrefixShares: as many requests carry a prefix as asked, each group as often, and the tokens shared are those of the requests
+// less the first of each group. Five standard deviations are allowed; the seed is fixed.
+func TestPrefixShares(t *testing.T) {
+	const n, groups, length = 200_000, 50, 64
+	for _, share := range []float64{0.01, 0.3, 1} {
+		w := made(t, &spatev1.RandomContent{
+			Isl: 100, Osl: 1, Prefix: &spatev1.Prefix{Length: length, Groups: groups, Share: share},
+		}, 77).(*random)
+		carriers, counts, tokens := 0, make([]int, groups), uint64(0)
+		for i := range uint64(n) {
+			tokens += uint64(asked(t, w, i, 0).Shared)
+			if group, carries := w.prefixes.group(i); carries {
+				counts[group]++
+				carriers++
+			}
+		}
+		if far := (float64(carriers) - n*share) / math.Sqrt(n*share*(1-share)+1e-9); math.Abs(far) > 5 {
+			t.Errorf("share %v: %d of %d carry a prefix", share, carriers, n)
+		}
+		if far := chiSquare(counts); math.Abs(far) > 5 {
+			t.Errorf("share %v: groups are %.1f standard deviations from uniform", share, far)
+		}
+		if want := uint64(carriers-groups) * length; tokens != want {
+			t.Errorf("share %v: %d tokens are shared, want %d", share, tokens, want)
+		}
+	}
+}
+
+// TestPrefixWalkEnds: once each group was carried no request is walked again, and an index far away costs no walk to it.
+func TestPrefixWalkEnds(t *testing.T) {
+	w := made(t, &spatev1.RandomContent{
+		Isl: 100, Osl: 1, Prefix: &spatev1.Prefix{Length: 10, Groups: 1000},
+	}, 1).(*random)
+	if got := asked(t, w, math.MaxUint64, 0).Shared; got != 10 {
+		t.Errorf("the last request shares %d tokens, want 10", got)
+	}
+	if walked := w.prefixes.walked.Load(); walked != math.MaxUint64 {
+		t.Errorf("walked to %d", walked)
+	}
+	// A prefix longer than most prompts: the walk ends though some groups may never have been carried at full length.
+	short := made(t, &spatev1.RandomContent{
+		IslLengths: empiricalOf([]uint32{5, 1000}, 1e9, 1), Osl: 1, Prefix: &spatev1.Prefix{Length: 500, Groups: 100},
+	}, 1).(*random)
+	if short.prefixes.end != longestWalk {
+		t.Errorf("walks %d requests, want %d", short.prefixes.end, longestWalk)
+	}
+	short.prefixes.end = 10_000
+	if got := asked(t, short, math.MaxUint64, 0).Shared; got != 5 {
+		t.Errorf("the last request shares %d tokens, want 5", got)
+	}
+}
+
+// TestPrefixesAtOnce asks from many goroutines; the race detector looks on.
+func TestPrefixesAtOnce(t *testing.T) {
+	content := &spatev1.RandomContent{IslLengths: uniformOf(10, 100), Osl: 1, Prefix: &spatev1.Prefix{Length: 80, Groups: 300}}
+	w, alone := made(t, content, 5), made(t, content, 5)
+	const n, at = 4000, 8
+	var want, got [n]uint32
+	for i := range want {
+		want[i] = asked(t, alone, uint64(i), 0).Shared
+	}
+	done := make(chan struct{}, at)
+	for k := range at {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			for i := k; i < n; i += at {
+				if a, err := w.Ask(uint64(i), 0); err == nil {
+					got[i] = a.Shared
+				}
+			}
+		}()
+	}
+	for range at {
+		<-done
+	}
+	if !slices.Equal(got[:], want[:]) {
+		t.Error("asked at once, other tokens are shared than asked one after another")
+	}
+}
+
+// TestWordsAndTemplate: a tokenizer's words are used, and the prompt leaves room for the template.
+func TestWordsAndTemplate(t *testing.T) {
+	w := madeOf(t, Config{
+		Workload: content(&spatev1.RandomContent{Isl: 10, Osl: 1}), Words: []string{`"`, "<b>", "extraordinarily"}, Template: 4,
+	})
+	seen := make(map[string]bool)
+	for i := range uint64(50) {
+		tokens := flat(heard(t, prompt(t, w, nil, i, Messages), Messages))
+		if len(tokens) != 6 {
+			t.Fatalf("%d words, want 6: %q", len(tokens), tokens)
+		}
+		for _, token := range tokens {
+			seen[token] = true
+		}
+	}
+	if len(seen) != 3 || !seen[`"`] || !seen["<b>"] || !seen["extraordinarily"] {
+		t.Errorf("words %v", seen)
+	}
+	if a := asked(t, w, 0, 0); a.ISL != 10 {
+		t.Errorf("ISL %d, want 10", a.ISL)
+	}
+}
+
+// TestBusting: with the same seed, another run sends prompts of which no begin is the same, and the rest is; within a run none
+// is the same either. The begin is 64 bits of tokens.
+func TestBusting(t *testing.T) {
+	w := func(run string) Workload {
+		return madeOf(t, Config{Seed: 1, Run: run, Workload: &spatev1.Workload{
+			CacheBusting: "request", Content: content(&spatev1.RandomContent{Isl: 40, Osl: 1}).Content,
+		}})
+	}
+	one, two := w("one"), w("two")
+	for form, begin := range map[Form]int{Text: 8, TokenIDs: 5, Messages: 8} {
+		seen := make(map[string]bool)
+		for i := range uint64(2000) {
+			a := flat(heard(t, prompt(t, one, nil, i, form), form))
+			b := flat(heard(t, prompt(t, two, nil, i, form), form))
+			if len(a) != 40 || len(b) != 40 || !slices.Equal(a[begin:], b[begin:]) {
+				t.Fatalf("form %d: beyond the begin %q is not %q", form, a, b)
+			}
+			seen[fmt.Sprint(a[:begin])], seen[fmt.Sprint(b[:begin])] = true, true
+		}
+		if len(seen) != 4000 {
+			t.Errorf("form %d: %d of 4000 begins are different", form, len(seen))
+		}
+	}
+}
+
+func TestLongest(t *testing.T) {
+	for name, c := range map[string]struct {
+		workload *spatev1.Workload
+		want     uint32
+	}{
+		"fixed":       {content(&spatev1.RandomContent{Isl: 1000, Osl: 100}), 1100},
+		"range":       {content(&spatev1.RandomContent{Isl: 1000, Osl: 100, RangeRatio: 0.5}), 1650},
+		"normal":      {content(&spatev1.RandomContent{IslLengths: normalOf(1000, 100, 0, 0), Osl: 100}), 1700},
+		"cut off":     {content(&spatev1.RandomContent{IslLengths: lognormalOf(1000, 900, 0, 2000), OslLengths: uniformOf(1, 9)}), 2009},
+		"sonnet":      {&spatev1.Workload{Content: &spatev1.Workload_Sonnet{Sonnet: &spatev1.SonnetContent{Isl: 500, Osl: 150}}}, 650},
+		"sessions":    {chat(&spatev1.SessionContent{System: 7, Turns: 3, Isl: 100, OslLengths: uniformOf(5, 10)}), 337},
+		"file":        {&spatev1.Workload{Content: &spatev1.Workload_Jsonl{Jsonl: &spatev1.FileContent{Path: "x"}}}, 0},
+		"impossible":  {content(&spatev1.RandomContent{Isl: 1}), 0},
+		"no sessions": {chat(&spatev1.SessionContent{}), 0},
+	} {
+		got, known := Longest(c.workload)
+		if got != c.want || known != (c.want > 0) {
+			t.Errorf("%s: %d, %v, want %d", name, got, known, c.want)
+		}
+	}
+}
+
+// BenchmarkShared asks for requests one after another while groups are still missing.
+func BenchmarkShared(b *testing.B) {
+	w := made(b, &spatev1.RandomContent{Isl: 100, Osl: 1, Prefix: &spatev1.Prefix{Length: 10, Groups: 1_000_000, Share: 0.001}}, 1)
+	b.ReportAllocs()
+	for i := uint64(0); b.Loop(); i++ {
+		asked(b, w, i, 0)
+	}
+}

@@ -1,0 +1,175 @@
+package workload
+
+import (
+	"fmt"
+	"math"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/draw"
+)
+
+// mostTurns is the most requests of a session.
+const mostTurns = 10_000
+
+// sessions makes conversations of random tokens: a system prompt common to all, then by turn a message of the user's and, from the
+// second turn on, the answers before it.
+type sessions struct {
+	words    *vocabulary
+	system   uint32
+	turns    lengths
+	isl, osl lengths // of each session its own sequence, by turn
+	template uint32
+	play     play
+	busting  busting
+
+	common  draw.Sequence // the system prompt
+	asked   draw.Sequence // what users say
+	planned draw.Sequence // planned answers
+}
+
+// newSessions checks the content and fills in defaults.
+func newSessions(s *spatev1.SessionContent, c Config) (*sessions, error) {
+	turns, isl, osl, err := sessionShapes(s)
+	if err != nil {
+		return nil, err
+	}
+	p, err := newPlay(s.GetPlay(), c)
+	if err != nil {
+		return nil, err
+	}
+	words, err := newVocabulary(c.Words, 0, 0)
+	if err != nil {
+		return nil, err
+	}
+	b, err := newBusting(c, words)
+	if err != nil {
+		return nil, err
+	}
+	return &sessions{
+		words: words, system: s.GetSystem(), template: c.Template, play: p, busting: b,
+		turns: newLengths(turns, c.Seed, "turns"), isl: newLengths(isl, c.Seed, "isl"), osl: newLengths(osl, c.Seed, "osl"),
+		common: draw.New(c.Seed, "system"), asked: draw.New(c.Seed, "content"), planned: draw.New(c.Seed, "answers"),
+	}, nil
+}
+
+// sessionShapes returns the distributions of the lengths.
+func sessionShapes(s *spatev1.SessionContent) (turns, isl, osl shape, err error) {
+	if turns, err = shapeOf("turns", s.GetTurns(), s.GetTurnCounts()); err != nil {
+		return nil, nil, nil, err
+	}
+	if isl, err = shapeOf("isl", s.GetIsl(), s.GetIslLengths()); err != nil {
+		return nil, nil, nil, err
+	}
+	if osl, err = shapeOf("osl", s.GetOsl(), s.GetOslLengths()); err != nil {
+		return nil, nil, nil, err
+	}
+	if n := turns.longest(); n > mostTurns {
+		return nil, nil, nil, fmt.Errorf("workload: sessions can come to %d turns: set the max of turn_counts to at most %d", n, mostTurns)
+	}
+	if n := longestSession(s.GetSystem(), turns, isl, osl); n > math.MaxUint32 {
+		return nil, nil, nil, fmt.Errorf("workload: sessions can grow to %d tokens: ask for fewer or shorter turns", n)
+	}
+	return turns, isl, osl, nil
+}
+
+// longestSession returns the tokens of the longest last turn: its prompt and its output.
+func longestSession(system uint32, turns, isl, osl shape) uint64 {
+	return uint64(system) + uint64(turns.longest())*(uint64(isl.longest())+uint64(osl.longest()))
+}
+
+// own returns how many tokens of ours a turn adds. The server adds those of its template once.
+func (w *sessions) own(isl lengths, turn int) uint64 {
+	n := isl.at(uint64(turn))
+	if turn == 0 {
+		n = shortened(n, w.template)
+	}
+	return uint64(n)
+}
+
+// Ask returns the lengths of a turn, as they are if each answer has the length that was asked for.
+//
+// The ISL is the sum of the system prompt, of all that the user said and of the answers. A chat template adds tokens to each message,
+// and how many it adds to a prompt of one message does not tell how many to others: where the server is known to add some, the ISL
+// of prompts of several messages is 0, not known.
+//
+// Shared is what an earlier request holds as its begin: the system prompt, then all of the history if it is the server's own
+// answers; with planned answers the prompt of the turn before.
+func (w *sessions) Ask(index uint64, turn int) (Ask, error) {
+	turns, err := w.count(index, turn)
+	if err != nil {
+		return Ask{}, err
+	}
+	isl, osl := w.isl.of(index), w.osl.of(index)
+	a := Ask{OSL: osl.at(uint64(turn)), Turns: turns, Pause: w.play.pause(index, turn)}
+	history := uint64(w.system)
+	for t := range turn {
+		history += w.own(isl, t) + uint64(osl.at(uint64(t)))
+	}
+	a.Shared = uint32(w.shared(index, turn, history, osl))
+	if w.template == 0 || turn == 0 && w.system == 0 {
+		a.ISL = uint32(history) + isl.at(uint64(turn))
+	}
+	return a, nil
+}
+
+// count returns how many turns a session has, and an error if one is not among them.
+func (w *sessions) count(index uint64, turn int) (int, error) {
+	turns := int(w.turns.at(index))
+	if turn < 0 || turn >= turns {
+		return 0, fmt.Errorf("workload: session %d has %d turns, none is number %d", index, turns, turn)
+	}
+	return turns, nil
+}
+
+// shared returns how much of the history an earlier request began with.
+func (w *sessions) shared(index uint64, turn int, history uint64, osl lengths) uint64 {
+	switch {
+	case turn == 0 && (index == 0 || w.busting.on):
+		return 0
+	case turn == 0 || w.play.server:
+		return history
+	default:
+		return history - uint64(osl.at(uint64(turn-1)))
+	}
+}
+
+// AppendPrompt appends the conversation up to a turn.
+func (w *sessions) AppendPrompt(dst []byte, r Request) ([]byte, error) {
+	if _, err := w.count(r.Index, r.Turn); err != nil {
+		return dst, err
+	}
+	if err := w.play.check(r); err != nil {
+		return dst, err
+	}
+	t := open(dst, r.Form, w.words)
+	isl, osl := w.isl.of(r.Index), w.osl.of(r.Index)
+	asked, planned := w.asked.Sub(r.Index), w.planned.Sub(r.Index)
+	own := w.own(isl, 0)
+	begin := w.busting.tokens(w.words, r.Form, uint64(w.system)+own)
+	if w.system > 0 {
+		t.begin(system)
+		w.begun(&t, r.Index, w.common, begin, 0, uint64(w.system))
+		t.end()
+	}
+	t.begin(user)
+	w.begun(&t, r.Index, asked.Sub(0), begin, uint64(w.system), own)
+	t.end()
+	for turn := range r.Turn {
+		w.play.answer(&t, r, turn, planned.Sub(uint64(turn)), uint64(osl.at(uint64(turn))))
+		t.begin(user)
+		t.tokens(asked.Sub(uint64(turn+1)), 0, w.own(isl, turn+1))
+		t.end()
+	}
+	return t.close(), nil
+}
+
+// begun appends n tokens of a sequence that stand at a place of the session, those before the end of its begin replaced by the
+// begin's.
+func (w *sessions) begun(t *transcript, index uint64, tokens draw.Sequence, begin, place, n uint64) {
+	replaced := min(max(begin, place)-place, n)
+	t.tokens(w.busting.begins.Sub(index), place, replaced)
+	t.tokens(tokens, replaced, n-replaced)
+}
+
+// Close does nothing: there is no file.
+func (w *sessions) Close() error { return nil }

@@ -1,0 +1,177 @@
+package store
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var content = []byte("rows of a dataset")
+
+// name is the hash of the content.
+func name() string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+func open(t *testing.T) *Store {
+	t.Helper()
+	s, err := Open(filepath.Join(t.TempDir(), "deep", "datasets"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// files lists what lies in the store.
+func files(t *testing.T, s *Store) []string {
+	t.Helper()
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// TestReceived: a dataset that came in pieces is there in whole afterwards, and not before.
+func TestReceived(t *testing.T) {
+	s := open(t)
+	in, err := s.Receive(name(), uint64(len(content)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, b := range content {
+		if in.Have() != uint64(i) {
+			t.Fatalf("has %d bytes of %d", in.Have(), i)
+		}
+		if _, found, err := s.Path(name(), uint64(len(content))); found || err != nil {
+			t.Fatalf("found before its end: %v, %v", found, err)
+		}
+		if _, err := in.Write([]byte{b}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path, err := in.Commit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := in.Discard(); err != nil {
+		t.Errorf("discarding what was committed: %v", err)
+	}
+	if found, ok, err := s.Path(name(), uint64(len(content))); found != path || !ok || err != nil {
+		t.Errorf("%s, %v, %v; it lies in %s", found, ok, err, path)
+	}
+	f, err := s.Open(name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if got, err := io.ReadAll(f); err != nil || !bytes.Equal(got, content) {
+		t.Errorf("%q, %v", got, err)
+	}
+	if left := files(t, s); len(left) != 1 {
+		t.Errorf("the store holds %v", left)
+	}
+}
+
+// TestRefused: what is not what was announced never becomes part of the store, and leaves nothing behind.
+func TestRefused(t *testing.T) {
+	for what, c := range map[string]struct {
+		size    uint64
+		content []byte
+		wants   string
+	}{
+		"too short":    {uint64(len(content)), content[1:], "got 16 bytes"},
+		"other bytes":  {uint64(len(content)), bytes.ToUpper(content), "with the hash"},
+		"too long":     {uint64(len(content)) - 1, content, "more than the 16 bytes"},
+		"another size": {uint64(len(content)) + 1, content, "of 18 bytes: got 17"},
+	} {
+		s := open(t)
+		in, err := s.Receive(name(), c.size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = in.Write(c.content)
+		if err == nil {
+			_, err = in.Commit()
+		}
+		if err == nil || !strings.Contains(err.Error(), c.wants) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if err := in.Discard(); err != nil {
+			t.Error(err)
+		}
+		if left := files(t, s); len(left) != 0 {
+			t.Errorf("%s: left %v", what, left)
+		}
+	}
+}
+
+// TestNames: nothing but a hash names a file.
+func TestNames(t *testing.T) {
+	s := open(t)
+	for _, bad := range []string{"", "..", "../../etc/passwd", strings.ToUpper(name()), name() + "0", strings.Repeat("/", 64)} {
+		if _, err := s.Receive(bad, 1); !errors.Is(err, ErrHash) {
+			t.Errorf("receives %q: %v", bad, err)
+		}
+		if _, _, err := s.Path(bad, 1); !errors.Is(err, ErrHash) {
+			t.Errorf("path of %q: %v", bad, err)
+		}
+		if _, err := s.Open(bad); !errors.Is(err, ErrHash) {
+			t.Errorf("opens %q: %v", bad, err)
+		}
+	}
+	if _, err := s.Open(name()); !errors.Is(err, ErrUnknown) {
+		t.Errorf("opens what is not there: %v", err)
+	}
+}
+
+// TestDamaged: a file of the wrong size is named, not used and not fetched over.
+func TestDamaged(t *testing.T) {
+	s := open(t)
+	if err := os.WriteFile(filepath.Join(s.dir, name()+suffix), content[:3], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, found, err := s.Path(name(), uint64(len(content))); found || err == nil || !strings.Contains(err.Error(), "delete it") {
+		t.Errorf("%v, %v", found, err)
+	}
+}
+
+// TestAdopt takes over what was written out of order, and refuses a wrong hash.
+func TestAdopt(t *testing.T) {
+	s := open(t)
+	write := func(hash string) func(*os.File) (string, error) {
+		return func(f *os.File) (string, error) {
+			_, err := f.WriteAt(content[4:], 4)
+			_, err2 := f.WriteAt(content[:4], 0)
+			return hash, errors.Join(err, err2)
+		}
+	}
+	if _, err := s.Adopt(write(strings.Repeat("0", 64))); err == nil {
+		t.Error("adopts bytes of another hash")
+	}
+	broken := errors.New("no such file")
+	if _, err := s.Adopt(func(*os.File) (string, error) { return "", broken }); !errors.Is(err, broken) {
+		t.Errorf("a build that failed: %v", err)
+	}
+	if left := files(t, s); len(left) != 0 {
+		t.Errorf("left %v", left)
+	}
+	path, err := s.Adopt(write(name()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, content) {
+		t.Errorf("%q, %v", got, err)
+	}
+}

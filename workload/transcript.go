@@ -1,0 +1,89 @@
+package workload
+
+import "github.com/spate-load/spate/workload/draw"
+
+// role is who says a message of a chat.
+type role string
+
+const (
+	system    role = "system"
+	user      role = "user"
+	assistant role = "assistant"
+)
+
+// transcript writes what was said so far as a prompt: messages of a chat, or all of it joined to one text or one list of token ids.
+// The order is open, then begin, tokens or answer, and end for each message, then close.
+type transcript struct {
+	dst      []byte
+	form     Form
+	words    *vocabulary
+	messages int  // begun so far
+	joint    bool // something stands before the next token that it must be kept apart from
+}
+
+// open begins a prompt behind dst.
+func open(dst []byte, form Form, words *vocabulary) transcript {
+	if form == Text {
+		dst = append(dst, '"')
+	} else {
+		dst = append(dst, '[')
+	}
+	return transcript{dst: dst, form: form, words: words}
+}
+
+// begin begins a message.
+func (t *transcript) begin(by role) {
+	if t.form != Messages {
+		return
+	}
+	if t.messages > 0 {
+		t.dst = append(t.dst, ',')
+	}
+	t.dst = append(t.dst, `{"role":"`...)
+	t.dst = append(t.dst, by...)
+	t.dst = append(t.dst, `","content":"`...)
+	t.messages++
+	t.joint = false
+}
+
+// tokens appends tokens number from to from+n-1 of a sequence to the message.
+func (t *transcript) tokens(sequence draw.Sequence, from, n uint64) {
+	if n == 0 {
+		return
+	}
+	if t.joint {
+		t.dst = append(t.dst, t.separator())
+	}
+	t.dst = t.words.append(t.dst, t.form, sequence, from, n)
+	t.joint = true
+}
+
+// separator stands between two tokens.
+func (t *transcript) separator() byte {
+	if t.form == TokenIDs {
+		return ','
+	}
+	return ' '
+}
+
+// answer appends what a server answered, escaped as it came. In a text it follows the prompt with nothing between: so the server
+// continued it.
+func (t *transcript) answer(text []byte) {
+	t.dst = append(t.dst, text...)
+	t.joint = t.joint || len(text) > 0
+}
+
+// end ends a message.
+func (t *transcript) end() {
+	if t.form == Messages {
+		t.dst = append(t.dst, `"}`...)
+	}
+}
+
+// close ends the prompt and returns it.
+func (t *transcript) close() []byte {
+	if t.form == Text {
+		return append(t.dst, '"')
+	}
+	return append(t.dst, ']')
+}

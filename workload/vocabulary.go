@@ -1,0 +1,77 @@
+package workload
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/spate-load/spate/workload/draw"
+)
+
+// Token ids drawn where the plan names none: beyond the special tokens and within the vocabulary of common models.
+const (
+	defaultFirstID = 1000
+	defaultLastID  = 9999
+)
+
+// vocabulary is what tokens are drawn from: words where a prompt is text, numbers where it is token ids. A token is number i of a
+// sequence in either.
+type vocabulary struct {
+	lexicon *lexicon
+	first   uint32 // first token id
+	ids     uint64 // number of token ids
+}
+
+// newVocabulary fills in default ids where first or last are 0.
+func newVocabulary(words []string, first, last uint32) (*vocabulary, error) {
+	if i := slices.Index(words, ""); i >= 0 {
+		return nil, fmt.Errorf("workload: word %d of the lexicon is empty", i+1)
+	}
+	if first == 0 {
+		first = defaultFirstID
+	}
+	if last == 0 {
+		last = defaultLastID
+	}
+	if last < first {
+		return nil, fmt.Errorf("workload: no token id lies from first_token_id %d to last_token_id %d: swap them", first, last)
+	}
+	return &vocabulary{newLexicon(words), first, uint64(last-first) + 1}, nil
+}
+
+// size returns how many different tokens there are in a form.
+func (v *vocabulary) size(form Form) uint64 {
+	if form == TokenIDs {
+		return v.ids
+	}
+	return uint64(v.lexicon.size())
+}
+
+// enough returns how many tokens tell 2^bits things apart.
+func (v *vocabulary) enough(form Form, bits float64) uint64 {
+	return uint64(math.Ceil(bits / math.Log2(float64(v.size(form)))))
+}
+
+// append appends the tokens that numbers from, from+1, ... of a sequence draw: n of them, a space or comma between two, no quotes
+// nor brackets.
+func (v *vocabulary) append(dst []byte, form Form, tokens draw.Sequence, from, n uint64) []byte {
+	if form == TokenIDs {
+		return v.appendIDs(dst, tokens, from, n)
+	}
+	return v.lexicon.append(dst, tokens, from, n)
+}
+
+// appendIDs appends 1234,5678.
+func (v *vocabulary) appendIDs(dst []byte, tokens draw.Sequence, from, n uint64) []byte {
+	if n == 0 {
+		return dst
+	}
+	const longest = len("4294967295,")
+	dst = slices.Grow(dst, int(n)*longest)
+	for i := from; i < from+n; i++ {
+		dst = strconv.AppendUint(dst, uint64(v.first)+tokens.Below(i, v.ids), 10)
+		dst = append(dst, ',')
+	}
+	return dst[:len(dst)-1]
+}
