@@ -2,6 +2,7 @@ package plans
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -25,10 +26,12 @@ func (c *checker) plan(p *spatev1.Plan, opts Options) {
 	points := make(map[string]string)
 	for i, l := range p.GetLoads() {
 		path := fmt.Sprintf("loads[%d]", i)
+		own := c.ownWorkloads(path, l, p.GetWorkloads())
 		c.load(path, l)
-		c.distinct(points, path, l)
-		c.cells(path, l, p.GetWorkloads())
+		c.distinct(points, path, l, own)
+		c.cells(path, l, own)
 	}
+	c.unused(p)
 	c.goals(p)
 	c.simulation(p)
 	c.size(p, opts.MaxStages)
@@ -92,6 +95,48 @@ func (c *checker) cells(path string, l *spatev1.Load, workloads []*spatev1.Workl
 	}
 }
 
+// ownWorkloads returns the workloads that a load is for, and says which of those that it names are not there.
+func (c *checker) ownWorkloads(path string, l *spatev1.Load, workloads []*spatev1.Workload) []*spatev1.Workload {
+	var own []*spatev1.Workload
+	var names []string
+	for _, w := range workloads {
+		names = append(names, workloadName(w))
+		if isFor(l, workloadName(w)) {
+			own = append(own, w)
+		}
+	}
+	for i, name := range l.GetWorkloads() {
+		if !slices.Contains(names, name) {
+			c.wrong(fmt.Sprintf("%s.workloads[%d]", path, i), fmt.Sprintf("there is no workload %q; the plan has %s", name, nameList(names)))
+		}
+	}
+	return own
+}
+
+// isFor tells whether a load is for a workload.
+func isFor(l *spatev1.Load, workload string) bool {
+	return len(l.GetWorkloads()) == 0 || slices.Contains(l.GetWorkloads(), workload)
+}
+
+// unused says which workloads no load is for.
+func (c *checker) unused(p *spatev1.Plan) {
+	for i, w := range p.GetWorkloads() {
+		used := slices.ContainsFunc(p.GetLoads(), func(l *spatev1.Load) bool { return isFor(l, workloadName(w)) })
+		if !used && len(p.GetLoads()) > 0 {
+			c.wrong(fmt.Sprintf("workloads[%d]", i), fmt.Sprintf("no load is for the workload %q: add it to a load's workloads, or remove it", workloadName(w)))
+		}
+	}
+}
+
+// nameList lists names.
+func nameList(names []string) string {
+	var q []string
+	for _, name := range names {
+		q = append(q, fmt.Sprintf("%q", name))
+	}
+	return strings.Join(q, ", ")
+}
+
 // unfit says which workloads a field does not go with.
 func (c *checker) unfit(path string, workloads []*spatev1.Workload, is func(*spatev1.Workload) bool, why string) {
 	var names []string
@@ -113,7 +158,7 @@ func (c *checker) unfit(path string, workloads []*spatev1.Workload, is func(*spa
 
 // distinct refuses a load point that another load has, too: its stages would send the very same requests again, which a
 // server's prefix cache answers sooner.
-func (c *checker) distinct(seen map[string]string, path string, l *spatev1.Load) {
+func (c *checker) distinct(seen map[string]string, path string, l *spatev1.Load, workloads []*spatev1.Workload) {
 	given := c.given(path, loadKinds...)
 	if len(given) != 1 {
 		return // A mistake of its own; the values are not one load.
@@ -127,10 +172,14 @@ func (c *checker) distinct(seen map[string]string, path string, l *spatev1.Load)
 		} else {
 			message = LoadWords(point) + " " + message
 		}
-		if first := seen[key]; first != "" {
-			c.wrong(at, fmt.Sprintf(message, first))
+		for _, w := range workloads {
+			cell := workloadName(w) + "\n" + key
+			if first := seen[cell]; first != "" {
+				c.wrong(at, fmt.Sprintf(message, first))
+				break
+			}
+			own[cell] = at
 		}
-		own[key] = at
 	}
 	for key, at := range own {
 		if seen[key] == "" {
@@ -140,12 +189,16 @@ func (c *checker) distinct(seen map[string]string, path string, l *spatev1.Load)
 }
 
 func (c *checker) size(p *spatev1.Plan, most int) {
-	points := 0
+	cells := 0
 	for _, l := range p.GetLoads() {
-		points += mostStages(l)
+		for _, w := range p.GetWorkloads() {
+			if isFor(l, workloadName(w)) {
+				cells += mostStages(l)
+			}
+		}
 	}
-	if n := len(p.GetTargets()) * len(p.GetWorkloads()) * points; n > most {
-		c.wrong("loads", fmt.Sprintf("%d targets x %d workloads x %d load points are %d stages, more than the limit of %d: split the plan",
-			len(p.GetTargets()), len(p.GetWorkloads()), points, n, most))
+	if n := len(p.GetTargets()) * cells; n > most {
+		c.wrong("loads", fmt.Sprintf("%d targets x %d load points of %d workloads are %d stages, more than the limit of %d: split the plan",
+			len(p.GetTargets()), cells, len(p.GetWorkloads()), n, most))
 	}
 }

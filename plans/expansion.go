@@ -22,6 +22,7 @@ type point struct {
 	key  string
 	load *spatev1.LoadPoint
 	at   string // Its load's field.
+	of   *spatev1.Load
 }
 
 func (e *expansion) stages() []*spatev1.Stage {
@@ -35,6 +36,9 @@ func (e *expansion) stages() []*spatev1.Stage {
 	for t, target := range targets {
 		for w, workload := range workloads {
 			for i, point := range points {
+				if !isFor(point.of, workload.GetName()) {
+					continue
+				}
 				stages = append(stages, &spatev1.Stage{
 					Index:        uint32(len(stages)),
 					Target:       target,
@@ -106,7 +110,7 @@ func (e *expansion) points() []point {
 		for _, load := range loadPoints(l) {
 			key := LoadKey(load)
 			e.compression().load(load)
-			points = append(points, point{key, load, fmt.Sprintf("loads[%d]", i)})
+			points = append(points, point{key, load, fmt.Sprintf("loads[%d]", i), l})
 		}
 	}
 	return points
@@ -136,7 +140,7 @@ func (e *expansion) workloads(points []point) (workloads []*spatev1.Workload, da
 // warm-up by time or a cool-down leave of the trace is known only when it is played: such a replay ends with the trace all the same.
 func (e *expansion) replayed(p point, w *spatev1.Workload, d *spatev1.Dataset) *spatev1.LoadPoint {
 	load := p.load
-	if load.GetReplaySpeed() == 0 || d == nil {
+	if load.GetReplaySpeed() == 0 || d == nil || !isFor(p.of, w.GetName()) {
 		return load
 	}
 	rows, warm := d.GetRows(), load.GetWarmupRequests()
