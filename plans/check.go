@@ -29,7 +29,7 @@ func (c *checker) plan(p *spatev1.Plan, opts Options) {
 		own := c.ownWorkloads(path, l, p.GetWorkloads())
 		c.load(path, l)
 		c.distinct(points, path, l, own)
-		c.cells(path, l, own)
+		c.cells(path, l, p.GetWorkloads())
 	}
 	c.unused(p)
 	c.goals(p)
@@ -83,14 +83,14 @@ func (c *checker) goals(p *spatev1.Plan) {
 // cells checks what a load asks of each workload it is run with.
 func (c *checker) cells(path string, l *spatev1.Load, workloads []*spatev1.Workload) {
 	if l.GetReplay() != nil {
-		c.unfit(path+".replay", workloads, func(w *spatev1.Workload) bool { return trace(w) == nil },
+		c.unfit(path+".replay", l, workloads, func(w *spatev1.Workload) bool { return trace(w) == nil },
 			"has no times to replay: give workloads of traces alone (mooncake, burstgpt, azure)")
 	}
 	for _, field := range c.given(path, "requests", "requests_per_concurrency") {
-		c.unfit(path+"."+field, workloads, playsSessions, "is one of sessions: give sessions or duration")
+		c.unfit(path+"."+field, l, workloads, playsSessions, "is one of sessions: give sessions or duration")
 	}
 	if l.GetSessions() > 0 {
-		c.unfit(path+".sessions", workloads, func(w *spatev1.Workload) bool { return !playsSessions(w) },
+		c.unfit(path+".sessions", l, workloads, func(w *spatev1.Workload) bool { return !playsSessions(w) },
 			"is not one of sessions: give requests or duration")
 	}
 }
@@ -137,11 +137,11 @@ func nameList(names []string) string {
 	return strings.Join(q, ", ")
 }
 
-// unfit says which workloads a field does not go with.
-func (c *checker) unfit(path string, workloads []*spatev1.Workload, is func(*spatev1.Workload) bool, why string) {
+// unfit says which of a load's workloads a field does not go with.
+func (c *checker) unfit(path string, l *spatev1.Load, workloads []*spatev1.Workload, is func(*spatev1.Workload) bool, why string) {
 	var names []string
 	for i, w := range workloads {
-		if w.GetContent() != nil && is(w) {
+		if w.GetContent() != nil && isFor(l, workloadName(w)) && is(w) {
 			names = append(names, fmt.Sprintf("%q (workloads[%d])", workloadName(w), i))
 		}
 	}
@@ -198,7 +198,7 @@ func (c *checker) size(p *spatev1.Plan, most int) {
 		}
 	}
 	if n := len(p.GetTargets()) * cells; n > most {
-		c.wrong("loads", fmt.Sprintf("%d targets x %d load points of %d workloads are %d stages, more than the limit of %d: split the plan",
-			len(p.GetTargets()), cells, len(p.GetWorkloads()), n, most))
+		c.wrong("loads", fmt.Sprintf("%d targets x %d pairs of a workload and a load point are %d stages, more than the limit of %d: split the plan",
+			len(p.GetTargets()), cells, n, most))
 	}
 }

@@ -214,3 +214,32 @@ func BenchmarkStages(b *testing.B) {
 		}
 	}
 }
+
+// TestLoadsOfSomeWorkloads: a load that names workloads makes stages of those alone, in the plan's order.
+func TestLoadsOfSomeWorkloads(t *testing.T) {
+	var got []string
+	for _, s := range load(t, `
+name: some
+targets: [{name: t, simulator: {}}]
+workloads:
+  - random: {isl: 1, osl: 1}
+  - random: {isl: 2, osl: 1}
+  - random: {isl: 3, osl: 1}
+loads:
+  - {rate: [4], requests: 1, workloads: ["2:1"]}
+  - {rate: [4, 5], requests: 1, workloads: ["1:1", "3:1"]}
+  - {rate: [6], requests: 1}
+`).Outline() {
+		if s.GetIndex() != uint32(len(got)) {
+			t.Errorf("stage %d has the index %d", len(got), s.GetIndex())
+		}
+		got = append(got, s.GetWorkload().GetName()+" "+LoadWords(s.GetLoad()))
+	}
+	want := []string{
+		"1:1 4 req/s poisson", "1:1 5 req/s poisson", "1:1 6 req/s poisson", "2:1 4 req/s poisson", "2:1 6 req/s poisson",
+		"3:1 4 req/s poisson", "3:1 5 req/s poisson", "3:1 6 req/s poisson",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,7 @@ type gatherer struct {
 	store      *store.Store
 	notes      io.Writer // what a person should know of the files
 	tokenizers map[string]*tokenizer.Tokenizer
+	uncounted  error // why a text's tokens could not be counted
 	mistakes   plans.Mistakes
 	resources  plans.Resources
 }
@@ -105,7 +107,11 @@ func (g *gatherer) count() func(string) int {
 		return nil
 	}
 	for _, t := range g.tokenizers {
-		return t.Count
+		return func(text string) int {
+			n, err := t.Count(text)
+			g.uncounted = cmp.Or(g.uncounted, err)
+			return n
+		}
 	}
 	return nil
 }
@@ -122,6 +128,9 @@ func (g *gatherer) rows(ctx context.Context, f plans.File) {
 		d, skipped, err := dataset.Build(ctx, dst, src, f.Workload, dataset.Options{Name: f.Path, Count: g.count()})
 		if err != nil {
 			return "", err
+		}
+		if g.uncounted != nil {
+			return "", fmt.Errorf("%s: %w", f.Path, g.uncounted)
 		}
 		g.resources.Datasets[f.Workload.GetName()] = d
 		g.tell(f, d, skipped)
