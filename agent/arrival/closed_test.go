@@ -1,6 +1,7 @@
 package arrival
 
 import (
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -191,6 +192,12 @@ func TestClosedRefuses(t *testing.T) {
 		"no concurrency": {Requests: 1},
 		"open loop":      {Concurrency: 1, Rate: 1, Requests: 1},
 		"no end":         {Concurrency: 1},
+		"replay":         {Concurrency: 1, Requests: 1, ReplaySpeed: 1},
+		"too high phase": {Concurrency: 1, Phases: []*spatev1.Phase{{From: 1.5, Duration: durationpb.New(1)}}},
+		"all cool-down":  {Concurrency: 1, Phases: []*spatev1.Phase{{From: 1, Duration: durationpb.New(1)}}, Cooldown: durationpb.New(1)},
+		"negative think": {Concurrency: 1, Requests: 1, ThinkTime: &spatev1.ThinkTime{Mean: durationpb.New(-1)}},
+		"long think":     {Concurrency: 1, Requests: 1, ThinkTime: &spatev1.ThinkTime{Mean: durationpb.New(math.MaxInt64)}},
+		"unknown think":  {Concurrency: 1, Requests: 1, ThinkTime: &spatev1.ThinkTime{Distribution: "pareto"}},
 	} {
 		if _, err := NewClosed(load, 1, whole); err == nil {
 			t.Errorf("%s: accepted", name)
@@ -207,5 +214,107 @@ func TestMoreAgentsThanSlots(t *testing.T) {
 	c := closed(t, &spatev1.LoadPoint{Concurrency: 2, Duration: durationpb.New(time.Hour)}, stripes[2])
 	if _, ok := c.Next(0); ok || c.Slots() != 0 {
 		t.Fatalf("the third of three agents has %d of two slots", c.Slots())
+	}
+}
+
+// TestClosedMeasureNeverComes ends by itself.
+func TestClosedMeasureNeverComes(t *testing.T) {
+	c := closed(t, &spatev1.LoadPoint{Concurrency: 2, Requests: 5, WarmupUntilSteady: durationpb.New(time.Second), Cooldown: durationpb.New(time.Hour)}, whole)
+	all := take(c)
+	if n := time.Duration(len(all)) * time.Millisecond; n != time.Second+MeasureSlack || len(measuredOf(all)) != 0 {
+		t.Fatalf("%v of warm-up, %d measured", n, len(measuredOf(all)))
+	}
+	c.Measure(0)
+	if _, more := c.Next(0); more {
+		t.Fatal("what was over goes on")
+	}
+}
+
+// TestClosedMeasuresExactlyFromSteady: whenever each agent hears that measuring begins, all together measure what was asked for,
+// and the cool-down of each is as long.
+func TestClosedMeasuresExactlyFromSteady(t *testing.T) {
+	load := &spatev1.LoadPoint{
+		Concurrency: 10, Requests: 100, WarmupUntilSteady: durationpb.New(time.Second), Cooldown: durationpb.New(50 * time.Millisecond),
+	}
+	stripes, err := Split([]uint32{1, 2, 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	measured := uint64(0)
+	for rank, s := range stripes {
+		c := closed(t, load, s)
+		for now := time.Duration(0); now < time.Duration(rank+1)*10*time.Millisecond; now += time.Millisecond {
+			if a, more := c.Next(now); !more || !a.Unmeasured {
+				t.Fatalf("%+v, %v before Measure", a, more)
+			}
+		}
+		c.Measure(15 * time.Millisecond)
+		own := take(c)
+		n := len(measuredOf(own))
+		measured += uint64(n)
+		if owed, known := Owed(load, s); !known || owed != uint64(n) {
+			t.Errorf("agent %d measured %d, owed %d, known %v", rank, n, owed, known)
+		}
+		if last := own[len(own)-1]; !last.Unmeasured || own[len(own)-50].Unmeasured {
+			t.Errorf("agent %d: no cool-down of 50 ms", rank)
+		}
+	}
+	if measured != load.Requests {
+		t.Errorf("%d measured, want %d", measured, load.Requests)
+	}
+}
+
+// TestThink: constant rests are the mean, exponential ones have its distribution (Kolmogorov-Smirnov, once in a thousand times by
+// chance), and both are a function of seed and index.
+func TestThink(t *testing.T) {
+	load := &spatev1.LoadPoint{Concurrency: 1, Requests: 1}
+	if rest := closed(t, load, whole).Think(7); rest != 0 {
+		t.Errorf("a rest of %v without think time", rest)
+	}
+	load.ThinkTime = &spatev1.ThinkTime{Mean: durationpb.New(3 * time.Second)}
+	if rest := closed(t, load, whole).Think(7); rest != 3*time.Second {
+		t.Errorf("a rest of %v, want 3s", rest)
+	}
+	load.ThinkTime.Distribution = "exponential"
+	c, again := closed(t, load, whole), closed(t, load, whole)
+	points, sum := make([]float64, 20_000), 0.0
+	for i := range points {
+		rest := c.Think(uint64(i))
+		if rest != again.Think(uint64(i)) {
+			t.Fatal("the same index has two rests")
+		}
+		sum += rest.Seconds() / 3
+		points[i] = sum
+	}
+	if d := kolmogorovSmirnov(points, func(gap float64) float64 { return 1 - math.Exp(-gap) }); d > significant {
+		t.Errorf("distance %.2f, at most %.2f", d, significant)
+	}
+	if other, err := NewClosed(load, 2, whole); err != nil || other.Think(7) == c.Think(7) {
+		t.Errorf("another seed has the same rest: %v", err)
+	}
+}
+
+// TestUnknownCounts: where anything but counts decides, nothing is promised.
+func TestUnknownCounts(t *testing.T) {
+	second := durationpb.New(time.Second)
+	for name, c := range map[string]struct {
+		load          *spatev1.LoadPoint
+		planned, owed bool
+	}{
+		"requests":             {&spatev1.LoadPoint{Rate: 1, Requests: 10}, true, true},
+		"cool-down":            {&spatev1.LoadPoint{Rate: 1, Requests: 10, Cooldown: second}, false, true},
+		"duration":             {&spatev1.LoadPoint{Rate: 1, Requests: 10, Duration: second}, false, false},
+		"steady":               {&spatev1.LoadPoint{Rate: 1, Requests: 10, WarmupUntilSteady: second}, false, false},
+		"closed, steady":       {&spatev1.LoadPoint{Concurrency: 1, Requests: 10, WarmupUntilSteady: second}, false, true},
+		"closed, phases":       {&spatev1.LoadPoint{Concurrency: 1, Requests: 10, Phases: []*spatev1.Phase{{}}}, false, false},
+		"replay":               {&spatev1.LoadPoint{ReplaySpeed: 1, Requests: 10}, true, true},
+		"replay and cool-down": {&spatev1.LoadPoint{ReplaySpeed: 1, Requests: 10, Cooldown: second}, false, false},
+	} {
+		if _, known := Planned(c.load, whole); known != c.planned {
+			t.Errorf("%s: planned is known %v", name, known)
+		}
+		if n, known := Owed(c.load, whole); known != c.owed || known && n != 10 {
+			t.Errorf("%s: %d owed, known %v", name, n, known)
+		}
 	}
 }

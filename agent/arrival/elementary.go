@@ -7,8 +7,8 @@ import (
 
 // The library's logarithms and exponentials are assembly on some processors and may be fused multiply-adds on others, with
 // results that differ in the last bit: then two agents would not have the same schedule. These are the same everywhere:
-// products are rounded by conversion before they are added, which forbids the compiler to fuse them, and divisions and square
-// roots are exactly rounded by IEEE 754 itself.
+// products are rounded by conversion before they are added, which forbids the compiler to fuse them (an assignment does not),
+// and divisions and square roots are exactly rounded by IEEE 754 itself.
 
 // exponential turns 64 random bits into -ln(1 - U), U being their upper 53 as a fraction of 1.
 func exponential(random uint64) float64 {

@@ -94,7 +94,7 @@ func (g *gammaGaps) cube(random *stream) float64 {
 		if root <= 0 {
 			continue
 		}
-		v := root * root * root
+		v := float64(root * root * root)
 		u := random.fraction()
 		square := x * x
 		if u < 1-float64(0.0331*square*square) || logarithm(u) < float64(0.5*square)+float64(g.d*(1-v+logarithm(v))) {

@@ -166,8 +166,8 @@ func (w *walk) step() (Arrival, bool) {
 // Settle returns an arrival as it is to be started.
 func (w *walk) Settle(a Arrival) (Arrival, bool) {
 	w.hear()
-	more := true
-	a.Unmeasured, more = w.course.recall(a.Index, a.Offset)
+	unmeasured, more := w.course.recall(a.Index, a.Offset)
+	a.Unmeasured = unmeasured
 	return a, more
 }
 

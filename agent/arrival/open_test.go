@@ -23,7 +23,8 @@ var whole = Stripe{own: []uint32{0}, cycle: 1}
 // schedule returns a stripe's schedule; that of a replay reads the trace.
 func schedule(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s Stripe) Open {
 	t.Helper()
-	open, err := Open(nil), error(nil)
+	var open Open
+	var err error
 	if load.GetReplaySpeed() != 0 {
 		open, err = NewReplay(load, traceOf(seed), s)
 	} else {
@@ -384,19 +385,28 @@ func TestSlowLoadsEnd(t *testing.T) {
 
 func TestOpenRefuses(t *testing.T) {
 	for name, load := range map[string]*spatev1.LoadPoint{
-		"nothing":           nil,
-		"no rate":           {Arrival: "constant", Requests: 1},
-		"negative rate":     {Rate: -1, Arrival: "constant", Requests: 1},
-		"no number":         {Rate: math.NaN(), Arrival: "constant", Requests: 1},
-		"too fast":          {Rate: 2e9, Arrival: "constant", Requests: 1},
-		"closed loop":       {Rate: 1, Concurrency: 1, Arrival: "constant", Requests: 1},
-		"no end":            {Rate: 1, Arrival: "constant"},
-		"no process":        {Rate: 1, Requests: 1},
-		"unknown process":   {Rate: 1, Arrival: "bursts", Requests: 1},
-		"negative duration": {Rate: 1, Arrival: "constant", Duration: durationpb.New(-1)},
-		"negative warm-up":  {Rate: 1, Arrival: "constant", Requests: 1, WarmupDuration: durationpb.New(-1)},
-		"invalid duration":  {Rate: 1, Arrival: "constant", Duration: &durationpb.Duration{Seconds: 1, Nanos: -1}},
-		"too many requests": {Rate: 1, Arrival: "constant", Requests: math.MaxUint64, WarmupRequests: 1},
+		"nothing":                 nil,
+		"no rate":                 {Arrival: "constant", Requests: 1},
+		"negative rate":           {Rate: -1, Arrival: "constant", Requests: 1},
+		"no number":               {Rate: math.NaN(), Arrival: "constant", Requests: 1},
+		"too fast":                {Rate: 2e9, Arrival: "constant", Requests: 1},
+		"closed loop":             {Rate: 1, Concurrency: 1, Arrival: "constant", Requests: 1},
+		"no end":                  {Rate: 1, Arrival: "constant"},
+		"no process":              {Rate: 1, Requests: 1},
+		"unknown process":         {Rate: 1, Arrival: "bursts", Requests: 1},
+		"negative duration":       {Rate: 1, Arrival: "constant", Duration: durationpb.New(-1)},
+		"negative warm-up":        {Rate: 1, Arrival: "constant", Requests: 1, WarmupDuration: durationpb.New(-1)},
+		"negative cool-down":      {Rate: 1, Arrival: "constant", Requests: 1, Cooldown: durationpb.New(-1)},
+		"no burstiness":           {Rate: 1, Arrival: "gamma", Requests: 1},
+		"too bursty":              {Rate: 1, Arrival: "gamma", Requests: 1, Burstiness: 1e-7},
+		"no number of burstiness": {Rate: 1, Arrival: "gamma", Requests: 1, Burstiness: math.NaN()},
+		"burstiness of poisson":   {Rate: 1, Arrival: "poisson", Requests: 1, Burstiness: 2},
+		"a replay":                {Rate: 1, Arrival: "constant", Requests: 1, ReplaySpeed: 1},
+		"two warm-ups":            {Rate: 1, Arrival: "constant", Requests: 1, WarmupRequests: 1, WarmupUntilSteady: durationpb.New(1)},
+		"bad phases":              {Arrival: "constant", Phases: []*spatev1.Phase{{From: 1}}},
+		"phases of warm-up":       {Arrival: "constant", Phases: []*spatev1.Phase{{From: 1, Duration: durationpb.New(1)}}, WarmupDuration: durationpb.New(1)},
+		"invalid duration":        {Rate: 1, Arrival: "constant", Duration: &durationpb.Duration{Seconds: 1, Nanos: -1}},
+		"too many requests":       {Rate: 1, Arrival: "constant", Requests: math.MaxUint64, WarmupRequests: 1},
 	} {
 		if _, err := NewOpen(load, 1, whole); err == nil {
 			t.Errorf("%s: accepted", name)

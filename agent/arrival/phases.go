@@ -62,7 +62,7 @@ func newPhase(m *spatev1.Phase, begin time.Duration, most float64) (phase, error
 	if m != nil && m.To != nil {
 		p.to = m.GetTo()
 	}
-	if length == 0 || length > math.MaxInt64-begin {
+	if length == 0 || length >= math.MaxInt64-begin {
 		return phase{}, fmt.Errorf("its duration is %v: it must be above 0, and all phases together below 292 years", length)
 	}
 	for _, value := range []float64{p.from, p.to} {

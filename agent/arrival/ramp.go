@@ -16,7 +16,7 @@ import (
 //
 // Operational time is summed in whole 2^-64 of an arrival, exactly, and each phase inverts its own L in closed form (see
 // segment). So no error adds up over arrivals. What remains: a phase's number of expected arrivals is rounded as floats are,
-// to 2^-50 of itself, and a phase's times are within 2^-50 of its length and rounded to the nearest nanosecond.
+// to 2^-50 of itself and 2^-63 of one, and its times are within 2^-50 of its length and rounded to the nearest nanosecond.
 type ramp struct {
 	base       base
 	cursor     cursor

@@ -1,9 +1,13 @@
 // Package arrival says when requests start: the schedule of a whole stage, and which of it is one agent's.
 //
-// Everything here is a pure function of the load point, the stage's seed and the agent's stripe. Every agent works out the
-// same schedule and takes its own indices of it, so that the union over all agents is exactly what one machine would do,
-// however many there are and however unequal. The package sends nothing, waits for nothing and reads no clock: the agent's
-// executor asks it what comes next.
+// NewOpen makes the schedule of a rate: constant, Poisson or gamma arrivals, at one rate or over phases. NewReplay has the
+// times of a trace. NewClosed keeps a concurrency, constant or over phases, with think times. All of them have the same
+// warm-up, measured part and cool-down.
+//
+// Everything here is a pure function of the load point, the stage's seed, the agent's stripe and, with a warm-up until steady,
+// the moment at which measuring begins. Every agent works out the same schedule and takes its own indices of it, so that the
+// union over all agents is exactly what one machine would do, however many there are and however unequal. The package sends
+// nothing, waits for nothing and reads no clock: the agent's executor asks it what comes next.
 package arrival
 
 import (
