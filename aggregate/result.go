@@ -28,14 +28,48 @@ type RunResult struct {
 	Version string `json:"version"`
 	// Form of the request rows beside this file: "jsonl" or "parquet". Null: none were kept.
 	Records *string `json:"records"`
-	// Stages that the plan has.
+	// Stages that the plan has, those of its sweeps and searches as far as they turned out to be needed.
 	StagesPlanned uint32 `json:"stages_planned"`
+	// Times of this run are so many times shorter than its plan's: it ran on the simulator, faster. Null: they are not.
+	TimeCompression *float64 `json:"time_compression"`
+	// What its searches found, in their order.
+	Searches []SearchResult `json:"searches"`
 	// Agents that took part in any stage, by name.
 	Agents []RunAgent `json:"agents"`
 	// Nothing is missing: each planned stage is there and complete.
 	Complete bool `json:"complete"`
 	// What is missing, in words. Empty if complete.
 	Missing []string `json:"missing"`
+}
+
+// SearchResult is the highest load that a search found to keep its objectives.
+type SearchResult struct {
+	// Number of the search in the run. Its stages have the same in their probe.
+	Series uint32 `json:"series"`
+	// Name of the target.
+	Target string `json:"target"`
+	// Name of the workload.
+	Workload string `json:"workload"`
+	// What was searched: "rate" in requests per second, or "concurrency".
+	Unit string `json:"unit"`
+	// Objectives in words.
+	Objectives []string `json:"objectives"`
+	// Highest load that kept them. Null: none did.
+	Kept *float64 `json:"kept"`
+	// Lowest load that did not. Null: none was found.
+	Broke *float64 `json:"broke"`
+	// Which objective broke there, with its number. Null: none did.
+	Reason *string `json:"reason"`
+	// Index of the stage of the highest load that kept them. Null: there is none.
+	Stage *uint32 `json:"stage"`
+	// Stages that the search took.
+	Probes uint32 `json:"probes"`
+	// The two loads are as close as was asked for.
+	Converged bool `json:"converged"`
+	// Mean request throughput of the stages at the load that was found. Null: there are fewer than two.
+	MeanThroughput *float64 `json:"mean_throughput"`
+	// Half the width of its 95 % confidence interval. Null: there are fewer than two.
+	ThroughputMargin *float64 `json:"throughput_margin"`
 }
 
 // RunAgent describes an agent.
@@ -52,7 +86,7 @@ type RunAgent struct {
 	Cores *uint32 `json:"cores"`
 }
 
-// StageResult is the result of one stage. All numbers leave the warm-up out but those that name it.
+// StageResult is the result of one stage. All numbers leave warm-up and cool-down out but those that name them.
 type StageResult struct {
 	// Place of the stage in the run, from 0.
 	Index uint32 `json:"index"`
@@ -62,6 +96,8 @@ type StageResult struct {
 	Workload string `json:"workload"`
 	// When its requests started and ended.
 	Load Load `json:"load"`
+	// The stage's place in a sweep or a search. Null: it belongs to none.
+	Probe *Probe `json:"probe"`
 	// Model asked for.
 	Model string `json:"model"`
 	// API used: "chat" or "completions".
@@ -74,8 +110,14 @@ type StageResult struct {
 	Complete bool `json:"complete"`
 	// What is missing, in words. Empty if complete.
 	Missing []string `json:"missing"`
+	// Why it ended before its planned end though nothing is wrong: it had measured enough. Null: it did not.
+	Enough *string `json:"enough"`
+	// When measuring began, in seconds since the start, after a warm-up until the load was steady. Null: there was no such warm-up.
+	MeasuredFromS *float64 `json:"measured_from_s"`
 	// Requests counted.
 	Requests Requests `json:"requests"`
+	// Requests that kept the plan's SLO. Null: the plan has none.
+	Goodput *Goodput `json:"goodput"`
 	// From the first measured start to the last measured end of any agent, in seconds.
 	DurationS *float64 `json:"duration_s"`
 	// Completed requests per second of duration_s.
@@ -126,6 +168,12 @@ type StageResult struct {
 	ISL SequenceLength `json:"isl_tokens"`
 	// Output sequence length.
 	OSL SequenceLength `json:"osl_tokens"`
+	// Prompt tokens that came from a prefix cache, beside what the workload gave it to find.
+	PrefixCache PrefixCache `json:"prefix_cache"`
+	// The workload's rows. Null: it takes none from a file.
+	Dataset *Dataset `json:"dataset"`
+	// What the agents found out about the target before the stage, once for all that found the same.
+	Preparations []Preparation `json:"preparations"`
 	// Output tokens per frame with token text, a value per request.
 	TokensPerFrame *Distribution `json:"tokens_per_frame"`
 	// What was seen on the connections.
@@ -158,6 +206,69 @@ type Requests struct {
 	NeverSent *uint64 `json:"never_sent"`
 	// Requests of warm-up and cool-down that started, which nothing else here counts.
 	Unmeasured uint64 `json:"unmeasured"`
+}
+
+// Probe is a stage's place in a sweep or a search.
+type Probe struct {
+	// Number of the sweep or search in the run.
+	Series uint32 `json:"series"`
+	// Number of the stage in it, from 0.
+	Number uint32 `json:"number"`
+	// What it was for: "synchronous", "saturated", "rate", "bracket", "bisect" or "repeat".
+	Purpose string `json:"purpose"`
+}
+
+// Goodput counts requests that kept each part of the SLO.
+type Goodput struct {
+	// Longest TTFT. Null: not asked for.
+	TTFTMs *float64 `json:"ttft_ms"`
+	// Longest TPOT. Null: not asked for.
+	TPOTMs *float64 `json:"tpot_ms"`
+	// Longest E2E. Null: not asked for.
+	E2EMs *float64 `json:"e2e_ms"`
+	// Completed requests that kept all of it.
+	Requests uint64 `json:"requests"`
+	// The same per second of duration_s.
+	RequestThroughput *float64 `json:"request_throughput"`
+	// Share of them in the completed and failed ones. Null: of none.
+	Share *float64 `json:"share"`
+}
+
+// PrefixCache compares the prompt tokens that requests had in common with those that a cache spared the server.
+type PrefixCache struct {
+	// Share of the input tokens that an earlier request of the stage began with too, by the workload's own account. Null: input tokens
+	// are not known.
+	SharedShare *float64 `json:"shared_share"`
+	// Share of the input tokens that the server took from its cache. Null: its usage does not tell.
+	CachedShare *float64 `json:"cached_share"`
+}
+
+// Dataset is the rows of a workload's file.
+type Dataset struct {
+	// SHA-256 of the rows.
+	SHA256 string `json:"sha256"`
+	// Number of rows.
+	Rows uint64 `json:"rows"`
+	// Rows of the file that could not be used.
+	Skipped uint64 `json:"skipped"`
+}
+
+// Preparation is what agents found out about a target.
+type Preparation struct {
+	// Agents that found this.
+	Agents int `json:"agents"`
+	// How prompts got their length: "token_ids", "words", "server", "usage", "file", or "own" where the workload gives the text.
+	Lengths string `json:"lengths"`
+	// Tokens that the server adds to a prompt. Null: not known.
+	TemplateTokens *uint32 `json:"template_tokens"`
+	// Requests asked the server for exactly the output length.
+	ExactOutput bool `json:"exact_output"`
+	// Longest prompt and output together that the server takes, in tokens. Null: it does not tell.
+	MaxModelTokens *uint32 `json:"max_model_tokens"`
+	// The server's software. Empty: it does not tell.
+	Server string `json:"server"`
+	// What a person should know.
+	Notes []string `json:"notes"`
 }
 
 // PeakConcurrency is the most requests in flight at once.

@@ -66,9 +66,13 @@ func runResult(run *spatev1.RunRecord, records []*spatev1.StageRecord, stages []
 		Version:       run.GetVersion(),
 		Records:       unlessZero(run.GetRecords()),
 		StagesPlanned: run.GetStages(),
+		Searches:      searchesOf(run.GetSearches()),
 		Agents:        runAgents(records),
 		Complete:      len(missing) == 0,
 		Missing:       missing,
+	}
+	if k := run.GetTimeCompression(); k != 1 {
+		r.TimeCompression = unlessZero(k)
 	}
 	var plan spatev1.Plan
 	if (protoyaml.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(run.GetPlanYaml(), &plan) == nil {

@@ -28,6 +28,8 @@ func (s *Stage) Result(rec *spatev1.StageRecord) StageResult {
 		Model:     stage.GetTarget().GetModel(),
 		API:       stage.GetTarget().GetApi(),
 		Seed:      stage.GetSeed(),
+		Probe:     probeOf(stage.GetProbe()),
+		Enough:    unlessZero(rec.GetEnough()),
 		StartTime: timeText(rec.GetStartTime()),
 		Complete:  len(missing) == 0,
 		Missing:   missing,
@@ -42,13 +44,22 @@ func (s *Stage) Result(rec *spatev1.StageRecord) StageResult {
 		PeakConcurrency:           s.peakConcurrency(),
 		Steady:                    s.steady(),
 
+		PrefixCache:  prefixCacheOf(s.total.counters),
+		Dataset:      datasetOf(stage.GetDataset()),
+		Preparations: preparationsOf(rec.GetAgents()),
+
 		Errors:        s.total.errorCounts(),
 		ErrorExamples: s.total.errorExamples(),
 		Endpoints:     s.endpointResults(stage.GetTarget()),
 		Agents:        s.agentResults(rec),
 		Regions:       s.regionResults(rec),
 	}
+	if rec.MeasuredFromNs != nil {
+		from := float64(rec.GetMeasuredFromNs()) / nanosPerSecond
+		r.MeasuredFromS = &from
+	}
 	s.addThroughput(&r)
+	r.Goodput = goodputOf(stage.GetSlo(), s.total.counters, r.DurationS)
 	s.addDistributions(&r, stage.GetWorkload())
 	return r
 }

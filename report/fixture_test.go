@@ -249,7 +249,7 @@ func seedStage(concurrency uint32, numbers ...float64) aggregate.StageResult {
 		panic(fmt.Sprint(len(numbers), " numbers"))
 	}
 	return aggregate.StageResult{
-		Target: "Dynamo 3P1D", Workload: "3000:150", Load: aggregate.Load{Concurrency: &concurrency}, Complete: true,
+		Target: "Dynamo 3P1D", Workload: "3000:150", Load: aggregate.Load{Words: fmt.Sprintf("concurrency %d", concurrency), Concurrency: &concurrency}, Complete: true,
 		ISL:               aggregate.SequenceLength{Asked: ptr(uint32(3000))},
 		OSL:               aggregate.SequenceLength{Asked: ptr(uint32(150))},
 		RequestThroughput: &numbers[0], OutputTokenThroughput: &numbers[1],

@@ -17,6 +17,7 @@ type grid struct {
 	isl, osl         *uint32
 	openLoop         bool
 	stages           []aggregate.StageResult
+	searches         []aggregate.SearchResult
 }
 
 // gridKey tells tables apart.
@@ -25,11 +26,11 @@ type gridKey struct {
 	openLoop         bool
 }
 
-// gridsOf sorts stages into tables, in the order of their first stages.
-func gridsOf(stages []aggregate.StageResult) []*grid {
+// gridsOf sorts stages into tables, in the order of their first stages, and puts each search with its stages.
+func gridsOf(r *aggregate.Result) []*grid {
 	var grids []*grid
 	byKey := make(map[gridKey]*grid)
-	for _, s := range stages {
+	for _, s := range r.Stages {
 		key := gridKey{s.Target, s.Workload, s.Load.Concurrency == nil}
 		g := byKey[key]
 		if g == nil {
@@ -38,6 +39,11 @@ func gridsOf(stages []aggregate.StageResult) []*grid {
 			grids = append(grids, g)
 		}
 		g.stages = append(g.stages, s)
+	}
+	for _, s := range r.Run.Searches {
+		if g := byKey[gridKey{s.Target, s.Workload, s.Unit == "rate"}]; g != nil {
+			g.searches = append(g.searches, s)
+		}
 	}
 	return grids
 }
@@ -68,11 +74,18 @@ func (g *grid) loadHeader() string {
 // loadCell is a stage's load point as a number, marked where the row needs a note.
 func loadCell(s aggregate.StageResult) string {
 	cell := unknown
-	switch {
+	switch phases := s.Load.Phases; {
+	case len(phases) > 0:
+		cell = fmt.Sprintf("%s-%s", shortest(phases[0].From), shortest(phases[len(phases)-1].To))
+	case s.Load.ReplaySpeed != nil:
+		cell = "trace x" + shortest(*s.Load.ReplaySpeed)
 	case s.Load.Concurrency != nil:
 		cell = strconv.FormatUint(uint64(*s.Load.Concurrency), 10)
 	case s.Load.Rate != nil:
-		cell = strconv.FormatFloat(*s.Load.Rate, 'g', -1, 64)
+		cell = shortest(*s.Load.Rate)
+	}
+	if s.Load.Repeat > 0 {
+		cell += fmt.Sprintf(" #%d", s.Load.Repeat+1)
 	}
 	if noteOf(s) != "" {
 		cell += " !"
@@ -80,11 +93,72 @@ func loadCell(s aggregate.StageResult) string {
 	return cell
 }
 
+// shortest formats a number with as many digits as it needs, and no more than four significant ones behind the point.
+func shortest(v float64) string {
+	if v >= 1000 {
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64)
+}
+
 // valuesOf are the numbers of a row, after its load point.
-func valuesOf(s aggregate.StageResult) []*float64 {
-	return []*float64{
+func (g *grid) valuesOf(s aggregate.StageResult) []*float64 {
+	values := []*float64{
 		s.RequestThroughput, s.OutputTokenThroughput, mean(s.E2E), p99(s.E2E), mean(s.TTFT), p99(s.TTFT), mean(s.TPOT), p99(s.TPOT),
 	}
+	if g.hasGoodput() {
+		values = append(values, percent(s.Goodput))
+	}
+	return values
+}
+
+// hasGoodput says whether the plan had an SLO: then the table has a column for it.
+func (g *grid) hasGoodput() bool { return g.stages[0].Goodput != nil }
+
+// percent is the share of good requests in percent, nil if it is not known.
+func percent(g *aggregate.Goodput) *float64 {
+	if g == nil || g.Share == nil {
+		return nil
+	}
+	p := 100 * *g.Share
+	return &p
+}
+
+// conclusions say what the table's searches found, a line each.
+func (g *grid) conclusions() []string {
+	var lines []string
+	for _, s := range g.searches {
+		lines = append(lines, conclusion(s))
+	}
+	return lines
+}
+
+// conclusion says what a search found.
+func conclusion(s aggregate.SearchResult) string {
+	unit := "req/s"
+	if s.Unit == "concurrency" {
+		unit = "in flight"
+	}
+	line := fmt.Sprintf("search for the highest load with %s: ", strings.Join(s.Objectives, ", "))
+	if s.Kept == nil {
+		line += "none keeps it"
+	} else {
+		line += fmt.Sprintf("%s %s", shortest(*s.Kept), unit)
+	}
+	if s.Broke != nil {
+		line += fmt.Sprintf("; %s does not", shortest(*s.Broke))
+	}
+	if s.Reason != nil {
+		line += " (" + *s.Reason + ")"
+	}
+	if s.MeanThroughput != nil && s.ThroughputMargin != nil {
+		line += fmt.Sprintf("; throughput there %.2f ± %.2f req/s", *s.MeanThroughput, *s.ThroughputMargin)
+	}
+	line += fmt.Sprintf("; %d stages", s.Probes)
+	if !s.Converged {
+		line += ", not as close as was asked for"
+	}
+	return line
 }
 
 // exampleLimit is how much of a server's message a table's footnote takes; report.md and results.json have more of it.
@@ -117,10 +191,37 @@ func noteOf(s aggregate.StageResult) string {
 	if s.Requests.Cancelled > 0 {
 		notes = append(notes, fmt.Sprintf("%d of %d requests were cut off", s.Requests.Cancelled, s.Requests.Started))
 	}
+	if missed := worst(s.ISL.MissedShare); missed > 0 {
+		notes = append(notes, fmt.Sprintf("%.1f %% of the prompts were not of the length asked", 100*missed))
+	}
+	if missed := worst(s.OSL.MissedShare); missed > 0 {
+		notes = append(notes, fmt.Sprintf("%.1f %% of the outputs were not of the length asked%s", 100*missed, unforced(s)))
+	}
 	if never := s.Requests.NeverSent; never != nil && *never > 0 {
 		notes = append(notes, fmt.Sprintf("%d requests were never sent", *never))
 	}
 	return strings.Join(notes, "; ")
+}
+
+// missedLimit is the share of requests of another length than asked that readers are told of.
+const missedLimit = 0.01
+
+// worst is a share that is worth a note, else 0.
+func worst(missed *float64) float64 {
+	if missed == nil || *missed <= missedLimit {
+		return 0
+	}
+	return *missed
+}
+
+// unforced says that the server was not asked for exact lengths, if it was not.
+func unforced(s aggregate.StageResult) string {
+	for _, p := range s.Preparations {
+		if !p.ExactOutput {
+			return ", which the server was not asked to enforce"
+		}
+	}
+	return ""
 }
 
 // sortedKeys are the keys of a map in order.

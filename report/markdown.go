@@ -14,12 +14,13 @@ import (
 func writeMarkdown(w io.Writer, r *aggregate.Result) error {
 	var b strings.Builder
 	writeHead(&b, r.Run)
-	for _, g := range gridsOf(r.Stages) {
+	for _, g := range gridsOf(r) {
 		writeGrid(&b, g)
 	}
 	writeStages(&b, r.Stages)
 	writeErrors(&b, r.Stages)
 	writeLengths(&b, r.Stages)
+	writePreparations(&b, r.Stages)
 	writeAgents(&b, r)
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -35,6 +36,9 @@ func writeHead(b *strings.Builder, run aggregate.RunResult) {
 		}
 		b.WriteByte('\n')
 	}
+	if k := run.TimeCompression; k != nil {
+		fmt.Fprintf(b, "> **%s**\n\n", compressed(*k))
+	}
 	fmt.Fprintf(b, "- Plan: %s, seed %s\n", text(run.Plan), whole(run.Seed))
 	fmt.Fprintf(b, "- Begin: %s, end: %s\n", text(run.BeginTime), text(run.EndTime))
 	fmt.Fprintf(b, "- Outcome: %s\n", text(run.Outcome))
@@ -45,7 +49,7 @@ func writeHead(b *strings.Builder, run aggregate.RunResult) {
 // gridHeaders head the numbers of a table, after the load point.
 var gridHeaders = []string{
 	"Request Throughput (req/s)", "Output Token Throughput (tok/s)", "Mean E2E Latency (ms)", "P99 E2E Latency (ms)",
-	"Mean TTFT (ms)", "P99 TTFT (ms)", "Mean TPOT (ms)", "P99 TPOT (ms)",
+	"Mean TTFT (ms)", "P99 TTFT (ms)", "Mean TPOT (ms)", "P99 TPOT (ms)", "Good (%)",
 }
 
 // writeGrid writes the table of one target and workload.
@@ -54,16 +58,23 @@ func writeGrid(b *strings.Builder, g *grid) {
 	var rows [][]string
 	for _, s := range g.stages {
 		row := []string{loadCell(s)}
-		for _, v := range valuesOf(s) {
+		for _, v := range g.valuesOf(s) {
 			row = append(row, fixed(v))
 		}
 		rows = append(rows, row)
 	}
-	writeRows(b, append([]string{g.loadHeader()}, gridHeaders...), rows)
+	headers := gridHeaders
+	if !g.hasGoodput() {
+		headers = headers[:len(headers)-1]
+	}
+	writeRows(b, append([]string{g.loadHeader()}, headers...), rows)
 	for _, s := range g.stages {
 		if note := noteOf(s); note != "" {
 			fmt.Fprintf(b, "\n! %s: %s\n", s.Load, cell(note))
 		}
+	}
+	for _, line := range g.conclusions() {
+		fmt.Fprintf(b, "\nResult of the %s\n", cell(line))
 	}
 }
 
@@ -151,6 +162,24 @@ func writeLengths(b *strings.Builder, stages []aggregate.StageResult) {
 	}
 	writeRows(b, []string{
 		"Stage", "ISL asked", "ISL mean", "ISL missed", "OSL asked", "OSL mean", "OSL missed", "Output tokens by",
+	}, rows)
+}
+
+// writePreparations writes what was found out about each target before load was sent, and how much prompts had in common.
+func writePreparations(b *strings.Builder, stages []aggregate.StageResult) {
+	b.WriteString("\n## Targets and prompts\n\n")
+	var rows [][]string
+	for _, s := range stages {
+		for _, p := range s.Preparations {
+			rows = append(rows, []string{
+				stageName(s), cmp.Or(p.Server, unknown), p.Lengths, whole(p.TemplateTokens), yes(p.ExactOutput), whole(p.MaxModelTokens),
+				fixedPercent(s.PrefixCache.SharedShare), fixedPercent(s.PrefixCache.CachedShare), strings.Join(p.Notes, "; "),
+			})
+		}
+	}
+	writeRows(b, []string{
+		"Stage", "Server", "Prompt lengths by", "Template tokens", "Exact output asked", "Model's limit", "Shared prompt tokens (%)",
+		"Cached prompt tokens (%)", "Notes",
 	}, rows)
 }
 

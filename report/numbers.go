@@ -18,6 +18,22 @@ func fixed(v *float64) string {
 	return fmt.Sprintf("%.2f", *v)
 }
 
+// fixedPercent formats a share in percent.
+func fixedPercent(share *float64) string {
+	if share == nil {
+		return unknown
+	}
+	return fmt.Sprintf("%.2f", 100**share)
+}
+
+// yes formats what is so or not.
+func yes(is bool) string {
+	if is {
+		return "yes"
+	}
+	return "no"
+}
+
 // whole formats a whole number.
 func whole[T uint32 | uint64](v *T) string {
 	if v == nil {

@@ -53,6 +53,9 @@ type requestRow struct {
 	BodyHash     string  `json:"body_hash" parquet:"body_hash"`
 	FinishReason *string `json:"finish_reason" parquet:"finish_reason,optional,dict"`
 	Led          bool    `json:"led" parquet:"led"`
+	Turn         uint32  `json:"turn" parquet:"turn"`
+	CachedTokens *uint64 `json:"cached_tokens" parquet:"cached_tokens,optional"`
+	SharedTokens uint32  `json:"shared_tokens" parquet:"shared_tokens"`
 }
 
 // appendRequestsFile adds the file of request rows, if the run kept any.
@@ -91,7 +94,9 @@ func eachStage(ledger *aggregate.Ledger, each func([]requestRow) error) error {
 			return err
 		}
 		// The ledger's own order is fixed too, so rows of one index keep one order.
-		slices.SortStableFunc(rows, func(a, b requestRow) int { return cmp.Compare(a.Index, b.Index) })
+		slices.SortStableFunc(rows, func(a, b requestRow) int {
+			return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Turn, b.Turn))
+		})
 		if err := each(rows); err != nil {
 			return err
 		}
@@ -129,6 +134,9 @@ func rowOf(s *spatev1.Snapshot, r *spatev1.RequestRecord) requestRow {
 		BodyHash:     fmt.Sprintf("%016x", r.GetBodyHash()),
 		FinishReason: unlessZero(r.GetFinishReason()),
 		Led:          r.GetLed(),
+		Turn:         r.GetTurn(),
+		CachedTokens: r.CachedTokens,
+		SharedTokens: r.GetSharedTokens(),
 	}
 	if class := r.GetErrorClass(); class != spatev1.ErrorClass_ERROR_CLASS_UNSPECIFIED {
 		row.ErrorClass = unlessZero(aggregate.ErrorClassName(class))

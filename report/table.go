@@ -9,15 +9,16 @@ import (
 	"github.com/spate-load/spate/aggregate"
 )
 
-// Headers of the numbers in a terminal, a word or two a line, for a wide and for a narrow one.
+// Headers of the numbers in a terminal, a word or two a line, for a wide and for a narrow one. The last is that of goodput.
 var (
 	wideHeaders = [][]string{
 		{"Request", "Throughput", "(req/s)"}, {"Output Token", "Throughput", "(tok/s)"},
 		{"Mean", "E2E", "(ms)"}, {"P99", "E2E", "(ms)"}, {"Mean", "TTFT", "(ms)"}, {"P99", "TTFT", "(ms)"},
-		{"Mean", "TPOT", "(ms)"}, {"P99", "TPOT", "(ms)"},
+		{"Mean", "TPOT", "(ms)"}, {"P99", "TPOT", "(ms)"}, {"", "Good", "(%)"},
 	}
 	narrowHeaders = [][]string{
 		{"req", "/s"}, {"tok", "/s"}, {"E2E", "mean"}, {"E2E", "p99"}, {"TTFT", "mean"}, {"TTFT", "p99"}, {"TPOT", "mean"}, {"TPOT", "p99"},
+		{"good", "%"},
 	}
 )
 
@@ -25,7 +26,10 @@ var (
 // milliseconds. Rows with a mark have a note below their table.
 func Table(w io.Writer, r *aggregate.Result, width int) error {
 	var b strings.Builder
-	for i, g := range gridsOf(r.Stages) {
+	if k := r.Run.TimeCompression; k != nil {
+		fmt.Fprintf(&b, "%s\n\n", compressed(*k))
+	}
+	for i, g := range gridsOf(r) {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
@@ -43,9 +47,17 @@ func Table(w io.Writer, r *aggregate.Result, width int) error {
 				fmt.Fprintf(&b, "! %s: %s\n", s.Load, note)
 			}
 		}
+		for _, line := range g.conclusions() {
+			fmt.Fprintln(&b, line)
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// compressed says that a run's times are not those of its plan.
+func compressed(k float64) string {
+	return fmt.Sprintf("SIMULATION with time compressed %s times: rates are so many times higher, times so many times shorter than the plan's.", shortest(k))
 }
 
 // short formats a number with three or more significant digits in little space.
@@ -64,6 +76,9 @@ func short(v *float64) string {
 // lines lays a table out: header lines, then a line a stage, all right-aligned and equally long.
 func (g *grid) lines(headers [][]string, format func(*float64) string, gap string) []string {
 	height := len(headers[0])
+	if !g.hasGoodput() {
+		headers = headers[:len(headers)-1]
+	}
 	columns := make([][]string, 1+len(headers))
 	columns[0] = make([]string, height)
 	columns[0][height-1] = g.loadHeader()
@@ -76,7 +91,7 @@ func (g *grid) lines(headers [][]string, format func(*float64) string, gap strin
 			load += "  " // the numbers stay in line with marked ones
 		}
 		columns[0] = append(columns[0], load)
-		for i, v := range valuesOf(s) {
+		for i, v := range g.valuesOf(s) {
 			columns[i+1] = append(columns[i+1], format(v))
 		}
 	}

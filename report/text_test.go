@@ -79,7 +79,7 @@ func sweep() *aggregate.Result {
 	failed.Requests = aggregate.Requests{Started: 1000, Completed: 514, Failed: 486}
 	failed.Errors = map[string]uint64{"http_429": 480, "connect": 6}
 	rate := aggregate.StageResult{
-		Target: "Dynamo 3P1D", Workload: "3000:150", Load: aggregate.Load{Rate: ptr(2.5), Arrival: ptr("poisson")},
+		Target: "Dynamo 3P1D", Workload: "3000:150", Load: aggregate.Load{Words: "2.5 req/s poisson", Rate: ptr(2.5), Arrival: ptr("poisson")},
 		Missing: []string{"agent b sent no totals"},
 	}
 	return &aggregate.Result{Stages: []aggregate.StageResult{
@@ -136,7 +136,7 @@ Dynamo 3P1D, 3000:150
 }
 
 func TestTableLinesAreEquallyLong(t *testing.T) {
-	for _, g := range gridsOf(sweep().Stages) {
+	for _, g := range gridsOf(sweep()) {
 		lines := g.lines(wideHeaders, fixed, "  ")
 		for _, line := range lines {
 			if utf8.RuneCountInString(line) != utf8.RuneCountInString(lines[0]) {
@@ -175,5 +175,64 @@ func TestMarkdownSaysLoudlyWhatIsMissing(t *testing.T) {
 	}
 	if want := "# Run x\n\n> **PARTIAL RESULT.** Something is missing:\n>\n> - stage 2: agent b sent no totals\n"; !strings.HasPrefix(b.String(), want) {
 		t.Errorf("it begins\n%s", b.String()[:200])
+	}
+}
+
+// searched is a search's three stages on a compressed simulation, with an SLO, and a ramp and a replay beside them.
+func searched() *aggregate.Result {
+	r := &aggregate.Result{Run: aggregate.RunResult{TimeCompression: ptr(20.0), Searches: []aggregate.SearchResult{{
+		Target: "t", Workload: "w", Unit: "rate", Objectives: []string{"p99 ttft <= 25ms"}, Kept: ptr(42.5), Broke: ptr(43.71234),
+		Reason: ptr("p99 ttft 31ms > 25ms"), Probes: 3, Converged: true, MeanThroughput: ptr(42.1), ThroughputMargin: ptr(0.25),
+	}}}}
+	stage := func(load aggregate.Load, good *float64) {
+		r.Stages = append(r.Stages, aggregate.StageResult{
+			Target: "t", Workload: "w", Load: load, Complete: true, Goodput: &aggregate.Goodput{Share: good},
+			OSL:          aggregate.SequenceLength{MissedShare: ptr(0.004)},
+			Preparations: []aggregate.Preparation{{Lengths: "words", Notes: []string{"a note"}}},
+		})
+	}
+	stage(aggregate.Load{Words: "42.5 req/s", Rate: ptr(42.5)}, ptr(0.975))
+	stage(aggregate.Load{Words: "42.5 req/s", Rate: ptr(42.5), Repeat: 1}, ptr(1.0))
+	stage(aggregate.Load{Words: "1 to 50 req/s", Rate: ptr(50.0), Phases: []aggregate.Phase{{From: 1, To: 10}, {From: 10, To: 50}}}, nil)
+	stage(aggregate.Load{Words: "trace", ReplaySpeed: ptr(10.0)}, nil)
+	r.Stages[3].OSL.MissedShare = ptr(0.25)
+	return r
+}
+
+func TestTableOfASearch(t *testing.T) {
+	var b strings.Builder
+	if err := Table(&b, searched(), 80); err != nil {
+		t.Fatal(err)
+	}
+	want := `SIMULATION with time compressed 20 times: rates are so many times higher, times so many times shorter than the plan's.
+
+t, w
+            req tok  E2E E2E TTFT TTFT TPOT TPOT good
+        QPS  /s  /s mean p99 mean  p99 mean  p99    %
+     42.5   n/a n/a  n/a n/a  n/a  n/a  n/a  n/a 97.5
+  42.5 #2   n/a n/a  n/a n/a  n/a  n/a  n/a  n/a  100
+     1-50   n/a n/a  n/a n/a  n/a  n/a  n/a  n/a  n/a
+trace x10 ! n/a n/a  n/a n/a  n/a  n/a  n/a  n/a  n/a
+! trace: 25.0 % of the outputs were not of the length asked, which the server was not asked to enforce
+search for the highest load with p99 ttft <= 25ms: 42.5 req/s; 43.71 does not (p99 ttft 31ms > 25ms); throughput there 42.10 ± 0.25 req/s; 3 stages
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("%s\n%s", diff, b.String())
+	}
+}
+
+func TestMarkdownOfASearch(t *testing.T) {
+	var b strings.Builder
+	if err := writeMarkdown(&b, searched()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"> **SIMULATION with time compressed 20 times", "| Good (%) |", "| 97.50 |",
+		"Result of the search for the highest load with p99 ttft &lt;= 25ms: 42.5 req/s;",
+		"| 0: t, w, 42.5 req/s | n/a | words | n/a | no | n/a | n/a | n/a | a note |",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
 	}
 }

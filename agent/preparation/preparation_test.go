@@ -2,6 +2,7 @@ package preparation
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -37,20 +38,41 @@ func split(one int, where func(first bool) bool) func(string, bool) int {
 func anywhere(bool) bool      { return true }
 func atBegin(first bool) bool { return first }
 
-// checkPrompts makes 1,000 prompts of random length as the workload does and has the server count them.
-func checkPrompts(t *testing.T, f Found, count func(string) int) {
+// checkPrompts has the workload make 1,000 prompts of random length and the server count them.
+func checkPrompts(t *testing.T, f Found, form workload.Form, count func(string) int) {
 	t.Helper()
 	lots := rand.New(rand.NewPCG(1, 2))
-	for range 1000 {
-		isl := int(f.Template) + 1 + lots.IntN(300)
-		words := make([]string, isl-int(f.Template))
-		for i := range words {
-			words[i] = f.Words[lots.IntN(len(f.Words))]
+	for i := range uint64(1000) {
+		isl := f.Template + 1 + lots.Uint32N(300)
+		w, err := workload.New(workload.Config{
+			Workload: &spatev1.Workload{Content: &spatev1.Workload_Random{Random: &spatev1.RandomContent{Isl: isl, Osl: 1}}},
+			Seed:     i, Words: f.Words, Template: f.Template,
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		if got := count(strings.Join(words, " ")); got != isl {
-			t.Fatalf("asked for %d tokens, the server counts %d: %q", isl, got, words)
+		prompt, err := w.AppendPrompt(nil, workload.Request{Index: i, Form: form})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := count(textOf(t, prompt)); got != int(isl) {
+			t.Fatalf("asked for %d tokens, the server counts %d: %s", isl, got, prompt)
 		}
 	}
+}
+
+// textOf returns the text of a prompt: a string, or a chat of one message.
+func textOf(t *testing.T, prompt []byte) string {
+	t.Helper()
+	var text string
+	if json.Unmarshal(prompt, &text) == nil {
+		return text
+	}
+	var chat []struct{ Content string }
+	if err := json.Unmarshal(prompt, &chat); err != nil || len(chat) != 1 {
+		t.Fatalf("%.100s: %v", prompt, err)
+	}
+	return chat[0].Content
 }
 
 func TestExactLengths(t *testing.T) {
@@ -85,14 +107,14 @@ func TestExactLengths(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			count := tt.server.chat
+			form, count := workload.Messages, tt.server.chat
 			if tt.api == "completions" {
-				count = func(text string) int { return tt.server.special + tt.server.count(text) }
+				form, count = workload.Text, func(text string) int { return tt.server.special + tt.server.count(text) }
 			}
 			if len(f.Words) < tt.least || f.Preparation.GetLengths() != tt.tokenizer || f.Preparation.GetTemplateTokens() != f.Template || f.Preparation.TemplateTokens == nil {
 				t.Errorf("%d words, template %d, %v", len(f.Words), f.Template, f.Preparation)
 			}
-			checkPrompts(t, f, count)
+			checkPrompts(t, f, form, count)
 			if sent := tt.server.tokenized.Load() + tt.server.generated.Load(); sent > tt.requests {
 				t.Errorf("%d requests", sent)
 			}
@@ -173,8 +195,8 @@ func TestFile(t *testing.T) {
 	if err != nil || !slices.Equal(f.Words, words) || f.Template != 7 || f.Preparation.GetTemplateTokens() != 7 || s.generated.Load() != 4 {
 		t.Errorf("%v, %v, %d requests", f, err, s.generated.Load())
 	}
-	s.extra = func(string, bool) int { return 1 }
-	for name, other := range map[string]*fakeServer{"another model": s, "no usage": {}} {
+	another := &fakeServer{usage: true, extra: func(string, bool) int { return 1 }}
+	for name, other := range map[string]*fakeServer{"another model": another, "no usage": {}} {
 		f, err = found(t, other, stage)
 		if err != nil || f.Template != 0 || f.Preparation.TemplateTokens != nil || !strings.Contains(strings.Join(f.Preparation.GetNotes(), " "), "What the server adds to a prompt is not known") {
 			t.Errorf("%s: %v, %v", name, f, err)

@@ -2,6 +2,7 @@ package preparation
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -72,9 +73,9 @@ func (s *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case r.URL.Path == "/v1/models" && s.models != "":
-		w.Write([]byte(s.models))
+		_, _ = io.WriteString(w, s.models)
 	case r.URL.Path == "/version" && s.version != "":
-		json.NewEncoder(w).Encode(map[string]string{"version": s.version})
+		reply(w, map[string]string{"version": s.version})
 	case r.URL.Path == "/tokenize" && s.tokenizer:
 		s.tokenized.Add(1)
 		s.tokenize(w, q)
@@ -94,9 +95,9 @@ func (s *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *fakeServer) tokenize(w http.ResponseWriter, q asked) {
 	switch {
 	case q.Prompt != nil:
-		json.NewEncoder(w).Encode(map[string]any{"count": s.special + s.count(*q.Prompt), "max_model_len": 4096})
+		reply(w, map[string]any{"count": s.special + s.count(*q.Prompt), "max_model_len": 4096})
 	case s.chats:
-		json.NewEncoder(w).Encode(map[string]any{"count": s.chat(q.Messages[0].Content), "max_model_len": 4096})
+		reply(w, map[string]any{"count": s.chat(q.Messages[0].Content), "max_model_len": 4096})
 	default:
 		http.Error(w, "prompt is missing", http.StatusUnprocessableEntity)
 	}
@@ -107,8 +108,11 @@ func (s *fakeServer) answer(w http.ResponseWriter, tokens int) {
 	if s.usage {
 		answer["usage"] = map[string]int{"prompt_tokens": tokens, "completion_tokens": 1}
 	}
-	json.NewEncoder(w).Encode(answer)
+	reply(w, answer)
 }
+
+// reply answers with JSON. That the client is gone is no matter here.
+func reply(w http.ResponseWriter, v any) { _ = json.NewEncoder(w).Encode(v) }
 
 // found prepares a stage against a server.
 func found(t testing.TB, s *fakeServer, stage *spatev1.Stage) (Found, error) {

@@ -16,7 +16,7 @@ func mend(text []byte) []byte {
 	if utf8.Valid(text) {
 		return text
 	}
-	return bytes.ToValidUTF8(text, []byte("\ufffd"))
+	return []byte(string([]rune(string(text)))) // each bad byte for itself, as encoding/json does
 }
 
 // pair replaces escaped surrogates without their other half by \ufffd.

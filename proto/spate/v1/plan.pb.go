@@ -1766,7 +1766,9 @@ type Load struct {
 	// The stage ends after this many measured sessions. For workloads of sessions, in place of requests.
 	Sessions uint64 `protobuf:"varint,20,opt,name=sessions,proto3" json:"sessions,omitempty"`
 	// Stages of each load point, with other seeds. Default 1.
-	Repeats       uint32 `protobuf:"varint,21,opt,name=repeats,proto3" json:"repeats,omitempty"`
+	Repeats uint32 `protobuf:"varint,21,opt,name=repeats,proto3" json:"repeats,omitempty"`
+	// Names of the workloads that this load is for. Default: all.
+	Workloads     []string `protobuf:"bytes,22,rep,name=workloads,proto3" json:"workloads,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1946,6 +1948,13 @@ func (x *Load) GetRepeats() uint32 {
 		return x.Repeats
 	}
 	return 0
+}
+
+func (x *Load) GetWorkloads() []string {
+	if x != nil {
+		return x.Workloads
+	}
+	return nil
 }
 
 // Warmup is the begin of a stage that is left out of its results. Of requests and duration, if both are given, both must have passed.
@@ -3404,7 +3413,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\ahistory\x18\x02 \x01(\tB\x19\xbaH\x16\xd8\x01\x01r\x11R\x06serverR\aplannedR\ahistory\"\x92\x01\n" +
 	"\tThinkTime\x12@\n" +
 	"\x04mean\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xc8\x01\x01\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\x04mean\x12C\n" +
-	"\fdistribution\x18\x02 \x01(\tB\x1f\xbaH\x1c\xd8\x01\x01r\x17R\bconstantR\vexponentialR\fdistribution\"\xdc\b\n" +
+	"\fdistribution\x18\x02 \x01(\tB\x1f\xbaH\x1c\xd8\x01\x01r\x17R\bconstantR\vexponentialR\fdistribution\"\x87\t\n" +
 	"\x04Load\x128\n" +
 	"\vconcurrency\x18\x01 \x03(\rB\x16\xbaH\x13\x92\x01\x10\x10\x80\b\x18\x01\"\t*\a\x18\x80\xad\xe2\x04(\x01R\vconcurrency\x127\n" +
 	"\x04rate\x18\x02 \x03(\x01B#\xbaH \x92\x01\x1d\x10\x80\b\x18\x01\"\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x04rate\x12<\n" +
@@ -3432,7 +3441,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x05abort\x18\x12 \x01(\v2\x0f.spate.v1.AbortR\x05abort\x12)\n" +
 	"\x05until\x18\x13 \x01(\v2\x13.spate.v1.PrecisionR\x05until\x12'\n" +
 	"\bsessions\x18\x14 \x01(\x04B\v\xbaH\b2\x06\x18\x80\x94\xeb\xdc\x03R\bsessions\x12\"\n" +
-	"\arepeats\x18\x15 \x01(\rB\b\xbaH\x05*\x03\x18\xe8\aR\arepeats\"\xc6\x01\n" +
+	"\arepeats\x18\x15 \x01(\rB\b\xbaH\x05*\x03\x18\xe8\aR\arepeats\x12)\n" +
+	"\tworkloads\x18\x16 \x03(\tB\v\xbaH\b\x92\x01\x05\x10\x80\x02\x18\x01R\tworkloads\"\xc6\x01\n" +
 	"\x06Warmup\x12'\n" +
 	"\brequests\x18\x01 \x01(\x04B\v\xbaH\b2\x06\x18\x80\x94\xeb\xdc\x03R\brequests\x12E\n" +
 	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\bduration\x12L\n" +

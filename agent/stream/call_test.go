@@ -1,0 +1,226 @@
+package stream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// call is a request of a call as the server saw it.
+type call struct{ method, path, body, key string }
+
+// callServer answers all calls alike. calls returns those that it has had.
+func callServer(t *testing.T, status int, answer string) (base string, calls func() []call) {
+	t.Helper()
+	var mu sync.Mutex
+	var all []call
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		all = append(all, call{r.Method, r.URL.Path, string(b), r.Header.Get("Authorization")})
+		mu.Unlock()
+		w.WriteHeader(status)
+		io.WriteString(w, answer)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, func() []call {
+		mu.Lock()
+		defer mu.Unlock()
+		return all
+	}
+}
+
+func TestModels(t *testing.T) {
+	base, calls := callServer(t, 200, `{"object":"list","data":[
+		{"id":"a","object":"model","owned_by":"vllm","root":"/models/a","max_model_len":4096,"permission":[{"id":"p"}]},
+		{"id":"b","owned_by":"sglang","max_model_len":null},
+		{"id":"c","owned_by":"tensorrt_llm"},
+		{"id":"d","owned_by":"x","max_model_len":1000000000000000019884624838656},
+		{"id":"e","max_model_len":-1}]}`)
+	c := newTestClient(t, Config{Endpoints: []string{base + "/prefix/v1"}, APIKey: "k1"})
+	got, err := c.Models(t.Context(), 0)
+	want := []Model{{"a", "vllm", 4096}, {"b", "sglang", 0}, {"c", "tensorrt_llm", 0}, {"d", "x", 0}, {"e", "", 0}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if want := (call{"GET", "/prefix/v1/models", "", "Bearer k1"}); !slices.Equal(calls(), []call{want}) {
+		t.Errorf("%v", calls())
+	}
+}
+
+func TestVersion(t *testing.T) {
+	for name, tt := range map[string]struct {
+		paths map[string]string
+		want  string
+		asked int64
+	}{
+		"vLLM":    {map[string]string{"/version": `{"version":"0.9.1"}`}, "0.9.1", 1},
+		"SGLang":  {map[string]string{"/get_server_info": `{"model_path":"m","api_key":"hunter2","version":"0.4.6"}`}, "0.4.6", 2},
+		"neither": {nil, "", 2},
+	} {
+		var asked atomic.Int64
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked.Add(1)
+			if tt.paths[r.URL.Path] == "" {
+				http.NotFound(w, r)
+			}
+			io.WriteString(w, tt.paths[r.URL.Path])
+		}))
+		got, err := newTestClient(t, Config{Endpoints: []string{s.URL}}).Version(t.Context(), 0)
+		s.Close()
+		if got != tt.want || asked.Load() != tt.asked || (err == nil) != (tt.want != "") {
+			t.Errorf("%s: %q after %d requests: %v", name, got, asked.Load(), err)
+		}
+	}
+}
+
+func TestTokenize(t *testing.T) {
+	for answer, want := range map[string]Tokens{
+		`{"count":3,"max_model_len":4096,"tokens":[1,2,3],"token_strs":null}`: {3, 4096}, // vLLM
+		`{"tokens":[1,2,3],"count":3,"max_model_len":1e30}`:                   {3, 0},    // SGLang
+		`{"tokens":[1,2]}`: {2, 0},
+		`{"tokens":[]}`:    {0, 0},
+	} {
+		base, calls := callServer(t, 200, answer)
+		c := newTestClient(t, Config{Endpoints: []string{base + "/v1"}, Model: "m", Body: map[string]any{"chat_template_kwargs": map[string]any{"enable_thinking": false}, "temperature": 0.0}})
+		if got, err := c.Tokenize(t.Context(), 0, `a "b"`); err != nil || got != want {
+			t.Errorf("%s: %v, %v", answer, got, err)
+		}
+		if got, err := c.TokenizeChat(t.Context(), 0, "a"); err != nil || got != want {
+			t.Errorf("%s: %v, %v", answer, got, err)
+		}
+		if wanted := []call{
+			{"POST", "/tokenize", `{"model":"m","prompt":"a \"b\""}`, ""},
+			{"POST", "/tokenize", `{"chat_template_kwargs":{"enable_thinking":false},"messages":[{"content":"a","role":"user"}],"model":"m"}`, ""},
+		}; !slices.Equal(calls(), wanted) {
+			t.Errorf("%v", calls())
+		}
+	}
+}
+
+func TestMeasure(t *testing.T) {
+	for name, tt := range map[string]struct {
+		config     Config
+		path, body string
+	}{
+		"chat": {Config{Model: "m", ExactOutput: true, Body: map[string]any{"ignore_eos": true, "stream_options": map[string]any{}, "n": 2.0, "tools": []any{}}},
+			"/v1/chat/completions", `{"max_tokens":1,"messages":[{"content":"a <b>","role":"user"}],"model":"m","stream":false,"tools":[]}`},
+		"completions": {Config{API: "completions", Model: "m", Body: map[string]any{"max_completion_tokens": 9.0, "max_tokens": 9.0}},
+			"/v1/completions", `{"max_completion_tokens":1,"model":"m","prompt":"a <b>","stream":false}`},
+	} {
+		base, calls := callServer(t, 200, `{"choices":[],"usage":{"prompt_tokens":12,"completion_tokens":1}}`)
+		tt.config.Endpoints = []string{base}
+		got, err := newTestClient(t, tt.config).Measure(t.Context(), 0, "a <b>")
+		if err != nil || got != 12 {
+			t.Errorf("%s: %d, %v", name, got, err)
+		}
+		sent := calls()[0]
+		if sent.path != tt.path || !sameJSON(t, sent.body, tt.body) {
+			t.Errorf("%s: %v", name, sent)
+		}
+	}
+}
+
+// sameJSON says whether two texts mean the same.
+func sameJSON(t *testing.T, a, b string) bool {
+	t.Helper()
+	var texts [2]string
+	for i, text := range []string{a, b} {
+		var v any
+		if err := json.Unmarshal([]byte(text), &v); err != nil {
+			t.Fatal(err)
+		}
+		again, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[i] = string(again)
+	}
+	return texts[0] == texts[1]
+}
+
+// TestCallsThatFail checks what is said of answers that are none, and that no secret is.
+func TestCallsThatFail(t *testing.T) {
+	for name, tt := range map[string]struct {
+		status int
+		answer string
+		class  spatev1.ErrorClass
+		want   string
+	}{
+		"refused":    {401, "bad key sk-hunter2", spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, "401 Unauthorized: bad key ***"},
+		"redirected": {307, "", spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, "307"},
+		"no JSON":    {200, "<html>", spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "not as this API has it"},
+		"odd JSON":   {200, `{"data":7,"usage":7,"count":"x"}`, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "not as this API has it"},
+		"too long":   {200, `{"x":"` + strings.Repeat("x", callLimit) + `"}`, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "longer than 4 MiB"},
+	} {
+		base, _ := callServer(t, tt.status, tt.answer)
+		c := newTestClient(t, Config{Endpoints: []string{base}, APIKey: "sk-hunter2"})
+		_, models := c.Models(t.Context(), 0)
+		_, tokens := c.Tokenize(t.Context(), 0, "a")
+		_, measured := c.Measure(t.Context(), 0, "a")
+		for _, err := range []error{models, tokens, measured} {
+			e, ok := errors.AsType[*Error](err)
+			if !ok || e.Class != tt.class || !strings.Contains(e.Message, tt.want) || strings.Contains(e.Message, "hunter2") || len(e.Message) > messageLimit {
+				t.Errorf("%s: %v", name, err)
+			}
+			if ok && tt.class == spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS && e.HTTPStatus != tt.status {
+				t.Errorf("%s: status %d", name, e.HTTPStatus)
+			}
+		}
+	}
+	base, _ := callServer(t, 200, `{"choices":[]}`)
+	c := newTestClient(t, Config{Endpoints: []string{base}})
+	if _, err := c.Measure(t.Context(), 0, "a"); err == nil || !strings.Contains(err.Error(), "no usage with prompt_tokens") {
+		t.Errorf("no usage: %v", err)
+	}
+	if _, err := c.Tokenize(t.Context(), 0, "a"); err == nil || !strings.Contains(err.Error(), "neither count nor tokens") {
+		t.Errorf("no count: %v", err)
+	}
+}
+
+func TestCallsEndWithTheirContext(t *testing.T) {
+	s := newRawServer(t, answer()) // takes requests and never answers
+	c := newTestClient(t, Config{Endpoints: []string{s.URL}})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_, err := c.Models(ctx, 0)
+	if e, ok := errors.AsType[*Error](err); !ok || e.Class != spatev1.ErrorClass_ERROR_CLASS_TIMEOUT {
+		t.Errorf("%v", err)
+	}
+	s.Close()
+	_, err = c.Models(t.Context(), 0)
+	if e, ok := errors.AsType[*Error](err); !ok || e.Class != spatev1.ErrorClass_ERROR_CLASS_CONNECT {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestFirstRequestAfterACall checks that a connection that a call opened is not counted as a request's.
+func TestFirstRequestAfterACall(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			io.WriteString(w, `{"data":[]}`)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		io.WriteString(w, tokenFrame("a")+doneFrame)
+	}))
+	defer s.Close()
+	c := newTestClient(t, Config{Endpoints: []string{s.URL}})
+	if _, err := c.Models(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if o := ask(t, c); o.Err != nil || o.Connected || o.TokenFrames != 1 {
+		t.Errorf("connected %v, %d frames, %v", o.Connected, o.TokenFrames, o.Err)
+	}
+}

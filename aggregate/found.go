@@ -1,0 +1,128 @@
+package aggregate
+
+import (
+	"slices"
+	"strconv"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// goodputOf counts the requests that kept the SLO, nil without one.
+func goodputOf(slo *spatev1.SLO, c *spatev1.Counters, duration *float64) *Goodput {
+	if slo == nil {
+		return nil
+	}
+	g := &Goodput{
+		TTFTMs: limit(slo.GetTtft()), TPOTMs: limit(slo.GetTpot()), E2EMs: limit(slo.GetE2E()),
+		Requests: c.GetGood(), Share: share(c.GetGood(), c.GetCompleted()+c.GetFailed()),
+	}
+	if duration != nil && *duration > 0 {
+		rate := float64(c.GetGood()) / *duration
+		g.RequestThroughput = &rate
+	}
+	return g
+}
+
+// limit is a duration in milliseconds, nil if there is none.
+func limit(d *durationpb.Duration) *float64 {
+	if d == nil {
+		return nil
+	}
+	ms := millis(d.AsDuration().Nanoseconds())
+	return &ms
+}
+
+// prefixCacheOf compares shared and cached tokens. A share of input tokens is known only if all requests' are.
+func prefixCacheOf(c *spatev1.Counters) (p PrefixCache) {
+	input := inputTokens(c)
+	if input == nil {
+		return p
+	}
+	p.SharedShare = share(c.GetSharedTokens(), *input)
+	if c.GetWithCachedTokens() == c.GetCompleted() {
+		p.CachedShare = share(c.GetCachedTokens(), *input)
+	}
+	return p
+}
+
+// datasetOf describes the workload's rows, nil if there are none.
+func datasetOf(d *spatev1.Dataset) *Dataset {
+	if d == nil {
+		return nil
+	}
+	return &Dataset{SHA256: d.GetSha256(), Rows: d.GetRows(), Skipped: d.GetSkipped()}
+}
+
+// probeOf describes a stage's place in a sweep or search, nil if it has none.
+func probeOf(p *spatev1.Probe) *Probe {
+	if p == nil {
+		return nil
+	}
+	return &Probe{Series: p.GetSeries(), Number: p.GetNumber(), Purpose: p.GetPurpose()}
+}
+
+// preparationsOf lists what agents found, once for all that found the same, in the order of the first of them.
+func preparationsOf(agents []*spatev1.AssignedAgent) []Preparation {
+	out, found := []Preparation{}, []*spatev1.Preparation{}
+	for _, a := range agents {
+		p := a.GetPreparation()
+		if p == nil {
+			continue
+		}
+		if i := slices.IndexFunc(found, func(q *spatev1.Preparation) bool { return proto.Equal(p, q) }); i >= 0 {
+			out[i].Agents++
+			continue
+		}
+		found = append(found, p)
+		out = append(out, Preparation{
+			Agents: 1, Lengths: p.GetLengths(), TemplateTokens: p.TemplateTokens, ExactOutput: p.GetExactOutput(),
+			MaxModelTokens: p.MaxModelTokens, Server: p.GetServer(), Notes: append([]string{}, p.GetNotes()...),
+		})
+	}
+	return out
+}
+
+// searchesOf lists what searches found.
+func searchesOf(records []*spatev1.SearchRecord) []SearchResult {
+	out := []SearchResult{}
+	for _, r := range records {
+		s := SearchResult{
+			Series: r.GetSeries(), Target: r.GetTarget(), Workload: r.GetWorkload(), Unit: "rate", Objectives: objectives(r.GetSearch().GetKeep()),
+			Kept: r.Kept, Broke: r.Broke, Reason: unlessZero(r.GetReason()), Probes: r.GetProbes(), Converged: r.GetConverged(),
+			MeanThroughput: r.MeanThroughput, ThroughputMargin: r.ThroughputMargin,
+		}
+		if r.GetSearch().GetConcurrency() != nil {
+			s.Unit = "concurrency"
+		}
+		if r.Kept != nil {
+			index := r.GetStageIndex()
+			s.Stage = &index
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// objectives says objectives in words: "p99 ttft <= 500ms".
+func objectives(o *spatev1.Objectives) []string {
+	out := []string{}
+	for _, l := range o.GetLatencies() {
+		of := "mean"
+		if l.GetPercentile() > 0 {
+			of = "p" + number(l.GetPercentile())
+		}
+		out = append(out, of+" "+l.GetMetric()+" <= "+l.GetAtMost().AsDuration().String())
+	}
+	if o != nil && o.ErrorShare != nil {
+		out = append(out, "failed requests <= "+number(100*o.GetErrorShare())+" %")
+	}
+	if o != nil && o.Goodput != nil {
+		out = append(out, "good requests >= "+number(100*o.GetGoodput())+" %")
+	}
+	return out
+}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }

@@ -1,0 +1,103 @@
+package tokenizer
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// added is a token that is looked for in the text before the model sees it.
+type added struct {
+	ID         uint32 `json:"id"`
+	Content    string `json:"content"`
+	SingleWord bool   `json:"single_word"` // only where no letter, digit or underscore stands beside it
+	LStrip     bool   `json:"lstrip"`      // takes the white space before it
+	RStrip     bool   `json:"rstrip"`      // takes the white space behind it
+	Normalized bool   `json:"normalized"`  // looked for after normalization
+}
+
+// catalog is added tokens by the first byte of their content.
+type catalog struct {
+	by [256][]added
+}
+
+// newCatalogs returns the tokens that are looked for before and after normalization.
+func newCatalogs(all []added, normalize normalizer) (raw, cooked *catalog) {
+	raw, cooked = new(catalog), new(catalog)
+	for _, a := range all {
+		if a.Normalized {
+			a.Content = normalize(a.Content)
+			cooked.add(a)
+		} else {
+			raw.add(a)
+		}
+	}
+	return raw, cooked
+}
+
+func (c *catalog) add(a added) {
+	if a.Content != "" {
+		c.by[a.Content[0]] = append(c.by[a.Content[0]], a)
+	}
+}
+
+// cut calls do for each added token of a text and for what lies between. Of tokens that begin at the same place the longest counts.
+func (c *catalog) cut(text string, do func(part string, id uint32, token bool)) {
+	from := 0 // of what is not given out
+	for i := 0; i < len(text); {
+		a, ok := c.at(text, i)
+		if !ok {
+			i++
+			continue
+		}
+		start, stop := a.span(text, i, from)
+		if start > from {
+			do(text[from:start], 0, false)
+		}
+		do(text[start:stop], a.ID, true)
+		from, i = stop, stop
+	}
+	if from < len(text) {
+		do(text[from:], 0, false)
+	}
+}
+
+// at returns the longest token that begins at a place.
+func (c *catalog) at(text string, i int) (longest added, ok bool) {
+	for _, a := range c.by[text[i]] {
+		if len(a.Content) > len(longest.Content) && strings.HasPrefix(text[i:], a.Content) {
+			longest, ok = a, true
+		}
+	}
+	if ok && longest.SingleWord && (wordEnds(text[:i]) || wordBegins(text[i+len(longest.Content):])) {
+		return added{}, false
+	}
+	return longest, ok
+}
+
+// span returns what a token at a place takes of the text.
+func (a *added) span(text string, i, from int) (start, stop int) {
+	start, stop = i, i+len(a.Content)
+	if a.LStrip {
+		start = max(from, len(strings.TrimRightFunc(text[:i], unicode.IsSpace)))
+	}
+	if a.RStrip {
+		stop = len(text) - len(strings.TrimLeftFunc(text[stop:], unicode.IsSpace))
+	}
+	return start, stop
+}
+
+func wordBegins(text string) bool {
+	r, _ := utf8.DecodeRuneInString(text)
+	return text != "" && isWord(r)
+}
+
+func wordEnds(text string) bool {
+	r, _ := utf8.DecodeLastRuneInString(text)
+	return text != "" && isWord(r)
+}
+
+// isWord says whether a character belongs to words as Unicode's regular expressions have them (UTS 18, annex C: \w).
+func isWord(r rune) bool {
+	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic, unicode.Join_Control)
+}

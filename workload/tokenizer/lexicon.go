@@ -1,0 +1,111 @@
+package tokenizer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/draw"
+)
+
+const (
+	// Length of words in letters. Those of a letter are few and say little; with their space, 8 bytes are written at once.
+	shortestWord = 2
+	longestWord  = 7
+	// mostWords keeps a stage's assignment small, and prompts common: vocabularies list their commonest tokens first.
+	mostWords = 4000
+	// fewestWords is how many a lexicon must have.
+	fewestWords = 100
+	// Texts that all words must pass, and words in each.
+	trials    = 1000
+	trialSize = 64
+)
+
+// Lexicon returns words that are one token each, whatever stands beside them: at most 4,000 lowercase English-like words, in the order of
+// the vocabulary. It is an error if there are fewer than 100.
+//
+// Every token that is a space and 2 to 7 lowercase letters is a candidate. It must be one token alone, at the begin of a line, and behind a
+// space; then 1,000 texts of 64 random words each must have 64 tokens. Where one has not, words beside each other that
+// are not two tokens are taken out, and the trials begin anew. Tokens of today's models end where a space begins, so one round is
+// enough for them.
+func (t *Tokenizer) Lexicon() (*spatev1.Lexicon, error) {
+	words := t.candidates()
+	for {
+		bad, err := t.failing(words)
+		if err != nil {
+			return nil, err
+		}
+		if len(bad) == 0 {
+			return &spatev1.Lexicon{Words: words, Source: "file"}, nil
+		}
+		words = slices.DeleteFunc(words, func(w string) bool { return bad[w] })
+	}
+}
+
+// candidates returns the words that are one token in all places.
+func (t *Tokenizer) candidates() []string {
+	var words []string
+	seen := make(map[string]bool)
+	feed := len(t.encode("\n"))
+	for _, token := range t.model.tokens() {
+		if len(words) == mostWords {
+			break
+		}
+		w, ok := wordOf(token)
+		if !ok || seen[w] {
+			continue
+		}
+		seen[w] = true
+		if len(t.encode(w)) == 1 && len(t.encode(w+" "+w)) == 2 && len(t.encode("\n"+w)) == feed+1 {
+			words = append(words, w)
+		}
+	}
+	return words
+}
+
+// wordOf returns the word of a token that begins with a space, as tokens of whole words do. False: it is none, or none that is wanted.
+func wordOf(token string) (string, bool) {
+	for _, space := range []string{"Ġ", "▁"} {
+		if w, ok := strings.CutPrefix(token, space); ok {
+			plain := strings.Trim(w, "abcdefghijklmnopqrstuvwxyz") == ""
+			return w, plain && len(w) >= shortestWord && len(w) <= longestWord
+		}
+	}
+	return "", false
+}
+
+// failing returns the words to blame for the first trial that fails. Empty: none does.
+func (t *Tokenizer) failing(words []string) (map[string]bool, error) {
+	if len(words) < fewestWords {
+		return nil, fmt.Errorf("tokenizer: %d lowercase words of its vocabulary are one token whatever stands beside them, and %d are needed: set the target's tokenizer to server or usage",
+			len(words), fewestWords)
+	}
+	lots := draw.New(1, "lexicon")
+	text := make([]string, trialSize)
+	for trial := range uint64(trials) {
+		for i := range text {
+			text[i] = words[lots.Below(trial*trialSize+uint64(i), uint64(len(words)))]
+		}
+		if len(t.encode(strings.Join(text, " "))) != trialSize {
+			return t.blame(text), nil
+		}
+	}
+	return nil, nil
+}
+
+// blame returns the words of a text that are not two tokens with their neighbour, or all if that is true of none.
+func (t *Tokenizer) blame(text []string) map[string]bool {
+	bad := make(map[string]bool)
+	for i := range text[1:] {
+		if len(t.encode(text[i]+" "+text[i+1])) != 2 {
+			bad[text[i]], bad[text[i+1]] = true, true
+		}
+	}
+	if len(bad) == 0 {
+		for _, w := range text {
+			bad[w] = true
+		}
+	}
+	return bad
+}

@@ -1,0 +1,243 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+// piece is a part of a text that is encoded by itself.
+type piece struct {
+	text  string
+	first bool // it stands at the begin of the whole text
+}
+
+// splitter cuts pieces into smaller ones.
+type splitter func(pieces []piece) []piece
+
+// splitterPart is what pre-tokenizers have in the file.
+type splitterPart struct {
+	kind
+	Parts          []json.RawMessage `json:"pretokenizers"`
+	Pattern        pattern           `json:"pattern"`
+	Behavior       string            `json:"behavior"`
+	Invert         bool              `json:"invert"`
+	AddPrefixSpace *bool             `json:"add_prefix_space"`
+	UseRegex       *bool             `json:"use_regex"`
+	Replacement    string            `json:"replacement"`
+	PrependScheme  string            `json:"prepend_scheme"`
+	Split          *bool             `json:"split"`
+	Individual     bool              `json:"individual_digits"`
+}
+
+// newSplitter makes a splitter of a part of the file.
+func newSplitter(data json.RawMessage) (splitter, error) {
+	if absent(data) {
+		return func(pieces []piece) []piece { return pieces }, nil
+	}
+	var p splitterPart
+	if err := json.Unmarshal(data, &p); err != nil {
+		return nil, fmt.Errorf("its pre-tokenizer: %w", err)
+	}
+	switch p.Type {
+	case "Sequence":
+		return newSplitters(p.Parts)
+	case "Split":
+		return newCutter(p.Pattern, p.Behavior, p.Invert)
+	case "ByteLevel":
+		return newByteLevel(p)
+	case "Metaspace":
+		return newMetaspace(p)
+	case "Digits":
+		return newDigits(p.Individual), nil
+	case "WhitespaceSplit":
+		return newCut(func(text string) []match { return runs(text, unicode.IsSpace, false) }, "Removed", false)
+	}
+	return nil, unknown("pre-tokenizer", p.Type)
+}
+
+// newSplitters applies several one after another.
+func newSplitters(parts []json.RawMessage) (splitter, error) {
+	var all []splitter
+	for _, part := range parts {
+		s, err := newSplitter(part)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return func(pieces []piece) []piece {
+		for _, s := range all {
+			pieces = s(pieces)
+		}
+		return pieces
+	}, nil
+}
+
+// each makes a splitter of what happens to one piece.
+func each(split func(out []piece, p piece) []piece) splitter {
+	return func(pieces []piece) []piece {
+		out := make([]piece, 0, len(pieces))
+		for _, p := range pieces {
+			out = split(out, p)
+		}
+		return out
+	}
+}
+
+// newCutter cuts at what a pattern matches.
+func newCutter(p pattern, behavior string, invert bool) (splitter, error) {
+	find, err := p.finder()
+	if err != nil {
+		return nil, err
+	}
+	return newCut(find, behavior, invert)
+}
+
+// newCut cuts at matches. The behavior says what becomes of them: pieces of their own, none, or a part of a neighbour. Inverted, what
+// lies between the matches is taken for the matches.
+func newCut(find finder, behavior string, invert bool) (splitter, error) {
+	join, known := behaviors[behavior]
+	if !known {
+		return nil, unknown("split behavior", behavior)
+	}
+	return each(func(out []piece, p piece) []piece {
+		return join(out, p, sections(p.text, find(p.text), invert))
+	}), nil
+}
+
+// section is a part of a text that is a match or lies between two.
+type section struct {
+	match
+	matched bool
+}
+
+// sections covers a text with matches and what lies between.
+func sections(text string, matches []match, invert bool) (all []section) {
+	from := 0
+	for _, m := range matches {
+		if m.start > from {
+			all = append(all, section{match{from, m.start}, invert})
+		}
+		all = append(all, section{m, !invert})
+		from = m.stop
+	}
+	if from < len(text) {
+		all = append(all, section{match{from, len(text)}, invert})
+	}
+	return all
+}
+
+// behaviors say what becomes of sections.
+var behaviors = map[string]func(out []piece, p piece, all []section) []piece{
+	"Isolated": func(out []piece, p piece, all []section) []piece {
+		return joined(out, p, all, func(_, _ section) bool { return false })
+	},
+	"Contiguous": func(out []piece, p piece, all []section) []piece {
+		return joined(out, p, all, func(before, s section) bool { return before.matched == s.matched })
+	},
+	"MergedWithPrevious": func(out []piece, p piece, all []section) []piece {
+		return joined(out, p, all, func(before, s section) bool { return s.matched && !before.matched })
+	},
+	"MergedWithNext": func(out []piece, p piece, all []section) []piece {
+		return joined(out, p, all, func(before, s section) bool { return before.matched && !s.matched })
+	},
+	"Removed": func(out []piece, p piece, all []section) []piece {
+		for _, s := range all {
+			if !s.matched {
+				out = append(out, p.part(s.start, s.stop))
+			}
+		}
+		return out
+	},
+}
+
+// joined appends sections as pieces, each in one piece with the section before it if with says so.
+func joined(out []piece, p piece, all []section, with func(before, s section) bool) []piece {
+	for i := 0; i < len(all); {
+		end := i + 1
+		for end < len(all) && with(all[end-1], all[end]) {
+			end++
+		}
+		out = append(out, p.part(all[i].start, all[end-1].stop))
+		i = end
+	}
+	return out
+}
+
+// part is a part of a piece.
+func (p piece) part(start, stop int) piece {
+	return piece{p.text[start:stop], p.first && start == 0}
+}
+
+// newDigits cuts numbers off, each or digit by digit.
+func newDigits(individual bool) splitter {
+	s, err := newCut(func(text string) []match { return runs(text, unicode.IsNumber, individual) }, "Isolated", false)
+	if err != nil {
+		panic(err) // Isolated is known
+	}
+	return s
+}
+
+// runs finds runs of characters, or each of them alone.
+func runs(text string, of func(rune) bool, alone bool) (all []match) {
+	start := -1
+	for i, r := range text {
+		inside := of(r)
+		if start >= 0 && (!inside || alone) {
+			all, start = append(all, match{start, i}), -1
+		}
+		if inside && start < 0 {
+			start = i
+		}
+	}
+	if start >= 0 {
+		all = append(all, match{start, len(text)})
+	}
+	return all
+}
+
+// newMetaspace writes spaces as another character, one of which may be put before the text, and cuts before each.
+func newMetaspace(p splitterPart) (splitter, error) {
+	prefixed, err := p.prefixed()
+	if err != nil {
+		return nil, err
+	}
+	if p.Replacement == "" {
+		return nil, errors.New("its pre-tokenizer Metaspace has no replacement")
+	}
+	written := each(func(out []piece, whole piece) []piece {
+		text := strings.ReplaceAll(whole.text, " ", p.Replacement)
+		if prefixed(whole) && !strings.HasPrefix(text, p.Replacement) {
+			text = p.Replacement + text
+		}
+		return append(out, piece{text, whole.first})
+	})
+	if p.Split != nil && !*p.Split {
+		return written, nil
+	}
+	cut, err := newCut(func(text string) []match { return findText(text, p.Replacement) }, "MergedWithNext", false)
+	if err != nil {
+		return nil, err
+	}
+	return func(pieces []piece) []piece { return cut(written(pieces)) }, nil
+}
+
+// prefixed returns which pieces get a space before them. Old files say it in another way.
+func (p *splitterPart) prefixed() (func(piece) bool, error) {
+	scheme := p.PrependScheme
+	if scheme == "" && p.AddPrefixSpace != nil && !*p.AddPrefixSpace {
+		scheme = "never"
+	}
+	switch scheme {
+	case "", "always":
+		return func(piece) bool { return true }, nil
+	case "first":
+		return func(p piece) bool { return p.first }, nil
+	case "never":
+		return func(piece) bool { return false }, nil
+	}
+	return nil, unknown("prepend scheme", scheme)
+}

@@ -1,0 +1,140 @@
+// Package tokenizer counts tokens with a model's own tokenizer, read from a Hugging Face tokenizer.json.
+//
+// It knows the parts that the tokenizers of today's generating models are made of: BPE over bytes (GPT-2, Llama 3, Qwen, DeepSeek) and
+// over characters (Llama 2, Mistral, Gemma), and Unigram, with their usual normalizers and pre-tokenizers. A file with any other
+// part is refused rather than counted in about the right way. Tokens that a server adds to a prompt are not counted. Counts
+// can differ from the server's only in texts with characters that are newer than the Unicode tables of Go, or of the server.
+//
+// It reads one file and keeps no other state. The submitter of a run calls it, to find the words that prompts are made of and to count
+// the prompts of datasets; agents do not have the file.
+package tokenizer
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"unicode/utf8"
+)
+
+// Tokenizer cuts text into tokens. It is safe for concurrent use.
+type Tokenizer struct {
+	model     model
+	normalize normalizer
+	split     splitter
+	raw       *catalog // added tokens that are looked for in the text as it is
+	cooked    *catalog // added tokens that are looked for after normalization
+}
+
+// model turns pieces of text into token ids.
+type model interface {
+	// encode appends the ids of a piece.
+	encode(ids []uint32, piece string) []uint32
+	// tokens lists the vocabulary by id. Ids that have no token are empty.
+	tokens() []string
+}
+
+// document is a tokenizer.json, less what is done with the tokens afterwards.
+type document struct {
+	Added        []added         `json:"added_tokens"`
+	Normalizer   json.RawMessage `json:"normalizer"`
+	PreTokenizer json.RawMessage `json:"pre_tokenizer"`
+	Model        json.RawMessage `json:"model"`
+}
+
+// most is the largest file that is read: those of the largest vocabularies have a fifth of it.
+const most = 256 << 20
+
+// Open reads a tokenizer.json. Errors name the file and what of it is not known. The file is closed when Open returns.
+func Open(path string) (*Tokenizer, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, most+1))
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %s: %w", path, err)
+	}
+	if len(data) > most {
+		return nil, fmt.Errorf("tokenizer: %s is longer than %d MiB: it is no tokenizer.json", path, most>>20)
+	}
+	t, err := parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %s: %w", path, err)
+	}
+	return t, nil
+}
+
+// parse reads the text of a tokenizer.json.
+func parse(data []byte) (*Tokenizer, error) {
+	var d document
+	if err := json.Unmarshal(data, &d); err != nil {
+		return nil, fmt.Errorf("is no tokenizer.json: %w", err)
+	}
+	var t Tokenizer
+	var err error
+	if t.model, err = newModel(d.Model); err != nil {
+		return nil, err
+	}
+	if t.normalize, err = newNormalizer(d.Normalizer); err != nil {
+		return nil, err
+	}
+	if t.split, err = newSplitter(d.PreTokenizer); err != nil {
+		return nil, err
+	}
+	t.raw, t.cooked = newCatalogs(d.Added, t.normalize)
+	return &t, nil
+}
+
+// Count returns how many tokens a text has by itself. It is an error if the text is no UTF-8: there is no right answer then.
+func (t *Tokenizer) Count(text string) (int, error) {
+	if !utf8.ValidString(text) {
+		return 0, fmt.Errorf("tokenizer: %.40q is not UTF-8", text)
+	}
+	return len(t.encode(text)), nil
+}
+
+// encode returns the ids of a text's tokens.
+func (t *Tokenizer) encode(text string) []uint32 {
+	var ids []uint32
+	first := true
+	t.raw.cut(text, func(part string, id uint32, token bool) {
+		if token {
+			ids, first = append(ids, id), false
+			return
+		}
+		t.cooked.cut(t.normalize(part), func(part string, id uint32, token bool) {
+			if token {
+				ids = append(ids, id)
+			} else {
+				ids = t.plain(ids, part, first)
+			}
+			first = false
+		})
+	})
+	return ids
+}
+
+// plain appends the ids of normalized text that holds no added token. First: it is the begin of the whole text.
+func (t *Tokenizer) plain(ids []uint32, text string, first bool) []uint32 {
+	for _, p := range t.split([]piece{{text, first}}) {
+		if p.text != "" {
+			ids = t.model.encode(ids, p.text)
+		}
+	}
+	return ids
+}
+
+// kind is the type of a part, as the file says it.
+type kind struct {
+	Type string `json:"type"`
+}
+
+// absent says whether a part is not given.
+func absent(part json.RawMessage) bool { return len(part) == 0 || string(part) == "null" }
+
+// unknown is the error of a part that this package does not have.
+func unknown(what, name string) error {
+	return fmt.Errorf("its %s %q is not known here: set the target's tokenizer to server or usage", what, name)
+}
