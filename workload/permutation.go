@@ -12,7 +12,7 @@ const rounds = 8
 
 // permutation is an order of the numbers 0 to n-1: at(i) is the i-th. It takes no memory: the numbers below the next power of 4 are put in
 // order by a Feistel network, and one that is not below n is sent through again until it is (Black and Rogaway's cycle walking), less
-// than four times on average.
+// than four times on average. Halves have at least 4 bits, because smaller ones mix too little: 256 numbers are walked for a handful.
 type permutation struct {
 	n    uint64
 	half uint // bits of each half
@@ -22,7 +22,7 @@ type permutation struct {
 
 // newPermutation returns the permutation that a sequence draws.
 func newPermutation(keys draw.Sequence, n uint64) permutation {
-	p := permutation{n: n, half: uint(max(1, (bits.Len64(n-1)+1)/2))}
+	p := permutation{n: n, half: uint(max(4, (bits.Len64(n-1)+1)/2))}
 	p.mask = 1<<p.half - 1
 	for r := range uint64(rounds) {
 		p.keys[r] = keys.Sub(r)

@@ -75,7 +75,7 @@ func (s *Skipped) String() string {
 const defaultSkipped = 0.01
 
 // Build reads a source file, gzip, zstd or plain, and writes its rows file to dst. It reads once, in a stream; of the source it keeps a line
-// (at most 32 MiB, longer ones are unusable), of a trace 16 MiB of rows to sort, and in Mooncake's form 10 to 20 bytes for each different block.
+// (at most 32 MiB, longer ones are unusable), of a trace 16 MiB of rows to sort, and in Mooncake's form 10 to 15 bytes for each different block.
 // The same source, workload and counts give the same bytes.
 //
 // Skipped is never nil. It is an error if the source ends too early, is not in the workload's form, has no row that can be used, or more
@@ -213,7 +213,7 @@ func (b *builder) result() (*spatev1.Dataset, error) {
 	}
 	d := &spatev1.Dataset{Sha256: sha, Size: size, Rows: rows, Skipped: b.skipped.Unusable + b.skipped.LeftOut}
 	if !b.unknown {
-		d.Longest = clamp(int(b.longest)) //nolint:gosec // Far below 2^63.
+		d.Longest = clamp(int(b.longest))
 	}
 	if b.flags&hasTimes != 0 {
 		d.Span = durationpb.New(b.span)

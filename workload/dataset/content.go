@@ -32,7 +32,7 @@ func appendContent(dst []byte, row *Row) []byte {
 func appendBlocks(dst []byte, blocks []uint64) []byte {
 	before := uint64(0)
 	for _, id := range blocks {
-		dst = binary.AppendVarint(dst, int64(id-before)) //nolint:gosec // Wraps around, and back when it is read.
+		dst = binary.AppendVarint(dst, int64(id-before))
 		before = id
 	}
 	return dst
@@ -63,7 +63,7 @@ func parseContent(b []byte, row *Row) error {
 		return nil
 	case Messages:
 		insert := r.number()
-		row.Content, row.Insert = r.rest, int(insert) //nolint:gosec // Checked below.
+		row.Content, row.Insert = r.rest, int(insert)
 		r.bad = r.bad || insert > uint64(len(r.rest))
 		r.rest = nil
 	case TokenIDs:
@@ -104,7 +104,7 @@ func (r *reader) small() uint32 {
 	if v > math.MaxUint32 {
 		r.bad = true
 	}
-	return uint32(v) //nolint:gosec // Checked above.
+	return uint32(v)
 }
 
 // bytes takes a length and so many bytes.
@@ -129,7 +129,7 @@ func (r *reader) blocks(row *Row) {
 			return
 		}
 		r.rest = r.rest[n:]
-		before += uint64(v) //nolint:gosec // Wraps around as it did when it was written.
+		before += uint64(v)
 		row.Blocks = append(row.Blocks, before)
 	}
 }

@@ -30,6 +30,7 @@ var sides = map[string]int{
 type speech struct {
 	side int
 	text []byte
+	own  bool // text is no part of the item, and may be appended to
 }
 
 // paragraph separates two lines of one side, as the inside of a JSON string.
@@ -43,12 +44,16 @@ type conversation struct {
 
 // add appends what a side says. Several lines of one side become one, so that sides take turns, as chat templates want it.
 func (c *conversation) add(side int, text []byte) {
-	if n := len(c.lines); n > 0 && c.lines[n-1].side == side {
-		last := &c.lines[n-1]
-		last.text = slices.Concat(last.text, []byte(paragraph), text)
+	n := len(c.lines)
+	if n == 0 || c.lines[n-1].side != side {
+		c.lines = append(c.lines, speech{side: side, text: text})
 		return
 	}
-	c.lines = append(c.lines, speech{side: side, text: text})
+	last := &c.lines[n-1]
+	if !last.own {
+		last.text, last.own = slices.Clone(last.text), true
+	}
+	last.text = append(append(last.text, paragraph...), text...)
 }
 
 // read reads an array of lines, each an object with who speaks and what.
@@ -78,7 +83,7 @@ func (c *conversation) readLine(object []byte, sideName, textName string) (err e
 			if err != nil {
 				return err
 			}
-			known := false
+			var known bool
 			if side, known = sides[string(bytes.ToLower(who))]; !known {
 				return unusable("%s is %.40q, which is neither a user nor an assistant", name, who)
 			}
@@ -151,4 +156,4 @@ func (l *lengths) output(own uint32, answer []byte) uint32 {
 }
 
 // clamp cuts a length off at the longest that there is.
-func clamp(n int) uint32 { return uint32(min(max(n, 0), longestLength)) } //nolint:gosec // Within 24 bits.
+func clamp(n int) uint32 { return uint32(min(max(n, 0), longestLength)) }

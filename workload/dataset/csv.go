@@ -35,18 +35,18 @@ func newAzure() *table {
 
 // dateTime reads a date and a time of day, in UTC unless a zone is behind them.
 func dateTime(name string, value []byte) (int64, error) {
-	text := strings.Replace(string(value), "T", " ", 1)
-	for _, layout := range []string{"2006-01-02 15:04:05", "2006-01-02 15:04:05Z07:00"} {
-		t, err := time.Parse(layout, text)
-		if err != nil {
-			continue
-		}
-		if t.Year() < 1700 || t.Year() > 2250 {
-			return 0, unusable("%s is %s: beyond what a clock shows", name, value)
-		}
-		return t.UnixNano(), nil
+	text, layout := strings.Replace(string(value), "T", " ", 1), "2006-01-02 15:04:05"
+	if len(text) > len(layout) && strings.ContainsAny(text[len(layout):], "+-Z") {
+		layout += "Z07:00"
 	}
-	return 0, unusable("%s is %.40q and not a time like 2023-11-16 18:15:46.6805900", name, value)
+	t, err := time.Parse(layout, text)
+	switch {
+	case err != nil:
+		return 0, unusable("%s is %.40q and not a time like 2023-11-16 18:15:46.6805900", name, value)
+	case t.Year() < 1700 || t.Year() > 2250:
+		return 0, unusable("%s is %s: beyond what a clock shows", name, value)
+	}
+	return t.UnixNano(), nil
 }
 
 // header finds the columns by their names, in any order.

@@ -44,12 +44,12 @@ func sonnetOf(c *spatev1.SonnetContent) *spatev1.Workload {
 
 // all are the forms with nothing set.
 func all() map[string]*spatev1.Workload {
-	any := 1.0
-	trace, file := &spatev1.TraceContent{MaxSkipped: &any}, &spatev1.FileContent{MaxSkipped: &any}
+	every := 1.0
+	trace, file := &spatev1.TraceContent{MaxSkipped: &every}, &spatev1.FileContent{MaxSkipped: &every}
 	return map[string]*spatev1.Workload{
 		"mooncake": mooncakeOf(trace), "burstgpt": burstgptOf(trace), "azure": azureOf(trace),
 		"sharegpt": sharegptOf(file), "jsonl": jsonlOf(file), "sonnet": sonnetOf(&spatev1.SonnetContent{Isl: 100, Osl: 10}),
-		"sessions": sharegptOf(&spatev1.FileContent{MaxSkipped: &any, Sessions: &spatev1.SessionPlay{}}),
+		"sessions": sharegptOf(&spatev1.FileContent{MaxSkipped: &every, Sessions: &spatev1.SessionPlay{}}),
 	}
 }
 

@@ -6,8 +6,6 @@ import (
 	"io"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -18,31 +16,7 @@ func formOf(w *spatev1.Workload) uint32 {
 	if field == nil {
 		return 0
 	}
-	return uint32(field.Number()) //nolint:gosec // Field numbers are positive.
-}
-
-// Needed reports whether a workload takes rows from a file, and returns its path.
-func Needed(w *spatev1.Workload) (path string, needed bool) {
-	type file interface{ GetPath() string }
-	var content proto.Message
-	switch c := w.GetContent().(type) {
-	case *spatev1.Workload_Sonnet:
-		content = c.Sonnet
-	case *spatev1.Workload_Sharegpt:
-		content = c.Sharegpt
-	case *spatev1.Workload_Jsonl:
-		content = c.Jsonl
-	case *spatev1.Workload_Mooncake:
-		content = c.Mooncake
-	case *spatev1.Workload_Burstgpt:
-		content = c.Burstgpt
-	case *spatev1.Workload_Azure:
-		content = c.Azure
-	}
-	if f, ok := content.(file); ok {
-		return f.GetPath(), true
-	}
-	return "", false
+	return uint32(field.Number())
 }
 
 // newBuilder returns the builder of a workload's form.

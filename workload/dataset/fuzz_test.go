@@ -96,34 +96,34 @@ func checkInside(t *testing.T, text []byte) {
 }
 
 func FuzzShareGPT(f *testing.F) {
-	any := 1.0
+	every := 1.0
 	fuzzed(f, []*spatev1.Workload{
-		sharegptOf(&spatev1.FileContent{MaxSkipped: &any}), sharegptOf(&spatev1.FileContent{MaxSkipped: &any, Sessions: &spatev1.SessionPlay{}}),
+		sharegptOf(&spatev1.FileContent{MaxSkipped: &every}), sharegptOf(&spatev1.FileContent{MaxSkipped: &every, Sessions: &spatev1.SessionPlay{}}),
 	}, []string{"sharegpt.json"}, `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}`)
 }
 
 func FuzzJSONL(f *testing.F) {
-	any := 1.0
+	every := 1.0
 	fuzzed(f, []*spatev1.Workload{
-		jsonlOf(&spatev1.FileContent{MaxSkipped: &any}), jsonlOf(&spatev1.FileContent{MaxSkipped: &any, Sessions: &spatev1.SessionPlay{}}),
+		jsonlOf(&spatev1.FileContent{MaxSkipped: &every}), jsonlOf(&spatev1.FileContent{MaxSkipped: &every, Sessions: &spatev1.SessionPlay{}}),
 	}, []string{"prompts.jsonl"}, `[{"prompt": "x"}, 5, {"prompt`, "\ufeff{}\r\n", gzipped(`{"prompt": "x"}`), zstded(`{"prompt": "x"}`))
 }
 
 func FuzzMooncake(f *testing.F) {
-	any := 1.0
+	every := 1.0
 	fuzzed(f, []*spatev1.Workload{
-		mooncakeOf(&spatev1.TraceContent{MaxSkipped: &any}), mooncakeOf(&spatev1.TraceContent{MaxSkipped: &any, BlockTokens: 1}),
+		mooncakeOf(&spatev1.TraceContent{MaxSkipped: &every}), mooncakeOf(&spatev1.TraceContent{MaxSkipped: &every, BlockTokens: 1}),
 	}, []string{"mooncake-1000.jsonl"}, `{"timestamp":-1e15,"input_length":1,"output_length":1,"hash_ids":[18446744073709551615]}`)
 }
 
 func FuzzBurstGPT(f *testing.F) {
-	any := 1.0
-	fuzzed(f, []*spatev1.Workload{burstgptOf(&spatev1.TraceContent{MaxSkipped: &any})}, []string{"burstgpt.csv", "burstgpt-sessions.csv"})
+	every := 1.0
+	fuzzed(f, []*spatev1.Workload{burstgptOf(&spatev1.TraceContent{MaxSkipped: &every})}, []string{"burstgpt.csv", "burstgpt-sessions.csv"})
 }
 
 func FuzzAzure(f *testing.F) {
-	any := 1.0
-	fuzzed(f, []*spatev1.Workload{azureOf(&spatev1.TraceContent{MaxSkipped: &any})}, []string{"azure-2023.csv", "azure-2024.csv"})
+	every := 1.0
+	fuzzed(f, []*spatev1.Workload{azureOf(&spatev1.TraceContent{MaxSkipped: &every})}, []string{"azure-2023.csv", "azure-2024.csv"})
 }
 
 func FuzzSonnet(f *testing.F) {

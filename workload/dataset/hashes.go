@@ -42,7 +42,7 @@ func (h *hashes) add(hash uint64) bool {
 // find returns the place of a hash, or the empty one where it belongs. Places go by the upper bits, parts by the lower ones.
 func (p *part) find(hash uint64) int {
 	high, _ := bits.Mul64(hash, uint64(len(p.table)))
-	i := int(high) //nolint:gosec // Below the length.
+	i := int(high)
 	for p.table[i] != 0 && p.table[i] != hash {
 		if i++; i == len(p.table) {
 			i = 0

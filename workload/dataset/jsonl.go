@@ -44,7 +44,7 @@ func find(text []byte) (f fields) {
 			}
 		}
 	}
-	if f.prompt != nil && f.prompt[0] == '[' && f.ids == nil {
+	if len(f.prompt) > 0 && f.prompt[0] == '[' && f.ids == nil {
 		f.ids, f.prompt = f.prompt, nil
 	}
 	return f
@@ -141,42 +141,46 @@ func (j *jsonl) messages(array []byte, row *Row) error {
 		return unusable("messages: %v", err)
 	}
 	row.Kind, row.Content = Messages, append(row.Content[:0], j.compact.Bytes()...)
-	count, texts := 0, []byte(nil)
+	return j.checkMessages(row)
+}
+
+// checkMessages finds where words can be inserted. The length is known of a single message that is nothing but text.
+func (j *jsonl) checkMessages(row *Row) error {
+	count := 0
 	for message := range values(row.Content) {
 		if message[0] != '{' {
 			return unusable("messages has %s in place of an object", typeOf(message))
 		}
-		text := firstText(message)
-		if text == nil && count == 0 {
+		if count++; count > 1 {
+			row.ISL = 0
+			continue
+		}
+		text, whole := firstText(message)
+		if text == nil {
 			return unusable("has no text in its first message")
 		}
-		if count++; count == 1 {
-			texts, row.Insert = text, placeIn(row.Content, text)
+		if row.Insert = placeIn(row.Content, text); whole {
+			row.ISL = j.lengths.tokens(text)
 		}
 	}
 	if count == 0 {
 		return unusable("has no messages")
 	}
-	if count == 1 && bytes.Contains(row.Content, append([]byte(`"content":"`), texts...)) {
-		row.ISL = j.lengths.tokens(texts)
-	}
 	return nil
 }
 
-// firstText returns the inside of the first text of a message: its content, or that of its first part that is text. Nil: there is none.
-func firstText(message []byte) []byte {
+// firstText returns the inside of the first text of a message: its content, which is all of it then, or that of its first part that is text. Nil:
+// there is none.
+func firstText(message []byte) (text []byte, whole bool) {
 	for name, value := range members(message) {
-		if name != "content" {
-			continue
+		if name == "content" && value[0] == '"' {
+			text, whole = value[1:len(value)-1], true
 		}
-		if value[0] == '"' {
-			return value[1 : len(value)-1]
-		}
-		if value[0] == '[' {
-			return firstPart(value)
+		if name == "content" && value[0] == '[' {
+			text, whole = firstPart(value), false
 		}
 	}
-	return nil
+	return text, whole
 }
 
 // firstPart returns the inside of the text of the first part of a message that has one.

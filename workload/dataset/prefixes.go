@@ -21,7 +21,7 @@ func (p *prefixes) shared(blocks []uint64, isl uint32) (uint32, error) {
 	tokens, chain, open := uint32(0), uint64(0), true
 	for i, id := range blocks {
 		chain = mix(chain ^ mix(id+1))
-		key, size := chain, min(p.block, isl-uint32(i)*p.block) //nolint:gosec // At most isl blocks.
+		key, size := chain, min(p.block, isl-uint32(i)*p.block)
 		seen := false
 		if size < p.block {
 			seen, key = p.seen.has(chain), mix(chain+uint64(size))

@@ -62,7 +62,7 @@ func read(file io.ReaderAt, size int64) (*Rows, error) {
 	if r.trailer, checksum, err = parseTrailer(tail); err != nil {
 		return nil, err
 	}
-	return r, r.readDirectory(tail, checksum, uint64(size)) //nolint:gosec // Not negative.
+	return r, r.readDirectory(tail, checksum, uint64(size))
 }
 
 // readDirectory reads the directory, which must fill the room before the trailer, and lead to places within the file.
@@ -73,7 +73,7 @@ func (r *Rows) readDirectory(tail []byte, checksum uint32, size uint64) error {
 		return damaged("%d rows do not fit its %d bytes", t.rows, size)
 	}
 	b := make([]byte, 8*chunks)
-	if _, err := r.file.ReadAt(b, int64(t.directory)); err != nil { //nolint:gosec // Within the file.
+	if _, err := r.file.ReadAt(b, int64(t.directory)); err != nil {
 		return fmt.Errorf("dataset: %w", err)
 	}
 	if crc32.Update(crc32.Checksum(b, castagnoli), castagnoli, tail[:trailerSize-12]) != checksum {
@@ -125,7 +125,7 @@ func (r *Rows) head(i uint64, row *Row) (place, error) {
 	row.clear()
 	size := uint64(r.header.recordSize)
 	record := row.record[:size]
-	if _, err := r.file.ReadAt(record, int64(r.chunks[i/chunkRows]+i%chunkRows*size)); err != nil { //nolint:gosec // Within the file.
+	if _, err := r.file.ReadAt(record, int64(r.chunks[i/chunkRows]+i%chunkRows*size)); err != nil {
 		return place{}, fmt.Errorf("dataset: row %d: %w", i, err)
 	}
 	p, err := parseRecord(record, i, row)
@@ -144,8 +144,13 @@ func (r *Rows) Read(i uint64, row *Row) error {
 	if err != nil || row.Kind == Lengths {
 		return err
 	}
+	return r.content(i, p, row)
+}
+
+// content reads the content of row i.
+func (r *Rows) content(i uint64, p place, row *Row) error {
 	row.content = slices.Grow(row.content[:0], int(p.length))[:p.length]
-	if _, err := r.file.ReadAt(row.content, int64(p.offset)); err != nil && !(errors.Is(err, io.EOF) && p.length == 0) { //nolint:gosec // Within the file.
+	if _, err := r.file.ReadAt(row.content, int64(p.offset)); err != nil {
 		return fmt.Errorf("dataset: row %d: %w", i, err)
 	}
 	if crc32.Checksum(row.content, castagnoli) != p.checksum {

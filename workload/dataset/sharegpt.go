@@ -43,7 +43,7 @@ func asSession(row *Row) error {
 		return leaveOut(noAnswer)
 	}
 	first := row.Turns[0]
-	row.Kind, row.TurnCount = Session, uint32(len(row.Turns)) //nolint:gosec // Below longestItem.
+	row.Kind, row.TurnCount = Session, uint32(len(row.Turns))
 	if row.OSL = first.OSL; len(row.Content) == 0 {
 		row.ISL = first.ISL
 	}

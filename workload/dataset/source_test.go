@@ -84,8 +84,8 @@ func TestEnormousLine(t *testing.T) {
 		"last":    `{"prompt": "x"}` + "\n" + `{"prompt": "y"}` + "\n" + huge,
 		"element": `[{"prompt": "x"}, ` + huge + `, {"prompt": "y"}]`,
 	} {
-		any := 1.0
-		_, skipped, r := built(t, jsonlOf(&spatev1.FileContent{MaxSkipped: &any}), source, Options{})
+		every := 1.0
+		_, skipped, r := built(t, jsonlOf(&spatev1.FileContent{MaxSkipped: &every}), source, Options{})
 		if r.Len() != 2 || skipped.Unusable != 1 || !strings.Contains(skipped.First[0].Reason, "longer than 32 MiB") {
 			t.Errorf("%s: %d rows, skipped %+v", name, r.Len(), skipped)
 		}
@@ -113,16 +113,16 @@ func TestBuildStops(t *testing.T) {
 func TestSourceFails(t *testing.T) {
 	broken := errors.New("broken cable")
 	for form, w := range all() {
-		source := io.MultiReader(strings.NewReader("[  {\"a\": 1}, "), errReader{broken})
+		source := io.MultiReader(strings.NewReader("[  {\"a\": 1}, "), failing{broken})
 		if _, _, err := Build(t.Context(), io.Discard, source, w, Options{}); !errors.Is(err, broken) && form != "burstgpt" && form != "azure" {
 			t.Errorf("%s: %v", form, err)
 		}
 	}
 }
 
-type errReader struct{ error }
+type failing struct{ error }
 
-func (e errReader) Read([]byte) (int, error) { return 0, e.error }
+func (e failing) Read([]byte) (int, error) { return 0, e.error }
 
 // TestElementsOracle cuts arrays as encoding/json would.
 func TestElementsOracle(t *testing.T) {

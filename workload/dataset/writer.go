@@ -32,14 +32,14 @@ func newWriter(dst io.Writer, h header, flags uint32) (*writer, error) {
 // write writes bytes and counts them.
 func (w *writer) write(b []byte) error {
 	n, err := w.out.Write(b)
-	w.written += uint64(n) //nolint:gosec // Not negative.
+	w.written += uint64(n)
 	return err
 }
 
 // add writes a row.
 func (w *writer) add(row *Row) error {
 	w.content = appendContent(w.content[:0], row)
-	p := place{offset: w.written, length: uint32(len(w.content)), checksum: crc32.Checksum(w.content, castagnoli)} //nolint:gosec // Below longestItem.
+	p := place{offset: w.written, length: uint32(len(w.content)), checksum: crc32.Checksum(w.content, castagnoli)}
 	if err := w.write(w.content); err != nil {
 		return err
 	}

@@ -1,0 +1,458 @@
+package workload
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"pgregory.net/rapid"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/dataset"
+	"github.com/spate-load/spate/workload/draw"
+)
+
+// Workloads of files.
+func jsonlOf(c *spatev1.FileContent) *spatev1.Workload {
+	return &spatev1.Workload{Content: &spatev1.Workload_Jsonl{Jsonl: c}}
+}
+
+func sharegptOf(c *spatev1.FileContent) *spatev1.Workload {
+	return &spatev1.Workload{Content: &spatev1.Workload_Sharegpt{Sharegpt: c}}
+}
+
+func mooncakeOf() *spatev1.Workload {
+	return &spatev1.Workload{Content: &spatev1.Workload_Mooncake{Mooncake: &spatev1.TraceContent{}}}
+}
+
+func sonnetOf(c *spatev1.SonnetContent) *spatev1.Workload {
+	return &spatev1.Workload{Content: &spatev1.Workload_Sonnet{Sonnet: c}}
+}
+
+// wordCount counts words in place of tokens.
+func wordCount(text string) int { return len(strings.Fields(text)) }
+
+// rowsOf builds and opens the rows of a source.
+func rowsOf(t testing.TB, w *spatev1.Workload, source string, count func(string) int) *dataset.Rows {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "rows"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err = dataset.Build(t.Context(), f, strings.NewReader(source), w, dataset.Options{Count: count}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := dataset.Open(f.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = rows.Close() })
+	return rows
+}
+
+// fromFile returns the workload of a source, whose prompts can be of the form.
+func fromFile(t testing.TB, w *spatev1.Workload, source string, c Config) Workload {
+	t.Helper()
+	c.Workload = w
+	if c.Rows == nil {
+		c.Rows = rowsOf(t, w, source, wordCount)
+	}
+	return madeOf(t, c)
+}
+
+// fixture reads a file of the dataset package.
+func fixture(t testing.TB, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("dataset", "testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestPermutation: each number comes once, and other keys give another order.
+func TestPermutation(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.Uint64Range(1, 3000).Draw(t, "n")
+		keys := draw.New(rapid.Uint64().Draw(t, "seed"), "order")
+		p := newPermutation(keys, n)
+		seen := make([]bool, n)
+		for i := range n {
+			at := p.at(i)
+			if at >= n || seen[at] {
+				t.Fatalf("number %d is %d, again or too large", i, at)
+			}
+			seen[at] = true
+		}
+	})
+}
+
+// TestPermutationUniform: of five things all 120 orders come about equally often.
+func TestPermutationUniform(t *testing.T) {
+	counts, places := make([]int, 120), map[string]int{}
+	for key := range uint64(120_000) {
+		p := newPermutation(draw.New(7, "order").Sub(key), 5)
+		order := fmt.Sprint(p.at(0), p.at(1), p.at(2), p.at(3), p.at(4))
+		if _, known := places[order]; !known {
+			places[order] = len(places)
+		}
+		counts[places[order]]++
+	}
+	if far := chiSquare(counts); far > 4 || far < -4 {
+		t.Errorf("orders are %.1f standard deviations from uniform", far)
+	}
+}
+
+// TestOrder: shuffled takes each row once before any a second time, in another order then; file takes them as they stand.
+func TestOrder(t *testing.T) {
+	var source strings.Builder
+	const n = 50
+	for i := range n {
+		fmt.Fprintf(&source, `{"prompt": "p%d"}`+"\n", i)
+	}
+	round := func(w Workload, from uint64) (list []string) {
+		for i := range uint64(n) {
+			list = append(list, string(prompt(t, w, nil, from+i, Text)))
+		}
+		return list
+	}
+	w := fromFile(t, jsonlOf(&spatev1.FileContent{}), source.String(), Config{Seed: 3})
+	first, second := round(w, 0), round(w, n)
+	if slices.Equal(first, second) || slices.IsSorted(first) {
+		t.Errorf("not shuffled, or the same twice: %v", first)
+	}
+	slices.Sort(first)
+	slices.Sort(second)
+	if !slices.Equal(first, second) || len(slices.Compact(first)) != n {
+		t.Error("some row comes twice before another one comes once")
+	}
+	w = fromFile(t, jsonlOf(&spatev1.FileContent{Order: "file"}), source.String(), Config{Seed: 3})
+	if got := round(w, n); got[0] != `"p0"` || got[n-1] != fmt.Sprintf(`"p%d"`, n-1) || !slices.Equal(got, round(w, 0)) {
+		t.Errorf("not in the order of the file: %v", got)
+	}
+}
+
+func TestJSONLPrompts(t *testing.T) {
+	w := jsonlOf(&spatev1.FileContent{Order: "file"})
+	source := `{"prompt": "a \"b\"\n\u00e9", "osl": 3}` + "\n" + `{"prompt": "c"}`
+	chat := fromFile(t, w, source, Config{Form: Messages, Template: 4})
+	if got := string(prompt(t, chat, nil, 0, Messages)); got != `[{"role":"user","content":"a \"b\"\n\u00e9"}]` {
+		t.Error(got)
+	}
+	if got := asked(t, chat, 0, 0); got != (Ask{ISL: 7, OSL: 3, Turns: 1}) {
+		t.Errorf("%+v", got)
+	}
+	if got := asked(t, chat, 2, 0); got != (Ask{ISL: 7, OSL: 3, Turns: 1, Shared: 7}) {
+		t.Errorf("a row that was sent before: %+v", got)
+	}
+	if got := string(prompt(t, fromFile(t, w, source, Config{}), []byte("kept"), 1, Text)); got != `kept"c"` {
+		t.Error(got)
+	}
+	ids := fromFile(t, w, `{"token_ids": [5, 6, 70000]}`, Config{Form: TokenIDs})
+	if got := string(prompt(t, ids, nil, 9, TokenIDs)); got != `[5,6,70000]` {
+		t.Error(got)
+	}
+	messages := fromFile(t, w, `{"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u", "name": "n"}]}`, Config{Form: Messages})
+	if got := string(prompt(t, messages, nil, 0, Messages)); got != `[{"role":"system","content":"s"},{"role":"user","content":"u","name":"n"}]` {
+		t.Error(got)
+	}
+	if got := asked(t, messages, 0, 0); got.ISL != 0 || got.OSL != 256 {
+		t.Errorf("%+v, but templates differ", got)
+	}
+}
+
+// TestFormsRefused: rows that cannot be written in the target's form are refused by New, with what to set, and by AppendPrompt.
+func TestFormsRefused(t *testing.T) {
+	w := jsonlOf(&spatev1.FileContent{})
+	for _, c := range []struct {
+		source string
+		form   Form
+		says   string
+	}{
+		{`{"prompt": "a"}`, TokenIDs, "prompts: text"},
+		{`{"token_ids": [1]}`, Text, "prompts: token_ids"},
+		{`{"token_ids": [1]}`, Messages, "api: completions"},
+		{`{"messages": [{"role": "user", "content": "a"}]}`, Text, "api: chat"},
+		{`{"messages": [{"role": "user", "content": "a"}]}`, TokenIDs, "api: chat"},
+	} {
+		rows := rowsOf(t, w, c.source, nil)
+		if _, err := New(Config{Workload: w, Rows: rows, Form: c.form}); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s as %d: %v, want %q", c.source, c.form, err, c.says)
+		}
+	}
+	chat := fromFile(t, w, `{"prompt": "a"}`, Config{Form: Messages})
+	if _, err := chat.AppendPrompt(nil, Request{Form: TokenIDs}); err == nil {
+		t.Error("text was written as token ids")
+	}
+}
+
+func TestRowsRefused(t *testing.T) {
+	rows := rowsOf(t, jsonlOf(&spatev1.FileContent{}), `{"prompt": "a"}`, nil)
+	busted := jsonlOf(&spatev1.FileContent{})
+	busted.CacheBusting = "x"
+	for name, c := range map[string]Config{
+		"no rows":    {Workload: mooncakeOf()},
+		"other rows": {Workload: mooncakeOf(), Rows: rows},
+		"order":      {Workload: jsonlOf(&spatev1.FileContent{Order: "x"}), Rows: rows},
+		"cache":      {Workload: busted, Rows: rows},
+		"empty word": {Workload: jsonlOf(&spatev1.FileContent{}), Rows: rows, Words: []string{""}},
+	} {
+		if _, err := New(c); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	w := fromFile(t, jsonlOf(&spatev1.FileContent{}), `{"prompt": "a"}`, Config{})
+	if _, err := w.Ask(0, 1); err == nil {
+		t.Error("a second turn of a prompt")
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := w.Ask(0, 0); err == nil {
+		t.Error("rows are still open")
+	}
+}
+
+// talk is a conversation of two turns with a system prompt.
+const talk = `{"conversations": [{"from": "system", "value": "S"}, {"from": "human", "value": "one two"}, {"from": "gpt", "value": "file says \"A\""},
+ {"from": "human", "value": "three"}, {"from": "gpt", "value": "B"}]}`
+
+func TestSessionsOfFiles(t *testing.T) {
+	source := "[" + talk + "]"
+	play := &spatev1.SessionPlay{ThinkTime: &spatev1.ThinkTime{Mean: durationpb.New(time.Second)}}
+	server := fromFile(t, sharegptOf(&spatev1.FileContent{Sessions: play}), source, Config{Form: Messages})
+	if got := asked(t, server, 5, 0); got != (Ask{OSL: 3, Turns: 2}) {
+		t.Errorf("%+v", got)
+	}
+	if got := asked(t, server, 0, 1); got != (Ask{OSL: 1, Turns: 2, Pause: time.Second, Shared: 5}) {
+		t.Errorf("%+v", got)
+	}
+	got := string(promptOf(t, server, nil, Request{Turn: 1, Form: Messages, Answers: [][]byte{[]byte(`from \"it\"`)}}))
+	want := `[{"role":"system","content":"S"},{"role":"user","content":"one two"},{"role":"assistant","content":"from \"it\""},{"role":"user","content":"three"}]`
+	if got != want {
+		t.Error(got)
+	}
+	if got := string(prompt(t, server, nil, 0, Messages)); got != `[{"role":"system","content":"S"},{"role":"user","content":"one two"}]` {
+		t.Error(got)
+	}
+	for name, r := range map[string]Request{
+		"no answers": {Turn: 1, Form: Messages}, "no such turn": {Turn: 2, Form: Messages, Answers: make([][]byte, 2)}, "token ids": {Form: TokenIDs},
+	} {
+		if _, err := server.AppendPrompt(nil, r); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	planned := fromFile(t, sharegptOf(&spatev1.FileContent{Sessions: &spatev1.SessionPlay{History: "planned"}}), source, Config{})
+	if got := string(promptOf(t, planned, nil, Request{Turn: 1})); got != `"S one two file says \"A\" three"` {
+		t.Error(got)
+	}
+}
+
+// TestTraceLengths: prompts of each form are as long as the row says, less what the server adds, and only the same arrival has the same.
+func TestTraceLengths(t *testing.T) {
+	w := &spatev1.Workload{Content: &spatev1.Workload_Azure{Azure: &spatev1.TraceContent{}}}
+	source := "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 00:00:00,40,3\n2024-05-10 00:00:01,2,4\n"
+	for _, form := range []Form{Text, TokenIDs, Messages} {
+		made := fromFile(t, w, source, Config{Form: form, Template: 5, Seed: 1})
+		if got := asked(t, made, 2, 0); got != (Ask{ISL: 40, OSL: 3, Turns: 1}) {
+			t.Errorf("%+v", got)
+		}
+		first, again := prompt(t, made, nil, 0, form), prompt(t, made, nil, 2, form)
+		if n := len(flat(heard(t, first, form))); n != 35 {
+			t.Errorf("%d tokens", n)
+		}
+		if n := len(flat(heard(t, prompt(t, made, nil, 1, form), form))); n != 1 {
+			t.Errorf("%d tokens", n)
+		}
+		if bytes.Equal(first, again) {
+			t.Error("two arrivals of one row have the same text")
+		}
+	}
+}
+
+// TestMooncakePrefixes: prompts of all forms begin alike by exactly the blocks that rows begin alike with, and Shared is the longest such begin
+// among all rows before.
+func TestMooncakePrefixes(t *testing.T) {
+	source := strings.Join(strings.SplitAfter(fixture(t, "mooncake-1000.jsonl"), "\n")[:60], "")
+	rows := rowsOf(t, mooncakeOf(), source, nil)
+	for _, form := range []Form{Text, TokenIDs, Messages} {
+		w := madeOf(t, Config{Workload: mooncakeOf(), Rows: rows, Form: form, Seed: 9})
+		var before [][]string
+		for i := range rows.Len() {
+			a := asked(t, w, i, 0)
+			tokens := flat(heard(t, prompt(t, w, nil, i, form), form))
+			if len(tokens) != int(a.ISL) {
+				t.Fatalf("form %d: row %d has %d tokens, want %d", form, i, len(tokens), a.ISL)
+			}
+			longest := 0
+			for _, other := range before {
+				longest = max(longest, alike(tokens, other))
+			}
+			// By chance a token more may be alike.
+			if longest < int(a.Shared) || longest > int(a.Shared)+3 {
+				t.Fatalf("form %d: row %d begins like another for %d tokens, Shared is %d", form, i, longest, a.Shared)
+			}
+			before = append(before, tokens)
+		}
+		again := flat(heard(t, prompt(t, w, nil, rows.Len(), form), form))
+		if n := alike(again, before[0]); n > 3 {
+			t.Errorf("form %d: a second time through the trace begins like the first for %d tokens", form, n)
+		}
+	}
+}
+
+// TestMooncakeBlocks: a block has the same text wherever it stands, and another seed gives another.
+func TestMooncakeBlocks(t *testing.T) {
+	source := `{"timestamp":0,"input_length":1024,"output_length":1,"hash_ids":[7,8]}
+{"timestamp":1,"input_length":700,"output_length":1,"hash_ids":[9,7]}`
+	rows := rowsOf(t, mooncakeOf(), source, nil)
+	w := madeOf(t, Config{Workload: mooncakeOf(), Rows: rows, Form: TokenIDs, Seed: 1, Template: 10})
+	first, second := flat(heard(t, prompt(t, w, nil, 0, TokenIDs), TokenIDs)), flat(heard(t, prompt(t, w, nil, 1, TokenIDs), TokenIDs))
+	if len(first) != 1014 || len(second) != 690 || !slices.Equal(first[:178], second[512:]) {
+		t.Errorf("%d and %d tokens, or block 7 differs", len(first), len(second))
+	}
+	other := madeOf(t, Config{Workload: mooncakeOf(), Rows: rows, Form: TokenIDs, Seed: 2})
+	if n := alike(first, flat(heard(t, prompt(t, other, nil, 0, TokenIDs), TokenIDs))); n > 3 {
+		t.Errorf("two seeds begin alike for %d tokens", n)
+	}
+}
+
+// TestRowsBusted: with cache busting no two requests begin alike, nor does one in two runs; lengths of traces stay.
+func TestRowsBusted(t *testing.T) {
+	play := &spatev1.SessionPlay{History: "planned"}
+	for name, c := range map[string]struct {
+		w      *spatev1.Workload
+		source string
+		form   Form
+	}{
+		"mooncake": {mooncakeOf(), fixture(t, "mooncake-1000.jsonl"), Text},
+		"ids":      {jsonlOf(&spatev1.FileContent{}), `{"token_ids": [1, 2]}`, TokenIDs},
+		"text":     {jsonlOf(&spatev1.FileContent{}), `{"prompt": "a b"}`, Text},
+		"messages": {jsonlOf(&spatev1.FileContent{}), `{"messages": [{"role": "system", "content": "a b"}, {"role": "user", "content": "c"}]}`, Messages},
+		"session":  {sharegptOf(&spatev1.FileContent{Sessions: play}), "[" + talk + "]", Messages},
+		"sonnet":   {sonnetOf(&spatev1.SonnetContent{Isl: 60, Osl: 5, Prefix: 20}), fixture(t, "poem.txt"), Messages},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rows := rowsOf(t, c.w, c.source, wordCount)
+			plain := madeOf(t, Config{Workload: c.w, Rows: rows, Form: c.form, Run: "r"})
+			c.w.CacheBusting = "request"
+			one := madeOf(t, Config{Workload: c.w, Rows: rows, Form: c.form, Run: "r"})
+			two := madeOf(t, Config{Workload: c.w, Rows: rows, Form: c.form, Run: "s"})
+			seen := map[string]bool{}
+			for i := range uint64(40) {
+				for _, w := range []Workload{one, two} {
+					tokens := flat(heard(t, prompt(t, w, nil, i, c.form), c.form))
+					seen[strings.Join(tokens[:5], " ")] = true
+					if a := asked(t, w, i, 0); a.Shared != 0 || a.ISL != 0 && int(a.ISL) != len(tokens) {
+						t.Fatalf("%+v for %d tokens", a, len(tokens))
+					}
+				}
+			}
+			if len(seen) != 80 {
+				t.Errorf("%d of 80 requests begin differently", len(seen))
+			}
+			if name == "mooncake" || name == "sonnet" {
+				return
+			}
+			with, without := flat(heard(t, prompt(t, one, nil, 0, c.form), c.form)), flat(heard(t, prompt(t, plain, nil, 0, c.form), c.form))
+			if !slices.Equal(with[len(with)-len(without):], without) {
+				t.Errorf("%v does not end with %v", with, without)
+			}
+		})
+	}
+}
+
+// TestSonnetPrompts: whole lines, the first ones in common, as many as fit.
+func TestSonnetPrompts(t *testing.T) {
+	w := sonnetOf(&spatev1.SonnetContent{Isl: 60, Osl: 5, Prefix: 15})
+	text := fixture(t, "poem.txt")
+	lines := map[string]bool{}
+	for line := range strings.Lines(text) {
+		lines[strings.TrimSuffix(line, "\n")] = true
+	}
+	counted := fromFile(t, w, text, Config{Form: Messages, Template: 3})
+	estimated := fromFile(t, w, text, Config{Form: Messages, Rows: rowsOf(t, w, text, nil)})
+	seen := map[string]bool{}
+	for i := range uint64(50) {
+		var messages []struct{ Content string }
+		body := prompt(t, counted, nil, i, Messages)
+		if err := json.Unmarshal(body, &messages); err != nil {
+			t.Fatal(err)
+		}
+		said := messages[0].Content
+		seen[said] = true
+		a, n := asked(t, counted, i, 0), wordCount(said)
+		if a.ISL != uint32(n)+3 || a.ISL > 60 || a.ISL < 60-8 || a.OSL != 5 {
+			t.Fatalf("%+v for %d words", a, n)
+		}
+		if i > 0 && a.Shared != 13 {
+			t.Fatalf("%+v", a)
+		}
+		if !strings.HasPrefix(said, "The morning comes with quiet feet,\nand lays its gold upon the street;\n") {
+			t.Fatalf("%q", said)
+		}
+		for line := range strings.Lines(said) {
+			if !lines[strings.TrimSuffix(line, "\n")] {
+				t.Fatalf("%q is no line of the text", line)
+			}
+		}
+		if a := asked(t, estimated, i, 0); a.ISL != 0 || a.Shared != 0 {
+			t.Fatalf("%+v is known of an estimate", a)
+		}
+	}
+	if len(seen) < 45 {
+		t.Errorf("only %d of 50 prompts differ", len(seen))
+	}
+	for _, c := range []*spatev1.SonnetContent{{Isl: 5, Osl: 5}, {Isl: 22, Osl: 5, Prefix: 20}} {
+		if _, err := New(Config{Workload: sonnetOf(c), Rows: rowsOf(t, sonnetOf(c), text, wordCount)}); err == nil {
+			t.Errorf("%v: accepted", c)
+		}
+	}
+}
+
+// TestRowsDoNotAllocate makes prompts into a buffer that is long enough.
+func TestRowsDoNotAllocate(t *testing.T) {
+	for name, w := range map[string]Workload{
+		"mooncake": fromFile(t, mooncakeOf(), fixture(t, "mooncake-1000.jsonl"), Config{}),
+		"sharegpt": fromFile(t, sharegptOf(&spatev1.FileContent{}), fixture(t, "sharegpt.json"), Config{}),
+		"sonnet":   fromFile(t, sonnetOf(&spatev1.SonnetContent{Isl: 60, Osl: 5}), fixture(t, "poem.txt"), Config{}),
+	} {
+		var buffer []byte
+		i := uint64(0)
+		once := func() {
+			buffer = prompt(t, w, buffer[:0], i%20, Text)
+			asked(t, w, i%20, 0)
+			i++
+		}
+		for range 40 {
+			once()
+		}
+		// The pool may be emptied by a garbage collection in between.
+		if n := testing.AllocsPerRun(200, once); n > 0.5 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+// BenchmarkTrace makes the prompts of a trace in Mooncake's form.
+func BenchmarkTrace(b *testing.B) {
+	w := fromFile(b, mooncakeOf(), fixture(b, "mooncake-1000.jsonl"), Config{})
+	buffer := prompt(b, w, nil, 0, Text)
+	b.ReportAllocs()
+	tokens := uint64(0)
+	for i := uint64(0); b.Loop(); i++ {
+		buffer = prompt(b, w, buffer[:0], i, Text)
+		tokens += uint64(asked(b, w, i, 0).ISL)
+	}
+	b.ReportMetric(float64(tokens)/float64(b.N), "tokens/op")
+}
