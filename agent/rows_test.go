@@ -195,10 +195,10 @@ func TestTargetIsAskedOnceARun(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.close()
-		if (e.asked > asked) != c.again || s.found.Preparation == nil {
-			t.Errorf("stage %d: asked %d times, then %d; found %v", i, asked, e.asked, s.found.Preparation)
+		if (e.questions() > asked) != c.again || s.found.Preparation == nil {
+			t.Errorf("stage %d: asked %d times, then %d; found %v", i, asked, e.questions(), s.found.Preparation)
 		}
-		asked = e.asked
+		asked = e.questions()
 	}
 }
 
