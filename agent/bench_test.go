@@ -30,6 +30,23 @@ func BenchmarkClosedLoop(b *testing.B) {
 	benchmarkLoad(b, a)
 }
 
+// BenchmarkRests sends requests on 64 slots that rest for 5 ms between them: what can be read from it is how late rests end.
+func BenchmarkRests(b *testing.B) {
+	e := newEngine(b, 0, 0)
+	load := &spatev1.LoadPoint{Concurrency: 64, Requests: uint64(b.N), ThinkTime: &spatev1.ThinkTime{Mean: span(5 * ms)}}
+	a := assignOf(stageOf(load, e), 0)
+	a.Records = false
+	benchmarkLoad(b, a)
+}
+
+// BenchmarkSessions plays sessions of one to three turns back to back on 8 slots. Its figures are those of a session.
+func BenchmarkSessions(b *testing.B) {
+	e := newEngine(b, 0, 0)
+	a := assignOf(sessionStage(&spatev1.LoadPoint{Concurrency: 8, Requests: uint64(b.N)}, nil, e), 0)
+	a.Records = false
+	benchmarkLoad(b, a)
+}
+
 func benchmarkLoad(b *testing.B, a *spatev1.Assign) {
 	s, err := prepare(b.Context(), a, kitOf(limits{}))
 	if err != nil {

@@ -21,7 +21,8 @@ type Config struct {
 	// Weight is the agent's share of the load relative to other agents'. 0 counts as 1.
 	Weight uint32
 	// MaxStreams is the most requests in flight the agent takes on. A closed loop that asks for more is rejected; the arrivals of
-	// an open loop wait for a place, which shows as their send delay. 0: as many as there may be open files.
+	// an open loop wait for a place, which shows as their send delay. A session holds its place from its first turn to its last, pauses
+	// included. 0: as many as there may be open files.
 	MaxStreams uint32
 	// Coordinator returns the coordinator's address, a gRPC target such as "passthrough:///10.0.0.1:7070". It is asked before
 	// each attempt to connect, so that it may follow a coordinator that moves. It may block until it knows one or ctx ends.

@@ -106,6 +106,20 @@ func (e *engine) requests() []string {
 	return append([]string(nil), e.ids...)
 }
 
+// sent are the bodies of the requests so far, in the order of their ids.
+func (e *engine) sent() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append([]string(nil), e.bodies...)
+}
+
+// questions is how often the server was asked about itself.
+func (e *engine) questions() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.asked
+}
+
 // stageOf is a stage of 4:2 tokens against servers.
 func stageOf(load *spatev1.LoadPoint, engines ...*engine) *spatev1.Stage {
 	var urls []string

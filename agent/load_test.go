@@ -37,10 +37,20 @@ type underWay struct {
 // begin starts a load in a moment.
 func begin(t *testing.T, a *spatev1.Assign, l limits) *underWay {
 	t.Helper()
-	s, err := prepare(t.Context(), a, kitOf(l))
+	return beginWith(t, a, kitOf(l))
+}
+
+func beginWith(t *testing.T, a *spatev1.Assign, k kit) *underWay {
+	t.Helper()
+	s, err := prepare(t.Context(), a, k)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return start(t, s)
+}
+
+// start starts a share in a moment.
+func start(t *testing.T, s *share) *underWay {
 	u := &underWay{done: make(chan struct{})}
 	u.load = newLoad(s, clock.Now().Add(20*time.Millisecond), time.Microsecond, func(s *spatev1.Snapshot) {
 		u.outcome.snapshots = append(u.outcome.snapshots, s)

@@ -64,12 +64,13 @@ func messagesOf(t *testing.T, engines ...*engine) map[string][]message {
 	t.Helper()
 	all := map[string][]message{}
 	for _, e := range engines {
-		for i, body := range e.bodies {
+		ids := e.requests()
+		for i, body := range e.sent() {
 			var m struct{ Messages []message }
 			if err := json.Unmarshal([]byte(body), &m); err != nil {
 				t.Fatal(err)
 			}
-			all[e.ids[i]] = m.Messages
+			all[ids[i]] = m.Messages
 		}
 	}
 	return all
@@ -101,7 +102,7 @@ func TestSessionsPlayTheirTurns(t *testing.T) {
 			checkTurns(t, rows, turns, pause)
 			checkHistory(t, messagesOf(t, a, b), turns)
 			for i, e := range []*engine{a, b} {
-				for _, id := range e.ids {
+				for _, id := range e.requests() {
 					var index int
 					if _, err := fmt.Sscanf(id, "run-0-%d", &index); err != nil || index%2 != i {
 						t.Errorf("%q came to endpoint %d: %v", id, i, err)
@@ -159,10 +160,11 @@ func TestPlannedHistoryDoesNotDependOnAnswers(t *testing.T) {
 	e := newEngine(t, 0, 0)
 	e.keep = true
 	o := begin(t, assignOf(sessionStage(&spatev1.LoadPoint{Concurrency: 1, Requests: 8}, &spatev1.SessionPlay{History: "planned"}, e), 0), limits{}).wait(t)
-	if uint64(len(e.bodies)) != o.totals.GetCounters().GetCompleted() || len(e.bodies) <= 8 {
-		t.Fatalf("%d bodies, totals %v", len(e.bodies), o.totals)
+	bodies := e.sent()
+	if uint64(len(bodies)) != o.totals.GetCounters().GetCompleted() || len(bodies) <= 8 {
+		t.Fatalf("%d bodies, totals %v", len(bodies), o.totals)
 	}
-	for _, body := range e.bodies {
+	for _, body := range bodies {
 		if strings.Contains(body, "<run") {
 			t.Errorf("an answer is in %s", body)
 		}

@@ -77,16 +77,6 @@ func (r *Recorder) LastToken() clock.Instant {
 	return last
 }
 
-// Started is the number of measured requests that have started. It may be called at any time.
-func (r *Recorder) Started() (n uint64) {
-	for _, s := range r.shards {
-		s.mu.Lock()
-		n += s.total.counts[started]
-		s.mu.Unlock()
-	}
-	return n
-}
-
 // NextSeal is the instant from which Seal has a window to emit.
 func (r *Recorder) NextSeal() clock.Instant { return r.windows.sealable(r.next) }
 

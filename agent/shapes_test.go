@@ -1,0 +1,236 @@
+package agent
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+const ms = time.Millisecond
+
+// span is a duration of a load.
+func span(d time.Duration) *durationpb.Duration { return durationpb.New(d) }
+
+func TestThinkTimeIsRestAndNoDelay(t *testing.T) {
+	load := &spatev1.LoadPoint{Concurrency: 1, Requests: 6, ThinkTime: &spatev1.ThinkTime{Mean: span(20 * ms)}}
+	o := begin(t, assignOf(stageOf(load, newEngine(t, 5*ms, 0)), 0), limits{}).wait(t)
+	for i, row := range o.rows[1:] {
+		if before := o.rows[i]; row.GetScheduledNs() != before.GetEndNs()+(20*ms).Nanoseconds() || row.GetStartNs() < row.GetScheduledNs() {
+			t.Errorf("request %d: scheduled %d, started %d, the one before ended %d",
+				row.GetIndex(), row.GetScheduledNs(), row.GetStartNs(), before.GetEndNs())
+		}
+	}
+	if len(o.rows) != 6 {
+		t.Errorf("%d requests", len(o.rows))
+	}
+}
+
+// Slots that rest for an hour do not hold up the end of the stage.
+func TestRestEndsWithTheSchedule(t *testing.T) {
+	load := &spatev1.LoadPoint{Concurrency: 2, Duration: span(60 * ms), ThinkTime: &spatev1.ThinkTime{Mean: span(time.Hour)}}
+	o := begin(t, assignOf(stageOf(load, newEngine(t, 0, 0)), 0), limits{}).wait(t)
+	if o.totals.GetCounters().GetCompleted() != 2 || o.totals.GetStopped() || o.totals.GetNeverSent() != 0 {
+		t.Errorf("totals %v", o.totals)
+	}
+}
+
+func TestFailuresPauseASlotThatThinksLess(t *testing.T) {
+	s := &slot{worker: &worker{}, free: 1}
+	load := &spatev1.LoadPoint{Concurrency: 1, Requests: 1, ThinkTime: &spatev1.ThinkTime{Mean: span(10 * ms)}}
+	u := begin(t, assignOf(stageOf(load, newEngine(t, 0, 0)), 0), limits{})
+	u.wait(t) // whose load can be asked, and lets nobody wait any more
+	s.load = u.load
+	for _, c := range []struct {
+		class  spatev1.ErrorClass
+		paused bool
+	}{{0, false}, {spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, false}, {spatev1.ErrorClass_ERROR_CLASS_CONNECT, true}} {
+		s.observation = *ended(1, 2, c.class)
+		s.observation.End = s.observation.End.Add(1 << 50) // the pause is still to come
+		s.think()
+		if thought := s.observation.End.Add(10 * ms); (s.free != thought) != c.paused {
+			t.Errorf("%v: free at %d, thinks until %d", c.class, s.free, thought)
+		}
+	}
+}
+
+func TestCooldownIsSentAndNotMeasured(t *testing.T) {
+	for name, load := range map[string]*spatev1.LoadPoint{
+		"closed loop": {Concurrency: 2, Requests: 10, WarmupRequests: 3, Cooldown: span(60 * ms)},
+		"open loop":   {Rate: 200, Arrival: "constant", Requests: 10, WarmupRequests: 3, Cooldown: span(60 * ms)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := begin(t, assignOf(stageOf(load, newEngine(t, 2*ms, 0)), 0), limits{}).wait(t)
+			c := o.totals.GetCounters()
+			if c.GetCompleted() != 10 || c.GetUnmeasuredEnded() <= 3 || o.totals.GetNeverSent() != 0 {
+				t.Errorf("totals %v", o.totals)
+			}
+			last := o.rows[12]
+			if last.GetUnmeasured() || !o.rows[13].GetUnmeasured() {
+				t.Fatal("request 12 is not the last measured one")
+			}
+			to := o.totals.GetSteadyToNs()
+			if o.totals.SteadyFromNs == nil || to < last.GetScheduledNs() || to > o.rows[len(o.rows)-1].GetStartNs() {
+				t.Errorf("steady from %v to %d; the last measured request started at %d", o.totals.SteadyFromNs, to, last.GetStartNs())
+			}
+			if cooled := time.Duration(o.rows[len(o.rows)-1].GetStartNs() - last.GetStartNs()); cooled < 30*ms {
+				t.Errorf("cooled down for %v", cooled)
+			}
+		})
+	}
+}
+
+func TestMeasureEndsTheWarmup(t *testing.T) {
+	const from = 150 * ms
+	for name, load := range map[string]*spatev1.LoadPoint{
+		"closed loop by requests":   {Concurrency: 2, Requests: 12},
+		"closed loop by duration":   {Concurrency: 2, Duration: span(80 * ms)},
+		"open loop by requests":     {Rate: 200, Arrival: "poisson", Requests: 12},
+		"open loop by duration":     {Rate: 200, Arrival: "constant", Duration: span(80 * ms)},
+		"open loop of one sparse":   {Rate: 2, Arrival: "constant", Requests: 1},
+		"closed loop that was told": {Concurrency: 2, Requests: 12},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			load.WarmupUntilSteady = span(time.Minute)
+			u := begin(t, assignOf(stageOf(load, newEngine(t, 2*ms, 0)), 0), limits{})
+			if !strings.HasSuffix(name, "told") {
+				eventually(t, "warm-up", func() bool { return u.start.Add(20*ms) < clock.Now() })
+			}
+			u.measure(from)
+			u.measure(from + 50*ms) // the first word counts
+			o := u.wait(t)
+			for _, row := range o.rows {
+				at := row.GetScheduledNs()
+				if u.closed != nil {
+					at = row.GetStartNs() // a slot asks a little later than it was free
+				}
+				if row.GetUnmeasured() && at >= (from+20*ms).Nanoseconds() || !row.GetUnmeasured() && at < from.Nanoseconds() {
+					t.Errorf("request %d at %v: unmeasured %t", row.GetIndex(), time.Duration(at), row.GetUnmeasured())
+				}
+			}
+			c := o.totals.GetCounters()
+			if n := load.GetRequests(); n > 0 && c.GetCompleted() != n || c.GetCompleted() == 0 || c.GetUnmeasuredEnded() == 0 || o.totals.GetNeverSent() != 0 {
+				t.Errorf("totals %v", o.totals)
+			}
+			if c.GetUnmeasuredTokensArrived() != 2*c.GetUnmeasuredEnded() {
+				t.Errorf("counters %v", c)
+			}
+		})
+	}
+}
+
+func TestEnoughIsARegularEnd(t *testing.T) {
+	for name, load := range map[string]*spatev1.LoadPoint{
+		"closed loop": {Concurrency: 2, Requests: 100_000},
+		"open loop":   {Rate: 100, Arrival: "constant", Requests: 100_000},
+		"saturated":   {Rate: 2000, Arrival: "constant", Duration: span(time.Hour)},
+	} {
+		for _, sessions := range []bool{false, true} {
+			t.Run(name+map[bool]string{true: " of sessions"}[sessions], func(t *testing.T) {
+				t.Parallel()
+				e := newEngine(t, 5*ms, 0)
+				stage := stageOf(load, e)
+				if sessions {
+					stage = sessionStage(load, thinking(5*ms), e)
+				}
+				u := begin(t, assignOf(stage, 0), limits{maxStreams: 5})
+				eventually(t, "some requests", func() bool { return len(e.requests()) > 10 })
+				u.stop(false, true)
+				u.stop(false, false) // the first word counts
+				o := u.wait(t)
+				if c := o.totals.GetCounters(); o.totals.GetStopped() || o.totals.GetNeverSent() != 0 || o.totals.GetFailure() != "" ||
+					c.GetCancelled() != 0 || c.GetCompleted() != c.GetStarted() {
+					t.Errorf("totals %v", o.totals)
+				}
+			})
+		}
+	}
+}
+
+// phase is a time of a changing load.
+func phase(from, to float64, d time.Duration) *spatev1.Phase {
+	return &spatev1.Phase{From: from, To: proto.Float64(to), Duration: span(d)}
+}
+
+func TestConcurrencyFollowsItsPhases(t *testing.T) {
+	load := &spatev1.LoadPoint{Concurrency: 4, Phases: []*spatev1.Phase{phase(0, 4, 400*ms), phase(4, 0, 400*ms)}}
+	o := begin(t, assignOf(stageOf(load, newEngine(t, 5*ms, 0)), 0), limits{}).wait(t)
+	for _, row := range o.rows {
+		at := time.Duration(row.GetStartNs())
+		if row.GetStartNs() < row.GetScheduledNs() || at > 800*ms {
+			t.Errorf("request %d started at %v", row.GetIndex(), at)
+		}
+		busy := 0
+		for _, other := range o.rows {
+			if other.GetStartNs() <= row.GetStartNs() && row.GetStartNs() < other.GetEndNs() {
+				busy++
+			}
+		}
+		// Slot u may start while the concurrency is above u, and its last answer takes until later.
+		if up := 1 + int(at/(100*ms)); at < 400*ms && busy > up {
+			t.Errorf("%d in flight at %v", busy, at)
+		}
+	}
+	if o.totals.SteadyFromNs != nil || o.totals.SteadyToNs != nil || len(o.rows) < 20 {
+		t.Errorf("%d requests, totals %v", len(o.rows), o.totals)
+	}
+}
+
+// A server that answers nobody gets no more than the drain timeout, though no slot becomes free to see that the time is over.
+func TestEndOfTheTimeNeedsNoFreeSlot(t *testing.T) {
+	for name, load := range map[string]*spatev1.LoadPoint{
+		"phases":   {Concurrency: 2, Phases: []*spatev1.Phase{phase(2, 2, 50*ms)}},
+		"duration": {Concurrency: 2, Duration: span(50 * ms)},
+		"cooling":  {Concurrency: 2, Duration: span(20 * ms), Cooldown: span(30 * ms)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stage := stageOf(load, newEngine(t, time.Hour, 0))
+			stage.DrainTimeout = span(50 * ms)
+			o := begin(t, assignOf(stage, 0), limits{}).wait(t)
+			if c := o.totals.GetCounters(); c.GetCancelled() != 2 || o.totals.GetNeverSent() != 0 || o.totals.GetStopped() {
+				t.Errorf("totals %v", o.totals)
+			}
+			if want := span(50*ms - load.GetCooldown().AsDuration()).AsDuration(); o.totals.GetSteadyToNs() != want.Nanoseconds() {
+				t.Errorf("steady to %v, not %v", time.Duration(o.totals.GetSteadyToNs()), want)
+			}
+		})
+	}
+}
+
+func TestRateOfPhasesIsNeverSteady(t *testing.T) {
+	load := &spatev1.LoadPoint{Rate: 400, Arrival: "constant", Phases: []*spatev1.Phase{phase(0, 400, 200*ms)}}
+	o := begin(t, assignOf(stageOf(load, newEngine(t, 0, 0)), 0), limits{}).wait(t)
+	if n := o.totals.GetCounters().GetCompleted(); n < 35 || n > 45 || o.totals.SteadyFromNs != nil { // the integral is 40
+		t.Errorf("totals %v", o.totals)
+	}
+	starts := slices.IsSortedFunc(o.rows, func(a, b *spatev1.RequestRecord) int { return int(a.GetScheduledNs() - b.GetScheduledNs()) })
+	if !starts {
+		t.Error("arrivals are not in order")
+	}
+}
+
+func TestVaries(t *testing.T) {
+	for _, c := range []struct {
+		phases []*spatev1.Phase
+		want   bool
+	}{
+		{nil, false},
+		{[]*spatev1.Phase{{From: 2}, {From: 2}}, false},
+		{[]*spatev1.Phase{phase(2, 2, ms), {From: 2}}, false},
+		{[]*spatev1.Phase{{From: 2}, {From: 3}}, true},
+		{[]*spatev1.Phase{phase(2, 0, ms)}, true},
+	} {
+		if got := varies(&spatev1.LoadPoint{Phases: c.phases}); got != c.want {
+			t.Errorf("%v: %t", c.phases, got)
+		}
+	}
+}
