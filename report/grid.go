@@ -76,7 +76,7 @@ func loadCell(s aggregate.StageResult) string {
 	cell := unknown
 	switch phases := s.Load.Phases; {
 	case len(phases) > 0:
-		cell = fmt.Sprintf("%s-%s", shortest(phases[0].From), shortest(phases[len(phases)-1].To))
+		cell = phasesCell(phases)
 	case s.Load.ReplaySpeed != nil:
 		cell = "trace x" + shortest(*s.Load.ReplaySpeed)
 	case s.Load.Concurrency != nil:
@@ -91,6 +91,23 @@ func loadCell(s aggregate.StageResult) string {
 		cell += " !"
 	}
 	return cell
+}
+
+// phasesCell is the values that a load goes through: "5-60-5".
+func phasesCell(phases []aggregate.Phase) string {
+	var values []string
+	for _, p := range phases {
+		for _, v := range []string{shortest(p.From), shortest(p.To)} {
+			if len(values) == 0 || values[len(values)-1] != v {
+				values = append(values, v)
+			}
+		}
+	}
+	const most = 4
+	if len(values) > most {
+		values = append(values[:most-1], "..")
+	}
+	return strings.Join(values, "-")
 }
 
 // shortest formats a number with as many digits as it needs, and no more than four significant ones behind the point.

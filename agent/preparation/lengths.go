@@ -33,7 +33,10 @@ func (f *finder) lengths(ctx context.Context) error {
 		return f.fromFile(ctx)
 	default:
 		p.Lengths = "words"
-		f.note("Prompts have their length if the model knows common English words as one token each, which is not checked, and what the server adds to them comes on top: set the target's tokenizer to server, usage or file to be sure.")
+		if f.owner != ownSimulator { // to which a word is a token
+			f.note("Prompt lengths are right if the model takes common English words as one token each, which is not checked, and without what a chat template adds: " +
+				"to be sure, set the target's tokenizer to server, usage or file:PATH.")
+		}
 	}
 	return nil
 }

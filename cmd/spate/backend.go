@@ -81,8 +81,8 @@ func (f *runFlags) embed(ctx context.Context, logs io.Writer) (*backend, error) 
 		return nil, err
 	}
 	listener := bufconn.Listen(1 << 20)
-	var running sync.WaitGroup
-	running.Go(func() {
+	var serving, agents sync.WaitGroup
+	serving.Go(func() {
 		if err := c.Serve(listener); err != nil {
 			logger.Error("embedded coordinator failed", "error", err)
 		}
@@ -95,7 +95,7 @@ func (f *runFlags) embed(ctx context.Context, logs io.Writer) (*backend, error) 
 			stopAgents()
 			return nil, errors.Join(err, c.Close())
 		}
-		running.Go(func() {
+		agents.Go(func() {
 			if err := a.Run(agentsCtx); err != nil && agentsCtx.Err() == nil {
 				logger.Error("embedded agent failed", "error", err)
 			}
@@ -109,10 +109,11 @@ func (f *runFlags) embed(ctx context.Context, logs io.Writer) (*backend, error) 
 	return &backend{conn: conn, minAgents: uint32(f.agents), close: func() {
 		_ = conn.Close()
 		stopAgents()
+		agents.Wait() // before the coordinator goes: they would miss it
 		if err := c.Close(); err != nil {
 			logger.Error("embedded coordinator did not close well", "error", err)
 		}
-		running.Wait()
+		serving.Wait()
 	}}, nil
 }
 
