@@ -20,13 +20,14 @@ func scopeOf(r *run, st *spatev1.Stage) sink.Scope {
 
 // windowPoints are the points of a window: of all agents, of each region and of each agent. toDate may be nil.
 func windowPoints(scope sink.Scope, rec *spatev1.StageRecord, view aggregate.View, toDate *aggregate.View) []sink.WindowPoint {
+	slo := rec.GetStage().GetSlo() != nil
 	point := func(scope sink.Scope, m aggregate.Measured, find func(aggregate.View) *aggregate.Measured) sink.WindowPoint {
 		p := sink.WindowPoint{
-			Scope: scope, StageStart: rec.GetStartTime().AsTime(), Window: view.Window, Measures: measures(m),
+			Scope: scope, StageStart: rec.GetStartTime().AsTime(), Window: view.Window, Measures: measures(m, slo),
 		}
 		if toDate != nil {
 			if d := find(*toDate); d != nil {
-				sums := measures(*d)
+				sums := measures(*d, slo)
 				p.ToDate = &sums
 			}
 		}
@@ -63,8 +64,8 @@ func find(parts []aggregate.Part, name string) *aggregate.Measured {
 }
 
 // measures hands on counts and distributions.
-func measures(m aggregate.Measured) sink.Measures {
-	out := sink.Measures{Counters: m.Counters, Errors: m.Errors}
+func measures(m aggregate.Measured, slo bool) sink.Measures {
+	out := sink.Measures{Counters: m.Counters, SLO: slo, Errors: m.Errors}
 	for _, d := range m.Distributions {
 		out.Distributions = append(out.Distributions, sink.Distribution{
 			Name: d.Name, Count: d.Distribution.Count, Mean: d.Distribution.Mean, Std: d.Distribution.Std,
@@ -79,7 +80,7 @@ func measures(m aggregate.Measured) sink.Measures {
 func stagePoint(scope sink.Scope, rec *spatev1.StageRecord, r aggregate.StageResult, total aggregate.Measured) sink.StagePoint {
 	p := sink.StagePoint{
 		Scope: scope, StageStart: rec.GetStartTime().AsTime(), Complete: r.Complete, Failure: rec.GetFailure(),
-		Measures: measures(total), NeverSent: r.Requests.NeverSent,
+		Measures: measures(total, rec.GetStage().GetSlo() != nil), NeverSent: r.Requests.NeverSent,
 		Whole: sink.Throughput{
 			Seconds: r.DurationS, Requests: r.RequestThroughput,
 			OutputTokens: r.OutputTokenThroughput, TotalTokens: r.TotalTokenThroughput,

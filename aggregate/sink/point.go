@@ -88,6 +88,8 @@ type Throughput struct {
 type Measures struct {
 	// Counters are the events counted. Nil: not known.
 	Counters *spatev1.Counters
+	// SLO says that the stage has one: then the counter of good requests means something.
+	SLO bool
 	// Errors are failures by class, under the names of results.json. Classes without any may be left out.
 	Errors map[string]uint64
 	// Distributions are the values recorded. Metrics without any may be left out.

@@ -104,6 +104,9 @@ func (s Scope) breadth() string {
 func (r *Row) measures(m Measures) {
 	if m.Counters != nil {
 		r.counters(m.Counters)
+		if m.SLO {
+			r.count("good", m.Counters.Good)
+		}
 	}
 	for _, class := range slices.Sorted(maps.Keys(m.Errors)) {
 		r.count("errors_"+class, m.Errors[class])
@@ -113,7 +116,7 @@ func (r *Row) measures(m Measures) {
 	}
 }
 
-// counters leaves input tokens out where some requests' are not known.
+// counters leaves input and cached tokens out where some requests' are not known.
 func (r *Row) counters(c *spatev1.Counters) {
 	r.count("started", c.Started)
 	r.count("completed", c.Completed)
@@ -133,6 +136,11 @@ func (r *Row) counters(c *spatev1.Counters) {
 	r.count("connections", c.Connections)
 	r.count("coalesced_reads", c.CoalescedReads)
 	r.count("unstamped_frames", c.UnstampedFrames)
+	r.count("shared_tokens", c.SharedTokens)
+	if c.WithCachedTokens > 0 && c.WithCachedTokens == c.Completed {
+		r.count("cached_tokens", c.CachedTokens)
+	}
+	r.count("unmeasured_tokens_arrived", c.UnmeasuredTokensArrived)
 }
 
 func (r *Row) distribution(d Distribution) {
