@@ -454,7 +454,7 @@ func TestBadSubmissionsStartNothing(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if entries, _ := os.ReadDir(h.dataDir); len(entries) != 0 {
+	if entries, _ := os.ReadDir(h.dataDir); len(entries) != 1 || entries[0].Name() != "datasets" {
 		t.Errorf("left behind: %v", entries)
 	}
 }
