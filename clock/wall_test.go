@@ -53,8 +53,10 @@ func TestSteppedWallBendsNoStamp(t *testing.T) {
 						t.Fatalf("stamp of %d mapped to %d, wrong by %v", s.truth, at, wrong)
 					}
 				}
+				if len(unread) > 0 {
+					looked = m.offset
+				}
 				unread = unread[:0]
-				looked = m.offset
 			}
 		}
 	})

@@ -217,7 +217,6 @@ func stageWords(plan *plans.Plan) string {
 type draftFlags struct {
 	draft plans.Draft
 	out   string
-	ask   bool
 }
 
 func newPlanNew() *cobra.Command {
