@@ -17,8 +17,8 @@ import (
 //	a stamp of the era before, taken at t <= since, reads t + d1 on the wall; mapped with d2 it comes out as t + d1 - d2,
 //	so at most since + d1 - d2. What maps to a later instant than that, and than since itself, is of this era.
 //
-// Everything else is refused: a few stamps around a step are lost, none is wrong. What cannot be seen is a step and another one that
-// undoes it, to within wallNoise, between two calls: a stamp taken between the two is wrong by the step.
+// Everything else is refused: a few stamps around a step are lost, none is wrong. Of two steps between two
+// calls only the sum can be seen: a stamp taken between the two may be wrong by one of them.
 type Wall struct {
 	present atomic.Pointer[era]
 	begin   sync.Mutex // held while an era begins
