@@ -18,7 +18,9 @@ import (
 //	so at most since + d1 - d2. What maps to a later instant than that, and than since itself, is of this era.
 //
 // Everything else is refused: a few stamps around a step are lost, none is wrong. Of two steps between two
-// calls only the sum can be seen: a stamp taken between the two may be wrong by one of them.
+// calls only the sum can be seen: a stamp taken between the two may be wrong by one of them. And a step that is shorter than the time
+// between the two clock calls of a reading, which is tens of nanoseconds unless the program is interrupted there, is seen by the next
+// reading only.
 type Wall struct {
 	present atomic.Pointer[era]
 	begin   sync.Mutex // held while an era begins
