@@ -21,6 +21,6 @@ for plan in "${plans[@]}"; do
     printf '# %s\n\n' "$plan"
     printf 'Made by `%s` (docs/examples/make.sh), on %s cores with 2 embedded agents. The plan is plans/%s.yaml.\n' "$command" "$(nproc)" "$plan"
     # The report's tables of results, without its head and without what is told stage by stage.
-    awk '/^> \*\*/ { print "\n" $0 } /^## Requests/ { exit } /^## / { on = 1 } on { sub(/^## /, "### "); print }' "$runs/$plan/report.md"
+    awk '/^> \*\*/ { print "\n" $0 } /^## Requests/ { exit } /^## / && !on { print ""; on = 1 } on { sub(/^## /, "### "); print }' "$runs/$plan/report.md"
   } >"docs/examples/$plan.md"
 done
