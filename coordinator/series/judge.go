@@ -90,13 +90,18 @@ const backlogDoubt = 3
 // sustained says whether an open loop's server kept up with the rate, and else how it did not. Latency limits alone do not tell: a
 // queue that grows without end needs time to show in a percentile, and in TPOT it may never show at all.
 //
-// The server did not keep up if two things hold in the second half of the steady part (in the first half the number in flight may
-// still be on its way to its level). Fewer requests ended than the rate asks for, by more than the tolerance, a share of it; that
+// The server did not keep up if two things hold in the second half of the measured part (in the first half the number in flight may
+// still be on its way to its level). Fewer requests ended than the load asks for, by more than the tolerance, a share of it; that
 // alone may be chance, as a random process has another number of arrivals in each stage. And the requests in flight grew by more
-// than chance: with n independent requests in flight, as many as when the steady part began, the difference between two times has
+// than chance: with n independent requests in flight, as many as when the measured part began, the difference between two times has
 // the variance 2n, or more by the process's index of dispersion (1/burstiness for gamma) if it is burstier than Poisson; three of
 // these standard deviations are asked for, because in a queue they are not independent. A stage that is too short to show a growth
 // beyond that passes.
+//
+// Behind a warm-up as long as requests take, a server that keeps up is taken for one that does not in at most 1 % of the stages;
+// without one, and with requests of exponential length that take half the stage on average, in up to 68 %. Three times its capacity is
+// always seen, 1.3 times in 15 to 99 % of stages of 10 to 30 s at 26 req/s, the more the longer the stage is and the fewer are in
+// flight. (Poisson arrivals, 5 and 50 req/s at a server without queue, a queue before 10 to 100 slots at 20; 100 to 200 stages each.)
 //
 // Requests that were never sent are of the agents' making: more than the tolerance of them, and the rate was not what was asked.
 func sustained(o Outcome, load *spatev1.LoadPoint, tolerance float64) (ok bool, reason string) {
@@ -104,7 +109,7 @@ func sustained(o Outcome, load *spatev1.LoadPoint, tolerance float64) (ok bool, 
 		return false, fmt.Sprintf("%d of %d requests were never sent: the agents could not start them in time", o.NeverSent, owed)
 	}
 	b := o.Backlog
-	if b == nil || b.Started <= b.Ended || float64(b.Ended) >= load.GetRate()*b.Seconds*(1-tolerance) {
+	if b == nil || b.Started <= b.Ended || float64(b.Ended) >= b.Owed*(1-tolerance) {
 		return true, ""
 	}
 	dispersion := 1.0

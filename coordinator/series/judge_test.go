@@ -57,7 +57,7 @@ func TestJudge(t *testing.T) {
 func TestSustained(t *testing.T) {
 	poisson, bursty := &spatev1.LoadPoint{Rate: 50, Arrival: "poisson"}, &spatev1.LoadPoint{Rate: 50, Arrival: "gamma", Burstiness: 0.25}
 	backlog := func(inFlight, started, ended uint64) Outcome {
-		return Outcome{Completed: 3000, Backlog: &Backlog{Level: inFlight, InFlight: inFlight, Started: started, Ended: ended, Seconds: 20}}
+		return Outcome{Completed: 3000, Backlog: &Backlog{Level: inFlight, InFlight: inFlight, Owed: 1000, Started: started, Ended: ended, Seconds: 20}}
 	}
 	for _, c := range []struct {
 		name string
@@ -100,7 +100,7 @@ func TestASearchAsksForASustainedRate(t *testing.T) {
 		done := min(step.Value, capacity)
 		s.Take(0, Outcome{
 			Completed: 1000, Latencies: []*time.Duration{latency(20 * time.Millisecond)}, Throughput: &done,
-			Backlog: &Backlog{InFlight: 20, Started: uint64(step.Value * seconds), Ended: uint64(done * seconds), Seconds: seconds},
+			Backlog: &Backlog{InFlight: 20, Owed: step.Value * seconds, Started: uint64(step.Value * seconds), Ended: uint64(done * seconds), Seconds: seconds},
 		})
 	}
 	rec := s.Record()

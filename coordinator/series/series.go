@@ -56,11 +56,12 @@ type Outcome struct {
 	Backlog *Backlog
 }
 
-// Backlog counts what came and what went in the second half of a stage's steady part.
+// Backlog counts what came and what went in the second half of a stage's measured part, measured or not.
 type Backlog struct {
-	// Level is the number of requests in flight at the begin of the steady part, InFlight that at the begin of its second half.
+	// Level is the number of requests in flight at the begin of the measured part, InFlight that at the begin of its second half.
 	Level, InFlight uint64
-	// Started and Ended are the requests that did so in it.
+	// Owed is how many requests the load asks for in it. Started and Ended are those that did so.
+	Owed           float64
 	Started, Ended uint64
 	// Seconds is its length.
 	Seconds float64
