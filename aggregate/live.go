@@ -91,11 +91,14 @@ func (s *Stage) Flow() (Flow, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	first, end, ok := s.measuredWindows()
+	if !ok {
+		return Flow{}, false
+	}
 	first = max(first, s.firstEnd()+1)
 	for end > first && s.startedIn(end-1) == 0 {
 		end-- // cool-down: nothing measured starts any more
 	}
-	if !ok || end-first < leastFlow {
+	if end-first < leastFlow {
 		return Flow{}, false
 	}
 	half := first + (end-first)/2
