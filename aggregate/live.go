@@ -72,8 +72,10 @@ func (s *Stage) UnmeasuredTokens(first, end uint32) []uint64 {
 
 // Flow counts requests, unmeasured ones too, over a part of a stage.
 type Flow struct {
-	// Level is the number of requests in flight when the measured part began, InFlight that when this part of it began.
-	Level, InFlight uint64
+	// Level is the mean number of requests in flight in the measured part before this part of it.
+	Level float64
+	// InFlight is the number of requests in flight when this part began.
+	InFlight uint64
 	// Started and Ended are the requests that did so in it.
 	Started, Ended uint64
 	// Seconds is its length.
@@ -102,7 +104,10 @@ func (s *Stage) Flow() (Flow, bool) {
 		return Flow{}, false
 	}
 	half := first + (end-first)/2
-	f := Flow{Level: s.inFlightAt(first), InFlight: s.inFlightAt(half), Seconds: float64(end - half)}
+	f := Flow{InFlight: s.inFlightAt(half), Seconds: float64(end - half)}
+	for number := first; number < half; number++ {
+		f.Level += float64(s.inFlightAt(number)) / float64(half-first)
+	}
 	startedBefore, endedBefore := s.flowUntil(half)
 	started, ended := s.flowUntil(end)
 	f.Started, f.Ended = started-startedBefore, ended-endedBefore

@@ -127,11 +127,11 @@ func repeat(n int, c *spatev1.Counters) []*spatev1.Counters {
 	return slices.Repeat([]*spatev1.Counters{c}, n)
 }
 
-// Ten windows of 10 starts and 8 ends, then a cool-down: the level is there in window 1, the second half is 5 to 10.
+// Ten windows of 10 starts and 8 ends, then a cool-down: windows 1 to 4 begin with 2 to 8 in flight, the second half is 5 to 10.
 func TestFlow(t *testing.T) {
 	windows := append(repeat(10, &spatev1.Counters{Started: 10, Completed: 6, Failed: 1, Cancelled: 1}),
 		repeat(2, &spatev1.Counters{Completed: 8, UnmeasuredStarted: 10})...)
-	if f, ok := flowing(t, 10*time.Millisecond, 12*time.Second, windows...).Flow(); !ok || f != (Flow{Level: 2, InFlight: 10, Started: 50, Ended: 40, Seconds: 5}) {
+	if f, ok := flowing(t, 10*time.Millisecond, 12*time.Second, windows...).Flow(); !ok || f != (Flow{Level: 5, InFlight: 10, Started: 50, Ended: 40, Seconds: 5}) {
 		t.Errorf("%+v, known %v", f, ok)
 	}
 	if f, ok := flowing(t, 10*time.Millisecond, 4900*time.Millisecond, windows...).Flow(); ok {
@@ -148,7 +148,7 @@ func TestFlowOfAServerFarBehind(t *testing.T) {
 	windows := append(repeat(4, &spatev1.Counters{UnmeasuredStarted: 10, UnmeasuredEnded: 2}), repeat(10, &spatev1.Counters{Started: 10, UnmeasuredEnded: 2})...)
 	windows = append(windows, &spatev1.Counters{UnmeasuredEnded: 12, Completed: 100})
 	f, ok := flowing(t, 4*time.Second, 14*time.Second, windows...).Flow()
-	if want := (Flow{Level: 32, InFlight: 72, Started: 50, Ended: 10, Seconds: 5}); !ok || f != want {
+	if want := (Flow{Level: 48, InFlight: 72, Started: 50, Ended: 10, Seconds: 5}); !ok || f != want {
 		t.Errorf("%+v, known %v, want %+v", f, ok, want)
 	}
 }

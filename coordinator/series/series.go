@@ -58,8 +58,9 @@ type Outcome struct {
 
 // Backlog counts what came and what went in the second half of a stage's measured part, measured or not.
 type Backlog struct {
-	// Level is the number of requests in flight at the begin of the measured part, InFlight that at the begin of its second half.
-	Level, InFlight uint64
+	// Level is the mean number of requests in flight in the first half, InFlight the number at the begin of the second.
+	Level    float64
+	InFlight uint64
 	// Owed is how many requests the load asks for in it. Started and Ended are those that did so.
 	Owed           float64
 	Started, Ended uint64
