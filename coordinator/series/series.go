@@ -6,7 +6,6 @@
 package series
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"time"
@@ -134,4 +133,4 @@ func rateWords(rate float64) string { return number(rounded(rate, digits)) + " r
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 // percent is a share for people.
-func percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
+func percent(share float64) string { return number(rounded(100*share, digits)) + " %" }
