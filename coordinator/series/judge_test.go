@@ -39,7 +39,7 @@ func TestJudge(t *testing.T) {
 		{"cut off", "p99 TTFT is not known: 4 of 104 requests were cut off at the end of the drain", func(o *Outcome) { o.Latencies[0], o.Cancelled = nil, 4 }},
 		{"errors", "error share 20 % > 10 %", func(o *Outcome) { o.Completed, o.Failed, o.Good = 80, 20, 80 }},
 		{"goodput", "goodput 89 % < 90 %", func(o *Outcome) { o.Good = 89 }},
-		{"cut off requests are not good", "goodput 86.7 % < 90 %", func(o *Outcome) { o.Cancelled = 5 }},
+		{"cut off requests are not good", "goodput 86.67 % < 90 %", func(o *Outcome) { o.Cancelled = 5 }},
 		{"nothing completed", "no request completed, 7 failed, 2 were cut off", func(o *Outcome) { *o = Outcome{Failed: 7, Cancelled: 2} }},
 		{"given up", "given up: it took longer than 1m0s", func(o *Outcome) { o.GaveUp = "given up: it took longer than 1m0s" }},
 	} {
