@@ -126,9 +126,12 @@ func TestWhatARunLacks(t *testing.T) {
 		change func(*spatev1.RunRecord)
 		want   string
 	}{
-		"nothing":      {func(*spatev1.RunRecord) {}, ""},
-		"its end":      {func(r *spatev1.RunRecord) { r.Outcome = 0 }, "has not ended"},
-		"stages":       {func(r *spatev1.RunRecord) { r.Stages = 3 }, "2 of 3 stages did not begin"},
+		"nothing": {func(*spatev1.RunRecord) {}, ""},
+		"its end": {func(r *spatev1.RunRecord) { r.Outcome = 0 }, "has not ended"},
+		"stages":  {func(r *spatev1.RunRecord) { r.Stages = 3 }, "2 of 3 stages did not begin"},
+		"stages of a search": {func(r *spatev1.RunRecord) {
+			r.Stages, r.Outcome, r.EndTime, r.PlanYaml = 3, 0, nil, []byte("loads: [{search: {keep: {}}}]")
+		}, "up to 2 of 3 stages did not begin"},
 		"was stopped":  {func(r *spatev1.RunRecord) { r.Outcome = spatev1.Outcome_OUTCOME_STOPPED }, "the run was stopped"},
 		"a dead agent": {func(r *spatev1.RunRecord) { r.Outcome, r.Reason = spatev1.Outcome_OUTCOME_FAILED, "agent lost" }, "failed: agent lost"},
 	} {

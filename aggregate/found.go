@@ -117,12 +117,15 @@ func objectives(o *spatev1.Objectives) []string {
 		out = append(out, of+" "+l.GetMetric()+" <= "+l.GetAtMost().AsDuration().String())
 	}
 	if o != nil && o.ErrorShare != nil {
-		out = append(out, "failed requests <= "+number(100*o.GetErrorShare())+" %")
+		out = append(out, "failed requests <= "+percent(o.GetErrorShare()))
 	}
 	if o != nil && o.Goodput != nil {
-		out = append(out, "good requests >= "+number(100*o.GetGoodput())+" %")
+		out = append(out, "good requests >= "+percent(o.GetGoodput()))
 	}
 	return out
 }
+
+// percent is a share in percent, without the noise that a factor of 100 leaves in the last digits.
+func percent(share float64) string { return strconv.FormatFloat(100*share, 'g', 12, 64) + " %" }
 
 func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }

@@ -1,10 +1,12 @@
 package aggregate
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -78,5 +80,12 @@ func TestSearches(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestObjectivesInWords(t *testing.T) {
+	got := objectives(&spatev1.Objectives{ErrorShare: proto.Float64(0.07), Goodput: proto.Float64(0.9995)})
+	if want := []string{"failed requests <= 7 %", "good requests >= 99.95 %"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

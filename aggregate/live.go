@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"math"
 	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -69,27 +70,33 @@ func (s *Stage) UnmeasuredTokens(first, end uint32) []uint64 {
 	return tokens
 }
 
-// Flow counts requests over a part of a stage.
+// Flow counts requests, unmeasured ones too, over a part of a stage.
 type Flow struct {
-	// Level is the number of measured requests in flight at the begin of the steady part, InFlight that at the begin of this one.
-	Level, InFlight uint64
-	// Started and Ended are the measured requests that did so in it.
+	// Level is the mean number of requests in flight in the measured part before this part of it.
+	Level float64
+	// InFlight is the number of requests in flight when this part began.
+	InFlight uint64
+	// Started and Ended are the requests that did so in it.
 	Started, Ended uint64
 	// Seconds is its length.
 	Seconds float64
 }
 
-// leastFlow is the shortest steady part whose half says anything, in windows.
+// leastFlow is the shortest measured part whose half says anything, in windows.
 const leastFlow = 4
 
-// Flow counts the requests of the second half of the stage's steady windows, false if there are too few of them.
+// Flow counts the requests of the second half of the time in which measured ones started, false if that is too short, or if an agent
+// did not say when it was. It begins when the first request of all has ended, if that is later: without a warm-up a stage has no
+// level before. Unmeasured requests count, because the server has them in flight like all others: behind a warm-up the measured ones
+// alone grow to their level first, and in a server that is far behind none of them may end before the last has started.
 func (s *Stage) Flow() (Flow, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	first, end, ok := s.steadyWindows()
+	first, end, ok := s.measuredWindows()
 	if !ok {
 		return Flow{}, false
 	}
+	first = max(first, s.firstEnd()+1)
 	for end > first && s.startedIn(end-1) == 0 {
 		end-- // cool-down: nothing measured starts any more
 	}
@@ -97,14 +104,34 @@ func (s *Stage) Flow() (Flow, bool) {
 		return Flow{}, false
 	}
 	half := first + (end-first)/2
-	f := Flow{Level: s.inFlightAt(first), InFlight: s.inFlightAt(half), Seconds: float64(end - half)}
-	for number, w := range s.windows {
-		if n := int64(number); n >= half && n < end {
-			f.Started += w.started
-			f.Ended += w.ended
+	f := Flow{InFlight: s.inFlightAt(half), Seconds: float64(end - half)}
+	for number := first; number < half; number++ {
+		f.Level += float64(s.inFlightAt(number)) / float64(half-first)
+	}
+	startedBefore, endedBefore := s.flowUntil(half)
+	started, ended := s.flowUntil(end)
+	f.Started, f.Ended = started-startedBefore, ended-endedBefore
+	return f, true
+}
+
+// measuredWindows are the whole windows from first to before end in which every agent with load started measured requests at its full
+// rate, false if there are none.
+func (s *Stage) measuredWindows() (first, end int64, ok bool) {
+	from, to := int64(0), int64(math.MaxInt64)
+	for _, a := range s.agents {
+		switch t := a.totals; {
+		case t == nil:
+			return 0, 0, false
+		case t.GetCounters().GetStarted() == 0:
+			continue // an agent without a share
+		case t.FirstStartNs == nil || t.SteadyToNs == nil:
+			return 0, 0, false
+		default:
+			from, to, ok = max(from, t.GetFirstStartNs()), min(to, t.GetSteadyToNs()), true
 		}
 	}
-	return f, true
+	first, end = (from+nanosPerSecond-1)/nanosPerSecond, to/nanosPerSecond
+	return first, end, ok && first < end
 }
 
 // startedIn is how many measured requests started in a window.
@@ -115,14 +142,30 @@ func (s *Stage) startedIn(number int64) uint64 {
 	return 0
 }
 
-// inFlightAt is how many measured requests were in flight at the begin of a window.
-func (s *Stage) inFlightAt(number int64) uint64 {
-	var started, ended uint64
-	for n, w := range s.windows {
-		if int64(n) < number {
-			started += w.started
-			ended += w.ended
+// firstEnd is the first window in which a request ended, measured or not; beyond all windows if none did.
+func (s *Stage) firstEnd() int64 {
+	first := int64(math.MaxUint32)
+	for number, w := range s.windows {
+		if w.ended+w.unmeasuredEnded > 0 {
+			first = min(first, int64(number))
 		}
 	}
+	return first
+}
+
+// flowUntil counts the requests, unmeasured ones too, that started and ended before a window.
+func (s *Stage) flowUntil(number int64) (started, ended uint64) {
+	for n, w := range s.windows {
+		if int64(n) < number {
+			started += w.started + w.unmeasuredStarted
+			ended += w.ended + w.unmeasuredEnded
+		}
+	}
+	return started, ended
+}
+
+// inFlightAt is how many requests, unmeasured ones too, were in flight at the begin of a window.
+func (s *Stage) inFlightAt(number int64) uint64 {
+	started, ended := s.flowUntil(number)
 	return started - min(started, ended)
 }

@@ -108,34 +108,70 @@ func TestUnmeasuredTokens(t *testing.T) {
 	}
 }
 
-// Ten windows of 10 starts and 8 ends, then a cool-down: the steady part is windows 2 to 10, its second half 6 to 10.
-func TestFlow(t *testing.T) {
+// flowing is a stage of snapshots, one a window, whose measured requests start between two times.
+func flowing(t *testing.T, from, to time.Duration, windows ...*spatev1.Counters) *Stage {
+	t.Helper()
 	var snapshots []*spatev1.Snapshot
-	for window := range uint32(12) {
-		c := &spatev1.Counters{Started: 10, Completed: 6, Failed: 1, Cancelled: 1}
-		if window >= 10 {
-			c = &spatev1.Counters{Completed: 8, UnmeasuredStarted: 10}
-		}
-		snapshots = append(snapshots, counted(uint64(window+1), window, c))
+	for i, c := range windows {
+		snapshots = append(snapshots, counted(uint64(i+1), uint32(i), c))
 	}
-	last := counted(13, 12, &spatev1.Counters{})
+	last := counted(uint64(len(windows)+1), uint32(len(windows)), &spatev1.Counters{})
 	last.Totals = &spatev1.Totals{
-		Counters:     &spatev1.Counters{Started: 100},
-		SteadyFromNs: proto.Int64(int64(1500 * time.Millisecond)), SteadyToNs: proto.Int64(int64(12 * time.Second)),
+		Counters: &spatev1.Counters{Started: 100}, FirstStartNs: proto.Int64(from.Nanoseconds()), SteadyToNs: proto.Int64(to.Nanoseconds()),
 	}
-	s := stageOf(t, snapshots...)
-	if _, ok := s.Flow(); ok {
-		t.Error("known before the totals")
-	}
-	if err := s.Add(last); err != nil {
-		t.Fatal(err)
-	}
-	if f, ok := s.Flow(); !ok || f != (Flow{Level: 4, InFlight: 12, Started: 40, Ended: 32, Seconds: 4}) {
+	return stageOf(t, append(snapshots, last)...)
+}
+
+// repeat is n windows alike.
+func repeat(n int, c *spatev1.Counters) []*spatev1.Counters {
+	return slices.Repeat([]*spatev1.Counters{c}, n)
+}
+
+// Ten windows of 10 starts and 8 ends, then a cool-down: windows 1 to 4 begin with 2 to 8 in flight, the second half is 5 to 10.
+func TestFlow(t *testing.T) {
+	windows := append(repeat(10, &spatev1.Counters{Started: 10, Completed: 6, Failed: 1, Cancelled: 1}),
+		repeat(2, &spatev1.Counters{Completed: 8, UnmeasuredStarted: 10})...)
+	if f, ok := flowing(t, 10*time.Millisecond, 12*time.Second, windows...).Flow(); !ok || f != (Flow{Level: 5, InFlight: 10, Started: 50, Ended: 40, Seconds: 5}) {
 		t.Errorf("%+v, known %v", f, ok)
 	}
-	last.Totals.SteadyToNs = proto.Int64(int64(5 * time.Second))
-	short := stageOf(t, append(snapshots, last)...)
-	if f, ok := short.Flow(); ok {
+	if f, ok := flowing(t, 10*time.Millisecond, 4900*time.Millisecond, windows...).Flow(); ok {
 		t.Errorf("%+v of 3 windows", f)
+	}
+	if f, ok := stageOf(t, counted(1, 0, windows[0])).Flow(); ok {
+		t.Errorf("%+v before the totals", f)
+	}
+}
+
+// Behind a warm-up of 4 s in which 10 requests start each second and none of the measured ones ends before the last has started: the
+// server does 2 a second. A flow of measured requests alone would not be known, and the server seem to keep up.
+func TestFlowOfAServerFarBehind(t *testing.T) {
+	windows := append(repeat(4, &spatev1.Counters{UnmeasuredStarted: 10, UnmeasuredEnded: 2}), repeat(10, &spatev1.Counters{Started: 10, UnmeasuredEnded: 2})...)
+	windows = append(windows, &spatev1.Counters{UnmeasuredEnded: 12, Completed: 100})
+	f, ok := flowing(t, 4*time.Second, 14*time.Second, windows...).Flow()
+	if want := (Flow{Level: 48, InFlight: 72, Started: 50, Ended: 10, Seconds: 5}); !ok || f != want {
+		t.Errorf("%+v, known %v, want %+v", f, ok, want)
+	}
+}
+
+// Behind a warm-up a server with 30 requests in flight stays there, though the measured ones only come to be so many.
+func TestFlowBehindAWarmUp(t *testing.T) {
+	windows := repeat(3, &spatev1.Counters{UnmeasuredStarted: 10})
+	windows = append(windows, repeat(3, &spatev1.Counters{Started: 10, UnmeasuredEnded: 10})...)
+	windows = append(windows, repeat(3, &spatev1.Counters{Started: 10, Completed: 10})...)
+	f, ok := flowing(t, 3*time.Second, 9*time.Second, windows...).Flow()
+	if want := (Flow{Level: 30, InFlight: 30, Started: 30, Ended: 30, Seconds: 3}); !ok || f != want {
+		t.Errorf("%+v, known %v, want %+v", f, ok, want)
+	}
+}
+
+// Without a warm-up the level is there when the first request has ended.
+func TestFlowWithoutAWarmUp(t *testing.T) {
+	windows := append(repeat(4, &spatev1.Counters{Started: 10}), repeat(5, &spatev1.Counters{Started: 10, Completed: 10})...)
+	f, ok := flowing(t, 0, 9*time.Second, windows...).Flow()
+	if want := (Flow{Level: 40, InFlight: 40, Started: 20, Ended: 20, Seconds: 2}); !ok || f != want {
+		t.Errorf("%+v, known %v, want %+v", f, ok, want)
+	}
+	if f, ok := flowing(t, 0, 9*time.Second, repeat(9, &spatev1.Counters{Started: 10})...).Flow(); ok {
+		t.Errorf("%+v, though nothing ended", f)
 	}
 }

@@ -30,7 +30,7 @@ type RunResult struct {
 	Records *string `json:"records"`
 	// Stages that the plan has, those of its sweeps and searches as far as they turned out to be needed.
 	StagesPlanned uint32 `json:"stages_planned"`
-	// Times of this run are so many times shorter than its plan's: it ran on the simulator, faster. Null: they are not.
+	// It ran on the simulator, with times so many times shorter than its plan's; 1: as long. Null: it is no simulation.
 	TimeCompression *float64 `json:"time_compression"`
 	// What its searches found, in their order.
 	Searches []SearchResult `json:"searches"`

@@ -68,18 +68,35 @@ func runResult(run *spatev1.RunRecord, records []*spatev1.StageRecord, stages []
 		StagesPlanned: run.GetStages(),
 		Searches:      searchesOf(run.GetSearches()),
 		Agents:        runAgents(records),
-		Complete:      len(missing) == 0,
-		Missing:       missing,
+
+		TimeCompression: unlessZero(run.GetTimeCompression()),
+
+		Complete: len(missing) == 0,
+		Missing:  missing,
 	}
-	if k := run.GetTimeCompression(); k != 1 {
-		r.TimeCompression = unlessZero(k)
-	}
-	var plan spatev1.Plan
-	if (protoyaml.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(run.GetPlanYaml(), &plan) == nil {
+	if plan := planOf(run); plan != nil {
 		seed := plan.GetSeed()
 		r.Plan, r.Seed = unlessZero(plan.GetName()), &seed
 	}
 	return r
+}
+
+// planOf is the plan of a run, nil if it cannot be read.
+func planOf(run *spatev1.RunRecord) *spatev1.Plan {
+	plan := &spatev1.Plan{}
+	if (protoyaml.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(run.GetPlanYaml(), plan) != nil {
+		return nil
+	}
+	return plan
+}
+
+// boundOnly says whether the number of stages in a run's record is only the most that there can be: until its end nobody knows how many
+// a search takes.
+func boundOnly(run *spatev1.RunRecord) bool {
+	if run.GetEndTime() != nil {
+		return false
+	}
+	return slices.ContainsFunc(planOf(run).GetLoads(), func(l *spatev1.Load) bool { return l.GetSearch() != nil || l.GetSweep() != nil })
 }
 
 // runMissing says what the run lacks to be complete.
@@ -95,7 +112,11 @@ func runMissing(run *spatev1.RunRecord, stages []StageResult) []string {
 		missing = append(missing, "the run has not ended: the coordinator died or is still at it")
 	}
 	if absent := int64(run.GetStages()) - int64(len(stages)); absent > 0 {
-		missing = append(missing, fmt.Sprintf("%d of %d stages did not begin", absent, run.GetStages()))
+		most := ""
+		if boundOnly(run) {
+			most = "up to "
+		}
+		missing = append(missing, fmt.Sprintf("%s%d of %d stages did not begin", most, absent, run.GetStages()))
 	}
 	for _, s := range stages {
 		for _, reason := range s.Missing {

@@ -51,7 +51,10 @@ type windowTally struct {
 	ended            uint64 // in any way
 	tokensArrived    uint64
 	unmeasuredTokens uint64
-	live             *liveWindow
+
+	unmeasuredStarted, unmeasuredEnded uint64
+
+	live *liveWindow
 }
 
 // liveWindow is a window that is still to be shown.
@@ -168,6 +171,8 @@ func (w *windowTally) add(series *spatev1.Series, parts []part, at place, agent 
 	w.ended += c.GetCompleted() + c.GetFailed() + c.GetCancelled()
 	w.tokensArrived += c.GetTokensArrived()
 	w.unmeasuredTokens += c.GetUnmeasuredTokensArrived()
+	w.unmeasuredStarted += c.GetUnmeasuredStarted()
+	w.unmeasuredEnded += c.GetUnmeasuredEnded()
 	if w.live == nil {
 		return
 	}

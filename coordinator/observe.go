@@ -6,6 +6,7 @@ import (
 	"github.com/spate-load/spate/aggregate"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/series"
+	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -60,9 +61,20 @@ func outcomeOf(s *aggregate.Stage, r aggregate.StageResult, rec *spatev1.StageRe
 		o.Latencies = append(o.Latencies, value)
 	}
 	if f, ok := s.Flow(); ok {
-		o.Backlog = &series.Backlog{Level: f.Level, InFlight: f.InFlight, Started: f.Started, Ended: f.Ended, Seconds: f.Seconds}
+		o.Backlog = backlog(f, rec.GetStage())
 	}
 	return o
+}
+
+// backlog is a stage's flow beside what the stage asked for. A rate of sessions says nothing of the requests in them: of those as many
+// are owed as started, because a session's next one starts only when one has ended.
+func backlog(f aggregate.Flow, st *spatev1.Stage) *series.Backlog {
+	b := &series.Backlog{Level: f.Level, InFlight: f.InFlight, Started: f.Started, Ended: f.Ended, Seconds: f.Seconds}
+	b.Owed = st.GetLoad().GetRate() * f.Seconds
+	if plans.PlaysSessions(st.GetWorkload()) {
+		b.Owed = float64(f.Started)
+	}
+	return b
 }
 
 // leastSteady is the shortest steady part whose throughput is better than that of the whole stage, in seconds.

@@ -122,7 +122,10 @@ func (c *Coordinator) newRun(s submission, now clock.Instant, wall time.Time) (*
 	id := runID(s.plan.Name(), wall)
 	record := &spatev1.RunRecord{
 		RunId: id, PlanYaml: s.plan.Source(), BeginTime: timestamppb.New(wall), Version: c.cfg.Version,
-		Records: s.request.GetRecords(), TimeCompression: s.plan.Proto().GetSimulation().GetSpeed(),
+		Records: s.request.GetRecords(),
+	}
+	if speed, simulation := s.plan.Compression(); simulation {
+		record.TimeCompression = speed
 	}
 	for _, st := range s.stages {
 		record.Stages += plans.EstimateOf(st).Stages

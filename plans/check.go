@@ -87,10 +87,10 @@ func (c *checker) cells(path string, l *spatev1.Load, workloads []*spatev1.Workl
 			"has no times to replay: give workloads of traces alone (mooncake, burstgpt, azure)")
 	}
 	for _, field := range c.given(path, "requests", "requests_per_concurrency") {
-		c.unfit(path+"."+field, l, workloads, playsSessions, "is one of sessions: give sessions or duration")
+		c.unfit(path+"."+field, l, workloads, PlaysSessions, "is one of sessions: give sessions or duration")
 	}
 	if l.GetSessions() > 0 {
-		c.unfit(path+".sessions", l, workloads, func(w *spatev1.Workload) bool { return !playsSessions(w) },
+		c.unfit(path+".sessions", l, workloads, func(w *spatev1.Workload) bool { return !PlaysSessions(w) },
 			"is not one of sessions: give requests or duration")
 	}
 }

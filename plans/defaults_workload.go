@@ -130,8 +130,8 @@ func trace(w *spatev1.Workload) *spatev1.TraceContent {
 	return nil
 }
 
-// playsSessions tells whether each arrival of a workload makes the turns of a conversation one after another.
-func playsSessions(w *spatev1.Workload) bool {
+// PlaysSessions tells whether each arrival of a workload makes the turns of a conversation one after another.
+func PlaysSessions(w *spatev1.Workload) bool {
 	return w.GetSessions() != nil || w.GetSharegpt().GetSessions() != nil || w.GetJsonl().GetSessions() != nil
 }
 

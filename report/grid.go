@@ -45,7 +45,30 @@ func gridsOf(r *aggregate.Result) []*grid {
 			g.searches = append(g.searches, s)
 		}
 	}
+	for _, g := range grids {
+		slices.SortStableFunc(g.stages, byProbedLoad)
+	}
 	return grids
+}
+
+// byProbedLoad puts the stages of one search or sweep in the order of their loads, which they were not run in. Others stay where they
+// are.
+func byProbedLoad(a, b aggregate.StageResult) int {
+	if a.Probe == nil || b.Probe == nil || a.Probe.Series != b.Probe.Series {
+		return cmp.Compare(a.Index, b.Index)
+	}
+	return cmp.Or(cmp.Compare(loadValue(a.Load), loadValue(b.Load)), cmp.Compare(a.Index, b.Index))
+}
+
+// loadValue is a load point's concurrency or rate.
+func loadValue(l aggregate.Load) float64 {
+	switch {
+	case l.Concurrency != nil:
+		return float64(*l.Concurrency)
+	case l.Rate != nil:
+		return *l.Rate
+	}
+	return 0
 }
 
 // title names the table.
@@ -171,11 +194,19 @@ func conclusion(s aggregate.SearchResult) string {
 	if s.MeanThroughput != nil && s.ThroughputMargin != nil {
 		line += fmt.Sprintf("; throughput there %.2f ± %.2f req/s", *s.MeanThroughput, *s.ThroughputMargin)
 	}
-	line += fmt.Sprintf("; %d stages", s.Probes)
+	line += "; " + stages(uint64(s.Probes))
 	if !s.Converged {
 		line += ", not as close as was asked for"
 	}
 	return line
+}
+
+// stages is a number of stages.
+func stages(n uint64) string {
+	if n == 1 {
+		return "1 stage"
+	}
+	return fmt.Sprintf("%d stages", n)
 }
 
 // exampleLimit is how much of a server's message a table's footnote takes; report.md and results.json have more of it.
@@ -196,11 +227,15 @@ func firstExample(s aggregate.StageResult) string {
 	return string(text)
 }
 
-// noteOf says what a reader of a row must know: that something is missing, or that requests failed. Empty: nothing.
+// noteOf says what a reader of a row must know: that something is missing, that it ended early, or that requests failed. Empty:
+// nothing.
 func noteOf(s aggregate.StageResult) string {
 	var notes []string
 	if !s.Complete {
 		notes = append(notes, "PARTIAL: "+strings.Join(s.Missing, "; "))
+	}
+	if s.Enough != nil {
+		notes = append(notes, "ended early: "+*s.Enough)
 	}
 	if s.Requests.Failed > 0 {
 		notes = append(notes, fmt.Sprintf("%d of %d requests failed (%s)", s.Requests.Failed, s.Requests.Started, errorCounts(s.Errors)))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/spate-load/spate/aggregate"
@@ -150,7 +151,7 @@ func writeErrors(b *strings.Builder, stages []aggregate.StageResult) {
 	}
 }
 
-// writeLengths compares sequence lengths asked for with lengths seen.
+// writeLengths compares sequence lengths asked for with lengths seen, and what prompts had in common with what a cache spared.
 func writeLengths(b *strings.Builder, stages []aggregate.StageResult) {
 	b.WriteString("\n## Sequence lengths\n\n")
 	var rows [][]string
@@ -158,29 +159,48 @@ func writeLengths(b *strings.Builder, stages []aggregate.StageResult) {
 		rows = append(rows, []string{
 			stageName(s), whole(s.ISL.Asked), fixed(mean(s.ISL.Seen)), fmt.Sprint(s.ISL.Missed),
 			whole(s.OSL.Asked), fixed(mean(s.OSL.Seen)), fmt.Sprint(s.OSL.Missed), text(s.OutputTokensCounted),
+			fixedPercent(s.PrefixCache.SharedShare), fixedPercent(s.PrefixCache.CachedShare),
 		})
 	}
 	writeRows(b, []string{
 		"Stage", "ISL asked", "ISL mean", "ISL missed", "OSL asked", "OSL mean", "OSL missed", "Output tokens by",
+		"Shared prompt tokens (%)", "Cached prompt tokens (%)",
 	}, rows)
 }
 
-// writePreparations writes what was found out about each target before load was sent, and how much prompts had in common.
+// writePreparations writes what was found out about each target before load was sent, once for all stages of which it holds, and each
+// note once.
 func writePreparations(b *strings.Builder, stages []aggregate.StageResult) {
 	b.WriteString("\n## Targets and prompts\n\n")
 	var rows [][]string
+	var notes []string
 	for _, s := range stages {
 		for _, p := range s.Preparations {
-			rows = append(rows, []string{
-				stageName(s), cmp.Or(p.Server, unknown), p.Lengths, whole(p.TemplateTokens), yes(p.ExactOutput), whole(p.MaxModelTokens),
-				fixedPercent(s.PrefixCache.SharedShare), fixedPercent(s.PrefixCache.CachedShare), strings.Join(p.Notes, "; "),
-			})
+			rows = appendOnce(rows, []string{
+				s.Target, s.Workload, cmp.Or(p.Server, unknown), p.Lengths, whole(p.TemplateTokens), yes(p.ExactOutput), whole(p.MaxModelTokens),
+			}, slices.Equal)
+			for _, note := range p.Notes {
+				notes = appendOnce(notes, s.Target+": "+note, func(a, b string) bool { return a == b })
+			}
 		}
 	}
 	writeRows(b, []string{
-		"Stage", "Server", "Prompt lengths by", "Template tokens", "Exact output asked", "Model's limit", "Shared prompt tokens (%)",
-		"Cached prompt tokens (%)", "Notes",
+		"Target", "Workload", "Server", "Prompt lengths by", "Template tokens", "Exact output asked", "Model's limit (tokens)",
 	}, rows)
+	for _, note := range notes {
+		fmt.Fprintf(b, "\n- %s", cell(note))
+	}
+	if len(notes) > 0 {
+		b.WriteByte('\n')
+	}
+}
+
+// appendOnce appends an item that the list does not have.
+func appendOnce[T any](list []T, item T, equal func(a, b T) bool) []T {
+	if slices.ContainsFunc(list, func(t T) bool { return equal(t, item) }) {
+		return list
+	}
+	return append(list, item)
 }
 
 // agentSummary is an agent over all stages.

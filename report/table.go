@@ -55,8 +55,11 @@ func Table(w io.Writer, r *aggregate.Result, width int) error {
 	return err
 }
 
-// compressed says that a run's times are not those of its plan.
+// compressed says that a run met no real server, and that its times are not those of its plan.
 func compressed(k float64) string {
+	if k == 1 {
+		return "SIMULATION: simulated engines in place of the plan's endpoints, at the plan's own pace."
+	}
 	return fmt.Sprintf("SIMULATION with time compressed %s times: rates are so many times higher, times so many times shorter than the plan's.", shortest(k))
 }
 

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -229,10 +230,48 @@ func TestMarkdownOfASearch(t *testing.T) {
 	for _, want := range []string{
 		"> **SIMULATION with time compressed 20 times", "| Good (%) |", "| 97.50 |",
 		"Result of the search for the highest load with p99 ttft &lt;= 25ms: 42.5 req/s;",
-		"| 0: t, w, 42.5 req/s | n/a | words | n/a | no | n/a | n/a | n/a | a note |",
+		"| t | w | n/a | words | n/a | no | n/a |\n\n- t: a note\n\n## Agents",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
+	}
+}
+
+func TestASimulationAtThePlansPaceSaysSo(t *testing.T) {
+	var b strings.Builder
+	if err := Table(&b, &aggregate.Result{Run: aggregate.RunResult{TimeCompression: ptr(1.0)}}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if want := "SIMULATION: simulated engines in place of the plan's endpoints, at the plan's own pace.\n\n"; b.String() != want {
+		t.Errorf("%q", b.String())
+	}
+}
+
+// The probes of a search stand in the order of their loads, each with its note, and others where they were.
+func TestProbesStandInTheOrderOfTheirLoads(t *testing.T) {
+	stage := func(index uint32, rate float64, probe *aggregate.Probe) aggregate.StageResult {
+		return aggregate.StageResult{
+			Index: index, Target: "t", Workload: "w", Load: aggregate.Load{Words: fmt.Sprint(rate), Rate: ptr(rate)}, Probe: probe, Complete: true,
+		}
+	}
+	probe := &aggregate.Probe{Purpose: "bisect"}
+	r := &aggregate.Result{Stages: []aggregate.StageResult{
+		stage(0, 9, nil), stage(1, 2, probe), stage(2, 8, probe), stage(3, 4, probe), stage(4, 1, nil),
+	}}
+	r.Stages[2].Enough = ptr("given up: 5 of 9 requests failed")
+	var b strings.Builder
+	if err := Table(&b, r, 0); err != nil {
+		t.Fatal(err)
+	}
+	var order []string
+	for _, line := range strings.Split(b.String(), "\n")[4:9] {
+		order = append(order, strings.Fields(line)[0])
+	}
+	if got := strings.Join(order, " "); got != "9 2 4 8 1" {
+		t.Errorf("%s in\n%s", got, b.String())
+	}
+	if !strings.Contains(b.String(), "8 !") || !strings.Contains(b.String(), "! 8: ended early: given up: 5 of 9 requests failed\n") {
+		t.Errorf("no note in\n%s", b.String())
 	}
 }

@@ -120,7 +120,7 @@ func (r *Run) measureLead() time.Duration {
 }
 
 // measureSoon ends the warm-up that lasts until the load is steady, at the next whole window that all agents hear of in time, or at
-// its longest duration if that is earlier. A coordinator that was held up gives the lead all the same.
+// its longest duration if that is earlier. A coordinator that was held up goes beyond that one rather than give less than half the lead.
 func (r *Run) measureSoon(at clock.Instant) {
 	s := r.stage
 	longest := s.record.GetStage().GetLoad().GetWarmupUntilSteady()

@@ -178,7 +178,7 @@ func (r *Run) Abort(at clock.Instant, reason string) {
 		return
 	}
 	r.fatal, r.incomplete = reason, true
-	if r.stage != nil {
+	if r.stage != nil && r.phase != closing { // a stage that is only to be worked out has ended as it should
 		r.stage.fail(reason)
 		r.sendStop(true)
 		r.do(PutStage{r.stage.snapshot()})

@@ -70,9 +70,9 @@ func (r *Run) objectives() *spatev1.Objectives {
 	return r.series.template.GetLoad().GetSearch().GetKeep()
 }
 
-// takeOutcome hands the stage that has ended to its series. A stage that did not run as it should ends the series: what follows
-// from it would not be about the target's load.
-func (r *Run) takeOutcome(at clock.Instant, o series.Outcome) {
+// takeOutcome hands the stage that has ended to its series. A stage that did not run as it should, or of which something is missing,
+// ends the series: what follows from it would not be about the target's load.
+func (r *Run) takeOutcome(at clock.Instant, complete bool, o series.Outcome) {
 	if r.series == nil {
 		return
 	}
@@ -82,6 +82,8 @@ func (r *Run) takeOutcome(at clock.Instant, o series.Outcome) {
 		r.series.steps.End(cut)
 	case rec.GetStopped():
 		r.series.steps.End("stopped on request")
+	case !complete:
+		r.series.steps.End(fmt.Sprintf("the result of stage %d is not complete", rec.GetStage().GetIndex()))
 	default:
 		o.GaveUp = r.stage.gaveUp
 		if text := r.series.steps.Take(rec.GetStage().GetIndex(), o); text != "" {

@@ -307,7 +307,7 @@ func (r *Run) Closed(at clock.Instant, complete bool, outcome series.Outcome) {
 	rec := r.stage.record
 	r.incomplete = r.incomplete || !complete
 	r.emitEnded(at, rec.GetStage().GetIndex(), complete, rec.GetFailure())
-	r.takeOutcome(at, outcome)
+	r.takeOutcome(at, complete, outcome)
 	r.nextStage(at)
 }
 

@@ -85,18 +85,25 @@ func Milliseconds(d time.Duration) string {
 }
 
 // backlogDoubt is how many standard deviations a backlog must grow beyond chance.
-const backlogDoubt = 3
+const backlogDoubt = 3.5
 
 // sustained says whether an open loop's server kept up with the rate, and else how it did not. Latency limits alone do not tell: a
 // queue that grows without end needs time to show in a percentile, and in TPOT it may never show at all.
 //
-// The server did not keep up if two things hold in the second half of the steady part (in the first half the number in flight may
-// still be on its way to its level). Fewer requests ended than the rate asks for, by more than the tolerance, a share of it; that
+// The server did not keep up if two things hold in the second half of the measured part (in the first half the number in flight may
+// still be on its way to its level). Fewer requests ended than the load asks for, by more than the tolerance, a share of it; that
 // alone may be chance, as a random process has another number of arrivals in each stage. And the requests in flight grew by more
-// than chance: with n independent requests in flight, as many as when the steady part began, the difference between two times has
-// the variance 2n, or more by the process's index of dispersion (1/burstiness for gamma) if it is burstier than Poisson; three of
-// these standard deviations are asked for, because in a queue they are not independent. A stage that is too short to show a growth
+// than chance: with n independent requests in flight, as many as in the first half on average, the difference between two times has
+// the variance 2n, or more by the process's index of dispersion (1/burstiness for gamma) if it is burstier than Poisson; three and
+// a half of these standard deviations are asked for, because in a queue they are not independent. A stage that is too short to show a growth
 // beyond that passes.
+//
+// Measured in virtual time (`go test ./simulator -run TestSustained -v` has a part of it): Poisson arrivals at a server of 16 slots that
+// completes 29.3 req/s, stages of 10, 30 and 120 s behind a warm-up of 3 s, 100 to 400 stages each. With up to 70 % of its capacity to
+// do it was never taken for overloaded, with 95 % in 0.8 to 2 % of the stages; with 110 % in 14, 70 and 100 %, with 120 % in 41, 98
+// and 100 %, with 150 % in 97 % or more. Three deviations from the level at the begin of the measured part alone saw a little more, but
+// took up to 3 % of the stages at 70 % for overloaded: one such stage costs a search most of its answer. Requests that take a large
+// part of the stage need a warm-up as long as they take: without one their number is still growing to its level.
 //
 // Requests that were never sent are of the agents' making: more than the tolerance of them, and the rate was not what was asked.
 func sustained(o Outcome, load *spatev1.LoadPoint, tolerance float64) (ok bool, reason string) {
@@ -104,7 +111,7 @@ func sustained(o Outcome, load *spatev1.LoadPoint, tolerance float64) (ok bool, 
 		return false, fmt.Sprintf("%d of %d requests were never sent: the agents could not start them in time", o.NeverSent, owed)
 	}
 	b := o.Backlog
-	if b == nil || b.Started <= b.Ended || float64(b.Ended) >= load.GetRate()*b.Seconds*(1-tolerance) {
+	if b == nil || b.Started <= b.Ended || float64(b.Ended) >= b.Owed*(1-tolerance) {
 		return true, ""
 	}
 	dispersion := 1.0
@@ -112,7 +119,7 @@ func sustained(o Outcome, load *spatev1.LoadPoint, tolerance float64) (ok bool, 
 		dispersion = max(1, 1/shape)
 	}
 	grown := b.Started - b.Ended
-	if float64(grown) <= backlogDoubt*math.Sqrt(2*dispersion*float64(max(1, b.Level))) {
+	if float64(grown) <= backlogDoubt*math.Sqrt(2*dispersion*max(1, b.Level)) {
 		return true, ""
 	}
 	return false, fmt.Sprintf("the server did not keep up: %s ended, and the requests in flight grew from %d to %d",

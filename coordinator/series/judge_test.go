@@ -39,7 +39,7 @@ func TestJudge(t *testing.T) {
 		{"cut off", "p99 TTFT is not known: 4 of 104 requests were cut off at the end of the drain", func(o *Outcome) { o.Latencies[0], o.Cancelled = nil, 4 }},
 		{"errors", "error share 20 % > 10 %", func(o *Outcome) { o.Completed, o.Failed, o.Good = 80, 20, 80 }},
 		{"goodput", "goodput 89 % < 90 %", func(o *Outcome) { o.Good = 89 }},
-		{"cut off requests are not good", "goodput 86.7 % < 90 %", func(o *Outcome) { o.Cancelled = 5 }},
+		{"cut off requests are not good", "goodput 86.67 % < 90 %", func(o *Outcome) { o.Cancelled = 5 }},
 		{"nothing completed", "no request completed, 7 failed, 2 were cut off", func(o *Outcome) { *o = Outcome{Failed: 7, Cancelled: 2} }},
 		{"given up", "given up: it took longer than 1m0s", func(o *Outcome) { o.GaveUp = "given up: it took longer than 1m0s" }},
 	} {
@@ -57,7 +57,7 @@ func TestJudge(t *testing.T) {
 func TestSustained(t *testing.T) {
 	poisson, bursty := &spatev1.LoadPoint{Rate: 50, Arrival: "poisson"}, &spatev1.LoadPoint{Rate: 50, Arrival: "gamma", Burstiness: 0.25}
 	backlog := func(inFlight, started, ended uint64) Outcome {
-		return Outcome{Completed: 3000, Backlog: &Backlog{Level: inFlight, InFlight: inFlight, Started: started, Ended: ended, Seconds: 20}}
+		return Outcome{Completed: 3000, Backlog: &Backlog{Level: float64(inFlight), InFlight: inFlight, Owed: 1000, Started: started, Ended: ended, Seconds: 20}}
 	}
 	for _, c := range []struct {
 		name string
@@ -68,12 +68,12 @@ func TestSustained(t *testing.T) {
 		{"nothing is known", poisson, Outcome{}, true},
 		{"as many end as start", poisson, backlog(50, 900, 900), true},
 		{"more end", poisson, backlog(50, 900, 950), true},
-		{"chance: 3 sqrt(2 x 50) = 30", poisson, backlog(50, 1000, 970), true},
-		{"beyond chance", poisson, backlog(50, 1000, 969), false},
+		{"chance: 3.5 sqrt(2 x 50) = 35", poisson, backlog(50, 1000, 965), true},
+		{"beyond chance", poisson, backlog(50, 1000, 964), false},
 		{"beyond chance, but as many as asked ended", poisson, backlog(50, 1100, 985), true},
 		{"beyond chance, and fewer than asked", poisson, backlog(50, 1100, 984), false},
-		{"bursts: 3 sqrt(2 x 4 x 50) = 60", bursty, backlog(50, 1000, 940), true},
-		{"beyond bursts", bursty, backlog(50, 1000, 939), false},
+		{"bursts: 3.5 sqrt(2 x 4 x 50) = 70", bursty, backlog(50, 1000, 930), true},
+		{"beyond bursts", bursty, backlog(50, 1000, 929), false},
 		{"nothing in flight before", poisson, backlog(0, 985, 980), false},
 		{"a few never sent", poisson, Outcome{Completed: 985, NeverSent: 15}, true},
 		{"too many never sent", poisson, Outcome{Completed: 984, NeverSent: 16}, false},
@@ -100,7 +100,7 @@ func TestASearchAsksForASustainedRate(t *testing.T) {
 		done := min(step.Value, capacity)
 		s.Take(0, Outcome{
 			Completed: 1000, Latencies: []*time.Duration{latency(20 * time.Millisecond)}, Throughput: &done,
-			Backlog: &Backlog{InFlight: 20, Started: uint64(step.Value * seconds), Ended: uint64(done * seconds), Seconds: seconds},
+			Backlog: &Backlog{InFlight: 20, Owed: step.Value * seconds, Started: uint64(step.Value * seconds), Ended: uint64(done * seconds), Seconds: seconds},
 		})
 	}
 	rec := s.Record()

@@ -6,7 +6,6 @@
 package series
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"time"
@@ -56,11 +55,13 @@ type Outcome struct {
 	Backlog *Backlog
 }
 
-// Backlog counts what came and what went in the second half of a stage's steady part.
+// Backlog counts what came and what went in the second half of a stage's measured part, measured or not.
 type Backlog struct {
-	// Level is the number of requests in flight at the begin of the steady part, InFlight that at the begin of its second half.
-	Level, InFlight uint64
-	// Started and Ended are the requests that did so in it.
+	// Level is the mean number of requests in flight in the first half, InFlight the number at the begin of the second.
+	Level    float64
+	InFlight uint64
+	// Owed is how many requests the load asks for in it. Started and Ended are those that did so.
+	Owed           float64
 	Started, Ended uint64
 	// Seconds is its length.
 	Seconds float64
@@ -132,4 +133,4 @@ func rateWords(rate float64) string { return number(rounded(rate, digits)) + " r
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 // percent is a share for people.
-func percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
+func percent(share float64) string { return number(rounded(100*share, digits)) + " %" }

@@ -47,7 +47,7 @@ type RunRecord struct {
 	Stages uint32 `protobuf:"varint,9,opt,name=stages,proto3" json:"stages,omitempty"`
 	// What searches found, by their number.
 	Searches []*SearchRecord `protobuf:"bytes,10,rep,name=searches,proto3" json:"searches,omitempty"`
-	// Times of this run are compressed by this factor. 0 or 1: they are not.
+	// The run is a simulation, whose times are compressed by this factor. 0: it is none.
 	TimeCompression float64 `protobuf:"fixed64,11,opt,name=time_compression,json=timeCompression,proto3" json:"time_compression,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
