@@ -49,6 +49,6 @@ func TestGoodputIsThatOfTheRequests(t *testing.T) {
 			t.Errorf("stage %d: SLO of %v, %v and %v ms", stage.Index, *g.TTFTMs, *g.TPOTMs, *g.E2EMs)
 		}
 		near(t, "goodput share", *g.Share, float64(good)/float64(ended), 1e-12)
-		near(t, "goodput", *g.RequestThroughput, float64(good)/ *stage.DurationS, 1e-9)
+		near(t, "goodput", *g.RequestThroughput, float64(good) / *stage.DurationS, 1e-9)
 	}
 }
