@@ -12,15 +12,16 @@ import (
 	"github.com/spate-load/spate/internal/influxtest"
 )
 
-// influxPlan has stages of a few windows.
+// influxPlan has stages of a few windows, prompts that begin alike, and an SLO that some requests keep.
 const influxPlan = `
 name: written
 seed: 5
+slo: {e2e: 22ms}
 targets:
   - name: server
-    simulator: {endpoints: 2, decode_step: 2ms}
+    simulator: {endpoints: 2, decode_step: 2ms, decode_step_per_request: 1ms, cache_blocks: 1000}
 workloads:
-  - random: {isl: 30, osl: 8}
+  - random: {isl: 60, osl_lengths: {uniform: {min: 4, max: 12}}, prefix: {length: 32, groups: 3}}
 loads:
   - concurrency: [4]
     duration: 2500ms
@@ -39,6 +40,43 @@ func TestInfluxDBHasTheResults(t *testing.T) {
 		compareStored(t, stage, stages[fmt.Sprint(stage.Index)])
 	}
 	compareWindows(t, db, r.results())
+	compareTokens(t, db, r)
+}
+
+// compareTokens compares what is new beside requests and latencies, good requests and tokens of prefixes, with the requests' rows: in the
+// stages, and summed up over the windows.
+func compareTokens(t *testing.T, db *influxtest.Server, r running) {
+	t.Helper()
+	stages, rows := storedRows(t, db, "spate_stage"), r.rows()
+	windows := map[string]map[string]int64{}
+	for _, series := range db.Query("SELECT good, shared_tokens, cached_tokens FROM spate_window WHERE scope = 'all' GROUP BY stage") {
+		sums := map[string]int64{}
+		for _, values := range series.Values {
+			for i, column := range series.Columns[1:] {
+				if values[i+1] != nil { // cached_tokens of a window in which nothing completed
+					sums[column] += integer(t, values[i+1])
+				}
+			}
+		}
+		windows[series.Tags["stage"]] = sums
+	}
+	for _, stage := range r.results().Stages {
+		want := map[string]uint64{"good": stage.Goodput.Requests}
+		for _, q := range rows[stage.Index] {
+			want["shared_tokens"] += q.SharedTokens
+			want["cached_tokens"] += *q.CachedTokens
+		}
+		near(t, "cached share", *stage.PrefixCache.CachedShare, float64(want["cached_tokens"])/float64(*stage.InputTokens), 1e-9)
+		if want["good"] == 0 || want["good"] == stage.Requests.Completed || want["shared_tokens"] == 0 || want["cached_tokens"] == 0 {
+			t.Errorf("stage %d: %v says nothing", stage.Index, want)
+		}
+		for field, value := range want {
+			name := fmt.Sprint(stage.Index)
+			if got := windows[name][field]; !same(stages[name][field], value) || got != int64(value) {
+				t.Errorf("stage %d: InfluxDB has %s %v, its windows %d; the run has %d", stage.Index, field, stages[name][field], got, value)
+			}
+		}
+	}
 }
 
 // An InfluxDB that is not there changes no result. What could not be written is kept, and it is said where.

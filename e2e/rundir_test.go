@@ -64,6 +64,7 @@ type row struct {
 	Stage        uint32  `json:"stage"`
 	Index        uint64  `json:"index"`
 	Agent        string  `json:"agent"`
+	Endpoint     uint32  `json:"endpoint"`
 	Unmeasured   bool    `json:"unmeasured"`
 	ScheduledNs  int64   `json:"scheduled_ns"`
 	StartNs      int64   `json:"start_ns"`
@@ -82,6 +83,7 @@ type row struct {
 	Led          bool    `json:"led"`
 	Turn         uint32  `json:"turn"`
 	ISLAsked     uint64  `json:"isl_asked"`
+	OSLAsked     uint64  `json:"osl_asked"`
 	CachedTokens *uint64 `json:"cached_tokens"`
 	SharedTokens uint64  `json:"shared_tokens"`
 }

@@ -10,19 +10,24 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// shapesPlan has each kind of workload that needs no tokenizer, and each kind of load, in short. Its files are those of its directory.
-const shapesPlan = `
+// chatPlan has each kind of workload that chats can be made of, and each kind of load whose requests do not depend on the server. Its
+// files are those of its directory.
+const chatPlan = `
 name: shapes
 seed: 11
 targets:
   - name: chat
-    simulator: {decode_step: 1ms, decode_step_per_request: 10us, cache_blocks: 10000}
+    simulator: {endpoints: 2, decode_step: 1ms, decode_step_per_request: 10us, cache_blocks: 10000}
 workloads:
   - name: lengths
     random:
       isl_lengths: {lognormal: {mean: 60, stddev: 40, max: 300}}
       osl_lengths: {empirical: {values: [2, 5, 9], weights: [3, 2, 1]}}
       prefix: {length: 20, groups: 3, share: 0.5}
+  - name: normal
+    random: {isl_lengths: {normal: {mean: 40, stddev: 20, min: 3, max: 90}}, osl_lengths: {uniform: {min: 1, max: 6}}}
+  - name: range
+    random: {isl: 50, osl: 4, range_ratio: 0.4}
   - name: rows
     jsonl: {path: DIR/rows.jsonl, osl: 4}
   - name: conversations
@@ -33,78 +38,215 @@ workloads:
     mooncake: {path: DIR/trace.jsonl, block_tokens: 16}
   - name: chats
     sessions: {turn_counts: {uniform: {min: 1, max: 4}}, isl: 12, osl: 5, system: 10, play: {history: planned, think_time: {mean: 5ms}}}
+  - name: talks
+    sharegpt: {path: DIR/sharegpt.json, order: file, osl: 3, sessions: {history: planned}}
 loads:
-  - workloads: [lengths]
-    rate: [150]
-    arrival: gamma
-    burstiness: 0.5
-    requests: 60
+  - {workloads: [lengths], rate: [150], arrival: gamma, burstiness: 0.5, requests: 60}
   - workloads: [lengths]
     rate_phases: [{from: 0, to: 150, duration: 700ms}, {from: 150, to: 20, duration: 300ms, shape: exponential}]
     arrival: constant
-  - workloads: [rows, conversations, lines]
-    concurrency: [6]
-    requests: 40
-    think_time: {mean: 3ms, distribution: exponential}
-  - workloads: [trace]
-    replay: {speed: 4}
-  - workloads: [chats]
-    rate: [40]
-    sessions: 25
+  - {workloads: [lengths, trace], concurrency_range: {from: 2, to: 6, step: 4}, requests_per_concurrency: 10, warmup: {requests: 5}, repeats: 2}
+  - workloads: [range]
+    concurrency_phases: [{from: 2, to: 6, duration: 400ms}, {from: 6, to: 4, duration: 200ms, shape: steps, steps: 2}]
+  - {workloads: [normal], rate_range: {from: 80, to: 160, factor: 2}, duration: 400ms, warmup: {duration: 100ms}, cooldown: 150ms}
+  - {workloads: [rows, conversations, lines], concurrency: [6], requests: 40, think_time: {mean: 3ms, distribution: exponential}}
+  - {workloads: [trace], replay: {speed: 4}}
+  - {workloads: [chats, talks], rate: [40], sessions: 25, warmup: {requests: 3}}
+  - {workloads: [chats], concurrency: [3], sessions: 15}
 `
 
-// writeShapes writes the plan's files and returns the plan.
-func writeShapes(t *testing.T) string {
+// completionsPlan has the workloads of prompts in token ids.
+const completionsPlan = `
+name: completions
+seed: 12
+targets:
+  - name: completions
+    api: completions
+    simulator: {endpoints: 3, decode_step: 1ms, decode_step_per_request: 10us}
+workloads:
+  - name: prefixes
+    random: {isl_lengths: {uniform: {min: 20, max: 60}}, osl: 3, prefix: {length: 40, groups: 2}, first_token_id: 5, last_token_id: 5000}
+  - name: ids
+    jsonl: {path: DIR/ids.jsonl, order: file}
+  - name: trace
+    mooncake: {path: DIR/trace.jsonl, block_tokens: 16}
+  - burstgpt: {path: DIR/burst.csv}
+  - azure: {path: DIR/azure.csv}
+loads:
+  - {workloads: [prefixes, ids], rate: [150], requests: 50}
+  - {workloads: [trace, burstgpt, azure], replay: {speed: 5}, requests: 45, warmup: {requests: 3}}
+  - {workloads: [burstgpt], concurrency: [4], requests: 30}
+`
+
+// writeFiles writes the files that the plan names, and returns the plan with their paths.
+func writeFiles(t *testing.T, plan string) string {
 	t.Helper()
 	dir := t.TempDir()
-	var rows, trace strings.Builder
+	files := map[string]*strings.Builder{}
+	line := func(name, format string, args ...any) {
+		if files[name] == nil {
+			files[name] = &strings.Builder{}
+		}
+		fmt.Fprintf(files[name], format+"\n", args...)
+	}
+	line("burst.csv", "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type")
+	line("azure.csv", "TIMESTAMP,ContextTokens,GeneratedTokens")
 	var conversations []string
 	for i := range 50 {
-		fmt.Fprintf(&rows, `{"prompt": "row %d says something of its own", "output_length": %d}`+"\n", i, 2+i%3)
-		conversations = append(conversations, fmt.Sprintf(`{"id":"c%d","conversations":[{"from":"human","value":"question %d"},{"from":"gpt","value":"an answer"}]}`, i, i))
-		fmt.Fprintf(&trace, `{"timestamp": %d, "input_length": %d, "output_length": 3, "hash_ids": [1, %d, %d]}`+"\n", 60*i, 40, 2+i%4, 100+i)
+		line("rows.jsonl", `{"prompt": "row %d says something of its own", "output_length": %d}`, i, 2+i%3)
+		line("rows.jsonl", `{"messages": [{"role": "system", "content": "short"}, {"role": "user", "content": "question %d"}]}`, i)
+		line("ids.jsonl", `{"token_ids": [%d, %d, 7], "max_tokens": %d}`, 1000+i, 2000+i, 2+i%2)
+		line("trace.jsonl", `{"timestamp": %d, "input_length": %d, "output_length": 3, "hash_ids": [1, %d, %d]}`, 60*i, 40, 2+i%4, 100+i)
+		line("burst.csv", "%d.%d,m,%d,%d,%d,Conversation log", 5+i/10, i%10, 30+i, 2+i%5, 32+i+i%5)
+		line("azure.csv", "2023-11-16 18:17:%02d.%03d0000,%d,%d", 3+i/10, i%10*100, 20+i, 1+i%4)
+		conversations = append(conversations, fmt.Sprintf(`{"id":"c%d","conversations":[{"from":"human","value":"question %d"},{"from":"gpt","value":"an answer"},`+
+			`{"from":"human","value":"and %d"},{"from":"gpt","value":"yes"}]}`, i, i, i))
 	}
-	for name, text := range map[string]string{
-		"rows.jsonl": rows.String(), "sharegpt.json": "[" + strings.Join(conversations, ",") + "]", "trace.jsonl": trace.String(),
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+	line("sharegpt.json", "[%s]", strings.Join(conversations, ","))
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return strings.ReplaceAll(shapesPlan, "DIR", dir)
+	return strings.ReplaceAll(plan, "DIR", dir)
 }
 
 // Every shape sends the same requests at the same times on one agent, on seven, and on five processes, which have none of the plan's
 // files: their rows come from the coordinator.
 func TestEveryShapeIsOneSetOfRequestsOnAnyAgents(t *testing.T) {
 	t.Parallel()
-	plan := writeShapes(t)
-	one := runPlan(t, plan, "--agents", "1")
-	one.mustExit(0)
-	want := one.sent()
-	seven := runPlan(t, plan, "--agents", "7")
-	seven.mustExit(0)
+	for name, c := range map[string]struct {
+		plan   string
+		stages int
+		open   map[uint32]bool // stages whose number of requests depends on the server: a closed loop that ends by time
+	}{
+		"chat":        {chatPlan, 20, map[uint32]bool{8: true}},
+		"completions": {completionsPlan, 6, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			plan := writeFiles(t, c.plan)
+			one := runPlan(t, plan, "--agents", "1")
+			one.mustExit(0)
+			seven := runPlan(t, plan, "--agents", "7")
+			seven.mustExit(0)
+			processes := runOnFive(t, plan)
+			processes.mustExit(0)
+			for name, r := range map[string]running{"one embedded agent": one, "seven embedded agents": seven, "five processes": processes} {
+				mustBeAsAsked(t, name, r, c.stages)
+				mustBeSame(t, name, one.sent(), r.sent(), c.open)
+			}
+		})
+	}
+}
 
+// runOnFive starts a run on five agents that are processes of their own, and have nothing of the plan's.
+func runOnFive(t *testing.T, plan string) running {
+	t.Helper()
 	c := startCluster(t)
 	for name, weight := range map[string]int{"a": 1, "b": 2, "c": 3, "d": 7, "e": 2} {
 		c.join(name, weight)
 	}
 	c.awaitReady()
-	processes := runPlan(t, plan, "--coordinator", c.address, "--min-agents", "5")
-	processes.mustExit(0)
-	for name, r := range map[string]running{"one embedded agent": one, "seven embedded agents": seven, "five processes": processes} {
-		result := r.results()
-		if !result.Run.Complete || len(result.Stages) != 7 {
-			t.Errorf("%s: run %+v of %d stages", name, result.Run, len(result.Stages))
+	return runPlan(t, plan, "--coordinator", c.address, "--min-agents", "5")
+}
+
+// mustBeAsAsked fails the test unless the run is whole, and each request had the lengths that were asked for.
+func mustBeAsAsked(t *testing.T, name string, r running, stages int) {
+	t.Helper()
+	result := r.results()
+	if !result.Run.Complete || len(result.Stages) != stages {
+		t.Errorf("%s: run %+v of %d stages", name, result.Run, len(result.Stages))
+	}
+	for _, s := range result.Stages {
+		if s.Requests.Completed == 0 || s.Requests.Failed > 0 || s.OSL.Missed > 0 || s.ISL.Missed > 0 {
+			t.Errorf("%s: stage %d (%s): %+v (%v), %d prompts and %d outputs of another length than asked", name, s.Index, s.Workload,
+				s.Requests, s.ErrorExamples, s.ISL.Missed, s.OSL.Missed)
 		}
-		for _, s := range result.Stages {
-			if s.Requests.Failed > 0 || s.OSL.Missed > 0 || s.ISL.Missed > 0 {
-				t.Errorf("%s: stage %d (%s): %d failed (%v), %d prompts and %d outputs of another length than asked", name, s.Index, s.Workload,
-					s.Requests.Failed, s.ErrorExamples, s.ISL.Missed, s.OSL.Missed)
+	}
+}
+
+// mustBeSame compares what two runs sent. Of open stages only requests are compared that both have sent.
+func mustBeSame(t *testing.T, name string, want, got []sent, open map[uint32]bool) {
+	t.Helper()
+	type place struct {
+		stage uint32
+		index uint64
+		turn  uint32
+	}
+	bodies := map[place]string{}
+	common := map[uint32]int{}
+	closed := func(all []sent, each func(sent)) (kept []sent) {
+		for _, s := range all {
+			if !open[s.stage] {
+				kept = append(kept, s)
+			} else {
+				each(s)
 			}
 		}
-		if diff := cmp.Diff(want, r.sent(), cmp.AllowUnexported(sent{})); diff != "" {
-			t.Errorf("%s: other requests than one agent's:\n%s", name, diff)
+		return kept
+	}
+	want = closed(want, func(s sent) { bodies[place{s.stage, s.index, s.turn}] = s.body })
+	got = closed(got, func(s sent) {
+		if body, both := bodies[place{s.stage, s.index, s.turn}]; both {
+			common[s.stage]++
+			if body != s.body {
+				t.Errorf("%s: stage %d: request %d is another one", name, s.stage, s.index)
+			}
+		}
+	})
+	for stage := range open {
+		if common[stage] < 20 {
+			t.Errorf("%s: stage %d: only %d requests are in both runs", name, stage, common[stage])
+		}
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(sent{})); diff != "" {
+		t.Errorf("%s: other requests than one agent's:\n%s", name, diff)
+	}
+}
+
+const bustingPlan = `
+name: busting
+seed: 3
+targets:
+  - {name: chat, simulator: {decode_step: 1ms, cache_blocks: 10000}}
+  - {name: completions, api: completions, simulator: {decode_step: 1ms, cache_blocks: 10000}}
+workloads:
+  - name: plain
+    random: {isl: 80, osl: 2}
+  - name: busted
+    random: {isl: 80, osl: 2}
+    cache_busting: request
+loads:
+  - {rate: [200], requests: 40}
+`
+
+// With cache busting no run sends a prompt that another run has sent, at the same lengths and times. Without it all are the same.
+func TestCacheBustingMakesEachRunsPromptsItsOwn(t *testing.T) {
+	t.Parallel()
+	first, second := runPlan(t, bustingPlan), runPlan(t, bustingPlan)
+	first.mustExit(0)
+	second.mustExit(0)
+	mustBeAsAsked(t, "first run", first, 4)
+	mustBeAsAsked(t, "second run", second, 4)
+	all := append(first.sent(), second.sent()...)
+	bodies := map[string]int{}
+	for _, s := range all {
+		bodies[fmt.Sprint(s.stage, " ", s.body)]++
+	}
+	workloads := map[uint32]string{}
+	for _, s := range first.results().Stages {
+		workloads[s.Index] = s.Workload
+	}
+	for _, s := range all {
+		want := map[string]int{"plain": 2, "busted": 1}[workloads[s.stage]]
+		if n := bodies[fmt.Sprint(s.stage, " ", s.body)]; n != want {
+			t.Fatalf("stage %d (%s): the prompt of request %d was sent %d times, want %d", s.stage, workloads[s.stage], s.index, n, want)
+		}
+	}
+	for i := range second.sent() {
+		if a, b := first.sent()[i], second.sent()[i]; a.index != b.index || a.scheduled != b.scheduled {
+			t.Fatalf("request %d is wanted at %d ns in one run, at %d in the other", a.index, a.scheduled, b.scheduled)
 		}
 	}
 }

@@ -32,6 +32,7 @@ func (c *checker) plan(p *spatev1.Plan, opts Options) {
 		c.cells(path, l, p.GetWorkloads())
 	}
 	c.unused(p)
+	c.forms(p)
 	c.goals(p)
 	c.simulation(p)
 	c.size(p, opts.MaxStages)

@@ -79,6 +79,7 @@ func (p *progress) stageProgress(e *spatev1.StageProgress) {
 
 func (p *progress) stageEnded(e *spatev1.StageEnded) {
 	if p.began == nil {
+		p.neverBegan(e)
 		return
 	}
 	text := p.title()
@@ -93,6 +94,16 @@ func (p *progress) stageEnded(e *spatev1.StageEnded) {
 	}
 	p.line(text)
 	p.began, p.last = nil, nil
+}
+
+// skipped is how the reason begins why a stage was passed over. What led to that was said when it happened.
+const skipped = "skipped: "
+
+// neverBegan says why a stage that an agent could not take was not run: the rest of the run may take hours.
+func (p *progress) neverBegan(e *spatev1.StageEnded) {
+	if e.GetFailure() != "" && !strings.HasPrefix(e.GetFailure(), skipped) {
+		p.line(fmt.Sprintf("%sstage %d was not run: %s", noticeMark(spatev1.Severity_SEVERITY_ERROR), e.GetStageIndex()+1, e.GetFailure()))
+	}
 }
 
 // title names the stage in progress: place, target, workload, load.

@@ -50,6 +50,18 @@ func TestPlainProgress(t *testing.T) {
 	}
 }
 
+// A stage that no agent took is said at once; those that are passed over because of it are not.
+func TestProgressSaysWhatWasNotRun(t *testing.T) {
+	var out bytes.Buffer
+	p := &progress{w: &out, width: func() int { return 0 }}
+	for i, failure := range []string{"agent a rejected its share: no", "skipped: agent a rejected its share: no"} {
+		p.show(&spatev1.RunEvent{Event: &spatev1.RunEvent_StageEnded{StageEnded: &spatev1.StageEnded{StageIndex: uint32(i), Failure: failure}}})
+	}
+	if want := "✗ stage 1 was not run: agent a rejected its share: no\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
+
 func TestTerminalProgressRewritesOneLineWithinTheWidth(t *testing.T) {
 	var out bytes.Buffer
 	p := &progress{w: &out, terminal: true, width: func() int { return 40 }}

@@ -1,0 +1,162 @@
+package e2e
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+const phasesPlan = `
+name: phases
+seed: 4
+targets:
+  - {name: one, simulator: {decode_step: 3ms, decode_step_per_request: 10us}}
+workloads:
+  - random: {isl: 10, osl: 8}
+loads:
+  - concurrency_phases:
+      - {from: 2, to: 8, duration: 1500ms, shape: steps, steps: 3}
+      - {from: 3, duration: 800ms}
+      - {from: 3, to: 9, duration: 900ms}
+      - {from: 0, duration: 300ms}
+      - {from: 5, duration: 500ms}
+  - arrival: constant
+    rate_phases:
+      - {to: 100, duration: 1s}
+      - {from: 50, duration: 600ms}
+      - {from: 50, to: 150, duration: 900ms, shape: exponential}
+      - {from: 20, to: 60, duration: 600ms, shape: steps, steps: 2}
+  - arrival: poisson
+    rate_phases:
+      - {to: 100, duration: 1s}
+      - {from: 50, duration: 600ms}
+      - {from: 50, to: 150, duration: 900ms, shape: exponential}
+      - {from: 20, to: 60, duration: 600ms, shape: steps, steps: 2}
+`
+
+// phase is a phase as a person reads it: its value at a time from its begin in seconds, and the integral of that.
+type phase struct {
+	ms       int64
+	from, to float64
+	shape    string
+	steps    int
+}
+
+func (p phase) seconds() float64 { return float64(p.ms) / 1e3 }
+
+func (p phase) at(t float64) float64 {
+	share := t / p.seconds()
+	switch p.shape {
+	case "exponential":
+		return p.from * math.Pow(p.to/p.from, share)
+	case "steps":
+		step := min(math.Floor(share*float64(p.steps)), float64(p.steps-1))
+		return p.from + (p.to-p.from)*step/float64(p.steps-1)
+	}
+	return p.from + (p.to-p.from)*share
+}
+
+func (p phase) integral(t float64) float64 {
+	switch p.shape {
+	case "exponential":
+		rate := math.Log(p.to/p.from) / p.seconds()
+		return p.from * math.Expm1(rate*t) / rate
+	case "steps":
+		sum, each := 0.0, p.seconds()/float64(p.steps)
+		for i := range p.steps {
+			sum += p.at((float64(i)+0.5)*each) * min(each, max(0, t-float64(i)*each))
+		}
+		return sum
+	}
+	return p.from*t + (p.to-p.from)*t*t/(2*p.seconds())
+}
+
+// at walks the phases to a time, and returns the number of the phase there, the value, and the integral up to there.
+func at(phases []phase, ns int64) (number int, value, integral float64) {
+	for i, p := range phases {
+		if ns < p.ms*1e6 {
+			return i, p.at(float64(ns) / 1e9), integral + p.integral(float64(ns)/1e9)
+		}
+		integral += p.integral(p.seconds())
+		ns -= p.ms * 1e6
+	}
+	return len(phases), 0, integral
+}
+
+// A load of phases has at any time what its phases say, over all agents.
+func TestPhasesAreKept(t *testing.T) {
+	t.Parallel()
+	r := runPlan(t, phasesPlan, "--agents", "3")
+	r.mustExit(0)
+	rows := r.rows()
+	t.Run("concurrency", func(t *testing.T) { checkConcurrency(t, rows[0]) })
+	rates := []phase{{1000, 0, 100, "", 0}, {600, 50, 50, "", 0}, {900, 50, 150, "exponential", 0}, {600, 20, 60, "steps", 2}}
+	t.Run("constant rate", func(t *testing.T) { checkConstantRate(t, rows[1], rates) })
+	t.Run("poisson rate", func(t *testing.T) { checkPoissonRate(t, rows[2], rates) })
+}
+
+// checkConcurrency looks at the requests in flight at each start. Slots that are not active any more end the request that they have,
+// and take no other: so the bound is the largest value within the time of the longest request.
+func checkConcurrency(t *testing.T, rows []row) {
+	phases := []phase{{1500, 2, 8, "steps", 3}, {800, 3, 3, "", 0}, {900, 3, 9, "", 0}, {300, 0, 0, "", 0}, {500, 5, 5, "", 0}}
+	longest := int64(0)
+	for _, r := range rows {
+		longest = max(longest, r.EndNs-r.StartNs)
+	}
+	slices.SortFunc(rows, func(a, b row) int { return int(a.StartNs - b.StartNs) })
+	most := make([]int, len(phases))
+	for _, r := range rows {
+		inFlight := 0
+		for _, other := range rows {
+			if other.StartNs <= r.StartNs && other.EndNs > r.StartNs {
+				inFlight++
+			}
+		}
+		bound := 0.0
+		for back := range int64(65) {
+			_, value, _ := at(phases, r.StartNs-back*longest/64)
+			bound = max(bound, math.Ceil(value))
+		}
+		if float64(inFlight) > bound {
+			t.Errorf("%d requests in flight at %d ns, at most %v were to be", inFlight, r.StartNs, bound)
+		}
+		number, value, _ := at(phases, r.ScheduledNs)
+		if value == 0 {
+			t.Fatalf("request %d is wanted at %d ns, when no slot is active", r.Index, r.ScheduledNs)
+		}
+		most[number] = max(most[number], inFlight)
+	}
+	// The second phase begins with what the first one left, and the fourth has none.
+	if most[0] != 8 || most[2] != 9 || most[3] != 0 || most[4] != 5 {
+		t.Errorf("most requests in flight by phase: %v", most)
+	}
+}
+
+// checkConstantRate checks that the integral of the rate grows by one between two arrivals.
+func checkConstantRate(t *testing.T, rows []row, phases []phase) {
+	_, _, all := at(phases, math.MaxInt64)
+	if off := float64(len(rows)) - all; math.Abs(off) > 1 {
+		t.Errorf("%d arrivals, the rates make %v", len(rows), all)
+	}
+	_, _, first := at(phases, rows[0].ScheduledNs)
+	for i, r := range rows {
+		_, _, integral := at(phases, r.ScheduledNs)
+		if off := integral - first - float64(i); r.Index != uint64(i) || math.Abs(off) > 1e-5 {
+			t.Fatalf("arrival %d (index %d) comes at %d ns, when the rates make %v", i, r.Index, r.ScheduledNs, integral)
+		}
+	}
+}
+
+// checkPoissonRate checks the number of arrivals of each phase: Poisson, of which five standard deviations are allowed.
+func checkPoissonRate(t *testing.T, rows []row, phases []phase) {
+	counts := make([]float64, len(phases))
+	for _, r := range rows {
+		number, _, _ := at(phases, r.ScheduledNs)
+		counts[number]++
+	}
+	for i, p := range phases {
+		if want := p.integral(p.seconds()); math.Abs(counts[i]-want) > 5*math.Sqrt(want) {
+			t.Errorf("phase %d: %v arrivals, the rates make %v", i, counts[i], want)
+		}
+	}
+}

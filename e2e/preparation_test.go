@@ -1,0 +1,132 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/spate-load/spate/simulator"
+)
+
+// template is what the chat template of the server adds in these tests.
+const template = 7
+
+// serve starts a simulator in this process, for what the command has no flags for.
+func serve(t *testing.T, c simulator.Config) *simulator.Server {
+	t.Helper()
+	server, err := simulator.Start(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close(context.Background()) }) // t.Context is over by then
+	return server
+}
+
+const tokenizersPlan = `
+name: tokenizers
+targets:
+  - {name: server, endpoints: [URL], model: m, tokenizer: server}
+  - {name: usage, endpoints: [URL], model: m, tokenizer: usage}
+  - {name: text, endpoints: [URL], model: m, api: completions, prompts: text, tokenizer: server}
+  - {name: words, endpoints: [URL], model: m}
+workloads:
+  - name: random
+    random: {isl_lengths: {uniform: {min: 20, max: 200}}, osl: 3}
+  - name: sessions
+    sessions: {turns: 3, isl: 40, osl: 4, play: {history: server}}
+loads:
+  - {workloads: [random], concurrency: [4], requests: 60}
+  - {workloads: [sessions], concurrency: [4], sessions: 12}
+`
+
+// Asked to be exact, prompts are: what the server counts, its chat template included, is what was asked for. Not asked, they are longer by
+// the template, and that is said.
+func TestPromptsHaveTheLengthThatTheServerCounts(t *testing.T) {
+	t.Parallel()
+	c := simulator.Default()
+	c.ChatTemplateTokens, c.MaxModelTokens, c.Truth.Keep = template, 4000, true
+	server := serve(t, c)
+	r := runPlan(t, strings.ReplaceAll(tokenizersPlan, "URL", server.URLs()[0]), "--agents", "2")
+	r.mustExit(0)
+	counted := map[string]uint64{}
+	for _, record := range server.Records() {
+		counted[record.RequestID] = uint64(record.PromptTokens)
+	}
+	result, rows := r.results(), r.rows()
+	for _, stage := range result.Stages {
+		added := uint64(0) // that nobody asked for
+		if stage.Target == "words" {
+			added = template
+		}
+		sessions, checked := stage.Workload == "sessions", 0
+		for _, q := range rows[stage.Index] {
+			id := fmt.Sprintf("%s-%d-%d", result.Run.ID, stage.Index, q.Index)
+			if sessions {
+				id += fmt.Sprint("-", q.Turn)
+			}
+			asked := q.ISLAsked + added
+			if q.Turn > 0 && (stage.Target == "server" || stage.Target == "usage") {
+				asked = *q.InputTokens // What a template adds to further messages nobody knows, so nothing was asked for.
+				if q.ISLAsked != 0 {
+					t.Errorf("%s: request %s: %d tokens asked", stage.Target, id, q.ISLAsked)
+				}
+			}
+			if got, known := counted[id]; !known || got != *q.InputTokens || *q.InputTokens != asked {
+				t.Errorf("%s: request %s: %d tokens by usage, %d counted (%v), %d asked", stage.Target, id, *q.InputTokens, got, known, q.ISLAsked)
+			}
+			checked++
+		}
+		if missed := stage.ISL.Missed > 0; missed != (added > 0) || checked != int(stage.Requests.Completed) || checked == 0 {
+			t.Errorf("%s, %s: %d of %d prompts missed their length", stage.Target, stage.Workload, stage.ISL.Missed, checked)
+		}
+		p := stage.Preparations
+		if len(p) != 1 || p[0].Agents != 2 || p[0].MaxModelTokens == nil || *p[0].MaxModelTokens != 4000 || p[0].Server != "Spate simulator" || !p[0].ExactOutput {
+			t.Fatalf("%s: preparations %+v", stage.Target, p)
+		}
+		wantLengths, wantTemplate := stage.Target, "7"
+		switch stage.Target {
+		case "text":
+			wantLengths, wantTemplate = "server", "0"
+		case "words":
+			wantTemplate = "not known"
+		}
+		gotTemplate := "not known"
+		if tokens := p[0].TemplateTokens; tokens != nil {
+			gotTemplate = fmt.Sprint(*tokens)
+		}
+		if p[0].Lengths != wantLengths || gotTemplate != wantTemplate {
+			t.Errorf("%s: lengths by %s, template of %s tokens; want %s, %s", stage.Target, p[0].Lengths, gotTemplate, wantLengths, wantTemplate)
+		}
+	}
+	if want := "of the prompts were not of the length asked"; !strings.Contains(r.stdout.String(), want) {
+		t.Errorf("nothing says %q", want)
+	}
+}
+
+// What is longer than the server takes is said before anything is sent.
+func TestPromptsThatAreTooLongAreNotSent(t *testing.T) {
+	t.Parallel()
+	c := simulator.Default()
+	c.MaxModelTokens, c.Truth.Keep = 150, true
+	server := serve(t, c)
+	r := runPlan(t, fmt.Sprintf(`
+name: long
+targets:
+  - {name: small, endpoints: [%q], model: m}
+workloads:
+  - random: {isl: 149, osl: 2}
+  - random: {isl: 148, osl: 2}
+loads:
+  - {concurrency: [2], requests: 10}
+`, server.URLs()[0]))
+	r.mustExit(3)
+	if n := len(server.Records()); n != 10 {
+		t.Errorf("the server had %d requests", n)
+	}
+	for _, want := range []string{"149:2", "151 tokens", "takes 150 at most"} {
+		if !strings.Contains(r.stderr.String(), want) {
+			t.Errorf("nothing says %q", want)
+		}
+	}
+}

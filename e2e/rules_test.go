@@ -1,0 +1,184 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spate-load/spate/aggregate"
+)
+
+// A warm-up goes on until the throughput is steady, or for as long as it may: what starts before is sent, and in no result.
+func TestWarmupUntilSteady(t *testing.T) {
+	t.Parallel()
+	r := runPlan(t, `
+name: steady
+targets:
+  - {name: server, simulator: {decode_step: 2ms}}
+workloads:
+  - random: {isl: 10, osl: 5}
+loads:
+  - {rate: [30], arrival: constant, duration: 2s, warmup: {until_steady: 40s}}
+  - {concurrency: [3], requests: 60, warmup: {until_steady: 1500ms}}
+`, "--agents", "3")
+	r.mustExit(0)
+	result, rows := r.results(), r.rows()
+	for i, stage := range result.Stages {
+		if stage.MeasuredFromS == nil {
+			t.Fatalf("stage %d: it is not known from when on it was measured", i)
+		}
+		from := int64(*stage.MeasuredFromS*1e9 + 0.5)
+		unmeasured := uint64(0)
+		for _, q := range rows[stage.Index] {
+			// In a closed loop an arrival is taken a little after it was wanted.
+			if q.Unmeasured && q.ScheduledNs >= from || !q.Unmeasured && q.StartNs < from || i == 0 && q.Unmeasured != (q.ScheduledNs < from) {
+				t.Errorf("stage %d: request %d of %d ns is unmeasured: %v, and measuring began at %d", i, q.Index, q.ScheduledNs, q.Unmeasured, from)
+			}
+			if q.Unmeasured {
+				unmeasured++
+			}
+		}
+		if q := stage.Requests; !stage.Complete || q.Unmeasured != unmeasured || unmeasured == 0 || q.Started != 60 || q.Completed != 60 {
+			t.Errorf("stage %d: complete %v, %+v, %d rows are unmeasured", i, stage.Complete, q, unmeasured)
+		}
+	}
+	// Ten windows are looked at.
+	if from := *result.Stages[0].MeasuredFromS; from < 10 || from >= 40 {
+		t.Errorf("the constant rate was steady after %v s", from)
+	}
+	if from := *result.Stages[1].MeasuredFromS; from < 1.4 || from > 1.6 {
+		t.Errorf("the warm-up of 1.5 s at the most took %v s", from)
+	}
+}
+
+const edgesPlan = `
+name: edges
+pause: 1200ms
+targets:
+  - {name: server, simulator: {decode_step: 2ms}}
+workloads:
+  - random: {isl: 10, osl: 5}
+loads:
+  - {rate: [50], arrival: constant, requests: 40, warmup: {requests: 10}, cooldown: 500ms}
+  - {concurrency: [4], requests: 40, warmup: {requests: 10}, cooldown: 400ms}
+  - {rate: [40], duration: 700ms, warmup: {duration: 300ms}, cooldown: 300ms}
+`
+
+// Around the measured requests, exactly those that were asked for, come those of the warm-up and the cool-down. Nothing is sent in the
+// pauses between stages.
+func TestWarmupCooldownAndPause(t *testing.T) {
+	t.Parallel()
+	r := runPlan(t, edgesPlan, "--agents", "3")
+	r.mustExit(0)
+	result, rows := r.results(), r.rows()
+	var ended time.Time
+	for i, stage := range result.Stages {
+		first, last, end := int64(-1), int64(-1), int64(0)
+		before, after := uint64(0), uint64(0)
+		for _, q := range rows[stage.Index] {
+			end = max(end, q.EndNs)
+			switch {
+			case !q.Unmeasured && first < 0:
+				first, last = int64(q.Index), int64(q.Index)
+			case !q.Unmeasured:
+				last = int64(q.Index)
+			case first < 0:
+				before++
+			default:
+				after++
+			}
+		}
+		measured := uint64(len(rows[stage.Index])) - before - after
+		if q := stage.Requests; q.Started != measured || q.Unmeasured != before+after || uint64(last-first+1) != measured || before == 0 || after == 0 {
+			t.Errorf("stage %d: %+v; %d rows before, %d after, %d measured from index %d to %d", i, q, before, after, measured, first, last)
+		}
+		// Of a constant 50 req/s, 24 are within the 500 ms after the last measured one, and the 25th comes at their end.
+		if i < 2 && (before != 10 || measured != 40) || i == 0 && after != 24 {
+			t.Errorf("stage %d: %d before, %d measured, %d after", i, before, measured, after)
+		}
+		start := startOf(t, stage)
+		if i > 0 && start.Sub(ended) < 1200*time.Millisecond {
+			t.Errorf("stage %d began %v after the end of the one before", i, start.Sub(ended))
+		}
+		ended = start.Add(time.Duration(end))
+	}
+}
+
+func startOf(t *testing.T, stage aggregate.StageResult) time.Time {
+	t.Helper()
+	start, err := time.Parse(time.RFC3339Nano, *stage.StartTime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return start
+}
+
+// A stage that breaks an abort rule is given up and marked, and the next one runs.
+func TestAbortGivesAStageUp(t *testing.T) {
+	t.Parallel()
+	r := runPlan(t, `
+name: abort
+targets:
+  - {name: server, simulator: {decode_step: 2ms, error_share: 0.5}}
+workloads:
+  - random: {isl: 10, osl: 5}
+loads:
+  - {concurrency: [2], think_time: {mean: 20ms}, duration: 50s, abort: {error_share: 0.2, after_requests: 30}}
+  - {rate: [20], duration: 51s, abort: {duration: 1500ms}}
+  - {concurrency: [3], requests: 40, abort: {error_share: 0.9, duration: 50s}}
+`)
+	r.mustExit(3)
+	result := r.results()
+	if len(result.Stages) != 3 || result.Run.Complete || *result.Run.Outcome == "done" && len(result.Run.Missing) == 0 {
+		t.Fatalf("%d stages, run %+v", len(result.Stages), result.Run)
+	}
+	for i, want := range []string{"requests failed", "took longer than 1.5s"} {
+		stage := result.Stages[i]
+		if missing := strings.Join(stage.Missing, "; "); stage.Complete || stage.Enough != nil || !strings.Contains(missing, "given up: ") || !strings.Contains(missing, want) {
+			t.Errorf("stage %d: complete %v, missing %q", i, stage.Complete, missing)
+		}
+		if q := stage.Requests; q.Started == 0 || q.Started != uint64(len(r.rows()[stage.Index])) || q.Started != q.Completed+q.Failed+q.Cancelled {
+			t.Errorf("stage %d: %+v", i, q)
+		}
+		if !strings.Contains(r.text("report.md"), want) || !strings.Contains(r.stderr.String(), want) {
+			t.Errorf("nobody says why stage %d was given up", i)
+		}
+	}
+	if q := result.Stages[0].Requests; q.Completed+q.Failed < 30 {
+		t.Errorf("given up after %+v", q)
+	}
+	if last := result.Stages[2]; !last.Complete || last.Requests.Started != 40 {
+		t.Errorf("the stage after those given up: complete %v, %+v", last.Complete, last.Requests)
+	}
+}
+
+// A stage that knows its percentile well enough ends before its time, and nothing is missing from it.
+func TestUntilEndsAStageThatHasMeasuredEnough(t *testing.T) {
+	t.Parallel()
+	r := runPlan(t, `
+name: enough
+targets:
+  - {name: server, simulator: {decode_step: 2ms}}
+workloads:
+  - random: {isl: 10, osl: 5}
+loads:
+  - {rate: [60], duration: 50s, until: {metric: e2e, percentile: 50, within: 0.2}}
+  - {concurrency: [2], requests: 100, until: {metric: ttft_scheduled, percentile: 99, within: 0.000001}}
+`)
+	r.mustExit(0)
+	result := r.results()
+	early, whole := result.Stages[0], result.Stages[1]
+	if early.Enough == nil || !strings.Contains(*early.Enough, "p50 E2E") || !early.Complete || *early.DurationS > 40 || !result.Run.Complete {
+		t.Fatalf("enough %v, complete %v, %v s, run %+v", early.Enough, early.Complete, *early.DurationS, result.Run)
+	}
+	if q := early.Requests; q.Started == 0 || q.Started != q.Completed || q.Cancelled != 0 || q.Started != uint64(len(r.rows()[0])) {
+		t.Errorf("%+v", q)
+	}
+	if whole.Enough != nil || whole.Requests.Completed != 100 {
+		t.Errorf("a percentile that is not known well enough: %v, %+v", whole.Enough, whole.Requests)
+	}
+	if !strings.Contains(r.text("report.md"), fmt.Sprint(*early.Enough)) {
+		t.Errorf("report.md does not say %q", *early.Enough)
+	}
+}

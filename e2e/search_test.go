@@ -1,0 +1,265 @@
+package e2e
+
+import (
+	"fmt"
+	"html"
+	"math"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/spate-load/spate/aggregate"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/simulator"
+)
+
+// searchPlan searches for the rate at which the engine of TestSearchFindsTheKnownCapacity begins to fall behind: without chance in
+// arrivals and lengths its queue grows only above its capacity, by 1 % of a stage's time for each percent.
+const searchPlan = `
+name: knee
+seed: 1
+targets:
+  - {name: engine, simulator: {prefill_tokens_per_second: 50000, decode_step: 2ms, decode_step_per_request: 100us, max_running: 8}}
+workloads:
+  - random: {isl: 100, osl: 25}
+loads:
+  - search:
+      rate: {from: 25, to: 2000}
+      keep: {latencies: [{metric: ttft, percentile: 90, at_most: 50ms}]}
+      precision: 0.02
+    arrival: constant
+    duration: 3500ms
+`
+
+// The search finds the rate that an engine can do, as the engine's own model has it.
+func TestSearchFindsTheKnownCapacity(t *testing.T) {
+	t.Parallel()
+	engine := simulator.FromPlan(&spatev1.SimulatedTarget{
+		PrefillTokensPerSecond: 50000, DecodeStep: durationpb.New(2 * time.Millisecond),
+		DecodeStepPerRequest: durationpb.New(100 * time.Microsecond), MaxRunning: 8,
+	})
+	capacity := engine.Capacity(100, 25)
+	r := runPlan(t, searchPlan)
+	r.mustExit(0)
+	result := r.results()
+	found := onlySearch(t, result)
+	if found.Kept == nil || math.Abs(*found.Kept/capacity-1) > 0.03 || found.Probes > 15 || !found.Converged {
+		t.Errorf("found %v, the engine can do %v", words(found), capacity)
+	}
+	if found.Broke == nil || *found.Broke > *found.Kept*1.02*(1+1e-9) || !strings.Contains(*found.Reason, "p90 TTFT") || found.Unit != "rate" {
+		t.Errorf("found %v", words(found))
+	}
+	t.Logf("found %s; the engine can do %v", words(found), capacity)
+	mustBeItsStages(t, result, found)
+	line := fmt.Sprintf("search for the highest load with p90 ttft <= 50ms: %v req/s; %v does not (p90 TTFT", *found.Kept, *found.Broke)
+	for name, text := range map[string]string{"standard output": r.stdout.String(), "report.md": r.text("report.md")} {
+		if !strings.Contains(html.UnescapeString(text), line) {
+			t.Errorf("%s has no %q:\n%s", name, line, text)
+		}
+	}
+}
+
+// mustBeItsStages fails the test unless the stages are the search's, in their order.
+func mustBeItsStages(t *testing.T, result aggregate.Result, found aggregate.SearchResult) {
+	t.Helper()
+	if len(result.Stages) != int(found.Probes) || result.Run.StagesPlanned != found.Probes || !result.Run.Complete {
+		t.Errorf("%d stages of %d, %d probes, run %+v", len(result.Stages), result.Run.StagesPlanned, found.Probes, result.Run)
+	}
+	for i, s := range result.Stages {
+		if p := s.Probe; p == nil || p.Series != found.Series || p.Number != uint32(i) || s.Index != uint32(i) || !s.Complete {
+			t.Errorf("stage %d: probe %+v, complete %v", s.Index, p, s.Complete)
+		}
+	}
+	if kept := result.Stages[*found.Stage]; *kept.Load.Rate != *found.Kept {
+		t.Errorf("stage %d has a rate of %v, found %v", kept.Index, *kept.Load.Rate, words(found))
+	}
+}
+
+func onlySearch(t *testing.T, result aggregate.Result) aggregate.SearchResult {
+	t.Helper()
+	if len(result.Run.Searches) != 1 {
+		t.Fatalf("%d searches; run %+v", len(result.Run.Searches), result.Run)
+	}
+	return result.Run.Searches[0]
+}
+
+// words shows a search with its numbers in place of their addresses.
+func words(s aggregate.SearchResult) string {
+	number := func(v *float64) string {
+		if v == nil {
+			return "none"
+		}
+		return fmt.Sprint(*v)
+	}
+	reason := "none"
+	if s.Reason != nil {
+		reason = *s.Reason
+	}
+	return fmt.Sprintf("kept %s, broke %s (%s), %d probes, converged %v, %s ± %s", number(s.Kept), number(s.Broke), reason, s.Probes, s.Converged,
+		number(s.MeanThroughput), number(s.ThroughputMargin))
+}
+
+const endsPlan = `
+name: ends
+slo: {e2e: 10s}
+targets:
+  - {name: engine, simulator: {decode_step: 1ms}}
+workloads:
+  - random: {isl: 20, osl: 3}
+loads:
+  - search:
+      rate: {from: 20, to: 200}
+      keep: {latencies: [{metric: e2e, percentile: 50, at_most: 1us}]}
+    requests: 20
+  - search:
+      concurrency: {from: 2, to: 5}
+      keep: {goodput: 0.9, error_share: 0}
+      repeats: 3
+    requests: 60
+`
+
+// A search that keeps nothing ends with its first stage, one that is not limited with its upper bound. Both are definite.
+func TestSearchesWithoutALimit(t *testing.T) {
+	t.Parallel()
+	r := runPlan(t, endsPlan)
+	r.mustExit(0)
+	result := r.results()
+	if len(result.Run.Searches) != 2 || !result.Run.Complete {
+		t.Fatalf("run %+v", result.Run)
+	}
+	none, all := result.Run.Searches[0], result.Run.Searches[1]
+	if none.Kept != nil || none.Stage != nil || *none.Broke != 20 || none.Probes != 1 || !none.Converged || !strings.Contains(*none.Reason, "does not go below 20") {
+		t.Errorf("nothing is kept: %s", words(none))
+	}
+	if *all.Kept != 5 || all.Broke != nil || !all.Converged || !strings.Contains(*all.Reason, "not limited") || all.Unit != "concurrency" || all.Series != 1 {
+		t.Errorf("all is kept: %s", words(all))
+	}
+	var purposes []string
+	seeds := map[uint64]bool{}
+	var mean float64
+	for _, s := range result.Stages[1:] {
+		purposes = append(purposes, fmt.Sprint(s.Probe.Purpose, " ", *s.Load.Concurrency))
+		seeds[s.Seed] = true
+		if *s.Load.Concurrency == 5 {
+			mean += *s.RequestThroughput / 3
+		}
+	}
+	want := []string{"bracket 2", "bracket 4", "bracket 5", "repeat 5", "repeat 5"}
+	if !slices.Equal(purposes, want) || len(seeds) != 5 {
+		t.Errorf("stages %q of %d seeds", purposes, len(seeds))
+	}
+	if all.MeanThroughput == nil || all.ThroughputMargin == nil {
+		t.Fatalf("no throughput of the repeats: %s", words(all))
+	}
+	near(t, "mean throughput", *all.MeanThroughput, mean, 1e-9)
+	for _, text := range []string{"none kept", "not limited within the bounds"} {
+		if !strings.Contains(r.stderr.String(), text) {
+			t.Errorf("the progress does not say %q", text)
+		}
+	}
+}
+
+// A sweep measures one request at a time and a saturated server, and rates between them.
+func TestSweepMeasuresBetweenItsEnds(t *testing.T) {
+	t.Parallel()
+	r := runPlan(t, `
+name: sweep
+targets:
+  - {name: engine, simulator: {prefill_tokens_per_second: 20000, decode_step: 2ms, max_running: 16}}
+workloads:
+  - random: {isl: 100, osl: 10}
+loads:
+  - {sweep: {points: 3, saturation: 32}, arrival: constant, requests: 120}
+`)
+	r.mustExit(0)
+	result := r.results()
+	if len(result.Stages) != 5 || result.Run.StagesPlanned != 5 || !result.Run.Complete || len(result.Run.Searches) != 0 {
+		t.Fatalf("%d stages, run %+v", len(result.Stages), result.Run)
+	}
+	low, high := *result.Stages[0].RequestThroughput, *result.Stages[1].RequestThroughput
+	for i, want := range []aggregate.Probe{{Number: 0, Purpose: "synchronous"}, {Number: 1, Purpose: "saturated"}, {Number: 2, Purpose: "rate"}, {Number: 3, Purpose: "rate"}, {Number: 4, Purpose: "rate"}} {
+		s := result.Stages[i]
+		if *s.Probe != want || s.Requests.Completed != 120 {
+			t.Errorf("stage %d: probe %+v, %+v", i, *s.Probe, s.Requests)
+		}
+		if i >= 2 {
+			near(t, "rate", *s.Load.Rate, low+(high-low)*float64(i-1)/3, 0.001)
+		}
+	}
+	if one, many := *result.Stages[0].Load.Concurrency, *result.Stages[1].Load.Concurrency; one != 1 || many != 32 {
+		t.Errorf("concurrencies %d and %d", one, many)
+	}
+}
+
+// brokenPlan is a search that would go on for long.
+const brokenPlan = `
+name: broken
+targets:
+  - {name: server, endpoints: [%q], model: m, connect_timeout: 2s}
+workloads:
+  - random: {isl: 10, osl: 5}
+loads:
+  - search:
+      rate: {from: 20, to: 1000}
+      keep: {latencies: [{metric: ttft, percentile: 99, at_most: 10s}], error_share: 0.5}
+    duration: 3s
+`
+
+// A search that is interrupted is partial: what it found so far is kept, and is no end.
+func TestInterruptedSearchIsPartial(t *testing.T) {
+	t.Parallel()
+	server := simulate(t, 1, "--decode-step", "2ms")
+	r := runPlan(t, fmt.Sprintf(brokenPlan, server.urls[0]))
+	r.await(`20 req/s kept`)
+	awaitAnswers(t, server, 75) // the second stage is under way: the first one has 60 or so
+	r.signal(syscall.SIGINT)
+	r.mustExit(4)
+	mustBeOpen(t, r, "stopped")
+}
+
+// A target that dies in the middle of a search ends it.
+func TestSearchOfATargetThatDies(t *testing.T) {
+	t.Parallel()
+	server := simulate(t, 1, "--decode-step", "2ms")
+	r := runPlan(t, fmt.Sprintf(brokenPlan, server.urls[0]))
+	r.await(`20 req/s kept`)
+	server.signal(syscall.SIGKILL)
+	r.mustExit(3)
+	mustBeOpen(t, r, "failed")
+}
+
+// An agent that is killed ends a search, too, and is named.
+func TestSearchThatLosesAnAgent(t *testing.T) {
+	t.Parallel()
+	server := simulate(t, 1, "--decode-step", "2ms")
+	c := startCluster(t)
+	c.join("north", 1)
+	c.join("south", 2)
+	c.awaitReady()
+	r := runPlan(t, fmt.Sprintf(brokenPlan, server.urls[0]), "--coordinator", c.address, "--min-agents", "2")
+	r.await(`20 req/s kept`)
+	c.agents["north"].signal(syscall.SIGKILL)
+	r.mustExit(3)
+	if found := mustBeOpen(t, r, "failed"); !strings.Contains(*found.Reason, "north") {
+		t.Errorf("the lost agent is not the reason: %s", words(found))
+	}
+}
+
+// mustBeOpen fails the test unless the run's only search kept its first load and came to no end.
+func mustBeOpen(t *testing.T, r running, outcome string) aggregate.SearchResult {
+	t.Helper()
+	result := r.results()
+	found := onlySearch(t, result)
+	if found.Kept == nil || *found.Kept != 20 || found.Converged || found.Broke != nil || found.Probes != 1 || found.Reason == nil ||
+		!strings.Contains(*found.Reason, "ended early") {
+		t.Errorf("search: %s", words(found))
+	}
+	if result.Run.Complete || *result.Run.Outcome != outcome || len(result.Run.Missing) == 0 {
+		t.Errorf("run %+v", result.Run)
+	}
+	return found
+}

@@ -1,0 +1,136 @@
+package e2e
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+const sessionsPlan = `
+name: sessions
+seed: 5
+targets:
+  - name: chat
+    simulator: {endpoints: 3, decode_step: 1ms, decode_step_per_request: 10us, cache_blocks: 100000}
+workloads:
+  - name: steady
+    sessions: {turns: 4, isl: 30, osl: 12, system: 20, play: {think_time: {mean: 40ms}}}
+  - name: uneven
+    sessions:
+      turn_counts: {uniform: {min: 1, max: 6}}
+      isl_lengths: {uniform: {min: 5, max: 40}}
+      osl_lengths: {uniform: {min: 1, max: 9}}
+      play: {history: server, think_time: {mean: 20ms, distribution: exponential}}
+loads:
+  - {workloads: [steady], concurrency: [6], sessions: 50, warmup: {requests: 4}}
+  - {workloads: [uneven], rate: [40], sessions: 80}
+`
+
+// A session is a conversation with one endpoint, held by one agent: each turn brings the answers of the turns before along, and comes a
+// pause after the last of them.
+func TestSessionsBringTheServersAnswersAlong(t *testing.T) {
+	t.Parallel()
+	r := runPlan(t, sessionsPlan, "--agents", "3")
+	r.mustExit(0)
+	result, rows := r.results(), r.rows()
+	for i, want := range []struct{ sessions, unmeasured int }{{54, 4}, {80, 0}} {
+		stage, sessions := result.Stages[i], bySession(rows[uint32(i)])
+		unmeasured := 0
+		for index, turns := range sessions {
+			checkSession(t, index, turns, 3)
+			if turns[0].Unmeasured {
+				unmeasured++
+			}
+		}
+		if len(sessions) != want.sessions || unmeasured != want.unmeasured || !stage.Complete || stage.Requests.Failed > 0 {
+			t.Errorf("stage %d: %d sessions, %d of them unmeasured, complete %v, %+v", i, len(sessions), unmeasured, stage.Complete, stage.Requests)
+		}
+		if stage.ISL.Missed > 0 || stage.OSL.Missed > 0 || *stage.PrefixCache.SharedShare <= 0 {
+			t.Errorf("stage %d: %d prompts and %d outputs missed their length; %v of the prompts is shared", i, stage.ISL.Missed, stage.OSL.Missed,
+				*stage.PrefixCache.SharedShare)
+		}
+	}
+	checkPauses(t, pauses(bySession(rows[0])), 3*54, 40*time.Millisecond, 0)
+	// The standard deviation of an exponential pause is its mean.
+	uneven := pauses(bySession(rows[1]))
+	checkPauses(t, uneven, len(rows[1])-80, 20*time.Millisecond, 4*20*time.Millisecond/time.Duration(math.Sqrt(float64(len(uneven)))))
+}
+
+// bySession orders rows by session and turn.
+func bySession(rows []row) map[uint64][]row {
+	sessions := map[uint64][]row{}
+	for _, r := range rows {
+		sessions[r.Index] = append(sessions[r.Index], r)
+	}
+	return sessions
+}
+
+// checkSession checks a session's turns against one another.
+func checkSession(t *testing.T, index uint64, turns []row, endpoints uint64) {
+	t.Helper()
+	for k, r := range turns {
+		if r.Turn != uint32(k) || r.Agent != turns[0].Agent || uint64(r.Endpoint) != index%endpoints || r.Unmeasured != turns[0].Unmeasured {
+			t.Fatalf("session %d: turn %d is %+v, the first is of agent %s", index, k, r, turns[0].Agent)
+		}
+		if *r.InputTokens != r.ISLAsked || *r.OutputTokens != r.OSLAsked {
+			t.Errorf("session %d, turn %d: %d:%d tokens, %d:%d asked", index, k, *r.InputTokens, *r.OutputTokens, r.ISLAsked, r.OSLAsked)
+		}
+		if k == 0 {
+			continue
+		}
+		before := turns[k-1]
+		if history := *before.InputTokens + *before.OutputTokens; *r.InputTokens <= history || r.ScheduledNs < before.EndNs {
+			t.Errorf("session %d, turn %d: %d tokens after a history of %d; wanted at %d after an end at %d", index, k, *r.InputTokens, history,
+				r.ScheduledNs, before.EndNs)
+		}
+	}
+}
+
+// pauses are the times between a turn's end and when the next one was wanted.
+func pauses(sessions map[uint64][]row) (all []time.Duration) {
+	for _, turns := range sessions {
+		for k := 1; k < len(turns); k++ {
+			all = append(all, time.Duration(turns[k].ScheduledNs-turns[k-1].EndNs))
+		}
+	}
+	return all
+}
+
+// checkPauses checks the number of pauses and their mean, and that pauses of one length are of one length.
+func checkPauses(t *testing.T, all []time.Duration, count int, mean, tolerance time.Duration) {
+	t.Helper()
+	sum := time.Duration(0)
+	for _, p := range all {
+		sum += p
+		if tolerance == 0 && p != mean {
+			t.Errorf("a pause of %v, want %v", p, mean)
+		}
+	}
+	if len(all) != count || count == 0 || (sum/time.Duration(count)-mean).Abs() > tolerance {
+		t.Errorf("%d pauses of %v on the mean, want %d of %v", len(all), sum/time.Duration(max(1, len(all))), count, mean)
+	}
+}
+
+// A slot of a closed loop rests after each request, and the next one is wanted when the rest is over.
+func TestThinkTimeOfAClosedLoop(t *testing.T) {
+	t.Parallel()
+	r := runPlan(t, `
+name: rests
+targets:
+  - {name: one, simulator: {decode_step: 1ms}}
+workloads:
+  - random: {isl: 10, osl: 3}
+loads:
+  - {concurrency: [1], requests: 40, think_time: {mean: 7ms}}
+`, "--agents", "1")
+	r.mustExit(0)
+	rows := r.rows()[0]
+	if len(rows) != 40 {
+		t.Fatalf("%d requests", len(rows))
+	}
+	for i := 1; i < len(rows); i++ {
+		if rest := time.Duration(rows[i].ScheduledNs - rows[i-1].EndNs); rest != 7*time.Millisecond {
+			t.Errorf("request %d is wanted %v after the end of the one before", i, rest)
+		}
+	}
+}
