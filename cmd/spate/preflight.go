@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/spate-load/spate/agent/stream"
@@ -16,30 +16,66 @@ import (
 const preflightTimeout = 5 * time.Second
 
 // preflight finds workloads whose requests are longer than a target's model takes, where the target tells its limit: before the run, not
-// after the first thousand refusals. The error has all of them.
-func preflight(ctx context.Context, stages []*spatev1.Stage, secrets map[string]string) error {
-	var long []string
+// after the first thousand refusals. The error has all of them, with their positions in the plan.
+func preflight(ctx context.Context, plan *plans.Plan, stages []*spatev1.Stage, secrets map[string]string) error {
+	var long plans.Mistakes
+	err := untilInterrupted(ctx, "the targets were asked for their limits", func(ctx context.Context) error {
+		long = tooLong(ctx, plan, stages, secrets)
+		return context.Cause(ctx)
+	})
+	if err == nil && len(long) > 0 {
+		return long
+	}
+	return err
+}
+
+// tooLong finds them.
+func tooLong(ctx context.Context, plan *plans.Plan, stages []*spatev1.Stage, secrets map[string]string) plans.Mistakes {
+	var long plans.Mistakes
 	limits := map[string]uint32{}
 	seen := map[[2]string]bool{}
 	for _, s := range stages {
 		t, w := s.GetTarget(), s.GetWorkload()
 		cell := [2]string{t.GetName(), w.GetName()}
-		if t.GetSimulator() != nil || seen[cell] {
+		if seen[cell] {
 			continue
 		}
 		seen[cell] = true
-		if _, asked := limits[t.GetName()]; !asked {
-			limits[t.GetName()] = modelLimit(ctx, t, secrets)
+		longest, known := longestOf(s)
+		if !known {
+			continue
 		}
-		if longest, known := longestOf(s); known && limits[t.GetName()] > 0 && longest > limits[t.GetName()] {
-			long = append(long, fmt.Sprintf("workload %s makes requests of up to %d tokens, prompt and output together, and target %s takes at most %d: "+
-				"make them shorter, or serve the model with a longer limit", w.GetName(), longest, t.GetName(), limits[t.GetName()]))
+		limit, asked := limits[t.GetName()]
+		if !asked {
+			limit = limitOf(ctx, t, secrets)
+			limits[t.GetName()] = limit
+		}
+		if limit > 0 && longest > limit {
+			long = append(long, plan.Mistake(workloadField(stages, w), fmt.Sprintf("workload %s makes requests of up to %s tokens, prompt and "+
+				"output together, and target %s takes at most %s: make them shorter, or serve the model with a longer limit",
+				w.GetName(), thousands(uint64(longest)), t.GetName(), thousands(uint64(limit)))))
 		}
 	}
-	if len(long) > 0 {
-		return badInputf("%s", strings.Join(long, "\n"))
+	return long
+}
+
+// workloadField is the place of a workload in the plan. Stages keep the plan's order of workloads.
+func workloadField(stages []*spatev1.Stage, w *spatev1.Workload) string {
+	var names []string
+	for _, s := range stages {
+		if name := s.GetWorkload().GetName(); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
 	}
-	return nil
+	return fmt.Sprintf("workloads[%d]", slices.Index(names, w.GetName()))
+}
+
+// limitOf is the longest request of a target. 0: it is not known.
+func limitOf(ctx context.Context, t *spatev1.Target, secrets map[string]string) uint32 {
+	if s := t.GetSimulator(); s != nil {
+		return s.GetMaxModelTokens()
+	}
+	return modelLimit(ctx, t, secrets)
 }
 
 // longestOf is the longest request that a stage can make.
