@@ -44,17 +44,27 @@ func outlookOf(stages []*spatev1.Stage) *outlook {
 func outlookOn(s *spatev1.Stage) *outlook {
 	e := plans.EstimateOf(s)
 	o := &outlook{stages: uint64(e.Stages), atMost: e.Stages > 1, arrivals: arrivals(s, e)}
-	o.time = sum{known: e.Time.Seconds(), unknown: !e.Timed, about: e.Counted && s.GetLoad().GetRate() > 0 && s.GetLoad().GetArrival() != "constant"}
+	o.time = starting(s.GetLoad(), e)
 	if o.atMost {
 		o.arrivals, o.time = o.arrivals.times(float64(e.Stages)), o.time.times(float64(e.Stages))
 	}
 	return o
 }
 
+// starting is the time in which a stage starts requests.
+func starting(l *spatev1.LoadPoint, e plans.Estimate) sum {
+	return sum{
+		known:   e.Time.Seconds(),
+		unknown: !e.Timed,
+		atMost:  l.GetUntil() != nil || l.GetAbort() != nil || l.GetWarmupUntilSteady() != nil || e.Counted && l.GetDuration() != nil,
+		about:   e.Counted && l.GetRate() > 0 && l.GetArrival() != "constant",
+	}
+}
+
 // arrivals is how many requests or sessions a stage starts. A closed loop that ends by time starts as many as the server takes.
 func arrivals(s *spatev1.Stage, e plans.Estimate) sum {
 	l := s.GetLoad()
-	limits := l.GetDuration() != nil || l.GetAbort() != nil || l.GetUntil() != nil
+	limits := l.GetDuration() != nil || l.GetAbort() != nil || l.GetUntil() != nil // it may end before
 	byTime := sum{unknown: true}
 	switch seconds := (e.Time - l.GetCooldown().AsDuration()).Seconds(); {
 	case l.GetConcurrency() > 0 || l.GetReplaySpeed() > 0 || l.GetSearch() != nil || l.GetSweep() != nil:

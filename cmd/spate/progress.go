@@ -143,14 +143,14 @@ func (p *progress) stageEnded(e *spatev1.StageEnded) {
 // title names the stage in progress: place, target, workload, load.
 func (p *progress) title() string {
 	names := ""
-	if narrow := p.terminal && p.width() < narrowTerminal; !narrow || !p.single {
+	if !p.narrow() || !p.single {
 		names = fmt.Sprintf("%-*s  %-*s  ", p.columns[0], p.began.GetTarget(), p.columns[1], p.began.GetWorkload())
 	}
 	return p.place() + " " + names + fmt.Sprintf("%-*s", p.columns[2], p.began.GetLoad())
 }
 
-// narrowTerminal is the width below which a line has no room for everything.
-const narrowTerminal = 120
+// narrow says whether a line has no room for everything.
+func (p *progress) narrow() bool { return p.terminal && p.width() < 120 }
 
 // place is the number of the stage in progress and that of all, or of as many as there can be.
 func (p *progress) place() string {
@@ -171,7 +171,11 @@ func (p *progress) state() string {
 
 // summary is what is said of a stage that has ended.
 func (p *progress) summary() string {
-	return strings.Join(append([]string{fmt.Sprintf("%5.1f s", p.last.GetElapsed().AsDuration().Seconds())}, p.figures()...), "  ")
+	figures := strings.Join(p.figures(), "  ")
+	if p.narrow() {
+		return figures
+	}
+	return fmt.Sprintf("%5.1f s  ", p.last.GetElapsed().AsDuration().Seconds()) + figures
 }
 
 // figures are the run to date of a stage.

@@ -90,7 +90,7 @@ func (g *gatherer) read(ctx context.Context, files []plans.File) error {
 }
 
 func (g *gatherer) wrong(f plans.File, err error) {
-	g.mistakes = append(g.mistakes, g.plan.Mistake(f.Field, err.Error()))
+	g.mistakes = append(g.mistakes, g.plan.Mistake(f.Field, strings.TrimPrefix(err.Error(), "dataset: ")))
 }
 
 // tokenizer reads a tokenizer once and takes words of one token from it.
