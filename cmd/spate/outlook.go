@@ -123,17 +123,25 @@ func (s sum) times(stages float64) sum {
 	return s
 }
 
-// words says a sum, its known part written by number.
-func (s sum) words(number string) string {
+// How a bound is written in a sentence and in a table.
+var (
+	inWords = bounds{"at least ", "at most ", "about "}
+	inTable = bounds{"≥", "≤", "~"}
+)
+
+type bounds struct{ atLeast, atMost, about string }
+
+// say writes a sum, its known part being number.
+func (b bounds) say(s sum, number string) string {
 	switch {
 	case s.unknown && (s.known == 0 || s.atMost):
 		return "n/a"
 	case s.unknown:
-		return "at least " + number
+		return b.atLeast + number
 	case s.atMost:
-		return "at most " + number
+		return b.atMost + number
 	case s.about:
-		return "about " + number
+		return b.about + number
 	}
 	return number
 }
@@ -145,11 +153,11 @@ func (o *outlook) stageWords() string {
 	return count(o.stages, "stage")
 }
 
-func (o *outlook) arrivalWords() string {
-	return o.arrivals.words(thousands(uint64(math.Round(o.arrivals.known))))
+func (o *outlook) arrivalWords(b bounds) string {
+	return b.say(o.arrivals, thousands(uint64(math.Round(o.arrivals.known))))
 }
 
-func (o *outlook) timeWords() string { return o.time.words(span(o.time.known)) }
+func (o *outlook) timeWords(b bounds) string { return b.say(o.time, span(o.time.known)) }
 
 // span writes a time in seconds: 33.3s, 1m40s, 2h5m.
 func span(seconds float64) string {
@@ -192,7 +200,7 @@ func simulationWords(plan *plans.Plan) string {
 	if s == nil {
 		return ""
 	}
-	text := "SIMULATION: built-in engines in place of the endpoints"
+	text := "SIMULATION: built-in engines"
 	if k := s.GetSpeed(); k > 0 && k != 1 {
 		text += fmt.Sprintf(", time compressed %g times (rates x %g, times / %g)", k, k, k)
 	}

@@ -66,7 +66,7 @@ func TestSumsSayWhatIsKnown(t *testing.T) {
 			for _, s := range tc.parts {
 				o.arrivals.add(s)
 			}
-			if got := o.arrivalWords(); got != tc.want {
+			if got := o.arrivalWords(inWords); got != tc.want {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
 		})

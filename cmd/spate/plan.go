@@ -83,7 +83,7 @@ func newPlanShow() *cobra.Command {
 		Use:   "show PLAN.yaml",
 		Short: "Show the stages of a plan with their counts and times",
 		Long: `Show what a plan expands into: each stage with its target, workload, load, the requests it will send and the time in which it will start
-them, as far as the plan and its workloads' files say; what depends on the server is n/a. Times are those in which requests are started, with the pauses between stages, without the wait for the
+them, as far as the plan and its workloads' files say; what depends on the server is n/a, ~ is about and ≤ at most. Times are those in which requests are started, with the pauses between stages, without the wait for the
 last answers. Nothing is started.`,
 		Example: "  spate plan show quickstart\n  spate plan show plan.yaml --set seed=7\n  spate plan show quickstart --yaml > my-plan.yaml",
 		Args:    arguments(cobra.ExactArgs(1)),
@@ -146,12 +146,12 @@ func showPlan(w io.Writer, plan *plans.Plan, stages []*spatev1.Stage) error {
 			number = fmt.Sprintf("%d-%d", first, first+one.stages-1)
 		}
 		first += one.stages
-		t.row(number, s.GetTarget().GetName(), s.GetWorkload().GetName(), plans.LoadWords(s.GetLoad()), one.arrivalWords(), one.timeWords())
+		t.row(number, s.GetTarget().GetName(), s.GetWorkload().GetName(), plans.LoadWords(s.GetLoad()), one.arrivalWords(inTable), one.timeWords(inTable))
 	}
 	if err := t.write(w); err != nil {
 		return err
 	}
 	all := outlookOf(stages)
-	_, err := fmt.Fprintf(w, "\n%s; %s: %s; time: %s\n", all.stageWords(), noun, all.arrivalWords(), all.timeWords())
+	_, err := fmt.Fprintf(w, "\n%s; %s: %s; time: %s\n", all.stageWords(), noun, all.arrivalWords(inWords), all.timeWords(inWords))
 	return err
 }
