@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spate-load/spate/agent/stream"
@@ -15,9 +17,12 @@ import (
 // preflightTimeout bounds the question to one target. A target that this machine cannot reach is the agents' to judge.
 const preflightTimeout = 5 * time.Second
 
-// preflight finds workloads whose requests are longer than a target's model takes, where the target tells its limit: before the run, not
-// after the first thousand refusals. The error has all of them, with their positions in the plan.
+// preflight finds targets that are placeholders, and workloads whose requests are longer than a target's model takes, where the target tells its limit: before the run, not
+// after the first thousand refusals. The error has all, with their positions in the plan.
 func preflight(ctx context.Context, plan *plans.Plan, stages []*spatev1.Stage, secrets map[string]string) error {
+	if missing := placeholders(plan, stages); len(missing) > 0 {
+		return missing
+	}
 	var long plans.Mistakes
 	err := untilInterrupted(ctx, "the targets were asked for their limits", func(ctx context.Context) error {
 		long = tooLong(ctx, plan, stages, secrets)
@@ -27,6 +32,27 @@ func preflight(ctx context.Context, plan *plans.Plan, stages []*spatev1.Stage, s
 		return long
 	}
 	return err
+}
+
+// placeholders finds endpoints that nobody can have: shipped plans name some under .example, which is reserved for that (RFC 2606).
+func placeholders(plan *plans.Plan, stages []*spatev1.Stage) plans.Mistakes {
+	var missing plans.Mistakes
+	var targets []string
+	for _, s := range stages {
+		t := s.GetTarget()
+		if slices.Contains(targets, t.GetName()) {
+			continue
+		}
+		targets = append(targets, t.GetName())
+		for i, endpoint := range t.GetEndpoints() {
+			if u, err := url.Parse(endpoint); err == nil && strings.HasSuffix(u.Hostname(), ".example") {
+				missing = append(missing, plan.Mistake(fmt.Sprintf("targets[%d].endpoints[%d]", len(targets)-1, i), fmt.Sprintf(
+					"%s is a placeholder: give --set targets.%s.endpoints=URL, or --simulate", endpoint, t.GetName())))
+				break
+			}
+		}
+	}
+	return missing
 }
 
 // tooLong finds them.

@@ -61,7 +61,7 @@ requests and waits for those in flight; the second cancels them. Either way what
 		Example: `  spate run quickstart
   spate run plan.yaml --out results/today
   spate run plan.yaml --simulate=20
-  spate run dynamo-vllm-h20 --set targets.vllm-v1.endpoints=http://10.0.0.5:8000
+  spate run deepseek-r1-h20 --set targets.vllm.endpoints=http://10.0.0.5:8000 --set targets.dynamo-1p1d.endpoints=http://10.0.0.6:8000
   spate run --target http://10.0.0.5:8000 --model Qwen/Qwen3-32B --concurrency 1,2,4 --isl 3000 --osl 150
   spate run --coordinator 127.0.0.1:7700 --min-agents 3 plan.yaml`,
 		Args: arguments(onePlan),
@@ -77,7 +77,7 @@ requests and waits for those in flight; the second cancels them. Either way what
 	flags = results.flags
 	flags.StringVar(&f.out, "out", "", "run `directory` to make (default: runs/RUN-ID)")
 	flags.StringVar(&f.records, "records", "parquet", "keep one row for each request: parquet, jsonl or none")
-	flags.BoolVar(&f.noProgress, "no-progress", false, "print neither progress nor tables, only the run directory")
+	flags.BoolVar(&f.noProgress, "no-progress", false, "print neither progress nor tables, only the run directory and what is wrong")
 	flags.StringVar(&f.logLevel, "log-level", "warn", "what the embedded coordinator and agents log to standard error: debug, info, warn or error")
 	quick, influx := group("A plan from flags"), group("Live results in InfluxDB")
 	changes := group("Changes to the plan")
