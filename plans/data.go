@@ -14,7 +14,7 @@ var shippedData embed.FS
 func OpenData(name string) (io.ReadCloser, error) {
 	f, err := shippedData.Open("data/" + name)
 	if err != nil {
-		return nil, fmt.Errorf("no file named %q is shipped, only %s: %w", name, strings.Join(dataFiles(), ", "), err)
+		return nil, fmt.Errorf("no file named %q ships with Spate, only: %s", name, strings.Join(dataFiles(), ", "))
 	}
 	return f, nil
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Draft is the little that a person says of a first plan. Zero values take defaults, which the plan then shows, with comments that say
@@ -38,7 +39,8 @@ type Draft struct {
 // draftKind is something that a draft can be made of.
 type draftKind struct {
 	name, help string
-	values     []float64 // of a load
+	values     []float64 // of a load: those that are usual
+	asks       string    // of a load: what its values are
 	write      func(w *writer, d Draft)
 }
 
@@ -47,6 +49,15 @@ func DraftWorkloads() (names, help []string) { return kindNames(draftWorkloads()
 
 // DraftLoads returns the kinds of loads of a draft, and what each is, in the order in which people want them.
 func DraftLoads() (names, help []string) { return kindNames(draftLoads()) }
+
+// DraftValues says what the values of a kind of load are, and which are usual, with commas between them.
+func DraftValues(load string) (what, usual string) {
+	k, err := kindOfDraft("load", load, draftLoads())
+	if err != nil {
+		return "Values of the load", ""
+	}
+	return k.asks, list(k.values, numeral)
+}
 
 func kindNames(kinds []draftKind) (names, help []string) {
 	for _, k := range kinds {
@@ -76,22 +87,31 @@ func (d Draft) YAML() ([]byte, error) {
 		d.Values = load.values
 	}
 	w := &writer{}
-	w.line(0, "# Made by: spate plan new. Check it with `spate validate FILE`, see its stages with `spate plan show FILE`, try it without a server")
-	w.line(0, "# with `spate run FILE --simulate`, and run it with `spate run FILE`.")
+	w.line(0, "# Made by `spate plan new`. `spate validate FILE` checks it, `spate plan show FILE` shows its stages, `spate run FILE --simulate` tries it")
+	w.line(0, "# without a server, and `spate run FILE` runs it.")
 	w.line(0, "")
 	w.line(0, "name: %s", scalar(d.Name))
-	w.line(0, "seed: 1                               # The same seed sends the same requests.")
+	w.noted(0, "seed: 1", "The same seed sends the same requests.")
 	w.line(0, "")
 	d.target(w)
-	w.line(0, "workloads:                            # What the requests contain. Each is tested at each load.")
+	w.noted(0, "workloads:", "What the requests contain. Each is tested at each load.")
 	workload.write(w, d)
 	w.line(0, "")
 	d.slo(w)
-	w.line(0, "loads:                                # When requests start. Each value is a stage.")
+	w.noted(0, "loads:", "When requests start. Each value is a stage.")
 	load.write(w, d)
 	w.line(0, "")
-	w.line(0, "drain_timeout: 60s                    # How long requests in flight may go on after a stage's last start.")
+	w.noted(0, "drain_timeout: 60s", "How long requests in flight may go on after a stage's last start.")
 	return w.Bytes(), nil
+}
+
+// noteColumn is where comments behind a line begin.
+const noteColumn = 40
+
+// noted writes a line with a comment behind it. Comments line up where lines are short enough.
+func (w *writer) noted(indent int, text, note string) {
+	space := max(1, noteColumn-2*indent-utf8.RuneCountInString(text))
+	w.line(indent, "%s", text+strings.Repeat(" ", space)+"# "+note)
 }
 
 func (d Draft) filled() Draft {
@@ -118,34 +138,36 @@ func kindOfDraft(what, name string, kinds []draftKind) (draftKind, error) {
 }
 
 func (d Draft) target(w *writer) {
-	w.line(0, "targets:                              # What is tested. Several targets are compared.")
+	w.noted(0, "targets:", "What is tested. Several targets are compared.")
+	defer w.line(0, "")
 	if len(d.Endpoints) == 0 {
 		w.line(1, "- name: simulated")
-		w.line(2, "simulator: {}                     # The built-in simulator. For a server of yours: endpoints: [\"http://host:8000\"], and model.")
-		w.line(2, "api: %s", scalar(d.API))
-		w.line(0, "")
+		w.noted(2, "simulator: {}", "The built-in simulator. For a server, in its place:")
+		w.line(2, "# endpoints: [\"http://host:8000\"]")
+		w.line(2, "# model: Qwen/Qwen3-32B")
+		w.noted(2, "api: "+scalar(d.API), "chat or completions.")
 		return
 	}
 	w.line(1, "- name: server")
-	w.line(2, "endpoints:                        # Requests go to them in turn.")
+	w.noted(2, "endpoints:", "Requests go to them in turn.")
 	for _, e := range d.Endpoints {
 		w.line(3, "- %s", scalar(withoutPassword(e)))
 	}
-	w.line(2, "api: %s                         # chat or completions.", scalar(d.API))
+	w.noted(2, "api: "+scalar(d.API), "chat or completions.")
 	w.line(2, "model: %s", scalar(d.Model))
 	if d.APIKey != "" {
 		w.line(2, "api_key: %s", scalar(withoutKey(d.APIKey)))
 	} else {
-		w.line(2, "# api_key: env:API_KEY            # Where the key is; never the key itself.")
+		w.noted(2, "# api_key: env:API_KEY", "Where the key is; never the key itself.")
 	}
-	w.line(2, "# body: {temperature: 0}          # Sent along with each request.")
-	w.line(0, "")
+	w.noted(2, "# body: {temperature: 0}", "Sent along with each request.")
 }
 
 func (d Draft) slo(w *writer) {
+	defer w.line(0, "")
+	const note = "What each request has to keep to count into goodput."
 	if d.TTFT == 0 && d.TPOT == 0 {
-		w.line(0, "# slo: {ttft: 500ms, tpot: 50ms}      # What each request has to keep to count into goodput.")
-		w.line(0, "")
+		w.noted(0, "# slo: {ttft: 500ms, tpot: 50ms}", note)
 		return
 	}
 	var parts []string
@@ -155,8 +177,7 @@ func (d Draft) slo(w *writer) {
 	if d.TPOT != 0 {
 		parts = append(parts, "tpot: "+durationWords(d.TPOT))
 	}
-	w.line(0, "slo: {%s}         # What each request has to keep to count into goodput.", strings.Join(parts, ", "))
-	w.line(0, "")
+	w.noted(0, "slo: {"+strings.Join(parts, ", ")+"}", note)
 }
 
 // draftWorkloads are the workloads of a draft.
@@ -164,19 +185,21 @@ func draftWorkloads() []draftKind {
 	file := func(field, note string) func(*writer, Draft) {
 		return func(w *writer, d Draft) {
 			w.line(1, "- %s:", field)
-			w.line(3, "path: %s      # %s", scalar(d.File), note)
+			w.noted(3, "path: "+scalar(d.File), note)
 		}
 	}
 	return []draftKind{
 		{name: "random", help: "random tokens of exact length", write: func(w *writer, d Draft) {
-			w.line(1, "- random: {isl: %d, osl: %d}      # Tokens in and out. Lengths that differ: isl_lengths: {lognormal: {mean: 500, stddev: 300}}", d.ISL, d.OSL)
+			w.noted(1, fmt.Sprintf("- random: {isl: %d, osl: %d}", d.ISL, d.OSL), "Tokens in and out. For lengths that differ, in place of isl:")
+			w.line(2, "# isl_lengths: {lognormal: {mean: 500, stddev: 300}}")
 		}},
 		{name: "sessions", help: "conversations of several turns with history", write: func(w *writer, d Draft) {
 			w.line(1, "- sessions:")
-			w.line(3, "turns: 4                    # Requests of a conversation.")
-			w.line(3, "isl: %d                    # New tokens of each turn.", d.ISL)
+			w.noted(3, "turns: 4", "Requests of a conversation.")
+			w.noted(3, fmt.Sprintf("isl: %d", d.ISL), "New tokens of each turn; the history comes on top.")
 			w.line(3, "osl: %d", d.OSL)
-			w.line(3, "play: {think_time: {mean: 2s, distribution: exponential}}")
+			w.noted(3, "play:", "Time between an answer and the next turn.")
+			w.line(4, "think_time: {mean: 2s, distribution: exponential}")
 		}},
 		{name: "sharegpt", help: "conversations of a ShareGPT JSON file", write: file("sharegpt", "ShareGPT JSON, plain or compressed.")},
 		{name: "jsonl", help: "prompts, messages or token ids of a JSONL file", write: file("jsonl", `Lines such as {"prompt": "...", "osl": 100}.`)},
@@ -184,9 +207,9 @@ func draftWorkloads() []draftKind {
 			file("sonnet", "Any text.")(w, d)
 			w.line(3, "isl: %d", d.ISL)
 			w.line(3, "osl: %d", d.OSL)
-			w.line(3, "prefix: %d                 # Tokens that all prompts begin with.", min(50, d.ISL))
+			w.noted(3, fmt.Sprintf("prefix: %d", min(50, d.ISL)), "Tokens that all prompts begin with.")
 		}},
-		{name: "mooncake", help: "a trace in Mooncake's form, with its common prefixes", write: file("mooncake", "timestamp, input_length, output_length, hash_ids.")},
+		{name: "mooncake", help: "a trace in Mooncake's form, with its common prefixes", write: file("mooncake", "Lines with timestamp, input_length, output_length, hash_ids.")},
 		{name: "burstgpt", help: "a trace in BurstGPT's form", write: file("burstgpt", "CSV of BurstGPT.")},
 		{name: "azure", help: "a trace in the form of the Azure LLM inference traces", write: file("azure", "CSV with TIMESTAMP, ContextTokens, GeneratedTokens.")},
 	}
@@ -194,21 +217,21 @@ func draftWorkloads() []draftKind {
 
 // draftLoads are the loads of a draft.
 func draftLoads() []draftKind {
-	warmup := func(w *writer) { w.line(2, "warmup: {duration: 10s}           # Left out of the results.") }
+	warmup := func(w *writer) { w.noted(2, "warmup: {duration: 10s}", "Left out of the results.") }
 	return []draftKind{
-		{name: "concurrency", help: "closed loop: so many requests in flight", values: []float64{1, 2, 4, 8, 16, 32, 64}, write: func(w *writer, d Draft) {
+		{name: "concurrency", help: "closed loop: so many requests in flight", asks: "Requests in flight, a stage for each value", values: []float64{1, 2, 4, 8, 16, 32, 64}, write: func(w *writer, d Draft) {
 			w.line(1, "- concurrency: [%s]", list(d.Values, numeral))
-			w.line(2, "%s", d.end("requests_per_concurrency: 10      # A stage ends after ten rounds of each slot. By time: duration: 60s"))
+			d.end(w)
 		}},
-		{name: "rate", help: "open loop: so many requests per second", values: []float64{1, 2, 4, 8}, write: func(w *writer, d Draft) {
+		{name: "rate", help: "open loop: so many requests per second", asks: "Requests per second, a stage for each value", values: []float64{1, 2, 4, 8}, write: func(w *writer, d Draft) {
 			w.line(1, "- rate: [%s]", list(d.Values, numeral))
-			w.line(2, "arrival: poisson                  # Or constant, or gamma with burstiness.")
+			w.noted(2, "arrival: poisson", "Or constant, or gamma with burstiness.")
 			w.line(2, "duration: 60s")
 			warmup(w)
 		}},
-		{name: "search", help: "the highest rate that keeps the SLO", values: []float64{1, 1000}, write: func(w *writer, d Draft) {
+		{name: "search", help: "the highest rate that keeps the SLO", asks: "Lowest and highest rate, in requests per second", values: []float64{1, 1000}, write: func(w *writer, d Draft) {
 			w.line(1, "- search:")
-			w.line(3, "rate: {from: %s, to: %s}", numeral(d.Values[0]), numeral(d.Values[len(d.Values)-1]))
+			w.noted(3, d.bounds("rate: {from: %s, to: %s}"), "The search begins at the lower one, and doubles.")
 			w.line(3, "keep:")
 			w.line(4, "latencies:")
 			if d.TTFT != 0 {
@@ -217,32 +240,40 @@ func draftLoads() []draftKind {
 			if d.TPOT != 0 {
 				w.line(5, "- {metric: tpot, percentile: 99, at_most: %s}", durationWords(d.TPOT))
 			}
-			w.line(4, "error_share: 0.01")
-			w.line(3, "precision: 0.03             # How close the highest rate that keeps it and the lowest that does not shall be.")
-			w.line(2, "duration: 30s                     # Of each stage.")
+			w.noted(4, "error_share: 0.01", "Of the requests, at most this share may fail.")
+			w.noted(3, "precision: 0.03", "It ends when what is too much is at most 3 % above what is not.")
+			w.noted(2, "duration: 30s", "Of each stage.")
 			warmup(w)
 		}},
-		{name: "sweep", help: "rates between one request at a time and a saturated server", values: []float64{8}, write: func(w *writer, d Draft) {
-			w.line(1, "- sweep: {points: %s, saturation: 256}", numeral(d.Values[0]))
-			w.line(2, "duration: 30s                     # Of each stage.")
+		{name: "sweep", help: "rates between one request at a time and a saturated server", asks: "Rates between the two", values: []float64{8}, write: func(w *writer, d Draft) {
+			w.line(1, "- sweep:")
+			w.noted(3, "points: "+numeral(d.Values[0]), "Rates between the two throughputs.")
+			w.noted(3, "saturation: 256", "Requests in flight that surely saturate the server.")
+			w.noted(2, "duration: 30s", "Of each stage.")
 		}},
-		{name: "ramp", help: "a rate that climbs", values: []float64{1, 20}, write: func(w *writer, d Draft) {
-			w.line(1, "- rate_phases:")
-			w.line(3, "- {from: %s, to: %s, duration: 60s}", numeral(d.Values[0]), numeral(d.Values[len(d.Values)-1]))
+		{name: "ramp", help: "a rate that climbs and then holds", asks: "Rate at the begin and at the end, in requests per second", values: []float64{1, 20}, write: func(w *writer, d Draft) {
+			w.noted(1, "- rate_phases:", "Requests per second.")
+			w.line(3, "%s", d.bounds("- {from: %s, to: %s, duration: 60s}"))
 			w.line(3, "- {from: %s, duration: 60s}", numeral(d.Values[len(d.Values)-1]))
 		}},
-		{name: "replay", help: "the times of a trace", values: []float64{1}, write: func(w *writer, d Draft) {
-			w.line(1, "- replay: {speed: %s}                # So many times faster than the trace.", numeral(d.Values[0]))
+		{name: "replay", help: "the times of a trace", asks: "Times faster than the trace", values: []float64{1}, write: func(w *writer, d Draft) {
+			w.noted(1, fmt.Sprintf("- replay: {speed: %s}", numeral(d.Values[0])), "So many times faster than the trace.")
 		}},
 	}
 }
 
-// end is the end of a closed loop: sessions are counted as such.
-func (d Draft) end(requests string) string {
+// bounds writes the first and the last value.
+func (d Draft) bounds(format string) string {
+	return fmt.Sprintf(format, numeral(d.Values[0]), numeral(d.Values[len(d.Values)-1]))
+}
+
+// end is the end of a closed loop: sessions end by time.
+func (d Draft) end(w *writer) {
 	if d.Workload == "sessions" {
-		return "duration: 60s"
+		w.noted(2, "duration: 60s", "Of each stage. By number: sessions: 100")
+		return
 	}
-	return requests
+	w.noted(2, "requests_per_concurrency: 10", "A stage ends after ten rounds of each slot. By time: duration: 60s")
 }
 
 func numeral(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

@@ -176,7 +176,8 @@ func item(list *yaml.Node, field protoreflect.FieldDescriptor, rest string) (ind
 		}
 	}
 	if best < 0 {
-		return 0, "", fmt.Errorf("none of the %s begins %q; there are %s", field.TextName(), rest, listWords(field, names))
+		name, _, _ := strings.Cut(rest, ".")
+		return 0, "", fmt.Errorf("none of the %s is named %q; there are: %s", field.TextName(), name, listWords(field, names))
 	}
 	return best, rest[length:], nil
 }

@@ -72,13 +72,13 @@ func TestSetSaysWhatThereIs(t *testing.T) {
 	tests := map[string]string{
 		"sede=7":                        `cannot set "sede": there is no field "sede"; did you mean "seed"?`,
 		"colour=red":                    `cannot set "colour": there is no field "colour"; there are name, description, seed, targets, workloads, loads, drain_timeout, slo, pause, simulation`,
-		"targets.c.model=x":             `cannot set "targets.c.model": none of the targets begins "c.model"; there are a, a.b`,
+		"targets.c.model=x":             `cannot set "targets.c.model": none of the targets is named "c"; there are: a, a.b`,
 		"targets[2].model=x":            `cannot set "targets[2].model": there is no targets[2]: the plan has 2 of them, from 0`,
 		"targets[-1].model=x":           `cannot set "targets[-1].model": there is no targets[-1]: the plan has 2 of them, from 0`,
 		"targets[a].model=x":            `cannot set "targets[a].model": expected an index like [0] after targets, got "[a].model"`,
 		"targets.a.modell=x":            `cannot set "targets.a.modell": there is no field "modell"; did you mean "model"?`,
-		"loads.x.requests=1":            `cannot set "loads.x.requests": none of the loads begins "x.requests"; there are loads[0]`,
-		"workloads.x.random.isl=1":      `cannot set "workloads.x.random.isl": none of the workloads begins "x.random.isl"; there are 30:15, long`,
+		"loads.x.requests=1":            `cannot set "loads.x.requests": none of the loads is named "x"; there are: loads[0]`,
+		"workloads.x.random.isl=1":      `cannot set "workloads.x.random.isl": none of the workloads is named "x"; there are: 30:15, long`,
 		"seed.x=1":                      `cannot set "seed.x": seed is one value: nothing can follow it, got ".x"`,
 		"loads[0].concurrency[0].x=1":   `cannot set "loads[0].concurrency[0].x": concurrency[0] is one value: nothing can follow it, got ".x"`,
 		"pause.x=1":                     `cannot set "pause.x": pause is one value: nothing can follow it, got ".x"`,
@@ -89,7 +89,7 @@ func TestSetSaysWhatThereIs(t *testing.T) {
 		"loads=x":                       `cannot set "loads": loads is a list: give it in brackets, or one of its items by its index or name`,
 		"targets.a.headers.=x":          `cannot set "targets.a.headers.": a name is missing after the dot`,
 		"seed=1\x00":                    `cannot set "seed": value:1:2: the file contains a NUL byte: it is not a text file, or it is UTF-16`,
-		"targets.a.endpoints.sk-a.b=sk": `cannot set "targets.a.endpoints.sk-a.b": none of the endpoints begins "sk-a.b"; there are endpoints[0]`,
+		"targets.a.endpoints.sk-a.b=sk": `cannot set "targets.a.endpoints.sk-a.b": none of the endpoints is named "sk-a"; there are: endpoints[0]`,
 	}
 	for assignment, want := range tests {
 		if _, err := Set([]byte(settable), []string{assignment}); err == nil || err.Error() != want {

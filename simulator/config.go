@@ -150,13 +150,13 @@ func FromPlan(t *spatev1.SimulatedTarget) Config {
 		c.Model.CacheBlockTokens = int(n)
 	}
 	if k := t.GetSpeed(); k > 0 {
-		c.Model.speedUp(k)
+		c.Model.SpeedUp(k)
 	}
 	return c
 }
 
-// speedUp makes the engine k times faster in all it does.
-func (m *Model) speedUp(k float64) {
+// SpeedUp makes the engine k times faster in all it does.
+func (m *Model) SpeedUp(k float64) {
 	m.PrefillTokensPerSecond *= k
 	for _, d := range []*time.Duration{&m.DecodeStep, &m.DecodeStepPerRequest, &m.TransferPerThousandTokens, &m.Overhead} {
 		*d = nanoseconds(float64(*d) / k)

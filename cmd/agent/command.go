@@ -99,7 +99,18 @@ func (f *flags) check() error {
 	if f.weight == 0 {
 		errs = append(errs, errors.New("--weight 0: want at least 1"))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, checkDirectory(f.datasetDir))...)
+}
+
+// checkDirectory finds out early that rows cannot be kept: they come when a stage is about to begin.
+func checkDirectory(path string) error {
+	if path == "" {
+		return errors.New("--dataset-dir is empty: name a directory")
+	}
+	if info, err := os.Stat(path); err == nil && !info.IsDir() {
+		return fmt.Errorf("--dataset-dir %s: is a file: name a directory", path)
+	}
+	return nil
 }
 
 // checkPlain refuses to talk in plaintext to another machine without leave.

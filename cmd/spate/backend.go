@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -61,7 +62,15 @@ func dial(address string) (*grpc.ClientConn, error) {
 // unreachable says what to do about a coordinator that cannot be reached. Nothing has been started then.
 func unreachable(address string, err error) error {
 	return badInputf("the coordinator at %s cannot be reached (%s): is spate-coordinator running, with this address as its --listen?",
-		address, status.Convert(err).Message())
+		address, dialFailure(status.Convert(err).Message()))
+}
+
+// dialFailure is what a person wants to know of gRPC's words for a failed dial.
+func dialFailure(message string) string {
+	if _, reason, found := strings.Cut(message, "Error while dialing: "); found {
+		return strings.TrimSuffix(reason, `"`)
+	}
+	return message
 }
 
 // embed starts a coordinator and agents in this process, joined by an in-memory listener: no port is opened.

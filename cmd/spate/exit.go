@@ -11,7 +11,7 @@ const (
 	exitFault   = 1 // something of Spate's own or of the machine failed
 	exitInput   = 2 // the plan, a flag or a setting is wrong; nothing was started
 	exitFailed  = 3 // a run ended early or is incomplete: a dead target, a lost agent; what was measured is kept
-	exitStopped = 4 // a person stopped the run; what was measured is kept
+	exitStopped = 4 // a person stopped it; what a run has measured is kept
 )
 
 // exitHelp explains the codes in --help.
@@ -20,7 +20,7 @@ const exitHelp = `Exit codes:
   1  a fault of Spate or of this machine
   2  a mistake in a plan, flag or setting; nothing was started
   3  a run failed or is incomplete (a dead target, a lost agent); what was measured is kept
-  4  a run was stopped by a person; what was measured is kept`
+  4  stopped by a person; what was measured is kept`
 
 // exitError is an error that asks for a certain exit code.
 type exitError struct {
@@ -31,10 +31,11 @@ type exitError struct {
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
-// badInput marks an error as a person's mistake.
+// badInput marks an error as a person's mistake, unless it has another exit code already.
 func badInput(err error) error {
-	if err == nil {
-		return nil
+	var marked *exitError
+	if err == nil || errors.As(err, &marked) {
+		return err
 	}
 	return &exitError{exitInput, err}
 }
@@ -55,3 +56,6 @@ func exitCode(err error) int {
 	}
 	return exitFault
 }
+
+// stopped says whether a command has ended because a person wanted it.
+func stopped(err error) bool { return exitCode(err) == exitStopped }

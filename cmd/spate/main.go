@@ -39,10 +39,14 @@ func newRoot() *cobra.Command {
 numbers that can be trusted.
 
 A plan says what to test: targets x workloads x loads. Each combination is a stage. "spate run" runs a plan on this machine, or on a
-coordinator and its agents with --coordinator.
+coordinator and its agents with --coordinator. "spate plans" lists the plans that ship with Spate, "spate plan new" writes one of your own.
 
 ` + exitHelp,
-		Example: `  spate run plans/quickstart.yaml
+		Example: `  spate run quickstart
+  spate plans
+  spate plan show slo-search
+  spate plan new
+  spate run plan.yaml --simulate=10
   spate run --target http://127.0.0.1:8000 --model Qwen/Qwen3-32B --concurrency 1,2,4 --isl 3000 --osl 150
   spate run --coordinator 127.0.0.1:7700 plan.yaml`,
 		SilenceErrors: true,

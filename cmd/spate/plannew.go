@@ -4,34 +4,81 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/spate-load/spate/plans"
 )
 
+// draftFlags are the flags of `spate plan new`.
+type draftFlags struct {
+	draft plans.Draft
+	out   string
+}
+
+func newPlanNew() *cobra.Command {
+	f := &draftFlags{}
+	cmd := &cobra.Command{
+		Use:   "new",
+		Short: "Write a commented plan from a few answers or flags",
+		Long: `Write a first plan, with comments that say what else there is. On a terminal and without flags it asks; every question has an answer that
+Enter takes.
+
+Workloads:
+` + kindHelp(plans.DraftWorkloads()) + `
+Loads:
+` + kindHelp(plans.DraftLoads()),
+		Example: `  spate plan new
+  spate plan new --endpoint http://10.0.0.5:8000 --model Qwen/Qwen3-32B --load rate --values 2,4,8 --out plan.yaml
+  spate plan new --workload mooncake --file trace.jsonl --load replay --values 10`,
+		Args: arguments(cobra.NoArgs),
+		RunE: f.run,
+	}
+	d, flags := &f.draft, cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&d.Name, "name", "", "name of the plan (default my-plan)")
+	flags.StringSliceVar(&d.Endpoints, "endpoint", nil, "base `URL` of an endpoint under test (default: the built-in simulator)")
+	flags.StringVar(&d.Model, "model", "", "model name to ask for")
+	flags.StringVar(&d.API, "api", "", "API of the endpoints: chat or completions (default chat)")
+	flags.StringVar(&d.APIKey, "api-key", "", "where the API key is: env:NAME or file:PATH")
+	flags.StringVar(&d.Workload, "workload", "", "kind of workload, see above (default random)")
+	flags.StringVar(&d.File, "file", "", "`file` of the workload")
+	flags.Uint32Var(&d.ISL, "isl", 0, "input sequence length in tokens (default 1000)")
+	flags.Uint32Var(&d.OSL, "osl", 0, "output sequence length in tokens (default 100)")
+	flags.StringVar(&d.Load, "load", "", "kind of load, see above (default concurrency)")
+	flags.Float64SliceVar(&d.Values, "values", nil, "`values` of the load: concurrencies, rates, or the bounds of a search or ramp")
+	flags.DurationVar(&d.TTFT, "ttft", 0, "longest TTFT that a request may have")
+	flags.DurationVar(&d.TPOT, "tpot", 0, "longest TPOT that a request may have")
+	flags.StringVar(&f.out, "out", "", "`file` to write (default: standard output)")
+	return cmd
+}
+
+// kindHelp lists kinds with what each is.
+func kindHelp(names, help []string) string {
+	var b strings.Builder
+	for i, name := range names {
+		fmt.Fprintf(&b, "  %-12s %s\n", name, help[i])
+	}
+	return b.String()
+}
+
 // run writes a plan.
 func (f *draftFlags) run(cmd *cobra.Command, _ []string) error {
 	if f.asks(cmd) {
-		if err := f.interview(cmd.InOrStdin(), cmd.ErrOrStderr()); err != nil {
+		i := &interview{answers: bufio.NewScanner(cmd.InOrStdin()), out: cmd.ErrOrStderr(), flags: f, toFile: isTerminal(cmd.OutOrStdout())}
+		if err := i.hold(); err != nil {
 			return badInput(err)
 		}
 	}
-	d := f.draft
-	if err := checkDraft(d); err != nil {
+	if err := f.check(cmd.Flags()); err != nil {
 		return badInput(err)
 	}
-	text, err := d.YAML()
+	text, err := f.draft.YAML()
 	if err != nil {
-		return badInput(err)
-	}
-	if _, err := plans.Load("the new plan", text, plans.Options{}); err != nil {
 		return badInput(err)
 	}
 	if f.out == "" {
@@ -60,148 +107,63 @@ func (f *draftFlags) save(cmd *cobra.Command, text []byte) error {
 
 // asks says whether questions are to be asked: on a terminal, if no flag says anything.
 func (f *draftFlags) asks(cmd *cobra.Command) bool {
-	file, ok := cmd.InOrStdin().(*os.File)
-	return ok && term.IsTerminal(int(file.Fd())) && cmd.Flags().NFlag() == 0
+	return isTerminal(cmd.InOrStdin()) && cmd.Flags().NFlag() == 0
 }
 
-// checkDraft finds what the plan's own rules would say in words that a person who has no plan yet cannot know.
-func checkDraft(d plans.Draft) error {
-	needs := plans.DraftNeedsFile(d.Workload)
+// isTerminal says whether a person is at the other end of a stream.
+func isTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// check finds all that is wrong with the flags, in the words of flags.
+func (f *draftFlags) check(flags *pflag.FlagSet) error {
+	var errs []error
+	for name, value := range map[string]bool{"isl": f.draft.ISL == 0, "osl": f.draft.OSL == 0, "ttft": f.draft.TTFT <= 0, "tpot": f.draft.TPOT <= 0} {
+		if value && flags.Changed(name) {
+			errs = append(errs, fmt.Errorf("--%s %s: want more than 0", name, flags.Lookup(name).Value))
+		}
+	}
+	needs := plans.DraftNeedsFile(f.draft.Workload)
 	switch {
-	case needs && d.File == "":
-		return fmt.Errorf("the workload %s takes its requests from a file: give --file", d.Workload)
-	case !needs && d.File != "":
-		return errors.New("--file goes with a workload that takes its requests from a file: give --workload, too")
+	case needs && f.draft.File == "":
+		errs = append(errs, fmt.Errorf("the workload %s takes its requests from a file: give --file", f.draft.Workload))
+	case !needs && f.draft.File != "":
+		errs = append(errs, errors.New("--file goes with a workload that takes its requests from a file: give --workload, too"))
 	}
-	return nil
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	return draftMistakes(f.draft, func(m plans.Mistake) string { return flagOf(m.Field) })
 }
 
-// question is one thing to ask for.
-type question struct {
-	text   string
-	choice []string // empty: any answer
-	help   []string // of the choices
-	usual  string   // what Enter takes
-	take   func(answer string) error
-	skip   func() bool
+// draftMistakes says what a draft's plan would have wrong. Its positions mean nothing to a person who has not seen it: what says where
+// each mistake comes from.
+func draftMistakes(d plans.Draft, where func(plans.Mistake) string) error {
+	text, err := d.YAML()
+	if err != nil {
+		return err
+	}
+	var mistakes plans.Mistakes
+	if _, err = plans.Load("plan", text, plans.Options{}); !errors.As(err, &mistakes) {
+		return err
+	}
+	var errs []error
+	for _, m := range mistakes {
+		errs = append(errs, errors.New(where(m)+m.Message))
+	}
+	return errors.Join(errs...)
 }
 
-// interview asks for the plan. An answer that cannot be is asked for again; the end of the input is an error.
-func (f *draftFlags) interview(in io.Reader, out io.Writer) error {
-	answers := bufio.NewScanner(in)
-	for _, q := range f.questions() {
-		if q.skip != nil && q.skip() {
-			continue
-		}
-		if err := q.ask(answers, out); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// questions are what is asked for, in order.
-func (f *draftFlags) questions() []question {
-	d := &f.draft
-	workloads, workloadHelp := plans.DraftWorkloads()
-	loads, loadHelp := plans.DraftLoads()
-	simulated := func() bool { return len(d.Endpoints) == 0 }
-	return []question{
-		{text: "Name of the plan", usual: "my-plan", take: into(&d.Name)},
-		{text: "Endpoints, as URLs with commas between them; none: the built-in simulator", take: func(a string) error {
-			d.Endpoints = splitList(a)
-			return nil
-		}},
-		{text: "Model name", usual: "your-model", take: into(&d.Model), skip: simulated},
-		{text: "API", choice: []string{"chat", "completions"}, usual: "chat", take: into(&d.API)},
-		{text: "API key, as env:NAME or file:PATH; none: no key", take: into(&d.APIKey), skip: simulated},
-		{text: "Workload", choice: workloads, help: workloadHelp, usual: "random", take: into(&d.Workload)},
-		{text: "File of the workload", take: required(&d.File), skip: func() bool { return !plans.DraftNeedsFile(d.Workload) }},
-		{text: "Input length in tokens", usual: "1000", take: intoLength(&d.ISL), skip: func() bool { return plans.DraftNeedsFile(d.Workload) && d.Workload != "sonnet" }},
-		{text: "Output length in tokens", usual: "100", take: intoLength(&d.OSL), skip: func() bool { return plans.DraftNeedsFile(d.Workload) && d.Workload != "sonnet" }},
-		{text: "Load", choice: loads, help: loadHelp, usual: "concurrency", take: into(&d.Load)},
-		{text: "Its values, with commas between them; none: what is usual", take: intoValues(&d.Values)},
-		{text: "File to write", usual: "plan.yaml", take: into(&f.out)},
-	}
-}
-
-// ask asks until the answer can be.
-func (q *question) ask(answers *bufio.Scanner, out io.Writer) error {
-	for i, c := range q.help {
-		fmt.Fprintf(out, "  %-12s %s\n", q.choice[i], c)
-	}
-	for {
-		fmt.Fprint(out, q.text)
-		if q.help == nil && q.choice != nil {
-			fmt.Fprintf(out, " (%s)", strings.Join(q.choice, ", "))
-		}
-		if q.usual != "" {
-			fmt.Fprintf(out, " [%s]", q.usual)
-		}
-		fmt.Fprint(out, ": ")
-		if !answers.Scan() {
-			return errors.Join(errors.New("no plan was written: the answers ended"), answers.Err())
-		}
-		answer := strings.TrimSpace(answers.Text())
-		if answer == "" {
-			answer = q.usual
-		}
-		err := q.take(answer)
-		if q.choice != nil && !slices.Contains(q.choice, answer) {
-			err = fmt.Errorf("want one of %s", strings.Join(q.choice, ", "))
-		}
-		if err == nil {
-			return nil
-		}
-		fmt.Fprintf(out, "  %v\n", err)
-	}
-}
-
-func into(field *string) func(string) error {
-	return func(answer string) error { *field = answer; return nil }
-}
-
-func required(field *string) func(string) error {
-	return func(answer string) error {
-		if *field = answer; answer == "" {
-			return errors.New("it is needed")
-		}
-		return nil
-	}
-}
-
-func intoLength(field *uint32) func(string) error {
-	return func(answer string) error {
-		n, err := strconv.ParseUint(answer, 10, 24)
-		if err != nil || n == 0 {
-			return errors.New("want a whole number from 1 to 16777215")
-		}
-		*field = uint32(n)
-		return nil
-	}
-}
-
-func intoValues(field *[]float64) func(string) error {
-	return func(answer string) error {
-		*field = nil
-		for _, part := range splitList(answer) {
-			v, err := strconv.ParseFloat(part, 64)
-			if err != nil || !(v > 0) {
-				return fmt.Errorf("%q: want numbers above 0", part)
-			}
-			*field = append(*field, v)
-		}
-		return nil
-	}
-}
-
-// splitList splits at commas and leaves out what is empty.
-func splitList(text string) []string {
-	var parts []string
-	for part := range strings.SplitSeq(text, ",") {
-		if part = strings.TrimSpace(part); part != "" {
-			parts = append(parts, part)
+// flagOf is the flag that a field of the plan comes from, for the begin of a message.
+func flagOf(field string) string {
+	for _, f := range [][2]string{
+		{"name", "--name"}, {"targets[0].endpoints", "--endpoint"}, {"targets[0].api_key", "--api-key"}, {"targets[0].api", "--api"},
+		{"targets[0].model", "--model"}, {"workloads[0]", "--workload, --isl, --osl"}, {"slo", "--ttft, --tpot"}, {"loads[0]", "--load, --values"},
+	} {
+		if strings.HasPrefix(field, f[0]) {
+			return f[1] + ": " + field + ": "
 		}
 	}
-	return parts
+	return field + ": "
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,31 +17,91 @@ import (
 // preflightTimeout bounds the question to one target. A target that this machine cannot reach is the agents' to judge.
 const preflightTimeout = 5 * time.Second
 
-// preflight finds workloads whose requests are longer than a target's model takes, where the target tells its limit: before the run, not
-// after the first thousand refusals. The error has all of them.
-func preflight(ctx context.Context, stages []*spatev1.Stage, secrets map[string]string) error {
-	var long []string
+// preflight finds targets that are placeholders, and workloads whose requests are longer than a target's model takes, where the target tells its limit: before the run, not
+// after the first thousand refusals. The error has all, with their positions in the plan.
+func preflight(ctx context.Context, plan *plans.Plan, stages []*spatev1.Stage, secrets map[string]string) error {
+	if missing := placeholders(plan, stages); len(missing) > 0 {
+		return missing
+	}
+	var long plans.Mistakes
+	err := untilInterrupted(ctx, "the targets were asked for their limits", func(ctx context.Context) error {
+		long = tooLong(ctx, plan, stages, secrets)
+		return context.Cause(ctx)
+	})
+	if err == nil && len(long) > 0 {
+		return long
+	}
+	return err
+}
+
+// placeholders finds endpoints that nobody can have: shipped plans name some under .example, which is reserved for that (RFC 2606).
+func placeholders(plan *plans.Plan, stages []*spatev1.Stage) plans.Mistakes {
+	var missing plans.Mistakes
+	var targets []string
+	for _, s := range stages {
+		t := s.GetTarget()
+		if slices.Contains(targets, t.GetName()) {
+			continue
+		}
+		targets = append(targets, t.GetName())
+		for i, endpoint := range t.GetEndpoints() {
+			if u, err := url.Parse(endpoint); err == nil && strings.HasSuffix(u.Hostname(), ".example") {
+				missing = append(missing, plan.Mistake(fmt.Sprintf("targets[%d].endpoints[%d]", len(targets)-1, i), fmt.Sprintf(
+					"%s is a placeholder: give --set targets.%s.endpoints=URL, or --simulate", endpoint, t.GetName())))
+				break
+			}
+		}
+	}
+	return missing
+}
+
+// tooLong finds them.
+func tooLong(ctx context.Context, plan *plans.Plan, stages []*spatev1.Stage, secrets map[string]string) plans.Mistakes {
+	var long plans.Mistakes
 	limits := map[string]uint32{}
 	seen := map[[2]string]bool{}
 	for _, s := range stages {
 		t, w := s.GetTarget(), s.GetWorkload()
 		cell := [2]string{t.GetName(), w.GetName()}
-		if t.GetSimulator() != nil || seen[cell] {
+		if seen[cell] {
 			continue
 		}
 		seen[cell] = true
-		if _, asked := limits[t.GetName()]; !asked {
-			limits[t.GetName()] = modelLimit(ctx, t, secrets)
+		longest, known := longestOf(s)
+		if !known {
+			continue
 		}
-		if longest, known := longestOf(s); known && limits[t.GetName()] > 0 && longest > limits[t.GetName()] {
-			long = append(long, fmt.Sprintf("workload %s makes requests of up to %d tokens, prompt and output together, and target %s takes at most %d: "+
-				"make them shorter, or serve the model with a longer limit", w.GetName(), longest, t.GetName(), limits[t.GetName()]))
+		limit, asked := limits[t.GetName()]
+		if !asked {
+			limit = limitOf(ctx, t, secrets)
+			limits[t.GetName()] = limit
+		}
+		if limit > 0 && longest > limit {
+			long = append(long, plan.Mistake(workloadField(stages, w), fmt.Sprintf("workload %s makes requests of up to %s tokens, prompt and "+
+				"output together, and target %s takes at most %s: make them shorter, or serve the model with a longer limit",
+				w.GetName(), thousands(uint64(longest)), t.GetName(), thousands(uint64(limit)))))
 		}
 	}
-	if len(long) > 0 {
-		return badInputf("%s", strings.Join(long, "\n"))
+	return long
+}
+
+// workloadField is the place of a workload in the plan. Stages keep the plan's order of workloads.
+func workloadField(stages []*spatev1.Stage, w *spatev1.Workload) string {
+	var names []string
+	for _, s := range stages {
+		if name := s.GetWorkload().GetName(); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
 	}
-	return nil
+	return fmt.Sprintf("workloads[%d]", slices.Index(names, w.GetName()))
+}
+
+// limitOf is the longest request of a target. 0: it is not known.
+func limitOf(ctx context.Context, t *spatev1.Target, secrets map[string]string) uint32 {
+	if s := t.GetSimulator(); s != nil {
+		return s.GetMaxModelTokens()
+	}
+	return modelLimit(ctx, t, secrets)
 }
 
 // longestOf is the longest request that a stage can make.

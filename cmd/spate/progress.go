@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -17,6 +18,11 @@ type progress struct {
 	terminal bool
 	width    func() int
 
+	simulation string // what is said of a simulation. Empty: it is none
+	atMost     bool   // stages are the most that there can be
+	single     bool   // there is one target and one workload: a narrow terminal goes without their names
+	columns    [3]int // widths of target, workload and load
+
 	stages    uint32
 	began     *spatev1.StageBegan
 	last      *spatev1.StageProgress
@@ -26,6 +32,37 @@ type progress struct {
 
 // plainInterval is how often a stage's state is printed where lines cannot be rewritten.
 const plainInterval = 10 * time.Second
+
+// expect takes in what is known before the run.
+func (p *progress) expect(plan *plans.Plan) {
+	stages := plan.Outline()
+	p.simulation, p.atMost = simulationWords(plan), outlookOf(stages).atMost
+	p.single = len(plan.Proto().GetTargets()) == 1 && len(plan.Proto().GetWorkloads()) == 1
+	for _, s := range stages {
+		load := plans.LoadWords(s.GetLoad())
+		if s.GetLoad().GetSearch() != nil || s.GetLoad().GetSweep() != nil {
+			load = "1000.5 req/s poisson" // as the stages that it comes to
+		}
+		p.widen(s.GetTarget().GetName(), s.GetWorkload().GetName(), load)
+	}
+}
+
+// widest is how wide a column may get.
+const widest = 32
+
+// widen makes the columns wide enough.
+func (p *progress) widen(cells ...string) {
+	for i, cell := range cells {
+		p.columns[i] = max(p.columns[i], min(widest, utf8.RuneCountInString(cell)))
+	}
+}
+
+// warn shows what is wrong alone.
+func (p *progress) warn(e *spatev1.RunEvent) {
+	if n := e.GetNotice(); n.GetSeverity() >= spatev1.Severity_SEVERITY_WARNING {
+		p.line(noticeMark(n.GetSeverity()) + n.GetText())
+	}
+}
 
 // show takes in one event.
 func (p *progress) show(e *spatev1.RunEvent) {
@@ -51,11 +88,19 @@ func (p *progress) runBegan(e *spatev1.RunBegan) {
 	for _, a := range e.GetAgents() {
 		names = append(names, a.GetName())
 	}
-	p.line(fmt.Sprintf("%s on %s: %s; latencies are p50/p99 in ms", count(uint64(p.stages), "stage"), count(uint64(len(names)), "agent"), shorten(names, 6)))
+	if p.simulation != "" {
+		p.line(p.simulation)
+	}
+	bound := ""
+	if p.atMost {
+		bound = "up to "
+	}
+	p.line(fmt.Sprintf(bound+"%s on %s: %s; latencies are p50/p99 in ms", count(uint64(p.stages), "stage"), count(uint64(len(names)), "agent"), shorten(names, 6)))
 }
 
 func (p *progress) stageBegan(e *spatev1.StageBegan) {
 	p.began, p.last, p.quietTill = e, nil, plainInterval
+	p.widen(e.GetTarget(), e.GetWorkload(), e.GetLoad())
 	if p.terminal {
 		p.rewrite(p.title() + "  starting")
 	}
@@ -92,7 +137,7 @@ func (p *progress) stageEnded(e *spatev1.StageEnded) {
 	case !e.GetComplete():
 		text += "  (incomplete)"
 	}
-	p.line(text)
+	p.line(p.fit(text))
 	p.began, p.last = nil, nil
 }
 
@@ -108,8 +153,23 @@ func (p *progress) neverBegan(e *spatev1.StageEnded) {
 
 // title names the stage in progress: place, target, workload, load.
 func (p *progress) title() string {
-	width := len(fmt.Sprint(p.stages))
-	return fmt.Sprintf("[%*d/%d] %s  %-9s  %-16s", width, p.began.GetStageIndex()+1, p.stages, p.began.GetTarget(), p.began.GetWorkload(), p.began.GetLoad())
+	names := ""
+	if !p.narrow() || !p.single {
+		names = fmt.Sprintf("%-*s  %-*s  ", p.columns[0], p.began.GetTarget(), p.columns[1], p.began.GetWorkload())
+	}
+	return p.place() + " " + names + fmt.Sprintf("%-*s", p.columns[2], p.began.GetLoad())
+}
+
+// narrow says whether a line has no room for everything.
+func (p *progress) narrow() bool { return p.terminal && p.width() < 120 }
+
+// place is the number of the stage in progress and that of all, or of as many as there can be.
+func (p *progress) place() string {
+	bound := ""
+	if p.atMost {
+		bound = "≤"
+	}
+	return fmt.Sprintf("[%*d/%s%d]", len(fmt.Sprint(p.stages)), p.began.GetStageIndex()+1, bound, p.stages)
 }
 
 // state is what is known of the stage in progress.
@@ -122,7 +182,11 @@ func (p *progress) state() string {
 
 // summary is what is said of a stage that has ended.
 func (p *progress) summary() string {
-	return strings.Join(append([]string{fmt.Sprintf("%5.1f s", p.last.GetElapsed().AsDuration().Seconds())}, p.figures()...), "  ")
+	figures := strings.Join(p.figures(), "  ")
+	if p.narrow() {
+		return figures
+	}
+	return fmt.Sprintf("%5.1f s  ", p.last.GetElapsed().AsDuration().Seconds()) + figures
 }
 
 // figures are the run to date of a stage.
@@ -160,6 +224,19 @@ func (p *progress) bar() string {
 	return strings.Repeat("█", full) + strings.Repeat("░", cells-full) + " " + label
 }
 
+// fit closes the columns up where a terminal is too narrow for them: a line that stays is not cut.
+func (p *progress) fit(text string) string {
+	first, rest, more := strings.Cut(text, "\n")
+	if !p.terminal || utf8.RuneCountInString(first) < p.width() {
+		return text
+	}
+	first = strings.Join(strings.Fields(first), " ")
+	if more {
+		return first + "\n" + rest
+	}
+	return first
+}
+
 // line prints a line that stays.
 func (p *progress) line(text string) {
 	p.clear()
@@ -168,11 +245,16 @@ func (p *progress) line(text string) {
 
 // rewrite shows text in place of what was last rewritten, cut to the terminal's width.
 func (p *progress) rewrite(text string) {
-	if width := p.width(); width > 1 && utf8.RuneCountInString(text) >= width {
-		text = string([]rune(text)[:width-2]) + "…"
-	}
-	fmt.Fprint(p.w, "\r\x1b[K"+text)
+	fmt.Fprint(p.w, "\r\x1b[K"+cut(text, p.width()))
 	p.open = true
+}
+
+// cut shortens text to less than a terminal's width, so that it stays on one line.
+func cut(text string, width int) string {
+	if width > 2 && utf8.RuneCountInString(text) >= width {
+		return string([]rune(text)[:width-2]) + "…"
+	}
+	return text
 }
 
 // clear takes the rewritten line away.

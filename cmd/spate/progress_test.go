@@ -40,8 +40,8 @@ func TestPlainProgress(t *testing.T) {
 		p.show(e)
 	}
 	want := `2 stages on 2 agents: a, b; latencies are p50/p99 in ms
-[1/2] sim  300:15     concurrency 8       2.0 s   1,234 done  2 failed   45,678 tok/s  TTFT  12.3/1,235  TPOT  5.02/9.50
-[2/2] sim  300:15     concurrency 8   
+[1/2] sim  300:15  concurrency 8    2.0 s   1,234 done  2 failed   45,678 tok/s  TTFT  12.3/1,235  TPOT  5.02/9.50
+[2/2] sim  300:15  concurrency 8
 ✗ target sim is dead
 ! careful
 `
@@ -120,5 +120,56 @@ func TestNumbers(t *testing.T) {
 	}
 	if got := shorten([]string{"a", "b", "c"}, 2); got != "a, b and 1 more" {
 		t.Errorf("shorten = %q", got)
+	}
+}
+
+// a plan of one target and one workload.
+const searchPlan = `
+name: p
+targets: [{name: sim, simulator: {}}]
+workloads: [{random: {isl: 300, osl: 15}}]
+loads: [{search: {rate: {from: 1, to: 8}, keep: {error_share: 0}, probes: 2}, duration: 1s}]
+`
+
+// TestSearchProgress: of a search nobody knows how many stages it takes, and a narrow terminal gets lines that fit.
+func TestSearchProgress(t *testing.T) {
+	source := &sourceFlags{simulate: "4"}
+	plan, err := source.load("p", []byte(searchPlan))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		width int
+		want  string
+	}{
+		{140, "[1/≤2] sim  300:15  concurrency 8           2.0 s   1,234 done  2 failed   45,678 tok/s  TTFT  12.3/1,235  TPOT  5.02/9.50"},
+		{80, "[1/≤2] concurrency 8 1,234 done 2 failed 45,678 tok/s TTFT 12.3/1,235 TPOT 5.02/9.50"},
+	} {
+		var out bytes.Buffer
+		p := &progress{w: &out, terminal: true, width: func() int { return tc.width }}
+		p.expect(plan)
+		for _, e := range events()[:4] {
+			p.show(e)
+		}
+		lines := strings.Split(out.String(), "\n")
+		if lines[0] != "SIMULATION: built-in engines, time compressed 4 times (rates x 4, times / 4)" ||
+			!strings.HasPrefix(lines[1], "up to 2 stages on 2 agents") {
+			t.Errorf("begins %q", lines[:2])
+		}
+		if got := lines[2][strings.LastIndex(lines[2], "\x1b[K")+len("\x1b[K"):]; got != tc.want {
+			t.Errorf("at %d columns\n%q, want\n%q", tc.width, got, tc.want)
+		}
+	}
+}
+
+// TestQuietProgress: without progress only what is wrong is said.
+func TestQuietProgress(t *testing.T) {
+	var out bytes.Buffer
+	p := &progress{w: &out, width: func() int { return 0 }}
+	for _, e := range append(events(), notice(spatev1.Severity_SEVERITY_INFO, "good to know")) {
+		p.warn(e)
+	}
+	if out.String() != "! careful\n" {
+		t.Errorf("%q", out.String())
 	}
 }

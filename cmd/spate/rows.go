@@ -39,6 +39,7 @@ type gatherer struct {
 	plan       *plans.Plan
 	store      *store.Store
 	notes      io.Writer // what a person should know of the files
+	quiet      bool      // only of what is wrong with them
 	tokenizers map[string]*tokenizer.Tokenizer
 	uncounted  error // why a text's tokens could not be counted
 	mistakes   plans.Mistakes
@@ -46,9 +47,10 @@ type gatherer struct {
 }
 
 // gather reads a plan's files: rows of workloads go into the store, tokenizers become words. The error has all mistakes with their
-// positions in the plan. It blocks as long as the files are long.
-func gather(ctx context.Context, plan *plans.Plan, dir string, notes io.Writer) (plans.Resources, error) {
-	g := &gatherer{plan: plan, notes: notes, tokenizers: map[string]*tokenizer.Tokenizer{}, resources: plans.Resources{
+// positions in the plan. Notes say what the files gave; quiet ones only what is wrong with them. It blocks as long as the files are long, or
+// until a person interrupts it.
+func gather(ctx context.Context, plan *plans.Plan, dir string, notes io.Writer, quiet bool) (plans.Resources, error) {
+	g := &gatherer{plan: plan, notes: notes, quiet: quiet, tokenizers: map[string]*tokenizer.Tokenizer{}, resources: plans.Resources{
 		Datasets: map[string]*spatev1.Dataset{}, Lexicons: map[string]*spatev1.Lexicon{},
 	}}
 	files := plan.Files()
@@ -59,6 +61,15 @@ func gather(ctx context.Context, plan *plans.Plan, dir string, notes io.Writer) 
 	if g.store, err = store.Open(dir); err != nil {
 		return g.resources, err
 	}
+	err = untilInterrupted(ctx, "the plan's files were read", func(ctx context.Context) error { return g.read(ctx, files) })
+	if err != nil {
+		return plans.Resources{}, err
+	}
+	return g.resources, nil
+}
+
+// read reads all files.
+func (g *gatherer) read(ctx context.Context, files []plans.File) error {
 	for _, f := range files {
 		if f.Target != nil {
 			g.tokenizer(f)
@@ -69,17 +80,17 @@ func gather(ctx context.Context, plan *plans.Plan, dir string, notes io.Writer) 
 			g.rows(ctx, f)
 		}
 		if ctx.Err() != nil {
-			return g.resources, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 	}
 	if len(g.mistakes) > 0 {
-		return g.resources, g.mistakes
+		return g.mistakes
 	}
-	return g.resources, nil
+	return nil
 }
 
 func (g *gatherer) wrong(f plans.File, err error) {
-	g.mistakes = append(g.mistakes, g.plan.Mistake(f.Field, err.Error()))
+	g.mistakes = append(g.mistakes, g.plan.Mistake(f.Field, strings.TrimPrefix(err.Error(), "dataset: ")))
 }
 
 // tokenizer reads a tokenizer once and takes words of one token from it.
@@ -124,25 +135,34 @@ func (g *gatherer) rows(ctx context.Context, f plans.File) {
 		return
 	}
 	defer src.Close()
+	var rows *spatev1.Dataset
+	var left *dataset.Skipped
+	in := newReading(ctx, src, f.Path, g.notes, g.quiet)
 	_, err = g.store.Adopt(func(dst *os.File) (string, error) {
-		d, skipped, err := dataset.Build(ctx, dst, src, f.Workload, dataset.Options{Name: f.Path, Count: g.count()})
+		d, skipped, err := dataset.Build(ctx, dst, in, f.Workload, dataset.Options{Name: f.Path, Count: g.count()})
 		if err != nil {
 			return "", err
 		}
 		if g.uncounted != nil {
 			return "", fmt.Errorf("%s: %w", f.Path, g.uncounted)
 		}
-		g.resources.Datasets[f.Workload.GetName()] = d
-		g.tell(f, d, skipped)
+		rows, left = d, skipped
 		return d.GetSha256(), nil
 	})
+	in.close()
 	if err != nil {
 		g.wrong(f, err)
+		return
 	}
+	g.resources.Datasets[f.Workload.GetName()] = rows
+	g.tell(f, rows, left)
 }
 
-// tell says what a file gave, as far as it is not just what one expects.
+// tell says what a file gave. What ships with Spate gives what one expects.
 func (g *gatherer) tell(f plans.File, d *spatev1.Dataset, skipped *dataset.Skipped) {
+	if strings.HasPrefix(f.Path, shippedPrefix) || g.quiet && skipped.Unusable == 0 {
+		return
+	}
 	fmt.Fprintf(g.notes, "%s: %s of %s", f.Workload.GetName(), count(d.GetRows(), "row"), f.Path)
 	if n := skipped.Unusable; n > 0 {
 		fmt.Fprintf(g.notes, "; %s left out as unusable: %s", count(n, "row"), skipped)

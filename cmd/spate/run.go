@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -60,10 +61,10 @@ requests and waits for those in flight; the second cancels them. Either way what
 		Example: `  spate run quickstart
   spate run plan.yaml --out results/today
   spate run plan.yaml --simulate=20
-  spate run dynamo-vllm-h20 --set targets.vllm-v1.endpoints=http://10.0.0.5:8000
+  spate run deepseek-r1-h20 --set targets.vllm.endpoints=http://10.0.0.5:8000 --set targets.dynamo-1p1d.endpoints=http://10.0.0.6:8000
   spate run --target http://10.0.0.5:8000 --model Qwen/Qwen3-32B --concurrency 1,2,4 --isl 3000 --osl 150
   spate run --coordinator 127.0.0.1:7700 --min-agents 3 plan.yaml`,
-		Args: arguments(cobra.MaximumNArgs(1)),
+		Args: arguments(onePlan),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	where, results := group("Where it runs"), group("What is kept and shown")
@@ -76,7 +77,7 @@ requests and waits for those in flight; the second cancels them. Either way what
 	flags = results.flags
 	flags.StringVar(&f.out, "out", "", "run `directory` to make (default: runs/RUN-ID)")
 	flags.StringVar(&f.records, "records", "parquet", "keep one row for each request: parquet, jsonl or none")
-	flags.BoolVar(&f.noProgress, "no-progress", false, "print neither progress nor tables, only the run directory")
+	flags.BoolVar(&f.noProgress, "no-progress", false, "print neither progress nor tables, only the run directory and what is wrong")
 	flags.StringVar(&f.logLevel, "log-level", "warn", "what the embedded coordinator and agents log to standard error: debug, info, warn or error")
 	quick, influx := group("A plan from flags"), group("Live results in InfluxDB")
 	changes := group("Changes to the plan")
@@ -85,6 +86,14 @@ requests and waits for those in flight; the second cancels them. Either way what
 	f.influx.AddFlags(influx.flags)
 	setGroups(cmd, changes, quick, where, results, influx)
 	return cmd
+}
+
+// onePlan takes one plan at most.
+func onePlan(cmd *cobra.Command, args []string) error {
+	if len(args) < 2 {
+		return nil
+	}
+	return fmt.Errorf("one plan at a time, got %s%s", strings.Join(args, " "), numberHint(args[len(args)-1]))
 }
 
 // run is the whole command: check everything, then start things, then follow, then report.
@@ -99,12 +108,12 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
-	resources, err := gather(ctx, plan, settings.DatasetDir(), f.notes(cmd))
+	resources, err := gather(ctx, plan, settings.DatasetDir(), cmd.ErrOrStderr(), f.noProgress)
 	if err != nil {
 		return badInput(err)
 	}
-	if err := preflight(ctx, withRows(plan, resources), secrets); err != nil {
-		return err
+	if err := preflight(ctx, plan, withRows(plan, resources), secrets); err != nil {
+		return badInput(err)
 	}
 
 	backend, err := f.backend(ctx, cmd.ErrOrStderr())
@@ -130,7 +139,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return submitError(f.coordinator, err)
 	}
-	ended, err := f.follow(ctx, cmd, client, submitted.GetRunId())
+	ended, err := f.follow(ctx, cmd, plan, client, submitted.GetRunId())
 	if err != nil {
 		return err
 	}
@@ -159,14 +168,6 @@ func (f *runFlags) plan(cmd *cobra.Command, args []string) (*plans.Plan, error) 
 		fmt.Fprintf(cmd.OutOrStdout(), "# The plan made from the flags:\n%s\n", text)
 	}
 	return f.source.load("<flags>", text)
-}
-
-// notes is where what a person should know of the plan's files goes.
-func (f *runFlags) notes(cmd *cobra.Command) io.Writer {
-	if f.noProgress {
-		return io.Discard
-	}
-	return cmd.ErrOrStderr()
 }
 
 // check finds all mistakes in the flags that are no matter of the plan.
@@ -258,10 +259,12 @@ func submitError(address string, err error) error {
 }
 
 // follow shows the run's events until it has ended, and passes Ctrl-C on.
-func (f *runFlags) follow(ctx context.Context, cmd *cobra.Command, client spatev1.RunServiceClient, id string) (*spatev1.RunEnded, error) {
+func (f *runFlags) follow(
+	ctx context.Context, cmd *cobra.Command, plan *plans.Plan, client spatev1.RunServiceClient, id string,
+) (*spatev1.RunEnded, error) {
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
-	show := f.progress(cmd)
+	show := f.progress(cmd, plan)
 	stopSignals := passOnSignals(ctx, giveUp, client, id, show)
 	defer stopSignals()
 	stream, err := client.FollowRun(ctx, &spatev1.FollowRunRequest{RunId: id})
@@ -290,12 +293,13 @@ func (f *runFlags) lost(id string, err error) error {
 }
 
 // progress returns what shows events on standard error, which is where progress belongs: standard output gets the results.
-func (f *runFlags) progress(cmd *cobra.Command) func(*spatev1.RunEvent) {
-	if f.noProgress {
-		return func(*spatev1.RunEvent) {}
-	}
+func (f *runFlags) progress(cmd *cobra.Command, plan *plans.Plan) func(*spatev1.RunEvent) {
 	w := cmd.ErrOrStderr()
 	p := &progress{w: w, terminal: terminalWidth(w) > 0, width: func() int { return terminalWidth(w) }}
+	p.expect(plan)
+	if f.noProgress {
+		return p.warn
+	}
 	return p.show
 }
 

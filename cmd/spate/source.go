@@ -26,7 +26,7 @@ const simulateSpeed = "10"
 
 func (s *sourceFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&s.set, "set", nil, "change the plan: `FIELD=VALUE`, for example targets.NAME.endpoints=URL, seed=7 or loads[0].duration=30s")
-	flags.StringVar(&s.simulate, "simulate", "", "run on simulated engines instead of the targets' endpoints, time compressed by the `factor` (default "+simulateSpeed+")")
+	flags.StringVar(&s.simulate, "simulate", "", "run on simulated engines in place of the targets' endpoints, time compressed by the `factor` behind = ("+simulateSpeed+" if there is none)")
 	flags.Lookup("simulate").NoOptDefVal = simulateSpeed
 	settings.TypedOnly(flags, "set", "simulate")
 }
@@ -43,19 +43,19 @@ func (s *sourceFlags) read(stdin io.Reader, path string) (*plans.Plan, error) {
 
 // load checks a plan's text with the changes that the flags ask for. A plan that is wrong is told as it is: changes come after.
 func (s *sourceFlags) load(name string, data []byte) (*plans.Plan, error) {
-	data, err := s.changed(data)
+	data, err := s.changed(name, data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, err
 	}
 	return plans.Load(name, data, plans.Options{Lookup: plans.SystemLookup})
 }
 
 // changed makes the changes.
-func (s *sourceFlags) changed(data []byte) ([]byte, error) {
+func (s *sourceFlags) changed(name string, data []byte) ([]byte, error) {
 	var err error
 	if len(s.set) > 0 {
 		if data, err = plans.Set(data, s.set); err != nil {
-			return nil, fmt.Errorf("--set: %w", err)
+			return nil, fmt.Errorf("%s: --set: %w", name, err)
 		}
 	}
 	if s.simulate == "" {
@@ -66,7 +66,7 @@ func (s *sourceFlags) changed(data []byte) ([]byte, error) {
 		return nil, err
 	}
 	if data, err = plans.Simulate(data, speed); err != nil {
-		return nil, fmt.Errorf("--simulate: %w", err)
+		return nil, fmt.Errorf("%s: --simulate: %w", name, err)
 	}
 	return data, nil
 }
@@ -80,12 +80,15 @@ func planText(stdin io.Reader, path string) (data []byte, name string, err error
 		}
 		return data, "<stdin>", nil
 	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil, "", fmt.Errorf("%s is a directory: name a plan's file", path)
+	}
 	data, err = os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if shipped, openErr := plans.Open(path); openErr == nil {
 			return shipped, path, nil
 		}
-		return nil, "", fmt.Errorf("plan cannot be read: %w; plans that ship with Spate: %s", err, strings.Join(plans.Shipped(), ", "))
+		return nil, "", fmt.Errorf("plan cannot be read: %w; plans that ship with Spate: %s", err, strings.Join(plans.Shipped(), ", ")+numberHint(path))
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("plan cannot be read: %w", err)
@@ -93,14 +96,25 @@ func planText(stdin io.Reader, path string) (data []byte, name string, err error
 	return data, path, nil
 }
 
+// numberHint helps who wrote --simulate 20: a flag whose value may be left out takes it only behind "=".
+func numberHint(path string) string {
+	if _, err := speedOf(path); err == nil {
+		return "; a factor goes behind an equals sign: --simulate=" + path
+	}
+	return ""
+}
+
 // maxPlanBytes is beyond what a plan may have, so that a plan that is too large is seen to be.
 const maxPlanBytes = 8 << 20
+
+// maxSpeed is the strongest compression of time, as in plans.
+const maxSpeed = 10_000
 
 // speedOf parses the factor of --simulate.
 func speedOf(text string) (float64, error) {
 	speed, err := strconv.ParseFloat(strings.TrimSuffix(text, "x"), 64)
-	if err != nil || !(speed > 0) || speed > 10_000 {
-		return 0, fmt.Errorf("--simulate=%s: want a factor above 0 and up to 10000, such as --simulate=20", text)
+	if err != nil || !(speed >= 1) || speed > maxSpeed {
+		return 0, fmt.Errorf("--simulate=%s: want a factor from 1 to %d, such as --simulate=20", text, maxSpeed)
 	}
 	return speed, nil
 }

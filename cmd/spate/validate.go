@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -19,17 +18,27 @@ workloads are read to their end.`,
 		Example: "  spate validate plan.yaml\n  spate validate plans/*.yaml",
 		Args:    arguments(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var failed error
-			for _, path := range args {
-				if err := validate(cmd, source, path); err != nil {
-					failed = errors.Join(failed, err)
-				}
-			}
-			return badInput(failed)
+			return validateAll(cmd, source, args)
 		},
 	}
 	source.add(cmd.Flags())
 	return cmd
+}
+
+// validateAll checks plans one after another, and says of each as soon as it is known how it is.
+func validateAll(cmd *cobra.Command, source *sourceFlags, paths []string) error {
+	var failed error
+	for _, path := range paths {
+		err := validate(cmd, source, path)
+		if stopped(err) {
+			return err
+		}
+		if err != nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%v\n", err)
+			failed = badInput(errAlreadySaid)
+		}
+	}
+	return failed
 }
 
 // validate checks one plan.
@@ -38,7 +47,7 @@ func validate(cmd *cobra.Command, source *sourceFlags, path string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := gather(cmd.Context(), plan, settings.DatasetDir(), cmd.ErrOrStderr()); err != nil {
+	if _, err := gather(cmd.Context(), plan, settings.DatasetDir(), cmd.ErrOrStderr(), false); err != nil {
 		return err
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s: ok, %s\n", path, stageWords(plan))

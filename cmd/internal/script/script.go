@@ -15,10 +15,16 @@ import (
 //
 //	exits CODE PROGRAM [ARGUMENT...]
 //
-// which runs a program and checks its exit code. TestMain names the programs.
-func Run(t *testing.T) {
+// which runs a program and checks its exit code. TestMain names the programs. Environment is NAME=VALUE for each script, beside its own
+// cache and configuration folders.
+func Run(t *testing.T, environment ...string) {
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			e.Vars = append(e.Vars, "XDG_CACHE_HOME="+e.WorkDir+"/.cache", "XDG_CONFIG_HOME="+e.WorkDir+"/.config")
+			e.Vars = append(e.Vars, environment...)
+			return nil
+		},
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
