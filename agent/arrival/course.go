@@ -68,6 +68,23 @@ func (c *course) ends(index uint64, offset time.Duration, warmup bool) bool {
 	return true
 }
 
+// ending returns the offsets at which the measured part and the cool-down behind it end, as far as that is known by now: the last
+// offset there is if not.
+func (c *course) ending() (measured, all time.Duration) {
+	l := &c.limits
+	measured, all = math.MaxInt64, math.MaxInt64
+	if l.coolFrom > 0 {
+		measured = l.coolFrom
+	}
+	if c.timer.running && c.timer.ends < measured {
+		measured, all = c.timer.ends, later(c.timer.ends, l.cooldown)
+	}
+	if l.requests != 0 && c.measured > 0 && c.measured == c.quota && c.last < measured {
+		measured, all = c.last, later(c.last, l.cooldown)
+	}
+	return measured, all
+}
+
 // recall says again what take said about an arrival that it has taken in, with a warm-up that may have ended since.
 func (c *course) recall(index uint64, offset time.Duration) (unmeasured, more bool) {
 	switch {
