@@ -61,7 +61,6 @@ func Find(ctx context.Context, client Client, stage *spatev1.Stage) (Found, erro
 		return Found{}, fmt.Errorf("target %s: %w", stage.GetTarget().GetName(), err)
 	}
 	f.output()
-	f.longest()
 	return f.found, nil
 }
 
