@@ -42,6 +42,8 @@ type runFlags struct {
 	quick         quickFlags
 	source        sourceFlags
 	influx        settings.Influx
+
+	simulates bool // the plan asks for simulators, which run in this process
 }
 
 func newRun() *cobra.Command {
@@ -107,6 +109,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 
+	f.simulates = len(plan.Simulated()) > 0
 	backend, err := f.backend(ctx, cmd.ErrOrStderr())
 	if err != nil {
 		return err
