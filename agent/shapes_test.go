@@ -244,3 +244,21 @@ func TestVaries(t *testing.T) {
 		}
 	}
 }
+
+// Two stages of one seed may go to one server, as two targets: nothing that is to miss every cache comes twice.
+func TestCacheBustingTellsStagesApart(t *testing.T) {
+	seen := map[uint64]bool{}
+	for index := range uint32(2) {
+		stage := stageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 3}, newEngine(t, 0, 0))
+		stage.Index, stage.Workload.CacheBusting = index, "request"
+		for _, row := range begin(t, assignOf(stage, 0), limits{}).wait(t).rows {
+			if seen[row.GetBodyHash()] {
+				t.Errorf("stage %d sends request %d again", index, row.GetIndex())
+			}
+			seen[row.GetBodyHash()] = true
+		}
+	}
+	if len(seen) != 6 {
+		t.Errorf("%d different requests", len(seen))
+	}
+}
