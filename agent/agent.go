@@ -45,7 +45,7 @@ func New(c Config) (*Agent, error) {
 	a.outbox = newOutbox(c.Name, a.incarnation, outboxBytes)
 	a.desk = &desk{
 		kit: kit{
-			limits:   limits{maxStreams: c.MaxStreams, targets: c.AllowedTargets},
+			limits:   limits{maxStreams: c.MaxStreams, fileShares: c.FileShares, targets: c.AllowedTargets},
 			datasets: a.datasets,
 			findings: &findings{},
 		},

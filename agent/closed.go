@@ -51,6 +51,9 @@ func (l *load) runSlot(s *slot, gate <-chan bool) {
 		prepared = false
 		s.markRamped()
 		s.play(s.free)
+		if s.load.exhausted(s.observation.End) {
+			return
+		}
 		s.think()
 	}
 }
@@ -105,34 +108,40 @@ func (s *slot) think() {
 func (l *load) take(now clock.Instant) (arrival.Arrival, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a, more := l.closed.Next(max(now.Sub(l.start), 0))
+	elapsed := max(now.Sub(l.start), 0)
+	a, more := l.closed.Next(elapsed)
 	switch {
 	case more && !a.Unmeasured:
-		if !l.measuring {
-			l.endBy(a.Offset)
-		}
 		l.measuring = true
 	case l.measuring:
 		l.steadyUntil(now)
 	}
+	l.endBy(elapsed)
 	return a, more
 }
 
-// endBy makes a load that measures from an offset on drain when its time is over, even if no slot becomes free to find that out. It is
-// called once; l.mu is locked.
-func (l *load) endBy(from time.Duration) {
-	load := l.stage.GetLoad()
-	span, cooldown := load.GetDuration().AsDuration(), load.GetCooldown().AsDuration()
-	if phases := load.GetPhases(); len(phases) > 0 {
-		from, span = 0, -cooldown // it is their last part
-		for _, p := range phases {
-			span += p.GetDuration().AsDuration()
-		}
-	}
-	if span == 0 {
+// endBy makes the load drain when its time is over, as soon as that is known to lie ahead, even if no slot becomes free to find that
+// out. l.mu is locked.
+func (l *load) endBy(elapsed time.Duration) {
+	measured, over := l.closed.Ending()
+	if over <= elapsed || over == math.MaxInt64 || over == l.over {
 		return
 	}
-	measured := l.start.Add(from).Add(span)
-	over := measured.Add(cooldown)
-	l.closing = time.AfterFunc(clock.Until(over), func() { l.cool(measured); l.drain(over) })
+	if l.closing != nil {
+		l.closing.Stop()
+	}
+	l.over = over
+	at := l.start.Add(over)
+	l.closing = time.AfterFunc(clock.Until(at), func() { l.cool(l.start.Add(measured)); l.drain(at) })
+}
+
+// exhausted reports whether nothing more is to be started at an instant or later, so that no slot need rest until then, and makes the
+// load drain if so.
+func (l *load) exhausted(at clock.Instant) bool {
+	_, over := l.closed.Ending()
+	if at.Sub(l.start) < over {
+		return false
+	}
+	l.drain(at)
+	return true
 }

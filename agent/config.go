@@ -24,6 +24,9 @@ type Config struct {
 	// an open loop wait for a place, which shows as their send delay. A session holds its place from its first turn to its last, pauses
 	// included. 0: as many as there may be open files.
 	MaxStreams uint32
+	// FileShares is into how many shares the process's open files are split, of which the agent takes one: for agents that are not alone
+	// in their process. 0 counts as 1.
+	FileShares int
 	// Coordinator returns the coordinator's address, a gRPC target such as "passthrough:///10.0.0.1:7070". It is asked before
 	// each attempt to connect, so that it may follow a coordinator that moves. It may block until it knows one or ctx ends.
 	Coordinator func(ctx context.Context) (string, error)

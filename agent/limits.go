@@ -14,6 +14,7 @@ import (
 // limits are what this agent may do, whatever it is assigned.
 type limits struct {
 	maxStreams uint32   // 0: no limit but the files'
+	fileShares int      // the files' limit is for so many; 0 counts as 1
 	targets    []string // host patterns; empty: any
 }
 
@@ -57,17 +58,28 @@ func (l limits) checkStreams(streams int, f files) error {
 	if l.maxStreams > 0 && streams > int(l.maxStreams) {
 		return fmt.Errorf("the share has %d requests in flight, this agent takes on %d: raise its max streams or add agents", streams, l.maxStreams)
 	}
-	if streams > f.limit-f.open-spareFiles {
-		need := streams + f.open + spareFiles
-		return fmt.Errorf("the share needs %d open files (%d requests in flight, %d files open now, %d spare), the limit is %d: "+
-			"raise it (ulimit -n %d, LimitNOFILE= in a systemd unit) or add agents", need, streams, f.open, spareFiles, f.limit, need)
+	if streams > l.files(f) {
+		need := streams*max(l.fileShares, 1) + f.open + spareFiles
+		return fmt.Errorf("the share needs %d open files (%d requests in flight%s, %d files open now, %d spare), the limit is %d: "+
+			"raise it (ulimit -n %d, LimitNOFILE= in a systemd unit) or add agents", need, streams, l.others(), f.open, spareFiles, f.limit, need)
 	}
 	return nil
 }
 
+// files is how many files the agent's streams may open.
+func (l limits) files(f files) int { return (f.limit - f.open - spareFiles) / max(l.fileShares, 1) }
+
+// others says for people that the agent is not alone in its process.
+func (l limits) others() string {
+	if l.fileShares <= 1 {
+		return ""
+	}
+	return fmt.Sprintf(", and as many for each of %d others in this process", l.fileShares-1)
+}
+
 // streams is the most requests in flight the agent holds, at least 1.
 func (l limits) streams(f files) int {
-	most := max(1, f.limit-f.open-spareFiles)
+	most := max(1, l.files(f))
 	if l.maxStreams > 0 {
 		most = min(most, int(l.maxStreams))
 	}

@@ -37,17 +37,19 @@ func TestAllowedHosts(t *testing.T) {
 func TestStreamsByFiles(t *testing.T) {
 	for _, c := range []struct {
 		maxStreams uint32
+		fileShares int
 		files      files
 		want       int
 		advertised uint32
 	}{
-		{0, files{limit: 1024, open: 60}, 900, 900},
-		{100, files{limit: 1024, open: 60}, 100, 100},
-		{5000, files{limit: 1024, open: 60}, 900, 900},
-		{0, files{limit: 100, open: 99}, 1, 1},
-		{0, files{limit: math.MaxInt}, math.MaxInt - spareFiles, 0},
+		{0, 0, files{limit: 1024, open: 60}, 900, 900},
+		{0, 4, files{limit: 1024, open: 60}, 225, 225},
+		{100, 1, files{limit: 1024, open: 60}, 100, 100},
+		{5000, 1, files{limit: 1024, open: 60}, 900, 900},
+		{0, 1, files{limit: 100, open: 99}, 1, 1},
+		{0, 1, files{limit: math.MaxInt}, math.MaxInt - spareFiles, 0},
 	} {
-		l := limits{maxStreams: c.maxStreams}
+		l := limits{maxStreams: c.maxStreams, fileShares: c.fileShares}
 		if got := l.streams(c.files); got != c.want {
 			t.Errorf("%+v of %+v: %d streams, not %d", l, c.files, got, c.want)
 		}

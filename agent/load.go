@@ -42,7 +42,8 @@ type load struct {
 	latest               clock.Instant // latest turn that is to come
 	deadline             clock.Instant // when requests in flight are cancelled
 	draining             *time.Timer
-	closing              *time.Timer // begins to drain at the end of the closed loop's time
+	closing              *time.Timer   // begins to drain at the end of the closed loop's time
+	over                 time.Duration // that end, as far as it is known
 	failure              string
 	failureKind          spatev1.FailureKind
 	stopped              bool

@@ -34,10 +34,20 @@ func TestThinkTimeIsRestAndNoDelay(t *testing.T) {
 
 // Slots that rest for an hour do not hold up the end of the stage.
 func TestRestEndsWithTheSchedule(t *testing.T) {
-	load := &spatev1.LoadPoint{Concurrency: 2, Duration: span(60 * ms), ThinkTime: &spatev1.ThinkTime{Mean: span(time.Hour)}}
-	o := begin(t, assignOf(stageOf(load, newEngine(t, 0, 0)), 0), limits{}).wait(t)
-	if o.totals.GetCounters().GetCompleted() != 2 || o.totals.GetStopped() || o.totals.GetNeverSent() != 0 {
-		t.Errorf("totals %v", o.totals)
+	for name, load := range map[string]*spatev1.LoadPoint{
+		"duration":              {Concurrency: 2, Duration: span(60 * ms)},
+		"requests":              {Concurrency: 2, Requests: 2},
+		"requests and cooldown": {Concurrency: 2, Requests: 2, Cooldown: span(60 * ms)},
+		"fewer than slots":      {Concurrency: 3, Requests: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			load.ThinkTime = &spatev1.ThinkTime{Mean: span(time.Hour)}
+			o := begin(t, assignOf(stageOf(load, newEngine(t, 0, 0)), 0), limits{}).wait(t)
+			if o.totals.GetCounters().GetCompleted() != 2 || o.totals.GetStopped() || o.totals.GetNeverSent() != 0 {
+				t.Errorf("totals %v", o.totals)
+			}
+		})
 	}
 }
 
@@ -232,5 +242,23 @@ func TestVaries(t *testing.T) {
 		if got := varies(&spatev1.LoadPoint{Phases: c.phases}); got != c.want {
 			t.Errorf("%v: %t", c.phases, got)
 		}
+	}
+}
+
+// Two stages of one seed may go to one server, as two targets: nothing that is to miss every cache comes twice.
+func TestCacheBustingTellsStagesApart(t *testing.T) {
+	seen := map[uint64]bool{}
+	for index := range uint32(2) {
+		stage := stageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 3}, newEngine(t, 0, 0))
+		stage.Index, stage.Workload.CacheBusting = index, "request"
+		for _, row := range begin(t, assignOf(stage, 0), limits{}).wait(t).rows {
+			if seen[row.GetBodyHash()] {
+				t.Errorf("stage %d sends request %d again", index, row.GetIndex())
+			}
+			seen[row.GetBodyHash()] = true
+		}
+	}
+	if len(seen) != 6 {
+		t.Errorf("%d different requests", len(seen))
 	}
 }

@@ -173,7 +173,7 @@ func varies(load *spatev1.LoadPoint) bool {
 // makeContent makes the workload, and checks that the server takes its longest request.
 func (s *share) makeContent() (err error) {
 	s.content, err = workload.New(workload.Config{
-		Workload: s.stage.GetWorkload(), Seed: s.stage.GetSeed(), Run: s.run, Form: s.client.Form(),
+		Workload: s.stage.GetWorkload(), Seed: s.stage.GetSeed(), Run: s.prefix, Form: s.client.Form(),
 		Rows: s.rows, Words: s.found.Words, Template: s.found.Template,
 	})
 	if err != nil {

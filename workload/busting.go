@@ -13,7 +13,7 @@ import (
 // same, half that the sequences they are drawn from are.)
 const ownBits = 64
 
-// busting gives each arrival a begin that no other one has, in this run or another. The zero value gives none.
+// busting gives each arrival a begin that no other one has, in this run or another, whatever the seeds of their stages. The zero value gives none.
 type busting struct {
 	begins draw.Sequence
 	on     bool

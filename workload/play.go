@@ -20,7 +20,7 @@ type play struct {
 
 // newPlay reads what the plan says. A nil one is played with its defaults.
 func newPlay(p *spatev1.SessionPlay, c Config) (play, error) {
-	x := play{mean: p.GetThinkTime().GetMean().AsDuration(), pauses: draw.New(c.Seed, "think time")}
+	x := play{mean: p.GetThinkTime().GetMean().AsDuration(), pauses: draw.New(c.Seed, "pauses")}
 	switch p.GetHistory() {
 	case "", "server":
 		x.server = true

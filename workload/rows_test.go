@@ -70,10 +70,17 @@ func fromFile(t testing.TB, w *spatev1.Workload, source string, c Config) Worklo
 	return madeOf(t, c)
 }
 
+// mooncakeTrace is a trace that ships with the program.
+const mooncakeTrace = "mooncake-1000.jsonl"
+
 // fixture reads a file of the dataset package.
 func fixture(t testing.TB, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("dataset", "testdata", name))
+	dir := filepath.Join("dataset", "testdata")
+	if name == mooncakeTrace {
+		dir = filepath.Join("..", "plans", "data")
+	}
+	text, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +290,7 @@ func TestTraceLengths(t *testing.T) {
 // TestMooncakePrefixes: prompts of all forms begin alike by exactly the blocks that rows begin alike with, and Shared is the longest such begin
 // among all rows before.
 func TestMooncakePrefixes(t *testing.T) {
-	source := strings.Join(strings.SplitAfter(fixture(t, "mooncake-1000.jsonl"), "\n")[:60], "")
+	source := strings.Join(strings.SplitAfter(fixture(t, mooncakeTrace), "\n")[:60], "")
 	rows := rowsOf(t, mooncakeOf(), source, nil)
 	for _, form := range []Form{Text, TokenIDs, Messages} {
 		w := madeOf(t, Config{Workload: mooncakeOf(), Rows: rows, Form: form, Seed: 9})
@@ -335,7 +342,7 @@ func TestRowsBusted(t *testing.T) {
 		source string
 		form   Form
 	}{
-		"mooncake": {mooncakeOf(), fixture(t, "mooncake-1000.jsonl"), Text},
+		"mooncake": {mooncakeOf(), fixture(t, mooncakeTrace), Text},
 		"ids":      {jsonlOf(&spatev1.FileContent{}), `{"token_ids": [1, 2]}`, TokenIDs},
 		"text":     {jsonlOf(&spatev1.FileContent{}), `{"prompt": "a b"}`, Text},
 		"messages": {jsonlOf(&spatev1.FileContent{}), `{"messages": [{"role": "system", "content": "a b"}, {"role": "user", "content": "c"}]}`, Messages},
@@ -423,7 +430,7 @@ func TestSonnetPrompts(t *testing.T) {
 // TestRowsDoNotAllocate makes prompts into a buffer that is long enough.
 func TestRowsDoNotAllocate(t *testing.T) {
 	for name, w := range map[string]Workload{
-		"mooncake": fromFile(t, mooncakeOf(), fixture(t, "mooncake-1000.jsonl"), Config{}),
+		"mooncake": fromFile(t, mooncakeOf(), fixture(t, mooncakeTrace), Config{}),
 		"sharegpt": fromFile(t, sharegptOf(&spatev1.FileContent{}), fixture(t, "sharegpt.json"), Config{}),
 		"sonnet":   fromFile(t, sonnetOf(&spatev1.SonnetContent{Isl: 60, Osl: 5}), fixture(t, "poem.txt"), Config{}),
 	} {
@@ -446,7 +453,7 @@ func TestRowsDoNotAllocate(t *testing.T) {
 
 // BenchmarkTrace makes the prompts of a trace in Mooncake's form.
 func BenchmarkTrace(b *testing.B) {
-	w := fromFile(b, mooncakeOf(), fixture(b, "mooncake-1000.jsonl"), Config{})
+	w := fromFile(b, mooncakeOf(), fixture(b, mooncakeTrace), Config{})
 	buffer := prompt(b, w, nil, 0, Text)
 	b.ReportAllocs()
 	tokens := uint64(0)

@@ -2,7 +2,7 @@
 //
 // Request i of a stage is a pure function of the stage's seed, the workload's rows and i: any agent can make any request, and the
 // same seed makes the same requests on every machine and whatever the number of agents. Only a session whose history is what the
-// server answered depends on more: on those answers; and a request that is to miss every cache on the run's id. The package sends
+// server answered depends on more: on those answers; and a request that is to miss every cache on Config.Run. The package sends
 // nothing and knows no server. Agents ask it for prompts while they send.
 //
 // A prompt is made of tokens: number j of a sequence of random numbers is a word or a token id, by the form of the prompt. What
@@ -42,7 +42,8 @@ type Config struct {
 	Words []string
 	// Template is how many tokens the server adds to each prompt: prompts are so much shorter than the ISL.
 	Template uint32
-	// Run is the run's id, which requests begin with that are to miss every cache.
+	// Run names the stage's run, and the stage in it, like no other: stages of equal seeds are sent to targets that may be one server. What
+	// requests begin with that are to miss every cache is drawn from it.
 	Run string
 	// Rows of the workload's file. Nil: it takes none. The workload closes them; if New fails, whoever opened them
 	// does.

@@ -33,7 +33,7 @@ func BenchmarkSplit(b *testing.B) {
 			ws := agents(kind)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := Split(ws); err != nil {
+				if _, err := split(ws); err != nil {
 					b.Fatal(err)
 				}
 			}

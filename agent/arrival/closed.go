@@ -90,6 +90,16 @@ func (c *Closed) Next(elapsed time.Duration) (Arrival, bool) {
 	return Arrival{Index: index, Offset: elapsed, Unmeasured: unmeasured}, true
 }
 
+// Ending returns the offsets at which the measured part and the whole schedule end, as far as that is known by now: the last offset
+// there is if not. Both can only become earlier. With requests and no cool-down it is the offset of the last request once that was
+// handed out.
+func (c *Closed) Ending() (measured, all time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	measured, all = c.course.ending()
+	return min(measured, c.end), min(all, c.end)
+}
+
 // Wake returns when a slot of the agent, counted from 0, may start a request: elapsed itself if it is active then, else the moment
 // it becomes active. It returns false if it never does again. Without phases all slots are always active.
 //

@@ -44,7 +44,7 @@ func TestClosedUnion(t *testing.T) {
 			Requests:       rapid.Uint64Range(1, 1000).Draw(t, "requests"),
 			WarmupRequests: rapid.Uint64Range(0, 300).Draw(t, "warmup_requests"),
 		}
-		stripes, err := Split(weights.Draw(t, "weights"))
+		stripes, err := split(weights.Draw(t, "weights"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,9 +56,6 @@ func TestClosedUnion(t *testing.T) {
 			slots += c.Slots()
 			all := take(c)
 			checkOwn(t, load, s, all, seen)
-			if n, known := Planned(load, s); !known || n != uint64(len(all)) {
-				t.Fatalf("%d planned (%v), %d started", n, known, len(all))
-			}
 		}
 		if slots != int(load.Concurrency) {
 			t.Fatalf("%d slots, want %d", slots, load.Concurrency)
@@ -76,7 +73,7 @@ func checkOwn(t *rapid.T, load *spatev1.LoadPoint, s Stripe, all []Arrival, seen
 		if i > 0 && a.Index <= all[i-1].Index {
 			t.Fatalf("%d after %d", a.Index, all[i-1].Index)
 		}
-		if !s.Owns(a.Index % uint64(load.Concurrency)) {
+		if !s.owns(a.Index % uint64(load.Concurrency)) {
 			t.Fatalf("%d is another agent's", a.Index)
 		}
 		if a.Unmeasured != (a.Index < load.WarmupRequests) {
@@ -134,7 +131,7 @@ func TestClosedEnds(t *testing.T) {
 // are measured.
 func TestClosedMeasuresExactly(t *testing.T) {
 	load := &spatev1.LoadPoint{Concurrency: 10, Requests: 100, WarmupDuration: durationpb.New(time.Second)}
-	stripes, err := Split([]uint32{1, 2, 4})
+	stripes, err := split([]uint32{1, 2, 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,8 +139,8 @@ func TestClosedMeasuresExactly(t *testing.T) {
 	for rank, s := range stripes {
 		c := closed(t, load, s)
 		owed, known := Owed(load, s)
-		if _, planned := Planned(load, s); !known || planned {
-			t.Fatalf("owed is known %v, planned %v", known, planned)
+		if !known {
+			t.Fatal("how many are owed is not known")
 		}
 		own := uint64(0)
 		for now := time.Duration(0); ; now += time.Duration(rank+1) * 7 * time.Millisecond {
@@ -207,7 +204,7 @@ func TestClosedRefuses(t *testing.T) {
 
 // TestMoreAgentsThanSlots leaves some agents with nothing to do.
 func TestMoreAgentsThanSlots(t *testing.T) {
-	stripes, err := Split([]uint32{1, 1, 1})
+	stripes, err := split([]uint32{1, 1, 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +233,7 @@ func TestClosedMeasuresExactlyFromSteady(t *testing.T) {
 	load := &spatev1.LoadPoint{
 		Concurrency: 10, Requests: 100, WarmupUntilSteady: durationpb.New(time.Second), Cooldown: durationpb.New(50 * time.Millisecond),
 	}
-	stripes, err := Split([]uint32{1, 2, 4})
+	stripes, err := split([]uint32{1, 2, 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,23 +295,58 @@ func TestThink(t *testing.T) {
 func TestUnknownCounts(t *testing.T) {
 	second := durationpb.New(time.Second)
 	for name, c := range map[string]struct {
-		load          *spatev1.LoadPoint
-		planned, owed bool
+		load  *spatev1.LoadPoint
+		known bool
 	}{
-		"requests":             {&spatev1.LoadPoint{Rate: 1, Requests: 10}, true, true},
-		"cool-down":            {&spatev1.LoadPoint{Rate: 1, Requests: 10, Cooldown: second}, false, true},
-		"duration":             {&spatev1.LoadPoint{Rate: 1, Requests: 10, Duration: second}, false, false},
-		"steady":               {&spatev1.LoadPoint{Rate: 1, Requests: 10, WarmupUntilSteady: second}, false, false},
-		"closed, steady":       {&spatev1.LoadPoint{Concurrency: 1, Requests: 10, WarmupUntilSteady: second}, false, true},
-		"closed, phases":       {&spatev1.LoadPoint{Concurrency: 1, Requests: 10, Phases: []*spatev1.Phase{{}}}, false, false},
-		"replay":               {&spatev1.LoadPoint{ReplaySpeed: 1, Requests: 10}, true, true},
-		"replay and cool-down": {&spatev1.LoadPoint{ReplaySpeed: 1, Requests: 10, Cooldown: second}, false, false},
+		"requests":             {&spatev1.LoadPoint{Rate: 1, Requests: 10}, true},
+		"cool-down":            {&spatev1.LoadPoint{Rate: 1, Requests: 10, Cooldown: second}, true},
+		"duration":             {&spatev1.LoadPoint{Rate: 1, Requests: 10, Duration: second}, false},
+		"steady":               {&spatev1.LoadPoint{Rate: 1, Requests: 10, WarmupUntilSteady: second}, false},
+		"closed, steady":       {&spatev1.LoadPoint{Concurrency: 1, Requests: 10, WarmupUntilSteady: second}, true},
+		"closed, phases":       {&spatev1.LoadPoint{Concurrency: 1, Requests: 10, Phases: []*spatev1.Phase{{}}}, false},
+		"replay":               {&spatev1.LoadPoint{ReplaySpeed: 1, Requests: 10}, true},
+		"replay and cool-down": {&spatev1.LoadPoint{ReplaySpeed: 1, Requests: 10, Cooldown: second}, false},
 	} {
-		if _, known := Planned(c.load, whole); known != c.planned {
-			t.Errorf("%s: planned is known %v", name, known)
-		}
-		if n, known := Owed(c.load, whole); known != c.owed || known && n != 10 {
+		if n, known := Owed(c.load, whole); known != c.known || known && n != 10 {
 			t.Errorf("%s: %d owed, known %v", name, n, known)
 		}
 	}
+}
+
+// TestEndingIsWhereNextEnds: the schedule is over exactly from the ending on that was known before, and ends only become earlier.
+func TestEndingIsWhereNextEnds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ms := func(name string, least, most int) *durationpb.Duration {
+			return durationpb.New(time.Duration(rapid.IntRange(least, most).Draw(t, name)) * time.Millisecond)
+		}
+		load := &spatev1.LoadPoint{Concurrency: 3, Cooldown: ms("cooldown", 0, 20), WarmupDuration: ms("warmup", 0, 10)}
+		load.Requests, load.WarmupRequests = rapid.Uint64Range(0, 20).Draw(t, "requests"), rapid.Uint64Range(0, 5).Draw(t, "warmup requests")
+		if load.Requests == 0 || rapid.Bool().Draw(t, "timed") {
+			load.Duration = ms("duration", 1, 50)
+		}
+		c := closed(t, load, whole)
+		lastMeasured, lastAll := c.Ending()
+		for now := time.Duration(0); ; now += time.Duration(rapid.IntRange(0, 3).Draw(t, "step")) * time.Millisecond {
+			_, before := c.Ending()
+			counted := load.Requests > 0 && load.Cooldown.AsDuration() == 0 // the last one is handed out in its own instant
+			a, more := c.Next(now)
+			if more && now >= before {
+				t.Fatalf("%v at %v, behind the end at %v", a, now, before)
+			}
+			measured, all := c.Ending()
+			if measured > lastMeasured || all > lastAll {
+				t.Fatalf("the ends went from %v, %v to %v, %v", lastMeasured, lastAll, measured, all)
+			}
+			if !more {
+				if now < all && !counted {
+					t.Fatalf("over at %v, before the end at %v", now, all)
+				}
+				return
+			}
+			if !a.Unmeasured && now > measured {
+				t.Fatalf("%v is measured at %v, behind the end at %v", a, now, measured)
+			}
+			lastMeasured, lastAll = measured, all
+		}
+	})
 }

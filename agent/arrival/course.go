@@ -52,20 +52,34 @@ func (c *course) measure(index uint64, offset time.Duration) {
 // ends says whether the measured part ends before an arrival, and sets the end of the cool-down then.
 func (c *course) ends(index uint64, offset time.Duration, warmup bool) bool {
 	l := &c.limits
+	c.timer.follow(l, index, offset)
+	measured, all := c.ending()
 	switch {
-	case l.coolFrom > 0 && offset >= l.coolFrom:
-		c.until = math.MaxInt64
-	case c.timer.over(l, index, offset):
-		c.until = later(c.timer.ends, l.cooldown)
-	case !warmup && l.requests != 0 && c.measured == c.quota:
-		if c.quota == 0 {
-			c.last = offset
-		}
-		c.until = later(c.last, l.cooldown)
+	case offset >= measured:
+		c.until = all
+	case !warmup && l.requests != 0 && c.quota == 0: // nothing to measure: the cool-down takes its place
+		c.until = later(offset, l.cooldown)
 	default:
 		return false
 	}
 	return true
+}
+
+// ending returns the offsets at which the measured part and the cool-down behind it end, as far as that is known by now: the last
+// offset there is if not.
+func (c *course) ending() (measured, all time.Duration) {
+	l := &c.limits
+	measured, all = math.MaxInt64, math.MaxInt64
+	if l.coolFrom > 0 {
+		measured = l.coolFrom
+	}
+	if c.timer.running && c.timer.ends < measured {
+		measured, all = c.timer.ends, later(c.timer.ends, l.cooldown)
+	}
+	if l.requests != 0 && c.measured > 0 && c.measured == c.quota && c.last < measured {
+		measured, all = c.last, later(c.last, l.cooldown)
+	}
+	return measured, all
 }
 
 // recall says again what take said about an arrival that it has taken in, with a warm-up that may have ended since.
@@ -87,15 +101,11 @@ type timer struct {
 	ends    time.Duration
 }
 
-// over takes in the next arrival and says whether it lies beyond the end.
-func (t *timer) over(l *limits, index uint64, offset time.Duration) bool {
-	if l.duration == 0 || l.pending {
-		return false
-	}
-	if !t.running && index >= l.warmupRequests {
+// follow takes in the next arrival, which may be the one that begins the span.
+func (t *timer) follow(l *limits, index uint64, offset time.Duration) {
+	if l.duration != 0 && !l.pending && !t.running && index >= l.warmupRequests {
 		t.start(l, offset)
 	}
-	return t.running && offset >= t.ends
 }
 
 // start begins the span. Without warm-up requests it begins at warmupDuration, whenever the first arrival comes.

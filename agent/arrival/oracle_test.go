@@ -24,14 +24,14 @@ type dumbWarmup struct {
 // load has requests, and so does coolFrom if it has a cool-down.
 func dumbSchedule(load *spatev1.LoadPoint, offers []Arrival, quota uint64, coolFrom time.Duration, w dumbWarmup) []Arrival {
 	cooldown := load.GetCooldown().AsDuration()
-	end, until := len(offers), time.Duration(0)
-	ends := func(at int, coolUntil time.Duration) {
-		if at >= 0 && at < end {
-			end, until = at, coolUntil
+	end, first, until := len(offers), time.Duration(0), time.Duration(0)
+	ends := func(at int, when, coolUntil time.Duration) {
+		if at >= 0 && (at < end || at == end && when < first) { // of two ends before one arrival the earlier one counts
+			end, first, until = at, when, coolUntil
 		}
 	}
 	if coolFrom > 0 && cooldown > 0 {
-		ends(slices.IndexFunc(offers, func(a Arrival) bool { return a.Offset >= coolFrom }), math.MaxInt64)
+		ends(slices.IndexFunc(offers, func(a Arrival) bool { return a.Offset >= coolFrom }), coolFrom, math.MaxInt64)
 	}
 	if load.GetDuration() != nil {
 		past := slices.IndexFunc(offers, func(a Arrival) bool { return a.Index >= w.requests })
@@ -42,7 +42,7 @@ func dumbSchedule(load *spatev1.LoadPoint, offers []Arrival, quota uint64, coolF
 		over := begin + load.GetDuration().AsDuration()
 		for i := max(past, w.told); past >= 0 && i < len(offers); i++ {
 			if offers[i].Offset >= over {
-				ends(i, over+cooldown)
+				ends(i, over, over+cooldown)
 				break
 			}
 		}
@@ -55,7 +55,7 @@ func dumbSchedule(load *spatev1.LoadPoint, offers []Arrival, quota uint64, coolF
 	}
 	if load.GetRequests() > 0 && uint64(len(measured)) > quota {
 		last := offers[measured[max(quota, 1)-1]].Offset
-		ends(measured[quota], last+cooldown)
+		ends(measured[quota], last, last+cooldown)
 	}
 	var list []Arrival
 	for i, a := range offers {
@@ -99,7 +99,7 @@ func TestClosedEndsAsDefined(t *testing.T) {
 		var offers, got []Arrival
 		quota, now := uint64(0), time.Duration(0)
 		for i, index := 0, uint64(0); i < len(times); index++ {
-			if !s.Owns(index % uint64(load.Concurrency)) {
+			if !s.owns(index % uint64(load.Concurrency)) {
 				continue
 			}
 			if index >= load.WarmupRequests && index < load.WarmupRequests+load.Requests {

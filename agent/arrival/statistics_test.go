@@ -150,7 +150,7 @@ func (p *superposed) arrivals(t *testing.T, seed, n uint64, weights []uint32) []
 // union returns the arrivals of all agents.
 func union(t *testing.T, load *spatev1.LoadPoint, seed uint64, weights []uint32) []Arrival {
 	t.Helper()
-	stripes, err := Split(weights)
+	stripes, err := split(weights)
 	if err != nil {
 		t.Fatal(err)
 	}

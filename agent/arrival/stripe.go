@@ -45,33 +45,6 @@ func NewStripe(weights []uint32, rank int) (Stripe, error) {
 	return Stripe{own: own, cycle: cycle}, nil
 }
 
-// Split returns the stripes of all agents, in the order of the weights. It costs little more than NewStripe does for one of
-// them.
-func Split(weights []uint32) ([]Stripe, error) {
-	lowest, cycle, err := reduce(weights)
-	if err != nil {
-		return nil, err
-	}
-	stripes := make([]Stripe, len(lowest))
-	for rank, w := range lowest {
-		stripes[rank] = Stripe{own: make([]uint32, 0, w), cycle: cycle}
-	}
-	for place, owner := range owners(lowest, cycle) {
-		s := &stripes[owner]
-		s.own = append(s.own, uint32(place))
-	}
-	return stripes, nil
-}
-
-// Owns says whether the stripe has number i.
-func (s Stripe) Owns(i uint64) bool {
-	if s.Empty() {
-		return false
-	}
-	_, found := slices.BinarySearch(s.own, uint32(i%s.cycle))
-	return found
-}
-
 // Next returns the smallest owned number that is not below i, and false if the stripe is empty.
 func (s Stripe) Next(i uint64) (uint64, bool) {
 	if s.Empty() {

@@ -43,15 +43,15 @@ type Found struct {
 	Template uint32
 }
 
-// limit is the longest that Find takes.
-const limit = 10 * time.Second
+// limit is the longest that Find takes: time for all that it may send, one after another, to a server that takes half a second for each.
+const limit = time.Minute
 
 // endpoint is the one that is asked.
 const endpoint = 0
 
 // Find prepares a stage. What cannot be found out is a note for people, not an error, unless the plan asks for it: with the target's
 // tokenizer "server" or "usage", an error says why lengths cannot be made exact. It is an error, too, if the stage lacks the words of a
-// "file:" tokenizer. Find blocks, at most 10 s.
+// "file:" tokenizer. Find blocks, at most a minute.
 func Find(ctx context.Context, client Client, stage *spatev1.Stage) (Found, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -61,7 +61,6 @@ func Find(ctx context.Context, client Client, stage *spatev1.Stage) (Found, erro
 		return Found{}, fmt.Errorf("target %s: %w", stage.GetTarget().GetName(), err)
 	}
 	f.output()
-	f.longest()
 	return f.found, nil
 }
 

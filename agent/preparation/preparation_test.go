@@ -226,7 +226,6 @@ func TestServers(t *testing.T) {
 		"model of the body": {&fakeServer{models: listing("n", "vllm", 0)}, &spatev1.Target{Model: "m", Body: fields(t, "model", "n")}, true, "vLLM", 0, ""},
 		"no models":         {&fakeServer{models: `{"data":[]}`}, &spatev1.Target{ExactOutput: "always"}, true, "", 0, "lists no models"},
 		"no list":           {&fakeServer{}, &spatev1.Target{ExactOutput: "always"}, true, "", 0, "does not list its models (GET /v1/models: 404"},
-		"too short":         {&fakeServer{models: listing("m", "vllm", 3149)}, &spatev1.Target{Model: "m"}, true, "vLLM", 3149, "asks for 3150 tokens of prompt and output, but the server takes 3149"},
 	} {
 		tt.target.Api = "completions"
 		f, err := found(t, tt.server, stageOf(tt.target))

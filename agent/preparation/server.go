@@ -115,33 +115,3 @@ func (f *finder) output() {
 		f.note("Outputs can be shorter than their OSL: the server is not known to take ignore_eos and min_tokens. If it does, set the target's exact_output to always.")
 	}
 }
-
-// longest compares the longest request, as far as the plan tells it, with what the server takes.
-func (f *finder) longest() {
-	most := uint64(f.found.Preparation.GetMaxModelTokens())
-	asked := max(uint64(f.stage.GetDataset().GetLongest()), longestRandom(f.stage.GetWorkload().GetRandom()))
-	if most > 0 && asked > most {
-		f.note("The longest request asks for %d tokens of prompt and output, but the server takes %d: it will refuse such requests.", asked, most)
-	}
-}
-
-// longestRandom returns the most tokens of prompt and output of a random request, as far as its lengths have a known end.
-func longestRandom(c *spatev1.RandomContent) uint64 {
-	return longestLength(c.GetIsl(), c.GetIslLengths(), c.GetRangeRatio()) + longestLength(c.GetOsl(), c.GetOslLengths(), c.GetRangeRatio())
-}
-
-// longestLength returns the longest of the lengths of a plan, or 0 if they have no end.
-func longestLength(fixed uint32, lengths *spatev1.Lengths, ratio float64) uint64 {
-	if lengths == nil {
-		return uint64(float64(fixed) * (1 + ratio))
-	}
-	switch d := lengths.GetDistribution().(type) {
-	case *spatev1.Lengths_Uniform:
-		return uint64(d.Uniform.GetMax())
-	case *spatev1.Lengths_Normal:
-		return uint64(d.Normal.GetMax())
-	case *spatev1.Lengths_Lognormal:
-		return uint64(d.Lognormal.GetMax())
-	}
-	return 0
-}

@@ -130,9 +130,19 @@ func (f *runFlags) embed(ctx context.Context, logs io.Writer) (*backend, error) 
 func (f *runFlags) embeddedAgent(i int, logger *slog.Logger, dialer grpc.DialOption) agent.Config {
 	return agent.Config{
 		Name: fmt.Sprintf("embedded-%d", i+1), Region: "local", Version: daemon.Version(version), Weight: 1, Logger: logger, DatasetDir: settings.DatasetDir(),
+		FileShares:  f.fileShares(),
 		Coordinator: func(context.Context) (string, error) { return "passthrough:///embedded", nil },
 		DialOptions: []grpc.DialOption{dialer, grpc.WithTransportCredentials(insecure.NewCredentials())},
 	}
+}
+
+// fileShares is among how many the process's open files are shared: the embedded agents, and simulators, which hold the other end of each
+// stream.
+func (f *runFlags) fileShares() int {
+	if f.simulates {
+		return 2 * f.agents
+	}
+	return f.agents
 }
 
 // onThisMachine is an error if an agent of the run may not reach this machine's loopback.

@@ -43,6 +43,8 @@ type runFlags struct {
 	quick         quickFlags
 	source        sourceFlags
 	influx        settings.Influx
+
+	simulates bool // the plan asks for simulators, which run in this process
 }
 
 func newRun() *cobra.Command {
@@ -116,6 +118,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 		return badInput(err)
 	}
 
+	f.simulates = len(plan.Simulated()) > 0
 	backend, err := f.backend(ctx, cmd.ErrOrStderr())
 	if err != nil {
 		return err

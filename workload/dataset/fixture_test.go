@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -143,11 +144,22 @@ func writeMooncake(out *bytes.Buffer, rows int, perSecond float64, longest uint3
 	}
 }
 
-// TestFixtures: the files in testdata are what the generators write. With SPATE_WRITE_FIXTURES=1 they are written.
+// mooncakeTrace is a trace that ships with the program.
+const mooncakeTrace = "mooncake-1000.jsonl"
+
+// sourceFile returns where a source file of the tests is.
+func sourceFile(name string) string {
+	if name == mooncakeTrace {
+		return filepath.Join("..", "..", "plans", "data", name)
+	}
+	return filepath.Join("testdata", name)
+}
+
+// TestFixtures: the shipped trace is what its generator writes. With SPATE_WRITE_FIXTURES=1 it is written.
 func TestFixtures(t *testing.T) {
 	var mooncake bytes.Buffer
 	writeMooncake(&mooncake, 1000, 8, 20_000)
-	const path = "testdata/mooncake-1000.jsonl"
+	path := sourceFile(mooncakeTrace)
 	if os.Getenv("SPATE_WRITE_FIXTURES") != "" {
 		if err := os.WriteFile(path, mooncake.Bytes(), 0o644); err != nil {
 			t.Fatal(err)

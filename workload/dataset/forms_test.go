@@ -17,7 +17,7 @@ import (
 // file reads a fixture.
 func file(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile("testdata/" + name)
+	text, err := os.ReadFile(sourceFile(name))
 	if err != nil {
 		t.Fatal(err)
 	}

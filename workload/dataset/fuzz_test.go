@@ -14,7 +14,7 @@ import (
 // fuzzed builds whatever there is: an error, or a file whose rows can all be read and ask for something that can be sent.
 func fuzzed(f *testing.F, workloads []*spatev1.Workload, fixtures []string, seeds ...string) {
 	for _, name := range fixtures {
-		text, err := os.ReadFile("testdata/" + name)
+		text, err := os.ReadFile(sourceFile(name))
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -113,7 +113,7 @@ func FuzzMooncake(f *testing.F) {
 	every := 1.0
 	fuzzed(f, []*spatev1.Workload{
 		mooncakeOf(&spatev1.TraceContent{MaxSkipped: &every}), mooncakeOf(&spatev1.TraceContent{MaxSkipped: &every, BlockTokens: 1}),
-	}, []string{"mooncake-1000.jsonl"}, `{"timestamp":-1e15,"input_length":1,"output_length":1,"hash_ids":[18446744073709551615]}`)
+	}, []string{mooncakeTrace}, `{"timestamp":-1e15,"input_length":1,"output_length":1,"hash_ids":[18446744073709551615]}`)
 }
 
 func FuzzBurstGPT(f *testing.F) {

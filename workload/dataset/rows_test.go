@@ -178,7 +178,7 @@ func TestOpen(t *testing.T) {
 
 // TestConcurrentReads reads one file from several goroutines.
 func TestConcurrentReads(t *testing.T) {
-	_, _, r := built(t, mooncakeOf(&spatev1.TraceContent{}), file(t, "mooncake-1000.jsonl"), Options{})
+	_, _, r := built(t, mooncakeOf(&spatev1.TraceContent{}), file(t, mooncakeTrace), Options{})
 	want := rowsOf(t, r)
 	var group sync.WaitGroup
 	for g := range 8 {
@@ -200,7 +200,7 @@ func TestConcurrentReads(t *testing.T) {
 
 // TestReadDoesNotAllocate reads into a row that was used before.
 func TestReadDoesNotAllocate(t *testing.T) {
-	_, _, r := built(t, mooncakeOf(&spatev1.TraceContent{}), file(t, "mooncake-1000.jsonl"), Options{})
+	_, _, r := built(t, mooncakeOf(&spatev1.TraceContent{}), file(t, mooncakeTrace), Options{})
 	var row Row
 	rowsInto := func() {
 		for i := range r.Len() {

@@ -33,7 +33,7 @@ func zstded(text string) string {
 
 // TestSameSourceSameRows: compression, byte order mark, line ends and a missing last one change nothing.
 func TestSameSourceSameRows(t *testing.T) {
-	text := file(t, "mooncake-1000.jsonl")
+	text := file(t, mooncakeTrace)
 	w := mooncakeOf(&spatev1.TraceContent{})
 	want, _, _ := built(t, w, text, Options{})
 	for name, source := range map[string]string{
@@ -48,7 +48,7 @@ func TestSameSourceSameRows(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	text := file(t, "mooncake-1000.jsonl")
+	text := file(t, mooncakeTrace)
 	forms := all()
 	for name, c := range map[string]struct{ form, source, says string }{
 		"empty":            {"mooncake", "", "empty"},

@@ -122,7 +122,7 @@ func TestWindowOracle(t *testing.T) {
 
 // TestUnsorted: a trace that is out of order is sorted and said so; its sharing is that of the sorted one.
 func TestUnsorted(t *testing.T) {
-	text := file(t, "mooncake-1000.jsonl")
+	text := file(t, mooncakeTrace)
 	w := mooncakeOf(&spatev1.TraceContent{})
 	want, _, _ := built(t, w, text, Options{})
 	all := strings.Split(strings.TrimSpace(text), "\n")
@@ -151,7 +151,7 @@ func TestTooUnsorted(t *testing.T) {
 
 // TestSharingIsRealistic: the fixture shares about as much as chats with history do.
 func TestSharingIsRealistic(t *testing.T) {
-	_, _, r := built(t, mooncakeOf(&spatev1.TraceContent{}), file(t, "mooncake-1000.jsonl"), Options{})
+	_, _, r := built(t, mooncakeOf(&spatev1.TraceContent{}), file(t, mooncakeTrace), Options{})
 	prompt, shared := uint64(0), uint64(0)
 	for _, row := range rowsOf(t, r) {
 		prompt, shared = prompt+uint64(row.ISL), shared+uint64(row.Shared)

@@ -321,7 +321,8 @@ type StageRecord struct {
 	Ended bool `protobuf:"varint,5,opt,name=ended,proto3" json:"ended,omitempty"`
 	// The stage was stopped by a person.
 	Stopped bool `protobuf:"varint,6,opt,name=stopped,proto3" json:"stopped,omitempty"`
-	// Why the stage ended before its planned end though nothing is wrong: it had measured enough. Empty: it did not.
+	// Why the stage ended before its planned end though nothing is wrong: it had measured enough, or it was a search's probe that an abort
+	// rule gave up, which is an answer to the search. Empty: it did not.
 	Enough string `protobuf:"bytes,7,opt,name=enough,proto3" json:"enough,omitempty"`
 	// When measuring began, in nanoseconds since the start, for a warm-up that lasts until the load is steady. Unset: it is another
 	// warm-up, or it did not begin.

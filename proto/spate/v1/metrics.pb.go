@@ -1080,10 +1080,11 @@ type Totals struct {
 	FirstStartNs *int64 `protobuf:"varint,5,opt,name=first_start_ns,json=firstStartNs,proto3,oneof" json:"first_start_ns,omitempty"`
 	// End of the last measured request, in nanoseconds since the stage's start. Unset: none.
 	LastEndNs *int64 `protobuf:"varint,6,opt,name=last_end_ns,json=lastEndNs,proto3,oneof" json:"last_end_ns,omitempty"`
-	// When this agent's load had ramped up (closed loop: each slot had started a request; open loop: the first measured
-	// request had ended), in nanoseconds since the stage's start. Unset: never.
+	// When this agent's load had ramped up (closed loop: each slot had begun a measured arrival; open loop: the first measured arrival had
+	// ended), in nanoseconds since the stage's start. Unset: never, or the load's phases change it all the time.
 	SteadyFromNs *int64 `protobuf:"varint,7,opt,name=steady_from_ns,json=steadyFromNs,proto3,oneof" json:"steady_from_ns,omitempty"`
-	// When it began to drain (closed loop: the first slot found no more to do; open loop: the last start). Unset: never.
+	// When its measured part ended (closed loop: its time was over, or the first slot found no measured arrival left; open loop: the last
+	// measured arrival started), in nanoseconds since the stage's start. Unset: never, or the load's phases change it all the time.
 	SteadyToNs *int64 `protobuf:"varint,8,opt,name=steady_to_ns,json=steadyToNs,proto3,oneof" json:"steady_to_ns,omitempty"`
 	// Agent's clock at the start of its executor - armed start, in nanoseconds.
 	StartErrorNs int64 `protobuf:"varint,9,opt,name=start_error_ns,json=startErrorNs,proto3" json:"start_error_ns,omitempty"`

@@ -2297,8 +2297,8 @@ func (x *Sweep) GetSaturation() uint32 {
 	return 0
 }
 
-// Search finds the highest rate or concurrency at which objectives are kept. It doubles the load until they are not, and halves the
-// interval then.
+// Search finds the highest rate or concurrency at which objectives are kept. It goes up by doubling the load, or by larger steps if the
+// probes need it, until they are not kept, and halves the interval then.
 type Search struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Search for a rate of an open loop. This or concurrency.
@@ -2309,7 +2309,7 @@ type Search struct {
 	Keep *Objectives `protobuf:"bytes,3,opt,name=keep,proto3" json:"keep,omitempty"`
 	// The search ends when the lowest load that failed is above the highest that kept them by at most this share. Default 0.03.
 	Precision float64 `protobuf:"fixed64,4,opt,name=precision,proto3" json:"precision,omitempty"`
-	// Most stages. Default 15.
+	// Most stages, without those of `repeats`. Default 15.
 	Probes uint32 `protobuf:"varint,5,opt,name=probes,proto3" json:"probes,omitempty"`
 	// Stages at the load that was found, with other seeds, for the confidence interval of its throughput. The search's own counts as the
 	// first. Default 1.

@@ -2,16 +2,6 @@ package arrival
 
 import spatev1 "github.com/spate-load/spate/proto/spate/v1"
 
-// Planned returns how many arrivals a load point holds for the stripe, warm-up included. It is known only where counts alone
-// rule: with requests, and without duration, phases, cool-down, and a warm-up by time or until steady. Elsewhere the schedule
-// (open loop) or the server (closed loop) decides. Of a replay it takes the load's word that the trace has as many rows.
-func Planned(load *spatev1.LoadPoint, s Stripe) (arrivals uint64, known bool) {
-	if !counted(load) || timedWarmup(load) || load.GetCooldown().AsDuration() != 0 {
-		return 0, false
-	}
-	return below(load, s, load.GetWarmupRequests()+load.GetRequests()), true
-}
-
 // Owed returns how many measured arrivals a load point holds for the stripe. With requests they are known whatever the cool-down,
 // unless it is a trace's last part. In a closed loop they are known with a warm-up by time or until steady too.
 func Owed(load *spatev1.LoadPoint, s Stripe) (arrivals uint64, known bool) {

@@ -1,0 +1,60 @@
+package preparation
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spate-load/spate/agent/stream"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload"
+)
+
+// slowClient answers each question after half a second. A word with a q in it is two tokens.
+type slowClient struct{ asked int }
+
+func (c *slowClient) wait(ctx context.Context) error {
+	c.asked++
+	select {
+	case <-time.After(500 * time.Millisecond):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *slowClient) Form() workload.Form { return workload.Text }
+
+func (c *slowClient) Models(ctx context.Context, _ int) ([]stream.Model, error) {
+	return []stream.Model{{ID: "m", Owner: "vllm"}}, c.wait(ctx)
+}
+
+func (c *slowClient) Version(ctx context.Context, _ int) (string, error) { return "1", c.wait(ctx) }
+
+func (c *slowClient) Tokenize(ctx context.Context, _ int, text string) (stream.Tokens, error) {
+	n, err := c.Measure(ctx, 0, text)
+	return stream.Tokens{Count: n}, err
+}
+
+func (c *slowClient) TokenizeChat(ctx context.Context, _ int, text string) (stream.Tokens, error) {
+	return c.Tokenize(ctx, 0, text)
+}
+
+func (c *slowClient) Measure(ctx context.Context, _ int, text string) (uint64, error) {
+	return uint64(len(strings.Fields(text)) + strings.Count(text, "q")), c.wait(ctx)
+}
+
+// TestSlowServer: a server that takes its time is asked to the end.
+func TestSlowServer(t *testing.T) {
+	for _, tokenizer := range []string{"server", "usage"} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &slowClient{}
+			f, err := Find(t.Context(), c, stageOf(&spatev1.Target{Model: "m", Tokenizer: tokenizer}))
+			if err != nil || len(f.Words) < fewest || c.asked <= 20 {
+				t.Errorf("%s: %d words after %d questions: %v", tokenizer, len(f.Words), c.asked, err)
+			}
+		})
+	}
+}
