@@ -60,11 +60,15 @@ func New(cfg Config) (*Coordinator, error) {
 	if c.store, err = store.Open(c.cfg.DatasetDir); err != nil {
 		return nil, err
 	}
-	c.server = grpc.NewServer(
+	secured, err := c.security()
+	if err != nil {
+		return nil, err
+	}
+	c.server = grpc.NewServer(append(secured,
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-	)
+	)...)
 	spatev1.RegisterControlServiceServer(c.server, controlService{c: c})
 	spatev1.RegisterMetricsServiceServer(c.server, metricsService{c: c})
 	spatev1.RegisterRunServiceServer(c.server, runService{c: c})
