@@ -28,7 +28,7 @@ type Config struct {
 	MinAgents int
 	// AgentsTimeout is how long it waits for them. Default 30 s.
 	AgentsTimeout time.Duration
-	// ApplyTimeout is how long agents may take to get ready for a stage. Default 30 s.
+	// ApplyTimeout is how long agents may take to get ready for a stage, beside a second for each MiB of its dataset. Default 30 s.
 	ApplyTimeout time.Duration
 	// Silence is how long an agent may say nothing before it is lost: three heartbeats of 1 s and a half. Default 3.5 s.
 	Silence time.Duration

@@ -52,6 +52,9 @@ func (s *scenario) search(o map[string]string) *spatev1.Search {
 
 // change gives a stage what the options say.
 func (s *scenario) change(st *spatev1.Stage, o map[string]string) {
+	if size := s.number(o["dataset"]); size > 0 {
+		st.Dataset = &spatev1.Dataset{Size: size << 20}
+	}
 	if o["pause"] != "" {
 		st.Pause = durationpb.New(s.duration(o["pause"]))
 	}

@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write what the scenarios do now into te
 //	run stages=east/8,west/8 min=2 timeout=30s drain=5s   begins a run: target/concurrency each, or target/search, target/sweep
 //	                    search=rate:1:100 (or concurrency) keep=500ms probes=9 repeats=3; sweep=4:64 (points, saturation);
 //	                    pause=5s; abort=0.5:20:60s (error share, after requests, duration); until=99:0.05 (percentile of TTFT,
-//	                    within); steady=30s (warm-up until steady, at most)
+//	                    within); steady=30s (warm-up until steady, at most); dataset=90 (MiB)
 //	agents a b=3        connect agents, with weights; "again" starts them as new processes: agents again b
 //	apply a b           agents are ready; uncertainty=1us, ref=RUN/STAGE/REVISION, note=TEXT_WITH_UNDERSCORES
 //	reject a TEXT       an agent refuses; dead: because nobody answers at the target

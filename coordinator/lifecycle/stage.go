@@ -154,7 +154,7 @@ func (r *Run) skip(at clock.Instant, st *spatev1.Stage, reason string) {
 // assign hands each agent its share.
 func (r *Run) assign(at clock.Instant, st *spatev1.Stage) {
 	ref := &spatev1.AssignmentRef{RunId: r.id, StageIndex: st.GetIndex(), Revision: 1}
-	s := &stage{record: &spatev1.StageRecord{Stage: st}, ref: ref, deadline: at.Add(r.cfg.ApplyTimeout)}
+	s := &stage{record: &spatev1.StageRecord{Stage: st}, ref: ref, deadline: at.Add(r.applyTimeout(st))}
 	weights := weights(r.roster)
 	for i, a := range r.roster {
 		a.inFlight = 0
@@ -171,6 +171,14 @@ func (r *Run) assign(at clock.Instant, st *spatev1.Stage) {
 			Stripe: &spatev1.Stripe{Weights: weights, Rank: uint32(i)},
 		}}})
 	}
+}
+
+// slowTransfer is the pace, in bytes a second, at which an agent must be able to fetch a dataset. Others may fetch it at the same time.
+const slowTransfer = 1 << 20
+
+// applyTimeout is how long agents may take to get ready: longer, if they may have to fetch a dataset first.
+func (r *Run) applyTimeout(st *spatev1.Stage) time.Duration {
+	return r.cfg.ApplyTimeout + time.Duration(st.GetDataset().GetSize()/slowTransfer)*time.Second
 }
 
 // maxWeights is the largest sum of weights that is taken as it is: a larger one makes patterns longer than many stages.

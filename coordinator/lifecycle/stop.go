@@ -102,14 +102,15 @@ func (r *Run) checkDeadline(at clock.Instant) {
 
 // applyTimedOut names those who are not ready.
 func (r *Run) applyTimedOut(at clock.Instant) {
+	timeout := r.applyTimeout(r.stage.record.GetStage())
 	var late []string
 	for _, p := range r.stage.shares {
 		if !p.applied {
-			p.failure = fmt.Sprintf("not ready within %v", r.cfg.ApplyTimeout)
+			p.failure = fmt.Sprintf("not ready within %v", timeout)
 			late = append(late, p.agent.info.GetName())
 		}
 	}
-	r.failRun(at, fmt.Sprintf("not ready for the stage within %v: %s", r.cfg.ApplyTimeout, strings.Join(late, ", ")))
+	r.failRun(at, fmt.Sprintf("not ready for the stage within %v: %s", timeout, strings.Join(late, ", ")))
 }
 
 // giveUp closes the stage without the totals that did not come.
