@@ -22,12 +22,14 @@ func (c *Coordinator) security() ([]grpc.ServerOption, error) {
 		return nil, nil
 	}
 	creds, err := c.cfg.TLS.Server(func(from net.Addr, why error) {
+		c.strangers.Add(1)
 		c.log.Warn("connection refused", "from", from, "reason", why)
 	})
 	if err != nil {
 		return nil, err
 	}
 	options := certs.Authorise(allowed, func(who certs.Identity, method string) {
+		c.trespass.Add(1)
 		c.log.Warn("call refused", "who", who.String(), "method", method)
 	})
 	return append(options, grpc.Creds(creds)), nil

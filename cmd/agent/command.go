@@ -30,6 +30,7 @@ type flags struct {
 	plaintext          bool
 	gossip             settings.Gossip
 	tls                settings.TLS
+	status             daemon.Status
 }
 
 func newCommand(version string) *cobra.Command {
@@ -52,13 +53,14 @@ load. It dials the coordinator, so it works behind NAT.`,
 	fs.StringVar(&f.datasetDir, "dataset-dir", settings.DatasetDir(), "`directory` that keeps the rows of plans' files, each under its hash; what is not there comes from the coordinator")
 	fs.BoolVar(&f.plaintext, "insecure-plaintext", false, "talk to a coordinator beyond loopback without encryption: only on a network you trust")
 	f.tls.AddFlags(fs)
+	f.status.AddFlags(fs)
 	f.gossip.AddFlags(fs, "127.0.0.1:0")
 	return cmd
 }
 
 // run serves until ctx ends.
 func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) error {
-	if err := errors.Join(f.check(), f.tls.Check(logger)); err != nil {
+	if err := errors.Join(f.check(), f.tls.Check(logger), f.status.Check()); err != nil {
 		return daemon.BadInput(err)
 	}
 	creds, err := f.tls.Dial(certs.Agent)
@@ -82,6 +84,11 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	if err != nil {
 		return daemon.BadInput(err)
 	}
+	stop, err := f.status.Serve(ctx, metrics(a.Stats), healthy(a.Stats), logger)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	logger.Info("agent is ready", "name", f.name, "region", f.region)
 	if err := a.Run(ctx); err != nil && ctx.Err() == nil {
 		return err

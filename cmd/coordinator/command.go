@@ -22,6 +22,7 @@ type flags struct {
 	plaintext, noGossip   bool
 	gossip                settings.Gossip
 	tls                   settings.TLS
+	status                daemon.Status
 	influx                settings.Influx
 }
 
@@ -44,6 +45,7 @@ find it by gossip (--join the address that it logs) or are given its --listen ad
 	fs.BoolVar(&f.plaintext, "insecure-plaintext", false, "serve beyond loopback without encryption or authentication: only on a network you trust")
 	fs.BoolVar(&f.noGossip, "no-gossip", false, "take no part in gossip: agents are given --listen's address")
 	f.tls.AddFlags(fs)
+	f.status.AddFlags(fs)
 	f.gossip.AddFlags(fs, "127.0.0.1:7946")
 	f.influx.AddFlags(fs)
 	return cmd
@@ -51,7 +53,7 @@ find it by gossip (--join the address that it logs) or are given its --listen ad
 
 // run serves until ctx ends.
 func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) error {
-	if err := errors.Join(f.check(), f.tls.Check(logger)); err != nil {
+	if err := errors.Join(f.check(), f.tls.Check(logger), f.status.Check()); err != nil {
 		return daemon.BadInput(err)
 	}
 	openSink, err := f.influx.Opener(ctx, logger)
@@ -69,6 +71,11 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	if err != nil {
 		return daemon.BadInput(err)
 	}
+	stop, err := f.status.Serve(ctx, metrics(c.Stats), func() error { return nil }, logger)
+	if err != nil {
+		return errors.Join(err, c.Close())
+	}
+	defer stop()
 	return c.Run(ctx)
 }
 
