@@ -16,6 +16,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -34,6 +35,9 @@ type Agent struct {
 	outbox      *outbox
 	desk        *desk
 	datasets    *datasets
+
+	welcomed atomic.Uint64            // sessions so far
+	clock    atomic.Pointer[clockNow] // of the session that is there; nil: there is none
 }
 
 // New returns an agent that does nothing until Run. Its error says what is wrong with the configuration.

@@ -42,6 +42,13 @@ func newOutbox(agent string, incarnation uint64, limit int) *outbox {
 	}
 }
 
+// size is that of the snapshots that are not acked, in bytes.
+func (o *outbox) size() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.bytes
+}
+
 // add takes a snapshot of an assignment and names it. It reports whether the outbox is within its limit still; the snapshot is
 // kept in any case.
 func (o *outbox) add(ref *spatev1.AssignmentRef, s *spatev1.Snapshot) (within bool) {

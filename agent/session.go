@@ -70,6 +70,10 @@ func (a *Agent) attend(ctx context.Context, conn *grpc.ClientConn, welcomed func
 		return err
 	}
 	welcomed(terms)
+	a.welcomed.Add(1)
+	now := clockNow(s.clock.now)
+	a.clock.Store(&now)
+	defer a.clock.Store(nil)
 	a.outbox.rewind()
 	a.datasets.attend(service)
 	defer a.datasets.attend(nil)

@@ -10,14 +10,18 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/membership"
 )
 
 // Config says how a coordinator works.
 type Config struct {
-	// Listen is the address of the gRPC services, for Run. Addresses beyond loopback need InsecurePlaintext.
+	// Listen is the address of the gRPC services, for Run. Addresses beyond loopback need TLS or InsecurePlaintext.
 	Listen string
+	// TLS are the coordinator's certificate and its cluster's authority: then all connections are encrypted, agents and clients must have
+	// certificates too, and each may call what its role allows. Without, anybody who can connect may do anything.
+	TLS certs.Files
 	// InsecurePlaintext allows connections without TLS beyond loopback: anybody who can reach the port can run plans, read
 	// results and see the API keys that are on their way to agents.
 	InsecurePlaintext bool
@@ -71,7 +75,7 @@ func (c Config) checkListen() error {
 	if err != nil {
 		return fmt.Errorf("coordinator: listen address %q: want HOST:PORT: %w", c.Listen, err)
 	}
-	if c.InsecurePlaintext || host == "localhost" {
+	if c.TLS.Given() || c.InsecurePlaintext || host == "localhost" {
 		return nil
 	}
 	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {
@@ -83,15 +87,15 @@ func (c Config) checkListen() error {
 // checkAddr is checkListen for a listener that stands already.
 func (c Config) checkAddr(a net.Addr) error {
 	tcp, ok := a.(*net.TCPAddr)
-	if !ok || tcp.IP.IsLoopback() || c.InsecurePlaintext {
+	if !ok || tcp.IP.IsLoopback() || c.TLS.Given() || c.InsecurePlaintext {
 		return nil
 	}
 	return errPlaintext(a.String())
 }
 
 func errPlaintext(address string) error {
-	return fmt.Errorf("coordinator: %s can be reached from beyond this machine, and this version has no TLS yet: "+
-		"listen on loopback (127.0.0.1:PORT, behind an SSH tunnel if need be), or allow plaintext explicitly", address)
+	return fmt.Errorf("coordinator: %s can be reached from beyond this machine: give certificates (`spate certs --help`), "+
+		"listen on loopback (127.0.0.1:PORT), or allow plaintext explicitly", address)
 }
 
 // withDefaults fills in what is not set.

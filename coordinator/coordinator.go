@@ -12,13 +12,16 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/membership"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/store"
@@ -36,6 +39,8 @@ type Coordinator struct {
 	closing chan struct{} // closed by Close: handlers return
 	once    sync.Once
 	workers sync.WaitGroup // one for each run in progress
+
+	strangers, trespass atomic.Uint64 // connections and calls refused
 
 	mu       sync.Mutex // guards all below, and the machine of the run in progress
 	sessions map[string]*session
@@ -60,11 +65,15 @@ func New(cfg Config) (*Coordinator, error) {
 	if c.store, err = store.Open(c.cfg.DatasetDir); err != nil {
 		return nil, err
 	}
-	c.server = grpc.NewServer(
+	secured, err := c.security()
+	if err != nil {
+		return nil, err
+	}
+	c.server = grpc.NewServer(append(secured,
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-	)
+	)...)
 	spatev1.RegisterControlServiceServer(c.server, controlService{c: c})
 	spatev1.RegisterMetricsServiceServer(c.server, metricsService{c: c})
 	spatev1.RegisterRunServiceServer(c.server, runService{c: c})
@@ -162,7 +171,7 @@ func (c *Coordinator) Close() error {
 	return err
 }
 
-// Stats counts what came in since New.
+// Stats says how the coordinator does, for those who watch it. Counts are since New.
 type Stats struct {
 	// Snapshots are those written to a ledger.
 	Snapshots uint64
@@ -170,7 +179,25 @@ type Stats struct {
 	Duplicates uint64
 	// Refused are garbage, foreign or oversize.
 	Refused uint64
+	// ConnectionsRefused had no certificate of the cluster, and CallsRefused not the right role's.
+	ConnectionsRefused, CallsRefused uint64
+	// Agents counts those that are connected, by health: "ready", "busy", "silent".
+	Agents map[string]int
+	// Run is the id of the run in progress, empty without one.
+	Run string
 }
 
 // Stats returns the counts.
-func (c *Coordinator) Stats() Stats { return c.intake.stats() }
+func (c *Coordinator) Stats() Stats {
+	s := c.intake.stats()
+	s.ConnectionsRefused, s.CallsRefused, s.Agents = c.strangers.Load(), c.trespass.Load(), map[string]int{}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, a := range c.connected(clock.Now()) {
+		s.Agents[strings.ToLower(strings.TrimPrefix(a.GetHealth().String(), "AGENT_HEALTH_"))]++
+	}
+	if c.active != nil {
+		s.Run = c.active.id
+	}
+	return s
+}

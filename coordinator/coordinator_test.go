@@ -19,6 +19,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate"
 	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/membership"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -524,13 +525,17 @@ func TestListenRules(t *testing.T) {
 		if err := cfg.Validate(); (err == nil) != ok {
 			t.Errorf("%s: %v", address, err)
 		}
-		cfg.InsecurePlaintext = true
+		cfg.TLS = certs.Files{Cert: "c.crt"}
+		if err := cfg.Validate(); (err == nil) != (address != "7070") {
+			t.Errorf("%s with certificates: %v", address, err)
+		}
+		cfg.TLS, cfg.InsecurePlaintext = certs.Files{}, true
 		if err := cfg.Validate(); (err == nil) != (address != "7070") {
 			t.Errorf("%s with plaintext allowed: %v", address, err)
 		}
 	}
 	err := Config{Listen: ":1"}.Validate()
-	if err == nil || !strings.Contains(err.Error(), "no TLS yet") || !strings.Contains(err.Error(), "data directory") {
+	if err == nil || !strings.Contains(err.Error(), "spate certs --help") || !strings.Contains(err.Error(), "data directory") {
 		t.Errorf("error %v", err)
 	}
 }

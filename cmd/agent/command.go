@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/spate-load/spate/agent"
+	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/cmd/internal/daemon"
 	"github.com/spate-load/spate/cmd/internal/settings"
 	"github.com/spate-load/spate/coordinator/membership"
@@ -29,6 +29,8 @@ type flags struct {
 	datasetDir         string
 	plaintext          bool
 	gossip             settings.Gossip
+	tls                settings.TLS
+	status             daemon.Status
 }
 
 func newCommand(version string) *cobra.Command {
@@ -50,13 +52,19 @@ load. It dials the coordinator, so it works behind NAT.`,
 	fs.Uint32Var(&f.maxStreams, "max-streams", 0, "most requests in flight (default: what the descriptor limit allows)")
 	fs.StringVar(&f.datasetDir, "dataset-dir", settings.DatasetDir(), "`directory` that keeps the rows of plans' files, each under its hash; what is not there comes from the coordinator")
 	fs.BoolVar(&f.plaintext, "insecure-plaintext", false, "talk to a coordinator beyond loopback without encryption: only on a network you trust")
+	f.tls.AddFlags(fs)
+	f.status.AddFlags(fs)
 	f.gossip.AddFlags(fs, "127.0.0.1:0")
 	return cmd
 }
 
 // run serves until ctx ends.
 func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) error {
-	if err := f.check(); err != nil {
+	if err := errors.Join(f.check(), f.tls.Check(logger), f.status.Check()); err != nil {
+		return daemon.BadInput(err)
+	}
+	creds, err := f.tls.Dial(certs.Agent)
+	if err != nil {
 		return daemon.BadInput(err)
 	}
 	if f.name == "" {
@@ -71,11 +79,16 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		Name: f.name, Region: f.region, Version: version, Weight: f.weight, MaxStreams: f.maxStreams, AllowedTargets: f.allowed, Logger: logger,
 		DatasetDir:  f.datasetDir,
 		Coordinator: f.inTurn(finder),
-		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
+		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(creds)},
 	})
 	if err != nil {
 		return daemon.BadInput(err)
 	}
+	stop, err := f.status.Serve(ctx, metrics(a.Stats), healthy(a.Stats), logger)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	logger.Info("agent is ready", "name", f.name, "region", f.region)
 	if err := a.Run(ctx); err != nil && ctx.Err() == nil {
 		return err
@@ -115,10 +128,10 @@ func checkDirectory(path string) error {
 
 // checkPlain refuses to talk in plaintext to another machine without leave.
 func (f *flags) checkPlain(address string) error {
-	if f.plaintext || settings.Loopback(address) {
+	if f.tls.Given() || f.plaintext || settings.Loopback(address) {
 		return nil
 	}
-	return fmt.Errorf("the connection to the coordinator at %s would be plain: give --insecure-plaintext if you trust the network", address)
+	return fmt.Errorf("the connection to the coordinator at %s would be plain: give --tls-ca, --tls-cert and --tls-key, or --insecure-plaintext if you trust the network", address)
 }
 
 // finder finds the coordinator by gossip or by the list of addresses.

@@ -21,6 +21,8 @@ type flags struct {
 	name, listen, dataDir string
 	plaintext, noGossip   bool
 	gossip                settings.Gossip
+	tls                   settings.TLS
+	status                daemon.Status
 	influx                settings.Influx
 }
 
@@ -32,7 +34,8 @@ func newCommand(version string) *cobra.Command {
 		Long: `The coordinator waits for agents, splits the plans that "spate run --coordinator" submits over them, and merges what they measure. Agents
 find it by gossip (--join the address that it logs) or are given its --listen address.`,
 		Example: `  spate-coordinator
-  spate-coordinator --listen 10.0.0.1:7700 --gossip-listen 10.0.0.1:7946 --gossip-key file:gossip.key --insecure-plaintext`,
+  spate-coordinator --listen 10.0.0.1:7700 --gossip-listen 10.0.0.1:7946 --gossip-key file:gossip.key \
+    --tls-ca certs/ca.crt --tls-cert certs/coordinator.crt --tls-key certs/coordinator.key`,
 	}, f.run)
 	host, _ := os.Hostname()
 	fs := cmd.Flags()
@@ -41,6 +44,8 @@ find it by gossip (--join the address that it logs) or are given its --listen ad
 	fs.StringVar(&f.dataDir, "data-dir", "runs", "`directory` that the ledgers of runs are kept in")
 	fs.BoolVar(&f.plaintext, "insecure-plaintext", false, "serve beyond loopback without encryption or authentication: only on a network you trust")
 	fs.BoolVar(&f.noGossip, "no-gossip", false, "take no part in gossip: agents are given --listen's address")
+	f.tls.AddFlags(fs)
+	f.status.AddFlags(fs)
 	f.gossip.AddFlags(fs, "127.0.0.1:7946")
 	f.influx.AddFlags(fs)
 	return cmd
@@ -48,7 +53,7 @@ find it by gossip (--join the address that it logs) or are given its --listen ad
 
 // run serves until ctx ends.
 func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) error {
-	if err := f.check(); err != nil {
+	if err := errors.Join(f.check(), f.tls.Check(logger), f.status.Check()); err != nil {
 		return daemon.BadInput(err)
 	}
 	openSink, err := f.influx.Opener(ctx, logger)
@@ -60,21 +65,26 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		return daemon.BadInput(err)
 	}
 	c, err := coordinator.New(coordinator.Config{
-		Name: f.name, Version: version, Listen: f.listen, InsecurePlaintext: f.plaintext, DataDir: f.dataDir, Gossip: gossip, Logger: logger,
+		Name: f.name, Version: version, Listen: f.listen, TLS: f.tls.Files, InsecurePlaintext: f.plaintext, DataDir: f.dataDir, Gossip: gossip, Logger: logger,
 		OpenSink: openSink,
 	})
 	if err != nil {
 		return daemon.BadInput(err)
 	}
+	stop, err := f.status.Serve(ctx, metrics(c.Stats), func() error { return nil }, logger)
+	if err != nil {
+		return errors.Join(err, c.Close())
+	}
+	defer stop()
 	return c.Run(ctx)
 }
 
 // check finds all mistakes in the flags that the packages behind them cannot see.
 func (f *flags) check() error {
 	var errs []error
-	if _, _, err := net.SplitHostPort(f.listen); err == nil && !f.plaintext && !settings.Loopback(f.listen) {
-		errs = append(errs, fmt.Errorf("--listen %s can be reached from beyond this machine and would be plain: listen on 127.0.0.1 "+
-			"(behind an SSH tunnel if need be), or give --insecure-plaintext if you trust the network", f.listen))
+	if _, _, err := net.SplitHostPort(f.listen); err == nil && !f.tls.Given() && !f.plaintext && !settings.Loopback(f.listen) {
+		errs = append(errs, fmt.Errorf("--listen %s can be reached from beyond this machine and would be plain: give --tls-ca, --tls-cert and "+
+			"--tls-key (`spate certs --help` says how to make them), listen on 127.0.0.1, or give --insecure-plaintext if you trust the network", f.listen))
 	}
 	if f.noGossip && len(f.gossip.Join) > 0 {
 		errs = append(errs, errors.New("--join does not go with --no-gossip"))

@@ -4,16 +4,19 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/spate-load/spate/cmd/internal/settings"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 func newAgents() *cobra.Command {
 	var coordinator string
+	var tls settings.TLS
 	cmd := &cobra.Command{
 		Use:   "agents --coordinator HOST:PORT",
 		Short: "List the agents that a coordinator knows",
@@ -24,7 +27,10 @@ run), "silent" (heartbeats are late) or "found" (seen by gossip, not connected y
 			if coordinator == "" {
 				return badInputf("--coordinator is missing: give the coordinator's host:port")
 			}
-			conn, err := dial(coordinator)
+			if err := tls.Check(slog.Default()); err != nil {
+				return badInput(err)
+			}
+			conn, err := dial(coordinator, &tls)
 			if err != nil {
 				return err
 			}
@@ -39,6 +45,7 @@ run), "silent" (heartbeats are late) or "found" (seen by gossip, not connected y
 		},
 	}
 	cmd.Flags().StringVar(&coordinator, "coordinator", "", "the coordinator's `host:port`")
+	tls.AddFlags(cmd.Flags())
 	return cmd
 }
 

@@ -13,12 +13,14 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/spate-load/spate/agent"
+	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/cmd/internal/daemon"
 	"github.com/spate-load/spate/cmd/internal/settings"
 	"github.com/spate-load/spate/coordinator"
@@ -39,7 +41,7 @@ func (f *runFlags) backend(ctx context.Context, logs io.Writer) (*backend, error
 	if f.coordinator == "" {
 		return f.embed(ctx, logs)
 	}
-	conn, err := dial(f.coordinator)
+	conn, err := dial(f.coordinator, &f.tls)
 	if err != nil {
 		return nil, err
 	}
@@ -47,11 +49,15 @@ func (f *runFlags) backend(ctx context.Context, logs io.Writer) (*backend, error
 }
 
 // dial connects to a coordinator's services. One that goes silent is noticed, so that nobody waits for it for ever.
-func dial(address string) (*grpc.ClientConn, error) {
+func dial(address string, tls *settings.TLS) (*grpc.ClientConn, error) {
 	if err := settings.CheckAddress(address); err != nil {
 		return nil, badInputf("--coordinator %w", err)
 	}
-	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+	creds, err := tls.Dial(certs.Client)
+	if err != nil {
+		return nil, badInputf("--tls-cert: %w", err)
+	}
+	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(creds),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 10 * time.Second}))
 	if err != nil {
 		return nil, badInputf("--coordinator %q: %w", address, err)
@@ -61,6 +67,9 @@ func dial(address string) (*grpc.ClientConn, error) {
 
 // unreachable says what to do about a coordinator that cannot be reached. Nothing has been started then.
 func unreachable(address string, err error) error {
+	if status.Code(err) == codes.PermissionDenied {
+		return badInputf("the coordinator at %s refuses this: %s", address, status.Convert(err).Message())
+	}
 	return badInputf("the coordinator at %s cannot be reached (%s): is spate-coordinator running, with this address as its --listen?",
 		address, dialFailure(status.Convert(err).Message()))
 }

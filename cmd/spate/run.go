@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -33,6 +34,7 @@ import (
 type runFlags struct {
 	coordinator   string
 	plaintext     bool
+	tls           settings.TLS
 	agents        int
 	minAgents     uint32
 	agentsTimeout time.Duration
@@ -73,6 +75,7 @@ requests and waits for those in flight; the second cancels them. Either way what
 	flags := where.flags
 	flags.StringVar(&f.coordinator, "coordinator", "", "run on the coordinator at this `host:port` instead of on embedded agents")
 	flags.BoolVar(&f.plaintext, "insecure-plaintext", false, "with --coordinator: send plan and API keys to another machine without encryption: only on a network you trust")
+	f.tls.AddFlags(flags)
 	flags.IntVar(&f.agents, "agents", 2, "number of embedded agents")
 	flags.Uint32Var(&f.minAgents, "min-agents", 1, "with --coordinator: agents to wait for before the plan is split")
 	flags.DurationVar(&f.agentsTimeout, "agents-timeout", time.Minute, "with --coordinator: how long to wait for them")
@@ -206,9 +209,9 @@ func (f *runFlags) checkCoordinator(cmd *cobra.Command, wrong func(bool, string,
 	if err := settings.CheckAddress(f.coordinator); err != nil {
 		return fmt.Errorf("--coordinator %w", err)
 	}
-	wrong(!f.plaintext && !settings.Loopback(f.coordinator), "plan and API keys would go to %s in plain: give --insecure-plaintext if you trust "+
-		"the network, or use an SSH tunnel", f.coordinator)
-	return nil
+	wrong(!f.tls.Given() && !f.plaintext && !settings.Loopback(f.coordinator), "plan and API keys would go to %s in plain: give --tls-ca, --tls-cert "+
+		"and --tls-key, or --insecure-plaintext if you trust the network", f.coordinator)
+	return f.tls.Check(slog.New(slog.DiscardHandler))
 }
 
 // recordsKept is the form of the request rows, as the protocol has it.
@@ -255,7 +258,7 @@ func submitError(address string, err error) error {
 	switch s.Code() {
 	case codes.InvalidArgument, codes.FailedPrecondition:
 		return badInputf("the coordinator refused the run: %s", s.Message())
-	case codes.Unavailable:
+	case codes.Unavailable, codes.PermissionDenied:
 		return unreachable(address, err)
 	}
 	return fmt.Errorf("the run could not be submitted: %w", err)

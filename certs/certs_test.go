@@ -1,0 +1,237 @@
+package certs
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// cluster makes an authority.
+func cluster(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "certs")
+	if err := Init(dir, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func issued(t *testing.T, dir string, role Role, name string, now time.Time) Files {
+	t.Helper()
+	f, err := Issue(dir, role, name, []string{"coordinator.example", "10.0.0.1"}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// server serves gRPC's health service to agents, and counts whom it refuses.
+type server struct {
+	address             string
+	strangers, trespass atomic.Int32
+}
+
+func serve(t *testing.T, f Files) *server {
+	t.Helper()
+	s := &server{}
+	creds, err := f.Server(func(net.Addr, error) { s.strangers.Add(1) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	services := map[string][]Role{healthpb.Health_ServiceDesc.ServiceName: {Agent}}
+	g := grpc.NewServer(append(Authorise(services, func(Identity, string) { s.trespass.Add(1) }), grpc.Creds(creds))...)
+	healthpb.RegisterHealthServer(g, health.NewServer())
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.address = l.Addr().String()
+	done := make(chan error, 1)
+	go func() { done <- g.Serve(l) }()
+	t.Cleanup(func() { g.Stop(); <-done })
+	return s
+}
+
+// call makes a unary and a streaming call and returns the first error.
+func call(t *testing.T, address string, creds credentials.TransportCredentials) error {
+	t.Helper()
+	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(creds))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	c := healthpb.NewHealthClient(conn)
+	if _, err := c.Check(ctx, &healthpb.HealthCheckRequest{}); err != nil {
+		return err
+	}
+	stream, err := c.Watch(ctx, &healthpb.HealthCheckRequest{})
+	if err != nil {
+		return err
+	}
+	_, err = stream.Recv()
+	return err
+}
+
+func dial(t *testing.T, f Files, role Role) credentials.TransportCredentials {
+	t.Helper()
+	creds, err := f.Dial(role)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return creds
+}
+
+// TestRolesDecide: an agent may call an agent's service, a client not, and both by certificates alone.
+func TestRolesDecide(t *testing.T) {
+	dir := cluster(t)
+	s := serve(t, issued(t, dir, Coordinator, "coordinator", time.Now()))
+	if err := call(t, s.address, dial(t, issued(t, dir, Agent, "a", time.Now()), Agent)); err != nil {
+		t.Errorf("an agent: %v", err)
+	}
+	err := call(t, s.address, dial(t, issued(t, dir, Client, "c", time.Now()), Client))
+	if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "client c does not allow") {
+		t.Errorf("a client: %v", err)
+	}
+	if n, m := s.strangers.Load(), s.trespass.Load(); n != 0 || m != 1 {
+		t.Errorf("%d connections and %d calls refused, want 0 and 1", n, m)
+	}
+}
+
+// TestStrangersAreRefused: nobody gets in without a certificate of this authority that is valid now, and nobody is talked to who is no
+// coordinator of it.
+func TestStrangersAreRefused(t *testing.T) {
+	dir, other := cluster(t), cluster(t)
+	s := serve(t, issued(t, dir, Coordinator, "coordinator", time.Now()))
+	foreign, old := issued(t, other, Agent, "foreign", time.Now()), issued(t, dir, Agent, "old", time.Now().Add(-2*Validity))
+	foreign.Authority = filepath.Join(dir, AuthorityCert)
+	present := func(f Files) credentials.TransportCredentials {
+		pair, err := f.pair()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{*pair}})
+	}
+	cases := map[string]credentials.TransportCredentials{
+		"plaintext":           insecure.NewCredentials(),
+		"no certificate":      credentials.NewTLS(&tls.Config{InsecureSkipVerify: true}),
+		"another authority":   present(foreign),
+		"expired":             present(old),
+		"TLS 1.2":             credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}),
+		"another coordinator": present(issued(t, dir, Coordinator, "second", time.Now())),
+	}
+	for what, creds := range cases {
+		if err := call(t, s.address, creds); err == nil {
+			t.Errorf("%s: let in", what)
+		}
+	}
+	if n := s.strangers.Load(); int(n) < len(cases) {
+		t.Errorf("%d connections counted as refused of %d", n, len(cases))
+	}
+
+	impostor := serve(t, issued(t, other, Coordinator, "impostor", time.Now()))
+	if err := call(t, impostor.address, dial(t, issued(t, dir, Agent, "a", time.Now()), Agent)); err == nil {
+		t.Error("talks to a coordinator of another authority")
+	}
+}
+
+// TestARenewedCertificateCountsAtOnce.
+func TestARenewedCertificateCountsAtOnce(t *testing.T) {
+	dir := cluster(t)
+	s := serve(t, issued(t, dir, Coordinator, "coordinator", time.Now()))
+	f := issued(t, dir, Agent, "a", time.Now())
+	creds := dial(t, f, Agent)
+	for _, path := range []string{f.Cert, f.Key} {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := call(t, s.address, creds); err == nil {
+		t.Error("goes on with files that are gone")
+	}
+	issued(t, dir, Agent, "a", time.Now())
+	if err := call(t, s.address, creds); err != nil {
+		t.Errorf("with the new one: %v", err)
+	}
+}
+
+// TestFilesAreChecked: what is wrong with a program's own files is said before it connects.
+func TestFilesAreChecked(t *testing.T) {
+	dir := cluster(t)
+	agent, client := issued(t, dir, Agent, "a", time.Now()), issued(t, dir, Client, "c", time.Now())
+	mixed, gone, swapped := agent, agent, agent
+	mixed.Key, gone.Cert, swapped.Authority = client.Key, filepath.Join(dir, "none.crt"), agent.Key
+	old := issued(t, dir, Agent, "old", time.Now().Add(-2*Validity))
+	for what, c := range map[string]struct {
+		f    Files
+		says string
+	}{
+		"key of another": {mixed, "private key does not match"},
+		"missing":        {gone, "no such file"},
+		"no authority":   {swapped, "no PEM file of a CERTIFICATE"},
+		"expired":        {old, "expired"},
+		"wrong role":     {client, "is the certificate of client c"},
+	} {
+		if _, err := c.f.Dial(Agent); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if id, until, err := agent.Check(time.Now()); err != nil || id != (Identity{Agent, "a"}) || until.Before(time.Now().Add(Validity-time.Hour)) {
+		t.Errorf("%v until %v, %v", id, until, err)
+	}
+}
+
+// TestNothingIsOverwritten, and keys are for their owner's eyes.
+func TestNothingIsOverwritten(t *testing.T) {
+	dir := cluster(t)
+	if err := Init(dir, time.Now()); err == nil {
+		t.Error("a second authority over the first")
+	}
+	f := issued(t, dir, Agent, "a", time.Now())
+	if _, err := Issue(dir, Agent, "a", nil, time.Now()); err == nil {
+		t.Error("a second certificate over the first")
+	}
+	for _, path := range []string{f.Key, filepath.Join(dir, AuthorityKey)} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", path, info.Mode(), err)
+		}
+	}
+}
+
+func TestIssueRefuses(t *testing.T) {
+	dir := cluster(t)
+	for _, name := range []string{"", "ca", "../x", "a b", ".hidden"} {
+		if _, err := Issue(dir, Agent, name, nil, time.Now()); err == nil {
+			t.Errorf("name %q", name)
+		}
+	}
+	if _, err := Issue(t.TempDir(), Agent, "a", nil, time.Now()); err == nil || !strings.Contains(err.Error(), "spate certs init") {
+		t.Errorf("without an authority: %v", err)
+	}
+	var missing *os.PathError
+	if err := os.Remove(filepath.Join(dir, AuthorityKey)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Issue(dir, Agent, "a", nil, time.Now()); !errors.As(err, &missing) {
+		t.Errorf("without the authority's key: %v", err)
+	}
+}

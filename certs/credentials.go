@@ -1,0 +1,154 @@
+package certs
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+)
+
+// Server returns the coordinator's side of connections: a peer must hold a certificate of an agent or a client. refused is told of each
+// connection that is not let in, one call a connection, from many goroutines. The program's own certificate is read anew for each
+// connection, so that one that is renewed counts at once.
+func (f Files) Server(refused func(from net.Addr, why error)) (credentials.TransportCredentials, error) {
+	pool, err := f.checked(Coordinator)
+	if err != nil {
+		return nil, err
+	}
+	config := &tls.Config{
+		MinVersion:     tls.VersionTLS13,
+		ClientAuth:     tls.RequireAnyClientCert, // verified below, which says more
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return f.pair() },
+		VerifyConnection: func(s tls.ConnectionState) error {
+			id, err := verify(pool, s.PeerCertificates, time.Now())
+			if err == nil && id.Role == Coordinator {
+				err = fmt.Errorf("a %s has no business with a coordinator", id.Role)
+			}
+			return err
+		},
+	}
+	return &watched{credentials.NewTLS(config), refused}, nil
+}
+
+// Dial returns an agent's or a client's side of connections: the peer must hold a certificate of a coordinator, whatever its address. The
+// program's own certificate is read anew for each connection.
+func (f Files) Dial(role Role) (credentials.TransportCredentials, error) {
+	pool, err := f.checked(role)
+	if err != nil {
+		return nil, err
+	}
+	return credentials.NewTLS(&tls.Config{
+		MinVersion:           tls.VersionTLS13,
+		InsecureSkipVerify:   true, // by address alone: coordinators move. The chain and the role are verified below.
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return f.pair() },
+		VerifyConnection: func(s tls.ConnectionState) error {
+			id, err := verify(pool, s.PeerCertificates, time.Now())
+			if err == nil && id.Role != Coordinator {
+				err = fmt.Errorf("who answers is no coordinator but %s", id)
+			}
+			return err
+		},
+	}), nil
+}
+
+// checked checks the program's own files and returns the authority.
+func (f Files) checked(want Role) (pool *x509.CertPool, err error) {
+	id, until, err := f.Check(time.Now())
+	if err != nil {
+		return nil, err
+	}
+	if id.Role != want {
+		return nil, fmt.Errorf("%s is the certificate of %s (valid until %s): a %s needs one of its own, see `spate certs --help`",
+			f.Cert, id, until.Format(time.DateOnly), want)
+	}
+	return f.pool()
+}
+
+// watched tells of handshakes that failed.
+type watched struct {
+	credentials.TransportCredentials
+	refused func(from net.Addr, why error)
+}
+
+// ServerHandshake is that of TLS.
+func (w *watched) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	c, info, err := w.TransportCredentials.ServerHandshake(conn)
+	if err != nil {
+		w.refused(conn.RemoteAddr(), err)
+	}
+	return c, info, err
+}
+
+// Clone returns a copy.
+func (w *watched) Clone() credentials.TransportCredentials {
+	return &watched{w.TransportCredentials.Clone(), w.refused}
+}
+
+// PeerOf returns who is at the other end of a call, false if the connection is not one of certificates.
+func PeerOf(ctx context.Context) (Identity, bool) {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return Identity{}, false
+	}
+	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	if !ok || len(info.State.PeerCertificates) == 0 {
+		return Identity{}, false
+	}
+	id, err := identityOf(info.State.PeerCertificates[0])
+	return id, err == nil
+}
+
+// Authorise returns the options by which a server lets peers call only the services of their role. services lists the roles that may
+// call each, by its full name; a service that is not listed is nobody's. refused is told of each call that is not let through.
+func Authorise(services map[string][]Role, refused func(who Identity, method string)) []grpc.ServerOption {
+	check := func(ctx context.Context, method string) error {
+		id, ok := PeerOf(ctx)
+		if ok && slices.Contains(services[serviceOf(method)], id.Role) {
+			return nil
+		}
+		refused(id, method)
+		return status.Error(codes.PermissionDenied, refusal(id, ok, method).Error())
+	}
+	return []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, q any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+			if err := check(ctx, info.FullMethod); err != nil {
+				return nil, err
+			}
+			return next(ctx, q)
+		}),
+		grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+			if err := check(stream.Context(), info.FullMethod); err != nil {
+				return err
+			}
+			return next(srv, stream)
+		}),
+	}
+}
+
+// refusal says why a call is not let through.
+func refusal(id Identity, known bool, method string) error {
+	if !known {
+		return errors.New("calls need a certificate of the cluster: see `spate certs --help`")
+	}
+	return fmt.Errorf("the certificate of %s does not allow %s: use one of the right role, see `spate certs --help`", id, method)
+}
+
+// serviceOf is the service of a method: "/spate.v1.RunService/SubmitRun" is spate.v1.RunService's.
+func serviceOf(method string) string {
+	for i := len(method) - 1; i > 0; i-- {
+		if method[i] == '/' {
+			return method[1:i]
+		}
+	}
+	return ""
+}

@@ -1,0 +1,99 @@
+package certs
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// scheme of the URI in which a certificate says its role and name: spate://agent/gpu-7.
+const scheme = "spate"
+
+// Identity is who a certificate says its holder is.
+type Identity struct {
+	Role Role
+	Name string
+}
+
+// String is the identity as it stands in logs: "agent gpu-7".
+func (i Identity) String() string { return string(i.Role) + " " + i.Name }
+
+// identityOf reads a certificate.
+func identityOf(cert *x509.Certificate) (Identity, error) {
+	for _, u := range cert.URIs {
+		role, name := Role(u.Host), strings.TrimPrefix(u.Path, "/")
+		if u.Scheme == scheme && slices.Contains([]Role{Coordinator, Agent, Client}, role) && name != "" {
+			return Identity{role, name}, nil
+		}
+	}
+	return Identity{}, fmt.Errorf("the certificate of %q says no role of Spate's: make it with `spate certs`", cert.Subject.CommonName)
+}
+
+// Files are the files of a program's certificate.
+type Files struct {
+	// Authority is the certificate of the cluster's authority.
+	Authority string
+	// Cert and Key are the program's own.
+	Cert, Key string
+}
+
+// Given says whether any of the files is named.
+func (f Files) Given() bool { return f.Authority != "" || f.Cert != "" || f.Key != "" }
+
+// Check loads the files and returns who they say the program is, and until when. It is an error if one is missing or damaged, if they do
+// not belong together, or if the certificate is not valid now.
+func (f Files) Check(now time.Time) (Identity, time.Time, error) {
+	none := Identity{}
+	pool, err := f.pool()
+	if err != nil {
+		return none, time.Time{}, err
+	}
+	pair, err := f.pair()
+	if err != nil {
+		return none, time.Time{}, err
+	}
+	id, err := verify(pool, []*x509.Certificate{pair.Leaf}, now)
+	return id, pair.Leaf.NotAfter, err
+}
+
+// pool holds the authority.
+func (f Files) pool() (*x509.CertPool, error) {
+	ca, err := readCert(f.Authority)
+	if err != nil {
+		return nil, fmt.Errorf("certificate of the authority: %w", err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(ca)
+	return pool, nil
+}
+
+// pair loads the program's certificate and key. Errors never show the key.
+func (f Files) pair() (*tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+	if err != nil {
+		return nil, fmt.Errorf("certificate %s and key %s: %w", f.Cert, f.Key, err)
+	}
+	return &pair, nil
+}
+
+// verify checks a peer's certificates against the authority and returns who it is.
+func verify(authority *x509.CertPool, chain []*x509.Certificate, now time.Time) (Identity, error) {
+	if len(chain) == 0 {
+		return Identity{}, errors.New("no certificate")
+	}
+	between := x509.NewCertPool()
+	for _, c := range chain[1:] {
+		between.AddCert(c)
+	}
+	_, err := chain[0].Verify(x509.VerifyOptions{
+		Roots: authority, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+	})
+	if err != nil {
+		return Identity{}, err
+	}
+	return identityOf(chain[0])
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/spate-load/spate/cmd/internal/daemon"
+	"github.com/spate-load/spate/coordinator"
+)
+
+// metrics are what Prometheus gets to know of the coordinator.
+func metrics(stats func() coordinator.Stats) daemon.Collector {
+	counter := func(name, help string, value func(coordinator.Stats) uint64) daemon.Sample {
+		return daemon.Counter("spate_coordinator_"+name, help, func() float64 { return float64(value(stats())) })
+	}
+	return daemon.Collector{
+		{
+			Desc: prometheus.NewDesc("spate_coordinator_agents", "Agents that are connected, by health.", []string{"health"}, nil), Type: prometheus.GaugeValue,
+			Values: func(add func(float64, ...string)) {
+				agents := stats().Agents
+				for _, health := range []string{"ready", "busy", "silent"} {
+					add(float64(agents[health]), health)
+				}
+			},
+		},
+		daemon.Gauge("spate_coordinator_run_in_progress", "1 with a run in progress, else 0.", func() float64 {
+			if stats().Run != "" {
+				return 1
+			}
+			return 0
+		}),
+		counter("snapshots_total", "Snapshots written to the ledger.", func(s coordinator.Stats) uint64 { return s.Snapshots }),
+		counter("snapshots_duplicate_total", "Snapshots that were in the ledger already.", func(s coordinator.Stats) uint64 { return s.Duplicates }),
+		counter("snapshots_refused_total", "Snapshots that were garbage, foreign or too large.", func(s coordinator.Stats) uint64 { return s.Refused }),
+		counter("connections_refused_total", "Connections without a certificate of the cluster.", func(s coordinator.Stats) uint64 { return s.ConnectionsRefused }),
+		counter("calls_refused_total", "Calls that the caller's role does not allow.", func(s coordinator.Stats) uint64 { return s.CallsRefused }),
+	}
+}

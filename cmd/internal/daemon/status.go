@@ -1,0 +1,134 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/pflag"
+)
+
+// Status serves what is to be known of a running daemon over HTTP: /healthz, /metrics for Prometheus, and /debug/pprof if it is asked
+// for. It serves no secrets and takes no orders.
+type Status struct {
+	Listen string
+	PProf  bool
+}
+
+// AddFlags adds the flags of the status server.
+func (s *Status) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&s.Listen, "http-listen", "", "`IP:PORT` that serves /healthz and /metrics (Prometheus); empty: none")
+	flags.BoolVar(&s.PProf, "pprof", false, "with --http-listen: serve /debug/pprof too, which shows what the program does in detail")
+}
+
+// Check finds mistakes in the flags.
+func (s *Status) Check() error {
+	if s.Listen == "" {
+		if s.PProf {
+			return errors.New("--pprof goes with --http-listen: give it an address")
+		}
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(s.Listen); err != nil {
+		return fmt.Errorf("--http-listen %q: want IP:PORT, for example 127.0.0.1:9464", s.Listen)
+	}
+	return nil
+}
+
+// Serve serves until the function it returns is called, which waits for the end. healthy says why the daemon cannot do its work now, nil if it
+// can. Without an address it does nothing.
+func (s *Status) Serve(ctx context.Context, metrics prometheus.Collector, healthy func() error, logger *slog.Logger) (stop func(), err error) {
+	if s.Listen == "" {
+		return func() {}, nil
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", s.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("--http-listen: %w", err)
+	}
+	server := &http.Server{Handler: s.handler(metrics, healthy), ReadHeaderTimeout: 5 * time.Second}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			logger.Error("status server failed", "error", err)
+		}
+	}()
+	logger.Info("status is served", "address", l.Addr().String())
+	return func() {
+		_ = server.Close() // nobody's request is worth waiting for
+		<-done
+	}, nil
+}
+
+// handler serves the pages.
+func (s *Status) handler(metrics prometheus.Collector, healthy func() error) http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(metrics, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := healthy(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write([]byte("ok\n"))
+	})
+	if s.PProf {
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	}
+	return mux
+}
+
+// Collector makes a collector of functions that are asked whenever somebody scrapes.
+type Collector []Sample
+
+// Sample is one metric and where its values come from.
+type Sample struct {
+	Desc *prometheus.Desc
+	Type prometheus.ValueType
+	// Values hands on values with their labels', in the order of the metric's.
+	Values func(add func(value float64, labels ...string))
+}
+
+// Describe names the metrics.
+func (c Collector) Describe(out chan<- *prometheus.Desc) {
+	for _, s := range c {
+		out <- s.Desc
+	}
+}
+
+// Collect asks for the values.
+func (c Collector) Collect(out chan<- prometheus.Metric) {
+	for _, s := range c {
+		s.Values(func(value float64, labels ...string) {
+			out <- prometheus.MustNewConstMetric(s.Desc, s.Type, value, labels...)
+		})
+	}
+}
+
+// Gauge is a metric of one value that goes up and down.
+func Gauge(name, help string, value func() float64) Sample {
+	return single(prometheus.GaugeValue, name, help, value)
+}
+
+// Counter is a metric of one value that only goes up.
+func Counter(name, help string, value func() float64) Sample {
+	return single(prometheus.CounterValue, name, help, value)
+}
+
+func single(kind prometheus.ValueType, name, help string, value func() float64) Sample {
+	return Sample{prometheus.NewDesc(name, help, nil, nil), kind, func(add func(float64, ...string)) { add(value()) }}
+}

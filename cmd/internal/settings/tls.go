@@ -1,0 +1,53 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/pflag"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/spate-load/spate/certs"
+)
+
+// TLS are the certificates by which a program knows the others of its cluster.
+type TLS struct{ certs.Files }
+
+// AddFlags adds the flags of certificates.
+func (t *TLS) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&t.Authority, "tls-ca", "", "`file` of the cluster's authority, ca.crt of `spate certs init`; with --tls-cert and --tls-key, connections are encrypted and both sides checked")
+	flags.StringVar(&t.Cert, "tls-cert", "", "`file` of this program's certificate")
+	flags.StringVar(&t.Key, "tls-key", "", "`file` of its key")
+}
+
+// soon is how long before its end a certificate is spoken of.
+const soon = 14 * 24 * time.Hour
+
+// Check finds mistakes in the flags and their files, and warns of an end that is near. Without any of the flags all is well.
+func (t *TLS) Check(logger *slog.Logger) error {
+	if !t.Given() {
+		return nil
+	}
+	if t.Authority == "" || t.Cert == "" || t.Key == "" {
+		return errors.New("--tls-ca, --tls-cert and --tls-key go together: give all three; `spate certs --help` says how to make the files")
+	}
+	_, until, err := t.Files.Check(time.Now())
+	if err != nil {
+		return fmt.Errorf("--tls-cert: %w", err)
+	}
+	if left := time.Until(until); left < soon {
+		logger.Warn("certificate ends soon: make a new one with spate certs", "file", t.Cert, "ends", until.Format(time.DateTime))
+	}
+	return nil
+}
+
+// Dial returns the credentials with which a program of a role connects to a coordinator: plain without certificates.
+func (t *TLS) Dial(role certs.Role) (credentials.TransportCredentials, error) {
+	if !t.Given() {
+		return insecure.NewCredentials(), nil
+	}
+	return t.Files.Dial(role)
+}

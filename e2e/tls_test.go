@@ -1,0 +1,58 @@
+package e2e
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const tlsPlan = `
+name: tls
+targets: [{name: t, simulator: {decode_step: 1ms}}]
+workloads: [{random: {isl: 10, osl: 3}}]
+loads: [{concurrency: [4], requests: 40}]
+`
+
+// With certificates a run works as without, and who has none, another cluster's, or one of the wrong role gets nowhere.
+func TestOnlyTheClusterTakesPart(t *testing.T) {
+	t.Parallel()
+	own, other := makeCerts(t), makeCerts(t)
+	c := &cluster{t: t, agents: map[string]*process{}}
+	c.coordinator = start(t, programs.coordinator, append(own("coordinator", "main"), "--listen", "127.0.0.1:0", "--no-gossip", "--log-format", "json")...)
+	c.address = c.coordinator.await(`"coordinator serves","address":"([^"]+)"`)[1]
+	c.agent("mine", 1, append(own("agent", "a"), "--coordinator", c.address)...)
+	stranger := start(t, programs.agent, append(other("agent", "a"), "--name", "stranger", "--coordinator", c.address)...)
+	plain := start(t, programs.agent, "--name", "plain", "--coordinator", c.address)
+	stranger.await("not connected")
+	plain.await("not connected")
+	c.coordinator.await(`"connection refused"`)
+
+	client := own("client", "anna")
+	r := runPlan(t, tlsPlan, append(client, "--coordinator", c.address)...)
+	r.mustExit(0)
+	if result := r.results(); !result.Run.Complete || len(result.Run.Agents) != 1 || result.Run.Agents[0].Name != "mine" {
+		t.Errorf("%+v", result.Run)
+	}
+	for what, flags := range map[string][]string{"no certificate": nil, "another cluster's": other("client", "eve")} {
+		said, err := exec.Command(programs.spate, append([]string{"agents", "--coordinator", c.address}, flags...)...).CombinedOutput()
+		if err == nil || strings.Contains(string(said), "mine") {
+			t.Errorf("%s: %v\n%s", what, err, said)
+		}
+	}
+}
+
+// makeCerts makes an authority, and returns what makes the flags of a program of a role.
+func makeCerts(t *testing.T) func(role, name string) []string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "certs")
+	spate := func(args ...string) string {
+		said, err := exec.Command(programs.spate, append([]string{"certs", "--dir", dir}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("spate certs: %v\n%s", err, said)
+		}
+		return string(said)
+	}
+	spate("init")
+	return func(role, name string) []string { return strings.Fields(spate(role, role+"-"+name)) }
+}
