@@ -18,10 +18,11 @@ const stopGrace = time.Second
 func untilInterrupted(ctx context.Context, what string, work func(ctx context.Context) error) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	done := make(chan error, 1)
-	go func() { done <- work(ctx) }()
+	var err error
+	done := make(chan struct{})
+	go func() { defer close(done); err = work(ctx) }()
 	select {
-	case err := <-done:
+	case <-done:
 		if ctx.Err() == nil || err == nil {
 			return err
 		}

@@ -94,7 +94,7 @@ requests and waits for those in flight; the second cancels them. Either way what
 }
 
 // onePlan takes one plan at most.
-func onePlan(cmd *cobra.Command, args []string) error {
+func onePlan(_ *cobra.Command, args []string) error {
 	if len(args) < 2 {
 		return nil
 	}
