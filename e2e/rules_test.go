@@ -130,7 +130,7 @@ loads:
 `)
 	r.mustExit(3)
 	result := r.results()
-	if len(result.Stages) != 3 || result.Run.Complete || *result.Run.Outcome == "done" && len(result.Run.Missing) == 0 {
+	if len(result.Stages) != 3 || result.Run.Complete || *result.Run.Outcome != "failed" || !strings.Contains(*result.Run.Reason, "given up: ") {
 		t.Fatalf("%d stages, run %+v", len(result.Stages), result.Run)
 	}
 	for i, want := range []string{"requests failed", "took longer than 1.5s"} {

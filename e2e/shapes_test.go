@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -126,12 +127,10 @@ func TestEveryShapeIsOneSetOfRequestsOnAnyAgents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			plan := writeFiles(t, c.plan)
-			one := runPlan(t, plan, "--agents", "1")
-			one.mustExit(0)
-			seven := runPlan(t, plan, "--agents", "7")
-			seven.mustExit(0)
-			processes := runOnFive(t, plan)
-			processes.mustExit(0)
+			one, seven, processes := runPlan(t, plan, "--agents", "1"), runPlan(t, plan, "--agents", "7"), runOnFive(t, plan)
+			for _, r := range []running{one, seven, processes} {
+				r.mustExit(0)
+			}
 			for name, r := range map[string]running{"one embedded agent": one, "seven embedded agents": seven, "five processes": processes} {
 				mustBeAsAsked(t, name, r, c.stages)
 				mustBeSame(t, name, one.sent(), r.sent(), c.open)
@@ -229,7 +228,8 @@ func TestCacheBustingMakesEachRunsPromptsItsOwn(t *testing.T) {
 	second.mustExit(0)
 	mustBeAsAsked(t, "first run", first, 4)
 	mustBeAsAsked(t, "second run", second, 4)
-	all := append(first.sent(), second.sent()...)
+	one, two := first.sent(), second.sent()
+	all := slices.Concat(one, two)
 	bodies := map[string]int{}
 	for _, s := range all {
 		bodies[fmt.Sprint(s.stage, " ", s.body)]++
@@ -244,8 +244,8 @@ func TestCacheBustingMakesEachRunsPromptsItsOwn(t *testing.T) {
 			t.Fatalf("stage %d (%s): the prompt of request %d was sent %d times, want %d", s.stage, workloads[s.stage], s.index, n, want)
 		}
 	}
-	for i := range second.sent() {
-		if a, b := first.sent()[i], second.sent()[i]; a.index != b.index || a.scheduled != b.scheduled {
+	for i, a := range one {
+		if b := two[i]; a.index != b.index || a.scheduled != b.scheduled {
 			t.Fatalf("request %d is wanted at %d ns in one run, at %d in the other", a.index, a.scheduled, b.scheduled)
 		}
 	}
