@@ -55,11 +55,11 @@ func (f *finder) verified(ctx context.Context, tokenizer string) error {
 	if f.silent {
 		return fmt.Errorf("tokenizer %s: the endpoint cannot be reached: %s", tokenizer, strings.Join(f.found.Preparation.GetNotes(), " "))
 	}
-	s := &scale{weigh: f.measure, left: usageRequests}
+	s, candidates := &scale{weigh: f.measure, left: usageRequests}, fitting(workload.Words(), f.found.Preparation.GetMaxModelTokens())
 	if tokenizer == "server" {
-		s = &scale{weigh: f.tokenize, left: tokenizeRequests}
+		s, candidates = &scale{weigh: f.tokenize, left: tokenizeRequests}, workload.Words()
 	}
-	words, err := s.search(ctx, workload.Words())
+	words, err := s.search(ctx, candidates)
 	if err != nil {
 		return fmt.Errorf("tokenizer %s: %w", tokenizer, err)
 	}
@@ -72,6 +72,17 @@ func (f *finder) verified(ctx context.Context, tokenizer string) error {
 	}
 	f.template(s.added)
 	return nil
+}
+
+// fitting returns as many words as a server's limit allows in one prompt: each may have two tokens of a line feed beside it, and a chat
+// template adds some. 0: there is no limit that is known.
+func fitting(words []string, limit uint32) []string {
+	const template, each = 100, 3
+	if limit == 0 {
+		return words
+	}
+	n := max(fewest, (int(limit)-template)/each)
+	return words[:min(n, len(words))]
 }
 
 // template takes down how many tokens the server adds to a prompt.

@@ -99,6 +99,8 @@ func TestExactLengths(t *testing.T) {
 			}
 			return 0
 		}}, 508, 48},
+		"usage, a short model": {"usage", "chat",
+			&fakeServer{special: 1, template: 40, feed: 2, usage: true, limit: 500, models: listing("m", "vllm", 500)}, 100, 11},
 		"usage, completions of text": {"usage", "completions", &fakeServer{special: 1, feed: 1, usage: true}, 512, 11},
 	} {
 		t.Run(name, func(t *testing.T) {

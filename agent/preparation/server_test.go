@@ -28,6 +28,7 @@ type fakeServer struct {
 	tokenizer bool // there is /tokenize
 	chats     bool // it takes messages
 	usage     bool // answers have a usage
+	limit     int  // tokens of prompt and output together; 0: none
 
 	tokenized, generated atomic.Int64
 }
@@ -104,6 +105,10 @@ func (s *fakeServer) tokenize(w http.ResponseWriter, q asked) {
 }
 
 func (s *fakeServer) answer(w http.ResponseWriter, tokens int) {
+	if s.limit > 0 && tokens+1 > s.limit {
+		http.Error(w, "too long for the model", http.StatusBadRequest)
+		return
+	}
 	answer := map[string]any{"choices": []any{}}
 	if s.usage {
 		answer["usage"] = map[string]int{"prompt_tokens": tokens, "completion_tokens": 1}
