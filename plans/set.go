@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -43,6 +44,49 @@ func Simulate(source []byte, speed float64) ([]byte, error) {
 		put(root, "simulation", value)
 		return nil
 	})
+}
+
+// Only returns a plan's YAML with these targets alone, in the plan's order. The error names a target that the plan does not have, and those
+// that it has.
+func Only(source []byte, targets []string) ([]byte, error) {
+	return edited(source, func(root *yaml.Node) error {
+		list := valueOf(root, "targets")
+		if list == nil || list.Kind != yaml.SequenceNode {
+			return errors.New("the plan has no list of targets")
+		}
+		var names []string
+		var kept []*yaml.Node
+		for _, target := range list.Content {
+			name := ""
+			if n := valueOf(target, "name"); n != nil {
+				name = n.Value
+			}
+			names = append(names, name)
+			if slices.Contains(targets, name) {
+				kept = append(kept, target)
+			}
+		}
+		for _, want := range targets {
+			if !slices.Contains(names, want) {
+				return fmt.Errorf("there is no target %q; there are %s", shorten(want), strings.Join(names, ", "))
+			}
+		}
+		list.Content = kept
+		return nil
+	})
+}
+
+// valueOf returns the value of a field, nil without it.
+func valueOf(node *yaml.Node, field string) *yaml.Node {
+	if node.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if node.Content[i].Value == field {
+			return node.Content[i+1]
+		}
+	}
+	return nil
 }
 
 // withoutValue is what of an assignment may be repeated: the value may be a secret in the wrong place.

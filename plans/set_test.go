@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -184,4 +185,33 @@ func FuzzSet(f *testing.F) {
 			t.Errorf("%q makes what cannot be read: %v\n%s", assignment, err, got)
 		}
 	})
+}
+
+func TestOnly(t *testing.T) {
+	const plan = `name: p # kept
+targets:
+  - {name: a, simulator: {}}
+  - {name: b, simulator: {}} # the second
+  - {name: c, simulator: {}}
+workloads: [{random: {isl: 1, osl: 1}}]
+loads: [{rate: [1], requests: 1}]
+`
+	text, err := Only([]byte(plan), []string{"c", "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range load(t, string(text)).Outline() {
+		names = append(names, s.GetTarget().GetName())
+	}
+	if !slices.Equal(names, []string{"b", "c"}) || !strings.Contains(string(text), "# kept") || !strings.Contains(string(text), "# the second") {
+		t.Errorf("%v\n%s", names, text)
+	}
+	for source, want := range map[string]string{
+		plan: `there is no target "x"; there are a, b, c`, "name: p": "no list of targets", "targets: [1, [2]]": `there is no target "x"`, "targets: 7": "no list of targets",
+	} {
+		if _, err := Only([]byte(source), []string{"x"}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", source, err)
+		}
+	}
 }

@@ -18,6 +18,7 @@ import (
 // sourceFlags change a plan before it is read.
 type sourceFlags struct {
 	set      []string
+	only     []string
 	simulate string
 }
 
@@ -26,9 +27,10 @@ const simulateSpeed = "10"
 
 func (s *sourceFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&s.set, "set", nil, "change the plan: `FIELD=VALUE`, for example targets.NAME.endpoints=URL, seed=7 or loads[0].duration=30s")
+	flags.StringArrayVar(&s.only, "only", nil, "test this target of the plan alone, by its `name`; several times for several")
 	flags.StringVar(&s.simulate, "simulate", "", "run on simulated engines in place of the targets' endpoints, time compressed by the `factor` behind = ("+simulateSpeed+" if there is none)")
 	flags.Lookup("simulate").NoOptDefVal = simulateSpeed
-	settings.TypedOnly(flags, "set", "simulate")
+	settings.TypedOnly(flags, "set", "only", "simulate")
 }
 
 // read reads and checks a plan: a file, "-" for standard input, or the name of a plan that ships with Spate, with the changes that the
@@ -56,6 +58,11 @@ func (s *sourceFlags) changed(name string, data []byte) ([]byte, error) {
 	if len(s.set) > 0 {
 		if data, err = plans.Set(data, s.set); err != nil {
 			return nil, fmt.Errorf("%s: --set: %w", name, err)
+		}
+	}
+	if len(s.only) > 0 {
+		if data, err = plans.Only(data, s.only); err != nil {
+			return nil, fmt.Errorf("%s: --only: %w", name, err)
 		}
 	}
 	if s.simulate == "" {
