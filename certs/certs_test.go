@@ -66,7 +66,12 @@ func serve(t *testing.T, f Files) *server {
 	s.address = l.Addr().String()
 	done := make(chan error, 1)
 	go func() { done <- g.Serve(l) }()
-	t.Cleanup(func() { g.Stop(); <-done })
+	t.Cleanup(func() {
+		g.Stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 	return s
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -444,11 +445,21 @@ func TestRowsDoNotAllocate(t *testing.T) {
 		for range 40 {
 			once()
 		}
-		// The pool may be emptied by a garbage collection in between.
-		if n := testing.AllocsPerRun(200, once); n > 0.5 {
+		// The pool may be emptied by a garbage collection in between. With the race detector it drops a quarter of what it is given, at random.
+		most := 0.5
+		if raceDetector() {
+			most = 4
+		}
+		if n := testing.AllocsPerRun(200, once); n > most {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 	}
+}
+
+// raceDetector reports whether the test was built with the race detector.
+func raceDetector() bool {
+	info, _ := debug.ReadBuildInfo()
+	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 // BenchmarkTrace makes the prompts of a trace in Mooncake's form.

@@ -56,6 +56,9 @@ func (r *Run) Lost(at clock.Instant, name string, incarnation uint64, reason str
 		delete(r.agents, name)
 		return
 	}
+	if r.phase == pausing {
+		r.notice(at, spatev1.Severity_SEVERITY_WARNING, "agent %s lost in the pause: %s; the run ends unless it is back when the pause is over", name, reason)
+	}
 	if r.stage == nil || r.phase == closing {
 		return // the next stage finds it missing, unless it comes back
 	}
