@@ -16,7 +16,7 @@ plans=("$@")
 for plan in "${plans[@]}"; do
   command="spate run $plan${speed[$plan]:+ --simulate=${speed[$plan]}}"
   echo "$command" >&2
-  bin/$command --records none --out "$runs/$plan" >&2
+  bin/$command --out "$runs/$plan" >&2
   {
     printf '# %s\n\n' "$plan"
     printf 'Made by `%s` (docs/examples/make.sh), on %s cores with 2 embedded agents. The plan is plans/%s.yaml.\n' "$command" "$(nproc)" "$plan"
