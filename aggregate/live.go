@@ -117,21 +117,7 @@ func (s *Stage) Flow() (Flow, bool) {
 // measuredWindows are the whole windows from first to before end in which every agent with load started measured requests at its full
 // rate, false if there are none.
 func (s *Stage) measuredWindows() (first, end int64, ok bool) {
-	from, to := int64(0), int64(math.MaxInt64)
-	for _, a := range s.agents {
-		switch t := a.totals; {
-		case t == nil:
-			return 0, 0, false
-		case t.GetCounters().GetStarted() == 0:
-			continue // an agent without a share
-		case t.FirstStartNs == nil || t.SteadyToNs == nil:
-			return 0, 0, false
-		default:
-			from, to, ok = max(from, t.GetFirstStartNs()), min(to, t.GetSteadyToNs()), true
-		}
-	}
-	first, end = (from+nanosPerSecond-1)/nanosPerSecond, to/nanosPerSecond
-	return first, end, ok && first < end
+	return s.windowsOf(func(t *spatev1.Totals) (from, to *int64) { return t.FirstStartNs, t.SteadyToNs })
 }
 
 // startedIn is how many measured requests started in a window.

@@ -191,22 +191,28 @@ func (s *Stage) steady() *Steady {
 
 // steadyWindows are the whole windows from first to before end in which every agent with load was steady, false if there are none.
 func (s *Stage) steadyWindows() (first, end int64, ok bool) {
+	return s.windowsOf(func(t *spatev1.Totals) (from, to *int64) { return t.SteadyFromNs, t.SteadyToNs })
+}
+
+// windowsOf are the whole windows from first to before end that lie in a span of every agent with load, false if there are none or an
+// agent's span is not known.
+func (s *Stage) windowsOf(span func(*spatev1.Totals) (from, to *int64)) (first, end int64, ok bool) {
 	from, to := int64(0), int64(math.MaxInt64)
-	loaded := false
 	for _, a := range s.agents {
-		switch t := a.totals; {
-		case t == nil:
+		if a.totals == nil {
 			return 0, 0, false
-		case t.GetCounters().GetStarted() == 0:
-			continue // an agent without a share
-		case t.SteadyFromNs == nil || t.SteadyToNs == nil:
-			return 0, 0, false
-		default:
-			from, to, loaded = max(from, t.GetSteadyFromNs()), min(to, t.GetSteadyToNs()), true
 		}
+		if a.totals.GetCounters().GetStarted() == 0 {
+			continue // an agent without a share
+		}
+		ownFrom, ownTo := span(a.totals)
+		if ownFrom == nil || ownTo == nil {
+			return 0, 0, false
+		}
+		from, to, ok = max(from, *ownFrom), min(to, *ownTo), true
 	}
 	first, end = (from+nanosPerSecond-1)/nanosPerSecond, to/nanosPerSecond
-	return first, end, loaded && first < end
+	return first, end, ok && first < end
 }
 
 // steadyBetween sums up the windows from first to before end.
