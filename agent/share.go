@@ -184,12 +184,9 @@ func (s *share) makeContent() (err error) {
 
 // checkLongest returns an error if the longest request is more than the server takes, as far as both are known.
 func (s *share) checkLongest() error {
-	longest, known := workload.Longest(s.stage.GetWorkload())
-	if !known {
-		longest = s.stage.GetDataset().GetLongest() // 0: not known
-	}
+	longest, known := workload.Longest(s.stage.GetWorkload(), s.stage.GetDataset())
 	most := s.found.Preparation.MaxModelTokens
-	if most == nil || longest <= *most {
+	if !known || most == nil || longest <= *most {
 		return nil
 	}
 	return fmt.Errorf("workload %s: its longest request has %d tokens, prompt and output together, and target %s takes %d at most (max_model_len): "+

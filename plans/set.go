@@ -50,7 +50,7 @@ func Simulate(source []byte, speed float64) ([]byte, error) {
 // that it has.
 func Only(source []byte, targets []string) ([]byte, error) {
 	return edited(source, func(root *yaml.Node) error {
-		list := valueOf(root, "targets")
+		list := entry(root, "targets")
 		if list == nil || list.Kind != yaml.SequenceNode {
 			return errors.New("the plan has no list of targets")
 		}
@@ -58,7 +58,7 @@ func Only(source []byte, targets []string) ([]byte, error) {
 		var kept []*yaml.Node
 		for _, target := range list.Content {
 			name := ""
-			if n := valueOf(target, "name"); n != nil {
+			if n := entry(target, "name"); n != nil {
 				name = n.Value
 			}
 			names = append(names, name)
@@ -74,19 +74,6 @@ func Only(source []byte, targets []string) ([]byte, error) {
 		list.Content = kept
 		return nil
 	})
-}
-
-// valueOf returns the value of a field, nil without it.
-func valueOf(node *yaml.Node, field string) *yaml.Node {
-	if node.Kind != yaml.MappingNode {
-		return nil
-	}
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		if node.Content[i].Value == field {
-			return node.Content[i+1]
-		}
-	}
-	return nil
 }
 
 // withoutValue is what of an assignment may be repeated: the value may be a secret in the wrong place.

@@ -11,13 +11,22 @@ var shipped embed.FS
 
 // Shipped returns the names of the plans that come with the program, sorted.
 func Shipped() []string {
-	entries, err := shipped.ReadDir(".")
+	names := embeddedFiles(shipped, ".")
+	for i, name := range names {
+		names[i] = strings.TrimSuffix(name, ".yaml")
+	}
+	return names
+}
+
+// embeddedFiles lists a folder of files that are part of the binary, sorted.
+func embeddedFiles(files embed.FS, folder string) []string {
+	entries, err := files.ReadDir(folder)
 	if err != nil {
-		panic("plans: the embedded plans cannot be listed: " + err.Error()) // They are part of the binary.
+		panic("plans: the embedded files cannot be listed: " + err.Error())
 	}
 	var names []string
 	for _, e := range entries {
-		names = append(names, strings.TrimSuffix(e.Name(), ".yaml"))
+		names = append(names, e.Name())
 	}
 	return names
 }

@@ -6,10 +6,10 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Longest returns the length of the longest request of a workload in tokens, prompt and output together, where the plan tells it. At
-// most one request in 10^9 is longer, where a normal or lognormal distribution is not cut off. It is not known for the rows of a
-// file, whose Dataset tells it, nor for a workload that New refuses.
-func Longest(w *spatev1.Workload) (tokens uint32, known bool) {
+// Longest returns the length of the longest request of a workload in tokens, prompt and output together, where the plan tells it, or
+// else its rows, if it has any. At most one request in 10^9 is longer, where a normal or lognormal distribution is not cut off. It is not
+// known for a workload that New refuses.
+func Longest(w *spatev1.Workload, rows *spatev1.Dataset) (tokens uint32, known bool) {
 	switch content := w.GetContent().(type) {
 	case *spatev1.Workload_Random:
 		isl, osl, err := shapesOf(content.Random)
@@ -27,7 +27,7 @@ func Longest(w *spatev1.Workload) (tokens uint32, known bool) {
 		}
 		return uint32(longestSession(s.GetSystem(), turns, isl, osl)), true
 	default:
-		return 0, false
+		return rows.GetLongest(), rows.GetLongest() > 0
 	}
 }
 

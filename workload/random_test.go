@@ -222,7 +222,7 @@ func TestLongest(t *testing.T) {
 		"impossible":  {content(&spatev1.RandomContent{Isl: 1}), 0},
 		"no sessions": {chat(&spatev1.SessionContent{}), 0},
 	} {
-		got, known := Longest(c.workload)
+		got, known := Longest(c.workload, nil)
 		if got != c.want || known != (c.want > 0) {
 			t.Errorf("%s: %d, %v, want %d", name, got, known, c.want)
 		}

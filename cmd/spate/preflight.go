@@ -17,8 +17,8 @@ import (
 // preflightTimeout bounds the question to one target. A target that this machine cannot reach is the agents' to judge.
 const preflightTimeout = 5 * time.Second
 
-// preflight finds targets that are placeholders, and workloads whose requests are longer than a target's model takes, where the target tells its limit: before the run, not
-// after the first thousand refusals. The error has all, with their positions in the plan.
+// preflight finds targets that are placeholders, and workloads whose requests are longer than a target's model takes, where the target
+// tells its limit: before the run, not after the first thousand refusals. The error has all, with their positions in the plan.
 func preflight(ctx context.Context, plan *plans.Plan, stages []*spatev1.Stage, secrets map[string]string) error {
 	if missing := placeholders(plan, stages); len(missing) > 0 {
 		return missing
@@ -67,7 +67,7 @@ func tooLong(ctx context.Context, plan *plans.Plan, stages []*spatev1.Stage, sec
 			continue
 		}
 		seen[cell] = true
-		longest, known := longestOf(s)
+		longest, known := workload.Longest(w, s.GetDataset())
 		if !known {
 			continue
 		}
@@ -102,14 +102,6 @@ func limitOf(ctx context.Context, t *spatev1.Target, secrets map[string]string) 
 		return s.GetMaxModelTokens()
 	}
 	return modelLimit(ctx, t, secrets)
-}
-
-// longestOf is the longest request that a stage can make.
-func longestOf(s *spatev1.Stage) (uint32, bool) {
-	if d := s.GetDataset(); d != nil {
-		return d.GetLongest(), d.GetLongest() > 0
-	}
-	return workload.Longest(s.GetWorkload())
 }
 
 // modelLimit asks a target for its model's limit. 0: it does not tell, or nobody answers here.
