@@ -46,14 +46,14 @@ func issued(t *testing.T, dir string, role Role, name string, now time.Time) Fil
 // server serves gRPC's health service to agents, and counts whom it refuses.
 type server struct {
 	address   string
-	strangers chan error // a refused connection each
+	strangers chan struct{} // one for each refused connection
 	trespass  atomic.Int32
 }
 
 func serve(t *testing.T, f Files) *server {
 	t.Helper()
-	s := &server{strangers: make(chan error, 1000)}
-	creds, err := f.Server(func(_ net.Addr, why error) { s.strangers <- why })
+	s := &server{strangers: make(chan struct{}, 1000)}
+	creds, err := f.Server(func(net.Addr, error) { s.strangers <- struct{}{} })
 	if err != nil {
 		t.Fatal(err)
 	}
