@@ -157,6 +157,8 @@ type ConnectResponse struct {
 	//	*ConnectResponse_Arm
 	//	*ConnectResponse_Stop
 	//	*ConnectResponse_Measure
+	//	*ConnectResponse_Renewed
+	//	*ConnectResponse_Revise
 	Message       isConnectResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -244,6 +246,24 @@ func (x *ConnectResponse) GetMeasure() *Measure {
 	return nil
 }
 
+func (x *ConnectResponse) GetRenewed() *Renewed {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectResponse_Renewed); ok {
+			return x.Renewed
+		}
+	}
+	return nil
+}
+
+func (x *ConnectResponse) GetRevise() *Revise {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectResponse_Revise); ok {
+			return x.Revise
+		}
+	}
+	return nil
+}
+
 type isConnectResponse_Message interface {
 	isConnectResponse_Message()
 }
@@ -273,6 +293,16 @@ type ConnectResponse_Measure struct {
 	Measure *Measure `protobuf:"bytes,5,opt,name=measure,proto3,oneof"`
 }
 
+type ConnectResponse_Renewed struct {
+	// A heartbeat was heard: the agent's lease begins anew.
+	Renewed *Renewed `protobuf:"bytes,6,opt,name=renewed,proto3,oneof"`
+}
+
+type ConnectResponse_Revise struct {
+	// A new revision of an assignment under way.
+	Revise *Revise `protobuf:"bytes,7,opt,name=revise,proto3,oneof"`
+}
+
 func (*ConnectResponse_Welcome) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Assign) isConnectResponse_Message() {}
@@ -282,6 +312,10 @@ func (*ConnectResponse_Arm) isConnectResponse_Message() {}
 func (*ConnectResponse_Stop) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Measure) isConnectResponse_Message() {}
+
+func (*ConnectResponse_Renewed) isConnectResponse_Message() {}
+
+func (*ConnectResponse_Revise) isConnectResponse_Message() {}
 
 // Hello introduces an agent, or one that comes back.
 type Hello struct {
@@ -293,7 +327,9 @@ type Hello struct {
 	// Random number of the agent's process.
 	Incarnation uint64 `protobuf:"varint,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	// Assignment in progress, for an agent that lost its connection.
-	Resume        *AssignmentRef `protobuf:"bytes,4,opt,name=resume,proto3" json:"resume,omitempty"`
+	Resume *AssignmentRef `protobuf:"bytes,4,opt,name=resume,proto3" json:"resume,omitempty"`
+	// That assignment is armed or under way.
+	Armed         bool `protobuf:"varint,5,opt,name=armed,proto3" json:"armed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -356,6 +392,13 @@ func (x *Hello) GetResume() *AssignmentRef {
 	return nil
 }
 
+func (x *Hello) GetArmed() bool {
+	if x != nil {
+		return x.Armed
+	}
+	return false
+}
+
 // AgentInfo describes an agent.
 type AgentInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -372,7 +415,9 @@ type AgentInfo struct {
 	// Most requests in flight the agent takes on. 0: not known.
 	MaxStreams uint32 `protobuf:"varint,6,opt,name=max_streams,json=maxStreams,proto3" json:"max_streams,omitempty"`
 	// Cores the agent may use.
-	Cores         uint32 `protobuf:"varint,7,opt,name=cores,proto3" json:"cores,omitempty"`
+	Cores uint32 `protobuf:"varint,7,opt,name=cores,proto3" json:"cores,omitempty"`
+	// Most requests per second the agent takes on. 0: not limited.
+	MaxRate       float64 `protobuf:"fixed64,8,opt,name=max_rate,json=maxRate,proto3" json:"max_rate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -456,6 +501,13 @@ func (x *AgentInfo) GetCores() uint32 {
 	return 0
 }
 
+func (x *AgentInfo) GetMaxRate() float64 {
+	if x != nil {
+		return x.MaxRate
+	}
+	return 0
+}
+
 // AssignmentRef names one revision of one assignment.
 type AssignmentRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -525,7 +577,8 @@ type Welcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent sends a heartbeat this often.
 	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,1,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
-	// The agent goes on this long without the coordinator, then drains.
+	// The agent goes on this long without the coordinator, then drains. It counts from the sending of the last heartbeat that was answered
+	// with Renewed. An assignment may shorten it.
 	Lease *durationpb.Duration `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
 	// Name of the coordinator's process.
 	Coordinator   string `protobuf:"bytes,3,opt,name=coordinator,proto3" json:"coordinator,omitempty"`
@@ -593,10 +646,14 @@ type Assign struct {
 	Stage *Stage `protobuf:"bytes,2,opt,name=stage,proto3" json:"stage,omitempty"`
 	// The agent's share of it.
 	Stripe *Stripe `protobuf:"bytes,3,opt,name=stripe,proto3" json:"stripe,omitempty"`
-	// Values of the secret references of the stage's target. In memory only, on both sides.
+	// Values of the secret references of the stage's target. In memory only, on both sides. A coordinator that was started anew has them no
+	// more: the agent then takes those of the run's assignment before.
 	Secrets map[string]string `protobuf:"bytes,4,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Keep one row for each request.
-	Records       bool `protobuf:"varint,5,opt,name=records,proto3" json:"records,omitempty"`
+	Records bool `protobuf:"varint,5,opt,name=records,proto3" json:"records,omitempty"`
+	// The agent starts nothing more once this time has passed since it sent the last heartbeat that was answered, so that the coordinator
+	// knows from when on another agent may take its part. Unset: Welcome.lease.
+	Lease         *durationpb.Duration `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -666,13 +723,23 @@ func (x *Assign) GetRecords() bool {
 	return false
 }
 
-// Stripe is one agent's share of a global schedule: item i belongs to the agent that the pattern of weights names.
+func (x *Assign) GetLease() *durationpb.Duration {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
+// Stripe is one agent's share of a global schedule: item i belongs to the place that the pattern of weights names, or to the one that took
+// it over.
 type Stripe struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Weights of all agents of the stage, in the order of their names.
+	// Weights of the places of the stage's first agents, in the order of their names.
 	Weights []uint32 `protobuf:"varint,1,rep,packed,name=weights,proto3" json:"weights,omitempty"`
-	// This agent's place in them.
-	Rank          uint32 `protobuf:"varint,2,opt,name=rank,proto3" json:"rank,omitempty"`
+	// This agent's place. One that is not in weights has what handovers give it.
+	Rank uint32 `protobuf:"varint,2,opt,name=rank,proto3" json:"rank,omitempty"`
+	// What changed hands since, in order.
+	Handovers     []*Handover `protobuf:"bytes,3,rep,name=handovers,proto3" json:"handovers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -721,6 +788,143 @@ func (x *Stripe) GetRank() uint32 {
 	return 0
 }
 
+func (x *Stripe) GetHandovers() []*Handover {
+	if x != nil {
+		return x.Handovers
+	}
+	return nil
+}
+
+// Handover shares out what belongs to one place, from a moment on. Items that come to a place keep together as a list: a place has the list
+// of its own weight, and one for each list that a handover shared out and gave it a part of, in that order. Item k of a list that is shared out
+// belongs to the place that the pattern of `weights` names for k.
+type Handover struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Place that gives.
+	FromRank uint32 `protobuf:"varint,1,opt,name=from_rank,json=fromRank,proto3" json:"from_rank,omitempty"`
+	// Part of each place in what is given, by rank; places behind the last have none. Later places have joined.
+	Weights []uint32 `protobuf:"varint,2,rep,packed,name=weights,proto3" json:"weights,omitempty"`
+	// Open loop: arrivals due at this offset from the stage's start or later, in nanoseconds.
+	FromNs int64 `protobuf:"varint,3,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
+	// Closed loop: the giver's items from this number on, for each of its lists in their order. Its slots go over as well.
+	FromItems     []uint64 `protobuf:"varint,4,rep,packed,name=from_items,json=fromItems,proto3" json:"from_items,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Handover) Reset() {
+	*x = Handover{}
+	mi := &file_spate_v1_control_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Handover) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Handover) ProtoMessage() {}
+
+func (x *Handover) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_control_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Handover.ProtoReflect.Descriptor instead.
+func (*Handover) Descriptor() ([]byte, []int) {
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Handover) GetFromRank() uint32 {
+	if x != nil {
+		return x.FromRank
+	}
+	return 0
+}
+
+func (x *Handover) GetWeights() []uint32 {
+	if x != nil {
+		return x.Weights
+	}
+	return nil
+}
+
+func (x *Handover) GetFromNs() int64 {
+	if x != nil {
+		return x.FromNs
+	}
+	return 0
+}
+
+func (x *Handover) GetFromItems() []uint64 {
+	if x != nil {
+		return x.FromItems
+	}
+	return nil
+}
+
+// Revise changes the share of an agent that has an assignment. Shares only ever change by more handovers at the end of the list.
+type Revise struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What is assigned, with its new revision.
+	Ref *AssignmentRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// The agent's share of it from now on.
+	Stripe        *Stripe `protobuf:"bytes,2,opt,name=stripe,proto3" json:"stripe,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Revise) Reset() {
+	*x = Revise{}
+	mi := &file_spate_v1_control_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Revise) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Revise) ProtoMessage() {}
+
+func (x *Revise) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_control_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Revise.ProtoReflect.Descriptor instead.
+func (*Revise) Descriptor() ([]byte, []int) {
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Revise) GetRef() *AssignmentRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *Revise) GetStripe() *Stripe {
+	if x != nil {
+		return x.Stripe
+	}
+	return nil
+}
+
 // Applied says that an assignment is ready to start.
 type Applied struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -738,7 +942,7 @@ type Applied struct {
 
 func (x *Applied) Reset() {
 	*x = Applied{}
-	mi := &file_spate_v1_control_proto_msgTypes[8]
+	mi := &file_spate_v1_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -750,7 +954,7 @@ func (x *Applied) String() string {
 func (*Applied) ProtoMessage() {}
 
 func (x *Applied) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[8]
+	mi := &file_spate_v1_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -763,7 +967,7 @@ func (x *Applied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Applied.ProtoReflect.Descriptor instead.
 func (*Applied) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Applied) GetRef() *AssignmentRef {
@@ -815,7 +1019,7 @@ type Preparation struct {
 
 func (x *Preparation) Reset() {
 	*x = Preparation{}
-	mi := &file_spate_v1_control_proto_msgTypes[9]
+	mi := &file_spate_v1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -827,7 +1031,7 @@ func (x *Preparation) String() string {
 func (*Preparation) ProtoMessage() {}
 
 func (x *Preparation) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[9]
+	mi := &file_spate_v1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -840,7 +1044,7 @@ func (x *Preparation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Preparation.ProtoReflect.Descriptor instead.
 func (*Preparation) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Preparation) GetLengths() string {
@@ -900,7 +1104,7 @@ type Rejected struct {
 
 func (x *Rejected) Reset() {
 	*x = Rejected{}
-	mi := &file_spate_v1_control_proto_msgTypes[10]
+	mi := &file_spate_v1_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -912,7 +1116,7 @@ func (x *Rejected) String() string {
 func (*Rejected) ProtoMessage() {}
 
 func (x *Rejected) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[10]
+	mi := &file_spate_v1_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -925,7 +1129,7 @@ func (x *Rejected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejected.ProtoReflect.Descriptor instead.
 func (*Rejected) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Rejected) GetRef() *AssignmentRef {
@@ -962,13 +1166,15 @@ type Heartbeat struct {
 	ClockOffsetNs int64 `protobuf:"varint,4,opt,name=clock_offset_ns,json=clockOffsetNs,proto3" json:"clock_offset_ns,omitempty"`
 	// Uncertainty of the offset, in nanoseconds. 0: not known yet.
 	ClockUncertaintyNs int64 `protobuf:"varint,5,opt,name=clock_uncertainty_ns,json=clockUncertaintyNs,proto3" json:"clock_uncertainty_ns,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Counts the heartbeats of the agent's process, from 1.
+	Number        uint64 `protobuf:"varint,6,opt,name=number,proto3" json:"number,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_spate_v1_control_proto_msgTypes[11]
+	mi := &file_spate_v1_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -980,7 +1186,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[11]
+	mi := &file_spate_v1_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -993,7 +1199,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Heartbeat) GetInFlight() uint32 {
@@ -1031,6 +1237,59 @@ func (x *Heartbeat) GetClockUncertaintyNs() int64 {
 	return 0
 }
 
+func (x *Heartbeat) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+// Renewed answers a heartbeat.
+type Renewed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its number.
+	Number        uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Renewed) Reset() {
+	*x = Renewed{}
+	mi := &file_spate_v1_control_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Renewed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Renewed) ProtoMessage() {}
+
+func (x *Renewed) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_control_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Renewed.ProtoReflect.Descriptor instead.
+func (*Renewed) Descriptor() ([]byte, []int) {
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Renewed) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
 // Arm sets the start of an applied assignment.
 type Arm struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1044,7 +1303,7 @@ type Arm struct {
 
 func (x *Arm) Reset() {
 	*x = Arm{}
-	mi := &file_spate_v1_control_proto_msgTypes[12]
+	mi := &file_spate_v1_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1056,7 +1315,7 @@ func (x *Arm) String() string {
 func (*Arm) ProtoMessage() {}
 
 func (x *Arm) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[12]
+	mi := &file_spate_v1_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1069,7 +1328,7 @@ func (x *Arm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Arm.ProtoReflect.Descriptor instead.
 func (*Arm) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Arm) GetRef() *AssignmentRef {
@@ -1099,7 +1358,7 @@ type Measure struct {
 
 func (x *Measure) Reset() {
 	*x = Measure{}
-	mi := &file_spate_v1_control_proto_msgTypes[13]
+	mi := &file_spate_v1_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1111,7 +1370,7 @@ func (x *Measure) String() string {
 func (*Measure) ProtoMessage() {}
 
 func (x *Measure) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[13]
+	mi := &file_spate_v1_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1124,7 +1383,7 @@ func (x *Measure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measure.ProtoReflect.Descriptor instead.
 func (*Measure) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Measure) GetRef() *AssignmentRef {
@@ -1158,7 +1417,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_spate_v1_control_proto_msgTypes[14]
+	mi := &file_spate_v1_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1170,7 +1429,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[14]
+	mi := &file_spate_v1_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1183,7 +1442,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Stop) GetRef() *AssignmentRef {
@@ -1223,7 +1482,7 @@ type ProbeClockRequest struct {
 
 func (x *ProbeClockRequest) Reset() {
 	*x = ProbeClockRequest{}
-	mi := &file_spate_v1_control_proto_msgTypes[15]
+	mi := &file_spate_v1_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1235,7 +1494,7 @@ func (x *ProbeClockRequest) String() string {
 func (*ProbeClockRequest) ProtoMessage() {}
 
 func (x *ProbeClockRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[15]
+	mi := &file_spate_v1_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1248,7 +1507,7 @@ func (x *ProbeClockRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeClockRequest.ProtoReflect.Descriptor instead.
 func (*ProbeClockRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{18}
 }
 
 // ProbeClockResponse is the coordinator's monotonic clock when the request came in and when the answer left.
@@ -1264,7 +1523,7 @@ type ProbeClockResponse struct {
 
 func (x *ProbeClockResponse) Reset() {
 	*x = ProbeClockResponse{}
-	mi := &file_spate_v1_control_proto_msgTypes[16]
+	mi := &file_spate_v1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1276,7 +1535,7 @@ func (x *ProbeClockResponse) String() string {
 func (*ProbeClockResponse) ProtoMessage() {}
 
 func (x *ProbeClockResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[16]
+	mi := &file_spate_v1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1289,7 +1548,7 @@ func (x *ProbeClockResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeClockResponse.ProtoReflect.Descriptor instead.
 func (*ProbeClockResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ProbeClockResponse) GetReceivedClockNs() int64 {
@@ -1319,7 +1578,7 @@ type FetchDatasetRequest struct {
 
 func (x *FetchDatasetRequest) Reset() {
 	*x = FetchDatasetRequest{}
-	mi := &file_spate_v1_control_proto_msgTypes[17]
+	mi := &file_spate_v1_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1331,7 +1590,7 @@ func (x *FetchDatasetRequest) String() string {
 func (*FetchDatasetRequest) ProtoMessage() {}
 
 func (x *FetchDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[17]
+	mi := &file_spate_v1_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1344,7 +1603,7 @@ func (x *FetchDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchDatasetRequest.ProtoReflect.Descriptor instead.
 func (*FetchDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FetchDatasetRequest) GetSha256() string {
@@ -1372,7 +1631,7 @@ type FetchDatasetResponse struct {
 
 func (x *FetchDatasetResponse) Reset() {
 	*x = FetchDatasetResponse{}
-	mi := &file_spate_v1_control_proto_msgTypes[18]
+	mi := &file_spate_v1_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1384,7 +1643,7 @@ func (x *FetchDatasetResponse) String() string {
 func (*FetchDatasetResponse) ProtoMessage() {}
 
 func (x *FetchDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[18]
+	mi := &file_spate_v1_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1397,7 +1656,7 @@ func (x *FetchDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchDatasetResponse.ProtoReflect.Descriptor instead.
 func (*FetchDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FetchDatasetResponse) GetData() []byte {
@@ -1417,19 +1676,22 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\aapplied\x18\x02 \x01(\v2\x11.spate.v1.AppliedH\x00R\aapplied\x120\n" +
 	"\brejected\x18\x03 \x01(\v2\x12.spate.v1.RejectedH\x00R\brejected\x123\n" +
 	"\theartbeat\x18\x04 \x01(\v2\x13.spate.v1.HeartbeatH\x00R\theartbeatB\t\n" +
-	"\amessage\"\xef\x01\n" +
+	"\amessage\"\xca\x02\n" +
 	"\x0fConnectResponse\x12-\n" +
 	"\awelcome\x18\x01 \x01(\v2\x11.spate.v1.WelcomeH\x00R\awelcome\x12*\n" +
 	"\x06assign\x18\x02 \x01(\v2\x10.spate.v1.AssignH\x00R\x06assign\x12!\n" +
 	"\x03arm\x18\x03 \x01(\v2\r.spate.v1.ArmH\x00R\x03arm\x12$\n" +
 	"\x04stop\x18\x04 \x01(\v2\x0e.spate.v1.StopH\x00R\x04stop\x12-\n" +
-	"\ameasure\x18\x05 \x01(\v2\x11.spate.v1.MeasureH\x00R\ameasureB\t\n" +
-	"\amessage\"\xa1\x01\n" +
+	"\ameasure\x18\x05 \x01(\v2\x11.spate.v1.MeasureH\x00R\ameasure\x12-\n" +
+	"\arenewed\x18\x06 \x01(\v2\x11.spate.v1.RenewedH\x00R\arenewed\x12*\n" +
+	"\x06revise\x18\a \x01(\v2\x10.spate.v1.ReviseH\x00R\x06reviseB\t\n" +
+	"\amessage\"\xb7\x01\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12)\n" +
 	"\x05agent\x18\x02 \x01(\v2\x13.spate.v1.AgentInfoR\x05agent\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12/\n" +
-	"\x06resume\x18\x04 \x01(\v2\x17.spate.v1.AssignmentRefR\x06resume\"\xb4\x01\n" +
+	"\x06resume\x18\x04 \x01(\v2\x17.spate.v1.AssignmentRefR\x06resume\x12\x14\n" +
+	"\x05armed\x18\x05 \x01(\bR\x05armed\"\xcf\x01\n" +
 	"\tAgentInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06region\x18\x02 \x01(\tR\x06region\x12\x18\n" +
@@ -1438,7 +1700,8 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\x06weight\x18\x05 \x01(\rR\x06weight\x12\x1f\n" +
 	"\vmax_streams\x18\x06 \x01(\rR\n" +
 	"maxStreams\x12\x14\n" +
-	"\x05cores\x18\a \x01(\rR\x05cores\"c\n" +
+	"\x05cores\x18\a \x01(\rR\x05cores\x12\x19\n" +
+	"\bmax_rate\x18\b \x01(\x01R\amaxRate\"c\n" +
 	"\rAssignmentRef\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1f\n" +
 	"\vstage_index\x18\x02 \x01(\rR\n" +
@@ -1447,19 +1710,30 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\aWelcome\x12H\n" +
 	"\x12heartbeat_interval\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\x12/\n" +
 	"\x05lease\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12 \n" +
-	"\vcoordinator\x18\x03 \x01(\tR\vcoordinator\"\x93\x02\n" +
+	"\vcoordinator\x18\x03 \x01(\tR\vcoordinator\"\xc4\x02\n" +
 	"\x06Assign\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12%\n" +
 	"\x05stage\x18\x02 \x01(\v2\x0f.spate.v1.StageR\x05stage\x12(\n" +
 	"\x06stripe\x18\x03 \x01(\v2\x10.spate.v1.StripeR\x06stripe\x127\n" +
 	"\asecrets\x18\x04 \x03(\v2\x1d.spate.v1.Assign.SecretsEntryR\asecrets\x12\x18\n" +
-	"\arecords\x18\x05 \x01(\bR\arecords\x1a:\n" +
+	"\arecords\x18\x05 \x01(\bR\arecords\x12/\n" +
+	"\x05lease\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x1a:\n" +
 	"\fSecretsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"6\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"h\n" +
 	"\x06Stripe\x12\x18\n" +
 	"\aweights\x18\x01 \x03(\rR\aweights\x12\x12\n" +
-	"\x04rank\x18\x02 \x01(\rR\x04rank\"\xc7\x01\n" +
+	"\x04rank\x18\x02 \x01(\rR\x04rank\x120\n" +
+	"\thandovers\x18\x03 \x03(\v2\x12.spate.v1.HandoverR\thandovers\"y\n" +
+	"\bHandover\x12\x1b\n" +
+	"\tfrom_rank\x18\x01 \x01(\rR\bfromRank\x12\x18\n" +
+	"\aweights\x18\x02 \x03(\rR\aweights\x12\x17\n" +
+	"\afrom_ns\x18\x03 \x01(\x03R\x06fromNs\x12\x1d\n" +
+	"\n" +
+	"from_items\x18\x04 \x03(\x04R\tfromItems\"]\n" +
+	"\x06Revise\x12)\n" +
+	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12(\n" +
+	"\x06stripe\x18\x02 \x01(\v2\x10.spate.v1.StripeR\x06stripe\"\xc7\x01\n" +
 	"\aApplied\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12&\n" +
 	"\x0fclock_offset_ns\x18\x02 \x01(\x03R\rclockOffsetNs\x120\n" +
@@ -1477,13 +1751,16 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\bRejected\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12)\n" +
-	"\x04kind\x18\x03 \x01(\x0e2\x15.spate.v1.FailureKindR\x04kind\"\xcc\x01\n" +
+	"\x04kind\x18\x03 \x01(\x0e2\x15.spate.v1.FailureKindR\x04kind\"\xe4\x01\n" +
 	"\tHeartbeat\x12\x1b\n" +
 	"\tin_flight\x18\x01 \x01(\rR\binFlight\x12+\n" +
 	"\x11unacked_snapshots\x18\x02 \x01(\rR\x10unackedSnapshots\x12\x1b\n" +
 	"\tcpu_cores\x18\x03 \x01(\x01R\bcpuCores\x12&\n" +
 	"\x0fclock_offset_ns\x18\x04 \x01(\x03R\rclockOffsetNs\x120\n" +
-	"\x14clock_uncertainty_ns\x18\x05 \x01(\x03R\x12clockUncertaintyNs\"V\n" +
+	"\x14clock_uncertainty_ns\x18\x05 \x01(\x03R\x12clockUncertaintyNs\x12\x16\n" +
+	"\x06number\x18\x06 \x01(\x04R\x06number\"!\n" +
+	"\aRenewed\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\"V\n" +
 	"\x03Arm\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12$\n" +
 	"\x0estart_clock_ns\x18\x02 \x01(\x03R\fstartClockNs\"M\n" +
@@ -1522,7 +1799,7 @@ func file_spate_v1_control_proto_rawDescGZIP() []byte {
 	return file_spate_v1_control_proto_rawDescData
 }
 
-var file_spate_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_spate_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_spate_v1_control_proto_goTypes = []any{
 	(*ConnectRequest)(nil),       // 0: spate.v1.ConnectRequest
 	(*ConnectResponse)(nil),      // 1: spate.v1.ConnectResponse
@@ -1532,58 +1809,67 @@ var file_spate_v1_control_proto_goTypes = []any{
 	(*Welcome)(nil),              // 5: spate.v1.Welcome
 	(*Assign)(nil),               // 6: spate.v1.Assign
 	(*Stripe)(nil),               // 7: spate.v1.Stripe
-	(*Applied)(nil),              // 8: spate.v1.Applied
-	(*Preparation)(nil),          // 9: spate.v1.Preparation
-	(*Rejected)(nil),             // 10: spate.v1.Rejected
-	(*Heartbeat)(nil),            // 11: spate.v1.Heartbeat
-	(*Arm)(nil),                  // 12: spate.v1.Arm
-	(*Measure)(nil),              // 13: spate.v1.Measure
-	(*Stop)(nil),                 // 14: spate.v1.Stop
-	(*ProbeClockRequest)(nil),    // 15: spate.v1.ProbeClockRequest
-	(*ProbeClockResponse)(nil),   // 16: spate.v1.ProbeClockResponse
-	(*FetchDatasetRequest)(nil),  // 17: spate.v1.FetchDatasetRequest
-	(*FetchDatasetResponse)(nil), // 18: spate.v1.FetchDatasetResponse
-	nil,                          // 19: spate.v1.Assign.SecretsEntry
-	(*durationpb.Duration)(nil),  // 20: google.protobuf.Duration
-	(*Stage)(nil),                // 21: spate.v1.Stage
-	(FailureKind)(0),             // 22: spate.v1.FailureKind
+	(*Handover)(nil),             // 8: spate.v1.Handover
+	(*Revise)(nil),               // 9: spate.v1.Revise
+	(*Applied)(nil),              // 10: spate.v1.Applied
+	(*Preparation)(nil),          // 11: spate.v1.Preparation
+	(*Rejected)(nil),             // 12: spate.v1.Rejected
+	(*Heartbeat)(nil),            // 13: spate.v1.Heartbeat
+	(*Renewed)(nil),              // 14: spate.v1.Renewed
+	(*Arm)(nil),                  // 15: spate.v1.Arm
+	(*Measure)(nil),              // 16: spate.v1.Measure
+	(*Stop)(nil),                 // 17: spate.v1.Stop
+	(*ProbeClockRequest)(nil),    // 18: spate.v1.ProbeClockRequest
+	(*ProbeClockResponse)(nil),   // 19: spate.v1.ProbeClockResponse
+	(*FetchDatasetRequest)(nil),  // 20: spate.v1.FetchDatasetRequest
+	(*FetchDatasetResponse)(nil), // 21: spate.v1.FetchDatasetResponse
+	nil,                          // 22: spate.v1.Assign.SecretsEntry
+	(*durationpb.Duration)(nil),  // 23: google.protobuf.Duration
+	(*Stage)(nil),                // 24: spate.v1.Stage
+	(FailureKind)(0),             // 25: spate.v1.FailureKind
 }
 var file_spate_v1_control_proto_depIdxs = []int32{
 	2,  // 0: spate.v1.ConnectRequest.hello:type_name -> spate.v1.Hello
-	8,  // 1: spate.v1.ConnectRequest.applied:type_name -> spate.v1.Applied
-	10, // 2: spate.v1.ConnectRequest.rejected:type_name -> spate.v1.Rejected
-	11, // 3: spate.v1.ConnectRequest.heartbeat:type_name -> spate.v1.Heartbeat
+	10, // 1: spate.v1.ConnectRequest.applied:type_name -> spate.v1.Applied
+	12, // 2: spate.v1.ConnectRequest.rejected:type_name -> spate.v1.Rejected
+	13, // 3: spate.v1.ConnectRequest.heartbeat:type_name -> spate.v1.Heartbeat
 	5,  // 4: spate.v1.ConnectResponse.welcome:type_name -> spate.v1.Welcome
 	6,  // 5: spate.v1.ConnectResponse.assign:type_name -> spate.v1.Assign
-	12, // 6: spate.v1.ConnectResponse.arm:type_name -> spate.v1.Arm
-	14, // 7: spate.v1.ConnectResponse.stop:type_name -> spate.v1.Stop
-	13, // 8: spate.v1.ConnectResponse.measure:type_name -> spate.v1.Measure
-	3,  // 9: spate.v1.Hello.agent:type_name -> spate.v1.AgentInfo
-	4,  // 10: spate.v1.Hello.resume:type_name -> spate.v1.AssignmentRef
-	20, // 11: spate.v1.Welcome.heartbeat_interval:type_name -> google.protobuf.Duration
-	20, // 12: spate.v1.Welcome.lease:type_name -> google.protobuf.Duration
-	4,  // 13: spate.v1.Assign.ref:type_name -> spate.v1.AssignmentRef
-	21, // 14: spate.v1.Assign.stage:type_name -> spate.v1.Stage
-	7,  // 15: spate.v1.Assign.stripe:type_name -> spate.v1.Stripe
-	19, // 16: spate.v1.Assign.secrets:type_name -> spate.v1.Assign.SecretsEntry
-	4,  // 17: spate.v1.Applied.ref:type_name -> spate.v1.AssignmentRef
-	9,  // 18: spate.v1.Applied.preparation:type_name -> spate.v1.Preparation
-	4,  // 19: spate.v1.Rejected.ref:type_name -> spate.v1.AssignmentRef
-	22, // 20: spate.v1.Rejected.kind:type_name -> spate.v1.FailureKind
-	4,  // 21: spate.v1.Arm.ref:type_name -> spate.v1.AssignmentRef
-	4,  // 22: spate.v1.Measure.ref:type_name -> spate.v1.AssignmentRef
-	4,  // 23: spate.v1.Stop.ref:type_name -> spate.v1.AssignmentRef
-	0,  // 24: spate.v1.ControlService.Connect:input_type -> spate.v1.ConnectRequest
-	15, // 25: spate.v1.ControlService.ProbeClock:input_type -> spate.v1.ProbeClockRequest
-	17, // 26: spate.v1.ControlService.FetchDataset:input_type -> spate.v1.FetchDatasetRequest
-	1,  // 27: spate.v1.ControlService.Connect:output_type -> spate.v1.ConnectResponse
-	16, // 28: spate.v1.ControlService.ProbeClock:output_type -> spate.v1.ProbeClockResponse
-	18, // 29: spate.v1.ControlService.FetchDataset:output_type -> spate.v1.FetchDatasetResponse
-	27, // [27:30] is the sub-list for method output_type
-	24, // [24:27] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	15, // 6: spate.v1.ConnectResponse.arm:type_name -> spate.v1.Arm
+	17, // 7: spate.v1.ConnectResponse.stop:type_name -> spate.v1.Stop
+	16, // 8: spate.v1.ConnectResponse.measure:type_name -> spate.v1.Measure
+	14, // 9: spate.v1.ConnectResponse.renewed:type_name -> spate.v1.Renewed
+	9,  // 10: spate.v1.ConnectResponse.revise:type_name -> spate.v1.Revise
+	3,  // 11: spate.v1.Hello.agent:type_name -> spate.v1.AgentInfo
+	4,  // 12: spate.v1.Hello.resume:type_name -> spate.v1.AssignmentRef
+	23, // 13: spate.v1.Welcome.heartbeat_interval:type_name -> google.protobuf.Duration
+	23, // 14: spate.v1.Welcome.lease:type_name -> google.protobuf.Duration
+	4,  // 15: spate.v1.Assign.ref:type_name -> spate.v1.AssignmentRef
+	24, // 16: spate.v1.Assign.stage:type_name -> spate.v1.Stage
+	7,  // 17: spate.v1.Assign.stripe:type_name -> spate.v1.Stripe
+	22, // 18: spate.v1.Assign.secrets:type_name -> spate.v1.Assign.SecretsEntry
+	23, // 19: spate.v1.Assign.lease:type_name -> google.protobuf.Duration
+	8,  // 20: spate.v1.Stripe.handovers:type_name -> spate.v1.Handover
+	4,  // 21: spate.v1.Revise.ref:type_name -> spate.v1.AssignmentRef
+	7,  // 22: spate.v1.Revise.stripe:type_name -> spate.v1.Stripe
+	4,  // 23: spate.v1.Applied.ref:type_name -> spate.v1.AssignmentRef
+	11, // 24: spate.v1.Applied.preparation:type_name -> spate.v1.Preparation
+	4,  // 25: spate.v1.Rejected.ref:type_name -> spate.v1.AssignmentRef
+	25, // 26: spate.v1.Rejected.kind:type_name -> spate.v1.FailureKind
+	4,  // 27: spate.v1.Arm.ref:type_name -> spate.v1.AssignmentRef
+	4,  // 28: spate.v1.Measure.ref:type_name -> spate.v1.AssignmentRef
+	4,  // 29: spate.v1.Stop.ref:type_name -> spate.v1.AssignmentRef
+	0,  // 30: spate.v1.ControlService.Connect:input_type -> spate.v1.ConnectRequest
+	18, // 31: spate.v1.ControlService.ProbeClock:input_type -> spate.v1.ProbeClockRequest
+	20, // 32: spate.v1.ControlService.FetchDataset:input_type -> spate.v1.FetchDatasetRequest
+	1,  // 33: spate.v1.ControlService.Connect:output_type -> spate.v1.ConnectResponse
+	19, // 34: spate.v1.ControlService.ProbeClock:output_type -> spate.v1.ProbeClockResponse
+	21, // 35: spate.v1.ControlService.FetchDataset:output_type -> spate.v1.FetchDatasetResponse
+	33, // [33:36] is the sub-list for method output_type
+	30, // [30:33] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_control_proto_init() }
@@ -1605,15 +1891,17 @@ func file_spate_v1_control_proto_init() {
 		(*ConnectResponse_Arm)(nil),
 		(*ConnectResponse_Stop)(nil),
 		(*ConnectResponse_Measure)(nil),
+		(*ConnectResponse_Renewed)(nil),
+		(*ConnectResponse_Revise)(nil),
 	}
-	file_spate_v1_control_proto_msgTypes[9].OneofWrappers = []any{}
+	file_spate_v1_control_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_control_proto_rawDesc), len(file_spate_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

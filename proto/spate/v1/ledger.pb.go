@@ -11,6 +11,7 @@ package spatev1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -49,8 +50,16 @@ type RunRecord struct {
 	Searches []*SearchRecord `protobuf:"bytes,10,rep,name=searches,proto3" json:"searches,omitempty"`
 	// The run is a simulation, whose times are compressed by this factor. 0: it is none.
 	TimeCompression float64 `protobuf:"fixed64,11,opt,name=time_compression,json=timeCompression,proto3" json:"time_compression,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// When it was submitted. Unset: it began at once.
+	SubmitTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=submit_time,json=submitTime,proto3" json:"submit_time,omitempty"`
+	// Nothing is missing from its result. Meaningful when it has ended.
+	Complete bool `protobuf:"varint,13,opt,name=complete,proto3" json:"complete,omitempty"`
+	// Who submitted it: the name in the client's certificate. Empty: not known.
+	Submitter string `protobuf:"bytes,14,opt,name=submitter,proto3" json:"submitter,omitempty"`
+	// How often the coordinator was started anew while the run went on.
+	Restarts      uint32 `protobuf:"varint,15,opt,name=restarts,proto3" json:"restarts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RunRecord) Reset() {
@@ -160,6 +169,398 @@ func (x *RunRecord) GetTimeCompression() float64 {
 	return 0
 }
 
+func (x *RunRecord) GetSubmitTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SubmitTime
+	}
+	return nil
+}
+
+func (x *RunRecord) GetComplete() bool {
+	if x != nil {
+		return x.Complete
+	}
+	return false
+}
+
+func (x *RunRecord) GetSubmitter() string {
+	if x != nil {
+		return x.Submitter
+	}
+	return ""
+}
+
+func (x *RunRecord) GetRestarts() uint32 {
+	if x != nil {
+		return x.Restarts
+	}
+	return 0
+}
+
+// Submission is what a coordinator that was started anew needs to go on with a run, beside its records. No secrets.
+type Submission struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Stages and templates of the plan, in order.
+	Plan []*Stage `protobuf:"bytes,1,rep,name=plan,proto3" json:"plan,omitempty"`
+	// Agents to wait for before the plan is split.
+	MinAgents uint32 `protobuf:"varint,2,opt,name=min_agents,json=minAgents,proto3" json:"min_agents,omitempty"`
+	// How long to wait for them.
+	AgentsTimeout *durationpb.Duration `protobuf:"bytes,3,opt,name=agents_timeout,json=agentsTimeout,proto3" json:"agents_timeout,omitempty"`
+	// Secret references of the plan.
+	References []string `protobuf:"bytes,4,rep,name=references,proto3" json:"references,omitempty"`
+	// Name of the plan.
+	Name          string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Submission) Reset() {
+	*x = Submission{}
+	mi := &file_spate_v1_ledger_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Submission) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Submission) ProtoMessage() {}
+
+func (x *Submission) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_ledger_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Submission.ProtoReflect.Descriptor instead.
+func (*Submission) Descriptor() ([]byte, []int) {
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Submission) GetPlan() []*Stage {
+	if x != nil {
+		return x.Plan
+	}
+	return nil
+}
+
+func (x *Submission) GetMinAgents() uint32 {
+	if x != nil {
+		return x.MinAgents
+	}
+	return 0
+}
+
+func (x *Submission) GetAgentsTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.AgentsTimeout
+	}
+	return nil
+}
+
+func (x *Submission) GetReferences() []string {
+	if x != nil {
+		return x.References
+	}
+	return nil
+}
+
+func (x *Submission) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// Checkpoint is the state of a run's machine, beside what the records of stages tell. It is written with each change of them.
+type Checkpoint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where the run stands: "gathering", "pausing", "applying", "running", "stopping", "closing".
+	Phase string `protobuf:"bytes,1,opt,name=phase,proto3" json:"phase,omitempty"`
+	// Agents that take part, in order.
+	Roster []*AgentInfo `protobuf:"bytes,2,rep,name=roster,proto3" json:"roster,omitempty"`
+	// Their processes.
+	Incarnations []uint64 `protobuf:"fixed64,3,rep,packed,name=incarnations,proto3" json:"incarnations,omitempty"`
+	// Place in the plan of the first entry not begun.
+	Next uint32 `protobuf:"varint,4,opt,name=next,proto3" json:"next,omitempty"`
+	// Stages begun or skipped.
+	Begun uint32 `protobuf:"varint,5,opt,name=begun,proto3" json:"begun,omitempty"`
+	// Sweeps and searches begun.
+	BegunSeries uint32 `protobuf:"varint,6,opt,name=begun_series,json=begunSeries,proto3" json:"begun_series,omitempty"`
+	// What the probes of the sweep or search under way measured, in order: it is a pure function of its template and these.
+	Probes []*ProbeOutcome `protobuf:"bytes,7,rep,name=probes,proto3" json:"probes,omitempty"`
+	// Template of the sweep or search under way. Unset: none is.
+	Template *Stage `protobuf:"bytes,8,opt,name=template,proto3" json:"template,omitempty"`
+	// Stage that follows the pause. Unset: there is no pause.
+	Pending *Stage `protobuf:"bytes,9,opt,name=pending,proto3" json:"pending,omitempty"`
+	// Notes on targets that were passed on.
+	Noted []string `protobuf:"bytes,10,rep,name=noted,proto3" json:"noted,omitempty"`
+	// Why targets' remaining stages are skipped, by target.
+	Dead map[string]string `protobuf:"bytes,11,rep,name=dead,proto3" json:"dead,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Why targets' last stages were rejected, by target.
+	Rejected map[string]string `protobuf:"bytes,12,rep,name=rejected,proto3" json:"rejected,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// A person has asked for the end.
+	StopRequested bool `protobuf:"varint,13,opt,name=stop_requested,json=stopRequested,proto3" json:"stop_requested,omitempty"`
+	// Why no stage follows.
+	Fatal string `protobuf:"bytes,14,opt,name=fatal,proto3" json:"fatal,omitempty"`
+	// The first failure of a stage.
+	Failure string `protobuf:"bytes,15,opt,name=failure,proto3" json:"failure,omitempty"`
+	// Something is missing from a stage's result.
+	Incomplete bool `protobuf:"varint,16,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
+	// Start of the stage in progress on the coordinator's monotonic clock, in nanoseconds, and which boot of which machine that clock is of.
+	// 0: it is not armed.
+	StartClockNs int64 `protobuf:"varint,17,opt,name=start_clock_ns,json=startClockNs,proto3" json:"start_clock_ns,omitempty"`
+	// See start_clock_ns.
+	BootId string `protobuf:"bytes,18,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
+	// Revision of the stage's assignment.
+	Revision uint32 `protobuf:"varint,19,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Agents have been told to cancel what is in flight.
+	Immediately bool `protobuf:"varint,20,opt,name=immediately,proto3" json:"immediately,omitempty"`
+	// Why an abort rule ended a probe of a search.
+	GaveUp        string `protobuf:"bytes,21,opt,name=gave_up,json=gaveUp,proto3" json:"gave_up,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Checkpoint) Reset() {
+	*x = Checkpoint{}
+	mi := &file_spate_v1_ledger_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Checkpoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Checkpoint) ProtoMessage() {}
+
+func (x *Checkpoint) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_ledger_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Checkpoint.ProtoReflect.Descriptor instead.
+func (*Checkpoint) Descriptor() ([]byte, []int) {
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Checkpoint) GetPhase() string {
+	if x != nil {
+		return x.Phase
+	}
+	return ""
+}
+
+func (x *Checkpoint) GetRoster() []*AgentInfo {
+	if x != nil {
+		return x.Roster
+	}
+	return nil
+}
+
+func (x *Checkpoint) GetIncarnations() []uint64 {
+	if x != nil {
+		return x.Incarnations
+	}
+	return nil
+}
+
+func (x *Checkpoint) GetNext() uint32 {
+	if x != nil {
+		return x.Next
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetBegun() uint32 {
+	if x != nil {
+		return x.Begun
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetBegunSeries() uint32 {
+	if x != nil {
+		return x.BegunSeries
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetProbes() []*ProbeOutcome {
+	if x != nil {
+		return x.Probes
+	}
+	return nil
+}
+
+func (x *Checkpoint) GetTemplate() *Stage {
+	if x != nil {
+		return x.Template
+	}
+	return nil
+}
+
+func (x *Checkpoint) GetPending() *Stage {
+	if x != nil {
+		return x.Pending
+	}
+	return nil
+}
+
+func (x *Checkpoint) GetNoted() []string {
+	if x != nil {
+		return x.Noted
+	}
+	return nil
+}
+
+func (x *Checkpoint) GetDead() map[string]string {
+	if x != nil {
+		return x.Dead
+	}
+	return nil
+}
+
+func (x *Checkpoint) GetRejected() map[string]string {
+	if x != nil {
+		return x.Rejected
+	}
+	return nil
+}
+
+func (x *Checkpoint) GetStopRequested() bool {
+	if x != nil {
+		return x.StopRequested
+	}
+	return false
+}
+
+func (x *Checkpoint) GetFatal() string {
+	if x != nil {
+		return x.Fatal
+	}
+	return ""
+}
+
+func (x *Checkpoint) GetFailure() string {
+	if x != nil {
+		return x.Failure
+	}
+	return ""
+}
+
+func (x *Checkpoint) GetIncomplete() bool {
+	if x != nil {
+		return x.Incomplete
+	}
+	return false
+}
+
+func (x *Checkpoint) GetStartClockNs() int64 {
+	if x != nil {
+		return x.StartClockNs
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetBootId() string {
+	if x != nil {
+		return x.BootId
+	}
+	return ""
+}
+
+func (x *Checkpoint) GetRevision() uint32 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetImmediately() bool {
+	if x != nil {
+		return x.Immediately
+	}
+	return false
+}
+
+func (x *Checkpoint) GetGaveUp() string {
+	if x != nil {
+		return x.GaveUp
+	}
+	return ""
+}
+
+// ProbeOutcome is what a probe of a sweep or search measured, as far as the series goes by it.
+type ProbeOutcome struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Stage of the probe.
+	StageIndex uint32 `protobuf:"varint,1,opt,name=stage_index,json=stageIndex,proto3" json:"stage_index,omitempty"`
+	// Everything was measured.
+	Complete      bool `protobuf:"varint,2,opt,name=complete,proto3" json:"complete,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProbeOutcome) Reset() {
+	*x = ProbeOutcome{}
+	mi := &file_spate_v1_ledger_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProbeOutcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProbeOutcome) ProtoMessage() {}
+
+func (x *ProbeOutcome) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_ledger_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProbeOutcome.ProtoReflect.Descriptor instead.
+func (*ProbeOutcome) Descriptor() ([]byte, []int) {
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ProbeOutcome) GetStageIndex() uint32 {
+	if x != nil {
+		return x.StageIndex
+	}
+	return 0
+}
+
+func (x *ProbeOutcome) GetComplete() bool {
+	if x != nil {
+		return x.Complete
+	}
+	return false
+}
+
 // SearchRecord is what a search found.
 type SearchRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -194,7 +595,7 @@ type SearchRecord struct {
 
 func (x *SearchRecord) Reset() {
 	*x = SearchRecord{}
-	mi := &file_spate_v1_ledger_proto_msgTypes[1]
+	mi := &file_spate_v1_ledger_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -206,7 +607,7 @@ func (x *SearchRecord) String() string {
 func (*SearchRecord) ProtoMessage() {}
 
 func (x *SearchRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_ledger_proto_msgTypes[1]
+	mi := &file_spate_v1_ledger_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -219,7 +620,7 @@ func (x *SearchRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchRecord.ProtoReflect.Descriptor instead.
 func (*SearchRecord) Descriptor() ([]byte, []int) {
-	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{1}
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *SearchRecord) GetSeries() uint32 {
@@ -327,13 +728,15 @@ type StageRecord struct {
 	// When measuring began, in nanoseconds since the start, for a warm-up that lasts until the load is steady. Unset: it is another
 	// warm-up, or it did not begin.
 	MeasuredFromNs *int64 `protobuf:"varint,8,opt,name=measured_from_ns,json=measuredFromNs,proto3,oneof" json:"measured_from_ns,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// What changed hands among the agents that send the load, in order. Places are those of `agents` that are no observers, in their order.
+	Handovers     []*Handover `protobuf:"bytes,9,rep,name=handovers,proto3" json:"handovers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StageRecord) Reset() {
 	*x = StageRecord{}
-	mi := &file_spate_v1_ledger_proto_msgTypes[2]
+	mi := &file_spate_v1_ledger_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -345,7 +748,7 @@ func (x *StageRecord) String() string {
 func (*StageRecord) ProtoMessage() {}
 
 func (x *StageRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_ledger_proto_msgTypes[2]
+	mi := &file_spate_v1_ledger_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -358,7 +761,7 @@ func (x *StageRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageRecord.ProtoReflect.Descriptor instead.
 func (*StageRecord) Descriptor() ([]byte, []int) {
-	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{2}
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *StageRecord) GetStage() *Stage {
@@ -417,6 +820,13 @@ func (x *StageRecord) GetMeasuredFromNs() int64 {
 	return 0
 }
 
+func (x *StageRecord) GetHandovers() []*Handover {
+	if x != nil {
+		return x.Handovers
+	}
+	return nil
+}
+
 // AssignedAgent is an agent's part in a stage.
 type AssignedAgent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -429,14 +839,20 @@ type AssignedAgent struct {
 	// Why its part is missing or cut short. Empty: it is not.
 	Failure string `protobuf:"bytes,4,opt,name=failure,proto3" json:"failure,omitempty"`
 	// What it found out about the target. Unset: it did not get ready.
-	Preparation   *Preparation `protobuf:"bytes,5,opt,name=preparation,proto3" json:"preparation,omitempty"`
+	Preparation *Preparation `protobuf:"bytes,5,opt,name=preparation,proto3" json:"preparation,omitempty"`
+	// It sends the light load of an observer: what it measures is in no number of the stage but its region's observer's.
+	Observer bool `protobuf:"varint,6,opt,name=observer,proto3" json:"observer,omitempty"`
+	// Stage's offset from which on it takes part, in nanoseconds. 0: from the start.
+	JoinedNs int64 `protobuf:"varint,7,opt,name=joined_ns,json=joinedNs,proto3" json:"joined_ns,omitempty"`
+	// What was lost with it. Unset: it was not lost.
+	Loss          *Loss `protobuf:"bytes,8,opt,name=loss,proto3" json:"loss,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AssignedAgent) Reset() {
 	*x = AssignedAgent{}
-	mi := &file_spate_v1_ledger_proto_msgTypes[3]
+	mi := &file_spate_v1_ledger_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -448,7 +864,7 @@ func (x *AssignedAgent) String() string {
 func (*AssignedAgent) ProtoMessage() {}
 
 func (x *AssignedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_ledger_proto_msgTypes[3]
+	mi := &file_spate_v1_ledger_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -461,7 +877,7 @@ func (x *AssignedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignedAgent.ProtoReflect.Descriptor instead.
 func (*AssignedAgent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{3}
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AssignedAgent) GetAgent() *AgentInfo {
@@ -499,11 +915,96 @@ func (x *AssignedAgent) GetPreparation() *Preparation {
 	return nil
 }
 
+func (x *AssignedAgent) GetObserver() bool {
+	if x != nil {
+		return x.Observer
+	}
+	return false
+}
+
+func (x *AssignedAgent) GetJoinedNs() int64 {
+	if x != nil {
+		return x.JoinedNs
+	}
+	return 0
+}
+
+func (x *AssignedAgent) GetLoss() *Loss {
+	if x != nil {
+		return x.Loss
+	}
+	return nil
+}
+
+// Loss says what a lost agent leaves out of a stage's result.
+type Loss struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its first window of which nothing is in the result.
+	FromWindow uint32 `protobuf:"varint,1,opt,name=from_window,json=fromWindow,proto3" json:"from_window,omitempty"`
+	// Offset from which on others have taken its part over, in nanoseconds. Unset: nobody has.
+	TakenOverNs *int64 `protobuf:"varint,2,opt,name=taken_over_ns,json=takenOverNs,proto3,oneof" json:"taken_over_ns,omitempty"`
+	// Its part of the stage's arrivals while it had one, from 0 to 1.
+	Share         float64 `protobuf:"fixed64,3,opt,name=share,proto3" json:"share,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Loss) Reset() {
+	*x = Loss{}
+	mi := &file_spate_v1_ledger_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Loss) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Loss) ProtoMessage() {}
+
+func (x *Loss) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_ledger_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Loss.ProtoReflect.Descriptor instead.
+func (*Loss) Descriptor() ([]byte, []int) {
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Loss) GetFromWindow() uint32 {
+	if x != nil {
+		return x.FromWindow
+	}
+	return 0
+}
+
+func (x *Loss) GetTakenOverNs() int64 {
+	if x != nil && x.TakenOverNs != nil {
+		return *x.TakenOverNs
+	}
+	return 0
+}
+
+func (x *Loss) GetShare() float64 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
 var File_spate_v1_ledger_proto protoreflect.FileDescriptor
 
 const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\n" +
-	"\x15spate/v1/ledger.proto\x12\bspate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\x1a\x13spate/v1/plan.proto\x1a\x12spate/v1/run.proto\"\xa1\x03\n" +
+	"\x15spate/v1/ledger.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\x1a\x13spate/v1/plan.proto\x1a\x12spate/v1/run.proto\"\xb4\x04\n" +
 	"\tRunRecord\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1b\n" +
 	"\tplan_yaml\x18\x02 \x01(\fR\bplanYaml\x129\n" +
@@ -517,7 +1018,58 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\x06stages\x18\t \x01(\rR\x06stages\x122\n" +
 	"\bsearches\x18\n" +
 	" \x03(\v2\x16.spate.v1.SearchRecordR\bsearches\x12)\n" +
-	"\x10time_compression\x18\v \x01(\x01R\x0ftimeCompression\"\xc4\x03\n" +
+	"\x10time_compression\x18\v \x01(\x01R\x0ftimeCompression\x12;\n" +
+	"\vsubmit_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"submitTime\x12\x1a\n" +
+	"\bcomplete\x18\r \x01(\bR\bcomplete\x12\x1c\n" +
+	"\tsubmitter\x18\x0e \x01(\tR\tsubmitter\x12\x1a\n" +
+	"\brestarts\x18\x0f \x01(\rR\brestarts\"\xc6\x01\n" +
+	"\n" +
+	"Submission\x12#\n" +
+	"\x04plan\x18\x01 \x03(\v2\x0f.spate.v1.StageR\x04plan\x12\x1d\n" +
+	"\n" +
+	"min_agents\x18\x02 \x01(\rR\tminAgents\x12@\n" +
+	"\x0eagents_timeout\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\ragentsTimeout\x12\x1e\n" +
+	"\n" +
+	"references\x18\x04 \x03(\tR\n" +
+	"references\x12\x12\n" +
+	"\x04name\x18\x05 \x01(\tR\x04name\"\xd5\x06\n" +
+	"\n" +
+	"Checkpoint\x12\x14\n" +
+	"\x05phase\x18\x01 \x01(\tR\x05phase\x12+\n" +
+	"\x06roster\x18\x02 \x03(\v2\x13.spate.v1.AgentInfoR\x06roster\x12\"\n" +
+	"\fincarnations\x18\x03 \x03(\x06R\fincarnations\x12\x12\n" +
+	"\x04next\x18\x04 \x01(\rR\x04next\x12\x14\n" +
+	"\x05begun\x18\x05 \x01(\rR\x05begun\x12!\n" +
+	"\fbegun_series\x18\x06 \x01(\rR\vbegunSeries\x12.\n" +
+	"\x06probes\x18\a \x03(\v2\x16.spate.v1.ProbeOutcomeR\x06probes\x12+\n" +
+	"\btemplate\x18\b \x01(\v2\x0f.spate.v1.StageR\btemplate\x12)\n" +
+	"\apending\x18\t \x01(\v2\x0f.spate.v1.StageR\apending\x12\x14\n" +
+	"\x05noted\x18\n" +
+	" \x03(\tR\x05noted\x122\n" +
+	"\x04dead\x18\v \x03(\v2\x1e.spate.v1.Checkpoint.DeadEntryR\x04dead\x12>\n" +
+	"\brejected\x18\f \x03(\v2\".spate.v1.Checkpoint.RejectedEntryR\brejected\x12%\n" +
+	"\x0estop_requested\x18\r \x01(\bR\rstopRequested\x12\x14\n" +
+	"\x05fatal\x18\x0e \x01(\tR\x05fatal\x12\x18\n" +
+	"\afailure\x18\x0f \x01(\tR\afailure\x12\x1e\n" +
+	"\n" +
+	"incomplete\x18\x10 \x01(\bR\n" +
+	"incomplete\x12$\n" +
+	"\x0estart_clock_ns\x18\x11 \x01(\x03R\fstartClockNs\x12\x17\n" +
+	"\aboot_id\x18\x12 \x01(\tR\x06bootId\x12\x1a\n" +
+	"\brevision\x18\x13 \x01(\rR\brevision\x12 \n" +
+	"\vimmediately\x18\x14 \x01(\bR\vimmediately\x12\x17\n" +
+	"\agave_up\x18\x15 \x01(\tR\x06gaveUp\x1a7\n" +
+	"\tDeadEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
+	"\rRejectedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"K\n" +
+	"\fProbeOutcome\x12\x1f\n" +
+	"\vstage_index\x18\x01 \x01(\rR\n" +
+	"stageIndex\x12\x1a\n" +
+	"\bcomplete\x18\x02 \x01(\bR\bcomplete\"\xc4\x03\n" +
 	"\fSearchRecord\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\rR\x06series\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1a\n" +
@@ -536,7 +1088,7 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\x05_keptB\b\n" +
 	"\x06_brokeB\x12\n" +
 	"\x10_mean_throughputB\x14\n" +
-	"\x12_throughput_margin\"\xc6\x02\n" +
+	"\x12_throughput_margin\"\xf8\x02\n" +
 	"\vStageRecord\x12%\n" +
 	"\x05stage\x18\x01 \x01(\v2\x0f.spate.v1.StageR\x05stage\x129\n" +
 	"\n" +
@@ -546,14 +1098,24 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\x05ended\x18\x05 \x01(\bR\x05ended\x12\x18\n" +
 	"\astopped\x18\x06 \x01(\bR\astopped\x12\x16\n" +
 	"\x06enough\x18\a \x01(\tR\x06enough\x12-\n" +
-	"\x10measured_from_ns\x18\b \x01(\x03H\x00R\x0emeasuredFromNs\x88\x01\x01B\x13\n" +
-	"\x11_measured_from_ns\"\xc7\x01\n" +
+	"\x10measured_from_ns\x18\b \x01(\x03H\x00R\x0emeasuredFromNs\x88\x01\x01\x120\n" +
+	"\thandovers\x18\t \x03(\v2\x12.spate.v1.HandoverR\thandoversB\x13\n" +
+	"\x11_measured_from_ns\"\xa4\x02\n" +
 	"\rAssignedAgent\x12)\n" +
 	"\x05agent\x18\x01 \x01(\v2\x13.spate.v1.AgentInfoR\x05agent\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x16\n" +
 	"\x06weight\x18\x03 \x01(\rR\x06weight\x12\x18\n" +
 	"\afailure\x18\x04 \x01(\tR\afailure\x127\n" +
-	"\vpreparation\x18\x05 \x01(\v2\x15.spate.v1.PreparationR\vpreparationB4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
+	"\vpreparation\x18\x05 \x01(\v2\x15.spate.v1.PreparationR\vpreparation\x12\x1a\n" +
+	"\bobserver\x18\x06 \x01(\bR\bobserver\x12\x1b\n" +
+	"\tjoined_ns\x18\a \x01(\x03R\bjoinedNs\x12\"\n" +
+	"\x04loss\x18\b \x01(\v2\x0e.spate.v1.LossR\x04loss\"x\n" +
+	"\x04Loss\x12\x1f\n" +
+	"\vfrom_window\x18\x01 \x01(\rR\n" +
+	"fromWindow\x12'\n" +
+	"\rtaken_over_ns\x18\x02 \x01(\x03H\x00R\vtakenOverNs\x88\x01\x01\x12\x14\n" +
+	"\x05share\x18\x03 \x01(\x01R\x05shareB\x10\n" +
+	"\x0e_taken_over_nsB4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
 
 var (
 	file_spate_v1_ledger_proto_rawDescOnce sync.Once
@@ -567,35 +1129,54 @@ func file_spate_v1_ledger_proto_rawDescGZIP() []byte {
 	return file_spate_v1_ledger_proto_rawDescData
 }
 
-var file_spate_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_spate_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_spate_v1_ledger_proto_goTypes = []any{
 	(*RunRecord)(nil),             // 0: spate.v1.RunRecord
-	(*SearchRecord)(nil),          // 1: spate.v1.SearchRecord
-	(*StageRecord)(nil),           // 2: spate.v1.StageRecord
-	(*AssignedAgent)(nil),         // 3: spate.v1.AssignedAgent
-	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
-	(Outcome)(0),                  // 5: spate.v1.Outcome
-	(*Search)(nil),                // 6: spate.v1.Search
-	(*Stage)(nil),                 // 7: spate.v1.Stage
-	(*AgentInfo)(nil),             // 8: spate.v1.AgentInfo
-	(*Preparation)(nil),           // 9: spate.v1.Preparation
+	(*Submission)(nil),            // 1: spate.v1.Submission
+	(*Checkpoint)(nil),            // 2: spate.v1.Checkpoint
+	(*ProbeOutcome)(nil),          // 3: spate.v1.ProbeOutcome
+	(*SearchRecord)(nil),          // 4: spate.v1.SearchRecord
+	(*StageRecord)(nil),           // 5: spate.v1.StageRecord
+	(*AssignedAgent)(nil),         // 6: spate.v1.AssignedAgent
+	(*Loss)(nil),                  // 7: spate.v1.Loss
+	nil,                           // 8: spate.v1.Checkpoint.DeadEntry
+	nil,                           // 9: spate.v1.Checkpoint.RejectedEntry
+	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(Outcome)(0),                  // 11: spate.v1.Outcome
+	(*Stage)(nil),                 // 12: spate.v1.Stage
+	(*durationpb.Duration)(nil),   // 13: google.protobuf.Duration
+	(*AgentInfo)(nil),             // 14: spate.v1.AgentInfo
+	(*Search)(nil),                // 15: spate.v1.Search
+	(*Handover)(nil),              // 16: spate.v1.Handover
+	(*Preparation)(nil),           // 17: spate.v1.Preparation
 }
 var file_spate_v1_ledger_proto_depIdxs = []int32{
-	4,  // 0: spate.v1.RunRecord.begin_time:type_name -> google.protobuf.Timestamp
-	4,  // 1: spate.v1.RunRecord.end_time:type_name -> google.protobuf.Timestamp
-	5,  // 2: spate.v1.RunRecord.outcome:type_name -> spate.v1.Outcome
-	1,  // 3: spate.v1.RunRecord.searches:type_name -> spate.v1.SearchRecord
-	6,  // 4: spate.v1.SearchRecord.search:type_name -> spate.v1.Search
-	7,  // 5: spate.v1.StageRecord.stage:type_name -> spate.v1.Stage
-	4,  // 6: spate.v1.StageRecord.start_time:type_name -> google.protobuf.Timestamp
-	3,  // 7: spate.v1.StageRecord.agents:type_name -> spate.v1.AssignedAgent
-	8,  // 8: spate.v1.AssignedAgent.agent:type_name -> spate.v1.AgentInfo
-	9,  // 9: spate.v1.AssignedAgent.preparation:type_name -> spate.v1.Preparation
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	10, // 0: spate.v1.RunRecord.begin_time:type_name -> google.protobuf.Timestamp
+	10, // 1: spate.v1.RunRecord.end_time:type_name -> google.protobuf.Timestamp
+	11, // 2: spate.v1.RunRecord.outcome:type_name -> spate.v1.Outcome
+	4,  // 3: spate.v1.RunRecord.searches:type_name -> spate.v1.SearchRecord
+	10, // 4: spate.v1.RunRecord.submit_time:type_name -> google.protobuf.Timestamp
+	12, // 5: spate.v1.Submission.plan:type_name -> spate.v1.Stage
+	13, // 6: spate.v1.Submission.agents_timeout:type_name -> google.protobuf.Duration
+	14, // 7: spate.v1.Checkpoint.roster:type_name -> spate.v1.AgentInfo
+	3,  // 8: spate.v1.Checkpoint.probes:type_name -> spate.v1.ProbeOutcome
+	12, // 9: spate.v1.Checkpoint.template:type_name -> spate.v1.Stage
+	12, // 10: spate.v1.Checkpoint.pending:type_name -> spate.v1.Stage
+	8,  // 11: spate.v1.Checkpoint.dead:type_name -> spate.v1.Checkpoint.DeadEntry
+	9,  // 12: spate.v1.Checkpoint.rejected:type_name -> spate.v1.Checkpoint.RejectedEntry
+	15, // 13: spate.v1.SearchRecord.search:type_name -> spate.v1.Search
+	12, // 14: spate.v1.StageRecord.stage:type_name -> spate.v1.Stage
+	10, // 15: spate.v1.StageRecord.start_time:type_name -> google.protobuf.Timestamp
+	6,  // 16: spate.v1.StageRecord.agents:type_name -> spate.v1.AssignedAgent
+	16, // 17: spate.v1.StageRecord.handovers:type_name -> spate.v1.Handover
+	14, // 18: spate.v1.AssignedAgent.agent:type_name -> spate.v1.AgentInfo
+	17, // 19: spate.v1.AssignedAgent.preparation:type_name -> spate.v1.Preparation
+	7,  // 20: spate.v1.AssignedAgent.loss:type_name -> spate.v1.Loss
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_ledger_proto_init() }
@@ -606,15 +1187,16 @@ func file_spate_v1_ledger_proto_init() {
 	file_spate_v1_control_proto_init()
 	file_spate_v1_plan_proto_init()
 	file_spate_v1_run_proto_init()
-	file_spate_v1_ledger_proto_msgTypes[1].OneofWrappers = []any{}
-	file_spate_v1_ledger_proto_msgTypes[2].OneofWrappers = []any{}
+	file_spate_v1_ledger_proto_msgTypes[4].OneofWrappers = []any{}
+	file_spate_v1_ledger_proto_msgTypes[5].OneofWrappers = []any{}
+	file_spate_v1_ledger_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_ledger_proto_rawDesc), len(file_spate_v1_ledger_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -61,6 +61,8 @@ const (
 	Metric_METRIC_FIRST_FRAME_GAP Metric = 15
 	// (Last token frame - first frame) / (output tokens - 1): what vLLM's benchmark calls TPOT.
 	Metric_METRIC_TPOT_FIRST_FRAME Metric = 16
+	// Round trip to the endpoint as the kernel measured it when a connection was made, once a connection.
+	Metric_METRIC_RTT Metric = 17
 )
 
 // Enum value maps for Metric.
@@ -83,6 +85,7 @@ var (
 		14: "METRIC_FIRST_FRAME",
 		15: "METRIC_FIRST_FRAME_GAP",
 		16: "METRIC_TPOT_FIRST_FRAME",
+		17: "METRIC_RTT",
 	}
 	Metric_value = map[string]int32{
 		"METRIC_UNSPECIFIED":           0,
@@ -102,6 +105,7 @@ var (
 		"METRIC_FIRST_FRAME":           14,
 		"METRIC_FIRST_FRAME_GAP":       15,
 		"METRIC_TPOT_FIRST_FRAME":      16,
+		"METRIC_RTT":                   17,
 	}
 )
 
@@ -455,9 +459,16 @@ type Snapshot struct {
 	// Most requests in flight at once during the window, exact for this agent.
 	PeakInFlight uint32 `protobuf:"varint,7,opt,name=peak_in_flight,json=peakInFlight,proto3" json:"peak_in_flight,omitempty"`
 	// Set on the agent's last snapshot of the stage.
-	Totals        *Totals `protobuf:"bytes,8,opt,name=totals,proto3" json:"totals,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Totals *Totals `protobuf:"bytes,8,opt,name=totals,proto3" json:"totals,omitempty"`
+	// First window it holds, if it holds several: an agent whose coordinator was gone for long has merged them. `window` is the last one
+	// then. Unset: it holds one.
+	FirstWindow *uint32 `protobuf:"varint,9,opt,name=first_window,json=firstWindow,proto3,oneof" json:"first_window,omitempty"`
+	// Closed loop: how many items of each of its lists the agent had begun when it sent the snapshot off, in the order of the lists.
+	BegunItems []uint64 `protobuf:"varint,10,rep,packed,name=begun_items,json=begunItems,proto3" json:"begun_items,omitempty"`
+	// Rows that were left out since they did not fit into the memory of an agent whose coordinator was gone.
+	DroppedRecords uint64 `protobuf:"varint,11,opt,name=dropped_records,json=droppedRecords,proto3" json:"dropped_records,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Snapshot) Reset() {
@@ -544,6 +555,27 @@ func (x *Snapshot) GetTotals() *Totals {
 		return x.Totals
 	}
 	return nil
+}
+
+func (x *Snapshot) GetFirstWindow() uint32 {
+	if x != nil && x.FirstWindow != nil {
+		return *x.FirstWindow
+	}
+	return 0
+}
+
+func (x *Snapshot) GetBegunItems() []uint64 {
+	if x != nil {
+		return x.BegunItems
+	}
+	return nil
+}
+
+func (x *Snapshot) GetDroppedRecords() uint64 {
+	if x != nil {
+		return x.DroppedRecords
+	}
+	return 0
 }
 
 // Series is what was measured at one endpoint.
@@ -1588,7 +1620,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x1a\n" +
-	"\bsequence\x18\x04 \x01(\x04R\bsequence\"\xb5\x02\n" +
+	"\bsequence\x18\x04 \x01(\x04R\bsequence\"\xb8\x03\n" +
 	"\bSnapshot\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.spate.v1.SnapshotKeyR\x03key\x12\x1f\n" +
 	"\vstage_index\x18\x02 \x01(\rR\n" +
@@ -1598,7 +1630,13 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x06series\x18\x05 \x03(\v2\x10.spate.v1.SeriesR\x06series\x121\n" +
 	"\arecords\x18\x06 \x03(\v2\x17.spate.v1.RequestRecordR\arecords\x12$\n" +
 	"\x0epeak_in_flight\x18\a \x01(\rR\fpeakInFlight\x12(\n" +
-	"\x06totals\x18\b \x01(\v2\x10.spate.v1.TotalsR\x06totals\"\xc0\x01\n" +
+	"\x06totals\x18\b \x01(\v2\x10.spate.v1.TotalsR\x06totals\x12&\n" +
+	"\ffirst_window\x18\t \x01(\rH\x00R\vfirstWindow\x88\x01\x01\x12\x1f\n" +
+	"\vbegun_items\x18\n" +
+	" \x03(\x04R\n" +
+	"begunItems\x12'\n" +
+	"\x0fdropped_records\x18\v \x01(\x04R\x0edroppedRecordsB\x0f\n" +
+	"\r_first_window\"\xc0\x01\n" +
 	"\x06Series\x12\x1a\n" +
 	"\bendpoint\x18\x01 \x01(\rR\bendpoint\x12.\n" +
 	"\bcounters\x18\x02 \x01(\v2\x12.spate.v1.CountersR\bcounters\x12<\n" +
@@ -1715,7 +1753,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\v_connect_nsB\x0f\n" +
 	"\r_input_tokensB\x10\n" +
 	"\x0e_output_tokensB\x10\n" +
-	"\x0e_cached_tokens*\x86\x03\n" +
+	"\x0e_cached_tokens*\x96\x03\n" +
 	"\x06Metric\x12\x16\n" +
 	"\x12METRIC_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vMETRIC_TTFT\x10\x01\x12\x19\n" +
@@ -1738,7 +1776,9 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x12METRIC_RECEIVE_LAG\x10\r\x12\x16\n" +
 	"\x12METRIC_FIRST_FRAME\x10\x0e\x12\x1a\n" +
 	"\x16METRIC_FIRST_FRAME_GAP\x10\x0f\x12\x1b\n" +
-	"\x17METRIC_TPOT_FIRST_FRAME\x10\x10*\x80\x02\n" +
+	"\x17METRIC_TPOT_FIRST_FRAME\x10\x10\x12\x0e\n" +
+	"\n" +
+	"METRIC_RTT\x10\x11*\x80\x02\n" +
 	"\n" +
 	"ErrorClass\x12\x1b\n" +
 	"\x17ERROR_CLASS_UNSPECIFIED\x10\x00\x12\x17\n" +
@@ -1821,6 +1861,7 @@ func file_spate_v1_metrics_proto_init() {
 	if File_spate_v1_metrics_proto != nil {
 		return
 	}
+	file_spate_v1_metrics_proto_msgTypes[3].OneofWrappers = []any{}
 	file_spate_v1_metrics_proto_msgTypes[9].OneofWrappers = []any{}
 	file_spate_v1_metrics_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}

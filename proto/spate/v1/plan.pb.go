@@ -49,7 +49,15 @@ type Plan struct {
 	// Time between stages in which nothing is sent. Default 0s.
 	Pause *durationpb.Duration `protobuf:"bytes,9,opt,name=pause,proto3" json:"pause,omitempty"`
 	// Run against the built-in simulator instead of the targets' endpoints. `spate run --simulate` sets it.
-	Simulation    *Simulation `protobuf:"bytes,10,opt,name=simulation,proto3" json:"simulation,omitempty"`
+	Simulation *Simulation `protobuf:"bytes,10,opt,name=simulation,proto3" json:"simulation,omitempty"`
+	// What becomes of a stage that loses an agent. "fail" ends the run; "degrade" goes on without its part; "reassign" hands its part to
+	// the others from a marked moment on. The result says in any case what is missing. Default "fail".
+	OnAgentLoss string `protobuf:"bytes,11,opt,name=on_agent_loss,json=onAgentLoss,proto3" json:"on_agent_loss,omitempty"`
+	// Share of the load by region of agents, in any unit: {eu: 0.6, us: 0.4}. Agents of a region share its part by their weights; agents of
+	// other regions take no part. Default: all agents by their weights alone.
+	Regions map[string]float64 `protobuf:"bytes,12,rep,name=regions,proto3" json:"regions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	// One agent of each region sends a light load of its own and measures beside the load. Unset: none does.
+	Observers     *Observers `protobuf:"bytes,13,opt,name=observers,proto3" json:"observers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -154,6 +162,83 @@ func (x *Plan) GetSimulation() *Simulation {
 	return nil
 }
 
+func (x *Plan) GetOnAgentLoss() string {
+	if x != nil {
+		return x.OnAgentLoss
+	}
+	return ""
+}
+
+func (x *Plan) GetRegions() map[string]float64 {
+	if x != nil {
+		return x.Regions
+	}
+	return nil
+}
+
+func (x *Plan) GetObservers() *Observers {
+	if x != nil {
+		return x.Observers
+	}
+	return nil
+}
+
+// Observers are agents, one in each region, that send no part of the load but a light one of their own, the same in each region. What they
+// see is told by region, and is in no other number. The last agent of a region by name becomes its observer if the region has more than one.
+type Observers struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Requests per second of each observer, at constant gaps. Exclusive with concurrency.
+	Rate float64 `protobuf:"fixed64,1,opt,name=rate,proto3" json:"rate,omitempty"`
+	// Requests in flight of each observer. Default 1.
+	Concurrency   uint32 `protobuf:"varint,2,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Observers) Reset() {
+	*x = Observers{}
+	mi := &file_spate_v1_plan_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Observers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Observers) ProtoMessage() {}
+
+func (x *Observers) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Observers.ProtoReflect.Descriptor instead.
+func (*Observers) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Observers) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *Observers) GetConcurrency() uint32 {
+	if x != nil {
+		return x.Concurrency
+	}
+	return 0
+}
+
 // SLO is what a request has to keep. Parts that are not given are not asked for.
 type SLO struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -169,7 +254,7 @@ type SLO struct {
 
 func (x *SLO) Reset() {
 	*x = SLO{}
-	mi := &file_spate_v1_plan_proto_msgTypes[1]
+	mi := &file_spate_v1_plan_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -181,7 +266,7 @@ func (x *SLO) String() string {
 func (*SLO) ProtoMessage() {}
 
 func (x *SLO) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[1]
+	mi := &file_spate_v1_plan_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -194,7 +279,7 @@ func (x *SLO) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SLO.ProtoReflect.Descriptor instead.
 func (*SLO) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{1}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *SLO) GetTtft() *durationpb.Duration {
@@ -230,7 +315,7 @@ type Simulation struct {
 
 func (x *Simulation) Reset() {
 	*x = Simulation{}
-	mi := &file_spate_v1_plan_proto_msgTypes[2]
+	mi := &file_spate_v1_plan_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -242,7 +327,7 @@ func (x *Simulation) String() string {
 func (*Simulation) ProtoMessage() {}
 
 func (x *Simulation) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[2]
+	mi := &file_spate_v1_plan_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -255,7 +340,7 @@ func (x *Simulation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Simulation.ProtoReflect.Descriptor instead.
 func (*Simulation) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{2}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Simulation) GetSpeed() float64 {
@@ -303,7 +388,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_spate_v1_plan_proto_msgTypes[3]
+	mi := &file_spate_v1_plan_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -315,7 +400,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[3]
+	mi := &file_spate_v1_plan_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -328,7 +413,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{3}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Target) GetName() string {
@@ -465,7 +550,7 @@ type SimulatedTarget struct {
 
 func (x *SimulatedTarget) Reset() {
 	*x = SimulatedTarget{}
-	mi := &file_spate_v1_plan_proto_msgTypes[4]
+	mi := &file_spate_v1_plan_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -477,7 +562,7 @@ func (x *SimulatedTarget) String() string {
 func (*SimulatedTarget) ProtoMessage() {}
 
 func (x *SimulatedTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[4]
+	mi := &file_spate_v1_plan_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -490,7 +575,7 @@ func (x *SimulatedTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimulatedTarget.ProtoReflect.Descriptor instead.
 func (*SimulatedTarget) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{4}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SimulatedTarget) GetEndpoints() uint32 {
@@ -632,7 +717,7 @@ type Workload struct {
 
 func (x *Workload) Reset() {
 	*x = Workload{}
-	mi := &file_spate_v1_plan_proto_msgTypes[5]
+	mi := &file_spate_v1_plan_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -644,7 +729,7 @@ func (x *Workload) String() string {
 func (*Workload) ProtoMessage() {}
 
 func (x *Workload) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[5]
+	mi := &file_spate_v1_plan_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -657,7 +742,7 @@ func (x *Workload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Workload.ProtoReflect.Descriptor instead.
 func (*Workload) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{5}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Workload) GetName() string {
@@ -838,7 +923,7 @@ type RandomContent struct {
 
 func (x *RandomContent) Reset() {
 	*x = RandomContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[6]
+	mi := &file_spate_v1_plan_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -850,7 +935,7 @@ func (x *RandomContent) String() string {
 func (*RandomContent) ProtoMessage() {}
 
 func (x *RandomContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[6]
+	mi := &file_spate_v1_plan_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -863,7 +948,7 @@ func (x *RandomContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RandomContent.ProtoReflect.Descriptor instead.
 func (*RandomContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{6}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RandomContent) GetIsl() uint32 {
@@ -940,7 +1025,7 @@ type Lengths struct {
 
 func (x *Lengths) Reset() {
 	*x = Lengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[7]
+	mi := &file_spate_v1_plan_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -952,7 +1037,7 @@ func (x *Lengths) String() string {
 func (*Lengths) ProtoMessage() {}
 
 func (x *Lengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[7]
+	mi := &file_spate_v1_plan_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -965,7 +1050,7 @@ func (x *Lengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lengths.ProtoReflect.Descriptor instead.
 func (*Lengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{7}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Lengths) GetDistribution() isLengths_Distribution {
@@ -1056,7 +1141,7 @@ type UniformLengths struct {
 
 func (x *UniformLengths) Reset() {
 	*x = UniformLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_v1_plan_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1068,7 +1153,7 @@ func (x *UniformLengths) String() string {
 func (*UniformLengths) ProtoMessage() {}
 
 func (x *UniformLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_v1_plan_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1081,7 +1166,7 @@ func (x *UniformLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UniformLengths.ProtoReflect.Descriptor instead.
 func (*UniformLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *UniformLengths) GetMin() uint32 {
@@ -1116,7 +1201,7 @@ type NormalLengths struct {
 
 func (x *NormalLengths) Reset() {
 	*x = NormalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_v1_plan_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1128,7 +1213,7 @@ func (x *NormalLengths) String() string {
 func (*NormalLengths) ProtoMessage() {}
 
 func (x *NormalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_v1_plan_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1141,7 +1226,7 @@ func (x *NormalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NormalLengths.ProtoReflect.Descriptor instead.
 func (*NormalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *NormalLengths) GetMean() float64 {
@@ -1185,7 +1270,7 @@ type EmpiricalLengths struct {
 
 func (x *EmpiricalLengths) Reset() {
 	*x = EmpiricalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_v1_plan_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1197,7 +1282,7 @@ func (x *EmpiricalLengths) String() string {
 func (*EmpiricalLengths) ProtoMessage() {}
 
 func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_v1_plan_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1210,7 +1295,7 @@ func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmpiricalLengths.ProtoReflect.Descriptor instead.
 func (*EmpiricalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *EmpiricalLengths) GetValues() []uint32 {
@@ -1242,7 +1327,7 @@ type Prefix struct {
 
 func (x *Prefix) Reset() {
 	*x = Prefix{}
-	mi := &file_spate_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1254,7 +1339,7 @@ func (x *Prefix) String() string {
 func (*Prefix) ProtoMessage() {}
 
 func (x *Prefix) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1267,7 +1352,7 @@ func (x *Prefix) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prefix.ProtoReflect.Descriptor instead.
 func (*Prefix) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Prefix) GetLength() uint32 {
@@ -1308,7 +1393,7 @@ type SonnetContent struct {
 
 func (x *SonnetContent) Reset() {
 	*x = SonnetContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_v1_plan_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1320,7 +1405,7 @@ func (x *SonnetContent) String() string {
 func (*SonnetContent) ProtoMessage() {}
 
 func (x *SonnetContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_v1_plan_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1333,7 +1418,7 @@ func (x *SonnetContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SonnetContent.ProtoReflect.Descriptor instead.
 func (*SonnetContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SonnetContent) GetPath() string {
@@ -1383,7 +1468,7 @@ type FileContent struct {
 
 func (x *FileContent) Reset() {
 	*x = FileContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1395,7 +1480,7 @@ func (x *FileContent) String() string {
 func (*FileContent) ProtoMessage() {}
 
 func (x *FileContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1408,7 +1493,7 @@ func (x *FileContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileContent.ProtoReflect.Descriptor instead.
 func (*FileContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *FileContent) GetPath() string {
@@ -1462,7 +1547,7 @@ type TraceContent struct {
 
 func (x *TraceContent) Reset() {
 	*x = TraceContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1474,7 +1559,7 @@ func (x *TraceContent) String() string {
 func (*TraceContent) ProtoMessage() {}
 
 func (x *TraceContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1487,7 +1572,7 @@ func (x *TraceContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceContent.ProtoReflect.Descriptor instead.
 func (*TraceContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TraceContent) GetPath() string {
@@ -1536,7 +1621,7 @@ type SessionContent struct {
 
 func (x *SessionContent) Reset() {
 	*x = SessionContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1548,7 +1633,7 @@ func (x *SessionContent) String() string {
 func (*SessionContent) ProtoMessage() {}
 
 func (x *SessionContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1561,7 +1646,7 @@ func (x *SessionContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionContent.ProtoReflect.Descriptor instead.
 func (*SessionContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SessionContent) GetTurns() uint32 {
@@ -1634,7 +1719,7 @@ type SessionPlay struct {
 
 func (x *SessionPlay) Reset() {
 	*x = SessionPlay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1646,7 +1731,7 @@ func (x *SessionPlay) String() string {
 func (*SessionPlay) ProtoMessage() {}
 
 func (x *SessionPlay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1659,7 +1744,7 @@ func (x *SessionPlay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionPlay.ProtoReflect.Descriptor instead.
 func (*SessionPlay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SessionPlay) GetThinkTime() *ThinkTime {
@@ -1689,7 +1774,7 @@ type ThinkTime struct {
 
 func (x *ThinkTime) Reset() {
 	*x = ThinkTime{}
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1701,7 +1786,7 @@ func (x *ThinkTime) String() string {
 func (*ThinkTime) ProtoMessage() {}
 
 func (x *ThinkTime) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1714,7 +1799,7 @@ func (x *ThinkTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThinkTime.ProtoReflect.Descriptor instead.
 func (*ThinkTime) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ThinkTime) GetMean() *durationpb.Duration {
@@ -1786,7 +1871,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1798,7 +1883,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1811,7 +1896,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Load) GetConcurrency() []uint32 {
@@ -1983,7 +2068,7 @@ type Warmup struct {
 
 func (x *Warmup) Reset() {
 	*x = Warmup{}
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1995,7 +2080,7 @@ func (x *Warmup) String() string {
 func (*Warmup) ProtoMessage() {}
 
 func (x *Warmup) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2008,7 +2093,7 @@ func (x *Warmup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warmup.ProtoReflect.Descriptor instead.
 func (*Warmup) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Warmup) GetRequests() uint64 {
@@ -2051,7 +2136,7 @@ type Range struct {
 
 func (x *Range) Reset() {
 	*x = Range{}
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2063,7 +2148,7 @@ func (x *Range) String() string {
 func (*Range) ProtoMessage() {}
 
 func (x *Range) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2076,7 +2161,7 @@ func (x *Range) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Range.ProtoReflect.Descriptor instead.
 func (*Range) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Range) GetFrom() float64 {
@@ -2133,7 +2218,7 @@ type Phase struct {
 
 func (x *Phase) Reset() {
 	*x = Phase{}
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2145,7 +2230,7 @@ func (x *Phase) String() string {
 func (*Phase) ProtoMessage() {}
 
 func (x *Phase) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2158,7 +2243,7 @@ func (x *Phase) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Phase.ProtoReflect.Descriptor instead.
 func (*Phase) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Phase) GetFrom() float64 {
@@ -2207,7 +2292,7 @@ type Replay struct {
 
 func (x *Replay) Reset() {
 	*x = Replay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2219,7 +2304,7 @@ func (x *Replay) String() string {
 func (*Replay) ProtoMessage() {}
 
 func (x *Replay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2232,7 +2317,7 @@ func (x *Replay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replay.ProtoReflect.Descriptor instead.
 func (*Replay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Replay) GetSpeed() float64 {
@@ -2255,7 +2340,7 @@ type Sweep struct {
 
 func (x *Sweep) Reset() {
 	*x = Sweep{}
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2267,7 +2352,7 @@ func (x *Sweep) String() string {
 func (*Sweep) ProtoMessage() {}
 
 func (x *Sweep) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2280,7 +2365,7 @@ func (x *Sweep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sweep.ProtoReflect.Descriptor instead.
 func (*Sweep) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Sweep) GetPoints() uint32 {
@@ -2320,7 +2405,7 @@ type Search struct {
 
 func (x *Search) Reset() {
 	*x = Search{}
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2332,7 +2417,7 @@ func (x *Search) String() string {
 func (*Search) ProtoMessage() {}
 
 func (x *Search) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2345,7 +2430,7 @@ func (x *Search) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Search.ProtoReflect.Descriptor instead.
 func (*Search) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Search) GetRate() *Bounds {
@@ -2403,7 +2488,7 @@ type Bounds struct {
 
 func (x *Bounds) Reset() {
 	*x = Bounds{}
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2415,7 +2500,7 @@ func (x *Bounds) String() string {
 func (*Bounds) ProtoMessage() {}
 
 func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2428,7 +2513,7 @@ func (x *Bounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
 func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Bounds) GetFrom() float64 {
@@ -2460,7 +2545,7 @@ type Objectives struct {
 
 func (x *Objectives) Reset() {
 	*x = Objectives{}
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2472,7 +2557,7 @@ func (x *Objectives) String() string {
 func (*Objectives) ProtoMessage() {}
 
 func (x *Objectives) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2485,7 +2570,7 @@ func (x *Objectives) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Objectives.ProtoReflect.Descriptor instead.
 func (*Objectives) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Objectives) GetLatencies() []*Limit {
@@ -2524,7 +2609,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2536,7 +2621,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2549,7 +2634,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Limit) GetMetric() string {
@@ -2588,7 +2673,7 @@ type Abort struct {
 
 func (x *Abort) Reset() {
 	*x = Abort{}
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2600,7 +2685,7 @@ func (x *Abort) String() string {
 func (*Abort) ProtoMessage() {}
 
 func (x *Abort) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2613,7 +2698,7 @@ func (x *Abort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abort.ProtoReflect.Descriptor instead.
 func (*Abort) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Abort) GetErrorShare() float64 {
@@ -2654,7 +2739,7 @@ type Precision struct {
 
 func (x *Precision) Reset() {
 	*x = Precision{}
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2666,7 +2751,7 @@ func (x *Precision) String() string {
 func (*Precision) ProtoMessage() {}
 
 func (x *Precision) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2679,7 +2764,7 @@ func (x *Precision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Precision.ProtoReflect.Descriptor instead.
 func (*Precision) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Precision) GetMetric() string {
@@ -2735,14 +2820,20 @@ type Stage struct {
 	// Words of exact length for this target, if a tokenizer file gave them.
 	Lexicon *Lexicon `protobuf:"bytes,10,opt,name=lexicon,proto3" json:"lexicon,omitempty"`
 	// Which sweep or search the stage belongs to. Unset: none.
-	Probe         *Probe `protobuf:"bytes,11,opt,name=probe,proto3" json:"probe,omitempty"`
+	Probe *Probe `protobuf:"bytes,11,opt,name=probe,proto3" json:"probe,omitempty"`
+	// See Plan.on_agent_loss. Never empty.
+	OnAgentLoss string `protobuf:"bytes,12,opt,name=on_agent_loss,json=onAgentLoss,proto3" json:"on_agent_loss,omitempty"`
+	// See Plan.regions.
+	Regions map[string]float64 `protobuf:"bytes,13,rep,name=regions,proto3" json:"regions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	// See Plan.observers. Unset: none.
+	Observers     *Observers `protobuf:"bytes,14,opt,name=observers,proto3" json:"observers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2754,7 +2845,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2767,7 +2858,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Stage) GetIndex() uint32 {
@@ -2847,6 +2938,27 @@ func (x *Stage) GetProbe() *Probe {
 	return nil
 }
 
+func (x *Stage) GetOnAgentLoss() string {
+	if x != nil {
+		return x.OnAgentLoss
+	}
+	return ""
+}
+
+func (x *Stage) GetRegions() map[string]float64 {
+	if x != nil {
+		return x.Regions
+	}
+	return nil
+}
+
+func (x *Stage) GetObservers() *Observers {
+	if x != nil {
+		return x.Observers
+	}
+	return nil
+}
+
 // Dataset names the rows of a workload's file, in the form in which agents read them.
 type Dataset struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2868,7 +2980,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2880,7 +2992,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2893,7 +3005,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Dataset) GetSha256() string {
@@ -2951,7 +3063,7 @@ type Lexicon struct {
 
 func (x *Lexicon) Reset() {
 	*x = Lexicon{}
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2963,7 +3075,7 @@ func (x *Lexicon) String() string {
 func (*Lexicon) ProtoMessage() {}
 
 func (x *Lexicon) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2976,7 +3088,7 @@ func (x *Lexicon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lexicon.ProtoReflect.Descriptor instead.
 func (*Lexicon) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Lexicon) GetWords() []string {
@@ -3008,7 +3120,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3020,7 +3132,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3033,7 +3145,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Probe) GetSeries() uint32 {
@@ -3104,7 +3216,7 @@ type LoadPoint struct {
 
 func (x *LoadPoint) Reset() {
 	*x = LoadPoint{}
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3116,7 +3228,7 @@ func (x *LoadPoint) String() string {
 func (*LoadPoint) ProtoMessage() {}
 
 func (x *LoadPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3129,7 +3241,7 @@ func (x *LoadPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadPoint.ProtoReflect.Descriptor instead.
 func (*LoadPoint) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *LoadPoint) GetConcurrency() uint32 {
@@ -3262,7 +3374,7 @@ var File_spate_v1_plan_proto protoreflect.FileDescriptor
 
 const file_spate_v1_plan_proto_rawDesc = "" +
 	"\n" +
-	"\x13spate/v1/plan.proto\x12\bspate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"\x94\x04\n" +
+	"\x13spate/v1/plan.proto\x12\bspate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xa9\x06\n" +
 	"\x04Plan\x129\n" +
 	"\x04name\x18\x01 \x01(\tB%\xbaH\"r \x18@2\x1c^[A-Za-z0-9][A-Za-z0-9._-]*$R\x04name\x12*\n" +
 	"\vdescription\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80 R\vdescription\x12\x12\n" +
@@ -3276,7 +3388,16 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"simulation\x18\n" +
 	" \x01(\v2\x14.spate.v1.SimulationR\n" +
-	"simulation\"\xbd\x01\n" +
+	"simulation\x12D\n" +
+	"\ron_agent_loss\x18\v \x01(\tB \xbaH\x1dr\x1bR\x00R\x04failR\adegradeR\breassignR\vonAgentLoss\x12^\n" +
+	"\aregions\x18\f \x03(\v2\x1b.spate.v1.Plan.RegionsEntryB'\xbaH$\x9a\x01!\x10@\"\ar\x05\x10\x01\x18\x80\x01*\x14\x12\x12\x19\x00\x00\x00\x00\x80\x84.A!\x00\x00\x00\x00\x00\x00\x00\x00R\aregions\x121\n" +
+	"\tobservers\x18\r \x01(\v2\x13.spate.v1.ObserversR\tobservers\x1a:\n" +
+	"\fRegionsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"e\n" +
+	"\tObservers\x12-\n" +
+	"\x04rate\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00@\x8f@)\x00\x00\x00\x00\x00\x00\x00\x00R\x04rate\x12)\n" +
+	"\vconcurrency\x18\x02 \x01(\rB\a\xbaH\x04*\x02\x18@R\vconcurrency\"\xbd\x01\n" +
 	"\x03SLO\x12<\n" +
 	"\x04ttft\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
 	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x04ttft\x12<\n" +
@@ -3519,7 +3640,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x06within\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x06within\x129\n" +
 	"\n" +
 	"confidence\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x11\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
-	"confidence\"\xc7\x03\n" +
+	"confidence\"\x92\x05\n" +
 	"\x05Stage\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12(\n" +
 	"\x06target\x18\x02 \x01(\v2\x10.spate.v1.TargetR\x06target\x12.\n" +
@@ -3532,7 +3653,13 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\adataset\x18\t \x01(\v2\x11.spate.v1.DatasetR\adataset\x12+\n" +
 	"\alexicon\x18\n" +
 	" \x01(\v2\x11.spate.v1.LexiconR\alexicon\x12%\n" +
-	"\x05probe\x18\v \x01(\v2\x0f.spate.v1.ProbeR\x05probe\"\xac\x01\n" +
+	"\x05probe\x18\v \x01(\v2\x0f.spate.v1.ProbeR\x05probe\x12\"\n" +
+	"\ron_agent_loss\x18\f \x01(\tR\vonAgentLoss\x126\n" +
+	"\aregions\x18\r \x03(\v2\x1c.spate.v1.Stage.RegionsEntryR\aregions\x121\n" +
+	"\tobservers\x18\x0e \x01(\v2\x13.spate.v1.ObserversR\tobservers\x1a:\n" +
+	"\fRegionsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xac\x01\n" +
 	"\aDataset\x12\x16\n" +
 	"\x06sha256\x18\x01 \x01(\tR\x06sha256\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x04R\x04size\x12\x12\n" +
@@ -3583,136 +3710,143 @@ func file_spate_v1_plan_proto_rawDescGZIP() []byte {
 	return file_spate_v1_plan_proto_rawDescData
 }
 
-var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_spate_v1_plan_proto_goTypes = []any{
 	(*Plan)(nil),                // 0: spate.v1.Plan
-	(*SLO)(nil),                 // 1: spate.v1.SLO
-	(*Simulation)(nil),          // 2: spate.v1.Simulation
-	(*Target)(nil),              // 3: spate.v1.Target
-	(*SimulatedTarget)(nil),     // 4: spate.v1.SimulatedTarget
-	(*Workload)(nil),            // 5: spate.v1.Workload
-	(*RandomContent)(nil),       // 6: spate.v1.RandomContent
-	(*Lengths)(nil),             // 7: spate.v1.Lengths
-	(*UniformLengths)(nil),      // 8: spate.v1.UniformLengths
-	(*NormalLengths)(nil),       // 9: spate.v1.NormalLengths
-	(*EmpiricalLengths)(nil),    // 10: spate.v1.EmpiricalLengths
-	(*Prefix)(nil),              // 11: spate.v1.Prefix
-	(*SonnetContent)(nil),       // 12: spate.v1.SonnetContent
-	(*FileContent)(nil),         // 13: spate.v1.FileContent
-	(*TraceContent)(nil),        // 14: spate.v1.TraceContent
-	(*SessionContent)(nil),      // 15: spate.v1.SessionContent
-	(*SessionPlay)(nil),         // 16: spate.v1.SessionPlay
-	(*ThinkTime)(nil),           // 17: spate.v1.ThinkTime
-	(*Load)(nil),                // 18: spate.v1.Load
-	(*Warmup)(nil),              // 19: spate.v1.Warmup
-	(*Range)(nil),               // 20: spate.v1.Range
-	(*Phase)(nil),               // 21: spate.v1.Phase
-	(*Replay)(nil),              // 22: spate.v1.Replay
-	(*Sweep)(nil),               // 23: spate.v1.Sweep
-	(*Search)(nil),              // 24: spate.v1.Search
-	(*Bounds)(nil),              // 25: spate.v1.Bounds
-	(*Objectives)(nil),          // 26: spate.v1.Objectives
-	(*Limit)(nil),               // 27: spate.v1.Limit
-	(*Abort)(nil),               // 28: spate.v1.Abort
-	(*Precision)(nil),           // 29: spate.v1.Precision
-	(*Stage)(nil),               // 30: spate.v1.Stage
-	(*Dataset)(nil),             // 31: spate.v1.Dataset
-	(*Lexicon)(nil),             // 32: spate.v1.Lexicon
-	(*Probe)(nil),               // 33: spate.v1.Probe
-	(*LoadPoint)(nil),           // 34: spate.v1.LoadPoint
-	nil,                         // 35: spate.v1.Target.HeadersEntry
-	(*durationpb.Duration)(nil), // 36: google.protobuf.Duration
-	(*structpb.Struct)(nil),     // 37: google.protobuf.Struct
+	(*Observers)(nil),           // 1: spate.v1.Observers
+	(*SLO)(nil),                 // 2: spate.v1.SLO
+	(*Simulation)(nil),          // 3: spate.v1.Simulation
+	(*Target)(nil),              // 4: spate.v1.Target
+	(*SimulatedTarget)(nil),     // 5: spate.v1.SimulatedTarget
+	(*Workload)(nil),            // 6: spate.v1.Workload
+	(*RandomContent)(nil),       // 7: spate.v1.RandomContent
+	(*Lengths)(nil),             // 8: spate.v1.Lengths
+	(*UniformLengths)(nil),      // 9: spate.v1.UniformLengths
+	(*NormalLengths)(nil),       // 10: spate.v1.NormalLengths
+	(*EmpiricalLengths)(nil),    // 11: spate.v1.EmpiricalLengths
+	(*Prefix)(nil),              // 12: spate.v1.Prefix
+	(*SonnetContent)(nil),       // 13: spate.v1.SonnetContent
+	(*FileContent)(nil),         // 14: spate.v1.FileContent
+	(*TraceContent)(nil),        // 15: spate.v1.TraceContent
+	(*SessionContent)(nil),      // 16: spate.v1.SessionContent
+	(*SessionPlay)(nil),         // 17: spate.v1.SessionPlay
+	(*ThinkTime)(nil),           // 18: spate.v1.ThinkTime
+	(*Load)(nil),                // 19: spate.v1.Load
+	(*Warmup)(nil),              // 20: spate.v1.Warmup
+	(*Range)(nil),               // 21: spate.v1.Range
+	(*Phase)(nil),               // 22: spate.v1.Phase
+	(*Replay)(nil),              // 23: spate.v1.Replay
+	(*Sweep)(nil),               // 24: spate.v1.Sweep
+	(*Search)(nil),              // 25: spate.v1.Search
+	(*Bounds)(nil),              // 26: spate.v1.Bounds
+	(*Objectives)(nil),          // 27: spate.v1.Objectives
+	(*Limit)(nil),               // 28: spate.v1.Limit
+	(*Abort)(nil),               // 29: spate.v1.Abort
+	(*Precision)(nil),           // 30: spate.v1.Precision
+	(*Stage)(nil),               // 31: spate.v1.Stage
+	(*Dataset)(nil),             // 32: spate.v1.Dataset
+	(*Lexicon)(nil),             // 33: spate.v1.Lexicon
+	(*Probe)(nil),               // 34: spate.v1.Probe
+	(*LoadPoint)(nil),           // 35: spate.v1.LoadPoint
+	nil,                         // 36: spate.v1.Plan.RegionsEntry
+	nil,                         // 37: spate.v1.Target.HeadersEntry
+	nil,                         // 38: spate.v1.Stage.RegionsEntry
+	(*durationpb.Duration)(nil), // 39: google.protobuf.Duration
+	(*structpb.Struct)(nil),     // 40: google.protobuf.Struct
 }
 var file_spate_v1_plan_proto_depIdxs = []int32{
-	3,  // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
-	5,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
-	18, // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
-	36, // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
-	1,  // 4: spate.v1.Plan.slo:type_name -> spate.v1.SLO
-	36, // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
-	2,  // 6: spate.v1.Plan.simulation:type_name -> spate.v1.Simulation
-	36, // 7: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
-	36, // 8: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
-	36, // 9: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
-	4,  // 10: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
-	35, // 11: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
-	37, // 12: spate.v1.Target.body:type_name -> google.protobuf.Struct
-	36, // 13: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
-	36, // 14: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
-	36, // 15: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
-	36, // 16: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
-	36, // 17: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
-	36, // 18: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
-	6,  // 19: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
-	12, // 20: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
-	13, // 21: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
-	13, // 22: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
-	14, // 23: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
-	14, // 24: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
-	14, // 25: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
-	15, // 26: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
-	7,  // 27: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
-	7,  // 28: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
-	11, // 29: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
-	8,  // 30: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
-	9,  // 31: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
-	9,  // 32: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
-	10, // 33: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
-	16, // 34: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
-	7,  // 35: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
-	7,  // 36: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
-	7,  // 37: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
-	16, // 38: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
-	17, // 39: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
-	36, // 40: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
-	36, // 41: spate.v1.Load.duration:type_name -> google.protobuf.Duration
-	19, // 42: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
-	20, // 43: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
-	20, // 44: spate.v1.Load.rate_range:type_name -> spate.v1.Range
-	17, // 45: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
-	21, // 46: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
-	21, // 47: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
-	22, // 48: spate.v1.Load.replay:type_name -> spate.v1.Replay
-	23, // 49: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
-	24, // 50: spate.v1.Load.search:type_name -> spate.v1.Search
-	36, // 51: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
-	28, // 52: spate.v1.Load.abort:type_name -> spate.v1.Abort
-	29, // 53: spate.v1.Load.until:type_name -> spate.v1.Precision
-	36, // 54: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	36, // 55: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
-	36, // 56: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
-	25, // 57: spate.v1.Search.rate:type_name -> spate.v1.Bounds
-	25, // 58: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
-	26, // 59: spate.v1.Search.keep:type_name -> spate.v1.Objectives
-	27, // 60: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
-	36, // 61: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
-	36, // 62: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
-	3,  // 63: spate.v1.Stage.target:type_name -> spate.v1.Target
-	5,  // 64: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	34, // 65: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	36, // 66: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	1,  // 67: spate.v1.Stage.slo:type_name -> spate.v1.SLO
-	36, // 68: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
-	31, // 69: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
-	32, // 70: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
-	33, // 71: spate.v1.Stage.probe:type_name -> spate.v1.Probe
-	36, // 72: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
-	36, // 73: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	36, // 74: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	17, // 75: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
-	21, // 76: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
-	36, // 77: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
-	36, // 78: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
-	28, // 79: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
-	29, // 80: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
-	24, // 81: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
-	23, // 82: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
-	83, // [83:83] is the sub-list for method output_type
-	83, // [83:83] is the sub-list for method input_type
-	83, // [83:83] is the sub-list for extension type_name
-	83, // [83:83] is the sub-list for extension extendee
-	0,  // [0:83] is the sub-list for field type_name
+	4,  // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
+	6,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
+	19, // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
+	39, // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
+	2,  // 4: spate.v1.Plan.slo:type_name -> spate.v1.SLO
+	39, // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
+	3,  // 6: spate.v1.Plan.simulation:type_name -> spate.v1.Simulation
+	36, // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
+	1,  // 8: spate.v1.Plan.observers:type_name -> spate.v1.Observers
+	39, // 9: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
+	39, // 10: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
+	39, // 11: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
+	5,  // 12: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
+	37, // 13: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
+	40, // 14: spate.v1.Target.body:type_name -> google.protobuf.Struct
+	39, // 15: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
+	39, // 16: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
+	39, // 17: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
+	39, // 18: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
+	39, // 19: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
+	39, // 20: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
+	7,  // 21: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
+	13, // 22: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
+	14, // 23: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
+	14, // 24: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
+	15, // 25: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
+	15, // 26: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
+	15, // 27: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
+	16, // 28: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
+	8,  // 29: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
+	8,  // 30: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
+	12, // 31: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
+	9,  // 32: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
+	10, // 33: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
+	10, // 34: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
+	11, // 35: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
+	17, // 36: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
+	8,  // 37: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
+	8,  // 38: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
+	8,  // 39: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
+	17, // 40: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
+	18, // 41: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
+	39, // 42: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
+	39, // 43: spate.v1.Load.duration:type_name -> google.protobuf.Duration
+	20, // 44: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
+	21, // 45: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
+	21, // 46: spate.v1.Load.rate_range:type_name -> spate.v1.Range
+	18, // 47: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
+	22, // 48: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
+	22, // 49: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
+	23, // 50: spate.v1.Load.replay:type_name -> spate.v1.Replay
+	24, // 51: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
+	25, // 52: spate.v1.Load.search:type_name -> spate.v1.Search
+	39, // 53: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
+	29, // 54: spate.v1.Load.abort:type_name -> spate.v1.Abort
+	30, // 55: spate.v1.Load.until:type_name -> spate.v1.Precision
+	39, // 56: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	39, // 57: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	39, // 58: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	26, // 59: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	26, // 60: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	27, // 61: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	28, // 62: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	39, // 63: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	39, // 64: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	4,  // 65: spate.v1.Stage.target:type_name -> spate.v1.Target
+	6,  // 66: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	35, // 67: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	39, // 68: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	2,  // 69: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	39, // 70: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	32, // 71: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	33, // 72: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	34, // 73: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	38, // 74: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
+	1,  // 75: spate.v1.Stage.observers:type_name -> spate.v1.Observers
+	39, // 76: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	39, // 77: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	39, // 78: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	18, // 79: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	22, // 80: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	39, // 81: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	39, // 82: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	29, // 83: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	30, // 84: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	25, // 85: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	24, // 86: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	87, // [87:87] is the sub-list for method output_type
+	87, // [87:87] is the sub-list for method input_type
+	87, // [87:87] is the sub-list for extension type_name
+	87, // [87:87] is the sub-list for extension extendee
+	0,  // [0:87] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_plan_proto_init() }
@@ -3720,7 +3854,7 @@ func file_spate_v1_plan_proto_init() {
 	if File_spate_v1_plan_proto != nil {
 		return
 	}
-	file_spate_v1_plan_proto_msgTypes[5].OneofWrappers = []any{
+	file_spate_v1_plan_proto_msgTypes[6].OneofWrappers = []any{
 		(*Workload_Random)(nil),
 		(*Workload_Sonnet)(nil),
 		(*Workload_Sharegpt)(nil),
@@ -3730,24 +3864,24 @@ func file_spate_v1_plan_proto_init() {
 		(*Workload_Azure)(nil),
 		(*Workload_Sessions)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[7].OneofWrappers = []any{
+	file_spate_v1_plan_proto_msgTypes[8].OneofWrappers = []any{
 		(*Lengths_Uniform)(nil),
 		(*Lengths_Normal)(nil),
 		(*Lengths_Lognormal)(nil),
 		(*Lengths_Empirical)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[13].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[14].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[21].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[26].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[28].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[15].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[22].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[27].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[29].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_plan_proto_rawDesc), len(file_spate_v1_plan_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   36,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

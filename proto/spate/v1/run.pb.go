@@ -139,6 +139,67 @@ func (Outcome) EnumDescriptor() ([]byte, []int) {
 	return file_spate_v1_run_proto_rawDescGZIP(), []int{1}
 }
 
+// RunState says where a run stands.
+type RunState int32
+
+const (
+	// Not known.
+	RunState_RUN_STATE_UNSPECIFIED RunState = 0
+	// It waits for other runs to end.
+	RunState_RUN_STATE_WAITING RunState = 1
+	// It is in progress.
+	RunState_RUN_STATE_RUNNING RunState = 2
+	// It has ended.
+	RunState_RUN_STATE_ENDED RunState = 3
+	// Its coordinator died, and nobody went on with it.
+	RunState_RUN_STATE_BROKEN RunState = 4
+)
+
+// Enum value maps for RunState.
+var (
+	RunState_name = map[int32]string{
+		0: "RUN_STATE_UNSPECIFIED",
+		1: "RUN_STATE_WAITING",
+		2: "RUN_STATE_RUNNING",
+		3: "RUN_STATE_ENDED",
+		4: "RUN_STATE_BROKEN",
+	}
+	RunState_value = map[string]int32{
+		"RUN_STATE_UNSPECIFIED": 0,
+		"RUN_STATE_WAITING":     1,
+		"RUN_STATE_RUNNING":     2,
+		"RUN_STATE_ENDED":       3,
+		"RUN_STATE_BROKEN":      4,
+	}
+)
+
+func (x RunState) Enum() *RunState {
+	p := new(RunState)
+	*p = x
+	return p
+}
+
+func (x RunState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (RunState) Descriptor() protoreflect.EnumDescriptor {
+	return file_spate_v1_run_proto_enumTypes[2].Descriptor()
+}
+
+func (RunState) Type() protoreflect.EnumType {
+	return &file_spate_v1_run_proto_enumTypes[2]
+}
+
+func (x RunState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use RunState.Descriptor instead.
+func (RunState) EnumDescriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{2}
+}
+
 // AgentHealth is the state of an agent's session.
 type AgentHealth int32
 
@@ -184,11 +245,11 @@ func (x AgentHealth) String() string {
 }
 
 func (AgentHealth) Descriptor() protoreflect.EnumDescriptor {
-	return file_spate_v1_run_proto_enumTypes[2].Descriptor()
+	return file_spate_v1_run_proto_enumTypes[3].Descriptor()
 }
 
 func (AgentHealth) Type() protoreflect.EnumType {
-	return &file_spate_v1_run_proto_enumTypes[2]
+	return &file_spate_v1_run_proto_enumTypes[3]
 }
 
 func (x AgentHealth) Number() protoreflect.EnumNumber {
@@ -197,7 +258,7 @@ func (x AgentHealth) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AgentHealth.Descriptor instead.
 func (AgentHealth) EnumDescriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{2}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{3}
 }
 
 // SubmitRunRequest carries a plan.
@@ -561,7 +622,9 @@ func (x *Endpoints) GetUrls() []string {
 type SubmitRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The run's id.
-	RunId         string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Runs that come before it. 0: it begins now.
+	Waiting       uint32 `protobuf:"varint,2,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -603,11 +666,20 @@ func (x *SubmitRunResponse) GetRunId() string {
 	return ""
 }
 
+func (x *SubmitRunResponse) GetWaiting() uint32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
 // FollowRunRequest names the run to follow.
 type FollowRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The run's id.
-	RunId         string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Number of the last event that was seen. 0: none.
+	After         uint64 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -649,11 +721,20 @@ func (x *FollowRunRequest) GetRunId() string {
 	return ""
 }
 
+func (x *FollowRunRequest) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
 // FollowRunResponse is one event of a run.
 type FollowRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The event.
-	Event         *RunEvent `protobuf:"bytes,1,opt,name=event,proto3" json:"event,omitempty"`
+	Event *RunEvent `protobuf:"bytes,1,opt,name=event,proto3" json:"event,omitempty"`
+	// Counts the run's events from 1. Numbers may be left out: progress is not kept for ever.
+	Number        uint64 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -695,6 +776,13 @@ func (x *FollowRunResponse) GetEvent() *RunEvent {
 	return nil
 }
 
+func (x *FollowRunResponse) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
 // RunEvent is something that happened in a run.
 type RunEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -710,6 +798,7 @@ type RunEvent struct {
 	//	*RunEvent_StageEnded
 	//	*RunEvent_Notice
 	//	*RunEvent_RunEnded
+	//	*RunEvent_AgentChanged
 	Event         isRunEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -813,6 +902,15 @@ func (x *RunEvent) GetRunEnded() *RunEnded {
 	return nil
 }
 
+func (x *RunEvent) GetAgentChanged() *AgentChanged {
+	if x != nil {
+		if x, ok := x.Event.(*RunEvent_AgentChanged); ok {
+			return x.AgentChanged
+		}
+	}
+	return nil
+}
+
 type isRunEvent_Event interface {
 	isRunEvent_Event()
 }
@@ -847,6 +945,11 @@ type RunEvent_RunEnded struct {
 	RunEnded *RunEnded `protobuf:"bytes,7,opt,name=run_ended,json=runEnded,proto3,oneof"`
 }
 
+type RunEvent_AgentChanged struct {
+	// An agent's part of the stage changed: it was lost, or it joined.
+	AgentChanged *AgentChanged `protobuf:"bytes,8,opt,name=agent_changed,json=agentChanged,proto3,oneof"`
+}
+
 func (*RunEvent_RunBegan) isRunEvent_Event() {}
 
 func (*RunEvent_StageBegan) isRunEvent_Event() {}
@@ -858,6 +961,8 @@ func (*RunEvent_StageEnded) isRunEvent_Event() {}
 func (*RunEvent_Notice) isRunEvent_Event() {}
 
 func (*RunEvent_RunEnded) isRunEvent_Event() {}
+
+func (*RunEvent_AgentChanged) isRunEvent_Event() {}
 
 // RunBegan says what the run will do.
 type RunBegan struct {
@@ -914,6 +1019,88 @@ func (x *RunBegan) GetStages() uint32 {
 	return 0
 }
 
+// AgentChanged says that an agent was lost during a stage, or joined it.
+type AgentChanged struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Stage.
+	StageIndex uint32 `protobuf:"varint,1,opt,name=stage_index,json=stageIndex,proto3" json:"stage_index,omitempty"`
+	// Who.
+	Agent *AgentInfo `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	// It joined. Else it was lost.
+	Joined bool `protobuf:"varint,3,opt,name=joined,proto3" json:"joined,omitempty"`
+	// Why it was lost.
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// What follows, in words: "25 % of the load is missing from second 12 on", "taken over from second 16 on".
+	Consequence   string `protobuf:"bytes,5,opt,name=consequence,proto3" json:"consequence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AgentChanged) Reset() {
+	*x = AgentChanged{}
+	mi := &file_spate_v1_run_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgentChanged) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgentChanged) ProtoMessage() {}
+
+func (x *AgentChanged) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_run_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgentChanged.ProtoReflect.Descriptor instead.
+func (*AgentChanged) Descriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *AgentChanged) GetStageIndex() uint32 {
+	if x != nil {
+		return x.StageIndex
+	}
+	return 0
+}
+
+func (x *AgentChanged) GetAgent() *AgentInfo {
+	if x != nil {
+		return x.Agent
+	}
+	return nil
+}
+
+func (x *AgentChanged) GetJoined() bool {
+	if x != nil {
+		return x.Joined
+	}
+	return false
+}
+
+func (x *AgentChanged) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *AgentChanged) GetConsequence() string {
+	if x != nil {
+		return x.Consequence
+	}
+	return ""
+}
+
 // StageBegan says which stage starts.
 type StageBegan struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -935,7 +1122,7 @@ type StageBegan struct {
 
 func (x *StageBegan) Reset() {
 	*x = StageBegan{}
-	mi := &file_spate_v1_run_proto_msgTypes[11]
+	mi := &file_spate_v1_run_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -947,7 +1134,7 @@ func (x *StageBegan) String() string {
 func (*StageBegan) ProtoMessage() {}
 
 func (x *StageBegan) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[11]
+	mi := &file_spate_v1_run_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -960,7 +1147,7 @@ func (x *StageBegan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageBegan.ProtoReflect.Descriptor instead.
 func (*StageBegan) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *StageBegan) GetStageIndex() uint32 {
@@ -1030,7 +1217,7 @@ type StageProgress struct {
 
 func (x *StageProgress) Reset() {
 	*x = StageProgress{}
-	mi := &file_spate_v1_run_proto_msgTypes[12]
+	mi := &file_spate_v1_run_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1042,7 +1229,7 @@ func (x *StageProgress) String() string {
 func (*StageProgress) ProtoMessage() {}
 
 func (x *StageProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[12]
+	mi := &file_spate_v1_run_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1055,7 +1242,7 @@ func (x *StageProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageProgress.ProtoReflect.Descriptor instead.
 func (*StageProgress) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *StageProgress) GetStageIndex() uint32 {
@@ -1127,7 +1314,7 @@ type Quantiles struct {
 
 func (x *Quantiles) Reset() {
 	*x = Quantiles{}
-	mi := &file_spate_v1_run_proto_msgTypes[13]
+	mi := &file_spate_v1_run_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1139,7 +1326,7 @@ func (x *Quantiles) String() string {
 func (*Quantiles) ProtoMessage() {}
 
 func (x *Quantiles) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[13]
+	mi := &file_spate_v1_run_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1152,7 +1339,7 @@ func (x *Quantiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantiles.ProtoReflect.Descriptor instead.
 func (*Quantiles) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Quantiles) GetP50Ms() float64 {
@@ -1184,7 +1371,7 @@ type StageEnded struct {
 
 func (x *StageEnded) Reset() {
 	*x = StageEnded{}
-	mi := &file_spate_v1_run_proto_msgTypes[14]
+	mi := &file_spate_v1_run_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1196,7 +1383,7 @@ func (x *StageEnded) String() string {
 func (*StageEnded) ProtoMessage() {}
 
 func (x *StageEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[14]
+	mi := &file_spate_v1_run_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1209,7 +1396,7 @@ func (x *StageEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageEnded.ProtoReflect.Descriptor instead.
 func (*StageEnded) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StageEnded) GetStageIndex() uint32 {
@@ -1246,7 +1433,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_spate_v1_run_proto_msgTypes[15]
+	mi := &file_spate_v1_run_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1258,7 +1445,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[15]
+	mi := &file_spate_v1_run_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1271,7 +1458,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Notice) GetSeverity() Severity {
@@ -1303,7 +1490,7 @@ type RunEnded struct {
 
 func (x *RunEnded) Reset() {
 	*x = RunEnded{}
-	mi := &file_spate_v1_run_proto_msgTypes[16]
+	mi := &file_spate_v1_run_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1315,7 +1502,7 @@ func (x *RunEnded) String() string {
 func (*RunEnded) ProtoMessage() {}
 
 func (x *RunEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[16]
+	mi := &file_spate_v1_run_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1328,7 +1515,7 @@ func (x *RunEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEnded.ProtoReflect.Descriptor instead.
 func (*RunEnded) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RunEnded) GetOutcome() Outcome {
@@ -1365,7 +1552,7 @@ type StopRunRequest struct {
 
 func (x *StopRunRequest) Reset() {
 	*x = StopRunRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[17]
+	mi := &file_spate_v1_run_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1377,7 +1564,7 @@ func (x *StopRunRequest) String() string {
 func (*StopRunRequest) ProtoMessage() {}
 
 func (x *StopRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[17]
+	mi := &file_spate_v1_run_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1390,7 +1577,7 @@ func (x *StopRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRunRequest.ProtoReflect.Descriptor instead.
 func (*StopRunRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *StopRunRequest) GetRunId() string {
@@ -1416,7 +1603,7 @@ type StopRunResponse struct {
 
 func (x *StopRunResponse) Reset() {
 	*x = StopRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[18]
+	mi := &file_spate_v1_run_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1428,7 +1615,7 @@ func (x *StopRunResponse) String() string {
 func (*StopRunResponse) ProtoMessage() {}
 
 func (x *StopRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[18]
+	mi := &file_spate_v1_run_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1441,7 +1628,7 @@ func (x *StopRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRunResponse.ProtoReflect.Descriptor instead.
 func (*StopRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{19}
 }
 
 // FetchLedgerRequest names the run.
@@ -1455,7 +1642,7 @@ type FetchLedgerRequest struct {
 
 func (x *FetchLedgerRequest) Reset() {
 	*x = FetchLedgerRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[19]
+	mi := &file_spate_v1_run_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1467,7 +1654,7 @@ func (x *FetchLedgerRequest) String() string {
 func (*FetchLedgerRequest) ProtoMessage() {}
 
 func (x *FetchLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[19]
+	mi := &file_spate_v1_run_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1480,7 +1667,7 @@ func (x *FetchLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchLedgerRequest.ProtoReflect.Descriptor instead.
 func (*FetchLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FetchLedgerRequest) GetRunId() string {
@@ -1501,7 +1688,7 @@ type FetchLedgerResponse struct {
 
 func (x *FetchLedgerResponse) Reset() {
 	*x = FetchLedgerResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[20]
+	mi := &file_spate_v1_run_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1513,7 +1700,7 @@ func (x *FetchLedgerResponse) String() string {
 func (*FetchLedgerResponse) ProtoMessage() {}
 
 func (x *FetchLedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[20]
+	mi := &file_spate_v1_run_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1526,7 +1713,7 @@ func (x *FetchLedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchLedgerResponse.ProtoReflect.Descriptor instead.
 func (*FetchLedgerResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FetchLedgerResponse) GetData() []byte {
@@ -1534,6 +1721,243 @@ func (x *FetchLedgerResponse) GetData() []byte {
 		return x.Data
 	}
 	return nil
+}
+
+// ListRunsRequest asks for runs.
+type ListRunsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most so many, the newest. 0: 50.
+	Limit         uint32 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRunsRequest) Reset() {
+	*x = ListRunsRequest{}
+	mi := &file_spate_v1_run_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRunsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRunsRequest) ProtoMessage() {}
+
+func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_run_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
+func (*ListRunsRequest) Descriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ListRunsRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+// ListRunsResponse lists runs.
+type ListRunsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Runs: those that wait, in their order from the last on, then the one in progress, then those that ended, the newest first.
+	Runs          []*RunSummary `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRunsResponse) Reset() {
+	*x = ListRunsResponse{}
+	mi := &file_spate_v1_run_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRunsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRunsResponse) ProtoMessage() {}
+
+func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_run_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
+func (*ListRunsResponse) Descriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ListRunsResponse) GetRuns() []*RunSummary {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
+// RunSummary is a run in short.
+type RunSummary struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run's id.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Name of its plan.
+	Plan string `protobuf:"bytes,2,opt,name=plan,proto3" json:"plan,omitempty"`
+	// Where it stands.
+	State RunState `protobuf:"varint,3,opt,name=state,proto3,enum=spate.v1.RunState" json:"state,omitempty"`
+	// When it was submitted.
+	SubmitTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=submit_time,json=submitTime,proto3" json:"submit_time,omitempty"`
+	// When it began. Unset: it did not.
+	BeginTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=begin_time,json=beginTime,proto3" json:"begin_time,omitempty"`
+	// When it ended. Unset: it did not.
+	EndTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	// How it ended.
+	Outcome Outcome `protobuf:"varint,7,opt,name=outcome,proto3,enum=spate.v1.Outcome" json:"outcome,omitempty"`
+	// Nothing is missing from its result. Meaningful when it has ended.
+	Complete bool `protobuf:"varint,8,opt,name=complete,proto3" json:"complete,omitempty"`
+	// Why, if it did not run to its end.
+	Reason string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Stages it has, at most, and how many have ended.
+	Stages uint32 `protobuf:"varint,10,opt,name=stages,proto3" json:"stages,omitempty"`
+	// See stages.
+	StagesEnded uint32 `protobuf:"varint,11,opt,name=stages_ended,json=stagesEnded,proto3" json:"stages_ended,omitempty"`
+	// Who submitted it: the name in the client's certificate. Empty: not known.
+	Submitter     string `protobuf:"bytes,12,opt,name=submitter,proto3" json:"submitter,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunSummary) Reset() {
+	*x = RunSummary{}
+	mi := &file_spate_v1_run_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunSummary) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunSummary) ProtoMessage() {}
+
+func (x *RunSummary) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_run_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunSummary.ProtoReflect.Descriptor instead.
+func (*RunSummary) Descriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *RunSummary) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *RunSummary) GetPlan() string {
+	if x != nil {
+		return x.Plan
+	}
+	return ""
+}
+
+func (x *RunSummary) GetState() RunState {
+	if x != nil {
+		return x.State
+	}
+	return RunState_RUN_STATE_UNSPECIFIED
+}
+
+func (x *RunSummary) GetSubmitTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SubmitTime
+	}
+	return nil
+}
+
+func (x *RunSummary) GetBeginTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BeginTime
+	}
+	return nil
+}
+
+func (x *RunSummary) GetEndTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndTime
+	}
+	return nil
+}
+
+func (x *RunSummary) GetOutcome() Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return Outcome_OUTCOME_UNSPECIFIED
+}
+
+func (x *RunSummary) GetComplete() bool {
+	if x != nil {
+		return x.Complete
+	}
+	return false
+}
+
+func (x *RunSummary) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *RunSummary) GetStages() uint32 {
+	if x != nil {
+		return x.Stages
+	}
+	return 0
+}
+
+func (x *RunSummary) GetStagesEnded() uint32 {
+	if x != nil {
+		return x.StagesEnded
+	}
+	return 0
+}
+
+func (x *RunSummary) GetSubmitter() string {
+	if x != nil {
+		return x.Submitter
+	}
+	return ""
 }
 
 // ListAgentsRequest asks for all agents.
@@ -1545,7 +1969,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[21]
+	mi := &file_spate_v1_run_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1557,7 +1981,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[21]
+	mi := &file_spate_v1_run_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1570,7 +1994,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{25}
 }
 
 // ListAgentsResponse lists the agents.
@@ -1584,7 +2008,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[22]
+	mi := &file_spate_v1_run_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1596,7 +2020,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[22]
+	mi := &file_spate_v1_run_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1609,7 +2033,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListAgentsResponse) GetAgents() []*AgentStatus {
@@ -1638,7 +2062,7 @@ type AgentStatus struct {
 
 func (x *AgentStatus) Reset() {
 	*x = AgentStatus{}
-	mi := &file_spate_v1_run_proto_msgTypes[23]
+	mi := &file_spate_v1_run_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1650,7 +2074,7 @@ func (x *AgentStatus) String() string {
 func (*AgentStatus) ProtoMessage() {}
 
 func (x *AgentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[23]
+	mi := &file_spate_v1_run_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1663,7 +2087,7 @@ func (x *AgentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatus.ProtoReflect.Descriptor instead.
 func (*AgentStatus) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{23}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AgentStatus) GetAgent() *AgentInfo {
@@ -1739,13 +2163,16 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x04data\x18\x03 \x01(\fR\x04data\"\x14\n" +
 	"\x12PutDatasetResponse\"\x1f\n" +
 	"\tEndpoints\x12\x12\n" +
-	"\x04urls\x18\x01 \x03(\tR\x04urls\"*\n" +
+	"\x04urls\x18\x01 \x03(\tR\x04urls\"D\n" +
 	"\x11SubmitRunResponse\x12\x15\n" +
-	"\x06run_id\x18\x01 \x01(\tR\x05runId\")\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x18\n" +
+	"\awaiting\x18\x02 \x01(\rR\awaiting\"?\n" +
 	"\x10FollowRunRequest\x12\x15\n" +
-	"\x06run_id\x18\x01 \x01(\tR\x05runId\"=\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\x04R\x05after\"U\n" +
 	"\x11FollowRunResponse\x12(\n" +
-	"\x05event\x18\x01 \x01(\v2\x12.spate.v1.RunEventR\x05event\"\x89\x03\n" +
+	"\x05event\x18\x01 \x01(\v2\x12.spate.v1.RunEventR\x05event\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\"\xc8\x03\n" +
 	"\bRunEvent\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x121\n" +
 	"\trun_began\x18\x02 \x01(\v2\x12.spate.v1.RunBeganH\x00R\brunBegan\x127\n" +
@@ -1755,11 +2182,19 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\vstage_ended\x18\x05 \x01(\v2\x14.spate.v1.StageEndedH\x00R\n" +
 	"stageEnded\x12*\n" +
 	"\x06notice\x18\x06 \x01(\v2\x10.spate.v1.NoticeH\x00R\x06notice\x121\n" +
-	"\trun_ended\x18\a \x01(\v2\x12.spate.v1.RunEndedH\x00R\brunEndedB\a\n" +
+	"\trun_ended\x18\a \x01(\v2\x12.spate.v1.RunEndedH\x00R\brunEnded\x12=\n" +
+	"\ragent_changed\x18\b \x01(\v2\x16.spate.v1.AgentChangedH\x00R\fagentChangedB\a\n" +
 	"\x05event\"O\n" +
 	"\bRunBegan\x12+\n" +
 	"\x06agents\x18\x01 \x03(\v2\x13.spate.v1.AgentInfoR\x06agents\x12\x16\n" +
-	"\x06stages\x18\x02 \x01(\rR\x06stages\"\xd9\x01\n" +
+	"\x06stages\x18\x02 \x01(\rR\x06stages\"\xac\x01\n" +
+	"\fAgentChanged\x12\x1f\n" +
+	"\vstage_index\x18\x01 \x01(\rR\n" +
+	"stageIndex\x12)\n" +
+	"\x05agent\x18\x02 \x01(\v2\x13.spate.v1.AgentInfoR\x05agent\x12\x16\n" +
+	"\x06joined\x18\x03 \x01(\bR\x06joined\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12 \n" +
+	"\vconsequence\x18\x05 \x01(\tR\vconsequence\"\xd9\x01\n" +
 	"\n" +
 	"StageBegan\x12\x1f\n" +
 	"\vstage_index\x18\x01 \x01(\rR\n" +
@@ -1802,7 +2237,28 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x12FetchLedgerRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\")\n" +
 	"\x13FetchLedgerResponse\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\"\x13\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"'\n" +
+	"\x0fListRunsRequest\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\rR\x05limit\"<\n" +
+	"\x10ListRunsResponse\x12(\n" +
+	"\x04runs\x18\x01 \x03(\v2\x14.spate.v1.RunSummaryR\x04runs\"\xca\x03\n" +
+	"\n" +
+	"RunSummary\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
+	"\x04plan\x18\x02 \x01(\tR\x04plan\x12(\n" +
+	"\x05state\x18\x03 \x01(\x0e2\x12.spate.v1.RunStateR\x05state\x12;\n" +
+	"\vsubmit_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"submitTime\x129\n" +
+	"\n" +
+	"begin_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tbeginTime\x125\n" +
+	"\bend_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12+\n" +
+	"\aoutcome\x18\a \x01(\x0e2\x11.spate.v1.OutcomeR\aoutcome\x12\x1a\n" +
+	"\bcomplete\x18\b \x01(\bR\bcomplete\x12\x16\n" +
+	"\x06reason\x18\t \x01(\tR\x06reason\x12\x16\n" +
+	"\x06stages\x18\n" +
+	" \x01(\rR\x06stages\x12!\n" +
+	"\fstages_ended\x18\v \x01(\rR\vstagesEnded\x12\x1c\n" +
+	"\tsubmitter\x18\f \x01(\tR\tsubmitter\"\x13\n" +
 	"\x11ListAgentsRequest\"C\n" +
 	"\x12ListAgentsResponse\x12-\n" +
 	"\x06agents\x18\x01 \x03(\v2\x15.spate.v1.AgentStatusR\x06agents\"\xee\x01\n" +
@@ -1822,13 +2278,19 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fOUTCOME_DONE\x10\x01\x12\x13\n" +
 	"\x0fOUTCOME_STOPPED\x10\x02\x12\x12\n" +
-	"\x0eOUTCOME_FAILED\x10\x03*\x8b\x01\n" +
+	"\x0eOUTCOME_FAILED\x10\x03*~\n" +
+	"\bRunState\x12\x19\n" +
+	"\x15RUN_STATE_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11RUN_STATE_WAITING\x10\x01\x12\x15\n" +
+	"\x11RUN_STATE_RUNNING\x10\x02\x12\x13\n" +
+	"\x0fRUN_STATE_ENDED\x10\x03\x12\x14\n" +
+	"\x10RUN_STATE_BROKEN\x10\x04*\x8b\x01\n" +
 	"\vAgentHealth\x12\x1c\n" +
 	"\x18AGENT_HEALTH_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12AGENT_HEALTH_READY\x10\x01\x12\x15\n" +
 	"\x11AGENT_HEALTH_BUSY\x10\x02\x12\x17\n" +
 	"\x13AGENT_HEALTH_SILENT\x10\x03\x12\x16\n" +
-	"\x12AGENT_HEALTH_FOUND\x10\x042\x88\x04\n" +
+	"\x12AGENT_HEALTH_FOUND\x10\x042\xcb\x04\n" +
 	"\n" +
 	"RunService\x12D\n" +
 	"\tSubmitRun\x12\x1a.spate.v1.SubmitRunRequest\x1a\x1b.spate.v1.SubmitRunResponse\x12F\n" +
@@ -1837,7 +2299,8 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\vFetchLedger\x12\x1c.spate.v1.FetchLedgerRequest\x1a\x1d.spate.v1.FetchLedgerResponse0\x01\x12J\n" +
 	"\vFindDataset\x12\x1c.spate.v1.FindDatasetRequest\x1a\x1d.spate.v1.FindDatasetResponse\x12I\n" +
 	"\n" +
-	"PutDataset\x12\x1b.spate.v1.PutDatasetRequest\x1a\x1c.spate.v1.PutDatasetResponse(\x01\x12G\n" +
+	"PutDataset\x12\x1b.spate.v1.PutDatasetRequest\x1a\x1c.spate.v1.PutDatasetResponse(\x01\x12A\n" +
+	"\bListRuns\x12\x19.spate.v1.ListRunsRequest\x1a\x1a.spate.v1.ListRunsResponse\x12G\n" +
 	"\n" +
 	"ListAgents\x12\x1b.spate.v1.ListAgentsRequest\x1a\x1c.spate.v1.ListAgentsResponseB4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
 
@@ -1853,95 +2316,110 @@ func file_spate_v1_run_proto_rawDescGZIP() []byte {
 	return file_spate_v1_run_proto_rawDescData
 }
 
-var file_spate_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_spate_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_spate_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_spate_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_spate_v1_run_proto_goTypes = []any{
 	(Severity)(0),                 // 0: spate.v1.Severity
 	(Outcome)(0),                  // 1: spate.v1.Outcome
-	(AgentHealth)(0),              // 2: spate.v1.AgentHealth
-	(*SubmitRunRequest)(nil),      // 3: spate.v1.SubmitRunRequest
-	(*FindDatasetRequest)(nil),    // 4: spate.v1.FindDatasetRequest
-	(*FindDatasetResponse)(nil),   // 5: spate.v1.FindDatasetResponse
-	(*PutDatasetRequest)(nil),     // 6: spate.v1.PutDatasetRequest
-	(*PutDatasetResponse)(nil),    // 7: spate.v1.PutDatasetResponse
-	(*Endpoints)(nil),             // 8: spate.v1.Endpoints
-	(*SubmitRunResponse)(nil),     // 9: spate.v1.SubmitRunResponse
-	(*FollowRunRequest)(nil),      // 10: spate.v1.FollowRunRequest
-	(*FollowRunResponse)(nil),     // 11: spate.v1.FollowRunResponse
-	(*RunEvent)(nil),              // 12: spate.v1.RunEvent
-	(*RunBegan)(nil),              // 13: spate.v1.RunBegan
-	(*StageBegan)(nil),            // 14: spate.v1.StageBegan
-	(*StageProgress)(nil),         // 15: spate.v1.StageProgress
-	(*Quantiles)(nil),             // 16: spate.v1.Quantiles
-	(*StageEnded)(nil),            // 17: spate.v1.StageEnded
-	(*Notice)(nil),                // 18: spate.v1.Notice
-	(*RunEnded)(nil),              // 19: spate.v1.RunEnded
-	(*StopRunRequest)(nil),        // 20: spate.v1.StopRunRequest
-	(*StopRunResponse)(nil),       // 21: spate.v1.StopRunResponse
-	(*FetchLedgerRequest)(nil),    // 22: spate.v1.FetchLedgerRequest
-	(*FetchLedgerResponse)(nil),   // 23: spate.v1.FetchLedgerResponse
-	(*ListAgentsRequest)(nil),     // 24: spate.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),    // 25: spate.v1.ListAgentsResponse
-	(*AgentStatus)(nil),           // 26: spate.v1.AgentStatus
-	nil,                           // 27: spate.v1.SubmitRunRequest.SecretsEntry
-	nil,                           // 28: spate.v1.SubmitRunRequest.SimulatedEntry
-	nil,                           // 29: spate.v1.SubmitRunRequest.DatasetsEntry
-	nil,                           // 30: spate.v1.SubmitRunRequest.LexiconsEntry
-	(*durationpb.Duration)(nil),   // 31: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
-	(*AgentInfo)(nil),             // 33: spate.v1.AgentInfo
-	(*Heartbeat)(nil),             // 34: spate.v1.Heartbeat
-	(*Dataset)(nil),               // 35: spate.v1.Dataset
-	(*Lexicon)(nil),               // 36: spate.v1.Lexicon
+	(RunState)(0),                 // 2: spate.v1.RunState
+	(AgentHealth)(0),              // 3: spate.v1.AgentHealth
+	(*SubmitRunRequest)(nil),      // 4: spate.v1.SubmitRunRequest
+	(*FindDatasetRequest)(nil),    // 5: spate.v1.FindDatasetRequest
+	(*FindDatasetResponse)(nil),   // 6: spate.v1.FindDatasetResponse
+	(*PutDatasetRequest)(nil),     // 7: spate.v1.PutDatasetRequest
+	(*PutDatasetResponse)(nil),    // 8: spate.v1.PutDatasetResponse
+	(*Endpoints)(nil),             // 9: spate.v1.Endpoints
+	(*SubmitRunResponse)(nil),     // 10: spate.v1.SubmitRunResponse
+	(*FollowRunRequest)(nil),      // 11: spate.v1.FollowRunRequest
+	(*FollowRunResponse)(nil),     // 12: spate.v1.FollowRunResponse
+	(*RunEvent)(nil),              // 13: spate.v1.RunEvent
+	(*RunBegan)(nil),              // 14: spate.v1.RunBegan
+	(*AgentChanged)(nil),          // 15: spate.v1.AgentChanged
+	(*StageBegan)(nil),            // 16: spate.v1.StageBegan
+	(*StageProgress)(nil),         // 17: spate.v1.StageProgress
+	(*Quantiles)(nil),             // 18: spate.v1.Quantiles
+	(*StageEnded)(nil),            // 19: spate.v1.StageEnded
+	(*Notice)(nil),                // 20: spate.v1.Notice
+	(*RunEnded)(nil),              // 21: spate.v1.RunEnded
+	(*StopRunRequest)(nil),        // 22: spate.v1.StopRunRequest
+	(*StopRunResponse)(nil),       // 23: spate.v1.StopRunResponse
+	(*FetchLedgerRequest)(nil),    // 24: spate.v1.FetchLedgerRequest
+	(*FetchLedgerResponse)(nil),   // 25: spate.v1.FetchLedgerResponse
+	(*ListRunsRequest)(nil),       // 26: spate.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),      // 27: spate.v1.ListRunsResponse
+	(*RunSummary)(nil),            // 28: spate.v1.RunSummary
+	(*ListAgentsRequest)(nil),     // 29: spate.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),    // 30: spate.v1.ListAgentsResponse
+	(*AgentStatus)(nil),           // 31: spate.v1.AgentStatus
+	nil,                           // 32: spate.v1.SubmitRunRequest.SecretsEntry
+	nil,                           // 33: spate.v1.SubmitRunRequest.SimulatedEntry
+	nil,                           // 34: spate.v1.SubmitRunRequest.DatasetsEntry
+	nil,                           // 35: spate.v1.SubmitRunRequest.LexiconsEntry
+	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
+	(*AgentInfo)(nil),             // 38: spate.v1.AgentInfo
+	(*Heartbeat)(nil),             // 39: spate.v1.Heartbeat
+	(*Dataset)(nil),               // 40: spate.v1.Dataset
+	(*Lexicon)(nil),               // 41: spate.v1.Lexicon
 }
 var file_spate_v1_run_proto_depIdxs = []int32{
-	27, // 0: spate.v1.SubmitRunRequest.secrets:type_name -> spate.v1.SubmitRunRequest.SecretsEntry
-	28, // 1: spate.v1.SubmitRunRequest.simulated:type_name -> spate.v1.SubmitRunRequest.SimulatedEntry
-	31, // 2: spate.v1.SubmitRunRequest.agents_timeout:type_name -> google.protobuf.Duration
-	29, // 3: spate.v1.SubmitRunRequest.datasets:type_name -> spate.v1.SubmitRunRequest.DatasetsEntry
-	30, // 4: spate.v1.SubmitRunRequest.lexicons:type_name -> spate.v1.SubmitRunRequest.LexiconsEntry
-	12, // 5: spate.v1.FollowRunResponse.event:type_name -> spate.v1.RunEvent
-	32, // 6: spate.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
-	13, // 7: spate.v1.RunEvent.run_began:type_name -> spate.v1.RunBegan
-	14, // 8: spate.v1.RunEvent.stage_began:type_name -> spate.v1.StageBegan
-	15, // 9: spate.v1.RunEvent.stage_progress:type_name -> spate.v1.StageProgress
-	17, // 10: spate.v1.RunEvent.stage_ended:type_name -> spate.v1.StageEnded
-	18, // 11: spate.v1.RunEvent.notice:type_name -> spate.v1.Notice
-	19, // 12: spate.v1.RunEvent.run_ended:type_name -> spate.v1.RunEnded
-	33, // 13: spate.v1.RunBegan.agents:type_name -> spate.v1.AgentInfo
-	31, // 14: spate.v1.StageBegan.expected:type_name -> google.protobuf.Duration
-	31, // 15: spate.v1.StageProgress.elapsed:type_name -> google.protobuf.Duration
-	16, // 16: spate.v1.StageProgress.ttft:type_name -> spate.v1.Quantiles
-	16, // 17: spate.v1.StageProgress.tpot:type_name -> spate.v1.Quantiles
-	0,  // 18: spate.v1.Notice.severity:type_name -> spate.v1.Severity
-	1,  // 19: spate.v1.RunEnded.outcome:type_name -> spate.v1.Outcome
-	26, // 20: spate.v1.ListAgentsResponse.agents:type_name -> spate.v1.AgentStatus
-	33, // 21: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
-	2,  // 22: spate.v1.AgentStatus.health:type_name -> spate.v1.AgentHealth
-	34, // 23: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
-	31, // 24: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
-	8,  // 25: spate.v1.SubmitRunRequest.SimulatedEntry.value:type_name -> spate.v1.Endpoints
-	35, // 26: spate.v1.SubmitRunRequest.DatasetsEntry.value:type_name -> spate.v1.Dataset
-	36, // 27: spate.v1.SubmitRunRequest.LexiconsEntry.value:type_name -> spate.v1.Lexicon
-	3,  // 28: spate.v1.RunService.SubmitRun:input_type -> spate.v1.SubmitRunRequest
-	10, // 29: spate.v1.RunService.FollowRun:input_type -> spate.v1.FollowRunRequest
-	20, // 30: spate.v1.RunService.StopRun:input_type -> spate.v1.StopRunRequest
-	22, // 31: spate.v1.RunService.FetchLedger:input_type -> spate.v1.FetchLedgerRequest
-	4,  // 32: spate.v1.RunService.FindDataset:input_type -> spate.v1.FindDatasetRequest
-	6,  // 33: spate.v1.RunService.PutDataset:input_type -> spate.v1.PutDatasetRequest
-	24, // 34: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
-	9,  // 35: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
-	11, // 36: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
-	21, // 37: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
-	23, // 38: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
-	5,  // 39: spate.v1.RunService.FindDataset:output_type -> spate.v1.FindDatasetResponse
-	7,  // 40: spate.v1.RunService.PutDataset:output_type -> spate.v1.PutDatasetResponse
-	25, // 41: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
-	35, // [35:42] is the sub-list for method output_type
-	28, // [28:35] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	32, // 0: spate.v1.SubmitRunRequest.secrets:type_name -> spate.v1.SubmitRunRequest.SecretsEntry
+	33, // 1: spate.v1.SubmitRunRequest.simulated:type_name -> spate.v1.SubmitRunRequest.SimulatedEntry
+	36, // 2: spate.v1.SubmitRunRequest.agents_timeout:type_name -> google.protobuf.Duration
+	34, // 3: spate.v1.SubmitRunRequest.datasets:type_name -> spate.v1.SubmitRunRequest.DatasetsEntry
+	35, // 4: spate.v1.SubmitRunRequest.lexicons:type_name -> spate.v1.SubmitRunRequest.LexiconsEntry
+	13, // 5: spate.v1.FollowRunResponse.event:type_name -> spate.v1.RunEvent
+	37, // 6: spate.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
+	14, // 7: spate.v1.RunEvent.run_began:type_name -> spate.v1.RunBegan
+	16, // 8: spate.v1.RunEvent.stage_began:type_name -> spate.v1.StageBegan
+	17, // 9: spate.v1.RunEvent.stage_progress:type_name -> spate.v1.StageProgress
+	19, // 10: spate.v1.RunEvent.stage_ended:type_name -> spate.v1.StageEnded
+	20, // 11: spate.v1.RunEvent.notice:type_name -> spate.v1.Notice
+	21, // 12: spate.v1.RunEvent.run_ended:type_name -> spate.v1.RunEnded
+	15, // 13: spate.v1.RunEvent.agent_changed:type_name -> spate.v1.AgentChanged
+	38, // 14: spate.v1.RunBegan.agents:type_name -> spate.v1.AgentInfo
+	38, // 15: spate.v1.AgentChanged.agent:type_name -> spate.v1.AgentInfo
+	36, // 16: spate.v1.StageBegan.expected:type_name -> google.protobuf.Duration
+	36, // 17: spate.v1.StageProgress.elapsed:type_name -> google.protobuf.Duration
+	18, // 18: spate.v1.StageProgress.ttft:type_name -> spate.v1.Quantiles
+	18, // 19: spate.v1.StageProgress.tpot:type_name -> spate.v1.Quantiles
+	0,  // 20: spate.v1.Notice.severity:type_name -> spate.v1.Severity
+	1,  // 21: spate.v1.RunEnded.outcome:type_name -> spate.v1.Outcome
+	28, // 22: spate.v1.ListRunsResponse.runs:type_name -> spate.v1.RunSummary
+	2,  // 23: spate.v1.RunSummary.state:type_name -> spate.v1.RunState
+	37, // 24: spate.v1.RunSummary.submit_time:type_name -> google.protobuf.Timestamp
+	37, // 25: spate.v1.RunSummary.begin_time:type_name -> google.protobuf.Timestamp
+	37, // 26: spate.v1.RunSummary.end_time:type_name -> google.protobuf.Timestamp
+	1,  // 27: spate.v1.RunSummary.outcome:type_name -> spate.v1.Outcome
+	31, // 28: spate.v1.ListAgentsResponse.agents:type_name -> spate.v1.AgentStatus
+	38, // 29: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
+	3,  // 30: spate.v1.AgentStatus.health:type_name -> spate.v1.AgentHealth
+	39, // 31: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
+	36, // 32: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
+	9,  // 33: spate.v1.SubmitRunRequest.SimulatedEntry.value:type_name -> spate.v1.Endpoints
+	40, // 34: spate.v1.SubmitRunRequest.DatasetsEntry.value:type_name -> spate.v1.Dataset
+	41, // 35: spate.v1.SubmitRunRequest.LexiconsEntry.value:type_name -> spate.v1.Lexicon
+	4,  // 36: spate.v1.RunService.SubmitRun:input_type -> spate.v1.SubmitRunRequest
+	11, // 37: spate.v1.RunService.FollowRun:input_type -> spate.v1.FollowRunRequest
+	22, // 38: spate.v1.RunService.StopRun:input_type -> spate.v1.StopRunRequest
+	24, // 39: spate.v1.RunService.FetchLedger:input_type -> spate.v1.FetchLedgerRequest
+	5,  // 40: spate.v1.RunService.FindDataset:input_type -> spate.v1.FindDatasetRequest
+	7,  // 41: spate.v1.RunService.PutDataset:input_type -> spate.v1.PutDatasetRequest
+	26, // 42: spate.v1.RunService.ListRuns:input_type -> spate.v1.ListRunsRequest
+	29, // 43: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
+	10, // 44: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
+	12, // 45: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
+	23, // 46: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
+	25, // 47: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
+	6,  // 48: spate.v1.RunService.FindDataset:output_type -> spate.v1.FindDatasetResponse
+	8,  // 49: spate.v1.RunService.PutDataset:output_type -> spate.v1.PutDatasetResponse
+	27, // 50: spate.v1.RunService.ListRuns:output_type -> spate.v1.ListRunsResponse
+	30, // 51: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
+	44, // [44:52] is the sub-list for method output_type
+	36, // [36:44] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_run_proto_init() }
@@ -1958,14 +2436,15 @@ func file_spate_v1_run_proto_init() {
 		(*RunEvent_StageEnded)(nil),
 		(*RunEvent_Notice)(nil),
 		(*RunEvent_RunEnded)(nil),
+		(*RunEvent_AgentChanged)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_run_proto_rawDesc), len(file_spate_v1_run_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   28,
+			NumEnums:      4,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -27,6 +27,7 @@ const (
 	RunService_FetchLedger_FullMethodName = "/spate.v1.RunService/FetchLedger"
 	RunService_FindDataset_FullMethodName = "/spate.v1.RunService/FindDataset"
 	RunService_PutDataset_FullMethodName  = "/spate.v1.RunService/PutDataset"
+	RunService_ListRuns_FullMethodName    = "/spate.v1.RunService/ListRuns"
 	RunService_ListAgents_FullMethodName  = "/spate.v1.RunService/ListAgents"
 )
 
@@ -36,12 +37,13 @@ const (
 //
 // RunService runs plans.
 type RunServiceClient interface {
-	// SubmitRun checks a plan and starts it as soon as enough agents are there. INVALID_ARGUMENT: the plan is wrong.
-	// FAILED_PRECONDITION: another run is in progress.
+	// SubmitRun checks a plan and starts it as soon as enough agents are there and the runs submitted before have ended. INVALID_ARGUMENT:
+	// the plan is wrong. RESOURCE_EXHAUSTED: too many runs are waiting.
 	SubmitRun(ctx context.Context, in *SubmitRunRequest, opts ...grpc.CallOption) (*SubmitRunResponse, error)
-	// FollowRun sends the run's events from its begin, then live, until the run has ended.
+	// FollowRun sends the run's events from its begin, then live, until the run has ended. It can be called again after a broken
+	// connection, or a new start of the coordinator.
 	FollowRun(ctx context.Context, in *FollowRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FollowRunResponse], error)
-	// StopRun ends a run early; what was measured is kept.
+	// StopRun ends a run early; what was measured is kept. A run that waits is not begun.
 	StopRun(ctx context.Context, in *StopRunRequest, opts ...grpc.CallOption) (*StopRunResponse, error)
 	// FetchLedger sends the ledger of an ended run, from which all its files can be made.
 	FetchLedger(ctx context.Context, in *FetchLedgerRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FetchLedgerResponse], error)
@@ -49,6 +51,8 @@ type RunServiceClient interface {
 	FindDataset(ctx context.Context, in *FindDatasetRequest, opts ...grpc.CallOption) (*FindDatasetResponse, error)
 	// PutDataset hands the coordinator a dataset. INVALID_ARGUMENT: the bytes are not those that were announced.
 	PutDataset(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PutDatasetRequest, PutDatasetResponse], error)
+	// ListRuns lists the runs in the coordinator's data directory, and those that wait.
+	ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error)
 	// ListAgents lists the agents the coordinator knows.
 	ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error)
 }
@@ -142,6 +146,16 @@ func (c *runServiceClient) PutDataset(ctx context.Context, opts ...grpc.CallOpti
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type RunService_PutDatasetClient = grpc.ClientStreamingClient[PutDatasetRequest, PutDatasetResponse]
 
+func (c *runServiceClient) ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListRunsResponse)
+	err := c.cc.Invoke(ctx, RunService_ListRuns_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *runServiceClient) ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListAgentsResponse)
@@ -158,12 +172,13 @@ func (c *runServiceClient) ListAgents(ctx context.Context, in *ListAgentsRequest
 //
 // RunService runs plans.
 type RunServiceServer interface {
-	// SubmitRun checks a plan and starts it as soon as enough agents are there. INVALID_ARGUMENT: the plan is wrong.
-	// FAILED_PRECONDITION: another run is in progress.
+	// SubmitRun checks a plan and starts it as soon as enough agents are there and the runs submitted before have ended. INVALID_ARGUMENT:
+	// the plan is wrong. RESOURCE_EXHAUSTED: too many runs are waiting.
 	SubmitRun(context.Context, *SubmitRunRequest) (*SubmitRunResponse, error)
-	// FollowRun sends the run's events from its begin, then live, until the run has ended.
+	// FollowRun sends the run's events from its begin, then live, until the run has ended. It can be called again after a broken
+	// connection, or a new start of the coordinator.
 	FollowRun(*FollowRunRequest, grpc.ServerStreamingServer[FollowRunResponse]) error
-	// StopRun ends a run early; what was measured is kept.
+	// StopRun ends a run early; what was measured is kept. A run that waits is not begun.
 	StopRun(context.Context, *StopRunRequest) (*StopRunResponse, error)
 	// FetchLedger sends the ledger of an ended run, from which all its files can be made.
 	FetchLedger(*FetchLedgerRequest, grpc.ServerStreamingServer[FetchLedgerResponse]) error
@@ -171,6 +186,8 @@ type RunServiceServer interface {
 	FindDataset(context.Context, *FindDatasetRequest) (*FindDatasetResponse, error)
 	// PutDataset hands the coordinator a dataset. INVALID_ARGUMENT: the bytes are not those that were announced.
 	PutDataset(grpc.ClientStreamingServer[PutDatasetRequest, PutDatasetResponse]) error
+	// ListRuns lists the runs in the coordinator's data directory, and those that wait.
+	ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error)
 	// ListAgents lists the agents the coordinator knows.
 	ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error)
 	mustEmbedUnimplementedRunServiceServer()
@@ -200,6 +217,9 @@ func (UnimplementedRunServiceServer) FindDataset(context.Context, *FindDatasetRe
 }
 func (UnimplementedRunServiceServer) PutDataset(grpc.ClientStreamingServer[PutDatasetRequest, PutDatasetResponse]) error {
 	return status.Error(codes.Unimplemented, "method PutDataset not implemented")
+}
+func (UnimplementedRunServiceServer) ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListRuns not implemented")
 }
 func (UnimplementedRunServiceServer) ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListAgents not implemented")
@@ -308,6 +328,24 @@ func _RunService_PutDataset_Handler(srv interface{}, stream grpc.ServerStream) e
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type RunService_PutDatasetServer = grpc.ClientStreamingServer[PutDatasetRequest, PutDatasetResponse]
 
+func _RunService_ListRuns_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListRunsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).ListRuns(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_ListRuns_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).ListRuns(ctx, req.(*ListRunsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _RunService_ListAgents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListAgentsRequest)
 	if err := dec(in); err != nil {
@@ -344,6 +382,10 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "FindDataset",
 			Handler:    _RunService_FindDataset_Handler,
+		},
+		{
+			MethodName: "ListRuns",
+			Handler:    _RunService_ListRuns_Handler,
 		},
 		{
 			MethodName: "ListAgents",
