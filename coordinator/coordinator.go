@@ -35,6 +35,7 @@ type Coordinator struct {
 	log     *slog.Logger
 	server  *grpc.Server
 	intake  intake
+	shown   shown
 	store   *store.Store
 	closing chan struct{} // closed by Close: handlers return
 	once    sync.Once
@@ -181,6 +182,10 @@ type Stats struct {
 	Refused uint64
 	// ConnectionsRefused had no certificate of the cluster, and CallsRefused not the right role's.
 	ConnectionsRefused, CallsRefused uint64
+	// Windows were merged and handed on, and WindowDelay is how long after its end the last of them was. Agents close a window 250 ms
+	// after its end.
+	Windows     uint64
+	WindowDelay time.Duration
 	// Agents counts those that are connected, by health: "ready", "busy", "silent".
 	Agents map[string]int
 	// Run is the id of the run in progress, empty without one.
@@ -191,6 +196,7 @@ type Stats struct {
 func (c *Coordinator) Stats() Stats {
 	s := c.intake.stats()
 	s.ConnectionsRefused, s.CallsRefused, s.Agents = c.strangers.Load(), c.trespass.Load(), map[string]int{}
+	s.Windows, s.WindowDelay = c.shown.windows.Load(), time.Duration(c.shown.delay.Load())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, a := range c.connected(clock.Now()) {

@@ -182,7 +182,7 @@ const tickInterval = 100 * time.Millisecond
 func (c *Coordinator) conduct(r *run) {
 	tick := time.NewTicker(tickInterval)
 	defer tick.Stop()
-	live := &live{run: r}
+	live := &live{run: r, shown: &c.shown}
 	for {
 		select {
 		case <-r.ended:
