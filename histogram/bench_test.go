@@ -111,3 +111,44 @@ func BenchmarkPercentile(b *testing.B) {
 		h.Percentile(99)
 	}
 }
+
+// BenchmarkAddEncoded is a message's way into one more histogram, once it was checked.
+func BenchmarkAddEncoded(b *testing.B) {
+	e, err := Check(of(Times, typical(window)).Proto(spatev1.Metric_METRIC_ITL))
+	if err != nil {
+		b.Fatal(err)
+	}
+	into := New(Times)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := into.Add(e); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkAddEncodedSparse is the same of few values far apart, as an agent of a thousand sends them.
+func BenchmarkAddEncodedSparse(b *testing.B) {
+	e, err := Check(of(Times, typical(20)).Proto(spatev1.Metric_METRIC_ITL))
+	if err != nil {
+		b.Fatal(err)
+	}
+	into := New(Times)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := into.Add(e); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkCheck is what it takes to know that a message can be merged.
+func BenchmarkCheck(b *testing.B) {
+	d := of(Times, typical(window)).Proto(spatev1.Metric_METRIC_ITL)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Check(d); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -31,35 +31,14 @@ func FromProto(d *spatev1.Distribution) (*Histogram, error) {
 // its bins and its sums; the error then wraps ErrInvalid. It is ErrFull if the values are too many. Nothing is allocated but
 // the pages of bins that do hold values, whatever the message claims.
 func (h *Histogram) AddProto(d *spatev1.Distribution) error {
-	if err := h.accepts(d.GetMetric()); err != nil {
-		return err
-	}
-	payload, err := h.geometry.payload(d.GetHistogram())
+	e, err := Check(d)
 	if err != nil {
 		return err
 	}
-	t, err := h.geometry.check(payload, d)
-	if err != nil {
-		return err
+	if e.layout != h.layout {
+		return invalid("%v has the layout %v, not %v", d.GetMetric(), e.layout, h.layout)
 	}
-	merged, ok := h.totals.plus(t)
-	if !ok {
-		return ErrFull
-	}
-	h.addCounts(payload)
-	h.totals = merged
-	return nil
-}
-
-// accepts checks that the metric exists and is recorded in this layout.
-func (h *Histogram) accepts(m spatev1.Metric) error {
-	if _, known := spatev1.Metric_name[int32(m)]; !known || m == spatev1.Metric_METRIC_UNSPECIFIED {
-		return invalid("unknown metric %d", m)
-	}
-	if l := LayoutOf(m); l != h.layout {
-		return invalid("%v has the layout %v, not %v", m, l, h.layout)
-	}
-	return nil
+	return h.Add(e)
 }
 
 // payload checks the header and returns what follows it.
@@ -75,14 +54,6 @@ func (g *geometry) payload(encoded []byte) ([]byte, error) {
 		return nil, invalid("foreign header %x, want %x", encoded[:headerSize], bytes.Clone(header))
 	}
 	return payload, nil
-}
-
-// addCounts adds the bins of a payload that was checked.
-func (h *Histogram) addCounts(payload []byte) {
-	c := cursor{rest: payload, bins: h.geometry.bins()}
-	for index, n, err := c.next(); n != 0 && err == nil; index, n, err = c.next() {
-		h.touch(index >> pageBits)[index%pageBins] += n
-	}
 }
 
 // cursor reads a payload bin by bin.
