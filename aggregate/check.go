@@ -109,8 +109,7 @@ func checkSeries(s *spatev1.Series) error {
 	if failed != s.GetCounters().GetFailed() {
 		return fmt.Errorf("%d failed requests, but %d errors", s.GetCounters().GetFailed(), failed)
 	}
-	parts, err := decode(s.GetDistributions())
-	release(parts)
+	_, err = decode(s.GetDistributions())
 	return err
 }
 

@@ -97,11 +97,6 @@ func (s *Stage) Add(snapshot *spatev1.Snapshot) error {
 		return fmt.Errorf("merge %s into stage %d: it is no part of it", keyText(snapshot.GetKey()), s.index)
 	}
 	decoded, err := s.decode(snapshot)
-	defer func() {
-		for _, parts := range decoded {
-			release(parts)
-		}
-	}()
 	if err != nil {
 		return fmt.Errorf("merge %s into stage %d: %w", keyText(snapshot.GetKey()), s.index, err)
 	}
@@ -120,7 +115,7 @@ func (s *Stage) Add(snapshot *spatev1.Snapshot) error {
 	return nil
 }
 
-// decode decodes all series of a snapshot. The caller releases the parts, after an error too.
+// decode checks the distributions of all series of a snapshot.
 func (s *Stage) decode(snapshot *spatev1.Snapshot) (decoded [][]part, err error) {
 	for _, series := range snapshot.GetSeries() {
 		if int64(series.GetEndpoint()) >= int64(len(s.endpoints)) {
