@@ -23,6 +23,7 @@ type Stage struct {
 	agents    map[agentKey]*agentTally
 	windows   map[uint32]*windowTally
 	forgotten uint32 // windows below have lost their histograms
+	hidden    bool   // no window has any
 }
 
 // agentKey is an agent's process.
@@ -61,7 +62,7 @@ type windowTally struct {
 type liveWindow struct {
 	total   *tally
 	regions map[string]*tally
-	agents  map[agentKey]*tally
+	agents  map[agentKey]*pending
 }
 
 // NewStage returns an empty accumulator for the stage of a record, whose agents are those that may contribute.
@@ -140,12 +141,12 @@ func (s *Stage) addSeries(series *spatev1.Series, parts []part, at place, agent 
 	}
 }
 
-// window returns a window's tally, which is live unless the window has been forgotten.
+// window returns a window's tally, which is live unless the window has been forgotten, or is hidden.
 func (s *Stage) window(number uint32) *windowTally {
 	w := s.windows[number]
 	if w == nil {
 		w = &windowTally{}
-		if number >= s.forgotten {
+		if number >= s.forgotten && !s.hidden {
 			w.live = newLiveWindow()
 		}
 		s.windows[number] = w
@@ -155,7 +156,7 @@ func (s *Stage) window(number uint32) *windowTally {
 
 // newLiveWindow returns a window without measurements.
 func newLiveWindow() *liveWindow {
-	return &liveWindow{newTally(allMetrics), make(map[string]*tally), make(map[agentKey]*tally)}
+	return &liveWindow{newTally(allMetrics), make(map[string]*tally), make(map[agentKey]*pending)}
 }
 
 // add merges one endpoint's measurements into a window.
@@ -175,11 +176,11 @@ func (w *windowTally) add(series *spatev1.Series, parts []part, at place, agent 
 		w.live.regions[region] = newTally(regionMetrics)
 	}
 	if w.live.agents[agent] == nil {
-		w.live.agents[agent] = newTally(keyMetrics)
+		w.live.agents[agent] = &pending{}
 	}
-	for _, t := range []*tally{w.live.total, w.live.regions[region], w.live.agents[agent]} {
-		t.add(series, parts, at)
-	}
+	w.live.total.add(series, parts, at)
+	w.live.regions[region].add(series, parts, at)
+	w.live.agents[agent].add(series, parts, at)
 }
 
 // deliver notes that a snapshot came.

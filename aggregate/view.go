@@ -72,8 +72,9 @@ func (s *Stage) Window(number uint32) (View, bool) {
 	for name, t := range w.live.regions {
 		v.Regions = append(v.Regions, Part{name, t.measured()})
 	}
-	for key, t := range w.live.agents {
-		v.Agents = append(v.Agents, Part{key.name, t.measured()})
+	scratch := newTally(keyMetrics)
+	for key, p := range w.live.agents {
+		v.Agents = append(v.Agents, Part{key.name, p.measured(scratch)})
 	}
 	v.sort()
 	return v, true
@@ -122,6 +123,33 @@ func (t *tally) measured() Measured {
 		}
 	}
 	return m
+}
+
+// Total returns what was measured in the stage so far, as a whole: ToDate without its parts.
+func (s *Stage) Total() Measured {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.total.measured()
+}
+
+// TokensPerSecond returns how many tokens arrived in a window, forgotten or not; 0 if nothing came.
+func (s *Stage) TokensPerSecond(window uint32) float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := s.windows[window]; w != nil {
+		return float64(w.tokensArrived)
+	}
+	return 0
+}
+
+// HideWindows saves the work for Window, which returns nothing from now on: nobody looks at single windows.
+func (s *Stage) HideWindows() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hidden = true
+	for _, w := range s.windows {
+		w.live = nil
+	}
 }
 
 // Forget drops what single windows up to this one need for Window. Their measurements stay in the stage's sums.

@@ -21,7 +21,7 @@ type live struct {
 	stage  uint32        // stage in progress
 	begun  bool          // there is one
 	next   uint32        // first window not shown
-	tokens uint64        // tokens that arrived in the last window shown
+	tokens float64       // tokens that arrived in the last window shown
 	viewed uint32        // windows shown when the stage's rules were last looked at
 	start  clock.Instant // of the stage in progress; zero until its first window is shown
 }
@@ -66,13 +66,12 @@ func (l *live) count(m measured) {
 
 // window hands on one window. What came to date belongs to it only if nothing came from a later one.
 func (l *live) window(m measured, number uint32) {
-	view, ok := m.merged.Window(number)
-	if !ok {
-		l.tokens = 0
+	l.tokens = m.merged.TokensPerSecond(number)
+	if l.run.sink == sink.Discard {
 		return
 	}
-	l.tokens = view.Total.Counters.GetTokensArrived()
-	if l.run.sink == sink.Discard {
+	view, ok := m.merged.Window(number)
+	if !ok {
 		return
 	}
 	var toDate *aggregate.View
@@ -93,7 +92,7 @@ func (l *live) end(e lifecycle.CloseStage) (last *spatev1.StageProgress, complet
 	if !ok || m.merged == nil {
 		return nil, false, o
 	}
-	result, total := m.merged.Result(rec), m.merged.ToDate().Total
+	result, total := m.merged.Result(rec), m.merged.Total()
 	if l.run.sink != sink.Discard {
 		l.run.sink.Stage(stagePoint(scopeOf(l.run, rec.GetStage()), rec, result, total))
 	}
@@ -105,8 +104,8 @@ func (l *live) end(e lifecycle.CloseStage) (last *spatev1.StageProgress, complet
 // progress fills in what was merged.
 func (l *live) progress(p lifecycle.Progress) *spatev1.RunEvent {
 	if m, ok := l.run.stage(p.State.GetStageIndex()); ok && m.merged != nil {
-		fill(p.State, m.merged.ToDate().Total)
-		p.State.OutputTokensPerSecond = float64(l.tokens)
+		fill(p.State, m.merged.Total())
+		p.State.OutputTokensPerSecond = l.tokens
 	}
 	return progressAt(p.Time, p.State)
 }

@@ -53,6 +53,9 @@ func (r *run) put(rec *spatev1.StageRecord) {
 	m := &measured{record: rec}
 	if !rec.GetEnded() {
 		m.merged = aggregate.NewStage(rec)
+		if r.sink == sink.Discard {
+			m.merged.HideWindows()
+		}
 	}
 	r.stages[index] = m
 }
