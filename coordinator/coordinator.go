@@ -199,8 +199,13 @@ func (c *Coordinator) Stats() Stats {
 	s.Windows, s.WindowDelay = c.shown.windows.Load(), time.Duration(c.shown.delay.Load())
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, a := range c.connected(clock.Now()) {
-		s.Agents[strings.ToLower(strings.TrimPrefix(a.GetHealth().String(), "AGENT_HEALTH_"))]++
+	now := clock.Now()
+	agents := map[spatev1.AgentHealth]int{}
+	for name, a := range c.sessions {
+		agents[c.health(name, now.Sub(a.heard))]++
+	}
+	for health, n := range agents {
+		s.Agents[strings.ToLower(strings.TrimPrefix(health.String(), "AGENT_HEALTH_"))] = n
 	}
 	if c.active != nil {
 		s.Run = c.active.id
