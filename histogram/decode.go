@@ -56,37 +56,6 @@ func (g *geometry) payload(encoded []byte) ([]byte, error) {
 	return payload, nil
 }
 
-// cursor reads a payload bin by bin.
-type cursor struct {
-	rest []byte
-	bins int // of the layout
-	at   int // bin that comes next
-}
-
-// next returns the next bin that holds values and how many. At the end of the payload the count is 0.
-func (c *cursor) next() (index int, count uint64, err error) {
-	for len(c.rest) > 0 {
-		v, size := zigZag(c.rest)
-		if size == 0 {
-			return 0, 0, invalid("cut off within a count at bin %d", c.at)
-		}
-		c.rest = c.rest[size:]
-		width := int64(1)
-		if v < 0 {
-			width = -v // the least number stays negative, and is refused below
-		}
-		if width < 0 || width > int64(c.bins-c.at) {
-			return 0, 0, invalid("%d bins at bin %d of %d", width, c.at, c.bins)
-		}
-		index = c.at
-		c.at += int(width)
-		if v > 0 {
-			return index, uint64(v), nil
-		}
-	}
-	return 0, 0, nil
-}
-
 // zigZag reads one number and its size in bytes, 0 if it is cut off. A ninth byte holds 8 bits and is the last.
 func zigZag(b []byte) (v int64, size int) {
 	var u uint64
