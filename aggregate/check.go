@@ -31,23 +31,37 @@ const (
 	maxGaps = 1 << 24
 )
 
+// Checked is a snapshot that may enter the ledger of a run and stage, with what the check made of its distributions, so that the merge does
+// not have to look at them again. The snapshot must not be changed any more.
+type Checked struct {
+	snapshot *spatev1.Snapshot
+	decoded  [][]part // by series
+}
+
 // CheckSnapshot returns why a snapshot may not enter the ledger of a run and stage, or nil. It must pass before Append, so that
 // what the ledger holds can always be merged. It is pure and may be called concurrently.
 func CheckSnapshot(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spatev1.StageRecord) error {
+	_, err := Check(s, run, stage)
+	return err
+}
+
+// Check is CheckSnapshot for a snapshot that is merged next, with Stage.AddChecked.
+func Check(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spatev1.StageRecord) (Checked, error) {
 	if size := proto.Size(s); size > MaxSnapshotBytes {
-		return fmt.Errorf("snapshot has %d bytes, more than %d", size, MaxSnapshotBytes)
+		return Checked{}, fmt.Errorf("snapshot has %d bytes, more than %d", size, MaxSnapshotBytes)
 	}
 	if err := checkKey(s, run, stage); err != nil {
-		return err
+		return Checked{}, err
 	}
 	endpoints := len(stage.GetStage().GetTarget().GetEndpoints())
-	if err := checkAllSeries(s.GetSeries(), endpoints); err != nil {
-		return err
+	decoded, err := checkAllSeries(s.GetSeries(), endpoints)
+	if err != nil {
+		return Checked{}, err
 	}
 	if err := checkRecords(s.GetRecords(), run.GetRecords() != "", endpoints); err != nil {
-		return err
+		return Checked{}, err
 	}
-	return checkTotals(s.GetTotals())
+	return Checked{s, decoded}, checkTotals(s.GetTotals())
 }
 
 // checkKey checks that the snapshot belongs to the stage.
@@ -91,39 +105,40 @@ func inOrder(key *spatev1.SnapshotKey, agents []*spatev1.AssignedAgent) bool {
 	return found && agents[i].GetIncarnation() == key.GetIncarnation()
 }
 
-// checkAllSeries checks the measurements of all endpoints.
-func checkAllSeries(all []*spatev1.Series, endpoints int) error {
+// checkAllSeries checks the measurements of all endpoints and returns their distributions.
+func checkAllSeries(all []*spatev1.Series, endpoints int) (decoded [][]part, err error) {
 	next := uint32(0)
 	for _, series := range all {
 		e := series.GetEndpoint()
 		if int64(e) >= int64(endpoints) {
-			return fmt.Errorf("endpoint %d: the target has %d", e, endpoints)
+			return nil, fmt.Errorf("endpoint %d: the target has %d", e, endpoints)
 		}
 		if e < next {
-			return fmt.Errorf("endpoint %d: given twice or out of order", e)
+			return nil, fmt.Errorf("endpoint %d: given twice or out of order", e)
 		}
 		next = e + 1
-		if err := checkSeries(series); err != nil {
-			return fmt.Errorf("endpoint %d: %w", e, err)
+		parts, err := checkSeries(series)
+		if err != nil {
+			return nil, fmt.Errorf("endpoint %d: %w", e, err)
 		}
+		decoded = append(decoded, parts)
 	}
-	return nil
+	return decoded, nil
 }
 
-// checkSeries checks the measurements of one endpoint.
-func checkSeries(s *spatev1.Series) error {
+// checkSeries checks the measurements of one endpoint and returns its distributions.
+func checkSeries(s *spatev1.Series) ([]part, error) {
 	if err := checkCounters(s.GetCounters(), maxCount); err != nil {
-		return err
+		return nil, err
 	}
 	failed, err := checkErrors(s.GetErrors())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if failed != s.GetCounters().GetFailed() {
-		return fmt.Errorf("%d failed requests, but %d errors", s.GetCounters().GetFailed(), failed)
+		return nil, fmt.Errorf("%d failed requests, but %d errors", s.GetCounters().GetFailed(), failed)
 	}
-	_, err = decode(s.GetDistributions())
-	return err
+	return decode(s.GetDistributions())
 }
 
 // checkCounters checks that counters can be true.

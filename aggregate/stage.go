@@ -92,14 +92,20 @@ func keyOf(a *spatev1.AssignedAgent) agentKey {
 
 // Add merges a snapshot that CheckSnapshot has passed. After an error nothing of it was merged.
 func (s *Stage) Add(snapshot *spatev1.Snapshot) error {
+	decoded, err := s.decode(snapshot)
+	if err != nil {
+		return fmt.Errorf("merge %s into stage %d: %w", keyText(snapshot.GetKey()), s.index, err)
+	}
+	return s.AddChecked(Checked{snapshot, decoded})
+}
+
+// AddChecked merges a snapshot of this stage that Check has passed. After an error nothing of it was merged.
+func (s *Stage) AddChecked(c Checked) error {
+	snapshot := c.snapshot
 	key := agentKey{snapshot.GetKey().GetAgent(), snapshot.GetKey().GetIncarnation()}
 	agent := s.agents[key] // the map itself never changes
 	if agent == nil || snapshot.GetStageIndex() != s.index || snapshot.GetWindow() > MaxWindow {
 		return fmt.Errorf("merge %s into stage %d: it is no part of it", keyText(snapshot.GetKey()), s.index)
-	}
-	decoded, err := s.decode(snapshot)
-	if err != nil {
-		return fmt.Errorf("merge %s into stage %d: %w", keyText(snapshot.GetKey()), s.index, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,8 +116,8 @@ func (s *Stage) Add(snapshot *spatev1.Snapshot) error {
 	window := s.window(snapshot.GetWindow())
 	for i, series := range snapshot.GetSeries() {
 		at := place{snapshot.GetWindow(), key.name, snapshot.GetKey().GetSequence(), series.GetEndpoint()}
-		s.addSeries(series, decoded[i], at, agent)
-		window.add(series, decoded[i], at, key, agent.region)
+		s.addSeries(series, c.decoded[i], at, agent)
+		window.add(series, c.decoded[i], at, key, agent.region)
 	}
 	return nil
 }
