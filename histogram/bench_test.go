@@ -152,3 +152,26 @@ func BenchmarkCheck(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkPackedAdd is a message's way into the values of one agent, over a minute of them.
+func BenchmarkPackedAdd(b *testing.B) {
+	messages := make([]Encoded, 60)
+	for i := range messages {
+		var err error
+		if messages[i], err = Check(of(Times, typical(window)[i*30:i*30+200]).Proto(spatev1.Metric_METRIC_E2E)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	by := New(Times)
+	b.ReportAllocs()
+	var p Packed
+	for i := 0; b.Loop(); i++ {
+		if i%len(messages) == 0 {
+			p = Packed{}
+		}
+		if err := p.Add(messages[i%len(messages)], by); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(len(p.payload)), "B/packed")
+}
