@@ -83,11 +83,13 @@ func setOf(metrics ...spatev1.Metric) metricSet {
 // has says whether m is in the set.
 func (s metricSet) has(m spatev1.Metric) bool { return s&(1<<m) != 0 }
 
-// What parts of a stage keep. A histogram is large, so a part keeps the few that its breakdown shows.
+// What parts of a stage keep. A histogram is large, so a part keeps the few that it shows:
+// regionMetrics are those of one window of a region.
 var (
 	allMetrics    = metricSet(1<<metricCount - 1)
 	keyMetrics    = setOf(spatev1.Metric_METRIC_TTFT, spatev1.Metric_METRIC_TPOT, spatev1.Metric_METRIC_E2E)
-	regionMetrics = keyMetrics | setOf(spatev1.Metric_METRIC_ITL, spatev1.Metric_METRIC_SEND_DELAY)
+	pathMetrics   = setOf(spatev1.Metric_METRIC_CONNECT, spatev1.Metric_METRIC_RTT)
+	regionMetrics = keyMetrics | pathMetrics | setOf(spatev1.Metric_METRIC_ITL, spatev1.Metric_METRIC_SEND_DELAY)
 )
 
 // errorName is the name of a kind of failure in results.json.
