@@ -27,6 +27,8 @@ const (
 	maxText = 4096
 	// maxExample bounds the example of an error, in bytes.
 	maxExample = 512
+	// maxLists bounds the lists of items that an agent may have.
+	maxLists = 1 << 16
 	// maxGaps bounds the token gaps of one request row: the most output tokens a plan can ask for.
 	maxGaps = 1 << 24
 )
@@ -53,6 +55,9 @@ func Check(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spatev1.StageReco
 	if err := checkKey(s, run, stage); err != nil {
 		return Checked{}, err
 	}
+	if err := checkMerged(s, run.GetRecords() != ""); err != nil {
+		return Checked{}, err
+	}
 	endpoints := len(stage.GetStage().GetTarget().GetEndpoints())
 	decoded, err := checkAllSeries(s.GetSeries(), endpoints)
 	if err != nil {
@@ -77,32 +82,55 @@ func checkKey(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spatev1.StageR
 	case s.GetWindow() > MaxWindow:
 		return fmt.Errorf("window %d is beyond the longest stage's last, %d", s.GetWindow(), MaxWindow)
 	}
-	return checkAgent(key, stage)
+	return checkAgent(s, stage)
 }
 
-// checkAgent checks that the agent's process takes part in the stage.
-func checkAgent(key *spatev1.SnapshotKey, stage *spatev1.StageRecord) error {
-	if inOrder(key, stage.GetAgents()) {
+// checkAgent checks that the agent's process takes part in the stage, and still does.
+func checkAgent(s *spatev1.Snapshot, stage *spatev1.StageRecord) error {
+	if inOrder(s, stage.GetAgents()) {
 		return nil
 	}
+	key, other := s.GetKey(), (*spatev1.AssignedAgent)(nil)
 	for _, a := range stage.GetAgents() {
-		if a.GetAgent().GetName() != key.GetAgent() {
-			continue
+		switch {
+		case a.GetAgent().GetName() != key.GetAgent():
+		case a.GetIncarnation() != key.GetIncarnation():
+			other = a
+		case !takes(a.GetLoss(), s):
+			return fmt.Errorf("agent %q was lost: from window %d on its part is not taken any more, and this is window %d",
+				key.GetAgent(), a.GetLoss().GetFromWindow(), s.GetWindow())
+		default:
+			return nil
 		}
-		if a.GetIncarnation() != key.GetIncarnation() {
-			return fmt.Errorf("agent %q takes part as process %x, not as %x", key.GetAgent(), a.GetIncarnation(), key.GetIncarnation())
-		}
-		return nil
+	}
+	if other != nil {
+		return fmt.Errorf("agent %q takes part as process %x, not as %x", key.GetAgent(), other.GetIncarnation(), key.GetIncarnation())
 	}
 	return fmt.Errorf("agent %.64q takes no part in stage %d", key.GetAgent(), stage.GetStage().GetIndex())
 }
 
 // inOrder finds an agent's process the quick way: records have agents in the order of their names, but for those that joined later.
-func inOrder(key *spatev1.SnapshotKey, agents []*spatev1.AssignedAgent) bool {
+func inOrder(s *spatev1.Snapshot, agents []*spatev1.AssignedAgent) bool {
+	key := s.GetKey()
 	i, found := slices.BinarySearchFunc(agents, key.GetAgent(), func(a *spatev1.AssignedAgent, name string) int {
 		return strings.Compare(a.GetAgent().GetName(), name)
 	})
-	return found && agents[i].GetIncarnation() == key.GetIncarnation()
+	return found && agents[i].GetIncarnation() == key.GetIncarnation() && takes(agents[i].GetLoss(), s)
+}
+
+// checkMerged checks what only the snapshots of an agent have whose coordinator was gone, or whose part may go over to others.
+func checkMerged(s *spatev1.Snapshot, keepsRows bool) error {
+	switch {
+	case s.FirstWindow != nil && s.GetFirstWindow() > s.GetWindow():
+		return fmt.Errorf("the first window, %d, is behind the last, %d", s.GetFirstWindow(), s.GetWindow())
+	case s.GetDroppedRecords() > maxCount:
+		return fmt.Errorf("%d request rows left out", s.GetDroppedRecords())
+	case s.GetDroppedRecords() > 0 && !keepsRows:
+		return fmt.Errorf("%d request rows left out, and the run keeps none", s.GetDroppedRecords())
+	case len(s.GetBegunItems()) > maxLists:
+		return fmt.Errorf("%d lists of items, more than %d", len(s.GetBegunItems()), maxLists)
+	}
+	return nil
 }
 
 // checkAllSeries checks the measurements of all endpoints and returns their distributions.

@@ -29,6 +29,7 @@ func (p *pending) measured(by *tally) Measured {
 
 // reset forgets what a tally has and keeps its memory.
 func (t *tally) reset() {
+	t.windows = 0
 	t.counters = &spatev1.Counters{}
 	clear(t.errors)
 	for _, values := range t.values {

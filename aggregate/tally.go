@@ -13,6 +13,7 @@ import (
 // tally is the exact sum of measurements: of a stage, or of one endpoint, agent, region or window of it.
 type tally struct {
 	keep     metricSet
+	windows  uint32 // most windows that one snapshot of it holds
 	counters *spatev1.Counters
 	errors   map[errorKey]*errorTally
 	values   [metricCount]*histogram.Histogram // nil: no value, or not kept
@@ -33,6 +34,7 @@ type errorTally struct {
 
 // place orders snapshots by time and then by name, so that "the first" does not depend on which came first.
 type place struct {
+	first    uint32 // below window in a snapshot of several windows; it orders nothing
 	window   uint32
 	agent    string
 	sequence uint64
@@ -45,6 +47,9 @@ func (p place) compare(q place) int {
 		cmp.Compare(p.sequence, q.sequence), cmp.Compare(p.endpoint, q.endpoint))
 }
 
+// windows is how many windows the snapshot holds.
+func (p place) windows() uint32 { return p.window - p.first + 1 }
+
 // newTally returns an empty tally that keeps the values of some metrics.
 func newTally(keep metricSet) *tally {
 	return &tally{keep: keep, counters: &spatev1.Counters{}, errors: make(map[errorKey]*errorTally)}
@@ -52,6 +57,7 @@ func newTally(keep metricSet) *tally {
 
 // add adds one endpoint's measurements of one snapshot.
 func (t *tally) add(s *spatev1.Series, parts []part, at place) {
+	t.windows = max(t.windows, at.windows())
 	addCounters(t.counters, s.GetCounters())
 	for _, e := range s.GetErrors() {
 		t.addError(errorKey{e.GetClass(), e.GetHttpStatus()}, errorTally{e.GetCount(), e.GetExample(), at})
@@ -59,6 +65,20 @@ func (t *tally) add(s *spatev1.Series, parts []part, at place) {
 	for _, p := range parts {
 		if t.keep.has(p.metric) {
 			mustAdd(t.histogram(p.metric), p.values)
+		}
+	}
+}
+
+// include adds all of another tally that keeps the same metrics.
+func (t *tally) include(o *tally) {
+	t.windows = max(t.windows, o.windows)
+	addCounters(t.counters, o.counters)
+	for key, e := range o.errors {
+		t.addError(key, *e)
+	}
+	for m, values := range o.values {
+		if values != nil {
+			t.addValues(spatev1.Metric(m), values)
 		}
 	}
 }
