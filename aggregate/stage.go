@@ -27,6 +27,7 @@ type Stage struct {
 	spans     []span
 	forgotten uint32 // windows below have lost their histograms
 	hidden    bool   // no window has any
+	packers   packers
 
 	watched   map[string]*regionTally      // by region: what observers measured
 	observers map[agentKey]*agentTally     // agents that send a light load of their own
@@ -53,6 +54,7 @@ func NewStage(rec *spatev1.StageRecord) *Stage {
 		watched:   make(map[string]*regionTally),
 		observers: make(map[agentKey]*agentTally),
 		lights:    make(map[uint32]map[string]*tally),
+		packers:   newPackers(),
 	}
 	for range rec.GetStage().GetTarget().GetEndpoints() {
 		s.endpoints = append(s.endpoints, newTally(keyMetrics))
@@ -82,7 +84,7 @@ func (s *Stage) update(rec *spatev1.StageRecord) {
 		}
 		a := agents[keyOf(assigned)]
 		if a == nil {
-			a = &agentTally{tally: *newTally(keyMetrics), regionName: name, region: regions[name]}
+			a = newAgentTally(name, regions[name])
 			agents[keyOf(assigned)] = a
 		}
 		a.joined, a.loss = assigned.GetJoinedNs(), assigned.GetLoss()
@@ -168,7 +170,7 @@ func (s *Stage) merge(key agentKey, snapshot *spatev1.Snapshot, decoded [][]part
 			first: firstWindow(snapshot), window: snapshot.GetWindow(), agent: key.name, sequence: snapshot.GetKey().GetSequence(),
 			endpoint: series.GetEndpoint(),
 		}
-		agent.add(series, decoded[i], at)
+		agent.add(series, decoded[i], at, s.packers)
 		agent.region.add(series, decoded[i], at)
 		if observes {
 			s.addLight(agent.regionName, series, decoded[i], at)

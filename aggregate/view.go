@@ -113,18 +113,18 @@ func (s *Stage) ToDate() View {
 
 // agentParts are the agents of which anything came, the processes of one name together.
 func (s *Stage) agentParts() (parts []Part) {
-	processes := make(map[string][]*agentTally)
+	memory, processes := newTally(keyMetrics), make(map[string][]*agentTally)
 	for key, a := range s.agents {
 		if a.snapshots > 0 {
 			processes[key.name] = append(processes[key.name], a)
 		}
 	}
 	for name, of := range processes {
-		sum, region := &of[0].tally, of[0].regionName
+		sum, region := of[0].whole(memory), of[0].regionName
 		if len(of) > 1 {
 			sum = newTally(keyMetrics)
 			for _, a := range of {
-				sum.include(&a.tally)
+				sum.include(a.whole(memory))
 				region = min(region, a.regionName)
 			}
 		}
