@@ -72,6 +72,7 @@ func New(cfg Config) (*Coordinator, error) {
 	}
 	c.server = grpc.NewServer(append(secured,
 		grpc.MaxRecvMsgSize(maxMessage),
+		grpc.InitialWindowSize(flowWindow), grpc.InitialConnWindowSize(flowWindow),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	)...)
@@ -84,6 +85,10 @@ func New(cfg Config) (*Coordinator, error) {
 // maxMessage is twice the largest snapshot: one that is too large is refused with a reason, which its agent can act on, rather than
 // by the end of the stream, after which the agent would send it again.
 const maxMessage = 2 * aggregate.MaxSnapshotBytes
+
+// flowWindow is how much a stream, or a connection, may have on its way. Being given, it is not estimated, which would take a ping and its
+// answer for each snapshot; 4 MiB in 150 ms are 28 MB/s.
+const flowWindow = 4 << 20
 
 // Run listens on the configured address and serves until ctx ends, then closes the coordinator.
 func (c *Coordinator) Run(ctx context.Context) error {
