@@ -87,17 +87,17 @@ func TestViewOfSeveralWindows(t *testing.T) {
 	}
 	v := must(stage.Window(3))
 	// 40 requests of a and 10 of b ended in it, 4 tokens each.
-	if v.Total.Windows != 4 || v.Total.Counters.GetTokensArrived() != 200 || v.TokensPerSecond != 80 || v.PeakInFlight != 6 {
+	if v.Total.Windows != 4 || v.Total.Counters.GetTokensArrived() != 200 || stage.TokensPerSecond(3) != 80 || v.PeakInFlight != 6 {
 		t.Errorf("%d windows, %d tokens, %v a second, %d in flight",
-			v.Total.Windows, v.Total.Counters.GetTokensArrived(), v.TokensPerSecond, v.PeakInFlight)
+			v.Total.Windows, v.Total.Counters.GetTokensArrived(), stage.TokensPerSecond(3), v.PeakInFlight)
 	}
 	for i, want := range []uint32{4, 1} {
 		if v.Regions[i].Measured.Windows != want || v.Agents[i].Measured.Windows != want {
 			t.Errorf("%s: %d windows", v.Regions[i].Name, v.Regions[i].Measured.Windows)
 		}
 	}
-	if v := must(stage.Window(2)); v.PeakInFlight != 6 || v.TokensPerSecond != 40 || v.Total.Windows != 1 {
-		t.Errorf("window 2: %d in flight, %v tokens a second", v.PeakInFlight, v.TokensPerSecond)
+	if v := must(stage.Window(2)); v.PeakInFlight != 6 || stage.TokensPerSecond(2) != 40 || v.Total.Windows != 1 {
+		t.Errorf("window 2: %d in flight, %v tokens a second", v.PeakInFlight, stage.TokensPerSecond(2))
 	}
 	if p := stage.Result(rec).PeakOutputTokenThroughput; *p != 40 {
 		t.Errorf("peak %v: only the last window is known by itself", *p)

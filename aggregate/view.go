@@ -15,8 +15,6 @@ type View struct {
 	// PeakInFlight is the sum of the agents' most requests in flight during the window: exact for one agent, else the most that
 	// can have been.
 	PeakInFlight uint64
-	// TokensPerSecond are the tokens that arrived in the window, those of a snapshot of several windows shared out evenly.
-	TokensPerSecond float64
 	// Total is all of it.
 	Total Measured
 	// Regions are those of the stage, or of a window those of which anything came, by name.
@@ -83,7 +81,7 @@ func (s *Stage) Window(number uint32) (View, bool) {
 		return View{}, false
 	}
 	v := View{
-		Window: number, PeakInFlight: s.inFlight(int(number)), TokensPerSecond: w.tokensPerSecond, Total: w.live.total.measured(),
+		Window: number, PeakInFlight: s.inFlight(int(number)), Total: w.live.total.measured(),
 		Regions: partsOf(w.live.regions), Observers: partsOf(s.lights[number]),
 	}
 	scratch := newTally(keyMetrics)
@@ -103,9 +101,6 @@ func (s *Stage) ToDate() View {
 		if a.snapshots > 0 {
 			v.Window = max(v.Window, uint32(len(a.peaks)-1))
 		}
-	}
-	if w := s.windows[v.Window]; w != nil {
-		v.TokensPerSecond = w.tokensPerSecond
 	}
 	v.PeakInFlight = s.inFlight(int(v.Window))
 	return v
@@ -163,7 +158,8 @@ func (s *Stage) Total() Measured {
 	return s.total.measured()
 }
 
-// TokensPerSecond is View's of a window, forgotten or not; 0 if nothing came.
+// TokensPerSecond returns how many tokens arrived in a window, forgotten or not; 0 if nothing came. Those of a snapshot of several windows
+// are shared out evenly.
 func (s *Stage) TokensPerSecond(window uint32) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -95,6 +95,9 @@ func (l *live) end(e lifecycle.CloseStage) (last *spatev1.StageProgress, complet
 	result, total := m.merged.Result(rec), m.merged.Total()
 	if l.run.sink != sink.Discard {
 		l.run.sink.Stage(stagePoint(scopeOf(l.run, rec.GetStage()), rec, result, total))
+		for _, p := range regionPoints(scopeOf(l.run, rec.GetStage()), rec, result, m.merged.ToDate()) {
+			l.run.sink.Stage(p)
+		}
 	}
 	o = outcomeOf(m.merged, result, rec, e.Keep)
 	l.run.forget(index)

@@ -18,7 +18,7 @@ func scopeOf(r *run, st *spatev1.Stage) sink.Scope {
 	}
 }
 
-// windowPoints are the points of a window: of all agents, of each region and of each agent. toDate may be nil.
+// windowPoints are the points of a window: of all agents, of each region, of each agent and of each observer. toDate may be nil.
 func windowPoints(scope sink.Scope, rec *spatev1.StageRecord, view aggregate.View, toDate *aggregate.View) []sink.WindowPoint {
 	slo := rec.GetStage().GetSlo() != nil
 	point := func(scope sink.Scope, m aggregate.Measured, find func(aggregate.View) *aggregate.Measured) sink.WindowPoint {
@@ -47,8 +47,13 @@ func windowPoints(scope sink.Scope, rec *spatev1.StageRecord, view aggregate.Vie
 	}
 	for _, part := range view.Agents {
 		s := scope
-		s.Agent = part.Name
+		s.Region, s.Agent = part.Region, part.Name
 		out = append(out, point(s, part.Measured, func(v aggregate.View) *aggregate.Measured { return find(v.Agents, part.Name) }))
+	}
+	for _, part := range view.Observers {
+		s := scope
+		s.Region, s.Observer = part.Name, true
+		out = append(out, point(s, part.Measured, func(v aggregate.View) *aggregate.Measured { return find(v.Observers, part.Name) }))
 	}
 	return out
 }
@@ -65,7 +70,7 @@ func find(parts []aggregate.Part, name string) *aggregate.Measured {
 
 // measures hands on counts and distributions.
 func measures(m aggregate.Measured, slo bool) sink.Measures {
-	out := sink.Measures{Counters: m.Counters, SLO: slo, Errors: m.Errors}
+	out := sink.Measures{Windows: m.Windows, Counters: m.Counters, SLO: slo, Errors: m.Errors}
 	for _, d := range m.Distributions {
 		out.Distributions = append(out.Distributions, sink.Distribution{
 			Name: d.Name, Count: d.Distribution.Count, Mean: d.Distribution.Mean, Std: d.Distribution.Std,
@@ -108,6 +113,8 @@ func eventPoint(r *run, e *spatev1.RunEvent) (sink.EventPoint, bool) {
 	case *spatev1.RunEvent_Notice:
 		p.Kind, p.Text = sink.Warning, e.Notice.GetText()
 		return p, e.Notice.GetSeverity() > spatev1.Severity_SEVERITY_INFO
+	case *spatev1.RunEvent_AgentChanged:
+		p = sink.AgentEvent(p, stageScope(r, e.AgentChanged.GetStageIndex()), e.AgentChanged)
 	default:
 		return p, false
 	}

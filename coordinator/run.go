@@ -47,6 +47,9 @@ func (r *run) put(rec *spatev1.StageRecord) {
 	defer r.mu.Unlock()
 	index := rec.GetStage().GetIndex()
 	if m := r.stages[index]; m != nil {
+		if m.merged != nil {
+			m.merged.Update(rec)
+		}
 		m.record = rec
 		return
 	}

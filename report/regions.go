@@ -27,16 +27,14 @@ func contributionCells(c aggregate.Contribution) []string {
 	return cells
 }
 
-// hasRegions says whether any agent said where it is: else a table by region would only say everything again.
-func hasRegions(stages []aggregate.StageResult) bool {
-	return slices.ContainsFunc(stages, func(s aggregate.StageResult) bool {
-		return slices.ContainsFunc(s.Regions, func(r aggregate.RegionResult) bool { return r.Name != "" })
-	})
+// severalRegions says whether a stage had agents in more than one region: else a table by region would only say everything again.
+func severalRegions(stages []aggregate.StageResult) bool {
+	return slices.ContainsFunc(stages, func(s aggregate.StageResult) bool { return len(s.Regions) > 1 })
 }
 
 // writeRegions writes each stage by region.
 func writeRegions(b *strings.Builder, stages []aggregate.StageResult) {
-	if !hasRegions(stages) {
+	if !severalRegions(stages) {
 		return
 	}
 	var rows [][]string
@@ -95,7 +93,7 @@ func writePaths(b *strings.Builder, stages []aggregate.StageResult) {
 	written := false
 	for _, target := range targetsOf(stages) {
 		of := slices.DeleteFunc(slices.Clone(stages), func(s aggregate.StageResult) bool { return s.Target != target })
-		if len(of[0].Endpoints) < 2 && !hasRegions(of) {
+		if len(of[0].Endpoints) < 2 && !severalRegions(of) {
 			continue
 		}
 		for _, column := range pathColumns {
@@ -142,10 +140,13 @@ func pathRows(stages []aggregate.StageResult, of func(aggregate.PathResult) *agg
 	return rows
 }
 
-// pathCell is the median and the 99th percentile.
+// pathCell is the median and the 99th percentile, to the microsecond where they are short.
 func pathCell(d *aggregate.Distribution) string {
 	if d == nil {
 		return unknown
+	}
+	if d.P99 < 1 {
+		return fmt.Sprintf("%.3f, %.3f", d.P50, d.P99)
 	}
 	return fmt.Sprintf("%.2f, %.2f", d.P50, d.P99)
 }

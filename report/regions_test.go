@@ -104,7 +104,7 @@ func TestRowsOfSeveralRegions(t *testing.T) {
 	}
 }
 
-// A run of one agent that says nothing of a region has no tables by region.
+// A run of one machine has no tables by region.
 func TestReportOfOneMachine(t *testing.T) {
 	stage := aggregate.StageResult{
 		Regions:   []aggregate.RegionResult{{Agents: 1, Contribution: aggregate.Contribution{Paths: []aggregate.PathResult{{RTT: distribution(1, 1, 1)}}}}},
