@@ -27,27 +27,3 @@ func guarded(fn func() error) (err error) {
 func (l *Ledger) view(fn func(*bbolt.Tx) error) error {
 	return guarded(func() error { return l.db.View(fn) })
 }
-
-// walk reads all keys, so that what cannot be read is found here, where it does no harm.
-func walk(tx *bbolt.Tx) error {
-	return tx.ForEach(func(_ []byte, b *bbolt.Bucket) error {
-		return b.ForEach(func(_, _ []byte) error { return nil })
-	})
-}
-
-// sound checks the whole file before it is opened to write to it: the store panics beyond rescue when it looks for free pages in a
-// file that is damaged. It reads the file twice.
-func (l *Ledger) sound() error {
-	if err := l.view(walk); err != nil {
-		return err
-	}
-	return l.view(func(tx *bbolt.Tx) error {
-		var first error
-		for err := range tx.Check() {
-			if first == nil {
-				first = fmt.Errorf("%w (%w)", ErrDamaged, err)
-			}
-		}
-		return first
-	})
-}

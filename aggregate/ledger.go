@@ -83,7 +83,7 @@ func Open(path string) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(seen.sound(), seen.Close()); err != nil {
+	if err := errors.Join(sound(path), seen.Close()); err != nil {
 		return nil, fmt.Errorf("open ledger %s: %w", path, err)
 	}
 	l, err := open(path, false, openExisting)
