@@ -160,6 +160,18 @@ func snapshotKey(stage uint32, k *spatev1.SnapshotKey) []byte {
 	return binary.BigEndian.AppendUint64(key, k.GetSequence())
 }
 
+// Has says whether the ledger has a snapshot of a stage under a key.
+func (l *Ledger) Has(stage uint32, k *spatev1.SnapshotKey) (found bool, err error) {
+	err = l.view(func(tx *bbolt.Tx) error {
+		found = tx.Bucket(snapshotBucket).Get(snapshotKey(stage, k)) != nil
+		return nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("look for %s: %w", keyText(k), err)
+	}
+	return found, nil
+}
+
 // Snapshots calls fn with each snapshot of a stage, ordered by agent, incarnation and sequence, and stops at its first error. fn
 // may keep the snapshot and must not write to the ledger.
 func (l *Ledger) Snapshots(stage uint32, fn func(*spatev1.Snapshot) error) error {

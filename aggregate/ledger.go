@@ -65,7 +65,7 @@ type Ledger struct {
 
 // Create makes the ledger of a new run. The file must not exist. The caller closes the ledger.
 func Create(path string, run *spatev1.RunRecord) (*Ledger, error) {
-	l, err := open(path, false, func(path string, flag int, mode os.FileMode) (*os.File, error) {
+	l, err := open(path, false, lockTimeout, func(path string, flag int, mode os.FileMode) (*os.File, error) {
 		return os.OpenFile(path, flag|os.O_EXCL, mode)
 	})
 	if err != nil {
@@ -86,7 +86,7 @@ func Open(path string) (*Ledger, error) {
 	if err := errors.Join(sound(path), seen.Close()); err != nil {
 		return nil, fmt.Errorf("open ledger %s: %w", path, err)
 	}
-	l, err := open(path, false, openExisting)
+	l, err := open(path, false, lockTimeout, openExisting)
 	if err != nil {
 		return nil, fmt.Errorf("open ledger %s: %w", path, err)
 	}
@@ -95,7 +95,7 @@ func Open(path string) (*Ledger, error) {
 
 // OpenReadOnly opens a ledger to read it. Append and Put fail on it. The caller closes it.
 func OpenReadOnly(path string) (*Ledger, error) {
-	l, err := open(path, true, openExisting)
+	l, err := open(path, true, lockTimeout, openExisting)
 	if err != nil {
 		return nil, fmt.Errorf("open ledger %s: %w", path, err)
 	}
@@ -117,12 +117,12 @@ func openExisting(path string, flag int, mode os.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// open opens the file and starts the writer.
-func open(path string, readOnly bool, openFile func(string, int, os.FileMode) (*os.File, error)) (*Ledger, error) {
+// open opens the file, waiting so long for another process that has it open, and starts the writer.
+func open(path string, readOnly bool, patience time.Duration, openFile func(string, int, os.FileMode) (*os.File, error)) (*Ledger, error) {
 	var db *bbolt.DB
 	err := guarded(func() (err error) {
 		db, err = bbolt.Open(path, 0o644, &bbolt.Options{
-			Timeout:        lockTimeout,
+			Timeout:        patience,
 			ReadOnly:       readOnly,
 			OpenFile:       openFile,
 			NoFreelistSync: true, // the list is found again on open; writing it with each batch costs more
