@@ -83,9 +83,9 @@ func (l *Ledger) take() []*pendingBatch {
 // commit writes a group of batches in one transaction and answers each.
 func (l *Ledger) commit(group []*pendingBatch) {
 	err := l.db.Update(func(tx *bbolt.Tx) error {
-		b := tx.Bucket(snapshotBucket)
+		shelf := shelfOf(tx)
 		for _, p := range group {
-			conflict, err := p.put(b)
+			conflict, err := p.put(shelf)
 			if err != nil {
 				return err
 			}
@@ -102,12 +102,12 @@ func (l *Ledger) commit(group []*pendingBatch) {
 }
 
 // put stores the batch's new snapshots, or none of them if one contradicts the ledger.
-func (p *pendingBatch) put(b *bbolt.Bucket) (conflict, err error) {
+func (p *pendingBatch) put(b shelf) (conflict, err error) {
 	within := make(map[string][]byte, len(p.entries))
 	for i, e := range p.entries {
 		held := within[string(e.key)]
 		if held == nil {
-			held = b.Get(e.key)
+			held = b.get(e.key)
 		}
 		if held != nil && !sameSnapshot(held, e.value) {
 			return fmt.Errorf("append %s: %w", keyText(e.name), ErrConflict), nil
@@ -119,7 +119,7 @@ func (p *pendingBatch) put(b *bbolt.Bucket) (conflict, err error) {
 		if !p.fresh[i] {
 			continue
 		}
-		if err := b.Put(e.key, e.value); err != nil {
+		if err := b.put(e.key, e.value); err != nil {
 			return nil, err
 		}
 	}
@@ -162,8 +162,13 @@ func snapshotKey(stage uint32, k *spatev1.SnapshotKey) []byte {
 func (l *Ledger) Snapshots(stage uint32, fn func(*spatev1.Snapshot) error) error {
 	prefix := binary.BigEndian.AppendUint32(nil, stage)
 	err := l.db.View(func(tx *bbolt.Tx) error {
-		c := tx.Bucket(snapshotBucket).Cursor()
-		for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
+		shelf := shelfOf(tx)
+		c := shelf.places.Cursor()
+		for k, at := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, at = c.Next() {
+			v := shelf.arrived.Get(at)
+			if v == nil {
+				return fmt.Errorf("arrival %x is not there: the file is damaged", at)
+			}
 			s := &spatev1.Snapshot{}
 			if err := proto.Unmarshal(v, s); err != nil {
 				return err

@@ -1,12 +1,14 @@
 package aggregate
 
 import (
+	"github.com/spate-load/spate/histogram"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// agentTally is what came from one agent.
+// agentTally is what came from one agent. Its values are packed: there may be a thousand agents.
 type agentTally struct {
-	tally
+	tally      // of everything but values
+	packed     [metricCount]*histogram.Packed
 	regionName string
 	region     *regionTally
 	joined     int64               // offset from which on it takes part, in nanoseconds
@@ -21,12 +23,47 @@ type agentTally struct {
 	closing    uint64 // sequence number of the snapshot with the totals
 }
 
+// newAgentTally returns an empty tally of an agent of a region.
+func newAgentTally(regionName string, region *regionTally) *agentTally {
+	return &agentTally{tally: *newTally(0), regionName: regionName, region: region}
+}
+
 // add adds one endpoint's measurements of one snapshot.
-func (a *agentTally) add(series *spatev1.Series, parts []part, at place) {
+func (a *agentTally) add(series *spatev1.Series, parts []part, at place, by packers) {
 	a.tally.add(series, parts, at)
 	for _, p := range parts {
 		a.recorded[p.metric] += p.values.Count()
+		if !keyMetrics.has(p.metric) {
+			continue
+		}
+		if a.packed[p.metric] == nil {
+			a.packed[p.metric] = &histogram.Packed{}
+		}
+		if err := a.packed[p.metric].Add(p.values, by[p.values.Layout()]); err != nil {
+			panic("aggregate: " + err.Error()) // that it does not become full is seen to before
+		}
 	}
+}
+
+// whole returns the tally with its values. It may use the memory of another one, which keeps the key metrics and is used for nothing else
+// as long as the result is.
+func (a *agentTally) whole(memory *tally) *tally {
+	t := a.tally
+	t.keep = keyMetrics
+	for m, p := range a.packed {
+		if p != nil {
+			t.values[m] = memory.histogram(spatev1.Metric(m))
+			p.Unpack(t.values[m])
+		}
+	}
+	return &t
+}
+
+// packers are histograms by layout that values are packed by way of.
+type packers [2]*histogram.Histogram
+
+func newPackers() packers {
+	return packers{histogram.Times: histogram.New(histogram.Times), histogram.Counts: histogram.New(histogram.Counts)}
 }
 
 // deliver notes that a snapshot came. The peak of several windows is one that each of them may have had.
@@ -99,7 +136,7 @@ type liveWindow struct {
 
 // agentWindow is what the processes of one agent measured in a window.
 type agentWindow struct {
-	*tally
+	pending
 	region string
 }
 
@@ -123,11 +160,11 @@ func (w *windowTally) add(series *spatev1.Series, parts []part, at place, region
 		return
 	}
 	if w.live.agents[at.agent] == nil {
-		w.live.agents[at.agent] = &agentWindow{newTally(keyMetrics), region}
+		w.live.agents[at.agent] = &agentWindow{region: region}
 	}
-	for _, t := range []*tally{w.live.total, addTo(w.live.regions, region, regionMetrics), w.live.agents[at.agent].tally} {
-		t.add(series, parts, at)
-	}
+	w.live.total.add(series, parts, at)
+	addTo(w.live.regions, region, regionMetrics).add(series, parts, at)
+	w.live.agents[at.agent].add(series, parts, at)
 }
 
 // addTo returns the tally of a name, made if need be.

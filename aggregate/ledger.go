@@ -28,9 +28,11 @@ var (
 	ErrForeign = errors.New("not a ledger that this program can read")
 )
 
-// ledgerVersion counts the layouts of the file. Version 1: buckets meta (format, version, run), stages (index) and snapshots
-// (stage, agent, incarnation, sequence); values are the protocol's messages.
-const ledgerVersion = 1
+// ledgerVersion counts the layouts of the file; values are the protocol's messages.
+//
+//	1  buckets meta (format, version, run), stages (index) and snapshots (stage, agent, incarnation, sequence)
+//	2  bucket arrivals (number, from 1) has the snapshots in the order they came; in snapshots are these numbers
+const ledgerVersion = 2
 
 // lockTimeout is how long to wait for another process to let go of the file: enough for one that is just ending.
 const lockTimeout = time.Second
@@ -40,6 +42,7 @@ var (
 	metaBucket     = []byte("meta")
 	stagesBucket   = []byte("stages")
 	snapshotBucket = []byte("snapshots")
+	arrivalBucket  = []byte("arrivals")
 	formatKey      = []byte("format")
 	versionKey     = []byte("version")
 	runKey         = []byte("run")
@@ -143,7 +146,7 @@ func openError(err error) error {
 
 // initialise lays out a new file.
 func initialise(tx *bbolt.Tx, run *spatev1.RunRecord) error {
-	for _, name := range [][]byte{metaBucket, stagesBucket, snapshotBucket} {
+	for _, name := range [][]byte{metaBucket, stagesBucket, snapshotBucket, arrivalBucket} {
 		if _, err := tx.CreateBucket(name); err != nil {
 			return err
 		}

@@ -63,7 +63,7 @@ func (s *Stage) agentResult(assigned *spatev1.AssignedAgent, a *agentTally) Agen
 		Weight:    assigned.GetWeight(),
 		Failure:   unlessZero(cmp.Or(assigned.GetFailure(), a.totals.GetFailure())),
 		Loss:      s.lossOf(a),
-		Breakdown: a.breakdown(),
+		Breakdown: a.whole(newTally(keyMetrics)).breakdown(),
 	}
 	if a.joined > 0 {
 		joined := float64(a.joined) / nanosPerSecond

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	"github.com/spate-load/spate/histogram"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -186,11 +187,10 @@ func TestConnectionsByRegionAndEndpoint(t *testing.T) {
 func roundTrips(endpoint uint32, ns ...int64) *spatev1.Series {
 	t := newTally(allMetrics)
 	t.counters.Connections = uint64(len(ns))
-	h := borrow(0)
+	h := histogram.New(histogram.Times)
 	for _, v := range ns {
 		h.Record(v)
 	}
 	t.addValues(spatev1.Metric_METRIC_RTT, h)
-	release([]part{{spatev1.Metric_METRIC_RTT, h}})
 	return t.series(endpoint)
 }

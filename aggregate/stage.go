@@ -26,6 +26,8 @@ type Stage struct {
 	windows   map[uint32]*windowTally
 	spans     []span
 	forgotten uint32 // windows below have lost their histograms
+	hidden    bool   // no window has any
+	packers   packers
 
 	watched   map[string]*regionTally      // by region: what observers measured
 	observers map[agentKey]*agentTally     // agents that send a light load of their own
@@ -52,6 +54,7 @@ func NewStage(rec *spatev1.StageRecord) *Stage {
 		watched:   make(map[string]*regionTally),
 		observers: make(map[agentKey]*agentTally),
 		lights:    make(map[uint32]map[string]*tally),
+		packers:   newPackers(),
 	}
 	for range rec.GetStage().GetTarget().GetEndpoints() {
 		s.endpoints = append(s.endpoints, newTally(keyMetrics))
@@ -81,7 +84,7 @@ func (s *Stage) update(rec *spatev1.StageRecord) {
 		}
 		a := agents[keyOf(assigned)]
 		if a == nil {
-			a = &agentTally{tally: *newTally(keyMetrics), regionName: name, region: regions[name]}
+			a = newAgentTally(name, regions[name])
 			agents[keyOf(assigned)] = a
 		}
 		a.joined, a.loss = assigned.GetJoinedNs(), assigned.GetLoss()
@@ -112,26 +115,27 @@ func (s *Stage) takesPart(key agentKey) bool {
 
 // Add merges a snapshot that CheckSnapshot has passed. After an error nothing of it was merged, and nothing of one that is not Taken.
 func (s *Stage) Add(snapshot *spatev1.Snapshot) error {
+	decoded, err := s.decode(snapshot)
+	if err != nil {
+		return fmt.Errorf("merge %s into stage %d: %w", keyText(snapshot.GetKey()), s.index, err)
+	}
+	return s.AddChecked(Checked{snapshot, decoded})
+}
+
+// AddChecked merges a snapshot of this stage that Check has passed. After an error nothing of it was merged.
+func (s *Stage) AddChecked(c Checked) error {
+	snapshot := c.snapshot
 	key := agentKey{snapshot.GetKey().GetAgent(), snapshot.GetKey().GetIncarnation()}
 	if !s.takesPart(key) || snapshot.GetStageIndex() != s.index || snapshot.GetWindow() > MaxWindow {
 		return fmt.Errorf("merge %s into stage %d: it is no part of it", keyText(snapshot.GetKey()), s.index)
 	}
-	decoded, err := s.decode(snapshot)
-	defer func() {
-		for _, parts := range decoded {
-			release(parts)
-		}
-	}()
-	if err == nil {
-		err = s.merge(key, snapshot, decoded)
-	}
-	if err != nil {
+	if err := s.merge(key, snapshot, c.decoded); err != nil {
 		return fmt.Errorf("merge %s into stage %d: %w", keyText(snapshot.GetKey()), s.index, err)
 	}
 	return nil
 }
 
-// decode decodes all series of a snapshot. The caller releases the parts, after an error too.
+// decode checks the distributions of all series of a snapshot.
 func (s *Stage) decode(snapshot *spatev1.Snapshot) (decoded [][]part, err error) {
 	for _, series := range snapshot.GetSeries() {
 		if int64(series.GetEndpoint()) >= int64(len(s.endpoints)) {
@@ -166,7 +170,7 @@ func (s *Stage) merge(key agentKey, snapshot *spatev1.Snapshot, decoded [][]part
 			first: firstWindow(snapshot), window: snapshot.GetWindow(), agent: key.name, sequence: snapshot.GetKey().GetSequence(),
 			endpoint: series.GetEndpoint(),
 		}
-		agent.add(series, decoded[i], at)
+		agent.add(series, decoded[i], at, s.packers)
 		agent.region.add(series, decoded[i], at)
 		if observes {
 			s.addLight(agent.regionName, series, decoded[i], at)
@@ -182,12 +186,12 @@ func (s *Stage) merge(key agentKey, snapshot *spatev1.Snapshot, decoded [][]part
 	return nil
 }
 
-// window returns a window's tally, which is live unless the window has been forgotten.
+// window returns a window's tally, which is live unless the window has been forgotten, or is hidden.
 func (s *Stage) window(number uint32) *windowTally {
 	w := s.windows[number]
 	if w == nil {
 		w = &windowTally{}
-		if number >= s.forgotten {
+		if number >= s.forgotten && !s.hidden {
 			w.live = newLiveWindow()
 		}
 		s.windows[number] = w
@@ -197,7 +201,7 @@ func (s *Stage) window(number uint32) *windowTally {
 
 // addLight merges what an observer measured at one endpoint into a window that is still to be shown.
 func (s *Stage) addLight(region string, series *spatev1.Series, parts []part, at place) {
-	if at.window < s.forgotten {
+	if at.window < s.forgotten || s.hidden {
 		return
 	}
 	if s.lights[at.window] == nil {

@@ -3,7 +3,6 @@ package aggregate
 import (
 	"cmp"
 	"fmt"
-	"sync"
 
 	"google.golang.org/protobuf/proto"
 
@@ -65,7 +64,7 @@ func (t *tally) add(s *spatev1.Series, parts []part, at place) {
 	}
 	for _, p := range parts {
 		if t.keep.has(p.metric) {
-			t.addValues(p.metric, p.values)
+			mustAdd(t.histogram(p.metric), p.values)
 		}
 	}
 }
@@ -97,12 +96,17 @@ func (t *tally) addError(key errorKey, more errorTally) {
 	}
 }
 
-// addValues merges the values of one metric.
-func (t *tally) addValues(m spatev1.Metric, values *histogram.Histogram) {
+// histogram returns the histogram of a metric, made if need be.
+func (t *tally) histogram(m spatev1.Metric) *histogram.Histogram {
 	if t.values[m] == nil {
 		t.values[m] = histogram.New(histogram.LayoutOf(m))
 	}
-	mustMerge(t.values[m], values)
+	return t.values[m]
+}
+
+// addValues merges the values of one metric.
+func (t *tally) addValues(m spatev1.Metric, values *histogram.Histogram) {
+	mustMerge(t.histogram(m), values)
 }
 
 // snapshot returns a copy of the counters that later additions leave alone.
@@ -128,36 +132,24 @@ func (t *tally) errorExamples() map[string]string {
 	return examples
 }
 
-// mustMerge merges histograms of one metric, which have one layout. That they do not become full is seen to before.
+// mustAdd adds values of one metric, which have one layout. That the histogram does not become full is seen to before.
+func mustAdd(to *histogram.Histogram, values histogram.Encoded) {
+	if err := to.Add(values); err != nil {
+		panic("aggregate: " + err.Error())
+	}
+}
+
+// mustMerge is mustAdd for histograms.
 func mustMerge(to, from *histogram.Histogram) {
 	if err := to.Merge(from); err != nil {
 		panic("aggregate: " + err.Error())
 	}
 }
 
-// part is a decoded distribution.
+// part is a distribution of a snapshot, checked and as it lies there.
 type part struct {
 	metric spatev1.Metric
-	values *histogram.Histogram
-}
-
-// spare holds empty histograms by layout, for values on their way into tallies.
-var spare = map[histogram.Layout]*sync.Pool{
-	histogram.Times:  {New: func() any { return histogram.New(histogram.Times) }},
-	histogram.Counts: {New: func() any { return histogram.New(histogram.Counts) }},
-}
-
-// borrow returns an empty histogram. release gives it back.
-func borrow(l histogram.Layout) *histogram.Histogram {
-	return spare[l].Get().(*histogram.Histogram) //nolint:forcetypeassert // the pool holds nothing else
-}
-
-// release gives the histograms of parts back.
-func release(parts []part) {
-	for _, p := range parts {
-		p.values.Reset()
-		spare[histogram.LayoutOf(p.metric)].Put(p.values)
-	}
+	values histogram.Encoded
 }
 
 // full says that a metric has so many values that the next snapshot's might be too many for a histogram.
@@ -170,23 +162,24 @@ func (t *tally) full() bool {
 	return false
 }
 
-// decode decodes the distributions of one series. The caller releases the parts, after an error too.
+// decode checks the distributions of one series.
 func decode(distributions []*spatev1.Distribution) ([]part, error) {
 	parts := make([]part, 0, len(distributions))
 	var seen metricSet
 	for _, d := range distributions {
 		m := d.GetMetric()
 		if !known(m) || seen.has(m) {
-			return parts, fmt.Errorf("metric %d is not known or given twice", m)
+			return nil, fmt.Errorf("metric %d is not known or given twice", m)
 		}
 		seen |= setOf(m)
-		parts = append(parts, part{m, borrow(histogram.LayoutOf(m))})
-		if err := parts[len(parts)-1].values.AddProto(d); err != nil {
-			return parts, fmt.Errorf("%s: %w", MetricName(m), err)
+		values, err := histogram.Check(d)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", MetricName(m), err)
 		}
-		if n := parts[len(parts)-1].values.Count(); n > maxValues {
-			return parts, fmt.Errorf("%s: %d values in one window, more than %d", MetricName(m), n, maxValues)
+		if n := values.Count(); n > maxValues {
+			return nil, fmt.Errorf("%s: %d values in one window, more than %d", MetricName(m), n, maxValues)
 		}
+		parts = append(parts, part{m, values})
 	}
 	return parts, nil
 }

@@ -84,8 +84,9 @@ func (s *Stage) Window(number uint32) (View, bool) {
 		Window: number, PeakInFlight: s.inFlight(int(number)), Total: w.live.total.measured(),
 		Regions: partsOf(w.live.regions), Observers: partsOf(s.lights[number]),
 	}
+	scratch := newTally(keyMetrics)
 	for name, a := range w.live.agents {
-		v.Agents = append(v.Agents, Part{name, a.region, a.measured()})
+		v.Agents = append(v.Agents, Part{name, a.region, a.measured(scratch)})
 	}
 	slices.SortFunc(v.Agents, byName)
 	return v, true
@@ -107,18 +108,18 @@ func (s *Stage) ToDate() View {
 
 // agentParts are the agents of which anything came, the processes of one name together.
 func (s *Stage) agentParts() (parts []Part) {
-	processes := make(map[string][]*agentTally)
+	memory, processes := newTally(keyMetrics), make(map[string][]*agentTally)
 	for key, a := range s.agents {
 		if a.snapshots > 0 {
 			processes[key.name] = append(processes[key.name], a)
 		}
 	}
 	for name, of := range processes {
-		sum, region := &of[0].tally, of[0].regionName
+		sum, region := of[0].whole(memory), of[0].regionName
 		if len(of) > 1 {
 			sum = newTally(keyMetrics)
 			for _, a := range of {
-				sum.include(&a.tally)
+				sum.include(a.whole(memory))
 				region = min(region, a.regionName)
 			}
 		}
@@ -150,6 +151,13 @@ func (t *tally) measured() Measured {
 	return m
 }
 
+// Total returns what was measured in the stage so far, as a whole: ToDate without its parts.
+func (s *Stage) Total() Measured {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.total.measured()
+}
+
 // TokensPerSecond returns how many tokens arrived in a window, forgotten or not; 0 if nothing came. Those of a snapshot of several windows
 // are shared out evenly.
 func (s *Stage) TokensPerSecond(window uint32) float64 {
@@ -159,6 +167,17 @@ func (s *Stage) TokensPerSecond(window uint32) float64 {
 		return w.tokensPerSecond
 	}
 	return 0
+}
+
+// HideWindows saves the work for Window, which returns nothing from now on: nobody looks at single windows.
+func (s *Stage) HideWindows() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hidden = true
+	for _, w := range s.windows {
+		w.live = nil
+	}
+	clear(s.lights)
 }
 
 // Forget drops what single windows up to this one need for Window. Their measurements stay in the stage's sums.

@@ -76,7 +76,8 @@ func (c *Coordinator) take(s *spatev1.Snapshot) (*spatev1.PushResponse, error) {
 	if !ok {
 		return c.refuse(r, s, fmt.Errorf("stage %d has not been assigned", s.GetStageIndex())), nil
 	}
-	if err := aggregate.CheckSnapshot(s, r.record, m.record); err != nil {
+	checked, err := aggregate.Check(s, r.record, m.record)
+	if err != nil {
 		return c.refuse(r, s, err), nil
 	}
 	fresh, err := r.ledger.Append([]*spatev1.Snapshot{s})
@@ -88,7 +89,7 @@ func (c *Coordinator) take(s *spatev1.Snapshot) (*spatev1.PushResponse, error) {
 		return nil, status.Error(codes.Unavailable, "the coordinator cannot write its ledger")
 	case fresh[0]:
 		c.intake.written.Add(1)
-		c.merge(r, m, s)
+		c.merge(r, m, s, checked)
 	default:
 		c.intake.duplicates.Add(1)
 	}
@@ -127,9 +128,9 @@ func (c *Coordinator) warn(r *run, text string) {
 
 // merge adds a snapshot that is new and durable to the stage, and tells the machine. One that comes after its stage has ended
 // stays in the ledger, for the report to find.
-func (c *Coordinator) merge(r *run, m measured, s *spatev1.Snapshot) {
+func (c *Coordinator) merge(r *run, m measured, s *spatev1.Snapshot, checked aggregate.Checked) {
 	if m.merged != nil {
-		if err := m.merged.Add(s); err != nil {
+		if err := m.merged.AddChecked(checked); err != nil {
 			c.log.Error("snapshot passed the check and cannot be merged", "error", err)
 		}
 		r.saw(s.GetStageIndex(), s.GetWindow())

@@ -56,6 +56,9 @@ func (r *run) put(rec *spatev1.StageRecord) {
 	m := &measured{record: rec}
 	if !rec.GetEnded() {
 		m.merged = aggregate.NewStage(rec)
+		if r.sink == sink.Discard {
+			m.merged.HideWindows()
+		}
 	}
 	r.stages[index] = m
 }
@@ -185,7 +188,7 @@ const tickInterval = 100 * time.Millisecond
 func (c *Coordinator) conduct(r *run) {
 	tick := time.NewTicker(tickInterval)
 	defer tick.Stop()
-	live := &live{run: r}
+	live := &live{run: r, shown: &c.shown}
 	for {
 		select {
 		case <-r.ended:

@@ -13,6 +13,7 @@ package lifecycle
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -127,15 +128,8 @@ func (r *Run) Ended() bool { return r.phase == ended }
 
 // Busy says whether an agent takes part in a run that goes on.
 func (r *Run) Busy(name string) bool {
-	if r.Ended() {
-		return false
-	}
-	for _, a := range r.roster {
-		if a.info.GetName() == name {
-			return true
-		}
-	}
-	return false
+	a := r.agents[name]
+	return !r.Ended() && a != nil && slices.Contains(r.roster, a)
 }
 
 // Tick tells the time. The shell calls it several times a second.
