@@ -16,7 +16,7 @@ func (c Config) keys() ([][]byte, error) {
 	}
 	keys, err := c.Keys()
 	if err != nil {
-		return nil, fmt.Errorf("membership: gossip keys: %w", err)
+		return nil, fmt.Errorf("membership: %w", err)
 	}
 	for i, key := range keys {
 		if n := len(key); n != 16 && n != 24 && n != 32 {
