@@ -28,6 +28,7 @@ type progress struct {
 	last      *spatev1.StageProgress
 	quietTill time.Duration // elapsed time of the stage before which a plain log stays quiet
 	open      bool          // a line is being rewritten
+	queue     string        // what was last said of the place in the queue
 }
 
 // plainInterval is how often a stage's state is printed where lines cannot be rewritten.
@@ -62,6 +63,9 @@ func (p *progress) warn(e *spatev1.RunEvent) {
 	if n := e.GetNotice(); n.GetSeverity() >= spatev1.Severity_SEVERITY_WARNING {
 		p.line(noticeMark(n.GetSeverity()) + n.GetText())
 	}
+	if c := e.GetAgentChanged(); c != nil && !c.GetJoined() {
+		p.line(changeWords(c))
+	}
 }
 
 // show takes in one event.
@@ -75,6 +79,8 @@ func (p *progress) show(e *spatev1.RunEvent) {
 		p.stageProgress(e.StageProgress)
 	case *spatev1.RunEvent_StageEnded:
 		p.stageEnded(e.StageEnded)
+	case *spatev1.RunEvent_AgentChanged:
+		p.line(changeWords(e.AgentChanged))
 	case *spatev1.RunEvent_Notice:
 		p.line(noticeMark(e.Notice.GetSeverity()) + e.Notice.GetText())
 	case *spatev1.RunEvent_RunEnded:
@@ -82,12 +88,27 @@ func (p *progress) show(e *spatev1.RunEvent) {
 	}
 }
 
+// queued says how many runs come before this one, where it is new.
+func (p *progress) queued(before uint32) {
+	text := "waiting: " + comes(before) + " before this one"
+	if p.terminal {
+		p.rewrite(text + "; Ctrl-C takes it out of the queue")
+	} else if text != p.queue {
+		p.line(text)
+	}
+	p.queue = text
+}
+
+// comes says how many runs come before another.
+func comes(n uint32) string {
+	if n == 1 {
+		return "1 run comes"
+	}
+	return count(uint64(n), "run") + " come"
+}
+
 func (p *progress) runBegan(e *spatev1.RunBegan) {
 	p.stages = e.GetStages()
-	names := make([]string, 0, len(e.GetAgents()))
-	for _, a := range e.GetAgents() {
-		names = append(names, a.GetName())
-	}
 	if p.simulation != "" {
 		p.line(p.simulation)
 	}
@@ -95,7 +116,7 @@ func (p *progress) runBegan(e *spatev1.RunBegan) {
 	if p.atMost {
 		bound = "up to "
 	}
-	p.line(fmt.Sprintf(bound+"%s on %s: %s; latencies are p50/p99 in ms", count(uint64(p.stages), "stage"), count(uint64(len(names)), "agent"), shorten(names, 6)))
+	p.line(fmt.Sprintf(bound+"%s on %s: %s; latencies are p50/p99 in ms", count(uint64(p.stages), "stage"), count(uint64(len(e.GetAgents())), "agent"), teamWords(e.GetAgents())))
 }
 
 func (p *progress) stageBegan(e *spatev1.StageBegan) {

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// latest stands for the run that was submitted last.
+const latest = "latest"
+
+// runHelp says how a run is named, in --help.
+const runHelp = `RUN is the id of a run, a beginning of it that no other run has, or "latest", the run that was submitted last.`
+
+// named finds the run that a person means: by its id, by a beginning of it that no other has, or the latest. Runs are as a coordinator
+// lists them, the last submitted first.
+func named(runs []*spatev1.RunSummary, name string) (*spatev1.RunSummary, error) {
+	if len(runs) == 0 {
+		return nil, errors.New("the coordinator has no runs")
+	}
+	if name == latest {
+		return runs[0], nil
+	}
+	var found []*spatev1.RunSummary
+	for _, r := range runs {
+		if r.GetRunId() == name {
+			return r, nil
+		}
+		if name != "" && strings.HasPrefix(r.GetRunId(), name) {
+			found = append(found, r)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, fmt.Errorf("no run is called %q; the newest are %s", name, shorten(ids(runs), 3))
+	case 1:
+		return found[0], nil
+	}
+	return nil, fmt.Errorf("%d runs begin with %q: %s; give more of the id", len(found), name, shorten(ids(found), 3))
+}
+
+func ids(runs []*spatev1.RunSummary) []string {
+	var all []string
+	for _, r := range runs {
+		all = append(all, r.GetRunId())
+	}
+	return all
+}
+
+// goesOn says whether a run waits or is in progress.
+func goesOn(r *spatev1.RunSummary) bool {
+	return r.GetState() == spatev1.RunState_RUN_STATE_WAITING || r.GetState() == spatev1.RunState_RUN_STATE_RUNNING
+}
+
+// before is how many runs come before a waiting one, and whether it waits at all. Of those that a coordinator lists, the waiting ones stand in
+// their order from the last on, and the one in progress behind them.
+func before(runs []*spatev1.RunSummary, id string) (count uint32, waits bool) {
+	for _, r := range runs {
+		switch {
+		case r.GetRunId() == id && r.GetState() != spatev1.RunState_RUN_STATE_WAITING:
+			return 0, false
+		case r.GetRunId() == id:
+			waits = true
+		case waits && goesOn(r):
+			count++
+		}
+	}
+	return count, waits
+}
