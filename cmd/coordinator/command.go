@@ -103,9 +103,9 @@ func (f *flags) check() error {
 	if f.lease < leastLease {
 		errs = append(errs, fmt.Errorf("--lease %v: want at least %v: agents report each second, and one that misses a few reports is not alone yet", f.lease, leastLease))
 	}
-	for flag, path := range map[string]string{"--data-dir": f.dataDir, "--dataset-dir": f.datasetDir} {
-		if info, err := os.Stat(path); err == nil && !info.IsDir() {
-			errs = append(errs, fmt.Errorf("%s %s: is a file: name a directory", flag, path))
+	for _, dir := range [][2]string{{"--data-dir", f.dataDir}, {"--dataset-dir", f.datasetDir}} {
+		if info, err := os.Stat(dir[1]); err == nil && !info.IsDir() {
+			errs = append(errs, fmt.Errorf("%s %s: is a file: name a directory", dir[0], dir[1]))
 		}
 	}
 	return errors.Join(append(errs, f.influx.Validate())...)
