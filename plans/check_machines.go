@@ -57,7 +57,7 @@ func (p *Plan) Cautions() Mistakes {
 		field += "." + own
 	}
 	return Mistakes{p.Mistake(field, fmt.Sprintf("observers are no light load: more than a tenth of that of %d of %d stages, "+
-		"and %.0f %% of that of stage %d (%s); what they send is in no number, but the target serves it",
+		"%.0f %% of that of stage %d (%s); what they send is in no number, but the target serves it",
 		many, len(stages), 100*most, heaviest, LoadWords(stages[heaviest].GetLoad())))}
 }
 

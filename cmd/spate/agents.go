@@ -18,7 +18,8 @@ func newAgents() *cobra.Command {
 		Use:   "agents --coordinator HOST:PORT",
 		Short: "List the agents that a coordinator knows",
 		Long: `List the agents that a coordinator knows: where they are, how much they take on and how they do. Health is "ready", "busy" (in a
-run), "silent" (heartbeats are late) or "found" (seen by gossip, not connected yet).`,
+run), "silent" (heartbeats are late) or "found" (seen by gossip, not connected yet). A terminal that is too narrow
+for all columns goes without the last ones.`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := output.check(); err != nil {
@@ -58,7 +59,7 @@ func writeAgents(w io.Writer, agents []*spatev1.AgentStatus) error {
 		a, h := s.GetAgent(), s.GetHeartbeat()
 		inFlight, cpu, clock := "n/a", "n/a", "n/a"
 		if h != nil {
-			inFlight, cpu = fmt.Sprint(h.GetInFlight()), fmt.Sprintf("%.2f", h.GetCpuCores())
+			inFlight, cpu = thousands(uint64(h.GetInFlight())), fmt.Sprintf("%.2f", h.GetCpuCores())
 			if h.GetClockUncertaintyNs() > 0 {
 				clock = "±" + time.Duration(h.GetClockUncertaintyNs()).Round(time.Microsecond).String()
 			}

@@ -41,6 +41,6 @@ func machineWords(plan *plans.Plan) string {
 // caution says what in a plan may not be meant.
 func caution(w io.Writer, plan *plans.Plan) {
 	for _, m := range plan.Cautions() {
-		fmt.Fprintln(w, "! "+m.Error())
+		fmt.Fprintln(w, strings.Join(wrap("! "+m.Error(), terminalWidth(w)), "\n  "))
 	}
 }

@@ -61,10 +61,10 @@ func (p *progress) widen(cells ...string) {
 // warn shows what is wrong alone.
 func (p *progress) warn(e *spatev1.RunEvent) {
 	if n := e.GetNotice(); n.GetSeverity() >= spatev1.Severity_SEVERITY_WARNING {
-		p.line(noticeMark(n.GetSeverity()) + n.GetText())
+		p.note(noticeMark(n.GetSeverity()), n.GetText())
 	}
 	if c := e.GetAgentChanged(); c != nil && !c.GetJoined() {
-		p.line(changeWords(c))
+		p.note(changeWords(c))
 	}
 }
 
@@ -80,9 +80,9 @@ func (p *progress) show(e *spatev1.RunEvent) {
 	case *spatev1.RunEvent_StageEnded:
 		p.stageEnded(e.StageEnded)
 	case *spatev1.RunEvent_AgentChanged:
-		p.line(changeWords(e.AgentChanged))
+		p.note(changeWords(e.AgentChanged))
 	case *spatev1.RunEvent_Notice:
-		p.line(noticeMark(e.Notice.GetSeverity()) + e.Notice.GetText())
+		p.note(noticeMark(e.Notice.GetSeverity()), e.Notice.GetText())
 	case *spatev1.RunEvent_RunEnded:
 		p.clear()
 	}
@@ -256,6 +256,20 @@ func (p *progress) fit(text string) string {
 		return first + "\n" + rest
 	}
 	return first
+}
+
+// note prints something that a person should know, behind its mark, between words on as many lines as the terminal needs.
+func (p *progress) note(mark, text string) {
+	width := 0
+	if p.terminal {
+		width = max(20, p.width()-utf8.RuneCountInString(mark))
+	}
+	for part := range strings.SplitSeq(text, "\n") {
+		for _, line := range wrap(part, width) {
+			p.line(mark + line)
+			mark = strings.Repeat(" ", utf8.RuneCountInString(mark))
+		}
+	}
 }
 
 // line prints a line that stays.

@@ -22,7 +22,8 @@ func newRuns() *cobra.Command {
 
 STATE is "waiting" (for other runs to end), "running", "done", "incomplete" (done, but something is missing from its result), "failed", "stopped", or "broken" (its
 coordinator died and the run was not gone on with). TIME is from its begin to its end, or until now; STAGES are those that have ended, of
-those that there are at most; BY is the name in the certificate of who submitted it. Times of day are this machine's.`,
+those that there are at most; BY is the name in the certificate of who submitted it. Times of day are this machine's. A terminal that is
+too narrow for all columns goes without the last ones.`,
 		Example: "  spate runs --coordinator 127.0.0.1:7700\n  spate runs --coordinator 127.0.0.1:7700 --output json",
 		Args:    arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -42,15 +42,15 @@ func teamWords(agents []*spatev1.AgentInfo) string {
 	return strings.Join(parts, ", ")
 }
 
-// changeWords say that an agent was lost or joined, and what follows.
-func changeWords(c *spatev1.AgentChanged) string {
+// changeWords say that an agent was lost or joined, and what follows, behind a mark.
+func changeWords(c *spatev1.AgentChanged) (mark, text string) {
 	who := "agent " + c.GetAgent().GetName()
 	if region := c.GetAgent().GetRegion(); region != "" {
 		who += " (" + region + ")"
 	}
-	text := noticeMark(spatev1.Severity_SEVERITY_WARNING) + who + " was lost"
+	mark, text = noticeMark(spatev1.Severity_SEVERITY_WARNING), who+" was lost"
 	if c.GetJoined() {
-		text = noticeMark(spatev1.Severity_SEVERITY_INFO) + who + " joined"
+		mark, text = noticeMark(spatev1.Severity_SEVERITY_INFO), who+" joined"
 	}
 	if c.GetReason() != "" {
 		text += ": " + c.GetReason()
@@ -58,5 +58,5 @@ func changeWords(c *spatev1.AgentChanged) string {
 	if c.GetConsequence() != "" {
 		text += "; " + c.GetConsequence()
 	}
-	return text
+	return mark, text
 }
