@@ -51,6 +51,7 @@ func (f *follower) follow(ctx context.Context) (*spatev1.RunEnded, error) {
 	stopSignals := f.passOnSignals(ctx, giveUp)
 	defer stopSignals()
 	stopQueue := f.watchQueue(ctx)
+	defer f.view.close()
 	defer stopQueue()
 	var ended *spatev1.RunEnded
 	err := f.persist.do(ctx, func(ctx context.Context) (err error) {
@@ -113,7 +114,7 @@ func (f *follower) watchQueue(ctx context.Context) func() {
 			if err == nil {
 				n, waits := before(list.GetRuns(), f.id)
 				if waits && f.waiting.Load() {
-					f.view.queued(n)
+					f.view.queued(n, f.queueHint())
 				}
 				if !waits {
 					f.waiting.Store(false)
@@ -126,6 +127,14 @@ func (f *follower) watchQueue(ctx context.Context) func() {
 		}
 	}()
 	return func() { cancel(); <-done }
+}
+
+// queueHint is what an interrupt does to a waiting run.
+func (f *follower) queueHint() string {
+	if f.watches {
+		return "; Ctrl-C leaves it"
+	}
+	return "; Ctrl-C takes it out of the queue"
 }
 
 // neverBegan says whether an ended run was taken out of the queue: then there is nothing of it.
@@ -150,7 +159,31 @@ func (f *follower) lost(err error) error {
 			"goes on; follow it then with: %s\nif it is not, its data directory has what it has of the run, under %s: spate report makes the results from there",
 			f.address, span(f.persist.patience.Seconds()), f.id, again, f.id)
 	case status.Code(err) == codes.NotFound:
-		return fmt.Errorf("the coordinator at %s does not know run %s: %s", f.address, f.id, status.Convert(err).Message())
+		return fmt.Errorf("the coordinator at %s does not know run %s: %s", f.address, f.id, plain(err))
 	}
-	return fmt.Errorf("run %s cannot be followed on the coordinator at %s: %s\nto follow it again: %s", f.id, f.address, status.Convert(err).Message(), again)
+	return fmt.Errorf("run %s cannot be followed on the coordinator at %s: %s\nto follow it again: %s", f.id, f.address, plain(err), again)
+}
+
+// notFetched says why the results of an ended run are not here, and what can be done.
+func (f *follower) notFetched(err error) error {
+	why := plain(err)
+	if errors.Is(err, errPatience) {
+		why = "the coordinator was gone for " + span(f.persist.patience.Seconds())
+	}
+	if f.address == "" {
+		return fmt.Errorf("the results of run %s are not complete here: %w", f.id, err)
+	}
+	return fmt.Errorf("the results of run %s were not fetched: %s\nto try again: spate fetch %s --coordinator %s", f.id, why, f.id, f.address)
+}
+
+// plain is what of an error means something to a person: of an answer its message alone.
+func plain(err error) string {
+	answer, ok := errors.AsType[interface {
+		error
+		GRPCStatus() *status.Status
+	}](err)
+	if !ok {
+		return err.Error()
+	}
+	return dialFailure(answer.GRPCStatus().Message())
 }

@@ -295,6 +295,15 @@ func TestLost(t *testing.T) {
 			t.Errorf("%v: %v", err, got)
 		}
 	}
+	for want, err := range map[string]error{
+		"run r were not fetched: no disk\nto try again: spate fetch r --coordinator host:1": errors.New("no disk"),
+		"were not fetched: it goes on\n":                      errors.Join(status.Error(codes.FailedPrecondition, "it goes on"), nil),
+		"were not fetched: the coordinator was gone for 2m\n": errors.Join(errPatience, errBroken),
+	} {
+		if got := f.notFetched(err); !strings.Contains(got.Error(), want) {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
 	if code := exitCode(f.lost(errLeft)); code != exitStopped {
 		t.Errorf("code %d", code)
 	}

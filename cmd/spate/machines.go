@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/plans"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // regionsOf are the regions of a plan, by name.
@@ -40,7 +41,8 @@ func machineWords(plan *plans.Plan) string {
 
 // caution says what in a plan may not be meant.
 func caution(w io.Writer, plan *plans.Plan) {
+	v := newView(w, false)
 	for _, m := range plan.Cautions() {
-		fmt.Fprintln(w, strings.Join(wrap("! "+m.Error(), terminalWidth(w)), "\n  "))
+		v.show(notice(spatev1.Severity_SEVERITY_WARNING, m.Error()))
 	}
 }

@@ -60,7 +60,7 @@ func (p *persistence) wait(ctx context.Context, since time.Time, pause *time.Dur
 	p.gone.Store(true)
 	defer p.gone.Store(false)
 	p.say(notice(spatev1.Severity_SEVERITY_WARNING, fmt.Sprintf("coordinator gone (%s): trying again for %s; agents go on meanwhile and keep what they measure",
-		dialFailure(status.Convert(broken).Message()), span(p.patience.Seconds()))))
+		plain(broken), span(p.patience.Seconds()))))
 	ctx, cancel := context.WithDeadlineCause(ctx, since.Add(p.patience), errPatience)
 	defer cancel()
 	for {

@@ -89,10 +89,10 @@ func (p *progress) show(e *spatev1.RunEvent) {
 }
 
 // queued says how many runs come before this one, where it is new.
-func (p *progress) queued(before uint32) {
+func (p *progress) queued(before uint32, hint string) {
 	text := "waiting: " + comes(before) + " before this one"
 	if p.terminal {
-		p.rewrite(text + "; Ctrl-C takes it out of the queue")
+		p.rewrite(text + hint)
 	} else if text != p.queue {
 		p.line(text)
 	}
@@ -110,13 +110,13 @@ func comes(n uint32) string {
 func (p *progress) runBegan(e *spatev1.RunBegan) {
 	p.stages = e.GetStages()
 	if p.simulation != "" {
-		p.line(p.simulation)
+		p.note("", p.simulation)
 	}
 	bound := ""
 	if p.atMost {
 		bound = "up to "
 	}
-	p.line(fmt.Sprintf(bound+"%s on %s: %s; latencies are p50/p99 in ms", count(uint64(p.stages), "stage"), count(uint64(len(e.GetAgents())), "agent"), teamWords(e.GetAgents())))
+	p.note("", fmt.Sprintf(bound+"%s on %s: %s; latencies are p50/p99 in ms", count(uint64(p.stages), "stage"), count(uint64(len(e.GetAgents())), "agent"), teamWords(e.GetAgents())))
 }
 
 func (p *progress) stageBegan(e *spatev1.StageBegan) {

@@ -47,7 +47,7 @@ func (f *resultFlags) take(ctx context.Context, cmd *cobra.Command, follower *fo
 	if follower.neverBegan(ended) {
 		return &exitError{exitStopped, fmt.Errorf("run %s was taken out of the queue: nothing was started", follower.id)}
 	}
-	dir, result, err := f.keep(ctx, &follower.persist, follower.client, follower.id)
+	dir, result, err := f.keep(ctx, follower)
 	if err != nil {
 		return err
 	}
@@ -55,19 +55,19 @@ func (f *resultFlags) take(ctx context.Context, cmd *cobra.Command, follower *fo
 }
 
 // keep fetches the ledger into the run directory and makes the run's files from it. A transfer that breaks begins anew.
-func (f *resultFlags) keep(ctx context.Context, p *persistence, client spatev1.RunServiceClient, id string) (string, *aggregate.Result, error) {
+func (f *resultFlags) keep(ctx context.Context, from *follower) (string, *aggregate.Result, error) {
 	dir := f.out
 	if dir == "" {
-		dir = filepath.Join("runs", id)
+		dir = filepath.Join("runs", from.id)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", nil, fmt.Errorf("run directory: %w", err)
 	}
-	err := p.do(ctx, func(ctx context.Context) error {
-		return fetchLedger(ctx, client, id, filepath.Join(dir, report.LedgerFile))
+	err := from.persist.do(ctx, func(ctx context.Context) error {
+		return fetchLedger(ctx, from.client, from.id, filepath.Join(dir, report.LedgerFile))
 	})
 	if err != nil {
-		return "", nil, err
+		return "", nil, from.notFetched(err)
 	}
 	result, err := report.Write(dir)
 	if err != nil {
@@ -84,7 +84,7 @@ func fetchLedger(ctx context.Context, client spatev1.RunServiceClient, id, path 
 	}
 	stream, err := client.FetchLedger(ctx, &spatev1.FetchLedgerRequest{RunId: id})
 	if err != nil {
-		return fmt.Errorf("ledger of run %s: %w", id, err)
+		return err
 	}
 	file, err := os.Create(path + ".part")
 	if err != nil {
@@ -101,7 +101,7 @@ func fetchLedger(ctx context.Context, client spatev1.RunServiceClient, id, path 
 			break
 		}
 		if err != nil {
-			return errors.Join(fmt.Errorf("ledger of run %s: %w", id, err), file.Close())
+			return errors.Join(err, file.Close())
 		}
 		if _, err := file.Write(piece.GetData()); err != nil {
 			return errors.Join(err, file.Close())

@@ -178,7 +178,7 @@ func (f *takeUpFlags) fetch(cmd *cobra.Command, follower *follower, run *spatev1
 		return badInputf("run %s goes on (%s): spate follow %s gets its results when it has ended, spate stop %s ends it",
 			run.GetRunId(), stateWords(run), run.GetRunId(), run.GetRunId())
 	}
-	dir, result, err := f.results.keep(cmd.Context(), &follower.persist, follower.client, follower.id)
+	dir, result, err := f.results.keep(cmd.Context(), follower)
 	if err != nil {
 		return err
 	}
