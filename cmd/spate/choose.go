@@ -53,19 +53,3 @@ func ids(runs []*spatev1.RunSummary) []string {
 func goesOn(r *spatev1.RunSummary) bool {
 	return r.GetState() == spatev1.RunState_RUN_STATE_WAITING || r.GetState() == spatev1.RunState_RUN_STATE_RUNNING
 }
-
-// before is how many runs come before a waiting one, and whether it waits at all. Of those that a coordinator lists, the waiting ones stand in
-// their order from the last on, and the one in progress behind them.
-func before(runs []*spatev1.RunSummary, id string) (count uint32, waits bool) {
-	for _, r := range runs {
-		switch {
-		case r.GetRunId() == id && r.GetState() != spatev1.RunState_RUN_STATE_WAITING:
-			return 0, false
-		case r.GetRunId() == id:
-			waits = true
-		case waits && goesOn(r):
-			count++
-		}
-	}
-	return count, waits
-}

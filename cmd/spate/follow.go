@@ -50,9 +50,7 @@ func (f *follower) follow(ctx context.Context) (*spatev1.RunEnded, error) {
 	defer giveUp(nil)
 	stopSignals := f.passOnSignals(ctx, giveUp)
 	defer stopSignals()
-	stopQueue := f.watchQueue(ctx)
 	defer f.view.close()
-	defer stopQueue()
 	var ended *spatev1.RunEnded
 	err := f.persist.do(ctx, func(ctx context.Context) (err error) {
 		ended, err = f.stream(ctx)
@@ -98,43 +96,6 @@ func (f *follower) take(e *spatev1.RunEvent) *spatev1.RunEnded {
 	}
 	f.view.show(e)
 	return e.GetRunEnded()
-}
-
-// queueInterval is how often a waiting run's place is asked for.
-const queueInterval = 2 * time.Second
-
-// watchQueue shows the place of a waiting run until it waits no longer. The function it returns ends it.
-func (f *follower) watchQueue(ctx context.Context) func() {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for f.waiting.Load() && ctx.Err() == nil {
-			list, err := f.client.ListRuns(ctx, &spatev1.ListRunsRequest{Limit: mostRuns})
-			if err == nil {
-				n, waits := before(list.GetRuns(), f.id)
-				if waits && f.waiting.Load() {
-					f.view.queued(n, f.queueHint())
-				}
-				if !waits {
-					f.waiting.Store(false)
-				}
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(queueInterval):
-			}
-		}
-	}()
-	return func() { cancel(); <-done }
-}
-
-// queueHint is what an interrupt does to a waiting run.
-func (f *follower) queueHint() string {
-	if f.watches {
-		return "; Ctrl-C leaves it"
-	}
-	return "; Ctrl-C takes it out of the queue"
 }
 
 // neverBegan says whether an ended run was taken out of the queue: then there is nothing of it.

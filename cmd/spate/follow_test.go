@@ -161,75 +161,19 @@ func TestFollowThroughANewStart(t *testing.T) {
 	}
 }
 
-// playedClient is a client whose answers a test plays.
-type playedClient struct {
+// stopClient is a client that keeps what it is asked to stop.
+type stopClient struct {
 	spatev1.RunServiceClient
 
-	list   func() (*spatev1.ListRunsResponse, error)
-	follow func() (*spatev1.FollowRunResponse, error)
-
 	mu      sync.Mutex
-	stopped []bool // immediately, of each call of StopRun
+	stopped []bool // immediately, of each call
 }
 
-func (c *playedClient) ListRuns(context.Context, *spatev1.ListRunsRequest, ...grpc.CallOption) (*spatev1.ListRunsResponse, error) {
-	return c.list()
-}
-
-func (c *playedClient) StopRun(_ context.Context, q *spatev1.StopRunRequest, _ ...grpc.CallOption) (*spatev1.StopRunResponse, error) {
+func (c *stopClient) StopRun(_ context.Context, q *spatev1.StopRunRequest, _ ...grpc.CallOption) (*spatev1.StopRunResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stopped = append(c.stopped, q.GetImmediately())
 	return &spatev1.StopRunResponse{}, nil
-}
-
-func (c *playedClient) FollowRun(context.Context, *spatev1.FollowRunRequest, ...grpc.CallOption) (grpc.ServerStreamingClient[spatev1.FollowRunResponse], error) {
-	return playedStream{receive: c.follow}, nil
-}
-
-type playedStream struct {
-	grpc.ClientStream
-
-	receive func() (*spatev1.FollowRunResponse, error)
-}
-
-func (s playedStream) Recv() (*spatev1.FollowRunResponse, error) { return s.receive() }
-
-// TestQueueIsShown: the place of a waiting run, where it changes, until it begins.
-func TestQueueIsShown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		begin := time.Now()
-		queue := func() (*spatev1.ListRunsResponse, error) {
-			all := []*spatev1.RunSummary{summary("r", isWaiting), summary("b", isWaiting), summary("a", isRunning)}
-			switch passed := time.Since(begin); {
-			case passed < 5*time.Second:
-			case passed < 9*time.Second:
-				return nil, errBroken
-			case passed < 20*time.Second:
-				all = []*spatev1.RunSummary{summary("r", isWaiting), summary("b", isRunning), summary("a", hasEnded)}
-			default:
-				all = []*spatev1.RunSummary{summary("r", isRunning), summary("b", hasEnded), summary("a", hasEnded)}
-			}
-			return &spatev1.ListRunsResponse{Runs: all}, nil
-		}
-		play := append(events()[:1], ended(wasDone, true))
-		follow := func() (*spatev1.FollowRunResponse, error) {
-			time.Sleep(30 * time.Second)
-			e := play[0]
-			play = play[1:]
-			return &spatev1.FollowRunResponse{Event: e}, nil
-		}
-		var out bytes.Buffer
-		f := newFollower(&playedClient{list: queue, follow: follow}, "r", "host:1", time.Minute, newView(&out, false))
-		f.waiting.Store(true)
-		stop := f.watchQueue(t.Context())
-		defer stop()
-		end, err := f.stream(t.Context())
-		const want = "waiting: 2 runs come before this one\nwaiting: 1 run comes before this one\n2 stages on 2 agents: a, b; latencies are p50/p99 in ms\n"
-		if err != nil || f.waiting.Load() || out.String() != want {
-			t.Errorf("%v, %v, waiting %v:\n%s", end, err, f.waiting.Load(), out.String())
-		}
-	})
 }
 
 // TestInterrupts: what Ctrl-C does depends on what goes on.
@@ -249,7 +193,7 @@ func TestInterrupts(t *testing.T) {
 		"nobody there":  {func(f *follower) { f.persist.gone.Store(true) }, 1, "", nil, errLeftGone},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client := &playedClient{}
+			client := &stopClient{}
 			var out bytes.Buffer
 			f := newFollower(client, "r", "host:1", time.Minute, newView(&out, false))
 			test.set(f)
@@ -269,7 +213,7 @@ func TestInterrupts(t *testing.T) {
 
 // TestOutOfTheQueue: of a run that never began there is nothing to fetch.
 func TestOutOfTheQueue(t *testing.T) {
-	f := newFollower(&playedClient{}, "r", "host:1", time.Minute, newView(&bytes.Buffer{}, false))
+	f := newFollower(&stopClient{}, "r", "host:1", time.Minute, newView(&bytes.Buffer{}, false))
 	f.waiting.Store(true)
 	stop, fail := ended(wasStopped, false).GetRunEnded(), ended(hasFailed, false).GetRunEnded()
 	if !f.neverBegan(stop) || f.neverBegan(fail) {
@@ -283,7 +227,7 @@ func TestOutOfTheQueue(t *testing.T) {
 
 // TestLost: whoever is left alone is told what to do.
 func TestLost(t *testing.T) {
-	f := newFollower(&playedClient{}, "r", "host:1", 2*time.Minute, newView(&bytes.Buffer{}, false))
+	f := newFollower(&stopClient{}, "r", "host:1", 2*time.Minute, newView(&bytes.Buffer{}, false))
 	for want, err := range map[string]error{
 		"spate follow r --coordinator host:1":                      errLeft,
 		"spate stop r --coordinator host:1":                        errLeftGone,

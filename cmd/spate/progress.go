@@ -28,7 +28,6 @@ type progress struct {
 	last      *spatev1.StageProgress
 	quietTill time.Duration // elapsed time of the stage before which a plain log stays quiet
 	open      bool          // a line is being rewritten
-	queue     string        // what was last said of the place in the queue
 }
 
 // plainInterval is how often a stage's state is printed where lines cannot be rewritten.
@@ -86,25 +85,6 @@ func (p *progress) show(e *spatev1.RunEvent) {
 	case *spatev1.RunEvent_RunEnded:
 		p.clear()
 	}
-}
-
-// queued says how many runs come before this one, where it is new.
-func (p *progress) queued(before uint32, hint string) {
-	text := "waiting: " + comes(before) + " before this one"
-	if p.terminal {
-		p.rewrite(text + hint)
-	} else if text != p.queue {
-		p.line(text)
-	}
-	p.queue = text
-}
-
-// comes says how many runs come before another.
-func comes(n uint32) string {
-	if n == 1 {
-		return "1 run comes"
-	}
-	return count(uint64(n), "run") + " come"
 }
 
 func (p *progress) runBegan(e *spatev1.RunBegan) {

@@ -181,6 +181,14 @@ func (f *runFlags) leave(cmd *cobra.Command, submitted *spatev1.SubmitRunRespons
 	return nil
 }
 
+// comes says how many runs come before another.
+func comes(n uint32) string {
+	if n == 1 {
+		return "1 run comes"
+	}
+	return count(uint64(n), "run") + " come"
+}
+
 // defaultPatience is how long a coordinator may be gone: a new start of a machine takes less.
 const defaultPatience = 2 * time.Minute
 
@@ -292,7 +300,7 @@ func (f *runFlags) simulate(ctx context.Context, plan *plans.Plan, b *backend) (
 func submitError(address string, err error) error {
 	s := status.Convert(err)
 	switch s.Code() {
-	case codes.InvalidArgument, codes.FailedPrecondition:
+	case codes.InvalidArgument, codes.FailedPrecondition, codes.ResourceExhausted:
 		return badInputf("the coordinator refused the run: %s", s.Message())
 	case codes.Unavailable, codes.PermissionDenied:
 		return unreachable(address, err)

@@ -51,18 +51,6 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-func TestBefore(t *testing.T) {
-	runs := []*spatev1.RunSummary{summary("d", isWaiting), summary("c", isWaiting), summary("b", isRunning), summary("a", hasEnded)}
-	for id, want := range map[string]struct {
-		count uint32
-		waits bool
-	}{"d": {2, true}, "c": {1, true}, "b": {0, false}, "a": {0, false}, "x": {0, false}} {
-		if n, waits := before(runs, id); n != want.count || waits != want.waits {
-			t.Errorf("%s: %d, %v", id, n, waits)
-		}
-	}
-}
-
 // ofAllKinds are runs in every state.
 func ofAllKinds() []*spatev1.RunSummary {
 	at := func(second int64) *timestamppb.Timestamp { return timestamppb.New(time.Unix(second, 0)) }

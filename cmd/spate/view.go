@@ -30,15 +30,6 @@ func (v *view) show(e *spatev1.RunEvent) {
 	}
 }
 
-// queued shows how many runs come before the one that waits, and what to know about that where there is a person.
-func (v *view) queued(before uint32, hint string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if !v.quiet {
-		v.p.queued(before, hint)
-	}
-}
-
 // close leaves no line behind that is being rewritten.
 func (v *view) close() {
 	v.mu.Lock()
