@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -14,14 +15,15 @@ const latest = "latest"
 // runHelp says how a run is named, in --help.
 const runHelp = `RUN is the id of a run, a beginning of it that no other run has, or "latest", the run that was submitted last.`
 
-// named finds the run that a person means: by its id, by a beginning of it that no other has, or the latest. Runs are as a coordinator
-// lists them, the last submitted first.
+// named finds the run that a person means: by its id, by a beginning of it that no other has, or the latest.
 func named(runs []*spatev1.RunSummary, name string) (*spatev1.RunSummary, error) {
 	if len(runs) == 0 {
 		return nil, errors.New("the coordinator has no runs")
 	}
 	if name == latest {
-		return runs[0], nil
+		return slices.MaxFunc(runs, func(a, b *spatev1.RunSummary) int {
+			return a.GetSubmitTime().AsTime().Compare(b.GetSubmitTime().AsTime())
+		}), nil
 	}
 	var found []*spatev1.RunSummary
 	for _, r := range runs {

@@ -39,6 +39,10 @@ func TestNamed(t *testing.T) {
 			t.Errorf("%q: %s, want %s", name, said, want)
 		}
 	}
+	runs[3].SubmitTime = timestamppb.New(time.Unix(2000, 0)) // those that ended are listed by their end
+	if got, _ := named(runs, "latest"); got.GetRunId() != "a-11" {
+		t.Errorf("the latest is %s", got.GetRunId())
+	}
 	if _, err := named(nil, "latest"); err == nil {
 		t.Error("there is a latest run of none")
 	}
