@@ -37,7 +37,8 @@ type coordinator struct {
 	cut        chan struct{} // closed to break all streams
 	control    grpc.BidiStreamingServer[spatev1.ConnectRequest, spatev1.ConnectResponse]
 	hellos     int
-	heartbeats int
+	mute       bool
+	heartbeats []*spatev1.Heartbeat
 	pushed     []*spatev1.Snapshot                    // all, in order, again and again
 	answer     func(*spatev1.Snapshot) (string, bool) // refused, whether to answer at all
 }
@@ -116,10 +117,28 @@ func (c *coordinator) listen(stream grpc.BidiStreamingServer[spatev1.ConnectRequ
 			c.messages <- m
 			continue
 		}
-		c.mu.Lock()
-		c.heartbeats++
-		c.mu.Unlock()
+		if err := c.beat(stream, m.GetHeartbeat()); err != nil {
+			return err
+		}
 	}
+}
+
+// beat answers a heartbeat, unless the coordinator is mute.
+func (c *coordinator) beat(stream grpc.BidiStreamingServer[spatev1.ConnectRequest, spatev1.ConnectResponse], h *spatev1.Heartbeat) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.heartbeats = append(c.heartbeats, h)
+	if c.mute {
+		return nil
+	}
+	return stream.Send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Renewed{Renewed: &spatev1.Renewed{Number: h.GetNumber()}}})
+}
+
+// setMute makes the coordinator hear heartbeats without a word, or answer them again.
+func (c *coordinator) setMute(mute bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mute = mute
 }
 
 func (c *coordinator) Push(stream grpc.BidiStreamingServer[spatev1.PushRequest, spatev1.PushResponse]) error {
