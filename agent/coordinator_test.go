@@ -232,6 +232,11 @@ func (c *coordinator) arm(ref *spatev1.AssignmentRef) {
 	}}})
 }
 
+func (c *coordinator) revise(ref *spatev1.AssignmentRef, stripe *spatev1.Stripe) {
+	c.t.Helper()
+	c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Revise{Revise: &spatev1.Revise{Ref: ref, Stripe: stripe}}})
+}
+
 func (c *coordinator) stop(ref *spatev1.AssignmentRef) {
 	c.t.Helper()
 	c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Stop{Stop: &spatev1.Stop{Ref: ref, Immediately: true}}})
