@@ -38,6 +38,7 @@ type coordinator struct {
 	control    grpc.BidiStreamingServer[spatev1.ConnectRequest, spatev1.ConnectResponse]
 	hellos     int
 	mute       bool
+	hold       chan struct{} // the clock is not told before it is closed; nil: it is told
 	heartbeats []*spatev1.Heartbeat
 	pushed     []*spatev1.Snapshot                    // all, in order, again and again
 	answer     func(*spatev1.Snapshot) (string, bool) // refused, whether to answer at all
@@ -178,6 +179,12 @@ func (c *coordinator) takeIn(stream grpc.BidiStreamingServer[spatev1.PushRequest
 func (c *coordinator) ProbeClock(context.Context, *spatev1.ProbeClockRequest) (*spatev1.ProbeClockResponse, error) {
 	if _, err := c.enter(); err != nil {
 		return nil, err
+	}
+	c.mu.Lock()
+	hold := c.hold
+	c.mu.Unlock()
+	if hold != nil {
+		<-hold
 	}
 	now := int64(clock.Now().Add(skew))
 	return &spatev1.ProbeClockResponse{ReceivedClockNs: now, SentClockNs: now}, nil
