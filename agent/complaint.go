@@ -11,13 +11,19 @@ import (
 
 // connectError is why a session failed, in words that say what to do. Its cause has gRPC's own.
 type connectError struct {
-	address string
-	cause   error
+	address  string
+	welcomed bool
+	cause    error
 }
 
 // Error names the coordinator's address and what is wrong there.
 func (e *connectError) Error() string {
-	return fmt.Sprintf("coordinator %s: %s", plainAddress(e.address), explain(e.cause))
+	text := explain(e.cause)
+	if text == broken && !e.welcomed {
+		text = "ended the connection before it said anything: its log says why; it may not accept this agent's certificate (another authority " +
+			"or role, see `spate certs --help`)"
+	}
+	return fmt.Sprintf("coordinator %s: %s", plainAddress(e.address), text)
 }
 
 // Unwrap returns what gRPC said.
@@ -46,11 +52,16 @@ func explain(err error) string {
 	}
 }
 
+// broken is a connection that ended without a word.
+const broken = "the connection broke"
+
 // meanings of what is found in gRPC's texts, the first that is found counts. The texts are those of the operating system, of Go's TLS and of
 // gRPC.
 var meanings = []struct{ text, meaning string }{
 	{"connection refused", "refuses connections: nothing listens there; see that the coordinator runs, and that host and port are right"},
 	{"no such host", "the name is not known: check its spelling and DNS"},
+	{"server misbehaving", "the name cannot be looked up: check its spelling and DNS"},
+	{"name resolver error", "the name cannot be looked up: check its spelling and DNS"},
 	{"no route to host", "there is no route to it: check the address, the network and firewalls"},
 	{"network is unreachable", "there is no route to it: check the address, the network and firewalls"},
 	{"signed by unknown authority", "its certificate is of another authority: give all programs certificates of one cluster (see `spate certs --help`)"},
@@ -65,10 +76,10 @@ var meanings = []struct{ text, meaning string }{
 	{"frame too large", "what answers there is no Spate coordinator, or one that wants TLS: check the port, and give --tls-ca, --tls-cert and --tls-key if it has certificates"},
 	{"i/o timeout", "does not answer: see that the machine is up, and that no firewall drops the port"},
 	{"context deadline exceeded", "does not answer: see that the machine is up, and that no firewall drops the port"},
-	{"error reading from server", "the connection broke"},
-	{"connection reset by peer", "the connection broke"},
-	{"broken pipe", "the connection broke"},
-	{"transport is closing", "the connection broke"},
+	{"error reading from server", broken},
+	{"connection reset by peer", broken},
+	{"broken pipe", broken},
+	{"transport is closing", broken},
 }
 
 // explainTransport says what a text about a connection means. One that is not known is told as it is, less gRPC's wrapping.

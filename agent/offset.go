@@ -13,10 +13,12 @@ import (
 )
 
 // How the coordinator's clock is asked: many times at first, so that quick ways there and back are among them, then a few times each
-// second. Probes follow each other without waiting for answers, so that the clock is known after little more than one round trip.
+// second while a start may be near, then once. Probes follow each other without waiting for answers, so that the clock is known after
+// little more than one round trip.
 const (
 	firstProbes   = 16
-	laterProbes   = 4
+	eagerProbes   = 4
+	eagerTime     = 10 * time.Second
 	probeGap      = 10 * time.Millisecond
 	probeInterval = time.Second
 	probeTimeout  = 5 * time.Second
@@ -28,9 +30,31 @@ type offsetClock struct {
 
 	mu        sync.Mutex
 	estimator clock.Estimator
+	eager     clock.Instant // until then there are more probes
 }
 
-func (c *offsetClock) init() { c.settled = make(chan struct{}) }
+// init makes the clock ready. It is called once, before all else.
+func (c *offsetClock) init() {
+	c.settled = make(chan struct{})
+	c.hurry()
+}
+
+// hurry says that a start may be near.
+func (c *offsetClock) hurry() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.eager = clock.Now().Add(eagerTime)
+}
+
+// probes is how many are due now.
+func (c *offsetClock) probes() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if clock.Now() < c.eager {
+		return eagerProbes
+	}
+	return 1
+}
 
 // now returns the offset to the coordinator's clock, false if it is not known yet.
 func (c *offsetClock) now() (clock.Offset, bool) {
@@ -67,7 +91,7 @@ func (c *offsetClock) follow(ctx context.Context, service spatev1.ControlService
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if err := c.burst(ctx, service, laterProbes); err != nil {
+		if err := c.burst(ctx, service, c.probes()); err != nil {
 			return err
 		}
 	}

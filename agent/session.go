@@ -56,8 +56,10 @@ func (a *Agent) connect(ctx context.Context, welcomed func(*spatev1.Welcome)) er
 		return fmt.Errorf("coordinator %s: %w", plainAddress(address), err)
 	}
 	defer conn.Close()
-	if err := a.attend(ctx, conn, welcomed); err != nil {
-		return &connectError{address: address, cause: err}
+	begun := false
+	err = a.attend(ctx, conn, func(w *spatev1.Welcome) { begun = true; welcomed(w) })
+	if err != nil {
+		return &connectError{address: address, welcomed: begun, cause: err}
 	}
 	return nil
 }
@@ -160,6 +162,7 @@ func (s *session) obey(m *spatev1.ConnectResponse) {
 			desk.renew(sent)
 		}
 	case *spatev1.ConnectResponse_Assign:
+		s.clock.hurry()
 		desk.assign(m.Assign, s)
 	case *spatev1.ConnectResponse_Revise:
 		desk.revise(m.Revise, s)

@@ -66,7 +66,7 @@ func TestBoundsOfSeveralSamplesAreJoined(t *testing.T) {
 		e.Add(s)
 	}
 	o, _ := e.At(101e6)
-	if wrong := time.Duration(o.Nanos - int64(truth)); wrong.Abs() > time.Microsecond || o.Uncertainty > 1100*time.Microsecond {
+	if wrong := time.Duration(o.Nanos - int64(truth)); wrong.Abs() > o.Uncertainty || o.Uncertainty > 2100*time.Microsecond {
 		t.Errorf("off by %v, said to be within %v", wrong, o.Uncertainty)
 	}
 }

@@ -1,6 +1,10 @@
 package clock
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // Sample is one exchange of four timestamps with another machine: asked and answered on this line, received and sent on the
 // other's.
@@ -38,6 +42,10 @@ type bound struct {
 	at    Instant
 }
 
+// least is the lower bound's value at another instant, and most the upper one's.
+func (b bound) least(now Instant) int64 { return b.nanos - b.slack(now) }
+func (b bound) most(now Instant) int64  { return b.nanos + b.slack(now) }
+
 // slack is by how much a bound may be wrong at another instant, because the clocks drift.
 func (b bound) slack(now Instant) int64 {
 	age := now.Sub(b.at)
@@ -47,12 +55,27 @@ func (b bound) slack(now Instant) int64 {
 	return int64(age)/driftDivisor + 1
 }
 
-// Estimator keeps the tightest bounds of many samples: the best way there may be of another sample than the best way back, so that
-// delays that vary cancel out sooner than by the sample with the best round trip (K. Marzullo, Maintaining the Time in a Distributed System,
-// 1984). The zero value is ready. It is not safe for concurrent use.
+const (
+	// remembered is how many samples an estimate is made of, and freshness how old they may be: the clocks drift meanwhile.
+	remembered = 64
+	freshness  = 30 * time.Second
+)
+
+// midpoint is what one sample says of the offset if its two ways took the same time.
+type midpoint struct {
+	nanos     int64
+	roundTrip time.Duration
+	at        Instant
+}
+
+// Estimator makes one estimate of many samples. What it promises comes from bounds: the tightest of all samples', the best way there may
+// be of another sample than the best way back (K. Marzullo, Maintaining the Time in a Distributed System, 1984). Within them the estimate is
+// the mean of the midpoints of recent samples, of the half with the shorter round trips: jitter that is the same both ways cancels
+// out in a mean, and queues that make one way longer show as long round trips. The zero value is ready. It is not safe for concurrent use.
 type Estimator struct {
 	lower, upper bound
-	known        bool
+	recent       []midpoint // as they came; empty: there was no usable sample
+	mean         int64
 }
 
 // Add takes in one sample and reports whether it was usable.
@@ -60,39 +83,54 @@ func (e *Estimator) Add(s Sample) bool {
 	if !s.plausible() {
 		return false
 	}
-	lower, upper := s.bounds()
 	// Both bounds are of a moment between the question and the answer: dated at the question they are loosened for long enough.
-	fresh := Estimator{lower: bound{lower, s.Asked}, upper: bound{upper, s.Asked}, known: true}
-	if !e.known {
-		*e = fresh
-		return true
+	l, u := s.bounds()
+	lower, upper := bound{l, s.Asked}, bound{u, s.Asked}
+	if len(e.recent) == 0 || e.contradicts(lower, upper, s.Answered) {
+		e.lower, e.upper, e.recent = lower, upper, nil
 	}
-	now := s.Answered
-	if lower-fresh.lower.slack(now) >= e.lower.nanos-e.lower.slack(now) {
-		e.lower = fresh.lower
+	if lower.least(s.Answered) >= e.lower.least(s.Answered) {
+		e.lower = lower
 	}
-	if upper+fresh.upper.slack(now) <= e.upper.nanos+e.upper.slack(now) {
-		e.upper = fresh.upper
+	if upper.most(s.Answered) <= e.upper.most(s.Answered) {
+		e.upper = upper
 	}
-	if l, u := e.at(now); l > u { // a clock stood still, as that of a machine that sleeps: what was known is void
-		*e = fresh
-	}
+	e.remember(midpoint{l + (u-l)/2, time.Duration(u - l), s.Answered})
 	return true
 }
 
-// At returns the offset in the middle of its bounds and its uncertainty at an instant, grown by the drift since the samples. It is false
-// before the first usable sample.
-func (e *Estimator) At(now Instant) (Offset, bool) {
-	if !e.known {
-		return Offset{}, false
-	}
-	lower, upper := e.at(now)
-	return Offset{Nanos: lower + (upper-lower)/2, Uncertainty: time.Duration((upper-lower)/2 + 1)}, true
+// contradicts says that no offset is within the bounds and those of a new sample: a clock stood still, as that of a machine that
+// sleeps does, and what was known is void.
+func (e *Estimator) contradicts(lower, upper bound, now Instant) bool {
+	return max(lower.least(now), e.lower.least(now)) > min(upper.most(now), e.upper.most(now))
 }
 
-// at returns the bounds at an instant.
-func (e *Estimator) at(now Instant) (lower, upper int64) {
-	return e.lower.nanos - e.lower.slack(now), e.upper.nanos + e.upper.slack(now)
+// remember makes a midpoint one of the recent ones, and their mean anew.
+func (e *Estimator) remember(m midpoint) {
+	old := func(o midpoint) bool { return m.at.Sub(o.at) > freshness }
+	e.recent = append(slices.DeleteFunc(e.recent, old), m)
+	if len(e.recent) > remembered {
+		e.recent = slices.Delete(e.recent, 0, 1)
+	}
+	quickest := slices.Clone(e.recent)
+	slices.SortFunc(quickest, func(a, b midpoint) int { return cmp.Compare(a.roundTrip, b.roundTrip) })
+	quickest = quickest[:(len(quickest)+1)/2]
+	var sum int64 // of differences, since offsets may be large
+	for _, q := range quickest {
+		sum += q.nanos - m.nanos
+	}
+	e.mean = m.nanos + sum/int64(len(quickest))
+}
+
+// At returns the offset and its uncertainty at an instant, grown by the drift since the samples. It is false before the first usable
+// sample.
+func (e *Estimator) At(now Instant) (Offset, bool) {
+	if len(e.recent) == 0 {
+		return Offset{}, false
+	}
+	lower, upper := e.lower.least(now), e.upper.most(now)
+	nanos := min(max(e.mean, lower), upper)
+	return Offset{Nanos: nanos, Uncertainty: time.Duration(max(nanos-lower, upper-nanos))}, true
 }
 
 // There returns the other machine's instant for one of this line.
