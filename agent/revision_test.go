@@ -66,8 +66,8 @@ func TestRevisionWhilePreparing(t *testing.T) {
 	d.revise(&spatev1.Revise{Ref: later(a.GetRef(), 2), Stripe: &spatev1.Stripe{Weights: []uint32{1}}}, said)
 	s, err := prepare(t.Context(), a, d.kit)
 	d.prepared(asked, s, err)
-	if got := <-said; got != "applied" || s.owed != 40 || asked.ref.GetRevision() != 2 || len(said) != 0 {
-		t.Errorf("%s, owes %d, revision %d", got, s.owed, asked.ref.GetRevision())
+	if got := <-said; got != "applied" || s.closed.Slots() != 4 || asked.ref.GetRevision() != 2 || len(said) != 0 {
+		t.Errorf("%s, %d slots, revision %d", got, s.closed.Slots(), asked.ref.GetRevision())
 	}
 }
 
