@@ -70,6 +70,16 @@ func newParcel(run string, s *spatev1.Snapshot) *parcel {
 	return p
 }
 
+// with is the parcel of the sum with the next. Rows are not counted again: there may be many.
+func (p *parcel) with(next *parcel, sum *spatev1.Snapshot) *parcel {
+	rows := sum.Records
+	sum.Records = nil
+	both := &parcel{snapshot: sum, run: p.run, rows: p.rows + next.rows}
+	both.bytes = both.rows + proto.Size(sum)
+	sum.Records = rows
+	return both
+}
+
 // pressure is what had to be done for a snapshot to be taken in.
 type pressure struct {
 	merges int // of two snapshots into one
@@ -141,7 +151,11 @@ func (o *outbox) mergeAt(i int) bool {
 		a.stuck = true
 		return false
 	}
-	p := newParcel(a.run, sum)
+	p := a.with(b, sum)
+	if p.bytes > merge.MaxBytes {
+		a.stuck = true
+		return false
+	}
 	o.bytes += p.bytes - a.bytes - b.bytes
 	o.fresh = slices.Replace(o.fresh, i, i+2, p)
 	return true

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"pgregory.net/rapid"
 
+	"github.com/spate-load/spate/agent/merge"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -258,6 +259,26 @@ func TestLargeSnapshotGoesInPieces(t *testing.T) {
 	}
 }
 
+// Rows that do not fit into one message with those of the next window stay apart, as long as there is room for them.
+func TestMergedSnapshotsFitIntoOneMessage(t *testing.T) {
+	o := newOutbox("a", 1, 40<<20)
+	for w := range uint32(6) {
+		s := measured(w, 1, 0)
+		s.Records = append(s.Records, &spatev1.RequestRecord{Error: string(make([]byte, 9<<20))})
+		o.add(&spatev1.AssignmentRef{RunId: "run"}, s)
+	}
+	held := 0
+	for i, p := range o.fresh {
+		if size := proto.Size(p.snapshot); size != p.bytes || size > merge.MaxBytes {
+			t.Errorf("snapshot %d has %d bytes, taken for %d", i, size, p.bytes)
+		}
+		held += len(p.snapshot.GetRecords())
+	}
+	if _, dropped := o.lossy(); o.bytes > o.limit || held != 4 || dropped != 2 {
+		t.Errorf("%d bytes, %d rows held, %d dropped", o.bytes, held, dropped)
+	}
+}
+
 // A load whose measurements nobody takes goes on, and ends complete once they are taken.
 func TestFullOutboxEndsNothing(t *testing.T) {
 	d := deskOf(t, limits{}, 100)
@@ -300,4 +321,30 @@ type answers chan string
 func (a answers) applied(*spatev1.AssignmentRef, *spatev1.Preparation) { a <- "applied" }
 func (a answers) rejected(_ *spatev1.AssignmentRef, _ spatev1.FailureKind, reason string) {
 	a <- reason
+}
+
+// BenchmarkFullOutbox adds windows with 3,000 rows to an outbox that holds 64 MiB and is full: merging and dropping is all that it can do.
+func BenchmarkFullOutbox(b *testing.B) {
+	o := newOutbox("a", 1, 64<<20)
+	ref := &spatev1.AssignmentRef{RunId: "run"}
+	window := uint32(0)
+	add := func() time.Duration {
+		s := measured(window, 1, 0)
+		for i := range uint64(3000) {
+			s.Records = append(s.Records, &spatev1.RequestRecord{Index: i, ItlNs: slices.Repeat([]int64{20_000_000}, 150)})
+		}
+		window++
+		began := time.Now()
+		o.add(ref, s)
+		return time.Since(began)
+	}
+	for o.dropped == 0 {
+		add()
+	}
+	var longest time.Duration
+	b.ReportAllocs()
+	for b.Loop() {
+		longest = max(longest, add())
+	}
+	b.ReportMetric(float64(longest)/1e6, "longest-ms")
 }

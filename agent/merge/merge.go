@@ -27,7 +27,8 @@ const (
 )
 
 // Snapshots returns the sum of two snapshots of one agent and stage, of which the newer one was made later. Neither is changed, but the
-// sum shares parts of them. It is false if the sum is more than one snapshot may hold. The sum has no key.
+// sum shares parts of them. It is false if a counter or a distribution would become more than a snapshot may hold. Bytes are the caller's to
+// see to: those of rows add up. The sum has no key.
 func Snapshots(older, newer *spatev1.Snapshot) (sum *spatev1.Snapshot, fits bool) {
 	series, fits := allSeries(older.GetSeries(), newer.GetSeries())
 	if !fits {
@@ -46,7 +47,7 @@ func Snapshots(older, newer *spatev1.Snapshot) (sum *spatev1.Snapshot, fits bool
 	if first := FirstWindow(older); first < sum.Window {
 		sum.FirstWindow = &first
 	}
-	return sum, proto.Size(sum) <= MaxBytes
+	return sum, true
 }
 
 // FirstWindow is the first window that a snapshot holds.
