@@ -22,6 +22,7 @@ type load struct {
 	uncertainty time.Duration // of start
 	recorder    *recorder.Recorder
 	pulse       pulse
+	pace        pace
 
 	starting     context.Context // ends when nothing more may be started
 	stopStarting context.CancelFunc
