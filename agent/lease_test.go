@@ -124,15 +124,15 @@ func TestAssignmentShortensTheLease(t *testing.T) {
 	c.start(Config{})
 	c.next()
 	a := endless(newEngine(t, time.Millisecond, 0))
-	a.Lease = durationpb.New(600 * time.Millisecond)
+	a.Lease = durationpb.New(1500 * time.Millisecond)
 	c.begin(a)
 	began := time.Now()
-	eventually(t, "renewals beyond the lease", func() bool { return time.Since(began) > 900*time.Millisecond })
+	eventually(t, "renewals beyond the lease", func() bool { return time.Since(began) > 2200*time.Millisecond })
 	if c.agent.desk.ref() == nil {
 		t.Fatal("the lease ended though heartbeats were answered")
 	}
 	c.setMute(true)
-	if failure := c.totals(0).GetFailure(); !strings.Contains(failure, "longer than the lease of 600ms") {
+	if failure := c.totals(0).GetFailure(); !strings.Contains(failure, "longer than the lease of 1.5s") {
 		t.Errorf("failure %q", failure)
 	}
 }
