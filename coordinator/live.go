@@ -45,8 +45,8 @@ func (l *live) current() (measured, bool) {
 	defer l.run.mu.RUnlock()
 	for index, m := range l.run.stages {
 		if m.merged != nil && (!l.begun || index != l.stage) {
-			l.stage, l.begun, l.next, l.tokens = index, true, 0, 0
-			l.viewed, l.start = 0, 0
+			l.stage, l.begun, l.next, l.tokens = index, true, m.first, 0
+			l.viewed, l.start = m.first, 0
 		}
 	}
 	m := l.run.stages[l.stage]

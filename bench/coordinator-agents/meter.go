@@ -87,7 +87,7 @@ func kilobytes(status []byte, name string) uint64 {
 
 // scrape reads the coordinator's metrics.
 func (s *sample) scrape(address string) error {
-	client := http.Client{Timeout: 10 * time.Second}
+	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	answer, err := client.Get("http://" + address + "/metrics") //nolint:noctx // it has a timeout
 	if err != nil {
 		return err
