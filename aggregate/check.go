@@ -2,6 +2,8 @@ package aggregate
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -25,27 +27,46 @@ const (
 	maxText = 4096
 	// maxExample bounds the example of an error, in bytes.
 	maxExample = 512
+	// maxLists bounds the lists of items that an agent may have.
+	maxLists = 1 << 16
 	// maxGaps bounds the token gaps of one request row: the most output tokens a plan can ask for.
 	maxGaps = 1 << 24
 )
 
+// Checked is a snapshot that may enter the ledger of a run and stage, with what the check made of its distributions, so that the merge does
+// not have to look at them again. The snapshot must not be changed any more.
+type Checked struct {
+	snapshot *spatev1.Snapshot
+	decoded  [][]part // by series
+}
+
 // CheckSnapshot returns why a snapshot may not enter the ledger of a run and stage, or nil. It must pass before Append, so that
 // what the ledger holds can always be merged. It is pure and may be called concurrently.
 func CheckSnapshot(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spatev1.StageRecord) error {
+	_, err := Check(s, run, stage)
+	return err
+}
+
+// Check is CheckSnapshot for a snapshot that is merged next, with Stage.AddChecked.
+func Check(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spatev1.StageRecord) (Checked, error) {
 	if size := proto.Size(s); size > MaxSnapshotBytes {
-		return fmt.Errorf("snapshot has %d bytes, more than %d", size, MaxSnapshotBytes)
+		return Checked{}, fmt.Errorf("snapshot has %d bytes, more than %d", size, MaxSnapshotBytes)
 	}
 	if err := checkKey(s, run, stage); err != nil {
-		return err
+		return Checked{}, err
+	}
+	if err := checkMerged(s, run.GetRecords() != ""); err != nil {
+		return Checked{}, err
 	}
 	endpoints := len(stage.GetStage().GetTarget().GetEndpoints())
-	if err := checkAllSeries(s.GetSeries(), endpoints); err != nil {
-		return err
+	decoded, err := checkAllSeries(s.GetSeries(), endpoints)
+	if err != nil {
+		return Checked{}, err
 	}
 	if err := checkRecords(s.GetRecords(), run.GetRecords() != "", endpoints); err != nil {
-		return err
+		return Checked{}, err
 	}
-	return checkTotals(s.GetTotals())
+	return Checked{s, decoded}, checkTotals(s.GetTotals())
 }
 
 // checkKey checks that the snapshot belongs to the stage.
@@ -61,57 +82,91 @@ func checkKey(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spatev1.StageR
 	case s.GetWindow() > MaxWindow:
 		return fmt.Errorf("window %d is beyond the longest stage's last, %d", s.GetWindow(), MaxWindow)
 	}
-	return checkAgent(key, stage)
+	return checkAgent(s, stage)
 }
 
-// checkAgent checks that the agent's process takes part in the stage.
-func checkAgent(key *spatev1.SnapshotKey, stage *spatev1.StageRecord) error {
-	for _, a := range stage.GetAgents() {
-		if a.GetAgent().GetName() != key.GetAgent() {
-			continue
-		}
-		if a.GetIncarnation() != key.GetIncarnation() {
-			return fmt.Errorf("agent %q takes part as process %x, not as %x", key.GetAgent(), a.GetIncarnation(), key.GetIncarnation())
-		}
+// checkAgent checks that the agent's process takes part in the stage, and still does.
+func checkAgent(s *spatev1.Snapshot, stage *spatev1.StageRecord) error {
+	if inOrder(s, stage.GetAgents()) {
 		return nil
+	}
+	key, other := s.GetKey(), (*spatev1.AssignedAgent)(nil)
+	for _, a := range stage.GetAgents() {
+		switch {
+		case a.GetAgent().GetName() != key.GetAgent():
+		case a.GetIncarnation() != key.GetIncarnation():
+			other = a
+		case !takes(a.GetLoss(), s):
+			return fmt.Errorf("agent %q was lost: from window %d on its part is not taken any more, and this is window %d",
+				key.GetAgent(), a.GetLoss().GetFromWindow(), s.GetWindow())
+		default:
+			return nil
+		}
+	}
+	if other != nil {
+		return fmt.Errorf("agent %q takes part as process %x, not as %x", key.GetAgent(), other.GetIncarnation(), key.GetIncarnation())
 	}
 	return fmt.Errorf("agent %.64q takes no part in stage %d", key.GetAgent(), stage.GetStage().GetIndex())
 }
 
-// checkAllSeries checks the measurements of all endpoints.
-func checkAllSeries(all []*spatev1.Series, endpoints int) error {
-	next := uint32(0)
-	for _, series := range all {
-		e := series.GetEndpoint()
-		if int64(e) >= int64(endpoints) {
-			return fmt.Errorf("endpoint %d: the target has %d", e, endpoints)
-		}
-		if e < next {
-			return fmt.Errorf("endpoint %d: given twice or out of order", e)
-		}
-		next = e + 1
-		if err := checkSeries(series); err != nil {
-			return fmt.Errorf("endpoint %d: %w", e, err)
-		}
+// inOrder finds an agent's process the quick way: records have agents in the order of their names, but for those that joined later.
+func inOrder(s *spatev1.Snapshot, agents []*spatev1.AssignedAgent) bool {
+	key := s.GetKey()
+	i, found := slices.BinarySearchFunc(agents, key.GetAgent(), func(a *spatev1.AssignedAgent, name string) int {
+		return strings.Compare(a.GetAgent().GetName(), name)
+	})
+	return found && agents[i].GetIncarnation() == key.GetIncarnation() && takes(agents[i].GetLoss(), s)
+}
+
+// checkMerged checks what only the snapshots of an agent have whose coordinator was gone, or whose part may go over to others.
+func checkMerged(s *spatev1.Snapshot, keepsRows bool) error {
+	switch {
+	case s.FirstWindow != nil && s.GetFirstWindow() > s.GetWindow():
+		return fmt.Errorf("the first window, %d, is behind the last, %d", s.GetFirstWindow(), s.GetWindow())
+	case s.GetDroppedRecords() > maxCount:
+		return fmt.Errorf("%d request rows left out", s.GetDroppedRecords())
+	case s.GetDroppedRecords() > 0 && !keepsRows:
+		return fmt.Errorf("%d request rows left out, and the run keeps none", s.GetDroppedRecords())
+	case len(s.GetBegunItems()) > maxLists:
+		return fmt.Errorf("%d lists of items, more than %d", len(s.GetBegunItems()), maxLists)
 	}
 	return nil
 }
 
-// checkSeries checks the measurements of one endpoint.
-func checkSeries(s *spatev1.Series) error {
+// checkAllSeries checks the measurements of all endpoints and returns their distributions.
+func checkAllSeries(all []*spatev1.Series, endpoints int) (decoded [][]part, err error) {
+	next := uint32(0)
+	for _, series := range all {
+		e := series.GetEndpoint()
+		if int64(e) >= int64(endpoints) {
+			return nil, fmt.Errorf("endpoint %d: the target has %d", e, endpoints)
+		}
+		if e < next {
+			return nil, fmt.Errorf("endpoint %d: given twice or out of order", e)
+		}
+		next = e + 1
+		parts, err := checkSeries(series)
+		if err != nil {
+			return nil, fmt.Errorf("endpoint %d: %w", e, err)
+		}
+		decoded = append(decoded, parts)
+	}
+	return decoded, nil
+}
+
+// checkSeries checks the measurements of one endpoint and returns its distributions.
+func checkSeries(s *spatev1.Series) ([]part, error) {
 	if err := checkCounters(s.GetCounters(), maxCount); err != nil {
-		return err
+		return nil, err
 	}
 	failed, err := checkErrors(s.GetErrors())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if failed != s.GetCounters().GetFailed() {
-		return fmt.Errorf("%d failed requests, but %d errors", s.GetCounters().GetFailed(), failed)
+		return nil, fmt.Errorf("%d failed requests, but %d errors", s.GetCounters().GetFailed(), failed)
 	}
-	parts, err := decode(s.GetDistributions())
-	release(parts)
-	return err
+	return decode(s.GetDistributions())
 }
 
 // checkCounters checks that counters can be true.

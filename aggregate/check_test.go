@@ -21,14 +21,17 @@ func goodSnapshot() *spatev1.Snapshot {
 
 func TestCheckSnapshotRefuses(t *testing.T) {
 	for want, damage := range map[string]func(*spatev1.Snapshot){
-		"":                            func(*spatev1.Snapshot) {},
-		`of run "other"`:              func(s *spatev1.Snapshot) { s.Key.RunId = "other" },
-		`of run ""`:                   func(s *spatev1.Snapshot) { s.Key = nil },
-		"of stage 9":                  func(s *spatev1.Snapshot) { s.StageIndex = 9 },
-		"no sequence":                 func(s *spatev1.Snapshot) { s.Key.Sequence = 0 },
-		"window 4294967295 is beyond": func(s *spatev1.Snapshot) { s.Window = 1<<32 - 1 },
-		`agent "z" takes no part`:     func(s *spatev1.Snapshot) { s.Key.Agent = "z" },
-		"as process 1, not as 2":      func(s *spatev1.Snapshot) { s.Key.Incarnation = 2 },
+		"":                                func(*spatev1.Snapshot) {},
+		`of run "other"`:                  func(s *spatev1.Snapshot) { s.Key.RunId = "other" },
+		`of run ""`:                       func(s *spatev1.Snapshot) { s.Key = nil },
+		"of stage 9":                      func(s *spatev1.Snapshot) { s.StageIndex = 9 },
+		"no sequence":                     func(s *spatev1.Snapshot) { s.Key.Sequence = 0 },
+		"window 4294967295 is beyond":     func(s *spatev1.Snapshot) { s.Window = 1<<32 - 1 },
+		`agent "z" takes no part`:         func(s *spatev1.Snapshot) { s.Key.Agent = "z" },
+		"as process 1, not as 2":          func(s *spatev1.Snapshot) { s.Key.Incarnation = 2 },
+		"first window, 8, is behind":      func(s *spatev1.Snapshot) { s.FirstWindow = ptr(uint32(8)) },
+		"request rows left out":           func(s *spatev1.Snapshot) { s.DroppedRecords = 1 << 40 },
+		"65537 lists of items, more than": func(s *spatev1.Snapshot) { s.BegunItems = make([]uint64, 1<<16+1) },
 		"bytes, more than 16777216": func(s *spatev1.Snapshot) {
 			s.Records = append(s.Records, &spatev1.RequestRecord{Error: strings.Repeat("x", MaxSnapshotBytes)})
 		},
@@ -85,6 +88,34 @@ func TestRowsAreRefusedWhenTheRunKeepsNone(t *testing.T) {
 	err := CheckSnapshot(goodSnapshot(), run, stageRecord(0, 1))
 	if err == nil || !strings.Contains(err.Error(), "the run keeps none") {
 		t.Error(err)
+	}
+	s := goodSnapshot()
+	s.Records, s.DroppedRecords = nil, 1
+	if err := CheckSnapshot(s, run, stageRecord(0, 1)); err == nil || !strings.Contains(err.Error(), "the run keeps none") {
+		t.Error(err)
+	}
+}
+
+func TestCheckSnapshotKnowsProcessesApart(t *testing.T) {
+	rec := stageRecord(0, 1)
+	rec.Agents = append(rec.Agents, proto.CloneOf(rec.GetAgents()[0]))
+	rec.Agents[0].Loss = &spatev1.Loss{FromWindow: 3}
+	rec.Agents[1].Incarnation = 2
+	for _, c := range []struct {
+		incarnation uint64
+		window      uint32
+		want        string
+	}{
+		{1, 2, ""}, {2, 2, ""}, {2, 3, ""},
+		{1, 3, `agent "a" was lost: from window 3 on its part is not taken any more, and this is window 3`},
+		{3, 0, "takes part as process 2, not as 3"},
+	} {
+		s := goodSnapshot()
+		s.Key.Incarnation, s.Window = c.incarnation, c.window
+		err := CheckSnapshot(s, runRecord(1), rec)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("process %d, window %d: %v, want %q", c.incarnation, c.window, err, c.want)
+		}
 	}
 }
 

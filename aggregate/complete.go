@@ -11,6 +11,7 @@ import (
 func (s *Stage) Missing(rec *spatev1.StageRecord) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.update(rec)
 	return s.missing(rec)
 }
 
@@ -36,19 +37,41 @@ func (s *Stage) missing(rec *spatev1.StageRecord) []string {
 	if len(rec.GetAgents()) == 0 {
 		add("no agent took part")
 	}
-	for _, assigned := range rec.GetAgents() {
+	for i, assigned := range rec.GetAgents() {
+		if assigned.GetObserver() {
+			continue // it has no part in the load
+		}
 		for _, reason := range s.agentMissing(assigned) {
-			add("agent %s %s", assigned.GetAgent().GetName(), reason)
+			add("agent %s %s", processName(rec, i), reason)
 		}
 	}
 	return reasons
 }
 
+// processName is the name of the i-th agent of a stage. A process that came after another one of its name is told apart by its place.
+func processName(rec *spatev1.StageRecord, i int) string {
+	name, place := rec.GetAgents()[i].GetAgent().GetName(), 1
+	for _, before := range rec.GetAgents()[:i] {
+		if before.GetAgent().GetName() == name {
+			place++
+		}
+	}
+	if place == 1 {
+		return name
+	}
+	return fmt.Sprintf("%s, process %d of this name", name, place)
+}
+
 // agentMissing says what is missing of an agent's part.
 func (s *Stage) agentMissing(assigned *spatev1.AssignedAgent) (reasons []string) {
-	a := s.agents[keyOf(assigned)]
-	if a == nil {
-		return []string{"joined after the merge began: merge the ledger again"}
+	a, _ := s.find(keyOf(assigned))
+	if a.loss != nil {
+		reasons = append(reasons, s.lostPart(assigned, a))
+		if a.totals == nil {
+			return reasons
+		}
+		// It ended its part by itself and delivered all of it.
+		return append(reasons, a.discrepancies()...)
 	}
 	if failure := assigned.GetFailure(); failure != "" {
 		reasons = append(reasons, "failed: "+failure)
@@ -59,10 +82,15 @@ func (s *Stage) agentMissing(assigned *spatev1.AssignedAgent) (reasons []string)
 	if failure := a.totals.GetFailure(); failure != "" {
 		reasons = append(reasons, "ended early: "+failure)
 	}
+	return append(reasons, a.discrepancies()...)
+}
+
+// discrepancies compares what came with the totals.
+func (a *agentTally) discrepancies() []string {
 	if gap := a.snapshotsMissing(); gap != "" {
-		return append(reasons, gap) // the sums differ of course
+		return []string{gap} // the sums differ of course
 	}
-	return append(reasons, a.differences()...)
+	return a.differences()
 }
 
 // snapshotsMissing compares the snapshots that came with those that the totals tell of.

@@ -34,22 +34,27 @@ func (t *tally) distribution(m spatev1.Metric) *Distribution {
 	return distributionOf(t.values[m], MetricScale(m))
 }
 
+// shownPercentiles are those of a Distribution.
+var shownPercentiles = [...]float64{50, 90, 95, 99, 99.9}
+
 // distributionOf sums up a histogram, nil if it has no values.
 func distributionOf(h *histogram.Histogram, scale float64) *Distribution {
 	if h == nil || h.Count() == 0 {
 		return nil
 	}
-	percentile := func(p float64) float64 { return float64(h.Percentile(p)) / scale }
+	var at [len(shownPercentiles)]int64
+	h.Percentiles(shownPercentiles[:], at[:])
+	percentile := func(i int) float64 { return float64(at[i]) / scale }
 	return &Distribution{
 		Mean:  h.Mean() / scale,
 		Std:   h.Std() / scale,
 		Min:   float64(h.Min()) / scale,
 		Max:   float64(h.Max()) / scale,
-		P50:   percentile(50),
-		P90:   percentile(90),
-		P95:   percentile(95),
-		P99:   percentile(99),
-		P99_9: percentile(99.9),
+		P50:   percentile(0),
+		P90:   percentile(1),
+		P95:   percentile(2),
+		P99:   percentile(3),
+		P99_9: percentile(4),
 		Count: h.Count(),
 	}
 }

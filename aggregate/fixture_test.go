@@ -2,6 +2,8 @@ package aggregate
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -76,6 +78,9 @@ func (r request) metrics() map[spatev1.Metric][]int64 {
 		spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME: {1000},
 		spatev1.Metric_METRIC_FIRST_FRAME:           {r.firstFrame - r.start},
 	}
+	if r.start%3 == 0 { // on a new connection
+		m[spatev1.Metric_METRIC_CONNECT], m[spatev1.Metric_METRIC_RTT] = []int64{2000 + r.start%7e6}, []int64{1000 + r.start%7e6}
+	}
 	if r.firstFrame != first {
 		m[spatev1.Metric_METRIC_FIRST_FRAME_GAP] = []int64{first - r.firstFrame}
 	}
@@ -115,14 +120,14 @@ func measure(rec *spatev1.StageRecord, requests []request, windowOf func(request
 
 // agentSnapshots is measure for one agent.
 func agentSnapshots(rec *spatev1.StageRecord, agent int, requests []request, windowOf func(request) uint32) []*spatev1.Snapshot {
-	last := uint32(0)
+	last, who := uint32(0), rec.GetAgents()[agent]
 	for _, r := range requests {
 		last = max(last, windowOf(r))
 	}
 	var snapshots []*spatev1.Snapshot
 	for w := range last + 1 {
 		s := &spatev1.Snapshot{
-			Key:          &spatev1.SnapshotKey{RunId: "run-1", Agent: agentName(agent), Incarnation: 1, Sequence: uint64(w) + 5},
+			Key:          &spatev1.SnapshotKey{RunId: "run-1", Agent: who.GetAgent().GetName(), Incarnation: who.GetIncarnation(), Sequence: uint64(w) + 5},
 			StageIndex:   rec.GetStage().GetIndex(),
 			Revision:     1,
 			Window:       w,
@@ -219,6 +224,47 @@ func totalsOf(snapshots []*spatev1.Snapshot, requests []request) *spatev1.Totals
 		}
 	}
 	return t
+}
+
+// mergedInto is what an agent makes of consecutive snapshots of its own that it has not sent: one that holds all their windows.
+func mergedInto(all []*spatev1.Snapshot) *spatev1.Snapshot {
+	first, last := all[0], all[len(all)-1]
+	out := &spatev1.Snapshot{
+		Key: first.GetKey(), StageIndex: first.GetStageIndex(), Revision: first.GetRevision(), Window: last.GetWindow(),
+		FirstWindow: ptr(firstWindow(first)), Totals: last.GetTotals(),
+	}
+	sums := make(map[uint32]*tally)
+	for _, s := range all {
+		out.PeakInFlight = max(out.PeakInFlight, s.GetPeakInFlight())
+		for _, series := range s.GetSeries() {
+			if sums[series.GetEndpoint()] == nil {
+				sums[series.GetEndpoint()] = newTally(allMetrics)
+			}
+			parts, err := decode(series.GetDistributions())
+			if err != nil {
+				panic(err)
+			}
+			sums[series.GetEndpoint()].add(series, parts, place{})
+		}
+	}
+	for _, e := range slices.Sorted(maps.Keys(sums)) {
+		out.Series = append(out.Series, sums[e].series(e))
+	}
+	return out
+}
+
+// series is a tally as an agent sends it.
+func (t *tally) series(endpoint uint32) *spatev1.Series {
+	s := &spatev1.Series{Endpoint: endpoint, Counters: t.counters}
+	for _, m := range Metrics() {
+		if t.values[m] != nil {
+			s.Distributions = append(s.Distributions, t.values[m].Proto(m))
+		}
+	}
+	for key, e := range t.errors {
+		s.Errors = append(s.Errors, &spatev1.ErrorCount{Class: key.class, HttpStatus: key.status, Count: e.count, Example: e.example})
+	}
+	return s
 }
 
 // endWindow is the window in which a request ended.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -151,13 +152,51 @@ func TestEqualSnapshotsInAnotherOrderOfFieldsAreNoContradiction(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = l.db.Update(func(tx *bbolt.Tx) error { // as another build may have written it
-		return tx.Bucket(snapshotBucket).Put(snapshotKey(0, s.GetKey()), append(encoded, key...))
+		shelf := shelfOf(tx)
+		return shelf.arrived.Put(bytes.Clone(shelf.places.Get(snapshotKey(0, s.GetKey()))), append(encoded, key...))
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if fresh, err := l.Append([]*spatev1.Snapshot{s}); err != nil || fresh[0] {
 		t.Errorf("fresh %v, error %v", fresh, err)
+	}
+}
+
+// TestSnapshotsComeByNameWhateverTheirArrival: results that walk the ledger must not depend on who was faster.
+func TestSnapshotsComeByNameWhateverTheirArrival(t *testing.T) {
+	l, _ := newLedger(t)
+	for _, name := range []string{"c 2", "a 1", "c 1", "b 1", "a 2"} {
+		if _, err := l.Append([]*spatev1.Snapshot{snapshotOf(0, name[:1], 1, uint64(name[2]-'0'))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	err := l.Snapshots(0, func(s *spatev1.Snapshot) error {
+		got = append(got, fmt.Sprint(s.GetKey().GetAgent(), " ", s.GetKey().GetSequence()))
+		return nil
+	})
+	if want := []string{"a 1", "a 2", "b 1", "c 1", "c 2"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, error %v, want %q", got, err, want)
+	}
+}
+
+// TestPlaceWithoutArrivalIsDamage: what the ledger says it has and has not is an error, not a snapshot less.
+func TestPlaceWithoutArrivalIsDamage(t *testing.T) {
+	l, _ := newLedger(t)
+	s := snapshotOf(0, "a", 1, 1)
+	if _, err := l.Append([]*spatev1.Snapshot{s}); err != nil {
+		t.Fatal(err)
+	}
+	err := l.db.Update(func(tx *bbolt.Tx) error {
+		shelf := shelfOf(tx)
+		return shelf.arrived.Delete(bytes.Clone(shelf.places.Get(snapshotKey(0, s.GetKey()))))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Snapshots(0, func(*spatev1.Snapshot) error { return nil }); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("error %v", err)
 	}
 }
 
@@ -246,9 +285,12 @@ func TestFilesThatAreNoLedger(t *testing.T) {
 		"cut short": {good[:len(good)/2], "copy it again"},
 		"another program's": {foreign(func(tx *bbolt.Tx) error { return tx.DeleteBucket(metaBucket) }),
 			"another program's"},
+		"older": {foreign(func(tx *bbolt.Tx) error {
+			return tx.Bucket(metaBucket).Put(versionKey, binary.BigEndian.AppendUint32(nil, 1))
+		}), "older Spate wrote it (layout 1"},
 		"newer": {foreign(func(tx *bbolt.Tx) error {
-			return tx.Bucket(metaBucket).Put(versionKey, binary.BigEndian.AppendUint32(nil, 2))
-		}), "version 00000002"},
+			return tx.Bucket(metaBucket).Put(versionKey, binary.BigEndian.AppendUint32(nil, 9))
+		}), "newer Spate wrote it (layout 9"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "ledger.db")

@@ -55,7 +55,8 @@ func (s *Stage) Counters() *spatev1.Counters {
 	return s.total.countersNow()
 }
 
-// UnmeasuredTokens returns how many tokens of unmeasured requests arrived in each window from first to before end.
+// UnmeasuredTokens returns how many tokens of unmeasured requests arrived in each window from first to before end. Those of a snapshot
+// of several windows stand at its last one: shared out evenly they would look steady, which nobody knows.
 func (s *Stage) UnmeasuredTokens(first, end uint32) []uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,15 +86,15 @@ type Flow struct {
 // leastFlow is the shortest measured part whose half says anything, in windows.
 const leastFlow = 4
 
-// Flow counts the requests of the second half of the time in which measured ones started, false if that is too short, or if an agent
-// did not say when it was. It begins when the first request of all has ended, if that is later: without a warm-up a stage has no
+// Flow counts the requests of the second half of the time in which measured ones started, false if that is too short, if an agent
+// did not say when it was, or if an agent was lost or delivered several windows as one. It begins when the first request of all has ended, if that is later: without a warm-up a stage has no
 // level before. Unmeasured requests count, because the server has them in flight like all others: behind a warm-up the measured ones
 // alone grow to their level first, and in a server that is far behind none of them may end before the last has started.
 func (s *Stage) Flow() (Flow, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	first, end, ok := s.measuredWindows()
-	if !ok {
+	if !ok || len(s.spans) > 0 || s.lostAny() {
 		return Flow{}, false
 	}
 	first = max(first, s.firstEnd()+1)
@@ -112,6 +113,16 @@ func (s *Stage) Flow() (Flow, bool) {
 	started, ended := s.flowUntil(end)
 	f.Started, f.Ended = started-startedBefore, ended-endedBefore
 	return f, true
+}
+
+// lostAny says whether an agent was lost: what it had in flight never ended for anybody to count.
+func (s *Stage) lostAny() bool {
+	for _, a := range s.agents {
+		if a.loss != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // measuredWindows are the whole windows from first to before end in which every agent with load started measured requests at its full

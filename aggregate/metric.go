@@ -8,7 +8,7 @@ import (
 )
 
 // metricCount is one more than the highest metric: metrics index arrays.
-const metricCount = int(spatev1.Metric_METRIC_TPOT_FIRST_FRAME) + 1
+const metricCount = int(spatev1.Metric_METRIC_RTT) + 1
 
 // metricNames are the names of metrics in results.json. Each ends in the unit of its values there.
 var metricNames = [metricCount]string{
@@ -28,6 +28,7 @@ var metricNames = [metricCount]string{
 	spatev1.Metric_METRIC_FIRST_FRAME:           "first_frame_ms",
 	spatev1.Metric_METRIC_FIRST_FRAME_GAP:       "first_frame_gap_ms",
 	spatev1.Metric_METRIC_TPOT_FIRST_FRAME:      "tpot_first_frame_ms",
+	spatev1.Metric_METRIC_RTT:                   "rtt_ms",
 }
 
 // Metrics lists every metric, in the order of the protocol.
@@ -82,11 +83,13 @@ func setOf(metrics ...spatev1.Metric) metricSet {
 // has says whether m is in the set.
 func (s metricSet) has(m spatev1.Metric) bool { return s&(1<<m) != 0 }
 
-// What parts of a stage keep. A histogram is large, so a part keeps the few that its breakdown shows.
+// What parts of a stage keep. A histogram is large, so a part keeps the few that it shows:
+// regionMetrics are those of one window of a region.
 var (
 	allMetrics    = metricSet(1<<metricCount - 1)
 	keyMetrics    = setOf(spatev1.Metric_METRIC_TTFT, spatev1.Metric_METRIC_TPOT, spatev1.Metric_METRIC_E2E)
-	regionMetrics = keyMetrics | setOf(spatev1.Metric_METRIC_ITL, spatev1.Metric_METRIC_SEND_DELAY)
+	pathMetrics   = setOf(spatev1.Metric_METRIC_CONNECT, spatev1.Metric_METRIC_RTT)
+	regionMetrics = keyMetrics | pathMetrics | setOf(spatev1.Metric_METRIC_ITL, spatev1.Metric_METRIC_SEND_DELAY)
 )
 
 // errorName is the name of a kind of failure in results.json.

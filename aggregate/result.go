@@ -34,6 +34,8 @@ type RunResult struct {
 	TimeCompression *float64 `json:"time_compression"`
 	// What its searches found, in their order.
 	Searches []SearchResult `json:"searches"`
+	// How often the coordinator was started anew while the run went on.
+	Restarts uint32 `json:"restarts"`
 	// Agents that took part in any stage, by name.
 	Agents []RunAgent `json:"agents"`
 	// Nothing is missing: each planned stage is there and complete.
@@ -138,32 +140,7 @@ type StageResult struct {
 	OutputTokens uint64 `json:"output_tokens"`
 	// How output tokens were counted: by the server's "usage", in "frames" with token text, or "mixed". Null: none completed.
 	OutputTokensCounted *string `json:"output_tokens_counted"`
-	// First token frame - start.
-	TTFT *Distribution `json:"ttft_ms"`
-	// (Last - first token frame) / (output tokens - 1), of requests with 2 tokens or more.
-	TPOT *Distribution `json:"tpot_ms"`
-	// Gaps between consecutive token frames, of all requests together.
-	ITL *Distribution `json:"itl_ms"`
-	// Last token frame - start.
-	E2E *Distribution `json:"e2e_ms"`
-	// First token frame - scheduled: free of coordinated omission.
-	TTFTScheduled *Distribution `json:"ttft_scheduled_ms"`
-	// Last token frame - scheduled: free of coordinated omission.
-	E2EScheduled *Distribution `json:"e2e_scheduled_ms"`
-	// Start - scheduled.
-	SendDelay *Distribution `json:"send_delay_ms"`
-	// DNS, TCP and TLS, of completed requests that opened a connection.
-	Connect *Distribution `json:"connect_ms"`
-	// Start to failure, of failed requests.
-	FailureTime *Distribution `json:"failure_time_ms"`
-	// Time from the kernel's receipt of a token frame to the program's read of it.
-	ReceiveLag *Distribution `json:"receive_lag_ms"`
-	// First frame of any kind - start: vLLM's TTFT.
-	FirstFrame *Distribution `json:"first_frame_ms"`
-	// (Last token frame - first frame) / (output tokens - 1): vLLM's TPOT.
-	TPOTFirstFrame *Distribution `json:"tpot_first_frame_ms"`
-	// Gaps between consecutive frames, the first one with or without text: vLLM's ITL.
-	ITLFirstFrame *Distribution `json:"itl_first_frame_ms"`
+	Latencies
 	// Input sequence length.
 	ISL SequenceLength `json:"isl_tokens"`
 	// Output sequence length.
@@ -184,10 +161,61 @@ type StageResult struct {
 	ErrorExamples map[string]string `json:"error_examples"`
 	// The same by endpoint, in the order of the target's.
 	Endpoints []EndpointResult `json:"endpoints"`
-	// The same by agent, in the order of the split.
+	// The same by agent, in the order of the split. Observers are not among them.
 	Agents []AgentResult `json:"agents"`
-	// The same by region of the agents, by name.
+	// The same by region of the agents, by name, and each region's connections.
 	Regions []RegionResult `json:"regions"`
+	// What observers measured beside the load, by region. It is in no other number.
+	Observers []ObserverResult `json:"observers"`
+	// How far apart the agents began. Null: fewer than two of them said when.
+	StartSpread *StartSpread `json:"start_spread"`
+	// Request rows that were left out because an agent's memory for them was full while its coordinator was gone.
+	DroppedRecords uint64 `json:"dropped_records"`
+}
+
+// StartSpread is the time from the first agent's start to the last one's.
+type StartSpread struct {
+	// Latest start - earliest start, in milliseconds.
+	SpreadMs float64 `json:"spread_ms"`
+	// Uncertainty of that: of the two agents' clocks together, in milliseconds.
+	UncertaintyMs float64 `json:"uncertainty_ms"`
+	// Agent that began first.
+	Earliest string `json:"earliest"`
+	// Agent that began last.
+	Latest string `json:"latest"`
+}
+
+// Latencies are merged times.
+type Latencies struct {
+	// First token frame - start.
+	TTFT *Distribution `json:"ttft_ms"`
+	// (Last - first token frame) / (output tokens - 1), of requests with 2 tokens or more.
+	TPOT *Distribution `json:"tpot_ms"`
+	// Gaps between consecutive token frames, of all requests together.
+	ITL *Distribution `json:"itl_ms"`
+	// Last token frame - start.
+	E2E *Distribution `json:"e2e_ms"`
+	// First token frame - scheduled: free of coordinated omission.
+	TTFTScheduled *Distribution `json:"ttft_scheduled_ms"`
+	// Last token frame - scheduled: free of coordinated omission.
+	E2EScheduled *Distribution `json:"e2e_scheduled_ms"`
+	// Start - scheduled.
+	SendDelay *Distribution `json:"send_delay_ms"`
+	// DNS, TCP and TLS, of completed requests that opened a connection.
+	Connect *Distribution `json:"connect_ms"`
+	// Round trip to the endpoint by the kernel's measure when a connection was made, of all connections, those of a warm-up too. Null:
+	// nobody measured it.
+	RTT *Distribution `json:"rtt_ms"`
+	// Start to failure, of failed requests.
+	FailureTime *Distribution `json:"failure_time_ms"`
+	// Time from the kernel's receipt of a token frame to the program's read of it.
+	ReceiveLag *Distribution `json:"receive_lag_ms"`
+	// First frame of any kind - start: vLLM's TTFT.
+	FirstFrame *Distribution `json:"first_frame_ms"`
+	// (Last token frame - first frame) / (output tokens - 1): vLLM's TPOT.
+	TPOTFirstFrame *Distribution `json:"tpot_first_frame_ms"`
+	// Gaps between consecutive frames, the first one with or without text: vLLM's ITL.
+	ITLFirstFrame *Distribution `json:"itl_first_frame_ms"`
 }
 
 // Requests counts requests.
@@ -202,7 +230,7 @@ type Requests struct {
 	Failed uint64 `json:"failed"`
 	// Of which were cut off by a stop or the end of the drain.
 	Cancelled uint64 `json:"cancelled"`
-	// Measured requests that were owed and never sent. Null: an agent's totals are missing.
+	// Measured requests that were owed and never sent. Null: an agent's totals are missing, or others took its part over.
 	NeverSent *uint64 `json:"never_sent"`
 	// Requests of warm-up and cool-down that started, which nothing else here counts.
 	Unmeasured uint64 `json:"unmeasured"`
@@ -333,7 +361,7 @@ type Latency struct {
 	P99 float64 `json:"p99"`
 }
 
-// Breakdown is what one endpoint, agent or region contributed.
+// Breakdown is what one endpoint or agent contributed.
 type Breakdown struct {
 	// Requests counted.
 	Requests PartRequests `json:"requests"`
@@ -376,7 +404,53 @@ type RegionResult struct {
 	Name string `json:"name"`
 	// Agents there.
 	Agents int `json:"agents"`
-	Breakdown
+	Contribution
+}
+
+// ObserverResult is what the observer of one region measured.
+type ObserverResult struct {
+	// Name of the region. Empty: that of agents that said none.
+	Region string `json:"region"`
+	// Names of the agents that were its observer, as a rule one.
+	Agents []string `json:"agents"`
+	// The light load that it sent, in words.
+	Load string `json:"load"`
+	// What is missing of its measurements, in words. It makes no stage incomplete.
+	Missing []string `json:"missing"`
+	// From its first measured start to its last measured end, in seconds.
+	DurationS *float64 `json:"duration_s"`
+	Contribution
+}
+
+// Contribution is what the agents of one region measured together.
+type Contribution struct {
+	// Requests counted.
+	Requests PartRequests `json:"requests"`
+	// Prompt tokens of completed requests by the server's usage. Null: some had no usage.
+	InputTokens *uint64 `json:"input_tokens"`
+	// Output tokens of completed requests.
+	OutputTokens uint64 `json:"output_tokens"`
+	// Completed requests per second of duration_s, for a region the stage's.
+	RequestThroughput *float64 `json:"request_throughput"`
+	// Output tokens of completed requests per second of duration_s.
+	OutputTokenThroughput *float64 `json:"output_token_throughput"`
+	// Input and output tokens of completed requests per second of duration_s.
+	TotalTokenThroughput *float64 `json:"total_token_throughput"`
+	Latencies
+	// Failed requests by class.
+	Errors map[string]uint64 `json:"errors"`
+	// Connections to each endpoint, in the order of the target's.
+	Paths []PathResult `json:"paths"`
+}
+
+// PathResult is what was measured of the way from a region to an endpoint.
+type PathResult struct {
+	// Base URL of the endpoint, without a password.
+	URL string `json:"url"`
+	// DNS, TCP and TLS, of completed requests that opened a connection.
+	Connect *Distribution `json:"connect_ms"`
+	// Round trip by the kernel's measure, once a connection.
+	RTT *Distribution `json:"rtt_ms"`
 }
 
 // AgentResult is what one agent measured.
@@ -389,11 +463,27 @@ type AgentResult struct {
 	Weight uint32 `json:"weight"`
 	// Why its part is missing or cut short. Null: it is not.
 	Failure *string `json:"failure"`
-	// Start of its load - armed start, in milliseconds. Null: its totals are missing.
+	// When it joined the stage, in seconds since the stage's start. Null: it was there from the start.
+	JoinedS *float64 `json:"joined_s"`
+	// What was lost with it. Null: it was not lost.
+	Loss *Loss `json:"loss"`
+	// Start of its load - armed start, in milliseconds. Null: its totals are missing, or it joined later.
 	StartErrorMs *float64 `json:"start_error_ms"`
 	// Uncertainty of its clock against the coordinator's at the start, in milliseconds. Null: its totals are missing.
 	ClockUncertaintyMs *float64 `json:"clock_uncertainty_ms"`
 	// Measured requests that it owed and never sent. Null: its totals are missing.
 	NeverSent *uint64 `json:"never_sent"`
 	Breakdown
+}
+
+// Loss is what a lost agent leaves out of the result.
+type Loss struct {
+	// Its part of the load while it had one, from 0 to 1.
+	Share float64 `json:"share"`
+	// Second of the stage from which on nothing of it is in the result.
+	FromS float64 `json:"from_s"`
+	// Second to which its part is missing: in which others took it over, or the stage's last. Null: not known.
+	ToS *float64 `json:"to_s"`
+	// Others took its part over.
+	TakenOver bool `json:"taken_over"`
 }

@@ -121,7 +121,11 @@ func checkPartsAddUp(t *rapid.T, r StageResult) {
 		agents = append(agents, p.Breakdown)
 	}
 	for _, p := range r.Regions {
-		regions = append(regions, p.Breakdown)
+		b := Breakdown{Requests: p.Requests, OutputTokens: p.OutputTokens, Errors: p.Errors}
+		if p.TTFT != nil {
+			b.TTFT = &Latency{Count: p.TTFT.Count}
+		}
+		regions = append(regions, b)
 	}
 	want := PartRequests{r.Requests.Started, r.Requests.Completed, r.Requests.Failed, r.Requests.Cancelled}
 	for name, parts := range map[string][]Breakdown{"endpoints": endpoints, "agents": agents, "regions": regions} {

@@ -67,6 +67,7 @@ func runResult(run *spatev1.RunRecord, records []*spatev1.StageRecord, stages []
 		Records:       unlessZero(run.GetRecords()),
 		StagesPlanned: run.GetStages(),
 		Searches:      searchesOf(run.GetSearches()),
+		Restarts:      run.GetRestarts(),
 		Agents:        runAgents(records),
 
 		TimeCompression: unlessZero(run.GetTimeCompression()),

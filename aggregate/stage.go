@@ -11,7 +11,9 @@ import (
 // Stage merges the snapshots of one stage. The sums are exact, so their order does not matter; that no snapshot is added twice
 // is the caller's part (Ledger.Append says which are new). All methods may be called concurrently.
 //
-// Memory is bounded by the number of agents and endpoints and a few bytes for each second; the histograms of single windows
+// What observers measure is kept apart: only Views and results' observers have it.
+//
+// Memory is bounded by the number of agents, regions and endpoints and a few bytes for each second; the histograms of single windows
 // stay until Forget.
 type Stage struct {
 	index uint32
@@ -19,10 +21,17 @@ type Stage struct {
 	mu        sync.Mutex
 	total     *tally
 	endpoints []*tally
-	regions   map[string]*tally
-	agents    map[agentKey]*agentTally
+	regions   map[string]*regionTally
+	agents    map[agentKey]*agentTally // that send the load
 	windows   map[uint32]*windowTally
+	spans     []span
 	forgotten uint32 // windows below have lost their histograms
+	hidden    bool   // no window has any
+	packers   packers
+
+	watched   map[string]*regionTally      // by region: what observers measured
+	observers map[agentKey]*agentTally     // agents that send a light load of their own
+	lights    map[uint32]map[string]*tally // windows of observers that are still to be shown, by region
 }
 
 // agentKey is an agent's process.
@@ -31,57 +40,55 @@ type agentKey struct {
 	incarnation uint64
 }
 
-// agentTally is what came from one agent.
-type agentTally struct {
-	tally
-	region    string
-	recorded  [metricCount]uint64 // number of values, also of metrics that the tally does not keep
-	snapshots uint64
-	first     uint64   // lowest sequence number
-	last      uint64   // highest sequence number
-	peaks     []uint32 // most requests in flight, by window; as long as the highest window asks for
-	totals    *spatev1.Totals
-	closing   uint64 // sequence number of the snapshot with the totals
-}
-
-// windowTally is what happened in one window.
-type windowTally struct {
-	started          uint64
-	completed        uint64
-	ended            uint64 // in any way
-	tokensArrived    uint64
-	unmeasuredTokens uint64
-
-	unmeasuredStarted, unmeasuredEnded uint64
-
-	live *liveWindow
-}
-
-// liveWindow is a window that is still to be shown.
-type liveWindow struct {
-	total   *tally
-	regions map[string]*tally
-	agents  map[agentKey]*tally
-}
+// span is the windows from first to last that came as one snapshot.
+type span struct{ first, last uint32 }
 
 // NewStage returns an empty accumulator for the stage of a record, whose agents are those that may contribute.
 func NewStage(rec *spatev1.StageRecord) *Stage {
 	s := &Stage{
-		index:   rec.GetStage().GetIndex(),
-		total:   newTally(allMetrics),
-		regions: make(map[string]*tally),
-		agents:  make(map[agentKey]*agentTally),
-		windows: make(map[uint32]*windowTally),
+		index:     rec.GetStage().GetIndex(),
+		total:     newTally(allMetrics),
+		regions:   make(map[string]*regionTally),
+		agents:    make(map[agentKey]*agentTally),
+		windows:   make(map[uint32]*windowTally),
+		watched:   make(map[string]*regionTally),
+		observers: make(map[agentKey]*agentTally),
+		lights:    make(map[uint32]map[string]*tally),
+		packers:   newPackers(),
 	}
 	for range rec.GetStage().GetTarget().GetEndpoints() {
 		s.endpoints = append(s.endpoints, newTally(keyMetrics))
 	}
-	for _, a := range rec.GetAgents() {
-		region := a.GetAgent().GetRegion()
-		s.agents[keyOf(a)] = &agentTally{tally: *newTally(keyMetrics), region: region}
-		s.regions[region] = newTally(regionMetrics)
-	}
+	s.update(rec)
 	return s
+}
+
+// Update takes in a later record of the stage: agents that joined may contribute from now on, and of those that were lost nothing more
+// is taken than the record says. It must come before the snapshots that count on it.
+func (s *Stage) Update(rec *spatev1.StageRecord) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.update(rec)
+}
+
+// update is Update under the lock.
+func (s *Stage) update(rec *spatev1.StageRecord) {
+	for _, assigned := range rec.GetAgents() {
+		agents, regions := s.agents, s.regions
+		if assigned.GetObserver() {
+			agents, regions = s.observers, s.watched
+		}
+		name := assigned.GetAgent().GetRegion()
+		if regions[name] == nil {
+			regions[name] = newRegionTally(len(s.endpoints))
+		}
+		a := agents[keyOf(assigned)]
+		if a == nil {
+			a = newAgentTally(name, regions[name])
+			agents[keyOf(assigned)] = a
+		}
+		a.joined, a.loss = assigned.GetJoinedNs(), assigned.GetLoss()
+	}
 }
 
 // keyOf names an assigned agent's process.
@@ -89,38 +96,46 @@ func keyOf(a *spatev1.AssignedAgent) agentKey {
 	return agentKey{a.GetAgent().GetName(), a.GetIncarnation()}
 }
 
-// Add merges a snapshot that CheckSnapshot has passed. After an error nothing of it was merged.
-func (s *Stage) Add(snapshot *spatev1.Snapshot) error {
-	key := agentKey{snapshot.GetKey().GetAgent(), snapshot.GetKey().GetIncarnation()}
-	agent := s.agents[key] // the map itself never changes
-	if agent == nil || snapshot.GetStageIndex() != s.index || snapshot.GetWindow() > MaxWindow {
-		return fmt.Errorf("merge %s into stage %d: it is no part of it", keyText(snapshot.GetKey()), s.index)
+// find returns an agent and whether it is an observer, nil if it takes no part. The caller holds the lock.
+func (s *Stage) find(key agentKey) (a *agentTally, observes bool) {
+	if a := s.agents[key]; a != nil {
+		return a, false
 	}
+	a = s.observers[key]
+	return a, a != nil
+}
+
+// takesPart says whether an agent takes part.
+func (s *Stage) takesPart(key agentKey) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, _ := s.find(key)
+	return a != nil
+}
+
+// Add merges a snapshot that CheckSnapshot has passed. After an error nothing of it was merged, and nothing of one that is not Taken.
+func (s *Stage) Add(snapshot *spatev1.Snapshot) error {
 	decoded, err := s.decode(snapshot)
-	defer func() {
-		for _, parts := range decoded {
-			release(parts)
-		}
-	}()
 	if err != nil {
 		return fmt.Errorf("merge %s into stage %d: %w", keyText(snapshot.GetKey()), s.index, err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.total.full() {
-		return fmt.Errorf("merge %s into stage %d: %w", keyText(snapshot.GetKey()), s.index, histogram.ErrFull)
+	return s.AddChecked(Checked{snapshot, decoded})
+}
+
+// AddChecked merges a snapshot of this stage that Check has passed. After an error nothing of it was merged.
+func (s *Stage) AddChecked(c Checked) error {
+	snapshot := c.snapshot
+	key := agentKey{snapshot.GetKey().GetAgent(), snapshot.GetKey().GetIncarnation()}
+	if !s.takesPart(key) || snapshot.GetStageIndex() != s.index || snapshot.GetWindow() > MaxWindow {
+		return fmt.Errorf("merge %s into stage %d: it is no part of it", keyText(snapshot.GetKey()), s.index)
 	}
-	agent.deliver(snapshot)
-	window := s.window(snapshot.GetWindow())
-	for i, series := range snapshot.GetSeries() {
-		at := place{snapshot.GetWindow(), key.name, snapshot.GetKey().GetSequence(), series.GetEndpoint()}
-		s.addSeries(series, decoded[i], at, agent)
-		window.add(series, decoded[i], at, key, agent.region)
+	if err := s.merge(key, snapshot, c.decoded); err != nil {
+		return fmt.Errorf("merge %s into stage %d: %w", keyText(snapshot.GetKey()), s.index, err)
 	}
 	return nil
 }
 
-// decode decodes all series of a snapshot. The caller releases the parts, after an error too.
+// decode checks the distributions of all series of a snapshot.
 func (s *Stage) decode(snapshot *spatev1.Snapshot) (decoded [][]part, err error) {
 	for _, series := range snapshot.GetSeries() {
 		if int64(series.GetEndpoint()) >= int64(len(s.endpoints)) {
@@ -135,22 +150,48 @@ func (s *Stage) decode(snapshot *spatev1.Snapshot) (decoded [][]part, err error)
 	return decoded, nil
 }
 
-// addSeries merges one endpoint's measurements into the run to date.
-func (s *Stage) addSeries(series *spatev1.Series, parts []part, at place, agent *agentTally) {
-	for _, t := range []*tally{s.total, s.endpoints[at.endpoint], s.regions[agent.region], &agent.tally} {
-		t.add(series, parts, at)
+// merge merges a decoded snapshot.
+func (s *Stage) merge(key agentKey, snapshot *spatev1.Snapshot, decoded [][]part) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	agent, observes := s.find(key)
+	if !takes(agent.loss, snapshot) {
+		return nil
 	}
-	for _, p := range parts {
-		agent.recorded[p.metric] += p.values.Count()
+	if s.total.full() || agent.region.full() {
+		return histogram.ErrFull
 	}
+	agent.deliver(snapshot)
+	if first := firstWindow(snapshot); first < snapshot.GetWindow() && !observes {
+		s.spans = append(s.spans, span{first, snapshot.GetWindow()})
+	}
+	for i, series := range snapshot.GetSeries() {
+		at := place{
+			first: firstWindow(snapshot), window: snapshot.GetWindow(), agent: key.name, sequence: snapshot.GetKey().GetSequence(),
+			endpoint: series.GetEndpoint(),
+		}
+		agent.add(series, decoded[i], at, s.packers)
+		agent.region.add(series, decoded[i], at)
+		if observes {
+			s.addLight(agent.regionName, series, decoded[i], at)
+			continue
+		}
+		s.total.add(series, decoded[i], at)
+		s.endpoints[at.endpoint].add(series, decoded[i], at)
+		s.window(at.window).add(series, decoded[i], at, agent.regionName)
+	}
+	if !observes {
+		s.window(snapshot.GetWindow()) // a window in which nothing happened has been delivered, too
+	}
+	return nil
 }
 
-// window returns a window's tally, which is live unless the window has been forgotten.
+// window returns a window's tally, which is live unless the window has been forgotten, or is hidden.
 func (s *Stage) window(number uint32) *windowTally {
 	w := s.windows[number]
 	if w == nil {
 		w = &windowTally{}
-		if number >= s.forgotten {
+		if number >= s.forgotten && !s.hidden {
 			w.live = newLiveWindow()
 		}
 		s.windows[number] = w
@@ -158,51 +199,15 @@ func (s *Stage) window(number uint32) *windowTally {
 	return w
 }
 
-// newLiveWindow returns a window without measurements.
-func newLiveWindow() *liveWindow {
-	return &liveWindow{newTally(allMetrics), make(map[string]*tally), make(map[agentKey]*tally)}
-}
-
-// add merges one endpoint's measurements into a window.
-func (w *windowTally) add(series *spatev1.Series, parts []part, at place, agent agentKey, region string) {
-	c := series.GetCounters()
-	w.started += c.GetStarted()
-	w.completed += c.GetCompleted()
-	w.ended += c.GetCompleted() + c.GetFailed() + c.GetCancelled()
-	w.tokensArrived += c.GetTokensArrived()
-	w.unmeasuredTokens += c.GetUnmeasuredTokensArrived()
-	w.unmeasuredStarted += c.GetUnmeasuredStarted()
-	w.unmeasuredEnded += c.GetUnmeasuredEnded()
-	if w.live == nil {
+// addLight merges what an observer measured at one endpoint into a window that is still to be shown.
+func (s *Stage) addLight(region string, series *spatev1.Series, parts []part, at place) {
+	if at.window < s.forgotten || s.hidden {
 		return
 	}
-	if w.live.regions[region] == nil {
-		w.live.regions[region] = newTally(regionMetrics)
+	if s.lights[at.window] == nil {
+		s.lights[at.window] = make(map[string]*tally)
 	}
-	if w.live.agents[agent] == nil {
-		w.live.agents[agent] = newTally(keyMetrics)
-	}
-	for _, t := range []*tally{w.live.total, w.live.regions[region], w.live.agents[agent]} {
-		t.add(series, parts, at)
-	}
-}
-
-// deliver notes that a snapshot came.
-func (a *agentTally) deliver(s *spatev1.Snapshot) {
-	sequence := s.GetKey().GetSequence()
-	if a.snapshots == 0 || sequence < a.first {
-		a.first = sequence
-	}
-	a.last = max(a.last, sequence)
-	if windows := int(s.GetWindow()) + 1; windows > len(a.peaks) {
-		a.peaks = append(a.peaks, make([]uint32, windows-len(a.peaks))...)
-	}
-	peak := &a.peaks[s.GetWindow()]
-	*peak = max(*peak, s.GetPeakInFlight())
-	a.snapshots++
-	if s.GetTotals() != nil {
-		a.totals, a.closing = s.GetTotals(), sequence
-	}
+	addTo(s.lights[at.window], region, regionMetrics).add(series, parts, at)
 }
 
 // inFlight is the sum of the agents' peaks in a window.

@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"iter"
 	"maps"
 	"math"
 	"net/url"
@@ -10,14 +11,14 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/spate-load/spate/histogram"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Result returns the result of what was merged so far. rec is the stage's record as it is now; its agents are those of NewStage.
+// Result returns the result of what was merged so far. rec is the stage's record as it is now.
 func (s *Stage) Result(rec *spatev1.StageRecord) StageResult {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.update(rec)
 	missing := s.missing(rec)
 	stage := rec.GetStage()
 	r := StageResult{
@@ -52,15 +53,23 @@ func (s *Stage) Result(rec *spatev1.StageRecord) StageResult {
 		ErrorExamples: s.total.errorExamples(),
 		Endpoints:     s.endpointResults(stage.GetTarget()),
 		Agents:        s.agentResults(rec),
-		Regions:       s.regionResults(rec),
+
+		Latencies:      s.total.latencies(),
+		StartSpread:    s.startSpread(rec),
+		DroppedRecords: s.droppedRecords(),
 	}
 	if rec.MeasuredFromNs != nil {
 		from := float64(rec.GetMeasuredFromNs()) / nanosPerSecond
 		r.MeasuredFromS = &from
 	}
-	s.addThroughput(&r)
+	if from, to, ok := s.span(); ok {
+		duration := float64(to-from) / nanosPerSecond
+		r.DurationS = &duration
+	}
+	r.RequestThroughput, r.OutputTokenThroughput, r.TotalTokenThroughput = throughputs(s.total.counters, r.DurationS)
 	r.Goodput = goodputOf(stage.GetSlo(), s.total.counters, r.DurationS)
-	s.addDistributions(&r, stage.GetWorkload())
+	r.Regions, r.Observers = s.regionResults(rec, r.DurationS), s.observerResults(rec)
+	s.addLengths(&r, stage.GetWorkload())
 	return r
 }
 
@@ -81,11 +90,12 @@ func (s *Stage) requests(rec *spatev1.StageRecord) Requests {
 	return r
 }
 
-// neverSent sums up the requests never sent, nil if an agent did not say.
+// neverSent sums up the requests never sent, nil if an agent did not say. What one whose part was taken over did not send others did, and
+// nobody knows of how much that is true.
 func (s *Stage) neverSent() *uint64 {
 	sum := uint64(0)
 	for _, a := range s.agents {
-		if a.totals == nil {
+		if a.totals == nil || a.takenOver() {
 			return nil
 		}
 		sum += a.totals.GetNeverSent()
@@ -127,29 +137,25 @@ func outputTokensCounted(c *spatev1.Counters) *string {
 	return &counted
 }
 
-// addThroughput works out the rates over the whole stage.
-func (s *Stage) addThroughput(r *StageResult) {
-	from, to, ok := s.span()
-	if !ok {
-		return
+// throughputs are the rates of what completed over a duration, nil where they are not known.
+func throughputs(c *spatev1.Counters, duration *float64) (requests, output, total *float64) {
+	if duration == nil || *duration <= 0 {
+		return nil, nil, nil
 	}
-	duration := float64(to-from) / nanosPerSecond
-	r.DurationS = &duration
-	if duration <= 0 {
-		return
+	rate := func(count uint64) *float64 { r := float64(count) / *duration; return &r }
+	if input := inputTokens(c); input != nil {
+		total = rate(*input + c.GetOutputTokens())
 	}
-	rate := func(count float64) *float64 { count /= duration; return &count }
-	r.RequestThroughput = rate(float64(r.Requests.Completed))
-	r.OutputTokenThroughput = rate(float64(r.OutputTokens))
-	if r.InputTokens != nil {
-		r.TotalTokenThroughput = rate(float64(*r.InputTokens + r.OutputTokens))
-	}
+	return rate(c.GetCompleted()), rate(c.GetOutputTokens()), total
 }
 
 // span is the time from the first measured start to the last measured end of any agent.
-func (s *Stage) span() (from, to int64, ok bool) {
+func (s *Stage) span() (from, to int64, ok bool) { return spanOf(maps.Values(s.agents)) }
+
+// spanOf is the time from the first measured start to the last measured end of some agents.
+func spanOf(agents iter.Seq[*agentTally]) (from, to int64, ok bool) {
 	from, to = math.MaxInt64, math.MinInt64
-	for _, a := range s.agents {
+	for a := range agents {
 		if a.totals == nil || a.totals.FirstStartNs == nil || a.totals.LastEndNs == nil {
 			continue
 		}
@@ -158,15 +164,20 @@ func (s *Stage) span() (from, to int64, ok bool) {
 	return from, to, ok && from <= to
 }
 
-// peakTokens is the largest number of tokens in a window, nil if there is no window.
+// peakTokens is the largest number of tokens in a window, nil if there is no window of which it is known.
 func (s *Stage) peakTokens() *float64 {
 	var peak *float64
-	for _, w := range s.windows {
-		if tokens := float64(w.tokensArrived); peak == nil || tokens > *peak {
+	for number, w := range s.windows {
+		if tokens := float64(w.tokensArrived); !s.blurred(number) && (peak == nil || tokens > *peak) {
 			peak = &tokens
 		}
 	}
 	return peak
+}
+
+// blurred says whether what an agent delivered of a window is one with other windows.
+func (s *Stage) blurred(number uint32) bool {
+	return slices.ContainsFunc(s.spans, func(m span) bool { return m.first <= number && number <= m.last })
 }
 
 // peakConcurrency is the largest sum of the agents' peaks in a window, nil if there is no window.
@@ -191,14 +202,40 @@ func (s *Stage) steady() *Steady {
 
 // steadyWindows are the whole windows from first to before end in which every agent with load was steady, false if there are none.
 func (s *Stage) steadyWindows() (first, end int64, ok bool) {
-	return s.windowsOf(func(t *spatev1.Totals) (from, to *int64) { return t.SteadyFromNs, t.SteadyToNs })
+	first, end, ok = s.windowsOf(func(t *spatev1.Totals) (from, to *int64) { return t.SteadyFromNs, t.SteadyToNs })
+	if ok {
+		first, end = s.unsplit(first, end)
+	}
+	return first, end, ok && first < end
+}
+
+// unsplit narrows the windows from first to before end until no snapshot of several windows lies across their ends.
+func (s *Stage) unsplit(first, end int64) (narrowFirst, narrowEnd int64) {
+	for again := true; again && first < end; {
+		again = false
+		for _, m := range s.spans {
+			from, to := int64(m.first), int64(m.last)
+			if from < first && first <= to {
+				first, again = to+1, true
+			}
+			if from < end && end <= to {
+				end, again = from, true
+			}
+		}
+	}
+	return first, end
 }
 
 // windowsOf are the whole windows from first to before end that lie in a span of every agent with load, false if there are none or an
-// agent's span is not known.
+// agent's span is not known. The load is whole again when others have taken the part of a lost agent over; if nobody has, it was whole
+// until then.
 func (s *Stage) windowsOf(span func(*spatev1.Totals) (from, to *int64)) (first, end int64, ok bool) {
 	from, to := int64(0), int64(math.MaxInt64)
 	for _, a := range s.agents {
+		if a.takenOver() {
+			from = max(from, a.loss.GetTakenOverNs())
+			continue
+		}
 		if a.totals == nil {
 			return 0, 0, false
 		}
@@ -206,6 +243,10 @@ func (s *Stage) windowsOf(span func(*spatev1.Totals) (from, to *int64)) (first, 
 			continue // an agent without a share
 		}
 		ownFrom, ownTo := span(a.totals)
+		if a.loss != nil {
+			lost := int64(a.loss.GetFromWindow()) * nanosPerSecond
+			ownTo = &lost
+		}
 		if ownFrom == nil || ownTo == nil {
 			return 0, 0, false
 		}
@@ -234,27 +275,10 @@ func (s *Stage) steadyBetween(first, end int64) *Steady {
 	}
 }
 
-// addDistributions sums up the merged values.
-func (s *Stage) addDistributions(r *StageResult, w *spatev1.Workload) {
-	for m, field := range map[spatev1.Metric]**Distribution{
-		spatev1.Metric_METRIC_TTFT:                  &r.TTFT,
-		spatev1.Metric_METRIC_TPOT:                  &r.TPOT,
-		spatev1.Metric_METRIC_ITL:                   &r.ITL,
-		spatev1.Metric_METRIC_E2E:                   &r.E2E,
-		spatev1.Metric_METRIC_TTFT_SCHEDULED:        &r.TTFTScheduled,
-		spatev1.Metric_METRIC_E2E_SCHEDULED:         &r.E2EScheduled,
-		spatev1.Metric_METRIC_SEND_DELAY:            &r.SendDelay,
-		spatev1.Metric_METRIC_CONNECT:               &r.Connect,
-		spatev1.Metric_METRIC_FAILURE_TIME:          &r.FailureTime,
-		spatev1.Metric_METRIC_RECEIVE_LAG:           &r.ReceiveLag,
-		spatev1.Metric_METRIC_FIRST_FRAME:           &r.FirstFrame,
-		spatev1.Metric_METRIC_TPOT_FIRST_FRAME:      &r.TPOTFirstFrame,
-		spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME: &r.TokensPerFrame,
-	} {
-		*field = s.total.distribution(m)
-	}
-	r.ITLFirstFrame = distributionOf(s.frameGaps(), nanosPerMs)
+// addLengths compares the sequence lengths with those asked for, and sums up what else is no latency.
+func (s *Stage) addLengths(r *StageResult, w *spatev1.Workload) {
 	c := s.total.counters
+	r.TokensPerFrame = s.total.distribution(spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME)
 	r.ISL = SequenceLength{
 		Asked:       unlessZero(w.GetRandom().GetIsl()),
 		Seen:        s.total.distribution(spatev1.Metric_METRIC_ISL),
@@ -269,17 +293,6 @@ func (s *Stage) addDistributions(r *StageResult, w *spatev1.Workload) {
 	}
 }
 
-// frameGaps merges the gaps between token frames with those between a first frame without text and the first token.
-func (s *Stage) frameGaps() *histogram.Histogram {
-	gaps := histogram.New(histogram.LayoutOf(spatev1.Metric_METRIC_ITL))
-	for _, m := range []spatev1.Metric{spatev1.Metric_METRIC_ITL, spatev1.Metric_METRIC_FIRST_FRAME_GAP} {
-		if values := s.total.values[m]; values != nil {
-			mustMerge(gaps, values)
-		}
-	}
-	return gaps
-}
-
 // endpointResults breaks the stage down by endpoint.
 func (s *Stage) endpointResults(target *spatev1.Target) []EndpointResult {
 	results := make([]EndpointResult, 0, len(s.endpoints))
@@ -287,65 +300,6 @@ func (s *Stage) endpointResults(target *spatev1.Target) []EndpointResult {
 		results = append(results, EndpointResult{URL: redacted(target.GetEndpoints()[i]), Breakdown: t.breakdown()})
 	}
 	return results
-}
-
-// agentResults breaks the stage down by agent.
-func (s *Stage) agentResults(rec *spatev1.StageRecord) []AgentResult {
-	results := make([]AgentResult, 0, len(rec.GetAgents()))
-	for _, assigned := range rec.GetAgents() {
-		a := s.agents[keyOf(assigned)]
-		if a == nil {
-			continue
-		}
-		r := AgentResult{
-			Name:      assigned.GetAgent().GetName(),
-			Region:    a.region,
-			Weight:    assigned.GetWeight(),
-			Failure:   unlessZero(assigned.GetFailure()),
-			Breakdown: a.breakdown(),
-		}
-		if t := a.totals; t != nil {
-			startError, uncertainty, neverSent := millis(t.GetStartErrorNs()), millis(t.GetClockUncertaintyNs()), t.GetNeverSent()
-			r.StartErrorMs, r.ClockUncertaintyMs, r.NeverSent = &startError, &uncertainty, &neverSent
-			if r.Failure == nil {
-				r.Failure = unlessZero(t.GetFailure())
-			}
-		}
-		results = append(results, r)
-	}
-	return results
-}
-
-// regionResults breaks the stage down by region.
-func (s *Stage) regionResults(rec *spatev1.StageRecord) []RegionResult {
-	agents := make(map[string]int)
-	for _, a := range rec.GetAgents() {
-		agents[a.GetAgent().GetRegion()]++
-	}
-	results := make([]RegionResult, 0, len(s.regions))
-	for _, name := range slices.Sorted(maps.Keys(s.regions)) {
-		results = append(results, RegionResult{Name: name, Agents: agents[name], Breakdown: s.regions[name].breakdown()})
-	}
-	return results
-}
-
-// breakdown sums up a part of the stage.
-func (t *tally) breakdown() Breakdown {
-	c := t.counters
-	return Breakdown{
-		Requests: PartRequests{
-			Started:   c.GetStarted(),
-			Completed: c.GetCompleted(),
-			Failed:    c.GetFailed(),
-			Cancelled: c.GetCancelled(),
-		},
-		InputTokens:  inputTokens(c),
-		OutputTokens: c.GetOutputTokens(),
-		TTFT:         t.latency(spatev1.Metric_METRIC_TTFT),
-		TPOT:         t.latency(spatev1.Metric_METRIC_TPOT),
-		E2E:          t.latency(spatev1.Metric_METRIC_E2E),
-		Errors:       t.errorCounts(),
-	}
 }
 
 // redacted hides a password in a URL.

@@ -3,7 +3,6 @@ package aggregate
 import (
 	"cmp"
 	"fmt"
-	"sync"
 
 	"google.golang.org/protobuf/proto"
 
@@ -14,6 +13,7 @@ import (
 // tally is the exact sum of measurements: of a stage, or of one endpoint, agent, region or window of it.
 type tally struct {
 	keep     metricSet
+	windows  uint32 // most windows that one snapshot of it holds
 	counters *spatev1.Counters
 	errors   map[errorKey]*errorTally
 	values   [metricCount]*histogram.Histogram // nil: no value, or not kept
@@ -34,6 +34,7 @@ type errorTally struct {
 
 // place orders snapshots by time and then by name, so that "the first" does not depend on which came first.
 type place struct {
+	first    uint32 // below window in a snapshot of several windows; it orders nothing
 	window   uint32
 	agent    string
 	sequence uint64
@@ -46,6 +47,9 @@ func (p place) compare(q place) int {
 		cmp.Compare(p.sequence, q.sequence), cmp.Compare(p.endpoint, q.endpoint))
 }
 
+// windows is how many windows the snapshot holds.
+func (p place) windows() uint32 { return p.window - p.first + 1 }
+
 // newTally returns an empty tally that keeps the values of some metrics.
 func newTally(keep metricSet) *tally {
 	return &tally{keep: keep, counters: &spatev1.Counters{}, errors: make(map[errorKey]*errorTally)}
@@ -53,13 +57,28 @@ func newTally(keep metricSet) *tally {
 
 // add adds one endpoint's measurements of one snapshot.
 func (t *tally) add(s *spatev1.Series, parts []part, at place) {
+	t.windows = max(t.windows, at.windows())
 	addCounters(t.counters, s.GetCounters())
 	for _, e := range s.GetErrors() {
 		t.addError(errorKey{e.GetClass(), e.GetHttpStatus()}, errorTally{e.GetCount(), e.GetExample(), at})
 	}
 	for _, p := range parts {
 		if t.keep.has(p.metric) {
-			t.addValues(p.metric, p.values)
+			mustAdd(t.histogram(p.metric), p.values)
+		}
+	}
+}
+
+// include adds all of another tally that keeps the same metrics.
+func (t *tally) include(o *tally) {
+	t.windows = max(t.windows, o.windows)
+	addCounters(t.counters, o.counters)
+	for key, e := range o.errors {
+		t.addError(key, *e)
+	}
+	for m, values := range o.values {
+		if values != nil {
+			t.addValues(spatev1.Metric(m), values)
 		}
 	}
 }
@@ -77,12 +96,17 @@ func (t *tally) addError(key errorKey, more errorTally) {
 	}
 }
 
-// addValues merges the values of one metric.
-func (t *tally) addValues(m spatev1.Metric, values *histogram.Histogram) {
+// histogram returns the histogram of a metric, made if need be.
+func (t *tally) histogram(m spatev1.Metric) *histogram.Histogram {
 	if t.values[m] == nil {
 		t.values[m] = histogram.New(histogram.LayoutOf(m))
 	}
-	mustMerge(t.values[m], values)
+	return t.values[m]
+}
+
+// addValues merges the values of one metric.
+func (t *tally) addValues(m spatev1.Metric, values *histogram.Histogram) {
+	mustMerge(t.histogram(m), values)
 }
 
 // snapshot returns a copy of the counters that later additions leave alone.
@@ -108,36 +132,24 @@ func (t *tally) errorExamples() map[string]string {
 	return examples
 }
 
-// mustMerge merges histograms of one metric, which have one layout. That they do not become full is seen to before.
+// mustAdd adds values of one metric, which have one layout. That the histogram does not become full is seen to before.
+func mustAdd(to *histogram.Histogram, values histogram.Encoded) {
+	if err := to.Add(values); err != nil {
+		panic("aggregate: " + err.Error())
+	}
+}
+
+// mustMerge is mustAdd for histograms.
 func mustMerge(to, from *histogram.Histogram) {
 	if err := to.Merge(from); err != nil {
 		panic("aggregate: " + err.Error())
 	}
 }
 
-// part is a decoded distribution.
+// part is a distribution of a snapshot, checked and as it lies there.
 type part struct {
 	metric spatev1.Metric
-	values *histogram.Histogram
-}
-
-// spare holds empty histograms by layout, for values on their way into tallies.
-var spare = map[histogram.Layout]*sync.Pool{
-	histogram.Times:  {New: func() any { return histogram.New(histogram.Times) }},
-	histogram.Counts: {New: func() any { return histogram.New(histogram.Counts) }},
-}
-
-// borrow returns an empty histogram. release gives it back.
-func borrow(l histogram.Layout) *histogram.Histogram {
-	return spare[l].Get().(*histogram.Histogram) //nolint:forcetypeassert // the pool holds nothing else
-}
-
-// release gives the histograms of parts back.
-func release(parts []part) {
-	for _, p := range parts {
-		p.values.Reset()
-		spare[histogram.LayoutOf(p.metric)].Put(p.values)
-	}
+	values histogram.Encoded
 }
 
 // full says that a metric has so many values that the next snapshot's might be too many for a histogram.
@@ -150,23 +162,24 @@ func (t *tally) full() bool {
 	return false
 }
 
-// decode decodes the distributions of one series. The caller releases the parts, after an error too.
+// decode checks the distributions of one series.
 func decode(distributions []*spatev1.Distribution) ([]part, error) {
 	parts := make([]part, 0, len(distributions))
 	var seen metricSet
 	for _, d := range distributions {
 		m := d.GetMetric()
 		if !known(m) || seen.has(m) {
-			return parts, fmt.Errorf("metric %d is not known or given twice", m)
+			return nil, fmt.Errorf("metric %d is not known or given twice", m)
 		}
 		seen |= setOf(m)
-		parts = append(parts, part{m, borrow(histogram.LayoutOf(m))})
-		if err := parts[len(parts)-1].values.AddProto(d); err != nil {
-			return parts, fmt.Errorf("%s: %w", MetricName(m), err)
+		values, err := histogram.Check(d)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", MetricName(m), err)
 		}
-		if n := parts[len(parts)-1].values.Count(); n > maxValues {
-			return parts, fmt.Errorf("%s: %d values in one window, more than %d", MetricName(m), n, maxValues)
+		if n := values.Count(); n > maxValues {
+			return nil, fmt.Errorf("%s: %d values in one window, more than %d", MetricName(m), n, maxValues)
 		}
+		parts = append(parts, part{m, values})
 	}
 	return parts, nil
 }

@@ -1,13 +1,14 @@
 package aggregate
 
 import (
+	"cmp"
 	"slices"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// View is what was measured in one window or in a stage to date, as a whole and by region and agent. It is a copy: later
-// additions leave it alone.
+// View is what was measured in one window or in a stage to date, as a whole and by region and agent, and by observers beside it. It is
+// a copy: later additions leave it alone.
 type View struct {
 	// Window is the window's number, or the last one that anything came from, to date.
 	Window uint32
@@ -18,25 +19,33 @@ type View struct {
 	Total Measured
 	// Regions are those of the stage, or of a window those of which anything came, by name.
 	Regions []Part
-	// Agents are those of which anything came, by name.
+	// Agents are those of which anything came, by name, all processes of a name together.
 	Agents []Part
+	// Observers are those of which anything came, by region. They are in none of the others.
+	Observers []Part
 }
 
 // Part is a named part of what was measured.
 type Part struct {
 	// Name of the region or agent.
 	Name string
+	// Region that it is in, or is.
+	Region string
 	// Measured is what was measured there.
 	Measured Measured
 }
 
 // Measured holds counts and distributions.
 type Measured struct {
+	// Windows is the most windows that one snapshot of it holds. Above 1 in the view of a window, the counts are of more than a
+	// second: an agent whose coordinator was gone has merged its windows.
+	Windows uint32
 	// Counters are the events counted.
 	Counters *spatev1.Counters
 	// Errors are failures by their names in results.json.
 	Errors map[string]uint64
-	// Distributions are those that have values, in the order of the protocol. Regions and agents keep the main ones only.
+	// Distributions are those that have values, in the order of the protocol. Agents and the windows of regions keep
+	// the main ones only.
 	Distributions []NamedDistribution
 }
 
@@ -60,6 +69,9 @@ func (m Measured) Distribution(metric spatev1.Metric) *Distribution {
 	return nil
 }
 
+// patience is how many windows an agent may be behind the foremost one before views go on without it.
+const patience = 10
+
 // Window returns what was measured in a window so far, or false if nothing came or the window was forgotten.
 func (s *Stage) Window(number uint32) (View, bool) {
 	s.mu.Lock()
@@ -68,14 +80,15 @@ func (s *Stage) Window(number uint32) (View, bool) {
 	if w == nil || w.live == nil {
 		return View{}, false
 	}
-	v := View{Window: number, PeakInFlight: s.inFlight(int(number)), Total: w.live.total.measured()}
-	for name, t := range w.live.regions {
-		v.Regions = append(v.Regions, Part{name, t.measured()})
+	v := View{
+		Window: number, PeakInFlight: s.inFlight(int(number)), Total: w.live.total.measured(),
+		Regions: partsOf(w.live.regions), Observers: partsOf(s.lights[number]),
 	}
-	for key, t := range w.live.agents {
-		v.Agents = append(v.Agents, Part{key.name, t.measured()})
+	scratch := newTally(keyMetrics)
+	for name, a := range w.live.agents {
+		v.Agents = append(v.Agents, Part{name, a.region, a.measured(scratch)})
 	}
-	v.sort()
+	slices.SortFunc(v.Agents, byName)
 	return v, true
 }
 
@@ -83,45 +96,88 @@ func (s *Stage) Window(number uint32) (View, bool) {
 func (s *Stage) ToDate() View {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v := View{Total: s.total.measured()}
-	for name, t := range s.regions {
-		v.Regions = append(v.Regions, Part{name, t.measured()})
-	}
-	for key, a := range s.agents {
+	v := View{Total: s.total.measured(), Regions: partsOf(s.regions), Observers: partsOf(s.watched), Agents: s.agentParts()}
+	for _, a := range s.agents {
 		if a.snapshots > 0 {
-			v.Agents = append(v.Agents, Part{key.name, a.measured()})
 			v.Window = max(v.Window, uint32(len(a.peaks)-1))
 		}
 	}
 	v.PeakInFlight = s.inFlight(int(v.Window))
-	v.sort()
 	return v
 }
 
-// sort orders the parts by name.
-func (v *View) sort() {
-	byName := func(a, b Part) int {
-		switch {
-		case a.Name < b.Name:
-			return -1
-		case a.Name > b.Name:
-			return 1
+// agentParts are the agents of which anything came, the processes of one name together.
+func (s *Stage) agentParts() (parts []Part) {
+	memory, processes := newTally(keyMetrics), make(map[string][]*agentTally)
+	for key, a := range s.agents {
+		if a.snapshots > 0 {
+			processes[key.name] = append(processes[key.name], a)
 		}
-		return 0
 	}
-	slices.SortFunc(v.Regions, byName)
-	slices.SortFunc(v.Agents, byName)
+	for name, of := range processes {
+		sum, region := of[0].whole(memory), of[0].regionName
+		if len(of) > 1 {
+			sum = newTally(keyMetrics)
+			for _, a := range of {
+				sum.include(a.whole(memory))
+				region = min(region, a.regionName)
+			}
+		}
+		parts = append(parts, Part{name, region, sum.measured()})
+	}
+	slices.SortFunc(parts, byName)
+	return parts
 }
+
+// partsOf copies and sums up the tallies of regions, by name.
+func partsOf[T interface{ measured() Measured }](regions map[string]T) (parts []Part) {
+	for name, t := range regions {
+		parts = append(parts, Part{name, name, t.measured()})
+	}
+	slices.SortFunc(parts, byName)
+	return parts
+}
+
+func byName(a, b Part) int { return cmp.Compare(a.Name, b.Name) }
 
 // measured copies and sums up a tally.
 func (t *tally) measured() Measured {
-	m := Measured{Counters: t.countersNow(), Errors: t.errorCounts()}
+	m := Measured{Windows: t.windows, Counters: t.countersNow(), Errors: t.errorCounts()}
 	for _, metric := range Metrics() {
 		if d := t.distribution(metric); d != nil {
 			m.Distributions = append(m.Distributions, NamedDistribution{metric, MetricName(metric), *d})
 		}
 	}
 	return m
+}
+
+// Total returns what was measured in the stage so far, as a whole: ToDate without its parts.
+func (s *Stage) Total() Measured {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.total.measured()
+}
+
+// TokensPerSecond returns how many tokens arrived in a window, forgotten or not; 0 if nothing came. Those of a snapshot of several windows
+// are shared out evenly.
+func (s *Stage) TokensPerSecond(window uint32) float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := s.windows[window]; w != nil {
+		return w.tokensPerSecond
+	}
+	return 0
+}
+
+// HideWindows saves the work for Window, which returns nothing from now on: nobody looks at single windows.
+func (s *Stage) HideWindows() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hidden = true
+	for _, w := range s.windows {
+		w.live = nil
+	}
+	clear(s.lights)
 }
 
 // Forget drops what single windows up to this one need for Window. Their measurements stay in the stage's sums.
@@ -132,32 +188,38 @@ func (s *Stage) Forget(through uint32) {
 		if w := s.windows[s.forgotten]; w != nil {
 			w.live = nil
 		}
+		delete(s.lights, s.forgotten)
 	}
 }
 
 // Waiting returns the names of the agents that have not delivered a window yet, in order. An agent delivers its windows in
-// order; its totals are its last word.
+// order; its totals are its last word. Nobody waits for one that was lost or had not joined, nor for one that is so far behind the
+// others that it may have been lost: what it delivers in the end is in the sums to date.
 func (s *Stage) Waiting(window uint32) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var names []string
-	for key, a := range s.agents {
-		if a.totals == nil && len(a.peaks) <= int(window) {
-			names = append(names, key.name)
+	front := s.delivered()
+	for _, agents := range []map[agentKey]*agentTally{s.agents, s.observers} {
+		for key, a := range agents {
+			if a.owes(window) && front <= int(window)+patience {
+				names = append(names, key.name)
+			}
 		}
 	}
 	slices.Sort(names)
 	return names
 }
 
-// Ended says whether an agent has sent its totals.
-func (s *Stage) Ended(agent string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for key, a := range s.agents {
-		if key.name == agent && a.totals != nil {
-			return true
-		}
+// delivered is how many windows the foremost of the agents has delivered.
+func (s *Stage) delivered() (windows int) {
+	for _, a := range s.agents {
+		windows = max(windows, len(a.peaks))
 	}
-	return false
+	return windows
+}
+
+// owes says whether the agent has still to deliver a window.
+func (a *agentTally) owes(window uint32) bool {
+	return a.totals == nil && a.loss == nil && a.startsIn() <= window && len(a.peaks) <= int(window)
 }

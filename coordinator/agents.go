@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -32,19 +33,23 @@ func (c *Coordinator) connected(now clock.Instant) []*spatev1.AgentStatus {
 	var out []*spatev1.AgentStatus
 	for name, s := range c.sessions {
 		silent := now.Sub(s.heard)
-		health := spatev1.AgentHealth_AGENT_HEALTH_READY
-		switch {
-		case silent > 2*c.cfg.HeartbeatInterval:
-			health = spatev1.AgentHealth_AGENT_HEALTH_SILENT
-		case c.active != nil && c.active.machine.Busy(name):
-			health = spatev1.AgentHealth_AGENT_HEALTH_BUSY
-		}
 		out = append(out, &spatev1.AgentStatus{
-			Agent: proto.CloneOf(s.info), Health: health, Heartbeat: proto.CloneOf(s.heartbeat),
+			Agent: proto.CloneOf(s.info), Health: c.health(name, silent), Heartbeat: proto.CloneOf(s.heartbeat),
 			SilentFor: durationOf(silent), Address: s.address,
 		})
 	}
 	return out
+}
+
+// health is how an agent does that was last heard so long ago.
+func (c *Coordinator) health(name string, silent time.Duration) spatev1.AgentHealth {
+	switch {
+	case silent > 2*c.cfg.HeartbeatInterval:
+		return spatev1.AgentHealth_AGENT_HEALTH_SILENT
+	case c.active != nil && c.active.machine.Busy(name):
+		return spatev1.AgentHealth_AGENT_HEALTH_BUSY
+	}
+	return spatev1.AgentHealth_AGENT_HEALTH_READY
 }
 
 // found describes the agents among the members that are not connected.

@@ -35,18 +35,25 @@ type Coordinator struct {
 	log     *slog.Logger
 	server  *grpc.Server
 	intake  intake
+	shown   shown
 	store   *store.Store
 	closing chan struct{} // closed by Close: handlers return
 	once    sync.Once
 	workers sync.WaitGroup // one for each run in progress
 
+	boot   string // of this machine, see bootID
+	limits *limits
+
 	strangers, trespass atomic.Uint64 // connections and calls refused
+	restarts, renewals  atomic.Uint64
 
 	mu       sync.Mutex // guards all below, and the machine of the run in progress
 	sessions map[string]*session
-	active   *run // nil: none
+	active   *run   // nil: none
+	queue    []*run // those that wait, in order
 	runs     map[string]*run
 	recent   []string // ids of the runs in memory, oldest first
+	listed   map[string]listed
 	cluster  *membership.Cluster
 	closed   bool
 }
@@ -58,9 +65,10 @@ func New(cfg Config) (*Coordinator, error) {
 	}
 	c := &Coordinator{
 		cfg: cfg.withDefaults(), closing: make(chan struct{}),
-		sessions: map[string]*session{}, runs: map[string]*run{},
+		sessions: map[string]*session{}, runs: map[string]*run{}, listed: map[string]listed{}, boot: bootID(),
 	}
 	c.log = c.cfg.Logger
+	c.limits = newLimits(c.cfg.Limits, c.log)
 	var err error
 	if c.store, err = store.Open(c.cfg.DatasetDir); err != nil {
 		return nil, err
@@ -69,8 +77,9 @@ func New(cfg Config) (*Coordinator, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.server = grpc.NewServer(append(secured,
+	c.server = grpc.NewServer(append(append(c.limits.options(secured.creds), secured.options...),
 		grpc.MaxRecvMsgSize(maxMessage),
+		grpc.InitialWindowSize(flowWindow), grpc.InitialConnWindowSize(flowWindow),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	)...)
@@ -84,6 +93,10 @@ func New(cfg Config) (*Coordinator, error) {
 // by the end of the stream, after which the agent would send it again.
 const maxMessage = 2 * aggregate.MaxSnapshotBytes
 
+// flowWindow is how much a stream, or a connection, may have on its way. Being given, it is not estimated, which would take a ping and its
+// answer for each snapshot; 4 MiB in 150 ms are 28 MB/s.
+const flowWindow = 4 << 20
+
 // Run listens on the configured address and serves until ctx ends, then closes the coordinator.
 func (c *Coordinator) Run(ctx context.Context) error {
 	var lc net.ListenConfig
@@ -96,10 +109,13 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	return errors.Join(c.Serve(l), c.Close())
 }
 
-// Serve serves on a listener until Close, and closes the listener. It also joins the gossip, if there is one, with the
-// listener's port.
+// Serve serves on a listener until Close, and closes the listener. Before, it takes up the runs in the data directory that have no end; it
+// also joins the gossip, if there is one, with the listener's port.
 func (c *Coordinator) Serve(l net.Listener) error {
 	if err := c.cfg.checkAddr(l.Addr()); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	if err := c.goOn(); err != nil {
 		return errors.Join(err, l.Close())
 	}
 	if err := c.gossip(l.Addr()); err != nil {
@@ -149,8 +165,8 @@ func (c *Coordinator) GossipAddress() string {
 // closeTimeout bounds how long Close waits for handlers: they have all been told.
 const closeTimeout = 2 * time.Second
 
-// Close aborts the run in progress, keeping what was measured, tells agents to stop, and ends all services. It blocks until all is
-// down, which takes up to sinkDeadline if a run's sink has something left, and may be called twice.
+// Close aborts the run in progress, keeping what was measured, tells agents to stop, and ends all services. Runs that wait do so until a
+// coordinator is started in the same directory. It blocks until all is down, which takes up to sinkDeadline if a run's sink has something left, and may be called twice.
 func (c *Coordinator) Close() error {
 	var err error
 	c.once.Do(func() {
@@ -164,10 +180,22 @@ func (c *Coordinator) Close() error {
 		force := time.AfterFunc(closeTimeout, c.server.Stop)
 		c.server.GracefulStop()
 		force.Stop()
+		err = c.closeWaiting()
 		if cluster != nil {
-			err = cluster.Close()
+			err = errors.Join(err, cluster.Close())
 		}
 	})
+	return err
+}
+
+// closeWaiting lets go of the ledgers of the runs that wait.
+func (c *Coordinator) closeWaiting() (err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.queue {
+		err = errors.Join(err, r.ledger.Close())
+	}
+	c.queue = nil
 	return err
 }
 
@@ -179,8 +207,22 @@ type Stats struct {
 	Duplicates uint64
 	// Refused are garbage, foreign or oversize.
 	Refused uint64
+	// GivenUp came from a process whose part of the stage others have taken over, or which was waited for in vain.
+	GivenUp uint64
+	// Limited are the connections, streams and messages that were too many.
+	Limited uint64
+	// Renewals are the heartbeats that were answered: agents' leases that began anew.
+	Renewals uint64
+	// Restarts are the runs that were gone on with after a new start of the coordinator.
+	Restarts uint64
+	// Waiting is the number of runs that wait.
+	Waiting int
 	// ConnectionsRefused had no certificate of the cluster, and CallsRefused not the right role's.
 	ConnectionsRefused, CallsRefused uint64
+	// Windows were merged and handed on, and WindowDelay is how long after its end the last of them was. Agents close a window 250 ms
+	// after its end.
+	Windows     uint64
+	WindowDelay time.Duration
 	// Agents counts those that are connected, by health: "ready", "busy", "silent".
 	Agents map[string]int
 	// Run is the id of the run in progress, empty without one.
@@ -191,11 +233,19 @@ type Stats struct {
 func (c *Coordinator) Stats() Stats {
 	s := c.intake.stats()
 	s.ConnectionsRefused, s.CallsRefused, s.Agents = c.strangers.Load(), c.trespass.Load(), map[string]int{}
+	s.Windows, s.WindowDelay = c.shown.windows.Load(), time.Duration(c.shown.delay.Load())
+	s.Limited, s.Renewals, s.Restarts = c.limits.refused.Load(), c.renewals.Load(), c.restarts.Load()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, a := range c.connected(clock.Now()) {
-		s.Agents[strings.ToLower(strings.TrimPrefix(a.GetHealth().String(), "AGENT_HEALTH_"))]++
+	now := clock.Now()
+	agents := map[spatev1.AgentHealth]int{}
+	for name, a := range c.sessions {
+		agents[c.health(name, now.Sub(a.heard))]++
 	}
+	for health, n := range agents {
+		s.Agents[strings.ToLower(strings.TrimPrefix(health.String(), "AGENT_HEALTH_"))] = n
+	}
+	s.Waiting = len(c.queue)
 	if c.active != nil {
 		s.Run = c.active.id
 	}

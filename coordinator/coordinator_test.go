@@ -187,7 +187,7 @@ func (r *recorder) check(t *testing.T) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.windows) != 16 || len(r.stages) != 2 || len(r.events) != 6 || r.closed != 1 || r.late {
+	if len(r.windows) != 16 || len(r.stages) != 4 || len(r.events) != 6 || r.closed != 1 || r.late {
 		t.Fatalf("the sink got %d windows, %d stages, %d events, was closed %d times, was called after that: %v",
 			len(r.windows), len(r.stages), len(r.events), r.closed, r.late)
 	}
@@ -199,7 +199,7 @@ func (r *recorder) check(t *testing.T) {
 	if last.Window != 1 || last.ToDate == nil || last.ToDate.Counters.GetCompleted() != 4 {
 		t.Errorf("second window: %+v", last)
 	}
-	if s := r.stages[1]; !s.Complete || s.Scope.StageIndex != 1 || s.Measures.Counters.GetCompleted() != 4 {
+	if s := r.stages[2]; !s.Complete || s.Scope.StageIndex != 1 || s.Measures.Counters.GetCompleted() != 4 {
 		t.Errorf("second stage: %+v", s)
 	}
 }

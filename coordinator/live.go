@@ -8,6 +8,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate"
 	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/series"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -16,11 +17,13 @@ import (
 // live shows a run while it goes on: windows and stages to the sinks, progress to followers. Only the run's worker uses it.
 type live struct {
 	run    *run
-	stage  uint32 // stage in progress
-	begun  bool   // there is one
-	next   uint32 // first window not shown
-	tokens uint64 // tokens that arrived in the last window shown
-	viewed uint32 // windows shown when the stage's rules were last looked at
+	shown  *shown
+	stage  uint32        // stage in progress
+	begun  bool          // there is one
+	next   uint32        // first window not shown
+	tokens float64       // tokens that arrived in the last window shown
+	viewed uint32        // windows shown when the stage's rules were last looked at
+	start  clock.Instant // of the stage in progress; zero until its first window is shown
 }
 
 // show hands on the windows that all agents have delivered, or all that anything came from.
@@ -32,6 +35,7 @@ func (l *live) show(all bool) {
 	for ; l.next <= m.last && (all || len(m.merged.Waiting(l.next)) == 0); l.next++ {
 		l.window(m, l.next)
 		m.merged.Forget(l.next)
+		l.count(m)
 	}
 }
 
@@ -41,8 +45,8 @@ func (l *live) current() (measured, bool) {
 	defer l.run.mu.RUnlock()
 	for index, m := range l.run.stages {
 		if m.merged != nil && (!l.begun || index != l.stage) {
-			l.stage, l.begun, l.next, l.tokens = index, true, 0, 0
-			l.viewed = 0
+			l.stage, l.begun, l.next, l.tokens = index, true, m.first, 0
+			l.viewed, l.start = m.first, 0
 		}
 	}
 	m := l.run.stages[l.stage]
@@ -52,15 +56,22 @@ func (l *live) current() (measured, bool) {
 	return *m, true
 }
 
+// count notes when the next window was handed on.
+func (l *live) count(m measured) {
+	if l.start == 0 {
+		l.start = startInstant(m.record.GetStartTime().AsTime())
+	}
+	l.shown.window(l.start.Add(time.Duration(l.next+1) * time.Second))
+}
+
 // window hands on one window. What came to date belongs to it only if nothing came from a later one.
 func (l *live) window(m measured, number uint32) {
-	view, ok := m.merged.Window(number)
-	if !ok {
-		l.tokens = 0
+	l.tokens = m.merged.TokensPerSecond(number)
+	if l.run.sink == sink.Discard {
 		return
 	}
-	l.tokens = view.Total.Counters.GetTokensArrived()
-	if l.run.sink == sink.Discard {
+	view, ok := m.merged.Window(number)
+	if !ok {
 		return
 	}
 	var toDate *aggregate.View
@@ -81,9 +92,12 @@ func (l *live) end(e lifecycle.CloseStage) (last *spatev1.StageProgress, complet
 	if !ok || m.merged == nil {
 		return nil, false, o
 	}
-	result, total := m.merged.Result(rec), m.merged.ToDate().Total
+	result, total := m.merged.Result(rec), m.merged.Total()
 	if l.run.sink != sink.Discard {
 		l.run.sink.Stage(stagePoint(scopeOf(l.run, rec.GetStage()), rec, result, total))
+		for _, p := range regionPoints(scopeOf(l.run, rec.GetStage()), rec, result, m.merged.ToDate()) {
+			l.run.sink.Stage(p)
+		}
 	}
 	o = outcomeOf(m.merged, result, rec, e.Keep)
 	l.run.forget(index)
@@ -93,8 +107,8 @@ func (l *live) end(e lifecycle.CloseStage) (last *spatev1.StageProgress, complet
 // progress fills in what was merged.
 func (l *live) progress(p lifecycle.Progress) *spatev1.RunEvent {
 	if m, ok := l.run.stage(p.State.GetStageIndex()); ok && m.merged != nil {
-		fill(p.State, m.merged.ToDate().Total)
-		p.State.OutputTokensPerSecond = float64(l.tokens)
+		fill(p.State, m.merged.Total())
+		p.State.OutputTokensPerSecond = l.tokens
 	}
 	return progressAt(p.Time, p.State)
 }

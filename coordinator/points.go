@@ -12,13 +12,13 @@ import (
 // scopeOf names the series of a stage as a whole.
 func scopeOf(r *run, st *spatev1.Stage) sink.Scope {
 	return sink.Scope{
-		RunID: r.id, Plan: r.plan, StageIndex: st.GetIndex(),
+		RunID: r.id, Plan: r.plan(), StageIndex: st.GetIndex(),
 		Target: st.GetTarget().GetName(), Workload: st.GetWorkload().GetName(), Load: plans.LoadWords(st.GetLoad()),
 		Concurrency: st.GetLoad().GetConcurrency(), Rate: st.GetLoad().GetRate(),
 	}
 }
 
-// windowPoints are the points of a window: of all agents, of each region and of each agent. toDate may be nil.
+// windowPoints are the points of a window: of all agents, of each region, of each agent and of each observer. toDate may be nil.
 func windowPoints(scope sink.Scope, rec *spatev1.StageRecord, view aggregate.View, toDate *aggregate.View) []sink.WindowPoint {
 	slo := rec.GetStage().GetSlo() != nil
 	point := func(scope sink.Scope, m aggregate.Measured, find func(aggregate.View) *aggregate.Measured) sink.WindowPoint {
@@ -47,8 +47,13 @@ func windowPoints(scope sink.Scope, rec *spatev1.StageRecord, view aggregate.Vie
 	}
 	for _, part := range view.Agents {
 		s := scope
-		s.Agent = part.Name
+		s.Region, s.Agent = part.Region, part.Name
 		out = append(out, point(s, part.Measured, func(v aggregate.View) *aggregate.Measured { return find(v.Agents, part.Name) }))
+	}
+	for _, part := range view.Observers {
+		s := scope
+		s.Region, s.Observer = part.Name, true
+		out = append(out, point(s, part.Measured, func(v aggregate.View) *aggregate.Measured { return find(v.Observers, part.Name) }))
 	}
 	return out
 }
@@ -65,7 +70,7 @@ func find(parts []aggregate.Part, name string) *aggregate.Measured {
 
 // measures hands on counts and distributions.
 func measures(m aggregate.Measured, slo bool) sink.Measures {
-	out := sink.Measures{Counters: m.Counters, SLO: slo, Errors: m.Errors}
+	out := sink.Measures{Windows: m.Windows, Counters: m.Counters, SLO: slo, Errors: m.Errors}
 	for _, d := range m.Distributions {
 		out.Distributions = append(out.Distributions, sink.Distribution{
 			Name: d.Name, Count: d.Distribution.Count, Mean: d.Distribution.Mean, Std: d.Distribution.Std,
@@ -94,7 +99,7 @@ func stagePoint(scope sink.Scope, rec *spatev1.StageRecord, r aggregate.StageRes
 
 // eventPoint turns an event into a point, false if sinks have no use for it.
 func eventPoint(r *run, e *spatev1.RunEvent) (sink.EventPoint, bool) {
-	p := sink.EventPoint{RunID: r.id, Plan: r.plan, Time: e.GetTime().AsTime()}
+	p := sink.EventPoint{RunID: r.id, Plan: r.plan(), Time: e.GetTime().AsTime()}
 	switch e := e.GetEvent().(type) {
 	case *spatev1.RunEvent_RunBegan:
 		p.Kind = sink.RunBegan
@@ -108,6 +113,8 @@ func eventPoint(r *run, e *spatev1.RunEvent) (sink.EventPoint, bool) {
 	case *spatev1.RunEvent_Notice:
 		p.Kind, p.Text = sink.Warning, e.Notice.GetText()
 		return p, e.Notice.GetSeverity() > spatev1.Severity_SEVERITY_INFO
+	case *spatev1.RunEvent_AgentChanged:
+		p = sink.AgentEvent(p, stageScope(r, e.AgentChanged.GetStageIndex()), e.AgentChanged)
 	default:
 		return p, false
 	}

@@ -111,3 +111,67 @@ func BenchmarkPercentile(b *testing.B) {
 		h.Percentile(99)
 	}
 }
+
+// BenchmarkAddEncoded is a message's way into one more histogram, once it was checked.
+func BenchmarkAddEncoded(b *testing.B) {
+	e, err := Check(of(Times, typical(window)).Proto(spatev1.Metric_METRIC_ITL))
+	if err != nil {
+		b.Fatal(err)
+	}
+	into := New(Times)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := into.Add(e); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkAddEncodedSparse is the same of few values far apart, as an agent of a thousand sends them.
+func BenchmarkAddEncodedSparse(b *testing.B) {
+	e, err := Check(of(Times, typical(20)).Proto(spatev1.Metric_METRIC_ITL))
+	if err != nil {
+		b.Fatal(err)
+	}
+	into := New(Times)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := into.Add(e); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkCheck is what it takes to know that a message can be merged.
+func BenchmarkCheck(b *testing.B) {
+	d := of(Times, typical(window)).Proto(spatev1.Metric_METRIC_ITL)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Check(d); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkPackedAdd is a message's way into the values of one agent, over a minute of them.
+func BenchmarkPackedAdd(b *testing.B) {
+	messages := make([]Encoded, 60)
+	for i := range messages {
+		var err error
+		if messages[i], err = Check(of(Times, typical(window)[i*30:i*30+200]).Proto(spatev1.Metric_METRIC_E2E)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	by := New(Times)
+	b.ReportAllocs()
+	var p Packed
+	for i := 0; b.Loop(); i++ {
+		if i%len(messages) == 0 {
+			p = Packed{}
+		}
+		if err := p.Add(messages[i%len(messages)], by); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(len(p.payload)), "B/packed")
+}

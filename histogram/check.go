@@ -1,6 +1,10 @@
 package histogram
 
-import spatev1 "github.com/spate-load/spate/proto/spate/v1"
+import (
+	"math/bits"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
 
 // check walks a payload and returns the totals of its message, or why no values can have both.
 func (g *geometry) check(payload []byte, d *spatev1.Distribution) (totals, error) {
@@ -8,19 +12,9 @@ func (g *geometry) check(payload []byte, d *spatev1.Distribution) (totals, error
 	if t.min > t.max || t.max > uint64(g.highest) {
 		return none, invalid("smallest value %d, largest %d, at most %d can be", t.min, t.max, g.highest)
 	}
-	b := bounds{geometry: g, min: t.min, max: t.max}
-	c := cursor{rest: payload, bins: g.bins()}
-	for {
-		index, n, err := c.next()
-		if err != nil {
-			return none, err
-		}
-		if n == 0 {
-			break
-		}
-		if err := b.add(index, n); err != nil {
-			return none, err
-		}
+	b := newBounds(g, t.min, t.max)
+	if err := b.walk(payload); err != nil {
+		return none, err
 	}
 	t.count = b.count
 	if t.count == 0 {
@@ -37,34 +31,109 @@ func checkEmpty(t totals) error {
 	return nil
 }
 
-// bounds are the least and the most that the sums of the values in some bins can be.
+// bounds are the least and the most that the sums of the values in some bins can be. Bins of one page are equally wide, so a page's sums
+// are taken in units of that width, as if all values were at the lower ends of their bins, and come to bounds when the page is left.
 type bounds struct {
 	geometry            *geometry
 	min, max            uint64
+	first, last         int // bins of min and max
 	count               uint64
-	first, last         int
+	begin, end          int    // first and last bin with values
+	atFirst, atLast     uint64 // values in them
 	sumLow, sumHigh     Uint128
 	squareLow, squareHi Uint128
+	page                pageSums
 }
 
-// add takes in a bin that holds n values. Its values lie within the bin and between the smallest and the largest value of
-// all.
-func (b *bounds) add(index int, n uint64) error {
-	if n > maxCount-b.count {
-		return ErrFull
+// pageSums are the sums of a page's values, in units of its bins' width.
+type pageSums struct {
+	number  int
+	before  int    // what a bin's number is more than its lower end in units of the page's width
+	n, sum  uint64 // at most 2^44 values below 2^11
+	squares Uint128
+}
+
+func newBounds(g *geometry, low, high uint64) bounds {
+	return bounds{geometry: g, min: low, max: high, first: g.index(low), last: g.index(high)}
+}
+
+// walk takes in a payload: its numbers are counts of values in one bin, or lengths of runs of empty bins, negative. Nearly all of a window
+// have one byte.
+func (b *bounds) walk(payload []byte) error {
+	at, bins := 0, b.geometry.bins()
+	for len(payload) > 0 {
+		v, size := int64(payload[0]>>1)^-int64(payload[0]&1), 1
+		if payload[0] >= 0x80 {
+			v, size = zigZag(payload)
+		}
+		width := 1
+		if v < 0 {
+			width = int(-v) // the least number stays negative
+		}
+		switch {
+		case size == 0:
+			return invalid("cut off within a count at bin %d", at)
+		case width < 0 || width > bins-at:
+			return invalid("%d bins at bin %d of %d", width, at, bins)
+		case v > 0:
+			if err := b.add(at, uint64(v)); err != nil {
+				return err
+			}
+		}
+		payload = payload[size:]
+		at += width
 	}
-	low, high := b.within(index)
-	if low > high {
-		return invalid("bin %d holds values, but they lie from %d to %d", index, b.min, b.max)
-	}
-	if b.count == 0 {
-		b.first = index
-	}
-	b.last = index
-	b.count += n
-	b.sumLow, b.sumHigh = b.sumLow.Add(product(low, n)), b.sumHigh.Add(product(high, n))
-	b.squareLow, b.squareHi = b.squareLow.Add(product(low, low).scale(n)), b.squareHi.Add(product(high, high).scale(n))
 	return nil
+}
+
+// add takes in a bin that holds n values; bins come in their order. Its values lie within the bin and between the smallest and the
+// largest value of all.
+func (b *bounds) add(index int, n uint64) error {
+	switch {
+	case n > maxCount-b.count:
+		return ErrFull
+	case index < b.first || index > b.last:
+		return invalid("bin %d holds values, but they lie from %d to %d", index, b.min, b.max)
+	case b.count == 0:
+		b.begin, b.atFirst = index, n
+	}
+	b.end, b.atLast = index, n
+	b.count += n
+	p := &b.page
+	if index>>pageBits != p.number {
+		b.fold(index >> pageBits)
+	}
+	at := uint64(index - p.before)
+	p.n += n
+	p.sum += at * n
+	high, low := bits.Mul64(at*at, n)
+	var carry uint64
+	p.squares.Low, carry = bits.Add64(p.squares.Low, low, 0)
+	p.squares.High += high + carry
+	return nil
+}
+
+// fold takes the sums of the page into the bounds and begins another page. A value v at the lower end of a bin of width w + 1 may be
+// anything up to v + w, whose square is v^2 + 2vw + w^2.
+func (b *bounds) fold(next int) {
+	p := b.page
+	b.page = pageSums{number: next, before: (max(next, 1) - 1) << pageBits}
+	shift := uint(b.geometry.unit) + uint(max(p.number, 1)-1)
+	w := uint64(1)<<shift - 1
+	sum, squares := product(p.sum, 1<<shift), p.squares.scale(1<<shift).scale(1<<shift)
+	b.sumLow, b.squareLow = b.sumLow.Add(sum), b.squareLow.Add(squares)
+	b.sumHigh = b.sumHigh.Add(sum).Add(product(p.n, w))
+	b.squareHi = b.squareHi.Add(squares).Add(sum.scale(2 * w)).Add(product(w, w).scale(p.n))
+}
+
+// clamp uses that no value is below the smallest one or above the largest: in the first bin and in the last.
+func (b *bounds) clamp() {
+	low, _ := b.geometry.span(b.first)
+	b.sumLow = b.sumLow.Add(product(b.min-low, b.atFirst))
+	b.squareLow = b.squareLow.Add(product(b.min, b.min).sub(product(low, low)).scale(b.atFirst))
+	_, high := b.geometry.span(b.last)
+	b.sumHigh = b.sumHigh.sub(product(high-b.max, b.atLast))
+	b.squareHi = b.squareHi.sub(product(high, high).sub(product(b.max, b.max)).scale(b.atLast))
 }
 
 // within returns the smallest and the largest value that a bin's values can have.
@@ -75,9 +144,11 @@ func (b *bounds) within(index int) (low, high uint64) {
 
 // check compares a message's totals with the bounds, all of them exact.
 func (b *bounds) check(t totals) error {
-	if b.geometry.index(t.min) != b.first || b.geometry.index(t.max) != b.last {
-		return invalid("smallest value %d and largest %d are not in the first and last bin, %d and %d", t.min, t.max, b.first, b.last)
+	if b.begin != b.first || b.end != b.last {
+		return invalid("smallest value %d and largest %d are not in the first and last bin, %d and %d", t.min, t.max, b.begin, b.end)
 	}
+	b.fold(0)
+	b.clamp()
 	b.pin()
 	if t.sum.Less(b.sumLow) || b.sumHigh.Less(t.sum) {
 		return invalid("%d values in these bins cannot have the sum %v", b.count, t.sum)

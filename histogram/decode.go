@@ -31,35 +31,14 @@ func FromProto(d *spatev1.Distribution) (*Histogram, error) {
 // its bins and its sums; the error then wraps ErrInvalid. It is ErrFull if the values are too many. Nothing is allocated but
 // the pages of bins that do hold values, whatever the message claims.
 func (h *Histogram) AddProto(d *spatev1.Distribution) error {
-	if err := h.accepts(d.GetMetric()); err != nil {
-		return err
-	}
-	payload, err := h.geometry.payload(d.GetHistogram())
+	e, err := Check(d)
 	if err != nil {
 		return err
 	}
-	t, err := h.geometry.check(payload, d)
-	if err != nil {
-		return err
+	if e.layout != h.layout {
+		return invalid("%v has the layout %v, not %v", d.GetMetric(), e.layout, h.layout)
 	}
-	merged, ok := h.totals.plus(t)
-	if !ok {
-		return ErrFull
-	}
-	h.addCounts(payload)
-	h.totals = merged
-	return nil
-}
-
-// accepts checks that the metric exists and is recorded in this layout.
-func (h *Histogram) accepts(m spatev1.Metric) error {
-	if _, known := spatev1.Metric_name[int32(m)]; !known || m == spatev1.Metric_METRIC_UNSPECIFIED {
-		return invalid("unknown metric %d", m)
-	}
-	if l := LayoutOf(m); l != h.layout {
-		return invalid("%v has the layout %v, not %v", m, l, h.layout)
-	}
-	return nil
+	return h.Add(e)
 }
 
 // payload checks the header and returns what follows it.
@@ -75,45 +54,6 @@ func (g *geometry) payload(encoded []byte) ([]byte, error) {
 		return nil, invalid("foreign header %x, want %x", encoded[:headerSize], bytes.Clone(header))
 	}
 	return payload, nil
-}
-
-// addCounts adds the bins of a payload that was checked.
-func (h *Histogram) addCounts(payload []byte) {
-	c := cursor{rest: payload, bins: h.geometry.bins()}
-	for index, n, err := c.next(); n != 0 && err == nil; index, n, err = c.next() {
-		h.touch(index >> pageBits)[index%pageBins] += n
-	}
-}
-
-// cursor reads a payload bin by bin.
-type cursor struct {
-	rest []byte
-	bins int // of the layout
-	at   int // bin that comes next
-}
-
-// next returns the next bin that holds values and how many. At the end of the payload the count is 0.
-func (c *cursor) next() (index int, count uint64, err error) {
-	for len(c.rest) > 0 {
-		v, size := zigZag(c.rest)
-		if size == 0 {
-			return 0, 0, invalid("cut off within a count at bin %d", c.at)
-		}
-		c.rest = c.rest[size:]
-		width := int64(1)
-		if v < 0 {
-			width = -v // the least number stays negative, and is refused below
-		}
-		if width < 0 || width > int64(c.bins-c.at) {
-			return 0, 0, invalid("%d bins at bin %d of %d", width, c.at, c.bins)
-		}
-		index = c.at
-		c.at += int(width)
-		if v > 0 {
-			return index, uint64(v), nil
-		}
-	}
-	return 0, 0, nil
 }
 
 // zigZag reads one number and its size in bytes, 0 if it is cut off. A ninth byte holds 8 bits and is the last.

@@ -112,7 +112,7 @@ func (h *Histogram) touch(i int) *page {
 // values are too many. It costs what o's used range is long.
 func (h *Histogram) Merge(o *Histogram) error {
 	if h.layout != o.layout {
-		return fmt.Errorf("histogram: cannot merge %v into %v: they have other bins", o.layout, h.layout)
+		return mixed(o.layout, h.layout)
 	}
 	merged, ok := h.totals.plus(o.totals)
 	if !ok {
@@ -127,6 +127,11 @@ func (h *Histogram) Merge(o *Histogram) error {
 	}
 	h.totals = merged
 	return nil
+}
+
+// mixed is the error of two layouts.
+func mixed(from, into Layout) error {
+	return fmt.Errorf("histogram: cannot merge %v into %v: they have other bins", from, into)
 }
 
 // add adds the bins low to high of another page.

@@ -56,6 +56,23 @@ func (h *Histogram) Percentile(p float64) int64 {
 	return h.Max()
 }
 
+// Percentiles writes the percentiles ps, which ascend, into values: the same as Percentile of each, in one walk over the bins.
+func (h *Histogram) Percentiles(ps []float64, values []int64) {
+	done, seen := 0, uint64(0)
+	for ; done < len(ps) && (h.totals.count == 0 || !(ps[done] > 0)); done++ {
+		values[done] = h.Min()
+	}
+	for index, n := range h.bins {
+		for seen += n; done < len(ps) && seen >= h.rank(ps[done]); done++ {
+			_, high := h.geometry.span(index)
+			values[done] = int64(min(high, h.totals.max))
+		}
+		if done == len(ps) {
+			return
+		}
+	}
+}
+
 // rank returns the number of the value that is the percentile, from 1. The step to the next lower float keeps a p such as
 // 99.9, which is not exact in binary, from being carried over to the next rank.
 func (h *Histogram) rank(p float64) uint64 {

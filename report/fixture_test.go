@@ -123,6 +123,9 @@ func windowOf(random *rand.Rand, window uint32, agent int) (m measured) {
 			record(metric, v)
 		}
 	}
+	c.Connections = 1
+	record(spatev1.Metric_METRIC_RTT, 2e6+int64(agent)*40e6)
+	record(spatev1.Metric_METRIC_CONNECT, 3e6+int64(agent)*50e6)
 	for _, metric := range aggregate.Metrics() {
 		if values[metric] != nil {
 			series.Distributions = append(series.Distributions, values[metric].Proto(metric))
@@ -147,6 +150,7 @@ func totalsOf(snapshots []*spatev1.Snapshot) *spatev1.Totals {
 		for _, series := range s.GetSeries() {
 			c := series.GetCounters()
 			t.Counters.Started += c.GetStarted()
+			t.Counters.Connections += c.GetConnections()
 			t.Counters.Completed += c.GetCompleted()
 			t.Counters.Failed += c.GetFailed()
 			t.Counters.InputTokens += c.GetInputTokens()
@@ -253,7 +257,9 @@ func seedStage(concurrency uint32, numbers ...float64) aggregate.StageResult {
 		ISL:               aggregate.SequenceLength{Asked: ptr(uint32(3000))},
 		OSL:               aggregate.SequenceLength{Asked: ptr(uint32(150))},
 		RequestThroughput: &numbers[0], OutputTokenThroughput: &numbers[1],
-		E2E: distribution(numbers[2], 0, numbers[3]), TTFT: distribution(numbers[4], 0, numbers[5]),
-		TPOT: distribution(numbers[6], 0, numbers[7]),
+		Latencies: aggregate.Latencies{
+			E2E: distribution(numbers[2], 0, numbers[3]), TTFT: distribution(numbers[4], 0, numbers[5]),
+			TPOT: distribution(numbers[6], 0, numbers[7]),
+		},
 	}
 }

@@ -252,6 +252,9 @@ func noteOf(s aggregate.StageResult) string {
 	if never := s.Requests.NeverSent; never != nil && *never > 0 {
 		notes = append(notes, fmt.Sprintf("%d requests were never sent", *never))
 	}
+	if s.DroppedRecords > 0 {
+		notes = append(notes, fmt.Sprintf("%d request rows are missing from the requests file, nothing else: an agent's memory for them was full", s.DroppedRecords))
+	}
 	return strings.Join(notes, "; ")
 }
 

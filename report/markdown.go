@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 
@@ -22,6 +21,10 @@ func writeMarkdown(w io.Writer, r *aggregate.Result) error {
 	writeErrors(&b, r.Stages)
 	writeLengths(&b, r.Stages)
 	writePreparations(&b, r.Stages)
+	writeRegions(&b, r.Stages)
+	writePaths(&b, r.Stages)
+	writeObservers(&b, r.Stages)
+	writeStarts(&b, r.Stages)
 	writeAgents(&b, r)
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -44,6 +47,9 @@ func writeHead(b *strings.Builder, run aggregate.RunResult) {
 	fmt.Fprintf(b, "- Begin: %s, end: %s\n", text(run.BeginTime), text(run.EndTime))
 	fmt.Fprintf(b, "- Outcome: %s\n", text(run.Outcome))
 	fmt.Fprintf(b, "- Stages planned: %d, agents: %d\n", run.StagesPlanned, len(run.Agents))
+	if run.Restarts > 0 {
+		fmt.Fprintf(b, "- The coordinator was started anew while the run went on: %s\n", times(run.Restarts))
+	}
 	fmt.Fprintf(b, "- Version: %s\n", cmp.Or(run.Version, unknown))
 }
 
@@ -201,57 +207,4 @@ func appendOnce[T any](list []T, item T, equal func(a, b T) bool) []T {
 		return list
 	}
 	return append(list, item)
-}
-
-// agentSummary is an agent over all stages.
-type agentSummary struct {
-	stages, completed, failed uint64
-	startError, uncertainty   *float64 // the worst, by size
-	failures                  []string
-}
-
-// writeAgents writes what each agent did over all stages and how well it kept time.
-func writeAgents(b *strings.Builder, r *aggregate.Result) {
-	summaries := make(map[string]*agentSummary)
-	for _, s := range r.Stages {
-		for _, a := range s.Agents {
-			if summaries[a.Name] == nil {
-				summaries[a.Name] = &agentSummary{}
-			}
-			summaries[a.Name].add(s, a)
-		}
-	}
-	var rows [][]string
-	for _, a := range r.Run.Agents {
-		s := summaries[a.Name]
-		rows = append(rows, []string{
-			a.Name, cmp.Or(a.Region, unknown), cmp.Or(a.Host, unknown), cmp.Or(a.Version, unknown), fmt.Sprint(s.stages),
-			fmt.Sprint(s.completed), fmt.Sprint(s.failed), fixed(s.startError), fixed(s.uncertainty), strings.Join(s.failures, "; "),
-		})
-	}
-	b.WriteString("\n## Agents\n\n")
-	writeRows(b, []string{
-		"Agent", "Region", "Host", "Version", "Stages", "Completed", "Failed", "Worst start error (ms)",
-		"Worst clock uncertainty (ms)", "Failures",
-	}, rows)
-}
-
-// add adds an agent's part in a stage.
-func (a *agentSummary) add(s aggregate.StageResult, part aggregate.AgentResult) {
-	a.stages++
-	a.completed += part.Requests.Completed
-	a.failed += part.Requests.Failed
-	a.startError = worse(a.startError, part.StartErrorMs)
-	a.uncertainty = worse(a.uncertainty, part.ClockUncertaintyMs)
-	if part.Failure != nil {
-		a.failures = append(a.failures, fmt.Sprintf("stage %d: %s", s.Index, *part.Failure))
-	}
-}
-
-// worse is the one further from zero; nil is none.
-func worse(a, b *float64) *float64 {
-	if a == nil || b != nil && math.Abs(*b) > math.Abs(*a) {
-		return b
-	}
-	return a
 }

@@ -29,6 +29,7 @@ type requestRow struct {
 	Index        uint64  `json:"index" parquet:"index"`
 	Agent        string  `json:"agent" parquet:"agent,dict"`
 	Endpoint     uint32  `json:"endpoint" parquet:"endpoint"`
+	Observer     bool    `json:"observer" parquet:"observer"`
 	Unmeasured   bool    `json:"unmeasured" parquet:"unmeasured"`
 	ScheduledNs  int64   `json:"scheduled_ns" parquet:"scheduled_ns"`
 	StartNs      int64   `json:"start_ns" parquet:"start_ns"`
@@ -83,25 +84,56 @@ func eachStage(ledger *aggregate.Ledger, each func([]requestRow) error) error {
 		return err
 	}
 	for _, stage := range stages {
-		var rows []requestRow
-		err := ledger.Snapshots(stage.GetStage().GetIndex(), func(s *spatev1.Snapshot) error {
-			for _, r := range s.GetRecords() {
-				rows = append(rows, rowOf(s, r))
-			}
-			return nil
-		})
+		rows, err := rowsOf(ledger, stage)
 		if err != nil {
 			return err
 		}
-		// The ledger's own order is fixed too, so rows of one index keep one order.
-		slices.SortStableFunc(rows, func(a, b requestRow) int {
-			return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Turn, b.Turn))
-		})
 		if err := each(rows); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// rowsOf are the rows of a stage's result: those that observers sent stand last.
+func rowsOf(ledger *aggregate.Ledger, stage *spatev1.StageRecord) (rows []requestRow, err error) {
+	observes := make(map[process]bool)
+	for _, a := range stage.GetAgents() {
+		observes[process{a.GetAgent().GetName(), a.GetIncarnation()}] = a.GetObserver()
+	}
+	err = ledger.Snapshots(stage.GetStage().GetIndex(), func(s *spatev1.Snapshot) error {
+		if !aggregate.Taken(stage, s) {
+			return nil
+		}
+		for _, r := range s.GetRecords() {
+			row := rowOf(s, r)
+			row.Observer = observes[process{s.GetKey().GetAgent(), s.GetKey().GetIncarnation()}]
+			rows = append(rows, row)
+		}
+		return nil
+	})
+	// The ledger's own order is fixed too, so rows of one index keep one order.
+	slices.SortStableFunc(rows, func(a, b requestRow) int {
+		return cmp.Or(order(a.Observer, b.Observer), cmp.Compare(a.Index, b.Index), cmp.Compare(a.Turn, b.Turn))
+	})
+	return rows, err
+}
+
+// process names an agent's process.
+type process struct {
+	agent       string
+	incarnation uint64
+}
+
+// order puts what is not so before what is.
+func order(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }
 
 // rowOf lays a record out as a row.

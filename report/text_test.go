@@ -45,10 +45,12 @@ func TestVLLMBlockIsToTheLetter(t *testing.T) {
 		RequestThroughput:     ptr(2.02),
 		OutputTokenThroughput: ptr(12.09),
 		TotalTokenThroughput:  ptr(2050.81),
-		FirstFrame:            distribution(461.52, 282, 1734.22),
-		TPOTFirstFrame:        distribution(99.97, 17.1, 671.7),
-		ITLFirstFrame:         distribution(99.88, 12.87, 2059.38),
-		TTFT:                  distribution(1, 1, 1), // ours, not vLLM's
+		Latencies: aggregate.Latencies{
+			FirstFrame:     distribution(461.52, 282, 1734.22),
+			TPOTFirstFrame: distribution(99.97, 17.1, 671.7),
+			ITLFirstFrame:  distribution(99.88, 12.87, 2059.38),
+			TTFT:           distribution(1, 1, 1), // ours, not vLLM's
+		},
 	})
 	if diff := cmp.Diff(published, b.String()); diff != "" {
 		t.Error(diff)
@@ -156,7 +158,7 @@ func TestMarkdown(t *testing.T) {
 		"\n! concurrency 1: 1 of 40 requests failed (http_429: 1)\n",
 		"| 0: Dynamo 3P1D, 100:4, concurrency 1 | http_429 | 1 | slow \\| down please |",
 		"| 0: Dynamo 3P1D, 100:4, concurrency 1 | 100 | 100.00 | 0 | 4 | 4.00 | 0 | usage |",
-		"| a | eu | host-a | v1 | 2 | 40 | 0 | -0.25 | 0.08 |  |",
+		"| a | eu | host-a | v1 | 2 | 40 | 0 | 0.25 ms early ± 0.08 ms |  |",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)

@@ -20,11 +20,17 @@ func writeVLLM(w io.Writer, r *aggregate.Result) error {
 			b.WriteByte('\n')
 		}
 		fmt.Fprintf(&b, "Stage %d: %s, %s, %s%s\n", s.Index, s.Target, s.Workload, s.Load, partialMark(s.Complete))
+		for _, reason := range s.Missing {
+			fmt.Fprintf(&b, "Missing: %s\n", oneLine(reason))
+		}
 		writeVLLMBlock(&b, s)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
+
+// oneLine makes a text fit into one line.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // partialMark says loudly that something is missing.
 func partialMark(complete bool) string {

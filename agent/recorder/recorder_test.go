@@ -50,7 +50,7 @@ func fullRequest() (*Request, *stream.Observation) {
 	q := &Request{Index: 7, Turn: 2, Endpoint: 1, Scheduled: at(100), ISL: 12, OSL: 4, Shared: 8, BodyHash: 99}
 	o := &stream.Observation{
 		Start: at(1100), Sent: at(1500), FirstByte: at(2000), FirstFrame: at(3100), Led: true, FirstToken: at(4100), LastToken: at(10_100), End: at(10_200),
-		Connect: 77, Connected: true, Gaps: []int64{2500, 3500}, Lags: []int64{5, 6, 7},
+		Connect: 77, Connected: true, RTT: 33, Gaps: []int64{2500, 3500}, Lags: []int64{5, 6, 7},
 		InputTokens: 10, OutputTokens: 5, Usage: true, CachedTokens: 6, HasCachedTokens: true, TokenFrames: 3,
 		CoalescedReads: 1, UnstampedFrames: 2, HTTPStatus: 200, FinishReason: "stop",
 	}
@@ -98,12 +98,44 @@ func TestCompletedRequestMeasuresAllByDefinition(t *testing.T) {
 		spatev1.Metric_METRIC_FIRST_FRAME:           2000,
 		spatev1.Metric_METRIC_FIRST_FRAME_GAP:       1000,
 		spatev1.Metric_METRIC_TPOT_FIRST_FRAME:      1750,
+		spatev1.Metric_METRIC_RTT:                   33,
 	}
 	if diff := cmp.Diff(sums, sumsOf(series)); diff != "" {
 		t.Errorf("sums of values (-want +got):\n%s", diff)
 	}
 	if totals.GetFirstStartNs() != 1100 || totals.GetLastEndNs() != 10_200 {
 		t.Errorf("span %d to %d", totals.GetFirstStartNs(), totals.GetLastEndNs())
+	}
+}
+
+// The way to an endpoint is told by every new connection, whatever became of the request that opened it; where the kernel does not say, by
+// none.
+func TestRoundTripsAreThoseOfConnections(t *testing.T) {
+	tape := newTape(1, 1, false)
+	for _, c := range []struct {
+		unmeasured bool
+		o          stream.Observation
+	}{
+		{true, stream.Observation{Connected: true, RTT: 5000}},
+		{false, stream.Observation{Connected: true, RTT: 7000, Err: &stream.Error{Class: spatev1.ErrorClass_ERROR_CLASS_TIMEOUT}}},
+		{false, stream.Observation{Connected: true, RTT: 9000, Cancelled: true}},
+		{false, stream.Observation{Connected: true}},
+		{false, stream.Observation{}},
+	} {
+		c.o.Start, c.o.End = at(1000), at(2000)
+		q := &Request{Unmeasured: c.unmeasured, Scheduled: at(1000)}
+		tape.Shard(0).Started(q, c.o.Start)
+		tape.Shard(0).Ended(q, &c.o)
+	}
+	totals := &spatev1.Totals{}
+	tape.Finish(totals)
+	if got := sumsOf(tape.snapshots[0].GetSeries()[0])[spatev1.Metric_METRIC_RTT]; got != 21_000 {
+		t.Errorf("round trips of %d ns, want 21000", got)
+	}
+	for _, v := range totals.GetValues() {
+		if v.GetMetric() == spatev1.Metric_METRIC_RTT && v.GetCount() != 3 {
+			t.Errorf("totals of %d round trips, want 3", v.GetCount())
+		}
 	}
 }
 
@@ -134,7 +166,7 @@ func TestRowHoldsTheRequest(t *testing.T) {
 }
 
 func TestUnfinishedRequestsCountInNoLatency(t *testing.T) {
-	const sendDelay, lag = spatev1.Metric_METRIC_SEND_DELAY, spatev1.Metric_METRIC_RECEIVE_LAG
+	const sendDelay, lag, rtt = spatev1.Metric_METRIC_SEND_DELAY, spatev1.Metric_METRIC_RECEIVE_LAG, spatev1.Metric_METRIC_RTT
 	for name, c := range map[string]struct {
 		change  func(*Request, *stream.Observation)
 		metrics map[spatev1.Metric]uint64
@@ -143,14 +175,14 @@ func TestUnfinishedRequestsCountInNoLatency(t *testing.T) {
 	}{
 		"cancelled": {
 			change:  func(_ *Request, o *stream.Observation) { o.Cancelled = true },
-			metrics: map[spatev1.Metric]uint64{sendDelay: 1000, lag: 18},
+			metrics: map[spatev1.Metric]uint64{rtt: 33, sendDelay: 1000, lag: 18},
 			count:   (*spatev1.Counters).GetCancelled,
 		},
 		"failed by status": {
 			change: func(_ *Request, o *stream.Observation) {
 				o.Err = &stream.Error{Class: spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, HTTPStatus: 429, Message: "slow \xff down"}
 			},
-			metrics: map[spatev1.Metric]uint64{sendDelay: 1000, lag: 18, spatev1.Metric_METRIC_FAILURE_TIME: 9100},
+			metrics: map[spatev1.Metric]uint64{rtt: 33, sendDelay: 1000, lag: 18, spatev1.Metric_METRIC_FAILURE_TIME: 9100},
 			count:   (*spatev1.Counters).GetFailed,
 			errors: []*spatev1.ErrorCount{
 				{Class: spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, HttpStatus: 429, Count: 1, Example: "slow  down"},
@@ -160,13 +192,13 @@ func TestUnfinishedRequestsCountInNoLatency(t *testing.T) {
 			change: func(_ *Request, o *stream.Observation) {
 				o.Err = &stream.Error{Class: spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM, HTTPStatus: 200, Message: "cut"}
 			},
-			metrics: map[spatev1.Metric]uint64{sendDelay: 1000, lag: 18, spatev1.Metric_METRIC_FAILURE_TIME: 9100},
+			metrics: map[spatev1.Metric]uint64{rtt: 33, sendDelay: 1000, lag: 18, spatev1.Metric_METRIC_FAILURE_TIME: 9100},
 			count:   (*spatev1.Counters).GetFailed,
 			errors:  []*spatev1.ErrorCount{{Class: spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM, Count: 1, Example: "cut"}},
 		},
 		"warm-up": {
 			change:  func(q *Request, _ *stream.Observation) { q.Unmeasured = true },
-			metrics: map[spatev1.Metric]uint64{},
+			metrics: map[spatev1.Metric]uint64{rtt: 33},
 			count:   (*spatev1.Counters).GetUnmeasuredEnded,
 		},
 	} {

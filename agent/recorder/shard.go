@@ -85,6 +85,10 @@ func (s *Shard) Ended(q *Request, o *stream.Observation) {
 		p.rows = append(p.rows, row)
 	}
 	c := &p.cells[q.Endpoint]
+	if o.RTT > 0 {
+		// Of the way to the endpoint, not of the request: the connections of a warm-up tell it as well.
+		s.value(c, spatev1.Metric_METRIC_RTT, o.RTT.Nanoseconds())
+	}
 	if q.Unmeasured {
 		s.count(c, unmeasuredEnded, 1)
 		return

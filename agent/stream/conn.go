@@ -13,6 +13,7 @@ type conn struct {
 	net.Conn         // the socket, or TLS over it
 	socket   *socket // where the bytes come from
 	opened   time.Duration
+	rtt      time.Duration // see socket
 	forget   func(*conn)
 	closing  sync.Once
 	mu       sync.Mutex
@@ -25,6 +26,7 @@ type conn struct {
 type wire struct {
 	connected bool          // first request of the connection
 	connect   time.Duration // of the first request
+	rtt       time.Duration // of the first request; 0: not known
 	first     clock.Instant // first byte of the response
 	last      reading       // read that brought the last bytes of the response
 	sent      clock.Instant // end of the last write
@@ -52,7 +54,7 @@ func (c *conn) lend(w *wire) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.used {
-		w.connected, w.connect = true, c.opened
+		w.connected, w.connect, w.rtt = true, c.opened, c.rtt
 	}
 	c.used = true
 	c.wire = w

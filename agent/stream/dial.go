@@ -87,14 +87,14 @@ func (d *dialer) connect(ctx context.Context, addr string, secure bool) (*conn, 
 		return nil, err
 	}
 	if !secure {
-		return &conn{Conn: s, socket: s, forget: d.forget}, nil
+		return &conn{Conn: s, socket: s, rtt: s.rtt, forget: d.forget}, nil
 	}
 	t, err := d.handshake(ctx, s, addr)
 	if err != nil {
 		s.Close()
 		return nil, err
 	}
-	return &conn{Conn: t, socket: s, forget: d.forget}, nil
+	return &conn{Conn: t, socket: s, rtt: s.rtt, forget: d.forget}, nil
 }
 
 // handshake puts TLS over a socket. It fails with a dialError.

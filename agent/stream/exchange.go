@@ -75,7 +75,7 @@ func (x *exchange) finish() {
 	if x.conn != nil {
 		w := x.conn.record(x.wire)
 		x.conn.take(x.wire)
-		o.Connected, o.Connect, o.FirstByte = w.connected, w.connect, w.first
+		o.Connected, o.Connect, o.RTT, o.FirstByte = w.connected, w.connect, w.rtt, w.first
 		if all {
 			o.Sent = w.end()
 		}

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"net"
+	"time"
 
 	"github.com/spate-load/spate/clock"
 )
@@ -22,6 +23,7 @@ type socket struct {
 	net.Conn
 	stamps stamps
 	last   reading
+	rtt    time.Duration // round trip of the connection's handshake by the kernel's own measure; 0: not known
 }
 
 // Read reads as net.Conn does and keeps the time of what it returns.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -68,7 +69,19 @@ func newSocket(c net.Conn) (*socket, error) {
 	}
 	s.stamps.raw = raw
 	s.stamps.recvmsg = s.stamps.receive
+	s.rtt = roundTrip(raw)
 	return s, nil
+}
+
+// roundTrip asks the kernel how long the packets of a connection take there and back. Of a connection that was just made that is the
+// time from its SYN to the answer. 0: the kernel does not say, which is no reason to do without the connection.
+func roundTrip(raw syscall.RawConn) (rtt time.Duration) {
+	_ = raw.Control(func(fd uintptr) {
+		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
+			rtt = time.Duration(info.Rtt) * time.Microsecond
+		}
+	})
+	return rtt
 }
 
 // read waits for bytes and takes them with their stamp.

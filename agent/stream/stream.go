@@ -86,6 +86,8 @@ type Observation struct {
 	End clock.Instant
 	// DNS, TCP and TLS together, if Connected.
 	Connect time.Duration
+	// Round trip to the endpoint as the kernel measured it when the connection was made, if Connected. 0: not known.
+	RTT time.Duration
 	// The request was the first on its connection.
 	Connected bool
 	// Time between consecutive frames with token text, in nanoseconds.

@@ -25,10 +25,13 @@ type Scope struct {
 	Concurrency uint32
 	// Rate is the load point of an open loop in requests per second, 0 for a closed loop.
 	Rate float64
-	// Region limits the point to the agents of a region. Empty: all regions.
+	// Region limits the point to the agents of a region, or says where the Agent is. Empty: all regions.
 	Region string
 	// Agent limits the point to one agent. Empty: all agents.
 	Agent string
+	// Observer says that the point is about the observer of the Region, which no other point counts. Its rows have measurements of their
+	// own.
+	Observer bool
 }
 
 // WindowPoint is one window of a stage, and the stage up to the window's end.
@@ -86,6 +89,9 @@ type Throughput struct {
 
 // Measures are counts and distributions of one time span.
 type Measures struct {
+	// Windows is how many windows of a second the counts of a window may be of: above 1 if an agent whose coordinator was gone has merged
+	// them. Such a window's row has a measurement of its own, so that it is no spike among the others. 0 and 1: one.
+	Windows uint32
 	// Counters are the events counted. Nil: not known.
 	Counters *spatev1.Counters
 	// SLO says that the stage has one: then the counter of good requests means something.
@@ -124,6 +130,8 @@ type EventPoint struct {
 	Stage *Scope
 	// Agent says to which agent. Empty: to no single one.
 	Agent string
+	// Region is the agent's. Empty: it said none, or there is no agent.
+	Region string
 	// Text says it to people.
 	Text string
 }
@@ -133,10 +141,28 @@ type EventKind string
 
 // Kinds of events.
 const (
-	RunBegan   EventKind = "run_began"
-	RunEnded   EventKind = "run_ended"
-	StageBegan EventKind = "stage_began"
-	StageEnded EventKind = "stage_ended"
-	AgentLost  EventKind = "agent_lost"
-	Warning    EventKind = "warning"
+	RunBegan    EventKind = "run_began"
+	RunEnded    EventKind = "run_ended"
+	StageBegan  EventKind = "stage_began"
+	StageEnded  EventKind = "stage_ended"
+	AgentLost   EventKind = "agent_lost"
+	AgentJoined EventKind = "agent_joined"
+	Warning     EventKind = "warning"
 )
+
+// AgentEvent is an agent's loss, or its joining, as an event of a stage. stage may be nil.
+func AgentEvent(run EventPoint, stage *Scope, e *spatev1.AgentChanged) EventPoint {
+	p := run
+	p.Kind, p.Stage, p.Agent, p.Region = AgentLost, stage, e.GetAgent().GetName(), e.GetAgent().GetRegion()
+	if e.GetJoined() {
+		p.Kind = AgentJoined
+	}
+	p.Text = e.GetReason()
+	switch {
+	case p.Text == "":
+		p.Text = e.GetConsequence()
+	case e.GetConsequence() != "":
+		p.Text += ": " + e.GetConsequence()
+	}
+	return p
+}

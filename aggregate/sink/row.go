@@ -13,6 +13,14 @@ const (
 	MeasurementToDate = "spate_to_date"
 	// MeasurementStage has the result of a stage.
 	MeasurementStage = "spate_stage"
+	// MeasurementMerged has several windows of a stage that came as one, at the last of them: counts of more than a second.
+	MeasurementMerged = "spate_merged_windows"
+	// MeasurementObserverWindow, MeasurementObserverToDate, MeasurementObserverMerged and MeasurementObserver are the same of observers, by
+	// region.
+	MeasurementObserverWindow = "spate_observer_window"
+	MeasurementObserverToDate = "spate_observer_to_date"
+	MeasurementObserverMerged = "spate_observer_merged_windows"
+	MeasurementObserver       = "spate_observer_stage"
 	// MeasurementEvent has what happened to a run.
 	MeasurementEvent = "spate_event"
 )

@@ -13,8 +13,15 @@ const fieldsHint = 192
 
 // Rows returns the window's row and, where it is known, that of the run to date.
 func (p WindowPoint) Rows() []Row {
-	window := p.Scope.row(MeasurementWindow)
+	kind := MeasurementWindow
+	if p.Measures.Windows > 1 {
+		kind = MeasurementMerged
+	}
+	window := p.Scope.row(kind)
 	window.Time = p.Time()
+	if p.Measures.Windows > 1 {
+		window.count("windows", uint64(p.Measures.Windows))
+	}
 	window.measures(p.Measures)
 	if p.PeakInFlight != nil {
 		window.count("peak_in_flight", uint64(*p.PeakInFlight))
@@ -54,6 +61,7 @@ func (p EventPoint) Rows() []Row {
 		row.tag("load", scope.Load)
 	}
 	row.tag("plan", p.Plan)
+	row.tag("region", p.Region)
 	row.tag("run", p.RunID)
 	if p.Stage != nil {
 		row.tag("stage", strconv.FormatUint(uint64(scope.StageIndex), 10))
@@ -70,6 +78,9 @@ func (p EventPoint) Rows() []Row {
 
 // row returns a row of the scope with its tags and its load point, by which sweeps are drawn.
 func (s Scope) row(measurement string) Row {
+	if s.Observer {
+		measurement = ofObservers[measurement]
+	}
 	row := Row{Measurement: measurement, Fields: make([]Field, 0, fieldsHint), Tags: make([]Tag, 0, 9)}
 	row.tag("agent", s.Agent)
 	row.tag("load", s.Load)
@@ -87,6 +98,12 @@ func (s Scope) row(measurement string) Row {
 		row.float("rate", s.Rate)
 	}
 	return row
+}
+
+// ofObservers are the measurements of observers by those of the load.
+var ofObservers = map[string]string{
+	MeasurementWindow: MeasurementObserverWindow, MeasurementToDate: MeasurementObserverToDate,
+	MeasurementMerged: MeasurementObserverMerged, MeasurementStage: MeasurementObserver,
 }
 
 // breadth says whose numbers they are, so that a sum over regions never counts the whole beside its parts.

@@ -95,6 +95,65 @@ func TestTagsAreSortedAndTellScopesApart(t *testing.T) {
 	}
 }
 
+// What observers measure, and windows that came as one, are rows of other measurements: no panel adds them to the rest.
+func TestObserversAndMergedWindowsAreApart(t *testing.T) {
+	names := func(observer bool, windows uint32) string {
+		scope := sinktest.Scope()
+		scope.Region, scope.Observer = "eu", observer
+		rows := sink.WindowPoint{Scope: scope, Window: 4, Measures: sink.Measures{Windows: windows}, ToDate: &sink.Measures{Windows: windows}}.Rows()
+		rows = append(rows, sink.StagePoint{Scope: scope, Measures: sink.Measures{Windows: windows}}.Rows()...)
+		var text []string
+		for _, row := range rows {
+			text = append(text, strings.TrimPrefix(row.Measurement, "spate_"))
+			if n, ok := field(t, row, "windows"); ok != strings.HasSuffix(row.Measurement, "merged_windows") || ok && n.Int != int64(windows) {
+				t.Errorf("%s: windows %+v", row.Measurement, n)
+			}
+		}
+		return strings.Join(text, " ")
+	}
+	for _, c := range []struct {
+		observer bool
+		windows  uint32
+		want     string
+	}{
+		{false, 0, "window to_date stage"},
+		{false, 1, "window to_date stage"},
+		{false, 30, "merged_windows to_date stage"},
+		{true, 1, "observer_window observer_to_date observer_stage"},
+		{true, 2, "observer_merged_windows observer_to_date observer_stage"},
+	} {
+		if got := names(c.observer, c.windows); got != c.want {
+			t.Errorf("observer %v, %d windows: %q, want %q", c.observer, c.windows, got, c.want)
+		}
+	}
+}
+
+func TestEventsOfAgents(t *testing.T) {
+	info := &spatev1.AgentInfo{Name: "eu-2", Region: "eu"}
+	scope := sinktest.Scope()
+	run := sink.EventPoint{RunID: "r", Plan: "p", Time: time.Unix(1, 0)}
+	end := ",load=concurrency 8,plan=p,region=eu,run=r,stage=4,target=dynamo 3P1D,workload=3000:150"
+	for _, c := range []struct {
+		e          *spatev1.AgentChanged
+		kind, text string
+	}{
+		{&spatev1.AgentChanged{Agent: info, Reason: "silent", Consequence: "25 % is missing"}, "agent_lost", "silent: 25 % is missing"},
+		{&spatev1.AgentChanged{Agent: info, Joined: true, Consequence: "from second 16 on"}, "agent_joined", "from second 16 on"},
+		{&spatev1.AgentChanged{Agent: info, Reason: "silent"}, "agent_lost", "silent"},
+	} {
+		row := sink.AgentEvent(run, &scope, c.e).Rows()[0]
+		if got, want := tags(row), "agent=eu-2,kind="+c.kind+end; got != want {
+			t.Errorf("tags %q, want %q", got, want)
+		}
+		if got, _ := field(t, row, "text"); got.Text != c.text || !row.Time.Equal(run.Time) {
+			t.Errorf("text %q at %v", got.Text, row.Time)
+		}
+	}
+	if got := tags(sink.AgentEvent(run, nil, &spatev1.AgentChanged{Agent: info}).Rows()[0]); got != "agent=eu-2,kind=agent_lost,plan=p,region=eu,run=r" {
+		t.Errorf("tags %q without a stage", got)
+	}
+}
+
 func TestLoadPointIsANumberToo(t *testing.T) {
 	closed := sink.StagePoint{Scope: sink.Scope{Concurrency: 64}}.Rows()[0]
 	open := sink.StagePoint{Scope: sink.Scope{Rate: 2.5}}.Rows()[0]

@@ -28,6 +28,10 @@ func metrics(stats func() coordinator.Stats) daemon.Collector {
 			}
 			return 0
 		}),
+		counter("windows_total", "Windows that were merged and handed on.", func(s coordinator.Stats) uint64 { return s.Windows }),
+		daemon.Gauge("spate_coordinator_window_delay_seconds", "Time from the end of the last of them until then.", func() float64 {
+			return stats().WindowDelay.Seconds()
+		}),
 		counter("snapshots_total", "Snapshots written to the ledger.", func(s coordinator.Stats) uint64 { return s.Snapshots }),
 		counter("snapshots_duplicate_total", "Snapshots that were in the ledger already.", func(s coordinator.Stats) uint64 { return s.Duplicates }),
 		counter("snapshots_refused_total", "Snapshots that were garbage, foreign or too large.", func(s coordinator.Stats) uint64 { return s.Refused }),

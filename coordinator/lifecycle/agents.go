@@ -15,12 +15,14 @@ type agent struct {
 	incarnation uint64
 	lost        string        // why it is not connected; empty: it is
 	heard       clock.Instant // last sign of life
+	absent      bool          // it has not come back since the coordinator was started anew
 	inFlight    uint32        // by its last heartbeat
 }
 
 // Connected says that an agent's control stream stands: a new agent, or one that comes back. A run that waits for agents looks at
-// the next tick who is there, so that it takes all that are there when it begins, and not only as many as it needs.
-func (r *Run) Connected(at clock.Instant, info *spatev1.AgentInfo, incarnation uint64) {
+// the next tick who is there, so that it takes all that are there when it begins, and not only as many as it needs. resume is what the
+// agent works on, nil if it has nothing to do; armed says that it has been given the start.
+func (r *Run) Connected(at clock.Instant, info *spatev1.AgentInfo, incarnation uint64, resume *spatev1.AssignmentRef, armed bool) {
 	name := info.GetName()
 	a := r.agents[name]
 	if a == nil {
@@ -30,12 +32,11 @@ func (r *Run) Connected(at clock.Instant, info *spatev1.AgentInfo, incarnation u
 	} else if a.incarnation != incarnation {
 		r.Lost(at, name, a.incarnation, "its process was started anew")
 	}
-	*a = agent{info: info, incarnation: incarnation, heard: at}
-	if r.phase == running {
-		if p := r.stage.share(name); p != nil {
-			r.sendMeasure(p)
-		}
+	if slices.Contains(r.roster, a) {
+		r.unsaved = true
 	}
+	*a = agent{info: info, incarnation: incarnation, heard: at}
+	r.catchUp(name, resume, armed)
 }
 
 // welcome says what becomes of an agent that was not known.
@@ -81,10 +82,30 @@ func (r *Run) Heard(at clock.Instant, name string, h *spatev1.Heartbeat) {
 // loseSilent gives up the agents of the roster that have said nothing for too long.
 func (r *Run) loseSilent(at clock.Instant) {
 	for _, a := range r.roster {
-		if silent := at.Sub(a.heard); a.lost == "" && silent >= r.cfg.Silence {
-			r.Lost(at, a.info.GetName(), a.incarnation, "no heartbeat for "+silent.String())
+		if silent := at.Sub(a.heard); a.lost == "" && silent >= r.patienceWith(a) {
+			r.Lost(at, a.info.GetName(), a.incarnation, silence(a, silent))
 		}
 	}
+}
+
+// patienceWith is how long an agent may be silent. One that was there when the coordinator's process ended goes on for its lease, and may
+// take as long to come back.
+func (r *Run) patienceWith(a *agent) time.Duration {
+	switch {
+	case !a.absent:
+		return r.cfg.Silence
+	case r.stage != nil && r.stage.record.GetStage().GetOnAgentLoss() == "reassign":
+		return r.cfg.ReassignLease
+	}
+	return r.cfg.Lease
+}
+
+// silence says for people what is missing of an agent.
+func silence(a *agent, silent time.Duration) string {
+	if a.absent {
+		return "it did not come back within " + silent.String() + " of the coordinator's new start"
+	}
+	return "no heartbeat for " + silent.String()
 }
 
 // gather begins the first stage as soon as enough agents are there, or gives up.

@@ -52,7 +52,7 @@ func TestScenarios(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := play(t, string(want))
+			got := play(t, string(want), never)
 			if *update {
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
@@ -66,17 +66,23 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// play carries out a scenario's commands and returns it with the effects they have now.
-func play(t *testing.T, text string) string {
-	s := &scenario{t: t, silent: map[string]bool{}, incarnation: map[string]uint64{}, at: clock.Instant(100 * time.Second)}
+// play carries out a scenario's commands and returns it with the effects they have now. The coordinator is started anew behind the commands
+// that restarts names by their numbers.
+func play(t *testing.T, text string, restarts func(command int) bool) string {
+	s := &scenario{
+		t: t, silent: map[string]bool{}, incarnation: map[string]uint64{}, weights: map[string]uint32{}, at: clock.Instant(100 * time.Second), world: newWorld(),
+	}
 	var out strings.Builder
-	golden := false
+	golden, commands := false, 0
 	for line := range strings.Lines(text) {
 		command, isCommand := strings.CutPrefix(line, "> ")
 		switch {
 		case isCommand:
 			golden = true
 			out.WriteString(line + s.do(strings.Fields(command)))
+			if commands++; restarts(commands) {
+				s.restart()
+			}
 		case strings.TrimSpace(line) == "":
 			golden = false
 			out.WriteString(line)
@@ -96,6 +102,8 @@ type scenario struct {
 	connected   []string
 	silent      map[string]bool
 	incarnation map[string]uint64
+	weights     map[string]uint32
+	*world
 }
 
 // do carries out one command and returns its effects as text.
@@ -130,8 +138,10 @@ func (s *scenario) drain(out *strings.Builder, f func()) {
 	if s.run == nil {
 		return
 	}
-	for _, e := range s.run.Effects() {
-		out.WriteString(s.describe(e) + "\n")
+	for _, e := range s.effects() {
+		if line := s.describe(e); line != "" {
+			out.WriteString(line + "\n")
+		}
 	}
 }
 
@@ -160,9 +170,12 @@ func (s *scenario) begin(_ []string, o map[string]string) {
 		s.change(st, o)
 	}
 	cfg := lifecycle.Config{
-		MinAgents: int(s.number(o["min"])), AgentsTimeout: s.duration(o["timeout"]),
+		MinAgents: int(s.number(o["min"])), AgentsTimeout: s.duration(o["timeout"]), Lease: 3500 * time.Millisecond,
 	}
-	s.run = lifecycle.New(cfg, "r", stages, s.at, time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
+	s.world = newWorld()
+	s.cfg, s.plan = cfg, stages
+	s.run = lifecycle.New(cfg, "r", stages, s.at, epoch)
+	s.began = s.at
 	s.run.Tick(s.at)
 }
 
@@ -176,8 +189,9 @@ func (s *scenario) agents(args []string, _ map[string]string) {
 			s.incarnation[name]++
 		}
 		s.connected = append(s.connected, name)
-		info := &spatev1.AgentInfo{Name: name, Weight: uint32(s.number(weight))}
-		s.run.Connected(s.at, info, s.incarnation[name])
+		s.joined = append(s.joined, name)
+		s.weights[name] = uint32(s.number(weight))
+		s.run.Connected(s.at, s.info(name), s.incarnation[name], s.assigned[s.process(name)], s.armed[s.process(name)])
 	}
 	s.run.Tick(s.at)
 }
@@ -200,6 +214,7 @@ func (s *scenario) apply(args []string, o map[string]string) {
 		if note := o["note"]; note != "" {
 			m.Preparation = &spatev1.Preparation{Lengths: "words", Notes: []string{strings.ReplaceAll(note, "_", " ")}}
 		}
+		s.ready[s.process(name)] = m
 		s.run.Applied(s.at, name, m)
 	}
 }
@@ -217,10 +232,12 @@ func (s *scenario) merged(name string, o map[string]string, t *spatev1.Totals) {
 	if o["stage"] != "" {
 		stage = uint32(s.number(o["stage"]))
 	}
-	s.run.Merged(s.at, &spatev1.Snapshot{
+	snapshot := &spatev1.Snapshot{
 		Key:        &spatev1.SnapshotKey{RunId: "r", Agent: name, Incarnation: s.incarnation[name]},
 		StageIndex: stage, Totals: t,
-	})
+	}
+	s.append(snapshot)
+	s.run.Merged(s.at, snapshot)
 }
 
 func (s *scenario) snapshot(args []string, o map[string]string) {
@@ -247,6 +264,7 @@ func (s *scenario) totals(args []string, o map[string]string) {
 }
 
 func (s *scenario) closed(args []string, o map[string]string) {
+	s.outcomes[s.stage] = s.outcome(o)
 	s.run.Closed(s.at, args[0] == "complete", s.outcome(o))
 }
 
@@ -259,7 +277,7 @@ func (s *scenario) kill(args []string, _ map[string]string) {
 				left = append(left, c)
 			}
 		}
-		s.connected = left
+		s.connected, s.joined = left, slices.Clone(left)
 	}
 }
 
@@ -270,12 +288,13 @@ func (s *scenario) silence(args []string, _ map[string]string) {
 }
 
 func (s *scenario) tick(args []string, _ map[string]string) {
-	end := s.at.Add(s.duration(args[0]))
+	end := s.at.Add(s.duration(args[0]) + s.owed)
+	s.owed = 0
 	for step := 1; s.at < end; step++ {
 		s.at = s.at.Add(100 * time.Millisecond)
 		for _, name := range s.connected {
 			if step%10 == 0 && !s.silent[name] {
-				s.run.Heard(s.at, name, &spatev1.Heartbeat{InFlight: 4})
+				s.beat(name)
 			}
 		}
 		s.run.Tick(s.at)
@@ -321,6 +340,8 @@ func (s *scenario) describe(e lifecycle.Effect) string {
 			return fmt.Sprintf("close stage %d, with the values of %d limits", e.Record.GetStage().GetIndex(), len(e.Keep.GetLatencies()))
 		}
 		return fmt.Sprintf("close stage %d", e.Record.GetStage().GetIndex())
+	case lifecycle.PutCheckpoint:
+		return "" // that it is there whenever it has to be is checked where effects are drained
 	case lifecycle.PutSearch:
 		return "ledger: " + search(e.Record)
 	case lifecycle.Finish:

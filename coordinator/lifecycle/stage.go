@@ -97,7 +97,7 @@ func (r *Run) nextStage(at clock.Instant) {
 		}
 		r.pending = st
 		if pause := st.GetPause().AsDuration(); pause > 0 && r.begun > 0 {
-			r.phase, r.resume = pausing, at.Add(pause)
+			r.phase, r.resume, r.unsaved = pausing, at.Add(pause), true
 			return
 		}
 		r.beginPending(at)
@@ -166,11 +166,21 @@ func (r *Run) assign(at clock.Instant, st *spatev1.Stage) {
 	r.stage, r.phase = s, applying
 	r.do(PutStage{s.snapshot()})
 	for i, p := range s.shares {
-		r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Assign{Assign: &spatev1.Assign{
-			Ref: ref, Stage: st, Records: r.cfg.Records,
-			Stripe: &spatev1.Stripe{Weights: weights, Rank: uint32(i)},
-		}}})
+		r.sendAssign(p, i)
 	}
+}
+
+// sendAssign hands an agent its share.
+func (r *Run) sendAssign(p *share, rank int) {
+	s := r.stage
+	weights := make([]uint32, len(s.shares))
+	for i, a := range s.record.GetAgents() {
+		weights[i] = a.GetWeight()
+	}
+	r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Assign{Assign: &spatev1.Assign{
+		Ref: s.ref, Stage: clone(s.record.GetStage()), Records: r.cfg.Records,
+		Stripe: &spatev1.Stripe{Weights: weights, Rank: uint32(rank)},
+	}}})
 }
 
 // slowTransfer is the pace, in bytes a second, at which an agent must be able to fetch a dataset. Others may fetch it at the same time.
@@ -223,7 +233,7 @@ func (r *Run) passOn(at clock.Instant, notes []string) {
 	for _, note := range notes {
 		text := r.stage.target() + ": " + note
 		if !r.noted[text] {
-			r.noted[text] = true
+			r.noted[text], r.unsaved = true, true
 			r.notice(at, spatev1.Severity_SEVERITY_INFO, "%s", text)
 		}
 	}
@@ -254,11 +264,16 @@ func (r *Run) arm(at clock.Instant) {
 	r.phase = running
 	r.do(PutStage{s.snapshot()})
 	for _, p := range s.shares {
-		r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Arm{Arm: &spatev1.Arm{
-			Ref: s.ref, StartClockNs: int64(s.start),
-		}}})
+		r.sendArm(p)
 	}
 	r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_StageBegan{StageBegan: began(s.record.GetStage())}})
+}
+
+// sendArm tells an agent the start.
+func (r *Run) sendArm(p *share) {
+	r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Arm{Arm: &spatev1.Arm{
+		Ref: r.stage.ref, StartClockNs: int64(r.stage.start),
+	}}})
 }
 
 // lead is the time from arming to the start: short if all clocks are known to be as good as one. An uncertainty of 0 means that
@@ -278,24 +293,41 @@ func (r *Run) lead() time.Duration {
 
 // Merged says that a snapshot is in the ledger and was not there before.
 func (r *Run) Merged(at clock.Instant, snapshot *spatev1.Snapshot) {
+	p := r.tally(snapshot)
+	if p == nil {
+		return
+	}
+	if snapshot.GetTotals() == nil || !r.heed(at, p) {
+		r.settle()
+	}
+}
+
+// tally counts a snapshot of the stage in progress and returns whose it is, nil if it is none.
+func (r *Run) tally(snapshot *spatev1.Snapshot) *share {
 	s := r.stage
 	if s == nil || snapshot.GetStageIndex() != s.ref.GetStageIndex() || r.phase != running && r.phase != stopping {
-		return
+		return nil
 	}
 	key := snapshot.GetKey()
 	p := s.share(key.GetAgent())
 	if p == nil || p.agent.incarnation != key.GetIncarnation() {
-		return
+		return nil
 	}
 	p.snapshots++
 	if t := snapshot.GetTotals(); t != nil {
 		p.totals = t
-		if t.GetFailure() != "" && !t.GetStopped() {
-			r.failShare(at, t.GetFailureKind(), "agent "+key.GetAgent()+": "+t.GetFailure())
-			return
-		}
 	}
-	r.settle()
+	return p
+}
+
+// heed ends the stage if a share's totals say that it failed.
+func (r *Run) heed(at clock.Instant, p *share) (failed bool) {
+	t := p.totals
+	if t.GetFailure() == "" || t.GetStopped() {
+		return false
+	}
+	r.failShare(at, t.GetFailureKind(), "agent "+p.agent.info.GetName()+": "+t.GetFailure())
+	return true
 }
 
 // Closed says that the shell has worked out a stage's result, whether anything is missing from it, and what sweeps and searches
@@ -305,7 +337,7 @@ func (r *Run) Closed(at clock.Instant, complete bool, outcome series.Outcome) {
 		return
 	}
 	rec := r.stage.record
-	r.incomplete = r.incomplete || !complete
+	r.incomplete, r.unsaved = r.incomplete || !complete, true
 	r.emitEnded(at, rec.GetStage().GetIndex(), complete, rec.GetFailure())
 	r.takeOutcome(at, complete, outcome)
 	r.nextStage(at)

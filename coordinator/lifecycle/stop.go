@@ -30,7 +30,7 @@ func (r *Run) failShare(at clock.Instant, kind spatev1.FailureKind, reason strin
 
 // failStage ends the stage in progress for a reason.
 func (r *Run) failStage(at clock.Instant, reason string, immediately bool) {
-	r.failure = cmp.Or(r.failure, reason)
+	r.failure, r.unsaved = cmp.Or(r.failure, reason), true
 	r.stage.fail(reason)
 	r.endStage(at, immediately)
 }
@@ -46,9 +46,9 @@ func (r *Run) stopStage(at clock.Instant, immediately bool) {
 // endStage tells the agents to stop and waits for their totals. Agents that were never armed have none.
 func (r *Run) endStage(at clock.Instant, immediately bool) {
 	s := r.stage
+	r.unsaved = true
 	told := r.phase == stopping && (s.immediate || !immediately)
 	if !told {
-		s.immediate = immediately
 		r.sendStop(immediately)
 		s.deadline = at.Add(r.patience(immediately))
 	}
@@ -63,20 +63,25 @@ func (r *Run) endStage(at clock.Instant, immediately bool) {
 
 // sendStop tells those that still work on the stage to end it.
 func (r *Run) sendStop(immediately bool) {
+	r.stage.immediate = immediately
+	for _, p := range r.stage.shares {
+		if p.agent.lost == "" && !p.done() {
+			r.sendStopTo(p)
+		}
+	}
+}
+
+// sendStopTo tells an agent to end its share.
+func (r *Run) sendStopTo(p *share) {
 	s := r.stage
 	rec, reason := s.record, cmp.Or(s.record.GetFailure(), s.record.GetEnough(), "stopped on request")
 	if rec.GetStopped() {
 		reason = cmp.Or(rec.GetFailure(), "stopped on request")
 	}
-	for _, p := range s.shares {
-		if p.agent.lost != "" || p.done() {
-			continue
-		}
-		r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Stop{Stop: &spatev1.Stop{
-			Ref: s.ref, Immediately: immediately, Reason: reason,
-			Enough: rec.GetEnough() != "" && rec.GetFailure() == "" && !rec.GetStopped(),
-		}}})
-	}
+	r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Stop{Stop: &spatev1.Stop{
+		Ref: s.ref, Immediately: s.immediate, Reason: reason,
+		Enough: rec.GetEnough() != "" && rec.GetFailure() == "" && !rec.GetStopped(),
+	}}})
 }
 
 // patience bounds the wait for totals after a stop.

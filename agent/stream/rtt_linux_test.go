@@ -1,0 +1,23 @@
+package stream
+
+import (
+	"net"
+	"syscall"
+	"testing"
+)
+
+// A connection that has no socket option to ask is one whose round trip is not known.
+func TestRoundTripIsUnknownWhereNobodySays(t *testing.T) {
+	l, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	raw, err := l.(syscall.Conn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rtt := roundTrip(raw); rtt != 0 {
+		t.Errorf("round trip %v of a socket without connections", rtt)
+	}
+}

@@ -1,0 +1,41 @@
+package stream
+
+import (
+	"net"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// The first request on a connection, and no other, has the round trip that the kernel measured when the connection was made.
+func TestRoundTripOfANewConnection(t *testing.T) {
+	s := newRawServer(t, answer(chunkedHead+chunk(tokenFrame("a"))+chunk(doneFrame)+lastChunk))
+	if !measuresRoundTrips(t, s.Addr().String()) {
+		t.Skip("this system does not tell round trips")
+	}
+	c := newTestClient(t, Config{Endpoints: []string{s.URL}})
+	for i := range 3 {
+		o := ask(t, c)
+		if (o.RTT > 0) != (i == 0) || o.RTT > o.Connect || o.RTT%time.Microsecond != 0 {
+			t.Errorf("request %d: round trip %v, connected in %v, %v", i, o.RTT, o.Connect, o.Err)
+		}
+	}
+}
+
+// measuresRoundTrips says whether this system's TCP_INFO has them: Linux does, imitations of it need not.
+func measuresRoundTrips(t *testing.T, addr string) bool {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		return false
+	}
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	socket, err := newSocket(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return socket.rtt > 0
+}

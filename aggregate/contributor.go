@@ -1,0 +1,201 @@
+package aggregate
+
+import (
+	"github.com/spate-load/spate/histogram"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// agentTally is what came from one agent. Its values are packed: there may be a thousand agents.
+type agentTally struct {
+	tally      // of everything but values
+	packed     [metricCount]*histogram.Packed
+	regionName string
+	region     *regionTally
+	joined     int64               // offset from which on it takes part, in nanoseconds
+	loss       *spatev1.Loss       // nil: it was not lost
+	recorded   [metricCount]uint64 // number of values, also of metrics that the tally does not keep
+	snapshots  uint64
+	first      uint64   // lowest sequence number
+	last       uint64   // highest sequence number
+	peaks      []uint32 // most requests in flight, by window; as long as the highest window asks for
+	rows       uint64   // rows that were left out
+	totals     *spatev1.Totals
+	closing    uint64 // sequence number of the snapshot with the totals
+}
+
+// newAgentTally returns an empty tally of an agent of a region.
+func newAgentTally(regionName string, region *regionTally) *agentTally {
+	return &agentTally{tally: *newTally(0), regionName: regionName, region: region}
+}
+
+// add adds one endpoint's measurements of one snapshot.
+func (a *agentTally) add(series *spatev1.Series, parts []part, at place, by packers) {
+	a.tally.add(series, parts, at)
+	for _, p := range parts {
+		a.recorded[p.metric] += p.values.Count()
+		if !keyMetrics.has(p.metric) {
+			continue
+		}
+		if a.packed[p.metric] == nil {
+			a.packed[p.metric] = &histogram.Packed{}
+		}
+		if err := a.packed[p.metric].Add(p.values, by[p.values.Layout()]); err != nil {
+			panic("aggregate: " + err.Error()) // that it does not become full is seen to before
+		}
+	}
+}
+
+// whole returns the tally with its values. It may use the memory of another one, which keeps the key metrics and is used for nothing else
+// as long as the result is.
+func (a *agentTally) whole(memory *tally) *tally {
+	t := a.tally
+	t.keep = keyMetrics
+	for m, p := range a.packed {
+		if p != nil {
+			t.values[m] = memory.histogram(spatev1.Metric(m))
+			p.Unpack(t.values[m])
+		}
+	}
+	return &t
+}
+
+// packers are histograms by layout that values are packed by way of.
+type packers [2]*histogram.Histogram
+
+func newPackers() packers {
+	return packers{histogram.Times: histogram.New(histogram.Times), histogram.Counts: histogram.New(histogram.Counts)}
+}
+
+// deliver notes that a snapshot came. The peak of several windows is one that each of them may have had.
+func (a *agentTally) deliver(s *spatev1.Snapshot) {
+	sequence := s.GetKey().GetSequence()
+	if a.snapshots == 0 || sequence < a.first {
+		a.first = sequence
+	}
+	a.last = max(a.last, sequence)
+	if windows := int(s.GetWindow()) + 1; windows > len(a.peaks) {
+		a.peaks = append(a.peaks, make([]uint32, windows-len(a.peaks))...)
+	}
+	for w := firstWindow(s); w <= s.GetWindow(); w++ {
+		a.peaks[w] = max(a.peaks[w], s.GetPeakInFlight())
+	}
+	a.snapshots++
+	a.rows += s.GetDroppedRecords()
+	if s.GetTotals() != nil {
+		a.totals, a.closing = s.GetTotals(), sequence
+	}
+}
+
+// startsIn is the first window that the agent has a part in.
+func (a *agentTally) startsIn() uint32 { return uint32(a.joined / nanosPerSecond) }
+
+// takenOver says whether the agent was lost and others have its part.
+func (a *agentTally) takenOver() bool { return a.loss != nil && a.loss.TakenOverNs != nil }
+
+// regionTally is what came from the agents of one region.
+type regionTally struct {
+	tally
+	paths []*tally // connections by endpoint
+}
+
+// newRegionTally returns an empty tally of a region.
+func newRegionTally(endpoints int) *regionTally {
+	r := &regionTally{tally: *newTally(allMetrics)}
+	for range endpoints {
+		r.paths = append(r.paths, newTally(pathMetrics))
+	}
+	return r
+}
+
+// add adds one endpoint's measurements of one snapshot.
+func (r *regionTally) add(series *spatev1.Series, parts []part, at place) {
+	r.tally.add(series, parts, at)
+	r.paths[at.endpoint].add(series, parts, at)
+}
+
+// windowTally is what happened in one window.
+type windowTally struct {
+	started          uint64
+	completed        uint64
+	ended            uint64 // in any way
+	tokensArrived    uint64
+	tokensPerSecond  float64 // tokens of snapshots over the windows that each of them holds
+	unmeasuredTokens uint64
+
+	unmeasuredStarted, unmeasuredEnded uint64
+
+	live *liveWindow
+}
+
+// liveWindow is a window that is still to be shown.
+type liveWindow struct {
+	total   *tally
+	regions map[string]*tally
+	agents  map[string]*agentWindow
+}
+
+// agentWindow is what the processes of one agent measured in a window.
+type agentWindow struct {
+	pending
+	region string
+}
+
+// newLiveWindow returns a window without measurements.
+func newLiveWindow() *liveWindow {
+	return &liveWindow{newTally(allMetrics), make(map[string]*tally), make(map[string]*agentWindow)}
+}
+
+// add merges one endpoint's measurements into a window.
+func (w *windowTally) add(series *spatev1.Series, parts []part, at place, region string) {
+	c := series.GetCounters()
+	w.started += c.GetStarted()
+	w.completed += c.GetCompleted()
+	w.ended += c.GetCompleted() + c.GetFailed() + c.GetCancelled()
+	w.tokensArrived += c.GetTokensArrived()
+	w.tokensPerSecond += float64(c.GetTokensArrived()) / float64(at.windows())
+	w.unmeasuredTokens += c.GetUnmeasuredTokensArrived()
+	w.unmeasuredStarted += c.GetUnmeasuredStarted()
+	w.unmeasuredEnded += c.GetUnmeasuredEnded()
+	if w.live == nil {
+		return
+	}
+	if w.live.agents[at.agent] == nil {
+		w.live.agents[at.agent] = &agentWindow{region: region}
+	}
+	w.live.total.add(series, parts, at)
+	addTo(w.live.regions, region, regionMetrics).add(series, parts, at)
+	w.live.agents[at.agent].add(series, parts, at)
+}
+
+// addTo returns the tally of a name, made if need be.
+func addTo(tallies map[string]*tally, name string, keep metricSet) *tally {
+	if tallies[name] == nil {
+		tallies[name] = newTally(keep)
+	}
+	return tallies[name]
+}
+
+// firstWindow is the first window that a snapshot holds: its only one, unless its agent has merged several.
+func firstWindow(s *spatev1.Snapshot) uint32 {
+	if s.FirstWindow == nil {
+		return s.GetWindow()
+	}
+	return min(s.GetFirstWindow(), s.GetWindow())
+}
+
+// Taken says whether a snapshot belongs to the result of a stage: of an agent that was lost only what came before its loss was decided
+// does. Others send what followed, so that it would be there twice, or nobody does, and then the result says that it is missing.
+func Taken(rec *spatev1.StageRecord, s *spatev1.Snapshot) bool {
+	key := agentKey{s.GetKey().GetAgent(), s.GetKey().GetIncarnation()}
+	for _, assigned := range rec.GetAgents() {
+		if keyOf(assigned) == key {
+			return takes(assigned.GetLoss(), s)
+		}
+	}
+	return false
+}
+
+// takes is Taken for an agent with a loss, or nil.
+func takes(loss *spatev1.Loss, s *spatev1.Snapshot) bool {
+	return loss == nil || s.GetWindow() < loss.GetFromWindow()
+}

@@ -1,0 +1,212 @@
+package aggregate
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/plans"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// latencies sums up the merged times.
+func (t *tally) latencies() (l Latencies) {
+	for m, field := range map[spatev1.Metric]**Distribution{
+		spatev1.Metric_METRIC_TTFT:             &l.TTFT,
+		spatev1.Metric_METRIC_TPOT:             &l.TPOT,
+		spatev1.Metric_METRIC_ITL:              &l.ITL,
+		spatev1.Metric_METRIC_E2E:              &l.E2E,
+		spatev1.Metric_METRIC_TTFT_SCHEDULED:   &l.TTFTScheduled,
+		spatev1.Metric_METRIC_E2E_SCHEDULED:    &l.E2EScheduled,
+		spatev1.Metric_METRIC_SEND_DELAY:       &l.SendDelay,
+		spatev1.Metric_METRIC_CONNECT:          &l.Connect,
+		spatev1.Metric_METRIC_RTT:              &l.RTT,
+		spatev1.Metric_METRIC_FAILURE_TIME:     &l.FailureTime,
+		spatev1.Metric_METRIC_RECEIVE_LAG:      &l.ReceiveLag,
+		spatev1.Metric_METRIC_FIRST_FRAME:      &l.FirstFrame,
+		spatev1.Metric_METRIC_TPOT_FIRST_FRAME: &l.TPOTFirstFrame,
+	} {
+		*field = t.distribution(m)
+	}
+	l.ITLFirstFrame = distributionOf(t.frameGaps(), nanosPerMs)
+	return l
+}
+
+// frameGaps merges the gaps between token frames with those between a first frame without text and the first token.
+func (t *tally) frameGaps() *histogram.Histogram {
+	gaps := histogram.New(histogram.LayoutOf(spatev1.Metric_METRIC_ITL))
+	for _, m := range []spatev1.Metric{spatev1.Metric_METRIC_ITL, spatev1.Metric_METRIC_FIRST_FRAME_GAP} {
+		if values := t.values[m]; values != nil {
+			mustMerge(gaps, values)
+		}
+	}
+	return gaps
+}
+
+// agentResults breaks the stage down by agent.
+func (s *Stage) agentResults(rec *spatev1.StageRecord) []AgentResult {
+	results := make([]AgentResult, 0, len(rec.GetAgents()))
+	for _, assigned := range rec.GetAgents() {
+		if !assigned.GetObserver() {
+			results = append(results, s.agentResult(assigned, s.agents[keyOf(assigned)]))
+		}
+	}
+	return results
+}
+
+// agentResult is what one agent measured.
+func (s *Stage) agentResult(assigned *spatev1.AssignedAgent, a *agentTally) AgentResult {
+	r := AgentResult{
+		Name:      assigned.GetAgent().GetName(),
+		Region:    a.regionName,
+		Weight:    assigned.GetWeight(),
+		Failure:   unlessZero(cmp.Or(assigned.GetFailure(), a.totals.GetFailure())),
+		Loss:      s.lossOf(a),
+		Breakdown: a.whole(newTally(keyMetrics)).breakdown(),
+	}
+	if a.joined > 0 {
+		joined := float64(a.joined) / nanosPerSecond
+		r.JoinedS = &joined
+	}
+	if t := a.totals; t != nil {
+		uncertainty, neverSent := millis(t.GetClockUncertaintyNs()), t.GetNeverSent()
+		r.ClockUncertaintyMs, r.NeverSent = &uncertainty, &neverSent
+		if a.joined == 0 {
+			startError := millis(t.GetStartErrorNs())
+			r.StartErrorMs = &startError
+		}
+	}
+	return r
+}
+
+// startSpread compares the first agent's start with the last one's, nil if fewer than two are known. Of equal ones the first in the order
+// of the split counts.
+func (s *Stage) startSpread(rec *spatev1.StageRecord) *StartSpread {
+	var first, last *spatev1.Totals
+	known, r := 0, &StartSpread{}
+	for _, assigned := range rec.GetAgents() {
+		a := s.agents[keyOf(assigned)]
+		if a == nil || a.totals == nil || a.joined > 0 {
+			continue
+		}
+		known++
+		if first == nil || a.totals.GetStartErrorNs() < first.GetStartErrorNs() {
+			first, r.Earliest = a.totals, assigned.GetAgent().GetName()
+		}
+		if last == nil || a.totals.GetStartErrorNs() > last.GetStartErrorNs() {
+			last, r.Latest = a.totals, assigned.GetAgent().GetName()
+		}
+	}
+	if known < 2 {
+		return nil
+	}
+	r.SpreadMs = millis(last.GetStartErrorNs() - first.GetStartErrorNs())
+	r.UncertaintyMs = millis(first.GetClockUncertaintyNs() + last.GetClockUncertaintyNs())
+	return r
+}
+
+// droppedRecords sums up the rows that agents left out, observers' too: their rows stand beside the others.
+func (s *Stage) droppedRecords() (rows uint64) {
+	for _, agents := range []map[agentKey]*agentTally{s.agents, s.observers} {
+		for _, a := range agents {
+			rows += a.rows
+		}
+	}
+	return rows
+}
+
+// regionResults breaks the stage, which took some time, down by region.
+func (s *Stage) regionResults(rec *spatev1.StageRecord, duration *float64) []RegionResult {
+	names := make(map[string]map[string]bool) // of agents by region
+	for _, a := range rec.GetAgents() {
+		region := a.GetAgent().GetRegion()
+		if names[region] == nil {
+			names[region] = make(map[string]bool)
+		}
+		if !a.GetObserver() {
+			names[region][a.GetAgent().GetName()] = true
+		}
+	}
+	results := make([]RegionResult, 0, len(s.regions))
+	for _, name := range slices.Sorted(maps.Keys(s.regions)) {
+		results = append(results, RegionResult{
+			Name: name, Agents: len(names[name]), Contribution: s.regions[name].contribution(rec.GetStage().GetTarget(), duration),
+		})
+	}
+	return results
+}
+
+// observerResults say what observers measured, by region.
+func (s *Stage) observerResults(rec *spatev1.StageRecord) []ObserverResult {
+	results := make([]ObserverResult, 0, len(s.watched))
+	for _, name := range slices.Sorted(maps.Keys(s.watched)) {
+		r := ObserverResult{Region: name, Agents: []string{}, Load: observersLoad(rec.GetStage().GetObservers()), Missing: []string{}}
+		var of []*agentTally
+		for i, assigned := range rec.GetAgents() {
+			a := s.observers[keyOf(assigned)]
+			if a == nil || a.regionName != name {
+				continue
+			}
+			of = append(of, a)
+			r.Agents = append(r.Agents, assigned.GetAgent().GetName())
+			for _, reason := range s.agentMissing(assigned) {
+				r.Missing = append(r.Missing, "observer "+processName(rec, i)+" "+reason)
+			}
+		}
+		if from, to, ok := spanOf(slices.Values(of)); ok {
+			duration := float64(to-from) / nanosPerSecond
+			r.DurationS = &duration
+		}
+		r.Contribution = s.watched[name].contribution(rec.GetStage().GetTarget(), r.DurationS)
+		results = append(results, r)
+	}
+	return results
+}
+
+// observersLoad is the light load of an observer in words.
+func observersLoad(o *spatev1.Observers) string {
+	if o.GetRate() > 0 {
+		return plans.LoadWords(&spatev1.LoadPoint{Rate: o.GetRate(), Arrival: "constant"})
+	}
+	return plans.LoadWords(&spatev1.LoadPoint{Concurrency: max(o.GetConcurrency(), 1)})
+}
+
+// contribution sums up a region, whose agents measured for some time.
+func (r *regionTally) contribution(target *spatev1.Target, duration *float64) Contribution {
+	c := Contribution{
+		Requests:     partRequests(r.counters),
+		InputTokens:  inputTokens(r.counters),
+		OutputTokens: r.counters.GetOutputTokens(),
+		Latencies:    r.latencies(),
+		Errors:       r.errorCounts(),
+		Paths:        make([]PathResult, 0, len(r.paths)),
+	}
+	c.RequestThroughput, c.OutputTokenThroughput, c.TotalTokenThroughput = throughputs(r.counters, duration)
+	for i, t := range r.paths {
+		c.Paths = append(c.Paths, PathResult{
+			URL:     redacted(target.GetEndpoints()[i]),
+			Connect: t.distribution(spatev1.Metric_METRIC_CONNECT),
+			RTT:     t.distribution(spatev1.Metric_METRIC_RTT),
+		})
+	}
+	return c
+}
+
+// breakdown sums up a part of the stage.
+func (t *tally) breakdown() Breakdown {
+	return Breakdown{
+		Requests:     partRequests(t.counters),
+		InputTokens:  inputTokens(t.counters),
+		OutputTokens: t.counters.GetOutputTokens(),
+		TTFT:         t.latency(spatev1.Metric_METRIC_TTFT),
+		TPOT:         t.latency(spatev1.Metric_METRIC_TPOT),
+		E2E:          t.latency(spatev1.Metric_METRIC_E2E),
+		Errors:       t.errorCounts(),
+	}
+}
+
+// partRequests picks the counters of requests.
+func partRequests(c *spatev1.Counters) PartRequests {
+	return PartRequests{Started: c.GetStarted(), Completed: c.GetCompleted(), Failed: c.GetFailed(), Cancelled: c.GetCancelled()}
+}

@@ -1,0 +1,196 @@
+package aggregate
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"github.com/spate-load/spate/histogram"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// alone is the result of some requests had one agent sent them all.
+func alone(t testing.TB, requests []request) StageResult {
+	rec, own := stageRecord(0, 1), slices.Clone(requests)
+	for i := range own {
+		own[i].agent = 0
+	}
+	return merged(t, rec, measure(rec, own, endWindow)).Result(rec)
+}
+
+// Whoever sends requests, from whichever regions, the stage's numbers are those of one agent that sends them all, and a region's those of
+// one agent that sends the region's.
+func TestResultsDoNotDependOnTheSplit(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		agents := rapid.IntRange(1, 5).Draw(rt, "agents")
+		rec := stageRecord(0, agents)
+		for i, a := range rec.GetAgents() {
+			a.Agent.Region = rapid.SampledFrom([]string{"", "eu", "us"}).Draw(rt, "region")
+			if i > 0 && rapid.Bool().Draw(rt, "started anew") {
+				a.Agent.Name, a.Incarnation = "a", uint64(i)+1
+			}
+		}
+		requests := anyRequests(rt, agents)
+		r, want := merged(t, rec, measure(rec, requests, endWindow)).Result(rec), alone(t, requests)
+		if diff := cmp.Diff(want.Latencies, r.Latencies); diff != "" {
+			rt.Fatalf("latencies differ:\n%s", diff)
+		}
+		if diff := cmp.Diff(want.Requests, r.Requests); diff != "" || !cmp.Equal(want.RequestThroughput, r.RequestThroughput) || !r.Complete {
+			rt.Fatalf("requests differ, or are not complete (%v):\n%s", r.Missing, diff)
+		}
+		checkRegions(rt, t, rec, requests, r)
+	})
+}
+
+// checkRegions compares each region's numbers with those of its requests alone.
+func checkRegions(rt *rapid.T, t *testing.T, rec *spatev1.StageRecord, requests []request, r StageResult) {
+	for _, region := range r.Regions {
+		own := slices.DeleteFunc(slices.Clone(requests), func(q request) bool {
+			return rec.GetAgents()[q.agent].GetAgent().GetRegion() != region.Name
+		})
+		want := alone(t, own)
+		if diff := cmp.Diff(want.Latencies, region.Latencies); diff != "" {
+			rt.Fatalf("latencies of region %q:\n%s", region.Name, diff)
+		}
+		if diff := cmp.Diff(want.Regions[0].Paths, region.Paths); diff != "" {
+			rt.Fatalf("connections of region %q:\n%s", region.Name, diff)
+		}
+		if n := region.Requests; n.Completed != want.Requests.Completed || n.Failed != want.Requests.Failed || region.OutputTokens != want.OutputTokens {
+			rt.Fatalf("region %q: %+v, want %+v", region.Name, n, want.Requests)
+		}
+	}
+}
+
+// An observer beside the load changes nothing but what is said of observers, whatever becomes of it.
+func TestObserversAreInNoOtherNumber(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		rec := stageRecord(0, 2)
+		requests := anyRequests(rt, 3)
+		load := slices.DeleteFunc(slices.Clone(requests), func(q request) bool { return q.agent == 2 })
+		want := merged(t, rec, measure(rec, load, endWindow)).Result(rec)
+
+		rec = stageRecord(0, 3)
+		rec.Agents[2].Observer = true
+		rec.Stage.Observers = &spatev1.Observers{Rate: 0.5}
+		snapshots := rapid.Permutation(measure(rec, requests, endWindow)).Draw(rt, "order")
+		lost := rapid.Bool().Draw(rt, "lost")
+		if lost {
+			rec.Agents[2].Loss = &spatev1.Loss{FromWindow: 1, Share: 1}
+			snapshots = slices.DeleteFunc(snapshots, func(s *spatev1.Snapshot) bool { return !Taken(rec, s) })
+		}
+		r := merged(t, rec, snapshots).Result(rec)
+		o := r.Observers[0]
+		if o.Region != "east" || o.Load != "0.5 req/s constant" || !slices.Equal(o.Agents, []string{"c"}) || (len(o.Missing) > 0) != lost {
+			rt.Fatalf("observer %+v", o)
+		}
+		own := slices.DeleteFunc(slices.Clone(requests), func(q request) bool { return q.agent != 2 || lost && endWindow(q) >= 1 })
+		alone := alone(t, own)
+		if diff := cmp.Diff(alone.Latencies, o.Latencies); diff != "" || !lost && !cmp.Equal(alone.RequestThroughput, o.RequestThroughput) {
+			rt.Fatalf("observer's latencies:\n%s", diff)
+		}
+		r.Observers = want.Observers
+		if diff := cmp.Diff(want, r); diff != "" {
+			rt.Fatalf("other numbers differ:\n%s", diff)
+		}
+	})
+}
+
+func TestViewsShowObserversApart(t *testing.T) {
+	rec := stageRecord(0, 3)
+	rec.Agents[2].Observer = true
+	stage := merged(t, rec, measure(rec, steadyRequests(3, 50), endWindow))
+	for name, v := range map[string]View{"to date": stage.ToDate(), "window": must(stage.Window(2))} {
+		sum := &spatev1.Counters{}
+		for _, p := range v.Regions {
+			addCounters(sum, p.Measured.Counters)
+		}
+		if len(v.Agents) != 2 || len(v.Observers) != 1 || v.Observers[0].Name != "east" || !proto.Equal(sum, v.Total.Counters) {
+			t.Errorf("%s: agents %v, observers %v", name, names(v.Agents), names(v.Observers))
+		}
+		if d := v.Observers[0].Measured.Distribution(spatev1.Metric_METRIC_TTFT); 2*d.Count != v.Total.Counters.GetCompleted() {
+			t.Errorf("%s: %d of %d", name, d.Count, v.Total.Counters.GetCompleted())
+		}
+	}
+	stage.Forget(2)
+	if len(stage.lights) != 2 {
+		t.Errorf("%d windows of observers are kept", len(stage.lights))
+	}
+}
+
+// must is a view that is there.
+func must(v View, ok bool) View {
+	if !ok {
+		panic("no view")
+	}
+	return v
+}
+
+func TestStartSpread(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*spatev1.StageRecord, []*spatev1.Totals)
+		want   *StartSpread
+	}{
+		"three agents": {func(_ *spatev1.StageRecord, all []*spatev1.Totals) {
+			all[1].StartErrorNs, all[1].ClockUncertaintyNs = -500_000, 300_000
+		}, &StartSpread{SpreadMs: 0.75, UncertaintyMs: 0.4, Earliest: "b", Latest: "a"}},
+		"at once": {func(*spatev1.StageRecord, []*spatev1.Totals) {}, &StartSpread{UncertaintyMs: 0.2, Earliest: "a", Latest: "a"}},
+		"one joined": {func(rec *spatev1.StageRecord, all []*spatev1.Totals) {
+			rec.Agents[2].JoinedNs, all[2].StartErrorNs = 9e9, 9e9
+		}, &StartSpread{UncertaintyMs: 0.2, Earliest: "a", Latest: "a"}},
+		"two joined": {func(rec *spatev1.StageRecord, _ []*spatev1.Totals) {
+			rec.Agents[1].JoinedNs, rec.Agents[2].JoinedNs = 1, 1
+		}, nil},
+	} {
+		rec := stageRecord(0, 3)
+		snapshots := measure(rec, steadyRequests(3, 10), endWindow)
+		var totals []*spatev1.Totals
+		for _, s := range snapshots {
+			if s.GetTotals() != nil {
+				totals = append(totals, s.GetTotals())
+			}
+		}
+		c.change(rec, totals)
+		r := merged(t, rec, snapshots).Result(rec)
+		if diff := cmp.Diff(c.want, r.StartSpread); diff != "" {
+			t.Errorf("%s:\n%s", name, diff)
+		}
+		for i, a := range r.Agents {
+			if joined := rec.GetAgents()[i].GetJoinedNs() > 0; (a.JoinedS != nil) != joined || (a.StartErrorMs == nil) != joined {
+				t.Errorf("%s: agent %+v", name, a)
+			}
+		}
+	}
+}
+
+func TestConnectionsByRegionAndEndpoint(t *testing.T) {
+	rec := stageRecord(0, 2)
+	all := []*spatev1.Snapshot{snapshotOf(0, "a", 1, 1), snapshotOf(0, "b", 1, 1)}
+	all[0].Series = []*spatev1.Series{roundTrips(0, 5e6), roundTrips(1, 80e6)}
+	all[1].Series = []*spatev1.Series{roundTrips(1, 1e6, 3e6)}
+	r := merged(t, rec, all).Result(rec)
+	if r.RTT.Count != 4 || r.RTT.Max != 80 || r.Regions[1].RTT.Count != 2 {
+		t.Errorf("round trips %+v, of region %+v", r.RTT, r.Regions[1].RTT)
+	}
+	east, west := r.Regions[0].Paths, r.Regions[1].Paths
+	if east[0].RTT.Max != 5 || east[1].RTT.Max != 80 || west[0].RTT != nil || west[1].RTT.Mean != 2 || west[1].Connect != nil {
+		t.Errorf("east %+v, west %+v", east, west)
+	}
+	if east[1].URL != "http://me:xxxxx@two" {
+		t.Errorf("URL %s", east[1].URL)
+	}
+}
+
+// roundTrips are an endpoint's connections.
+func roundTrips(endpoint uint32, ns ...int64) *spatev1.Series {
+	t := newTally(allMetrics)
+	t.counters.Connections = uint64(len(ns))
+	h := histogram.New(histogram.Times)
+	for _, v := range ns {
+		h.Record(v)
+	}
+	t.addValues(spatev1.Metric_METRIC_RTT, h)
+	return t.series(endpoint)
+}

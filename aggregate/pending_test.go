@@ -1,0 +1,46 @@
+package aggregate
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+)
+
+// TestHiddenWindows: what nobody looks at costs nothing, and changes neither the sums nor what is known of windows in a word.
+func TestHiddenWindows(t *testing.T) {
+	shown, hidden := NewStage(stageRecord(0, 3)), NewStage(stageRecord(0, 3))
+	if err := hidden.Add(busySnapshot(0, 1)); err != nil {
+		t.Fatal(err)
+	}
+	hidden.HideWindows()
+	for a := range 3 {
+		for n := range uint64(2) {
+			s := busySnapshot(a, n+1)
+			if err := shown.Add(s); err != nil {
+				t.Fatal(err)
+			}
+			if a == 0 && n == 0 {
+				continue // it was there before
+			}
+			if err := hidden.Add(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if diff := cmp.Diff(shown.ToDate(), hidden.ToDate(), protocmp.Transform()); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(shown.ToDate().Total, hidden.Total(), protocmp.Transform()); diff != "" {
+		t.Error(diff)
+	}
+	view, ok := shown.Window(2)
+	if tokens := hidden.TokensPerSecond(2); !ok || tokens != 6000 || uint64(tokens) != view.Total.Counters.GetTokensArrived() {
+		t.Errorf("%v tokens a second, shown %v", tokens, view.Total.Counters)
+	}
+	for number := range uint32(4) {
+		if _, ok := hidden.Window(number); ok {
+			t.Errorf("window %d is shown", number)
+		}
+	}
+}

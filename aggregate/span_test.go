@@ -1,0 +1,105 @@
+package aggregate
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// withSpans merges runs of consecutive snapshots of each agent, as agents do whose coordinator is gone, and numbers what is left.
+func withSpans(t *rapid.T, all []*spatev1.Snapshot) (out []*spatev1.Snapshot) {
+	numbers := make(map[string]uint64)
+	for len(all) > 0 {
+		n, agent := 1, all[0].GetKey().GetAgent()
+		for limit := rapid.IntRange(1, 6).Draw(t, "windows"); n < len(all) && n < limit && all[n].GetKey().GetAgent() == agent; {
+			n++
+		}
+		s := proto.CloneOf(all[0])
+		if n > 1 {
+			s = mergedInto(all[:n])
+		}
+		numbers[agent]++
+		s.Key = proto.CloneOf(s.GetKey())
+		s.Key.Sequence = numbers[agent]
+		if s.Totals != nil {
+			s.Totals = proto.CloneOf(s.GetTotals())
+			s.Totals.Snapshots = numbers[agent]
+		}
+		out, all = append(out, s), all[n:]
+	}
+	return out
+}
+
+// Windows that came as one change nothing but what is said of single windows: the peak is no higher, and the steady part no longer, than they
+// were, and what is said of it is exact.
+func TestSnapshotsOfSeveralWindows(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		rec := stageRecord(0, 2)
+		requests := anyRequests(rt, 2)
+		all := measure(rec, requests, endWindow)
+		for _, s := range all {
+			if s.GetTotals() != nil {
+				s.Totals.SteadyFromNs, s.Totals.SteadyToNs = ptr(int64(2e9)), ptr(int64(18e9))
+			}
+		}
+		single := merged(t, rec, all)
+		stage := merged(t, rec, withSpans(rt, all))
+		want, got := single.Result(rec), stage.Result(rec)
+		if !got.Complete {
+			rt.Fatal(got.Missing)
+		}
+		if p := got.PeakOutputTokenThroughput; p != nil && *p > *want.PeakOutputTokenThroughput {
+			rt.Fatalf("peak of %v, was %v", *p, *want.PeakOutputTokenThroughput)
+		}
+		if s := got.Steady; s != nil {
+			if s.FromS < want.Steady.FromS || s.ToS > want.Steady.ToS {
+				rt.Fatalf("steady from %v to %v, was %v to %v", s.FromS, s.ToS, want.Steady.FromS, want.Steady.ToS)
+			}
+			if diff := cmp.Diff(single.steadyBetween(int64(s.FromS), int64(s.ToS)), s); diff != "" {
+				rt.Fatalf("steady part:\n%s", diff)
+			}
+		}
+		if got.PeakConcurrency.Requests < want.PeakConcurrency.Requests {
+			rt.Fatalf("at most %d at once, were %d", got.PeakConcurrency.Requests, want.PeakConcurrency.Requests)
+		}
+		for _, r := range []*StageResult{&want, &got} {
+			r.PeakOutputTokenThroughput, r.Steady, r.PeakConcurrency = nil, nil, nil
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			rt.Fatal(diff)
+		}
+	})
+}
+
+// A view of such a window says so, and its rate is no spike.
+func TestViewOfSeveralWindows(t *testing.T) {
+	rec := stageRecord(0, 2)
+	all := measure(rec, steadyRequests(2, 50), endWindow)
+	stage := NewStage(rec)
+	for _, s := range append([]*spatev1.Snapshot{mergedInto(all[:4])}, all[5:]...) {
+		if err := stage.Add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v := must(stage.Window(3))
+	// 40 requests of a and 10 of b ended in it, 4 tokens each.
+	if v.Total.Windows != 4 || v.Total.Counters.GetTokensArrived() != 200 || stage.TokensPerSecond(3) != 80 || v.PeakInFlight != 6 {
+		t.Errorf("%d windows, %d tokens, %v a second, %d in flight",
+			v.Total.Windows, v.Total.Counters.GetTokensArrived(), stage.TokensPerSecond(3), v.PeakInFlight)
+	}
+	for i, want := range []uint32{4, 1} {
+		if v.Regions[i].Measured.Windows != want || v.Agents[i].Measured.Windows != want {
+			t.Errorf("%s: %d windows", v.Regions[i].Name, v.Regions[i].Measured.Windows)
+		}
+	}
+	if v := must(stage.Window(2)); v.PeakInFlight != 6 || stage.TokensPerSecond(2) != 40 || v.Total.Windows != 1 {
+		t.Errorf("window 2: %d in flight, %v tokens a second", v.PeakInFlight, stage.TokensPerSecond(2))
+	}
+	if p := stage.Result(rec).PeakOutputTokenThroughput; *p != 40 {
+		t.Errorf("peak %v: only the last window is known by itself", *p)
+	}
+}

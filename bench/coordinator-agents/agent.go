@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// sealDelay is how long after a window's end an agent sends it off.
+const sealDelay = 250 * time.Millisecond
+
+// agent is one agent: a connection with a control stream, a push stream and clock probes.
+type agent struct {
+	*crowd
+	number      int
+	incarnation uint64
+	info        *spatev1.AgentInfo
+
+	control spatev1.ControlService_ConnectClient
+	sending sync.Mutex // of control
+	beats   uint64
+	sent    []clock.Instant // when each snapshot was sent, by window
+}
+
+// attend is the agent's life.
+func (a *agent) attend(ctx context.Context) error {
+	conn, err := grpc.NewClient(a.coordinator, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	group, ctx := errgroup.WithContext(ctx)
+	service := spatev1.NewControlServiceClient(conn)
+	if a.control, err = service.Connect(ctx); err != nil {
+		return err
+	}
+	if err := a.hello(); err != nil {
+		return err
+	}
+	push, err := spatev1.NewMetricsServiceClient(conn).Push(ctx)
+	if err != nil {
+		return err
+	}
+	starts := make(chan *spatev1.Arm, 1)
+	a.sent = make([]clock.Instant, a.windows)
+	group.Go(func() error { return a.listen(starts) })
+	group.Go(func() error { return a.beat(ctx) })
+	group.Go(func() error { return a.probe(ctx, service) })
+	group.Go(func() error { return a.count(push) })
+	group.Go(func() error { return a.deliver(ctx, push, starts) })
+	return group.Wait()
+}
+
+func (a *agent) say(m *spatev1.ConnectRequest) error {
+	a.sending.Lock()
+	defer a.sending.Unlock()
+	return a.control.Send(m)
+}
+
+// hello introduces the agent.
+func (a *agent) hello() error {
+	err := a.say(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: &spatev1.Hello{
+		Protocol: 1, Agent: a.info, Incarnation: a.incarnation,
+	}}})
+	if err != nil {
+		return err
+	}
+	m, err := a.control.Recv()
+	if err == nil && m.GetWelcome() == nil {
+		return errors.New("it did not answer Hello with Welcome")
+	}
+	return err
+}
+
+// listen does what the coordinator says.
+func (a *agent) listen(starts chan<- *spatev1.Arm) error {
+	for {
+		m, err := a.control.Recv()
+		if err != nil {
+			return ended(err)
+		}
+		switch m := m.GetMessage().(type) {
+		case *spatev1.ConnectResponse_Assign:
+			if err := a.applied(m.Assign.GetRef()); err != nil {
+				return err
+			}
+		case *spatev1.ConnectResponse_Arm:
+			a.armed()
+			starts <- m.Arm
+		case *spatev1.ConnectResponse_Stop:
+			return errors.New("stopped: " + m.Stop.GetReason())
+		}
+	}
+}
+
+func (a *agent) applied(ref *spatev1.AssignmentRef) error {
+	return a.say(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Applied{Applied: &spatev1.Applied{
+		Ref: ref, ClockUncertaintyNs: 1_100_000,
+		Preparation: &spatev1.Preparation{Lengths: "words", ExactOutput: true, Server: "bench"},
+	}}})
+}
+
+// beat sends a heartbeat a second.
+func (a *agent) beat(ctx context.Context) error {
+	for rest(ctx, time.Second) {
+		a.beats++
+		err := a.say(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Heartbeat{Heartbeat: &spatev1.Heartbeat{
+			InFlight: 1000, CpuCores: 0.7, ClockOffsetNs: 1234, ClockUncertaintyNs: 1_100_000, Number: a.beats,
+		}}})
+		if err != nil {
+			return ended(err)
+		}
+	}
+	return nil
+}
+
+// probe asks for the coordinator's clock, some times one after the other each second.
+func (a *agent) probe(ctx context.Context, service spatev1.ControlServiceClient) error {
+	for rest(ctx, time.Second) {
+		for range a.probes {
+			asked := clock.Now()
+			if _, err := service.ProbeClock(ctx, &spatev1.ProbeClockRequest{}); err != nil {
+				return ended(err)
+			}
+			a.answers.answeredProbe(clock.Now().Sub(asked))
+		}
+	}
+	return nil
+}
+
+// deliver sends a snapshot after each window, the last one with the totals. Both processes are on this machine: they have one clock.
+func (a *agent) deliver(ctx context.Context, push spatev1.MetricsService_PushClient, starts <-chan *spatev1.Arm) error {
+	var arm *spatev1.Arm
+	select {
+	case arm = <-starts:
+	case <-ctx.Done():
+		return nil
+	}
+	start := clock.Instant(arm.GetStartClockNs())
+	for window := range a.windows {
+		if !rest(ctx, clock.Until(start.Add(time.Duration(window+1)*time.Second+sealDelay))) {
+			return nil
+		}
+		a.sent[window] = clock.Now()
+		if err := push.Send(&spatev1.PushRequest{Snapshot: a.snapshot(arm.GetRef(), window)}); err != nil {
+			return ended(err)
+		}
+	}
+	return nil
+}
+
+// snapshot is what the agent measured in a window.
+func (a *agent) snapshot(ref *spatev1.AssignmentRef, window int) *spatev1.Snapshot {
+	s := &spatev1.Snapshot{
+		Key: &spatev1.SnapshotKey{
+			RunId: ref.GetRunId(), Agent: a.info.GetName(), Incarnation: a.incarnation, Sequence: uint64(window) + 1,
+		},
+		StageIndex: ref.GetStageIndex(), Revision: ref.GetRevision(), Window: uint32(window), PeakInFlight: 1000,
+		Series: []*spatev1.Series{a.series[(7*a.number+window)%variants]}, Records: a.rows,
+	}
+	if window == a.windows-1 {
+		s.Totals = a.crowd.totals
+	}
+	return s
+}
+
+// count takes in acks and refusals.
+func (a *agent) count(push spatev1.MetricsService_PushClient) error {
+	for {
+		m, err := push.Recv()
+		if err != nil {
+			return ended(err)
+		}
+		sent := a.sent[m.GetKey().GetSequence()-1]
+		a.answers.acknowledged(m, clock.Now().Sub(sent))
+	}
+}
+
+// ended takes the end of a stream for no error: a coordinator that ends says so elsewhere.
+func ended(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}

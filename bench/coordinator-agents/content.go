@@ -1,0 +1,94 @@
+package main
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/spate-load/spate/histogram"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// variants is how many different windows there are: enough that merged histograms look like those of many machines, few enough to be made
+// beforehand.
+const variants = 64
+
+// gapsOfRow is how many token gaps a row has.
+const gapsOfRow = 50
+
+// spread is the lognormal distribution of a metric: its median and its sigma. A sigma of 0.3 puts most of a few hundred values into
+// bins of their own.
+type spread struct {
+	metric        spatev1.Metric
+	median, sigma float64
+}
+
+// contents are the ten distributions of a window.
+var contents = []spread{
+	{spatev1.Metric_METRIC_TTFT, 300e6, 0.5},
+	{spatev1.Metric_METRIC_TTFT_SCHEDULED, 310e6, 0.5},
+	{spatev1.Metric_METRIC_E2E, 4e9, 0.3},
+	{spatev1.Metric_METRIC_E2E_SCHEDULED, 4.1e9, 0.3},
+	{spatev1.Metric_METRIC_TPOT, 20e6, 0.3},
+	{spatev1.Metric_METRIC_ITL, 18e6, 0.6},
+	{spatev1.Metric_METRIC_SEND_DELAY, 60e3, 0.7},
+	{spatev1.Metric_METRIC_ISL, 3000, 0.4},
+	{spatev1.Metric_METRIC_OSL, 150, 0.4},
+	{spatev1.Metric_METRIC_RECEIVE_LAG, 30e3, 0.8},
+}
+
+// makeSeries makes the windows' measurements.
+func makeSeries(values int) []*spatev1.Series {
+	random := rand.New(rand.NewPCG(1, uint64(values)))
+	out := make([]*spatev1.Series, variants)
+	for i := range out {
+		out[i] = &spatev1.Series{Counters: counters(values, 1)}
+		for _, c := range contents {
+			h := histogram.New(histogram.LayoutOf(c.metric))
+			for range values {
+				h.Record(int64(c.median * math.Exp(c.sigma*random.NormFloat64())))
+			}
+			out[i].Distributions = append(out[i].Distributions, h.Proto(c.metric))
+		}
+	}
+	return out
+}
+
+// counters are those of some windows.
+func counters(values, windows int) *spatev1.Counters {
+	n := uint64(values) * uint64(windows)
+	return &spatev1.Counters{
+		Started: n, Completed: n, InputTokens: 3000 * n, OutputTokens: 150 * n, TokenFrames: 150 * n, TokensArrived: 150 * n,
+	}
+}
+
+// totals close an agent's part of so many windows, of which each had one snapshot.
+func totals(values, windows int) *spatev1.Totals {
+	t := &spatev1.Totals{Snapshots: uint64(windows), Counters: counters(values, windows)}
+	for _, c := range contents {
+		t.Values = append(t.Values, &spatev1.MetricCount{Metric: c.metric, Count: uint64(values) * uint64(windows)})
+	}
+	return t
+}
+
+// makeRows makes a window's rows.
+func makeRows(values int) []*spatev1.RequestRecord {
+	random := rand.New(rand.NewPCG(2, uint64(values)))
+	rows := make([]*spatev1.RequestRecord, values)
+	for i := range rows {
+		start := int64(i) * 1e6
+		ttft := start + int64(300e6*random.ExpFloat64())
+		gaps := make([]int64, gapsOfRow)
+		last := ttft
+		for g := range gaps {
+			gaps[g] = int64(20e6 * random.ExpFloat64())
+			last += gaps[g]
+		}
+		tokens, prompt := uint64(gapsOfRow+1), uint64(3000)
+		rows[i] = &spatev1.RequestRecord{
+			Index: uint64(i), ScheduledNs: start, StartNs: start, FirstTokenNs: &ttft, LastTokenNs: &last, EndNs: last, ItlNs: gaps,
+			IslAsked: 3000, OslAsked: gapsOfRow + 1, InputTokens: &prompt, OutputTokens: &tokens, Usage: true, TokenFrames: tokens,
+			HttpStatus: 200, BodyHash: random.Uint64(), FinishReason: "stop",
+		}
+	}
+	return rows
+}

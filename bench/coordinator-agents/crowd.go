@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/spate-load/spate/histogram"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// crowd is all agents.
+type crowd struct {
+	settings
+	series  []*spatev1.Series
+	rows    []*spatev1.RequestRecord
+	totals  *spatev1.Totals
+	began   chan struct{} // closed when the first agent is armed
+	once    sync.Once
+	answers answers
+}
+
+// answers is what the coordinator said to snapshots and probes.
+type answers struct {
+	acked, refused, probed atomic.Uint64
+	last                   atomic.Value // reason of the last refusal
+
+	mu     sync.Mutex
+	acks   *histogram.Histogram // from sending a snapshot to its ack
+	probes *histogram.Histogram // round trips of clock probes
+}
+
+func newCrowd(s settings) *crowd {
+	c := &crowd{settings: s, series: makeSeries(s.values), totals: totals(s.values, s.windows), began: make(chan struct{})}
+	if s.records != "" {
+		c.rows = makeRows(s.values)
+	}
+	c.answers.acks, c.answers.probes = histogram.New(histogram.Times), histogram.New(histogram.Times)
+	return c
+}
+
+// play plays all agents until ctx ends or one of them fails.
+func (c *crowd) play(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for i := range c.agents {
+		a := &agent{
+			crowd: c, number: i, incarnation: rand.Uint64() | 1,
+			info: &spatev1.AgentInfo{
+				Name: fmt.Sprintf("agent-%04d", i), Region: fmt.Sprintf("region-%d", i%c.regions), Version: "bench", Host: "bench",
+				Weight: uint32(1 + i%3), Cores: 4,
+			},
+		}
+		group.Go(func() error {
+			if !rest(ctx, c.join*time.Duration(i)/time.Duration(c.agents)) {
+				return nil
+			}
+			if err := a.attend(ctx); err != nil && ctx.Err() == nil {
+				return fmt.Errorf("agent %d: %w", a.number, err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// armed notes that the stage begins.
+func (c *crowd) armed() { c.once.Do(func() { close(c.began) }) }
+
+// acknowledged takes in an answer to a snapshot.
+func (a *answers) acknowledged(m *spatev1.PushResponse, after time.Duration) {
+	if reason := m.GetRefused(); reason != "" {
+		a.refused.Add(1)
+		a.last.Store(reason)
+		return
+	}
+	a.acked.Add(1)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.acks.Record(int64(after))
+}
+
+// answeredProbe takes in a clock probe's round trip.
+func (a *answers) answeredProbe(after time.Duration) {
+	a.probed.Add(1)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.probes.Record(int64(after))
+}
+
+// rest pauses and reports whether ctx still goes on.
+func rest(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,91 @@
+// Command coordinator-agents plays many agents against one coordinator and says what that costs it.
+//
+// Each agent is a connection of its own that does what an agent of this version does: Hello, Applied, a heartbeat and four clock
+// probes a second, a snapshot a window sent off 250 ms after its end, totals at the end. It sends no request to anybody. The
+// coordinator is another process on this machine, started by the caller; bench/coordinator-1000.sh is the usual one.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"time"
+)
+
+// settings say what to play.
+type settings struct {
+	coordinator string        // address of its services
+	status      string        // its --http-listen
+	pid         int           // its process
+	dataDir     string        // its --data-dir
+	agents      int           // how many
+	regions     int           // regions they are of
+	windows     int           // windows played
+	settle      int           // first windows that are not measured
+	values      int           // requests of a window, and so values of each distribution
+	probes      int           // clock probes a second
+	records     string        // rows of requests: "parquet", "jsonl" or empty
+	join        time.Duration // agents connect over this time
+}
+
+func main() {
+	var s settings
+	flag.StringVar(&s.coordinator, "coordinator", "127.0.0.1:7700", "its `IP:PORT`")
+	flag.StringVar(&s.status, "status", "127.0.0.1:9464", "`IP:PORT` of its --http-listen")
+	flag.IntVar(&s.pid, "pid", 0, "its process")
+	flag.StringVar(&s.dataDir, "data-dir", "runs", "its --data-dir")
+	flag.IntVar(&s.agents, "agents", 1000, "agents")
+	flag.IntVar(&s.regions, "regions", 1, "regions that the agents are of")
+	flag.IntVar(&s.windows, "windows", 60, "windows of a second")
+	flag.IntVar(&s.settle, "settle", 5, "windows at the begin that are not measured")
+	flag.IntVar(&s.values, "values", 300, "requests of an agent and window: each of its 10 distributions has as many values")
+	flag.IntVar(&s.probes, "probes", 4, "clock probes of an agent a second")
+	flag.StringVar(&s.records, "records", "", "rows of requests: parquet or jsonl; empty: none")
+	flag.DurationVar(&s.join, "join", 4*time.Second, "time over which the agents connect")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	r, err := play(ctx, s)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "coordinator-agents:", err)
+		os.Exit(1) //nolint:gocritic // the process ends
+	}
+	fmt.Print(r)
+}
+
+// check finds mistakes in the flags.
+func (s settings) check() error {
+	if s.agents < 1 || s.regions < 1 || s.values < 1 || s.settle < 1 || s.windows < s.settle+2 {
+		return errors.New("give at least one agent, region, value and window to settle, and two windows more than settle")
+	}
+	return nil
+}
+
+// play plays a whole run of one stage.
+func play(ctx context.Context, s settings) (report, error) {
+	if err := s.check(); err != nil {
+		return report{}, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	m := newMeter(s)
+	first, err := m.read()
+	if err != nil {
+		return report{}, err
+	}
+	crowd := newCrowd(s)
+	ended := make(chan error, 1)
+	go func() { ended <- crowd.play(ctx) }()
+	end, err := submit(ctx, s, crowd, m)
+	cancel()
+	if played := <-ended; err == nil && played != nil && !errors.Is(played, context.Canceled) {
+		err = played
+	}
+	if err != nil {
+		return report{}, err
+	}
+	return m.report(first, end, &crowd.answers)
+}

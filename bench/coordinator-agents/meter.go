@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spate-load/spate/clock"
+)
+
+// tick is the kernel's unit of CPU time in /proc: USER_HZ, which is 100 on every architecture that Linux has with Go.
+const tick = 10 * time.Millisecond
+
+// sampleInterval is how often the coordinator is looked at: often enough to see each window's delay.
+const sampleInterval = 500 * time.Millisecond
+
+// meter reads what the coordinator's process costs, from /proc and from its own metrics.
+type meter struct {
+	settings
+	run string // its ledger is looked at
+}
+
+// sample is one reading.
+type sample struct {
+	at         clock.Instant
+	user, sys  time.Duration
+	anon, peak uint64 // resident without files, and the most resident with them, in bytes
+	ledger     int64  // bytes
+	metrics    map[string]float64
+}
+
+func newMeter(s settings) *meter { return &meter{settings: s} }
+
+// read reads all of it.
+func (m *meter) read() (sample, error) {
+	s := sample{at: clock.Now()}
+	if err := s.readProcess(m.pid); err != nil {
+		return s, err
+	}
+	if info, err := os.Stat(filepath.Join(m.dataDir, m.run, "ledger.db")); m.run != "" && err == nil {
+		s.ledger = info.Size()
+	}
+	return s, s.scrape(m.status)
+}
+
+// readProcess reads /proc.
+func (s *sample) readProcess(pid int) error {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return fmt.Errorf("coordinator's process: %w", err)
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ") // its name may have spaces
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return fmt.Errorf("/proc/%d/stat: %d fields", pid, len(fields))
+	}
+	user, err1 := strconv.Atoi(fields[11])
+	sys, err2 := strconv.Atoi(fields[12])
+	if err1 != nil || err2 != nil {
+		return fmt.Errorf("/proc/%d/stat: %q and %q are no times", pid, fields[11], fields[12])
+	}
+	s.user, s.sys = time.Duration(user)*tick, time.Duration(sys)*tick
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return fmt.Errorf("coordinator's process: %w", err)
+	}
+	s.anon, s.peak = kilobytes(status, "RssAnon:"), kilobytes(status, "VmHWM:")
+	return nil
+}
+
+// kilobytes finds a line of /proc/PID/status.
+func kilobytes(status []byte, name string) uint64 {
+	for line := range strings.Lines(string(status)) {
+		if value, ok := strings.CutPrefix(line, name); ok {
+			n, _ := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+			return n << 10
+		}
+	}
+	return 0
+}
+
+// scrape reads the coordinator's metrics.
+func (s *sample) scrape(address string) error {
+	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Get("http://" + address + "/metrics") //nolint:noctx // it has a timeout
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return fmt.Errorf("metrics of %s: %w", address, err)
+	}
+	s.metrics = map[string]float64{}
+	for line := range strings.Lines(string(text)) {
+		name, value, found := strings.Cut(strings.TrimSpace(line), " ")
+		if n, err := strconv.ParseFloat(value, 64); found && err == nil {
+			s.metrics[name] = n
+		}
+	}
+	return nil
+}
+
+// watch takes samples from the end of settling until all windows were played, or until stop.
+func (m *meter) watch(ctx context.Context, began, stop <-chan struct{}) (samples []sample) {
+	select {
+	case <-began:
+	case <-stop:
+		return nil
+	}
+	end := time.After(time.Duration(m.windows) * time.Second)
+	if !rest(ctx, time.Duration(m.settle)*time.Second) {
+		return nil
+	}
+	ticker := time.NewTicker(sampleInterval)
+	defer ticker.Stop()
+	for {
+		if s, err := m.read(); err == nil {
+			samples = append(samples, s)
+		}
+		select {
+		case <-ticker.C:
+		case <-end:
+			return samples
+		case <-stop:
+			return samples
+		}
+	}
+}

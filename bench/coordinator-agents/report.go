@@ -1,0 +1,103 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spate-load/spate/histogram"
+)
+
+// report is what a run cost.
+type report struct {
+	settings
+	ending
+	first  sample // before the first agent
+	delays []time.Duration
+	acks   *histogram.Histogram
+	probes *histogram.Histogram
+	acked  uint64
+	probed uint64
+}
+
+// report sums up. A run that did not go as it should has no cost worth telling.
+func (m *meter) report(first sample, e ending, a *answers) (report, error) {
+	if refused := a.refused.Load(); refused > 0 {
+		return report{}, fmt.Errorf("%d snapshots refused, the last because: %v", refused, a.last.Load())
+	}
+	if e.stage == nil || !e.stage.GetComplete() || e.end == nil || !e.end.GetComplete() {
+		return report{}, fmt.Errorf("the result is not complete: stage: %s; run: %s", e.stage.GetFailure(), e.end.GetReason())
+	}
+	if len(e.measured) < 2 {
+		return report{}, errors.New("the coordinator's process and its metrics could not be read while the run went on")
+	}
+	if want := float64(m.agents * m.windows); e.after.metrics["spate_coordinator_snapshots_total"]-first.metrics["spate_coordinator_snapshots_total"] != want {
+		return report{}, fmt.Errorf("the coordinator wrote %v snapshots, not %v", e.after.metrics["spate_coordinator_snapshots_total"], want)
+	}
+	r := report{settings: m.settings, ending: e, first: first, acks: a.acks, probes: a.probes, acked: a.acked.Load(), probed: a.probed.Load()}
+	for i, s := range e.measured[1:] {
+		if s.metrics["spate_coordinator_windows_total"] > e.measured[i].metrics["spate_coordinator_windows_total"] {
+			r.delays = append(r.delays, time.Duration(s.metrics["spate_coordinator_window_delay_seconds"]*1e9))
+		}
+	}
+	slices.Sort(r.delays)
+	return r, nil
+}
+
+// String is the table.
+func (r report) String() string {
+	from, to := r.measured[0], r.measured[len(r.measured)-1]
+	seconds := to.at.Sub(from.at).Seconds()
+	cpu := (to.user + to.sys - from.user - from.sys).Seconds()
+	snapshots := to.metrics["spate_coordinator_snapshots_total"] - from.metrics["spate_coordinator_snapshots_total"]
+	var anon uint64
+	for _, s := range r.measured {
+		anon = max(anon, s.anon)
+	}
+	var b strings.Builder
+	row := func(name, form string, args ...any) {
+		fmt.Fprintf(&b, "| %s | %s |\n", name, fmt.Sprintf(form, args...))
+	}
+	row("what", "value")
+	row("---", "---:")
+	row("agents, regions, windows, values of a distribution, rows", "%d, %d, %d, %d, %s", r.agents, r.regions, r.windows, r.values, rows(r.records))
+	row("snapshots, of which refused or duplicate; complete", "%d, 0, %v", r.acked, r.stage.GetComplete())
+	row("coordinator's CPU", "%.1f %% of a core (user %.1f, system %.1f)", 100*cpu/seconds,
+		100*(to.user-from.user).Seconds()/seconds, 100*(to.sys-from.sys).Seconds()/seconds)
+	row("CPU a snapshot, all included", "%.0f us", 1e6*cpu/snapshots)
+	row("most memory: without mapped files, with them (VmHWM)", "%d MiB, %d MiB", anon>>20, r.after.peak>>20)
+	row("end of a window to its merged result, p50, p99, most", "%s", quantiles(r.delays))
+	row("snapshot to ack, p50, p99, most", "%s", values(r.acks))
+	row("clock probe, p50, p99, most", "%s", values(r.probes))
+	row("ledger", "%.1f MB/s, %.0f bytes a snapshot", float64(to.ledger-from.ledger)/1e6/seconds, float64(r.after.ledger)/float64(r.acked))
+	row("CPU until the end of settling, and from the last window to the run's end", "%.2f s, %.2f s",
+		(from.user + from.sys - r.first.user - r.first.sys).Seconds(), (r.after.user + r.after.sys - to.user - to.sys).Seconds())
+	return b.String()
+}
+
+func rows(form string) string {
+	if form == "" {
+		return "none"
+	}
+	return form
+}
+
+// quantiles are those of sorted times.
+func quantiles(sorted []time.Duration) string {
+	if len(sorted) == 0 {
+		return "n/a"
+	}
+	at := func(p float64) time.Duration { return sorted[min(int(p*float64(len(sorted))), len(sorted)-1)] }
+	return fmt.Sprintf("%.0f ms, %.0f ms, %.0f ms", at(0.5).Seconds()*1e3, at(0.99).Seconds()*1e3, sorted[len(sorted)-1].Seconds()*1e3)
+}
+
+// values are the same of a histogram.
+func values(h *histogram.Histogram) string {
+	if h.Count() == 0 {
+		return "n/a"
+	}
+	ms := func(v int64) float64 { return float64(v) / 1e6 }
+	return fmt.Sprintf("%.1f ms, %.1f ms, %.1f ms", ms(h.Percentile(50)), ms(h.Percentile(99)), ms(h.Max()))
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// planForm is the plan: the agents end its one stage by themselves, before its load ends.
+const planForm = `name: coordinator-agents
+targets: [{name: nobody, endpoints: ["http://127.0.0.1:9"], model: m}]
+workloads: [{random: {isl: 3000, osl: 150}}]
+loads: [{rate: [%d], arrival: constant, duration: %ds}]
+`
+
+// ending is how a run ended, and what it had cost by then.
+type ending struct {
+	run      string
+	stage    *spatev1.StageEnded
+	end      *spatev1.RunEnded
+	measured []sample // from the end of settling to the end of the last window
+	after    sample   // after the run's end
+	progress int      // events of progress
+}
+
+// submit has the plan run by the crowd and follows the run to its end, measuring while its windows go on.
+func submit(ctx context.Context, s settings, c *crowd, m *meter) (ending, error) {
+	conn, err := grpc.NewClient(s.coordinator, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return ending{}, err
+	}
+	defer conn.Close()
+	service := spatev1.NewRunServiceClient(conn)
+	answer, err := service.SubmitRun(ctx, &spatev1.SubmitRunRequest{
+		PlanYaml: fmt.Appendf(nil, planForm, s.agents*s.values, s.windows+60), PlanPath: "plan.yaml", Records: s.records,
+		MinAgents: uint32(s.agents), AgentsTimeout: durationpb.New(2 * time.Minute),
+	})
+	if err != nil {
+		return ending{}, err
+	}
+	m.run = answer.GetRunId()
+	stop := make(chan struct{})
+	sampled := make(chan []sample, 1)
+	go func() { sampled <- m.watch(ctx, c.began, stop) }()
+	e, err := follow(ctx, service, m.run)
+	close(stop)
+	e.measured = <-sampled
+	if err != nil {
+		return ending{}, err
+	}
+	e.after, err = m.read()
+	return e, err
+}
+
+// follow reads a run's events to its end.
+func follow(ctx context.Context, service spatev1.RunServiceClient, id string) (ending, error) {
+	e := ending{run: id}
+	stream, err := service.FollowRun(ctx, &spatev1.FollowRunRequest{RunId: id})
+	if err != nil {
+		return e, err
+	}
+	for {
+		m, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return e, nil
+		}
+		if err != nil {
+			return e, err
+		}
+		switch event := m.GetEvent().GetEvent().(type) {
+		case *spatev1.RunEvent_StageProgress:
+			e.progress++
+		case *spatev1.RunEvent_StageEnded:
+			e.stage = event.StageEnded
+		case *spatev1.RunEvent_RunEnded:
+			e.end = event.RunEnded
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package coordinator
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/sink"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// places are the measurements, regions and agents of points' rows.
+func places[P interface{ Rows() []sink.Row }](points []P) string {
+	var out []string
+	for _, p := range points {
+		for _, row := range p.Rows() {
+			name := strings.TrimPrefix(row.Measurement, "spate_")
+			for _, tag := range row.Tags {
+				if tag.Key == "region" || tag.Key == "agent" {
+					name += " " + tag.Value
+				}
+			}
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}
+
+// What regions, agents and observers measured goes to measurements of which none counts anything twice.
+func TestPointsByRegionAndObserver(t *testing.T) {
+	rec := &spatev1.StageRecord{Stage: &spatev1.Stage{Target: &spatev1.Target{Endpoints: []string{"http://e"}}}}
+	for i, region := range []string{"eu", "us", "eu"} {
+		rec.Agents = append(rec.Agents, &spatev1.AssignedAgent{
+			Agent: &spatev1.AgentInfo{Name: fmt.Sprintf("a%d", i), Region: region}, Incarnation: 1, Observer: i == 2,
+		})
+	}
+	merged := aggregate.NewStage(rec)
+	for i := range rec.GetAgents() {
+		s := &spatev1.Snapshot{
+			Key:    &spatev1.SnapshotKey{Agent: fmt.Sprintf("a%d", i), Incarnation: 1, Sequence: 1},
+			Series: []*spatev1.Series{{Counters: &spatev1.Counters{Started: 1}}},
+		}
+		if err := merged.Add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	view, _ := merged.Window(0)
+	toDate, result := merged.ToDate(), merged.Result(rec)
+	want := "observer_to_date eu, observer_window eu, to_date, to_date a0 eu, to_date a1 us, to_date eu, to_date us, " +
+		"window, window a0 eu, window a1 us, window eu, window us"
+	if got := places(windowPoints(sink.Scope{}, rec, view, &toDate)); got != want {
+		t.Errorf("windows: %s", got)
+	}
+	if got := places(regionPoints(sink.Scope{}, rec, result, toDate)); got != "observer_stage eu, stage eu, stage us" {
+		t.Errorf("stages: %s", got)
+	}
+}

@@ -1,0 +1,99 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/spate-load/spate/aggregate"
+)
+
+// agentSummary is an agent over all stages.
+type agentSummary struct {
+	stages, completed, failed uint64
+	startError, uncertainty   *float64 // of the worst start, by size
+	notes                     []string
+}
+
+// writeAgents writes what each agent did over all stages and how well it kept time.
+func writeAgents(b *strings.Builder, r *aggregate.Result) {
+	summaries := make(map[string]*agentSummary)
+	for _, s := range r.Stages {
+		for _, a := range s.Agents {
+			if summaries[a.Name] == nil {
+				summaries[a.Name] = &agentSummary{}
+			}
+			summaries[a.Name].add(s, a)
+		}
+	}
+	var rows [][]string
+	for _, a := range r.Run.Agents {
+		s := summaries[a.Name]
+		if s == nil {
+			s = &agentSummary{} // an observer: it has no part in the load
+		}
+		rows = append(rows, []string{
+			a.Name, cmp.Or(a.Region, unknown), cmp.Or(a.Host, unknown), cmp.Or(a.Version, unknown), fmt.Sprint(s.stages),
+			fmt.Sprint(s.completed), fmt.Sprint(s.failed), startWords(s.startError, s.uncertainty), strings.Join(s.notes, "; "),
+		})
+	}
+	b.WriteString("\n## Agents\n\n")
+	writeRows(b, []string{"Agent", "Region", "Host", "Version", "Stages", "Completed", "Failed", "Worst start", "Notes"}, rows)
+}
+
+// add adds an agent's part in a stage.
+func (a *agentSummary) add(s aggregate.StageResult, part aggregate.AgentResult) {
+	a.stages++
+	a.completed += part.Requests.Completed
+	a.failed += part.Requests.Failed
+	if e := part.StartErrorMs; e != nil && (a.startError == nil || math.Abs(*e) > math.Abs(*a.startError)) {
+		a.startError, a.uncertainty = e, part.ClockUncertaintyMs
+	}
+	note := func(format string, args ...any) {
+		a.notes = append(a.notes, fmt.Sprintf("stage %d: ", s.Index)+fmt.Sprintf(format, args...))
+	}
+	if part.JoinedS != nil {
+		note("joined at second %s", shortest(*part.JoinedS))
+	}
+	if l := part.Loss; l != nil {
+		note("lost %s %% of the load from second %s on", shortest(100*l.Share), shortest(l.FromS))
+	}
+	if part.Failure != nil {
+		note("%s", *part.Failure)
+	}
+}
+
+// startWords says how far from the armed start an agent began: "0.31 ms late ± 0.05 ms".
+func startWords(startError, uncertainty *float64) string {
+	if startError == nil {
+		return unknown
+	}
+	side := "late"
+	if *startError < 0 {
+		side = "early"
+	}
+	return fmt.Sprintf("%.2f ms %s ± %s ms", math.Abs(*startError), side, fixed(uncertainty))
+}
+
+// writeStarts says of each stage of several agents how far apart they began.
+func writeStarts(b *strings.Builder, stages []aggregate.StageResult) {
+	var rows [][]string
+	for _, s := range stages {
+		if p := s.StartSpread; p != nil {
+			rows = append(rows, []string{stageName(s), fmt.Sprintf("%.2f ± %.2f", p.SpreadMs, p.UncertaintyMs), p.Earliest, p.Latest})
+		}
+	}
+	if len(rows) > 0 {
+		b.WriteString("\n## Start\n\n")
+		writeRows(b, []string{"Stage", "Last agent's start - first agent's (ms)", "First", "Last"}, rows)
+	}
+}
+
+// times is how often something happened.
+func times(n uint32) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}

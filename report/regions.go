@@ -1,0 +1,152 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spate-load/spate/aggregate"
+)
+
+// contributionHeaders head what a region contributed.
+var contributionHeaders = []string{
+	"Completed", "Failed", "Cut off", "req/s", "tok/s", "Mean E2E (ms)", "P99 E2E (ms)", "Mean TTFT (ms)", "P99 TTFT (ms)", "Mean TPOT (ms)",
+	"P99 TPOT (ms)", "Median connect (ms)", "Median RTT (ms)",
+}
+
+// contributionCells are the numbers of a region.
+func contributionCells(c aggregate.Contribution) []string {
+	cells := []string{fmt.Sprint(c.Requests.Completed), fmt.Sprint(c.Requests.Failed), fmt.Sprint(c.Requests.Cancelled)}
+	for _, v := range []*float64{
+		c.RequestThroughput, c.OutputTokenThroughput, mean(c.E2E), p99(c.E2E), mean(c.TTFT), p99(c.TTFT), mean(c.TPOT), p99(c.TPOT),
+		median(c.Connect), median(c.RTT),
+	} {
+		cells = append(cells, fixed(v))
+	}
+	return cells
+}
+
+// severalRegions says whether a stage had agents in more than one region: else a table by region would only say everything again.
+func severalRegions(stages []aggregate.StageResult) bool {
+	return slices.ContainsFunc(stages, func(s aggregate.StageResult) bool { return len(s.Regions) > 1 })
+}
+
+// writeRegions writes each stage by region.
+func writeRegions(b *strings.Builder, stages []aggregate.StageResult) {
+	if !severalRegions(stages) {
+		return
+	}
+	var rows [][]string
+	for _, s := range stages {
+		for _, r := range s.Regions {
+			rows = append(rows, append([]string{stageName(s), cmp.Or(r.Name, unknown), fmt.Sprint(r.Agents)}, contributionCells(r.Contribution)...))
+		}
+	}
+	b.WriteString("\n## Regions\n\n")
+	writeRows(b, append([]string{"Stage", "Region", "Agents"}, contributionHeaders...), rows)
+}
+
+// writeObservers writes what a light load saw beside the load, each observer above the load of its region, so that the two can be
+// compared.
+func writeObservers(b *strings.Builder, stages []aggregate.StageResult) {
+	var rows [][]string
+	var missing []string
+	for _, s := range stages {
+		for _, o := range s.Observers {
+			row := func(who, load string, c aggregate.Contribution) {
+				rows = append(rows, append([]string{stageName(s), cmp.Or(o.Region, unknown), who, load}, contributionCells(c)...))
+			}
+			row("observer "+strings.Join(o.Agents, ", "), o.Load, o.Contribution)
+			if i := slices.IndexFunc(s.Regions, func(r aggregate.RegionResult) bool { return r.Name == o.Region }); i >= 0 {
+				row("the load's agents", s.Load.Words, s.Regions[i].Contribution)
+			}
+			for _, reason := range o.Missing {
+				missing = append(missing, fmt.Sprintf("%s: %s", stageName(s), reason))
+			}
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	b.WriteString("\n## Observers: what a light load saw beside the load\n\nWhat an observer sent is in no other number of this report.\n\n")
+	writeRows(b, append([]string{"Stage", "Region", "Who", "Load"}, contributionHeaders...), rows)
+	for _, reason := range missing {
+		fmt.Fprintf(b, "\n- %s", cell(reason))
+	}
+	if len(missing) > 0 {
+		b.WriteByte('\n')
+	}
+}
+
+// pathColumns are what is told of the way from a region to an endpoint.
+var pathColumns = []struct {
+	title string
+	of    func(aggregate.PathResult) *aggregate.Distribution
+}{
+	{"Connect time (DNS, TCP, TLS)", func(p aggregate.PathResult) *aggregate.Distribution { return p.Connect }},
+	{"Round trip", func(p aggregate.PathResult) *aggregate.Distribution { return p.RTT }},
+}
+
+// writePaths writes connect and round trip times by region and endpoint, a table for each and each target, if there are several of either.
+func writePaths(b *strings.Builder, stages []aggregate.StageResult) {
+	written := false
+	for _, target := range targetsOf(stages) {
+		of := slices.DeleteFunc(slices.Clone(stages), func(s aggregate.StageResult) bool { return s.Target != target })
+		if len(of[0].Endpoints) < 2 && !severalRegions(of) {
+			continue
+		}
+		for _, column := range pathColumns {
+			rows := pathRows(of, column.of)
+			if len(rows) == 0 {
+				continue
+			}
+			if !written {
+				b.WriteString("\n## Connections by region and endpoint\n\nMedian and p99 in ms.\n")
+				written = true
+			}
+			fmt.Fprintf(b, "\n%s to %s:\n\n", column.title, cell(target))
+			headers := []string{"Stage", "From region"}
+			for _, e := range of[0].Endpoints {
+				headers = append(headers, cell(e.URL))
+			}
+			writeRows(b, headers, rows)
+		}
+	}
+}
+
+// targetsOf are the targets of stages, in the order of their first ones.
+func targetsOf(stages []aggregate.StageResult) (targets []string) {
+	for _, s := range stages {
+		targets = appendOnce(targets, s.Target, func(a, b string) bool { return a == b })
+	}
+	return targets
+}
+
+// pathRows are the rows of one of a target's tables: regions of which anything is known.
+func pathRows(stages []aggregate.StageResult, of func(aggregate.PathResult) *aggregate.Distribution) (rows [][]string) {
+	for _, s := range stages {
+		for _, r := range s.Regions {
+			if !slices.ContainsFunc(r.Paths, func(p aggregate.PathResult) bool { return of(p) != nil }) {
+				continue
+			}
+			row := []string{stageName(s), cmp.Or(r.Name, unknown)}
+			for _, p := range r.Paths {
+				row = append(row, pathCell(of(p)))
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// pathCell is the median and the 99th percentile, to the microsecond where they are short.
+func pathCell(d *aggregate.Distribution) string {
+	if d == nil {
+		return unknown
+	}
+	if d.P99 < 1 {
+		return fmt.Sprintf("%.3f, %.3f", d.P50, d.P99)
+	}
+	return fmt.Sprintf("%.2f, %.2f", d.P50, d.P99)
+}

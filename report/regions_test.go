@@ -1,0 +1,144 @@
+package report
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spate-load/spate/aggregate"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// distributedDir is the run directory of a stage of agents a in eu and b in us, of which b was lost, with c as eu's observer, whose
+// coordinator was started anew.
+func distributedDir(t *testing.T) string {
+	t.Helper()
+	dir, run, rec := t.TempDir(), runRecord(JSONL), stageRecord(0)
+	run.Stages, run.Restarts = 1, 2
+	rec.Stage.Observers = &spatev1.Observers{Rate: 0.5}
+	rec.Agents = append(rec.Agents, proto.CloneOf(rec.GetAgents()[0]))
+	rec.Agents[1].Agent.Region, rec.Agents[2].Agent.Name, rec.Agents[2].Observer = "us", "c", true
+	rec.Agents[1].Loss = &spatev1.Loss{FromWindow: 1, TakenOverNs: ptr(int64(4e9)), Share: 0.25}
+	all := snapshotsOf(0)
+	all[1].Totals.StartErrorNs, all[1].DroppedRecords = 310_000, 3
+	for _, s := range all[:2] {
+		own := proto.CloneOf(s)
+		own.Key.Agent = "c"
+		all = append(all, own)
+	}
+	l, err := aggregate.Create(filepath.Join(dir, LedgerFile), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = l.PutStage(rec)
+	_, appendErr := l.Append(all)
+	if err := errors.Join(err, appendErr, l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+const lostLine = "agent b (25 % of the load) lost: seconds 1 to 4 are missing, then taken over"
+
+func TestReportOfSeveralRegions(t *testing.T) {
+	files := written(t, distributedDir(t))
+	const stage = "| 0: Dynamo 3P1D, 100:4, concurrency 1 | "
+	for _, want := range []string{
+		"> - stage 0: " + lostLine + "\n",
+		"- The coordinator was started anew while the run went on: 2 times\n",
+		"\n! concurrency 1: PARTIAL: " + lostLine + "; 6 request rows are missing from the requests file, nothing else: an agent's memory for them was full\n",
+		"## Regions\n\n| Stage | Region | Agents | Completed | Failed | Cut off | req/s |",
+		stage + "eu | 1 | 20 | 0 | 0 | ", stage + "us | 1 | 10 | 0 | 0 | ",
+		" | 3.00 | 2.00 |\n", " | 53.00 | 42.00 |\n",
+		"## Connections by region and endpoint\n\nMedian and p99 in ms.\n\nConnect time (DNS, TCP, TLS) to Dynamo 3P1D:\n\n" +
+			"| Stage | From region | http://one | http://two |\n|:-:|:-:|:-:|:-:|\n" +
+			stage + "eu | 3.00, 3.00 | n/a |\n" + stage + "us | n/a | 53.00, 53.00 |\n\nRound trip to Dynamo 3P1D:\n\n",
+		stage + "eu | 2.00, 2.00 | n/a |\n" + stage + "us | n/a | 42.00, 42.00 |\n",
+		"## Observers: what a light load saw beside the load\n\nWhat an observer sent is in no other number of this report.\n\n",
+		stage + "eu | observer c | 0.5 req/s constant | 20 | 0 | 0 | ", stage + "eu | the load's agents | concurrency 1 | 20 | 0 | 0 | ",
+		"| a | eu | host-a | v1 | 1 | 20 | 0 | 0.31 ms late ± 0.08 ms |  |\n",
+		"| b | us | host-b | v1 | 1 | 10 | 0 | n/a | stage 0: lost 25 % of the load from second 1 on |\n",
+		"| c | eu | host-a | v1 | 0 | 0 | 0 | n/a |  |\n",
+	} {
+		if !strings.Contains(files["report.md"], want) {
+			t.Errorf("no %q in\n%s", want, files["report.md"])
+		}
+	}
+	if want := "Stage 0: Dynamo 3P1D, 100:4, concurrency 1 (PARTIAL)\nMissing: " + lostLine + "\n===="; !strings.HasPrefix(files["vllm.txt"], want) {
+		t.Errorf("vllm.txt begins\n%s", files["vllm.txt"][:200])
+	}
+	if strings.Contains(files["report.md"], "## Start\n") {
+		t.Error("a spread of one start")
+	}
+}
+
+func TestTerminalSaysWhatWasLost(t *testing.T) {
+	result, err := Write(distributedDir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := Table(&b, result, 100); err != nil {
+		t.Fatal(err)
+	}
+	if want := "! concurrency 1: PARTIAL: " + lostLine + "; "; !strings.Contains(b.String(), want) {
+		t.Errorf("no %q in\n%s", want, b.String())
+	}
+}
+
+// Rows of observers are marked and stand last; of a lost agent there are those that its measurements are of.
+func TestRowsOfSeveralRegions(t *testing.T) {
+	rows := jsonRows(t, written(t, distributedDir(t))["requests.jsonl"])
+	counts := make(map[string]int)
+	for i, row := range rows {
+		counts[row.Agent]++
+		if row.Observer != (row.Agent == "c") || row.Observer != (i >= 30) {
+			t.Errorf("row %d of %s: observer %v", i, row.Agent, row.Observer)
+		}
+	}
+	if counts["a"] != 20 || counts["b"] != 10 || counts["c"] != 20 {
+		t.Errorf("rows by agent: %v", counts)
+	}
+}
+
+// A run of one machine has no tables by region.
+func TestReportOfOneMachine(t *testing.T) {
+	stage := aggregate.StageResult{
+		Regions:   []aggregate.RegionResult{{Agents: 1, Contribution: aggregate.Contribution{Paths: []aggregate.PathResult{{RTT: distribution(1, 1, 1)}}}}},
+		Endpoints: make([]aggregate.EndpointResult, 1),
+	}
+	var b strings.Builder
+	if err := writeMarkdown(&b, &aggregate.Result{Stages: []aggregate.StageResult{stage}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, section := range []string{"## Regions", "## Connections", "## Observers", "## Start", "started anew"} {
+		if strings.Contains(b.String(), section) {
+			t.Errorf("%s in\n%s", section, b.String())
+		}
+	}
+}
+
+func TestStartOfSeveralAgents(t *testing.T) {
+	for _, c := range []struct {
+		startError, uncertainty *float64
+		want                    string
+	}{
+		{ptr(0.312), ptr(0.05), "0.31 ms late ± 0.05 ms"}, {ptr(-1.5), ptr(0.2), "1.50 ms early ± 0.20 ms"}, {nil, nil, "n/a"},
+	} {
+		if got := startWords(c.startError, c.uncertainty); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+	got := written(t, runDir(t, "", inOrder))["report.md"]
+	if want := "## Start\n\n| Stage | Last agent's start - first agent's (ms) | First | Last |\n|:-:|:-:|:-:|:-:|\n| 0: Dynamo 3P1D, 100:4, concurrency 1 | 0.00 ± 0.16 | a | a |\n"; !strings.Contains(got, want) {
+		t.Errorf("no %q in\n%s", want, got)
+	}
+	summary := &agentSummary{}
+	summary.add(aggregate.StageResult{Index: 3}, aggregate.AgentResult{JoinedS: ptr(16.0), Failure: ptr("broke")})
+	if notes := strings.Join(summary.notes, "; "); notes != "stage 3: joined at second 16; stage 3: broke" {
+		t.Errorf("notes %q", notes)
+	}
+}
