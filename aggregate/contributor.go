@@ -186,6 +186,9 @@ func firstWindow(s *spatev1.Snapshot) uint32 {
 // Taken says whether a snapshot belongs to the result of a stage: of an agent that was lost only what came before its loss was decided
 // does. Others send what followed, so that it would be there twice, or nobody does, and then the result says that it is missing.
 func Taken(rec *spatev1.StageRecord, s *spatev1.Snapshot) bool {
+	if inOrder(s, rec.GetAgents()) {
+		return true
+	}
 	key := agentKey{s.GetKey().GetAgent(), s.GetKey().GetIncarnation()}
 	for _, assigned := range rec.GetAgents() {
 		if keyOf(assigned) == key {

@@ -67,11 +67,12 @@ func (c *checker) violation(v *protovalidate.Violation) {
 	c.told[path] = true
 	rule := v.Proto.GetRuleId()
 	f := finding{path: path, message: wording(path, rule, v.Proto.GetMessage()), whole: rule == "repeated.unique"}
-	if v.Proto.GetForKey() {
+	switch {
+	case v.Proto.GetForKey():
 		f.message = "its name " + f.message
-	} else if c.has(path) {
+	case c.has(path):
 		f.message += got(c.at[path])
-	} else {
+	default:
 		f.in, f.message = parent(path), "is missing: it "+f.message
 		f.cures = cures(path[strings.LastIndex(path, ".")+1:])
 	}

@@ -106,13 +106,13 @@ func followed(t *testing.T, address string, out *bytes.Buffer) *follower {
 
 // TestFollowThroughBreaks: whatever the connection does, each event is shown once.
 func TestFollowThroughBreaks(t *testing.T) {
-	all := append(events()[:7], ended(wasDone, true))
+	all := slices.Concat(events()[:7], []*spatev1.RunEvent{ended(wasDone, true)})
 	var want bytes.Buffer
 	whole := newView(&want, false)
 	for _, e := range all {
 		whole.show(e)
 	}
-	for cut := range len(all) {
+	for cut := range all {
 		t.Run(fmt.Sprintf("behind %d events", cut), func(t *testing.T) {
 			t.Parallel()
 			service := &fakeService{events: all, cut: []int{cut, 1}}

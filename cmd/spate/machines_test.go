@@ -11,18 +11,18 @@ import (
 
 func TestEmbedded(t *testing.T) {
 	for text, want := range map[string]string{
-		"3":               "3: embedded-1@ embedded-2@ embedded-3@",
-		"eu=2,us=1":       "eu=2,us=1: eu-1@eu eu-2@eu us-1@us",
-		" eu = 1 , us=1 ": "eu=1,us=1: eu-1@eu us-1@us",
-		"0":               "--agents 0: want 1 to 1000",
-		"-1":              "--agents -1: want 1 to 1000",
-		"eu=1,us=0":       "--agents eu=1,us=0: want 1 to 1000",
-		"eu=1000,us=1":    "--agents eu=1000,us=1: want 1 to 1000",
-		"eu=1,eu=2":       `"eu=2": the region is named twice`,
-		"many":            `"many": want a number, or numbers by region such as eu=2,us=1`,
-		"eu=":             `"eu=": want a number, or numbers by region such as eu=2,us=1`,
-		"=2":              `"=2": want a number, or numbers by region such as eu=2,us=1`,
-		"eu=2,":           `"": want a number, or numbers by region such as eu=2,us=1`,
+		"3":            "3: embedded-1@ embedded-2@ embedded-3@",
+		"eu=2,us=1":    "eu=2,us=1: eu-1@eu eu-2@eu us-1@us",
+		"eu = 1, us=1": "eu=1,us=1: eu-1@eu us-1@us",
+		"0":            "--agents 0: want 1 to 1000",
+		"-1":           "--agents -1: want 1 to 1000",
+		"eu=1,us=0":    "--agents eu=1,us=0: want 1 to 1000",
+		"eu=1000,us=1": "--agents eu=1000,us=1: want 1 to 1000",
+		"eu=1,eu=2":    `"eu=2": the region is named twice`,
+		"many":         `"many": want a number, or numbers by region such as eu=2,us=1`,
+		"eu=":          `"eu=": want a number, or numbers by region such as eu=2,us=1`,
+		"=2":           `"=2": want a number, or numbers by region such as eu=2,us=1`,
+		"eu=2,":        `"": want a number, or numbers by region such as eu=2,us=1`,
 	} {
 		var e embedded
 		err := e.Set(text)
