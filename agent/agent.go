@@ -36,8 +36,9 @@ type Agent struct {
 	desk        *desk
 	datasets    *datasets
 
-	welcomed atomic.Uint64            // sessions so far
-	clock    atomic.Pointer[clockNow] // of the session that is there; nil: there is none
+	heartbeats atomic.Uint64            // sent so far
+	welcomed   atomic.Uint64            // sessions so far
+	clock      atomic.Pointer[clockNow] // of the session that is there; nil: there is none
 }
 
 // New returns an agent that does nothing until Run. Its error says what is wrong with the configuration.
@@ -49,7 +50,7 @@ func New(c Config) (*Agent, error) {
 	a.outbox = newOutbox(c.Name, a.incarnation, outboxBytes)
 	a.desk = &desk{
 		kit: kit{
-			limits:   limits{maxStreams: c.MaxStreams, fileShares: c.FileShares, targets: c.AllowedTargets},
+			limits:   limits{maxStreams: c.MaxStreams, maxRate: c.MaxRate, fileShares: c.FileShares, targets: c.AllowedTargets},
 			datasets: a.datasets,
 			findings: &findings{},
 		},
@@ -103,6 +104,7 @@ func (a *Agent) describe() *spatev1.AgentInfo {
 		Host:       host,
 		Weight:     cmp.Or(a.config.Weight, 1),
 		MaxStreams: a.desk.kit.limits.advertised(countFiles()),
+		MaxRate:    a.config.MaxRate,
 		Cores:      uint32(runtime.GOMAXPROCS(0)),
 	}
 }

@@ -70,7 +70,7 @@ func TestAppliedCarriesTheOffsetOfTheClock(t *testing.T) {
 	eventually(t, "heartbeats", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.heartbeats >= 3
+		return len(c.heartbeats) >= 3
 	})
 }
 

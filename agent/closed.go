@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"math"
 	"sync"
 	"time"
@@ -10,43 +11,130 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
+// closedLoop keeps slots busy. One goroutine waits for them; each runs on its own.
+type closedLoop struct {
+	*load
+	gate    chan struct{} // closed when it is known whether the load has started
+	started bool
+
+	mu       sync.Mutex
+	slots    []*slot
+	busy     int // slots that run
+	idle     sync.Cond
+	revision int
+}
+
 // slot is one of the closed loop's users: it plays one arrival after another.
 type slot struct {
 	*worker
-	number int
-	next   arrival.Arrival // prepared
-	free   clock.Instant   // when the slot is or was free for the next arrival
-	ramped bool            // it has come to measured arrivals
+	number   int
+	next     arrival.Arrival // prepared
+	free     clock.Instant   // when the slot is or was free for the next arrival
+	ramped   bool            // it has come to measured arrivals
+	runs     bool
+	revision int // of the share, that it has looked for arrivals of
 }
 
 // runClosed keeps each slot of the closed loop busy until there is no more to start. It blocks until the last response has ended.
 func (l *load) runClosed() {
 	t := timer.New(l.starting)
 	defer t.Close()
-	gate := make(chan bool, l.closed.Slots())
-	var slots sync.WaitGroup
-	for i := range l.closed.Slots() {
-		slots.Go(func() { l.runSlot(&slot{worker: l.newWorker(i), number: i, free: l.start}, gate) })
-	}
-	begin := l.awaitStart(t)
-	for range l.closed.Slots() {
-		gate <- begin
-	}
-	slots.Wait()
+	c := &closedLoop{load: l, gate: make(chan struct{})}
+	c.idle.L = &c.mu
+	c.attend(c.takeOver)
+	c.fill(l.start)
+	c.started = c.awaitStart(t, func() {})
+	close(c.gate)
+	c.wait()
+	c.attend(nil)
 	l.closed.Measure(0) // for the count of what was not begun: no warm-up holds it up
 	l.oweRest(func() (arrival.Arrival, bool) { return l.closed.Next(math.MaxInt64 - 1) })
 }
 
-// runSlot plays one arrival after another. The first one is prepared before the start, so that the start is one for all slots that are
-// active then.
-func (l *load) runSlot(s *slot, gate <-chan bool) {
-	prepared := s.active() && s.free == l.start && s.prepareNext(l.start)
-	if begin := <-gate; !begin {
-		if prepared {
-			l.owe(s.next)
+// fill lets all slots run that do not, from an instant on: those that came with a revision of the share, and those that had nothing
+// more to start.
+func (c *closedLoop) fill(from clock.Instant) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.revision++
+	for i := len(c.slots); i < c.closed.Slots(); i++ {
+		c.slots = append(c.slots, &slot{worker: c.newWorker(i), number: i})
+	}
+	for _, s := range c.slots {
+		if !s.runs {
+			s.runs, s.free, s.revision = true, max(s.free, from), c.revision
+			c.busy++
+			go c.run(s)
+		}
+	}
+}
+
+// takeOver goes on with a share that was revised, unless its time is over.
+func (c *closedLoop) takeOver() {
+	now := max(clock.Now(), c.start)
+	if _, over := c.closed.Ending(); now.Sub(c.start) < over && c.reopen() {
+		c.fill(now)
+	}
+}
+
+// wait blocks until no slot runs and nothing can be taken over any more.
+func (c *closedLoop) wait() {
+	for !c.ended {
+		c.mu.Lock()
+		for c.busy > 0 {
+			c.idle.Wait()
+		}
+		c.mu.Unlock()
+		c.endIdle()
+	}
+}
+
+// endIdle marks that nothing can be taken over any more, unless slots run again.
+func (c *closedLoop) endIdle() {
+	c.revising.Lock()
+	defer c.revising.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = c.busy == 0
+}
+
+// run lets a slot play until there is nothing for it to start, in the newest revision of the share. The first arrival is prepared before
+// the start, so that the start is one for all slots that are active then.
+func (c *closedLoop) run(s *slot) {
+	prepared := s.active() && s.free == c.start && s.prepareNext(c.start)
+	<-c.gate
+	switch {
+	case c.started:
+		s.playAll(prepared)
+		for !c.leave(s) {
+			s.free = max(s.free, clock.Now())
+			s.playAll(false)
 		}
 		return
+	case prepared:
+		c.owe(s.next)
 	}
+	for !c.leave(s) {
+	}
+}
+
+// leave takes a slot out that has nothing more to start, unless the share was revised since.
+func (c *closedLoop) leave(s *slot) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.revision != c.revision {
+		s.revision = c.revision
+		return false
+	}
+	s.runs = false
+	if c.busy--; c.busy == 0 {
+		c.idle.Broadcast()
+	}
+	return true
+}
+
+// playAll plays one arrival after another, until there is no more to start.
+func (s *slot) playAll(prepared bool) {
 	for prepared || s.await() && s.prepareNext(clock.Now()) {
 		prepared = false
 		s.markRamped()
@@ -66,13 +154,19 @@ func (s *slot) active() bool {
 }
 
 // await blocks until the slot is free and active, and reports whether it may go on.
-func (s *slot) await() bool { return s.active() && s.wait(s.load.taking, s.free) }
+func (s *slot) await() bool { return s.active() && s.wait(s.load.takes(), s.free) }
+
+// takes ends when no more arrivals may be begun, as it is known by now.
+func (l *load) takes() context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.taking
+}
 
 // prepareNext takes the slot's next arrival and makes its first request. It reports whether there is one.
 func (s *slot) prepareNext(now clock.Instant) bool {
 	a, more := s.load.take(now)
 	if !more {
-		s.load.drain(max(now, s.load.start))
 		return false
 	}
 	s.next = a
@@ -99,12 +193,12 @@ func (s *slot) markRamped() {
 func (s *slot) think() {
 	s.free = s.observation.End.Add(s.load.closed.Think(s.next.Index))
 	if pause := s.rest(); pause > s.free {
-		s.wait(s.load.taking, pause)
+		s.wait(s.load.takes(), pause)
 		s.free = clock.Now()
 	}
 }
 
-// take hands out the closed loop's next arrival, and marks where the measured ones end.
+// take hands out the closed loop's next arrival, and marks where the measured ones end. If there is none the load drains.
 func (l *load) take(now clock.Instant) (arrival.Arrival, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,6 +211,9 @@ func (l *load) take(now clock.Instant) (arrival.Arrival, bool) {
 		l.steadyUntil(now)
 	}
 	l.endBy(elapsed)
+	if !more {
+		l.drainLocked(max(now, l.start))
+	}
 	return a, more
 }
 
@@ -131,17 +228,28 @@ func (l *load) endBy(elapsed time.Duration) {
 		l.closing.Stop()
 	}
 	l.over = over
-	at := l.start.Add(over)
-	l.closing = time.AfterFunc(clock.Until(at), func() { l.cool(l.start.Add(measured)); l.drain(at) })
+	l.closing = time.AfterFunc(clock.Until(l.start.Add(over)), func() { l.timeOver(measured, over) })
+}
+
+// timeOver makes the load drain at the end of its time, unless that has come to lie elsewhere.
+func (l *load) timeOver(measured, over time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over == over {
+		l.steadyUntil(l.start.Add(measured))
+		l.drainLocked(l.start.Add(over))
+	}
 }
 
 // exhausted reports whether nothing more is to be started at an instant or later, so that no slot need rest until then, and makes the
 // load drain if so.
 func (l *load) exhausted(at clock.Instant) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	_, over := l.closed.Ending()
 	if at.Sub(l.start) < over {
 		return false
 	}
-	l.drain(at)
+	l.drainLocked(at)
 	return true
 }

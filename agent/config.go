@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"path"
 
 	"google.golang.org/grpc"
@@ -24,6 +25,9 @@ type Config struct {
 	// an open loop wait for a place, which shows as their send delay. A session holds its place from its first turn to its last, pauses
 	// included. 0: as many as there may be open files.
 	MaxStreams uint32
+	// MaxRate is the most requests per second the agent takes on. A share of an open loop that has more on average is rejected, its peaks
+	// by chance not counted; a closed loop or a replay that begins more in a whole second ends there. 0: not limited.
+	MaxRate float64
 	// FileShares is into how many shares the process's open files are split, of which the agent takes one: for agents that are not alone
 	// in their process. 0 counts as 1.
 	FileShares int
@@ -50,6 +54,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Coordinator == nil {
 		wrong = append(wrong, errors.New("coordinator: no way to find its address is given"))
+	}
+	if !(c.MaxRate >= 0) || math.IsInf(c.MaxRate, 1) {
+		wrong = append(wrong, fmt.Errorf("max rate: %v is no number of requests per second; 0 is no limit", c.MaxRate))
 	}
 	if c.Logger == nil {
 		wrong = append(wrong, errors.New("logger: is missing"))

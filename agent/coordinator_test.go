@@ -37,7 +37,9 @@ type coordinator struct {
 	cut        chan struct{} // closed to break all streams
 	control    grpc.BidiStreamingServer[spatev1.ConnectRequest, spatev1.ConnectResponse]
 	hellos     int
-	heartbeats int
+	mute       bool
+	hold       chan struct{} // the clock is not told before it is closed; nil: it is told
+	heartbeats []*spatev1.Heartbeat
 	pushed     []*spatev1.Snapshot                    // all, in order, again and again
 	answer     func(*spatev1.Snapshot) (string, bool) // refused, whether to answer at all
 }
@@ -116,10 +118,28 @@ func (c *coordinator) listen(stream grpc.BidiStreamingServer[spatev1.ConnectRequ
 			c.messages <- m
 			continue
 		}
-		c.mu.Lock()
-		c.heartbeats++
-		c.mu.Unlock()
+		if err := c.beat(stream, m.GetHeartbeat()); err != nil {
+			return err
+		}
 	}
+}
+
+// beat answers a heartbeat, unless the coordinator is mute.
+func (c *coordinator) beat(stream grpc.BidiStreamingServer[spatev1.ConnectRequest, spatev1.ConnectResponse], h *spatev1.Heartbeat) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.heartbeats = append(c.heartbeats, h)
+	if c.mute {
+		return nil
+	}
+	return stream.Send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Renewed{Renewed: &spatev1.Renewed{Number: h.GetNumber()}}})
+}
+
+// setMute makes the coordinator hear heartbeats without a word, or answer them again.
+func (c *coordinator) setMute(mute bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mute = mute
 }
 
 func (c *coordinator) Push(stream grpc.BidiStreamingServer[spatev1.PushRequest, spatev1.PushResponse]) error {
@@ -159,6 +179,12 @@ func (c *coordinator) takeIn(stream grpc.BidiStreamingServer[spatev1.PushRequest
 func (c *coordinator) ProbeClock(context.Context, *spatev1.ProbeClockRequest) (*spatev1.ProbeClockResponse, error) {
 	if _, err := c.enter(); err != nil {
 		return nil, err
+	}
+	c.mu.Lock()
+	hold := c.hold
+	c.mu.Unlock()
+	if hold != nil {
+		<-hold
 	}
 	now := int64(clock.Now().Add(skew))
 	return &spatev1.ProbeClockResponse{ReceivedClockNs: now, SentClockNs: now}, nil
@@ -211,6 +237,11 @@ func (c *coordinator) arm(ref *spatev1.AssignmentRef) {
 	c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Arm{Arm: &spatev1.Arm{
 		Ref: ref, StartClockNs: int64(clock.Now().Add(skew + 30*time.Millisecond)),
 	}}})
+}
+
+func (c *coordinator) revise(ref *spatev1.AssignmentRef, stripe *spatev1.Stripe) {
+	c.t.Helper()
+	c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Revise{Revise: &spatev1.Revise{Ref: ref, Stripe: stripe}}})
 }
 
 func (c *coordinator) stop(ref *spatev1.AssignmentRef) {

@@ -14,6 +14,7 @@ import (
 // limits are what this agent may do, whatever it is assigned.
 type limits struct {
 	maxStreams uint32   // 0: no limit but the files'
+	maxRate    float64  // requests per second; 0: no limit
 	fileShares int      // the files' limit is for so many; 0 counts as 1
 	targets    []string // host patterns; empty: any
 }

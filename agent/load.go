@@ -2,6 +2,8 @@ package agent
 
 import (
 	"context"
+	"errors"
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -22,6 +24,7 @@ type load struct {
 	uncertainty time.Duration // of start
 	recorder    *recorder.Recorder
 	pulse       pulse
+	pace        pace
 
 	starting     context.Context // ends when nothing more may be started
 	stopStarting context.CancelFunc
@@ -29,6 +32,10 @@ type load struct {
 	stopTaking   context.CancelFunc
 	running      context.Context // ends when requests in flight are cancelled
 	cancel       context.CancelFunc
+
+	revising sync.Mutex // orders revisions of the share and what is sent by it
+	revised  func()     // is told of each; nil: nobody is to be told
+	ended    bool       // nothing more can be taken over
 
 	startError    time.Duration
 	arrivals      atomic.Uint64 // measured ones that were begun
@@ -48,7 +55,8 @@ type load struct {
 	failureKind          spatev1.FailureKind
 	stopped              bool
 	enough               bool
-	unbegun              debt // of measured arrivals that were owed
+	unbegun              debt   // of measured arrivals that were owed
+	rest                 uint64 // measured arrivals of an open loop whose share has changed hands that were given up
 }
 
 // newLoad arms a share. emit takes its snapshots.
@@ -60,9 +68,28 @@ func newLoad(s *share, start clock.Instant, uncertainty time.Duration, emit func
 	l.running, l.cancel = context.WithCancel(context.Background())
 	l.recorder = recorder.New(recorder.Config{
 		Start: start, Endpoints: len(s.target().GetEndpoints()), Shards: runtime.GOMAXPROCS(0),
-		SLO: recorder.SLOOf(s.stage.GetSlo()), Records: s.records, Emit: emit, Now: clock.Now,
+		SLO: recorder.SLOOf(s.stage.GetSlo()), Records: s.records, Emit: l.emitter(emit), Now: clock.Now, Joined: l.joinedIn(clock.Now()),
 	})
 	return l
+}
+
+// emitter returns what takes snapshots off the recorder: those of a closed loop say what of the share was begun by then.
+func (l *load) emitter(emit func(*spatev1.Snapshot)) func(*spatev1.Snapshot) {
+	if l.closed == nil {
+		return emit
+	}
+	return func(s *spatev1.Snapshot) {
+		s.BegunItems = l.closed.Begun()
+		emit(s)
+	}
+}
+
+// joinedIn returns the window in which an agent is that joins the stage while it runs, 0 for one that does not.
+func (l *load) joinedIn(now clock.Instant) uint32 {
+	if _, joined := l.part.Joined(); !joined || now < l.start {
+		return 0
+	}
+	return uint32(now.Sub(l.start) / recorder.Length)
 }
 
 // run waits for the start, generates the load and emits its snapshots, the last with the totals. It blocks until all is done.
@@ -91,14 +118,41 @@ func (l *load) seal() (end func()) {
 	return func() { cancel(); <-done }
 }
 
-// awaitStart blocks until the armed start and reports whether the load may begin.
-func (l *load) awaitStart(t *timer.Timer) bool {
-	err := t.Wait(l.start)
-	l.startError = clock.Now().Sub(l.start)
+// awaitStart blocks until the armed start, or until a joined agent's share begins, and reports whether the load may begin. How late it is
+// for that is the start error. Of revisions of the share that come meanwhile it tells.
+func (l *load) awaitStart(t *timer.Timer, revised func()) bool {
+	at := l.begins()
+	err := t.WaitExactly(at)
+	for errors.Is(err, timer.ErrWoken) {
+		revised()
+		at = l.begins()
+		err = t.WaitExactly(at)
+	}
+	if err == nil || at < never {
+		l.startError = clock.Now().Sub(at)
+	}
 	if err != nil && l.starting.Err() == nil {
 		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true, "the armed start could not be waited for: "+err.Error())
 	}
 	return err == nil
+}
+
+// never is the begin of a share that has nothing yet.
+const never = clock.Instant(math.MaxInt64)
+
+// begins is when the agent's share begins.
+func (l *load) begins() clock.Instant {
+	l.revising.Lock()
+	defer l.revising.Unlock()
+	from, joined := l.part.Joined()
+	switch {
+	case !joined:
+		return l.start
+	case from == math.MaxInt64:
+		return never
+	default:
+		return l.start.Add(from)
+	}
 }
 
 // observe watches what became of a request.

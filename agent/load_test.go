@@ -206,7 +206,7 @@ func TestOpenLoopKeepsToItsSchedule(t *testing.T) {
 		}
 	}
 	slices.SortFunc(rows, func(a, b *spatev1.RequestRecord) int { return cmp.Compare(a.GetIndex(), b.GetIndex()) })
-	alone, err := arrival.NewStripe([]uint32{1}, 0)
+	alone, err := arrival.NewShare(&spatev1.Stripe{Weights: []uint32{1}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,14 +6,20 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// How the coordinator's clock is asked: many times at first, so that one quick answer is among them, then a few each second.
+// How the coordinator's clock is asked: many times at first, so that quick ways there and back are among them, then a few times each
+// second while a start may be near, then once. Probes follow each other without waiting for answers, so that the clock is known after
+// little more than one round trip.
 const (
 	firstProbes   = 16
-	laterProbes   = 4
+	eagerProbes   = 4
+	eagerTime     = 10 * time.Second
+	probeGap      = 10 * time.Millisecond
 	probeInterval = time.Second
 	probeTimeout  = 5 * time.Second
 )
@@ -24,15 +30,51 @@ type offsetClock struct {
 
 	mu        sync.Mutex
 	estimator clock.Estimator
+	eager     clock.Instant // until then there are more probes
 }
 
-func (c *offsetClock) init() { c.settled = make(chan struct{}) }
+// init makes the clock ready. It is called once, before all else.
+func (c *offsetClock) init() {
+	c.settled = make(chan struct{})
+	c.hurry()
+}
+
+// hurry says that a start may be near.
+func (c *offsetClock) hurry() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.eager = clock.Now().Add(eagerTime)
+}
+
+// probes is how many are due now.
+func (c *offsetClock) probes() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if clock.Now() < c.eager {
+		return eagerProbes
+	}
+	return 1
+}
 
 // now returns the offset to the coordinator's clock, false if it is not known yet.
 func (c *offsetClock) now() (clock.Offset, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.estimator.At(clock.Now())
+}
+
+// here returns this machine's instant of one of the coordinator's, and how wrong it can be at most when it comes: until then the clocks
+// drift apart. It is false if the coordinator's clock is not known.
+func (c *offsetClock) here(there clock.Instant) (at clock.Instant, uncertainty time.Duration, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o, known := c.estimator.At(clock.Now())
+	if !known {
+		return 0, 0, false
+	}
+	at = o.Here(there)
+	o, _ = c.estimator.At(max(at, clock.Now()))
+	return o.Here(there), o.Uncertainty, true
 }
 
 // follow probes the clock until ctx ends or a probe is not answered: then the coordinator is gone, whatever the other streams say.
@@ -49,17 +91,25 @@ func (c *offsetClock) follow(ctx context.Context, service spatev1.ControlService
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if err := c.burst(ctx, service, laterProbes); err != nil {
+		if err := c.burst(ctx, service, c.probes()); err != nil {
 			return err
 		}
 	}
 }
 
+// burst takes so many samples.
 func (c *offsetClock) burst(ctx context.Context, service spatev1.ControlServiceClient, probes int) error {
-	for range probes {
-		if err := c.probe(ctx, service); err != nil {
-			return fmt.Errorf("clock probe: %w", err)
-		}
+	group, ctx := errgroup.WithContext(ctx)
+	for i := range probes {
+		group.Go(func() error {
+			if !rest(ctx, time.Duration(i)*probeGap) {
+				return ctx.Err()
+			}
+			return c.probe(ctx, service)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("clock probe: %w", err)
 	}
 	return nil
 }

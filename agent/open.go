@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,6 +27,8 @@ type openLoop struct {
 	*load
 	timer  *timer.Timer
 	places chan struct{} // holds one element for each arrival under way
+	quiet  chan struct{} // a place has become free
+	news   chan struct{} // the share was revised
 	all    sync.WaitGroup
 	last   clock.Instant // last start
 
@@ -63,13 +67,19 @@ const (
 
 // runOpen starts each request of the schedule in its turn. It blocks until the last response has ended.
 func (l *load) runOpen() {
-	o := &openLoop{load: l, timer: timer.New(l.starting), places: make(chan struct{}, l.maxStreams), last: l.start}
+	o := &openLoop{
+		load: l, timer: timer.New(l.starting), places: make(chan struct{}, l.maxStreams),
+		quiet: make(chan struct{}, 1), news: make(chan struct{}, 1), last: l.start,
+	}
 	defer o.timer.Close()
+	o.attend(o.tell)
+	defer o.attend(nil)
 	o.next, o.more = l.open.Next()
 	o.scouted, o.scoutOn = l.scout.Next()
-	o.prepareAhead(l.start)
-	if o.awaitStart(o.timer) {
-		o.startAll()
+	o.prepareAhead(o.begins())
+	if o.awaitStart(o.timer, func() { o.hear(); o.prepareAhead(o.begins()) }) {
+		for o.startAll() && o.goesOn() {
+		}
 	}
 	if err := l.open.Err(); err != nil {
 		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false, "the schedule cannot go on: "+err.Error())
@@ -79,29 +89,123 @@ func (l *load) runOpen() {
 	o.all.Wait()
 }
 
-// startAll starts requests until the schedule or the time is over.
-func (o *openLoop) startAll() {
-	for {
-		o.prepareAhead(clock.Now())
-		if len(o.ahead) == 0 {
-			if !o.more || o.timer.Wait(o.due(o.next).Add(-aheadTime)) != nil {
-				return
-			}
-			continue
-		}
-		w := o.ahead[0]
-		if o.timer.Wait(o.due(w.at)) != nil || !o.takePlace() {
-			return
-		}
-		var within bool
-		if w.at, within = o.open.Settle(w.at); !within {
-			<-o.places
-			return
-		}
-		o.ahead = append(o.ahead[:0], o.ahead[1:]...)
-		o.last = clock.Now()
-		w.fire <- o.order(w.at)
+// tell says that the share was revised.
+func (o *openLoop) tell() {
+	o.timer.Wake()
+	notify(o.news)
+}
+
+// notify sends to a channel that holds one, unless it does already.
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
+}
+
+// startAll starts requests until the schedule or the time is over. It reports whether it was the schedule.
+func (o *openLoop) startAll() bool {
+	for {
+		o.hear()
+		o.prepareAhead(clock.Now())
+		at, more := o.upcoming()
+		if !more {
+			return true
+		}
+		switch err := o.timer.Wait(at); {
+		case errors.Is(err, timer.ErrWoken):
+			continue
+		case err != nil:
+			return false
+		case len(o.ahead) == 0:
+			continue
+		case !o.takePlace():
+			return false
+		}
+		if !o.fire() {
+			return true
+		}
+	}
+}
+
+// upcoming returns when there is something to do: an arrival to start or to prepare, or to wait whether one is taken over. It returns
+// false if there never is.
+func (o *openLoop) upcoming() (at clock.Instant, more bool) {
+	switch {
+	case len(o.ahead) > 0:
+		return o.due(o.ahead[0].at), true
+	case o.more:
+		return o.due(o.next).Add(-aheadTime), true
+	default:
+		at = o.start.Add(o.open.End())
+		return at, o.stage.GetOnAgentLoss() == "reassign" && clock.Now() < at
+	}
+}
+
+// fire starts the first arrival that is ahead, which has its place, if it is the agent's still. It reports whether the schedule goes on.
+func (o *openLoop) fire() (more bool) {
+	o.revising.Lock()
+	defer o.revising.Unlock()
+	w := o.ahead[0]
+	if o.hear() {
+		<-o.places
+		return true
+	}
+	var within bool
+	if w.at, within = o.open.Settle(w.at); !within {
+		<-o.places
+		return false
+	}
+	o.ahead = append(o.ahead[:0], o.ahead[1:]...)
+	o.last = clock.Now()
+	w.fire <- o.order(w.at)
+	return true
+}
+
+// hear takes in what the share has become, and reports whether it has changed: what is ahead and not the agent's any more is dropped, and
+// what is newly its own comes in its turn.
+func (o *openLoop) hear() bool {
+	if !o.open.Renew() {
+		return false
+	}
+	o.ahead = slices.DeleteFunc(o.ahead, func(w *openWorker) bool {
+		_, within := o.open.Settle(w.at)
+		if !within {
+			w.fire <- drop
+		}
+		return !within
+	})
+	o.next, o.more = o.open.Next()
+	if o.scout.Renew() {
+		o.scouted, o.scoutOn = o.scout.Next()
+	}
+	return true
+}
+
+// goesOn lets the last arrivals end, once the schedule is over, and reports whether something is taken over before they have. If not,
+// nothing is any more.
+func (o *openLoop) goesOn() bool {
+	o.drain(o.last)
+	for {
+		if goesOn, over := o.check(); over {
+			return goesOn
+		}
+		select {
+		case <-o.quiet:
+		case <-o.news:
+		}
+	}
+}
+
+// check says whether something was taken over, or else whether the last arrival has ended.
+func (o *openLoop) check() (goesOn, over bool) {
+	o.revising.Lock()
+	defer o.revising.Unlock()
+	if o.hear() && (o.more || len(o.ahead) > 0) && o.reopen() {
+		return true, true
+	}
+	o.ended = len(o.places) == 0
+	return false, o.ended
 }
 
 // order says how an arrival is sent, and marks where the measured ones end.
@@ -124,12 +228,25 @@ func (o *openLoop) prepareAhead(now clock.Instant) {
 	if o.more {
 		o.next, o.more = o.open.Settle(o.next)
 	}
-	for o.more && len(o.ahead) < aheadRequests && o.due(o.next) <= now.Add(aheadTime) {
+	for o.more && o.due(o.next) <= now.Add(aheadTime) {
+		place := o.placeAhead()
+		if place >= aheadRequests {
+			return
+		}
 		w := o.takeWorker()
 		w.at = o.following()
 		w.arrivals <- w.at
-		o.ahead = append(o.ahead, w)
+		o.ahead = slices.Insert(o.ahead, place, w)
 	}
+}
+
+// placeAhead is where the next arrival belongs among those ahead: behind them, unless it was taken over late.
+func (o *openLoop) placeAhead() int {
+	place := len(o.ahead)
+	for place > 0 && o.ahead[place-1].at.Index > o.next.Index {
+		place--
+	}
+	return place
 }
 
 // takePlace waits for a place among the requests in flight. It fails when the load is stopped, or when the schedule ended longer
@@ -163,14 +280,20 @@ func (o *openLoop) overdue(now clock.Instant) bool {
 		if o.scouted, o.scoutOn = o.scout.Settle(o.scouted); !o.scoutOn {
 			break
 		}
-		o.passed = o.scouted
+		if o.scouted.Offset > o.passed.Offset {
+			o.passed = o.scouted
+		}
 		o.scouted, o.scoutOn = o.scout.Next()
 	}
 	return !o.scoutOn && now > o.due(o.passed).Add(o.drainTimeout())
 }
 
-// giveUp drops what was not started, and owes what of it was due, or is owed whenever it is due.
+// giveUp drops what was not started, and owes what of it was due, or is owed whenever it is due. Nothing is taken over any more.
 func (o *openLoop) giveUp(now clock.Instant) {
+	o.revising.Lock()
+	o.hear()
+	o.ended = true
+	o.revising.Unlock()
 	for _, w := range o.ahead {
 		if o.counted || o.due(w.at) <= now {
 			o.oweSettled(w.at)
@@ -181,8 +304,24 @@ func (o *openLoop) giveUp(now clock.Instant) {
 		o.oweSettled(o.following())
 	}
 	o.oweRest(func() (arrival.Arrival, bool) { more := o.more; return o.following(), more })
+	if o.changesHands() {
+		o.countRest()
+	}
 	o.ahead = nil
 	o.dismiss()
+}
+
+// countRest counts the measured arrivals that the schedule still holds.
+func (o *openLoop) countRest() {
+	rest := uint64(0)
+	for o.more {
+		if a := o.following(); !a.Unmeasured {
+			rest++
+		}
+	}
+	o.load.mu.Lock()
+	defer o.load.mu.Unlock()
+	o.rest = rest
 }
 
 // oweSettled owes an arrival if it lies within the schedule.
@@ -230,7 +369,10 @@ func (o *openLoop) serve(w *openWorker) {
 
 // playOne plays an arrival that has its place, and gives the place back.
 func (o *openLoop) playOne(w *openWorker, a arrival.Arrival, ready bool) {
-	defer func() { <-o.places }()
+	defer func() {
+		<-o.places
+		notify(o.quiet)
+	}()
 	if !ready {
 		o.owe(a)
 		return

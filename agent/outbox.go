@@ -7,62 +7,176 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spate-load/spate/agent/merge"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// outboxBytes bounds the snapshots that wait for their acks. Once it is passed the stage is ended; what it measured until then is
-// kept all the same.
-const outboxBytes = 256 << 20
+const (
+	// outboxBytes bounds the snapshots that wait for their acks. Beyond it those that were never sent are merged.
+	outboxBytes = 256 << 20
+	// mostSent is how many snapshots are sent and not acked at a time. All others can still be merged.
+	mostSent = 16
+)
 
-// outbox keeps snapshots, in order, until the coordinator has acked them. It gives each its sequence number. A connection takes
-// them from the first unacked one on; the next connection begins there again. It is safe for concurrent use.
+// outbox keeps snapshots, in order, until the coordinator has acked them:
+//
+//	add -> fresh -> next: named by a sequence number -> sent -> answered
+//	         |                                           ^  |
+//	      merged, when there are too many                +--+ next, over another connection
+//
+// A snapshot that was sent never changes again, since the coordinator may have it; one that was not can be merged with its neighbour, as it
+// has no number yet that would be missed. It is safe for concurrent use.
 type outbox struct {
 	agent       string
 	incarnation uint64
 	limit       int // bytes
 
-	mu        sync.Mutex
-	sequences map[string]uint64 // last one by run
-	unacked   []*parcel
-	bytes     int
-	sent      int           // how many of unacked went over this connection
-	changed   chan struct{} // closed when something changes
+	mu      sync.Mutex
+	counts  map[string]*count // by run
+	sent    []*parcel         // oldest first
+	over    int               // how many of sent went over this connection
+	fresh   []*parcel         // oldest first, all younger than those sent
+	bytes   int               // of all
+	merges  uint64
+	dropped uint64        // rows
+	changed chan struct{} // closed when something changes
 }
 
-// parcel is a snapshot and its size.
+// count numbers the snapshots of a run.
+type count struct {
+	sequence uint64 // of the last one
+	stage    uint32
+	ofStage  uint64 // snapshots of that stage
+}
+
+// parcel is a snapshot on its way.
 type parcel struct {
 	snapshot *spatev1.Snapshot
-	bytes    int
+	run      string
+	bytes    int  // of the snapshot
+	rows     int  // bytes of its rows
+	stuck    bool // it does not fit into one with the next
 }
 
 func newOutbox(agent string, incarnation uint64, limit int) *outbox {
-	return &outbox{
-		agent: agent, incarnation: incarnation, limit: limit,
-		sequences: map[string]uint64{}, changed: make(chan struct{}),
+	return &outbox{agent: agent, incarnation: incarnation, limit: limit, counts: map[string]*count{}, changed: make(chan struct{})}
+}
+
+func newParcel(run string, s *spatev1.Snapshot) *parcel {
+	p := &parcel{snapshot: s, run: run, bytes: proto.Size(s)}
+	if len(s.GetRecords()) > 0 {
+		p.rows = proto.Size(&spatev1.Snapshot{Records: s.GetRecords()})
 	}
+	return p
 }
 
-// size is that of the snapshots that are not acked, in bytes.
-func (o *outbox) size() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.bytes
+// with is the parcel of the sum with the next. Rows are not counted again: there may be many.
+func (p *parcel) with(next *parcel, sum *spatev1.Snapshot) *parcel {
+	rows := sum.Records
+	sum.Records = nil
+	both := &parcel{snapshot: sum, run: p.run, rows: p.rows + next.rows}
+	both.bytes = both.rows + proto.Size(sum)
+	sum.Records = rows
+	return both
 }
 
-// add takes a snapshot of an assignment and names it. It reports whether the outbox is within its limit still; the snapshot is
-// kept in any case.
-func (o *outbox) add(ref *spatev1.AssignmentRef, s *spatev1.Snapshot) (within bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	run := ref.GetRunId()
-	o.sequences[run]++
-	s.Key = &spatev1.SnapshotKey{RunId: run, Agent: o.agent, Incarnation: o.incarnation, Sequence: o.sequences[run]}
+// pressure is what had to be done for a snapshot to be taken in.
+type pressure struct {
+	merges int // of two snapshots into one
+	rows   int // that were dropped
+}
+
+// add takes a snapshot of an assignment. It is kept in any case.
+func (o *outbox) add(ref *spatev1.AssignmentRef, s *spatev1.Snapshot) pressure {
 	s.StageIndex, s.Revision = ref.GetStageIndex(), ref.GetRevision()
-	p := &parcel{snapshot: s, bytes: proto.Size(s)}
-	o.unacked = append(o.unacked, p)
-	o.bytes += p.bytes
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, piece := range merge.Split(s) {
+		p := newParcel(ref.GetRunId(), piece)
+		o.fresh = append(o.fresh, p)
+		o.bytes += p.bytes
+	}
+	done := o.relieve()
+	o.merges, o.dropped = o.merges+uint64(done.merges), o.dropped+uint64(done.rows)
 	o.change()
-	return o.bytes <= o.limit
+	return done
+}
+
+// relieve brings the outbox within its limit: by merging, and only if that does not do by dropping rows, the oldest first. The outbox is
+// locked.
+func (o *outbox) relieve() (done pressure) {
+	for o.bytes > o.limit {
+		if i := o.closest(); i >= 0 {
+			if o.mergeAt(i) {
+				done.merges++
+			}
+			continue
+		}
+		rows := o.dropRows()
+		if rows == 0 {
+			break
+		}
+		done.rows += rows
+	}
+	return done
+}
+
+// closest is the first of two neighbours that can be merged, -1 if there are none: of all such the two that cover the least time
+// together, and of those the oldest. So the windows stay about equally long, and no snapshot is merged more often than need be.
+func (o *outbox) closest() int {
+	at, least := -1, uint32(0)
+	for i := range len(o.fresh) - 1 {
+		a, b := o.fresh[i], o.fresh[i+1]
+		if !a.joins(b) {
+			continue
+		}
+		if span := b.snapshot.GetWindow() - merge.FirstWindow(a.snapshot); at < 0 || span < least {
+			at, least = i, span
+		}
+	}
+	return at
+}
+
+// joins says whether a parcel may be merged with the next.
+func (p *parcel) joins(next *parcel) bool {
+	return !p.stuck && p.run == next.run && p.snapshot.GetStageIndex() == next.snapshot.GetStageIndex() &&
+		p.rows+next.rows+max(p.bytes-p.rows, next.bytes-next.rows) <= merge.MaxBytes
+}
+
+// mergeAt merges a fresh snapshot with the next, and reports whether that could be done.
+func (o *outbox) mergeAt(i int) bool {
+	a, b := o.fresh[i], o.fresh[i+1]
+	sum, fits := merge.Snapshots(a.snapshot, b.snapshot)
+	if !fits {
+		a.stuck = true
+		return false
+	}
+	p := a.with(b, sum)
+	if p.bytes > merge.MaxBytes {
+		a.stuck = true
+		return false
+	}
+	o.bytes += p.bytes - a.bytes - b.bytes
+	o.fresh = slices.Replace(o.fresh, i, i+2, p)
+	return true
+}
+
+// dropRows drops the rows of the oldest fresh snapshot that has any, and returns how many they were.
+func (o *outbox) dropRows() int {
+	for i, p := range o.fresh {
+		if p.rows == 0 {
+			continue
+		}
+		n := merge.DropRecords(p.snapshot)
+		bare := newParcel(p.run, p.snapshot)
+		o.bytes += bare.bytes - p.bytes
+		o.fresh[i] = bare
+		if i > 0 {
+			o.fresh[i-1].stuck = false
+		}
+		return n
+	}
+	return 0
 }
 
 // next returns the next snapshot to send over this connection. It blocks until there is one or ctx ends.
@@ -83,21 +197,44 @@ func (o *outbox) next(ctx context.Context) (*spatev1.Snapshot, error) {
 func (o *outbox) poll() (*spatev1.Snapshot, <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.sent == len(o.unacked) {
-		return nil, o.changed
+	if o.over == len(o.sent) {
+		if len(o.sent) >= mostSent || len(o.fresh) == 0 {
+			return nil, o.changed
+		}
+		p := o.fresh[0]
+		o.name(p)
+		o.fresh, o.sent = slices.Delete(o.fresh, 0, 1), append(o.sent, p)
 	}
-	o.sent++
-	return o.unacked[o.sent-1].snapshot, nil
+	o.over++
+	return o.sent[o.over-1].snapshot, nil
+}
+
+// name gives a snapshot its number. The totals of a stage say how many there were. The outbox is locked.
+func (o *outbox) name(p *parcel) {
+	c := o.counts[p.run]
+	if c == nil {
+		c = &count{}
+		o.counts[p.run] = c
+	}
+	s := p.snapshot
+	if c.stage != s.GetStageIndex() {
+		c.stage, c.ofStage = s.GetStageIndex(), 0
+	}
+	c.sequence, c.ofStage = c.sequence+1, c.ofStage+1
+	s.Key = &spatev1.SnapshotKey{RunId: p.run, Agent: o.agent, Incarnation: o.incarnation, Sequence: c.sequence}
+	if t := s.GetTotals(); t != nil {
+		t.Snapshots = c.ofStage
+	}
 }
 
 // answered lets go of a snapshot that was acked or refused, and returns it: nil if it was not waited for.
 func (o *outbox) answered(key *spatev1.SnapshotKey) *spatev1.Snapshot {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for i, p := range o.unacked[:o.sent] {
+	for i, p := range o.sent[:o.over] {
 		if proto.Equal(p.snapshot.GetKey(), key) {
-			o.unacked = slices.Delete(o.unacked, i, i+1)
-			o.sent--
+			o.sent = slices.Delete(o.sent, i, i+1)
+			o.over--
 			o.bytes -= p.bytes
 			o.change()
 			return p.snapshot
@@ -106,25 +243,48 @@ func (o *outbox) answered(key *spatev1.SnapshotKey) *spatev1.Snapshot {
 	return nil
 }
 
-// rewind begins a new connection: everything unacked is sent again.
+// rewind begins a new connection: everything sent and not acked is sent again.
 func (o *outbox) rewind() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.sent = 0
+	o.over = 0
 }
 
 // waiting is the number of snapshots not acked yet.
 func (o *outbox) waiting() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return len(o.unacked)
+	return len(o.sent) + len(o.fresh)
+}
+
+// size is that of the snapshots that are not acked, in bytes.
+func (o *outbox) size() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.bytes
+}
+
+// lossy says how often snapshots were merged, and how many rows were dropped.
+func (o *outbox) lossy() (merges, rows uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.merges, o.dropped
+}
+
+// holds says whether a snapshot of a stage is not acked yet.
+func (o *outbox) holds(ref *spatev1.AssignmentRef) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.ContainsFunc(slices.Concat(o.sent, o.fresh), func(p *parcel) bool {
+		return p.run == ref.GetRunId() && p.snapshot.GetStageIndex() == ref.GetStageIndex()
+	})
 }
 
 // flushed blocks until every snapshot is acked or ctx ends, and reports which.
 func (o *outbox) flushed(ctx context.Context) bool {
 	for {
 		o.mu.Lock()
-		empty, changed := len(o.unacked) == 0, o.changed
+		empty, changed := len(o.sent)+len(o.fresh) == 0, o.changed
 		o.mu.Unlock()
 		if empty {
 			return true

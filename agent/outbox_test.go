@@ -4,81 +4,177 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"pgregory.net/rapid"
 
+	"github.com/spate-load/spate/agent/merge"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Whatever is sent, acked, lost and sent again: each connection gets the unacked snapshots in order, and nothing is dropped.
-func TestOutboxAgainstAList(t *testing.T) {
+// ledger is what a coordinator keeps of an outbox's snapshots: each once.
+type ledger map[uint64]*spatev1.Snapshot
+
+// take takes in a snapshot, which must be what it was if it came before.
+func (l ledger) take(t *rapid.T, s *spatev1.Snapshot) {
+	if before := l[s.GetKey().GetSequence()]; before != nil && !proto.Equal(before, s) {
+		t.Fatalf("snapshot %d is not what it was", s.GetKey().GetSequence())
+	}
+	l[s.GetKey().GetSequence()] = proto.CloneOf(s)
+}
+
+// sums are what snapshots come to.
+type sums struct{ started, rows, windows uint64 }
+
+// sum adds up a stage's snapshots, in the order of their numbers. They must follow each other without a gap, in time too.
+func (l ledger) sum(t *rapid.T, stage uint32) (total sums) {
+	next, last := uint32(0), uint64(0)
+	var count uint64
+	for sequence := range uint64(len(l)) {
+		s := l[sequence+1]
+		if s == nil {
+			t.Fatalf("no snapshot %d of %d", sequence+1, len(l))
+		}
+		if s.GetStageIndex() != stage {
+			continue
+		}
+		if last != 0 && sequence+1 != last+1 {
+			t.Fatalf("snapshot %d of stage %d follows %d", sequence+1, stage, last)
+		}
+		count, last = count+1, sequence+1
+		for _, series := range s.GetSeries() {
+			total.started += series.GetCounters().GetStarted()
+		}
+		total.rows += uint64(len(s.GetRecords())) + s.GetDroppedRecords()
+		first := s.GetWindow()
+		if s.FirstWindow != nil {
+			first = s.GetFirstWindow()
+		}
+		if first != next {
+			t.Fatalf("snapshot %d begins with window %d, not %d", sequence+1, first, next)
+		}
+		next = s.GetWindow() + 1
+		if totals := s.GetTotals(); totals != nil && totals.GetSnapshots() != count {
+			t.Fatalf("totals tell of %d snapshots of %d", totals.GetSnapshots(), count)
+		}
+	}
+	total.windows = uint64(next)
+	return total
+}
+
+// measured is the snapshot of a window in which so many requests began, with a row for some.
+func measured(window uint32, started, rows uint64) *spatev1.Snapshot {
+	s := &spatev1.Snapshot{Window: window, BegunItems: []uint64{uint64(window)}}
+	if started > 0 {
+		s.Series = []*spatev1.Series{{Endpoint: uint32(started % 3), Counters: &spatev1.Counters{Started: started}}}
+	}
+	for i := range rows {
+		s.Records = append(s.Records, &spatev1.RequestRecord{Index: i, FinishReason: "a text of some length"})
+	}
+	return s
+}
+
+// Whatever is added, sent, acked, lost, sent again and merged, and however little the outbox holds: what is delivered adds up to what was
+// added, each once, without a gap in numbers or in time.
+func TestOutboxDeliversEachOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		o := newOutbox("a", 1, 1<<30)
+		limit := rapid.SampledFrom([]int{0, 100, 1000, 1 << 30}).Draw(t, "limit")
+		o := newOutbox("a", 1, limit)
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
-		var unacked []uint64
-		var added, sent uint64
-		ref := &spatev1.AssignmentRef{RunId: "run", StageIndex: 3, Revision: 2}
+		added := map[uint32]*sums{}
+		ref := &spatev1.AssignmentRef{RunId: "run", Revision: 1}
+		of := func(stage uint32) *sums {
+			if added[stage] == nil {
+				added[stage] = &sums{}
+			}
+			return added[stage]
+		}
+		coordinator := ledger{}
+		var unacked []*spatev1.SnapshotKey // over this connection
+		add := func(t *rapid.T, totals bool) {
+			total := of(ref.GetStageIndex())
+			s := measured(uint32(total.windows), rapid.Uint64Range(0, 9).Draw(t, "started"), rapid.Uint64Range(0, 5).Draw(t, "rows"))
+			for _, series := range s.GetSeries() {
+				total.started += series.GetCounters().GetStarted()
+			}
+			total.rows += uint64(len(s.GetRecords()))
+			total.windows++
+			if totals {
+				s.Totals = &spatev1.Totals{Snapshots: total.windows}
+			}
+			o.add(ref, s)
+		}
+		send := func(t *rapid.T) {
+			s, err := o.next(ended)
+			if errors.Is(err, context.Canceled) {
+				return
+			}
+			coordinator.take(t, s)
+			unacked = append(unacked, s.GetKey())
+		}
+		ack := func(i int) {
+			o.answered(unacked[i])
+			unacked = slices.Delete(unacked, i, i+1)
+		}
 		t.Repeat(map[string]func(*rapid.T){
-			"add": func(*rapid.T) {
-				o.add(ref, &spatev1.Snapshot{})
-				added++
-				unacked = append(unacked, added)
+			"add":  func(t *rapid.T) { add(t, false) },
+			"adds": func(t *rapid.T) { add(t, false); add(t, false) },
+			"next stage": func(t *rapid.T) {
+				add(t, true)
+				ref = &spatev1.AssignmentRef{RunId: "run", StageIndex: ref.GetStageIndex() + 1, Revision: 1}
 			},
-			"send": func(t *rapid.T) {
-				s, err := o.next(ended)
-				if int(sent) == len(unacked) {
-					if !errors.Is(err, context.Canceled) {
-						t.Fatalf("got %v, nothing is to send", s)
-					}
-					return
-				}
-				if err != nil || s.GetKey().GetSequence() != unacked[sent] || s.GetStageIndex() != 3 || s.GetRevision() != 2 {
-					t.Fatalf("got %v, %v; %d is next", s, err, unacked[sent])
-				}
-				sent++
-			},
-			"answer": func(t *rapid.T) {
-				i := rapid.Uint64Range(0, added+1).Draw(t, "sequence")
-				got := o.answered(&spatev1.SnapshotKey{RunId: "run", Agent: "a", Incarnation: 1, Sequence: i})
-				at := indexOf(unacked[:sent], i)
-				if (got != nil) != (at >= 0) {
-					t.Fatalf("answer to %d took %v", i, got)
-				}
-				if at >= 0 {
-					unacked = append(unacked[:at:at], unacked[at+1:]...)
-					sent--
+			"send": send,
+			"ack": func(t *rapid.T) {
+				if len(unacked) > 0 {
+					ack(rapid.IntRange(0, len(unacked)-1).Draw(t, "which"))
 				}
 			},
-			"reconnect": func(*rapid.T) { o.rewind(); sent = 0 },
+			"strange ack": func(t *rapid.T) {
+				if o.answered(&spatev1.SnapshotKey{RunId: "run", Agent: "a", Incarnation: 1, Sequence: 1 << 40}) != nil {
+					t.Fatal("an answer to nothing took something")
+				}
+			},
+			"reconnect": func(*rapid.T) { o.rewind(); unacked = nil },
 			"": func(t *rapid.T) {
-				if o.waiting() != len(unacked) || o.flushed(ended) != (len(unacked) == 0) || (o.bytes == 0) != (len(unacked) == 0) {
-					t.Fatalf("%d wait, %d bytes; %d should", o.waiting(), o.bytes, len(unacked))
+				if len(o.sent) > mostSent {
+					t.Fatalf("%d sent and not acked", len(o.sent))
+				}
+				if o.bytes > o.limit && len(o.fresh) > 2+int(ref.GetStageIndex()) {
+					t.Fatalf("%d bytes in %d snapshots never sent, beyond %d", o.bytes, len(o.fresh), o.limit)
 				}
 			},
 		})
-	})
-}
-
-func indexOf(all []uint64, n uint64) int {
-	for i, v := range all {
-		if v == n {
-			return i
+		o.rewind()
+		unacked = nil
+		for o.waiting() > 0 {
+			send(t)
+			ack(0)
 		}
-	}
-	return -1
+		if !o.flushed(ended) || o.size() != 0 {
+			t.Fatalf("%d bytes left in an empty outbox", o.size())
+		}
+		for stage, want := range added {
+			if got := coordinator.sum(t, stage); got != *want {
+				t.Fatalf("stage %d: delivered %+v, added %+v", stage, got, *want)
+			}
+		}
+	})
 }
 
 func TestSequencesCountByRun(t *testing.T) {
 	o := newOutbox("a", 9, 1<<20)
 	for i, run := range []string{"x", "x", "y", "x"} {
-		s := &spatev1.Snapshot{}
-		o.add(&spatev1.AssignmentRef{RunId: run}, s)
+		o.add(&spatev1.AssignmentRef{RunId: run}, &spatev1.Snapshot{})
+		s, err := o.next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
 		want := []uint64{1, 2, 1, 3}[i]
 		if k := s.GetKey(); k.GetSequence() != want || k.GetRunId() != run || k.GetAgent() != "a" || k.GetIncarnation() != 9 {
 			t.Errorf("snapshot %d: key %v", i, k)
@@ -86,11 +182,109 @@ func TestSequencesCountByRun(t *testing.T) {
 	}
 }
 
-func TestOutboxBeyondItsLimitEndsTheStageAndKeepsAll(t *testing.T) {
-	d := &desk{kit: kitOf(limits{}), outbox: newOutbox("a", 1, 100), logger: slog.New(slog.DiscardHandler)}
+// Rows are dropped, the oldest first, only where merging does not do.
+func TestRowsAreDroppedLast(t *testing.T) {
+	ref := &spatev1.AssignmentRef{RunId: "run"}
+	bare := newOutbox("a", 1, 400)
+	for w := range uint32(100) {
+		if p := bare.add(ref, measured(w, 3, 0)); p.rows != 0 {
+			t.Fatalf("rows dropped of a snapshot without: %+v", p)
+		}
+	}
+	if bare.size() > 400 || len(bare.fresh) < 3 {
+		t.Errorf("%d bytes in %d snapshots", bare.size(), len(bare.fresh))
+	}
+	full := newOutbox("a", 1, 1000)
+	for w := range uint32(100) {
+		full.add(ref, measured(w, 3, 4))
+	}
+	last := full.fresh[len(full.fresh)-1].snapshot
+	if full.size() > 1000 || len(last.GetRecords()) == 0 || full.fresh[0].snapshot.GetDroppedRecords() == 0 {
+		t.Errorf("%d bytes in %d snapshots, the last with %d rows", full.size(), len(full.fresh), len(last.GetRecords()))
+	}
+	if _, rows := full.lossy(); rows == 0 || rows >= 400 {
+		t.Errorf("%d rows dropped", rows)
+	}
+}
+
+// A snapshot that was sent is never merged, whatever waits behind it.
+func TestSentSnapshotsStayAsTheyAre(t *testing.T) {
+	ref := &spatev1.AssignmentRef{RunId: "run"}
+	o := newOutbox("a", 1, 1<<20)
+	for w := range uint32(mostSent) {
+		o.add(ref, measured(w, 1, 1))
+		if s, err := o.next(t.Context()); err != nil || s.GetWindow() != w {
+			t.Fatalf("window %d: got %v, %v", w, s, err)
+		}
+	}
+	o.limit = 0
+	for w := uint32(mostSent); w < 30; w++ {
+		o.add(ref, measured(w, 1, 1))
+	}
+	for w, p := range o.sent {
+		if s := p.snapshot; s.FirstWindow != nil || s.GetWindow() != uint32(w) || len(s.GetRecords()) != 1 {
+			t.Errorf("sent as window %d, now %v", w, s)
+		}
+	}
+	if len(o.sent) != mostSent || len(o.fresh) != 1 {
+		t.Fatalf("%d sent, %d not", len(o.sent), len(o.fresh))
+	}
+	o.answered(o.sent[3].snapshot.GetKey())
+	s, err := o.next(t.Context())
+	if err != nil || s.GetFirstWindow() != mostSent || s.GetWindow() != 29 || s.GetKey().GetSequence() != mostSent+1 || s.GetDroppedRecords() != 14 {
+		t.Errorf("got %v, %v", s, err)
+	}
+}
+
+// A snapshot beyond the limit of one message goes in pieces.
+func TestLargeSnapshotGoesInPieces(t *testing.T) {
+	o := newOutbox("a", 1, 1<<30)
+	s := measured(0, 1, 0)
+	for range 5 {
+		s.Records = append(s.Records, &spatev1.RequestRecord{Error: string(make([]byte, 5<<20))})
+	}
+	s.Totals = &spatev1.Totals{Snapshots: 1}
+	o.add(&spatev1.AssignmentRef{RunId: "run"}, s)
+	if len(o.fresh) != 2 {
+		t.Fatalf("%d pieces", len(o.fresh))
+	}
+	for i := range uint64(2) {
+		piece, err := o.next(t.Context())
+		if err != nil || proto.Size(piece) > 16<<20 {
+			t.Fatalf("piece of %d bytes, %v", proto.Size(piece), err)
+		}
+		if i == 1 && piece.GetTotals().GetSnapshots() != 2 {
+			t.Errorf("totals %v", piece.GetTotals())
+		}
+	}
+}
+
+// Rows that do not fit into one message with those of the next window stay apart, as long as there is room for them.
+func TestMergedSnapshotsFitIntoOneMessage(t *testing.T) {
+	o := newOutbox("a", 1, 40<<20)
+	for w := range uint32(6) {
+		s := measured(w, 1, 0)
+		s.Records = append(s.Records, &spatev1.RequestRecord{Error: string(make([]byte, 9<<20))})
+		o.add(&spatev1.AssignmentRef{RunId: "run"}, s)
+	}
+	held := 0
+	for i, p := range o.fresh {
+		if size := proto.Size(p.snapshot); size != p.bytes || size > merge.MaxBytes {
+			t.Errorf("snapshot %d has %d bytes, taken for %d", i, size, p.bytes)
+		}
+		held += len(p.snapshot.GetRecords())
+	}
+	if _, dropped := o.lossy(); o.bytes > o.limit || held != 4 || dropped != 2 {
+		t.Errorf("%d bytes, %d rows held, %d dropped", o.bytes, held, dropped)
+	}
+}
+
+// A load whose measurements nobody takes goes on, and ends complete once they are taken.
+func TestFullOutboxEndsNothing(t *testing.T) {
+	d := deskOf(t, limits{}, 100)
 	answers := make(answers, 1)
 	e := newEngine(t, time.Millisecond, 0)
-	a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 1, Duration: durationpb.New(time.Hour)}, e), 0)
+	a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 1, Duration: durationpb.New(2500 * time.Millisecond)}, e), 0)
 	d.assign(a, answers)
 	if got := <-answers; got != "applied" {
 		t.Fatal(got)
@@ -99,13 +293,26 @@ func TestOutboxBeyondItsLimitEndsTheStageAndKeepsAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.work.Wait()
-	var totals *spatev1.Totals
-	for _, p := range d.outbox.unacked {
-		totals = p.snapshot.GetTotals()
+	if len(d.outbox.fresh) != 1 {
+		t.Fatalf("%d snapshots", len(d.outbox.fresh))
 	}
-	if !strings.Contains(totals.GetFailure(), "takes no measurements: more than 100 bytes") || totals.GetSnapshots() != uint64(d.outbox.waiting()) {
-		t.Errorf("%d snapshots, totals %v", d.outbox.waiting(), totals)
+	s, err := d.outbox.next(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
+	totals := s.GetTotals()
+	if totals.GetFailure() != "" || totals.GetSnapshots() != 1 || s.GetFirstWindow() != 0 || s.FirstWindow == nil || s.GetWindow() < 2 ||
+		s.GetDroppedRecords() != totals.GetCounters().GetStarted() {
+		t.Errorf("windows %d to %d, %d rows dropped, totals %v", s.GetFirstWindow(), s.GetWindow(), s.GetDroppedRecords(), totals)
+	}
+}
+
+// deskOf is a desk in a session that was just welcomed.
+func deskOf(t *testing.T, l limits, outboxLimit int) *desk {
+	d := &desk{kit: kitOf(l), outbox: newOutbox("a", 1, outboxLimit), logger: slog.New(slog.DiscardHandler)}
+	d.greeted(clock.Now(), time.Minute)
+	t.Cleanup(func() { d.close("the test is over"); d.work.Wait() })
+	return d
 }
 
 // answers takes a session's place.
@@ -114,4 +321,30 @@ type answers chan string
 func (a answers) applied(*spatev1.AssignmentRef, *spatev1.Preparation) { a <- "applied" }
 func (a answers) rejected(_ *spatev1.AssignmentRef, _ spatev1.FailureKind, reason string) {
 	a <- reason
+}
+
+// BenchmarkFullOutbox adds windows with 3,000 rows to an outbox that holds 64 MiB and is full: merging and dropping is all that it can do.
+func BenchmarkFullOutbox(b *testing.B) {
+	o := newOutbox("a", 1, 64<<20)
+	ref := &spatev1.AssignmentRef{RunId: "run"}
+	window := uint32(0)
+	add := func() time.Duration {
+		s := measured(window, 1, 0)
+		for i := range uint64(3000) {
+			s.Records = append(s.Records, &spatev1.RequestRecord{Index: i, ItlNs: slices.Repeat([]int64{20_000_000}, 150)})
+		}
+		window++
+		began := time.Now()
+		o.add(ref, s)
+		return time.Since(began)
+	}
+	for o.dropped == 0 {
+		add()
+	}
+	var longest time.Duration
+	b.ReportAllocs()
+	for b.Loop() {
+		longest = max(longest, add())
+	}
+	b.ReportMetric(float64(longest)/1e6, "longest-ms")
 }

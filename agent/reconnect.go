@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
@@ -9,38 +8,49 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Pauses between attempts to connect.
+// Pauses between attempts to connect. With an assignment the agent comes back sooner: its lease runs.
 const (
-	firstRetry = 100 * time.Millisecond
-	lastRetry  = 5 * time.Second
+	firstRetry    = 100 * time.Millisecond
+	lastRetry     = 5 * time.Second
+	lastRetryBusy = time.Second
 )
+
+// soundSession is how long a session must have lasted for the next attempt to come at once: two agents of one name would drive each other
+// out without a pause.
+const soundSession = 5 * time.Second
 
 // stayConnected holds one session after the other until ctx ends.
 func (a *Agent) stayConnected(ctx context.Context) {
 	var pause time.Duration
-	var complaint string
-	lease := lease{expire: a.desk.expire}
-	defer lease.renew()
+	complaints := complaints{}
 	for {
+		var since time.Time
 		err := a.connect(ctx, func(w *spatev1.Welcome) {
 			a.config.Logger.Info("connected", "coordinator", w.GetCoordinator())
-			lease.renew()
-			lease.length = cmp.Or(max(0, w.GetLease().AsDuration()), defaultLease)
-			pause, complaint = 0, ""
+			since = time.Now()
 		})
 		if ctx.Err() != nil {
 			return
 		}
-		lease.run()
-		if err != nil && err.Error() != complaint { // each once, until it is well again
-			complaint = err.Error()
+		if !since.IsZero() && time.Since(since) >= soundSession {
+			pause, complaints = 0, nil
+		}
+		if err != nil && complaints.isNew(err) {
 			a.config.Logger.Warn("not connected", "error", err)
 		}
-		pause = min(max(2*pause, firstRetry), lastRetry)
+		pause = min(max(2*pause, firstRetry), a.lastRetry())
 		if !rest(ctx, jitter(pause)) {
 			return
 		}
 	}
+}
+
+// lastRetry is the longest pause now.
+func (a *Agent) lastRetry() time.Duration {
+	if a.desk.ref() != nil {
+		return lastRetryBusy
+	}
+	return lastRetry
 }
 
 // jitter keeps agents that lost the same coordinator from coming back all at once: half to all of the pause.
@@ -55,28 +65,5 @@ func rest(ctx context.Context, d time.Duration) bool {
 		return true
 	case <-ctx.Done():
 		return false
-	}
-}
-
-// lease is how long the agent goes on without its coordinator.
-type lease struct {
-	length time.Duration // 0: there was no coordinator yet
-	expire func(time.Duration)
-	timer  *time.Timer // nil: the coordinator is there
-}
-
-// run lets the lease run, from the first loss of the connection on.
-func (l *lease) run() {
-	if l.timer == nil && l.length > 0 {
-		length := l.length
-		l.timer = time.AfterFunc(length, func() { l.expire(length) })
-	}
-}
-
-// renew ends the running out of the lease.
-func (l *lease) renew() {
-	if l.timer != nil {
-		l.timer.Stop()
-		l.timer = nil
 	}
 }

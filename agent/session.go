@@ -5,25 +5,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Terms of a session whose coordinator names none, and how long an answer to Hello may take.
+// Terms of a session whose coordinator names none, and how long a connection and an answer to Hello may take.
 const (
 	defaultHeartbeat = time.Second
 	defaultLease     = 30 * time.Second
-	welcomeTimeout   = 10 * time.Second
+	dialTimeout      = 5 * time.Second
+	welcomeTimeout   = 5 * time.Second
 )
 
 // session is one connection to the coordinator: a control stream, a push stream and clock probes. It ends with the first of them
-// that fails.
+// that fails, or when nothing is heard for too long.
 type session struct {
 	agent   *Agent
 	ctx     context.Context
@@ -31,6 +35,8 @@ type session struct {
 	clock   offsetClock
 	lastCPU time.Duration
 	lastAt  clock.Instant
+	beats   beats
+	heard   atomic.Int64 // when the last message came
 
 	sending sync.Mutex // a stream takes one sender at a time
 }
@@ -42,13 +48,18 @@ func (a *Agent) connect(ctx context.Context, welcomed func(*spatev1.Welcome)) er
 	if err != nil {
 		return fmt.Errorf("the coordinator's address: %w", err)
 	}
-	conn, err := grpc.NewClient(address, a.config.DialOptions...)
+	options := append([]grpc.DialOption{
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: dialTimeout}),
+	}, a.config.DialOptions...)
+	conn, err := grpc.NewClient(address, options...)
 	if err != nil {
-		return fmt.Errorf("coordinator %s: %w", address, err)
+		return fmt.Errorf("coordinator %s: %w", plainAddress(address), err)
 	}
 	defer conn.Close()
-	if err := a.attend(ctx, conn, welcomed); err != nil {
-		return fmt.Errorf("coordinator %s: %w", address, err)
+	begun := false
+	err = a.attend(ctx, conn, func(w *spatev1.Welcome) { begun = true; welcomed(w) })
+	if err != nil {
+		return &connectError{address: address, welcomed: begun, cause: err}
 	}
 	return nil
 }
@@ -65,11 +76,13 @@ func (a *Agent) attend(ctx context.Context, conn *grpc.ClientConn, welcomed func
 	}
 	s := &session{agent: a, ctx: ctx, control: control, lastCPU: cpuTime(), lastAt: clock.Now()}
 	s.clock.init()
+	greeted := clock.Now()
 	terms, err := s.hello()
 	if err != nil {
 		return err
 	}
 	welcomed(terms)
+	a.desk.greeted(greeted, cmp.Or(max(0, terms.GetLease().AsDuration()), defaultLease))
 	a.welcomed.Add(1)
 	now := clockNow(s.clock.now)
 	a.clock.Store(&now)
@@ -77,8 +90,11 @@ func (a *Agent) attend(ctx context.Context, conn *grpc.ClientConn, welcomed func
 	a.outbox.rewind()
 	a.datasets.attend(service)
 	defer a.datasets.attend(nil)
+	interval := cmp.Or(max(0, terms.GetHeartbeatInterval().AsDuration()), defaultHeartbeat)
+	s.hear()
 	group.Go(s.receive)
-	group.Go(func() error { return s.heartbeats(terms) })
+	group.Go(func() error { return s.watch(patience(interval)) })
+	group.Go(func() error { return s.heartbeats(interval) })
 	group.Go(func() error { return s.clock.follow(ctx, service) })
 	group.Go(func() error { return s.push(spatev1.NewMetricsServiceClient(conn)) })
 	return group.Wait()
@@ -86,10 +102,11 @@ func (a *Agent) attend(ctx context.Context, conn *grpc.ClientConn, welcomed func
 
 // hello introduces the agent and waits for the terms.
 func (s *session) hello() (*spatev1.Welcome, error) {
+	resume, armed := s.agent.desk.resume()
 	err := s.send(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: &spatev1.Hello{
-		Protocol: protocol, Agent: s.agent.describe(), Incarnation: s.agent.incarnation, Resume: s.agent.desk.ref(),
+		Protocol: protocol, Agent: s.agent.describe(), Incarnation: s.agent.incarnation, Resume: resume, Armed: armed,
 	}}})
-	if err != nil {
+	if err != nil && !errors.Is(err, io.EOF) { // of a stream that was refused, Recv says why
 		return nil, err
 	}
 	type reply struct {
@@ -131,28 +148,56 @@ func (s *session) receive() error {
 		if err != nil {
 			return err
 		}
-		switch m := m.GetMessage().(type) {
-		case *spatev1.ConnectResponse_Assign:
-			s.agent.desk.assign(m.Assign, s)
-		case *spatev1.ConnectResponse_Arm:
-			s.arm(m.Arm)
-		case *spatev1.ConnectResponse_Stop:
-			s.agent.config.Logger.Info("stopping", "assignment", describe(m.Stop.GetRef()), "reason", m.Stop.GetReason())
-			s.agent.desk.stop(m.Stop)
-		case *spatev1.ConnectResponse_Measure:
-			s.agent.desk.measure(m.Measure)
-		}
+		s.hear()
+		s.obey(m)
 	}
 }
 
-// arm maps the start to this machine's clock.
-func (s *session) arm(m *spatev1.Arm) {
-	o, known := s.clock.now()
-	if !known {
-		s.agent.config.Logger.Error("armed before the coordinator's clock is known", "assignment", describe(m.GetRef()))
-		return
+// obey does what one message says.
+func (s *session) obey(m *spatev1.ConnectResponse) {
+	desk := s.agent.desk
+	switch m := m.GetMessage().(type) {
+	case *spatev1.ConnectResponse_Renewed:
+		if sent, known := s.beats.answered(m.Renewed.GetNumber()); known {
+			desk.renew(sent)
+		}
+	case *spatev1.ConnectResponse_Assign:
+		s.clock.hurry()
+		desk.assign(m.Assign, s)
+	case *spatev1.ConnectResponse_Revise:
+		desk.revise(m.Revise, s)
+	case *spatev1.ConnectResponse_Arm:
+		s.arm(m.Arm)
+	case *spatev1.ConnectResponse_Stop:
+		s.agent.config.Logger.Info("stopping", "assignment", describe(m.Stop.GetRef()), "reason", m.Stop.GetReason())
+		desk.stop(m.Stop)
+	case *spatev1.ConnectResponse_Measure:
+		desk.measure(m.Measure)
 	}
-	if err := s.agent.desk.arm(m.GetRef(), o.Here(clock.Instant(m.GetStartClockNs())), o.Uncertainty); err != nil {
+}
+
+// arm maps the start to this machine's clock, as soon as the coordinator's is known: after a reconnect that takes a moment.
+func (s *session) arm(m *spatev1.Arm) {
+	select {
+	case <-s.clock.settled:
+		s.armNow(m)
+	default:
+		go func() {
+			select {
+			case <-s.clock.settled:
+				s.armNow(m)
+			case <-s.ctx.Done(): // the coordinator says it again over the next connection
+			}
+		}()
+	}
+}
+
+func (s *session) armNow(m *spatev1.Arm) {
+	start, uncertainty, known := s.clock.here(clock.Instant(m.GetStartClockNs()))
+	if !known {
+		return // the session's end follows
+	}
+	if err := s.agent.desk.arm(m.GetRef(), start, uncertainty); err != nil {
 		s.agent.config.Logger.Error("cannot be armed", "error", err)
 	}
 }
@@ -183,79 +228,4 @@ func (s *session) answer(m *spatev1.ConnectRequest) {
 	if err := s.send(m); err != nil {
 		s.agent.config.Logger.Debug("answer not sent", "error", err)
 	}
-}
-
-// heartbeats says that the agent lives, at once and then at the interval told.
-func (s *session) heartbeats(terms *spatev1.Welcome) error {
-	tick := time.NewTicker(cmp.Or(max(0, terms.GetHeartbeatInterval().AsDuration()), defaultHeartbeat))
-	defer tick.Stop()
-	for {
-		err := s.send(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Heartbeat{Heartbeat: s.heartbeat()}})
-		if err != nil {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-s.ctx.Done():
-			return s.ctx.Err()
-		}
-	}
-}
-
-// heartbeat says how the agent does.
-func (s *session) heartbeat() *spatev1.Heartbeat {
-	h := &spatev1.Heartbeat{
-		InFlight:         s.agent.desk.inFlight(),
-		UnackedSnapshots: uint32(s.agent.outbox.waiting()),
-	}
-	cpu, at := cpuTime(), clock.Now()
-	if passed := at.Sub(s.lastAt); passed > 0 {
-		h.CpuCores = (cpu - s.lastCPU).Seconds() / passed.Seconds()
-	}
-	s.lastCPU, s.lastAt = cpu, at
-	if o, known := s.clock.now(); known {
-		h.ClockOffsetNs, h.ClockUncertaintyNs = o.Nanos, o.Uncertainty.Nanoseconds()
-	}
-	return h
-}
-
-// push sends snapshots and lets go of those that are answered.
-func (s *session) push(service spatev1.MetricsServiceClient) error {
-	group, ctx := errgroup.WithContext(s.ctx)
-	stream, err := service.Push(ctx)
-	if err != nil {
-		return err
-	}
-	group.Go(func() error {
-		for {
-			snapshot, err := s.agent.outbox.next(ctx)
-			if err != nil {
-				return err
-			}
-			if err := stream.Send(&spatev1.PushRequest{Snapshot: snapshot}); err != nil {
-				return err
-			}
-		}
-	})
-	group.Go(func() error {
-		for {
-			m, err := stream.Recv()
-			if err != nil {
-				return err
-			}
-			s.answered(m)
-		}
-	})
-	return group.Wait()
-}
-
-// answered takes in an ack or a refusal.
-func (s *session) answered(m *spatev1.PushResponse) {
-	snapshot := s.agent.outbox.answered(m.GetKey())
-	if snapshot == nil || m.GetRefused() == "" {
-		return
-	}
-	s.agent.config.Logger.Error("snapshot refused: the stage cannot be complete",
-		"window", snapshot.GetWindow(), "sequence", m.GetKey().GetSequence(), "reason", m.GetRefused())
-	s.agent.desk.refused(snapshot, m.GetRefused())
 }

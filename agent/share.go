@@ -27,15 +27,15 @@ type share struct {
 	keepsAnswers bool // the history of sessions is what the server answered
 	varies       bool // the load is to change over time
 
-	// Measured arrivals that the agent owes, if the load says how many.
-	owed    uint64
-	counted bool
+	counted bool // the load says how many measured arrivals the agent owes
 
-	stripe arrival.Stripe
+	stripe *spatev1.Stripe // as it was revised last
+	part   arrival.Share   // read from it
 	closed *arrival.Closed // nil for an open loop
 	// Open loop: the schedule, and the same once more, to find its end without taking from it.
 	open, scout arrival.Open
 	maxStreams  int
+	limits      limits
 }
 
 // kit is what the agent's shares are made ready with.
@@ -118,10 +118,11 @@ func (s *share) openRows(ctx context.Context, d *datasets) error {
 
 // schedule makes the arrivals.
 func (s *share) schedule(stripe *spatev1.Stripe, l limits) (err error) {
-	if s.stripe, err = arrival.NewStripe(stripe.GetWeights(), int(stripe.GetRank())); err != nil {
+	if s.part, err = arrival.NewShare(stripe); err != nil {
 		return fmt.Errorf("stripe: %w", err)
 	}
-	s.owed, s.counted = arrival.Owed(s.stage.GetLoad(), s.stripe)
+	s.stripe, s.limits = stripe, l
+	s.counted = arrival.Counted(s.stage.GetLoad())
 	if s.stage.GetLoad().GetConcurrency() > 0 {
 		return s.scheduleClosed(l)
 	}
@@ -129,7 +130,7 @@ func (s *share) schedule(stripe *spatev1.Stripe, l limits) (err error) {
 }
 
 func (s *share) scheduleClosed(l limits) (err error) {
-	if s.closed, err = arrival.NewClosed(s.stage.GetLoad(), s.stage.GetSeed(), s.stripe); err != nil {
+	if s.closed, err = arrival.NewClosed(s.stage.GetLoad(), s.stage.GetSeed(), s.part); err != nil {
 		return fmt.Errorf("load: %w", err)
 	}
 	return l.checkStreams(s.closed.Slots(), countFiles())
@@ -151,11 +152,11 @@ func (s *share) newOpen() (arrival.Open, error) {
 	load := s.stage.GetLoad()
 	switch {
 	case load.GetReplaySpeed() == 0:
-		return arrival.NewOpen(load, s.stage.GetSeed(), s.stripe)
+		return arrival.NewOpen(load, s.stage.GetSeed(), s.part)
 	case s.rows == nil:
 		return nil, fmt.Errorf("a replay needs a workload with a trace, and %s has no rows", s.stage.GetWorkload().GetName())
 	default:
-		return arrival.NewReplay(load, s.rows, s.stripe)
+		return arrival.NewReplay(load, s.rows, s.part)
 	}
 }
 

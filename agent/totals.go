@@ -38,10 +38,18 @@ func (l *load) neverSent() uint64 {
 // left is how many of the measured arrivals that a load must begin were neither begun nor owed, 0 if their number is not known. l.mu is
 // locked.
 func (l *load) left() uint64 {
-	if !l.counted {
+	var owed uint64
+	switch {
+	case !l.counted:
 		return 0
+	case l.closed != nil:
+		owed = l.closed.Owed()
+	case l.changesHands():
+		return l.rest
+	default:
+		owed, _ = arrival.Owed(l.stage.GetLoad(), l.part)
 	}
-	return l.owed - min(l.arrivals.Load()+l.unbegun.arrivals, l.owed)
+	return owed - min(l.arrivals.Load()+l.unbegun.arrivals, owed)
 }
 
 // debt is arrivals that were not begun, and their requests.
@@ -96,8 +104,12 @@ func (l *load) oweRest(next func() (arrival.Arrival, bool)) {
 func (l *load) owesSessions() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.sessions && !l.enough && l.left() > 0
+	return l.sessions && !l.enough && (l.left() > 0 || l.changesHands())
 }
+
+// changesHands says whether only the rest of the schedule tells how many arrivals are the agent's still: those of an open loop that has a
+// number of them, and gives and takes them by their times.
+func (l *load) changesHands() bool { return l.counted && l.closed == nil && l.part.Changed() }
 
 // offset is an instant since the start, nil for one that did not come, or came before it.
 func (l *load) offset(at clock.Instant) *int64 {

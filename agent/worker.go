@@ -81,7 +81,9 @@ func (w *worker) prepareTurn(turn int) bool {
 // send sends the prepared request and records what became of it. It blocks until the response has ended.
 func (w *worker) send(scheduled clock.Instant) {
 	w.request.Scheduled = scheduled
-	w.shard.Started(&w.request, clock.Now())
+	now := clock.Now()
+	w.load.paced(now)
+	w.shard.Started(&w.request, now)
 	w.load.client.Do(w.load.running, stream.Request{
 		Endpoint:   w.request.Endpoint,
 		ID:         w.requestID(),

@@ -21,35 +21,66 @@ func TestNowAdvancesWithTheSystemClock(t *testing.T) {
 	}
 }
 
-// The true offset is always within the stated uncertainty, however unevenly the network delays the two ways.
+// The true offset is always within the stated uncertainty, however unevenly the network delays the two ways and however the clocks
+// drift apart within the bound.
 func TestOffsetIsWithinItsUncertainty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		truth := rapid.Int64Range(-1e12, 1e12).Draw(t, "truth")
+		base := rapid.Int64Range(-1e12, 1e12).Draw(t, "offset")
+		drift := rapid.Int64Range(-1e6/driftDivisor, 1e6/driftDivisor).Draw(t, "drift in millionths")
+		begin := Instant(1e13)
+		truth := func(at Instant) int64 { return base + int64(at-begin)*drift/1e6 }
 		var e Estimator
-		now := Instant(1e13)
+		now := begin
 		for range rapid.IntRange(1, 20).Draw(t, "samples") {
 			there := Instant(rapid.Int64Range(0, 3e8).Draw(t, "there"))
 			work := Instant(rapid.Int64Range(0, 1e6).Draw(t, "work"))
 			back := Instant(rapid.Int64Range(0, 3e8).Draw(t, "back"))
-			s := Sample{Asked: now, Received: now + there + Instant(truth)}
-			s.Sent = s.Received + work
-			s.Answered = now + there + work + back
+			received, sent := now+there, now+there+work
+			s := Sample{Asked: now, Received: received + Instant(truth(received)), Sent: sent + Instant(truth(sent)), Answered: sent + back}
 			if !e.Add(s) {
 				t.Fatalf("refused %+v", s)
 			}
-			now = s.Answered + Instant(rapid.Int64Range(0, 1e9).Draw(t, "pause"))
+			now = s.Answered + Instant(rapid.Int64Range(0, 1e10).Draw(t, "pause"))
 		}
 		o, ok := e.At(now)
 		if !ok {
 			t.Fatal("no estimate after a sample")
 		}
-		if wrong := time.Duration(max(o.Nanos-truth, truth-o.Nanos)); wrong > o.Uncertainty {
+		if wrong := time.Duration(max(o.Nanos-truth(now), truth(now)-o.Nanos)); wrong > o.Uncertainty {
 			t.Fatalf("off by %v, said to be within %v", wrong, o.Uncertainty)
 		}
 		if o.Here(o.There(now)) != now {
 			t.Fatal("There and Here are not each other's inverse")
 		}
 	})
+}
+
+// The bounds of several exchanges together are tighter than the best of them: a quick way there and a quick way back are enough.
+func TestBoundsOfSeveralSamplesAreJoined(t *testing.T) {
+	const truth = Instant(1e9)
+	var e Estimator
+	for _, s := range []Sample{
+		{Asked: 0, Received: truth + 1e6, Sent: truth + 1e6, Answered: 101e6}, // 1 ms there, 100 back
+		{Asked: 0, Received: truth + 100e6, Sent: truth + 100e6, Answered: 101e6},
+	} {
+		e.Add(s)
+	}
+	o, _ := e.At(101e6)
+	if wrong := time.Duration(o.Nanos - int64(truth)); wrong.Abs() > o.Uncertainty || o.Uncertainty > 2100*time.Microsecond {
+		t.Errorf("off by %v, said to be within %v", wrong, o.Uncertainty)
+	}
+}
+
+// A clock that stood still makes what was known void: the next sample is believed.
+func TestContradictionBeginsAnew(t *testing.T) {
+	var e Estimator
+	for _, truth := range []Instant{1e9, 61e9} {
+		e.Add(Sample{Asked: 0, Received: truth + 1e6, Sent: truth + 1e6, Answered: 2e6})
+		o, _ := e.At(2e6)
+		if wrong := time.Duration(o.Nanos - int64(truth)); wrong.Abs() > o.Uncertainty {
+			t.Errorf("off by %v, said to be within %v", wrong, o.Uncertainty)
+		}
+	}
 }
 
 func TestImpossibleSamplesAreRefused(t *testing.T) {

@@ -35,6 +35,8 @@ func (c *checker) plan(p *spatev1.Plan, opts Options) {
 	c.forms(p)
 	c.goals(p)
 	c.simulation(p)
+	c.regions(p)
+	c.observers(p)
 	c.size(p, opts.MaxStages)
 }
 
@@ -46,17 +48,6 @@ func (c *checker) unique(seen map[string]int, what, path string, index int, name
 		c.wrong(path+".name", fmt.Sprintf("the name %q belongs to %ss[%d] already: give each %s a name of its own",
 			name, what, first, what))
 	}
-}
-
-// given returns those of the fields that the plan has at path.
-func (c *checker) given(path string, fields ...string) []string {
-	var found []string
-	for _, field := range fields {
-		if c.has(path + "." + field) {
-			found = append(found, field)
-		}
-	}
-	return found
 }
 
 // one checks that exactly one of two fields is given.

@@ -59,6 +59,9 @@ func (k compression) frame(s *spatev1.Stage) {
 	if slo := s.GetSlo(); slo != nil {
 		slo.Ttft, slo.Tpot, slo.E2E = k.shorter(slo.GetTtft()), k.shorter(slo.GetTpot()), k.shorter(slo.GetE2E())
 	}
+	if o := s.GetObservers(); o != nil {
+		o.Rate = k.faster(o.GetRate())
+	}
 }
 
 func (k compression) thinkTime(t *spatev1.ThinkTime) {

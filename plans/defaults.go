@@ -13,6 +13,7 @@ import (
 // Defaults of what a plan and its targets leave out. docs/plan.md lists them.
 const (
 	defaultDrainTimeout   = 60 * time.Second
+	defaultOnAgentLoss    = "fail"
 	defaultConnectTimeout = 5 * time.Second
 	defaultRequestTimeout = 10 * time.Minute
 	defaultAPI            = "chat"
@@ -45,6 +46,15 @@ func orDuration(d *durationpb.Duration, other time.Duration) *durationpb.Duratio
 		return durationpb.New(other)
 	}
 	return d
+}
+
+// filledObservers returns a copy of o with its default. nil: there are none.
+func filledObservers(o *spatev1.Observers) *spatev1.Observers {
+	o = proto.CloneOf(o)
+	if o != nil && o.GetRate() == 0 {
+		o.Concurrency = or(o.GetConcurrency(), 1)
+	}
+	return o
 }
 
 // filledTarget returns a copy of t with its defaults, as it is reached by its own endpoints.

@@ -102,6 +102,11 @@ func (d Draft) YAML() ([]byte, error) {
 	load.write(w, d)
 	w.line(0, "")
 	w.noted(0, "drain_timeout: 60s", "How long requests in flight may go on after a stage's last start.")
+	w.line(0, "")
+	w.line(0, "# On several machines:")
+	w.noted(0, "# on_agent_loss: reassign", "When an agent is lost: fail, degrade (go on without its part) or reassign (hand it over).")
+	w.noted(0, "# regions: {eu: 0.6, us: 0.4}", "Parts of the load by the regions of agents.")
+	w.noted(0, "# observers: {rate: 0.5}", "An agent of each region measures beside the load, with a light one of its own.")
 	return w.Bytes(), nil
 }
 

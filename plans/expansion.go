@@ -2,6 +2,7 @@ package plans
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -50,6 +51,9 @@ func (e *expansion) stages() []*spatev1.Stage {
 					Pause:        frame.GetPause(),
 					Dataset:      datasets[w],
 					Lexicon:      lexicons[t],
+					OnAgentLoss:  frame.GetOnAgentLoss(),
+					Regions:      frame.GetRegions(),
+					Observers:    frame.GetObservers(),
 				})
 			}
 		}
@@ -64,6 +68,9 @@ func (e *expansion) frame() *spatev1.Stage {
 		DrainTimeout: orDuration(proto.CloneOf(p.GetDrainTimeout()), defaultDrainTimeout),
 		Slo:          proto.CloneOf(p.GetSlo()),
 		Pause:        proto.CloneOf(p.GetPause()),
+		OnAgentLoss:  or(p.GetOnAgentLoss(), defaultOnAgentLoss),
+		Regions:      maps.Clone(p.GetRegions()),
+		Observers:    filledObservers(p.GetObservers()),
 	}
 	e.compression().frame(frame)
 	return frame

@@ -67,9 +67,12 @@ func (c *checker) violation(v *protovalidate.Violation) {
 	c.told[path] = true
 	rule := v.Proto.GetRuleId()
 	f := finding{path: path, message: wording(path, rule, v.Proto.GetMessage()), whole: rule == "repeated.unique"}
-	if c.has(path) {
+	switch {
+	case v.Proto.GetForKey():
+		f.message = "its name " + f.message
+	case c.has(path):
 		f.message += got(c.at[path])
-	} else {
+	default:
 		f.in, f.message = parent(path), "is missing: it "+f.message
 		f.cures = cures(path[strings.LastIndex(path, ".")+1:])
 	}
@@ -102,6 +105,7 @@ var words = map[string]string{
 	"targets.endpoints": "must be a base URL like http://localhost:8000",
 	"targets.tokenizer": "must be words, server, usage or file:PATH",
 	"targets.api_key":   "must say where the key is found, env:NAME or file:PATH; never write the key itself into a plan",
+	`regions[""]`:       "must not be empty",
 	"workloads.name":    "must be letters, digits, blanks and ._:()/-, and begin with a letter or digit",
 	"workloads.content": "must say what the requests contain, for example random: {isl: 3000, osl: 150}",
 }

@@ -47,6 +47,9 @@ func TestSchemaRefusesTypicalMistakes(t *testing.T) {
 	const right = `
 name: right
 slo: {ttft: 2s}
+on_agent_loss: degrade
+regions: {eu: 0.6, us: 0.4}
+observers: {rate: 0.5}
 targets:
   - {name: t, endpoints: ["http://h"], model: m, api: completions, prompts: text}
 workloads:
@@ -63,6 +66,13 @@ loads:
 		"{ttft: 2s} -> {}",
 		"ttft: 2s -> ttft: 2",
 		"ttft: 2s -> ttft: 2 s",
+		"degrade -> Degrade",
+		"eu: 0.6 -> eu: 0",
+		"eu: 0.6 -> eu: much",
+		"eu: 0.6 -> eu: 1000001",
+		"rate: 0.5} -> rate: 0.5, concurrency: 1}",
+		"rate: 0.5} -> rate: -1}",
+		"rate: 0.5} -> concurrency: 65}",
 		"http://h -> h:80",
 		", model: m -> ",
 		"endpoints: [\"http://h\"], -> ",

@@ -140,7 +140,7 @@ func assignField(node *yaml.Node, desc protoreflect.MessageDescriptor, rest, val
 	case rest == "":
 		return assignValue(node, field, value)
 	case field.IsMap():
-		return assignEntry(child(node, name, yaml.MappingNode), step(rest), textNode(value))
+		return assignKey(child(node, name, yaml.MappingNode), field.MapValue(), step(rest), value)
 	case field.IsList():
 		return assignItem(child(node, name, yaml.SequenceNode), field, rest, value)
 	case field.Message() == nil || field.Message().FullName() == "google.protobuf.Duration":
@@ -261,6 +261,15 @@ func assignValue(node *yaml.Node, field protoreflect.FieldDescriptor, value stri
 	}
 	put(node, field.TextName(), made)
 	return nil
+}
+
+// assignKey sets an entry of a map of plain values.
+func assignKey(node *yaml.Node, field protoreflect.FieldDescriptor, key, value string) error {
+	made, err := valueNode(field, value)
+	if err != nil {
+		return err
+	}
+	return assignEntry(node, key, made)
 }
 
 // assignEntry sets an entry of a map, whose key may be anything.

@@ -51,6 +51,9 @@ func TestSet(t *testing.T) {
 		"workload by default name": {[]string{"workloads.30:15.random.isl=40"}, "random: {isl: 40, osl: 15}\n", "isl: 30,"},
 		"workload by name":         {[]string{"workloads.long.random.osl=9"}, "random: {isl: 3000, osl: 9}\n", ""},
 		"header":                   {[]string{"targets.a.headers.X-Region=eu"}, "headers:\n      X-Region: eu\n", ""},
+		"region":                   {[]string{"regions.eu=0.6", "regions.us=2"}, "regions:\n  eu: 0.6\n  us: 2\n", ""},
+		"regions":                  {[]string{"regions={eu: 0.6, us: 0.4}"}, "regions: {eu: 0.6, us: 0.4}\n", ""},
+		"agent loss":               {[]string{"on_agent_loss=degrade", "observers.rate=0.5"}, "on_agent_loss: degrade\nobservers:\n  rate: 0.5\n", ""},
 		"body":                     {[]string{"targets.a.body.temperature=0.5", "targets.a.body.x.y=[1, {z: 2}]"}, "body:\n      temperature: 0.5\n      x:\n        y: [1, {z: 2}]\n", ""},
 		"one after the other":      {[]string{"seed=7", "seed=8"}, "seed: 8\n", "seed: 7"},
 		"whole target":             {[]string{"targets[1]={name: c, simulator: {}}"}, "- {name: c, simulator: {}}\n", "a.b"},
@@ -72,7 +75,7 @@ func TestSet(t *testing.T) {
 func TestSetSaysWhatThereIs(t *testing.T) {
 	tests := map[string]string{
 		"sede=7":                        `cannot set "sede": there is no field "sede"; did you mean "seed"?`,
-		"colour=red":                    `cannot set "colour": there is no field "colour"; there are name, description, seed, targets, workloads, loads, drain_timeout, slo, pause, simulation`,
+		"colour=red":                    `cannot set "colour": there is no field "colour"; there are name, description, seed, targets, workloads, loads, drain_timeout, slo, pause, simulation, on_agent_loss, regions, observers`,
 		"targets.c.model=x":             `cannot set "targets.c.model": none of the targets is named "c"; there are: a, a.b`,
 		"targets[2].model=x":            `cannot set "targets[2].model": there is no targets[2]: the plan has 2 of them, from 0`,
 		"targets[-1].model=x":           `cannot set "targets[-1].model": there is no targets[-1]: the plan has 2 of them, from 0`,

@@ -51,6 +51,17 @@ func readShape(root *yaml.Node, desc protoreflect.MessageDescriptor) *shape {
 // has tells whether the plan has the field, even if empty or wrong.
 func (s *shape) has(path string) bool { return s.at[path] != nil }
 
+// given returns those of the fields that the plan has at path.
+func (s *shape) given(path string, fields ...string) []string {
+	var found []string
+	for _, field := range fields {
+		if s.has(path + "." + field) {
+			found = append(found, field)
+		}
+	}
+	return found
+}
+
 // closest returns the node at path or of what surrounds it.
 func (s *shape) closest(path string) *yaml.Node {
 	for path != "" && s.at[path] == nil {

@@ -65,6 +65,7 @@ func TestStagesFillEveryDefault(t *testing.T) {
 		workload { name: "30:15" random { isl: 30 osl: 15 first_token_id: 1000 last_token_id: 9999 } cache_busting: "none" }
 		load { concurrency: 8 requests: 80 warmup_requests: 3 }
 		drain_timeout {seconds: 60}
+		on_agent_loss: "fail"
 	`), want)
 	if err != nil {
 		t.Fatal(err)

@@ -79,7 +79,7 @@ func BenchmarkWalk(b *testing.B) {
 			load.Requests = requests
 			b.ReportAllocs()
 			for b.Loop() {
-				o, err := NewOpen(load, 1, s)
+				o, err := NewOpen(load, 1, sole(s))
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -119,7 +119,7 @@ func BenchmarkReplay(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		o, err := NewReplay(&spatev1.LoadPoint{ReplaySpeed: 10}, evenly(rows), s)
+		o, err := NewReplay(&spatev1.LoadPoint{ReplaySpeed: 10}, evenly(rows), sole(s))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -132,7 +132,7 @@ func BenchmarkReplay(b *testing.B) {
 func BenchmarkThink(b *testing.B) {
 	c, err := NewClosed(&spatev1.LoadPoint{
 		Concurrency: 1, Requests: 1, ThinkTime: &spatev1.ThinkTime{Mean: durationpb.New(time.Second), Distribution: "exponential"},
-	}, 1, whole)
+	}, 1, sole(whole))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func BenchmarkClosed(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	c, err := NewClosed(&spatev1.LoadPoint{Concurrency: 100_000, Requests: 1 << 60}, 1, s)
+	c, err := NewClosed(&spatev1.LoadPoint{Concurrency: 100_000, Requests: 1 << 60}, 1, sole(s))
 	if err != nil {
 		b.Fatal(err)
 	}

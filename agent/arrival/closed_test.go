@@ -16,7 +16,7 @@ import (
 // closed returns a stripe's closed loop.
 func closed(t rapid.TB, load *spatev1.LoadPoint, s Stripe) *Closed {
 	t.Helper()
-	c, err := NewClosed(load, 1, s)
+	c, err := NewClosed(load, 1, sole(s))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func checkOwn(t *rapid.T, load *spatev1.LoadPoint, s Stripe, all []Arrival, seen
 		if i > 0 && a.Index <= all[i-1].Index {
 			t.Fatalf("%d after %d", a.Index, all[i-1].Index)
 		}
-		if !s.owns(a.Index % uint64(load.Concurrency)) {
+		if !s.has(a.Index % uint64(load.Concurrency)) {
 			t.Fatalf("%d is another agent's", a.Index)
 		}
 		if a.Unmeasured != (a.Index < load.WarmupRequests) {
@@ -87,7 +87,7 @@ func checkOwn(t *rapid.T, load *spatev1.LoadPoint, s Stripe, all []Arrival, seen
 			measured++
 		}
 	}
-	if n, known := Owed(load, s); !known || n != measured {
+	if n, known := Owed(load, sole(s)); !known || n != measured {
 		t.Fatalf("%d owed (%v), %d started", n, known, measured)
 	}
 }
@@ -138,7 +138,7 @@ func TestClosedMeasuresExactly(t *testing.T) {
 	measured := uint64(0)
 	for rank, s := range stripes {
 		c := closed(t, load, s)
-		owed, known := Owed(load, s)
+		owed, known := Owed(load, sole(s))
 		if !known {
 			t.Fatal("how many are owed is not known")
 		}
@@ -196,7 +196,7 @@ func TestClosedRefuses(t *testing.T) {
 		"long think":     {Concurrency: 1, Requests: 1, ThinkTime: &spatev1.ThinkTime{Mean: durationpb.New(math.MaxInt64)}},
 		"unknown think":  {Concurrency: 1, Requests: 1, ThinkTime: &spatev1.ThinkTime{Distribution: "pareto"}},
 	} {
-		if _, err := NewClosed(load, 1, whole); err == nil {
+		if _, err := NewClosed(load, 1, sole(whole)); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
@@ -249,7 +249,7 @@ func TestClosedMeasuresExactlyFromSteady(t *testing.T) {
 		own := take(c)
 		n := len(measuredOf(own))
 		measured += uint64(n)
-		if owed, known := Owed(load, s); !known || owed != uint64(n) {
+		if owed, known := Owed(load, sole(s)); !known || owed != uint64(n) {
 			t.Errorf("agent %d measured %d, owed %d, known %v", rank, n, owed, known)
 		}
 		if last := own[len(own)-1]; !last.Unmeasured || own[len(own)-50].Unmeasured {
@@ -286,7 +286,7 @@ func TestThink(t *testing.T) {
 	if d := kolmogorovSmirnov(points, func(gap float64) float64 { return 1 - math.Exp(-gap) }); d > significant {
 		t.Errorf("distance %.2f, at most %.2f", d, significant)
 	}
-	if other, err := NewClosed(load, 2, whole); err != nil || other.Think(7) == c.Think(7) {
+	if other, err := NewClosed(load, 2, sole(whole)); err != nil || other.Think(7) == c.Think(7) {
 		t.Errorf("another seed has the same rest: %v", err)
 	}
 }
@@ -307,7 +307,7 @@ func TestUnknownCounts(t *testing.T) {
 		"replay":               {&spatev1.LoadPoint{ReplaySpeed: 1, Requests: 10}, true},
 		"replay and cool-down": {&spatev1.LoadPoint{ReplaySpeed: 1, Requests: 10, Cooldown: second}, false},
 	} {
-		if n, known := Owed(c.load, whole); known != c.known || known && n != 10 {
+		if n, known := Owed(c.load, sole(whole)); known != c.known || known && n != 10 {
 			t.Errorf("%s: %d owed, known %v", name, n, known)
 		}
 	}

@@ -36,6 +36,8 @@ func (c *constant) next() (time.Duration, error) {
 	return offset, nil
 }
 
+func (c *constant) copyTo(used process) process { return copied(c, used) }
+
 // at returns the offset of arrival i. An offset below 2^63 times a divisor of 53 bits has 116 bits at most, so a dividend of
 // more is beyond any time.Duration.
 func (c *constant) at(i uint64) (time.Duration, bool) {

@@ -24,7 +24,13 @@ type course struct {
 	until    time.Duration // end of the cool-down
 }
 
-// take takes in the next arrival, of an index above and an offset not before the last one's. It says whether it is unmeasured, and
+// more sets how many measured arrivals end the measured part. If it had ended with fewer, it goes on.
+func (c *course) more(quota uint64) {
+	c.ended = c.ended && (c.limits.requests == 0 || quota <= c.measured)
+	c.quota = quota
+}
+
+// take takes in the next arrival, of an offset not before the last one's and, where recall is asked, of an index above. It says whether it is unmeasured, and
 // false if it lies beyond the end.
 func (c *course) take(index uint64, offset time.Duration) (unmeasured, more bool) {
 	if !c.ended {

@@ -114,3 +114,6 @@ func later(at, by time.Duration) time.Duration {
 func (l *limits) warmup(index uint64, offset time.Duration) bool {
 	return l.pending || index < l.warmupRequests || offset < l.warmupDuration
 }
+
+// leavesOut says whether a warm-up by time leaves requests out that are made up for later, since their number counts.
+func (l *limits) leavesOut() bool { return l.requests > 0 && l.warmupDuration > 0 }

@@ -20,15 +20,18 @@ import (
 // whole is the stripe of one machine that does all.
 var whole = Stripe{own: []uint32{0}, cycle: 1}
 
+// sole is the share of a stripe that stays as it is.
+func sole(s Stripe) Share { return Share{stripe: new(spatev1.Stripe), base: s, changed: math.MaxInt64} }
+
 // schedule returns a stripe's schedule; that of a replay reads the trace.
 func schedule(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s Stripe) Open {
 	t.Helper()
 	var open Open
 	var err error
 	if load.GetReplaySpeed() != 0 {
-		open, err = NewReplay(load, traceOf(seed), s)
+		open, err = NewReplay(load, traceOf(seed), sole(s))
 	} else {
-		open, err = NewOpen(load, seed, s)
+		open, err = NewOpen(load, seed, sole(s))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +179,7 @@ func TestUnionIsOneMachinesSchedule(t *testing.T) {
 		for _, s := range stripes {
 			own := drain(t, load, seed, s)
 			for _, a := range own {
-				if !s.owns(a.Index) {
+				if !s.has(a.Index) {
 					t.Fatalf("%d is not the agent's", a.Index)
 				}
 			}
@@ -209,7 +212,7 @@ func TestEndsAsDefined(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Fatalf("%v\n%d arrivals, want %d", load, len(got), len(want))
 		}
-		if n, known := Owed(load, whole); known && load.ReplaySpeed == 0 && n != uint64(len(measuredOf(want))) {
+		if n, known := Owed(load, sole(whole)); known && load.ReplaySpeed == 0 && n != uint64(len(measuredOf(want))) {
 			t.Fatalf("%d owed, %d in the schedule", n, len(measuredOf(want)))
 		}
 	})
@@ -258,7 +261,7 @@ func TestMeasureAtAnyTime(t *testing.T) {
 		offers, coolFrom := offered(t, load, seed)
 		want := slices.DeleteFunc(
 			dumbSchedule(load, offers, load.Requests, coolFrom, dumbWarmup{until: min(max(from, 0), bound)}),
-			func(a Arrival) bool { return !s.owns(a.Index) },
+			func(a Arrival) bool { return !s.has(a.Index) },
 		)
 		if !slices.Equal(got, want) {
 			t.Fatalf("%v, measured from %v, told after %d of %d arrivals, want %d", load, from, len(asked), len(got), len(want))
@@ -405,7 +408,7 @@ func TestOpenRefuses(t *testing.T) {
 		"invalid duration":        {Rate: 1, Arrival: "constant", Duration: &durationpb.Duration{Seconds: 1, Nanos: -1}},
 		"too many requests":       {Rate: 1, Arrival: "constant", Requests: math.MaxUint64, WarmupRequests: 1},
 	} {
-		if _, err := NewOpen(load, 1, whole); err == nil {
+		if _, err := NewOpen(load, 1, sole(whole)); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
@@ -421,7 +424,7 @@ func TestEmptyStripeHasNoArrivals(t *testing.T) {
 	if all := drain(t, load, 1, none); len(all) != 0 {
 		t.Fatalf("%d arrivals for weight 0", len(all))
 	}
-	if n, _ := Owed(&spatev1.LoadPoint{Rate: 1, Requests: 10}, none); n != 0 {
+	if n, _ := Owed(&spatev1.LoadPoint{Rate: 1, Requests: 10}, sole(none)); n != 0 {
 		t.Fatalf("%d owed by weight 0", n)
 	}
 }

@@ -99,7 +99,7 @@ func TestClosedEndsAsDefined(t *testing.T) {
 		var offers, got []Arrival
 		quota, now := uint64(0), time.Duration(0)
 		for i, index := 0, uint64(0); i < len(times); index++ {
-			if !s.owns(index % uint64(load.Concurrency)) {
+			if !s.has(index % uint64(load.Concurrency)) {
 				continue
 			}
 			if index >= load.WarmupRequests && index < load.WarmupRequests+load.Requests {

@@ -2,17 +2,30 @@ package arrival
 
 import spatev1 "github.com/spate-load/spate/proto/spate/v1"
 
-// Owed returns how many measured arrivals a load point holds for the stripe. With requests they are known whatever the cool-down,
-// unless it is a trace's last part. In a closed loop they are known with a warm-up by time or until steady too.
-func Owed(load *spatev1.LoadPoint, s Stripe) (arrivals uint64, known bool) {
+// Counted says whether a load point tells how many measured arrivals it holds for a share before they come. With requests it does
+// whatever the cool-down, unless it is a trace's last part. In a closed loop it does with a warm-up by time or until steady too.
+func Counted(load *spatev1.LoadPoint) bool {
 	if !counted(load) || timedWarmup(load) && load.GetConcurrency() == 0 {
+		return false
+	}
+	return load.GetReplaySpeed() == 0 || load.GetCooldown().AsDuration() == 0
+}
+
+// Owed returns how many measured arrivals a load point that is Counted holds for a share. Of an open loop whose shares have changed hands
+// that is not known: it depends on the arrivals' times.
+func Owed(load *spatev1.LoadPoint, s Share) (arrivals uint64, known bool) {
+	c := uint64(load.GetConcurrency())
+	if !Counted(load) || c == 0 && s.Changed() {
 		return 0, false
 	}
-	if load.GetReplaySpeed() != 0 && load.GetCooldown().AsDuration() != 0 {
-		return 0, false
+	l := limits{requests: load.GetRequests(), warmupRequests: load.GetWarmupRequests()}
+	if c == 0 {
+		return s.base.Below(l.warmupRequests+l.requests) - s.base.Below(l.warmupRequests), true
 	}
-	warmup := load.GetWarmupRequests()
-	return below(load, s, warmup+load.GetRequests()) - below(load, s, warmup), true
+	if timedWarmup(load) {
+		l.warmupDuration = 1
+	}
+	return measures(s.lists(c, &l)), true
 }
 
 // counted says whether the number of measured arrivals, and nothing else, ends the measured part.
@@ -23,13 +36,4 @@ func counted(load *spatev1.LoadPoint) bool {
 // timedWarmup says whether time has a say in which arrival is the first measured one.
 func timedWarmup(load *spatev1.LoadPoint) bool {
 	return load.GetWarmupDuration().AsDuration() != 0 || load.GetWarmupUntilSteady().AsDuration() != 0
-}
-
-// below returns how many arrivals below index n are the stripe's.
-func below(load *spatev1.LoadPoint, s Stripe, n uint64) uint64 {
-	c := uint64(load.GetConcurrency())
-	if c == 0 {
-		return s.Below(n)
-	}
-	return n/c*s.Below(c) + s.Below(n%c)
 }

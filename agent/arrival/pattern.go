@@ -1,5 +1,55 @@
 package arrival
 
+// pattern is the owners of all items, and which of its owner's items each is. It takes 8 bytes for each place of a cycle.
+type pattern struct {
+	weights []uint32 // in lowest terms, by rank
+	cycle   uint64
+	places  []place
+}
+
+// place is a place of a cycle: its owner, and how many places before it the owner has.
+type place struct{ rank, number uint32 }
+
+// newPattern returns the pattern of weights that NewStripe takes.
+func newPattern(weights []uint32) (*pattern, error) {
+	lowest, cycle, err := reduce(weights)
+	if err != nil {
+		return nil, err
+	}
+	p := &pattern{weights: lowest, cycle: cycle, places: make([]place, cycle)}
+	passed := make([]uint32, len(lowest))
+	for i, rank := range owners(lowest, cycle) {
+		p.places[i] = place{rank, passed[rank]}
+		passed[rank]++
+	}
+	return p, nil
+}
+
+// owner returns whose item k is, and the how-manieth of its owner's items, counted from 0.
+func (p *pattern) owner(k uint64) (rank uint32, number uint64) {
+	at := p.places[k%p.cycle]
+	return at.rank, k/p.cycle*uint64(p.weights[at.rank]) + uint64(at.number)
+}
+
+// weight returns the weight of a place, 0 behind the last one.
+func (p *pattern) weight(rank uint32) uint32 {
+	if int(rank) >= len(p.weights) {
+		return 0
+	}
+	return p.weights[rank]
+}
+
+// stripe returns what is one place's.
+func (p *pattern) stripe(rank uint32) Stripe {
+	own := make([]uint32, 0, p.weight(rank))
+	for i, at := range p.places {
+		if at.rank == rank {
+			own = append(own, uint32(i))
+		}
+	}
+	return Stripe{own: own, cycle: p.cycle}
+}
+
 // owners returns the rank that owns each place of a cycle.
 //
 // Item k of an agent of weight w wants to be at (2k+1)/(2w) of the cycle: in the middle of the k-th of w equal parts. All

@@ -66,7 +66,7 @@ func TestRampsAgainstNumericIntegration(t *testing.T) {
 		for range rapid.IntRange(1, 5).Draw(t, "phases") {
 			load.Phases = append(load.Phases, phaseOf(t, rapid.Float64Range(1e-3, 100), time.Millisecond, 20*time.Second))
 		}
-		all, err := NewOpen(load, 0, whole)
+		all, err := NewOpen(load, 0, sole(whole))
 		if err != nil {
 			t.Skip("all of value 0")
 		}
@@ -183,7 +183,7 @@ func TestWake(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := NewClosed(load, 1, s)
+		c, err := NewClosed(load, 1, sole(s))
 		if err != nil {
 			t.Skip("all of value 0")
 		}

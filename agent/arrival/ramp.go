@@ -47,6 +47,17 @@ func (r *ramp) next() (time.Duration, error) {
 	return r.last, nil
 }
 
+func (r *ramp) copyTo(used process) process {
+	old, _ := used.(*ramp)
+	if old == nil {
+		old = new(ramp)
+	}
+	b := r.base.copyTo(old.base)
+	*old = *r
+	old.base = b
+	return old
+}
+
 // expected is a number of expected arrivals: a whole number and 2^-64s.
 type expected struct{ whole, fraction uint64 }
 
@@ -79,6 +90,8 @@ func (e expected) float() float64 {
 type base interface {
 	// next returns when its next arrival is, and false if that is beyond all counting.
 	next() (expected, bool)
+	// copyTo returns a copy of the process where it stands. It may use the memory of an earlier copy.
+	copyTo(used base) base
 }
 
 // newBase returns the base process of gaps, or that of whole numbers for none.
@@ -98,6 +111,8 @@ func (w *wholes) next() (expected, bool) {
 	return e, true
 }
 
+func (w *wholes) copyTo(used base) base { return copied(w, used) }
+
 // sums has arrival i at the sum of gaps 0 to i.
 type sums struct {
 	gaps  gaps
@@ -115,6 +130,8 @@ func (s *sums) next() (expected, bool) {
 	s.sum = s.sum.plus(newExpected(gap))
 	return s.sum, s.sum.whole < beyond
 }
+
+func (s *sums) copyTo(used base) base { return copied(s, used) }
 
 // cursor goes through the segments of phases: a step each, or the phase.
 type cursor struct {

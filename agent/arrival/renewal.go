@@ -35,3 +35,5 @@ func (r *renewal) next() (time.Duration, error) {
 	}
 	return time.Duration(r.ns + r.fraction>>31), nil
 }
+
+func (r *renewal) copyTo(used process) process { return copied(r, used) }

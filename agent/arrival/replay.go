@@ -17,11 +17,12 @@ type Times interface {
 	At(i uint64) (time.Duration, bool)
 }
 
-// NewReplay returns the stripe's part of a trace: arrival i is at the time of row i divided by replay_speed, rounded to the
+// NewReplay returns the share's part of a trace: arrival i is at the time of row i divided by replay_speed, rounded to the
 // nearest nanosecond. The schedule ends with the trace or, before that, as that of NewOpen does. Its cool-down, where the trace
 // ends it, is the trace's last part. A row without a time, and one earlier than the row before it, end the schedule with an
-// error. It reads each row once, in order, as time goes on.
-func NewReplay(load *spatev1.LoadPoint, times Times, s Stripe) (Open, error) {
+// error. It reads rows in order, as time goes on, and each once as long as
+// nothing changes hands.
+func NewReplay(load *spatev1.LoadPoint, times Times, s Share) (Open, error) {
 	speed := load.GetReplaySpeed()
 	if !(speed > 0 && speed <= math.MaxFloat64) {
 		return nil, fmt.Errorf("arrival: a replay speed of %v cannot be: it must be positive", speed)
@@ -90,3 +91,5 @@ func (r *replay) at(i uint64) (time.Duration, error) {
 	}
 	return time.Duration(offset), nil
 }
+
+func (r *replay) copyTo(used process) process { return copied(r, used) }

@@ -4,7 +4,7 @@
 // times of a trace. NewClosed keeps a concurrency, constant or over phases, with think times. All of them have the same
 // warm-up, measured part and cool-down.
 //
-// Everything here is a pure function of the load point, the stage's seed, the agent's stripe and, with a warm-up until steady,
+// Everything here is a pure function of the load point, the stage's seed, the agent's share and, with a warm-up until steady,
 // the moment at which measuring begins. Every agent works out the same schedule and takes its own indices of it, so that the
 // union over all agents is exactly what one machine would do, however many there are and however unequal. The package sends
 // nothing, waits for nothing and reads no clock: the agent's executor asks it what comes next.
@@ -66,6 +66,15 @@ func (s Stripe) Below(n uint64) uint64 {
 func (s Stripe) At(k uint64) uint64 {
 	n := uint64(len(s.own))
 	return k/n*s.cycle + uint64(s.own[k%n])
+}
+
+// has says whether the stripe has number i.
+func (s Stripe) has(i uint64) bool {
+	if s.Empty() {
+		return false
+	}
+	_, found := slices.BinarySearch(s.own, uint32(i%s.cycle))
+	return found
 }
 
 // Empty says whether the stripe has no numbers at all.

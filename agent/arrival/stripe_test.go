@@ -62,8 +62,8 @@ func checkStripe(t *rapid.T, s Stripe, ranks []int, rank int) {
 	below := uint64(0)
 	for i := range uint64(3 * len(ranks)) {
 		owns := ranks[i%uint64(len(ranks))] == rank
-		if s.owns(i) != owns || s.Below(i) != below {
-			t.Fatalf("rank %d, number %d: owns %v below %d, want %v and %d", rank, i, s.owns(i), s.Below(i), owns, below)
+		if s.has(i) != owns || s.Below(i) != below {
+			t.Fatalf("rank %d, number %d: owns %v below %d, want %v and %d", rank, i, s.has(i), s.Below(i), owns, below)
 		}
 		if !owns {
 			continue
@@ -234,13 +234,4 @@ func split(weights []uint32) ([]Stripe, error) {
 		s.own = append(s.own, uint32(place))
 	}
 	return stripes, nil
-}
-
-// owns says whether the stripe has number i.
-func (s Stripe) owns(i uint64) bool {
-	if s.Empty() {
-		return false
-	}
-	_, found := slices.BinarySearch(s.own, uint32(i%s.cycle))
-	return found
 }

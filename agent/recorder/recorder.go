@@ -13,6 +13,9 @@ import (
 type Config struct {
 	// Start is the stage's armed start, from which windows are counted.
 	Start clock.Instant
+	// Joined is the window in which the agent came to a stage under way. The empty windows before it are emitted as one snapshot. 0: it
+	// was there from the start.
+	Joined uint32
 	// Endpoints of the target: indices of requests' endpoints are below it.
 	Endpoints int
 	// Shards is how many of them there are, at least 1. As many as goroutines record at once keeps them from waiting for each
@@ -52,8 +55,10 @@ func New(c Config) *Recorder {
 		counts:  histogram.New(histogram.LayoutOf(spatev1.Metric_METRIC_OSL)),
 	}
 	r.gauge = newGauge(r.windows, c.Now)
+	r.next = max(c.Joined, 1) - 1
+	r.gauge.first = r.next
 	for range c.Shards {
-		s := &Shard{windows: r.windows, gauge: r.gauge, config: &r.config}
+		s := &Shard{windows: r.windows, gauge: r.gauge, config: &r.config, oldest: r.next}
 		s.total.values = make([]uint64, metricCount)
 		r.shards = append(r.shards, s)
 	}
@@ -110,6 +115,9 @@ func (r *Recorder) seal(t *spatev1.Totals) {
 	pages := r.pages()
 	all := r.snapshots(w, pages)
 	all[0].PeakInFlight = r.gauge.take(w)
+	if joined := r.config.Joined; joined > 1 && w == joined-1 {
+		all[0].FirstWindow = new(uint32)
+	}
 	for i, p := range pages {
 		if p != nil {
 			r.shards[i].reuse(p)

@@ -6,6 +6,8 @@ package timer
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/spate-load/spate/clock"
@@ -15,12 +17,19 @@ import (
 type Timer struct {
 	ctx   context.Context
 	alarm alarm
+	woken atomic.Bool
 }
+
+// ErrWoken is a wait's error that Wake has ended.
+var ErrWoken = errors.New("timer: woken")
 
 // alarm is how a system wakes a goroutine.
 type alarm interface {
-	// wait blocks until at has passed or the context has ended. Any error means that it could not wait.
-	wait(at clock.Instant) error
+	// wait blocks until at has passed, the context has ended, or woken is true and ring was called. Any error means that it could
+	// not wait.
+	wait(at clock.Instant, woken *atomic.Bool) error
+	// ring ends the wait under way. It may be called from any goroutine.
+	ring()
 	// close frees what the alarm holds. Nobody waits any more.
 	close() error
 }
@@ -30,38 +39,83 @@ func New(ctx context.Context) *Timer {
 	if a, err := newPrecise(ctx); err == nil {
 		return &Timer{ctx: ctx, alarm: a}
 	}
-	return &Timer{ctx: ctx, alarm: coarse{ctx}}
+	return &Timer{ctx: ctx, alarm: newCoarse(ctx)}
 }
 
 // Wait blocks until the instant at, and returns at once if it has passed. Its error is the context's if that has ended, before or
-// while waiting.
+// while waiting, and ErrWoken if Wake was called since the last wait.
 func (t *Timer) Wait(at clock.Instant) error {
-	if err := t.ctx.Err(); err != nil {
+	if err := t.ended(); err != nil || clock.Now() >= at {
 		return err
 	}
-	if clock.Now() >= at {
-		return nil
-	}
-	if err := t.alarm.wait(at); err != nil && t.ctx.Err() == nil {
+	if err := t.alarm.wait(at, &t.woken); err != nil && t.ctx.Err() == nil {
 		return err
+	}
+	return t.ended()
+}
+
+// lead is how long before its instant WaitExactly wakes. A machine with cores to spare wakes a goroutine within it nearly always; on one
+// that is overloaded a longer one makes it worse, since who has just used a core long is the first to lose it.
+const lead = time.Millisecond
+
+// WaitExactly is as Wait, but wakes a little early and looks at the clock until the instant has come: late by well below a microsecond,
+// unless the machine itself holds the thread up. It takes a core for the last millisecond, in which Wake does not end it.
+func (t *Timer) WaitExactly(at clock.Instant) error {
+	if err := t.Wait(at.Add(-lead)); err != nil {
+		return err
+	}
+	for clock.Now() < at {
 	}
 	return t.ctx.Err()
 }
 
-// Close frees the Timer. It must not be waited on any more.
+// Wake ends the wait under way, or the next one if there is none. It may be called from any goroutine until Close.
+func (t *Timer) Wake() {
+	t.woken.Store(true)
+	t.alarm.ring()
+}
+
+// ended says why a wait is to end before its instant, and forgets that it was woken.
+func (t *Timer) ended() error {
+	if err := t.ctx.Err(); err != nil {
+		return err
+	}
+	if t.woken.CompareAndSwap(true, false) {
+		return ErrWoken
+	}
+	return nil
+}
+
+// Close frees the Timer. It must not be waited on any more, nor woken.
 func (t *Timer) Close() error { return t.alarm.close() }
 
 // coarse waits by a time.Timer.
-type coarse struct{ ctx context.Context }
+type coarse struct {
+	ctx   context.Context
+	rings chan struct{}
+}
 
-func (c coarse) wait(at clock.Instant) error {
+func newCoarse(ctx context.Context) coarse { return coarse{ctx, make(chan struct{}, 1)} }
+
+func (c coarse) wait(at clock.Instant, woken *atomic.Bool) error {
 	t := time.NewTimer(clock.Until(at))
 	defer t.Stop()
+	for !woken.Load() {
+		select {
+		case <-t.C:
+			return nil
+		case <-c.rings:
+		case <-c.ctx.Done():
+			return c.ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (c coarse) ring() {
 	select {
-	case <-t.C:
-		return nil
-	case <-c.ctx.Done():
-		return c.ctx.Err()
+	case c.rings <- struct{}{}:
+	default: // one that nobody has heard yet says as much
 	}
 }
 

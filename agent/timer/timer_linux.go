@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -36,26 +37,33 @@ func newPrecise(ctx context.Context) (alarm, error) {
 }
 
 // wait goes back to sleep if it is woken early: Go's reading of the clock and the kernel's timer may differ by a few nanoseconds.
-func (t *timerfd) wait(at clock.Instant) error {
-	for clock.Now() < at {
-		if err := t.sleep(at); err != nil {
+func (t *timerfd) wait(at clock.Instant, woken *atomic.Bool) error {
+	for clock.Now() < at && !woken.Load() {
+		if err := t.arm(at); err != nil {
 			return err
+		}
+		// A ring before the timer was armed is heard here, and one after it by the read.
+		if woken.Load() {
+			return nil
+		}
+		if _, err := t.file.Read(t.expirations[:]); err != nil {
+			return fmt.Errorf("timerfd: %w", err)
 		}
 	}
 	return nil
 }
 
-// sleep arms the timer and reads it once.
-func (t *timerfd) sleep(at clock.Instant) error {
+// arm sets when the timer can be read.
+func (t *timerfd) arm(at clock.Instant) error {
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(at))}
 	if err := unix.TimerfdSettime(t.fd, unix.TFD_TIMER_ABSTIME, &spec, nil); err != nil {
 		return fmt.Errorf("timerfd_settime: %w", err)
 	}
-	if _, err := t.file.Read(t.expirations[:]); err != nil {
-		return fmt.Errorf("timerfd: %w", err)
-	}
 	return nil
 }
+
+// ring makes the timer readable at once. It cannot fail where a wait could be armed.
+func (t *timerfd) ring() { _ = t.arm(1) }
 
 func (t *timerfd) close() error {
 	t.forget()

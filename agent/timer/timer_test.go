@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // kinds are both ways of waiting, whatever this system prefers.
 func kinds(t testing.TB, ctx context.Context) map[string]*Timer {
-	all := map[string]*Timer{"preferred": New(ctx), "coarse": {ctx: ctx, alarm: coarse{ctx}}}
+	all := map[string]*Timer{"preferred": New(ctx), "coarse": {ctx: ctx, alarm: newCoarse(ctx)}}
 	t.Cleanup(func() {
 		for _, k := range all {
 			if err := k.Close(); err != nil {
@@ -61,6 +61,37 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	}
 }
 
+func TestWaitExactlyNeverReturnsEarly(t *testing.T) {
+	for name, timer := range kinds(t, t.Context()) {
+		for _, d := range []time.Duration{-time.Millisecond, 0, time.Microsecond, lead, 2 * lead} {
+			at := clock.Now().Add(d)
+			if err := timer.WaitExactly(at); err != nil || clock.Now() < at {
+				t.Fatalf("%s: %v, %v early after a wait of %v", name, err, clock.Until(at), d)
+			}
+		}
+	}
+}
+
+// A ring is heard once, whether it comes before the wait or in it, however often it is rung.
+func TestWake(t *testing.T) {
+	for name, timer := range kinds(t, t.Context()) {
+		timer.Wake()
+		timer.Wake()
+		if err := timer.Wait(clock.Now().Add(time.Hour)); !errors.Is(err, ErrWoken) {
+			t.Errorf("%s, woken before: %v", name, err)
+		}
+		for range 200 {
+			go timer.Wake()
+			if err := timer.WaitExactly(clock.Now().Add(time.Hour)); !errors.Is(err, ErrWoken) {
+				t.Fatalf("%s, woken in the wait: %v", name, err)
+			}
+		}
+		if err := timer.Wait(clock.Now().Add(time.Millisecond)); err != nil {
+			t.Errorf("%s, not woken: %v", name, err)
+		}
+	}
+}
+
 func TestSystemOffersThePreciseTimer(t *testing.T) {
 	a, err := newPrecise(t.Context())
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -88,9 +119,34 @@ func BenchmarkLateness(b *testing.B) {
 				}
 				late = append(late, clock.Now().Sub(at))
 			}
-			slices.Sort(late)
-			b.ReportMetric(float64(late[len(late)/2])/1e3, "p50-us")
-			b.ReportMetric(float64(late[len(late)*99/100])/1e3, "p99-us")
+			report(b, late)
 		})
 	}
+}
+
+// BenchmarkArmedStart shows how late a start comes that was armed 20 ms before: by Wait, and by WaitExactly.
+func BenchmarkArmedStart(b *testing.B) {
+	timer := New(b.Context())
+	defer timer.Close()
+	for name, wait := range map[string]func(clock.Instant) error{"Wait": timer.Wait, "WaitExactly": timer.WaitExactly} {
+		b.Run(name, func(b *testing.B) {
+			late := make([]time.Duration, 0, b.N)
+			for range b.N {
+				at := clock.Now().Add(20 * time.Millisecond)
+				if err := wait(at); err != nil {
+					b.Fatal(err)
+				}
+				late = append(late, clock.Now().Sub(at))
+			}
+			report(b, late)
+		})
+	}
+}
+
+// report tells percentiles.
+func report(b *testing.B, late []time.Duration) {
+	slices.Sort(late)
+	b.ReportMetric(float64(late[len(late)/2])/1e3, "p50-us")
+	b.ReportMetric(float64(late[len(late)*99/100])/1e3, "p99-us")
+	b.ReportMetric(float64(late[len(late)-1])/1e3, "most-us")
 }

@@ -26,6 +26,7 @@ type flags struct {
 	coordinators       []string
 	allowed            []string
 	weight, maxStreams uint32
+	maxRate            float64
 	datasetDir         string
 	plaintext          bool
 	gossip             settings.Gossip
@@ -50,6 +51,7 @@ load. It dials the coordinator, so it works behind NAT.`,
 	fs.StringSliceVar(&f.allowed, "allow-target", nil, "`hosts` that this agent may send load to, with * as wildcard (default: all)")
 	fs.Uint32Var(&f.weight, "weight", 1, "share of the load relative to other agents")
 	fs.Uint32Var(&f.maxStreams, "max-streams", 0, "most requests in flight (default: what the descriptor limit allows)")
+	fs.Float64Var(&f.maxRate, "max-rate", 0, "most requests per second that this agent takes on; a share of an open loop that has more is rejected, a closed loop or a replay that begins more in a second ends there (0: not limited)")
 	fs.StringVar(&f.datasetDir, "dataset-dir", settings.DatasetDir(), "`directory` that keeps the rows of plans' files, each under its hash; what is not there comes from the coordinator")
 	fs.BoolVar(&f.plaintext, "insecure-plaintext", false, "talk to a coordinator beyond loopback without encryption: only on a network you trust")
 	f.tls.AddFlags(fs)
@@ -76,7 +78,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	}
 	defer closeFinder()
 	a, err := agent.New(agent.Config{
-		Name: f.name, Region: f.region, Version: version, Weight: f.weight, MaxStreams: f.maxStreams, AllowedTargets: f.allowed, Logger: logger,
+		Name: f.name, Region: f.region, Version: version, Weight: f.weight, MaxStreams: f.maxStreams, MaxRate: f.maxRate, AllowedTargets: f.allowed, Logger: logger,
 		DatasetDir:  f.datasetDir,
 		Coordinator: f.inTurn(finder),
 		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(creds)},

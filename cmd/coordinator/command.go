@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,12 +19,14 @@ import (
 
 // flags are the settings of the daemon.
 type flags struct {
-	name, listen, dataDir string
-	plaintext, noGossip   bool
-	gossip                settings.Gossip
-	tls                   settings.TLS
-	status                daemon.Status
-	influx                settings.Influx
+	name, listen        string
+	dataDir, datasetDir string
+	lease               time.Duration
+	plaintext, noGossip bool
+	gossip              settings.Gossip
+	tls                 settings.TLS
+	status              daemon.Status
+	influx              settings.Influx
 }
 
 func newCommand(version string) *cobra.Command {
@@ -32,7 +35,7 @@ func newCommand(version string) *cobra.Command {
 		Name: "spate-coordinator", Version: version,
 		Short: "Coordinator of Spate: splits plans over agents and merges what they measure",
 		Long: `The coordinator waits for agents, splits the plans that "spate run --coordinator" submits over them, and merges what they measure. Agents
-find it by gossip (--join the address that it logs) or are given its --listen address.`,
+find it by gossip (--join the address that it logs) or are given its --listen address. Runs and what they need lie in --data-dir.`,
 		Example: `  spate-coordinator
   spate-coordinator --listen 10.0.0.1:7700 --gossip-listen 10.0.0.1:7946 --gossip-key file:gossip.key \
     --tls-ca certs/ca.crt --tls-cert certs/coordinator.crt --tls-key certs/coordinator.key`,
@@ -42,6 +45,8 @@ find it by gossip (--join the address that it logs) or are given its --listen ad
 	fs.StringVar(&f.name, "name", host, "name of this coordinator in gossip and logs")
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:7700", "`IP:PORT` of the control, metrics and run services")
 	fs.StringVar(&f.dataDir, "data-dir", "runs", "`directory` that the ledgers of runs are kept in")
+	fs.StringVar(&f.datasetDir, "dataset-dir", "", "`directory` that keeps the rows of plans' files, each under its hash, for agents to fetch (default: datasets in --data-dir)")
+	fs.DurationVar(&f.lease, "lease", 30*time.Second, "how long agents go on without this coordinator before they drain and end their share, at least "+leastLease.String())
 	fs.BoolVar(&f.plaintext, "insecure-plaintext", false, "serve beyond loopback without encryption or authentication: only on a network you trust")
 	fs.BoolVar(&f.noGossip, "no-gossip", false, "take no part in gossip: agents are given --listen's address")
 	f.tls.AddFlags(fs)
@@ -50,6 +55,9 @@ find it by gossip (--join the address that it logs) or are given its --listen ad
 	f.influx.AddFlags(fs)
 	return cmd
 }
+
+// leastLease leaves room for an agent that is silent for a moment, and for one to be sure that it is.
+const leastLease = 5 * time.Second
 
 // run serves until ctx ends.
 func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) error {
@@ -66,7 +74,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	}
 	c, err := coordinator.New(coordinator.Config{
 		Name: f.name, Version: version, Listen: f.listen, TLS: f.tls.Files, InsecurePlaintext: f.plaintext, DataDir: f.dataDir, Gossip: gossip, Logger: logger,
-		OpenSink: openSink,
+		OpenSink: openSink, DatasetDir: f.datasetDir, Lease: f.lease,
 	})
 	if err != nil {
 		return daemon.BadInput(err)
@@ -91,6 +99,14 @@ func (f *flags) check() error {
 	}
 	if f.dataDir == "" {
 		errs = append(errs, errors.New("--data-dir is empty: name a directory"))
+	}
+	if f.lease < leastLease {
+		errs = append(errs, fmt.Errorf("--lease %v: want at least %v: agents report each second, and one that misses a few reports is not alone yet", f.lease, leastLease))
+	}
+	for _, dir := range [][2]string{{"--data-dir", f.dataDir}, {"--dataset-dir", f.datasetDir}} {
+		if info, err := os.Stat(dir[1]); err == nil && !info.IsDir() {
+			errs = append(errs, fmt.Errorf("%s %s: is a file: name a directory", dir[0], dir[1]))
+		}
 	}
 	return errors.Join(append(errs, f.influx.Validate())...)
 }

@@ -4,48 +4,46 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/spate-load/spate/cmd/internal/settings"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 func newAgents() *cobra.Command {
-	var coordinator string
-	var tls settings.TLS
+	var f clientFlags
+	var output outputFlag
 	cmd := &cobra.Command{
 		Use:   "agents --coordinator HOST:PORT",
 		Short: "List the agents that a coordinator knows",
 		Long: `List the agents that a coordinator knows: where they are, how much they take on and how they do. Health is "ready", "busy" (in a
-run), "silent" (heartbeats are late) or "found" (seen by gossip, not connected yet).`,
+run), "silent" (heartbeats are late) or "found" (seen by gossip, not connected yet). A terminal that is too narrow
+for all columns goes without the last ones.`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if coordinator == "" {
-				return badInputf("--coordinator is missing: give the coordinator's host:port")
+			if err := output.check(); err != nil {
+				return err
 			}
-			if err := tls.Check(slog.Default()); err != nil {
-				return badInput(err)
-			}
-			conn, err := dial(coordinator, &tls)
+			conn, err := f.connect()
 			if err != nil {
 				return err
 			}
 			defer conn.Close()
-			ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(cmd.Context(), answerTimeout)
 			defer cancel()
 			list, err := spatev1.NewRunServiceClient(conn).ListAgents(ctx, &spatev1.ListAgentsRequest{})
 			if err != nil {
-				return unreachable(coordinator, err)
+				return unreachable(f.coordinator, err)
+			}
+			if output == "json" {
+				return writeJSON(cmd.OutOrStdout(), agentsAsJSON(list.GetAgents()))
 			}
 			return writeAgents(cmd.OutOrStdout(), list.GetAgents())
 		},
 	}
-	cmd.Flags().StringVar(&coordinator, "coordinator", "", "the coordinator's `host:port`")
-	tls.AddFlags(cmd.Flags())
+	f.add(cmd.Flags())
+	output.add(cmd.Flags())
 	return cmd
 }
 
@@ -55,21 +53,55 @@ func writeAgents(w io.Writer, agents []*spatev1.AgentStatus) error {
 		_, err := fmt.Fprintln(w, "No agents. Start one with: spate-agent --coordinator HOST:PORT, or --join HOST:PORT of any member")
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "AGENT\tREGION\tVERSION\tHOST\tCORES\tWEIGHT\tSTREAMS\tHEALTH\tIN FLIGHT\tCPU\tCLOCK")
+	t := &table{right: []bool{false, false, false, true, true, true, true, true, true, false, false}}
+	t.row("AGENT", "REGION", "HEALTH", "WEIGHT", "CORES", "STREAMS", "IN FLIGHT", "CPU", "CLOCK", "HOST", "VERSION")
 	for _, s := range agents {
 		a, h := s.GetAgent(), s.GetHeartbeat()
 		inFlight, cpu, clock := "n/a", "n/a", "n/a"
 		if h != nil {
-			inFlight, cpu = fmt.Sprint(h.GetInFlight()), fmt.Sprintf("%.2f", h.GetCpuCores())
+			inFlight, cpu = thousands(uint64(h.GetInFlight())), fmt.Sprintf("%.2f", h.GetCpuCores())
 			if h.GetClockUncertaintyNs() > 0 {
 				clock = "±" + time.Duration(h.GetClockUncertaintyNs()).Round(time.Microsecond).String()
 			}
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", a.GetName(), known(a.GetRegion()), known(a.GetVersion()), known(a.GetHost()),
-			positive(a.GetCores()), positive(a.GetWeight()), positive(a.GetMaxStreams()), health(s.GetHealth()), inFlight, cpu, clock)
+		t.row(a.GetName(), known(a.GetRegion()), health(s.GetHealth()), positive(a.GetWeight()), positive(a.GetCores()), positive(a.GetMaxStreams()),
+			inFlight, cpu, clock, known(a.GetHost()), known(a.GetVersion()))
 	}
-	return t.Flush()
+	t.narrow(terminalWidth(w))
+	return t.write(w)
+}
+
+// agentJSON is an agent in the list for programs. What is not known is null.
+type agentJSON struct {
+	Name             string   `json:"name"`
+	Region           *string  `json:"region"`
+	Health           string   `json:"health"`
+	Weight           *uint32  `json:"weight"`
+	Cores            *uint32  `json:"cores"`
+	MaxStreams       *uint32  `json:"max_streams"`
+	MaxRate          *float64 `json:"max_rate"`
+	InFlight         *uint32  `json:"in_flight"`
+	CPUCores         *float64 `json:"cpu_cores"`
+	ClockUncertainty *int64   `json:"clock_uncertainty_ns"`
+	Host             *string  `json:"host"`
+	Version          *string  `json:"version"`
+}
+
+func agentsAsJSON(agents []*spatev1.AgentStatus) []agentJSON {
+	list := make([]agentJSON, 0, len(agents))
+	for _, s := range agents {
+		a := s.GetAgent()
+		one := agentJSON{
+			Name: a.GetName(), Region: given(a.GetRegion()), Health: health(s.GetHealth()), Weight: given(a.GetWeight()), Cores: given(a.GetCores()),
+			MaxStreams: given(a.GetMaxStreams()), MaxRate: given(a.GetMaxRate()), Host: given(a.GetHost()), Version: given(a.GetVersion()),
+		}
+		if h := s.GetHeartbeat(); h != nil {
+			inFlight, cpu := h.GetInFlight(), h.GetCpuCores()
+			one.InFlight, one.CPUCores, one.ClockUncertainty = &inFlight, &cpu, given(h.GetClockUncertaintyNs())
+		}
+		list = append(list, one)
+	}
+	return list
 }
 
 func health(h spatev1.AgentHealth) string {

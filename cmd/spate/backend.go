@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
@@ -58,12 +58,16 @@ func dial(address string, tls *settings.TLS) (*grpc.ClientConn, error) {
 		return nil, badInputf("--tls-cert: %w", err)
 	}
 	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(creds),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 10 * time.Second}))
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 10 * time.Second}),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnecting, MinConnectTimeout: 5 * time.Second}))
 	if err != nil {
 		return nil, badInputf("--coordinator %q: %w", address, err)
 	}
 	return conn, nil
 }
+
+// reconnecting is how soon a connection that broke is tried again: a person waits for it.
+var reconnecting = backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second}
 
 // unreachable says what to do about a coordinator that cannot be reached. Nothing has been started then.
 func unreachable(address string, err error) error {
@@ -93,7 +97,7 @@ func (f *runFlags) embed(ctx context.Context, logs io.Writer) (*backend, error) 
 		return nil, badInput(err)
 	}
 	c, err := coordinator.New(coordinator.Config{
-		Name: "embedded", Version: daemon.Version(version), DataDir: "runs", DatasetDir: settings.DatasetDir(), RunDir: f.out, Logger: logger, OpenSink: openSink,
+		Name: "embedded", Version: daemon.Version(version), DataDir: "runs", DatasetDir: settings.DatasetDir(), RunDir: f.results.out, Logger: logger, OpenSink: openSink,
 	})
 	if err != nil {
 		return nil, err
@@ -107,8 +111,8 @@ func (f *runFlags) embed(ctx context.Context, logs io.Writer) (*backend, error) 
 	})
 	dialer := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) })
 	agentsCtx, stopAgents := context.WithCancel(ctx)
-	for i := range f.agents {
-		a, err := agent.New(f.embeddedAgent(i, logger, dialer))
+	for _, who := range f.agents.names() {
+		a, err := agent.New(f.embeddedAgent(who, logger, dialer))
 		if err != nil {
 			stopAgents()
 			return nil, errors.Join(err, c.Close())
@@ -124,7 +128,7 @@ func (f *runFlags) embed(ctx context.Context, logs io.Writer) (*backend, error) 
 		stopAgents()
 		return nil, errors.Join(err, c.Close())
 	}
-	return &backend{conn: conn, minAgents: uint32(f.agents), close: func() {
+	return &backend{conn: conn, minAgents: uint32(f.agents.total()), close: func() {
 		_ = conn.Close()
 		stopAgents()
 		agents.Wait() // before the coordinator goes: they would miss it
@@ -135,10 +139,10 @@ func (f *runFlags) embed(ctx context.Context, logs io.Writer) (*backend, error) 
 	}}, nil
 }
 
-// embeddedAgent is the configuration of the i-th embedded agent.
-func (f *runFlags) embeddedAgent(i int, logger *slog.Logger, dialer grpc.DialOption) agent.Config {
+// embeddedAgent is the configuration of an embedded agent.
+func (f *runFlags) embeddedAgent(who embeddedName, logger *slog.Logger, dialer grpc.DialOption) agent.Config {
 	return agent.Config{
-		Name: fmt.Sprintf("embedded-%d", i+1), Region: "local", Version: daemon.Version(version), Weight: 1, Logger: logger, DatasetDir: settings.DatasetDir(),
+		Name: who.name, Region: who.region, Version: daemon.Version(version), Weight: 1, Logger: logger, DatasetDir: settings.DatasetDir(),
 		FileShares:  f.fileShares(),
 		Coordinator: func(context.Context) (string, error) { return "passthrough:///embedded", nil },
 		DialOptions: []grpc.DialOption{dialer, grpc.WithTransportCredentials(insecure.NewCredentials())},
@@ -149,9 +153,9 @@ func (f *runFlags) embeddedAgent(i int, logger *slog.Logger, dialer grpc.DialOpt
 // stream.
 func (f *runFlags) fileShares() int {
 	if f.simulates {
-		return 2 * f.agents
+		return 2 * f.agents.total()
 	}
-	return f.agents
+	return f.agents.total()
 }
 
 // onThisMachine is an error if an agent of the run may not reach this machine's loopback.

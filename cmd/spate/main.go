@@ -68,7 +68,8 @@ coordinator and its agents with --coordinator. "spate plans" lists the plans tha
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return badInputf("%w\nsee: %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newRun(), newPlans(), newPlan(), newValidate(), newReport(), newSimulate(), newAgents(), newCerts())
+	root.AddCommand(newRun(), newPlans(), newPlan(), newValidate(), newReport(), newSimulate(), newAgents(), newRuns(), newFollow(),
+		newStop(), newFetch(), newCerts())
 	return root
 }
 

@@ -111,7 +111,9 @@ func (f *showFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	// A plan whose files are wrong is shown all the same, without what they hold.
-	return errors.Join(showPlan(cmd.OutOrStdout(), plan, stages), badInput(err))
+	shown := showPlan(cmd.OutOrStdout(), plan, stages)
+	caution(cmd.ErrOrStderr(), plan)
+	return errors.Join(shown, badInput(err))
 }
 
 // withRows expands a plan with what its files hold, whatever the simulators' addresses will be.
@@ -152,6 +154,9 @@ func showPlan(w io.Writer, plan *plans.Plan, stages []*spatev1.Stage) error {
 		return err
 	}
 	all := outlookOf(stages)
-	_, err := fmt.Fprintf(w, "\n%s; %s: %s; time: %s\n", all.stageWords(), noun, all.arrivalWords(inWords), all.timeWords(inWords))
-	return err
+	fmt.Fprintf(w, "\n%s; %s: %s; time: %s\n", all.stageWords(), noun, all.arrivalWords(inWords), all.timeWords(inWords))
+	if text := machineWords(plan); text != "" {
+		fmt.Fprintln(w, text)
+	}
+	return nil
 }

@@ -60,7 +60,10 @@ func (p *progress) widen(cells ...string) {
 // warn shows what is wrong alone.
 func (p *progress) warn(e *spatev1.RunEvent) {
 	if n := e.GetNotice(); n.GetSeverity() >= spatev1.Severity_SEVERITY_WARNING {
-		p.line(noticeMark(n.GetSeverity()) + n.GetText())
+		p.note(noticeMark(n.GetSeverity()), n.GetText())
+	}
+	if c := e.GetAgentChanged(); c != nil && !c.GetJoined() {
+		p.note(changeWords(c))
 	}
 }
 
@@ -75,8 +78,10 @@ func (p *progress) show(e *spatev1.RunEvent) {
 		p.stageProgress(e.StageProgress)
 	case *spatev1.RunEvent_StageEnded:
 		p.stageEnded(e.StageEnded)
+	case *spatev1.RunEvent_AgentChanged:
+		p.note(changeWords(e.AgentChanged))
 	case *spatev1.RunEvent_Notice:
-		p.line(noticeMark(e.Notice.GetSeverity()) + e.Notice.GetText())
+		p.note(noticeMark(e.Notice.GetSeverity()), e.Notice.GetText())
 	case *spatev1.RunEvent_RunEnded:
 		p.clear()
 	}
@@ -84,18 +89,14 @@ func (p *progress) show(e *spatev1.RunEvent) {
 
 func (p *progress) runBegan(e *spatev1.RunBegan) {
 	p.stages = e.GetStages()
-	names := make([]string, 0, len(e.GetAgents()))
-	for _, a := range e.GetAgents() {
-		names = append(names, a.GetName())
-	}
 	if p.simulation != "" {
-		p.line(p.simulation)
+		p.note("", p.simulation)
 	}
 	bound := ""
 	if p.atMost {
 		bound = "up to "
 	}
-	p.line(fmt.Sprintf(bound+"%s on %s: %s; latencies are p50/p99 in ms", count(uint64(p.stages), "stage"), count(uint64(len(names)), "agent"), shorten(names, 6)))
+	p.note("", fmt.Sprintf(bound+"%s on %s: %s; latencies are p50/p99 in ms", count(uint64(p.stages), "stage"), count(uint64(len(e.GetAgents())), "agent"), teamWords(e.GetAgents())))
 }
 
 func (p *progress) stageBegan(e *spatev1.StageBegan) {
@@ -235,6 +236,20 @@ func (p *progress) fit(text string) string {
 		return first + "\n" + rest
 	}
 	return first
+}
+
+// note prints something that a person should know, behind its mark, between words on as many lines as the terminal needs.
+func (p *progress) note(mark, text string) {
+	width := 0
+	if p.terminal {
+		width = max(20, p.width()-utf8.RuneCountInString(mark))
+	}
+	for part := range strings.SplitSeq(text, "\n") {
+		for _, line := range wrap(part, width) {
+			p.line(mark + line)
+			mark = strings.Repeat(" ", utf8.RuneCountInString(mark))
+		}
+	}
 }
 
 // line prints a line that stays.

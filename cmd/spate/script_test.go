@@ -4,14 +4,28 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
 
 	"github.com/spate-load/spate/cmd/internal/script"
 )
 
-func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"spate": main}) }
+func TestMain(m *testing.M) { testscript.Main(leakFree{m}, map[string]func(){"spate": main}) }
+
+// leakFree are tests that must leave no goroutine behind.
+type leakFree struct{ tests *testing.M }
+
+func (l leakFree) Run() int {
+	code := l.tests.Run()
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
 
 // TestScripts gives scripts SMALL_MODEL, the URL of a server whose model "small" takes 1,000 tokens. It answers no request: no script may
 // get as far as sending one.

@@ -35,6 +35,23 @@ func (t *table) write(w io.Writer) error {
 	return err
 }
 
+// narrow leaves out columns from the last on until the table fits into a width, but never the first two. 0: any width does.
+func (t *table) narrow(width int) {
+	for width > 0 {
+		widths := t.widths()
+		total := 2 * (len(widths) - 1)
+		for _, w := range widths {
+			total += w
+		}
+		if total <= width || len(widths) <= 2 {
+			return
+		}
+		for i, cells := range t.rows {
+			t.rows[i] = cells[:len(widths)-1]
+		}
+	}
+}
+
 func (t *table) widths() []int {
 	var widths []int
 	for _, cells := range t.rows {

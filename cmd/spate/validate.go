@@ -50,6 +50,11 @@ func validate(cmd *cobra.Command, source *sourceFlags, path string) error {
 	if _, err := gather(cmd.Context(), plan, settings.DatasetDir(), cmd.ErrOrStderr(), false); err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: ok, %s\n", path, stageWords(plan))
+	text := stageWords(plan)
+	if words := machineWords(plan); words != "" {
+		text += "; " + words
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: ok, %s\n", path, text)
+	caution(cmd.ErrOrStderr(), plan)
 	return nil
 }

@@ -95,7 +95,7 @@ func TestAnotherLabelIsRefused(t *testing.T) {
 	other := config("b", RoleAgent, 0, a.Address())
 	other.Label = "another"
 	b := join(t, other)
-	if err := b.joinSeeds(); err == nil {
+	if err := b.joinSeeds(t.Context()); err == nil {
 		t.Error("joined a cluster with another label")
 	}
 	if n := len(a.Members()); n != 1 {
@@ -108,7 +108,7 @@ func TestGarbageMetaIsIgnored(t *testing.T) {
 	mc := memberlist.DefaultLocalConfig()
 	mc.Name, mc.Label = "stranger", "test"
 	mc.BindAddr, mc.BindPort = "127.0.0.1", 0
-	mc.Logger = debugLogger(quiet)
+	mc.Logger = debugLogger(quiet, func(string) {})
 	mc.Delegate = metaDelegate(strings.Repeat("\xff", 300))
 	stranger, err := memberlist.Create(mc)
 	if err != nil {
@@ -138,4 +138,74 @@ func TestNoCoordinatorIsSaidWhenTheWaitEnds(t *testing.T) {
 	if _, err := a.Coordinators(ctx); err == nil || !strings.Contains(err.Error(), "no coordinator found") {
 		t.Errorf("error %v", err)
 	}
+}
+
+// TestASeedThatMovesIsFoundAgain: the name of the seed is looked up anew at each attempt.
+func TestASeedThatMovesIsFoundAgain(t *testing.T) {
+	old, moved := join(t, config("c", RoleCoordinator, 7070)), config("d", RoleCoordinator, 7071)
+	where := make(chan string, 1)
+	where <- "127.0.0.1"
+	_, port, err := net.SplitHostPort(old.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := config("a", RoleAgent, 0, "seed:"+port)
+	cfg.resolve = func(context.Context, string) ([]string, error) {
+		ip := <-where
+		where <- ip
+		return []string{ip}, nil
+	}
+	a := join(t, cfg)
+	await(t, a, 2)
+	if err := old.Close(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, a, 1)
+	moved.Bind = "127.0.0.2:" + port
+	d := join(t, moved)
+	<-where
+	where <- "127.0.0.2"
+	for _, m := range await(t, a, 2) {
+		if m.Role == RoleCoordinator && m.Gossip != d.Address() {
+			t.Errorf("found %+v, want the coordinator at %s", m, d.Address())
+		}
+	}
+}
+
+// TestOneAddressOfASeedIsEnough: a name's other addresses may lead nowhere.
+func TestOneAddressOfASeedIsEnough(t *testing.T) {
+	c := join(t, config("c", RoleCoordinator, 7070))
+	_, port, err := net.SplitHostPort(c.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := config("a", RoleAgent, 0)
+	cfg.resolve = names(map[string][]string{"seed": {"127.0.0.1", "127.0.0.9"}, "far": {"10.0.0.1"}})
+	a := join(t, cfg)
+	for _, known := range []map[string]bool{{}, {c.Address(): true}} {
+		if err := a.joinSeed(t.Context(), "seed:"+port, known); err != nil {
+			t.Error(err)
+		}
+	}
+	for seed, want := range map[string]string{
+		"gone":              `seed "gone": no such host`,
+		"far":               "tell 10.0.0.1 to reach it at 127.0.0.1",
+		"127.0.0.8:" + port: "join [127.0.0.8:" + port + "]",
+	} {
+		if err := a.joinSeed(t.Context(), seed, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", seed, err, want)
+		}
+	}
+}
+
+// TestWANPaceJoins: the slow preset finds and says farewell like the others.
+func TestWANPaceJoins(t *testing.T) {
+	cfg := config("c", RoleCoordinator, 7070)
+	cfg.WAN = true
+	c := join(t, cfg)
+	cfg = config("a", RoleAgent, 0, c.Address())
+	cfg.WAN = true
+	a := join(t, cfg)
+	await(t, a, 2)
+	await(t, c, 2)
 }

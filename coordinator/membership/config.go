@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
-	"strconv"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -32,8 +30,12 @@ type Config struct {
 	Advertise string
 	// Label names the cluster: members with another one refuse each other. Default DefaultLabel.
 	Label string
-	// Key encrypts gossip: 16, 24 or 32 bytes, the same for all members. Empty: gossip is plain.
-	Key []byte
+	// Keys returns the keys that encrypt gossip, 16, 24 or 32 bytes each: the first encrypts, all decrypt. It is called by Validate
+	// and Join, and every KeyPoll thereafter, so that keys can be changed without a restart (see Cluster.rotate). Nil, or none at
+	// the start: gossip is plain.
+	Keys func() ([][]byte, error)
+	// KeyPoll is how often Keys is asked. Default 5 s.
+	KeyPoll time.Duration
 	// Seeds are addresses (host, or host:port) of any members. Host names are looked up again at each attempt. Empty: this
 	// member waits to be found.
 	Seeds []string
@@ -43,6 +45,29 @@ type Config struct {
 	Rejoin time.Duration
 	// Logger takes what there is to say, and memberlist's own log at debug level. Default slog.Default().
 	Logger *slog.Logger
+
+	resolve resolver             // in place of the system's, in tests
+	lost    func(to string) bool // datagrams that do not arrive, in tests
+}
+
+// withDefaults fills in what was left out.
+func (c Config) withDefaults() Config {
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Rejoin <= 0 {
+		c.Rejoin = 10 * time.Second
+	}
+	if c.KeyPoll <= 0 {
+		c.KeyPoll = 5 * time.Second
+	}
+	if c.Label == "" {
+		c.Label = DefaultLabel
+	}
+	if c.resolve == nil {
+		c.resolve = net.DefaultResolver.LookupHost
+	}
+	return c
 }
 
 // Validate returns all that is wrong with the configuration.
@@ -51,87 +76,14 @@ func (c Config) Validate() error {
 	if c.Name == "" {
 		errs = append(errs, errors.New("membership: the node needs a name"))
 	}
-	if n := len(c.Key); n != 0 && n != 16 && n != 24 && n != 32 {
-		errs = append(errs, fmt.Errorf("membership: the gossip key has %d bytes; it must have 16, 24 or 32", n))
+	if _, err := c.keys(); err != nil {
+		errs = append(errs, err)
 	}
 	if n := len(c.Label); n > memberlist.LabelMaxSize {
 		errs = append(errs, fmt.Errorf("membership: the cluster label has %d bytes; at most %d fit", n, memberlist.LabelMaxSize))
 	}
-	if _, err := c.bind(); err != nil {
-		errs = append(errs, err)
-	} else if _, err := c.advertise(net.InterfaceAddrs); err != nil {
+	if err := c.checkAddresses(); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
-}
-
-// bind returns the address gossip listens on.
-func (c Config) bind() (netip.AddrPort, error) {
-	if c.Bind == "" {
-		return netip.AddrPortFrom(netip.IPv4Unspecified(), DefaultPort), nil
-	}
-	a, err := parseIPPort(c.Bind, DefaultPort)
-	if err != nil {
-		return a, fmt.Errorf("membership: bind address %q: %w", c.Bind, err)
-	}
-	return a, nil
-}
-
-// advertise returns the address others are told. Port 0: the port that bind gets.
-func (c Config) advertise(interfaces func() ([]net.Addr, error)) (netip.AddrPort, error) {
-	bind, err := c.bind()
-	if err != nil {
-		return bind, err
-	}
-	if c.Advertise != "" {
-		a, err := parseIPPort(c.Advertise, bind.Port())
-		if err == nil && a.Addr().IsUnspecified() {
-			err = errors.New("nobody can be reached at the unspecified address; name the IP at which others reach this machine")
-		}
-		if err != nil {
-			return a, fmt.Errorf("membership: advertise address %q: %w", c.Advertise, err)
-		}
-		return a, nil
-	}
-	if !bind.Addr().IsUnspecified() {
-		return bind, nil
-	}
-	ip, err := privateAddress(interfaces)
-	return netip.AddrPortFrom(ip, bind.Port()), err
-}
-
-// parseIPPort reads an IP with or without a port.
-func parseIPPort(s string, port uint16) (netip.AddrPort, error) {
-	if ip, err := netip.ParseAddr(s); err == nil {
-		return netip.AddrPortFrom(ip, port), nil
-	}
-	host, p, err := net.SplitHostPort(s)
-	if err != nil {
-		return netip.AddrPort{}, errors.New("want an IP, or IP:PORT")
-	}
-	ip, err := netip.ParseAddr(host)
-	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("%q is not an IP; host names are not possible here, as others must see one fixed address", host)
-	}
-	n, err := strconv.ParseUint(p, 10, 16)
-	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("%q is not a port", p)
-	}
-	return netip.AddrPortFrom(ip, uint16(n)), nil
-}
-
-// privateAddress returns the first private address of this machine.
-func privateAddress(interfaces func() ([]net.Addr, error)) (netip.Addr, error) {
-	addrs, err := interfaces()
-	if err != nil {
-		return netip.Addr{}, fmt.Errorf("membership: this machine's addresses cannot be read: %w", err)
-	}
-	for _, a := range addrs {
-		p, err := netip.ParsePrefix(a.String())
-		if err == nil && p.Addr().IsPrivate() {
-			return p.Addr(), nil
-		}
-	}
-	return netip.Addr{}, errors.New("membership: this machine has no private IP to advertise; " +
-		"set the advertise address to the IP at which others reach it")
 }

@@ -1,9 +1,14 @@
 package membership
 
 import (
+	"errors"
+	"log/slog"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/hashicorp/memberlist"
 )
 
 func TestConfigMistakesAreNamed(t *testing.T) {
@@ -16,12 +21,15 @@ func TestConfigMistakesAreNamed(t *testing.T) {
 		want  string
 	}{
 		"no name":               {func(c *Config) { c.Name = "" }, "needs a name"},
-		"short key":             {func(c *Config) { c.Key = make([]byte, 5) }, "5 bytes"},
+		"short key":             {func(c *Config) { c.Keys = keysOf("short") }, "key 1 of 1 has 5 bytes"},
 		"long label":            {func(c *Config) { c.Label = strings.Repeat("x", 300) }, "300 bytes"},
 		"bind by name":          {func(c *Config) { c.Bind = "localhost:1" }, `"localhost" is not an IP`},
 		"bind port":             {func(c *Config) { c.Bind = "127.0.0.1:99999" }, `"99999" is not a port`},
 		"advertise by name":     {func(c *Config) { c.Advertise = "box:1" }, `"box" is not an IP`},
 		"advertise unspecified": {func(c *Config) { c.Advertise = "0.0.0.0" }, "unspecified"},
+		"advertise multicast":   {func(c *Config) { c.Advertise = "224.0.0.1" }, "multicast"},
+		"advertise link-local":  {func(c *Config) { c.Advertise = "fe80::1" }, "link-local"},
+		"loopback to others":    {func(c *Config) { c.Seeds = []string{"127.0.0.1", "10.0.0.1:1"} }, "tell 10.0.0.1 to reach it at 127.0.0.1"},
 		"advertise nonsense":    {func(c *Config) { c.Advertise = "?" }, "want an IP"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,5 +64,65 @@ func TestAdvertisedAddress(t *testing.T) {
 	}
 	if _, err := (Config{}).advertise(func() ([]net.Addr, error) { return nil, nil }); err == nil {
 		t.Error("a machine without a private address has nothing to advertise, and nothing was said")
+	}
+}
+
+func TestSeedsOnLoopbackMayBeToldLoopback(t *testing.T) {
+	for _, seed := range []string{"127.0.0.1:1", "127.0.0.2", "[::1]:5", "localhost", "a-name:5"} {
+		if err := (Config{Name: "a", Bind: "127.0.0.1:0", Seeds: []string{seed}}).Validate(); err != nil {
+			t.Errorf("%s: %v", seed, err)
+		}
+	}
+	if err := (Config{Name: "a", Bind: "0.0.0.0:5", Advertise: "10.0.0.1", Seeds: []string{"10.0.0.2"}}).Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestForeignAddresses(t *testing.T) {
+	here := func() ([]net.Addr, error) {
+		return []net.Addr{&net.IPNet{IP: net.IPv4(10, 1, 2, 3), Mask: net.CIDRMask(24, 32)}}, nil
+	}
+	for ip, want := range map[string]bool{"10.1.2.3": false, "10.1.2.4": true, "127.0.0.9": false, "8.8.8.8": true} {
+		if got := foreign(netip.MustParseAddr(ip), here); got != want {
+			t.Errorf("foreign(%s) = %v", ip, got)
+		}
+	}
+	blind := func() ([]net.Addr, error) { return nil, errors.New("no") }
+	if foreign(netip.MustParseAddr("8.8.8.8"), blind) {
+		t.Error("a machine that cannot read its addresses warns of them")
+	}
+}
+
+// TestAForeignAddressIsWarnedOf: 192.0.2.1 is for documentation only (RFC 5737) and no machine's.
+func TestAForeignAddressIsWarnedOf(t *testing.T) {
+	var said lines
+	cfg := config("a", RoleAgent, 0)
+	cfg.Advertise, cfg.Logger = "192.0.2.1", slog.New(slog.NewTextHandler(&said, nil))
+	a := join(t, cfg)
+	if !strings.Contains(said.String(), "none of this machine's") || !strings.HasPrefix(a.Address(), "192.0.2.1:") {
+		t.Errorf("%s; said: %s", a.Address(), said.String())
+	}
+}
+
+// TestPresets: the pace follows from where members stand, and no datagram is larger than every network bears.
+func TestPresets(t *testing.T) {
+	for name, tc := range map[string]struct {
+		advertise string
+		wan       bool
+		want      *memberlist.Config
+	}{
+		"loopback":     {"127.0.0.1", false, memberlist.DefaultLocalConfig()},
+		"lan":          {"10.0.0.1", false, memberlist.DefaultLANConfig()},
+		"wan":          {"10.0.0.1", true, memberlist.DefaultWANConfig()},
+		"loopback wan": {"127.0.0.1", true, memberlist.DefaultWANConfig()},
+	} {
+		got := preset(netip.MustParseAddr(tc.advertise), tc.wan)
+		if got.ProbeInterval != tc.want.ProbeInterval || got.ProbeTimeout != tc.want.ProbeTimeout || got.GossipInterval != tc.want.GossipInterval ||
+			got.SuspicionMult != tc.want.SuspicionMult || got.TCPTimeout != tc.want.TCPTimeout {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if got.UDPBufferSize != 1232 || got.EnableCompression {
+			t.Errorf("%s: datagrams of %d bytes, compression %v", name, got.UDPBufferSize, got.EnableCompression)
+		}
 	}
 }

@@ -45,15 +45,20 @@ func (s signal) NotifyLeave(*memberlist.Node) { s.wake() }
 // NotifyUpdate wakes.
 func (s signal) NotifyUpdate(*memberlist.Node) { s.wake() }
 
-// debugLogger makes memberlist's chatter debug records.
-func debugLogger(l *slog.Logger) *log.Logger {
-	return log.New(debugWriter{l}, "", 0)
+// debugLogger makes memberlist's chatter debug records, and shows each line to read first.
+func debugLogger(l *slog.Logger, read func(line string)) *log.Logger {
+	return log.New(debugWriter{l, read}, "", 0)
 }
 
-type debugWriter struct{ log *slog.Logger }
+type debugWriter struct {
+	log  *slog.Logger
+	read func(line string)
+}
 
-// Write logs one line.
+// Write takes one line.
 func (w debugWriter) Write(line []byte) (int, error) {
-	w.log.Debug("gossip", "line", strings.TrimSpace(string(line)))
+	text := strings.TrimSpace(string(line))
+	w.read(text)
+	w.log.Debug("gossip", "line", text)
 	return len(line), nil
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
+	"net/netip"
+	"slices"
 	"time"
 )
 
-// spread passes changes on to all who wait for them. It ends with Close.
+// spread passes changes on to all who wait for them, and says whose UDP is blocked. It ends with Close.
 func (c *Cluster) spread() {
 	for {
 		select {
@@ -20,8 +20,24 @@ func (c *Cluster) spread() {
 			close(c.watch)
 			c.watch = make(chan struct{})
 			c.mu.Unlock()
+			c.forgetLost()
+		case name := <-c.datagrams.blocked:
+			for _, m := range c.Members() {
+				if m.Name == name {
+					sayBlocked(c.log, c.Address(), m)
+				}
+			}
 		}
 	}
+}
+
+// forgetLost drops what is known about UDP to nodes that are gone.
+func (c *Cluster) forgetLost() {
+	names := map[string]bool{}
+	for _, n := range c.list.Members() {
+		names[n.Name] = true
+	}
+	c.datagrams.keep(names)
 }
 
 // aloneRejoin is the pause between attempts while no other member is known.
@@ -29,13 +45,13 @@ const aloneRejoin = time.Second
 
 // rejoin tries the seeds again and again, so that a cluster that was split, or whose seeds came up later or under a new address,
 // becomes one. It ends with Close. The same trouble is logged once.
-func (c *Cluster) rejoin() {
+func (c *Cluster) rejoin(ctx context.Context) {
 	if len(c.cfg.Seeds) == 0 {
 		return
 	}
 	said := ""
 	for {
-		said = c.report(c.joinSeeds(), said)
+		said = c.report(c.joinSeeds(ctx), said)
 		pause := c.cfg.Rejoin
 		if c.list.NumMembers() == 1 {
 			pause = min(pause, aloneRejoin)
@@ -62,50 +78,61 @@ func (c *Cluster) report(err error, said string) string {
 	}
 }
 
-// joinSeeds looks the seeds up and joins those that are not among the members. It fails if there are such and none answers.
-func (c *Cluster) joinSeeds() error {
+// joinSeeds looks the seeds up and joins those that are not among the members. It fails if a seed has no address that is a member's or
+// answers.
+func (c *Cluster) joinSeeds(ctx context.Context) error {
 	known := map[string]bool{}
 	for _, n := range c.list.Members() {
 		known[gossipAddress(n)] = true
 	}
-	var missing []string
 	var errs []error
 	for _, seed := range c.cfg.Seeds {
-		addrs, err := c.lookUp(seed)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		for _, a := range addrs {
-			if !known[a] {
-				missing = append(missing, a)
-			}
-		}
-	}
-	if len(missing) > 0 {
-		if _, err := c.list.Join(missing); err != nil {
-			errs = append(errs, fmt.Errorf("membership: join %v (another label or key, or nobody there?): %w", missing, err))
-		}
+		errs = append(errs, c.joinSeed(ctx, seed, known))
 	}
 	return errors.Join(errs...)
 }
 
-// lookUpTimeout bounds one look-up of a seed.
-const lookUpTimeout = 5 * time.Second
-
-// lookUp returns the addresses of a seed. A host name may have several.
-func (c *Cluster) lookUp(seed string) ([]string, error) {
-	host, port, err := net.SplitHostPort(seed)
-	if err != nil {
-		host, port = seed, strconv.Itoa(DefaultPort)
+// joinSeed joins those addresses of one seed that are not known yet. One known or joined address is enough: the others of a name may
+// be gone, or be of a kind that this machine has no route to.
+func (c *Cluster) joinSeed(ctx context.Context, seed string, known map[string]bool) error {
+	addrs, err := c.lookUp(ctx, seed)
+	missing := slices.DeleteFunc(slices.Clone(addrs), func(a string) bool { return known[a] })
+	if len(missing) == 0 {
+		if len(addrs) > 0 {
+			return nil
+		}
+		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lookUpTimeout)
-	defer cancel()
-	ips, err := net.DefaultResolver.LookupHost(ctx, host)
+	joined, jerr := c.list.Join(missing)
+	if joined > 0 || len(missing) < len(addrs) {
+		return nil
+	}
+	return errors.Join(err, fmt.Errorf("membership: join %v (another label or key, or nobody there?): %w", missing, jerr))
+}
+
+// lookUp returns the addresses of a seed at which this member can be answered. A host name may have several.
+func (c *Cluster) lookUp(ctx context.Context, seed string) ([]string, error) {
+	host, port := splitSeed(seed)
+	found, err := c.cfg.resolve.addresses(ctx, host, port)
 	if err != nil {
 		return nil, fmt.Errorf("membership: seed %q: %w", seed, err)
 	}
-	for i, ip := range ips {
-		ips[i] = net.JoinHostPort(ip, port)
+	self, err := netip.ParseAddr(c.list.LocalNode().Addr.String())
+	if err != nil {
+		return nil, fmt.Errorf("membership: own address: %w", err)
 	}
-	return ips, nil
+	var out []string
+	var errs []error
+	for _, a := range found {
+		peer, err := netip.ParseAddrPort(a)
+		if err == nil {
+			err = reachable(self, peer.Addr())
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		out = append(out, a)
+	}
+	return out, errors.Join(errs...)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -25,7 +26,7 @@ func (g *Gossip) AddFlags(flags *pflag.FlagSet, listen string) {
 	flags.StringVar(&g.Advertise, "gossip-advertise", "", "`IP[:PORT]` at which others reach this machine (default: the listen address, else its first private one)")
 	flags.StringSliceVar(&g.Join, "join", nil, "gossip `addresses` of any members to join")
 	flags.StringVar(&g.Label, "cluster", membership.DefaultLabel, "name of the cluster; members of another one are refused")
-	flags.StringVar(&g.Key, "gossip-key", "", "key that encrypts gossip, 16, 24 or 32 bytes in base64: env:NAME or file:PATH")
+	flags.StringVar(&g.Key, "gossip-key", "", "keys that encrypt gossip, 16, 24 or 32 bytes in base64, one a line: env:NAME or file:PATH; the first encrypts, all decrypt; a changed file counts within seconds")
 	flags.BoolVar(&g.WAN, "wan", false, "gossip at the pace of networks between regions")
 }
 
@@ -35,18 +36,33 @@ func (g *Gossip) Config(name string, meta membership.Meta, plaintext bool, logge
 		Name: name, Meta: meta, Bind: g.Listen, Advertise: g.Advertise, Label: g.Label, Seeds: g.Join, WAN: g.WAN, Logger: logger,
 	}
 	if g.Key != "" {
-		text, err := Secret(g.Key)
-		if err != nil {
-			return config, fmt.Errorf("--gossip-key: %w", err)
-		}
-		if config.Key, err = base64.StdEncoding.DecodeString(text); err != nil {
-			return config, errors.New("--gossip-key: the key is no base64; make one with: head -c 32 /dev/urandom | base64")
-		}
+		config.Keys = g.keys
 	}
-	if len(config.Key) == 0 && !plaintext && !Loopback(g.Listen) {
+	if g.Key == "" && !plaintext && !Loopback(g.Listen) {
 		return config, fmt.Errorf("gossip on %s would be plain: give --gossip-key, or --insecure-plaintext if you trust the network", g.Listen)
 	}
 	return config, config.Validate()
+}
+
+// keys reads --gossip-key: one key a line, the first encrypts and all decrypt. A file is read anew at each call, so that its keys can be
+// changed while the program runs.
+func (g *Gossip) keys() ([][]byte, error) {
+	text, err := Secret(g.Key)
+	if err != nil {
+		return nil, fmt.Errorf("--gossip-key: %w", err)
+	}
+	var keys [][]byte
+	for i, word := range strings.Fields(text) {
+		key, err := base64.StdEncoding.DecodeString(word)
+		if err != nil {
+			return nil, fmt.Errorf("--gossip-key: key %d is no base64; make one with: head -c 32 /dev/urandom | base64", i+1)
+		}
+		keys = append(keys, key)
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("--gossip-key: there is no key in it; make one with: head -c 32 /dev/urandom | base64")
+	}
+	return keys, nil
 }
 
 // CheckAddress refuses what is no host:port.

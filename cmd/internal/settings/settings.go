@@ -32,11 +32,30 @@ const typed = "spate_typed"
 // something else under their names, such as an API key in SPATE_API_KEY.
 func TypedOnly(flags *pflag.FlagSet, names ...string) {
 	for _, name := range names {
-		flags.Lookup(name).Annotations = map[string][]string{typed: {}}
+		annotate(flags.Lookup(name), typed)
 	}
 }
 
-func isTypedOnly(f *pflag.Flag) bool { _, is := f.Annotations[typed]; return is }
+func isTypedOnly(f *pflag.Flag) bool { return annotated(f, typed) }
+
+// configured marks flags whose value Apply has set.
+const configured = "spate_configured"
+
+// Typed says whether a flag was given on the command line. Changed of the flag set is true for those, too, that the environment or the
+// configuration file has set: what is there for other commands and other days contradicts nothing that a person types.
+func Typed(flags *pflag.FlagSet, name string) bool {
+	f := flags.Lookup(name)
+	return f != nil && f.Changed && !annotated(f, configured)
+}
+
+func annotate(f *pflag.Flag, mark string) {
+	if f.Annotations == nil {
+		f.Annotations = map[string][]string{}
+	}
+	f.Annotations[mark] = []string{}
+}
+
+func annotated(f *pflag.Flag, mark string) bool { _, is := f.Annotations[mark]; return is }
 
 // Apply fills in each flag of cmd that was not given on the command line: from the environment variable SPATE_<FLAG>, else from
 // the configuration file. A key of the file that no flag of the whole program has is an error: it is a typing mistake.
@@ -71,6 +90,7 @@ func set(flags *pflag.FlagSet, f *pflag.Flag, v *viper.Viper) error {
 		return fmt.Errorf("setting %s (from SPATE_%s or the configuration file): %w",
 			f.Name, strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")), err)
 	}
+	annotate(f, configured)
 	return nil
 }
 

@@ -53,6 +53,37 @@ func TestOrderOfSettings(t *testing.T) {
 	}
 }
 
+// TestTyped: what the environment or a file sets was not typed, whatever the flag set says.
+func TestTyped(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	for name, tc := range map[string]struct {
+		env  string
+		args []string
+		want bool
+	}{
+		"neither":     {args: []string{"run"}},
+		"environment": {env: "from-env", args: []string{"run"}},
+		"typed":       {args: []string{"run", "--influx-url", "x"}, want: true},
+		"both":        {env: "from-env", args: []string{"run", "--influx-url", "x"}, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("SPATE_INFLUX_URL", tc.env)
+			root, sub := command()
+			root.SetArgs(tc.args)
+			if err := root.Execute(); err != nil {
+				t.Fatal(err)
+			}
+			if got := Typed(sub.Flags(), "influx-url"); got != tc.want {
+				t.Errorf("Typed = %v", got)
+			}
+		})
+	}
+	if root, _ := command(); Typed(root.Flags(), "influx-url") {
+		t.Error("a flag that is not there was typed")
+	}
+}
+
 func TestFileListsBecomeFlagLists(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("spate.yaml", []byte("concurrency: [4, 8]\n"), 0o600); err != nil {

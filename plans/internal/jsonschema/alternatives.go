@@ -20,6 +20,10 @@ var (
 		"Abort":      {"error_share", "duration"},
 		"Phase":      {"from", "to"},
 	}
+	// apart lists fields of which a message has at most one.
+	apart = map[protoreflect.Name][]string{
+		"Observers": {"rate", "concurrency"},
+	}
 	// together lists fields that want another one beside them.
 	together = map[protoreflect.Name]object{
 		"Target":        {{"endpoints", []string{"model"}}},
@@ -37,6 +41,9 @@ func alternatives(message protoreflect.Name) []object {
 	}
 	if fields := atLeast[message]; fields != nil {
 		all = append(all, oneOf("anyOf", fields))
+	}
+	if fields := apart[message]; fields != nil {
+		all = append(all, object{{"not", object{{"required", fields}}}})
 	}
 	if fields := together[message]; fields != nil {
 		all = append(all, object{{"dependentRequired", fields}})

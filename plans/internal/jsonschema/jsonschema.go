@@ -125,7 +125,7 @@ func (g *generator) field(field protoreflect.FieldDescriptor) object {
 	s := g.described(field)
 	switch {
 	case field.IsMap():
-		return append(s, object{{"type", "object"}, {"additionalProperties", object{{"type", "string"}}}}...)
+		return append(s, mapping(field, rules.GetMap())...)
 	case field.IsList():
 		list := rules.GetRepeated()
 		s = append(s, object{{"type", "array"}, {"items", value(field, list.GetItems())}, {"minItems", max(1, list.GetMinItems())}}...)
@@ -138,6 +138,18 @@ func (g *generator) field(field protoreflect.FieldDescriptor) object {
 		return s
 	}
 	return append(s, value(field, rules)...)
+}
+
+// mapping returns the schema of a field with names of the author's own.
+func mapping(field protoreflect.FieldDescriptor, rules *validate.MapRules) object {
+	s := object{{"type", "object"}, {"additionalProperties", value(field.MapValue(), rules.GetValues())}}
+	if names := limits(rules.GetKeys()); len(names) > 0 {
+		s = append(s, member{"propertyNames", names})
+	}
+	if rules.HasMaxPairs() {
+		s = append(s, member{"maxProperties", rules.GetMaxPairs()})
+	}
+	return s
 }
 
 // value returns the schema of one value of a field.

@@ -1,0 +1,177 @@
+package arrival
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// list is slots of a closed loop that came to an agent together, with the requests that belong to them.
+//
+// The stage's slots are the numbers below its concurrency c, and request i belongs to slot i mod c. A ring takes a part of the slots of
+// the list before it: slot j of the new list is slot at(j) of the old one. Requests follow their slots: request k of a list of n slots
+// belongs to its slot k mod n, so that with n' slots in the new list its request k is request (k / n') n + at(k mod n') of the old
+// one. Several rings behind one another lead from the stage to the list.
+//
+// Of a list's requests those from warm on and below owed are to be measured, but for a warm-up by time. That leaves out the first ones,
+// and then as many more are measured at the end.
+type list struct {
+	rings  []ring
+	slots  uint64
+	next   uint64 // first request not begun
+	end    uint64 // first one that is not the list's any more
+	index  uint64 // of request next in the stage
+	warm   uint64
+	owed   uint64
+	warmed uint64 // requests from warm on that a warm-up by time has left out
+}
+
+// ring is a part of a list's slots.
+type ring struct {
+	of    uint64 // slots of that list
+	part  Stripe
+	slots uint64 // its numbers below of
+}
+
+func newRing(of uint64, part Stripe) ring { return ring{of: of, part: part, slots: part.Below(of)} }
+
+// at returns request k of the part as one of the list, and below how many of the requests below n of the list are the part's.
+func (r *ring) at(k uint64) uint64    { return k/r.slots*r.of + r.part.At(k%r.slots) }
+func (r *ring) below(n uint64) uint64 { return n/r.of*r.slots + r.part.Below(n%r.of) }
+
+// at returns request or slot k of the list as one of the stage.
+func (l *list) at(k uint64) uint64 {
+	for i := len(l.rings) - 1; i >= 0; i-- {
+		k = l.rings[i].at(k)
+	}
+	return k
+}
+
+// begin goes to request k.
+func (l *list) begin(k uint64) {
+	l.next = k
+	if !l.done() {
+		l.index = l.at(k)
+	}
+}
+
+// done says whether the list has no requests left.
+func (l *list) done() bool { return l.slots == 0 || l.next >= l.end }
+
+// measures is how many of the list's requests are to be measured, from next on.
+func (l *list) measures() uint64 {
+	first, end := max(l.next, l.warm), min(l.owed, l.end)
+	return end - min(first, end)
+}
+
+// measures is how many requests of all lists are to be measured.
+func measures(lists []list) (n uint64) {
+	for i := range lists {
+		n += lists[i].measures()
+	}
+	return n
+}
+
+// cut is the part of a list that a handover gives one place.
+func (l *list) cut(part Stripe, from, warmed uint64) list {
+	r := newRing(l.slots, part)
+	n := list{rings: append(slices.Clone(l.rings), r), slots: r.slots, end: l.end}
+	if n.slots == 0 {
+		return n
+	}
+	if l.end != math.MaxUint64 {
+		n.end = r.below(l.end)
+	}
+	n.warm, n.owed = r.below(l.warm), r.below(l.owed+warmed)
+	n.begin(r.below(max(from, l.next)))
+	return n
+}
+
+// division makes lists of the shares of a closed loop.
+type division struct {
+	share       *Share
+	concurrency uint64
+	limits      *limits
+	places      map[uint32][]list
+}
+
+// lists returns the place's lists, in the order in which they came: that of the weights if it has slots by them, then those that handovers
+// gave it. A part without slots, or of a list without requests left, is none.
+func (s *Share) lists(concurrency uint64, l *limits) []list {
+	p := division{share: s, concurrency: concurrency, limits: l, places: map[uint32][]list{}}
+	p.keep(s.rank)
+	for i := range s.handovers {
+		p.keep(s.handovers[i].from)
+	}
+	for i := range s.handovers {
+		p.hand(&s.handovers[i])
+	}
+	return p.places[s.rank]
+}
+
+// keep begins to follow what a place has.
+func (p *division) keep(rank uint32) {
+	if _, known := p.places[rank]; known {
+		return
+	}
+	stripe := p.share.base
+	if rank != p.share.rank {
+		stripe = p.share.pattern.stripe(rank)
+	}
+	r := newRing(p.concurrency, stripe)
+	if r.slots == 0 {
+		p.places[rank] = nil
+		return
+	}
+	base := list{rings: []ring{r}, slots: r.slots, end: math.MaxUint64, warm: r.below(p.limits.warmupRequests)}
+	base.owed = r.below(p.limits.warmupRequests + p.limits.requests)
+	base.begin(0)
+	p.places[rank] = []list{base}
+}
+
+// hand shares out what a place has.
+func (p *division) hand(h *handover) {
+	given := slices.Clone(p.places[h.from])
+	for rank := range p.places {
+		if h.pattern.weight(rank) == 0 {
+			continue
+		}
+		part := h.pattern.stripe(rank)
+		for i := range given {
+			from, warmed := h.begun(i, p.limits.leavesOut())
+			if n := given[i].cut(part, from, warmed); !n.done() {
+				p.places[rank] = append(p.places[rank], n)
+			}
+		}
+	}
+	for i := range given {
+		from, _ := h.begun(i, p.limits.leavesOut())
+		l := &p.places[h.from][i]
+		l.end = min(l.end, from)
+	}
+}
+
+// begun returns the first request of the giver's list i that is given, and how many before it a warm-up by time has left out.
+func (h *handover) begun(i int, timed bool) (from, warmed uint64) {
+	number := func(i int) uint64 {
+		if i < len(h.fromItems) {
+			return h.fromItems[i]
+		}
+		return 0
+	}
+	if !timed {
+		return number(i), 0
+	}
+	from = number(2 * i)
+	return from, min(number(2*i+1), from)
+}
+
+// checkGiver returns an error if the place itself gives: its requests are under way, and slots go over at once.
+func (s *Share) checkGiver() error {
+	for i := range s.handovers {
+		if s.handovers[i].from == s.rank {
+			return fmt.Errorf("arrival: handover %d takes slots from this place, %d: those of a closed loop change hands only when their agent is lost", i, s.rank)
+		}
+	}
+	return nil
+}

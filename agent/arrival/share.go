@@ -1,0 +1,179 @@
+package arrival
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Share is one agent's part of a schedule, whose parts may change hands while it is played. A Share is a value that nothing changes
+// any more: it may be copied and read concurrently.
+//
+// Who owns item i is a fold over the handovers. At first it is place p of the pattern of all weights, as the k-th item of its list,
+// counted from 0. Then each handover in its order, if it shares out what belongs to p and the item is behind its moment, sends it on:
+// the pattern of its own weights names for k the new place p', and how many numbers below k it names that place for is the new k. So a
+// handover maps a list onto lists without gaps or overlaps, and all places together own each item once, whatever changed hands and in
+// whatever order the moments come.
+//
+// An arrival of an open loop is behind a moment if it is due then or later. What belongs to whom in a closed loop is told at Closed.
+type Share struct {
+	stripe    *spatev1.Stripe
+	rank      uint32
+	base      Stripe        // what is the place's by the weights alone
+	pattern   *pattern      // of the weights; nil: nothing has changed hands
+	handovers []handover    // in order
+	gives     [][]int       // handovers by the place that gives
+	changed   time.Duration // no arrival before it has changed hands
+}
+
+// handover shares out what belongs to a place.
+type handover struct {
+	from      uint32
+	pattern   *pattern
+	at        time.Duration
+	fromItems []uint64
+}
+
+// mostItems bounds the numbers of items that a handover may name.
+const mostItems = 1 << 62
+
+// NewShare reads a stripe. A place that is not in its weights has what handovers give it, which may be nothing yet. It is an error if
+// weights are none that NewStripe takes, if a handover has a negative moment, or if it names a giver that has nothing by then.
+func NewShare(m *spatev1.Stripe) (Share, error) {
+	s := Share{stripe: &spatev1.Stripe{Weights: m.GetWeights(), Rank: m.GetRank()}, rank: m.GetRank(), changed: math.MaxInt64}
+	if int(s.rank) < len(m.GetWeights()) {
+		var err error
+		if s.base, err = NewStripe(m.GetWeights(), int(s.rank)); err != nil {
+			return Share{}, err
+		}
+	}
+	if len(m.GetHandovers()) == 0 && s.base.cycle != 0 {
+		return s, nil
+	}
+	return s.append(m.GetHandovers())
+}
+
+// Revised returns the share of a later revision of its stripe: the same with more handovers behind those there are. Anything else is an
+// error.
+func (s *Share) Revised(m *spatev1.Stripe) (Share, error) {
+	old, list := s.stripe.GetHandovers(), m.GetHandovers()
+	switch {
+	case m.GetRank() != s.rank || !slices.Equal(m.GetWeights(), s.stripe.GetWeights()):
+		return Share{}, fmt.Errorf("arrival: a revision for place %d cannot have other weights or another place than the one before, for place %d: "+
+			"shares change by handovers only", m.GetRank(), s.rank)
+	case len(list) < len(old):
+		return Share{}, fmt.Errorf("arrival: a revision of %d handovers cannot follow one of %d: handovers are only added", len(list), len(old))
+	}
+	for i, h := range old {
+		if !proto.Equal(h, list[i]) {
+			return Share{}, fmt.Errorf("arrival: handover %d was changed from {%v} to {%v}: handovers are only added", i, h, list[i])
+		}
+	}
+	return s.append(list[len(old):])
+}
+
+// Joined says whether the place came later than the weights, and from when on it has something: the last offset there is if it has
+// nothing yet.
+func (s *Share) Joined() (from time.Duration, joined bool) {
+	if int(s.rank) < len(s.stripe.GetWeights()) {
+		return 0, false
+	}
+	from = math.MaxInt64
+	for i := range s.handovers {
+		if h := &s.handovers[i]; h.pattern.weight(s.rank) > 0 {
+			from = min(from, h.at)
+		}
+	}
+	return from, true
+}
+
+// nothing says whether the place never has anything.
+func (s *Share) nothing() bool {
+	return s.base.Empty() && !slices.ContainsFunc(s.handovers, func(h handover) bool { return h.pattern.weight(s.rank) > 0 })
+}
+
+// Changed says whether anything has changed hands, be it of this place or of another.
+func (s *Share) Changed() bool { return len(s.handovers) > 0 }
+
+// append returns a share with more handovers. It leaves s as it is.
+func (s *Share) append(list []*spatev1.Handover) (Share, error) {
+	n := *s
+	if n.pattern == nil {
+		var err error
+		if n.pattern, err = newPattern(s.stripe.GetWeights()); err != nil {
+			return Share{}, err
+		}
+	}
+	n.stripe = &spatev1.Stripe{Weights: s.stripe.GetWeights(), Rank: s.rank, Handovers: slices.Clone(s.stripe.GetHandovers())}
+	n.handovers, n.gives = slices.Clone(s.handovers), slices.Clone(s.gives)
+	for i, m := range list {
+		if err := n.add(m); err != nil {
+			return Share{}, fmt.Errorf("arrival: handover %d: %w", len(s.handovers)+i, err)
+		}
+	}
+	return n, nil
+}
+
+// add takes in the next handover.
+func (s *Share) add(m *spatev1.Handover) error {
+	h := handover{from: m.GetFromRank(), at: time.Duration(m.GetFromNs()), fromItems: m.GetFromItems()}
+	switch {
+	case h.at < 0:
+		return fmt.Errorf("its moment is %v: it must not be before the start", h.at)
+	case !s.has(h.from):
+		return fmt.Errorf("place %d has nothing to give", h.from)
+	case slices.ContainsFunc(h.fromItems, func(n uint64) bool { return n > mostItems }):
+		return errors.New("it names an item beyond all counting")
+	}
+	if n := len(s.handovers); n > 0 && slices.Equal(m.GetWeights(), s.stripe.GetHandovers()[n-1].GetWeights()) {
+		h.pattern = s.handovers[n-1].pattern // those of one loss are alike
+	} else {
+		var err error
+		if h.pattern, err = newPattern(m.GetWeights()); err != nil {
+			return err
+		}
+	}
+	for int(h.from) >= len(s.gives) {
+		s.gives = append(s.gives, nil)
+	}
+	s.gives[h.from] = append(slices.Clip(s.gives[h.from]), len(s.handovers))
+	s.handovers = append(s.handovers, h)
+	s.stripe.Handovers = append(s.stripe.Handovers, m)
+	s.changed = min(s.changed, h.at)
+	return nil
+}
+
+// has says whether a place has a part by the weights, or was given one.
+func (s *Share) has(rank uint32) bool {
+	return s.pattern.weight(rank) > 0 || slices.ContainsFunc(s.handovers, func(h handover) bool { return h.pattern.weight(rank) > 0 })
+}
+
+// owns says whether arrival i of an open loop, due at an offset, is the place's.
+func (s *Share) owns(i uint64, due time.Duration) bool {
+	if due < s.changed {
+		return s.base.has(i)
+	}
+	rank, k := s.pattern.owner(i)
+	for h := s.following(rank, 0, due); h < len(s.handovers); h = s.following(rank, h+1, due) {
+		rank, k = s.handovers[h].pattern.owner(k)
+	}
+	return rank == s.rank
+}
+
+// following returns the first handover from h on in which a place gives what is due at an offset: their number if there is none.
+func (s *Share) following(rank uint32, h int, due time.Duration) int {
+	if int(rank) < len(s.gives) {
+		for _, next := range s.gives[rank] {
+			if next >= h && due >= s.handovers[next].at {
+				return next
+			}
+		}
+	}
+	return len(s.handovers)
+}

@@ -1,0 +1,179 @@
+package arrival
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// walk goes through the whole stage's schedule and stops at the share's indices. It takes the same memory for any number of
+// them.
+type walk struct {
+	source  source
+	process process
+	course  course
+	share   *Share
+	index   uint64        // of the arrival that comes next
+	own     uint64        // the base stripe's next index
+	owned   uint64        // indices of the base stripe that have passed
+	latest  time.Duration // offset of the last arrival that has passed
+	kept    uint64        // arrivals below it that were returned are not taken back
+	fresh   uint64        // no arrival from here on was returned
+	before  []era         // of earlier shares
+	marks   marks
+	over    bool
+	err     error
+	from    atomic.Int64 // what Measure said; unheard: nothing
+
+	revising sync.Mutex
+	newest   atomic.Pointer[Share] // what Revise said
+}
+
+// unheard is no offset.
+const unheard = -1
+
+// newWalk begins at the first arrival.
+func newWalk(src source, l limits, s Share) *walk {
+	w := &walk{source: src, share: &s}
+	w.newest.Store(&s)
+	w.from.Store(unheard)
+	w.begin(l)
+	w.findOwn()
+	w.over = s.nothing()
+	return w
+}
+
+// begin goes to the first arrival.
+func (w *walk) begin(l limits) {
+	w.process, w.course = w.source(), course{limits: l, quota: l.requests}
+	w.index, w.latest = 0, 0
+}
+
+// findOwn sets the base stripe's next index.
+func (w *walk) findOwn() {
+	if base := w.share.base; !base.Empty() {
+		w.owned = base.Below(w.index)
+		w.own = base.At(w.owned)
+	}
+}
+
+// Next returns the share's next arrival.
+func (w *walk) Next() (Arrival, bool) {
+	w.hear()
+	if l := &w.course.limits; l.pending && w.latest >= l.warmupDuration {
+		w.over = true
+	}
+	if w.latest >= w.marks.due && !w.over {
+		w.marks.set(w)
+	}
+	for !w.over {
+		a, more := w.step()
+		if !more {
+			w.over = true
+			break
+		}
+		if w.mine(a) {
+			w.kept = a.Index
+			return a, true
+		}
+	}
+	w.kept = w.index
+	return Arrival{}, false
+}
+
+// mine says whether an arrival that comes is the share's, and was not returned before.
+func (w *walk) mine(a Arrival) bool {
+	if a.Offset >= w.share.changed {
+		if !w.share.owns(a.Index, a.Offset) {
+			return false
+		}
+	} else if !w.passOwn(a.Index) {
+		return false
+	}
+	return a.Index >= w.fresh || !w.returned(a)
+}
+
+// passOwn says whether an index that comes is the base stripe's.
+func (w *walk) passOwn(index uint64) bool {
+	if index != w.own || w.share.base.Empty() {
+		return false
+	}
+	w.owned++
+	w.own = w.share.base.At(w.owned)
+	return true
+}
+
+// step returns the next arrival of the whole stage.
+func (w *walk) step() (Arrival, bool) {
+	offset, err := w.process.next()
+	if err != nil {
+		w.err = err
+		return Arrival{}, false
+	}
+	unmeasured, more := w.course.take(w.index, offset)
+	if !more {
+		return Arrival{}, false
+	}
+	a := Arrival{Index: w.index, Offset: offset, Unmeasured: unmeasured}
+	w.index++
+	w.latest = offset
+	return a, true
+}
+
+// Settle returns an arrival as it is to be started.
+func (w *walk) Settle(a Arrival) (Arrival, bool) {
+	w.hear()
+	unmeasured, more := w.course.recall(a.Index, a.Offset)
+	a.Unmeasured = unmeasured
+	return a, more && (a.Offset < w.share.changed || w.share.owns(a.Index, a.Offset))
+}
+
+// Measure says from when on arrivals are measured.
+func (w *walk) Measure(from time.Duration) { w.from.CompareAndSwap(unheard, int64(max(from, 0))) }
+
+// hear takes in what Measure said, once. Arrivals that have passed and turn out to be measured ones are counted by walking there
+// again: it is the rare case, of an arrival so far ahead that it was asked for before Measure came.
+func (w *walk) hear() {
+	l := &w.course.limits
+	if !l.pending || w.from.Load() == unheard {
+		return
+	}
+	l.pending = false
+	l.warmupDuration = min(time.Duration(w.from.Load()), l.warmupDuration)
+	if w.latest < l.warmupDuration {
+		return
+	}
+	passed := w.index
+	w.begin(*l)
+	for w.index < passed {
+		if _, more := w.step(); !more {
+			w.over = true
+			return
+		}
+	}
+}
+
+// End returns the offset of the last arrival that has passed.
+func (w *walk) End() time.Duration { return w.latest }
+
+// Err returns why the schedule ended before its end.
+func (w *walk) Err() error {
+	if errors.Is(w.err, errOver) {
+		return nil
+	}
+	return w.err
+}
+
+// Revise says what the share is from now on.
+func (w *walk) Revise(m *spatev1.Stripe) error {
+	w.revising.Lock()
+	defer w.revising.Unlock()
+	s, err := w.newest.Load().Revised(m)
+	if err == nil {
+		w.newest.Store(&s)
+	}
+	return err
+}

@@ -1,0 +1,189 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/spate-load/spate/certs"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// cluster makes an authority and the certificates of a coordinator, an agent and a client.
+func cluster(t *testing.T) (coordinator, agent, client certs.Files) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "certs")
+	if err := certs.Init(dir, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	issue := func(role certs.Role, name string) certs.Files {
+		f, err := certs.Issue(dir, role, name, nil, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	return issue(certs.Coordinator, "main"), issue(certs.Agent, "a"), issue(certs.Client, "me")
+}
+
+// served serves a coordinator's services with credentials on loopback, and returns its address.
+func served(t *testing.T, creds credentials.TransportCredentials, register bool) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(grpc.Creds(creds))
+	if register {
+		spatev1.RegisterControlServiceServer(server, spatev1.UnimplementedControlServiceServer{})
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(l) })
+	t.Cleanup(func() { server.Stop(); serving.Wait() })
+	return l.Addr().String()
+}
+
+// complaintOf is what an agent says of a coordinator.
+func complaintOf(t *testing.T, address string, creds credentials.TransportCredentials) string {
+	t.Helper()
+	a, err := New(Config{
+		Name: "a", Logger: slog.New(slog.DiscardHandler), DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(creds)},
+		Coordinator: func(context.Context) (string, error) { return "passthrough:///" + address, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = a.connect(t.Context(), func(*spatev1.Welcome) { t.Error("welcomed") })
+	if err == nil {
+		t.Fatal("connected")
+	}
+	return err.Error()
+}
+
+func TestWhyThereIsNoConnection(t *testing.T) {
+	coordinator, agent, _ := cluster(t)
+	foreign, stranger, _ := cluster(t)
+	refuse := func(net.Addr, error) {}
+	server := func(f certs.Files) credentials.TransportCredentials {
+		c, err := f.Server(refuse)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	dial := func(f certs.Files) credentials.TransportCredentials {
+		c, err := f.Dial(certs.Agent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	web := httptest.NewServer(http.NotFoundHandler())
+	defer web.Close()
+	pair, err := tls.LoadX509KeyPair(stranger.Cert, stranger.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := insecure.NewCredentials()
+	for name, c := range map[string]struct {
+		address string
+		creds   credentials.TransportCredentials
+		want    string
+	}{
+		"nothing listens":       {closed.Addr().String(), plain, "refuses connections"},
+		"web server":            {web.Listener.Addr().String(), plain, "no Spate coordinator"},
+		"web server, TLS asked": {web.Listener.Addr().String(), dial(agent), "does not speak TLS"},
+		"other gRPC server":     {served(t, plain, false), plain, "no Spate coordinator of this version"},
+		"wants TLS":             {served(t, server(coordinator), true), plain, "one that wants TLS"},
+		"plain, TLS asked":      {served(t, plain, true), dial(agent), "TLS"},
+		"other authority":       {served(t, server(foreign), true), dial(agent), "certificate is of another authority"},
+		"agent's own is foreign": {
+			served(t, server(coordinator), true), credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}}),
+			"not accept this agent's certificate",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := complaintOf(t, c.address, c.creds)
+			if !strings.HasPrefix(got, "coordinator "+c.address+": ") || !strings.Contains(got, c.want) ||
+				strings.Contains(got, "desc") || strings.Contains(got, "rpc error") {
+				t.Errorf("%q does not say %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestExplained(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"not gRPC's":  {errors.New("the coordinator's address: none"), "the coordinator's address: none"},
+		"no route":    {status.Error(codes.Unavailable, `connection error: desc = "transport: Error while dialing: dial tcp 10.9.9.9:1: connect: no route to host"`), "there is no route to it: check the address, the network and firewalls"},
+		"no name":     {status.Error(codes.Unavailable, `connection error: desc = "transport: Error while dialing: dial tcp: lookup spate on 1.1.1.1:53: no such host"`), "the name is not known: check its spelling and DNS"},
+		"no DNS":      {status.Error(codes.Unavailable, `name resolver error: produced zero addresses`), "the name cannot be looked up: check its spelling and DNS"},
+		"no answer":   {status.Error(codes.Unavailable, `connection error: desc = "transport: Error while dialing: dial tcp 10.9.9.9:1: i/o timeout"`), "does not answer: see that the machine is up, and that no firewall drops the port"},
+		"broken":      {status.Error(codes.Unavailable, "error reading from server: read tcp 10.0.0.1:34567->10.0.0.2:7700: read: connection reset by peer"), "the connection broke"},
+		"unknown":     {status.Error(codes.Unavailable, `connection error: desc = "transport: something \"new\""`), `something "new"`},
+		"its own":     {status.Error(codes.AlreadyExists, "agent name a is taken"), "agent name a is taken"},
+		"its closing": {status.Error(codes.Unavailable, "the coordinator is closing"), "the coordinator is closing"},
+		"wrapped":     {fmt.Errorf("clock probe: %w", status.Error(codes.Unavailable, "error reading from server: EOF")), "the connection broke"},
+	} {
+		if got := explain(c.err); got != c.want {
+			t.Errorf("%s: %q, not %q", name, got, c.want)
+		}
+	}
+}
+
+func TestPlainAddress(t *testing.T) {
+	for target, want := range map[string]string{
+		"passthrough:///10.0.0.1:7700": "10.0.0.1:7700", "dns:///host:1": "host:1", "dns://1.1.1.1/host:1": "host:1", "host:7700": "host:7700",
+	} {
+		if got := plainAddress(target); got != want {
+			t.Errorf("%s: %s, not %s", target, got, want)
+		}
+	}
+}
+
+// Of several coordinators that take turns in failing, each reason is said once.
+func TestComplaintsAreSaidOnce(t *testing.T) {
+	var c complaints
+	said := 0
+	for range 5 {
+		for _, err := range []error{io.EOF, errors.New("other")} {
+			if c.isNew(err) {
+				said++
+			}
+		}
+	}
+	if said != 2 {
+		t.Errorf("said %d times", said)
+	}
+	for i := range 3 * mostComplaints {
+		c.isNew(fmt.Errorf("reason %d", i))
+	}
+	if len(c) > mostComplaints {
+		t.Errorf("%d reasons are remembered", len(c))
+	}
+}

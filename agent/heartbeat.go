@@ -1,0 +1,110 @@
+package agent
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+const (
+	// A session in which nothing is heard for so many heartbeat intervals, and for shortestPatience, is given up: a connection whose other
+	// end is gone may look well for minutes.
+	silentBeats      = 3
+	shortestPatience = 3 * time.Second
+	// mostBeats is how many heartbeats without an answer are remembered.
+	mostBeats = 64
+)
+
+// patience is how long a session may be silent.
+func patience(interval time.Duration) time.Duration {
+	return max(silentBeats*interval, shortestPatience)
+}
+
+// beats are the heartbeats of a session that were not answered. The zero value is ready. They are safe for concurrent use.
+type beats struct {
+	mu   sync.Mutex
+	sent []beat // oldest first
+}
+
+type beat struct {
+	number uint64
+	at     clock.Instant
+}
+
+// send remembers a heartbeat that is about to be sent.
+func (b *beats) send(number uint64, at clock.Instant) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.sent) == mostBeats {
+		b.sent = append(b.sent[:0], b.sent[1:]...)
+	}
+	b.sent = append(b.sent, beat{number, at})
+}
+
+// answered returns when a heartbeat was sent, false if it waits for no answer. Those before it wait no more: the coordinator heard this one.
+func (b *beats) answered(number uint64) (at clock.Instant, known bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, s := range b.sent {
+		if s.number == number {
+			b.sent = append(b.sent[:0], b.sent[i+1:]...)
+			return s.at, true
+		}
+	}
+	return 0, false
+}
+
+// heartbeats says that the agent lives, at once and then each interval.
+func (s *session) heartbeats(interval time.Duration) error {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		h := s.heartbeat()
+		s.beats.send(h.GetNumber(), clock.Now())
+		if err := s.send(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Heartbeat{Heartbeat: h}}); err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-s.ctx.Done():
+			return s.ctx.Err()
+		}
+	}
+}
+
+// heartbeat says how the agent does.
+func (s *session) heartbeat() *spatev1.Heartbeat {
+	h := &spatev1.Heartbeat{
+		Number:           s.agent.heartbeats.Add(1),
+		InFlight:         s.agent.desk.inFlight(),
+		UnackedSnapshots: uint32(s.agent.outbox.waiting()),
+	}
+	cpu, at := cpuTime(), clock.Now()
+	if passed := at.Sub(s.lastAt); passed > 0 {
+		h.CpuCores = (cpu - s.lastCPU).Seconds() / passed.Seconds()
+	}
+	s.lastCPU, s.lastAt = cpu, at
+	if o, known := s.clock.now(); known {
+		h.ClockOffsetNs, h.ClockUncertaintyNs = o.Nanos, o.Uncertainty.Nanoseconds()
+	}
+	return h
+}
+
+// hear notes that the coordinator said something.
+func (s *session) hear() { s.heard.Store(int64(clock.Now())) }
+
+// watch returns when the coordinator has been silent for longer than the patience, or the session ends.
+func (s *session) watch(patience time.Duration) error {
+	for {
+		until := clock.Instant(s.heard.Load()).Add(patience)
+		if left := clock.Until(until); left <= 0 {
+			return fmt.Errorf("nothing was heard from it for %v: the connection is given up", patience)
+		}
+		if !sleep(s.ctx, until) {
+			return s.ctx.Err()
+		}
+	}
+}

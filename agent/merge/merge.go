@@ -1,0 +1,165 @@
+// Package merge makes one snapshot of two, and several of one that is too large to be sent.
+//
+// An agent whose coordinator is away keeps what it measured. When that becomes too much for its memory, snapshots of neighbouring windows are
+// merged: histograms, sums and counters add without loss, only the resolution in time is less. The package is pure: it keeps nothing,
+// reads no clock and names no snapshot. It merges one agent's snapshots of one stage, never those of several agents. The agent's outbox calls
+// it.
+package merge
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/spate-load/spate/histogram"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Limits of one snapshot, which the coordinator checks too.
+const (
+	// MaxBytes bounds a snapshot's encoding. It leaves room for the snapshot's key below the 16 MiB that a coordinator takes.
+	MaxBytes = 16<<20 - 64<<10
+	// maxCount bounds a counter.
+	maxCount = 1 << 36
+	// maxValues bounds the values of one distribution.
+	maxValues = 1 << 28
+)
+
+// Snapshots returns the sum of two snapshots of one agent and stage, of which the newer one was made later. Neither is changed, but the
+// sum shares parts of them. It is false if a counter or a distribution would become more than a snapshot may hold. Bytes are the caller's to
+// see to: those of rows add up. The sum has no key.
+func Snapshots(older, newer *spatev1.Snapshot) (sum *spatev1.Snapshot, fits bool) {
+	series, fits := allSeries(older.GetSeries(), newer.GetSeries())
+	if !fits {
+		return nil, false
+	}
+	sum = &spatev1.Snapshot{
+		StageIndex: newer.GetStageIndex(), Revision: newer.GetRevision(), Window: newer.GetWindow(),
+		Series: series, Records: slices.Concat(older.GetRecords(), newer.GetRecords()),
+		PeakInFlight: max(older.GetPeakInFlight(), newer.GetPeakInFlight()),
+		Totals:       newer.GetTotals(), BegunItems: newer.GetBegunItems(),
+		DroppedRecords: older.GetDroppedRecords() + newer.GetDroppedRecords(),
+	}
+	if len(sum.BegunItems) == 0 {
+		sum.BegunItems = older.GetBegunItems()
+	}
+	if first := FirstWindow(older); first < sum.Window {
+		sum.FirstWindow = &first
+	}
+	return sum, true
+}
+
+// FirstWindow is the first window that a snapshot holds.
+func FirstWindow(s *spatev1.Snapshot) uint32 {
+	if s.FirstWindow != nil {
+		return s.GetFirstWindow()
+	}
+	return s.GetWindow()
+}
+
+// DropRecords leaves a snapshot's rows out and counts them. It returns how many there were.
+func DropRecords(s *spatev1.Snapshot) int {
+	n := len(s.GetRecords())
+	s.Records, s.DroppedRecords = nil, s.GetDroppedRecords()+uint64(n)
+	return n
+}
+
+// allSeries merges the series of all endpoints, in the order of the endpoints.
+func allSeries(older, newer []*spatev1.Series) ([]*spatev1.Series, bool) {
+	all := make([]*spatev1.Series, 0, max(len(older), len(newer)))
+	for len(older) > 0 && len(newer) > 0 {
+		switch a, b := older[0], newer[0]; {
+		case a.GetEndpoint() < b.GetEndpoint():
+			all, older = append(all, a), older[1:]
+		case a.GetEndpoint() > b.GetEndpoint():
+			all, newer = append(all, b), newer[1:]
+		default:
+			sum, fits := oneSeries(a, b)
+			if !fits {
+				return nil, false
+			}
+			all, older, newer = append(all, sum), older[1:], newer[1:]
+		}
+	}
+	return append(append(all, older...), newer...), true
+}
+
+// oneSeries merges what was measured at one endpoint.
+func oneSeries(older, newer *spatev1.Series) (*spatev1.Series, bool) {
+	counters, fits := addCounters(older.GetCounters(), newer.GetCounters())
+	if !fits {
+		return nil, false
+	}
+	distributions, fits := allDistributions(older.GetDistributions(), newer.GetDistributions())
+	return &spatev1.Series{
+		Endpoint: newer.GetEndpoint(), Counters: counters, Distributions: distributions,
+		Errors: addErrors(older.GetErrors(), newer.GetErrors()),
+	}, fits
+}
+
+// addCounters adds counters field by field, whichever there are.
+func addCounters(older, newer *spatev1.Counters) (*spatev1.Counters, bool) {
+	sum, fits := proto.CloneOf(older), true
+	if sum == nil {
+		sum = &spatev1.Counters{}
+	}
+	m := sum.ProtoReflect()
+	newer.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		n := m.Get(field).Uint() + v.Uint()
+		m.Set(field, protoreflect.ValueOfUint64(n))
+		fits = fits && n <= maxCount
+		return true
+	})
+	return sum, fits
+}
+
+// addErrors counts failures by their kind. The example is the older one.
+func addErrors(older, newer []*spatev1.ErrorCount) []*spatev1.ErrorCount {
+	all := make([]*spatev1.ErrorCount, 0, len(older)+len(newer))
+	for _, e := range slices.Concat(older, newer) {
+		i := slices.IndexFunc(all, func(o *spatev1.ErrorCount) bool {
+			return o.GetClass() == e.GetClass() && o.GetHttpStatus() == e.GetHttpStatus()
+		})
+		if i < 0 {
+			all = append(all, proto.CloneOf(e))
+			continue
+		}
+		all[i].Count += e.GetCount()
+		if all[i].GetExample() == "" {
+			all[i].Example = e.GetExample()
+		}
+	}
+	return all
+}
+
+// allDistributions merges the distributions of all metrics, in the order of the metrics.
+func allDistributions(older, newer []*spatev1.Distribution) ([]*spatev1.Distribution, bool) {
+	all := slices.Clone(older)
+	for _, d := range newer {
+		i, found := slices.BinarySearchFunc(all, d.GetMetric(), func(o *spatev1.Distribution, m spatev1.Metric) int {
+			return int(o.GetMetric() - m)
+		})
+		if !found {
+			all = slices.Insert(all, i, d)
+			continue
+		}
+		sum, fits := oneDistribution(all[i], d)
+		if !fits {
+			return nil, false
+		}
+		all[i] = sum
+	}
+	return all, true
+}
+
+// oneDistribution merges the values of one metric.
+func oneDistribution(older, newer *spatev1.Distribution) (*spatev1.Distribution, bool) {
+	h := histogram.New(histogram.LayoutOf(newer.GetMetric()))
+	for _, d := range []*spatev1.Distribution{older, newer} {
+		if err := h.AddProto(d); err != nil {
+			return nil, false // not of a recorder's making: it is sent as it is, and who takes it says why not
+		}
+	}
+	return h.Proto(newer.GetMetric()), h.Count() <= maxValues
+}

@@ -1,0 +1,150 @@
+package agent
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"pgregory.net/rapid"
+
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// farClock is a coordinator's clock behind a network, in a bubble: it runs apart from this machine's by an offset and a drift.
+type farClock struct {
+	spatev1.ControlServiceClient
+	begin       clock.Instant
+	offset      time.Duration
+	ppm         int64
+	there, back func() time.Duration // delays
+	asked       atomic.Int64
+}
+
+// at is the coordinator's clock at an instant of this machine's.
+func (f *farClock) at(here clock.Instant) clock.Instant {
+	return here.Add(f.offset + here.Sub(f.begin)*time.Duration(f.ppm)/1e6)
+}
+
+func (f *farClock) ProbeClock(context.Context, *spatev1.ProbeClockRequest, ...grpc.CallOption) (*spatev1.ProbeClockResponse, error) {
+	f.asked.Add(1)
+	time.Sleep(f.there())
+	now := int64(f.at(clock.Now()))
+	time.Sleep(f.back())
+	return &spatev1.ProbeClockResponse{ReceivedClockNs: now, SentClockNs: now}, nil
+}
+
+// follow runs an agent's clock against the far one, for a test to look at, in a bubble.
+func (f *farClock) follow(look func(c *offsetClock)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var c offsetClock
+	c.init()
+	done := make(chan struct{})
+	go func() { defer close(done); _ = c.follow(ctx, f) }()
+	<-c.settled
+	look(&c)
+	cancel()
+	<-done
+}
+
+// Whatever the network does to the probes, and however the clocks drift within the bound: the true start error is within the printed one and
+// its uncertainty.
+func TestStartErrorIsWithinItsUncertainty(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		d := diceOf(rapid.Uint64().Draw(rt, "delays"))
+		spread := time.Duration(rapid.SampledFrom([]int{0, 1, 20, 300, 2000}).Draw(rt, "longest delay in ms"))*time.Millisecond + 1
+		uneven := time.Duration(rapid.SampledFrom([]int{1, 1000}).Draw(rt, "way back is shorter by"))
+		wait := time.Duration(rapid.IntRange(0, 40_000).Draw(rt, "armed after, in ms")) * time.Millisecond
+		lead := time.Duration(rapid.IntRange(-1000, 60_000).Draw(rt, "lead in ms")) * time.Millisecond
+		f := &farClock{
+			offset: time.Duration(rapid.Int64Range(-1e12, 1e12).Draw(rt, "offset")),
+			ppm:    rapid.Int64Range(-100, 100).Draw(rt, "drift in ppm"),
+			there:  func() time.Duration { return d.below(spread) }, back: func() time.Duration { return d.below(spread) / uneven },
+		}
+		synctest.Test(t, func(*testing.T) {
+			f.begin = clock.Now()
+			f.follow(func(c *offsetClock) {
+				time.Sleep(wait)
+				armed := f.at(clock.Now().Add(lead))
+				start, uncertainty, known := c.here(armed)
+				if !known {
+					rt.Fatal("settled, but not known")
+				}
+				time.Sleep(clock.Until(start))
+				now := clock.Now()
+				printed, truth := now.Sub(start), f.at(now).Sub(armed)
+				if wrong := (truth - printed).Abs(); wrong > uncertainty {
+					rt.Fatalf("start error is %v, said to be %v +- %v", truth, printed, uncertainty)
+				}
+			})
+		})
+	})
+}
+
+// dice are random numbers for many goroutines.
+type dice struct {
+	mu sync.Mutex
+	r  *rand.Rand
+}
+
+func diceOf(seed uint64) *dice { return &dice{r: rand.New(rand.NewPCG(seed, 1))} }
+
+// below returns a duration from 0 to less than a bound.
+func (d *dice) below(bound time.Duration) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return time.Duration(d.r.Int64N(int64(bound)))
+}
+
+// around returns a duration by a normal distribution, not below 0.
+func (d *dice) around(mean, deviation time.Duration) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return max(0, mean+time.Duration(d.r.NormFloat64()*float64(deviation)))
+}
+
+// Over a link of 150 ms with jitter the clock is known within half a second of a new connection, and starts are close together soon.
+func TestClockOverASlowLink(t *testing.T) {
+	var early, soon []time.Duration
+	for seed := range uint64(200) {
+		d := diceOf(seed)
+		delay := func() time.Duration { return d.around(75*time.Millisecond, 10*time.Millisecond) }
+		f := &farClock{offset: time.Hour, ppm: 20, there: delay, back: delay}
+		synctest.Test(t, func(t *testing.T) {
+			f.begin = clock.Now()
+			f.follow(func(c *offsetClock) {
+				if after := clock.Now().Sub(f.begin); after > 500*time.Millisecond {
+					t.Errorf("settled after %v", after)
+				}
+				wrong := func() time.Duration {
+					now := clock.Now()
+					o, _ := c.now()
+					if o.Uncertainty > 100*time.Millisecond {
+						t.Errorf("uncertainty of %v", o.Uncertainty)
+					}
+					return o.There(now).Sub(f.at(now)).Abs()
+				}
+				early = append(early, wrong())
+				time.Sleep(5 * time.Second)
+				soon = append(soon, wrong())
+				time.Sleep(time.Minute)
+				before := f.asked.Load()
+				time.Sleep(10 * time.Second)
+				if n := f.asked.Load() - before; n > 11 {
+					t.Errorf("%d probes in 10 s of a long session", n)
+				}
+			})
+		})
+	}
+	p99 := func(all []time.Duration) time.Duration { slices.Sort(all); return all[len(all)*99/100] }
+	t.Logf("150 ms, jitter 10 ms each way: off by %v (p99) when settled, %v after 5 s", p99(early), p99(soon))
+	if p99(soon) > 5*time.Millisecond {
+		t.Errorf("off by %v (p99) after 5 s", p99(soon))
+	}
+}

@@ -1,0 +1,45 @@
+package agent
+
+import (
+	"golang.org/x/sync/errgroup"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// push sends snapshots and lets go of those that are answered.
+func (s *session) push(service spatev1.MetricsServiceClient) error {
+	group, ctx := errgroup.WithContext(s.ctx)
+	stream, err := service.Push(ctx)
+	if err != nil {
+		return err
+	}
+	group.Go(func() error {
+		for {
+			snapshot, err := s.agent.outbox.next(ctx)
+			if err != nil {
+				return err
+			}
+			if err := stream.Send(&spatev1.PushRequest{Snapshot: snapshot}); err != nil {
+				return err
+			}
+		}
+	})
+	group.Go(func() error {
+		for {
+			m, err := stream.Recv()
+			if err != nil {
+				return err
+			}
+			s.answered(m)
+		}
+	})
+	return group.Wait()
+}
+
+// answered takes in an ack or a refusal.
+func (s *session) answered(m *spatev1.PushResponse) {
+	snapshot := s.agent.outbox.answered(m.GetKey())
+	if snapshot != nil && m.GetRefused() != "" {
+		s.agent.desk.refused(snapshot, m.GetRefused())
+	}
+}

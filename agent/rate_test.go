@@ -1,0 +1,113 @@
+package agent
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+func TestShareOfTheRate(t *testing.T) {
+	for name, c := range map[string]struct {
+		stripe *spatev1.Stripe
+		want   float64
+	}{
+		"alone":          {&spatev1.Stripe{Weights: []uint32{7}}, 1},
+		"one of two":     {&spatev1.Stripe{Weights: []uint32{3, 1}, Rank: 1}, 0.25},
+		"not yet joined": {&spatev1.Stripe{Weights: []uint32{3, 1}, Rank: 2}, 0},
+		"joined": {&spatev1.Stripe{Weights: []uint32{3, 1}, Rank: 2, Handovers: []*spatev1.Handover{
+			{FromRank: 0, Weights: []uint32{2, 0, 1}}, {FromRank: 1, Weights: []uint32{0, 2, 2}},
+		}}, 0.375},
+		"took over":      {&spatev1.Stripe{Weights: []uint32{1, 1, 2}, Handovers: []*spatev1.Handover{{FromRank: 2, Weights: []uint32{1, 1}}}}, 0.5},
+		"gave":           {&spatev1.Stripe{Weights: []uint32{3, 1}, Handovers: []*spatev1.Handover{{FromRank: 0, Weights: []uint32{0, 1}}}}, 0.75},
+		"gave by nobody": {&spatev1.Stripe{Weights: []uint32{3, 1}, Handovers: []*spatev1.Handover{{FromRank: 9, Weights: []uint32{1}}}}, 0.75},
+		"nothing":        {&spatev1.Stripe{}, 0},
+	} {
+		if got := largestPart(c.stripe); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%s: %v, not %v", name, got, c.want)
+		}
+	}
+}
+
+func TestRateBeyondTheAgentsOwn(t *testing.T) {
+	stripe := &spatev1.Stripe{Weights: []uint32{1, 1}}
+	if err := (limits{maxRate: 50}).checkRate(100, stripe); err != nil {
+		t.Error(err)
+	}
+	if err := (limits{}).checkRate(1e9, stripe); err != nil {
+		t.Error(err)
+	}
+	err := (limits{maxRate: 50}).checkRate(101, stripe)
+	if err == nil || !strings.HasPrefix(err.Error(), "the share has up to 50.5 requests per second (101 over all agents), this agent takes on 50:") {
+		t.Error(err)
+	}
+}
+
+func TestAgentKeepsItsOwnRate(t *testing.T) {
+	c := newCoordinator(t)
+	c.start(Config{MaxRate: 20})
+	if got := c.next().GetHello().GetAgent().GetMaxRate(); got != 20 {
+		t.Errorf("tells of %v", got)
+	}
+	e := newEngine(t, 0, 0)
+	fast := assignOf(stageOf(&spatev1.LoadPoint{Rate: 50, Arrival: "poisson", Requests: 100}, e), 0, 1, 1)
+	c.assign(fast)
+	if reason := c.next().GetRejected().GetReason(); !strings.Contains(reason, "up to 25 requests per second") {
+		t.Errorf("reason %q", reason)
+	}
+	fair := assignOf(stageOf(&spatev1.LoadPoint{Rate: 50, Arrival: "constant", Requests: 5}, e), 0, 1, 4)
+	c.begin(fair)
+	if failure := c.totals(0).GetFailure(); failure != "" {
+		t.Errorf("failure %q", failure)
+	}
+	busy := endless(e)
+	busy.Ref.StageIndex, busy.Stage.Index = 1, 1
+	c.begin(busy)
+	totals := c.totals(1)
+	if !strings.Contains(totals.GetFailure(), "than the 20 per second that this agent takes on") ||
+		totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_AGENT {
+		t.Errorf("totals %v", totals)
+	}
+}
+
+// The load is to end at the first request of a second that is one too many, and that is said once.
+func TestPaceAgainstCounting(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		most := rapid.SampledFrom([]float64{0, 0.5, 1, 3, 3.5}).Draw(t, "most")
+		p := pace{most: most}
+		var at time.Duration
+		count := map[time.Duration]int{}
+		for range rapid.IntRange(1, 60).Draw(t, "requests") {
+			at += time.Duration(rapid.IntRange(0, 900).Draw(t, "later")) * time.Millisecond
+			second := at / time.Second
+			count[second]++
+			want := most > 0 && count[second] == int(most)+1
+			if got := p.begin(at); (got != "") != want {
+				t.Fatalf("request %d of second %d: %q", count[second], second, got)
+			}
+		}
+	})
+}
+
+func TestPaceOfStragglers(t *testing.T) {
+	p := pace{most: 2}
+	for i, at := range []time.Duration{5 * time.Second, 4 * time.Second, -time.Second} {
+		if why := p.begin(at); (why != "") != (i == 2) {
+			t.Errorf("request %d: %q", i, why)
+		}
+	}
+}
+
+func BenchmarkPace(b *testing.B) {
+	p := pace{most: 1e9}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			p.begin(time.Second)
+		}
+	})
+}

@@ -1,0 +1,219 @@
+package agent
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// later is another revision of an assignment.
+func later(ref *spatev1.AssignmentRef, revision uint32) *spatev1.AssignmentRef {
+	r := proto.CloneOf(ref)
+	r.Revision = revision
+	return r
+}
+
+// applied returns the agent's next message, which must be that a revision was applied.
+func (c *coordinator) applied(ref *spatev1.AssignmentRef) {
+	c.t.Helper()
+	if m := c.next(); !proto.Equal(m.GetApplied().GetRef(), ref) {
+		c.t.Fatalf("got %v instead of Applied %v", m, ref)
+	}
+}
+
+// A share that has not begun is changed before it does, and what was said of older revisions stays true.
+func TestRevisionBeforeTheStart(t *testing.T) {
+	c := newCoordinator(t)
+	c.start(Config{})
+	c.next()
+	e := newEngine(t, time.Millisecond, 0)
+	a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 4, Requests: 40}, e), 1, 3, 1)
+	c.assign(a)
+	c.applied(a.GetRef())
+	c.revise(later(a.GetRef(), 3), &spatev1.Stripe{Weights: []uint32{1}})
+	c.applied(later(a.GetRef(), 3))
+	c.revise(later(a.GetRef(), 2), a.GetStripe()) // late: it changes nothing
+	c.applied(later(a.GetRef(), 2))
+	c.arm(a.GetRef())
+	if totals := c.totals(0); totals.GetCounters().GetCompleted() != 40 {
+		t.Errorf("totals %v", totals)
+	}
+	for _, s := range c.once() {
+		if s.GetRevision() != 3 {
+			t.Errorf("measured under revision %d", s.GetRevision())
+		}
+	}
+	c.revise(later(a.GetRef(), 4), &spatev1.Stripe{Weights: []uint32{1}})
+	if reason := c.next().GetRejected().GetReason(); reason != "this agent's share of stage 0 of run run has ended" {
+		t.Errorf("reason %q", reason)
+	}
+}
+
+// A revision that comes while the target is still asked is in the share that follows.
+func TestRevisionWhilePreparing(t *testing.T) {
+	d := deskOf(t, limits{}, 1<<20)
+	e := newEngine(t, 0, 0)
+	a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 4, Requests: 40}, e), 1, 3, 1)
+	said := make(answers, 4)
+	asked := &assignment{ref: a.GetRef(), answer: said, cancel: func() {}, given: clock.Now()}
+	d.current = asked
+	d.revise(&spatev1.Revise{Ref: later(a.GetRef(), 2), Stripe: &spatev1.Stripe{Weights: []uint32{1}}}, said)
+	s, err := prepare(t.Context(), a, d.kit)
+	d.prepared(asked, s, err)
+	if got := <-said; got != "applied" || s.closed.Slots() != 4 || asked.ref.GetRevision() != 2 || len(said) != 0 {
+		t.Errorf("%s, %d slots, revision %d", got, s.closed.Slots(), asked.ref.GetRevision())
+	}
+}
+
+func TestRevisionOfAnotherStage(t *testing.T) {
+	d := deskOf(t, limits{}, 1<<20)
+	said := make(answers, 1)
+	d.revise(&spatev1.Revise{Ref: &spatev1.AssignmentRef{RunId: "x", StageIndex: 4}}, said)
+	if got := <-said; got != "stage 4 of run x was revised, but is not assigned" {
+		t.Error(got)
+	}
+}
+
+// Whatever is said twice is answered twice and done once.
+func TestAllIsSaidTwice(t *testing.T) {
+	c := newCoordinator(t)
+	c.start(Config{})
+	c.next()
+	e := newEngine(t, time.Millisecond, 0)
+	a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 2, Duration: durationpb.New(time.Hour), WarmupUntilSteady: durationpb.New(time.Minute)}, e), 0)
+	measure := func() {
+		c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Measure{Measure: &spatev1.Measure{
+			Ref: later(a.GetRef(), 0), FromNs: int64(time.Millisecond),
+		}}})
+	}
+	for range 2 {
+		c.assign(a)
+		c.applied(a.GetRef())
+	}
+	for range 2 {
+		c.arm(a.GetRef())
+	}
+	for range 2 {
+		measure()
+	}
+	eventually(t, "load", func() bool { return len(e.requests()) > 10 })
+	c.assign(a)
+	c.applied(a.GetRef())
+	for range 2 {
+		c.stop(later(a.GetRef(), 0))
+	}
+	totals := c.totals(0)
+	if !totals.GetStopped() || totals.GetFailure() != "" || totals.GetCounters().GetStarted() == 0 {
+		t.Errorf("totals %v", totals)
+	}
+	c.assign(a) // of a stage that is over: nothing begins again
+	c.applied(a.GetRef())
+	c.arm(a.GetRef())
+	c.begin(closedStage(1, e))
+	if totals := c.totals(1); totals.GetCounters().GetCompleted() != 10 {
+		t.Errorf("totals %v", totals)
+	}
+	c.once()
+}
+
+// An agent that comes back with its work done says so until the coordinator has all of it.
+func TestResumeNamesWhatIsNotDelivered(t *testing.T) {
+	c := newCoordinator(t)
+	c.answer = func(*spatev1.Snapshot) (string, bool) { return "", false }
+	c.start(Config{})
+	c.next()
+	a := closedStage(0, newEngine(t, time.Millisecond, 0))
+	c.begin(a)
+	c.totals(0)
+	c.leave()
+	c.comeBack(func(*spatev1.Snapshot) (string, bool) { return "", true })
+	if hello := c.next().GetHello(); !proto.Equal(hello.GetResume(), a.GetRef()) || !hello.GetArmed() {
+		t.Errorf("hello %v", hello)
+	}
+	eventually(t, "acks", func() bool { return c.agent.outbox.waiting() == 0 })
+	c.leave()
+	c.comeBack(c.answer)
+	if hello := c.next().GetHello(); hello.GetResume() != nil || hello.GetArmed() {
+		t.Errorf("hello %v", hello)
+	}
+}
+
+// A start that is said right after a new connection waits until the coordinator's clock is known there.
+func TestArmedBeforeTheClockIsKnown(t *testing.T) {
+	c := newCoordinator(t)
+	c.start(Config{})
+	c.next()
+	e := newEngine(t, time.Millisecond, 0)
+	a := closedStage(0, e)
+	c.assign(a)
+	c.applied(a.GetRef())
+	hold := make(chan struct{})
+	c.mu.Lock()
+	c.hold = hold
+	c.mu.Unlock()
+	c.leave()
+	c.comeBack(c.answer)
+	if hello := c.next().GetHello(); !proto.Equal(hello.GetResume(), a.GetRef()) || hello.GetArmed() {
+		t.Errorf("hello %v", hello)
+	}
+	c.arm(a.GetRef())
+	close(hold)
+	if totals := c.totals(0); totals.GetCounters().GetCompleted() != 10 || totals.GetClockUncertaintyNs() <= 0 {
+		t.Errorf("totals %v", totals)
+	}
+}
+
+// The next assignment waits for one that was told to end and still drains.
+func TestNextAssignmentWaitsForTheEnd(t *testing.T) {
+	c := newCoordinator(t)
+	c.start(Config{})
+	c.next()
+	e := newEngine(t, 700*time.Millisecond, 0)
+	c.begin(endless(e))
+	eventually(t, "load", func() bool { return len(e.requests()) == 2 })
+	c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Stop{Stop: &spatev1.Stop{Ref: endless(e).GetRef()}}})
+	stage := closedStage(1, newEngine(t, 0, 0))
+	c.assign(stage)
+	c.applied(stage.GetRef())
+	for _, s := range c.snapshots() {
+		if s.GetTotals() != nil && s.GetTotals().GetCounters().GetCompleted() != 2 {
+			t.Errorf("totals %v", s.GetTotals())
+		}
+	}
+	c.arm(stage.GetRef())
+	if totals := c.totals(1); totals.GetCounters().GetCompleted() != 10 {
+		t.Errorf("totals %v", totals)
+	}
+}
+
+func TestSecretsAreRememberedForTheirRun(t *testing.T) {
+	c := newCoordinator(t)
+	c.start(Config{})
+	c.next()
+	e := newEngine(t, 0, 0)
+	secret := func(index uint32, run string, values map[string]string) *spatev1.Assign {
+		a := closedStage(index, e)
+		a.Ref.RunId, a.Secrets = run, values
+		a.Stage.Target.ApiKey = "env:KEY"
+		return a
+	}
+	c.begin(secret(0, "run", map[string]string{"env:KEY": "s3cret"}))
+	c.totals(0)
+	c.begin(secret(1, "run", nil))
+	if totals := c.totals(1); totals.GetCounters().GetCompleted() != 10 {
+		t.Errorf("totals %v", totals)
+	}
+	for _, run := range []string{"other", "run"} { // the values of the run before are forgotten, and stay so
+		c.assign(secret(2, run, nil))
+		reason := c.next().GetRejected().GetReason()
+		if !strings.Contains(reason, "env:KEY") || !strings.Contains(reason, "submit the run again") || strings.Contains(reason, "s3cret") {
+			t.Errorf("reason %q", reason)
+		}
+	}
+}

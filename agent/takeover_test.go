@@ -1,0 +1,43 @@
+package agent
+
+import (
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// An agent that is told over the control stream to take another's part over sends that as well, over a broken connection in between, and a
+// revision that was sent twice counts once.
+func TestTakeoverUnderWay(t *testing.T) {
+	c := newCoordinator(t)
+	c.start(Config{})
+	c.next()
+	e := newEngine(t, time.Millisecond, 0)
+	a := assignOf(stageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "constant", Duration: durationpb.New(4 * time.Second)}, e), 0, 1, 1)
+	c.begin(a)
+	eventually(t, "load", func() bool { return len(e.requests()) > 10 })
+	taken := &spatev1.Stripe{Weights: []uint32{1, 1}, Handovers: []*spatev1.Handover{
+		{FromRank: 1, Weights: []uint32{1}, FromNs: int64(2 * time.Second)},
+	}}
+	for range 2 {
+		c.revise(later(a.GetRef(), 2), taken)
+		c.applied(later(a.GetRef(), 2))
+	}
+	c.leave()
+	c.comeBack(c.answer)
+	if revision := c.next().GetHello().GetResume().GetRevision(); revision != 2 {
+		t.Errorf("resumes revision %d", revision)
+	}
+	again := a
+	again.Ref, again.Stripe = later(a.GetRef(), 3), taken
+	c.assign(again) // as after a new start of the coordinator
+	c.applied(again.GetRef())
+	totals := c.totals(0)
+	// Half of the first two seconds' 200 arrivals, and all of the last two seconds'.
+	if got := totals.GetCounters().GetCompleted(); got != 300 || totals.GetFailure() != "" || totals.GetNeverSent() != 0 {
+		t.Errorf("%d completed, totals %v", got, totals)
+	}
+}

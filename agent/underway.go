@@ -1,0 +1,148 @@
+package agent
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// arm sets the start of the assignment, by this machine's clock, and starts waiting for it. Arming twice changes nothing.
+func (d *desk) arm(ref *spatev1.AssignmentRef, start clock.Instant, uncertainty time.Duration) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	a := d.current
+	switch {
+	case a == nil && d.over != nil && sameStage(d.over.ref, ref):
+		return nil
+	case a == nil || !sameStage(a.ref, ref):
+		return fmt.Errorf("%s was armed, but is not assigned", describe(ref))
+	case a.share == nil:
+		return fmt.Errorf("%s was armed before it was ready", describe(ref))
+	case a.load != nil:
+		return nil
+	}
+	a.load = newLoad(a.share, start, uncertainty, func(s *spatev1.Snapshot) { d.emit(a, s) })
+	if a.rate == 0 { // the schedule does not tell
+		a.load.pace.most = d.kit.limits.maxRate
+	}
+	if a.from != nil {
+		a.load.measure(*a.from)
+	}
+	d.work.Go(func() {
+		defer a.share.close()
+		a.load.run()
+	})
+	return nil
+}
+
+// emit puts a snapshot of an assignment into the outbox. With its totals the assignment is over: the next one may come as soon as
+// the coordinator has them.
+func (d *desk) emit(a *assignment, s *spatev1.Snapshot) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tell(a, d.outbox.add(a.ref, s))
+	if s.GetTotals() == nil {
+		return
+	}
+	d.current, d.over = nil, a
+	if r := d.next; r != nil {
+		d.next = nil
+		d.take(r.assign, r.by)
+	}
+}
+
+// tell says once for an assignment that the outbox is too small. The desk is locked.
+func (d *desk) tell(a *assignment, p pressure) {
+	if a.pressed || p == (pressure{}) {
+		return
+	}
+	a.pressed = true
+	d.logger.Warn("the coordinator takes measurements too slowly: windows are merged, and rows of requests dropped where that does not do",
+		"assignment", describe(a.ref), "waiting_bytes", d.outbox.size(), "limit_bytes", d.outbox.limit, "dropped_rows", p.rows)
+}
+
+// measure says when the current assignment's measuring begins, before its start or after. It may be said again. Of an assignment that is not
+// current it means nothing.
+func (d *desk) measure(m *spatev1.Measure) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	a, from := d.current, time.Duration(m.GetFromNs())
+	switch {
+	case a == nil || !sameStage(a.ref, m.GetRef()):
+	case a.load != nil:
+		a.load.measure(from)
+	case a.from == nil:
+		a.from = &from
+	}
+}
+
+// stop ends an assignment on the coordinator's word, or forgets one that waits.
+func (d *desk) stop(m *spatev1.Stop) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.next != nil && sameStage(d.next.assign.GetRef(), m.GetRef()) {
+		d.next = nil
+	}
+	d.end(m.GetRef(), func(l *load) { l.stop(m.GetImmediately(), m.GetEnough()) })
+}
+
+// refused ends the assignment of a snapshot that the coordinator does not take: its result cannot become complete.
+func (d *desk) refused(s *spatev1.Snapshot, reason string) {
+	ref := &spatev1.AssignmentRef{RunId: s.GetKey().GetRunId(), StageIndex: s.GetStageIndex(), Revision: s.GetRevision()}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tellRefused(ref, s, reason)
+	d.end(ref, func(l *load) {
+		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true,
+			fmt.Sprintf("the coordinator refused the snapshot of window %d: %s", s.GetWindow(), reason))
+	})
+}
+
+// tellRefused says once for an assignment that a snapshot was refused: all that follow will be. The desk is locked.
+func (d *desk) tellRefused(ref *spatev1.AssignmentRef, s *spatev1.Snapshot, reason string) {
+	for _, a := range []*assignment{d.current, d.over} {
+		if a == nil || !sameStage(a.ref, ref) {
+			continue
+		}
+		if a.refused {
+			return
+		}
+		a.refused = true
+	}
+	d.logger.Error("snapshot refused: the stage cannot be complete", "assignment", describe(ref), "window", s.GetWindow(),
+		"sequence", s.GetKey().GetSequence(), "reason", reason)
+}
+
+// close ends whatever the agent works on and takes on nothing more.
+func (d *desk) close(reason string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	if d.alarm != nil {
+		d.alarm.Stop()
+	}
+	if r := d.next; r != nil {
+		d.next = nil
+		go r.by.rejected(r.assign.GetRef(), spatev1.FailureKind_FAILURE_KIND_AGENT, reason)
+	}
+	d.finish(func(l *load) { l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true, reason) })
+}
+
+// end ends the assignment if it is the current one. The desk is locked.
+func (d *desk) end(ref *spatev1.AssignmentRef, stop func(*load)) {
+	if d.current != nil && sameStage(d.current.ref, ref) {
+		d.finish(stop)
+	}
+}
+
+// finish stops the load, or drops an assignment that has none. The desk is locked.
+func (d *desk) finish(stop func(*load)) {
+	if d.current != nil && d.current.load != nil {
+		d.current.ending = true
+		stop(d.current.load)
+		return
+	}
+	d.drop()
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/spate-load/spate/aggregate"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/report"
+)
+
+// resultFlags say where a run's results go, and what is printed of them.
+type resultFlags struct {
+	out   string
+	quiet bool // no tables
+}
+
+func (f *resultFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.out, "out", "", "run `directory` to make (default: runs/RUN-ID)")
+}
+
+// check refuses to write over anything.
+func (f *resultFlags) check() error {
+	entries, _ := os.ReadDir(f.out) // a directory that cannot be read cannot be made either, which is told then
+	if len(entries) > 0 {
+		return fmt.Errorf("--out %s: the directory is there and not empty: name another one", f.out)
+	}
+	if info, err := os.Stat(f.out); err == nil && !info.IsDir() {
+		return fmt.Errorf("--out %s: is a file: name a directory", f.out)
+	}
+	return nil
+}
+
+// take follows a run to its end, keeps its results and shows them.
+func (f *resultFlags) take(ctx context.Context, cmd *cobra.Command, follower *follower) error {
+	ended, err := follower.follow(ctx)
+	if err != nil {
+		return err
+	}
+	if follower.neverBegan(ended) {
+		return &exitError{exitStopped, fmt.Errorf("run %s was taken out of the queue: nothing was started", follower.id)}
+	}
+	dir, result, err := f.keep(ctx, follower)
+	if err != nil {
+		return err
+	}
+	return f.conclude(cmd, dir, result, ended)
+}
+
+// keep fetches the ledger into the run directory and makes the run's files from it. A transfer that breaks begins anew.
+func (f *resultFlags) keep(ctx context.Context, from *follower) (string, *aggregate.Result, error) {
+	dir := f.out
+	if dir == "" {
+		dir = filepath.Join("runs", from.id)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", nil, fmt.Errorf("run directory: %w", err)
+	}
+	err := from.persist.do(ctx, func(ctx context.Context) error {
+		return fetchLedger(ctx, from.client, from.id, filepath.Join(dir, report.LedgerFile))
+	})
+	if err != nil {
+		return "", nil, from.notFetched(err)
+	}
+	result, err := report.Write(dir)
+	if err != nil {
+		return "", nil, fmt.Errorf("the ledger is kept in %s, its report failed: %w", dir, err)
+	}
+	return dir, result, nil
+}
+
+// fetchLedger copies the run's ledger from the coordinator to path. A ledger that is there already is the coordinator's own: an
+// embedded coordinator keeps it in the run directory from the begin.
+func fetchLedger(ctx context.Context, client spatev1.RunServiceClient, id, path string) (err error) {
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	stream, err := client.FetchLedger(ctx, &spatev1.FetchLedgerRequest{RunId: id})
+	if err != nil {
+		return err
+	}
+	file, err := os.Create(path + ".part")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(path+".part"))
+		}
+	}()
+	for {
+		piece, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return errors.Join(err, file.Close())
+		}
+		if _, err := file.Write(piece.GetData()); err != nil {
+			return errors.Join(err, file.Close())
+		}
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	return os.Rename(path+".part", path)
+}
+
+// conclude prints the tables and says with the exit code how the run ended.
+func (f *resultFlags) conclude(cmd *cobra.Command, dir string, result *aggregate.Result, ended *spatev1.RunEnded) error {
+	out := cmd.OutOrStdout()
+	if !f.quiet {
+		fmt.Fprintln(out)
+		if err := report.Table(out, result, terminalWidth(out)); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(out, "Run directory: %s\n", dir)
+	if ended.GetReason() != "" {
+		fmt.Fprintln(cmd.ErrOrStderr(), "spate: the run did not reach its end: "+ended.GetReason())
+	}
+	if err := outcomeError(ended); err != nil {
+		return err
+	}
+	return nothingCompleted(result)
+}
+
+// outcomeError is the exit code of how a run ended. Nil: it is done and complete.
+func outcomeError(ended *spatev1.RunEnded) error {
+	switch {
+	case ended.GetOutcome() == spatev1.Outcome_OUTCOME_STOPPED:
+		return &exitError{exitStopped, errAlreadySaid}
+	case ended.GetOutcome() != spatev1.Outcome_OUTCOME_DONE, !ended.GetComplete():
+		return &exitError{exitFailed, errAlreadySaid}
+	}
+	return nil
+}
+
+// endOf is how the run of a result ended.
+func endOf(result *aggregate.Result) *spatev1.RunEnded {
+	ended := &spatev1.RunEnded{Complete: result.Run.Complete}
+	if o := result.Run.Outcome; o == nil {
+		ended.Reason = "its coordinator died, and the run was not gone on with"
+	} else {
+		ended.Outcome = map[string]spatev1.Outcome{
+			"done": spatev1.Outcome_OUTCOME_DONE, "stopped": spatev1.Outcome_OUTCOME_STOPPED, "failed": spatev1.Outcome_OUTCOME_FAILED,
+		}[*o]
+	}
+	if r := result.Run.Reason; r != nil {
+		ended.Reason = *r
+	}
+	return ended
+}
+
+// nothingCompleted is an error if a stage sent requests and none of them completed: such a run has gone to its end and measured
+// nothing, which a script must not take for a success.
+func nothingCompleted(result *aggregate.Result) error {
+	for _, s := range result.Stages {
+		if s.Requests.Completed == 0 && s.Requests.Failed > 0 {
+			return &exitError{exitFailed, fmt.Errorf("no request of stage %d (%s, %s, %s) completed: see the errors in report.md",
+				s.Index, s.Target, s.Workload, s.Load)}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package membership
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// keys asks for the keys and checks them. None means plain gossip.
+func (c Config) keys() ([][]byte, error) {
+	if c.Keys == nil {
+		return nil, nil
+	}
+	keys, err := c.Keys()
+	if err != nil {
+		return nil, fmt.Errorf("membership: %w", err)
+	}
+	for i, key := range keys {
+		if n := len(key); n != 16 && n != 24 && n != 32 {
+			return nil, fmt.Errorf("membership: gossip key %d of %d has %d bytes; it must have 16, 24 or 32", i+1, len(keys), n)
+		}
+	}
+	return keys, nil
+}
+
+// keyring makes the ring memberlist encrypts with, nil for plain gossip.
+func (c Config) keyring() (*memberlist.Keyring, error) {
+	keys, err := c.keys()
+	if err != nil || len(keys) == 0 {
+		return nil, err
+	}
+	ring, err := memberlist.NewKeyring(keys, keys[0])
+	if err != nil {
+		return nil, fmt.Errorf("membership: gossip keys: %w", err)
+	}
+	return ring, nil
+}
+
+// rotate asks for the keys again and again, and uses what has changed. It ends with Close. The same trouble is logged once, and the
+// keys stay as they were.
+//
+// A key is changed in three steps, each done on all members before the next: add the new key behind the old one (all understand
+// it), put it in front (all use it), remove the old one.
+func (c *Cluster) rotate() {
+	tick := time.NewTicker(c.cfg.KeyPoll)
+	defer tick.Stop()
+	said := ""
+	for {
+		select {
+		case <-c.stop:
+			return
+		case <-tick.C:
+		}
+		changed, err := c.renewKeys()
+		switch {
+		case err != nil && err.Error() != said:
+			said = err.Error()
+			c.log.Warn("gossip keys stay as they are", "error", err)
+		case err == nil:
+			said = ""
+		}
+		if changed {
+			c.log.Info("gossip keys changed", "keys", len(c.ring.GetKeys()))
+		}
+	}
+}
+
+// renewKeys brings the ring to what Keys returns now.
+func (c *Cluster) renewKeys() (changed bool, err error) {
+	keys, err := c.cfg.keys()
+	if err != nil {
+		return false, err
+	}
+	if len(keys) == 0 {
+		return false, errors.New("membership: there are no gossip keys any more, and encryption cannot be switched off while gossip runs: restart for that")
+	}
+	return install(c.ring, keys)
+}
+
+// install makes the ring hold exactly keys, in their order. Keys are taken off its end only: memberlist hands out the slice that it
+// would otherwise move others within.
+func install(ring *memberlist.Keyring, keys [][]byte) (changed bool, err error) {
+	keys = distinct(keys)
+	if same(ring.GetKeys(), keys) {
+		return false, nil
+	}
+	if err := errors.Join(ring.AddKey(keys[0]), ring.UseKey(keys[0])); err != nil {
+		return true, fmt.Errorf("membership: gossip keys: %w", err)
+	}
+	for old := ring.GetKeys(); len(old) > len(keys) || !same(old, keys[:len(old)]); old = ring.GetKeys() {
+		if err := ring.RemoveKey(old[len(old)-1]); err != nil {
+			return true, fmt.Errorf("membership: gossip keys: %w", err)
+		}
+	}
+	for _, key := range keys {
+		if err := ring.AddKey(key); err != nil {
+			return true, fmt.Errorf("membership: gossip keys: %w", err)
+		}
+	}
+	return true, nil
+}
+
+// distinct leaves out keys that stand twice.
+func distinct(keys [][]byte) [][]byte {
+	var out [][]byte
+	for _, key := range keys {
+		if !contains(out, key) {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
+func contains(keys [][]byte, key []byte) bool {
+	for _, k := range keys {
+		if bytes.Equal(k, key) {
+			return true
+		}
+	}
+	return false
+}
+
+func same(a, b [][]byte) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !bytes.Equal(a[i], b[i]) {
+			return false
+		}
+	}
+	return true
+}

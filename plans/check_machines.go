@@ -1,0 +1,83 @@
+package plans
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// regions checks that there are regions, and that agents can have their names.
+func (c *checker) regions(p *spatev1.Plan) {
+	if c.has("regions") && len(p.GetRegions()) == 0 {
+		c.wrong("regions", "is empty: name regions and their shares, {eu: 0.6, us: 0.4}, or leave it out")
+	}
+	for name := range p.GetRegions() {
+		if strings.TrimSpace(name) != name || strings.ContainsFunc(name, unicode.IsControl) {
+			c.wrong("regions["+strconv.Quote(name)+"]", "must be named as agents name their region, without blanks around it")
+		}
+	}
+}
+
+// observers checks that they say their load in one way.
+func (c *checker) observers(p *spatev1.Plan) {
+	const rate, concurrency = "observers.rate", "observers.concurrency"
+	switch {
+	case c.has(rate) && c.has(concurrency):
+		c.wrong(concurrency, "give rate or concurrency, not both")
+	case c.has(rate) && p.GetObservers().GetRate() == 0:
+		c.wrong(rate, "must be greater than 0: leave it out, and each observer has one request in flight")
+	}
+}
+
+// light is the largest part of a stage's load that observers may come to without a word.
+const light = 0.1
+
+// Cautions returns what is right in a plan and may still not be meant: observers that are no light load beside that of a stage. The numbers
+// in it are those of the stages, in a simulation the simulation's.
+func (p *Plan) Cautions() Mistakes {
+	stages := p.Outline()
+	heaviest, most, many := 0, 0.0, 0
+	for i, s := range stages {
+		part := observed(s)
+		if part > light {
+			many++
+		}
+		if part > most {
+			heaviest, most = i, part
+		}
+	}
+	if many == 0 {
+		return nil
+	}
+	field := "observers"
+	for _, own := range p.shape.given(field, "rate", "concurrency") {
+		field += "." + own
+	}
+	return Mistakes{p.Mistake(field, fmt.Sprintf("observers are no light load: more than a tenth of that of %d of %d stages, "+
+		"%.0f %% of that of stage %d (%s); what they send is in no number, but the target serves it",
+		many, len(stages), 100*most, heaviest, LoadWords(stages[heaviest].GetLoad())))}
+}
+
+// observed returns the load of a stage's observers as a part of the stage's own. 0: there are none, or the two cannot be compared. Without
+// regions in the plan it is that of one observer, as there may be more of them.
+func observed(s *spatev1.Stage) float64 {
+	o, l := s.GetObservers(), s.GetLoad()
+	rate, concurrency := l.GetRate(), float64(l.GetConcurrency())
+	if b := l.GetSearch(); b != nil {
+		rate, concurrency = b.GetRate().GetFrom(), b.GetConcurrency().GetFrom()
+	}
+	if len(l.GetPhases()) > 0 && concurrency == 0 {
+		rate = largestPhase(l.GetPhases())
+	}
+	many := float64(max(1, len(s.GetRegions())))
+	switch {
+	case o.GetRate() > 0 && rate > 0:
+		return many * o.GetRate() / rate
+	case o.GetConcurrency() > 0 && concurrency > 0:
+		return many * float64(o.GetConcurrency()) / concurrency
+	}
+	return 0
+}

@@ -1,0 +1,100 @@
+package plans
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// onMachines is a plan with some lines on machines.
+func onMachines(lines, loads string) string {
+	return "name: m\n" + lines + "\ntargets: [{name: t, endpoints: [\"http://h\"], model: m}]\n" +
+		"workloads: [{random: {isl: 1, osl: 1}}]\nloads: " + loads + "\n"
+}
+
+// TestMachines: every stage says how it goes on several machines, defaults filled in.
+func TestMachines(t *testing.T) {
+	eu := map[string]float64{"eu": 0.6, "us": 0.4}
+	for name, test := range map[string]struct {
+		lines string
+		want  *spatev1.Stage
+	}{
+		"nothing":     {"", &spatev1.Stage{OnAgentLoss: "fail"}},
+		"all":         {"on_agent_loss: reassign\nregions: {eu: 0.6, us: 0.4}\nobservers: {rate: 0.5}", &spatev1.Stage{OnAgentLoss: "reassign", Regions: eu, Observers: &spatev1.Observers{Rate: 0.5}}},
+		"default":     {"observers: {}", &spatev1.Stage{OnAgentLoss: "fail", Observers: &spatev1.Observers{Concurrency: 1}}},
+		"zero":        {"observers: {concurrency: 0}", &spatev1.Stage{OnAgentLoss: "fail", Observers: &spatev1.Observers{Concurrency: 1}}},
+		"concurrency": {"observers: {concurrency: 3}", &spatev1.Stage{OnAgentLoss: "fail", Observers: &spatev1.Observers{Concurrency: 3}}},
+		"simulated":   {"simulation: {speed: 10}\nobservers: {rate: 0.5}", &spatev1.Stage{OnAgentLoss: "fail", Observers: &spatev1.Observers{Rate: 5}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stages := load(t, onMachines(test.lines, "[{rate: [5, 6], duration: 1s}, {search: {rate: {from: 5, to: 9}, keep: {error_share: 0}}, duration: 1s}]")).Outline()
+			if len(stages) != 3 {
+				t.Fatalf("%d stages", len(stages))
+			}
+			for i, s := range stages {
+				got := &spatev1.Stage{OnAgentLoss: s.GetOnAgentLoss(), Regions: s.GetRegions(), Observers: s.GetObservers()}
+				if diff := cmp.Diff(test.want, got, protocmp.Transform()); diff != "" {
+					t.Errorf("stage %d (-want +got):\n%s", i, diff)
+				}
+			}
+		})
+	}
+}
+
+// TestMachinesChangeNoSeed: they are no part of what is sent.
+func TestMachinesChangeNoSeed(t *testing.T) {
+	const loads = "[{rate: [5, 6], duration: 1s}]"
+	plain := load(t, onMachines("", loads)).Outline()
+	for i, s := range load(t, onMachines("on_agent_loss: degrade\nregions: {eu: 1}\nobservers: {}", loads)).Outline() {
+		if s.GetSeed() != plain[i].GetSeed() {
+			t.Errorf("stage %d has another seed", i)
+		}
+	}
+}
+
+func TestCautions(t *testing.T) {
+	for name, test := range map[string]struct {
+		lines, loads string
+		want         string // Empty: nothing is said.
+	}{
+		"no observers":         {"", "[{rate: [1], duration: 1s}]", ""},
+		"light":                {"observers: {rate: 0.5}", "[{rate: [5], duration: 1s}]", ""},
+		"not light":            {"observers: {rate: 0.5}", "[{rate: [5, 4], duration: 1s}]", "plan.yaml:2:19: observers.rate: observers are no light load: more than a tenth of that of 1 of 2 stages, 12 % of that of stage 1 (4 req/s poisson)"},
+		"in two regions":       {"observers: {rate: 0.5}\nregions: {a: 1, b: 5}", "[{rate: [5], duration: 1s}]", "1 of 1 stages, 20 % of that of stage 0"},
+		"slots":                {"observers: {}", "[{concurrency: [1, 10], duration: 1s}]", "plan.yaml:2:12: observers: observers are no light load: more than a tenth of that of 1 of 2 stages, 100 % of that of stage 0 (concurrency 1)"},
+		"nothing to compare":   {"observers: {}", "[{rate: [1], duration: 1s}]", ""},
+		"phases":               {"observers: {rate: 2}", "[{rate_phases: [{from: 0, to: 10, duration: 1s}]}]", "20 % of that of stage 0"},
+		"slots of phases":      {"observers: {concurrency: 2}", "[{concurrency_phases: [{from: 0, to: 10, duration: 1s}]}]", "20 % of that of stage 0"},
+		"search":               {"observers: {rate: 0.5}", "[{search: {rate: {from: 1, to: 100}, keep: {error_share: 0}}, duration: 1s}]", "50 % of that of stage 0"},
+		"search of slots":      {"observers: {}", "[{search: {concurrency: {from: 4, to: 100}, keep: {error_share: 0}}, duration: 1s}]", "25 % of that of stage 0"},
+		"the same, compressed": {"observers: {rate: 0.5}\nsimulation: {speed: 10}", "[{rate: [4], duration: 1s}]", "12 % of that of stage 0 (40 req/s poisson)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := load(t, onMachines(test.lines, test.loads)).Cautions()
+			if (len(got) == 0) != (test.want == "") || !strings.Contains(fmt.Sprint(got), test.want) {
+				t.Errorf("got %v, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// TestDraftOnMachines: what a draft has on several machines as comments is right without the comment signs.
+func TestDraftOnMachines(t *testing.T) {
+	text, err := Draft{Load: "rate"}.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, machines, found := strings.Cut(string(text), "# On several machines:\n")
+	if !found {
+		t.Fatalf("a draft does not speak of several machines:\n%s", text)
+	}
+	p := load(t, plan+strings.ReplaceAll("\n"+machines, "\n# ", "\n")).Proto()
+	if p.GetOnAgentLoss() != "reassign" || len(p.GetRegions()) != 2 || p.GetObservers().GetRate() == 0 {
+		t.Errorf("got %v", p)
+	}
+}
