@@ -71,7 +71,7 @@ func (w *walk) Next() (Arrival, bool) {
 	}
 	for !w.over {
 		a, more := w.step()
-		if !more {
+		if !more || a.Offset >= w.share.changed && w.share.over(a.Offset) {
 			w.over = true
 			break
 		}
