@@ -84,7 +84,7 @@ func (w *wire) Accept() (net.Conn, error) {
 func (w *wire) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_ = w.Listener.Close() // it never fails
+	_ = w.Close() // it never fails
 	for _, c := range w.conns {
 		if c != nil {
 			_ = c.Close() // it may be closed already
@@ -127,7 +127,7 @@ func (r *rig) crash() {
 	r.c.once.Do(func() {})
 	r.c.server.Stop()
 	r.c.workers.Wait()
-	<-r.served // its listener was closed under it
+	_ = <-r.served // its listener was closed under it
 }
 
 // actor is an agent that does what it should, whatever becomes of its coordinator.
