@@ -127,7 +127,9 @@ func (r *rig) crash() {
 	r.c.once.Do(func() {})
 	r.c.server.Stop()
 	r.c.workers.Wait()
-	_ = <-r.served // its listener was closed under it
+	if err := <-r.served; err != nil && !strings.Contains(err.Error(), "closed") { // its listener was closed under it
+		r.t.Error(err)
+	}
 }
 
 // actor is an agent that does what it should, whatever becomes of its coordinator.
