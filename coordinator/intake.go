@@ -58,7 +58,7 @@ func (s metricsService) ended(stream spatev1.MetricsService_PushServer, err erro
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
-	var limit tooMuch // counted already
+	var limit limitError // counted already
 	if code := status.Code(err); (code == codes.ResourceExhausted || code == codes.Internal) && !errors.As(err, &limit) {
 		s.c.intake.refused.Add(1)
 		s.c.log.Warn("unreadable snapshot refused", "address", addressOf(stream.Context()), "error", err)

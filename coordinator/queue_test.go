@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -241,7 +242,7 @@ func TestEndedRunsAreFollowedFromTheirLedgers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, err := stream.Recv(); err != io.EOF {
+	if m, err := stream.Recv(); !errors.Is(err, io.EOF) {
 		t.Errorf("behind the end: %v, %v", m, err)
 	}
 	if _, err := r.runs.StopRun(t.Context(), &spatev1.StopRunRequest{RunId: id}); err != nil {

@@ -122,4 +122,3 @@ func TestALedgerThatFailsEndsTheRun(t *testing.T) {
 		t.Errorf("end: %v", end)
 	}
 }
-
