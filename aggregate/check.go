@@ -3,7 +3,6 @@ package aggregate
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -87,35 +86,20 @@ func checkKey(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spatev1.StageR
 
 // checkAgent checks that the agent's process takes part in the stage, and still does.
 func checkAgent(s *spatev1.Snapshot, stage *spatev1.StageRecord) error {
-	if inOrder(s, stage.GetAgents()) {
-		return nil
-	}
-	key, other := s.GetKey(), (*spatev1.AssignedAgent)(nil)
-	for _, a := range stage.GetAgents() {
-		switch {
-		case a.GetAgent().GetName() != key.GetAgent():
-		case a.GetIncarnation() != key.GetIncarnation():
-			other = a
-		case !takes(a.GetLoss(), s):
+	key := s.GetKey()
+	if a := Assigned(stage, key); a != nil {
+		if !takes(a.GetLoss(), s) {
 			return fmt.Errorf("agent %q was lost: from window %d on its part is not taken any more, and this is window %d",
 				key.GetAgent(), a.GetLoss().GetFromWindow(), s.GetWindow())
-		default:
-			return nil
+		}
+		return nil
+	}
+	for _, a := range slices.Backward(stage.GetAgents()) {
+		if a.GetAgent().GetName() == key.GetAgent() {
+			return fmt.Errorf("agent %q takes part as process %x, not as %x", key.GetAgent(), a.GetIncarnation(), key.GetIncarnation())
 		}
 	}
-	if other != nil {
-		return fmt.Errorf("agent %q takes part as process %x, not as %x", key.GetAgent(), other.GetIncarnation(), key.GetIncarnation())
-	}
 	return fmt.Errorf("agent %.64q takes no part in stage %d", key.GetAgent(), stage.GetStage().GetIndex())
-}
-
-// inOrder finds an agent's process the quick way: records have agents in the order of their names, but for those that joined later.
-func inOrder(s *spatev1.Snapshot, agents []*spatev1.AssignedAgent) bool {
-	key := s.GetKey()
-	i, found := slices.BinarySearchFunc(agents, key.GetAgent(), func(a *spatev1.AssignedAgent, name string) int {
-		return strings.Compare(a.GetAgent().GetName(), name)
-	})
-	return found && agents[i].GetIncarnation() == key.GetIncarnation() && takes(agents[i].GetLoss(), s)
 }
 
 // checkMerged checks what only the snapshots of an agent have whose coordinator was gone, or whose part may go over to others.

@@ -186,16 +186,8 @@ func firstWindow(s *spatev1.Snapshot) uint32 {
 // Taken says whether a snapshot belongs to the result of a stage: of an agent that was lost only what came before its loss was decided
 // does. Others send what followed, so that it would be there twice, or nobody does, and then the result says that it is missing.
 func Taken(rec *spatev1.StageRecord, s *spatev1.Snapshot) bool {
-	if inOrder(s, rec.GetAgents()) {
-		return true
-	}
-	key := agentKey{s.GetKey().GetAgent(), s.GetKey().GetIncarnation()}
-	for _, assigned := range rec.GetAgents() {
-		if keyOf(assigned) == key {
-			return takes(assigned.GetLoss(), s)
-		}
-	}
-	return false
+	assigned := Assigned(rec, s.GetKey())
+	return assigned != nil && takes(assigned.GetLoss(), s)
 }
 
 // takes is Taken for an agent with a loss, or nil.

@@ -169,12 +169,7 @@ func alreadyKept(r *run, s *spatev1.Snapshot) error {
 
 // lossOf is what was lost with a process, nil if it was not lost.
 func lossOf(rec *spatev1.StageRecord, k *spatev1.SnapshotKey) *spatev1.Loss {
-	for _, a := range rec.GetAgents() {
-		if a.GetAgent().GetName() == k.GetAgent() && a.GetIncarnation() == k.GetIncarnation() {
-			return a.GetLoss()
-		}
-	}
-	return nil
+	return aggregate.Assigned(rec, k).GetLoss()
 }
 
 // keep brings a snapshot into the ledger and, if it is new there, into the merge. One that comes after its stage has ended stays in the

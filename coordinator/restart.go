@@ -255,7 +255,7 @@ func (l *leftover) outcome(rec *spatev1.StageRecord) (series.Outcome, error) {
 		return series.Outcome{}, errors.New("the record of a probe is missing")
 	}
 	merged := aggregate.NewStage(rec)
-	merged.Forget(aggregate.MaxWindow)
+	merged.HideWindows()
 	if err := l.ledger.Snapshots(rec.GetStage().GetIndex(), merged.Add); err != nil {
 		return series.Outcome{}, err
 	}
@@ -289,7 +289,7 @@ func (r *run) rebuild(rec *spatev1.StageRecord, closing bool) error {
 	if err != nil {
 		return err
 	}
-	m.merged = aggregate.NewStage(rec)
+	m.merged = r.newMerge(rec)
 	if first := last.common(rec); first > shownAgain {
 		m.first = first - shownAgain
 		m.merged.Forget(m.first - 1)

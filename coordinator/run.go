@@ -68,12 +68,18 @@ func (r *run) put(rec *spatev1.StageRecord) {
 	}
 	m := &measured{record: rec}
 	if !rec.GetEnded() {
-		m.merged = aggregate.NewStage(rec)
-		if r.sink == sink.Discard {
-			m.merged.HideWindows()
-		}
+		m.merged = r.newMerge(rec)
 	}
 	r.stages[index] = m
+}
+
+// newMerge begins the merge of a stage. Single windows are for the sink only.
+func (r *run) newMerge(rec *spatev1.StageRecord) *aggregate.Stage {
+	merged := aggregate.NewStage(rec)
+	if r.sink == sink.Discard {
+		merged.HideWindows()
+	}
+	return merged
 }
 
 // stage returns a copy of what is known of a stage, false if it has not been assigned.

@@ -168,7 +168,7 @@ func (a *agent) snapshot(ref *spatev1.AssignmentRef, window int) *spatev1.Snapsh
 		Series: []*spatev1.Series{a.series[(7*a.number+window)%variants]}, Records: a.rows,
 	}
 	if window == a.windows-1 {
-		s.Totals = a.crowd.totals
+		s.Totals = a.totals
 	}
 	return s
 }
