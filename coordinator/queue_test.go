@@ -121,14 +121,14 @@ func TestARunThatWaitsCanBeStopped(t *testing.T) {
 
 func TestTheQueueIsBounded(t *testing.T) {
 	h := start(t)
-	for range 1 + maxWaiting {
+	for range 1 + 64 {
 		h.submitPlan(1, keyless)
 	}
 	_, err := h.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless)})
 	if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "64 runs are waiting") {
 		t.Errorf("one more: %v", err)
 	}
-	if got, _ := list(t, h.runs, 500); len(got) != 1+maxWaiting {
+	if got, _ := list(t, h.runs, 500); len(got) != 1+64 {
 		t.Errorf("%d runs", len(got))
 	}
 }
