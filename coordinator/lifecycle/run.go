@@ -13,6 +13,7 @@ package lifecycle
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -38,6 +39,12 @@ type Config struct {
 	NearUncertainty time.Duration
 	// FarLead is the same for all others, on top of the largest uncertainty. Default 2 s.
 	FarLead time.Duration
+	// Lease is how long an agent goes on without the coordinator: what agents are told in Welcome. Default 30 s.
+	Lease time.Duration
+	// ReassignLease is the same for stages whose lost agents' parts are taken over by others, unless Lease is shorter. Default 10 s.
+	ReassignLease time.Duration
+	// ObserverPatience is how long observers may get ready when all others are. Default 5 s.
+	ObserverPatience time.Duration
 	// StopGrace is how long after the end of a drain an agent's totals are waited for. Default 10 s.
 	StopGrace time.Duration
 	// Records asks agents for one row for each request.
@@ -58,6 +65,9 @@ func (c Config) withDefaults() Config {
 	set(&c.NearLead, 200*time.Millisecond)
 	set(&c.NearUncertainty, time.Millisecond)
 	set(&c.FarLead, 2*time.Second)
+	set(&c.Lease, 30*time.Second)
+	set(&c.ReassignLease, 10*time.Second)
+	set(&c.ObserverPatience, 5*time.Second)
 	set(&c.StopGrace, 10*time.Second)
 	return c
 }
@@ -84,10 +94,14 @@ type Run struct {
 	wall  time.Time // the wall clock at begin: later wall times are derived, so that a step of the clock changes nothing
 
 	phase   phase
-	agents  map[string]*agent // all that are connected, and the roster
-	roster  []*agent          // those that take part, by name; fixed when the plan is first split
+	agents  map[string]*agent // newest processes of those that are connected or of the run, by name
+	roster  []*agent          // those that take part, by name; those that joined since the stage began behind them
 	awaited int               // 1 + the agents that were there when it was last said who is waited for; 0: it was not said
+	ticked  clock.Instant     // last tick
+	deaf    clock.Instant     // end of the last time that the coordinator was held up; 0: it was not
 	stage   *stage            // stage in progress
+	joining *share            // newcomer that gets ready to join the stage; it has no part yet
+	joinBy  clock.Instant     // when it has to be ready
 
 	next        int            // place in the plan of the first entry not begun
 	begun       uint32         // stages begun or skipped
@@ -130,26 +144,29 @@ func (r *Run) Busy(name string) bool {
 	if r.Ended() {
 		return false
 	}
-	for _, a := range r.roster {
-		if a.info.GetName() == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.roster, func(a *agent) bool { return a.name() == name }) || r.joining != nil && r.joining.agent.name() == name
 }
 
 // Tick tells the time. The shell calls it several times a second.
 func (r *Run) Tick(at clock.Instant) {
-	switch r.phase {
-	case gathering:
+	r.listen(at)
+	if r.phase == gathering {
 		r.gather(at)
+		return
+	}
+	r.loseSilent(at)
+	switch r.phase {
 	case pausing:
-		r.loseSilent(at)
 		r.endPause(at)
-	case applying, running, stopping:
-		r.loseSilent(at)
+	case applying:
+		r.checkDeadline(at)
+		r.armWaiting(at)
+	case running, stopping:
+		r.checkAnswers(at)
+		r.checkAway(at)
 		r.checkDeadline(at)
 		r.checkRules(at)
+		r.checkJoining(at)
 		r.progress(at)
 	}
 }

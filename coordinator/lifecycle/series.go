@@ -95,7 +95,7 @@ func (r *Run) takeOutcome(at clock.Instant, complete bool, o series.Outcome) {
 // cutShort says why a stage, or an agent's part of it, did not run as it should. Empty: it did.
 func cutShort(rec *spatev1.StageRecord) string {
 	for _, a := range rec.GetAgents() {
-		if rec.GetFailure() == "" && a.GetFailure() != "" {
+		if rec.GetFailure() == "" && a.GetFailure() != "" && !a.GetObserver() {
 			return "agent " + a.GetAgent().GetName() + " " + a.GetFailure()
 		}
 	}
