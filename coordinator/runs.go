@@ -109,7 +109,7 @@ func (c *Coordinator) begin(s submission) (*run, error) {
 	c.remember(r)
 	c.log.Info("run begins", "run", r.id, "stages", len(s.stages), "agents", len(c.sessions))
 	for _, session := range c.sessions {
-		r.machine.Connected(now, session.info, session.incarnation)
+		r.machine.Connected(now, session.info, session.incarnation, nil, false)
 	}
 	r.machine.Tick(now)
 	c.carryOut(r)

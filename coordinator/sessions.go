@@ -96,7 +96,7 @@ func (c *Coordinator) join(h *spatev1.Hello, address string) (*session, error) {
 	c.sessions[name] = s
 	s.send(c.welcome())
 	c.log.Info("agent connected", "agent", name, "region", s.info.GetRegion(), "address", address)
-	c.feed(func(r *run, at clock.Instant) { r.machine.Connected(at, s.info, s.incarnation) })
+	c.feed(func(r *run, at clock.Instant) { r.machine.Connected(at, s.info, s.incarnation, h.GetResume(), h.GetArmed()) })
 	return s, nil
 }
 
@@ -138,7 +138,7 @@ func (c *Coordinator) drop(s *session, reason string) {
 	}
 	delete(c.sessions, name)
 	c.log.Info("agent disconnected", "agent", name, "reason", reason)
-	c.feed(func(r *run, at clock.Instant) { r.machine.Lost(at, name, s.incarnation, reason) })
+	c.feed(func(r *run, at clock.Instant) { r.machine.Disconnected(at, name, s.incarnation, reason) })
 }
 
 // hear takes in a message of an agent.
