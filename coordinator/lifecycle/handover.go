@@ -22,20 +22,13 @@ func (r *Run) takeOver(at clock.Instant, p *share) {
 	takers := r.takers(p)
 	from := r.changeFrom(at, r.lead())
 	switch {
-	case len(takers) == 0 && r.stage.mayReturn(at) && !p.whole():
+	case len(takers) == 0 && r.stage.mayReturn(at) && !p.whole() && p.givesAt == 0:
 		return
 	case len(takers) == 0 || openLoop(r.stage.record.GetStage().GetLoad()) && r.overBy(from):
 		r.giveUpShare(at, p)
 		return
 	}
-	h := &spatev1.Handover{FromRank: p.rank, Weights: weightsAt(takers)}
-	since := max(0, at.Sub(r.stage.start))
-	if openLoop(r.stage.record.GetStage().GetLoad()) {
-		since = from
-		h.FromNs = from.Nanoseconds()
-	} else {
-		h.FromItems = p.begun
-	}
+	h, since := r.handoverOf(at, p, takers, from)
 	r.writeOff(p)
 	p.loss.TakenOverNs = proto.Int64(since.Nanoseconds())
 	r.notice(at, spatev1.Severity_SEVERITY_WARNING, "agent %s is given up (%s): %s", p.agent.name(), p.failure, takenOver(takers, p, since))
@@ -49,8 +42,34 @@ func takenOver(takers []*share, p *share, since time.Duration) string {
 	for i, q := range takers {
 		names[i] = q.agent.name()
 	}
-	return fmt.Sprintf("taken over by %s from second %.4g on; before that, %s of the load is missing from second %d on", strings.Join(names, ", "),
-		since.Seconds(), percent(p.loss.GetShare()), p.loss.GetFromWindow())
+	return fmt.Sprintf("its %s of the load is missing from second %d on, until it is taken over by %s in second %.0f", percent(p.loss.GetShare()),
+		p.loss.GetFromWindow(), strings.Join(names, " and "), math.Floor(since.Seconds()))
+}
+
+// handoverOf gives what a share still has to do to others: arrivals from an offset on, or in a closed loop all that it has not begun, at
+// once. It returns since when.
+func (r *Run) handoverOf(at clock.Instant, p *share, takers []*share, from time.Duration) (*spatev1.Handover, time.Duration) {
+	h := &spatev1.Handover{FromRank: p.rank, Weights: weightsAt(takers)}
+	if openLoop(r.stage.record.GetStage().GetLoad()) {
+		h.FromNs = from.Nanoseconds()
+		return h, from
+	}
+	h.FromItems = p.begun
+	return h, max(0, at.Sub(r.stage.start))
+}
+
+// passOnUnheard hands on what a share was given in a closed loop after its agent had ended it: nothing of that is begun, and nothing is
+// missing. It says whether it could.
+func (r *Run) passOnUnheard(at clock.Instant, p *share) bool {
+	takers := r.takers(p)
+	if openLoop(r.stage.record.GetStage().GetLoad()) || len(takers) == 0 || p.totals.GetStopped() {
+		return false
+	}
+	h, since := r.handoverOf(at, p, takers, 0)
+	p.lost = ""
+	r.notice(at, spatev1.Severity_SEVERITY_INFO, "agent %s had ended its share before it heard that it was given more: others do that", p.agent.name())
+	r.revise(at, since, h)
+	return true
 }
 
 // takers are those who can take a share over: the active ones of its region, or else all active ones.
@@ -124,7 +143,8 @@ func (r *Run) checkAnswers(at clock.Instant) {
 		switch {
 		case r.phase != running || !p.active():
 		case p.givesAt != 0 && at >= p.givesAt:
-			r.sendOff(at, p, "did not take on a change of its share before a part of it changed hands")
+			p.lost, p.out = "did not take on a change of its share before a part of it changed hands", true
+			r.sayLost(at, p, p.lost, "%s", r.outlook(p))
 			r.takeOver(at, p)
 		case p.answerBy != 0 && at >= p.answerBy:
 			r.sendOff(at, p, "did not take on a change of its share in time")

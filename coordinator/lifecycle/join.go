@@ -11,8 +11,12 @@ import (
 // leastJoinLead is how far ahead what a newcomer is given changes hands, at least.
 const leastJoinLead = 3 * time.Second
 
+// giveMargin is how long before a part changes hands its giver has to have taken that on: longer than a tick and what clocks may differ by,
+// so that a giver that did not is out before it can deliver anything that is another's by then.
+const giveMargin = 500 * time.Millisecond
+
 // joinLead leaves givers the time of a silence: whoever is out of reach for less hears of it all the same.
-func (r *Run) joinLead() time.Duration { return max(leastJoinLead, r.cfg.Silence+r.lead()) }
+func (r *Run) joinLead() time.Duration { return max(leastJoinLead, r.cfg.Silence+giveMargin+r.lead()) }
 
 // mayJoin says whether agents may join a stage under way. In a closed loop slots stay where they are.
 func (r *Run) mayJoin(st *spatev1.Stage) bool {
@@ -59,7 +63,7 @@ func (r *Run) invite(at clock.Instant, a *agent) {
 
 // beside are the places whose weights a newcomer's is measured by: those of its region if the plan splits by region.
 func (r *Run) beside(a *agent) []*share {
-	if len(r.regions()) > 0 {
+	if len(r.stage.record.GetStage().GetRegions()) > 0 {
 		if near := r.stage.those(func(p *share) bool { return !p.observer && p.agent.info.GetRegion() == a.info.GetRegion() }); len(near) > 0 {
 			return near
 		}
@@ -70,7 +74,7 @@ func (r *Run) beside(a *agent) []*share {
 // givers are the places that a newcomer gets its part from: those of its region if the plan splits by region and it has any, or else all.
 func (r *Run) givers(c *share) []*share {
 	active := func(p *share) bool { return !p.observer && p.active() }
-	if c != nil && len(r.regions()) > 0 {
+	if c != nil && len(r.stage.record.GetStage().GetRegions()) > 0 {
 		if near := r.stage.those(func(p *share) bool { return active(p) && p.agent.info.GetRegion() == c.agent.info.GetRegion() }); len(near) > 0 {
 			return near
 		}
@@ -93,8 +97,8 @@ func (r *Run) join(at clock.Instant, c *share) {
 	s.enter(c)
 	r.enrol(c.agent)
 	for _, p := range givers {
-		if change := s.start.Add(from); p.givesAt == 0 {
-			p.givesAt = change
+		if p.givesAt == 0 {
+			p.givesAt = s.start.Add(from - giveMargin)
 		}
 	}
 	r.revise(at, from, handovers...)

@@ -73,6 +73,10 @@ func (r *Run) leave(p *share, reason string, fence clock.Instant) {
 func (r *Run) outlook(p *share) string {
 	missing := fmt.Sprintf("%s of the load is missing from second %d on", percent(r.stage.part(p)), p.covered.next)
 	switch {
+	case p.out && r.policy() == reassign:
+		return missing + "; the others take it over"
+	case p.out:
+		return missing
 	case r.phase == stopping:
 		return missing + " unless it sends the rest in time"
 	case r.policy() == reassign:
@@ -133,7 +137,7 @@ func (r *Run) checkAway(at clock.Instant) {
 func (r *Run) decide(at clock.Instant, p *share) {
 	over := r.stage.all(func(q *share) bool { return q == p || q.done() || q.away() && at >= q.fence })
 	if !p.said {
-		r.sayLost(at, p, p.lost, "%s of the load is missing from second %d on", percent(r.stage.part(p)), p.covered.next)
+		r.sayLost(at, p, p.lost, "%s", r.outlook(p))
 	}
 	switch {
 	case r.policy() == fail && !p.observer:
@@ -200,9 +204,13 @@ func (r *Run) sayCut(at clock.Instant, p *share) {
 // endShare looks whether a share of which all is merged has done what it should.
 func (r *Run) endShare(at clock.Instant, p *share) {
 	switch {
-	case p.cut(), p.out && p.totals.GetStopped(), r.phase == running && r.stage.owes(p):
-		p.lost = cmp.Or(p.lost, "ended its share before it heard of a change of it")
+	case p.cut(), p.out && p.totals.GetStopped():
 		r.handOn(at, p)
+	case r.phase == running && r.stage.owes(p):
+		if !r.passOnUnheard(at, p) {
+			p.lost, p.out = cmp.Or(p.lost, "ended its share before it heard of a change of it"), true
+			r.handOn(at, p)
+		}
 	default:
 		p.lost = ""
 	}
@@ -231,8 +239,8 @@ func (r *Run) handOn(at clock.Instant, p *share) {
 
 // sendOff ends the share of an agent that goes on but does not do what it should. Its totals are waited for like those of a lost one.
 func (r *Run) sendOff(at clock.Instant, p *share, reason string) {
-	r.leave(p, reason, at.Add(r.lease()))
 	p.out, p.answerBy = true, 0
+	r.leave(p, reason, at.Add(r.lease()))
 	r.sayLost(at, p, reason, "%s", r.outlook(p))
 	r.sendStopTo(p, false, reason)
 }

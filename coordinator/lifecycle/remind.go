@@ -13,6 +13,9 @@ func (r *Run) remind(at clock.Instant, a *agent, resume *spatev1.AssignmentRef, 
 	}
 	p := r.shareOf(a)
 	has := r.stage.concerns(resume)
+	if resume == nil {
+		a.free = 0
+	}
 	switch {
 	case p == nil || p.failure != "":
 		r.forsake(at, a, resume)

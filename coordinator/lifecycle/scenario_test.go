@@ -39,8 +39,10 @@ var update = flag.Bool("update", false, "write what the scenarios do now into te
 //	observe             what was merged so far; ended=40 failed=30, tokens=9,10 (the last windows; 9x10 is ten of 9),
 //	                    ttft=480ms:500ms:510ms:1200 (low, value, high, count)
 //	kill b              its control stream breaks, and no heartbeat comes
-//	back b              the same process is back, with the assignment that it has; resume=none: with none
+//	back b              the same process is back, with the assignment that it has; resume=none: with none;
+//	                    armed=no: not armed
 //	tick 5s             time passes in steps of 100 ms, with heartbeats of all but the silent
+//	hang 6s             the coordinator is held up
 //	silence b           b sends no heartbeats from now on
 //	stop [now]          a person stops the run
 //	abort               the coordinator goes away
@@ -106,6 +108,7 @@ type scenario struct {
 	info        map[string]*spatev1.AgentInfo
 	held        map[string]*held  // what an agent works on
 	sent        map[string]uint64 // snapshots by agent
+	out         strings.Builder   // effects of the command under way
 }
 
 // held is an assignment in an agent's hands.
@@ -129,6 +132,7 @@ func (s *scenario) do(words []string) string {
 		"observe": s.observe,
 		"back":    s.back, "run": s.begin, "agents": s.agents, "apply": s.apply, "reject": s.reject, "snapshot": s.snapshot,
 		"totals": s.totals, "closed": s.closed, "kill": s.kill, "tick": s.tick, "silence": s.silence,
+		"hang":  func(a []string, _ map[string]string) { s.at = s.at.Add(s.duration(a[0])) },
 		"stop":  func(a []string, _ map[string]string) { s.run.Stop(s.at, len(a) > 0) },
 		"abort": func([]string, map[string]string) { s.run.Abort(s.at, "the coordinator was closed") },
 	}
@@ -136,19 +140,17 @@ func (s *scenario) do(words []string) string {
 	if !ok {
 		s.t.Fatalf("no such command: %v", words)
 	}
-	var out strings.Builder
-	s.drain(&out, func() { f(args, options) })
-	return out.String()
+	f(args, options)
+	s.drain()
+	out := s.out.String()
+	s.out.Reset()
+	return out
 }
 
-// drain runs f and writes what it makes the machine do.
-func (s *scenario) drain(out *strings.Builder, f func()) {
-	f()
-	if s.run == nil {
-		return
-	}
+// drain writes down what the machine does now.
+func (s *scenario) drain() {
 	for _, e := range s.run.Effects() {
-		out.WriteString(s.describe(e) + "\n")
+		s.out.WriteString(s.describe(e) + "\n")
 	}
 }
 
@@ -205,6 +207,9 @@ func (s *scenario) back(args []string, o map[string]string) {
 	for _, name := range names(args) {
 		if o["resume"] != "" {
 			s.held[name] = nil
+		}
+		if h := s.held[name]; h != nil && o["armed"] != "" {
+			h.armed = false
 		}
 		s.connect(name)
 	}
@@ -351,6 +356,7 @@ func (s *scenario) tick(args []string, _ map[string]string) {
 			}
 		}
 		s.run.Tick(s.at)
+		s.drain()
 	}
 }
 

@@ -35,7 +35,7 @@ type share struct {
 	told     int           // handovers that it was sent with it
 	took     int           // handovers that it has taken on
 	answerBy clock.Instant // when it has to have taken on that one at the latest; 0: it has
-	givesAt  clock.Instant // when what it gives away changes hands, unless it has taken on that it does; 0: nothing does
+	givesAt  clock.Instant // shortly before what it gives away changes hands, unless it has taken that on; 0: nothing does
 
 	lost    string        // why it is away; empty: it is not
 	fence   clock.Instant // from then on it starts nothing more, if it is away
