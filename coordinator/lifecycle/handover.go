@@ -137,16 +137,17 @@ func (p *share) agreed(revision uint32) {
 }
 
 // checkAnswers gives those up who did not take on a change of their share in time. One that did not hear that it gives something away is
-// out at once when that changes hands, so that nothing it measures from then on can be counted twice. Others have a silence longer.
+// out at once when that changes hands, even if the stage is being stopped: nothing that it measures from then on can be counted twice.
+// Others have a silence longer.
 func (r *Run) checkAnswers(at clock.Instant) {
 	for _, p := range r.stage.places() {
 		switch {
-		case r.phase != running || !p.active():
+		case r.phase == closing || !p.active():
 		case p.givesAt != 0 && at >= p.givesAt:
 			p.lost, p.out = "did not take on a change of its share before a part of it changed hands", true
 			r.sayLost(at, p, p.lost, "%s", r.outlook(p))
-			r.takeOver(at, p)
-		case p.answerBy != 0 && at >= p.answerBy:
+			r.decide(at, p)
+		case r.phase == running && p.answerBy != 0 && at >= p.answerBy:
 			r.sendOff(at, p, "did not take on a change of its share in time")
 		}
 	}

@@ -73,7 +73,7 @@ func (r *Run) leave(p *share, reason string, fence clock.Instant) {
 func (r *Run) outlook(p *share) string {
 	missing := fmt.Sprintf("%s of the load is missing from second %d on", percent(r.stage.part(p)), p.covered.next)
 	switch {
-	case p.out && r.policy() == reassign:
+	case p.out && r.phase == running && r.policy() == reassign:
 		return missing + "; the others take it over"
 	case p.out:
 		return missing
@@ -145,7 +145,7 @@ func (r *Run) decide(at clock.Instant, p *share) {
 		r.failRun(at, "agent "+p.agent.name()+" "+p.failure)
 	case r.phase == running && r.policy() == reassign && !p.observer:
 		r.takeOver(at, p)
-	case over || p.out || at >= p.fence.Add(r.cfg.StopGrace):
+	case over || p.out || p.givesAt != 0 || at >= p.fence.Add(r.cfg.StopGrace):
 		r.giveUpShare(at, p)
 	}
 }

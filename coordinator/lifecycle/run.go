@@ -5,6 +5,11 @@
 // Stages are those of the plan in their order. A template of the plan becomes stages one after another: package series decides which,
 // from what the stages before measured.
 //
+// An agent is lost when it was silent for too long, or when another process has its name; a broken stream alone is no loss. What then
+// becomes of the stage is its policy's: it fails, goes on without the agent's part, or hands that part to the others once the lost one can
+// start nothing more. From the moment that a share is given up nothing that it measures counts: the record says so before anybody is told
+// to take its part over, and the shell must refuse what comes after. So no request can be counted twice.
+//
 // It is fed events, each with its time, and drained of effects. It does no I/O, reads no clock and starts no goroutine, so that
 // each scenario can be written down as a script (testdata/) and played in no time. The coordinator is its shell and only caller;
 // it must serialise the calls and carry out the effects in their order.

@@ -19,6 +19,7 @@ type worker struct {
 	connected   bool
 	stalled     bool          // its control stream carries nothing, and stands
 	deaf        bool          // its snapshots do not get through
+	slow        time.Duration // of messages to it, beside what they take anyway
 	pace        int           // items of a closed loop in a step
 	late        time.Duration // of its snapshots
 	inbox       []letter      // on their way to it

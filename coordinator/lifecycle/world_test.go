@@ -156,7 +156,7 @@ func (w *world) send(e lifecycle.Send) {
 		}
 	}
 	if a.connected {
-		a.inbox = append(a.inbox, letter{w.at.Add(w.delay), proto.CloneOf(e.Message)})
+		a.inbox = append(a.inbox, letter{w.at.Add(w.delay + a.slow), proto.CloneOf(e.Message)})
 	}
 }
 
@@ -213,7 +213,7 @@ func (w *world) disturb() {
 	a := rapid.SampledFrom(w.workers).Draw(w.t, "agent")
 	w.trouble = true
 	switch action := rapid.SampledFrom([]string{"cut", "cut", "mute", "mend", "mend", "mend", "kill", "restart", "join", "stall", "stall", "go on", "go on",
-		"deafen", "fail", "none", "stop"}).Draw(w.t, "action"); action {
+		"deafen", "slow", "fail", "none", "stop"}).Draw(w.t, "action"); action {
 	case "cut", "mute":
 		if a.connected {
 			a.cut(action == "cut")
@@ -230,7 +230,9 @@ func (w *world) disturb() {
 	case "stall":
 		a.stalled = a.connected
 	case "go on":
-		a.stalled, a.deaf = false, false
+		a.stalled, a.deaf, a.slow = false, false, 0
+	case "slow":
+		a.slow = 8 * time.Second
 	case "deafen":
 		a.deaf = true
 	case "fail":
@@ -321,7 +323,7 @@ func TestWhateverBreaksNothingIsCountedTwice(t *testing.T) {
 			}
 		}
 		for _, a := range w.workers {
-			a.stalled, a.deaf = false, false
+			a.stalled, a.deaf, a.slow = false, false, 0
 			if !a.dead && !a.connected {
 				a.connect()
 				w.carryOut()
