@@ -82,23 +82,26 @@ func (l *Ledger) take() []*pendingBatch {
 
 // commit writes a group of batches in one transaction and answers each.
 func (l *Ledger) commit(group []*pendingBatch) {
-	err := l.db.Update(func(tx *bbolt.Tx) error {
-		b := tx.Bucket(snapshotBucket)
-		for _, p := range group {
-			conflict, err := p.put(b)
-			if err != nil {
-				return err
-			}
-			p.err = conflict
-		}
-		return nil
-	})
+	err := guarded(func() error { return l.db.Update(func(tx *bbolt.Tx) error { return putAll(tx, group) }) })
 	for _, p := range group {
 		if err != nil {
 			p.err = fmt.Errorf("append %d snapshots: %w", len(p.entries), err)
 		}
 		close(p.done)
 	}
+}
+
+// putAll stores a group of batches. A batch that contradicts the ledger is left out alone.
+func putAll(tx *bbolt.Tx, group []*pendingBatch) error {
+	b := tx.Bucket(snapshotBucket)
+	for _, p := range group {
+		conflict, err := p.put(b)
+		if err != nil {
+			return err
+		}
+		p.err = conflict
+	}
+	return nil
 }
 
 // put stores the batch's new snapshots, or none of them if one contradicts the ledger.
@@ -157,11 +160,23 @@ func snapshotKey(stage uint32, k *spatev1.SnapshotKey) []byte {
 	return binary.BigEndian.AppendUint64(key, k.GetSequence())
 }
 
+// Has says whether the ledger has a snapshot of a stage under a key.
+func (l *Ledger) Has(stage uint32, k *spatev1.SnapshotKey) (found bool, err error) {
+	err = l.view(func(tx *bbolt.Tx) error {
+		found = tx.Bucket(snapshotBucket).Get(snapshotKey(stage, k)) != nil
+		return nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("look for %s: %w", keyText(k), err)
+	}
+	return found, nil
+}
+
 // Snapshots calls fn with each snapshot of a stage, ordered by agent, incarnation and sequence, and stops at its first error. fn
 // may keep the snapshot and must not write to the ledger.
 func (l *Ledger) Snapshots(stage uint32, fn func(*spatev1.Snapshot) error) error {
 	prefix := binary.BigEndian.AppendUint32(nil, stage)
-	err := l.db.View(func(tx *bbolt.Tx) error {
+	err := l.view(func(tx *bbolt.Tx) error {
 		c := tx.Bucket(snapshotBucket).Cursor()
 		for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
 			s := &spatev1.Snapshot{}

@@ -28,9 +28,11 @@ var (
 	ErrForeign = errors.New("not a ledger that this program can read")
 )
 
-// ledgerVersion counts the layouts of the file. Version 1: buckets meta (format, version, run), stages (index) and snapshots
-// (stage, agent, incarnation, sequence); values are the protocol's messages.
-const ledgerVersion = 1
+// ledgerVersion counts the layouts of the file; values are the protocol's messages.
+//
+//	1  buckets meta (format, version, run), stages (index) and snapshots (stage, agent, incarnation, sequence)
+//	2  meta has submission and checkpoint, too, and bucket events (number) the run's events but progress
+const ledgerVersion = 2
 
 // lockTimeout is how long to wait for another process to let go of the file: enough for one that is just ending.
 const lockTimeout = time.Second
@@ -40,14 +42,17 @@ var (
 	metaBucket     = []byte("meta")
 	stagesBucket   = []byte("stages")
 	snapshotBucket = []byte("snapshots")
+	eventsBucket   = []byte("events")
 	formatKey      = []byte("format")
 	versionKey     = []byte("version")
 	runKey         = []byte("run")
+	submissionKey  = []byte("submission")
+	checkpointKey  = []byte("checkpoint")
 	formatName     = []byte("spate-ledger")
 )
 
-// Ledger is the file that holds a run: its record, its stages' records, and each snapshot once. It survives the death of the
-// process at any time. All methods but Close may be called concurrently.
+// Ledger is the file that holds a run: its records, the state of its machine, its events, and each snapshot once. It survives the death of
+// the process at any time. All methods but Close may be called concurrently.
 type Ledger struct {
 	db *bbolt.DB
 
@@ -60,7 +65,7 @@ type Ledger struct {
 
 // Create makes the ledger of a new run. The file must not exist. The caller closes the ledger.
 func Create(path string, run *spatev1.RunRecord) (*Ledger, error) {
-	l, err := open(path, false, func(path string, flag int, mode os.FileMode) (*os.File, error) {
+	l, err := open(path, false, lockTimeout, func(path string, flag int, mode os.FileMode) (*os.File, error) {
 		return os.OpenFile(path, flag|os.O_EXCL, mode)
 	})
 	if err != nil {
@@ -74,28 +79,27 @@ func Create(path string, run *spatev1.RunRecord) (*Ledger, error) {
 
 // Open opens the ledger of a run to go on with it. The caller closes it.
 func Open(path string) (*Ledger, error) {
-	// A file that was cut short would fault the process when its freelist is looked for, so it is inspected first.
 	seen, err := OpenReadOnly(path)
 	if err != nil {
 		return nil, err
 	}
-	if err := seen.Close(); err != nil {
+	if err := errors.Join(sound(path), seen.Close()); err != nil {
 		return nil, fmt.Errorf("open ledger %s: %w", path, err)
 	}
-	l, err := open(path, false, openExisting)
+	l, err := open(path, false, lockTimeout, openExisting)
 	if err != nil {
 		return nil, fmt.Errorf("open ledger %s: %w", path, err)
 	}
 	return l, nil
 }
 
-// OpenReadOnly opens a ledger to read it. Append, PutRun and PutStage fail on it. The caller closes it.
+// OpenReadOnly opens a ledger to read it. Append and Put fail on it. The caller closes it.
 func OpenReadOnly(path string) (*Ledger, error) {
-	l, err := open(path, true, openExisting)
+	l, err := open(path, true, lockTimeout, openExisting)
 	if err != nil {
 		return nil, fmt.Errorf("open ledger %s: %w", path, err)
 	}
-	if err := l.db.View(inspect); err != nil {
+	if err := l.view(inspect); err != nil {
 		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", path, err), l.Close())
 	}
 	return l, nil
@@ -113,14 +117,18 @@ func openExisting(path string, flag int, mode os.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// open opens the file and starts the writer.
-func open(path string, readOnly bool, openFile func(string, int, os.FileMode) (*os.File, error)) (*Ledger, error) {
-	db, err := bbolt.Open(path, 0o644, &bbolt.Options{
-		Timeout:        lockTimeout,
-		ReadOnly:       readOnly,
-		OpenFile:       openFile,
-		NoFreelistSync: true, // the list is found again on open; writing it with each batch costs more
-		FreelistType:   bbolt.FreelistMapType,
+// open opens the file, waiting so long for another process that has it open, and starts the writer.
+func open(path string, readOnly bool, patience time.Duration, openFile func(string, int, os.FileMode) (*os.File, error)) (*Ledger, error) {
+	var db *bbolt.DB
+	err := guarded(func() (err error) {
+		db, err = bbolt.Open(path, 0o644, &bbolt.Options{
+			Timeout:        patience,
+			ReadOnly:       readOnly,
+			OpenFile:       openFile,
+			NoFreelistSync: true, // the list is found again on open; writing it with each batch costs more
+			FreelistType:   bbolt.FreelistMapType,
+		})
+		return err
 	})
 	if err != nil {
 		return nil, openError(err)
@@ -143,7 +151,7 @@ func openError(err error) error {
 
 // initialise lays out a new file.
 func initialise(tx *bbolt.Tx, run *spatev1.RunRecord) error {
-	for _, name := range [][]byte{metaBucket, stagesBucket, snapshotBucket} {
+	for _, name := range [][]byte{metaBucket, stagesBucket, snapshotBucket, eventsBucket} {
 		if _, err := tx.CreateBucket(name); err != nil {
 			return err
 		}
@@ -171,10 +179,20 @@ func inspect(tx *bbolt.Tx) error {
 	if meta == nil || string(meta.Get(formatKey)) != string(formatName) {
 		return fmt.Errorf("%w: it is another program's file", ErrForeign)
 	}
-	version := meta.Get(versionKey)
-	if len(version) != 4 || binary.BigEndian.Uint32(version) != ledgerVersion {
-		return fmt.Errorf("%w: it has version %x and this program reads version %d: use the program that wrote it",
-			ErrForeign, version, ledgerVersion)
+	return inspectVersion(meta.Get(versionKey))
+}
+
+// inspectVersion says what to do with a ledger of another version.
+func inspectVersion(value []byte) error {
+	if len(value) != 4 {
+		return fmt.Errorf("%w: its version %x is none", ErrForeign, value)
+	}
+	switch version := binary.BigEndian.Uint32(value); {
+	case version < ledgerVersion:
+		return fmt.Errorf("%w: an older Spate wrote it (layout %d, this one reads %d): make its files with that version's `spate report`, "+
+			"or run the plan again", ErrForeign, version, ledgerVersion)
+	case version > ledgerVersion:
+		return fmt.Errorf("%w: a newer Spate wrote it (layout %d, this one reads %d): use that version", ErrForeign, version, ledgerVersion)
 	}
 	return nil
 }
@@ -191,52 +209,9 @@ func (l *Ledger) Close() error {
 	return l.db.Close()
 }
 
-// PutRun replaces the run's record. It is durable when PutRun returns.
-func (l *Ledger) PutRun(run *spatev1.RunRecord) error {
-	return l.update("run record", func(tx *bbolt.Tx) error {
-		return putMessage(tx.Bucket(metaBucket), runKey, run)
-	})
-}
-
-// Run returns the run's record.
-func (l *Ledger) Run() (*spatev1.RunRecord, error) {
-	run := &spatev1.RunRecord{}
-	err := l.db.View(func(tx *bbolt.Tx) error {
-		return proto.Unmarshal(tx.Bucket(metaBucket).Get(runKey), run)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read run record: %w", err)
-	}
-	return run, nil
-}
-
-// PutStage writes the record of a stage, or replaces it. It is durable when PutStage returns.
-func (l *Ledger) PutStage(stage *spatev1.StageRecord) error {
-	return l.update("stage record", func(tx *bbolt.Tx) error {
-		key := binary.BigEndian.AppendUint32(nil, stage.GetStage().GetIndex())
-		return putMessage(tx.Bucket(stagesBucket), key, stage)
-	})
-}
-
-// Stages returns the records of the run's stages so far, by index.
-func (l *Ledger) Stages() ([]*spatev1.StageRecord, error) {
-	var stages []*spatev1.StageRecord
-	err := l.db.View(func(tx *bbolt.Tx) error {
-		return tx.Bucket(stagesBucket).ForEach(func(_, value []byte) error {
-			stage := &spatev1.StageRecord{}
-			stages = append(stages, stage)
-			return proto.Unmarshal(value, stage)
-		})
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read stage records: %w", err)
-	}
-	return stages, nil
-}
-
 // Copy writes a consistent copy of the file as it is now, while others go on appending.
 func (l *Ledger) Copy(w io.Writer) error {
-	err := l.db.View(func(tx *bbolt.Tx) error {
+	err := l.view(func(tx *bbolt.Tx) error {
 		_, err := tx.WriteTo(w)
 		return err
 	})
@@ -248,7 +223,7 @@ func (l *Ledger) Copy(w io.Writer) error {
 
 // update runs one durable transaction for a named thing.
 func (l *Ledger) update(what string, fn func(*bbolt.Tx) error) error {
-	if err := l.db.Update(fn); err != nil {
+	if err := guarded(func() error { return l.db.Update(fn) }); err != nil {
 		return fmt.Errorf("write %s: %w", what, err)
 	}
 	return nil

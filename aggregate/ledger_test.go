@@ -246,9 +246,12 @@ func TestFilesThatAreNoLedger(t *testing.T) {
 		"cut short": {good[:len(good)/2], "copy it again"},
 		"another program's": {foreign(func(tx *bbolt.Tx) error { return tx.DeleteBucket(metaBucket) }),
 			"another program's"},
+		"older": {foreign(func(tx *bbolt.Tx) error {
+			return tx.Bucket(metaBucket).Put(versionKey, binary.BigEndian.AppendUint32(nil, 1))
+		}), "older Spate wrote it (layout 1"},
 		"newer": {foreign(func(tx *bbolt.Tx) error {
-			return tx.Bucket(metaBucket).Put(versionKey, binary.BigEndian.AppendUint32(nil, 2))
-		}), "version 00000002"},
+			return tx.Bucket(metaBucket).Put(versionKey, binary.BigEndian.AppendUint32(nil, 9))
+		}), "newer Spate wrote it (layout 9"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "ledger.db")

@@ -37,6 +37,8 @@ type Config struct {
 	// OpenSink opens what takes in a run's merged results while it goes on. It is given the run's directory. The coordinator
 	// closes the sink at the run's end. Nil: nobody watches.
 	OpenSink func(runDir string) (sink.Sink, error)
+	// Limits bound what peers can ask.
+	Limits Limits
 	// HeartbeatInterval is how often agents report. Default 1 s.
 	HeartbeatInterval time.Duration
 	// Lease is how long an agent goes on without its coordinator before it drains. Default 30 s.

@@ -40,13 +40,19 @@ type Coordinator struct {
 	once    sync.Once
 	workers sync.WaitGroup // one for each run in progress
 
+	boot   string // of this machine, see bootID
+	limits *limits
+
 	strangers, trespass atomic.Uint64 // connections and calls refused
+	restarts, renewals  atomic.Uint64
 
 	mu       sync.Mutex // guards all below, and the machine of the run in progress
 	sessions map[string]*session
-	active   *run // nil: none
+	active   *run   // nil: none
+	queue    []*run // those that wait, in order
 	runs     map[string]*run
 	recent   []string // ids of the runs in memory, oldest first
+	listed   map[string]listed
 	cluster  *membership.Cluster
 	closed   bool
 }
@@ -58,9 +64,10 @@ func New(cfg Config) (*Coordinator, error) {
 	}
 	c := &Coordinator{
 		cfg: cfg.withDefaults(), closing: make(chan struct{}),
-		sessions: map[string]*session{}, runs: map[string]*run{},
+		sessions: map[string]*session{}, runs: map[string]*run{}, listed: map[string]listed{}, boot: bootID(),
 	}
 	c.log = c.cfg.Logger
+	c.limits = newLimits(c.cfg.Limits, c.log)
 	var err error
 	if c.store, err = store.Open(c.cfg.DatasetDir); err != nil {
 		return nil, err
@@ -69,7 +76,7 @@ func New(cfg Config) (*Coordinator, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.server = grpc.NewServer(append(secured,
+	c.server = grpc.NewServer(append(append(c.limits.options(secured.creds), secured.options...),
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
@@ -96,10 +103,13 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	return errors.Join(c.Serve(l), c.Close())
 }
 
-// Serve serves on a listener until Close, and closes the listener. It also joins the gossip, if there is one, with the
-// listener's port.
+// Serve serves on a listener until Close, and closes the listener. Before, it takes up the runs in the data directory that have no end; it
+// also joins the gossip, if there is one, with the listener's port.
 func (c *Coordinator) Serve(l net.Listener) error {
 	if err := c.cfg.checkAddr(l.Addr()); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	if err := c.goOn(); err != nil {
 		return errors.Join(err, l.Close())
 	}
 	if err := c.gossip(l.Addr()); err != nil {
@@ -149,8 +159,8 @@ func (c *Coordinator) GossipAddress() string {
 // closeTimeout bounds how long Close waits for handlers: they have all been told.
 const closeTimeout = 2 * time.Second
 
-// Close aborts the run in progress, keeping what was measured, tells agents to stop, and ends all services. It blocks until all is
-// down, which takes up to sinkDeadline if a run's sink has something left, and may be called twice.
+// Close aborts the run in progress, keeping what was measured, tells agents to stop, and ends all services. Runs that wait do so until a
+// coordinator is started in the same directory. It blocks until all is down, which takes up to sinkDeadline if a run's sink has something left, and may be called twice.
 func (c *Coordinator) Close() error {
 	var err error
 	c.once.Do(func() {
@@ -164,10 +174,22 @@ func (c *Coordinator) Close() error {
 		force := time.AfterFunc(closeTimeout, c.server.Stop)
 		c.server.GracefulStop()
 		force.Stop()
+		err = c.closeWaiting()
 		if cluster != nil {
-			err = cluster.Close()
+			err = errors.Join(err, cluster.Close())
 		}
 	})
+	return err
+}
+
+// closeWaiting lets go of the ledgers of the runs that wait.
+func (c *Coordinator) closeWaiting() (err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.queue {
+		err = errors.Join(err, r.ledger.Close())
+	}
+	c.queue = nil
 	return err
 }
 
@@ -179,6 +201,16 @@ type Stats struct {
 	Duplicates uint64
 	// Refused are garbage, foreign or oversize.
 	Refused uint64
+	// GivenUp came from a process whose part of the stage others have taken over, or which was waited for in vain.
+	GivenUp uint64
+	// Limited are the connections, streams and messages that were too many.
+	Limited uint64
+	// Renewals are the heartbeats that were answered: agents' leases that began anew.
+	Renewals uint64
+	// Restarts are the runs that were gone on with after a new start of the coordinator.
+	Restarts uint64
+	// Waiting is the number of runs that wait.
+	Waiting int
 	// ConnectionsRefused had no certificate of the cluster, and CallsRefused not the right role's.
 	ConnectionsRefused, CallsRefused uint64
 	// Agents counts those that are connected, by health: "ready", "busy", "silent".
@@ -191,11 +223,13 @@ type Stats struct {
 func (c *Coordinator) Stats() Stats {
 	s := c.intake.stats()
 	s.ConnectionsRefused, s.CallsRefused, s.Agents = c.strangers.Load(), c.trespass.Load(), map[string]int{}
+	s.Limited, s.Renewals, s.Restarts = c.limits.refused.Load(), c.renewals.Load(), c.restarts.Load()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, a := range c.connected(clock.Now()) {
 		s.Agents[strings.ToLower(strings.TrimPrefix(a.GetHealth().String(), "AGENT_HEALTH_"))]++
 	}
+	s.Waiting = len(c.queue)
 	if c.active != nil {
 		s.Run = c.active.id
 	}

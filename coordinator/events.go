@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
@@ -17,35 +18,56 @@ const (
 // and notices beyond a number are left to the coordinator's own log. It is safe for concurrent use.
 type eventLog struct {
 	mu       sync.Mutex
-	events   []numbered
-	last     uint64 // number of the newest event
+	events   []*spatev1.FollowRunResponse
+	last     uint64 // number of the newest event, or of one that is about to be added
 	progress int
 	notices  int
 	ended    bool
 	more     chan struct{} // closed and replaced at each event
 }
 
-// numbered is an event with its place among all there ever were, so that a follower finds its place after a thinning.
-type numbered struct {
-	number uint64
-	event  *spatev1.RunEvent
+// newEventLog begins a log with events that are known from before. Numbers go on behind the last of them, or behind a number beyond.
+func newEventLog(known []*spatev1.FollowRunResponse, beyond uint64) *eventLog {
+	l := &eventLog{more: make(chan struct{}), events: known, last: beyond}
+	for _, e := range known {
+		l.last = max(l.last, e.GetNumber())
+		l.ended = l.ended || e.GetEvent().GetRunEnded() != nil
+		if e.GetEvent().GetNotice() != nil {
+			l.notices++
+		}
+	}
+	return l
 }
-
-func newEventLog() *eventLog { return &eventLog{more: make(chan struct{})} }
 
 // add appends an event, or refuses it: a notice too many. After the event of the run's end nothing is added.
 func (l *eventLog) add(e *spatev1.RunEvent) (added bool) {
+	n, ok := l.number(e)
+	if ok {
+		l.append(n)
+	}
+	return ok
+}
+
+// number gives an event its place among all there ever were, so that followers find theirs, or refuses it as add does. Numbers are given
+// and events appended in the same order: that is the caller's part.
+func (l *eventLog) number(e *spatev1.RunEvent) (numbered *spatev1.FollowRunResponse, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended || !l.admit(e) {
-		return false
+		return nil, false
 	}
 	l.last++
-	l.events = append(l.events, numbered{l.last, e})
-	l.ended = e.GetRunEnded() != nil
+	return &spatev1.FollowRunResponse{Event: e, Number: l.last}, true
+}
+
+// append shows an event to the followers.
+func (l *eventLog) append(n *spatev1.FollowRunResponse) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.events = append(l.events, n)
+	l.ended = l.ended || n.GetEvent().GetRunEnded() != nil
 	close(l.more)
 	l.more = make(chan struct{})
-	return true
 }
 
 // admit makes room for an event, or refuses it.
@@ -57,10 +79,10 @@ func (l *eventLog) admit(e *spatev1.RunEvent) bool {
 		}
 		l.progress++
 	case e.GetNotice() != nil:
-		if l.notices == maxNotices {
+		if l.notices >= maxNotices {
 			return false
 		}
-		if l.notices++; l.notices == maxNotices {
+		if l.notices++; l.notices >= maxNotices {
 			e.GetNotice().Text += " (further notices are in the coordinator's log only)"
 		}
 	}
@@ -70,8 +92,8 @@ func (l *eventLog) admit(e *spatev1.RunEvent) bool {
 // thin drops every second progress event.
 func (l *eventLog) thin() {
 	seen := 0
-	l.events = slices.DeleteFunc(l.events, func(n numbered) bool {
-		if n.event.GetStageProgress() == nil {
+	l.events = slices.DeleteFunc(l.events, func(n *spatev1.FollowRunResponse) bool {
+		if n.GetEvent().GetStageProgress() == nil {
 			return false
 		}
 		seen++
@@ -80,16 +102,16 @@ func (l *eventLog) thin() {
 	l.progress -= (seen + 1) / 2
 }
 
-// after returns the events since a number, the number of the last of them, whether the log is at its end then, and a channel that
-// is closed when there is more.
-func (l *eventLog) after(number uint64) (events []*spatev1.RunEvent, last uint64, ended bool, more <-chan struct{}) {
+// after returns the events since a number, whether the log is at its end then, and a channel that is closed when there is more. The events
+// are not to be changed.
+func (l *eventLog) after(number uint64) (events []*spatev1.FollowRunResponse, ended bool, more <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	i, _ := slices.BinarySearchFunc(l.events, number+1, func(n numbered, want uint64) int {
-		return int(int64(n.number) - int64(want))
+	i, found := slices.BinarySearchFunc(l.events, number, func(n *spatev1.FollowRunResponse, want uint64) int {
+		return cmp.Compare(n.GetNumber(), want)
 	})
-	for _, n := range l.events[i:] {
-		events = append(events, n.event)
+	if found {
+		i++
 	}
-	return events, l.last, l.ended, l.more
+	return slices.Clone(l.events[i:]), l.ended, l.more
 }

@@ -27,16 +27,20 @@ func noticeEvent() *spatev1.RunEvent {
 // log stays small.
 func TestFollowersSeeEventsOnceInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := newEventLog()
+		l := newEventLog(nil, 0)
 		var follower struct {
 			number uint64
 			stages uint32
 			last   int64
 		}
 		read := func() {
-			events, last, _, _ := l.after(follower.number)
-			follower.number = last
-			for _, e := range events {
+			events, _, _ := l.after(follower.number)
+			for _, n := range events {
+				if n.GetNumber() <= follower.number {
+					t.Fatalf("number %d after %d", n.GetNumber(), follower.number)
+				}
+				follower.number = n.GetNumber()
+				e := n.GetEvent()
 				if p := e.GetStageProgress(); p != nil {
 					if p.GetElapsed().GetSeconds() <= follower.last {
 						t.Fatalf("progress %d after %d", p.GetElapsed().GetSeconds(), follower.last)
@@ -76,23 +80,41 @@ func TestFollowersSeeEventsOnceInOrder(t *testing.T) {
 }
 
 func TestNoticesAreBoundedAndTheLastOneSaysSo(t *testing.T) {
-	l := newEventLog()
+	l := newEventLog(nil, 0)
 	for range 3 * maxNotices {
 		l.add(noticeEvent())
 	}
-	events, _, ended, _ := l.after(0)
-	if len(events) != maxNotices || ended || events[maxNotices-1].GetNotice().GetText() == "x" {
+	events, ended, _ := l.after(0)
+	if len(events) != maxNotices || ended || events[maxNotices-1].GetEvent().GetNotice().GetText() == "x" {
 		t.Errorf("%d notices, the last %v", len(events), events[len(events)-1])
 	}
 }
 
 func TestNothingFollowsTheEnd(t *testing.T) {
-	l := newEventLog()
-	_, _, _, more := l.after(0)
+	l := newEventLog(nil, 0)
+	_, _, more := l.after(0)
 	l.add(&spatev1.RunEvent{Event: &spatev1.RunEvent_RunEnded{RunEnded: &spatev1.RunEnded{}}})
 	<-more
 	l.add(noticeEvent())
-	if events, _, ended, _ := l.after(0); len(events) != 1 || !ended {
+	if events, ended, _ := l.after(0); len(events) != 1 || !ended {
 		t.Errorf("%d events, ended %v", len(events), ended)
+	}
+}
+
+// A log that was begun anew goes on behind what followers may have seen, progress that is lost included.
+func TestALogGoesOnBehindWhatFollowersHaveSeen(t *testing.T) {
+	first := newEventLog(nil, 0)
+	first.add(stageEvent(0))
+	first.add(noticeEvent())
+	known, _, _ := first.after(0)
+	first.add(progressEvent(1))
+	first.add(progressEvent(2))
+	seen, _, _ := first.after(0)
+	again := newEventLog(known, 1<<32)
+	again.add(stageEvent(1))
+	for after, want := range map[uint64]int{0: 3, 1: 2, 2: 1, seen[len(seen)-1].GetNumber(): 1, 1<<32 + 1: 0, 1 << 40: 0} {
+		if events, _, _ := again.after(after); len(events) != want {
+			t.Errorf("%d events after %d, want %d", len(events), after, want)
+		}
 	}
 }

@@ -16,11 +16,11 @@ import (
 
 // intake counts snapshots.
 type intake struct {
-	written, duplicates, refused atomic.Uint64
+	written, duplicates, refused, givenUp atomic.Uint64
 }
 
 func (i *intake) stats() Stats {
-	return Stats{Snapshots: i.written.Load(), Duplicates: i.duplicates.Load(), Refused: i.refused.Load()}
+	return Stats{Snapshots: i.written.Load(), Duplicates: i.duplicates.Load(), Refused: i.refused.Load(), GivenUp: i.givenUp.Load()}
 }
 
 // metricsService takes in what agents measured.
@@ -58,17 +58,21 @@ func (s metricsService) ended(stream spatev1.MetricsService_PushServer, err erro
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
-	if code := status.Code(err); code == codes.ResourceExhausted || code == codes.Internal {
+	var limit tooMuch // counted already
+	if code := status.Code(err); (code == codes.ResourceExhausted || code == codes.Internal) && !errors.As(err, &limit) {
 		s.c.intake.refused.Add(1)
 		s.c.log.Warn("unreadable snapshot refused", "address", addressOf(stream.Context()), "error", err)
 	}
 	return err
 }
 
+// errGivenUp refuses what comes too late: others have been told to do it again, or the result was worked out without it.
+var errGivenUp = errors.New("the agent was lost, and its part of the stage was given up or taken over")
+
 // take brings one snapshot into the ledger and the merge, and answers it. An error ends the stream: the agent keeps the snapshot
 // and sends it again.
 func (c *Coordinator) take(s *spatev1.Snapshot) (*spatev1.PushResponse, error) {
-	r := c.runInProgress(s.GetKey().GetRunId())
+	r, heard := c.senderOf(s.GetKey())
 	if r == nil {
 		return c.refuse(nil, s, fmt.Errorf("run %.80q is not in progress here", s.GetKey().GetRunId())), nil
 	}
@@ -79,30 +83,97 @@ func (c *Coordinator) take(s *spatev1.Snapshot) (*spatev1.PushResponse, error) {
 	if err := aggregate.CheckSnapshot(s, r.record, m.record); err != nil {
 		return c.refuse(r, s, err), nil
 	}
-	fresh, err := r.ledger.Append([]*spatev1.Snapshot{s})
+	fresh, err := c.keepAndTell(r, m, s, heard)
 	switch {
+	case errors.Is(err, errGivenUp):
+		c.intake.givenUp.Add(1)
+		c.log.Info("snapshot of a lost agent refused", "agent", s.GetKey().GetAgent(), "sequence", s.GetKey().GetSequence())
+		return &spatev1.PushResponse{Key: s.GetKey(), Refused: err.Error()}, nil
 	case errors.Is(err, aggregate.ErrConflict), errors.Is(err, aggregate.ErrClosed):
 		return c.refuse(r, s, err), nil
 	case err != nil:
 		c.ledgerFailed(r, err)
 		return nil, status.Error(codes.Unavailable, "the coordinator cannot write its ledger")
-	case fresh[0]:
+	case fresh:
 		c.intake.written.Add(1)
-		c.merge(r, m, s)
 	default:
 		c.intake.duplicates.Add(1)
 	}
 	return &spatev1.PushResponse{Key: s.GetKey()}, nil
 }
 
-// runInProgress returns the run of an id if it goes on.
-func (c *Coordinator) runInProgress(id string) *run {
+// senderOf returns the run in progress that a snapshot is of, nil if there is none, and whether its sender was heard lately.
+func (c *Coordinator) senderOf(k *spatev1.SnapshotKey) (r *run, heard bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.active == nil || c.active.id != id {
-		return nil
+	if c.active == nil || c.active.id != k.GetRunId() {
+		return nil, false
 	}
-	return c.active
+	from := c.sessions[k.GetAgent()]
+	return c.active, from != nil && from.incarnation == k.GetIncarnation() && clock.Now().Sub(from.heard) < c.cfg.Run.Silence
+}
+
+// keepAndTell brings a snapshot into the ledger and tells the machine if it is new there. Nobody gives up the part of an agent that was heard
+// lately: its snapshots share the ledger's writes. Of one that is silent the machine may give the part to others at any moment, and what
+// comes afterwards must not count: from looking whether it has until the machine knows of the snapshot, nothing else happens.
+func (c *Coordinator) keepAndTell(r *run, m measured, s *spatev1.Snapshot, heard bool) (fresh bool, err error) {
+	heard = heard && lossOf(m.record, s.GetKey()) == nil
+	if heard {
+		if fresh, err = c.keep(r, m, s); !fresh || err != nil {
+			return false, err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !heard {
+		if m, _ = r.stage(s.GetStageIndex()); lossOf(m.record, s.GetKey()) != nil {
+			return false, alreadyKept(r, s)
+		}
+		if fresh, err = c.keep(r, m, s); !fresh || err != nil {
+			return false, err
+		}
+	}
+	if c.active == r {
+		c.feed(func(r *run, at clock.Instant) { r.machine.Merged(at, s) })
+	}
+	return true, nil
+}
+
+// alreadyKept is nil if a lost agent's snapshot is in the ledger, and errGivenUp if it is not.
+func alreadyKept(r *run, s *spatev1.Snapshot) error {
+	switch known, err := r.ledger.Has(s.GetStageIndex(), s.GetKey()); {
+	case err != nil:
+		return err
+	case !known:
+		return errGivenUp
+	}
+	return nil
+}
+
+// lossOf is what was lost with a process, nil if it was not lost.
+func lossOf(rec *spatev1.StageRecord, k *spatev1.SnapshotKey) *spatev1.Loss {
+	for _, a := range rec.GetAgents() {
+		if a.GetAgent().GetName() == k.GetAgent() && a.GetIncarnation() == k.GetIncarnation() {
+			return a.GetLoss()
+		}
+	}
+	return nil
+}
+
+// keep brings a snapshot into the ledger and, if it is new there, into the merge. One that comes after its stage has ended stays in the
+// ledger, for the report to find.
+func (c *Coordinator) keep(r *run, m measured, s *spatev1.Snapshot) (fresh bool, err error) {
+	written, err := r.ledger.Append([]*spatev1.Snapshot{s})
+	if err != nil || !written[0] {
+		return false, err
+	}
+	if m.merged != nil {
+		if err := m.merged.Add(s); err != nil {
+			c.log.Error("snapshot passed the check and cannot be merged", "error", err)
+		}
+		r.saw(s.GetStageIndex(), s.GetWindow())
+	}
+	return true, nil
 }
 
 // refuse counts a snapshot that is not taken and says why.
@@ -122,22 +193,6 @@ func (c *Coordinator) warn(r *run, text string) {
 	if c.active == r {
 		r.machine.Warn(clock.Now(), text)
 		c.carryOut(r)
-	}
-}
-
-// merge adds a snapshot that is new and durable to the stage, and tells the machine. One that comes after its stage has ended
-// stays in the ledger, for the report to find.
-func (c *Coordinator) merge(r *run, m measured, s *spatev1.Snapshot) {
-	if m.merged != nil {
-		if err := m.merged.Add(s); err != nil {
-			c.log.Error("snapshot passed the check and cannot be merged", "error", err)
-		}
-		r.saw(s.GetStageIndex(), s.GetWindow())
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.active == r {
-		c.feed(func(r *run, at clock.Instant) { r.machine.Merged(at, s) })
 	}
 }
 

@@ -41,8 +41,8 @@ func (l *live) current() (measured, bool) {
 	defer l.run.mu.RUnlock()
 	for index, m := range l.run.stages {
 		if m.merged != nil && (!l.begun || index != l.stage) {
-			l.stage, l.begun, l.next, l.tokens = index, true, 0, 0
-			l.viewed = 0
+			l.stage, l.begun, l.next, l.tokens = index, true, m.first, 0
+			l.viewed = m.first
 		}
 	}
 	m := l.run.stages[l.stage]

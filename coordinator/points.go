@@ -12,7 +12,7 @@ import (
 // scopeOf names the series of a stage as a whole.
 func scopeOf(r *run, st *spatev1.Stage) sink.Scope {
 	return sink.Scope{
-		RunID: r.id, Plan: r.plan, StageIndex: st.GetIndex(),
+		RunID: r.id, Plan: r.plan(), StageIndex: st.GetIndex(),
 		Target: st.GetTarget().GetName(), Workload: st.GetWorkload().GetName(), Load: plans.LoadWords(st.GetLoad()),
 		Concurrency: st.GetLoad().GetConcurrency(), Rate: st.GetLoad().GetRate(),
 	}
@@ -94,7 +94,7 @@ func stagePoint(scope sink.Scope, rec *spatev1.StageRecord, r aggregate.StageRes
 
 // eventPoint turns an event into a point, false if sinks have no use for it.
 func eventPoint(r *run, e *spatev1.RunEvent) (sink.EventPoint, bool) {
-	p := sink.EventPoint{RunID: r.id, Plan: r.plan, Time: e.GetTime().AsTime()}
+	p := sink.EventPoint{RunID: r.id, Plan: r.plan(), Time: e.GetTime().AsTime()}
 	switch e := e.GetEvent().(type) {
 	case *spatev1.RunEvent_RunBegan:
 		p.Kind = sink.RunBegan

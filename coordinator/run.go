@@ -1,9 +1,7 @@
 package coordinator
 
 import (
-	"context"
 	"sync"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -15,29 +13,44 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// run is a run and what it needs of the world. The machine is guarded by Coordinator.mu.
+// run is a run and what it needs of the world. It waits, goes on, and has ended. All that changes but events and stages is guarded by
+// Coordinator.mu.
 type run struct {
-	id      string
-	plan    string
-	record  *spatev1.RunRecord
-	machine *lifecycle.Run
-	ledger  *aggregate.Ledger
-	secrets map[string]string // values by reference; in memory only
-	events  *eventLog
-	sink    sink.Sink
+	id         string
+	record     *spatev1.RunRecord
+	submission *spatev1.Submission
+	machine    *lifecycle.Run // nil: the run waits, or it ended before it began
+	ledger     *aggregate.Ledger
+	secrets    map[string]string // values by reference; in memory only
+	events     *eventLog
+	sink       sink.Sink
+	unsaved    bool // record has changed
+	place      int  // runs that came before it when its followers were last told. 0: they were not
 
-	progress []lifecycle.Progress      // to be reported by the worker; guarded by Coordinator.mu
+	progress []lifecycle.Progress      // to be reported by the worker
 	toClose  chan lifecycle.CloseStage // capacity 1: the machine waits for one stage at a time
-	ended    chan struct{}             // closed when the machine has ended
+	ended    chan struct{}             // closed when the run has ended
 
 	mu     sync.RWMutex // guards stages
 	stages map[uint32]*measured
 }
 
+// makeRun makes a run of what its ledger holds.
+func makeRun(record *spatev1.RunRecord, submission *spatev1.Submission, ledger *aggregate.Ledger) *run {
+	return &run{
+		id: record.GetRunId(), record: record, submission: submission, ledger: ledger, sink: sink.Discard, events: newEventLog(nil, 0),
+		toClose: make(chan lifecycle.CloseStage, 1), ended: make(chan struct{}), stages: map[uint32]*measured{},
+	}
+}
+
+// plan is the name of the run's plan.
+func (r *run) plan() string { return r.submission.GetName() }
+
 // measured is what is known of a stage that has been assigned.
 type measured struct {
 	record *spatev1.StageRecord // never changed, only replaced
 	merged *aggregate.Stage     // nil once the stage has ended
+	first  uint32               // first window to be shown
 	last   uint32               // highest window that a snapshot came from
 }
 
@@ -96,51 +109,90 @@ func (c *Coordinator) abort(reason string) {
 	c.feed(func(r *run, at clock.Instant) { r.machine.Abort(at, reason) })
 }
 
-// carryOut carries out the effects of the run in progress. If the ledger fails, the run ends: what cannot be kept is not to be
-// measured. c.mu is held. The worker hears of the end last: it closes the sink, which must not be called after that.
+// carryOut carries out the effects of the run in progress, batch by batch: what a batch writes is durable, as a whole, before anybody hears of
+// it. If the ledger fails, the batch did not happen and the run ends: what cannot be kept is not to be measured. c.mu is held. The worker
+// hears of the end last: it closes the sink, which must not be called after that.
 func (c *Coordinator) carryOut(r *run) {
 	for effects := r.machine.Effects(); len(effects) > 0; effects = r.machine.Effects() {
-		for _, e := range effects {
-			if err := c.do(r, e); err != nil {
-				c.log.Error("run cannot go on", "run", r.id, "error", err)
+		change, events := c.change(r, effects)
+		if err := r.ledger.Put(change); err != nil {
+			c.log.Error("the ledger cannot be written", "run", r.id, "error", err)
+			if !r.machine.Ended() {
 				r.machine.Abort(clock.Now(), err.Error())
+				continue
 			}
+		}
+		for _, e := range effects {
+			c.do(r, e)
+		}
+		for _, e := range events {
+			c.hand(r, e)
 		}
 	}
 	if r.machine.Ended() {
 		c.active = nil
 		close(r.ended)
+		c.beginNext()
 	}
 }
 
-// do carries out one effect.
-func (c *Coordinator) do(r *run, e lifecycle.Effect) error {
+// change is what a batch of effects writes, with its events numbered.
+func (c *Coordinator) change(r *run, effects []lifecycle.Effect) (aggregate.Change, []*spatev1.FollowRunResponse) {
+	var out aggregate.Change
+	for _, e := range effects {
+		switch e := e.(type) {
+		case lifecycle.PutStage:
+			out.Stages = append(out.Stages, e.Record)
+		case lifecycle.PutSearch:
+			r.record.Searches, r.unsaved = append(r.record.Searches, e.Record), true
+		case lifecycle.PutCheckpoint:
+			out.Checkpoint = r.machine.Checkpoint()
+			out.Checkpoint.BootId = c.boot
+			if e.Stage != nil {
+				out.Stages = append(out.Stages, e.Stage)
+			}
+		case lifecycle.Finish:
+			r.record.EndTime, r.record.Outcome, r.record.Reason = timestamppb.New(e.Time), e.Outcome, e.Reason
+			r.record.Stages, r.record.Complete, r.unsaved = e.Stages, e.Complete, true
+		case lifecycle.Emit:
+			if n, ok := r.events.number(e.Event); ok {
+				out.Events = append(out.Events, n)
+			} else if notice := e.Event.GetNotice(); notice != nil {
+				c.log.Info("notice that followers of the run do not get", "run", r.id, "text", notice.GetText())
+			}
+		}
+	}
+	if r.unsaved {
+		out.Run, r.unsaved = proto.CloneOf(r.record), false
+	}
+	return out, out.Events
+}
+
+// do carries out one effect, as far as it is not in the ledger already.
+func (c *Coordinator) do(r *run, e lifecycle.Effect) {
 	switch e := e.(type) {
 	case lifecycle.Send:
 		c.send(r, e)
 	case lifecycle.PutStage:
 		r.put(e.Record)
-		return r.ledger.PutStage(e.Record)
-	case lifecycle.PutSearch:
-		r.record.Searches = append(r.record.Searches, e.Record)
-		return r.ledger.PutRun(r.record)
+	case lifecycle.PutCheckpoint:
+		if e.Stage != nil {
+			r.put(e.Stage)
+		}
 	case lifecycle.CloseStage:
 		r.toClose <- e
 	case lifecycle.Progress:
 		r.progress = append(r.progress, e)
-	case lifecycle.Emit:
-		c.publish(r, e.Event)
 	case lifecycle.Finish:
-		c.finish(r, e)
+		c.finish(r)
 	}
-	return nil
 }
 
 // send passes a message on, an assignment with the secrets its target needs.
 func (c *Coordinator) send(r *run, e lifecycle.Send) {
 	s := c.sessions[e.Agent]
 	if s == nil {
-		return // the machine hears of the loss, if it has not yet
+		return // the machine tells the agent when it comes back
 	}
 	m := e.Message
 	if assign := m.GetAssign(); assign != nil {
@@ -150,103 +202,19 @@ func (c *Coordinator) send(r *run, e lifecycle.Send) {
 	s.send(m)
 }
 
-// finish writes the run's end and closes its ledger: what happens to followers next is the end, and then the file can be fetched.
-func (c *Coordinator) finish(r *run, f lifecycle.Finish) {
-	record := proto.CloneOf(r.record)
-	record.EndTime, record.Outcome, record.Reason = timestamppb.New(f.Time), f.Outcome, f.Reason
-	record.Stages = f.Stages
-	if err := r.ledger.PutRun(record); err != nil {
-		c.log.Error("the run's end is not in its ledger", "run", r.id, "error", err)
-	}
+// finish closes the ledger of a run whose end is in it: what happens to followers next is the end, and then the file can be fetched.
+func (c *Coordinator) finish(r *run) {
 	if err := r.ledger.Close(); err != nil {
 		c.log.Error("ledger did not close", "run", r.id, "error", err)
 	}
-	c.log.Info("run ended", "run", r.id, "outcome", f.Outcome, "complete", f.Complete, "reason", f.Reason)
+	c.log.Info("run ended", "run", r.id, "outcome", r.record.GetOutcome(), "complete", r.record.GetComplete(), "reason", r.record.GetReason())
 	r.secrets = nil
 }
 
-// publish tells followers and sinks.
-func (c *Coordinator) publish(r *run, e *spatev1.RunEvent) {
-	if added, notice := r.events.add(e), e.GetNotice(); !added && notice != nil {
-		c.log.Info("notice that followers of the run do not get", "run", r.id, "text", notice.GetText())
-	}
-	if p, ok := eventPoint(r, e); ok {
+// hand shows an event to followers and sinks.
+func (c *Coordinator) hand(r *run, n *spatev1.FollowRunResponse) {
+	r.events.append(n)
+	if p, ok := eventPoint(r, n.GetEvent()); ok {
 		r.sink.Event(p)
-	}
-}
-
-// tickInterval bounds how late the machine notices that time has passed.
-const tickInterval = 100 * time.Millisecond
-
-// conduct is the run's worker: it tells the machine the time and does what takes long outside the lock. It ends with the run.
-func (c *Coordinator) conduct(r *run) {
-	tick := time.NewTicker(tickInterval)
-	defer tick.Stop()
-	live := &live{run: r}
-	for {
-		select {
-		case <-r.ended:
-			c.closeSink(r)
-			return
-		case e := <-r.toClose:
-			c.closeStage(r, live, e)
-		case <-tick.C:
-			live.show(false)
-			progress := c.tick(r, live)
-			for _, p := range progress {
-				c.publish(r, live.progress(p))
-			}
-		}
-	}
-}
-
-// sinkDeadline is how long a run's sink may go on handing on what it has after the run's end.
-const sinkDeadline = 15 * time.Second
-
-// sinkPatience is how long a sink may take before a person is told what is waited for.
-const sinkPatience = time.Second
-
-// closeSink lets the sink hand on the rest.
-func (c *Coordinator) closeSink(r *run) {
-	ctx, cancel := context.WithTimeout(context.Background(), sinkDeadline)
-	defer cancel()
-	slow := time.AfterFunc(sinkPatience, func() {
-		c.log.Warn("not all points are written yet: waiting for their database", "run", r.id, "at_most", sinkDeadline)
-	})
-	defer slow.Stop()
-	if err := r.sink.Close(ctx); err != nil {
-		c.log.Warn("not all points were written", "run", r.id, "error", err)
-	}
-}
-
-// tick tells the machine the time and what was merged, and returns the progress it wants reported.
-func (c *Coordinator) tick(r *run, live *live) []lifecycle.Progress {
-	view, ruled := live.view()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.active == r {
-		c.feed(func(r *run, at clock.Instant) {
-			r.machine.Tick(at)
-			if ruled {
-				r.machine.Observe(at, view)
-			}
-		})
-	}
-	out := r.progress
-	r.progress = nil
-	return out
-}
-
-// closeStage hands on what is left of a stage, and tells the machine whether anything is missing.
-func (c *Coordinator) closeStage(r *run, live *live, e lifecycle.CloseStage) {
-	live.show(true)
-	last, complete, outcome := live.end(e)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.active == r {
-		if last != nil {
-			c.publish(r, progressAt(time.Now(), last))
-		}
-		c.feed(func(r *run, at clock.Instant) { r.machine.Closed(at, complete, outcome) })
 	}
 }

@@ -1,25 +1,18 @@
 package coordinator
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/aggregate"
-	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
-	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -30,8 +23,8 @@ type runService struct {
 	c *Coordinator
 }
 
-// SubmitRun checks a plan and begins its run.
-func (s runService) SubmitRun(_ context.Context, q *spatev1.SubmitRunRequest) (*spatev1.SubmitRunResponse, error) {
+// SubmitRun checks a plan and begins its run, or lets it wait for those before it.
+func (s runService) SubmitRun(ctx context.Context, q *spatev1.SubmitRunRequest) (*spatev1.SubmitRunResponse, error) {
 	submission, err := check(q)
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
@@ -39,19 +32,23 @@ func (s runService) SubmitRun(_ context.Context, q *spatev1.SubmitRunRequest) (*
 	if err := s.c.haveDatasets(q.GetDatasets()); err != nil {
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
-	r, err := s.c.begin(submission)
+	if who, ok := certs.PeerOf(ctx); ok {
+		submission.submitter = who.Name
+	}
+	r, waiting, err := s.c.submit(submission)
 	if err != nil {
 		return nil, err
 	}
-	return &spatev1.SubmitRunResponse{RunId: r.id}, nil
+	return &spatev1.SubmitRunResponse{RunId: r.id, Waiting: uint32(waiting)}, nil
 }
 
 // submission is a request whose plan is right.
 type submission struct {
-	plan    *plans.Plan
-	stages  []*spatev1.Stage
-	secrets map[string]string
-	request *spatev1.SubmitRunRequest
+	plan      *plans.Plan
+	stages    []*spatev1.Stage
+	secrets   map[string]string
+	request   *spatev1.SubmitRunRequest
+	submitter string // name in the client's certificate; empty: not known
 }
 
 // check validates a request.
@@ -78,146 +75,55 @@ func check(q *spatev1.SubmitRunRequest) (submission, error) {
 		}
 		return "", fmt.Errorf("the value of %s did not come with the plan", reference)
 	})
-	return submission{plan, stages, secrets, q}, err
+	return submission{plan: plan, stages: stages, secrets: secrets, request: q}, err
 }
 
-// secretsOf are the values a target's agents need.
+// secretsOf are the values a target's agents need, as far as they are known: a coordinator that was started anew has none.
 func secretsOf(t *spatev1.Target, values map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, reference := range plans.References(t) {
-		out[reference] = values[reference]
+		if value, ok := values[reference]; ok {
+			out[reference] = value
+		}
 	}
 	return out
 }
 
-// begin starts a run, if none is in progress.
-func (c *Coordinator) begin(s submission) (*run, error) {
+// known returns a run that is in memory, nil if it is not.
+func (c *Coordinator) known(id string) *run {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
-		return nil, errClosing
-	}
-	if c.active != nil {
-		return nil, status.Errorf(codes.FailedPrecondition, "run %s is in progress: wait for its end, or stop it", c.active.id)
-	}
-	now, wall := clock.Now(), time.Now()
-	r, err := c.newRun(s, now, wall)
-	if err != nil {
-		return nil, status.Errorf(codes.Internal, "the run's ledger cannot be made: %v", err)
-	}
-	c.active = r
-	c.remember(r)
-	c.log.Info("run begins", "run", r.id, "stages", len(s.stages), "agents", len(c.sessions))
-	for _, session := range c.sessions {
-		r.machine.Connected(now, session.info, session.incarnation, nil, false)
-	}
-	r.machine.Tick(now)
-	c.carryOut(r)
-	c.workers.Go(func() { c.conduct(r) })
-	return r, nil
+	return c.runs[id]
 }
 
-// newRun makes a run and its ledger.
-func (c *Coordinator) newRun(s submission, now clock.Instant, wall time.Time) (*run, error) {
-	id := runID(s.plan.Name(), wall)
-	record := &spatev1.RunRecord{
-		RunId: id, PlanYaml: s.plan.Source(), BeginTime: timestamppb.New(wall), Version: c.cfg.Version,
-		Records: s.request.GetRecords(),
+// checkID refuses what is no id: it names a directory.
+func checkID(id string) error {
+	if !idPattern.MatchString(id) {
+		return status.Errorf(codes.InvalidArgument, "run id %.80q: want letters, digits, dots, dashes and underscores", id)
 	}
-	if speed, simulation := s.plan.Compression(); simulation {
-		record.TimeCompression = speed
-	}
-	for _, st := range s.stages {
-		record.Stages += plans.EstimateOf(st).Stages
-	}
-	if err := os.MkdirAll(c.runDir(id), 0o755); err != nil {
-		return nil, err
-	}
-	ledger, err := aggregate.Create(c.ledgerPath(id), record)
-	if err != nil {
-		return nil, err
-	}
-	cfg := c.cfg.Run
-	cfg.MinAgents = int(s.request.GetMinAgents())
-	if d := s.request.GetAgentsTimeout(); d != nil {
-		cfg.AgentsTimeout = d.AsDuration()
-	}
-	cfg.Records = record.GetRecords() != ""
-	return &run{
-		id: id, plan: s.plan.Name(), record: record, ledger: ledger, secrets: s.secrets, sink: c.openSink(id),
-		machine: lifecycle.New(cfg, id, s.stages, now, wall), events: newEventLog(),
-		toClose: make(chan lifecycle.CloseStage, 1), ended: make(chan struct{}), stages: map[uint32]*measured{},
-	}, nil
+	return nil
 }
 
-// openSink opens the run's sink. One that cannot be opened changes no result.
-func (c *Coordinator) openSink(id string) sink.Sink {
-	if c.cfg.OpenSink == nil {
-		return sink.Discard
-	}
-	s, err := c.cfg.OpenSink(c.runDir(id))
-	if err != nil {
-		c.log.Error("nothing will be written while the run goes on", "run", id, "error", err)
-		return sink.Discard
-	}
-	return s
-}
+// idPattern keeps ids from naming other files.
+var idPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
-// maxRecent is how many runs can be followed from memory. Older ones are on disk.
-const maxRecent = 8
-
-// remember keeps a run for its followers, and forgets the oldest.
-func (c *Coordinator) remember(r *run) {
-	c.runs[r.id] = r
-	c.recent = append(c.recent, r.id)
-	if len(c.recent) > maxRecent {
-		delete(c.runs, c.recent[0])
-		c.recent = c.recent[1:]
-	}
-}
-
-// runID names a run: what it is, when it began, and something random against a clash.
-func runID(plan string, wall time.Time) string {
-	var b [3]byte
-	rand.Read(b[:]) // never fails, by its contract
-	return fmt.Sprintf("%s-%s-%s", plan, wall.UTC().Format("20060102T150405Z"), hex.EncodeToString(b[:]))
-}
-
-// runDir is where a run's ledger lies, and its sink's spool.
-func (c *Coordinator) runDir(id string) string {
-	return cmp.Or(c.cfg.RunDir, filepath.Join(c.cfg.DataDir, id))
-}
-
-func (c *Coordinator) ledgerPath(id string) string { return filepath.Join(c.runDir(id), "ledger.db") }
-
-// find returns a run that is in memory.
-func (c *Coordinator) find(id string) (*run, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if r := c.runs[id]; r != nil {
-		return r, nil
-	}
-	return nil, status.Errorf(codes.NotFound, "run %.80q is not known; if it ended before this coordinator started, only its ledger "+
-		"can be fetched", id)
-}
-
-// FollowRun sends a run's events from its begin until its end.
+// FollowRun sends a run's events until its end: from memory and live, or those of a run that has ended from its ledger.
 func (s runService) FollowRun(q *spatev1.FollowRunRequest, stream spatev1.RunService_FollowRunServer) error {
-	r, err := s.c.find(q.GetRunId())
-	if err != nil {
-		return err
+	r := s.c.known(q.GetRunId())
+	if r == nil {
+		return s.replay(q, stream)
 	}
-	for number := uint64(0); ; {
-		events, last, ended, more := r.events.after(number)
+	for number := q.GetAfter(); ; {
+		events, ended, more := r.events.after(number)
 		for _, e := range events {
-			if err := stream.Send(&spatev1.FollowRunResponse{Event: e}); err != nil {
+			if err := stream.Send(e); err != nil {
 				return err
 			}
+			number = e.GetNumber()
 		}
 		if ended {
 			return nil
 		}
-		number = last
 		select {
 		case <-more:
 		case <-stream.Context().Done():
@@ -226,23 +132,65 @@ func (s runService) FollowRun(q *spatev1.FollowRunRequest, stream spatev1.RunSer
 	}
 }
 
+// replay sends the events of a run that is on disk only.
+func (s runService) replay(q *spatev1.FollowRunRequest, stream spatev1.RunService_FollowRunServer) error {
+	var events []*spatev1.FollowRunResponse
+	ended := false
+	err := s.c.peek(q.GetRunId(), func(l *aggregate.Ledger) error {
+		return l.Events(0, func(e *spatev1.FollowRunResponse) error {
+			ended = ended || e.GetEvent().GetRunEnded() != nil
+			if e.GetNumber() > q.GetAfter() {
+				events = append(events, e)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return err
+	}
+	for _, e := range events {
+		if err := stream.Send(e); err != nil {
+			return err
+		}
+	}
+	if !ended {
+		return status.Errorf(codes.FailedPrecondition, "run %s was cut short, and nobody goes on with it: what it measured can be fetched", q.GetRunId())
+	}
+	return nil
+}
+
+// peek reads the ledger of a run that is on disk only. Its error is a status.
+func (c *Coordinator) peek(id string, fn func(*aggregate.Ledger) error) error {
+	if err := checkID(id); err != nil {
+		return err
+	}
+	err := aggregate.Peek(c.ledgerPath(id), fn)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return status.Errorf(codes.NotFound, "there is no run %s here", id)
+	case err != nil:
+		return status.Errorf(codes.FailedPrecondition, "run %s: %v", id, err)
+	}
+	return nil
+}
+
 // StopRun ends a run early. Stopping a run that has ended changes nothing.
 func (s runService) StopRun(_ context.Context, q *spatev1.StopRunRequest) (*spatev1.StopRunResponse, error) {
-	r, err := s.c.find(q.GetRunId())
-	if err != nil {
-		return nil, err
-	}
+	id := q.GetRunId()
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	if s.c.active == r {
-		s.c.log.Info("run is to stop", "run", r.id, "immediately", q.GetImmediately())
+	r := s.c.runs[id]
+	switch {
+	case r == nil:
+		return &spatev1.StopRunResponse{}, s.c.peek(id, func(*aggregate.Ledger) error { return nil })
+	case s.c.active == r:
+		s.c.log.Info("run is to stop", "run", id, "immediately", q.GetImmediately())
 		s.c.feed(func(r *run, at clock.Instant) { r.machine.Stop(at, q.GetImmediately()) })
+	case s.c.stopWaiting(r):
+		s.c.log.Info("run that waited is stopped", "run", id)
 	}
 	return &spatev1.StopRunResponse{}, nil
 }
-
-// idPattern keeps ids from naming other files.
-var idPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 // pieceSize is the size of the pieces in which files are sent.
 const pieceSize = 256 << 10
@@ -250,11 +198,11 @@ const pieceSize = 256 << 10
 // FetchLedger sends the file of a run that has ended.
 func (s runService) FetchLedger(q *spatev1.FetchLedgerRequest, stream spatev1.RunService_FetchLedgerServer) error {
 	id := q.GetRunId()
-	if !idPattern.MatchString(id) {
-		return status.Errorf(codes.InvalidArgument, "run id %.80q: want letters, digits, dots, dashes and underscores", id)
+	if err := checkID(id); err != nil {
+		return err
 	}
-	if s.c.runInProgress(id) != nil {
-		return status.Errorf(codes.FailedPrecondition, "run %s goes on: follow it to its end, or stop it, and fetch then", id)
+	if s.c.going(id) {
+		return status.Errorf(codes.FailedPrecondition, "run %s goes on or waits: follow it to its end, or stop it, and fetch then", id)
 	}
 	f, err := os.Open(s.c.ledgerPath(id))
 	if errors.Is(err, os.ErrNotExist) {
@@ -265,4 +213,20 @@ func (s runService) FetchLedger(q *spatev1.FetchLedgerRequest, stream spatev1.Ru
 	}
 	defer f.Close()
 	return inPieces(f, func(piece []byte) error { return stream.Send(&spatev1.FetchLedgerResponse{Data: piece}) })
+}
+
+// going says whether a run's ledger is still written.
+func (c *Coordinator) going(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.runs[id]
+	if r == nil {
+		return false
+	}
+	select {
+	case <-r.ended:
+		return false
+	default:
+		return true
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"net"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/spate-load/spate/certs"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -16,21 +18,27 @@ var allowed = map[string][]certs.Role{
 	spatev1.RunService_ServiceDesc.ServiceName:     {certs.Client},
 }
 
-// security returns the server's options for encrypted connections, none if they are plain. What is refused is logged.
-func (c *Coordinator) security() ([]grpc.ServerOption, error) {
+// secured is how connections are made, and what their peers may call.
+type secured struct {
+	creds   credentials.TransportCredentials
+	options []grpc.ServerOption
+}
+
+// security returns the terms of encrypted connections, or of plain ones, on which anybody may do anything. What is refused is logged.
+func (c *Coordinator) security() (secured, error) {
 	if !c.cfg.TLS.Given() {
-		return nil, nil
+		return secured{creds: insecure.NewCredentials()}, nil
 	}
 	creds, err := c.cfg.TLS.Server(func(from net.Addr, why error) {
 		c.strangers.Add(1)
 		c.log.Warn("connection refused", "from", from, "reason", why)
 	})
 	if err != nil {
-		return nil, err
+		return secured{}, err
 	}
 	options := certs.Authorise(allowed, func(who certs.Identity, method string) {
 		c.trespass.Add(1)
 		c.log.Warn("call refused", "who", who.String(), "method", method)
 	})
-	return append(options, grpc.Creds(creds)), nil
+	return secured{creds, options}, nil
 }

@@ -95,9 +95,22 @@ func (c *Coordinator) join(h *spatev1.Hello, address string) (*session, error) {
 	}
 	c.sessions[name] = s
 	s.send(c.welcome())
+	c.dismiss(s, h.GetResume())
 	c.log.Info("agent connected", "agent", name, "region", s.info.GetRegion(), "address", address)
-	c.feed(func(r *run, at clock.Instant) { r.machine.Connected(at, s.info, s.incarnation, h.GetResume(), h.GetArmed()) })
+	c.feed(func(r *run, at clock.Instant) {
+		r.machine.Connected(at, s.info, s.incarnation, h.GetResume(), h.GetArmed())
+	})
 	return s, nil
+}
+
+// dismiss ends what an agent works on for a run that does not go on here. c.mu is held.
+func (c *Coordinator) dismiss(s *session, resume *spatev1.AssignmentRef) {
+	if resume == nil || c.active != nil && c.active.id == resume.GetRunId() {
+		return
+	}
+	s.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Stop{Stop: &spatev1.Stop{
+		Ref: resume, Immediately: true, Reason: fmt.Sprintf("run %s is not in progress at this coordinator", resume.GetRunId()),
+	}}})
 }
 
 // supersede ends the session that has the new one's name, or refuses the new one.
@@ -114,6 +127,12 @@ func (c *Coordinator) supersede(old, s *session) error {
 	}
 	c.drop(old, fmt.Sprintf("silent for %v, and another process took its name", silent.Round(time.Millisecond)))
 	return nil
+}
+
+// renew answers a heartbeat at once: with that the agent's lease begins anew. c.mu is held.
+func (c *Coordinator) renew(s *session, number uint64) {
+	c.renewals.Add(1)
+	s.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Renewed{Renewed: &spatev1.Renewed{Number: number}}})
 }
 
 func (c *Coordinator) welcome() *spatev1.ConnectResponse {
@@ -153,6 +172,7 @@ func (c *Coordinator) hear(s *session, m *spatev1.ConnectRequest) {
 	switch m := m.GetMessage().(type) {
 	case *spatev1.ConnectRequest_Heartbeat:
 		s.heartbeat = m.Heartbeat
+		c.renew(s, m.Heartbeat.GetNumber())
 		c.feed(func(r *run, at clock.Instant) { r.machine.Heard(at, name, m.Heartbeat) })
 	case *spatev1.ConnectRequest_Applied:
 		c.feed(func(r *run, at clock.Instant) { r.machine.Applied(at, name, m.Applied) })

@@ -18,7 +18,7 @@ type agent struct {
 	broken      string        // why its control stream does not stand; empty: it does
 	lost        string        // why it is lost; empty: it is not
 	heard       clock.Instant // last sign of life over its control stream
-	free        clock.Instant // it ends what it was told to stop until then, and takes on nothing new
+	absent      bool          // it has not come back since the coordinator was started anew
 	inFlight    uint32        // by its last heartbeat
 }
 
@@ -37,7 +37,7 @@ func (r *Run) Connected(at clock.Instant, info *spatev1.AgentInfo, incarnation u
 		a = &agent{incarnation: incarnation}
 		r.agents[info.GetName()] = a
 	}
-	a.info, a.heard, a.broken = info, at, ""
+	a.info, a.heard, a.broken, a.absent = info, at, "", false
 	switch {
 	case old == nil:
 		r.welcome(at, a)
@@ -107,13 +107,30 @@ func (r *Run) heardOf(a *agent) clock.Instant { return max(a.heard, r.deaf) }
 // loseSilent loses the agents that have said nothing for too long.
 func (r *Run) loseSilent(at clock.Instant) {
 	for _, a := range r.byName() {
-		if silent := at.Sub(r.heardOf(a)); a.lost == "" && silent >= r.cfg.Silence {
-			reason := fmt.Sprintf("no heartbeat for %v", silent.Round(100*time.Millisecond))
-			if a.broken != "" {
-				reason = a.broken + "; " + reason
-			}
-			r.lose(at, a, reason)
+		if silent := at.Sub(r.heardOf(a)); a.lost == "" && silent >= r.patienceWith(a) {
+			r.lose(at, a, silence(a, silent.Round(100*time.Millisecond)))
 		}
+	}
+}
+
+// patienceWith is how long an agent may be silent. One that was there when the coordinator's process ended goes on for its lease, and may
+// take as long to come back.
+func (r *Run) patienceWith(a *agent) time.Duration {
+	if a.absent {
+		return max(r.lease(), r.cfg.Silence)
+	}
+	return r.cfg.Silence
+}
+
+// silence says for people how an agent was lost.
+func silence(a *agent, silent time.Duration) string {
+	switch {
+	case a.absent:
+		return fmt.Sprintf("it did not come back within %v of the coordinator's new start", silent)
+	case a.broken != "":
+		return fmt.Sprintf("%s; no heartbeat for %v", a.broken, silent)
+	default:
+		return fmt.Sprintf("no heartbeat for %v", silent)
 	}
 }
 
@@ -158,5 +175,5 @@ func (r *Run) byName() []*agent {
 
 // there says whether an agent can be given work. One of the run whose stream broke a moment ago is there until it is lost.
 func (r *Run) there(at clock.Instant, a *agent) bool {
-	return a.lost == "" && at.Sub(r.heardOf(a)) < r.cfg.Silence && (a.broken == "" || r.takesPart(a)) && at >= a.free
+	return a.lost == "" && at.Sub(r.heardOf(a)) < r.patienceWith(a) && (a.broken == "" || r.takesPart(a))
 }

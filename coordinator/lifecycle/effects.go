@@ -7,7 +7,7 @@ import (
 )
 
 // Effect is something the shell has to do, in the order in which Effects hands them out. It is one of Send, PutStage,
-// PutSearch, Emit, Progress, CloseStage and Finish.
+// PutSearch, PutCheckpoint, Emit, Progress, CloseStage and Finish.
 type Effect interface{ isEffect() }
 
 // Send is a message to an agent. An Assign goes without secrets: the shell, which has them, puts them in.
@@ -21,6 +21,13 @@ type PutStage struct{ Record *spatev1.StageRecord }
 
 // PutSearch adds what a search found to the run's record in the ledger.
 type PutSearch struct{ Record *spatev1.SearchRecord }
+
+// PutCheckpoint writes Run.Checkpoint to the ledger, as it is when all effects have been handed out, together with the records that came
+// with it: it is the last effect of its batch.
+type PutCheckpoint struct {
+	// Stage is the record of the stage in progress, which may have changed without a PutStage of its own. Nil: there is none.
+	Stage *spatev1.StageRecord
+}
 
 // Emit is an event for those who follow the run.
 type Emit struct{ Event *spatev1.RunEvent }
@@ -49,10 +56,11 @@ type Finish struct {
 	Stages uint32
 }
 
-func (Send) isEffect()       {}
-func (PutStage) isEffect()   {}
-func (PutSearch) isEffect()  {}
-func (Emit) isEffect()       {}
-func (Progress) isEffect()   {}
-func (CloseStage) isEffect() {}
-func (Finish) isEffect()     {}
+func (Send) isEffect()          {}
+func (PutStage) isEffect()      {}
+func (PutSearch) isEffect()     {}
+func (PutCheckpoint) isEffect() {}
+func (Emit) isEffect()          {}
+func (Progress) isEffect()      {}
+func (CloseStage) isEffect()    {}
+func (Finish) isEffect()        {}

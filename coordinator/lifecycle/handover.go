@@ -32,7 +32,7 @@ func (r *Run) takeOver(at clock.Instant, p *share) {
 	r.writeOff(p)
 	p.loss.TakenOverNs = proto.Int64(since.Nanoseconds())
 	r.notice(at, spatev1.Severity_SEVERITY_WARNING, "agent %s is given up (%s): %s", p.agent.name(), p.failure, takenOver(takers, p, since))
-	r.dismiss(at, p, "others have taken its part over")
+	r.dismiss(p, "others have taken its part over")
 	r.revise(at, since, h)
 }
 
@@ -129,7 +129,7 @@ func (r *Run) sendRevise(p *share) {
 	}}})
 }
 
-// agreed says which revision an agent has taken on.
+// agreed says which revision an agent has taken on, by its own word or by what it measured under it.
 func (p *share) agreed(revision uint32) {
 	if revision == p.revision {
 		p.answerBy, p.givesAt, p.took = 0, 0, p.told
@@ -142,7 +142,7 @@ func (p *share) agreed(revision uint32) {
 func (r *Run) checkAnswers(at clock.Instant) {
 	for _, p := range r.stage.places() {
 		switch {
-		case r.phase == closing || !p.active():
+		case r.phase == closing || !p.active() || p.agent.absent:
 		case p.givesAt != 0 && at >= p.givesAt:
 			p.lost, p.out = "did not take on a change of its share before a part of it changed hands", true
 			r.sayLost(at, p, p.lost, "%s", r.outlook(p))

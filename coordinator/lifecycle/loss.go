@@ -155,7 +155,7 @@ func (r *Run) giveUpShare(at clock.Instant, p *share) {
 	r.writeOff(p)
 	r.do(PutStage{r.stage.snapshot()})
 	r.sayMissing(at, p)
-	r.dismiss(at, p, "it was given up: "+p.failure)
+	r.dismiss(p, "it was given up: "+p.failure)
 	r.settle(at)
 }
 
@@ -246,9 +246,8 @@ func (r *Run) sendOff(at clock.Instant, p *share, reason string) {
 }
 
 // dismiss tells the agent of a share that was given up to stop, if it hears it.
-func (r *Run) dismiss(at clock.Instant, p *share, reason string) {
+func (r *Run) dismiss(p *share, reason string) {
 	if p.agent.lost == "" && p.agent.broken == "" && !p.whole() {
-		p.agent.free = at.Add(r.cfg.StopGrace)
 		r.sendStopTo(p, true, reason)
 	}
 }
@@ -257,7 +256,7 @@ func (r *Run) dismiss(at clock.Instant, p *share, reason string) {
 func (r *Run) leaveOut(at clock.Instant, p *share, reason string) {
 	p.failure = reason
 	r.notice(at, spatev1.Severity_SEVERITY_WARNING, "observer %s %s: the stage goes on without it", p.agent.name(), reason)
-	r.dismiss(at, p, reason)
+	r.dismiss(p, reason)
 }
 
 // part is a share's part of the load as it is now, from 0 to 1.

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -59,7 +60,7 @@ func tooManyErrors(rule *spatev1.Abort, v View) string {
 		return ""
 	}
 	if share := float64(v.Failed) / float64(v.Ended); share > rule.GetErrorShare() {
-		return fmt.Sprintf("given up: %d of %d requests failed, %.3g %% > %.3g %%", v.Failed, v.Ended, 100*share, 100*rule.GetErrorShare())
+		return fmt.Sprintf(givenUp+"%d of %d requests failed, %.3g %% > %.3g %%", v.Failed, v.Ended, 100*share, 100*rule.GetErrorShare())
 	}
 	return ""
 }
@@ -87,12 +88,23 @@ func (r *Run) checkRules(at clock.Instant) {
 	}
 	load := r.stage.record.GetStage().GetLoad()
 	if longest := load.GetAbort().GetDuration(); longest != nil && at.Sub(r.stage.start) >= longest.AsDuration() {
-		r.giveUpStage(at, fmt.Sprintf("given up: it took longer than %v", longest.AsDuration()))
+		r.giveUpStage(at, fmt.Sprintf(givenUp+"it took longer than %v", longest.AsDuration()))
 		return
 	}
 	if longest := load.GetWarmupUntilSteady(); longest != nil && at.Sub(r.stage.start) >= longest.AsDuration()-r.measureLead() {
 		r.measureSoon(at)
 	}
+}
+
+// givenUp is how the reasons of abort rules begin.
+const givenUp = "given up: "
+
+// GaveUp says why an abort rule ended a probe of a search, by the probe's record. Empty: none did.
+func GaveUp(rec *spatev1.StageRecord) string {
+	if reason := rec.GetEnough(); strings.HasPrefix(reason, givenUp) {
+		return reason
+	}
+	return ""
 }
 
 // giveUpStage ends the stage in progress by an abort rule. For a search that is an answer like another: the objectives are broken.

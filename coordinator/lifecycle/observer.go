@@ -38,7 +38,7 @@ func observerSeed(seed uint64, region string) uint64 {
 // stopObservers ends the observers' load when the others have ended.
 func (r *Run) stopObservers(at clock.Instant) {
 	s := r.stage
-	r.phase = stopping
+	r.phase, r.unsaved = stopping, true
 	s.deadline = at.Add(r.patience(false))
 	r.sendStop(false)
 }

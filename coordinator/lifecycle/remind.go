@@ -13,12 +13,9 @@ func (r *Run) remind(at clock.Instant, a *agent, resume *spatev1.AssignmentRef, 
 	}
 	p := r.shareOf(a)
 	has := r.stage.concerns(resume)
-	if resume == nil {
-		a.free = 0
-	}
 	switch {
 	case p == nil || p.failure != "":
-		r.forsake(at, a, resume)
+		r.forsake(a, resume)
 	case p.done() || r.phase == closing:
 	case r.phase == applying:
 		r.remindApplying(at, p, has && resume.GetRevision() == p.revision)
@@ -26,15 +23,15 @@ func (r *Run) remind(at clock.Instant, a *agent, resume *spatev1.AssignmentRef, 
 		r.lacks(at, p)
 	case has:
 		r.remindRunning(at, p, resume, armed)
+		r.checkAnswers(at)
 	}
 }
 
-// forsake ends what an agent works on that nobody waits for any more.
-func (r *Run) forsake(at clock.Instant, a *agent, resume *spatev1.AssignmentRef) {
+// forsake ends what an agent works on that nobody waits for any more. It can be given other work at once: that has to wait at the agent.
+func (r *Run) forsake(a *agent, resume *spatev1.AssignmentRef) {
 	if resume.GetRunId() != r.id {
 		return
 	}
-	a.free = at.Add(r.cfg.StopGrace)
 	r.do(Send{Agent: a.name(), Message: &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Stop{Stop: &spatev1.Stop{
 		Ref: clone(resume), Immediately: true, Reason: "its part was given up while it was away",
 	}}}})

@@ -36,6 +36,10 @@ type Config struct {
 	AgentsTimeout time.Duration
 	// ApplyTimeout is how long agents may take to get ready for a stage, beside a second for each MiB of its dataset. Default 30 s.
 	ApplyTimeout time.Duration
+	// Lease is how long an agent goes on without its coordinator, so how long one that was connected has to come back after a new start of
+	// the coordinator; ReassignLease is the same for stages whose shares change hands when an agent is lost. Defaults 30 s and 10 s.
+	Lease         time.Duration
+	ReassignLease time.Duration
 	// Silence is how long an agent may say nothing before it is lost: three heartbeats of 1 s and a half. Default 3.5 s.
 	Silence time.Duration
 	// NearLead is the time from arming to the start if no agent's clock is more uncertain than NearUncertainty: agents on this
@@ -44,10 +48,6 @@ type Config struct {
 	NearUncertainty time.Duration
 	// FarLead is the same for all others, on top of the largest uncertainty. Default 2 s.
 	FarLead time.Duration
-	// Lease is how long an agent goes on without the coordinator: what agents are told in Welcome. Default 30 s.
-	Lease time.Duration
-	// ReassignLease is the same for stages whose lost agents' parts are taken over by others, unless Lease is shorter. Default 10 s.
-	ReassignLease time.Duration
 	// ObserverPatience is how long observers may get ready when all others are. Default 5 s.
 	ObserverPatience time.Duration
 	// StopGrace is how long after the end of a drain an agent's totals are waited for. Default 10 s.
@@ -66,12 +66,12 @@ func (c Config) withDefaults() Config {
 	c.MinAgents = max(1, c.MinAgents)
 	set(&c.AgentsTimeout, 30*time.Second)
 	set(&c.ApplyTimeout, 30*time.Second)
+	set(&c.Lease, 30*time.Second)
+	set(&c.ReassignLease, 10*time.Second)
 	set(&c.Silence, 3500*time.Millisecond)
 	set(&c.NearLead, 200*time.Millisecond)
 	set(&c.NearUncertainty, time.Millisecond)
 	set(&c.FarLead, 2*time.Second)
-	set(&c.Lease, 30*time.Second)
-	set(&c.ReassignLease, 10*time.Second)
 	set(&c.ObserverPatience, 5*time.Second)
 	set(&c.StopGrace, 10*time.Second)
 	return c
@@ -123,21 +123,30 @@ type Run struct {
 	failure    string            // the first failure of a stage
 	incomplete bool              // something is missing from a stage's result
 	effects    []Effect
+	unsaved    bool // the checkpoint has changed
 }
 
 // New begins a run at an instant whose wall time is given. The stages are those of the plan, in order, templates among them. The
 // shell then feeds Connected for each agent that is there.
 func New(cfg Config, id string, plan []*spatev1.Stage, at clock.Instant, wall time.Time) *Run {
 	return &Run{
-		cfg: cfg.withDefaults(), id: id, plan: plan, begin: at, wall: wall,
+		cfg: cfg.withDefaults(), id: id, plan: plan, begin: at, ticked: at, wall: wall,
 		agents: map[string]*agent{}, noted: map[string]bool{}, dead: map[string]string{}, rejected: map[string]string{},
+		unsaved: true,
 	}
 }
 
 // Effects hands out what is to be done since the last call.
 func (r *Run) Effects() []Effect {
+	if r.unsaved && !r.Ended() {
+		e := PutCheckpoint{}
+		if r.inStage() {
+			e.Stage = r.stage.snapshot()
+		}
+		r.do(e)
+	}
 	out := r.effects
-	r.effects = nil
+	r.effects, r.unsaved = nil, false
 	return out
 }
 
@@ -178,7 +187,7 @@ func (r *Run) Tick(at clock.Instant) {
 
 // Stop asks for the end of the run: what is in flight is drained, or cancelled at once.
 func (r *Run) Stop(at clock.Instant, immediately bool) {
-	r.stopped = true
+	r.stopped, r.unsaved = true, true
 	switch r.phase {
 	case gathering, pausing:
 		r.finish(at)
@@ -241,7 +250,14 @@ func (r *Run) unbegun() uint32 {
 	return n
 }
 
-func (r *Run) do(e Effect) { r.effects = append(r.effects, e) }
+// do hands out an effect. What a checkpoint holds changes with the records of stages, and on its own where unsaved is set.
+func (r *Run) do(e Effect) {
+	switch e.(type) {
+	case PutStage, PutSearch:
+		r.unsaved = true
+	}
+	r.effects = append(r.effects, e)
+}
 
 // emit stamps an event and hands it out.
 func (r *Run) emit(at clock.Instant, e *spatev1.RunEvent) {

@@ -57,7 +57,7 @@ func TestScenarios(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := play(t, string(want))
+			got := play(t, string(want), never)
 			if *update {
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
@@ -71,20 +71,24 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// play carries out a scenario's commands and returns it with the effects they have now.
-func play(t *testing.T, text string) string {
+// play carries out a scenario's commands and returns it with the effects they have now. The coordinator is started anew behind the commands
+// that restarts names by their numbers.
+func play(t *testing.T, text string, restarts func(command int) bool) string {
 	s := &scenario{
 		t: t, at: clock.Instant(100 * time.Second), silent: map[string]bool{}, gone: map[string]bool{}, incarnation: map[string]uint64{},
-		info: map[string]*spatev1.AgentInfo{}, held: map[string]*held{}, sent: map[string]uint64{},
+		info: map[string]*spatev1.AgentInfo{}, sent: map[process]uint64{}, windows: map[process]uint32{}, world: newWorld(),
 	}
 	var out strings.Builder
-	golden := false
+	golden, commands := false, 0
 	for line := range strings.Lines(text) {
 		command, isCommand := strings.CutPrefix(line, "> ")
 		switch {
 		case isCommand:
 			golden = true
 			out.WriteString(line + s.do(strings.Fields(command)))
+			if commands++; restarts(commands) {
+				s.restart()
+			}
 		case strings.TrimSpace(line) == "":
 			golden = false
 			out.WriteString(line)
@@ -106,16 +110,10 @@ type scenario struct {
 	gone        map[string]bool // no control stream
 	incarnation map[string]uint64
 	info        map[string]*spatev1.AgentInfo
-	held        map[string]*held  // what an agent works on
-	sent        map[string]uint64 // snapshots by agent
-	out         strings.Builder   // effects of the command under way
-}
-
-// held is an assignment in an agent's hands.
-type held struct {
-	ref     *spatev1.AssignmentRef
-	armed   bool
-	windows uint32 // delivered
+	sent        map[process]uint64 // snapshots
+	windows     map[process]uint32 // delivered of the assignment in hand
+	out         strings.Builder    // effects of the command under way
+	*world
 }
 
 // do carries out one command and returns its effects as text.
@@ -149,8 +147,10 @@ func (s *scenario) do(words []string) string {
 
 // drain writes down what the machine does now.
 func (s *scenario) drain() {
-	for _, e := range s.run.Effects() {
-		s.out.WriteString(s.describe(e) + "\n")
+	for _, e := range s.effects() {
+		if line := s.describe(e); line != "" {
+			s.out.WriteString(line + "\n")
+		}
 	}
 }
 
@@ -181,7 +181,9 @@ func (s *scenario) begin(_ []string, o map[string]string) {
 	cfg := lifecycle.Config{
 		MinAgents: int(s.number(o["min"])), AgentsTimeout: s.duration(o["timeout"]),
 	}
-	s.run = lifecycle.New(cfg, "r", stages, s.at, time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
+	s.world = newWorld()
+	s.cfg, s.plan, s.began = cfg, stages, s.at
+	s.run = lifecycle.New(cfg, "r", stages, s.at, epoch)
 	s.run.Tick(s.at)
 }
 
@@ -196,7 +198,6 @@ func (s *scenario) agents(args []string, _ map[string]string) {
 			s.incarnation[name]++
 		}
 		s.info[name] = &spatev1.AgentInfo{Name: name, Weight: uint32(s.number(weight)), Region: region}
-		delete(s.held, name)
 		s.connect(name)
 	}
 	s.run.Tick(s.at)
@@ -205,11 +206,10 @@ func (s *scenario) agents(args []string, _ map[string]string) {
 // back lets processes come back with what they work on.
 func (s *scenario) back(args []string, o map[string]string) {
 	for _, name := range names(args) {
-		if o["resume"] != "" {
-			s.held[name] = nil
-		}
-		if h := s.held[name]; h != nil && o["armed"] != "" {
-			h.armed = false
+		if p := s.process(name); o["resume"] != "" {
+			s.assigned[p], s.armed[p] = nil, false
+		} else if o["armed"] != "" {
+			s.armed[p] = false
 		}
 		s.connect(name)
 	}
@@ -219,29 +219,13 @@ func (s *scenario) connect(name string) {
 	if !slices.Contains(s.connected, name) {
 		s.connected = append(s.connected, name)
 	}
-	s.silent[name], s.gone[name] = false, false
-	var resume *spatev1.AssignmentRef
-	armed := false
-	if h := s.held[name]; h != nil {
-		resume, armed = h.ref, h.armed
+	if !slices.Contains(s.joined, name) {
+		s.joined = append(s.joined, name)
 	}
-	s.run.Connected(s.at, s.info[name], s.incarnation[name], resume, armed)
-}
-
-// deliver takes a message to its agent, if there is a way.
-func (s *scenario) deliver(name string, m *spatev1.ConnectResponse) {
-	if s.gone[name] {
-		return
-	}
-	switch h := s.held[name]; {
-	case m.GetAssign() != nil:
-		s.held[name] = &held{ref: m.GetAssign().GetRef()}
-	case h == nil:
-	case m.GetRevise() != nil:
-		h.ref = m.GetRevise().GetRef()
-	case m.GetArm() != nil:
-		h.armed = true
-	}
+	delete(s.silent, name)
+	delete(s.gone, name)
+	p := s.process(name)
+	s.run.Connected(s.at, s.info[name], p.incarnation, s.assigned[p], s.armed[p])
 }
 
 func (s *scenario) ref(o map[string]string) *spatev1.AssignmentRef {
@@ -262,6 +246,7 @@ func (s *scenario) apply(args []string, o map[string]string) {
 		if note := o["note"]; note != "" {
 			m.Preparation = &spatev1.Preparation{Lengths: "words", Notes: []string{strings.ReplaceAll(note, "_", " ")}}
 		}
+		s.ready[s.process(name)] = m
 		s.run.Applied(s.at, name, m)
 	}
 }
@@ -279,9 +264,9 @@ func (s *scenario) merged(name string, o map[string]string, t *spatev1.Totals) {
 	if o["stage"] != "" {
 		stage = uint32(s.number(o["stage"]))
 	}
-	s.sent[name]++
+	s.sent[s.process(name)]++
 	snapshot := &spatev1.Snapshot{
-		Key:        &spatev1.SnapshotKey{RunId: "r", Agent: name, Incarnation: s.incarnation[name], Sequence: s.sent[name]},
+		Key:        &spatev1.SnapshotKey{RunId: "r", Agent: name, Incarnation: s.incarnation[name], Sequence: s.sent[s.process(name)]},
 		StageIndex: stage, Totals: t, Window: s.window(name, o),
 	}
 	for _, begun := range strings.Split(o["begun"], ",") {
@@ -289,20 +274,18 @@ func (s *scenario) merged(name string, o map[string]string, t *spatev1.Totals) {
 			snapshot.BegunItems = append(snapshot.BegunItems, s.number(begun))
 		}
 	}
+	s.append(snapshot)
 	s.run.Merged(s.at, snapshot)
 }
 
 // window is the one that an agent delivers next, or the one that is given.
 func (s *scenario) window(name string, o map[string]string) uint32 {
-	h := s.held[name]
-	if h == nil {
-		h = &held{}
-	}
+	p := s.process(name)
 	if o["window"] != "" {
-		h.windows = uint32(s.number(o["window"]))
+		s.windows[p] = uint32(s.number(o["window"]))
 	}
-	h.windows++
-	return h.windows - 1
+	s.windows[p]++
+	return s.windows[p] - 1
 }
 
 func (s *scenario) snapshot(args []string, o map[string]string) {
@@ -329,6 +312,7 @@ func (s *scenario) totals(args []string, o map[string]string) {
 }
 
 func (s *scenario) closed(args []string, o map[string]string) {
+	s.outcomes[s.stage] = s.outcome(o)
 	s.run.Closed(s.at, args[0] == "complete", s.outcome(o))
 }
 
@@ -337,6 +321,7 @@ func (s *scenario) kill(args []string, _ map[string]string) {
 		s.gone[name] = true
 		s.run.Disconnected(s.at, name, s.incarnation[name], "control stream broken")
 		s.connected = slices.DeleteFunc(s.connected, func(c string) bool { return c == name })
+		s.joined = slices.Clone(s.connected)
 	}
 }
 
@@ -347,12 +332,13 @@ func (s *scenario) silence(args []string, _ map[string]string) {
 }
 
 func (s *scenario) tick(args []string, _ map[string]string) {
-	end := s.at.Add(s.duration(args[0]))
+	end := s.at.Add(s.duration(args[0]) + s.owed)
+	s.owed = 0
 	for step := 1; s.at < end; step++ {
 		s.at = s.at.Add(100 * time.Millisecond)
 		for _, name := range s.connected {
 			if step%10 == 0 && !s.silent[name] {
-				s.run.Heard(s.at, name, &spatev1.Heartbeat{InFlight: 4})
+				s.beat(name)
 			}
 		}
 		s.run.Tick(s.at)
@@ -386,7 +372,6 @@ func (s *scenario) duration(text string) time.Duration {
 func (s *scenario) describe(e lifecycle.Effect) string {
 	switch e := e.(type) {
 	case lifecycle.Send:
-		s.deliver(e.Agent, e.Message)
 		return "-> " + e.Agent + ": " + s.message(e.Message)
 	case lifecycle.PutStage:
 		return "ledger: " + record(e.Record)
@@ -400,6 +385,8 @@ func (s *scenario) describe(e lifecycle.Effect) string {
 			return fmt.Sprintf("close stage %d, with the values of %d limits", e.Record.GetStage().GetIndex(), len(e.Keep.GetLatencies()))
 		}
 		return fmt.Sprintf("close stage %d", e.Record.GetStage().GetIndex())
+	case lifecycle.PutCheckpoint:
+		return "" // that it is there whenever it has to be is checked where effects are drained
 	case lifecycle.PutSearch:
 		return "ledger: " + search(e.Record)
 	case lifecycle.Finish:

@@ -14,6 +14,7 @@ type expansion struct {
 	template *spatev1.Stage
 	number   uint32
 	steps    series.Series
+	probes   []uint32 // stages whose outcomes it has taken in
 }
 
 // mostStages is the largest number of stages that the plan can come to.
@@ -86,10 +87,16 @@ func (r *Run) takeOutcome(at clock.Instant, complete bool, o series.Outcome) {
 		r.series.steps.End(fmt.Sprintf("the result of stage %d is not complete", rec.GetStage().GetIndex()))
 	default:
 		o.GaveUp = r.stage.gaveUp
-		if text := r.series.steps.Take(rec.GetStage().GetIndex(), o); text != "" {
+		if text := r.series.take(rec.GetStage().GetIndex(), o); text != "" {
 			r.notice(at, spatev1.Severity_SEVERITY_INFO, "%s: %s", r.series.name(), text)
 		}
 	}
+}
+
+// take takes in the outcome of a stage and returns what a person should know of it.
+func (e *expansion) take(stageIndex uint32, o series.Outcome) string {
+	e.probes = append(e.probes, stageIndex)
+	return e.steps.Take(stageIndex, o)
 }
 
 // cutShort says why a stage, or an agent's part of it, did not run as it should. Empty: it did.

@@ -71,6 +71,7 @@ func (p *share) take(s *spatev1.Snapshot) {
 	if t := s.GetTotals(); t != nil {
 		p.totals = t
 	}
+	p.agreed(s.GetRevision())
 }
 
 // coverage is the set of a share's windows that are merged, in whatever order they come.

@@ -52,7 +52,7 @@ func (r *Run) nextStage(at clock.Instant) {
 		}
 		r.pending = st
 		if pause := st.GetPause().AsDuration(); pause > 0 && r.begun > 0 {
-			r.phase, r.resume = pausing, at.Add(pause)
+			r.phase, r.resume, r.unsaved = pausing, at.Add(pause), true
 			return
 		}
 		r.beginPending(at)
@@ -191,7 +191,7 @@ func (r *Run) passOn(at clock.Instant, notes []string) {
 	for _, note := range notes {
 		text := r.stage.target() + ": " + note
 		if !r.noted[text] {
-			r.noted[text] = true
+			r.noted[text], r.unsaved = true, true
 			r.notice(at, spatev1.Severity_SEVERITY_INFO, "%s", text)
 		}
 	}
@@ -303,18 +303,29 @@ func (r *Run) lead() time.Duration {
 
 // Merged says that a snapshot is in the ledger and was not there before. The shell must not have let in one of a share that was given up.
 func (r *Run) Merged(at clock.Instant, snapshot *spatev1.Snapshot) {
-	s := r.stage
-	if s == nil || snapshot.GetStageIndex() != s.ref.GetStageIndex() || r.phase != running && r.phase != stopping {
-		return
-	}
-	p := s.share(snapshot.GetKey().GetAgent(), snapshot.GetKey().GetIncarnation())
+	p := r.shareIn(snapshot)
 	if p == nil || p.failure != "" {
 		return
 	}
 	p.take(snapshot)
-	if t := snapshot.GetTotals(); t.GetFailure() != "" && !t.GetStopped() {
+	r.heed(at, p)
+	r.settle(at)
+}
+
+// shareIn returns whose a snapshot is, nil if it is not of the stage in progress.
+func (r *Run) shareIn(snapshot *spatev1.Snapshot) *share {
+	s := r.stage
+	if s == nil || snapshot.GetStageIndex() != s.ref.GetStageIndex() || r.phase != running && r.phase != stopping {
+		return nil
+	}
+	return s.share(snapshot.GetKey().GetAgent(), snapshot.GetKey().GetIncarnation())
+}
+
+// heed goes by what a share's totals say.
+func (r *Run) heed(at clock.Instant, p *share) {
+	if p.cut() {
 		if !r.bears(p) {
-			r.failShare(at, t.GetFailureKind(), "agent "+p.agent.name()+": "+t.GetFailure())
+			r.failShare(at, p.totals.GetFailureKind(), "agent "+p.agent.name()+": "+p.totals.GetFailure())
 			return
 		}
 		r.sayCut(at, p)
@@ -322,7 +333,6 @@ func (r *Run) Merged(at clock.Instant, snapshot *spatev1.Snapshot) {
 	if p.whole() {
 		r.endShare(at, p)
 	}
-	r.settle(at)
 }
 
 // Closed says that the shell has worked out a stage's result, whether anything is missing from it, and what sweeps and searches
@@ -332,7 +342,7 @@ func (r *Run) Closed(at clock.Instant, complete bool, outcome series.Outcome) {
 		return
 	}
 	rec := r.stage.record
-	r.incomplete = r.incomplete || !complete
+	r.incomplete, r.unsaved = r.incomplete || !complete, true
 	r.emitEnded(at, rec.GetStage().GetIndex(), complete, rec.GetFailure())
 	r.takeOutcome(at, complete, outcome)
 	r.nextStage(at)

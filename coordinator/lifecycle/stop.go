@@ -30,7 +30,7 @@ func (r *Run) failShare(at clock.Instant, kind spatev1.FailureKind, reason strin
 
 // failStage ends the stage in progress for a reason.
 func (r *Run) failStage(at clock.Instant, reason string, immediately bool) {
-	r.failure = cmp.Or(r.failure, reason)
+	r.failure, r.unsaved = cmp.Or(r.failure, reason), true
 	r.stage.fail(reason)
 	r.endStage(at, immediately)
 }
@@ -46,6 +46,7 @@ func (r *Run) stopStage(at clock.Instant, immediately bool) {
 // endStage tells the agents to stop and waits for their totals. Agents that were never armed have none.
 func (r *Run) endStage(at clock.Instant, immediately bool) {
 	s := r.stage
+	r.unsaved = true
 	told := r.phase == stopping && (s.immediate || !immediately)
 	if !told {
 		s.immediate = immediately

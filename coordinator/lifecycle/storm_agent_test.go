@@ -12,7 +12,7 @@ import (
 // worker is a model of an agent's process: it keeps its lease, changes its share as it is told, starts the items of its share, and delivers
 // snapshots when it can. A request takes no time.
 type worker struct {
-	w           *world
+	w           *storm
 	info        *spatev1.AgentInfo
 	incarnation uint64
 	dead        bool

@@ -16,9 +16,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// world is a run with a model of its agents and of the shell, in virtual time. Whatever breaks in it, no item may be counted twice, and what
+// storm is a run with a model of its agents and of the shell, in virtual time. Whatever breaks in it, no item may be counted twice, and what
 // is not counted has to be said.
-type world struct {
+type storm struct {
 	t       *rapid.T
 	run     *lifecycle.Run
 	at      clock.Instant
@@ -32,7 +32,12 @@ type world struct {
 	old     []*worker     // processes that others have replaced, and that may still run
 	stages  map[uint32]*tally
 	finish  *lifecycle.Finish
-	trouble bool // anything was broken at all
+
+	cfg        lifecycle.Config
+	plan       []*spatev1.Stage
+	checkpoint *spatev1.Checkpoint
+	snapshots  []*spatev1.Snapshot
+	trouble    bool // anything was broken at all
 }
 
 // tally is what came of a stage.
@@ -46,15 +51,15 @@ type tally struct {
 const step = 100 * time.Millisecond
 
 // due says when items of an open loop are due.
-func (w *world) due() func(int) int64 {
+func (w *storm) due() func(int) int64 {
 	if !w.open {
 		return nil
 	}
 	return func(i int) int64 { return int64(i) * int64(w.length) / int64(w.items) }
 }
 
-func newWorld(t *rapid.T) *world {
-	w := &world{
+func newStorm(t *rapid.T) *storm {
+	w := &storm{
 		t: t, at: clock.Instant(time.Hour), open: rapid.Bool().Draw(t, "open"), items: 150, length: 30 * time.Second, stages: map[uint32]*tally{},
 		policy:  rapid.SampledFrom([]string{"fail", "degrade", "reassign", "reassign"}).Draw(t, "policy"),
 		prepare: time.Duration(rapid.IntRange(0, 15).Draw(t, "prepare")) * step,
@@ -81,7 +86,8 @@ func newWorld(t *rapid.T) *world {
 		plan = append(plan, st)
 	}
 	n := rapid.IntRange(1, 5).Draw(t, "agents")
-	w.run = lifecycle.New(lifecycle.Config{MinAgents: max(1, n-1)}, "r", plan, w.at, time.Unix(0, 0))
+	w.cfg, w.plan = lifecycle.Config{MinAgents: max(1, n-1)}, plan
+	w.run = lifecycle.New(w.cfg, "r", plan, w.at, time.Unix(0, 0))
 	for i := range n {
 		w.add(i)
 	}
@@ -89,7 +95,7 @@ func newWorld(t *rapid.T) *world {
 }
 
 // add starts an agent's process.
-func (w *world) add(i int) {
+func (w *storm) add(i int) {
 	a := &worker{w: w, renewed: w.at, incarnation: 1, pace: rapid.IntRange(1, 3).Draw(w.t, "pace"), late: time.Duration(rapid.IntRange(0, 8).Draw(w.t, "late")) * step, info: &spatev1.AgentInfo{
 		Name: string(rune('a' + i)), Region: []string{"eu", "us"}[i%2], Weight: uint32(rapid.IntRange(1, 3).Draw(w.t, "weight")),
 	}}
@@ -99,7 +105,7 @@ func (w *world) add(i int) {
 }
 
 // pass lets one step of time pass.
-func (w *world) pass() {
+func (w *storm) pass() {
 	w.at = w.at.Add(step)
 	for _, a := range slices.Concat(w.workers, w.old) {
 		a.live()
@@ -113,7 +119,7 @@ func (w *world) pass() {
 }
 
 // carryOut is the shell.
-func (w *world) carryOut() {
+func (w *storm) carryOut() {
 	for effects := w.run.Effects(); len(effects) > 0; effects = w.run.Effects() {
 		for _, e := range effects {
 			switch e := e.(type) {
@@ -121,6 +127,11 @@ func (w *world) carryOut() {
 				w.send(e)
 			case lifecycle.PutStage:
 				w.put(e.Record)
+			case lifecycle.PutCheckpoint:
+				w.checkpoint = w.run.Checkpoint()
+				if e.Stage != nil {
+					w.put(e.Stage)
+				}
 			case lifecycle.CloseStage:
 				w.run.Closed(w.at, w.complete(e.Record), series.Outcome{})
 			case lifecycle.Finish:
@@ -130,7 +141,7 @@ func (w *world) carryOut() {
 	}
 }
 
-func (w *world) put(rec *spatev1.StageRecord) {
+func (w *storm) put(rec *spatev1.StageRecord) {
 	s := w.stages[rec.GetStage().GetIndex()]
 	if s == nil {
 		s = &tally{counted: make([]int, w.items), begun: make([]int, w.items), whole: map[string]bool{}}
@@ -145,7 +156,7 @@ func (w *world) put(rec *spatev1.StageRecord) {
 }
 
 // send takes a message on its way. Who is given up hears nothing but that it is to stop.
-func (w *world) send(e lifecycle.Send) {
+func (w *storm) send(e lifecycle.Send) {
 	i := slices.IndexFunc(w.workers, func(a *worker) bool { return a.info.GetName() == e.Agent })
 	a := w.workers[i]
 	if e.Message.GetStop() == nil {
@@ -161,7 +172,7 @@ func (w *world) send(e lifecycle.Send) {
 }
 
 // current is the record of the stage in progress.
-func (w *world) current() *spatev1.StageRecord {
+func (w *storm) current() *spatev1.StageRecord {
 	last := len(w.stages) - 1
 	if last < 0 || w.stages[uint32(last)].record.GetEnded() {
 		return nil
@@ -170,7 +181,7 @@ func (w *world) current() *spatev1.StageRecord {
 }
 
 // push is the shell's intake: what a share that was given up sends is refused.
-func (w *world) push(p *parcel) {
+func (w *storm) push(p *parcel) {
 	s := w.stages[p.snapshot.GetStageIndex()]
 	if s == nil || s.record.GetEnded() {
 		return
@@ -191,6 +202,7 @@ func (w *world) push(p *parcel) {
 		if p.snapshot.GetTotals() != nil && p.snapshot.GetTotals().GetFailure() == "" {
 			s.whole[fmt.Sprint(key.GetAgent(), key.GetIncarnation())] = true
 		}
+		w.snapshots = append(w.snapshots, p.snapshot)
 		w.run.Merged(w.at, p.snapshot)
 		return
 	}
@@ -198,7 +210,7 @@ func (w *world) push(p *parcel) {
 }
 
 // complete is what the shell finds: all totals came, and nobody says that something is missing.
-func (w *world) complete(rec *spatev1.StageRecord) bool {
+func (w *storm) complete(rec *spatev1.StageRecord) bool {
 	s := w.stages[rec.GetStage().GetIndex()]
 	for _, x := range rec.GetAgents() {
 		if !x.GetObserver() && (x.GetFailure() != "" || x.GetLoss() != nil || !s.whole[fmt.Sprint(x.GetAgent().GetName(), x.GetIncarnation())]) {
@@ -209,11 +221,11 @@ func (w *world) complete(rec *spatev1.StageRecord) bool {
 }
 
 // disturb breaks something, or mends it.
-func (w *world) disturb() {
-	a := rapid.SampledFrom(w.workers).Draw(w.t, "agent")
+func (w *storm) disturb() {
+	a := w.workers[rapid.IntRange(0, len(w.workers)-1).Draw(w.t, "agent")]
 	w.trouble = true
 	switch action := rapid.SampledFrom([]string{"cut", "cut", "mute", "mend", "mend", "mend", "kill", "restart", "join", "stall", "stall", "go on", "go on",
-		"deafen", "slow", "fail", "none", "stop"}).Draw(w.t, "action"); action {
+		"deafen", "slow", "coordinator", "coordinator", "fail", "none", "stop"}).Draw(w.t, "action"); action {
 	case "cut", "mute":
 		if a.connected {
 			a.cut(action == "cut")
@@ -241,6 +253,8 @@ func (w *world) disturb() {
 		}
 	case "restart":
 		w.restart(a)
+	case "coordinator":
+		w.startAnew()
 	case "join":
 		if len(w.workers) < 6 {
 			w.add(len(w.workers))
@@ -254,7 +268,7 @@ func (w *world) disturb() {
 }
 
 // restart starts an agent anew. Its old process may run on without a network.
-func (w *world) restart(a *worker) {
+func (w *storm) restart(a *worker) {
 	if a.connected {
 		a.cut(true)
 	}
@@ -264,8 +278,36 @@ func (w *world) restart(a *worker) {
 	fresh.connect()
 }
 
+// startAnew kills the coordinator and starts it again. Agents come back at once, or not yet.
+func (w *storm) startAnew() {
+	if w.run.Ended() {
+		return
+	}
+	m := lifecycle.Memory{Submission: &spatev1.Submission{Plan: w.plan}, Checkpoint: proto.CloneOf(w.checkpoint)}
+	if begun := m.Checkpoint.GetBegun(); begun > 0 {
+		m.Stage = w.stages[begun-1].record
+	}
+	var err error
+	if w.run, err = lifecycle.Restore(w.cfg, "r", m, w.at, time.Unix(0, 0)); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, s := range w.snapshots {
+		w.run.Recall(s)
+	}
+	w.run.Resume(w.at)
+	w.carryOut()
+	for _, a := range w.workers {
+		again := a.connected && rapid.IntRange(0, 3).Draw(w.t, "back") > 0
+		a.cut(false)
+		if again {
+			a.connect()
+			w.carryOut()
+		}
+	}
+}
+
 // check looks at the end of the run.
-func (w *world) check() {
+func (w *storm) check() {
 	for index, s := range w.stages {
 		rec := s.record
 		if !rec.GetEnded() {
@@ -282,7 +324,7 @@ func (w *world) check() {
 }
 
 // checkMissing wants each item that was not counted to be of a share whose loss says so.
-func (w *world) checkMissing(rec *spatev1.StageRecord, counted []int) {
+func (w *storm) checkMissing(rec *spatev1.StageRecord, counted []int) {
 	var weights []uint32
 	var places []*spatev1.AssignedAgent
 	for _, x := range rec.GetAgents() {
@@ -312,7 +354,7 @@ func (w *world) checkMissing(rec *spatev1.StageRecord, counted []int) {
 // was given up is told anything but to stop, and the run ends soon once nothing happens any more.
 func TestWhateverBreaksNothingIsCountedTwice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t)
+		w := newStorm(t)
 		quiet := rapid.Bool().Draw(t, "quiet")
 		for range 70 {
 			for range 10 {

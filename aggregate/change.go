@@ -1,0 +1,153 @@
+package aggregate
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"go.etcd.io/bbolt"
+	"google.golang.org/protobuf/proto"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Change is what belongs together: all of it is in the ledger, or nothing. Parts that are not given stay as they are.
+type Change struct {
+	// Run replaces the run's record.
+	Run *spatev1.RunRecord
+	// Submission replaces what a coordinator that is started anew needs to go on with the run.
+	Submission *spatev1.Submission
+	// Stages are added, or replace those of the same index.
+	Stages []*spatev1.StageRecord
+	// Checkpoint replaces the state of the run's machine.
+	Checkpoint *spatev1.Checkpoint
+	// Events are added by their numbers.
+	Events []*spatev1.FollowRunResponse
+}
+
+// Put writes a change in one transaction. It is durable when Put returns.
+func (l *Ledger) Put(c Change) error {
+	return l.update("records", func(tx *bbolt.Tx) error {
+		if err := c.putMeta(tx.Bucket(metaBucket)); err != nil {
+			return err
+		}
+		for _, stage := range c.Stages {
+			key := binary.BigEndian.AppendUint32(nil, stage.GetStage().GetIndex())
+			if err := putMessage(tx.Bucket(stagesBucket), key, stage); err != nil {
+				return err
+			}
+		}
+		for _, event := range c.Events {
+			if err := putMessage(tx.Bucket(eventsBucket), eventKey(event.GetNumber()), event); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// putMeta writes what there is one of.
+func (c Change) putMeta(meta *bbolt.Bucket) error {
+	if c.Run != nil {
+		if err := putMessage(meta, runKey, c.Run); err != nil {
+			return err
+		}
+	}
+	if c.Submission != nil {
+		if err := putMessage(meta, submissionKey, c.Submission); err != nil {
+			return err
+		}
+	}
+	if c.Checkpoint != nil {
+		return putMessage(meta, checkpointKey, c.Checkpoint)
+	}
+	return nil
+}
+
+// PutRun replaces the run's record. It is durable when PutRun returns.
+func (l *Ledger) PutRun(run *spatev1.RunRecord) error { return l.Put(Change{Run: run}) }
+
+// PutStage writes the record of a stage, or replaces it. It is durable when PutStage returns.
+func (l *Ledger) PutStage(stage *spatev1.StageRecord) error {
+	return l.Put(Change{Stages: []*spatev1.StageRecord{stage}})
+}
+
+// Run returns the run's record.
+func (l *Ledger) Run() (*spatev1.RunRecord, error) {
+	run := &spatev1.RunRecord{}
+	if _, err := l.meta("run record", runKey, run); err != nil {
+		return nil, err
+	}
+	return run, nil
+}
+
+// Submission returns what the run was begun with, nil if the ledger has none: its submission was cut short.
+func (l *Ledger) Submission() (*spatev1.Submission, error) {
+	s := &spatev1.Submission{}
+	if found, err := l.meta("submission", submissionKey, s); err != nil || !found {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Checkpoint returns the last state of the run's machine, nil if there is none: the run was not begun.
+func (l *Ledger) Checkpoint() (*spatev1.Checkpoint, error) {
+	c := &spatev1.Checkpoint{}
+	if found, err := l.meta("checkpoint", checkpointKey, c); err != nil || !found {
+		return nil, err
+	}
+	return c, nil
+}
+
+// meta reads what there is one of. found is false if it was never written.
+func (l *Ledger) meta(what string, key []byte, into proto.Message) (found bool, err error) {
+	err = l.view(func(tx *bbolt.Tx) error {
+		value := tx.Bucket(metaBucket).Get(key)
+		found = value != nil
+		return proto.Unmarshal(value, into)
+	})
+	if err != nil {
+		return false, fmt.Errorf("read %s: %w", what, err)
+	}
+	return found, nil
+}
+
+// Stages returns the records of the run's stages so far, by index.
+func (l *Ledger) Stages() ([]*spatev1.StageRecord, error) {
+	var stages []*spatev1.StageRecord
+	err := l.view(func(tx *bbolt.Tx) error {
+		return tx.Bucket(stagesBucket).ForEach(func(_, value []byte) error {
+			stage := &spatev1.StageRecord{}
+			stages = append(stages, stage)
+			return proto.Unmarshal(value, stage)
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read stage records: %w", err)
+	}
+	return stages, nil
+}
+
+// Events calls fn with each event behind a number, in order, and stops at its first error. fn may keep the event and must not write to
+// the ledger.
+func (l *Ledger) Events(after uint64, fn func(*spatev1.FollowRunResponse) error) error {
+	err := l.view(func(tx *bbolt.Tx) error {
+		c := tx.Bucket(eventsBucket).Cursor()
+		for k, v := c.Seek(eventKey(after + 1)); k != nil; k, v = c.Next() {
+			e := &spatev1.FollowRunResponse{}
+			if err := proto.Unmarshal(v, e); err != nil {
+				return err
+			}
+			if err := fn(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read events: %w", err)
+	}
+	return nil
+}
+
+// eventKey orders events by their numbers.
+func eventKey(number uint64) []byte { return binary.BigEndian.AppendUint64(nil, number) }

@@ -1,0 +1,99 @@
+package coordinator
+
+import (
+	"context"
+	"time"
+
+	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/lifecycle"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// tickInterval bounds how late the machine notices that time has passed.
+const tickInterval = 100 * time.Millisecond
+
+// conduct is the run's worker: it tells the machine the time and does what takes long outside the lock. It ends with the run.
+func (c *Coordinator) conduct(r *run) {
+	tick := time.NewTicker(tickInterval)
+	defer tick.Stop()
+	live := &live{run: r}
+	for {
+		select {
+		case <-r.ended:
+			c.closeSink(r)
+			return
+		case e := <-r.toClose:
+			c.closeStage(r, live, e)
+		case <-tick.C:
+			live.show(false)
+			for _, p := range c.tick(r, live) {
+				c.publish(r, live.progress(p))
+			}
+		}
+	}
+}
+
+// sinkDeadline is how long a run's sink may go on handing on what it has after the run's end.
+const sinkDeadline = 15 * time.Second
+
+// sinkPatience is how long a sink may take before a person is told what is waited for.
+const sinkPatience = time.Second
+
+// closeSink lets the sink hand on the rest.
+func (c *Coordinator) closeSink(r *run) {
+	ctx, cancel := context.WithTimeout(context.Background(), sinkDeadline)
+	defer cancel()
+	slow := time.AfterFunc(sinkPatience, func() {
+		c.log.Warn("not all points are written yet: waiting for their database", "run", r.id, "at_most", sinkDeadline)
+	})
+	defer slow.Stop()
+	if err := r.sink.Close(ctx); err != nil {
+		c.log.Warn("not all points were written", "run", r.id, "error", err)
+	}
+}
+
+// tick tells the machine the time and what was merged, and returns the progress it wants reported.
+func (c *Coordinator) tick(r *run, live *live) []lifecycle.Progress {
+	view, ruled := live.view()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.active == r {
+		c.feed(func(r *run, at clock.Instant) {
+			r.machine.Tick(at)
+			if ruled {
+				r.machine.Observe(at, view)
+			}
+		})
+	}
+	out := r.progress
+	r.progress = nil
+	return out
+}
+
+// publish tells followers and sinks of something that is not kept: progress.
+func (c *Coordinator) publish(r *run, e *spatev1.RunEvent) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.show(r, e)
+}
+
+// show is publish with c.mu held, under which events are numbered.
+func (c *Coordinator) show(r *run, e *spatev1.RunEvent) {
+	if n, ok := r.events.number(e); ok {
+		c.hand(r, n)
+	}
+}
+
+// closeStage hands on what is left of a stage, and tells the machine whether anything is missing.
+func (c *Coordinator) closeStage(r *run, live *live, e lifecycle.CloseStage) {
+	live.show(true)
+	last, complete, outcome := live.end(e)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.active == r {
+		if last != nil {
+			c.show(r, progressAt(time.Now(), last))
+		}
+		c.feed(func(r *run, at clock.Instant) { r.machine.Closed(at, complete, outcome) })
+	}
+}

@@ -1,0 +1,226 @@
+package lifecycle
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/series"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// A run outlives the process of its coordinator: what its machine knows is in the records of its stages, in its snapshots, and, as far as
+// it is in none of these, in the checkpoint. Deadlines are in none: a machine that was restored waits anew.
+
+// phases are the names of the phases in a checkpoint.
+var phases = map[phase]string{
+	gathering: "gathering", pausing: "pausing", applying: "applying", running: "running", stopping: "stopping", closing: "closing",
+}
+
+// inStage says whether a stage is in progress.
+func (r *Run) inStage() bool { return r.phase >= applying && r.phase <= closing }
+
+// Checkpoint is the machine's state, beside what the records of stages and the snapshots tell. The boot id is for the shell to fill in.
+// The run has not ended.
+func (r *Run) Checkpoint() *spatev1.Checkpoint {
+	c := &spatev1.Checkpoint{
+		Phase: phases[r.phase], Roster: infos(r.roster), Next: uint32(r.next), Begun: r.begun, BegunSeries: r.begunSeries,
+		Noted: slices.Sorted(maps.Keys(r.noted)), Dead: maps.Clone(r.dead), Rejected: maps.Clone(r.rejected),
+		StopRequested: r.stopped, Fatal: r.fatal, Failure: r.failure, Incomplete: r.incomplete,
+	}
+	for _, a := range r.roster {
+		c.Incarnations = append(c.Incarnations, a.incarnation)
+	}
+	if r.series != nil {
+		c.Template = clone(r.series.template)
+		for _, stage := range r.series.probes {
+			c.Probes = append(c.Probes, &spatev1.ProbeOutcome{StageIndex: stage, Complete: true})
+		}
+	}
+	if r.pending != nil {
+		c.Pending = clone(r.pending)
+	}
+	if s := r.stage; r.inStage() {
+		c.StartClockNs, c.Revision = int64(s.start), s.ref.GetRevision()
+		c.Immediately, c.GaveUp = s.immediate, s.gaveUp
+	}
+	return c
+}
+
+// Memory is what is known of a run whose coordinator was started anew.
+type Memory struct {
+	// Submission and Checkpoint are those of the ledger. The checkpoint's start is by the clock of this boot.
+	Submission *spatev1.Submission
+	Checkpoint *spatev1.Checkpoint
+	// Stage is the record of the stage in progress: the last one begun. Nil: there is none.
+	Stage *spatev1.StageRecord
+	// Outcomes are those of the checkpoint's probes, in their order, as CloseStage asked for them.
+	Outcomes []series.Outcome
+}
+
+// Restore returns the machine of a run as it was, at an instant whose wall time is given. The shell then calls Recall for each snapshot
+// of the stage in progress that is in the ledger, and Resume. No agent is connected: each has a lease to come back.
+func Restore(cfg Config, id string, m Memory, at clock.Instant, wall time.Time) (*Run, error) {
+	r := New(cfg, id, m.Submission.GetPlan(), at, wall)
+	c := m.Checkpoint
+	if err := r.restorePhase(c); err != nil {
+		return nil, err
+	}
+	r.next, r.begun, r.begunSeries = int(c.GetNext()), c.GetBegun(), c.GetBegunSeries()
+	r.stopped, r.fatal, r.failure, r.incomplete = c.GetStopRequested(), c.GetFatal(), c.GetFailure(), c.GetIncomplete()
+	maps.Copy(r.dead, c.GetDead())
+	maps.Copy(r.rejected, c.GetRejected())
+	for _, text := range c.GetNoted() {
+		r.noted[text] = true
+	}
+	for i, info := range c.GetRoster() {
+		a := r.absent(info, c.GetIncarnations()[i], at)
+		r.agents[info.GetName()] = a
+		r.roster = append(r.roster, a)
+	}
+	if err := r.restoreSeries(c, m.Outcomes); err != nil {
+		return nil, err
+	}
+	if r.phase == pausing {
+		r.pending = clone(c.GetPending())
+		r.resume = at.Add(r.pending.GetPause().AsDuration())
+	}
+	if r.inStage() {
+		return r, r.restoreStage(c, m.Stage, at)
+	}
+	return r, nil
+}
+
+// restorePhase checks that a checkpoint is one that this program can have written.
+func (r *Run) restorePhase(c *spatev1.Checkpoint) error {
+	for p, name := range phases {
+		if name == c.GetPhase() {
+			r.phase = p
+		}
+	}
+	switch {
+	case phases[r.phase] != c.GetPhase():
+		return fmt.Errorf("checkpoint: phase %.32q is not known", c.GetPhase())
+	case int(c.GetNext()) > len(r.plan):
+		return fmt.Errorf("checkpoint: entry %d of a plan of %d", c.GetNext(), len(r.plan))
+	case len(c.GetRoster()) != len(c.GetIncarnations()):
+		return fmt.Errorf("checkpoint: %d agents and %d processes", len(c.GetRoster()), len(c.GetIncarnations()))
+	case r.phase == pausing && c.GetPending() == nil:
+		return errors.New("checkpoint: a pause before no stage")
+	}
+	return nil
+}
+
+// absent is an agent that has not come back yet.
+func (r *Run) absent(info *spatev1.AgentInfo, incarnation uint64, at clock.Instant) *agent {
+	return &agent{info: clone(info), incarnation: incarnation, heard: at, absent: true, broken: "the coordinator was started anew"}
+}
+
+// restoreSeries brings the sweep or search under way to where it was.
+func (r *Run) restoreSeries(c *spatev1.Checkpoint, outcomes []series.Outcome) error {
+	if c.GetTemplate() == nil {
+		return nil
+	}
+	steps := series.New(c.GetTemplate().GetLoad())
+	if steps == nil || c.GetBegunSeries() == 0 || len(outcomes) != len(c.GetProbes()) {
+		return fmt.Errorf("checkpoint: series %d with %d outcomes of %d probes", c.GetBegunSeries(), len(outcomes), len(c.GetProbes()))
+	}
+	e := &expansion{template: clone(c.GetTemplate()), number: c.GetBegunSeries() - 1, steps: steps}
+	for i, probe := range c.GetProbes() {
+		if _, ok := steps.Next(); !ok {
+			return fmt.Errorf("checkpoint: probe %d of a series that has ended", i)
+		}
+		e.take(probe.GetStageIndex(), outcomes[i])
+	}
+	r.series = e
+	return nil
+}
+
+// restoreStage brings the stage in progress to where it was, without its snapshots.
+func (r *Run) restoreStage(c *spatev1.Checkpoint, rec *spatev1.StageRecord, at clock.Instant) error {
+	if rec == nil || rec.GetStage().GetIndex()+1 != r.begun {
+		return fmt.Errorf("checkpoint: the record of stage %d is missing", int64(r.begun)-1)
+	}
+	s := &stage{
+		record:    clone(rec),
+		ref:       &spatev1.AssignmentRef{RunId: r.id, StageIndex: rec.GetStage().GetIndex(), Revision: c.GetRevision()},
+		start:     clock.Instant(c.GetStartClockNs()),
+		immediate: c.GetImmediately(), gaveUp: c.GetGaveUp(), declined: map[*agent]bool{},
+	}
+	s.progress = s.start
+	if passed := at.Sub(s.start); passed > 0 && s.start != 0 {
+		s.progress = s.start.Add(passed.Truncate(progressInterval))
+	}
+	for _, a := range s.record.GetAgents() {
+		p := &share{
+			agent: r.process(a.GetAgent(), a.GetIncarnation(), at), observer: a.GetObserver(), weight: a.GetWeight(), failure: a.GetFailure(),
+			loss: a.GetLoss(), preparation: a.GetPreparation(), joined: time.Duration(a.GetJoinedNs()), revision: c.GetRevision(), told: len(rec.GetHandovers()),
+		}
+		p.rank, p.covered.next = uint32(len(s.places())), uint32(p.joined/time.Second)
+		s.shares = append(s.shares, p)
+	}
+	s.restoreGivers()
+	r.stage = s
+	for _, p := range s.shares {
+		if p.agent.lost != "" && p.failure == "" {
+			r.leave(p, p.agent.lost, r.fenceOf(p.agent))
+		}
+	}
+	switch r.phase {
+	case applying:
+		s.deadline = at.Add(r.applyTimeout(rec.GetStage()))
+	case stopping:
+		s.deadline = at.Add(r.patience(s.immediate))
+	}
+	return nil
+}
+
+// restoreGivers has all who give something away to newcomers say again that they know, if they have not shown it by what they measured since.
+func (s *stage) restoreGivers() {
+	places := s.places()
+	for _, h := range s.record.GetHandovers() {
+		if p := places[h.GetFromRank()]; p.failure == "" && p.givesAt == 0 && h.GetFromNs() > 0 {
+			p.givesAt = s.start.Add(time.Duration(h.GetFromNs()) - giveMargin)
+		}
+	}
+}
+
+// process is an agent of the roster, or one whose process has been replaced there.
+func (r *Run) process(info *spatev1.AgentInfo, incarnation uint64, at clock.Instant) *agent {
+	if a := r.agents[info.GetName()]; a != nil && a.incarnation == incarnation {
+		return a
+	}
+	a := r.absent(info, incarnation, at)
+	a.lost = "its process was started anew"
+	return a
+}
+
+// Recall says, after Restore, that a snapshot of the stage in progress is in the ledger.
+func (r *Run) Recall(snapshot *spatev1.Snapshot) {
+	p := r.shareIn(snapshot)
+	if p == nil {
+		return
+	}
+	p.take(snapshot)
+	if p.loss == nil && p.failure == p.totals.GetFailure() {
+		p.failure = "" // the record has it from the totals
+	}
+}
+
+// Resume does, after Restore and Recall, what the machine had begun when its process ended, and what the ledger's last snapshots ask for.
+func (r *Run) Resume(at clock.Instant) {
+	switch r.phase {
+	case running, stopping:
+		for _, p := range r.stage.shares {
+			if r.phase != closing && p.failure == "" {
+				r.heed(at, p)
+			}
+		}
+		r.settle(at)
+	case closing:
+		r.do(CloseStage{Record: r.stage.snapshot(), Keep: r.objectives()})
+	}
+}

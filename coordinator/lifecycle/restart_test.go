@@ -1,0 +1,289 @@
+package lifecycle_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/lifecycle"
+	"github.com/spate-load/spate/coordinator/series"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// epoch is the wall time at which scripts begin.
+var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func never(int) bool { return false }
+
+// process is an agent's process.
+type process struct {
+	name        string
+	incarnation uint64
+}
+
+// world is what outlives a coordinator: its ledger, and what agents remember.
+type world struct {
+	cfg        lifecycle.Config
+	plan       []*spatev1.Stage
+	began      clock.Instant
+	records    map[uint32]*spatev1.StageRecord
+	checkpoint *spatev1.Checkpoint
+	snapshots  []*spatev1.Snapshot
+	outcomes   map[uint32]series.Outcome
+	joined     []string                  // agents that are connected
+	since      clock.Instant             // begin of the phase
+	owed       time.Duration             // time that what is waited for takes longer
+	beats      map[process]clock.Instant // last heartbeats
+
+	assigned map[process]*spatev1.AssignmentRef
+	armed    map[process]bool
+	ready    map[process]*spatev1.Applied
+}
+
+func newWorld() *world {
+	return &world{
+		records: map[uint32]*spatev1.StageRecord{}, outcomes: map[uint32]series.Outcome{},
+		assigned: map[process]*spatev1.AssignmentRef{}, armed: map[process]bool{}, beats: map[process]clock.Instant{}, ready: map[process]*spatev1.Applied{},
+	}
+}
+
+func (s *scenario) process(name string) process { return process{name, s.incarnation[name]} }
+
+// effects hands out what the machine does, with what comes of it in the ledger and at the agents. A checkpoint has to be written whenever it
+// has changed.
+func (s *scenario) effects() []lifecycle.Effect {
+	effects := s.run.Effects()
+	for _, e := range effects {
+		switch e := e.(type) {
+		case lifecycle.PutStage:
+			s.records[e.Record.GetStage().GetIndex()] = e.Record
+		case lifecycle.PutCheckpoint:
+			if c := s.run.Checkpoint(); c.GetPhase() != s.checkpoint.GetPhase() {
+				s.since = s.at
+			}
+			s.checkpoint = s.run.Checkpoint()
+			if e.Stage != nil {
+				s.records[e.Stage.GetStage().GetIndex()] = e.Stage
+			}
+		case lifecycle.Send:
+			if !s.gone[e.Agent] {
+				s.tell(s.process(e.Agent), e.Message)
+			}
+		}
+	}
+	if !s.run.Ended() && !proto.Equal(s.checkpoint, s.run.Checkpoint()) {
+		s.t.Fatalf("the checkpoint was not written:\n%v\nnow\n%v", s.checkpoint, s.run.Checkpoint())
+	}
+	return effects
+}
+
+// beat is a heartbeat.
+func (s *scenario) beat(name string) {
+	s.beats[s.process(name)] = s.at
+	s.run.Heard(s.at, name, &spatev1.Heartbeat{InFlight: 4})
+}
+
+// tell is an agent's part of the protocol.
+func (s *scenario) tell(p process, m *spatev1.ConnectResponse) {
+	switch m := m.GetMessage().(type) {
+	case *spatev1.ConnectResponse_Assign:
+		if !proto.Equal(s.assigned[p], m.Assign.GetRef()) {
+			s.assigned[p], s.armed[p], s.ready[p] = m.Assign.GetRef(), false, nil
+			s.windows[p] = 0
+		}
+	case *spatev1.ConnectResponse_Revise:
+		s.assigned[p] = m.Revise.GetRef()
+	case *spatev1.ConnectResponse_Arm:
+		s.armed[p] = true
+	case *spatev1.ConnectResponse_Stop:
+		if !s.armed[p] {
+			s.assigned[p] = nil
+		}
+	}
+}
+
+// append keeps a snapshot that the ledger takes: one of an assigned process.
+func (s *scenario) append(snapshot *spatev1.Snapshot) {
+	for _, a := range s.records[snapshot.GetStageIndex()].GetAgents() {
+		if k := snapshot.GetKey(); a.GetAgent().GetName() == k.GetAgent() && a.GetIncarnation() == k.GetIncarnation() {
+			s.snapshots = append(s.snapshots, snapshot)
+			if p := s.process(k.GetAgent()); snapshot.GetTotals() != nil && s.assigned[p].GetStageIndex() == snapshot.GetStageIndex() {
+				s.assigned[p] = nil
+			}
+		}
+	}
+}
+
+// restart replaces the machine by one that is restored from the ledger, and brings the agents back. That changes nothing but that agents are
+// told again what they know.
+func (s *scenario) restart() {
+	if s.run == nil || s.run.Ended() {
+		return
+	}
+	switch s.checkpoint.GetPhase() {
+	case "gathering", "pausing", "applying", "stopping":
+		s.owed += s.at.Sub(s.since)
+		s.since = s.at
+	}
+	for name := range s.silent {
+		if last := s.beats[s.process(name)]; last != 0 {
+			s.owed = max(s.owed, s.at.Sub(last))
+		}
+	}
+	s.cfg.Lease = 3500 * time.Millisecond
+	m := lifecycle.Memory{Submission: &spatev1.Submission{Plan: s.plan}, Checkpoint: proto.CloneOf(s.checkpoint)}
+	if begun := s.checkpoint.GetBegun(); begun > 0 {
+		m.Stage = s.records[begun-1]
+	}
+	for _, p := range s.checkpoint.GetProbes() {
+		o := s.outcomes[p.GetStageIndex()]
+		o.GaveUp = lifecycle.GaveUp(s.records[p.GetStageIndex()])
+		m.Outcomes = append(m.Outcomes, o)
+	}
+	var err error
+	if s.run, err = lifecycle.Restore(s.cfg, "r", m, s.at, epoch.Add(s.at.Sub(s.began))); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, snapshot := range s.snapshots {
+		s.run.Recall(snapshot)
+	}
+	s.run.Resume(s.at)
+	s.settled()
+	for _, name := range s.joined {
+		if p := s.process(name); !s.silent[name] {
+			s.run.Connected(s.at, s.info[name], p.incarnation, s.assigned[p], s.armed[p])
+			if s.beats[p] != 0 {
+				s.beat(name)
+			}
+			s.settled()
+		}
+	}
+	s.reapply()
+}
+
+// settled drains a restored machine.
+func (s *scenario) settled() {
+	for _, e := range s.effects() {
+		switch line := s.describe(e); e.(type) {
+		case lifecycle.Send, lifecycle.PutCheckpoint, lifecycle.CloseStage:
+		default:
+			if !strings.Contains(line, "came during the run") { // agents that are not of the run come back, too
+				s.t.Errorf("a machine that was restored makes news: %s", line)
+			}
+		}
+	}
+}
+
+// reapply lets those who were ready say so again.
+func (s *scenario) reapply() {
+	if s.checkpoint.GetPhase() != "applying" {
+		return
+	}
+	for _, name := range s.joined {
+		if m := s.ready[s.process(name)]; m != nil && !s.silent[name] {
+			s.run.Applied(s.at, name, m)
+			s.settled()
+		}
+	}
+}
+
+// waitsAnew are the scripts in which something is waited for with a deadline. A machine that was restored waits anew, since agents have to come
+// back first: what happens then is the same, only later.
+var waitsAnew = map[string]string{
+	"agent_killed":   "an agent that was away has a lease to come back",
+	"agent_silent":   "an agent that was silent has a lease to come back",
+	"agents_missing": "agents are waited for anew",
+	"apply_dataset":  "agents may fetch the dataset anew",
+	"apply_timeout":  "agents may get ready anew",
+	"drain_bounded":  "agents may drain anew",
+	"pause":          "the pause is made anew",
+
+	"search_interrupted": "an agent that was away has a lease to come back",
+}
+
+// awaysForgotten are the commands behind which an agent is away that owes nothing to the stage in progress. A restored machine gives it a lease to
+// come back, like all others, and fails in the next stage if it does not: TestWhoIsAwayHasALeaseToComeBack.
+var awaysForgotten = map[string][]int{"lost_between": {5, 6, 7}}
+
+// losesAgents are the scripts about leases that end, newcomers that get ready, and moments at which something changes hands. After a new start leases
+// are given anew, newcomers are invited anew, and moments are later: TestWhateverBreaksNothingIsCountedTwice has that.
+var losesAgents = regexp.MustCompile("^(degrade|reassign|lost_applying|lost_stopping|join|observers|rearm|held_up|regions)")
+
+func TestWhoIsAwayHasALeaseToComeBack(t *testing.T) {
+	text, err := os.ReadFile("testdata/lost_between.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(string(text), "The same, but")
+	for _, n := range awaysForgotten["lost_between"] {
+		got := play(t, first+"> apply a\n\n> tick 5s\n\n> closed missing\n", func(c int) bool { return c == n })
+		if !strings.Contains(got, "run ended OUTCOME_FAILED complete=false agent b lost: it did not come back within 3.5s") {
+			t.Errorf("restarted behind command %d:\n%s", n, got)
+		}
+	}
+}
+
+// Wherever a coordinator is killed and started anew, the run goes on as if nothing had been.
+func TestRestoredMachinesGoOnAsIfNothingHadBeen(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".txt")
+		if losesAgents.MatchString(name) {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same := func(got string) bool {
+				return got == string(text) || waitsAnew[name] != "" && timeless(got) == timeless(string(text))
+			}
+			commands := strings.Count("\n"+string(text), "\n> ")
+			for n := 1; n <= commands; n++ {
+				if slices.Contains(awaysForgotten[name], n) {
+					continue
+				}
+				if got := play(t, string(text), func(c int) bool { return c == n }); !same(got) {
+					t.Errorf("restarted behind command %d:\n%s", n, difference(string(text), got))
+				}
+			}
+			if got := play(t, string(text), func(n int) bool { return !slices.Contains(awaysForgotten[name], n) }); !same(got) {
+				t.Errorf("restarted behind each command:\n%s", difference(string(text), got))
+			}
+		})
+	}
+}
+
+// Times, progress, and what is said while agents are waited for.
+var (
+	times   = regexp.MustCompile(`\d\d:\d\d:\d\d(\.\d+)?|(control stream broken; no heartbeat for|no heartbeat for|it did not come back within) [0-9.]+m?s( of the coordinator's new start)?`)
+	between = regexp.MustCompile(`(?m)^(progress:|event: .*(waiting for agents|lost in the pause)).*\n`)
+)
+
+// timeless is a script's output without what depends on how long something took.
+func timeless(text string) string {
+	return times.ReplaceAllString(between.ReplaceAllString(text, ""), "")
+}
+
+// difference shows the lines from the first that differs on.
+func difference(want, got string) string {
+	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for i := range min(len(w), len(g)) {
+		if w[i] != g[i] {
+			from := max(0, i-3)
+			return "want\n" + strings.Join(w[from:min(len(w), i+6)], "\n") + "\ngot\n" + strings.Join(g[from:min(len(g), i+6)], "\n")
+		}
+	}
+	return "one is longer"
+}

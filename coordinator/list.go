@@ -1,0 +1,167 @@
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spate-load/spate/aggregate"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Numbers of runs in a list.
+const (
+	defaultListed = 50
+	maxListed     = 1000
+)
+
+// listed is a run on disk as it was last read, and the state of its file then.
+type listed struct {
+	changed time.Time
+	size    int64
+	summary *spatev1.RunSummary
+}
+
+// ListRuns lists the runs in memory that have not ended, and those on disk. A ledger is read when its file has changed since the last time.
+func (s runService) ListRuns(_ context.Context, q *spatev1.ListRunsRequest) (*spatev1.ListRunsResponse, error) {
+	limit := int(min(cmp.Or(q.GetLimit(), defaultListed), maxListed))
+	out, going := s.c.goingRuns()
+	if len(out) < limit {
+		ended, err := s.c.endedRuns(limit-len(out), going)
+		if err != nil {
+			return nil, status.Error(codes.Internal, err.Error())
+		}
+		out = append(out, ended...)
+	}
+	return &spatev1.ListRunsResponse{Runs: out[:min(limit, len(out))]}, nil
+}
+
+// goingRuns are the runs that wait, from the last on, and the one in progress. going are their ids.
+func (c *Coordinator) goingRuns() (out []*spatev1.RunSummary, going map[string]bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	going = map[string]bool{}
+	runs := slices.Clone(c.queue)
+	slices.Reverse(runs)
+	if c.active != nil {
+		runs = append(runs, c.active)
+	}
+	for _, r := range runs {
+		going[r.id] = true
+		out = append(out, r.summary())
+	}
+	return out, going
+}
+
+// summary is a run in memory in short. Coordinator.mu is held.
+func (r *run) summary() *spatev1.RunSummary {
+	out := summaryOf(proto.CloneOf(r.record), r.plan())
+	out.State = spatev1.RunState_RUN_STATE_WAITING
+	if r.machine != nil {
+		out.State = spatev1.RunState_RUN_STATE_RUNNING
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, m := range r.stages {
+		if m.record.GetEnded() {
+			out.StagesEnded++
+		}
+	}
+	return out
+}
+
+// summaryOf is what a run's record tells.
+func summaryOf(rec *spatev1.RunRecord, plan string) *spatev1.RunSummary {
+	submitted := rec.GetSubmitTime()
+	if submitted == nil {
+		submitted = rec.GetBeginTime()
+	}
+	return &spatev1.RunSummary{
+		RunId: rec.GetRunId(), Plan: plan, SubmitTime: submitted, BeginTime: rec.GetBeginTime(), EndTime: rec.GetEndTime(),
+		Outcome: rec.GetOutcome(), Complete: rec.GetComplete(), Reason: rec.GetReason(), Stages: rec.GetStages(), Submitter: rec.GetSubmitter(),
+	}
+}
+
+// endedRuns are the runs on disk that do not go on here, those whose files changed last first.
+func (c *Coordinator) endedRuns(most int, going map[string]bool) ([]*spatev1.RunSummary, error) {
+	if c.cfg.RunDir != "" {
+		return nil, nil
+	}
+	ids, err := c.runIDs()
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]os.FileInfo{}
+	for _, id := range ids {
+		if info, err := os.Stat(c.ledgerPath(id)); err == nil && !going[id] {
+			files[id] = info
+		}
+	}
+	ids = slices.DeleteFunc(ids, func(id string) bool { return files[id] == nil })
+	slices.SortFunc(ids, func(a, b string) int {
+		return cmp.Or(files[b].ModTime().Compare(files[a].ModTime()), cmp.Compare(b, a))
+	})
+	var out []*spatev1.RunSummary
+	for _, id := range ids[:min(most, len(ids))] {
+		out = append(out, c.look(id, files[id]))
+	}
+	return out, nil
+}
+
+// look returns what a run on disk comes to.
+func (c *Coordinator) look(id string, file os.FileInfo) *spatev1.RunSummary {
+	c.mu.Lock()
+	known, ok := c.listed[id]
+	c.mu.Unlock()
+	if ok && known.size == file.Size() && known.changed.Equal(file.ModTime()) {
+		return known.summary
+	}
+	known = listed{changed: file.ModTime(), size: file.Size(), summary: read(id, c.ledgerPath(id))}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.listed) >= maxListed {
+		clear(c.listed)
+	}
+	if known.summary.GetState() != spatev1.RunState_RUN_STATE_RUNNING {
+		c.listed[id] = known
+	}
+	return known.summary
+}
+
+// read reads a ledger's summary. One that another process writes is in progress there; one that cannot be read is broken, and says why.
+func read(id, path string) *spatev1.RunSummary {
+	out := &spatev1.RunSummary{RunId: id, State: spatev1.RunState_RUN_STATE_BROKEN}
+	err := aggregate.Peek(path, func(l *aggregate.Ledger) error {
+		record, err1 := l.Run()
+		submission, err2 := l.Submission()
+		stages, err3 := l.Stages()
+		if err := errors.Join(err1, err2, err3); err != nil {
+			return err
+		}
+		out = summaryOf(record, submission.GetName())
+		out.RunId, out.State = id, spatev1.RunState_RUN_STATE_ENDED
+		if record.GetEndTime() == nil {
+			out.State = spatev1.RunState_RUN_STATE_BROKEN
+		}
+		for _, s := range stages {
+			if s.GetEnded() {
+				out.StagesEnded++
+			}
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, aggregate.ErrLocked):
+		return &spatev1.RunSummary{RunId: id, State: spatev1.RunState_RUN_STATE_RUNNING}
+	case err != nil:
+		return &spatev1.RunSummary{RunId: id, State: spatev1.RunState_RUN_STATE_BROKEN, Reason: err.Error()}
+	}
+	return out
+}

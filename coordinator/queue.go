@@ -1,0 +1,233 @@
+package coordinator
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/lifecycle"
+	"github.com/spate-load/spate/plans"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// maxWaiting is how many runs may wait.
+const maxWaiting = 64
+
+// submit takes a run in. It begins at once, or when those that were submitted before have ended. It returns how many those are.
+func (c *Coordinator) submit(s submission) (r *run, waiting int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, 0, errClosing
+	}
+	if len(c.queue) >= maxWaiting {
+		return nil, 0, status.Errorf(codes.ResourceExhausted, "%d runs are waiting, as many as there may be: submit it again when some have ended, "+
+			"or stop some", len(c.queue))
+	}
+	if r, err = c.newRun(s, time.Now()); err != nil {
+		return nil, 0, status.Errorf(codes.Internal, "the run's ledger cannot be made: %v", err)
+	}
+	c.remember(r)
+	if c.active == nil && len(c.queue) == 0 {
+		r.record.SubmitTime = nil // it begins at once
+	}
+	c.queue = append(c.queue, r)
+	c.beginNext()
+	if r.machine != nil {
+		return r, 0, nil
+	}
+	c.log.Info("run waits", "run", r.id, "runs_before", len(c.queue))
+	c.sayPlaces()
+	return r, len(c.queue), nil
+}
+
+// newRun makes a run that waits, and its ledger.
+func (c *Coordinator) newRun(s submission, wall time.Time) (*run, error) {
+	id := runID(s.plan.Name(), wall)
+	record := &spatev1.RunRecord{
+		RunId: id, PlanYaml: s.plan.Source(), Version: c.cfg.Version, Records: s.request.GetRecords(), Submitter: s.submitter,
+		SubmitTime: timestamppb.New(wall),
+	}
+	if speed, simulation := s.plan.Compression(); simulation {
+		record.TimeCompression = speed
+	}
+	for _, st := range s.stages {
+		record.Stages += plans.EstimateOf(st).Stages
+	}
+	submission := &spatev1.Submission{Name: s.plan.Name()}
+	if c.cfg.RunDir == "" { // nobody goes on with the run of an embedded coordinator
+		submission.Plan, submission.References = s.stages, slices.Sorted(maps.Keys(s.secrets))
+		submission.MinAgents, submission.AgentsTimeout = s.request.GetMinAgents(), s.request.GetAgentsTimeout()
+	}
+	if err := os.MkdirAll(c.runDir(id), 0o755); err != nil {
+		return nil, err
+	}
+	ledger, err := aggregate.Create(c.ledgerPath(id), record)
+	if err != nil {
+		return nil, err
+	}
+	if err := ledger.Put(aggregate.Change{Submission: submission}); err != nil {
+		return nil, errors.Join(err, ledger.Close())
+	}
+	submission.Plan, submission.MinAgents, submission.AgentsTimeout = s.stages, s.request.GetMinAgents(), s.request.GetAgentsTimeout()
+	r := makeRun(record, submission, ledger)
+	r.secrets = s.secrets
+	return r, nil
+}
+
+// machineConfig is the configuration of a run's machine.
+func (c *Coordinator) machineConfig(r *run) lifecycle.Config {
+	cfg := c.cfg.Run
+	cfg.Lease = c.cfg.Lease
+	cfg.MinAgents = int(r.submission.GetMinAgents())
+	if d := r.submission.GetAgentsTimeout(); d != nil {
+		cfg.AgentsTimeout = d.AsDuration()
+	}
+	cfg.Records = r.record.GetRecords() != ""
+	return cfg
+}
+
+// beginNext begins the run that has waited longest, if none is in progress. c.mu is held.
+func (c *Coordinator) beginNext() {
+	if c.closed || c.active != nil || len(c.queue) == 0 {
+		return
+	}
+	r := c.queue[0]
+	c.queue = c.queue[1:]
+	now, wall := clock.Now(), time.Now()
+	c.log.Info("run begins", "run", r.id, "entries", len(r.submission.GetPlan()), "agents", len(c.sessions))
+	r.record.BeginTime, r.unsaved = timestamppb.New(wall), true
+	r.sink = c.openSink(r.id)
+	r.machine = lifecycle.New(c.machineConfig(r), r.id, r.submission.GetPlan(), now, wall)
+	c.active = r
+	for _, session := range c.sessions {
+		r.machine.Connected(now, session.info, session.incarnation, nil, false)
+	}
+	r.machine.Tick(now)
+	c.workers.Go(func() { c.conduct(r) })
+	c.carryOut(r)
+	c.sayPlaces()
+}
+
+// sayPlaces tells the followers of runs that wait how many come before them, whenever that changes. c.mu is held.
+func (c *Coordinator) sayPlaces() {
+	for i, r := range c.queue {
+		if place := i + 1; c.active != nil && r.place != place {
+			r.place = place
+			c.announce(r, placeNotice(place))
+		}
+	}
+}
+
+// placeNotice says how many runs come before one.
+func placeNotice(place int) *spatev1.RunEvent {
+	text := fmt.Sprintf("waiting: %d runs come before this one", place)
+	if place == 1 {
+		text = "waiting for the run in progress to end: this one is next"
+	}
+	return &spatev1.RunEvent{Time: timestamppb.Now(), Event: &spatev1.RunEvent_Notice{Notice: &spatev1.Notice{
+		Severity: spatev1.Severity_SEVERITY_INFO, Text: text,
+	}}}
+}
+
+// announce tells the followers of a run that waits of an event, after it was written. c.mu is held.
+func (c *Coordinator) announce(r *run, e *spatev1.RunEvent) {
+	if n, ok := r.events.number(e); ok {
+		c.write(r, aggregate.Change{Events: []*spatev1.FollowRunResponse{n}})
+		c.hand(r, n)
+	}
+}
+
+// write writes what changes nothing if it is lost.
+func (c *Coordinator) write(r *run, change aggregate.Change) {
+	if err := r.ledger.Put(change); err != nil {
+		c.log.Error("the ledger cannot be written", "run", r.id, "error", err)
+	}
+}
+
+// endWaiting ends a run that has not begun. c.mu is held, and the run is in no queue.
+func (c *Coordinator) endWaiting(r *run, outcome spatev1.Outcome, reason string) {
+	r.record.EndTime, r.record.Outcome, r.record.Reason = timestamppb.Now(), outcome, reason
+	n, _ := r.events.number(&spatev1.RunEvent{Time: r.record.GetEndTime(), Event: &spatev1.RunEvent_RunEnded{
+		RunEnded: &spatev1.RunEnded{Outcome: outcome, Reason: reason},
+	}})
+	c.write(r, aggregate.Change{Run: r.record, Events: []*spatev1.FollowRunResponse{n}})
+	c.finish(r)
+	c.hand(r, n)
+	close(r.ended)
+}
+
+// stopWaiting ends a run if it waits, and says whether it did. c.mu is held.
+func (c *Coordinator) stopWaiting(r *run) bool {
+	i := slices.Index(c.queue, r)
+	if i < 0 {
+		return false
+	}
+	c.queue = slices.Delete(c.queue, i, i+1)
+	c.endWaiting(r, spatev1.Outcome_OUTCOME_STOPPED, "stopped on request before it began")
+	c.sayPlaces()
+	return true
+}
+
+// openSink opens the run's sink. One that cannot be opened changes no result.
+func (c *Coordinator) openSink(id string) sink.Sink {
+	if c.cfg.OpenSink == nil {
+		return sink.Discard
+	}
+	s, err := c.cfg.OpenSink(c.runDir(id))
+	if err != nil {
+		c.log.Error("nothing will be written while the run goes on", "run", id, "error", err)
+		return sink.Discard
+	}
+	return s
+}
+
+// maxRecent is how many runs that have ended can be followed from memory. Older ones are read from their ledgers.
+const maxRecent = 8
+
+// remember keeps a run for its followers, and forgets the oldest that has ended. c.mu is held.
+func (c *Coordinator) remember(r *run) {
+	c.runs[r.id] = r
+	c.recent = append(c.recent, r.id)
+	over := len(c.recent) - maxRecent - len(c.queue)
+	c.recent = slices.DeleteFunc(c.recent, func(id string) bool {
+		old := c.runs[id]
+		if over <= 0 || old == c.active || slices.Contains(c.queue, old) || old == r {
+			return false
+		}
+		over--
+		delete(c.runs, id)
+		return true
+	})
+}
+
+// runID names a run: what it is, when it was submitted, and something random against a clash.
+func runID(plan string, wall time.Time) string {
+	var b [3]byte
+	rand.Read(b[:]) // never fails, by its contract
+	return fmt.Sprintf("%s-%s-%s", plan, wall.UTC().Format("20060102T150405Z"), hex.EncodeToString(b[:]))
+}
+
+// runDir is where a run's ledger lies, and its sink's spool.
+func (c *Coordinator) runDir(id string) string {
+	return cmp.Or(c.cfg.RunDir, filepath.Join(c.cfg.DataDir, id))
+}
+
+// ledgerFile is a ledger's name in its run's directory.
+const ledgerFile = "ledger.db"
+
+func (c *Coordinator) ledgerPath(id string) string { return filepath.Join(c.runDir(id), ledgerFile) }

@@ -1,0 +1,332 @@
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/lifecycle"
+	"github.com/spate-load/spate/coordinator/series"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// A coordinator that is started in a directory with runs that have no end goes on with them: with the one that had begun from where its
+// ledger stands, and with those that waited when their turn comes.
+
+// bootID names this boot of this machine: as long as it lasts, its monotonic clock does. Empty: it is not known.
+func bootID() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id))
+}
+
+// leftover is a run without an end.
+type leftover struct {
+	ledger     *aggregate.Ledger
+	record     *spatev1.RunRecord
+	submission *spatev1.Submission
+	checkpoint *spatev1.Checkpoint // nil: it has not begun
+}
+
+// goOn looks for runs without an end and takes them up. What cannot be read is said and left alone. An embedded coordinator has its one run
+// to itself.
+func (c *Coordinator) goOn() error {
+	if c.cfg.RunDir != "" {
+		return nil
+	}
+	ids, err := c.runIDs()
+	if err != nil {
+		return err
+	}
+	var left []*leftover
+	for _, id := range ids {
+		l, err := c.leftover(id)
+		if err != nil {
+			c.log.Error("a run cannot be read, it is left as it is", "run", id, "error", err)
+		} else if l != nil {
+			left = append(left, l)
+		}
+	}
+	slices.SortFunc(left, func(a, b *leftover) int {
+		return cmp.Or(a.submitted().Compare(b.submitted()), strings.Compare(a.record.GetRunId(), b.record.GetRunId()))
+	})
+	for _, l := range left {
+		c.takeUp(l)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.beginNext()
+	c.sayPlaces()
+	return nil
+}
+
+// runIDs are the directories that hold a ledger. Other files have nothing to do with us.
+func (c *Coordinator) runIDs() ([]string, error) {
+	entries, err := os.ReadDir(c.cfg.DataDir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("coordinator: data directory: %w", err)
+	}
+	var ids []string
+	for _, e := range entries {
+		info, err := os.Stat(filepath.Join(c.cfg.DataDir, e.Name(), ledgerFile))
+		if err == nil && info.Mode().IsRegular() && idPattern.MatchString(e.Name()) {
+			ids = append(ids, e.Name())
+		}
+	}
+	return ids, nil
+}
+
+// leftover opens the ledger of a run that has no end and can be gone on with. It returns nil if it is no such run.
+func (c *Coordinator) leftover(id string) (*leftover, error) {
+	goes := false
+	err := aggregate.Peek(c.ledgerPath(id), func(l *aggregate.Ledger) error {
+		record, err1 := l.Run()
+		submission, err2 := l.Submission()
+		goes = record.GetEndTime() == nil && len(submission.GetPlan()) > 0 && record.GetRunId() == id
+		return errors.Join(err1, err2)
+	})
+	if err != nil || !goes {
+		return nil, err
+	}
+	ledger, err := aggregate.Open(c.ledgerPath(id))
+	if err != nil {
+		return nil, err
+	}
+	l := &leftover{ledger: ledger}
+	var err1, err2, err3 error
+	l.record, err1 = ledger.Run()
+	l.submission, err2 = ledger.Submission()
+	l.checkpoint, err3 = ledger.Checkpoint()
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return nil, errors.Join(err, ledger.Close())
+	}
+	return l, nil
+}
+
+// submitted is when the run was submitted.
+func (l *leftover) submitted() time.Time {
+	if t := l.record.GetSubmitTime(); t != nil {
+		return t.AsTime()
+	}
+	return l.record.GetBeginTime().AsTime()
+}
+
+// takeUp goes on with a run, or lets it wait.
+func (c *Coordinator) takeUp(l *leftover) {
+	id := l.record.GetRunId()
+	var err error
+	switch {
+	case l.checkpoint == nil:
+		err = c.waitOn(l)
+	case c.busy():
+		err = errors.New("another run is in progress: there can be one only")
+	default:
+		err = c.restore(l, clock.Now(), time.Now())
+	}
+	if err != nil {
+		c.log.Error("a run cannot go on, it is left as it is", "run", id, "error", errors.Join(err, l.ledger.Close()))
+	}
+}
+
+// busy says whether a run is in progress.
+func (c *Coordinator) busy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.active != nil
+}
+
+// revive makes the run of a ledger, with its events.
+func (l *leftover) revive(beyond uint64) (*run, error) {
+	var events []*spatev1.FollowRunResponse
+	err := l.ledger.Events(0, func(e *spatev1.FollowRunResponse) error {
+		events = append(events, e)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := makeRun(l.record, l.submission, l.ledger)
+	r.events = newEventLog(events, beyond)
+	return r, nil
+}
+
+// waitOn queues a run that waited. One that needs API keys has lost them: they are never written down.
+func (c *Coordinator) waitOn(l *leftover) error {
+	r, err := l.revive(0)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return errClosing
+	}
+	c.remember(r)
+	if refs := l.submission.GetReferences(); len(refs) > 0 {
+		c.endWaiting(r, spatev1.Outcome_OUTCOME_FAILED, fmt.Sprintf("the coordinator was started anew while the run waited, and the values of %s, "+
+			"which it keeps in memory only, are gone: submit it again", strings.Join(refs, ", ")))
+		return nil
+	}
+	c.queue = append(c.queue, r)
+	c.log.Info("run waits on", "run", r.id)
+	return nil
+}
+
+// restartStride separates the numbers of events of one process of the coordinator from those of the next: progress has numbers, too, and is
+// not kept, so that the next process cannot know how far followers have read.
+const restartStride = 1 << 32
+
+// restore goes on with a run that had begun.
+func (c *Coordinator) restore(l *leftover, now clock.Instant, wall time.Time) error {
+	l.record.Restarts++
+	r, err := l.revive(uint64(l.record.GetRestarts()) * restartStride)
+	if err != nil {
+		return err
+	}
+	memory, err := l.memory(r)
+	if err != nil {
+		return err
+	}
+	c.placeStart(memory, now, wall)
+	if r.machine, err = lifecycle.Restore(c.machineConfig(r), r.id, memory, now, wall); err != nil {
+		return err
+	}
+	if err := r.rebuild(memory.Stage, l.checkpoint.GetPhase() == "closing"); err != nil {
+		return err
+	}
+	r.sink, r.unsaved = c.openSink(r.id), true
+	c.restarts.Add(1)
+	c.log.Warn("going on with a run", "run", r.id, "phase", l.checkpoint.GetPhase(), "stages_begun", l.checkpoint.GetBegun(), "restarts", l.record.GetRestarts())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return errors.Join(errClosing, r.sink.Close(context.Background()))
+	}
+	c.active = r
+	c.remember(r)
+	c.workers.Go(func() { c.conduct(r) })
+	r.machine.Warn(now, "the coordinator was started anew; the run goes on as soon as its agents are back")
+	r.machine.Resume(now)
+	c.carryOut(r)
+	return nil
+}
+
+// memory collects what the machine needs, and puts the records of stages into the run.
+func (l *leftover) memory(r *run) (lifecycle.Memory, error) {
+	m := lifecycle.Memory{Submission: l.submission, Checkpoint: l.checkpoint}
+	records, err := l.ledger.Stages()
+	if err != nil {
+		return m, err
+	}
+	byIndex := map[uint32]*spatev1.StageRecord{}
+	for _, rec := range records {
+		byIndex[rec.GetStage().GetIndex()] = rec
+		r.stages[rec.GetStage().GetIndex()] = &measured{record: rec}
+	}
+	if begun := l.checkpoint.GetBegun(); begun > 0 {
+		m.Stage = byIndex[begun-1]
+	}
+	for _, p := range l.checkpoint.GetProbes() {
+		o, err := l.outcome(byIndex[p.GetStageIndex()])
+		if err != nil {
+			return m, err
+		}
+		m.Outcomes = append(m.Outcomes, o)
+	}
+	return m, nil
+}
+
+// outcome works out anew what a probe of the sweep or search under way measured.
+func (l *leftover) outcome(rec *spatev1.StageRecord) (series.Outcome, error) {
+	if rec == nil {
+		return series.Outcome{}, errors.New("the record of a probe is missing")
+	}
+	merged := aggregate.NewStage(rec)
+	merged.Forget(aggregate.MaxWindow)
+	if err := l.ledger.Snapshots(rec.GetStage().GetIndex(), merged.Add); err != nil {
+		return series.Outcome{}, err
+	}
+	o := outcomeOf(merged, merged.Result(rec), rec, l.checkpoint.GetTemplate().GetLoad().GetSearch().GetKeep())
+	o.GaveUp = lifecycle.GaveUp(rec)
+	return o, nil
+}
+
+// placeStart puts the start of the stage in progress on this boot's clock. On the boot on which it was set it stands; else it is where the
+// wall clock says, which is as good as the machines' wall clocks agree.
+func (c *Coordinator) placeStart(m lifecycle.Memory, now clock.Instant, wall time.Time) {
+	if m.Checkpoint.GetStartClockNs() == 0 || c.boot != "" && m.Checkpoint.GetBootId() == c.boot {
+		return
+	}
+	m.Checkpoint.StartClockNs = int64(now.Add(m.Stage.GetStartTime().AsTime().Sub(wall)))
+}
+
+// shownAgain is how many windows, before those that not all agents had delivered, are shown again after a new start: the sink may have had
+// them in memory. Points written twice are the same.
+const shownAgain = 30
+
+// rebuild merges what the ledger has of the stage in progress, and tells the machine of it. Only the last windows are made to be shown. A
+// stage that has ended is in progress as long as its result is worked out.
+func (r *run) rebuild(rec *spatev1.StageRecord, closing bool) error {
+	index := rec.GetStage().GetIndex()
+	m := r.stages[index]
+	if m == nil || rec.GetEnded() && !closing {
+		return nil
+	}
+	last, err := r.lastWindows(index)
+	if err != nil {
+		return err
+	}
+	m.merged = aggregate.NewStage(rec)
+	if first := last.common(rec); first > shownAgain {
+		m.first = first - shownAgain
+		m.merged.Forget(m.first - 1)
+	}
+	return r.ledger.Snapshots(index, func(s *spatev1.Snapshot) error {
+		m.last = max(m.last, s.GetWindow())
+		r.machine.Recall(s)
+		return m.merged.Add(s)
+	})
+}
+
+// windows are the highest windows by agents' processes.
+type windows map[string]map[uint64]uint32
+
+// lastWindows returns the highest window that each process delivered.
+func (r *run) lastWindows(index uint32) (windows, error) {
+	out := windows{}
+	err := r.ledger.Snapshots(index, func(s *spatev1.Snapshot) error {
+		k := s.GetKey()
+		if out[k.GetAgent()] == nil {
+			out[k.GetAgent()] = map[uint64]uint32{}
+		}
+		of := out[k.GetAgent()]
+		of[k.GetIncarnation()] = max(of[k.GetIncarnation()], s.GetWindow())
+		return nil
+	})
+	return out, err
+}
+
+// common is the highest window that all processes of a stage have delivered.
+func (w windows) common(rec *spatev1.StageRecord) uint32 {
+	least := uint32(aggregate.MaxWindow)
+	for _, a := range rec.GetAgents() {
+		least = min(least, w[a.GetAgent().GetName()][a.GetIncarnation()])
+	}
+	if len(rec.GetAgents()) == 0 {
+		return 0
+	}
+	return least
+}
