@@ -422,22 +422,6 @@ func TestAFollowerSeesProgress(t *testing.T) {
 	}
 }
 
-func TestOnlyOneRunAtATime(t *testing.T) {
-	h := start(t)
-	id := h.submit(1)
-	_, err := h.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{
-		PlanYaml: []byte(plan), Secrets: map[string]string{"env:KEY": secretKey},
-	})
-	if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), id) {
-		t.Errorf("second run: %v", err)
-	}
-	if _, err := h.runs.StopRun(t.Context(), &spatev1.StopRunRequest{RunId: id}); err != nil {
-		t.Fatal(err)
-	}
-	h.end(id)
-	h.submit(1)
-}
-
 func TestBadSubmissionsStartNothing(t *testing.T) {
 	h := start(t)
 	for name, tc := range map[string]struct {

@@ -73,6 +73,10 @@ var errGivenUp = errors.New("the agent was lost, and its part of the stage was g
 // and sends it again.
 func (c *Coordinator) take(s *spatev1.Snapshot) (*spatev1.PushResponse, error) {
 	r, heard := c.senderOf(s.GetKey())
+	if r == nil && c.endedWith(s) {
+		c.intake.duplicates.Add(1)
+		return &spatev1.PushResponse{Key: s.GetKey()}, nil
+	}
 	if r == nil {
 		return c.refuse(nil, s, fmt.Errorf("run %.80q is not in progress here", s.GetKey().GetRunId())), nil
 	}
@@ -100,6 +104,18 @@ func (c *Coordinator) take(s *spatev1.Snapshot) (*spatev1.PushResponse, error) {
 		c.intake.duplicates.Add(1)
 	}
 	return &spatev1.PushResponse{Key: s.GetKey()}, nil
+}
+
+// endedWith says whether a snapshot is in the ledger of a run that has ended lately: its ack was lost.
+func (c *Coordinator) endedWith(s *spatev1.Snapshot) (found bool) {
+	if r := c.known(s.GetKey().GetRunId()); r == nil {
+		return false
+	}
+	err := aggregate.Peek(c.ledgerPath(s.GetKey().GetRunId()), func(l *aggregate.Ledger) (err error) {
+		found, err = l.Has(s.GetStageIndex(), s.GetKey())
+		return err
+	})
+	return err == nil && found // a run that waits has its ledger open, and no snapshots
 }
 
 // senderOf returns the run in progress that a snapshot is of, nil if there is none, and whether its sender was heard lately.

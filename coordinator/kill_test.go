@@ -1,0 +1,379 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/coordinator/lifecycle"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// rig is a coordinator that is killed and started anew in the same directory, and a client that stays.
+type rig struct {
+	t    *testing.T
+	cfg  Config
+	conn *grpc.ClientConn
+	runs spatev1.RunServiceClient
+
+	mu       sync.Mutex
+	c        *Coordinator
+	listener *wire
+	served   chan error
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{t: t, cfg: Config{
+		DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler), Version: "test",
+		Run: lifecycle.Config{Silence: time.Hour, NearLead: time.Millisecond},
+	}}
+	conn, err := grpc.NewClient("passthrough:///rig", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: patience, Backoff: backoff.Config{BaseDelay: time.Millisecond, MaxDelay: 5 * time.Millisecond, Multiplier: 1.5}}),
+		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			r.mu.Lock()
+			l := r.listener
+			r.mu.Unlock()
+			return l.DialContext(ctx)
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.conn, r.runs = conn, spatev1.NewRunServiceClient(conn)
+	r.start()
+	t.Cleanup(func() {
+		if err := errors.Join(conn.Close(), r.c.Close(), <-r.served); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// wire is a listener whose connections can all be cut.
+type wire struct {
+	*bufconn.Listener
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+// Accept notes the connection.
+func (w *wire) Accept() (net.Conn, error) {
+	c, err := w.Listener.Accept()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.conns = append(w.conns, c)
+	return c, err
+}
+
+// cut closes the listener and all connections: what was not heard yet is lost.
+func (w *wire) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_ = w.Listener.Close() // it never fails
+	for _, c := range w.conns {
+		if c != nil {
+			_ = c.Close() // it may be closed already
+		}
+	}
+}
+
+// start starts a coordinator in the rig's directory.
+func (r *rig) start() {
+	r.t.Helper()
+	c, err := New(r.cfg)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	l, served := &wire{Listener: bufconn.Listen(1 << 20)}, make(chan error, 1)
+	go func() { served <- c.Serve(l) }()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.c, r.listener, r.served = c, l, served
+}
+
+// crash ends the coordinator without a farewell: nothing more is written, said or closed in order, as far as one process can do that.
+func (r *rig) crash() {
+	r.t.Helper()
+	r.c.mu.Lock()
+	r.listener.cut()
+	left := r.c.queue
+	if r.c.active != nil {
+		left = append(left, r.c.active)
+	}
+	r.c.active, r.c.queue, r.c.closed = nil, nil, true
+	r.c.mu.Unlock()
+	for _, run := range left {
+		if err := run.ledger.Close(); err != nil {
+			r.t.Error(err)
+		}
+		close(run.ended) // its worker returns
+	}
+	close(r.c.closing)
+	r.c.once.Do(func() {})
+	r.c.server.Stop()
+	r.c.workers.Wait()
+	<-r.served // its listener was closed under it
+}
+
+// actor is an agent that does what it should, whatever becomes of its coordinator.
+type actor struct {
+	agent
+	rig     *rig
+	step    func()
+	ref     *spatev1.AssignmentRef
+	armed   bool
+	pending []*spatev1.Snapshot // not acked
+	sent    int                 // requests, one in each snapshot
+	secrets []string            // values that came with assignments
+}
+
+// act plays the agent until ctx ends.
+func (a *actor) act(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := a.session(ctx); err == nil {
+			return
+		}
+	}
+}
+
+// session is one connection.
+func (a *actor) session(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	control, err := spatev1.NewControlServiceClient(a.rig.conn).Connect(ctx)
+	if err != nil {
+		return err
+	}
+	push, err := spatev1.NewMetricsServiceClient(a.rig.conn).Push(ctx)
+	if err != nil {
+		return err
+	}
+	hello := &spatev1.Hello{
+		Protocol: protocol, Incarnation: a.incarnation, Agent: &spatev1.AgentInfo{Name: a.name, Region: "eu", Weight: 1}, Resume: a.ref, Armed: a.armed,
+	}
+	if err := control.Send(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: hello}}); err != nil {
+		return err
+	}
+	for _, s := range a.pending {
+		if err := push.Send(&spatev1.PushRequest{Snapshot: s}); err != nil {
+			return err
+		}
+	}
+	told, quitControl := receive(control.Recv)
+	defer quitControl()
+	acks, quitPush := receive(push.Recv)
+	defer quitPush()
+	for {
+		select {
+		case m := <-told:
+			if m.err != nil {
+				return m.err
+			}
+			if err := a.hearken(control, push, m.message); err != nil {
+				return err
+			}
+		case m := <-acks:
+			if m.err != nil {
+				return m.err
+			}
+			a.acknowledge(m.message)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// hearken does what the coordinator says.
+func (a *actor) hearken(control spatev1.ControlService_ConnectClient, push spatev1.MetricsService_PushClient, m *spatev1.ConnectResponse) error {
+	switch m := m.GetMessage().(type) {
+	case *spatev1.ConnectResponse_Assign:
+		a.step()
+		if !proto.Equal(a.ref, m.Assign.GetRef()) {
+			a.ref, a.armed, a.assigned, a.first = m.Assign.GetRef(), false, m.Assign, a.sequence
+		}
+		a.secrets = append(a.secrets, m.Assign.GetSecrets()["env:KEY"])
+		defer a.step()
+		return control.Send(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Applied{Applied: &spatev1.Applied{Ref: a.ref, ClockUncertaintyNs: 1000}}})
+	case *spatev1.ConnectResponse_Arm:
+		a.step()
+		if a.armed || !proto.Equal(a.ref, m.Arm.GetRef()) {
+			return nil
+		}
+		a.armed = true
+		a.pending = append(a.pending, a.snapshot(0), a.last(1))
+		a.sent += 2
+		a.ref, a.armed = nil, false // its totals are under way
+		for _, s := range a.pending {
+			a.step()
+			if err := push.Send(&spatev1.PushRequest{Snapshot: s}); err != nil {
+				return err
+			}
+		}
+	case *spatev1.ConnectResponse_Stop:
+		a.rig.t.Errorf("%s is told to stop: %v", a.name, m.Stop)
+	}
+	return nil
+}
+
+// acknowledge lets go of a snapshot.
+func (a *actor) acknowledge(m *spatev1.PushResponse) {
+	a.step()
+	if m.GetRefused() != "" {
+		a.rig.t.Errorf("%s: snapshot %d refused: %s", a.name, m.GetKey().GetSequence(), m.GetRefused())
+	}
+	if len(a.pending) > 0 && a.pending[0].GetKey().GetSequence() == m.GetKey().GetSequence() {
+		a.pending = a.pending[1:]
+	}
+}
+
+// followAll reads a run's events to the end, over all new starts.
+func (r *rig) followAll(ctx context.Context, id string) ([]*spatev1.RunEvent, error) {
+	var events []*spatev1.RunEvent
+	after := uint64(0)
+	for ctx.Err() == nil {
+		stream, err := r.runs.FollowRun(ctx, &spatev1.FollowRunRequest{RunId: id, After: after})
+		if err != nil {
+			continue // the coordinator was killed just then
+		}
+		for {
+			m, err := stream.Recv()
+			if err != nil {
+				break
+			}
+			if m.GetNumber() <= after {
+				return nil, fmt.Errorf("event %d after %d", m.GetNumber(), after)
+			}
+			after, events = m.GetNumber(), append(events, m.GetEvent())
+			if m.GetEvent().GetRunEnded() != nil {
+				return events, nil
+			}
+		}
+	}
+	return nil, ctx.Err()
+}
+
+// playKilled runs a plan with two agents and kills the coordinator at a step of theirs. It returns whether the run was longer than that.
+func playKilled(t *testing.T, plan string, at int) (killed bool) {
+	r := newRig(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	reached := make(chan struct{})
+	var steps struct {
+		sync.Mutex
+		n int
+	}
+	step := func() {
+		steps.Lock()
+		defer steps.Unlock()
+		if steps.n++; steps.n == at {
+			close(reached)
+		}
+	}
+	var agents []*actor
+	var acting sync.WaitGroup
+	for _, name := range []string{"a", "b"} {
+		a := &actor{agent: agent{name: name, incarnation: 7}, rig: r, step: step}
+		agents = append(agents, a)
+		acting.Go(func() { a.act(ctx) })
+	}
+	answer, err := r.runs.SubmitRun(ctx, &spatev1.SubmitRunRequest{PlanYaml: []byte(plan), MinAgents: 2, Secrets: map[string]string{"env:KEY": secretKey}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := answer.GetRunId()
+	type followed struct {
+		events []*spatev1.RunEvent
+		err    error
+	}
+	done := make(chan followed, 1)
+	go func() {
+		events, err := r.followAll(ctx, id)
+		done <- followed{events, err}
+	}()
+	var f followed
+	select {
+	case <-reached:
+		killed = true
+		r.crash()
+		r.start()
+		f = <-done
+	case f = <-done:
+	}
+	cancel()
+	acting.Wait()
+	if f.err != nil {
+		t.Fatal(f.err)
+	}
+	checkWhole(t, filepath.Join(r.cfg.DataDir, id), f.events, agents)
+	return killed
+}
+
+// checkWhole checks that nothing is missing and nothing is there twice.
+func checkWhole(t *testing.T, dir string, events []*spatev1.RunEvent, agents []*actor) {
+	t.Helper()
+	l, err := aggregate.OpenReadOnly(filepath.Join(dir, ledgerFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	result, err := aggregate.ResultOf(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, sent uint64
+	for _, s := range result.Stages {
+		got += s.Requests.Completed
+	}
+	for _, a := range agents {
+		sent += uint64(a.sent)
+	}
+	if !result.Run.Complete || got != sent {
+		t.Errorf("complete %v, %d requests of %d: %+v", result.Run.Complete, got, sent, events[len(events)-1])
+	}
+	var kinds []string
+	for _, e := range events {
+		kind, _, _ := strings.Cut(fmt.Sprintf("%T", e.GetEvent())[len("*spatev1.RunEvent_"):], " ")
+		if kind != "Notice" && kind != "StageProgress" {
+			kinds = append(kinds, kind)
+		}
+	}
+	want := "RunBegan" + strings.Repeat(" StageBegan StageEnded", len(result.Stages)) + " RunEnded"
+	if text := strings.Join(kinds, " "); text != want {
+		t.Errorf("events %s, want %s", text, want)
+	}
+}
+
+// searchPlan asks for a search of which every probe keeps its objective.
+var searchPlan = strings.Replace(plan, "  - concurrency: [1, 2]\n    requests: 4\n",
+	"  - search: {concurrency: {from: 1, to: 4}, keep: {latencies: [{metric: ttft, percentile: 99, at_most: 500ms}]}, probes: 4}\n    requests: 4\n", 1)
+
+// At whatever step of its agents a coordinator is killed: the run goes on, its result is complete, totals are equal, nothing counts twice, and
+// its followers see each event once.
+func TestAKilledCoordinatorGoesOn(t *testing.T) {
+	for name, tc := range map[string]struct {
+		plan   string
+		stride int
+	}{"sweep": {plan, 1}, "search": {searchPlan, 3}} {
+		t.Run(name, func(t *testing.T) {
+			for at, killed := 1, true; killed; at += tc.stride {
+				killed = false
+				t.Run(fmt.Sprint("step ", at), func(t *testing.T) { killed = playKilled(t, tc.plan, at) })
+			}
+		})
+	}
+}
