@@ -191,7 +191,7 @@ func (w *storm) push(p *parcel) {
 		if x.GetAgent().GetName() != key.GetAgent() || x.GetIncarnation() != key.GetIncarnation() {
 			continue
 		}
-		if x.GetFailure() != "" || x.GetLoss() != nil {
+		if x.GetLoss() != nil {
 			return
 		}
 		for _, i := range p.items {
