@@ -116,6 +116,7 @@ func (c Config) withDefaults() Config {
 	if c.Lease == 0 {
 		c.Lease = 30 * time.Second
 	}
+	c.Run.Lease = c.Lease
 	if c.Run.Silence == 0 {
 		c.Run.Silence = c.HeartbeatInterval * 7 / 2 // three heartbeats and a half
 	}
