@@ -119,11 +119,11 @@ func TestGarbageMetaIsIgnored(t *testing.T) {
 		t.Fatal(err)
 	}
 	deadline := time.After(20 * time.Second)
-	for changed := a.Changed(); a.list.NumMembers() != 2; changed = a.Changed() {
+	for changed := a.Changed(); a.roster.size() != 2; changed = a.Changed() {
 		select {
 		case <-changed:
 		case <-deadline:
-			t.Fatalf("memberlist sees %d nodes, want 2", a.list.NumMembers())
+			t.Fatalf("memberlist sees %d nodes, want 2", a.roster.size())
 		}
 	}
 	if m := a.Members(); len(m) != 1 {
