@@ -15,7 +15,8 @@ import (
 type air struct {
 	mu      sync.Mutex
 	ports   map[string]*port
-	largest int // datagram seen, in bytes
+	largest int
+	broken  bool
 }
 
 func newAir() *air { return &air{ports: map[string]*port{}} }
@@ -26,6 +27,13 @@ type port struct {
 	address string
 	packets chan *memberlist.Packet
 	streams chan net.Conn
+}
+
+// largestSeen returns the size of the largest datagram so far, in bytes.
+func (a *air) largestSeen() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.largest
 }
 
 // open is a network.
@@ -40,10 +48,21 @@ func (a *air) open(_ context.Context, mc *memberlist.Config) (memberlist.NodeAwa
 	return p, nil
 }
 
+// port returns who is at an address, nil if nobody can be reached there.
 func (a *air) port(address string) *port {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.broken {
+		return nil
+	}
 	return a.ports[address]
+}
+
+// set breaks the air, so that nothing arrives, or mends it.
+func (a *air) set(broken bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.broken = broken
 }
 
 func (p *port) FinalAdvertiseAddr(ip string, port int) (net.IP, int, error) {
@@ -58,10 +77,10 @@ func (p *port) WriteTo(b []byte, address string) (time.Time, error) {
 func (p *port) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
 	now := time.Now()
 	p.air.mu.Lock()
-	defer p.air.mu.Unlock()
 	p.air.largest = max(p.air.largest, len(b))
+	p.air.mu.Unlock()
 	from, err := net.ResolveUDPAddr("udp", p.address)
-	if to := p.air.ports[a.Addr]; to != nil && err == nil {
+	if to := p.air.port(a.Addr); to != nil && err == nil {
 		to.packets <- &memberlist.Packet{Buf: append([]byte(nil), b...), From: from, Timestamp: now}
 	}
 	return now, err
