@@ -68,8 +68,9 @@ func Join(cfg Config) (*Cluster, error) {
 	}
 	cfg = cfg.withDefaults()
 	ctx, halt := context.WithCancel(context.Background())
+	d := newDatagrams()
 	c := &Cluster{
-		cfg: cfg, log: cfg.Logger, roster: newRoster(), datagrams: newDatagrams(),
+		cfg: cfg, log: cfg.Logger, roster: newRoster(d.drop), datagrams: d,
 		watch: make(chan struct{}), stop: ctx.Done(), halt: halt,
 	}
 	if err := c.open(ctx); err != nil {

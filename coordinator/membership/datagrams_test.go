@@ -71,7 +71,7 @@ func TestDatagrams(t *testing.T) {
 				case answered:
 					d.NotifyPingComplete(&memberlist.Node{Name: "b-1"}, 0, nil)
 				case gone:
-					d.keep(map[string]bool{"c-1": true})
+					d.drop("b-1")
 				default:
 					d.line(e)
 				}

@@ -20,7 +20,6 @@ func (c *Cluster) spread() {
 			close(c.watch)
 			c.watch = make(chan struct{})
 			c.mu.Unlock()
-			c.forgetLost()
 		case name := <-c.datagrams.blocked:
 			for _, m := range c.Members() {
 				if m.Name == name {
@@ -29,15 +28,6 @@ func (c *Cluster) spread() {
 			}
 		}
 	}
-}
-
-// forgetLost drops what is known about UDP to nodes that are gone.
-func (c *Cluster) forgetLost() {
-	names := map[string]bool{}
-	for _, n := range c.roster.all() {
-		names[n.name] = true
-	}
-	c.datagrams.keep(names)
 }
 
 // aloneRejoin is the pause between attempts while no other member is known.

@@ -20,14 +20,15 @@ type node struct {
 // roster holds the live nodes. memberlist's own list hands out pointers to nodes that it goes on writing to, so they are copied in its
 // callbacks, which hold its locks: nothing here calls back.
 type roster struct {
-	changed chan struct{} // capacity 1: "look again"
+	changed chan struct{}     // capacity 1: "look again"
+	left    func(name string) // told of each node that has left or died
 
 	mu    sync.Mutex
 	nodes map[string]node
 }
 
-func newRoster() *roster {
-	return &roster{changed: make(chan struct{}, 1), nodes: map[string]node{}}
+func newRoster(left func(name string)) *roster {
+	return &roster{changed: make(chan struct{}, 1), left: left, nodes: map[string]node{}}
 }
 
 // NotifyJoin takes a node in.
@@ -49,6 +50,7 @@ func (r *roster) NotifyLeave(n *memberlist.Node) {
 	r.mu.Lock()
 	delete(r.nodes, n.Name)
 	r.mu.Unlock()
+	r.left(n.Name)
 	r.wake()
 }
 
