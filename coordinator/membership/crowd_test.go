@@ -33,7 +33,7 @@ func TestACrowdFindsEachOther(t *testing.T) {
 
 		begin = time.Now()
 		newcomer := airborne(t, sky, crowdSize)
-		t.Logf("a newcomer is seen by all after %v", seenByAll(t, append(crowd, newcomer), crowdSize+1, begin, crowdSeen))
+		t.Logf("a newcomer is seen by all after %v", seenByAll(t, append([]*Cluster{newcomer}, crowd...), crowdSize+1, begin, crowdSeen))
 
 		begin = time.Now()
 		die(t, newcomer)
