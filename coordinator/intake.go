@@ -85,7 +85,7 @@ func (c *Coordinator) take(s *spatev1.Snapshot) (*spatev1.PushResponse, error) {
 		return c.refuse(r, s, fmt.Errorf("stage %d has not been assigned", s.GetStageIndex())), nil
 	}
 	checked, err := aggregate.Check(s, r.record, m.record)
-	if err != nil {
+	if err != nil && lossOf(m.record, s.GetKey()) == nil { // whatever a lost agent sends is nothing new
 		return c.refuse(r, s, err), nil
 	}
 	fresh, err := c.keepAndTell(r, m, s, checked, heard)
