@@ -103,18 +103,14 @@ func (c *closedLoop) endIdle() {
 func (c *closedLoop) run(s *slot) {
 	prepared := s.active() && s.free == c.start && s.prepareNext(c.start)
 	<-c.gate
-	switch {
-	case c.started:
-		s.playAll(prepared)
-		for !c.leave(s) {
-			s.free = max(s.free, clock.Now())
-			s.playAll(false)
-		}
-		return
-	case prepared:
+	if prepared && !c.started {
 		c.owe(s.next)
+		prepared = false
 	}
+	s.playAll(prepared)
 	for !c.leave(s) {
+		s.free = max(s.free, clock.Now())
+		s.playAll(false)
 	}
 }
 

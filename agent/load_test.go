@@ -51,8 +51,13 @@ func beginWith(t *testing.T, a *spatev1.Assign, k kit) *underWay {
 
 // start starts a share in a moment.
 func start(t *testing.T, s *share) *underWay {
+	return startAt(t, s, clock.Now().Add(20*time.Millisecond))
+}
+
+// startAt starts a share of a stage that starts at an instant.
+func startAt(t *testing.T, s *share, at clock.Instant) *underWay {
 	u := &underWay{done: make(chan struct{})}
-	u.load = newLoad(s, clock.Now().Add(20*time.Millisecond), time.Microsecond, func(s *spatev1.Snapshot) {
+	u.load = newLoad(s, at, time.Microsecond, func(s *spatev1.Snapshot) {
 		u.outcome.snapshots = append(u.outcome.snapshots, s)
 	})
 	go func() {

@@ -78,7 +78,8 @@ func (l *load) runOpen() {
 	o.scouted, o.scoutOn = l.scout.Next()
 	o.prepareAhead(o.begins())
 	if o.awaitStart(o.timer, func() { o.hear(); o.prepareAhead(o.begins()) }) {
-		for o.startAll() && o.goesOn() {
+		for more := true; more; {
+			more = o.startAll() && o.goesOn()
 		}
 	}
 	if err := l.open.Err(); err != nil {

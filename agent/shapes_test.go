@@ -90,7 +90,7 @@ func TestCooldownIsSentAndNotMeasured(t *testing.T) {
 			if o.totals.SteadyFromNs == nil || to < last.GetScheduledNs() || to > o.rows[len(o.rows)-1].GetStartNs() {
 				t.Errorf("steady from %v to %d; the last measured request started at %d", o.totals.SteadyFromNs, to, last.GetStartNs())
 			}
-			if cooled := time.Duration(o.rows[len(o.rows)-1].GetStartNs() - last.GetStartNs()); cooled < 30*ms {
+			if cooled := time.Duration(o.rows[len(o.rows)-1].GetScheduledNs() - last.GetScheduledNs()); cooled < 30*ms {
 				t.Errorf("cooled down for %v", cooled)
 			}
 		})

@@ -39,6 +39,8 @@ type Config struct {
 	OpenSink func(runDir string) (sink.Sink, error)
 	// Limits bound what peers can ask.
 	Limits Limits
+	// MaxWaiting is how many runs may wait for others to end. Default 64.
+	MaxWaiting int
 	// HeartbeatInterval is how often agents report. Default 1 s.
 	HeartbeatInterval time.Duration
 	// Lease is how long an agent goes on without its coordinator before it drains. Default 30 s.
@@ -61,6 +63,9 @@ func (c Config) Validate() error {
 	}
 	if c.HeartbeatInterval < 0 || c.Lease < 0 {
 		errs = append(errs, fmt.Errorf("coordinator: heartbeat interval %v and lease %v must not be negative", c.HeartbeatInterval, c.Lease))
+	}
+	if c.MaxWaiting < 0 {
+		errs = append(errs, fmt.Errorf("coordinator: %d runs cannot wait", c.MaxWaiting))
 	}
 	if c.Listen != "" {
 		errs = append(errs, c.checkListen())
@@ -105,9 +110,13 @@ func (c Config) withDefaults() Config {
 	if c.HeartbeatInterval == 0 {
 		c.HeartbeatInterval = time.Second
 	}
+	if c.MaxWaiting == 0 {
+		c.MaxWaiting = 64
+	}
 	if c.Lease == 0 {
 		c.Lease = 30 * time.Second
 	}
+	c.Run.Lease = c.Lease
 	if c.Run.Silence == 0 {
 		c.Run.Silence = c.HeartbeatInterval * 7 / 2 // three heartbeats and a half
 	}

@@ -318,6 +318,8 @@ func TestAKilledAgentFailsTheRunAndTheRestIsKept(t *testing.T) {
 		x.acked(x.snapshot(0))
 	}
 	b.hangUp()
+	for _, err := h.dial("b", 2); status.Code(err) == codes.AlreadyExists; _, err = h.dial("b", 2) { // until the broken stream was noticed
+	}
 	if s := a.stopped(); s.GetImmediately() || !strings.Contains(s.GetReason(), "agent b lost") {
 		t.Errorf("a is told %v", s)
 	}

@@ -58,7 +58,7 @@ func (s metricsService) ended(stream spatev1.MetricsService_PushServer, err erro
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
-	var limit tooMuch // counted already
+	var limit limitError // counted already
 	if code := status.Code(err); (code == codes.ResourceExhausted || code == codes.Internal) && !errors.As(err, &limit) {
 		s.c.intake.refused.Add(1)
 		s.c.log.Warn("unreadable snapshot refused", "address", addressOf(stream.Context()), "error", err)
@@ -85,7 +85,7 @@ func (c *Coordinator) take(s *spatev1.Snapshot) (*spatev1.PushResponse, error) {
 		return c.refuse(r, s, fmt.Errorf("stage %d has not been assigned", s.GetStageIndex())), nil
 	}
 	checked, err := aggregate.Check(s, r.record, m.record)
-	if err != nil {
+	if err != nil && lossOf(m.record, s.GetKey()) == nil { // whatever a lost agent sends is nothing new
 		return c.refuse(r, s, err), nil
 	}
 	fresh, err := c.keepAndTell(r, m, s, checked, heard)

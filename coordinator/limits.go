@@ -58,7 +58,7 @@ func newLimits(l Limits, log *slog.Logger) *limits {
 func (l *limits) options(creds credentials.TransportCredentials) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.Creds(door{creds, l}),
-		grpc.ChainUnaryInterceptor(func(ctx context.Context, q any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, q any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 			if err := l.admit(ctx); err != nil {
 				return nil, err
 			}
@@ -73,17 +73,19 @@ func (l *limits) refuse(ctx context.Context, format string, args ...any) error {
 	l.refused.Add(1)
 	reason := fmt.Sprintf(format, args...)
 	l.log.Warn("refused", "address", addressOf(ctx), "reason", reason)
-	return tooMuch(reason)
+	return limitError(reason)
 }
 
-// tooMuch is why something is not served.
-type tooMuch string
+// limitError is why something is not served.
+type limitError string
 
 // Error is the reason.
-func (t tooMuch) Error() string { return string(t) }
+func (l limitError) Error() string { return string(l) }
 
 // GRPCStatus is what the peer gets to know.
-func (t tooMuch) GRPCStatus() *status.Status { return status.New(codes.ResourceExhausted, string(t)) }
+func (l limitError) GRPCStatus() *status.Status {
+	return status.New(codes.ResourceExhausted, string(l))
+}
 
 // admit refuses calls over connections that are too many.
 func (l *limits) admit(ctx context.Context) error {

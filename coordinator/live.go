@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -83,6 +84,18 @@ func (l *live) window(m measured, number uint32) {
 	}
 }
 
+// correct merges a stage anew that lost an agent: what came of it while that was decided may stand in the merge, but not in the ledger's
+// account, which every report is made from.
+func (l *live) correct(m *measured, rec *spatev1.StageRecord) {
+	lost := func(a *spatev1.AssignedAgent) bool { return a.GetLoss() != nil }
+	if !slices.ContainsFunc(rec.GetAgents(), lost) {
+		return
+	}
+	if merged, err := aggregate.Replay(l.run.ledger, rec); err == nil {
+		m.merged = merged
+	} // else the ledger cannot be read, and the next write to it ends the run
+}
+
 // end hands on the result of a stage and lets go of its measurements. It returns the stage's last progress, whether the result is
 // complete, and what sweeps and searches go on by.
 func (l *live) end(e lifecycle.CloseStage) (last *spatev1.StageProgress, complete bool, o series.Outcome) {
@@ -92,6 +105,7 @@ func (l *live) end(e lifecycle.CloseStage) (last *spatev1.StageProgress, complet
 	if !ok || m.merged == nil {
 		return nil, false, o
 	}
+	l.correct(&m, rec)
 	result, total := m.merged.Result(rec), m.merged.Total()
 	if l.run.sink != sink.Discard {
 		l.run.sink.Stage(stagePoint(scopeOf(l.run, rec.GetStage()), rec, result, total))

@@ -24,9 +24,6 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// maxWaiting is how many runs may wait.
-const maxWaiting = 64
-
 // submit takes a run in. It begins at once, or when those that were submitted before have ended. It returns how many those are.
 func (c *Coordinator) submit(s submission) (r *run, waiting int, err error) {
 	c.mu.Lock()
@@ -34,7 +31,7 @@ func (c *Coordinator) submit(s submission) (r *run, waiting int, err error) {
 	if c.closed {
 		return nil, 0, errClosing
 	}
-	if len(c.queue) >= maxWaiting {
+	if len(c.queue) >= c.cfg.MaxWaiting {
 		return nil, 0, status.Errorf(codes.ResourceExhausted, "%d runs are waiting, as many as there may be: submit it again when some have ended, "+
 			"or stop some", len(c.queue))
 	}

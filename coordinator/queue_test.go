@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -120,14 +121,14 @@ func TestARunThatWaitsCanBeStopped(t *testing.T) {
 
 func TestTheQueueIsBounded(t *testing.T) {
 	h := start(t)
-	for range 1 + maxWaiting {
+	for range 1 + 64 {
 		h.submitPlan(1, keyless)
 	}
 	_, err := h.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless)})
 	if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "64 runs are waiting") {
 		t.Errorf("one more: %v", err)
 	}
-	if got, _ := list(t, h.runs, 500); len(got) != 1+maxWaiting {
+	if got, _ := list(t, h.runs, 500); len(got) != 1+64 {
 		t.Errorf("%d runs", len(got))
 	}
 }
@@ -241,7 +242,7 @@ func TestEndedRunsAreFollowedFromTheirLedgers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, err := stream.Recv(); err != io.EOF {
+	if m, err := stream.Recv(); !errors.Is(err, io.EOF) {
 		t.Errorf("behind the end: %v, %v", m, err)
 	}
 	if _, err := r.runs.StopRun(t.Context(), &spatev1.StopRunRequest{RunId: id}); err != nil {

@@ -35,11 +35,33 @@ func (s runService) SubmitRun(ctx context.Context, q *spatev1.SubmitRunRequest) 
 	if who, ok := certs.PeerOf(ctx); ok {
 		submission.submitter = who.Name
 	}
+	s.c.settle(ctx)
 	r, waiting, err := s.c.submit(submission)
 	if err != nil {
 		return nil, err
 	}
 	return &spatev1.SubmitRunResponse{RunId: r.id, Waiting: uint32(waiting)}, nil
+}
+
+// Members that have not changed for quietMembers are all that are to come. They are waited for no longer than settleTimeout.
+const (
+	quietMembers  = time.Second
+	settleTimeout = 5 * time.Second
+)
+
+// settle waits until agents that were started together have found each other, so that a plan is split over all of them.
+func (c *Coordinator) settle(ctx context.Context) {
+	c.mu.Lock()
+	cluster := c.cluster
+	c.mu.Unlock()
+	if cluster == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	if err := cluster.Stable(ctx, quietMembers); err != nil {
+		c.log.Info("the cluster does not settle: the run begins with the agents that are there", "error", err)
+	}
 }
 
 // submission is a request whose plan is right.

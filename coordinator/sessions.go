@@ -157,7 +157,7 @@ func (c *Coordinator) drop(s *session, reason string) {
 	}
 	delete(c.sessions, name)
 	c.log.Info("agent disconnected", "agent", name, "reason", reason)
-	c.feed(func(r *run, at clock.Instant) { r.machine.Lost(at, name, s.incarnation, reason) })
+	c.feed(func(r *run, at clock.Instant) { r.machine.Disconnected(at, name, s.incarnation, reason) })
 }
 
 // hear takes in a message of an agent.

@@ -128,6 +128,93 @@ func BenchmarkReplay(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/rows, "ns/row")
 }
 
+// lossesAndJoins is the stripe of one of 1,000 agents, of which some are lost and taken over by all others, and some places have joined.
+func lossesAndJoins(rank uint32, losses, joins int) *spatev1.Stripe {
+	m := &spatev1.Stripe{Weights: agents("sizes"), Rank: rank}
+	for i := range losses {
+		rest := agents("sizes")
+		clear(rest[:i+1])
+		m.Handovers = append(m.Handovers, &spatev1.Handover{FromRank: uint32(i), Weights: rest, FromNs: int64(i)})
+	}
+	for range joins {
+		places := len(m.Weights) + len(m.Handovers)/1000
+		for p := losses; p < places; p++ {
+			part := make([]uint32, places+1)
+			part[p], part[places] = 10, 1
+			m.Handovers = append(m.Handovers, &spatev1.Handover{FromRank: uint32(p), Weights: part, FromNs: int64(losses)})
+		}
+	}
+	return m
+}
+
+// BenchmarkShare reads the share of one of 1,000 agents after losses and joins.
+func BenchmarkShare(b *testing.B) {
+	for name, m := range map[string]*spatev1.Stripe{
+		"none": lossesAndJoins(500, 0, 0), "1-lost": lossesAndJoins(500, 1, 0), "100-lost": lossesAndJoins(500, 100, 0), "1-joined": lossesAndJoins(500, 0, 1),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := NewShare(m); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkWalkOfChanged is one of 1,000 agents that goes through a stage of 10 million requests after losses and joins.
+func BenchmarkWalkOfChanged(b *testing.B) {
+	const requests = 10_000_000
+	for name, m := range map[string]*spatev1.Stripe{
+		"1-lost": lossesAndJoins(500, 1, 0), "100-lost": lossesAndJoins(500, 100, 0), "1-joined": lossesAndJoins(500, 0, 1),
+	} {
+		b.Run(name, func(b *testing.B) {
+			s := shareOf(b, m)
+			b.ReportAllocs()
+			for b.Loop() {
+				o, err := NewOpen(&spatev1.LoadPoint{Rate: 100_000, Arrival: "constant", Requests: requests}, 1, s)
+				if err != nil {
+					b.Fatal(err)
+				}
+				for _, more := o.Next(); more; _, more = o.Next() {
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/requests, "ns/request")
+		})
+	}
+}
+
+// BenchmarkRenew hears of a loss after 10 million requests.
+func BenchmarkRenew(b *testing.B) {
+	late := map[string]time.Duration{"in-time": 99*time.Second + 500*time.Millisecond, "beyond-all-marks": time.Second}
+	for name, from := range late {
+		b.Run(name, func(b *testing.B) {
+			m := lossesAndJoins(500, 0, 0)
+			o, err := NewOpen(&spatev1.LoadPoint{Rate: 100_000, Arrival: "constant", Requests: 100_000_000}, 1, shareOf(b, m))
+			if err != nil {
+				b.Fatal(err)
+			}
+			for a, _ := o.Next(); a.Index < 10_000_000; a, _ = o.Next() {
+			}
+			for i := 0; b.Loop(); i++ {
+				b.StopTimer()
+				h := &spatev1.Handover{FromRank: uint32(i % 400), Weights: []uint32{500: 1}, FromNs: from.Nanoseconds()}
+				m = &spatev1.Stripe{Weights: m.Weights, Rank: 500, Handovers: append(m.Handovers, h)}
+				if err := o.Revise(m); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+				if !o.Renew() {
+					b.Fatal("nothing new")
+				}
+				for a, _ := o.Next(); a.Index < 10_000_000; a, _ = o.Next() {
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkThink draws exponential think times.
 func BenchmarkThink(b *testing.B) {
 	c, err := NewClosed(&spatev1.LoadPoint{

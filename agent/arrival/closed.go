@@ -160,6 +160,9 @@ func (c *Closed) Next(elapsed time.Duration) (Arrival, bool) {
 
 // first returns the list whose next request comes first in the stage, nil if no list has any.
 func (c *Closed) first() (first *list) {
+	if len(c.lists) == 1 && !c.lists[0].done() {
+		return &c.lists[0]
+	}
 	for i := range c.lists {
 		if l := &c.lists[i]; !l.done() && (first == nil || l.index < first.index) {
 			first = l

@@ -36,15 +36,22 @@ type ring struct {
 func newRing(of uint64, part Stripe) ring { return ring{of: of, part: part, slots: part.Below(of)} }
 
 // at returns request k of the part as one of the list, and below how many of the requests below n of the list are the part's.
-func (r *ring) at(k uint64) uint64    { return k/r.slots*r.of + r.part.At(k%r.slots) }
+func (r *ring) at(k uint64) uint64 {
+	around, slot := k/r.slots*r.of, k%r.slots
+	if slot < uint64(len(r.part.own)) {
+		return around + uint64(r.part.own[slot])
+	}
+	return around + r.part.At(slot)
+}
+
 func (r *ring) below(n uint64) uint64 { return n/r.of*r.slots + r.part.Below(n%r.of) }
 
 // at returns request or slot k of the list as one of the stage.
 func (l *list) at(k uint64) uint64 {
-	for i := len(l.rings) - 1; i >= 0; i-- {
+	for i := len(l.rings) - 1; i > 0; i-- {
 		k = l.rings[i].at(k)
 	}
-	return k
+	return l.rings[0].at(k)
 }
 
 // begin goes to request k.

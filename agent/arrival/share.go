@@ -30,6 +30,8 @@ type Share struct {
 	handovers []handover    // in order
 	gives     [][]int       // handovers by the place that gives
 	changed   time.Duration // no arrival before it has changed hands
+	settled   time.Duration // none from it on changes hands again
+	keeps     bool          // the place has something from settled on
 }
 
 // handover shares out what belongs to a place.
@@ -98,6 +100,29 @@ func (s *Share) nothing() bool {
 	return s.base.Empty() && !slices.ContainsFunc(s.handovers, func(h handover) bool { return h.pattern.weight(s.rank) > 0 })
 }
 
+// settle works out what is left in the end, when all moments have passed: a place that gives has nothing but what it keeps of it.
+func (s *Share) settle() {
+	has := map[uint32]bool{}
+	for rank, w := range s.pattern.weights {
+		has[uint32(rank)] = w > 0
+	}
+	for i := range s.handovers {
+		h := &s.handovers[i]
+		s.settled = max(s.settled, h.at)
+		if !has[h.from] {
+			continue
+		}
+		has[h.from] = false
+		for rank, w := range h.pattern.weights {
+			has[uint32(rank)] = has[uint32(rank)] || w > 0
+		}
+	}
+	s.keeps = has[s.rank]
+}
+
+// over says whether the place has nothing from an offset on, by all that is known.
+func (s *Share) over(from time.Duration) bool { return from >= s.settled && !s.keeps }
+
 // Changed says whether anything has changed hands, be it of this place or of another.
 func (s *Share) Changed() bool { return len(s.handovers) > 0 }
 
@@ -117,6 +142,7 @@ func (s *Share) append(list []*spatev1.Handover) (Share, error) {
 			return Share{}, fmt.Errorf("arrival: handover %d: %w", len(s.handovers)+i, err)
 		}
 	}
+	n.settle()
 	return n, nil
 }
 

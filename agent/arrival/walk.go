@@ -2,6 +2,7 @@ package arrival
 
 import (
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,7 +18,8 @@ type walk struct {
 	course  course
 	share   *Share
 	index   uint64        // of the arrival that comes next
-	own     uint64        // the base stripe's next index
+	changed time.Duration // of the share
+	own     uint64        // the base stripe's next index; none: math.MaxUint64
 	owned   uint64        // indices of the base stripe that have passed
 	latest  time.Duration // offset of the last arrival that has passed
 	kept    uint64        // arrivals below it that were returned are not taken back
@@ -54,6 +56,7 @@ func (w *walk) begin(l limits) {
 
 // findOwn sets the base stripe's next index.
 func (w *walk) findOwn() {
+	w.changed, w.own = w.share.changed, math.MaxUint64
 	if base := w.share.base; !base.Empty() {
 		w.owned = base.Below(w.index)
 		w.own = base.At(w.owned)
@@ -71,13 +74,15 @@ func (w *walk) Next() (Arrival, bool) {
 	}
 	for !w.over {
 		a, more := w.step()
-		if !more {
+		switch {
+		case !more:
 			w.over = true
-			break
-		}
-		if w.mine(a) {
+		case a.Offset < w.changed && a.Index != w.own: // nearly all arrivals of a large stage are others'
+		case w.mine(a):
 			w.kept = a.Index
 			return a, true
+		case a.Offset >= w.changed:
+			w.over = w.share.over(a.Offset)
 		}
 	}
 	w.kept = w.index
@@ -86,24 +91,15 @@ func (w *walk) Next() (Arrival, bool) {
 
 // mine says whether an arrival that comes is the share's, and was not returned before.
 func (w *walk) mine(a Arrival) bool {
-	if a.Offset >= w.share.changed {
+	if a.Offset >= w.changed {
 		if !w.share.owns(a.Index, a.Offset) {
 			return false
 		}
-	} else if !w.passOwn(a.Index) {
-		return false
+	} else {
+		w.owned++
+		w.own = w.share.base.At(w.owned)
 	}
 	return a.Index >= w.fresh || !w.returned(a)
-}
-
-// passOwn says whether an index that comes is the base stripe's.
-func (w *walk) passOwn(index uint64) bool {
-	if index != w.own || w.share.base.Empty() {
-		return false
-	}
-	w.owned++
-	w.own = w.share.base.At(w.owned)
-	return true
 }
 
 // step returns the next arrival of the whole stage.

@@ -64,7 +64,8 @@ func (t *Timer) WaitExactly(at clock.Instant) error {
 	if err := t.Wait(at.Add(-lead)); err != nil {
 		return err
 	}
-	for clock.Now() < at {
+	for now := clock.Now(); now < at; {
+		now = clock.Now()
 	}
 	return t.ctx.Err()
 }

@@ -116,7 +116,7 @@ func (r *Run) restorePhase(c *spatev1.Checkpoint) error {
 
 // absent is an agent that has not come back yet.
 func (r *Run) absent(info *spatev1.AgentInfo, incarnation uint64, at clock.Instant) *agent {
-	return &agent{info: clone(info), incarnation: incarnation, heard: at, absent: true}
+	return &agent{info: clone(info), incarnation: incarnation, heard: at, absent: true, broken: "the coordinator was started anew"}
 }
 
 // restoreSeries brings the sweep or search under way to where it was.
@@ -148,18 +148,27 @@ func (r *Run) restoreStage(c *spatev1.Checkpoint, rec *spatev1.StageRecord, at c
 		record:    clone(rec),
 		ref:       &spatev1.AssignmentRef{RunId: r.id, StageIndex: rec.GetStage().GetIndex(), Revision: c.GetRevision()},
 		start:     clock.Instant(c.GetStartClockNs()),
-		immediate: c.GetImmediately(), gaveUp: c.GetGaveUp(),
+		immediate: c.GetImmediately(), gaveUp: c.GetGaveUp(), declined: map[*agent]bool{},
 	}
 	s.progress = s.start
 	if passed := at.Sub(s.start); passed > 0 && s.start != 0 {
 		s.progress = s.start.Add(passed.Truncate(progressInterval))
 	}
 	for _, a := range s.record.GetAgents() {
-		s.shares = append(s.shares, &share{
-			agent: r.process(a.GetAgent(), a.GetIncarnation(), at), failure: a.GetFailure(), preparation: a.GetPreparation(),
-		})
+		p := &share{
+			agent: r.process(a.GetAgent(), a.GetIncarnation(), at), observer: a.GetObserver(), weight: a.GetWeight(), failure: a.GetFailure(),
+			loss: a.GetLoss(), preparation: a.GetPreparation(), joined: time.Duration(a.GetJoinedNs()), revision: c.GetRevision(), told: len(rec.GetHandovers()),
+		}
+		p.rank, p.covered.next = uint32(len(s.places())), uint32(p.joined/time.Second)
+		s.shares = append(s.shares, p)
 	}
+	s.restoreGivers()
 	r.stage = s
+	for _, p := range s.shares {
+		if p.agent.lost != "" && p.failure == "" {
+			r.leave(p, p.agent.lost, r.fenceOf(p.agent))
+		}
+	}
 	switch r.phase {
 	case applying:
 		s.deadline = at.Add(r.applyTimeout(rec.GetStage()))
@@ -167,6 +176,16 @@ func (r *Run) restoreStage(c *spatev1.Checkpoint, rec *spatev1.StageRecord, at c
 		s.deadline = at.Add(r.patience(s.immediate))
 	}
 	return nil
+}
+
+// restoreGivers has all who give something away to newcomers say again that they know, if they have not shown it by what they measured since.
+func (s *stage) restoreGivers() {
+	places := s.places()
+	for _, h := range s.record.GetHandovers() {
+		if p := places[h.GetFromRank()]; p.failure == "" && p.givesAt == 0 && h.GetFromNs() > 0 {
+			p.givesAt = s.start.Add(time.Duration(h.GetFromNs()) - giveMargin)
+		}
+	}
 }
 
 // process is an agent of the roster, or one whose process has been replaced there.
@@ -181,7 +200,12 @@ func (r *Run) process(info *spatev1.AgentInfo, incarnation uint64, at clock.Inst
 
 // Recall says, after Restore, that a snapshot of the stage in progress is in the ledger.
 func (r *Run) Recall(snapshot *spatev1.Snapshot) {
-	if p := r.tally(snapshot); p != nil && p.failure == p.totals.GetFailure() {
+	p := r.shareIn(snapshot)
+	if p == nil {
+		return
+	}
+	p.take(snapshot)
+	if p.loss == nil && p.failure == p.totals.GetFailure() {
 		p.failure = "" // the record has it from the totals
 	}
 }
@@ -191,11 +215,11 @@ func (r *Run) Resume(at clock.Instant) {
 	switch r.phase {
 	case running, stopping:
 		for _, p := range r.stage.shares {
-			r.heed(at, p)
+			if r.phase != closing && p.failure == "" {
+				r.heed(at, p)
+			}
 		}
-		if r.phase != closing {
-			r.settle()
-		}
+		r.settle(at)
 	case closing:
 		r.do(CloseStage{Record: r.stage.snapshot(), Keep: r.objectives()})
 	}

@@ -153,9 +153,9 @@ func (r *Run) measureSoon(at clock.Instant) {
 
 // sendMeasure tells an agent when measuring begins, if that is known: an agent that comes back may have missed it.
 func (r *Run) sendMeasure(p *share) {
-	if s := r.stage; s.record.MeasuredFromNs != nil && !p.done() {
+	if s := r.stage; s.record.MeasuredFromNs != nil && !p.done() && !p.observer {
 		r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Measure{Measure: &spatev1.Measure{
-			Ref: s.ref, FromNs: s.record.GetMeasuredFromNs(),
+			Ref: s.refTo(p), FromNs: s.record.GetMeasuredFromNs(),
 		}}})
 	}
 }

@@ -5,6 +5,11 @@
 // Stages are those of the plan in their order. A template of the plan becomes stages one after another: package series decides which,
 // from what the stages before measured.
 //
+// An agent is lost when it was silent for too long, or when another process has its name; a broken stream alone is no loss. What then
+// becomes of the stage is its policy's: it fails, goes on without the agent's part, or hands that part to the others once the lost one can
+// start nothing more. From the moment that a share is given up nothing that it measures counts: the record says so before anybody is told
+// to take its part over, and the shell must refuse what comes after. So no request can be counted twice.
+//
 // It is fed events, each with its time, and drained of effects. It does no I/O, reads no clock and starts no goroutine, so that
 // each scenario can be written down as a script (testdata/) and played in no time. The coordinator is its shell and only caller;
 // it must serialise the calls and carry out the effects in their order.
@@ -43,6 +48,8 @@ type Config struct {
 	NearUncertainty time.Duration
 	// FarLead is the same for all others, on top of the largest uncertainty. Default 2 s.
 	FarLead time.Duration
+	// ObserverPatience is how long observers may get ready when all others are. Default 5 s.
+	ObserverPatience time.Duration
 	// StopGrace is how long after the end of a drain an agent's totals are waited for. Default 10 s.
 	StopGrace time.Duration
 	// Records asks agents for one row for each request.
@@ -65,6 +72,7 @@ func (c Config) withDefaults() Config {
 	set(&c.NearLead, 200*time.Millisecond)
 	set(&c.NearUncertainty, time.Millisecond)
 	set(&c.FarLead, 2*time.Second)
+	set(&c.ObserverPatience, 5*time.Second)
 	set(&c.StopGrace, 10*time.Second)
 	return c
 }
@@ -91,10 +99,14 @@ type Run struct {
 	wall  time.Time // the wall clock at begin: later wall times are derived, so that a step of the clock changes nothing
 
 	phase   phase
-	agents  map[string]*agent // all that are connected, and the roster
-	roster  []*agent          // those that take part, by name; fixed when the plan is first split
+	agents  map[string]*agent // newest processes of those that are connected or of the run, by name
+	roster  []*agent          // those that take part, by name; those that joined since the stage began behind them
 	awaited int               // 1 + the agents that were there when it was last said who is waited for; 0: it was not said
+	ticked  clock.Instant     // last tick
+	deaf    clock.Instant     // end of the last time that the coordinator was held up; 0: it was not
 	stage   *stage            // stage in progress
+	joining *share            // newcomer that gets ready to join the stage; it has no part yet
+	joinBy  clock.Instant     // when it has to be ready
 
 	next        int            // place in the plan of the first entry not begun
 	begun       uint32         // stages begun or skipped
@@ -118,7 +130,7 @@ type Run struct {
 // shell then feeds Connected for each agent that is there.
 func New(cfg Config, id string, plan []*spatev1.Stage, at clock.Instant, wall time.Time) *Run {
 	return &Run{
-		cfg: cfg.withDefaults(), id: id, plan: plan, begin: at, wall: wall,
+		cfg: cfg.withDefaults(), id: id, plan: plan, begin: at, ticked: at, wall: wall,
 		agents: map[string]*agent{}, noted: map[string]bool{}, dead: map[string]string{}, rejected: map[string]string{},
 		unsaved: true,
 	}
@@ -144,21 +156,32 @@ func (r *Run) Ended() bool { return r.phase == ended }
 // Busy says whether an agent takes part in a run that goes on.
 func (r *Run) Busy(name string) bool {
 	a := r.agents[name]
-	return !r.Ended() && a != nil && slices.Contains(r.roster, a)
+	if r.Ended() || a == nil {
+		return false
+	}
+	return slices.Contains(r.roster, a) || r.joining != nil && r.joining.agent == a
 }
 
 // Tick tells the time. The shell calls it several times a second.
 func (r *Run) Tick(at clock.Instant) {
-	switch r.phase {
-	case gathering:
+	r.listen(at)
+	if r.phase == gathering {
 		r.gather(at)
+		return
+	}
+	r.loseSilent(at)
+	switch r.phase {
 	case pausing:
-		r.loseSilent(at)
 		r.endPause(at)
-	case applying, running, stopping:
-		r.loseSilent(at)
+	case applying:
+		r.checkDeadline(at)
+		r.armWaiting(at)
+	case running, stopping:
+		r.checkAnswers(at)
+		r.checkAway(at)
 		r.checkDeadline(at)
 		r.checkRules(at)
+		r.checkJoining(at)
 		r.progress(at)
 	}
 }

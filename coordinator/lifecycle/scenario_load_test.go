@@ -24,6 +24,10 @@ func (s *scenario) load(words string, o map[string]string) *spatev1.LoadPoint {
 		points, saturation, _ := strings.Cut(o["sweep"], ":")
 		l.Sweep = &spatev1.Sweep{Points: uint32(s.number(points)), Saturation: uint32(s.number(saturation))}
 	default:
+		if rate, open := strings.CutSuffix(words, "rps"); open {
+			l.Rate, l.Arrival, l.Requests, l.Duration = s.float(rate), "constant", 0, durationpb.New(s.duration(o["duration"]))
+			return l
+		}
 		l.Concurrency = uint32(s.number(words))
 	}
 	return l
@@ -54,6 +58,18 @@ func (s *scenario) search(o map[string]string) *spatev1.Search {
 func (s *scenario) change(st *spatev1.Stage, o map[string]string) {
 	if size := s.number(o["dataset"]); size > 0 {
 		st.Dataset = &spatev1.Dataset{Size: size << 20}
+	}
+	st.OnAgentLoss = o["loss"]
+	for _, part := range strings.Split(o["regions"], ",") {
+		if region, share, ok := strings.Cut(part, ":"); ok {
+			if st.Regions == nil {
+				st.Regions = map[string]float64{}
+			}
+			st.Regions[region] = s.float(share)
+		}
+	}
+	if o["observers"] != "" {
+		st.Observers = &spatev1.Observers{Rate: s.float(o["observers"])}
 	}
 	if o["pause"] != "" {
 		st.Pause = durationpb.New(s.duration(o["pause"]))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/lifecycle"
+	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -26,18 +27,22 @@ var update = flag.Bool("update", false, "write what the scenarios do now into te
 //	run stages=east/8,west/8 min=2 timeout=30s drain=5s   begins a run: target/concurrency each, or target/search, target/sweep
 //	                    search=rate:1:100 (or concurrency) keep=500ms probes=9 repeats=3; sweep=4:64 (points, saturation);
 //	                    pause=5s; abort=0.5:20:60s (error share, after requests, duration); until=99:0.05 (percentile of TTFT,
-//	                    within); steady=30s (warm-up until steady, at most); dataset=90 (MiB)
-//	agents a b=3        connect agents, with weights; "again" starts them as new processes: agents again b
+//	                    within); steady=30s (warm-up until steady, at most); dataset=90 (MiB);
+//	                    loss=degrade (or reassign); duration=60s; regions=eu:0.6,us:0.4; observers=2 (req/s). Loads like 8rps are open.
+//	agents a b=3 c@eu   connect agents, with weights and regions; "again" starts them as new processes: agents again b
 //	apply a b           agents are ready; uncertainty=1us, ref=RUN/STAGE/REVISION, note=TEXT_WITH_UNDERSCORES
 //	reject a TEXT       an agent refuses; dead: because nobody answers at the target
-//	snapshot a          an agent's snapshot is merged; stage=0
+//	snapshot a          an agent's next snapshot is merged; stage=0, window=7, begun=12,3 (items, by list)
 //	totals a b          their last snapshots are merged; snapshots=3, failure=TEXT_WITH_UNDERSCORES, dead, stopped
 //	closed complete     the shell has worked out the result; "closed missing" if something is missing; p99=812ms (of the TTFT),
 //	                    throughput=42.5, completed=100, cut=3
 //	observe             what was merged so far; ended=40 failed=30, tokens=9,10 (the last windows; 9x10 is ten of 9),
 //	                    ttft=480ms:500ms:510ms:1200 (low, value, high, count)
-//	kill b              its control stream breaks
+//	kill b              its control stream breaks, and no heartbeat comes
+//	back b              the same process is back, with the assignment that it has; resume=none: with none;
+//	                    armed=no: not armed
 //	tick 5s             time passes in steps of 100 ms, with heartbeats of all but the silent
+//	hang 6s             the coordinator is held up
 //	silence b           b sends no heartbeats from now on
 //	stop [now]          a person stops the run
 //	abort               the coordinator goes away
@@ -70,7 +75,8 @@ func TestScenarios(t *testing.T) {
 // that restarts names by their numbers.
 func play(t *testing.T, text string, restarts func(command int) bool) string {
 	s := &scenario{
-		t: t, silent: map[string]bool{}, incarnation: map[string]uint64{}, weights: map[string]uint32{}, at: clock.Instant(100 * time.Second), world: newWorld(),
+		t: t, at: clock.Instant(100 * time.Second), silent: map[string]bool{}, gone: map[string]bool{}, incarnation: map[string]uint64{},
+		info: map[string]*spatev1.AgentInfo{}, sent: map[process]uint64{}, windows: map[process]uint32{}, world: newWorld(),
 	}
 	var out strings.Builder
 	golden, commands := false, 0
@@ -101,8 +107,12 @@ type scenario struct {
 	stage       uint32
 	connected   []string
 	silent      map[string]bool
+	gone        map[string]bool // no control stream
 	incarnation map[string]uint64
-	weights     map[string]uint32
+	info        map[string]*spatev1.AgentInfo
+	sent        map[process]uint64 // snapshots
+	windows     map[process]uint32 // delivered of the assignment in hand
+	out         strings.Builder    // effects of the command under way
 	*world
 }
 
@@ -118,8 +128,9 @@ func (s *scenario) do(words []string) string {
 	}
 	commands := map[string]func([]string, map[string]string){
 		"observe": s.observe,
-		"run":     s.begin, "agents": s.agents, "apply": s.apply, "reject": s.reject, "snapshot": s.snapshot,
+		"back":    s.back, "run": s.begin, "agents": s.agents, "apply": s.apply, "reject": s.reject, "snapshot": s.snapshot,
 		"totals": s.totals, "closed": s.closed, "kill": s.kill, "tick": s.tick, "silence": s.silence,
+		"hang":  func(a []string, _ map[string]string) { s.at = s.at.Add(s.duration(a[0])) },
 		"stop":  func(a []string, _ map[string]string) { s.run.Stop(s.at, len(a) > 0) },
 		"abort": func([]string, map[string]string) { s.run.Abort(s.at, "the coordinator was closed") },
 	}
@@ -127,20 +138,18 @@ func (s *scenario) do(words []string) string {
 	if !ok {
 		s.t.Fatalf("no such command: %v", words)
 	}
-	var out strings.Builder
-	s.drain(&out, func() { f(args, options) })
-	return out.String()
+	f(args, options)
+	s.drain()
+	out := s.out.String()
+	s.out.Reset()
+	return out
 }
 
-// drain runs f and writes what it makes the machine do.
-func (s *scenario) drain(out *strings.Builder, f func()) {
-	f()
-	if s.run == nil {
-		return
-	}
+// drain writes down what the machine does now.
+func (s *scenario) drain() {
 	for _, e := range s.effects() {
 		if line := s.describe(e); line != "" {
-			out.WriteString(line + "\n")
+			s.out.WriteString(line + "\n")
 		}
 	}
 }
@@ -170,12 +179,11 @@ func (s *scenario) begin(_ []string, o map[string]string) {
 		s.change(st, o)
 	}
 	cfg := lifecycle.Config{
-		MinAgents: int(s.number(o["min"])), AgentsTimeout: s.duration(o["timeout"]), Lease: 3500 * time.Millisecond,
+		MinAgents: int(s.number(o["min"])), AgentsTimeout: s.duration(o["timeout"]),
 	}
 	s.world = newWorld()
-	s.cfg, s.plan = cfg, stages
+	s.cfg, s.plan, s.began = cfg, stages, s.at
 	s.run = lifecycle.New(cfg, "r", stages, s.at, epoch)
-	s.began = s.at
 	s.run.Tick(s.at)
 }
 
@@ -185,15 +193,39 @@ func (s *scenario) agents(args []string, _ map[string]string) {
 			continue
 		}
 		name, weight, _ := strings.Cut(a, "=")
+		name, region, _ := strings.Cut(name, "@")
 		if s.incarnation[name] == 0 || args[0] == "again" {
 			s.incarnation[name]++
 		}
-		s.connected = append(s.connected, name)
-		s.joined = append(s.joined, name)
-		s.weights[name] = uint32(s.number(weight))
-		s.run.Connected(s.at, s.info(name), s.incarnation[name], s.assigned[s.process(name)], s.armed[s.process(name)])
+		s.info[name] = &spatev1.AgentInfo{Name: name, Weight: uint32(s.number(weight)), Region: region}
+		s.connect(name)
 	}
 	s.run.Tick(s.at)
+}
+
+// back lets processes come back with what they work on.
+func (s *scenario) back(args []string, o map[string]string) {
+	for _, name := range names(args) {
+		if p := s.process(name); o["resume"] != "" {
+			s.assigned[p], s.armed[p] = nil, false
+		} else if o["armed"] != "" {
+			s.armed[p] = false
+		}
+		s.connect(name)
+	}
+}
+
+func (s *scenario) connect(name string) {
+	if !slices.Contains(s.connected, name) {
+		s.connected = append(s.connected, name)
+	}
+	if !slices.Contains(s.joined, name) {
+		s.joined = append(s.joined, name)
+	}
+	delete(s.silent, name)
+	delete(s.gone, name)
+	p := s.process(name)
+	s.run.Connected(s.at, s.info[name], p.incarnation, s.assigned[p], s.armed[p])
 }
 
 func (s *scenario) ref(o map[string]string) *spatev1.AssignmentRef {
@@ -232,12 +264,28 @@ func (s *scenario) merged(name string, o map[string]string, t *spatev1.Totals) {
 	if o["stage"] != "" {
 		stage = uint32(s.number(o["stage"]))
 	}
+	s.sent[s.process(name)]++
 	snapshot := &spatev1.Snapshot{
-		Key:        &spatev1.SnapshotKey{RunId: "r", Agent: name, Incarnation: s.incarnation[name]},
-		StageIndex: stage, Totals: t,
+		Key:        &spatev1.SnapshotKey{RunId: "r", Agent: name, Incarnation: s.incarnation[name], Sequence: s.sent[s.process(name)]},
+		StageIndex: stage, Totals: t, Window: s.window(name, o),
+	}
+	for _, begun := range strings.Split(o["begun"], ",") {
+		if begun != "" {
+			snapshot.BegunItems = append(snapshot.BegunItems, s.number(begun))
+		}
 	}
 	s.append(snapshot)
 	s.run.Merged(s.at, snapshot)
+}
+
+// window is the one that an agent delivers next, or the one that is given.
+func (s *scenario) window(name string, o map[string]string) uint32 {
+	p := s.process(name)
+	if o["window"] != "" {
+		s.windows[p] = uint32(s.number(o["window"]))
+	}
+	s.windows[p]++
+	return s.windows[p] - 1
 }
 
 func (s *scenario) snapshot(args []string, o map[string]string) {
@@ -270,14 +318,10 @@ func (s *scenario) closed(args []string, o map[string]string) {
 
 func (s *scenario) kill(args []string, _ map[string]string) {
 	for _, name := range args {
-		s.run.Lost(s.at, name, s.incarnation[name], "control stream broken")
-		var left []string
-		for _, c := range s.connected {
-			if c != name {
-				left = append(left, c)
-			}
-		}
-		s.connected, s.joined = left, slices.Clone(left)
+		s.gone[name] = true
+		s.run.Disconnected(s.at, name, s.incarnation[name], "control stream broken")
+		s.connected = slices.DeleteFunc(s.connected, func(c string) bool { return c == name })
+		s.joined = slices.Clone(s.connected)
 	}
 }
 
@@ -298,6 +342,7 @@ func (s *scenario) tick(args []string, _ map[string]string) {
 			}
 		}
 		s.run.Tick(s.at)
+		s.drain()
 	}
 }
 
@@ -355,8 +400,15 @@ func (s *scenario) message(m *spatev1.ConnectResponse) string {
 	switch m := m.GetMessage().(type) {
 	case *spatev1.ConnectResponse_Assign:
 		s.stage = m.Assign.GetRef().GetStageIndex()
-		return fmt.Sprintf("assign stage %d revision %d, rank %d of weights %v", s.stage, m.Assign.GetRef().GetRevision(),
-			m.Assign.GetStripe().GetRank(), m.Assign.GetStripe().GetWeights())
+		out := fmt.Sprintf("assign stage %d revision %d, rank %d of weights %v", s.stage, m.Assign.GetRef().GetRevision(),
+			m.Assign.GetStripe().GetRank(), m.Assign.GetStripe().GetWeights()) + handovers(m.Assign.GetStripe().GetHandovers())
+		if m.Assign.GetStage().GetObservers() != nil {
+			out += ", " + plans.LoadWords(m.Assign.GetStage().GetLoad())
+		}
+		return out
+	case *spatev1.ConnectResponse_Revise:
+		return fmt.Sprintf("revise stage %d to revision %d, rank %d of weights %v", s.stage, m.Revise.GetRef().GetRevision(),
+			m.Revise.GetStripe().GetRank(), m.Revise.GetStripe().GetWeights()) + handovers(m.Revise.GetStripe().GetHandovers())
 	case *spatev1.ConnectResponse_Arm:
 		return fmt.Sprintf("arm stage %d in %v", m.Arm.GetRef().GetStageIndex(), clock.Instant(m.Arm.GetStartClockNs()).Sub(s.at))
 	case *spatev1.ConnectResponse_Stop:
@@ -380,6 +432,19 @@ func record(r *spatev1.StageRecord) string {
 		if a.GetFailure() != "" {
 			out += fmt.Sprintf("(%s)", a.GetFailure())
 		}
+		if l := a.GetLoss(); l != nil {
+			out += fmt.Sprintf("[%.3g lost from window %d", l.GetShare(), l.GetFromWindow())
+			if l.TakenOverNs != nil {
+				out += fmt.Sprintf(", taken over from %v", time.Duration(l.GetTakenOverNs()))
+			}
+			out += "]"
+		}
+		if a.GetObserver() {
+			out += "[observer]"
+		}
+		if a.GetJoinedNs() > 0 {
+			out += fmt.Sprintf("[joined %v]", time.Duration(a.GetJoinedNs()))
+		}
 		if a.GetPreparation() != nil {
 			out += fmt.Sprintf("{lengths by %s}", a.GetPreparation().GetLengths())
 		}
@@ -399,11 +464,26 @@ func record(r *spatev1.StageRecord) string {
 	if r.GetEnough() != "" {
 		out += fmt.Sprintf(" enough (%s)", r.GetEnough())
 	}
+	out += handovers(r.GetHandovers())
 	if r.GetEnded() {
 		out += " ended"
 	}
 	if r.GetFailure() != "" {
 		out += " failure: " + r.GetFailure()
+	}
+	return out
+}
+
+// handovers says who gives what to whom from when on.
+func handovers(all []*spatev1.Handover) string {
+	out := ""
+	for _, h := range all {
+		out += fmt.Sprintf("; %d gives to %v", h.GetFromRank(), h.GetWeights())
+		if h.GetFromNs() > 0 {
+			out += fmt.Sprintf(" from %v", time.Duration(h.GetFromNs()))
+		} else {
+			out += fmt.Sprintf(" from items %v", h.GetFromItems())
+		}
 	}
 	return out
 }
@@ -420,6 +500,12 @@ func event(e *spatev1.RunEvent) string {
 		return at + fmt.Sprintf("stage %d ended complete=%v %s", e.StageEnded.GetStageIndex(), e.StageEnded.GetComplete(), e.StageEnded.GetFailure())
 	case *spatev1.RunEvent_Notice:
 		return at + fmt.Sprintf("%v: %s", e.Notice.GetSeverity(), e.Notice.GetText())
+	case *spatev1.RunEvent_AgentChanged:
+		what := "lost (" + e.AgentChanged.GetReason() + ")"
+		if e.AgentChanged.GetJoined() {
+			what = "joined"
+		}
+		return at + fmt.Sprintf("stage %d: agent %s %s: %s", e.AgentChanged.GetStageIndex(), e.AgentChanged.GetAgent().GetName(), what, e.AgentChanged.GetConsequence())
 	case *spatev1.RunEvent_RunEnded:
 		return at + fmt.Sprintf("run ended %v complete=%v %s", e.RunEnded.GetOutcome(), e.RunEnded.GetComplete(), e.RunEnded.GetReason())
 	default:

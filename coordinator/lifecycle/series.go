@@ -102,7 +102,7 @@ func (e *expansion) take(stageIndex uint32, o series.Outcome) string {
 // cutShort says why a stage, or an agent's part of it, did not run as it should. Empty: it did.
 func cutShort(rec *spatev1.StageRecord) string {
 	for _, a := range rec.GetAgents() {
-		if rec.GetFailure() == "" && a.GetFailure() != "" {
+		if rec.GetFailure() == "" && a.GetFailure() != "" && !a.GetObserver() {
 			return "agent " + a.GetAgent().GetName() + " " + a.GetFailure()
 		}
 	}

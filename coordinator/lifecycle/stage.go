@@ -2,66 +2,19 @@ package lifecycle
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/spate-load/spate/agent/arrival"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/series"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// stage is the stage in progress.
-type stage struct {
-	record    *spatev1.StageRecord
-	ref       *spatev1.AssignmentRef
-	shares    []*share
-	start     clock.Instant
-	deadline  clock.Instant // of applying, or of stopping
-	progress  clock.Instant // when progress was last reported
-	immediate bool          // agents have been told to cancel
-	gaveUp    string        // why an abort rule ended a probe of a search
-}
-
-// share is one agent's part of a stage.
-type share struct {
-	agent       *agent
-	applied     bool
-	uncertainty time.Duration
-	preparation *spatev1.Preparation // what it found out about the target
-	snapshots   uint64               // merged so far
-	totals      *spatev1.Totals      // unset: not here yet
-	failure     string               // why it was given up
-}
-
-// done says that nothing more is waited for.
-func (s *share) done() bool {
-	return s.failure != "" || s.totals != nil && s.snapshots >= s.totals.GetSnapshots()
-}
-
-// share returns an agent's part.
-func (s *stage) share(name string) *share {
-	for _, p := range s.shares {
-		if p.agent.info.GetName() == name {
-			return p
-		}
-	}
-	return nil
-}
-
 // target is the name of the deployment under test.
 func (s *stage) target() string { return s.record.GetStage().GetTarget().GetName() }
-
-// all says whether each share is so.
-func (s *stage) all(is func(*share) bool) bool {
-	for _, p := range s.shares {
-		if !is(p) {
-			return false
-		}
-	}
-	return true
-}
 
 // fail keeps the first reason.
 func (s *stage) fail(reason string) { s.record.Failure = cmp.Or(s.record.Failure, reason) }
@@ -69,18 +22,20 @@ func (s *stage) fail(reason string) { s.record.Failure = cmp.Or(s.record.Failure
 // snapshot returns the record with what is known about each agent.
 func (s *stage) snapshot() *spatev1.StageRecord {
 	for i, p := range s.shares {
-		s.record.Agents[i].Failure, s.record.Agents[i].Preparation = p.failure, p.preparation
-		if p.failure == "" {
-			s.record.Agents[i].Failure = p.totals.GetFailure()
-		}
+		a := s.record.Agents[i]
+		a.Failure, a.Preparation, a.Loss = cmp.Or(p.failure, p.totals.GetFailure()), p.preparation, p.loss
 	}
 	return clone(s.record)
 }
 
-// matches says whether a reference is to this stage's assignment.
+// concerns says whether a reference is to this stage, whatever its revision.
+func (s *stage) concerns(ref *spatev1.AssignmentRef) bool {
+	return s != nil && ref.GetRunId() == s.ref.GetRunId() && ref.GetStageIndex() == s.ref.GetStageIndex()
+}
+
+// matches says whether a reference is to this stage's newest assignment.
 func (s *stage) matches(ref *spatev1.AssignmentRef) bool {
-	return s != nil && ref.GetRunId() == s.ref.GetRunId() && ref.GetStageIndex() == s.ref.GetStageIndex() &&
-		ref.GetRevision() == s.ref.GetRevision()
+	return s.concerns(ref) && ref.GetRevision() == s.ref.GetRevision()
 }
 
 // nextStage begins the next stage that can be, or ends the run.
@@ -113,33 +68,23 @@ func (r *Run) endPause(at clock.Instant) {
 	}
 }
 
-// beginPending begins the stage that is next, if all agents are there.
+// beginPending begins the stage that is next, if there are agents for it.
 func (r *Run) beginPending(at clock.Instant) {
-	if r.missAgent() {
+	if why := r.call(at, r.pending); why != "" {
+		r.fatal, r.incomplete = why, true
 		r.finish(at)
 		return
 	}
 	st := r.pending
 	r.pending = nil
 	r.count(st)
-	r.assign(at, st)
+	r.assign(at, st, 1)
 }
 
 // count gives a stage its place in the run.
 func (r *Run) count(st *spatev1.Stage) {
 	st.Index = r.begun
 	r.begun++
-}
-
-// missAgent ends the run if an agent of the roster is gone.
-func (r *Run) missAgent() bool {
-	for _, a := range r.roster {
-		if a.lost != "" {
-			r.fatal, r.incomplete = "agent "+a.info.GetName()+" lost: "+a.lost, true
-			return true
-		}
-	}
-	return false
 }
 
 // skip passes over a stage.
@@ -151,36 +96,58 @@ func (r *Run) skip(at clock.Instant, st *spatev1.Stage, reason string) {
 	r.emitEnded(at, st.GetIndex(), false, reason)
 }
 
-// assign hands each agent its share.
-func (r *Run) assign(at clock.Instant, st *spatev1.Stage) {
-	ref := &spatev1.AssignmentRef{RunId: r.id, StageIndex: st.GetIndex(), Revision: 1}
-	s := &stage{record: &spatev1.StageRecord{Stage: st}, ref: ref, deadline: at.Add(r.applyTimeout(st))}
-	weights := weights(r.roster)
-	for i, a := range r.roster {
+// assign hands each agent of the roster its share.
+func (r *Run) assign(at clock.Instant, st *spatev1.Stage, revision uint32) {
+	s := &stage{
+		record: &spatev1.StageRecord{Stage: st}, deadline: at.Add(r.applyTimeout(st)), declined: map[*agent]bool{},
+		ref: &spatev1.AssignmentRef{RunId: r.id, StageIndex: st.GetIndex(), Revision: revision},
+	}
+	observers := observersOf(r.roster, st)
+	for _, a := range r.roster {
 		a.inFlight = 0
-		s.shares = append(s.shares, &share{agent: a})
-		s.record.Agents = append(s.record.Agents, &spatev1.AssignedAgent{
-			Agent: a.info, Incarnation: a.incarnation, Weight: weights[i],
-		})
+		s.shares = append(s.shares, &share{agent: a, observer: observers[a], revision: revision})
+	}
+	s.weigh(st.GetRegions())
+	for _, p := range s.shares {
+		s.enter(p)
 	}
 	r.stage, r.phase = s, applying
 	r.do(PutStage{s.snapshot()})
-	for i, p := range s.shares {
-		r.sendAssign(p, i)
+	for _, p := range s.shares {
+		r.sendAssign(p)
 	}
 }
 
-// sendAssign hands an agent its share.
-func (r *Run) sendAssign(p *share, rank int) {
-	s := r.stage
-	weights := make([]uint32, len(s.shares))
-	for i, a := range s.record.GetAgents() {
-		weights[i] = a.GetWeight()
+// weigh gives the shares of the load their places and weights.
+func (s *stage) weigh(regions map[string]float64) {
+	places := s.places()
+	agents := make([]*agent, len(places))
+	for i, p := range places {
+		agents[i] = p.agent
 	}
-	r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Assign{Assign: &spatev1.Assign{
-		Ref: s.ref, Stage: clone(s.record.GetStage()), Records: r.cfg.Records,
-		Stripe: &spatev1.Stripe{Weights: weights, Rank: uint32(rank)},
-	}}})
+	for i, w := range weightsOf(agents, regions) {
+		places[i].rank, places[i].weight = uint32(i), w
+	}
+}
+
+// enter puts a share into the record.
+func (s *stage) enter(p *share) {
+	s.record.Agents = append(s.record.Agents, &spatev1.AssignedAgent{
+		Agent: clone(p.agent.info), Incarnation: p.agent.incarnation, Weight: p.weight, Observer: p.observer, JoinedNs: p.joined.Nanoseconds(),
+	})
+}
+
+// sendAssign hands an agent its share, as it is now.
+func (r *Run) sendAssign(p *share) {
+	s := r.stage
+	m := &spatev1.Assign{Ref: s.refTo(p), Stage: s.record.GetStage(), Records: r.cfg.Records, Stripe: s.stripe(p)}
+	if p.observer {
+		m.Stage = observed(m.GetStage(), p.agent.info.GetRegion())
+	}
+	if policyOf(s.record.GetStage()) == reassign {
+		m.Lease = durationpb.New(r.lease())
+	}
+	r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Assign{Assign: m}})
 }
 
 // slowTransfer is the pace, in bytes a second, at which an agent must be able to fetch a dataset. Others may fetch it at the same time.
@@ -191,41 +158,32 @@ func (r *Run) applyTimeout(st *spatev1.Stage) time.Duration {
 	return r.cfg.ApplyTimeout + time.Duration(st.GetDataset().GetSize()/slowTransfer)*time.Second
 }
 
-// maxWeights is the largest sum of weights that is taken as it is: a larger one makes patterns longer than many stages.
-const maxWeights = 10_000
-
-// weights are the agents' own, rounded if they sum up to too much. 0 is no weight: it counts as 1.
-func weights(roster []*agent) []uint32 {
-	out, capacities, sum := make([]uint32, len(roster)), make([]float64, len(roster)), uint64(0)
-	for i, a := range roster {
-		out[i] = max(1, a.info.GetWeight())
-		capacities[i] = float64(out[i])
-		sum += uint64(out[i])
+// Applied says that an agent has taken on its share, or a change of it.
+func (r *Run) Applied(at clock.Instant, name string, m *spatev1.Applied) {
+	if !r.stage.concerns(m.GetRef()) {
+		return
 	}
-	if sum <= maxWeights {
-		return out
+	if c := r.joining; c != nil && c.agent.name() == name && c.revision == m.GetRef().GetRevision() {
+		c.get(m)
+		r.passOn(at, m.GetPreparation().GetNotes())
+		r.join(at, c)
+		return
 	}
-	rounded, err := arrival.Quantise(capacities, max(maxWeights, uint32(len(roster))))
-	if err != nil {
-		return out // more agents than a pattern can hold: they say so themselves, by rejecting it
+	p := r.shareOf(r.agents[name])
+	switch {
+	case p == nil || p.failure != "":
+	case r.phase == applying && r.stage.matches(m.GetRef()):
+		p.get(m)
+		r.passOn(at, m.GetPreparation().GetNotes())
+		r.armIfReady(at)
+	case r.phase == running || r.phase == stopping:
+		p.agreed(m.GetRef().GetRevision())
 	}
-	return rounded
 }
 
-// Applied says that an agent is ready to start its share.
-func (r *Run) Applied(at clock.Instant, name string, m *spatev1.Applied) {
-	if r.phase != applying || !r.stage.matches(m.GetRef()) {
-		return
-	}
-	p := r.stage.share(name)
-	if p == nil {
-		return
-	}
+// get takes in what an agent says when it is ready.
+func (p *share) get(m *spatev1.Applied) {
 	p.applied, p.uncertainty, p.preparation = true, time.Duration(m.GetClockUncertaintyNs()), m.GetPreparation()
-	r.passOn(at, m.GetPreparation().GetNotes())
-	if r.stage.all(func(p *share) bool { return p.applied }) {
-		r.arm(at)
-	}
 }
 
 // passOn tells people what agents found out about the target, each thing once.
@@ -239,20 +197,68 @@ func (r *Run) passOn(at clock.Instant, notes []string) {
 	}
 }
 
-// Rejected says why an agent does not take its share. The stage fails. Unless the target is dead another load may be possible, so
-// its next stage is tried; the same reason again ends the target.
+// Rejected says why an agent does not take on its share, or a change of it. If it is the share, the stage fails. Unless the target is dead
+// another load may be possible, so its next stage is tried; the same reason again ends the target.
 func (r *Run) Rejected(at clock.Instant, name string, m *spatev1.Rejected) {
-	if r.phase != applying || !r.stage.matches(m.GetRef()) || r.stage.share(name) == nil {
+	if !r.stage.concerns(m.GetRef()) {
 		return
 	}
-	r.stage.share(name).failure = "rejected: " + m.GetReason()
-	reason := "agent " + name + " rejected its share: " + m.GetReason()
+	if c := r.joining; c != nil && c.agent.name() == name {
+		r.dropJoining(at, c.agent, "rejected its share: "+m.GetReason())
+		return
+	}
+	p := r.shareOf(r.agents[name])
+	switch {
+	case p == nil || p.done():
+	case r.phase == applying && r.stage.matches(m.GetRef()) && p.observer:
+		r.leaveOut(at, p, "rejected: "+m.GetReason())
+		r.armIfReady(at)
+	case r.phase == applying && r.stage.matches(m.GetRef()):
+		r.rejectedShare(at, p, m)
+	case r.phase == running && p.active() && m.GetRef().GetRevision() > 1:
+		r.sendOff(at, p, "rejected a change of its share: "+m.GetReason())
+	}
+}
+
+// rejectedShare fails the stage.
+func (r *Run) rejectedShare(at clock.Instant, p *share, m *spatev1.Rejected) {
+	p.failure = "rejected: " + m.GetReason()
+	reason := "agent " + p.agent.name() + " rejected its share: " + m.GetReason()
 	kind, target := m.GetKind(), r.stage.target()
 	if r.rejected[target] == reason {
 		kind = spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD
 	}
 	r.rejected[target] = reason
 	r.failShare(at, kind, reason)
+}
+
+// armWaiting looks again whether the stage can be armed.
+func (r *Run) armWaiting(at clock.Instant) {
+	if r.phase == applying {
+		r.armIfReady(at)
+	}
+}
+
+// armIfReady sets the start once all are ready. An agent whose control stream is broken would not hear of it: it is waited for until it
+// is back, or lost. An observer holds the others up for a while only.
+func (r *Run) armIfReady(at clock.Instant) {
+	s := r.stage
+	set := func(p *share) bool { return p.failure != "" || p.applied && p.agent.broken == "" }
+	if !s.all(set) {
+		s.ready = 0
+		return
+	}
+	if s.ready == 0 {
+		s.ready = at
+	}
+	late := s.those(func(p *share) bool { return p.observer && !set(p) })
+	if len(late) > 0 && at.Sub(s.ready) < r.cfg.ObserverPatience {
+		return
+	}
+	for _, p := range late {
+		r.leaveOut(at, p, "was not ready when the others were")
+	}
+	r.arm(at)
 }
 
 // arm sets the start.
@@ -264,15 +270,16 @@ func (r *Run) arm(at clock.Instant) {
 	r.phase = running
 	r.do(PutStage{s.snapshot()})
 	for _, p := range s.shares {
-		r.sendArm(p)
+		if p.failure == "" {
+			r.sendArm(p)
+		}
 	}
 	r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_StageBegan{StageBegan: began(s.record.GetStage())}})
 }
 
-// sendArm tells an agent the start.
 func (r *Run) sendArm(p *share) {
 	r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Arm{Arm: &spatev1.Arm{
-		Ref: r.stage.ref, StartClockNs: int64(r.stage.start),
+		Ref: r.stage.refTo(p), StartClockNs: int64(r.stage.start),
 	}}})
 }
 
@@ -282,6 +289,9 @@ func (r *Run) lead() time.Duration {
 	var worst time.Duration
 	near := true
 	for _, p := range r.stage.shares {
+		if p.failure != "" {
+			continue
+		}
 		worst = max(worst, p.uncertainty)
 		near = near && p.uncertainty > 0 && p.uncertainty <= r.cfg.NearUncertainty
 	}
@@ -291,43 +301,38 @@ func (r *Run) lead() time.Duration {
 	return r.cfg.FarLead + worst
 }
 
-// Merged says that a snapshot is in the ledger and was not there before.
+// Merged says that a snapshot is in the ledger and was not there before. The shell must not have let in one of a share that was given up.
 func (r *Run) Merged(at clock.Instant, snapshot *spatev1.Snapshot) {
-	p := r.tally(snapshot)
-	if p == nil {
+	p := r.shareIn(snapshot)
+	if p == nil || p.failure != "" {
 		return
 	}
-	if snapshot.GetTotals() == nil || !r.heed(at, p) {
-		r.settle()
-	}
+	p.take(snapshot)
+	r.heed(at, p)
+	r.settle(at)
 }
 
-// tally counts a snapshot of the stage in progress and returns whose it is, nil if it is none.
-func (r *Run) tally(snapshot *spatev1.Snapshot) *share {
+// shareIn returns whose a snapshot is, nil if it is not of the stage in progress.
+func (r *Run) shareIn(snapshot *spatev1.Snapshot) *share {
 	s := r.stage
 	if s == nil || snapshot.GetStageIndex() != s.ref.GetStageIndex() || r.phase != running && r.phase != stopping {
 		return nil
 	}
-	key := snapshot.GetKey()
-	p := s.share(key.GetAgent())
-	if p == nil || p.agent.incarnation != key.GetIncarnation() {
-		return nil
-	}
-	p.snapshots++
-	if t := snapshot.GetTotals(); t != nil {
-		p.totals = t
-	}
-	return p
+	return s.share(snapshot.GetKey().GetAgent(), snapshot.GetKey().GetIncarnation())
 }
 
-// heed ends the stage if a share's totals say that it failed.
-func (r *Run) heed(at clock.Instant, p *share) (failed bool) {
-	t := p.totals
-	if t.GetFailure() == "" || t.GetStopped() {
-		return false
+// heed goes by what a share's totals say.
+func (r *Run) heed(at clock.Instant, p *share) {
+	if p.cut() {
+		if !r.bears(p) {
+			r.failShare(at, p.totals.GetFailureKind(), "agent "+p.agent.name()+": "+p.totals.GetFailure())
+			return
+		}
+		r.sayCut(at, p)
 	}
-	r.failShare(at, t.GetFailureKind(), "agent "+p.agent.info.GetName()+": "+t.GetFailure())
-	return true
+	if p.whole() {
+		r.endShare(at, p)
+	}
 }
 
 // Closed says that the shell has worked out a stage's result, whether anything is missing from it, and what sweeps and searches
@@ -343,15 +348,23 @@ func (r *Run) Closed(at clock.Instant, complete bool, outcome series.Outcome) {
 	r.nextStage(at)
 }
 
-// settle closes the stage if nothing more is waited for.
-func (r *Run) settle() {
-	if r.stage.all((*share).done) {
-		r.closeStage()
+// settle closes the stage if nothing more is waited for. Observers, whose load has no end of its own, end with the others.
+func (r *Run) settle(at clock.Instant) {
+	s := r.stage
+	switch {
+	case r.phase != running && r.phase != stopping || !s.all((*share).done):
+	case len(s.those(func(p *share) bool { return !p.done() })) == 0:
+		r.closeStage(at)
+	case r.phase == running:
+		r.stopObservers(at)
 	}
 }
 
 // closeStage hands the stage to the shell.
-func (r *Run) closeStage() {
+func (r *Run) closeStage(at clock.Instant) {
+	if r.joining != nil {
+		r.dropJoining(at, r.joining.agent, "the stage has ended")
+	}
 	r.phase = closing
 	r.stage.record.Ended = true
 	rec := r.stage.snapshot()
@@ -360,11 +373,24 @@ func (r *Run) closeStage() {
 }
 
 func (r *Run) send(p *share, m *spatev1.ConnectResponse) {
-	r.do(Send{Agent: p.agent.info.GetName(), Message: m})
+	r.do(Send{Agent: p.agent.name(), Message: m})
 }
 
 func (r *Run) emitEnded(at clock.Instant, index uint32, complete bool, failure string) {
 	r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_StageEnded{StageEnded: &spatev1.StageEnded{
 		StageIndex: index, Complete: complete, Failure: failure,
+	}}})
+}
+
+// sayLost tells that an agent is lost, and what follows.
+func (r *Run) sayLost(at clock.Instant, p *share, reason, format string, args ...any) {
+	p.said = true
+	r.changed(at, p, false, reason, fmt.Sprintf(format, args...))
+}
+
+// changed tells that an agent's part of the stage changed.
+func (r *Run) changed(at clock.Instant, p *share, joined bool, reason, consequence string) {
+	r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_AgentChanged{AgentChanged: &spatev1.AgentChanged{
+		StageIndex: r.stage.ref.GetStageIndex(), Agent: clone(p.agent.info), Joined: joined, Reason: reason, Consequence: consequence,
 	}}})
 }

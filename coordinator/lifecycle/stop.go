@@ -35,9 +35,9 @@ func (r *Run) failStage(at clock.Instant, reason string, immediately bool) {
 	r.endStage(at, immediately)
 }
 
-// stopStage ends the stage in progress on request.
+// stopStage ends the stage in progress on request. One whose load has ended already is not stopped by that.
 func (r *Run) stopStage(at clock.Instant, immediately bool) {
-	if r.stage.record.GetEnough() == "" || immediately {
+	if (r.stage.record.GetEnough() == "" || immediately) && !r.stage.all((*share).done) {
 		r.stage.record.Stopped = true
 	}
 	r.endStage(at, immediately)
@@ -49,38 +49,52 @@ func (r *Run) endStage(at clock.Instant, immediately bool) {
 	r.unsaved = true
 	told := r.phase == stopping && (s.immediate || !immediately)
 	if !told {
+		s.immediate = immediately
 		r.sendStop(immediately)
 		s.deadline = at.Add(r.patience(immediately))
 	}
 	if r.phase == applying {
 		r.incomplete = true
-		r.closeStage()
+		r.closeStage(at)
 		return
 	}
 	r.phase = stopping
-	r.settle()
+	if r.joining != nil {
+		r.dropJoining(at, r.joining.agent, "the stage ends")
+	}
+	r.settle(at)
 }
 
 // sendStop tells those that still work on the stage to end it.
 func (r *Run) sendStop(immediately bool) {
-	r.stage.immediate = immediately
 	for _, p := range r.stage.shares {
 		if p.agent.lost == "" && !p.done() {
-			r.sendStopTo(p)
+			r.sendStopTo(p, immediately, r.whyStopped())
 		}
 	}
 }
 
-// sendStopTo tells an agent to end its share.
-func (r *Run) sendStopTo(p *share) {
-	s := r.stage
-	rec, reason := s.record, cmp.Or(s.record.GetFailure(), s.record.GetEnough(), "stopped on request")
-	if rec.GetStopped() {
-		reason = cmp.Or(rec.GetFailure(), "stopped on request")
+// whyStopped is the reason that agents are told.
+func (r *Run) whyStopped() string {
+	rec := r.stage.record
+	switch {
+	case rec.GetFailure() != "":
+		return rec.GetFailure()
+	case rec.GetStopped():
+		return "stopped on request"
+	case rec.GetEnough() != "":
+		return rec.GetEnough()
+	default:
+		return "the others have ended"
 	}
+}
+
+// sendStopTo tells an agent to end its share. It is the regular end of a stage that has measured enough, and of an observer's.
+func (r *Run) sendStopTo(p *share, immediately bool, reason string) {
+	rec := r.stage.record
 	r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Stop{Stop: &spatev1.Stop{
-		Ref: s.ref, Immediately: s.immediate, Reason: reason,
-		Enough: rec.GetEnough() != "" && rec.GetFailure() == "" && !rec.GetStopped(),
+		Ref: r.stage.refTo(p), Immediately: immediately, Reason: reason,
+		Enough: p.failure == "" && !p.out && rec.GetFailure() == "" && !rec.GetStopped() && (p.observer || rec.GetEnough() != ""),
 	}}})
 }
 
@@ -105,29 +119,34 @@ func (r *Run) checkDeadline(at clock.Instant) {
 	}
 }
 
-// applyTimedOut names those who are not ready.
+// applyTimedOut names those who are not ready. One that is ready and out of reach is back soon, or lost.
 func (r *Run) applyTimedOut(at clock.Instant) {
 	timeout := r.applyTimeout(r.stage.record.GetStage())
 	var late []string
-	for _, p := range r.stage.shares {
+	for _, p := range r.stage.places() {
 		if !p.applied {
 			p.failure = fmt.Sprintf("not ready within %v", timeout)
-			late = append(late, p.agent.info.GetName())
+			late = append(late, p.agent.name())
 		}
 	}
-	r.failRun(at, fmt.Sprintf("not ready for the stage within %v: %s", timeout, strings.Join(late, ", ")))
+	if len(late) > 0 {
+		r.failRun(at, fmt.Sprintf("not ready for the stage within %v: %s", timeout, strings.Join(late, ", ")))
+	}
 }
 
 // giveUp closes the stage without the totals that did not come.
 func (r *Run) giveUp(at clock.Instant) {
 	for _, p := range r.stage.shares {
-		if !p.done() {
+		switch {
+		case p.done():
+		case p.away():
+			r.giveUpShare(at, p)
+		default:
 			p.failure = "did not end its share after it was told to stop"
-			r.notice(at, spatev1.Severity_SEVERITY_ERROR, "agent %s %s: what it measured last is missing",
-				p.agent.info.GetName(), p.failure)
+			r.notice(at, spatev1.Severity_SEVERITY_ERROR, "agent %s %s: what it measured last is missing", p.agent.name(), p.failure)
 		}
 	}
-	r.settle()
+	r.settle(at)
 }
 
 // progressInterval is how often progress is reported.
@@ -144,7 +163,7 @@ func (r *Run) progress(at clock.Instant) {
 		StageIndex: s.ref.GetStageIndex(), Elapsed: durationpb.New(at.Sub(s.start)),
 	}
 	for _, share := range s.shares {
-		if !share.done() {
+		if !share.done() && !share.observer {
 			p.InFlight += share.agent.inFlight
 		}
 	}

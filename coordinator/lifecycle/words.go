@@ -26,7 +26,11 @@ func began(st *spatev1.Stage) *spatev1.StageBegan {
 }
 
 // waitedInVain says which agents came, and what to do.
-func waitedInVain(ready []*agent, cfg Config) string {
+func waitedInVain(ready []*agent, missing []string, cfg Config) string {
+	if len(ready) >= cfg.MinAgents {
+		return fmt.Sprintf("no agent of region %s is there after %v: start one there (--region), or take the region out of the plan",
+			strings.Join(missing, ", "), cfg.AgentsTimeout)
+	}
 	names := make([]string, len(ready))
 	for i, a := range ready {
 		names[i] = a.info.GetName()
@@ -37,4 +41,13 @@ func waitedInVain(ready []*agent, cfg Config) string {
 	}
 	return fmt.Sprintf("only %d of %d agents are there after %v (%s): start more agents, or ask for fewer",
 		len(ready), cfg.MinAgents, cfg.AgentsTimeout, who)
+}
+
+// awaited says who is there, and who is not.
+func awaited(ready []*agent, missing []string, cfg Config) string {
+	text := fmt.Sprintf("%d of %d are there", len(ready), cfg.MinAgents)
+	if len(missing) > 0 {
+		text += ", none of region " + strings.Join(missing, ", ")
+	}
+	return text
 }

@@ -13,8 +13,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -51,7 +49,7 @@ type Cluster struct {
 	list      *memberlist.Memberlist
 	ring      *memberlist.Keyring // nil: gossip is plain
 	log       *slog.Logger
-	changed   chan struct{} // capacity 1: "look again"; memberlist's callbacks only ever put into it
+	roster    *roster
 	datagrams *datagrams
 
 	mu      sync.Mutex
@@ -70,9 +68,10 @@ func Join(cfg Config) (*Cluster, error) {
 	}
 	cfg = cfg.withDefaults()
 	ctx, halt := context.WithCancel(context.Background())
+	d := newDatagrams()
 	c := &Cluster{
-		cfg: cfg, log: cfg.Logger, datagrams: newDatagrams(),
-		changed: make(chan struct{}, 1), watch: make(chan struct{}), stop: ctx.Done(), halt: halt,
+		cfg: cfg, log: cfg.Logger, roster: newRoster(d.drop), datagrams: d,
+		watch: make(chan struct{}), stop: ctx.Done(), halt: halt,
 	}
 	if err := c.open(ctx); err != nil {
 		halt()
@@ -92,7 +91,7 @@ func (c *Cluster) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t, err := listen(ctx, mc, c.cfg.lost)
+	t, err := c.cfg.network(ctx, mc)
 	if err != nil {
 		return err
 	}
@@ -113,7 +112,7 @@ func (c *Cluster) memberlistConfig() (*memberlist.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	mc := preset(adv.Addr(), c.cfg.WAN)
+	mc := preset(c.cfg.WAN)
 	mc.Name = c.cfg.Name + "-" + suffix()
 	mc.BindAddr, mc.BindPort = bind.Addr().String(), int(bind.Port())
 	mc.AdvertiseAddr, mc.AdvertisePort = adv.Addr().String(), int(adv.Port())
@@ -122,7 +121,7 @@ func (c *Cluster) memberlistConfig() (*memberlist.Config, error) {
 		return nil, err
 	}
 	mc.Keyring = c.ring
-	mc.Delegate, mc.Events, mc.Ping = metaDelegate(c.cfg.Meta.Encode()), signal(c.changed), c.datagrams
+	mc.Delegate, mc.Events, mc.Ping = metaDelegate(c.cfg.Meta.Encode()), c.roster, c.datagrams
 	mc.Logger = debugLogger(c.log, c.datagrams.line)
 	if c.cfg.Advertise != "" && foreign(adv.Addr(), net.InterfaceAddrs) {
 		c.log.Warn("the advertised gossip address is none of this machine's: right behind NAT, else a mistake", "address", adv.Addr().String())
@@ -134,26 +133,23 @@ func (c *Cluster) memberlistConfig() (*memberlist.Config, error) {
 // the headers of IPv6 (40) and UDP (8). Tunnels and overlays take some of a link's 1500, and what does not fit is lost without a word.
 const datagramBytes = 1280 - 40 - 8
 
-// lanRetransmit is memberlist's for LANs. A piece of news is sent by each of n members to lanRetransmit x ceil(log10(n+1)) others: 12 of
-// 200, and the chance that one is never told is e^-12. With 2, as for loopback, it is e^-6: half a member of 200 misses each.
-const lanRetransmit = 4
+// checksumBytes is what memberlist puts in front of a datagram without counting it.
+const checksumBytes = 5
 
 // exchangeInterval is how often, at least, a member compares all it knows with another over TCP; memberlist takes its time beyond 32
 // members. It mends what datagrams lost, and is the only way for news where UDP is blocked. 200 members are some 20 KiB.
 const exchangeInterval = 10 * time.Second
 
-// preset picks memberlist's timing. Compression is off: messages are short, and an agent's processor is for load.
-func preset(advertise netip.Addr, wan bool) *memberlist.Config {
+// preset picks memberlist's timing. Its third one, for loopback, is not used: it gives up a member after 200 ms without an answer, which
+// a machine that is busy with load needs at times, and it repeats news so seldom that of 200 members half a one misses each. Compression
+// is off: messages are short, and an agent's processor is for load.
+func preset(wan bool) *memberlist.Config {
 	mc := memberlist.DefaultLANConfig()
-	switch {
-	case wan:
+	if wan {
 		mc = memberlist.DefaultWANConfig()
-	case advertise.IsLoopback():
-		mc = memberlist.DefaultLocalConfig()
 	}
-	mc.UDPBufferSize, mc.EnableCompression = datagramBytes, false
-	mc.RetransmitMult = lanRetransmit
-	mc.PushPullInterval = min(mc.PushPullInterval, exchangeInterval)
+	mc.UDPBufferSize, mc.EnableCompression = datagramBytes-checksumBytes, false
+	mc.PushPullInterval = exchangeInterval
 	return mc
 }
 
@@ -176,35 +172,33 @@ func withoutSuffix(name string) string {
 func (c *Cluster) Name() string { return c.list.LocalNode().Name }
 
 // Address returns the gossip address of this node, which others can use as a seed.
-func (c *Cluster) Address() string { return gossipAddress(c.list.LocalNode()) }
+func (c *Cluster) Address() string {
+	n := c.list.LocalNode()
+	return net.JoinHostPort(n.Addr.String(), strconv.Itoa(int(n.Port)))
+}
 
 // Members returns the members seen alive, this one included, by name. Nodes whose meta is not understood are left out: another
 // version, or another program.
 func (c *Cluster) Members() []Member {
 	var out []Member
-	for _, n := range c.list.Members() {
-		meta, err := ParseMeta(n.Meta)
+	for _, n := range c.roster.all() {
+		meta, err := ParseMeta(n.meta)
 		if err != nil {
-			c.log.Debug("gossip member ignored", "node", n.Name, "reason", err)
+			c.log.Debug("gossip member ignored", "node", n.name, "reason", err)
 			continue
 		}
 		out = append(out, member(n, meta))
 	}
-	slices.SortFunc(out, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
 // member joins what gossip and the node itself say.
-func member(n *memberlist.Node, meta Meta) Member {
-	m := Member{Name: n.Name, Process: withoutSuffix(n.Name), Role: meta.Role, Region: meta.Region, Gossip: gossipAddress(n)}
+func member(n node, meta Meta) Member {
+	m := Member{Name: n.name, Process: withoutSuffix(n.name), Role: meta.Role, Region: meta.Region, Gossip: n.gossip}
 	if meta.GRPCPort != 0 {
-		m.GRPC = net.JoinHostPort(n.Addr.String(), strconv.Itoa(int(meta.GRPCPort)))
+		m.GRPC = net.JoinHostPort(n.ip, strconv.Itoa(int(meta.GRPCPort)))
 	}
 	return m
-}
-
-func gossipAddress(n *memberlist.Node) string {
-	return net.JoinHostPort(n.Addr.String(), strconv.Itoa(int(n.Port)))
 }
 
 // Changed returns a channel that is closed at the next change of the members. Take it before Members, so that none is missed.

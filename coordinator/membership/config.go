@@ -46,8 +46,8 @@ type Config struct {
 	// Logger takes what there is to say, and memberlist's own log at debug level. Default slog.Default().
 	Logger *slog.Logger
 
-	resolve resolver             // in place of the system's, in tests
-	lost    func(to string) bool // datagrams that do not arrive, in tests
+	resolve resolver // in place of the system's, in tests
+	network network  // in place of sockets, in tests
 }
 
 // withDefaults fills in what was left out.
@@ -66,6 +66,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.resolve == nil {
 		c.resolve = net.DefaultResolver.LookupHost
+	}
+	if c.network == nil {
+		c.network = listen
 	}
 	return c
 }

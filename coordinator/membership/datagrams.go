@@ -71,16 +71,12 @@ func (d *datagrams) forget(peer string) {
 	delete(d.silent, peer)
 }
 
-// keep drops all about peers that are not among names.
-func (d *datagrams) keep(names map[string]bool) {
+// drop forgets a peer that is gone.
+func (d *datagrams) drop(peer string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for peer := range d.silent {
-		if !names[peer] {
-			delete(d.silent, peer)
-			delete(d.said, peer)
-		}
-	}
+	delete(d.silent, peer)
+	delete(d.said, peer)
 }
 
 // AckPayload adds nothing to answers.
@@ -88,10 +84,7 @@ func (d *datagrams) AckPayload() []byte { return nil }
 
 // NotifyPingComplete is called for each ping that was answered directly, over UDP.
 func (d *datagrams) NotifyPingComplete(peer *memberlist.Node, _ time.Duration, _ []byte) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.silent, peer.Name)
-	delete(d.said, peer.Name)
+	d.drop(peer.Name)
 }
 
 // sayBlocked warns about one peer.

@@ -1,9 +1,11 @@
 package membership
 
 import (
+	"context"
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/memberlist"
 )
@@ -14,7 +16,10 @@ func TestBlockedUDPIsSaidOncePerPeer(t *testing.T) {
 	var said lines
 	cfg := config("a", RoleAgent, 0, b.Address())
 	cfg.Logger = slog.New(slog.NewTextHandler(&said, nil))
-	cfg.lost = func(to string) bool { return to == b.Address() }
+	cfg.network = func(ctx context.Context, mc *memberlist.Config) (memberlist.NodeAwareTransport, error) {
+		t, err := listen(ctx, mc)
+		return firewall{t, b.Address()}, err
+	}
 	a := join(t, cfg)
 	await(t, a, 2)
 	await(t, b, 2)
@@ -27,6 +32,19 @@ func TestBlockedUDPIsSaidOncePerPeer(t *testing.T) {
 	if len(a.Members()) != 2 || len(b.Members()) != 2 {
 		t.Errorf("members %v and %v: TCP is enough to stay", a.Members(), b.Members())
 	}
+}
+
+// firewall lets datagrams to one address vanish.
+type firewall struct {
+	memberlist.NodeAwareTransport
+	blocked string
+}
+
+func (f firewall) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
+	if a.Addr == f.blocked {
+		return time.Now(), nil
+	}
+	return f.NodeAwareTransport.WriteToAddress(b, a)
 }
 
 func TestDatagrams(t *testing.T) {
@@ -53,7 +71,7 @@ func TestDatagrams(t *testing.T) {
 				case answered:
 					d.NotifyPingComplete(&memberlist.Node{Name: "b-1"}, 0, nil)
 				case gone:
-					d.keep(map[string]bool{"c-1": true})
+					d.drop("b-1")
 				default:
 					d.line(e)
 				}

@@ -4,8 +4,6 @@ import (
 	"log"
 	"log/slog"
 	"strings"
-
-	"github.com/hashicorp/memberlist"
 )
 
 // metaDelegate hands memberlist this node's meta. Nothing else is spread by gossip.
@@ -25,25 +23,6 @@ func (metaDelegate) LocalState(bool) []byte { return nil }
 
 // MergeRemoteState ignores the other's state.
 func (metaDelegate) MergeRemoteState([]byte, bool) {}
-
-// signal turns memberlist's callbacks, which hold its locks, into one wake-up.
-type signal chan struct{}
-
-func (s signal) wake() {
-	select {
-	case s <- struct{}{}:
-	default: // one is waiting already
-	}
-}
-
-// NotifyJoin wakes.
-func (s signal) NotifyJoin(*memberlist.Node) { s.wake() }
-
-// NotifyLeave wakes.
-func (s signal) NotifyLeave(*memberlist.Node) { s.wake() }
-
-// NotifyUpdate wakes.
-func (s signal) NotifyUpdate(*memberlist.Node) { s.wake() }
 
 // debugLogger makes memberlist's chatter debug records, and shows each line to read first.
 func debugLogger(l *slog.Logger, read func(line string)) *log.Logger {

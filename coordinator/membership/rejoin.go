@@ -15,12 +15,11 @@ func (c *Cluster) spread() {
 		select {
 		case <-c.stop:
 			return
-		case <-c.changed:
+		case <-c.roster.changed:
 			c.mu.Lock()
 			close(c.watch)
 			c.watch = make(chan struct{})
 			c.mu.Unlock()
-			c.forgetLost()
 		case name := <-c.datagrams.blocked:
 			for _, m := range c.Members() {
 				if m.Name == name {
@@ -29,15 +28,6 @@ func (c *Cluster) spread() {
 			}
 		}
 	}
-}
-
-// forgetLost drops what is known about UDP to nodes that are gone.
-func (c *Cluster) forgetLost() {
-	names := map[string]bool{}
-	for _, n := range c.list.Members() {
-		names[n.Name] = true
-	}
-	c.datagrams.keep(names)
 }
 
 // aloneRejoin is the pause between attempts while no other member is known.
@@ -53,7 +43,7 @@ func (c *Cluster) rejoin(ctx context.Context) {
 	for {
 		said = c.report(c.joinSeeds(ctx), said)
 		pause := c.cfg.Rejoin
-		if c.list.NumMembers() == 1 {
+		if c.roster.size() == 1 {
 			pause = min(pause, aloneRejoin)
 		}
 		select {
@@ -71,7 +61,7 @@ func (c *Cluster) report(err error, said string) string {
 		c.log.Warn("gossip seeds cannot be joined, trying on", "error", err)
 		return err.Error()
 	case err == nil && said != "":
-		c.log.Info("gossip seeds joined", "members", c.list.NumMembers())
+		c.log.Info("gossip seeds joined", "members", c.roster.size())
 		return ""
 	default:
 		return said
@@ -82,8 +72,8 @@ func (c *Cluster) report(err error, said string) string {
 // answers.
 func (c *Cluster) joinSeeds(ctx context.Context) error {
 	known := map[string]bool{}
-	for _, n := range c.list.Members() {
-		known[gossipAddress(n)] = true
+	for _, n := range c.roster.all() {
+		known[n.gossip] = true
 	}
 	var errs []error
 	for _, seed := range c.cfg.Seeds {

@@ -13,15 +13,17 @@ import (
 // for seeds that never answer.
 type transport struct {
 	*memberlist.NetTransport
-	ctx  context.Context
-	lost func(to string) bool // in tests: datagrams that do not arrive; else nil
+	ctx context.Context
 }
+
+// network opens what gossip is sent over, for as long as ctx lasts.
+type network func(ctx context.Context, mc *memberlist.Config) (memberlist.NodeAwareTransport, error)
 
 // bindTries is how often a free port is looked for: the one that TCP got may be taken for UDP.
 const bindTries = 10
 
 // listen opens the sockets that mc names, and puts the port it got into mc.
-func listen(ctx context.Context, mc *memberlist.Config, lost func(to string) bool) (*transport, error) {
+func listen(ctx context.Context, mc *memberlist.Config) (memberlist.NodeAwareTransport, error) {
 	want := &memberlist.NetTransportConfig{BindAddrs: []string{mc.BindAddr}, BindPort: mc.BindPort, Logger: mc.Logger}
 	nt, err := memberlist.NewNetTransport(want)
 	for try := 1; err != nil && mc.BindPort == 0 && try < bindTries; try++ {
@@ -37,19 +39,11 @@ func listen(ctx context.Context, mc *memberlist.Config, lost func(to string) boo
 	if mc.AdvertisePort == 0 {
 		mc.AdvertisePort = mc.BindPort
 	}
-	return &transport{NetTransport: nt, ctx: ctx, lost: lost}, nil
+	return &transport{NetTransport: nt, ctx: ctx}, nil
 }
 
 // DialAddressTimeout connects over TCP, for as long as the cluster lasts.
 func (t *transport) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: timeout}
 	return dialer.DialContext(t.ctx, "tcp", a.Addr)
-}
-
-// WriteToAddress sends a datagram.
-func (t *transport) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
-	if t.lost != nil && t.lost(a.Addr) {
-		return time.Now(), nil
-	}
-	return t.NetTransport.WriteToAddress(b, a)
 }

@@ -23,7 +23,16 @@ type packet struct {
 	bytes   *[mtu]byte
 }
 
-var packets = sync.Pool{New: func() any { return new([mtu]byte) }}
+// packets are buffers for use again.
+var packets sync.Pool
+
+// buffer returns one of those, or a new one.
+func buffer() *[mtu]byte {
+	if b, ok := packets.Get().(*[mtu]byte); ok {
+		return b
+	}
+	return new([mtu]byte)
+}
 
 // link carries packets from one host to another, in order.
 type link struct {
@@ -53,7 +62,7 @@ func (l *link) take(data []byte, protocol byte) {
 	if !ok {
 		return
 	}
-	p := packet{arrives: arrives, size: len(data), bytes: packets.Get().(*[mtu]byte)}
+	p := packet{arrives: arrives, size: len(data), bytes: buffer()}
 	copy(p.bytes[:], data)
 	select {
 	case l.way <- p:

@@ -68,7 +68,7 @@ func program(t *testing.T) string {
 }
 
 // echo answers all that is sent to a host over TCP, until the test ends. It returns the address.
-func echo(t *testing.T, h *Host) string {
+func echo(t testing.TB, h *Host) string {
 	t.Helper()
 	l, err := h.Listen(t.Context(), "tcp", h.Addr(0))
 	if err != nil {
@@ -90,7 +90,7 @@ func echo(t *testing.T, h *Host) string {
 	return l.Addr().String()
 }
 
-func dial(t *testing.T, from *Host, address string) net.Conn {
+func dial(t testing.TB, from *Host, address string) net.Conn {
 	t.Helper()
 	conn, err := from.Dial(t.Context(), "tcp", address)
 	if err != nil {

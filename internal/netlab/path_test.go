@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spate-load/spate/clock"
 	"pgregory.net/rapid"
+
+	"github.com/spate-load/spate/clock"
 )
 
 func newShaper(path Path) *shaper {

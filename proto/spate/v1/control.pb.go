@@ -797,7 +797,8 @@ func (x *Stripe) GetHandovers() []*Handover {
 
 // Handover shares out what belongs to one place, from a moment on. Items that come to a place keep together as a list: a place has the list
 // of its own weight, and one for each list that a handover shared out and gave it a part of, in that order. Item k of a list that is shared out
-// belongs to the place that the pattern of `weights` names for k.
+// belongs to the place that the pattern of `weights` names for k. In a closed loop the items are slots, and requests follow them: request k
+// of a list of n slots belongs to its slot k mod n. There a list without slots, or without requests that are left, is none.
 type Handover struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Place that gives.
@@ -806,7 +807,8 @@ type Handover struct {
 	Weights []uint32 `protobuf:"varint,2,rep,packed,name=weights,proto3" json:"weights,omitempty"`
 	// Open loop: arrivals due at this offset from the stage's start or later, in nanoseconds.
 	FromNs int64 `protobuf:"varint,3,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
-	// Closed loop: the giver's items from this number on, for each of its lists in their order. Its slots go over as well.
+	// Closed loop: the giver's requests from this number on, for each of its lists in their order, in the form of Snapshot.begun_items. A
+	// missing one is 0. Its slots go over at once, whatever it says.
 	FromItems     []uint64 `protobuf:"varint,4,rep,packed,name=from_items,json=fromItems,proto3" json:"from_items,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

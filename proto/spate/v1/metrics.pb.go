@@ -463,7 +463,9 @@ type Snapshot struct {
 	// First window it holds, if it holds several: an agent whose coordinator was gone for long has merged them. `window` is the last one
 	// then. Unset: it holds one.
 	FirstWindow *uint32 `protobuf:"varint,9,opt,name=first_window,json=firstWindow,proto3,oneof" json:"first_window,omitempty"`
-	// Closed loop: how many items of each of its lists the agent had begun when it sent the snapshot off, in the order of the lists.
+	// Closed loop: the first request that the agent had not begun when it made the snapshot, for each of its lists in their order (see
+	// Handover). If the load has a number of requests and a warm-up by time, each is followed by how many before it the warm-up left out,
+	// which are made up for at the end.
 	BegunItems []uint64 `protobuf:"varint,10,rep,packed,name=begun_items,json=begunItems,proto3" json:"begun_items,omitempty"`
 	// Rows that were left out since they did not fit into the memory of an agent whose coordinator was gone.
 	DroppedRecords uint64 `protobuf:"varint,11,opt,name=dropped_records,json=droppedRecords,proto3" json:"dropped_records,omitempty"`

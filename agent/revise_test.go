@@ -1,0 +1,336 @@
+package agent
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/spate-load/spate/agent/arrival"
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// lostTwo hands the place of the second of two agents to the first.
+func lostTwo(h *spatev1.Handover) *spatev1.Stripe {
+	h.FromRank, h.Weights = 1, []uint32{1}
+	return &spatev1.Stripe{Weights: []uint32{1, 1}, Handovers: []*spatev1.Handover{h}}
+}
+
+// at waits until so long since the load's start.
+func (u *underWay) at(t *testing.T, since time.Duration) {
+	t.Helper()
+	eventually(t, "the time comes", func() bool { return clock.Now() >= u.start.Add(since) })
+}
+
+// indicesOf are the arrivals of rows.
+func indicesOf(rows []*spatev1.RequestRecord) (all []uint64) {
+	for _, row := range rows {
+		all = append(all, row.GetIndex())
+	}
+	slices.Sort(all)
+	return all
+}
+
+// scheduleOf are the arrivals of a stripe by the schedule alone.
+func scheduleOf(t *testing.T, stage *spatev1.Stage, stripe *spatev1.Stripe) (all []uint64) {
+	t.Helper()
+	s, err := arrival.NewShare(stripe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := arrival.NewOpen(stage.GetLoad(), stage.GetSeed(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for a, more := o.Next(); more; a, more = o.Next() {
+		all = append(all, a.Index)
+	}
+	return all
+}
+
+// An open loop takes over what was due from a moment on, whenever it hears of it.
+func TestOpenLoopTakesOver(t *testing.T) {
+	const from = 150 * ms
+	for name, c := range map[string]struct {
+		load  *spatev1.LoadPoint
+		delay time.Duration
+		heard time.Duration // after the start
+	}{
+		"before the start":  {&spatev1.LoadPoint{Rate: 200, Arrival: "poisson", Requests: 60}, 0, -time.Hour},
+		"in time":           {&spatev1.LoadPoint{Rate: 200, Arrival: "poisson", Requests: 60}, 0, 100 * ms},
+		"in the warm-up":    {&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 30, WarmupRequests: 40}, 0, 60 * ms},
+		"late":              {&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 60}, 0, 220 * ms},
+		"while it drains":   {&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 60}, 300 * ms, 400 * ms},
+		"with a cool-down":  {&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 30, Cooldown: span(100 * ms)}, 0, 100 * ms},
+		"through its phase": {&spatev1.LoadPoint{Arrival: "poisson", Phases: []*spatev1.Phase{phase(100, 300, 300*ms)}}, 0, 100 * ms},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stage := stageOf(c.load, newEngine(t, c.delay, 0))
+			u := begin(t, assignOf(stage, 0, 1, 1), limits{})
+			u.at(t, c.heard)
+			final := lostTwo(&spatev1.Handover{FromNs: from.Nanoseconds()})
+			for range 2 { // it may be said again
+				if err := u.revise(final); err != nil {
+					t.Fatal(err)
+				}
+			}
+			o := u.wait(t)
+			if diff := gocmp.Diff(scheduleOf(t, stage, final), indicesOf(o.rows)); diff != "" {
+				t.Errorf("arrivals (-schedule +sent):\n%s", diff)
+			}
+			if c := o.totals; c.GetNeverSent() != 0 || c.GetStopped() || c.GetFailure() != "" || c.GetCounters().GetCancelled() != 0 {
+				t.Errorf("totals %v", c)
+			}
+			for _, row := range o.rows {
+				if row.GetStartNs() < row.GetScheduledNs() {
+					t.Errorf("request %d was sent early", row.GetIndex())
+				}
+			}
+		})
+	}
+}
+
+// A sparse agent waits for the end of the stage's schedule, since it may have to take something over.
+func TestOpenLoopStaysUntilTheScheduleIsOver(t *testing.T) {
+	stage := stageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "constant", Requests: 40}, newEngine(t, 0, 0))
+	stage.OnAgentLoss = "reassign"
+	u := begin(t, assignOf(stage, 0, 1, 39), limits{}) // whose one arrival is number 19 or 20
+	u.at(t, 300*ms)
+	final := &spatev1.Stripe{Weights: []uint32{1, 39}, Handovers: []*spatev1.Handover{
+		{FromRank: 1, Weights: []uint32{1}, FromNs: (350 * ms).Nanoseconds()},
+	}}
+	if err := u.revise(final); err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff(scheduleOf(t, stage, final), indicesOf(u.wait(t).rows)); diff != "" {
+		t.Errorf("arrivals (-schedule +sent):\n%s", diff)
+	}
+}
+
+// One agent gives a part of its own to one that joins the stage under way.
+func TestJoiningAnOpenLoop(t *testing.T) {
+	const from = 1500 * ms
+	stage := stageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "poisson", Requests: 200}, newEngine(t, 0, 0))
+	old := begin(t, assignOf(stage, 0), limits{})
+	old.at(t, 1100*ms)
+	s, err := prepare(t.Context(), assignOf(stage, 1), kitOf(limits{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	joined := startAt(t, s, old.start)
+	stripe := func(rank uint32) *spatev1.Stripe {
+		return &spatev1.Stripe{Weights: []uint32{1}, Rank: rank, Handovers: []*spatev1.Handover{{Weights: []uint32{2, 1}, FromNs: from.Nanoseconds()}}}
+	}
+	for rank, u := range []*underWay{old, joined} {
+		if err := u.revise(stripe(uint32(rank))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for rank, u := range []*underWay{old, joined} {
+		o := u.wait(t)
+		if diff := gocmp.Diff(scheduleOf(t, stage, stripe(uint32(rank))), indicesOf(o.rows)); diff != "" {
+			t.Errorf("arrivals of %d (-schedule +sent):\n%s", rank, diff)
+		}
+		if late := time.Duration(o.totals.GetStartErrorNs()); late < 0 || late > 400*ms {
+			t.Errorf("%d began %v late", rank, late)
+		}
+		for i, s := range o.snapshots {
+			if s.GetWindow() != uint32(i) || s.FirstWindow != nil {
+				t.Errorf("snapshot %d of %d is of window %d", i, rank, s.GetWindow())
+			}
+		}
+	}
+}
+
+// Who joins late tells of all empty windows before it at once.
+func TestWindowsBeforeAJoin(t *testing.T) {
+	stage := stageOf(&spatev1.LoadPoint{Rate: 20, Arrival: "constant", Requests: 110}, newEngine(t, 0, 0))
+	a := assignOf(stage, 1)
+	a.Stripe.Handovers = []*spatev1.Handover{{Weights: []uint32{1, 1}, FromNs: (5 * time.Second).Nanoseconds()}}
+	s, err := prepare(t.Context(), a, kitOf(limits{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := startAt(t, s, clock.Now().Add(-4900*ms)).wait(t)
+	first := o.snapshots[0]
+	if first.FirstWindow == nil || first.GetFirstWindow() != 0 || first.GetWindow() != 3 || len(first.GetSeries()) != 0 {
+		t.Errorf("the first snapshot is %v", first)
+	}
+	if diff := gocmp.Diff(scheduleOf(t, stage, a.Stripe), indicesOf(o.rows)); diff != "" || len(o.rows) != 5 {
+		t.Errorf("arrivals (-schedule +sent):\n%s", diff)
+	}
+}
+
+func TestGiverHearsInTime(t *testing.T) {
+	stage := stageOf(&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 80}, newEngine(t, 0, 0))
+	u := begin(t, assignOf(stage, 0, 1, 1), limits{})
+	u.at(t, 100*ms)
+	give := func(from time.Duration) *spatev1.Stripe {
+		return &spatev1.Stripe{Weights: []uint32{1, 1}, Handovers: []*spatev1.Handover{{Weights: []uint32{0, 1}, FromNs: from.Nanoseconds()}}}
+	}
+	if err := u.revise(give(50 * ms)); err == nil || !strings.Contains(err.Error(), "handover 0 takes this agent's arrivals from 50ms on") {
+		t.Errorf("too late: %v", err)
+	}
+	if err := u.revise(&spatev1.Stripe{Weights: []uint32{2, 1}}); err == nil {
+		t.Error("other weights were accepted")
+	}
+	if err := u.revise(give(250 * ms)); err != nil {
+		t.Fatal(err)
+	}
+	o := u.wait(t)
+	if diff := gocmp.Diff(scheduleOf(t, stage, give(250*ms)), indicesOf(o.rows)); diff != "" || o.totals.GetNeverSent() != 0 {
+		t.Errorf("totals %v, arrivals (-schedule +sent):\n%s", o.totals, diff)
+	}
+}
+
+// What was taken over and is not sent since the load was stopped counts as never sent.
+func TestStopAfterARevision(t *testing.T) {
+	for name, load := range map[string]*spatev1.LoadPoint{
+		"open loop":   {Rate: 50, Arrival: "constant", Requests: 1000},
+		"closed loop": {Concurrency: 2, Requests: 1000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEngine(t, 10*ms, 0)
+			u := begin(t, assignOf(stageOf(load, e), 0, 1, 1), limits{})
+			eventually(t, "a request arrives", func() bool { return len(e.requests()) > 0 })
+			if err := u.revise(lostTwo(&spatev1.Handover{})); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "some requests", func() bool { return len(e.requests()) > 8 })
+			u.stop(false, false)
+			if err := u.revise(lostTwo(&spatev1.Handover{})); !errors.Is(err, errEnded) {
+				t.Errorf("after the stop: %v", err)
+			}
+			o := u.wait(t)
+			if n := o.totals.GetCounters().GetStarted(); n+o.totals.GetNeverSent() != 1000 || !o.totals.GetStopped() {
+				t.Errorf("totals %v", o.totals)
+			}
+		})
+	}
+}
+
+// A closed loop takes slots over at once, with all requests of theirs that are not begun.
+func TestClosedLoopTakesOver(t *testing.T) {
+	for name, c := range map[string]struct {
+		load  *spatev1.LoadPoint
+		delay time.Duration
+		heard int // requests begun
+		begun []uint64
+	}{
+		"before the start":        {&spatev1.LoadPoint{Concurrency: 4, Requests: 60}, ms, 0, []uint64{0}},
+		"in the middle":           {&spatev1.LoadPoint{Concurrency: 4, Requests: 60}, 5 * ms, 10, []uint64{7}},
+		"in the warm-up":          {&spatev1.LoadPoint{Concurrency: 4, Requests: 40, WarmupRequests: 20}, 5 * ms, 4, []uint64{7}},
+		"while it drains":         {&spatev1.LoadPoint{Concurrency: 4, Requests: 24}, 100 * ms, 12, []uint64{4}},
+		"in the cool-down":        {&spatev1.LoadPoint{Concurrency: 4, Requests: 24, Cooldown: span(200 * ms)}, 20 * ms, 14, []uint64{4}},
+		"with a warm-up by time":  {&spatev1.LoadPoint{Concurrency: 4, Requests: 60, WarmupDuration: span(50 * ms)}, 5 * ms, 10, []uint64{7, 3}},
+		"with slots that rest":    {&spatev1.LoadPoint{Concurrency: 4, Requests: 60, ThinkTime: &spatev1.ThinkTime{Mean: span(5 * ms)}}, ms, 10, []uint64{7}},
+		"of one that was done":    {&spatev1.LoadPoint{Concurrency: 4, Requests: 60}, 5 * ms, 10, []uint64{30}},
+		"without any request yet": {&spatev1.LoadPoint{Concurrency: 4, Requests: 60}, 5 * ms, 10, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEngine(t, c.delay, 0)
+			stage := stageOf(c.load, e)
+			u := begin(t, assignOf(stage, 0, 1, 1), limits{})
+			eventually(t, "requests", func() bool { return len(e.requests()) >= c.heard })
+			if err := u.revise(lostTwo(&spatev1.Handover{FromItems: c.begun})); err != nil {
+				t.Fatal(err)
+			}
+			o := u.wait(t)
+			if o.totals.GetNeverSent() != 0 || o.totals.GetCounters().GetCancelled() != 0 || o.totals.GetStopped() {
+				t.Errorf("totals %v", o.totals)
+			}
+			checkTakenOver(t, o, c.load, c.begun)
+		})
+	}
+}
+
+// checkTakenOver checks the requests of two agents alike, of which the second had begun some.
+func checkTakenOver(t *testing.T, o outcome, load *spatev1.LoadPoint, begun []uint64) {
+	t.Helper()
+	owed, from := load.GetRequests(), uint64(0)
+	if len(begun) > 0 {
+		from = begun[0]
+		owed -= min(from, owed/2)
+		if load.WarmupRequests > 0 {
+			owed += min(from, load.WarmupRequests/2)
+		}
+	}
+	if len(begun) > 1 {
+		owed += begun[1]
+	}
+	if n := o.totals.GetCounters().GetCompleted(); n != owed {
+		t.Errorf("%d requests measured, want %d", n, owed)
+	}
+	seen := map[uint64]bool{}
+	for _, row := range o.rows {
+		i := row.GetIndex()
+		if seen[i] || i%2 == 1 && i/2 < from {
+			t.Errorf("request %d was sent twice, or begun by the one that was lost", i)
+		}
+		seen[i] = true
+	}
+	if last := o.snapshots[len(o.snapshots)-1].GetBegunItems(); len(last) != 2*max(len(begun), 1) {
+		t.Errorf("the last snapshot says of two lists %v", last)
+	}
+}
+
+// Slots beyond the agent's own limit are refused, and the load goes on as it was.
+func TestTakingOverKeepsToTheLimits(t *testing.T) {
+	e := newEngine(t, 2*ms, 0)
+	u := begin(t, assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 4, Requests: 40}, e), 0, 1, 1), limits{maxStreams: 3})
+	if err := u.revise(lostTwo(&spatev1.Handover{})); err == nil || !strings.Contains(err.Error(), "4 requests in flight") {
+		t.Errorf("got %v", err)
+	}
+	if o := u.wait(t); o.totals.GetCounters().GetCompleted() != 20 {
+		t.Errorf("totals %v", o.totals)
+	}
+}
+
+// A load that has ended takes nothing over, and says so.
+func TestTakingOverAfterTheEnd(t *testing.T) {
+	for name, load := range map[string]*spatev1.LoadPoint{
+		"open loop": {Rate: 100, Arrival: "constant", Requests: 4}, "closed loop": {Concurrency: 2, Requests: 4},
+	} {
+		u := begin(t, assignOf(stageOf(load, newEngine(t, 0, 0)), 0, 1, 1), limits{})
+		u.wait(t)
+		if err := u.revise(lostTwo(&spatev1.Handover{})); !errors.Is(err, errEnded) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Revisions come while requests start and end.
+func TestRevisionsAmidTheLoad(t *testing.T) {
+	for name, load := range map[string]*spatev1.LoadPoint{
+		"open loop": {Rate: 1000, Arrival: "poisson", Requests: 400}, "closed loop": {Concurrency: 20, Requests: 2000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			weights := []uint32{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
+			e := newEngine(t, 0, 0)
+			u := begin(t, assignOf(stageOf(load, e), 0, weights...), limits{})
+			stripe := &spatev1.Stripe{Weights: weights}
+			for from := uint32(1); from < 10; from++ {
+				eventually(t, "requests", func() bool { return len(e.requests()) >= int(from) })
+				stripe = &spatev1.Stripe{Weights: weights, Handovers: append(slices.Clone(stripe.Handovers), &spatev1.Handover{FromRank: from, Weights: []uint32{1}})}
+				if err := u.revise(stripe); err != nil {
+					t.Fatal(err)
+				}
+			}
+			o := u.wait(t)
+			if n := o.totals.GetCounters().GetCompleted(); n != load.GetRequests() || o.totals.GetNeverSent() != 0 {
+				t.Errorf("totals %v", o.totals)
+			}
+			if all := indicesOf(o.rows); len(slices.Compact(all)) != int(load.GetRequests()) {
+				t.Errorf("%d different requests", len(slices.Compact(all)))
+			}
+		})
+	}
+}

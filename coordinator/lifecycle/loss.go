@@ -1,0 +1,296 @@
+package lifecycle
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// What becomes of a stage that loses an agent: see Stage.on_agent_loss.
+const (
+	fail     = "fail"
+	degrade  = "degrade"
+	reassign = "reassign"
+)
+
+// policyOf is a stage's. A stage that names none fails.
+func policyOf(st *spatev1.Stage) string { return cmp.Or(st.GetOnAgentLoss(), fail) }
+
+func (r *Run) policy() string { return policyOf(r.stage.record.GetStage()) }
+
+// lease is how long agents go on without the coordinator. The shorter one of a stage that is reassigned counts from the same heartbeats.
+func (r *Run) lease() time.Duration {
+	if r.stage != nil && r.policy() == reassign {
+		return min(r.cfg.Lease, r.cfg.ReassignLease)
+	}
+	return r.cfg.Lease
+}
+
+// fenceOf is when an agent that is not heard any more starts nothing more: its lease counts from the sending of the last heartbeat that
+// was answered, which was before it was heard.
+func (r *Run) fenceOf(a *agent) clock.Instant { return r.heardOf(a).Add(r.lease()) }
+
+// bears says whether the stage goes on without a share.
+func (r *Run) bears(p *share) bool {
+	return p.observer || r.policy() != fail && p.totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD
+}
+
+// loseShare goes by the policy when the agent of a share is lost.
+func (r *Run) loseShare(at clock.Instant, p *share, reason string) {
+	switch {
+	case r.phase == applying && p.observer:
+		r.leaveOut(at, p, "lost: "+reason)
+		r.armIfReady(at)
+	case p.observer:
+		p.lost, p.fence = reason, r.fenceOf(p.agent)
+		r.sayLost(at, p, reason, "its observations are missing from second %d on unless it is back by second %d", p.covered.next, r.second(p.fence))
+	case r.policy() == fail:
+		p.failure = "lost: " + reason
+		r.failRun(at, "agent "+p.agent.name()+" lost: "+reason)
+	case r.phase == applying:
+		r.assignAnew(at, p, reason)
+	default:
+		r.leave(p, reason, r.fenceOf(p.agent))
+		r.sayLost(at, p, reason, "%s", r.outlook(p))
+	}
+}
+
+// leave marks a share as away until it comes back. What it may give away without knowing is not waited for longer than until it changes
+// hands: from then on two agents could have it.
+func (r *Run) leave(p *share, reason string, fence clock.Instant) {
+	p.lost, p.fence = reason, fence
+	if p.givesAt != 0 {
+		p.fence = min(p.fence, p.givesAt)
+	}
+}
+
+// outlook says what follows from a loss.
+func (r *Run) outlook(p *share) string {
+	missing := fmt.Sprintf("%s of the load is missing from second %d on", percent(r.stage.part(p)), p.covered.next)
+	switch {
+	case p.out && r.phase == running && r.policy() == reassign:
+		return missing + "; the others take it over"
+	case p.out:
+		return missing
+	case r.phase == stopping:
+		return missing + " unless it sends the rest in time"
+	case r.policy() == reassign:
+		return fmt.Sprintf("%s; unless it is back by second %d the others take it over", missing, r.second(p.fence))
+	default:
+		return fmt.Sprintf("%s unless it is back by second %d", missing, r.second(p.fence))
+	}
+}
+
+// second is an instant's whole second of the stage.
+func (r *Run) second(at clock.Instant) int64 {
+	return int64(math.Floor(at.Sub(r.stage.start).Seconds()))
+}
+
+func percent(part float64) string { return fmt.Sprintf("%.3g %%", 100*part) }
+
+// returned says that an agent that was lost is heard again.
+func (r *Run) returned(at clock.Instant, a *agent) {
+	if a.lost == "" {
+		return
+	}
+	a.lost = ""
+	p := r.shareOf(a)
+	if p == nil || !p.away() || p.out || r.phase != running && r.phase != stopping {
+		return
+	}
+	inTime := at < p.fence
+	p.lost, p.fence, p.said = "", 0, false
+	if inTime {
+		r.notice(at, spatev1.Severity_SEVERITY_INFO, "agent %s is back: nothing is missing", a.name())
+	} else {
+		r.notice(at, spatev1.Severity_SEVERITY_WARNING, "agent %s is back after its lease of %v: what it measured until then is taken in", a.name(), r.lease())
+	}
+}
+
+// assignAnew splits a stage that was not armed yet over the agents that are left.
+func (r *Run) assignAnew(at clock.Instant, lost *share, reason string) {
+	st, revision := r.stage.record.GetStage(), r.stage.ref.GetRevision()
+	r.sayLost(at, lost, reason, "the stage is assigned anew without it")
+	if why := r.call(at, st); why != "" {
+		lost.failure = "lost: " + reason
+		r.failRun(at, why)
+		return
+	}
+	r.assign(at, st, revision+1)
+}
+
+// checkAway decides about shares that stay away.
+func (r *Run) checkAway(at clock.Instant) {
+	for _, p := range r.stage.shares {
+		if (r.phase == running || r.phase == stopping) && p.away() && at >= p.fence {
+			r.decide(at, p)
+		}
+	}
+}
+
+// decide gives a share up that is beyond its fence, if that is its policy's time.
+func (r *Run) decide(at clock.Instant, p *share) {
+	over := r.stage.all(func(q *share) bool { return q == p || q.done() || q.away() && at >= q.fence })
+	if !p.said {
+		r.sayLost(at, p, p.lost, "%s", r.outlook(p))
+	}
+	switch {
+	case r.policy() == fail && !p.observer:
+		p.failure = r.lossText(p)
+		r.failRun(at, "agent "+p.agent.name()+" "+p.failure)
+	case r.phase == running && r.policy() == reassign && !p.observer:
+		r.takeOver(at, p)
+	case over || p.out || p.givesAt != 0 || at >= p.fence.Add(r.cfg.StopGrace):
+		r.giveUpShare(at, p)
+	}
+}
+
+// giveUpShare leaves a share that is away out of the result from now on.
+func (r *Run) giveUpShare(at clock.Instant, p *share) {
+	r.writeOff(p)
+	r.do(PutStage{r.stage.snapshot()})
+	r.sayMissing(at, p)
+	r.dismiss(p, "it was given up: "+p.failure)
+	r.settle(at)
+}
+
+// writeOff notes what is missing with a share.
+func (r *Run) writeOff(p *share) {
+	p.failure = cmp.Or(p.failure, p.totals.GetFailure(), r.lossText(p))
+	p.loss = &spatev1.Loss{FromWindow: p.covered.next, Share: r.stage.part(p)}
+	r.incomplete = r.incomplete || !p.observer
+}
+
+func (r *Run) lossText(p *share) string {
+	if p.out {
+		return p.lost
+	}
+	return "lost: " + p.lost
+}
+
+// sayMissing tells what is missing for good.
+func (r *Run) sayMissing(at clock.Instant, p *share) {
+	if p.observer {
+		r.notice(at, spatev1.Severity_SEVERITY_WARNING, "observer %s is given up (%s): its observations are missing from second %d on", p.agent.name(), p.failure, p.loss.GetFromWindow())
+		return
+	}
+	r.notice(at, spatev1.Severity_SEVERITY_ERROR, "agent %s is given up (%s): %s of the load is missing from second %d on", p.agent.name(), p.failure,
+		percent(p.loss.GetShare()), p.loss.GetFromWindow())
+}
+
+// cut says that the share ended by a failure of its agent's own.
+func (p *share) cut() bool { return p.totals.GetFailure() != "" && !p.totals.GetStopped() }
+
+// sayCut tells that an agent has ended its share before its time, unless it has been said already.
+func (r *Run) sayCut(at clock.Instant, p *share) {
+	if p.said {
+		return
+	}
+	follows := "its part of the load is missing from then on"
+	switch {
+	case p.observer:
+		follows = "its observations are missing from then on"
+	case r.phase == running && r.policy() == reassign:
+		follows = "the others take its part over"
+	}
+	r.sayLost(at, p, p.totals.GetFailure(), "%s", follows)
+}
+
+// endShare looks whether a share of which all is merged has done what it should.
+func (r *Run) endShare(at clock.Instant, p *share) {
+	switch {
+	case p.cut(), p.out && p.totals.GetStopped():
+		r.handOn(at, p)
+	case r.phase == running && r.stage.owes(p):
+		if !r.passOnUnheard(at, p) {
+			p.lost, p.out = cmp.Or(p.lost, "ended its share before it heard of a change of it"), true
+			r.handOn(at, p)
+		}
+	default:
+		p.lost = ""
+	}
+}
+
+// owes says whether a share was given something that its agent has not taken on.
+func (s *stage) owes(p *share) bool {
+	if p.observer {
+		return false
+	}
+	return slices.ContainsFunc(s.record.GetHandovers()[p.took:], func(h *spatev1.Handover) bool {
+		return int(p.rank) < len(h.GetWeights()) && h.GetWeights()[p.rank] > 0 && h.GetFromRank() != p.rank
+	})
+}
+
+// handOn decides about a share that has ended before its time, and of which all that it measured is merged.
+func (r *Run) handOn(at clock.Instant, p *share) {
+	if r.phase == running && r.policy() == reassign && !p.observer {
+		r.takeOver(at, p)
+		return
+	}
+	r.writeOff(p)
+	r.do(PutStage{r.stage.snapshot()})
+	r.sayMissing(at, p)
+}
+
+// sendOff ends the share of an agent that goes on but does not do what it should. Its totals are waited for like those of a lost one.
+func (r *Run) sendOff(at clock.Instant, p *share, reason string) {
+	p.out, p.answerBy = true, 0
+	r.leave(p, reason, at.Add(r.lease()))
+	r.sayLost(at, p, reason, "%s", r.outlook(p))
+	r.sendStopTo(p, false, reason)
+}
+
+// dismiss tells the agent of a share that was given up to stop, if it hears it.
+func (r *Run) dismiss(p *share, reason string) {
+	if p.agent.lost == "" && p.agent.broken == "" && !p.whole() {
+		r.sendStopTo(p, true, reason)
+	}
+}
+
+// leaveOut goes on without an observer that is not ready.
+func (r *Run) leaveOut(at clock.Instant, p *share, reason string) {
+	p.failure = reason
+	r.notice(at, spatev1.Severity_SEVERITY_WARNING, "observer %s %s: the stage goes on without it", p.agent.name(), reason)
+	r.dismiss(p, reason)
+}
+
+// part is a share's part of the load as it is now, from 0 to 1.
+func (s *stage) part(p *share) float64 {
+	if p.observer {
+		return 0
+	}
+	places := s.places()
+	parts, sum := make([]float64, len(places)), 0.0
+	for i, q := range places {
+		if q.joined == 0 {
+			parts[i] = float64(q.weight)
+			sum += parts[i]
+		}
+	}
+	for _, h := range s.record.GetHandovers() {
+		passPart(parts, h)
+	}
+	return parts[p.rank] / sum
+}
+
+// passPart moves the parts of a handover.
+func passPart(parts []float64, h *spatev1.Handover) {
+	given, sum := parts[h.GetFromRank()], 0.0
+	parts[h.GetFromRank()] = 0
+	for _, w := range h.GetWeights() {
+		sum += float64(w)
+	}
+	for rank, w := range h.GetWeights() {
+		parts[rank] += given * float64(w) / sum
+	}
+}
+
+// mayReturn says whether a place that is away may still come back.
+func (s *stage) mayReturn(at clock.Instant) bool {
+	return slices.ContainsFunc(s.shares, func(p *share) bool { return !p.observer && p.away() && !p.out && at < p.fence })
+}

@@ -1,0 +1,147 @@
+package lifecycle
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// gather begins the first stage as soon as enough agents are there, of each region that the plan names too, or gives up.
+func (r *Run) gather(at clock.Instant) {
+	ready := r.ready(at, r.regions())
+	missing := withoutAgents(ready, r.regions())
+	switch {
+	case len(ready) >= r.cfg.MinAgents && len(missing) == 0:
+		r.roster = ready
+		r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_RunBegan{RunBegan: &spatev1.RunBegan{
+			Agents: infos(ready), Stages: mostStages(r.plan),
+		}}})
+		r.nextStage(at)
+	case at.Sub(r.begin) >= r.cfg.AgentsTimeout:
+		r.fatal = waitedInVain(ready, missing, r.cfg)
+		r.incomplete = true
+		r.finish(at)
+	case at.Sub(r.begin) >= quietWait && r.awaited != len(ready)+1:
+		r.awaited = len(ready) + 1
+		r.notice(at, spatev1.Severity_SEVERITY_INFO, "waiting for agents, up to %v: %s", r.cfg.AgentsTimeout, awaited(ready, missing, r.cfg))
+	}
+}
+
+// quietWait is how long agents are waited for without a word.
+const quietWait = 2 * time.Second
+
+// regions are those that the plan splits its load by. None: it does not.
+func (r *Run) regions() map[string]float64 {
+	if len(r.plan) == 0 {
+		return nil
+	}
+	return r.plan[0].GetRegions()
+}
+
+// eligible says whether an agent may take part.
+func eligible(a *agent, regions map[string]float64) bool {
+	_, named := regions[a.info.GetRegion()]
+	return named || len(regions) == 0
+}
+
+// ready returns the agents that can take part, by name: the order of the weights in every stripe.
+func (r *Run) ready(at clock.Instant, regions map[string]float64) []*agent {
+	var out []*agent
+	for _, a := range r.byName() {
+		if r.there(at, a) && eligible(a, regions) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// withoutAgents returns the named regions that no agent is of, in order.
+func withoutAgents(agents []*agent, regions map[string]float64) []string {
+	left := maps.Clone(regions)
+	for _, a := range agents {
+		delete(left, a.info.GetRegion())
+	}
+	return slices.Sorted(maps.Keys(left))
+}
+
+// call brings the roster up to date for a stage: all that are there and ready take part. It returns why the stage cannot begin. Empty:
+// it can.
+func (r *Run) call(at clock.Instant, st *spatev1.Stage) string {
+	ready := r.ready(at, st.GetRegions())
+	if policyOf(st) == fail {
+		if why := r.missing(ready); why != "" {
+			return why
+		}
+	}
+	if len(ready) == 0 {
+		return "no agent is left: " + cmp.Or(r.lastWords(), "start agents, and run again what is missing")
+	}
+	if gone := withoutAgents(ready, st.GetRegions()); len(gone) > 0 {
+		r.notice(at, spatev1.Severity_SEVERITY_WARNING, "no agent of region %s is left: its part of the load goes to the other regions", strings.Join(gone, ", "))
+	}
+	r.roster = ready
+	maps.DeleteFunc(r.agents, func(_ string, a *agent) bool { return a.broken != "" && !slices.Contains(ready, a) })
+	return ""
+}
+
+// missing says which agent of the run is gone. Empty: none is. A process that was started anew counts for its agent.
+func (r *Run) missing(ready []*agent) string {
+	for _, old := range r.roster {
+		if !slices.ContainsFunc(ready, func(a *agent) bool { return a.name() == old.name() }) {
+			return "agent " + old.name() + " lost: " + cmp.Or(r.whyGone(old), "it is not there")
+		}
+	}
+	return ""
+}
+
+// whyGone says why an agent is not there. Empty: it is.
+func (r *Run) whyGone(a *agent) string {
+	if now := r.agents[a.name()]; now != nil {
+		return cmp.Or(now.lost, now.broken)
+	}
+	return cmp.Or(a.lost, a.broken)
+}
+
+// lastWords says why the agents of the roster are gone.
+func (r *Run) lastWords() string {
+	var out []string
+	for _, a := range r.roster {
+		if why := r.whyGone(a); why != "" {
+			out = append(out, fmt.Sprintf("%s lost: %s", a.name(), why))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// observersOf returns those of the agents of a stage that are to observe: the last by name of each region that has more than one.
+func observersOf(agents []*agent, st *spatev1.Stage) map[*agent]bool {
+	out := map[*agent]bool{}
+	if st.GetObservers() == nil {
+		return out
+	}
+	last, number := map[string]*agent{}, map[string]int{}
+	for _, a := range agents {
+		region := a.info.GetRegion()
+		last[region], number[region] = a, number[region]+1
+	}
+	for region, a := range last {
+		if number[region] > 1 {
+			out[a] = true
+		}
+	}
+	return out
+}
+
+func infos(agents []*agent) []*spatev1.AgentInfo {
+	out := make([]*spatev1.AgentInfo, len(agents))
+	for i, a := range agents {
+		out[i] = clone(a.info)
+	}
+	return out
+}

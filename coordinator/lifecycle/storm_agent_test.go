@@ -1,0 +1,249 @@
+package lifecycle_test
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// worker is a model of an agent's process: it keeps its lease, changes its share as it is told, starts the items of its share, and delivers
+// snapshots when it can. A request takes no time.
+type worker struct {
+	w           *storm
+	info        *spatev1.AgentInfo
+	incarnation uint64
+	dead        bool
+	connected   bool
+	stalled     bool          // its control stream carries nothing, and stands
+	deaf        bool          // its snapshots do not get through
+	slow        time.Duration // of messages to it, beside what they take anyway
+	pace        int           // items of a closed loop in a step
+	late        time.Duration // of its snapshots
+	inbox       []letter      // on their way to it
+	renewed     clock.Instant // sending of the last heartbeat that was answered
+	beat        clock.Instant // last heartbeat
+	sequence    uint64
+	outbox      []*parcel
+	job         *job
+}
+
+type letter struct {
+	at clock.Instant
+	m  *spatev1.ConnectResponse
+}
+
+// parcel is a snapshot, and the items that it is about.
+type parcel struct {
+	snapshot *spatev1.Snapshot
+	items    []int
+	at       clock.Instant
+}
+
+// job is an assignment.
+type job struct {
+	ref       *spatev1.AssignmentRef
+	stripe    *spatev1.Stripe
+	lease     time.Duration
+	observer  bool
+	ready     clock.Instant
+	said      bool
+	start     clock.Instant // 0: not armed
+	window    uint32
+	snapshots uint64
+	begun     []int          // in the open window
+	started   map[int]bool   // all that this place began
+	where     []holding      // by the newest stripe
+	next      map[int]uint64 // closed loop: first item of each list not begun
+}
+
+// live lets the process do what it does in one step.
+func (a *worker) live() {
+	if a.dead {
+		return
+	}
+	for a.connected && !a.stalled && len(a.inbox) > 0 && a.inbox[0].at <= a.w.at {
+		m := a.inbox[0].m
+		a.inbox = a.inbox[1:]
+		a.read(m)
+	}
+	if a.connected && !a.stalled && a.w.at.Sub(a.beat) >= time.Second {
+		a.beat, a.renewed = a.w.at, a.w.at
+		a.w.run.Heard(a.w.at, a.info.GetName(), &spatev1.Heartbeat{})
+	}
+	if a.job != nil {
+		a.work()
+	}
+	for a.connected && !a.deaf && len(a.outbox) > 0 && a.outbox[0].at <= a.w.at {
+		p := a.outbox[0]
+		a.outbox = a.outbox[1:]
+		a.w.push(p)
+	}
+}
+
+// read does what a message says.
+func (a *worker) read(m *spatev1.ConnectResponse) {
+	j := a.job
+	switch {
+	case m.GetAssign() != nil:
+		a.assign(m.GetAssign())
+	case m.GetRevise() != nil:
+		a.revise(m.GetRevise())
+	case m.GetArm() != nil && j != nil && proto.Equal(j.ref, m.GetArm().GetRef()) && j.start == 0:
+		j.start = clock.Instant(m.GetArm().GetStartClockNs())
+	case m.GetStop() != nil && j != nil && proto.Equal(j.ref, m.GetStop().GetRef()):
+		if j.start == 0 {
+			a.job = nil
+			return
+		}
+		a.end(&spatev1.Totals{Stopped: true})
+	}
+}
+
+func (a *worker) assign(m *spatev1.Assign) {
+	j := a.job
+	switch {
+	case j != nil && proto.Equal(j.ref, m.GetRef()):
+		j.said = false
+	case j != nil && j.start != 0:
+		a.w.run.Rejected(a.w.at, a.info.GetName(), &spatev1.Rejected{Ref: m.GetRef(), Reason: "busy", Kind: spatev1.FailureKind_FAILURE_KIND_AGENT})
+	default:
+		a.job = &job{
+			ref: m.GetRef(), stripe: m.GetStripe(), lease: 30 * time.Second, ready: a.w.at.Add(a.w.prepare), started: map[int]bool{},
+			next: map[int]uint64{}, observer: m.GetStage().GetLoad().GetDuration().AsDuration() > time.Hour,
+		}
+		if m.GetLease() != nil {
+			a.job.lease = m.GetLease().AsDuration()
+		}
+		a.settle()
+	}
+}
+
+// revise takes on a change, unless it gives something away that this process may have begun.
+func (a *worker) revise(m *spatev1.Revise) {
+	j := a.job
+	reject := func(reason string) {
+		a.w.run.Rejected(a.w.at, a.info.GetName(), &spatev1.Rejected{Ref: m.GetRef(), Reason: reason, Kind: spatev1.FailureKind_FAILURE_KIND_AGENT})
+	}
+	if j == nil || j.ref.GetStageIndex() != m.GetRef().GetStageIndex() {
+		reject("it is over")
+		return
+	}
+	old, all := j.stripe.GetHandovers(), m.GetStripe().GetHandovers()
+	for i, h := range old {
+		if !proto.Equal(h, all[i]) {
+			a.w.t.Fatalf("handover %d of %s was changed", i, a.info.GetName())
+		}
+	}
+	for _, h := range all[len(old):] {
+		if h.GetFromRank() == j.stripe.GetRank() && j.start != 0 && a.w.at >= j.start.Add(time.Duration(h.GetFromNs())) {
+			reject("too late")
+			return
+		}
+	}
+	j.ref, j.stripe = m.GetRef(), m.GetStripe()
+	a.settle()
+	a.w.run.Applied(a.w.at, a.info.GetName(), &spatev1.Applied{Ref: j.ref, ClockUncertaintyNs: 1000})
+}
+
+func (a *worker) settle() {
+	if j := a.job; !j.observer {
+		j.where = settled(j.stripe.GetWeights(), j.stripe.GetHandovers(), a.w.items, a.w.due())
+	}
+}
+
+// work goes on with the assignment.
+func (a *worker) work() {
+	j := a.job
+	switch {
+	case a.w.at.Sub(a.renewed) >= j.lease && j.start == 0:
+		a.job = nil
+	case a.w.at.Sub(a.renewed) >= j.lease:
+		a.end(&spatev1.Totals{Failure: "the coordinator was gone for longer than the lease", FailureKind: spatev1.FailureKind_FAILURE_KIND_AGENT})
+	case !j.said && a.w.at >= j.ready:
+		if a.connected && !a.stalled {
+			j.said = true
+			a.w.run.Applied(a.w.at, a.info.GetName(), &spatev1.Applied{Ref: j.ref, ClockUncertaintyNs: 1000})
+		}
+	case j.start != 0 && a.w.at >= j.start:
+		a.begin()
+	}
+}
+
+// begin starts what is due, and ends when nothing is left.
+func (a *worker) begin() {
+	j, elapsed := a.job, a.w.at.Sub(a.job.start)
+	for uint32(elapsed/time.Second) > j.window {
+		a.seal(nil)
+	}
+	if j.observer {
+		return
+	}
+	left := false
+	began := 0
+	for i, x := range j.where {
+		if x.rank != j.stripe.GetRank() || j.started[i] {
+			continue
+		}
+		if due := a.w.due(); due != nil && due(i) > elapsed.Nanoseconds() || due == nil && (x.k < j.next[x.list] || began == a.pace) {
+			left = left || due != nil || x.k >= j.next[x.list]
+			continue
+		}
+		began++
+		j.started[i], j.next[x.list] = true, x.k+1
+		j.begun = append(j.begun, i)
+	}
+	newcomer := int(j.stripe.GetRank()) >= len(j.stripe.GetWeights()) && len(j.started) == 0 && elapsed < a.w.length
+	if !left && !newcomer {
+		a.end(&spatev1.Totals{})
+	}
+}
+
+// seal makes a snapshot of the open window.
+func (a *worker) seal(t *spatev1.Totals) {
+	j := a.job
+	a.sequence++
+	j.snapshots++
+	if t != nil {
+		t.Snapshots = j.snapshots
+	}
+	s := &spatev1.Snapshot{
+		Key:        &spatev1.SnapshotKey{RunId: "r", Agent: a.info.GetName(), Incarnation: a.incarnation, Sequence: a.sequence},
+		StageIndex: j.ref.GetStageIndex(), Revision: j.ref.GetRevision(), Window: j.window, Totals: t,
+	}
+	for list := 0; len(s.GetBegunItems()) < len(j.next); list++ {
+		s.BegunItems = append(s.BegunItems, j.next[list])
+		if list > 1000 {
+			break
+		}
+	}
+	a.outbox = append(a.outbox, &parcel{snapshot: s, items: j.begun, at: a.w.at.Add(a.late)})
+	j.begun, j.window = nil, j.window+1
+}
+
+func (a *worker) end(t *spatev1.Totals) {
+	a.seal(t)
+	a.job = nil
+}
+
+// connect makes the control stream stand.
+func (a *worker) connect() {
+	a.connected, a.stalled, a.inbox = true, false, nil
+	a.beat = a.w.at
+	var resume *spatev1.AssignmentRef
+	armed := false
+	if a.job != nil {
+		resume, armed = a.job.ref, a.job.start != 0
+	}
+	a.w.run.Connected(a.w.at, a.info, a.incarnation, resume, armed)
+}
+
+// cut breaks the control stream; the machine is told, or finds out by the silence.
+func (a *worker) cut(told bool) {
+	a.connected, a.inbox = false, nil
+	if told {
+		a.w.run.Disconnected(a.w.at, a.info.GetName(), a.incarnation, "reset")
+	}
+}

@@ -1,0 +1,388 @@
+package lifecycle_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"pgregory.net/rapid"
+
+	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/lifecycle"
+	"github.com/spate-load/spate/coordinator/series"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// storm is a run with a model of its agents and of the shell, in virtual time. Whatever breaks in it, no item may be counted twice, and what
+// is not counted has to be said.
+type storm struct {
+	t       *rapid.T
+	run     *lifecycle.Run
+	at      clock.Instant
+	open    bool
+	policy  string
+	items   int
+	length  time.Duration // of an open loop
+	prepare time.Duration
+	delay   time.Duration // of messages to agents
+	workers []*worker     // newest process of each agent
+	old     []*worker     // processes that others have replaced, and that may still run
+	stages  map[uint32]*tally
+	finish  *lifecycle.Finish
+
+	cfg        lifecycle.Config
+	plan       []*spatev1.Stage
+	checkpoint *spatev1.Checkpoint
+	snapshots  []*spatev1.Snapshot
+	trouble    bool // anything was broken at all
+}
+
+// tally is what came of a stage.
+type tally struct {
+	record  *spatev1.StageRecord
+	counted []int
+	begun   []int // times that it was started by whoever
+	whole   map[string]bool
+}
+
+const step = 100 * time.Millisecond
+
+// due says when items of an open loop are due.
+func (w *storm) due() func(int) int64 {
+	if !w.open {
+		return nil
+	}
+	return func(i int) int64 { return int64(i) * int64(w.length) / int64(w.items) }
+}
+
+func newStorm(t *rapid.T) *storm {
+	w := &storm{
+		t: t, at: clock.Instant(time.Hour), open: rapid.Bool().Draw(t, "open"), items: 150, length: 30 * time.Second, stages: map[uint32]*tally{},
+		policy:  rapid.SampledFrom([]string{"fail", "degrade", "reassign", "reassign"}).Draw(t, "policy"),
+		prepare: time.Duration(rapid.IntRange(0, 15).Draw(t, "prepare")) * step,
+		delay:   time.Duration(rapid.SampledFrom([]int{0, 0, 1, 5, 20, 50}).Draw(t, "delay")) * step,
+	}
+	load := &spatev1.LoadPoint{Rate: 5, Arrival: "constant", Duration: durationpb.New(w.length)}
+	if !w.open {
+		w.items, load = 400, &spatev1.LoadPoint{Concurrency: 8, Requests: 400}
+	}
+	var plan []*spatev1.Stage
+	for i := range 2 {
+		st := &spatev1.Stage{
+			Index: uint32(i), Target: &spatev1.Target{Name: "east"}, Workload: &spatev1.Workload{Name: "w"}, Load: proto.CloneOf(load), OnAgentLoss: w.policy,
+		}
+		if rapid.IntRange(0, 3).Draw(t, "regions") == 0 {
+			st.Regions = map[string]float64{"eu": 0.7, "us": 0.3}
+		}
+		if rapid.IntRange(0, 3).Draw(t, "pause") == 0 {
+			st.Pause = durationpb.New(5 * time.Second)
+		}
+		if rapid.IntRange(0, 3).Draw(t, "observers") == 0 {
+			st.Observers = &spatev1.Observers{Rate: 1}
+		}
+		plan = append(plan, st)
+	}
+	n := rapid.IntRange(1, 5).Draw(t, "agents")
+	w.cfg, w.plan = lifecycle.Config{MinAgents: max(1, n-1)}, plan
+	w.run = lifecycle.New(w.cfg, "r", plan, w.at, time.Unix(0, 0))
+	for i := range n {
+		w.add(i)
+	}
+	return w
+}
+
+// add starts an agent's process.
+func (w *storm) add(i int) {
+	a := &worker{w: w, renewed: w.at, incarnation: 1, pace: rapid.IntRange(1, 3).Draw(w.t, "pace"), late: time.Duration(rapid.IntRange(0, 8).Draw(w.t, "late")) * step, info: &spatev1.AgentInfo{
+		Name: string(rune('a' + i)), Region: []string{"eu", "us"}[i%2], Weight: uint32(rapid.IntRange(1, 3).Draw(w.t, "weight")),
+	}}
+	w.workers = append(w.workers, a)
+	a.connect()
+	w.carryOut()
+}
+
+// pass lets one step of time pass.
+func (w *storm) pass() {
+	w.at = w.at.Add(step)
+	for _, a := range slices.Concat(w.workers, w.old) {
+		a.live()
+		w.carryOut()
+	}
+	if w.run.Ended() {
+		return
+	}
+	w.run.Tick(w.at)
+	w.carryOut()
+}
+
+// carryOut is the shell.
+func (w *storm) carryOut() {
+	for effects := w.run.Effects(); len(effects) > 0; effects = w.run.Effects() {
+		for _, e := range effects {
+			switch e := e.(type) {
+			case lifecycle.Send:
+				w.send(e)
+			case lifecycle.PutStage:
+				w.put(e.Record)
+			case lifecycle.PutCheckpoint:
+				w.checkpoint = w.run.Checkpoint()
+				if e.Stage != nil {
+					w.put(e.Stage)
+				}
+			case lifecycle.CloseStage:
+				w.run.Closed(w.at, w.complete(e.Record), series.Outcome{})
+			case lifecycle.Finish:
+				w.finish = &e
+			}
+		}
+	}
+}
+
+func (w *storm) put(rec *spatev1.StageRecord) {
+	s := w.stages[rec.GetStage().GetIndex()]
+	if s == nil {
+		s = &tally{counted: make([]int, w.items), begun: make([]int, w.items), whole: map[string]bool{}}
+		w.stages[rec.GetStage().GetIndex()] = s
+	}
+	for i, h := range s.record.GetHandovers() {
+		if len(rec.GetHandovers()) <= i || !proto.Equal(h, rec.GetHandovers()[i]) {
+			w.t.Fatalf("handover %d was changed or taken back", i)
+		}
+	}
+	s.record = rec
+}
+
+// send takes a message on its way. Who is given up hears nothing but that it is to stop.
+func (w *storm) send(e lifecycle.Send) {
+	i := slices.IndexFunc(w.workers, func(a *worker) bool { return a.info.GetName() == e.Agent })
+	a := w.workers[i]
+	if e.Message.GetStop() == nil {
+		for _, x := range w.current().GetAgents() {
+			if x.GetAgent().GetName() == e.Agent && x.GetIncarnation() == a.incarnation && (x.GetFailure() != "" || x.GetLoss() != nil) {
+				w.t.Fatalf("%s is given up (%s) and is sent %v", e.Agent, x.GetFailure(), e.Message)
+			}
+		}
+	}
+	if a.connected {
+		a.inbox = append(a.inbox, letter{w.at.Add(w.delay + a.slow), proto.CloneOf(e.Message)})
+	}
+}
+
+// current is the record of the stage in progress.
+func (w *storm) current() *spatev1.StageRecord {
+	last := len(w.stages) - 1
+	if last < 0 || w.stages[uint32(last)].record.GetEnded() {
+		return nil
+	}
+	return w.stages[uint32(last)].record
+}
+
+// push is the shell's intake: what a share that was given up sends is refused.
+func (w *storm) push(p *parcel) {
+	s := w.stages[p.snapshot.GetStageIndex()]
+	if s == nil || s.record.GetEnded() {
+		return
+	}
+	key := p.snapshot.GetKey()
+	for _, x := range s.record.GetAgents() {
+		if x.GetAgent().GetName() != key.GetAgent() || x.GetIncarnation() != key.GetIncarnation() {
+			continue
+		}
+		if x.GetLoss() != nil {
+			return
+		}
+		for _, i := range p.items {
+			if s.counted[i]++; s.counted[i] > 1 {
+				w.t.Fatalf("item %d is counted twice; handovers %v", i, s.record.GetHandovers())
+			}
+		}
+		if p.snapshot.GetTotals() != nil && p.snapshot.GetTotals().GetFailure() == "" {
+			s.whole[fmt.Sprint(key.GetAgent(), key.GetIncarnation())] = true
+		}
+		w.snapshots = append(w.snapshots, p.snapshot)
+		w.run.Merged(w.at, p.snapshot)
+		return
+	}
+	w.t.Fatalf("%v is of nobody who takes part", key)
+}
+
+// complete is what the shell finds: all totals came, and nobody says that something is missing.
+func (w *storm) complete(rec *spatev1.StageRecord) bool {
+	s := w.stages[rec.GetStage().GetIndex()]
+	for _, x := range rec.GetAgents() {
+		if !x.GetObserver() && (x.GetFailure() != "" || x.GetLoss() != nil || !s.whole[fmt.Sprint(x.GetAgent().GetName(), x.GetIncarnation())]) {
+			return false
+		}
+	}
+	return rec.GetFailure() == "" && !rec.GetStopped()
+}
+
+// disturb breaks something, or mends it.
+func (w *storm) disturb() {
+	a := w.workers[rapid.IntRange(0, len(w.workers)-1).Draw(w.t, "agent")]
+	w.trouble = true
+	switch action := rapid.SampledFrom([]string{"cut", "cut", "mute", "mend", "mend", "mend", "kill", "restart", "join", "stall", "stall", "go on", "go on",
+		"deafen", "slow", "coordinator", "coordinator", "fail", "none", "stop"}).Draw(w.t, "action"); action {
+	case "cut", "mute":
+		if a.connected {
+			a.cut(action == "cut")
+		}
+	case "mend":
+		if !a.connected && !a.dead {
+			a.connect()
+		}
+	case "kill":
+		if a.connected {
+			a.cut(true)
+		}
+		a.dead = true
+	case "stall":
+		a.stalled = a.connected
+	case "go on":
+		a.stalled, a.deaf, a.slow = false, false, 0
+	case "slow":
+		a.slow = 8 * time.Second
+	case "deafen":
+		a.deaf = true
+	case "fail":
+		if a.job != nil && a.job.start != 0 && !a.dead {
+			a.end(&spatev1.Totals{Failure: "the agent is shutting down", FailureKind: spatev1.FailureKind_FAILURE_KIND_AGENT})
+		}
+	case "restart":
+		w.restart(a)
+	case "coordinator":
+		w.startAnew()
+	case "join":
+		if len(w.workers) < 6 {
+			w.add(len(w.workers))
+		}
+	case "stop":
+		if rapid.IntRange(0, 9).Draw(w.t, "really") == 0 {
+			w.run.Stop(w.at, rapid.Bool().Draw(w.t, "now"))
+		}
+	}
+	w.carryOut()
+}
+
+// restart starts an agent anew. Its old process may run on without a network.
+func (w *storm) restart(a *worker) {
+	if a.connected {
+		a.cut(true)
+	}
+	w.old = append(w.old, a)
+	fresh := &worker{w: w, info: a.info, incarnation: a.incarnation + 1, renewed: w.at, pace: a.pace, late: a.late}
+	w.workers[slices.Index(w.workers, a)] = fresh
+	fresh.connect()
+}
+
+// startAnew kills the coordinator and starts it again. Agents come back at once, or not yet.
+func (w *storm) startAnew() {
+	if w.run.Ended() {
+		return
+	}
+	m := lifecycle.Memory{Submission: &spatev1.Submission{Plan: w.plan}, Checkpoint: proto.CloneOf(w.checkpoint)}
+	if begun := m.Checkpoint.GetBegun(); begun > 0 {
+		m.Stage = w.stages[begun-1].record
+	}
+	var err error
+	if w.run, err = lifecycle.Restore(w.cfg, "r", m, w.at, time.Unix(0, 0)); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, s := range w.snapshots {
+		w.run.Recall(s)
+	}
+	w.run.Resume(w.at)
+	w.carryOut()
+	for _, a := range w.workers {
+		again := a.connected && rapid.IntRange(0, 3).Draw(w.t, "back") > 0
+		a.cut(false)
+		if again {
+			a.connect()
+			w.carryOut()
+		}
+	}
+}
+
+// check looks at the end of the run.
+func (w *storm) check() {
+	for index, s := range w.stages {
+		rec := s.record
+		if !rec.GetEnded() {
+			w.t.Fatalf("the run has ended, stage %d has not", index)
+		}
+		if rec.GetFailure() != "" || rec.GetStopped() || rec.GetStartTime() == nil {
+			if w.finish.Complete {
+				w.t.Fatalf("complete, and stage %d is not", index)
+			}
+			continue
+		}
+		w.checkMissing(rec, s.counted)
+	}
+}
+
+// checkMissing wants each item that was not counted to be of a share whose loss says so.
+func (w *storm) checkMissing(rec *spatev1.StageRecord, counted []int) {
+	var weights []uint32
+	var places []*spatev1.AssignedAgent
+	for _, x := range rec.GetAgents() {
+		if x.GetObserver() {
+			continue
+		}
+		places = append(places, x)
+		if x.GetJoinedNs() == 0 {
+			weights = append(weights, x.GetWeight())
+		}
+	}
+	where := settled(weights, rec.GetHandovers(), w.items, w.due())
+	for i, x := range where {
+		if counted[i] > 0 {
+			continue
+		}
+		if w.finish.Complete {
+			w.t.Fatalf("the run is complete, and item %d is missing", i)
+		}
+		if places[x.rank].GetLoss() == nil {
+			w.t.Fatalf("item %d of place %d is missing, and nothing says so: %v", i, x.rank, rec)
+		}
+	}
+}
+
+// Random cuts, mutes, deaths, restarts and newcomers under each policy: nothing is counted twice, what is missing is said, nobody who
+// was given up is told anything but to stop, and the run ends soon once nothing happens any more.
+func TestWhateverBreaksNothingIsCountedTwice(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newStorm(t)
+		quiet := rapid.Bool().Draw(t, "quiet")
+		for range 70 {
+			for range 10 {
+				w.pass()
+			}
+			if !quiet && rapid.IntRange(0, 3).Draw(t, "disturb") == 0 {
+				w.disturb()
+			}
+		}
+		for _, a := range w.workers {
+			a.stalled, a.deaf, a.slow = false, false, 0
+			if !a.dead && !a.connected {
+				a.connect()
+				w.carryOut()
+			}
+		}
+		for range 3000 {
+			if w.run.Ended() {
+				break
+			}
+			w.pass()
+		}
+		if !w.run.Ended() {
+			t.Fatalf("the run goes on for ever: %v", w.current())
+		}
+		if !w.trouble && len(w.workers) > 1 && w.delay < 2*time.Second && (w.finish == nil || !w.finish.Complete) {
+			t.Fatalf("nothing broke, and the run ended as %+v", w.finish)
+		}
+		w.check()
+	})
+}

@@ -1,0 +1,105 @@
+package lifecycle
+
+import (
+	"math"
+
+	"github.com/spate-load/spate/agent/arrival"
+)
+
+// maxWeights is the largest sum of weights that is taken as it is: a larger one makes patterns longer than many stages.
+const maxWeights = 10_000
+
+// weightsOf splits a stage over agents: by their own weights; or, if the plan names regions, each region's share by the weights of its
+// agents. Regions without an agent leave their share to the others.
+func weightsOf(agents []*agent, regions map[string]float64) []uint32 {
+	if len(regions) == 0 {
+		return ownWeights(agents)
+	}
+	inRegion := map[string]float64{}
+	for _, a := range agents {
+		inRegion[a.info.GetRegion()] += ownWeight(a)
+	}
+	parts := make([]float64, len(agents))
+	for i, a := range agents {
+		region := a.info.GetRegion()
+		parts[i] = regions[region] * ownWeight(a) / inRegion[region]
+	}
+	if exact := exactly(parts); exact != nil {
+		return exact
+	}
+	return rounded(parts)
+}
+
+// ownWeight is what an agent says of itself. 0 is no weight: it counts as 1.
+func ownWeight(a *agent) float64 { return float64(max(1, a.info.GetWeight())) }
+
+// ownWeights are the agents' own, rounded if they sum up to too much.
+func ownWeights(agents []*agent) []uint32 {
+	parts, sum := make([]float64, len(agents)), 0.0
+	for i, a := range agents {
+		parts[i] = ownWeight(a)
+		sum += parts[i]
+	}
+	if sum > maxWeights {
+		return rounded(parts)
+	}
+	return integers(parts)
+}
+
+// rounded are weights that sum up to maxWeights. More agents than that can share one each; more than a pattern can hold say so themselves,
+// by rejecting it.
+func rounded(parts []float64) []uint32 {
+	out, err := arrival.Quantise(parts, max(maxWeights, uint32(len(parts))))
+	if err != nil {
+		return integers(parts)
+	}
+	return out
+}
+
+func integers(parts []float64) []uint32 {
+	out := make([]uint32, len(parts))
+	for i, p := range parts {
+		out[i] = uint32(max(1, math.Round(p)))
+	}
+	return out
+}
+
+// longestExact is the largest sum of weights at which parts are tried to be whole numbers.
+const longestExact = 1000
+
+// exactly returns the smallest whole numbers that stand in the proportion of the parts. Nil: only larger ones do.
+func exactly(parts []float64) []uint32 {
+	sum := 0.0
+	for _, p := range parts {
+		sum += p
+	}
+	out := make([]uint32, len(parts))
+	for total := len(parts); total <= longestExact; total++ {
+		if wholeAt(parts, float64(total)/sum, out) {
+			return out
+		}
+	}
+	return nil
+}
+
+// wholeAt says whether the parts are whole numbers once they are multiplied, and puts them into out.
+func wholeAt(parts []float64, factor float64, out []uint32) bool {
+	for i, p := range parts {
+		whole := math.Round(p * factor)
+		if whole < 1 || math.Abs(p*factor-whole) > 1e-9*whole {
+			return false
+		}
+		out[i] = uint32(whole)
+	}
+	return true
+}
+
+// weightBeside is the weight of a newcomer on the scale of places that agents have.
+func weightBeside(a *agent, places []*share) uint32 {
+	own, given := 0.0, 0.0
+	for _, p := range places {
+		own += ownWeight(p.agent)
+		given += float64(p.weight)
+	}
+	return uint32(max(1, math.Round(ownWeight(a)*given/own)))
+}

@@ -1,0 +1,125 @@
+package lifecycle
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+func agentsOf(infos ...*spatev1.AgentInfo) []*agent {
+	var out []*agent
+	for _, i := range infos {
+		out = append(out, &agent{info: i})
+	}
+	return out
+}
+
+func TestWeightsOfRegions(t *testing.T) {
+	eu, us := &spatev1.AgentInfo{Region: "eu"}, &spatev1.AgentInfo{Region: "us"}
+	strong := &spatev1.AgentInfo{Region: "us", Weight: 3}
+	for name, tc := range map[string]struct {
+		agents  []*agent
+		regions map[string]float64
+		want    []uint32
+	}{
+		"none":            {agentsOf(eu, strong), nil, []uint32{1, 3}},
+		"one each":        {agentsOf(eu, us), map[string]float64{"eu": 0.6, "us": 0.4}, []uint32{3, 2}},
+		"any unit":        {agentsOf(eu, us), map[string]float64{"eu": 60, "us": 40}, []uint32{3, 2}},
+		"thirds":          {agentsOf(eu, eu, eu, us), map[string]float64{"eu": 1, "us": 1}, []uint32{1, 1, 1, 3}},
+		"by weight":       {agentsOf(eu, us, strong), map[string]float64{"eu": 0.5, "us": 0.5}, []uint32{4, 1, 3}},
+		"one is not here": {agentsOf(us, strong), map[string]float64{"eu": 0.5, "us": 0.5}, []uint32{1, 3}},
+		"not exact":       {agentsOf(eu, us), map[string]float64{"eu": 1, "us": math.Pi}, []uint32{2415, 7585}},
+	} {
+		if got := weightsOf(tc.agents, tc.regions); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
+// Each region has its share of the load, whoever is in it, to a thousandth.
+func TestRegionsHaveTheirShares(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		regions, infos := map[string]float64{}, []*spatev1.AgentInfo{}
+		for _, region := range []string{"eu", "us", "asia"}[:rapid.IntRange(1, 3).Draw(t, "regions")] {
+			regions[region] = rapid.Float64Range(0.1, 10).Draw(t, "share")
+			for range rapid.IntRange(1, 5).Draw(t, "agents") {
+				infos = append(infos, &spatev1.AgentInfo{Region: region, Weight: uint32(rapid.IntRange(0, 8).Draw(t, "weight"))})
+			}
+		}
+		sum, whole, have := 0.0, 0.0, map[string]float64{}
+		for i, w := range weightsOf(agentsOf(infos...), regions) {
+			if w == 0 {
+				t.Fatalf("agent %d has no weight", i)
+			}
+			have[infos[i].GetRegion()] += float64(w)
+			sum += float64(w)
+		}
+		for _, share := range regions {
+			whole += share
+		}
+		for region, share := range regions {
+			if math.Abs(have[region]/sum-share/whole) > 0.001 {
+				t.Fatalf("%s has %v of the load, want %v", region, have[region]/sum, share/whole)
+			}
+		}
+	})
+}
+
+// Against a set: the first window that is missing.
+func TestCoverage(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var c coverage
+		have := map[uint32]bool{}
+		for range rapid.IntRange(0, 20).Draw(t, "snapshots") {
+			first := uint32(rapid.IntRange(0, 30).Draw(t, "first"))
+			last := first + uint32(rapid.IntRange(0, 4).Draw(t, "more"))
+			c.add(first, last)
+			for w := first; w <= last; w++ {
+				have[w] = true
+			}
+		}
+		want := uint32(0)
+		for have[want] {
+			want++
+		}
+		if c.next != want {
+			t.Fatalf("next is %d, want %d of %v", c.next, want, have)
+		}
+	})
+}
+
+// Parts are shares of the whole: whatever changes hands, they sum up to it.
+func TestPartsSumUpToAll(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 5).Draw(t, "places")
+		s := &stage{record: &spatev1.StageRecord{}}
+		for i := range n {
+			s.shares = append(s.shares, &share{rank: uint32(i), weight: uint32(rapid.IntRange(1, 9).Draw(t, "weight"))})
+		}
+		for range rapid.IntRange(0, 6).Draw(t, "handovers") {
+			h := &spatev1.Handover{FromRank: uint32(rapid.IntRange(0, n-1).Draw(t, "from"))}
+			for range n {
+				h.Weights = append(h.Weights, uint32(rapid.IntRange(1, 3).Draw(t, "to")))
+			}
+			s.record.Handovers = append(s.record.Handovers, h)
+		}
+		sum := 0.0
+		for _, p := range s.shares {
+			sum += s.part(p)
+		}
+		if math.Abs(sum-1) > 1e-9 {
+			t.Fatalf("the parts sum up to %v", sum)
+		}
+	})
+}
+
+// Observers of two regions, and the load beside them, do not send the same requests.
+func TestObserversHaveSeedsOfTheirOwn(t *testing.T) {
+	if observerSeed(1, "eu") == observerSeed(1, "us") || observerSeed(1, "eu") == observerSeed(2, "eu") || observerSeed(1, "") == 1 {
+		t.Error("two seeds are the same")
+	}
+}

@@ -1,0 +1,118 @@
+package membership
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// air is a network in memory, for tests in virtual time: everything arrives at once.
+type air struct {
+	mu      sync.Mutex
+	ports   map[string]*port
+	largest int
+	broken  bool
+}
+
+func newAir() *air { return &air{ports: map[string]*port{}} }
+
+// port is one member's place in the air.
+type port struct {
+	air     *air
+	address string
+	packets chan *memberlist.Packet
+	streams chan net.Conn
+}
+
+// largestSeen returns the size of the largest datagram so far, in bytes.
+func (a *air) largestSeen() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.largest
+}
+
+// open is a network.
+func (a *air) open(_ context.Context, mc *memberlist.Config) (memberlist.NodeAwareTransport, error) {
+	p := &port{
+		air: a, address: net.JoinHostPort(mc.AdvertiseAddr, strconv.Itoa(mc.AdvertisePort)),
+		packets: make(chan *memberlist.Packet, 4096), streams: make(chan net.Conn, 4096),
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ports[p.address] = p
+	return p, nil
+}
+
+// port returns who is at an address, nil if nobody can be reached there.
+func (a *air) port(address string) *port {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.broken {
+		return nil
+	}
+	return a.ports[address]
+}
+
+// set breaks the air, so that nothing arrives, or mends it.
+func (a *air) set(broken bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.broken = broken
+}
+
+func (p *port) FinalAdvertiseAddr(ip string, port int) (net.IP, int, error) {
+	return net.ParseIP(ip).To4(), port, nil
+}
+
+func (p *port) WriteTo(b []byte, address string) (time.Time, error) {
+	return p.WriteToAddress(b, memberlist.Address{Addr: address})
+}
+
+// WriteToAddress delivers a datagram, or drops it where nobody is.
+func (p *port) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
+	now := time.Now()
+	p.air.mu.Lock()
+	p.air.largest = max(p.air.largest, len(b))
+	p.air.mu.Unlock()
+	from, err := net.ResolveUDPAddr("udp", p.address)
+	if to := p.air.port(a.Addr); to != nil && err == nil {
+		to.packets <- &memberlist.Packet{Buf: append([]byte(nil), b...), From: from, Timestamp: now}
+	}
+	return now, err
+}
+
+func (p *port) DialTimeout(address string, timeout time.Duration) (net.Conn, error) {
+	return p.DialAddressTimeout(memberlist.Address{Addr: address}, timeout)
+}
+
+// DialAddressTimeout connects, or fails at once where nobody is.
+func (p *port) DialAddressTimeout(a memberlist.Address, _ time.Duration) (net.Conn, error) {
+	to := p.air.port(a.Addr)
+	if to == nil {
+		return nil, errors.New("connection refused")
+	}
+	near, far := net.Pipe()
+	to.streams <- far
+	return near, nil
+}
+
+func (p *port) PacketCh() <-chan *memberlist.Packet { return p.packets }
+
+func (p *port) StreamCh() <-chan net.Conn { return p.streams }
+
+func (p *port) IngestPacket(net.Conn, net.Addr, time.Time, bool) error { return errors.ErrUnsupported }
+
+func (p *port) IngestStream(net.Conn) error { return errors.ErrUnsupported }
+
+// Shutdown leaves the air.
+func (p *port) Shutdown() error {
+	p.air.mu.Lock()
+	defer p.air.mu.Unlock()
+	delete(p.air.ports, p.address)
+	return nil
+}
