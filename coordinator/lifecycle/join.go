@@ -55,7 +55,7 @@ func (r *Run) invite(at clock.Instant, a *agent) {
 	a.inFlight = 0
 	r.joining = &share{
 		agent: a, rank: uint32(len(s.places())), weight: weightBeside(a, r.beside(a)), revision: s.ref.GetRevision(),
-		told: len(s.record.GetHandovers()), took: len(s.record.GetHandovers()),
+		knows: s.ref.GetRevision(),
 	}
 	r.joinBy = at.Add(r.applyTimeout(s.record.GetStage()))
 	r.sendAssign(r.joining)
@@ -96,11 +96,6 @@ func (r *Run) join(at clock.Instant, c *share) {
 	s.shares = append(s.shares, c)
 	s.enter(c)
 	r.enrol(c.agent)
-	for _, p := range givers {
-		if p.givesAt == 0 {
-			p.givesAt = s.start.Add(from - giveMargin)
-		}
-	}
 	r.revise(at, from, handovers...)
 	r.sendArm(c)
 	r.sendMeasure(c)

@@ -287,3 +287,54 @@ func difference(want, got string) string {
 	}
 	return "one is longer"
 }
+
+// A share that was sent off is not forgotten with the coordinator: what its agent ends then is a loss, and no regular end.
+func TestWhoWasSentOffStaysOut(t *testing.T) {
+	text := joinedByC + "> apply a c ref=r/0/2\n\n> reject b too late ref=r/0/2\n\n> snapshot a b\n\n> totals b stopped snapshots=2\n\n> tick 12s\n"
+	commands := strings.Count(text, "> ")
+	for n := commands - 3; n < commands; n++ {
+		got := play(t, text, func(c int) bool { return c == n })
+		if !strings.Contains(got, "0.333 lost from window 2, taken over from") {
+			t.Errorf("restarted behind command %d:\n%s", n, got)
+		}
+	}
+}
+
+// joinedByC is a stage that c has just joined.
+const joinedByC = `> run stages=east/9rps duration=120s min=2 loss=reassign
+
+> agents a b
+
+> apply a b
+
+> tick 2s
+
+> agents c
+
+> apply c
+
+`
+
+// Who has taken on that it gives a part away has done so, whatever changed since and was not heard before the coordinator was killed.
+func TestWhatWasTakenOnStaysTakenOn(t *testing.T) {
+	text := joinedByC + "> apply a b c ref=r/0/2\n\n> tick 10s\n\n> snapshot a b window=10\n\n> kill c\n\n> tick 9s\n\n> kill a\n\n> tick 1500ms\n\n" +
+		"> back a\n\n> apply a b ref=r/0/3\n\n> tick 5s\n"
+	commands := strings.Count(text, "> ")
+	for n := commands - 4; n <= commands; n++ {
+		got := play(t, text, func(c int) bool { return c == n })
+		if strings.Contains(got, "agent a is given up") || strings.Contains(got, "agent b is given up") || !strings.Contains(got, "agent c is given up") {
+			t.Errorf("restarted behind command %d:\n%s", n, got)
+		}
+	}
+}
+
+// Who comes back without its share, and never heard that it gave a part away, is out before anything that it measured is taken: others have
+// that part by now.
+func TestWhoGaveAwayUnheardIsOutWhenItIsBack(t *testing.T) {
+	text := strings.Replace(joinedByC, "> apply c", "> kill b\n\n> apply c", 1) + "> apply a c ref=r/0/2\n\n> tick 3s\n\n> tick 3s\n\n> back b resume=none\n"
+	restarted := strings.Count(text, "> ") - 2
+	got := play(t, text, func(c int) bool { return c == restarted })
+	if _, back, _ := strings.Cut(got, "> back b"); !strings.Contains(back, "agent b is given up") {
+		t.Error(got)
+	}
+}

@@ -32,10 +32,8 @@ type share struct {
 	newest    uint64          // its sequence
 
 	revision uint32        // of the assignment that it was sent last
-	told     int           // handovers that it was sent with it
-	took     int           // handovers that it has taken on
-	answerBy clock.Instant // when it has to have taken on that one at the latest; 0: it has
-	givesAt  clock.Instant // shortly before what it gives away changes hands, unless it has taken that on; 0: nothing does
+	knows    uint32        // newest revision that it is known to have taken on
+	answerBy clock.Instant // when it has to have taken on the last one at the latest; 0: it has
 
 	lost    string        // why it is away; empty: it is not
 	fence   clock.Instant // from then on it starts nothing more, if it is away

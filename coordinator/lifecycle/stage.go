@@ -105,7 +105,7 @@ func (r *Run) assign(at clock.Instant, st *spatev1.Stage, revision uint32) {
 	observers := observersOf(r.roster, st)
 	for _, a := range r.roster {
 		a.inFlight = 0
-		s.shares = append(s.shares, &share{agent: a, observer: observers[a], revision: revision})
+		s.shares = append(s.shares, &share{agent: a, observer: observers[a], revision: revision, knows: revision})
 	}
 	s.weigh(st.GetRegions())
 	for _, p := range s.shares {
