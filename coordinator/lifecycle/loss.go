@@ -43,6 +43,7 @@ func (r *Run) bears(p *share) bool {
 // loseShare goes by the policy when the agent of a share is lost.
 func (r *Run) loseShare(at clock.Instant, p *share, reason string) {
 	switch {
+	case p.out && r.bears(p): // it is given up soon in any case
 	case r.phase == applying && p.observer:
 		r.leaveOut(at, p, "lost: "+reason)
 		r.armIfReady(at)
