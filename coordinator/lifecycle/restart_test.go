@@ -328,13 +328,15 @@ func TestWhatWasTakenOnStaysTakenOn(t *testing.T) {
 	}
 }
 
-// Who comes back without its share, and never heard that it gave a part away, is out before anything that it measured is taken: others have
-// that part by now.
+// Who comes back, with its share or without, and never heard that it gave a part away, is out before anything that it measured is taken: others
+// have that part by now.
 func TestWhoGaveAwayUnheardIsOutWhenItIsBack(t *testing.T) {
-	text := strings.Replace(joinedByC, "> apply c", "> kill b\n\n> apply c", 1) + "> apply a c ref=r/0/2\n\n> tick 3s\n\n> tick 3s\n\n> back b resume=none\n"
-	restarted := strings.Count(text, "> ") - 2
-	got := play(t, text, func(c int) bool { return c == restarted })
-	if _, back, _ := strings.Cut(got, "> back b"); !strings.Contains(back, "agent b is given up") {
-		t.Error(got)
+	text := strings.Replace(joinedByC, "> apply c", "> kill b\n\n> apply c", 1) + "> apply a c ref=r/0/2\n\n> tick 3s\n\n> tick 3s\n\n"
+	restarted := strings.Count(text, "> ") - 1
+	for _, how := range []string{"> back b\n", "> back b resume=none\n"} {
+		got := play(t, text+how, func(c int) bool { return c == restarted })
+		if _, back, _ := strings.Cut(got, how); !strings.Contains(back, "agent b is given up") {
+			t.Error(got)
+		}
 	}
 }

@@ -186,11 +186,14 @@ func (p *share) get(m *spatev1.Applied) {
 	p.applied, p.uncertainty, p.preparation = true, time.Duration(m.GetClockUncertaintyNs()), m.GetPreparation()
 }
 
+// maxNoted is how many notes a run passes on. Agents find the same, so that there are few.
+const maxNoted = 256
+
 // passOn tells people what agents found out about the target, each thing once.
 func (r *Run) passOn(at clock.Instant, notes []string) {
 	for _, note := range notes {
 		text := r.stage.target() + ": " + note
-		if !r.noted[text] {
+		if !r.noted[text] && len(r.noted) < maxNoted {
 			r.noted[text], r.unsaved = true, true
 			r.notice(at, spatev1.Severity_SEVERITY_INFO, "%s", text)
 		}
