@@ -160,7 +160,7 @@ func (r *Run) restoreStage(c *spatev1.Checkpoint, rec *spatev1.StageRecord, at c
 		record:    clone(rec),
 		ref:       &spatev1.AssignmentRef{RunId: r.id, StageIndex: rec.GetStage().GetIndex(), Revision: c.GetRevision()},
 		start:     clock.Instant(c.GetStartClockNs()),
-		immediate: c.GetImmediately(), gaveUp: c.GetGaveUp(), declined: map[*agent]bool{},
+		immediate: c.GetImmediately(), gaveUp: c.GetGaveUp(), declined: map[string][]uint64{},
 	}
 	s.progress = s.start
 	if passed := at.Sub(s.start); passed > 0 && s.start != 0 {

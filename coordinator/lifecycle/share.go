@@ -94,12 +94,12 @@ type stage struct {
 	ref       *spatev1.AssignmentRef // with the newest revision
 	shares    []*share               // in the order of the record's agents
 	start     clock.Instant
-	deadline  clock.Instant   // of applying, or of stopping
-	ready     clock.Instant   // when all but observers were ready; 0: they are not
-	progress  clock.Instant   // when progress was last reported
-	immediate bool            // agents have been told to cancel
-	gaveUp    string          // why an abort rule ended a probe of a search
-	declined  map[*agent]bool // newcomers that cannot join the stage
+	deadline  clock.Instant       // of applying, or of stopping
+	ready     clock.Instant       // when all but observers were ready; 0: they are not
+	progress  clock.Instant       // when progress was last reported
+	immediate bool                // agents have been told to cancel
+	gaveUp    string              // why an abort rule ended a probe of a search
+	declined  map[string][]uint64 // processes of newcomers that cannot join the stage, by name
 }
 
 // share returns the part of an agent's process.

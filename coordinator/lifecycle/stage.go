@@ -99,7 +99,7 @@ func (r *Run) skip(at clock.Instant, st *spatev1.Stage, reason string) {
 // assign hands each agent of the roster its share.
 func (r *Run) assign(at clock.Instant, st *spatev1.Stage, revision uint32) {
 	s := &stage{
-		record: &spatev1.StageRecord{Stage: st}, deadline: at.Add(r.applyTimeout(st)), declined: map[*agent]bool{},
+		record: &spatev1.StageRecord{Stage: st}, deadline: at.Add(r.applyTimeout(st)), declined: map[string][]uint64{},
 		ref: &spatev1.AssignmentRef{RunId: r.id, StageIndex: st.GetIndex(), Revision: revision},
 	}
 	observers := observersOf(r.roster, st)
