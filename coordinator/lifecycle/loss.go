@@ -204,6 +204,14 @@ func (r *Run) sayCut(at clock.Instant, p *share) {
 
 // endShare looks whether a share of which all is merged has done what it should.
 func (r *Run) endShare(at clock.Instant, p *share) {
+	if p.totals.GetStopped() && r.phase == running && !p.observer && !p.out {
+		r.putOut(p, "was stopped, and not by its run") // so it would be no loss that anybody knew of
+		if !r.bears(p) {
+			r.failShare(at, spatev1.FailureKind_FAILURE_KIND_AGENT, "agent "+p.agent.name()+" "+p.lost)
+			return
+		}
+		r.sayLost(at, p, p.lost, "%s", r.outlook(p))
+	}
 	switch {
 	case p.cut(), p.out && p.totals.GetStopped():
 		r.handOn(at, p)
@@ -217,14 +225,21 @@ func (r *Run) endShare(at clock.Instant, p *share) {
 	}
 }
 
-// owes says whether a share was given something that its agent has not taken on.
-func (s *stage) owes(p *share) bool {
+// owes says whether a share was given something that its agent has not taken on, and that was not passed on since.
+func (s *stage) owes(p *share) (owes bool) {
 	if p.observer {
 		return false
 	}
-	return slices.ContainsFunc(s.record.GetHandovers(), func(h *spatev1.Handover) bool {
-		return h.GetRevision() > p.knows && int(p.rank) < len(h.GetWeights()) && h.GetWeights()[p.rank] > 0 && h.GetFromRank() != p.rank
-	})
+	for _, h := range s.record.GetHandovers() {
+		gets := int(p.rank) < len(h.GetWeights()) && h.GetWeights()[p.rank] > 0
+		switch {
+		case h.GetFromRank() == p.rank:
+			owes = owes && gets
+		case gets && h.GetRevision() > p.knows:
+			owes = true
+		}
+	}
+	return owes
 }
 
 // handOn decides about a share that has ended before its time, and of which all that it measured is merged.
