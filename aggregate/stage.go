@@ -87,7 +87,7 @@ func (s *Stage) update(rec *spatev1.StageRecord) {
 			a = newAgentTally(name, regions[name])
 			agents[keyOf(assigned)] = a
 		}
-		a.joined, a.loss = assigned.GetJoinedNs(), assigned.GetLoss()
+		a.joined, a.loss, a.out = assigned.GetJoinedNs(), assigned.GetLoss(), assigned.GetFailure() != ""
 	}
 }
 

@@ -193,7 +193,7 @@ func (s *Stage) Forget(through uint32) {
 }
 
 // Waiting returns the names of the agents that have not delivered a window yet, in order. An agent delivers its windows in
-// order; its totals are its last word. Nobody waits for one that was lost or had not joined, nor for one that is so far behind the
+// order; its totals are its last word. Nobody waits for one that was given up or left out or had not joined, nor for one that is so far behind the
 // others that it may have been lost: what it delivers in the end is in the sums to date.
 func (s *Stage) Waiting(window uint32) []string {
 	s.mu.Lock()
@@ -221,5 +221,5 @@ func (s *Stage) delivered() (windows int) {
 
 // owes says whether the agent has still to deliver a window.
 func (a *agentTally) owes(window uint32) bool {
-	return a.totals == nil && a.loss == nil && a.startsIn() <= window && len(a.peaks) <= int(window)
+	return a.totals == nil && a.loss == nil && !a.out && a.startsIn() <= window && len(a.peaks) <= int(window)
 }

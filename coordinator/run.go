@@ -25,6 +25,7 @@ type run struct {
 	events     *eventLog
 	sink       sink.Sink
 	unsaved    bool // record has changed
+	refused    int  // snapshots that its followers were told were refused
 	place      int  // runs that came before it when its followers were last told. 0: they were not
 
 	progress []lifecycle.Progress      // to be reported by the worker
