@@ -33,6 +33,9 @@ type load struct {
 	running      context.Context // ends when requests in flight are cancelled
 	cancel       context.CancelFunc
 
+	fence  atomic.Int64 // instant from which on nothing is started, the end of the lease; 0: there is none
+	lapsed func()       // ends the load at the fence
+
 	revising sync.Mutex // orders revisions of the share and what is sent by it
 	revised  func()     // is told of each; nil: nobody is to be told
 	ended    bool       // nothing more can be taken over

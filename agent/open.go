@@ -374,7 +374,7 @@ func (o *openLoop) playOne(w *openWorker, a arrival.Arrival, ready bool) {
 		<-o.places
 		notify(o.quiet)
 	}()
-	if !ready {
+	if !ready || !o.mayStart() {
 		o.owe(a)
 		return
 	}
