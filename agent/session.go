@@ -26,6 +26,10 @@ const (
 	welcomeTimeout   = 5 * time.Second
 )
 
+// maxMessage bounds what the coordinator may say at once, in bytes. A share of which much has changed hands takes a few kilobytes for each
+// handover of a thousand agents, and a stage may bring a vocabulary.
+const maxMessage = 64 << 20
+
 // session is one connection to the coordinator: a control stream, a push stream and clock probes. It ends with the first of them
 // that fails, or when nothing is heard for too long.
 type session struct {
@@ -50,6 +54,7 @@ func (a *Agent) connect(ctx context.Context, welcomed func(*spatev1.Welcome)) er
 	}
 	options := append([]grpc.DialOption{
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: dialTimeout}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 	}, a.config.DialOptions...)
 	conn, err := grpc.NewClient(address, options...)
 	if err != nil {
