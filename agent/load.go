@@ -87,9 +87,9 @@ func (l *load) emitter(emit func(*spatev1.Snapshot)) func(*spatev1.Snapshot) {
 	}
 }
 
-// joinedIn returns the window in which an agent is that joins the stage while it runs, 0 for one that does not.
+// joinedIn returns the window in which an agent is that is armed while the stage runs, 0 for one that is armed before its start.
 func (l *load) joinedIn(now clock.Instant) uint32 {
-	if _, joined := l.part.Joined(); !joined || now < l.start {
+	if now < l.start {
 		return 0
 	}
 	return uint32(now.Sub(l.start) / recorder.Length)

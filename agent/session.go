@@ -41,6 +41,7 @@ type session struct {
 	lastAt  clock.Instant
 	beats   beats
 	heard   atomic.Int64 // when the last message came
+	wrong   chan error   // why the session is given up
 
 	sending sync.Mutex // a stream takes one sender at a time
 }
@@ -79,7 +80,7 @@ func (a *Agent) attend(ctx context.Context, conn *grpc.ClientConn, welcomed func
 	if err != nil {
 		return err
 	}
-	s := &session{agent: a, ctx: ctx, control: control, lastCPU: cpuTime(), lastAt: clock.Now()}
+	s := &session{agent: a, ctx: ctx, control: control, lastCPU: cpuTime(), lastAt: clock.Now(), wrong: make(chan error, 1)}
 	s.clock.init()
 	greeted := clock.Now()
 	terms, err := s.hello()
@@ -98,6 +99,7 @@ func (a *Agent) attend(ctx context.Context, conn *grpc.ClientConn, welcomed func
 	interval := cmp.Or(max(0, terms.GetHeartbeatInterval().AsDuration()), defaultHeartbeat)
 	s.hear()
 	group.Go(s.receive)
+	group.Go(s.stand)
 	group.Go(func() error { return s.watch(patience(interval)) })
 	group.Go(func() error { return s.heartbeats(interval) })
 	group.Go(func() error { return s.clock.follow(ctx, service) })
@@ -203,7 +205,25 @@ func (s *session) armNow(m *spatev1.Arm) {
 		return // the session's end follows
 	}
 	if err := s.agent.desk.arm(m.GetRef(), start, uncertainty); err != nil {
-		s.agent.config.Logger.Error("cannot be armed", "error", err)
+		s.giveUp(err)
+	}
+}
+
+// giveUp ends the session: the coordinator has something wrong about this agent, and learns what the agent has from the next Hello.
+func (s *session) giveUp(why error) {
+	select {
+	case s.wrong <- why:
+	default: // it ends already
+	}
+}
+
+// stand returns why the session was given up, or when it has ended.
+func (s *session) stand() error {
+	select {
+	case why := <-s.wrong:
+		return why
+	case <-s.ctx.Done():
+		return s.ctx.Err()
 	}
 }
 

@@ -8,13 +8,17 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// arm sets the start of the assignment, by this machine's clock, and starts waiting for it. Arming twice changes nothing.
+// longestAway is how far from now a start may be: no stage lasts or is planned for so long.
+const longestAway = 10 * 365 * 24 * time.Hour
+
+// arm sets the start of the assignment, by this machine's clock, and starts waiting for it. Arming twice changes nothing. Its error says what
+// the coordinator has wrong about this agent.
 func (d *desk) arm(ref *spatev1.AssignmentRef, start clock.Instant, uncertainty time.Duration) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	a := d.current
 	switch {
-	case a == nil && d.over != nil && sameStage(d.over.ref, ref):
+	case d.closed || a == nil && d.over != nil && sameStage(d.over.ref, ref):
 		return nil
 	case a == nil || !sameStage(a.ref, ref):
 		return fmt.Errorf("%s was armed, but is not assigned", describe(ref))
@@ -22,6 +26,8 @@ func (d *desk) arm(ref *spatev1.AssignmentRef, start clock.Instant, uncertainty 
 		return fmt.Errorf("%s was armed before it was ready", describe(ref))
 	case a.load != nil:
 		return nil
+	case clock.Until(start) > longestAway || clock.Until(start) < -longestAway:
+		return fmt.Errorf("%s was armed for a start %v from now", describe(ref), clock.Until(start))
 	}
 	a.load = newLoad(a.share, start, uncertainty, func(s *spatev1.Snapshot) { d.emit(a, s) })
 	a.load.lapsed = d.checkLease
