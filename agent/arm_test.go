@@ -2,6 +2,7 @@ package agent
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,6 +51,23 @@ func TestArmedForNoTimeAtAll(t *testing.T) {
 				t.Errorf("totals %v", totals)
 			}
 		})
+	}
+}
+
+// A machine that slept goes on in seconds that are over: what it measures would be counted where it does not belong.
+func TestClockThatStoodStillEndsTheLoad(t *testing.T) {
+	c := newCoordinator(t)
+	c.start(Config{})
+	c.next()
+	e := newEngine(t, time.Millisecond, 0)
+	c.begin(endless(e))
+	eventually(t, "load", func() bool { return len(e.requests()) > 0 })
+	c.mu.Lock()
+	c.slept = 3 * time.Second
+	c.mu.Unlock()
+	totals := c.totals(0)
+	if !strings.Contains(totals.GetFailure(), "stood still for ") || totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_AGENT {
+		t.Errorf("totals %v", totals)
 	}
 }
 

@@ -81,7 +81,7 @@ func (a *Agent) attend(ctx context.Context, conn *grpc.ClientConn, welcomed func
 		return err
 	}
 	s := &session{agent: a, ctx: ctx, control: control, lastCPU: cpuTime(), lastAt: clock.Now(), wrong: make(chan error, 1)}
-	s.clock.init()
+	s.clock.init(a.desk.stoodStill)
 	greeted := clock.Now()
 	terms, err := s.hello()
 	if err != nil {

@@ -86,6 +86,20 @@ func (d *desk) measure(m *spatev1.Measure) {
 	}
 }
 
+// stoodStill ends a load that was armed before this machine's clock stood still: it would go on in seconds that are over for all others.
+func (d *desk) stoodStill(leap time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.current == nil || d.current.load == nil || d.current.ending {
+		return
+	}
+	d.logger.Warn("this machine's clock stood still: draining", "for", leap, "assignment", describe(d.current.ref))
+	d.finish(func(l *load) {
+		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false, fmt.Sprintf("this machine's clock stood still for %v, as if it had slept: what it "+
+			"would measure from then on belongs to other seconds", leap.Round(time.Millisecond)))
+	})
+}
+
 // stop ends an assignment on the coordinator's word, or forgets one that waits.
 func (d *desk) stop(m *spatev1.Stop) {
 	d.mu.Lock()
