@@ -93,13 +93,10 @@ func (l *load) attend(revised func()) {
 func (l *load) reopen() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.starting.Err() != nil {
+	if l.starting.Err() != nil || l.draining != nil && !l.draining.Stop() { // that one is cancelling what is in flight already
 		return false
 	}
-	if l.draining != nil {
-		l.draining.Stop()
-		l.draining = nil
-	}
+	l.draining = nil
 	if l.taking.Err() != nil {
 		l.taking, l.stopTaking = context.WithCancel(l.starting)
 	}
