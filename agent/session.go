@@ -26,6 +26,10 @@ const (
 	welcomeTimeout   = 5 * time.Second
 )
 
+// maxMessage bounds what the coordinator may say at once, in bytes. A share of which much has changed hands takes a few kilobytes for each
+// handover of a thousand agents, and a stage may bring a vocabulary.
+const maxMessage = 64 << 20
+
 // session is one connection to the coordinator: a control stream, a push stream and clock probes. It ends with the first of them
 // that fails, or when nothing is heard for too long.
 type session struct {
@@ -37,6 +41,7 @@ type session struct {
 	lastAt  clock.Instant
 	beats   beats
 	heard   atomic.Int64 // when the last message came
+	wrong   chan error   // why the session is given up
 
 	sending sync.Mutex // a stream takes one sender at a time
 }
@@ -50,6 +55,7 @@ func (a *Agent) connect(ctx context.Context, welcomed func(*spatev1.Welcome)) er
 	}
 	options := append([]grpc.DialOption{
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: dialTimeout}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 	}, a.config.DialOptions...)
 	conn, err := grpc.NewClient(address, options...)
 	if err != nil {
@@ -74,8 +80,8 @@ func (a *Agent) attend(ctx context.Context, conn *grpc.ClientConn, welcomed func
 	if err != nil {
 		return err
 	}
-	s := &session{agent: a, ctx: ctx, control: control, lastCPU: cpuTime(), lastAt: clock.Now()}
-	s.clock.init()
+	s := &session{agent: a, ctx: ctx, control: control, lastCPU: cpuTime(), lastAt: clock.Now(), wrong: make(chan error, 1)}
+	s.clock.init(a.desk.stoodStill)
 	greeted := clock.Now()
 	terms, err := s.hello()
 	if err != nil {
@@ -93,6 +99,7 @@ func (a *Agent) attend(ctx context.Context, conn *grpc.ClientConn, welcomed func
 	interval := cmp.Or(max(0, terms.GetHeartbeatInterval().AsDuration()), defaultHeartbeat)
 	s.hear()
 	group.Go(s.receive)
+	group.Go(s.stand)
 	group.Go(func() error { return s.watch(patience(interval)) })
 	group.Go(func() error { return s.heartbeats(interval) })
 	group.Go(func() error { return s.clock.follow(ctx, service) })
@@ -198,7 +205,25 @@ func (s *session) armNow(m *spatev1.Arm) {
 		return // the session's end follows
 	}
 	if err := s.agent.desk.arm(m.GetRef(), start, uncertainty); err != nil {
-		s.agent.config.Logger.Error("cannot be armed", "error", err)
+		s.giveUp(err)
+	}
+}
+
+// giveUp ends the session: the coordinator has something wrong about this agent, and learns what the agent has from the next Hello.
+func (s *session) giveUp(why error) {
+	select {
+	case s.wrong <- why:
+	default: // it ends already
+	}
+}
+
+// stand returns why the session was given up, or when it has ended.
+func (s *session) stand() error {
+	select {
+	case why := <-s.wrong:
+		return why
+	case <-s.ctx.Done():
+		return s.ctx.Err()
 	}
 }
 
