@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"pgregory.net/rapid"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
