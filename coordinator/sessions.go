@@ -11,6 +11,7 @@ import (
 
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -72,8 +73,10 @@ func checkHello(h *spatev1.Hello) error {
 			"the first a letter or digit", a.GetName())
 	case h.GetIncarnation() == 0:
 		return status.Error(codes.InvalidArgument, "the agent's incarnation must not be 0")
-	case len(a.GetRegion()) > maxText || len(a.GetVersion()) > maxText || len(a.GetHost()) > 2*maxText:
-		return status.Errorf(codes.InvalidArgument, "agent %s: region, version or host is longer than %d bytes", a.GetName(), maxText)
+	case plans.CheckRegion(a.GetRegion()) != nil:
+		return status.Errorf(codes.InvalidArgument, "agent %s: its region %.80q %v", a.GetName(), a.GetRegion(), plans.CheckRegion(a.GetRegion()))
+	case len(a.GetVersion()) > maxText || len(a.GetHost()) > 2*maxText:
+		return status.Errorf(codes.InvalidArgument, "agent %s: version or host is longer than %d bytes", a.GetName(), maxText)
 	}
 	return nil
 }

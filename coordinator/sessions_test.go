@@ -52,7 +52,7 @@ func TestBadHellosAreRefused(t *testing.T) {
 		"name as a path": {func(m *spatev1.Hello) { m.Agent.Name = "../a" }, codes.InvalidArgument},
 		"long name":      {func(m *spatev1.Hello) { m.Agent.Name = strings.Repeat("a", 65) }, codes.InvalidArgument},
 		"no process":     {func(m *spatev1.Hello) { m.Incarnation = 0 }, codes.InvalidArgument},
-		"long region":    {func(m *spatev1.Hello) { m.Agent.Region = strings.Repeat("r", 999) }, codes.InvalidArgument},
+		"long region":    {func(m *spatev1.Hello) { m.Agent.Region = strings.Repeat("r", 65) }, codes.InvalidArgument},
 	} {
 		m := good()
 		tc.spoil(m)

@@ -14,6 +14,8 @@ type cluster struct {
 	address     string // of the coordinator's services
 	gossip      string // that agents join
 	agents      map[string]*process
+	certs       func(role, name string) []string // flags of a program of a role; nil: the cluster has no certificates
+	flags       []string                         // that the coordinator is started with, beside its address
 }
 
 // startCluster starts a coordinator on free ports.
@@ -26,11 +28,64 @@ func startCluster(t *testing.T) *cluster {
 	return c
 }
 
+// startLasting starts a coordinator that can be started anew: without gossip, its data in a directory that stays. Certs may be nil.
+func startLasting(t *testing.T, certs func(role, name string) []string, flags ...string) *cluster {
+	t.Helper()
+	c := &cluster{t: t, agents: map[string]*process{}, certs: certs, address: "127.0.0.1:0"}
+	c.flags = append(append(c.own("coordinator", "main"), "--no-gossip", "--log-format", "json", "--data-dir", t.TempDir()), flags...)
+	c.startCoordinator()
+	c.address = c.coordinator.await(`"coordinator serves","address":"([^"]+)"`)[1]
+	return c
+}
+
+func (c *cluster) startCoordinator() {
+	c.t.Helper()
+	c.coordinator = start(c.t, programs.coordinator, append([]string{"--listen", c.address}, c.flags...)...)
+}
+
+// own are the flags of a program's certificate, if the cluster has any.
+func (c *cluster) own(role, name string) []string {
+	if c.certs == nil {
+		return nil
+	}
+	return c.certs(role, name)
+}
+
+// client are the flags with which commands find the coordinator.
+func (c *cluster) client() []string {
+	return append([]string{"--coordinator", c.address}, c.own("client", "anna")...)
+}
+
+// spate runs a command against the coordinator in a directory of its own.
+func (c *cluster) spate(args ...string) *process {
+	c.t.Helper()
+	return start(c.t, programs.spate, append(args, c.client()...)...)
+}
+
+// says runs a command against the coordinator to its end, which must have the exit code, and returns all that it said.
+func (c *cluster) says(code int, args ...string) string {
+	c.t.Helper()
+	p := c.spate(args...)
+	if got := p.exit(); got != code {
+		c.t.Fatalf("spate %s exits with %d, want %d", strings.Join(args, " "), got, code)
+	}
+	return p.stdout.String() + p.stderr.String()
+}
+
 // join starts an agent that finds the coordinator by gossip.
 func (c *cluster) join(name string, weight int) { c.agent(name, weight, "--join", c.gossip) }
 
 // connect starts an agent that is given the coordinator's address and takes no part in gossip.
 func (c *cluster) connect(name string, weight int) { c.agent(name, weight, "--coordinator", c.address) }
+
+// named starts agents with the coordinator's address, and waits until they are ready.
+func (c *cluster) named(names ...string) {
+	c.t.Helper()
+	for _, name := range names {
+		c.agent(name, 1, append(c.own("agent", name), "--coordinator", c.address)...)
+	}
+	c.awaitReady()
+}
 
 func (c *cluster) agent(name string, weight int, how ...string) {
 	c.t.Helper()
@@ -42,8 +97,9 @@ func (c *cluster) agent(name string, weight int, how ...string) {
 func (c *cluster) awaitReady() string {
 	c.t.Helper()
 	var table string
+	client := c.client()
 	eventually(c.t, fmt.Sprintf("%d agents are ready", len(c.agents)), func() bool {
-		said, err := exec.Command(programs.spate, "agents", "--coordinator", c.address).CombinedOutput()
+		said, err := exec.Command(programs.spate, append([]string{"agents"}, client...)...).CombinedOutput()
 		table = string(said)
 		return err == nil && strings.Count(table, "ready") == len(c.agents)
 	})

@@ -42,7 +42,7 @@ func TestOnlyTheClusterTakesPart(t *testing.T) {
 	}
 }
 
-// makeCerts makes an authority, and returns what makes the flags of a program of a role.
+// makeCerts makes an authority, and returns what makes a certificate of a role once, and returns its flags.
 func makeCerts(t *testing.T) func(role, name string) []string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "certs")
@@ -54,5 +54,12 @@ func makeCerts(t *testing.T) func(role, name string) []string {
 		return string(said)
 	}
 	spate("init")
-	return func(role, name string) []string { return strings.Fields(spate(role, role+"-"+name)) }
+	made := map[string][]string{}
+	return func(role, name string) []string {
+		name = role + "-" + name
+		if made[name] == nil {
+			made[name] = strings.Fields(spate(role, name))
+		}
+		return made[name]
+	}
 }

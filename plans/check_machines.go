@@ -1,13 +1,19 @@
 package plans
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
+
+// MaxRegion is the most bytes of a region's name: gossip carries as many.
+const MaxRegion = 64
 
 // regions checks that there are regions, and that agents can have their names.
 func (c *checker) regions(p *spatev1.Plan) {
@@ -15,10 +21,21 @@ func (c *checker) regions(p *spatev1.Plan) {
 		c.wrong("regions", "is empty: name regions and their shares, {eu: 0.6, us: 0.4}, or leave it out")
 	}
 	for name := range p.GetRegions() {
-		if strings.TrimSpace(name) != name || strings.ContainsFunc(name, unicode.IsControl) {
-			c.wrong("regions["+strconv.Quote(name)+"]", "must be named as agents name their region, without blanks around it")
+		if err := CheckRegion(name); err != nil && utf8.RuneCountInString(name) <= MaxRegion { // else its rule has said it
+			c.wrong("regions["+strconv.Quote(name)+"]", err.Error())
 		}
 	}
+}
+
+// CheckRegion returns what is wrong with the name of a region, as an agent and a plan give it.
+func CheckRegion(name string) error {
+	switch {
+	case strings.TrimSpace(name) != name || strings.ContainsFunc(name, unicode.IsControl) || !utf8.ValidString(name):
+		return errors.New("must be a name without blanks around it")
+	case len(name) > MaxRegion:
+		return fmt.Errorf("must have at most %d bytes, got %d", MaxRegion, len(name))
+	}
+	return nil
 }
 
 // observers checks that they say their load in one way.
@@ -35,10 +52,15 @@ func (c *checker) observers(p *spatev1.Plan) {
 // light is the largest part of a stage's load that observers may come to without a word.
 const light = 0.1
 
-// Cautions returns what is right in a plan and may still not be meant: observers that are no light load beside that of a stage. The numbers
-// in it are those of the stages, in a simulation the simulation's.
+// Cautions returns what is right in a plan and may still not be meant: observers that are no light load beside that of a stage, or whose
+// requests the load sends, too. The numbers in it are those of the stages, in a simulation the simulation's.
 func (p *Plan) Cautions() Mistakes {
 	stages := p.Outline()
+	return append(p.heavyObservers(stages), p.knownRows(stages)...)
+}
+
+// heavyObservers speaks up if the observers are no light load.
+func (p *Plan) heavyObservers(stages []*spatev1.Stage) Mistakes {
 	heaviest, most, many := 0, 0.0, 0
 	for i, s := range stages {
 		part := observed(s)
@@ -59,6 +81,23 @@ func (p *Plan) Cautions() Mistakes {
 	return Mistakes{p.Mistake(field, fmt.Sprintf("observers are no light load: more than a tenth of that of %d of %d stages, "+
 		"%.0f %% of that of stage %d (%s); what they send is in no number, but the target serves it",
 		many, len(stages), 100*most, heaviest, LoadWords(stages[heaviest].GetLoad())))}
+}
+
+// knownRows speaks up if observers send texts that the load sends, too: rows of a file are the same whatever the seed.
+func (p *Plan) knownRows(stages []*spatev1.Stage) Mistakes {
+	var names []string
+	for _, s := range stages {
+		w := s.GetWorkload()
+		own := w.GetSharegpt() != nil || w.GetJsonl() != nil
+		if s.GetObservers() != nil && own && w.GetCacheBusting() != "request" && !slices.Contains(names, w.GetName()) {
+			names = append(names, w.GetName())
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return Mistakes{p.Mistake("observers", fmt.Sprintf("observers send rows of a file that the load sends, too (%s): a prefix cache may answer "+
+		"them sooner than others; cache_busting: request rules that out", strings.Join(names, ", ")))}
 }
 
 // observed returns the load of a stage's observers as a part of the stage's own. 0: there are none, or the two cannot be compared. Without

@@ -83,6 +83,43 @@ func TestCautions(t *testing.T) {
 	}
 }
 
+// TestCautionOfKnownRows: rows of a file are the observers' and the load's alike, unless something stands before them.
+func TestCautionOfKnownRows(t *testing.T) {
+	for workloads, want := range map[string]string{
+		"[{jsonl: {path: x, osl: 1}}, {name: b, sharegpt: {path: x}}]":                "plan.yaml:2:12: observers: observers send rows of a file that the load sends, too (jsonl, b): a prefix cache",
+		"[{jsonl: {path: x, osl: 1}, cache_busting: request}]":                        "",
+		"[{random: {isl: 1, osl: 1}}, {mooncake: {path: x}}]":                         "",
+		"[{sharegpt: {path: x}, cache_busting: request}, {jsonl: {path: x, osl: 1}}]": "(jsonl)",
+	} {
+		text := strings.Replace(onMachines("observers: {rate: 1}", "[{rate: [500], duration: 1s}]"), "[{random: {isl: 1, osl: 1}}]", workloads, 1)
+		got := load(t, text).Cautions()
+		if (len(got) == 0) != (want == "") || !strings.Contains(fmt.Sprint(got), want) {
+			t.Errorf("%s: got %v, want %q", workloads, got, want)
+		}
+	}
+	if got := load(t, onMachines("", "[{rate: [5], duration: 1s}]")).Cautions(); len(got) > 0 {
+		t.Errorf("without observers: %v", got)
+	}
+}
+
+// TestCheckRegion: a region is named alike in plans, in agents' flags and in gossip.
+func TestCheckRegion(t *testing.T) {
+	for name, want := range map[string]string{
+		"eu": "", "": "", strings.Repeat("r", 64): "", strings.Repeat("r", 65): "must have at most 64 bytes, got 65",
+		strings.Repeat("é", 33): "must have at most 64 bytes, got 66", " eu": "without blanks", "e\nu": "without blanks", "e\xff": "without blanks",
+	} {
+		if err := CheckRegion(name); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", name, err, want)
+		}
+	}
+	for _, long := range []string{strings.Repeat("r", 65), strings.Repeat("é", 33)} {
+		_, err := Load("p", []byte(onMachines("regions: {eu: 1, "+long+": 1}", "[{rate: [5], duration: 1s}]")), Options{})
+		if err == nil || strings.Count(err.Error(), "regions[") != 1 || !strings.Contains(err.Error(), "64") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
 // TestDraftOnMachines: what a draft has on several machines as comments is right without the comment signs.
 func TestDraftOnMachines(t *testing.T) {
 	text, err := Draft{Load: "rate"}.YAML()

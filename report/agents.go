@@ -27,11 +27,15 @@ func writeAgents(b *strings.Builder, r *aggregate.Result) {
 			summaries[a.Name].add(s, a)
 		}
 	}
+	observed := observations(r.Stages)
 	var rows [][]string
 	for _, a := range r.Run.Agents {
 		s := summaries[a.Name]
 		if s == nil {
-			s = &agentSummary{} // an observer: it has no part in the load
+			s = &agentSummary{} // an observer throughout: it has no part in the load
+		}
+		if n := observed[a.Name]; n > 0 {
+			s.notes = append(s.notes, "observer in "+stages(n))
 		}
 		rows = append(rows, []string{
 			a.Name, cmp.Or(a.Region, unknown), cmp.Or(a.Host, unknown), cmp.Or(a.Version, unknown), fmt.Sprint(s.stages),
@@ -56,12 +60,27 @@ func (a *agentSummary) add(s aggregate.StageResult, part aggregate.AgentResult) 
 	if part.JoinedS != nil {
 		note("joined at second %s", shortest(*part.JoinedS))
 	}
-	if l := part.Loss; l != nil {
-		note("lost %s %% of the load from second %s on", shortest(100*l.Share), shortest(l.FromS))
-	}
-	if part.Failure != nil {
+	switch l := part.Loss; {
+	case l != nil && part.Failure != nil:
+		note("%s %% of the load missing from second %s on (%s)", shortest(100*l.Share), shortest(l.FromS), *part.Failure)
+	case l != nil:
+		note("%s %% of the load missing from second %s on", shortest(100*l.Share), shortest(l.FromS))
+	case part.Failure != nil:
 		note("%s", *part.Failure)
 	}
+}
+
+// observations counts the stages that each agent observed.
+func observations(stages []aggregate.StageResult) map[string]uint64 {
+	counts := make(map[string]uint64)
+	for _, s := range stages {
+		for _, o := range s.Observers {
+			for _, name := range o.Agents {
+				counts[name]++
+			}
+		}
+	}
+	return counts
 }
 
 // startWords says how far from the armed start an agent began: "0.31 ms late ± 0.05 ms".

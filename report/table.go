@@ -27,7 +27,8 @@ var (
 func Table(w io.Writer, r *aggregate.Result, width int) error {
 	var b strings.Builder
 	if k := r.Run.TimeCompression; k != nil {
-		fmt.Fprintf(&b, "%s\n\n", compressed(*k))
+		writeWrapped(&b, "", compressed(*k), width)
+		b.WriteByte('\n')
 	}
 	for i, g := range gridsOf(r) {
 		if i > 0 {
@@ -44,15 +45,33 @@ func Table(w io.Writer, r *aggregate.Result, width int) error {
 				if example := firstExample(s); example != "" {
 					note += "; for example: " + example // the terminal has no table of errors, as report.md has
 				}
-				fmt.Fprintf(&b, "! %s: %s\n", s.Load, note)
+				writeWrapped(&b, "! ", fmt.Sprintf("%s: %s", s.Load, note), width)
 			}
 		}
 		for _, line := range g.conclusions() {
-			fmt.Fprintln(&b, line)
+			writeWrapped(&b, "", line, width)
 		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeWrapped writes text behind a mark, broken between words where a terminal of so many columns ends; 0 is any width.
+func writeWrapped(b *strings.Builder, mark, text string, width int) {
+	indent := strings.Repeat(" ", len(mark))
+	line := mark
+	for i, word := range strings.Fields(text) {
+		if i > 0 && width > 0 && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+			b.WriteString(line + "\n")
+			line = indent + word
+			continue
+		}
+		if i > 0 {
+			line += " "
+		}
+		line += word
+	}
+	b.WriteString(line + "\n")
 }
 
 // compressed says that a run met no real server, and that its times are not those of its plan.

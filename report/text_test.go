@@ -117,7 +117,8 @@ Dynamo 3P1D (ISL:OSL=3000:150)
 Concurrency   /s   /s  mean   p99  mean   p99 mean  p99
         1   0.27 40.3  3724  4628   714  1614 20.2 20.3
       128 ! 6.13  919 19941 23775 15112 18926 32.4 35.5
-! concurrency 128: 486 of 1000 requests failed (connect: 6, http_429: 480)
+! concurrency 128: 486 of 1000 requests failed (connect: 6,
+  http_429: 480)
 
 Dynamo 3P1D, 3000:150
       req tok  E2E E2E TTFT TTFT TPOT TPOT
@@ -207,7 +208,8 @@ func TestTableOfASearch(t *testing.T) {
 	if err := Table(&b, searched(), 80); err != nil {
 		t.Fatal(err)
 	}
-	want := `SIMULATION with time compressed 20 times: rates are so many times higher, times so many times shorter than the plan's.
+	want := `SIMULATION with time compressed 20 times: rates are so many times higher, times
+so many times shorter than the plan's.
 
 t, w
             req tok  E2E E2E TTFT TTFT TPOT TPOT good
@@ -216,8 +218,10 @@ t, w
   42.5 #2   n/a n/a  n/a n/a  n/a  n/a  n/a  n/a  100
   1-10-50   n/a n/a  n/a n/a  n/a  n/a  n/a  n/a  n/a
 trace x10 ! n/a n/a  n/a n/a  n/a  n/a  n/a  n/a  n/a
-! trace: 25.0 % of the outputs were not of the length asked, which the server was not asked to enforce
-search for the highest load with p99 ttft <= 25ms: 42.5 req/s; 43.71 does not (p99 ttft 31ms > 25ms); throughput there 42.10 ± 0.25 req/s; 3 stages
+! trace: 25.0 % of the outputs were not of the length asked, which the server
+  was not asked to enforce
+search for the highest load with p99 ttft <= 25ms: 42.5 req/s; 43.71 does not
+(p99 ttft 31ms > 25ms); throughput there 42.10 ± 0.25 req/s; 3 stages
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("%s\n%s", diff, b.String())

@@ -18,6 +18,7 @@ import (
 	"github.com/spate-load/spate/cmd/internal/daemon"
 	"github.com/spate-load/spate/cmd/internal/settings"
 	"github.com/spate-load/spate/coordinator/membership"
+	"github.com/spate-load/spate/plans"
 )
 
 // flags are the settings of the daemon.
@@ -113,6 +114,9 @@ func (f *flags) check() error {
 	}
 	if f.weight == 0 {
 		errs = append(errs, errors.New("--weight 0: want at least 1"))
+	}
+	if err := plans.CheckRegion(f.region); err != nil {
+		errs = append(errs, fmt.Errorf("--region %q: %w", f.region, err))
 	}
 	return errors.Join(append(errs, checkDirectory(f.datasetDir))...)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spate-load/spate/cmd/internal/daemon"
 	"github.com/spate-load/spate/cmd/internal/settings"
 	"github.com/spate-load/spate/coordinator"
+	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/membership"
 )
 
@@ -21,7 +22,8 @@ import (
 type flags struct {
 	name, listen        string
 	dataDir, datasetDir string
-	lease               time.Duration
+	lease, handover     time.Duration
+	maxWaiting          int
 	plaintext, noGossip bool
 	gossip              settings.Gossip
 	tls                 settings.TLS
@@ -47,6 +49,8 @@ find it by gossip (--join the address that it logs) or are given its --listen ad
 	fs.StringVar(&f.dataDir, "data-dir", "runs", "`directory` that the ledgers of runs are kept in")
 	fs.StringVar(&f.datasetDir, "dataset-dir", "", "`directory` that keeps the rows of plans' files, each under its hash, for agents to fetch (default: datasets in --data-dir)")
 	fs.DurationVar(&f.lease, "lease", 30*time.Second, "how long agents go on without this coordinator before they drain and end their share, at least "+leastLease.String())
+	fs.DurationVar(&f.handover, "reassign-lease", 10*time.Second, "the same for stages whose lost agents' parts are handed over (on_agent_loss: reassign): nobody takes a part over before; --lease if that is shorter, at least "+leastLease.String())
+	fs.IntVar(&f.maxWaiting, "max-waiting", 64, "most runs that may wait for others to end; more are refused")
 	fs.BoolVar(&f.plaintext, "insecure-plaintext", false, "serve beyond loopback without encryption or authentication: only on a network you trust")
 	fs.BoolVar(&f.noGossip, "no-gossip", false, "take no part in gossip: agents are given --listen's address")
 	f.tls.AddFlags(fs)
@@ -75,7 +79,8 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	}
 	c, err := coordinator.New(coordinator.Config{
 		Name: f.name, Version: version, Listen: f.listen, TLS: f.tls.Files, InsecurePlaintext: f.plaintext, DataDir: f.dataDir, Gossip: gossip, Logger: logger,
-		OpenSink: openSink, DatasetDir: f.datasetDir, Lease: f.lease,
+		OpenSink: openSink, DatasetDir: f.datasetDir, Lease: f.lease, MaxWaiting: f.maxWaiting,
+		Run: lifecycle.Config{ReassignLease: min(f.handover, f.lease)},
 	})
 	if err != nil {
 		return daemon.BadInput(err)
@@ -103,6 +108,12 @@ func (f *flags) check() error {
 	}
 	if f.lease < leastLease {
 		errs = append(errs, fmt.Errorf("--lease %v: want at least %v: agents report each second, and one that misses a few reports is not alone yet", f.lease, leastLease))
+	}
+	if f.handover < leastLease {
+		errs = append(errs, fmt.Errorf("--reassign-lease %v: want at least %v, as --lease", f.handover, leastLease))
+	}
+	if f.maxWaiting < 1 {
+		errs = append(errs, fmt.Errorf("--max-waiting %d: want at least 1", f.maxWaiting))
 	}
 	for _, dir := range [][2]string{{"--data-dir", f.dataDir}, {"--dataset-dir", f.datasetDir}} {
 		if info, err := os.Stat(dir[1]); err == nil && !info.IsDir() {

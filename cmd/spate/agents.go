@@ -17,10 +17,13 @@ func newAgents() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agents --coordinator HOST:PORT",
 		Short: "List the agents that a coordinator knows",
-		Long: `List the agents that a coordinator knows: where they are, how much they take on and how they do. Health is "ready", "busy" (in a
-run), "silent" (heartbeats are late) or "found" (seen by gossip, not connected yet). A terminal that is too narrow
-for all columns goes without the last ones.`,
-		Args: arguments(cobra.NoArgs),
+		Long: `List the agents that a coordinator knows: where they are, how much they take on and how they do.
+
+HEALTH is "ready", "busy" (in a run), "silent" and for how long (heartbeats are late), or "found" (seen by gossip, but not connected: its
+log says why). STREAMS are the requests in flight that it takes on, CPU the cores that it uses now, and CLOCK is how well its clock is
+known. A terminal that is too narrow for all columns goes without the last ones; --output json has all, with offsets and addresses.`,
+		Example: "  spate agents --coordinator 127.0.0.1:7700\n  spate agents --coordinator 127.0.0.1:7700 --output json",
+		Args:    arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := output.check(); err != nil {
 				return err
@@ -64,7 +67,7 @@ func writeAgents(w io.Writer, agents []*spatev1.AgentStatus) error {
 				clock = "±" + time.Duration(h.GetClockUncertaintyNs()).Round(time.Microsecond).String()
 			}
 		}
-		t.row(a.GetName(), known(a.GetRegion()), health(s.GetHealth()), positive(a.GetWeight()), positive(a.GetCores()), positive(a.GetMaxStreams()),
+		t.row(a.GetName(), known(a.GetRegion()), healthWords(s), positive(a.GetWeight()), positive(a.GetCores()), positive(a.GetMaxStreams()),
 			inFlight, cpu, clock, known(a.GetHost()), known(a.GetVersion()))
 	}
 	t.narrow(terminalWidth(w))
@@ -82,7 +85,10 @@ type agentJSON struct {
 	MaxRate          *float64 `json:"max_rate"`
 	InFlight         *uint32  `json:"in_flight"`
 	CPUCores         *float64 `json:"cpu_cores"`
+	ClockOffset      *int64   `json:"clock_offset_ns"`
 	ClockUncertainty *int64   `json:"clock_uncertainty_ns"`
+	SilentFor        *float64 `json:"silent_for_seconds"`
+	Address          *string  `json:"address"`
 	Host             *string  `json:"host"`
 	Version          *string  `json:"version"`
 }
@@ -94,14 +100,32 @@ func agentsAsJSON(agents []*spatev1.AgentStatus) []agentJSON {
 		one := agentJSON{
 			Name: a.GetName(), Region: given(a.GetRegion()), Health: health(s.GetHealth()), Weight: given(a.GetWeight()), Cores: given(a.GetCores()),
 			MaxStreams: given(a.GetMaxStreams()), MaxRate: given(a.GetMaxRate()), Host: given(a.GetHost()), Version: given(a.GetVersion()),
+			Address: given(s.GetAddress()),
+		}
+		if s.GetSilentFor() != nil {
+			silent := s.GetSilentFor().AsDuration().Seconds()
+			one.SilentFor = &silent
 		}
 		if h := s.GetHeartbeat(); h != nil {
 			inFlight, cpu := h.GetInFlight(), h.GetCpuCores()
 			one.InFlight, one.CPUCores, one.ClockUncertainty = &inFlight, &cpu, given(h.GetClockUncertaintyNs())
+			if one.ClockUncertainty != nil {
+				offset := h.GetClockOffsetNs()
+				one.ClockOffset = &offset
+			}
 		}
 		list = append(list, one)
 	}
 	return list
+}
+
+// healthWords say how an agent does, and how long one that is silent has been so.
+func healthWords(s *spatev1.AgentStatus) string {
+	text := health(s.GetHealth())
+	if s.GetHealth() == spatev1.AgentHealth_AGENT_HEALTH_SILENT {
+		text += " " + span(s.GetSilentFor().AsDuration().Round(100*time.Millisecond).Seconds())
+	}
+	return text
 }
 
 func health(h spatev1.AgentHealth) string {

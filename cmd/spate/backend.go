@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -24,6 +23,7 @@ import (
 	"github.com/spate-load/spate/cmd/internal/daemon"
 	"github.com/spate-load/spate/cmd/internal/settings"
 	"github.com/spate-load/spate/coordinator"
+	"github.com/spate-load/spate/internal/reason"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -74,16 +74,7 @@ func unreachable(address string, err error) error {
 	if status.Code(err) == codes.PermissionDenied {
 		return badInputf("the coordinator at %s refuses this: %s", address, status.Convert(err).Message())
 	}
-	return badInputf("the coordinator at %s cannot be reached (%s): is spate-coordinator running, with this address as its --listen?",
-		address, dialFailure(status.Convert(err).Message()))
-}
-
-// dialFailure is what a person wants to know of gRPC's words for a failed dial.
-func dialFailure(message string) string {
-	if _, reason, found := strings.Cut(message, "Error while dialing: "); found {
-		return strings.TrimSuffix(reason, `"`)
-	}
-	return message
+	return badInputf("the coordinator at %s cannot be reached: %s", address, reason.Of(err))
 }
 
 // embed starts a coordinator and agents in this process, joined by an in-memory listener: no port is opened.

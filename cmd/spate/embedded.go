@@ -72,6 +72,11 @@ func (e *embedded) check() error {
 	if total := e.total(); few || total > 1000 {
 		return fmt.Errorf("--agents %s: want 1 to 1000", e)
 	}
+	for _, r := range *e {
+		if err := plans.CheckRegion(r.region); err != nil {
+			return fmt.Errorf("--agents %s: region %q %w", e, r.region, err)
+		}
+	}
 	return nil
 }
 
@@ -93,7 +98,7 @@ func (e *embedded) names() []embeddedName {
 	return names
 }
 
-// fits refuses a plan whose regions have no agent among them: its run would wait for one in vain.
+// fits refuses a plan whose regions have no agent among them, or which has no part for one of them: its run would wait in vain.
 func (e *embedded) fits(plan *plans.Plan) error {
 	regions := regionsOf(plan)
 	var missing, cure []string
@@ -109,8 +114,19 @@ func (e *embedded) fits(plan *plans.Plan) error {
 		cure = append(cure, fmt.Sprintf("%s=%d", region, each))
 	}
 	if len(missing) == 0 {
-		return nil
+		return e.idle(plan, regions)
 	}
 	return plans.Mistakes{plan.Mistake("regions", fmt.Sprintf("no embedded agent is in %s: give --agents %s to try the plan on this machine, "+
 		"or --coordinator to run it on agents of these regions", strings.Join(missing, ", "), strings.Join(cure, ",")))}
+}
+
+// idle refuses agents of regions that the plan does not name.
+func (e *embedded) idle(plan *plans.Plan, regions []string) error {
+	for _, r := range *e {
+		if len(regions) > 0 && !slices.Contains(regions, r.region) {
+			return plans.Mistakes{plan.Mistake("regions", fmt.Sprintf("agents of region %s take no part, and --agents %s asks for some: the "+
+				"plan's regions are %s", r.region, e, strings.Join(regions, ", ")))}
+		}
+	}
+	return nil
 }

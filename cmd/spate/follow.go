@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/spate-load/spate/internal/reason"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -120,14 +121,14 @@ func (f *follower) lost(err error) error {
 			"goes on; follow it then with: %s\nif it is not, its data directory has what it has of the run, under %s: spate report makes the results from there",
 			f.address, span(f.persist.patience.Seconds()), f.id, again, f.id)
 	case status.Code(err) == codes.NotFound:
-		return fmt.Errorf("the coordinator at %s does not know run %s: %s", f.address, f.id, plain(err))
+		return fmt.Errorf("the coordinator at %s does not know run %s: %s", f.address, f.id, reason.Of(err))
 	}
-	return fmt.Errorf("run %s cannot be followed on the coordinator at %s: %s\nto follow it again: %s", f.id, f.address, plain(err), again)
+	return fmt.Errorf("run %s cannot be followed on the coordinator at %s: %s\nto follow it again: %s", f.id, f.address, reason.Of(err), again)
 }
 
 // notFetched says why the results of an ended run are not here, and what can be done.
 func (f *follower) notFetched(err error) error {
-	why := plain(err)
+	why := reason.Of(err)
 	if errors.Is(err, errPatience) {
 		why = "the coordinator was gone for " + span(f.persist.patience.Seconds())
 	}
@@ -135,16 +136,4 @@ func (f *follower) notFetched(err error) error {
 		return fmt.Errorf("the results of run %s are not complete here: %w", f.id, err)
 	}
 	return fmt.Errorf("the results of run %s were not fetched: %s\nto try again: spate fetch %s --coordinator %s", f.id, why, f.id, f.address)
-}
-
-// plain is what of an error means something to a person: of an answer its message alone.
-func plain(err error) string {
-	answer, ok := errors.AsType[interface {
-		error
-		GRPCStatus() *status.Status
-	}](err)
-	if !ok {
-		return err.Error()
-	}
-	return dialFailure(answer.GRPCStatus().Message())
 }

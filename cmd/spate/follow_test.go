@@ -66,7 +66,7 @@ func TestPersistence(t *testing.T) {
 					t.Errorf("ended with %v, gone %v", err, p.gone.Load())
 				}
 				gone := func(s string) bool {
-					return strings.HasPrefix(s, "coordinator gone (connection refused): trying again for ")
+					return strings.HasPrefix(s, "coordinator gone (refuses connections: nothing listens there): trying again for ")
 				}
 				n := len(slices.DeleteFunc(slices.Clone(said), func(s string) bool { return !gone(s) }))
 				if n > test.said || n < min(1, test.said) {

@@ -3,7 +3,9 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
 	"pgregory.net/rapid"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -121,7 +123,7 @@ func TestAgentChanged(t *testing.T) {
 		Agent: &spatev1.AgentInfo{Name: "eu-1", Region: "eu"}, Reason: "it was silent for 3.5 s", Consequence: "taken over from second 16 on",
 	}}}
 	joined := &spatev1.RunEvent{Event: &spatev1.RunEvent_AgentChanged{AgentChanged: &spatev1.AgentChanged{Agent: &spatev1.AgentInfo{Name: "b"}, Joined: true}}}
-	const loss = "! agent eu-1 (eu) was lost: it was silent for 3.5 s; taken over from second 16 on\n"
+	const loss = "! agent eu-1 (eu) was lost (it was silent for 3.5 s): taken over from second 16 on\n"
 	for quiet, want := range map[bool]string{false: loss + "  agent b joined\n", true: loss} {
 		var out strings.Builder
 		v := newView(&out, quiet)
@@ -139,14 +141,29 @@ func TestAgentsAsJSON(t *testing.T) {
 		{Agent: &spatev1.AgentInfo{Name: "found"}, Health: spatev1.AgentHealth_AGENT_HEALTH_FOUND},
 		{
 			Agent:  &spatev1.AgentInfo{Name: "busy", Region: "eu", Weight: 2, MaxRate: 50},
-			Health: spatev1.AgentHealth_AGENT_HEALTH_BUSY, Heartbeat: &spatev1.Heartbeat{CpuCores: 0.5, ClockUncertaintyNs: 1000},
+			Health: spatev1.AgentHealth_AGENT_HEALTH_BUSY, Heartbeat: &spatev1.Heartbeat{CpuCores: 0.5, ClockOffsetNs: -5, ClockUncertaintyNs: 1000},
+			SilentFor: durationpb.New(250 * time.Millisecond), Address: "10.0.0.2:34567",
 		},
 	}))
 	want := [2]string{
-		`"name": "found", "region": null, "health": "found", "weight": null, "cores": null, "max_streams": null, "max_rate": null, "in_flight": null, "cpu_cores": null, "clock_uncertainty_ns": null, "host": null, "version": null`,
-		`"name": "busy", "region": "eu", "health": "busy", "weight": 2, "cores": null, "max_streams": null, "max_rate": 50, "in_flight": 0, "cpu_cores": 0.5, "clock_uncertainty_ns": 1000, "host": null, "version": null`,
+		`"name": "found", "region": null, "health": "found", "weight": null, "cores": null, "max_streams": null, "max_rate": null, "in_flight": null, "cpu_cores": null, "clock_offset_ns": null, "clock_uncertainty_ns": null, "silent_for_seconds": null, "address": null, "host": null, "version": null`,
+		`"name": "busy", "region": "eu", "health": "busy", "weight": 2, "cores": null, "max_streams": null, "max_rate": 50, "in_flight": 0, "cpu_cores": 0.5, "clock_offset_ns": -5, "clock_uncertainty_ns": 1000, "silent_for_seconds": 0.25, "address": "10.0.0.2:34567", "host": null, "version": null`,
 	}
 	if got := strings.Join(strings.Fields(out.String()), " "); err != nil || got != "[ { "+want[0]+" }, { "+want[1]+" } ]" {
 		t.Errorf("%v: %s", err, got)
+	}
+}
+
+// TestHealthWords: of a silent agent it is said how long it has been so.
+func TestHealthWords(t *testing.T) {
+	for _, test := range []struct {
+		health spatev1.AgentHealth
+		want   string
+	}{
+		{spatev1.AgentHealth_AGENT_HEALTH_BUSY, "busy"}, {spatev1.AgentHealth_AGENT_HEALTH_SILENT, "silent 4.3s"}, {0, "n/a"},
+	} {
+		if got := healthWords(&spatev1.AgentStatus{Health: test.health, SilentFor: durationpb.New(4321 * time.Millisecond)}); got != test.want {
+			t.Errorf("%q, want %q", got, test.want)
+		}
 	}
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/spate-load/spate/internal/reason"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -59,8 +61,9 @@ func (p *persistence) do(ctx context.Context, call func(ctx context.Context) err
 func (p *persistence) wait(ctx context.Context, since time.Time, pause *time.Duration, broken error) error {
 	p.gone.Store(true)
 	defer p.gone.Store(false)
+	why, _, _ := strings.Cut(reason.Of(broken), "; ") // without advice: it may be started anew just now
 	p.say(notice(spatev1.Severity_SEVERITY_WARNING, fmt.Sprintf("coordinator gone (%s): trying again for %s; agents go on meanwhile and keep what they measure",
-		plain(broken), span(p.patience.Seconds()))))
+		why, span(p.patience.Seconds()))))
 	ctx, cancel := context.WithDeadlineCause(ctx, since.Add(p.patience), errPatience)
 	defer cancel()
 	for {

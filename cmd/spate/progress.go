@@ -112,14 +112,14 @@ func (p *progress) stageProgress(e *spatev1.StageProgress) {
 		return
 	}
 	p.last = e
-	text := p.title() + "  " + p.state()
+	parts := append([]string{p.title()}, p.state()...)
 	if p.terminal {
-		p.rewrite(text)
+		p.rewrite(p.lay(parts)[0])
 		return
 	}
 	if elapsed := e.GetElapsed().AsDuration(); elapsed >= p.quietTill {
 		p.quietTill = elapsed + plainInterval
-		p.line(text)
+		p.line(strings.Join(parts, "  "))
 	}
 }
 
@@ -128,17 +128,19 @@ func (p *progress) stageEnded(e *spatev1.StageEnded) {
 		p.neverBegan(e)
 		return
 	}
-	text := p.title()
+	parts := []string{p.title()}
 	if p.last != nil {
-		text += "  " + p.summary()
+		parts = append(parts, p.summary()...)
 	}
-	switch {
-	case e.GetFailure() != "":
-		text += "\n" + noticeMark(spatev1.Severity_SEVERITY_ERROR) + e.GetFailure()
-	case !e.GetComplete():
-		text += "  (incomplete)"
+	if e.GetFailure() == "" && !e.GetComplete() {
+		parts = append(parts, "(incomplete)")
 	}
-	p.line(p.fit(text))
+	for _, line := range p.lay(parts) {
+		p.line(line)
+	}
+	if e.GetFailure() != "" {
+		p.note(noticeMark(spatev1.Severity_SEVERITY_ERROR), e.GetFailure())
+	}
 	p.began, p.last = nil, nil
 }
 
@@ -148,7 +150,7 @@ const skipped = "skipped: "
 // neverBegan says why a stage that an agent could not take was not run: the rest of the run may take hours.
 func (p *progress) neverBegan(e *spatev1.StageEnded) {
 	if e.GetFailure() != "" && !strings.HasPrefix(e.GetFailure(), skipped) {
-		p.line(fmt.Sprintf("%sstage %d was not run: %s", noticeMark(spatev1.Severity_SEVERITY_ERROR), e.GetStageIndex()+1, e.GetFailure()))
+		p.note(noticeMark(spatev1.Severity_SEVERITY_ERROR), fmt.Sprintf("stage %d was not run: %s", e.GetStageIndex()+1, e.GetFailure()))
 	}
 }
 
@@ -174,20 +176,16 @@ func (p *progress) place() string {
 }
 
 // state is what is known of the stage in progress.
-func (p *progress) state() string {
-	e := p.last
-	parts := []string{p.bar()}
-	parts = append(parts, fmt.Sprintf("%s in flight", thousands(uint64(e.GetInFlight()))))
-	return strings.Join(append(parts, p.figures()...), "  ")
+func (p *progress) state() []string {
+	return append([]string{p.bar(), thousands(uint64(p.last.GetInFlight())) + " in flight"}, p.figures()...)
 }
 
 // summary is what is said of a stage that has ended.
-func (p *progress) summary() string {
-	figures := strings.Join(p.figures(), "  ")
+func (p *progress) summary() []string {
 	if p.narrow() {
-		return figures
+		return p.figures()
 	}
-	return fmt.Sprintf("%5.1f s  ", p.last.GetElapsed().AsDuration().Seconds()) + figures
+	return append([]string{fmt.Sprintf("%5.1f s", p.last.GetElapsed().AsDuration().Seconds())}, p.figures()...)
 }
 
 // figures are the run to date of a stage.
@@ -225,17 +223,27 @@ func (p *progress) bar() string {
 	return strings.Repeat("█", full) + strings.Repeat("░", cells-full) + " " + label
 }
 
-// fit closes the columns up where a terminal is too narrow for them: a line that stays is not cut.
-func (p *progress) fit(text string) string {
-	first, rest, more := strings.Cut(text, "\n")
-	if !p.terminal || utf8.RuneCountInString(first) < p.width() {
-		return text
+// lay puts the parts of a line beside one another. Where a terminal is too narrow for them they lose the blanks that line them up, and if
+// it still is they go on below.
+func (p *progress) lay(parts []string) []string {
+	line := strings.Join(parts, "  ")
+	if !p.terminal || utf8.RuneCountInString(line) < p.width() {
+		return []string{line}
 	}
-	first = strings.Join(strings.Fields(first), " ")
-	if more {
-		return first + "\n" + rest
+	lines := []string{""}
+	for i, part := range parts {
+		part = strings.Join(strings.Fields(part), " ")
+		last := &lines[len(lines)-1]
+		switch {
+		case i == 0:
+			*last = part
+		case utf8.RuneCountInString(*last)+1+utf8.RuneCountInString(part) < p.width():
+			*last += " " + part
+		default:
+			lines = append(lines, "  "+part)
+		}
 	}
-	return first
+	return lines
 }
 
 // note prints something that a person should know, behind its mark, between words on as many lines as the terminal needs.

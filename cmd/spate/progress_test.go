@@ -143,7 +143,8 @@ func TestSearchProgress(t *testing.T) {
 		want  string
 	}{
 		{140, "[1/≤2] sim  300:15  concurrency 8           2.0 s   1,234 done  2 failed   45,678 tok/s  TTFT  12.3/1,235  TPOT  5.02/9.50"},
-		{80, "[1/≤2] concurrency 8 1,234 done 2 failed 45,678 tok/s TTFT 12.3/1,235 TPOT 5.02/9.50"},
+		{90, "[1/≤2] concurrency 8 1,234 done 2 failed 45,678 tok/s TTFT 12.3/1,235 TPOT 5.02/9.50"},
+		{80, "[1/≤2] concurrency 8 1,234 done 2 failed 45,678 tok/s TTFT 12.3/1,235\n  TPOT 5.02/9.50"},
 	} {
 		var out bytes.Buffer
 		p := &progress{w: &out, terminal: true, width: func() int { return tc.width }}
@@ -156,7 +157,8 @@ func TestSearchProgress(t *testing.T) {
 			!strings.HasPrefix(lines[1], "up to 2 stages on 2 agents") {
 			t.Errorf("begins %q", lines[:2])
 		}
-		if got := lines[2][strings.LastIndex(lines[2], "\x1b[K")+len("\x1b[K"):]; got != tc.want {
+		stays := strings.TrimSuffix(strings.Join(lines[2:], "\n"), "\n")
+		if got := stays[strings.LastIndex(stays, "\x1b[K")+len("\x1b[K"):]; got != tc.want {
 			t.Errorf("at %d columns\n%q, want\n%q", tc.width, got, tc.want)
 		}
 	}

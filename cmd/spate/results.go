@@ -45,7 +45,7 @@ func (f *resultFlags) take(ctx context.Context, cmd *cobra.Command, follower *fo
 		return err
 	}
 	if follower.neverBegan(ended) {
-		return &exitError{exitStopped, fmt.Errorf("run %s was taken out of the queue: nothing was started", follower.id)}
+		return &exitError{exitStopped, fmt.Errorf("run %s was taken out of the queue: nothing was started, and there are no results", follower.id)}
 	}
 	dir, result, err := f.keep(ctx, follower)
 	if err != nil {
@@ -126,10 +126,25 @@ func (f *resultFlags) conclude(cmd *cobra.Command, dir string, result *aggregate
 	if ended.GetReason() != "" {
 		fmt.Fprintln(cmd.ErrOrStderr(), "spate: the run did not reach its end: "+ended.GetReason())
 	}
+	if missing := missingWords(result); missing != "" && ended.GetOutcome() == spatev1.Outcome_OUTCOME_DONE {
+		fmt.Fprintln(cmd.ErrOrStderr(), "spate: the run reached its end, but its result is incomplete: "+missing)
+	}
 	if err := outcomeError(ended); err != nil {
 		return err
 	}
 	return nothingCompleted(result)
+}
+
+// missingWords say what is missing from a result. Empty: nothing is.
+func missingWords(result *aggregate.Result) string {
+	missing := result.Run.Missing
+	switch {
+	case result.Run.Complete || len(missing) == 0:
+		return ""
+	case len(missing) == 1:
+		return missing[0]
+	}
+	return fmt.Sprintf("%s; and %d more, see report.md", missing[0], len(missing)-1)
 }
 
 // outcomeError is the exit code of how a run ended. Nil: it is done and complete.

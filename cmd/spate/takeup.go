@@ -10,6 +10,14 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
+// oneRun takes the name of one run.
+func oneRun(_ *cobra.Command, args []string) error {
+	if len(args) == 1 {
+		return nil
+	}
+	return fmt.Errorf("want one run, its id or \"latest\", got %d", len(args))
+}
+
 // takeUpFlags are the flags of commands that take up a run that somebody submitted.
 type takeUpFlags struct {
 	clientFlags
@@ -30,7 +38,7 @@ directory. Ctrl-C leaves the run alone; "spate stop" ends it. Of a run that has 
 
 ` + exitHelp,
 		Example: "  spate follow latest --coordinator 127.0.0.1:7700\n  spate follow quickstart-2026 --coordinator 127.0.0.1:7700 --no-fetch",
-		Args:    arguments(cobra.ExactArgs(1)),
+		Args:    arguments(oneRun),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0], f.follow) },
 	}
 	f.add(cmd)
@@ -51,7 +59,7 @@ The exit code is that of the run.
 
 ` + exitHelp,
 		Example: "  spate fetch latest --coordinator 127.0.0.1:7700\n  spate fetch quickstart-2026 --coordinator 127.0.0.1:7700 --out results/today",
-		Args:    arguments(cobra.ExactArgs(1)),
+		Args:    arguments(oneRun),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0], f.fetch) },
 	}
 	f.add(cmd)
@@ -69,7 +77,7 @@ marked as partial. A run that waits is taken out of the queue. The command does 
 
 ` + runHelp,
 		Example: "  spate stop latest --coordinator 127.0.0.1:7700\n  spate stop quickstart-2026 --coordinator 127.0.0.1:7700 --now",
-		Args:    arguments(cobra.ExactArgs(1)),
+		Args:    arguments(oneRun),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			conn, err := f.connect()
 			if err != nil {
@@ -177,6 +185,11 @@ func (f *takeUpFlags) fetch(cmd *cobra.Command, follower *follower, run *spatev1
 	if goesOn(run) {
 		return badInputf("run %s goes on (%s): spate follow %s gets its results when it has ended, spate stop %s ends it",
 			run.GetRunId(), stateWords(run), run.GetRunId(), run.GetRunId())
+	}
+	if run.GetBeginTime() == nil && run.GetState() == spatev1.RunState_RUN_STATE_ENDED {
+		ended := &spatev1.RunEnded{Outcome: run.GetOutcome(), Complete: run.GetComplete()}
+		fmt.Fprintf(cmd.ErrOrStderr(), "spate: run %s never began, and has no results: %s\n", run.GetRunId(), run.GetReason())
+		return outcomeError(ended)
 	}
 	dir, result, err := f.results.keep(cmd.Context(), follower)
 	if err != nil {

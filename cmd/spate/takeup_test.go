@@ -175,7 +175,9 @@ func TestFetchCommand(t *testing.T) {
 			if strings.Contains(test.want, "because") {
 				reason = "because"
 			}
-			service := &fakeService{runs: []*spatev1.RunSummary{summary("r", hasEnded)}, ledger: ledgerOf(t, test.outcome, reason)}
+			run := summary("r", hasEnded)
+			run.BeginTime = timestamppb.New(time.Unix(100, 0))
+			service := &fakeService{runs: []*spatev1.RunSummary{run}, ledger: ledgerOf(t, test.outcome, reason)}
 			address, _ := service.serve(t, "127.0.0.1:0")
 			for _, args := range [][]string{{"fetch", "latest"}, {"follow", "r", "--out", "again"}} {
 				code, out, said := spate(t, append(args, "--coordinator", address)...)
@@ -215,6 +217,30 @@ func TestFetchRefuses(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat("runs/quick-2"); err == nil {
+		t.Error("a directory was made")
+	}
+}
+
+// TestNothingOfARunThatNeverBegan: it has no results, and its exit code is its own all the same.
+func TestNothingOfARunThatNeverBegan(t *testing.T) {
+	t.Chdir(t.TempDir())
+	out, lost := summary("out", hasEnded), summary("lost", hasEnded)
+	out.Outcome, out.Reason = wasStopped, "stopped on request before it began"
+	lost.Outcome, lost.Reason = hasFailed, "its secrets are gone: submit it again"
+	address, _ := (&fakeService{runs: []*spatev1.RunSummary{out, lost}}).serve(t, "127.0.0.1:0")
+	for _, run := range []struct {
+		*spatev1.RunSummary
+		code int
+	}{{out, exitStopped}, {lost, exitFailed}} {
+		for _, command := range []string{"fetch", "follow"} {
+			code, printed, said := spate(t, command, run.GetRunId(), "--coordinator", address)
+			want := "spate: run " + run.GetRunId() + " never began, and has no results: " + run.GetReason() + "\n"
+			if code != run.code || printed != "" || said != want {
+				t.Errorf("%s %s: code %d, %s%s", command, run.GetRunId(), code, printed, said)
+			}
+		}
+	}
+	if _, err := os.Stat("runs"); err == nil {
 		t.Error("a directory was made")
 	}
 }

@@ -53,10 +53,10 @@ func changeWords(c *spatev1.AgentChanged) (mark, text string) {
 		mark, text = noticeMark(spatev1.Severity_SEVERITY_INFO), who+" joined"
 	}
 	if c.GetReason() != "" {
-		text += ": " + c.GetReason()
+		text += " (" + c.GetReason() + ")"
 	}
 	if c.GetConsequence() != "" {
-		text += "; " + c.GetConsequence()
+		text += ": " + c.GetConsequence()
 	}
 	return mark, text
 }

@@ -22,6 +22,7 @@ func (r *Run) gather(at clock.Instant) {
 		r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_RunBegan{RunBegan: &spatev1.RunBegan{
 			Agents: infos(ready), Stages: mostStages(r.plan),
 		}}})
+		r.sayObservers(at)
 		r.nextStage(at)
 	case at.Sub(r.begin) >= r.cfg.AgentsTimeout:
 		r.fatal = waitedInVain(ready, missing, r.cfg)
@@ -137,6 +138,40 @@ func observersOf(agents []*agent, st *spatev1.Stage) map[*agent]bool {
 		}
 	}
 	return out
+}
+
+// sayObservers says who observes at first, and where nobody can.
+func (r *Run) sayObservers(at clock.Instant) {
+	if len(r.plan) == 0 || r.plan[0].GetObservers() == nil {
+		return
+	}
+	chosen := observersOf(r.roster, r.plan[0])
+	seen := map[string]bool{}
+	var names, without []string
+	for _, a := range r.roster {
+		if chosen[a] {
+			names, seen[a.info.GetRegion()] = append(names, inRegion(a.name(), a.info.GetRegion())), true
+		}
+	}
+	for _, a := range r.roster {
+		if region := a.info.GetRegion(); !seen[region] {
+			without, seen[region] = append(without, cmp.Or(region, "agents without a region")), true
+		}
+	}
+	if len(names) > 0 {
+		r.notice(at, spatev1.Severity_SEVERITY_INFO, "observers: %s", strings.Join(names, ", "))
+	}
+	if len(without) > 0 {
+		r.notice(at, spatev1.Severity_SEVERITY_WARNING, "no observer for %s: a region needs two agents, one of them for the load", strings.Join(without, ", "))
+	}
+}
+
+// inRegion names an agent with its region, if it has one.
+func inRegion(name, region string) string {
+	if region == "" {
+		return name
+	}
+	return name + " (" + region + ")"
 }
 
 func infos(agents []*agent) []*spatev1.AgentInfo {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -97,7 +98,23 @@ func (c *Cluster) joinSeed(ctx context.Context, seed string, known map[string]bo
 	if joined > 0 || len(missing) < len(addrs) {
 		return nil
 	}
-	return errors.Join(err, fmt.Errorf("membership: join %v (another label or key, or nobody there?): %w", missing, jerr))
+	return errors.Join(err, fmt.Errorf("membership: join %s (another cluster or key, or nobody there?): %s", strings.Join(missing, ", "), reasons(jerr)))
+}
+
+// reasons are those of memberlist's list of errors, in one line.
+func reasons(err error) string {
+	list, ok := errors.AsType[interface {
+		error
+		WrappedErrors() []error
+	}](err)
+	if !ok {
+		return err.Error()
+	}
+	var texts []string
+	for _, one := range list.WrappedErrors() {
+		texts = append(texts, one.Error())
+	}
+	return strings.Join(texts, "; ")
 }
 
 // lookUp returns the addresses of a seed at which this member can be answered. A host name may have several.

@@ -3374,7 +3374,7 @@ var File_spate_v1_plan_proto protoreflect.FileDescriptor
 
 const file_spate_v1_plan_proto_rawDesc = "" +
 	"\n" +
-	"\x13spate/v1/plan.proto\x12\bspate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xaa\x06\n" +
+	"\x13spate/v1/plan.proto\x12\bspate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xa9\x06\n" +
 	"\x04Plan\x129\n" +
 	"\x04name\x18\x01 \x01(\tB%\xbaH\"r \x18@2\x1c^[A-Za-z0-9][A-Za-z0-9._-]*$R\x04name\x12*\n" +
 	"\vdescription\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80 R\vdescription\x12\x12\n" +
@@ -3389,8 +3389,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"simulation\x18\n" +
 	" \x01(\v2\x14.spate.v1.SimulationR\n" +
 	"simulation\x12E\n" +
-	"\ron_agent_loss\x18\v \x01(\tB!\xbaH\x1e\xd8\x01\x01r\x19R\x04failR\adegradeR\breassignR\vonAgentLoss\x12^\n" +
-	"\aregions\x18\f \x03(\v2\x1b.spate.v1.Plan.RegionsEntryB'\xbaH$\x9a\x01!\x10@\"\ar\x05\x10\x01\x18\x80\x01*\x14\x12\x12\x19\x00\x00\x00\x00\x80\x84.A!\x00\x00\x00\x00\x00\x00\x00\x00R\aregions\x121\n" +
+	"\ron_agent_loss\x18\v \x01(\tB!\xbaH\x1e\xd8\x01\x01r\x19R\x04failR\adegradeR\breassignR\vonAgentLoss\x12]\n" +
+	"\aregions\x18\f \x03(\v2\x1b.spate.v1.Plan.RegionsEntryB&\xbaH#\x9a\x01 \x10@\"\x06r\x04\x10\x01\x18@*\x14\x12\x12\x19\x00\x00\x00\x00\x80\x84.A!\x00\x00\x00\x00\x00\x00\x00\x00R\aregions\x121\n" +
 	"\tobservers\x18\r \x01(\v2\x13.spate.v1.ObserversR\tobservers\x1a:\n" +
 	"\fRegionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +

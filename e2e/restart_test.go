@@ -1,0 +1,97 @@
+package e2e
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// kill kills the coordinator as a power cut does.
+func (c *cluster) kill() {
+	c.t.Helper()
+	c.coordinator.signal(syscall.SIGKILL)
+	<-c.coordinator.ended
+}
+
+// A coordinator that is killed and started again goes on with its run: who ran it and who follows it are told, see it to its end, and
+// nothing is missing or counted twice. The run that waits behind it goes its way, too. In plain and with certificates.
+func TestRunsSurviveTheirCoordinator(t *testing.T) {
+	t.Parallel()
+	for name, certs := range map[string]func(*testing.T) func(role, name string) []string{"plain": nil, "certificates": makeCerts} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var own func(role, name string) []string
+			if certs != nil {
+				own = certs(t)
+			}
+			runsSurvive(t, startLasting(t, own))
+		})
+	}
+}
+
+func runsSurvive(t *testing.T, c *cluster) {
+	c.named("north", "south")
+	r, server := c.rateRun(t, "fail", 15, 2)
+	r.await(`1 stage on 2 agents`)
+	followed := filepath.Join(t.TempDir(), "followed")
+	follower := running{c.spate("follow", "latest", "--out", followed), followed}
+	follower.await(`1 stage on 2 agents: north, south`)
+	c.detach(t, fmt.Sprintf(ratePlan, "behind", "fail", server.urls[0], 1))
+	awaitAnswers(t, server, 60)
+
+	c.kill()
+	for _, p := range []*process{r.process, follower.process} {
+		p.await(`! coordinator gone \(the connection broke\): trying again for 2m; agents go on meanwhile`)
+	}
+	if out := c.says(2, "runs"); !strings.Contains(out, "cannot be reached: refuses connections: nothing listens there") {
+		t.Errorf("without a coordinator, spate runs says %q", out)
+	}
+	c.startCoordinator()
+	for _, p := range []*process{r.process, follower.process} {
+		p.await(`! coordinator back\n! the coordinator was started anew; the run goes on`)
+	}
+	r.mustExit(0)
+	follower.mustExit(0)
+	result := r.results()
+	if !result.Run.Complete || result.Run.Restarts != 1 || result.Stages[0].Requests.Completed != 300 {
+		t.Errorf("run %+v, %+v", result.Run, result.Stages[0].Requests)
+	}
+	r.mustSend(0, 15)
+	if got := r.text("report.md"); got != follower.text("report.md") || !strings.Contains(got, "The coordinator was started anew while the run went on: once") {
+		t.Errorf("report.md\n%s\nof who followed\n%s", got, follower.text("report.md"))
+	}
+	if out := c.spate("follow", "behind"); out.exit() != 0 {
+		t.Errorf("the run that waited: exit code %d", out.exit())
+	}
+	if table := c.says(0, "runs"); !regexp.MustCompile(`(?m)^behind-\S+ +done .*\nfail-\S+ +done `).MatchString(table) {
+		t.Errorf("spate runs lists\n%s", table)
+	}
+}
+
+// Who follows a run while its coordinator is gone may leave it: it goes on, and can be taken up again.
+func TestLeavingARunWhoseCoordinatorIsGone(t *testing.T) {
+	t.Parallel()
+	c := startLasting(t, nil)
+	c.named("north")
+	r, server := c.rateRun(t, "fail", 8, 1)
+	awaitAnswers(t, server, 20)
+	c.kill()
+	r.await(`coordinator gone`)
+	r.signal(syscall.SIGINT)
+	r.mustExit(4)
+	id := regexp.MustCompile(`left run (\S+) while its coordinator at ` + regexp.QuoteMeta(c.address) + ` was gone; it goes on when the coordinator is back`).FindStringSubmatch(r.stderr.String())
+	if id == nil {
+		t.Fatalf("it said\n%s", r.stderr.String())
+	}
+	c.startCoordinator()
+	eventually(t, "the coordinator is back", func() bool { return c.spate("runs").exit() == 0 })
+	dir := filepath.Join(t.TempDir(), "again")
+	again := running{c.spate("follow", id[1], "--out", dir), dir}
+	again.mustExit(0)
+	if result := again.results(); !result.Run.Complete || result.Stages[0].Requests.Completed != 160 {
+		t.Errorf("run %+v, %+v", result.Run, result.Stages[0].Requests)
+	}
+}

@@ -1,0 +1,82 @@
+// Package reason says in words why a coordinator cannot be reached or a connection with it broke, so that a person knows what to do. Agents
+// and commands call it with what gRPC told them. It must not judge whether to try again.
+package reason
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Broken is a connection that ended without a word.
+const Broken = "the connection broke"
+
+// Of says what an error of a call to a coordinator means. The coordinator is what the words are about.
+func Of(err error) string {
+	answer, ok := errors.AsType[interface {
+		error
+		GRPCStatus() *status.Status
+	}](err)
+	if !ok {
+		return err.Error()
+	}
+	switch s := answer.GRPCStatus(); {
+	case s.Code() == codes.Unavailable, s.Code() == codes.DeadlineExceeded:
+		return ofTransport(s.Message())
+	case s.Code() == codes.Unimplemented:
+		return "who answers there is no Spate coordinator of this version: check the address and the port"
+	default:
+		return s.Message()
+	}
+}
+
+// meanings of what is found in gRPC's texts, the first that is found counts. The texts are those of the operating system, of Go's TLS and of
+// gRPC.
+var meanings = []struct{ text, meaning string }{
+	{"connection refused", "refuses connections: nothing listens there; see that the coordinator runs, and that host and port are right"},
+	{"no such host", "the name is not known: check its spelling and DNS"},
+	{"server misbehaving", "the name cannot be looked up: check its spelling and DNS"},
+	{"name resolver error", "the name cannot be looked up: check its spelling and DNS"},
+	{"no route to host", "there is no route to it: check the address, the network and firewalls"},
+	{"network is unreachable", "there is no route to it: check the address, the network and firewalls"},
+	{"signed by unknown authority", "its certificate is of another authority: give all programs certificates of one cluster (see `spate certs --help`)"},
+	{"who answers is no coordinator", "its certificate is none of a coordinator: check the address, and the certificate it was started with"},
+	{"says no role of Spate's", "its certificate is none of Spate's: check the address, and make certificates with `spate certs`"},
+	{"certificate has expired or is not yet valid", "its certificate is not valid now: make a new one with `spate certs`, and check this machine's date"},
+	{"remote error: tls:", "does not accept this program's certificate: use one of the same authority with the program's role (see `spate certs --help`)"},
+	{"first record does not look like a TLS handshake", "does not speak TLS: it was started without certificates, or is no coordinator"},
+	{"authentication handshake failed: EOF", "ends the connection instead of speaking TLS: it was started without certificates, or is no coordinator"},
+	{"authentication handshake failed: context deadline exceeded", "does not answer in TLS: it was started without certificates, or is no coordinator"},
+	{"error reading server preface", "what answers there is no Spate coordinator, or one that wants TLS: check the port, and give --tls-ca, --tls-cert and --tls-key if it has certificates"},
+	{"frame too large", "what answers there is no Spate coordinator, or one that wants TLS: check the port, and give --tls-ca, --tls-cert and --tls-key if it has certificates"},
+	{"unexpected HTTP status code", "what answers there is no Spate coordinator: check the address and the port"},
+	{"i/o timeout", "does not answer: see that the machine is up, and that no firewall drops the port"},
+	{"context deadline exceeded", "does not answer: see that the machine is up, and that no firewall drops the port"},
+	{"error reading from server", Broken},
+	{"connection reset by peer", Broken},
+	{"broken pipe", Broken},
+	{"transport is closing", Broken},
+}
+
+// ofTransport says what a text about a connection means. One that is not known is told as it is, less gRPC's wrapping.
+func ofTransport(text string) string {
+	for _, m := range meanings {
+		if strings.Contains(text, m.text) {
+			return m.meaning
+		}
+	}
+	return unwrapped(text)
+}
+
+// unwrapped takes off what gRPC puts around the reason of a connection's failure.
+func unwrapped(text string) string {
+	if _, inner, found := strings.Cut(text, "connection error: desc = "); found {
+		if plain, err := strconv.Unquote(inner); err == nil {
+			text = plain
+		}
+	}
+	return strings.TrimPrefix(text, "transport: ")
+}

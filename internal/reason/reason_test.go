@@ -1,0 +1,37 @@
+package reason_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/spate-load/spate/internal/reason"
+)
+
+// TestOf: every text has its meaning, and what is not known is told as it is.
+func TestOf(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"not gRPC's":  {errors.New("the coordinator's address: none"), "the coordinator's address: none"},
+		"no route":    {status.Error(codes.Unavailable, `connection error: desc = "transport: Error while dialing: dial tcp 10.9.9.9:1: connect: no route to host"`), "there is no route to it: check the address, the network and firewalls"},
+		"no name":     {status.Error(codes.Unavailable, `connection error: desc = "transport: Error while dialing: dial tcp: lookup spate on 1.1.1.1:53: no such host"`), "the name is not known: check its spelling and DNS"},
+		"no DNS":      {status.Error(codes.Unavailable, `name resolver error: produced zero addresses`), "the name cannot be looked up: check its spelling and DNS"},
+		"no answer":   {status.Error(codes.Unavailable, `connection error: desc = "transport: Error while dialing: dial tcp 10.9.9.9:1: i/o timeout"`), "does not answer: see that the machine is up, and that no firewall drops the port"},
+		"broken":      {status.Error(codes.Unavailable, "error reading from server: read tcp 10.0.0.1:34567->10.0.0.2:7700: read: connection reset by peer"), "the connection broke"},
+		"unknown":     {status.Error(codes.Unavailable, `connection error: desc = "transport: something \"new\""`), `something "new"`},
+		"its own":     {status.Error(codes.AlreadyExists, "agent name a is taken"), "agent name a is taken"},
+		"its closing": {status.Error(codes.Unavailable, "the coordinator is closing"), "the coordinator is closing"},
+		"late":        {status.Error(codes.DeadlineExceeded, "context deadline exceeded"), "does not answer: see that the machine is up, and that no firewall drops the port"},
+		"web server":  {status.Error(codes.Unavailable, "unexpected HTTP status code received from server: 404 (Not Found)"), "what answers there is no Spate coordinator: check the address and the port"},
+		"wrapped":     {fmt.Errorf("clock probe: %w", status.Error(codes.Unavailable, "error reading from server: EOF")), "the connection broke"},
+	} {
+		if got := reason.Of(c.err); got != c.want {
+			t.Errorf("%s: %q, not %q", name, got, c.want)
+		}
+	}
+}
