@@ -99,6 +99,9 @@ func (s *Sink) Stage(p sink.StagePoint) { s.put(p.Rows()) }
 // Event queues an event.
 func (s *Sink) Event(p sink.EventPoint) { s.put(p.Rows()) }
 
+// Agent queues how an agent does.
+func (s *Sink) Agent(p sink.AgentPoint) { s.put(p.Rows()) }
+
 func (s *Sink) put(rows []sink.Row) {
 	var lines []byte
 	for i := range rows {
