@@ -205,6 +205,27 @@ func (s *Server) Query(query string) []Series {
 	return all
 }
 
+// Write writes one line without its time, which is so long ago. A mistake fails the test.
+func (s *Server) Write(line string, ago time.Duration) {
+	s.tb.Helper()
+	text := fmt.Sprintf("%s %d\n", line, time.Now().Add(-ago).UnixNano())
+	request, err := http.NewRequestWithContext(s.tb.Context(), http.MethodPost, s.URL+"/write?db="+url.QueryEscape(s.Database), strings.NewReader(text))
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	if user, password, ok := strings.Cut(s.Token, ":"); ok {
+		request.SetBasicAuth(user, password)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }() // Nothing is read of it.
+	if response.StatusCode != http.StatusNoContent {
+		s.tb.Fatalf("write %q: %s", line, response.Status)
+	}
+}
+
 func (s *Server) ask(ctx context.Context, query string) (answer, error) {
 	form := url.Values{"q": {query}, "db": {s.Database}, "epoch": {"ns"}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/query", strings.NewReader(form.Encode()))
