@@ -2,7 +2,6 @@ package influx
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
 	"errors"
@@ -112,7 +111,6 @@ func (s *server) explainSilence(err error) error {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
 	var invalid x509.CertificateInvalidError
-	var plain tls.RecordHeaderError
 	switch {
 	case errors.As(err, &unknown):
 		return fmt.Errorf("influx: the certificate of %s is by an authority that this machine does not know: give the authority's certificate (--influx-ca) (%w)", s.config.URL, err)
@@ -120,7 +118,7 @@ func (s *server) explainSilence(err error) error {
 		return fmt.Errorf("influx: the certificate of %s is for another name: use a URL with a name that is in it (%w)", s.config.URL, err)
 	case errors.As(err, &invalid):
 		return fmt.Errorf("influx: the certificate of %s is not valid: renew it, or set this machine's clock (%w)", s.config.URL, err)
-	case errors.As(err, &plain):
+	case errors.Is(err, http.ErrSchemeMismatch):
 		return fmt.Errorf("influx: %s does not speak TLS: is its URL http://? (%w)", s.config.URL, err)
 	}
 	return fmt.Errorf("influx: %s cannot be reached: is the server up and the URL right? (%w)", s.config.URL, err)
