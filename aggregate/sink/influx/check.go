@@ -31,13 +31,16 @@ func (s *server) check(ctx context.Context) error {
 	}
 	pinged := status/100 == 2
 	err = s.write(ctx, probe)
-	answer := asHTTP(err)
+	answer, written := asHTTP(err), 0
+	if answer != nil {
+		written = answer.StatusCode
+	}
 	switch {
 	case err == nil, pinged && refusedForGood(err):
 		return nil
-	case answer == nil, pinged, answer.StatusCode == http.StatusUnauthorized, answer.StatusCode == http.StatusForbidden:
+	case pinged, status == http.StatusUnauthorized, written == http.StatusUnauthorized, written == http.StatusForbidden:
 		return s.explain(err)
 	}
-	return fmt.Errorf("influx: %s answers, but not as an InfluxDB does: is this the server's base URL, with http:// or https:// as the server has it? (ping: %d, write: %d)",
-		s.config.URL, status, answer.StatusCode)
+	return fmt.Errorf("influx: %s answers, but not as an InfluxDB does: is this the server's base URL, with http:// or https:// as the server has it? (ping: %d, write: %w)",
+		s.config.URL, status, err)
 }
