@@ -29,7 +29,7 @@ func live() Board {
 			lines("Receive lag", "From the kernel's receipt of token frames to the program's read: a busy client shows here first.", milliseconds,
 				query{series(window, ofAll, byRun, highest("receive_lag_ms_p50", "p50"), highest("receive_lag_ms_p99", "p99"), highest("receive_lag_ms_max", "max")), named}),
 		},
-		[]Panel{happened("Events", "run_began|run_ended|stage_began|stage_ended|agent_lost|agent_joined|warning")},
+		[]Panel{happened("Events", "run_began|run_ended|stage_began|stage_ended|agent_lost|agent_joined|warning|error_burst")},
 	)
 }
 
@@ -53,8 +53,8 @@ func soFar() Panel {
 			units[column] = milliseconds
 		}
 	}
-	return table("Stages so far", "Merged from the begin of each stage to its last window, so final once the stage has ended.", units, order,
-		latest("spate_to_date", ofAll, []string{"run", "stage", "target", "workload", "load"}, selections...)).withoutTime()
+	return table("Stages so far", "Merged from the begin of each stage to its last window.", units, order,
+		latest("spate_to_date", ofAll, []string{"run", "stage", "target", "workload", "load"}, selections...)).byStage()
 }
 
 // happened lists events.

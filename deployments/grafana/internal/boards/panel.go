@@ -106,8 +106,9 @@ func table(title, description string, units map[string]string, order []string, t
 	return p
 }
 
-// withoutTime hides a column that says nothing: the time of an aggregate over a whole stage.
-func (p Panel) withoutTime() Panel {
+// byStage puts rows in the order of stages and hides a column that says nothing: the time of an aggregate over a whole stage.
+func (p Panel) byStage() Panel {
+	p.Options = map[string]any{"showHeader": true, "cellHeight": "sm", "sortBy": []any{map[string]any{"displayName": "stage", "desc": false}}}
 	p.Transformations = append(p.Transformations, Transformation{ID: "organize", Options: map[string]any{"excludeByName": map[string]bool{"Time": true}}})
 	return p
 }

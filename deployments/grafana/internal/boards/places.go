@@ -55,7 +55,7 @@ func agents() Board {
 		[]Panel{
 			lines("Agents heard of", "Agents that delivered a window, in each second.", count,
 				query{series("spate_window", ofAgents, []string{"run", "region"}, `count("started")`+perSecond+` AS "agents"`), of("region")}),
-			happened("Lost, joined and warnings", "agent_lost|agent_joined|warning"),
+			happened("Lost, joined and warnings", "agent_lost|agent_joined|warning|error_burst"),
 		},
 		[]Panel{agentsSoFar()},
 		[]Panel{
@@ -86,5 +86,5 @@ func agentsSoFar() Panel {
 		latest("spate_to_date", ofAgents, []string{"agent", "region", "run", "stage", "target", "load"},
 			last("started", "started"), last("completed", "completed"), last("failed", "failed"), last("output_tokens", "output tokens"),
 			last("connections", "connections"), last("unstamped_frames", "unstamped frames"),
-			last("ttft_ms_p99", order[0]), last("tpot_ms_p99", order[1]), last("e2e_ms_p99", order[2]))).withoutTime()
+			last("ttft_ms_p99", order[0]), last("tpot_ms_p99", order[1]), last("e2e_ms_p99", order[2]))).byStage()
 }

@@ -87,7 +87,7 @@ func annotations() Annotations {
 	return Annotations{List: []Annotation{
 		events("Runs and stages", "run_began|run_ended|stage_began|stage_ended", "blue"),
 		events("Agents lost and joined", "agent_lost|agent_joined", "red"),
-		events("Warnings", "warning", "orange"),
+		events("Warnings", "warning|error_burst", "orange"),
 	}}
 }
 

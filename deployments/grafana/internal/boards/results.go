@@ -93,6 +93,6 @@ func compare() Board {
 			[]string{"run", "plan", "target", "workload", "load"}, result{"good", "good", count}, result{"complete", "complete", ""}).high(12)},
 		[]Panel{throughputAgainst("TTFT", "ttft_ms"), throughputAgainst("TPOT", "tpot_ms")},
 		[]Panel{by("TTFT", "ttft_ms"), by("TPOT", "tpot_ms"), by("E2E", "e2e_ms")},
-		[]Panel{happened("What went wrong", "agent_lost|agent_joined|warning|run_ended")},
+		[]Panel{happened("What went wrong", "agent_lost|agent_joined|warning|error_burst|run_ended")},
 	)
 }
