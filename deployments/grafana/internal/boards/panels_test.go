@@ -296,18 +296,30 @@ func (w watched) regionsAndObservers() {
 
 // agents compares agents with results.json.
 func (w watched) agents() {
-	rows := w.panel("agents.json", "Agents so far")
+	counts, latencies := w.panel("agents.json", "Counts by agent"), w.panel("agents.json", "Latencies by agent to date")
+	same := 0
 	for i, s := range w.result.Stages {
 		for _, a := range s.Agents {
-			found := slices.IndexFunc(rows, func(r row) bool { return r["agent"] == a.Name && r["stage"] == fmt.Sprint(i) })
-			if found < 0 {
-				w.Errorf("agent %s of stage %d is not in the table", a.Name, i)
+			is := func(r row) bool {
+				return r["agent"] == a.Name && r["stage"] == fmt.Sprint(i) && r["region"] == a.Region
+			}
+			count, latency := slices.IndexFunc(counts, is), slices.IndexFunc(latencies, is)
+			if count < 0 || latency < 0 {
+				w.Errorf("agent %s of stage %d is not in the tables", a.Name, i)
 				continue
 			}
-			w.known("agent "+a.Name, rows[found], map[string]float64{
-				"started": float64(a.Requests.Started), "completed": float64(a.Requests.Completed), "TTFT p99": a.TTFT.P99, "E2E p99": a.E2E.P99,
+			w.known("agent "+a.Name, counts[count], map[string]float64{
+				"started": float64(a.Requests.Started), "completed": float64(a.Requests.Completed), "failed": float64(a.Requests.Failed),
 			})
+			if latencies[latency].number("completed") != float64(a.Requests.Completed) {
+				continue // its last windows came after those of others
+			}
+			same++
+			w.known("agent "+a.Name, latencies[latency], map[string]float64{"TTFT p50": a.TTFT.P50, "TTFT p99": a.TTFT.P99, "E2E p99": a.E2E.P99})
 		}
+	}
+	if same == 0 {
+		w.Error("no agent's latencies are final")
 	}
 	heard := w.panel("agents.json", "Agents heard of")
 	if most := slices.MaxFunc(heard, func(a, b row) int { return int(a.number("agents") - b.number("agents")) }); most.number("agents") != 2 || most["region"] != "eu" {

@@ -1,5 +1,7 @@
 package boards
 
+import "fmt"
+
 // byRegion and byAgent tell lines apart.
 var (
 	byRegion = []string{"region", "run"}
@@ -57,7 +59,7 @@ func agents() Board {
 				query{series("spate_window", ofAgents, []string{"run", "region"}, `count("started")`+perSecond+` AS "agents"`), of("region")}),
 			happened("Lost, joined and warnings", "agent_lost|agent_joined|warning|error_burst"),
 		},
-		[]Panel{agentsSoFar()},
+		[]Panel{agentCounts(), agentLatencies()},
 		[]Panel{
 			tally("Requests started per second by agent", "", "started", requestRate),
 			tally("Tokens per second by agent", "", "tokens_arrived", tokenRate),
@@ -78,13 +80,27 @@ func agents() Board {
 	)
 }
 
-// agentsSoFar is what came of each agent.
-func agentsSoFar() Panel {
-	order := []string{"TTFT p99", "TPOT p99", "E2E p99"}
-	return table("Agents so far", "Merged from the begin of each stage to the agent's last window.",
-		map[string]string{order[0]: milliseconds, order[1]: milliseconds, order[2]: milliseconds}, order,
-		latest("spate_to_date", ofAgents, []string{"agent", "region", "run", "stage", "target", "load"},
-			last("started", "started"), last("completed", "completed"), last("failed", "failed"), last("output_tokens", "output tokens"),
-			last("connections", "connections"), last("unstamped_frames", "unstamped frames"),
-			last("ttft_ms_p99", order[0]), last("tpot_ms_p99", order[1]), last("e2e_ms_p99", order[2]))).byStage()
+// agentTags say which agent's part of which stage it is.
+var agentTags = []string{"agent", "region", "run", "stage", "target", "load"}
+
+// agentCounts adds up what came of each agent.
+func agentCounts() Panel {
+	total := func(field, as string) string { return fmt.Sprintf(`sum("%s") AS "%s"`, field, as) }
+	return table("Counts by agent", "All windows of each stage so far.", nil, nil,
+		latest("spate_window", ofAgents, agentTags, total("started", "started"), total("completed", "completed"), total("failed", "failed"),
+			total("tokens_arrived", "tokens"), total("connections", "connections"), total("coalesced_reads", "reads with several frames"),
+			total("unstamped_frames", "frames without a kernel stamp"))).byStage()
+}
+
+// agentLatencies are those of each agent so far.
+func agentLatencies() Panel {
+	order := []string{"TTFT p50", "TTFT p99", "TPOT p50", "TPOT p99", "E2E p50", "E2E p99"}
+	units := map[string]string{}
+	for _, column := range order {
+		units[column] = milliseconds
+	}
+	return table("Latencies by agent to date", "Merged from the begin of each stage to the last window that the agent was level with the others, of the requests completed by then.",
+		units, order, latest("spate_to_date", ofAgents, agentTags, last("completed", "completed"),
+			last("ttft_ms_p50", order[0]), last("ttft_ms_p99", order[1]), last("tpot_ms_p50", order[2]), last("tpot_ms_p99", order[3]),
+			last("e2e_ms_p50", order[4]), last("e2e_ms_p99", order[5]))).byStage()
 }
