@@ -15,16 +15,16 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
 {{- define "spate.image" -}}
-{{- required "image.repository: name the repository that the image of deployments/docker/Dockerfile was pushed to" .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- required "image.repository: name the repository that the image of deployments/docker/Dockerfile was pushed to" .Values.image.repository }}:{{ required "image.tag: name the version that was pushed" .Values.image.tag }}
 {{- end }}
 
 {{- define "spate.tls" -}}
 {{- if not (has .Values.tls.mode (list "existing" "certManager" "none")) }}
 {{- fail (printf "tls.mode %q: want existing, certManager or none" .Values.tls.mode) }}
 {{- end }}
-{{- if eq .Values.tls.mode "none" }}
+{{- if eq .Values.tls.mode "none" -}}
 - --insecure-plaintext
-{{- else }}
+{{- else -}}
 - --tls-ca=/etc/spate/tls/ca.crt
 - --tls-cert=/etc/spate/tls/tls.crt
 - --tls-key=/etc/spate/tls/tls.key
@@ -44,11 +44,4 @@ seccompProfile: {type: RuntimeDefault}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
-{{- end }}
-
-{{- define "spate.image.pull" -}}
-{{- with .Values.image.pullSecrets }}
-imagePullSecrets:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
 {{- end }}
