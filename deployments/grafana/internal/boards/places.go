@@ -85,7 +85,7 @@ var agentTags = []string{"agent", "region", "run", "stage", "target", "load"}
 
 // agentCounts adds up what came of each agent.
 func agentCounts() Panel {
-	total := func(field, as string) string { return fmt.Sprintf(`sum("%s") AS "%s"`, field, as) }
+	total := func(field, as string) string { return fmt.Sprintf(`sum(%q) AS %q`, field, as) }
 	return table("Counts by agent", "All windows of each stage so far.", nil, nil,
 		latest("spate_window", ofAgents, agentTags, total("started", "started"), total("completed", "completed"), total("failed", "failed"),
 			total("tokens_arrived", "tokens"), total("connections", "connections"), total("coalesced_reads", "reads with several frames"),

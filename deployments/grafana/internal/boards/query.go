@@ -15,17 +15,17 @@ const chosen = `"run" =~ /^$run$/ AND "target" =~ /^$target$/ AND "stage" =~ /^$
 const perSecond = ` / ($__interval_ms / 1000)`
 
 // rate is a count per second: of one window at intervals of a second, and over all windows of a longer one.
-func rate(field, as string) string { return fmt.Sprintf(`sum("%s")%s AS "%s"`, field, perSecond, as) }
+func rate(field, as string) string { return fmt.Sprintf(`sum(%q)%s AS %q`, field, perSecond, as) }
 
 // last is the last value in an interval: of what is known to date, or of a load point.
-func last(field, as string) string { return fmt.Sprintf(`last("%s") AS "%s"`, field, as) }
+func last(field, as string) string { return fmt.Sprintf(`last(%q) AS %q`, field, as) }
 
 // highest is the highest value in an interval. At intervals of a second it is the window's own; at longer ones that of the worst window:
 // there is no percentile of several windows without their histograms.
-func highest(field, as string) string { return fmt.Sprintf(`max("%s") AS "%s"`, field, as) }
+func highest(field, as string) string { return fmt.Sprintf(`max(%q) AS %q`, field, as) }
 
 // raw is a value as it is stored.
-func raw(field, as string) string { return fmt.Sprintf(`"%s" AS "%s"`, field, as) }
+func raw(field, as string) string { return fmt.Sprintf(`%q AS %q`, field, as) }
 
 // series asks for lines over time, one for each selection and each value of the tags.
 func series(from, where string, tags []string, selections ...string) string {
@@ -33,19 +33,18 @@ func series(from, where string, tags []string, selections ...string) string {
 	for i, tag := range tags {
 		by[i] = `, "` + tag + `"`
 	}
-	return fmt.Sprintf(`SELECT %s FROM "%s" WHERE %s AND %s AND $timeFilter GROUP BY time($__interval)%s fill(null)`,
+	return fmt.Sprintf(`SELECT %s FROM %q WHERE %s AND %s AND $timeFilter GROUP BY time($__interval)%s fill(null)`,
 		strings.Join(selections, ", "), from, where, chosen, strings.Join(by, ""))
 }
 
 // rows asks for rows as they are stored, in the order of time, whenever they were: a run is chosen by its name.
 func rows(from, where string, selections ...string) string {
-	return fmt.Sprintf(`SELECT %s FROM "%s" WHERE %s AND %s`, strings.Join(selections, ", "), from, where, chosen)
+	return fmt.Sprintf(`SELECT %s FROM %q WHERE %s AND %s`, strings.Join(selections, ", "), from, where, chosen)
 }
 
 // latest asks for the last value of each field, a row for each value of the tags.
 func latest(from, where string, tags []string, selections ...string) string {
-	return fmt.Sprintf(`SELECT %s FROM "%s" WHERE %s AND %s GROUP BY "%s"`,
-		strings.Join(selections, ", "), from, where, chosen, strings.Join(tags, `", "`))
+	return rows(from, where, selections...) + ` GROUP BY "` + strings.Join(tags, `", "`) + `"`
 }
 
 // Whose numbers they are. Without one of these a sum would count the whole beside its parts.
@@ -59,7 +58,7 @@ const (
 func variables() Templating {
 	run := `SELECT "run", "text" FROM "spate_event" WHERE "kind" = 'run_began' ORDER BY time DESC LIMIT 500`
 	tag := func(name string) string {
-		return fmt.Sprintf(`SHOW TAG VALUES FROM "spate_window" WITH KEY = "%s" WHERE "run" =~ /^$run$/`, name)
+		return fmt.Sprintf(`SHOW TAG VALUES FROM "spate_window" WITH KEY = %q WHERE "run" =~ /^$run$/`, name)
 	}
 	return Templating{List: []Variable{
 		{Name: "run", Label: "Run", Type: "query", Datasource: source, Query: run, Definition: run, Multi: true, Refresh: 2},
