@@ -1,6 +1,9 @@
 package boards
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Units, as Grafana names them.
 const (
@@ -118,6 +121,13 @@ func curve(title, description, text string, x, y axis, by ...string) Panel {
 	matcher := func(name string) map[string]any {
 		return map[string]any{"matcher": map[string]any{"id": "byName", "options": name}}
 	}
+	// A curve is called by what parts it from the others, as labels have it; words that all share are left out by Grafana.
+	labels := make([]string, len(by))
+	for i, column := range by {
+		labels[i] = "${__field.labels." + column + "}"
+	}
+	upright := y.override()
+	upright.Properties = append(upright.Properties, Property{ID: "displayName", Value: strings.Join(labels, " · ")})
 	return Panel{
 		Type: "xychart", Title: title, Description: description, GridPos: GridPos{H: 10}, Targets: targets("table", []query{{text: text}}),
 		Transformations: []Transformation{{ID: "partitionByValues", Options: map[string]any{
@@ -125,7 +135,7 @@ func curve(title, description, text string, x, y axis, by ...string) Panel {
 		}}},
 		FieldConfig: FieldConfig{
 			Defaults:  FieldDefaults{Custom: map[string]any{"show": "points+lines", "pointSize": map[string]any{"fixed": 8}, "lineWidth": 1}},
-			Overrides: []Override{x.override(), y.override()},
+			Overrides: []Override{x.override(), upright},
 		},
 		Options: map[string]any{
 			"mapping": "manual", "series": []any{map[string]any{"x": matcher(x.column), "y": matcher(y.column)}},
