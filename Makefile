@@ -74,10 +74,15 @@ define plan_schema
 	mv $(TMP)/plan.schema.json $(1)
 endef
 
+# dashboards writes the Grafana dashboards into a folder.
+DASHBOARDS := deployments/grafana/dashboards
+dashboards = go run ./deployments/grafana/internal/generate $(1)
+
 .PHONY: generate
-generate: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc .buf/buf/validate/validate.proto ## Generate Go and the plans' JSON Schema from proto.
+generate: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc .buf/buf/validate/validate.proto ## Generate Go and the plans' JSON Schema from proto, and the Grafana dashboards.
 	$(BIN)/buf generate
 	$(call plan_schema,plans/plan.schema.json)
+	$(call dashboards,$(DASHBOARDS))
 
 .PHONY: check-generated
 check-generated: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc .buf/buf/validate/validate.proto ## Check that the generated code is current.
@@ -88,6 +93,9 @@ check-generated: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc .buf/
 	$(call plan_schema,$(TMP)/generated/plan.schema.json)
 	@diff --brief plans/plan.schema.json $(TMP)/generated/plan.schema.json \
 		|| { echo 'The plans'"'"' JSON Schema is not current: make generate' >&2; exit 1; }
+	$(call dashboards,$(TMP)/generated/dashboards)
+	@diff --recursive --brief $(DASHBOARDS) $(TMP)/generated/dashboards \
+		|| { echo 'The Grafana dashboards are not current: make generate' >&2; exit 1; }
 
 # The protocol as of the last release. `make lint` refuses what would break agents, coordinators and ledgers of that release. Renew it
 # at a release and never to silence the check; until the first release it may be renewed with each change.
