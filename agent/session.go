@@ -197,6 +197,9 @@ func (s *session) armNow(m *spatev1.Arm) {
 	if !known {
 		return // the session's end follows
 	}
+	// Both clocks' start, in nanoseconds: where the clocks of two machines can be compared, so can the starts.
+	s.agent.config.Logger.Debug("armed", "assignment", describe(m.GetRef()), "coordinator_clock_ns", m.GetStartClockNs(), "clock_ns", int64(start),
+		"uncertainty", uncertainty)
 	if err := s.agent.desk.arm(m.GetRef(), start, uncertainty); err != nil {
 		s.agent.config.Logger.Error("cannot be armed", "error", err)
 	}
