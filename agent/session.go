@@ -26,8 +26,8 @@ const (
 	welcomeTimeout   = 5 * time.Second
 )
 
-// session is one connection to the coordinator: a control stream, a push stream and clock probes. It ends with the first of them
-// that fails, or when nothing is heard for too long.
+// session is one attendance of the coordinator: a connection with the control stream and clock probes, and one for what is large, with
+// the push stream and datasets. It ends with the first of them that fails, or when nothing is heard for too long.
 type session struct {
 	agent   *Agent
 	ctx     context.Context
@@ -56,16 +56,21 @@ func (a *Agent) connect(ctx context.Context, welcomed func(*spatev1.Welcome)) er
 		return fmt.Errorf("coordinator %s: %w", plainAddress(address), err)
 	}
 	defer conn.Close()
+	bulk, err := grpc.NewClient(address, append(options, a.config.BulkOptions...)...)
+	if err != nil {
+		return fmt.Errorf("coordinator %s: %w", plainAddress(address), err)
+	}
+	defer bulk.Close()
 	begun := false
-	err = a.attend(ctx, conn, func(w *spatev1.Welcome) { begun = true; welcomed(w) })
+	err = a.attend(ctx, conn, bulk, func(w *spatev1.Welcome) { begun = true; welcomed(w) })
 	if err != nil {
 		return &connectError{address: address, welcomed: begun, cause: err}
 	}
 	return nil
 }
 
-// attend introduces the agent and does what the coordinator says until the connection breaks.
-func (a *Agent) attend(ctx context.Context, conn *grpc.ClientConn, welcomed func(*spatev1.Welcome)) error {
+// attend introduces the agent and does what the coordinator says until a connection breaks.
+func (a *Agent) attend(ctx context.Context, conn, bulk *grpc.ClientConn, welcomed func(*spatev1.Welcome)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
@@ -88,7 +93,7 @@ func (a *Agent) attend(ctx context.Context, conn *grpc.ClientConn, welcomed func
 	a.clock.Store(&now)
 	defer a.clock.Store(nil)
 	a.outbox.rewind()
-	a.datasets.attend(service)
+	a.datasets.attend(spatev1.NewControlServiceClient(bulk))
 	defer a.datasets.attend(nil)
 	interval := cmp.Or(max(0, terms.GetHeartbeatInterval().AsDuration()), defaultHeartbeat)
 	s.hear()
@@ -96,7 +101,7 @@ func (a *Agent) attend(ctx context.Context, conn *grpc.ClientConn, welcomed func
 	group.Go(func() error { return s.watch(patience(interval)) })
 	group.Go(func() error { return s.heartbeats(interval) })
 	group.Go(func() error { return s.clock.follow(ctx, service) })
-	group.Go(func() error { return s.push(spatev1.NewMetricsServiceClient(conn)) })
+	group.Go(func() error { return s.push(spatev1.NewMetricsServiceClient(bulk)) })
 	return group.Wait()
 }
 
