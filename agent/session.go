@@ -30,8 +30,8 @@ const (
 // handover of a thousand agents, and a stage may bring a vocabulary.
 const maxMessage = 64 << 20
 
-// session is one connection to the coordinator: a control stream, a push stream and clock probes. It ends with the first of them
-// that fails, or when nothing is heard for too long.
+// session is one attendance of the coordinator: a connection with the control stream and clock probes, and one for what is large, with
+// the push stream and datasets. It ends with the first of them that fails, or when nothing is heard for too long.
 type session struct {
 	agent   *Agent
 	ctx     context.Context
@@ -62,16 +62,21 @@ func (a *Agent) connect(ctx context.Context, welcomed func(*spatev1.Welcome)) er
 		return fmt.Errorf("coordinator %s: %w", plainAddress(address), err)
 	}
 	defer conn.Close()
+	bulk, err := grpc.NewClient(address, append(options, a.config.BulkOptions...)...)
+	if err != nil {
+		return fmt.Errorf("coordinator %s: %w", plainAddress(address), err)
+	}
+	defer bulk.Close()
 	begun := false
-	err = a.attend(ctx, conn, func(w *spatev1.Welcome) { begun = true; welcomed(w) })
+	err = a.attend(ctx, conn, bulk, func(w *spatev1.Welcome) { begun = true; welcomed(w) })
 	if err != nil {
 		return &connectError{address: address, welcomed: begun, cause: err}
 	}
 	return nil
 }
 
-// attend introduces the agent and does what the coordinator says until the connection breaks.
-func (a *Agent) attend(ctx context.Context, conn *grpc.ClientConn, welcomed func(*spatev1.Welcome)) error {
+// attend introduces the agent and does what the coordinator says until a connection breaks.
+func (a *Agent) attend(ctx context.Context, conn, bulk *grpc.ClientConn, welcomed func(*spatev1.Welcome)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
@@ -94,7 +99,7 @@ func (a *Agent) attend(ctx context.Context, conn *grpc.ClientConn, welcomed func
 	a.clock.Store(&now)
 	defer a.clock.Store(nil)
 	a.outbox.rewind()
-	a.datasets.attend(service)
+	a.datasets.attend(spatev1.NewControlServiceClient(bulk))
 	defer a.datasets.attend(nil)
 	interval := cmp.Or(max(0, terms.GetHeartbeatInterval().AsDuration()), defaultHeartbeat)
 	s.hear()
@@ -103,7 +108,7 @@ func (a *Agent) attend(ctx context.Context, conn *grpc.ClientConn, welcomed func
 	group.Go(func() error { return s.watch(patience(interval)) })
 	group.Go(func() error { return s.heartbeats(interval) })
 	group.Go(func() error { return s.clock.follow(ctx, service) })
-	group.Go(func() error { return s.push(spatev1.NewMetricsServiceClient(conn)) })
+	group.Go(func() error { return s.push(spatev1.NewMetricsServiceClient(bulk)) })
 	return group.Wait()
 }
 
@@ -204,6 +209,9 @@ func (s *session) armNow(m *spatev1.Arm) {
 	if !known {
 		return // the session's end follows
 	}
+	// Both clocks' start, in nanoseconds: where the clocks of two machines can be compared, so can the starts.
+	s.agent.config.Logger.Debug("armed", "assignment", describe(m.GetRef()), "coordinator_clock_ns", m.GetStartClockNs(), "clock_ns", int64(start),
+		"uncertainty", uncertainty)
 	if err := s.agent.desk.arm(m.GetRef(), start, uncertainty); err != nil {
 		s.giveUp(err)
 	}
