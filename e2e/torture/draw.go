@@ -20,7 +20,10 @@ func Draw(seed uint64) Script {
 	s.drawAgents(d)
 	s.drawLoads(d)
 	if s.Messages {
-		s.Dup, s.Hold, s.Lose = d.Float64()/2, d.Float64()/3, d.Float64()/15
+		s.Dup, s.Hold, s.Lose = d.Float64()/2, d.Float64()/2, d.Float64()/4
+		if d.chance(0.15) {
+			s.Faults = []Fault{{Kind: FullDisk, At: d.between(0, s.Length(), step)}}
+		}
 		return s
 	}
 	s.drawFaults(d)

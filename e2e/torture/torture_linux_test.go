@@ -182,7 +182,8 @@ func (c *cluster) finish(client *process, run, out string, e *Evidence) {
 	if !client.endsWithin(patience) {
 		c.wrongf("the client does not end")
 	}
-	c.judgeDisk(run, e)
+	c.judgeReason(e)
+	c.judgeRoom(e)
 	c.endAgents()
 	e.Served = ServedOf(run, c.stopServing())
 	if err := e.Read(out); err != nil {
@@ -195,14 +196,17 @@ func (c *cluster) finish(client *process, run, out string, e *Evidence) {
 	c.compareReport(out)
 }
 
-// judgeDisk looks at the end of a run whose coordinator's disk is full: it says why. Then there is room again, and a coordinator that is
-// started anew does not hold on to the run for ever.
-func (c *cluster) judgeDisk(run string, e *Evidence) {
+// judgeReason looks at what a run says whose coordinator's disk is full.
+func (c *cluster) judgeReason(e *Evidence) {
+	if reason := e.Ended.GetReason(); e.Disk && e.Ended != nil && !e.Ended.GetComplete() && !strings.Contains(reason, "no space left") {
+		c.wrongf("the disk was full, and the run's reason does not say so: %q", reason)
+	}
+}
+
+// judgeRoom makes room on a disk that was full: a coordinator that is started anew does not hold on to the run for ever.
+func (c *cluster) judgeRoom(e *Evidence) {
 	if !e.Disk {
 		return
-	}
-	if reason := e.Ended.GetReason(); e.Ended != nil && !e.Ended.GetComplete() && !strings.Contains(reason, "no space left") {
-		c.wrongf("the disk was full, and the run's reason does not say so: %q", reason)
 	}
 	if err := os.Remove(filepath.Join(c.data, filler)); err != nil {
 		c.wrongf("%v", err)
