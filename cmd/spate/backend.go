@@ -78,9 +78,17 @@ func unreachable(address string, err error) error {
 		address, dialFailure(status.Convert(err).Message()))
 }
 
+// failedDial begins gRPC's words for why there is no connection.
+const failedDial = "Error while dialing: "
+
+// neverConnected says whether a call failed before anything of it can have reached the coordinator, by gRPC's words.
+func neverConnected(message string) bool {
+	return strings.Contains(message, failedDial) || strings.Contains(message, "name resolver error") || strings.Contains(message, "handshake failed")
+}
+
 // dialFailure is what a person wants to know of gRPC's words for a failed dial.
 func dialFailure(message string) string {
-	if _, reason, found := strings.Cut(message, "Error while dialing: "); found {
+	if _, reason, found := strings.Cut(message, failedDial); found {
 		return strings.TrimSuffix(reason, `"`)
 	}
 	return message
