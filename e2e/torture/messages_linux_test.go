@@ -51,8 +51,8 @@ type midst struct {
 	noises []*Noise
 	log    *slog.Logger
 	coord  *coordinator.Coordinator
-	end    context.CancelFunc // of all
-	all    sync.WaitGroup
+	end    context.CancelFunc // of the agents
+	all    sync.WaitGroup     // of them
 }
 
 // newMidst starts everything and waits until all agents are ready.
@@ -69,10 +69,10 @@ func newMidst(t *testing.T, s Script, dir string) *midst {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	m.end = cancel
-	t.Cleanup(func() { cancel(); m.all.Wait() })
 	m.prepareDisk()
 	m.serve()
-	m.coordinate(ctx)
+	m.coordinate()
+	t.Cleanup(func() { cancel(); m.all.Wait() })
 	for i := range s.Agents {
 		m.join(ctx, i)
 	}
@@ -82,7 +82,7 @@ func newMidst(t *testing.T, s Script, dir string) *midst {
 }
 
 // coordinate starts the coordinator.
-func (m *midst) coordinate(ctx context.Context) {
+func (m *midst) coordinate() {
 	c, err := coordinator.New(coordinator.Config{DataDir: m.data, Lease: m.script.Lease, Version: "torture", Logger: m.log})
 	if err != nil {
 		m.t.Fatal(err)
@@ -92,10 +92,10 @@ func (m *midst) coordinate(ctx context.Context) {
 		m.t.Fatal(err)
 	}
 	m.coord, m.address = c, l.Addr().String()
-	stop := context.AfterFunc(ctx, func() { _ = c.Close() }) // again below
-	m.all.Go(func() {
-		defer stop()
-		if err := errors.Join(c.Serve(l), c.Close()); err != nil {
+	served := make(chan error, 1)
+	go func() { served <- c.Serve(l) }()
+	m.t.Cleanup(func() {
+		if err := errors.Join(c.Close(), <-served); err != nil {
 			m.t.Error(err)
 		}
 	})
@@ -114,7 +114,7 @@ func (m *midst) join(ctx context.Context, i int) {
 		m.t.Fatal(err)
 	}
 	m.all.Go(func() {
-		if err := a.Run(ctx); err != nil {
+		if err := a.Run(ctx); err != nil && !m.full { // what does not fit on the disk it cannot hand over
 			m.t.Errorf("%s: %v", config.Name, err)
 		}
 	})
@@ -132,15 +132,20 @@ func (m *midst) submit() (run string) {
 	return answer.GetRunId()
 }
 
-// stop ends agents and coordinator, once no agent works any more.
+// stop ends the agents, once none works any more.
 func (m *midst) stop() {
 	eventually(m.t, "all agents wait for work again", func() bool { return m.ready() == len(m.script.Agents) })
 	m.end()
 	m.all.Wait()
 }
 
-// read reads what the run left behind. All that was acked is there.
-func (m *midst) read(dir string, e *Evidence) {
+// read reads what the run left behind, from a copy of its ledger: the disk may be full. All that was acked is there.
+func (m *midst) read(of string, e *Evidence) {
+	dir := filepath.Join(m.dir, "run")
+	if err := copyLedger(of, dir); err != nil {
+		m.wrongf("%v", err)
+		return
+	}
 	if _, err := reports.Write(dir); err != nil {
 		m.wrongf("%v", err)
 		return

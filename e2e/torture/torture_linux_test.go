@@ -182,6 +182,7 @@ func (c *cluster) finish(client *process, run, out string, e *Evidence) {
 	if !client.endsWithin(patience) {
 		c.wrongf("the client does not end")
 	}
+	client = c.fetched(client, run, out)
 	c.judgeReason(e)
 	c.judgeRoom(e)
 	c.endAgents()
@@ -194,6 +195,18 @@ func (c *cluster) finish(client *process, run, out string, e *Evidence) {
 		c.wrongf("the client ends with %d, and the result is complete: %v", code, e.Result.Run.Complete)
 	}
 	c.compareReport(out)
+}
+
+// fetched fetches the result of a run whose client could not know whether it was submitted: the coordinator died before its answer.
+func (c *cluster) fetched(client *process, run, out string) *process {
+	if said, err := os.ReadFile(client.log); err != nil || !strings.Contains(string(said), "may have begun all the same") {
+		return client
+	}
+	client = launch(c.t, c.dir, "fetch", 0, programs.spate, "fetch", run, "--coordinator", c.address, "--out", out)
+	if !client.endsWithin(patience) {
+		c.wrongf("the result cannot be fetched")
+	}
+	return client
 }
 
 // judgeReason looks at what a run says whose coordinator's disk is full.
@@ -257,14 +270,7 @@ func (c *cluster) idle() bool {
 // compareReport makes the files anew from the ledger, as `spate report` does: they are the same.
 func (c *cluster) compareReport(out string) {
 	again := filepath.Join(c.dir, "again")
-	ledger, err := os.ReadFile(filepath.Join(out, "ledger.db"))
-	if err == nil {
-		err = os.Mkdir(again, 0o755)
-	}
-	if err == nil {
-		err = os.WriteFile(filepath.Join(again, "ledger.db"), ledger, 0o600)
-	}
-	if err != nil {
+	if err := copyLedger(out, again); err != nil {
 		c.wrongf("%v", err)
 		return
 	}
@@ -278,6 +284,18 @@ func (c *cluster) compareReport(out string) {
 			c.wrongf("%s is another one when it is made anew (%v, %v)\n%s", name, err1, err2, cmp.Diff(clip(was), clip(is)))
 		}
 	}
+}
+
+// copyLedger copies the ledger of a run into a new directory.
+func copyLedger(from, to string) error {
+	ledger, err := os.ReadFile(filepath.Join(from, "ledger.db"))
+	if err == nil {
+		err = os.Mkdir(to, 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(to, "ledger.db"), ledger, 0o600)
+	}
+	return err
 }
 
 // clip is the begin of a file.
