@@ -150,7 +150,9 @@ func (s *slot) active() bool {
 }
 
 // await blocks until the slot is free and active, and reports whether it may go on.
-func (s *slot) await() bool { return s.active() && s.wait(s.load.takes(), s.free) }
+func (s *slot) await() bool {
+	return s.active() && s.wait(s.load.takes(), s.free) && s.load.mayStart()
+}
 
 // takes ends when no more arrivals may be begun, as it is known by now.
 func (l *load) takes() context.Context {

@@ -82,6 +82,15 @@ func (l *load) endDrain() {
 	l.cancel()
 }
 
+// mayStart says whether something may be started now. A process that was stopped for a while goes on with what is overdue before its timers
+// do: others may have that by then, so each start looks whether the lease has ended meanwhile.
+func (l *load) mayStart() bool {
+	if end := clock.Instant(l.leaseEnd.Load()); end != 0 && clock.Now() >= end {
+		l.lapsed() // unless it was renewed just now
+	}
+	return l.starting.Err() == nil
+}
+
 // stop ends the load on the coordinator's word. It does not wait and may be called at any time; of several reasons for an end the
 // first counts, but a stop may become immediate later. Enough: the end is a regular one.
 func (l *load) stop(immediately, enough bool) {

@@ -45,12 +45,15 @@ func (d *desk) renew(sent clock.Instant) {
 	d.watchLease()
 }
 
-// watchLease sees to it that the end of the current assignment's lease is noticed. The desk is locked.
+// watchLease sees to it that the end of the current assignment's lease is noticed: by an alarm, and by the load itself. The desk is locked.
 func (d *desk) watchLease() {
 	if d.current == nil || d.current.ending || d.closed {
 		return
 	}
 	end, _ := d.lease.of(d.current)
+	if l := d.current.load; l != nil {
+		l.leaseEnd.Store(int64(end))
+	}
 	if d.alarm == nil {
 		d.alarm = time.AfterFunc(clock.Until(end), d.checkLease)
 		return

@@ -33,6 +33,9 @@ type load struct {
 	running      context.Context // ends when requests in flight are cancelled
 	cancel       context.CancelFunc
 
+	leaseEnd atomic.Int64 // instant from which on nothing may be started; 0: there is none
+	lapsed   func()       // ends the load if its lease has ended; set with leaseEnd
+
 	revising sync.Mutex // orders revisions of the share and what is sent by it
 	revised  func()     // is told of each; nil: nobody is to be told
 	ended    bool       // nothing more can be taken over

@@ -122,6 +122,9 @@ func (o *openLoop) startAll() bool {
 			continue
 		case !o.takePlace():
 			return false
+		case !o.mayStart():
+			<-o.places
+			return false
 		}
 		if !o.fire() {
 			return true

@@ -24,6 +24,8 @@ func (d *desk) arm(ref *spatev1.AssignmentRef, start clock.Instant, uncertainty 
 		return nil
 	}
 	a.load = newLoad(a.share, start, uncertainty, func(s *spatev1.Snapshot) { d.emit(a, s) })
+	a.load.lapsed = d.checkLease
+	d.watchLease()
 	if a.rate == 0 { // the schedule does not tell
 		a.load.pace.most = d.kit.limits.maxRate
 	}
