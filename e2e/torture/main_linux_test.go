@@ -15,6 +15,7 @@ import (
 var (
 	runs    = flag.Int("torture.n", 0, "how many seeds are run; 0: the few that every test run has")
 	seed    = flag.Uint64("torture.seed", 1, "first seed")
+	only    = flag.String("torture.only", "", "pattern: only seeds whose script, in words, matches it")
 	summary = flag.String("torture.summary", "", "file that gets a line of JSON for each run")
 	keep    = flag.String("torture.keep", "", "directory that keeps what failed runs left behind (default: a temporary one)")
 )

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,10 +26,7 @@ var everyTime = []uint64{1, 2, 3}
 func TestTorture(t *testing.T) {
 	seeds := everyTime
 	if *runs > 0 {
-		seeds = nil
-		for i := range *runs {
-			seeds = append(seeds, *seed+uint64(i))
-		}
+		seeds = chosen(*seed, *runs, regexp.MustCompile(*only))
 	}
 	for _, seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -36,6 +34,16 @@ func TestTorture(t *testing.T) {
 			torture(t, Draw(seed))
 		})
 	}
+}
+
+// chosen are the first n seeds from one on whose scripts match.
+func chosen(first uint64, n int, pattern *regexp.Regexp) (seeds []uint64) {
+	for seed := first; len(seeds) < n && seed < first+1_000_000; seed++ {
+		if pattern.MatchString(Draw(seed).String()) {
+			seeds = append(seeds, seed)
+		}
+	}
+	return seeds
 }
 
 // torture plays a script and judges its result. What a failed run left behind is kept.
