@@ -63,7 +63,11 @@ func (s *Script) drawLoads(d dice) {
 		s.Loads = append(s.Loads, s.drawLoad(d, first))
 		length -= first
 	}
-	s.Loads = append(s.Loads, s.drawLoad(d, length))
+	l := s.drawLoad(d, length)
+	if len(s.Loads) > 0 && l.Rate == s.Loads[0].Rate && l.Concurrency == s.Loads[0].Concurrency { // a plan has each load point once
+		l.Rate, l.Concurrency = l.Rate+min(l.Rate, 1), l.Concurrency+min(l.Concurrency, 1)
+	}
+	s.Loads = append(s.Loads, l)
 }
 
 // drawLoad draws a load that lasts about so long.

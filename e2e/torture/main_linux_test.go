@@ -23,6 +23,7 @@ var (
 // programs are the paths of what is tested, built once.
 var programs struct{ spate, coordinator, agent string }
 
+// TestMain builds the programs if runs need them.
 func TestMain(m *testing.M) { os.Exit(testAll(m)) }
 
 func testAll(m *testing.M) int {
@@ -37,6 +38,9 @@ func testAll(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
+	if *runs > 0 {
+		fmt.Printf("\n%s", tally)
+	}
 	if err := goleak.Find(); code == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

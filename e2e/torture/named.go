@@ -31,7 +31,7 @@ func (m *missing) judgeAgent(place int, a aggregate.AgentResult) {
 	if !strings.Contains(words, a.Name) {
 		m.wrong("stage %d: agent %s is missing something, and what is missing does not name it: %s", m.stage.Index, a.Name, words)
 	}
-	if l := a.Loss; l != nil && l.ToS == nil && m.rec.GetEnded() {
+	if l := a.Loss; l != nil && l.ToS == nil && m.rec.GetEnded() && !strings.Contains(words, "all is missing from second") {
 		m.wrong("stage %d: agent %s: it is not said to which second it is missing", m.stage.Index, a.Name)
 	}
 	if name := m.rec.GetAgents()[placesOf(m.rec)[place]].GetAgent().GetName(); name != a.Name {

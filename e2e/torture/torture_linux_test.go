@@ -18,6 +18,12 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
+// tally sums up the runs of this process.
+var (
+	tallying sync.Mutex
+	tally    Tally
+)
+
 // everyTime are the seeds that every test run has: short ones, one of each policy and of each kind of fault that matters most.
 var everyTime = []uint64{1, 2, 3}
 
@@ -82,6 +88,9 @@ func report(t *testing.T, s Script, e *Evidence, v Verdict, took time.Duration) 
 		}
 		t.Error(w)
 	}
+	tallying.Lock()
+	defer tallying.Unlock()
+	tally.Lines = append(tally.Lines, l)
 	if err := l.append(*summary); err != nil {
 		t.Error(err)
 	}

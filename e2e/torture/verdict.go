@@ -161,7 +161,8 @@ func (j *judge) judgeLive(stage aggregate.StageResult) {
 	if live == nil || j.Disk {
 		return
 	}
-	if q := stage.Requests; live.GetCompleted() > q.Completed+q.Failed || live.GetFailed() > q.Failed {
+	q := stage.Requests
+	if live.GetCompleted() > q.Completed+q.Failed || live.GetFailed() > q.Failed || stage.Complete && live.GetCompleted() != q.Completed+q.Failed {
 		j.wrong("stage %d: followers were told that %d ended, the result has %d", stage.Index, live.GetCompleted(), q.Completed+q.Failed)
 	}
 }
