@@ -48,7 +48,7 @@ bin/spate bin/spate-coordinator bin/spate-agent:
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $@ $(PACKAGE)
 
 .PHONY: test
-test: $(BIN)/influxd ## Vet and test everything, with the race detector and a real InfluxDB.
+test: $(BIN)/influxd $(BIN)/victoria-metrics ## Vet and test everything, with the race detector and a real InfluxDB and VictoriaMetrics.
 	@$(call retry,go list -deps -test ./... >/dev/null)
 	go vet ./...
 	@test -n '$(RACE)' || echo 'NO C COMPILER: the tests run WITHOUT the race detector.' >&2
@@ -74,10 +74,15 @@ define plan_schema
 	mv $(TMP)/plan.schema.json $(1)
 endef
 
+# dashboards writes the Grafana dashboards into a folder.
+DASHBOARDS := deployments/grafana/dashboards
+dashboards = go run ./deployments/grafana/internal/generate $(1)
+
 .PHONY: generate
-generate: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc .buf/buf/validate/validate.proto ## Generate Go and the plans' JSON Schema from proto.
+generate: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc .buf/buf/validate/validate.proto ## Generate Go and the plans' JSON Schema from proto, and the Grafana dashboards.
 	$(BIN)/buf generate
 	$(call plan_schema,plans/plan.schema.json)
+	$(call dashboards,$(DASHBOARDS))
 
 .PHONY: check-generated
 check-generated: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc .buf/buf/validate/validate.proto ## Check that the generated code is current.
@@ -88,6 +93,9 @@ check-generated: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc .buf/
 	$(call plan_schema,$(TMP)/generated/plan.schema.json)
 	@diff --brief plans/plan.schema.json $(TMP)/generated/plan.schema.json \
 		|| { echo 'The plans'"'"' JSON Schema is not current: make generate' >&2; exit 1; }
+	$(call dashboards,$(TMP)/generated/dashboards)
+	@diff --recursive --brief $(DASHBOARDS) $(TMP)/generated/dashboards \
+		|| { echo 'The Grafana dashboards are not current: make generate' >&2; exit 1; }
 
 # The protocol as of the last release. `make lint` refuses what would break agents, coordinators and ledgers of that release. Renew it
 # at a release and never to silence the check; until the first release it may be renewed with each change.
@@ -111,7 +119,7 @@ fuzz: ## Run each fuzzer for FUZZTIME (10s).
 	done
 
 .PHONY: tools
-tools: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/golangci-lint $(BIN)/influxd ## Build all tools into .bin/.
+tools: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/golangci-lint $(BIN)/influxd $(BIN)/victoria-metrics ## Build all tools into .bin/.
 
 # tool makes the rule for a tool: name, package, version, build flags. The stamp's name holds the version; a program of that
 # version that is already there is taken as it is.
@@ -131,6 +139,14 @@ $(eval $(call tool,protoc-gen-go-grpc,google.golang.org/grpc/cmd/protoc-gen-go-g
 $(eval $(call tool,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint,$(GOLANGCI_LINT_VERSION)))
 # Without the tags it refuses unsigned integers. Later versions cannot be built by Go alone.
 $(eval $(call tool,influxd,github.com/influxdata/influxdb/cmd/influxd,$(INFLUXD_VERSION),-tags uint$$(comma)uint64))
+
+# It can be had as a module that another one requires only: its version stands in that one's go.mod.
+VICTORIA := internal/victoriatest/server
+$(BIN)/victoria-metrics: $(VICTORIA)/go.mod
+	@mkdir -p $(BIN)
+	@echo 'Building VictoriaMetrics into .bin/: this can take minutes, once.' >&2
+	@$(call retry,(cd $(VICTORIA) && CGO_ENABLED=0 GOFLAGS= go build -o $(CURDIR)/$@ github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics))
+	@touch $@
 
 .PHONY: clean
 clean: ## Remove what was built, but not the tools.

@@ -133,6 +133,10 @@ func (c *closedLoop) leave(s *slot) bool {
 func (s *slot) playAll(prepared bool) {
 	for prepared || s.await() && s.prepareNext(clock.Now()) {
 		prepared = false
+		if !s.load.mayStart() {
+			s.load.owe(s.next)
+			return
+		}
 		s.markRamped()
 		s.play(s.free)
 		if s.load.exhausted(s.observation.End) {

@@ -36,6 +36,9 @@ type Config struct {
 	Coordinator func(ctx context.Context) (string, error)
 	// DialOptions of the connection to the coordinator. Transport credentials must be among them.
 	DialOptions []grpc.DialOption
+	// BulkOptions are added to them for the second connection, which measurements and datasets take, so that heartbeats never wait for
+	// those. Credentials that yield belong there, see package yielding.
+	BulkOptions []grpc.DialOption
 	// AllowedTargets are the hosts the agent may send load to, as patterns of path.Match ("*.example.com", "10.0.0.?"), with
 	// ":port" to allow one port only. Empty: any host.
 	AllowedTargets []string

@@ -38,6 +38,7 @@ type coordinator struct {
 	control    grpc.BidiStreamingServer[spatev1.ConnectRequest, spatev1.ConnectResponse]
 	hellos     int
 	mute       bool
+	slept      time.Duration // by so much the agent's clock seems to have stood still
 	hold       chan struct{} // the clock is not told before it is closed; nil: it is told
 	heartbeats []*spatev1.Heartbeat
 	pushed     []*spatev1.Snapshot                    // all, in order, again and again
@@ -181,12 +182,12 @@ func (c *coordinator) ProbeClock(context.Context, *spatev1.ProbeClockRequest) (*
 		return nil, err
 	}
 	c.mu.Lock()
-	hold := c.hold
+	hold, slept := c.hold, c.slept
 	c.mu.Unlock()
 	if hold != nil {
 		<-hold
 	}
-	now := int64(clock.Now().Add(skew))
+	now := int64(clock.Now().Add(skew + slept))
 	return &spatev1.ProbeClockResponse{ReceivedClockNs: now, SentClockNs: now}, nil
 }
 

@@ -51,6 +51,9 @@ func (d *desk) watchLease() {
 		return
 	}
 	end, _ := d.lease.of(d.current)
+	if l := d.current.load; l != nil {
+		l.fence.Store(int64(end))
+	}
 	if d.alarm == nil {
 		d.alarm = time.AfterFunc(clock.Until(end), d.checkLease)
 		return
@@ -80,4 +83,14 @@ func (d *desk) expire() {
 		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false,
 			fmt.Sprintf("the coordinator was gone for longer than the lease of %v", length))
 	})
+}
+
+// mayStart reports whether a request may be started now, and ends the load if not. A timer that ends it at the fence is not enough: a process
+// that stood still would send what it missed before it hears its timers, when all that is another agent's.
+func (l *load) mayStart() bool {
+	if fence := clock.Instant(l.fence.Load()); fence == 0 || clock.Now() < fence {
+		return true
+	}
+	l.lapsed()
+	return false
 }

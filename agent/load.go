@@ -33,6 +33,9 @@ type load struct {
 	running      context.Context // ends when requests in flight are cancelled
 	cancel       context.CancelFunc
 
+	fence  atomic.Int64 // instant from which on nothing is started, the end of the lease; 0: there is none
+	lapsed func()       // ends the load at the fence
+
 	revising sync.Mutex // orders revisions of the share and what is sent by it
 	revised  func()     // is told of each; nil: nobody is to be told
 	ended    bool       // nothing more can be taken over
@@ -84,9 +87,9 @@ func (l *load) emitter(emit func(*spatev1.Snapshot)) func(*spatev1.Snapshot) {
 	}
 }
 
-// joinedIn returns the window in which an agent is that joins the stage while it runs, 0 for one that does not.
+// joinedIn returns the window in which an agent is that is armed while the stage runs, 0 for one that is armed before its start.
 func (l *load) joinedIn(now clock.Instant) uint32 {
-	if _, joined := l.part.Joined(); !joined || now < l.start {
+	if now < l.start {
 		return 0
 	}
 	return uint32(now.Sub(l.start) / recorder.Length)

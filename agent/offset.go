@@ -24,9 +24,13 @@ const (
 	probeTimeout  = 5 * time.Second
 )
 
+// shortestSleep is how long this machine's clock may stand still without consequences: half a window.
+const shortestSleep = 500 * time.Millisecond
+
 // offsetClock knows the coordinator's clock, for one session: another coordinator has another clock. It is safe for concurrent use.
 type offsetClock struct {
-	settled chan struct{} // closed after the first probes
+	settled chan struct{}       // closed after the first probes
+	leapt   func(time.Duration) // is told if this machine's clock stood still for longer than shortestSleep
 
 	mu        sync.Mutex
 	estimator clock.Estimator
@@ -34,8 +38,8 @@ type offsetClock struct {
 }
 
 // init makes the clock ready. It is called once, before all else.
-func (c *offsetClock) init() {
-	c.settled = make(chan struct{})
+func (c *offsetClock) init(leapt func(time.Duration)) {
+	c.settled, c.leapt = make(chan struct{}), leapt
 	c.hurry()
 }
 
@@ -124,11 +128,20 @@ func (c *offsetClock) probe(ctx context.Context, service spatev1.ControlServiceC
 	if err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.estimator.Add(clock.Sample{
+	leap := c.add(clock.Sample{
 		Asked: asked, Received: clock.Instant(m.GetReceivedClockNs()),
 		Sent: clock.Instant(m.GetSentClockNs()), Answered: answered,
 	})
+	if leap > shortestSleep {
+		c.leapt(leap)
+	}
 	return nil
+}
+
+// add takes in a sample and returns the leap that it shows.
+func (c *offsetClock) add(s clock.Sample) (leap time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.estimator.Add(s)
+	return c.estimator.Leap()
 }

@@ -44,7 +44,7 @@ func (f *farClock) ProbeClock(context.Context, *spatev1.ProbeClockRequest, ...gr
 func (f *farClock) follow(look func(c *offsetClock)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var c offsetClock
-	c.init()
+	c.init(func(leap time.Duration) { panic(leap) })
 	done := make(chan struct{})
 	go func() { defer close(done); _ = c.follow(ctx, f) }()
 	<-c.settled

@@ -57,19 +57,19 @@ func (s *share) revise(stripe *spatev1.Stripe) error {
 		return fmt.Errorf("stripe: %w", err)
 	}
 	if s.closed != nil {
-		err = s.reviseClosed(stripe, part)
+		if err := s.reviseClosed(part); err != nil {
+			return fmt.Errorf("stripe: %w", err)
+		}
 	} else {
-		err = errors.Join(s.scout.Revise(stripe), s.open.Revise(stripe)) // in this order: whoever hears of the second has the first
-	}
-	if err != nil {
-		return fmt.Errorf("stripe: %w", err)
+		s.scout.Revise(part) // in this order: whoever hears of the second has the first
+		s.open.Revise(part)
 	}
 	s.stripe, s.part = stripe, part
 	return nil
 }
 
 // reviseClosed changes a closed loop, unless it were to have more slots than the agent may.
-func (s *share) reviseClosed(stripe *spatev1.Stripe, part arrival.Share) error {
+func (s *share) reviseClosed(part arrival.Share) error {
 	next, err := arrival.NewClosed(s.stage.GetLoad(), s.stage.GetSeed(), part)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (s *share) reviseClosed(stripe *spatev1.Stripe, part arrival.Share) error {
 	if err := s.limits.checkStreams(next.Slots(), f); err != nil {
 		return err
 	}
-	return s.closed.Revise(stripe)
+	return s.closed.Revise(part)
 }
 
 // attend begins to tell of each revision, nil not to. It returns once no call is under way.
@@ -93,13 +93,10 @@ func (l *load) attend(revised func()) {
 func (l *load) reopen() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.starting.Err() != nil {
+	if l.starting.Err() != nil || l.draining != nil && !l.draining.Stop() { // that one is cancelling what is in flight already
 		return false
 	}
-	if l.draining != nil {
-		l.draining.Stop()
-		l.draining = nil
-	}
+	l.draining = nil
 	if l.taking.Err() != nil {
 		l.taking, l.stopTaking = context.WithCancel(l.starting)
 	}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -216,4 +217,27 @@ func TestSecretsAreRememberedForTheirRun(t *testing.T) {
 			t.Errorf("reason %q", reason)
 		}
 	}
+}
+
+// What a coordinator says of a thousand agents that come and go, one after another, is more than gRPC takes by itself.
+func TestLongRevisionsAreHeard(t *testing.T) {
+	c := newCoordinator(t)
+	c.start(Config{})
+	c.next()
+	e := newEngine(t, time.Millisecond, 0)
+	load := &spatev1.LoadPoint{Rate: 100, Arrival: "constant", Duration: durationpb.New(time.Hour)}
+	a := assignOf(stageOf(load, e), 0, slices.Repeat([]uint32{1}, 1000)...)
+	c.begin(a)
+	stripe := proto.CloneOf(a.GetStripe())
+	for joined := range uint32(6) {
+		for giver := range uint32(1000) {
+			weights := make([]uint32, 1000+joined+1)
+			weights[giver], weights[1000+joined] = 1000+joined, 1
+			stripe.Handovers = append(stripe.Handovers, &spatev1.Handover{FromRank: giver, Weights: weights, FromNs: int64(time.Minute)})
+		}
+	}
+	c.revise(later(a.GetRef(), 2), stripe)
+	begin := time.Now()
+	c.applied(later(a.GetRef(), 2))
+	t.Logf("%d bytes, applied in %v", proto.Size(stripe), time.Since(begin))
 }

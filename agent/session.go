@@ -26,8 +26,12 @@ const (
 	welcomeTimeout   = 5 * time.Second
 )
 
-// session is one connection to the coordinator: a control stream, a push stream and clock probes. It ends with the first of them
-// that fails, or when nothing is heard for too long.
+// maxMessage bounds what the coordinator may say at once, in bytes. A share of which much has changed hands takes a few kilobytes for each
+// handover of a thousand agents, and a stage may bring a vocabulary.
+const maxMessage = 64 << 20
+
+// session is one attendance of the coordinator: a connection with the control stream and clock probes, and one for what is large, with
+// the push stream and datasets. It ends with the first of them that fails, or when nothing is heard for too long.
 type session struct {
 	agent   *Agent
 	ctx     context.Context
@@ -37,6 +41,7 @@ type session struct {
 	lastAt  clock.Instant
 	beats   beats
 	heard   atomic.Int64 // when the last message came
+	wrong   chan error   // why the session is given up
 
 	sending sync.Mutex // a stream takes one sender at a time
 }
@@ -50,22 +55,28 @@ func (a *Agent) connect(ctx context.Context, welcomed func(*spatev1.Welcome)) er
 	}
 	options := append([]grpc.DialOption{
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: dialTimeout}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 	}, a.config.DialOptions...)
 	conn, err := grpc.NewClient(address, options...)
 	if err != nil {
 		return fmt.Errorf("coordinator %s: %w", plainAddress(address), err)
 	}
 	defer conn.Close()
+	bulk, err := grpc.NewClient(address, append(options, a.config.BulkOptions...)...)
+	if err != nil {
+		return fmt.Errorf("coordinator %s: %w", plainAddress(address), err)
+	}
+	defer bulk.Close()
 	begun := false
-	err = a.attend(ctx, conn, func(w *spatev1.Welcome) { begun = true; welcomed(w) })
+	err = a.attend(ctx, conn, bulk, func(w *spatev1.Welcome) { begun = true; welcomed(w) })
 	if err != nil {
 		return &connectError{address: address, welcomed: begun, cause: err}
 	}
 	return nil
 }
 
-// attend introduces the agent and does what the coordinator says until the connection breaks.
-func (a *Agent) attend(ctx context.Context, conn *grpc.ClientConn, welcomed func(*spatev1.Welcome)) error {
+// attend introduces the agent and does what the coordinator says until a connection breaks.
+func (a *Agent) attend(ctx context.Context, conn, bulk *grpc.ClientConn, welcomed func(*spatev1.Welcome)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
@@ -74,8 +85,8 @@ func (a *Agent) attend(ctx context.Context, conn *grpc.ClientConn, welcomed func
 	if err != nil {
 		return err
 	}
-	s := &session{agent: a, ctx: ctx, control: control, lastCPU: cpuTime(), lastAt: clock.Now()}
-	s.clock.init()
+	s := &session{agent: a, ctx: ctx, control: control, lastCPU: cpuTime(), lastAt: clock.Now(), wrong: make(chan error, 1)}
+	s.clock.init(a.desk.stoodStill)
 	greeted := clock.Now()
 	terms, err := s.hello()
 	if err != nil {
@@ -88,15 +99,16 @@ func (a *Agent) attend(ctx context.Context, conn *grpc.ClientConn, welcomed func
 	a.clock.Store(&now)
 	defer a.clock.Store(nil)
 	a.outbox.rewind()
-	a.datasets.attend(service)
+	a.datasets.attend(spatev1.NewControlServiceClient(bulk))
 	defer a.datasets.attend(nil)
 	interval := cmp.Or(max(0, terms.GetHeartbeatInterval().AsDuration()), defaultHeartbeat)
 	s.hear()
 	group.Go(s.receive)
+	group.Go(s.stand)
 	group.Go(func() error { return s.watch(patience(interval)) })
 	group.Go(func() error { return s.heartbeats(interval) })
 	group.Go(func() error { return s.clock.follow(ctx, service) })
-	group.Go(func() error { return s.push(spatev1.NewMetricsServiceClient(conn)) })
+	group.Go(func() error { return s.push(spatev1.NewMetricsServiceClient(bulk)) })
 	return group.Wait()
 }
 
@@ -197,8 +209,29 @@ func (s *session) armNow(m *spatev1.Arm) {
 	if !known {
 		return // the session's end follows
 	}
+	// Both clocks' start, in nanoseconds: where the clocks of two machines can be compared, so can the starts.
+	s.agent.config.Logger.Debug("armed", "assignment", describe(m.GetRef()), "coordinator_clock_ns", m.GetStartClockNs(), "clock_ns", int64(start),
+		"uncertainty", uncertainty)
 	if err := s.agent.desk.arm(m.GetRef(), start, uncertainty); err != nil {
-		s.agent.config.Logger.Error("cannot be armed", "error", err)
+		s.giveUp(err)
+	}
+}
+
+// giveUp ends the session: the coordinator has something wrong about this agent, and learns what the agent has from the next Hello.
+func (s *session) giveUp(why error) {
+	select {
+	case s.wrong <- why:
+	default: // it ends already
+	}
+}
+
+// stand returns why the session was given up, or when it has ended.
+func (s *session) stand() error {
+	select {
+	case why := <-s.wrong:
+		return why
+	case <-s.ctx.Done():
+		return s.ctx.Err()
 	}
 }
 

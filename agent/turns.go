@@ -36,7 +36,7 @@ func (w *worker) nextTurn(turn int) (scheduled clock.Instant, ok bool) {
 	}
 	scheduled = o.End.Add(w.ask.Pause)
 	w.load.expect(scheduled)
-	return scheduled, w.wait(w.load.starting, scheduled)
+	return scheduled, w.wait(w.load.starting, scheduled) && w.load.mayStart()
 }
 
 // keepAnswer copies the answer to the history, into memory of sessions before.

@@ -8,13 +8,17 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// arm sets the start of the assignment, by this machine's clock, and starts waiting for it. Arming twice changes nothing.
+// longestAway is how far from now a start may be: no stage lasts or is planned for so long.
+const longestAway = 10 * 365 * 24 * time.Hour
+
+// arm sets the start of the assignment, by this machine's clock, and starts waiting for it. Arming twice changes nothing. Its error says what
+// the coordinator has wrong about this agent.
 func (d *desk) arm(ref *spatev1.AssignmentRef, start clock.Instant, uncertainty time.Duration) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	a := d.current
 	switch {
-	case a == nil && d.over != nil && sameStage(d.over.ref, ref):
+	case d.closed || a == nil && d.over != nil && sameStage(d.over.ref, ref):
 		return nil
 	case a == nil || !sameStage(a.ref, ref):
 		return fmt.Errorf("%s was armed, but is not assigned", describe(ref))
@@ -22,8 +26,12 @@ func (d *desk) arm(ref *spatev1.AssignmentRef, start clock.Instant, uncertainty 
 		return fmt.Errorf("%s was armed before it was ready", describe(ref))
 	case a.load != nil:
 		return nil
+	case clock.Until(start) > longestAway || clock.Until(start) < -longestAway:
+		return fmt.Errorf("%s was armed for a start %v from now", describe(ref), clock.Until(start))
 	}
 	a.load = newLoad(a.share, start, uncertainty, func(s *spatev1.Snapshot) { d.emit(a, s) })
+	a.load.lapsed = d.checkLease
+	d.watchLease()
 	if a.rate == 0 { // the schedule does not tell
 		a.load.pace.most = d.kit.limits.maxRate
 	}
@@ -76,6 +84,20 @@ func (d *desk) measure(m *spatev1.Measure) {
 	case a.from == nil:
 		a.from = &from
 	}
+}
+
+// stoodStill ends a load that was armed before this machine's clock stood still: it would go on in seconds that are over for all others.
+func (d *desk) stoodStill(leap time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.current == nil || d.current.load == nil || d.current.ending {
+		return
+	}
+	d.logger.Warn("this machine's clock stood still: draining", "for", leap, "assignment", describe(d.current.ref))
+	d.finish(func(l *load) {
+		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false, fmt.Sprintf("this machine's clock stood still for %v, as if it had slept: what it "+
+			"would measure from then on belongs to other seconds", leap.Round(time.Millisecond)))
+	})
 }
 
 // stop ends an assignment on the coordinator's word, or forgets one that waits.

@@ -24,8 +24,17 @@ type Change struct {
 	Events []*spatev1.FollowRunResponse
 }
 
-// Put writes a change in one transaction. It is durable when Put returns.
+// nothing says whether the change changes nothing.
+func (c Change) nothing() bool {
+	return c.Run == nil && c.Submission == nil && c.Checkpoint == nil && len(c.Stages)+len(c.Events) == 0
+}
+
+// Put writes a change in one transaction. It is durable when Put returns. A change of nothing is not written: each transaction waits for the
+// disk.
 func (l *Ledger) Put(c Change) error {
+	if c.nothing() {
+		return nil
+	}
 	return l.update("records", func(tx *bbolt.Tx) error {
 		if err := c.putMeta(tx.Bucket(metaBucket)); err != nil {
 			return err

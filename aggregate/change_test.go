@@ -37,6 +37,34 @@ func numbers(t testing.TB, l *Ledger, after uint64) string {
 	return fmt.Sprint(out)
 }
 
+// A change of nothing does not wait for the disk.
+func TestAChangeOfNothingIsNotWritten(t *testing.T) {
+	l, err := Create(filepath.Join(t.TempDir(), "ledger.db"), runRecord(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	writes := func() int64 {
+		stats := l.db.Stats()
+		return stats.TxStats.GetWrite()
+	}
+	before := writes()
+	for range 3 {
+		if err := l.Put(Change{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := writes() - before; n != 0 {
+		t.Errorf("%d writes", n)
+	}
+	if err := l.Put(Change{Run: runRecord(2)}); err != nil {
+		t.Fatal(err)
+	}
+	if n := writes() - before; n == 0 {
+		t.Error("a change is not counted: this test sees nothing")
+	}
+}
+
 func TestLedgerKeepsWhatARestartNeeds(t *testing.T) {
 	l, path := newLedger(t)
 	if s, err := l.Submission(); s != nil || err != nil {

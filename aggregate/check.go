@@ -113,6 +113,8 @@ func checkMerged(s *spatev1.Snapshot, keepsRows bool) error {
 		return fmt.Errorf("%d request rows left out, and the run keeps none", s.GetDroppedRecords())
 	case len(s.GetBegunItems()) > maxLists:
 		return fmt.Errorf("%d lists of items, more than %d", len(s.GetBegunItems()), maxLists)
+	case slices.ContainsFunc(s.GetBegunItems(), func(n uint64) bool { return n > maxTotal }):
+		return fmt.Errorf("more than %d items begun", maxTotal)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ type agentTally struct {
 	region     *regionTally
 	joined     int64               // offset from which on it takes part, in nanoseconds
 	loss       *spatev1.Loss       // nil: it was not lost
+	out        bool                // nothing more of it is waited for, lost or not
 	recorded   [metricCount]uint64 // number of values, also of metrics that the tally does not keep
 	snapshots  uint64
 	first      uint64   // lowest sequence number

@@ -72,12 +72,19 @@ func (s *Stage) agentResult(assigned *spatev1.AssignedAgent, a *agentTally) Agen
 	if t := a.totals; t != nil {
 		uncertainty, neverSent := millis(t.GetClockUncertaintyNs()), t.GetNeverSent()
 		r.ClockUncertaintyMs, r.NeverSent = &uncertainty, &neverSent
-		if a.joined == 0 {
+		if a.started() {
 			startError := millis(t.GetStartErrorNs())
 			r.StartErrorMs = &startError
 		}
 	}
 	return r
+}
+
+// started says whether an agent that has sent its totals began at the stage's start: one that joined began later, and one that was stopped
+// before it sent anything not at all.
+func (a *agentTally) started() bool {
+	c := a.totals.GetCounters()
+	return a.joined == 0 && c.GetStarted()+c.GetUnmeasuredStarted() > 0
 }
 
 // startSpread compares the first agent's start with the last one's, nil if fewer than two are known. Of equal ones the first in the order
@@ -87,7 +94,7 @@ func (s *Stage) startSpread(rec *spatev1.StageRecord) *StartSpread {
 	known, r := 0, &StartSpread{}
 	for _, assigned := range rec.GetAgents() {
 		a := s.agents[keyOf(assigned)]
-		if a == nil || a.totals == nil || a.joined > 0 {
+		if a == nil || a.totals == nil || !a.started() {
 			continue
 		}
 		known++

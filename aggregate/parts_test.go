@@ -143,6 +143,9 @@ func TestStartSpread(t *testing.T) {
 		"two joined": {func(rec *spatev1.StageRecord, _ []*spatev1.Totals) {
 			rec.Agents[1].JoinedNs, rec.Agents[2].JoinedNs = 1, 1
 		}, nil},
+		"one that never started": {func(_ *spatev1.StageRecord, all []*spatev1.Totals) {
+			all[2].StartErrorNs, all[2].Counters = -3e9, &spatev1.Counters{}
+		}, &StartSpread{UncertaintyMs: 0.2, Earliest: "a", Latest: "a"}},
 	} {
 		rec := stageRecord(0, 3)
 		snapshots := measure(rec, steadyRequests(3, 10), endWindow)
@@ -158,7 +161,8 @@ func TestStartSpread(t *testing.T) {
 			t.Errorf("%s:\n%s", name, diff)
 		}
 		for i, a := range r.Agents {
-			if joined := rec.GetAgents()[i].GetJoinedNs() > 0; (a.JoinedS != nil) != joined || (a.StartErrorMs == nil) != joined {
+			joined := rec.GetAgents()[i].GetJoinedNs() > 0
+			if knows := !joined && totals[i].GetCounters().GetStarted() > 0; (a.JoinedS != nil) != joined || (a.StartErrorMs != nil) != knows {
 				t.Errorf("%s: agent %+v", name, a)
 			}
 		}

@@ -28,6 +28,8 @@ type Stage struct {
 	forgotten uint32 // windows below have lost their histograms
 	hidden    bool   // no window has any
 	packers   packers
+	foremost  uint32          // highest window that anything came from, of observers too
+	dates     map[uint32]View // to date at the end of windows that are still to be shown, see advance
 
 	watched   map[string]*regionTally      // by region: what observers measured
 	observers map[agentKey]*agentTally     // agents that send a light load of their own
@@ -55,6 +57,7 @@ func NewStage(rec *spatev1.StageRecord) *Stage {
 		observers: make(map[agentKey]*agentTally),
 		lights:    make(map[uint32]map[string]*tally),
 		packers:   newPackers(),
+		dates:     make(map[uint32]View),
 	}
 	for range rec.GetStage().GetTarget().GetEndpoints() {
 		s.endpoints = append(s.endpoints, newTally(keyMetrics))
@@ -87,7 +90,7 @@ func (s *Stage) update(rec *spatev1.StageRecord) {
 			a = newAgentTally(name, regions[name])
 			agents[keyOf(assigned)] = a
 		}
-		a.joined, a.loss = assigned.GetJoinedNs(), assigned.GetLoss()
+		a.joined, a.loss, a.out = assigned.GetJoinedNs(), assigned.GetLoss(), assigned.GetFailure() != ""
 	}
 }
 
@@ -161,6 +164,7 @@ func (s *Stage) merge(key agentKey, snapshot *spatev1.Snapshot, decoded [][]part
 	if s.total.full() || agent.region.full() {
 		return histogram.ErrFull
 	}
+	s.advance(snapshot.GetWindow())
 	agent.deliver(snapshot)
 	if first := firstWindow(snapshot); first < snapshot.GetWindow() && !observes {
 		s.spans = append(s.spans, span{first, snapshot.GetWindow()})

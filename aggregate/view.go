@@ -96,6 +96,11 @@ func (s *Stage) Window(number uint32) (View, bool) {
 func (s *Stage) ToDate() View {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.toDate()
+}
+
+// toDate is ToDate under the lock.
+func (s *Stage) toDate() View {
 	v := View{Total: s.total.measured(), Regions: partsOf(s.regions), Observers: partsOf(s.watched), Agents: s.agentParts()}
 	for _, a := range s.agents {
 		if a.snapshots > 0 {
@@ -178,12 +183,18 @@ func (s *Stage) HideWindows() {
 		w.live = nil
 	}
 	clear(s.lights)
+	clear(s.dates)
 }
 
 // Forget drops what single windows up to this one need for Window. Their measurements stay in the stage's sums.
 func (s *Stage) Forget(through uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for number := range s.dates {
+		if number <= through {
+			delete(s.dates, number)
+		}
+	}
 	for ; s.forgotten <= through && s.forgotten <= MaxWindow; s.forgotten++ {
 		if w := s.windows[s.forgotten]; w != nil {
 			w.live = nil
@@ -193,22 +204,36 @@ func (s *Stage) Forget(through uint32) {
 }
 
 // Waiting returns the names of the agents that have not delivered a window yet, in order. An agent delivers its windows in
-// order; its totals are its last word. Nobody waits for one that was lost or had not joined, nor for one that is so far behind the
+// order; its totals are its last word. Nobody waits for one that was given up or left out or had not joined, nor for one that is so far behind the
 // others that it may have been lost: what it delivers in the end is in the sums to date.
 func (s *Stage) Waiting(window uint32) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.delivered() > int(window)+patience {
+		return nil
+	}
 	var names []string
-	front := s.delivered()
 	for _, agents := range []map[agentKey]*agentTally{s.agents, s.observers} {
 		for key, a := range agents {
-			if a.owes(window) && front <= int(window)+patience {
+			if a.owes(window) {
 				names = append(names, key.name)
 			}
 		}
 	}
 	slices.Sort(names)
 	return names
+}
+
+// owed says whether an agent or observer has still to deliver a window.
+func (s *Stage) owed(window uint32) bool {
+	for _, agents := range []map[agentKey]*agentTally{s.agents, s.observers} {
+		for _, a := range agents {
+			if a.owes(window) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // delivered is how many windows the foremost of the agents has delivered.
@@ -221,5 +246,5 @@ func (s *Stage) delivered() (windows int) {
 
 // owes says whether the agent has still to deliver a window.
 func (a *agentTally) owes(window uint32) bool {
-	return a.totals == nil && a.loss == nil && a.startsIn() <= window && len(a.peaks) <= int(window)
+	return a.totals == nil && a.loss == nil && !a.out && a.startsIn() <= window && len(a.peaks) <= int(window)
 }

@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -101,6 +102,22 @@ func TestWaitingNamesTheAgentsBehind(t *testing.T) {
 	add("b", 1, true)
 	check(2, "a")
 	check(1, "")
+}
+
+// Nobody waits for an agent that takes no part any more, without having lost anything: an observer that was not ready, say.
+func TestWhoTakesNoPartIsNotWaitedFor(t *testing.T) {
+	rec := stageRecord(0, 3)
+	rec.Agents[1].Observer, rec.Agents[1].Failure = true, "was not ready when the others were"
+	if got := NewStage(rec).Waiting(0); !slices.Equal(got, []string{"a", "c"}) {
+		t.Errorf("waits for %v", got)
+	}
+	rec.Agents[1].Failure = ""
+	s := NewStage(rec)
+	rec.Agents[1].Failure = "lost: no heartbeat for 3.5s"
+	s.Update(rec)
+	if got := s.Waiting(0); !slices.Equal(got, []string{"a", "c"}) {
+		t.Errorf("waits for %v", got)
+	}
 }
 
 func TestAViewIsACopy(t *testing.T) {

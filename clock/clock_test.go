@@ -71,6 +71,29 @@ func TestBoundsOfSeveralSamplesAreJoined(t *testing.T) {
 	}
 }
 
+// However long a clock stood still between two samples, what is said of that is no more than it was, and off by no more than the samples
+// leave open.
+func TestLeapOfAClockThatStoodStill(t *testing.T) {
+	const way = 2 * time.Millisecond
+	for _, stood := range []time.Duration{0, 3 * time.Millisecond, time.Second, -time.Second, time.Hour} {
+		var e Estimator
+		truth, now := Instant(1e12), Instant(5e9)
+		for range 5 {
+			e.Add(Sample{Asked: now, Received: now.Add(way) + truth, Sent: now.Add(way) + truth, Answered: now.Add(2 * way)})
+			if e.Leap() != 0 {
+				t.Errorf("a leap of %v of clocks that run alike", e.Leap())
+			}
+			now = now.Add(time.Second)
+		}
+		truth = truth.Add(stood)
+		e.Add(Sample{Asked: now, Received: now.Add(way) + truth, Sent: now.Add(way) + truth, Answered: now.Add(2 * way)})
+		least := max(stood.Abs()-2*way-time.Millisecond, 0)
+		if leap := e.Leap(); leap.Abs() > stood.Abs() || leap.Abs() < least || leap != 0 && (leap > 0) != (stood > 0) {
+			t.Errorf("a leap of %v of a clock that stood still for %v", leap, stood)
+		}
+	}
+}
+
 // A clock that stood still makes what was known void: the next sample is believed.
 func TestContradictionBeginsAnew(t *testing.T) {
 	var e Estimator

@@ -76,17 +76,22 @@ type Estimator struct {
 	lower, upper bound
 	recent       []midpoint // as they came; empty: there was no usable sample
 	mean         int64
+	leap         time.Duration
 }
 
 // Add takes in one sample and reports whether it was usable.
 func (e *Estimator) Add(s Sample) bool {
+	e.leap = 0
 	if !s.plausible() {
 		return false
 	}
 	// Both bounds are of a moment between the question and the answer: dated at the question they are loosened for long enough.
 	l, u := s.bounds()
 	lower, upper := bound{l, s.Asked}, bound{u, s.Asked}
-	if len(e.recent) == 0 || e.contradicts(lower, upper, s.Answered) {
+	if len(e.recent) > 0 {
+		e.leap = e.apart(lower, upper, s.Answered)
+	}
+	if len(e.recent) == 0 || e.leap != 0 {
 		e.lower, e.upper, e.recent = lower, upper, nil
 	}
 	if lower.least(s.Answered) >= e.lower.least(s.Answered) {
@@ -99,11 +104,17 @@ func (e *Estimator) Add(s Sample) bool {
 	return true
 }
 
-// contradicts says that no offset is within the bounds and those of a new sample: a clock stood still, as that of a machine that
-// sleeps does, and what was known is void.
-func (e *Estimator) contradicts(lower, upper bound, now Instant) bool {
-	return max(lower.least(now), e.lower.least(now)) > min(upper.most(now), e.upper.most(now))
+// apart is by how much the bounds of a new sample lie above those that are known, negative below: 0 if an offset is within both. Else a clock
+// stood still, as that of a machine that sleeps does, and what was known is void.
+func (e *Estimator) apart(lower, upper bound, now Instant) time.Duration {
+	above := lower.least(now) - e.upper.most(now)
+	below := e.lower.least(now) - upper.most(now)
+	return time.Duration(max(above, 0) - max(below, 0))
 }
+
+// Leap returns by how much, at least, the other clock has run ahead of this one beyond any drift before the last sample that was added,
+// because this one stood still; negative if the other one did. 0: the sample agrees with those before it.
+func (e *Estimator) Leap() time.Duration { return e.leap }
 
 // remember makes a midpoint one of the recent ones, and their mean anew.
 func (e *Estimator) remember(m midpoint) {

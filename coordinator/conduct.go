@@ -17,6 +17,7 @@ func (c *Coordinator) conduct(r *run) {
 	tick := time.NewTicker(tickInterval)
 	defer tick.Stop()
 	live := &live{run: r, shown: &c.shown}
+	health := &health{c: c, run: r}
 	for {
 		select {
 		case <-r.ended:
@@ -26,6 +27,7 @@ func (c *Coordinator) conduct(r *run) {
 			c.closeStage(r, live, e)
 		case <-tick.C:
 			live.show(false)
+			health.show()
 			for _, p := range c.tick(r, live) {
 				c.publish(r, live.progress(p))
 			}

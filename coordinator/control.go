@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -38,7 +39,8 @@ func (s controlService) Connect(stream spatev1.ControlService_ConnectServer) err
 	if err != nil {
 		return err
 	}
-	session, err := s.c.join(hello, addressOf(stream.Context()))
+	who, _ := certs.PeerOf(stream.Context())
+	session, err := s.c.join(hello, addressOf(stream.Context()), who)
 	if err != nil {
 		return err
 	}

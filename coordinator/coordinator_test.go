@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/points"
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
@@ -137,7 +138,7 @@ func checkKinds(t *testing.T, events []*spatev1.RunEvent, want string) {
 	t.Helper()
 	var kinds []string
 	for _, e := range events {
-		if p, ok := eventPoint(&run{}, e); ok && p.Kind != sink.Warning {
+		if p, ok := points.Event(points.Run{}, e, func(uint32) *spatev1.Stage { return nil }); ok && p.Kind != sink.Warning {
 			kinds = append(kinds, string(p.Kind))
 		}
 	}
@@ -152,6 +153,7 @@ type recorder struct {
 	windows []sink.WindowPoint
 	stages  []sink.StagePoint
 	events  []sink.EventPoint
+	agents  []sink.AgentPoint
 	closed  int
 	late    bool // something came after Close
 }
@@ -172,6 +174,13 @@ func (r *recorder) Event(p sink.EventPoint) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.events = append(r.events, p)
+	r.late = r.late || r.closed > 0
+}
+
+func (r *recorder) Agent(p sink.AgentPoint) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.agents = append(r.agents, p)
 	r.late = r.late || r.closed > 0
 }
 

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -32,6 +33,7 @@ type metricsService struct {
 // Push takes in snapshots until the agent closes the stream. Each is durable before its ack goes out; calls of different agents
 // share the ledger's writes.
 func (s metricsService) Push(stream spatev1.MetricsService_PushServer) error {
+	who, _ := certs.PeerOf(stream.Context())
 	in, quit := receive(stream.Recv)
 	defer quit()
 	for {
@@ -40,7 +42,7 @@ func (s metricsService) Push(stream spatev1.MetricsService_PushServer) error {
 			if m.err != nil {
 				return s.ended(stream, m.err)
 			}
-			answer, err := s.c.take(m.message.GetSnapshot())
+			answer, err := s.c.take(m.message.GetSnapshot(), who)
 			if err != nil {
 				return err
 			}
@@ -69,10 +71,13 @@ func (s metricsService) ended(stream spatev1.MetricsService_PushServer, err erro
 // errGivenUp refuses what comes too late: others have been told to do it again, or the result was worked out without it.
 var errGivenUp = errors.New("the agent was lost, and its part of the stage was given up or taken over")
 
-// take brings one snapshot into the ledger and the merge, and answers it. An error ends the stream: the agent keeps the snapshot
-// and sends it again.
-func (c *Coordinator) take(s *spatev1.Snapshot) (*spatev1.PushResponse, error) {
-	r, heard := c.senderOf(s.GetKey())
+// take brings one snapshot into the ledger and the merge, and answers it. It is from whoever the connection's certificate says. An error ends
+// the stream: the agent keeps the snapshot and sends it again.
+func (c *Coordinator) take(s *spatev1.Snapshot, who certs.Identity) (*spatev1.PushResponse, error) {
+	r, heard, err := c.senderOf(s.GetKey(), who)
+	if err != nil {
+		return nil, err
+	}
 	if r == nil && c.endedWith(s) {
 		c.intake.duplicates.Add(1)
 		return &spatev1.PushResponse{Key: s.GetKey()}, nil
@@ -119,15 +124,21 @@ func (c *Coordinator) endedWith(s *spatev1.Snapshot) (found bool) {
 	return err == nil && found // a run that waits has its ledger open, and no snapshots
 }
 
-// senderOf returns the run in progress that a snapshot is of, nil if there is none, and whether its sender was heard lately.
-func (c *Coordinator) senderOf(k *spatev1.SnapshotKey) (r *run, heard bool) {
+// senderOf returns the run in progress that a snapshot is of, nil if there is none, and whether its agent was heard lately. It is an error if
+// the agent is connected with another certificate than the snapshot came with.
+func (c *Coordinator) senderOf(k *spatev1.SnapshotKey, who certs.Identity) (r *run, heard bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.active == nil || c.active.id != k.GetRunId() {
-		return nil, false
-	}
 	from := c.sessions[k.GetAgent()]
-	return c.active, from != nil && from.incarnation == k.GetIncarnation() && clock.Now().Sub(from.heard) < c.cfg.Run.Silence
+	if from != nil && from.who != who {
+		c.trespass.Add(1)
+		return nil, false, status.Errorf(codes.PermissionDenied, "agent %s is connected with the certificate of %s: %s cannot push in its name",
+			k.GetAgent(), from.who, who)
+	}
+	if c.active == nil || c.active.id != k.GetRunId() {
+		return nil, false, nil
+	}
+	return c.active, from != nil && from.incarnation == k.GetIncarnation() && clock.Now().Sub(from.heard) < c.cfg.Run.Silence, nil
 }
 
 // keepAndTell brings a snapshot into the ledger and tells the machine if it is new there. Nobody gives up the part of an agent that was heard
@@ -193,19 +204,26 @@ func (c *Coordinator) refuse(r *run, s *spatev1.Snapshot, reason error) *spatev1
 	c.intake.refused.Add(1)
 	c.log.Warn("snapshot refused", "agent", s.GetKey().GetAgent(), "sequence", s.GetKey().GetSequence(), "reason", reason)
 	if r != nil {
-		c.warn(r, fmt.Sprintf("refused snapshot %d of agent %.64q: %v", s.GetKey().GetSequence(), s.GetKey().GetAgent(), reason))
+		c.tellRefused(r, fmt.Sprintf("refused snapshot %d of agent %.64q: %v", s.GetKey().GetSequence(), s.GetKey().GetAgent(), reason))
 	}
 	return &spatev1.PushResponse{Key: s.GetKey(), Refused: reason.Error()}
 }
 
-// warn tells those who follow the run.
-func (c *Coordinator) warn(r *run, text string) {
+// maxRefusalsTold is how many refused snapshots followers of a run are told of: an agent that sends garbage must not crowd out the rest.
+const maxRefusalsTold = 16
+
+// tellRefused tells those who follow the run.
+func (c *Coordinator) tellRefused(r *run, text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.active == r {
-		r.machine.Warn(clock.Now(), text)
-		c.carryOut(r)
+	if c.active != r || r.refused == maxRefusalsTold {
+		return
 	}
+	if r.refused++; r.refused == maxRefusalsTold {
+		text += " (further ones are in the coordinator's log only)"
+	}
+	r.machine.Warn(clock.Now(), text)
+	c.carryOut(r)
 }
 
 // ledgerFailed ends the run: what cannot be kept is not to be measured.

@@ -22,7 +22,7 @@ import (
 // Limits bound what peers can ask of a coordinator, so that one that runs wild does not stop the others. Legal agents and clients stay far
 // below them. Zero values take the defaults.
 type Limits struct {
-	// Connections is how many are served at a time. Default 4,096. As many again are told why they are not; more are closed.
+	// Connections is how many are served at a time: an agent has two. Default 8,192. As many again are told why they are not; more are closed.
 	Connections int
 	// Streams is how many streams there may be at a time: an agent has two, who follows a run one. Default 16,384.
 	Streams int
@@ -36,7 +36,7 @@ type Limits struct {
 
 // withDefaults fills in what is not set.
 func (l Limits) withDefaults() Limits {
-	l.Connections, l.Streams = cmp.Or(l.Connections, 4096), cmp.Or(l.Streams, 16384)
+	l.Connections, l.Streams = cmp.Or(l.Connections, 8192), cmp.Or(l.Streams, 16384)
 	l.ControlRate, l.ControlBurst = cmp.Or(l.ControlRate, 20), cmp.Or(l.ControlBurst, 200)
 	l.PushRate, l.PushBurst = cmp.Or(l.PushRate, 200), cmp.Or(l.PushBurst, 20_000)
 	return l

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/points"
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/lifecycle"
@@ -23,6 +24,7 @@ type live struct {
 	begun  bool          // there is one
 	next   uint32        // first window not shown
 	tokens float64       // tokens that arrived in the last window shown
+	bursts points.Bursts // of the stage in progress
 	viewed uint32        // windows shown when the stage's rules were last looked at
 	start  clock.Instant // of the stage in progress; zero until its first window is shown
 }
@@ -47,7 +49,7 @@ func (l *live) current() (measured, bool) {
 	for index, m := range l.run.stages {
 		if m.merged != nil && (!l.begun || index != l.stage) {
 			l.stage, l.begun, l.next, l.tokens = index, true, m.first, 0
-			l.viewed, l.start = m.first, 0
+			l.viewed, l.start, l.bursts = m.first, 0, points.Bursts{}
 		}
 	}
 	m := l.run.stages[l.stage]
@@ -65,7 +67,7 @@ func (l *live) count(m measured) {
 	l.shown.window(l.start.Add(time.Duration(l.next+1) * time.Second))
 }
 
-// window hands on one window. What came to date belongs to it only if nothing came from a later one.
+// window hands on one window, with what came to date where that is known.
 func (l *live) window(m measured, number uint32) {
 	l.tokens = m.merged.TokensPerSecond(number)
 	if l.run.sink == sink.Discard {
@@ -76,11 +78,15 @@ func (l *live) window(m measured, number uint32) {
 		return
 	}
 	var toDate *aggregate.View
-	if v := m.merged.ToDate(); v.Window == number {
+	if v, ok := m.merged.ToDateOf(number); ok {
 		toDate = &v
 	}
-	for _, p := range windowPoints(scopeOf(l.run, m.record.GetStage()), m.record, view, toDate) {
+	run, scope := l.run.points(), l.run.points().Scope(m.record.GetStage())
+	for _, p := range points.Windows(scope, m.record, view, toDate) {
 		l.run.sink.Window(p)
+	}
+	if p, ok := l.bursts.See(run, scope, m.record, view); ok {
+		l.run.sink.Event(p)
 	}
 }
 
@@ -107,15 +113,24 @@ func (l *live) end(e lifecycle.CloseStage) (last *spatev1.StageProgress, complet
 	}
 	l.correct(&m, rec)
 	result, total := m.merged.Result(rec), m.merged.Total()
-	if l.run.sink != sink.Discard {
-		l.run.sink.Stage(stagePoint(scopeOf(l.run, rec.GetStage()), rec, result, total))
-		for _, p := range regionPoints(scopeOf(l.run, rec.GetStage()), rec, result, m.merged.ToDate()) {
-			l.run.sink.Stage(p)
-		}
-	}
+	l.hand(rec, result, m.merged)
 	o = outcomeOf(m.merged, result, rec, e.Keep)
 	l.run.forget(index)
 	return whole(index, result, total), result.Complete, o
+}
+
+// hand hands on the result of a stage.
+func (l *live) hand(rec *spatev1.StageRecord, result aggregate.StageResult, merged *aggregate.Stage) {
+	if l.run.sink == sink.Discard {
+		return
+	}
+	run := l.run.points()
+	for _, p := range points.Stage(run.Scope(rec.GetStage()), rec, result, merged.ToDate()) {
+		l.run.sink.Stage(p)
+	}
+	for _, p := range points.Starts(run, rec, result) {
+		l.run.sink.Agent(p)
+	}
 }
 
 // progress fills in what was merged.

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/points"
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/lifecycle"
@@ -25,6 +26,7 @@ type run struct {
 	events     *eventLog
 	sink       sink.Sink
 	unsaved    bool // record has changed
+	refused    int  // snapshots that its followers were told were refused
 	place      int  // runs that came before it when its followers were last told. 0: they were not
 
 	progress []lifecycle.Progress      // to be reported by the worker
@@ -45,6 +47,15 @@ func makeRun(record *spatev1.RunRecord, submission *spatev1.Submission, ledger *
 
 // plan is the name of the run's plan.
 func (r *run) plan() string { return r.submission.GetName() }
+
+// points names the run in its points.
+func (r *run) points() points.Run { return points.Run{ID: r.id, Plan: r.plan()} }
+
+// stageOf is a stage that has been assigned or skipped, nil if there is none.
+func (r *run) stageOf(index uint32) *spatev1.Stage {
+	m, _ := r.stage(index)
+	return m.record.GetStage()
+}
 
 // measured is what is known of a stage that has been assigned.
 type measured struct {
@@ -226,7 +237,7 @@ func (c *Coordinator) finish(r *run) {
 // hand shows an event to followers and sinks.
 func (c *Coordinator) hand(r *run, n *spatev1.FollowRunResponse) {
 	r.events.append(n)
-	if p, ok := eventPoint(r, n.GetEvent()); ok {
+	if p, ok := points.Event(r.points(), n.GetEvent(), r.stageOf); ok {
 		r.sink.Event(p)
 	}
 }

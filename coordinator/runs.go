@@ -149,6 +149,10 @@ func (s runService) FollowRun(q *spatev1.FollowRunRequest, stream spatev1.RunSer
 		}
 		select {
 		case <-more:
+		case <-s.c.closing:
+			if _, ended, _ := r.events.after(number); !ended {
+				return errClosing
+			}
 		case <-stream.Context().Done():
 			return status.FromContextError(stream.Context().Err()).Err()
 		}

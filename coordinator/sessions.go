@@ -7,7 +7,9 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -21,6 +23,7 @@ type session struct {
 	info        *spatev1.AgentInfo
 	incarnation uint64
 	address     string
+	who         certs.Identity // by its certificate; zero without one
 	heard       clock.Instant
 	heartbeat   *spatev1.Heartbeat
 	outbox      chan *spatev1.ConnectResponse
@@ -80,9 +83,9 @@ func checkHello(h *spatev1.Hello) error {
 
 // join takes an agent in. The same process may come back before its old connection is noticed to be broken; another process is
 // refused its name until the first is gone.
-func (c *Coordinator) join(h *spatev1.Hello, address string) (*session, error) {
+func (c *Coordinator) join(h *spatev1.Hello, address string, who certs.Identity) (*session, error) {
 	s := &session{
-		info: h.GetAgent(), incarnation: h.GetIncarnation(), address: address, heard: clock.Now(),
+		info: h.GetAgent(), incarnation: h.GetIncarnation(), address: address, who: who, heard: clock.Now(),
 		outbox: make(chan *spatev1.ConnectResponse, outboxSize), gone: make(chan struct{}),
 	}
 	name := s.info.GetName()
@@ -163,6 +166,9 @@ func (c *Coordinator) drop(s *session, reason string) {
 	c.feed(func(r *run, at clock.Instant) { r.machine.Disconnected(at, name, s.incarnation, reason) })
 }
 
+// maxSaid bounds what an agent says over its control stream at once: it is kept in records and told to people.
+const maxSaid = 64 << 10
+
 // hear takes in a message of an agent.
 func (c *Coordinator) hear(s *session, m *spatev1.ConnectRequest) {
 	c.mu.Lock()
@@ -170,6 +176,10 @@ func (c *Coordinator) hear(s *session, m *spatev1.ConnectRequest) {
 	s.heard = clock.Now()
 	name := s.info.GetName()
 	if c.sessions[name] != s {
+		return
+	}
+	if size := proto.Size(m); size > maxSaid {
+		s.end(status.Errorf(codes.InvalidArgument, "a message of %d bytes on the control stream: at most %d are taken", size, maxSaid))
 		return
 	}
 	switch m := m.GetMessage().(type) {

@@ -89,16 +89,12 @@ func (c *Closed) take(s Share) error {
 	return nil
 }
 
-// Revise changes the agent's share: the same with more handovers. Anything else is an error, and so is one that takes from the agent
-// itself; it changes nothing then. What is taken over is begun as if it had always been there: the schedule may go on that was over, and
+// Revise changes the agent's share to what Share.Revised made of the one before. It is an error, and changes nothing, if the share takes from
+// the agent itself. What is taken over is begun as if it had always been there: the schedule may go on that was over, and
 // Slots may grow.
-func (c *Closed) Revise(m *spatev1.Stripe) error {
+func (c *Closed) Revise(s Share) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s, err := c.share.Revised(m)
-	if err != nil {
-		return err
-	}
 	return c.take(s)
 }
 

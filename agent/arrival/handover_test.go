@@ -1,6 +1,7 @@
 package arrival
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -87,7 +88,7 @@ func (c *crew) step(t *rapid.T, rank int, now time.Duration) {
 	case 1, 2:
 		c.snapshot[rank], c.taken[rank] = c.agents[rank].Begun(), len(c.counts[rank])
 	case 3, 4:
-		if err := c.agents[rank].Revise(c.stripe(rank)); err != nil {
+		if err := c.agents[rank].Revise(shareOf(t, c.stripe(rank))); err != nil {
 			t.Fatal(err)
 		}
 	default:
@@ -137,7 +138,7 @@ func (c *crew) finish(t *rapid.T, now time.Duration) {
 		if c.lost[rank] {
 			continue
 		}
-		if err := a.Revise(c.stripe(rank)); err != nil {
+		if err := a.Revise(shareOf(t, c.stripe(rank))); err != nil {
 			t.Fatal(err)
 		}
 		slots += a.Slots()
@@ -201,18 +202,23 @@ func TestRequestsFollowTheirSlots(t *testing.T) {
 
 func TestSharesRefuse(t *testing.T) {
 	two := []uint32{1, 1}
-	give := func(h *spatev1.Handover) *spatev1.Stripe {
-		return &spatev1.Stripe{Weights: two, Handovers: []*spatev1.Handover{h}}
+	give := func(h ...*spatev1.Handover) *spatev1.Stripe {
+		return &spatev1.Stripe{Weights: two, Handovers: h}
 	}
 	for name, c := range map[string]struct {
 		stripe *spatev1.Stripe
 		said   string
 	}{
-		"no weights":      {&spatev1.Stripe{}, "no agent has a positive weight"},
-		"parts of 0":      {give(&spatev1.Handover{Weights: []uint32{0, 0}}), "no agent has a positive weight"},
-		"before start":    {give(&spatev1.Handover{Weights: two, FromNs: -1}), "-1ns"},
-		"has nothing":     {give(&spatev1.Handover{Weights: two, FromRank: 2}), "place 2 has nothing"},
-		"beyond counting": {give(&spatev1.Handover{Weights: two, FromItems: []uint64{1<<62 + 1}}), "beyond all counting"},
+		"no weights":   {&spatev1.Stripe{}, "no agent has a positive weight"},
+		"parts of 0":   {give(&spatev1.Handover{Weights: []uint32{0, 0}}), "no agent has a positive weight"},
+		"before start": {give(&spatev1.Handover{Weights: two, FromNs: -1}), "-1ns"},
+		"has nothing":  {give(&spatev1.Handover{Weights: two, FromRank: 2}), "place 2 has nothing"},
+		"too late":     {give(&spatev1.Handover{FromRank: 1, Weights: two, FromNs: math.MaxInt64}), "its moment is"},
+		"patterns without end": {give(slices.Repeat([]*spatev1.Handover{
+			{FromRank: 1, Weights: []uint32{MaxCycle - 1, 1}}, {FromRank: 1, Weights: []uint32{1, MaxCycle - 1}},
+		}, 10)...), "weights of all handovers sum up"},
+		"places without end": {give(&spatev1.Handover{FromRank: 1, Weights: []uint32{MaxCycle: 1}}), "1048577 places"},
+		"beyond counting":    {give(&spatev1.Handover{Weights: two, FromItems: []uint64{1<<62 + 1}}), "beyond all counting"},
 	} {
 		if _, err := NewShare(c.stripe); err == nil || !strings.Contains(err.Error(), c.said) {
 			t.Errorf("%s: %v", name, err)

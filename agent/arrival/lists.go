@@ -140,7 +140,7 @@ func (p *division) keep(rank uint32) {
 func (p *division) hand(h *handover) {
 	given := slices.Clone(p.places[h.from])
 	for rank := range p.places {
-		if h.pattern.weight(rank) == 0 {
+		if !h.pattern.gives(rank) {
 			continue
 		}
 		part := h.pattern.stripe(rank)

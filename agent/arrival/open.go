@@ -26,9 +26,8 @@ type Open interface {
 	// there. Of several calls the first counts. An offset beyond warmup_until_steady and MeasureSlack is taken as that one.
 	// Other loads ignore it.
 	Measure(from time.Duration)
-	// Revise says what the share is from now on: the same with more handovers. Anything else is an error, and changes nothing. It
-	// has no effect before Renew.
-	Revise(m *spatev1.Stripe) error
+	// Revise says what the share is from now on: what Share.Revised made of the one before. It has no effect before Renew.
+	Revise(s Share)
 	// Renew takes in what was said to Revise since, and reports whether there was anything. If so, the arrival that Next returned
 	// last is taken back: Next goes on with all arrivals that are the share's now and that it has not returned before that one, those
 	// first that it had passed by. Others that Next has returned and that were not started are to be asked Settle about, and

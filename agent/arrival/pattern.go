@@ -1,49 +1,86 @@
 package arrival
 
-// pattern is the owners of all items, and which of its owner's items each is. It takes 8 bytes for each place of a cycle.
+import (
+	"fmt"
+	"slices"
+)
+
+// pattern is the owners of all items, and which of its owner's items each is.
 type pattern struct {
-	weights []uint32 // in lowest terms, by rank
-	cycle   uint64
-	places  []place
+	ranks []uint32 // of the places that have a part, ascending
+	*round
 }
 
-// place is a place of a cycle: its owner, and how many places before it the owner has.
-type place struct{ rank, number uint32 }
+// round is a cycle of a pattern, with numbers in place of ranks. Patterns of many places that differ only in who has the parts share one.
+type round struct {
+	weights []uint32 // in lowest terms, all above 0
+	cycle   uint64
+	seats   []seat
+}
 
-// newPattern returns the pattern of weights that NewStripe takes.
-func newPattern(weights []uint32) (*pattern, error) {
-	lowest, cycle, err := reduce(weights)
-	if err != nil {
-		return nil, err
+// seat is an item of a cycle: its owner's number, and how many items before it the owner has.
+type seat struct{ owner, before uint32 }
+
+// newPattern returns the pattern of weights that NewStripe takes. It shares the round of another one, which may be nil, if that is the same.
+func newPattern(weights []uint32, like *pattern) (*pattern, error) {
+	if len(weights) > MaxCycle {
+		return nil, fmt.Errorf("arrival: %d places are more than %d", len(weights), MaxCycle)
 	}
-	p := &pattern{weights: lowest, cycle: cycle, places: make([]place, cycle)}
-	passed := make([]uint32, len(lowest))
-	for i, rank := range owners(lowest, cycle) {
-		p.places[i] = place{rank, passed[rank]}
-		passed[rank]++
+	n := 0
+	for _, w := range weights {
+		if w > 0 {
+			n++
+		}
+	}
+	p, parts := &pattern{ranks: make([]uint32, 0, n)}, make([]uint32, 0, n)
+	for rank, w := range weights {
+		if w > 0 {
+			p.ranks, parts = append(p.ranks, uint32(rank)), append(parts, w)
+		}
+	}
+	lowest, cycle, err := reduce(parts)
+	switch {
+	case err != nil:
+		return nil, err
+	case like != nil && slices.Equal(like.weights, lowest):
+		p.round = like.round
+	default:
+		p.round = newRound(lowest, cycle)
 	}
 	return p, nil
 }
 
-// owner returns whose item k is, and the how-manieth of its owner's items, counted from 0.
-func (p *pattern) owner(k uint64) (rank uint32, number uint64) {
-	at := p.places[k%p.cycle]
-	return at.rank, k/p.cycle*uint64(p.weights[at.rank]) + uint64(at.number)
+func newRound(weights []uint32, cycle uint64) *round {
+	r := &round{weights: weights, cycle: cycle, seats: make([]seat, cycle)}
+	passed := make([]uint32, len(weights))
+	for i, owner := range owners(weights, cycle) {
+		r.seats[i] = seat{owner, passed[owner]}
+		passed[owner]++
+	}
+	return r
 }
 
-// weight returns the weight of a place, 0 behind the last one.
-func (p *pattern) weight(rank uint32) uint32 {
-	if int(rank) >= len(p.weights) {
-		return 0
-	}
-	return p.weights[rank]
+// owner returns whose item k is, and the how-manieth of its owner's items, counted from 0.
+func (p *pattern) owner(k uint64) (rank uint32, number uint64) {
+	at := p.seats[k%p.cycle]
+	return p.ranks[at.owner], k/p.cycle*uint64(p.weights[at.owner]) + uint64(at.before)
+}
+
+// gives says whether a place has a part.
+func (p *pattern) gives(rank uint32) bool {
+	_, found := slices.BinarySearch(p.ranks, rank)
+	return found
 }
 
 // stripe returns what is one place's.
 func (p *pattern) stripe(rank uint32) Stripe {
-	own := make([]uint32, 0, p.weight(rank))
-	for i, at := range p.places {
-		if at.rank == rank {
+	owner, found := slices.BinarySearch(p.ranks, rank)
+	if !found {
+		return Stripe{cycle: p.cycle}
+	}
+	own := make([]uint32, 0, p.weights[owner])
+	for i, at := range p.seats {
+		if at.owner == uint32(owner) {
 			own = append(own, uint32(i))
 		}
 	}

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -28,6 +26,7 @@ type Share struct {
 	base      Stripe        // what is the place's by the weights alone
 	pattern   *pattern      // of the weights; nil: nothing has changed hands
 	handovers []handover    // in order
+	seats     uint64        // of all their rounds
 	gives     [][]int       // handovers by the place that gives
 	changed   time.Duration // no arrival before it has changed hands
 	settled   time.Duration // none from it on changes hands again
@@ -42,8 +41,14 @@ type handover struct {
 	fromItems []uint64
 }
 
-// mostItems bounds the numbers of items that a handover may name.
-const mostItems = 1 << 62
+const (
+	// mostItems bounds the numbers of items that a handover may name.
+	mostItems = 1 << 62
+	// latestMoment bounds when something may change hands: so late that nothing is due any more, and no sum with it overflows.
+	latestMoment = time.Duration(math.MaxInt64 / 2)
+	// mostSeats bounds the memory of handovers, whatever a coordinator says: 8 bytes each.
+	mostSeats = 16 * MaxCycle
+)
 
 // NewShare reads a stripe. A place that is not in its weights has what handovers give it, which may be nothing yet. It is an error if
 // weights are none that NewStripe takes, if a handover has a negative moment, or if it names a giver that has nothing by then.
@@ -73,11 +78,17 @@ func (s *Share) Revised(m *spatev1.Stripe) (Share, error) {
 		return Share{}, fmt.Errorf("arrival: a revision of %d handovers cannot follow one of %d: handovers are only added", len(list), len(old))
 	}
 	for i, h := range old {
-		if !proto.Equal(h, list[i]) {
+		if !sameHandover(h, list[i]) {
 			return Share{}, fmt.Errorf("arrival: handover %d was changed from {%v} to {%v}: handovers are only added", i, h, list[i])
 		}
 	}
 	return s.append(list[len(old):])
+}
+
+// sameHandover compares two handovers: of large stages there are many, and each names all places.
+func sameHandover(a, b *spatev1.Handover) bool {
+	return a.GetFromRank() == b.GetFromRank() && a.GetFromNs() == b.GetFromNs() &&
+		slices.Equal(a.GetWeights(), b.GetWeights()) && slices.Equal(a.GetFromItems(), b.GetFromItems())
 }
 
 // Joined says whether the place came later than the weights, and from when on it has something: the last offset there is if it has
@@ -88,7 +99,7 @@ func (s *Share) Joined() (from time.Duration, joined bool) {
 	}
 	from = math.MaxInt64
 	for i := range s.handovers {
-		if h := &s.handovers[i]; h.pattern.weight(s.rank) > 0 {
+		if h := &s.handovers[i]; h.pattern.gives(s.rank) {
 			from = min(from, h.at)
 		}
 	}
@@ -97,14 +108,14 @@ func (s *Share) Joined() (from time.Duration, joined bool) {
 
 // nothing says whether the place never has anything.
 func (s *Share) nothing() bool {
-	return s.base.Empty() && !slices.ContainsFunc(s.handovers, func(h handover) bool { return h.pattern.weight(s.rank) > 0 })
+	return s.base.Empty() && !slices.ContainsFunc(s.handovers, func(h handover) bool { return h.pattern.gives(s.rank) })
 }
 
 // settle works out what is left in the end, when all moments have passed: a place that gives has nothing but what it keeps of it.
 func (s *Share) settle() {
 	has := map[uint32]bool{}
-	for rank, w := range s.pattern.weights {
-		has[uint32(rank)] = w > 0
+	for _, rank := range s.pattern.ranks {
+		has[rank] = true
 	}
 	for i := range s.handovers {
 		h := &s.handovers[i]
@@ -113,8 +124,8 @@ func (s *Share) settle() {
 			continue
 		}
 		has[h.from] = false
-		for rank, w := range h.pattern.weights {
-			has[uint32(rank)] = has[uint32(rank)] || w > 0
+		for _, rank := range h.pattern.ranks {
+			has[rank] = true
 		}
 	}
 	s.keeps = has[s.rank]
@@ -131,53 +142,80 @@ func (s *Share) append(list []*spatev1.Handover) (Share, error) {
 	n := *s
 	if n.pattern == nil {
 		var err error
-		if n.pattern, err = newPattern(s.stripe.GetWeights()); err != nil {
+		if n.pattern, err = newPattern(s.stripe.GetWeights(), nil); err != nil {
 			return Share{}, err
 		}
 	}
-	n.stripe = &spatev1.Stripe{Weights: s.stripe.GetWeights(), Rank: s.rank, Handovers: slices.Clone(s.stripe.GetHandovers())}
-	n.handovers, n.gives = slices.Clone(s.handovers), slices.Clone(s.gives)
+	n.stripe = &spatev1.Stripe{Weights: s.stripe.GetWeights(), Rank: s.rank, Handovers: slices.Concat(s.stripe.GetHandovers(), list)}
+	n.handovers = slices.Clone(s.handovers)
+	holders := n.holders()
 	for i, m := range list {
-		if err := n.add(m); err != nil {
+		if err := n.add(m, holders); err != nil {
 			return Share{}, fmt.Errorf("arrival: handover %d: %w", len(s.handovers)+i, err)
 		}
 	}
+	n.index()
 	n.settle()
 	return n, nil
 }
 
-// add takes in the next handover.
-func (s *Share) add(m *spatev1.Handover) error {
+// holders are the places that have a part by the weights, or were given one.
+func (s *Share) holders() map[uint32]bool {
+	all := map[uint32]bool{}
+	for _, rank := range s.pattern.ranks {
+		all[rank] = true
+	}
+	for i := range s.handovers {
+		for _, rank := range s.handovers[i].pattern.ranks {
+			all[rank] = true
+		}
+	}
+	return all
+}
+
+// add takes in the next handover, and those it gives to as holders.
+func (s *Share) add(m *spatev1.Handover, holders map[uint32]bool) error {
 	h := handover{from: m.GetFromRank(), at: time.Duration(m.GetFromNs()), fromItems: m.GetFromItems()}
 	switch {
-	case h.at < 0:
-		return fmt.Errorf("its moment is %v: it must not be before the start", h.at)
-	case !s.has(h.from):
+	case h.at < 0 || h.at > latestMoment:
+		return fmt.Errorf("its moment is %v: it must be from 0 to %v after the start", h.at, latestMoment)
+	case !holders[h.from]:
 		return fmt.Errorf("place %d has nothing to give", h.from)
 	case slices.ContainsFunc(h.fromItems, func(n uint64) bool { return n > mostItems }):
 		return errors.New("it names an item beyond all counting")
 	}
-	if n := len(s.handovers); n > 0 && slices.Equal(m.GetWeights(), s.stripe.GetHandovers()[n-1].GetWeights()) {
-		h.pattern = s.handovers[n-1].pattern // those of one loss are alike
-	} else {
-		var err error
-		if h.pattern, err = newPattern(m.GetWeights()); err != nil {
-			return err
-		}
+	last := s.pattern
+	if n := len(s.handovers); n > 0 {
+		last = s.handovers[n-1].pattern // those of one loss or of one newcomer are alike
 	}
-	for int(h.from) >= len(s.gives) {
-		s.gives = append(s.gives, nil)
+	var err error
+	if h.pattern, err = newPattern(m.GetWeights(), last); err != nil {
+		return err
 	}
-	s.gives[h.from] = append(slices.Clip(s.gives[h.from]), len(s.handovers))
+	if h.pattern.round != last.round {
+		s.seats += h.pattern.cycle
+	}
+	if s.seats > mostSeats {
+		return fmt.Errorf("the weights of all handovers sum up to more than %d: round them with Quantise", mostSeats)
+	}
+	for _, rank := range h.pattern.ranks {
+		holders[rank] = true
+	}
 	s.handovers = append(s.handovers, h)
-	s.stripe.Handovers = append(s.stripe.Handovers, m)
 	s.changed = min(s.changed, h.at)
 	return nil
 }
 
-// has says whether a place has a part by the weights, or was given one.
-func (s *Share) has(rank uint32) bool {
-	return s.pattern.weight(rank) > 0 || slices.ContainsFunc(s.handovers, func(h handover) bool { return h.pattern.weight(rank) > 0 })
+// index lists the handovers by who gives.
+func (s *Share) index() {
+	s.gives = nil
+	for i := range s.handovers {
+		from := int(s.handovers[i].from)
+		for from >= len(s.gives) {
+			s.gives = append(s.gives, nil)
+		}
+		s.gives[from] = append(s.gives[from], i)
+	}
 }
 
 // owns says whether arrival i of an open loop, due at an offset, is the place's.

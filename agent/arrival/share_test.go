@@ -256,9 +256,7 @@ func (h *history) playedBy(t *rapid.T, rank uint32, load *spatev1.LoadPoint, see
 		}
 		if known > heard {
 			heard = known
-			if err := p.open.Revise(h.of(rank, known)); err != nil {
-				t.Fatal(err)
-			}
+			p.open.Revise(shareOf(t, h.of(rank, known)))
 			p.renew()
 		}
 		if now >= told {

@@ -3,11 +3,8 @@ package arrival
 import (
 	"errors"
 	"math"
-	"sync"
 	"sync/atomic"
 	"time"
-
-	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // walk goes through the whole stage's schedule and stops at the share's indices. It takes the same memory for any number of
@@ -30,8 +27,7 @@ type walk struct {
 	err     error
 	from    atomic.Int64 // what Measure said; unheard: nothing
 
-	revising sync.Mutex
-	newest   atomic.Pointer[Share] // what Revise said
+	newest atomic.Pointer[Share] // what Revise said
 }
 
 // unheard is no offset.
@@ -164,12 +160,4 @@ func (w *walk) Err() error {
 }
 
 // Revise says what the share is from now on.
-func (w *walk) Revise(m *spatev1.Stripe) error {
-	w.revising.Lock()
-	defer w.revising.Unlock()
-	s, err := w.newest.Load().Revised(m)
-	if err == nil {
-		w.newest.Store(&s)
-	}
-	return err
-}
+func (w *walk) Revise(s Share) { w.newest.Store(&s) }

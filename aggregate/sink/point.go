@@ -148,7 +148,29 @@ const (
 	AgentLost   EventKind = "agent_lost"
 	AgentJoined EventKind = "agent_joined"
 	Warning     EventKind = "warning"
+	// ErrorBurst is a window with many failures after a calm: docs/influxdb.md says how many.
+	ErrorBurst EventKind = "error_burst"
 )
+
+// AgentPoint is how an agent does, by its last heartbeat. What is nil is not known.
+type AgentPoint struct {
+	// RunID is the id of the run that goes on.
+	RunID string
+	// Plan is the plan's name.
+	Plan string
+	// Agent is its name.
+	Agent string
+	// Region is the agent's. Empty: it said none.
+	Region string
+	// Time is when it was heard last, or asked about, by the coordinator's wall clock; for the StartErrorMs the stage's start.
+	Time time.Time
+	// Heartbeat is the last one.
+	Heartbeat *spatev1.Heartbeat
+	// SilentSeconds is the time since anything was heard of it.
+	SilentSeconds *float64
+	// StartErrorMs is the start of its load in a stage minus the start that was armed.
+	StartErrorMs *float64
+}
 
 // AgentEvent is an agent's loss, or its joining, as an event of a stage. stage may be nil.
 func AgentEvent(run EventPoint, stage *Scope, e *spatev1.AgentChanged) EventPoint {

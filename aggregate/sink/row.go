@@ -21,6 +21,8 @@ const (
 	MeasurementObserverToDate = "spate_observer_to_date"
 	MeasurementObserverMerged = "spate_observer_merged_windows"
 	MeasurementObserver       = "spate_observer_stage"
+	// MeasurementAgent has how agents do while a run goes on.
+	MeasurementAgent = "spate_agent"
 	// MeasurementEvent has what happened to a run.
 	MeasurementEvent = "spate_event"
 )

@@ -76,6 +76,27 @@ func (p EventPoint) Rows() []Row {
 	return []Row{row}
 }
 
+// Rows returns the agent's row.
+func (p AgentPoint) Rows() []Row {
+	row := Row{Measurement: MeasurementAgent, Time: p.Time}
+	row.tag("agent", p.Agent)
+	row.tag("plan", p.Plan)
+	row.tag("region", p.Region)
+	row.tag("run", p.RunID)
+	if h := p.Heartbeat; h != nil {
+		row.float("cpu_cores", h.GetCpuCores())
+		row.count("in_flight", uint64(h.GetInFlight()))
+		row.count("unacked_snapshots", uint64(h.GetUnackedSnapshots()))
+		if h.GetClockUncertaintyNs() > 0 { // else the offset is not known yet
+			row.float("clock_offset_ms", float64(h.GetClockOffsetNs())/1e6)
+			row.float("clock_uncertainty_ms", float64(h.GetClockUncertaintyNs())/1e6)
+		}
+	}
+	row.optional("silent_s", p.SilentSeconds)
+	row.optional("start_error_ms", p.StartErrorMs)
+	return []Row{row}
+}
+
 // row returns a row of the scope with its tags and its load point, by which sweeps are drawn.
 func (s Scope) row(measurement string) Row {
 	if s.Observer {

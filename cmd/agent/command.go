@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/spate-load/spate/agent"
+	"github.com/spate-load/spate/agent/yielding"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/cmd/internal/daemon"
 	"github.com/spate-load/spate/cmd/internal/settings"
@@ -83,6 +84,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		DatasetDir:  f.datasetDir,
 		Coordinator: f.inTurn(finder),
 		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(creds)},
+		BulkOptions: []grpc.DialOption{grpc.WithTransportCredentials(yielding.Credentials(creds))},
 	})
 	if err != nil {
 		return daemon.BadInput(err)

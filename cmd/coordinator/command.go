@@ -65,6 +65,7 @@ const leastLease = 5 * time.Second
 
 // run serves until ctx ends.
 func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) error {
+	spareProcessor()
 	if err := errors.Join(f.check(), f.tls.Check(logger), f.status.Check()); err != nil {
 		return daemon.BadInput(err)
 	}

@@ -49,13 +49,19 @@ func (r *Run) Connected(at clock.Instant, info *spatev1.AgentInfo, incarnation u
 	r.remind(at, a, resume, armed)
 }
 
+// maxGreeted is how many agents that come during a run are spoken of.
+const maxGreeted = 256
+
 // welcome says what becomes of an agent that was not known.
 func (r *Run) welcome(at clock.Instant, a *agent) {
 	switch {
+	case r.greeted[a.name()] || len(r.greeted) == maxGreeted: // it comes and goes: that is no news
 	case r.phase == gathering || r.stage != nil && r.mayJoin(r.stage.record.GetStage()):
 	case !eligible(a, r.regions()):
+		r.greeted[a.name()] = true
 		r.notice(at, spatev1.Severity_SEVERITY_INFO, "agent %s came during the run and takes no part in it: the plan has no region %q", a.name(), a.info.GetRegion())
 	default:
+		r.greeted[a.name()] = true
 		r.notice(at, spatev1.Severity_SEVERITY_INFO, "agent %s came during the run: it takes part from the next stage on", a.name())
 	}
 }
@@ -157,7 +163,7 @@ func (r *Run) lostInPause(at clock.Instant, a *agent) {
 		return
 	}
 	follows := "the run ends unless it is back when the pause is over"
-	if policyOf(r.pending) != fail {
+	if policyOf(r.pending) != fail || observersOf(r.roster, r.pending)[a] {
 		follows = "the run goes on without it unless it is back when the pause is over"
 	}
 	r.notice(at, spatev1.Severity_SEVERITY_WARNING, "agent %s lost in the pause: %s; %s", a.name(), a.lost, follows)

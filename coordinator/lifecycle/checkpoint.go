@@ -46,8 +46,20 @@ func (r *Run) Checkpoint() *spatev1.Checkpoint {
 	if s := r.stage; r.inStage() {
 		c.StartClockNs, c.Revision = int64(s.start), s.ref.GetRevision()
 		c.Immediately, c.GaveUp = s.immediate, s.gaveUp
+		c.SentOff = s.sentOff()
 	}
 	return c
+}
+
+// sentOff is why agents were told to end their shares, by their places in the record.
+func (s *stage) sentOff() map[uint32]string {
+	out := map[uint32]string{}
+	for i, p := range s.shares {
+		if p.out && p.lost != "" {
+			out[uint32(i)] = p.lost
+		}
+	}
+	return out
 }
 
 // Memory is what is known of a run whose coordinator was started anew.
@@ -148,7 +160,7 @@ func (r *Run) restoreStage(c *spatev1.Checkpoint, rec *spatev1.StageRecord, at c
 		record:    clone(rec),
 		ref:       &spatev1.AssignmentRef{RunId: r.id, StageIndex: rec.GetStage().GetIndex(), Revision: c.GetRevision()},
 		start:     clock.Instant(c.GetStartClockNs()),
-		immediate: c.GetImmediately(), gaveUp: c.GetGaveUp(), declined: map[*agent]bool{},
+		immediate: c.GetImmediately(), gaveUp: c.GetGaveUp(), declined: map[string][]uint64{},
 	}
 	s.progress = s.start
 	if passed := at.Sub(s.start); passed > 0 && s.start != 0 {
@@ -157,16 +169,20 @@ func (r *Run) restoreStage(c *spatev1.Checkpoint, rec *spatev1.StageRecord, at c
 	for _, a := range s.record.GetAgents() {
 		p := &share{
 			agent: r.process(a.GetAgent(), a.GetIncarnation(), at), observer: a.GetObserver(), weight: a.GetWeight(), failure: a.GetFailure(),
-			loss: a.GetLoss(), preparation: a.GetPreparation(), joined: time.Duration(a.GetJoinedNs()), revision: c.GetRevision(), told: len(rec.GetHandovers()),
+			loss: a.GetLoss(), preparation: a.GetPreparation(), joined: time.Duration(a.GetJoinedNs()), revision: c.GetRevision(),
 		}
 		p.rank, p.covered.next = uint32(len(s.places())), uint32(p.joined/time.Second)
 		s.shares = append(s.shares, p)
 	}
-	s.restoreGivers()
 	r.stage = s
-	for _, p := range s.shares {
+	for i, p := range s.shares {
+		p.knows = s.initially(p)
 		if p.agent.lost != "" && p.failure == "" {
 			r.leave(p, p.agent.lost, r.fenceOf(p.agent))
+		}
+		if reason, out := c.GetSentOff()[uint32(i)]; out {
+			r.putOut(p, reason)
+			r.leave(p, reason, r.fenceOf(p.agent))
 		}
 	}
 	switch r.phase {
@@ -178,14 +194,15 @@ func (r *Run) restoreStage(c *spatev1.Checkpoint, rec *spatev1.StageRecord, at c
 	return nil
 }
 
-// restoreGivers has all who give something away to newcomers say again that they know, if they have not shown it by what they measured since.
-func (s *stage) restoreGivers() {
-	places := s.places()
+// initially is the revision that a share began with. What changed since its agent has to say again that it knows, unless what it measured
+// shows it.
+func (s *stage) initially(p *share) uint32 {
 	for _, h := range s.record.GetHandovers() {
-		if p := places[h.GetFromRank()]; p.failure == "" && p.givesAt == 0 && h.GetFromNs() > 0 {
-			p.givesAt = s.start.Add(time.Duration(h.GetFromNs()) - giveMargin)
+		if p.joined == 0 || int(p.rank) < len(h.GetWeights()) {
+			return h.GetRevision() - 1 // the first that there was, or that it has a part in
 		}
 	}
+	return p.revision
 }
 
 // process is an agent of the roster, or one whose process has been replaced there.

@@ -22,7 +22,7 @@ func (r *Run) takeOver(at clock.Instant, p *share) {
 	takers := r.takers(p)
 	from := r.changeFrom(at, r.lead())
 	switch {
-	case len(takers) == 0 && r.stage.mayReturn(at) && !p.whole() && p.givesAt == 0:
+	case len(takers) == 0 && r.stage.mayReturn(at) && !p.whole() && r.stage.givesAt(p) == 0:
 		return
 	case len(takers) == 0 || openLoop(r.stage.record.GetStage().GetLoad()) && r.overBy(from):
 		r.giveUpShare(at, p)
@@ -109,9 +109,12 @@ func (r *Run) overBy(offset time.Duration) bool {
 // revise adds handovers that count from an offset, and tells all places that are under way.
 func (r *Run) revise(at clock.Instant, from time.Duration, handovers ...*spatev1.Handover) {
 	s := r.stage
-	s.record.Handovers = append(s.record.Handovers, handovers...)
 	s.ref = clone(s.ref)
 	s.ref.Revision++
+	for _, h := range handovers {
+		h.Revision = s.ref.GetRevision()
+	}
+	s.record.Handovers = append(s.record.Handovers, handovers...)
 	r.do(PutStage{s.snapshot()})
 	for _, p := range s.places() {
 		if p.active() {
@@ -123,7 +126,7 @@ func (r *Run) revise(at clock.Instant, from time.Duration, handovers ...*spatev1
 
 // sendRevise tells an agent its share as it is now.
 func (r *Run) sendRevise(p *share) {
-	p.revision, p.told = r.stage.ref.GetRevision(), len(r.stage.record.GetHandovers())
+	p.revision = r.stage.ref.GetRevision()
 	r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Revise{Revise: &spatev1.Revise{
 		Ref: r.stage.refTo(p), Stripe: r.stage.stripe(p),
 	}}})
@@ -131,9 +134,34 @@ func (r *Run) sendRevise(p *share) {
 
 // agreed says which revision an agent has taken on, by its own word or by what it measured under it.
 func (p *share) agreed(revision uint32) {
-	if revision == p.revision {
-		p.answerBy, p.givesAt, p.took = 0, 0, p.told
+	if revision > p.revision {
+		return // nobody has sent it that
 	}
+	if p.knows = max(p.knows, revision); p.knows == p.revision {
+		p.answerBy = 0
+	}
+}
+
+// givesAt is shortly before the first part changes hands that a share gives away without having taken that on. 0: there is none.
+func (s *stage) givesAt(p *share) (at clock.Instant) {
+	if p.observer {
+		return 0
+	}
+	for _, h := range s.record.GetHandovers() {
+		if h.GetFromRank() != p.rank || h.GetRevision() <= p.knows || h.GetFromNs() == 0 {
+			continue
+		}
+		if from := s.start.Add(time.Duration(h.GetFromNs()) - giveMargin); at == 0 || from < at {
+			at = from
+		}
+	}
+	return at
+}
+
+// overdue says whether a part of a share changes hands now, or has, without its agent having taken that on.
+func (s *stage) overdue(at clock.Instant, p *share) bool {
+	gives := s.givesAt(p)
+	return gives != 0 && at >= gives
 }
 
 // checkAnswers gives those up who did not take on a change of their share in time. One that did not hear that it gives something away is
@@ -143,8 +171,8 @@ func (r *Run) checkAnswers(at clock.Instant) {
 	for _, p := range r.stage.places() {
 		switch {
 		case r.phase == closing || !p.active() || p.agent.absent:
-		case p.givesAt != 0 && at >= p.givesAt:
-			p.lost, p.out = "did not take on a change of its share before a part of it changed hands", true
+		case r.stage.overdue(at, p):
+			r.putOut(p, "did not take on a change of its share before a part of it changed hands")
 			r.sayLost(at, p, p.lost, "%s", r.outlook(p))
 			r.decide(at, p)
 		case r.phase == running && p.answerBy != 0 && at >= p.answerBy:

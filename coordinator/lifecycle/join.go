@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spate-load/spate/clock"
@@ -31,11 +32,30 @@ func (r *Run) admit(at clock.Instant) {
 		return
 	}
 	for _, a := range r.byName() {
-		if r.there(at, a) && a.broken == "" && eligible(a, st.GetRegions()) && r.shareOf(a) == nil && !r.stage.declined[a] {
+		if r.there(at, a) && a.broken == "" && eligible(a, st.GetRegions()) && r.shareOf(a) == nil && r.mayAsk(at, a) {
 			r.invite(at, a)
 			return
 		}
 	}
+}
+
+// mostPlaces is how often agents of one name may begin or decline a place in a stage. A place stays in the stage for good, with what it was
+// given and what others took over: one that is started anew all the time must not make more and more of them.
+const mostPlaces = 4
+
+// mayAsk says whether a newcomer is asked to join. The first time that its name has had enough places is told.
+func (r *Run) mayAsk(at clock.Instant, a *agent) bool {
+	declined := r.stage.declined[a.name()]
+	if slices.Contains(declined, a.incarnation) {
+		return false
+	}
+	had := len(declined) + len(r.stage.those(func(p *share) bool { return p.agent.name() == a.name() }))
+	if had == mostPlaces {
+		r.stage.declined[a.name()] = append(declined, a.incarnation)
+		r.notice(at, spatev1.Severity_SEVERITY_WARNING, "agent %s is not asked to join stage %d again: %d of its processes were lost, or did not join",
+			a.name(), r.stage.ref.GetStageIndex(), had)
+	}
+	return had < mostPlaces
 }
 
 // checkJoining looks after newcomers.
@@ -55,7 +75,7 @@ func (r *Run) invite(at clock.Instant, a *agent) {
 	a.inFlight = 0
 	r.joining = &share{
 		agent: a, rank: uint32(len(s.places())), weight: weightBeside(a, r.beside(a)), revision: s.ref.GetRevision(),
-		told: len(s.record.GetHandovers()), took: len(s.record.GetHandovers()),
+		knows: s.ref.GetRevision(),
 	}
 	r.joinBy = at.Add(r.applyTimeout(s.record.GetStage()))
 	r.sendAssign(r.joining)
@@ -96,11 +116,6 @@ func (r *Run) join(at clock.Instant, c *share) {
 	s.shares = append(s.shares, c)
 	s.enter(c)
 	r.enrol(c.agent)
-	for _, p := range givers {
-		if p.givesAt == 0 {
-			p.givesAt = s.start.Add(from - giveMargin)
-		}
-	}
 	r.revise(at, from, handovers...)
 	r.sendArm(c)
 	r.sendMeasure(c)
@@ -132,7 +147,7 @@ func (r *Run) dropJoining(at clock.Instant, a *agent, reason string) {
 		return
 	}
 	r.joining = nil
-	r.stage.declined[a] = true
+	r.stage.declined[a.name()] = append(r.stage.declined[a.name()], a.incarnation)
 	if a.lost == "" && a.broken == "" {
 		r.sendStopTo(c, true, reason)
 	}

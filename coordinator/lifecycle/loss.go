@@ -43,6 +43,7 @@ func (r *Run) bears(p *share) bool {
 // loseShare goes by the policy when the agent of a share is lost.
 func (r *Run) loseShare(at clock.Instant, p *share, reason string) {
 	switch {
+	case p.out && r.bears(p): // it is given up soon in any case
 	case r.phase == applying && p.observer:
 		r.leaveOut(at, p, "lost: "+reason)
 		r.armIfReady(at)
@@ -64,8 +65,8 @@ func (r *Run) loseShare(at clock.Instant, p *share, reason string) {
 // hands: from then on two agents could have it.
 func (r *Run) leave(p *share, reason string, fence clock.Instant) {
 	p.lost, p.fence = reason, fence
-	if p.givesAt != 0 {
-		p.fence = min(p.fence, p.givesAt)
+	if gives := r.stage.givesAt(p); gives != 0 {
+		p.fence = min(p.fence, gives)
 	}
 }
 
@@ -145,7 +146,7 @@ func (r *Run) decide(at clock.Instant, p *share) {
 		r.failRun(at, "agent "+p.agent.name()+" "+p.failure)
 	case r.phase == running && r.policy() == reassign && !p.observer:
 		r.takeOver(at, p)
-	case over || p.out || p.givesAt != 0 || at >= p.fence.Add(r.cfg.StopGrace):
+	case over || p.out || r.stage.givesAt(p) != 0 || at >= p.fence.Add(r.cfg.StopGrace):
 		r.giveUpShare(at, p)
 	}
 }
@@ -203,27 +204,42 @@ func (r *Run) sayCut(at clock.Instant, p *share) {
 
 // endShare looks whether a share of which all is merged has done what it should.
 func (r *Run) endShare(at clock.Instant, p *share) {
+	if p.totals.GetStopped() && r.phase == running && !p.observer && !p.out {
+		r.putOut(p, "was stopped, and not by its run") // so it would be no loss that anybody knew of
+		if !r.bears(p) {
+			r.failShare(at, spatev1.FailureKind_FAILURE_KIND_AGENT, "agent "+p.agent.name()+" "+p.lost)
+			return
+		}
+		r.sayLost(at, p, p.lost, "%s", r.outlook(p))
+	}
 	switch {
 	case p.cut(), p.out && p.totals.GetStopped():
 		r.handOn(at, p)
 	case r.phase == running && r.stage.owes(p):
 		if !r.passOnUnheard(at, p) {
-			p.lost, p.out = cmp.Or(p.lost, "ended its share before it heard of a change of it"), true
+			r.putOut(p, cmp.Or(p.lost, "ended its share before it heard of a change of it"))
 			r.handOn(at, p)
 		}
 	default:
-		p.lost = ""
+		p.lost, r.unsaved = "", r.unsaved || p.out
 	}
 }
 
-// owes says whether a share was given something that its agent has not taken on.
-func (s *stage) owes(p *share) bool {
+// owes says whether a share was given something that its agent has not taken on, and that was not passed on since.
+func (s *stage) owes(p *share) (owes bool) {
 	if p.observer {
 		return false
 	}
-	return slices.ContainsFunc(s.record.GetHandovers()[p.took:], func(h *spatev1.Handover) bool {
-		return int(p.rank) < len(h.GetWeights()) && h.GetWeights()[p.rank] > 0 && h.GetFromRank() != p.rank
-	})
+	for _, h := range s.record.GetHandovers() {
+		gets := int(p.rank) < len(h.GetWeights()) && h.GetWeights()[p.rank] > 0
+		switch {
+		case h.GetFromRank() == p.rank:
+			owes = owes && gets
+		case gets && h.GetRevision() > p.knows:
+			owes = true
+		}
+	}
+	return owes
 }
 
 // handOn decides about a share that has ended before its time, and of which all that it measured is merged.
@@ -239,10 +255,16 @@ func (r *Run) handOn(at clock.Instant, p *share) {
 
 // sendOff ends the share of an agent that goes on but does not do what it should. Its totals are waited for like those of a lost one.
 func (r *Run) sendOff(at clock.Instant, p *share, reason string) {
-	p.out, p.answerBy = true, 0
+	r.putOut(p, reason)
 	r.leave(p, reason, at.Add(r.lease()))
 	r.sayLost(at, p, reason, "%s", r.outlook(p))
 	r.sendStopTo(p, false, reason)
+}
+
+// putOut notes that an agent is told to end its share, or should be. What it ends then is no regular end, whoever is the coordinator by then.
+func (r *Run) putOut(p *share, reason string) {
+	p.lost, p.out, p.answerBy = reason, true, 0
+	r.unsaved = true
 }
 
 // dismiss tells the agent of a share that was given up to stop, if it hears it.

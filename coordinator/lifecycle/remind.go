@@ -49,7 +49,8 @@ func (r *Run) remindApplying(at clock.Instant, p *share, knows bool) {
 
 // remindRunning tells an agent what has changed since, when the stage starts, and that it is to end.
 func (r *Run) remindRunning(at clock.Instant, p *share, resume *spatev1.AssignmentRef, armed bool) {
-	p.agreed(resume.GetRevision())
+	p.revision = min(resume.GetRevision(), r.stage.ref.GetRevision())
+	p.agreed(p.revision)
 	if resume.GetRevision() < r.stage.ref.GetRevision() && p.active() && !p.observer {
 		p.answerBy = max(p.answerBy, at.Add(r.cfg.Silence))
 		r.sendRevise(p)
@@ -90,5 +91,7 @@ func (r *Run) catchUp(at clock.Instant, p *share) {
 // lacks is about an agent that came back without the share it should have. Either it has ended it, and its totals are on their way,
 // or it has lost it.
 func (r *Run) lacks(at clock.Instant, p *share) {
-	p.lost, p.fence, p.out = "came back without its share", at.Add(r.cfg.StopGrace), true
+	r.putOut(p, "came back without its share")
+	r.leave(p, p.lost, at.Add(r.cfg.StopGrace))
+	r.checkAway(at)
 }

@@ -76,7 +76,7 @@ func withoutAgents(agents []*agent, regions map[string]float64) []string {
 func (r *Run) call(at clock.Instant, st *spatev1.Stage) string {
 	ready := r.ready(at, st.GetRegions())
 	if policyOf(st) == fail {
-		if why := r.missing(ready); why != "" {
+		if why := r.missing(ready, observersOf(r.roster, st)); why != "" {
 			return why
 		}
 	}
@@ -91,10 +91,11 @@ func (r *Run) call(at clock.Instant, st *spatev1.Stage) string {
 	return ""
 }
 
-// missing says which agent of the run is gone. Empty: none is. A process that was started anew counts for its agent.
-func (r *Run) missing(ready []*agent) string {
+// missing says which agent of the run is gone, beside observers, whose loss ends nothing. Empty: none is. A process that was started anew
+// counts for its agent.
+func (r *Run) missing(ready []*agent, observers map[*agent]bool) string {
 	for _, old := range r.roster {
-		if !slices.ContainsFunc(ready, func(a *agent) bool { return a.name() == old.name() }) {
+		if !observers[old] && !slices.ContainsFunc(ready, func(a *agent) bool { return a.name() == old.name() }) {
 			return "agent " + old.name() + " lost: " + cmp.Or(r.whyGone(old), "it is not there")
 		}
 	}

@@ -116,6 +116,7 @@ type Run struct {
 	resume      clock.Instant  // end of the pause
 
 	noted      map[string]bool   // notes on targets that were passed on
+	greeted    map[string]bool   // agents of which it was said that they came during the run
 	dead       map[string]string // why a target's remaining stages are skipped
 	rejected   map[string]string // why a target's last stage was rejected
 	stopped    bool              // a person has asked for the end
@@ -131,7 +132,7 @@ type Run struct {
 func New(cfg Config, id string, plan []*spatev1.Stage, at clock.Instant, wall time.Time) *Run {
 	return &Run{
 		cfg: cfg.withDefaults(), id: id, plan: plan, begin: at, ticked: at, wall: wall,
-		agents: map[string]*agent{}, noted: map[string]bool{}, dead: map[string]string{}, rejected: map[string]string{},
+		agents: map[string]*agent{}, noted: map[string]bool{}, greeted: map[string]bool{}, dead: map[string]string{}, rejected: map[string]string{},
 		unsaved: true,
 	}
 }

@@ -267,7 +267,7 @@ func (s *scenario) merged(name string, o map[string]string, t *spatev1.Totals) {
 	s.sent[s.process(name)]++
 	snapshot := &spatev1.Snapshot{
 		Key:        &spatev1.SnapshotKey{RunId: "r", Agent: name, Incarnation: s.incarnation[name], Sequence: s.sent[s.process(name)]},
-		StageIndex: stage, Totals: t, Window: s.window(name, o),
+		StageIndex: stage, Revision: s.ready[s.process(name)].GetRef().GetRevision(), Totals: t, Window: s.window(name, o),
 	}
 	for _, begun := range strings.Split(o["begun"], ",") {
 		if begun != "" {

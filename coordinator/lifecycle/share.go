@@ -32,10 +32,8 @@ type share struct {
 	newest    uint64          // its sequence
 
 	revision uint32        // of the assignment that it was sent last
-	told     int           // handovers that it was sent with it
-	took     int           // handovers that it has taken on
-	answerBy clock.Instant // when it has to have taken on that one at the latest; 0: it has
-	givesAt  clock.Instant // shortly before what it gives away changes hands, unless it has taken that on; 0: nothing does
+	knows    uint32        // newest revision that it is known to have taken on
+	answerBy clock.Instant // when it has to have taken on the last one at the latest; 0: it has
 
 	lost    string        // why it is away; empty: it is not
 	fence   clock.Instant // from then on it starts nothing more, if it is away
@@ -96,12 +94,12 @@ type stage struct {
 	ref       *spatev1.AssignmentRef // with the newest revision
 	shares    []*share               // in the order of the record's agents
 	start     clock.Instant
-	deadline  clock.Instant   // of applying, or of stopping
-	ready     clock.Instant   // when all but observers were ready; 0: they are not
-	progress  clock.Instant   // when progress was last reported
-	immediate bool            // agents have been told to cancel
-	gaveUp    string          // why an abort rule ended a probe of a search
-	declined  map[*agent]bool // newcomers that cannot join the stage
+	deadline  clock.Instant       // of applying, or of stopping
+	ready     clock.Instant       // when all but observers were ready; 0: they are not
+	progress  clock.Instant       // when progress was last reported
+	immediate bool                // agents have been told to cancel
+	gaveUp    string              // why an abort rule ended a probe of a search
+	declined  map[string][]uint64 // processes of newcomers that cannot join the stage, by name
 }
 
 // share returns the part of an agent's process.

@@ -99,13 +99,13 @@ func (r *Run) skip(at clock.Instant, st *spatev1.Stage, reason string) {
 // assign hands each agent of the roster its share.
 func (r *Run) assign(at clock.Instant, st *spatev1.Stage, revision uint32) {
 	s := &stage{
-		record: &spatev1.StageRecord{Stage: st}, deadline: at.Add(r.applyTimeout(st)), declined: map[*agent]bool{},
+		record: &spatev1.StageRecord{Stage: st}, deadline: at.Add(r.applyTimeout(st)), declined: map[string][]uint64{},
 		ref: &spatev1.AssignmentRef{RunId: r.id, StageIndex: st.GetIndex(), Revision: revision},
 	}
 	observers := observersOf(r.roster, st)
 	for _, a := range r.roster {
 		a.inFlight = 0
-		s.shares = append(s.shares, &share{agent: a, observer: observers[a], revision: revision})
+		s.shares = append(s.shares, &share{agent: a, observer: observers[a], revision: revision, knows: revision})
 	}
 	s.weigh(st.GetRegions())
 	for _, p := range s.shares {
@@ -186,11 +186,14 @@ func (p *share) get(m *spatev1.Applied) {
 	p.applied, p.uncertainty, p.preparation = true, time.Duration(m.GetClockUncertaintyNs()), m.GetPreparation()
 }
 
+// maxNoted is how many notes a run passes on. Agents find the same, so that there are few.
+const maxNoted = 256
+
 // passOn tells people what agents found out about the target, each thing once.
 func (r *Run) passOn(at clock.Instant, notes []string) {
 	for _, note := range notes {
 		text := r.stage.target() + ": " + note
-		if !r.noted[text] {
+		if !r.noted[text] && len(r.noted) < maxNoted {
 			r.noted[text], r.unsaved = true, true
 			r.notice(at, spatev1.Severity_SEVERITY_INFO, "%s", text)
 		}

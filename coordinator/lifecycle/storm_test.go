@@ -46,6 +46,7 @@ type tally struct {
 	counted []int
 	begun   []int // times that it was started by whoever
 	whole   map[string]bool
+	regular map[string]bool // processes of which all came, to the regular end of their shares
 }
 
 const step = 100 * time.Millisecond
@@ -144,7 +145,7 @@ func (w *storm) carryOut() {
 func (w *storm) put(rec *spatev1.StageRecord) {
 	s := w.stages[rec.GetStage().GetIndex()]
 	if s == nil {
-		s = &tally{counted: make([]int, w.items), begun: make([]int, w.items), whole: map[string]bool{}}
+		s = &tally{counted: make([]int, w.items), begun: make([]int, w.items), whole: map[string]bool{}, regular: map[string]bool{}}
 		w.stages[rec.GetStage().GetIndex()] = s
 	}
 	for i, h := range s.record.GetHandovers() {
@@ -201,6 +202,7 @@ func (w *storm) push(p *parcel) {
 		}
 		if p.snapshot.GetTotals() != nil && p.snapshot.GetTotals().GetFailure() == "" {
 			s.whole[fmt.Sprint(key.GetAgent(), key.GetIncarnation())] = true
+			s.regular[fmt.Sprint(key.GetAgent(), key.GetIncarnation())] = !p.snapshot.GetTotals().GetStopped()
 		}
 		w.snapshots = append(w.snapshots, p.snapshot)
 		w.run.Merged(w.at, p.snapshot)
@@ -337,6 +339,17 @@ func (w *storm) checkMissing(rec *spatev1.StageRecord, counted []int) {
 		}
 	}
 	where := settled(weights, rec.GetHandovers(), w.items, w.due())
+	missing := map[uint32]int{}
+	for i, x := range where {
+		if counted[i] == 0 {
+			missing[x.rank]++
+		}
+	}
+	for rank, x := range places {
+		if x.GetLoss() != nil && missing[uint32(rank)] == 0 && w.stages[rec.GetStage().GetIndex()].regular[fmt.Sprint(x.GetAgent().GetName(), x.GetIncarnation())] {
+			w.t.Fatalf("%s did all that it should, and is said to be lost: %v", x.GetAgent().GetName(), rec)
+		}
+	}
 	for i, x := range where {
 		if counted[i] > 0 {
 			continue

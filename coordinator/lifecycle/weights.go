@@ -1,7 +1,9 @@
 package lifecycle
 
 import (
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/spate-load/spate/agent/arrival"
 )
@@ -27,7 +29,42 @@ func weightsOf(agents []*agent, regions map[string]float64) []uint32 {
 	if exact := exactly(parts); exact != nil {
 		return exact
 	}
-	return rounded(parts)
+	return byRegion(agents, parts)
+}
+
+// byRegion rounds parts region by region: each has what is its, whatever is rounded among its agents. A sum that gives the agents of a small
+// region less than one each is made larger, as far as a pattern may be.
+func byRegion(agents []*agent, parts []float64) []uint32 {
+	members, shares, sum := map[string][]int{}, map[string]float64{}, 0.0
+	for i, a := range agents {
+		region := a.info.GetRegion()
+		members[region], shares[region], sum = append(members[region], i), shares[region]+parts[i], sum+parts[i]
+	}
+	names, total := slices.Sorted(maps.Keys(members)), float64(maxWeights)
+	of := make([]float64, len(names))
+	for i, name := range names {
+		of[i] = shares[name]
+		total = max(total, math.Ceil(float64(len(members[name]))*sum/shares[name]))
+	}
+	totals, err := arrival.Quantise(of, uint32(min(total, arrival.MaxCycle)))
+	if err != nil {
+		return rounded(parts)
+	}
+	out := make([]uint32, len(agents))
+	for i, name := range names {
+		own := make([]float64, len(members[name]))
+		for k, place := range members[name] {
+			own[k] = parts[place]
+		}
+		weights, err := arrival.Quantise(own, max(totals[i], uint32(len(own))))
+		if err != nil {
+			return rounded(parts)
+		}
+		for k, place := range members[name] {
+			out[place] = weights[k]
+		}
+	}
+	return out
 }
 
 // ownWeight is what an agent says of itself. 0 is no weight: it counts as 1.

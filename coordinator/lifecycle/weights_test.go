@@ -42,12 +42,13 @@ func TestWeightsOfRegions(t *testing.T) {
 
 // Each region has its share of the load, whoever is in it, to a thousandth.
 func TestRegionsHaveTheirShares(t *testing.T) {
+	weights := rapid.IntRange(0, 8)
 	rapid.Check(t, func(t *rapid.T) {
 		regions, infos := map[string]float64{}, []*spatev1.AgentInfo{}
 		for _, region := range []string{"eu", "us", "asia"}[:rapid.IntRange(1, 3).Draw(t, "regions")] {
 			regions[region] = rapid.Float64Range(0.1, 10).Draw(t, "share")
-			for range rapid.IntRange(1, 5).Draw(t, "agents") {
-				infos = append(infos, &spatev1.AgentInfo{Region: region, Weight: uint32(rapid.IntRange(0, 8).Draw(t, "weight"))})
+			for range rapid.OneOf(rapid.IntRange(1, 5), rapid.IntRange(1, 700)).Draw(t, "agents") {
+				infos = append(infos, &spatev1.AgentInfo{Region: region, Weight: uint32(weights.Draw(t, "weight"))})
 			}
 		}
 		sum, whole, have := 0.0, 0.0, map[string]float64{}

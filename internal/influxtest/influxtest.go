@@ -1,5 +1,5 @@
-// Package influxtest runs a real InfluxDB 1.8 for tests: on loopback, in a directory of its own, without Flux, which would take
-// seconds to start. Only tests import it. `make .bin/influxd` builds the server.
+// Package influxtest runs a real InfluxDB 1.8 for tests: on loopback, in a directory of its own, without Flux unless asked: that
+// takes seconds to start. Only tests import it. `make .bin/influxd` builds the server.
 package influxtest
 
 import (
@@ -32,6 +32,7 @@ type Server struct {
 	Token string
 
 	tb      testing.TB
+	flux    bool
 	dir     string
 	address string
 	command *exec.Cmd
@@ -41,12 +42,14 @@ type Server struct {
 type Options struct {
 	// Token of the administrator, "user:password". Empty: the server asks for none.
 	Token string
+	// Flux makes the server answer Flux queries. Its start takes seconds then.
+	Flux bool
 }
 
 // Start runs a server until the test ends. Where the program is not built the test fails under CI=true and is skipped elsewhere.
 func Start(tb testing.TB, options Options) *Server {
 	tb.Helper()
-	s := &Server{Database: "spate", Token: options.Token, tb: tb, dir: tb.TempDir(), address: "127.0.0.1:0"}
+	s := &Server{Database: "spate", Token: options.Token, flux: options.Flux, tb: tb, dir: tb.TempDir(), address: "127.0.0.1:0"}
 	program := program(tb)
 	s.configure()
 	s.run(program)
@@ -102,9 +105,9 @@ bind-address = "127.0.0.1:0"
 [http]
   bind-address = %q
   auth-enabled = %t
-  flux-enabled = false
+  flux-enabled = %t
   log-enabled = false
-`, filepath.Join(s.dir, "meta"), filepath.Join(s.dir, "data"), filepath.Join(s.dir, "wal"), s.address, s.Token != "")
+`, filepath.Join(s.dir, "meta"), filepath.Join(s.dir, "data"), filepath.Join(s.dir, "wal"), s.address, s.Token != "", s.flux)
 	if err := os.WriteFile(filepath.Join(s.dir, "influxd.conf"), []byte(text), 0o600); err != nil {
 		s.tb.Fatal(err)
 	}
@@ -203,6 +206,27 @@ func (s *Server) Query(query string) []Series {
 		all = append(all, result.Series...)
 	}
 	return all
+}
+
+// Write writes one line without its time, which is so long ago. A mistake fails the test.
+func (s *Server) Write(line string, ago time.Duration) {
+	s.tb.Helper()
+	text := fmt.Sprintf("%s %d\n", line, time.Now().Add(-ago).UnixNano())
+	request, err := http.NewRequestWithContext(s.tb.Context(), http.MethodPost, s.URL+"/write?db="+url.QueryEscape(s.Database), strings.NewReader(text))
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	if user, password, ok := strings.Cut(s.Token, ":"); ok {
+		request.SetBasicAuth(user, password)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }() // Nothing is read of it.
+	if response.StatusCode != http.StatusNoContent {
+		s.tb.Fatalf("write %q: %s", line, response.Status)
+	}
 }
 
 func (s *Server) ask(ctx context.Context, query string) (answer, error) {

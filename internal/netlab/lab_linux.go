@@ -2,8 +2,11 @@ package netlab
 
 import (
 	"context"
+	"encoding/binary"
+	"math/rand/v2"
 	"net/netip"
 	"os"
+	"strconv"
 	"sync"
 	"testing"
 )
@@ -14,6 +17,7 @@ type Lab struct {
 	ctx  context.Context // ends with the lab
 	end  context.CancelFunc
 	busy sync.WaitGroup // readers and links
+	seed uint64
 
 	mu      sync.RWMutex
 	hosts   map[string]*Host
@@ -28,6 +32,9 @@ type way struct{ from, to *Host }
 // Require is the environment variable that makes tests fail, not skip, where namespaces are refused: SPATE_REQUIRE_NETNS=1.
 const Require = "SPATE_REQUIRE_NETNS"
 
+// Seed is the environment variable with the number that jitter and losses are drawn by: another one, another draw. Default 1.
+const Seed = "SPATE_NETLAB_SEED"
+
 // New makes an empty network that lasts as long as the test. Where network namespaces or TUN devices are refused the test is skipped,
 // and says so; with SPATE_REQUIRE_NETNS=1 it fails.
 func New(tb testing.TB) *Lab {
@@ -38,7 +45,13 @@ func New(tb testing.TB) *Lab {
 		}
 		tb.Skipf("NOT TESTED OVER A NETWORK: %v: run as root with /dev/net/tun", err)
 	}
-	l := &Lab{tb: tb, hosts: map[string]*Host{}, byIP: map[netip.Addr]*Host{}, links: map[way]*link{}}
+	l := &Lab{tb: tb, seed: 1, hosts: map[string]*Host{}, byIP: map[netip.Addr]*Host{}, links: map[way]*link{}}
+	if text := os.Getenv(Seed); text != "" {
+		var err error
+		if l.seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			tb.Fatalf("netlab: %s=%s: want a number: %v", Seed, text, err)
+		}
+	}
 	l.ctx, l.end = context.WithCancel(context.Background())
 	tb.Cleanup(l.close)
 	return l
@@ -141,10 +154,16 @@ func (l *Lab) link(from, to *Host) *link {
 	if k := l.links[way{from, to}]; k != nil {
 		return k
 	}
-	k = newLink(to.tun)
+	k = newLink(to.tun, l.chance(from, to))
 	l.links[way{from, to}] = k
 	l.busy.Go(func() { k.carry(l.ctx) })
 	return k
+}
+
+// chance is what a direction's jitter and losses are drawn from: no two directions have the same.
+func (l *Lab) chance(from, to *Host) *rand.Rand {
+	a, b := from.ip.As4(), to.ip.As4()
+	return rand.New(rand.NewPCG(l.seed, uint64(binary.BigEndian.Uint32(a[:]))<<32|uint64(binary.BigEndian.Uint32(b[:]))))
 }
 
 // host returns the host with an address, or nil.

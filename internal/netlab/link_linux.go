@@ -43,8 +43,8 @@ type link struct {
 	shaper shaper
 }
 
-func newLink(to io.Writer) *link {
-	return &link{to: to, way: make(chan packet, inFlight), shaper: shaper{chance: rand.New(rand.NewPCG(1, 2))}}
+func newLink(to io.Writer, chance *rand.Rand) *link {
+	return &link{to: to, way: make(chan packet, inFlight), shaper: shaper{chance: chance}}
 }
 
 // change alters the link from the next packet on. Those on their way arrive.

@@ -13,6 +13,9 @@ type Path struct {
 	Delay time.Duration
 	// Jitter is how much longer a packet may take, uniformly. Packets never overtake each other.
 	Jitter time.Duration
+	// Stall is how much longer still a share of packets takes, Stalls, 0 to 1. What follows them waits, as packets never overtake.
+	Stall  time.Duration
+	Stalls float64
 	// Loss is the share of packets that get lost, 0 to 1.
 	Loss float64
 	// Bandwidth is in bits a second, IP headers included. 0: no limit.
@@ -63,6 +66,9 @@ func (s *shaper) admit(now clock.Instant, size int, protocol byte) (arrives cloc
 	arrives = sent.Add(s.path.Delay)
 	if s.path.Jitter > 0 {
 		arrives = arrives.Add(time.Duration(s.chance.Int64N(int64(s.path.Jitter) + 1)))
+	}
+	if s.path.Stalls > 0 && s.chance.Float64() < s.path.Stalls {
+		arrives = arrives.Add(s.path.Stall)
 	}
 	s.last = max(arrives, s.last)
 	s.count.Carried++

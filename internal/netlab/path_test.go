@@ -92,3 +92,22 @@ func TestLossIsTheShareAsked(t *testing.T) {
 		t.Errorf("%+v of %d, want 1000 lost", s.count, n)
 	}
 }
+
+// TestStallsAreTheShareAsked: of 20,000 packets far apart 5 % take longer, within five standard deviations of a fair coin.
+func TestStallsAreTheShareAsked(t *testing.T) {
+	s := newShaper(Path{Delay: time.Millisecond, Stall: 10 * time.Millisecond, Stalls: 0.05})
+	stalled, now := 0, clock.Instant(0)
+	for range 20_000 {
+		now = now.Add(time.Second)
+		switch arrives, _ := s.admit(now, 100, 6); arrives.Sub(now) {
+		case time.Millisecond:
+		case 11 * time.Millisecond:
+			stalled++
+		default:
+			t.Fatalf("a packet took %v", arrives.Sub(now))
+		}
+	}
+	if stalled < 846 || stalled > 1154 {
+		t.Errorf("%d stalled, want 1000", stalled)
+	}
+}

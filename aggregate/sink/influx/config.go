@@ -1,6 +1,7 @@
 package influx
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,11 +22,15 @@ const (
 type Config struct {
 	// URL is the server's base URL, http or https: "http://localhost:8086". It holds no user and password.
 	URL string
-	// Token is the API token itself; references are resolved by the caller. InfluxDB 1.8: "user:password". May be empty.
+	// Token is the API token itself; references are resolved by the caller. InfluxDB 1.8 and VictoriaMetrics: "user:password". One that
+	// begins with a scheme, "Bearer " say, is sent as it is. May be empty.
 	Token string
-	// Org is the organisation that the bucket belongs to. InfluxDB 1.8 has none.
+	// TLS is what an https server is checked by. Nil: the authorities that this machine knows.
+	TLS *tls.Config
+	// Org is the organisation that the bucket belongs to. Only InfluxDB 2 has any.
 	Org string
-	// Bucket is where points go. InfluxDB 1.8: "database" or "database/retention-policy".
+	// Bucket is where points go. InfluxDB 1.8: "database" or "database/retention-policy". InfluxDB 3: the database. VictoriaMetrics has none
+	// and takes any.
 	Bucket string
 	// Spool is the file that keeps what does not fit into memory, in a directory that exists, best the run's. It is there only
 	// while it is needed. What an earlier process left in it is sent first.

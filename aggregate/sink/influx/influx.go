@@ -1,8 +1,9 @@
-// Package influx writes merged results to InfluxDB 2, or 1.8 by its v2 API, while a run goes on.
+// Package influx writes merged results to what takes InfluxDB's v2 writes: InfluxDB 2, 1.8 and 3, and VictoriaMetrics.
 //
-// Points go through a queue that is bounded in memory and goes on in a file, so that a server that is slow, down or restarted
-// costs the run neither time nor points. Every point has fixed tags and a time that follows from the run alone: sent twice, it
-// is the same point. The coordinator's command makes a sink and hands it to the coordinator; nothing here reads results back.
+// While a run goes on a Sink does: points go through a queue that is bounded in memory and goes on in a file, so that a server that is slow,
+// down or restarted costs the run neither time nor points. A run that has ended is written by a Writer, which waits for the server instead.
+// Every point has fixed tags and a time that follows from the run alone: sent twice, it is the same point. The commands make both; nothing
+// here reads results back.
 package influx
 
 import (
@@ -10,13 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
-
-	influxdb2 "github.com/influxdata/influxdb-client-go/v2"
-	"github.com/influxdata/influxdb-client-go/v2/api"
-	influxhttp "github.com/influxdata/influxdb-client-go/v2/api/http"
-	influxlog "github.com/influxdata/influxdb-client-go/v2/log"
 
 	"github.com/spate-load/spate/aggregate/sink"
 )
@@ -31,8 +26,7 @@ const (
 type Sink struct {
 	config Config
 	log    *slog.Logger
-	client influxdb2.Client
-	writer api.WriteAPIBlocking
+	server *server
 	queue  *queue
 	odd    atomic.Int64 // points that no line protocol can say
 
@@ -65,12 +59,10 @@ func New(config Config) (*Sink, error) {
 		return nil, fmt.Errorf("influx: %w", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	client := newClient(config)
 	s := &Sink{
 		config:  config,
 		log:     config.Log,
-		client:  client,
-		writer:  client.WriteAPIBlocking(config.Org, config.Bucket),
+		server:  newServer(config),
 		queue:   newQueue(config.QueueBytes, kept),
 		closing: make(chan struct{}),
 		cancel:  cancel,
@@ -78,16 +70,6 @@ func New(config Config) (*Sink, error) {
 	}
 	go s.send(ctx)
 	return s, nil
-}
-
-// silence keeps the client library from printing a line for each failure. Its log is a global variable.
-var silence = sync.OnceFunc(func() { influxlog.Log = nil })
-
-// newClient leaves time-outs to the contexts of the requests.
-func newClient(config Config) influxdb2.Client {
-	silence()
-	options := influxdb2.DefaultOptions().SetApplicationName("spate").SetUseGZip(true).SetHTTPRequestTimeout(0)
-	return influxdb2.NewClientWithOptions(config.URL, config.Token, options)
 }
 
 // Window queues a window.
@@ -98,6 +80,9 @@ func (s *Sink) Stage(p sink.StagePoint) { s.put(p.Rows()) }
 
 // Event queues an event.
 func (s *Sink) Event(p sink.EventPoint) { s.put(p.Rows()) }
+
+// Agent queues how an agent does.
+func (s *Sink) Agent(p sink.AgentPoint) { s.put(p.Rows()) }
 
 func (s *Sink) put(rows []sink.Row) {
 	var lines []byte
@@ -123,7 +108,7 @@ func (s *Sink) Close(ctx context.Context) error {
 		<-s.done
 	}
 	s.cancel()
-	s.client.Close()
+	s.server.close()
 	kept, err := s.queue.close()
 	return errors.Join(s.undelivered(kept), err)
 }
@@ -184,12 +169,3 @@ func (u *UndeliveredError) Error() string {
 
 // Unwrap returns the causes.
 func (u *UndeliveredError) Unwrap() error { return u.Causes }
-
-// asHTTP returns the server's answer, or nil if there was none.
-func asHTTP(err error) *influxhttp.Error {
-	var answer *influxhttp.Error
-	if errors.As(err, &answer) && answer.StatusCode != 0 {
-		return answer
-	}
-	return nil
-}

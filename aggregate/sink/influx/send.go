@@ -2,7 +2,6 @@ package influx
 
 import (
 	"context"
-	"net/http"
 	"time"
 )
 
@@ -62,9 +61,7 @@ func (s *Sink) more() bool {
 
 // deliver sends a batch once. True: go on with the next at once.
 func (s *Sink) deliver(ctx context.Context, b batch) bool {
-	attempt, cancel := context.WithTimeout(ctx, s.config.Timeout)
-	defer cancel()
-	err := s.writer.WriteRecord(attempt, string(b.lines))
+	err := s.server.write(ctx, string(b.lines))
 	switch {
 	case err == nil:
 		s.well()
@@ -94,33 +91,18 @@ func (s *Sink) finish(b batch) {
 	}
 }
 
-// refusedForGood says that the server will never take these points: they are malformed, of another type than before, or too old
-// for its retention policy; or they are too many at once. A wrong token or a missing bucket can be mended and is waited for.
-func refusedForGood(err error) bool {
-	answer := asHTTP(err)
-	if answer == nil {
-		return false
-	}
-	switch answer.StatusCode {
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
-		return true
-	default:
-		return false
-	}
-}
-
 // refuse counts points that the server will never take. Only the first is logged.
 func (s *Sink) refuse(b batch, err error) {
 	s.refused += b.points
 	if s.refusal == nil {
-		s.refusal = s.explain(err)
+		s.refusal = s.server.explain(err)
 		s.log.Error("InfluxDB refuses points", "error", s.refusal)
 	}
 }
 
 // fail logs each distinct failure once.
 func (s *Sink) fail(err error) {
-	trouble := s.explain(err).Error()
+	trouble := s.server.explain(err).Error()
 	if trouble != s.trouble {
 		s.log.Warn("InfluxDB cannot be written to; points are kept and the run goes on", "error", trouble)
 	}

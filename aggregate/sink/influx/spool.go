@@ -41,6 +41,9 @@ func openSpool(path string) (*spool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open spool: %w", err)
 	}
+	if err := claim(file); err != nil {
+		return nil, errors.Join(fmt.Errorf("open spool %s: %w", path, err), file.Close())
+	}
 	s.file = file
 	if err := s.scan(); err != nil {
 		return nil, errors.Join(fmt.Errorf("read spool %s: %w", path, err), file.Close())
@@ -76,6 +79,9 @@ func (s *spool) add(lines []byte) error {
 		file, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
 		if err != nil {
 			return fmt.Errorf("create spool: %w", err)
+		}
+		if err := claim(file); err != nil {
+			return errors.Join(fmt.Errorf("create spool: %w", err), file.Close())
 		}
 		s.file = file
 	}

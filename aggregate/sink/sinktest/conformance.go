@@ -34,12 +34,13 @@ func Run(t *testing.T, open func(t *testing.T) Opened) {
 }
 
 func testArrival(t *testing.T, o Opened) {
-	window, stage, event := Window(3), Stage(), Event()
+	window, stage, event, agent := Window(3), Stage(), Event(), Agent()
 	o.Sink.Window(window)
 	o.Sink.Stage(stage)
 	o.Sink.Event(event)
+	o.Sink.Agent(agent)
 	finish(t, o.Sink)
-	want := slices.Concat(window.Rows(), stage.Rows(), event.Rows())
+	want := slices.Concat(window.Rows(), stage.Rows(), event.Rows(), agent.Rows())
 	Equal(t, o.Rows(), want)
 }
 
@@ -166,6 +167,14 @@ func Stage() sink.StagePoint {
 func Event() sink.EventPoint {
 	return sink.EventPoint{
 		RunID: "quickstart-20260329", Plan: "quickstart", Time: begin, Kind: sink.StageBegan, Stage: new(Scope()), Text: "stage 4 began",
+	}
+}
+
+// Agent returns how an agent does, which is not known in all.
+func Agent() sink.AgentPoint {
+	return sink.AgentPoint{
+		RunID: "quickstart-20260329", Plan: "quickstart", Agent: "eu-1", Region: "eu", Time: begin, SilentSeconds: new(0.25),
+		Heartbeat: &spatev1.Heartbeat{InFlight: 8, CpuCores: 0.1, ClockOffsetNs: -1234567, ClockUncertaintyNs: 98765},
 	}
 }
 

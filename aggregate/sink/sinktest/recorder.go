@@ -47,6 +47,13 @@ func (r *Recorder) Event(p sink.EventPoint) {
 	r.keep(p.Rows())
 }
 
+// Agent remembers how an agent does.
+func (r *Recorder) Agent(p sink.AgentPoint) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keep(p.Rows())
+}
+
 // keep replaces fields of rows with the same name, as a database does. The caller holds the lock.
 func (r *Recorder) keep(rows []sink.Row) {
 	if r.rows == nil {

@@ -2,10 +2,14 @@ package settings
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -13,28 +17,81 @@ import (
 	"github.com/spate-load/spate/aggregate/sink/influx"
 )
 
-// Influx says where merged results are written while a run goes on. The zero value writes nowhere.
+// SpoolFile is the name, in a run's directory, of what InfluxDB could not be sent.
+const SpoolFile = "influx.spool"
+
+// Influx says where merged results are written. The zero value writes nowhere.
 type Influx struct {
 	URL, Token, Org, Bucket string
+
+	// CA is a file of authorities that sign the server's certificate. Empty: those that this machine knows.
+	CA string
+	// Insecure leaves the server's certificate unchecked.
+	Insecure bool
 }
 
 // AddFlags adds the --influx-* flags.
 func (i *Influx) AddFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&i.URL, "influx-url", "", "write merged results to the InfluxDB at this `URL` while the run goes on")
-	flags.StringVar(&i.Token, "influx-token", "", "InfluxDB token, or where it is: env:NAME or file:PATH; better set SPATE_INFLUX_TOKEN than type it")
-	flags.StringVar(&i.Org, "influx-org", "", "InfluxDB organisation")
-	flags.StringVar(&i.Bucket, "influx-bucket", "", "InfluxDB bucket (InfluxDB 1.8: database/retention-policy)")
+	flags.StringVar(&i.URL, "influx-url", "", "write merged results to the InfluxDB, or VictoriaMetrics, at this `URL`")
+	flags.StringVar(&i.Token, "influx-token", "", "token, or user:password, or where it is: env:NAME or file:PATH; better set SPATE_INFLUX_TOKEN than type it")
+	flags.StringVar(&i.Org, "influx-org", "", "InfluxDB organisation (InfluxDB 2 only)")
+	flags.StringVar(&i.Bucket, "influx-bucket", "", "InfluxDB bucket (InfluxDB 1.8: database/retention-policy; InfluxDB 3: database)")
+	flags.StringVar(&i.CA, "influx-ca", "", "`file` of the authority that signed the server's certificate, if this machine does not know it")
+	flags.BoolVar(&i.Insecure, "influx-insecure", false, "do not check the server's certificate: whoever is in between can read the token")
 }
 
 // Validate finds settings that do not go together.
 func (i *Influx) Validate() error {
+	secure := strings.HasPrefix(i.URL, "https://")
 	switch {
 	case i.URL == "" && (i.Org != "" || i.Bucket != ""):
 		return errors.New("--influx-org and --influx-bucket need --influx-url")
 	case i.URL != "" && i.Bucket == "":
 		return errors.New("--influx-url needs --influx-bucket")
+	case i.CA != "" && i.Insecure:
+		return errors.New("--influx-ca and --influx-insecure do not go together: check the server's certificate or do not")
+	case (i.CA != "" || i.Insecure) && !secure:
+		return errors.New("--influx-ca and --influx-insecure are for an --influx-url that begins with https://")
 	}
 	return nil
+}
+
+// Config resolves and checks the settings. The spool is left open.
+func (i *Influx) Config(logger *slog.Logger) (influx.Config, error) {
+	if err := i.Validate(); err != nil {
+		return influx.Config{}, err
+	}
+	token, err := Secret(i.Token)
+	if err != nil {
+		return influx.Config{}, fmt.Errorf("--influx-token: %w", err)
+	}
+	config := influx.Config{URL: i.URL, Token: token, Org: i.Org, Bucket: i.Bucket, Log: logger}
+	if config.TLS, err = i.tls(); err != nil {
+		return influx.Config{}, err
+	}
+	if i.Insecure {
+		logger.Warn("the certificate of InfluxDB is not checked: whoever is in between can read the token", "url", i.URL)
+	}
+	return config, config.Validate()
+}
+
+// tls is what the server's certificate is checked by, nil for what this machine knows.
+func (i *Influx) tls() (*tls.Config, error) {
+	switch {
+	case i.Insecure:
+		return &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}, nil //nolint:gosec // asked for by name
+	case i.CA == "":
+		return nil, nil //nolint:nilnil // the default of the client
+	}
+	pem, err := os.ReadFile(i.CA)
+	if err != nil {
+		return nil, fmt.Errorf("--influx-ca: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("--influx-ca %s: no certificate in PEM form is in it", i.CA)
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil
 }
 
 // Opener checks the settings and returns what opens the sink of a run, whose spool lies in the run's directory. It is nil if
@@ -44,12 +101,8 @@ func (i *Influx) Opener(ctx context.Context, logger *slog.Logger) (func(runDir s
 	if err := i.Validate(); err != nil || i.URL == "" {
 		return nil, err
 	}
-	token, err := Secret(i.Token)
+	config, err := i.Config(logger)
 	if err != nil {
-		return nil, fmt.Errorf("--influx-token: %w", err)
-	}
-	config := influx.Config{URL: i.URL, Token: token, Org: i.Org, Bucket: i.Bucket, Spool: "unused", Log: logger}
-	if err := config.Validate(); err != nil {
 		return nil, err
 	}
 	if err := influx.Check(ctx, config); err != nil {
@@ -57,7 +110,7 @@ func (i *Influx) Opener(ctx context.Context, logger *slog.Logger) (func(runDir s
 	}
 	return func(runDir string) (sink.Sink, error) {
 		config := config
-		config.Spool = filepath.Join(runDir, "influx.spool")
+		config.Spool = filepath.Join(runDir, SpoolFile)
 		return influx.New(config)
 	}, nil
 }

@@ -809,7 +809,9 @@ type Handover struct {
 	FromNs int64 `protobuf:"varint,3,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
 	// Closed loop: the giver's requests from this number on, for each of its lists in their order, in the form of Snapshot.begun_items. A
 	// missing one is 0. Its slots go over at once, whatever it says.
-	FromItems     []uint64 `protobuf:"varint,4,rep,packed,name=from_items,json=fromItems,proto3" json:"from_items,omitempty"`
+	FromItems []uint64 `protobuf:"varint,4,rep,packed,name=from_items,json=fromItems,proto3" json:"from_items,omitempty"`
+	// Revision of the assignment that it came with: who has that one or a later one knows of it.
+	Revision      uint32 `protobuf:"varint,5,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -870,6 +872,13 @@ func (x *Handover) GetFromItems() []uint64 {
 		return x.FromItems
 	}
 	return nil
+}
+
+func (x *Handover) GetRevision() uint32 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
 }
 
 // Revise changes the share of an agent that has an assignment. Shares only ever change by more handovers at the end of the list.
@@ -1726,13 +1735,14 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\x06Stripe\x12\x18\n" +
 	"\aweights\x18\x01 \x03(\rR\aweights\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\x120\n" +
-	"\thandovers\x18\x03 \x03(\v2\x12.spate.v1.HandoverR\thandovers\"y\n" +
+	"\thandovers\x18\x03 \x03(\v2\x12.spate.v1.HandoverR\thandovers\"\x95\x01\n" +
 	"\bHandover\x12\x1b\n" +
 	"\tfrom_rank\x18\x01 \x01(\rR\bfromRank\x12\x18\n" +
 	"\aweights\x18\x02 \x03(\rR\aweights\x12\x17\n" +
 	"\afrom_ns\x18\x03 \x01(\x03R\x06fromNs\x12\x1d\n" +
 	"\n" +
-	"from_items\x18\x04 \x03(\x04R\tfromItems\"]\n" +
+	"from_items\x18\x04 \x03(\x04R\tfromItems\x12\x1a\n" +
+	"\brevision\x18\x05 \x01(\rR\brevision\"]\n" +
 	"\x06Revise\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12(\n" +
 	"\x06stripe\x18\x02 \x01(\v2\x10.spate.v1.StripeR\x06stripe\"\xc7\x01\n" +

@@ -324,7 +324,9 @@ type Checkpoint struct {
 	// Agents have been told to cancel what is in flight.
 	Immediately bool `protobuf:"varint,20,opt,name=immediately,proto3" json:"immediately,omitempty"`
 	// Why an abort rule ended a probe of a search.
-	GaveUp        string `protobuf:"bytes,21,opt,name=gave_up,json=gaveUp,proto3" json:"gave_up,omitempty"`
+	GaveUp string `protobuf:"bytes,21,opt,name=gave_up,json=gaveUp,proto3" json:"gave_up,omitempty"`
+	// Why agents were told to end their shares of a stage that goes on, by their places in StageRecord.agents.
+	SentOff       map[uint32]string `protobuf:"bytes,22,rep,name=sent_off,json=sentOff,proto3" json:"sent_off,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -504,6 +506,13 @@ func (x *Checkpoint) GetGaveUp() string {
 		return x.GaveUp
 	}
 	return ""
+}
+
+func (x *Checkpoint) GetSentOff() map[uint32]string {
+	if x != nil {
+		return x.SentOff
+	}
+	return nil
 }
 
 // ProbeOutcome is what a probe of a sweep or search measured, as far as the series goes by it.
@@ -1033,7 +1042,7 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\n" +
 	"references\x18\x04 \x03(\tR\n" +
 	"references\x12\x12\n" +
-	"\x04name\x18\x05 \x01(\tR\x04name\"\xd5\x06\n" +
+	"\x04name\x18\x05 \x01(\tR\x04name\"\xcf\a\n" +
 	"\n" +
 	"Checkpoint\x12\x14\n" +
 	"\x05phase\x18\x01 \x01(\tR\x05phase\x12+\n" +
@@ -1059,12 +1068,16 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\aboot_id\x18\x12 \x01(\tR\x06bootId\x12\x1a\n" +
 	"\brevision\x18\x13 \x01(\rR\brevision\x12 \n" +
 	"\vimmediately\x18\x14 \x01(\bR\vimmediately\x12\x17\n" +
-	"\agave_up\x18\x15 \x01(\tR\x06gaveUp\x1a7\n" +
+	"\agave_up\x18\x15 \x01(\tR\x06gaveUp\x12<\n" +
+	"\bsent_off\x18\x16 \x03(\v2!.spate.v1.Checkpoint.SentOffEntryR\asentOff\x1a7\n" +
 	"\tDeadEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
 	"\rRejectedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
+	"\fSentOffEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"K\n" +
 	"\fProbeOutcome\x12\x1f\n" +
 	"\vstage_index\x18\x01 \x01(\rR\n" +
@@ -1129,7 +1142,7 @@ func file_spate_v1_ledger_proto_rawDescGZIP() []byte {
 	return file_spate_v1_ledger_proto_rawDescData
 }
 
-var file_spate_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_spate_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_spate_v1_ledger_proto_goTypes = []any{
 	(*RunRecord)(nil),             // 0: spate.v1.RunRecord
 	(*Submission)(nil),            // 1: spate.v1.Submission
@@ -1141,42 +1154,44 @@ var file_spate_v1_ledger_proto_goTypes = []any{
 	(*Loss)(nil),                  // 7: spate.v1.Loss
 	nil,                           // 8: spate.v1.Checkpoint.DeadEntry
 	nil,                           // 9: spate.v1.Checkpoint.RejectedEntry
-	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
-	(Outcome)(0),                  // 11: spate.v1.Outcome
-	(*Stage)(nil),                 // 12: spate.v1.Stage
-	(*durationpb.Duration)(nil),   // 13: google.protobuf.Duration
-	(*AgentInfo)(nil),             // 14: spate.v1.AgentInfo
-	(*Search)(nil),                // 15: spate.v1.Search
-	(*Handover)(nil),              // 16: spate.v1.Handover
-	(*Preparation)(nil),           // 17: spate.v1.Preparation
+	nil,                           // 10: spate.v1.Checkpoint.SentOffEntry
+	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
+	(Outcome)(0),                  // 12: spate.v1.Outcome
+	(*Stage)(nil),                 // 13: spate.v1.Stage
+	(*durationpb.Duration)(nil),   // 14: google.protobuf.Duration
+	(*AgentInfo)(nil),             // 15: spate.v1.AgentInfo
+	(*Search)(nil),                // 16: spate.v1.Search
+	(*Handover)(nil),              // 17: spate.v1.Handover
+	(*Preparation)(nil),           // 18: spate.v1.Preparation
 }
 var file_spate_v1_ledger_proto_depIdxs = []int32{
-	10, // 0: spate.v1.RunRecord.begin_time:type_name -> google.protobuf.Timestamp
-	10, // 1: spate.v1.RunRecord.end_time:type_name -> google.protobuf.Timestamp
-	11, // 2: spate.v1.RunRecord.outcome:type_name -> spate.v1.Outcome
+	11, // 0: spate.v1.RunRecord.begin_time:type_name -> google.protobuf.Timestamp
+	11, // 1: spate.v1.RunRecord.end_time:type_name -> google.protobuf.Timestamp
+	12, // 2: spate.v1.RunRecord.outcome:type_name -> spate.v1.Outcome
 	4,  // 3: spate.v1.RunRecord.searches:type_name -> spate.v1.SearchRecord
-	10, // 4: spate.v1.RunRecord.submit_time:type_name -> google.protobuf.Timestamp
-	12, // 5: spate.v1.Submission.plan:type_name -> spate.v1.Stage
-	13, // 6: spate.v1.Submission.agents_timeout:type_name -> google.protobuf.Duration
-	14, // 7: spate.v1.Checkpoint.roster:type_name -> spate.v1.AgentInfo
+	11, // 4: spate.v1.RunRecord.submit_time:type_name -> google.protobuf.Timestamp
+	13, // 5: spate.v1.Submission.plan:type_name -> spate.v1.Stage
+	14, // 6: spate.v1.Submission.agents_timeout:type_name -> google.protobuf.Duration
+	15, // 7: spate.v1.Checkpoint.roster:type_name -> spate.v1.AgentInfo
 	3,  // 8: spate.v1.Checkpoint.probes:type_name -> spate.v1.ProbeOutcome
-	12, // 9: spate.v1.Checkpoint.template:type_name -> spate.v1.Stage
-	12, // 10: spate.v1.Checkpoint.pending:type_name -> spate.v1.Stage
+	13, // 9: spate.v1.Checkpoint.template:type_name -> spate.v1.Stage
+	13, // 10: spate.v1.Checkpoint.pending:type_name -> spate.v1.Stage
 	8,  // 11: spate.v1.Checkpoint.dead:type_name -> spate.v1.Checkpoint.DeadEntry
 	9,  // 12: spate.v1.Checkpoint.rejected:type_name -> spate.v1.Checkpoint.RejectedEntry
-	15, // 13: spate.v1.SearchRecord.search:type_name -> spate.v1.Search
-	12, // 14: spate.v1.StageRecord.stage:type_name -> spate.v1.Stage
-	10, // 15: spate.v1.StageRecord.start_time:type_name -> google.protobuf.Timestamp
-	6,  // 16: spate.v1.StageRecord.agents:type_name -> spate.v1.AssignedAgent
-	16, // 17: spate.v1.StageRecord.handovers:type_name -> spate.v1.Handover
-	14, // 18: spate.v1.AssignedAgent.agent:type_name -> spate.v1.AgentInfo
-	17, // 19: spate.v1.AssignedAgent.preparation:type_name -> spate.v1.Preparation
-	7,  // 20: spate.v1.AssignedAgent.loss:type_name -> spate.v1.Loss
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	10, // 13: spate.v1.Checkpoint.sent_off:type_name -> spate.v1.Checkpoint.SentOffEntry
+	16, // 14: spate.v1.SearchRecord.search:type_name -> spate.v1.Search
+	13, // 15: spate.v1.StageRecord.stage:type_name -> spate.v1.Stage
+	11, // 16: spate.v1.StageRecord.start_time:type_name -> google.protobuf.Timestamp
+	6,  // 17: spate.v1.StageRecord.agents:type_name -> spate.v1.AssignedAgent
+	17, // 18: spate.v1.StageRecord.handovers:type_name -> spate.v1.Handover
+	15, // 19: spate.v1.AssignedAgent.agent:type_name -> spate.v1.AgentInfo
+	18, // 20: spate.v1.AssignedAgent.preparation:type_name -> spate.v1.Preparation
+	7,  // 21: spate.v1.AssignedAgent.loss:type_name -> spate.v1.Loss
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_ledger_proto_init() }
@@ -1196,7 +1211,7 @@ func file_spate_v1_ledger_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_ledger_proto_rawDesc), len(file_spate_v1_ledger_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,10 +1,12 @@
-package coordinator
+package points
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/aggregate"
 	"github.com/spate-load/spate/aggregate/sink"
@@ -31,7 +33,7 @@ func places[P interface{ Rows() []sink.Row }](points []P) string {
 
 // What regions, agents and observers measured goes to measurements of which none counts anything twice.
 func TestPointsByRegionAndObserver(t *testing.T) {
-	rec := &spatev1.StageRecord{Stage: &spatev1.Stage{Target: &spatev1.Target{Endpoints: []string{"http://e"}}}}
+	rec := &spatev1.StageRecord{StartTime: timestamppb.Now(), Stage: &spatev1.Stage{Target: &spatev1.Target{Endpoints: []string{"http://e"}}}}
 	for i, region := range []string{"eu", "us", "eu"} {
 		rec.Agents = append(rec.Agents, &spatev1.AssignedAgent{
 			Agent: &spatev1.AgentInfo{Name: fmt.Sprintf("a%d", i), Region: region}, Incarnation: 1, Observer: i == 2,
@@ -51,10 +53,10 @@ func TestPointsByRegionAndObserver(t *testing.T) {
 	toDate, result := merged.ToDate(), merged.Result(rec)
 	want := "observer_to_date eu, observer_window eu, to_date, to_date a0 eu, to_date a1 us, to_date eu, to_date us, " +
 		"window, window a0 eu, window a1 us, window eu, window us"
-	if got := places(windowPoints(sink.Scope{}, rec, view, &toDate)); got != want {
+	if got := places(Windows(sink.Scope{}, rec, view, &toDate)); got != want {
 		t.Errorf("windows: %s", got)
 	}
-	if got := places(regionPoints(sink.Scope{}, rec, result, toDate)); got != "observer_stage eu, stage eu, stage us" {
+	if got := places(Stage(sink.Scope{}, rec, result, toDate)); got != "observer_stage eu, stage, stage eu, stage us" {
 		t.Errorf("stages: %s", got)
 	}
 }

@@ -1,0 +1,92 @@
+package agent
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// A coordinator that arms what the agent does not have believes something that is wrong, and would wait for it for ever. It is told anew what
+// the agent has, and can set that right.
+func TestArmedWithoutAnAssignment(t *testing.T) {
+	c := newCoordinator(t)
+	c.start(Config{})
+	c.next()
+	e := newEngine(t, time.Millisecond, 0)
+	a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 2, Requests: 10}, e), 0)
+	c.arm(a.GetRef())
+	if m := c.next().GetHello(); m == nil || m.GetResume() != nil {
+		t.Fatalf("got %v instead of Hello", m)
+	}
+	c.begin(a)
+	if totals := c.totals(0); totals.GetCounters().GetCompleted() != 10 {
+		t.Errorf("totals %v", totals)
+	}
+}
+
+// A start that no stage can have is not waited for, nor made up for second by second.
+func TestArmedForNoTimeAtAll(t *testing.T) {
+	for name, start := range map[string]int64{"before all": math.MinInt64, "after all": math.MaxInt64, "long ago": -1 << 60} {
+		t.Run(name, func(t *testing.T) {
+			c := newCoordinator(t)
+			c.start(Config{})
+			c.next()
+			e := newEngine(t, time.Millisecond, 0)
+			a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 2, Requests: 10}, e), 0)
+			c.assign(a)
+			c.applied(a.GetRef())
+			c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Arm{Arm: &spatev1.Arm{Ref: a.GetRef(), StartClockNs: start}}})
+			if m := c.next().GetHello(); !proto.Equal(m.GetResume(), a.GetRef()) || m.GetArmed() {
+				t.Fatalf("got %v instead of Hello", m)
+			}
+			c.arm(a.GetRef())
+			if totals := c.totals(0); totals.GetCounters().GetCompleted() != 10 {
+				t.Errorf("totals %v", totals)
+			}
+		})
+	}
+}
+
+// A machine that slept goes on in seconds that are over: what it measures would be counted where it does not belong.
+func TestClockThatStoodStillEndsTheLoad(t *testing.T) {
+	c := newCoordinator(t)
+	c.start(Config{})
+	c.next()
+	e := newEngine(t, time.Millisecond, 0)
+	c.begin(endless(e))
+	eventually(t, "load", func() bool { return len(e.requests()) > 0 })
+	c.mu.Lock()
+	c.slept = 3 * time.Second
+	c.mu.Unlock()
+	totals := c.totals(0)
+	if !strings.Contains(totals.GetFailure(), "stood still for ") || totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_AGENT {
+		t.Errorf("totals %v", totals)
+	}
+}
+
+// An agent that is armed long after a stage's start, by a coordinator that was away, has little to say of the time before.
+func TestArmedLate(t *testing.T) {
+	c := newCoordinator(t)
+	c.start(Config{})
+	c.next()
+	e := newEngine(t, time.Millisecond, 0)
+	a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 2, Duration: durationpb.New(10*time.Hour + 200*time.Millisecond)}, e), 0)
+	c.assign(a)
+	c.applied(a.GetRef())
+	c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Arm{Arm: &spatev1.Arm{
+		Ref: a.GetRef(), StartClockNs: int64(clock.Now().Add(skew - 10*time.Hour)),
+	}}})
+	if totals := c.totals(0); totals.GetCounters().GetCompleted() == 0 || totals.GetSnapshots() > 5 {
+		t.Errorf("totals %v", totals)
+	}
+	if first := c.once()[0]; first.FirstWindow == nil || first.GetFirstWindow() != 0 || first.GetWindow() != 35_999 {
+		t.Errorf("first snapshot %v", first)
+	}
+}

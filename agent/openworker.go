@@ -1,0 +1,84 @@
+package agent
+
+import "github.com/spate-load/spate/agent/arrival"
+
+// openWorker is a worker on a goroutine of its own.
+type openWorker struct {
+	*worker
+	arrivals chan arrival.Arrival
+	fire     chan order
+	at       arrival.Arrival
+}
+
+// order is what becomes of an arrival that is prepared.
+type order uint8
+
+const (
+	drop order = iota
+	sendMeasured
+	sendUnmeasured
+)
+
+// takeWorker returns an idle worker, the one that was busy last if there is any.
+func (o *openLoop) takeWorker() *openWorker {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if n := len(o.idle); n > 0 {
+		w := o.idle[n-1]
+		o.idle = o.idle[:n-1]
+		return w
+	}
+	w := &openWorker{worker: o.newWorker(o.made), arrivals: make(chan arrival.Arrival, 1), fire: make(chan order, 1)}
+	o.made++
+	o.all.Go(func() { o.serve(w) })
+	return w
+}
+
+// serve plays the arrivals of a worker until it is dismissed.
+func (o *openLoop) serve(w *openWorker) {
+	for a := range w.arrivals {
+		ready := w.prepare(a)
+		if what := <-w.fire; what != drop {
+			a.Unmeasured = what == sendUnmeasured
+			o.playOne(w, a, ready)
+		}
+		if !o.release(w) {
+			return
+		}
+	}
+}
+
+// playOne plays an arrival that has its place, and gives the place back.
+func (o *openLoop) playOne(w *openWorker, a arrival.Arrival, ready bool) {
+	defer func() {
+		<-o.places
+		notify(o.quiet)
+	}()
+	if !ready || !o.mayStart() {
+		o.owe(a)
+		return
+	}
+	w.request.Unmeasured = a.Unmeasured
+	w.play(o.due(a))
+}
+
+// release makes a worker idle, unless all are dismissed.
+func (o *openLoop) release(w *openWorker) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.dismissed {
+		return false
+	}
+	o.idle = append(o.idle, w)
+	return true
+}
+
+// dismiss sends the idle workers home, and the busy ones when they are done.
+func (o *openLoop) dismiss() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, w := range o.idle {
+		close(w.arrivals)
+	}
+	o.dismissed = true
+}

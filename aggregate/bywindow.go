@@ -1,0 +1,114 @@
+package aggregate
+
+import (
+	"bytes"
+	"container/heap"
+	"encoding/binary"
+	"fmt"
+
+	"go.etcd.io/bbolt"
+	"google.golang.org/protobuf/proto"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// ByWindow calls fn with each snapshot of a stage, window by window, and stops at its first error. It holds one snapshot of each agent's
+// process at a time: each process delivers its windows in order, so that they only have to be merged. fn may keep the snapshot and must not
+// write to the ledger.
+func (l *Ledger) ByWindow(stage uint32, fn func(*spatev1.Snapshot) error) error {
+	err := l.view(func(tx *bbolt.Tx) error {
+		queue, err := readersOf(shelfOf(tx), stage)
+		if err != nil {
+			return err
+		}
+		for len(queue) > 0 {
+			if err := fn(queue[0].snapshot); err != nil {
+				return err
+			}
+			if more, err := queue[0].next(); err != nil {
+				return err
+			} else if more {
+				heap.Fix(&queue, 0)
+			} else {
+				heap.Pop(&queue)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read windows of stage %d: %w", stage, err)
+	}
+	return nil
+}
+
+// readersOf makes a reader of each process that has snapshots of a stage.
+func readersOf(from shelf, stage uint32) (readers, error) {
+	var queue readers
+	prefix := binary.BigEndian.AppendUint32(nil, stage)
+	for c, at := from.places.Cursor(), prefix; ; {
+		key, _ := c.Seek(at)
+		if !bytes.HasPrefix(key, prefix) || len(key) < len(prefix)+16 {
+			break
+		}
+		process := bytes.Clone(key[:len(key)-8])
+		r := &reader{shelf: from, cursor: from.places.Cursor(), process: process, at: process}
+		if _, err := r.next(); err != nil {
+			return nil, err
+		}
+		queue = append(queue, r)
+		at = append(bytes.Clone(process), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff) // behind its last snapshot
+	}
+	heap.Init(&queue)
+	return queue, nil
+}
+
+// reader reads the snapshots of one process in order.
+type reader struct {
+	shelf    shelf
+	cursor   *bbolt.Cursor
+	process  []byte // what its keys begin with
+	at       []byte // where to look first; nil: the cursor stands at the last one
+	snapshot *spatev1.Snapshot
+}
+
+// next reads the next snapshot, false if there is none.
+func (r *reader) next() (more bool, err error) {
+	var key, place []byte
+	if r.at != nil {
+		key, place = r.cursor.Seek(r.at)
+		r.at = nil
+	} else {
+		key, place = r.cursor.Next()
+	}
+	if !bytes.HasPrefix(key, r.process) {
+		return false, nil
+	}
+	value := r.shelf.arrived.Get(place)
+	if value == nil {
+		return false, fmt.Errorf("arrival %x is not there: the file is damaged", place)
+	}
+	r.snapshot = &spatev1.Snapshot{}
+	return true, proto.Unmarshal(value, r.snapshot)
+}
+
+// readers are ordered by the window of their snapshots, and by process.
+type readers []*reader
+
+func (q readers) Len() int      { return len(q) }
+func (q readers) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q readers) Less(i, j int) bool {
+	if a, b := q[i].snapshot.GetWindow(), q[j].snapshot.GetWindow(); a != b {
+		return a < b
+	}
+	return bytes.Compare(q[i].process, q[j].process) < 0
+}
+
+// Push is for the heap.
+func (q *readers) Push(r any) { *q = append(*q, r.(*reader)) }
+
+// Pop is for the heap.
+func (q *readers) Pop() any {
+	last := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	return last
+}

@@ -1,0 +1,131 @@
+package points
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/aggregate/sink/sinktest"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// shape is how large a run is.
+type shape struct{ stages, agents, regions, observers int }
+
+// mostSeries and perSecond are the bounds that docs/influxdb.md gives.
+func (s shape) mostSeries() int {
+	return 2*s.stages*(1+s.regions+s.agents) + s.stages*(1+s.regions) + 3*s.stages*s.observers + s.agents + 3 + 3*s.stages
+}
+
+func (s shape) perSecond() int { return 2*(1+s.regions+s.agents+s.observers) + s.agents }
+
+// record is a stage of the run, with two windows of each agent merged.
+func (s shape) record(index int) (*spatev1.StageRecord, *aggregate.Stage) {
+	rec := &spatev1.StageRecord{
+		StartTime: timestamppb.New(begin),
+		Stage:     &spatev1.Stage{Index: uint32(index), Target: &spatev1.Target{Name: "t", Endpoints: []string{"http://e"}}},
+	}
+	for i := range s.agents + s.observers {
+		rec.Agents = append(rec.Agents, &spatev1.AssignedAgent{
+			Agent: &spatev1.AgentInfo{Name: fmt.Sprintf("a%d", i), Region: fmt.Sprintf("r%d", i%s.regions)}, Incarnation: 1, Observer: i >= s.agents,
+		})
+	}
+	merged := aggregate.NewStage(rec)
+	for _, a := range rec.GetAgents() {
+		err := merged.Add(&spatev1.Snapshot{
+			Key: &spatev1.SnapshotKey{Agent: a.GetAgent().GetName(), Incarnation: 1, Sequence: 1}, StageIndex: uint32(index),
+			Series: []*spatev1.Series{{Counters: &spatev1.Counters{Started: 10, Failed: 10}}},
+		})
+		if err != nil {
+			panic(err)
+		}
+	}
+	return rec, merged
+}
+
+// points are the points of all stages, and how many of them one second has.
+func (s shape) points() (rows []sink.Row, second int) {
+	run := Run{ID: "r", Plan: "p"}
+	for index := range s.stages {
+		rec, merged := s.record(index)
+		view, _ := merged.Window(0)
+		toDate, scope := merged.ToDate(), run.Scope(rec.GetStage())
+		before := len(rows)
+		for _, p := range Windows(scope, rec, view, &toDate) {
+			rows = append(rows, p.Rows()...)
+		}
+		for _, a := range rec.GetAgents()[:s.agents] {
+			rows = append(rows, sink.AgentPoint{RunID: "r", Plan: "p", Agent: a.GetAgent().GetName(), Time: begin, SilentSeconds: new(0.5)}.Rows()...)
+		}
+		second = len(rows) - before
+		for _, p := range Stage(scope, rec, merged.Result(rec), toDate) {
+			rows = append(rows, p.Rows()...)
+		}
+		var b Bursts
+		if p, ok := b.See(run, scope, rec, view); ok {
+			rows = append(rows, p.Rows()...)
+		}
+		rows = append(rows, s.events(run, rec.GetStage())...)
+	}
+	return rows, second
+}
+
+// events are those of a run around a stage, without what was lost.
+func (s shape) events(run Run, st *spatev1.Stage) (rows []sink.Row) {
+	for _, e := range []*spatev1.RunEvent{
+		{Event: &spatev1.RunEvent_RunBegan{}}, {Event: &spatev1.RunEvent_RunEnded{}},
+		{Event: &spatev1.RunEvent_StageBegan{StageBegan: &spatev1.StageBegan{StageIndex: st.GetIndex()}}},
+		{Event: &spatev1.RunEvent_StageEnded{StageEnded: &spatev1.StageEnded{StageIndex: st.GetIndex()}}},
+		{Event: &spatev1.RunEvent_Notice{Notice: &spatev1.Notice{Severity: spatev1.Severity_SEVERITY_WARNING, Text: "w"}}},
+		{Event: &spatev1.RunEvent_Notice{Notice: &spatev1.Notice{Severity: spatev1.Severity_SEVERITY_INFO, Text: "nothing for sinks"}}},
+	} {
+		if p, ok := Event(run, e, func(uint32) *spatev1.Stage { return st }); ok {
+			rows = append(rows, p.Rows()...)
+		}
+	}
+	return rows
+}
+
+// A run has as many series, and a second as many points, as docs/influxdb.md says.
+func TestCardinality(t *testing.T) {
+	for _, s := range []shape{{1, 1, 1, 0}, {3, 7, 2, 2}, {2, 5, 3, 1}} {
+		rows, second := s.points()
+		series := map[string]bool{}
+		for _, row := range rows {
+			name, _, _ := strings.Cut(sinktest.Name(row), row.Time.UTC().String())
+			series[name] = true
+		}
+		if len(series) != s.mostSeries() || second != s.perSecond() {
+			t.Errorf("%+v: %d series, %d points a second, want %d and %d", s, len(series), second, s.mostSeries(), s.perSecond())
+		}
+	}
+	document, err := os.ReadFile("../../docs/influxdb.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	example := shape{stages: 10, agents: 1000, regions: 3, observers: 3}
+	for _, n := range []int{example.mostSeries(), example.perSecond()} {
+		if text := fmt.Sprintf("%d,%03d", n/1000, n%1000); !strings.Contains(string(document), text) {
+			t.Errorf("docs/influxdb.md lacks %s", text)
+		}
+	}
+}
+
+// No tag has the name of a field: InfluxDB 3 has both as columns of one table.
+func TestTagsAreNoFields(t *testing.T) {
+	rows, _ := shape{2, 3, 2, 1}.points()
+	for _, row := range append(rows, append(sinktest.Window(1).Rows(), sinktest.Stage().Rows()...)...) {
+		for _, tag := range row.Tags {
+			for _, field := range row.Fields {
+				if tag.Key == field.Key {
+					t.Errorf("%s: %s is a tag and a field", row.Measurement, tag.Key)
+				}
+			}
+		}
+	}
+}

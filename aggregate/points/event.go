@@ -1,0 +1,38 @@
+package points
+
+import (
+	"github.com/spate-load/spate/aggregate/sink"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Event turns an event into a point, false if sinks have no use for it. stage finds a stage by its index, nil if it is not known.
+func Event(run Run, e *spatev1.RunEvent, stage func(index uint32) *spatev1.Stage) (sink.EventPoint, bool) {
+	p := sink.EventPoint{RunID: run.ID, Plan: run.Plan, Time: e.GetTime().AsTime()}
+	scope := func(index uint32) *sink.Scope {
+		st := stage(index)
+		if st == nil {
+			return nil
+		}
+		s := run.Scope(st)
+		return &s
+	}
+	switch e := e.GetEvent().(type) {
+	case *spatev1.RunEvent_RunBegan:
+		p.Kind = sink.RunBegan
+	case *spatev1.RunEvent_RunEnded:
+		p.Kind, p.Text = sink.RunEnded, e.RunEnded.GetReason()
+	case *spatev1.RunEvent_StageBegan:
+		p.Kind, p.Stage = sink.StageBegan, scope(e.StageBegan.GetStageIndex())
+	case *spatev1.RunEvent_StageEnded:
+		p.Kind, p.Stage = sink.StageEnded, scope(e.StageEnded.GetStageIndex())
+		p.Text = e.StageEnded.GetFailure()
+	case *spatev1.RunEvent_Notice:
+		p.Kind, p.Text = sink.Warning, e.Notice.GetText()
+		return p, e.Notice.GetSeverity() > spatev1.Severity_SEVERITY_INFO
+	case *spatev1.RunEvent_AgentChanged:
+		p = sink.AgentEvent(p, scope(e.AgentChanged.GetStageIndex()), e.AgentChanged)
+	default:
+		return p, false
+	}
+	return p, true
+}

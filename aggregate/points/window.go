@@ -1,0 +1,81 @@
+package points
+
+import (
+	"math"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/sink"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Windows are the points of one window of a stage: of all agents, of each region, of each agent and of each observer. toDate may be nil:
+// what came to date is not known for this window.
+func Windows(scope sink.Scope, rec *spatev1.StageRecord, view aggregate.View, toDate *aggregate.View) []sink.WindowPoint {
+	w := window{rec: rec, number: view.Window, toDate: toDate, slo: rec.GetStage().GetSlo() != nil}
+	whole := w.point(scope, view.Total, func(v aggregate.View) *aggregate.Measured { return &v.Total })
+	peak := uint32(min(view.PeakInFlight, math.MaxUint32))
+	whole.PeakInFlight = &peak
+	out := []sink.WindowPoint{whole}
+	for _, part := range view.Regions {
+		if part.Name == "" {
+			continue // no region: the whole has it
+		}
+		s := scope
+		s.Region = part.Name
+		out = append(out, w.point(s, part.Measured, func(v aggregate.View) *aggregate.Measured { return find(v.Regions, part.Name) }))
+	}
+	for _, part := range view.Agents {
+		s := scope
+		s.Region, s.Agent = part.Region, part.Name
+		out = append(out, w.point(s, part.Measured, func(v aggregate.View) *aggregate.Measured { return find(v.Agents, part.Name) }))
+	}
+	for _, part := range view.Observers {
+		s := scope
+		s.Region, s.Observer = part.Name, true
+		out = append(out, w.point(s, part.Measured, func(v aggregate.View) *aggregate.Measured { return find(v.Observers, part.Name) }))
+	}
+	return out
+}
+
+// window is what the points of one window share.
+type window struct {
+	rec    *spatev1.StageRecord
+	number uint32
+	toDate *aggregate.View // nil: not known
+	slo    bool
+}
+
+// point is the point of a part of the window. find finds the same part to date.
+func (w window) point(scope sink.Scope, m aggregate.Measured, find func(aggregate.View) *aggregate.Measured) sink.WindowPoint {
+	p := sink.WindowPoint{Scope: scope, StageStart: w.rec.GetStartTime().AsTime(), Window: w.number, Measures: measures(m, w.slo)}
+	if w.toDate != nil {
+		if d := find(*w.toDate); d != nil {
+			sums := measures(*d, w.slo)
+			p.ToDate = &sums
+		}
+	}
+	return p
+}
+
+// find returns the part of a name, nil if there is none.
+func find(parts []aggregate.Part, name string) *aggregate.Measured {
+	for i := range parts {
+		if parts[i].Name == name {
+			return &parts[i].Measured
+		}
+	}
+	return nil
+}
+
+// measures hands on counts and distributions.
+func measures(m aggregate.Measured, slo bool) sink.Measures {
+	out := sink.Measures{Windows: m.Windows, Counters: m.Counters, SLO: slo, Errors: m.Errors}
+	for _, d := range m.Distributions {
+		out.Distributions = append(out.Distributions, sink.Distribution{
+			Name: d.Name, Count: d.Distribution.Count, Mean: d.Distribution.Mean, Std: d.Distribution.Std,
+			Min: d.Distribution.Min, Max: d.Distribution.Max, P50: d.Distribution.P50, P90: d.Distribution.P90,
+			P95: d.Distribution.P95, P99: d.Distribution.P99, P99_9: d.Distribution.P99_9,
+		})
+	}
+	return out
+}

@@ -1,0 +1,149 @@
+package influx
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	influxdb2 "github.com/influxdata/influxdb-client-go/v2"
+	"github.com/influxdata/influxdb-client-go/v2/api"
+	influxhttp "github.com/influxdata/influxdb-client-go/v2/api/http"
+	influxlog "github.com/influxdata/influxdb-client-go/v2/log"
+)
+
+// server is the other end, and what its answers mean.
+type server struct {
+	config Config
+	client influxdb2.Client
+	writer api.WriteAPIBlocking
+}
+
+// silence keeps the client library from printing a line for each failure. Its log is a global variable.
+var silence = sync.OnceFunc(func() { influxlog.Log = nil })
+
+// newServer leaves time-outs to the contexts of the requests. Close must be called.
+func newServer(config Config) *server {
+	silence()
+	options := influxdb2.DefaultOptions().SetApplicationName("spate").SetUseGZip(true).SetHTTPRequestTimeout(0).SetTLSConfig(config.TLS)
+	client := influxdb2.NewClientWithOptions(config.URL, "", options)
+	client.HTTPService().SetAuthorization(authorization(config.Token))
+	return &server{config: config, client: client, writer: client.WriteAPIBlocking(config.Org, config.Bucket)}
+}
+
+// authorization is the header that goes with a token: of user and password Basic, which InfluxDB 1.8 and VictoriaMetrics know both, with a
+// scheme of its own as it is, and InfluxDB's own scheme otherwise. Tokens of InfluxDB hold no colon.
+func authorization(token string) string {
+	for _, scheme := range []string{"Bearer ", "Basic ", "Token "} {
+		if strings.HasPrefix(token, scheme) {
+			return token
+		}
+	}
+	switch {
+	case token == "":
+		return ""
+	case strings.Contains(token, ":"):
+		return "Basic " + base64.StdEncoding.EncodeToString([]byte(token))
+	}
+	return "Token " + token
+}
+
+func (s *server) close() { s.client.Close() }
+
+// write sends lines once.
+func (s *server) write(ctx context.Context, lines string) error {
+	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+	defer cancel()
+	return s.writer.WriteRecord(ctx, lines)
+}
+
+// ping returns what the server answers to a ping: InfluxDB 1 and 2 and VictoriaMetrics 204, InfluxDB 3 200, or 401 without a token.
+func (s *server) ping(ctx context.Context) (status int, err error) {
+	service := s.client.HTTPService()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(s.config.URL, "/")+"/ping", http.NoBody)
+	if err != nil {
+		return 0, err
+	}
+	if a := service.Authorization(); a != "" {
+		request.Header.Set("Authorization", a)
+	}
+	answer, err := service.DoHTTPRequestWithResponse(request, nil)
+	if err != nil {
+		if known := asHTTP(err); known != nil {
+			return known.StatusCode, nil
+		}
+		return 0, err
+	}
+	_, err = io.Copy(io.Discard, io.LimitReader(answer.Body, 1<<16))
+	return answer.StatusCode, errors.Join(err, answer.Body.Close())
+}
+
+// explain says what a person can do about a failed write. It never holds the token.
+func (s *server) explain(err error) error {
+	answer := asHTTP(err)
+	if answer == nil {
+		return s.explainSilence(err)
+	}
+	said := strings.TrimSpace(answer.Message)
+	if said == "" {
+		said = http.StatusText(answer.StatusCode)
+	}
+	switch answer.StatusCode {
+	case http.StatusUnauthorized:
+		return fmt.Errorf("influx: %s refuses the token: give one that may write (InfluxDB 1.8 and VictoriaMetrics: user:password) (401: %s)", s.config.URL, said)
+	case http.StatusForbidden:
+		return fmt.Errorf("influx: the token may not write to bucket %q: give it that right (403: %s)", s.config.Bucket, said)
+	case http.StatusNotFound:
+		return fmt.Errorf("influx: %s has no bucket %q in organisation %q: create it (InfluxDB 1.8: the database), or is this no InfluxDB with the v2 API? (404: %s)",
+			s.config.URL, s.config.Bucket, s.config.Org, said)
+	default:
+		return fmt.Errorf("influx: %s answers %d: %s", s.config.URL, answer.StatusCode, said)
+	}
+}
+
+// explainSilence says why there was no answer.
+func (s *server) explainSilence(err error) error {
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &unknown):
+		return fmt.Errorf("influx: the certificate of %s is by an authority that this machine does not know: give the authority's certificate (--influx-ca) (%w)", s.config.URL, err)
+	case errors.As(err, &name):
+		return fmt.Errorf("influx: the certificate of %s is for another name: use a URL with a name that is in it (%w)", s.config.URL, err)
+	case errors.As(err, &invalid):
+		return fmt.Errorf("influx: the certificate of %s is not valid: renew it, or set this machine's clock (%w)", s.config.URL, err)
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return fmt.Errorf("influx: %s does not speak TLS: is its URL http://? (%w)", s.config.URL, err)
+	}
+	return fmt.Errorf("influx: %s cannot be reached: is the server up and the URL right? (%w)", s.config.URL, err)
+}
+
+// asHTTP returns the server's answer, or nil if there was none.
+func asHTTP(err error) *influxhttp.Error {
+	var answer *influxhttp.Error
+	if errors.As(err, &answer) && answer.StatusCode != 0 {
+		return answer
+	}
+	return nil
+}
+
+// refusedForGood says that the server will never take these points: they are malformed, of another type than before, or too old
+// for its retention policy; or they are too many at once. A wrong token or a missing bucket can be mended and is waited for.
+func refusedForGood(err error) bool {
+	answer := asHTTP(err)
+	if answer == nil {
+		return false
+	}
+	switch answer.StatusCode {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,69 @@
+package coordinator
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/clock"
+)
+
+// maxHealth bounds how many agents' health is handed on: each is a series.
+const maxHealth = 1000
+
+// health hands on how the agents of a run do, once a heartbeat's interval. Only the run's worker uses it.
+type health struct {
+	c    *Coordinator
+	run  *run
+	next time.Time         // of the next look
+	told map[string]uint64 // number of the heartbeat handed on last, by agent
+	said bool              // that there are too many
+}
+
+// show hands on what came since the last look. An agent whose heartbeat is late has its silence alone.
+func (h *health) show() {
+	now := time.Now()
+	if h.run.sink == sink.Discard || now.Before(h.next) {
+		return
+	}
+	h.next = now.Add(h.c.cfg.HeartbeatInterval)
+	for _, p := range h.look(now) {
+		h.run.sink.Agent(p)
+	}
+}
+
+// look describes the agents that are connected, by name.
+func (h *health) look(now time.Time) (out []sink.AgentPoint) {
+	h.c.mu.Lock()
+	defer h.c.mu.Unlock()
+	instant, told := clock.Now(), map[string]uint64{}
+	for name, s := range h.c.sessions {
+		silent := instant.Sub(s.heard)
+		seconds := silent.Seconds()
+		p := sink.AgentPoint{
+			RunID: h.run.id, Plan: h.run.plan(), Agent: name, Region: s.info.GetRegion(), Time: now, SilentSeconds: &seconds,
+		}
+		if b := s.heartbeat; b != nil {
+			if told[name] = b.GetNumber(); told[name] != h.told[name] {
+				p.Heartbeat, p.Time = b, now.Add(-silent)
+			}
+		}
+		out = append(out, p)
+	}
+	h.told = told
+	return h.bound(out)
+}
+
+// bound keeps the first of too many agents, and says so once.
+func (h *health) bound(all []sink.AgentPoint) []sink.AgentPoint {
+	slices.SortFunc(all, func(a, b sink.AgentPoint) int { return cmp.Compare(a.Agent, b.Agent) })
+	if len(all) <= maxHealth {
+		return all
+	}
+	if !h.said {
+		h.c.log.Warn("more agents than health is written of; the first by name are", "run", h.run.id, "agents", len(all), "written", maxHealth)
+		h.said = true
+	}
+	return all[:maxHealth]
+}

@@ -1,0 +1,128 @@
+package coordinator
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/spate-load/spate/certs"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// What a broken agent sends does not crowd out what followers have to know.
+func TestGarbageIsSaidAFewTimesOnly(t *testing.T) {
+	h := start(t)
+	a := h.agent("a")
+	id := h.submitPlan(1, planOf(`{concurrency: [1], requests: 4}`))
+	a.apply()
+	a.armed()
+	const garbage = 100
+	for range garbage {
+		s := a.snapshot(0)
+		a.sequence--
+		s.StageIndex = 7
+		if m := a.deliver(s); m.GetRefused() == "" {
+			t.Fatal("garbage was taken")
+		}
+	}
+	a.acked(closing(values(a.snapshot(0), 4, 1)))
+	said := texts(h.follow(id))
+	if len(said) != maxRefusalsTold || !strings.Contains(said[len(said)-1], "further ones are in the coordinator's log only") {
+		t.Errorf("%d notices, the last %q", len(said), said[len(said)-1])
+	}
+	if got := h.c.Stats().Refused; got != garbage {
+		t.Errorf("%d counted", got)
+	}
+}
+
+// An agent that comes and goes all the time is spoken of once.
+func TestAFlappingStrangerIsSpokenOfOnce(t *testing.T) {
+	h := start(t)
+	a := h.agent("a")
+	id := h.submitPlan(1, planOf(`{concurrency: [1], requests: 4}`))
+	a.apply()
+	a.armed()
+	for i := range 20 {
+		z, err := h.dial("z", uint64(i+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := z.control.CloseSend(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := z.control.Recv(); err == nil {
+			t.Fatal("the stream goes on")
+		}
+	}
+	a.acked(closing(values(a.snapshot(0), 4, 1)))
+	if said := texts(h.follow(id)); len(said) != 1 {
+		t.Errorf("%d notices: %q", len(said), said)
+	}
+}
+
+func TestLongMessagesOnTheControlStreamEndIt(t *testing.T) {
+	h := start(t)
+	a := h.agent("a")
+	id := h.submitPlan(1, planOf(`{concurrency: [1], requests: 4}`))
+	m := a.hear().GetAssign()
+	a.say(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Rejected{Rejected: &spatev1.Rejected{
+		Ref: m.GetRef(), Reason: strings.Repeat("x", maxSaid),
+	}}})
+	if _, err := a.control.Recv(); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("ended with %v", err)
+	}
+	if _, err := h.runs.StopRun(t.Context(), &spatev1.StopRunRequest{RunId: id}); err != nil {
+		t.Fatal(err)
+	}
+	h.end(id)
+}
+
+// Followers of a run that waits are told when the coordinator goes: they can ask again when it is back.
+func TestCloseEndsTheFollowersOfRunsThatWait(t *testing.T) {
+	h := start(t)
+	h.submitPlan(1, keyless)
+	waiting := h.submitPlan(1, keyless)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	stream, err := h.runs.FollowRun(ctx, &spatev1.FollowRunRequest{RunId: waiting})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); err != nil { // its place
+		t.Fatal(err)
+	}
+	if err := h.c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = stream.Recv()
+	}
+	if status.Convert(err).Message() != status.Convert(errClosing).Message() {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+// Who has another certificate than an agent cannot push in its name.
+func TestSnapshotsAreTakenFromTheirAgentsOnly(t *testing.T) {
+	h := start(t)
+	a := h.agent("a")
+	id := h.submitPlan(1, planOf(`{concurrency: [1], requests: 4}`))
+	a.apply()
+	a.armed()
+	h.c.mu.Lock()
+	h.c.sessions["a"].who = certs.Identity{Role: certs.Agent, Name: "eu"}
+	h.c.mu.Unlock()
+	s := closing(values(a.snapshot(0), 4, 1))
+	if _, err := h.c.take(s, certs.Identity{Role: certs.Agent, Name: "us"}); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("taken from another: %v", err)
+	}
+	if m, err := h.c.take(s, certs.Identity{Role: certs.Agent, Name: "eu"}); err != nil || m.GetRefused() != "" {
+		t.Errorf("not taken: %v, %v", m, err)
+	}
+	if end := h.end(id); !end.GetComplete() {
+		t.Errorf("%v", end)
+	}
+}

@@ -1,0 +1,186 @@
+package deployments
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/spate-load/spate/plans"
+)
+
+// programs builds Spate's programs and returns their folder.
+func programs(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, in := range map[string]string{"spate": "spate", "spate-coordinator": "coordinator", "spate-agent": "agent"} {
+		command := exec.Command("go", "build", "-o", filepath.Join(dir, name), "../cmd/"+in)
+		command.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if said, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("build %s: %v\n%s", name, err, said)
+		}
+	}
+	return dir
+}
+
+// takes checks that a program knows all of the flags: it reads them before it prints its help.
+func takes(t *testing.T, where, program string, args ...string) {
+	t.Helper()
+	command := exec.Command(program, append(args, "--help")...)
+	command.Dir = t.TempDir()
+	if said, err := command.CombinedOutput(); err != nil {
+		t.Errorf("%s: %s %s: %v\n%s", where, filepath.Base(program), strings.Join(args, " "), err, said)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// service is what is looked at of a service of compose.yaml.
+type service struct {
+	Image       string
+	Entrypoint  []string
+	Command     []string
+	Environment map[string]string
+	Volumes     []string
+	DependsOn   map[string]any `yaml:"depends_on"`
+}
+
+// composed are the services of compose.yaml.
+func composed(t *testing.T) map[string]service {
+	t.Helper()
+	var file struct{ Services map[string]service }
+	if err := yaml.Unmarshal([]byte(read(t, "compose/compose.yaml")), &file); err != nil {
+		t.Fatal(err)
+	}
+	return file.Services
+}
+
+// Every command line of every deployment has only flags that its program has.
+func TestProgramsTakeTheFlags(t *testing.T) {
+	bin := programs(t)
+	seen := 0
+	for name, s := range composed(t) {
+		if !strings.HasPrefix(s.Image, "spate:") {
+			continue
+		}
+		program := "spate"
+		if len(s.Entrypoint) > 0 {
+			program = filepath.Base(s.Entrypoint[0])
+		}
+		takes(t, "compose.yaml, "+name, filepath.Join(bin, program), s.Command...)
+		seen++
+	}
+	if seen != 6 {
+		t.Errorf("%d services of Spate in compose.yaml, want 6", seen)
+	}
+	flag := regexp.MustCompile(`(?m)(?:^ *- |\s)(--[a-z][a-z-]+)(=?)`)
+	for file, program := range map[string]string{
+		"systemd/spate-coordinator.service": "spate-coordinator", "systemd/spate-agent@.service": "spate-agent",
+		"helm/spate/templates/coordinator.yaml": "spate-coordinator", "helm/spate/templates/agents.yaml": "spate-agent",
+	} {
+		flags := flag.FindAllStringSubmatch(withoutComments(read(t, file)), -1)
+		for _, match := range flags {
+			known(t, file, filepath.Join(bin, program), match[1])
+		}
+		if len(flags) < 4 {
+			t.Errorf("%s: flags %v", file, flags)
+		}
+	}
+	for _, match := range flag.FindAllStringSubmatch(read(t, "helm/spate/templates/_helpers.tpl"), -1) {
+		known(t, "helm", filepath.Join(bin, "spate-coordinator"), match[1])
+		known(t, "helm", filepath.Join(bin, "spate-agent"), match[1])
+	}
+}
+
+// known checks that a flag is in a program's help.
+func known(t *testing.T, where, program, flag string) {
+	t.Helper()
+	said, err := exec.Command(program, "--help").Output()
+	if err != nil || !strings.Contains(string(said), flag+" ") {
+		t.Errorf("%s: %s has no %s (%v)", where, filepath.Base(program), flag, err)
+	}
+}
+
+func withoutComments(text string) string {
+	return regexp.MustCompile(`(?m)^\s*#.*$`).ReplaceAllString(text, "")
+}
+
+// What containers mount is there, and they wait for services that are there.
+func TestComposeFitsTogether(t *testing.T) {
+	services := composed(t)
+	for name, s := range services {
+		for _, volume := range s.Volumes {
+			if source, _, _ := strings.Cut(volume, ":"); strings.HasPrefix(source, ".") {
+				if _, err := os.Stat(filepath.Join("compose", source)); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		}
+		for other := range s.DependsOn {
+			if _, ok := services[other]; !ok {
+				t.Errorf("%s waits for %s, which is not there", name, other)
+			}
+		}
+	}
+	plan, err := plans.Load("compose/plan.yaml", []byte(read(t, "compose/plan.yaml")), plans.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range plan.Proto().GetTargets() {
+		for _, endpoint := range target.GetEndpoints() {
+			host, port, _ := strings.Cut(strings.TrimPrefix(endpoint, "http://"), ":")
+			if !strings.Contains(fmt.Sprint(services[host].Command), "0.0.0.0:"+port) {
+				t.Errorf("nothing serves %s", endpoint)
+			}
+		}
+	}
+}
+
+// Grafana finds the dashboards where they are mounted, and the data source knows all that it is asked for.
+func TestGrafanaIsProvisioned(t *testing.T) {
+	grafana := composed(t)["grafana"]
+	provider, source := read(t, "grafana/provisioning/dashboards/spate.yaml"), read(t, "grafana/provisioning/datasources/spate.yaml")
+	if !strings.Contains(provider, "path: /etc/spate/dashboards\n") || !strings.Contains(fmt.Sprint(grafana.Volumes), ":/etc/spate/dashboards:ro") {
+		t.Errorf("dashboards are mounted by %v", grafana.Volumes)
+	}
+	for _, match := range regexp.MustCompile(`(?m): \$([A-Z_]+)$`).FindAllStringSubmatch(source, -1) {
+		if grafana.Environment[match[1]] == "" {
+			t.Errorf("the data source wants %s, which Grafana is not given", match[1])
+		}
+	}
+	uid := regexp.MustCompile(`uid: (\S+)`).FindStringSubmatch(source)[1]
+	files, err := filepath.Glob("grafana/dashboards/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no dashboards: %v", err)
+	}
+	for _, file := range files {
+		if !strings.Contains(read(t, file), `"uid": "`+uid+`"`) {
+			t.Errorf("%s does not ask %s", file, uid)
+		}
+	}
+}
+
+// The plans that the runbook shows are plans.
+func TestRunbookPlansAreValid(t *testing.T) {
+	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(read(t, "../docs/multi-region.md"), -1)
+	for _, block := range blocks {
+		if _, err := plans.Load("multi-region.md", []byte(block[1]), plans.Options{}); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(blocks) == 0 {
+		t.Error("the runbook shows no plan")
+	}
+}

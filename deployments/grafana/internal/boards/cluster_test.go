@@ -1,0 +1,207 @@
+package boards
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/spate-load/spate/agent"
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/aggregate/sink/influx"
+	"github.com/spate-load/spate/coordinator"
+	"github.com/spate-load/spate/internal/influxtest"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/report"
+	"github.com/spate-load/spate/simulator"
+)
+
+// plan has a closed and an open loop over two regions with an observer each, an SLO that some requests miss, and a server that fails now and
+// then.
+const plan = `
+name: watched
+seed: 3
+on_agent_loss: degrade
+observers: {rate: 20}
+slo: {e2e: 30ms}
+targets:
+  - name: server a
+    endpoints: [%q, %q]
+    model: m
+workloads:
+  - random: {isl: 40, osl_lengths: {uniform: {min: 3, max: 9}}}
+loads:
+  - {concurrency: [6], duration: 3s}
+  - {rate: [120], duration: 2500ms}
+`
+
+// team are the agents by region. The last of each observes. lost is ended in the first stage.
+var team = map[string][]string{"eu": {"eu-1", "eu-2", "eu-3"}, "us": {"us-1", "us-2"}}
+
+const lost = "eu-2"
+
+// patience bounds every wait; none is expected to take long.
+const patience = time.Minute
+
+// cluster is a coordinator and its agents in this process, which write into an InfluxDB.
+type cluster struct {
+	runs    spatev1.RunServiceClient
+	dataDir string
+	end     map[string]context.CancelFunc
+}
+
+// assemble starts coordinator and agents until the test's end.
+func assemble(t *testing.T, db *influxtest.Server) *cluster {
+	t.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	dataDir := t.TempDir()
+	c, err := coordinator.New(coordinator.Config{
+		Name: "test", Version: "test", DataDir: dataDir, Logger: quiet,
+		OpenSink: func(dir string) (sink.Sink, error) {
+			return influx.New(influx.Config{URL: db.URL, Bucket: db.Database, Spool: filepath.Join(dir, "influx.spool"), Log: quiet})
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener := bufconn.Listen(1 << 20)
+	credentials := grpc.WithTransportCredentials(insecure.NewCredentials())
+	dialer := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) })
+	conn, err := grpc.NewClient("passthrough:///test", dialer, credentials)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &cluster{runs: spatev1.NewRunServiceClient(conn), dataDir: dataDir, end: map[string]context.CancelFunc{}}
+	var serving, agents sync.WaitGroup
+	serving.Go(func() { _ = c.Serve(listener) }) // an error shows as a run that does not begin
+	for region, names := range team {
+		for _, name := range names {
+			a, err := agent.New(agent.Config{
+				Name: name, Region: region, Version: "test", Weight: 1, Logger: quiet, DatasetDir: dataDir, FileShares: 10,
+				Coordinator: func(context.Context) (string, error) { return "passthrough:///test", nil },
+				DialOptions: []grpc.DialOption{dialer, credentials},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(context.Background())
+			out.end[name] = cancel
+			agents.Go(func() { _ = a.Run(ctx) }) // an error shows as a result that is not whole
+		}
+	}
+	t.Cleanup(func() {
+		_ = conn.Close()
+		for _, end := range out.end {
+			end()
+		}
+		agents.Wait() // before the coordinator goes: they would miss it
+		_ = c.Close()
+		serving.Wait()
+	})
+	return out
+}
+
+// run submits the plan, ends an agent in its first stage, and returns the run's results.
+func (c *cluster) run(t *testing.T) *aggregate.Result {
+	t.Helper()
+	config := simulator.Default()
+	config.Model.DecodeStep = 3 * time.Millisecond
+	config.Faults = []simulator.Fault{{Kind: "500", Probability: 0.05, AfterTokens: 1}, {Kind: "cut", Probability: 0.03, AfterTokens: 1}}
+	server, err := simulator.Start(config, "127.0.0.1:0", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close(context.Background())
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	submitted, err := c.runs.SubmitRun(ctx, &spatev1.SubmitRunRequest{
+		PlanYaml: fmt.Appendf(nil, plan, server.URLs()[0], server.URLs()[1]), PlanPath: "watched.yaml",
+		MinAgents: uint32(len(c.end)), AgentsTimeout: durationpb.New(patience),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.follow(ctx, t, submitted.GetRunId())
+	result, err := report.Write(filepath.Join(c.dataDir, submitted.GetRunId()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// follow waits for the run's end, and ends the agent to be lost when the first stage is well under way.
+func (c *cluster) follow(ctx context.Context, t *testing.T, id string) {
+	t.Helper()
+	stream, err := c.runs.FollowRun(ctx, &spatev1.FollowRunRequest{RunId: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			t.Fatalf("the run does not end: %v", err)
+		}
+		e := m.GetEvent()
+		if e.GetStageProgress().GetElapsed().AsDuration() > 1200*time.Millisecond {
+			c.end[lost]()
+		}
+		if ended := e.GetRunEnded(); ended != nil {
+			t.Logf("run %s ended: %v", id, ended)
+			return
+		}
+	}
+}
+
+// filled is an InfluxDB that a run has been written into, and its results. Points are all there.
+func filled(t *testing.T) (*influxtest.Server, *aggregate.Result) {
+	t.Helper()
+	db := influxtest.Start(t, influxtest.Options{})
+	result := assemble(t, db).run(t)
+	for begin := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		if len(db.Query(`SELECT "text" FROM "spate_event" WHERE "kind" = 'run_ended'`)) > 0 {
+			return db, result
+		}
+		if time.Since(begin) > patience {
+			t.Fatal("the end of the run is not written")
+		}
+	}
+}
+
+// filling are values of variables as Grafana puts them into queries: the values of a variable with several, in brackets; of one that says
+// all, its regular expression.
+type filling map[string][]string
+
+// special are the characters that Grafana escapes in a value for a regular expression.
+var special = strings.NewReplacer(`\`, `\\`, `^`, `\^`, `$`, `\$`, `*`, `\*`, `+`, `\+`, `?`, `\?`, `.`, `\.`, `(`, `\(`, `)`, `\)`, `|`, `\|`,
+	`[`, `\[`, `]`, `\]`, `{`, `\{`, `}`, `\}`, `/`, `\/`)
+
+// into fills in a query, over the times of a run and at intervals of a second.
+func (f filling) into(query string, from, to time.Time) string {
+	pairs := []string{
+		"$timeFilter", fmt.Sprintf("time >= %dms and time <= %dms", from.UnixMilli(), to.UnixMilli()),
+		"$__interval_ms", "1000", "$__interval", "1s",
+	}
+	for _, name := range []string{"run", "target", "stage", "region"} {
+		text := ".*"
+		if values := f[name]; len(values) > 0 {
+			escaped := make([]string, len(values))
+			for i, v := range values {
+				escaped[i] = special.Replace(v)
+			}
+			text = "(" + strings.Join(escaped, "|") + ")"
+		}
+		pairs = append(pairs, "$"+name, text)
+	}
+	return strings.NewReplacer(pairs...).Replace(query)
+}

@@ -1,0 +1,64 @@
+package boards
+
+// live shows runs while they go on.
+func live() Board {
+	window, toDate := "spate_window", "spate_to_date"
+	return board("spate-live", "Spate: live run",
+		"A run while it goes on: load asked and achieved, latencies by window of a second and merged to date, errors, and how well the client keeps up.",
+		"now-15m", "5s",
+		[]Panel{soFar()},
+		[]Panel{
+			lines("Requests per second", "Asked: the rate of an open loop. Started and completed: counted in each second.", requestRate,
+				query{series(window, ofAll, byRun, last("rate", "asked"), rate("started", "started"), rate("completed", "completed"), rate("failed", "failed")), named}),
+			lines("Streams in flight", "Asked: the concurrency of a closed loop. Most in flight at once in a second: of several agents the sum of their peaks.", count,
+				query{series(window, ofAll, byRun, last("concurrency", "asked"), highest("peak_in_flight", "in flight")), named}),
+			lines("Tokens per second", "Tokens that arrived in each second, of failed requests too.", tokenRate,
+				query{series(window, ofAll, byRun, rate("tokens_arrived", "tokens"), rate("unmeasured_tokens_arrived", "tokens of warm-up and cool-down")), named}),
+		},
+		[]Panel{latency("TTFT", "ttft_ms"), latency("TPOT", "tpot_ms")},
+		[]Panel{latency("ITL", "itl_ms"), latency("E2E", "e2e_ms")},
+		[]Panel{
+			bars("Errors by class", "Failed requests in each interval.", count,
+				query{series(window, ofAll, byRun, `sum(/^errors_/)`), named}),
+			lines("Good share to date", "Requests that kept the whole SLO, of those completed and failed. Nothing without an SLO.", share,
+				query{series(toDate, ofAll, byRun, `last("good") / (last("completed") + last("failed")) AS "good to date"`), named}),
+		},
+		[]Panel{
+			lines("Send delay", "Start - scheduled. When it grows the client, and not the server, is late.", milliseconds,
+				query{series(window, ofAll, byRun, highest("send_delay_ms_p50", "p50"), highest("send_delay_ms_p99", "p99"), highest("send_delay_ms_max", "max")), named}),
+			lines("Receive lag", "From the kernel's receipt of token frames to the program's read: a busy client shows here first.", milliseconds,
+				query{series(window, ofAll, byRun, highest("receive_lag_ms_p50", "p50"), highest("receive_lag_ms_p99", "p99"), highest("receive_lag_ms_max", "max")), named}),
+		},
+		[]Panel{happened("Events", "run_began|run_ended|stage_began|stage_ended|agent_lost|agent_joined|warning|error_burst")},
+	)
+}
+
+// latency shows a latency's percentiles by window and to date.
+func latency(title, field string) Panel {
+	return lines(title, "Solid: percentiles of single windows of a second; at longer intervals of the window where they were highest. "+
+		"Dashed: percentiles of the stage to date, from merged histograms.", milliseconds,
+		query{series("spate_window", ofAll, byRun, highest(field+"_p50", "p50"), highest(field+"_p90", "p90"), highest(field+"_p99", "p99")), named},
+		query{series("spate_to_date", ofAll, byRun, last(field+"_p50", "p50 to date"), last(field+"_p90", "p90 to date"), last(field+"_p99", "p99 to date")), named},
+	)
+}
+
+// soFar is the verdict of each stage so far.
+func soFar() Panel {
+	order, units := []string{"failed", "good"}, map[string]string{}
+	selections := []string{last("started", "started"), last("completed", "completed"), last("failed", "failed"), last("good", "good"), last("output_tokens", "output tokens")}
+	for _, m := range []struct{ title, field string }{{"TTFT", "ttft_ms"}, {"TPOT", "tpot_ms"}, {"ITL", "itl_ms"}, {"E2E", "e2e_ms"}, {"send delay", "send_delay_ms"}} {
+		for _, p := range []string{"p50", "p90", "p99"} {
+			column := m.title + " " + p
+			selections, order = append(selections, last(m.field+"_"+p, column)), append(order, column)
+			units[column] = milliseconds
+		}
+	}
+	return table("Stages so far", "Merged from the begin of each stage to its last window.", units, order,
+		latest("spate_to_date", ofAll, []string{"run", "stage", "target", "workload", "load"}, selections...)).byStage()
+}
+
+// happened lists events.
+func happened(title, kinds string) Panel {
+	return table(title, "", nil, nil, `SELECT "kind", "agent", "region", "stage", "load", "text", "run" FROM "spate_event" WHERE "kind" =~ /^(`+kinds+
+		`)$/ AND "run" =~ /^$run$/ ORDER BY time DESC LIMIT 1000`)
+}

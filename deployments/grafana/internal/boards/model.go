@@ -1,0 +1,168 @@
+package boards
+
+// The part of Grafana's dashboard model (schema version 39, Grafana 11) that these dashboards need, under Grafana's own names.
+
+// Board is a dashboard.
+type Board struct {
+	// UID is the dashboard's id in addresses.
+	UID           string      `json:"uid"`
+	Title         string      `json:"title"`
+	Description   string      `json:"description"`
+	Tags          []string    `json:"tags"`
+	Timezone      string      `json:"timezone"`
+	SchemaVersion int         `json:"schemaVersion"`
+	Version       int         `json:"version"`
+	Refresh       string      `json:"refresh"`
+	GraphTooltip  int         `json:"graphTooltip"`
+	Time          TimeRange   `json:"time"`
+	Links         []Link      `json:"links"`
+	Templating    Templating  `json:"templating"`
+	Annotations   Annotations `json:"annotations"`
+	Panels        []Panel     `json:"panels"`
+}
+
+// TimeRange is what a dashboard opens on.
+type TimeRange struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+// Link leads to the dashboards of a tag.
+type Link struct {
+	Type        string   `json:"type"`
+	Title       string   `json:"title"`
+	Tags        []string `json:"tags"`
+	AsDropdown  bool     `json:"asDropdown"`
+	IncludeVars bool     `json:"includeVars"`
+	KeepTime    bool     `json:"keepTime"`
+}
+
+// Templating holds the variables.
+type Templating struct {
+	List []Variable `json:"list"`
+}
+
+// Variable is a value that a person chooses and queries use.
+type Variable struct {
+	Name       string `json:"name"`
+	Label      string `json:"label"`
+	Type       string `json:"type"`
+	Datasource Source `json:"datasource"`
+	Query      string `json:"query"`
+	Definition string `json:"definition"`
+	Multi      bool   `json:"multi"`
+	IncludeAll bool   `json:"includeAll"`
+	AllValue   string `json:"allValue,omitempty"`
+	Refresh    int    `json:"refresh"`
+	Sort       int    `json:"sort"`
+}
+
+// Source names a data source.
+type Source struct {
+	Type string `json:"type"`
+	UID  string `json:"uid"`
+}
+
+// Annotations are marks in time.
+type Annotations struct {
+	List []Annotation `json:"list"`
+}
+
+// Annotation is a query whose rows become marks. Grafana before 9 reads the query beside the target, later ones the target.
+type Annotation struct {
+	Name        string           `json:"name"`
+	Enable      bool             `json:"enable"`
+	IconColor   string           `json:"iconColor"`
+	Datasource  Source           `json:"datasource"`
+	Query       string           `json:"query"`
+	TextColumn  string           `json:"textColumn"`
+	TagsColumn  string           `json:"tagsColumn"`
+	TitleColumn string           `json:"titleColumn"`
+	Target      AnnotationTarget `json:"target"`
+}
+
+// AnnotationTarget is an annotation's query.
+type AnnotationTarget struct {
+	RefID           string `json:"refId"`
+	FromAnnotations bool   `json:"fromAnnotations"`
+	QueryType       string `json:"queryType"`
+	Query           string `json:"query"`
+	RawQuery        bool   `json:"rawQuery"`
+	Name            string `json:"name"`
+	TextColumn      string `json:"textColumn"`
+	TagsColumn      string `json:"tagsColumn"`
+	TitleColumn     string `json:"titleColumn"`
+	TimeEndColumn   string `json:"timeEndColumn"`
+}
+
+// Panel is a picture or a table.
+type Panel struct {
+	ID              int              `json:"id"`
+	Type            string           `json:"type"`
+	Title           string           `json:"title"`
+	Description     string           `json:"description,omitempty"`
+	GridPos         GridPos          `json:"gridPos"`
+	Datasource      Source           `json:"datasource"`
+	Interval        string           `json:"interval,omitempty"`
+	Targets         []Target         `json:"targets"`
+	Transformations []Transformation `json:"transformations,omitempty"`
+	FieldConfig     FieldConfig      `json:"fieldConfig"`
+	Options         any              `json:"options"`
+}
+
+// GridPos is a place in a grid 24 wide.
+type GridPos struct {
+	H int `json:"h"`
+	W int `json:"w"`
+	X int `json:"x"`
+	Y int `json:"y"`
+}
+
+// Target is a query in InfluxQL.
+type Target struct {
+	RefID        string `json:"refId"`
+	Datasource   Source `json:"datasource"`
+	RawQuery     bool   `json:"rawQuery"`
+	Query        string `json:"query"`
+	ResultFormat string `json:"resultFormat"`
+	Alias        string `json:"alias,omitempty"`
+}
+
+// Transformation changes what a query gave before it is shown.
+type Transformation struct {
+	ID      string `json:"id"`
+	Options any    `json:"options"`
+}
+
+// FieldConfig says how values are shown.
+type FieldConfig struct {
+	Defaults  FieldDefaults `json:"defaults"`
+	Overrides []Override    `json:"overrides"`
+}
+
+// FieldDefaults are for all values of a panel.
+type FieldDefaults struct {
+	Unit   string         `json:"unit,omitempty"`
+	Min    *float64       `json:"min,omitempty"`
+	Max    *float64       `json:"max,omitempty"`
+	NoData string         `json:"noValue,omitempty"`
+	Custom map[string]any `json:"custom,omitempty"`
+}
+
+// Override is for some of them.
+type Override struct {
+	Matcher    Matcher    `json:"matcher"`
+	Properties []Property `json:"properties"`
+}
+
+// Matcher chooses values.
+type Matcher struct {
+	ID      string `json:"id"`
+	Options any    `json:"options"`
+}
+
+// Property is one thing that an override sets.
+type Property struct {
+	ID    string `json:"id"`
+	Value any    `json:"value"`
+}

@@ -1,0 +1,106 @@
+package boards
+
+import "fmt"
+
+// byRegion and byAgent tell lines apart.
+var (
+	byRegion = []string{"region", "run"}
+	byAgent  = []string{"agent", "run"}
+)
+
+// regions shows where load comes from and what it sees there.
+func regions() Board {
+	at := func(title, description, field string) Panel {
+		return lines(title, description, milliseconds,
+			query{series("spate_window", ofRegions, byRegion, highest(field+"_p99", "p99")), of("region")},
+			query{series("spate_to_date", ofRegions, byRegion, last(field+"_p99", "p99 to date")), of("region")})
+	}
+	seen := func(title, field string) Panel {
+		return lines(title+" seen by observers", "What an agent beside the load sees, the same light load from each region: differences are those of the regions.", milliseconds,
+			query{series("spate_observer_to_date", ofRegions, byRegion, last(field+"_p50", "p50 to date"), last(field+"_p99", "p99 to date")), of("region")})
+	}
+	tags := []string{"region", "run", "stage", "target", "workload", "load"}
+	return board("spate-regions", "Spate: regions and endpoints",
+		"Load and latencies by the region of agents, the way from there to the endpoints, and what observers see.",
+		"now-15m", "5s",
+		[]Panel{resultTable("Results by region", "Rates add up to those of the stage.", "spate_stage", ofRegions, tags,
+			result{"RTT p50", "rtt_ms_p50", milliseconds}, result{"connect p99", "connect_ms_p99", milliseconds})},
+		[]Panel{
+			lines("Requests per second by region", "Completed in each second.", requestRate, query{series("spate_window", ofRegions, byRegion, rate("completed", "completed")), of("region")}),
+			lines("Tokens per second by region", "Arrived in each second.", tokenRate, query{series("spate_window", ofRegions, byRegion, rate("tokens_arrived", "tokens")), of("region")}),
+			lines("Failed per second by region", "", perSecondOf, query{series("spate_window", ofRegions, byRegion, rate("failed", "failed")), of("region")}),
+		},
+		[]Panel{at("TTFT p99 by region", "", "ttft_ms"), at("TPOT p99 by region", "", "tpot_ms")},
+		[]Panel{
+			at("Send delay p99 by region", "Start - scheduled: a region whose agents are late.", "send_delay_ms"),
+			lines("Round trip to the endpoints by region", "As the kernel measured it when connections were made, of the stage to date. Nothing where no connection was opened.", milliseconds,
+				query{series("spate_to_date", ofRegions, byRegion, last("rtt_ms_p50", "RTT p50 to date"), last("rtt_ms_max", "RTT max to date")), of("region")},
+				query{series("spate_to_date", ofRegions, byRegion, last("connect_ms_p99", "connect p99 to date")), of("region")}),
+		},
+		[]Panel{seen("TTFT", "ttft_ms"), seen("E2E", "e2e_ms")},
+		[]Panel{resultTable("Results of observers", "They are in no other number.", "spate_observer_stage", ofRegions, tags)},
+	)
+}
+
+// agents shows whether the clients are well.
+func agents() Board {
+	tally := func(title, description, field, unit string) Panel {
+		return lines(title, description, unit, query{series("spate_window", ofAgents, byAgent, rate(field, field)), of("agent")})
+	}
+	p99 := func(title, field string) Panel {
+		return lines(title+" p99 by agent", "By window of a second. One agent apart from the others has a problem of its own.", milliseconds,
+			query{series("spate_window", ofAgents, byAgent, highest(field+"_p99", "p99")), of("agent")})
+	}
+	return board("spate-agents", "Spate: agents",
+		"Whether agents are there, share the load as they should, and keep up.",
+		"now-15m", "5s",
+		[]Panel{
+			lines("Agents heard of", "Agents that delivered a window, in each second.", count,
+				query{series("spate_window", ofAgents, []string{"run", "region"}, `count("started")`+perSecond+` AS "agents"`), of("region")}),
+			happened("Lost, joined and warnings", "agent_lost|agent_joined|warning|error_burst"),
+		},
+		[]Panel{agentCounts(), agentLatencies()},
+		[]Panel{
+			tally("Requests started per second by agent", "", "started", requestRate),
+			tally("Tokens per second by agent", "", "tokens_arrived", tokenRate),
+			tally("Failed per second by agent", "", "failed", perSecondOf),
+		},
+		[]Panel{p99("TTFT", "ttft_ms"), p99("TPOT", "tpot_ms")},
+		[]Panel{
+			tally("Connections opened per second by agent", "Many, in a load that keeps its connections, mean that the server closes them.", "connections", perSecondOf),
+			tally("Reads with several frames per second by agent", "Frames that came together: from the server so, or read late.", "coalesced_reads", perSecondOf),
+			tally("Frames without a kernel stamp per second by agent", "They are timed by the program.", "unstamped_frames", perSecondOf),
+		},
+		[]Panel{
+			lines("Send delay p99", "Of all agents, and by region.", milliseconds,
+				query{series("spate_window", ofAll, byRun, highest("send_delay_ms_p99", "all")), named},
+				query{series("spate_window", ofRegions, byRegion, highest("send_delay_ms_p99", "p99")), of("region")}),
+			lines("Receive lag p99", "Of all agents.", milliseconds, query{series("spate_window", ofAll, byRun, highest("receive_lag_ms_p99", "all")), named}),
+		},
+	)
+}
+
+// agentTags say which agent's part of which stage it is.
+var agentTags = []string{"agent", "region", "run", "stage", "target", "load"}
+
+// agentCounts adds up what came of each agent.
+func agentCounts() Panel {
+	total := func(field, as string) string { return fmt.Sprintf(`sum(%q) AS %q`, field, as) }
+	return table("Counts by agent", "All windows of each stage so far.", nil, nil,
+		latest("spate_window", ofAgents, agentTags, total("started", "started"), total("completed", "completed"), total("failed", "failed"),
+			total("tokens_arrived", "tokens"), total("connections", "connections"), total("coalesced_reads", "reads with several frames"),
+			total("unstamped_frames", "frames without a kernel stamp"))).byStage()
+}
+
+// agentLatencies are those of each agent so far.
+func agentLatencies() Panel {
+	order := []string{"TTFT p50", "TTFT p99", "TPOT p50", "TPOT p99", "E2E p50", "E2E p99"}
+	units := map[string]string{}
+	for _, column := range order {
+		units[column] = milliseconds
+	}
+	return table("Latencies by agent to date", "Merged from the begin of each stage to the last window that the agent was level with the others, of the requests completed by then.",
+		units, order, latest("spate_to_date", ofAgents, agentTags, last("completed", "completed"),
+			last("ttft_ms_p50", order[0]), last("ttft_ms_p99", order[1]), last("tpot_ms_p50", order[2]), last("tpot_ms_p99", order[3]),
+			last("e2e_ms_p50", order[4]), last("e2e_ms_p99", order[5]))).byStage()
+}

@@ -1,0 +1,177 @@
+package boards
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// allowed are the functions that a query may use, and those that it may use on anything but counts.
+var allowed, ofAnything = []string{"sum", "last", "max", "count"}, []string{"last", "max"}
+
+var (
+	call    = regexp.MustCompile(`(\w+)\(("?[^()"]*"?)\)`)
+	counted = regexp.MustCompile(`^"?(started|completed|failed|tokens_arrived|unmeasured_tokens_arrived|connections|coalesced_reads|unstamped_frames|/\^errors_/)"?$`)
+	summary = regexp.MustCompile(`_(mean|std|min|max|p\d+(_\d+)?)"`)
+	direct  = regexp.MustCompile(`(?:^|, )(?:(?:last|max)\()?"[a-z0-9_]+_(?:mean|std|min|max|p\d+(?:_\d+)?)"\)? AS "[^"]+"(?:,|$)`)
+)
+
+// averages returns why a query might show a percentile that nobody merged, empty if it cannot.
+func averages(query string) string {
+	if strings.Count(strings.ToUpper(query), "SELECT") != 1 {
+		return "it has a query within a query"
+	}
+	list, _, _ := strings.Cut(strings.TrimPrefix(query, "SELECT "), " FROM ")
+	for _, match := range call.FindAllStringSubmatch(list, -1) {
+		function, of := strings.ToLower(match[1]), match[2]
+		if !slices.Contains(allowed, function) {
+			return function + "() is not allowed"
+		}
+		if !slices.Contains(ofAnything, function) && !counted.MatchString(of) {
+			return function + "() of what is no count: " + of
+		}
+	}
+	for _, one := range strings.Split(list, ", ") {
+		if summary.MatchString(one) && !direct.MatchString(one) {
+			return "a percentile is reckoned with: " + one
+		}
+	}
+	return ""
+}
+
+func TestWhatAverages(t *testing.T) {
+	for query, refused := range map[string]bool{
+		`SELECT mean("ttft_ms_p99") AS "p99" FROM "w"`:                         true,
+		`SELECT MEAN(ttft_ms_p99) FROM w`:                                      true,
+		`SELECT sum("ttft_ms_p99") AS "p99" FROM "w"`:                          true,
+		`SELECT percentile("ttft_ms_p99", 50) AS "p99" FROM "w"`:               true,
+		`SELECT moving_average(last("ttft_ms_p99"), 5) AS "p99" FROM "w"`:      true,
+		`SELECT last("ttft_ms_p99") / 2 AS "half" FROM "w"`:                    true,
+		`SELECT ("a_p99" + "b_p99") / 2 AS "half" FROM "w"`:                    true,
+		`SELECT max("x") AS "y" FROM (SELECT last("ttft_ms_p99") AS x FROM w)`: true,
+		`SELECT last("ttft_ms_p99") AS "p99" FROM "w"`:                         false,
+		`SELECT "ttft_ms_p99_9" AS "p99.9", "e2e_ms_mean" AS "m" FROM "w"`:     false,
+		`SELECT sum("completed") / ($__interval_ms / 1000) AS "c" FROM "w"`:    false,
+	} {
+		if why := averages(query); (why != "") != refused {
+			t.Errorf("%s: %q, want refused: %v", query, why, refused)
+		}
+	}
+}
+
+// No panel averages what may not be averaged: no query, and nothing that Grafana does with its answer.
+func TestNoPanelAverages(t *testing.T) {
+	for _, file := range All() {
+		for _, panel := range file.Board.Panels {
+			for _, target := range panel.Targets {
+				if why := averages(target.Query); why != "" {
+					t.Errorf("%s, %s: %s\n%s", file.Name, panel.Title, why, target.Query)
+				}
+			}
+		}
+		walk(t, file, func(text string) {
+			for _, word := range []string{"mean", "avg", "average", "median", "smooth", "reduce", "calculateField"} {
+				if text == word {
+					t.Errorf("%s: %q averages in Grafana", file.Name, text)
+				}
+			}
+		})
+	}
+}
+
+// walk calls see with every text in a dashboard's JSON.
+func walk(t *testing.T, file File, see func(string)) {
+	t.Helper()
+	data, err := file.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tree any
+	if err := json.Unmarshal(data, &tree); err != nil {
+		t.Fatal(err)
+	}
+	var visit func(any)
+	visit = func(node any) {
+		switch node := node.(type) {
+		case string:
+			see(node)
+		case []any:
+			for _, child := range node {
+				visit(child)
+			}
+		case map[string]any:
+			for _, child := range node {
+				visit(child)
+			}
+		}
+	}
+	visit(tree)
+}
+
+// A query is of chosen runs, and of all, of regions or of agents: a sum never counts the whole beside its parts.
+func TestQueriesSayOfWhat(t *testing.T) {
+	for _, file := range All() {
+		for _, panel := range file.Board.Panels {
+			for _, target := range panel.Targets {
+				query := target.Query
+				if !strings.Contains(query, `"run" =~ /^$run$/`) {
+					t.Errorf("%s, %s: not of the chosen runs: %s", file.Name, panel.Title, query)
+				}
+				if !strings.Contains(query, `FROM "spate_event"`) && !strings.Contains(query, `"scope" = '`) {
+					t.Errorf("%s, %s: of no scope: %s", file.Name, panel.Title, query)
+				}
+				if series := target.ResultFormat == "time_series"; series != strings.Contains(query, "$timeFilter") {
+					t.Errorf("%s, %s: the time range and %s do not go together: %s", file.Name, panel.Title, target.ResultFormat, query)
+				}
+			}
+		}
+	}
+}
+
+// Titles are unique in a dashboard and panels do not lie over each other.
+func TestPanelsAreTellable(t *testing.T) {
+	uids := map[string]bool{}
+	for _, file := range All() {
+		titles, taken := map[string]bool{}, map[[2]int]string{}
+		if uids[file.Board.UID] {
+			t.Errorf("two dashboards have the uid %s", file.Board.UID)
+		}
+		uids[file.Board.UID] = true
+		for _, p := range file.Board.Panels {
+			if titles[p.Title] {
+				t.Errorf("%s: two panels are called %q", file.Name, p.Title)
+			}
+			titles[p.Title] = true
+			for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
+				for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
+					if other := taken[[2]int{x, y}]; other != "" || x >= width {
+						t.Fatalf("%s: %q lies over %q", file.Name, p.Title, other)
+					}
+					taken[[2]int{x, y}] = p.Title
+				}
+			}
+		}
+	}
+}
+
+// What is in the folder is what is made here, and nothing else.
+func TestFilesAreCurrent(t *testing.T) {
+	folder := filepath.Join("..", "..", "dashboards")
+	entries, err := os.ReadDir(folder)
+	if err != nil || len(entries) != len(All()) {
+		t.Errorf("%d files in %s, want %d: %v", len(entries), folder, len(All()), err)
+	}
+	for _, file := range All() {
+		want, err := file.JSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(filepath.Join(folder, file.Name)); err != nil || string(got) != string(want) {
+			t.Errorf("%s is not current (%v): make generate", file.Name, err)
+		}
+	}
+}

@@ -1,0 +1,37 @@
+// Command generate writes the Grafana dashboards into the folder that is its argument. `make generate` runs it.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spate-load/spate/deployments/grafana/internal/boards"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: generate FOLDER")
+		os.Exit(2)
+	}
+	if err := write(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func write(folder string) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	for _, file := range boards.All() {
+		data, err := file.JSON()
+		if err != nil {
+			return fmt.Errorf("%s: %w", file.Name, err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, file.Name), data, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spate-load/spate/internal/influxtest"
+)
+
+// exportPlan has regions, an observer, errors and a stage after another.
+const exportPlan = `
+name: exported
+seed: 6
+observers: {rate: 20}
+targets:
+  - name: server
+    simulator: {endpoints: 2, decode_step: 2ms, decode_step_per_request: 1ms}
+workloads:
+  - random: {isl: 60, osl: 8}
+loads:
+  - concurrency: [4]
+    duration: 2500ms
+  - rate: [40]
+    duration: 1200ms
+`
+
+// all is what a database has: values by measurement, tags, time and field.
+func all(t *testing.T, db *influxtest.Server) map[string]string {
+	t.Helper()
+	rows := map[string]string{}
+	for _, series := range db.Query("SELECT * FROM /^spate_/ GROUP BY *") {
+		name := series.Name
+		for _, key := range slices.Sorted(maps.Keys(series.Tags)) {
+			name += fmt.Sprintf(" %s=%s", key, series.Tags[key])
+		}
+		for _, values := range series.Values {
+			for i, column := range series.Columns[1:] {
+				if values[i+1] != nil {
+					rows[fmt.Sprintf("%s %v %s", name, values[0], column)] = fmt.Sprint(values[i+1])
+				}
+			}
+		}
+	}
+	return rows
+}
+
+// without leaves out what a name contains.
+func without(rows map[string]string, part string) map[string]string {
+	rows = maps.Clone(rows)
+	maps.DeleteFunc(rows, func(name, _ string) bool { return strings.Contains(name, part) })
+	return rows
+}
+
+// mustEqual fails the test with the first differences.
+func mustEqual(t *testing.T, what string, got, want map[string]string) {
+	t.Helper()
+	differences := 0
+	for _, name := range slices.Sorted(maps.Keys(union(got, want))) {
+		if got[name] == want[name] {
+			continue
+		}
+		if differences++; differences < 6 {
+			t.Errorf("%s: %s is %q, want %q", what, name, got[name], want[name])
+		}
+	}
+	if differences > 0 || len(want) == 0 {
+		t.Fatalf("%s: %d of %d values differ", what, differences, len(want))
+	}
+}
+
+func union(a, b map[string]string) map[string]string {
+	a = maps.Clone(a)
+	maps.Copy(a, b)
+	return a
+}
+
+// export runs `spate export influx` and returns the process when it has ended with a code.
+func export(t *testing.T, dir string, db *influxtest.Server, code int, more ...string) *process {
+	t.Helper()
+	p := start(t, programs.spate, append([]string{
+		"export", "influx", dir, "--influx-url", db.URL, "--influx-bucket", db.Database, "--influx-token", db.Token}, more...)...)
+	if got := p.exit(); got != code {
+		t.Fatalf("spate export influx exits with %d, want %d", got, code)
+	}
+	return p
+}
+
+// A run that was written live and is exported is written over itself: no point is new, and none is different.
+func TestExportWritesTheSamePoints(t *testing.T) {
+	t.Parallel()
+	db := influxtest.Start(t, influxtest.Options{Token: "admin:secret"})
+	r := runPlan(t, influxPlan, "--agents", "1", "--influx-url", db.URL, "--influx-bucket", db.Database, "--influx-token", db.Token)
+	r.mustExit(0)
+	live := all(t, db)
+	p := export(t, r.dir, db, 0)
+	mustEqual(t, "exported over the live run", all(t, db), live)
+	if !strings.Contains(p.stdout.String(), " points of run ") {
+		t.Error("nothing says how many points were written")
+	}
+	for _, measurement := range []string{"spate_window ", "spate_to_date ", "spate_stage ", "spate_event ", "spate_agent "} {
+		if len(without(live, measurement)) == len(live) {
+			t.Errorf("the live run wrote nothing of %s", measurement)
+		}
+	}
+	db.Query("DROP DATABASE spate; CREATE DATABASE spate")
+	export(t, r.dir, db, 0)
+	exported := all(t, db)
+	mustEqual(t, "exported to an empty database", without(exported, "spate_agent "), without(live, "spate_agent "))
+	if starts := len(exported) - len(without(exported, "start_error_ms")); starts != 2 {
+		t.Errorf("%d start errors, want those of one agent in two stages", starts)
+	}
+	export(t, r.dir, db, 0)
+	mustEqual(t, "exported again", all(t, db), exported)
+}
+
+// So it is with several agents, by region, and with observers. What came to date may be missing of a window live, where the agents did not
+// keep step; nothing else.
+func TestExportWritesRegionsAndObservers(t *testing.T) {
+	t.Parallel()
+	db := influxtest.Start(t, influxtest.Options{})
+	r := runPlan(t, exportPlan, "--agents", "eu=3,us=1", "--influx-url", db.URL, "--influx-bucket", db.Database)
+	r.mustExit(0)
+	live := all(t, db)
+	export(t, r.dir, db, 0)
+	exported := all(t, db)
+	mustEqual(t, "all but what came to date", without(exported, "_to_date "), without(live, "_to_date "))
+	for name, value := range live {
+		if strings.HasPrefix(name, "spate_to_date ") && exported[name] != value {
+			t.Fatalf("%s is %q, was %q", name, exported[name], value)
+		}
+	}
+	for _, part := range []string{"spate_observer_window ", "spate_observer_to_date ", "spate_observer_stage ", "region=us run=", "agent=eu-1"} {
+		if len(without(exported, part)) == len(exported) {
+			t.Errorf("nothing of %s", part)
+		}
+	}
+}
+
+// What a live run could not deliver is sent first, and an export of such a run is whole.
+func TestExportSendsTheSpool(t *testing.T) {
+	t.Parallel()
+	r := runPlan(t, influxPlan, "--agents", "1", "--influx-url", nobody(t), "--influx-bucket", "spate")
+	r.mustExit(0)
+	db := influxtest.Start(t, influxtest.Options{})
+	p := export(t, r.dir, db, 0)
+	if said := p.stderr.String(); !strings.Contains(said, "points that the live run had left in influx.spool are sent") {
+		t.Errorf("it says %q", said)
+	}
+	if _, err := os.Stat(filepath.Join(r.dir, "influx.spool")); !os.IsNotExist(err) {
+		t.Errorf("the spool is still there: %v", err)
+	}
+	stages := storedRows(t, db, "spate_stage")
+	for _, stage := range r.results().Stages {
+		compareStored(t, stage, stages[fmt.Sprint(stage.Index)])
+	}
+	compareWindows(t, db, r.results())
+	if rows := all(t, db); len(rows) == len(without(rows, " cpu_cores")) {
+		t.Error("the heartbeats of the spool are not there")
+	}
+}
+
+func TestExportRefuses(t *testing.T) {
+	t.Parallel()
+	db := influxtest.Start(t, influxtest.Options{})
+	r := runPlan(t, influxPlan, "--agents", "1")
+	r.mustExit(0)
+	for _, c := range []struct {
+		name string
+		dir  string
+		args []string
+		code int
+		want string
+	}{
+		{"no run directory", t.TempDir(), nil, 2, "is no run directory"},
+		{"no URL", r.dir, []string{"--influx-url", "", "--influx-bucket", ""}, 2, "nowhere to write to"},
+		{"nobody there", r.dir, []string{"--influx-url", nobody(t)}, 2, "cannot be reached"},
+		{"no such database", r.dir, []string{"--influx-bucket", "nowhere"}, 2, `no bucket "nowhere"`},
+		{"no such file", r.dir, []string{"--influx-url", "https://127.0.0.1:1", "--influx-ca", "missing.pem"}, 2, "--influx-ca"},
+		{"both", r.dir, []string{"--influx-url", "https://127.0.0.1:1", "--influx-ca", "x", "--influx-insecure"}, 2, "do not go together"},
+		{"insecure without TLS", r.dir, []string{"--influx-insecure"}, 2, "begins with https://"},
+	} {
+		p := export(t, c.dir, db, c.code, c.args...)
+		if !strings.Contains(p.stderr.String(), c.want) {
+			t.Errorf("%s: it says %q, want %q", c.name, p.stderr.String(), c.want)
+		}
+	}
+	db.Query("DROP DATABASE spate; CREATE DATABASE spate WITH DURATION 1h SHARD DURATION 1h")
+	db.Write("spate_stage,run=old complete=1i", 0)
+	p := export(t, r.dir, db, 3)
+	if !strings.Contains(p.stderr.String(), "2 points were refused for good, the ledger has them") {
+		t.Errorf("it says %q", p.stderr.String())
+	}
+	compareWindows(t, db, r.results())
+}

@@ -1,0 +1,181 @@
+package regions
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/spate-load/spate/internal/netlab"
+)
+
+// rowsPlan makes rows with many gaps between tokens.
+const rowsPlan = `
+name: rows
+on_agent_loss: degrade
+targets: [{name: server, endpoints: [%q], model: m}]
+workloads: [{random: {isl: 20, osl: 60}}]
+loads:
+  - {rate: [90], arrival: constant, duration: 12s}
+`
+
+// An agent whose way to the coordinator is slower than what it has to tell, rows above all, is not lost by its own data: it falls behind, sends the rest
+// when the stage is over, and nothing is missing.
+func TestSlowLinkLosesNoAgent(t *testing.T) {
+	together(t)
+	w := newWorld(t)
+	w.startCoordinator()
+	s := w.serve("server")
+	thin := oneWay(40)
+	thin.Bandwidth = 64e3
+	w.join(site{name: "quick", region: "eu", to: oneWay(5), from: oneWay(5)})
+	h := w.join(site{name: "thin", region: "us", to: thin, from: oneWay(40)})
+	w.awaitAgents()
+	r := w.run(fmt.Sprintf(rowsPlan, s.url), "--records", "jsonl")
+	r.mustExit(0)
+	result := r.mustBeComplete()
+	if q := result.Stages[0].Requests; q.Started != 12*90 || q.Completed != q.Started {
+		t.Errorf("requests %+v", q)
+	}
+	for _, text := range changes(w.events()) {
+		t.Errorf("it was said: %s", text)
+	}
+	t.Logf("%d bytes over 64 kbit/s; %d rows dropped", w.lab.Count(h, w.center).Bytes, result.Stages[0].DroppedRecords)
+}
+
+// A link on which UDP is blocked between two members of the gossip is said in a log line, and hinders nothing.
+func TestBlockedUDPIsSaid(t *testing.T) {
+	together(t)
+	w := newWorld(t)
+	key := w.key()
+	gossip := func(h *netlab.Host) []string {
+		return []string{key, "--gossip-listen", h.Addr(gossipPort)}
+	}
+	w.startCoordinator(gossip(w.center)...)
+	s := w.serve("server")
+	for _, name := range []string{"a", "b"} {
+		h := w.lab.Host(name)
+		w.lab.BlockUDP(h, w.center)
+		w.join(site{name: name, to: oneWay(20), from: oneWay(20), flags: append(gossip(h), "--join", w.center.Addr(gossipPort))})
+	}
+	w.lab.Heal(w.lab.Host("b"), w.center)
+	w.awaitAgents()
+	r := w.run(fmt.Sprintf(lossPlan, "fail", s.url, 2))
+	r.mustExit(0)
+	r.mustBeComplete()
+	pattern := `"UDP is blocked between this member and another: gossip works over TCP, slower; open UDP both ways","from":"[^"]+","to":"%s"`
+	w.agents["a"].await(fmt.Sprintf(pattern, w.center.Addr(gossipPort)))
+	w.coordinator.await(fmt.Sprintf(pattern, w.lab.Host("a").Addr(gossipPort)))
+	mustNotSay(t, []string{w.agents["b"].said()}, "UDP is blocked")
+}
+
+// quietest is how long an agent is silent before it is lost, and atMost by when that must be said: it is looked at ten times a second.
+const (
+	quietest = 3500 * time.Millisecond
+	atMost   = quietest + 200*time.Millisecond
+)
+
+// A dead agent is noticed within 3.5 s and a tick, be it killed or cut off without a word.
+func TestDeadAgentIsNoticed(t *testing.T) {
+	together(t)
+	w := newWorld(t)
+	w.startCoordinator("--lease", "5s")
+	s := w.serve("server")
+	hosts := map[string]*netlab.Host{}
+	for i := range 8 {
+		name := fmt.Sprintf("%c", 'a'+i)
+		hosts[name] = w.join(site{name: name, region: "x", to: oneWay(20), from: oneWay(20)})
+	}
+	hosts["z"] = w.join(site{name: "z", region: "x"}) // goes on to the end
+	w.awaitAgents()
+	r := w.run(fmt.Sprintf(lossPlan, "degrade", s.url, 9))
+	w.eventually("the server has answered", func() bool { return len(s.records()) > 0 })
+	dead := map[string]time.Time{}
+	for i := range 8 {
+		name := fmt.Sprintf("%c", 'a'+i)
+		<-time.After(130 * time.Millisecond) // so that each is at another moment between two heartbeats
+		if dead[name] = time.Now(); i%2 == 0 {
+			w.agents[name].kill()
+		} else {
+			w.lab.Partition(hosts[name], w.center)
+		}
+	}
+	r.mustExit(3)
+	took := map[string][]time.Duration{}
+	for _, e := range w.events() {
+		c := e.GetAgentChanged()
+		if c == nil {
+			continue
+		}
+		name := c.GetAgent().GetName()
+		d := e.GetTime().AsTime().Sub(dead[name])
+		how := []string{"killed", "cut off"}[(name[0]-'a')%2]
+		took[how] = append(took[how], d)
+		t.Logf("agent %s, %s: noticed after %v: %s", name, how, d.Round(time.Millisecond), c.GetReason())
+		if d > atMost+tardiness || d < quietest-1200*time.Millisecond {
+			t.Errorf("agent %s, %s: noticed after %v, want %v at most", name, how, d, atMost)
+		}
+	}
+	for _, how := range []string{"killed", "cut off"} {
+		if len(took[how]) != 4 {
+			t.Fatalf("%s: %d of 4 noticed", how, len(took[how]))
+		}
+		t.Logf("%s: noticed after %v to %v", how, slices.Min(took[how]).Round(time.Millisecond), slices.Max(took[how]).Round(time.Millisecond))
+	}
+}
+
+// Under fail, two seconds without any agent are nothing. Five are a loss, as they are of any agent, and the run ends and says so; under degrade
+// the same five lose nothing.
+func TestCoordinatorAlone(t *testing.T) {
+	for _, c := range []struct {
+		policy string
+		alone  time.Duration
+		exit   int
+	}{{"fail", 2 * time.Second, 0}, {"fail", 5 * time.Second, 3}, {"degrade", 5 * time.Second, 0}} {
+		t.Run(fmt.Sprint(c.policy, c.alone), func(t *testing.T) {
+			together(t)
+			s := newScene(t, 30*time.Second)
+			r := s.begin(c.policy, 8)
+			for _, h := range s.hosts {
+				s.lab.Partition(h, s.center)
+			}
+			<-time.After(c.alone)
+			for _, h := range s.hosts {
+				s.lab.Heal(h, s.center)
+			}
+			r.mustExit(c.exit)
+			once(t, r.rows())
+			if c.exit == 0 {
+				r.mustBeComplete()
+				return
+			}
+			result := r.results()
+			t.Logf("%s: %s; missing %q", *result.Run.Outcome, *result.Run.Reason, result.Run.Missing)
+			mustSay(t, []string{*result.Run.Reason}, "lost: ", "no heartbeat for 3.")
+			if *result.Run.Outcome != "failed" {
+				t.Errorf("outcome %s", *result.Run.Outcome)
+			}
+		})
+	}
+}
+
+// A coordinator that is killed in the middle and started again a few seconds later goes on with the run, and so do agents in their regions and the
+// person's `spate run`: nothing is missing.
+func TestKilledCoordinatorGoesOn(t *testing.T) {
+	together(t)
+	s := newScene(t, 30*time.Second)
+	r := s.begin("fail", 10)
+	<-time.After(2 * time.Second)
+	s.coordinator.kill()
+	<-time.After(3 * time.Second)
+	s.startCoordinator("--lease", "30s")
+	r.mustExit(0)
+	result := r.mustBeComplete()
+	if q := result.Stages[0].Requests; q.Started != 10*lossRate || q.Completed != q.Started || result.Run.Restarts != 1 {
+		t.Errorf("requests %+v, %d restarts", q, result.Run.Restarts)
+	}
+	if by := once(t, r.rows()); len(by) != 3 {
+		t.Errorf("requests by agent: %v", by)
+	}
+	t.Logf("spate run said: %s", r.stderr.String())
+}

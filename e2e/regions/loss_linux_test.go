@@ -1,0 +1,256 @@
+package regions
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/internal/netlab"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// lossPlan sends 60 requests a second, by constant gaps, so that it can be said which are missing.
+const lossPlan = `
+name: loss
+on_agent_loss: %s
+targets: [{name: server, endpoints: [%q], model: m}]
+workloads: [{random: {isl: 20, osl: 3}}]
+loads:
+  - {rate: [60], arrival: constant, duration: %ds}
+`
+
+const lossRate = 60
+
+// scene is a world with three agents in three regions and a server near all of them, under a policy.
+type scene struct {
+	*world
+	server server
+	hosts  map[string]*netlab.Host
+}
+
+// newScene sets it up. Agents go on by themselves for the lease.
+func newScene(t *testing.T, lease time.Duration) scene {
+	t.Helper()
+	w := newWorld(t)
+	w.startCoordinator("--lease", lease.String())
+	s := scene{w, w.serve("server"), map[string]*netlab.Host{}}
+	for name, delay := range map[string]int{"ap": 60, "eu": 10, "us": 40} {
+		s.hosts[name] = w.join(site{name: name, region: name, to: oneWay(delay), from: oneWay(delay)})
+	}
+	w.awaitAgents()
+	return s
+}
+
+// begin starts a run and waits until it sends load.
+func (s scene) begin(policy string, seconds int) running {
+	s.t.Helper()
+	r := s.run(fmt.Sprintf(lossPlan, policy, s.server.url, seconds))
+	r.await(`stage|on 3 agents`)
+	s.awaitRequest()
+	return r
+}
+
+// awaitRequest waits until the server has answered a request.
+func (s scene) awaitRequest() {
+	s.t.Helper()
+	s.eventually("the server has answered", func() bool { return len(s.server.records()) > 0 })
+}
+
+// eventually polls until the condition holds.
+func (w *world) eventually(what string, condition func() bool) {
+	w.t.Helper()
+	for begin := time.Now(); !condition(); <-time.After(20 * time.Millisecond) {
+		if time.Since(begin) > patience {
+			w.t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+// cut takes an agent away from its coordinator for a time. Its way to the server stays.
+func (s scene) cut(agent string, length time.Duration) {
+	s.lab.Partition(s.hosts[agent], s.center)
+	<-time.After(length)
+	s.lab.Heal(s.hosts[agent], s.center)
+}
+
+// changes are what was said of agents that were lost or joined, and notices, in order.
+func changes(events []*spatev1.RunEvent) (said []string) {
+	for _, e := range events {
+		if c := e.GetAgentChanged(); c != nil {
+			said = append(said, fmt.Sprintf("%s joined=%v: %s: %s", c.GetAgent().GetName(), c.GetJoined(), c.GetReason(), c.GetConsequence()))
+		}
+		if n := e.GetNotice(); n != nil {
+			said = append(said, n.GetText())
+		}
+	}
+	return said
+}
+
+// mustSay fails the test unless one of the texts has all the parts.
+func mustSay(t *testing.T, said []string, parts ...string) {
+	t.Helper()
+	for _, text := range said {
+		if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(text, part) }) {
+			return
+		}
+	}
+	t.Errorf("nobody said %q:\n%s", parts, strings.Join(said, "\n"))
+}
+
+// mustNotSay fails the test if one of the texts has the part.
+func mustNotSay(t *testing.T, said []string, part string) {
+	t.Helper()
+	for _, text := range said {
+		if strings.Contains(text, part) {
+			t.Errorf("it was said: %s", text)
+		}
+	}
+}
+
+// once fails the test if a request is in the rows twice, and returns how often each agent sent.
+func once(t *testing.T, rows []row) map[string]int {
+	t.Helper()
+	seen, by := map[uint64]string{}, map[string]int{}
+	for _, r := range rows {
+		if other, twice := seen[r.Index]; twice {
+			t.Errorf("request %d was sent by %s and by %s", r.Index, other, r.Agent)
+		}
+		seen[r.Index] = r.Agent
+		by[r.Agent]++
+	}
+	return by
+}
+
+// Two seconds and six without an agent lose nothing under degrade: the first is not even a loss.
+func TestShortPartitionsLoseNothing(t *testing.T) {
+	together(t)
+	s := newScene(t, 30*time.Second)
+	r := s.begin("degrade", 12)
+	s.cut("us", 2*time.Second)
+	<-time.After(time.Second)
+	s.cut("ap", 6*time.Second)
+	r.mustExit(0)
+	result := r.mustBeComplete()
+	if q := result.Stages[0].Requests; q.Started != 12*lossRate || q.Completed != q.Started || *q.NeverSent != 0 {
+		t.Errorf("requests %+v", q)
+	}
+	if by := once(t, r.rows()); by["ap"] != 4*lossRate || by["us"] != 4*lossRate {
+		t.Errorf("requests by agent: %v", by)
+	}
+	said := changes(s.events())
+	mustSay(t, said, "ap joined=false", "33.3 % of the load is missing from second", "unless it is back by second")
+	mustSay(t, said, "agent ap is back: nothing is missing")
+	mustNotSay(t, said, "us joined")
+}
+
+// An agent that stays away under degrade is given up, and what is missing is said to the second, as it is.
+func TestLongPartitionIsSaidExactly(t *testing.T) {
+	together(t)
+	s := newScene(t, 5*time.Second)
+	r := s.begin("degrade", 10)
+	<-time.After(2 * time.Second)
+	s.lab.Partition(s.hosts["us"], s.center)
+	r.mustExit(3)
+	result := r.results()
+	stage := result.Stages[0]
+	loss := lossOf(t, stage, "us")
+	if result.Run.Complete || stage.Complete || *result.Run.Outcome != "done" || loss.TakenOver {
+		t.Errorf("run %+v, loss %+v", result.Run, loss)
+	}
+	rows := r.rows()
+	once(t, rows)
+	checkGap(t, stage, rows, 10*lossRate, "us", func(uint64) bool { return false })
+	t.Logf("missing: %q", stage.Missing)
+	said := fmt.Sprintf("agent us (33.3 %% of the load) lost: seconds %d to", int(loss.FromS))
+	mustSay(t, stage.Missing, said)
+	s.lab.Heal(s.hosts["us"], s.center)
+	s.agents["us"].await(`stopping|snapshot refused`)
+}
+
+// Under reassign the others take over what an agent that stays away would have sent, from a marked moment on. Nothing is sent twice: neither
+// in the rows nor by what the server got. When the agent comes back it is told to stop.
+func TestLongPartitionIsTakenOver(t *testing.T) {
+	together(t)
+	s := newScene(t, 5*time.Second)
+	r := s.begin("reassign", 20)
+	<-time.After(2 * time.Second)
+	s.cut("us", 12*time.Second)
+	s.agents["us"].await(`stopping|snapshot refused`)
+	r.mustExit(3)
+	result := r.results()
+	stage := result.Stages[0]
+	loss := lossOf(t, stage, "us")
+	if result.Run.Complete || stage.Complete || *result.Run.Outcome != "done" || !loss.TakenOver || loss.ToS == nil {
+		t.Fatalf("run %+v, loss %+v", result.Run, loss)
+	}
+	t.Logf("missing: %q", stage.Missing)
+	rows := r.rows()
+	once(t, rows)
+	checkGap(t, stage, rows, 20*lossRate, "us", func(i uint64) bool { return dueAt(i) >= *loss.ToS })
+	got := map[string]int{}
+	for _, one := range s.server.records() {
+		if got[one.RequestID]++; got[one.RequestID] == 2 {
+			t.Errorf("the server got request %s twice", one.RequestID)
+		}
+	}
+	t.Logf("of %d requests %d were sent, %d are in the result", 20*lossRate, len(got), len(rows))
+}
+
+// lossOf is what was lost with an agent.
+func lossOf(t *testing.T, s aggregate.StageResult, agent string) aggregate.Loss {
+	t.Helper()
+	for _, a := range s.Agents {
+		if a.Name == agent && a.Loss != nil {
+			return *a.Loss
+		}
+	}
+	t.Fatalf("agent %s was not lost: %+v", agent, s.Agents)
+	return aggregate.Loss{}
+}
+
+// dueAt is when a request is due, in seconds.
+func dueAt(index uint64) float64 { return float64(index) / lossRate }
+
+// edge is how long a request may have been under way, in seconds: one that ends in the next window is lost with that.
+const edge = 0.5
+
+// checkGap compares the requests that are in no row with what is said to be missing. Of three agents that each have every third request the
+// lost one's are there until the first second of its loss, and then those that others took over. All others' are there.
+func checkGap(t *testing.T, s aggregate.StageResult, rows []row, requests uint64, lost string, takenOver func(index uint64) bool) {
+	t.Helper()
+	loss := lossOf(t, s, lost)
+	rank := uint64(slices.IndexFunc(s.Agents, func(a aggregate.AgentResult) bool { return a.Name == lost }))
+	sent := map[uint64]string{}
+	for _, r := range rows {
+		sent[r.Index] = r.Agent
+	}
+	wrong := 0
+	for i := range requests {
+		by, due := sent[i], dueAt(i)
+		ok := false
+		switch {
+		case i%3 != rank:
+			ok = by != "" && by != lost
+		case takenOver(i):
+			ok = by != "" && by != lost
+		case due < loss.FromS-edge:
+			ok = by == lost
+		case due >= loss.FromS:
+			ok = by == ""
+		default:
+			ok = by == "" || by == lost
+		}
+		if !ok {
+			wrong++
+			if wrong <= 5 {
+				t.Errorf("request %d, due at %.2f s: sent by %q; %s's are missing from second %v on, taken over: %v", i, due, by, lost, loss.FromS, takenOver(i))
+			}
+		}
+	}
+	if wrong > 5 {
+		t.Errorf("%d such requests in all", wrong)
+	}
+}

@@ -1,0 +1,159 @@
+package regions
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/certs"
+	"github.com/spate-load/spate/internal/netlab"
+)
+
+const worldPlan = `
+name: world
+seed: 7
+regions: {eu: 0.5, us: 0.3, ap: 0.2}
+observers: {rate: 8}
+targets: [{name: both, endpoints: [%q, %q], model: m}]
+workloads: [{random: {isl: 40, osl: 4}}]
+loads:
+  - {rate: [50], arrival: constant, duration: 5s}
+  - {concurrency: [10], requests: 120}
+`
+
+// Where the agents are in the world: one way to the coordinator in eu, and to the servers in eu and us.
+var regions = map[string]struct{ coordinator, eu, us netlab.Path }{
+	"eu": {oneWay(10), oneWay(5), oneWay(75)},
+	"us": {oneWay(75), oneWay(75), oneWay(5)},
+	"ap": {slow(120), slow(120), slow(90)},
+}
+
+// oneWay is a way between two machines, with the jitter of a long one.
+func oneWay(ms int) netlab.Path {
+	delay := time.Duration(ms) * time.Millisecond
+	return netlab.Path{Delay: delay, Jitter: delay / 20}
+}
+
+// slow is a way through 20 Mbit/s.
+func slow(ms int) netlab.Path {
+	p := oneWay(ms)
+	p.Bandwidth = 20e6
+	return p
+}
+
+// Agents in three regions, found by gossip over the wide network with a key, all with certificates of their own, run one plan: each region
+// has the share that was asked for, is measured by itself, and its ways to the servers are as long as they are.
+func TestRegionsAreOneMachine(t *testing.T) {
+	together(t)
+	w := newWorld(t)
+	key := w.key()
+	gossip := func(h *netlab.Host) []string {
+		return []string{"--wan", key, "--gossip-listen", h.Addr(gossipPort)}
+	}
+	w.startCoordinator(gossip(w.center)...)
+	eu, us := w.serve("server-eu"), w.serve("server-us")
+	for name, region := range map[string]string{"eu-1": "eu", "eu-2": "eu", "us-1": "us", "ap-1": "ap"} {
+		h, ways := w.lab.Host(name), regions[region]
+		w.lab.Link(h, eu.host, ways.eu)
+		w.lab.Link(h, us.host, ways.us)
+		w.join(site{name: name, region: region, to: ways.coordinator, from: ways.coordinator, flags: append(gossip(h), "--join", w.center.Addr(gossipPort))})
+	}
+	stranger := start(t, w.lab.Host("stranger"), 0, programs.agent, append(w.tls(certs.Agent, "stranger"), "--join", w.center.Addr(gossipPort),
+		"--gossip-listen", w.lab.Host("stranger").Addr(gossipPort), w.key())...)
+	r := w.run(fmt.Sprintf(worldPlan, eu.url, us.url))
+	r.mustExit(0)
+	result := r.mustBeComplete()
+	for _, stage := range result.Stages {
+		checkShares(t, stage)
+		checkPaths(t, stage)
+		checkObserver(t, stage, r.rows())
+	}
+	if n := len(result.Run.Agents); n != 4 {
+		t.Errorf("%d agents took part: %+v", n, result.Run.Agents)
+	}
+	stranger.await(`(?i)gossip|join`)
+}
+
+// checkShares compares what each region sent with what was asked for. Places are whole numbers of a cycle.
+func checkShares(t *testing.T, s aggregate.StageResult) {
+	t.Helper()
+	for i, want := range []struct {
+		name  string
+		share float64
+	}{{"ap", 0.2}, {"eu", 0.5}, {"us", 0.3}} {
+		r := s.Regions[i]
+		if r.Name != want.name || r.Agents != 1 {
+			t.Errorf("stage %d: region %d is %s with %d agents, want %s with 1", s.Index, i, r.Name, r.Agents, want.name)
+		}
+		if of := want.share * float64(s.Requests.Started); math.Abs(float64(r.Requests.Started)-of) > 1 {
+			t.Errorf("stage %d: region %s sent %d requests, its share is %.1f", s.Index, r.Name, r.Requests.Started, of)
+		}
+	}
+	want := uint64(250)
+	if s.Requests.Planned != nil {
+		want = *s.Requests.Planned
+	}
+	if q := s.Requests; q.Started != want || q.Completed != want || *q.NeverSent != 0 {
+		t.Errorf("stage %d: requests %+v, want %d", s.Index, q, want)
+	}
+}
+
+// tardiness is how much later than the network allows something may be, on a machine with much else to do.
+const tardiness = 40 * time.Millisecond
+
+// checkPaths compares round trips and times to connect, by region and endpoint, with the delays. Nothing is quicker than its way, and the
+// quickest is not much slower.
+func checkPaths(t *testing.T, s aggregate.StageResult) {
+	t.Helper()
+	for _, r := range s.Regions {
+		ways := regions[r.Name]
+		for i, way := range []netlab.Path{ways.eu, ways.us} {
+			least, most := 2*way.Delay, 2*(way.Delay+way.Jitter)+tardiness
+			for what, d := range map[string]*aggregate.Distribution{"round trip": r.Paths[i].RTT, "connect": r.Paths[i].Connect} {
+				if d == nil {
+					t.Errorf("stage %d: region %s, endpoint %d: no %s", s.Index, r.Name, i, what)
+					continue
+				}
+				if quickest := time.Duration(d.Min * 1e6); quickest < least-time.Millisecond || quickest > most {
+					t.Errorf("stage %d: region %s, endpoint %d: %s of %v at least, the network needs %v to %v", s.Index, r.Name, i, what, quickest, least, most-tardiness)
+				}
+			}
+			t.Logf("stage %d: %s to %s: round trip p50 %.1f ms of %d, connect p50 %.1f ms; the way takes %v", s.Index, r.Name, r.Paths[i].URL,
+				r.Paths[i].RTT.P50, r.Paths[i].RTT.Count, r.Paths[i].Connect.P50, least)
+		}
+	}
+}
+
+// checkObserver looks for the one observer, of the only region with two agents, and that it is in no other number.
+func checkObserver(t *testing.T, s aggregate.StageResult, rows []row) {
+	t.Helper()
+	if len(s.Observers) != 1 {
+		t.Fatalf("stage %d: observers %+v", s.Index, s.Observers)
+	}
+	o := s.Observers[0]
+	if o.Region != "eu" || len(o.Agents) != 1 || o.Agents[0] != "eu-2" || len(o.Missing) != 0 || o.Requests.Completed == 0 {
+		t.Errorf("stage %d: observer %+v", s.Index, o)
+	}
+	var observed uint64
+	for _, r := range rows {
+		if r.Stage != s.Index {
+			continue
+		}
+		if r.Observer != (r.Agent == "eu-2") {
+			t.Errorf("stage %d: request %d of %s, observer: %v", s.Index, r.Index, r.Agent, r.Observer)
+		}
+		if r.Observer {
+			observed++
+		}
+	}
+	if observed != o.Requests.Started {
+		t.Errorf("stage %d: %d rows of the observer, %d requests", s.Index, observed, o.Requests.Started)
+	}
+	for _, a := range s.Agents {
+		if a.Name == "eu-2" {
+			t.Errorf("stage %d: the observer is among the agents", s.Index)
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package regions
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/internal/netlab"
+)
+
+// startPlan has many stages that are over at once, so that most of it is starts.
+const startPlan = `
+name: starts
+targets: [{name: server, endpoints: [%q], model: m}]
+workloads: [{random: {isl: 10, osl: 2}}]
+loads:
+  - {rate: [120], arrival: constant, duration: 500ms, repeats: %d}
+`
+
+// starts is the environment variable that says how many stages are begun, for those who want to know more exactly.
+const starts = "SPATE_STARTS"
+
+// uneven is the agent whose ways differ.
+const uneven = "uneven"
+
+// links are round trips of 150 ms with jitter, in several shapes, and one that is much longer one way: no clock can tell that way from the
+// other's, so there the uncertainty has to tell. Some agents' clocks run at another time.
+func links() []site {
+	ms := time.Millisecond
+	even := netlab.Path{Delay: 70 * ms, Jitter: 10 * ms}
+	stalling := netlab.Path{Delay: 73 * ms, Jitter: 4 * ms, Stall: 60 * ms, Stalls: 0.03}
+	return []site{
+		{name: "a", to: even, from: even},
+		{name: "b", to: even, from: even, skew: 1000 * time.Hour},
+		{name: "c", to: netlab.Path{Delay: 65 * ms, Jitter: 20 * ms}, from: netlab.Path{Delay: 65 * ms, Jitter: 20 * ms}},
+		{name: "d", to: stalling, from: stalling, skew: 3*time.Hour + 123456789},
+		{name: uneven, to: netlab.Path{Delay: 20 * ms, Jitter: 5 * ms}, from: netlab.Path{Delay: 125 * ms, Jitter: 5 * ms}, skew: -time.Second},
+	}
+}
+
+// Agents behind 150 ms with jitter begin together, and how far apart they are is within what is printed, always: also where a clock runs at
+// another time, and where one way is longer than the other. All clocks are this machine's, so the truth is known: by what agents write down when
+// they are armed and, independently, by when the server got their requests.
+func TestStartErrorIsWithinWhatIsPrinted(t *testing.T) {
+	together(t)
+	stages := 4
+	if more := os.Getenv(starts); more != "" {
+		if _, err := fmt.Sscan(more, &stages); err != nil {
+			t.Fatalf("%s=%s: %v", starts, more, err)
+		}
+	}
+	w := newWorld(t)
+	w.startCoordinator()
+	s := w.serve("server")
+	sites := links()
+	for i := range sites {
+		sites[i].region = "far"
+		w.join(sites[i])
+	}
+	w.awaitAgents()
+	r := w.run(fmt.Sprintf(startPlan, s.url, stages))
+	r.mustExit(0)
+	result := r.mustBeComplete()
+	arrivals := firstArrivals(result, r.rows(), s.records())
+	var even, seen []time.Duration
+	for _, stage := range result.Stages {
+		var of, by []time.Duration
+		for _, site := range sites {
+			truth := w.checkStart(site, result.Run.ID, stage)
+			arrived := arrivals[at{stage.Index, site.name}]
+			if later := time.Duration(arrived - truth.start); later < 0 || later > tardiness {
+				t.Errorf("stage %d: agent %s says that its start was at %d; by what the server got it was %v later", stage.Index, site.name, truth.start, later)
+			}
+			if site.name != uneven {
+				of, by = append(of, truth.err), append(by, time.Duration(arrived))
+			}
+		}
+		even, seen = append(even, apart(of)...), append(seen, apart(by)...)
+	}
+	tell(t, "between two agents", even)
+	tell(t, "the same as the server saw it", seen)
+	if worst := slices.Max(even); worst > 50*time.Millisecond {
+		t.Errorf("two agents began %v apart", worst)
+	}
+}
+
+// truth is that about one agent's start of a stage.
+type truth struct {
+	start int64         // what it took for the start, on this machine's clock, in nanoseconds
+	err   time.Duration // from what the coordinator meant to when it began
+}
+
+// checkStart compares the true start error with the printed one and its uncertainty.
+func (w *world) checkStart(s site, run string, stage aggregate.StageResult) truth {
+	w.t.Helper()
+	armed := w.armed(s.name, fmt.Sprintf("stage %d of run %s", stage.Index, run))
+	for _, a := range stage.Agents {
+		if a.Name != s.name {
+			continue
+		}
+		printed, uncertainty := time.Duration(*a.StartErrorMs*1e6), time.Duration(*a.ClockUncertaintyMs*1e6)
+		start := armed.ClockNs - int64(s.skew)
+		err := time.Duration(start-armed.CoordinatorClockNs) + printed
+		w.t.Logf("stage %d: agent %s began %v late, printed %v ± %v", stage.Index, s.name, err, printed, uncertainty)
+		if wrong := (err - printed).Abs(); wrong > uncertainty {
+			w.t.Errorf("stage %d: agent %s began %v late, and said %v ± %v", stage.Index, s.name, err, printed, uncertainty)
+		}
+		return truth{start, err}
+	}
+	w.t.Fatalf("stage %d: no agent %s in %+v", stage.Index, s.name, stage.Agents)
+	return truth{}
+}
+
+// armed is what an agent wrote down when it was armed.
+type armed struct {
+	Message            string `json:"msg"`
+	Assignment         string `json:"assignment"`
+	CoordinatorClockNs int64  `json:"coordinator_clock_ns"`
+	ClockNs            int64  `json:"clock_ns"`
+}
+
+// armed finds it.
+func (w *world) armed(agent, assignment string) armed {
+	w.t.Helper()
+	for line := range strings.Lines(w.agents[agent].stderr.String()) {
+		var a armed
+		if json.Unmarshal([]byte(line), &a) == nil && a.Message == "armed" && a.Assignment == assignment {
+			return a
+		}
+	}
+	w.t.Fatalf("agent %s was never armed for %s", agent, assignment)
+	return armed{}
+}
+
+// at is an agent in a stage.
+type at struct {
+	stage uint32
+	agent string
+}
+
+// firstArrivals is when each agent's stage had its start by what the server got: each request came in so much after the start as the agent turned
+// to it, and then after its way, which takes next to no time to this server. The quickest tells.
+func firstArrivals(result aggregate.Result, rows []row, got []served) map[at]int64 {
+	received := map[string]int64{}
+	for _, s := range got {
+		received[s.RequestID] = s.ReceivedNs
+	}
+	first := map[at]int64{}
+	for _, r := range rows {
+		came, known := received[fmt.Sprintf("%s-%d-%d", result.Run.ID, r.Stage, r.Index)]
+		if !known {
+			continue
+		}
+		k, begin := at{r.Stage, r.Agent}, came-r.StartNs
+		if earlier, there := first[k]; !there || begin < earlier {
+			first[k] = begin
+		}
+	}
+	return first
+}
+
+// apart lists the distances of all pairs.
+func apart(of []time.Duration) (out []time.Duration) {
+	for i, a := range of {
+		for _, b := range of[:i] {
+			out = append(out, (a - b).Abs())
+		}
+	}
+	return out
+}
+
+func tell(t *testing.T, what string, all []time.Duration) {
+	t.Helper()
+	slices.Sort(all)
+	t.Logf("%s: %d, p50 %v, p99 %v, at most %v", what, len(all), all[len(all)/2], all[len(all)*99/100], all[len(all)-1])
+}

@@ -1,0 +1,159 @@
+// Package victoriatest runs a real VictoriaMetrics for tests, on loopback, in a directory of its own. Only tests import it. `make
+// .bin/victoria-metrics` builds the server.
+package victoriatest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// startTimeout is generous: the server starts within a second, but a machine may be busy.
+const startTimeout = time.Minute
+
+// Server is one VictoriaMetrics.
+type Server struct {
+	// URL is its base URL.
+	URL string
+	// Token is "user:password". Empty: the server asks for none.
+	Token string
+
+	tb testing.TB
+}
+
+// Start runs a server until the test ends. Where the program is not built the test fails under CI=true and is skipped elsewhere.
+func Start(tb testing.TB, token string) *Server {
+	tb.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	args := []string{
+		"-storageDataPath=" + tb.TempDir(), "-httpListenAddr=" + address, "-retentionPeriod=100y", "-loggerLevel=ERROR",
+		"-dedup.minScrapeInterval=1ms", // as docs/influxdb.md tells people: a point written twice is one
+		"-memory.allowedBytes=128MB", "-search.latencyOffset=0s",
+	}
+	if user, password, ok := strings.Cut(token, ":"); ok {
+		args = append(args, "-httpAuth.username="+user, "-httpAuth.password="+password)
+	}
+	command := exec.CommandContext(tb.Context(), program(tb), args...)
+	if err := command.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		_ = command.Process.Kill() // It may have ended already.
+		_ = command.Wait()         // Killed: the error says only that.
+	})
+	s := &Server{URL: "http://" + address, Token: token, tb: tb}
+	for deadline := time.Now().Add(startTimeout); ; time.Sleep(10 * time.Millisecond) {
+		if answer, err := s.get(tb.Context(), "/health"); err == nil {
+			_ = answer.Body.Close() // Nothing is read of it.
+			return s
+		} else if time.Now().After(deadline) {
+			tb.Fatalf("victoria-metrics does not answer after %v: %v", startTimeout, err)
+		}
+	}
+}
+
+// program finds .bin/victoria-metrics at the module's root.
+func program(tb testing.TB) string {
+	tb.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			tb.Fatal("no go.mod above the test's directory")
+		}
+		dir = parent
+	}
+	path := filepath.Join(dir, ".bin", "victoria-metrics")
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	if os.Getenv("CI") == "true" {
+		tb.Fatalf("NO VICTORIAMETRICS: %s is missing, and under CI=true it must be there: make .bin/victoria-metrics", path)
+	}
+	tb.Skipf("NOT TESTED AGAINST VICTORIAMETRICS: %s is missing: make .bin/victoria-metrics", path)
+	return ""
+}
+
+// Series is one metric: labels, "__name__" among them, and values at times in milliseconds.
+type Series struct {
+	// Metric has the labels.
+	Metric map[string]string `json:"metric"`
+	// Values are those at Timestamps.
+	Values []float64 `json:"values"`
+	// Timestamps are in milliseconds since 1970.
+	Timestamps []int64 `json:"timestamps"`
+}
+
+// Export returns all series that a selector matches, with what was written a moment ago. A mistake fails the test.
+func (s *Server) Export(selector string) (all []Series) {
+	s.tb.Helper()
+	ctx, cancel := context.WithTimeout(s.tb.Context(), startTimeout)
+	defer cancel()
+	flushed, err := s.get(ctx, "/internal/force_flush")
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	_ = flushed.Body.Close() // Nothing is read of it.
+	answer, err := s.get(ctx, "/api/v1/export?"+url.Values{"match[]": {selector}, "start": {"0"}}.Encode())
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }() // Read to its end below.
+	lines := bufio.NewScanner(answer.Body)
+	lines.Buffer(nil, 1<<24)
+	for lines.Scan() {
+		var one Series
+		if err := json.Unmarshal(lines.Bytes(), &one); err != nil {
+			s.tb.Fatalf("export %s: %v: %s", selector, err, lines.Text())
+		}
+		all = append(all, one)
+	}
+	if err := lines.Err(); err != nil {
+		s.tb.Fatal(err)
+	}
+	return all
+}
+
+// get asks the server, which must answer 2xx.
+func (s *Server) get(ctx context.Context, path string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	request.Close = true
+	if user, password, ok := strings.Cut(s.Token, ":"); ok {
+		request.SetBasicAuth(user, password)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode/100 != 2 {
+		_ = answer.Body.Close() // Nothing is read of it.
+		return nil, fmt.Errorf("%s answers %s", path, answer.Status)
+	}
+	return answer, nil
+}
