@@ -64,6 +64,10 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 			closing(all).Totals.Failure = "out of sockets"
 			return all
 		}, "agent a ended early: out of sockets"},
+		"agent stopped by somebody": {func(_ *spatev1.StageRecord, all []*spatev1.Snapshot) []*spatev1.Snapshot {
+			closing(all).Totals.Stopped = true
+			return all
+		}, "agent a was stopped before its end"},
 		"first snapshot": {func(_ *spatev1.StageRecord, all []*spatev1.Snapshot) []*spatev1.Snapshot {
 			return without(all, 5)
 		}, "agent a lacks 1 of its 5 snapshots"},
