@@ -148,7 +148,7 @@ func TestWhatARunLacks(t *testing.T) {
 			}
 			defer func() { _ = l.Close() }()
 			rec := stageRecord(0, 1)
-			if err := l.PutStage(rec); err != nil {
+			if err := l.Put(Change{Stages: []*spatev1.StageRecord{rec}}); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := l.Append(measure(rec, steadyRequests(1, 5), endWindow)); err != nil {
