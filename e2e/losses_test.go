@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -105,11 +106,8 @@ func TestReassignReplacesTheKilled(t *testing.T) {
 	joins := r.await(`agent east \(here\) joined: .*`)[0]
 	r.mustExit(3)
 	r.mustSayIncomplete(`agent south \(33.3 % of the load\) lost: seconds ` + lost + ` to \d+ are missing, then taken over`)
-	var gone, taken uint64
-	fmt.Sscan(lost, &gone)
-	fmt.Sscan(said[1], &taken)
-	r.mustSend(0, gone)
-	r.mustSend(taken+1, 28)
+	r.mustSend(0, number(t, lost))
+	r.mustSend(number(t, said[1])+1, 28)
 	for i, agents := range r.sentBy() {
 		if len(agents) != 1 {
 			t.Errorf("request %d was sent by %q", i, agents)
@@ -118,6 +116,15 @@ func TestReassignReplacesTheKilled(t *testing.T) {
 	if !r.sends("east") {
 		t.Errorf("%q, and sent nothing", joins)
 	}
+}
+
+func number(t *testing.T, text string) uint64 {
+	t.Helper()
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // sends says whether an agent sent anything.

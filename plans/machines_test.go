@@ -106,7 +106,7 @@ func TestCautionOfKnownRows(t *testing.T) {
 func TestCheckRegion(t *testing.T) {
 	for name, want := range map[string]string{
 		"eu": "", "": "", strings.Repeat("r", 64): "", strings.Repeat("r", 65): "must have at most 64 bytes, got 65",
-		strings.Repeat("é", 33): "must have at most 64 bytes, got 66", " eu": "without blanks", "e\nu": "without blanks", "e\xff": "without blanks",
+		strings.Repeat("é", 33): "must have at most 64 bytes, got 66", "\teu": "without blanks", "e\nu": "without blanks", "e\xff": "without blanks",
 	} {
 		if err := CheckRegion(name); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", name, err, want)

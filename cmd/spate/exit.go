@@ -10,7 +10,7 @@ const (
 	exitDone    = 0 // all went well; a run is complete
 	exitFault   = 1 // something of Spate's own or of the machine failed
 	exitInput   = 2 // the plan, a flag or a setting is wrong; nothing was started
-	exitFailed  = 3 // a run ended early or is incomplete: a dead target, a lost agent; what was measured is kept
+	exitFailed  = 3 // a run ended early, or reached its end with something missing: a dead target, a lost agent; what was measured is kept
 	exitStopped = 4 // a person stopped it; what a run has measured is kept
 )
 
@@ -19,7 +19,7 @@ const exitHelp = `Exit codes:
   0  done; a run is complete
   1  a fault of Spate or of this machine
   2  a mistake in a plan, flag or setting; nothing was started
-  3  a run failed or is incomplete (a dead target, a lost agent); what was measured is kept
+  3  a run failed, or is done and something is missing (a dead target, a lost agent); what was measured is kept
   4  stopped by a person; what was measured is kept`
 
 // exitError is an error that asks for a certain exit code.

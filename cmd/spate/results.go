@@ -124,15 +124,23 @@ func (f *resultFlags) conclude(cmd *cobra.Command, dir string, result *aggregate
 	}
 	fmt.Fprintf(out, "Run directory: %s\n", dir)
 	if ended.GetReason() != "" {
-		fmt.Fprintln(cmd.ErrOrStderr(), "spate: the run did not reach its end: "+ended.GetReason())
+		complain(cmd, "the run did not reach its end: "+ended.GetReason())
 	}
 	if missing := missingWords(result); missing != "" && ended.GetOutcome() == spatev1.Outcome_OUTCOME_DONE {
-		fmt.Fprintln(cmd.ErrOrStderr(), "spate: the run reached its end, but its result is incomplete: "+missing)
+		complain(cmd, "the run reached its end, but its result is incomplete: "+missing)
 	}
 	if err := outcomeError(ended); err != nil {
 		return err
 	}
 	return nothingCompleted(result)
+}
+
+// complain says what is wrong with a run, between words on as many lines as the terminal needs.
+func complain(cmd *cobra.Command, text string) {
+	w := cmd.ErrOrStderr()
+	for _, line := range wrap("spate: "+text, terminalWidth(w)) {
+		fmt.Fprintln(w, line)
+	}
 }
 
 // missingWords say what is missing from a result. Empty: nothing is.

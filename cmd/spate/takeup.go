@@ -188,7 +188,7 @@ func (f *takeUpFlags) fetch(cmd *cobra.Command, follower *follower, run *spatev1
 	}
 	if run.GetBeginTime() == nil && run.GetState() == spatev1.RunState_RUN_STATE_ENDED {
 		ended := &spatev1.RunEnded{Outcome: run.GetOutcome(), Complete: run.GetComplete()}
-		fmt.Fprintf(cmd.ErrOrStderr(), "spate: run %s never began, and has no results: %s\n", run.GetRunId(), run.GetReason())
+		complain(cmd, fmt.Sprintf("run %s never began, and has no results: %s", run.GetRunId(), run.GetReason()))
 		return outcomeError(ended)
 	}
 	dir, result, err := f.results.keep(cmd.Context(), follower)
