@@ -148,6 +148,15 @@ func (s *session) send(m *spatev1.ConnectRequest) error {
 	return s.control.Send(m)
 }
 
+// unsent returns why a message could not be sent. Of a stream that has ended only Recv says why: it is waited until that has ended ctx.
+func unsent(ctx context.Context, err error) error {
+	if !errors.Is(err, io.EOF) {
+		return err
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
 // receive does what the coordinator says.
 func (s *session) receive() error {
 	for {
