@@ -65,7 +65,7 @@ func (s *session) heartbeats(interval time.Duration) error {
 		h := s.heartbeat()
 		s.beats.send(h.GetNumber(), clock.Now())
 		if err := s.send(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Heartbeat{Heartbeat: h}}); err != nil {
-			return err
+			return unsent(s.ctx, err)
 		}
 		select {
 		case <-tick.C:

@@ -20,7 +20,7 @@ func (s *session) push(service spatev1.MetricsServiceClient) error {
 				return err
 			}
 			if err := stream.Send(&spatev1.PushRequest{Snapshot: snapshot}); err != nil {
-				return err
+				return unsent(ctx, err)
 			}
 		}
 	})

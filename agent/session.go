@@ -41,7 +41,8 @@ type session struct {
 	lastAt  clock.Instant
 	beats   beats
 	heard   atomic.Int64 // when the last message came
-	wrong   chan error   // why the session is given up
+	orders  chan *spatev1.ConnectResponse
+	wrong   chan error // why the session is given up
 
 	sending sync.Mutex // a stream takes one sender at a time
 }
@@ -85,7 +86,10 @@ func (a *Agent) attend(ctx context.Context, conn, bulk *grpc.ClientConn, welcome
 	if err != nil {
 		return err
 	}
-	s := &session{agent: a, ctx: ctx, control: control, lastCPU: cpuTime(), lastAt: clock.Now(), wrong: make(chan error, 1)}
+	s := &session{
+		agent: a, ctx: ctx, control: control, lastCPU: cpuTime(), lastAt: clock.Now(),
+		orders: make(chan *spatev1.ConnectResponse, mostOrders), wrong: make(chan error, 1),
+	}
 	s.clock.init(a.desk.stoodStill)
 	greeted := clock.Now()
 	terms, err := s.hello()
@@ -104,6 +108,7 @@ func (a *Agent) attend(ctx context.Context, conn, bulk *grpc.ClientConn, welcome
 	interval := cmp.Or(max(0, terms.GetHeartbeatInterval().AsDuration()), defaultHeartbeat)
 	s.hear()
 	group.Go(s.receive)
+	group.Go(s.work)
 	group.Go(s.stand)
 	group.Go(func() error { return s.watch(patience(interval)) })
 	group.Go(func() error { return s.heartbeats(interval) })
@@ -153,7 +158,19 @@ func (s *session) send(m *spatev1.ConnectRequest) error {
 	return s.control.Send(m)
 }
 
-// receive does what the coordinator says.
+// unsent returns why a message could not be sent. Of a stream that has ended only Recv says why: it is waited until that has ended ctx.
+func unsent(ctx context.Context, err error) error {
+	if !errors.Is(err, io.EOF) {
+		return err
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// mostOrders is how many messages wait to be obeyed before no more are heard.
+const mostOrders = 64
+
+// receive hears what the coordinator says. A lease is renewed at once, however long it takes to do what was said before.
 func (s *session) receive() error {
 	for {
 		m, err := s.control.Recv()
@@ -161,7 +178,34 @@ func (s *session) receive() error {
 			return err
 		}
 		s.hear()
-		s.obey(m)
+		if r := m.GetRenewed(); r != nil {
+			s.renewed(r)
+			continue
+		}
+		select {
+		case s.orders <- m:
+		case <-s.ctx.Done():
+			return s.ctx.Err()
+		}
+	}
+}
+
+// renewed takes in the answer to a heartbeat.
+func (s *session) renewed(m *spatev1.Renewed) {
+	if sent, known := s.beats.answered(m.GetNumber()); known {
+		s.agent.desk.renew(sent)
+	}
+}
+
+// work does what the coordinator says, in its order.
+func (s *session) work() error {
+	for {
+		select {
+		case m := <-s.orders:
+			s.obey(m)
+		case <-s.ctx.Done():
+			return s.ctx.Err()
+		}
 	}
 }
 
@@ -169,10 +213,6 @@ func (s *session) receive() error {
 func (s *session) obey(m *spatev1.ConnectResponse) {
 	desk := s.agent.desk
 	switch m := m.GetMessage().(type) {
-	case *spatev1.ConnectResponse_Renewed:
-		if sent, known := s.beats.answered(m.Renewed.GetNumber()); known {
-			desk.renew(sent)
-		}
 	case *spatev1.ConnectResponse_Assign:
 		s.clock.hurry()
 		desk.assign(m.Assign, s)

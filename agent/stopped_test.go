@@ -8,6 +8,8 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -64,9 +67,10 @@ func (c *coordinator) startStoppable() *os.Process {
 
 // A process that stood still for longer than its lease sends nothing of what it missed when it goes on: that may be another's by then.
 func TestStoppedBeyondItsLeaseItSendsNothingMore(t *testing.T) {
+	const rate, slots = 2000, 32
 	for name, load := range map[string]*spatev1.LoadPoint{
-		"open":   {Rate: 2000, Arrival: "constant", Duration: durationpb.New(time.Minute)},
-		"closed": {Concurrency: 32, Duration: durationpb.New(time.Minute)},
+		"open":   {Rate: rate, Arrival: "constant", Duration: durationpb.New(time.Minute)},
+		"closed": {Concurrency: slots, Duration: durationpb.New(time.Minute)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCoordinator(t)
@@ -74,21 +78,45 @@ func TestStoppedBeyondItsLeaseItSendsNothingMore(t *testing.T) {
 			process := c.startStoppable()
 			c.next()
 			e := newEngine(t, 5*time.Millisecond, 0)
-			c.begin(assignOf(stageOf(load, e), 0))
+			a := assignOf(stageOf(load, e), 0)
+			c.assign(a)
+			c.applied(a.GetRef())
+			start := clock.Now().Add(30 * time.Millisecond)
+			c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Arm{Arm: &spatev1.Arm{
+				Ref: a.GetRef(), StartClockNs: int64(start.Add(skew)),
+			}}})
 			eventually(t, "load", func() bool { return len(e.requests()) > 100 })
 			if err := process.Signal(syscall.SIGSTOP); err != nil {
 				t.Fatal(err)
 			}
+			stopped := clock.Now().Add(10 * time.Millisecond)
 			<-time.After(3 * c.lease)
 			before := len(e.requests())
 			if err := process.Signal(syscall.SIGCONT); err != nil {
 				t.Fatal(err)
 			}
 			totals := c.totals(0)
-			// Requests that were written when the process stopped may reach the server only now.
-			if sent := len(e.requests()) - before; sent > 10 || !strings.Contains(totals.GetFailure(), "lease") {
-				t.Errorf("%d requests after %d, ended by %q", sent, before, totals.GetFailure())
+			if !strings.Contains(totals.GetFailure(), "lease") {
+				t.Errorf("ended by %q", totals.GetFailure())
+			}
+			// What was begun when the process stopped may come to its end.
+			late := e.requests()[before:]
+			if due := int(stopped.Sub(start).Seconds() * rate); name == "open" && slices.ContainsFunc(late, func(id string) bool { return indexOf(t, id) > due }) {
+				t.Errorf("%d requests were due when it stopped, and it sent %v", due, late)
+			}
+			if name == "closed" && len(late) > slots {
+				t.Errorf("%d requests more of %d slots", len(late), slots)
 			}
 		})
 	}
+}
+
+// indexOf is the arrival of a request, by its id: RUN-STAGE-INDEX.
+func indexOf(t *testing.T, id string) int {
+	t.Helper()
+	i, err := strconv.Atoi(id[strings.LastIndexByte(id, '-')+1:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
 }

@@ -1,0 +1,37 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// brokenStream is a control stream that has ended: only Recv says why.
+type brokenStream struct {
+	grpc.BidiStreamingClient[spatev1.ConnectRequest, spatev1.ConnectResponse]
+}
+
+func (brokenStream) Send(*spatev1.ConnectRequest) error { return io.EOF }
+
+// A heartbeat that cannot be sent ends the session, but is not the reason that people are told.
+func TestHeartbeatsLeaveTheReasonToTheStream(t *testing.T) {
+	ctx, end := context.WithCancelCause(t.Context())
+	s := &session{agent: &Agent{desk: &desk{}, outbox: newOutbox("a", 1, 1<<20)}, ctx: ctx, control: brokenStream{}}
+	ended := make(chan error, 1)
+	go func() { ended <- s.heartbeats(time.Millisecond) }()
+	select {
+	case err := <-ended:
+		t.Fatalf("ended by %v before the stream said why", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	end(errors.New("cut"))
+	if err := <-ended; errors.Is(err, io.EOF) {
+		t.Errorf("ended by %v", err)
+	}
+}
