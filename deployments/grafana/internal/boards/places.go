@@ -79,6 +79,7 @@ func agents() Board {
 		[]Panel{
 			own("Clock", "Offset against the coordinator's clock, and how far off that may be.", milliseconds,
 				last("clock_offset_ms", "offset"), last("clock_uncertainty_ms", "uncertainty")),
+			own("Silent for", "Time since anything was heard of an agent. At 3.5 s it is lost.", seconds, last("silent_s", "silent")),
 			own("Start error", "Start of an agent's load minus the start that was armed, once a stage.", milliseconds, last("start_error_ms", "start error")),
 		},
 		[]Panel{
