@@ -25,9 +25,9 @@ func live() Board {
 		},
 		[]Panel{
 			lines("Send delay", "Start - scheduled. When it grows the client, and not the server, is late.", milliseconds,
-				query{series(window, ofAll, byRun, highest("send_delay_ms_p50", "p50"), highest("send_delay_ms_p99", "p99"), highest("send_delay_ms_max", "max")), named}),
+				query{series(window, ofAll, byRun, last("send_delay_ms_p50", "p50"), last("send_delay_ms_p99", "p99"), highest("send_delay_ms_max", "max")), named}),
 			lines("Receive lag", "From the kernel's receipt of token frames to the program's read: a busy client shows here first.", milliseconds,
-				query{series(window, ofAll, byRun, highest("receive_lag_ms_p50", "p50"), highest("receive_lag_ms_p99", "p99"), highest("receive_lag_ms_max", "max")), named}),
+				query{series(window, ofAll, byRun, last("receive_lag_ms_p50", "p50"), last("receive_lag_ms_p99", "p99"), highest("receive_lag_ms_max", "max")), named}),
 		},
 		[]Panel{happened("Events", "run_began|run_ended|stage_began|stage_ended|agent_lost|agent_joined|warning|error_burst")},
 	)
@@ -35,9 +35,9 @@ func live() Board {
 
 // latency shows a latency's percentiles by window and to date.
 func latency(title, field string) Panel {
-	return lines(title, "Solid: percentiles of single windows of a second; at longer intervals of the window where they were highest. "+
+	return lines(title, "Solid: percentiles of single windows of a second; at longer intervals of the last one in each. "+
 		"Dashed: percentiles of the stage to date, from merged histograms.", milliseconds,
-		query{series("spate_window", ofAll, byRun, highest(field+"_p50", "p50"), highest(field+"_p90", "p90"), highest(field+"_p99", "p99")), named},
+		query{series("spate_window", ofAll, byRun, last(field+"_p50", "p50"), last(field+"_p90", "p90"), last(field+"_p99", "p99")), named},
 		query{series("spate_to_date", ofAll, byRun, last(field+"_p50", "p50 to date"), last(field+"_p90", "p90 to date"), last(field+"_p99", "p99 to date")), named},
 	)
 }

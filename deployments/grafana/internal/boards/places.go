@@ -12,7 +12,7 @@ var (
 func regions() Board {
 	at := func(title, description, field string) Panel {
 		return lines(title, description, milliseconds,
-			query{series("spate_window", ofRegions, byRegion, highest(field+"_p99", "p99")), of("region")},
+			query{series("spate_window", ofRegions, byRegion, last(field+"_p99", "p99")), of("region")},
 			query{series("spate_to_date", ofRegions, byRegion, last(field+"_p99", "p99 to date")), of("region")})
 	}
 	seen := func(title, field string) Panel {
@@ -49,7 +49,12 @@ func agents() Board {
 	}
 	p99 := func(title, field string) Panel {
 		return lines(title+" p99 by agent", "By window of a second. One agent apart from the others has a problem of its own.", milliseconds,
-			query{series("spate_window", ofAgents, byAgent, highest(field+"_p99", "p99")), of("agent")})
+			query{series("spate_window", ofAgents, byAgent, last(field+"_p99", "p99")), of("agent")})
+	}
+	own := func(title, description, unit string, selections ...string) Panel {
+		p := lines(title, description, unit, query{beats(selections...), of("agent")})
+		p.FieldConfig.Defaults.Min = nil // an offset has a sign
+		return p
 	}
 	return board("spate-agents", "Spate: agents",
 		"Whether agents are there, share the load as they should, and keep up.",
@@ -67,15 +72,26 @@ func agents() Board {
 		},
 		[]Panel{p99("TTFT", "ttft_ms"), p99("TPOT", "tpot_ms")},
 		[]Panel{
+			own("CPU cores used", "By the agent's process. Near what the machine has, timing suffers.", count, last("cpu_cores", "cores")),
+			own("Requests in flight", "", count, last("in_flight", "in flight")),
+			own("Snapshots that wait", "Sent and not yet taken by the coordinator: they grow while it cannot be reached.", count, last("unacked_snapshots", "waiting")),
+		},
+		[]Panel{
+			own("Clock", "Offset against the coordinator's clock, and how far off that may be.", milliseconds,
+				last("clock_offset_ms", "offset"), last("clock_uncertainty_ms", "uncertainty")),
+			own("Silent for", "Time since anything was heard of an agent. At 3.5 s it is lost.", seconds, last("silent_s", "silent")),
+			own("Start error", "Start of an agent's load minus the start that was armed, once a stage.", milliseconds, last("start_error_ms", "start error")),
+		},
+		[]Panel{
 			tally("Connections opened per second by agent", "Many, in a load that keeps its connections, mean that the server closes them.", "connections", perSecondOf),
 			tally("Reads with several frames per second by agent", "Frames that came together: from the server so, or read late.", "coalesced_reads", perSecondOf),
 			tally("Frames without a kernel stamp per second by agent", "They are timed by the program.", "unstamped_frames", perSecondOf),
 		},
 		[]Panel{
 			lines("Send delay p99", "Of all agents, and by region.", milliseconds,
-				query{series("spate_window", ofAll, byRun, highest("send_delay_ms_p99", "all")), named},
-				query{series("spate_window", ofRegions, byRegion, highest("send_delay_ms_p99", "p99")), of("region")}),
-			lines("Receive lag p99", "Of all agents.", milliseconds, query{series("spate_window", ofAll, byRun, highest("receive_lag_ms_p99", "all")), named}),
+				query{series("spate_window", ofAll, byRun, last("send_delay_ms_p99", "all")), named},
+				query{series("spate_window", ofRegions, byRegion, last("send_delay_ms_p99", "p99")), of("region")}),
+			lines("Receive lag p99", "Of all agents.", milliseconds, query{series("spate_window", ofAll, byRun, last("receive_lag_ms_p99", "all")), named}),
 		},
 	)
 }

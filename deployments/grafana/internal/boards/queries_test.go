@@ -16,6 +16,7 @@ var allowed, ofAnything = []string{"sum", "last", "max", "count"}, []string{"las
 var (
 	call    = regexp.MustCompile(`(\w+)\(("?[^()"]*"?)\)`)
 	counted = regexp.MustCompile(`^"?(started|completed|failed|tokens_arrived|unmeasured_tokens_arrived|connections|coalesced_reads|unstamped_frames|/\^errors_/)"?$`)
+	most    = regexp.MustCompile(`^"(\w+_max|peak_in_flight)"$`)
 	summary = regexp.MustCompile(`_(mean|std|min|max|p\d+(_\d+)?)"`)
 	direct  = regexp.MustCompile(`(?:^|, )(?:(?:last|max)\()?"[a-z0-9_]+_(?:mean|std|min|max|p\d+(?:_\d+)?)"\)? AS "[^"]+"(?:,|$)`)
 )
@@ -30,6 +31,9 @@ func averages(query string) string {
 		function, of := strings.ToLower(match[1]), match[2]
 		if !slices.Contains(allowed, function) {
 			return function + "() is not allowed"
+		}
+		if function == "max" && !most.MatchString(of) {
+			return "max() of what is no most: " + of
 		}
 		if !slices.Contains(ofAnything, function) && !counted.MatchString(of) {
 			return function + "() of what is no count: " + of
@@ -53,6 +57,8 @@ func TestWhatAverages(t *testing.T) {
 		`SELECT last("ttft_ms_p99") / 2 AS "half" FROM "w"`:                    true,
 		`SELECT ("a_p99" + "b_p99") / 2 AS "half" FROM "w"`:                    true,
 		`SELECT max("x") AS "y" FROM (SELECT last("ttft_ms_p99") AS x FROM w)`: true,
+		`SELECT max("ttft_ms_p99") AS "p99" FROM "w"`:                          true,
+		`SELECT max("ttft_ms_max") AS "max" FROM "w"`:                          false,
 		`SELECT last("ttft_ms_p99") AS "p99" FROM "w"`:                         false,
 		`SELECT "ttft_ms_p99_9" AS "p99.9", "e2e_ms_mean" AS "m" FROM "w"`:     false,
 		`SELECT sum("completed") / ($__interval_ms / 1000) AS "c" FROM "w"`:    false,
@@ -121,7 +127,7 @@ func TestQueriesSayOfWhat(t *testing.T) {
 				if !strings.Contains(query, `"run" =~ /^$run$/`) {
 					t.Errorf("%s, %s: not of the chosen runs: %s", file.Name, panel.Title, query)
 				}
-				if !strings.Contains(query, `FROM "spate_event"`) && !strings.Contains(query, `"scope" = '`) {
+				if !strings.Contains(query, `FROM "spate_event"`) && !strings.Contains(query, `FROM "spate_agent"`) && !strings.Contains(query, `"scope" = '`) {
 					t.Errorf("%s, %s: of no scope: %s", file.Name, panel.Title, query)
 				}
 				if series := target.ResultFormat == "time_series"; series != strings.Contains(query, "$timeFilter") {

@@ -17,11 +17,11 @@ const perSecond = ` / ($__interval_ms / 1000)`
 // rate is a count per second: of one window at intervals of a second, and over all windows of a longer one.
 func rate(field, as string) string { return fmt.Sprintf(`sum(%q)%s AS %q`, field, perSecond, as) }
 
-// last is the last value in an interval: of what is known to date, or of a load point.
+// last is the last value in an interval: of what is known to date, of a load point, or of single windows. At intervals of a second it is the
+// window's own; at longer ones windows are thinned out, as there is no percentile of several windows without their histograms.
 func last(field, as string) string { return fmt.Sprintf(`last(%q) AS %q`, field, as) }
 
-// highest is the highest value in an interval. At intervals of a second it is the window's own; at longer ones that of the worst window:
-// there is no percentile of several windows without their histograms.
+// highest is the highest value in an interval, of what is the most of something.
 func highest(field, as string) string { return fmt.Sprintf(`max(%q) AS %q`, field, as) }
 
 // raw is a value as it is stored.
@@ -45,6 +45,12 @@ func rows(from, where string, selections ...string) string {
 // latest asks for the last value of each field, a row for each value of the tags.
 func latest(from, where string, tags []string, selections ...string) string {
 	return rows(from, where, selections...) + ` GROUP BY "` + strings.Join(tags, `", "`) + `"`
+}
+
+// beats asks for lines of what agents say of themselves, which is of no stage.
+func beats(selections ...string) string {
+	return fmt.Sprintf(`SELECT %s FROM "spate_agent" WHERE "run" =~ /^$run$/ AND "region" =~ /^$region$/ AND $timeFilter GROUP BY time($__interval), "agent", "run" fill(null)`,
+		strings.Join(selections, ", "))
 }
 
 // Whose numbers they are. Without one of these a sum would count the whole beside its parts.
