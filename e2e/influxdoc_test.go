@@ -35,7 +35,7 @@ loads:
 // query is one of the document's, under its heading.
 type query struct{ heading, language, text string }
 
-var block = regexp.MustCompile("(?ms)^(?:```(\\w+)\n(.*?)^```$|### (.*?)$)")
+var block = regexp.MustCompile("(?ms)^(?:```(\\w+)\n(.*?)\n```$|### (.*?)$)")
 
 // documentedQueries are the queries of docs/influxdb.md about a run.
 func documentedQueries(t *testing.T, document, run string) (all []query) {
