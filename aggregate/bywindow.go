@@ -104,7 +104,11 @@ func (q readers) Less(i, j int) bool {
 }
 
 // Push is for the heap.
-func (q *readers) Push(r any) { *q = append(*q, r.(*reader)) }
+func (q *readers) Push(r any) {
+	if one, ok := r.(*reader); ok {
+		*q = append(*q, one)
+	}
+}
 
 // Pop is for the heap.
 func (q *readers) Pop() any {

@@ -26,11 +26,11 @@ func TestByWindow(t *testing.T) {
 			name := rapid.SampledFrom([]string{"a", "ab", "a\x01", "b"}).Draw(rt, "name")
 			incarnation := rapid.SampledFrom([]uint64{0, 1, 1 << 63, 1<<64 - 1}).Draw(rt, "incarnation")
 			stage := rapid.Uint32Range(0, 1).Draw(rt, "stage")
-			if process := fmt.Sprint(stage, name, incarnation); drawn[process] {
+			process := fmt.Sprint(stage, name, incarnation)
+			if drawn[process] {
 				continue
-			} else {
-				drawn[process] = true
 			}
+			drawn[process] = true
 			window := uint32(0)
 			for sequence := range rapid.Uint64Range(1, 5).Draw(rt, "snapshots") {
 				s := snapshotOf(stage, name, incarnation, sequence)

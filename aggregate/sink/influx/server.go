@@ -73,10 +73,10 @@ func (s *server) ping(ctx context.Context) (status int, err error) {
 		request.Header.Set("Authorization", a)
 	}
 	answer, err := service.DoHTTPRequestWithResponse(request, nil)
-	if err != nil {
-		if known := asHTTP(err); known != nil {
-			return known.StatusCode, nil
-		}
+	switch known := asHTTP(err); {
+	case known != nil:
+		return known.StatusCode, nil //nolint:nilerr // a status of any kind is an answer to a ping
+	case err != nil:
 		return 0, err
 	}
 	_, err = io.Copy(io.Discard, io.LimitReader(answer.Body, 1<<16))
