@@ -14,6 +14,12 @@ INFLUXD_VERSION            := v1.8.10
 
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME  ?= 10s
+# Runs of make torture, the first one's seed, how many go on at a time, which scripts are taken (a pattern), and where their summary goes.
+N         ?= 100
+SEED      ?= 1
+AT_ONCE   ?= 2
+ONLY      ?=
+SUMMARY   ?= $(CURDIR)/$(TMP)/torture.jsonl
 TESTFLAGS ?=
 # Packages that are tested at the same time: some tests are full machines of their own.
 TESTPROCS ?= 2
@@ -53,6 +59,12 @@ test: $(BIN)/influxd $(BIN)/victoria-metrics ## Vet and test everything, with th
 	go vet ./...
 	@test -n '$(RACE)' || echo 'NO C COMPILER: the tests run WITHOUT the race detector.' >&2
 	go test -json $(RACE) -p $(TESTPROCS) -timeout 10m $(TESTFLAGS) ./... | go run ./internal/testsummary
+
+.PHONY: torture
+torture: ## Run the real programs under drawn faults: N=100 runs from SEED=1 on. A seed has the same faults every time.
+	@mkdir -p $(dir $(SUMMARY)) && rm -f $(SUMMARY)
+	go test ./e2e/torture -run '^TestTorture$$' -count 1 -timeout 0 -parallel $(AT_ONCE) -v -args -torture.n=$(N) -torture.seed=$(SEED) \
+		-torture.only='$(ONLY)' -torture.summary=$(SUMMARY) | grep --line-buffered -v '^=== '
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint $(BIN)/buf .buf/buf/validate/validate.proto ## Check style of Go and proto, and that the protocol stays compatible.

@@ -72,14 +72,6 @@ func (c Change) putMeta(meta *bbolt.Bucket) error {
 	return nil
 }
 
-// PutRun replaces the run's record. It is durable when PutRun returns.
-func (l *Ledger) PutRun(run *spatev1.RunRecord) error { return l.Put(Change{Run: run}) }
-
-// PutStage writes the record of a stage, or replaces it. It is durable when PutStage returns.
-func (l *Ledger) PutStage(stage *spatev1.StageRecord) error {
-	return l.Put(Change{Stages: []*spatev1.StageRecord{stage}})
-}
-
 // Run returns the run's record.
 func (l *Ledger) Run() (*spatev1.RunRecord, error) {
 	run := &spatev1.RunRecord{}

@@ -41,7 +41,7 @@ func (s *Stage) missing(rec *spatev1.StageRecord) []string {
 		if assigned.GetObserver() {
 			continue // it has no part in the load
 		}
-		for _, reason := range s.agentMissing(assigned) {
+		for _, reason := range s.agentMissing(rec, assigned) {
 			add("agent %s %s", processName(rec, i), reason)
 		}
 	}
@@ -63,7 +63,7 @@ func processName(rec *spatev1.StageRecord, i int) string {
 }
 
 // agentMissing says what is missing of an agent's part.
-func (s *Stage) agentMissing(assigned *spatev1.AssignedAgent) (reasons []string) {
+func (s *Stage) agentMissing(rec *spatev1.StageRecord, assigned *spatev1.AssignedAgent) (reasons []string) {
 	a, _ := s.find(keyOf(assigned))
 	if a.loss != nil {
 		reasons = append(reasons, s.lostPart(assigned, a))
@@ -81,6 +81,8 @@ func (s *Stage) agentMissing(assigned *spatev1.AssignedAgent) (reasons []string)
 	}
 	if failure := a.totals.GetFailure(); failure != "" {
 		reasons = append(reasons, "ended early: "+failure)
+	} else if a.totals.GetStopped() && !rec.GetStopped() && rec.GetFailure() == "" {
+		reasons = append(reasons, "was stopped before its end")
 	}
 	return append(reasons, a.discrepancies()...)
 }

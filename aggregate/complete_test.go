@@ -64,6 +64,10 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 			closing(all).Totals.Failure = "out of sockets"
 			return all
 		}, "agent a ended early: out of sockets"},
+		"agent stopped by somebody": {func(_ *spatev1.StageRecord, all []*spatev1.Snapshot) []*spatev1.Snapshot {
+			closing(all).Totals.Stopped = true
+			return all
+		}, "agent a was stopped before its end"},
 		"first snapshot": {func(_ *spatev1.StageRecord, all []*spatev1.Snapshot) []*spatev1.Snapshot {
 			return without(all, 5)
 		}, "agent a lacks 1 of its 5 snapshots"},
@@ -144,7 +148,7 @@ func TestWhatARunLacks(t *testing.T) {
 			}
 			defer func() { _ = l.Close() }()
 			rec := stageRecord(0, 1)
-			if err := l.PutStage(rec); err != nil {
+			if err := l.Put(Change{Stages: []*spatev1.StageRecord{rec}}); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := l.Append(measure(rec, steadyRequests(1, 5), endWindow)); err != nil {

@@ -205,7 +205,7 @@ func TestLedgerKeepsRecords(t *testing.T) {
 	run := runRecord(3)
 	run.Reason = "because"
 	for _, err := range []error{
-		l.PutStage(stageRecord(1, 2)), l.PutStage(stageRecord(0, 1)), l.PutStage(stageRecord(0, 3)), l.PutRun(run), l.Close(),
+		l.Put(Change{Stages: []*spatev1.StageRecord{stageRecord(1, 2)}}), l.Put(Change{Stages: []*spatev1.StageRecord{stageRecord(0, 1)}}), l.Put(Change{Stages: []*spatev1.StageRecord{stageRecord(0, 3)}}), l.Put(Change{Run: run}), l.Close(),
 	} {
 		if err != nil {
 			t.Fatal(err)

@@ -263,7 +263,7 @@ func TestALedgerWithALossIsReplayedWithoutWhatFollowed(t *testing.T) {
 	all := measure(rec, steadyRequests(2, 50), endWindow)
 	all[0].DroppedRecords = 3
 	rec.Agents[1].Loss = &spatev1.Loss{FromWindow: 2, Share: 0.5}
-	if err := l.PutStage(rec); err != nil {
+	if err := l.Put(Change{Stages: []*spatev1.StageRecord{rec}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := l.Append(all); err != nil {

@@ -157,7 +157,7 @@ func (s *Stage) observerResults(rec *spatev1.StageRecord) []ObserverResult {
 			}
 			of = append(of, a)
 			r.Agents = append(r.Agents, assigned.GetAgent().GetName())
-			for _, reason := range s.agentMissing(assigned) {
+			for _, reason := range s.agentMissing(rec, assigned) {
 				r.Missing = append(r.Missing, "observer "+processName(rec, i)+" "+reason)
 			}
 		}

@@ -346,7 +346,7 @@ func TestResultOfALedger(t *testing.T) {
 	defer func() { _ = l.Close() }()
 	for i, requests := range [][]request{steadyRequests(2, 20), steadyRequests(2, 30)} {
 		rec := stageRecord(uint32(i), 2)
-		if err := l.PutStage(rec); err != nil {
+		if err := l.Put(Change{Stages: []*spatev1.StageRecord{rec}}); err != nil {
 			t.Fatal(err)
 		}
 		snapshots := measure(rec, requests, endWindow)

@@ -228,7 +228,7 @@ func (s *Stage) unsplit(first, end int64) (narrowFirst, narrowEnd int64) {
 
 // windowsOf are the whole windows from first to before end that lie in a span of every agent with load, false if there are none or an
 // agent's span is not known. The load is whole again when others have taken the part of a lost agent over; if nobody has, it was whole
-// until then.
+// until then, as long as the agent could still say when it was steady.
 func (s *Stage) windowsOf(span func(*spatev1.Totals) (from, to *int64)) (first, end int64, ok bool) {
 	from, to := int64(0), int64(math.MaxInt64)
 	for _, a := range s.agents {

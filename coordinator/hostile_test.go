@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -35,6 +36,26 @@ func TestGarbageIsSaidAFewTimesOnly(t *testing.T) {
 	}
 	if got := h.c.Stats().Refused; got != garbage {
 		t.Errorf("%d counted", got)
+	}
+}
+
+func TestNotesOnATargetAreBounded(t *testing.T) {
+	h := start(t)
+	a := h.agent("a")
+	id := h.submitPlan(1, planOf(`{concurrency: [1], requests: 4}`))
+	m := a.hear().GetAssign()
+	a.assigned = m
+	found := &spatev1.Preparation{Lengths: "words"}
+	for i := range 1000 {
+		found.Notes = append(found.Notes, fmt.Sprint("note ", i))
+	}
+	a.say(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Applied{Applied: &spatev1.Applied{
+		Ref: m.GetRef(), ClockUncertaintyNs: 1000, Preparation: found,
+	}}})
+	a.armed()
+	a.acked(closing(values(a.snapshot(0), 4, 1)))
+	if said := texts(h.follow(id)); len(said) != 256 {
+		t.Errorf("%d notices", len(said))
 	}
 }
 

@@ -186,7 +186,7 @@ func runDir(t testing.TB, records string, arrange func([]*spatev1.Snapshot)) str
 	var all []*spatev1.Snapshot
 	for index := range uint32(2) {
 		rec := stageRecord(index)
-		err = errors.Join(err, l.PutStage(rec))
+		err = errors.Join(err, l.Put(aggregate.Change{Stages: []*spatev1.StageRecord{rec}}))
 		for _, s := range snapshotsOf(index) {
 			if records == "" {
 				s.Records = nil

@@ -33,7 +33,7 @@ func distributedDir(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = l.PutStage(rec)
+	err = l.Put(aggregate.Change{Stages: []*spatev1.StageRecord{rec}})
 	_, appendErr := l.Append(all)
 	if err := errors.Join(err, appendErr, l.Close()); err != nil {
 		t.Fatal(err)

@@ -197,7 +197,7 @@ func TestUnknownFormOfRowsIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(l.PutRun(runRecord("csv")), l.Close()); err != nil {
+	if err := errors.Join(l.Put(aggregate.Change{Run: runRecord("csv")}), l.Close()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Write(dir); err == nil || !strings.Contains(err.Error(), `"csv"`) {

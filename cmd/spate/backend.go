@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -75,6 +76,11 @@ func unreachable(address string, err error) error {
 		return badInputf("the coordinator at %s refuses this: %s", address, status.Convert(err).Message())
 	}
 	return badInputf("the coordinator at %s cannot be reached: %s", address, reason.Of(err))
+}
+
+// neverConnected says whether a call failed before anything of it can have reached the coordinator, by gRPC's words.
+func neverConnected(message string) bool {
+	return strings.Contains(message, "Error while dialing: ") || strings.Contains(message, "name resolver error") || strings.Contains(message, "handshake failed")
 }
 
 // embed starts a coordinator and agents in this process, joined by an in-memory listener: no port is opened.

@@ -296,14 +296,20 @@ func (f *runFlags) simulate(ctx context.Context, plan *plans.Plan, b *backend) (
 	return endpoints, stop, nil
 }
 
-// submitError turns the coordinator's refusal into the right exit code.
+// submitError turns the coordinator's refusal into the right exit code. Where the answer did not come nobody knows whether the run was begun.
 func submitError(address string, err error) error {
 	s := status.Convert(err)
 	switch s.Code() {
 	case codes.InvalidArgument, codes.FailedPrecondition, codes.ResourceExhausted:
 		return badInputf("the coordinator refused the run: %s", s.Message())
-	case codes.Unavailable, codes.PermissionDenied:
+	case codes.PermissionDenied:
 		return unreachable(address, err)
+	case codes.Unavailable:
+		if neverConnected(s.Message()) {
+			return unreachable(address, err)
+		}
+		return fmt.Errorf("the connection to the coordinator at %s broke before it answered (%s): the run may have begun all the same; "+
+			"`spate runs --coordinator %s` lists it, and `spate follow latest --coordinator %s` takes it up", address, s.Message(), address, address)
 	}
 	return fmt.Errorf("the run could not be submitted: %w", err)
 }

@@ -287,7 +287,6 @@ var comesToOther = map[string]struct {
 	"join_flapping":         {[]int{5}, "the newcomer is asked anew, and the script does not let it answer again"},
 	"join_missed":           {[]int{20, 21}, "the newcomer is asked anew, and the script does not let it answer again"},
 	"join_open":             {[]int{7, 11, 12}, "the newcomer is asked anew, and the script does not let it answer again"},
-	"join_late":             {[]int{11, 12, 13, 21, 24, 29, 30, 31, 32, 33, 34, 35, 36, 37, 45, 46, 47}, "agents have what they were sent, and say so when they are back"},
 	"join_stopped":          {[]int{7, 8, 9, 10, 11}, "agents have what they were sent, and say so when they are back"},
 	"reassign_part_unheard": {[]int{7}, "agents have what they were sent, and say so when they are back"},
 	"lost_applying":         {[]int{4, 13, 18}, "agents get ready anew, and the script does not let them say so again"},

@@ -15,6 +15,8 @@ import (
 //	               its loss |  | it is back in time
 //	                        v  |
 //	                        away -> given up (failure): what it sends from then on is refused
+//	                        ^
+//	   active, but it has not taken on a change in time, or came back without its share: sent off (out), and never back
 type share struct {
 	agent       *agent
 	observer    bool

@@ -46,7 +46,7 @@ type tally struct {
 	counted []int
 	begun   []int // times that it was started by whoever
 	whole   map[string]bool
-	regular map[string]bool // processes of which all came, to the regular end of their shares
+	regular map[string]uint32 // by process of which all came, to the regular end of its share: the revision that it had then
 }
 
 const step = 100 * time.Millisecond
@@ -145,7 +145,7 @@ func (w *storm) carryOut() {
 func (w *storm) put(rec *spatev1.StageRecord) {
 	s := w.stages[rec.GetStage().GetIndex()]
 	if s == nil {
-		s = &tally{counted: make([]int, w.items), begun: make([]int, w.items), whole: map[string]bool{}, regular: map[string]bool{}}
+		s = &tally{counted: make([]int, w.items), begun: make([]int, w.items), whole: map[string]bool{}, regular: map[string]uint32{}}
 		w.stages[rec.GetStage().GetIndex()] = s
 	}
 	for i, h := range s.record.GetHandovers() {
@@ -202,7 +202,9 @@ func (w *storm) push(p *parcel) {
 		}
 		if p.snapshot.GetTotals() != nil && p.snapshot.GetTotals().GetFailure() == "" {
 			s.whole[fmt.Sprint(key.GetAgent(), key.GetIncarnation())] = true
-			s.regular[fmt.Sprint(key.GetAgent(), key.GetIncarnation())] = !p.snapshot.GetTotals().GetStopped()
+			if !p.snapshot.GetTotals().GetStopped() {
+				s.regular[fmt.Sprint(key.GetAgent(), key.GetIncarnation())] = p.snapshot.GetRevision()
+			}
 		}
 		w.snapshots = append(w.snapshots, p.snapshot)
 		w.run.Merged(w.at, p.snapshot)
@@ -346,7 +348,11 @@ func (w *storm) checkMissing(rec *spatev1.StageRecord, counted []int) {
 		}
 	}
 	for rank, x := range places {
-		if x.GetLoss() != nil && missing[uint32(rank)] == 0 && w.stages[rec.GetStage().GetIndex()].regular[fmt.Sprint(x.GetAgent().GetName(), x.GetIncarnation())] {
+		knew, regular := w.stages[rec.GetStage().GetIndex()].regular[fmt.Sprint(x.GetAgent().GetName(), x.GetIncarnation())]
+		unheard := func(h *spatev1.Handover) bool {
+			return h.GetRevision() > knew && rank < len(h.GetWeights()) && h.GetWeights()[rank] > 0 // it may have been given something
+		}
+		if x.GetLoss() != nil && missing[uint32(rank)] == 0 && regular && !slices.ContainsFunc(rec.GetHandovers(), unheard) {
 			w.t.Fatalf("%s did all that it should, and is said to be lost: %v", x.GetAgent().GetName(), rec)
 		}
 	}

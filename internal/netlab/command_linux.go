@@ -65,7 +65,7 @@ func (c *Command) start() error {
 		return err
 	}
 	if c.skew != 0 {
-		if err := skew(c.skew); err != nil {
+		if err := Skew(c.skew); err != nil {
 			return err
 		}
 	}

@@ -84,8 +84,9 @@ func (n *namespace) do(run func() error) error {
 	return <-done
 }
 
-// skew makes processes that the calling thread starts see the clocks since boot (CLOCK_MONOTONIC, CLOCK_BOOTTIME) by offset ahead.
-func skew(offset time.Duration) error {
+// Skew makes processes that the calling thread starts see the clocks since boot (CLOCK_MONOTONIC, CLOCK_BOOTTIME) by offset ahead. The
+// caller has locked its goroutine to the thread and never unlocks it. It is for processes outside of a lab, too.
+func Skew(offset time.Duration) error {
 	if err := unix.Unshare(unix.CLONE_NEWTIME); err != nil {
 		return fmt.Errorf("new time namespace: %w", err)
 	}

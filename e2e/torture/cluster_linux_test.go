@@ -1,0 +1,271 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/simulator"
+)
+
+// cluster is what a script needs: a coordinator, agents with a link each, and a target behind a link.
+type cluster struct {
+	t       *testing.T
+	script  Script
+	dir     string // all that is left behind
+	data    string // the coordinator's
+	mounted bool
+
+	server *simulator.Server
+	target *Link
+	links  []*Link
+	conn   *grpc.ClientConn
+	runs   spatev1.RunServiceClient
+
+	mu          sync.Mutex
+	coordinator *process
+	address     string
+	agents      []*process
+	gone        []Span
+	full        bool // the disk was filled
+	wrong       []string
+}
+
+// newCluster starts everything and waits until all agents are ready.
+func newCluster(t *testing.T, s Script, dir string) *cluster {
+	t.Helper()
+	c := &cluster{t: t, script: s, dir: dir, data: filepath.Join(dir, "data"), agents: make([]*process, len(s.Agents))}
+	c.prepareDisk()
+	c.serve()
+	c.startCoordinator("127.0.0.1:0")
+	c.address = c.coordinator.await(`"coordinator serves","address":"([^"]+)"`)[1]
+	for i := range s.Agents {
+		c.links = append(c.links, c.link(c.address))
+		c.startAgent(i)
+	}
+	c.dial()
+	eventually(t, "all agents are ready", func() bool { return c.ready() == len(s.Agents) })
+	return c
+}
+
+// diskBytes is the size of the coordinator's disk, if it is one of its own.
+const diskBytes = 64 << 20
+
+// prepareDisk makes the coordinator's directory, on a small disk of its own if that is to become full.
+func (c *cluster) prepareDisk() {
+	if err := os.MkdirAll(c.data, 0o755); err != nil {
+		c.t.Fatal(err)
+	}
+	for _, f := range c.script.Faults {
+		if f.Kind != FullDisk {
+			continue
+		}
+		if err := unix.Mount("tmpfs", c.data, "tmpfs", 0, fmt.Sprintf("size=%d", diskBytes)); err != nil {
+			c.t.Logf("the coordinator's disk does not become full, as no small one can be mounted: %v", err)
+			return
+		}
+		c.mounted = true
+		c.t.Cleanup(func() {
+			if err := unix.Unmount(c.data, unix.MNT_DETACH); err != nil {
+				c.t.Error(err)
+			}
+		})
+	}
+}
+
+// serve starts the simulator, behind a link.
+func (c *cluster) serve() {
+	config := simulator.Default()
+	config.Truth.Keep = true
+	config.Model.DecodeStep, config.Model.DecodeStepPerRequest = c.script.Step, 0
+	server, err := simulator.Start(config)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.server = server
+	c.target = c.link(server.URLs()[0][len("http://"):])
+	c.t.Cleanup(func() { c.stopServing() })
+}
+
+// stopServing ends the simulator, so that all its records are there.
+func (c *cluster) stopServing() []simulator.Record {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = c.server.Close(ctx) // requests of agents that were killed are cut off
+	return c.server.Records()
+}
+
+// link makes a link that lasts as long as the test.
+func (c *cluster) link(to string) *Link {
+	k, err := Listen(to)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = k.Close() })
+	return k
+}
+
+// startCoordinator starts a coordinator, on the directory of those before it.
+func (c *cluster) startCoordinator(listen string) {
+	c.coordinator = launch(c.t, c.dir, "coordinator", 0, programs.coordinator, "--listen", listen, "--no-gossip", "--data-dir", c.data,
+		"--dataset-dir", filepath.Join(c.dir, "datasets"), "--lease", c.script.Lease.String(), "--log-format", "json", "--log-level", "debug")
+}
+
+// startAgent starts a process of the agent at a place.
+func (c *cluster) startAgent(i int) {
+	a := c.script.Agents[i]
+	c.agents[i] = launch(c.t, c.dir, a.Name, a.Skew, programs.agent, "--name", a.Name, "--region", a.Region, "--weight", fmt.Sprint(a.Weight),
+		"--coordinator", c.links[i].Address(), "--dataset-dir", filepath.Join(c.dir, "datasets-"+a.Name), "--log-format", "json", "--log-level", "debug")
+}
+
+// dial connects this test to the coordinator, for as long as it lasts.
+func (c *cluster) dial() {
+	conn, err := grpc.NewClient("passthrough:///"+c.address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: time.Second, Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, MaxDelay: 300 * time.Millisecond, Multiplier: 1.5}}))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.conn, c.runs = conn, spatev1.NewRunServiceClient(conn)
+	c.t.Cleanup(func() { _ = conn.Close() })
+}
+
+// ready is how many agents wait for work.
+func (c *cluster) ready() int {
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
+	defer cancel()
+	list, err := c.runs.ListAgents(ctx, &spatev1.ListAgentsRequest{})
+	if err != nil {
+		return 0
+	}
+	n := 0
+	for _, a := range list.GetAgents() {
+		if a.GetHealth() == spatev1.AgentHealth_AGENT_HEALTH_READY {
+			n++
+		}
+	}
+	return n
+}
+
+// play lets a fault happen, and returns when it is over or ctx has ended, which ends it.
+func (c *cluster) play(ctx context.Context, f Fault) {
+	pause(ctx, f.For, c.begin(f))
+}
+
+// pause waits, and then undoes what was done.
+func pause(ctx context.Context, d time.Duration, undo func()) {
+	if undo == nil {
+		return
+	}
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+	undo()
+}
+
+// begin lets a fault begin, and returns what ends it.
+func (c *cluster) begin(f Fault) (end func()) {
+	switch f.Kind {
+	case KillAgent:
+		return c.killAgent(f)
+	case KillCoordinator:
+		return c.killCoordinator()
+	case StopAgent:
+		c.mu.Lock()
+		p := c.agents[f.Agent]
+		c.mu.Unlock()
+		p.signal(syscall.SIGSTOP)
+		return func() { p.signal(syscall.SIGCONT) }
+	case Partition:
+		return c.links[f.Agent].Hold()
+	case Reset:
+		c.links[f.Agent].Reset()
+	case SlowLink:
+		return c.links[f.Agent].Limit(f.Bytes)
+	case DelayLink:
+		return c.links[f.Agent].Delay(f.Delay, f.Jitter)
+	case SlowTarget:
+		return c.target.Delay(f.Delay, f.Jitter)
+	case FullDisk:
+		c.fill()
+	}
+	return nil
+}
+
+// killAgent kills an agent's process. If the fault lasts, a new one of its name follows.
+func (c *cluster) killAgent(f Fault) (restart func()) {
+	c.mu.Lock()
+	p := c.agents[f.Agent]
+	c.mu.Unlock()
+	p.kill()
+	if f.For == 0 {
+		return nil
+	}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.agents[f.Agent] == p {
+			c.startAgent(f.Agent)
+		}
+	}
+}
+
+// killCoordinator kills the coordinator. Of two that overlap, the later start counts.
+func (c *cluster) killCoordinator() (restart func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at, old := clock.Now(), c.coordinator
+	old.kill()
+	c.gone = append(c.gone, Span{at, clock.Instant(1<<63 - 1)})
+	n := len(c.gone)
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if len(c.gone) == n {
+			c.gone[n-1].To = clock.Now()
+			c.startCoordinator(c.address)
+		} else {
+			c.gone[n-1].To = c.gone[n].From // another one came in between
+		}
+	}
+}
+
+// filler is the file that fills the disk.
+const filler = "filler"
+
+// fill fills the coordinator's disk.
+func (c *cluster) fill() {
+	if !c.mounted {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.full = true
+	file, err := os.Create(filepath.Join(c.data, filler))
+	if err != nil {
+		c.wrong = append(c.wrong, err.Error())
+		return
+	}
+	for block := make([]byte, 64<<10); len(block) > 0; {
+		if _, err := file.Write(block); errors.Is(err, syscall.ENOSPC) {
+			block = block[:len(block)/2]
+		} else if err != nil {
+			c.wrong = append(c.wrong, err.Error())
+			break
+		}
+	}
+	_ = file.Close() // what it holds does not matter
+}

@@ -1,0 +1,72 @@
+package torture
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+)
+
+// Line is what a summary keeps of a run.
+type Line struct {
+	Seed     uint64       `json:"seed"`
+	Messages bool         `json:"messages"`
+	Policy   string       `json:"policy"`
+	Script   string       `json:"script"`
+	Faults   map[Kind]int `json:"faults"`
+	Promised bool         `json:"promised"`
+	Complete bool         `json:"complete"`
+	Outcome  string       `json:"outcome"`
+	Asked    int          `json:"asked"`
+	Sent     int          `json:"sent"`
+	Kept     int          `json:"kept"`
+	Named    int          `json:"named"`
+	Lost     int          `json:"lost"`
+	Twice    int          `json:"twice"`
+	Wrong    []string     `json:"wrong,omitempty"`
+	Seconds  float64      `json:"seconds"`
+}
+
+// lineOf is the line of a run.
+func lineOf(s Script, e *Evidence, v Verdict, took time.Duration) Line {
+	l := Line{
+		Seed: s.Seed, Messages: s.Messages, Policy: s.Policy, Script: s.String(), Faults: map[Kind]int{}, Promised: s.Promised(), Complete: v.Complete,
+		Asked: v.Asked, Sent: v.Sent, Kept: v.Kept, Named: v.Named, Lost: v.Lost, Twice: v.Twice, Wrong: v.Wrong, Seconds: took.Seconds(), Outcome: "none",
+	}
+	if o := e.Result.Run.Outcome; o != nil {
+		l.Outcome = cmp.Or(*o, l.Outcome)
+	}
+	for _, f := range s.Faults {
+		l.Faults[f.Kind]++
+	}
+	return l
+}
+
+// String says it in one line.
+func (l Line) String() string {
+	words := "incomplete"
+	if l.Complete {
+		words = "complete"
+	}
+	return fmt.Sprintf("%s, %s (promised: %v) after %.1f s: %d asked, %d sent, %d kept, %d missing and named, %d lost, %d twice, %d wrong", l.Outcome, words,
+		l.Promised, l.Seconds, l.Asked, l.Sent, l.Kept, l.Named, l.Lost, l.Twice, len(l.Wrong))
+}
+
+// append adds the line to a file. An empty path is none.
+func (l Line) append(path string) error {
+	if path == "" {
+		return nil
+	}
+	data, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	_, err = file.Write(append(data, '\n'))
+	return err
+}

@@ -1,0 +1,184 @@
+package torture
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Noise makes trouble with the messages of one agent, where gRPC hands them over: as a network can that breaks connections and an agent that
+// sends again what it has no ack of. Snapshots go twice, and behind later ones; acks are lost together with the connection; what the
+// coordinator says comes late, and twice.
+type Noise struct {
+	script Script
+
+	mu    sync.Mutex
+	dice  dice
+	acked map[string]*spatev1.SnapshotKey
+	done  Trouble
+}
+
+// Trouble counts what was done.
+type Trouble struct{ Twice, Held, Lost, Late int }
+
+// NewNoise returns the noise of an agent of a script.
+func NewNoise(s Script, agent int) *Noise {
+	return &Noise{script: s, dice: dice{rand.New(rand.NewPCG(s.Seed, stream+1+uint64(agent)))}, acked: map[string]*spatev1.SnapshotKey{}}
+}
+
+// Acked are the snapshots that the agent was told are durable.
+func (n *Noise) Acked() (keys []*spatev1.SnapshotKey, done Trouble) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, k := range n.acked {
+		keys = append(keys, k)
+	}
+	return keys, n.done
+}
+
+// draw reports whether something happens, and counts it.
+func (n *Noise) draw(p float64, count *int) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.dice.chance(p) {
+		return false
+	}
+	*count++
+	return true
+}
+
+// most is how late a message comes at most.
+const most = 400 * time.Millisecond
+
+// wait makes some messages late.
+func (n *Noise) wait(ctx context.Context) {
+	if !n.draw(0.1, &n.done.Late) {
+		return
+	}
+	n.mu.Lock()
+	d := n.dice.between(0, most, time.Millisecond)
+	n.mu.Unlock()
+	pause(ctx, d, func() {})
+}
+
+// Option is the agent's dial option.
+func (n *Noise) Option() grpc.DialOption {
+	return grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, next grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		s, err := next(ctx, desc, conn, method, opts...)
+		switch {
+		case err != nil:
+			return nil, err
+		case method == spatev1.MetricsService_Push_FullMethodName:
+			return &noisyPush{ClientStream: s, noise: n}, nil
+		case method == spatev1.ControlService_Connect_FullMethodName:
+			return &noisyControl{ClientStream: s, noise: n}, nil
+		}
+		return s, nil
+	})
+}
+
+// noisyPush is a stream of snapshots.
+type noisyPush struct {
+	grpc.ClientStream
+	noise *Noise
+
+	mu   sync.Mutex
+	held []any // to be sent behind later ones, or when their time is over
+}
+
+// SendMsg sends a snapshot: now, twice, or behind the next one.
+func (s *noisyPush) SendMsg(m any) error {
+	s.noise.wait(s.Context())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.noise.draw(s.noise.script.Hold, &s.noise.done.Held) {
+		s.hold(m)
+		return nil
+	}
+	if err := s.ClientStream.SendMsg(m); err != nil {
+		return err
+	}
+	if s.noise.draw(s.noise.script.Dup, &s.noise.done.Twice) {
+		if err := s.ClientStream.SendMsg(m); err != nil {
+			return err
+		}
+	}
+	return s.release()
+}
+
+// hold keeps a snapshot back until the next one has gone, or for a while. s is locked.
+func (s *noisyPush) hold(m any) {
+	s.held = append(s.held, m)
+	time.AfterFunc(most, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		_ = s.release() // the stream's end is seen elsewhere
+	})
+}
+
+// release sends what was held back, the last one first. s is locked.
+func (s *noisyPush) release() error {
+	for n := len(s.held); n > 0; n = len(s.held) {
+		m := s.held[n-1]
+		s.held = s.held[:n-1]
+		if err := s.ClientStream.SendMsg(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RecvMsg receives an ack, or loses it together with the connection.
+func (s *noisyPush) RecvMsg(m any) error {
+	if err := s.ClientStream.RecvMsg(m); err != nil {
+		return err
+	}
+	s.noise.wait(s.Context())
+	answer := m.(*spatev1.PushResponse)
+	if answer.GetRefused() == "" {
+		s.noise.note(answer.GetKey())
+	}
+	if s.noise.draw(s.noise.script.Lose, &s.noise.done.Lost) {
+		return status.Error(codes.Unavailable, "the connection broke before the ack arrived")
+	}
+	return nil
+}
+
+// note keeps the key of a snapshot that was acked.
+func (n *Noise) note(k *spatev1.SnapshotKey) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.acked[k.String()] = proto.CloneOf(k)
+}
+
+// noisyControl is a control stream.
+type noisyControl struct {
+	grpc.ClientStream
+	noise *Noise
+	again *spatev1.ConnectResponse // to be received once more; one goroutine receives
+}
+
+// RecvMsg receives what the coordinator says: late at times, and at times what it said before.
+func (c *noisyControl) RecvMsg(m any) error {
+	if c.again != nil {
+		proto.Merge(m.(proto.Message), c.again)
+		c.again = nil
+		return nil
+	}
+	if err := c.ClientStream.RecvMsg(m); err != nil {
+		return err
+	}
+	c.noise.wait(c.Context())
+	if said := m.(*spatev1.ConnectResponse); said.GetWelcome() == nil && c.noise.draw(c.noise.script.Dup, &c.noise.done.Twice) {
+		c.again = proto.CloneOf(said)
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package torture
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spate-load/spate/internal/netlab"
+)
+
+// patience is how long anything is waited for that should come at once, on a machine that may be busy.
+const patience = 60 * time.Second
+
+// process is a running program. It dies with the test.
+type process struct {
+	t     *testing.T
+	name  string
+	log   string // file with all that it says
+	cmd   *exec.Cmd
+	ended chan struct{}
+}
+
+// launch starts a program, whose clocks since boot are ahead by skew.
+func launch(t *testing.T, dir, name string, skew time.Duration, program string, args ...string) *process {
+	t.Helper()
+	log, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{t: t, name: name, log: log.Name(), cmd: exec.Command(program, args...), ended: make(chan struct{})}
+	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, log, log
+	p.cmd.Env = append(environment(), "HOME="+dir, "XDG_CONFIG_HOME="+dir)
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // which comes when the thread ends: it waits for the process
+	begun := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer close(p.ended)
+		defer log.Close()
+		err := p.begin(skew)
+		begun <- err
+		if err == nil {
+			_ = p.cmd.Wait() // how it ended is in ProcessState
+		}
+	}()
+	if err := <-begun; err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	t.Cleanup(p.kill)
+	return p
+}
+
+// begin starts the process from the calling thread.
+func (p *process) begin(skew time.Duration) error {
+	if skew != 0 {
+		if err := netlab.Skew(skew); err != nil {
+			p.t.Logf("%s runs with the machine's clocks: %v", p.name, err)
+		}
+	}
+	return p.cmd.Start()
+}
+
+// environment is this process's without Spate's settings.
+func environment() []string {
+	var env []string
+	for _, pair := range os.Environ() {
+		if !strings.HasPrefix(pair, "SPATE_") {
+			env = append(env, pair)
+		}
+	}
+	return env
+}
+
+// signal sends a signal, unless the process has ended.
+func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
+
+// kill ends the process at once.
+func (p *process) kill() {
+	p.signal(syscall.SIGKILL)
+	<-p.ended
+}
+
+// endsWithin reports whether the process ends within a time.
+func (p *process) endsWithin(d time.Duration) bool {
+	select {
+	case <-p.ended:
+		return true
+	case <-time.After(d):
+		return false
+	}
+}
+
+// await waits until the process has said what matches, and returns the groups.
+func (p *process) await(pattern string) []string {
+	p.t.Helper()
+	wanted := regexp.MustCompile(pattern)
+	var match []string
+	eventually(p.t, fmt.Sprintf("%s says %q", p.name, pattern), func() bool {
+		said, err := os.ReadFile(p.log)
+		match = wanted.FindStringSubmatch(string(said))
+		return err == nil && match != nil
+	})
+	return match
+}
+
+// eventually polls until the condition holds.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for begin := time.Now(); !condition(); time.Sleep(20 * time.Millisecond) {
+		if time.Since(begin) > patience {
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}

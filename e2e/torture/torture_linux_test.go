@@ -1,0 +1,319 @@
+package torture
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// tally sums up the runs of this process.
+var (
+	tallying sync.Mutex
+	tally    Tally
+)
+
+// everyTime are the seeds that every test run has: short ones, one of each policy and of each kind of fault that matters most.
+var everyTime = []uint64{1, 2, 3}
+
+// Faults of processes, networks, disks and messages cost nothing that is not said: of each seed's run, nothing is counted twice, and what is
+// missing is where the result says that something is missing; where its policy promises it, nothing is.
+func TestTorture(t *testing.T) {
+	seeds := everyTime
+	if *runs > 0 {
+		seeds = chosen(*seed, *runs, regexp.MustCompile(*only))
+	}
+	for _, seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			torture(t, Draw(seed))
+		})
+	}
+}
+
+// chosen are the first n seeds from one on whose scripts match.
+func chosen(first uint64, n int, pattern *regexp.Regexp) (seeds []uint64) {
+	for seed := first; len(seeds) < n && seed < first+1_000_000; seed++ {
+		if pattern.MatchString(Draw(seed).String()) {
+			seeds = append(seeds, seed)
+		}
+	}
+	return seeds
+}
+
+// torture plays a script and judges its result. What a failed run left behind is kept.
+func torture(t *testing.T, s Script) {
+	dir, err := os.MkdirTemp(*keep, fmt.Sprintf("torture-%d-", s.Seed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("left behind: %s", dir)
+		} else if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	began := time.Now()
+	play := playProcesses
+	if s.Messages {
+		play = playMessages
+	}
+	e, wrong := play(t, s, dir)
+	v := Judge(e)
+	v.Wrong = append(wrong, v.Wrong...)
+	report(t, s, e, v, time.Since(began))
+}
+
+// report says what became of a run.
+func report(t *testing.T, s Script, e *Evidence, v Verdict, took time.Duration) {
+	t.Helper()
+	l := lineOf(s, e, v, took)
+	t.Logf("seed %d: %s\n%s", s.Seed, s, l)
+	for i, w := range v.Wrong {
+		if i == 20 {
+			t.Errorf("and %d more", len(v.Wrong)-i)
+			break
+		}
+		t.Error(w)
+	}
+	tallying.Lock()
+	defer tallying.Unlock()
+	tally.Lines = append(tally.Lines, l)
+	if err := l.append(*summary); err != nil {
+		t.Error(err)
+	}
+}
+
+// playProcesses plays a script with processes.
+func playProcesses(t *testing.T, s Script, dir string) (*Evidence, []string) {
+	c := newCluster(t, s, dir)
+	out := filepath.Join(dir, "run")
+	plan := filepath.Join(dir, "plan.yaml")
+	if err := os.WriteFile(plan, []byte(s.Plan("http://"+c.target.Address())), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	client := launch(t, dir, "client", 0, programs.spate, "run", plan, "--coordinator", c.address, "--min-agents", fmt.Sprint(len(s.Agents)),
+		"--out", out, "--records", s.Records, "--patience", "60s", "--no-progress")
+	run := c.submitted()
+	e := &Evidence{Script: s, Frozen: map[string]bool{}}
+	ctx, cancel := context.WithTimeout(t.Context(), s.Bound())
+	defer cancel()
+	end := c.playFaults(ctx)
+	c.follow(ctx, run, e)
+	e.End = clock.Now()
+	if ctx.Err() != nil {
+		c.wrongf("the run did not end within %v", s.Bound())
+	}
+	end()
+	c.finish(client, run, out, e)
+	return e, c.wrong
+}
+
+// submitted waits until the run is there, and returns its id.
+func (c *cluster) submitted() (run string) {
+	eventually(c.t, "the run is submitted", func() bool {
+		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
+		defer cancel()
+		list, err := c.runs.ListRuns(ctx, &spatev1.ListRunsRequest{})
+		if err != nil || len(list.GetRuns()) == 0 {
+			return false
+		}
+		run = list.GetRuns()[0].GetRunId()
+		return true
+	})
+	return run
+}
+
+func (c *cluster) wrongf(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wrong = append(c.wrong, fmt.Sprintf(format, args...))
+}
+
+// playFaults begins to play the script's faults at their moments. The function it returns ends those that go on, leaves out the rest, and
+// waits for all.
+func (c *cluster) playFaults(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	begin := time.Now()
+	for _, f := range c.script.Faults {
+		all.Go(func() {
+			select {
+			case <-time.After(time.Until(begin.Add(f.At))):
+				c.play(ctx, f)
+			case <-ctx.Done():
+			}
+		})
+	}
+	return func() { cancel(); all.Wait() }
+}
+
+// follow follows the run to its end, over as many connections as it takes.
+func (c *cluster) follow(ctx context.Context, run string, e *Evidence) {
+	after := uint64(0)
+	for e.Ended == nil && ctx.Err() == nil {
+		after = c.followOnce(ctx, run, after, e)
+		pause(ctx, 50*time.Millisecond, func() {})
+	}
+}
+
+// followOnce follows the run over one connection.
+func (c *cluster) followOnce(ctx context.Context, run string, after uint64, e *Evidence) uint64 {
+	stream, err := c.runs.FollowRun(ctx, &spatev1.FollowRunRequest{RunId: run, After: after})
+	if err != nil {
+		return after
+	}
+	w := watcher{evidence: e}
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			return after
+		}
+		after = m.GetNumber()
+		w.take(m.GetEvent())
+	}
+}
+
+// finish waits until the client and the agents have ended, and reads what is left behind.
+func (c *cluster) finish(client *process, run, out string, e *Evidence) {
+	for _, f := range c.script.Faults {
+		if f.Kind == StopAgent {
+			e.Frozen[agentName(f.Agent)] = true
+		}
+	}
+	c.mu.Lock()
+	e.Gone, e.Disk = c.gone, c.full
+	c.mu.Unlock()
+	if !client.endsWithin(patience) {
+		c.wrongf("the client does not end")
+	}
+	client = c.fetched(client, run, out)
+	c.judgeReason(e)
+	c.judgeRoom(e)
+	c.endAgents()
+	e.Served = ServedOf(run, c.stopServing())
+	if err := e.Read(out); err != nil {
+		c.wrongf("%v", err)
+		return
+	}
+	if code := client.cmd.ProcessState.ExitCode(); (code == 0) != e.Result.Run.Complete {
+		c.wrongf("the client ends with %d, and the result is complete: %v", code, e.Result.Run.Complete)
+	}
+	c.compareReport(out)
+}
+
+// fetched fetches the result of a run whose client could not know whether it was submitted: the coordinator died before its answer.
+func (c *cluster) fetched(client *process, run, out string) *process {
+	if said, err := os.ReadFile(client.log); err != nil || !strings.Contains(string(said), "may have begun all the same") {
+		return client
+	}
+	client = launch(c.t, c.dir, "fetch", 0, programs.spate, "fetch", run, "--coordinator", c.address, "--out", out)
+	if !client.endsWithin(patience) {
+		c.wrongf("the result cannot be fetched")
+	}
+	return client
+}
+
+// judgeReason looks at what a run says whose coordinator's disk is full.
+func (c *cluster) judgeReason(e *Evidence) {
+	if reason := e.Ended.GetReason(); e.Disk && e.Ended != nil && !e.Ended.GetComplete() && !strings.Contains(reason, "no space left") {
+		c.wrongf("the disk was full, and the run's reason does not say so: %q", reason)
+	}
+}
+
+// judgeRoom makes room on a disk that was full: a coordinator that is started anew does not hold on to the run for ever.
+func (c *cluster) judgeRoom(e *Evidence) {
+	if !e.Disk {
+		return
+	}
+	if err := os.Remove(filepath.Join(c.data, filler)); err != nil {
+		c.wrongf("%v", err)
+	}
+	c.coordinator.kill()
+	c.startCoordinator(c.address)
+	eventually(c.t, "the run has ended for a coordinator that is started anew, too", func() bool {
+		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
+		defer cancel()
+		list, err := c.runs.ListRuns(ctx, &spatev1.ListRunsRequest{})
+		return err == nil && len(list.GetRuns()) == 1 && list.GetRuns()[0].GetState() == spatev1.RunState_RUN_STATE_ENDED
+	})
+}
+
+// endAgents waits until no agent works any more, and then lets all end.
+func (c *cluster) endAgents() {
+	begin, idle := time.Now(), c.script.LeaseOf()+drain+patience/2
+	for !c.idle() {
+		if time.Since(begin) > idle {
+			c.wrongf("agents still work %v after the run's end", idle)
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	for _, p := range c.agents {
+		p.signal(syscall.SIGTERM)
+	}
+	for _, p := range c.agents {
+		if !p.endsWithin(20 * time.Second) {
+			c.wrongf("%s does not end", p.name)
+		}
+	}
+}
+
+// idle says whether all agents whose processes run wait for work.
+func (c *cluster) idle() bool {
+	running := 0
+	for _, p := range c.agents {
+		select {
+		case <-p.ended:
+		default:
+			running++
+		}
+	}
+	return c.ready() == running
+}
+
+// compareReport makes the files anew from the ledger, as `spate report` does: they are the same.
+func (c *cluster) compareReport(out string) {
+	again := filepath.Join(c.dir, "again")
+	if err := copyLedger(out, again); err != nil {
+		c.wrongf("%v", err)
+		return
+	}
+	if p := launch(c.t, c.dir, "report", 0, programs.spate, "report", again); !p.endsWithin(patience) || p.cmd.ProcessState.ExitCode() != 0 {
+		c.wrongf("spate report does not end as it should")
+	}
+	for _, name := range []string{"results.json", "requests." + c.script.Records} {
+		was, err1 := os.ReadFile(filepath.Join(out, name))
+		is, err2 := os.ReadFile(filepath.Join(again, name))
+		if err1 != nil || err2 != nil || string(was) != string(is) {
+			c.wrongf("%s is another one when it is made anew (%v, %v)\n%s", name, err1, err2, cmp.Diff(clip(was), clip(is)))
+		}
+	}
+}
+
+// copyLedger copies the ledger of a run into a new directory.
+func copyLedger(from, to string) error {
+	ledger, err := os.ReadFile(filepath.Join(from, "ledger.db"))
+	if err == nil {
+		err = os.Mkdir(to, 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(to, "ledger.db"), ledger, 0o600)
+	}
+	return err
+}
+
+// clip is the begin of a file.
+func clip(b []byte) string { return string(b[:min(len(b), 2000)]) }
