@@ -106,8 +106,8 @@ func TestReassignReplacesTheKilled(t *testing.T) {
 	joins := r.await(`agent east \(here\) joined: .*`)[0]
 	r.mustExit(3)
 	r.mustSayIncomplete(`agent south \(33.3 % of the load\) lost: seconds ` + lost + ` to \d+ are missing, then taken over`)
-	r.mustSend(0, number(t, lost))
-	r.mustSend(number(t, said[1])+1, 28)
+	r.mustSend(0, secondOf(t, lost))
+	r.mustSend(secondOf(t, said[1])+1, 28)
 	for i, agents := range r.sentBy() {
 		if len(agents) != 1 {
 			t.Errorf("request %d was sent by %q", i, agents)
@@ -118,7 +118,7 @@ func TestReassignReplacesTheKilled(t *testing.T) {
 	}
 }
 
-func number(t *testing.T, text string) uint64 {
+func secondOf(t *testing.T, text string) uint64 {
 	t.Helper()
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
