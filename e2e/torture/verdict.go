@@ -144,6 +144,11 @@ func (j *judge) judgeCounts(stage aggregate.StageResult) {
 		stage.Complete && q.Unmeasured != all.unmeasured) {
 		j.wrong("stage %d: %+v, its rows come to %+v", stage.Index, q, all)
 	}
+	tokens := all.completed * uint64(j.Script.OutputTokens)
+	if d := stage.E2E; stage.OutputTokens != tokens || d == nil && all.completed > 0 || d != nil && d.Count != all.completed {
+		j.wrong("stage %d: %d requests of %d tokens in its rows, and %d tokens and times %+v in its merged numbers", stage.Index, all.completed,
+			j.Script.OutputTokens, stage.OutputTokens, d)
+	}
 	sums := map[string]uint64{}
 	for _, a := range stage.Agents {
 		sums[a.Name] += a.Requests.Completed

@@ -29,7 +29,7 @@ func sound() *Evidence {
 	}
 	done := "done"
 	stage := aggregate.StageResult{Complete: true, Missing: []string{}}
-	stage.Requests.Completed = 40
+	stage.Requests.Completed, stage.OutputTokens, stage.E2E = 40, 160, &aggregate.Distribution{Count: 40}
 	for i, name := range []string{"a", "b"} {
 		a := aggregate.AgentResult{Name: name}
 		a.Requests.Completed = 20
@@ -84,6 +84,7 @@ func recount(e *Evidence) {
 		stage.Requests.Completed += a.Requests.Completed
 	}
 	e.Live[0].Completed = stage.Requests.Completed
+	stage.OutputTokens, stage.E2E.Count = 4*stage.Requests.Completed, stage.Requests.Completed
 }
 
 func drop(e *Evidence, index uint64) {
@@ -117,6 +118,8 @@ func TestWrongEvidenceIsSeen(t *testing.T) {
 		"failed for no reason":          {sound, func(e *Evidence) { e.Rows[0].ErrorClass = &failed }, "no endpoint did"},
 		"counts of other rows":          {sound, func(e *Evidence) { e.Result.Stages[0].Requests.Completed++ }, "its rows come to"},
 		"an agent's counts":             {sound, func(e *Evidence) { e.Result.Stages[0].Agents[0].Requests.Completed-- }, "agent a completed 19"},
+		"a histogram of more":           {sound, func(e *Evidence) { e.Result.Stages[0].E2E.Count++ }, "in its merged numbers"},
+		"tokens of more":                {sound, func(e *Evidence) { e.Result.Stages[0].OutputTokens += 4 }, "in its merged numbers"},
 		"sent twice":                    {sound, func(e *Evidence) { e.Served = append(e.Served, e.Served[5]) }, "was sent 2 times"},
 		"followers were told more":      {sound, func(e *Evidence) { e.Live[0].Completed = 41 }, "followers were told that 41 ended"},
 		"followers were told less":      {sound, func(e *Evidence) { e.Live[0].Completed = 39 }, "followers were told that 39 ended"},
