@@ -46,7 +46,7 @@ func slow(ms int) netlab.Path {
 // Agents in three regions, found by gossip over the wide network with a key, all with certificates of their own, run one plan: each region
 // has the share that was asked for, is measured by itself, and its ways to the servers are as long as they are.
 func TestRegionsAreOneMachine(t *testing.T) {
-	together(t)
+	t.Parallel()
 	w := newWorld(t)
 	key := w.key()
 	gossip := func(h *netlab.Host) []string {
@@ -73,7 +73,7 @@ func TestRegionsAreOneMachine(t *testing.T) {
 	if n := len(result.Run.Agents); n != 4 {
 		t.Errorf("%d agents took part: %+v", n, result.Run.Agents)
 	}
-	stranger.await(`(?i)gossip|join`)
+	stranger.await(`no installed keys could decrypt the message`)
 }
 
 // checkShares compares what each region sent with what was asked for. Places are whole numbers of a cycle.
