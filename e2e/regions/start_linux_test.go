@@ -85,8 +85,9 @@ func TestStartErrorIsWithinWhatIsPrinted(t *testing.T) {
 	tell(t, "between the starts of two agents", even)
 	tell(t, "of it by their clocks, without what they were late", clocks)
 	tell(t, "the same as the server saw it", seen)
-	if worst := slices.Max(even); worst > 50*time.Millisecond {
-		t.Errorf("two agents began %v apart", worst)
+	// How late an agent is for its own clock is the machine's load, and is printed; how far clocks are off is not.
+	if worst := slices.Max(clocks); worst > 25*time.Millisecond {
+		t.Errorf("by their clocks two agents' starts are %v apart", worst)
 	}
 }
 
