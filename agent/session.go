@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/keepalive"
 
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -29,6 +30,10 @@ const (
 // maxMessage bounds what the coordinator may say at once, in bytes. A share of which much has changed hands takes a few kilobytes for each
 // handover of a thousand agents, and a stage may bring a vocabulary.
 const maxMessage = 64 << 20
+
+// bulkAlive finds out that the connection for what is large is dead while the other is not: heartbeats do not go over it, and what stands
+// between may have forgotten it in a long pause. An answer may wait behind data on a thin line.
+var bulkAlive = keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 20 * time.Second, PermitWithoutStream: true}
 
 // session is one attendance of the coordinator: a connection with the control stream and clock probes, and one for what is large, with
 // the push stream and datasets. It ends with the first of them that fails, or when nothing is heard for too long.
@@ -63,7 +68,7 @@ func (a *Agent) connect(ctx context.Context, welcomed func(*spatev1.Welcome)) er
 		return fmt.Errorf("coordinator %s: %w", plainAddress(address), err)
 	}
 	defer conn.Close()
-	bulk, err := grpc.NewClient(address, append(options, a.config.BulkOptions...)...)
+	bulk, err := grpc.NewClient(address, append(append(options, grpc.WithKeepaliveParams(bulkAlive)), a.config.BulkOptions...)...)
 	if err != nil {
 		return fmt.Errorf("coordinator %s: %w", plainAddress(address), err)
 	}

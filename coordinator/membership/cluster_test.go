@@ -203,7 +203,7 @@ func TestOneAddressOfASeedIsEnough(t *testing.T) {
 	for seed, want := range map[string]string{
 		"gone":              `seed "gone": no such host`,
 		"far":               "tell 10.0.0.1 to reach it at 127.0.0.1",
-		"127.0.0.8:" + port: "join [127.0.0.8:" + port + "]",
+		"127.0.0.8:" + port: "join 127.0.0.8:" + port + " (",
 	} {
 		if err := a.joinSeed(t.Context(), seed, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", seed, err, want)

@@ -16,13 +16,13 @@ on_agent_loss: degrade
 targets: [{name: server, endpoints: [%q], model: m}]
 workloads: [{random: {isl: 20, osl: 60}}]
 loads:
-  - {rate: [90], arrival: constant, duration: 12s}
+  - {rate: [80], arrival: constant, duration: 8s}
 `
 
 // An agent whose way to the coordinator is slower than what it has to tell, rows above all, is not lost by its own data: it falls behind, sends the rest
 // when the stage is over, and nothing is missing.
 func TestSlowLinkLosesNoAgent(t *testing.T) {
-	together(t)
+	t.Parallel()
 	w := newWorld(t)
 	w.startCoordinator()
 	s := w.serve("server")
@@ -31,10 +31,10 @@ func TestSlowLinkLosesNoAgent(t *testing.T) {
 	w.join(site{name: "quick", region: "eu", to: oneWay(5), from: oneWay(5)})
 	h := w.join(site{name: "thin", region: "us", to: thin, from: oneWay(40)})
 	w.awaitAgents()
-	r := w.run(fmt.Sprintf(rowsPlan, s.url), "--records", "jsonl")
+	r := w.run(fmt.Sprintf(rowsPlan, s.url))
 	r.mustExit(0)
 	result := r.mustBeComplete()
-	if q := result.Stages[0].Requests; q.Started != 12*90 || q.Completed != q.Started {
+	if q := result.Stages[0].Requests; q.Started != 8*80 || q.Completed != q.Started {
 		t.Errorf("requests %+v", q)
 	}
 	for _, text := range changes(w.events()) {
@@ -45,7 +45,7 @@ func TestSlowLinkLosesNoAgent(t *testing.T) {
 
 // A link on which UDP is blocked between two members of the gossip is said in a log line, and hinders nothing.
 func TestBlockedUDPIsSaid(t *testing.T) {
-	together(t)
+	t.Parallel()
 	w := newWorld(t)
 	key := w.key()
 	gossip := func(h *netlab.Host) []string {
@@ -77,7 +77,7 @@ const (
 
 // A dead agent is noticed within 3.5 s and a tick, be it killed or cut off without a word.
 func TestDeadAgentIsNoticed(t *testing.T) {
-	together(t)
+	t.Parallel()
 	w := newWorld(t)
 	w.startCoordinator("--lease", "5s")
 	s := w.serve("server")
@@ -133,7 +133,7 @@ func TestCoordinatorAlone(t *testing.T) {
 		exit   int
 	}{{"fail", 2 * time.Second, 0}, {"fail", 5 * time.Second, 3}, {"degrade", 5 * time.Second, 0}} {
 		t.Run(fmt.Sprint(c.policy, c.alone), func(t *testing.T) {
-			together(t)
+			t.Parallel()
 			s := newScene(t, 30*time.Second)
 			r := s.begin(c.policy, 8)
 			for _, h := range s.hosts {
@@ -162,7 +162,7 @@ func TestCoordinatorAlone(t *testing.T) {
 // A coordinator that is killed in the middle and started again a few seconds later goes on with the run, and so do agents in their regions and the
 // person's `spate run`: nothing is missing.
 func TestKilledCoordinatorGoesOn(t *testing.T) {
-	together(t)
+	t.Parallel()
 	s := newScene(t, 30*time.Second)
 	r := s.begin("fail", 10)
 	<-time.After(2 * time.Second)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -19,7 +20,10 @@ var programs struct{ spate, coordinator, agent string }
 func TestMain(m *testing.M) { os.Exit(testAll(m)) }
 
 func testAll(m *testing.M) int {
-	flag.Parse()
+	if err := beside(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	dir, err := os.MkdirTemp("", "spate-regions-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -61,13 +65,16 @@ func build(dir string) error {
 	return nil
 }
 
-// worlds is how many of them there are at a time: they wait for networks, not for processors. A test takes its place with together.
-var worlds = make(chan struct{}, 4)
+// atATime is how many tests run beside each other: they wait for networks, not for processors.
+const atATime = 6
 
-// together lets a test run beside others.
-func together(t *testing.T) {
-	t.Helper()
-	t.Parallel()
-	worlds <- struct{}{}
-	t.Cleanup(func() { <-worlds })
+// beside lets them, unless a person has said how many.
+func beside() error {
+	flag.Parse()
+	said := false
+	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
+	if said {
+		return nil
+	}
+	return flag.Set("test.parallel", strconv.Itoa(atATime))
 }

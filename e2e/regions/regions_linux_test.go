@@ -46,7 +46,7 @@ func slow(ms int) netlab.Path {
 // Agents in three regions, found by gossip over the wide network with a key, all with certificates of their own, run one plan: each region
 // has the share that was asked for, is measured by itself, and its ways to the servers are as long as they are.
 func TestRegionsAreOneMachine(t *testing.T) {
-	together(t)
+	t.Parallel()
 	w := newWorld(t)
 	key := w.key()
 	gossip := func(h *netlab.Host) []string {
@@ -73,7 +73,7 @@ func TestRegionsAreOneMachine(t *testing.T) {
 	if n := len(result.Run.Agents); n != 4 {
 		t.Errorf("%d agents took part: %+v", n, result.Run.Agents)
 	}
-	stranger.await(`(?i)gossip|join`)
+	stranger.await(`no installed keys could decrypt the message`)
 }
 
 // checkShares compares what each region sent with what was asked for. Places are whole numbers of a cycle.
@@ -101,7 +101,7 @@ func checkShares(t *testing.T, s aggregate.StageResult) {
 }
 
 // tardiness is how much later than the network allows something may be, on a machine with much else to do.
-const tardiness = 40 * time.Millisecond
+const tardiness = 60 * time.Millisecond
 
 // checkPaths compares round trips and times to connect, by region and endpoint, with the delays. Nothing is quicker than its way, and the
 // quickest is not much slower.

@@ -47,7 +47,7 @@ func links() []site {
 // another time, and where one way is longer than the other. All clocks are this machine's, so the truth is known: by what agents write down when
 // they are armed and, independently, by when the server got their requests.
 func TestStartErrorIsWithinWhatIsPrinted(t *testing.T) {
-	together(t)
+	t.Parallel()
 	stages := 4
 	if more := os.Getenv(starts); more != "" {
 		if _, err := fmt.Sscan(more, &stages); err != nil {
@@ -67,9 +67,9 @@ func TestStartErrorIsWithinWhatIsPrinted(t *testing.T) {
 	r.mustExit(0)
 	result := r.mustBeComplete()
 	arrivals := firstArrivals(result, r.rows(), s.records())
-	var even, seen []time.Duration
+	var even, clocks, seen []time.Duration
 	for _, stage := range result.Stages {
-		var of, by []time.Duration
+		var of, by, meant []time.Duration
 		for _, site := range sites {
 			truth := w.checkStart(site, result.Run.ID, stage)
 			arrived := arrivals[at{stage.Index, site.name}]
@@ -77,15 +77,17 @@ func TestStartErrorIsWithinWhatIsPrinted(t *testing.T) {
 				t.Errorf("stage %d: agent %s says that its start was at %d; by what the server got it was %v later", stage.Index, site.name, truth.start, later)
 			}
 			if site.name != uneven {
-				of, by = append(of, truth.err), append(by, time.Duration(arrived))
+				of, by, meant = append(of, truth.err), append(by, time.Duration(arrived)), append(meant, time.Duration(truth.start))
 			}
 		}
-		even, seen = append(even, apart(of)...), append(seen, apart(by)...)
+		even, clocks, seen = append(even, apart(of)...), append(clocks, apart(meant)...), append(seen, apart(by)...)
 	}
-	tell(t, "between two agents", even)
+	tell(t, "between the starts of two agents", even)
+	tell(t, "of it by their clocks, without what they were late", clocks)
 	tell(t, "the same as the server saw it", seen)
-	if worst := slices.Max(even); worst > 50*time.Millisecond {
-		t.Errorf("two agents began %v apart", worst)
+	// How late an agent is for its own clock is the machine's load, and is printed; how far clocks are off is not.
+	if worst := slices.Max(clocks); worst > 25*time.Millisecond {
+		t.Errorf("by their clocks two agents' starts are %v apart", worst)
 	}
 }
 
