@@ -73,7 +73,7 @@ func (s *Script) drawLoads(d dice) {
 // drawLoad draws a load that lasts about so long.
 func (s *Script) drawLoad(d dice, length time.Duration) Load {
 	l := Load{For: length}
-	perSecond := 0.0
+	var perSecond float64
 	if d.chance(0.5) {
 		l.Rate, l.Arrival = 20+d.IntN(61), pick(d, "constant", "poisson")
 		perSecond = float64(l.Rate)

@@ -142,8 +142,7 @@ func (s *noisyPush) RecvMsg(m any) error {
 		return err
 	}
 	s.noise.wait(s.Context())
-	answer := m.(*spatev1.PushResponse)
-	if answer.GetRefused() == "" {
+	if answer, ok := m.(*spatev1.PushResponse); ok && answer.GetRefused() == "" {
 		s.noise.note(answer.GetKey())
 	}
 	if s.noise.draw(s.noise.script.Lose, &s.noise.done.Lost) {
@@ -168,8 +167,8 @@ type noisyControl struct {
 
 // RecvMsg receives what the coordinator says: late at times, and at times what it said before.
 func (c *noisyControl) RecvMsg(m any) error {
-	if c.again != nil {
-		proto.Merge(m.(proto.Message), c.again)
+	if into, ok := m.(*spatev1.ConnectResponse); ok && c.again != nil {
+		proto.Merge(into, c.again)
 		c.again = nil
 		return nil
 	}
@@ -177,7 +176,7 @@ func (c *noisyControl) RecvMsg(m any) error {
 		return err
 	}
 	c.noise.wait(c.Context())
-	if said := m.(*spatev1.ConnectResponse); said.GetWelcome() == nil && c.noise.draw(c.noise.script.Dup, &c.noise.done.Twice) {
+	if said, ok := m.(*spatev1.ConnectResponse); ok && said.GetWelcome() == nil && c.noise.draw(c.noise.script.Dup, &c.noise.done.Twice) {
 		c.again = proto.CloneOf(said)
 	}
 	return nil

@@ -60,7 +60,7 @@ func chosen(first uint64, n int, pattern *regexp.Regexp) (seeds []uint64) {
 
 // torture plays a script and judges its result. What a failed run left behind is kept.
 func torture(t *testing.T, s Script) {
-	dir, err := os.MkdirTemp(*keep, fmt.Sprintf("torture-%d-", s.Seed))
+	dir, err := os.MkdirTemp(*keep, fmt.Sprintf("torture-%d-", s.Seed)) //nolint:usetesting // it is kept
 	if err != nil {
 		t.Fatal(err)
 	}

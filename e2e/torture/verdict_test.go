@@ -117,7 +117,7 @@ func TestWrongEvidenceIsSeen(t *testing.T) {
 		"one that nobody asked for":     {sound, func(e *Evidence) { e.Rows[0].Index = 40 }, "request 40, which the plan does not"},
 		"failed for no reason":          {sound, func(e *Evidence) { e.Rows[0].ErrorClass = &failed }, "no endpoint did"},
 		"counts of other rows":          {sound, func(e *Evidence) { e.Result.Stages[0].Requests.Completed++ }, "its rows come to"},
-		"an agent's counts":             {sound, func(e *Evidence) { e.Result.Stages[0].Agents[0].Requests.Completed-- }, "agent a completed 19"},
+		"an agent's counts":             {sound, func(e *Evidence) { e.Result.Stages[0].Agents[0].Requests.Completed-- }, "agent a completed 1 less"},
 		"a histogram of more":           {sound, func(e *Evidence) { e.Result.Stages[0].E2E.Count++ }, "in its merged numbers"},
 		"tokens of more":                {sound, func(e *Evidence) { e.Result.Stages[0].OutputTokens += 4 }, "in its merged numbers"},
 		"sent twice":                    {sound, func(e *Evidence) { e.Served = append(e.Served, e.Served[5]) }, "was sent 2 times"},
