@@ -66,7 +66,15 @@ func (n *Noise) wait(ctx context.Context) {
 	n.mu.Lock()
 	d := n.dice.between(0, most, time.Millisecond)
 	n.mu.Unlock()
-	pause(ctx, d, func() {})
+	pause(ctx, d)
+}
+
+// pause waits, no longer than ctx goes on.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
 }
 
 // Option is the agent's dial option.

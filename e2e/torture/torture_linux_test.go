@@ -171,7 +171,7 @@ func (c *cluster) follow(ctx context.Context, run string, e *Evidence) {
 	after := uint64(0)
 	for e.Ended == nil && ctx.Err() == nil {
 		after = c.followOnce(ctx, run, after, e)
-		pause(ctx, 50*time.Millisecond, func() {})
+		pause(ctx, 50*time.Millisecond)
 	}
 }
 
