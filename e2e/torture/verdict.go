@@ -72,6 +72,9 @@ func (j *judge) judgeRun() {
 	if j.Ended != nil && !j.Disk && (j.Ended.GetComplete() != run.Complete || run.Outcome == nil) {
 		j.wrong("followers were told complete: %v (%s), the result says %v", j.Ended.GetComplete(), j.Ended.GetReason(), run.Complete)
 	}
+	if run.Outcome == nil && j.Ended != nil && !strings.Contains(j.Ended.GetReason(), "no space left") {
+		j.wrong("the run's end is not in the ledger, and followers were not told why: %q", j.Ended.GetReason())
+	}
 	if len(j.Result.Stages) != len(j.Records) {
 		j.wrong("%d stages in the result, %d in the ledger", len(j.Result.Stages), len(j.Records))
 	}

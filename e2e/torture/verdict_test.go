@@ -124,6 +124,7 @@ func TestWrongEvidenceIsSeen(t *testing.T) {
 		"followers were told more":      {sound, func(e *Evidence) { e.Live[0].Completed = 41 }, "followers were told that 41 ended"},
 		"followers were told less":      {sound, func(e *Evidence) { e.Live[0].Completed = 39 }, "followers were told that 39 ended"},
 		"followers were told otherwise": {sound, func(e *Evidence) { e.Ended.Complete = false }, "followers were told complete"},
+		"no end, for no reason":         {sound, func(e *Evidence) { e.Result.Run.Outcome, e.Disk = nil, true }, "were not told why"},
 		"load after the end":            {sound, func(e *Evidence) { e.Served[39].Received = e.End.Add(8 * time.Second) }, "after the run's end"},
 		"load without a coordinator": {sound, func(e *Evidence) {
 			e.Gone = []Span{{e.Served[39].Received.Add(-7 * time.Second), e.End}}
