@@ -161,19 +161,10 @@ func (c *cluster) ready() int {
 
 // play lets a fault happen, and returns when it is over or ctx has ended, which ends it.
 func (c *cluster) play(ctx context.Context, f Fault) {
-	pause(ctx, f.For, c.begin(f))
-}
-
-// pause waits, and then undoes what was done.
-func pause(ctx context.Context, d time.Duration, undo func()) {
-	if undo == nil {
-		return
+	if end := c.begin(f); end != nil {
+		pause(ctx, f.For)
+		end()
 	}
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-	undo()
 }
 
 // begin lets a fault begin, and returns what ends it.

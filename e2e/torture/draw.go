@@ -73,7 +73,7 @@ func (s *Script) drawLoads(d dice) {
 // drawLoad draws a load that lasts about so long.
 func (s *Script) drawLoad(d dice, length time.Duration) Load {
 	l := Load{For: length}
-	perSecond := 0.0
+	var perSecond float64
 	if d.chance(0.5) {
 		l.Rate, l.Arrival = 20+d.IntN(61), pick(d, "constant", "poisson")
 		perSecond = float64(l.Rate)
@@ -97,7 +97,7 @@ func (s *Script) drawFaults(d dice) {
 	for range 1 + d.IntN(4) {
 		f := Fault{At: d.between(0, s.Length()+2*time.Second, 50*time.Millisecond), Agent: d.IntN(len(s.Agents))}
 		if gentle {
-			f.drawGentle(d)
+			f.drawGentle(d, s.gentle())
 		} else {
 			f.drawAny(d, s.Lease)
 		}
@@ -111,13 +111,21 @@ func (s *Script) drawFaults(d dice) {
 // step is the grid of how long faults last.
 const step = 50 * time.Millisecond
 
-// drawGentle draws a fault that costs nothing.
-func (f *Fault) drawGentle(d dice) {
+// gentle is how long an agent may be away and cost nothing.
+func (s *Script) gentle() time.Duration {
+	if s.Policy == "fail" {
+		return unharmed.Truncate(step)
+	}
+	return (s.LeaseOf() - comeBack - step).Truncate(step)
+}
+
+// drawGentle draws a fault that costs nothing if it is the only one for a while.
+func (f *Fault) drawGentle(d dice, longest time.Duration) {
 	switch f.Kind = pick(d, KillCoordinator, KillCoordinator, Partition, StopAgent, Reset, SlowLink, DelayLink, SlowTarget); f.Kind {
 	case KillCoordinator:
-		f.For = d.between(200*time.Millisecond, 2*time.Second, step)
+		f.For = d.between(200*time.Millisecond, max(longest, 2*time.Second), step)
 	case Partition, StopAgent:
-		f.For = d.between(500*time.Millisecond, 1500*time.Millisecond, step)
+		f.For = d.between(500*time.Millisecond, longest, step)
 	default:
 		f.drawRest(d)
 	}

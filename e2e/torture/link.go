@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -11,8 +12,8 @@ import (
 // Link carries TCP connections to an address, and can be made worse while it does. Its methods may be called concurrently; faults of one kind
 // that overlap add up, and end when the last one does.
 type Link struct {
-	listener net.Listener
-	to       string
+	listener *net.TCPListener
+	to       *net.TCPAddr
 	all      sync.WaitGroup
 
 	mu     sync.Mutex
@@ -29,11 +30,15 @@ type way struct{ delay, jitter time.Duration }
 
 // Listen returns a link to an address, on a free port of loopback. The caller closes it.
 func Listen(to string) (*Link, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	target, err := net.ResolveTCPAddr("tcp", to)
 	if err != nil {
 		return nil, err
 	}
-	k := &Link{listener: l, to: to, open: map[*wire]bool{}, change: make(chan struct{})}
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		return nil, err
+	}
+	k := &Link{listener: l, to: target, open: map[*wire]bool{}, change: make(chan struct{})}
 	k.all.Go(k.accept)
 	return k, nil
 }
@@ -101,11 +106,11 @@ func (k *Link) Reset() {
 // accept takes connections until the link is closed.
 func (k *Link) accept() {
 	for {
-		c, err := k.listener.Accept()
+		c, err := k.listener.AcceptTCP()
 		if err != nil {
 			return
 		}
-		w := &wire{link: k, near: c.(*net.TCPConn), broken: make(chan struct{})}
+		w := &wire{link: k, near: c, broken: make(chan struct{})}
 		k.mu.Lock()
 		k.open[w] = true
 		refuse := k.closed
@@ -169,12 +174,12 @@ func (w *wire) carry() {
 	if !w.await() {
 		return
 	}
-	c, err := net.Dial("tcp", w.link.to)
+	c, err := net.DialTCP("tcp", nil, w.link.to)
 	if err != nil {
 		return
 	}
 	w.mu.Lock()
-	w.far = c.(*net.TCPConn)
+	w.far = c
 	w.mu.Unlock()
 	select {
 	case <-w.broken:
@@ -238,7 +243,7 @@ func (w *wire) pump(from, to *net.TCPConn) {
 		if n > 0 {
 			pieces <- chunk{b[:n], time.Now().Add(delay)}
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			pieces <- chunk{nil, time.Now().Add(delay)}
 		} else if err != nil {
 			w.cut()

@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// patience is how long anything is waited for that should come at once, on a machine that may be busy.
+const patience = 60 * time.Second
+
 // echo is a server that sends back what it gets, over a link to it.
 func echo(t *testing.T) *Link {
 	t.Helper()

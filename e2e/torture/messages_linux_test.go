@@ -38,7 +38,6 @@ func playMessages(t *testing.T, s Script, dir string) (*Evidence, []string) {
 	}
 	end()
 	e.Disk = m.full
-	m.judgeReason(e)
 	m.stop()
 	e.Served = ServedOf(run, m.stopServing())
 	m.read(filepath.Join(dir, "data", run), e)

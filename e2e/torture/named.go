@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -106,26 +107,33 @@ func (m *missing) resultOf(inRecord int) aggregate.AgentResult {
 
 // excused says why an agent's losses do not cover a request. Empty: they do.
 func (m *missing) excused(id ID, a aggregate.AgentResult) string {
-	served := m.served[id]
-	failed := m.rec.GetFailure() != "" || m.rec.GetStopped() || !m.rec.GetEnded()
 	switch {
-	case a.Loss == nil && a.Failure == nil && failed && len(served) == 0:
+	case a.Loss != nil:
+		return m.outside(id, a)
+	case a.Failure != nil, !m.rec.GetEnded():
+		return ""
+	case (m.rec.GetFailure() != "" || m.rec.GetStopped()) && len(m.served[id]) == 0:
 		return "" // the stage ended before its time, which is said
-	case a.Loss == nil && a.Failure == nil && !m.rec.GetEnded():
-		return "" // as far as the ledger goes
-	case a.Loss == nil && a.Failure == nil:
+	default:
 		return "it is agent " + a.Name + "'s, of whom nothing is said to be missing"
-	case a.Loss == nil:
+	}
+}
+
+// outside says why a request that is missing is outside of the seconds that an agent has lost. Empty: it is not.
+func (m *missing) outside(id ID, a aggregate.AgentResult) string {
+	from := m.start.Add(time.Duration(a.Loss.FromS * float64(time.Second)))
+	if served := m.served[id]; len(served) > 0 {
+		if served[0].Answered && served[0].Ended.Add(m.blurred()) < from {
+			return "agent " + a.Name + " had its answer in second " + served[0].Ended.Sub(m.start).String() + ", before what is said to be missing"
+		}
 		return ""
 	}
-	from := m.start.Add(time.Duration(a.Loss.FromS * float64(time.Second)))
 	due, known := m.schedule.asked[id.Index]
 	switch {
-	case len(served) > 0 && served[0].Answered && served[0].Ended.Add(m.blurred()) < from:
-		return "agent " + a.Name + " had its answer in second " + served[0].Ended.Sub(m.start).String() + ", before what is said to be missing"
-	case m.schedule.open && known && a.Loss.TakenOver && due.Seconds() >= *a.Loss.ToS && len(served) == 0:
+	case !m.schedule.open || !known:
+	case a.Loss.TakenOver && due.Seconds() >= *a.Loss.ToS:
 		return "it is due after agent " + a.Name + "'s part was taken over"
-	case m.schedule.open && known && len(served) == 0 && !m.Frozen[a.Name] && m.start.Add(due+m.blurred()) < from:
+	case !m.Frozen[a.Name] && m.start.Add(due+m.blurred()) < from:
 		return "it was due before what is said to be missing of agent " + a.Name + ", and was not sent"
 	}
 	return ""
@@ -136,10 +144,8 @@ func (m *missing) judgeUnbegun() {
 	if m.schedule.open || !m.schedule.known || m.rec.GetFailure() != "" || !m.rec.GetEnded() || m.rec.GetStopped() {
 		return
 	}
-	for _, a := range m.stage.Agents {
-		if (a.Loss != nil || a.Failure != nil) && (a.Loss == nil || !a.Loss.TakenOver) {
-			return // what it has not begun is missing
-		}
+	if slices.ContainsFunc(m.stage.Agents, func(a aggregate.AgentResult) bool { return a.Failure != nil && (a.Loss == nil || !a.Loss.TakenOver) }) {
+		return // what it has not begun is missing
 	}
 	unbegun := 0
 	for _, id := range m.lacking() {

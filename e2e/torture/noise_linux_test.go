@@ -66,7 +66,15 @@ func (n *Noise) wait(ctx context.Context) {
 	n.mu.Lock()
 	d := n.dice.between(0, most, time.Millisecond)
 	n.mu.Unlock()
-	pause(ctx, d, func() {})
+	pause(ctx, d)
+}
+
+// pause waits, no longer than ctx goes on.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
 }
 
 // Option is the agent's dial option.
@@ -142,8 +150,7 @@ func (s *noisyPush) RecvMsg(m any) error {
 		return err
 	}
 	s.noise.wait(s.Context())
-	answer := m.(*spatev1.PushResponse)
-	if answer.GetRefused() == "" {
+	if answer, ok := m.(*spatev1.PushResponse); ok && answer.GetRefused() == "" {
 		s.noise.note(answer.GetKey())
 	}
 	if s.noise.draw(s.noise.script.Lose, &s.noise.done.Lost) {
@@ -168,8 +175,8 @@ type noisyControl struct {
 
 // RecvMsg receives what the coordinator says: late at times, and at times what it said before.
 func (c *noisyControl) RecvMsg(m any) error {
-	if c.again != nil {
-		proto.Merge(m.(proto.Message), c.again)
+	if into, ok := m.(*spatev1.ConnectResponse); ok && c.again != nil {
+		proto.Merge(into, c.again)
 		c.again = nil
 		return nil
 	}
@@ -177,7 +184,7 @@ func (c *noisyControl) RecvMsg(m any) error {
 		return err
 	}
 	c.noise.wait(c.Context())
-	if said := m.(*spatev1.ConnectResponse); said.GetWelcome() == nil && c.noise.draw(c.noise.script.Dup, &c.noise.done.Twice) {
+	if said, ok := m.(*spatev1.ConnectResponse); ok && said.GetWelcome() == nil && c.noise.draw(c.noise.script.Dup, &c.noise.done.Twice) {
 		c.again = proto.CloneOf(said)
 	}
 	return nil

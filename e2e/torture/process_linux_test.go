@@ -15,9 +15,6 @@ import (
 	"github.com/spate-load/spate/internal/netlab"
 )
 
-// patience is how long anything is waited for that should come at once, on a machine that may be busy.
-const patience = 60 * time.Second
-
 // process is a running program. It dies with the test.
 type process struct {
 	t     *testing.T

@@ -8,13 +8,12 @@ import (
 
 // Times of the programs, as far as promises depend on them, with room for a busy machine.
 const (
-	// silence is after how long an agent that is not heard is lost.
-	silence = 3500 * time.Millisecond
 	// comeBack is how long an agent may take to be back when nothing keeps it away any more, from the last word that was heard of it before.
 	comeBack = 4 * time.Second
 	// reassignLease is the longest lease of a stage that is reassigned.
 	reassignLease = 10 * time.Second
-	// unharmed is how long an agent may be cut off without being taken for lost, whatever heartbeat was the last.
+	// unharmed is how long an agent may be cut off without being taken for lost, which it is after 3.5 s: whenever its last heartbeat was,
+	// and if it has to connect again.
 	unharmed = 1600 * time.Millisecond
 )
 

@@ -13,7 +13,7 @@ func TestSeedsKeepTheirMeaning(t *testing.T) {
 	for seed, want := range map[uint64]string{
 		1:    "reassign, lease 6s, 3 agents, 46/s constant, 874 requests; 1.95s reset agent-0; 15.4s kill-coordinator for 7.75s; 17.25s kill-coordinator for 500ms; 17.35s partition agent-0 for 5.8s",
 		3:    "degrade, lease 6s, 5 agents, 33/s poisson, 198 requests; messages: 46 % twice, 49 % held back, 12.8 % of acks lost",
-		13:   "degrade, lease 7s, 4 agents, concurrency 13, 294 requests then concurrency 9 for 6s; 5.1s stop-agent agent-2 for 550ms; 7s delay-link agent-2 for 3.7s by 40ms±10ms",
+		13:   "degrade, lease 7s, 4 agents, concurrency 13, 294 requests then concurrency 9 for 6s; 5.1s stop-agent agent-2 for 700ms; 7s delay-link agent-2 for 3.7s by 40ms±10ms",
 		1710: "reassign, lease 6s, 5 agents, 73/s constant for 19s; 3.55s stop-agent agent-1 for 10.2s; 6.95s partition agent-1 for 12s; 9.85s kill-agent agent-4 for 450ms; 20.7s kill-agent agent-0 for 2.45s",
 	} {
 		if got := Draw(seed).String(); got != want {

@@ -60,7 +60,7 @@ func chosen(first uint64, n int, pattern *regexp.Regexp) (seeds []uint64) {
 
 // torture plays a script and judges its result. What a failed run left behind is kept.
 func torture(t *testing.T, s Script) {
-	dir, err := os.MkdirTemp(*keep, fmt.Sprintf("torture-%d-", s.Seed))
+	dir, err := os.MkdirTemp(*keep, fmt.Sprintf("torture-%d-", s.Seed)) //nolint:usetesting // it is kept
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func (c *cluster) follow(ctx context.Context, run string, e *Evidence) {
 	after := uint64(0)
 	for e.Ended == nil && ctx.Err() == nil {
 		after = c.followOnce(ctx, run, after, e)
-		pause(ctx, 50*time.Millisecond, func() {})
+		pause(ctx, 50*time.Millisecond)
 	}
 }
 
@@ -206,7 +206,6 @@ func (c *cluster) finish(client *process, run, out string, e *Evidence) {
 		c.wrongf("the client does not end")
 	}
 	client = c.fetched(client, run, out)
-	c.judgeReason(e)
 	c.judgeRoom(e)
 	c.endAgents()
 	e.Served = ServedOf(run, c.stopServing())
@@ -230,13 +229,6 @@ func (c *cluster) fetched(client *process, run, out string) *process {
 		c.wrongf("the result cannot be fetched")
 	}
 	return client
-}
-
-// judgeReason looks at what a run says whose coordinator's disk is full.
-func (c *cluster) judgeReason(e *Evidence) {
-	if reason := e.Ended.GetReason(); e.Disk && e.Ended != nil && !e.Ended.GetComplete() && !strings.Contains(reason, "no space left") {
-		c.wrongf("the disk was full, and the run's reason does not say so: %q", reason)
-	}
 }
 
 // judgeRoom makes room on a disk that was full: a coordinator that is started anew does not hold on to the run for ever.

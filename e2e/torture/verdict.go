@@ -72,6 +72,9 @@ func (j *judge) judgeRun() {
 	if j.Ended != nil && !j.Disk && (j.Ended.GetComplete() != run.Complete || run.Outcome == nil) {
 		j.wrong("followers were told complete: %v (%s), the result says %v", j.Ended.GetComplete(), j.Ended.GetReason(), run.Complete)
 	}
+	if run.Outcome == nil && j.Ended != nil && !strings.Contains(j.Ended.GetReason(), "no space left") {
+		j.wrong("the run's end is not in the ledger, and followers were not told why: %q", j.Ended.GetReason())
+	}
 	if len(j.Result.Stages) != len(j.Records) {
 		j.wrong("%d stages in the result, %d in the ledger", len(j.Result.Stages), len(j.Records))
 	}
@@ -128,35 +131,44 @@ func (c *counts) add(r Row) {
 // judgeCounts compares a stage's counts with its rows, as a whole and by agent.
 func (j *judge) judgeCounts(stage aggregate.StageResult) {
 	var all counts
-	byAgent := map[string]*counts{}
+	byAgent := map[string]uint64{}
 	for _, r := range j.Rows {
 		if r.Stage != stage.Index {
 			continue
 		}
-		if byAgent[r.Agent] == nil {
-			byAgent[r.Agent] = &counts{}
-		}
 		all.add(r)
-		byAgent[r.Agent].add(r)
+		if r.Completed() && !r.Unmeasured {
+			byAgent[r.Agent]++
+		}
 	}
 	q := stage.Requests
-	if stage.DroppedRecords == 0 && (q.Completed != all.completed || q.Failed != all.failed || q.Cancelled != all.cancelled || q.Unmeasured < all.unmeasured ||
-		stage.Complete && q.Unmeasured != all.unmeasured) {
+	is := counts{q.Completed, q.Failed, q.Cancelled, q.Unmeasured}
+	if !stage.Complete {
+		is.unmeasured = min(is.unmeasured, all.unmeasured) // those of a lost agent that never ended have no row
+	}
+	if is != all {
 		j.wrong("stage %d: %+v, its rows come to %+v", stage.Index, q, all)
 	}
-	tokens := all.completed * uint64(j.Script.OutputTokens)
-	if d := stage.E2E; stage.OutputTokens != tokens || d == nil && all.completed > 0 || d != nil && d.Count != all.completed {
-		j.wrong("stage %d: %d requests of %d tokens in its rows, and %d tokens and times %+v in its merged numbers", stage.Index, all.completed,
-			j.Script.OutputTokens, stage.OutputTokens, d)
-	}
-	sums := map[string]uint64{}
+	j.judgeMerged(stage, all.completed)
 	for _, a := range stage.Agents {
-		sums[a.Name] += a.Requests.Completed
+		byAgent[a.Name] -= a.Requests.Completed // several processes may have had the name
 	}
-	for name, c := range byAgent {
-		if sums[name] != c.completed {
-			j.wrong("stage %d: agent %s completed %d, its rows come to %d", stage.Index, name, sums[name], c.completed)
+	for name, off := range byAgent {
+		if off != 0 {
+			j.wrong("stage %d: agent %s completed %d less than its rows come to", stage.Index, name, int64(off))
 		}
+	}
+}
+
+// judgeMerged compares what was merged with the rows of completed requests, all of which are of one length.
+func (j *judge) judgeMerged(stage aggregate.StageResult, completed uint64) {
+	values := uint64(0)
+	if stage.E2E != nil {
+		values = stage.E2E.Count
+	}
+	if tokens := completed * uint64(j.Script.OutputTokens); stage.OutputTokens != tokens || values != completed {
+		j.wrong("stage %d: %d requests of %d tokens in its rows, and %d tokens and %d times in its merged numbers", stage.Index, completed, j.Script.OutputTokens,
+			stage.OutputTokens, values)
 	}
 }
 
@@ -227,24 +239,34 @@ func (m *missing) judgeComplete() {
 		}
 	}
 	for id, rows := range m.rows {
-		if _, asked := m.schedule.asked[id.Index]; id.Stage == index && m.schedule.known && !asked {
-			m.wrong("stage %d has request %d, which the plan does not", index, id.Index)
-		}
-		if id.Stage == index && rows[0].ErrorClass != nil {
-			m.wrong("stage %d request %d failed (%s), and no endpoint did", index, id.Index, *rows[0].ErrorClass)
+		if id.Stage == index {
+			m.judgeAsked(id, rows[0])
 		}
 	}
 	for id, all := range m.served {
-		rows := m.rows[id]
-		switch {
-		case id.Stage != index:
-		case len(rows) == 0:
-			m.Lost++
-			m.wrong("stage %d is complete, and lacks request %d, which the server had", index, id.Index)
-		case len(all) > 1:
-			m.wrong("stage %d is complete, and request %d was sent %d times", index, id.Index, len(all))
-		case all[0].Answered && !rows[0].Completed() && !rows[0].Cancelled:
-			m.wrong("stage %d request %d was answered, and counts as failed", index, id.Index)
+		if id.Stage == index {
+			m.judgeServed(id, all)
 		}
+	}
+}
+
+// judgeAsked looks at a row of a complete stage.
+func (m *missing) judgeAsked(id ID, r Row) {
+	if _, asked := m.schedule.asked[id.Index]; m.schedule.known && !asked {
+		m.wrong("stage %d has request %d, which the plan does not", id.Stage, id.Index)
+	}
+	if r.ErrorClass != nil {
+		m.wrong("stage %d request %d failed (%s), and no endpoint did", id.Stage, id.Index, *r.ErrorClass)
+	}
+}
+
+// judgeServed looks at what the server had of a request of a complete stage.
+func (m *missing) judgeServed(id ID, all []Served) {
+	switch rows := m.rows[id]; {
+	case len(rows) == 0:
+		m.Lost++
+		m.wrong("stage %d is complete, and lacks request %d, which the server had", id.Stage, id.Index)
+	case len(all) > 1:
+		m.wrong("stage %d is complete, and request %d was sent %d times", id.Stage, id.Index, len(all))
 	}
 }

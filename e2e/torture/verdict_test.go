@@ -117,13 +117,14 @@ func TestWrongEvidenceIsSeen(t *testing.T) {
 		"one that nobody asked for":     {sound, func(e *Evidence) { e.Rows[0].Index = 40 }, "request 40, which the plan does not"},
 		"failed for no reason":          {sound, func(e *Evidence) { e.Rows[0].ErrorClass = &failed }, "no endpoint did"},
 		"counts of other rows":          {sound, func(e *Evidence) { e.Result.Stages[0].Requests.Completed++ }, "its rows come to"},
-		"an agent's counts":             {sound, func(e *Evidence) { e.Result.Stages[0].Agents[0].Requests.Completed-- }, "agent a completed 19"},
+		"an agent's counts":             {sound, func(e *Evidence) { e.Result.Stages[0].Agents[0].Requests.Completed-- }, "agent a completed 1 less"},
 		"a histogram of more":           {sound, func(e *Evidence) { e.Result.Stages[0].E2E.Count++ }, "in its merged numbers"},
 		"tokens of more":                {sound, func(e *Evidence) { e.Result.Stages[0].OutputTokens += 4 }, "in its merged numbers"},
 		"sent twice":                    {sound, func(e *Evidence) { e.Served = append(e.Served, e.Served[5]) }, "was sent 2 times"},
 		"followers were told more":      {sound, func(e *Evidence) { e.Live[0].Completed = 41 }, "followers were told that 41 ended"},
 		"followers were told less":      {sound, func(e *Evidence) { e.Live[0].Completed = 39 }, "followers were told that 39 ended"},
 		"followers were told otherwise": {sound, func(e *Evidence) { e.Ended.Complete = false }, "followers were told complete"},
+		"no end, for no reason":         {sound, func(e *Evidence) { e.Result.Run.Outcome, e.Disk = nil, true }, "were not told why"},
 		"load after the end":            {sound, func(e *Evidence) { e.Served[39].Received = e.End.Add(8 * time.Second) }, "after the run's end"},
 		"load without a coordinator": {sound, func(e *Evidence) {
 			e.Gone = []Span{{e.Served[39].Received.Add(-7 * time.Second), e.End}}
