@@ -37,6 +37,8 @@ type Config struct {
 	// OpenSink opens what takes in a run's merged results while it goes on. It is given the run's directory. The coordinator
 	// closes the sink at the run's end. Nil: nobody watches.
 	OpenSink func(runDir string) (sink.Sink, error)
+	// LeaveOn makes Run leave rather than close the coordinator if its context ended for this reason. Nil: it is always closed.
+	LeaveOn error
 	// Limits bound what peers can ask.
 	Limits Limits
 	// MaxWaiting is how many runs may wait for others to end. Default 64.

@@ -97,16 +97,20 @@ const maxMessage = 2 * aggregate.MaxSnapshotBytes
 // answer for each snapshot; 4 MiB in 150 ms are 28 MB/s.
 const flowWindow = 4 << 20
 
-// Run listens on the configured address and serves until ctx ends, then closes the coordinator.
+// Run listens on the configured address and serves until ctx ends, then closes the coordinator, or leaves if that is what ended ctx.
 func (c *Coordinator) Run(ctx context.Context) error {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", c.cfg.Listen)
 	if err != nil {
 		return fmt.Errorf("coordinator: listen on %q: %w", c.cfg.Listen, err)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = c.Close() }) // Close's error is returned below
-	defer stop()
-	return errors.Join(c.Serve(l), c.Close())
+	ended := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() { ended <- c.end(c.cfg.LeaveOn != nil && errors.Is(context.Cause(ctx), c.cfg.LeaveOn)) })
+	err = c.Serve(l)
+	if stop() {
+		return errors.Join(err, c.Close())
+	}
+	return errors.Join(err, <-ended)
 }
 
 // Serve serves on a listener until Close, and closes the listener. Before, it takes up the runs in the data directory that have no end; it
@@ -167,13 +171,24 @@ const closeTimeout = 2 * time.Second
 
 // Close aborts the run in progress, keeping what was measured, tells agents to stop, and ends all services. Runs that wait do so until a
 // coordinator is started in the same directory. It blocks until all is down, which takes up to sinkDeadline if a run's sink has something left, and may be called twice.
-func (c *Coordinator) Close() error {
+func (c *Coordinator) Close() error { return c.end(false) }
+
+// Leave is Close, but leaves the run in progress to the coordinator that is started next on the same data directory. Agents go on for their
+// lease.
+func (c *Coordinator) Leave() error { return c.end(true) }
+
+// end is Close and Leave.
+func (c *Coordinator) end(leave bool) error {
 	var err error
 	c.once.Do(func() {
 		c.mu.Lock()
 		c.closed = true
 		cluster := c.cluster
-		c.abort("the coordinator was closed")
+		if leave {
+			c.setAside()
+		} else {
+			c.abort("the coordinator was closed")
+		}
 		c.mu.Unlock()
 		close(c.closing)
 		c.workers.Wait()
@@ -188,7 +203,19 @@ func (c *Coordinator) Close() error {
 	return err
 }
 
-// closeWaiting lets go of the ledgers of the runs that wait.
+// setAside leaves the run in progress as it is: its ledger has all that is needed to go on with it. c.mu is held.
+func (c *Coordinator) setAside() {
+	r := c.active
+	if r == nil {
+		return
+	}
+	c.log.Info("run is left to the coordinator that is started next", "run", r.id)
+	c.active = nil
+	c.queue = append(c.queue, r) // for its ledger
+	close(r.ended)
+}
+
+// closeWaiting lets go of the ledgers of the runs that wait, and of the one that was set aside.
 func (c *Coordinator) closeWaiting() (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

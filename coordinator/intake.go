@@ -135,6 +135,9 @@ func (c *Coordinator) senderOf(k *spatev1.SnapshotKey, who certs.Identity) (r *r
 		return nil, false, status.Errorf(codes.PermissionDenied, "agent %s is connected with the certificate of %s: %s cannot push in its name",
 			k.GetAgent(), from.who, who)
 	}
+	if c.closed {
+		return nil, false, errClosing // who is started next takes it
+	}
 	if c.active == nil || c.active.id != k.GetRunId() {
 		return nil, false, nil
 	}

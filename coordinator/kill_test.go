@@ -269,8 +269,8 @@ func (r *rig) followAll(ctx context.Context, id string) ([]*spatev1.RunEvent, er
 	return nil, ctx.Err()
 }
 
-// playKilled runs a plan with two agents and kills the coordinator at a step of theirs. It returns whether the run was longer than that.
-func playKilled(t *testing.T, plan string, at int) (killed bool) {
+// playKilled runs a plan with two agents and ends the coordinator at a step of theirs. It returns whether the run was longer than that.
+func playKilled(t *testing.T, plan string, at int, end func(*rig)) (killed bool) {
 	r := newRig(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -311,7 +311,7 @@ func playKilled(t *testing.T, plan string, at int) (killed bool) {
 	select {
 	case <-reached:
 		killed = true
-		r.crash()
+		end(r)
 		r.start()
 		f = <-done
 	case f = <-done:
@@ -364,17 +364,26 @@ func checkWhole(t *testing.T, dir string, events []*spatev1.RunEvent, agents []*
 var searchPlan = strings.Replace(plan, "  - concurrency: [1, 2]\n    requests: 4\n",
 	"  - search: {concurrency: {from: 1, to: 4}, keep: {latencies: [{metric: ttft, percentile: 99, at_most: 500ms}]}, probes: 4}\n    requests: 4\n", 1)
 
-// At whatever step of its agents a coordinator is killed: the run goes on, its result is complete, totals are equal, nothing counts twice, and
+// leave ends the coordinator in order, and its run is left to the next one.
+func (r *rig) leave() {
+	r.t.Helper()
+	if err := errors.Join(r.c.Leave(), <-r.served); err != nil {
+		r.t.Error(err)
+	}
+}
+
+// At whatever step of its agents a coordinator is killed, or leaves: the run goes on, its result is complete, totals are equal, nothing counts twice, and
 // its followers see each event once.
 func TestAKilledCoordinatorGoesOn(t *testing.T) {
 	for name, tc := range map[string]struct {
 		plan   string
 		stride int
-	}{"sweep": {plan, 1}, "search": {searchPlan, 3}} {
+		end    func(*rig)
+	}{"sweep": {plan, 1, (*rig).crash}, "search": {searchPlan, 3, (*rig).crash}, "sweep it leaves": {plan, 2, (*rig).leave}} {
 		t.Run(name, func(t *testing.T) {
 			for at, killed := 1, true; killed; at += tc.stride {
 				killed = false
-				t.Run(fmt.Sprint("step ", at), func(t *testing.T) { killed = playKilled(t, tc.plan, at) })
+				t.Run(fmt.Sprint("step ", at), func(t *testing.T) { killed = playKilled(t, tc.plan, at, tc.end) })
 			}
 		})
 	}

@@ -10,29 +10,31 @@ import (
 )
 
 // kill kills the coordinator as a power cut does.
-func (c *cluster) kill() {
+func (c *cluster) kill() { c.end(syscall.SIGKILL) }
+
+// end ends the coordinator by a signal.
+func (c *cluster) end(by syscall.Signal) {
 	c.t.Helper()
-	c.coordinator.signal(syscall.SIGKILL)
+	c.coordinator.signal(by)
 	<-c.coordinator.ended
 }
 
 // A coordinator that is killed and started again goes on with its run: who ran it and who follows it are told, see it to its end, and
-// nothing is missing or counted twice. The run that waits behind it goes its way, too. In plain and with certificates.
+// nothing is missing or counted twice. The run that waits behind it goes its way, too. In plain and with certificates; killed, and ended in
+// order by who will start it again.
 func TestRunsSurviveTheirCoordinator(t *testing.T) {
 	t.Parallel()
-	for name, certs := range map[string]func(*testing.T) func(role, name string) []string{"plain": nil, "certificates": makeCerts} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var own func(role, name string) []string
-			if certs != nil {
-				own = certs(t)
-			}
-			runsSurvive(t, startLasting(t, own))
-		})
-	}
+	t.Run("plain, killed", func(t *testing.T) {
+		t.Parallel()
+		runsSurvive(t, startLasting(t, nil), syscall.SIGKILL, "the connection broke")
+	})
+	t.Run("certificates, terminated", func(t *testing.T) {
+		t.Parallel()
+		runsSurvive(t, startLasting(t, makeCerts(t)), syscall.SIGTERM, "the coordinator is closing")
+	})
 }
 
-func runsSurvive(t *testing.T, c *cluster) {
+func runsSurvive(t *testing.T, c *cluster, by syscall.Signal, reason string) {
 	c.named("north", "south")
 	r, server := c.rateRun(t, "fail", 15, 2)
 	r.await(`1 stage on 2 agents`)
@@ -42,9 +44,9 @@ func runsSurvive(t *testing.T, c *cluster) {
 	c.detach(t, fmt.Sprintf(ratePlan, "behind", "fail", server.urls[0], 1))
 	awaitAnswers(t, server, 60)
 
-	c.kill()
+	c.end(by)
 	for _, p := range []*process{r.process, follower.process} {
-		p.await(`! coordinator gone \(the connection broke\): trying again for 2m; agents go on meanwhile`)
+		p.await(`! coordinator gone \(` + reason + `\): trying again for 2m; agents go on meanwhile`)
 	}
 	if out := c.says(2, "runs"); !strings.Contains(out, "cannot be reached: refuses connections: nothing listens there") {
 		t.Errorf("without a coordinator, spate runs says %q", out)

@@ -37,7 +37,10 @@ func newCommand(version string) *cobra.Command {
 		Name: "spate-coordinator", Version: version,
 		Short: "Coordinator of Spate: splits plans over agents and merges what they measure",
 		Long: `The coordinator waits for agents, splits the plans that "spate run --coordinator" submits over them, and merges what they measure. Agents
-find it by gossip (--join the address that it logs) or are given its --listen address. Runs and what they need lie in --data-dir.`,
+find it by gossip (--join the address that it logs) or are given its --listen address. Runs and what they need lie in --data-dir.
+
+SIGTERM, a crash or a power cut leave a run in progress to the coordinator that is started next with the same --data-dir; agents go on
+meanwhile, for --lease. SIGINT (Ctrl-C) ends it; what was measured is kept.`,
 		Example: `  spate-coordinator
   spate-coordinator --listen 10.0.0.1:7700 --gossip-listen 10.0.0.1:7946 --gossip-key file:gossip.key \
     --tls-ca certs/ca.crt --tls-cert certs/coordinator.crt --tls-key certs/coordinator.key`,
@@ -79,7 +82,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	}
 	c, err := coordinator.New(coordinator.Config{
 		Name: f.name, Version: version, Listen: f.listen, TLS: f.tls.Files, InsecurePlaintext: f.plaintext, DataDir: f.dataDir, Gossip: gossip, Logger: logger,
-		OpenSink: openSink, DatasetDir: f.datasetDir, Lease: f.lease, MaxWaiting: f.maxWaiting,
+		OpenSink: openSink, DatasetDir: f.datasetDir, Lease: f.lease, MaxWaiting: f.maxWaiting, LeaveOn: daemon.ErrTerminated,
 		Run: lifecycle.Config{ReassignLease: min(f.handover, f.lease)},
 	})
 	if err != nil {

@@ -64,7 +64,7 @@ Exit codes:
 			if err != nil {
 				return BadInput(err)
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := notified(cmd.Context())
 			defer stop()
 			return run(ctx, d.Version, logger)
 		},
@@ -77,6 +77,28 @@ Exit codes:
 		return BadInput(fmt.Errorf("%w\nsee: %s --help", err, cmd.Name()))
 	})
 	return cmd
+}
+
+// ErrTerminated is the cause of the end of a daemon's context if SIGTERM ended it: whoever sent that may start it anew.
+var ErrTerminated = errors.New("terminated by a signal")
+
+// notified returns a context that SIGINT and SIGTERM end.
+func notified(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		defer signal.Stop(signals)
+		select {
+		case s := <-signals:
+			if s == syscall.SIGTERM {
+				cancel(ErrTerminated)
+			}
+			cancel(nil)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
 }
 
 // Main executes the command and returns its exit code.
