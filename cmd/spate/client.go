@@ -18,11 +18,13 @@ const answerTimeout = 10 * time.Second
 // clientFlags say where the coordinator is, for commands that do nothing without one.
 type clientFlags struct {
 	coordinator string
+	plaintext   bool
 	tls         settings.TLS
 }
 
 func (f *clientFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.coordinator, "coordinator", "", "the coordinator's `host:port`")
+	flags.BoolVar(&f.plaintext, "insecure-plaintext", false, "talk to a coordinator on another machine without encryption: only on a network you trust")
 	f.tls.AddFlags(flags)
 }
 
@@ -33,6 +35,10 @@ func (f *clientFlags) connect() (*grpc.ClientConn, error) {
 	}
 	if err := f.tls.Check(slog.Default()); err != nil {
 		return nil, badInput(err)
+	}
+	if !f.tls.Given() && !f.plaintext && !settings.Loopback(f.coordinator) {
+		return nil, badInputf("the connection to %s would be plain, and nobody knows who answers there: give --tls-ca, --tls-cert and --tls-key, or "+
+			"--insecure-plaintext if you trust the network", f.coordinator)
 	}
 	return dial(f.coordinator, &f.tls)
 }
