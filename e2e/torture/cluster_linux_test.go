@@ -41,13 +41,14 @@ type cluster struct {
 	agents      []*process
 	gone        []Span
 	full        bool // the disk was filled
+	struck      map[Kind]int
 	wrong       []string
 }
 
 // newCluster starts everything and waits until all agents are ready.
 func newCluster(t *testing.T, s Script, dir string) *cluster {
 	t.Helper()
-	c := &cluster{t: t, script: s, dir: dir, data: filepath.Join(dir, "data"), agents: make([]*process, len(s.Agents))}
+	c := &cluster{t: t, script: s, dir: dir, data: filepath.Join(dir, "data"), agents: make([]*process, len(s.Agents)), struck: map[Kind]int{}}
 	c.prepareDisk()
 	c.serve()
 	c.startCoordinator("127.0.0.1:0")
@@ -161,7 +162,13 @@ func (c *cluster) ready() int {
 
 // play lets a fault happen, and returns when it is over or ctx has ended, which ends it.
 func (c *cluster) play(ctx context.Context, f Fault) {
-	if end := c.begin(f); end != nil {
+	end := c.begin(f)
+	c.mu.Lock()
+	if f.Kind != FullDisk || c.full {
+		c.struck[f.Kind]++
+	}
+	c.mu.Unlock()
+	if end != nil {
 		pause(ctx, f.For)
 		end()
 	}

@@ -39,6 +39,8 @@ type Evidence struct {
 	Gone []Span
 	// Disk says that the coordinator's disk was filled up before the run had ended.
 	Disk bool
+	// Struck are the faults that happened while the run went on, by kind, and what was done to messages.
+	Struck map[Kind]int
 	// Frozen are the agents that were stopped for a time: they may be behind their schedules.
 	Frozen map[string]bool
 }

@@ -31,14 +31,11 @@ type Line struct {
 // lineOf is the line of a run.
 func lineOf(s Script, e *Evidence, v Verdict, took time.Duration) Line {
 	l := Line{
-		Seed: s.Seed, Messages: s.Messages, Policy: s.Policy, Script: s.String(), Faults: map[Kind]int{}, Promised: s.Promised(), Complete: v.Complete,
+		Seed: s.Seed, Messages: s.Messages, Policy: s.Policy, Script: s.String(), Faults: e.Struck, Promised: s.Promised(), Complete: v.Complete,
 		Asked: v.Asked, Sent: v.Sent, Kept: v.Kept, Named: v.Named, Lost: v.Lost, Twice: v.Twice, Wrong: v.Wrong, Seconds: took.Seconds(), Outcome: "none",
 	}
 	if o := e.Result.Run.Outcome; o != nil {
 		l.Outcome = cmp.Or(*o, l.Outcome)
-	}
-	for _, f := range s.Faults {
-		l.Faults[f.Kind]++
 	}
 	return l
 }

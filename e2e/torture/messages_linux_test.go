@@ -37,7 +37,7 @@ func playMessages(t *testing.T, s Script, dir string) (*Evidence, []string) {
 		m.wrongf("the run did not end within %v", s.Bound())
 	}
 	end()
-	e.Disk = m.full
+	e.Disk, e.Struck = m.full, m.struck
 	m.stop()
 	e.Served = ServedOf(run, m.stopServing())
 	m.read(filepath.Join(dir, "data", run), e)
@@ -63,7 +63,7 @@ func newMidst(t *testing.T, s Script, dir string) *midst {
 	}
 	t.Cleanup(func() { _ = log.Close() })
 	m := &midst{
-		cluster: &cluster{t: t, script: s, dir: dir, data: filepath.Join(dir, "data")},
+		cluster: &cluster{t: t, script: s, dir: dir, data: filepath.Join(dir, "data"), struck: map[Kind]int{}},
 		log:     slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -166,6 +166,9 @@ func (m *midst) read(of string, e *Evidence) {
 			}
 		}
 		sum = Trouble{sum.Twice + done.Twice, sum.Held + done.Held, sum.Lost + done.Lost, sum.Late + done.Late}
+	}
+	for kind, n := range map[Kind]int{"messages twice": sum.Twice, "snapshots held back": sum.Held, "acks lost": sum.Lost, "messages late": sum.Late} {
+		e.Struck[kind] += n
 	}
 	m.t.Logf("seed %d: messages: %+v; coordinator: %s", m.script.Seed, sum, statsOf(m.coord))
 }

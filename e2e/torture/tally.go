@@ -61,7 +61,7 @@ func (t Tally) String() string {
 		b.WriteString(rows[name].cells(name))
 	}
 	b.WriteString(all.cells("all"))
-	fmt.Fprintf(&b, "\n%d requests were sent, %d are in results, in %.0f s of runs. Faults:", sent, kept, seconds)
+	fmt.Fprintf(&b, "\n%d requests were sent, %d are in results, in %.0f s of runs. Faults that struck:", sent, kept, seconds)
 	for _, kind := range slices.Sorted(maps.Keys(faults)) {
 		fmt.Fprintf(&b, " %d %s,", faults[kind], kind)
 	}

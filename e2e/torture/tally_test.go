@@ -14,7 +14,7 @@ func TestTally(t *testing.T) {
 	got := tally.String()
 	for _, want := range []string{
 		"| fail | 2 | 1 of 1 | 1 | 1 | 3 | 0 | 0 | 0 |\n", "| fail, messages | 1 | 0 of 1 | 0 | 0 | 0 | 1 | 2 | 3 |\n", "| all | 3 | 1 of 2 | 1 | 1 | 3 | 1 | 2 | 3 |\n",
-		"25 requests were sent, 21 are in results, in 3 s of runs. Faults: 1 kill-agent, 3 reset.\n",
+		"25 requests were sent, 21 are in results, in 3 s of runs. Faults that struck: 1 kill-agent, 3 reset.\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)

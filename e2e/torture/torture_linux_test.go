@@ -200,7 +200,7 @@ func (c *cluster) finish(client *process, run, out string, e *Evidence) {
 		}
 	}
 	c.mu.Lock()
-	e.Gone, e.Disk = c.gone, c.full
+	e.Gone, e.Disk, e.Struck = c.gone, c.full, c.struck
 	c.mu.Unlock()
 	if !client.endsWithin(patience) {
 		c.wrongf("the client does not end")

@@ -268,5 +268,7 @@ func (m *missing) judgeServed(id ID, all []Served) {
 		m.wrong("stage %d is complete, and lacks request %d, which the server had", id.Stage, id.Index)
 	case len(all) > 1:
 		m.wrong("stage %d is complete, and request %d was sent %d times", id.Stage, id.Index, len(all))
+	case all[0].Answered && !rows[0].Completed():
+		m.wrong("stage %d is complete, and request %d was answered and does not count as that", id.Stage, id.Index)
 	}
 }

@@ -114,6 +114,7 @@ func TestWrongEvidenceIsSeen(t *testing.T) {
 		"completed, never answered":     {sound, func(e *Evidence) { e.Served[7].Answered = false }, "was not answered"},
 		"lacks one that was sent":       {sound, func(e *Evidence) { drop(e, 7) }, "complete, and lacks request 7"},
 		"lacks one that was not sent":   {sound, func(e *Evidence) { drop(e, 39); e.Served = e.Served[:39] }, "complete, and lacks request 39"},
+		"cut off, though answered":      {sound, func(e *Evidence) { e.Rows[0].Cancelled = true }, "was answered and does not count as that"},
 		"one that nobody asked for":     {sound, func(e *Evidence) { e.Rows[0].Index = 40 }, "request 40, which the plan does not"},
 		"failed for no reason":          {sound, func(e *Evidence) { e.Rows[0].ErrorClass = &failed }, "no endpoint did"},
 		"counts of other rows":          {sound, func(e *Evidence) { e.Result.Stages[0].Requests.Completed++ }, "its rows come to"},
