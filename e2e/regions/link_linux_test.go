@@ -131,7 +131,7 @@ func TestCoordinatorAlone(t *testing.T) {
 		policy string
 		alone  time.Duration
 		exit   int
-	}{{"fail", 2 * time.Second, 0}, {"fail", 5 * time.Second, 3}, {"degrade", 5 * time.Second, 0}} {
+	}{{"fail", time.Second, 0}, {"fail", 5 * time.Second, 3}, {"degrade", 5 * time.Second, 0}} {
 		t.Run(fmt.Sprint(c.policy, c.alone), func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t, 30*time.Second)
