@@ -124,7 +124,7 @@ func TestDeadAgentIsNoticed(t *testing.T) {
 	}
 }
 
-// Under fail, two seconds without any agent are nothing. Five are a loss, as they are of any agent, and the run ends and says so; under degrade
+// Under fail, a second without any agent is nothing. Five are a loss, as they are of any agent, and the run ends and says so; under degrade
 // the same five lose nothing.
 func TestCoordinatorAlone(t *testing.T) {
 	for _, c := range []struct {
