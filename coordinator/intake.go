@@ -99,6 +99,8 @@ func (c *Coordinator) take(s *spatev1.Snapshot, who certs.Identity) (*spatev1.Pu
 		c.intake.givenUp.Add(1)
 		c.log.Info("snapshot of a lost agent refused", "agent", s.GetKey().GetAgent(), "sequence", s.GetKey().GetSequence())
 		return &spatev1.PushResponse{Key: s.GetKey(), Refused: err.Error()}, nil
+	case errors.Is(err, aggregate.ErrClosed) && c.endedWith(s): // the run ended while it came again
+		c.intake.duplicates.Add(1)
 	case errors.Is(err, aggregate.ErrConflict), errors.Is(err, aggregate.ErrClosed):
 		return c.refuse(r, s, err), nil
 	case err != nil:
