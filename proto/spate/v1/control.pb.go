@@ -12,6 +12,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -417,7 +418,11 @@ type AgentInfo struct {
 	// Cores the agent may use.
 	Cores uint32 `protobuf:"varint,7,opt,name=cores,proto3" json:"cores,omitempty"`
 	// Most requests per second the agent takes on. 0: not limited.
-	MaxRate       float64 `protobuf:"fixed64,8,opt,name=max_rate,json=maxRate,proto3" json:"max_rate,omitempty"`
+	MaxRate float64 `protobuf:"fixed64,8,opt,name=max_rate,json=maxRate,proto3" json:"max_rate,omitempty"`
+	// What its machine was seen to do exactly, by calibration. Unset: it was not calibrated.
+	Capacity *Capacity `protobuf:"bytes,9,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	// A person gave the weight. Where nobody did and each agent of a stage has a capacity, shares go by capacity.frames_per_second.
+	WeightGiven   bool `protobuf:"varint,10,opt,name=weight_given,json=weightGiven,proto3" json:"weight_given,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -508,6 +513,93 @@ func (x *AgentInfo) GetMaxRate() float64 {
 	return 0
 }
 
+func (x *AgentInfo) GetCapacity() *Capacity {
+	if x != nil {
+		return x.Capacity
+	}
+	return nil
+}
+
+func (x *AgentInfo) GetWeightGiven() bool {
+	if x != nil {
+		return x.WeightGiven
+	}
+	return false
+}
+
+// Capacity is the most that an agent's machine did in calibration while its times stayed exact.
+type Capacity struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Streams at once.
+	Streams uint32 `protobuf:"varint,1,opt,name=streams,proto3" json:"streams,omitempty"`
+	// Frames per second, over all streams.
+	FramesPerSecond float64 `protobuf:"fixed64,2,opt,name=frames_per_second,json=framesPerSecond,proto3" json:"frames_per_second,omitempty"`
+	// Requests started per second.
+	StartsPerSecond float64 `protobuf:"fixed64,3,opt,name=starts_per_second,json=startsPerSecond,proto3" json:"starts_per_second,omitempty"`
+	// When it was measured.
+	MeasuredAt    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=measured_at,json=measuredAt,proto3" json:"measured_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Capacity) Reset() {
+	*x = Capacity{}
+	mi := &file_spate_v1_control_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Capacity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Capacity) ProtoMessage() {}
+
+func (x *Capacity) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_control_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Capacity.ProtoReflect.Descriptor instead.
+func (*Capacity) Descriptor() ([]byte, []int) {
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Capacity) GetStreams() uint32 {
+	if x != nil {
+		return x.Streams
+	}
+	return 0
+}
+
+func (x *Capacity) GetFramesPerSecond() float64 {
+	if x != nil {
+		return x.FramesPerSecond
+	}
+	return 0
+}
+
+func (x *Capacity) GetStartsPerSecond() float64 {
+	if x != nil {
+		return x.StartsPerSecond
+	}
+	return 0
+}
+
+func (x *Capacity) GetMeasuredAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.MeasuredAt
+	}
+	return nil
+}
+
 // AssignmentRef names one revision of one assignment.
 type AssignmentRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -523,7 +615,7 @@ type AssignmentRef struct {
 
 func (x *AssignmentRef) Reset() {
 	*x = AssignmentRef{}
-	mi := &file_spate_v1_control_proto_msgTypes[4]
+	mi := &file_spate_v1_control_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -535,7 +627,7 @@ func (x *AssignmentRef) String() string {
 func (*AssignmentRef) ProtoMessage() {}
 
 func (x *AssignmentRef) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[4]
+	mi := &file_spate_v1_control_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -548,7 +640,7 @@ func (x *AssignmentRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignmentRef.ProtoReflect.Descriptor instead.
 func (*AssignmentRef) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{4}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *AssignmentRef) GetRunId() string {
@@ -588,7 +680,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_spate_v1_control_proto_msgTypes[5]
+	mi := &file_spate_v1_control_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -600,7 +692,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[5]
+	mi := &file_spate_v1_control_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -613,7 +705,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{5}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Welcome) GetHeartbeatInterval() *durationpb.Duration {
@@ -653,14 +745,16 @@ type Assign struct {
 	Records bool `protobuf:"varint,5,opt,name=records,proto3" json:"records,omitempty"`
 	// The agent starts nothing more once this time has passed since it sent the last heartbeat that was answered, so that the coordinator
 	// knows from when on another agent may take its part. Unset: Welcome.lease.
-	Lease         *durationpb.Duration `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"`
+	Lease *durationpb.Duration `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"`
+	// Sources of server metrics that this agent reads, by their numbers (see ServerSample.source).
+	ServerSources []uint32 `protobuf:"varint,7,rep,packed,name=server_sources,json=serverSources,proto3" json:"server_sources,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Assign) Reset() {
 	*x = Assign{}
-	mi := &file_spate_v1_control_proto_msgTypes[6]
+	mi := &file_spate_v1_control_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -672,7 +766,7 @@ func (x *Assign) String() string {
 func (*Assign) ProtoMessage() {}
 
 func (x *Assign) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[6]
+	mi := &file_spate_v1_control_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -685,7 +779,7 @@ func (x *Assign) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assign.ProtoReflect.Descriptor instead.
 func (*Assign) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{6}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Assign) GetRef() *AssignmentRef {
@@ -730,6 +824,13 @@ func (x *Assign) GetLease() *durationpb.Duration {
 	return nil
 }
 
+func (x *Assign) GetServerSources() []uint32 {
+	if x != nil {
+		return x.ServerSources
+	}
+	return nil
+}
+
 // Stripe is one agent's share of a global schedule: item i belongs to the place that the pattern of weights names, or to the one that took
 // it over.
 type Stripe struct {
@@ -746,7 +847,7 @@ type Stripe struct {
 
 func (x *Stripe) Reset() {
 	*x = Stripe{}
-	mi := &file_spate_v1_control_proto_msgTypes[7]
+	mi := &file_spate_v1_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -758,7 +859,7 @@ func (x *Stripe) String() string {
 func (*Stripe) ProtoMessage() {}
 
 func (x *Stripe) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[7]
+	mi := &file_spate_v1_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -771,7 +872,7 @@ func (x *Stripe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stripe.ProtoReflect.Descriptor instead.
 func (*Stripe) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{7}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Stripe) GetWeights() []uint32 {
@@ -818,7 +919,7 @@ type Handover struct {
 
 func (x *Handover) Reset() {
 	*x = Handover{}
-	mi := &file_spate_v1_control_proto_msgTypes[8]
+	mi := &file_spate_v1_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -830,7 +931,7 @@ func (x *Handover) String() string {
 func (*Handover) ProtoMessage() {}
 
 func (x *Handover) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[8]
+	mi := &file_spate_v1_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -843,7 +944,7 @@ func (x *Handover) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Handover.ProtoReflect.Descriptor instead.
 func (*Handover) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Handover) GetFromRank() uint32 {
@@ -894,7 +995,7 @@ type Revise struct {
 
 func (x *Revise) Reset() {
 	*x = Revise{}
-	mi := &file_spate_v1_control_proto_msgTypes[9]
+	mi := &file_spate_v1_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -906,7 +1007,7 @@ func (x *Revise) String() string {
 func (*Revise) ProtoMessage() {}
 
 func (x *Revise) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[9]
+	mi := &file_spate_v1_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -919,7 +1020,7 @@ func (x *Revise) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revise.ProtoReflect.Descriptor instead.
 func (*Revise) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Revise) GetRef() *AssignmentRef {
@@ -953,7 +1054,7 @@ type Applied struct {
 
 func (x *Applied) Reset() {
 	*x = Applied{}
-	mi := &file_spate_v1_control_proto_msgTypes[10]
+	mi := &file_spate_v1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -965,7 +1066,7 @@ func (x *Applied) String() string {
 func (*Applied) ProtoMessage() {}
 
 func (x *Applied) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[10]
+	mi := &file_spate_v1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -978,7 +1079,7 @@ func (x *Applied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Applied.ProtoReflect.Descriptor instead.
 func (*Applied) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Applied) GetRef() *AssignmentRef {
@@ -1030,7 +1131,7 @@ type Preparation struct {
 
 func (x *Preparation) Reset() {
 	*x = Preparation{}
-	mi := &file_spate_v1_control_proto_msgTypes[11]
+	mi := &file_spate_v1_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1042,7 +1143,7 @@ func (x *Preparation) String() string {
 func (*Preparation) ProtoMessage() {}
 
 func (x *Preparation) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[11]
+	mi := &file_spate_v1_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1055,7 +1156,7 @@ func (x *Preparation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Preparation.ProtoReflect.Descriptor instead.
 func (*Preparation) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Preparation) GetLengths() string {
@@ -1115,7 +1216,7 @@ type Rejected struct {
 
 func (x *Rejected) Reset() {
 	*x = Rejected{}
-	mi := &file_spate_v1_control_proto_msgTypes[12]
+	mi := &file_spate_v1_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1127,7 +1228,7 @@ func (x *Rejected) String() string {
 func (*Rejected) ProtoMessage() {}
 
 func (x *Rejected) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[12]
+	mi := &file_spate_v1_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1140,7 +1241,7 @@ func (x *Rejected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejected.ProtoReflect.Descriptor instead.
 func (*Rejected) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Rejected) GetRef() *AssignmentRef {
@@ -1185,7 +1286,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_spate_v1_control_proto_msgTypes[13]
+	mi := &file_spate_v1_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1197,7 +1298,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[13]
+	mi := &file_spate_v1_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1210,7 +1311,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Heartbeat) GetInFlight() uint32 {
@@ -1266,7 +1367,7 @@ type Renewed struct {
 
 func (x *Renewed) Reset() {
 	*x = Renewed{}
-	mi := &file_spate_v1_control_proto_msgTypes[14]
+	mi := &file_spate_v1_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1278,7 +1379,7 @@ func (x *Renewed) String() string {
 func (*Renewed) ProtoMessage() {}
 
 func (x *Renewed) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[14]
+	mi := &file_spate_v1_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1291,7 +1392,7 @@ func (x *Renewed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Renewed.ProtoReflect.Descriptor instead.
 func (*Renewed) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Renewed) GetNumber() uint64 {
@@ -1314,7 +1415,7 @@ type Arm struct {
 
 func (x *Arm) Reset() {
 	*x = Arm{}
-	mi := &file_spate_v1_control_proto_msgTypes[15]
+	mi := &file_spate_v1_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1326,7 +1427,7 @@ func (x *Arm) String() string {
 func (*Arm) ProtoMessage() {}
 
 func (x *Arm) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[15]
+	mi := &file_spate_v1_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1339,7 +1440,7 @@ func (x *Arm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Arm.ProtoReflect.Descriptor instead.
 func (*Arm) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Arm) GetRef() *AssignmentRef {
@@ -1369,7 +1470,7 @@ type Measure struct {
 
 func (x *Measure) Reset() {
 	*x = Measure{}
-	mi := &file_spate_v1_control_proto_msgTypes[16]
+	mi := &file_spate_v1_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1381,7 +1482,7 @@ func (x *Measure) String() string {
 func (*Measure) ProtoMessage() {}
 
 func (x *Measure) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[16]
+	mi := &file_spate_v1_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1394,7 +1495,7 @@ func (x *Measure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measure.ProtoReflect.Descriptor instead.
 func (*Measure) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Measure) GetRef() *AssignmentRef {
@@ -1428,7 +1529,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_spate_v1_control_proto_msgTypes[17]
+	mi := &file_spate_v1_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1440,7 +1541,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[17]
+	mi := &file_spate_v1_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1453,7 +1554,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Stop) GetRef() *AssignmentRef {
@@ -1493,7 +1594,7 @@ type ProbeClockRequest struct {
 
 func (x *ProbeClockRequest) Reset() {
 	*x = ProbeClockRequest{}
-	mi := &file_spate_v1_control_proto_msgTypes[18]
+	mi := &file_spate_v1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1505,7 +1606,7 @@ func (x *ProbeClockRequest) String() string {
 func (*ProbeClockRequest) ProtoMessage() {}
 
 func (x *ProbeClockRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[18]
+	mi := &file_spate_v1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1518,7 +1619,7 @@ func (x *ProbeClockRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeClockRequest.ProtoReflect.Descriptor instead.
 func (*ProbeClockRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
 // ProbeClockResponse is the coordinator's monotonic clock when the request came in and when the answer left.
@@ -1534,7 +1635,7 @@ type ProbeClockResponse struct {
 
 func (x *ProbeClockResponse) Reset() {
 	*x = ProbeClockResponse{}
-	mi := &file_spate_v1_control_proto_msgTypes[19]
+	mi := &file_spate_v1_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1546,7 +1647,7 @@ func (x *ProbeClockResponse) String() string {
 func (*ProbeClockResponse) ProtoMessage() {}
 
 func (x *ProbeClockResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[19]
+	mi := &file_spate_v1_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1559,7 +1660,7 @@ func (x *ProbeClockResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeClockResponse.ProtoReflect.Descriptor instead.
 func (*ProbeClockResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ProbeClockResponse) GetReceivedClockNs() int64 {
@@ -1589,7 +1690,7 @@ type FetchDatasetRequest struct {
 
 func (x *FetchDatasetRequest) Reset() {
 	*x = FetchDatasetRequest{}
-	mi := &file_spate_v1_control_proto_msgTypes[20]
+	mi := &file_spate_v1_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1601,7 +1702,7 @@ func (x *FetchDatasetRequest) String() string {
 func (*FetchDatasetRequest) ProtoMessage() {}
 
 func (x *FetchDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[20]
+	mi := &file_spate_v1_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1614,7 +1715,7 @@ func (x *FetchDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchDatasetRequest.ProtoReflect.Descriptor instead.
 func (*FetchDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FetchDatasetRequest) GetSha256() string {
@@ -1642,7 +1743,7 @@ type FetchDatasetResponse struct {
 
 func (x *FetchDatasetResponse) Reset() {
 	*x = FetchDatasetResponse{}
-	mi := &file_spate_v1_control_proto_msgTypes[21]
+	mi := &file_spate_v1_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1654,7 +1755,7 @@ func (x *FetchDatasetResponse) String() string {
 func (*FetchDatasetResponse) ProtoMessage() {}
 
 func (x *FetchDatasetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_control_proto_msgTypes[21]
+	mi := &file_spate_v1_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1667,7 +1768,7 @@ func (x *FetchDatasetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchDatasetResponse.ProtoReflect.Descriptor instead.
 func (*FetchDatasetResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_control_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FetchDatasetResponse) GetData() []byte {
@@ -1681,7 +1782,7 @@ var File_spate_v1_control_proto protoreflect.FileDescriptor
 
 const file_spate_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x16spate/v1/control.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x16spate/v1/metrics.proto\x1a\x13spate/v1/plan.proto\"\xda\x01\n" +
+	"\x16spate/v1/control.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/metrics.proto\x1a\x13spate/v1/plan.proto\"\xda\x01\n" +
 	"\x0eConnectRequest\x12'\n" +
 	"\x05hello\x18\x01 \x01(\v2\x0f.spate.v1.HelloH\x00R\x05hello\x12-\n" +
 	"\aapplied\x18\x02 \x01(\v2\x11.spate.v1.AppliedH\x00R\aapplied\x120\n" +
@@ -1702,7 +1803,7 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\x05agent\x18\x02 \x01(\v2\x13.spate.v1.AgentInfoR\x05agent\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12/\n" +
 	"\x06resume\x18\x04 \x01(\v2\x17.spate.v1.AssignmentRefR\x06resume\x12\x14\n" +
-	"\x05armed\x18\x05 \x01(\bR\x05armed\"\xcf\x01\n" +
+	"\x05armed\x18\x05 \x01(\bR\x05armed\"\xa2\x02\n" +
 	"\tAgentInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06region\x18\x02 \x01(\tR\x06region\x12\x18\n" +
@@ -1712,7 +1813,16 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\vmax_streams\x18\x06 \x01(\rR\n" +
 	"maxStreams\x12\x14\n" +
 	"\x05cores\x18\a \x01(\rR\x05cores\x12\x19\n" +
-	"\bmax_rate\x18\b \x01(\x01R\amaxRate\"c\n" +
+	"\bmax_rate\x18\b \x01(\x01R\amaxRate\x12.\n" +
+	"\bcapacity\x18\t \x01(\v2\x12.spate.v1.CapacityR\bcapacity\x12!\n" +
+	"\fweight_given\x18\n" +
+	" \x01(\bR\vweightGiven\"\xb9\x01\n" +
+	"\bCapacity\x12\x18\n" +
+	"\astreams\x18\x01 \x01(\rR\astreams\x12*\n" +
+	"\x11frames_per_second\x18\x02 \x01(\x01R\x0fframesPerSecond\x12*\n" +
+	"\x11starts_per_second\x18\x03 \x01(\x01R\x0fstartsPerSecond\x12;\n" +
+	"\vmeasured_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"measuredAt\"c\n" +
 	"\rAssignmentRef\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1f\n" +
 	"\vstage_index\x18\x02 \x01(\rR\n" +
@@ -1721,14 +1831,15 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\aWelcome\x12H\n" +
 	"\x12heartbeat_interval\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\x12/\n" +
 	"\x05lease\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12 \n" +
-	"\vcoordinator\x18\x03 \x01(\tR\vcoordinator\"\xc4\x02\n" +
+	"\vcoordinator\x18\x03 \x01(\tR\vcoordinator\"\xeb\x02\n" +
 	"\x06Assign\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12%\n" +
 	"\x05stage\x18\x02 \x01(\v2\x0f.spate.v1.StageR\x05stage\x12(\n" +
 	"\x06stripe\x18\x03 \x01(\v2\x10.spate.v1.StripeR\x06stripe\x127\n" +
 	"\asecrets\x18\x04 \x03(\v2\x1d.spate.v1.Assign.SecretsEntryR\asecrets\x12\x18\n" +
 	"\arecords\x18\x05 \x01(\bR\arecords\x12/\n" +
-	"\x05lease\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x1a:\n" +
+	"\x05lease\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12%\n" +
+	"\x0eserver_sources\x18\a \x03(\rR\rserverSources\x1a:\n" +
 	"\fSecretsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"h\n" +
@@ -1811,77 +1922,81 @@ func file_spate_v1_control_proto_rawDescGZIP() []byte {
 	return file_spate_v1_control_proto_rawDescData
 }
 
-var file_spate_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_spate_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_spate_v1_control_proto_goTypes = []any{
-	(*ConnectRequest)(nil),       // 0: spate.v1.ConnectRequest
-	(*ConnectResponse)(nil),      // 1: spate.v1.ConnectResponse
-	(*Hello)(nil),                // 2: spate.v1.Hello
-	(*AgentInfo)(nil),            // 3: spate.v1.AgentInfo
-	(*AssignmentRef)(nil),        // 4: spate.v1.AssignmentRef
-	(*Welcome)(nil),              // 5: spate.v1.Welcome
-	(*Assign)(nil),               // 6: spate.v1.Assign
-	(*Stripe)(nil),               // 7: spate.v1.Stripe
-	(*Handover)(nil),             // 8: spate.v1.Handover
-	(*Revise)(nil),               // 9: spate.v1.Revise
-	(*Applied)(nil),              // 10: spate.v1.Applied
-	(*Preparation)(nil),          // 11: spate.v1.Preparation
-	(*Rejected)(nil),             // 12: spate.v1.Rejected
-	(*Heartbeat)(nil),            // 13: spate.v1.Heartbeat
-	(*Renewed)(nil),              // 14: spate.v1.Renewed
-	(*Arm)(nil),                  // 15: spate.v1.Arm
-	(*Measure)(nil),              // 16: spate.v1.Measure
-	(*Stop)(nil),                 // 17: spate.v1.Stop
-	(*ProbeClockRequest)(nil),    // 18: spate.v1.ProbeClockRequest
-	(*ProbeClockResponse)(nil),   // 19: spate.v1.ProbeClockResponse
-	(*FetchDatasetRequest)(nil),  // 20: spate.v1.FetchDatasetRequest
-	(*FetchDatasetResponse)(nil), // 21: spate.v1.FetchDatasetResponse
-	nil,                          // 22: spate.v1.Assign.SecretsEntry
-	(*durationpb.Duration)(nil),  // 23: google.protobuf.Duration
-	(*Stage)(nil),                // 24: spate.v1.Stage
-	(FailureKind)(0),             // 25: spate.v1.FailureKind
+	(*ConnectRequest)(nil),        // 0: spate.v1.ConnectRequest
+	(*ConnectResponse)(nil),       // 1: spate.v1.ConnectResponse
+	(*Hello)(nil),                 // 2: spate.v1.Hello
+	(*AgentInfo)(nil),             // 3: spate.v1.AgentInfo
+	(*Capacity)(nil),              // 4: spate.v1.Capacity
+	(*AssignmentRef)(nil),         // 5: spate.v1.AssignmentRef
+	(*Welcome)(nil),               // 6: spate.v1.Welcome
+	(*Assign)(nil),                // 7: spate.v1.Assign
+	(*Stripe)(nil),                // 8: spate.v1.Stripe
+	(*Handover)(nil),              // 9: spate.v1.Handover
+	(*Revise)(nil),                // 10: spate.v1.Revise
+	(*Applied)(nil),               // 11: spate.v1.Applied
+	(*Preparation)(nil),           // 12: spate.v1.Preparation
+	(*Rejected)(nil),              // 13: spate.v1.Rejected
+	(*Heartbeat)(nil),             // 14: spate.v1.Heartbeat
+	(*Renewed)(nil),               // 15: spate.v1.Renewed
+	(*Arm)(nil),                   // 16: spate.v1.Arm
+	(*Measure)(nil),               // 17: spate.v1.Measure
+	(*Stop)(nil),                  // 18: spate.v1.Stop
+	(*ProbeClockRequest)(nil),     // 19: spate.v1.ProbeClockRequest
+	(*ProbeClockResponse)(nil),    // 20: spate.v1.ProbeClockResponse
+	(*FetchDatasetRequest)(nil),   // 21: spate.v1.FetchDatasetRequest
+	(*FetchDatasetResponse)(nil),  // 22: spate.v1.FetchDatasetResponse
+	nil,                           // 23: spate.v1.Assign.SecretsEntry
+	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 25: google.protobuf.Duration
+	(*Stage)(nil),                 // 26: spate.v1.Stage
+	(FailureKind)(0),              // 27: spate.v1.FailureKind
 }
 var file_spate_v1_control_proto_depIdxs = []int32{
 	2,  // 0: spate.v1.ConnectRequest.hello:type_name -> spate.v1.Hello
-	10, // 1: spate.v1.ConnectRequest.applied:type_name -> spate.v1.Applied
-	12, // 2: spate.v1.ConnectRequest.rejected:type_name -> spate.v1.Rejected
-	13, // 3: spate.v1.ConnectRequest.heartbeat:type_name -> spate.v1.Heartbeat
-	5,  // 4: spate.v1.ConnectResponse.welcome:type_name -> spate.v1.Welcome
-	6,  // 5: spate.v1.ConnectResponse.assign:type_name -> spate.v1.Assign
-	15, // 6: spate.v1.ConnectResponse.arm:type_name -> spate.v1.Arm
-	17, // 7: spate.v1.ConnectResponse.stop:type_name -> spate.v1.Stop
-	16, // 8: spate.v1.ConnectResponse.measure:type_name -> spate.v1.Measure
-	14, // 9: spate.v1.ConnectResponse.renewed:type_name -> spate.v1.Renewed
-	9,  // 10: spate.v1.ConnectResponse.revise:type_name -> spate.v1.Revise
+	11, // 1: spate.v1.ConnectRequest.applied:type_name -> spate.v1.Applied
+	13, // 2: spate.v1.ConnectRequest.rejected:type_name -> spate.v1.Rejected
+	14, // 3: spate.v1.ConnectRequest.heartbeat:type_name -> spate.v1.Heartbeat
+	6,  // 4: spate.v1.ConnectResponse.welcome:type_name -> spate.v1.Welcome
+	7,  // 5: spate.v1.ConnectResponse.assign:type_name -> spate.v1.Assign
+	16, // 6: spate.v1.ConnectResponse.arm:type_name -> spate.v1.Arm
+	18, // 7: spate.v1.ConnectResponse.stop:type_name -> spate.v1.Stop
+	17, // 8: spate.v1.ConnectResponse.measure:type_name -> spate.v1.Measure
+	15, // 9: spate.v1.ConnectResponse.renewed:type_name -> spate.v1.Renewed
+	10, // 10: spate.v1.ConnectResponse.revise:type_name -> spate.v1.Revise
 	3,  // 11: spate.v1.Hello.agent:type_name -> spate.v1.AgentInfo
-	4,  // 12: spate.v1.Hello.resume:type_name -> spate.v1.AssignmentRef
-	23, // 13: spate.v1.Welcome.heartbeat_interval:type_name -> google.protobuf.Duration
-	23, // 14: spate.v1.Welcome.lease:type_name -> google.protobuf.Duration
-	4,  // 15: spate.v1.Assign.ref:type_name -> spate.v1.AssignmentRef
-	24, // 16: spate.v1.Assign.stage:type_name -> spate.v1.Stage
-	7,  // 17: spate.v1.Assign.stripe:type_name -> spate.v1.Stripe
-	22, // 18: spate.v1.Assign.secrets:type_name -> spate.v1.Assign.SecretsEntry
-	23, // 19: spate.v1.Assign.lease:type_name -> google.protobuf.Duration
-	8,  // 20: spate.v1.Stripe.handovers:type_name -> spate.v1.Handover
-	4,  // 21: spate.v1.Revise.ref:type_name -> spate.v1.AssignmentRef
-	7,  // 22: spate.v1.Revise.stripe:type_name -> spate.v1.Stripe
-	4,  // 23: spate.v1.Applied.ref:type_name -> spate.v1.AssignmentRef
-	11, // 24: spate.v1.Applied.preparation:type_name -> spate.v1.Preparation
-	4,  // 25: spate.v1.Rejected.ref:type_name -> spate.v1.AssignmentRef
-	25, // 26: spate.v1.Rejected.kind:type_name -> spate.v1.FailureKind
-	4,  // 27: spate.v1.Arm.ref:type_name -> spate.v1.AssignmentRef
-	4,  // 28: spate.v1.Measure.ref:type_name -> spate.v1.AssignmentRef
-	4,  // 29: spate.v1.Stop.ref:type_name -> spate.v1.AssignmentRef
-	0,  // 30: spate.v1.ControlService.Connect:input_type -> spate.v1.ConnectRequest
-	18, // 31: spate.v1.ControlService.ProbeClock:input_type -> spate.v1.ProbeClockRequest
-	20, // 32: spate.v1.ControlService.FetchDataset:input_type -> spate.v1.FetchDatasetRequest
-	1,  // 33: spate.v1.ControlService.Connect:output_type -> spate.v1.ConnectResponse
-	19, // 34: spate.v1.ControlService.ProbeClock:output_type -> spate.v1.ProbeClockResponse
-	21, // 35: spate.v1.ControlService.FetchDataset:output_type -> spate.v1.FetchDatasetResponse
-	33, // [33:36] is the sub-list for method output_type
-	30, // [30:33] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	5,  // 12: spate.v1.Hello.resume:type_name -> spate.v1.AssignmentRef
+	4,  // 13: spate.v1.AgentInfo.capacity:type_name -> spate.v1.Capacity
+	24, // 14: spate.v1.Capacity.measured_at:type_name -> google.protobuf.Timestamp
+	25, // 15: spate.v1.Welcome.heartbeat_interval:type_name -> google.protobuf.Duration
+	25, // 16: spate.v1.Welcome.lease:type_name -> google.protobuf.Duration
+	5,  // 17: spate.v1.Assign.ref:type_name -> spate.v1.AssignmentRef
+	26, // 18: spate.v1.Assign.stage:type_name -> spate.v1.Stage
+	8,  // 19: spate.v1.Assign.stripe:type_name -> spate.v1.Stripe
+	23, // 20: spate.v1.Assign.secrets:type_name -> spate.v1.Assign.SecretsEntry
+	25, // 21: spate.v1.Assign.lease:type_name -> google.protobuf.Duration
+	9,  // 22: spate.v1.Stripe.handovers:type_name -> spate.v1.Handover
+	5,  // 23: spate.v1.Revise.ref:type_name -> spate.v1.AssignmentRef
+	8,  // 24: spate.v1.Revise.stripe:type_name -> spate.v1.Stripe
+	5,  // 25: spate.v1.Applied.ref:type_name -> spate.v1.AssignmentRef
+	12, // 26: spate.v1.Applied.preparation:type_name -> spate.v1.Preparation
+	5,  // 27: spate.v1.Rejected.ref:type_name -> spate.v1.AssignmentRef
+	27, // 28: spate.v1.Rejected.kind:type_name -> spate.v1.FailureKind
+	5,  // 29: spate.v1.Arm.ref:type_name -> spate.v1.AssignmentRef
+	5,  // 30: spate.v1.Measure.ref:type_name -> spate.v1.AssignmentRef
+	5,  // 31: spate.v1.Stop.ref:type_name -> spate.v1.AssignmentRef
+	0,  // 32: spate.v1.ControlService.Connect:input_type -> spate.v1.ConnectRequest
+	19, // 33: spate.v1.ControlService.ProbeClock:input_type -> spate.v1.ProbeClockRequest
+	21, // 34: spate.v1.ControlService.FetchDataset:input_type -> spate.v1.FetchDatasetRequest
+	1,  // 35: spate.v1.ControlService.Connect:output_type -> spate.v1.ConnectResponse
+	20, // 36: spate.v1.ControlService.ProbeClock:output_type -> spate.v1.ProbeClockResponse
+	22, // 37: spate.v1.ControlService.FetchDataset:output_type -> spate.v1.FetchDatasetResponse
+	35, // [35:38] is the sub-list for method output_type
+	32, // [32:35] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_control_proto_init() }
@@ -1906,14 +2021,14 @@ func file_spate_v1_control_proto_init() {
 		(*ConnectResponse_Renewed)(nil),
 		(*ConnectResponse_Revise)(nil),
 	}
-	file_spate_v1_control_proto_msgTypes[11].OneofWrappers = []any{}
+	file_spate_v1_control_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_control_proto_rawDesc), len(file_spate_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -63,6 +63,12 @@ const (
 	Metric_METRIC_TPOT_FIRST_FRAME Metric = 16
 	// Round trip to the endpoint as the kernel measured it when a connection was made, once a connection.
 	Metric_METRIC_RTT Metric = 17
+	// Name lookup of requests that opened a connection, if there was a name to look up.
+	Metric_METRIC_DNS Metric = 18
+	// TCP handshake of requests that opened a connection, with that of a proxy's CONNECT.
+	Metric_METRIC_TCP Metric = 19
+	// TLS handshake of requests that opened a connection with TLS.
+	Metric_METRIC_TLS Metric = 20
 )
 
 // Enum value maps for Metric.
@@ -86,6 +92,9 @@ var (
 		15: "METRIC_FIRST_FRAME_GAP",
 		16: "METRIC_TPOT_FIRST_FRAME",
 		17: "METRIC_RTT",
+		18: "METRIC_DNS",
+		19: "METRIC_TCP",
+		20: "METRIC_TLS",
 	}
 	Metric_value = map[string]int32{
 		"METRIC_UNSPECIFIED":           0,
@@ -106,6 +115,9 @@ var (
 		"METRIC_FIRST_FRAME_GAP":       15,
 		"METRIC_TPOT_FIRST_FRAME":      16,
 		"METRIC_RTT":                   17,
+		"METRIC_DNS":                   18,
+		"METRIC_TCP":                   19,
+		"METRIC_TLS":                   20,
 	}
 )
 
@@ -469,8 +481,10 @@ type Snapshot struct {
 	BegunItems []uint64 `protobuf:"varint,10,rep,packed,name=begun_items,json=begunItems,proto3" json:"begun_items,omitempty"`
 	// Rows that were left out since they did not fit into the memory of an agent whose coordinator was gone.
 	DroppedRecords uint64 `protobuf:"varint,11,opt,name=dropped_records,json=droppedRecords,proto3" json:"dropped_records,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// What servers told of themselves in this window, as far as this agent reads their metrics.
+	ServerSamples []*ServerSample `protobuf:"bytes,12,rep,name=server_samples,json=serverSamples,proto3" json:"server_samples,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Snapshot) Reset() {
@@ -580,6 +594,95 @@ func (x *Snapshot) GetDroppedRecords() uint64 {
 	return 0
 }
 
+func (x *Snapshot) GetServerSamples() []*ServerSample {
+	if x != nil {
+		return x.ServerSamples
+	}
+	return nil
+}
+
+// ServerSample is one value that a server told of itself.
+type ServerSample struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the source in ServerMetrics.urls, or of the endpoint if the plan names no urls.
+	Source uint32 `protobuf:"varint,1,opt,name=source,proto3" json:"source,omitempty"`
+	// Name of the metric. Histograms and summaries give their NAME_sum and NAME_count.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Its labels, sorted, as in Prometheus' text form without the braces: engine="0",model_name="m". Empty: none.
+	Labels string `protobuf:"bytes,3,opt,name=labels,proto3" json:"labels,omitempty"`
+	// Value as the server told it. A counter is not made a rate.
+	Value float64 `protobuf:"fixed64,4,opt,name=value,proto3" json:"value,omitempty"`
+	// It is a counter: it only grows while the server lives.
+	Counter       bool `protobuf:"varint,5,opt,name=counter,proto3" json:"counter,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServerSample) Reset() {
+	*x = ServerSample{}
+	mi := &file_spate_v1_metrics_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServerSample) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServerSample) ProtoMessage() {}
+
+func (x *ServerSample) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_metrics_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServerSample.ProtoReflect.Descriptor instead.
+func (*ServerSample) Descriptor() ([]byte, []int) {
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ServerSample) GetSource() uint32 {
+	if x != nil {
+		return x.Source
+	}
+	return 0
+}
+
+func (x *ServerSample) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ServerSample) GetLabels() string {
+	if x != nil {
+		return x.Labels
+	}
+	return ""
+}
+
+func (x *ServerSample) GetValue() float64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
+func (x *ServerSample) GetCounter() bool {
+	if x != nil {
+		return x.Counter
+	}
+	return false
+}
+
 // Series is what was measured at one endpoint.
 type Series struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -597,7 +700,7 @@ type Series struct {
 
 func (x *Series) Reset() {
 	*x = Series{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[4]
+	mi := &file_spate_v1_metrics_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -609,7 +712,7 @@ func (x *Series) String() string {
 func (*Series) ProtoMessage() {}
 
 func (x *Series) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[4]
+	mi := &file_spate_v1_metrics_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -622,7 +725,7 @@ func (x *Series) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Series.ProtoReflect.Descriptor instead.
 func (*Series) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{4}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Series) GetEndpoint() uint32 {
@@ -705,7 +808,7 @@ type Counters struct {
 
 func (x *Counters) Reset() {
 	*x = Counters{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[5]
+	mi := &file_spate_v1_metrics_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -717,7 +820,7 @@ func (x *Counters) String() string {
 func (*Counters) ProtoMessage() {}
 
 func (x *Counters) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[5]
+	mi := &file_spate_v1_metrics_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -730,7 +833,7 @@ func (x *Counters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counters.ProtoReflect.Descriptor instead.
 func (*Counters) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{5}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Counters) GetStarted() uint64 {
@@ -901,7 +1004,7 @@ type Distribution struct {
 
 func (x *Distribution) Reset() {
 	*x = Distribution{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[6]
+	mi := &file_spate_v1_metrics_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -913,7 +1016,7 @@ func (x *Distribution) String() string {
 func (*Distribution) ProtoMessage() {}
 
 func (x *Distribution) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[6]
+	mi := &file_spate_v1_metrics_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -926,7 +1029,7 @@ func (x *Distribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Distribution.ProtoReflect.Descriptor instead.
 func (*Distribution) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{6}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Distribution) GetMetric() Metric {
@@ -984,7 +1087,7 @@ type Uint128 struct {
 
 func (x *Uint128) Reset() {
 	*x = Uint128{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[7]
+	mi := &file_spate_v1_metrics_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -996,7 +1099,7 @@ func (x *Uint128) String() string {
 func (*Uint128) ProtoMessage() {}
 
 func (x *Uint128) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[7]
+	mi := &file_spate_v1_metrics_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1009,7 +1112,7 @@ func (x *Uint128) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Uint128.ProtoReflect.Descriptor instead.
 func (*Uint128) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{7}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Uint128) GetHigh() uint64 {
@@ -1043,7 +1146,7 @@ type ErrorCount struct {
 
 func (x *ErrorCount) Reset() {
 	*x = ErrorCount{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[8]
+	mi := &file_spate_v1_metrics_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1055,7 +1158,7 @@ func (x *ErrorCount) String() string {
 func (*ErrorCount) ProtoMessage() {}
 
 func (x *ErrorCount) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[8]
+	mi := &file_spate_v1_metrics_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1068,7 +1171,7 @@ func (x *ErrorCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorCount.ProtoReflect.Descriptor instead.
 func (*ErrorCount) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ErrorCount) GetClass() ErrorClass {
@@ -1136,7 +1239,7 @@ type Totals struct {
 
 func (x *Totals) Reset() {
 	*x = Totals{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[9]
+	mi := &file_spate_v1_metrics_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1148,7 +1251,7 @@ func (x *Totals) String() string {
 func (*Totals) ProtoMessage() {}
 
 func (x *Totals) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[9]
+	mi := &file_spate_v1_metrics_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1161,7 +1264,7 @@ func (x *Totals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Totals.ProtoReflect.Descriptor instead.
 func (*Totals) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Totals) GetSnapshots() uint64 {
@@ -1268,7 +1371,7 @@ type MetricCount struct {
 
 func (x *MetricCount) Reset() {
 	*x = MetricCount{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[10]
+	mi := &file_spate_v1_metrics_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1280,7 +1383,7 @@ func (x *MetricCount) String() string {
 func (*MetricCount) ProtoMessage() {}
 
 func (x *MetricCount) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[10]
+	mi := &file_spate_v1_metrics_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1293,7 +1396,7 @@ func (x *MetricCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricCount.ProtoReflect.Descriptor instead.
 func (*MetricCount) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *MetricCount) GetMetric() Metric {
@@ -1370,14 +1473,20 @@ type RequestRecord struct {
 	// Prompt tokens from the server's prefix cache, by its usage.
 	CachedTokens *uint64 `protobuf:"varint,28,opt,name=cached_tokens,json=cachedTokens,proto3,oneof" json:"cached_tokens,omitempty"`
 	// Prompt tokens that an earlier request began with too, by the workload's own account.
-	SharedTokens  uint32 `protobuf:"varint,29,opt,name=shared_tokens,json=sharedTokens,proto3" json:"shared_tokens,omitempty"`
+	SharedTokens uint32 `protobuf:"varint,29,opt,name=shared_tokens,json=sharedTokens,proto3" json:"shared_tokens,omitempty"`
+	// Name lookup, of a request that opened a connection to a name. In connect_ns, as the two below.
+	DnsNs *int64 `protobuf:"varint,30,opt,name=dns_ns,json=dnsNs,proto3,oneof" json:"dns_ns,omitempty"`
+	// TCP handshake, and a proxy's CONNECT.
+	TcpNs *int64 `protobuf:"varint,31,opt,name=tcp_ns,json=tcpNs,proto3,oneof" json:"tcp_ns,omitempty"`
+	// TLS handshake.
+	TlsNs         *int64 `protobuf:"varint,32,opt,name=tls_ns,json=tlsNs,proto3,oneof" json:"tls_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RequestRecord) Reset() {
 	*x = RequestRecord{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[11]
+	mi := &file_spate_v1_metrics_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1389,7 +1498,7 @@ func (x *RequestRecord) String() string {
 func (*RequestRecord) ProtoMessage() {}
 
 func (x *RequestRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[11]
+	mi := &file_spate_v1_metrics_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1402,7 +1511,7 @@ func (x *RequestRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestRecord.ProtoReflect.Descriptor instead.
 func (*RequestRecord) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RequestRecord) GetIndex() uint64 {
@@ -1608,6 +1717,27 @@ func (x *RequestRecord) GetSharedTokens() uint32 {
 	return 0
 }
 
+func (x *RequestRecord) GetDnsNs() int64 {
+	if x != nil && x.DnsNs != nil {
+		return *x.DnsNs
+	}
+	return 0
+}
+
+func (x *RequestRecord) GetTcpNs() int64 {
+	if x != nil && x.TcpNs != nil {
+		return *x.TcpNs
+	}
+	return 0
+}
+
+func (x *RequestRecord) GetTlsNs() int64 {
+	if x != nil && x.TlsNs != nil {
+		return *x.TlsNs
+	}
+	return 0
+}
+
 var File_spate_v1_metrics_proto protoreflect.FileDescriptor
 
 const file_spate_v1_metrics_proto_rawDesc = "" +
@@ -1622,7 +1752,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x1a\n" +
-	"\bsequence\x18\x04 \x01(\x04R\bsequence\"\xb8\x03\n" +
+	"\bsequence\x18\x04 \x01(\x04R\bsequence\"\xf7\x03\n" +
 	"\bSnapshot\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.spate.v1.SnapshotKeyR\x03key\x12\x1f\n" +
 	"\vstage_index\x18\x02 \x01(\rR\n" +
@@ -1637,8 +1767,15 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\vbegun_items\x18\n" +
 	" \x03(\x04R\n" +
 	"begunItems\x12'\n" +
-	"\x0fdropped_records\x18\v \x01(\x04R\x0edroppedRecordsB\x0f\n" +
-	"\r_first_window\"\xc0\x01\n" +
+	"\x0fdropped_records\x18\v \x01(\x04R\x0edroppedRecords\x12=\n" +
+	"\x0eserver_samples\x18\f \x03(\v2\x16.spate.v1.ServerSampleR\rserverSamplesB\x0f\n" +
+	"\r_first_window\"\x82\x01\n" +
+	"\fServerSample\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\rR\x06source\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06labels\x18\x03 \x01(\tR\x06labels\x12\x14\n" +
+	"\x05value\x18\x04 \x01(\x01R\x05value\x12\x18\n" +
+	"\acounter\x18\x05 \x01(\bR\acounter\"\xc0\x01\n" +
 	"\x06Series\x12\x1a\n" +
 	"\bendpoint\x18\x01 \x01(\rR\bendpoint\x12.\n" +
 	"\bcounters\x18\x02 \x01(\v2\x12.spate.v1.CountersR\bcounters\x12<\n" +
@@ -1709,7 +1846,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\r_steady_to_ns\"M\n" +
 	"\vMetricCount\x12(\n" +
 	"\x06metric\x18\x01 \x01(\x0e2\x10.spate.v1.MetricR\x06metric\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x04R\x05count\"\xd9\b\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"\xce\t\n" +
 	"\rRequestRecord\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x1a\n" +
 	"\bendpoint\x18\x02 \x01(\rR\bendpoint\x12\x1e\n" +
@@ -1745,7 +1882,11 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x03led\x18\x1a \x01(\bR\x03led\x12\x12\n" +
 	"\x04turn\x18\x1b \x01(\rR\x04turn\x12(\n" +
 	"\rcached_tokens\x18\x1c \x01(\x04H\bR\fcachedTokens\x88\x01\x01\x12#\n" +
-	"\rshared_tokens\x18\x1d \x01(\rR\fsharedTokensB\n" +
+	"\rshared_tokens\x18\x1d \x01(\rR\fsharedTokens\x12\x1a\n" +
+	"\x06dns_ns\x18\x1e \x01(\x03H\tR\x05dnsNs\x88\x01\x01\x12\x1a\n" +
+	"\x06tcp_ns\x18\x1f \x01(\x03H\n" +
+	"R\x05tcpNs\x88\x01\x01\x12\x1a\n" +
+	"\x06tls_ns\x18  \x01(\x03H\vR\x05tlsNs\x88\x01\x01B\n" +
 	"\n" +
 	"\b_sent_nsB\x10\n" +
 	"\x0e_first_byte_nsB\x11\n" +
@@ -1755,7 +1896,10 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\v_connect_nsB\x0f\n" +
 	"\r_input_tokensB\x10\n" +
 	"\x0e_output_tokensB\x10\n" +
-	"\x0e_cached_tokens*\x96\x03\n" +
+	"\x0e_cached_tokensB\t\n" +
+	"\a_dns_nsB\t\n" +
+	"\a_tcp_nsB\t\n" +
+	"\a_tls_ns*\xc6\x03\n" +
 	"\x06Metric\x12\x16\n" +
 	"\x12METRIC_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vMETRIC_TTFT\x10\x01\x12\x19\n" +
@@ -1780,7 +1924,13 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x16METRIC_FIRST_FRAME_GAP\x10\x0f\x12\x1b\n" +
 	"\x17METRIC_TPOT_FIRST_FRAME\x10\x10\x12\x0e\n" +
 	"\n" +
-	"METRIC_RTT\x10\x11*\x80\x02\n" +
+	"METRIC_RTT\x10\x11\x12\x0e\n" +
+	"\n" +
+	"METRIC_DNS\x10\x12\x12\x0e\n" +
+	"\n" +
+	"METRIC_TCP\x10\x13\x12\x0e\n" +
+	"\n" +
+	"METRIC_TLS\x10\x14*\x80\x02\n" +
 	"\n" +
 	"ErrorClass\x12\x1b\n" +
 	"\x17ERROR_CLASS_UNSPECIFIED\x10\x00\x12\x17\n" +
@@ -1812,7 +1962,7 @@ func file_spate_v1_metrics_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_v1_metrics_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_spate_v1_metrics_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_spate_v1_metrics_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_spate_v1_metrics_proto_goTypes = []any{
 	(Metric)(0),           // 0: spate.v1.Metric
 	(ErrorClass)(0),       // 1: spate.v1.ErrorClass
@@ -1821,41 +1971,43 @@ var file_spate_v1_metrics_proto_goTypes = []any{
 	(*PushResponse)(nil),  // 4: spate.v1.PushResponse
 	(*SnapshotKey)(nil),   // 5: spate.v1.SnapshotKey
 	(*Snapshot)(nil),      // 6: spate.v1.Snapshot
-	(*Series)(nil),        // 7: spate.v1.Series
-	(*Counters)(nil),      // 8: spate.v1.Counters
-	(*Distribution)(nil),  // 9: spate.v1.Distribution
-	(*Uint128)(nil),       // 10: spate.v1.Uint128
-	(*ErrorCount)(nil),    // 11: spate.v1.ErrorCount
-	(*Totals)(nil),        // 12: spate.v1.Totals
-	(*MetricCount)(nil),   // 13: spate.v1.MetricCount
-	(*RequestRecord)(nil), // 14: spate.v1.RequestRecord
+	(*ServerSample)(nil),  // 7: spate.v1.ServerSample
+	(*Series)(nil),        // 8: spate.v1.Series
+	(*Counters)(nil),      // 9: spate.v1.Counters
+	(*Distribution)(nil),  // 10: spate.v1.Distribution
+	(*Uint128)(nil),       // 11: spate.v1.Uint128
+	(*ErrorCount)(nil),    // 12: spate.v1.ErrorCount
+	(*Totals)(nil),        // 13: spate.v1.Totals
+	(*MetricCount)(nil),   // 14: spate.v1.MetricCount
+	(*RequestRecord)(nil), // 15: spate.v1.RequestRecord
 }
 var file_spate_v1_metrics_proto_depIdxs = []int32{
 	6,  // 0: spate.v1.PushRequest.snapshot:type_name -> spate.v1.Snapshot
 	5,  // 1: spate.v1.PushResponse.key:type_name -> spate.v1.SnapshotKey
 	5,  // 2: spate.v1.Snapshot.key:type_name -> spate.v1.SnapshotKey
-	7,  // 3: spate.v1.Snapshot.series:type_name -> spate.v1.Series
-	14, // 4: spate.v1.Snapshot.records:type_name -> spate.v1.RequestRecord
-	12, // 5: spate.v1.Snapshot.totals:type_name -> spate.v1.Totals
-	8,  // 6: spate.v1.Series.counters:type_name -> spate.v1.Counters
-	9,  // 7: spate.v1.Series.distributions:type_name -> spate.v1.Distribution
-	11, // 8: spate.v1.Series.errors:type_name -> spate.v1.ErrorCount
-	0,  // 9: spate.v1.Distribution.metric:type_name -> spate.v1.Metric
-	10, // 10: spate.v1.Distribution.sum:type_name -> spate.v1.Uint128
-	10, // 11: spate.v1.Distribution.sum_of_squares:type_name -> spate.v1.Uint128
-	1,  // 12: spate.v1.ErrorCount.class:type_name -> spate.v1.ErrorClass
-	8,  // 13: spate.v1.Totals.counters:type_name -> spate.v1.Counters
-	13, // 14: spate.v1.Totals.values:type_name -> spate.v1.MetricCount
-	2,  // 15: spate.v1.Totals.failure_kind:type_name -> spate.v1.FailureKind
-	0,  // 16: spate.v1.MetricCount.metric:type_name -> spate.v1.Metric
-	1,  // 17: spate.v1.RequestRecord.error_class:type_name -> spate.v1.ErrorClass
-	3,  // 18: spate.v1.MetricsService.Push:input_type -> spate.v1.PushRequest
-	4,  // 19: spate.v1.MetricsService.Push:output_type -> spate.v1.PushResponse
-	19, // [19:20] is the sub-list for method output_type
-	18, // [18:19] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	8,  // 3: spate.v1.Snapshot.series:type_name -> spate.v1.Series
+	15, // 4: spate.v1.Snapshot.records:type_name -> spate.v1.RequestRecord
+	13, // 5: spate.v1.Snapshot.totals:type_name -> spate.v1.Totals
+	7,  // 6: spate.v1.Snapshot.server_samples:type_name -> spate.v1.ServerSample
+	9,  // 7: spate.v1.Series.counters:type_name -> spate.v1.Counters
+	10, // 8: spate.v1.Series.distributions:type_name -> spate.v1.Distribution
+	12, // 9: spate.v1.Series.errors:type_name -> spate.v1.ErrorCount
+	0,  // 10: spate.v1.Distribution.metric:type_name -> spate.v1.Metric
+	11, // 11: spate.v1.Distribution.sum:type_name -> spate.v1.Uint128
+	11, // 12: spate.v1.Distribution.sum_of_squares:type_name -> spate.v1.Uint128
+	1,  // 13: spate.v1.ErrorCount.class:type_name -> spate.v1.ErrorClass
+	9,  // 14: spate.v1.Totals.counters:type_name -> spate.v1.Counters
+	14, // 15: spate.v1.Totals.values:type_name -> spate.v1.MetricCount
+	2,  // 16: spate.v1.Totals.failure_kind:type_name -> spate.v1.FailureKind
+	0,  // 17: spate.v1.MetricCount.metric:type_name -> spate.v1.Metric
+	1,  // 18: spate.v1.RequestRecord.error_class:type_name -> spate.v1.ErrorClass
+	3,  // 19: spate.v1.MetricsService.Push:input_type -> spate.v1.PushRequest
+	4,  // 20: spate.v1.MetricsService.Push:output_type -> spate.v1.PushResponse
+	20, // [20:21] is the sub-list for method output_type
+	19, // [19:20] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_metrics_proto_init() }
@@ -1864,15 +2016,15 @@ func file_spate_v1_metrics_proto_init() {
 		return
 	}
 	file_spate_v1_metrics_proto_msgTypes[3].OneofWrappers = []any{}
-	file_spate_v1_metrics_proto_msgTypes[9].OneofWrappers = []any{}
-	file_spate_v1_metrics_proto_msgTypes[11].OneofWrappers = []any{}
+	file_spate_v1_metrics_proto_msgTypes[10].OneofWrappers = []any{}
+	file_spate_v1_metrics_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_metrics_proto_rawDesc), len(file_spate_v1_metrics_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -360,7 +360,8 @@ type Target struct {
 	// Serve this target with the built-in simulator, started on loopback by `spate run` for as long as the run lasts. Beside endpoints it
 	// is the model of them that a simulation of the plan uses.
 	Simulator *SimulatedTarget `protobuf:"bytes,3,opt,name=simulator,proto3" json:"simulator,omitempty"`
-	// API of the endpoints: "chat" (default) or "completions".
+	// API of the endpoints: OpenAI's "chat" (default), "completions" or "responses"; "sglang" (/generate), "tgi" (/generate_stream),
+	// "triton" (TensorRT-LLM behind Triton: /v2/models/MODEL/generate_stream) or "anthropic" (/v1/messages).
 	Api string `protobuf:"bytes,4,opt,name=api,proto3" json:"api,omitempty"`
 	// Model name sent in each request.
 	Model string `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
@@ -381,7 +382,20 @@ type Target struct {
 	Prompts string `protobuf:"bytes,12,opt,name=prompts,proto3" json:"prompts,omitempty"`
 	// Whether requests ask the server for exactly OSL tokens, by ignore_eos and min_tokens: "auto" (default: where the server is known
 	// to know them), "always" or "never". What `body` says goes before it.
-	ExactOutput   string `protobuf:"bytes,13,opt,name=exact_output,json=exactOutput,proto3" json:"exact_output,omitempty"`
+	ExactOutput string `protobuf:"bytes,13,opt,name=exact_output,json=exactOutput,proto3" json:"exact_output,omitempty"`
+	// Longest wait from the start of a request for its first token. Default: none but request_timeout.
+	FirstTokenTimeout *durationpb.Duration `protobuf:"bytes,14,opt,name=first_token_timeout,json=firstTokenTimeout,proto3" json:"first_token_timeout,omitempty"`
+	// Longest silence of a stream after its first token. Default: none but request_timeout.
+	GapTimeout *durationpb.Duration `protobuf:"bytes,15,opt,name=gap_timeout,json=gapTimeout,proto3" json:"gap_timeout,omitempty"`
+	// Which endpoint a request goes to: "round_robin" (default: by the number of the request, the same however many agents there are),
+	// "random" (drawn from the seed, by the number of the request), "least_outstanding" (the fewest requests in flight, as each agent
+	// counts its own) or "affinity" (all turns of a session, and all requests that share a prefix, to the same one). Turns of a session
+	// stay at one endpoint under "round_robin" and "random" too.
+	Balance string `protobuf:"bytes,16,opt,name=balance,proto3" json:"balance,omitempty"`
+	// How connections are made and kept. Default: kept open and used again.
+	Connection *Connection `protobuf:"bytes,17,opt,name=connection,proto3" json:"connection,omitempty"`
+	// Metrics that the servers tell of themselves, read each second of a stage and shown beside the results. Unset: none are read.
+	ServerMetrics *ServerMetrics `protobuf:"bytes,18,opt,name=server_metrics,json=serverMetrics,proto3" json:"server_metrics,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -507,6 +521,218 @@ func (x *Target) GetExactOutput() string {
 	return ""
 }
 
+func (x *Target) GetFirstTokenTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.FirstTokenTimeout
+	}
+	return nil
+}
+
+func (x *Target) GetGapTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.GapTimeout
+	}
+	return nil
+}
+
+func (x *Target) GetBalance() string {
+	if x != nil {
+		return x.Balance
+	}
+	return ""
+}
+
+func (x *Target) GetConnection() *Connection {
+	if x != nil {
+		return x.Connection
+	}
+	return nil
+}
+
+func (x *Target) GetServerMetrics() *ServerMetrics {
+	if x != nil {
+		return x.ServerMetrics
+	}
+	return nil
+}
+
+// Connection says how connections to a target are made.
+type Connection struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "keep" (default): a request takes a connection that lies idle, and opens one if there is none. "new": each request opens its own, and
+	// closes it.
+	Reuse string `protobuf:"bytes,1,opt,name=reuse,proto3" json:"reuse,omitempty"`
+	// "1.1" (default) or "2": HTTP/2, over TLS as well as without it. A connection carries one request at a time in both, so that one
+	// stream's frames never wait behind another's.
+	Http string `protobuf:"bytes,2,opt,name=http,proto3" json:"http,omitempty"`
+	// HTTP proxy that all requests go through: http://host:port. Default: none, whatever the environment says.
+	Proxy string `protobuf:"bytes,3,opt,name=proxy,proto3" json:"proxy,omitempty"`
+	// Where "user:password" for the proxy is found: "env:NAME" or "file:PATH". Never itself.
+	ProxyAuth string `protobuf:"bytes,4,opt,name=proxy_auth,json=proxyAuth,proto3" json:"proxy_auth,omitempty"`
+	// Where the certificates of the authorities that endpoints are checked by are found, in PEM: "env:NAME" or "file:PATH". Default: those
+	// of the agent's system.
+	Ca string `protobuf:"bytes,5,opt,name=ca,proto3" json:"ca,omitempty"`
+	// Where the client's own certificate is found, in PEM: "env:NAME" or "file:PATH".
+	Certificate string `protobuf:"bytes,6,opt,name=certificate,proto3" json:"certificate,omitempty"`
+	// Where the key of that certificate is found, in PEM: "env:NAME" or "file:PATH".
+	Key string `protobuf:"bytes,7,opt,name=key,proto3" json:"key,omitempty"`
+	// Name that TLS asks for and checks, in place of the endpoint's host.
+	ServerName string `protobuf:"bytes,8,opt,name=server_name,json=serverName,proto3" json:"server_name,omitempty"`
+	// Takes any certificate of an endpoint: whoever is in between can read the API key. Default: false.
+	InsecureSkipVerify bool `protobuf:"varint,9,opt,name=insecure_skip_verify,json=insecureSkipVerify,proto3" json:"insecure_skip_verify,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *Connection) Reset() {
+	*x = Connection{}
+	mi := &file_spate_v1_plan_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Connection) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Connection) ProtoMessage() {}
+
+func (x *Connection) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Connection.ProtoReflect.Descriptor instead.
+func (*Connection) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Connection) GetReuse() string {
+	if x != nil {
+		return x.Reuse
+	}
+	return ""
+}
+
+func (x *Connection) GetHttp() string {
+	if x != nil {
+		return x.Http
+	}
+	return ""
+}
+
+func (x *Connection) GetProxy() string {
+	if x != nil {
+		return x.Proxy
+	}
+	return ""
+}
+
+func (x *Connection) GetProxyAuth() string {
+	if x != nil {
+		return x.ProxyAuth
+	}
+	return ""
+}
+
+func (x *Connection) GetCa() string {
+	if x != nil {
+		return x.Ca
+	}
+	return ""
+}
+
+func (x *Connection) GetCertificate() string {
+	if x != nil {
+		return x.Certificate
+	}
+	return ""
+}
+
+func (x *Connection) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Connection) GetServerName() string {
+	if x != nil {
+		return x.ServerName
+	}
+	return ""
+}
+
+func (x *Connection) GetInsecureSkipVerify() bool {
+	if x != nil {
+		return x.InsecureSkipVerify
+	}
+	return false
+}
+
+// ServerMetrics says what is read of the servers' own metrics, in Prometheus' text form.
+type ServerMetrics struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where they are read. Default: /metrics beside the API of each endpoint.
+	Urls []string `protobuf:"bytes,1,rep,name=urls,proto3" json:"urls,omitempty"`
+	// Names of the metrics, "*" at the end stands for any rest. Default: what vLLM, SGLang, TGI, Dynamo and Triton tell of requests running
+	// and waiting, of KV cache in use, of prefix cache hits, of preemptions and of tokens.
+	Names         []string `protobuf:"bytes,2,rep,name=names,proto3" json:"names,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServerMetrics) Reset() {
+	*x = ServerMetrics{}
+	mi := &file_spate_v1_plan_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServerMetrics) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServerMetrics) ProtoMessage() {}
+
+func (x *ServerMetrics) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServerMetrics.ProtoReflect.Descriptor instead.
+func (*ServerMetrics) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ServerMetrics) GetUrls() []string {
+	if x != nil {
+		return x.Urls
+	}
+	return nil
+}
+
+func (x *ServerMetrics) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
 // SimulatedTarget asks for the built-in simulator: endpoints equal engines, modelled on their prefill and decode speed.
 type SimulatedTarget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -550,7 +776,7 @@ type SimulatedTarget struct {
 
 func (x *SimulatedTarget) Reset() {
 	*x = SimulatedTarget{}
-	mi := &file_spate_v1_plan_proto_msgTypes[5]
+	mi := &file_spate_v1_plan_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -562,7 +788,7 @@ func (x *SimulatedTarget) String() string {
 func (*SimulatedTarget) ProtoMessage() {}
 
 func (x *SimulatedTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[5]
+	mi := &file_spate_v1_plan_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -575,7 +801,7 @@ func (x *SimulatedTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimulatedTarget.ProtoReflect.Descriptor instead.
 func (*SimulatedTarget) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{5}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SimulatedTarget) GetEndpoints() uint32 {
@@ -717,7 +943,7 @@ type Workload struct {
 
 func (x *Workload) Reset() {
 	*x = Workload{}
-	mi := &file_spate_v1_plan_proto_msgTypes[6]
+	mi := &file_spate_v1_plan_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -729,7 +955,7 @@ func (x *Workload) String() string {
 func (*Workload) ProtoMessage() {}
 
 func (x *Workload) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[6]
+	mi := &file_spate_v1_plan_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -742,7 +968,7 @@ func (x *Workload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Workload.ProtoReflect.Descriptor instead.
 func (*Workload) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{6}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Workload) GetName() string {
@@ -923,7 +1149,7 @@ type RandomContent struct {
 
 func (x *RandomContent) Reset() {
 	*x = RandomContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[7]
+	mi := &file_spate_v1_plan_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -935,7 +1161,7 @@ func (x *RandomContent) String() string {
 func (*RandomContent) ProtoMessage() {}
 
 func (x *RandomContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[7]
+	mi := &file_spate_v1_plan_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -948,7 +1174,7 @@ func (x *RandomContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RandomContent.ProtoReflect.Descriptor instead.
 func (*RandomContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{7}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RandomContent) GetIsl() uint32 {
@@ -1025,7 +1251,7 @@ type Lengths struct {
 
 func (x *Lengths) Reset() {
 	*x = Lengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_v1_plan_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1037,7 +1263,7 @@ func (x *Lengths) String() string {
 func (*Lengths) ProtoMessage() {}
 
 func (x *Lengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_v1_plan_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1050,7 +1276,7 @@ func (x *Lengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lengths.ProtoReflect.Descriptor instead.
 func (*Lengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Lengths) GetDistribution() isLengths_Distribution {
@@ -1141,7 +1367,7 @@ type UniformLengths struct {
 
 func (x *UniformLengths) Reset() {
 	*x = UniformLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_v1_plan_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1153,7 +1379,7 @@ func (x *UniformLengths) String() string {
 func (*UniformLengths) ProtoMessage() {}
 
 func (x *UniformLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_v1_plan_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1166,7 +1392,7 @@ func (x *UniformLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UniformLengths.ProtoReflect.Descriptor instead.
 func (*UniformLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UniformLengths) GetMin() uint32 {
@@ -1201,7 +1427,7 @@ type NormalLengths struct {
 
 func (x *NormalLengths) Reset() {
 	*x = NormalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1213,7 +1439,7 @@ func (x *NormalLengths) String() string {
 func (*NormalLengths) ProtoMessage() {}
 
 func (x *NormalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1226,7 +1452,7 @@ func (x *NormalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NormalLengths.ProtoReflect.Descriptor instead.
 func (*NormalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *NormalLengths) GetMean() float64 {
@@ -1270,7 +1496,7 @@ type EmpiricalLengths struct {
 
 func (x *EmpiricalLengths) Reset() {
 	*x = EmpiricalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_v1_plan_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1282,7 +1508,7 @@ func (x *EmpiricalLengths) String() string {
 func (*EmpiricalLengths) ProtoMessage() {}
 
 func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_v1_plan_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1295,7 +1521,7 @@ func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmpiricalLengths.ProtoReflect.Descriptor instead.
 func (*EmpiricalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *EmpiricalLengths) GetValues() []uint32 {
@@ -1327,7 +1553,7 @@ type Prefix struct {
 
 func (x *Prefix) Reset() {
 	*x = Prefix{}
-	mi := &file_spate_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1339,7 +1565,7 @@ func (x *Prefix) String() string {
 func (*Prefix) ProtoMessage() {}
 
 func (x *Prefix) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1352,7 +1578,7 @@ func (x *Prefix) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prefix.ProtoReflect.Descriptor instead.
 func (*Prefix) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Prefix) GetLength() uint32 {
@@ -1393,7 +1619,7 @@ type SonnetContent struct {
 
 func (x *SonnetContent) Reset() {
 	*x = SonnetContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1405,7 +1631,7 @@ func (x *SonnetContent) String() string {
 func (*SonnetContent) ProtoMessage() {}
 
 func (x *SonnetContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1418,7 +1644,7 @@ func (x *SonnetContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SonnetContent.ProtoReflect.Descriptor instead.
 func (*SonnetContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SonnetContent) GetPath() string {
@@ -1468,7 +1694,7 @@ type FileContent struct {
 
 func (x *FileContent) Reset() {
 	*x = FileContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1480,7 +1706,7 @@ func (x *FileContent) String() string {
 func (*FileContent) ProtoMessage() {}
 
 func (x *FileContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1493,7 +1719,7 @@ func (x *FileContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileContent.ProtoReflect.Descriptor instead.
 func (*FileContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *FileContent) GetPath() string {
@@ -1547,7 +1773,7 @@ type TraceContent struct {
 
 func (x *TraceContent) Reset() {
 	*x = TraceContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1559,7 +1785,7 @@ func (x *TraceContent) String() string {
 func (*TraceContent) ProtoMessage() {}
 
 func (x *TraceContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1572,7 +1798,7 @@ func (x *TraceContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceContent.ProtoReflect.Descriptor instead.
 func (*TraceContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TraceContent) GetPath() string {
@@ -1621,7 +1847,7 @@ type SessionContent struct {
 
 func (x *SessionContent) Reset() {
 	*x = SessionContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1633,7 +1859,7 @@ func (x *SessionContent) String() string {
 func (*SessionContent) ProtoMessage() {}
 
 func (x *SessionContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1646,7 +1872,7 @@ func (x *SessionContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionContent.ProtoReflect.Descriptor instead.
 func (*SessionContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SessionContent) GetTurns() uint32 {
@@ -1719,7 +1945,7 @@ type SessionPlay struct {
 
 func (x *SessionPlay) Reset() {
 	*x = SessionPlay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1731,7 +1957,7 @@ func (x *SessionPlay) String() string {
 func (*SessionPlay) ProtoMessage() {}
 
 func (x *SessionPlay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1744,7 +1970,7 @@ func (x *SessionPlay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionPlay.ProtoReflect.Descriptor instead.
 func (*SessionPlay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SessionPlay) GetThinkTime() *ThinkTime {
@@ -1774,7 +2000,7 @@ type ThinkTime struct {
 
 func (x *ThinkTime) Reset() {
 	*x = ThinkTime{}
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1786,7 +2012,7 @@ func (x *ThinkTime) String() string {
 func (*ThinkTime) ProtoMessage() {}
 
 func (x *ThinkTime) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1799,7 +2025,7 @@ func (x *ThinkTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThinkTime.ProtoReflect.Descriptor instead.
 func (*ThinkTime) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ThinkTime) GetMean() *durationpb.Duration {
@@ -1871,7 +2097,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1883,7 +2109,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1896,7 +2122,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Load) GetConcurrency() []uint32 {
@@ -2068,7 +2294,7 @@ type Warmup struct {
 
 func (x *Warmup) Reset() {
 	*x = Warmup{}
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2080,7 +2306,7 @@ func (x *Warmup) String() string {
 func (*Warmup) ProtoMessage() {}
 
 func (x *Warmup) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2093,7 +2319,7 @@ func (x *Warmup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warmup.ProtoReflect.Descriptor instead.
 func (*Warmup) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Warmup) GetRequests() uint64 {
@@ -2136,7 +2362,7 @@ type Range struct {
 
 func (x *Range) Reset() {
 	*x = Range{}
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2148,7 +2374,7 @@ func (x *Range) String() string {
 func (*Range) ProtoMessage() {}
 
 func (x *Range) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2161,7 +2387,7 @@ func (x *Range) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Range.ProtoReflect.Descriptor instead.
 func (*Range) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Range) GetFrom() float64 {
@@ -2218,7 +2444,7 @@ type Phase struct {
 
 func (x *Phase) Reset() {
 	*x = Phase{}
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2230,7 +2456,7 @@ func (x *Phase) String() string {
 func (*Phase) ProtoMessage() {}
 
 func (x *Phase) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2243,7 +2469,7 @@ func (x *Phase) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Phase.ProtoReflect.Descriptor instead.
 func (*Phase) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Phase) GetFrom() float64 {
@@ -2292,7 +2518,7 @@ type Replay struct {
 
 func (x *Replay) Reset() {
 	*x = Replay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2304,7 +2530,7 @@ func (x *Replay) String() string {
 func (*Replay) ProtoMessage() {}
 
 func (x *Replay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2317,7 +2543,7 @@ func (x *Replay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replay.ProtoReflect.Descriptor instead.
 func (*Replay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Replay) GetSpeed() float64 {
@@ -2340,7 +2566,7 @@ type Sweep struct {
 
 func (x *Sweep) Reset() {
 	*x = Sweep{}
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2352,7 +2578,7 @@ func (x *Sweep) String() string {
 func (*Sweep) ProtoMessage() {}
 
 func (x *Sweep) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2365,7 +2591,7 @@ func (x *Sweep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sweep.ProtoReflect.Descriptor instead.
 func (*Sweep) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Sweep) GetPoints() uint32 {
@@ -2405,7 +2631,7 @@ type Search struct {
 
 func (x *Search) Reset() {
 	*x = Search{}
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2417,7 +2643,7 @@ func (x *Search) String() string {
 func (*Search) ProtoMessage() {}
 
 func (x *Search) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2430,7 +2656,7 @@ func (x *Search) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Search.ProtoReflect.Descriptor instead.
 func (*Search) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Search) GetRate() *Bounds {
@@ -2488,7 +2714,7 @@ type Bounds struct {
 
 func (x *Bounds) Reset() {
 	*x = Bounds{}
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2500,7 +2726,7 @@ func (x *Bounds) String() string {
 func (*Bounds) ProtoMessage() {}
 
 func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2513,7 +2739,7 @@ func (x *Bounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
 func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Bounds) GetFrom() float64 {
@@ -2545,7 +2771,7 @@ type Objectives struct {
 
 func (x *Objectives) Reset() {
 	*x = Objectives{}
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2557,7 +2783,7 @@ func (x *Objectives) String() string {
 func (*Objectives) ProtoMessage() {}
 
 func (x *Objectives) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2570,7 +2796,7 @@ func (x *Objectives) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Objectives.ProtoReflect.Descriptor instead.
 func (*Objectives) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Objectives) GetLatencies() []*Limit {
@@ -2609,7 +2835,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2621,7 +2847,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2634,7 +2860,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Limit) GetMetric() string {
@@ -2673,7 +2899,7 @@ type Abort struct {
 
 func (x *Abort) Reset() {
 	*x = Abort{}
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2685,7 +2911,7 @@ func (x *Abort) String() string {
 func (*Abort) ProtoMessage() {}
 
 func (x *Abort) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2698,7 +2924,7 @@ func (x *Abort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abort.ProtoReflect.Descriptor instead.
 func (*Abort) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Abort) GetErrorShare() float64 {
@@ -2739,7 +2965,7 @@ type Precision struct {
 
 func (x *Precision) Reset() {
 	*x = Precision{}
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2751,7 +2977,7 @@ func (x *Precision) String() string {
 func (*Precision) ProtoMessage() {}
 
 func (x *Precision) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2764,7 +2990,7 @@ func (x *Precision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Precision.ProtoReflect.Descriptor instead.
 func (*Precision) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Precision) GetMetric() string {
@@ -2833,7 +3059,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2845,7 +3071,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2858,7 +3084,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Stage) GetIndex() uint32 {
@@ -2980,7 +3206,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2992,7 +3218,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3005,7 +3231,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Dataset) GetSha256() string {
@@ -3063,7 +3289,7 @@ type Lexicon struct {
 
 func (x *Lexicon) Reset() {
 	*x = Lexicon{}
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3075,7 +3301,7 @@ func (x *Lexicon) String() string {
 func (*Lexicon) ProtoMessage() {}
 
 func (x *Lexicon) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3088,7 +3314,7 @@ func (x *Lexicon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lexicon.ProtoReflect.Descriptor instead.
 func (*Lexicon) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Lexicon) GetWords() []string {
@@ -3120,7 +3346,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3132,7 +3358,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3145,7 +3371,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Probe) GetSeries() uint32 {
@@ -3216,7 +3442,7 @@ type LoadPoint struct {
 
 func (x *LoadPoint) Reset() {
 	*x = LoadPoint{}
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3228,7 +3454,7 @@ func (x *LoadPoint) String() string {
 func (*LoadPoint) ProtoMessage() {}
 
 func (x *LoadPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3241,7 +3467,7 @@ func (x *LoadPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadPoint.ProtoReflect.Descriptor instead.
 func (*LoadPoint) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *LoadPoint) GetConcurrency() uint32 {
@@ -3407,13 +3633,13 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x03e2e\"=\n" +
 	"\n" +
 	"Simulation\x12/\n" +
-	"\x05speed\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\"\xe0\x06\n" +
+	"\x05speed\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\"\xfc\t\n" +
 	"\x06Target\x12>\n" +
 	"\x04name\x18\x01 \x01(\tB*\xbaH'r%\x18@2!^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$R\x04name\x12<\n" +
 	"\tendpoints\x18\x02 \x03(\tB\x1e\xbaH\x1b\x92\x01\x18\x10\x80\b\x18\x01\"\x11r\x0f2\n" +
 	"^https?://\x88\x01\x01R\tendpoints\x127\n" +
-	"\tsimulator\x18\x03 \x01(\v2\x19.spate.v1.SimulatedTargetR\tsimulator\x12-\n" +
-	"\x03api\x18\x04 \x01(\tB\x1b\xbaH\x18\xd8\x01\x01r\x13R\x04chatR\vcompletionsR\x03api\x12\x1e\n" +
+	"\tsimulator\x18\x03 \x01(\v2\x19.spate.v1.SimulatedTargetR\tsimulator\x12X\n" +
+	"\x03api\x18\x04 \x01(\tBF\xbaHC\xd8\x01\x01r>R\x04chatR\vcompletionsR\tresponsesR\x06sglangR\x03tgiR\x06tritonR\tanthropicR\x03api\x12\x1e\n" +
 	"\x05model\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\x05model\x12I\n" +
 	"\aapi_key\x18\x06 \x01(\tB0\xbaH-\xd8\x01\x01r(2&^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$R\x06apiKey\x127\n" +
 	"\aheaders\x18\a \x03(\v2\x1d.spate.v1.Target.HeadersEntryR\aheaders\x12+\n" +
@@ -3425,10 +3651,37 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x0erequestTimeout\x12F\n" +
 	"\ttokenizer\x18\v \x01(\tB(\xbaH%\xd8\x01\x01r 2\x1e^(words|server|usage|file:.+)$R\ttokenizer\x123\n" +
 	"\aprompts\x18\f \x01(\tB\x19\xbaH\x16\xd8\x01\x01r\x11R\ttoken_idsR\x04textR\aprompts\x12@\n" +
-	"\fexact_output\x18\r \x01(\tB\x1d\xbaH\x1a\xd8\x01\x01r\x15R\x04autoR\x06alwaysR\x05neverR\vexactOutput\x1a:\n" +
+	"\fexact_output\x18\r \x01(\tB\x1d\xbaH\x1a\xd8\x01\x01r\x15R\x04autoR\x06alwaysR\x05neverR\vexactOutput\x12X\n" +
+	"\x13first_token_timeout\x18\x0e \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
+	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x11firstTokenTimeout\x12I\n" +
+	"\vgap_timeout\x18\x0f \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
+	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\n" +
+	"gapTimeout\x12T\n" +
+	"\abalance\x18\x10 \x01(\tB:\xbaH7\xd8\x01\x01r2R\vround_robinR\x06randomR\x11least_outstandingR\baffinityR\abalance\x124\n" +
+	"\n" +
+	"connection\x18\x11 \x01(\v2\x14.spate.v1.ConnectionR\n" +
+	"connection\x12>\n" +
+	"\x0eserver_metrics\x18\x12 \x01(\v2\x17.spate.v1.ServerMetricsR\rserverMetrics\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xed\a\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x98\x04\n" +
+	"\n" +
+	"Connection\x12)\n" +
+	"\x05reuse\x18\x01 \x01(\tB\x13\xbaH\x10\xd8\x01\x01r\vR\x04keepR\x03newR\x05reuse\x12$\n" +
+	"\x04http\x18\x02 \x01(\tB\x10\xbaH\r\xd8\x01\x01r\bR\x031.1R\x012R\x04http\x121\n" +
+	"\x05proxy\x18\x03 \x01(\tB\x1b\xbaH\x18\xd8\x01\x01r\x132\x11^http://[^/@]+/?$R\x05proxy\x12O\n" +
+	"\n" +
+	"proxy_auth\x18\x04 \x01(\tB0\xbaH-\xd8\x01\x01r(2&^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$R\tproxyAuth\x12@\n" +
+	"\x02ca\x18\x05 \x01(\tB0\xbaH-\xd8\x01\x01r(2&^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$R\x02ca\x12R\n" +
+	"\vcertificate\x18\x06 \x01(\tB0\xbaH-\xd8\x01\x01r(2&^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$R\vcertificate\x12B\n" +
+	"\x03key\x18\a \x01(\tB0\xbaH-\xd8\x01\x01r(2&^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$R\x03key\x12)\n" +
+	"\vserver_name\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\n" +
+	"serverName\x120\n" +
+	"\x14insecure_skip_verify\x18\t \x01(\bR\x12insecureSkipVerify\"\x88\x01\n" +
+	"\rServerMetrics\x121\n" +
+	"\x04urls\x18\x01 \x03(\tB\x1d\xbaH\x1a\x92\x01\x17\x10@\x18\x01\"\x11r\x0f2\n" +
+	"^https?://\x88\x01\x01R\x04urls\x12D\n" +
+	"\x05names\x18\x02 \x03(\tB.\xbaH+\x92\x01(\x10@\x18\x01\"\"r 2\x1e^[A-Za-z_:][A-Za-z0-9_:]*[*]?$R\x05names\"\xed\a\n" +
 	"\x0fSimulatedTarget\x12%\n" +
 	"\tendpoints\x18\x01 \x01(\rB\a\xbaH\x04*\x02\x18@R\tendpoints\x12K\n" +
 	"\x19prefill_tokens_per_second\x18\x02 \x01(\x01B\x10\xbaH\r\x12\v@\x01)\x00\x00\x00\x00\x00\x00\x00\x00R\x16prefillTokensPerSecond\x12H\n" +
@@ -3710,143 +3963,149 @@ func file_spate_v1_plan_proto_rawDescGZIP() []byte {
 	return file_spate_v1_plan_proto_rawDescData
 }
 
-var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_spate_v1_plan_proto_goTypes = []any{
 	(*Plan)(nil),                // 0: spate.v1.Plan
 	(*Observers)(nil),           // 1: spate.v1.Observers
 	(*SLO)(nil),                 // 2: spate.v1.SLO
 	(*Simulation)(nil),          // 3: spate.v1.Simulation
 	(*Target)(nil),              // 4: spate.v1.Target
-	(*SimulatedTarget)(nil),     // 5: spate.v1.SimulatedTarget
-	(*Workload)(nil),            // 6: spate.v1.Workload
-	(*RandomContent)(nil),       // 7: spate.v1.RandomContent
-	(*Lengths)(nil),             // 8: spate.v1.Lengths
-	(*UniformLengths)(nil),      // 9: spate.v1.UniformLengths
-	(*NormalLengths)(nil),       // 10: spate.v1.NormalLengths
-	(*EmpiricalLengths)(nil),    // 11: spate.v1.EmpiricalLengths
-	(*Prefix)(nil),              // 12: spate.v1.Prefix
-	(*SonnetContent)(nil),       // 13: spate.v1.SonnetContent
-	(*FileContent)(nil),         // 14: spate.v1.FileContent
-	(*TraceContent)(nil),        // 15: spate.v1.TraceContent
-	(*SessionContent)(nil),      // 16: spate.v1.SessionContent
-	(*SessionPlay)(nil),         // 17: spate.v1.SessionPlay
-	(*ThinkTime)(nil),           // 18: spate.v1.ThinkTime
-	(*Load)(nil),                // 19: spate.v1.Load
-	(*Warmup)(nil),              // 20: spate.v1.Warmup
-	(*Range)(nil),               // 21: spate.v1.Range
-	(*Phase)(nil),               // 22: spate.v1.Phase
-	(*Replay)(nil),              // 23: spate.v1.Replay
-	(*Sweep)(nil),               // 24: spate.v1.Sweep
-	(*Search)(nil),              // 25: spate.v1.Search
-	(*Bounds)(nil),              // 26: spate.v1.Bounds
-	(*Objectives)(nil),          // 27: spate.v1.Objectives
-	(*Limit)(nil),               // 28: spate.v1.Limit
-	(*Abort)(nil),               // 29: spate.v1.Abort
-	(*Precision)(nil),           // 30: spate.v1.Precision
-	(*Stage)(nil),               // 31: spate.v1.Stage
-	(*Dataset)(nil),             // 32: spate.v1.Dataset
-	(*Lexicon)(nil),             // 33: spate.v1.Lexicon
-	(*Probe)(nil),               // 34: spate.v1.Probe
-	(*LoadPoint)(nil),           // 35: spate.v1.LoadPoint
-	nil,                         // 36: spate.v1.Plan.RegionsEntry
-	nil,                         // 37: spate.v1.Target.HeadersEntry
-	nil,                         // 38: spate.v1.Stage.RegionsEntry
-	(*durationpb.Duration)(nil), // 39: google.protobuf.Duration
-	(*structpb.Struct)(nil),     // 40: google.protobuf.Struct
+	(*Connection)(nil),          // 5: spate.v1.Connection
+	(*ServerMetrics)(nil),       // 6: spate.v1.ServerMetrics
+	(*SimulatedTarget)(nil),     // 7: spate.v1.SimulatedTarget
+	(*Workload)(nil),            // 8: spate.v1.Workload
+	(*RandomContent)(nil),       // 9: spate.v1.RandomContent
+	(*Lengths)(nil),             // 10: spate.v1.Lengths
+	(*UniformLengths)(nil),      // 11: spate.v1.UniformLengths
+	(*NormalLengths)(nil),       // 12: spate.v1.NormalLengths
+	(*EmpiricalLengths)(nil),    // 13: spate.v1.EmpiricalLengths
+	(*Prefix)(nil),              // 14: spate.v1.Prefix
+	(*SonnetContent)(nil),       // 15: spate.v1.SonnetContent
+	(*FileContent)(nil),         // 16: spate.v1.FileContent
+	(*TraceContent)(nil),        // 17: spate.v1.TraceContent
+	(*SessionContent)(nil),      // 18: spate.v1.SessionContent
+	(*SessionPlay)(nil),         // 19: spate.v1.SessionPlay
+	(*ThinkTime)(nil),           // 20: spate.v1.ThinkTime
+	(*Load)(nil),                // 21: spate.v1.Load
+	(*Warmup)(nil),              // 22: spate.v1.Warmup
+	(*Range)(nil),               // 23: spate.v1.Range
+	(*Phase)(nil),               // 24: spate.v1.Phase
+	(*Replay)(nil),              // 25: spate.v1.Replay
+	(*Sweep)(nil),               // 26: spate.v1.Sweep
+	(*Search)(nil),              // 27: spate.v1.Search
+	(*Bounds)(nil),              // 28: spate.v1.Bounds
+	(*Objectives)(nil),          // 29: spate.v1.Objectives
+	(*Limit)(nil),               // 30: spate.v1.Limit
+	(*Abort)(nil),               // 31: spate.v1.Abort
+	(*Precision)(nil),           // 32: spate.v1.Precision
+	(*Stage)(nil),               // 33: spate.v1.Stage
+	(*Dataset)(nil),             // 34: spate.v1.Dataset
+	(*Lexicon)(nil),             // 35: spate.v1.Lexicon
+	(*Probe)(nil),               // 36: spate.v1.Probe
+	(*LoadPoint)(nil),           // 37: spate.v1.LoadPoint
+	nil,                         // 38: spate.v1.Plan.RegionsEntry
+	nil,                         // 39: spate.v1.Target.HeadersEntry
+	nil,                         // 40: spate.v1.Stage.RegionsEntry
+	(*durationpb.Duration)(nil), // 41: google.protobuf.Duration
+	(*structpb.Struct)(nil),     // 42: google.protobuf.Struct
 }
 var file_spate_v1_plan_proto_depIdxs = []int32{
 	4,  // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
-	6,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
-	19, // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
-	39, // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
+	8,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
+	21, // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
+	41, // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
 	2,  // 4: spate.v1.Plan.slo:type_name -> spate.v1.SLO
-	39, // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
+	41, // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
 	3,  // 6: spate.v1.Plan.simulation:type_name -> spate.v1.Simulation
-	36, // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
+	38, // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
 	1,  // 8: spate.v1.Plan.observers:type_name -> spate.v1.Observers
-	39, // 9: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
-	39, // 10: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
-	39, // 11: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
-	5,  // 12: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
-	37, // 13: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
-	40, // 14: spate.v1.Target.body:type_name -> google.protobuf.Struct
-	39, // 15: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
-	39, // 16: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
-	39, // 17: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
-	39, // 18: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
-	39, // 19: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
-	39, // 20: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
-	7,  // 21: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
-	13, // 22: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
-	14, // 23: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
-	14, // 24: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
-	15, // 25: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
-	15, // 26: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
-	15, // 27: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
-	16, // 28: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
-	8,  // 29: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
-	8,  // 30: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
-	12, // 31: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
-	9,  // 32: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
-	10, // 33: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
-	10, // 34: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
-	11, // 35: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
-	17, // 36: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
-	8,  // 37: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
-	8,  // 38: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
-	8,  // 39: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
-	17, // 40: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
-	18, // 41: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
-	39, // 42: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
-	39, // 43: spate.v1.Load.duration:type_name -> google.protobuf.Duration
-	20, // 44: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
-	21, // 45: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
-	21, // 46: spate.v1.Load.rate_range:type_name -> spate.v1.Range
-	18, // 47: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
-	22, // 48: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
-	22, // 49: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
-	23, // 50: spate.v1.Load.replay:type_name -> spate.v1.Replay
-	24, // 51: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
-	25, // 52: spate.v1.Load.search:type_name -> spate.v1.Search
-	39, // 53: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
-	29, // 54: spate.v1.Load.abort:type_name -> spate.v1.Abort
-	30, // 55: spate.v1.Load.until:type_name -> spate.v1.Precision
-	39, // 56: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	39, // 57: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
-	39, // 58: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
-	26, // 59: spate.v1.Search.rate:type_name -> spate.v1.Bounds
-	26, // 60: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
-	27, // 61: spate.v1.Search.keep:type_name -> spate.v1.Objectives
-	28, // 62: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
-	39, // 63: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
-	39, // 64: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
-	4,  // 65: spate.v1.Stage.target:type_name -> spate.v1.Target
-	6,  // 66: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	35, // 67: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	39, // 68: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	2,  // 69: spate.v1.Stage.slo:type_name -> spate.v1.SLO
-	39, // 70: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
-	32, // 71: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
-	33, // 72: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
-	34, // 73: spate.v1.Stage.probe:type_name -> spate.v1.Probe
-	38, // 74: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
-	1,  // 75: spate.v1.Stage.observers:type_name -> spate.v1.Observers
-	39, // 76: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
-	39, // 77: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	39, // 78: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	18, // 79: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
-	22, // 80: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
-	39, // 81: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
-	39, // 82: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
-	29, // 83: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
-	30, // 84: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
-	25, // 85: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
-	24, // 86: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
-	87, // [87:87] is the sub-list for method output_type
-	87, // [87:87] is the sub-list for method input_type
-	87, // [87:87] is the sub-list for extension type_name
-	87, // [87:87] is the sub-list for extension extendee
-	0,  // [0:87] is the sub-list for field type_name
+	41, // 9: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
+	41, // 10: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
+	41, // 11: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
+	7,  // 12: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
+	39, // 13: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
+	42, // 14: spate.v1.Target.body:type_name -> google.protobuf.Struct
+	41, // 15: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
+	41, // 16: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
+	41, // 17: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
+	41, // 18: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
+	5,  // 19: spate.v1.Target.connection:type_name -> spate.v1.Connection
+	6,  // 20: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
+	41, // 21: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
+	41, // 22: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
+	41, // 23: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
+	41, // 24: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
+	9,  // 25: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
+	15, // 26: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
+	16, // 27: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
+	16, // 28: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
+	17, // 29: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
+	17, // 30: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
+	17, // 31: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
+	18, // 32: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
+	10, // 33: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
+	10, // 34: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
+	14, // 35: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
+	11, // 36: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
+	12, // 37: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
+	12, // 38: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
+	13, // 39: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
+	19, // 40: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
+	10, // 41: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
+	10, // 42: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
+	10, // 43: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
+	19, // 44: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
+	20, // 45: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
+	41, // 46: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
+	41, // 47: spate.v1.Load.duration:type_name -> google.protobuf.Duration
+	22, // 48: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
+	23, // 49: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
+	23, // 50: spate.v1.Load.rate_range:type_name -> spate.v1.Range
+	20, // 51: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
+	24, // 52: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
+	24, // 53: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
+	25, // 54: spate.v1.Load.replay:type_name -> spate.v1.Replay
+	26, // 55: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
+	27, // 56: spate.v1.Load.search:type_name -> spate.v1.Search
+	41, // 57: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
+	31, // 58: spate.v1.Load.abort:type_name -> spate.v1.Abort
+	32, // 59: spate.v1.Load.until:type_name -> spate.v1.Precision
+	41, // 60: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	41, // 61: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	41, // 62: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	28, // 63: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	28, // 64: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	29, // 65: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	30, // 66: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	41, // 67: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	41, // 68: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	4,  // 69: spate.v1.Stage.target:type_name -> spate.v1.Target
+	8,  // 70: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	37, // 71: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	41, // 72: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	2,  // 73: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	41, // 74: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	34, // 75: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	35, // 76: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	36, // 77: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	40, // 78: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
+	1,  // 79: spate.v1.Stage.observers:type_name -> spate.v1.Observers
+	41, // 80: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	41, // 81: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	41, // 82: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	20, // 83: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	24, // 84: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	41, // 85: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	41, // 86: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	31, // 87: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	32, // 88: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	27, // 89: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	26, // 90: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	91, // [91:91] is the sub-list for method output_type
+	91, // [91:91] is the sub-list for method input_type
+	91, // [91:91] is the sub-list for extension type_name
+	91, // [91:91] is the sub-list for extension extendee
+	0,  // [0:91] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_plan_proto_init() }
@@ -3854,7 +4113,7 @@ func file_spate_v1_plan_proto_init() {
 	if File_spate_v1_plan_proto != nil {
 		return
 	}
-	file_spate_v1_plan_proto_msgTypes[6].OneofWrappers = []any{
+	file_spate_v1_plan_proto_msgTypes[8].OneofWrappers = []any{
 		(*Workload_Random)(nil),
 		(*Workload_Sonnet)(nil),
 		(*Workload_Sharegpt)(nil),
@@ -3864,24 +4123,24 @@ func file_spate_v1_plan_proto_init() {
 		(*Workload_Azure)(nil),
 		(*Workload_Sessions)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[8].OneofWrappers = []any{
+	file_spate_v1_plan_proto_msgTypes[10].OneofWrappers = []any{
 		(*Lengths_Uniform)(nil),
 		(*Lengths_Normal)(nil),
 		(*Lengths_Lognormal)(nil),
 		(*Lengths_Empirical)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[14].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[15].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[22].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[27].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[16].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[17].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[24].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[29].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[31].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_plan_proto_rawDesc), len(file_spate_v1_plan_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   39,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
