@@ -22,6 +22,7 @@ type exchange struct {
 	cancel  context.CancelFunc
 	o       *Observation
 	onToken func(at clock.Instant, tokens int)
+	onFrame func(data []byte, at, seen clock.Instant)
 	payload *payload
 	conn    *conn // nil: none yet
 	wire    *wire
@@ -55,7 +56,7 @@ var (
 func (c *Client) Do(ctx context.Context, r Request, o *Observation) {
 	o.reset()
 	o.Start = clock.Now()
-	x := &exchange{client: c, caller: ctx, o: o, onToken: r.OnToken, keepAnswer: r.KeepAnswer}
+	x := &exchange{client: c, caller: ctx, o: o, onToken: r.OnToken, onFrame: r.OnFrame, keepAnswer: r.KeepAnswer}
 	x.ctx, x.cancel = context.WithTimeoutCause(ctx, c.timeout, errRequestTimeout)
 	defer x.cancel()
 	response, err := x.roundTrip(r)
@@ -189,6 +190,9 @@ func (x *exchange) event(data []byte, read reading) bool {
 		x.done = true
 		x.o.End = read.at
 		return true
+	}
+	if x.onFrame != nil {
+		x.onFrame(data, read.at, read.seen)
 	}
 	return x.frame(data, read)
 }

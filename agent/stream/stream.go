@@ -61,6 +61,9 @@ type Request struct {
 	// Called for each frame with token text, on the goroutine of Do, with the time of the frame and its tokens: 1, or what the
 	// server's running usage says that the frame added, which can be 0. It must not block. May be nil.
 	OnToken func(at clock.Instant, tokens int)
+	// Called for the data of each event but [DONE], before it is looked into, on the goroutine of Do: at is the time of the frame, seen the
+	// time at which the program had it. It must not block and must not keep data. May be nil.
+	OnFrame func(data []byte, at, seen clock.Instant)
 	// Fill in Observation.Answer.
 	KeepAnswer bool
 }
