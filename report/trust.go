@@ -22,11 +22,17 @@ func mark(s aggregate.StageResult, name string) string {
 	return ""
 }
 
-// doubts are the reasons for a stage's verdict that are not noted otherwise.
+// doubts are the reasons for a stage's verdict that are not noted otherwise, the invalid ones first.
 func doubts(s aggregate.StageResult) (notes []string) {
-	for _, c := range s.Trust.Checks {
-		if c.Verdict != trust.Valid && !slices.Contains(noted, c.Name) {
-			notes = append(notes, string(c.Verdict)+": "+c.Words)
+	for _, verdict := range []trust.Verdict{trust.Invalid, trust.Suspect} {
+		var words []string
+		for _, c := range s.Trust.Checks {
+			if c.Verdict == verdict && !slices.Contains(noted, c.Name) {
+				words = append(words, c.Words)
+			}
+		}
+		if len(words) > 0 {
+			notes = append(notes, string(verdict)+": "+strings.Join(words, ", "))
 		}
 	}
 	return notes

@@ -108,8 +108,7 @@ func receiveLag(e Evidence) (Check, bool) {
 	if e.ITL != nil {
 		budget = max(budget, e.ITL.P50/2)
 	}
-	return suspect(budget, e.ReceiveLag.P99, "receive lag p99 %.2f ms (budget %.2f ms): the agents read late, times are the kernel's all the same",
-		e.ReceiveLag.P99, budget)
+	return suspect(budget, e.ReceiveLag.P99, "receive lag p99 %.2f ms (budget %.2f ms)", e.ReceiveLag.P99, budget)
 }
 
 // stamps: a frame without the kernel's time has the program's, which is late by as much as the program is.
@@ -127,7 +126,7 @@ func coalescing(e Evidence) (Check, bool) {
 		return unknown()
 	}
 	part := share(e.Streams.CoalescedReads, e.Streams.TokenFrames)
-	return suspect(stampLimit, part, "%.2f %% of the frames came in one read with others, sent together or read late: gaps there are not the server's", 100*part)
+	return suspect(stampLimit, part, "%.2f %% of the frames shared a read with others", 100*part)
 }
 
 // identity: the time from the first to the last token of all requests is the sum of all gaps, or something was not counted.
@@ -151,8 +150,7 @@ func bunching(e Evidence) (Check, bool) {
 		return unknown()
 	}
 	const least = 0.1
-	return suspect(1-least, 1-e.ITL.P50/e.TPOT.P50,
-		"median gap between frames %.3f ms, median time of a token %.3f ms: below a tenth of it, frames are held back and come in bunches", e.ITL.P50, e.TPOT.P50)
+	return suspect(1-least, 1-e.ITL.P50/e.TPOT.P50, "median gap between frames %.3f ms at %.3f ms a token", e.ITL.P50, e.TPOT.P50)
 }
 
 // concurrency: a closed loop that never had its requests in flight is another load.

@@ -61,7 +61,7 @@ func TestEachFlawIsFoundByItsCheck(t *testing.T) {
 		"no stamps":                {func(e *Evidence) { e.Streams.UnstampedFrames = 100_000 }, "stamps", Suspect, "100.00 %"},
 		"several frames in a read": {func(e *Evidence) { e.Streams.CoalescedReads = 200 }, "coalescing", Suspect, "0.20 %"},
 		"a gap was not counted":    {func(e *Evidence) { e.ITL.Count-- }, "identity", Invalid, "differ"},
-		"a proxy that buffers":     {func(e *Evidence) { e.ITL.P50 = 0.05 }, "bunching", Suspect, "bunches"},
+		"a proxy that buffers":     {func(e *Evidence) { e.ITL.P50 = 0.05 }, "bunching", Suspect, "0.050 ms at 10.000 ms a token"},
 		"too few in flight":        {func(e *Evidence) { e.PeakConcurrency = ptr(uint64(90)) }, "concurrency", Suspect, "at most 90"},
 		"an idle endpoint":         {func(e *Evidence) { e.Endpoints = []uint64{1000, 0} }, "endpoints", Suspect, "1 of 2"},
 		"agents that began apart":  {func(e *Evidence) { e.Starts[1] = 150 }, "starts", Suspect, "150.0 ms"},
