@@ -1,5 +1,7 @@
 package aggregate
 
+import "github.com/spate-load/spate/aggregate/trust"
+
 // Result is the result of a run: the content of results.json. What is not known is null.
 type Result struct {
 	// The run as a whole.
@@ -112,6 +114,8 @@ type StageResult struct {
 	Complete bool `json:"complete"`
 	// What is missing, in words. Empty if complete.
 	Missing []string `json:"missing"`
+	// Whether the numbers can be believed, and why.
+	Trust trust.Trust `json:"trust"`
 	// Why it ended before its planned end though nothing is wrong: it had measured enough. Null: it did not.
 	Enough *string `json:"enough"`
 	// When measuring began, in seconds since the start, after a warm-up until the load was steady. Null: there was no such warm-up.

@@ -70,6 +70,7 @@ func (s *Stage) Result(rec *spatev1.StageRecord) StageResult {
 	r.Goodput = goodputOf(stage.GetSlo(), s.total.counters, r.DurationS)
 	r.Regions, r.Observers = s.regionResults(rec, r.DurationS), s.observerResults(rec)
 	s.addLengths(&r, stage.GetWorkload())
+	r.Trust = s.trustOf(rec, &r)
 	return r
 }
 

@@ -36,8 +36,9 @@ func Stage(scope sink.Scope, rec *spatev1.StageRecord, r aggregate.StageResult, 
 
 // whole is the result of a stage.
 func whole(scope sink.Scope, rec *spatev1.StageRecord, r aggregate.StageResult, total aggregate.Measured) sink.StagePoint {
+	verdict := r.Trust.Verdict.Number()
 	p := sink.StagePoint{
-		Scope: scope, StageStart: rec.GetStartTime().AsTime(), Complete: r.Complete, Failure: rec.GetFailure(),
+		Scope: scope, StageStart: rec.GetStartTime().AsTime(), Complete: r.Complete, Verdict: &verdict, Failure: rec.GetFailure(),
 		Measures: measures(total, rec.GetStage().GetSlo() != nil), NeverSent: r.Requests.NeverSent,
 		Whole: sink.Throughput{
 			Seconds: r.DurationS, Requests: r.RequestThroughput,

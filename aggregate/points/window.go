@@ -15,6 +15,10 @@ func Windows(scope sink.Scope, rec *spatev1.StageRecord, view aggregate.View, to
 	whole := w.point(scope, view.Total, func(v aggregate.View) *aggregate.Measured { return &v.Total })
 	peak := uint32(min(view.PeakInFlight, math.MaxUint32))
 	whole.PeakInFlight = &peak
+	if toDate != nil {
+		verdict := aggregate.TrustToDate(toDate.Total, rec).Verdict.Number()
+		whole.Verdict = &verdict
+	}
 	out := []sink.WindowPoint{whole}
 	for _, part := range view.Regions {
 		if part.Name == "" {

@@ -48,6 +48,8 @@ type WindowPoint struct {
 	ToDate *Measures
 	// PeakInFlight is the most requests in flight at once during the window. Nil: not known.
 	PeakInFlight *uint32
+	// Verdict is how far what came to date can be believed: 0 valid, 1 suspect, 2 invalid. Nil: it was not judged.
+	Verdict *uint64
 }
 
 // Time is the point's absolute time: the stage's start and the window's offset from it.
@@ -63,6 +65,8 @@ type StagePoint struct {
 	StageStart time.Time
 	// Complete says that nothing is missing from the result.
 	Complete bool
+	// Verdict is how far the result can be believed: 0 valid, 1 suspect, 2 invalid. Nil: it was not judged.
+	Verdict *uint64
 	// Failure says why the stage ended early. Empty: it did not.
 	Failure string
 	// Measures are those of the whole stage.

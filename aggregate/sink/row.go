@@ -110,6 +110,13 @@ func (r *Row) boolean(key string, value bool) {
 	r.Fields = append(r.Fields, field)
 }
 
+// verdict adds how far the numbers can be believed, if it was judged.
+func (r *Row) verdict(number *uint64) {
+	if number != nil {
+		r.count("verdict", *number)
+	}
+}
+
 // text adds words unless there are none.
 func (r *Row) text(key, value string) {
 	if value != "" {

@@ -32,6 +32,7 @@ func (p WindowPoint) Rows() []Row {
 	toDate := p.Scope.row(MeasurementToDate)
 	toDate.Time = window.Time
 	toDate.measures(*p.ToDate)
+	toDate.verdict(p.Verdict)
 	return []Row{window, toDate}
 }
 
@@ -40,6 +41,7 @@ func (p StagePoint) Rows() []Row {
 	row := p.Scope.row(MeasurementStage)
 	row.Time = p.StageStart
 	row.boolean("complete", p.Complete)
+	row.verdict(p.Verdict)
 	row.text("failure", p.Failure)
 	row.measures(p.Measures)
 	if p.NeverSent != nil {
