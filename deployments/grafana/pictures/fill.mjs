@@ -14,7 +14,7 @@ const runs = [
   { plan: 'engines-after', target: 'engines', model: ['--decode-step=5ms', '--decode-step-per-request=150us', '--prefill=40000', '--max-running=48'] },
 ];
 
-const faults = ['--fault=500=0.006', '--fault=429=0.004', '--fault=cut=0.004'];
+const faults = ['--fault=500=0.002', '--fault=429=0.0015', '--fault=cut=0.0015'];
 const team = [['eu-1', 'eu'], ['eu-2', 'eu'], ['eu-3', 'eu'], ['us-1', 'us'], ['us-2', 'us']];
 
 /** The agent that is lost, in which stage of the last run, and how long it is away. */

@@ -47,6 +47,13 @@ export function freePort() {
   });
 }
 
+for (const signal of ['SIGINT', 'SIGTERM']) {
+  process.once(signal, async () => {
+    await stopAll();
+    process.exit(1);
+  });
+}
+
 /** listening waits until a program accepts connections at a port of this machine. */
 export async function listening(child, port, patience = 60_000) {
   for (const end = Date.now() + patience; Date.now() < end && child.exitCode === null; ) {
