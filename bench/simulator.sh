@@ -15,7 +15,7 @@ serve() {
     taskset -c 1 "$bin/spate" simulate --listen "${endpoint#http://}" --decode-step-per-request 0s --max-running 65536 --prefill 1e9 \
         "$@" >"$dir/simulator.log" 2>&1 & simulator=$!
     pids+=("$simulator")
-    until grep -q Serving "$dir/simulator.log"; do
+    until grep -qs Serving "$dir/simulator.log"; do
         kill -0 "$simulator" || { cat "$dir/simulator.log" >&2; exit 1; }
         sleep 0.1
     done
