@@ -22,6 +22,7 @@ type share struct {
 	found   preparation.Found
 	rows    *dataset.Rows // nil: the workload needs none
 	content workload.Workload
+	balance *balance
 
 	sessions     bool // arrivals may be of several requests
 	keepsAnswers bool // the history of sessions is what the server answered
@@ -133,7 +134,10 @@ func (s *share) scheduleClosed(l limits) (err error) {
 	if s.closed, err = arrival.NewClosed(s.stage.GetLoad(), s.stage.GetSeed(), s.part); err != nil {
 		return fmt.Errorf("load: %w", err)
 	}
-	return l.checkStreams(s.closed.Slots(), countFiles())
+	if err := l.checkStreams(s.closed.Slots(), countFiles()); err != nil {
+		return err
+	}
+	return l.checkPorts(s.closed.Slots(), l.portsTowards(s.target()))
 }
 
 func (s *share) scheduleOpen(l limits) (err error) {
@@ -144,6 +148,9 @@ func (s *share) scheduleOpen(l limits) (err error) {
 	}
 	f := countFiles()
 	s.maxStreams = l.streams(f)
+	if most := l.portsTowards(s.target()).connections(l.fileShares); most > 0 {
+		s.maxStreams = min(s.maxStreams, most)
+	}
 	return l.checkStreams(1, f)
 }
 
@@ -180,6 +187,7 @@ func (s *share) makeContent() (err error) {
 	if err != nil {
 		return fmt.Errorf("workload %s: %w", s.stage.GetWorkload().GetName(), err)
 	}
+	s.balance = newBalance(s.stage, s.content)
 	return s.checkLongest()
 }
 
