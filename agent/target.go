@@ -54,7 +54,7 @@ func (s *share) clientConfig(secrets map[string]string) (stream.Config, error) {
 			return stream.Config{}, fmt.Errorf("target %s: header %s: %w", t.GetName(), name, err)
 		}
 	}
-	connection, err := connectionOf(t.GetConnection(), secrets)
+	connection, err := stream.ConnectionOf(t.GetConnection(), func(reference string) (string, error) { return reveal(reference, secrets) })
 	if err != nil {
 		return stream.Config{}, fmt.Errorf("target %s: connection.%w", t.GetName(), err)
 	}
@@ -68,28 +68,6 @@ func (s *share) clientConfig(secrets map[string]string) (stream.Config, error) {
 		GapTimeout:        t.GetGapTimeout().AsDuration(),
 		Connection:        connection,
 	}, nil
-}
-
-// connectionOf describes connections to the client, with what the references in c stand for.
-func connectionOf(c *spatev1.Connection, secrets map[string]string) (stream.Connection, error) {
-	said := stream.Connection{
-		New: c.GetReuse() == "new", HTTP2: c.GetHttp() == "2", Proxy: c.GetProxy(), ServerName: c.GetServerName(),
-		InsecureSkipVerify: c.GetInsecureSkipVerify(),
-	}
-	for _, field := range []struct {
-		name, reference string
-		value           *string
-	}{
-		{"proxy_auth", c.GetProxyAuth(), &said.ProxyAuth}, {"ca", c.GetCa(), &said.CA},
-		{"certificate", c.GetCertificate(), &said.Certificate}, {"key", c.GetKey(), &said.Key},
-	} {
-		value, err := reveal(field.reference, secrets)
-		if err != nil {
-			return stream.Connection{}, fmt.Errorf("%s: %w", field.name, err)
-		}
-		*field.value = value
-	}
-	return said, nil
 }
 
 // newClient makes the client. It opens no connection yet.
