@@ -75,6 +75,9 @@ func simulatedTarget(t *spatev1.Target) *spatev1.Target {
 	}
 	fillSimulator(t.Simulator)
 	t.Model = or(t.Model, simulatedModel)
+	if t.ServerMetrics != nil {
+		t.ServerMetrics.Urls = nil // The simulator has its own.
+	}
 	fillTarget(t)
 	return t
 }
@@ -92,6 +95,7 @@ func fillTarget(t *spatev1.Target) {
 	t.Prompts = or(t.Prompts, factsOf(t).usualPrompts())
 	t.ConnectTimeout = orDuration(t.ConnectTimeout, defaultConnectTimeout)
 	t.RequestTimeout = orDuration(t.RequestTimeout, defaultRequestTimeout)
+	fillServerMetrics(t.ServerMetrics)
 }
 
 func fillSimulator(s *spatev1.SimulatedTarget) {

@@ -17,6 +17,7 @@ func writeMarkdown(w io.Writer, r *aggregate.Result) error {
 	for _, g := range gridsOf(r) {
 		writeGrid(&b, g)
 	}
+	writeTrust(&b, r.Stages)
 	writeStages(&b, r.Stages)
 	writeErrors(&b, r.Stages)
 	writeLengths(&b, r.Stages)

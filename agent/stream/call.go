@@ -53,7 +53,7 @@ func (c *Client) call(ctx context.Context, u *url.URL, body []byte, answer any) 
 	case err != nil:
 		return c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM, err)
 	case response.StatusCode != http.StatusOK:
-		e := c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, fmt.Errorf("%s: %.*s", response.Status, 8*messageLimit, data))
+		e := c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, fmt.Errorf("%s: %.*s", c.refused(response), 8*messageLimit, data))
 		e.HTTPStatus = response.StatusCode
 		return e
 	case len(data) > callLimit:

@@ -6,7 +6,10 @@
 // once. Where the kernel gives no stamp the program's time is taken and counted as such.
 //
 // HTTP, TLS and connection reuse are net/http's; this package adds the stamped connection below it and the reader of frames
-// above it. It sends each request at most once, follows no redirect, asks for no compression and uses no proxy: load goes
+// above it. HTTP/2 is golang.org/x/net/http2's, over the same connections, one request at a time on each. Where that library reads ahead,
+// the bytes are matched with the reads that brought them, so a frame's time is exact there too.
+//
+// It sends each request at most once, follows no redirect, asks for no compression and uses no proxy but the one it was given: load goes
 // only where it was told to go. It decides neither when to send nor what the numbers mean; the agent's executor calls it and
 // the agent's recorder takes in what it observed.
 package stream
@@ -43,6 +46,12 @@ type Config struct {
 	ConnectTimeout time.Duration
 	// Longest time of one request. 0: 10 min.
 	RequestTimeout time.Duration
+	// Longest wait from the start of a request for its first token. 0: none but RequestTimeout.
+	FirstTokenTimeout time.Duration
+	// Longest silence of a stream after its first token: time without an event. 0: none but RequestTimeout.
+	GapTimeout time.Duration
+	// How connections are made and kept.
+	Connection Connection
 }
 
 // Timeouts of a Config that names none.
@@ -90,6 +99,12 @@ type Observation struct {
 	End clock.Instant
 	// DNS, TCP and TLS together, if Connected.
 	Connect time.Duration
+	// The name lookup of it. 0: there was no name to look up, or no connection to open.
+	DNS time.Duration
+	// TCP's part of it, a proxy's CONNECT included. 0: not Connected.
+	TCP time.Duration
+	// TLS's part of it. 0: there is none, or no connection to open.
+	TLS time.Duration
 	// Round trip to the endpoint as the kernel measured it when the connection was made, if Connected. 0: not known.
 	RTT time.Duration
 	// The request was the first on its connection.
