@@ -104,7 +104,7 @@ type StageResult struct {
 	Probe *Probe `json:"probe"`
 	// Model asked for.
 	Model string `json:"model"`
-	// API used: "chat" or "completions".
+	// API used, as plans name it.
 	API string `json:"api"`
 	// Seed of the stage: equal seeds, equal requests.
 	Seed uint64 `json:"seed"`

@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"encoding/json"
 	"net/http"
 	"slices"
 
@@ -85,12 +84,8 @@ func (f *frame) block(data []byte) {
 
 // blocks takes the content of a whole message. Its first text counts as the answer.
 func (f *frame) blocks(data []byte) {
-	var all []json.RawMessage
-	if json.Unmarshal(data, &all) != nil {
-		return
-	}
 	var answer []byte
-	for _, block := range all {
+	for _, block := range list(data) {
 		f.block(block)
 		if len(answer) == 0 {
 			answer = f.answer

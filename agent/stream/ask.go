@@ -81,10 +81,12 @@ func (c *Client) Version(ctx context.Context, endpoint int) (string, error) {
 }
 
 // Tokenize asks an endpoint how many tokens a text has as a prompt of completions: POST /tokenize, as vLLM and SGLang have it. It
-// blocks, at most 10 s. APIs with a way of their own to count are asked in that.
+// blocks, at most 20 s. Servers of an API with a way of its own are asked in that first.
 func (c *Client) Tokenize(ctx context.Context, endpoint int, text string) (Tokens, error) {
 	if d, ok := c.dialect.(counter); ok {
-		return d.count(ctx, c, endpoint, text, false)
+		if t, err := d.count(ctx, c, endpoint, text, false); !refused(err) {
+			return t, err
+		}
 	}
 	return c.tokenize(ctx, endpoint, map[string]any{"model": c.model, "prompt": text})
 }
@@ -96,7 +98,9 @@ var templateFields = []string{"add_generation_prompt", "add_special_tokens", "ch
 // /tokenize, as vLLM has it. Servers that take no messages there answer with an error. It blocks, at most 10 s.
 func (c *Client) TokenizeChat(ctx context.Context, endpoint int, text string) (Tokens, error) {
 	if d, ok := c.dialect.(counter); ok {
-		return d.count(ctx, c, endpoint, text, true)
+		if t, err := d.count(ctx, c, endpoint, text, true); !refused(err) {
+			return t, err
+		}
 	}
 	body := map[string]any{"model": c.model, "messages": chatOf(text)}
 	for _, name := range templateFields {

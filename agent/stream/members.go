@@ -57,6 +57,15 @@ func decodeMembers(data []byte, names []string, values [][]byte) error {
 	return nil
 }
 
+// list decodes a JSON array; of anything else it returns nil.
+func list(data json.RawMessage) []json.RawMessage {
+	var all []json.RawMessage
+	if json.Unmarshal(data, &all) != nil {
+		return nil
+	}
+	return all
+}
+
 // within is what stands between the quotes of a JSON string. Of anything else, and of an empty string, it is nil.
 func within(value []byte) []byte {
 	if len(value) < 3 || value[0] != '"' {

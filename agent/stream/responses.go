@@ -2,7 +2,6 @@ package stream
 
 import (
 	"bytes"
-	"encoding/json"
 
 	"github.com/spate-load/spate/workload"
 )
@@ -97,20 +96,11 @@ func (f *frame) response(data []byte, failed bool) {
 
 // outputs takes the output of a whole answer: messages, reasoning and calls of tools. Its first text counts as the answer.
 func (f *frame) outputs(data []byte) {
-	var items []struct {
-		Arguments json.RawMessage `json:"arguments"`
-		Content   json.RawMessage `json:"content"`
-	}
-	if json.Unmarshal(data, &items) != nil {
-		return
-	}
-	for _, item := range items {
-		f.token = f.token || filled(item.Arguments)
-		var parts []map[string]json.RawMessage
-		if json.Unmarshal(item.Content, &parts) != nil {
-			continue
-		}
-		for _, part := range parts {
+	for _, item := range list(data) {
+		item := object(item)
+		f.token = f.token || filled(item["arguments"])
+		for _, part := range list(item["content"]) {
+			part := object(part)
 			f.token = f.token || filled(part["text"]) || filled(part["refusal"])
 			if len(f.answer) == 0 && text(part["type"]) == "output_text" {
 				f.answer = within(part["text"])
