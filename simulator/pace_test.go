@@ -22,7 +22,7 @@ func (r *paced) due(p Pace) []clock.Instant {
 	at := r.arrives.Add(p.FirstToken)
 	if p.Ticks {
 		for tick := clock.Instant(0); ; tick = tick.Add(p.BetweenTokens) {
-			if tick >= at {
+			if tick >= at && tick > r.arrives {
 				at = tick
 				break
 			}
