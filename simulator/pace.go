@@ -15,7 +15,7 @@ type Pace struct {
 	// BetweenTokens is the time from one token to the next. Above 0.
 	BetweenTokens time.Duration
 	// Ticks gives all streams their tokens at the same instants, as batching engines do: the ticks are BetweenTokens apart, and a first
-	// token comes with the first one after FirstToken. Default: each stream has its own schedule, from its arrival.
+	// token comes with the first one that is FirstToken or more after its request. Default: each stream has its own schedule, from its arrival.
 	Ticks bool
 }
 
@@ -67,7 +67,7 @@ func newMetronome(p Pace, now clock.Instant) *metronome {
 func (m *metronome) add(s *sequence) {
 	s.ready = m.now.Add(m.pace.FirstToken)
 	if m.pace.Ticks {
-		s.ready = m.tick(s.ready)
+		s.ready = m.tick(max(s.ready, m.now+1)) // a tick at this very instant may be over
 	}
 	m.first.push(s, waiting)
 }
