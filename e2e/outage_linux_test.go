@@ -91,7 +91,7 @@ func TestInfluxDBAwayForSomeTime(t *testing.T) {
 		return
 	}
 	table := "outage     send delay p50     p99   p99.9     max (ms)   TTFT p99 (ms)\n"
-	for _, outage := range []string{"none", "stopped", "none", "killed", "none", "stopped", "none", "killed"} {
+	for _, outage := range []string{"none", "stopped", "none", "killed"} {
 		stage := runThrough(t, outage, length).Stages[0]
 		d := stage.SendDelay
 		table += fmt.Sprintf("%-10s %14.3f %7.3f %7.3f %7.3f %15.3f\n", outage, d.P50, d.P99, d.P99_9, d.Max, stage.TTFT.P99)
