@@ -120,9 +120,19 @@ func (s *serverSeries) add(sample serverSample) {
 // atWindow compares a sample's window with one.
 func atWindow(s serverSample, window uint32) int { return cmp.Compare(s.window, window) }
 
-// thin drops every second one of the older samples, but never the first, from which counters count.
+// thin makes room for as many samples again: older ones stay only at windows of a stride, which grows as it has to. The first one, from which
+// counters count, stays in any case.
 func (s *serverSeries) thin() {
-	s.stride = max(1, s.stride) * 2
+	for s.stride = max(1, s.stride); ; s.stride *= 2 {
+		s.drop()
+		if len(s.samples) <= keptSamples/2 {
+			return
+		}
+	}
+}
+
+// drop drops the older samples that are not at the stride.
+func (s *serverSeries) drop() {
 	first, newest := s.samples[0].window, s.samples[len(s.samples)-1].window
 	s.samples = slices.DeleteFunc(s.samples, func(p serverSample) bool {
 		return p.window != first && p.window%s.stride != 0 && p.window+recentSamples < newest
