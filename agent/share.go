@@ -36,6 +36,7 @@ type share struct {
 	open, scout arrival.Open
 	maxStreams  int
 	limits      limits
+	newWatch    func() Watch // nil: nobody watches
 }
 
 // kit is what the agent's shares are made ready with.
@@ -43,6 +44,9 @@ type kit struct {
 	limits   limits
 	datasets *datasets
 	findings *findings
+	newWatch func() Watch      // nil: nobody watches
+	name     string            // of the agent
+	capacity *spatev1.Capacity // nil: not known
 }
 
 // prepare makes a share ready to start. Its error says why it cannot be and what to do about it. The caller closes the share. It blocks
@@ -54,6 +58,8 @@ func prepare(ctx context.Context, a *spatev1.Assign, k kit) (*share, error) {
 		records: a.GetRecords(),
 		prefix:  fmt.Sprintf("%s-%d-", a.GetRef().GetRunId(), a.GetStage().GetIndex()),
 		varies:  varies(a.GetStage().GetLoad()),
+
+		newWatch: k.newWatch,
 	}
 	play, sessions := sessionPlay(s.stage.GetWorkload())
 	s.sessions, s.keepsAnswers = sessions, sessions && play.GetHistory() != "planned"
