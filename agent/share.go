@@ -84,7 +84,11 @@ func (s *share) makeReady(ctx context.Context, a *spatev1.Assign, k kit) error {
 	if err := s.connect(ctx, a.GetSecrets(), k.findings); err != nil {
 		return err
 	}
-	return s.makeContent()
+	if err := s.makeContent(); err != nil {
+		return err
+	}
+	s.found.Preparation = noteCapacity(s.found.Preparation, s.beyond(k.capacity), k.name)
+	return nil
 }
 
 // close lets go of connections and files. Nothing of the share is in use any more.
