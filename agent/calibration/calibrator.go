@@ -106,7 +106,7 @@ func splitCores(usable []int, forAgent, count int) (Cores, error) {
 // Plan says where the processes of a configuration run.
 func (c *Config) Plan() (Cores, error) { return splitCores(usableCores(), c.Cores, countCores()) }
 
-// Calibrator measures one load after another. Calibrate makes it.
+// calibrator measures one load after another. Calibrate makes it.
 type calibrator struct {
 	config    Config
 	cores     Cores
@@ -272,6 +272,7 @@ func (c *calibrator) window(ctx context.Context, load Load, from clock.Instant) 
 	if err != nil {
 		return Row{}, err
 	}
+	all, known := machineCPU()
 	if err := pass(ctx, clock.Now().Add(c.config.Window)); err != nil {
 		return Row{}, err
 	}
@@ -279,9 +280,14 @@ func (c *calibrator) window(ctx context.Context, load Load, from clock.Instant) 
 	if err != nil {
 		return Row{}, err
 	}
+	allNow, _ := machineCPU()
 	row := Row{
 		Load: load, Asked: load.asked(c.config.Step), Reading: reading, Window: agentNow.At.Sub(agent.At),
 		AgentCPU: agentNow.cores(agent), SimulatorCPU: simulatorNow.cores(simulator),
+	}
+	if known {
+		other := max(0, Usage{At: agentNow.At, CPU: allNow}.cores(Usage{At: agent.At, CPU: all})-row.AgentCPU-row.SimulatorCPU)
+		row.OtherCPU = &other
 	}
 	events := reading.Frames
 	if load.Streams == 0 {

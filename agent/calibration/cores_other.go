@@ -2,7 +2,10 @@
 
 package calibration
 
-import "runtime"
+import (
+	"runtime"
+	"time"
+)
 
 // usableCores are not known here.
 func usableCores() []int { return nil }
@@ -12,3 +15,6 @@ func onCores(_ []int, start func() error) error { return start() }
 
 // countCores is how many cores this process may use.
 func countCores() int { return runtime.NumCPU() }
+
+// machineCPU cannot be told here.
+func machineCPU() (time.Duration, bool) { return 0, false }

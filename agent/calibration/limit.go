@@ -30,6 +30,8 @@ const (
 	mostFailed = 0.001
 	// fullCore is from which use on a process's cores count as used up. The rest is lost where another process takes turns with it.
 	fullCore = 0.9
+	// leastOther is from which use on, in cores, other programs are named as what a machine is short of.
+	leastOther = 0.2
 )
 
 // Row is what was measured under one load.
@@ -43,10 +45,13 @@ type Row struct {
 	// AgentCPU and SimulatorCPU are what the two processes used, in cores.
 	AgentCPU     float64 `json:"agent_cpu_cores"`
 	SimulatorCPU float64 `json:"simulator_cpu_cores"`
+	// OtherCPU is what all else on the machine used, and what its host took from it, in cores. Nil: not known.
+	OtherCPU *float64 `json:"other_cpu_cores"`
 	Reading
 	// Broken are the rules that the load did not keep, for people. Empty: it is safe.
 	Broken []string `json:"broken_rules"`
-	// Bound is what was at its limit where the load was not reached: "agent", "simulator", both, or "machine". Empty: it was reached.
+	// Bound is what was at its limit where the load was not reached: "agent", "simulator", both, or "machine", where neither had used up its
+	// cores. Empty: it was reached.
 	Bound string `json:"bound,omitempty"`
 }
 
@@ -169,14 +174,26 @@ func highest(rows []Row, size func(*Row) float64) (best *Row, why string) {
 func whyOf(r *Row) string {
 	why := strings.Join(r.Broken, ", ")
 	if r.Bound != "" {
-		why += " (" + r.Bound + " at its limit)"
+		why += " (" + r.BoundWords() + ")"
 	}
 	return why
 }
 
+// BoundWords says for people what was at its limit. Empty: the load was reached.
+func (r *Row) BoundWords() string {
+	switch {
+	case r.Bound == "":
+		return ""
+	case r.Bound == "machine" && r.OtherCPU != nil && *r.OtherCPU >= leastOther:
+		return fmt.Sprintf("the machine was at its limit: other programs used %.1f cores", *r.OtherCPU)
+	default:
+		return "the " + r.Bound + " was at its limit"
+	}
+}
+
 // atLeast says whether a limit's reason is no limit of the agent: nothing broke, or the simulator gave out first.
 func atLeast(why string) bool {
-	return why == "" || strings.Contains(why, "(simulator at its limit)")
+	return why == "" || strings.Contains(why, "(the simulator was at its limit)")
 }
 
 // StreamsAtLeast says that the agent may hold more streams than were found.

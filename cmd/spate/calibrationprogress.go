@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -68,7 +69,7 @@ func (p *calibrationProgress) measured(r *calibration.Row) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.clear()
-	text := fmt.Sprintf("%16s  %s/s, agent %.2f cores, stamp error p99 %s us, program's %s us", loadName(r.Load), whole(r.Achieved), r.AgentCPU,
+	text := fmt.Sprintf("%s/s, agent %.2f cores, stamp error p99 %s us, program's %s us", whole(r.Achieved), r.AgentCPU,
 		spreadCell(r.Frame.Stamp, r.Frame.Stamp.P99), spreadCell(r.Frame.Program, r.Frame.Program.P99))
 	if r.Starts > 0 {
 		text += ", late by p99 " + inMicroseconds(r.Lateness.P99) + " us"
@@ -77,9 +78,16 @@ func (p *calibrationProgress) measured(r *calibration.Row) {
 		text += "; " + why
 	}
 	if r.Bound != "" {
-		text += " (" + r.Bound + " at its limit)"
+		text += " (" + r.BoundWords() + ")"
 	}
-	fmt.Fprintln(p.w, text)
+	for i, line := range wrap(text, max(40, terminalWidth(p.w)-18)) {
+		if i > 0 {
+			line = strings.Repeat(" ", 18) + line
+		} else {
+			line = fmt.Sprintf("%16s  %s", loadName(r.Load), line)
+		}
+		fmt.Fprintln(p.w, line)
+	}
 }
 
 // close ends the display. It may be called again.

@@ -65,7 +65,7 @@ func (s *calibrationSheet) writeTables(w io.Writer) error {
 	if len(s.Rows) == 0 {
 		return nil
 	}
-	if _, err := fmt.Fprintln(w); err != nil {
+	if _, err := fmt.Fprintln(w, "\nLoads: CPU in cores, times in microseconds"); err != nil {
 		return err
 	}
 	if err := s.loads().write(w); err != nil {
@@ -77,25 +77,24 @@ func (s *calibrationSheet) writeTables(w io.Writer) error {
 	return s.errors().write(w)
 }
 
-// loads is the table of loads. Its times are in microseconds.
+// loads is the table of loads: the use of the processors in cores, times in microseconds.
 func (s *calibrationSheet) loads() *table {
 	t := &table{right: []bool{true, true, true, true, true, true, true, true, true, true, true}}
-	t.row("LOAD", "ASKED/S", "DONE/S", "AGENT CPU", "OF ITS", "SIM CPU", "LAG p99", "LATE p50", "LATE p99", "COALESCED", "UNSTAMPED", "SAFE")
-	cores := float64(max(1, len(s.Cores.Agent)))
+	t.row("LOAD", "ASKED/S", "DONE/S", "AGENT", "SIM", "OTHERS", "LAG p99", "LATE p50/p99", "COALESCED", "UNSTAMPED", "SAFE")
 	for i := range s.Rows {
 		r := &s.Rows[i]
-		late50, late99, safe := "-", "-", "yes"
+		late, others, safe := "-", "n/a", "yes"
 		if r.Starts > 0 {
-			late50, late99 = inMicroseconds(r.Lateness.P50), inMicroseconds(r.Lateness.P99)
+			late = inMicroseconds(r.Lateness.P50) + "/" + inMicroseconds(r.Lateness.P99)
+		}
+		if r.OtherCPU != nil {
+			others = fmt.Sprintf("%.2f", *r.OtherCPU)
 		}
 		if !r.Safe() {
 			safe = "no"
 		}
-		if !s.Cores.Apart() {
-			cores = float64(s.Cores.All)
-		}
-		t.row(loadName(r.Load), whole(r.Asked), whole(r.Achieved), fmt.Sprintf("%.2f", r.AgentCPU), fmt.Sprintf("%.0f %%", 100*r.AgentCPU/cores),
-			fmt.Sprintf("%.2f", r.SimulatorCPU), spreadCell(r.Lag, r.Lag.P99), late50, late99, share(r.CoalescedShare()), share(r.UnstampedShare()), safe)
+		t.row(loadName(r.Load), whole(r.Asked), whole(r.Achieved), fmt.Sprintf("%.2f", r.AgentCPU), fmt.Sprintf("%.2f", r.SimulatorCPU), others,
+			spreadCell(r.Lag, r.Lag.P99), late, share(r.CoalescedShare()), share(r.UnstampedShare()), safe)
 	}
 	return t
 }
@@ -164,7 +163,7 @@ func share(part float64) string {
 func (s *calibrationSheet) writeLimit(w io.Writer) error {
 	l := &s.Limit
 	b := &strings.Builder{}
-	fmt.Fprintf(b, "\nThis machine is exact (stamp error p99 within %v, at most 0.1 %% coalesced, starts late by p99 within %v) up to\n", s.Rules.Error, s.Rules.Lateness)
+	fmt.Fprintf(b, "\nThis machine is exact (stamp error p99 within %v, starts late by p99 within %v) up to\n", s.Rules.Error, s.Rules.Lateness)
 	measured := func(of func(calibration.Load) float64) bool {
 		return slices.ContainsFunc(s.Rows, func(r calibration.Row) bool { return of(r.Load) > 0 })
 	}
@@ -190,10 +189,16 @@ func (s *calibrationSheet) limitLine(b *strings.Builder, found, more bool, text,
 	if !found {
 		least, text = "", none
 	}
-	if by != "" {
-		by = "; above: " + by
+	fmt.Fprintf(b, "  %s%s\n", least, text)
+	if by == "" {
+		return
 	}
-	fmt.Fprintf(b, "  %s%s%s\n", least, text, by)
+	for i, line := range wrap("above: "+by, 100) {
+		if i > 0 {
+			line = "       " + line
+		}
+		fmt.Fprintf(b, "    %s\n", line)
+	}
 }
 
 // capacity is the limit as it is kept.
