@@ -186,6 +186,8 @@ func (r *Row) BoundWords() string {
 		return ""
 	case r.Bound == "machine" && r.OtherCPU != nil && *r.OtherCPU >= leastOther:
 		return fmt.Sprintf("the machine was at its limit: other programs used %.1f cores", *r.OtherCPU)
+	case strings.Contains(r.Bound, " and "):
+		return "the " + r.Bound + " were at their limit"
 	default:
 		return "the " + r.Bound + " was at its limit"
 	}

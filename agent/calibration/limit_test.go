@@ -42,7 +42,7 @@ func TestJudge(t *testing.T) {
 		"not reached":        {streams, func(r *Row) { r.Achieved = 49_000 }, "98.0 % of the load asked for", "the machine was at its limit"},
 		"agent full":         {streams, func(r *Row) { r.Achieved, r.AgentCPU = 40_000, 0.91 }, "80.0 % of the load asked for", "the agent was at its limit"},
 		"simulator full":     {streams, func(r *Row) { r.Achieved, r.SimulatorCPU = 40_000, 0.95 }, "80.0 % of the load asked for", "the simulator was at its limit"},
-		"both full":          {streams, func(r *Row) { r.Achieved, r.AgentCPU, r.SimulatorCPU = 40_000, 1, 1 }, "80.0 % of the load asked for", "the agent and simulator was at its limit"},
+		"both full":          {streams, func(r *Row) { r.Achieved, r.AgentCPU, r.SimulatorCPU = 40_000, 1, 1 }, "80.0 % of the load asked for", "the agent and simulator were at their limit"},
 		"others":             {streams, func(r *Row) { r.Achieved, r.OtherCPU = 40_000, &other }, "80.0 % of the load asked for", "the machine was at its limit: other programs used 1.3 cores"},
 		"full, but reached":  {streams, func(r *Row) { r.AgentCPU = 1 }, "", ""},
 		"late":               {starts, func(r *Row) { r.Lateness.P99 = 1_001_000 }, "starts late by p99 1.001ms", ""},

@@ -83,8 +83,8 @@ func (s *calibrationSheet) loads() *table {
 	t.row("LOAD", "ASKED/S", "DONE/S", "AGENT", "SIM", "OTHERS", "LAG p99", "LATE p50/p99", "COALESCED", "UNSTAMPED", "SAFE")
 	for i := range s.Rows {
 		r := &s.Rows[i]
-		late, others, safe := "-", "n/a", "yes"
-		if r.Starts > 0 {
+		late, others, safe := "n/a", "n/a", "yes"
+		if r.Starts > 0 && r.Lateness.Count > 0 {
 			late = inMicroseconds(r.Lateness.P50) + "/" + inMicroseconds(r.Lateness.P99)
 		}
 		if r.OtherCPU != nil {
