@@ -29,6 +29,7 @@ func (o *openLoop) takeWorker() *openWorker {
 		return w
 	}
 	w := &openWorker{worker: o.newWorker(o.made), arrivals: make(chan arrival.Arrival, 1), fire: make(chan order, 1)}
+	w.onFrame = o.noticed
 	o.made++
 	o.all.Go(func() { o.serve(w) })
 	return w

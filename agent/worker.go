@@ -31,6 +31,7 @@ type worker struct {
 	// Made once, so that a request makes no closures.
 	appendPrompt func([]byte) []byte
 	onToken      func(clock.Instant, int)
+	onFrame      func(data []byte, at, seen clock.Instant) // nil: nobody wants them
 }
 
 func (l *load) newWorker(i int) *worker {
@@ -89,6 +90,7 @@ func (w *worker) send(scheduled clock.Instant) {
 		ID:         w.requestID(),
 		Body:       w.body,
 		OnToken:    w.onToken,
+		OnFrame:    w.onFrame,
 		KeepAnswer: w.load.keepsAnswers && w.request.Turn+1 < w.ask.Turns,
 	}, &w.observation)
 	w.shard.Ended(&w.request, &w.observation)
