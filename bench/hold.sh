@@ -15,7 +15,7 @@ idle=$(resident)
 echo "idle: $idle KiB resident"
 run_plan out <<PLAN & run=$!
 name: hold
-drain_timeout: 30s
+drain_timeout: 120s
 targets: [{name: simulator, endpoints: ["$endpoint"], model: m, connect_timeout: 30s}]
 workloads: [{random: {isl: 10, osl: $seconds}}]
 loads: [{concurrency: [$streams], requests_per_concurrency: 1}]

@@ -10,8 +10,8 @@ import (
 	"runtime/metrics"
 )
 
-// least is how much garbage there is, at least, before it is collected. Of a large heap it is half the heap: the collector's work is by what
-// lives, and 20,000 streams ought not to take twice their memory.
+// least is how much garbage there is, at least, before it is collected. Of a large heap it is a quarter of the heap: the collector's work is
+// by what lives, and 20,000 streams ought not to take twice their memory.
 const least = 128 << 20
 
 // CollectLess sets the collector's pace by what lives, now and after each collection. A GOGC of the environment's goes before it, and a
@@ -56,7 +56,7 @@ var pace int
 // MiB that Go's own least heap is made of, there is no more.
 func percentOf(live uint64) int {
 	live = max(live, 4<<20)
-	return max(int(least*100/live)/10*10, 50)
+	return max(int(least*100/live)/10*10, 25)
 }
 
 // live is what the last collection left.

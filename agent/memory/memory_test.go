@@ -10,7 +10,7 @@ func TestPercent(t *testing.T) {
 		100 << 20: 120,
 		128 << 20: 100,
 		256 << 20: 50,
-		4 << 30:   50,
+		4 << 30:   25,
 	} {
 		if got := percentOf(live); got != want {
 			t.Errorf("%d bytes: %d %%, want %d %%", live, got, want)

@@ -30,9 +30,12 @@ type Client struct {
 	transport *http.Transport
 }
 
-// ioBuffer is the size of the Transport's buffers of a connection. It is small because a stream's frames are, and because
-// there can be 20,000 streams.
-const ioBuffer = 4 << 10
+// Sizes of the Transport's buffers of a connection. They are small because a stream's frames are, because the head of a request is all that
+// is gathered for a write, and because there can be 20,000 streams.
+const (
+	readBuffer  = 2 << 10
+	writeBuffer = 1 << 10
+)
 
 // New makes a client. It opens no connection. Errors name what is wrong with the Config. The caller closes the client.
 func New(config Config) (*Client, error) {
@@ -96,8 +99,8 @@ func newTransport(d *dialer) *http.Transport {
 		TLSNextProto:        map[string]func(string, *tls.Conn) http.RoundTripper{},
 		DisableCompression:  true,
 		MaxIdleConnsPerHost: math.MaxInt,
-		WriteBufferSize:     ioBuffer,
-		ReadBufferSize:      ioBuffer,
+		WriteBufferSize:     writeBuffer,
+		ReadBufferSize:      readBuffer,
 	}
 }
 
