@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"math"
+	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,10 +16,10 @@ import (
 // closedLoop keeps slots busy. One goroutine waits for them; each runs on its own.
 type closedLoop struct {
 	*load
-	gate    chan struct{} // closed when it is known whether the load has started
 	started bool
 
 	mu       sync.Mutex
+	decided  bool // it is known whether the load has started
 	slots    []*slot
 	busy     int // slots that run
 	idle     sync.Cond
@@ -28,6 +30,7 @@ type closedLoop struct {
 type slot struct {
 	*worker
 	number   int
+	gate     chan struct{}   // closed when it is known whether the load has started
 	next     arrival.Arrival // prepared
 	free     clock.Instant   // when the slot is or was free for the next arrival
 	ramped   bool            // it has come to measured arrivals
@@ -39,16 +42,43 @@ type slot struct {
 func (l *load) runClosed() {
 	t := timer.New(l.starting)
 	defer t.Close()
-	c := &closedLoop{load: l, gate: make(chan struct{})}
+	c := &closedLoop{load: l}
 	c.idle.L = &c.mu
 	c.attend(c.takeOver)
 	c.fill(l.start)
 	c.started = c.awaitStart(t, func() {})
-	close(c.gate)
+	c.release()
 	c.wait()
 	c.attend(nil)
 	l.closed.Measure(0) // for the count of what was not begun: no warm-up holds it up
 	l.oweRest(func() (arrival.Arrival, bool) { return l.closed.Next(math.MaxInt64 - 1) })
+}
+
+// together is how many slots are let go at a time. The scheduler runs in turn what is ready: with 20,000 slots at once, each with a connection
+// to open, an agent's heartbeat would wait for seconds.
+const together = 64
+
+// release lets all slots go on, now that it is known whether the load has started.
+func (c *closedLoop) release() {
+	c.mu.Lock()
+	c.decided = true
+	slots := slices.Clone(c.slots)
+	c.mu.Unlock()
+	for i, s := range slots {
+		close(s.gate)
+		if i%together == together-1 {
+			runtime.Gosched()
+		}
+	}
+}
+
+// addSlot makes the next slot. c.mu is locked.
+func (c *closedLoop) addSlot() {
+	s := &slot{worker: c.newWorker(len(c.slots)), number: len(c.slots), gate: make(chan struct{})}
+	if c.decided {
+		close(s.gate)
+	}
+	c.slots = append(c.slots, s)
 }
 
 // fill lets all slots run that do not, from an instant on: those that came with a revision of the share, and those that had nothing
@@ -57,8 +87,8 @@ func (c *closedLoop) fill(from clock.Instant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.revision++
-	for i := len(c.slots); i < c.closed.Slots(); i++ {
-		c.slots = append(c.slots, &slot{worker: c.newWorker(i), number: i})
+	for len(c.slots) < c.closed.Slots() {
+		c.addSlot()
 	}
 	for _, s := range c.slots {
 		if !s.runs {
@@ -102,7 +132,7 @@ func (c *closedLoop) endIdle() {
 // the start, so that the start is one for all slots that are active then.
 func (c *closedLoop) run(s *slot) {
 	prepared := s.active() && s.free == c.start && s.prepareNext(c.start)
-	<-c.gate
+	<-s.gate
 	if prepared && !c.started {
 		c.owe(s.next)
 		prepared = false

@@ -41,7 +41,8 @@ type openLoop struct {
 	passed  arrival.Arrival // the one before
 	scoutOn bool            // it has not come to the end of the schedule
 
-	made int // workers so far
+	made    int // workers so far
+	noticed func(data []byte, at, seen clock.Instant)
 
 	mu        sync.Mutex
 	idle      []*openWorker
@@ -55,6 +56,7 @@ func (l *load) runOpen() {
 		quiet: make(chan struct{}, 1), news: make(chan struct{}, 1), last: l.start,
 	}
 	defer o.timer.Close()
+	o.noticed = func(_ []byte, _, seen clock.Instant) { o.timer.Notice(seen) }
 	o.attend(o.tell)
 	defer o.attend(nil)
 	o.next, o.more = l.open.Next()
@@ -88,20 +90,24 @@ func notify(c chan struct{}) {
 }
 
 // startAll starts requests until the schedule or the time is over. It reports whether it was the schedule.
+//
+// Workers are told to prepare before others are told to send: the scheduler runs first whom it was told of last.
 func (o *openLoop) startAll() bool {
 	for {
 		o.hear()
-		o.prepareAhead(clock.Now())
 		at, more := o.upcoming()
 		if !more {
 			return true
 		}
-		switch err := o.timer.Wait(at); {
-		case errors.Is(err, timer.ErrWoken):
-			continue
-		case err != nil:
+		err := o.timer.Wait(at)
+		if err != nil && !errors.Is(err, timer.ErrWoken) {
 			return false
-		case len(o.ahead) == 0:
+		}
+		now := clock.Now()
+		o.hear()
+		o.prepareAhead(now)
+		switch {
+		case len(o.ahead) == 0 || now < o.due(o.ahead[0].at):
 			continue
 		case !o.takePlace():
 			return false

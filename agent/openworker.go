@@ -1,6 +1,9 @@
 package agent
 
-import "github.com/spate-load/spate/agent/arrival"
+import (
+	"github.com/spate-load/spate/agent/arrival"
+	"github.com/spate-load/spate/clock"
+)
 
 // openWorker is a worker on a goroutine of its own.
 type openWorker struct {
@@ -29,6 +32,7 @@ func (o *openLoop) takeWorker() *openWorker {
 		return w
 	}
 	w := &openWorker{worker: o.newWorker(o.made), arrivals: make(chan arrival.Arrival, 1), fire: make(chan order, 1)}
+	w.onFrame = inTurn(w.onFrame, o.noticed)
 	o.made++
 	o.all.Go(func() { o.serve(w) })
 	return w
@@ -81,4 +85,18 @@ func (o *openLoop) dismiss() {
 		close(w.arrivals)
 	}
 	o.dismissed = true
+}
+
+// onFrame takes the data of an event and its two times, see stream.Request.
+type onFrame = func(data []byte, at, seen clock.Instant)
+
+// inTurn calls one after the other. The first may be nil.
+func inTurn(first, second onFrame) onFrame {
+	if first == nil {
+		return second
+	}
+	return func(data []byte, at, seen clock.Instant) {
+		first(data, at, seen)
+		second(data, at, seen)
+	}
 }

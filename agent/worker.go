@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"hash/fnv"
+	"slices"
 	"strconv"
 	"time"
 
@@ -44,11 +45,26 @@ func (l *load) newWorker(i int) *worker {
 		})
 		return dst
 	}
-	w.onToken = func(at clock.Instant, tokens int) { w.shard.Token(&w.request, at, tokens) }
+	w.onToken = w.token
 	if l.newWatch != nil {
 		w.watched(l.newWatch())
 	}
 	return w
+}
+
+// token takes in a frame with token text, and its receive lag with it, so that the memory of a stream does not grow by that.
+func (w *worker) token(at clock.Instant, tokens int) {
+	o := &w.observation
+	w.shard.Token(&w.request, at, tokens, o.Lags...)
+	o.Lags = o.Lags[:0]
+}
+
+// roomyGaps is the most gaps that room is made for before they come.
+const roomyGaps = 1024
+
+// makeRoom makes room for the gaps of an answer of the length that is asked for: a list that grew would hold up to twice as much.
+func (w *worker) makeRoom() {
+	w.observation.Gaps = slices.Grow(w.observation.Gaps[:0], int(min(w.ask.OSL, roomyGaps)))
 }
 
 // prepare makes the first request of an arrival. It is a function of the stage's seed and the arrival's index alone, however many
@@ -77,6 +93,7 @@ func (w *worker) prepareTurn(turn int) bool {
 	if err := cmp.Or(err, w.broken); err != nil {
 		return w.unmade(err)
 	}
+	w.makeRoom()
 	if w.load.records {
 		h := fnv.New64a()
 		_, _ = h.Write(w.body)

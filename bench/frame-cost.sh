@@ -36,9 +36,9 @@ case_of() {
     for ((round = 1; round <= rounds; round++)); do
         for client in floor stream agent json; do
             case $client in
-            floor) line=$(taskset -c 0 "$dir/floor" "${endpoint##*:}" "$dir/request" "$streams" 1 "$seconds") ;;
+            floor) line=$($PRIORITY taskset -c 0 "$dir/floor" "${endpoint##*:}" "$dir/request" "$streams" 1 "$seconds") ;;
             agent) line=$(agent_line "$step") ;;
-            *) line=$(taskset -c 0 "$dir/frames" --client "$client" --streams "$streams" --warmup 1s --length "${seconds}s") ;;
+            *) line=$($PRIORITY taskset -c 0 "$dir/frames" --client "$client" --streams "$streams" --warmup 1s --length "${seconds}s") ;;
             esac
             echo "case=$name round=$round $line" | tee -a "$dir/lines"
         done

@@ -29,14 +29,19 @@ func (s *Shard) measure(c *cell, q *Request, o *stream.Observation) {
 // client records what is about this agent rather than about the server, and so counts whatever became of the request.
 func (s *Shard) client(c *cell, q *Request, o *stream.Observation) {
 	s.since(c, spatev1.Metric_METRIC_SEND_DELAY, o.Start, q.Scheduled)
-	for _, lag := range o.Lags {
-		s.value(c, spatev1.Metric_METRIC_RECEIVE_LAG, lag)
-	}
+	s.lags(c, o.Lags)
 	if o.Connected {
 		s.count(c, connections, 1)
 	}
 	s.count(c, coalescedReads, o.CoalescedReads)
 	s.count(c, unstampedFrames, o.UnstampedFrames)
+}
+
+// lags records receive lags that were not handed over yet.
+func (s *Shard) lags(c *cell, lags []int64) {
+	for _, lag := range lags {
+		s.value(c, spatev1.Metric_METRIC_RECEIVE_LAG, lag)
+	}
 }
 
 // latencies records the times of a completed request.

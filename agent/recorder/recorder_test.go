@@ -298,6 +298,38 @@ func TestTokensOfUnmeasuredRequestsAreCountedApart(t *testing.T) {
 	}
 }
 
+// Lags that come with a token belong to its window, whatever becomes of the request; those of unmeasured requests to none.
+func TestLagsOfTokens(t *testing.T) {
+	tape := newTape(1, 1, false)
+	q := &Request{}
+	tape.Shard(0).Started(q, at(0))
+	tape.Shard(0).Token(q, at(500*time.Millisecond), 1, 4000, 6000)
+	tape.Shard(0).Token(&Request{Unmeasured: true}, at(500*time.Millisecond), 1, 9000)
+	tape.Shard(0).Ended(q, &stream.Observation{End: at(1500 * time.Millisecond), Cancelled: true, Lags: []int64{8000}})
+	totals := &spatev1.Totals{}
+	tape.Finish(totals)
+	for window, want := range []uint64{2, 1} {
+		var got uint64
+		for _, d := range tape.snapshots[window].GetSeries()[0].GetDistributions() {
+			if d.GetMetric() == spatev1.Metric_METRIC_RECEIVE_LAG {
+				h := histogram.New(histogram.Times)
+				if err := h.AddProto(d); err != nil {
+					t.Fatal(err)
+				}
+				got = h.Count()
+			}
+		}
+		if got != want {
+			t.Errorf("window %d has %d lags, want %d", window, got, want)
+		}
+	}
+	for _, v := range totals.GetValues() {
+		if v.GetMetric() == spatev1.Metric_METRIC_RECEIVE_LAG && v.GetCount() != 3 {
+			t.Errorf("totals have %d lags, want 3", v.GetCount())
+		}
+	}
+}
+
 func TestWindowsAreSealedAGraceAfterTheirEnd(t *testing.T) {
 	tape := newTape(1, 2, false)
 	q := &Request{}

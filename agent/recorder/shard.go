@@ -57,8 +57,9 @@ func (s *Shard) Started(q *Request, at clock.Instant) {
 	s.count(s.cell(at, q.Endpoint), pick(q.Unmeasured, unmeasuredStarted, started), 1)
 }
 
-// Token counts a frame with token text that arrived for a request in flight.
-func (s *Shard) Token(q *Request, at clock.Instant, tokens int) {
+// Token counts a frame with token text that arrived for a request in flight, and takes lags off its Observation: whoever hands them over as
+// they come keeps no list that grows with the answer.
+func (s *Shard) Token(q *Request, at clock.Instant, tokens int, lags ...int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.total.lastly = max(s.total.lastly, at)
@@ -69,6 +70,7 @@ func (s *Shard) Token(q *Request, at clock.Instant, tokens int) {
 	}
 	s.count(c, tokenFrames, 1)
 	s.count(c, tokensArrived, uint64(tokens))
+	s.lags(c, lags)
 }
 
 // Ended records a request that has ended in any way. It keeps nothing of q and o.

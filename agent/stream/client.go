@@ -34,9 +34,12 @@ type Client struct {
 	http2     *http2Pool // nil: HTTP/1.1
 }
 
-// ioBuffer is the size of the Transport's buffers of a connection. It is small because a stream's frames are, and because
-// there can be 20,000 streams.
-const ioBuffer = 4 << 10
+// Sizes of the Transport's buffers of a connection. They are small because a stream's frames are, because the head of a request is all that
+// is gathered for a write, and because there can be 20,000 streams.
+const (
+	readBuffer  = 2 << 10
+	writeBuffer = 1 << 10
+)
 
 // New makes a client. It opens no connection. Errors name what is wrong with the Config. The caller closes the client.
 func New(config Config) (*Client, error) {
@@ -133,8 +136,8 @@ func newTransport(d *dialer, fresh bool) *http.Transport {
 		DisableCompression:  true,
 		DisableKeepAlives:   fresh,
 		MaxIdleConnsPerHost: math.MaxInt,
-		WriteBufferSize:     ioBuffer,
-		ReadBufferSize:      ioBuffer,
+		WriteBufferSize:     writeBuffer,
+		ReadBufferSize:      readBuffer,
 	}
 	if d.proxy != nil {
 		t.Proxy = func(q *http.Request) (*url.URL, error) {

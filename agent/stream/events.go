@@ -29,7 +29,7 @@ type events struct {
 
 const (
 	frameLimit   = 1 << 20
-	initialSpace = 4 << 10
+	initialSpace = 2 << 10
 	leastSpace   = 512
 	pooledSpace  = 64 << 10 // buffers above are left to the collector
 )

@@ -69,7 +69,8 @@ type Request struct {
 	// JSON body, as AppendBody makes it. Do does not keep it.
 	Body []byte
 	// Called for each frame with token text, on the goroutine of Do, with the time of the frame and its tokens: 1, or what the
-	// server's running usage says that the frame added, which can be 0. It must not block. May be nil.
+	// server's running usage says that the frame added, which can be 0. It must not block. It may take what is in Observation.Lags and
+	// empty the list. May be nil.
 	OnToken func(at clock.Instant, tokens int)
 	// Called for the data of each event but [DONE], before it is looked into, on the goroutine of Do: at is the time of the frame, seen the
 	// time at which the program had it. It must not block and must not keep data. May be nil.
@@ -111,7 +112,8 @@ type Observation struct {
 	Connected bool
 	// Time between consecutive frames with token text, in nanoseconds.
 	Gaps []int64
-	// Program's read time - kernel's receive time, in nanoseconds, once for each stamped read with a frame of token text.
+	// Program's read time - kernel's receive time, in nanoseconds, once for each stamped read with a frame of token text, but those that
+	// Request.OnToken has taken.
 	Lags []int64
 	// Prompt tokens by the server's usage. 0 if it sent none.
 	InputTokens uint64

@@ -7,6 +7,7 @@ package timer
 import (
 	"context"
 	"errors"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -18,7 +19,11 @@ type Timer struct {
 	ctx   context.Context
 	alarm alarm
 	woken atomic.Bool
+	until atomic.Int64 // instant that is waited for and not noticed yet; idle: there is none
 }
+
+// idle is the until of a Timer that nobody waits on.
+const idle = math.MaxInt64
 
 // ErrWoken is a wait's error that Wake has ended.
 var ErrWoken = errors.New("timer: woken")
@@ -30,16 +35,22 @@ type alarm interface {
 	wait(at clock.Instant, woken *atomic.Bool) error
 	// ring ends the wait under way. It may be called from any goroutine.
 	ring()
+	// hasten lets the wait under way see at once that its instant has passed. It may be called from any goroutine.
+	hasten()
 	// close frees what the alarm holds. Nobody waits any more.
 	close() error
 }
 
 // New returns a Timer by the best means this system has. When ctx ends, so does every wait.
 func New(ctx context.Context) *Timer {
+	t := &Timer{ctx: ctx}
+	t.until.Store(idle)
 	if a, err := newPrecise(ctx); err == nil {
-		return &Timer{ctx: ctx, alarm: a}
+		t.alarm = a
+	} else {
+		t.alarm = newCoarse(ctx)
 	}
-	return &Timer{ctx: ctx, alarm: newCoarse(ctx)}
+	return t
 }
 
 // Wait blocks until the instant at, and returns at once if it has passed. Its error is the context's if that has ended, before or
@@ -48,10 +59,23 @@ func (t *Timer) Wait(at clock.Instant) error {
 	if err := t.ended(); err != nil || clock.Now() >= at {
 		return err
 	}
-	if err := t.alarm.wait(at, &t.woken); err != nil && t.ctx.Err() == nil {
+	t.until.Store(int64(at))
+	err := t.alarm.wait(at, &t.woken)
+	t.until.Store(idle)
+	if err != nil && t.ctx.Err() == nil {
 		return err
 	}
 	return t.ended()
+}
+
+// Notice ends the wait under way if its instant has passed at now. The runtime asks the kernel for news only when it has nothing else to do, so
+// a program that is busy hears of its timers late; goroutines that do its work and have just read the clock tell it by this, and who
+// waits is run next. It costs a load where there is nothing to notice, and may be called from any goroutine until Close.
+func (t *Timer) Notice(now clock.Instant) {
+	until := t.until.Load()
+	if int64(now) >= until && t.until.CompareAndSwap(until, idle) {
+		t.alarm.hasten()
+	}
 }
 
 // lead is how long before its instant WaitExactly wakes. A machine with cores to spare wakes a goroutine within it nearly always; on one
@@ -119,5 +143,8 @@ func (c coarse) ring() {
 	default: // one that nobody has heard yet says as much
 	}
 }
+
+// hasten does nothing: a time.Timer that is due ends its wait in the scheduler's next round.
+func (coarse) hasten() {}
 
 func (coarse) close() error { return nil }

@@ -15,6 +15,7 @@ import (
 
 // timerfd is a kernel timer read as a file, so that the runtime's poller wakes its reader as it does for a socket.
 type timerfd struct {
+	ctx         context.Context
 	fd          int
 	file        *os.File
 	expirations [8]byte
@@ -26,13 +27,12 @@ func newPrecise(ctx context.Context) (alarm, error) {
 	if err != nil {
 		return nil, fmt.Errorf("timerfd_create: %w", err)
 	}
-	t := &timerfd{fd: fd, file: os.NewFile(uintptr(fd), "timerfd")}
+	t := &timerfd{ctx: ctx, fd: fd, file: os.NewFile(uintptr(fd), "timerfd")}
 	// A file that the poller does not take cannot be waited on: its reads would fail at once.
 	if err := t.file.SetReadDeadline(time.Time{}); err != nil {
 		return nil, errors.Join(fmt.Errorf("timerfd: %w", err), t.file.Close())
 	}
-	// A deadline long past ends the read under way and all later ones.
-	t.forget = context.AfterFunc(ctx, func() { _ = t.file.SetReadDeadline(time.Unix(1, 0)) })
+	t.forget = context.AfterFunc(ctx, t.hasten)
 	return t, nil
 }
 
@@ -46,12 +46,30 @@ func (t *timerfd) wait(at clock.Instant, woken *atomic.Bool) error {
 		if woken.Load() {
 			return nil
 		}
-		if _, err := t.file.Read(t.expirations[:]); err != nil {
-			return fmt.Errorf("timerfd: %w", err)
+		if err := t.sleep(); err != nil {
+			return err
 		}
 	}
 	return nil
 }
+
+// sleep waits until the timer can be read, or hasten is called. It fails when the context has ended.
+func (t *timerfd) sleep() error {
+	_, err := t.file.Read(t.expirations[:])
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		// The context may have ended just before: then its own deadline is lifted here, too.
+		if err = t.file.SetReadDeadline(time.Time{}); err == nil {
+			err = t.ctx.Err()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("timerfd: %w", err)
+	}
+	return nil
+}
+
+// hasten sets a deadline long past, which makes the reader ready to run without a look at the poller.
+func (t *timerfd) hasten() { _ = t.file.SetReadDeadline(time.Unix(1, 0)) }
 
 // arm sets when the timer can be read.
 func (t *timerfd) arm(at clock.Instant) error {

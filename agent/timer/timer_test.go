@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -149,4 +150,40 @@ func report(b *testing.B, late []time.Duration) {
 	b.ReportMetric(float64(late[len(late)/2])/1e3, "p50-us")
 	b.ReportMetric(float64(late[len(late)*99/100])/1e3, "p99-us")
 	b.ReportMetric(float64(late[len(late)-1])/1e3, "most-us")
+}
+
+// Goroutines that notice the time end no wait before its instant, nor any for good, and a context that ends is not overheard.
+func TestNotice(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	timer := New(ctx)
+	defer timer.Close()
+	stop := make(chan struct{})
+	var others sync.WaitGroup
+	for range 2 {
+		others.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					timer.Notice(clock.Now().Add(100 * time.Microsecond)) // too early by that
+				}
+			}
+		})
+	}
+	for range 20 {
+		at := clock.Now().Add(200 * time.Microsecond)
+		if err := timer.Wait(at); err != nil {
+			t.Fatal(err)
+		}
+		if now := clock.Now(); now < at {
+			t.Fatalf("the wait ended %v early", at.Sub(now))
+		}
+	}
+	time.AfterFunc(time.Millisecond, cancel)
+	if err := timer.Wait(clock.Now().Add(time.Hour)); !errors.Is(err, context.Canceled) {
+		t.Fatalf("got %v, want the context's error", err)
+	}
+	close(stop)
+	others.Wait()
 }

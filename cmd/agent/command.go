@@ -18,6 +18,7 @@ import (
 
 	"github.com/spate-load/spate/agent"
 	"github.com/spate-load/spate/agent/capacity"
+	"github.com/spate-load/spate/agent/memory"
 	"github.com/spate-load/spate/agent/yielding"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/cmd/internal/daemon"
@@ -93,6 +94,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		return err
 	}
 	defer closeFinder()
+	memory.CollectLess()
 	a, err := agent.New(agent.Config{
 		Name: f.name, Region: f.region, Version: version, Weight: f.weight, MaxStreams: f.maxStreams, MaxRate: f.maxRate, AllowedTargets: f.allowed, Logger: logger,
 		DatasetDir: f.datasetDir, SourceAddresses: f.sources, Capacity: exact, WeightGiven: f.set.Changed("weight"),

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/spate-load/spate/agent"
+	"github.com/spate-load/spate/agent/memory"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/cmd/internal/daemon"
 	"github.com/spate-load/spate/cmd/internal/settings"
@@ -108,6 +109,7 @@ func (f *runFlags) embed(ctx context.Context, logs io.Writer) (*backend, error) 
 	})
 	dialer := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) })
 	agentsCtx, stopAgents := context.WithCancel(ctx)
+	memory.CollectLess()
 	for _, who := range f.agents.names() {
 		a, err := agent.New(f.embeddedAgent(who, logger, dialer))
 		if err != nil {

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# How late requests start: an agent process on core 0 starts requests by a schedule; simulator and coordinator on core 1. Prints of each
+# round start - scheduled in us, and the CPU time of a request; then medians. TOKENS above 1 are sent 20 ms apart, to all streams at once:
+# 500 requests a second of 100 tokens are 1,000 streams and 50,000 frames/s. Given another agent program, the rounds of both alternate.
+#   bench/starts.sh [ROUNDS [RATE [TOKENS [OTHER_AGENT]]]]      (after make build; loopback only; 10 s a round)
+set -euo pipefail
+source "$(dirname "$0")/simulator.sh"
+rounds=${1:-3} rate=${2:-10000} tokens=${3:-1} other=${4:-}
+seconds=5 stage=0 out=
+
+# percentile NAME: of the send delay of a stage, in us.
+percentile() { grep -m1 -A12 '"send_delay_ms"' "$dir/$out/results.json" | sed -n "s/.*\"$1\": \([0-9.e-]*\),*/\1/p" | awk '{ print $1 * 1000 }'; }
+
+# round_of PROGRAM: one stage, by an agent of its own.
+round_of() {
+    local before after
+    out=out$((++stage))
+    start_agent "$1"
+    before=$(agent_cpu)
+    run_plan "$out" <<PLAN
+name: starts
+targets: [{name: simulator, endpoints: ["$endpoint"], model: m}]
+workloads: [{random: {isl: 10, osl: $tokens}}]
+loads: [{rate: [$rate], arrival: poisson, duration: ${seconds}s}]
+PLAN
+    after=$(agent_cpu)
+    echo "program=$(basename "$1") p50=$(percentile p50) p99=$(percentile p99) p99.9=$(percentile p99_9) $(
+        awk -v n="$((rate * seconds))" "BEGIN { split(\"$before $after\", t); printf \"cpu_us=%.1f\", (t[3] + t[4] - t[1] - t[2]) / n }")" |
+        tee -a "$dir/lines"
+}
+
+step=0s
+((tokens == 1)) || step=20ms
+serve --decode-step "$step"
+programs=("$bin/spate-agent" ${other:+"$other"})
+for ((round = 1; round <= rounds; round++)); do
+    for program in "${programs[@]}"; do round_of "$program"; done
+done
+for program in "${programs[@]}"; do
+    echo "median of $(basename "$program"): $(for what in p50 p99 p99.9 cpu_us; do
+        echo "$what=$(sed -n "s/^program=$(basename "$program") .*$what=\([0-9.]*\).*/\1/p" "$dir/lines" | median)"
+    done | xargs)"
+done
