@@ -57,6 +57,10 @@ func New(c Config) (*Agent, error) {
 			limits:   limits{maxStreams: c.MaxStreams, maxRate: c.MaxRate, fileShares: c.FileShares, targets: c.AllowedTargets, sources: sources},
 			datasets: a.datasets,
 			findings: &findings{},
+			logger:   c.Logger,
+			newWatch: c.NewWatch,
+			name:     c.Name,
+			capacity: c.Capacity,
 		},
 		outbox: a.outbox,
 		logger: c.Logger,
@@ -110,5 +114,7 @@ func (a *Agent) describe() *spatev1.AgentInfo {
 		MaxStreams: a.desk.kit.limits.advertised(countFiles()),
 		MaxRate:    a.config.MaxRate,
 		Cores:      uint32(runtime.GOMAXPROCS(0)),
+
+		Capacity: a.config.Capacity, WeightGiven: a.config.WeightGiven,
 	}
 }

@@ -27,10 +27,12 @@ type worker struct {
 	broken      error         // why the request could not be made
 	pause       time.Duration // after the last failure to connect; 0: it was none
 	alarm       *time.Timer   // nil: nothing was waited for yet
+	watch       Watch         // nil: nobody does
 
 	// Made once, so that a request makes no closures.
 	appendPrompt func([]byte) []byte
 	onToken      func(clock.Instant, int)
+	onFrame      func([]byte, clock.Instant, clock.Instant) // nil: nobody watches
 }
 
 func (l *load) newWorker(i int) *worker {
@@ -43,6 +45,9 @@ func (l *load) newWorker(i int) *worker {
 		return dst
 	}
 	w.onToken = func(at clock.Instant, tokens int) { w.shard.Token(&w.request, at, tokens) }
+	if l.newWatch != nil {
+		w.watched(l.newWatch())
+	}
 	return w
 }
 
@@ -96,14 +101,21 @@ func (w *worker) send(scheduled clock.Instant) {
 	now := clock.Now()
 	w.load.paced(now)
 	w.shard.Started(&w.request, now)
+	if w.watch != nil {
+		w.watch.Began(scheduled, now)
+	}
 	w.load.client.Do(w.load.running, stream.Request{
 		Endpoint:   w.request.Endpoint,
 		ID:         w.requestID(),
 		Body:       w.body,
 		OnToken:    w.onToken,
+		OnFrame:    w.onFrame,
 		KeepAnswer: w.load.keepsAnswers && w.request.Turn+1 < w.ask.Turns,
 	}, &w.observation)
 	w.shard.Ended(&w.request, &w.observation)
+	if w.watch != nil {
+		w.watch.Ended(&w.observation)
+	}
 	w.load.observe(&w.observation)
 }
 

@@ -17,10 +17,8 @@ const (
 	defaultConnectTimeout = 5 * time.Second
 	defaultRequestTimeout = 10 * time.Minute
 	defaultAPI            = "chat"
-	completionsAPI        = "completions"
 	defaultArrival        = "poisson"
 	defaultTokenizer      = "words"
-	defaultPrompts        = "token_ids"
 	defaultExactOutput    = "auto"
 	simulatedModel        = "simulated"
 
@@ -78,6 +76,9 @@ func simulatedTarget(t *spatev1.Target) *spatev1.Target {
 	}
 	fillSimulator(t.Simulator)
 	t.Model = or(t.Model, simulatedModel)
+	if t.ServerMetrics != nil {
+		t.ServerMetrics.Urls = nil // The simulator has its own.
+	}
 	fillTarget(t)
 	return t
 }
@@ -100,11 +101,10 @@ func fillTarget(t *spatev1.Target) {
 	t.Api = or(t.Api, defaultAPI)
 	t.Tokenizer = or(t.Tokenizer, defaultTokenizer)
 	t.ExactOutput = or(t.ExactOutput, defaultExactOutput)
-	if t.Api == completionsAPI {
-		t.Prompts = or(t.Prompts, defaultPrompts)
-	}
+	t.Prompts = or(t.Prompts, factsOf(t).usualPrompts())
 	t.ConnectTimeout = orDuration(t.ConnectTimeout, defaultConnectTimeout)
 	t.RequestTimeout = orDuration(t.RequestTimeout, defaultRequestTimeout)
+	fillServerMetrics(t.ServerMetrics)
 }
 
 func fillSimulator(s *spatev1.SimulatedTarget) {

@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 )
@@ -85,19 +84,18 @@ func serverError() *apiError {
 
 // json returns the error object.
 func (e *apiError) json() []byte {
-	b, err := json.Marshal(map[string]*apiError{"error": e})
-	if err != nil {
-		panic("simulator: an error of strings cannot be encoded: " + err.Error())
-	}
-	return b
+	return jsonOf(map[string]*apiError{"error": e})
 }
 
-// writeTo sends the error as the whole response. That the client is gone is no matter here.
-func (e *apiError) writeTo(w http.ResponseWriter) {
+// writeTo sends the error as the whole response, in OpenAI's form.
+func (e *apiError) writeTo(w http.ResponseWriter) { writeProblem(w, e.status, e.json()) }
+
+// writeProblem sends an error as the whole response. That the client is gone is no matter here.
+func writeProblem(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
-	if e.status == http.StatusTooManyRequests {
+	if status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "1")
 	}
-	w.WriteHeader(e.status)
-	_, _ = w.Write(e.json())
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
 }

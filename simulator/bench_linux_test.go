@@ -36,7 +36,7 @@ func BenchmarkEngine(b *testing.B) {
 func BenchmarkEncoder(b *testing.B) {
 	c := Default()
 	c.Truth.Stamp = true
-	e := newEncoder(&request{api: chat, stream: true, model: "meta-llama/Llama-3.1-8B"}, &c, "run-7-0001234", 1_700_000_000)
+	e := chat.encoder(&request{api: chat, stream: true, model: "meta-llama/Llama-3.1-8B"}, &c, "run-7-0001234", 1_700_000_000)
 	var buf []byte
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {

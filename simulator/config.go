@@ -21,6 +21,8 @@ type Config struct {
 	PrefillEngines int
 	// Model is how fast each engine is.
 	Model Model
+	// Pace, if it is set, takes the place of the engines: each endpoint sends in a steady rhythm.
+	Pace Pace
 	// Seed decides everything that is left to chance: early ends and faults. A request is known by its X-Request-Id, so the same ids
 	// meet the same fate in any order; without one, by its number at the endpoint.
 	Seed uint64
@@ -29,6 +31,8 @@ type Config struct {
 	ModelName string
 	// APIKey is the bearer token that requests must carry, else they are answered with 401. Empty: none is asked for.
 	APIKey string
+	// Protocol is what Start speaks.
+	Protocol Protocol
 	// AllowRemote lets Start listen on addresses that are not loopback. A simulator is no server to leave on a network.
 	AllowRemote bool
 	// MaxBodyBytes is the longest request body; a longer one is answered with 413. Default 64 MiB.
@@ -155,6 +159,11 @@ func FromPlan(t *spatev1.SimulatedTarget) Config {
 	return c
 }
 
+// SpeedUp makes the pace k times faster.
+func (p *Pace) SpeedUp(k float64) {
+	p.FirstToken, p.BetweenTokens = nanoseconds(float64(p.FirstToken)/k), nanoseconds(float64(p.BetweenTokens)/k)
+}
+
 // SpeedUp makes the engine k times faster in all it does.
 func (m *Model) SpeedUp(k float64) {
 	m.PrefillTokensPerSecond *= k
@@ -165,7 +174,7 @@ func (m *Model) SpeedUp(k float64) {
 
 // loops is how many engines or groups stand behind an endpoint, each run on its own.
 func (c *Config) loops() int {
-	if c.PrefillEngines > 0 {
+	if c.PrefillEngines > 0 || c.Pace.set() {
 		return 1
 	}
 	return c.Replicas
@@ -182,6 +191,8 @@ func (c *Config) Validate() error {
 		atLeast("DefaultOutputTokens", c.DefaultOutputTokens, 1),
 		atLeast("ChatTemplateTokens", c.ChatTemplateTokens, 0),
 		c.Model.validate(),
+		c.Pace.validate(),
+		c.Protocol.validate(),
 		c.Frames.validate(),
 	}
 	for i := range c.Faults {

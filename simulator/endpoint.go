@@ -16,7 +16,7 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// Endpoint serves the OpenAI API in front of one engine, several replicas, or a disaggregated group. It is safe for concurrent use.
+// Endpoint serves the APIs in front of one engine, several replicas, or a disaggregated group. It is safe for concurrent use.
 type Endpoint struct {
 	config  Config
 	number  int
@@ -49,7 +49,7 @@ func New(c Config) (*Endpoint, error) {
 func newEndpoint(c Config, number int, truth *truthLog) (*Endpoint, error) {
 	ep := &Endpoint{config: c, number: number, truth: truth, created: time.Now().Unix()}
 	for range c.loops() {
-		l, err := newLoop(c.Model, c.PrefillEngines, c.Replicas)
+		l, err := newLoop(&c)
 		if err != nil {
 			ep.Close()
 			return nil, err
@@ -57,8 +57,9 @@ func newEndpoint(c Config, number int, truth *truthLog) (*Endpoint, error) {
 		ep.engines = append(ep.engines, l)
 	}
 	ep.mux = http.NewServeMux()
-	ep.mux.HandleFunc("POST /v1/chat/completions", ep.generate(chat))
-	ep.mux.HandleFunc("POST /v1/completions", ep.generate(completions))
+	for route, a := range routes {
+		ep.mux.HandleFunc(route, ep.generate(a))
+	}
 	ep.mux.HandleFunc("POST /tokenize", ep.guarded(ep.tokenize))
 	ep.mux.HandleFunc("GET /v1/models", ep.guarded(ep.models))
 	ep.mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
@@ -98,8 +99,11 @@ func (ep *Endpoint) authorised(r *http.Request) bool {
 	if ep.config.APIKey == "" {
 		return true
 	}
-	want := "Bearer " + ep.config.APIKey
-	return subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte(want)) == 1
+	want, got := "Bearer "+ep.config.APIKey, r.Header.Get("Authorization")
+	if key := r.Header.Get("X-Api-Key"); got == "" && key != "" { // as Anthropic's clients send it
+		got = "Bearer " + key
+	}
+	return subtle.ConstantTimeCompare([]byte(got), []byte(want)) == 1
 }
 
 func (ep *Endpoint) guarded(h http.HandlerFunc) http.HandlerFunc {
@@ -116,7 +120,7 @@ func (ep *Endpoint) guarded(h http.HandlerFunc) http.HandlerFunc {
 func (ep *Endpoint) models(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, `{"object":"list","data":[{"id":%s,"object":"model","created":%d,"owned_by":"spate","max_model_len":%s}]}`,
-		jsonString(ep.modelName()), ep.created, ep.modelLength())
+		jsonString(ep.config.modelName()), ep.created, ep.modelLength())
 }
 
 // modelLength is the limit of prompt and output together as JSON, null if there is none.
@@ -125,14 +129,6 @@ func (ep *Endpoint) modelLength() string {
 		return strconv.Itoa(n)
 	}
 	return "null"
-}
-
-// modelName is the name to show for the model served.
-func (ep *Endpoint) modelName() string {
-	if ep.config.ModelName != "" {
-		return ep.config.ModelName
-	}
-	return "simulated"
 }
 
 // generate returns the handler of a generation API.
@@ -146,8 +142,9 @@ func (ep *Endpoint) generate(a api) http.HandlerFunc {
 		}()
 		w.Header().Set("X-Request-Id", string(appendToken(nil, record.RequestID)))
 		if problem := ep.answer(a, w, r, serial, record); problem != nil {
-			record.Status = problem.status
-			problem.writeTo(w)
+			status, body := a.problem(problem)
+			record.Status = status
+			writeProblem(w, status, body)
 		}
 	}
 }
@@ -161,7 +158,7 @@ func (ep *Endpoint) answer(a api, w http.ResponseWriter, r *http.Request, serial
 	if problem != nil {
 		return problem
 	}
-	q, problem := parseRequest(a, body, &ep.config)
+	q, problem := a.parse(r, body, &ep.config)
 	if problem != nil {
 		return problem
 	}
@@ -181,9 +178,15 @@ func (ep *Endpoint) answer(a api, w http.ResponseWriter, r *http.Request, serial
 			record.Status = http.StatusOK
 			writeGarbage(w)
 			return nil
+		case FaultJSONBody:
+			q.stream, record.Stream, fault = false, false, nil
 		}
 	}
-	ep.run(r.Context(), newReply(ep, w, q, record, output, fault))
+	p := newReply(ep, w, q, record, output, fault)
+	if q.stream && record.Fault != FaultGzip {
+		p.direct = directOf(r, &ep.config)
+	}
+	ep.run(r.Context(), p)
 	return nil
 }
 

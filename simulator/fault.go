@@ -13,7 +13,8 @@ import (
 type FaultKind string
 
 // The faults. The first three replace the whole response and never reach the engine. The others strike within it: in a stream before
-// the frame with the token after AfterTokens, or before the last one if the output is shorter; else in the body.
+// the frame with the token after AfterTokens, or before the last one if the output is shorter; else in the body. The last two change
+// the whole answer and fail nothing.
 const (
 	FaultTooManyRequests FaultKind = "429"           // 429 with an error object and Retry-After
 	FaultServerError     FaultKind = "500"           // 500 with an error object
@@ -24,11 +25,13 @@ const (
 	FaultReset           FaultKind = "reset"         // the connection is reset (TCP RST)
 	FaultStall           FaultKind = "stall"         // silence for Pause, or until the client leaves; then all that is due at once
 	FaultDrip            FaultKind = "drip"          // from there on, frames come in small pieces with Pause between them
+	FaultGzip            FaultKind = "gzip"          // the answer is compressed, whether the client takes that or not
+	FaultJSONBody        FaultKind = "json-body"     // a stream was asked for, and the answer comes whole, as JSON
 )
 
 var faultKinds = []FaultKind{
 	FaultTooManyRequests, FaultServerError, FaultGarbage, FaultGarbageFrame, FaultErrorFrame,
-	FaultCut, FaultReset, FaultStall, FaultDrip,
+	FaultCut, FaultReset, FaultStall, FaultDrip, FaultGzip, FaultJSONBody,
 }
 
 // Fault is one fault and how often it strikes.

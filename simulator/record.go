@@ -44,14 +44,17 @@ type Record struct {
 	Cancelled bool `json:"cancelled,omitempty"`
 }
 
-// sent notes a token frame.
-func (r *Record) sent(at clock.Instant, tokens int, all bool) {
+// sent notes a write of token frames.
+func (r *Record) sent(at clock.Instant, tokens, frames int, all bool) {
 	if r.FirstToken == 0 {
 		r.FirstToken = at
 	}
 	r.LastToken = at
 	r.OutputTokens += tokens
-	if all {
+	for range frames {
+		if !all {
+			return
+		}
 		r.Tokens = append(r.Tokens, at)
 	}
 }

@@ -1,10 +1,13 @@
 package simulator
 
 import (
+	"compress/gzip"
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -25,35 +28,48 @@ type reply struct {
 	seq     *sequence
 	q       *request
 	record  *Record
-	enc     *encoder
+	enc     encoder
+	pen     *pen // of the encoder
 	buf     []byte
+	direct  *direct       // sends past net/http, nil if this answer cannot
+	zip     *gzip.Writer  // compresses the answer, nil if it goes as it is
 	fault   *Fault        // still to strike, nil if none
 	pause   time.Duration // between the pieces of a drip, 0 without one
 	silence *time.Timer   // runs out when a keep-alive is due, nil without keep-alives
+
+	progress progress // of a stream
 }
 
 func newReply(ep *Endpoint, w http.ResponseWriter, q *request, record *Record, output int, fault *Fault) *reply {
-	return &reply{
+	p := &reply{
 		ep:      ep,
 		w:       w,
 		control: http.NewResponseController(w),
 		seq:     &sequence{prompt: q.promptTokens, blocks: q.blocks, output: output, outlet: newOutlet()},
 		q:       q,
 		record:  record,
-		enc:     newEncoder(q, &ep.config, record.RequestID, time.Now().Unix()),
-		buf:     make([]byte, 0, 512),
+		enc:     q.api.encoder(q, &ep.config, record.RequestID, time.Now().Unix()),
+		buf:     make([]byte, chunkHead, 512),
 		fault:   fault,
 	}
+	p.pen = p.enc.common()
+	return p
 }
 
 // send sends the response, streamed or not.
 func (p *reply) send() {
 	p.record.Status = http.StatusOK
+	if p.fault != nil && p.fault.Kind == FaultGzip {
+		p.compress()
+	}
 	var err error
 	if p.q.stream {
 		err = p.stream()
 	} else {
 		err = p.whole()
+	}
+	if p.zip != nil && err == nil {
+		err = p.zip.Close()
 	}
 	if err == nil {
 		p.record.FinishReason = p.finishReason()
@@ -91,96 +107,6 @@ func (p *reply) finishReason() string {
 	return finishLength
 }
 
-// stream sends the frames as the engine gives the tokens.
-func (p *reply) stream() error {
-	frames := &p.ep.config.Frames
-	p.w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
-	p.w.Header().Set("Cache-Control", "no-cache")
-	if err := p.flush(); err != nil { // servers send the head before there is a token
-		return err
-	}
-	if frames.KeepAlive > 0 {
-		p.silence = time.NewTimer(frames.KeepAlive)
-		defer p.silence.Stop()
-	}
-	if err := p.role(RoleAtOnce); err != nil {
-		return err
-	}
-	for sent := 0; sent < p.seq.output; {
-		until := p.frameEnd(sent)
-		if err := p.await(until); err != nil {
-			return err
-		}
-		if err := p.frame(sent, until); err != nil {
-			return err
-		}
-		sent = until
-	}
-	return p.end()
-}
-
-// role sends the role frame if this is the time for it.
-func (p *reply) role(when RoleFrame) error {
-	if p.q.api != chat || p.ep.config.Frames.Role != when {
-		return nil
-	}
-	return p.write(p.enc.role(p.buf[:0]))
-}
-
-// frameEnd returns the end of the token frame that begins at a token.
-func (p *reply) frameEnd(from int) int {
-	if from == 0 {
-		return 1
-	}
-	return min(from+p.ep.config.Frames.TokensPerFrame, p.seq.output)
-}
-
-// frame sends one token frame, and before it what belongs there.
-func (p *reply) frame(from, until int) error {
-	if from == 0 {
-		if err := p.role(RoleWithFirstToken); err != nil {
-			return err
-		}
-	}
-	if err := p.strike(until); err != nil {
-		return err
-	}
-	frames := &p.ep.config.Frames
-	reason := ""
-	if until == p.seq.output && !frames.FinishFrame {
-		reason = p.finishReason()
-	}
-	usage := frames.RunningUsage || p.q.includeUsage && p.q.continuousUsage && !frames.NoUsage
-	if err := p.write(p.enc.tokens(p.buf[:0], from, until, reason, usage)); err != nil {
-		return err
-	}
-	p.record.sent(p.enc.sent, until-from, p.ep.config.Truth.Tokens)
-	return nil
-}
-
-// end sends what follows the last token.
-func (p *reply) end() error {
-	frames := &p.ep.config.Frames
-	if frames.FinishFrame {
-		if err := p.write(p.enc.finish(p.buf[:0], p.finishReason())); err != nil {
-			return err
-		}
-	}
-	if p.q.includeUsage && !frames.NoUsage {
-		if err := p.write(p.enc.usage(p.buf[:0], p.seq.output)); err != nil {
-			return err
-		}
-	}
-	return p.done()
-}
-
-func (p *reply) done() error {
-	if p.ep.config.Frames.NoDone {
-		return nil
-	}
-	return p.write(p.enc.raw(p.buf[:0], []byte("[DONE]")))
-}
-
 // whole sends the response in one piece when the output has ended.
 func (p *reply) whole() error {
 	if err := p.await(p.seq.output); err != nil {
@@ -190,12 +116,14 @@ func (p *reply) whole() error {
 	if err := p.strike(p.seq.output); err != nil {
 		return err
 	}
-	body := p.enc.whole(p.buf[:0], p.seq.output, p.finishReason())
-	p.w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	body := p.enc.whole(p.buf[:chunkHead], p.seq.output, p.finishReason())
+	if p.zip == nil {
+		p.w.Header().Set("Content-Length", strconv.Itoa(len(body)-chunkHead))
+	}
 	if err := p.write(body); err != nil {
 		return err
 	}
-	p.record.sent(p.enc.sent, p.seq.output, p.ep.config.Truth.Tokens)
+	p.record.sent(p.pen.sent, p.seq.output, 1, p.ep.config.Truth.Tokens)
 	return nil
 }
 
@@ -205,7 +133,7 @@ func (p *reply) await(tokens int) error {
 		select {
 		case <-p.seq.outlet.wake:
 		case <-p.keepAlive():
-			if err := p.write(p.enc.comment(p.buf[:0])); err != nil {
+			if err := p.write(p.pen.comment(p.buf[:chunkHead])); err != nil {
 				return err
 			}
 		case <-p.ctx.Done():
@@ -214,7 +142,7 @@ func (p *reply) await(tokens int) error {
 			return errGone
 		}
 	}
-	p.record.CachedTokens, p.enc.cached = p.seq.cached, p.seq.cached // set before the first token
+	p.prefilled()
 	return nil
 }
 
@@ -226,35 +154,61 @@ func (p *reply) keepAlive() <-chan time.Time {
 	return p.silence.C
 }
 
-// write sends bytes at once, and keeps their buffer for the next frame.
+// prefilled notes what the prefix cache had, which is known before the first token.
+func (p *reply) prefilled() { p.record.CachedTokens, p.pen.cached = p.seq.cached, p.seq.cached }
+
+// write sends what stands in a buffer behind its first chunkHead bytes, and keeps the buffer for the next frame.
 func (p *reply) write(b []byte) error {
 	p.buf = b
-	if p.pause > 0 {
-		return p.drip(b)
+	b = b[chunkHead:]
+	switch split := p.ep.config.Frames.SplitBytes; {
+	case p.pause > 0:
+		return p.pieces(b, dripPiece)
+	case split > 0:
+		return p.pieces(b, split)
+	default:
+		return p.put(b)
 	}
-	if _, err := p.w.Write(b); err != nil {
+}
+
+// dripPiece is how many bytes of a drip come at once.
+const dripPiece = 16
+
+// pieces sends bytes in small pieces, with pauses between them if they drip.
+func (p *reply) pieces(b []byte, size int) error {
+	for piece := range slices.Chunk(b, size) {
+		if err := p.put(piece); err != nil {
+			return err
+		}
+		if p.pause == 0 {
+			continue
+		}
+		if err := p.rest(p.pause); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put sends bytes at once.
+func (p *reply) put(b []byte) error {
+	var err error
+	if p.zip == nil {
+		_, err = p.w.Write(b)
+	} else if _, err = p.zip.Write(b); err == nil {
+		err = p.zip.Flush()
+	}
+	if err != nil {
 		return errGone
 	}
 	return p.flush()
 }
 
-// drip sends bytes in small pieces.
-func (p *reply) drip(b []byte) error {
-	const piece = 16
-	for len(b) > 0 {
-		n := min(piece, len(b))
-		if _, err := p.w.Write(b[:n]); err != nil {
-			return errGone
-		}
-		if err := p.flush(); err != nil {
-			return err
-		}
-		if err := p.rest(p.pause); err != nil {
-			return err
-		}
-		b = b[n:]
-	}
-	return nil
+// compress lets the answer go through gzip, as a proxy does that asks nobody.
+func (p *reply) compress() {
+	p.fault = nil
+	p.w.Header().Set("Content-Encoding", "gzip")
+	p.zip = gzip.NewWriter(p.w)
 }
 
 func (p *reply) flush() error {
@@ -284,12 +238,17 @@ func (p *reply) rest(d time.Duration) error {
 	return errGone
 }
 
+// due says whether the frame that ends at this token is the one the fault waits for.
+func (p *reply) due(until int) bool {
+	return p.fault != nil && until > min(p.fault.AfterTokens, p.seq.output-1)
+}
+
 // strike lets the fault happen if the frame that ends at this token is the one it was waiting for.
 func (p *reply) strike(until int) error {
-	f := p.fault
-	if f == nil || until <= min(f.AfterTokens, p.seq.output-1) {
+	if !p.due(until) {
 		return nil
 	}
+	f := p.fault
 	p.fault = nil
 	switch f.Kind {
 	case FaultStall:
@@ -298,22 +257,22 @@ func (p *reply) strike(until int) error {
 		p.pause = f.Pause
 		return nil
 	case FaultGarbageFrame:
-		return p.breakOff([]byte(`{"id":"chatcmpl-0","choices":[{"index":0,"delta":{"cont`))
+		return p.breakOff(p.enc.broken(p.buf[:chunkHead]))
 	case FaultErrorFrame:
-		return p.breakOff(serverError().json())
+		return p.breakOff(p.enc.failure(p.buf[:chunkHead], serverError()))
 	default:
 		p.abort(f.Kind)
 		return errStruck
 	}
 }
 
-// breakOff sends data instead of the next frame, or of the body, and ends the response as if nothing was wrong.
-func (p *reply) breakOff(data []byte) error {
-	if err := p.write(p.enc.raw(p.buf[:0], data)); err != nil {
+// breakOff sends something instead of the next frame, or of the body, and ends the response as if nothing was wrong.
+func (p *reply) breakOff(b []byte) error {
+	if err := p.write(b); err != nil {
 		return err
 	}
-	if p.q.stream {
-		if err := p.done(); err != nil {
+	if b := p.enc.mark(p.buf[:chunkHead]); len(b) > chunkHead {
+		if err := p.write(b); err != nil {
 			return err
 		}
 	}
@@ -323,9 +282,9 @@ func (p *reply) breakOff(data []byte) error {
 // abort ends the connection in the middle of the response: of a body that is no stream, half has been sent.
 func (p *reply) abort(kind FaultKind) {
 	if !p.q.stream {
-		body := p.enc.whole(p.buf[:0], p.seq.output, p.finishReason())
-		p.w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-		_ = p.write(body[:len(body)/2]) // the connection ends here in any case
+		body := p.enc.whole(p.buf[:chunkHead], p.seq.output, p.finishReason())
+		p.w.Header().Set("Content-Length", strconv.Itoa(len(body)-chunkHead))
+		_ = p.write(body[:chunkHead+(len(body)-chunkHead)/2]) // the connection ends here in any case
 	}
 	if kind == FaultReset {
 		p.reset()
@@ -338,6 +297,9 @@ func (p *reply) reset() {
 	conn, _, err := p.control.Hijack()
 	if err != nil {
 		return
+	}
+	if t, ok := conn.(*tls.Conn); ok {
+		conn = t.NetConn()
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // without it the close is an orderly one, and that is all that can be done

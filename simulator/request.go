@@ -3,14 +3,7 @@ package simulator
 import (
 	"encoding/json"
 	"fmt"
-)
-
-// api is one of the two generation APIs.
-type api uint8
-
-const (
-	chat api = iota
-	completions
+	"net/http"
 )
 
 // request is what a request asks for, checked.
@@ -25,100 +18,71 @@ type request struct {
 	stream          bool
 	includeUsage    bool
 	continuousUsage bool
+	details         bool // TGI: the answer tells more than the text
 }
 
-// wire is the part of a request body that is looked at. Everything else is taken and ignored, as servers do with sampling parameters.
-type wire struct {
-	Model               *string         `json:"model"`
-	Prompt              json.RawMessage `json:"prompt"`
-	Messages            []message       `json:"messages"`
-	MaxTokens           *int            `json:"max_tokens"`
-	MaxCompletionTokens *int            `json:"max_completion_tokens"`
-	MinTokens           int             `json:"min_tokens"`
-	IgnoreEOS           bool            `json:"ignore_eos"`
-	N                   *int            `json:"n"`
-	Stream              bool            `json:"stream"`
-	StreamOptions       struct {
-		IncludeUsage         bool `json:"include_usage"`
-		ContinuousUsageStats bool `json:"continuous_usage_stats"`
-	} `json:"stream_options"`
-}
-
-type message struct {
-	Content json.RawMessage `json:"content"`
+// newRequest returns a request of a prompt that has been counted.
+func newRequest(a api, model string, prompt *tokens) *request {
+	return &request{api: a, model: model, promptTokens: prompt.count, blocks: prompt.blocks}
 }
 
 // mostTokens is the longest prompt or output that is simulated.
 const mostTokens = 1 << 24
 
-// parseRequest reads a request body.
+// parseRequest reads the body of an API that looks at nothing else.
 func parseRequest(a api, body []byte, c *Config) (*request, *apiError) {
-	var w wire
-	if err := json.Unmarshal(body, &w); err != nil {
-		return nil, badRequest("the body is not a JSON object of this API: " + err.Error())
-	}
-	if w.Model == nil || *w.Model == "" {
-		return nil, badRequest("model is missing: name one of /v1/models")
-	}
-	if c.ModelName != "" && *w.Model != c.ModelName {
-		return nil, unknownModel(*w.Model)
-	}
-	if w.N != nil && *w.N != 1 {
-		return nil, badRequest(fmt.Sprintf("n is %d: only 1 is simulated", *w.N))
-	}
-	prompt := c.Model.newTokens()
-	if problem := w.tokens(a, c, &prompt); problem != nil {
-		return nil, problem
-	}
-	q := &request{
-		api:             a,
-		model:           *w.Model,
-		promptTokens:    prompt.count,
-		blocks:          prompt.blocks,
-		minTokens:       w.MinTokens,
-		ignoreEOS:       w.IgnoreEOS,
-		stream:          w.Stream,
-		includeUsage:    w.StreamOptions.IncludeUsage,
-		continuousUsage: w.StreamOptions.ContinuousUsageStats,
-	}
-	return q, q.limit(w.limit(c), c)
+	return a.parse(new(http.Request), body, c)
 }
 
-// limit returns the output limit that the body gives, or the default.
-func (w *wire) limit(c *Config) int {
-	switch {
-	case w.MaxCompletionTokens != nil:
-		return *w.MaxCompletionTokens
-	case w.MaxTokens != nil:
-		return *w.MaxTokens
-	default:
-		return c.DefaultOutputTokens
-	}
-}
-
-// limit sets and checks the lengths.
-func (q *request) limit(maxTokens int, c *Config) *apiError {
-	q.maxTokens = maxTokens
-	total := q.promptTokens + maxTokens
-	switch {
-	case maxTokens < 1 || maxTokens > mostTokens:
-		return badRequest(fmt.Sprintf("max_tokens is %d: give 1 to %d", maxTokens, mostTokens))
-	case q.minTokens < 0 || q.minTokens > maxTokens:
-		return badRequest(fmt.Sprintf("min_tokens is %d: give 0 to max_tokens, which is %d", q.minTokens, maxTokens))
-	case q.promptTokens > mostTokens:
-		return badRequest(fmt.Sprintf("the prompt has %d tokens: at most %d are simulated", q.promptTokens, mostTokens))
-	case c.MaxModelTokens > 0 && total > c.MaxModelTokens:
-		return tooLong(q.promptTokens, maxTokens, c.MaxModelTokens)
+// decode reads a body's JSON.
+func decode(body []byte, into any) *apiError {
+	if err := json.Unmarshal(body, into); err != nil {
+		return badRequest("the body is not a JSON object of this API: " + err.Error())
 	}
 	return nil
 }
 
-// tokens takes the prompt of either API.
-func (w *wire) tokens(a api, c *Config, t *tokens) *apiError {
-	if a == completions {
-		return t.prompt(w.Prompt)
+// model returns the model that a request names.
+func (c *Config) model(name *string) (string, *apiError) {
+	switch {
+	case name == nil || *name == "":
+		return "", badRequest("model is missing: name one of /v1/models")
+	case c.ModelName != "" && *name != c.ModelName:
+		return "", unknownModel(*name)
 	}
-	return t.conversation(w.Messages, c.ChatTemplateTokens)
+	return *name, nil
+}
+
+// modelName is the name to show for the model served.
+func (c *Config) modelName() string {
+	if c.ModelName != "" {
+		return c.ModelName
+	}
+	return "simulated"
+}
+
+// limit sets the most tokens of the output, the first of what is given or the default, and checks the lengths. field is what the API
+// calls it.
+func (q *request) limit(c *Config, field string, given ...*int) *apiError {
+	q.maxTokens = c.DefaultOutputTokens
+	for _, n := range given {
+		if n != nil {
+			q.maxTokens = *n
+			break
+		}
+	}
+	total := q.promptTokens + q.maxTokens
+	switch {
+	case q.maxTokens < 1 || q.maxTokens > mostTokens:
+		return badRequest(fmt.Sprintf("%s is %d: give 1 to %d", field, q.maxTokens, mostTokens))
+	case q.minTokens < 0 || q.minTokens > q.maxTokens:
+		return badRequest(fmt.Sprintf("min_tokens is %d: give 0 to %s, which is %d", q.minTokens, field, q.maxTokens))
+	case q.promptTokens > mostTokens:
+		return badRequest(fmt.Sprintf("the prompt has %d tokens: at most %d are simulated", q.promptTokens, mostTokens))
+	case c.MaxModelTokens > 0 && total > c.MaxModelTokens:
+		return tooLong(q.promptTokens, q.maxTokens, c.MaxModelTokens)
+	}
+	return nil
 }
 
 // newTokens returns a counter of tokens that hashes them if there is a prefix cache.

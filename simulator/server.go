@@ -14,6 +14,7 @@ import (
 
 // Server is a set of endpoints that listen.
 type Server struct {
+	scheme    string
 	truth     *truthLog
 	endpoints []*Endpoint
 	listeners []net.Listener
@@ -35,7 +36,7 @@ func Start(c Config, addrs ...string) (*Server, error) {
 			addrs = append(addrs, "127.0.0.1:0")
 		}
 	}
-	s := &Server{truth: newTruthLog(c.Truth)}
+	s := &Server{truth: newTruthLog(c.Truth), scheme: c.Protocol.scheme()}
 	for i, addr := range addrs {
 		if err := s.open(c, i, addr); err != nil {
 			s.abandon()
@@ -43,9 +44,17 @@ func Start(c Config, addrs ...string) (*Server, error) {
 		}
 	}
 	for i := range s.servers {
-		s.serving.Go(func() { _ = s.servers[i].Serve(s.listeners[i]) }) // ends with ErrServerClosed
+		s.serving.Go(func() { _ = s.serve(i) }) // ends with ErrServerClosed
 	}
 	return s, nil
+}
+
+// serve accepts until the server is closed.
+func (s *Server) serve(i int) error {
+	if s.servers[i].TLSConfig != nil {
+		return s.servers[i].ServeTLS(s.listeners[i], "", "")
+	}
+	return s.servers[i].Serve(s.listeners[i])
 }
 
 // open makes one endpoint and its listener.
@@ -62,7 +71,10 @@ func (s *Server) open(c Config, number int, addr string) error {
 	s.endpoints = append(s.endpoints, ep)
 	s.servers = append(s.servers, &http.Server{
 		Handler:           ep,
+		ConnContext:       withDirect,
 		ReadHeaderTimeout: time.Minute,
+		Protocols:         c.Protocol.protocols(),
+		TLSConfig:         c.Protocol.TLS.Clone(),
 		ErrorLog:          log.New(io.Discard, "", 0), // it would log each reset that a fault makes
 	})
 	return nil
@@ -98,7 +110,7 @@ func (s *Server) abandon() {
 func (s *Server) URLs() []string {
 	urls := make([]string, len(s.listeners))
 	for i, l := range s.listeners {
-		urls[i] = "http://" + l.Addr().String()
+		urls[i] = s.scheme + "://" + l.Addr().String()
 	}
 	return urls
 }

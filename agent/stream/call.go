@@ -27,11 +27,14 @@ const (
 // at returns the URL of another path of an endpoint. The path is below /v1 if versioned, else beside it.
 func (c *Client) at(endpoint int, path string, versioned bool) *url.URL {
 	u := *c.endpoints[endpoint]
-	u.Path = strings.TrimSuffix(u.Path, c.dialect.path())
-	if !versioned {
-		u.Path = strings.TrimSuffix(u.Path, "/v1")
+	u.RawPath = strings.TrimSuffix(u.RawPath, c.dialect.traits().at(c.model))
+	if versioned {
+		u.RawPath += "/v1"
 	}
-	u.Path += path
+	u.RawPath += path
+	if u.Path, _ = url.PathUnescape(u.RawPath); u.Path == u.RawPath {
+		u.RawPath = ""
+	}
 	return &u
 }
 

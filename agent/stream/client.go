@@ -17,6 +17,7 @@ import (
 // Client sends requests to one target. It is safe for concurrent use.
 type Client struct {
 	dialect   dialect
+	arranger  arranger // the dialect, if it is one
 	endpoints []*url.URL
 	headers   http.Header
 	host      string
@@ -52,13 +53,13 @@ func newClient(config Config, base *tls.Config) (*Client, error) {
 		return nil, errors.New("no endpoint: give at least one URL")
 	}
 	for i, base := range config.Endpoints {
-		u, err := endpointOf(base, d.path())
+		u, err := endpointOf(base, d.traits().at(modelOf(config)))
 		if err != nil {
 			return nil, fmt.Errorf("endpoint %d: %w", i, err)
 		}
 		c.endpoints = append(c.endpoints, u)
 	}
-	if c.headers, c.host, err = headersOf(config); err != nil {
+	if c.headers, c.host, err = headersOf(config, d); err != nil {
 		return nil, err
 	}
 	if err := c.writeBodies(config); err != nil {
@@ -97,15 +98,21 @@ func (c *Client) prepareConnections(config Config, base *tls.Config) error {
 
 // writeBodies encodes what is the same in all bodies.
 func (c *Client) writeBodies(config Config) (err error) {
-	c.model, c.extra = config.Model, config.Body
-	if name, ok := config.Body["model"].(string); ok {
-		c.model = name
-	}
+	c.model, c.extra = modelOf(config), config.Body
+	c.arranger, _ = c.dialect.(arranger)
 	if c.body, err = newTemplate(c.dialect, config.Model, config.Body, config.ExactOutput); err != nil {
 		return err
 	}
-	c.probe, err = newTemplate(c.dialect, config.Model, probeFields(config.Body), false)
+	c.probe, err = newTemplate(c.dialect, config.Model, c.dialect.traits().probe(config.Body), false)
 	return err
+}
+
+// modelOf is the model that requests ask for.
+func modelOf(c Config) string {
+	if name, ok := c.Body["model"].(string); ok {
+		return name
+	}
+	return c.Model
 }
 
 func orDefault(d, otherwise time.Duration) time.Duration {
@@ -146,13 +153,13 @@ func (c *Client) Close() {
 	c.dialer.close()
 }
 
-// Form returns how prompts are written: Messages for the chat API, TokenIDs or Text for completions.
+// Form returns how prompts are written: Messages for chats, TokenIDs or Text for the other APIs.
 func (c *Client) Form() workload.Form { return c.dialect.form() }
 
 // AppendBody appends the body of a request that asks for osl output tokens. prompt appends the prompt's JSON value, in the client's
 // Form.
 func (c *Client) AppendBody(dst []byte, osl uint32, prompt func(dst []byte) []byte) []byte {
-	return c.body.append(dst, osl, prompt)
+	return c.body.append(dst, osl, prompt, c.arranger)
 }
 
 // Check connects to an endpoint, TLS included, and hangs up. Nil: somebody is there, and speaks HTTP/2 if that was asked for; or the proxy

@@ -29,14 +29,18 @@ type exchange struct {
 	kept    bool   // the connection had been used before
 	watch   *watch // nil: no wait is bounded but that for the whole
 	events  *events
-	f       frame // the one that is being read
+	f       frame  // the one that is being read
+	growth  growth // of the answer
 
 	keepAnswer bool
+
+	inputTold  bool // the server told the tokens of the prompt
+	outputTold bool // and those of the output
 
 	counted uint64 // tokens given to onToken
 	lastAt  uint64 // number of the read that brought the last token frame
 	shared  bool   // that read is counted as coalesced
-	done    bool   // the stream said [DONE]
+	done    bool   // the stream said that it has ended
 }
 
 const (
@@ -208,7 +212,8 @@ func (x *exchange) event(data []byte, read reading) bool {
 	return sound
 }
 
-// ended takes in the end of a body that came without [DONE]. A stream that gave its finish reason and ended in order is complete.
+// ended takes in the end of a body that came without [DONE]. A stream that gave its finish reason and ended in order is complete, and so is
+// one of an API that has neither.
 func (x *exchange) ended(err error, read reading) {
 	if !errors.Is(err, io.EOF) {
 		x.fail(err)
@@ -220,7 +225,7 @@ func (x *exchange) ended(err error, read reading) {
 	switch {
 	case x.events.err != nil:
 		x.failed(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, x.events.err.Error())
-	case x.done || x.o.FinishReason != "":
+	case x.done || x.o.FinishReason != "" || x.client.dialect.traits().unmarked:
 		x.end(read.at)
 	default:
 		x.failed(spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM,

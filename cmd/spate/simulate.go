@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strconv"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -16,27 +16,39 @@ import (
 	"github.com/spate-load/spate/simulator"
 )
 
-// simulateFlags are the flags of `spate simulate`.
-type simulateFlags struct {
-	config    simulator.Config
-	speed     float64
-	listen    []string
-	truthFile string
-	faults    []string
-}
-
 func newSimulate() *cobra.Command {
 	f := &simulateFlags{config: simulator.Default()}
 	cmd := &cobra.Command{
 		Use:   "simulate",
-		Short: "Serve a model of LLM engines behind the OpenAI API",
-		Long: `Serve a model of LLM engines behind the OpenAI API: a prefill queue, continuous batching, and decode steps whose time depends on the
-batch. It needs no GPU and no model. Engines prefill and decode, or, with --prefill-engines, stand in a disaggregated group: 3P1D is
---prefill-engines 3 --replicas 1. With --truth each frame carries the instant it was sent at, on this machine's monotonic clock.`,
+		Short: "Serve a model of LLM engines behind the APIs of today's servers",
+		Long: `Serve a model of LLM engines: a prefill queue, continuous batching, and decode steps whose time depends on the batch. It needs no GPU and
+no model. Engines prefill and decode, or, with --prefill-engines, stand in a disaggregated group: 3P1D is --prefill-engines 3
+--replicas 1. With --ttft and --itl a steady rhythm takes their place: what a client should see is known then.
+
+Every address serves all APIs: OpenAI's chat, completions and responses below /v1, Anthropic's /v1/messages, SGLang's /generate, TGI's
+/generate_stream, and Triton's /v2/models/MODEL/generate_stream; beside them /v1/models, /tokenize, /health and /metrics.
+
+With --truth each frame carries the instant it was sent at, "sent_ns", on this machine's monotonic clock, and --truth-file keeps what was
+sent when: a client can be judged by both.
+
+Faults strike a share of the requests, the same ones for the same --seed and X-Request-Id. A fault is KIND=SHARE, and where it matters how
+many tokens come before it, and how long it pauses: stall=0.01,after=20,pause=2s. The kinds:
+  429, 500       the error, and nothing else
+  garbage        200, and a body that is not of the API at all
+  json-body      the whole answer as JSON where a stream was asked for
+  gzip           the answer compressed, whether the client takes that or not
+  garbage-frame  a frame of broken JSON, then the end as if nothing was wrong
+  error-frame    an error object in the stream after its 200, then the end
+  cut            the connection closed in an orderly way before the end of the body
+  reset          the connection reset (TCP RST)
+  stall          silence for the pause, or until the client leaves; then all that is due at once
+  drip           from there on, pieces of 16 bytes with the pause (default 10ms) between them`,
 		Example: `  spate simulate --listen 127.0.0.1:8000,127.0.0.1:8001
   spate simulate --decode-step 20ms --prefill 8000 --truth-file truth.jsonl
   spate simulate --prefill-engines 3 --replicas 1 --transfer-per-thousand-tokens 20ms --cache-blocks 50000
-  spate simulate --fault 500=0.01 --fault cut=0.02`,
+  spate simulate --ttft 50ms --itl 10ms --ticks --truth
+  spate simulate --fault 500=0.01 --fault cut=0.02,after=10 --split-bytes 7 --crlf
+  spate simulate --tls --http 2`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -44,64 +56,32 @@ batch. It needs no GPU and no model. Engines prefill and decode, or, with --pref
 	return cmd
 }
 
-func (f *simulateFlags) addFlags(cmd *cobra.Command) {
-	c, m := &f.config, &f.config.Model
-	served := group("What is served")
-	flags := served.flags
-	flags.StringSliceVar(&f.listen, "listen", []string{"127.0.0.1:8000"}, "`addresses` to listen on, one endpoint each")
-	flags.StringVar(&c.ModelName, "model", c.ModelName, "model `name` to serve (default: every name)")
-	flags.IntVar(&c.MaxModelTokens, "max-model-tokens", c.MaxModelTokens, "longest prompt and output together, told by /v1/models (default: no limit)")
-	flags.BoolVar(&c.AllowRemote, "allow-remote", false, "allow addresses beyond loopback: a simulator is no server to leave on a network")
-
-	engines := group("The engines behind each endpoint")
-	flags = engines.flags
-	flags.IntVar(&c.Replicas, "replicas", c.Replicas, "equal engines; with --prefill-engines those that decode")
-	flags.IntVar(&c.PrefillEngines, "prefill-engines", c.PrefillEngines, "engines that do prefill alone, so that the replicas decode alone (default: each does both)")
-	flags.Float64Var(&m.PrefillTokensPerSecond, "prefill", m.PrefillTokensPerSecond, "prompt `tokens per second` of one engine")
-	flags.DurationVar(&m.DecodeStep, "decode-step", m.DecodeStep, "time of a decode step with one running request")
-	flags.DurationVar(&m.DecodeStepPerRequest, "decode-step-per-request", m.DecodeStepPerRequest, "time that each further running request adds to it")
-	flags.IntVar(&m.MaxRunning, "max-running", m.MaxRunning, "most requests that one engine has under way; the rest queue")
-	flags.Float64Var(&m.PrefillInterference, "prefill-interference", m.PrefillInterference,
-		"`share` of its decoding pace that an engine loses while it prefills, from 0 to 1 (default 0)")
-	flags.DurationVar(&m.TransferPerThousandTokens, "transfer-per-thousand-tokens", m.TransferPerThousandTokens,
-		"with --prefill-engines: time to hand over the KV cache of 1,000 prompt tokens")
-	flags.DurationVar(&m.Overhead, "overhead", m.Overhead, "time that each request takes beside prefill and decode, before its first token")
-	flags.Float64Var(&f.speed, "speed", 1, "run everything this many `times` faster than the flags say")
-
-	cache := group("Their prefix cache")
-	flags = cache.flags
-	flags.IntVar(&m.CacheBlocks, "cache-blocks", m.CacheBlocks, "`blocks` that an engine's prefix cache holds (default: there is none)")
-	flags.IntVar(&m.CacheBlockTokens, "cache-block-tokens", m.CacheBlockTokens, "prompt `tokens` of each block")
-
-	answers := group("What the answers are like")
-	flags = answers.flags
-	flags.IntVar(&c.Frames.TokensPerFrame, "tokens-per-frame", c.Frames.TokensPerFrame, "`tokens` of one frame, as with speculative decoding")
-	flags.BoolVar(&c.EarlyEOS, "early-eos", c.EarlyEOS, "end outputs at random lengths unless a request says ignore_eos")
-	flags.StringArrayVar(&f.faults, "fault", nil, "a fault and its share of requests, `KIND=SHARE`; kinds: 429, 500, garbage, garbage-frame, error-frame, cut, reset, stall, drip")
-	flags.Uint64Var(&c.Seed, "seed", c.Seed, "seed of faults and early ends")
-
-	truth := group("The truth about them")
-	flags = truth.flags
-	flags.BoolVar(&c.Truth.Stamp, "truth", false, "stamp each frame with the instant it was sent at")
-	flags.StringVar(&f.truthFile, "truth-file", "", "write what was sent when to this `file`, a JSON line for each request")
-	setGroups(cmd, served, engines, cache, answers, truth)
-}
-
 // run serves until an interrupt.
 func (f *simulateFlags) run(cmd *cobra.Command) error {
-	closeTruth, err := f.complete()
+	if err := f.complete(cmd.Flags()); err != nil {
+		return badInput(err)
+	}
+	closeTruth, err := f.openTruth()
 	if err != nil {
 		return badInput(err)
 	}
 	defer closeTruth()
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	ca, dropCA, err := f.secure()
+	if err != nil {
+		return badInput(err)
+	}
+	defer dropCA()
 	if err := f.config.Validate(); err != nil {
 		return badInput(inFlags(err))
 	}
 	server, err := simulator.Start(f.config, f.listen...)
 	if err != nil {
 		return badInput(err)
+	}
+	if ca != "" {
+		fmt.Fprintln(cmd.OutOrStdout(), "Its certificate is checked by the CA file "+ca)
 	}
 	fmt.Fprintln(cmd.OutOrStdout(), "Serving "+strings.Join(server.URLs(), ", ")+"; Ctrl-C ends it")
 	<-ctx.Done()
@@ -113,21 +93,12 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// complete fills in what flags give in another form than the configuration has it.
-func (f *simulateFlags) complete() (closeTruth func(), err error) {
-	for _, text := range f.faults {
-		kind, share, _ := strings.Cut(text, "=")
-		probability, err := strconv.ParseFloat(share, 64)
-		if err != nil {
-			return nil, fmt.Errorf("--fault %q: want KIND=SHARE, for example 500=0.01", text)
-		}
-		f.config.Faults = append(f.config.Faults, simulator.Fault{Kind: simulator.FaultKind(kind), Probability: probability, AfterTokens: 1})
-	}
-	if !(f.speed > 0) || f.speed > maxSpeed {
-		return nil, fmt.Errorf("--speed %v: want more than 0 and at most %d", f.speed, maxSpeed)
-	}
-	f.config.Model.SpeedUp(f.speed)
+// openTruth opens the truth file, if one is wanted.
+func (f *simulateFlags) openTruth() (closeTruth func(), err error) {
 	if f.truthFile == "" {
+		if f.config.Truth.Tokens {
+			return nil, errors.New("--truth-tokens: give --truth-file, too: it is what the times are written to")
+		}
 		return func() {}, nil
 	}
 	file, err := os.Create(f.truthFile)
@@ -138,15 +109,31 @@ func (f *simulateFlags) complete() (closeTruth func(), err error) {
 	return func() { _ = file.Close() }, nil
 }
 
-// fieldFlags are the flags of the simulator's fields. A longer name stands before one that it begins with.
-var fieldFlags = strings.NewReplacer(
-	"simulator: Replicas", "--replicas", "simulator: PrefillEngines", "--prefill-engines", "simulator: MaxModelTokens", "--max-model-tokens",
-	"simulator: Model.PrefillTokensPerSecond", "--prefill", "simulator: Model.DecodeStepPerRequest", "--decode-step-per-request",
-	"simulator: Model.DecodeStep", "--decode-step", "simulator: Model.MaxRunning", "--max-running",
-	"simulator: Model.PrefillInterference", "--prefill-interference", "simulator: Model.TransferPerThousandTokens", "--transfer-per-thousand-tokens",
-	"simulator: Model.Overhead", "--overhead", "simulator: Model.CacheBlockTokens", "--cache-block-tokens", "simulator: Model.CacheBlocks", "--cache-blocks",
-	"simulator: Frames.TokensPerFrame", "--tokens-per-frame", "simulator: Faults", "--fault ",
-)
-
-// inFlags says an error of the configuration in the words of flags.
-func inFlags(err error) error { return errors.New(fieldFlags.Replace(err.Error())) }
+// secure makes the certificate, if TLS is wanted, and writes the CA file that clients check it by. One in a place that nobody chose is
+// removed by drop.
+func (f *simulateFlags) secure() (path string, drop func(), err error) {
+	if !f.tls {
+		if f.caFile != "" {
+			return "", nil, errors.New("--ca-file: give --tls, too")
+		}
+		return "", func() {}, nil
+	}
+	config, ca, err := simulator.SelfSigned(time.Now(), f.hosts()...)
+	if err != nil {
+		return "", nil, err
+	}
+	f.config.Protocol.TLS = config
+	path, drop = f.caFile, func() {}
+	if path == "" {
+		dir, err := os.MkdirTemp("", "spate-simulate-")
+		if err != nil {
+			return "", nil, fmt.Errorf("no place for the CA file, name one with --ca-file: %w", err)
+		}
+		path, drop = filepath.Join(dir, "ca.pem"), func() { _ = os.RemoveAll(dir) }
+	}
+	if err := os.WriteFile(path, ca, 0o644); err != nil {
+		drop()
+		return "", nil, fmt.Errorf("--ca-file: %w", err)
+	}
+	return path, drop, nil
+}

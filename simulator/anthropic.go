@@ -1,0 +1,223 @@
+package simulator
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+// anthropic is Anthropic's messages API.
+type anthropic struct{}
+
+type anthropicBody struct {
+	Model     *string         `json:"model"`
+	System    json.RawMessage `json:"system"`
+	Messages  []message       `json:"messages"`
+	MaxTokens *int            `json:"max_tokens"`
+	Stream    bool            `json:"stream"`
+	// Not of Anthropic itself: engines behind its API take them, to make outputs of exact length.
+	MinTokens int  `json:"min_tokens"`
+	IgnoreEOS bool `json:"ignore_eos"`
+}
+
+func (a anthropic) parse(_ *http.Request, body []byte, c *Config) (*request, *apiError) {
+	var w anthropicBody
+	if problem := decode(body, &w); problem != nil {
+		return nil, problem
+	}
+	model, problem := c.model(w.Model)
+	if problem != nil {
+		return nil, problem
+	}
+	if w.MaxTokens == nil {
+		return nil, badRequest("max_tokens is missing: this API asks for it")
+	}
+	prompt := c.Model.newTokens()
+	if err := prompt.content(w.System); err != nil {
+		return nil, badRequest("system " + err.Error())
+	}
+	if problem := prompt.conversation(w.Messages, c.ChatTemplateTokens); problem != nil {
+		return nil, problem
+	}
+	q := newRequest(a, model, &prompt)
+	q.stream, q.minTokens, q.ignoreEOS = w.Stream, w.MinTokens, w.IgnoreEOS
+	return q, q.limit(c, "max_tokens", w.MaxTokens)
+}
+
+func (anthropic) problem(e *apiError) (int, []byte) { return e.status, anthropicError(e) }
+
+// anthropicError is the object that the API says errors with, in a stream too.
+func anthropicError(e *apiError) []byte {
+	kinds := map[int]string{
+		http.StatusBadRequest:            "invalid_request_error",
+		http.StatusUnauthorized:          "authentication_error",
+		http.StatusNotFound:              "not_found_error",
+		http.StatusRequestEntityTooLarge: "request_too_large",
+		http.StatusTooManyRequests:       "rate_limit_error",
+	}
+	kind, ok := kinds[e.status]
+	if !ok {
+		kind = "api_error"
+	}
+	type inner struct {
+		Type    string `json:"type"`
+		Message string `json:"message"`
+	}
+	return jsonOf(struct {
+		Type  string `json:"type"`
+		Error inner  `json:"error"`
+	}{"error", inner{kind, e.Message}})
+}
+
+func (anthropic) encoder(q *request, c *Config, id string, _ int64) encoder {
+	e := &anthropicEncoder{pen: newPen(q, c), reasoning: c.Frames.ReasoningTokens}
+	e.head = append(e.head, `"id":"msg_`...)
+	e.head = appendToken(e.head, id)
+	e.head = append(e.head, `","type":"message","role":"assistant","model":`...)
+	e.head = append(e.head, jsonString(q.model)...)
+	return e
+}
+
+// anthropicEncoder writes one answer of the messages API. Reasoning is a thinking block before the text block.
+type anthropicEncoder struct {
+	pen
+	reasoning int    // tokens that come as thinking
+	block     int    // the one that is open
+	head      []byte // the message's fields up to its content
+}
+
+// opening is the begin of the message and of its first block.
+func (e *anthropicEncoder) opening(b []byte) []byte {
+	b = e.event(b, "message_start")
+	b = append(b, `{"type":"message_start","message":{`...)
+	b = append(b, e.head...)
+	b = append(b, `,"content":[],"stop_reason":null,"stop_sequence":null`...)
+	b = e.appendUsage(b, 1)
+	b = append(b, '}')
+	b = e.close(b)
+	b = e.start(b)
+	b = e.event(b, "ping")
+	b = append(b, `{"type":"ping"`...)
+	return e.close(b)
+}
+
+// start appends the begin of a block.
+func (e *anthropicEncoder) start(b []byte) []byte {
+	b = e.event(b, "content_block_start")
+	b = append(b, `{"type":"content_block_start"`...)
+	b = number(b, "index", e.block)
+	if e.thinking() {
+		b = append(b, `,"content_block":{"type":"thinking","thinking":"","signature":""}`...)
+	} else {
+		b = append(b, `,"content_block":{"type":"text","text":""}`...)
+	}
+	return e.close(b)
+}
+
+// thinking says whether the block that is open is the thinking.
+func (e *anthropicEncoder) thinking() bool { return e.block == 0 && e.reasoning > 0 }
+
+// stop appends the end of a block.
+func (e *anthropicEncoder) stop(b []byte) []byte {
+	b = e.event(b, "content_block_stop")
+	b = append(b, `{"type":"content_block_stop"`...)
+	b = number(b, "index", e.block)
+	return e.close(b)
+}
+
+func (e *anthropicEncoder) tokens(b []byte, from, until int, _ string, _ bool) []byte {
+	if split := min(until, e.reasoning); from < split {
+		b = e.delta(b, `,"delta":{"type":"thinking_delta","thinking":`, from, split)
+		from = split
+	}
+	if from == until {
+		return b
+	}
+	if e.thinking() {
+		b = e.stop(b)
+		e.block++
+		b = e.start(b)
+	}
+	return e.delta(b, `,"delta":{"type":"text_delta","text":`, from, until)
+}
+
+func (e *anthropicEncoder) delta(b []byte, kind string, from, until int) []byte {
+	b = e.event(b, "content_block_delta")
+	b = append(b, `{"type":"content_block_delta"`...)
+	b = number(b, "index", e.block)
+	b = append(b, kind...)
+	b = text(b, from, until)
+	b = append(b, '}')
+	return e.close(b)
+}
+
+// closing is the end of the block, the reason with the usage, and message_stop, which is the mark.
+func (e *anthropicEncoder) closing(b []byte, part, output int, finish string) ([]byte, bool) {
+	switch part {
+	case 0:
+		b = e.stop(b)
+	case 1:
+		b = e.event(b, "message_delta")
+		b = append(b, `{"type":"message_delta","delta":{`...)
+		b = appendStop(b, finish)
+		b = append(b, '}')
+		b = e.appendUsage(b, output)
+		b = e.close(b)
+	case 2:
+		if !e.noMark {
+			b = e.event(b, "message_stop")
+			b = append(b, `{"type":"message_stop"`...)
+			b = e.close(b)
+		}
+	}
+	return b, part < 3
+}
+
+// appendStop appends the reason of the end in the API's words.
+func appendStop(b []byte, finish string) []byte {
+	if finish == finishLength {
+		return append(b, `"stop_reason":"max_tokens","stop_sequence":null`...)
+	}
+	return append(b, `"stop_reason":"end_turn","stop_sequence":null`...)
+}
+
+// appendUsage appends the usage; what the prefix cache had is not in input_tokens.
+func (e *anthropicEncoder) appendUsage(b []byte, output int) []byte {
+	if e.noUsage {
+		return b
+	}
+	b = append(b, `,"usage":{"cache_creation_input_tokens":0`...)
+	b = number(b, "cache_read_input_tokens", e.cached)
+	b = number(b, "input_tokens", e.prompt-e.cached)
+	b = number(b, "output_tokens", output)
+	return append(b, '}')
+}
+
+func (e *anthropicEncoder) whole(b []byte, output int, finish string) []byte {
+	b = append(b, '{')
+	b = append(b, e.head...)
+	b = append(b, `,"content":[`...)
+	split := min(output, e.reasoning)
+	if split > 0 {
+		b = append(b, `{"type":"thinking","signature":"","thinking":`...)
+		b = text(b, 0, split)
+		b = append(b, `},`...)
+	}
+	b = append(b, `{"type":"text","text":`...)
+	b = text(b, split, output)
+	b = append(b, `}],`...)
+	b = appendStop(b, finish)
+	b = e.appendUsage(b, output)
+	return e.close(b)
+}
+
+func (e *anthropicEncoder) failure(b []byte, problem *apiError) []byte {
+	b = e.event(b, "error")
+	b = append(b, anthropicError(problem)...)
+	return e.end(b)
+}
+
+func (e *anthropicEncoder) broken(b []byte) []byte {
+	b = e.event(b, "content_block_delta")
+	b = append(b, `{"type":"content_block_delta","index":0,"delta":{"type":"text_d`...)
+	return e.end(b)
+}

@@ -1,0 +1,14 @@
+//go:build !linux
+
+package simulator
+
+import "net"
+
+// direct is Linux's alone: elsewhere handlers send.
+type direct struct{}
+
+func newDirect(net.Conn) *direct { return nil }
+
+func (*direct) send([]byte) bool { return false }
+
+func (*direct) flush() error { return nil }

@@ -1,0 +1,250 @@
+package simulator
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+)
+
+// openAI is OpenAI's chat completions, or completions, in the form vLLM has.
+type openAI struct{ chat bool }
+
+// The two APIs.
+var (
+	chat        api = openAI{chat: true}
+	completions api = openAI{}
+)
+
+// openAIBody is the part of a request's body that is looked at. Everything else is taken and ignored, as servers do with sampling
+// parameters.
+type openAIBody struct {
+	Model               *string         `json:"model"`
+	Prompt              json.RawMessage `json:"prompt"`
+	Messages            []message       `json:"messages"`
+	MaxTokens           *int            `json:"max_tokens"`
+	MaxCompletionTokens *int            `json:"max_completion_tokens"`
+	MinTokens           int             `json:"min_tokens"`
+	IgnoreEOS           bool            `json:"ignore_eos"`
+	N                   *int            `json:"n"`
+	Stream              bool            `json:"stream"`
+	StreamOptions       struct {
+		IncludeUsage         bool `json:"include_usage"`
+		ContinuousUsageStats bool `json:"continuous_usage_stats"`
+	} `json:"stream_options"`
+}
+
+type message struct {
+	Content json.RawMessage `json:"content"`
+}
+
+func (a openAI) parse(_ *http.Request, body []byte, c *Config) (*request, *apiError) {
+	var w openAIBody
+	if problem := decode(body, &w); problem != nil {
+		return nil, problem
+	}
+	model, problem := c.model(w.Model)
+	if problem != nil {
+		return nil, problem
+	}
+	if w.N != nil && *w.N != 1 {
+		return nil, badRequest(fmt.Sprintf("n is %d: only 1 is simulated", *w.N))
+	}
+	prompt := c.Model.newTokens()
+	if a.chat {
+		problem = prompt.conversation(w.Messages, c.ChatTemplateTokens)
+	} else {
+		problem = prompt.prompt(w.Prompt)
+	}
+	if problem != nil {
+		return nil, problem
+	}
+	q := newRequest(a, model, &prompt)
+	q.minTokens, q.ignoreEOS, q.stream = w.MinTokens, w.IgnoreEOS, w.Stream
+	q.includeUsage, q.continuousUsage = w.StreamOptions.IncludeUsage, w.StreamOptions.ContinuousUsageStats
+	return q, q.limit(c, "max_tokens", w.MaxCompletionTokens, w.MaxTokens)
+}
+
+func (openAI) problem(e *apiError) (int, []byte) { return e.status, e.json() }
+
+func (a openAI) encoder(q *request, c *Config, id string, created int64) encoder {
+	f := &c.Frames
+	e := &openAIEncoder{
+		pen:         newPen(q, c),
+		chat:        a.chat,
+		finishFrame: f.FinishFrame,
+		usage:       q.includeUsage && !f.NoUsage,
+	}
+	if a.chat {
+		e.reasoning = f.ReasoningTokens
+	}
+	prefix, object := e.kind()
+	e.head = append(e.head, `{"id":"`...)
+	e.head = append(e.head, prefix...)
+	e.head = appendToken(e.head, id)
+	e.head = append(e.head, `","object":"`...)
+	e.head = append(e.head, object...)
+	e.head = append(e.head, `","created":`...)
+	e.head = strconv.AppendInt(e.head, created, 10)
+	e.head = append(e.head, `,"model":`...)
+	e.head = append(e.head, jsonString(q.model)...)
+	return e
+}
+
+// openAIEncoder writes one answer of chat or completions.
+type openAIEncoder struct {
+	pen
+	chat        bool
+	finishFrame bool
+	usage       bool   // a frame at the end carries it
+	reasoning   int    // tokens that come as reasoning
+	head        []byte // from { to the choices
+}
+
+// kind returns the prefix of the answer's id and the name of its objects.
+func (e *openAIEncoder) kind() (prefix, object string) {
+	switch {
+	case e.chat && e.stream:
+		return "chatcmpl-", "chat.completion.chunk"
+	case e.chat:
+		return "chatcmpl-", "chat.completion"
+	default:
+		return "cmpl-", "text_completion"
+	}
+}
+
+// begin appends the begin of an object.
+func (e *openAIEncoder) begin(b []byte) []byte { return append(e.open(b), e.head...) }
+
+// opening appends the frame that names the role.
+func (e *openAIEncoder) opening(b []byte) []byte {
+	if !e.chat {
+		return b
+	}
+	b = e.begin(b)
+	b = append(b, `,"choices":[{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]`...)
+	return e.close(b)
+}
+
+func (e *openAIEncoder) tokens(b []byte, from, until int, finish string, usage bool) []byte {
+	b = e.begin(b)
+	b = append(b, `,"choices":[{"index":0,`...)
+	if e.chat {
+		b = append(b, `"delta":{`...)
+		b = e.appendContent(b, from, until)
+		b = append(b, '}')
+	} else {
+		b = append(b, `"text":`...)
+		b = text(b, from, until)
+	}
+	if e.finishFrame {
+		finish = ""
+	}
+	b = appendFinish(b, finish)
+	b = append(b, ']')
+	if usage {
+		b = e.appendUsage(b, until)
+	}
+	return e.close(b)
+}
+
+// closing is the finish reason, if it comes apart, the usage, if it is wanted, and the mark.
+func (e *openAIEncoder) closing(b []byte, part, output int, finish string) ([]byte, bool) {
+	switch part {
+	case 0:
+		if e.finishFrame {
+			b = e.finish(b, finish)
+		}
+	case 1:
+		if e.usage {
+			b = e.begin(b)
+			b = append(b, `,"choices":[]`...)
+			b = e.appendUsage(b, output)
+			b = e.close(b)
+		}
+	case 2:
+		b = e.mark(b)
+	}
+	return b, part < 3
+}
+
+// finish appends the frame that says why the output has ended and carries nothing else.
+func (e *openAIEncoder) finish(b []byte, reason string) []byte {
+	b = e.begin(b)
+	if e.chat {
+		b = append(b, `,"choices":[{"index":0,"delta":{}`...)
+	} else {
+		b = append(b, `,"choices":[{"index":0,"text":""`...)
+	}
+	b = appendFinish(b, reason)
+	b = append(b, ']')
+	return e.close(b)
+}
+
+func (e *openAIEncoder) mark(b []byte) []byte {
+	if e.noMark || !e.stream {
+		return b
+	}
+	return e.raw(b, "[DONE]")
+}
+
+func (e *openAIEncoder) whole(b []byte, output int, finish string) []byte {
+	b = e.begin(b)
+	b = append(b, `,"choices":[{"index":0,`...)
+	if e.chat {
+		b = append(b, `"message":{"role":"assistant",`...)
+		b = e.appendContent(b, 0, output)
+		b = append(b, '}')
+	} else {
+		b = append(b, `"text":`...)
+		b = text(b, 0, output)
+	}
+	b = appendFinish(b, finish)
+	b = append(b, ']')
+	b = e.appendUsage(b, output)
+	return e.close(b)
+}
+
+func (e *openAIEncoder) failure(b []byte, problem *apiError) []byte {
+	return e.raw(b, string(problem.json()))
+}
+
+func (e *openAIEncoder) broken(b []byte) []byte {
+	return e.raw(b, `{"id":"chatcmpl-0","choices":[{"index":0,"delta":{"cont`)
+}
+
+// appendContent appends the fields of tokens from to until, those within the reasoning apart.
+func (e *openAIEncoder) appendContent(b []byte, from, until int) []byte {
+	if split := min(until, e.reasoning); from < split {
+		b = append(b, `"reasoning_content":`...)
+		b = text(b, from, split)
+		if from = split; from == until && e.stream {
+			return b
+		}
+		b = append(b, ',')
+	}
+	b = append(b, `"content":`...)
+	return text(b, from, until)
+}
+
+func (e *openAIEncoder) appendUsage(b []byte, output int) []byte {
+	b = append(b, `,"usage":{"prompt_tokens":`...)
+	b = strconv.AppendInt(b, int64(e.prompt), 10)
+	b = number(b, "total_tokens", e.prompt+output)
+	b = number(b, "completion_tokens", output)
+	if e.caching {
+		b = append(b, `,"prompt_tokens_details":{"cached_tokens":`...)
+		b = strconv.AppendInt(b, int64(e.cached), 10)
+		b = append(b, '}')
+	}
+	return append(b, '}')
+}
+
+func appendFinish(b []byte, reason string) []byte {
+	if reason == "" {
+		return append(b, `,"logprobs":null,"finish_reason":null}`...)
+	}
+	b = append(b, `,"logprobs":null,"finish_reason":"`...)
+	b = append(b, reason...)
+	return append(b, `"}`...)
+}

@@ -1,0 +1,180 @@
+package simulator
+
+import (
+	"errors"
+	"time"
+
+	"github.com/spate-load/spate/clock"
+)
+
+// Pace is a steady rhythm in the place of the engines' model, for measuring clients: what they should see is known without it. Nothing
+// queues. The zero Pace is none: engines are modelled.
+type Pace struct {
+	// FirstToken is the time from a request's arrival to its first token.
+	FirstToken time.Duration
+	// BetweenTokens is the time from one token to the next. Above 0.
+	BetweenTokens time.Duration
+	// Ticks gives all streams their tokens at the same instants, as batching engines do: the ticks are BetweenTokens apart, and a first
+	// token comes with the first one that is FirstToken or more after its request. Default: each stream has its own schedule, from its arrival.
+	Ticks bool
+}
+
+// set says whether there is a pace.
+func (p *Pace) set() bool { return *p != Pace{} }
+
+func (p *Pace) validate() error {
+	if !p.set() {
+		return nil
+	}
+	errs := []error{atLeast("Pace.FirstToken", p.FirstToken, 0)}
+	if p.BetweenTokens <= 0 {
+		errs = append(errs, errors.New("simulator: Pace.BetweenTokens is "+p.BetweenTokens.String()+": give a time above 0"))
+	}
+	return errors.Join(errs...)
+}
+
+// metronome is the model of a pace: pure, as engine is, and with the same methods.
+//
+// Without ticks the next token of each sequence is due one BetweenTokens after the last. As those times are the same for all, whoever
+// was served first is due first again: two queues, of those that wait for their first token and of those that have it, are in the order of
+// their instants, and nothing has to be sorted. With ticks all that have begun are served at each tick.
+type metronome struct {
+	pace   Pace
+	now    clock.Instant
+	first  due // waits for the first token
+	later  due // waits for another
+	batch  []*sequence
+	live   int // sequences in batch or later that have not departed
+	origin clock.Instant
+}
+
+// due is a queue of sequences by the instant of their next token.
+type due struct{ queue }
+
+// at returns the instant of the front, false if the queue is empty.
+func (d *due) at() (clock.Instant, bool) {
+	if d.live == 0 {
+		return 0, false
+	}
+	return d.front().ready, true
+}
+
+func newMetronome(p Pace, now clock.Instant) *metronome {
+	return &metronome{pace: p, now: now, origin: now}
+}
+
+// add begins a sequence at the present instant.
+func (m *metronome) add(s *sequence) {
+	s.ready = m.now.Add(m.pace.FirstToken)
+	if m.pace.Ticks {
+		s.ready = m.tick(max(s.ready, m.now+1)) // a tick at this very instant may be over
+	}
+	m.first.push(s, waiting)
+}
+
+// tick returns the first tick that is not before an instant.
+func (m *metronome) tick(at clock.Instant) clock.Instant {
+	every := m.pace.BetweenTokens
+	return m.origin.Add((at.Sub(m.origin) + every - 1) / every * every)
+}
+
+// cancel takes a sequence out, wherever it is. Cancelling one that has departed does nothing.
+func (m *metronome) cancel(s *sequence) {
+	switch {
+	case s.phase == waiting:
+		m.first.drop(s)
+	case s.phase == running && m.pace.Ticks:
+		s.phase = departed
+		m.live--
+	case s.phase == running:
+		m.later.drop(s)
+	}
+}
+
+func (m *metronome) running() int {
+	if m.pace.Ticks {
+		return m.live
+	}
+	return m.later.live
+}
+
+func (m *metronome) waiting() int { return m.first.live }
+
+// next returns the instant of the next token, false if none is due.
+func (m *metronome) next() (clock.Instant, bool) {
+	at, ok := m.first.at()
+	if m.pace.Ticks {
+		if m.live > 0 {
+			return m.tick(m.now + 1), true
+		}
+		return at, ok
+	}
+	if other, found := m.later.at(); found && (!ok || other < at) {
+		return other, true
+	}
+	return at, ok
+}
+
+// advance takes the model to an instant and appends what it emits on the way, in order of time. An instant that has passed changes
+// nothing.
+func (m *metronome) advance(to clock.Instant, dst []emission) []emission {
+	for {
+		at, ok := m.next()
+		if !ok || at > to {
+			m.now = max(m.now, to)
+			return dst
+		}
+		m.now = max(m.now, at)
+		if m.pace.Ticks {
+			dst = m.serveTick(at, dst)
+		} else {
+			dst = m.serveOne(at, dst)
+		}
+	}
+}
+
+// serveOne gives the sequence that is due its token, and puts it behind the others.
+func (m *metronome) serveOne(at clock.Instant, dst []emission) []emission {
+	from := &m.later
+	if first, ok := m.first.at(); ok && first == at {
+		from = &m.first
+	}
+	s := from.pop()
+	dst = emit(s, at, dst)
+	if s.phase != departed {
+		s.ready = at.Add(m.pace.BetweenTokens)
+		m.later.push(s, running)
+	}
+	return dst
+}
+
+// serveTick gives all that have begun, and those whose first token is due, one token.
+func (m *metronome) serveTick(at clock.Instant, dst []emission) []emission {
+	for first, ok := m.first.at(); ok && first <= at; first, ok = m.first.at() {
+		s := m.first.pop()
+		s.phase = running
+		m.batch = append(m.batch, s)
+		m.live++
+	}
+	for _, s := range m.batch {
+		if s.phase != running {
+			continue
+		}
+		if dst = emit(s, at, dst); s.phase == departed {
+			m.live--
+		}
+	}
+	kept := appendPresent(m.batch[:0], m.batch)
+	clear(m.batch[len(kept):])
+	m.batch = kept
+	return dst
+}
+
+// emit gives a sequence its next token. With the last one it departs.
+func emit(s *sequence, at clock.Instant, dst []emission) []emission {
+	s.produced++
+	if s.produced == s.output {
+		s.phase = departed
+	}
+	return append(dst, emission{seq: s, at: at, produced: s.produced})
+}

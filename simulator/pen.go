@@ -1,0 +1,162 @@
+package simulator
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/spate-load/spate/clock"
+)
+
+// vocabulary is what the output is made of: none is empty, none needs escaping in JSON.
+var vocabulary = [...]string{
+	" water", " rises", " over", " the", " banks", " and", " spreads", " across",
+	" low", " fields", " while", " rain", " goes", " on", " all", " night",
+}
+
+// word returns the text of the i-th token, counted from 0.
+func word(i int) string { return vocabulary[i%len(vocabulary)] }
+
+// wordToken returns the id of the i-th token.
+func wordToken(i int) int64 { return int64(1000 + i%len(vocabulary)) }
+
+// pen writes what the frames of all APIs share: the lines of the event stream, the send time, the shape.
+type pen struct {
+	stream   bool
+	stamp    bool
+	comments bool
+	noMark   bool
+	noUsage  bool
+	caching  bool // usage tells what the prefix cache had
+	prompt   int  // tokens
+	cached   int  // tokens
+	field    string
+	eol      string
+	sent     clock.Instant // of the object appended last: when it was ready to be written
+}
+
+func newPen(q *request, c *Config) pen {
+	p := pen{
+		stream:   q.stream,
+		stamp:    c.Truth.Stamp,
+		comments: c.Frames.Comments,
+		noMark:   c.Frames.NoDone,
+		noUsage:  c.Frames.NoUsage,
+		caching:  c.Model.CacheBlocks > 0,
+		prompt:   q.promptTokens,
+		field:    "data: ",
+		eol:      "\n",
+	}
+	if c.Frames.CRLF {
+		p.eol = "\r\n"
+	}
+	return p
+}
+
+// common implements encoder for who embeds the pen.
+func (p *pen) common() *pen { return p }
+
+// mark implements encoder for APIs without one.
+func (p *pen) mark(b []byte) []byte { return b }
+
+// open begins a frame of a nameless event.
+func (p *pen) open(b []byte) []byte {
+	if !p.stream {
+		return b
+	}
+	if p.comments {
+		b = p.comment(b)
+	}
+	return append(b, p.field...)
+}
+
+// event begins a frame of a named event.
+func (p *pen) event(b []byte, name string) []byte {
+	if !p.stream {
+		return b
+	}
+	if p.comments {
+		b = p.comment(b)
+	}
+	b = append(b, "event: "...)
+	b = append(b, name...)
+	b = append(b, p.eol...)
+	return append(b, p.field...)
+}
+
+// close ends the object and the frame. The time is the last thing taken, so that little more than the write is between it and the wire.
+func (p *pen) close(b []byte) []byte {
+	p.sent = clock.Now()
+	if p.stamp {
+		b = append(b, `,"sent_ns":`...)
+		b = strconv.AppendInt(b, int64(p.sent), 10)
+	}
+	b = append(b, '}')
+	return p.end(b)
+}
+
+// end ends the frame; a body that is no stream needs none.
+func (p *pen) end(b []byte) []byte {
+	if !p.stream {
+		return b
+	}
+	b = append(b, p.eol...)
+	return append(b, p.eol...)
+}
+
+// raw appends a frame with any data.
+func (p *pen) raw(b []byte, data string) []byte {
+	b = p.open(b)
+	b = append(b, data...)
+	return p.end(b)
+}
+
+// comment appends a comment, which carries no data.
+func (p *pen) comment(b []byte) []byte {
+	b = append(b, ": keep-alive"...)
+	return p.end(b)
+}
+
+// number appends a field of a JSON object, with the comma before it.
+func number(b []byte, name string, n int) []byte {
+	b = append(b, `,"`...)
+	b = append(b, name...)
+	b = append(b, `":`...)
+	return strconv.AppendInt(b, int64(n), 10)
+}
+
+// text appends a JSON string of the words from one token to another.
+func text(b []byte, from, until int) []byte {
+	b = append(b, '"')
+	b = appendWords(b, from, until)
+	return append(b, '"')
+}
+
+func appendWords(b []byte, from, until int) []byte {
+	for i := from; i < until; i++ {
+		b = append(b, word(i)...)
+	}
+	return b
+}
+
+// appendToken appends what of s can stand in a JSON string and an HTTP header as it is, and _ for the rest.
+func appendToken(b []byte, s string) []byte {
+	for i := range len(s) {
+		c := s[i]
+		if c <= ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			c = '_'
+		}
+		b = append(b, c)
+	}
+	return b
+}
+
+func jsonString(s string) []byte { return jsonOf(s) }
+
+// jsonOf encodes what can always be encoded: strings, and structs of strings and numbers.
+func jsonOf(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("simulator: a value of our own cannot be encoded: " + err.Error())
+	}
+	return b
+}

@@ -1,0 +1,299 @@
+package simulator
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+)
+
+// responses is OpenAI's responses API.
+type responses struct{}
+
+type responsesBody struct {
+	Model           *string         `json:"model"`
+	Input           json.RawMessage `json:"input"`
+	Instructions    json.RawMessage `json:"instructions"`
+	MaxOutputTokens *int            `json:"max_output_tokens"`
+	Stream          bool            `json:"stream"`
+	// Not of OpenAI itself: engines behind its API take them, to make outputs of exact length.
+	MinTokens int  `json:"min_tokens"`
+	IgnoreEOS bool `json:"ignore_eos"`
+}
+
+func (a responses) parse(_ *http.Request, body []byte, c *Config) (*request, *apiError) {
+	var w responsesBody
+	if problem := decode(body, &w); problem != nil {
+		return nil, problem
+	}
+	model, problem := c.model(w.Model)
+	if problem != nil {
+		return nil, problem
+	}
+	prompt := c.Model.newTokens()
+	if err := prompt.content(w.Instructions); err != nil {
+		return nil, badRequest("instructions " + err.Error())
+	}
+	if problem := prompt.input(w.Input, c.ChatTemplateTokens); problem != nil {
+		return nil, problem
+	}
+	q := newRequest(a, model, &prompt)
+	q.stream, q.minTokens, q.ignoreEOS = w.Stream, w.MinTokens, w.IgnoreEOS
+	return q, q.limit(c, "max_output_tokens", w.MaxOutputTokens)
+}
+
+// input takes a string, or an array of messages.
+func (t *tokens) input(raw json.RawMessage, template int) *apiError {
+	if kindOf(raw) == '"' {
+		return t.conversation([]message{{raw}}, template)
+	}
+	var items []message
+	if kindOf(raw) != '[' || json.Unmarshal(raw, &items) != nil {
+		return badRequest("input is missing, or neither a string nor an array of messages")
+	}
+	return t.conversation(items, template)
+}
+
+func (responses) problem(e *apiError) (int, []byte) { return e.status, e.json() }
+
+func (responses) encoder(q *request, c *Config, id string, created int64) encoder {
+	e := &responsesEncoder{pen: newPen(q, c), reasoning: c.Frames.ReasoningTokens, id: appendToken(nil, id)}
+	e.head = append(e.head, `{"id":"resp_`...)
+	e.head = append(e.head, e.id...)
+	e.head = append(e.head, `","object":"response","created_at":`...)
+	e.head = strconv.AppendInt(e.head, created, 10)
+	e.head = append(e.head, `,"error":null,"model":`...)
+	e.head = append(e.head, jsonString(q.model)...)
+	return e
+}
+
+// responsesEncoder writes one answer of the responses API. Reasoning is an output item of its own before the message.
+type responsesEncoder struct {
+	pen
+	reasoning int // tokens that come as reasoning
+	item      int // the output item that is open
+	seq       int // number of the next event
+	id        []byte
+	head      []byte // of the response object: from { to the status
+}
+
+// start begins an event, up to the first field of its own.
+func (e *responsesEncoder) start(b []byte, name string) []byte {
+	b = e.event(b, name)
+	b = append(b, `{"type":"`...)
+	b = append(b, name...)
+	b = append(b, '"')
+	b = number(b, "sequence_number", e.seq)
+	e.seq++
+	return b
+}
+
+// part begins an event of the output item that is open.
+func (e *responsesEncoder) part(b []byte, name string) []byte {
+	b = e.start(b, name)
+	b = append(b, `,"item_id":"`...)
+	b = e.appendItemID(b)
+	b = append(b, '"')
+	b = number(b, "output_index", e.item)
+	return number(b, "content_index", 0)
+}
+
+func (e *responsesEncoder) appendItemID(b []byte) []byte {
+	if e.thinking() {
+		b = append(b, `rs_`...)
+	} else {
+		b = append(b, `msg_`...)
+	}
+	return append(b, e.id...)
+}
+
+// thinking says whether the output item that is open is the reasoning.
+func (e *responsesEncoder) thinking() bool { return e.item == 0 && e.reasoning > 0 }
+
+// opening is what comes before the first token: the response, and the begin of its first output item.
+func (e *responsesEncoder) opening(b []byte) []byte {
+	for _, name := range []string{"response.created", "response.in_progress"} {
+		b = e.start(b, name)
+		b = append(b, `,"response":`...)
+		b = append(b, e.head...)
+		b = append(b, `,"status":"in_progress","incomplete_details":null,"output":[],"usage":null}`...)
+		b = e.close(b)
+	}
+	return e.added(b)
+}
+
+// added begins an output item.
+func (e *responsesEncoder) added(b []byte) []byte {
+	b = e.start(b, "response.output_item.added")
+	b = number(b, "output_index", e.item)
+	b = append(b, `,"item":`...)
+	b = e.appendItem(b, "in_progress", 0, 0)
+	b = e.close(b)
+	b = e.part(b, "response.content_part.added")
+	b = append(b, `,"part":`...)
+	b = e.appendPart(b, 0, 0)
+	return e.close(b)
+}
+
+// done ends an output item, part by part.
+func (e *responsesEncoder) done(b []byte, from, until int) []byte {
+	name := "response.output_text.done"
+	if e.thinking() {
+		name = "response.reasoning_text.done"
+	}
+	b = e.part(b, name)
+	b = append(b, `,"text":`...)
+	b = text(b, from, until)
+	b = e.close(b)
+	b = e.part(b, "response.content_part.done")
+	b = append(b, `,"part":`...)
+	b = e.appendPart(b, from, until)
+	b = e.close(b)
+	b = e.start(b, "response.output_item.done")
+	b = number(b, "output_index", e.item)
+	b = append(b, `,"item":`...)
+	b = e.appendItem(b, "completed", from, until)
+	return e.close(b)
+}
+
+// appendItem appends the output item that is open, with some of the tokens; without content while there are none.
+func (e *responsesEncoder) appendItem(b []byte, status string, from, until int) []byte {
+	b = append(b, `{"id":"`...)
+	b = e.appendItemID(b)
+	if e.thinking() {
+		b = append(b, `","type":"reasoning","summary":[]`...)
+	} else {
+		b = append(b, `","type":"message","role":"assistant"`...)
+	}
+	b = append(b, `,"status":"`...)
+	b = append(b, status...)
+	b = append(b, `","content":[`...)
+	if until > from {
+		b = e.appendPart(b, from, until)
+	}
+	return append(b, `]}`...)
+}
+
+func (e *responsesEncoder) appendPart(b []byte, from, until int) []byte {
+	if e.thinking() {
+		b = append(b, `{"type":"reasoning_text","text":`...)
+		b = text(b, from, until)
+		return append(b, '}')
+	}
+	b = append(b, `{"type":"output_text","annotations":[],"logprobs":[],"text":`...)
+	b = text(b, from, until)
+	return append(b, '}')
+}
+
+func (e *responsesEncoder) tokens(b []byte, from, until int, _ string, _ bool) []byte {
+	if split := min(until, e.reasoning); from < split {
+		b = e.delta(b, "response.reasoning_text.delta", from, split)
+		from = split
+	}
+	if from == until {
+		return b
+	}
+	if e.thinking() {
+		b = e.done(b, 0, e.reasoning)
+		e.item++
+		b = e.added(b)
+	}
+	return e.delta(b, "response.output_text.delta", from, until)
+}
+
+func (e *responsesEncoder) delta(b []byte, name string, from, until int) []byte {
+	b = e.part(b, name)
+	b = append(b, `,"delta":`...)
+	b = text(b, from, until)
+	return e.close(b)
+}
+
+// closing is the end of the output item and of the response; the last is the mark.
+func (e *responsesEncoder) closing(b []byte, part, output int, finish string) ([]byte, bool) {
+	switch part {
+	case 0:
+		from := e.textFrom(output)
+		if e.thinking() {
+			from = 0
+		}
+		b = e.done(b, from, output)
+	case 1:
+		if e.noMark {
+			break
+		}
+		name := "response.completed"
+		if finish == finishLength {
+			name = "response.incomplete"
+		}
+		b = e.start(b, name)
+		b = append(b, `,"response":`...)
+		b = e.appendResponse(b, output, finish)
+		b = append(b, '}')
+		b = e.close(b)
+	}
+	return b, part < 2
+}
+
+// textFrom is the first token that is not reasoning.
+func (e *responsesEncoder) textFrom(output int) int { return min(output, e.reasoning) }
+
+// appendResponse appends the response object of the end, without its closing brace.
+func (e *responsesEncoder) appendResponse(b []byte, output int, finish string) []byte {
+	b = append(b, e.head...)
+	if finish == finishLength {
+		b = append(b, `,"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"}`...)
+	} else {
+		b = append(b, `,"status":"completed","incomplete_details":null`...)
+	}
+	b = append(b, `,"output":[`...)
+	split := e.textFrom(output)
+	e.item = 0
+	if e.reasoning > 0 {
+		b = e.appendItem(b, "completed", 0, split)
+		e.item++
+	}
+	if output > split {
+		if e.item > 0 {
+			b = append(b, ',')
+		}
+		b = e.appendItem(b, "completed", split, output)
+	}
+	b = append(b, ']')
+	if e.noUsage {
+		return append(b, `,"usage":null`...)
+	}
+	b = append(b, `,"usage":{"input_tokens":`...)
+	b = strconv.AppendInt(b, int64(e.prompt), 10)
+	b = append(b, `,"input_tokens_details":{"cached_tokens":`...)
+	b = strconv.AppendInt(b, int64(e.cached), 10)
+	b = append(b, '}')
+	b = number(b, "output_tokens", output)
+	b = append(b, `,"output_tokens_details":{"reasoning_tokens":`...)
+	b = strconv.AppendInt(b, int64(split), 10)
+	b = append(b, '}')
+	b = number(b, "total_tokens", e.prompt+output)
+	return append(b, '}')
+}
+
+func (e *responsesEncoder) whole(b []byte, output int, finish string) []byte {
+	return e.close(e.appendResponse(b, output, finish))
+}
+
+// failure is an error event; in the place of a body it is OpenAI's error object.
+func (e *responsesEncoder) failure(b []byte, problem *apiError) []byte {
+	if !e.stream {
+		return append(b, problem.json()...)
+	}
+	b = e.start(b, "error")
+	b = append(b, `,"code":`...)
+	b = append(b, jsonString(problem.Code)...)
+	b = append(b, `,"message":`...)
+	b = append(b, jsonString(problem.Message)...)
+	b = append(b, `,"param":null`...)
+	return e.close(b)
+}
+
+func (e *responsesEncoder) broken(b []byte) []byte {
+	b = e.event(b, "response.output_text.delta")
+	b = append(b, `{"type":"response.output_text.delta","sequence_number":5,"del`...)
+	return e.end(b)
+}

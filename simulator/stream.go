@@ -1,0 +1,176 @@
+package simulator
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// progress is how far a stream has come. It belongs to whoever sends: the handler, or the loop while the reply is lent to it.
+type progress struct {
+	opened bool
+	sent   int // tokens
+	part   int // of what follows the last token
+	// tokens and frames are in the write composed last, until it is noted as sent.
+	tokens, frames int
+	ended          bool
+}
+
+// turn is what a stream needs next.
+type turn uint8
+
+const (
+	turnWrite  turn = iota // the write that has been composed is to be sent
+	turnAwait              // the engine has to produce the tokens of the next write
+	turnStrike             // the fault strikes before the next write
+	turnEnd                // everything has been sent
+)
+
+// stream sends the frames as the engine gives the tokens.
+func (p *reply) stream() error {
+	h := p.w.Header()
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("Cache-Control", "no-cache")
+	if p.ep.config.Frames.Trailers {
+		h.Set("Trailer", outputTrailer)
+	}
+	if err := p.flush(); err != nil { // servers send the head before there is a token
+		return err
+	}
+	if every := p.ep.config.Frames.KeepAlive; every > 0 {
+		p.silence = time.NewTimer(every)
+		defer p.silence.Stop()
+	}
+	err := p.frames()
+	if err == nil && p.ep.config.Frames.Trailers {
+		h.Set(outputTrailer, strconv.Itoa(p.progress.sent))
+	}
+	return err
+}
+
+// outputTrailer is the trailer that says how many tokens were sent.
+var outputTrailer = http.CanonicalHeaderKey("X-Output-Tokens")
+
+// frames sends all frames: the loop does as long as it can, and the handler what is left.
+func (p *reply) frames() error {
+	for {
+		if err := p.lend(); err != nil {
+			return err
+		}
+		var err error
+		switch next, b := p.compose(int(p.seq.outlet.ready.Load())); next {
+		case turnWrite:
+			if err = p.write(b); err == nil {
+				p.note()
+			}
+		case turnAwait:
+			err = p.await(p.writeEnd())
+		case turnStrike:
+			err = p.strike(p.writeEnd())
+		case turnEnd:
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// compose appends the next write behind the first chunkHead bytes of the buffer, if it is a write that comes next.
+func (p *reply) compose(ready int) (turn, []byte) {
+	b := p.buf[:chunkHead]
+	if !p.progress.opened {
+		if next, b := p.open(b, ready); len(b) > chunkHead || next != turnWrite {
+			return next, b
+		}
+	}
+	if p.progress.sent == p.seq.output {
+		return p.finish(b)
+	}
+	until := p.writeEnd()
+	switch {
+	case ready < until:
+		return turnAwait, nil
+	case p.due(until):
+		return turnStrike, nil
+	}
+	p.prefilled()
+	return turnWrite, p.appendFrames(b, until)
+}
+
+// open appends what comes before the first token, if this is the time for it.
+func (p *reply) open(b []byte, ready int) (turn, []byte) {
+	switch p.ep.config.Frames.Role {
+	case RoleWithFirstToken:
+		if ready < p.writeEnd() {
+			return turnAwait, nil
+		}
+		p.prefilled()
+		fallthrough
+	case RoleAtOnce:
+		b = p.enc.opening(b)
+	}
+	p.progress.opened = true
+	return turnWrite, b
+}
+
+// finish appends the next of what follows the last token.
+func (p *reply) finish(b []byte) (turn, []byte) {
+	for {
+		var more bool
+		b, more = p.enc.closing(b, p.progress.part, p.seq.output, p.finishReason())
+		p.progress.part++
+		if len(b) > chunkHead {
+			return turnWrite, b
+		}
+		if !more {
+			p.progress.ended = true
+			return turnEnd, nil
+		}
+	}
+}
+
+// frameEnd returns the end of the token frame that begins at a token.
+func (p *reply) frameEnd(from int) int {
+	if from == 0 {
+		return 1
+	}
+	return min(from+p.ep.config.Frames.TokensPerFrame, p.seq.output)
+}
+
+// writeEnd returns the end of the token frames that go with the next write.
+func (p *reply) writeEnd() int {
+	until := p.frameEnd(p.progress.sent)
+	for range p.ep.config.Frames.FramesPerWrite - 1 {
+		until = min(p.frameEnd(until), p.seq.output)
+	}
+	return until
+}
+
+// appendFrames appends the token frames of one write.
+func (p *reply) appendFrames(b []byte, until int) []byte {
+	frames := &p.ep.config.Frames
+	usage := frames.RunningUsage || p.q.includeUsage && p.q.continuousUsage && !frames.NoUsage
+	for from := p.progress.sent; from < until; {
+		end := min(p.frameEnd(from), until)
+		reason := ""
+		if end == p.seq.output {
+			reason = p.finishReason()
+		}
+		b = p.enc.tokens(b, from, end, reason, usage)
+		p.progress.frames++
+		from = end
+	}
+	p.progress.tokens = until - p.progress.sent
+	p.progress.sent = until
+	return b
+}
+
+// note takes down that the write composed last has been sent.
+func (p *reply) note() {
+	if p.progress.tokens == 0 {
+		return
+	}
+	p.record.sent(p.pen.sent, p.progress.tokens, p.progress.frames, p.ep.config.Truth.Tokens)
+	p.progress.tokens, p.progress.frames = 0, 0
+}

@@ -1,0 +1,136 @@
+package simulator
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+)
+
+// tgi is the API of Hugging Face's Text Generation Inference: /generate_stream, and /generate without a stream. Each frame has one
+// token: several at once are several frames in one write.
+type tgi struct{ stream bool }
+
+type tgiBody struct {
+	Inputs     json.RawMessage `json:"inputs"`
+	Parameters struct {
+		MaxNewTokens *int `json:"max_new_tokens"`
+		Details      bool `json:"details"`
+		// Not of TGI itself: engines behind its API take it, to make outputs of exact length.
+		IgnoreEOS bool `json:"ignore_eos_token"`
+	} `json:"parameters"`
+}
+
+func (a tgi) parse(_ *http.Request, body []byte, c *Config) (*request, *apiError) {
+	var w tgiBody
+	if problem := decode(body, &w); problem != nil {
+		return nil, problem
+	}
+	prompt := c.Model.newTokens()
+	if kindOf(w.Inputs) != '"' {
+		return nil, badRequest("inputs is missing or not a string")
+	}
+	if problem := prompt.prompt(w.Inputs); problem != nil {
+		return nil, problem
+	}
+	q := newRequest(a, c.modelName(), &prompt)
+	q.stream, q.ignoreEOS, q.details = a.stream, w.Parameters.IgnoreEOS, w.Parameters.Details
+	return q, q.limit(c, "max_new_tokens", w.Parameters.MaxNewTokens)
+}
+
+// problem says errors of validation with 422, as TGI does.
+func (tgi) problem(e *apiError) (int, []byte) {
+	status, kind := e.status, "validation"
+	switch {
+	case status == http.StatusBadRequest:
+		status = http.StatusUnprocessableEntity
+	case status == http.StatusTooManyRequests:
+		kind = "overloaded"
+	case status >= 500:
+		kind = "incomplete_generation"
+	}
+	return status, tgiError(e.Message, kind)
+}
+
+func tgiError(message, kind string) []byte {
+	return jsonOf(struct {
+		Error string `json:"error"`
+		Type  string `json:"error_type"`
+	}{message, kind})
+}
+
+func (tgi) encoder(q *request, c *Config, _ string, _ int64) encoder {
+	e := &tgiEncoder{pen: newPen(q, c), details: q.details}
+	e.field = "data:"
+	return e
+}
+
+// tgiEncoder writes one answer of TGI's API.
+type tgiEncoder struct {
+	pen
+	details bool
+}
+
+func (e *tgiEncoder) opening(b []byte) []byte { return b }
+
+func (e *tgiEncoder) tokens(b []byte, from, until int, finish string, _ bool) []byte {
+	for i := from; i < until; i++ {
+		b = e.open(b)
+		b = append(b, `{"index":`...)
+		b = strconv.AppendInt(b, int64(i+1), 10)
+		b = append(b, `,"token":`...)
+		b = tgiToken(b, i)
+		if finish == "" || i+1 < until {
+			b = append(b, `,"generated_text":null,"details":null`...)
+		} else {
+			b = append(b, `,"generated_text":`...)
+			b = text(b, 0, until)
+			b = append(b, `,"details":`...)
+			b = e.appendDetails(b, until, finish)
+		}
+		b = e.close(b)
+	}
+	return b
+}
+
+func tgiToken(b []byte, i int) []byte {
+	b = append(b, `{"id":`...)
+	b = strconv.AppendInt(b, wordToken(i), 10)
+	b = append(b, `,"text":`...)
+	b = text(b, i, i+1)
+	return append(b, `,"logprob":-0.125,"special":false}`...)
+}
+
+// appendDetails appends the object of the end, null if usage is left out.
+func (e *tgiEncoder) appendDetails(b []byte, output int, finish string) []byte {
+	if e.noUsage {
+		return append(b, `null`...)
+	}
+	if finish == finishStop {
+		finish = "eos_token"
+	}
+	b = append(b, `{"finish_reason":"`...)
+	b = append(b, finish...)
+	b = append(b, '"')
+	b = number(b, "generated_tokens", output)
+	b = append(b, `,"seed":null`...)
+	b = number(b, "input_length", e.prompt)
+	return append(b, '}')
+}
+
+func (e *tgiEncoder) closing(b []byte, _, _ int, _ string) ([]byte, bool) { return b, false }
+
+func (e *tgiEncoder) whole(b []byte, output int, finish string) []byte {
+	b = append(b, `{"generated_text":`...)
+	b = text(b, 0, output)
+	if e.details {
+		b = append(b, `,"details":`...)
+		b = e.appendDetails(b, output, finish)
+	}
+	return e.close(b)
+}
+
+func (e *tgiEncoder) failure(b []byte, problem *apiError) []byte {
+	return e.raw(b, string(tgiError("Request failed during generation: "+problem.Message, "generation")))
+}
+
+func (e *tgiEncoder) broken(b []byte) []byte { return e.raw(b, `{"index":2,"token":{"id":1001,"te`) }

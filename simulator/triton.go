@@ -1,0 +1,109 @@
+package simulator
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+// triton is the generate extension of Triton with the ensemble of TensorRT-LLM's backend behind it. It says neither why an output ends
+// nor how long it is, and its streams have no mark at their end.
+type triton struct{ stream bool }
+
+// tritonBody has the fields that the backend's model takes; the extension allows them in parameters, too.
+type tritonBody struct {
+	tritonParameters
+	TextInput  json.RawMessage  `json:"text_input"`
+	InputIDs   json.RawMessage  `json:"input_ids"`
+	Parameters tritonParameters `json:"parameters"`
+}
+
+type tritonParameters struct {
+	MaxTokens *int `json:"max_tokens"`
+	MinTokens *int `json:"min_tokens"`
+	MinLength *int `json:"min_length"` // as older versions call it
+	EndID     *int `json:"end_id"`
+	IgnoreEOS bool `json:"ignore_eos"`
+}
+
+func (a triton) parse(r *http.Request, body []byte, c *Config) (*request, *apiError) {
+	var w tritonBody
+	if problem := decode(body, &w); problem != nil {
+		return nil, problem
+	}
+	name := r.PathValue("model")
+	model, problem := c.model(&name)
+	if problem != nil {
+		return nil, problem
+	}
+	raw := w.TextInput
+	if kindOf(raw) != '"' {
+		raw = w.InputIDs
+	}
+	if kindOf(raw) == 0 {
+		return nil, badRequest("the prompt is missing: give text_input, a string, or input_ids, an array of token ids")
+	}
+	prompt := c.Model.newTokens()
+	if problem := prompt.prompt(raw); problem != nil {
+		return nil, problem
+	}
+	q := newRequest(a, model, &prompt)
+	q.stream = a.stream
+	q.ignoreEOS = w.IgnoreEOS || w.Parameters.IgnoreEOS || negative(w.EndID) || negative(w.Parameters.EndID)
+	for _, least := range []*int{w.MinLength, w.MinTokens, w.Parameters.MinLength, w.Parameters.MinTokens} {
+		if least != nil {
+			q.minTokens = *least
+		}
+	}
+	return q, q.limit(c, "max_tokens", w.MaxTokens, w.Parameters.MaxTokens)
+}
+
+// negative says whether an end_id is one that no token has: that is how outputs of exact length are asked for.
+func negative(id *int) bool { return id != nil && *id < 0 }
+
+func (triton) problem(e *apiError) (int, []byte) { return e.status, tritonError(e) }
+
+func tritonError(e *apiError) []byte { return jsonOf(map[string]string{"error": e.Message}) }
+
+func (triton) encoder(q *request, c *Config, _ string, _ int64) encoder {
+	return &tritonEncoder{pen: newPen(q, c), model: jsonString(q.model)}
+}
+
+// tritonEncoder writes one answer of Triton's API.
+type tritonEncoder struct {
+	pen
+	model []byte
+}
+
+func (e *tritonEncoder) opening(b []byte) []byte { return b }
+
+func (e *tritonEncoder) tokens(b []byte, from, until int, _ string, _ bool) []byte {
+	return e.object(e.open(b), from, until)
+}
+
+// object appends an answer with some of the tokens. The backend tells the log probabilities of all tokens so far.
+func (e *tritonEncoder) object(b []byte, from, until int) []byte {
+	b = append(b, `{"context_logits":0.0,"cum_log_probs":0.0,"generation_logits":0.0,"model_name":`...)
+	b = append(b, e.model...)
+	b = append(b, `,"model_version":"1","output_log_probs":[`...)
+	for i := range until {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `0.0`...)
+	}
+	b = append(b, `],"sequence_end":false,"sequence_id":0,"sequence_index":0,"sequence_start":false,"text_output":`...)
+	b = text(b, from, until)
+	return e.close(b)
+}
+
+func (e *tritonEncoder) closing(b []byte, _, _ int, _ string) ([]byte, bool) { return b, false }
+
+func (e *tritonEncoder) whole(b []byte, output int, _ string) []byte { return e.object(b, 0, output) }
+
+func (e *tritonEncoder) failure(b []byte, problem *apiError) []byte {
+	return e.raw(b, string(tritonError(problem)))
+}
+
+func (e *tritonEncoder) broken(b []byte) []byte {
+	return e.raw(b, `{"model_name":"ensemble","text_out`)
+}
