@@ -109,6 +109,8 @@ func TestProxies(t *testing.T) {
 						t.Errorf("request %d: %v; %d frames, connected %t, TCP %v", i, o.Err, o.TokenFrames, o.Connected, o.TCP)
 					}
 				}
+				p.mu.Lock()
+				defer p.mu.Unlock()
 				for _, seen := range p.seen {
 					if !strings.HasPrefix(seen, tt.seen) {
 						t.Errorf("the proxy saw %q", seen)
