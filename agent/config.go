@@ -9,6 +9,8 @@ import (
 	"path"
 
 	"google.golang.org/grpc"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // Config says who an agent is, whom it obeys and what it may do.
@@ -21,6 +23,11 @@ type Config struct {
 	Version string
 	// Weight is the agent's share of the load relative to other agents'. 0 counts as 1.
 	Weight uint32
+	// WeightGiven says that a person chose the weight. If nobody did for any agent of a stage and all have a capacity, the load is shared out
+	// by capacity.
+	WeightGiven bool
+	// Capacity is what calibration found that this machine does exactly. Nil: it was not calibrated.
+	Capacity *spatev1.Capacity
 	// MaxStreams is the most requests in flight the agent takes on. A closed loop that asks for more is rejected; the arrivals of
 	// an open loop wait for a place, which shows as their send delay. A session holds its place from its first turn to its last, pauses
 	// included. 0: as many as there may be open files.
@@ -31,6 +38,9 @@ type Config struct {
 	// FileShares is into how many shares the process's open files are split, of which the agent takes one: for agents that are not alone
 	// in their process. 0 counts as 1.
 	FileShares int
+	// SourceAddresses of this machine that connections to targets are made from, in turn. Each has a range of ports of its own towards each
+	// endpoint. Empty: what the system picks.
+	SourceAddresses []string
 	// Coordinator returns the coordinator's address, a gRPC target such as "passthrough:///10.0.0.1:7070". It is asked before
 	// each attempt to connect, so that it may follow a coordinator that moves. It may block until it knows one or ctx ends.
 	Coordinator func(ctx context.Context) (string, error)
@@ -45,6 +55,9 @@ type Config struct {
 	// DatasetDir keeps the rows of plans' files, each under its hash. What is not there is fetched from the coordinator. Several agents
 	// may share it. Empty: the agent takes no workload that needs one.
 	DatasetDir string
+	// NewWatch returns a watch for one worker, which plays one request at a time. It is called whenever a worker is made. Nil: nobody
+	// watches, and it costs nothing.
+	NewWatch func() Watch
 	// Logger takes what a person should know.
 	Logger *slog.Logger
 }
@@ -63,6 +76,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Logger == nil {
 		wrong = append(wrong, errors.New("logger: is missing"))
+	}
+	if _, err := sourceAddresses(c.SourceAddresses); err != nil {
+		wrong = append(wrong, err)
 	}
 	for _, pattern := range c.AllowedTargets {
 		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {

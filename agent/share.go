@@ -3,9 +3,11 @@ package agent
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	"github.com/spate-load/spate/agent/arrival"
 	"github.com/spate-load/spate/agent/preparation"
+	"github.com/spate-load/spate/agent/scrape"
 	"github.com/spate-load/spate/agent/stream"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
@@ -20,8 +22,10 @@ type share struct {
 	prefix  string // of request ids
 	client  *stream.Client
 	found   preparation.Found
-	rows    *dataset.Rows // nil: the workload needs none
+	servers *scrape.Scraper // nil: none was given to this agent
+	rows    *dataset.Rows   // nil: the workload needs none
 	content workload.Workload
+	balance *balance
 
 	sessions     bool // arrivals may be of several requests
 	keepsAnswers bool // the history of sessions is what the server answered
@@ -36,6 +40,7 @@ type share struct {
 	open, scout arrival.Open
 	maxStreams  int
 	limits      limits
+	newWatch    func() Watch // nil: nobody watches
 }
 
 // kit is what the agent's shares are made ready with.
@@ -43,6 +48,10 @@ type kit struct {
 	limits   limits
 	datasets *datasets
 	findings *findings
+	logger   *slog.Logger
+	newWatch func() Watch      // nil: nobody watches
+	name     string            // of the agent
+	capacity *spatev1.Capacity // nil: not known
 }
 
 // prepare makes a share ready to start. Its error says why it cannot be and what to do about it. The caller closes the share. It blocks
@@ -54,6 +63,8 @@ func prepare(ctx context.Context, a *spatev1.Assign, k kit) (*share, error) {
 		records: a.GetRecords(),
 		prefix:  fmt.Sprintf("%s-%d-", a.GetRef().GetRunId(), a.GetStage().GetIndex()),
 		varies:  varies(a.GetStage().GetLoad()),
+
+		newWatch: k.newWatch,
 	}
 	play, sessions := sessionPlay(s.stage.GetWorkload())
 	s.sessions, s.keepsAnswers = sessions, sessions && play.GetHistory() != "planned"
@@ -78,7 +89,14 @@ func (s *share) makeReady(ctx context.Context, a *spatev1.Assign, k kit) error {
 	if err := s.connect(ctx, a.GetSecrets(), k.findings); err != nil {
 		return err
 	}
-	return s.makeContent()
+	if err := s.watchServers(a, k); err != nil {
+		return err
+	}
+	if err := s.makeContent(); err != nil {
+		return err
+	}
+	s.found.Preparation = noteCapacity(s.found.Preparation, s.beyond(k.capacity), k.name)
+	return nil
 }
 
 // close lets go of connections and files. Nothing of the share is in use any more.
@@ -133,7 +151,10 @@ func (s *share) scheduleClosed(l limits) (err error) {
 	if s.closed, err = arrival.NewClosed(s.stage.GetLoad(), s.stage.GetSeed(), s.part); err != nil {
 		return fmt.Errorf("load: %w", err)
 	}
-	return l.checkStreams(s.closed.Slots(), countFiles())
+	if err := l.checkStreams(s.closed.Slots(), countFiles()); err != nil {
+		return err
+	}
+	return l.checkPorts(s.closed.Slots(), l.portsTowards(s.target()))
 }
 
 func (s *share) scheduleOpen(l limits) (err error) {
@@ -144,6 +165,9 @@ func (s *share) scheduleOpen(l limits) (err error) {
 	}
 	f := countFiles()
 	s.maxStreams = l.streams(f)
+	if most := l.portsTowards(s.target()).connections(l.fileShares); most > 0 {
+		s.maxStreams = min(s.maxStreams, most)
+	}
 	return l.checkStreams(1, f)
 }
 
@@ -180,6 +204,7 @@ func (s *share) makeContent() (err error) {
 	if err != nil {
 		return fmt.Errorf("workload %s: %w", s.stage.GetWorkload().GetName(), err)
 	}
+	s.balance = newBalance(s.stage, s.content)
 	return s.checkLongest()
 }
 

@@ -27,10 +27,12 @@ type worker struct {
 	broken      error         // why the request could not be made
 	pause       time.Duration // after the last failure to connect; 0: it was none
 	alarm       *time.Timer   // nil: nothing was waited for yet
+	watch       Watch         // nil: nobody does
 
 	// Made once, so that a request makes no closures.
 	appendPrompt func([]byte) []byte
 	onToken      func(clock.Instant, int)
+	onFrame      func([]byte, clock.Instant, clock.Instant) // nil: nobody watches
 }
 
 func (l *load) newWorker(i int) *worker {
@@ -43,17 +45,23 @@ func (l *load) newWorker(i int) *worker {
 		return dst
 	}
 	w.onToken = func(at clock.Instant, tokens int) { w.shard.Token(&w.request, at, tokens) }
+	if l.newWatch != nil {
+		w.watched(l.newWatch())
+	}
 	return w
 }
 
 // prepare makes the first request of an arrival. It is a function of the stage's seed and the arrival's index alone, however many
-// agents there are. It reports whether there is a request: if not, the load has failed.
+// agents there are; but the endpoint is not, if that is to be the one with the least to do. It reports whether there is a request: if not, the load has failed.
 func (w *worker) prepare(a arrival.Arrival) bool {
 	w.answers = w.answers[:0]
 	w.request = recorder.Request{
 		Index:      a.Index,
-		Endpoint:   int(a.Index % uint64(len(w.load.target().GetEndpoints()))),
 		Unmeasured: a.Unmeasured,
+	}
+	var err error
+	if w.request.Endpoint, err = w.load.balance.of(a.Index); err != nil {
+		return w.unmade(err)
 	}
 	return w.prepareTurn(0)
 }
@@ -67,8 +75,7 @@ func (w *worker) prepareTurn(turn int) bool {
 		w.body = w.load.client.AppendBody(w.body[:0], w.ask.OSL, w.appendPrompt)
 	}
 	if err := cmp.Or(err, w.broken); err != nil {
-		w.load.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true, "a request cannot be made: "+err.Error())
-		return false
+		return w.unmade(err)
 	}
 	if w.load.records {
 		h := fnv.New64a()
@@ -78,20 +85,37 @@ func (w *worker) prepareTurn(turn int) bool {
 	return true
 }
 
+// unmade ends the load, of which a request cannot be made. It is false.
+func (w *worker) unmade(err error) bool {
+	w.load.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true, "a request cannot be made: "+err.Error())
+	return false
+}
+
 // send sends the prepared request and records what became of it. It blocks until the response has ended.
 func (w *worker) send(scheduled clock.Instant) {
 	w.request.Scheduled = scheduled
+	if w.load.balance.live() {
+		w.request.Endpoint = w.load.balance.take()
+		defer w.load.balance.done(w.request.Endpoint)
+	}
 	now := clock.Now()
 	w.load.paced(now)
 	w.shard.Started(&w.request, now)
+	if w.watch != nil {
+		w.watch.Began(scheduled, now)
+	}
 	w.load.client.Do(w.load.running, stream.Request{
 		Endpoint:   w.request.Endpoint,
 		ID:         w.requestID(),
 		Body:       w.body,
 		OnToken:    w.onToken,
+		OnFrame:    w.onFrame,
 		KeepAnswer: w.load.keepsAnswers && w.request.Turn+1 < w.ask.Turns,
 	}, &w.observation)
 	w.shard.Ended(&w.request, &w.observation)
+	if w.watch != nil {
+		w.watch.Ended(&w.observation)
+	}
 	w.load.observe(&w.observation)
 }
 

@@ -1,5 +1,7 @@
 package aggregate
 
+import "github.com/spate-load/spate/aggregate/trust"
+
 // Result is the result of a run: the content of results.json. What is not known is null.
 type Result struct {
 	// The run as a whole.
@@ -102,7 +104,7 @@ type StageResult struct {
 	Probe *Probe `json:"probe"`
 	// Model asked for.
 	Model string `json:"model"`
-	// API used: "chat" or "completions".
+	// API used, as plans name it.
 	API string `json:"api"`
 	// Seed of the stage: equal seeds, equal requests.
 	Seed uint64 `json:"seed"`
@@ -112,6 +114,8 @@ type StageResult struct {
 	Complete bool `json:"complete"`
 	// What is missing, in words. Empty if complete.
 	Missing []string `json:"missing"`
+	// Whether the numbers can be believed, and why.
+	Trust trust.Trust `json:"trust"`
 	// Why it ended before its planned end though nothing is wrong: it had measured enough. Null: it did not.
 	Enough *string `json:"enough"`
 	// When measuring began, in seconds since the start, after a warm-up until the load was steady. Null: there was no such warm-up.
@@ -167,10 +171,49 @@ type StageResult struct {
 	Regions []RegionResult `json:"regions"`
 	// What observers measured beside the load, by region. It is in no other number.
 	Observers []ObserverResult `json:"observers"`
+	// What servers told of themselves between the first measured start and the last measured end, by the place where they were asked.
+	// Empty: the plan asks for no server metrics.
+	Servers []ServerResult `json:"servers"`
 	// How far apart the agents began. Null: fewer than two of them said when.
 	StartSpread *StartSpread `json:"start_spread"`
 	// Request rows that were left out because an agent's memory for them was full while its coordinator was gone.
 	DroppedRecords uint64 `json:"dropped_records"`
+}
+
+// ServerResult is what one server told of itself, once a second.
+type ServerResult struct {
+	// Where it was asked, without a password.
+	URL string `json:"url"`
+	// How often it was asked.
+	Asked uint64 `json:"asked"`
+	// How often it did not answer in time, or not in Prometheus' text form.
+	Failed uint64 `json:"failed"`
+	// Values left out since they were more than are taken of one server.
+	ValuesLeftOut uint64 `json:"values_left_out"`
+	// What it told, by name and labels.
+	Metrics []ServerMetric `json:"metrics"`
+}
+
+// ServerMetric sums up one series that a server told.
+type ServerMetric struct {
+	// Name of the metric.
+	Name string `json:"name"`
+	// Labels as in Prometheus' text form, without the braces. Empty: it has none.
+	Labels string `json:"labels"`
+	// What it is: "gauge" or "counter".
+	Kind string `json:"kind"`
+	// Values taken.
+	Samples uint64 `json:"samples"`
+	// Mean of a gauge's values. Null: it is a counter.
+	Mean *float64 `json:"mean"`
+	// Least of a gauge's values. Null: it is a counter.
+	Min *float64 `json:"min"`
+	// Largest of a gauge's values. Null: it is a counter.
+	Max *float64 `json:"max"`
+	// What a counter grew by from the first value to the last, new starts of the server seen to. Null: it is a gauge, or there is one value.
+	Increase *float64 `json:"increase"`
+	// The same per second.
+	PerSecond *float64 `json:"per_second"`
 }
 
 // StartSpread is the time from the first agent's start to the last one's.
@@ -203,6 +246,12 @@ type Latencies struct {
 	SendDelay *Distribution `json:"send_delay_ms"`
 	// DNS, TCP and TLS, of completed requests that opened a connection.
 	Connect *Distribution `json:"connect_ms"`
+	// The name lookup of those, where there was a name to look up.
+	DNS *Distribution `json:"dns_ms"`
+	// TCP of those, a proxy's CONNECT included.
+	TCP *Distribution `json:"tcp_ms"`
+	// TLS of those, where there is TLS.
+	TLS *Distribution `json:"tls_ms"`
 	// Round trip to the endpoint by the kernel's measure when a connection was made, of all connections, those of a warm-up too. Null:
 	// nobody measured it.
 	RTT *Distribution `json:"rtt_ms"`

@@ -105,14 +105,18 @@ func (g *generator) addFields(def *schema, t reflect.Type) {
 	}
 }
 
-// fieldComments reads the comments of this package's types and their fields.
+// fieldComments reads the comments of this package's types, and those of package trust, and their fields.
 func fieldComments(t *testing.T) map[string]string {
 	comments := make(map[string]string)
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range files {
+	judged, err := filepath.Glob("trust/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(files, judged...) {
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)

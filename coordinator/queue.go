@@ -80,6 +80,7 @@ func (c *Coordinator) newRun(s submission, wall time.Time) (*run, error) {
 	if err := ledger.Put(aggregate.Change{Submission: submission}); err != nil {
 		return nil, errors.Join(err, ledger.Close())
 	}
+	c.reserveOf(id).hold(c.log)
 	submission.Plan, submission.MinAgents, submission.AgentsTimeout = s.stages, s.request.GetMinAgents(), s.request.GetAgentsTimeout()
 	r := makeRun(record, submission, ledger)
 	r.secrets = s.secrets
@@ -144,14 +145,14 @@ func placeNotice(place int) *spatev1.RunEvent {
 // announce tells the followers of a run that waits of an event, after it was written. c.mu is held.
 func (c *Coordinator) announce(r *run, e *spatev1.RunEvent) {
 	if n, ok := r.events.number(e); ok {
-		c.write(r, aggregate.Change{Events: []*spatev1.FollowRunResponse{n}})
+		c.tryWrite(r, aggregate.Change{Events: []*spatev1.FollowRunResponse{n}})
 		c.hand(r, n)
 	}
 }
 
-// write writes what changes nothing if it is lost.
-func (c *Coordinator) write(r *run, change aggregate.Change) {
-	if err := r.ledger.Put(change); err != nil {
+// tryWrite writes what changes nothing if it is lost.
+func (c *Coordinator) tryWrite(r *run, change aggregate.Change) {
+	if err := c.write(r, change); err != nil {
 		c.log.Error("the ledger cannot be written", "run", r.id, "error", err)
 	}
 }
@@ -162,7 +163,7 @@ func (c *Coordinator) endWaiting(r *run, outcome spatev1.Outcome, reason string)
 	n, _ := r.events.number(&spatev1.RunEvent{Time: r.record.GetEndTime(), Event: &spatev1.RunEvent_RunEnded{
 		RunEnded: &spatev1.RunEnded{Outcome: outcome, Reason: reason},
 	}})
-	c.write(r, aggregate.Change{Run: r.record, Events: []*spatev1.FollowRunResponse{n}})
+	c.tryWrite(r, aggregate.Change{Run: r.record, Events: []*spatev1.FollowRunResponse{n}})
 	c.finish(r)
 	c.hand(r, n)
 	close(r.ended)
@@ -228,3 +229,8 @@ func (c *Coordinator) runDir(id string) string {
 const ledgerFile = "ledger.db"
 
 func (c *Coordinator) ledgerPath(id string) string { return filepath.Join(c.runDir(id), ledgerFile) }
+
+// reserveOf is the room that a run holds for its end.
+func (c *Coordinator) reserveOf(id string) reserve {
+	return reserve(filepath.Join(c.runDir(id), "reserve"))
+}

@@ -149,7 +149,7 @@ func (c *Coordinator) busy() bool {
 }
 
 // revive makes the run of a ledger, with its events.
-func (l *leftover) revive(beyond uint64) (*run, error) {
+func (c *Coordinator) revive(l *leftover, beyond uint64) (*run, error) {
 	var events []*spatev1.FollowRunResponse
 	err := l.ledger.Events(0, func(e *spatev1.FollowRunResponse) error {
 		events = append(events, e)
@@ -160,12 +160,13 @@ func (l *leftover) revive(beyond uint64) (*run, error) {
 	}
 	r := makeRun(l.record, l.submission, l.ledger)
 	r.events = newEventLog(events, beyond)
+	c.reserveOf(r.id).hold(c.log)
 	return r, nil
 }
 
 // waitOn queues a run that waited. One that needs API keys has lost them: they are never written down.
 func (c *Coordinator) waitOn(l *leftover) error {
-	r, err := l.revive(0)
+	r, err := c.revive(l, 0)
 	if err != nil {
 		return err
 	}
@@ -192,7 +193,7 @@ const restartStride = 1 << 32
 // restore goes on with a run that had begun.
 func (c *Coordinator) restore(l *leftover, now clock.Instant, wall time.Time) error {
 	l.record.Restarts++
-	r, err := l.revive(uint64(l.record.GetRestarts()) * restartStride)
+	r, err := c.revive(l, uint64(l.record.GetRestarts())*restartStride)
 	if err != nil {
 		return err
 	}
@@ -204,10 +205,10 @@ func (c *Coordinator) restore(l *leftover, now clock.Instant, wall time.Time) er
 	if r.machine, err = lifecycle.Restore(c.machineConfig(r), r.id, memory, now, wall); err != nil {
 		return err
 	}
+	r.sink, r.unsaved = c.openSink(r.id), true // before what it is shown is merged
 	if err := r.rebuild(memory.Stage, l.checkpoint.GetPhase() == "closing"); err != nil {
-		return err
+		return errors.Join(err, r.sink.Close(context.Background()))
 	}
-	r.sink, r.unsaved = c.openSink(r.id), true
 	c.restarts.Add(1)
 	c.log.Warn("going on with a run", "run", r.id, "phase", l.checkpoint.GetPhase(), "stages_begun", l.checkpoint.GetBegun(), "restarts", l.record.GetRestarts())
 	c.mu.Lock()

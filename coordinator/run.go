@@ -138,7 +138,7 @@ func (c *Coordinator) abort(reason string) {
 func (c *Coordinator) carryOut(r *run) {
 	for effects := r.machine.Effects(); len(effects) > 0; effects = r.machine.Effects() {
 		change, events := c.change(r, effects)
-		if err := r.ledger.Put(change); err != nil {
+		if err := c.write(r, change); err != nil {
 			c.log.Error("the ledger cannot be written", "run", r.id, "error", err)
 			if !r.machine.Ended() {
 				r.machine.Abort(clock.Now(), err.Error())
@@ -157,6 +157,15 @@ func (c *Coordinator) carryOut(r *run) {
 		close(r.ended)
 		c.beginNext()
 	}
+}
+
+// write makes a batch durable. For the run's end it gives the reserve up if it must.
+func (c *Coordinator) write(r *run, change aggregate.Change) error {
+	err := r.ledger.Put(change)
+	if err != nil && change.Run.GetEndTime() != nil && c.reserveOf(r.id).giveUp() {
+		err = r.ledger.Put(change)
+	}
+	return err
 }
 
 // change is what a batch of effects writes, with its events numbered.
@@ -230,6 +239,7 @@ func (c *Coordinator) finish(r *run) {
 	if err := r.ledger.Close(); err != nil {
 		c.log.Error("ledger did not close", "run", r.id, "error", err)
 	}
+	c.reserveOf(r.id).giveUp()
 	c.log.Info("run ended", "run", r.id, "outcome", r.record.GetOutcome(), "complete", r.record.GetComplete(), "reason", r.record.GetReason())
 	r.secrets = nil
 }

@@ -10,7 +10,7 @@ import (
 // not known here.
 func (c *checker) forms(p *spatev1.Plan) {
 	for i, t := range p.GetTargets() {
-		if t.GetApi() != "completions" || t.GetPrompts() == "text" {
+		if !sendsTokenIDs(t) {
 			continue
 		}
 		for j, w := range p.GetWorkloads() {

@@ -21,13 +21,13 @@ func (c *checker) target(path string, t *spatev1.Target) {
 	case c.has(path+".model") && t.GetModel() == "":
 		c.wrong(path+".model", "must not be empty: give the name under which the endpoints serve it")
 	}
-	if c.has(path+".prompts") && t.GetApi() != completionsAPI {
-		c.wrong(path+".prompts", "goes with api: completions only: chats are always text")
-	}
+	c.api(path, t)
 	c.endpoints(path+".endpoints", t.GetEndpoints())
 	c.simulator(path+".simulator", t.GetSimulator())
 	c.headers(path, t)
 	c.body(path+".body", t)
+	c.serverMetrics(path+".server_metrics", t)
+	c.connection(path+".connection", t)
 }
 
 // simulator checks how the parts of a simulated target go together.
@@ -65,6 +65,11 @@ func (c *checker) endpoints(path string, urls []string) {
 // baseURL returns the endpoint as stages have it.
 func baseURL(endpoint string) string { return strings.TrimRight(endpoint, "/") }
 
+// apiPaths follow an endpoint's base URL.
+var apiPaths = []string{
+	"/v1", "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/generate", "/generate_stream", "/v2",
+}
+
 // endpointProblem says what is wrong with a base URL, never with its text: it may hold a password.
 func endpointProblem(text string) string {
 	u, err := url.Parse(text)
@@ -80,7 +85,7 @@ func endpointProblem(text string) string {
 	case !validPort(u):
 		return "must have a port from 1 to 65535, or none"
 	}
-	for _, suffix := range []string{"/v1", "/v1/chat/completions", "/v1/completions"} {
+	for _, suffix := range apiPaths {
 		if strings.HasSuffix(baseURL(u.Path), suffix) {
 			return "must end before " + suffix + ", which Spate adds"
 		}
@@ -97,7 +102,7 @@ func validPort(u *url.URL) bool {
 }
 
 // ownHeaders are those, in canonical form, that the client sets.
-var ownHeaders = []string{"Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Trailer", "Upgrade", "X-Request-Id"}
+var ownHeaders = []string{"Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Trailer", "Upgrade", "X-Request-Id"}
 
 // secretWords stand in the names of headers that carry secrets, such as Authorization, X-Api-Key and Set-Cookie. A plan is kept
 // with its results, so a header that is taken for one by mistake does less harm than one that is missed.
@@ -117,7 +122,7 @@ func (c *checker) headers(path string, t *spatev1.Target) {
 			c.wrong(at, problem)
 		} else if seen[canonical] != "" {
 			c.wrong(at, fmt.Sprintf("is the same header as %q: case makes no difference", seen[canonical]))
-		} else if canonical == "Authorization" && t.GetApiKey() != "" {
+		} else if canonical == or(factsOf(t).auth, "Authorization") && t.GetApiKey() != "" {
 			c.wrong(at, "is what api_key sends, too: give one of them")
 		}
 		seen[canonical] = name
@@ -134,12 +139,20 @@ func headerProblem(name, value string) string {
 		return "is set by Spate and cannot be given"
 	case IsReference(value):
 		return referenceProblem(value)
+	case canonical == "Host" && !validHost(value):
+		return "must be a host such as llm.example.com, or a host with a port"
 	case namesSecret(name):
 		return "carries a secret, by its name: its value must be env:NAME or file:PATH"
 	case !validHeaderValue(value):
 		return "has a value with line breaks or control characters"
 	}
 	return ""
+}
+
+// validHost says whether a request can ask for a host, with a port or without.
+func validHost(value string) bool {
+	u, err := url.Parse("http://" + value)
+	return err == nil && u.Hostname() != "" && u.Host == value && validPort(u)
 }
 
 func validHeaderName(name string) bool {
@@ -166,10 +179,10 @@ func validHeaderValue(value string) bool {
 var ownFields = map[string]string{
 	"stream":         "Spate always streams",
 	"stream_options": "Spate asks for usage in the stream",
-	"messages":       "the workload makes the prompt",
-	"prompt":         "the workload makes the prompt",
+	"messages":       workloadsPrompt,
+	"prompt":         workloadsPrompt,
 	"model":          "give it as the target's model",
-	"max_tokens":     "it is the workload's osl",
+	"max_tokens":     workloadsLength,
 }
 
 // secretFields of a request body, in lower case, are likely secrets. There are no references in a body.
@@ -183,8 +196,9 @@ func (c *checker) body(path string, t *spatev1.Target) {
 			c.wrong(path+"["+strconv.Quote(name)+"]", "carries a secret, by its name, and plans are kept with results: "+
 				"send it by api_key or in a header, as env:NAME or file:PATH")
 		}
-		if why := ownFields[name]; why != "" {
+		if why := factsOf(t).ownField(name); why != "" {
 			c.wrong(path+"["+strconv.Quote(name)+"]", "cannot be given: "+why)
 		}
 	}
+	c.options(path, t)
 }

@@ -17,10 +17,8 @@ const (
 	defaultConnectTimeout = 5 * time.Second
 	defaultRequestTimeout = 10 * time.Minute
 	defaultAPI            = "chat"
-	completionsAPI        = "completions"
 	defaultArrival        = "poisson"
 	defaultTokenizer      = "words"
-	defaultPrompts        = "token_ids"
 	defaultExactOutput    = "auto"
 	simulatedModel        = "simulated"
 
@@ -72,13 +70,25 @@ func filledTarget(t *spatev1.Target) *spatev1.Target {
 func simulatedTarget(t *spatev1.Target) *spatev1.Target {
 	t = proto.CloneOf(t)
 	t.Endpoints = nil
+	t.Connection = simulatedConnection(t.Connection)
 	if t.Simulator == nil {
 		t.Simulator = &spatev1.SimulatedTarget{}
 	}
 	fillSimulator(t.Simulator)
 	t.Model = or(t.Model, simulatedModel)
+	if t.ServerMetrics != nil {
+		t.ServerMetrics.Urls = nil // The simulator has its own.
+	}
 	fillTarget(t)
 	return t
+}
+
+// simulatedConnection is what is left of connections where the simulator serves: no proxy, no TLS and HTTP/1.1.
+func simulatedConnection(c *spatev1.Connection) *spatev1.Connection {
+	if c.GetReuse() == "" {
+		return nil
+	}
+	return &spatev1.Connection{Reuse: c.GetReuse()}
 }
 
 // withoutSecrets removes what a simulation in place of the real endpoints must not need and not be sent.
@@ -91,11 +101,10 @@ func fillTarget(t *spatev1.Target) {
 	t.Api = or(t.Api, defaultAPI)
 	t.Tokenizer = or(t.Tokenizer, defaultTokenizer)
 	t.ExactOutput = or(t.ExactOutput, defaultExactOutput)
-	if t.Api == completionsAPI {
-		t.Prompts = or(t.Prompts, defaultPrompts)
-	}
+	t.Prompts = or(t.Prompts, factsOf(t).usualPrompts())
 	t.ConnectTimeout = orDuration(t.ConnectTimeout, defaultConnectTimeout)
 	t.RequestTimeout = orDuration(t.RequestTimeout, defaultRequestTimeout)
+	fillServerMetrics(t.ServerMetrics)
 }
 
 func fillSimulator(s *spatev1.SimulatedTarget) {

@@ -150,7 +150,7 @@ func (d Draft) target(w *writer) {
 		w.noted(2, "simulator: {}", "The built-in simulator. For a server, in its place:")
 		w.line(2, "# endpoints: [\"http://host:8000\"]")
 		w.line(2, "# model: Qwen/Qwen3-32B")
-		w.noted(2, "api: "+scalar(d.API), "chat or completions.")
+		w.noted(2, "api: "+scalar(d.API), strings.Join(APIs(), ", ")+".")
 		return
 	}
 	w.line(1, "- name: server")
@@ -158,7 +158,7 @@ func (d Draft) target(w *writer) {
 	for _, e := range d.Endpoints {
 		w.line(3, "- %s", scalar(withoutPassword(e)))
 	}
-	w.noted(2, "api: "+scalar(d.API), "chat or completions.")
+	w.noted(2, "api: "+scalar(d.API), strings.Join(APIs(), ", ")+".")
 	w.line(2, "model: %s", scalar(d.Model))
 	if d.APIKey != "" {
 		w.line(2, "api_key: %s", scalar(withoutKey(d.APIKey)))

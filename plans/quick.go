@@ -21,7 +21,7 @@ type Quick struct {
 	Name string
 	// Targets under test. Each is a base URL, or several separated by commas for one target with several endpoints.
 	Targets []string
-	// API of the endpoints, chat or completions.
+	// API of the endpoints: one of APIs.
 	API string
 	// Model name.
 	Model string

@@ -238,24 +238,24 @@ func noteOf(s aggregate.StageResult) string {
 		notes = append(notes, "ended early: "+*s.Enough)
 	}
 	if s.Requests.Failed > 0 {
-		notes = append(notes, fmt.Sprintf("%d of %d requests failed (%s)", s.Requests.Failed, s.Requests.Started, errorCounts(s.Errors)))
+		notes = append(notes, mark(s, "errors")+fmt.Sprintf("%d of %d requests failed (%s)", s.Requests.Failed, s.Requests.Started, errorCounts(s.Errors)))
 	}
 	if s.Requests.Cancelled > 0 {
 		notes = append(notes, fmt.Sprintf("%d of %d requests were cut off", s.Requests.Cancelled, s.Requests.Started))
 	}
 	if missed := worst(s.ISL.MissedShare); missed > 0 {
-		notes = append(notes, fmt.Sprintf("%.1f %% of the prompts were not of the length asked", 100*missed))
+		notes = append(notes, mark(s, "isl")+fmt.Sprintf("%.1f %% of the prompts were not of the length asked", 100*missed))
 	}
 	if missed := worst(s.OSL.MissedShare); missed > 0 {
-		notes = append(notes, fmt.Sprintf("%.1f %% of the outputs were not of the length asked%s", 100*missed, unforced(s)))
+		notes = append(notes, mark(s, "osl")+fmt.Sprintf("%.1f %% of the outputs were not of the length asked%s", 100*missed, unforced(s)))
 	}
 	if never := s.Requests.NeverSent; never != nil && *never > 0 {
-		notes = append(notes, fmt.Sprintf("%d requests were never sent", *never))
+		notes = append(notes, mark(s, "never_sent")+fmt.Sprintf("%d requests were never sent", *never))
 	}
 	if s.DroppedRecords > 0 {
 		notes = append(notes, fmt.Sprintf("%d request rows are missing from the requests file, nothing else: an agent's memory for them was full", s.DroppedRecords))
 	}
-	return strings.Join(notes, "; ")
+	return strings.Join(append(notes, doubts(s)...), "; ")
 }
 
 // missedLimit is the share of requests of another length than asked that readers are told of.

@@ -17,6 +17,7 @@ func writeMarkdown(w io.Writer, r *aggregate.Result) error {
 	for _, g := range gridsOf(r) {
 		writeGrid(&b, g)
 	}
+	writeTrust(&b, r.Stages)
 	writeStages(&b, r.Stages)
 	writeErrors(&b, r.Stages)
 	writeLengths(&b, r.Stages)
@@ -24,6 +25,7 @@ func writeMarkdown(w io.Writer, r *aggregate.Result) error {
 	writeRegions(&b, r.Stages)
 	writePaths(&b, r.Stages)
 	writeObservers(&b, r.Stages)
+	writeServers(&b, r.Stages)
 	writeStarts(&b, r.Stages)
 	writeAgents(&b, r)
 	_, err := io.WriteString(w, b.String())

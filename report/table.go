@@ -52,6 +52,9 @@ func Table(w io.Writer, r *aggregate.Result, width int) error {
 			writeWrapped(&b, "", line, width)
 		}
 	}
+	if judged := verdicts(r.Stages); judged != "" {
+		fmt.Fprintf(&b, "\nTrust: %s\n", judged)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -55,9 +55,13 @@ func (f *finder) verified(ctx context.Context, tokenizer string) error {
 	if f.silent {
 		return fmt.Errorf("tokenizer %s: the endpoint cannot be reached: %s", tokenizer, strings.Join(f.found.Preparation.GetNotes(), " "))
 	}
+	chat := f.client.Form() == workload.Messages
 	s, candidates := &scale{weigh: f.measure, left: usageRequests}, fitting(workload.Words(), f.found.Preparation.GetMaxModelTokens())
 	if tokenizer == "server" {
 		s, candidates = &scale{weigh: f.tokenize, left: tokenizeRequests}, workload.Words()
+		if f.api() == "anthropic" { // which counts chats alone, with all that is added to them
+			s.weigh, chat = f.tokenizeChat, false
+		}
 	}
 	words, err := s.search(ctx, candidates)
 	if err != nil {
@@ -67,7 +71,7 @@ func (f *finder) verified(ctx context.Context, tokenizer string) error {
 		f.note("Whether words are one token each at the begin of a prompt, too, could not be checked: prompts can be one token longer than asked.")
 	}
 	f.found.Words = words
-	if tokenizer == "server" && f.client.Form() == workload.Messages {
+	if tokenizer == "server" && chat {
 		return f.chatTemplate(ctx, words)
 	}
 	f.template(s.added)

@@ -78,6 +78,9 @@ func (f *finder) note(format string, args ...any) {
 	f.found.Preparation.Notes = append(f.found.Preparation.Notes, fmt.Sprintf(format, args...))
 }
 
+// api is the API of the target.
+func (f *finder) api() string { return f.stage.GetTarget().GetApi() }
+
 // bodyField returns a field of the bodies that the plan gives.
 func (f *finder) bodyField(name string) any {
 	return f.stage.GetTarget().GetBody().AsMap()[name]

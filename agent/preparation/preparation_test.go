@@ -135,7 +135,7 @@ func TestLengthsThatCannotBeExact(t *testing.T) {
 		want      string
 	}{
 		"no tokenizer":        {"server", &fakeServer{usage: true}, "/tokenize: 404"},
-		"no usage":            {"usage", &fakeServer{}, "no usage with prompt_tokens"},
+		"no usage":            {"usage", &fakeServer{}, "no usage with the tokens of the prompt"},
 		"no way to a chat":    {"server", &fakeServer{tokenizer: true}, "what the chat template adds cannot be found out"},
 		"every word is split": {"server", &fakeServer{tokenizer: true, feed: 1, extra: split(1, anywhere)}, "0 of"},
 		"most words split":    {"usage", &fakeServer{usage: true, feed: 1, extra: split(2, anywhere)}, "words are known to be one token each"},

@@ -1,6 +1,7 @@
 package preparation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,13 +12,17 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// engine is software that says of itself, as the owner of its models, what it is. All of them take ignore_eos and min_tokens.
+// engines are software that says of itself, as the owner of its models what it is. All of them take ignore_eos and min_tokens in OpenAI's
+// chat and completions.
 var engines = map[string]string{
 	"vllm":         "vLLM",
 	"sglang":       "SGLang",
 	"tensorrt_llm": "TensorRT-LLM",
 	ownSimulator:   "Spate simulator",
 }
+
+// others are servers that are known by their APIs.
+var others = map[string]string{"tgi": "TGI", "triton": "Triton"}
 
 // ownSimulator is the owner of the simulator's models. It serves a model of any name unless it is given one.
 const ownSimulator = "spate"
@@ -33,8 +38,8 @@ func (f *finder) server(ctx context.Context) {
 	model := f.model(models)
 	f.owner = model.Owner
 	f.most(model.MaxModelTokens)
-	name, known := engines[model.Owner]
-	if !known {
+	name := cmp.Or(engines[model.Owner], others[model.Owner])
+	if name == "" {
 		return
 	}
 	if version, err := f.client.Version(ctx, endpoint); err == nil && version != "" {
@@ -97,21 +102,68 @@ func (f *finder) most(tokens uint32) {
 	}
 }
 
+// eosField is the field of a body that says whether outputs go on beyond their end: its object, if it is in one, and its name.
+func eosField(api string) (object, name string) {
+	switch api {
+	case "sglang":
+		return "sampling_params", "ignore_eos"
+	case "tgi":
+		return "parameters", "ignore_eos_token"
+	}
+	return "", "ignore_eos"
+}
+
+// eos is what the plan's body says of the end of outputs. nil: nothing.
+func (f *finder) eos() (name string, asked any) {
+	object, name := eosField(f.api())
+	if object == "" {
+		return name, f.bodyField(name)
+	}
+	options, _ := f.bodyField(object).(map[string]any)
+	return object + "." + name, options[name]
+}
+
+// takesLength says whether the server is known to make outputs as long as is asked. Which is that goes by the API, where only one
+// server has it, and else by what the server calls itself.
+func (f *finder) takesLength() bool {
+	switch f.api() {
+	case "sglang", "triton":
+		return true
+	case "tgi", "anthropic": // TGI never lets outputs go on, Anthropic's API refuses fields that it does not know
+		return f.owner == ownSimulator
+	case "responses": // it has no min_tokens
+		return f.owner == ownSimulator || f.owner == "vllm"
+	}
+	_, known := engines[f.owner]
+	return known
+}
+
 // output decides whether requests ask for exactly OSL tokens.
 func (f *finder) output() {
-	_, known := engines[f.owner]
 	wish := f.stage.GetTarget().GetExactOutput()
 	p := f.found.Preparation
-	switch asked := f.bodyField("ignore_eos"); {
+	switch name, asked := f.eos(); {
 	case asked == true:
 		p.ExactOutput = true
 	case asked != nil:
-		f.note("Outputs can be shorter than their OSL: the target's body says ignore_eos: %v.", asked)
-	case wish == "always", wish != "never" && known:
+		f.note("Outputs can be shorter than their OSL: the target's body says %s: %v.", name, asked)
+	case wish == "always", wish != "never" && f.takesLength():
 		p.ExactOutput = true
 	case wish == "never":
 		f.note("Outputs can be shorter than their OSL: the target says exact_output: never.")
 	default:
-		f.note("Outputs can be shorter than their OSL: the server is not known to take ignore_eos and min_tokens. If it does, set the target's exact_output to always.")
+		f.note("Outputs can be shorter than their OSL: the server is not known to take %s. If it does, set the target's exact_output to always.",
+			lengthFields(f.api()))
 	}
+}
+
+// lengthFields names what asks for exact outputs.
+func lengthFields(api string) string {
+	switch api {
+	case "tgi":
+		return "ignore_eos_token"
+	case "responses":
+		return "ignore_eos"
+	}
+	return "ignore_eos and min_tokens"
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload"
 )
 
 // Model is one entry of a server's list of models.
@@ -28,8 +29,13 @@ type Tokens struct {
 	MaxModelTokens uint32
 }
 
-// Models asks an endpoint for its models: GET /v1/models. It blocks, at most 10 s.
+// Models asks an endpoint for its models, as its API has it, or else by GET /v1/models. It blocks, at most 40 s.
 func (c *Client) Models(ctx context.Context, endpoint int) ([]Model, error) {
+	if d, ok := c.dialect.(describer); ok {
+		if models, _, err := d.describe(ctx, c, endpoint); len(models) > 0 || !refused(err) {
+			return models, err
+		}
+	}
 	var answer struct {
 		Data []struct {
 			ID      string      `json:"id"`
@@ -57,8 +63,13 @@ func length(n json.Number) uint32 {
 }
 
 // Version asks an endpoint for the version of its software: GET /version, as vLLM and TensorRT-LLM have it, or GET /get_server_info,
-// as SGLang has it. It blocks, at most 20 s.
+// as SGLang has it, or in the API's own way. It blocks, at most 40 s.
 func (c *Client) Version(ctx context.Context, endpoint int) (string, error) {
+	if d, ok := c.dialect.(describer); ok {
+		if _, version, err := d.describe(ctx, c, endpoint); version != "" || !refused(err) {
+			return version, err
+		}
+	}
 	var answer struct {
 		Version string `json:"version"`
 	}
@@ -70,8 +81,13 @@ func (c *Client) Version(ctx context.Context, endpoint int) (string, error) {
 }
 
 // Tokenize asks an endpoint how many tokens a text has as a prompt of completions: POST /tokenize, as vLLM and SGLang have it. It
-// blocks, at most 10 s.
+// blocks, at most 20 s. Servers of an API with a way of its own are asked in that first.
 func (c *Client) Tokenize(ctx context.Context, endpoint int, text string) (Tokens, error) {
+	if d, ok := c.dialect.(counter); ok {
+		if t, err := d.count(ctx, c, endpoint, text, false); !refused(err) {
+			return t, err
+		}
+	}
 	return c.tokenize(ctx, endpoint, map[string]any{"model": c.model, "prompt": text})
 }
 
@@ -81,6 +97,11 @@ var templateFields = []string{"add_generation_prompt", "add_special_tokens", "ch
 // TokenizeChat asks an endpoint how many tokens a chat has whose only message is a text of the user's, the chat template's included: POST
 // /tokenize, as vLLM has it. Servers that take no messages there answer with an error. It blocks, at most 10 s.
 func (c *Client) TokenizeChat(ctx context.Context, endpoint int, text string) (Tokens, error) {
+	if d, ok := c.dialect.(counter); ok {
+		if t, err := d.count(ctx, c, endpoint, text, true); !refused(err) {
+			return t, err
+		}
+	}
 	body := map[string]any{"model": c.model, "messages": chatOf(text)}
 	for _, name := range templateFields {
 		if value, ok := c.extra[name]; ok {
@@ -96,16 +117,12 @@ func chatOf(text string) []map[string]string {
 }
 
 func (c *Client) tokenize(ctx context.Context, endpoint int, fields map[string]any) (Tokens, error) {
-	body, err := json.Marshal(fields)
-	if err != nil {
-		return Tokens{}, c.unusable("/tokenize", err.Error())
-	}
 	var answer struct {
 		Count   *uint64           `json:"count"`
 		Longest json.Number       `json:"max_model_len"`
 		Tokens  []json.RawMessage `json:"tokens"`
 	}
-	if err := c.call(ctx, c.at(endpoint, "/tokenize", false), body, &answer); err != nil {
+	if err := c.ask(ctx, endpoint, "/tokenize", false, fields, &answer); err != nil {
 		return Tokens{}, err
 	}
 	t := Tokens{Count: uint64(len(answer.Tokens)), MaxModelTokens: length(answer.Longest)}
@@ -122,26 +139,55 @@ func (c *Client) tokenize(ctx context.Context, endpoint int, fields map[string]a
 // it. The request has the plan's fields, as far as they can change the prompt. It blocks, at most 10 s.
 func (c *Client) Measure(ctx context.Context, endpoint int, text string) (uint64, error) {
 	var prompt any = text
-	if c.dialect.prompt() == "messages" {
+	if c.dialect.form() == workload.Messages {
 		prompt = chatOf(text)
 	}
+	path := c.dialect.traits().at(c.model)
 	encoded, err := json.Marshal(prompt)
 	if err != nil {
-		return 0, c.unusable(c.dialect.path(), err.Error())
+		return 0, c.unusable(path, err.Error())
 	}
-	body := c.probe.append(nil, 1, func(dst []byte) []byte { return append(dst, encoded...) })
-	var answer struct {
-		Usage *struct {
-			Prompt uint64 `json:"prompt_tokens"`
-		} `json:"usage"`
+	body := c.probe.append(nil, 1, func(dst []byte) []byte { return append(dst, encoded...) }, c.arranger)
+	if c.dialect.traits().streamed {
+		return c.measureStream(ctx, endpoint, body)
 	}
+	var answer json.RawMessage
 	if err := c.call(ctx, c.endpoints[endpoint], body, &answer); err != nil {
 		return 0, err
 	}
-	if answer.Usage == nil || answer.Usage.Prompt == 0 {
-		return 0, c.unusable(c.dialect.path(), "the answer has no usage with prompt_tokens")
+	var f frame
+	if err := c.dialect.frame(answer, &f); err != nil {
+		return 0, c.unusable(path, "the answer is not as this API has it: "+err.Error())
 	}
-	return answer.Usage.Prompt, nil
+	if f.failed {
+		return 0, c.unusable(path, f.fault)
+	}
+	return c.counted(f.input)
+}
+
+// measureStream is Measure for an API that only streams.
+func (c *Client) measureStream(ctx context.Context, endpoint int, body []byte) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var o Observation
+	c.Do(ctx, Request{Endpoint: endpoint, Body: body}, &o)
+	switch {
+	case o.InputTokens > 0: // if only the one token was no text
+		return o.InputTokens, nil
+	case o.Err != nil:
+		return 0, o.Err
+	case o.Cancelled:
+		return 0, &Error{Class: spatev1.ErrorClass_ERROR_CLASS_TIMEOUT, Message: "POST " + c.dialect.traits().at(c.model) + ": no answer in time"}
+	}
+	return c.counted(0)
+}
+
+// counted is a server's count of a prompt.
+func (c *Client) counted(tokens uint64) (uint64, error) {
+	if tokens == 0 {
+		return 0, c.unusable(c.dialect.traits().at(c.model), "the answer is not as this API has it: no usage with the tokens of the prompt")
+	}
+	return tokens, nil
 }
 
 // unusable is the error of an answer that says nothing.

@@ -29,64 +29,120 @@ type template []piece
 
 // newTemplate encodes what the dialect sends by default under what the plan's fields say. Exact asks for the whole output.
 func newTemplate(d dialect, model string, fields map[string]any, exact bool) (template, error) {
-	body := make(map[string]any)
-	d.defaults(body, model)
-	if exact {
-		askExactly(body, fields)
-	}
+	t := d.traits()
+	body := t.body(d.prompt(), model, fields, exact)
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if name == "messages" || name == "prompt" {
+		if slices.Contains(t.prompts, name) || name == "messages" || name == "prompt" {
 			return nil, fmt.Errorf("body field %q: the workload makes the prompt, take the field out", name)
+		}
+		if given, ok := fields[name].(map[string]any); ok && name == t.options {
+			maps.Copy(t.of(body), given)
+			continue
+		}
+		if name == t.options {
+			return nil, fmt.Errorf("body field %q: must be an object", name)
 		}
 		body[name] = fields[name]
 	}
-	if _, ok := fields["max_completion_tokens"]; ok {
-		if _, ok := fields["max_tokens"]; !ok {
-			delete(body, "max_tokens")
-		}
-	}
+	t.oneLength(t.of(body), t.of(fields))
 	if _, named := fields["stream_options"]; !named && body["stream"] == false {
 		delete(body, "stream_options") // servers refuse the two together
 	}
-	var t template
-	if err := t.add(body); err != nil {
+	var encoded template
+	if err := encoded.add(body); err != nil {
 		return nil, err
 	}
-	return t, nil
+	return encoded, nil
 }
 
-// askExactly asks for as many output tokens as max_tokens says, and not fewer. Where the fields speak of ignore_eos they decide. Servers
-// refuse more min_tokens than max_tokens, so where the fields fix the length there are none.
-func askExactly(body, fields map[string]any) {
-	body["ignore_eos"] = true
-	for _, name := range []string{"max_tokens", "max_completion_tokens"} {
-		if _, fixed := fields[name]; fixed {
+// body is what the client sends unless the plan says something else.
+func (t *traits) body(prompt, model string, fields map[string]any, exact bool) map[string]any {
+	body := maps.Clone(t.fixed)
+	if t.model != "" {
+		body[t.model] = model
+	}
+	body[prompt] = promptSlot
+	options := body
+	if t.options != "" {
+		options = maps.Clone(t.of(t.fixed))
+		body[t.options] = options
+	}
+	options[t.lengths[0]] = lengthSlot
+	if exact {
+		t.askExactly(options, t.of(fields))
+	}
+	return body
+}
+
+// of returns the object of a body that holds the length and what goes with it. It is empty, and no part of the body, if there is none.
+func (t *traits) of(body map[string]any) map[string]any {
+	if t.options == "" {
+		return body
+	}
+	if options, ok := body[t.options].(map[string]any); ok {
+		return options
+	}
+	return map[string]any{}
+}
+
+// oneLength takes out the client's own length where the plan gives it under another name.
+func (t *traits) oneLength(options, given map[string]any) {
+	if _, same := given[t.lengths[0]]; same {
+		return
+	}
+	for _, name := range t.lengths[1:] {
+		if _, ok := given[name]; ok {
+			delete(options, t.lengths[0])
+		}
+	}
+}
+
+// askExactly asks for as many output tokens as the length says, and not fewer. Where the fields speak of the end of outputs they decide.
+// Servers refuse to make more tokens at least than at most, so where the fields fix the length there is no least.
+func (t *traits) askExactly(options, given map[string]any) {
+	if t.eos != "" {
+		options[t.eos] = true
+	}
+	for _, name := range append(slices.Clone(t.lengths), t.eos) {
+		if _, named := given[name]; named {
 			return
 		}
 	}
-	if _, named := fields["ignore_eos"]; named {
-		return
+	for _, name := range t.least {
+		options[name] = lengthSlot
 	}
-	body["min_tokens"] = lengthSlot
 }
 
-// probeFields returns the fields of a request that asks for one token in one piece, whose prompt is counted. It keeps what can change the
-// prompt.
-func probeFields(fields map[string]any) map[string]any {
+// probe returns the fields of a request that asks for one token, in one piece where the API can, whose prompt is counted. It keeps what can
+// change the prompt.
+func (t *traits) probe(fields map[string]any) map[string]any {
 	probe := maps.Clone(fields)
 	if probe == nil {
 		probe = make(map[string]any)
 	}
-	for _, name := range []string{"stream_options", "n", "best_of", "min_tokens", "ignore_eos"} {
-		delete(probe, name)
+	options := probe
+	if t.options != "" {
+		options = maps.Clone(t.of(fields))
+		probe[t.options] = options
 	}
-	probe["stream"] = false
-	if _, ok := fields["max_completion_tokens"]; ok {
-		probe["max_completion_tokens"] = 1
-		delete(probe, "max_tokens")
-	} else {
-		probe["max_tokens"] = 1
+	for _, name := range []string{"n", "best_of", t.eos} {
+		delete(options, name)
 	}
+	for _, name := range t.least {
+		delete(options, name)
+	}
+	delete(probe, "stream_options")
+	if !t.streamed {
+		probe["stream"] = false
+	}
+	one := t.lengths[0]
+	for _, name := range t.lengths {
+		if _, given := options[name]; given {
+			one = name
+		}
+		delete(options, name)
+	}
+	options[one] = 1
 	return probe
 }
 
@@ -153,13 +209,17 @@ func (t *template) addArray(a []any) error {
 	return nil
 }
 
-// append writes one body.
-func (t template) append(dst []byte, osl uint32, prompt func(dst []byte) []byte) []byte {
+// append writes one body. The prompt is arranged as an API wants it, if it wants it otherwise.
+func (t template) append(dst []byte, osl uint32, prompt func(dst []byte) []byte, a arranger) []byte {
 	for _, p := range t {
 		dst = append(dst, p.text...)
 		switch p.slot {
 		case promptSlot:
+			from := len(dst)
 			dst = prompt(dst)
+			if a != nil {
+				dst = a.arrange(dst, from)
+			}
 		case lengthSlot:
 			dst = strconv.AppendUint(dst, uint64(osl), 10)
 		}

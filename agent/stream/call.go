@@ -27,11 +27,14 @@ const (
 // at returns the URL of another path of an endpoint. The path is below /v1 if versioned, else beside it.
 func (c *Client) at(endpoint int, path string, versioned bool) *url.URL {
 	u := *c.endpoints[endpoint]
-	u.Path = strings.TrimSuffix(u.Path, c.dialect.path())
-	if !versioned {
-		u.Path = strings.TrimSuffix(u.Path, "/v1")
+	u.RawPath = strings.TrimSuffix(u.RawPath, c.dialect.traits().at(c.model))
+	if versioned {
+		u.RawPath += "/v1"
 	}
-	u.Path += path
+	u.RawPath += path
+	if u.Path, _ = url.PathUnescape(u.RawPath); u.Path == u.RawPath {
+		u.RawPath = ""
+	}
 	return &u
 }
 
@@ -50,7 +53,7 @@ func (c *Client) call(ctx context.Context, u *url.URL, body []byte, answer any) 
 	case err != nil:
 		return c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM, err)
 	case response.StatusCode != http.StatusOK:
-		e := c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, fmt.Errorf("%s: %.*s", response.Status, 8*messageLimit, data))
+		e := c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, fmt.Errorf("%s: %.*s", c.refused(response), 8*messageLimit, data))
 		e.HTTPStatus = response.StatusCode
 		return e
 	case len(data) > callLimit:

@@ -181,7 +181,7 @@ func TestCallsThatFail(t *testing.T) {
 	}
 	base, _ := callServer(t, 200, `{"choices":[]}`)
 	c := newTestClient(t, Config{Endpoints: []string{base}})
-	if _, err := c.Measure(t.Context(), 0, "a"); err == nil || !strings.Contains(err.Error(), "no usage with prompt_tokens") {
+	if _, err := c.Measure(t.Context(), 0, "a"); err == nil || !strings.Contains(err.Error(), "no usage with the tokens of the prompt") {
 		t.Errorf("no usage: %v", err)
 	}
 	if _, err := c.Tokenize(t.Context(), 0, "a"); err == nil || !strings.Contains(err.Error(), "neither count nor tokens") {

@@ -17,6 +17,7 @@ import (
 // Client sends requests to one target. It is safe for concurrent use.
 type Client struct {
 	dialect   dialect
+	arranger  arranger // the dialect, if it is one
 	endpoints []*url.URL
 	headers   http.Header
 	host      string
@@ -26,8 +27,11 @@ type Client struct {
 	extra     map[string]any
 	secrets   secrets
 	timeout   time.Duration
+	patience  patience
 	dialer    *dialer
-	transport *http.Transport
+	transport http.RoundTripper
+	closeIdle func()
+	http2     *http2Pool // nil: HTTP/1.1
 }
 
 // ioBuffer is the size of the Transport's buffers of a connection. It is small because a stream's frames are, and because
@@ -49,35 +53,66 @@ func newClient(config Config, base *tls.Config) (*Client, error) {
 		return nil, errors.New("no endpoint: give at least one URL")
 	}
 	for i, base := range config.Endpoints {
-		u, err := endpointOf(base, d.path())
+		u, err := endpointOf(base, d.traits().at(modelOf(config)))
 		if err != nil {
 			return nil, fmt.Errorf("endpoint %d: %w", i, err)
 		}
 		c.endpoints = append(c.endpoints, u)
 	}
-	if c.headers, c.host, err = headersOf(config); err != nil {
+	if c.headers, c.host, err = headersOf(config, d); err != nil {
 		return nil, err
 	}
 	if err := c.writeBodies(config); err != nil {
 		return nil, err
 	}
-	base.NextProtos = []string{"http/1.1"}
-	c.dialer = newDialer(orDefault(config.ConnectTimeout, defaultConnectTimeout), base)
-	c.transport = newTransport(c.dialer)
+	if err := c.prepareConnections(config, base); err != nil {
+		return nil, err
+	}
 	return c, nil
+}
+
+// prepareConnections makes what opens and keeps connections.
+func (c *Client) prepareConnections(config Config, base *tls.Config) error {
+	connection := &config.Connection
+	if err := connection.check(); err != nil {
+		return err
+	}
+	if err := connection.secure(base); err != nil {
+		return err
+	}
+	p, err := proxyOf(connection)
+	if err != nil {
+		return err
+	}
+	c.patience = patience{first: config.FirstTokenTimeout, gap: config.GapTimeout}
+	c.dialer = newDialer(orDefault(config.ConnectTimeout, defaultConnectTimeout), base, connection, p)
+	if connection.HTTP2 {
+		c.http2 = newHTTP2Pool(c.dialer, connection.New)
+		c.transport, c.closeIdle = c.http2, func() {} // they end with their sockets
+		return nil
+	}
+	t := newTransport(c.dialer, connection.New)
+	c.transport, c.closeIdle = t, t.CloseIdleConnections
+	return nil
 }
 
 // writeBodies encodes what is the same in all bodies.
 func (c *Client) writeBodies(config Config) (err error) {
-	c.model, c.extra = config.Model, config.Body
-	if name, ok := config.Body["model"].(string); ok {
-		c.model = name
-	}
+	c.model, c.extra = modelOf(config), config.Body
+	c.arranger, _ = c.dialect.(arranger)
 	if c.body, err = newTemplate(c.dialect, config.Model, config.Body, config.ExactOutput); err != nil {
 		return err
 	}
-	c.probe, err = newTemplate(c.dialect, config.Model, probeFields(config.Body), false)
+	c.probe, err = newTemplate(c.dialect, config.Model, c.dialect.traits().probe(config.Body), false)
 	return err
+}
+
+// modelOf is the model that requests ask for.
+func modelOf(c Config) string {
+	if name, ok := c.Body["model"].(string); ok {
+		return name
+	}
+	return c.Model
 }
 
 func orDefault(d, otherwise time.Duration) time.Duration {
@@ -88,41 +123,50 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 }
 
 // newTransport speaks HTTP/1.1 only: streams that share a connection would share its stamps and its losses. It keeps every
-// connection that the server keeps.
-func newTransport(d *dialer) *http.Transport {
-	return &http.Transport{
+// connection that the server keeps, unless each request is to have a fresh one. Where there is a proxy it is told of requests without
+// TLS only: the dialer finds the way through it for the others, so that every connection is a stamped one.
+func newTransport(d *dialer, fresh bool) *http.Transport {
+	t := &http.Transport{
 		DialContext:         d.plain,
 		DialTLSContext:      d.secure,
 		TLSNextProto:        map[string]func(string, *tls.Conn) http.RoundTripper{},
 		DisableCompression:  true,
+		DisableKeepAlives:   fresh,
 		MaxIdleConnsPerHost: math.MaxInt,
 		WriteBufferSize:     ioBuffer,
 		ReadBufferSize:      ioBuffer,
 	}
+	if d.proxy != nil {
+		t.Proxy = func(q *http.Request) (*url.URL, error) {
+			if q.URL.Scheme == "https" {
+				return nil, nil //nolint:nilnil // as Transport.Proxy has it
+			}
+			return d.proxy.url, nil
+		}
+	}
+	return t
 }
 
 // Close closes all connections and waits until no more are being opened. Requests that are still under way fail.
 func (c *Client) Close() {
-	c.transport.CloseIdleConnections()
+	c.closeIdle()
 	c.dialer.close()
 }
 
-// Form returns how prompts are written: Messages for the chat API, TokenIDs or Text for completions.
+// Form returns how prompts are written: Messages for chats, TokenIDs or Text for the other APIs.
 func (c *Client) Form() workload.Form { return c.dialect.form() }
 
 // AppendBody appends the body of a request that asks for osl output tokens. prompt appends the prompt's JSON value, in the client's
 // Form.
 func (c *Client) AppendBody(dst []byte, osl uint32, prompt func(dst []byte) []byte) []byte {
-	return c.body.append(dst, osl, prompt)
+	return c.body.append(dst, osl, prompt, c.arranger)
 }
 
-// Check connects to an endpoint, TLS included, and hangs up. Nil: somebody is there. It blocks no longer than the connect
-// timeout.
+// Check connects to an endpoint, TLS included, and hangs up. Nil: somebody is there, and speaks HTTP/2 if that was asked for; or the proxy
+// is, for requests that go to it in absolute form. It blocks no longer than the connect timeout, twice that for HTTP/2.
 func (c *Client) Check(ctx context.Context, endpoint int) *Error {
-	u := c.endpoints[endpoint]
-	conn, err := c.dialer.dial(ctx, dialAddress(u), u.Scheme == "https")
+	err := c.check(ctx, c.endpoints[endpoint])
 	if err == nil {
-		conn.Close()
 		return nil
 	}
 	e := &Error{Class: spatev1.ErrorClass_ERROR_CLASS_CONNECT, Message: c.secrets.clean(err.Error())}
@@ -130,4 +174,19 @@ func (c *Client) Check(ctx context.Context, endpoint int) *Error {
 		e.Class = known.class
 	}
 	return e
+}
+
+func (c *Client) check(ctx context.Context, u *url.URL) error {
+	if c.http2 != nil {
+		return c.http2.probe(ctx, u)
+	}
+	address, secure := dialAddress(u), u.Scheme == "https"
+	if c.dialer.proxy != nil && !secure {
+		address = c.dialer.proxy.address
+	}
+	conn, err := c.dialer.dial(ctx, address, secure)
+	if err == nil {
+		conn.Close()
+	}
+	return err
 }

@@ -10,14 +10,18 @@ import (
 
 // conn is what the Transport holds: plain bytes, over TLS or not, with a record of what the present exchange did on it.
 type conn struct {
-	net.Conn         // the socket, or TLS over it
-	socket   *socket // where the bytes come from
-	opened   time.Duration
+	net.Conn              // the socket, or TLS over it
+	socket   *socket      // where the bytes come from
+	frames   *http2Frames // nil: it speaks HTTP/1.1
+	opened   opened
 	rtt      time.Duration // see socket
 	forget   func(*conn)
 	closing  sync.Once
 	mu       sync.Mutex
 	used     bool
+	heard    bool  // something came
+	foreign  bool  // and it was of the other version of HTTP
+	alert    error // what the other side said as it ended TLS; nil: nothing
 	wire     *wire // of the request that has the connection; nil between requests
 }
 
@@ -25,7 +29,7 @@ type conn struct {
 // its own, which go on after the request is done.
 type wire struct {
 	connected bool          // first request of the connection
-	connect   time.Duration // of the first request
+	opened    opened        // of the first request
 	rtt       time.Duration // of the first request; 0: not known
 	first     clock.Instant // first byte of the response
 	last      reading       // read that brought the last bytes of the response
@@ -54,7 +58,11 @@ func (c *conn) lend(w *wire) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.used {
-		w.connected, w.connect, w.rtt = true, c.opened, c.rtt
+		w.connected, w.opened, w.rtt = true, c.opened, c.rtt
+	}
+	if c.frames != nil {
+		c.frames.reset()
+		w.hold, w.unwritten = false, true
 	}
 	c.used = true
 	c.wire = w
@@ -74,18 +82,38 @@ func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if n > 0 {
+		c.hear(p[:n])
+	}
 	if w := c.wire; w != nil {
 		if n > 0 {
 			w.last = c.socket.last
 		}
 		w.broken = w.broken || err != nil
 	}
+	if isAlert(err) {
+		c.alert = err
+	}
 	return n, err
+}
+
+// hear looks at what came. The connection is locked.
+func (c *conn) hear(p []byte) {
+	if c.frames != nil {
+		c.frames.arrived(p, c.socket.last)
+	}
+	if !c.heard {
+		c.heard = true
+		c.foreign = c.frames == nil && beginsHTTP2(p) || c.frames != nil && beginsHTTP1(p)
+	}
 }
 
 // Write writes and records how much of it the kernel took. The head of a request waits for the body, which net/http writes apart:
 // so a short request is one system call and one packet, and has been sent as a whole or not at all.
 func (c *conn) Write(p []byte) (int, error) {
+	if c.frames != nil {
+		return c.writeFrames(p)
+	}
 	w, head, wait := c.beginWrite(p)
 	if wait {
 		return len(p), nil
@@ -100,6 +128,24 @@ func (c *conn) Write(p []byte) (int, error) {
 		w.broken = w.broken || err != nil
 	}
 	return max(n-len(head), 0), err
+}
+
+// writeFrames writes and records when the last frame of the request was taken. What is written behind it is about what was received.
+func (c *conn) writeFrames(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	at := clock.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	wrote := c.frames.out.scan(p[:n])
+	c.frames.sent = c.frames.sent || wrote.ended
+	if w := c.wire; w != nil {
+		w.written += int64(wrote.request)
+		if wrote.ended {
+			w.sent, w.unwritten = at, false
+		}
+		w.broken = w.broken || err != nil
+	}
+	return n, err
 }
 
 // beginWrite returns whom a write belongs to and the head that goes before it. Wait: it is the head.
@@ -158,5 +204,43 @@ func (c *conn) record(w *wire) wire {
 func (c *conn) arrival(w *wire) reading {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.frames != nil && c.frames.given > 0 {
+		return c.frames.last
+	}
 	return w.last
+}
+
+// refusal is what the other side said as it ended TLS. Nil: nothing.
+func (c *conn) refusal() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.alert
+}
+
+// spokeOther says whether the other side speaks the other version of HTTP.
+func (c *conn) spokeOther() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.foreign
+}
+
+// mayGive is how many bytes the body of a response by HTTP/2 may give out at once.
+func (c *conn) mayGive() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.frames.next()
+}
+
+// gave takes in that the body gave out some bytes.
+func (c *conn) gave(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.frames.gave(n)
+}
+
+// sentAll says whether the present request was sent to its end.
+func (c *conn) sentAll() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.frames.sent
 }

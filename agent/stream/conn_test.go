@@ -59,12 +59,12 @@ func TestHeadGoesWithTheBody(t *testing.T) {
 }
 
 func TestConnectionBelongsToOneRequest(t *testing.T) {
-	c := &conn{opened: 7}
+	c := &conn{opened: opened{whole: 7}}
 	first, second := new(wire), new(wire)
 	c.lend(first)
 	c.lend(second)
 	c.take(first)
-	if c.wire != second || !first.connected || first.connect != 7 || second.connected {
+	if c.wire != second || !first.connected || first.opened.whole != 7 || second.connected {
 		t.Errorf("%+v, %+v", first, second)
 	}
 	if c.take(second); c.wire != nil {

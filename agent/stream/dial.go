@@ -17,6 +17,9 @@ import (
 type dialer struct {
 	timeout time.Duration
 	tls     *tls.Config
+	proxy   *proxy   // nil: there is none
+	sources *sources // nil: the system picks
+	http2   bool
 	life    context.Context // ends with the client
 	end     context.CancelFunc
 	dials   sync.WaitGroup
@@ -24,11 +27,22 @@ type dialer struct {
 	open    map[*conn]struct{} // nil: closed
 }
 
-func newDialer(timeout time.Duration, config *tls.Config) *dialer {
+func newDialer(timeout time.Duration, config *tls.Config, c *Connection, p *proxy) *dialer {
 	holdStamping()
-	d := &dialer{timeout: timeout, tls: config, open: make(map[*conn]struct{})}
+	d := &dialer{
+		timeout: timeout, tls: config, proxy: p, sources: newSources(c.Sources), http2: c.HTTP2, open: make(map[*conn]struct{}),
+	}
 	d.life, d.end = context.WithCancel(context.Background())
 	return d
+}
+
+// way returns where to dial for a connection to an address, and whether a proxy is to be asked there for a way. HTTP/1.1 without TLS
+// needs none: its requests tell a proxy themselves where they go, and net/http dials it.
+func (d *dialer) way(addr string, secure bool) (hop string, tunnel bool) {
+	if d.proxy == nil || !secure && !d.http2 {
+		return addr, false
+	}
+	return d.proxy.address, true
 }
 
 // dialError is why there is no connection.
@@ -42,32 +56,40 @@ func (e *dialError) Unwrap() error { return e.err }
 
 // plain opens a connection without TLS, for Transport.DialContext.
 func (d *dialer) plain(ctx context.Context, _, addr string) (net.Conn, error) {
-	return d.dial(ctx, addr, false)
+	return asNetConn(d.dial(ctx, addr, false))
 }
 
 // secure opens a connection with TLS, for Transport.DialTLSContext.
 func (d *dialer) secure(ctx context.Context, _, addr string) (net.Conn, error) {
-	return d.dial(ctx, addr, true)
+	return asNetConn(d.dial(ctx, addr, true))
+}
+
+// asNetConn keeps a connection that is none from becoming an interface that is not nil.
+func asNetConn(c *conn, err error) (net.Conn, error) {
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // errClosed is what requests of a closed client fail with.
 var errClosed = errors.New("the client is closed")
 
 // dial connects within the connect timeout, DNS and TLS included. It fails with a dialError.
-func (d *dialer) dial(ctx context.Context, addr string, secure bool) (net.Conn, error) {
+func (d *dialer) dial(ctx context.Context, addr string, secure bool) (*conn, error) {
 	if !d.enter() {
 		return nil, &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT, errClosed}
 	}
 	defer d.dials.Done()
-	begun := clock.Now()
+	p := &phases{begun: clock.Now(), phase: "of TCP"}
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
 	defer context.AfterFunc(d.life, cancel)()
-	c, err := d.connect(ctx, addr, secure)
+	c, err := d.connect(ctx, addr, secure, p)
 	if err != nil {
-		return nil, d.explain(ctx, addr, err)
+		return nil, d.explain(ctx, addr, p, err)
 	}
-	c.opened = clock.Now().Sub(begun)
+	c.opened = p.opened
 	if !d.keep(c) {
 		c.Conn.Close()
 		return nil, &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT, errClosed}
@@ -75,9 +97,10 @@ func (d *dialer) dial(ctx context.Context, addr string, secure bool) (net.Conn, 
 	return c, nil
 }
 
-// connect opens the socket and, if asked, TLS over it.
-func (d *dialer) connect(ctx context.Context, addr string, secure bool) (*conn, error) {
-	tcp, err := (&net.Dialer{Control: askForStamps}).DialContext(ctx, "tcp", addr)
+// connect opens the socket, through a proxy if there is one, and, if asked, TLS over it.
+func (d *dialer) connect(ctx context.Context, addr string, secure bool, p *phases) (*conn, error) {
+	hop, tunnel := d.way(addr, secure)
+	tcp, err := d.sources.dial(p.watch(ctx), hop)
 	if err != nil {
 		return nil, err
 	}
@@ -86,15 +109,27 @@ func (d *dialer) connect(ctx context.Context, addr string, secure bool) (*conn, 
 		tcp.Close()
 		return nil, err
 	}
-	if !secure {
-		return &conn{Conn: s, socket: s, rtt: s.rtt, forget: d.forget}, nil
+	if tunnel {
+		p.phase = "of the proxy's CONNECT"
+		if err := d.proxy.tunnel(ctx, s, addr); err != nil {
+			s.Close()
+			return nil, err
+		}
 	}
-	t, err := d.handshake(ctx, s, addr)
-	if err != nil {
+	p.connected()
+	c := &conn{Conn: s, socket: s, rtt: s.rtt, forget: d.forget}
+	if d.http2 {
+		c.frames = newHTTP2Frames()
+	}
+	if !secure {
+		return c, nil
+	}
+	if c.Conn, err = d.handshake(ctx, s, addr); err != nil {
 		s.Close()
 		return nil, err
 	}
-	return &conn{Conn: t, socket: s, rtt: s.rtt, forget: d.forget}, nil
+	p.secured()
+	return c, nil
 }
 
 // handshake puts TLS over a socket. It fails with a dialError.
@@ -108,30 +143,34 @@ func (d *dialer) handshake(ctx context.Context, s *socket, addr string) (*tls.Co
 		config.ServerName = host
 	}
 	t := tls.Client(s, config)
-	err = t.HandshakeContext(ctx)
-	var plain tls.RecordHeaderError
-	if errors.As(err, &plain) {
-		err = fmt.Errorf("%w: does the server speak plain http?", err)
+	if err = t.HandshakeContext(ctx); refusedProtocol(err) {
+		err = errOnlyHTTP2
+		if d.http2 {
+			err = errNoHTTP2
+		}
+	}
+	if err == nil && d.http2 && t.ConnectionState().NegotiatedProtocol != "h2" {
+		err = errNoHTTP2
 	}
 	if err != nil {
-		return nil, &dialError{spatev1.ErrorClass_ERROR_CLASS_TLS, err}
+		return nil, &dialError{spatev1.ErrorClass_ERROR_CLASS_TLS, advised(err, config.ServerName)}
 	}
 	return t, nil
 }
 
 // explain says why there is no connection to addr.
-func (d *dialer) explain(ctx context.Context, addr string, err error) *dialError {
+func (d *dialer) explain(ctx context.Context, addr string, p *phases, err error) *dialError {
 	var known *dialError
 	switch {
 	case d.life.Err() != nil:
 		return &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT, errClosed}
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT,
-			fmt.Errorf("connect to %s: connect timeout after %v", addr, d.timeout)}
+			fmt.Errorf("connect to %s: connect timeout after %v, in the time %s", addr, d.timeout, p.present())}
 	case errors.As(err, &known):
 		return &dialError{known.class, fmt.Errorf("TLS with %s: %w", addr, known.err)}
 	}
-	return &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT, fmt.Errorf("connect to %s: %w", addr, cause(err))}
+	return &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT, fmt.Errorf("connect to %s: %w", addr, advised(cause(err), ""))}
 }
 
 // cause leaves out what net says of the operation and the address, which the message says already. DNS errors stay whole: they

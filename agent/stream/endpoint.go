@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// endpointOf parses a base URL and adds the API's path: /v1 and what follows it, as far as they are not there.
+// endpointOf parses a base URL and adds the API's path, as far as it is not there. A version at the end of the URL is that of the path.
 func endpointOf(base, path string) (*url.URL, error) {
 	u, err := url.Parse(base)
 	if err != nil {
@@ -23,13 +23,16 @@ func endpointOf(base, path string) (*url.URL, error) {
 	case u.Hostname() == "":
 		return nil, fmt.Errorf("%s names no host", u)
 	}
-	prefix := strings.TrimRight(u.Path, "/")
+	prefix := strings.TrimRight(u.EscapedPath(), "/")
 	prefix = strings.TrimSuffix(prefix, path)
-	u.RawPath, u.Fragment = "", ""
-	if !strings.HasSuffix(prefix, "/v1") {
-		prefix += "/v1"
+	for _, version := range []string{"/v1", "/v2"} {
+		prefix = strings.TrimSuffix(prefix, version)
 	}
-	u.Path = prefix + path
+	u.Fragment = ""
+	if u.Path, err = url.PathUnescape(prefix + path); err != nil {
+		return nil, fmt.Errorf("%s has a path that cannot be read", u)
+	}
+	u.RawPath = prefix + path
 	return u, nil
 }
 
@@ -46,16 +49,18 @@ func dialAddress(u *url.URL) string {
 }
 
 // headersOf returns the headers that every request carries, and the host to ask for if the plan names one.
-func headersOf(c Config) (h http.Header, host string, err error) {
+func headersOf(c Config, d dialect) (h http.Header, host string, err error) {
 	h = http.Header{
 		"Content-Type": {"application/json"},
 		"Accept":       {"text/event-stream"},
 		"User-Agent":   {"spate"},
 	}
-	if c.APIKey != "" {
-		if !sound(c.APIKey) {
-			return nil, "", errors.New("the API key holds a line break or another control character: take it out")
-		}
+	if !sound(c.APIKey) {
+		return nil, "", errors.New("the API key holds a line break or another control character: take it out")
+	}
+	if a, ok := d.(authorizer); ok {
+		a.authorize(h, c.APIKey)
+	} else if c.APIKey != "" {
 		h.Set("Authorization", "Bearer "+c.APIKey)
 	}
 	for name, value := range c.Headers {

@@ -26,16 +26,21 @@ type exchange struct {
 	payload *payload
 	conn    *conn // nil: none yet
 	wire    *wire
-	kept    bool // the connection had been used before
+	kept    bool   // the connection had been used before
+	watch   *watch // nil: no wait is bounded but that for the whole
 	events  *events
-	f       frame // the one that is being read
+	f       frame  // the one that is being read
+	growth  growth // of the answer
 
 	keepAnswer bool
+
+	inputTold  bool // the server told the tokens of the prompt
+	outputTold bool // and those of the output
 
 	counted uint64 // tokens given to onToken
 	lastAt  uint64 // number of the read that brought the last token frame
 	shared  bool   // that read is counted as coalesced
-	done    bool   // the stream said [DONE]
+	done    bool   // the stream said that it has ended
 }
 
 const (
@@ -57,6 +62,11 @@ func (c *Client) Do(ctx context.Context, r Request, o *Observation) {
 	o.reset()
 	o.Start = clock.Now()
 	x := &exchange{client: c, caller: ctx, o: o, onToken: r.OnToken, onFrame: r.OnFrame, keepAnswer: r.KeepAnswer}
+	if c.patience != (patience{}) {
+		x.watch = c.patience.watch(ctx, o.Start)
+		defer x.watch.stop()
+		ctx = x.watch.ctx
+	}
 	x.ctx, x.cancel = context.WithTimeoutCause(ctx, c.timeout, errRequestTimeout)
 	defer x.cancel()
 	response, err := x.roundTrip(r)
@@ -76,7 +86,8 @@ func (x *exchange) finish() {
 	if x.conn != nil {
 		w := x.conn.record(x.wire)
 		x.conn.take(x.wire)
-		o.Connected, o.Connect, o.RTT, o.FirstByte = w.connected, w.connect, w.rtt, w.first
+		o.Connected, o.RTT, o.FirstByte = w.connected, w.rtt, w.first
+		o.Connect, o.DNS, o.TCP, o.TLS = w.opened.whole, w.opened.dns, w.opened.tcp, w.opened.tls
 		if all {
 			o.Sent = w.end()
 		}
@@ -118,7 +129,7 @@ func (x *exchange) refusal(r *http.Response) {
 		x.fail(err)
 		return
 	}
-	x.failed(spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, r.Status+": "+string(message[:n]))
+	x.failed(spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, x.client.refused(r)+": "+string(message[:n]))
 	x.o.Err.HTTPStatus = r.StatusCode
 	if err == nil {
 		x.drain(r.Body)
@@ -194,10 +205,15 @@ func (x *exchange) event(data []byte, read reading) bool {
 	if x.onFrame != nil {
 		x.onFrame(data, read.at, read.seen)
 	}
-	return x.frame(data, read)
+	sound := x.frame(data, read)
+	if x.watch != nil && x.o.FirstToken != 0 {
+		x.watch.heard(read.seen)
+	}
+	return sound
 }
 
-// ended takes in the end of a body that came without [DONE]. A stream that gave its finish reason and ended in order is complete.
+// ended takes in the end of a body that came without [DONE]. A stream that gave its finish reason and ended in order is complete, and so is
+// one of an API that has neither.
 func (x *exchange) ended(err error, read reading) {
 	if !errors.Is(err, io.EOF) {
 		x.fail(err)
@@ -209,7 +225,7 @@ func (x *exchange) ended(err error, read reading) {
 	switch {
 	case x.events.err != nil:
 		x.failed(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, x.events.err.Error())
-	case x.done || x.o.FinishReason != "":
+	case x.done || x.o.FinishReason != "" || x.client.dialect.traits().unmarked:
 		x.end(read.at)
 	default:
 		x.failed(spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM,

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"golang.org/x/net/http2"
+
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -31,23 +33,61 @@ func (x *exchange) fail(err error) {
 // classify says what kind of failure an error is. Which it is goes by what happened on the connection: net/http's errors are
 // texts.
 func (x *exchange) classify(err error) (spatev1.ErrorClass, string) {
+	if message := x.impatience(); message != "" {
+		return spatev1.ErrorClass_ERROR_CLASS_TIMEOUT, x.progress(message)
+	}
 	if dial, ok := errors.AsType[*dialError](err); ok {
 		return dial.class, dial.Error()
 	}
-	if errors.Is(context.Cause(x.ctx), errRequestTimeout) {
-		return spatev1.ErrorClass_ERROR_CLASS_TIMEOUT, x.progress(fmt.Sprintf("request timeout after %v", x.client.timeout))
-	}
 	var w wire
+	var alert error
 	if x.conn != nil {
-		w = x.conn.record(x.wire)
+		w, alert = x.conn.record(x.wire), x.conn.refusal()
 	}
+	reset, wasReset := errors.AsType[http2.StreamError](err)
 	switch {
+	case x.conn != nil && x.conn.spokeOther():
+		return spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, x.otherHTTP()
+	case alert != nil:
+		return spatev1.ErrorClass_ERROR_CLASS_TLS, x.progress(advised(alert, "").Error())
 	case x.o.HTTPStatus == 0 && w.written == 0:
 		return spatev1.ErrorClass_ERROR_CLASS_CONNECT, fmt.Sprintf("the connection ended before the request was sent: %v", err)
 	case w.broken:
 		return spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM, x.progress(fmt.Sprintf("the server ended the connection: %v", err))
+	case wasReset:
+		return spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM, x.progress(fmt.Sprintf("the server reset the stream: %v", reset.Code))
 	}
-	return spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, x.progress(fmt.Sprintf("the response is no sound HTTP/1.1: %v", err))
+	return spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, x.progress(fmt.Sprintf("the response is no sound %s: %v", x.protocol(), err))
+}
+
+// impatience says which timeout ended the request. Empty: none did.
+func (x *exchange) impatience() string {
+	cause, limits := context.Cause(x.ctx), &x.client.patience
+	switch {
+	case errors.Is(cause, errRequestTimeout):
+		return fmt.Sprintf("request timeout after %v", x.client.timeout)
+	case errors.Is(cause, errFirstTokenTimeout):
+		return fmt.Sprintf("first token timeout after %v", limits.first)
+	case errors.Is(cause, errGapTimeout):
+		return fmt.Sprintf("gap timeout: nothing came for %v", limits.gap)
+	}
+	return ""
+}
+
+// otherHTTP says that the endpoint speaks the other version of HTTP.
+func (x *exchange) otherHTTP() string {
+	if x.client.http2 != nil {
+		return errNoHTTP2.Error()
+	}
+	return errOnlyHTTP2.Error()
+}
+
+// protocol is the version of HTTP that is spoken.
+func (x *exchange) protocol() string {
+	if x.client.http2 != nil {
+		return "HTTP/2"
+	}
+	return "HTTP/1.1"
 }
 
 // progress adds how far the request had come.

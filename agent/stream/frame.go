@@ -14,12 +14,16 @@ type frame struct {
 	token  bool   // it carries token text that is not empty
 	finish []byte // finish reason, if any; lies in the event's data
 	usage  bool   // it carries the output tokens so far
-	input  uint64
 	output uint64
-	cached uint64 // prompt tokens that came from a prefix cache, if cacheTold
+	input  uint64 // prompt tokens, if inputTold
+	// inputTold says that the usage has input.
+	inputTold bool
+	cached    uint64 // prompt tokens that came from a prefix cache, if cacheTold
 	// cacheTold says that the usage has cached.
 	cacheTold bool
 	answer    []byte // text of the first choice's content, as it stands between the quotes; lies in the event's data
+	span      span   // how much of the answer that is
+	end       bool   // it says that the stream has ended
 	fault     string // message of an error object, if it is one
 	failed    bool
 }
@@ -242,7 +246,7 @@ func (c *cursor) usage(f *frame) {
 		}
 	}
 	if f.usage {
-		f.input = input
+		f.input, f.inputTold = input, true
 	}
 	f.forgetCache()
 }
@@ -352,6 +356,7 @@ func decodeUsage(data json.RawMessage, f *frame) {
 	f.output, f.usage = decodeCount(usage["completion_tokens"])
 	if f.usage {
 		f.input, _ = decodeCount(usage["prompt_tokens"])
+		f.inputTold = true
 	}
 	f.cached, f.cacheTold = decodeCount(object(usage["prompt_tokens_details"])["cached_tokens"])
 	f.forgetCache()

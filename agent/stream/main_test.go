@@ -110,3 +110,12 @@ func answer(parts ...string) func(net.Conn, *bufio.Reader) {
 		}
 	}
 }
+
+// once serves the same bytes to the first request of a connection and ends it.
+func once(response string) func(net.Conn, *bufio.Reader) {
+	return func(c net.Conn, r *bufio.Reader) {
+		if takeRequest(r) {
+			_, _ = io.WriteString(c, response)
+		}
+	}
+}

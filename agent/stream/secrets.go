@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"encoding/base64"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -15,6 +16,10 @@ const shortestSecret = 4
 
 func secretsOf(c Config) secrets {
 	s := secrets{}.with(c.APIKey)
+	if c.Connection.ProxyAuth != "" {
+		_, password, _ := strings.Cut(c.Connection.ProxyAuth, ":")
+		s = s.with(c.Connection.ProxyAuth).with(password).with(base64.StdEncoding.EncodeToString([]byte(c.Connection.ProxyAuth)))
+	}
 	for name, value := range c.Headers {
 		if isSecretHeader(name) {
 			s = s.with(value)

@@ -2,7 +2,6 @@ package stream
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -10,21 +9,24 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/spate-load/spate/clock"
 )
 
-// stamps reads a socket by recvmsg, which brings the kernel's receive stamp along.
+// stamps reads a socket by recvmsg, which brings the kernel's receive stamp along. What a read needs is made once: with a thousand streams
+// it all comes from slow memory, so that each line of it that is touched counts.
 type stamps struct {
 	raw     syscall.RawConn
 	recvmsg func(fd uintptr) bool // bound once, so that a read allocates nothing
-	p       []byte
+	message unix.Msghdr           // points to what follows
+	vector  unix.Iovec
+	control [32]byte // room for a stamp and its header, which nothing else was asked for beside
 	n       int
-	err     error
-	control [64]byte
-	stamp   int64 // of the last read, on the wall clock; 0: it had none
+	err     syscall.Errno // 0: none
+	stamp   int64         // of the last read, on the wall clock; 0: it had none
 }
 
 // wall maps stamps to instants. One for all sockets: a step that one of them notices, all of them know.
@@ -68,7 +70,7 @@ func newSocket(c net.Conn) (*socket, error) {
 		return nil, fmt.Errorf("get at the socket: %w", err)
 	}
 	s.stamps.raw = raw
-	s.stamps.recvmsg = s.stamps.receive
+	s.stamps.bind()
 	s.rtt = roundTrip(raw)
 	return s, nil
 }
@@ -84,15 +86,23 @@ func roundTrip(raw syscall.RawConn) (rtt time.Duration) {
 	return rtt
 }
 
-// read waits for bytes and takes them with their stamp.
+// bind makes what all reads have in common. The stamps must not be copied any more.
+func (s *stamps) bind() {
+	s.recvmsg = s.receive
+	s.message.Iov, s.message.Control = &s.vector, &s.control[0]
+	s.message.SetIovlen(1)
+}
+
+// read waits for bytes and takes them with their stamp. There is room for at least one in p.
 func (s *stamps) read(_ net.Conn, p []byte) (int, error) {
-	s.p = p
+	s.vector.Base = &p[0]
+	s.vector.SetLen(len(p))
 	err := s.raw.Read(s.recvmsg)
-	s.p = nil
+	s.vector.Base = nil
 	switch {
 	case err != nil:
 		return 0, err
-	case s.err != nil:
+	case s.err != 0:
 		return 0, os.NewSyscallError("recvmsg", s.err)
 	case s.n == 0:
 		return 0, io.EOF
@@ -100,20 +110,21 @@ func (s *stamps) read(_ net.Conn, p []byte) (int, error) {
 	return s.n, nil
 }
 
-// receive tries once. It is false if there is nothing to read yet.
+// receive tries once. It is false if there is nothing to read yet. The call returns at once whatever the socket has, so that the scheduler
+// need not hear of it.
 func (s *stamps) receive(fd uintptr) bool {
 	for {
-		var controlled int
-		s.n, controlled, _, _, s.err = unix.Recvmsg(int(fd), s.p, s.control[:], 0)
-		if errors.Is(s.err, unix.EINTR) {
+		s.message.SetControllen(len(s.control))
+		n, _, err := unix.RawSyscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&s.message)), unix.MSG_DONTWAIT)
+		switch err {
+		case unix.EINTR:
 			continue
-		}
-		if errors.Is(s.err, unix.EAGAIN) {
+		case unix.EAGAIN:
 			return false
-		}
-		s.stamp = 0
-		if s.err == nil {
-			s.stamp = stampIn(s.control[:controlled])
+		case 0:
+			s.n, s.err, s.stamp = int(n), 0, stampIn(s.control[:s.message.Controllen])
+		default:
+			s.n, s.err, s.stamp = 0, err, 0
 		}
 		return true
 	}

@@ -1,4 +1,4 @@
-// Package stream is the streaming client: it sends one request to an OpenAI-compatible endpoint, reads the stream of frames
+// Package stream is the streaming client: it sends one request to an endpoint, in one of several APIs, reads the stream of frames
 // that answers it, and says when each frame reached this machine.
 //
 // A frame's time is the kernel's: the time at which its last byte was received, not the time at which this program came round
@@ -6,7 +6,10 @@
 // once. Where the kernel gives no stamp the program's time is taken and counted as such.
 //
 // HTTP, TLS and connection reuse are net/http's; this package adds the stamped connection below it and the reader of frames
-// above it. It sends each request at most once, follows no redirect, asks for no compression and uses no proxy: load goes
+// above it. HTTP/2 is golang.org/x/net/http2's, over the same connections, one request at a time on each. Where that library reads ahead,
+// the bytes are matched with the reads that brought them, so a frame's time is exact there too.
+//
+// It sends each request at most once, follows no redirect, asks for no compression and uses no proxy but the one it was given: load goes
 // only where it was told to go. It decides neither when to send nor what the numbers mean; the agent's executor calls it and
 // the agent's recorder takes in what it observed.
 package stream
@@ -20,28 +23,35 @@ import (
 
 // Config describes one target.
 type Config struct {
-	// Base URLs, http or https. The API's path is added unless the URL ends in it, or in its /v1, already.
+	// Base URLs, http or https. The API's path is added unless the URL ends in it, or in its version, already.
 	Endpoints []string
-	// API of the endpoints: "chat" or "completions". Empty: "chat".
+	// API of the endpoints: "chat", "completions", "responses", "sglang", "tgi", "triton" or "anthropic". Empty: "chat".
 	API string
-	// Form of the prompts of completions: "token_ids" or "text". Empty: "token_ids". The prompts of chats are messages whatever it says.
+	// Form of the prompts of completions and sglang: "token_ids" or "text". Empty: "token_ids". The prompts of chats are messages whatever
+	// it says, those of tgi and triton are text.
 	Prompts string
 	// Model name sent in each request.
 	Model string
-	// Sent as "Authorization: Bearer KEY". Empty: no such header.
+	// Sent as "Authorization: Bearer KEY", or as the API wants it. Empty: no such header.
 	APIKey string
 	// Further headers. They go before the client's own of the same name; "Host" sets the host that is asked for.
 	Headers map[string]string
-	// Further fields of each request body. They go before the client's own of the same name; max_completion_tokens takes the
-	// place of max_tokens.
+	// Further fields of each request body. They go before the client's own of the same name, also within the object in which an API has its
+	// options; max_completion_tokens takes the place of max_tokens.
 	Body map[string]any
-	// Ask for exactly as many output tokens as AppendBody is given: by ignore_eos and min_tokens. What Body says of either goes before
-	// it; there are no min_tokens where Body has ignore_eos or fixes the length.
+	// Ask for exactly as many output tokens as AppendBody is given: by ignore_eos and min_tokens, or what an API calls them. What Body says
+	// of either goes before it; there are no min_tokens where Body has ignore_eos or fixes the length.
 	ExactOutput bool
 	// Longest wait for DNS, TCP and TLS together. 0: 5 s.
 	ConnectTimeout time.Duration
 	// Longest time of one request. 0: 10 min.
 	RequestTimeout time.Duration
+	// Longest wait from the start of a request for its first token. 0: none but RequestTimeout.
+	FirstTokenTimeout time.Duration
+	// Longest silence of a stream after its first token: time without an event. 0: none but RequestTimeout.
+	GapTimeout time.Duration
+	// How connections are made and kept.
+	Connection Connection
 }
 
 // Timeouts of a Config that names none.
@@ -89,6 +99,12 @@ type Observation struct {
 	End clock.Instant
 	// DNS, TCP and TLS together, if Connected.
 	Connect time.Duration
+	// The name lookup of it. 0: there was no name to look up, or no connection to open.
+	DNS time.Duration
+	// TCP's part of it, a proxy's CONNECT included. 0: not Connected.
+	TCP time.Duration
+	// TLS's part of it. 0: there is none, or no connection to open.
+	TLS time.Duration
 	// Round trip to the endpoint as the kernel measured it when the connection was made, if Connected. 0: not known.
 	RTT time.Duration
 	// The request was the first on its connection.
@@ -101,7 +117,7 @@ type Observation struct {
 	InputTokens uint64
 	// Output tokens: by the server's last usage if Usage, else the count of frames with token text.
 	OutputTokens uint64
-	// The server sent its usage.
+	// The server told the tokens of the prompt and of the output.
 	Usage bool
 	// Prompt tokens that the server had in its prefix cache, by its last usage that told them, if HasCachedTokens.
 	CachedTokens uint64

@@ -11,6 +11,10 @@ func (x *exchange) frame(data []byte, read reading) bool {
 		x.failed(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "a frame that is none: "+err.Error()+": "+start(data))
 		return false
 	}
+	if f.span != aPiece {
+		f.answer = x.growth.added(f.answer, f.span)
+		f.token = len(f.answer) > 0
+	}
 	if x.o.FirstFrame == 0 {
 		x.o.FirstFrame, x.o.Led = read.at, !x.f.token
 	}
@@ -21,12 +25,7 @@ func (x *exchange) frame(data []byte, read reading) bool {
 		x.failed(spatev1.ErrorClass_ERROR_CLASS_STREAM_ERROR, f.fault)
 		return false
 	}
-	if f.usage {
-		x.o.Usage, x.o.InputTokens, x.o.OutputTokens = true, f.input, f.output
-		if f.cacheTold {
-			x.o.HasCachedTokens, x.o.CachedTokens = true, f.cached
-		}
-	}
+	x.usage(f)
 	if len(f.finish) > 0 && x.o.FinishReason != string(f.finish) {
 		x.o.FinishReason = string(f.finish)
 	}
@@ -36,7 +35,24 @@ func (x *exchange) frame(data []byte, read reading) bool {
 	if x.keepAnswer {
 		x.o.Answer = append(x.o.Answer, f.answer...)
 	}
+	if f.end && !x.done {
+		x.done, x.o.End = true, read.at
+	}
 	return true
+}
+
+// usage takes in what a frame tells of tokens. Some APIs tell those of the prompt and those of the output in different frames.
+func (x *exchange) usage(f *frame) {
+	if f.inputTold {
+		x.inputTold, x.o.InputTokens = true, f.input
+	}
+	if f.cacheTold {
+		x.o.HasCachedTokens, x.o.CachedTokens = true, f.cached
+	}
+	if f.usage {
+		x.outputTold, x.o.OutputTokens = true, f.output
+	}
+	x.o.Usage = x.inputTold && x.outputTold
 }
 
 // start is the beginning of a frame, for a message.

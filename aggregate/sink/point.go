@@ -29,6 +29,8 @@ type Scope struct {
 	Region string
 	// Agent limits the point to one agent. Empty: all agents.
 	Agent string
+	// Endpoint limits the point to one endpoint, by its base URL. Empty: all endpoints.
+	Endpoint string
 	// Observer says that the point is about the observer of the Region, which no other point counts. Its rows have measurements of their
 	// own.
 	Observer bool
@@ -48,6 +50,8 @@ type WindowPoint struct {
 	ToDate *Measures
 	// PeakInFlight is the most requests in flight at once during the window. Nil: not known.
 	PeakInFlight *uint32
+	// Verdict is how far what came to date can be believed: 0 valid, 1 suspect, 2 invalid. Nil: it was not judged.
+	Verdict *uint64
 }
 
 // Time is the point's absolute time: the stage's start and the window's offset from it.
@@ -63,6 +67,8 @@ type StagePoint struct {
 	StageStart time.Time
 	// Complete says that nothing is missing from the result.
 	Complete bool
+	// Verdict is how far the result can be believed: 0 valid, 1 suspect, 2 invalid. Nil: it was not judged.
+	Verdict *uint64
 	// Failure says why the stage ended early. Empty: it did not.
 	Failure string
 	// Measures are those of the whole stage.
@@ -170,6 +176,26 @@ type AgentPoint struct {
 	SilentSeconds *float64
 	// StartErrorMs is the start of its load in a stage minus the start that was armed.
 	StartErrorMs *float64
+}
+
+// ServerPoint is what a server told of itself in one window of a stage: one value of one series.
+type ServerPoint struct {
+	// Scope says of which stage. Its region, agent and endpoint are of no meaning.
+	Scope Scope
+	// StageStart is the stage's start by the coordinator's wall clock, as the ledger has it.
+	StageStart time.Time
+	// Window is the number of the window at whose begin the server was asked.
+	Window uint32
+	// Source is the address at which it was asked, without a password.
+	Source string
+	// Metric is the metric's name.
+	Metric string
+	// Labels of the series as in Prometheus' text form, without the braces. Empty: it has none.
+	Labels string
+	// Value as the server told it.
+	Value float64
+	// PerSecond is how fast a counter grew since the value before. Nil: it is no counter, or there is none before.
+	PerSecond *float64
 }
 
 // AgentEvent is an agent's loss, or its joining, as an event of a stage. stage may be nil.

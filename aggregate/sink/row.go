@@ -23,6 +23,8 @@ const (
 	MeasurementObserver       = "spate_observer_stage"
 	// MeasurementAgent has how agents do while a run goes on.
 	MeasurementAgent = "spate_agent"
+	// MeasurementServer has what servers told of themselves.
+	MeasurementServer = "spate_server"
 	// MeasurementEvent has what happened to a run.
 	MeasurementEvent = "spate_event"
 )
@@ -108,6 +110,13 @@ func (r *Row) boolean(key string, value bool) {
 		field.Int = 1
 	}
 	r.Fields = append(r.Fields, field)
+}
+
+// verdict adds how far the numbers can be believed, if it was judged.
+func (r *Row) verdict(number *uint64) {
+	if number != nil {
+		r.count("verdict", *number)
+	}
 }
 
 // text adds words unless there are none.

@@ -1,39 +1,46 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 
 	"github.com/spate-load/spate/agent"
+	"github.com/spate-load/spate/agent/capacity"
 	"github.com/spate-load/spate/agent/yielding"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/cmd/internal/daemon"
 	"github.com/spate-load/spate/cmd/internal/settings"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/plans"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // flags are the settings of the daemon.
 type flags struct {
 	name, region       string
 	coordinators       []string
-	allowed            []string
+	allowed, sources   []string
 	weight, maxStreams uint32
 	maxRate            float64
 	datasetDir         string
+	capacity           string
 	plaintext          bool
 	gossip             settings.Gossip
 	tls                settings.TLS
 	status             daemon.Status
+	set                *pflag.FlagSet
 }
 
 func newCommand(version string) *cobra.Command {
@@ -47,11 +54,14 @@ load. It dials the coordinator, so it works behind NAT.`,
   spate-agent --coordinator 127.0.0.1:7700 --region us --weight 2`,
 	}, f.run)
 	fs := cmd.Flags()
+	f.set = fs
 	fs.StringVar(&f.name, "name", "", "unique name of this agent (default: host name and a random suffix)")
 	fs.StringVar(&f.region, "region", "", "region this agent stands in")
 	fs.StringSliceVar(&f.coordinators, "coordinator", nil, "`host:port` of the coordinator, or of several to try in turn, instead of gossip")
 	fs.StringSliceVar(&f.allowed, "allow-target", nil, "`hosts` that this agent may send load to, with * as wildcard (default: all)")
-	fs.Uint32Var(&f.weight, "weight", 1, "share of the load relative to other agents")
+	fs.StringSliceVar(&f.sources, "source-address", nil, "`addresses` of this machine that connections to targets are made from, in turn: each adds a range of local ports (default: what the system picks)")
+	fs.Uint32Var(&f.weight, "weight", 1, "share of the load relative to other agents; without one, agents that are all calibrated share it by capacity")
+	fs.StringVar(&f.capacity, "capacity", "", "`file` of spate calibrate that says up to where this machine is exact, or none (default: the one that is kept, if it is of this machine)")
 	fs.Uint32Var(&f.maxStreams, "max-streams", 0, "most requests in flight (default: what the descriptor limit allows)")
 	fs.Float64Var(&f.maxRate, "max-rate", 0, "most requests per second that this agent takes on; a share of an open loop that has more is rejected, a closed loop or a replay that begins more in a second ends there (0: not limited)")
 	fs.StringVar(&f.datasetDir, "dataset-dir", settings.DatasetDir(), "`directory` that keeps the rows of plans' files, each under its hash; what is not there comes from the coordinator")
@@ -74,6 +84,10 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	if f.name == "" {
 		f.name = defaultName()
 	}
+	exact, err := f.exact(version, logger)
+	if err != nil {
+		return daemon.BadInput(err)
+	}
 	finder, closeFinder, err := f.finder(logger)
 	if err != nil {
 		return err
@@ -81,7 +95,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	defer closeFinder()
 	a, err := agent.New(agent.Config{
 		Name: f.name, Region: f.region, Version: version, Weight: f.weight, MaxStreams: f.maxStreams, MaxRate: f.maxRate, AllowedTargets: f.allowed, Logger: logger,
-		DatasetDir:  f.datasetDir,
+		DatasetDir: f.datasetDir, SourceAddresses: f.sources, Capacity: exact, WeightGiven: f.set.Changed("weight"),
 		Coordinator: f.inTurn(finder),
 		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(creds)},
 		BulkOptions: []grpc.DialOption{grpc.WithTransportCredentials(yielding.Credentials(creds))},
@@ -121,6 +135,30 @@ func (f *flags) check() error {
 		errs = append(errs, fmt.Errorf("--region %q: %w", f.region, err))
 	}
 	return errors.Join(append(errs, checkDirectory(f.datasetDir))...)
+}
+
+// exact is what calibration found of this machine. Nil: it was not calibrated, as far as is known. A file that was named has to be there and
+// of this machine; the kept one that is not is passed over.
+func (f *flags) exact(version string, logger *slog.Logger) (*spatev1.Capacity, error) {
+	if f.capacity == "none" {
+		return nil, nil
+	}
+	path := cmp.Or(f.capacity, capacity.DefaultPath())
+	found, err := capacity.Read(path, capacity.ThisMachine(version))
+	switch {
+	case err == nil:
+	case f.capacity != "":
+		return nil, fmt.Errorf("--capacity: %w", err)
+	case errors.Is(err, capacity.ErrNone):
+		logger.Info("this machine was not calibrated: spate calibrate finds out up to which load it is exact")
+		return nil, nil
+	default:
+		logger.Warn("the capacity that is kept is not taken", "error", err)
+		return nil, nil
+	}
+	logger.Info("this machine was exact in calibration", "streams", found.Streams, "frames_per_second", math.Round(found.FramesPerSecond),
+		"starts_per_second", found.StartsPerSecond, "measured_at", found.MeasuredAt, "by", found.Machine.Version, "file", path)
+	return found.Proto(), nil
 }
 
 // checkDirectory finds out early that rows cannot be kept: they come when a stage is about to begin.

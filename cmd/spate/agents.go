@@ -21,7 +21,8 @@ func newAgents() *cobra.Command {
 
 HEALTH is "ready", "busy" (in a run), "silent" and for how long (heartbeats are late), or "found" (seen by gossip, but not connected: its
 log says why). STREAMS are the requests in flight that it takes on, CPU the cores that it uses now, and CLOCK is how well its clock is
-known. A terminal that is too narrow for all columns goes without the last ones; --output json has all, with offsets and addresses.`,
+known. EXACT TO is the streams and frames per second up to which its machine stayed exact in "spate calibrate"; n/a: it was not calibrated.
+A terminal that is too narrow for all columns goes without the last ones; --output json has all, with offsets and addresses.`,
 		Example: "  spate agents --coordinator 127.0.0.1:7700\n  spate agents --coordinator 127.0.0.1:7700 --output json",
 		Args:    arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -56,8 +57,8 @@ func writeAgents(w io.Writer, agents []*spatev1.AgentStatus) error {
 		_, err := fmt.Fprintln(w, "No agents. Start one with: spate-agent --coordinator HOST:PORT, or --join HOST:PORT of any member")
 		return err
 	}
-	t := &table{right: []bool{false, false, false, true, true, true, true, true, true, false, false}}
-	t.row("AGENT", "REGION", "HEALTH", "WEIGHT", "CORES", "STREAMS", "IN FLIGHT", "CPU", "CLOCK", "HOST", "VERSION")
+	t := &table{right: []bool{false, false, false, true, true, true, true, true, true, true, false, false}}
+	t.row("AGENT", "REGION", "HEALTH", "WEIGHT", "CORES", "STREAMS", "IN FLIGHT", "CPU", "CLOCK", "EXACT TO", "HOST", "VERSION")
 	for _, s := range agents {
 		a, h := s.GetAgent(), s.GetHeartbeat()
 		inFlight, cpu, clock := "n/a", "n/a", "n/a"
@@ -68,7 +69,7 @@ func writeAgents(w io.Writer, agents []*spatev1.AgentStatus) error {
 			}
 		}
 		t.row(a.GetName(), known(a.GetRegion()), healthWords(s), positive(a.GetWeight()), positive(a.GetCores()), positive(a.GetMaxStreams()),
-			inFlight, cpu, clock, known(a.GetHost()), known(a.GetVersion()))
+			inFlight, cpu, clock, exactTo(a.GetCapacity()), known(a.GetHost()), known(a.GetVersion()))
 	}
 	t.narrow(terminalWidth(w))
 	return t.write(w)
@@ -87,6 +88,8 @@ type agentJSON struct {
 	CPUCores         *float64 `json:"cpu_cores"`
 	ClockOffset      *int64   `json:"clock_offset_ns"`
 	ClockUncertainty *int64   `json:"clock_uncertainty_ns"`
+	WeightGiven      bool     `json:"weight_given"`
+	Capacity         *exact   `json:"capacity"`
 	SilentFor        *float64 `json:"silent_for_seconds"`
 	Address          *string  `json:"address"`
 	Host             *string  `json:"host"`
@@ -100,7 +103,7 @@ func agentsAsJSON(agents []*spatev1.AgentStatus) []agentJSON {
 		one := agentJSON{
 			Name: a.GetName(), Region: given(a.GetRegion()), Health: health(s.GetHealth()), Weight: given(a.GetWeight()), Cores: given(a.GetCores()),
 			MaxStreams: given(a.GetMaxStreams()), MaxRate: given(a.GetMaxRate()), Host: given(a.GetHost()), Version: given(a.GetVersion()),
-			Address: given(s.GetAddress()),
+			Address: given(s.GetAddress()), WeightGiven: a.GetWeightGiven(), Capacity: exactOf(a.GetCapacity()),
 		}
 		if s.GetSilentFor() != nil {
 			silent := s.GetSilentFor().AsDuration().Seconds()
@@ -117,6 +120,29 @@ func agentsAsJSON(agents []*spatev1.AgentStatus) []agentJSON {
 		list = append(list, one)
 	}
 	return list
+}
+
+// exact is what calibration found of an agent's machine. What was not measured is null.
+type exact struct {
+	Streams         *uint32  `json:"streams"`
+	FramesPerSecond *float64 `json:"frames_per_second"`
+	StartsPerSecond *float64 `json:"starts_per_second"`
+	MeasuredAt      *string  `json:"measured_at"`
+}
+
+func exactOf(c *spatev1.Capacity) *exact {
+	if c == nil {
+		return nil
+	}
+	return &exact{given(c.GetStreams()), given(c.GetFramesPerSecond()), given(c.GetStartsPerSecond()), stamp(c.GetMeasuredAt())}
+}
+
+// exactTo is the same for people: "1,000 at 50,000/s".
+func exactTo(c *spatev1.Capacity) string {
+	if c.GetStreams() == 0 {
+		return "n/a"
+	}
+	return thousands(uint64(c.GetStreams())) + " at " + whole(c.GetFramesPerSecond()) + "/s"
 }
 
 // healthWords say how an agent does, and how long one that is silent has been so.

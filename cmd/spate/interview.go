@@ -62,7 +62,7 @@ func (i *interview) questions() []func() question {
 		},
 		func() question { return question{text: "Model name", take: required(&d.Model), skip: simulated()} },
 		func() question {
-			return question{text: "API", choice: []string{"chat", "completions"}, usual: "chat", take: into(&d.API)}
+			return question{text: "API", choice: plans.APIs(), usual: "chat", take: into(&d.API)}
 		},
 		func() question {
 			return question{text: "API key, as env:NAME or file:PATH; none: no key", take: into(&d.APIKey), skip: simulated()}

@@ -43,7 +43,7 @@ Loads:
 	flags.StringVar(&d.Name, "name", "", "name of the plan (default my-plan)")
 	flags.StringSliceVar(&d.Endpoints, "endpoint", nil, "base `URL` of an endpoint under test (default: the built-in simulator)")
 	flags.StringVar(&d.Model, "model", "", "model name to ask for")
-	flags.StringVar(&d.API, "api", "", "API of the endpoints: chat or completions (default chat)")
+	flags.StringVar(&d.API, "api", "", "API of the endpoints: "+strings.Join(plans.APIs(), ", ")+" (default chat)")
 	flags.StringVar(&d.APIKey, "api-key", "", "where the API key is: env:NAME or file:PATH")
 	flags.StringVar(&d.Workload, "workload", "", "kind of workload, see above (default random)")
 	flags.StringVar(&d.File, "file", "", "`file` of the workload")

@@ -41,7 +41,7 @@ var quickNames = []string{
 func (q *quickFlags) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&q.targets, "target", nil, "base `URL` of the deployment under test; several are endpoints of one deployment")
 	flags.StringVar(&q.model, "model", "", "model name to ask for")
-	flags.StringVar(&q.api, "api", "", "API of the endpoints: chat or completions (default chat)")
+	flags.StringVar(&q.api, "api", "", "API of the endpoints: "+strings.Join(plans.APIs(), ", ")+" (default chat)")
 	flags.StringVar(&q.apiKey, "api-key", "", "where the API key is: env:NAME or file:PATH")
 	flags.StringArrayVar(&q.headers, "header", nil, "extra request header `NAME=VALUE` (VALUE may be env:NAME or file:PATH)")
 	flags.StringArrayVar(&q.body, "body", nil, "extra request body field `NAME=VALUE`, VALUE in JSON, for example temperature=0")

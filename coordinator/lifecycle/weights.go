@@ -11,20 +11,24 @@ import (
 // maxWeights is the largest sum of weights that is taken as it is: a larger one makes patterns longer than many stages.
 const maxWeights = 10_000
 
-// weightsOf splits a stage over agents: by their own weights; or, if the plan names regions, each region's share by the weights of its
-// agents. Regions without an agent leave their share to the others.
+// weightsOf splits a stage over agents: by their own weights or capacities; or, if the plan names regions, each region's share by those of
+// its agents. Regions without an agent leave their share to the others.
 func weightsOf(agents []*agent, regions map[string]float64) []uint32 {
+	own := ownWeight
+	if calibrated(agents) {
+		own = capacity
+	}
 	if len(regions) == 0 {
-		return ownWeights(agents)
+		return ownWeights(agents, own)
 	}
 	inRegion := map[string]float64{}
 	for _, a := range agents {
-		inRegion[a.info.GetRegion()] += ownWeight(a)
+		inRegion[a.info.GetRegion()] += own(a)
 	}
 	parts := make([]float64, len(agents))
 	for i, a := range agents {
 		region := a.info.GetRegion()
-		parts[i] = regions[region] * ownWeight(a) / inRegion[region]
+		parts[i] = regions[region] * own(a) / inRegion[region]
 	}
 	if exact := exactly(parts); exact != nil {
 		return exact
@@ -70,17 +74,33 @@ func byRegion(agents []*agent, parts []float64) []uint32 {
 // ownWeight is what an agent says of itself. 0 is no weight: it counts as 1.
 func ownWeight(a *agent) float64 { return float64(max(1, a.info.GetWeight())) }
 
-// ownWeights are the agents' own, rounded if they sum up to too much.
-func ownWeights(agents []*agent) []uint32 {
-	parts, sum := make([]float64, len(agents)), 0.0
+// capacity is what an agent's machine was seen to do exactly, in frames per second.
+func capacity(a *agent) float64 { return a.info.GetCapacity().GetFramesPerSecond() }
+
+// calibrated says that agents are shared out by capacity: all have one, and nobody gave any of them a weight. A mixture says nothing: the
+// weight of one and the frames per second of another cannot be compared.
+func calibrated(agents []*agent) bool {
+	return !slices.ContainsFunc(agents, func(a *agent) bool {
+		c := capacity(a)
+		return a.info.GetWeightGiven() || !(c > 0) || math.IsInf(c, 1)
+	})
+}
+
+// ownWeights are the agents' own: as they are, if they are whole numbers that do not sum up to too much, else rounded.
+func ownWeights(agents []*agent, own func(*agent) float64) []uint32 {
+	parts, sum, whole := make([]float64, len(agents)), 0.0, true
 	for i, a := range agents {
-		parts[i] = ownWeight(a)
+		parts[i] = own(a)
 		sum += parts[i]
+		whole = whole && parts[i] == math.Trunc(parts[i])
 	}
-	if sum > maxWeights {
-		return rounded(parts)
+	if whole && sum <= maxWeights {
+		return integers(parts)
 	}
-	return integers(parts)
+	if exact := exactly(parts); exact != nil {
+		return exact
+	}
+	return rounded(parts)
 }
 
 // rounded are weights that sum up to maxWeights. More agents than that can share one each; more than a pattern can hold say so themselves,
@@ -133,10 +153,17 @@ func wholeAt(parts []float64, factor float64, out []uint32) bool {
 
 // weightBeside is the weight of a newcomer on the scale of places that agents have.
 func weightBeside(a *agent, places []*share) uint32 {
-	own, given := 0.0, 0.0
+	all := []*agent{a}
 	for _, p := range places {
-		own += ownWeight(p.agent)
+		all = append(all, p.agent)
+	}
+	own, sum, given := ownWeight, 0.0, 0.0
+	if calibrated(all) {
+		own = capacity
+	}
+	for _, p := range places {
+		sum += own(p.agent)
 		given += float64(p.weight)
 	}
-	return uint32(max(1, math.Round(ownWeight(a)*given/own)))
+	return uint32(max(1, math.Round(own(a)*given/sum)))
 }

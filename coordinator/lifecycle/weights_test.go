@@ -40,6 +40,59 @@ func TestWeightsOfRegions(t *testing.T) {
 	}
 }
 
+// Capacities weigh only where all have one and nobody chose a weight.
+func TestWeightsOfCapacities(t *testing.T) {
+	of := func(frames float64) *spatev1.AgentInfo {
+		return &spatev1.AgentInfo{Region: "eu", Weight: 1, Capacity: &spatev1.Capacity{Streams: 10, FramesPerSecond: frames}}
+	}
+	given := func(frames float64, weight uint32) *spatev1.AgentInfo {
+		info := of(frames)
+		info.Weight, info.WeightGiven = weight, true
+		return info
+	}
+	us := of(30_000)
+	us.Region = "us"
+	for name, tc := range map[string]struct {
+		agents  []*agent
+		regions map[string]float64
+		want    []uint32
+	}{
+		"exact":                    {agentsOf(of(20_000), of(50_000)), nil, []uint32{2, 5}},
+		"equal":                    {agentsOf(of(47_620.3), of(47_620.3)), nil, []uint32{1, 1}},
+		"small numbers, fractions": {agentsOf(of(0.5), of(1)), nil, []uint32{1, 2}},
+		"not exact":                {agentsOf(of(1000), of(1000*math.Pi)), nil, []uint32{2415, 7585}},
+		"one has none":             {agentsOf(of(20_000), &spatev1.AgentInfo{Weight: 3}), nil, []uint32{1, 3}},
+		"one found nothing safe":   {agentsOf(of(20_000), of(0)), nil, []uint32{1, 1}},
+		"one is impossible":        {agentsOf(of(20_000), of(math.Inf(1))), nil, []uint32{1, 1}},
+		"one is no number":         {agentsOf(of(20_000), of(math.NaN())), nil, []uint32{1, 1}},
+		"one was given":            {agentsOf(of(20_000), given(50_000, 4)), nil, []uint32{1, 4}},
+		"in regions":               {agentsOf(of(10_000), of(20_000), us), map[string]float64{"eu": 0.5, "us": 0.5}, []uint32{1, 2, 3}},
+	} {
+		if got := weightsOf(tc.agents, tc.regions); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
+// A newcomer is weighed as those that are there, where that can be.
+func TestWeightBesideCapacities(t *testing.T) {
+	capable := func(frames float64) *agent {
+		return &agent{info: &spatev1.AgentInfo{Weight: 1, Capacity: &spatev1.Capacity{FramesPerSecond: frames}}}
+	}
+	places := []*share{{agent: capable(20_000), weight: 2}, {agent: capable(50_000), weight: 5}}
+	for name, tc := range map[string]struct {
+		newcomer *agent
+		want     uint32
+	}{
+		"calibrated":     {capable(100_000), 10},
+		"not calibrated": {&agent{info: &spatev1.AgentInfo{Weight: 2}}, 7},
+	} {
+		if got := weightBeside(tc.newcomer, places); got != tc.want {
+			t.Errorf("%s: %d, want %d", name, got, tc.want)
+		}
+	}
+}
+
 // Each region has its share of the load, whoever is in it, to a thousandth.
 func TestRegionsHaveTheirShares(t *testing.T) {
 	weights := rapid.IntRange(0, 8)

@@ -2,6 +2,7 @@ package torture
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/spate-load/spate/aggregate"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -206,7 +208,7 @@ func (c *cluster) finish(client *process, run, out string, e *Evidence) {
 		c.wrongf("the client does not end")
 	}
 	client = c.fetched(client, run, out)
-	c.judgeRoom(e)
+	c.judgeRoom(run, e)
 	c.endAgents()
 	e.Served = ServedOf(run, c.stopServing())
 	if err := e.Read(out); err != nil {
@@ -231,8 +233,9 @@ func (c *cluster) fetched(client *process, run, out string) *process {
 	return client
 }
 
-// judgeRoom makes room on a disk that was full: a coordinator that is started anew does not hold on to the run for ever.
-func (c *cluster) judgeRoom(e *Evidence) {
+// judgeRoom makes room on a disk that was full: the end of the run was written all the same, and a coordinator that is started anew does not go
+// on with it.
+func (c *cluster) judgeRoom(run string, e *Evidence) {
 	if !e.Disk {
 		return
 	}
@@ -240,6 +243,9 @@ func (c *cluster) judgeRoom(e *Evidence) {
 		c.wrongf("%v", err)
 	}
 	c.coordinator.kill()
+	if err := aggregate.Peek(filepath.Join(c.data, run, "ledger.db"), hasEnd); err != nil {
+		c.wrongf("the ledger on the disk that was full: %v", err)
+	}
 	c.startCoordinator(c.address)
 	eventually(c.t, "the run has ended for a coordinator that is started anew, too", func() bool {
 		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
@@ -247,6 +253,15 @@ func (c *cluster) judgeRoom(e *Evidence) {
 		list, err := c.runs.ListRuns(ctx, &spatev1.ListRunsRequest{})
 		return err == nil && len(list.GetRuns()) == 1 && list.GetRuns()[0].GetState() == spatev1.RunState_RUN_STATE_ENDED
 	})
+}
+
+// hasEnd returns an error if a ledger does not have the end of its run.
+func hasEnd(l *aggregate.Ledger) error {
+	record, err := l.Run()
+	if err == nil && record.GetEndTime() == nil {
+		err = errors.New("it has no end of the run")
+	}
+	return err
 }
 
 // endAgents waits until no agent works any more, and then lets all end.

@@ -1,12 +1,14 @@
 package boards
 
-// live shows runs while they go on.
+import "fmt"
+
+// live shows a run while it goes on.
 func live() Board {
 	window, toDate := "spate_window", "spate_to_date"
 	return board("spate-live", "Spate: live run",
 		"A run while it goes on: load asked and achieved, latencies by window of a second and merged to date, errors, and how well the client keeps up.",
 		"now-15m", "5s",
-		[]Panel{soFar()},
+		now(),
 		[]Panel{
 			lines("Requests per second", "Asked: the rate of an open loop. Started and completed: counted in each second.", requestRate,
 				query{series(window, ofAll, byRun, last("rate", "asked"), rate("started", "started"), rate("completed", "completed"), rate("failed", "failed")), named}),
@@ -18,19 +20,40 @@ func live() Board {
 		[]Panel{latency("TTFT", "ttft_ms"), latency("TPOT", "tpot_ms")},
 		[]Panel{latency("ITL", "itl_ms"), latency("E2E", "e2e_ms")},
 		[]Panel{
-			bars("Errors by class", "Failed requests in each interval.", count,
-				query{series(window, ofAll, byRun, `sum(/^errors_/)`), named}),
+			bars("Errors by class", "Failed requests in each interval, and in all.", count,
+				query{series(window, ofAll, byRun, `sum(/^errors_/)`), named}).renamed("^sum_errors_(.*)$", "$1"),
 			lines("Good share to date", "Requests that kept the whole SLO, of those completed and failed. Nothing without an SLO.", share,
-				query{series(toDate, ofAll, byRun, `last("good") / (last("completed") + last("failed")) AS "good to date"`), named}),
+				query{series(toDate, ofAll, byRun, `last("good") / (last("completed") + last("failed")) AS "good to date"`), named}).legendRight(),
 		},
 		[]Panel{
 			lines("Send delay", "Start - scheduled. When it grows the client, and not the server, is late.", milliseconds,
-				query{series(window, ofAll, byRun, last("send_delay_ms_p50", "p50"), last("send_delay_ms_p99", "p99"), highest("send_delay_ms_max", "max")), named}),
+				query{series(window, ofAll, byRun, last("send_delay_ms_p50", "p50"), last("send_delay_ms_p99", "p99"), highest("send_delay_ms_max", "max")), named}).graded().legendRight(),
 			lines("Receive lag", "From the kernel's receipt of token frames to the program's read: a busy client shows here first.", milliseconds,
-				query{series(window, ofAll, byRun, last("receive_lag_ms_p50", "p50"), last("receive_lag_ms_p99", "p99"), highest("receive_lag_ms_max", "max")), named}),
+				query{series(window, ofAll, byRun, last("receive_lag_ms_p50", "p50"), last("receive_lag_ms_p99", "p99"), highest("receive_lag_ms_max", "max")), named}).graded().legendRight(),
 		},
+		[]Panel{soFar().high(12)},
 		[]Panel{happened("Events", "run_began|run_ended|stage_began|stage_ended|agent_lost|agent_joined|warning|error_burst")},
 	)
+}
+
+// now is what stands above all else: how it is going, in figures.
+func now() []Panel {
+	toDate := func(text, as string) query { return query{series("spate_to_date", ofAll, byRun, text), as} }
+	figure := func(title, description, unit, selection string) Panel {
+		return stat(title, description, unit, "", query{series("spate_window", ofAll, byRun, selection), named}).worded().drawn()
+	}
+	return []Panel{
+		stat("Verdict so far", "Whether the measurement of the latest stage can be trusted: the report has the reasons.", "", "", toDate(last("verdict", "verdict"), named)).judged(),
+		stat("Latest stage", "", "", "/^(workload|load)$/", query{text: fmt.Sprintf(
+			`SELECT "text", "workload", "load" FROM "spate_event" WHERE "kind" = 'stage_began' AND %s ORDER BY time DESC LIMIT 1`, chosen)}).worded(),
+		figure("Requests per second completed", "Of the last second.", requestRate, rate("completed", "completed")),
+		figure("Streams at once", "Most in the last second.", count, highest("peak_in_flight", "in flight")),
+		figure("Output tokens per second", "Arrived in the last second.", tokenRate, rate("tokens_arrived", "tokens")),
+		stat("TTFT to date", "Of the latest stage, merged.", milliseconds, "", query{series("spate_to_date", ofAll, byRun, last("ttft_ms_p50", "p50"), last("ttft_ms_p99", "p99")), named}),
+		stat("TPOT to date", "Of the latest stage, merged.", milliseconds, "", query{series("spate_to_date", ofAll, byRun, last("tpot_ms_p50", "p50"), last("tpot_ms_p99", "p99")), named}),
+		stat("Failed share to date", "Of the latest stage's requests that ended.", share, "",
+			toDate(`last("failed") / (last("completed") + last("failed")) AS "failed"`, named)).worded().limited(0.01),
+	}
 }
 
 // latency shows a latency's percentiles by window and to date.
@@ -39,13 +62,16 @@ func latency(title, field string) Panel {
 		"Dashed: percentiles of the stage to date, from merged histograms.", milliseconds,
 		query{series("spate_window", ofAll, byRun, last(field+"_p50", "p50"), last(field+"_p90", "p90"), last(field+"_p99", "p99")), named},
 		query{series("spate_to_date", ofAll, byRun, last(field+"_p50", "p50 to date"), last(field+"_p90", "p90 to date"), last(field+"_p99", "p99 to date")), named},
-	)
+	).graded().legendRight().high(9)
 }
 
-// soFar is the verdict of each stage so far.
+// soFar are the numbers of each stage so far.
 func soFar() Panel {
-	order, units := []string{"failed", "good"}, map[string]string{}
-	selections := []string{last("started", "started"), last("completed", "completed"), last("failed", "failed"), last("good", "good"), last("output_tokens", "output tokens")}
+	order, units := []string{}, map[string]string{}
+	selections := []string{
+		last("verdict", "verdict"), last("started", "started"), last("completed", "completed"), last("failed", "failed"), last("good", "good"),
+		last("output_tokens", "output tokens"),
+	}
 	for _, m := range []struct{ title, field string }{{"TTFT", "ttft_ms"}, {"TPOT", "tpot_ms"}, {"ITL", "itl_ms"}, {"E2E", "e2e_ms"}, {"send delay", "send_delay_ms"}} {
 		for _, p := range []string{"p50", "p90", "p99"} {
 			column := m.title + " " + p
@@ -59,6 +85,13 @@ func soFar() Panel {
 
 // happened lists events.
 func happened(title, kinds string) Panel {
-	return table(title, "", nil, nil, `SELECT "kind", "agent", "region", "stage", "load", "text", "run" FROM "spate_event" WHERE "kind" =~ /^(`+kinds+
+	p := table(title, "", nil, nil, `SELECT "kind", "agent", "region", "stage", "load", "text", "run" FROM "spate_event" WHERE "kind" =~ /^(`+kinds+
 		`)$/ AND "run" =~ /^$run$/ ORDER BY time DESC LIMIT 1000`)
+	for _, column := range []struct {
+		name  string
+		width int
+	}{{"Time", 170}, {"kind", 110}, {"agent", 90}, {"region", 80}, {"load", 170}} {
+		p.FieldConfig.Overrides = append(p.FieldConfig.Overrides, override("byName", column.name, Property{ID: "custom.width", Value: column.width}))
+	}
+	return p
 }

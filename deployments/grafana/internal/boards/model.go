@@ -142,11 +142,46 @@ type FieldConfig struct {
 
 // FieldDefaults are for all values of a panel.
 type FieldDefaults struct {
-	Unit   string         `json:"unit,omitempty"`
-	Min    *float64       `json:"min,omitempty"`
-	Max    *float64       `json:"max,omitempty"`
-	NoData string         `json:"noValue,omitempty"`
-	Custom map[string]any `json:"custom,omitempty"`
+	Unit       string         `json:"unit,omitempty"`
+	Decimals   *int           `json:"decimals,omitempty"`
+	Min        *float64       `json:"min,omitempty"`
+	Max        *float64       `json:"max,omitempty"`
+	NoData     string         `json:"noValue,omitempty"`
+	Color      *Color         `json:"color,omitempty"`
+	Mappings   []Mapping      `json:"mappings,omitempty"`
+	Thresholds *Thresholds    `json:"thresholds,omitempty"`
+	Custom     map[string]any `json:"custom,omitempty"`
+}
+
+// Color is where the colour of values comes from.
+type Color struct {
+	Mode  string `json:"mode"`
+	Fixed string `json:"fixedColor,omitempty"`
+}
+
+// Mapping shows words in place of values.
+type Mapping struct {
+	Type    string          `json:"type"`
+	Options map[string]Word `json:"options"`
+}
+
+// Word is what is shown of a value.
+type Word struct {
+	Text  string `json:"text"`
+	Color string `json:"color"`
+	Index int    `json:"index"`
+}
+
+// Thresholds are where the colour of values changes.
+type Thresholds struct {
+	Mode  string `json:"mode"`
+	Steps []Step `json:"steps"`
+}
+
+// Step is the colour from a value on, the first one of all below.
+type Step struct {
+	Color string   `json:"color"`
+	Value *float64 `json:"value"`
 }
 
 // Override is for some of them.

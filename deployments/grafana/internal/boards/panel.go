@@ -24,8 +24,14 @@ func board(uid, title, description, from, refresh string, rows ...[]Panel) Board
 		Links: []Link{{
 			Type: "dashboards", Title: "Spate", Tags: []string{"spate"}, AsDropdown: false, IncludeVars: true, KeepTime: true,
 		}},
-		Templating: variables(), Annotations: annotations(), Panels: place(rows),
+		Templating: variables(false), Annotations: annotations(), Panels: place(rows),
 	}
+}
+
+// several lets a dashboard show several runs at a time.
+func (b Board) several() Board {
+	b.Templating = variables(true)
+	return b
 }
 
 // width is that of Grafana's grid.
@@ -38,8 +44,8 @@ func place(rows [][]Panel) (all []Panel) {
 		height := 0
 		for i, p := range row {
 			p.ID, p.Datasource = len(all)+1, source
-			w := width / len(row)
-			p.GridPos = GridPos{H: p.GridPos.H, W: w, X: i * w, Y: y}
+			x := i * width / len(row)
+			p.GridPos = GridPos{H: p.GridPos.H, W: (i+1)*width/len(row) - x, X: x, Y: y}
 			height = max(height, p.GridPos.H)
 			all = append(all, p)
 		}
@@ -61,7 +67,7 @@ func targets(format string, queries []query) (all []Target) {
 	return all
 }
 
-// lines is a panel of lines over time, at intervals of a second or more. What is of a stage to date is dashed.
+// lines is a panel of lines over time, at intervals of a second or more. What is of a stage to date is dashed, what is asked for grey.
 func lines(title, description, unit string, queries ...query) Panel {
 	return Panel{
 		Type: "timeseries", Title: title, Description: description, GridPos: GridPos{H: 8}, Interval: "1s",
@@ -70,10 +76,11 @@ func lines(title, description, unit string, queries ...query) Panel {
 			Defaults: FieldDefaults{Unit: unit, Min: new(float64), Custom: map[string]any{
 				"drawStyle": "line", "lineWidth": 1, "fillOpacity": 0, "showPoints": "auto", "pointSize": 4, "spanNulls": false,
 			}},
-			Overrides: []Override{{
-				Matcher:    Matcher{ID: "byRegexp", Options: "/to date/"},
-				Properties: []Property{{ID: "custom.lineStyle", Value: map[string]any{"fill": "dash", "dash": []int{8, 6}}}},
-			}},
+			Overrides: []Override{
+				override("byRegexp", "/to date/", Property{ID: "custom.lineStyle", Value: map[string]any{"fill": "dash", "dash": []int{8, 6}}}),
+				override("byRegexp", "/^asked/", colored("text"), Property{ID: "custom.lineWidth", Value: 2},
+					Property{ID: "custom.lineInterpolation", Value: "stepAfter"}),
+			},
 		},
 		Options: map[string]any{
 			"legend":  map[string]any{"displayMode": "table", "placement": "bottom", "showLegend": true, "calcs": []string{"lastNotNull", "max"}},
@@ -82,12 +89,53 @@ func lines(title, description, unit string, queries ...query) Panel {
 	}
 }
 
-// bars stacks counts over time.
+// override sets properties of the values that a matcher chooses.
+func override(matcher, options string, properties ...Property) Override {
+	return Override{Matcher: Matcher{ID: matcher, Options: options}, Properties: properties}
+}
+
+// colored is a colour of its own.
+func colored(name string) Property {
+	return Property{ID: "color", Value: Color{Mode: "fixed", Fixed: name}}
+}
+
+// graded colours percentiles, those of windows and those to date alike: the higher the warmer.
+func (p Panel) graded() Panel {
+	p.FieldConfig.Overrides = append(p.FieldConfig.Overrides,
+		override("byRegexp", "/^p50/", colored("green")), override("byRegexp", "/^p90/", colored("yellow")),
+		override("byRegexp", "/^p99/", colored("red")), override("byRegexp", "/^max/", colored("purple")))
+	return p
+}
+
+// legendRight puts the legend beside a panel that has many lines.
+func (p Panel) legendRight() Panel {
+	p.Options.(map[string]any)["legend"] = map[string]any{
+		"displayMode": "table", "placement": "right", "showLegend": true, "calcs": []string{"lastNotNull", "max"},
+	}
+	return p
+}
+
+// signed lets values be below zero.
+func (p Panel) signed() Panel {
+	p.FieldConfig.Defaults.Min = nil
+	return p
+}
+
+// bars stacks counts over time. The legend has their sums.
 func bars(title, description, unit string, queries ...query) Panel {
 	p := lines(title, description, unit, queries...)
 	p.FieldConfig.Defaults.Custom = map[string]any{
-		"drawStyle": "bars", "fillOpacity": 70, "lineWidth": 0, "stacking": map[string]any{"mode": "normal", "group": "A"},
+		"drawStyle": "bars", "fillOpacity": 70, "lineWidth": 0, "showPoints": "never", "stacking": map[string]any{"mode": "normal", "group": "A"},
 	}
+	p.Options.(map[string]any)["legend"] = map[string]any{
+		"displayMode": "table", "placement": "right", "showLegend": true, "calcs": []string{"sum"},
+	}
+	return p
+}
+
+// renamed gives lines other names, by a regular expression of what they are called.
+func (p Panel) renamed(regex, pattern string) Panel {
+	p.Transformations = append(p.Transformations, Transformation{ID: "renameByRegex", Options: map[string]any{"regex": regex, "renamePattern": pattern}})
 	return p
 }
 
@@ -95,66 +143,37 @@ func bars(title, description, unit string, queries ...query) Panel {
 func table(title, description string, units map[string]string, order []string, text string) Panel {
 	p := Panel{
 		Type: "table", Title: title, Description: description, GridPos: GridPos{H: 9}, Targets: targets("table", []query{{text: text}}),
-		FieldConfig: FieldConfig{Defaults: FieldDefaults{NoData: "n/a", Custom: map[string]any{"filterable": true, "align": "auto"}}, Overrides: []Override{}},
-		Options:     map[string]any{"showHeader": true, "cellHeight": "sm"},
+		FieldConfig: FieldConfig{Defaults: FieldDefaults{NoData: "n/a", Custom: map[string]any{"filterable": true, "align": "auto"}}, Overrides: []Override{
+			override("byName", "verdict", Property{ID: "mappings", Value: verdicts}, Property{ID: "custom.cellOptions", Value: map[string]any{"type": "color-text"}}),
+			override("byRegexp", "/^(run|target|text)$/", Property{ID: "custom.minWidth", Value: 140}),
+			override("byName", "stage", Property{ID: "custom.width", Value: 60}),
+		}},
+		Options: map[string]any{"showHeader": true, "cellHeight": "sm"},
 	}
 	for _, column := range order {
 		if unit := units[column]; unit != "" {
-			p.FieldConfig.Overrides = append(p.FieldConfig.Overrides, Override{
-				Matcher:    Matcher{ID: "byName", Options: column},
-				Properties: []Property{{ID: "unit", Value: unit}},
-			})
+			p.FieldConfig.Overrides = append(p.FieldConfig.Overrides, override("byName", column, Property{ID: "unit", Value: unit}))
 		}
 	}
 	return p
 }
 
-// byStage puts rows in the order of stages and hides a column that says nothing: the time of an aggregate over a whole stage.
+// byStage puts rows in the order of stages and hides columns that say nothing: the time of an aggregate over a whole stage, and the one run.
 func (p Panel) byStage() Panel {
 	p.Options = map[string]any{"showHeader": true, "cellHeight": "sm", "sortBy": []any{map[string]any{"displayName": "stage", "desc": false}}}
-	p.Transformations = append(p.Transformations, Transformation{ID: "organize", Options: map[string]any{"excludeByName": map[string]bool{"Time": true}}})
+	return p.without("Time", "run")
+}
+
+// without hides columns.
+func (p Panel) without(columns ...string) Panel {
+	hidden := map[string]bool{}
+	for _, column := range columns {
+		hidden[column] = true
+	}
+	p.Transformations = append(p.Transformations, Transformation{ID: "organize", Options: map[string]any{
+		"excludeByName": hidden, "indexByName": map[string]int{}, "renameByName": map[string]string{},
+	}})
 	return p
-}
-
-// curve draws one column against another, a colour for each value of the columns that part them. It takes Grafana 11 or later.
-func curve(title, description, text string, x, y axis, by ...string) Panel {
-	matcher := func(name string) map[string]any {
-		return map[string]any{"matcher": map[string]any{"id": "byName", "options": name}}
-	}
-	// A curve is called by what parts it from the others, as labels have it; words that all share are left out by Grafana.
-	labels := make([]string, len(by))
-	for i, column := range by {
-		labels[i] = "${__field.labels." + column + "}"
-	}
-	upright := y.override()
-	upright.Properties = append(upright.Properties, Property{ID: "displayName", Value: strings.Join(labels, " · ")})
-	return Panel{
-		Type: "xychart", Title: title, Description: description, GridPos: GridPos{H: 10}, Targets: targets("table", []query{{text: text}}),
-		Transformations: []Transformation{{ID: "partitionByValues", Options: map[string]any{
-			"fields": by, "keepFields": false, "naming": map[string]any{"asLabels": true},
-		}}},
-		FieldConfig: FieldConfig{
-			Defaults:  FieldDefaults{Custom: map[string]any{"show": "points+lines", "pointSize": map[string]any{"fixed": 8}, "lineWidth": 1}},
-			Overrides: []Override{x.override(), upright},
-		},
-		Options: map[string]any{
-			"mapping": "manual", "series": []any{map[string]any{"x": matcher(x.column), "y": matcher(y.column)}},
-			"legend":  map[string]any{"displayMode": "list", "placement": "bottom", "showLegend": true, "calcs": []string{}},
-			"tooltip": map[string]any{"mode": "single", "sort": "none"},
-		},
-	}
-}
-
-// axis is a column of a curve and its unit.
-type axis struct{ column, unit string }
-
-func (a axis) override() Override {
-	return Override{
-		Matcher: Matcher{ID: "byName", Options: a.column},
-		Properties: []Property{
-			{ID: "unit", Value: a.unit}, {ID: "min", Value: 0}, {ID: "custom.axisLabel", Value: a.column},
-		},
-	}
 }
 
 // high makes a panel as high as it should be.
@@ -163,11 +182,23 @@ func (p Panel) high(h int) Panel {
 	return p
 }
 
-// named says whose a line is where runs and targets are several.
-const named = "$col · $tag_target · $tag_run"
+// byRun keeps lines of runs apart.
+var byRun = []string{"run"}
 
-// byRun are the tags that tell lines of runs and targets apart.
-var byRun = []string{"run", "target"}
+// named is for lines that need no more than their selection's name: of one run, whose stages follow each other.
+const named = "$col"
 
-// of is a line for each region or agent.
-func of(tag string) string { return fmt.Sprintf("$col · $tag_%s · $tag_run", tag) }
+// of is a line for each region or agent, by its name.
+func of(tag string) string { return fmt.Sprintf("$tag_%s", tag) }
+
+// ofEach is the same where several selections have a line each.
+func ofEach(tag string) string { return fmt.Sprintf("$tag_%s $col", tag) }
+
+// labels is a name made of a column's labels.
+func labels(by []string) string {
+	all := make([]string, len(by))
+	for i, column := range by {
+		all[i] = "${__field.labels." + column + "}"
+	}
+	return strings.Join(all, " · ")
+}

@@ -132,7 +132,7 @@ func (w watched) everyQueryAnswers() {
 // variablesChoose checks what the variables offer: the first of the columns after the time.
 func (w watched) variablesChoose() {
 	want := map[string][]string{"run": {w.result.Run.ID}, "target": {"server a"}, "stage": {"0", "1"}, "region": {"eu", "us"}}
-	for _, v := range variables().List {
+	for _, v := range variables(true).List {
 		var got []string
 		for _, s := range w.db.Query(w.chosen.into(v.Query, w.from, w.to)) {
 			for _, values := range s.Values {
@@ -191,7 +191,7 @@ func (w watched) finalValues() {
 				"TPOT p99": s.TPOT.P99, "ITL p99": s.ITL.P99, "send delay p99": s.SendDelay.P99, "duration": *s.DurationS,
 				"completed": float64(s.Requests.Completed), "failed": float64(s.Requests.Failed), "good": float64(s.Goodput.Requests),
 			})
-			if rows[i]["complete"] != s.Complete || rows[i]["target"] != s.Target || rows[i]["run"] != w.result.Run.ID {
+			if rows[i]["complete"] != s.Complete || rows[i]["target"] != s.Target || rows[i]["stage"] != nil && rows[i]["stage"] != fmt.Sprint(i) {
 				w.Errorf("%v: row %v", table, rows[i])
 			}
 		}

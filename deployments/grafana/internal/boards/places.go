@@ -12,19 +12,17 @@ var (
 func regions() Board {
 	at := func(title, description, field string) Panel {
 		return lines(title, description, milliseconds,
-			query{series("spate_window", ofRegions, byRegion, last(field+"_p99", "p99")), of("region")},
-			query{series("spate_to_date", ofRegions, byRegion, last(field+"_p99", "p99 to date")), of("region")})
+			query{series("spate_window", ofRegions, byRegion, last(field+"_p99", "p99")), ofEach("region")},
+			query{series("spate_to_date", ofRegions, byRegion, last(field+"_p99", "p99 to date")), ofEach("region")}).legendRight()
 	}
 	seen := func(title, field string) Panel {
 		return lines(title+" seen by observers", "What an agent beside the load sees, the same light load from each region: differences are those of the regions.", milliseconds,
-			query{series("spate_observer_to_date", ofRegions, byRegion, last(field+"_p50", "p50 to date"), last(field+"_p99", "p99 to date")), of("region")})
+			query{series("spate_observer_to_date", ofRegions, byRegion, last(field+"_p50", "p50 to date"), last(field+"_p99", "p99 to date")), ofEach("region")}).legendRight()
 	}
-	tags := []string{"region", "run", "stage", "target", "workload", "load"}
+	tags := []string{"stage", "region", "target", "workload", "load"}
 	return board("spate-regions", "Spate: regions and endpoints",
 		"Load and latencies by the region of agents, the way from there to the endpoints, and what observers see.",
 		"now-15m", "5s",
-		[]Panel{resultTable("Results by region", "Rates add up to those of the stage.", "spate_stage", ofRegions, tags,
-			result{"RTT p50", "rtt_ms_p50", milliseconds}, result{"connect p99", "connect_ms_p99", milliseconds})},
 		[]Panel{
 			lines("Requests per second by region", "Completed in each second.", requestRate, query{series("spate_window", ofRegions, byRegion, rate("completed", "completed")), of("region")}),
 			lines("Tokens per second by region", "Arrived in each second.", tokenRate, query{series("spate_window", ofRegions, byRegion, rate("tokens_arrived", "tokens")), of("region")}),
@@ -34,10 +32,12 @@ func regions() Board {
 		[]Panel{
 			at("Send delay p99 by region", "Start - scheduled: a region whose agents are late.", "send_delay_ms"),
 			lines("Round trip to the endpoints by region", "As the kernel measured it when connections were made, of the stage to date. Nothing where no connection was opened.", milliseconds,
-				query{series("spate_to_date", ofRegions, byRegion, last("rtt_ms_p50", "RTT p50 to date"), last("rtt_ms_max", "RTT max to date")), of("region")},
-				query{series("spate_to_date", ofRegions, byRegion, last("connect_ms_p99", "connect p99 to date")), of("region")}),
+				query{series("spate_to_date", ofRegions, byRegion, last("rtt_ms_p50", "RTT p50 to date"), last("rtt_ms_max", "RTT max to date")), ofEach("region")},
+				query{series("spate_to_date", ofRegions, byRegion, last("connect_ms_p99", "connect p99 to date")), ofEach("region")}).legendRight(),
 		},
 		[]Panel{seen("TTFT", "ttft_ms"), seen("E2E", "e2e_ms")},
+		[]Panel{resultTable("Results by region", "Rates add up to those of the stage.", "spate_stage", ofRegions, tags,
+			result{"RTT p50", "rtt_ms_p50", milliseconds}, result{"connect p99", "connect_ms_p99", milliseconds}).high(12)},
 		[]Panel{resultTable("Results of observers", "They are in no other number.", "spate_observer_stage", ofRegions, tags)},
 	)
 }
@@ -49,12 +49,10 @@ func agents() Board {
 	}
 	p99 := func(title, field string) Panel {
 		return lines(title+" p99 by agent", "By window of a second. One agent apart from the others has a problem of its own.", milliseconds,
-			query{series("spate_window", ofAgents, byAgent, last(field+"_p99", "p99")), of("agent")})
+			query{series("spate_window", ofAgents, byAgent, last(field+"_p99", "p99")), of("agent")}).legendRight()
 	}
-	own := func(title, description, unit string, selections ...string) Panel {
-		p := lines(title, description, unit, query{beats(selections...), of("agent")})
-		p.FieldConfig.Defaults.Min = nil // an offset has a sign
-		return p
+	own := func(title, description, unit string, selection string) Panel {
+		return lines(title, description, unit, query{beats(selection), of("agent")})
 	}
 	return board("spate-agents", "Spate: agents",
 		"Whether agents are there, share the load as they should, and keep up.",
@@ -64,7 +62,6 @@ func agents() Board {
 				query{series("spate_window", ofAgents, []string{"run", "region"}, `count("started")`+perSecond+` AS "agents"`), of("region")}),
 			happened("Lost, joined and warnings", "agent_lost|agent_joined|warning|error_burst"),
 		},
-		[]Panel{agentCounts(), agentLatencies()},
 		[]Panel{
 			tally("Requests started per second by agent", "", "started", requestRate),
 			tally("Tokens per second by agent", "", "tokens_arrived", tokenRate),
@@ -77,10 +74,10 @@ func agents() Board {
 			own("Snapshots that wait", "Sent and not yet taken by the coordinator: they grow while it cannot be reached.", count, last("unacked_snapshots", "waiting")),
 		},
 		[]Panel{
-			own("Clock", "Offset against the coordinator's clock, and how far off that may be.", milliseconds,
-				last("clock_offset_ms", "offset"), last("clock_uncertainty_ms", "uncertainty")),
+			lines("Clock", "Offset against the coordinator's clock, and how far off that may be.", milliseconds,
+				query{beats(last("clock_offset_ms", "offset"), last("clock_uncertainty_ms", "uncertainty")), ofEach("agent")}).signed(),
 			own("Silent for", "Time since anything was heard of an agent. At 3.5 s it is lost.", seconds, last("silent_s", "silent")),
-			own("Start error", "Start of an agent's load minus the start that was armed, once a stage.", milliseconds, last("start_error_ms", "start error")),
+			own("Start error", "Start of an agent's load minus the start that was armed, once a stage.", milliseconds, last("start_error_ms", "start error")).signed(),
 		},
 		[]Panel{
 			tally("Connections opened per second by agent", "Many, in a load that keeps its connections, mean that the server closes them.", "connections", perSecondOf),
@@ -90,14 +87,15 @@ func agents() Board {
 		[]Panel{
 			lines("Send delay p99", "Of all agents, and by region.", milliseconds,
 				query{series("spate_window", ofAll, byRun, last("send_delay_ms_p99", "all")), named},
-				query{series("spate_window", ofRegions, byRegion, last("send_delay_ms_p99", "p99")), of("region")}),
-			lines("Receive lag p99", "Of all agents.", milliseconds, query{series("spate_window", ofAll, byRun, last("receive_lag_ms_p99", "all")), named}),
+				query{series("spate_window", ofRegions, byRegion, last("send_delay_ms_p99", "p99")), of("region")}).legendRight(),
+			lines("Receive lag p99", "Of all agents.", milliseconds, query{series("spate_window", ofAll, byRun, last("receive_lag_ms_p99", "all")), named}).legendRight(),
 		},
+		[]Panel{agentCounts().high(12), agentLatencies().high(12)},
 	)
 }
 
 // agentTags say which agent's part of which stage it is.
-var agentTags = []string{"agent", "region", "run", "stage", "target", "load"}
+var agentTags = []string{"stage", "load", "agent", "region", "run"}
 
 // agentCounts adds up what came of each agent.
 func agentCounts() Panel {

@@ -60,14 +60,15 @@ const (
 	ofAgents  = `"scope" = 'agent' AND "region" =~ /^$region$/`
 )
 
-// variables are those of all dashboards. The newest run stands first, which is what a dashboard opens on.
-func variables() Templating {
+// variables are those of all dashboards. The newest run stands first, which is what a dashboard opens on. Only where runs are compared are
+// they several.
+func variables(several bool) Templating {
 	run := `SELECT "run", "text" FROM "spate_event" WHERE "kind" = 'run_began' ORDER BY time DESC LIMIT 500`
 	tag := func(name string) string {
 		return fmt.Sprintf(`SHOW TAG VALUES FROM "spate_window" WITH KEY = %q WHERE "run" =~ /^$run$/`, name)
 	}
 	return Templating{List: []Variable{
-		{Name: "run", Label: "Run", Type: "query", Datasource: source, Query: run, Definition: run, Multi: true, Refresh: 2},
+		{Name: "run", Label: "Run", Type: "query", Datasource: source, Query: run, Definition: run, Multi: several, Refresh: 2},
 		choice("target", "Target", tag("target"), alphabetical),
 		choice("stage", "Stage", tag("stage"), numerical),
 		choice("region", "Region", tag("region"), alphabetical),

@@ -1,0 +1,320 @@
+package calibration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spate-load/spate/clock"
+)
+
+// Config says what is measured.
+type Config struct {
+	// Agent and Simulator are the commands of the two processes: programs that call ServeAgent and ServeSimulator.
+	Agent, Simulator []string
+	// Cores is how many cores the agent has to itself; the simulator has the others. 0: half of them.
+	Cores int
+	// Step is the time between two tokens of a stream.
+	Step time.Duration
+	// Spread lets streams tick one after another. Else all tick at once, as an engine's that batches.
+	Spread bool
+	// Streams and Starts are the loads, rising.
+	Streams []int
+	Starts  []float64
+	// Fixed measures all loads. Else the first that is not safe, twice, is the last of its kind.
+	Fixed bool
+	// Window is how long each load is measured.
+	Window time.Duration
+	// Most is how long all may take: no load is begun later. 0: any time.
+	Most time.Duration
+	// Rules say which load is safe.
+	Rules Rules
+	// Began is called when a load begins, with the time until it is measured; Measured when it is. Neither may be nil.
+	Began    func(Load, time.Duration)
+	Measured func(Row)
+}
+
+// Validate returns all that is wrong with the configuration.
+func (c *Config) Validate() error {
+	var errs []error
+	wrong := func(is bool, format string, args ...any) {
+		if is {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	wrong(c.Cores < 0, "cores: %d: want at least 1", c.Cores)
+	wrong(c.Step < time.Millisecond || c.Step > time.Second, "step: %v: want 1ms to 1s", c.Step)
+	wrong(c.Window < 500*time.Millisecond || c.Window > 10*time.Minute, "duration: %v: want 500ms to 10m", c.Window)
+	wrong(c.Window < 20*c.Step, "duration: %v: want at least 20 steps of %v", c.Window, c.Step)
+	wrong(c.Rules.Error <= 0 || c.Rules.Lateness <= 0, "budget: want more than 0")
+	wrong(len(c.Streams)+len(c.Starts) == 0, "no load is given")
+	for i, n := range c.Streams {
+		wrong(n < 1, "streams: %d: want at least 1", n)
+		wrong(i > 0 && n <= c.Streams[i-1], "streams: %d after %d: want rising numbers", n, c.Streams[max(0, i-1)])
+	}
+	for i, n := range c.Starts {
+		wrong(!(n > 0 && n <= 1e6), "starts: %v: want more than 0 and at most 1,000,000", n)
+		wrong(i > 0 && n <= c.Starts[i-1], "starts: %v after %v: want rising numbers", n, c.Starts[max(0, i-1)])
+	}
+	return errors.Join(errs...)
+}
+
+// Cores says where the two processes run.
+type Cores struct {
+	// Agent and Simulator are the numbers of the cores each is bound to. Nil: it is bound to none.
+	Agent     []int `json:"agent"`
+	Simulator []int `json:"simulator"`
+	// All is how many there are for both together.
+	All int `json:"all"`
+}
+
+// Apart says that each has cores of its own.
+func (c *Cores) Apart() bool { return len(c.Agent) > 0 && len(c.Simulator) > 0 }
+
+// counts are how many cores each may use.
+func (c *Cores) counts() (agent, simulator int) {
+	if c.Apart() {
+		return len(c.Agent), len(c.Simulator)
+	}
+	return c.All, c.All
+}
+
+// splitCores gives the agent so many of the cores, half of them if it is 0, and the simulator the others. Where there is one core, or their
+// numbers are not known, neither is bound.
+func splitCores(usable []int, forAgent, count int) (Cores, error) {
+	c := Cores{All: count}
+	if len(usable) < 2 {
+		if forAgent > count {
+			return c, fmt.Errorf("cores: %d are asked for the agent, this process may use %d", forAgent, count)
+		}
+		return c, nil
+	}
+	if forAgent == 0 {
+		forAgent = len(usable) / 2
+	}
+	if forAgent >= len(usable) {
+		return c, fmt.Errorf("cores: %d are asked for the agent, and the simulator needs one of the %d that this process may use", forAgent, len(usable))
+	}
+	c.Agent, c.Simulator = usable[:forAgent], usable[forAgent:]
+	return c, nil
+}
+
+// Plan says where the processes of a configuration run.
+func (c *Config) Plan() (Cores, error) { return splitCores(usableCores(), c.Cores, countCores()) }
+
+// calibrator measures one load after another. Calibrate makes it.
+type calibrator struct {
+	config    Config
+	cores     Cores
+	agent     *process
+	simulator *process
+	where     served
+	conductor *conductor
+	stages    uint32
+	until     clock.Instant // no load is begun later; 0: any time
+}
+
+// Calibrate measures the loads of a configuration and finds the limit. It blocks until that is done or ctx ends, whose cause it then
+// returns; the rows that were measured by then have been shown to Measured. No process is left behind.
+func Calibrate(ctx context.Context, config Config) (Limit, error) {
+	if err := config.Validate(); err != nil {
+		return Limit{}, err
+	}
+	c := &calibrator{config: config}
+	var err error
+	if c.cores, err = config.Plan(); err != nil {
+		return Limit{}, err
+	}
+	if config.Most > 0 {
+		c.until = clock.Now().Add(config.Most)
+	}
+	dir, err := os.MkdirTemp("", "spate-calibrate-")
+	if err != nil {
+		return Limit{}, fmt.Errorf("a folder for the agent's socket: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	defer c.close()
+	if err := c.start(ctx, filepath.Join(dir, "coordinator.sock")); err != nil {
+		return Limit{}, stoppedOr(ctx, err)
+	}
+	rows, err := c.climb(ctx)
+	return limitOf(rows), stoppedOr(ctx, err)
+}
+
+// stoppedOr is why ctx ended, where that is what came of it, else the error.
+func stoppedOr(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// start starts the processes and waits until the agent is there.
+func (c *calibrator) start(ctx context.Context, socket string) (err error) {
+	setup := simulatorSetup{Step: c.config.Step, Spread: c.config.Spread}
+	if c.simulator, err = launch(ctx, "simulator", c.config.Simulator, c.cores.Simulator, setup, &c.where); err != nil {
+		return err
+	}
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		return fmt.Errorf("the agent's socket: %w", err)
+	}
+	c.conductor = newConductor(listener)
+	c.agent, err = launch(ctx, "agent", c.config.Agent, c.cores.Agent, agentSetup{Coordinator: "unix:" + socket}, &struct{}{})
+	if err != nil {
+		return err
+	}
+	return c.conductor.await(ctx)
+}
+
+// close ends what start started.
+func (c *calibrator) close() {
+	if c.agent != nil {
+		c.agent.end()
+	}
+	if c.conductor != nil {
+		c.conductor.close()
+	}
+	if c.simulator != nil {
+		c.simulator.end()
+	}
+}
+
+// climb measures the loads of streams, then those of starts.
+func (c *calibrator) climb(ctx context.Context) ([]Row, error) {
+	var streams, starts []Load
+	for _, n := range c.config.Streams {
+		streams = append(streams, Load{Streams: n})
+	}
+	for _, n := range c.config.Starts {
+		starts = append(starts, Load{Starts: n})
+	}
+	var rows []Row
+	for _, ladder := range [][]Load{streams, starts} {
+		some, err := c.ladder(ctx, ladder)
+		rows = append(rows, some...)
+		if err != nil {
+			return rows, err
+		}
+	}
+	return rows, nil
+}
+
+// ladder measures rising loads: one that is not safe once more, and none behind one that is not safe then.
+func (c *calibrator) ladder(ctx context.Context, loads []Load) ([]Row, error) {
+	var rows []Row
+	for _, load := range loads {
+		for try := 1; try <= 2; try++ {
+			if c.until != 0 && clock.Now() > c.until && len(rows) > 0 {
+				return rows, nil
+			}
+			row, err := c.measure(ctx, load)
+			if err != nil {
+				return rows, fmt.Errorf("%s: %w", load, err)
+			}
+			rows = append(rows, row)
+			if row.Safe() || c.config.Fixed {
+				break
+			}
+			if try == 2 {
+				return rows, nil
+			}
+		}
+	}
+	return rows, nil
+}
+
+// String names a load for people.
+func (l Load) String() string {
+	if l.Streams > 0 {
+		return fmt.Sprintf("%d streams", l.Streams)
+	}
+	return fmt.Sprintf("%g starts/s", l.Starts)
+}
+
+// measure puts the agent under a load and measures it for a window once it stands.
+func (c *calibrator) measure(ctx context.Context, load Load) (Row, error) {
+	before := load.ramp() + settleTime
+	c.config.Began(load, leadTime+before)
+	stage := load.stage(c.stages, c.where, c.config.Step, before+c.config.Window)
+	c.stages++
+	start, err := c.conductor.begin(ctx, stage)
+	if err != nil {
+		return Row{}, err
+	}
+	row, err := c.window(ctx, load, start.Add(before))
+	if err != nil {
+		return Row{}, err
+	}
+	failure, err := c.conductor.end(ctx)
+	switch {
+	case err != nil:
+		return Row{}, err
+	case failure != "":
+		return Row{}, errors.New(failure)
+	case row.Untrue > 0:
+		return Row{}, fmt.Errorf("%d frames came without the simulator's time of sending", row.Untrue)
+	}
+	c.config.Measured(row)
+	return row, nil
+}
+
+// window measures a load from an instant on.
+func (c *calibrator) window(ctx context.Context, load Load, from clock.Instant) (Row, error) {
+	if err := pass(ctx, from); err != nil {
+		return Row{}, err
+	}
+	_, agent, simulator, err := c.read()
+	if err != nil {
+		return Row{}, err
+	}
+	all, known := machineCPU()
+	if err := pass(ctx, clock.Now().Add(c.config.Window)); err != nil {
+		return Row{}, err
+	}
+	reading, agentNow, simulatorNow, err := c.read()
+	if err != nil {
+		return Row{}, err
+	}
+	allNow, _ := machineCPU()
+	row := Row{
+		Load: load, Asked: load.asked(c.config.Step), Reading: reading, Window: agentNow.At.Sub(agent.At),
+		AgentCPU: agentNow.cores(agent), SimulatorCPU: simulatorNow.cores(simulator),
+	}
+	if known {
+		other := max(0, Usage{At: agentNow.At, CPU: allNow}.cores(Usage{At: agent.At, CPU: all})-row.AgentCPU-row.SimulatorCPU)
+		row.OtherCPU = &other
+	}
+	events := reading.Frames
+	if load.Streams == 0 {
+		events = reading.Completed
+	}
+	row.Achieved = float64(events) / row.Window.Seconds()
+	agentCores, simulatorCores := c.cores.counts()
+	c.config.Rules.judge(&row, agentCores, simulatorCores)
+	return row, nil
+}
+
+// read asks both processes.
+func (c *calibrator) read() (Reading, Usage, Usage, error) {
+	var seen observed
+	var used Usage
+	err := errors.Join(c.agent.ask(struct{}{}, &seen), c.simulator.ask(struct{}{}, &used))
+	return seen.Reading, seen.Usage, used, err
+}
+
+// pass waits until an instant.
+func pass(ctx context.Context, until clock.Instant) error {
+	left := time.NewTimer(clock.Until(until))
+	defer left.Stop()
+	select {
+	case <-left.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

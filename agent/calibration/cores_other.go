@@ -1,0 +1,20 @@
+//go:build !linux
+
+package calibration
+
+import (
+	"runtime"
+	"time"
+)
+
+// usableCores are not known here.
+func usableCores() []int { return nil }
+
+// onCores calls start: processes cannot be bound to cores here.
+func onCores(_ []int, start func() error) error { return start() }
+
+// countCores is how many cores this process may use.
+func countCores() int { return runtime.NumCPU() }
+
+// machineCPU cannot be told here.
+func machineCPU() (time.Duration, bool) { return 0, false }

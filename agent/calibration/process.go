@@ -1,0 +1,106 @@
+package calibration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// askTime is the longest that a process may take to answer.
+	askTime = 10 * time.Second
+	// endTime is the longest that it may take to end by itself when its input has ended.
+	endTime = time.Second
+)
+
+// process is a child that answers questions: it is given its setup as the first line of its input and answers with what it has made of it,
+// and each further line with a reading. It ends with its input, so that it does not outlive its parent.
+type process struct {
+	name   string
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	say    *json.Encoder
+	answer *json.Decoder
+	errs   *tail
+}
+
+// launch starts a child on cores, and waits until it is set up. Made takes what the child says of itself. It is killed when ctx ends. The
+// caller ends it.
+func launch(ctx context.Context, name string, command []string, cores []int, setup, made any) (*process, error) {
+	p := &process{name: name, cmd: exec.CommandContext(ctx, command[0], command[1:]...), errs: &tail{}}
+	p.cmd.Stderr = p.errs
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if err := onCores(cores, p.cmd.Start); err != nil {
+		return nil, fmt.Errorf("%s: its process cannot be started: %w", name, err)
+	}
+	p.say, p.answer = json.NewEncoder(p.in), json.NewDecoder(out)
+	if err := p.ask(setup, made); err != nil {
+		p.end()
+		return nil, err
+	}
+	return p, nil
+}
+
+// ask says something to the child and takes its answer.
+func (p *process) ask(question, answer any) error {
+	late := time.AfterFunc(askTime, func() { _ = p.cmd.Process.Kill() })
+	defer late.Stop()
+	err := p.say.Encode(question)
+	if err == nil {
+		err = p.answer.Decode(answer)
+	}
+	if err == nil {
+		return nil
+	}
+	if said := p.errs.last(); said != "" {
+		return fmt.Errorf("the %s has ended: %s", p.name, said)
+	}
+	return fmt.Errorf("the %s has ended, or did not answer within %v: %w", p.name, askTime, err)
+}
+
+// end ends the child and waits for it. It may be called again.
+func (p *process) end() {
+	_ = p.in.Close()
+	late := time.AfterFunc(endTime, func() { _ = p.cmd.Process.Kill() })
+	defer late.Stop()
+	_ = p.cmd.Wait() // it was told to end: how does not matter
+}
+
+// tail keeps the end of what is written to it. It is safe for concurrent use.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+// longestTail is how many bytes are kept.
+const longestTail = 4096
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	if over := len(t.text) - longestTail; over > 0 {
+		t.text = append(t.text[:0], t.text[over:]...)
+	}
+	return len(p), nil
+}
+
+// last is the last line that was written.
+func (t *tail) last() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := strings.TrimSpace(string(t.text))
+	return text[strings.LastIndexByte(text, '\n')+1:]
+}

@@ -1,0 +1,27 @@
+//go:build unix
+
+package calibration
+
+import (
+	"fmt"
+	"math"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// machineRoom reads the hard limit of open files, which processes raise theirs to, and Linux's range of source ports.
+func machineRoom() room {
+	var r room
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err == nil && limit.Max < math.MaxInt32 {
+		r.files = int(limit.Max)
+	}
+	if text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"); err == nil {
+		var low, high int
+		if n, _ := fmt.Sscan(string(text), &low, &high); n == 2 {
+			r.ports = high - low + 1
+		}
+	}
+	return r
+}

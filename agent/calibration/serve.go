@@ -1,0 +1,128 @@
+package calibration
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"runtime"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/spate-load/spate/agent"
+	"github.com/spate-load/spate/simulator"
+)
+
+// agentSetup tells the agent's process what it needs.
+type agentSetup struct {
+	Coordinator string `json:"coordinator"` // gRPC target
+}
+
+// simulatorSetup tells the simulator's process what it needs.
+type simulatorSetup struct {
+	Step   time.Duration `json:"step_ns"` // between two tokens of a stream
+	Spread bool          `json:"spread"`  // streams tick one after another
+}
+
+// served are the simulator's endpoints: for streams that go on, and for requests that are short.
+type served struct {
+	Streams []string `json:"streams"`
+	Short   []string `json:"short"`
+}
+
+// observed is the agent process's answer to a question.
+type observed struct {
+	Usage
+	Reading
+}
+
+// ServeAgent is the agent's process: it serves until its input ends. Its errors are of the setup and of the agent.
+func ServeAgent(in io.Reader, out io.Writer, errs io.Writer, version string) error {
+	var setup agentSetup
+	questions := json.NewDecoder(in)
+	if err := questions.Decode(&setup); err != nil {
+		return fmt.Errorf("setup: %w", err)
+	}
+	g := newGauge(runtime.GOMAXPROCS(0))
+	a, err := agent.New(agent.Config{
+		Name: "calibration", Version: version, NewWatch: g.watch, AllowedTargets: []string{"127.0.0.1"},
+		Logger:      slog.New(slog.NewTextHandler(errs, &slog.HandlerOptions{Level: slog.LevelError})),
+		Coordinator: func(context.Context) (string, error) { return setup.Coordinator, nil },
+		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	defer func() { cancel(); <-done }()
+	return answerAll(questions, out, struct{}{}, func() any { return observed{ownUsage(), g.read()} })
+}
+
+// ServeSimulator is the simulator's process: it serves until its input ends. Its errors are of the setup and of the simulator.
+func ServeSimulator(in io.Reader, out io.Writer) error {
+	var setup simulatorSetup
+	questions := json.NewDecoder(in)
+	if err := questions.Decode(&setup); err != nil {
+		return fmt.Errorf("setup: %w", err)
+	}
+	var where served
+	for _, one := range []struct {
+		step time.Duration
+		urls *[]string
+	}{{setup.Step, &where.Streams}, {shortStep, &where.Short}} {
+		server, err := simulator.Start(engineOf(one.step, setup.Spread))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = server.Close(ended()) }()
+		*one.urls = server.URLs()
+	}
+	return answerAll(questions, out, where, func() any { return ownUsage() })
+}
+
+// ended is a context that is over: who is left is cut off.
+func ended() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// mostRunning is how many requests a simulated engine has under way: more than a machine has streams.
+const mostRunning = 1 << 20
+
+// engineOf is an engine without limits but its pace: the first token at once, and then one each step. The truth is in its frames.
+func engineOf(step time.Duration, spread bool) simulator.Config {
+	c := simulator.Default()
+	c.Model = simulator.Model{
+		PrefillTokensPerSecond: math.Inf(1), DecodeStep: step, MaxRunning: mostRunning, CacheBlockTokens: c.Model.CacheBlockTokens, SpreadStep: spread,
+	}
+	c.Truth.Stamp = true
+	return c
+}
+
+// answerAll says what was set up, and answers each question until there are no more.
+func answerAll(questions *json.Decoder, out io.Writer, made any, answer func() any) error {
+	say := json.NewEncoder(out)
+	if err := say.Encode(made); err != nil {
+		return fmt.Errorf("answer: %w", err)
+	}
+	for {
+		var any json.RawMessage
+		if err := questions.Decode(&any); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return fmt.Errorf("question: %w", err)
+		}
+		if err := say.Encode(answer()); err != nil {
+			return fmt.Errorf("answer: %w", err)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package capacity
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+var machine = Machine{ID: "m1", Host: "box", Cores: 8, Kernel: "linux 6.8", Version: "v1"}
+
+func found() *Capacity {
+	return &Capacity{Streams: 1000, FramesPerSecond: 49_987.5, StartsPerSecond: 4000, MeasuredAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Machine: machine}
+}
+
+func TestWriteAndRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a", "b", "capacity.json")
+	for range 2 { // the second takes the place of the first
+		if err := Write(path, found()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := Read(path, machine)
+	if err != nil || *got != *found() {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	p := got.Proto()
+	if p.GetStreams() != 1000 || p.GetFramesPerSecond() != 49_987.5 || p.GetStartsPerSecond() != 4000 || !p.GetMeasuredAt().AsTime().Equal(found().MeasuredAt) {
+		t.Errorf("%v", p)
+	}
+	left, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(left) != 1 {
+		t.Errorf("%v, %v: want the file alone", left, err)
+	}
+}
+
+func TestReadRefusesOtherMachines(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "capacity.json")
+	if err := Write(path, found()); err != nil {
+		t.Fatal(err)
+	}
+	newer := machine
+	newer.Version = "v2"
+	if _, err := Read(path, newer); err != nil {
+		t.Errorf("another version of Spate: %v", err)
+	}
+	for want, change := range map[string]func(*Machine){
+		"whose machine id is another":             func(m *Machine) { m.ID = "m2" },
+		"of box, and this is bax":                 func(m *Machine) { m.Host = "bax" },
+		"of 8 cores, and here are 4":              func(m *Machine) { m.Cores = 4 },
+		"of linux 6.8, and this is linux 6.9":     func(m *Machine) { m.Kernel = "linux 6.9" },
+		"capacity " + path + ": it is of another": func(m *Machine) { m.Cores = 2 },
+	} {
+		here := machine
+		change(&here)
+		if _, err := Read(path, here); !errors.Is(err, ErrOther) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+func TestReadRefusesWhatNoCalibrationWrites(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "capacity.json")
+	if _, err := Read(path, machine); !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "spate calibrate makes it") {
+		t.Error(err)
+	}
+	for name, text := range map[string]string{
+		"empty":      "",
+		"no json":    "streams: 5",
+		"no machine": `{"streams": 5, "measured_at": "2026-01-02T03:04:05Z"}`,
+		"no time":    `{"streams": 5, "machine": {"host": "box"}}`,
+		"negative":   `{"streams": -5, "measured_at": "2026-01-02T03:04:05Z", "machine": {"host": "box"}}`,
+		"huge":       `{"streams": 5000000000, "measured_at": "2026-01-02T03:04:05Z", "machine": {"host": "box"}}`,
+		"odd":        `{"frames_per_second": 1e300, "measured_at": "2026-01-02T03:04:05Z", "machine": {"host": "box"}}`,
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Read(path, machine); err == nil || !strings.Contains(err.Error(), "run spate calibrate again") {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+func TestWriteLeavesNothingBehind(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "capacity.json")
+	if err := os.MkdirAll(filepath.Join(path, "in the way"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(path, found()); err == nil {
+		t.Error("a folder was overwritten")
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 {
+		t.Errorf("%v, %v", left, err)
+	}
+}
+
+func TestThisMachine(t *testing.T) {
+	m := ThisMachine("v9")
+	if m.Host == "" || m.Cores < 1 || m.Kernel == "" || m.Version != "v9" {
+		t.Errorf("%+v", m)
+	}
+	if other := m.unlike(ThisMachine("v10")); other != "" {
+		t.Errorf("unlike itself: %s", other)
+	}
+}

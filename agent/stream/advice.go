@@ -1,0 +1,80 @@
+package stream
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+)
+
+var (
+	errOnlyHTTP2 = errors.New(`the endpoint speaks only HTTP/2: say connection: {http: "2"}`)
+	errNoHTTP2   = errors.New(`the endpoint does not speak HTTP/2: leave connection.http out, or say "1.1"`)
+)
+
+// advised adds to an error of connecting what to do about it, as far as that is known. name is what a certificate was checked for.
+func advised(err error, name string) error {
+	what := adviceFor(err, name)
+	if what == "" {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, what)
+}
+
+func adviceFor(err error, name string) string {
+	var plain tls.RecordHeaderError
+	var unknown x509.UnknownAuthorityError
+	var invalid x509.CertificateInvalidError
+	var other x509.HostnameError
+	switch {
+	case errors.As(err, &plain):
+		return "does the server speak plain http?"
+	case errors.As(err, &unknown):
+		return "give the authority's certificate as connection.ca, or to the agent's system"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "have it renewed, and look whether the agent's clock is right"
+	case errors.As(err, &other):
+		return fmt.Sprintf("if it is the right server, say connection.server_name with a name of its certificate in place of %s", name)
+	case noPort(err):
+		return "no local port is free, or a source address is not this machine's: give the agent more source addresses, widen " +
+			"net.ipv4.ip_local_port_range, or keep connections open"
+	}
+	return alertAdvice(err)
+}
+
+// alertAdvice reads what the other side said as it ended TLS. crypto/tls gives its words only.
+func alertAdvice(err error) string {
+	if !isAlert(err) {
+		return ""
+	}
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "certificate required"), strings.Contains(text, "handshake failure"):
+		return "the server may want a certificate of the client: give connection.certificate and connection.key"
+	case strings.Contains(text, "unknown certificate authority"), strings.Contains(text, "bad certificate"):
+		return "the server does not take the client's certificate: is connection.certificate signed by an authority that the server knows?"
+	}
+	return ""
+}
+
+// refusedProtocol says whether the other side speaks none of the versions of HTTP that it was offered.
+func refusedProtocol(err error) bool {
+	return isAlert(err) && strings.Contains(err.Error(), "no application protocol")
+}
+
+// isAlert says whether an error is what the other side said as it ended TLS.
+func isAlert(err error) bool {
+	operation, ok := errors.AsType[*net.OpError](err)
+	return ok && operation.Op == "remote error"
+}
+
+// How an answer begins in the other version of HTTP: a SETTINGS frame of HTTP/2, whose length is a multiple of 6, for the connection as a
+// whole (RFC 9113, 6.5), and the status line of HTTP/1.1.
+func beginsHTTP2(p []byte) bool {
+	return len(p) >= frameHead && p[0] == 0 && p[1] == 0 && p[2]%6 == 0 && p[3] == frameSettings && p[4] == 0 && bytes.Equal(p[5:9], make([]byte, 4))
+}
+
+func beginsHTTP1(p []byte) bool { return bytes.HasPrefix(p, []byte("HTTP/1.")) }

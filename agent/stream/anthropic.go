@@ -1,0 +1,133 @@
+package stream
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/spate-load/spate/workload"
+)
+
+// anthropic is Anthropic's POST /v1/messages, which vLLM and others serve, too. Its events say in "type" what they are: the first has the
+// prompt's tokens, the one before the last those of the output.
+type anthropic struct{}
+
+var anthropicTraits = traits{
+	path: "/v1/messages", model: "model", prompts: []string{"messages", "system"}, fixed: map[string]any{"stream": true},
+	lengths: []string{"max_tokens"}, eos: "ignore_eos", least: []string{"min_tokens"},
+}
+
+func (anthropic) traits() *traits     { return &anthropicTraits }
+func (anthropic) form() workload.Form { return workload.Messages }
+func (anthropic) prompt() string      { return "messages" }
+
+// anthropicVersion is that of the API as it is read here.
+const anthropicVersion = "2023-06-01"
+
+func (anthropic) authorize(h http.Header, key string) {
+	h.Set("Anthropic-Version", anthropicVersion)
+	if key != "" {
+		h.Set("X-Api-Key", key)
+	}
+}
+
+// Members of an event or a whole message, of a block or what is added to it, and of a usage.
+var (
+	anthropicEvent = []string{"type", "delta", "usage", "message", "content_block", "error", "content", "stop_reason"}
+	anthropicBlock = []string{"text", "thinking", "partial_json", "name"}
+	anthropicUsage = []string{"input_tokens", "cache_read_input_tokens", "output_tokens", "cache_creation_input_tokens"}
+	anthropicInner = []string{"usage"}
+	anthropicDelta = []string{"stop_reason"}
+)
+
+func (anthropic) frame(data []byte, f *frame) error {
+	*f = frame{}
+	var v [8][]byte
+	if err := members(data, anthropicEvent, v[:]); err != nil {
+		return err
+	}
+	delta, usage, message, block, fault := v[1], v[2], v[3], v[4], v[5]
+	var inner [1][]byte
+	switch string(word(v[0])) {
+	case "content_block_delta":
+		f.block(delta)
+	case "content_block_start":
+		f.block(block)
+	case "message_start":
+		part(message, anthropicInner, inner[:])
+		f.spent(inner[0])
+		f.output, f.usage = 0, false // a guess until the end
+	case "message_delta":
+		part(delta, anthropicDelta, inner[:])
+		f.finish = word(inner[0])
+		f.spent(usage)
+	case "message_stop":
+		f.end = true
+	case "message":
+		f.blocks(v[6])
+		f.finish = word(v[7])
+		f.spent(usage)
+	default:
+		if filled(fault) {
+			f.fail(nil, fault)
+		}
+	}
+	return nil
+}
+
+// block takes what a block begins with, or what is added to it: text, thoughts, a tool's name or its input.
+func (f *frame) block(data []byte) {
+	var v [4][]byte
+	part(data, anthropicBlock, v[:])
+	f.answer = within(v[0])
+	f.token = f.token || slices.ContainsFunc(v[:], filled)
+}
+
+// blocks takes the content of a whole message. Its first text counts as the answer.
+func (f *frame) blocks(data []byte) {
+	var answer []byte
+	for _, block := range list(data) {
+		f.block(block)
+		if len(answer) == 0 {
+			answer = f.answer
+		}
+	}
+	f.answer = answer
+}
+
+// spent takes a usage. What came from the cache and what was put there is not in its input_tokens.
+func (f *frame) spent(usage []byte) {
+	var v [4][]byte
+	part(usage, anthropicUsage, v[:])
+	f.told(v[0], v[1], v[2])
+	written, _ := number(v[3])
+	if f.inputTold {
+		f.input += f.cached + written
+	}
+}
+
+// messageRole is what decides where a message goes.
+var messageRole = []string{"role", "content"}
+
+// arrange takes a system prompt out of the messages, where this API does not have it, and puts it into a field of its own behind them.
+func (anthropic) arrange(dst []byte, from int) []byte {
+	c := cursor{b: dst, i: from}
+	c.eat('[')
+	c.peek()
+	begin := c.i
+	first := c.skip(1)
+	if len(first) == 0 || first[0] != '{' {
+		return dst
+	}
+	var v [2][]byte
+	part(first, messageRole, v[:])
+	system := v[1]
+	if string(word(v[0])) != "system" || len(system) == 0 {
+		return dst
+	}
+	if c.peek() == ',' {
+		c.i++
+	}
+	dst = append(dst, `,"system":`...)
+	dst = append(dst, system...)
+	return slices.Delete(dst, begin, c.i)
+}

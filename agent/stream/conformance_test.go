@@ -1,0 +1,416 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// sse writes events with a line end and with what follows a field's colon.
+func sse(events []event, end, space string) string {
+	var b strings.Builder
+	for _, e := range events {
+		if e.name != "" {
+			b.WriteString("event:" + space + e.name + end)
+		}
+		b.WriteString("data:" + space + e.data + end + end)
+	}
+	return b.String()
+}
+
+// body are the events of an answer with some words, without what ends it.
+func (f form) body(words ...string) []event {
+	events := slices.Clone(f.lead)
+	for i, w := range words {
+		events = append(events, f.token(w, words[:i]))
+	}
+	return events
+}
+
+// stream are the events of a whole answer of two words.
+func (f form) stream() []event {
+	return append(append(f.body("one", " two"), f.tail([]string{"one", " two"})...), f.end()...)
+}
+
+func (f form) end() []event {
+	if f.mark.data == "" {
+		return nil
+	}
+	return []event{f.mark}
+}
+
+// client makes one of the form's API for an endpoint.
+func (f form) client(t testing.TB, api, url string) *Client {
+	config := f.config
+	config.API, config.Endpoints = api, []string{url}
+	return newTestClient(t, config)
+}
+
+// play takes in a response's body in pieces that end at the cuts, as if each had come in a read of its own, and its end with an error.
+func play(c *Client, body []byte, err error, cuts ...int) *Observation {
+	o := new(Observation)
+	x := &exchange{client: c, o: o, events: new(events), keepAnswer: true}
+	x.events.reset()
+	from, at := 0, clock.Now()
+	for n, to := range append(cuts, len(body)) {
+		for from < to && o.Err == nil && !x.done {
+			size := copy(x.events.space(), body[from:to])
+			x.events.read(size)
+			from += size
+			x.frames(reading{at: at.Add(1 + 1), number: uint64(n)})
+		}
+	}
+	switch {
+	case o.Err != nil:
+	case x.done:
+		x.end(o.End)
+	case errors.Is(err, io.EOF):
+		x.ended(err, reading{at: at, number: 1 << 20})
+	}
+	if !o.Usage {
+		o.OutputTokens = o.TokenFrames
+	}
+	o.Answer = mend(o.Answer)
+	return o
+}
+
+// told is what an observation tells but for times.
+type told struct {
+	Tokens, Input, Output, Cached uint64
+	Usage, HasCached, Whole       bool
+	Finish, Answer, Err           string
+	Class                         spatev1.ErrorClass
+}
+
+func toldBy(o *Observation) told {
+	s := told{
+		o.TokenFrames, o.InputTokens, o.OutputTokens, o.CachedTokens, o.Usage, o.HasCachedTokens, o.Whole,
+		o.FinishReason, string(o.Answer), "", 0,
+	}
+	if o.Err != nil {
+		s.Err, s.Class = o.Err.Message, o.Err.Class
+	}
+	return s
+}
+
+// good is what a whole answer of two words tells.
+func (f form) good() told {
+	s := told{Tokens: 2, Output: 2, Finish: f.finish, Answer: "one two", Usage: f.usage, HasCached: f.hasCached, Cached: f.cached}
+	if f.usage {
+		s.Input = promptTokens
+	}
+	return s
+}
+
+// streamCase is a stream and what must be told of it. A nil stream: the API cannot have it.
+type streamCase struct {
+	name string
+	make func(f form) (events []event, want told)
+}
+
+// streamCases are those of one order of events. Each is played split anywhere and written in many ways.
+var streamCases = []streamCase{
+	{"plain", func(f form) ([]event, told) { return f.stream(), f.good() }},
+	{"lead", func(f form) ([]event, told) {
+		if len(f.lead) == 0 {
+			return nil, told{}
+		}
+		return append(slices.Clone(f.lead[:1]), f.stream()...), f.good()
+	}},
+	{"empty content", func(f form) ([]event, told) {
+		s := []string{"one", " two"}
+		events := append(f.body("one"), f.empty(s[:1]), f.token(" two", s[:1]), f.empty(s))
+		return append(append(events, f.tail(s)...), f.end()...), f.good()
+	}},
+	{"odd events", func(f form) ([]event, told) {
+		if len(f.odd) == 0 {
+			return nil, told{}
+		}
+		return slices.Insert(f.stream(), len(f.lead)+1, f.odd...), f.good()
+	}},
+	{"reasoning", func(f form) ([]event, told) { return f.aside(f.reasoning) }},
+	{"tool calls", func(f form) ([]event, told) { return f.aside(f.tool) }},
+	{"several tokens in a frame", func(f form) ([]event, told) {
+		want := f.good()
+		want.Tokens, want.Output = 1, 1
+		if f.usage {
+			want.Output = 2
+		}
+		events := append(slices.Clone(f.lead), f.token("one two", nil))
+		return append(append(events, f.tail([]string{"one", " two"})...), f.end()...), want
+	}},
+	{"escapes", func(f form) ([]event, told) {
+		want := f.good()
+		want.Answer = `\"\\\n世`
+		events := append(f.body("\"\\", "\n世"), f.tail([]string{"\"\\", "\n世"})...)
+		return append(events, f.end()...), want
+	}},
+	{"running usage", func(f form) ([]event, told) {
+		if !f.running && f.cannot["running usage"] != "" {
+			return nil, told{}
+		}
+		return f.runningStream(), f.good()
+	}},
+	{"error in the stream", func(f form) ([]event, told) {
+		want := told{Tokens: 1, Output: 1, Answer: "one", Err: f.fault, Class: spatev1.ErrorClass_ERROR_CLASS_STREAM_ERROR}
+		return append(f.body("one"), f.failure), f.early(want)
+	}},
+	{"finish without a mark", func(f form) ([]event, told) {
+		if f.cannot["finish without a mark"] != "" {
+			return nil, told{}
+		}
+		return append(f.body("one", " two"), f.tail([]string{"one", " two"})...), f.good()
+	}},
+	{"missing mark and finish", func(f form) ([]event, told) {
+		if f.cannot["missing mark and finish"] != "" {
+			return nil, told{}
+		}
+		return f.body("one"), f.early(told{Tokens: 1, Output: 1, Answer: "one", Class: spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM})
+	}},
+	{"a frame that is none", func(f form) ([]event, told) {
+		return append(f.body("one"), event{data: "{oops"}), f.early(told{Tokens: 1, Output: 1, Answer: "one", Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME})
+	}},
+	{"no token", func(f form) ([]event, told) {
+		want := f.early(told{Class: spatev1.ErrorClass_ERROR_CLASS_EMPTY_OUTPUT})
+		if f.finish == "" {
+			return append(slices.Clone(f.lead), f.empty(nil)), want
+		}
+		events := append(append(slices.Clone(f.lead), f.tail(nil)...), f.end()...)
+		want = f.good()
+		want.Class, want.Tokens, want.Answer = spatev1.ErrorClass_ERROR_CLASS_EMPTY_OUTPUT, 0, ""
+		if want.Output = 0; strings.Contains(f.mark.data, `"output_tokens":2`) {
+			want.Output = 2
+		}
+		return events, want
+	}},
+}
+
+// aside is a stream with a token that is no part of the answer.
+func (f form) aside(e event) ([]event, told) {
+	if e.data == "" {
+		return nil, told{}
+	}
+	want := f.good()
+	want.Tokens++
+	return slices.Insert(f.stream(), len(f.lead), e), want
+}
+
+// early adds what the first frames tell of the tokens, in a stream that does not get to its end.
+func (f form) early(s told) told {
+	switch {
+	case f.running:
+		s.Usage, s.Input, s.Cached, s.HasCached = true, promptTokens, f.cached, f.hasCached
+	case len(f.lead) > 0 && strings.Contains(f.lead[0].data, "input_tokens"):
+		s.Input, s.Cached, s.HasCached = promptTokens, f.cached, f.hasCached
+	}
+	return s
+}
+
+// runningStream has a usage in each frame of a word.
+func (f form) runningStream() []event {
+	events := f.stream()
+	if f.running {
+		return events
+	}
+	tokens := 0
+	for i := range events {
+		if strings.Contains(events[i].data, "one") || strings.Contains(events[i].data, "two") {
+			tokens++
+			events[i].data = strings.TrimSuffix(events[i].data, "}") + fmt.Sprintf(`,"usage":{"prompt_tokens":11,"completion_tokens":%d}}`, tokens)
+		}
+	}
+	return events
+}
+
+// writings are ways to write the same events.
+var writings = map[string]func(events []event) string{
+	"plain":           func(e []event) string { return sse(e, "\n", " ") },
+	"no space":        func(e []event) string { return sse(e, "\n", "") },
+	"CRLF":            func(e []event) string { return sse(e, "\r\n", " ") },
+	"CR":              func(e []event) string { return sse(e, "\r", " ") },
+	"byte order mark": func(e []event) string { return "\ufeff" + sse(e, "\n", " ") },
+	"comments": func(e []event) string {
+		return ": hello\n\n" + strings.ReplaceAll(sse(e, "\n", " "), "\n\n", "\n: keep-alive\n\n:\n\n")
+	},
+	"ids": func(e []event) string {
+		return strings.ReplaceAll(sse(e, "\n", " "), "data:", "id: 7\nretry: 10\ndata:")
+	},
+	"data in several lines": func(e []event) string {
+		return strings.ReplaceAll(sse(e, "\n", " "), `,"`, ",\ndata: \"")
+	},
+	"no last line end": func(e []event) string { return strings.TrimRight(sse(e, "\n", " "), "\n") },
+}
+
+// checkTold compares. Where the message is not fixed only the class counts.
+func checkTold(t *testing.T, where string, got, want told) {
+	t.Helper()
+	if want.Err == "" && want.Class != 0 {
+		got.Err = ""
+	}
+	if got.Answer != want.Answer && sameText(got.Answer, want.Answer) {
+		got.Answer = want.Answer
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s:\n got %+v\nwant %+v", where, got, want)
+	}
+}
+
+// sameText compares what stands between quotes by what it means.
+func sameText(a, b string) bool { return text([]byte(`"`+a+`"`)) == text([]byte(`"`+b+`"`)) }
+
+func TestStreams(t *testing.T) {
+	for api, f := range forms {
+		c := f.client(t, api, "http://h")
+		for _, sc := range streamCases {
+			t.Run(api+"/"+sc.name, func(t *testing.T) {
+				events, want := sc.make(f)
+				if events == nil {
+					if f.cannot[sc.name] == "" {
+						t.Fatal("the form has no events for it and does not say why")
+					}
+					t.Skip(f.cannot[sc.name])
+				}
+				for how, write := range writings {
+					body := []byte(write(events))
+					checkTold(t, how, toldBy(play(c, body, io.EOF)), want)
+				}
+				body := []byte(writings["CRLF"](events))
+				for i := range body {
+					checkTold(t, fmt.Sprintf("split at %d", i), toldBy(play(c, body, io.EOF, i)), want)
+				}
+				every := make([]int, len(body))
+				for i := range every {
+					every[i] = i
+				}
+				checkTold(t, "split everywhere", toldBy(play(c, body, io.EOF, every...)), want)
+			})
+		}
+	}
+}
+
+// TestLeadFrames checks what is said of the first frame.
+func TestLeadFrames(t *testing.T) {
+	for api, f := range forms {
+		o := play(f.client(t, api, "http://h"), []byte(sse(f.stream(), "\n", " ")), io.EOF)
+		if o.Led != (len(f.lead) > 0) || o.FirstFrame == 0 || o.FirstToken == 0 || len(o.Gaps) != 1 {
+			t.Errorf("%s: led %v, %d gaps", api, o.Led, len(o.Gaps))
+		}
+	}
+}
+
+// TestRunningTokens checks the tokens of each frame where several come in one.
+func TestRunningTokens(t *testing.T) {
+	f := forms["sglang"]
+	c := f.client(t, "sglang", "http://h")
+	var tokens []int
+	x := &exchange{client: c, o: new(Observation), events: new(events), onToken: func(_ clock.Instant, n int) { tokens = append(tokens, n) }}
+	for _, words := range [][]string{{"a"}, {"a", "b", "c"}, {"a", "b", "c", ""}, {"a", "b", "c", "", "d"}} {
+		x.frame([]byte(sglangChunk(words, "null").data), reading{})
+	}
+	if !slices.Equal(tokens, []int{1, 2, 2}) {
+		t.Errorf("%v", tokens)
+	}
+}
+
+// answers are responses as a server writes them, byte for byte.
+type answerCase struct {
+	name string
+	make func(f form) (response string, want told)
+}
+
+const plainHead = "HTTP/1.1 200 OK\r\nConnection: close\r\n"
+
+var answerCases = []answerCase{
+	{"chunks", func(f form) (string, told) {
+		var b strings.Builder
+		for _, e := range f.stream() {
+			b.WriteString(chunk(sse([]event{e}, "\n", " ")))
+		}
+		return chunkedHead + b.String() + lastChunk, f.good()
+	}},
+	{"trailers", func(f form) (string, told) {
+		return "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTrailer: X-Usage\r\nTransfer-Encoding: chunked\r\n\r\n" +
+			chunk(sse(f.stream(), "\n", " ")) + "0\r\nX-Usage: 7\r\n\r\n", f.good()
+	}},
+	{"until the connection closes", func(f form) (string, told) {
+		return plainHead + "Content-Type: text/event-stream; charset=utf-8\r\n\r\n" + sse(f.stream(), "\r\n", ""), f.good()
+	}},
+	{"an answer in one piece", func(f form) (string, told) {
+		want := f.good()
+		want.Whole, want.Tokens = true, 1
+		if !f.usage {
+			want.Output = 1
+		}
+		return plainHead + "Content-Type: application/json\r\n\r\n" + f.whole, want
+	}},
+	{"an error in one piece", func(f form) (string, told) {
+		return plainHead + "Content-Type: application/json\r\n\r\n" + f.refusal, told{Whole: true, Class: spatev1.ErrorClass_ERROR_CLASS_STREAM_ERROR}
+	}},
+	{"gzip", func(form) (string, told) {
+		return plainHead + "Content-Type: text/event-stream\r\nContent-Encoding: gzip\r\n\r\n\x1f\x8b", told{
+			Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, Err: "the response is compressed (gzip), which was not asked for",
+		}
+	}},
+	{"a stream that is cut", func(f form) (string, told) {
+		return chunkedHead + chunk(sse(f.body("one"), "\n", " ")), f.early(told{Tokens: 1, Output: 1, Answer: "one", Class: spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM})
+	}},
+	{"an HTTP error", func(f form) (string, told) {
+		return "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n" + f.refusal,
+			told{Class: spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, Err: "429 Too Many Requests: " + f.refusal}
+	}},
+	{"a very long frame", func(f form) (string, told) {
+		long := strings.Repeat("x", frameLimit/4)
+		want := f.good()
+		want.Answer = long + " two"
+		events := append(f.body(long, " two"), f.tail([]string{long, " two"})...)
+		return chunkedHead + chunk(sse(append(events, f.end()...), "\n", " ")) + lastChunk, want
+	}},
+	{"a frame too long", func(f form) (string, told) {
+		return chunkedHead + chunk("data: "+strings.Repeat("x", 2*frameLimit)), told{Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, Err: errFrameTooLong.Error()}
+	}},
+	{"a page", func(form) (string, told) {
+		return plainHead + "Content-Type: text/html\r\n\r\n<html>busy</html>\n", told{Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME}
+	}},
+}
+
+func TestAnswersOfServers(t *testing.T) {
+	for api, f := range forms {
+		for _, ac := range answerCases {
+			t.Run(api+"/"+ac.name, func(t *testing.T) {
+				response, want := ac.make(f)
+				s := newRawServer(t, once(response))
+				c := f.client(t, api, s.URL)
+				var o Observation
+				c.Do(t.Context(), Request{Body: body(c), KeepAnswer: true}, &o)
+				checkTold(t, ac.name, toldBy(&o), want)
+				if want.Class == spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS && o.Err.HTTPStatus != http.StatusTooManyRequests {
+					t.Errorf("status %d", o.Err.HTTPStatus)
+				}
+			})
+		}
+	}
+}
+
+// TestTokensDoNotAllocate checks that a token costs no memory, in any API.
+func TestTokensDoNotAllocate(t *testing.T) {
+	for api, f := range forms {
+		c := f.client(t, api, "http://h")
+		data := []byte(f.token("one", []string{strings.Repeat("x", 4096)}).data)
+		var fr frame
+		if n := testing.AllocsPerRun(100, func() {
+			if c.dialect.frame(data, &fr) != nil || !fr.token {
+				t.Fatal("no token")
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations", api, n)
+		}
+	}
+}

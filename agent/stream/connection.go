@@ -1,0 +1,133 @@
+package stream
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Connection says how connections to a target are made and kept. Its zero value: kept open, HTTP/1.1, no proxy, the system's authorities.
+type Connection struct {
+	// Each request opens a connection of its own and closes it, instead of taking one that lies idle.
+	New bool
+	// Speak HTTP/2, over TLS as well as without it. A connection carries one request at a time all the same.
+	HTTP2 bool
+	// HTTP proxy that all requests go through: http://host:port. Requests to http:// endpoints go to it in absolute form, all others through
+	// a tunnel that CONNECT makes. Empty: none, whatever the environment says.
+	Proxy string
+	// "user:password" for the proxy. Empty: none is sent.
+	ProxyAuth string
+	// Certificates of the authorities that endpoints are checked by, in PEM. Empty: those of the system.
+	CA string
+	// The client's own certificate with its chain, and its key, both in PEM. Empty: it has none.
+	Certificate, Key string
+	// Name that TLS asks for and checks. Empty: the endpoint's host.
+	ServerName string
+	// Take any certificate of an endpoint: whoever is in between can read the API key.
+	InsecureSkipVerify bool
+	// Addresses of this machine that connections are made from, in turn, so that each adds its own range of ports. Empty: what the system
+	// picks.
+	Sources []netip.Addr
+}
+
+// ConnectionOf describes the connections that a plan asks for. reveal returns what a reference stands for, and nothing for none; its error is
+// returned with the field's name.
+func ConnectionOf(c *spatev1.Connection, reveal func(reference string) (string, error)) (Connection, error) {
+	said := Connection{
+		New: c.GetReuse() == "new", HTTP2: c.GetHttp() == "2", Proxy: c.GetProxy(), ServerName: c.GetServerName(),
+		InsecureSkipVerify: c.GetInsecureSkipVerify(),
+	}
+	for _, field := range []struct {
+		name, reference string
+		value           *string
+	}{
+		{"proxy_auth", c.GetProxyAuth(), &said.ProxyAuth}, {"ca", c.GetCa(), &said.CA},
+		{"certificate", c.GetCertificate(), &said.Certificate}, {"key", c.GetKey(), &said.Key},
+	} {
+		value, err := reveal(field.reference)
+		if err != nil {
+			return Connection{}, fmt.Errorf("%s: %w", field.name, err)
+		}
+		*field.value = value
+	}
+	return said, nil
+}
+
+// check returns what cannot go together.
+func (c *Connection) check() error {
+	switch {
+	case (c.Certificate == "") != (c.Key == ""):
+		return errors.New("the client's certificate and its key go together: give both or none")
+	case c.CA != "" && c.InsecureSkipVerify:
+		return errors.New("certificates are either checked by the authorities given or not at all: leave out one of them")
+	case c.ProxyAuth != "" && c.Proxy == "":
+		return errors.New("there is a password for a proxy, and no proxy")
+	case c.ProxyAuth != "" && (!sound(c.ProxyAuth) || !strings.Contains(c.ProxyAuth, ":")):
+		return errors.New(`the proxy's user and password must be written "user:password", without line breaks`)
+	}
+	return nil
+}
+
+// protocol is what TLS agrees on by ALPN.
+func (c *Connection) protocol() string {
+	if c.HTTP2 {
+		return "h2"
+	}
+	return "http/1.1"
+}
+
+// secure adds to a TLS configuration what the target asks for.
+func (c *Connection) secure(config *tls.Config) error {
+	config.NextProtos = []string{c.protocol()}
+	config.InsecureSkipVerify = c.InsecureSkipVerify //nolint:gosec // by name, and the plan's own word
+	if c.ServerName != "" {
+		config.ServerName = c.ServerName
+	}
+	if c.CA != "" {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM([]byte(c.CA)) {
+			return errors.New("the authorities' file holds no certificate in PEM (-----BEGIN CERTIFICATE-----)")
+		}
+	}
+	if c.Certificate == "" {
+		return nil
+	}
+	pair, err := tls.X509KeyPair([]byte(c.Certificate), []byte(c.Key))
+	if err != nil {
+		return fmt.Errorf("the client's certificate: %w", err)
+	}
+	config.Certificates = []tls.Certificate{pair}
+	return nil
+}
+
+// proxy is what stands between this machine and the endpoints.
+type proxy struct {
+	url     *url.URL // with user and password, which must not be shown
+	address string
+	header  string // Proxy-Authorization; empty: none
+}
+
+// proxyOf parses the proxy's address. Nil: there is none.
+func proxyOf(c *Connection) (*proxy, error) {
+	if c.Proxy == "" {
+		return nil, nil //nolint:nilnil // no proxy is no error
+	}
+	u, err := url.Parse(c.Proxy)
+	switch {
+	case err != nil || u.Scheme != "http" || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "":
+		return nil, errors.New("the proxy must be given as http://host:port, without user and path")
+	}
+	p := &proxy{url: &url.URL{Scheme: u.Scheme, Host: u.Host}, address: dialAddress(u)}
+	if user, password, given := strings.Cut(c.ProxyAuth, ":"); given {
+		p.url.User = url.UserPassword(user, password)
+		p.header = "Basic " + base64.StdEncoding.EncodeToString([]byte(c.ProxyAuth))
+	}
+	return p, nil
+}

@@ -1,0 +1,92 @@
+package stream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+)
+
+// describer is a dialect whose servers tell of themselves in another way than by GET /v1/models and /version.
+type describer interface {
+	// describe asks for the models that a server has, and for its version. Either may be empty.
+	describe(ctx context.Context, c *Client, endpoint int) ([]Model, string, error)
+}
+
+// counter is a dialect whose servers count tokens in another way than by POST /tokenize.
+type counter interface {
+	// count counts a text, or a chat of one message that has it.
+	count(ctx context.Context, c *Client, endpoint int, text string, chat bool) (Tokens, error)
+}
+
+// describe asks a server that is there for TGI: GET /info.
+func (tgi) describe(ctx context.Context, c *Client, endpoint int) ([]Model, string, error) {
+	var answer struct {
+		Model   string      `json:"model_id"`
+		Longest json.Number `json:"max_total_tokens"`
+		Version string      `json:"version"`
+	}
+	if err := c.call(ctx, c.at(endpoint, "/info", false), nil, &answer); err != nil {
+		return nil, "", err
+	}
+	return []Model{{ID: answer.Model, Owner: "tgi", MaxModelTokens: length(answer.Longest)}}, answer.Version, nil
+}
+
+// count asks for the tokens of a text: POST /tokenize, which answers with a list of them.
+func (tgi) count(ctx context.Context, c *Client, endpoint int, text string, _ bool) (Tokens, error) {
+	var tokens []json.RawMessage
+	err := c.ask(ctx, endpoint, "/tokenize", false, map[string]any{"inputs": text}, &tokens)
+	return Tokens{Count: uint64(len(tokens))}, err
+}
+
+// describe asks Triton for the model and the server: GET /v2/models/MODEL and GET /v2.
+func (triton) describe(ctx context.Context, c *Client, endpoint int) ([]Model, string, error) {
+	var model struct{ Name string }
+	if err := c.call(ctx, c.at(endpoint, "/v2/models/"+url.PathEscape(c.model), false), nil, &model); err != nil {
+		return nil, "", err
+	}
+	var server struct{ Version string }
+	err := c.call(ctx, c.at(endpoint, "/v2", false), nil, &server)
+	return []Model{{ID: model.Name, Owner: "triton"}}, server.Version, err
+}
+
+// count always fails: Triton counts no tokens.
+func (triton) count(_ context.Context, c *Client, _ int, _ string, _ bool) (Tokens, error) {
+	return Tokens{}, c.unusable("/tokenize", "this API counts no tokens")
+}
+
+// count asks for the tokens of a chat: POST /v1/messages/count_tokens. There is no such thing for a text alone.
+func (anthropic) count(ctx context.Context, c *Client, endpoint int, text string, _ bool) (Tokens, error) {
+	fields := map[string]any{"model": c.model, "messages": chatOf(text)}
+	for _, name := range []string{"tools", "tool_choice", "thinking"} {
+		if value, ok := c.extra[name]; ok {
+			fields[name] = value
+		}
+	}
+	var answer struct {
+		Tokens *uint64 `json:"input_tokens"`
+	}
+	err := c.ask(ctx, endpoint, "/messages/count_tokens", true, fields, &answer)
+	if err == nil && answer.Tokens == nil {
+		err = c.unusable("/v1/messages/count_tokens", "the answer has no input_tokens")
+	}
+	if err != nil {
+		return Tokens{}, err
+	}
+	return Tokens{Count: *answer.Tokens}, nil
+}
+
+// ask posts fields to a path of an endpoint and decodes the answer.
+func (c *Client) ask(ctx context.Context, endpoint int, path string, versioned bool, fields map[string]any, answer any) error {
+	body, err := json.Marshal(fields)
+	if err != nil {
+		return c.unusable(path, err.Error())
+	}
+	return c.call(ctx, c.at(endpoint, path, versioned), body, answer)
+}
+
+// refused says whether a server is there, but answers with an error: it does not know the path.
+func refused(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.HTTPStatus != 0
+}

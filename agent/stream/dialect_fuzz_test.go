@@ -1,0 +1,340 @@
+package stream
+
+import (
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+)
+
+// jsonValue is a decoded JSON value that can be asked for members.
+type jsonValue struct{ v any }
+
+func (v jsonValue) at(names ...string) jsonValue {
+	for _, n := range names {
+		o, _ := v.v.(map[string]any)
+		v = jsonValue{o[n]}
+	}
+	return v
+}
+
+func (v jsonValue) has(name string) bool {
+	o, _ := v.v.(map[string]any)
+	_, ok := o[name]
+	return ok
+}
+
+func (v jsonValue) text() string { s, _ := v.v.(string); return s }
+func (v jsonValue) filled() bool { return holdsSomething(v.v) }
+func (v jsonValue) list() []any  { l, _ := v.v.([]any); return l }
+func (v jsonValue) count() (n uint64, given bool) {
+	number, _ := v.v.(json.Number)
+	return decodeCount([]byte(number))
+}
+
+// meaning is what a frame means.
+type meaning struct {
+	token, end, failed bool
+	finish, answer     string
+	usage, told, hits  bool
+	output, input      uint64
+	cached             uint64
+}
+
+func (m *meaning) tokens(input, cached, output jsonValue) {
+	m.input, m.told = input.count()
+	m.cached, m.hits = cached.count()
+	m.output, m.usage = output.count()
+}
+
+// meanings read a frame the slow and obvious way, each API's by its documentation.
+var meanings = map[string]func(v jsonValue, m *meaning){
+	"responses": func(v jsonValue, m *meaning) {
+		switch kind := v.at("type").text(); {
+		case kind == "response.output_text.delta":
+			m.token, m.answer = v.at("delta").filled(), v.at("delta").text()
+		case kind == "response.output_item.added":
+			m.token = v.at("item", "name").filled()
+		case kind == "response.completed" || kind == "response.incomplete" || kind == "response.failed":
+			m.end = true
+			m.response(v.at("response"), kind == "response.failed")
+		case kind == "error":
+			m.failed = true
+		case v.at("object").text() == "response":
+			m.response(v, false)
+			m.outputs(v.at("output"))
+		case v.at("error").filled():
+			m.failed = true
+		case strings.HasSuffix(kind, ".delta"):
+			m.token = v.at("delta").filled()
+		}
+	},
+	"sglang": func(v jsonValue, m *meaning) {
+		if m.failed = v.at("error").filled(); m.failed {
+			return
+		}
+		m.answer = v.at("text").text()
+		m.token = m.answer != ""
+		if !v.has("text") {
+			m.token = v.at("output_ids").filled()
+		}
+		meta := v.at("meta_info")
+		m.tokens(meta.at("prompt_tokens"), meta.at("cached_tokens"), meta.at("completion_tokens"))
+		m.finish = meta.at("finish_reason").text()
+		switch kind := meta.at("finish_reason", "type").text(); kind {
+		case "abort":
+			m.failed = true
+		case "":
+		default:
+			m.finish = kind
+		}
+	},
+	"tgi": func(v jsonValue, m *meaning) {
+		if m.failed = v.at("error").filled(); m.failed {
+			return
+		}
+		_, m.end = v.at("generated_text").v.(string)
+		switch {
+		case !v.has("token"):
+			m.answer = v.at("generated_text").text()
+		case v.at("token", "special").v != true:
+			m.answer = v.at("token", "text").text()
+		}
+		m.token = m.answer != ""
+		m.finish = v.at("details", "finish_reason").text()
+		m.tokens(v.at("details", "input_length"), jsonValue{}, v.at("details", "generated_tokens"))
+	},
+	"triton": func(v jsonValue, m *meaning) {
+		if m.failed = v.at("error").filled(); !m.failed {
+			m.answer = v.at("text_output").text()
+			m.token = m.answer != ""
+		}
+	},
+	"anthropic": func(v jsonValue, m *meaning) {
+		switch v.at("type").text() {
+		case "content_block_delta":
+			m.block(v.at("delta"))
+		case "content_block_start":
+			m.block(v.at("content_block"))
+		case "message_start":
+			m.spent(v.at("message", "usage"))
+			m.output, m.usage = 0, false
+		case "message_delta":
+			m.finish = v.at("delta", "stop_reason").text()
+			m.spent(v.at("usage"))
+		case "message_stop":
+			m.end = true
+		case "message":
+			for _, b := range v.at("content").list() {
+				before := m.answer
+				if m.block(jsonValue{b}); before != "" {
+					m.answer = before
+				}
+			}
+			m.finish = v.at("stop_reason").text()
+			m.spent(v.at("usage"))
+		default:
+			m.failed = v.at("error").filled()
+		}
+	},
+}
+
+func (m *meaning) response(v jsonValue, failed bool) {
+	if m.failed = failed || v.at("status").text() == "failed" || v.at("error").filled(); m.failed {
+		return
+	}
+	m.finish = v.at("status").text()
+	if why := v.at("incomplete_details", "reason").text(); why != "" {
+		m.finish = why
+	}
+	u := v.at("usage")
+	m.tokens(u.at("input_tokens"), u.at("input_tokens_details", "cached_tokens"), u.at("output_tokens"))
+}
+
+func (m *meaning) outputs(v jsonValue) {
+	for _, item := range v.list() {
+		m.token = m.token || jsonValue{item}.at("arguments").filled()
+		for _, p := range (jsonValue{item}).at("content").list() {
+			part := jsonValue{p}
+			m.token = m.token || part.at("text").filled() || part.at("refusal").filled()
+			if m.answer == "" && part.at("type").text() == "output_text" {
+				m.answer = part.at("text").text()
+			}
+		}
+	}
+}
+
+func (m *meaning) block(v jsonValue) {
+	m.answer = v.at("text").text()
+	for _, name := range []string{"text", "thinking", "partial_json", "name"} {
+		m.token = m.token || v.at(name).filled()
+	}
+}
+
+func (m *meaning) spent(v jsonValue) {
+	m.tokens(v.at("input_tokens"), v.at("cache_read_input_tokens"), v.at("output_tokens"))
+	if written, _ := v.at("cache_creation_input_tokens").count(); m.told {
+		m.input += m.cached + written
+	}
+}
+
+// checkMeaning compares a dialect's reading of a frame with the slow one.
+func checkMeaning(t *testing.T, d dialect, read func(v jsonValue, m *meaning), data []byte) {
+	t.Helper()
+	decoder := json.NewDecoder(strings.NewReader(string(data)))
+	decoder.UseNumber()
+	var top map[string]any
+	sound := json.Valid(data) && decoder.Decode(&top) == nil && top != nil
+	var f frame
+	err := d.frame(data, &f)
+	if (err == nil) != sound {
+		t.Fatalf("%q: error %v, sound %v", data, err, sound)
+	}
+	if !sound {
+		return
+	}
+	var want meaning
+	read(jsonValue{top}, &want)
+	got := meaning{f.token, f.end, f.failed, string(f.finish), want.answer, f.usage, f.inputTold, f.cacheTold, f.output, f.input, f.cached}
+	if got != want {
+		t.Fatalf("%q:\n got %+v\nwant %+v", data, got, want)
+	}
+	checkAnswer(t, f.answer, want.answer)
+}
+
+// fuzzFrames compares the reading of frames of an API with encoding/json's.
+func fuzzFrames(f *testing.F, api string) {
+	d, err := dialectOf(api, "")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, e := range allEvents(forms[api]) {
+		f.Add([]byte(e.data))
+	}
+	f.Add([]byte(forms[api].whole))
+	f.Add([]byte(forms[api].refusal))
+	f.Fuzz(func(t *testing.T, data []byte) { checkMeaning(t, d, meanings[api], data) })
+}
+
+// allEvents are one of each kind.
+func allEvents(f form) []event {
+	all := append(append(f.stream(), f.odd...), f.empty([]string{"a"}), f.failure)
+	for _, e := range []event{f.reasoning, f.tool} {
+		if e.data != "" {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+func FuzzResponsesFrames(f *testing.F) { fuzzFrames(f, "responses") }
+func FuzzSGLangFrames(f *testing.F)    { fuzzFrames(f, "sglang") }
+func FuzzTGIFrames(f *testing.F)       { fuzzFrames(f, "tgi") }
+func FuzzTritonFrames(f *testing.F)    { fuzzFrames(f, "triton") }
+func FuzzAnthropicFrames(f *testing.F) { fuzzFrames(f, "anthropic") }
+
+// TestOddFrames checks what servers of other makes send, and what none should: the same text in another order, with escapes, twice,
+// of another type, cut short.
+func TestOddFrames(t *testing.T) {
+	odd := map[string][]string{
+		"responses": {
+			`{"delta":"a","type":"response.output_text.delta"}`, `{"type":"response.output_text.\u0064elta","delta":"a"}`,
+			`{"\u0074ype":"response.output_text.delta","delta":"\ud83d"}`, `{"type":"response.output_text.delta","delta":7}`,
+			`{"type":"response.output_text.delta","type":"x","delta":"a"}`, `{"type":"response.failed"}`, `{"type":"response.failed","response":{"error":"x"}}`,
+			`{"type":"response.completed","response":{"status":"completed","usage":{"input_tokens":3.0,"output_tokens":null}}}`,
+			`{"type":"error","code":"c","message":"m","param":null}`, `{"type":"error","error":{"code":"c","message":"m"}}`, `{"error":{"message":"m"}}`,
+			`{"type":"response.output_item.added","item":{"type":"function_call","name":"f","arguments":""}}`,
+			`{"object":"response","status":"completed","output":[{"type":"function_call","arguments":"{}"},7,{"content":7}]}`, `{"object":"response","error":{"message":"m"}}`,
+			`{"type":"response.completed","response":[]}`, `{"type":null}`, `{"type":"response.mcp_call_arguments.delta","delta":"x"}`,
+		},
+		"sglang": {
+			`{"text":"a","meta_info":{"finish_reason":"stop","completion_tokens":1}}`, `{"text":"","output_ids":[1]}`, `{"output_ids":[1],"meta_info":{"completion_tokens":1}}`,
+			`{"text":null,"output_ids":[1]}`, `{"text":"a","meta_info":{"finish_reason":{"type":"abort","message":"m","status_code":500}}}`,
+			`{"text":"a","meta_info":{"finish_reason":{"type":"abort"}}}`, `{"text":"a","meta_info":{"prompt_tokens":-1,"completion_tokens":1e2,"cached_tokens":"4"}}`,
+			`{"text":"a","meta_info":{"completion_tokens":1,"completion_tokens":2}}`, `{"error":"m"}`, `{"error":{}}`, `{"error":null,"text":"a"}`, `{"text":["a"]}`, `{"meta_info":[]}`,
+		},
+		"tgi": {
+			`{"token":{"text":"a","special":false}}`, `{"token":{"text":"a","special":null}}`, `{"token":{"text":"</s>","special":true},"generated_text":""}`,
+			`{"token":null,"generated_text":"a"}`, `{"generated_text":"a","details":{"finish_reason":"eos_token","generated_tokens":3}}`, `{"token":"a"}`, `{"error":"m"}`,
+			`{"error":"m","error_type":"overloaded"}`, `{"error":"","error_type":"overloaded"}`, `{"token":{"text":"\"","special":false}}`, `{"token":{"text":"a","text":"b"}}`,
+		},
+		"triton": {
+			`{"text_output":"a"}`, `{"text_output":["a"]}`, `{"text_output":null}`, `{"text_output":7}`, `{"error":["x"]}`, `{"text_output":"a","error":""}`, `{"text\u005foutput":"a"}`,
+		},
+		"anthropic": {
+			`{"type":"content_block_delta","delta":{"text":"a"}}`, `{"type":"content_block_delta","delta":{"type":"citations_delta","citation":{}}}`,
+			`{"type":"content_block_start","content_block":{"type":"tool_use","id":"x","name":"f","input":{}}}`, `{"type":"content_block_start","content_block":{"type":"text","text":"a"}}`,
+			`{"type":"message_start","message":{"usage":{"input_tokens":3,"cache_creation_input_tokens":5,"cache_read_input_tokens":null}}}`, `{"type":"message_start"}`,
+			`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"input_tokens":7,"output_tokens":9,"cache_read_input_tokens":4}}`,
+			`{"type":"message_delta","delta":{"stop_reason":null}}`, `{"type":"error"}`, `{"type":"error","error":{"type":"api_error"}}`, `{"type":"error","error":"m"}`,
+			`{"error":{"message":"m"}}`, `{"type":"message","content":"a"}`, `{"type":"message","content":[{"type":"text","text":"a"},{"type":"text","text":"b"},{"type":"tool_use","name":"f"}],"stop_reason":"tool_use"}`,
+			`{"type":"message_sto\u0070"}`,
+		},
+	}
+	for api, read := range meanings {
+		d, err := dialectOf(api, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := append(odd[api], ``, `null`, `[]`, `7`, `{}`, `{"a":`, `{}{}`, forms[api].whole, forms[api].refusal)
+		for _, e := range allEvents(forms[api]) {
+			all = append(all, e.data)
+		}
+		for _, data := range all {
+			for i := range data {
+				checkMeaning(t, d, read, []byte(data[:i]))
+			}
+			checkMeaning(t, d, read, []byte(data))
+		}
+	}
+}
+
+// fuzzStream plays any bytes as a stream of an API: however they are cut, the same is told.
+func fuzzStream(f *testing.F, api string) {
+	form := forms[api]
+	c := form.client(f, api, "http://h")
+	for _, sc := range streamCases {
+		if events, _ := sc.make(form); events != nil {
+			f.Add([]byte(sse(events, "\n", " ")), uint16(1), uint16(7))
+		}
+	}
+	f.Fuzz(func(t *testing.T, body []byte, first, step uint16) {
+		if len(body) > 1<<16 {
+			return
+		}
+		var cuts []int
+		for i := int(first); i < len(body); i += 1 + int(step) {
+			cuts = append(cuts, i)
+		}
+		whole, cut := play(c, body, io.EOF), play(c, body, io.EOF, cuts...)
+		if toldBy(whole) != toldBy(cut) {
+			t.Fatalf("%q cut at %v:\n got %+v\nwant %+v", body, cuts, toldBy(cut), toldBy(whole))
+		}
+		checkSound(t, cut)
+	})
+}
+
+// checkSound checks what holds of any observation.
+func checkSound(t *testing.T, o *Observation) {
+	t.Helper()
+	switch {
+	case o.TokenFrames > 0 && len(o.Gaps) != int(o.TokenFrames)-1, o.TokenFrames == 0 && o.FirstToken != 0:
+		t.Fatalf("%d tokens, %d gaps, first token %v", o.TokenFrames, len(o.Gaps), o.FirstToken)
+	case o.Err == nil && o.TokenFrames == 0:
+		t.Fatal("complete without a token")
+	case o.Err != nil && (o.Err.Message == "" || len(o.Err.Message) > messageLimit || o.Err.Class == 0):
+		t.Fatalf("error %+v", o.Err)
+	case !o.Usage && o.OutputTokens != o.TokenFrames:
+		t.Fatalf("%d tokens in %d frames without usage", o.OutputTokens, o.TokenFrames)
+	case !json.Valid([]byte(`"` + string(o.Answer) + `"`)):
+		t.Fatalf("answer %q", o.Answer)
+	}
+}
+
+func FuzzChatStream(f *testing.F)        { fuzzStream(f, "chat") }
+func FuzzCompletionsStream(f *testing.F) { fuzzStream(f, "completions") }
+func FuzzResponsesStream(f *testing.F)   { fuzzStream(f, "responses") }
+func FuzzSGLangStream(f *testing.F)      { fuzzStream(f, "sglang") }
+func FuzzTGIStream(f *testing.F)         { fuzzStream(f, "tgi") }
+func FuzzTritonStream(f *testing.F)      { fuzzStream(f, "triton") }
+func FuzzAnthropicStream(f *testing.F)   { fuzzStream(f, "anthropic") }

@@ -1,0 +1,298 @@
+package stream
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/spate-load/spate/workload"
+)
+
+// TestEveryDialectHasAForm checks that the conformance suite leaves none out.
+func TestEveryDialectHasAForm(t *testing.T) {
+	for api := range dialects {
+		if _, ok := forms[api]; !ok {
+			t.Errorf("%s is not in the conformance suite", api)
+		}
+	}
+}
+
+func TestDialectURLs(t *testing.T) {
+	for api, path := range map[string]string{
+		"chat": "/v1/chat/completions", "completions": "/v1/completions", "responses": "/v1/responses", "anthropic": "/v1/messages",
+		"sglang": "/generate", "tgi": "/generate_stream", "triton": "/v2/models/en%2Fs%20emble/generate_stream",
+	} {
+		for _, base := range []string{"", "/", "/v1", "/v1/", path, "/v2"} {
+			for _, prefix := range []string{"", "/a", "/a%2Fb"} {
+				c := newTestClient(t, Config{Endpoints: []string{"http://h:1" + prefix + base}, API: api, Model: "en/s emble"})
+				if got := c.endpoints[0].String(); got != "http://h:1"+prefix+path {
+					t.Errorf("%s, %s%s: %s", api, prefix, base, got)
+				}
+				if got := c.at(0, "/models", true).String(); got != "http://h:1"+prefix+"/v1/models" {
+					t.Errorf("%s, %s%s: models at %s", api, prefix, base, got)
+				}
+				if got := c.at(0, "/tokenize", false).String(); got != "http://h:1"+prefix+"/tokenize" {
+					t.Errorf("%s, %s%s: tokenize at %s", api, prefix, base, got)
+				}
+			}
+		}
+	}
+}
+
+func TestDialectForms(t *testing.T) {
+	for _, tt := range []struct {
+		api, prompts string
+		want         workload.Form
+	}{
+		{"responses", "", workload.Messages}, {"anthropic", "text", workload.Messages}, {"sglang", "", workload.TokenIDs},
+		{"sglang", "text", workload.Text}, {"tgi", "", workload.Text}, {"triton", "text", workload.Text},
+	} {
+		c := newTestClient(t, Config{Endpoints: []string{"http://h"}, API: tt.api, Prompts: tt.prompts})
+		if c.Form() != tt.want {
+			t.Errorf("%s, %s: form %d", tt.api, tt.prompts, c.Form())
+		}
+	}
+	for _, api := range []string{"tgi", "triton"} {
+		if _, err := New(Config{Endpoints: []string{"http://h"}, API: api, Prompts: "token_ids"}); err == nil || !strings.Contains(err.Error(), "takes only text") {
+			t.Errorf("%s: %v", api, err)
+		}
+	}
+}
+
+func TestDialectHeaders(t *testing.T) {
+	for api := range dialects {
+		h := newTestClient(t, Config{Endpoints: []string{"http://h"}, API: api, APIKey: "k"}).headers
+		want := http.Header{"Authorization": {"Bearer k"}}
+		if api == "anthropic" {
+			want = http.Header{"X-Api-Key": {"k"}, "Anthropic-Version": {"2023-06-01"}}
+		}
+		for _, name := range []string{"Authorization", "X-Api-Key", "Anthropic-Version"} {
+			if h.Get(name) != want.Get(name) {
+				t.Errorf("%s: %s is %q", api, name, h.Get(name))
+			}
+		}
+	}
+	h := newTestClient(t, Config{Endpoints: []string{"http://h"}, API: "anthropic", Headers: map[string]string{"anthropic-version": "2099-01-01"}}).headers
+	if h.Get("Anthropic-Version") != "2099-01-01" || h.Get("X-Api-Key") != "" {
+		t.Errorf("%v", h)
+	}
+}
+
+// bodyTests are bodies by default, with exact output, and those by which prompts are counted.
+var bodyTests = []struct{ api, prompts, plain, exact, probe string }{
+	{
+		"responses", "", `{"input":"x","max_output_tokens":8,"model":"m","store":false,"stream":true}`,
+		`{"ignore_eos":true,"input":"x","max_output_tokens":8,"model":"m","store":false,"stream":true}`,
+		`{"input":[{"role":"user","content":"x"}],"max_output_tokens":1,"model":"m","store":false,"stream":false}`,
+	},
+	{
+		"sglang", "text", `{"sampling_params":{"max_new_tokens":8},"stream":true,"text":"x"}`,
+		`{"sampling_params":{"ignore_eos":true,"max_new_tokens":8,"min_new_tokens":8},"stream":true,"text":"x"}`,
+		`{"sampling_params":{"max_new_tokens":1},"stream":false,"text":"x"}`,
+	},
+	{
+		"sglang", "token_ids", `{"input_ids":"x","sampling_params":{"max_new_tokens":8},"stream":true}`,
+		`{"input_ids":"x","sampling_params":{"ignore_eos":true,"max_new_tokens":8,"min_new_tokens":8},"stream":true}`,
+		`{"input_ids":"x","sampling_params":{"max_new_tokens":1},"stream":false}`,
+	},
+	{
+		"tgi", "", `{"inputs":"x","parameters":{"details":true,"max_new_tokens":8}}`,
+		`{"inputs":"x","parameters":{"details":true,"ignore_eos_token":true,"max_new_tokens":8}}`,
+		`{"inputs":"x","parameters":{"details":true,"max_new_tokens":1}}`,
+	},
+	{
+		"triton", "", `{"bad_words":"","max_tokens":8,"stop_words":"","stream":true,"text_input":"x"}`,
+		`{"bad_words":"","max_tokens":8,"min_length":8,"min_tokens":8,"stop_words":"","stream":true,"text_input":"x"}`,
+		`{"bad_words":"","max_tokens":1,"stop_words":"","stream":true,"text_input":"x"}`,
+	},
+	{
+		"anthropic", "", `{"max_tokens":8,"messages":"x","model":"m","stream":true}`,
+		`{"ignore_eos":true,"max_tokens":8,"messages":"x","min_tokens":8,"model":"m","stream":true}`,
+		`{"max_tokens":1,"messages":[{"role":"user","content":"x"}],"model":"m","stream":false}`,
+	},
+}
+
+func TestDialectBodies(t *testing.T) {
+	prompt := func(dst []byte) []byte { return append(dst, `"x"`...) }
+	for _, tt := range bodyTests {
+		config := Config{Endpoints: []string{"http://h"}, API: tt.api, Prompts: tt.prompts, Model: "m"}
+		if got := newTestClient(t, config).AppendBody(nil, 8, prompt); string(got) != tt.plain {
+			t.Errorf("%s:\n got %s\nwant %s", tt.api, got, tt.plain)
+		}
+		config.ExactOutput = true
+		if got := newTestClient(t, config).AppendBody(nil, 8, prompt); string(got) != tt.exact {
+			t.Errorf("%s, exact:\n got %s\nwant %s", tt.api, got, tt.exact)
+		}
+		base, calls := callServer(t, 200, "{}")
+		config.Endpoints = []string{base}
+		_, err := newTestClient(t, config).Measure(t.Context(), 0, "x")
+		if err == nil || !sameJSON(t, calls()[0].body, tt.probe) {
+			t.Errorf("%s, probe: %v\n got %s\nwant %s", tt.api, err, calls()[0].body, tt.probe)
+		}
+	}
+}
+
+// TestFieldsOfOptions checks what a plan adds to the object that an API has its options in.
+func TestFieldsOfOptions(t *testing.T) {
+	for _, tt := range []struct {
+		exact bool
+		given map[string]any
+		want  string
+	}{
+		{true, map[string]any{"temperature": 0.0}, `{"sampling_params":{"ignore_eos":true,"max_new_tokens":8,"min_new_tokens":8,"temperature":0},"stream":true,"text":"x"}`},
+		{true, map[string]any{"ignore_eos": false}, `{"sampling_params":{"ignore_eos":false,"max_new_tokens":8},"stream":true,"text":"x"}`},
+		{true, map[string]any{"max_new_tokens": 3.0}, `{"sampling_params":{"ignore_eos":true,"max_new_tokens":3},"stream":true,"text":"x"}`},
+		{false, map[string]any{"stop": []any{"a"}}, `{"sampling_params":{"max_new_tokens":8,"stop":["a"]},"stream":true,"text":"x"}`},
+	} {
+		c := newTestClient(t, Config{
+			Endpoints: []string{"http://h"}, API: "sglang", Prompts: "text", ExactOutput: tt.exact, Body: map[string]any{"sampling_params": tt.given},
+		})
+		if got := c.AppendBody(nil, 8, func(dst []byte) []byte { return append(dst, `"x"`...) }); string(got) != tt.want {
+			t.Errorf("%v:\n got %s\nwant %s", tt.given, got, tt.want)
+		}
+	}
+	for api, body := range map[string]map[string]any{
+		"sglang": {"sampling_params": 7}, "tgi": {"inputs": "x"}, "triton": {"text_input": "x"}, "responses": {"input": "x"}, "anthropic": {"system": "x"},
+	} {
+		if _, err := New(Config{Endpoints: []string{"http://h"}, API: api, Body: body}); err == nil || !strings.Contains(err.Error(), "body field") {
+			t.Errorf("%s: %v", api, err)
+		}
+	}
+}
+
+// TestSystemPrompts checks that a system prompt becomes a field of its own, whatever is in it, and all else stays.
+func TestSystemPrompts(t *testing.T) {
+	c := newTestClient(t, Config{Endpoints: []string{"http://h"}, API: "anthropic"})
+	type message struct {
+		Role    string `json:"role"`
+		Content any    `json:"content"`
+	}
+	type parsed struct {
+		System   any       `json:"system"`
+		Messages []message `json:"messages"`
+	}
+	text := rapid.StringOf(rapid.SampledFrom([]rune(`ab"\,:[]{} é😀` + "\n")))
+	rapid.Check(t, func(t *rapid.T) {
+		var all []message
+		system := rapid.Bool().Draw(t, "system")
+		if system {
+			all = append(all, message{"system", text.Draw(t, "content")})
+		}
+		for i := range rapid.IntRange(0, 3).Draw(t, "turns") {
+			all = append(all, message{[]string{"user", "assistant"}[i%2], text.Draw(t, "content")})
+		}
+		written, err := json.Marshal(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all == nil {
+			written = []byte("[]")
+		}
+		var got parsed
+		body := c.AppendBody([]byte(nil), 8, func(dst []byte) []byte { return append(dst, written...) })
+		if err := json.Unmarshal(body, &got); err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+		if system {
+			if got.System != all[0].Content {
+				t.Fatalf("%s: system %v", body, got.System)
+			}
+			all = all[1:]
+		}
+		if !slices.Equal(got.Messages, all) {
+			t.Fatalf("%s: messages %v, want %v", body, got.Messages, all)
+		}
+	})
+}
+
+// TestDescriptions checks how servers of other APIs are asked for models, version and tokens.
+func TestDescriptions(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answers := map[string]string{
+			"GET /p/info":                      `{"model_id":"m","max_total_tokens":4096,"version":"3.0.1","docker_label":"x"}`,
+			"POST /p/tokenize":                 `[{"id":1,"text":"a","start":0,"stop":1},{"id":2,"text":"b","start":1,"stop":2}]`,
+			"GET /p/v2/models/m":               `{"name":"m","versions":["1"],"platform":"ensemble"}`,
+			"GET /p/v2":                        `{"name":"triton","version":"2.50.0"}`,
+			"POST /p/v1/messages/count_tokens": `{"input_tokens":9}`,
+		}
+		answer, known := answers[r.Method+" "+r.URL.Path]
+		if !known {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		_, _ = w.Write([]byte(answer))
+	}))
+	defer s.Close()
+	for api, want := range map[string]struct {
+		model   Model
+		version string
+		tokens  uint64
+	}{
+		"tgi": {Model{"m", "tgi", 4096}, "3.0.1", 2}, "triton": {Model{"m", "triton", 0}, "2.50.0", 0}, "anthropic": {Model{}, "", 9},
+	} {
+		c := newTestClient(t, Config{Endpoints: []string{s.URL + "/p"}, API: api, Model: "m"})
+		models, err := c.Models(t.Context(), 0)
+		if want.model.ID != "" && (err != nil || !slices.Equal(models, []Model{want.model})) {
+			t.Errorf("%s: %v, %v", api, models, err)
+		}
+		if version, err := c.Version(t.Context(), 0); version != want.version || (err == nil) != (version != "") {
+			t.Errorf("%s: version %q, %v", api, version, err)
+		}
+		for _, count := range []func() (Tokens, error){
+			func() (Tokens, error) { return c.Tokenize(t.Context(), 0, "a b") },
+			func() (Tokens, error) { return c.TokenizeChat(t.Context(), 0, "a b") },
+		} {
+			if got, err := count(); got.Count != want.tokens || (err == nil) != (want.tokens > 0) {
+				t.Errorf("%s: %v, %v", api, got, err)
+			}
+		}
+	}
+}
+
+// TestDescriptionsElsewhere checks servers that have another API's routes alone.
+func TestDescriptionsElsewhere(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/v1/models":
+			_, _ = w.Write([]byte(`{"data":[{"id":"m","owned_by":"vllm"}]}`))
+		case "/tokenize":
+			_, _ = w.Write([]byte(`{"count":5}`))
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	defer s.Close()
+	c := newTestClient(t, Config{Endpoints: []string{s.URL}, API: "anthropic", Model: "m"})
+	models, err := c.Models(t.Context(), 0)
+	if err != nil || len(models) != 1 || models[0].Owner != "vllm" {
+		t.Errorf("%v, %v", models, err)
+	}
+	if got, err := c.TokenizeChat(t.Context(), 0, "a"); err != nil || got.Count != 5 {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// TestMeasureByAStream checks how an API that only streams is asked for the tokens of a prompt.
+func TestMeasureByAStream(t *testing.T) {
+	special := tgiChunk(1, `"</s>"`, "true", `""`, `{"finish_reason":"length","generated_tokens":1,"input_length":11,"seed":null}`)
+	for name, tt := range map[string]struct {
+		events []event
+		want   uint64
+		err    string
+	}{
+		"token":            {forms["tgi"].stream(), promptTokens, ""},
+		"token of no text": {[]event{special}, promptTokens, ""},
+		"older server":     {[]event{tgiChunk(1, `"a"`, "false", `"a"`, `{"finish_reason":"length","generated_tokens":1}`)}, 0, "no usage with the tokens of the prompt"},
+		"error":            {[]event{forms["tgi"].failure}, 0, "out of memory"},
+	} {
+		s := newRawServer(t, answer(chunkedHead, chunk(sse(tt.events, "\n", "")), lastChunk))
+		got, err := newTestClient(t, Config{Endpoints: []string{s.URL}, API: "tgi"}).Measure(t.Context(), 0, "a")
+		if got != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%s: %d, %v", name, got, err)
+		}
+	}
+}

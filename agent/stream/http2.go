@@ -1,0 +1,150 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"sync"
+
+	"golang.org/x/net/http2"
+)
+
+// http2Pool sends requests by HTTP/2, one at a time on each connection: streams that share a connection would share its stamps and its
+// losses. Connections that lie idle are taken again, the one used last first.
+type http2Pool struct {
+	dialer    *dialer
+	transport http2.Transport
+	fresh     bool // each request has a connection of its own
+	mu        sync.Mutex
+	idle      map[string][]*http2Conn // by address
+}
+
+// http2Conn is a connection of the pool.
+type http2Conn struct {
+	*http2.ClientConn
+	wire    *conn
+	address string
+}
+
+func newHTTP2Pool(d *dialer, fresh bool) *http2Pool {
+	p := &http2Pool{dialer: d, fresh: fresh, idle: make(map[string][]*http2Conn)}
+	p.transport.DisableCompression = true
+	// The stream before may not have been struck off yet when the next request takes its connection.
+	p.transport.StrictMaxConcurrentStreams = true
+	return p
+}
+
+// RoundTrip implements http.RoundTripper. Of the request's trace it calls GotConn and GotFirstResponseByte.
+func (p *http2Pool) RoundTrip(q *http.Request) (*http.Response, error) {
+	c, kept, err := p.get(q.Context(), q.URL)
+	if err != nil {
+		return nil, err
+	}
+	if trace := httptrace.ContextClientTrace(q.Context()); trace != nil && trace.GotConn != nil {
+		trace.GotConn(httptrace.GotConnInfo{Conn: c.wire, Reused: kept, WasIdle: kept})
+	}
+	response, err := c.ClientConn.RoundTrip(q)
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	response.Body = &http2Body{ReadCloser: response.Body, conn: c, pool: p}
+	return response, nil
+}
+
+// get takes a connection that lies idle and still lives, or opens one.
+func (p *http2Pool) get(ctx context.Context, u *url.URL) (c *http2Conn, kept bool, err error) {
+	address := dialAddress(u)
+	for c := p.take(address); c != nil; c = p.take(address) {
+		if c.CanTakeNewRequest() {
+			return c, true, nil
+		}
+		c.Close()
+	}
+	c, err = p.open(ctx, address, u.Scheme == "https")
+	return c, false, err
+}
+
+// open makes a connection.
+func (p *http2Pool) open(ctx context.Context, address string, secure bool) (*http2Conn, error) {
+	w, err := p.dialer.dial(ctx, address, secure)
+	if err != nil {
+		return nil, err
+	}
+	c, err := p.transport.NewClientConn(w) //nolint:staticcheck // net/http's own makes the connections itself
+	if err != nil {
+		w.Close()
+		return nil, err
+	}
+	return &http2Conn{ClientConn: c, wire: w, address: address}, nil
+}
+
+func (p *http2Pool) take(address string) *http2Conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	idle := p.idle[address]
+	if len(idle) == 0 {
+		return nil
+	}
+	c := idle[len(idle)-1]
+	p.idle[address] = idle[:len(idle)-1]
+	return c
+}
+
+func (p *http2Pool) put(c *http2Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.idle[c.address] = append(p.idle[c.address], c)
+}
+
+// probe tries whether an address speaks HTTP/2, and hangs up.
+func (p *http2Pool) probe(ctx context.Context, u *url.URL) error {
+	ctx, cancel := context.WithTimeout(ctx, p.dialer.timeout)
+	defer cancel()
+	c, err := p.open(ctx, dialAddress(u), u.Scheme == "https")
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := c.Ping(ctx); err != nil {
+		if c.wire.spokeOther() || errors.Is(err, context.DeadlineExceeded) {
+			return errNoHTTP2
+		}
+		return err
+	}
+	return nil
+}
+
+// http2Body is the body of a response. It gives out the bytes of one read of the connection at a time.
+type http2Body struct {
+	io.ReadCloser
+	conn  *http2Conn
+	pool  *http2Pool
+	whole bool
+}
+
+// Read implements io.Reader.
+func (b *http2Body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.conn.wire.mayGive())])
+	b.conn.wire.gave(n)
+	b.whole = b.whole || errors.Is(err, io.EOF)
+	return n, err
+}
+
+// Close gives the connection back if both the request and the response came to their end, and else closes it.
+func (b *http2Body) Close() error {
+	err := b.ReadCloser.Close()
+	if b.pool == nil {
+		return err
+	}
+	if b.whole && !b.pool.fresh && b.conn.wire.sentAll() {
+		b.pool.put(b.conn)
+	} else {
+		b.conn.Close()
+	}
+	b.pool = nil
+	return err
+}

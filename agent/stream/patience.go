@@ -1,0 +1,79 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/spate-load/spate/clock"
+)
+
+// patience bounds how long a stream may keep one waiting. 0: it may.
+type patience struct {
+	first time.Duration // for its first token
+	gap   time.Duration // from then on for each event
+}
+
+var (
+	errFirstTokenTimeout = errors.New("first token timeout")
+	errGapTimeout        = errors.New("gap timeout")
+)
+
+// watch ends a request whose stream keeps one waiting too long. An event costs it no more than a store: the timer looks when the last one
+// came as it fires, and waits on if that was not long ago.
+type watch struct {
+	patience
+	ctx   context.Context // ends with errFirstTokenTimeout or errGapTimeout
+	end   context.CancelCauseFunc
+	timer *time.Timer
+	last  atomic.Int64 // when an event came, from the first token on; 0: none did
+}
+
+// watch begins with a request. The caller stops it.
+func (p patience) watch(ctx context.Context, start clock.Instant) *watch {
+	w := &watch{patience: p}
+	w.ctx, w.end = context.WithCancelCause(ctx)
+	w.timer = time.AfterFunc(time.Hour, w.look)
+	if p.first > 0 {
+		w.timer.Reset(clock.Until(start.Add(p.first)))
+	} else {
+		w.timer.Stop()
+	}
+	return w
+}
+
+// heard takes in that an event came, the first token or later.
+func (w *watch) heard(at clock.Instant) {
+	first := w.last.Swap(int64(at)) == 0
+	switch {
+	case !first:
+	case w.gap > 0:
+		w.timer.Reset(w.gap)
+	default:
+		w.timer.Stop()
+	}
+}
+
+// look runs when the timer fires.
+func (w *watch) look() {
+	last := clock.Instant(w.last.Load())
+	if last == 0 {
+		w.end(errFirstTokenTimeout)
+		return
+	}
+	if w.gap == 0 {
+		return
+	}
+	if left := clock.Until(last.Add(w.gap)); left > 0 {
+		w.timer.Reset(left)
+		return
+	}
+	w.end(errGapTimeout)
+}
+
+// stop ends the watch.
+func (w *watch) stop() {
+	w.timer.Stop()
+	w.end(nil)
+}

@@ -1,0 +1,66 @@
+package stream
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// tunnel asks a proxy for a way to an address, on a connection to the proxy. It fails with what the proxy said. It blocks until the proxy
+// has answered or ctx ends.
+func (p *proxy) tunnel(ctx context.Context, c net.Conn, address string) error {
+	defer context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })()
+	ask := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: address}, Host: address, Header: http.Header{"User-Agent": {"spate"}}}
+	if p.header != "" {
+		ask.Header.Set("Proxy-Authorization", p.header)
+	}
+	if err := ask.Write(c); err != nil {
+		return fmt.Errorf("the proxy %s hung up: %w", p.address, cause(err))
+	}
+	// What follows the head is the endpoint's: not a byte of it may be taken.
+	response, err := http.ReadResponse(bufio.NewReaderSize(oneByOne{c}, 16), ask)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return fmt.Errorf("the proxy %s gave no answer to CONNECT: %w", p.address, cause(err))
+	case response.StatusCode == http.StatusProxyAuthRequired:
+		return p.unauthorised()
+	case response.StatusCode/100 != 2:
+		return fmt.Errorf("the proxy %s makes no way to %s: %s", p.address, address, response.Status)
+	}
+	return nil
+}
+
+// unauthorised is what a proxy means by 407.
+func (p *proxy) unauthorised() error {
+	if p.header == "" {
+		return fmt.Errorf("the proxy %s wants a user and a password (407): give them as connection.proxy_auth", p.address)
+	}
+	return fmt.Errorf("the proxy %s refuses the user and password of connection.proxy_auth (407)", p.address)
+}
+
+// refused is the status of a response, in words that say what to do where it is a proxy's.
+func (c *Client) refused(r *http.Response) string {
+	if p := c.dialer.proxy; p != nil && r.StatusCode == http.StatusProxyAuthRequired {
+		return p.unauthorised().Error()
+	}
+	return r.Status
+}
+
+// oneByOne reads no more than it must: one byte at a time.
+type oneByOne struct{ io.Reader }
+
+// Read reads a byte.
+func (r oneByOne) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, errors.New("nothing to read into")
+	}
+	return r.Reader.Read(p[:1])
+}

@@ -1,0 +1,110 @@
+package stream
+
+import (
+	"bytes"
+
+	"github.com/spate-load/spate/workload"
+)
+
+// responses is OpenAI's POST /v1/responses. Its events say in "type" what they are, and the last one holds the whole answer once more.
+type responses struct{}
+
+var responsesTraits = traits{
+	path: "/v1/responses", model: "model", prompts: []string{"input"}, fixed: map[string]any{"stream": true, "store": false},
+	lengths: []string{"max_output_tokens"}, eos: "ignore_eos",
+}
+
+func (responses) traits() *traits     { return &responsesTraits }
+func (responses) form() workload.Form { return workload.Messages }
+func (responses) prompt() string      { return "input" }
+
+// Members of an event, of a response, of its usage and of what it adds to its output.
+var (
+	responsesEvent    = []string{"type", "delta", "response", "item", "error", "object"}
+	responsesAnswer   = []string{"status", "incomplete_details", "usage", "error", "output"}
+	responsesUsage    = []string{"input_tokens", "output_tokens", "input_tokens_details"}
+	responsesDetails  = []string{"cached_tokens"}
+	responsesReason   = []string{"reason"}
+	responsesToolName = []string{"name"}
+)
+
+func (responses) frame(data []byte, f *frame) error {
+	*f = frame{}
+	var v [6][]byte
+	if err := members(data, responsesEvent, v[:]); err != nil {
+		return err
+	}
+	kind, delta, response, item, fault := word(v[0]), v[1], v[2], v[3], v[4]
+	switch string(kind) {
+	case "response.output_text.delta":
+		f.token, f.answer = filled(delta), within(delta)
+	case "response.output_item.added":
+		var name [1][]byte
+		part(item, responsesToolName, name[:])
+		f.token = filled(name[0])
+	case "response.completed", "response.incomplete", "response.failed":
+		f.end = true
+		f.response(response, string(kind) == "response.failed")
+	case "error":
+		if !filled(fault) {
+			fault = data
+		}
+		f.fail(nil, fault)
+	default:
+		f.other(kind, data, delta, fault, string(word(v[5])) == "response")
+	}
+	return nil
+}
+
+// other takes an event of another type, or a whole answer. Each delta of text, reasoning, refusals and arguments is what the model made.
+func (f *frame) other(kind, data, delta, fault []byte, whole bool) {
+	switch {
+	case whole:
+		f.response(data, false)
+		var v [5][]byte
+		part(data, responsesAnswer, v[:])
+		f.outputs(v[4])
+	case filled(fault):
+		f.fail(nil, fault)
+	case bytes.HasSuffix(kind, []byte(".delta")):
+		f.token = filled(delta)
+	}
+}
+
+// response takes a response that has ended: its reason for that, its usage, or its error. Where a response is incomplete, it is
+// the reason for it that says how it ended.
+func (f *frame) response(data []byte, failed bool) {
+	var v [5][]byte
+	part(data, responsesAnswer, v[:])
+	status, details, usage, fault := word(v[0]), v[1], v[2], v[3]
+	if failed || string(status) == "failed" || filled(fault) {
+		f.fail(nil, fault)
+		return
+	}
+	f.finish = status
+	var reason [1][]byte
+	part(details, responsesReason, reason[:])
+	if why := word(reason[0]); len(why) > 0 {
+		f.finish = why
+	}
+	var u [3][]byte
+	part(usage, responsesUsage, u[:])
+	var cached [1][]byte
+	part(u[2], responsesDetails, cached[:])
+	f.told(u[0], cached[0], u[1])
+}
+
+// outputs takes the output of a whole answer: messages, reasoning and calls of tools. Its first text counts as the answer.
+func (f *frame) outputs(data []byte) {
+	for _, item := range list(data) {
+		item := object(item)
+		f.token = f.token || filled(item["arguments"])
+		for _, part := range list(item["content"]) {
+			part := object(part)
+			f.token = f.token || filled(part["text"]) || filled(part["refusal"])
+			if len(f.answer) == 0 && text(part["type"]) == "output_text" {
+				f.answer = within(part["text"])
+			}
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package stream
+
+import "github.com/spate-load/spate/workload"
+
+// sglang is SGLang's own POST /generate. Each frame holds all of the text so far, or what is new if the server was started so, and the
+// tokens so far.
+type sglang struct {
+	written workload.Form // of the prompts
+}
+
+var sglangTraits = traits{
+	path: "/generate", prompts: []string{"text", "input_ids", "input_embeds"}, fixed: map[string]any{"stream": true},
+	options: "sampling_params", lengths: []string{"max_new_tokens"}, eos: "ignore_eos", least: []string{"min_new_tokens"},
+}
+
+func (sglang) traits() *traits       { return &sglangTraits }
+func (d sglang) form() workload.Form { return d.written }
+
+func (d sglang) prompt() string {
+	if d.written == workload.Text {
+		return "text"
+	}
+	return "input_ids"
+}
+
+// Members of a frame, of what it says of itself, and of its finish reason.
+var (
+	sglangFrame  = []string{"text", "output_ids", "meta_info", "error"}
+	sglangMeta   = []string{"prompt_tokens", "cached_tokens", "completion_tokens", "finish_reason"}
+	sglangFinish = []string{"type", "message"}
+)
+
+func (sglang) frame(data []byte, f *frame) error {
+	*f = frame{}
+	var v [4][]byte
+	if err := members(data, sglangFrame, v[:]); err != nil {
+		return err
+	}
+	said, ids, meta, fault := v[0], v[1], v[2], v[3]
+	if filled(fault) {
+		f.fail(nil, fault)
+		return nil
+	}
+	f.answer, f.span = within(said), soFar
+	f.token = len(f.answer) > 0
+	if len(said) == 0 { // the server has no tokenizer
+		f.token, f.span = filled(ids), aPiece
+	}
+	var m [4][]byte
+	part(meta, sglangMeta, m[:])
+	f.told(m[0], m[1], m[2])
+	f.stopped(m[3])
+	return nil
+}
+
+// stopped takes SGLang's finish reason: an object with a type, or a word. An aborted request has failed.
+func (f *frame) stopped(reason []byte) {
+	f.finish = word(reason)
+	var v [2][]byte
+	part(reason, sglangFinish, v[:])
+	switch kind := word(v[0]); {
+	case string(kind) == "abort":
+		f.fail(kind, v[1])
+	case len(kind) > 0:
+		f.finish = kind
+	}
+}

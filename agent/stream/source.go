@@ -1,0 +1,82 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"syscall"
+)
+
+// sources are the addresses that connections are made from, in turn. Each has a range of ports of its own towards each endpoint; the
+// kernel's search for a free one gets slow where more than half of a range is taken, so all of them are filled alike.
+type sources struct {
+	v4, v6 []netip.Addr
+	turn   atomic.Uint64
+}
+
+// newSources sorts addresses by family. Nil: there are none.
+func newSources(all []netip.Addr) *sources {
+	if len(all) == 0 {
+		return nil
+	}
+	s := new(sources)
+	for _, a := range all {
+		if a = a.Unmap(); a.Is4() {
+			s.v4 = append(s.v4, a)
+		} else {
+			s.v6 = append(s.v6, a)
+		}
+	}
+	return s
+}
+
+// towards returns the addresses that a connection can be made from, those to be tried first before others: to a name it is the name's
+// addresses that decide. None: the system picks.
+func (s *sources) towards(addr string) [][]netip.Addr {
+	to, err := netip.ParseAddrPort(addr)
+	switch {
+	case err != nil:
+		return [][]netip.Addr{s.v4, s.v6}
+	case to.Addr().Unmap().Is4():
+		return [][]netip.Addr{s.v4}
+	}
+	return [][]netip.Addr{s.v6}
+}
+
+// dial makes a TCP connection from the address whose turn it is.
+func (s *sources) dial(ctx context.Context, addr string) (net.Conn, error) {
+	d := net.Dialer{Control: prepareSocket}
+	if s == nil {
+		return d.DialContext(ctx, "tcp", addr)
+	}
+	err := errors.New("none of the source addresses fits")
+	for _, from := range s.towards(addr) {
+		if len(from) == 0 {
+			continue
+		}
+		a := from[(s.turn.Add(1)-1)%uint64(len(from))]
+		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(a, 0))
+		var c net.Conn
+		if c, err = d.DialContext(ctx, "tcp", addr); err == nil {
+			return c, nil
+		}
+		if _, other := errors.AsType[*net.AddrError](err); !other {
+			return nil, err
+		}
+	}
+	return nil, err
+}
+
+// prepareSocket is a net.Dialer's Control.
+func prepareSocket(network, address string, c syscall.RawConn) error {
+	if err := askForStamps(network, address, c); err != nil {
+		return err
+	}
+	portAtConnect(c)
+	return nil
+}
+
+// noPort says whether a connection was refused by this machine, for want of a port.
+func noPort(err error) bool { return errors.Is(err, syscall.EADDRNOTAVAIL) }

@@ -1,0 +1,50 @@
+package stream
+
+import "github.com/spate-load/spate/workload"
+
+// tgi is Text Generation Inference's POST /generate_stream: a frame for each token, the last of which has the details of all.
+type tgi struct{}
+
+var tgiTraits = traits{
+	path: "/generate_stream", prompts: []string{"inputs"}, options: "parameters", fixed: map[string]any{"parameters": map[string]any{"details": true}},
+	lengths: []string{"max_new_tokens"}, eos: "ignore_eos_token", streamed: true,
+}
+
+func (tgi) traits() *traits     { return &tgiTraits }
+func (tgi) form() workload.Form { return workload.Text }
+func (tgi) prompt() string      { return "inputs" }
+
+// Members of a frame, of its token, and of the details.
+var (
+	tgiFrame   = []string{"token", "generated_text", "details", "error", "error_type"}
+	tgiToken   = []string{"text", "special"}
+	tgiDetails = []string{"finish_reason", "generated_tokens", "input_length"}
+)
+
+func (tgi) frame(data []byte, f *frame) error {
+	*f = frame{}
+	var v [5][]byte
+	if err := members(data, tgiFrame, v[:]); err != nil {
+		return err
+	}
+	token, all, details, fault := v[0], v[1], v[2], v[3]
+	if filled(fault) {
+		f.fail(word(v[4]), fault)
+		return nil
+	}
+	f.end = len(all) > 0 && all[0] == '"'
+	var t [2][]byte
+	part(token, tgiToken, t[:])
+	switch {
+	case len(token) == 0: // an answer in one piece
+		f.answer = within(all)
+	case string(t[1]) != "true": // the end of a sequence is a token, but no text
+		f.answer = within(t[0])
+	}
+	f.token = len(f.answer) > 0
+	var d [3][]byte
+	part(details, tgiDetails, d[:])
+	f.finish = word(d[0])
+	f.told(d[2], nil, d[1])
+	return nil
+}

@@ -1,0 +1,74 @@
+package aggregate
+
+import (
+	"math"
+
+	"github.com/spate-load/spate/aggregate/trust"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// TrustToDate judges what was measured of a stage so far, as a whole. What only a stage's end shows is not judged.
+func TrustToDate(m Measured, rec *spatev1.StageRecord) trust.Trust {
+	return trust.Judge(evidenceOf(m, rec))
+}
+
+// trustOf judges a stage's result. A stage that goes on is judged as one to date.
+func (s *Stage) trustOf(rec *spatev1.StageRecord, r *StageResult) trust.Trust {
+	e := evidenceOf(s.total.measured(), rec)
+	e.Ended, e.Missing = rec.GetEnded(), r.Missing
+	e.Requests.NeverSent = r.Requests.NeverSent
+	if load := rec.GetStage().GetLoad(); load.GetConcurrency() > 0 && len(load.GetPhases()) == 0 && load.GetThinkTime() == nil {
+		asked := uint64(load.GetConcurrency())
+		e.Concurrency = &asked
+	}
+	if r.PeakConcurrency != nil {
+		e.PeakConcurrency = &r.PeakConcurrency.Requests
+	}
+	for _, endpoint := range r.Endpoints {
+		e.Endpoints = append(e.Endpoints, endpoint.Requests.Started)
+	}
+	for _, a := range r.Agents {
+		if a.StartErrorMs != nil && a.ClockUncertaintyMs != nil {
+			e.Starts = append(e.Starts, math.Abs(*a.StartErrorMs)+*a.ClockUncertaintyMs)
+		}
+	}
+	return trust.Judge(e)
+}
+
+// evidenceOf gathers what is known while a stage goes on, too.
+func evidenceOf(m Measured, rec *spatev1.StageRecord) trust.Evidence {
+	c := m.Counters
+	cache := prefixCacheOf(c)
+	times := func(metric spatev1.Metric) *trust.Times {
+		d := m.Distribution(metric)
+		if d == nil {
+			return nil
+		}
+		return &trust.Times{Count: d.Count, Mean: d.Mean, P50: d.P50, P99: d.P99}
+	}
+	return trust.Evidence{
+		Requests:    trust.Requests{Started: c.GetStarted(), Completed: c.GetCompleted(), Failed: c.GetFailed()},
+		SendDelay:   times(spatev1.Metric_METRIC_SEND_DELAY),
+		ReceiveLag:  times(spatev1.Metric_METRIC_RECEIVE_LAG),
+		TTFT:        times(spatev1.Metric_METRIC_TTFT),
+		TPOT:        times(spatev1.Metric_METRIC_TPOT),
+		ITL:         times(spatev1.Metric_METRIC_ITL),
+		E2E:         times(spatev1.Metric_METRIC_E2E),
+		Streams:     trust.Streams{TokenFrames: c.GetTokenFrames(), CoalescedReads: c.GetCoalescedReads(), UnstampedFrames: c.GetUnstampedFrames()},
+		Lengths:     trust.Lengths{ISLMissed: c.GetIslMissed(), OSLMissed: c.GetOslMissed(), WithoutUsage: c.GetWithoutUsage(), Exact: exactOutput(rec)},
+		SharedShare: cache.SharedShare,
+		CachedShare: cache.CachedShare,
+	}
+}
+
+// exactOutput says whether all agents asked for outputs of exact length, nil if none said.
+func exactOutput(rec *spatev1.StageRecord) *bool {
+	var exact *bool
+	for _, a := range rec.GetAgents() {
+		if p := a.GetPreparation(); p != nil {
+			all := p.GetExactOutput() && (exact == nil || *exact)
+			exact = &all
+		}
+	}
+	return exact
+}

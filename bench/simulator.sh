@@ -1,0 +1,45 @@
+# Sourced by the scripts that measure clients: a simulator on core 1, in a directory of its own that goes with the script. What runs on
+# core 0 is under test. Loopback only.
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+bin=$root/bin
+dir=$(mktemp -d)
+endpoint=http://127.0.0.1:18100
+pids=()
+simulator=
+trap 'kill "${pids[@]}" 2>/dev/null; wait; rm -rf "$dir"' EXIT
+ulimit -n "$(ulimit -Hn)"
+
+# serve FLAGS...: start the simulator anew, with prefill that takes no time.
+serve() {
+    [[ -z $simulator ]] || { kill "$simulator"; wait "$simulator" 2>/dev/null || true; }
+    taskset -c 1 "$bin/spate" simulate --listen "${endpoint#http://}" --decode-step-per-request 0s --max-running 65536 --prefill 1e9 \
+        "$@" >"$dir/simulator.log" 2>&1 & simulator=$!
+    pids+=("$simulator")
+    until grep -qs Serving "$dir/simulator.log"; do
+        kill -0 "$simulator" || { cat "$dir/simulator.log" >&2; exit 1; }
+        sleep 0.1
+    done
+}
+
+# start_agent: a coordinator on core 1 and an agent on core 0; its process is $agent.
+start_agent() {
+    taskset -c 1 "$bin/spate-coordinator" --listen 127.0.0.1:17711 --no-gossip --data-dir "$dir/runs" 2>"$dir/coordinator.log" & pids+=($!)
+    taskset -c 0 "$bin/spate-agent" --coordinator 127.0.0.1:17711 --name a --http-listen 127.0.0.1:17712 --pprof 2>"$dir/agent.log" & agent=$!
+    pids+=("$agent")
+    until "$bin/spate" agents --coordinator 127.0.0.1:17711 2>/dev/null | grep -q ready; do
+        kill -0 "$agent" || { cat "$dir/agent.log" >&2; exit 1; }
+        sleep 0.1
+    done
+}
+
+# agent_cpu: what the agent has used so far, user and system, in us.
+agent_cpu() { awk -v hz="$(getconf CLK_TCK)" '{ print $14 * 1e6 / hz, $15 * 1e6 / hz }' "/proc/$agent/stat"; }
+
+# run_plan OUT: run the plan on standard input by the agent.
+run_plan() {
+    taskset -c 1 "$bin/spate" run --coordinator 127.0.0.1:17711 --records none --no-progress --out "$dir/$1" /dev/stdin >"$dir/$1.log" 2>&1 ||
+        { cat "$dir/$1.log" >&2; exit 1; }
+}
+
+# median: of the numbers on standard input, one a line.
+median() { sort -g | awk '{ v[NR] = $1 } END { print NR ? (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2 : "n/a" }'; }

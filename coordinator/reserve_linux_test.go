@@ -1,0 +1,87 @@
+package coordinator
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/spate-load/spate/aggregate"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// smallDisk is a disk of its own for one test, of a few MiB.
+func smallDisk(t *testing.T) string {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", 8<<20)); err != nil {
+		t.Skipf("no small disk can be mounted here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// fillUp writes to a ledger until nothing more goes in, not even into the pages that it has.
+func fillUp(t *testing.T, l *aggregate.Ledger, dir string) {
+	f, err := os.Create(filepath.Join(dir, "filler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for block := make([]byte, 64<<10); len(block) > 0; {
+		if _, err := f.Write(block); err != nil {
+			block = block[:len(block)/2]
+		}
+	}
+	_ = f.Close() // what it holds does not matter
+	text := strings.Repeat("x", 64<<10)
+	for n := uint64(1); ; n++ {
+		notice := &spatev1.RunEvent{Event: &spatev1.RunEvent_Notice{Notice: &spatev1.Notice{Text: text}}}
+		if l.Put(aggregate.Change{Events: []*spatev1.FollowRunResponse{{Number: n, Event: notice}}}) != nil {
+			if len(text) == 1 {
+				return
+			}
+			text = text[:len(text)/2]
+		}
+	}
+}
+
+// A run that ends because the disk is full has its end in the ledger all the same, by the reserve and by nothing else.
+func TestEndIsWrittenToAFullDisk(t *testing.T) {
+	for _, held := range []bool{true, false} {
+		t.Run(fmt.Sprintf("reserve held: %v", held), func(t *testing.T) {
+			dir := smallDisk(t)
+			c := &Coordinator{cfg: Config{DataDir: dir}, log: slog.New(slog.DiscardHandler)}
+			const id = "full"
+			if err := os.MkdirAll(c.runDir(id), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			record := &spatev1.RunRecord{RunId: id}
+			ledger, err := aggregate.Create(c.ledgerPath(id), record)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ledger.Close()
+			if held {
+				c.reserveOf(id).hold(c.log)
+				c.reserveOf(id).hold(c.log) // it is held once
+			}
+			fillUp(t, ledger, dir)
+			record.EndTime, record.Reason = timestamppb.Now(), strings.Repeat("the disk is full; ", 1000)
+			err = c.write(&run{id: id, ledger: ledger}, aggregate.Change{Run: record})
+			if written := err == nil; written != held {
+				t.Errorf("the end is written: %v (%v)", written, err)
+			}
+			if c.reserveOf(id).giveUp() {
+				t.Error("the reserve is still held")
+			}
+		})
+	}
+}

@@ -1,0 +1,180 @@
+//go:build linux
+
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// calibrating starts a calibration with a program of its own, so that its children are known from all others.
+func calibrating(t *testing.T, args ...string) (p *process, children func() int) {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "spate-calibrated")
+	if err := os.Link(programs.spate, program); err != nil {
+		t.Fatal(err)
+	}
+	p = start(t, program, append([]string{"calibrate"}, args...)...)
+	return p, func() int { return alive(t, program) }
+}
+
+// alive counts the processes of a program, but for those that have ended and wait to be buried.
+func alive(t *testing.T, program string) int {
+	t.Helper()
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, line := range lines {
+		if text, err := os.ReadFile(line); err == nil && strings.HasPrefix(string(text), program+"\x00calibrate\x00") {
+			n++
+		}
+	}
+	return n
+}
+
+// awaitNone waits until no process of the program is left.
+func awaitNone(t *testing.T, left func() int) {
+	t.Helper()
+	for late := time.Now().Add(patience); left() > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("%d processes are left", left())
+		}
+	}
+}
+
+// A calibration measures all it is asked for, keeps what was safe, and leaves nothing behind. A machine that is too busy to be exact at
+// even these loads says so, and keeps nothing.
+func TestCalibrateKeepsWhatIsSafe(t *testing.T) {
+	p, left := calibrating(t, "--quick", "--streams", "4,8", "--starts", "40", "--budget", "1s", "--late", "1s", "--json", "all.json", "--out", "kept/capacity.json")
+	code := p.exit()
+	if n := left(); n > 0 {
+		t.Errorf("%d processes are left", n)
+	}
+	var all struct {
+		Loads []struct {
+			Asked     float64  `json:"asked_per_second"`
+			Achieved  float64  `json:"achieved_per_second"`
+			AgentCPU  float64  `json:"agent_cpu_cores"`
+			Frames    uint64   `json:"frames"`
+			Completed uint64   `json:"completed"`
+			Broken    []string `json:"broken_rules"`
+			ITL       struct {
+				Stamp, Program struct {
+					Count uint64 `json:"count"`
+					P50   int64  `json:"p50_ns"`
+				}
+			} `json:"itl"`
+		} `json:"loads"`
+	}
+	readInto(t, filepath.Join(p.cmd.Dir, "all.json"), &all)
+	if len(all.Loads) != 3 {
+		t.Fatalf("%d loads were measured, want 3", len(all.Loads))
+	}
+	safe := 0
+	for i, l := range all.Loads {
+		if l.Frames == 0 || l.Completed == 0 || l.ITL.Stamp.Count == 0 || l.ITL.Stamp.Count != l.ITL.Program.Count || l.AgentCPU <= 0 || l.AgentCPU > 2 {
+			t.Errorf("load %d: %+v", i, l)
+		}
+		if l.Achieved < l.Asked/4 || l.Achieved > 4*l.Asked {
+			t.Errorf("load %d: %v of %v per second", i, l.Achieved, l.Asked)
+		}
+		if len(l.Broken) == 0 {
+			safe++
+		}
+	}
+	kept := filepath.Join(p.cmd.Dir, "kept", "capacity.json")
+	switch {
+	case code == 0:
+		var c struct {
+			Streams int     `json:"streams"`
+			Frames  float64 `json:"frames_per_second"`
+			Starts  float64 `json:"starts_per_second"`
+			Machine struct{ Host string }
+		}
+		readInto(t, kept, &c)
+		if c.Streams+int(c.Starts) == 0 || c.Machine.Host == "" {
+			t.Errorf("kept %+v", c)
+		}
+	case code == 3 && safe < len(all.Loads):
+		if _, err := os.Stat(kept); err == nil {
+			t.Error("a limit was kept, and none was safe")
+		}
+	default:
+		t.Errorf("exit code %d, %d of %d loads were safe", code, safe, len(all.Loads))
+	}
+}
+
+func readInto(t *testing.T, path string, v any) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, v); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
+
+// Ctrl-C in a terminal reaches all processes at once; a kill reaches one alone.
+func TestCalibrateLeavesNoProcessBehind(t *testing.T) {
+	for name, end := range map[string]struct {
+		signal syscall.Signal
+		code   int
+	}{"Ctrl-C": {syscall.SIGINT, 4}, "SIGTERM": {syscall.SIGTERM, 4}, "kill -9": {syscall.SIGKILL, -1}} {
+		p, left := calibrating(t, "--streams", "4,8", "--duration", "1m", "--out", "capacity.json")
+		for late := time.Now().Add(patience); left() < 3; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(late) {
+				t.Fatalf("%s: %d processes, want 3", name, left())
+			}
+		}
+		p.signal(end.signal)
+		if code := p.exit(); code != end.code {
+			t.Errorf("%s: exit code %d, want %d", name, code, end.code)
+		}
+		awaitNone(t, left)
+		if _, err := os.Stat(filepath.Join(p.cmd.Dir, "capacity.json")); err == nil {
+			t.Errorf("%s: a limit was kept", name)
+		}
+	}
+}
+
+// What is kept reaches the list of agents, where it is of this machine.
+func TestAgentTellsItsCapacity(t *testing.T) {
+	p, _ := calibrating(t, "--streams", "2,4", "--duration", "500ms", "--budget", "2s", "--out", "capacity.json")
+	if code := p.exit(); code != 0 {
+		t.Skipf("this machine is too busy to be exact at 2 streams: exit code %d", code)
+	}
+	coordinator := start(t, programs.coordinator, "--listen", "127.0.0.1:0", "--no-gossip")
+	address := coordinator.await(`address=(127\.0\.0\.1:\d+)`)[1]
+	agent := start(t, programs.agent, "--coordinator", address, "--name", "one", "--capacity", filepath.Join(p.cmd.Dir, "capacity.json"))
+	agent.await(`this machine was exact in calibration`)
+	var listed []struct {
+		WeightGiven bool `json:"weight_given"`
+		Capacity    *struct {
+			Streams         *uint32
+			StartsPerSecond *float64 `json:"starts_per_second"`
+		}
+	}
+	for late := time.Now().Add(patience); len(listed) == 0; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatal("the agent is not listed")
+		}
+		list := start(t, programs.spate, "agents", "--coordinator", address, "--output", "json")
+		if list.exit() == 0 {
+			if err := json.Unmarshal([]byte(list.stdout.String()), &listed); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	c := listed[0].Capacity
+	if c == nil || c.Streams == nil || *c.Streams < 2 || c.StartsPerSecond != nil || listed[0].WeightGiven {
+		t.Errorf("%+v: %+v", listed[0], c)
+	}
+}

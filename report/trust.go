@@ -1,0 +1,75 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/trust"
+)
+
+// noted are the checks whose outcome a row's note says in words of its own.
+var noted = []string{"completeness", "errors", "isl", "osl", "never_sent"}
+
+// mark is the verdict of one check before its note, empty if it was passed.
+func mark(s aggregate.StageResult, name string) string {
+	for _, c := range s.Trust.Checks {
+		if c.Name == name && c.Verdict != trust.Valid {
+			return string(c.Verdict) + ": "
+		}
+	}
+	return ""
+}
+
+// doubts are the reasons for a stage's verdict that are not noted otherwise, the invalid ones first.
+func doubts(s aggregate.StageResult) (notes []string) {
+	for _, verdict := range []trust.Verdict{trust.Invalid, trust.Suspect} {
+		var words []string
+		for _, c := range s.Trust.Checks {
+			if c.Verdict == verdict && !slices.Contains(noted, c.Name) {
+				words = append(words, c.Words)
+			}
+		}
+		if len(words) > 0 {
+			notes = append(notes, string(verdict)+": "+strings.Join(words, ", "))
+		}
+	}
+	return notes
+}
+
+// verdicts says how many stages have which verdict: "12 VALID, 1 SUSPECT". Empty: there are none.
+func verdicts(stages []aggregate.StageResult) string {
+	var parts []string
+	for _, v := range []trust.Verdict{trust.Valid, trust.Suspect, trust.Invalid} {
+		n := 0
+		for _, s := range stages {
+			if s.Trust.Verdict == v {
+				n++
+			}
+		}
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, v))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// writeTrust says how far each stage can be believed, and why not.
+func writeTrust(b *strings.Builder, stages []aggregate.StageResult) {
+	judged := verdicts(stages)
+	if judged == "" {
+		return
+	}
+	fmt.Fprintf(b, "\n## Trust\n\nStages: %s.\n", judged)
+	var rows [][]string
+	for _, s := range stages {
+		if s.Trust.Verdict != trust.Valid {
+			rows = append(rows, []string{stageName(s), string(s.Trust.Verdict), strings.Join(s.Trust.Reasons(), "; ")})
+		}
+	}
+	if len(rows) > 0 {
+		b.WriteByte('\n')
+		writeRows(b, []string{"Stage", "Verdict", "Because"}, rows)
+	}
+}
