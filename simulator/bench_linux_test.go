@@ -151,6 +151,41 @@ func BenchmarkPacedFrames(b *testing.B) {
 	}
 }
 
+// One op is one frame of so many streams that get a token each 20 ms, all at once or each on its own schedule. late is from the instant at
+// which a token is due to just before its write; it counts the clients' reading in this process, too.
+func BenchmarkSteadyFrames(b *testing.B) {
+	for _, ticks := range []bool{false, true} {
+		for _, streams := range []int{100, 1000, 4000} {
+			b.Run(fmt.Sprintf("ticks=%v/streams=%d", ticks, streams), func(b *testing.B) {
+				c := Default()
+				c.Pace = Pace{FirstToken: 50 * time.Millisecond, BetweenTokens: 20 * time.Millisecond, Ticks: ticks}
+				c.Truth = Truth{Stamp: true, Keep: true, Tokens: true}
+				s := startBench(b, c)
+				tokens := b.N/streams + 2
+				before := cpuTime()
+				receive(b, s, streams, tokens)
+				b.ReportMetric(float64((cpuTime()-before).Nanoseconds())/float64(streams*tokens)/1000, "cpu-us/frame")
+				reportSteadyLate(b, c.Pace, s.Records())
+			})
+		}
+	}
+}
+
+// reportSteadyLate compares each send with the schedule: from the request's arrival, or, in ticks, from the first token of its own.
+func reportSteadyLate(b *testing.B, p Pace, records []Record) {
+	var late []time.Duration
+	for _, r := range records {
+		due := r.Received.Add(p.FirstToken)
+		if p.Ticks {
+			due = r.Tokens[0]
+		}
+		for i, at := range r.Tokens {
+			late = append(late, at.Sub(due.Add(time.Duration(i)*p.BetweenTokens)))
+		}
+	}
+	reportPercentiles(b, late)
+}
+
 // reportLate compares each send with the instant at which a fresh engine, given the same arrivals, has the token. Nothing is folded
 // into a step: a token that is three steps late counts as that.
 func reportLate(b *testing.B, m Model, records []Record) {
@@ -169,6 +204,10 @@ func reportLate(b *testing.B, m Model, records []Record) {
 	for i, em := range due {
 		late[i] = sent[em.seq][em.produced-1].Sub(em.at)
 	}
+	reportPercentiles(b, late)
+}
+
+func reportPercentiles(b *testing.B, late []time.Duration) {
 	slices.Sort(late)
 	for _, p := range []int{0, 50, 99, 100} {
 		b.ReportMetric(float64(late[(len(late)-1)*p/100].Microseconds()), fmt.Sprintf("late-p%d-us", p))
