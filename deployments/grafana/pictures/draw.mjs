@@ -14,6 +14,12 @@ const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
 
 const width = 1600;
 
+/** Milliseconds of the run's end that the live run is drawn over. */
+const live = 110_000;
+
+/** Milliseconds in which legends and tables have laid themselves out: they take several passes. */
+const settling = 2000;
+
 /** bundled is the page's address, made of page/. */
 async function bundled() {
   const out = here('dist/');
@@ -43,7 +49,9 @@ async function picture(browser, page, file, setting) {
   await tab.goto(page);
   const board = JSON.parse(readFileSync(file, 'utf8'));
   const empty = await tab.evaluate(([b, s, w]) => window.show(b, s, w), [board, setting, width]);
-  await tab.waitForTimeout(1500); // Legends and tables lay themselves out in several passes.
+  const { height } = await tab.locator('.dashboard').boundingBox();
+  await tab.setViewportSize({ width: width + 24, height: Math.ceil(height) }); // Tables out of sight are not drawn.
+  await tab.waitForTimeout(settling);
   const png = await tab.locator('.dashboard').screenshot({ type: 'png' });
   await tab.close();
   if (faults.length > 0) throw new Error(`${basename(file)}: ${faults[0]}`);
@@ -61,7 +69,7 @@ async function draw() {
   let empty = 0;
   for (const name of readdirSync(dashboards)) {
     const variables = { run: name === 'compare.json' ? runs : [runs[0]], target: [], stage: [], region: [] };
-    const titles = await picture(browser, page, join(dashboards, name), { url, database: 'spate', from, to, variables });
+    const titles = await picture(browser, page, join(dashboards, name), { url, database: 'spate', from: name === 'live.json' ? to - live : from, to, variables });
     for (const title of titles) console.error(`${name}: nothing to show in "${title}"`);
     empty += titles.length;
   }

@@ -199,8 +199,8 @@ func (w watched) finalValues() {
 	closed, open := w.result.Stages[0], w.result.Stages[1]
 	w.known("curve", w.panel("sweep.json", "Output throughput and TTFT p99")[0], map[string]float64{"output tok/s": *closed.OutputTokenThroughput, "TTFT p99": closed.TTFT.P99})
 	w.known("concurrency", w.panel("sweep.json", "Throughput by concurrency")[0], map[string]float64{"concurrency": 6, "output tok/s": *closed.OutputTokenThroughput})
-	w.known("rate", w.panel("sweep.json", "Rate asked and achieved")[1], map[string]float64{"asked": 120, "achieved": *open.RequestThroughput})
-	w.known("goodput", w.panel("sweep.json", "Goodput")[1], map[string]float64{"good requests/s": float64(open.Goodput.Requests) / *open.DurationS})
+	w.known("rate", w.panel("sweep.json", "Rate asked and achieved")[0], map[string]float64{"asked": 120, "achieved": *open.RequestThroughput})
+	w.known("goodput", w.panel("sweep.json", "Goodput")[1], map[string]float64{"good requests/s · open loop": float64(open.Goodput.Requests) / *open.DurationS})
 }
 
 // stagesSoFar compares what is known to date, which is final at the end.

@@ -91,7 +91,7 @@ func choice(name, label, query string, order int) Variable {
 // annotations mark what happened to the chosen runs.
 func annotations() Annotations {
 	return Annotations{List: []Annotation{
-		events("Runs and stages", "run_began|run_ended|stage_began|stage_ended", "blue"),
+		events("Runs and stages", "run_began|run_ended|stage_began", "blue"),
 		events("Agents lost and joined", "agent_lost|agent_joined", "red"),
 		events("Warnings", "warning|error_burst", "orange"),
 	}}

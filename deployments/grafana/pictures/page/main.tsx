@@ -7,8 +7,8 @@ import { PanelContent } from './panels';
 import { type Mark, answers, marks } from './question';
 import { shown } from './shown';
 
-/** A cell of Grafana's grid: its height, and the space between panels. */
-const cell = 30, space = 8, columns = 24;
+/** A cell of Grafana's grid: its height, the space between panels, and around all. */
+const cell = 30, space = 8, columns = 24, margin = 12;
 
 /** Size is that of a panel in pixels. */
 function size({ gridPos: { w, h } }: Panel, width: number) {
@@ -28,7 +28,7 @@ function Dashboard(content: Content) {
   const { board, setting, width, frames, marks } = content;
   const range = { from: dateTime(setting.from), to: dateTime(setting.to), raw: { from: dateTime(setting.from), to: dateTime(setting.to) } };
   const bottom = Math.max(...board.panels.map(({ gridPos }) => gridPos.y + gridPos.h));
-  return <div className="dashboard" style={{ width }}>
+  return <div className="dashboard" style={{ width: width + 2 * margin }}>
     <h1>{board.title}</h1>
     <Variables {...content} />
     <div className="grid" style={{ height: bottom * (cell + space) }}>

@@ -1,13 +1,16 @@
 // What Grafana does with an answer before a panel draws it: transformations, then units, colours and names.
 import {
   type DataFrame, type FieldConfigPropertyItem, FieldColorModeId, type FieldConfigSource, type GrafanaTheme2, Registry, ThresholdsMode,
-  applyFieldOverrides, standardTransformers, standardTransformersRegistry, transformDataFrame,
+  applyFieldOverrides, displayNameOverrideProcessor, standardTransformers, standardTransformersRegistry, transformDataFrame,
 } from '@grafana/data';
 import { lastValueFrom } from 'rxjs';
 import type { Panel } from './model';
 import { partitionByValues } from './partition';
 
-standardTransformersRegistry.setInit(() => [...Object.values(standardTransformers), partitionByValues].map((transformation) => ({
+/** All transformations. Some stand twice among the standard ones. */
+const transformers = [...new Map(Object.values(standardTransformers).map((t) => [t.id, t])).values(), partitionByValues];
+
+standardTransformersRegistry.setInit(() => transformers.map((transformation) => ({
   id: transformation.id, name: transformation.name, transformation: async () => transformation, editor: () => null,
   imageDark: '', imageLight: '',
 } as any)));
@@ -19,7 +22,7 @@ function registry(source: FieldConfigSource) {
   const ids = [...new Set([...standard, ...custom.filter((id) => id.startsWith('custom.'))])];
   return new Registry<FieldConfigPropertyItem>(() => ids.map((id) => ({
     id, path: id.replace(/^custom\./, ''), isCustom: id.startsWith('custom.'), name: id,
-    editor: () => null, override: () => null, process: (value: unknown) => value, shouldApply: () => true, settings: {},
+    editor: () => null, override: () => null, process: id === 'displayName' ? displayNameOverrideProcessor : (value: unknown) => value, shouldApply: () => true, settings: {},
   } as any)));
 }
 
