@@ -4,6 +4,7 @@ import { basename, join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
 import { chromium } from 'playwright-core';
+import UPNG from 'upng-js';
 import { ask, influxdb, stopAll } from './servers.mjs';
 
 const [root, folder, pictures] = process.argv.slice(2).map((path) => resolve(path));
@@ -40,6 +41,12 @@ async function known(url) {
   return { runs, from: values[0][0] - 2000, to: ended.values[0][0] + 2000 };
 }
 
+/** small makes a picture of 128 colours of it. */
+function small(png) {
+  const image = UPNG.decode(png);
+  return Buffer.from(UPNG.encode(UPNG.toRGBA8(image), image.width, image.height, 128));
+}
+
 /** picture draws a dashboard and returns its panels without data. */
 async function picture(browser, page, file, setting) {
   const tab = await browser.newPage({ viewport: { width: width + 24, height: 900 } });
@@ -55,7 +62,7 @@ async function picture(browser, page, file, setting) {
   const png = await tab.locator('.dashboard').screenshot({ type: 'png' });
   await tab.close();
   if (faults.length > 0) throw new Error(`${basename(file)}: ${faults[0]}`);
-  writeFileSync(join(pictures, basename(file, '.json') + '.png'), png);
+  writeFileSync(join(pictures, basename(file, '.json') + '.png'), small(png));
   return empty;
 }
 

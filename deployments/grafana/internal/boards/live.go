@@ -69,31 +69,27 @@ func latency(title, field string) Panel {
 
 // soFar are the numbers of each stage so far.
 func soFar() Panel {
-	numbers := []column{{"started", count}, {"completed", count}, {"failed", count}, {"good", count}, {"output tokens", count}}
-	selections := []string{
-		last("verdict", "verdict"), last("started", "started"), last("completed", "completed"), last("failed", "failed"), last("good", "good"),
-		last("output_tokens", "output tokens"),
+	numbers := []column{{"started", count}, {"completed", count}, {"failed", count}, {"good", count}}
+	selections := []string{last("verdict", "verdict")}
+	for _, c := range numbers {
+		selections = append(selections, last(c.name, c.name))
 	}
 	for _, m := range []struct{ title, field string }{{"TTFT", "ttft_ms"}, {"TPOT", "tpot_ms"}, {"ITL", "itl_ms"}, {"E2E", "e2e_ms"}, {"send delay", "send_delay_ms"}} {
-		for _, p := range []string{"p50", "p90", "p99"} {
+		for _, p := range []string{"p50", "p99"} {
 			name := m.title + " " + p
 			selections, numbers = append(selections, last(m.field+"_"+p, name)), append(numbers, column{name, milliseconds})
 		}
 	}
-	return table("Stages so far", "Merged from the begin of each stage to its last window.", numbers,
-		latest("spate_to_date", ofAll, []string{"run", "stage", "target", "workload", "load"}, selections...)).byStage()
+	tags := []string{"stage", "target", "workload", "load", "run"}
+	return table("Stages so far", "Merged from the begin of each stage to its last window.", numbers, latest("spate_to_date", ofAll, tags, selections...)).byStage(tags)
 }
 
 // happened lists events.
 func happened(title, kinds string) Panel {
 	p := table(title, "", nil, `SELECT "kind", "agent", "region", "stage", "load", "text", "run" FROM "spate_event" WHERE "kind" =~ /^(`+kinds+
 		`)$/ AND "run" =~ /^$run$/ ORDER BY time DESC LIMIT 1000`)
-	for _, column := range []struct {
-		name  string
-		width int
-	}{{"Time", 170}, {"kind", 110}, {"agent", 90}, {"region", 80}, {"load", 170}} {
-		p.FieldConfig.Overrides = append(p.FieldConfig.Overrides, override("byName", column.name, Property{ID: "custom.width", Value: column.width}))
-	}
+	p.FieldConfig.Overrides = append(p.FieldConfig.Overrides,
+		override("byName", "Time", Property{ID: "custom.width", Value: 165}), override("byName", "kind", Property{ID: "custom.width", Value: 105}))
 	p.FieldConfig.Defaults.NoData = ""
 	return p
 }

@@ -154,7 +154,7 @@ func (p Panel) renamed(regex, pattern string) Panel {
 type column struct{ name, unit string }
 
 // narrow is the width in pixels of a column of numbers.
-const narrow = 92
+const narrow = 80
 
 // override has the unit stand in the head, so that numbers can be compared down the column.
 func (c column) override() Override {
@@ -177,8 +177,12 @@ func table(title, description string, numbers []column, text string) Panel {
 	overrides := []Override{
 		override("byName", "verdict", Property{ID: "mappings", Value: verdicts}, Property{ID: "custom.width", Value: narrow},
 			Property{ID: "custom.cellOptions", Value: map[string]any{"type": "color-text"}}, Property{ID: "custom.align", Value: "left"}),
-		override("byName", "stage", Property{ID: "custom.width", Value: 60}),
-		override("byName", "region", Property{ID: "custom.width", Value: 70}),
+	}
+	for _, tag := range []struct {
+		name  string
+		width int
+	}{{"stage", 55}, {"region", 65}, {"agent", 85}, {"workload", 85}, {"load", 140}} {
+		overrides = append(overrides, override("byName", tag.name, Property{ID: "custom.width", Value: tag.width}))
 	}
 	for _, c := range numbers {
 		overrides = append(overrides, c.override())
@@ -195,20 +199,28 @@ func table(title, description string, numbers []column, text string) Panel {
 	}
 }
 
-// byStage puts rows in the order of stages and hides columns that say nothing: the time of an aggregate over a whole stage, and the one run.
-func (p Panel) byStage() Panel {
+// byStage puts rows in the order of stages, tags before all else, and hides columns that say nothing: the time of an aggregate over a whole
+// stage, and the one run.
+func (p Panel) byStage(tags []string) Panel {
 	p.Options = map[string]any{"showHeader": true, "cellHeight": "sm", "sortBy": []any{map[string]any{"displayName": "stage", "desc": false}}}
-	return p.without("Time", "run")
+	places := map[string]int{}
+	for i, tag := range tags {
+		places[tag] = i
+	}
+	return p.organized(places, "Time", "run")
 }
 
 // without hides columns.
-func (p Panel) without(columns ...string) Panel {
+func (p Panel) without(columns ...string) Panel { return p.organized(map[string]int{}, columns...) }
+
+// organized gives columns places and hides others.
+func (p Panel) organized(places map[string]int, hide ...string) Panel {
 	hidden := map[string]bool{}
-	for _, column := range columns {
+	for _, column := range hide {
 		hidden[column] = true
 	}
 	p.Transformations = append(p.Transformations, Transformation{ID: "organize", Options: map[string]any{
-		"excludeByName": hidden, "indexByName": map[string]int{}, "renameByName": map[string]string{},
+		"excludeByName": hidden, "indexByName": places, "renameByName": map[string]string{},
 	}})
 	return p
 }

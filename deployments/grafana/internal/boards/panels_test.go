@@ -186,9 +186,9 @@ func (w watched) finalValues() {
 		}
 		for i, s := range w.result.Stages {
 			w.known(fmt.Sprint(table, i), rows[i], map[string]float64{
-				"requests/s": *s.RequestThroughput, "output tok/s": *s.OutputTokenThroughput, "total tok/s": *s.TotalTokenThroughput,
+				"requests/s": *s.RequestThroughput, "output tok/s": *s.OutputTokenThroughput,
 				"E2E mean": s.E2E.Mean, "E2E p99": s.E2E.P99, "TTFT mean": s.TTFT.Mean, "TTFT p99": s.TTFT.P99, "TPOT mean": s.TPOT.Mean,
-				"TPOT p99": s.TPOT.P99, "ITL p99": s.ITL.P99, "send delay p99": s.SendDelay.P99, "duration": *s.DurationS,
+				"TPOT p99": s.TPOT.P99, "ITL p99": s.ITL.P99, "send delay p99": s.SendDelay.P99, "verdict": float64(s.Trust.Verdict.Number()),
 				"completed": float64(s.Requests.Completed), "failed": float64(s.Requests.Failed), "good": float64(s.Goodput.Requests),
 			})
 			if rows[i]["complete"] != s.Complete || rows[i]["target"] != s.Target || rows[i]["stage"] != nil && rows[i]["stage"] != fmt.Sprint(i) {
@@ -209,10 +209,10 @@ func (w watched) stagesSoFar() {
 	for i, s := range w.result.Stages {
 		want := map[string]float64{
 			"started": float64(s.Requests.Started), "completed": float64(s.Requests.Completed), "failed": float64(s.Requests.Failed),
-			"good": float64(s.Goodput.Requests), "output tokens": float64(s.OutputTokens),
+			"good": float64(s.Goodput.Requests),
 		}
 		for name, d := range map[string]*aggregate.Distribution{"TTFT": s.TTFT, "TPOT": s.TPOT, "ITL": s.ITL, "E2E": s.E2E, "send delay": s.SendDelay} {
-			want[name+" p50"], want[name+" p90"], want[name+" p99"] = d.P50, d.P90, d.P99
+			want[name+" p50"], want[name+" p99"] = d.P50, d.P99
 		}
 		found := slices.IndexFunc(rows, func(r row) bool { return r["stage"] == fmt.Sprint(i) })
 		if len(rows) != len(w.result.Stages) || found < 0 {

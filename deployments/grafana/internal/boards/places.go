@@ -103,7 +103,7 @@ func agentCounts() Panel {
 	return table("Counts by agent", "All windows of each stage so far.", nil,
 		latest("spate_window", ofAgents, agentTags, total("started", "started"), total("completed", "completed"), total("failed", "failed"),
 			total("tokens_arrived", "tokens"), total("connections", "connections"), total("coalesced_reads", "reads with several frames"),
-			total("unstamped_frames", "frames without a kernel stamp"))).byStage()
+			total("unstamped_frames", "frames without a kernel stamp"))).byStage(agentTags)
 }
 
 // agentLatencies are those of each agent so far.
@@ -116,5 +116,5 @@ func agentLatencies() Panel {
 	return table("Latencies by agent to date", "Merged from the begin of each stage to the last window that the agent was level with the others, of the requests completed by then.",
 		numbers, latest("spate_to_date", ofAgents, agentTags, last("completed", "completed"),
 			last("ttft_ms_p50", order[0]), last("ttft_ms_p99", order[1]), last("tpot_ms_p50", order[2]), last("tpot_ms_p99", order[3]),
-			last("e2e_ms_p50", order[4]), last("e2e_ms_p99", order[5]))).byStage()
+			last("e2e_ms_p50", order[4]), last("e2e_ms_p99", order[5]))).byStage(agentTags)
 }

@@ -13,7 +13,6 @@ var results = []result{
 	{"TTFT p99", "ttft_ms_p99", milliseconds},
 	{"TPOT mean", "tpot_ms_mean", milliseconds},
 	{"TPOT p99", "tpot_ms_p99", milliseconds},
-	{"ITL p99", "itl_ms_p99", milliseconds},
 	{"completed", "completed", count},
 	{"failed", "failed", count},
 	{"send delay p99", "send_delay_ms_p99", milliseconds},
@@ -21,7 +20,7 @@ var results = []result{
 
 // ofWhole are further columns of a stage's own result.
 var ofWhole = []result{
-	{"good", "good", count}, {"total tok/s", "total_token_throughput", tokenRate}, {"duration", "duration_s", seconds}, {"complete", "complete", ""},
+	{"good", "good", count}, {"ITL p99", "itl_ms_p99", milliseconds}, {"complete", "complete", ""},
 }
 
 // resultTable is a table of results, a row for each stage, in the order in which they ran. The first columns are tags.
