@@ -62,7 +62,7 @@ async function picture(browser, page, file, setting) {
   const png = await tab.locator('.dashboard').screenshot({ type: 'png' });
   await tab.close();
   if (faults.length > 0) throw new Error(`${basename(file)}: ${faults[0]}`);
-  writeFileSync(join(pictures, basename(file, '.json') + '.png'), small(png));
+  writeFileSync(join(pictures, `dashboard-${basename(file, '.json')}.png`), small(png));
   return empty;
 }
 

@@ -22,7 +22,7 @@ func board(uid, title, description, from, refresh string, rows ...[]Panel) Board
 		UID: uid, Title: title, Description: description, Tags: []string{"spate"}, Timezone: "browser", SchemaVersion: 39, Version: 1,
 		Refresh: refresh, GraphTooltip: 1, Time: TimeRange{From: from, To: "now"},
 		Links: []Link{{
-			Type: "dashboards", Title: "Spate", Tags: []string{"spate"}, AsDropdown: false, IncludeVars: true, KeepTime: true,
+			Type: "dashboards", Title: "Spate", Tooltip: "Dashboards of Spate", Icon: "dashboard", Tags: []string{"spate"}, IncludeVars: true, KeepTime: true,
 		}},
 		Templating: variables(false), Annotations: annotations(), Panels: place(rows),
 	}
@@ -154,11 +154,20 @@ func (p Panel) renamed(regex, pattern string) Panel {
 type column struct{ name, unit string }
 
 // narrow is the width in pixels of a column of numbers.
-const narrow = 80
+const narrow = 76
+
+// width is that in pixels of the longest word of the head, or of a number.
+func (c column) width() int {
+	longest := 0
+	for word := range strings.FieldsSeq(c.name) {
+		longest = max(longest, len(word))
+	}
+	return max(narrow, 16+8*longest)
+}
 
 // override has the unit stand in the head, so that numbers can be compared down the column.
 func (c column) override() Override {
-	width := Property{ID: "custom.width", Value: narrow}
+	width := Property{ID: "custom.width", Value: c.width()}
 	decimals := func(n int) Property { return Property{ID: "decimals", Value: n} }
 	switch c.unit {
 	case milliseconds, seconds:
@@ -181,7 +190,7 @@ func table(title, description string, numbers []column, text string) Panel {
 	for _, tag := range []struct {
 		name  string
 		width int
-	}{{"stage", 55}, {"region", 65}, {"agent", 85}, {"workload", 85}, {"load", 140}} {
+	}{{"stage", 55}, {"region", 65}, {"agent", 85}, {"workload", 85}, {"load", 140}, {"run", 290}} {
 		overrides = append(overrides, override("byName", tag.name, Property{ID: "custom.width", Value: tag.width}))
 	}
 	for _, c := range numbers {

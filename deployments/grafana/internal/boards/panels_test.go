@@ -148,15 +148,15 @@ func (w watched) variablesChoose() {
 // annotationsMark checks that each kind of mark is there.
 func (w watched) annotationsMark() {
 	for _, a := range annotations().List {
-		rows := answer(w.db, w.chosen.into(a.Query, w.from, w.to))
+		rows := answer(w.db, w.chosen.into(a.Target.Query, w.from, w.to))
 		if a.Name == "Warnings" {
 			continue // a run need not have any
 		}
-		if len(rows) == 0 || a.Target.Query != a.Query {
-			w.Errorf("%s: no marks of %s", a.Name, a.Query)
+		if len(rows) == 0 {
+			w.Errorf("%s: no marks of %s", a.Name, a.Target.Query)
 			continue
 		}
-		for _, column := range []string{"time", "kind", a.TextColumn} {
+		for _, column := range []string{"time", "kind", a.Target.TextColumn} {
 			if rows[0][column] == nil {
 				w.Errorf("%s: a mark without %s: %v", a.Name, column, rows[0])
 			}

@@ -34,7 +34,7 @@ function Dashboard(content: Content) {
     <div className="grid" style={{ height: bottom * (cell + space) }}>
       {board.panels.map((panel, i) => <div key={panel.id} style={{ position: 'absolute', left: (panel.gridPos.x * width) / columns, top: panel.gridPos.y * (cell + space) }}>
         <PanelChrome title={panel.title} description={panel.description} {...size(panel, width)}>
-          {(w, h) => <PanelContent panel={panel} frames={frames[i]} marks={marks} range={range} theme={theme} width={w} height={h} />}
+          {(w: number, h: number) => <PanelContent panel={panel} frames={frames[i]} marks={marks} range={range} theme={theme} width={w} height={h} />}
         </PanelChrome>
       </div>)}
     </div>
