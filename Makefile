@@ -137,7 +137,7 @@ fuzz: ## Run each fuzzer for FUZZTIME (10s).
 # It takes node, npm and Chromium beside what the rest takes; see deployments/grafana/pictures.
 PICTURES := deployments/grafana/pictures
 $(PICTURES)/node_modules: $(PICTURES)/package-lock.json
-	cd $(PICTURES) && npm ci --ignore-scripts --no-audit --no-fund
+	cd $(PICTURES) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
 .PHONY: dashboard-pictures
