@@ -53,6 +53,7 @@ func New(c Config) (*Agent, error) {
 			limits:   limits{maxStreams: c.MaxStreams, maxRate: c.MaxRate, fileShares: c.FileShares, targets: c.AllowedTargets},
 			datasets: a.datasets,
 			findings: &findings{},
+			logger:   c.Logger,
 		},
 		outbox: a.outbox,
 		logger: c.Logger,

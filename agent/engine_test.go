@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -155,4 +156,6 @@ func assignOf(stage *spatev1.Stage, rank uint32, weights ...uint32) *spatev1.Ass
 }
 
 // kitOf is what an agent with these limits and without a directory for datasets prepares with.
-func kitOf(l limits) kit { return kit{limits: l, datasets: &datasets{}, findings: &findings{}} }
+func kitOf(l limits) kit {
+	return kit{limits: l, datasets: &datasets{}, findings: &findings{}, logger: slog.New(slog.DiscardHandler)}
+}

@@ -76,13 +76,16 @@ func newLoad(s *share, start clock.Instant, uncertainty time.Duration, emit func
 	return l
 }
 
-// emitter returns what takes snapshots off the recorder: those of a closed loop say what of the share was begun by then.
+// emitter returns what takes snapshots off the recorder: those of a closed loop say what of the share was begun by then, and the first of
+// each window has what servers told in it.
 func (l *load) emitter(emit func(*spatev1.Snapshot)) func(*spatev1.Snapshot) {
-	if l.closed == nil {
-		return emit
-	}
 	return func(s *spatev1.Snapshot) {
-		s.BegunItems = l.closed.Begun()
+		if l.closed != nil {
+			s.BegunItems = l.closed.Begun()
+		}
+		if l.servers != nil {
+			s.ServerSamples = l.servers.Take(s.GetWindow())
+		}
 		emit(s)
 	}
 }
@@ -97,13 +100,14 @@ func (l *load) joinedIn(now clock.Instant) uint32 {
 
 // run waits for the start, generates the load and emits its snapshots, the last with the totals. It blocks until all is done.
 func (l *load) run() {
-	sealed := l.seal()
+	sealed, scraped := l.seal(), l.scrape()
 	if l.closed != nil {
 		l.runClosed()
 	} else {
 		l.runOpen()
 	}
 	l.endDrain()
+	scraped()
 	sealed()
 	l.recorder.Finish(l.totals())
 }

@@ -3,9 +3,11 @@ package agent
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	"github.com/spate-load/spate/agent/arrival"
 	"github.com/spate-load/spate/agent/preparation"
+	"github.com/spate-load/spate/agent/scrape"
 	"github.com/spate-load/spate/agent/stream"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
@@ -20,7 +22,8 @@ type share struct {
 	prefix  string // of request ids
 	client  *stream.Client
 	found   preparation.Found
-	rows    *dataset.Rows // nil: the workload needs none
+	servers *scrape.Scraper // nil: none was given to this agent
+	rows    *dataset.Rows   // nil: the workload needs none
 	content workload.Workload
 
 	sessions     bool // arrivals may be of several requests
@@ -43,6 +46,7 @@ type kit struct {
 	limits   limits
 	datasets *datasets
 	findings *findings
+	logger   *slog.Logger
 }
 
 // prepare makes a share ready to start. Its error says why it cannot be and what to do about it. The caller closes the share. It blocks
@@ -76,6 +80,9 @@ func (s *share) makeReady(ctx context.Context, a *spatev1.Assign, k kit) error {
 		return err
 	}
 	if err := s.connect(ctx, a.GetSecrets(), k.findings); err != nil {
+		return err
+	}
+	if err := s.watchServers(a, k); err != nil {
 		return err
 	}
 	return s.makeContent()

@@ -133,6 +133,8 @@ type liveWindow struct {
 	total   *tally
 	regions map[string]*tally
 	agents  map[string]*agentWindow
+	// By number, of the first shownEndpoints. Nil: nothing came of it.
+	endpoints [shownEndpoints]*tally
 }
 
 // agentWindow is what the processes of one agent measured in a window.
@@ -143,7 +145,7 @@ type agentWindow struct {
 
 // newLiveWindow returns a window without measurements.
 func newLiveWindow() *liveWindow {
-	return &liveWindow{newTally(allMetrics), make(map[string]*tally), make(map[string]*agentWindow)}
+	return &liveWindow{total: newTally(allMetrics), regions: make(map[string]*tally), agents: make(map[string]*agentWindow)}
 }
 
 // add merges one endpoint's measurements into a window.
@@ -166,6 +168,18 @@ func (w *windowTally) add(series *spatev1.Series, parts []part, at place, region
 	w.live.total.add(series, parts, at)
 	addTo(w.live.regions, region, regionMetrics).add(series, parts, at)
 	w.live.agents[at.agent].add(series, parts, at)
+	w.live.addEndpoint(series, parts, at)
+}
+
+// addEndpoint merges one endpoint's measurements into those of the endpoint, if it is shown.
+func (w *liveWindow) addEndpoint(series *spatev1.Series, parts []part, at place) {
+	if at.endpoint >= shownEndpoints {
+		return
+	}
+	if w.endpoints[at.endpoint] == nil {
+		w.endpoints[at.endpoint] = newTally(keyMetrics)
+	}
+	w.endpoints[at.endpoint].add(series, parts, at)
 }
 
 // addTo returns the tally of a name, made if need be.

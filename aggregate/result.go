@@ -171,10 +171,49 @@ type StageResult struct {
 	Regions []RegionResult `json:"regions"`
 	// What observers measured beside the load, by region. It is in no other number.
 	Observers []ObserverResult `json:"observers"`
+	// What servers told of themselves between the first measured start and the last measured end, by the place where they were asked.
+	// Empty: the plan asks for no server metrics.
+	Servers []ServerResult `json:"servers"`
 	// How far apart the agents began. Null: fewer than two of them said when.
 	StartSpread *StartSpread `json:"start_spread"`
 	// Request rows that were left out because an agent's memory for them was full while its coordinator was gone.
 	DroppedRecords uint64 `json:"dropped_records"`
+}
+
+// ServerResult is what one server told of itself, once a second.
+type ServerResult struct {
+	// Where it was asked, without a password.
+	URL string `json:"url"`
+	// How often it was asked.
+	Asked uint64 `json:"asked"`
+	// How often it did not answer in time, or not in Prometheus' text form.
+	Failed uint64 `json:"failed"`
+	// Values left out since they were more than are taken of one server.
+	ValuesLeftOut uint64 `json:"values_left_out"`
+	// What it told, by name and labels.
+	Metrics []ServerMetric `json:"metrics"`
+}
+
+// ServerMetric sums up one series that a server told.
+type ServerMetric struct {
+	// Name of the metric.
+	Name string `json:"name"`
+	// Labels as in Prometheus' text form, without the braces. Empty: it has none.
+	Labels string `json:"labels"`
+	// What it is: "gauge" or "counter".
+	Kind string `json:"kind"`
+	// Values taken.
+	Samples uint64 `json:"samples"`
+	// Mean of a gauge's values. Null: it is a counter.
+	Mean *float64 `json:"mean"`
+	// Least of a gauge's values. Null: it is a counter.
+	Min *float64 `json:"min"`
+	// Largest of a gauge's values. Null: it is a counter.
+	Max *float64 `json:"max"`
+	// What a counter grew by from the first value to the last, new starts of the server seen to. Null: it is a gauge, or there is one value.
+	Increase *float64 `json:"increase"`
+	// The same per second.
+	PerSecond *float64 `json:"per_second"`
 }
 
 // StartSpread is the time from the first agent's start to the last one's.

@@ -16,7 +16,8 @@ import (
 // Memory is bounded by the number of agents, regions and endpoints and a few bytes for each second; the histograms of single windows
 // stay until Forget.
 type Stage struct {
-	index uint32
+	index  uint32
+	target *spatev1.Target
 
 	mu        sync.Mutex
 	total     *tally
@@ -34,6 +35,8 @@ type Stage struct {
 	watched   map[string]*regionTally      // by region: what observers measured
 	observers map[agentKey]*agentTally     // agents that send a light load of their own
 	lights    map[uint32]map[string]*tally // windows of observers that are still to be shown, by region
+
+	servers servers // what servers told of themselves
 }
 
 // agentKey is an agent's process.
@@ -49,6 +52,7 @@ type span struct{ first, last uint32 }
 func NewStage(rec *spatev1.StageRecord) *Stage {
 	s := &Stage{
 		index:     rec.GetStage().GetIndex(),
+		target:    rec.GetStage().GetTarget(),
 		total:     newTally(allMetrics),
 		regions:   make(map[string]*regionTally),
 		agents:    make(map[agentKey]*agentTally),
@@ -166,6 +170,7 @@ func (s *Stage) merge(key agentKey, snapshot *spatev1.Snapshot, decoded [][]part
 	}
 	s.advance(snapshot.GetWindow())
 	agent.deliver(snapshot)
+	s.servers.add(snapshot)
 	if first := firstWindow(snapshot); first < snapshot.GetWindow() && !observes {
 		s.spans = append(s.spans, span{first, snapshot.GetWindow()})
 	}

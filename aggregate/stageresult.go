@@ -56,6 +56,7 @@ func (s *Stage) Result(rec *spatev1.StageRecord) StageResult {
 
 		Latencies:      s.total.latencies(),
 		StartSpread:    s.startSpread(rec),
+		Servers:        s.serverResults(),
 		DroppedRecords: s.droppedRecords(),
 	}
 	if rec.MeasuredFromNs != nil {
@@ -72,6 +73,16 @@ func (s *Stage) Result(rec *spatev1.StageRecord) StageResult {
 	s.addLengths(&r, stage.GetWorkload())
 	r.Trust = s.trustOf(rec, &r)
 	return r
+}
+
+// serverResults are what servers told while the stage was measured: between the first start and the last end, or in all of it where these
+// are not known.
+func (s *Stage) serverResults() []ServerResult {
+	first, last := uint32(0), uint32(MaxWindow)
+	if from, to, ok := s.span(); ok {
+		first, last = uint32(max(from, 0)/nanosPerSecond), uint32(max(to, 0)/nanosPerSecond)
+	}
+	return s.servers.results(s.target, first, last)
 }
 
 // requests counts the stage's requests.

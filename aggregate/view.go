@@ -21,9 +21,17 @@ type View struct {
 	Regions []Part
 	// Agents are those of which anything came, by name, all processes of a name together.
 	Agents []Part
+	// Endpoints are the first shownEndpoints of the target's, in their order, or of a window those of them of which anything came. Their
+	// names are their base URLs, without a password.
+	Endpoints []Part
 	// Observers are those of which anything came, by region. They are in none of the others.
 	Observers []Part
+	// Servers are what servers told of themselves in a window, by source, name and labels. There is none to date.
+	Servers []ServerValue
 }
+
+// shownEndpoints is how many endpoints views have: as a rule all that there are.
+const shownEndpoints = 64
 
 // Part is a named part of what was measured.
 type Part struct {
@@ -69,6 +77,11 @@ func (m Measured) Distribution(metric spatev1.Metric) *Distribution {
 	return nil
 }
 
+// Throughputs returns completed requests, output tokens, and input and output tokens per second of some seconds, nil where that is not known.
+func (m Measured) Throughputs(seconds *float64) (requests, output, total *float64) {
+	return throughputs(m.Counters, seconds)
+}
+
 // patience is how many windows an agent may be behind the foremost one before views go on without it.
 const patience = 10
 
@@ -82,7 +95,8 @@ func (s *Stage) Window(number uint32) (View, bool) {
 	}
 	v := View{
 		Window: number, PeakInFlight: s.inFlight(int(number)), Total: w.live.total.measured(),
-		Regions: partsOf(w.live.regions), Observers: partsOf(s.lights[number]),
+		Regions: partsOf(w.live.regions), Observers: partsOf(s.lights[number]), Endpoints: s.endpointParts(w.live.endpoints[:]),
+		Servers: s.servers.window(number, s.target),
 	}
 	scratch := newTally(keyMetrics)
 	for name, a := range w.live.agents {
@@ -101,7 +115,10 @@ func (s *Stage) ToDate() View {
 
 // toDate is ToDate under the lock.
 func (s *Stage) toDate() View {
-	v := View{Total: s.total.measured(), Regions: partsOf(s.regions), Observers: partsOf(s.watched), Agents: s.agentParts()}
+	v := View{
+		Total: s.total.measured(), Regions: partsOf(s.regions), Observers: partsOf(s.watched), Agents: s.agentParts(),
+		Endpoints: s.endpointParts(s.endpoints[:min(len(s.endpoints), shownEndpoints)]),
+	}
 	for _, a := range s.agents {
 		if a.snapshots > 0 {
 			v.Window = max(v.Window, uint32(len(a.peaks)-1))
@@ -140,6 +157,16 @@ func partsOf[T interface{ measured() Measured }](regions map[string]T) (parts []
 		parts = append(parts, Part{name, name, t.measured()})
 	}
 	slices.SortFunc(parts, byName)
+	return parts
+}
+
+// endpointParts copies and sums up the tallies of endpoints, as far as there are any.
+func (s *Stage) endpointParts(tallies []*tally) (parts []Part) {
+	for i, t := range tallies {
+		if t != nil {
+			parts = append(parts, Part{Name: redacted(s.target.GetEndpoints()[i]), Measured: t.measured()})
+		}
+	}
 	return parts
 }
 

@@ -177,6 +177,8 @@ func (r *recorder) Event(p sink.EventPoint) {
 	r.late = r.late || r.closed > 0
 }
 
+func (r *recorder) Server(sink.ServerPoint) {}
+
 func (r *recorder) Agent(p sink.AgentPoint) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

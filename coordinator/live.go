@@ -85,6 +85,9 @@ func (l *live) window(m measured, number uint32) {
 	for _, p := range points.Windows(scope, m.record, view, toDate) {
 		l.run.sink.Window(p)
 	}
+	for _, p := range points.Servers(scope, m.record, view) {
+		l.run.sink.Server(p)
+	}
 	if p, ok := l.bursts.See(run, scope, m.record, view); ok {
 		l.run.sink.Event(p)
 	}

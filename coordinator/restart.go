@@ -204,10 +204,10 @@ func (c *Coordinator) restore(l *leftover, now clock.Instant, wall time.Time) er
 	if r.machine, err = lifecycle.Restore(c.machineConfig(r), r.id, memory, now, wall); err != nil {
 		return err
 	}
+	r.sink, r.unsaved = c.openSink(r.id), true // before what it is shown is merged
 	if err := r.rebuild(memory.Stage, l.checkpoint.GetPhase() == "closing"); err != nil {
-		return err
+		return errors.Join(err, r.sink.Close(context.Background()))
 	}
-	r.sink, r.unsaved = c.openSink(r.id), true
 	c.restarts.Add(1)
 	c.log.Warn("going on with a run", "run", r.id, "phase", l.checkpoint.GetPhase(), "stages_begun", l.checkpoint.GetBegun(), "restarts", l.record.GetRestarts())
 	c.mu.Lock()

@@ -25,6 +25,7 @@ observers: {rate: 10}
 targets:
   - name: server
     simulator: {endpoints: 2, decode_step: 2ms, decode_step_per_request: 1ms, error_share: 0.2}
+    server_metrics: {}
 workloads:
   - random: {isl: 60, osl: 8}
 loads:
@@ -84,7 +85,7 @@ func TestDocumentedQueries(t *testing.T) {
 			}
 		})
 	}
-	if len(queries) < 19 || len(seen) != len(finalChecks) {
+	if len(queries) < 24 || len(seen) != len(finalChecks) {
 		t.Errorf("%d queries, of which %v were compared with results.json, want all of %d", len(queries), seen, len(finalChecks))
 	}
 	mustBeDocumented(t, db, string(document))

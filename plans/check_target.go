@@ -28,6 +28,7 @@ func (c *checker) target(path string, t *spatev1.Target) {
 	c.simulator(path+".simulator", t.GetSimulator())
 	c.headers(path, t)
 	c.body(path+".body", t)
+	c.serverMetrics(path+".server_metrics", t)
 }
 
 // simulator checks how the parts of a simulated target go together.

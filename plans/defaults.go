@@ -77,6 +77,9 @@ func simulatedTarget(t *spatev1.Target) *spatev1.Target {
 	}
 	fillSimulator(t.Simulator)
 	t.Model = or(t.Model, simulatedModel)
+	if t.ServerMetrics != nil {
+		t.ServerMetrics.Urls = nil // The simulator has its own.
+	}
 	fillTarget(t)
 	return t
 }
@@ -96,6 +99,7 @@ func fillTarget(t *spatev1.Target) {
 	}
 	t.ConnectTimeout = orDuration(t.ConnectTimeout, defaultConnectTimeout)
 	t.RequestTimeout = orDuration(t.RequestTimeout, defaultRequestTimeout)
+	fillServerMetrics(t.ServerMetrics)
 }
 
 func fillSimulator(s *spatev1.SimulatedTarget) {

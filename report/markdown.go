@@ -25,6 +25,7 @@ func writeMarkdown(w io.Writer, r *aggregate.Result) error {
 	writeRegions(&b, r.Stages)
 	writePaths(&b, r.Stages)
 	writeObservers(&b, r.Stages)
+	writeServers(&b, r.Stages)
 	writeStarts(&b, r.Stages)
 	writeAgents(&b, r)
 	_, err := io.WriteString(w, b.String())

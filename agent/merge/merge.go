@@ -40,6 +40,7 @@ func Snapshots(older, newer *spatev1.Snapshot) (sum *spatev1.Snapshot, fits bool
 		PeakInFlight: max(older.GetPeakInFlight(), newer.GetPeakInFlight()),
 		Totals:       newer.GetTotals(), BegunItems: newer.GetBegunItems(),
 		DroppedRecords: older.GetDroppedRecords() + newer.GetDroppedRecords(),
+		ServerSamples:  ServerSamples(older.GetServerSamples(), newer.GetServerSamples()),
 	}
 	if len(sum.BegunItems) == 0 {
 		sum.BegunItems = older.GetBegunItems()

@@ -15,32 +15,49 @@ import (
 )
 
 // shape is how large a run is.
-type shape struct{ stages, agents, regions, observers int }
+type shape struct{ stages, agents, regions, observers, endpoints, servers int }
 
 // mostSeries and perSecond are the bounds that docs/influxdb.md gives.
 func (s shape) mostSeries() int {
-	return 2*s.stages*(1+s.regions+s.agents) + s.stages*(1+s.regions) + 3*s.stages*s.observers + s.agents + 3 + 3*s.stages
+	return 2*s.stages*(1+s.regions+s.agents+s.endpoints) + s.stages*(1+s.regions+s.endpoints) + 3*s.stages*s.observers +
+		s.agents + 3 + 3*s.stages + s.stages*s.servers
 }
 
-func (s shape) perSecond() int { return 2*(1+s.regions+s.agents+s.observers) + s.agents }
+func (s shape) perSecond() int {
+	return 2*(1+s.regions+s.agents+s.endpoints+s.observers) + s.agents + s.servers
+}
 
 // record is a stage of the run, with two windows of each agent merged.
 func (s shape) record(index int) (*spatev1.StageRecord, *aggregate.Stage) {
 	rec := &spatev1.StageRecord{
 		StartTime: timestamppb.New(begin),
-		Stage:     &spatev1.Stage{Index: uint32(index), Target: &spatev1.Target{Name: "t", Endpoints: []string{"http://e"}}},
+		Stage:     &spatev1.Stage{Index: uint32(index), Target: &spatev1.Target{Name: "t", ServerMetrics: &spatev1.ServerMetrics{}}},
+	}
+	for i := range s.endpoints + 3 { // beyond the bound there are more
+		rec.Stage.Target.Endpoints = append(rec.Stage.Target.Endpoints, fmt.Sprintf("http://e%d", i))
 	}
 	for i := range s.agents + s.observers {
 		rec.Agents = append(rec.Agents, &spatev1.AssignedAgent{
 			Agent: &spatev1.AgentInfo{Name: fmt.Sprintf("a%d", i), Region: fmt.Sprintf("r%d", i%s.regions)}, Incarnation: 1, Observer: i >= s.agents,
 		})
 	}
+	if s.endpoints < 64 {
+		rec.Stage.Target.Endpoints = rec.Stage.Target.Endpoints[:s.endpoints]
+	}
 	merged := aggregate.NewStage(rec)
-	for _, a := range rec.GetAgents() {
-		err := merged.Add(&spatev1.Snapshot{
+	for i, a := range rec.GetAgents() {
+		snapshot := &spatev1.Snapshot{
 			Key: &spatev1.SnapshotKey{Agent: a.GetAgent().GetName(), Incarnation: 1, Sequence: 1}, StageIndex: uint32(index),
-			Series: []*spatev1.Series{{Counters: &spatev1.Counters{Started: 10, Failed: 10}}},
-		})
+		}
+		for e := range rec.GetStage().GetTarget().GetEndpoints() {
+			snapshot.Series = append(snapshot.Series, &spatev1.Series{Endpoint: uint32(e), Counters: &spatev1.Counters{Started: 10, Failed: 10}})
+		}
+		if i == 0 {
+			for n := range s.servers {
+				snapshot.ServerSamples = append(snapshot.ServerSamples, &spatev1.ServerSample{Name: fmt.Sprintf("m%d", n)})
+			}
+		}
+		err := merged.Add(snapshot)
 		if err != nil {
 			panic(err)
 		}
@@ -57,6 +74,9 @@ func (s shape) points() (rows []sink.Row, second int) {
 		toDate, scope := merged.ToDate(), run.Scope(rec.GetStage())
 		before := len(rows)
 		for _, p := range Windows(scope, rec, view, &toDate) {
+			rows = append(rows, p.Rows()...)
+		}
+		for _, p := range Servers(scope, rec, view) {
 			rows = append(rows, p.Rows()...)
 		}
 		for _, a := range rec.GetAgents()[:s.agents] {
@@ -93,7 +113,7 @@ func (s shape) events(run Run, st *spatev1.Stage) (rows []sink.Row) {
 
 // A run has as many series, and a second as many points, as docs/influxdb.md says.
 func TestCardinality(t *testing.T) {
-	for _, s := range []shape{{1, 1, 1, 0}, {3, 7, 2, 2}, {2, 5, 3, 1}} {
+	for _, s := range []shape{{1, 1, 1, 0, 1, 0}, {3, 7, 2, 2, 4, 5}, {2, 5, 3, 1, 64, 0}} {
 		rows, second := s.points()
 		series := map[string]bool{}
 		for _, row := range rows {
@@ -108,7 +128,7 @@ func TestCardinality(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	example := shape{stages: 10, agents: 1000, regions: 3, observers: 3}
+	example := shape{stages: 10, agents: 1000, regions: 3, observers: 3, endpoints: 4, servers: 48}
 	for _, n := range []int{example.mostSeries(), example.perSecond()} {
 		if text := fmt.Sprintf("%d,%03d", n/1000, n%1000); !strings.Contains(string(document), text) {
 			t.Errorf("docs/influxdb.md lacks %s", text)
@@ -118,7 +138,7 @@ func TestCardinality(t *testing.T) {
 
 // No tag has the name of a field: InfluxDB 3 has both as columns of one table.
 func TestTagsAreNoFields(t *testing.T) {
-	rows, _ := shape{2, 3, 2, 1}.points()
+	rows, _ := shape{2, 3, 2, 1, 2, 2}.points()
 	for _, row := range append(rows, append(sinktest.Window(1).Rows(), sinktest.Stage().Rows()...)...) {
 		for _, tag := range row.Tags {
 			for _, field := range row.Fields {

@@ -20,7 +20,7 @@ func places[P interface{ Rows() []sink.Row }](points []P) string {
 		for _, row := range p.Rows() {
 			name := strings.TrimPrefix(row.Measurement, "spate_")
 			for _, tag := range row.Tags {
-				if tag.Key == "region" || tag.Key == "agent" {
+				if tag.Key == "region" || tag.Key == "agent" || tag.Key == "endpoint" {
 					name += " " + tag.Value
 				}
 			}
@@ -51,12 +51,12 @@ func TestPointsByRegionAndObserver(t *testing.T) {
 	}
 	view, _ := merged.Window(0)
 	toDate, result := merged.ToDate(), merged.Result(rec)
-	want := "observer_to_date eu, observer_window eu, to_date, to_date a0 eu, to_date a1 us, to_date eu, to_date us, " +
-		"window, window a0 eu, window a1 us, window eu, window us"
+	want := "observer_to_date eu, observer_window eu, to_date, to_date a0 eu, to_date a1 us, to_date eu, to_date http://e, to_date us, " +
+		"window, window a0 eu, window a1 us, window eu, window http://e, window us"
 	if got := places(Windows(sink.Scope{}, rec, view, &toDate)); got != want {
 		t.Errorf("windows: %s", got)
 	}
-	if got := places(Stage(sink.Scope{}, rec, result, toDate)); got != "observer_stage eu, stage, stage eu, stage us" {
+	if got := places(Stage(sink.Scope{}, rec, result, toDate)); got != "observer_stage eu, stage, stage eu, stage http://e, stage us" {
 		t.Errorf("stages: %s", got)
 	}
 }

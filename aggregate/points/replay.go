@@ -125,6 +125,11 @@ func (s *shower) window(number uint32) error {
 			return err
 		}
 	}
+	for _, p := range Servers(s.scope, s.rec, view) {
+		if err := s.emit(p.Rows()); err != nil {
+			return err
+		}
+	}
 	if p, ok := s.bursts.See(s.run, s.scope, s.rec, view); ok {
 		return s.emit(p.Rows())
 	}

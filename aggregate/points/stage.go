@@ -6,7 +6,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Stage are the results of a stage: as a whole, by region, and of its observers. v is all of the stage to date. A stage that never started
+// Stage are the results of a stage: as a whole, by region, by endpoint, and of its observers. v is all of the stage to date. A stage that never started
 // has none: its points would have no time.
 func Stage(scope sink.Scope, rec *spatev1.StageRecord, r aggregate.StageResult, v aggregate.View) []sink.StagePoint {
 	if rec.GetStartTime() == nil {
@@ -21,6 +21,11 @@ func Stage(scope sink.Scope, rec *spatev1.StageRecord, r aggregate.StageResult, 
 		s := scope
 		s.Region = region.Name
 		out = append(out, part(s, rec, *m, region.Contribution, r.DurationS, r.Complete))
+	}
+	for _, e := range v.Endpoints {
+		s := scope
+		s.Endpoint = e.Name
+		out = append(out, endpoint(s, rec, e.Measured, r))
 	}
 	for _, o := range r.Observers {
 		m := find(v.Observers, o.Region)
@@ -62,6 +67,13 @@ func part(
 			Seconds: seconds, Requests: c.RequestThroughput, OutputTokens: c.OutputTokenThroughput, TotalTokens: c.TotalTokenThroughput,
 		},
 	}
+}
+
+// endpoint is the result of an endpoint. Its throughput is over the time of the whole stage.
+func endpoint(scope sink.Scope, rec *spatev1.StageRecord, m aggregate.Measured, r aggregate.StageResult) sink.StagePoint {
+	var c aggregate.Contribution
+	c.RequestThroughput, c.OutputTokenThroughput, c.TotalTokenThroughput = m.Throughputs(r.DurationS)
+	return part(scope, rec, m, c, r.DurationS, r.Complete)
 }
 
 // Starts are how far off agents began their load, at the stage's start. Of a name with several processes the first counts: those that came

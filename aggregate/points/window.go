@@ -8,7 +8,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Windows are the points of one window of a stage: of all agents, of each region, of each agent and of each observer. toDate may be nil:
+// Windows are the points of one window of a stage: of all agents, of each region, of each agent, of each endpoint
+// and of each observer. toDate may be nil:
 // what came to date is not known for this window.
 func Windows(scope sink.Scope, rec *spatev1.StageRecord, view aggregate.View, toDate *aggregate.View) []sink.WindowPoint {
 	w := window{rec: rec, number: view.Window, toDate: toDate, slo: rec.GetStage().GetSlo() != nil}
@@ -33,10 +34,27 @@ func Windows(scope sink.Scope, rec *spatev1.StageRecord, view aggregate.View, to
 		s.Region, s.Agent = part.Region, part.Name
 		out = append(out, w.point(s, part.Measured, func(v aggregate.View) *aggregate.Measured { return find(v.Agents, part.Name) }))
 	}
+	for _, part := range view.Endpoints {
+		s := scope
+		s.Endpoint = part.Name
+		out = append(out, w.point(s, part.Measured, func(v aggregate.View) *aggregate.Measured { return find(v.Endpoints, part.Name) }))
+	}
 	for _, part := range view.Observers {
 		s := scope
 		s.Region, s.Observer = part.Name, true
 		out = append(out, w.point(s, part.Measured, func(v aggregate.View) *aggregate.Measured { return find(v.Observers, part.Name) }))
+	}
+	return out
+}
+
+// Servers are the points of what servers told of themselves in one window of a stage.
+func Servers(scope sink.Scope, rec *spatev1.StageRecord, view aggregate.View) []sink.ServerPoint {
+	out := make([]sink.ServerPoint, 0, len(view.Servers))
+	for _, v := range view.Servers {
+		out = append(out, sink.ServerPoint{
+			Scope: scope, StageStart: rec.GetStartTime().AsTime(), Window: view.Window,
+			Source: v.URL, Metric: v.Name, Labels: v.Labels, Value: v.Value, PerSecond: v.PerSecond,
+		})
 	}
 	return out
 }

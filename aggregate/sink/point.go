@@ -29,6 +29,8 @@ type Scope struct {
 	Region string
 	// Agent limits the point to one agent. Empty: all agents.
 	Agent string
+	// Endpoint limits the point to one endpoint, by its base URL. Empty: all endpoints.
+	Endpoint string
 	// Observer says that the point is about the observer of the Region, which no other point counts. Its rows have measurements of their
 	// own.
 	Observer bool
@@ -174,6 +176,26 @@ type AgentPoint struct {
 	SilentSeconds *float64
 	// StartErrorMs is the start of its load in a stage minus the start that was armed.
 	StartErrorMs *float64
+}
+
+// ServerPoint is what a server told of itself in one window of a stage: one value of one series.
+type ServerPoint struct {
+	// Scope says of which stage. Its region, agent and endpoint are of no meaning.
+	Scope Scope
+	// StageStart is the stage's start by the coordinator's wall clock, as the ledger has it.
+	StageStart time.Time
+	// Window is the number of the window at whose begin the server was asked.
+	Window uint32
+	// Source is the address at which it was asked, without a password.
+	Source string
+	// Metric is the metric's name.
+	Metric string
+	// Labels of the series as in Prometheus' text form, without the braces. Empty: it has none.
+	Labels string
+	// Value as the server told it.
+	Value float64
+	// PerSecond is how fast a counter grew since the value before. Nil: it is no counter, or there is none before.
+	PerSecond *float64
 }
 
 // AgentEvent is an agent's loss, or its joining, as an event of a stage. stage may be nil.

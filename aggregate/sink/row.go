@@ -23,6 +23,8 @@ const (
 	MeasurementObserver       = "spate_observer_stage"
 	// MeasurementAgent has how agents do while a run goes on.
 	MeasurementAgent = "spate_agent"
+	// MeasurementServer has what servers told of themselves.
+	MeasurementServer = "spate_server"
 	// MeasurementEvent has what happened to a run.
 	MeasurementEvent = "spate_event"
 )

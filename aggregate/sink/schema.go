@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -99,13 +100,31 @@ func (p AgentPoint) Rows() []Row {
 	return []Row{row}
 }
 
+// Rows returns the value's row.
+func (p ServerPoint) Rows() []Row {
+	row := Row{Measurement: MeasurementServer, Time: p.StageStart.Add(time.Duration(p.Window) * WindowLength)}
+	row.tag("labels", p.Labels)
+	row.tag("load", p.Scope.Load)
+	row.tag("metric", p.Metric)
+	row.tag("plan", p.Scope.Plan)
+	row.tag("run", p.Scope.RunID)
+	row.tag("source", p.Source)
+	row.tag("stage", strconv.FormatUint(uint64(p.Scope.StageIndex), 10))
+	row.tag("target", p.Scope.Target)
+	row.tag("workload", p.Scope.Workload)
+	row.float("value", p.Value)
+	row.optional("per_second", p.PerSecond)
+	return []Row{row}
+}
+
 // row returns a row of the scope with its tags and its load point, by which sweeps are drawn.
 func (s Scope) row(measurement string) Row {
 	if s.Observer {
 		measurement = ofObservers[measurement]
 	}
-	row := Row{Measurement: measurement, Fields: make([]Field, 0, fieldsHint), Tags: make([]Tag, 0, 9)}
+	row := Row{Measurement: measurement, Fields: make([]Field, 0, fieldsHint), Tags: make([]Tag, 0, 10)}
 	row.tag("agent", s.Agent)
+	row.tag("endpoint", s.Endpoint)
 	row.tag("load", s.Load)
 	row.tag("plan", s.Plan)
 	row.tag("region", s.Region)
@@ -134,6 +153,8 @@ func (s Scope) breadth() string {
 	switch {
 	case s.Agent != "":
 		return "agent"
+	case s.Endpoint != "":
+		return "endpoint"
 	case s.Region != "":
 		return "region"
 	default:

@@ -9,7 +9,7 @@ import "context"
 
 // Sink takes in merged results while a run goes on.
 //
-// Window, Stage, Event and Agent may be called concurrently. They take what they need before they return, wait for no network and
+// Window, Stage, Event, Agent and Server may be called concurrently. They take what they need before they return, wait for no network and
 // have no error: what goes wrong is retried inside and said by Close. Points of one series are handed on in the order of the
 // calls. A point given again, for example after late snapshots or by a restarted coordinator, takes the place of the first, field by
 // field: what only the first one knew stays.
@@ -22,6 +22,8 @@ type Sink interface {
 	Event(EventPoint)
 	// Agent takes how an agent does.
 	Agent(AgentPoint)
+	// Server takes what a server told of itself.
+	Server(ServerPoint)
 	// Close hands on what is left until ctx ends. Its error says how many points were not handed on and where they are kept.
 	// It is called once, after the last of the other calls.
 	Close(ctx context.Context) error
@@ -36,4 +38,5 @@ func (discard) Window(WindowPoint)          {}
 func (discard) Stage(StagePoint)            {}
 func (discard) Event(EventPoint)            {}
 func (discard) Agent(AgentPoint)            {}
+func (discard) Server(ServerPoint)          {}
 func (discard) Close(context.Context) error { return nil }

@@ -143,6 +143,8 @@ func (r *Run) sendAssign(p *share) {
 	m := &spatev1.Assign{Ref: s.refTo(p), Stage: s.record.GetStage(), Records: r.cfg.Records, Stripe: s.stripe(p)}
 	if p.observer {
 		m.Stage = observed(m.GetStage(), p.agent.info.GetRegion())
+	} else {
+		m.ServerSources = s.serverSources(p)
 	}
 	if policyOf(s.record.GetStage()) == reassign {
 		m.Lease = durationpb.New(r.lease())

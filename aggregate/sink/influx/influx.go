@@ -84,6 +84,9 @@ func (s *Sink) Event(p sink.EventPoint) { s.put(p.Rows()) }
 // Agent queues how an agent does.
 func (s *Sink) Agent(p sink.AgentPoint) { s.put(p.Rows()) }
 
+// Server queues what a server told of itself.
+func (s *Sink) Server(p sink.ServerPoint) { s.put(p.Rows()) }
+
 func (s *Sink) put(rows []sink.Row) {
 	var lines []byte
 	for i := range rows {

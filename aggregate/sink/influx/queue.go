@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // batch is the oldest part of the queue, to be sent in one request.
@@ -12,6 +13,7 @@ type batch struct {
 	entries int
 	points  int
 	spooled bool  // read from the spool, not from memory
+	moves   int   // of the queue when it was read
 	behind  int64 // offset in the spool behind it
 }
 
@@ -24,32 +26,45 @@ func (b *batch) add(lines []byte) {
 // points counts points in line protocol: one a line.
 func points(lines []byte) int { return bytes.Count(lines, []byte{'\n'}) }
 
-// queue keeps entries in order: the oldest in memory, and from the moment memory is full all newer ones in the spool, until the
-// spool has been sent. An entry is the lines of one call.
+// memoryTime is how long entries wait in memory alone. A process that is killed forgets them, and what a coordinator that is started anew
+// hands on again is what it had handed on shortly before.
+const memoryTime = time.Second
+
+// queue keeps entries in order: the oldest in memory, and from the moment memory is full, or its oldest entry has waited for memoryTime, all in
+// the spool, until the spool has been sent. An entry is the lines of one call.
 type queue struct {
 	wake chan struct{} // holds one token while there may be something new
 
 	mu     sync.Mutex
-	memory [][]byte // oldest first
-	bytes  int      // size of memory
-	limit  int      // most bytes in memory
+	memory [][]byte  // oldest first
+	since  time.Time // when the oldest of memory came, or the one before it was sent
+	bytes  int       // size of memory
+	limit  int       // most bytes in memory
 	spool  *spool
+	moves  int  // from memory to the spool
+	stuck  bool // the spool did not take them
+	now    func() time.Time
 	lost   int   // points that found no room: memory full and the disk too
 	cause  error // why the first of them did
 }
 
 func newQueue(limit int, s *spool) *queue {
-	q := &queue{wake: make(chan struct{}, 1), limit: limit, spool: s}
+	q := &queue{wake: make(chan struct{}, 1), limit: limit, spool: s, now: time.Now}
 	if !s.empty() {
 		q.wake <- struct{}{}
 	}
 	return q
 }
 
-// put adds an entry at the end. It touches the disk only when memory is full or was and is not sent yet.
+// put adds an entry at the end. It touches the disk only when memory is full, or waits for the server.
 func (q *queue) put(lines []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if len(q.memory) == 0 {
+		q.since, q.stuck = q.now(), false
+	} else if q.now().Sub(q.since) >= memoryTime {
+		q.move()
+	}
 	if q.spool.empty() && q.bytes+len(lines) <= q.limit {
 		q.memory = append(q.memory, lines)
 		q.bytes += len(lines)
@@ -61,6 +76,29 @@ func (q *queue) put(lines []byte) {
 	case q.wake <- struct{}{}:
 	default:
 	}
+}
+
+// save moves what is in memory to the spool: it waits for a server that does not take it.
+func (q *queue) save() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.move()
+}
+
+// move moves memory to the spool, whole or not at all, unless the spool has newer entries already. The caller holds the lock.
+func (q *queue) move() {
+	if q.stuck || len(q.memory) == 0 || !q.spool.empty() {
+		return
+	}
+	for _, lines := range q.memory {
+		if q.spool.add(lines) != nil {
+			q.spool.forget()
+			q.stuck = true // until it is sent it stays where it is: nothing is lost yet
+			return
+		}
+	}
+	q.memory, q.bytes = nil, 0
+	q.moves++
 }
 
 // lose counts points that could not be kept. The caller holds the lock.
@@ -84,7 +122,7 @@ func (q *queue) peek(mostEntries, mostBytes int) (batch, error) {
 		b.spooled = true
 		return b, err
 	}
-	var b batch
+	b := batch{moves: q.moves}
 	for _, lines := range q.memory {
 		if b.entries == mostEntries || b.entries > 0 && len(b.lines)+len(lines) > mostBytes {
 			break
@@ -98,9 +136,13 @@ func (q *queue) peek(mostEntries, mostBytes int) (batch, error) {
 func (q *queue) take(b batch) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if !b.spooled && b.moves != q.moves { // it was moved meanwhile: to the head
+		b.spooled, b.behind = true, q.spool.head+int64(len(b.lines))+int64(b.entries)*headerSize
+	}
 	if b.spooled {
 		return q.spool.take(b)
 	}
+	q.since = q.now()
 	for _, lines := range q.memory[:b.entries] {
 		q.bytes -= len(lines)
 	}

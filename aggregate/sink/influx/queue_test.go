@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -18,7 +19,8 @@ func open(t interface{ Fatal(...any) }, path string) *spool {
 	return s
 }
 
-// TestQueueIsInOrder drives a queue, and an oracle that is one long list of bytes, with puts, takes and restarts.
+// TestQueueIsInOrder drives a queue, and an oracle that is one long list of bytes, with puts, takes, restarts and time. Entries come and move
+// to the disk while others are on their way.
 func TestQueueIsInOrder(t *testing.T) {
 	dir := t.TempDir()
 	runs := 0
@@ -27,17 +29,26 @@ func TestQueueIsInOrder(t *testing.T) {
 		path := filepath.Join(dir, fmt.Sprint(runs))
 		q := newQueue(rapid.IntRange(0, 40).Draw(t, "limit"), open(t, path))
 		var want [][]byte
-		next := 0
+		next, now := 0, time.Unix(0, 0)
+		q.now = func() time.Time { return now }
+		put := func(*rapid.T) {
+			lines := []byte(fmt.Sprintf("point %d\nand %d\n", next, next))
+			next++
+			want = append(want, lines)
+			q.put(lines)
+		}
+		meanwhile := map[int]func(*rapid.T){
+			0: func(*rapid.T) {}, 1: put, 2: func(t *rapid.T) { now = now.Add(memoryTime); put(t) }, 3: func(*rapid.T) { q.save() },
+		}
 		t.Repeat(map[string]func(*rapid.T){
-			"put": func(*rapid.T) {
-				lines := []byte(fmt.Sprintf("point %d\nand %d\n", next, next))
-				next++
-				want = append(want, lines)
-				q.put(lines)
-			},
+			"put":  put,
+			"wait": func(*rapid.T) { now = now.Add(memoryTime / 3) },
+			"save": func(*rapid.T) { q.save() },
 			"take": func(t *rapid.T) {
 				entries, bytes := rapid.IntRange(1, 5).Draw(t, "entries"), rapid.IntRange(1, 60).Draw(t, "bytes")
-				want = want[takeSome(t, q, want, entries, bytes):]
+				between := meanwhile[rapid.IntRange(0, 3).Draw(t, "meanwhile")]
+				taken := takeSome(t, q, want, entries, bytes, func() { between(t) })
+				want = want[taken:]
 			},
 			"peek in vain": func(t *rapid.T) {
 				if _, err := q.peek(3, 1000); err != nil {
@@ -50,6 +61,7 @@ func TestQueueIsInOrder(t *testing.T) {
 					t.Fatalf("%d points left, %v; want %d", left, err, 2*len(want))
 				}
 				q = newQueue(q.limit, open(t, path))
+				q.now = func() time.Time { return now }
 			},
 			"": func(t *rapid.T) {
 				if got := q.waiting(); got != 2*len(want) {
@@ -67,7 +79,7 @@ func TestQueueIsInOrder(t *testing.T) {
 }
 
 // takeSome takes a batch, compares it with the oracle and returns how many entries it had.
-func takeSome(t *rapid.T, q *queue, want [][]byte, mostEntries, mostBytes int) int {
+func takeSome(t *rapid.T, q *queue, want [][]byte, mostEntries, mostBytes int, meanwhile func()) int {
 	b, err := q.peek(mostEntries, mostBytes)
 	if err != nil {
 		t.Fatal(err)
@@ -81,6 +93,7 @@ func takeSome(t *rapid.T, q *queue, want [][]byte, mostEntries, mostBytes int) i
 	if all := bytes.Join(want[:b.entries], nil); !bytes.Equal(b.lines, all) {
 		t.Fatalf("got %q, want %q", b.lines, all)
 	}
+	meanwhile()
 	if err := q.take(b); err != nil {
 		t.Fatal(err)
 	}
@@ -115,6 +128,21 @@ func TestSpoolSurvivesACrash(t *testing.T) {
 		if err := s.close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// What has waited for a second is on the disk, where a process that is killed leaves it.
+func TestWhatWaitsIsOnTheDisk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "spool")
+	q, now := newQueue(1000, open(t, path)), time.Unix(0, 0)
+	q.now = func() time.Time { return now }
+	for i := range 5 {
+		q.put([]byte(fmt.Sprintf("a %d\n", i)))
+		now = now.Add(memoryTime / 2)
+	}
+	file, err := os.Stat(path)
+	if err != nil || file.Size() != 5*(headerSize+4) || q.bytes != 0 || q.waiting() != 5 {
+		t.Errorf("%v (%v) is on the disk, %d bytes in memory, %d points wait", file, err, q.bytes, q.waiting())
 	}
 }
 

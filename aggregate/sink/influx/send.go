@@ -107,6 +107,7 @@ func (s *Sink) fail(err error) {
 		s.log.Warn("InfluxDB cannot be written to; points are kept and the run goes on", "error", trouble)
 	}
 	s.trouble = trouble
+	s.queue.save()
 }
 
 // well logs that a failure is over.

@@ -130,6 +130,14 @@ func (s *spool) take(b batch) error {
 	return nil
 }
 
+// forget drops all entries of a spool in which nothing was taken yet. What may be left of them in the file is written over.
+func (s *spool) forget() {
+	s.head, s.end, s.left = 0, 0, 0
+	if s.file != nil {
+		_ = s.file.Truncate(0) // else a new start would send them once more: the same points
+	}
+}
+
 // prepend puts entries before the head and forgets what was taken: a new file takes the old one's place, whole or not at all.
 func (s *spool) prepend(entries [][]byte) error {
 	if len(entries) == 0 && s.head == 0 {

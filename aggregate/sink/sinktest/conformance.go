@@ -34,13 +34,14 @@ func Run(t *testing.T, open func(t *testing.T) Opened) {
 }
 
 func testArrival(t *testing.T, o Opened) {
-	window, stage, event, agent := Window(3), Stage(), Event(), Agent()
+	window, stage, event, agent, server := Window(3), Stage(), Event(), Agent(), Server()
 	o.Sink.Window(window)
 	o.Sink.Stage(stage)
 	o.Sink.Event(event)
 	o.Sink.Agent(agent)
+	o.Sink.Server(server)
 	finish(t, o.Sink)
-	want := slices.Concat(window.Rows(), stage.Rows(), event.Rows(), agent.Rows())
+	want := slices.Concat(window.Rows(), stage.Rows(), event.Rows(), agent.Rows(), server.Rows())
 	Equal(t, o.Rows(), want)
 }
 
@@ -187,5 +188,14 @@ func measures(n uint64) sink.Measures {
 			{Name: "ttft_ms", Count: n + 1, Mean: x / 3, Std: math.NaN(), Min: x / 7, Max: x * 7, P50: x, P90: x * 1.1, P95: x * 1.2, P99: x * 1.3, P99_9: 1e-9 / x},
 			{Name: "tpot_ms"},
 		},
+	}
+}
+
+// Server is what a server told of itself: a counter of a series with labels.
+func Server() sink.ServerPoint {
+	window := Window(3)
+	return sink.ServerPoint{
+		Scope: window.Scope, StageStart: window.StageStart, Window: 3, Source: "http://one:8000/metrics", Metric: "vllm:prompt_tokens_total",
+		Labels: `engine="0",model_name="a, b = c"`, Value: 1e9 / 3.0, PerSecond: new(0.1),
 	}
 }

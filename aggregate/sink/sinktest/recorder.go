@@ -54,6 +54,13 @@ func (r *Recorder) Agent(p sink.AgentPoint) {
 	r.keep(p.Rows())
 }
 
+// Server remembers what a server told.
+func (r *Recorder) Server(p sink.ServerPoint) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keep(p.Rows())
+}
+
 // keep replaces fields of rows with the same name, as a database does. The caller holds the lock.
 func (r *Recorder) keep(rows []sink.Row) {
 	if r.rows == nil {

@@ -1,0 +1,114 @@
+package scrape
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Names of what a scrape says of itself, beside what the server says.
+const (
+	// Up is 1 if the server answered as it should, else 0.
+	Up = "up"
+	// LeftOut is the number of series that were asked for and left out. It is there only if there were any.
+	LeftOut = "scrape_series_left_out"
+)
+
+// Limits of what is taken from one source at a time.
+const (
+	// MaxSeries is the most series.
+	MaxSeries = 64
+	// MaxName and MaxLabels are the longest names and labels in bytes. The coordinator refuses longer ones.
+	MaxName, MaxLabels = 256, 512
+)
+
+// parse reads a page in Prometheus' text form (exposition format 0.0.4) and returns the series that were asked for, sorted by name and labels.
+// The page's order would do, but a server may change it. Values that are no numbers are not there: a gauge says so while it knows nothing.
+func parse(page []byte, wanted names) (samples []*spatev1.ServerSample, leftOut int, err error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(page))
+	if err != nil {
+		return nil, 0, fmt.Errorf("the answer is not in Prometheus' text form: %w", err)
+	}
+	for _, family := range families {
+		if wanted.have(family.GetName()) {
+			samples = append(samples, samplesOf(family)...)
+		}
+	}
+	found := len(samples)
+	samples = slices.DeleteFunc(samples, func(s *spatev1.ServerSample) bool {
+		return len(s.GetName()) > MaxName || len(s.GetLabels()) > MaxLabels
+	})
+	slices.SortFunc(samples, func(a, b *spatev1.ServerSample) int {
+		return cmp.Or(cmp.Compare(a.GetName(), b.GetName()), cmp.Compare(a.GetLabels(), b.GetLabels()))
+	})
+	samples = slices.CompactFunc(samples, func(a, b *spatev1.ServerSample) bool {
+		return a.GetName() == b.GetName() && a.GetLabels() == b.GetLabels()
+	})
+	samples = samples[:min(len(samples), MaxSeries)]
+	return samples, found - len(samples), nil
+}
+
+// samplesOf are the values of a family of metrics.
+func samplesOf(family *dto.MetricFamily) (samples []*spatev1.ServerSample) {
+	for _, m := range family.GetMetric() {
+		labels := labelText(m.GetLabel())
+		add := func(name string, value float64, counter bool) {
+			if !math.IsNaN(value) && !math.IsInf(value, 0) {
+				samples = append(samples, &spatev1.ServerSample{Name: name, Labels: labels, Value: value, Counter: counter})
+			}
+		}
+		name := family.GetName()
+		switch family.GetType() {
+		case dto.MetricType_COUNTER:
+			add(name, m.GetCounter().GetValue(), true)
+		case dto.MetricType_GAUGE:
+			add(name, m.GetGauge().GetValue(), false)
+		case dto.MetricType_HISTOGRAM, dto.MetricType_GAUGE_HISTOGRAM:
+			add(name+"_sum", m.GetHistogram().GetSampleSum(), true)
+			add(name+"_count", float64(m.GetHistogram().GetSampleCount()), true)
+		case dto.MetricType_SUMMARY:
+			add(name+"_sum", m.GetSummary().GetSampleSum(), true)
+			add(name+"_count", float64(m.GetSummary().GetSampleCount()), true)
+		case dto.MetricType_UNTYPED:
+			add(name, m.GetUntyped().GetValue(), strings.HasSuffix(name, "_total"))
+		}
+	}
+	return samples
+}
+
+// labelText writes labels as Prometheus' text form has them between braces, sorted.
+func labelText(pairs []*dto.LabelPair) string {
+	pairs = slices.SortedFunc(slices.Values(pairs), func(a, b *dto.LabelPair) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	var text strings.Builder
+	for i, p := range pairs {
+		if i > 0 {
+			text.WriteByte(',')
+		}
+		fmt.Fprintf(&text, `%s="%s"`, p.GetName(), escaped.Replace(p.GetValue()))
+	}
+	return text.String()
+}
+
+// escaped writes a label's value as the text form does.
+var escaped = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+
+// names are those of the metrics that are wanted; "*" at an end stands for any rest.
+type names []string
+
+// have says whether a metric is wanted. What a scrape says of itself is nobody else's to say.
+func (n names) have(name string) bool {
+	return name != Up && name != LeftOut && slices.ContainsFunc(n, func(pattern string) bool {
+		prefix, open := strings.CutSuffix(pattern, "*")
+		return name == pattern || open && strings.HasPrefix(name, prefix)
+	})
+}

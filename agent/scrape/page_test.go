@@ -1,0 +1,143 @@
+package scrape
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spate-load/spate/plans"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// defaults are the metrics that are read where a plan names none.
+func defaults(t *testing.T) []string {
+	t.Helper()
+	plan, err := plans.Load("p.yaml", []byte("name: p\ntargets: [{name: t, endpoints: [\"http://h\"], model: m, server_metrics: {}}]\n"+
+		"workloads: [{random: {isl: 1, osl: 1}}]\nloads: [{rate: [1], duration: 1s}]\n"), plans.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stages, err := plan.Stages(plans.Resources{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stages[0].GetTarget().GetServerMetrics().GetNames()
+}
+
+// text writes samples as a page has them, counters marked.
+func text(samples []*spatev1.ServerSample) string {
+	var b strings.Builder
+	for _, s := range samples {
+		kind := "gauge"
+		if s.GetCounter() {
+			kind = "counter"
+		}
+		fmt.Fprintf(&b, "%s{%s} %v %s\n", s.GetName(), s.GetLabels(), s.GetValue(), kind)
+	}
+	return b.String()
+}
+
+// Of the pages of engines the defaults take what says how busy they are, and no process or latency metrics.
+func TestDefaultsOfEngines(t *testing.T) {
+	wanted := defaults(t)
+	for engine, want := range map[string][]string{
+		"vllm": {
+			`vllm:num_requests_running{engine="1",model_name="Qwen/Qwen3-8B"} 11 gauge`, `vllm:kv_cache_usage_perc{engine="0",model_name="Qwen/Qwen3-8B"} 0.4375 gauge`,
+			`vllm:num_requests_waiting{engine="0",model_name="Qwen/Qwen3-8B"} 3 gauge`, `vllm:prefix_cache_hits_total{engine="0",model_name="Qwen/Qwen3-8B"} 16016 counter`,
+			`vllm:num_preemptions_total{engine="0",model_name="Qwen/Qwen3-8B"} 2 counter`, `vllm:generation_tokens_total{engine="0",model_name="Qwen/Qwen3-8B"} 98304 counter`,
+		},
+		"sglang": {
+			`sglang:num_running_reqs{model_name="meta-llama/Llama-3.1-8B-Instruct"} 162 gauge`, `sglang:num_queue_reqs{model_name="meta-llama/Llama-3.1-8B-Instruct"} 2826 gauge`,
+			`sglang:cache_hit_rate{model_name="meta-llama/Llama-3.1-8B-Instruct"} 0.007507552643049313 gauge`,
+			`sglang:gen_throughput{model_name="meta-llama/Llama-3.1-8B-Instruct"} 86.50814177726902 gauge`,
+		},
+		"tgi":    {`tgi_batch_current_size{} 4 gauge`, `tgi_queue_size{} 7 gauge`, `tgi_request_generated_tokens_sum{} 8123 counter`, `tgi_request_count{} 412 counter`},
+		"dynamo": {`dynamo_frontend_inflight_requests{model="qwen/qwen3-0.6b"} 3 gauge`, `dynamo_frontend_queued_requests{model="qwen/qwen3-0.6b"} 1 gauge`},
+		"triton": {
+			`nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="active",version="1"} 7 gauge`,
+			`nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="fraction",model="tensorrt_llm",version="1"} 0.4875 gauge`,
+		},
+	} {
+		page, err := os.ReadFile(filepath.Join("testdata", engine+".txt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		samples, leftOut, err := parse(page, wanted)
+		if err != nil || leftOut != 0 {
+			t.Errorf("%s: %v, %d left out", engine, err, leftOut)
+		}
+		got := text(samples)
+		for _, line := range want {
+			if !strings.Contains(got, line+"\n") {
+				t.Errorf("%s lacks %s:\n%s", engine, line, got)
+			}
+		}
+		for _, other := range []string{"python", "process", "time_to_first", "_bucket", "_created"} {
+			if strings.Contains(got, other) {
+				t.Errorf("%s has %s:\n%s", engine, other, got)
+			}
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	many := "# TYPE m gauge\n"
+	for i := range MaxSeries + 3 {
+		many += fmt.Sprintf("m{i=\"%03d\"} 1\n", i)
+	}
+	for _, c := range []struct {
+		name, page string
+		wanted     names
+		want       string
+		leftOut    int
+	}{
+		{"sorted by name and labels", "b{z=\"1\",a=\"2\"} 1\na 2\nb{a=\"1\"} 3\n", names{"*"}, "a{} 2 gauge\nb{a=\"1\"} 3 gauge\nb{a=\"2\",z=\"1\"} 1 gauge\n", 0},
+		{"no numbers are not there", "a NaN\nb +Inf\nc 1\n", names{"*"}, "c{} 1 gauge\n", 0},
+		{"a summary is its sum and count", "# TYPE s summary\ns{quantile=\"0.5\"} 3\ns_sum 7\ns_count 2\n", names{"s"}, "s_count{} 2 counter\ns_sum{} 7 counter\n", 0},
+		{"untyped totals count", "a_total 5\n", names{"a*"}, "a_total{} 5 counter\n", 0},
+		{"escapes", "a{l=\"x\\\\y\\\"z\\n\"} 1\n", names{"a"}, "a{l=\"x\\\\y\\\"z\\n\"} 1 gauge\n", 0},
+		{"nothing else", "ab 1\nb 2\n", names{"a"}, "", 0},
+		{"its own words are its own", "up 0\nupper 1\n", names{"up*"}, "upper{} 1 gauge\n", 0},
+		{"too long labels", "a{l=\"" + strings.Repeat("x", MaxLabels) + "\"} 1\na 2\n", names{"a"}, "a{} 2 gauge\n", 1},
+		{"too many", many, names{"m"}, "", 3},
+	} {
+		samples, leftOut, err := parse([]byte(c.page), c.wanted)
+		if err != nil || leftOut != c.leftOut || c.want != "" && text(samples) != c.want || len(samples) > MaxSeries {
+			t.Errorf("%s: %v, %d left out, %d series:\n%s", c.name, err, leftOut, len(samples), text(samples))
+		}
+	}
+	if _, _, err := parse([]byte("<html>not here</html>"), names{"*"}); err == nil || !strings.Contains(err.Error(), "Prometheus' text form") {
+		t.Errorf("a page that is none: %v", err)
+	}
+}
+
+// Whatever a server answers, what is taken of it is such as the coordinator takes.
+func FuzzParse(f *testing.F) {
+	for _, engine := range []string{"vllm", "sglang", "tgi", "dynamo", "triton"} {
+		page, err := os.ReadFile(filepath.Join("testdata", engine+".txt"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(page)
+	}
+	f.Add([]byte("a{b=\"c\"} 1 2\n# EOF\n"))
+	f.Fuzz(func(t *testing.T, page []byte) {
+		samples, _, err := parse(page, names{"*"})
+		if err != nil {
+			return
+		}
+		seen := map[string]bool{}
+		for _, s := range samples {
+			key := s.GetName() + "\x00" + s.GetLabels()
+			if seen[key] || s.GetName() == "" || len(s.GetName()) > MaxName || len(s.GetLabels()) > MaxLabels || s.GetValue()-s.GetValue() != 0 {
+				t.Fatalf("%v", s)
+			}
+			seen[key] = true
+		}
+		if len(samples) > MaxSeries {
+			t.Fatalf("%d series", len(samples))
+		}
+	})
+}

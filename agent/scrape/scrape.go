@@ -1,0 +1,227 @@
+// Package scrape reads what serving engines tell of themselves, in Prometheus' text form, once each second of a stage.
+//
+// It is for the numbers that a client cannot see: how many requests an engine holds, how many wait, how full its KV cache is. What it reads
+// goes into the snapshot of the second in which it asked. It keeps away from the load: connections of its own, one small request a second
+// and server, nothing on the way of a request. A server that does not answer costs its own numbers and nothing else. It follows no redirect,
+// so that nobody is asked but those whom the agent may send load to. The agent calls it.
+package scrape
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spate-load/spate/agent/merge"
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+const (
+	// every is the time between two scrapes of a source: one window.
+	every = time.Second
+	// Timeout is the longest that an answer may take. What came within it is there when the window's snapshot is made.
+	Timeout = 900 * time.Millisecond
+	// maxPage is the longest answer. Engines of many labels have pages of some 100 KiB.
+	maxPage = 4 << 20
+)
+
+// Source is a place at which a server tells of itself.
+type Source struct {
+	// Number of the source in the plan.
+	Number uint32
+	// URL of its metrics.
+	URL string
+	// Header is sent with each request: secrets only to whom they are meant for. May be nil.
+	Header http.Header
+}
+
+// Config says what is read.
+type Config struct {
+	// Sources are asked each second, all at once.
+	Sources []Source
+	// Names of the metrics that are taken; "*" at an end stands for any rest.
+	Names []string
+	// TLS is how servers are checked. Nil: by the system's authorities.
+	TLS *tls.Config
+	// Complain is told why a source cannot be read, once until it can be read again. It may be called concurrently.
+	Complain func(url string, err error)
+}
+
+// Scraper reads the metrics of servers for one stage. Its methods may be called concurrently.
+type Scraper struct {
+	config  Config
+	client  *http.Client
+	maxPage int
+
+	mu     sync.Mutex
+	unsent []batch // in the order of their windows, as far as one source goes
+}
+
+// batch is what came of one source in one window.
+type batch struct {
+	window  uint32
+	samples []*spatev1.ServerSample
+}
+
+// New returns a Scraper that asks nobody until Run.
+func New(c Config) *Scraper {
+	transport := &http.Transport{ // No proxy, as for the load; no compression, whose answers have no bound.
+		TLSClientConfig: c.TLS, DisableCompression: true, MaxIdleConnsPerHost: 1, MaxConnsPerHost: 2, MaxResponseHeaderBytes: 64 << 10,
+	}
+	return &Scraper{config: c, maxPage: maxPage, client: &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Run asks each source at the begin of each window from one on, counted from the stage's start, until ctx ends. It returns when nothing of it
+// goes on any more, and is called once.
+func (s *Scraper) Run(ctx context.Context, start clock.Instant, from uint32) {
+	var sources sync.WaitGroup
+	for _, source := range s.config.Sources {
+		sources.Go(func() { s.watch(ctx, source, start, from) })
+	}
+	sources.Wait()
+	s.client.CloseIdleConnections()
+}
+
+// watch asks one source, window by window. Windows that passed before an answer came are left out.
+func (s *Scraper) watch(ctx context.Context, source Source, start clock.Instant, window uint32) {
+	well := true
+	for wait(ctx, start.Add(time.Duration(window)*every)) {
+		samples, err := s.ask(ctx, source)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil && well {
+			s.config.Complain(source.URL, err)
+		}
+		well = err == nil
+		s.keep(window, samples)
+		window = max(window, uint32(max(clock.Now().Sub(start), 0)/every)) + 1
+	}
+}
+
+// wait blocks until an instant and reports whether ctx still goes on.
+func wait(ctx context.Context, until clock.Instant) bool {
+	timer := time.NewTimer(clock.Until(until))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// ask reads a source once. The samples are right even if there is an error: they say that it failed.
+func (s *Scraper) ask(ctx context.Context, source Source) ([]*spatev1.ServerSample, error) {
+	page, err := s.page(ctx, source)
+	var samples []*spatev1.ServerSample
+	var leftOut int
+	if err == nil {
+		samples, leftOut, err = parse(page, s.config.Names)
+	}
+	up := &spatev1.ServerSample{Name: Up}
+	if err == nil {
+		up.Value = 1
+	}
+	samples = append(samples, up)
+	if leftOut > 0 {
+		samples = append(samples, &spatev1.ServerSample{Name: LeftOut, Value: float64(leftOut)})
+	}
+	for _, sample := range samples {
+		sample.Source = source.Number
+	}
+	return samples, err
+}
+
+// page fetches a source's page.
+func (s *Scraper) page(ctx context.Context, source Source) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, source.URL, nil)
+	if err != nil {
+		return nil, errors.New("the address is no URL") // its own error would show what it holds
+	}
+	for name, values := range source.Header {
+		q.Header[name] = values
+	}
+	q.Header.Set("Accept", "text/plain; version=0.0.4")
+	q.Header.Set("User-Agent", "spate")
+	answer, err := s.client.Do(q)
+	if err != nil {
+		return nil, plain(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("it answers %s: check that the server has its metrics switched on, and the address", answer.Status)
+	}
+	page, err := io.ReadAll(io.LimitReader(answer.Body, int64(s.maxPage)+1))
+	if len(page) > s.maxPage {
+		return nil, fmt.Errorf("the answer is longer than %d bytes", s.maxPage)
+	}
+	return page, plain(err)
+}
+
+// plain is an error without the address, which the caller names.
+func plain(err error) error {
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		err = failed.Err
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("no answer within %v", Timeout)
+	}
+	return err
+}
+
+// keep keeps what came of a source in a window until the window's snapshot is made.
+func (s *Scraper) keep(window uint32, samples []*spatev1.ServerSample) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unsent = append(s.unsent, batch{window, samples})
+}
+
+// Take returns what came in windows up to one and was not taken yet, of each series the newest value, in the order of sources, names and
+// labels.
+func (s *Scraper) Take(through uint32) (samples []*spatev1.ServerSample) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rest := s.unsent[:0]
+	for _, b := range s.unsent {
+		if b.window > through {
+			rest = append(rest, b)
+			continue
+		}
+		samples = merge.ServerSamples(samples, b.samples)
+	}
+	clear(s.unsent[len(rest):])
+	s.unsent = rest
+	return samples
+}
+
+// SameHost says whether two addresses are of one host and port, so that what is secret to one is no news to the other.
+func SameHost(a, b string) bool {
+	u, err1 := url.Parse(a)
+	v, err2 := url.Parse(b)
+	return err1 == nil && err2 == nil && u.Scheme == v.Scheme && strings.EqualFold(u.Hostname(), v.Hostname()) && portOf(u) == portOf(v)
+}
+
+// portOf is the port of an address, its scheme's if it names none.
+func portOf(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Port()
+	case u.Scheme == "https":
+		return "443"
+	default:
+		return "80"
+	}
+}

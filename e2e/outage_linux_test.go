@@ -1,0 +1,159 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/internal/influxtest"
+)
+
+// outagePlan is a run of requests at constant gaps, whose send delay says whether anything held them up.
+const outagePlan = `
+name: outage
+seed: 9
+targets:
+  - name: server
+    simulator: {endpoints: 2, decode_step: 2ms}
+    server_metrics: {}
+workloads:
+  - random: {isl: 60, osl: 8}
+loads:
+  - rate: [100]
+    arrival: constant
+    duration: %s
+`
+
+// outageTime is how long InfluxDB is away. `make influx-outage` makes it a minute.
+func outageTime(t *testing.T) (length time.Duration, long bool) {
+	t.Helper()
+	text := os.Getenv("SPATE_TEST_OUTAGE")
+	if text == "" {
+		return 5 * time.Second, false
+	}
+	length, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return length, true
+}
+
+// outages are the ways in which InfluxDB is away for some time.
+var outages = map[string]func(db *influxtest.Server, length time.Duration){
+	"none": func(*influxtest.Server, time.Duration) {},
+	"stopped": func(db *influxtest.Server, length time.Duration) {
+		db.Pause()
+		time.Sleep(length) // the outage itself: nothing is waited for
+		db.Resume()
+	},
+	"killed": func(db *influxtest.Server, length time.Duration) {
+		db.Kill()
+		time.Sleep(length) // the outage itself: nothing is waited for
+		db.Restart()
+	},
+}
+
+// runThrough runs the plan while InfluxDB is away for some time in the middle of it, and returns the result. All points are in InfluxDB in the
+// end, as an export makes them, each once.
+func runThrough(t *testing.T, outage string, length time.Duration) aggregate.Result {
+	t.Helper()
+	db := influxtest.Start(t, influxtest.Options{})
+	r := runPlan(t, fmt.Sprintf(outagePlan, length*3/2+3*time.Second), "--agents", "1", "--influx-url", db.URL, "--influx-bucket", db.Database)
+	eventually(t, "a window is written", func() bool { return len(db.Query("SELECT completed FROM spate_window")) > 0 })
+	outages[outage](db, length)
+	select {
+	case <-r.ended:
+	case <-time.After(2*length + patience):
+	}
+	r.mustExit(0)
+	live := all(t, db)
+	db.Query("DROP DATABASE spate; CREATE DATABASE spate")
+	export(t, r.dir, db, 0)
+	mustEqual(t, "written through an outage", without(live, "spate_agent "), without(all(t, db), "spate_agent "))
+	compareWindows(t, db, r.results())
+	return r.results()
+}
+
+// An InfluxDB that hangs, or dies, in the middle of a run costs no window and doubles none. With SPATE_TEST_OUTAGE the outage has that length, and runs
+// with and without it take turns, so that their send delays can be compared: they are shown, and left to be judged by who asked.
+func TestInfluxDBAwayForSomeTime(t *testing.T) {
+	t.Parallel()
+	length, long := outageTime(t)
+	if !long {
+		for _, outage := range []string{"stopped", "killed"} {
+			t.Run(outage, func(t *testing.T) { t.Parallel(); runThrough(t, outage, length) })
+		}
+		return
+	}
+	table := "outage     send delay p50     p99   p99.9     max (ms)   TTFT p99 (ms)\n"
+	for _, outage := range []string{"none", "stopped", "none", "killed"} {
+		stage := runThrough(t, outage, length).Stages[0]
+		d := stage.SendDelay
+		table += fmt.Sprintf("%-10s %14.3f %7.3f %7.3f %7.3f %15.3f\n", outage, d.P50, d.P99, d.P99_9, d.Max, stage.TTFT.P99)
+	}
+	t.Logf("InfluxDB away for %v in runs of %v at 100 requests a second:\n%s", length, length*3/2+3*time.Second, table)
+}
+
+// A coordinator that is killed while InfluxDB is away leaves its points in the spool; the one that takes its place sends them. Nothing is missing in
+// the end, and nothing there twice.
+func TestSpoolOutlivesItsCoordinator(t *testing.T) {
+	t.Parallel()
+	length, long := outageTime(t)
+	if !long {
+		length = 3 * time.Second
+	}
+	db := influxtest.Start(t, influxtest.Options{})
+	c := startLasting(t, nil, "--influx-url", db.URL, "--influx-bucket", db.Database)
+	c.named("north")
+	r, _ := c.rateRun(t, "fail", int((length + 10*time.Second).Seconds()), 1)
+	eventually(t, "a window is written", func() bool { return len(db.Query("SELECT completed FROM spate_window")) > 0 })
+	db.Kill()
+	c.coordinator.await("InfluxDB cannot be written to")
+	time.Sleep(length) // the outage itself: nothing is waited for
+	dir := c.runDir(t)
+	spool := filepath.Join(dir, "influx.spool")
+	eventually(t, "points are in the spool", func() bool { file, err := os.Stat(spool); return err == nil && file.Size() > 0 })
+	c.kill()
+	c.startCoordinator()
+	db.Restart()
+	r.mustExit(0)
+	eventually(t, "the run's end is written", func() bool {
+		return len(db.Query("SELECT text FROM spate_event WHERE kind = 'run_ended'")) > 0
+	})
+	eventually(t, "the spool is sent", func() bool { _, err := os.Stat(spool); return os.IsNotExist(err) })
+	live := all(t, db)
+	c.coordinator.signal(syscall.SIGTERM)
+	c.coordinator.exit()
+	db.Query("DROP DATABASE spate; CREATE DATABASE spate")
+	export(t, dir, db, 0)
+	exported := all(t, db)
+	mustEqual(t, "written by two coordinators", without(without(live, "spate_agent "), "_to_date "), without(without(exported, "spate_agent "), "_to_date "))
+	for name, value := range live {
+		if strings.HasPrefix(name, "spate_to_date ") && exported[name] != value {
+			t.Fatalf("%s is %q, exported %q", name, value, exported[name])
+		}
+	}
+	compareWindows(t, db, r.results())
+}
+
+// runDir is where the coordinator keeps its only run.
+func (c *cluster) runDir(t *testing.T) string {
+	t.Helper()
+	for i, flag := range c.flags {
+		if flag != "--data-dir" {
+			continue
+		}
+		found, err := filepath.Glob(filepath.Join(c.flags[i+1], "*", "ledger.db"))
+		if err != nil || len(found) != 1 {
+			t.Fatalf("run directories %q: %v", found, err)
+		}
+		return filepath.Dir(found[0])
+	}
+	t.Fatal("the coordinator has no directory of its own")
+	return ""
+}

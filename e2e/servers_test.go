@@ -1,0 +1,95 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/spate-load/spate/internal/influxtest"
+)
+
+// serversPlan asks servers for their metrics, one of which is not there.
+const serversPlan = `
+name: servers
+seed: 10
+targets:
+  - name: server
+    endpoints: [%q, %q]
+    model: m
+    server_metrics: {%s}
+workloads:
+  - random: {isl: 60, osl: 30}
+loads:
+  - concurrency: [8]
+    duration: 4s
+`
+
+// What servers tell of themselves is in results.json, in the report and in InfluxDB, live as exported. It agrees with what clients saw.
+func TestServerMetrics(t *testing.T) {
+	t.Parallel()
+	servers, db := simulate(t, 2, "--decode-step", "5ms"), influxtest.Start(t, influxtest.Options{})
+	r := runPlan(t, fmt.Sprintf(serversPlan, servers.urls[0], servers.urls[1], ""), "--agents", "2", "--influx-url", db.URL, "--influx-bucket", db.Database)
+	r.mustExit(0)
+	stage := r.results().Stages[0]
+	running, generated := 0.0, 0.0
+	for i, server := range stage.Servers {
+		if server.URL != servers.urls[i]+"/metrics" || server.Asked < 3 || server.Failed != 0 || server.ValuesLeftOut != 0 {
+			t.Errorf("server %d: %+v", i, server)
+		}
+		for _, m := range server.Metrics {
+			switch m.Name {
+			case "vllm:num_requests_running":
+				running += *m.Max
+			case "vllm:generation_tokens_total":
+				generated += *m.Increase
+			}
+		}
+	}
+	if len(stage.Servers) != 2 || running == 0 || running > 16 || generated == 0 || generated > float64(stage.Streams.TokensArrived) {
+		t.Errorf("%d servers with up to %v requests running; %v tokens of %d", len(stage.Servers), running, generated, stage.Streams.TokensArrived)
+	}
+	if report := r.text("report.md"); !strings.Contains(report, "## Servers") || !strings.Contains(report, "vllm:num_requests_running") {
+		t.Errorf("report.md:\n%s", report)
+	}
+	live := all(t, db)
+	if len(without(live, "spate_server ")) == len(live) || len(without(live, " scope=endpoint ")) == len(live) {
+		t.Error("InfluxDB has nothing of servers, or of endpoints")
+	}
+	compareEndpoints(t, db, stage.Requests.Completed)
+	export(t, r.dir, db, 0)
+	mustEqual(t, "all but what came to date", without(all(t, db), "_to_date "), without(live, "_to_date "))
+}
+
+// compareEndpoints checks that endpoints add up to the whole, in windows and in the result.
+func compareEndpoints(t *testing.T, db *influxtest.Server, completed uint64) {
+	t.Helper()
+	for _, measurement := range []string{"spate_window", "spate_stage"} {
+		sum, endpoints := int64(0), db.Query("SELECT sum(completed) FROM "+measurement+" WHERE scope = 'endpoint' GROUP BY endpoint")
+		for _, series := range endpoints {
+			sum += integer(t, series.Values[0][1])
+		}
+		if len(endpoints) != 2 || sum != int64(completed) {
+			t.Errorf("%s: %d endpoints with %d completed requests, results.json has %d", measurement, len(endpoints), sum, completed)
+		}
+	}
+}
+
+// Servers that cannot be read cost nothing but their own numbers, and it is said.
+func TestServersWithoutMetrics(t *testing.T) {
+	t.Parallel()
+	servers := simulate(t, 2)
+	urls := fmt.Sprintf("urls: [%q, %q]", nobody(t)+"/metrics", servers.urls[0]+"/v1/models")
+	r := runPlan(t, fmt.Sprintf(serversPlan, servers.urls[0], servers.urls[1], urls), "--agents", "1")
+	r.mustExit(0)
+	if !r.results().Run.Complete {
+		t.Error("the result is not complete")
+	}
+	for i, server := range r.results().Stages[0].Servers {
+		if server.Asked < 3 || server.Failed != server.Asked || len(server.Metrics) != 0 {
+			t.Errorf("server %d: %+v", i, server)
+		}
+	}
+	if said := strings.Count(r.stderr.String(), "metrics cannot be read"); said != 2 {
+		t.Errorf("it says so %d times", said)
+	}
+}
