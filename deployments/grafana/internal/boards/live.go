@@ -29,6 +29,7 @@ func live() Board {
 			lines("Receive lag", "From the kernel's receipt of token frames to the program's read: a busy client shows here first.", milliseconds,
 				query{series(window, ofAll, byRun, last("receive_lag_ms_p50", "p50"), last("receive_lag_ms_p99", "p99"), highest("receive_lag_ms_max", "max")), named}).graded().legendRight(),
 		},
+		told(),
 		[]Panel{soFar().high(12)},
 		[]Panel{happened("Events", "run_began|run_ended|stage_began|stage_ended|agent_lost|agent_joined|warning|error_burst").without("run")},
 	)

@@ -19,7 +19,7 @@ func regions() Board {
 		return lines(title+" seen by observers", "What an agent beside the load sees, the same light load from each region: differences are those of the regions.", milliseconds,
 			query{series("spate_observer_to_date", ofRegions, byRegion, last(field+"_p50", "p50 to date"), last(field+"_p99", "p99 to date")), ofEach("region")}).legendRight()
 	}
-	tags := []string{"stage", "region", "target", "workload", "load"}
+	tags, between := []string{"stage", "region", "target", "workload", "load"}, endpoints()
 	return board("spate-regions", "Spate: regions and endpoints",
 		"Load and latencies by the region of agents, the way from there to the endpoints, and what observers see.",
 		"now-15m", "5s",
@@ -36,6 +36,7 @@ func regions() Board {
 				query{series("spate_to_date", ofRegions, byRegion, last("connect_ms_p99", "connect p99 to date")), ofEach("region")}).legendRight(),
 		},
 		[]Panel{seen("TTFT", "ttft_ms"), seen("E2E", "e2e_ms")},
+		between[0], between[1], told(),
 		[]Panel{resultTable("Results by region", "Rates add up to those of the stage.", "spate_stage", ofRegions, tags,
 			result{"RTT p50", "rtt_ms_p50", milliseconds}, result{"connect p99", "connect_ms_p99", milliseconds}).high(12)},
 		[]Panel{resultTable("Results of observers", "They are in no other number.", "spate_observer_stage", ofRegions, tags)},
@@ -100,7 +101,10 @@ var agentTags = []string{"stage", "load", "agent", "region", "run"}
 // agentCounts adds up what came of each agent.
 func agentCounts() Panel {
 	total := func(field, as string) string { return fmt.Sprintf(`sum(%q) AS %q`, field, as) }
-	return table("Counts by agent", "All windows of each stage so far.", nil,
+	return table("Counts by agent", "All windows of each stage so far.", []column{
+		{"started", count}, {"completed", count}, {"failed", count}, {"tokens", count}, {"connections", count}, {"reads with several frames", count},
+		{"frames without a kernel stamp", count},
+	},
 		latest("spate_window", ofAgents, agentTags, total("started", "started"), total("completed", "completed"), total("failed", "failed"),
 			total("tokens_arrived", "tokens"), total("connections", "connections"), total("coalesced_reads", "reads with several frames"),
 			total("unstamped_frames", "frames without a kernel stamp"))).byStage(agentTags)
@@ -109,9 +113,9 @@ func agentCounts() Panel {
 // agentLatencies are those of each agent so far.
 func agentLatencies() Panel {
 	order := []string{"TTFT p50", "TTFT p99", "TPOT p50", "TPOT p99", "E2E p50", "E2E p99"}
-	numbers := make([]column, len(order))
-	for i, name := range order {
-		numbers[i] = column{name, milliseconds}
+	numbers := []column{{"completed", count}}
+	for _, name := range order {
+		numbers = append(numbers, column{name, milliseconds})
 	}
 	return table("Latencies by agent to date", "Merged from the begin of each stage to the last window that the agent was level with the others, of the requests completed by then.",
 		numbers, latest("spate_to_date", ofAgents, agentTags, last("completed", "completed"),

@@ -57,7 +57,9 @@ func beats(selections ...string) string {
 const (
 	ofAll     = `"scope" = 'all'`
 	ofRegions = `"scope" = 'region' AND "region" =~ /^$region$/`
-	ofAgents  = `"scope" = 'agent' AND "region" =~ /^$region$/`
+	// The first 64 endpoints of a target.
+	ofEndpoints = `"scope" = 'endpoint'`
+	ofAgents    = `"scope" = 'agent' AND "region" =~ /^$region$/`
 )
 
 // variables are those of all dashboards. The newest run stands first, which is what a dashboard opens on. Only where runs are compared are
