@@ -11,6 +11,10 @@ PROTOC_GEN_GO_VERSION      := v1.36.12
 PROTOC_GEN_GO_GRPC_VERSION := v1.6.2
 GOLANGCI_LINT_VERSION      := v2.15.0
 INFLUXD_VERSION            := v1.8.10
+HELM_VERSION               := v3.22.0
+KUBECTL_VALIDATE_VERSION   := v0.0.4
+COMPOSE_GO_VERSION         := v2.16.2
+CERT_MANAGER_VERSION       := v1.18.2
 
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME  ?= 10s
@@ -130,6 +134,26 @@ fuzz: ## Run each fuzzer for FUZZTIME (10s).
 		go test -run '^$$' -fuzz "^$${fuzzer#func }$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "$$(dirname "$$file")" </dev/null; \
 	done
 
+# It takes node, npm and Chromium beside what the rest takes; see deployments/grafana/pictures.
+PICTURES := deployments/grafana/pictures
+$(PICTURES)/node_modules: $(PICTURES)/package-lock.json
+	cd $(PICTURES) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+.PHONY: dashboard-pictures
+dashboard-pictures: build $(BIN)/influxd $(PICTURES)/node_modules check-dashboards ## Draw the Grafana dashboards over real runs into docs/images: five minutes.
+	node $(PICTURES)/fill.mjs . $(TMP)/pictures
+	node $(PICTURES)/draw.mjs . $(TMP)/pictures docs/images
+
+.PHONY: check-dashboards
+check-dashboards: $(PICTURES)/node_modules ## Check the Grafana dashboards against Grafana's own types, by node.
+	node $(PICTURES)/check.mjs $(DASHBOARDS)
+	$(PICTURES)/node_modules/.bin/tsc -p $(PICTURES)
+
+.PHONY: check-deployments
+check-deployments: $(BIN)/helm $(BIN)/kubectl-validate $(BIN)/compose-go ## Check chart, compose file and units by Helm, Kubernetes' schemas, Compose's model and systemd.
+	deployments/check.sh $(BIN) $(CERT_MANAGER_VERSION)
+
 .PHONY: tools
 tools: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/golangci-lint $(BIN)/influxd $(BIN)/victoria-metrics ## Build all tools into .bin/.
 
@@ -151,6 +175,17 @@ $(eval $(call tool,protoc-gen-go-grpc,google.golang.org/grpc/cmd/protoc-gen-go-g
 $(eval $(call tool,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint,$(GOLANGCI_LINT_VERSION)))
 # Without the tags it refuses unsigned integers. Later versions cannot be built by Go alone.
 $(eval $(call tool,influxd,github.com/influxdata/influxdb/cmd/influxd,$(INFLUXD_VERSION),-tags uint$$(comma)uint64))
+
+$(eval $(call tool,helm,helm.sh/helm/v3/cmd/helm,$(HELM_VERSION)))
+$(eval $(call tool,kubectl-validate,sigs.k8s.io/kubectl-validate,$(KUBECTL_VALIDATE_VERSION)))
+
+# Its program is called cmd.
+$(BIN)/compose-go: $(BIN)/.compose-go@$(COMPOSE_GO_VERSION) ;
+$(BIN)/.compose-go@$(COMPOSE_GO_VERSION):
+	@mkdir -p $(TMP)
+	@$(call retry,CGO_ENABLED=0 GOFLAGS= GOBIN=$(CURDIR)/$(TMP) go install github.com/compose-spec/compose-go/v2/cmd@$(COMPOSE_GO_VERSION))
+	@mv $(TMP)/cmd $(BIN)/compose-go
+	@rm -f $(BIN)/.compose-go@* && touch $@
 
 # It can be had as a module that another one requires only: its version stands in that one's go.mod.
 VICTORIA := internal/victoriatest/server

@@ -1,6 +1,7 @@
 package deployments
 
 import (
+	"debug/elf"
 	"fmt"
 	"os"
 	"os/exec"
@@ -24,8 +25,24 @@ func programs(t *testing.T) string {
 		if said, err := command.CombinedOutput(); err != nil {
 			t.Fatalf("build %s: %v\n%s", name, err, said)
 		}
+		static(t, filepath.Join(dir, name))
 	}
 	return dir
+}
+
+// static checks that a program asks for no loader and no library: the image has neither.
+func static(t *testing.T, program string) {
+	t.Helper()
+	file, err := elf.Open(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for _, p := range file.Progs {
+		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
+			t.Errorf("%s is linked dynamically: %v", filepath.Base(program), p.Type)
+		}
+	}
 }
 
 // takes checks that a program knows all of the flags: it reads them before it prints its help.

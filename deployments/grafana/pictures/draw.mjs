@@ -4,6 +4,7 @@ import { basename, join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
 import { chromium } from 'playwright-core';
+import UPNG from 'upng-js';
 import { ask, influxdb, stopAll } from './servers.mjs';
 
 const [root, folder, pictures] = process.argv.slice(2).map((path) => resolve(path));
@@ -13,6 +14,12 @@ const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
 
 const width = 1600;
+
+/** Milliseconds of the run's end that the live run is drawn over. */
+const live = 110_000;
+
+/** Milliseconds in which legends and tables have laid themselves out: they take several passes. */
+const settling = 2000;
 
 /** bundled is the page's address, made of page/. */
 async function bundled() {
@@ -34,6 +41,12 @@ async function known(url) {
   return { runs, from: values[0][0] - 2000, to: ended.values[0][0] + 2000 };
 }
 
+/** small makes a picture of 128 colours of it. */
+function small(png) {
+  const image = UPNG.decode(png);
+  return Buffer.from(UPNG.encode(UPNG.toRGBA8(image), image.width, image.height, 128));
+}
+
 /** picture draws a dashboard and returns its panels without data. */
 async function picture(browser, page, file, setting) {
   const tab = await browser.newPage({ viewport: { width: width + 24, height: 900 } });
@@ -43,11 +56,13 @@ async function picture(browser, page, file, setting) {
   await tab.goto(page);
   const board = JSON.parse(readFileSync(file, 'utf8'));
   const empty = await tab.evaluate(([b, s, w]) => window.show(b, s, w), [board, setting, width]);
-  await tab.waitForTimeout(1500); // Legends and tables lay themselves out in several passes.
+  const { height } = await tab.locator('.dashboard').boundingBox();
+  await tab.setViewportSize({ width: width + 24, height: Math.ceil(height) }); // Tables out of sight are not drawn.
+  await tab.waitForTimeout(settling);
   const png = await tab.locator('.dashboard').screenshot({ type: 'png' });
   await tab.close();
   if (faults.length > 0) throw new Error(`${basename(file)}: ${faults[0]}`);
-  writeFileSync(join(pictures, basename(file, '.json') + '.png'), png);
+  writeFileSync(join(pictures, `dashboard-${basename(file, '.json')}.png`), small(png));
   return empty;
 }
 
@@ -61,7 +76,7 @@ async function draw() {
   let empty = 0;
   for (const name of readdirSync(dashboards)) {
     const variables = { run: name === 'compare.json' ? runs : [runs[0]], target: [], stage: [], region: [] };
-    const titles = await picture(browser, page, join(dashboards, name), { url, database: 'spate', from, to, variables });
+    const titles = await picture(browser, page, join(dashboards, name), { url, database: 'spate', from: name === 'live.json' ? to - live : from, to, variables });
     for (const title of titles) console.error(`${name}: nothing to show in "${title}"`);
     empty += titles.length;
   }

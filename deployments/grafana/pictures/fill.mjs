@@ -18,7 +18,7 @@ const faults = ['--fault=500=0.002', '--fault=429=0.0015', '--fault=cut=0.0015']
 const team = [['eu-1', 'eu'], ['eu-2', 'eu'], ['eu-3', 'eu'], ['us-1', 'us'], ['us-2', 'us']];
 
 /** The agent that is lost, in which stage of the last run, and how long it is away. */
-const loss = { agent: 'eu-2', stage: 9, away: 12_000 };
+const loss = { agent: 'eu-2', stage: 17, away: 12_000 };
 
 function agent(name, region, coordinator) {
   return start(bin('spate-agent'), [`--name=${name}`, `--region=${region}`, `--coordinator=${coordinator}`, `--dataset-dir=${join(folder, 'datasets', name)}`], log(name));

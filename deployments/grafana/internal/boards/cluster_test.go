@@ -39,6 +39,7 @@ targets:
   - name: server a
     endpoints: [%q, %q]
     model: m
+    server_metrics: {}
 workloads:
   - random: {isl: 40, osl_lengths: {uniform: {min: 3, max: 9}}}
 loads:

@@ -1,7 +1,5 @@
 package boards
 
-import "fmt"
-
 // live shows a run while it goes on.
 func live() Board {
 	window, toDate := "spate_window", "spate_to_date"
@@ -11,11 +9,11 @@ func live() Board {
 		now(),
 		[]Panel{
 			lines("Requests per second", "Asked: the rate of an open loop. Started and completed: counted in each second.", requestRate,
-				query{series(window, ofAll, byRun, last("rate", "asked"), rate("started", "started"), rate("completed", "completed"), rate("failed", "failed")), named}),
+				query{series(window, ofAll, byRun, last("rate", "asked"), rate("started", "started"), rate("completed", "completed"), rate("failed", "failed")), named}).legendList(),
 			lines("Streams in flight", "Asked: the concurrency of a closed loop. Most in flight at once in a second: of several agents the sum of their peaks.", count,
-				query{series(window, ofAll, byRun, last("concurrency", "asked"), highest("peak_in_flight", "in flight")), named}),
+				query{series(window, ofAll, byRun, last("concurrency", "asked"), highest("peak_in_flight", "in flight")), named}).legendList(),
 			lines("Tokens per second", "Tokens that arrived in each second, of failed requests too.", tokenRate,
-				query{series(window, ofAll, byRun, rate("tokens_arrived", "tokens"), rate("unmeasured_tokens_arrived", "tokens of warm-up and cool-down")), named}),
+				query{series(window, ofAll, byRun, rate("tokens_arrived", "tokens"), rate("unmeasured_tokens_arrived", "of warm-up and cool-down")), named}).legendList(),
 		},
 		[]Panel{latency("TTFT", "ttft_ms"), latency("TPOT", "tpot_ms")},
 		[]Panel{latency("ITL", "itl_ms"), latency("E2E", "e2e_ms")},
@@ -31,28 +29,33 @@ func live() Board {
 			lines("Receive lag", "From the kernel's receipt of token frames to the program's read: a busy client shows here first.", milliseconds,
 				query{series(window, ofAll, byRun, last("receive_lag_ms_p50", "p50"), last("receive_lag_ms_p99", "p99"), highest("receive_lag_ms_max", "max")), named}).graded().legendRight(),
 		},
+		told(),
 		[]Panel{soFar().high(12)},
-		[]Panel{happened("Events", "run_began|run_ended|stage_began|stage_ended|agent_lost|agent_joined|warning|error_burst")},
+		[]Panel{happened("Events", "run_began|run_ended|stage_began|stage_ended|agent_lost|agent_joined|warning|error_burst").without("run")},
 	)
 }
 
 // now is what stands above all else: how it is going, in figures.
 func now() []Panel {
-	toDate := func(text, as string) query { return query{series("spate_to_date", ofAll, byRun, text), as} }
+	toDate := func(selections ...string) query {
+		return query{series("spate_to_date", ofAll, byRun, selections...), named}
+	}
 	figure := func(title, description, unit, selection string) Panel {
 		return stat(title, description, unit, "", query{series("spate_window", ofAll, byRun, selection), named}).worded().drawn()
 	}
+	quantiles := func(title, field string) Panel {
+		return stat(title+" to date", "Of the latest stage, merged.", milliseconds, "", toDate(last(field+"_p50", "p50"), last(field+"_p99", "p99"))).wide(4)
+	}
 	return []Panel{
-		stat("Verdict so far", "Whether the measurement of the latest stage can be trusted: the report has the reasons.", "", "", toDate(last("verdict", "verdict"), named)).judged(),
-		stat("Latest stage", "", "", "/^(workload|load)$/", query{text: fmt.Sprintf(
-			`SELECT "text", "workload", "load" FROM "spate_event" WHERE "kind" = 'stage_began' AND %s ORDER BY time DESC LIMIT 1`, chosen)}).worded(),
-		figure("Requests per second completed", "Of the last second.", requestRate, rate("completed", "completed")),
-		figure("Streams at once", "Most in the last second.", count, highest("peak_in_flight", "in flight")),
-		figure("Output tokens per second", "Arrived in the last second.", tokenRate, rate("tokens_arrived", "tokens")),
-		stat("TTFT to date", "Of the latest stage, merged.", milliseconds, "", query{series("spate_to_date", ofAll, byRun, last("ttft_ms_p50", "p50"), last("ttft_ms_p99", "p99")), named}),
-		stat("TPOT to date", "Of the latest stage, merged.", milliseconds, "", query{series("spate_to_date", ofAll, byRun, last("tpot_ms_p50", "p50"), last("tpot_ms_p99", "p99")), named}),
-		stat("Failed share to date", "Of the latest stage's requests that ended.", share, "",
-			toDate(`last("failed") / (last("completed") + last("failed")) AS "failed"`, named)).worded().limited(0.01),
+		stat("Verdict so far", "Whether the measurement of the latest stage can be trusted: the report has the reasons.", "", "", toDate(last("verdict", "verdict"))).judged().wide(3),
+		stat("Latest stage", "", "", "/^load$/", query{text: `SELECT "text", "load" FROM "spate_event" WHERE "kind" = 'stage_began' AND ` + chosen +
+			` ORDER BY time DESC LIMIT 1`}).worded().wide(4),
+		figure("Requests/s", "Completed in the last second.", requestRate, rate("completed", "completed")).wide(3),
+		figure("Tokens/s", "Arrived in the last second.", tokenRate, rate("tokens_arrived", "tokens")).wide(3),
+		quantiles("TTFT", "ttft_ms"),
+		quantiles("TPOT", "tpot_ms"),
+		stat("Failed to date", "Share of the latest stage's requests that ended.", share, "", toDate(`last("failed") / (last("completed") + last("failed")) AS "failed"`)).
+			worded().limited(0.01).wide(3),
 	}
 }
 
@@ -67,31 +70,27 @@ func latency(title, field string) Panel {
 
 // soFar are the numbers of each stage so far.
 func soFar() Panel {
-	order, units := []string{}, map[string]string{}
-	selections := []string{
-		last("verdict", "verdict"), last("started", "started"), last("completed", "completed"), last("failed", "failed"), last("good", "good"),
-		last("output_tokens", "output tokens"),
+	numbers := []column{{"started", count}, {"completed", count}, {"failed", count}, {"good", count}}
+	selections := []string{last("verdict", "verdict")}
+	for _, c := range numbers {
+		selections = append(selections, last(c.name, c.name))
 	}
 	for _, m := range []struct{ title, field string }{{"TTFT", "ttft_ms"}, {"TPOT", "tpot_ms"}, {"ITL", "itl_ms"}, {"E2E", "e2e_ms"}, {"send delay", "send_delay_ms"}} {
-		for _, p := range []string{"p50", "p90", "p99"} {
-			column := m.title + " " + p
-			selections, order = append(selections, last(m.field+"_"+p, column)), append(order, column)
-			units[column] = milliseconds
+		for _, p := range []string{"p50", "p99"} {
+			name := m.title + " " + p
+			selections, numbers = append(selections, last(m.field+"_"+p, name)), append(numbers, column{name, milliseconds})
 		}
 	}
-	return table("Stages so far", "Merged from the begin of each stage to its last window.", units, order,
-		latest("spate_to_date", ofAll, []string{"run", "stage", "target", "workload", "load"}, selections...)).byStage()
+	tags := []string{"stage", "target", "workload", "load", "run"}
+	return table("Stages so far", "Merged from the begin of each stage to its last window.", numbers, latest("spate_to_date", ofAll, tags, selections...)).byStage(tags)
 }
 
 // happened lists events.
 func happened(title, kinds string) Panel {
-	p := table(title, "", nil, nil, `SELECT "kind", "agent", "region", "stage", "load", "text", "run" FROM "spate_event" WHERE "kind" =~ /^(`+kinds+
+	p := table(title, "", nil, `SELECT "kind", "agent", "region", "stage", "load", "text", "run" FROM "spate_event" WHERE "kind" =~ /^(`+kinds+
 		`)$/ AND "run" =~ /^$run$/ ORDER BY time DESC LIMIT 1000`)
-	for _, column := range []struct {
-		name  string
-		width int
-	}{{"Time", 170}, {"kind", 110}, {"agent", 90}, {"region", 80}, {"load", 170}} {
-		p.FieldConfig.Overrides = append(p.FieldConfig.Overrides, override("byName", column.name, Property{ID: "custom.width", Value: column.width}))
-	}
+	p.FieldConfig.Overrides = append(p.FieldConfig.Overrides,
+		override("byName", "Time", Property{ID: "custom.width", Value: 165}), override("byName", "kind", Property{ID: "custom.width", Value: 105}))
+	p.FieldConfig.Defaults.NoData = ""
 	return p
 }

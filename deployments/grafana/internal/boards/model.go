@@ -1,6 +1,6 @@
 package boards
 
-// The part of Grafana's dashboard model (schema version 39, Grafana 11) that these dashboards need, under Grafana's own names.
+// The part of Grafana's dashboard model (schema version 39, Grafana 11 and later) that these dashboards need, under Grafana's own names.
 
 // Board is a dashboard.
 type Board struct {
@@ -31,8 +31,11 @@ type TimeRange struct {
 type Link struct {
 	Type        string   `json:"type"`
 	Title       string   `json:"title"`
+	Tooltip     string   `json:"tooltip"`
+	Icon        string   `json:"icon"`
 	Tags        []string `json:"tags"`
 	AsDropdown  bool     `json:"asDropdown"`
+	TargetBlank bool     `json:"targetBlank"`
 	IncludeVars bool     `json:"includeVars"`
 	KeepTime    bool     `json:"keepTime"`
 }
@@ -49,7 +52,6 @@ type Variable struct {
 	Type       string `json:"type"`
 	Datasource Source `json:"datasource"`
 	Query      string `json:"query"`
-	Definition string `json:"definition"`
 	Multi      bool   `json:"multi"`
 	IncludeAll bool   `json:"includeAll"`
 	AllValue   string `json:"allValue,omitempty"`
@@ -68,17 +70,13 @@ type Annotations struct {
 	List []Annotation `json:"list"`
 }
 
-// Annotation is a query whose rows become marks. Grafana before 9 reads the query beside the target, later ones the target.
+// Annotation is a query whose rows become marks.
 type Annotation struct {
-	Name        string           `json:"name"`
-	Enable      bool             `json:"enable"`
-	IconColor   string           `json:"iconColor"`
-	Datasource  Source           `json:"datasource"`
-	Query       string           `json:"query"`
-	TextColumn  string           `json:"textColumn"`
-	TagsColumn  string           `json:"tagsColumn"`
-	TitleColumn string           `json:"titleColumn"`
-	Target      AnnotationTarget `json:"target"`
+	Name       string           `json:"name"`
+	Enable     bool             `json:"enable"`
+	IconColor  string           `json:"iconColor"`
+	Datasource Source           `json:"datasource"`
+	Target     AnnotationTarget `json:"target"`
 }
 
 // AnnotationTarget is an annotation's query.

@@ -22,7 +22,7 @@ func board(uid, title, description, from, refresh string, rows ...[]Panel) Board
 		UID: uid, Title: title, Description: description, Tags: []string{"spate"}, Timezone: "browser", SchemaVersion: 39, Version: 1,
 		Refresh: refresh, GraphTooltip: 1, Time: TimeRange{From: from, To: "now"},
 		Links: []Link{{
-			Type: "dashboards", Title: "Spate", Tags: []string{"spate"}, AsDropdown: false, IncludeVars: true, KeepTime: true,
+			Type: "dashboards", Title: "Spate", Tooltip: "Dashboards of Spate", Icon: "dashboard", Tags: []string{"spate"}, IncludeVars: true, KeepTime: true,
 		}},
 		Templating: variables(false), Annotations: annotations(), Panels: place(rows),
 	}
@@ -37,15 +37,18 @@ func (b Board) several() Board {
 // width is that of Grafana's grid.
 const width = 24
 
-// place numbers the panels and shares out each row's width.
+// place numbers the panels and shares out each row's width to those that have none of their own.
 func place(rows [][]Panel) (all []Panel) {
 	y := 0
 	for _, row := range rows {
-		height := 0
-		for i, p := range row {
+		height, x := 0, 0
+		for _, p := range row {
 			p.ID, p.Datasource = len(all)+1, source
-			x := i * width / len(row)
-			p.GridPos = GridPos{H: p.GridPos.H, W: (i+1)*width/len(row) - x, X: x, Y: y}
+			if p.GridPos.W == 0 {
+				p.GridPos.W = width / len(row)
+			}
+			p.GridPos.X, p.GridPos.Y = x, y
+			x += p.GridPos.W
 			height = max(height, p.GridPos.H)
 			all = append(all, p)
 		}
@@ -107,6 +110,14 @@ func (p Panel) graded() Panel {
 	return p
 }
 
+// legendList makes the legend a few words below, for panels that are three in a row.
+func (p Panel) legendList() Panel {
+	p.Options.(map[string]any)["legend"] = map[string]any{
+		"displayMode": "list", "placement": "bottom", "showLegend": true, "calcs": []string{"lastNotNull"},
+	}
+	return p
+}
+
 // legendRight puts the legend beside a panel that has many lines.
 func (p Panel) legendRight() Panel {
 	p.Options.(map[string]any)["legend"] = map[string]any{
@@ -139,39 +150,86 @@ func (p Panel) renamed(regex, pattern string) Panel {
 	return p
 }
 
-// table is a panel of rows. Units are those of columns by their names.
-func table(title, description string, units map[string]string, order []string, text string) Panel {
-	p := Panel{
-		Type: "table", Title: title, Description: description, GridPos: GridPos{H: 9}, Targets: targets("table", []query{{text: text}}),
-		FieldConfig: FieldConfig{Defaults: FieldDefaults{NoData: "n/a", Custom: map[string]any{"filterable": true, "align": "auto"}}, Overrides: []Override{
-			override("byName", "verdict", Property{ID: "mappings", Value: verdicts}, Property{ID: "custom.cellOptions", Value: map[string]any{"type": "color-text"}}),
-			override("byRegexp", "/^(run|target|text)$/", Property{ID: "custom.minWidth", Value: 140}),
-			override("byName", "stage", Property{ID: "custom.width", Value: 60}),
-		}},
-		Options: map[string]any{"showHeader": true, "cellHeight": "sm"},
+// column is a column of numbers and their unit.
+type column struct{ name, unit string }
+
+// narrow is the width in pixels of a column of numbers.
+const narrow = 76
+
+// width is that in pixels of the longest word of the head, or of a number.
+func (c column) width() int {
+	longest := 0
+	for word := range strings.FieldsSeq(c.name) {
+		longest = max(longest, len(word))
 	}
-	for _, column := range order {
-		if unit := units[column]; unit != "" {
-			p.FieldConfig.Overrides = append(p.FieldConfig.Overrides, override("byName", column, Property{ID: "unit", Value: unit}))
-		}
-	}
-	return p
+	return max(narrow, 16+8*longest)
 }
 
-// byStage puts rows in the order of stages and hides columns that say nothing: the time of an aggregate over a whole stage, and the one run.
-func (p Panel) byStage() Panel {
+// override has the unit stand in the head, so that numbers can be compared down the column.
+func (c column) override() Override {
+	width := Property{ID: "custom.width", Value: c.width()}
+	decimals := func(n int) Property { return Property{ID: "decimals", Value: n} }
+	switch c.unit {
+	case milliseconds, seconds:
+		return override("byName", c.name, width, decimals(2), Property{ID: "displayName", Value: c.name + " (" + c.unit + ")"})
+	case count:
+		return override("byName", c.name, width, decimals(0))
+	case "":
+		return override("byName", c.name, width)
+	default:
+		return override("byName", c.name, width, decimals(2))
+	}
+}
+
+// table is a panel of rows. Missing values are n/a.
+func table(title, description string, numbers []column, text string) Panel {
+	overrides := []Override{
+		override("byName", "verdict", Property{ID: "mappings", Value: verdicts}, Property{ID: "custom.width", Value: narrow},
+			Property{ID: "custom.cellOptions", Value: map[string]any{"type": "color-text"}}, Property{ID: "custom.align", Value: "left"}),
+	}
+	for _, tag := range []struct {
+		name  string
+		width int
+	}{{"stage", 55}, {"region", 65}, {"agent", 85}, {"workload", 85}, {"load", 140}, {"run", 290}} {
+		overrides = append(overrides, override("byName", tag.name, Property{ID: "custom.width", Value: tag.width}))
+	}
+	for _, c := range numbers {
+		overrides = append(overrides, c.override())
+	}
+	return Panel{
+		Type: "table", Title: title, Description: description, GridPos: GridPos{H: 9}, Targets: targets("table", []query{{text: text}}),
+		FieldConfig: FieldConfig{
+			Defaults: FieldDefaults{Unit: "none", NoData: "n/a", Custom: map[string]any{
+				"filterable": true, "align": "auto", "minWidth": 60, "wrapHeaderText": true,
+			}},
+			Overrides: overrides,
+		},
+		Options: map[string]any{"showHeader": true, "cellHeight": "sm"},
+	}
+}
+
+// byStage puts rows in the order of stages, tags before all else, and hides columns that say nothing: the time of an aggregate over a whole
+// stage, and the one run.
+func (p Panel) byStage(tags []string) Panel {
 	p.Options = map[string]any{"showHeader": true, "cellHeight": "sm", "sortBy": []any{map[string]any{"displayName": "stage", "desc": false}}}
-	return p.without("Time", "run")
+	places := map[string]int{}
+	for i, tag := range tags {
+		places[tag] = i
+	}
+	return p.organized(places, "Time", "run")
 }
 
 // without hides columns.
-func (p Panel) without(columns ...string) Panel {
+func (p Panel) without(columns ...string) Panel { return p.organized(map[string]int{}, columns...) }
+
+// organized gives columns places and hides others.
+func (p Panel) organized(places map[string]int, hide ...string) Panel {
 	hidden := map[string]bool{}
-	for _, column := range columns {
+	for _, column := range hide {
 		hidden[column] = true
 	}
 	p.Transformations = append(p.Transformations, Transformation{ID: "organize", Options: map[string]any{
-		"excludeByName": hidden, "indexByName": map[string]int{}, "renameByName": map[string]string{},
+		"excludeByName": hidden, "indexByName": places, "renameByName": map[string]string{},
 	}})
 	return p
 }
@@ -179,6 +237,12 @@ func (p Panel) without(columns ...string) Panel {
 // high makes a panel as high as it should be.
 func (p Panel) high(h int) Panel {
 	p.GridPos.H = h
+	return p
+}
+
+// wide makes a panel as wide as it should be.
+func (p Panel) wide(w int) Panel {
+	p.GridPos.W = w
 	return p
 }
 

@@ -148,15 +148,15 @@ func (w watched) variablesChoose() {
 // annotationsMark checks that each kind of mark is there.
 func (w watched) annotationsMark() {
 	for _, a := range annotations().List {
-		rows := answer(w.db, w.chosen.into(a.Query, w.from, w.to))
+		rows := answer(w.db, w.chosen.into(a.Target.Query, w.from, w.to))
 		if a.Name == "Warnings" {
 			continue // a run need not have any
 		}
-		if len(rows) == 0 || a.Target.Query != a.Query {
-			w.Errorf("%s: no marks of %s", a.Name, a.Query)
+		if len(rows) == 0 {
+			w.Errorf("%s: no marks of %s", a.Name, a.Target.Query)
 			continue
 		}
-		for _, column := range []string{"time", "kind", a.TextColumn} {
+		for _, column := range []string{"time", "kind", a.Target.TextColumn} {
 			if rows[0][column] == nil {
 				w.Errorf("%s: a mark without %s: %v", a.Name, column, rows[0])
 			}
@@ -186,9 +186,9 @@ func (w watched) finalValues() {
 		}
 		for i, s := range w.result.Stages {
 			w.known(fmt.Sprint(table, i), rows[i], map[string]float64{
-				"requests/s": *s.RequestThroughput, "output tok/s": *s.OutputTokenThroughput, "total tok/s": *s.TotalTokenThroughput,
+				"requests/s": *s.RequestThroughput, "output tok/s": *s.OutputTokenThroughput,
 				"E2E mean": s.E2E.Mean, "E2E p99": s.E2E.P99, "TTFT mean": s.TTFT.Mean, "TTFT p99": s.TTFT.P99, "TPOT mean": s.TPOT.Mean,
-				"TPOT p99": s.TPOT.P99, "ITL p99": s.ITL.P99, "send delay p99": s.SendDelay.P99, "duration": *s.DurationS,
+				"TPOT p99": s.TPOT.P99, "ITL p99": s.ITL.P99, "send delay p99": s.SendDelay.P99, "verdict": float64(s.Trust.Verdict.Number()),
 				"completed": float64(s.Requests.Completed), "failed": float64(s.Requests.Failed), "good": float64(s.Goodput.Requests),
 			})
 			if rows[i]["complete"] != s.Complete || rows[i]["target"] != s.Target || rows[i]["stage"] != nil && rows[i]["stage"] != fmt.Sprint(i) {
@@ -199,8 +199,8 @@ func (w watched) finalValues() {
 	closed, open := w.result.Stages[0], w.result.Stages[1]
 	w.known("curve", w.panel("sweep.json", "Output throughput and TTFT p99")[0], map[string]float64{"output tok/s": *closed.OutputTokenThroughput, "TTFT p99": closed.TTFT.P99})
 	w.known("concurrency", w.panel("sweep.json", "Throughput by concurrency")[0], map[string]float64{"concurrency": 6, "output tok/s": *closed.OutputTokenThroughput})
-	w.known("rate", w.panel("sweep.json", "Rate asked and achieved")[1], map[string]float64{"asked": 120, "achieved": *open.RequestThroughput})
-	w.known("goodput", w.panel("sweep.json", "Goodput")[1], map[string]float64{"good requests/s": float64(open.Goodput.Requests) / *open.DurationS})
+	w.known("rate", w.panel("sweep.json", "Rate asked and achieved")[0], map[string]float64{"asked": 120, "achieved": *open.RequestThroughput})
+	w.known("goodput", w.panel("sweep.json", "Goodput")[1], map[string]float64{"good requests/s · open loop": float64(open.Goodput.Requests) / *open.DurationS})
 }
 
 // stagesSoFar compares what is known to date, which is final at the end.
@@ -209,10 +209,10 @@ func (w watched) stagesSoFar() {
 	for i, s := range w.result.Stages {
 		want := map[string]float64{
 			"started": float64(s.Requests.Started), "completed": float64(s.Requests.Completed), "failed": float64(s.Requests.Failed),
-			"good": float64(s.Goodput.Requests), "output tokens": float64(s.OutputTokens),
+			"good": float64(s.Goodput.Requests),
 		}
 		for name, d := range map[string]*aggregate.Distribution{"TTFT": s.TTFT, "TPOT": s.TPOT, "ITL": s.ITL, "E2E": s.E2E, "send delay": s.SendDelay} {
-			want[name+" p50"], want[name+" p90"], want[name+" p99"] = d.P50, d.P90, d.P99
+			want[name+" p50"], want[name+" p99"] = d.P50, d.P99
 		}
 		found := slices.IndexFunc(rows, func(r row) bool { return r["stage"] == fmt.Sprint(i) })
 		if len(rows) != len(w.result.Stages) || found < 0 {

@@ -19,14 +19,14 @@ func regions() Board {
 		return lines(title+" seen by observers", "What an agent beside the load sees, the same light load from each region: differences are those of the regions.", milliseconds,
 			query{series("spate_observer_to_date", ofRegions, byRegion, last(field+"_p50", "p50 to date"), last(field+"_p99", "p99 to date")), ofEach("region")}).legendRight()
 	}
-	tags := []string{"stage", "region", "target", "workload", "load"}
+	tags, between := []string{"stage", "region", "target", "workload", "load"}, endpoints()
 	return board("spate-regions", "Spate: regions and endpoints",
 		"Load and latencies by the region of agents, the way from there to the endpoints, and what observers see.",
 		"now-15m", "5s",
 		[]Panel{
-			lines("Requests per second by region", "Completed in each second.", requestRate, query{series("spate_window", ofRegions, byRegion, rate("completed", "completed")), of("region")}),
-			lines("Tokens per second by region", "Arrived in each second.", tokenRate, query{series("spate_window", ofRegions, byRegion, rate("tokens_arrived", "tokens")), of("region")}),
-			lines("Failed per second by region", "", perSecondOf, query{series("spate_window", ofRegions, byRegion, rate("failed", "failed")), of("region")}),
+			lines("Requests per second by region", "Completed in each second.", requestRate, query{series("spate_window", ofRegions, byRegion, rate("completed", "completed")), of("region")}).legendList(),
+			lines("Tokens per second by region", "Arrived in each second.", tokenRate, query{series("spate_window", ofRegions, byRegion, rate("tokens_arrived", "tokens")), of("region")}).legendList(),
+			lines("Failed per second by region", "", perSecondOf, query{series("spate_window", ofRegions, byRegion, rate("failed", "failed")), of("region")}).legendList(),
 		},
 		[]Panel{at("TTFT p99 by region", "", "ttft_ms"), at("TPOT p99 by region", "", "tpot_ms")},
 		[]Panel{
@@ -36,6 +36,7 @@ func regions() Board {
 				query{series("spate_to_date", ofRegions, byRegion, last("connect_ms_p99", "connect p99 to date")), ofEach("region")}).legendRight(),
 		},
 		[]Panel{seen("TTFT", "ttft_ms"), seen("E2E", "e2e_ms")},
+		between[0], between[1], told(),
 		[]Panel{resultTable("Results by region", "Rates add up to those of the stage.", "spate_stage", ofRegions, tags,
 			result{"RTT p50", "rtt_ms_p50", milliseconds}, result{"connect p99", "connect_ms_p99", milliseconds}).high(12)},
 		[]Panel{resultTable("Results of observers", "They are in no other number.", "spate_observer_stage", ofRegions, tags)},
@@ -45,22 +46,22 @@ func regions() Board {
 // agents shows whether the clients are well.
 func agents() Board {
 	tally := func(title, description, field, unit string) Panel {
-		return lines(title, description, unit, query{series("spate_window", ofAgents, byAgent, rate(field, field)), of("agent")})
+		return lines(title, description, unit, query{series("spate_window", ofAgents, byAgent, rate(field, field)), of("agent")}).legendList()
 	}
 	p99 := func(title, field string) Panel {
 		return lines(title+" p99 by agent", "By window of a second. One agent apart from the others has a problem of its own.", milliseconds,
 			query{series("spate_window", ofAgents, byAgent, last(field+"_p99", "p99")), of("agent")}).legendRight()
 	}
 	own := func(title, description, unit string, selection string) Panel {
-		return lines(title, description, unit, query{beats(selection), of("agent")})
+		return lines(title, description, unit, query{beats(selection), of("agent")}).legendList()
 	}
 	return board("spate-agents", "Spate: agents",
 		"Whether agents are there, share the load as they should, and keep up.",
 		"now-15m", "5s",
 		[]Panel{
-			lines("Agents heard of", "Agents that delivered a window, in each second.", count,
+			lines("Agents heard of", "Agents that delivered a window, in each second. Where a stage ends and the next begins in one second, they count for both.", count,
 				query{series("spate_window", ofAgents, []string{"run", "region"}, `count("started")`+perSecond+` AS "agents"`), of("region")}),
-			happened("Lost, joined and warnings", "agent_lost|agent_joined|warning|error_burst"),
+			happened("Lost, joined and warnings", "agent_lost|agent_joined|warning|error_burst").high(8).without("run", "stage", "region"),
 		},
 		[]Panel{
 			tally("Requests started per second by agent", "", "started", requestRate),
@@ -75,7 +76,7 @@ func agents() Board {
 		},
 		[]Panel{
 			lines("Clock", "Offset against the coordinator's clock, and how far off that may be.", milliseconds,
-				query{beats(last("clock_offset_ms", "offset"), last("clock_uncertainty_ms", "uncertainty")), ofEach("agent")}).signed(),
+				query{beats(last("clock_offset_ms", "offset"), last("clock_uncertainty_ms", "uncertainty")), ofEach("agent")}).legendList().signed(),
 			own("Silent for", "Time since anything was heard of an agent. At 3.5 s it is lost.", seconds, last("silent_s", "silent")),
 			own("Start error", "Start of an agent's load minus the start that was armed, once a stage.", milliseconds, last("start_error_ms", "start error")).signed(),
 		},
@@ -100,21 +101,24 @@ var agentTags = []string{"stage", "load", "agent", "region", "run"}
 // agentCounts adds up what came of each agent.
 func agentCounts() Panel {
 	total := func(field, as string) string { return fmt.Sprintf(`sum(%q) AS %q`, field, as) }
-	return table("Counts by agent", "All windows of each stage so far.", nil, nil,
+	return table("Counts by agent", "All windows of each stage so far.", []column{
+		{"started", count}, {"completed", count}, {"failed", count}, {"tokens", count}, {"connections", count}, {"reads with several frames", count},
+		{"frames without a kernel stamp", count},
+	},
 		latest("spate_window", ofAgents, agentTags, total("started", "started"), total("completed", "completed"), total("failed", "failed"),
 			total("tokens_arrived", "tokens"), total("connections", "connections"), total("coalesced_reads", "reads with several frames"),
-			total("unstamped_frames", "frames without a kernel stamp"))).byStage()
+			total("unstamped_frames", "frames without a kernel stamp"))).byStage(agentTags)
 }
 
 // agentLatencies are those of each agent so far.
 func agentLatencies() Panel {
 	order := []string{"TTFT p50", "TTFT p99", "TPOT p50", "TPOT p99", "E2E p50", "E2E p99"}
-	units := map[string]string{}
-	for _, column := range order {
-		units[column] = milliseconds
+	numbers := []column{{"completed", count}}
+	for _, name := range order {
+		numbers = append(numbers, column{name, milliseconds})
 	}
 	return table("Latencies by agent to date", "Merged from the begin of each stage to the last window that the agent was level with the others, of the requests completed by then.",
-		units, order, latest("spate_to_date", ofAgents, agentTags, last("completed", "completed"),
+		numbers, latest("spate_to_date", ofAgents, agentTags, last("completed", "completed"),
 			last("ttft_ms_p50", order[0]), last("ttft_ms_p99", order[1]), last("tpot_ms_p50", order[2]), last("tpot_ms_p99", order[3]),
-			last("e2e_ms_p50", order[4]), last("e2e_ms_p99", order[5]))).byStage()
+			last("e2e_ms_p50", order[4]), last("e2e_ms_p99", order[5]))).byStage(agentTags)
 }

@@ -57,7 +57,9 @@ func beats(selections ...string) string {
 const (
 	ofAll     = `"scope" = 'all'`
 	ofRegions = `"scope" = 'region' AND "region" =~ /^$region$/`
-	ofAgents  = `"scope" = 'agent' AND "region" =~ /^$region$/`
+	// The first 64 endpoints of a target.
+	ofEndpoints = `"scope" = 'endpoint'`
+	ofAgents    = `"scope" = 'agent' AND "region" =~ /^$region$/`
 )
 
 // variables are those of all dashboards. The newest run stands first, which is what a dashboard opens on. Only where runs are compared are
@@ -68,7 +70,7 @@ func variables(several bool) Templating {
 		return fmt.Sprintf(`SHOW TAG VALUES FROM "spate_window" WITH KEY = %q WHERE "run" =~ /^$run$/`, name)
 	}
 	return Templating{List: []Variable{
-		{Name: "run", Label: "Run", Type: "query", Datasource: source, Query: run, Definition: run, Multi: several, Refresh: 2},
+		{Name: "run", Label: "Run", Type: "query", Datasource: source, Query: run, Multi: several, Refresh: 2},
 		choice("target", "Target", tag("target"), alphabetical),
 		choice("stage", "Stage", tag("stage"), numerical),
 		choice("region", "Region", tag("region"), alphabetical),
@@ -83,7 +85,7 @@ const (
 
 func choice(name, label, query string, order int) Variable {
 	return Variable{
-		Name: name, Label: label, Type: "query", Datasource: source, Query: query, Definition: query,
+		Name: name, Label: label, Type: "query", Datasource: source, Query: query,
 		Multi: true, IncludeAll: true, AllValue: ".*", Refresh: 2, Sort: order,
 	}
 }
@@ -91,7 +93,7 @@ func choice(name, label, query string, order int) Variable {
 // annotations mark what happened to the chosen runs.
 func annotations() Annotations {
 	return Annotations{List: []Annotation{
-		events("Runs and stages", "run_began|run_ended|stage_began|stage_ended", "blue"),
+		events("Runs and stages", "run_began|run_ended|stage_began", "blue"),
 		events("Agents lost and joined", "agent_lost|agent_joined", "red"),
 		events("Warnings", "warning|error_burst", "orange"),
 	}}
@@ -100,7 +102,7 @@ func annotations() Annotations {
 func events(name, kinds, color string) Annotation {
 	query := fmt.Sprintf(`SELECT "text", "kind", "agent", "load" FROM "spate_event" WHERE "kind" =~ /^(%s)$/ AND "run" =~ /^$run$/ AND $timeFilter`, kinds)
 	return Annotation{
-		Name: name, Enable: true, IconColor: color, Datasource: source, Query: query, TextColumn: "text", TagsColumn: "kind,agent,load",
+		Name: name, Enable: true, IconColor: color, Datasource: source,
 		Target: AnnotationTarget{
 			RefID: "Anno", FromAnnotations: true, QueryType: "tags", Query: query, RawQuery: true, Name: name,
 			TextColumn: "text", TagsColumn: "kind,agent,load",

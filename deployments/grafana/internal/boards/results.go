@@ -13,7 +13,6 @@ var results = []result{
 	{"TTFT p99", "ttft_ms_p99", milliseconds},
 	{"TPOT mean", "tpot_ms_mean", milliseconds},
 	{"TPOT p99", "tpot_ms_p99", milliseconds},
-	{"ITL p99", "itl_ms_p99", milliseconds},
 	{"completed", "completed", count},
 	{"failed", "failed", count},
 	{"send delay p99", "send_delay_ms_p99", milliseconds},
@@ -21,30 +20,42 @@ var results = []result{
 
 // ofWhole are further columns of a stage's own result.
 var ofWhole = []result{
-	{"good", "good", count}, {"total tok/s", "total_token_throughput", tokenRate}, {"duration", "duration_s", seconds}, {"complete", "complete", ""},
+	{"good", "good", count}, {"ITL p99", "itl_ms_p99", milliseconds}, {"complete", "complete", ""},
 }
 
 // resultTable is a table of results, a row for each stage, in the order in which they ran. The first columns are tags.
 func resultTable(title, description, from, where string, tags []string, more ...result) Panel {
-	selections, units, order := []string{}, map[string]string{}, []string{}
-	for _, tag := range tags {
-		selections = append(selections, raw(tag, tag))
+	selections, shown := raws(tags), append(results[:len(results):len(results)], more...)
+	units := make([]column, len(shown))
+	for i, r := range shown {
+		selections, units[i] = append(selections, raw(r.field, r.title)), column{r.title, r.unit}
 	}
-	for _, r := range append(results[:len(results):len(results)], more...) {
-		selections = append(selections, raw(r.field, r.title))
-		units[r.title], order = r.unit, append(order, r.title)
-	}
-	return table(title, description, units, order, rows(from, where, selections...)).without("Time")
+	return table(title, description, units, rows(from, where, selections...)).without("Time")
 }
 
 // stageTags say which stage it is, and whether its measurement can be trusted, which belongs before its numbers.
 var stageTags = []string{"stage", "target", "workload", "load", "verdict"}
 
-// ofStages asks for results by which curves are drawn.
-func ofStages(selections ...string) string {
-	tags := []string{raw("run", "run"), raw("target", "target"), raw("workload", "workload")}
-	return rows("spate_stage", ofAll, append(tags, selections...)...)
+// raws are columns as they are stored.
+func raws(names []string) (all []string) {
+	for _, name := range names {
+		all = append(all, raw(name, name))
+	}
+	return all
 }
+
+// Axes of curves.
+var (
+	outputRate  = axis{"output tok/s", "output_token_throughput", tokenRate}
+	requests    = axis{"requests/s", "request_throughput", requestRate}
+	concurrency = axis{"concurrency", "concurrency", count}
+)
+
+// goodRate is a goodput.
+const goodRate = `"good" / "duration_s"`
+
+// p99 is an axis of a latency's p99.
+func p99(title, field string) axis { return axis{title + " p99", field + "_p99", milliseconds} }
 
 // byPlan parts curves by what a plan sweeps over, and byRuns runs as well.
 var (
@@ -61,18 +72,15 @@ func sweep() Board {
 		[]Panel{
 			throughputAgainst("TTFT", "ttft_ms", byPlan),
 			throughputAgainst("TPOT", "tpot_ms", byPlan),
-			curve("Request throughput and E2E p99", "Each point is a stage.",
-				ofStages(raw("request_throughput", "requests/s"), raw("e2e_ms_p99", "E2E p99")), axis{"requests/s", requestRate}, axis{"E2E p99", milliseconds}, byPlan...),
+			curve("Request throughput and E2E p99", "Each point is a stage.", requests, p99("E2E", "e2e_ms"), byPlan, closed, open),
 		},
 		[]Panel{resultTable("Results by load", "A row for each stage that has ended.", "spate_stage", ofAll, stageTags, ofWhole...).high(16)},
 		[]Panel{
-			curve("Throughput by concurrency", "Stages of closed loops.",
-				ofStages(raw("concurrency", "concurrency"), raw("output_token_throughput", "output tok/s")), axis{"concurrency", count}, axis{"output tok/s", tokenRate}, byPlan...),
+			curve("Throughput by concurrency", "Stages of closed loops.", concurrency, outputRate, byPlan, closed),
 			curve("Rate asked and achieved", "Stages of open loops: completed requests per second against the rate of the plan.",
-				ofStages(raw("rate", "asked"), raw("request_throughput", "achieved")), axis{"asked", requestRate}, axis{"achieved", requestRate}, byPlan...),
+				axis{"asked", "rate", requestRate}, axis{"achieved", "request_throughput", requestRate}, byPlan, loops{where: ` AND "rate" > 0`}),
 			curve("Goodput", "Completed requests per second that kept the whole SLO, against all. Nothing without an SLO.",
-				ofStages(raw("request_throughput", "requests/s"), `"good" / "duration_s" AS "good requests/s"`),
-				axis{"requests/s", requestRate}, axis{"good requests/s", requestRate}, byPlan...),
+				requests, axis{"good requests/s", goodRate, requestRate}, byPlan, closed, open),
 		},
 	)
 }
@@ -94,16 +102,13 @@ func highlights() []Panel {
 
 // throughputAgainst draws a latency's p99 over output tokens per second.
 func throughputAgainst(title, field string, by []string) Panel {
-	return curve("Output throughput and "+title+" p99", "Each point is a stage.",
-		ofStages(raw("output_token_throughput", "output tok/s"), raw(field+"_p99", title+" p99")),
-		axis{"output tok/s", tokenRate}, axis{title + " p99", milliseconds}, by...)
+	return curve("Output throughput and "+title+" p99", "Each point is a stage.", outputRate, p99(title, field), by, closed, open)
 }
 
 // compare shows results of several runs side by side.
 func compare() Board {
 	byConcurrency := func(title, field string) Panel {
-		return curve(title+" p99 by concurrency", "Stages of closed loops.",
-			ofStages(raw("concurrency", "concurrency"), raw(field+"_p99", title+" p99")), axis{"concurrency", count}, axis{title + " p99", milliseconds}, byRuns...)
+		return curve(title+" p99 by concurrency", "Stages of closed loops.", concurrency, p99(title, field), byRuns, closed)
 	}
 	return board("spate-compare", "Spate: compare runs",
 		"Choose several runs. All numbers are final and merged. They do not depend on the time range.",

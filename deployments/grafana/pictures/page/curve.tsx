@@ -1,18 +1,23 @@
 // A panel of one column against another. Grafana's own XY chart is no part of @grafana/ui: this one draws the same by the same plot.
-import { type DataFrame, type Field, type GrafanaTheme2, formattedValueToString, getFieldDisplayName, getFieldSeriesColor } from '@grafana/data';
+import { type DataFrame, type Field, type GrafanaTheme2, formattedValueToString, getFieldDisplayName } from '@grafana/data';
 import { AxisPlacement, LegendDisplayMode, ScaleDirection, ScaleDistribution, ScaleOrientation, UPlotChart, UPlotConfigBuilder, VizLayout, VizLegend } from '@grafana/ui';
 import { useMemo } from 'react';
 import type uPlot from 'uplot';
 
 interface Curve { x: Field; y: Field; name: string; color: string }
 
-/** curves are those of the frames in which both columns have values. */
-function curves(frames: DataFrame[], x: string, y: string, theme: GrafanaTheme2): Curve[] {
-  return frames.flatMap((frame) => {
-    const [fx, fy] = [x, y].map((name) => frame.fields.find((f) => f.name === name));
-    if (!fx || !fy || !fx.values.some((v, i) => v !== null && fy.values[i] !== null)) return [];
-    return [{ x: fx, y: fy, name: getFieldDisplayName(fy, frame, frames), color: getFieldSeriesColor(fy, theme).color }];
-  });
+/** Pair are the columns of a series, as the panel's options name them. */
+interface Pair { x: { matcher: { options: string } }; y: { matcher: { options: string } } }
+
+/** curves are those of the frames in which both columns of a pair have values, in the colours of the palette in turn. */
+function curves(frames: DataFrame[], pairs: Pair[], theme: GrafanaTheme2): Curve[] {
+  const all = pairs.flatMap((pair) => frames.flatMap((frame) => {
+    const [x, y] = [pair.x, pair.y].map(({ matcher }) => frame.fields.find((f) => f.name === matcher.options));
+    if (!x || !y || !x.values.some((v, i) => v !== null && y.values[i] !== null)) return [];
+    return [{ x, y, name: getFieldDisplayName(y, frame, frames) }];
+  }));
+  const { palette } = theme.visualization;
+  return all.map((curve, i) => ({ ...curve, color: theme.visualization.getColorByName(palette[i % palette.length]) }));
 }
 
 /** stroke draws points, and lines between them in the order of the rows. */
@@ -42,6 +47,7 @@ function stroke(color: string, size: number): uPlot.Series.PathBuilder {
 function plot(all: Curve[], theme: GrafanaTheme2): UPlotConfigBuilder {
   const builder = new UPlotConfigBuilder();
   builder.setMode(2);
+  builder.setPadding([8, 28, 0, 0]); // The last number of the x axis is longer than the axis.
   const scale = (key: 'x' | 'y', field: Field) => {
     builder.addScale({
       scaleKey: key, orientation: key === 'x' ? ScaleOrientation.Horizontal : ScaleOrientation.Vertical, direction: key === 'x' ? ScaleDirection.Right : ScaleDirection.Up,
@@ -68,8 +74,7 @@ function plot(all: Curve[], theme: GrafanaTheme2): UPlotConfigBuilder {
 interface Props { frames: DataFrame[]; options: Record<string, any>; width: number; height: number; theme: GrafanaTheme2 }
 
 export function CurvePanel({ frames, options, width, height, theme }: Props) {
-  const [{ x, y }] = options.series;
-  const all = useMemo(() => curves(frames, x.matcher.options, y.matcher.options, theme), [frames]);
+  const all = useMemo(() => curves(frames, options.series, theme), [frames]);
   const config = useMemo(() => (all.length > 0 ? plot(all, theme) : null), [all]);
   if (!config) return <NoData />;
   const legend = <VizLayout.Legend placement="bottom">

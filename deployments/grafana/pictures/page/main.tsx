@@ -7,8 +7,8 @@ import { PanelContent } from './panels';
 import { type Mark, answers, marks } from './question';
 import { shown } from './shown';
 
-/** A cell of Grafana's grid: its height, and the space between panels. */
-const cell = 30, space = 8, columns = 24;
+/** A cell of Grafana's grid: its height, the space between panels, and around all. */
+const cell = 30, space = 8, columns = 24, margin = 12;
 
 /** Size is that of a panel in pixels. */
 function size({ gridPos: { w, h } }: Panel, width: number) {
@@ -28,13 +28,13 @@ function Dashboard(content: Content) {
   const { board, setting, width, frames, marks } = content;
   const range = { from: dateTime(setting.from), to: dateTime(setting.to), raw: { from: dateTime(setting.from), to: dateTime(setting.to) } };
   const bottom = Math.max(...board.panels.map(({ gridPos }) => gridPos.y + gridPos.h));
-  return <div className="dashboard" style={{ width }}>
+  return <div className="dashboard" style={{ width: width + 2 * margin }}>
     <h1>{board.title}</h1>
     <Variables {...content} />
     <div className="grid" style={{ height: bottom * (cell + space) }}>
       {board.panels.map((panel, i) => <div key={panel.id} style={{ position: 'absolute', left: (panel.gridPos.x * width) / columns, top: panel.gridPos.y * (cell + space) }}>
         <PanelChrome title={panel.title} description={panel.description} {...size(panel, width)}>
-          {(w, h) => <PanelContent panel={panel} frames={frames[i]} marks={marks} range={range} theme={theme} width={w} height={h} />}
+          {(w: number, h: number) => <PanelContent panel={panel} frames={frames[i]} marks={marks} range={range} theme={theme} width={w} height={h} />}
         </PanelChrome>
       </div>)}
     </div>

@@ -20,7 +20,7 @@ export interface Board {
   title: string;
   panels: Panel[];
   templating: { list: Array<{ name: string; label: string }> };
-  annotations: { list: Array<{ iconColor: string; textColumn: string; target: { query: string } }> };
+  annotations: { list: Array<{ iconColor: string; target: { query: string; textColumn: string } }> };
 }
 
 /** A series of an answer of InfluxDB. */

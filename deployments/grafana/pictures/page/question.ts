@@ -93,7 +93,7 @@ export async function marks(setting: Setting, board: Board): Promise<Mark[]> {
   const all = await Promise.all(board.annotations.list.map(async (annotation) => {
     const rows = await ask(setting, annotation.target.query);
     return rows.flatMap((row) => row.values.map((v) => ({
-      time: v[0] as number, color: annotation.iconColor, text: String(v[row.columns.indexOf(annotation.textColumn)]),
+      time: v[0] as number, color: annotation.iconColor, text: String(v[row.columns.indexOf(annotation.target.textColumn)]),
     })));
   }));
   return all.flat();

@@ -1,13 +1,16 @@
 // What Grafana does with an answer before a panel draws it: transformations, then units, colours and names.
 import {
   type DataFrame, type FieldConfigPropertyItem, FieldColorModeId, type FieldConfigSource, type GrafanaTheme2, Registry, ThresholdsMode,
-  applyFieldOverrides, standardTransformers, standardTransformersRegistry, transformDataFrame,
+  applyFieldOverrides, cacheFieldDisplayNames, displayNameOverrideProcessor, standardTransformers, standardTransformersRegistry, transformDataFrame,
 } from '@grafana/data';
 import { lastValueFrom } from 'rxjs';
 import type { Panel } from './model';
 import { partitionByValues } from './partition';
 
-standardTransformersRegistry.setInit(() => [...Object.values(standardTransformers), partitionByValues].map((transformation) => ({
+/** All transformations. Some stand twice among the standard ones. */
+const transformers = [...new Map(Object.values(standardTransformers).map((t) => [t.id, t])).values(), partitionByValues];
+
+standardTransformersRegistry.setInit(() => transformers.map((transformation) => ({
   id: transformation.id, name: transformation.name, transformation: async () => transformation, editor: () => null,
   imageDark: '', imageLight: '',
 } as any)));
@@ -19,7 +22,8 @@ function registry(source: FieldConfigSource) {
   const ids = [...new Set([...standard, ...custom.filter((id) => id.startsWith('custom.'))])];
   return new Registry<FieldConfigPropertyItem>(() => ids.map((id) => ({
     id, path: id.replace(/^custom\./, ''), isCustom: id.startsWith('custom.'), name: id,
-    editor: () => null, override: () => null, process: (value: unknown) => value, shouldApply: () => true, settings: {},
+    editor: () => null, override: () => null, process: id === 'displayName' ? displayNameOverrideProcessor : (value: unknown) => value, shouldApply: () => true,
+    settings: { expandTemplateVars: true },
   } as any)));
 }
 
@@ -42,8 +46,10 @@ export async function shown(panel: Panel, frames: DataFrame[], theme: GrafanaThe
   const interpolate = (text: string) => text;
   const data = await lastValueFrom(transformDataFrame(panel.transformations ?? [], frames, { interpolate }));
   const fieldConfig = defaults(panel);
-  return applyFieldOverrides({
+  const all = applyFieldOverrides({
     data, fieldConfig, theme, timeZone: 'utc', fieldConfigRegistry: registry(fieldConfig) as any,
-    replaceVariables: (text, scoped) => text.replace(/\$\{__field\.labels\.(\w+)\}/g, (_, name) => scoped?.__field?.value?.labels?.[name] ?? ''),
+    replaceVariables: (text, scoped) => text.replace(/\$\{__field\.labels\.(\w+)\}/g, (_, name) => scoped?.__dataContext?.value?.field?.labels?.[name] ?? ''),
   });
+  cacheFieldDisplayNames(all); // Tables look no further.
+  return all;
 }

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Checks what is deployed by the tools of those that it is deployed to: Helm, Kubernetes' schemas and cert-manager's, Compose's model, systemd.
+# `make check-deployments` builds the tools and runs it: deployments/check.sh BIN CERT_MANAGER_VERSION, from the root of the repository.
+set -euo pipefail
+bin=$(realpath "$1")
+made=$(mktemp -d)
+trap 'rm -rf "$made"' EXIT
+
+chart=deployments/helm/spate
+image=(--set image.repository=registry.example/spate,image.tag=1)
+
+# The ways in which the chart is used, each by the values that differ.
+declare -A ways=(
+  [plain]=''
+  [certificates]='tls.mode=certManager'
+  [issuer]='tls.mode=certManager,tls.certManager.issuerRef.name=spate,tls.certManager.issuerRef.kind=ClusterIssuer'
+  [agents-elsewhere]='coordinator.enabled=false,agents.region=us,agents.coordinators={10.0.0.1:7700}'
+  [daemonset]='agents.kind=DaemonSet,agents.hostNetwork=true,agents.nodeSelector.pool=load,agents.awayFrom.app=vllm'
+  [exposed]='coordinator.service.type=LoadBalancer,networkPolicy.clients[0].ipBlock.cidr=10.0.0.0/8,coordinator.influx.url=http://influxdb:8086,coordinator.influx.bucket=spate,coordinator.influx.tokenSecret=influx'
+  [open]='tls.mode=none,networkPolicy.enabled=false,agents.allowTargets={llm.example.com},agents.extraArgs={--log-level=debug}'
+)
+for way in "${!ways[@]}"; do
+  values=("${image[@]}")
+  if [ -n "${ways[$way]}" ]; then values+=(--set "${ways[$way]}"); fi
+  "$bin/helm" lint --quiet --strict "$chart" "${values[@]}"
+  "$bin/helm" template spate "$chart" "${values[@]}" >"$made/$way.yaml"
+done
+crds=$(go mod download -json "github.com/cert-manager/cert-manager@$2" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')/deploy/crds
+"$bin/kubectl-validate" --local-crds "$crds" "$made"
+
+(cd deployments/compose && "$bin/compose-go" compose.yaml >"$made/compose.out")
+
+if command -v systemd-analyze >/dev/null; then
+  # Programs that are not installed here are no fault of the units.
+  for unit in deployments/systemd/*.service; do
+    sed 's|^ExecStart=/usr/bin/spate-[a-z]*|ExecStart=/bin/true|' "$unit" >"$made/$(basename "$unit")"
+  done
+  systemd-analyze verify --man=no "$made/spate-coordinator.service" "$made/spate-agent@.service"
+else
+  echo 'No systemd here: its units are not checked.' >&2
+fi
+echo "Deployments: ${#ways[@]} uses of the chart, compose.yaml and units are as their programs want them."
