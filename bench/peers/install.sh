@@ -7,7 +7,8 @@ python=${PYTHON:-python3.12}
 
 pip() { "$env/bin/python" -m pip install --quiet --no-cache-dir --retries 5 --timeout 60 "$@"; }
 
-for tool in "${@:-aiperf guidellm vllm evalscope locust}"; do for tool in $tool; do
+[ $# -gt 0 ] || set -- aiperf guidellm vllm evalscope locust
+for tool in "$@"; do
     [ -f "requirements/$tool.txt" ] || { echo "$tool: there is no requirements/$tool.txt" >&2; exit 2; }
     env=.env/$tool
     if cmp -s "requirements/$tool.txt" "$env/installed.txt"; then
@@ -19,4 +20,4 @@ for tool in "${@:-aiperf guidellm vllm evalscope locust}"; do for tool in $tool;
     # The pins are what pip itself had chosen: there is nothing left to resolve, and vLLM's package would not resolve.
     pip --no-deps --requirement "requirements/$tool.txt"
     cp "requirements/$tool.txt" "$env/installed.txt"
-done; done
+done

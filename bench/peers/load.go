@@ -12,8 +12,11 @@ type Shape string
 const (
 	Ticks     Shape = "ticks"     // all streams at the same instants, as engines with continuous batching do
 	Spread    Shape = "spread"    // each stream at instants of its own
-	Published Shape = "published" // ticks of 10 ms however many streams there are: the protocol that vllm-bench's figures were published with
+	Published Shape = "published" // see published
 )
+
+// published is the load that figures of vllm-bench were published for: ticks of 10 ms to 1,000 streams, a new connection for each request.
+var published = Load{Shape: Published, Streams: 1000, Requests: 1000, OSL: 100, TTFT: 50 * time.Millisecond, ITL: 10 * time.Millisecond}
 
 // Load is what each tool is asked to put on the server in one run, and how the server answers.
 type Load struct {
@@ -34,24 +37,20 @@ type Pace struct {
 	TTFT, ITL time.Duration
 	// Frames is the most token frames a second that are asked of the server. A load that would have more gets a longer ITL.
 	Frames int
-	// Lasting is how long a load lasts about. Each stream has at least one request.
+	// Lasting is how long a load lasts about. Each stream has at least one request, and there are at least fewest.
 	Lasting time.Duration
 	ISL     int
 	OSL     int
 }
 
+// fewest are the requests that a mean is taken of at least.
+const fewest = 5
+
 // load lays out the load of so many streams.
 func (p Pace) load(shape Shape, streams int) Load {
 	itl := max(p.ITL, time.Duration(streams)*time.Second/time.Duration(p.Frames))
-	if shape == Published {
-		itl = 10 * time.Millisecond
-	}
 	l := Load{Shape: shape, Streams: streams, ISL: p.ISL, OSL: p.OSL, TTFT: p.TTFT, ITL: itl}
-	each := max(1, int(p.Lasting/l.request()))
-	if shape == Published {
-		each = 1 // so that each request opens a connection of its own
-	}
-	l.Requests = streams * each
+	l.Requests = streams * max(1, int(p.Lasting/l.request()), fewest/streams)
 	return l
 }
 

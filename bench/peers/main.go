@@ -43,7 +43,7 @@ func parse(args []string) (*settings, error) {
 	f.StringVar(&s.spate, "spate", "../../bin/spate", "the spate command, server and client")
 	f.StringVar(&s.home, "home", ".", "folder of bench/peers, with the tools' environments")
 	f.StringVar(&s.streams, "streams", "1 100 500 1000 4000", "numbers of streams")
-	f.StringVar(&s.shapes, "shapes", "ticks spread", "shapes of the load: ticks, spread, published")
+	f.StringVar(&s.shapes, "shapes", "ticks spread published", "shapes of the load: ticks, spread, and published, which has 1,000 streams whatever -streams says")
 	f.StringVar(&s.names, "tools", "", "tools (default: all that are installed)")
 	f.IntVar(&s.rounds, "rounds", 3, "rounds")
 	f.DurationVar(&s.timeout, "timeout", time.Minute, "longest run of a tool, its start included")
@@ -107,17 +107,33 @@ func peers(ctx context.Context, args []string) error {
 func (s *settings) loads() ([]Load, error) {
 	var loads []Load
 	for _, name := range strings.Fields(s.shapes) {
-		shape := Shape(name)
-		if !slices.Contains([]Shape{Ticks, Spread, Published}, shape) {
-			return nil, fmt.Errorf("--shapes %q: want ticks, spread or published", name)
-		}
-		for _, text := range strings.Fields(s.streams) {
-			n, err := strconv.Atoi(text)
-			if err != nil || n < 1 {
-				return nil, fmt.Errorf("--streams %q: want numbers of 1 or more", text)
+		switch shape := Shape(name); shape {
+		case Published:
+			l := published
+			l.ISL = s.pace.ISL
+			loads = append(loads, l)
+		case Ticks, Spread:
+			more, err := s.loadsOf(shape)
+			if err != nil {
+				return nil, err
 			}
-			loads = append(loads, s.pace.load(shape, n))
+			loads = append(loads, more...)
+		default:
+			return nil, fmt.Errorf("-shapes %q: want ticks, spread or published", name)
 		}
+	}
+	return loads, nil
+}
+
+// loadsOf are those of a shape, by streams.
+func (s *settings) loadsOf(shape Shape) ([]Load, error) {
+	var loads []Load
+	for _, text := range strings.Fields(s.streams) {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("-streams %q: want numbers of 1 or more", text)
+		}
+		loads = append(loads, s.pace.load(shape, n))
 	}
 	return loads, nil
 }
@@ -128,7 +144,7 @@ func (s *settings) choose() ([]Tool, *Results, error) {
 	names := strings.Fields(s.names)
 	for _, name := range names {
 		if !slices.ContainsFunc(tools, func(t Tool) bool { return t.Name == name }) {
-			return nil, nil, fmt.Errorf("--tools %q: there is no such tool", name)
+			return nil, nil, fmt.Errorf("-tools %q: there is no such tool", name)
 		}
 	}
 	var chosen []Tool
