@@ -49,7 +49,7 @@ func (r *Results) loads() []Load {
 func (r *Results) table(b *strings.Builder, l Load) {
 	fmt.Fprintf(b, "\n### %s, %d streams\n\n", l.Shape, l.Streams)
 	fmt.Fprintf(b, "%d requests of %d prompt and %d output tokens; the server's TTFT is %v and its ITL %v.\n\n", l.Requests, l.ISL, l.OSL, l.TTFT, l.ITL)
-	b.WriteString("| | TTFT - truth: mean, p50, p99 (ms) | ITL - truth: mean, p50, p99 (ms) | TPOT - truth: mean, p50, p99 (ms) | CPU s per 1M tokens: under load, whole run | peak memory (MiB) | run (s) |\n")
+	b.WriteString("| | TTFT - truth: mean, p50, p99 (ms) | ITL - truth: mean, p50, p99 (ms) | TPOT - truth: mean, p50, p99 (ms) | CPU s per 1M tokens: from the first request on, whole run | peak memory (MiB) | run (s) |\n")
 	b.WriteString("|---|---:|---:|---:|---:|---:|---:|\n")
 	for _, t := range tools {
 		runs := slices.DeleteFunc(slices.Clone(r.Runs), func(run Run) bool { return run.Tool != t.Name || run.Load != l })

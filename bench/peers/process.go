@@ -28,7 +28,8 @@ type Command struct {
 type Usage struct {
 	// Seconds is how long the tool ran, its start and its reports included.
 	Seconds float64 `json:"seconds"`
-	// CPUSeconds is their CPU time in all, and LoadCPUSeconds that of it while requests were under way.
+	// CPUSeconds is their CPU time in all, and LoadCPUSeconds that of it from the first request on: without the tool's start, but with what
+	// it still had to read when the server was done, and with its evaluation.
 	CPUSeconds     float64  `json:"cpu_s"`
 	LoadCPUSeconds *float64 `json:"load_cpu_s"`
 	// PeakBytes is the most memory that they had resident at one time. Pages that several of them share count for each.
@@ -94,17 +95,17 @@ func watch(ctx context.Context, t *tree, over <-chan error) (Usage, []look, erro
 	}
 }
 
-// between returns the CPU time between two instants, nil if they are not within what was seen. Between two looks the pace is taken as even.
-func between(looks []look, from, to int64) *float64 {
-	a, okA := cpuAt(looks, from)
-	b, okB := cpuAt(looks, to)
-	if !okA || !okB {
+// since returns the CPU time of a run from an instant on, nil if it is not within what was seen.
+func (u Usage) since(looks []look, from int64) *float64 {
+	before, ok := cpuAt(looks, from)
+	if !ok {
 		return nil
 	}
-	d := b - a
+	d := u.CPUSeconds - before
 	return &d
 }
 
+// cpuAt returns the CPU time up to an instant. Between two looks the pace is taken as even.
 func cpuAt(looks []look, at int64) (float64, bool) {
 	for i := 1; i < len(looks); i++ {
 		a, b := looks[i-1], looks[i]

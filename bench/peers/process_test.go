@@ -52,16 +52,12 @@ func TestExecuteEnds(t *testing.T) {
 	}
 }
 
-func TestBetween(t *testing.T) {
+func TestSince(t *testing.T) {
+	u := Usage{CPUSeconds: 4}
 	looks := []look{{0, 0}, {100, 1}, {200, 1}, {300, 3}}
-	for _, c := range []struct {
-		from, to int64
-		want     string
-	}{
-		{0, 300, "3.00"}, {50, 150, "0.500"}, {150, 250, "1.00"}, {250, 301, "n/a"}, {-1, 100, "n/a"},
-	} {
-		if got := number(between(looks, c.from, c.to)); got != c.want {
-			t.Errorf("between %d and %d: %s, want %s", c.from, c.to, got, c.want)
+	for from, want := range map[int64]string{0: "4.00", 50: "3.50", 150: "3.00", 250: "2.00", 301: "n/a", -1: "n/a"} {
+		if got := number(u.since(looks, from)); got != want {
+			t.Errorf("since %d: %s, want %s", from, got, want)
 		}
 	}
 }

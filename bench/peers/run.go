@@ -86,7 +86,7 @@ func (r *Run) judge(t Tool, job Job, s *server, looks []look) error {
 	if r.Report, err = t.Read(job.Dir); err != nil {
 		return err
 	}
-	r.Usage.LoadCPUSeconds = between(looks, r.Truth.From, r.Truth.To)
+	r.Usage.LoadCPUSeconds = r.Usage.since(looks, r.Truth.From)
 	if r.Report.Requests != r.Load.Requests || r.Truth.Requests != r.Load.Requests {
 		return fmt.Errorf("of %d requests the tool reports %d and %d failed; the server answered %d in whole",
 			r.Load.Requests, r.Report.Requests, r.Report.Failed, r.Truth.Requests)

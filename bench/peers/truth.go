@@ -18,9 +18,8 @@ type Truth struct {
 	Tokens   int `json:"tokens"`
 	// Before is how many more the tool sent before: to see whether the server is there, or to warm it up.
 	Before int `json:"requests_before"`
-	// From and To are the arrival of the first request and the end of the last one, in ns of CLOCK_MONOTONIC.
+	// From is the arrival of the first request, in ns of CLOCK_MONOTONIC.
 	From int64 `json:"from_ns"`
-	To   int64 `json:"to_ns"`
 }
 
 // served is a line of the server's truth file.
@@ -29,7 +28,6 @@ type served struct {
 	Received     int64   `json:"received_ns"`
 	FirstToken   int64   `json:"first_token_ns"`
 	LastToken    int64   `json:"last_token_ns"`
-	Ended        int64   `json:"ended_ns"`
 	Tokens       []int64 `json:"tokens_ns"`
 	FinishReason string  `json:"finish_reason"`
 }
@@ -77,7 +75,6 @@ func truthOf(requests []served, before int) Truth {
 		if i == 0 {
 			t.From = r.Received
 		}
-		t.To = max(t.To, r.Ended)
 		t.Tokens += r.OutputTokens
 	}
 	t.TTFT, t.ITL, t.TPOT = summarize(ttft), summarize(itl), summarize(tpot)
