@@ -14,7 +14,7 @@ import (
 )
 
 // samplingPeriod is how often a tool's processes are looked at. A peak of memory between two looks is not seen.
-const samplingPeriod = 50 * time.Millisecond
+const samplingPeriod = 200 * time.Millisecond
 
 // Command is how a tool is started.
 type Command struct {
