@@ -88,7 +88,7 @@ func watch(ctx context.Context, t *tree, over <-chan error) (Usage, []look, erro
 			return u, looks, err
 		case <-ctx.Done():
 			t.end()
-			<-over
+			_ = <-over // it was ended: how, is known
 			return u, looks, errTooLong
 		case <-tick.C:
 		}

@@ -64,15 +64,3 @@ func median(values []*float64) *float64 {
 	m := quantile(known, 0.5)
 	return &m
 }
-
-// scaled returns the summary in another unit.
-func (s Summary) scaled(factor float64) Summary {
-	scale := func(v *float64) *float64 {
-		if v == nil {
-			return nil
-		}
-		x := *v * factor
-		return &x
-	}
-	return Summary{Mean: scale(s.Mean), P50: scale(s.P50), P99: scale(s.P99)}
-}
