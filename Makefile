@@ -63,6 +63,7 @@ test: $(BIN)/influxd $(BIN)/victoria-metrics ## Vet and test everything, with th
 	go vet ./...
 	@test -n '$(RACE)' || echo 'NO C COMPILER: the tests run WITHOUT the race detector.' >&2
 	go test -json $(RACE) -p $(TESTPROCS) -timeout 10m $(TESTFLAGS) ./... | go run ./internal/testsummary
+	@test "$$(go env GOOS)" != linux || $(MAKE) --no-print-directory test-peers
 
 .PHONY: torture
 torture: ## Run the real programs under drawn faults: N=100 runs from SEED=1 on. A seed has the same faults every time.
@@ -127,6 +128,33 @@ proto-baseline: $(BIN)/buf .buf/buf/validate/validate.proto ## At a release: mak
 .PHONY: bench
 bench: $(BIN)/influxd ## Run all benchmarks.
 	go test -run '^$$' -bench . -benchmem -p 1 $(TESTFLAGS) ./...
+
+# Spate beside other load generators, on Linux: STREAMS, SHAPES (published has its own 1,000 streams), ROUNDS, TOOLS (default: all that are installed), TIMEOUT of a run.
+STREAMS ?= 1 100 500 1000 4000
+SHAPES  ?= ticks spread published
+ROUNDS  ?= 3
+TOOLS   ?=
+TIMEOUT ?= 60s
+
+.PHONY: bench-peers
+bench-peers: bin/spate ## Compare Spate with other load generators: the same load from the same server. Their environments: make peers-env.
+	go -C bench/peers build -o $(CURDIR)/bin/peers .
+	taskset -c 1 bin/peers -spate bin/spate -home bench/peers -out bench/peers/out -streams '$(STREAMS)' -shapes '$(SHAPES)' \
+		-rounds $(ROUNDS) -tools '$(TOOLS)' -timeout $(TIMEOUT)
+
+.PHONY: accuracy
+accuracy: ## Put the tables of the last bench-peers into docs/accuracy.md.
+	sed -i '/^<!-- figures/q' docs/accuracy.md
+	(echo; cat bench/peers/out/peers.md) >>docs/accuracy.md
+
+.PHONY: peers-env
+peers-env: ## Install the other load generators of TOOLS (default: all) into bench/peers/.env/. Needs Python 3.12, PyPI and 8 GB.
+	bench/peers/install.sh $(TOOLS)
+
+.PHONY: test-peers
+test-peers: ## Test the comparison's own program: how it reads results, the truth and processes.
+	go -C bench/peers vet ./...
+	go -C bench/peers test ./...
 
 .PHONY: fuzz
 fuzz: ## Run each fuzzer for FUZZTIME (10s).

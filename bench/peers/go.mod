@@ -1,0 +1,3 @@
+module github.com/spate-load/spate/bench/peers
+
+go 1.26

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// Truth is what the server did in a run.
+type Truth struct {
+	TTFT Summary `json:"ttft_ms"` // first token's send - the request's arrival in the server
+	ITL  Summary `json:"itl_ms"`  // gaps between the sends of a request's tokens, all requests together
+	TPOT Summary `json:"tpot_ms"` // (last token's send - first token's send) / (tokens - 1)
+	// Requests is how many were answered in whole, Tokens how many tokens they had.
+	Requests int `json:"requests"`
+	Tokens   int `json:"tokens"`
+	// Before is how many more the tool sent before: to see whether the server is there, or to warm it up.
+	Before int `json:"requests_before"`
+	// From is the arrival of the first request, in ns of CLOCK_MONOTONIC.
+	From int64 `json:"from_ns"`
+}
+
+// served is a line of the server's truth file.
+type served struct {
+	OutputTokens int     `json:"output_tokens"`
+	Received     int64   `json:"received_ns"`
+	FirstToken   int64   `json:"first_token_ns"`
+	LastToken    int64   `json:"last_token_ns"`
+	Tokens       []int64 `json:"tokens_ns"`
+	FinishReason string  `json:"finish_reason"`
+}
+
+// readTruth reads a truth file. Of all requests that were answered in whole the last ones count, so many as the load has: what came
+// before them the tool sent on its own account. A request with another number of tokens than the load's does not count either.
+func readTruth(file io.Reader, l Load) (Truth, error) {
+	whole, err := readServed(file, l.OSL)
+	if err != nil {
+		return Truth{}, err
+	}
+	slices.SortFunc(whole, func(a, b served) int { return int(a.Received - b.Received) })
+	before := max(0, len(whole)-l.Requests)
+	return truthOf(whole[before:], before), nil
+}
+
+// readServed returns the requests that were answered with so many tokens.
+func readServed(file io.Reader, tokens int) ([]served, error) {
+	var whole []served
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 16<<20)
+	for n := 1; lines.Scan(); n++ {
+		var r served
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			return nil, fmt.Errorf("truth file, line %d: %w", n, err)
+		}
+		if r.FinishReason != "" && r.OutputTokens == tokens {
+			whole = append(whole, r)
+		}
+	}
+	return whole, lines.Err()
+}
+
+func truthOf(requests []served, before int) Truth {
+	t := Truth{Requests: len(requests), Before: before}
+	var ttft, itl, tpot []float64
+	for i, r := range requests {
+		ttft = append(ttft, ms(r.FirstToken-r.Received))
+		for j := 1; j < len(r.Tokens); j++ {
+			itl = append(itl, ms(r.Tokens[j]-r.Tokens[j-1]))
+		}
+		if r.OutputTokens > 1 {
+			tpot = append(tpot, ms(r.LastToken-r.FirstToken)/float64(r.OutputTokens-1))
+		}
+		if i == 0 {
+			t.From = r.Received
+		}
+		t.Tokens += r.OutputTokens
+	}
+	t.TTFT, t.ITL, t.TPOT = summarize(ttft), summarize(itl), summarize(tpot)
+	return t
+}
+
+func ms(ns int64) float64 { return float64(ns) / 1e6 }
