@@ -60,6 +60,10 @@ test: $(BIN)/influxd $(BIN)/victoria-metrics ## Vet and test everything, with th
 	@test -n '$(RACE)' || echo 'NO C COMPILER: the tests run WITHOUT the race detector.' >&2
 	go test -json $(RACE) -p $(TESTPROCS) -timeout 10m $(TESTFLAGS) ./... | go run ./internal/testsummary
 
+.PHONY: influx-outage
+influx-outage: $(BIN)/influxd ## Run with InfluxDB away for OUTAGE (60s), stopped and killed, and compare the send delays: 7 minutes.
+	SPATE_TEST_OUTAGE=$(or $(OUTAGE),60s) go test ./e2e -count=1 -timeout 60m -v -run 'TestInfluxDBAwayForSomeTime|TestSpoolOutlivesItsCoordinator' -p 1 -parallel 1
+
 .PHONY: torture
 torture: ## Run the real programs under drawn faults: N=100 runs from SEED=1 on. A seed has the same faults every time.
 	@mkdir -p $(dir $(SUMMARY)) && rm -f $(SUMMARY)
