@@ -65,6 +65,10 @@ test: $(BIN)/influxd $(BIN)/victoria-metrics ## Vet and test everything, with th
 	go test -json $(RACE) -p $(TESTPROCS) -timeout 10m $(TESTFLAGS) ./... | go run ./internal/testsummary
 	@test "$$(go env GOOS)" != linux || $(MAKE) --no-print-directory test-peers
 
+.PHONY: influx-outage
+influx-outage: $(BIN)/influxd ## Run with InfluxDB away for OUTAGE (60s), stopped and killed, and compare the send delays: 7 minutes.
+	SPATE_TEST_OUTAGE=$(or $(OUTAGE),60s) go test ./e2e -count=1 -timeout 60m -v -run 'TestInfluxDBAwayForSomeTime|TestSpoolOutlivesItsCoordinator' -p 1 -parallel 1
+
 .PHONY: torture
 torture: ## Run the real programs under drawn faults: N=100 runs from SEED=1 on. A seed has the same faults every time.
 	@mkdir -p $(dir $(SUMMARY)) && rm -f $(SUMMARY)

@@ -2,6 +2,7 @@
 # What 1,000 agents cost a coordinator: a spate-coordinator on core 0; on core 1 a program that plays the agents, each with a connection of
 # its own and a snapshot of 10 histograms a second. Prints a table. Loopback only; a minute and a half, and 1 GB of disk for the ledger.
 #   bench/coordinator-1000.sh [FLAGS of bench/coordinator-agents]        (after make build)
+# COORDINATOR_FLAGS are given to the coordinator too: with --influx-url and --influx-bucket the difference is what the sink costs.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 dir=$(mktemp -d)
@@ -10,7 +11,7 @@ go build -C "$root" -o "$dir/agents" ./bench/coordinator-agents
 
 ulimit -n "$(ulimit -Hn)"
 taskset -c 0 "$root/bin/spate-coordinator" --listen 127.0.0.1:17720 --http-listen 127.0.0.1:17721 --pprof --no-gossip \
-    --data-dir "$dir/runs" 2>"$dir/coordinator.log" & coordinator=$!
+    --data-dir "$dir/runs" ${COORDINATOR_FLAGS:-} 2>"$dir/coordinator.log" & coordinator=$!
 until grep -q 'coordinator serves' "$dir/coordinator.log"; do
     kill -0 "$coordinator" || { cat "$dir/coordinator.log" >&2; exit 1; }
     sleep 0.1
