@@ -46,11 +46,15 @@ func New(c Config) (*Agent, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("agent configuration: %w", err)
 	}
+	sources, err := sourceAddresses(c.SourceAddresses)
+	if err != nil {
+		return nil, fmt.Errorf("agent configuration: %w", err)
+	}
 	a := &Agent{config: c, incarnation: rand.Uint64(), datasets: &datasets{dir: c.DatasetDir}}
 	a.outbox = newOutbox(c.Name, a.incarnation, outboxBytes)
 	a.desk = &desk{
 		kit: kit{
-			limits:   limits{maxStreams: c.MaxStreams, maxRate: c.MaxRate, fileShares: c.FileShares, targets: c.AllowedTargets},
+			limits:   limits{maxStreams: c.MaxStreams, maxRate: c.MaxRate, fileShares: c.FileShares, targets: c.AllowedTargets, sources: sources},
 			datasets: a.datasets,
 			findings: &findings{},
 			logger:   c.Logger,

@@ -31,6 +31,9 @@ type Config struct {
 	// FileShares is into how many shares the process's open files are split, of which the agent takes one: for agents that are not alone
 	// in their process. 0 counts as 1.
 	FileShares int
+	// SourceAddresses of this machine that connections to targets are made from, in turn. Each has a range of ports of its own towards each
+	// endpoint. Empty: what the system picks.
+	SourceAddresses []string
 	// Coordinator returns the coordinator's address, a gRPC target such as "passthrough:///10.0.0.1:7070". It is asked before
 	// each attempt to connect, so that it may follow a coordinator that moves. It may block until it knows one or ctx ends.
 	Coordinator func(ctx context.Context) (string, error)
@@ -63,6 +66,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Logger == nil {
 		wrong = append(wrong, errors.New("logger: is missing"))
+	}
+	if _, err := sourceAddresses(c.SourceAddresses); err != nil {
+		wrong = append(wrong, err)
 	}
 	for _, pattern := range c.AllowedTargets {
 		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {

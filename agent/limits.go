@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"math"
+	"net/netip"
 	"net/url"
 	"path"
 	"slices"
@@ -13,10 +14,11 @@ import (
 
 // limits are what this agent may do, whatever it is assigned.
 type limits struct {
-	maxStreams uint32   // 0: no limit but the files'
-	maxRate    float64  // requests per second; 0: no limit
-	fileShares int      // the files' limit is for so many; 0 counts as 1
-	targets    []string // host patterns; empty: any
+	maxStreams uint32       // 0: no limit but the files'
+	maxRate    float64      // requests per second; 0: no limit
+	fileShares int          // the files' limit is for so many; 0 counts as 1
+	targets    []string     // host patterns; empty: any
+	sources    []netip.Addr // of connections to targets; empty: what the system picks
 }
 
 // spareFiles are kept back for what a program opens beside its streams: the control connection, timers, name lookups.

@@ -25,6 +25,7 @@ type share struct {
 	servers *scrape.Scraper // nil: none was given to this agent
 	rows    *dataset.Rows   // nil: the workload needs none
 	content workload.Workload
+	balance *balance
 
 	sessions     bool // arrivals may be of several requests
 	keepsAnswers bool // the history of sessions is what the server answered
@@ -140,7 +141,10 @@ func (s *share) scheduleClosed(l limits) (err error) {
 	if s.closed, err = arrival.NewClosed(s.stage.GetLoad(), s.stage.GetSeed(), s.part); err != nil {
 		return fmt.Errorf("load: %w", err)
 	}
-	return l.checkStreams(s.closed.Slots(), countFiles())
+	if err := l.checkStreams(s.closed.Slots(), countFiles()); err != nil {
+		return err
+	}
+	return l.checkPorts(s.closed.Slots(), l.portsTowards(s.target()))
 }
 
 func (s *share) scheduleOpen(l limits) (err error) {
@@ -151,6 +155,9 @@ func (s *share) scheduleOpen(l limits) (err error) {
 	}
 	f := countFiles()
 	s.maxStreams = l.streams(f)
+	if most := l.portsTowards(s.target()).connections(l.fileShares); most > 0 {
+		s.maxStreams = min(s.maxStreams, most)
+	}
 	return l.checkStreams(1, f)
 }
 
@@ -187,6 +194,7 @@ func (s *share) makeContent() (err error) {
 	if err != nil {
 		return fmt.Errorf("workload %s: %w", s.stage.GetWorkload().GetName(), err)
 	}
+	s.balance = newBalance(s.stage, s.content)
 	return s.checkLongest()
 }
 

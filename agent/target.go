@@ -54,11 +54,19 @@ func (s *share) clientConfig(secrets map[string]string) (stream.Config, error) {
 			return stream.Config{}, fmt.Errorf("target %s: header %s: %w", t.GetName(), name, err)
 		}
 	}
+	connection, err := stream.ConnectionOf(t.GetConnection(), func(reference string) (string, error) { return reveal(reference, secrets) })
+	if err != nil {
+		return stream.Config{}, fmt.Errorf("target %s: connection.%w", t.GetName(), err)
+	}
+	connection.Sources = s.limits.sources
 	return stream.Config{
 		Endpoints: t.GetEndpoints(), API: t.GetApi(), Prompts: t.GetPrompts(), Model: t.GetModel(), APIKey: key, Headers: headers,
-		Body:           t.GetBody().AsMap(),
-		ConnectTimeout: t.GetConnectTimeout().AsDuration(),
-		RequestTimeout: t.GetRequestTimeout().AsDuration(),
+		Body:              t.GetBody().AsMap(),
+		ConnectTimeout:    t.GetConnectTimeout().AsDuration(),
+		RequestTimeout:    t.GetRequestTimeout().AsDuration(),
+		FirstTokenTimeout: t.GetFirstTokenTimeout().AsDuration(),
+		GapTimeout:        t.GetGapTimeout().AsDuration(),
+		Connection:        connection,
 	}, nil
 }
 

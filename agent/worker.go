@@ -47,13 +47,16 @@ func (l *load) newWorker(i int) *worker {
 }
 
 // prepare makes the first request of an arrival. It is a function of the stage's seed and the arrival's index alone, however many
-// agents there are. It reports whether there is a request: if not, the load has failed.
+// agents there are; but the endpoint is not, if that is to be the one with the least to do. It reports whether there is a request: if not, the load has failed.
 func (w *worker) prepare(a arrival.Arrival) bool {
 	w.answers = w.answers[:0]
 	w.request = recorder.Request{
 		Index:      a.Index,
-		Endpoint:   int(a.Index % uint64(len(w.load.target().GetEndpoints()))),
 		Unmeasured: a.Unmeasured,
+	}
+	var err error
+	if w.request.Endpoint, err = w.load.balance.of(a.Index); err != nil {
+		return w.unmade(err)
 	}
 	return w.prepareTurn(0)
 }
@@ -67,8 +70,7 @@ func (w *worker) prepareTurn(turn int) bool {
 		w.body = w.load.client.AppendBody(w.body[:0], w.ask.OSL, w.appendPrompt)
 	}
 	if err := cmp.Or(err, w.broken); err != nil {
-		w.load.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true, "a request cannot be made: "+err.Error())
-		return false
+		return w.unmade(err)
 	}
 	if w.load.records {
 		h := fnv.New64a()
@@ -78,9 +80,19 @@ func (w *worker) prepareTurn(turn int) bool {
 	return true
 }
 
+// unmade ends the load, of which a request cannot be made. It is false.
+func (w *worker) unmade(err error) bool {
+	w.load.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true, "a request cannot be made: "+err.Error())
+	return false
+}
+
 // send sends the prepared request and records what became of it. It blocks until the response has ended.
 func (w *worker) send(scheduled clock.Instant) {
 	w.request.Scheduled = scheduled
+	if w.load.balance.live() {
+		w.request.Endpoint = w.load.balance.take()
+		defer w.load.balance.done(w.request.Endpoint)
+	}
 	now := clock.Now()
 	w.load.paced(now)
 	w.shard.Started(&w.request, now)

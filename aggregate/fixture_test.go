@@ -80,6 +80,8 @@ func (r request) metrics() map[spatev1.Metric][]int64 {
 	}
 	if r.start%3 == 0 { // on a new connection
 		m[spatev1.Metric_METRIC_CONNECT], m[spatev1.Metric_METRIC_RTT] = []int64{2000 + r.start%7e6}, []int64{1000 + r.start%7e6}
+		m[spatev1.Metric_METRIC_DNS], m[spatev1.Metric_METRIC_TCP] = []int64{300 + r.start%1e6}, []int64{1200 + r.start%2e6}
+		m[spatev1.Metric_METRIC_TLS] = []int64{500 + r.start%3e6}
 	}
 	if r.firstFrame != first {
 		m[spatev1.Metric_METRIC_FIRST_FRAME_GAP] = []int64{first - r.firstFrame}

@@ -8,7 +8,7 @@ import (
 )
 
 // metricCount is one more than the highest metric: metrics index arrays.
-const metricCount = int(spatev1.Metric_METRIC_RTT) + 1
+const metricCount = int(spatev1.Metric_METRIC_TLS) + 1
 
 // metricNames are the names of metrics in results.json. Each ends in the unit of its values there.
 var metricNames = [metricCount]string{
@@ -29,6 +29,9 @@ var metricNames = [metricCount]string{
 	spatev1.Metric_METRIC_FIRST_FRAME_GAP:       "first_frame_gap_ms",
 	spatev1.Metric_METRIC_TPOT_FIRST_FRAME:      "tpot_first_frame_ms",
 	spatev1.Metric_METRIC_RTT:                   "rtt_ms",
+	spatev1.Metric_METRIC_DNS:                   "dns_ms",
+	spatev1.Metric_METRIC_TCP:                   "tcp_ms",
+	spatev1.Metric_METRIC_TLS:                   "tls_ms",
 }
 
 // Metrics lists every metric, in the order of the protocol.

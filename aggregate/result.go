@@ -246,6 +246,12 @@ type Latencies struct {
 	SendDelay *Distribution `json:"send_delay_ms"`
 	// DNS, TCP and TLS, of completed requests that opened a connection.
 	Connect *Distribution `json:"connect_ms"`
+	// The name lookup of those, where there was a name to look up.
+	DNS *Distribution `json:"dns_ms"`
+	// TCP of those, a proxy's CONNECT included.
+	TCP *Distribution `json:"tcp_ms"`
+	// TLS of those, where there is TLS.
+	TLS *Distribution `json:"tls_ms"`
 	// Round trip to the endpoint by the kernel's measure when a connection was made, of all connections, those of a warm-up too. Null:
 	// nobody measured it.
 	RTT *Distribution `json:"rtt_ms"`

@@ -58,7 +58,7 @@ func TestResultsAreThoseOfTheRequests(t *testing.T) {
 }
 
 // values are the values of each metric that a stage's rows hold, in nanoseconds.
-type values struct{ ttft, tpot, itl, e2e, ttftScheduled, e2eScheduled, sendDelay, connect, firstFrame, tpotFirstFrame, itlFirstFrame []int64 }
+type values struct{ ttft, tpot, itl, e2e, ttftScheduled, e2eScheduled, sendDelay, connect, tcp, firstFrame, tpotFirstFrame, itlFirstFrame []int64 }
 
 func valuesOf(rows []row) values {
 	var v values
@@ -86,6 +86,7 @@ func valuesOf(rows []row) values {
 		v.sendDelay = append(v.sendDelay, r.StartNs-r.ScheduledNs)
 		if r.ConnectNs != nil {
 			v.connect = append(v.connect, *r.ConnectNs)
+			v.tcp = append(v.tcp, *r.TCPNs)
 		}
 	}
 	return v
@@ -131,7 +132,7 @@ func compareDistributions(t *testing.T, s aggregate.StageResult, v values) {
 	}{
 		{"ttft_ms", s.TTFT, v.ttft}, {"tpot_ms", s.TPOT, v.tpot}, {"itl_ms", s.ITL, v.itl}, {"e2e_ms", s.E2E, v.e2e},
 		{"ttft_scheduled_ms", s.TTFTScheduled, v.ttftScheduled}, {"e2e_scheduled_ms", s.E2EScheduled, v.e2eScheduled},
-		{"send_delay_ms", s.SendDelay, v.sendDelay}, {"connect_ms", s.Connect, v.connect}, {"first_frame_ms", s.FirstFrame, v.firstFrame},
+		{"send_delay_ms", s.SendDelay, v.sendDelay}, {"connect_ms", s.Connect, v.connect}, {"tcp_ms", s.TCP, v.tcp}, {"first_frame_ms", s.FirstFrame, v.firstFrame},
 		{"tpot_first_frame_ms", s.TPOTFirstFrame, v.tpotFirstFrame}, {"itl_first_frame_ms", s.ITLFirstFrame, v.itlFirstFrame},
 	} {
 		if len(m.values) == 0 {

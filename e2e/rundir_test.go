@@ -73,6 +73,7 @@ type row struct {
 	LastTokenNs  *int64  `json:"last_token_ns"`
 	EndNs        int64   `json:"end_ns"`
 	ConnectNs    *int64  `json:"connect_ns"`
+	TCPNs        *int64  `json:"tcp_ns"`
 	ITLNs        []int64 `json:"itl_ns"`
 	InputTokens  *uint64 `json:"input_tokens"`
 	OutputTokens *uint64 `json:"output_tokens"`

@@ -27,6 +27,7 @@ func (c *checker) target(path string, t *spatev1.Target) {
 	c.headers(path, t)
 	c.body(path+".body", t)
 	c.serverMetrics(path+".server_metrics", t)
+	c.connection(path+".connection", t)
 }
 
 // simulator checks how the parts of a simulated target go together.
@@ -101,7 +102,7 @@ func validPort(u *url.URL) bool {
 }
 
 // ownHeaders are those, in canonical form, that the client sets.
-var ownHeaders = []string{"Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Trailer", "Upgrade", "X-Request-Id"}
+var ownHeaders = []string{"Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Trailer", "Upgrade", "X-Request-Id"}
 
 // secretWords stand in the names of headers that carry secrets, such as Authorization, X-Api-Key and Set-Cookie. A plan is kept
 // with its results, so a header that is taken for one by mistake does less harm than one that is missed.
@@ -138,12 +139,20 @@ func headerProblem(name, value string) string {
 		return "is set by Spate and cannot be given"
 	case IsReference(value):
 		return referenceProblem(value)
+	case canonical == "Host" && !validHost(value):
+		return "must be a host such as llm.example.com, or a host with a port"
 	case namesSecret(name):
 		return "carries a secret, by its name: its value must be env:NAME or file:PATH"
 	case !validHeaderValue(value):
 		return "has a value with line breaks or control characters"
 	}
 	return ""
+}
+
+// validHost says whether a request can ask for a host, with a port or without.
+func validHost(value string) bool {
+	u, err := url.Parse("http://" + value)
+	return err == nil && u.Hostname() != "" && u.Host == value && validPort(u)
 }
 
 func validHeaderName(name string) bool {

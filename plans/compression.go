@@ -18,6 +18,8 @@ func (k compression) target(t *spatev1.Target) {
 		s.Speed = k.faster(s.GetSpeed())
 	}
 	t.RequestTimeout = k.shorter(t.GetRequestTimeout())
+	t.FirstTokenTimeout = k.shorter(t.GetFirstTokenTimeout())
+	t.GapTimeout = k.shorter(t.GetGapTimeout())
 }
 
 func (k compression) workload(w *spatev1.Workload) {

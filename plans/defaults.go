@@ -70,6 +70,7 @@ func filledTarget(t *spatev1.Target) *spatev1.Target {
 func simulatedTarget(t *spatev1.Target) *spatev1.Target {
 	t = proto.CloneOf(t)
 	t.Endpoints = nil
+	t.Connection = simulatedConnection(t.Connection)
 	if t.Simulator == nil {
 		t.Simulator = &spatev1.SimulatedTarget{}
 	}
@@ -80,6 +81,14 @@ func simulatedTarget(t *spatev1.Target) *spatev1.Target {
 	}
 	fillTarget(t)
 	return t
+}
+
+// simulatedConnection is what is left of connections where the simulator serves: no proxy, no TLS and HTTP/1.1.
+func simulatedConnection(c *spatev1.Connection) *spatev1.Connection {
+	if c.GetReuse() == "" {
+		return nil
+	}
+	return &spatev1.Connection{Reuse: c.GetReuse()}
 }
 
 // withoutSecrets removes what a simulation in place of the real endpoints must not need and not be sent.

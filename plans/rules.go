@@ -97,19 +97,24 @@ func cures(name string) []string {
 
 // words say what a field must be where the schema's rule is for machines.
 var words = map[string]string{
-	"name":                         "must be letters, digits, dots, dashes and underscores, and begin with a letter or digit",
-	"targets":                      "must list 1 to 256 targets",
-	"workloads":                    "must list 1 to 256 workloads",
-	"loads":                        "must list 1 to 256 loads",
-	"targets.name":                 "must be letters, digits, blanks and ._:()/-, and begin with a letter or digit",
-	"targets.endpoints":            "must be a base URL like http://localhost:8000",
-	"targets.server_metrics.urls":  "must be a URL like http://localhost:8000/metrics",
-	"targets.server_metrics.names": "must be the name of a metric, or its begin and *",
-	"targets.tokenizer":            "must be words, server, usage or file:PATH",
-	"targets.api_key":              "must say where the key is found, env:NAME or file:PATH; never write the key itself into a plan",
-	`regions[""]`:                  "must not be empty",
-	"workloads.name":               "must be letters, digits, blanks and ._:()/-, and begin with a letter or digit",
-	"workloads.content":            "must say what the requests contain, for example random: {isl: 3000, osl: 150}",
+	"name":                           "must be letters, digits, dots, dashes and underscores, and begin with a letter or digit",
+	"targets":                        "must list 1 to 256 targets",
+	"workloads":                      "must list 1 to 256 workloads",
+	"loads":                          "must list 1 to 256 loads",
+	"targets.name":                   "must be letters, digits, blanks and ._:()/-, and begin with a letter or digit",
+	"targets.endpoints":              "must be a base URL like http://localhost:8000",
+	"targets.server_metrics.urls":    "must be a URL like http://localhost:8000/metrics",
+	"targets.server_metrics.names":   "must be the name of a metric, or its begin and *",
+	"targets.tokenizer":              "must be words, server, usage or file:PATH",
+	"targets.api_key":                "must say where the key is found, env:NAME or file:PATH; never write the key itself into a plan",
+	`regions[""]`:                    "must not be empty",
+	"workloads.name":                 "must be letters, digits, blanks and ._:()/-, and begin with a letter or digit",
+	"workloads.content":              "must say what the requests contain, for example random: {isl: 3000, osl: 150}",
+	"targets.connection.proxy":       "must be an HTTP proxy like http://proxy:3128, without user and path; give its user and password as proxy_auth",
+	"targets.connection.proxy_auth":  "must say where user:password is found, env:NAME or file:PATH; never write it into a plan",
+	"targets.connection.ca":          "must say where the certificates are found, env:NAME or file:PATH",
+	"targets.connection.certificate": "must say where the certificate is found, env:NAME or file:PATH",
+	"targets.connection.key":         "must say where the key is found, env:NAME or file:PATH; never write the key itself into a plan",
 }
 
 var listIndex = regexp.MustCompile(`\[\d+\]`)

@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -17,11 +18,12 @@ import (
 // Lookup returns the value of a secret reference, "env:NAME" or "file:PATH". Its error must not contain the value.
 type Lookup func(reference string) (string, error)
 
-// maxSecret is far beyond any key, and keeps file:/dev/zero from being read for ever.
-const maxSecret = 64 << 10
+// maxSecret is far beyond any key and any bundle of certificates, and keeps file:/dev/zero from being read for ever.
+const maxSecret = 1 << 20
 
 // Secrets looks up every secret reference of the plan, once each, and returns the values by reference. The error is Mistakes
-// with the position of each reference whose value is missing, empty or unfit for a header. Secrets blocks as lookup does.
+// with the position of each reference whose value is missing, empty or unfit for its place: a header, certificates in PEM, a user and a
+// password. Secrets blocks as lookup does.
 func (p *Plan) Secrets(lookup Lookup) (map[string]string, error) {
 	values, ms := p.lookUp(lookup)
 	if err := mistakesOrNil(ms); err != nil {
@@ -43,7 +45,7 @@ func (p *Plan) lookUp(lookup Lookup) (map[string]string, Mistakes) {
 				values[use.reference] = value
 			}
 		}
-		if problem := failed[use.reference]; problem != "" {
+		if problem := cmp.Or(failed[use.reference], use.unfit(values[use.reference])); problem != "" {
 			ms = append(ms, p.Mistake(use.field, problem))
 		}
 	}
@@ -57,14 +59,39 @@ func secret(lookup Lookup, reference string) (string, error) {
 		return "", err
 	case value == "":
 		return "", fmt.Errorf("%s is empty", reference)
-	case !validHeaderValue(value):
-		return "", fmt.Errorf("%s holds line breaks or control characters and cannot be sent in a header", reference)
 	}
 	return value, nil
 }
 
 // use is one place at which a plan refers to a secret.
-type use struct{ field, reference string }
+type use struct {
+	field, reference string
+	form             form
+}
+
+// form is what a secret must look like.
+type form int
+
+const (
+	ofHeader form = iota
+	ofPEM
+	ofUserPassword
+)
+
+// unfit says why a value cannot be used, never with its text. Empty: it can, or there is none.
+func (u use) unfit(value string) string {
+	switch {
+	case value == "":
+		return ""
+	case u.form == ofPEM && !strings.Contains(value, "-----BEGIN "):
+		return u.reference + " holds nothing in PEM: it must have a line such as -----BEGIN CERTIFICATE-----"
+	case u.form != ofPEM && !validHeaderValue(value):
+		return u.reference + " holds line breaks or control characters and cannot be sent in a header"
+	case u.form == ofUserPassword && !strings.Contains(value, ":"):
+		return u.reference + " must hold a user and a password with a colon between them"
+	}
+	return ""
+}
 
 // references returns all uses, without those that are badly written: they are mistakes of another kind. A simulation needs none.
 func (p *Plan) references() []use {
@@ -75,12 +102,30 @@ func (p *Plan) references() []use {
 	for i, t := range p.msg.GetTargets() {
 		path := fmt.Sprintf("targets[%d]", i)
 		if referenceProblem(t.GetApiKey()) == "" {
-			uses = append(uses, use{path + ".api_key", t.GetApiKey()})
+			uses = append(uses, use{path + ".api_key", t.GetApiKey(), ofHeader})
 		}
 		for _, name := range sortedKeys(t.GetHeaders()) {
 			if value := t.GetHeaders()[name]; referenceProblem(value) == "" {
-				uses = append(uses, use{path + ".headers[" + strconv.Quote(name) + "]", value})
+				uses = append(uses, use{path + ".headers[" + strconv.Quote(name) + "]", value, ofHeader})
 			}
+		}
+		uses = append(uses, connectionUses(path+".connection", t)...)
+	}
+	return uses
+}
+
+// connectionUses are the uses of a target's connection. The simulator needs none.
+func connectionUses(path string, t *spatev1.Target) (uses []use) {
+	if len(t.GetEndpoints()) == 0 {
+		return nil
+	}
+	c := t.GetConnection()
+	for _, u := range []use{
+		{".proxy_auth", c.GetProxyAuth(), ofUserPassword}, {".ca", c.GetCa(), ofPEM}, {".certificate", c.GetCertificate(), ofPEM},
+		{".key", c.GetKey(), ofPEM},
+	} {
+		if referenceProblem(u.reference) == "" {
+			uses = append(uses, use{path + u.field, u.reference, u.form})
 		}
 	}
 	return uses
@@ -91,6 +136,9 @@ func References(t *spatev1.Target) []string {
 	found := make(map[string]bool)
 	if t.GetApiKey() != "" {
 		found[t.GetApiKey()] = true
+	}
+	for _, u := range connectionUses("", t) {
+		found[u.reference] = true
 	}
 	for _, value := range t.GetHeaders() {
 		if IsReference(value) {

@@ -64,6 +64,46 @@ plan.yaml:13:22: targets[1].headers["Authorization"]: not there`
 	}
 }
 
+func TestSecretsOfConnections(t *testing.T) {
+	p := load(t, `
+name: connected
+targets:
+  - name: a
+    endpoints: ["https://a"]
+    model: m
+    connection: {proxy: "http://p:3128", proxy_auth: env:AUTH, ca: file:CA, certificate: env:CERT, key: env:KEY}
+  - name: b
+    simulator: {}
+    connection: {reuse: new}
+workloads:
+  - random: {isl: 1, osl: 1}
+loads:
+  - {rate: [1], duration: 1s}
+`)
+	values := map[string]string{
+		"env:AUTH": "user:password", "file:CA": "-----BEGIN CERTIFICATE-----\nsk-a\n", "env:CERT": "-----BEGIN CERTIFICATE-----\nsk-b\n",
+		"env:KEY": "-----BEGIN PRIVATE KEY-----\nsk-c\n",
+	}
+	lookup := func(reference string) (string, error) { return values[reference], nil }
+	got, err := p.Secrets(lookup)
+	if diff := cmp.Diff(values, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if diff := cmp.Diff([]string{"env:AUTH", "env:CERT", "env:KEY", "file:CA"}, References(p.Proto().GetTargets()[0])); diff != "" {
+		t.Errorf("references (-want +got):\n%s", diff)
+	}
+	values["env:AUTH"], values["file:CA"], values["env:CERT"] = "sk-password", "sk-a", "-----BEGIN sk-b"
+	_, err = p.Secrets(lookup)
+	const want = `plan.yaml:7:54: targets[0].connection.proxy_auth: env:AUTH must hold a user and a password with a colon between them
+plan.yaml:7:68: targets[0].connection.ca: file:CA holds nothing in PEM: it must have a line such as -----BEGIN CERTIFICATE-----`
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+	if simulated := simulatedTarget(p.msg.GetTargets()[0]); len(References(simulated)) > 0 || simulated.GetConnection() != nil {
+		t.Errorf("a simulation would need %v: %v", References(simulated), simulated.GetConnection())
+	}
+}
+
 func TestSystemLookup(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, content string) string {
@@ -80,8 +120,8 @@ func TestSystemLookup(t *testing.T) {
 		"file":           {file("key", "value\n"), "value", ""},
 		"file missing":   {"file:" + filepath.Join(dir, "none"), "", "no such file"},
 		"file a folder":  {"file:" + dir, "", "is a directory"},
-		"file too large": {file("large", strings.Repeat("x", maxSecret+1)), "", "more than 65536 bytes"},
-		"endless file":   {"file:/dev/zero", "", "more than 65536 bytes"},
+		"file too large": {file("large", strings.Repeat("x", maxSecret+1)), "", "more than 1048576 bytes"},
+		"endless file":   {"file:/dev/zero", "", "more than 1048576 bytes"},
 		"no reference":   {"sk-secret", "", "env:NAME or file:PATH"},
 	}
 	for name, test := range tests {

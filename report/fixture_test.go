@@ -126,6 +126,8 @@ func windowOf(random *rand.Rand, window uint32, agent int) (m measured) {
 	c.Connections = 1
 	record(spatev1.Metric_METRIC_RTT, 2e6+int64(agent)*40e6)
 	record(spatev1.Metric_METRIC_CONNECT, 3e6+int64(agent)*50e6)
+	record(spatev1.Metric_METRIC_TCP, 2e6+int64(agent)*50e6)
+	record(spatev1.Metric_METRIC_DNS, 1e6)
 	for _, metric := range aggregate.Metrics() {
 		if values[metric] != nil {
 			series.Distributions = append(series.Distributions, values[metric].Proto(metric))

@@ -12,7 +12,7 @@ import (
 // contributionHeaders head what a region contributed.
 var contributionHeaders = []string{
 	"Completed", "Failed", "Cut off", "req/s", "tok/s", "Mean E2E (ms)", "P99 E2E (ms)", "Mean TTFT (ms)", "P99 TTFT (ms)", "Mean TPOT (ms)",
-	"P99 TPOT (ms)", "Median connect (ms)", "Median RTT (ms)",
+	"P99 TPOT (ms)", "Median connect (ms)", "of it DNS / TCP / TLS (ms)", "Median RTT (ms)",
 }
 
 // contributionCells are the numbers of a region.
@@ -20,11 +20,12 @@ func contributionCells(c aggregate.Contribution) []string {
 	cells := []string{fmt.Sprint(c.Requests.Completed), fmt.Sprint(c.Requests.Failed), fmt.Sprint(c.Requests.Cancelled)}
 	for _, v := range []*float64{
 		c.RequestThroughput, c.OutputTokenThroughput, mean(c.E2E), p99(c.E2E), mean(c.TTFT), p99(c.TTFT), mean(c.TPOT), p99(c.TPOT),
-		median(c.Connect), median(c.RTT),
+		median(c.Connect),
 	} {
 		cells = append(cells, fixed(v))
 	}
-	return cells
+	parts := fixed(median(c.DNS)) + " / " + fixed(median(c.TCP)) + " / " + fixed(median(c.TLS))
+	return append(cells, parts, fixed(median(c.RTT)))
 }
 
 // severalRegions says whether a stage had agents in more than one region: else a table by region would only say everything again.

@@ -57,6 +57,9 @@ type requestRow struct {
 	Turn         uint32  `json:"turn" parquet:"turn"`
 	CachedTokens *uint64 `json:"cached_tokens" parquet:"cached_tokens,optional"`
 	SharedTokens uint32  `json:"shared_tokens" parquet:"shared_tokens"`
+	DNSNs        *int64  `json:"dns_ns" parquet:"dns_ns,optional"`
+	TCPNs        *int64  `json:"tcp_ns" parquet:"tcp_ns,optional"`
+	TLSNs        *int64  `json:"tls_ns" parquet:"tls_ns,optional"`
 }
 
 // appendRequestsFile adds the file of request rows, if the run kept any.
@@ -169,6 +172,9 @@ func rowOf(s *spatev1.Snapshot, r *spatev1.RequestRecord) requestRow {
 		Turn:         r.GetTurn(),
 		CachedTokens: r.CachedTokens,
 		SharedTokens: r.GetSharedTokens(),
+		DNSNs:        r.DnsNs,
+		TCPNs:        r.TcpNs,
+		TLSNs:        r.TlsNs,
 	}
 	if class := r.GetErrorClass(); class != spatev1.ErrorClass_ERROR_CLASS_UNSPECIFIED {
 		row.ErrorClass = unlessZero(aggregate.ErrorClassName(class))

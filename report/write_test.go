@@ -140,7 +140,7 @@ func TestHistogramsCanBeReadByHdrHistogram(t *testing.T) {
 	if got := found["1/ttft"].StartTimeMs(); got != 1700000030500 {
 		t.Errorf("stage 1 starts at %d", got)
 	}
-	if len(found) != 22 { // 10 metrics and the failure times, of 2 stages
+	if len(found) != 26 { // 12 metrics and the failure times, of 2 stages
 		t.Errorf("tags %v", sortedKeys(found))
 	}
 }

@@ -44,10 +44,22 @@ func (s *Shard) latencies(c *cell, q *Request, o *stream.Observation) {
 	s.since(c, spatev1.Metric_METRIC_E2E, o.LastToken, o.Start)
 	s.since(c, spatev1.Metric_METRIC_E2E_SCHEDULED, o.LastToken, q.Scheduled)
 	if o.Connected {
-		s.value(c, spatev1.Metric_METRIC_CONNECT, o.Connect.Nanoseconds())
+		s.connected(c, o)
 	}
 	if !o.Whole {
 		s.streamed(c, q, o)
+	}
+}
+
+// connected records the times of opening a connection.
+func (s *Shard) connected(c *cell, o *stream.Observation) {
+	s.value(c, spatev1.Metric_METRIC_CONNECT, o.Connect.Nanoseconds())
+	s.value(c, spatev1.Metric_METRIC_TCP, o.TCP.Nanoseconds())
+	if o.DNS > 0 {
+		s.value(c, spatev1.Metric_METRIC_DNS, o.DNS.Nanoseconds())
+	}
+	if o.TLS > 0 {
+		s.value(c, spatev1.Metric_METRIC_TLS, o.TLS.Nanoseconds())
 	}
 }
 

@@ -50,7 +50,7 @@ func fullRequest() (*Request, *stream.Observation) {
 	q := &Request{Index: 7, Turn: 2, Endpoint: 1, Scheduled: at(100), ISL: 12, OSL: 4, Shared: 8, BodyHash: 99}
 	o := &stream.Observation{
 		Start: at(1100), Sent: at(1500), FirstByte: at(2000), FirstFrame: at(3100), Led: true, FirstToken: at(4100), LastToken: at(10_100), End: at(10_200),
-		Connect: 77, Connected: true, RTT: 33, Gaps: []int64{2500, 3500}, Lags: []int64{5, 6, 7},
+		Connect: 77, DNS: 7, TCP: 30, TLS: 40, Connected: true, RTT: 33, Gaps: []int64{2500, 3500}, Lags: []int64{5, 6, 7},
 		InputTokens: 10, OutputTokens: 5, Usage: true, CachedTokens: 6, HasCachedTokens: true, TokenFrames: 3,
 		CoalescedReads: 1, UnstampedFrames: 2, HTTPStatus: 200, FinishReason: "stop",
 	}
@@ -99,6 +99,9 @@ func TestCompletedRequestMeasuresAllByDefinition(t *testing.T) {
 		spatev1.Metric_METRIC_FIRST_FRAME_GAP:       1000,
 		spatev1.Metric_METRIC_TPOT_FIRST_FRAME:      1750,
 		spatev1.Metric_METRIC_RTT:                   33,
+		spatev1.Metric_METRIC_DNS:                   7,
+		spatev1.Metric_METRIC_TCP:                   30,
+		spatev1.Metric_METRIC_TLS:                   40,
 	}
 	if diff := cmp.Diff(sums, sumsOf(series)); diff != "" {
 		t.Errorf("sums of values (-want +got):\n%s", diff)
@@ -157,7 +160,7 @@ func TestRowHoldsTheRequest(t *testing.T) {
 	want := &spatev1.RequestRecord{
 		Index: 7, Turn: 2, Endpoint: 1, ScheduledNs: 100, StartNs: 1100, SentNs: proto.Int64(1500), FirstByteNs: proto.Int64(2000),
 		FirstFrameNs: proto.Int64(3100), Led: true, FirstTokenNs: proto.Int64(4100), LastTokenNs: proto.Int64(10_100), EndNs: 10_200,
-		ConnectNs: proto.Int64(77), ItlNs: []int64{2500, 3500}, IslAsked: 12, OslAsked: 4, InputTokens: proto.Uint64(10),
+		ConnectNs: proto.Int64(77), DnsNs: proto.Int64(7), TcpNs: proto.Int64(30), TlsNs: proto.Int64(40), ItlNs: []int64{2500, 3500}, IslAsked: 12, OslAsked: 4, InputTokens: proto.Uint64(10),
 		OutputTokens: proto.Uint64(5), Usage: true, TokenFrames: 3, CachedTokens: proto.Uint64(6), SharedTokens: 8, HttpStatus: 200, BodyHash: 99, FinishReason: "stop",
 	}
 	if diff := cmp.Diff(want, tape.snapshots[0].GetRecords()[0], protocmp.Transform()); diff != "" {

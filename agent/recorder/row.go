@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"slices"
+	"time"
 
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/clock"
@@ -42,8 +43,9 @@ func newRow(start clock.Instant, q *Request, o *stream.Observation) *spatev1.Req
 // known sets right what not every request has.
 func known(row *spatev1.RequestRecord, o *stream.Observation) {
 	if o.Connected {
-		ns := o.Connect.Nanoseconds()
-		row.ConnectNs = &ns
+		whole, tcp := o.Connect.Nanoseconds(), o.TCP.Nanoseconds()
+		row.ConnectNs, row.TcpNs = &whole, &tcp
+		row.DnsNs, row.TlsNs = unlessNone(o.DNS), unlessNone(o.TLS)
 	}
 	if o.Usage {
 		n := o.InputTokens
@@ -63,6 +65,15 @@ func known(row *spatev1.RequestRecord, o *stream.Observation) {
 	if o.Err != nil && !o.Cancelled {
 		row.ErrorClass, row.Error = o.Err.Class, clip(o.Err.Message, exampleLimit)
 	}
+}
+
+// unlessNone is a time in nanoseconds, nil for what there was none of.
+func unlessNone(d time.Duration) *int64 {
+	if d == 0 {
+		return nil
+	}
+	ns := d.Nanoseconds()
+	return &ns
 }
 
 // offset is an instant since the start, nil for one that did not come.

@@ -21,6 +21,7 @@ type conn struct {
 	used     bool
 	heard    bool  // something came
 	foreign  bool  // and it was of the other version of HTTP
+	alert    error // what the other side said as it ended TLS; nil: nothing
 	wire     *wire // of the request that has the connection; nil between requests
 }
 
@@ -38,7 +39,6 @@ type wire struct {
 	head      []byte        // it waits here
 	unwritten bool          // a write is under way, or failed
 	broken    bool          // a read or write failed, or the other side has ended
-	alert     error         // what the other side said as it ended TLS; nil: nothing
 }
 
 // end returns when the kernel had the whole of a request that was read to its end. A response can arrive before the goroutine that
@@ -89,9 +89,10 @@ func (c *conn) Read(p []byte) (int, error) {
 		if n > 0 {
 			w.last = c.socket.last
 		}
-		if err != nil {
-			w.fail(err)
-		}
+		w.broken = w.broken || err != nil
+	}
+	if isAlert(err) {
+		c.alert = err
 	}
 	return n, err
 }
@@ -104,14 +105,6 @@ func (c *conn) hear(p []byte) {
 	if !c.heard {
 		c.heard = true
 		c.foreign = c.frames == nil && beginsHTTP2(p) || c.frames != nil && beginsHTTP1(p)
-	}
-}
-
-// fail takes in that a read failed.
-func (w *wire) fail(err error) {
-	w.broken = true
-	if isAlert(err) {
-		w.alert = err
 	}
 }
 
@@ -215,6 +208,13 @@ func (c *conn) arrival(w *wire) reading {
 		return c.frames.last
 	}
 	return w.last
+}
+
+// refusal is what the other side said as it ended TLS. Nil: nothing.
+func (c *conn) refusal() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.alert
 }
 
 // spokeOther says whether the other side speaks the other version of HTTP.

@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // Connection says how connections to a target are made and kept. Its zero value: kept open, HTTP/1.1, no proxy, the system's authorities.
@@ -33,6 +35,29 @@ type Connection struct {
 	// Addresses of this machine that connections are made from, in turn, so that each adds its own range of ports. Empty: what the system
 	// picks.
 	Sources []netip.Addr
+}
+
+// ConnectionOf describes the connections that a plan asks for. reveal returns what a reference stands for, and nothing for none; its error is
+// returned with the field's name.
+func ConnectionOf(c *spatev1.Connection, reveal func(reference string) (string, error)) (Connection, error) {
+	said := Connection{
+		New: c.GetReuse() == "new", HTTP2: c.GetHttp() == "2", Proxy: c.GetProxy(), ServerName: c.GetServerName(),
+		InsecureSkipVerify: c.GetInsecureSkipVerify(),
+	}
+	for _, field := range []struct {
+		name, reference string
+		value           *string
+	}{
+		{"proxy_auth", c.GetProxyAuth(), &said.ProxyAuth}, {"ca", c.GetCa(), &said.CA},
+		{"certificate", c.GetCertificate(), &said.Certificate}, {"key", c.GetKey(), &said.Key},
+	} {
+		value, err := reveal(field.reference)
+		if err != nil {
+			return Connection{}, fmt.Errorf("%s: %w", field.name, err)
+		}
+		*field.value = value
+	}
+	return said, nil
 }
 
 // check returns what cannot go together.

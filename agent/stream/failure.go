@@ -40,15 +40,16 @@ func (x *exchange) classify(err error) (spatev1.ErrorClass, string) {
 		return dial.class, dial.Error()
 	}
 	var w wire
+	var alert error
 	if x.conn != nil {
-		w = x.conn.record(x.wire)
+		w, alert = x.conn.record(x.wire), x.conn.refusal()
 	}
 	reset, wasReset := errors.AsType[http2.StreamError](err)
 	switch {
 	case x.conn != nil && x.conn.spokeOther():
 		return spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, x.otherHTTP()
-	case w.alert != nil:
-		return spatev1.ErrorClass_ERROR_CLASS_TLS, x.progress(advised(w.alert, "").Error())
+	case alert != nil:
+		return spatev1.ErrorClass_ERROR_CLASS_TLS, x.progress(advised(alert, "").Error())
 	case x.o.HTTPStatus == 0 && w.written == 0:
 		return spatev1.ErrorClass_ERROR_CLASS_CONNECT, fmt.Sprintf("the connection ended before the request was sent: %v", err)
 	case w.broken:

@@ -26,7 +26,7 @@ import (
 type flags struct {
 	name, region       string
 	coordinators       []string
-	allowed            []string
+	allowed, sources   []string
 	weight, maxStreams uint32
 	maxRate            float64
 	datasetDir         string
@@ -51,6 +51,7 @@ load. It dials the coordinator, so it works behind NAT.`,
 	fs.StringVar(&f.region, "region", "", "region this agent stands in")
 	fs.StringSliceVar(&f.coordinators, "coordinator", nil, "`host:port` of the coordinator, or of several to try in turn, instead of gossip")
 	fs.StringSliceVar(&f.allowed, "allow-target", nil, "`hosts` that this agent may send load to, with * as wildcard (default: all)")
+	fs.StringSliceVar(&f.sources, "source-address", nil, "`addresses` of this machine that connections to targets are made from, in turn: each adds a range of local ports (default: what the system picks)")
 	fs.Uint32Var(&f.weight, "weight", 1, "share of the load relative to other agents")
 	fs.Uint32Var(&f.maxStreams, "max-streams", 0, "most requests in flight (default: what the descriptor limit allows)")
 	fs.Float64Var(&f.maxRate, "max-rate", 0, "most requests per second that this agent takes on; a share of an open loop that has more is rejected, a closed loop or a replay that begins more in a second ends there (0: not limited)")
@@ -81,7 +82,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	defer closeFinder()
 	a, err := agent.New(agent.Config{
 		Name: f.name, Region: f.region, Version: version, Weight: f.weight, MaxStreams: f.maxStreams, MaxRate: f.maxRate, AllowedTargets: f.allowed, Logger: logger,
-		DatasetDir:  f.datasetDir,
+		DatasetDir: f.datasetDir, SourceAddresses: f.sources,
 		Coordinator: f.inTurn(finder),
 		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(creds)},
 		BulkOptions: []grpc.DialOption{grpc.WithTransportCredentials(yielding.Credentials(creds))},

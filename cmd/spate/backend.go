@@ -140,7 +140,7 @@ func (f *runFlags) embed(ctx context.Context, logs io.Writer) (*backend, error) 
 func (f *runFlags) embeddedAgent(who embeddedName, logger *slog.Logger, dialer grpc.DialOption) agent.Config {
 	return agent.Config{
 		Name: who.name, Region: who.region, Version: daemon.Version(version), Weight: 1, Logger: logger, DatasetDir: settings.DatasetDir(),
-		FileShares:  f.fileShares(),
+		FileShares: f.fileShares(), SourceAddresses: f.sources,
 		Coordinator: func(context.Context) (string, error) { return "passthrough:///embedded", nil },
 		DialOptions: []grpc.DialOption{dialer, grpc.WithTransportCredentials(insecure.NewCredentials())},
 	}

@@ -118,8 +118,13 @@ func modelLimit(ctx context.Context, t *spatev1.Target, secrets map[string]strin
 	for name, value := range t.GetHeaders() {
 		headers[name] = reveal(value)
 	}
+	connection, err := stream.ConnectionOf(t.GetConnection(), func(reference string) (string, error) { return reveal(reference), nil })
+	if err != nil {
+		return 0 // reveal did not fail
+	}
 	client, err := stream.New(stream.Config{
 		Endpoints: t.GetEndpoints()[:1], API: t.GetApi(), Model: t.GetModel(), APIKey: reveal(t.GetApiKey()), Headers: headers, ConnectTimeout: time.Second,
+		Connection: connection,
 	})
 	if err != nil {
 		return 0 // the agents say why

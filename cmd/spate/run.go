@@ -27,6 +27,7 @@ type runFlags struct {
 	plaintext     bool
 	tls           settings.TLS
 	agents        embedded
+	sources       []string
 	minAgents     uint32
 	agentsTimeout time.Duration
 	patience      time.Duration
@@ -75,6 +76,7 @@ as does --detach from the begin; "spate follow" takes it up again.
 	flags.BoolVar(&f.plaintext, "insecure-plaintext", false, "with --coordinator: send plan and API keys to another machine without encryption: only on a network you trust")
 	f.tls.AddFlags(flags)
 	flags.Var(&f.agents, "agents", "`number` of embedded agents, or numbers by region such as eu=2,us=1")
+	flags.StringSliceVar(&f.sources, "source-address", nil, "`addresses` of this machine that embedded agents connect from, in turn: each adds a range of local ports (default: what the system picks)")
 	flags.Uint32Var(&f.minAgents, "min-agents", 1, "with --coordinator: agents to wait for before the plan is split")
 	flags.DurationVar(&f.agentsTimeout, "agents-timeout", time.Minute, "with --coordinator: how long to wait for them")
 	flags.DurationVar(&f.patience, "patience", defaultPatience, "with --coordinator: how long it may be gone before the run is followed no longer")
@@ -248,6 +250,7 @@ func (f *runFlags) checkCoordinator(cmd *cobra.Command, wrong func(bool, string,
 		wrong(typed("agents"), "--agents is for embedded agents, and the environment or the configuration file names the coordinator %s: "+
 			"give --coordinator= to run without it", f.coordinator)
 	}
+	wrong(typed("source-address"), "--source-address is for embedded agents: with --coordinator, give it to the agents")
 	wrong(typed("influx-url"), "with --coordinator it is the coordinator that writes to InfluxDB: give it the --influx-* flags")
 	wrong(f.detach && typed("out"), "--out does not go with --detach, which leaves the results to spate follow and spate fetch")
 	if err := settings.CheckAddress(f.coordinator); err != nil {

@@ -1,0 +1,69 @@
+package agent
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// sourceAddresses parses the addresses that connections are made from, and tries whether they are this machine's.
+func sourceAddresses(texts []string) ([]netip.Addr, error) {
+	var addresses []netip.Addr
+	seen := map[netip.Addr]bool{}
+	for _, text := range texts {
+		a, err := netip.ParseAddr(text)
+		switch {
+		case err != nil || a.IsUnspecified() || a.IsMulticast():
+			return nil, fmt.Errorf("source addresses: %q is no address of this machine such as 10.0.0.7", text)
+		case seen[a]:
+			return nil, fmt.Errorf("source addresses: %s is listed twice", text)
+		}
+		seen[a] = true
+		l, err := net.ListenPacket("udp", net.JoinHostPort(text, "0"))
+		if err != nil {
+			return nil, fmt.Errorf("source addresses: %s is not to be had on this machine: add it to an interface (ip address add) or leave it out: %w", text, err)
+		}
+		_ = l.Close() // it was only tried
+		addresses = append(addresses, a)
+	}
+	return addresses, nil
+}
+
+// ports is how many connections the machine can have open to a target: its range of ports for each address they come from and each
+// that they go to. Of endpoints by name only one address is counted.
+type ports struct{ each, sources, endpoints int }
+
+// portsTowards counts the ports towards a target. The zero value: it is not known.
+func (l limits) portsTowards(t *spatev1.Target) ports {
+	each := countPorts()
+	if each == 0 {
+		return ports{}
+	}
+	hops := map[string]bool{}
+	for _, endpoint := range t.GetEndpoints() {
+		if t.GetConnection().GetProxy() != "" {
+			endpoint = t.GetConnection().GetProxy()
+		}
+		if u, err := url.Parse(endpoint); err == nil {
+			hops[u.Scheme+u.Host] = true
+		}
+	}
+	return ports{each: each, sources: max(1, len(l.sources)), endpoints: max(1, len(hops))}
+}
+
+// connections is how many of them one of several agents may have. 0: it is not known.
+func (p ports) connections(shares int) int { return p.each * p.sources * p.endpoints / max(shares, 1) }
+
+// checkPorts returns an error if so many requests in flight are more than there are ports for.
+func (l limits) checkPorts(streams int, p ports) error {
+	most := p.connections(l.fileShares)
+	if most == 0 || streams <= most {
+		return nil
+	}
+	return fmt.Errorf("the share has %d requests in flight, and this machine has ports for %d connections%s: %d (net.ipv4.ip_local_port_range) for each "+
+		"of %d source addresses and %d endpoints: give the agent more source addresses (--source-address), widen the range "+
+		`(sysctl -w net.ipv4.ip_local_port_range="1024 65535") or add agents on other machines`, streams, most, l.others(), p.each, p.sources, p.endpoints)
+}

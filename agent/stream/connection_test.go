@@ -1,0 +1,266 @@
+package stream
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// later is when certificates end that have not ended.
+func later() time.Time { return time.Now().Add(time.Hour) }
+
+func TestPartsOfConnecting(t *testing.T) {
+	a := newAuthority(t)
+	for name, tt := range map[string]struct {
+		secure *tls.Config
+		host   string
+		http2  bool
+	}{
+		"plain": {nil, "127.0.0.1", false}, "plain by name": {nil, "localhost", false}, "TLS by name": {a.serves("localhost", later()), "localhost", false},
+		"HTTP/2 over TLS": {a.serves("127.0.0.1", later()), "127.0.0.1", true}, "HTTP/2": {nil, "localhost", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPeer(t, "127.0.0.1:0", true, true, tt.secure, reply)
+			_, port, _ := net.SplitHostPort(p.Listener.Addr().String())
+			scheme := map[bool]string{true: "https://", false: "http://"}[tt.secure != nil]
+			c := newTestClient(t, Config{Endpoints: []string{scheme + tt.host + ":" + port}, Connection: Connection{CA: a.pem, HTTP2: tt.http2}})
+			o := ask(t, c)
+			if o.Err != nil {
+				t.Fatal(o.Err)
+			}
+			if !o.Connected || o.TCP <= 0 || (o.DNS > 0) != (tt.host == "localhost") || (o.TLS > 0) != (tt.secure != nil) {
+				t.Errorf("connected %t in DNS %v, TCP %v, TLS %v", o.Connected, o.DNS, o.TCP, o.TLS)
+			}
+			if rest := o.Connect - o.DNS - o.TCP - o.TLS; rest < 0 || rest > o.Connect/2 {
+				t.Errorf("%v of %v are in no part", rest, o.Connect)
+			}
+			if o := ask(t, c); o.Connected || o.Connect+o.DNS+o.TCP+o.TLS != 0 || o.Err != nil {
+				t.Errorf("a kept connection took %v: DNS %v, TCP %v, TLS %v; %v", o.Connect, o.DNS, o.TCP, o.TLS, o.Err)
+			}
+		})
+	}
+}
+
+func TestReuse(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		for _, fresh := range []bool{false, true} {
+			t.Run(fmt.Sprintf("HTTP/2 %t, new %t", http2, fresh), func(t *testing.T) {
+				p := newPeer(t, "127.0.0.1:0", true, true, nil, reply)
+				c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: Connection{HTTP2: http2, New: fresh}})
+				for i := range 5 {
+					if o := ask(t, c); o.Err != nil || o.Connected != (fresh || i == 0) || o.Sent < o.Start || o.Sent > o.FirstByte {
+						t.Errorf("request %d: connected %t, %+v", i, o.Connected, o)
+					}
+				}
+				want := map[bool]int{false: 1, true: 5}[fresh]
+				if got := p.connections(); len(got) != want {
+					t.Errorf("%d connections, want %d", len(got), want)
+				}
+				if want := map[bool]string{false: "HTTP/1.1", true: "HTTP/2.0"}[http2]; p.protos[want] != 5 {
+					t.Errorf("protocols %v", p.protos)
+				}
+				c.dialer.mu.Lock()
+				defer c.dialer.mu.Unlock()
+				if fresh && len(c.dialer.open) > 0 && http2 {
+					t.Errorf("%d connections are left open", len(c.dialer.open))
+				}
+			})
+		}
+	}
+}
+
+// A connection carries one request at a time, by HTTP/2 too.
+func TestOneRequestAtATime(t *testing.T) {
+	p := newPeer(t, "127.0.0.1:0", true, true, nil, reply)
+	c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: Connection{HTTP2: true}})
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			var o Observation
+			for range 25 {
+				if c.Do(t.Context(), Request{Body: body(c)}, &o); o.Err != nil || o.TokenFrames != 2 || o.FinishReason != "stop" {
+					t.Errorf("%v, %d frames", o.Err, o.TokenFrames)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := len(p.connections()); p.together != 1 || n > 8 {
+		t.Errorf("%d requests at once on one of %d connections", p.together, n)
+	}
+}
+
+func TestCertificates(t *testing.T) {
+	a, other := newAuthority(t), newAuthority(t)
+	certificate, key := a.sign("me", later())
+	strange, strangeKey := other.sign("me", later())
+	asks := a.serves("127.0.0.1", later())
+	asks.ClientAuth, asks.ClientCAs = tls.RequireAndVerifyClientCert, a.pool()
+	for name, tt := range map[string]struct {
+		server     *tls.Config
+		connection Connection
+		want       string // in the error; empty: there is none
+	}{
+		"known":               {a.serves("127.0.0.1", later()), Connection{CA: a.pem}, ""},
+		"unknown":             {a.serves("127.0.0.1", later()), Connection{}, "connection.ca"},
+		"of another":          {a.serves("127.0.0.1", later()), Connection{CA: other.pem}, "connection.ca"},
+		"expired":             {a.serves("127.0.0.1", time.Now().Add(-time.Minute)), Connection{CA: a.pem}, "have it renewed"},
+		"another name":        {a.serves("llm.example", later()), Connection{CA: a.pem}, "connection.server_name"},
+		"that name":           {a.serves("llm.example", later()), Connection{CA: a.pem, ServerName: "llm.example"}, ""},
+		"not checked":         {a.serves("llm.example", time.Now().Add(-time.Minute)), Connection{InsecureSkipVerify: true}, ""},
+		"client's":            {asks, Connection{CA: a.pem, Certificate: certificate, Key: key}, ""},
+		"client's is missing": {asks, Connection{CA: a.pem}, "connection.certificate"},
+		"client's is strange": {asks, Connection{CA: a.pem, Certificate: strange, Key: strangeKey}, "connection.certificate"},
+	} {
+		for _, http2 := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, HTTP/2 %t", name, http2), func(t *testing.T) {
+				p := newPeer(t, "127.0.0.1:0", true, true, tt.server.Clone(), reply)
+				tt.connection.HTTP2 = http2
+				o := ask(t, newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: tt.connection}))
+				checkRefusal(t, o, spatev1.ErrorClass_ERROR_CLASS_TLS, tt.want)
+			})
+		}
+	}
+}
+
+// checkRefusal wants an error of a class with a text, or none where there is no text.
+func checkRefusal(t *testing.T, o *Observation, class spatev1.ErrorClass, text string) {
+	t.Helper()
+	switch {
+	case text == "":
+		if o.Err != nil {
+			t.Error(o.Err)
+		}
+	case o.Err == nil || o.Err.Class != class || !strings.Contains(o.Err.Message, text):
+		t.Errorf("%+v, want %v with %q", o.Err, class, text)
+	default:
+		t.Log(o.Err)
+	}
+}
+
+func TestOtherVersionOfHTTP(t *testing.T) {
+	a := newAuthority(t)
+	const badFrame, tlsClass, connect = spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, spatev1.ErrorClass_ERROR_CLASS_TLS, spatev1.ErrorClass_ERROR_CLASS_CONNECT
+	ask1 := Connection{CA: a.pem}
+	ask2 := Connection{CA: a.pem, HTTP2: true}
+	strict := a.serves("127.0.0.1", later())
+	strict.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) { // as other servers than Go's do it
+		c := strict.Clone()
+		if c.NextProtos = []string{"h2"}; hello.SupportedProtos[0] != "h2" {
+			c.NextProtos = []string{"something else"}
+		}
+		return c, nil
+	}
+	t.Run("only HTTP/2, TLS", func(t *testing.T) {
+		p := newPeer(t, "127.0.0.1:0", false, true, strict, reply)
+		checkRefusal(t, ask(t, newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: ask1})), tlsClass, `connection: {http: "2"}`)
+	})
+	t.Run("only HTTP/2", func(t *testing.T) {
+		s := newRawServer(t, func(c net.Conn, _ *bufio.Reader) {
+			c.Write([]byte("\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x64")) // SETTINGS
+			c.Read(make([]byte, 1))
+		})
+		checkRefusal(t, ask(t, newTestClient(t, Config{Endpoints: []string{s.URL}, Connection: ask1})), badFrame, `connection: {http: "2"}`)
+	})
+	t.Run("only HTTP/1.1, TLS", func(t *testing.T) {
+		p := newPeer(t, "127.0.0.1:0", true, false, a.serves("127.0.0.1", later()), reply)
+		checkRefusal(t, ask(t, newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: ask2})), tlsClass, "does not speak HTTP/2")
+	})
+	t.Run("only HTTP/1.1", func(t *testing.T) {
+		p := newPeer(t, "127.0.0.1:0", true, false, nil, reply)
+		c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: ask2})
+		checkRefusal(t, ask(t, c), badFrame, "does not speak HTTP/2")
+		if err := c.Check(t.Context(), 0); err == nil || err.Class != connect || !strings.Contains(err.Message, "does not speak HTTP/2") {
+			t.Errorf("the check says %v", err)
+		}
+	})
+	t.Run("HTTP/2", func(t *testing.T) {
+		p := newPeer(t, "127.0.0.1:0", false, true, nil, reply)
+		c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: ask2})
+		if err := c.Check(t.Context(), 0); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestIPv6OverTLSFromASource(t *testing.T) {
+	a := newAuthority(t)
+	for name, secure := range map[string]*tls.Config{"plain": nil, "TLS": a.serves("::1", later())} {
+		t.Run(name, func(t *testing.T) {
+			p := newPeer(t, "[::1]:0", true, true, secure, reply)
+			c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: Connection{CA: a.pem, Sources: []netip.Addr{netip.MustParseAddr("::1"), netip.MustParseAddr("127.0.0.2")}}})
+			if o := ask(t, c); o.Err != nil || o.TokenFrames != 2 {
+				t.Errorf("%+v", o)
+			}
+		})
+	}
+}
+
+func TestSourceAddresses(t *testing.T) {
+	p := newPeer(t, "127.0.0.1:0", true, true, nil, reply)
+	sources := []netip.Addr{netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("127.0.0.3"), netip.MustParseAddr("127.0.0.4")}
+	if l, err := net.Listen("tcp", "127.0.0.4:0"); err != nil {
+		t.Skip(err)
+	} else {
+		l.Close()
+	}
+	for _, url := range []string{p.URL, strings.Replace(p.URL, "127.0.0.1", "localhost", 1)} {
+		c := newTestClient(t, Config{Endpoints: []string{url}, Connection: Connection{New: true, Sources: sources}})
+		before := len(p.connections())
+		for range 6 {
+			if o := ask(t, c); o.Err != nil {
+				t.Fatal(o.Err)
+			}
+		}
+		for i, from := range p.connections()[before:] {
+			if !strings.HasPrefix(from, sources[i%3].String()+":") {
+				t.Errorf("connection %d comes from %s", i, from)
+			}
+		}
+	}
+	c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: Connection{Sources: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}})
+	checkRefusal(t, ask(t, c), spatev1.ErrorClass_ERROR_CLASS_CONNECT, "source address")
+}
+
+func TestHostOverride(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		host := make(chan string, 1)
+		p := newPeer(t, "127.0.0.1:0", true, true, nil, func(w http.ResponseWriter, r *http.Request) {
+			host <- r.Host
+			reply(w, r)
+		})
+		c := newTestClient(t, Config{Endpoints: []string{p.URL}, Headers: map[string]string{"Host": "llm.example"}, Connection: Connection{HTTP2: http2}})
+		if o := ask(t, c); o.Err != nil {
+			t.Error(o.Err)
+		} else if got := <-host; got != "llm.example" {
+			t.Errorf("HTTP/2 %t: host %s", http2, got)
+		}
+	}
+}
+
+func TestConnectionsThatAreRefused(t *testing.T) {
+	for want, c := range map[string]Connection{
+		"go together":             {Certificate: "x"},
+		"leave out one of them":   {CA: "x", InsecureSkipVerify: true},
+		"and no proxy":            {ProxyAuth: "u:p"},
+		`must be written "user:`:  {ProxyAuth: "hunter2", Proxy: "http://p"},
+		"no certificate in PEM":   {CA: "hunter2"},
+		"the client's certif":     {Certificate: "hunter2", Key: "hunter2"},
+		"given as http://host":    {Proxy: "http://hunter2:hunter2@p"},
+		"given as http://host:po": {Proxy: "socks5://p"},
+	} {
+		_, err := New(Config{Endpoints: []string{"http://h"}, Connection: c})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}

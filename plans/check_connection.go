@@ -1,0 +1,67 @@
+package plans
+
+import (
+	"net/url"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// connection checks how connections to a target are made, and how long they may keep one waiting.
+func (c *checker) connection(path string, t *spatev1.Target) {
+	target := strings.TrimSuffix(path, ".connection")
+	for field, limit := range map[string]*durationpb.Duration{"first_token_timeout": t.GetFirstTokenTimeout(), "gap_timeout": t.GetGapTimeout()} {
+		if whole := or(t.GetRequestTimeout().AsDuration(), defaultRequestTimeout); limit.AsDuration() > whole {
+			c.wrong(target+"."+field, "must not be longer than request_timeout, which ends the request before")
+		}
+	}
+	n := t.GetConnection()
+	if n == nil {
+		return
+	}
+	if !c.has(target+".endpoints") && c.has(target+".simulator") {
+		c.simulatedConnection(path)
+		return
+	}
+	switch {
+	case n.GetCertificate() != "" && n.GetKey() == "":
+		c.wrong(path+".certificate", "goes with key: give both or none")
+	case n.GetKey() != "" && n.GetCertificate() == "":
+		c.wrong(path+".key", "goes with certificate: give both or none")
+	}
+	if n.GetProxyAuth() != "" && n.GetProxy() == "" {
+		c.wrong(path+".proxy_auth", "goes with proxy: there is none")
+	}
+	if u, err := url.Parse(n.GetProxy()); err == nil && n.GetProxy() != "" && !validPort(u) {
+		c.wrong(path+".proxy", "must have a port from 1 to 65535, or none")
+	}
+	if n.GetInsecureSkipVerify() && n.GetCa() != "" {
+		c.wrong(path+".insecure_skip_verify", "does not go with ca: certificates are either checked by it or not at all")
+	}
+	c.withoutTLS(path, t)
+}
+
+// simulatedConnection refuses what the simulator has no use for: it serves HTTP/1.1 on loopback.
+func (c *checker) simulatedConnection(path string) {
+	for _, field := range []string{"http", "proxy", "proxy_auth", "ca", "certificate", "key", "server_name", "insecure_skip_verify"} {
+		if c.has(path + "." + field) {
+			c.wrong(path+"."+field, "goes with endpoints only: the simulator is reached on loopback, by HTTP/1.1")
+		}
+	}
+}
+
+// withoutTLS refuses what is about TLS where no endpoint has it.
+func (c *checker) withoutTLS(path string, t *spatev1.Target) {
+	for _, endpoint := range t.GetEndpoints() {
+		if strings.HasPrefix(endpoint, "https://") {
+			return
+		}
+	}
+	for _, field := range []string{"ca", "certificate", "key", "server_name", "insecure_skip_verify"} {
+		if c.has(path + "." + field) {
+			c.wrong(path+"."+field, "goes with https:// endpoints: there is none")
+		}
+	}
+}
