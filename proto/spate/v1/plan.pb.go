@@ -378,7 +378,7 @@ type Target struct {
 	// How prompts of text get their exact length: "words" (default: words that are one token each in common vocabularies), "server"
 	// (the endpoints' /tokenize), "usage" (calibrated on a few requests) or "file:PATH" (a Hugging Face tokenizer.json).
 	Tokenizer string `protobuf:"bytes,11,opt,name=tokenizer,proto3" json:"tokenizer,omitempty"`
-	// Form of the prompts of completions: "token_ids" (default) or "text". Chats are always text.
+	// Form of the prompts of completions and sglang: "token_ids" (default) or "text". Those of tgi and triton are text, those of chats messages.
 	Prompts string `protobuf:"bytes,12,opt,name=prompts,proto3" json:"prompts,omitempty"`
 	// Whether requests ask the server for exactly OSL tokens, by ignore_eos and min_tokens: "auto" (default: where the server is known
 	// to know them), "always" or "never". What `body` says goes before it.
@@ -1124,7 +1124,7 @@ func (*Workload_Azure) isWorkload_Content() {}
 
 func (*Workload_Sessions) isWorkload_Content() {}
 
-// RandomContent makes prompts of random tokens: token ids where the API takes them (completions), one-token words elsewhere (chat).
+// RandomContent makes prompts of random tokens: token ids where the API takes them, one-token words elsewhere.
 type RandomContent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Input sequence length in tokens, the shared prefix included. This or isl_lengths.
