@@ -286,7 +286,7 @@ func (c *calibrator) window(ctx context.Context, load Load, from clock.Instant) 
 		AgentCPU: agentNow.cores(agent), SimulatorCPU: simulatorNow.cores(simulator),
 	}
 	if known {
-		other := max(0, Usage{At: agentNow.At, CPU: allNow}.cores(Usage{At: agent.At, CPU: all})-row.AgentCPU-row.SimulatorCPU)
+		other := max(0, allNow.cores(all)-row.AgentCPU-row.SimulatorCPU)
 		row.OtherCPU = &other
 	}
 	events := reading.Frames

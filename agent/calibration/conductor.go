@@ -20,6 +20,9 @@ const (
 	leadTime = 100 * time.Millisecond
 	// answerTime is the longest that the agent may take to get ready for a load, or to end one.
 	answerTime = 30 * time.Second
+	// heartbeat is how often the agent says that it lives. It is seldom: an agent gives a session up in which it hears nothing for three of
+	// them, and one that is starved may hear nothing for seconds. That its process has ended is known without.
+	heartbeat = 10 * time.Second
 )
 
 // conductor is the coordinator of the one agent under calibration: it hands out loads and takes what the agent measures, to let it do all
@@ -68,7 +71,7 @@ func (c *conductor) Connect(stream grpc.BidiStreamingServer[spatev1.ConnectReque
 		return err
 	}
 	err := stream.Send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Welcome{Welcome: &spatev1.Welcome{
-		HeartbeatInterval: durationpb.New(time.Second), Lease: durationpb.New(time.Hour), Coordinator: "calibration",
+		HeartbeatInterval: durationpb.New(heartbeat), Lease: durationpb.New(time.Hour), Coordinator: "calibration",
 	}}})
 	if err != nil {
 		return err

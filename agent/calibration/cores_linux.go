@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/spate-load/spate/clock"
 )
 
 // usableCores are the cores that this process may run on.
@@ -54,12 +56,14 @@ func countCores() int { return max(1, len(usableCores())) }
 const tick = 10 * time.Millisecond
 
 // machineCPU is what all programs of this machine have used so far, with what its host took from it. False: it cannot be told.
-func machineCPU() (time.Duration, bool) {
+func machineCPU() (Usage, bool) {
+	at := clock.Now()
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
-		return 0, false
+		return Usage{}, false
 	}
-	return busy(string(text))
+	used, known := busy(string(text))
+	return Usage{At: at, CPU: used}, known
 }
 
 // busy adds up the first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal; all but idle and iowait. What follows

@@ -2,10 +2,7 @@
 
 package calibration
 
-import (
-	"runtime"
-	"time"
-)
+import "runtime"
 
 // usableCores are not known here.
 func usableCores() []int { return nil }
@@ -17,4 +14,4 @@ func onCores(_ []int, start func() error) error { return start() }
 func countCores() int { return runtime.NumCPU() }
 
 // machineCPU cannot be told here.
-func machineCPU() (time.Duration, bool) { return 0, false }
+func machineCPU() (Usage, bool) { return Usage{}, false }

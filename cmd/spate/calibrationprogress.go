@@ -80,7 +80,11 @@ func (p *calibrationProgress) measured(r *calibration.Row) {
 	if r.Bound != "" {
 		text += " (" + r.BoundWords() + ")"
 	}
-	for i, line := range wrap(text, max(40, terminalWidth(p.w)-18)) {
+	width := 0
+	if p.terminal {
+		width = max(40, terminalWidth(p.w)-18)
+	}
+	for i, line := range wrap(text, width) {
 		if i > 0 {
 			line = strings.Repeat(" ", 18) + line
 		} else {
