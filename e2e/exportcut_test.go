@@ -3,7 +3,10 @@ package e2e
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
+	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -15,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/spate-load/spate/aggregate/sink/influx"
+	"github.com/spate-load/spate/aggregate/sink/sinktest"
 	"github.com/spate-load/spate/internal/influxtest"
 )
 
@@ -77,16 +82,46 @@ func startExport(t *testing.T, dir string, db *influxtest.Server, args ...string
 	return p, f
 }
 
-// An export that is interrupted, or whose server dies under it, ends, says how far it came and what to do, and is whole when it is run again.
-func TestExportCutShort(t *testing.T) {
-	t.Parallel()
-	r := runPlan(t, influxPlan, "--agents", "1", "--influx-url", nobody(t), "--influx-bucket", "spate")
-	r.mustExit(0)
-	spool := filepath.Join(r.dir, "influx.spool")
-	left, err := os.ReadFile(spool) // it is sent first, by a request of its own
+// cutPlan is short.
+const cutPlan = `
+name: cut
+targets:
+  - name: server
+    simulator: {decode_step: 2ms}
+workloads:
+  - random: {isl: 20, osl: 4}
+loads:
+  - concurrency: [2]
+    duration: 1s
+`
+
+// spooled makes a spool as a live run leaves it that could not deliver a point, and returns what is in it.
+func spooled(t *testing.T, path string) []byte {
+	t.Helper()
+	s, err := influx.New(influx.Config{URL: nobody(t), Bucket: "spate", Spool: path, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.Event(sinktest.Event())
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Close(ended); !errors.As(err, new(*influx.UndeliveredError)) {
+		t.Fatal(err)
+	}
+	left, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return left
+}
+
+// An export that is interrupted, or whose server dies under it, ends, says how far it came and what to do, and is whole when it is run again.
+func TestExportCutShort(t *testing.T) {
+	t.Parallel()
+	r := runPlan(t, cutPlan, "--agents", "1")
+	r.mustExit(0)
+	spool := filepath.Join(r.dir, "influx.spool")
+	left := spooled(t, spool) // it is sent first, by a request of its own
 	db := influxtest.Start(t, influxtest.Options{})
 	export(t, r.dir, db, 0)
 	want := all(t, db)

@@ -96,10 +96,13 @@ func testNames(t *testing.T, o Opened) {
 	point.Scope.Region = "eu-west, Köln"
 	event := Event()
 	event.Text = `agent "a\b" is lost, = 1/3 of the load`
+	server := Server()
+	server.Labels = `größe="模型 | a, 'b' = c",model_name="""`
 	o.Sink.Window(point)
 	o.Sink.Event(event)
+	o.Sink.Server(server)
 	finish(t, o.Sink)
-	Equal(t, o.Rows(), append(point.Rows(), event.Rows()...))
+	Equal(t, o.Rows(), slices.Concat(point.Rows(), event.Rows(), server.Rows()))
 }
 
 func finish(t *testing.T, s sink.Sink) {
