@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/agent/scrape"
+	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -32,15 +33,25 @@ func (s *share) watchServers(a *spatev1.Assign, k kit) error {
 				address, strings.Join(k.limits.targets, ", "))
 			continue
 		}
-		header, err := s.headerFor(address, a.GetSecrets())
-		if err != nil {
-			return err
-		}
-		sources = append(sources, scrape.Source{Number: number, URL: address, Header: header})
+		sources = append(sources, scrape.Source{Number: number, URL: address})
 	}
-	if len(sources) > 0 {
-		s.servers = scrape.New(scrape.Config{Sources: sources, Names: s.target().GetServerMetrics().GetNames(), Complain: complainer(k.logger)})
+	if len(sources) == 0 {
+		return nil
 	}
+	config, err := s.clientConfig(a.GetSecrets())
+	if err != nil {
+		return err
+	}
+	for i := range sources {
+		s.introduce(&sources[i], config)
+	}
+	trust, proxy, err := config.Connection.Beside()
+	if err != nil {
+		return fmt.Errorf("target %s: connection: %w", s.target().GetName(), err)
+	}
+	s.servers = scrape.New(scrape.Config{
+		Sources: sources, Names: s.target().GetServerMetrics().GetNames(), TLS: trust, Proxy: proxy, Complain: complainer(k.logger),
+	})
 	return nil
 }
 
@@ -60,24 +71,23 @@ func (s *share) note(format string, args ...any) {
 	s.found.Preparation.Notes = append(s.found.Preparation.Notes, fmt.Sprintf(format, args...))
 }
 
-// headerFor is what is sent along when metrics are read. The target's key and headers are for the hosts of its endpoints, and for nobody else.
-func (s *share) headerFor(address string, secrets map[string]string) (http.Header, error) {
-	same := func(endpoint string) bool { return scrape.SameHost(endpoint, address) }
-	if !slices.ContainsFunc(s.target().GetEndpoints(), same) {
-		return nil, nil
+// introduce says how a source is asked. The target's connection is for the machines of its endpoints; its key and headers are for those hosts
+// and ports, and for nobody else.
+func (s *share) introduce(source *scrape.Source, config stream.Config) {
+	ask := func(same func(a, b string) bool) bool {
+		return slices.ContainsFunc(s.target().GetEndpoints(), func(endpoint string) bool { return same(endpoint, source.URL) })
 	}
-	config, err := s.clientConfig(secrets)
-	if err != nil {
-		return nil, err
+	source.OfTarget = ask(scrape.SameMachine)
+	if !ask(scrape.SameHost) {
+		return
 	}
-	header := http.Header{}
+	source.Header = http.Header{}
 	if config.APIKey != "" {
-		header.Set("Authorization", "Bearer "+config.APIKey)
+		source.Header.Set("Authorization", "Bearer "+config.APIKey)
 	}
 	for name, value := range config.Headers {
-		header.Set(name, value)
+		source.Header.Set(name, value)
 	}
-	return header, nil
 }
 
 // scrape reads servers' metrics until the function it returns is called, which waits for the end of it.

@@ -17,6 +17,8 @@ const (
 	maxServerSamples = 64 + 2
 	// maxServerName and maxServerLabels bound the texts of a series, in bytes.
 	maxServerName, maxServerLabels = 256, 512
+	// maxServerValue bounds values, so that no sum of a stage's is beyond numbers.
+	maxServerValue = 1e300
 	// maxServerSeries bounds the series of a source in a stage: labels may come and go with what the server does.
 	maxServerSeries = 256
 	// keptSamples bounds what is kept of one series. A stage that is longer keeps every second one of its older samples, then every fourth,
@@ -282,8 +284,8 @@ func checkServerSamples(samples []*spatev1.ServerSample, target *spatev1.Target)
 			return fmt.Errorf("server metrics: source %d: the target has %d", key.source, sources)
 		case key.name == "" || len(key.name) > maxServerName || len(key.labels) > maxServerLabels:
 			return fmt.Errorf("server metrics of source %d: a name of %d bytes with labels of %d", key.source, len(key.name), len(key.labels))
-		case math.IsNaN(s.GetValue()) || math.IsInf(s.GetValue(), 0):
-			return fmt.Errorf("server metrics of source %d: %s is no number", key.source, key.name)
+		case !(math.Abs(s.GetValue()) <= maxServerValue):
+			return fmt.Errorf("server metrics of source %d: %.80s is %v: want a number up to %.0e", key.source, key.name, s.GetValue(), maxServerValue)
 		case seen[key]:
 			return fmt.Errorf("server metrics of source %d: %s is given twice", key.source, key.name)
 		case counts[key.source] > maxServerSamples:

@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -130,6 +131,23 @@ func TestServerSeriesAreBounded(t *testing.T) {
 	}
 }
 
+// The largest values that are taken make no sum beyond numbers, which JSON could not say, whatever a counter does between them.
+func TestLargestServerValues(t *testing.T) {
+	for _, counter := range []bool{false, true} {
+		var v servers
+		for w := range uint32(3 * keptSamples) {
+			s := told(w, maxServerValue*float64(1-2*int(w%2)), counter)
+			if err := checkServerSamples([]*spatev1.ServerSample{{Name: "m", Value: s.GetServerSamples()[0].GetValue()}}, watchedTarget(1)); err != nil {
+				t.Fatal(err)
+			}
+			v.add(s)
+		}
+		if _, err := json.Marshal(v.results(watchedTarget(1), 0, MaxWindow)); err != nil {
+			t.Errorf("counter %v: %v", counter, err)
+		}
+	}
+}
+
 // No agent can put into the ledger what cannot be merged or shown.
 func TestServerSamplesAreChecked(t *testing.T) {
 	good := func() *spatev1.ServerSample {
@@ -144,7 +162,9 @@ func TestServerSamplesAreChecked(t *testing.T) {
 		"the target has 2":  {{Source: 2, Name: "m"}},
 		"a name of 0 bytes": {{Name: ""}},
 		"labels of 513":     {{Name: "m", Labels: strings.Repeat("x", 513)}},
-		"is no number":      {{Name: "m", Value: math.NaN()}},
+		"m is NaN":          {{Name: "m", Value: math.NaN()}},
+		"m is -Inf":         {{Name: "m", Value: math.Inf(-1)}},
+		"up to 1e+300":      {{Name: "m", Value: -1e308}},
 		"given twice":       {good(), good()},
 		"more than 66":      many,
 	} {

@@ -78,6 +78,30 @@ func checkHello(h *spatev1.Hello) error {
 	case len(a.GetVersion()) > maxText || len(a.GetHost()) > 2*maxText:
 		return status.Errorf(codes.InvalidArgument, "agent %s: version or host is longer than %d bytes", a.GetName(), maxText)
 	}
+	return checkNumbers(a)
+}
+
+// mostPerSecond is more than any machine does of anything. Greater numbers, and what is none, come of a fault or a forgery; shared out by, or
+// written as JSON, they would do harm.
+const mostPerSecond = 1e12
+
+// checkNumbers refuses numbers that no agent can mean.
+func checkNumbers(a *spatev1.AgentInfo) error {
+	for _, number := range []struct {
+		name  string
+		value float64
+	}{
+		{"max_rate", a.GetMaxRate()},
+		{"capacity.frames_per_second", a.GetCapacity().GetFramesPerSecond()},
+		{"capacity.starts_per_second", a.GetCapacity().GetStartsPerSecond()},
+	} {
+		if !(number.value >= 0 && number.value <= mostPerSecond) {
+			return status.Errorf(codes.InvalidArgument, "agent %s: its %s is %v: want a number from 0 to %.0e", a.GetName(), number.name, number.value, mostPerSecond)
+		}
+	}
+	if at := a.GetCapacity().GetMeasuredAt(); at != nil && !at.IsValid() {
+		return status.Errorf(codes.InvalidArgument, "agent %s: its capacity.measured_at is no time: run spate calibrate again", a.GetName())
+	}
 	return nil
 }
 
@@ -184,6 +208,10 @@ func (c *Coordinator) hear(s *session, m *spatev1.ConnectRequest) {
 	}
 	switch m := m.GetMessage().(type) {
 	case *spatev1.ConnectRequest_Heartbeat:
+		if cores := m.Heartbeat.GetCpuCores(); !(cores >= 0 && cores <= mostPerSecond) {
+			s.end(status.Errorf(codes.InvalidArgument, "a heartbeat with cpu_cores of %v: want a number from 0 to %.0e", cores, mostPerSecond))
+			return
+		}
 		s.heartbeat = m.Heartbeat
 		c.renew(s, m.Heartbeat.GetNumber())
 		c.feed(func(r *run, at clock.Instant) { r.machine.Heard(at, name, m.Heartbeat) })

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -53,6 +55,14 @@ func TestBadHellosAreRefused(t *testing.T) {
 		"long name":      {func(m *spatev1.Hello) { m.Agent.Name = strings.Repeat("a", 65) }, codes.InvalidArgument},
 		"no process":     {func(m *spatev1.Hello) { m.Incarnation = 0 }, codes.InvalidArgument},
 		"long region":    {func(m *spatev1.Hello) { m.Agent.Region = strings.Repeat("r", 65) }, codes.InvalidArgument},
+		"NaN max_rate":   {func(m *spatev1.Hello) { m.Agent.MaxRate = math.NaN() }, codes.InvalidArgument},
+		"negative rate":  {func(m *spatev1.Hello) { m.Agent.MaxRate = -1 }, codes.InvalidArgument},
+		"endless frames": {func(m *spatev1.Hello) { m.Agent.Capacity = &spatev1.Capacity{FramesPerSecond: math.Inf(1)} }, codes.InvalidArgument},
+		"absurd frames":  {func(m *spatev1.Hello) { m.Agent.Capacity = &spatev1.Capacity{FramesPerSecond: 1e300} }, codes.InvalidArgument},
+		"NaN starts":     {func(m *spatev1.Hello) { m.Agent.Capacity = &spatev1.Capacity{StartsPerSecond: math.NaN()} }, codes.InvalidArgument},
+		"no time": {func(m *spatev1.Hello) {
+			m.Agent.Capacity = &spatev1.Capacity{MeasuredAt: &timestamppb.Timestamp{Nanos: -1}}
+		}, codes.InvalidArgument},
 	} {
 		m := good()
 		tc.spoil(m)
@@ -62,6 +72,28 @@ func TestBadHellosAreRefused(t *testing.T) {
 	}
 	if code := h.firstMessage(&spatev1.ConnectRequest{}); code != codes.InvalidArgument {
 		t.Errorf("something else first: %v", code)
+	}
+}
+
+// What is refused is named, so that a person can mend it.
+func TestARefusedNumberIsNamed(t *testing.T) {
+	err := checkHello(&spatev1.Hello{Protocol: protocol, Incarnation: 1, Agent: &spatev1.AgentInfo{
+		Name: "a", MaxRate: 100, Capacity: &spatev1.Capacity{Streams: 10, FramesPerSecond: 5e4, StartsPerSecond: math.NaN()},
+	}})
+	if want := "agent a: its capacity.starts_per_second is NaN: want a number from 0 to 1e+12"; status.Convert(err).Message() != want {
+		t.Errorf("it says %v, want %q", err, want)
+	}
+}
+
+// A heartbeat that lists of agents could not show ends the session.
+func TestAHeartbeatWithoutNumbersEndsTheSession(t *testing.T) {
+	for _, cores := range []float64{math.NaN(), math.Inf(1), -1} {
+		h := start(t)
+		a := h.agent("a")
+		a.say(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Heartbeat{Heartbeat: &spatev1.Heartbeat{Number: 1, CpuCores: cores}}})
+		if _, err := a.control.Recv(); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "cpu_cores") {
+			t.Errorf("cpu_cores of %v: %v", cores, err)
+		}
 	}
 }
 

@@ -29,13 +29,15 @@ const (
 	MaxSeries = 64
 	// MaxName and MaxLabels are the longest names and labels in bytes. The coordinator refuses longer ones.
 	MaxName, MaxLabels = 256, 512
+	// MaxValue is the largest value, either side of 0, so that no sum is beyond numbers. The coordinator refuses larger ones.
+	MaxValue = 1e300
 )
 
 // parse reads a page in Prometheus' text form (exposition format 0.0.4) and returns the series that were asked for, sorted by name and labels.
-// The page's order would do, but a server may change it. Values that are no numbers are not there: a gauge says so while it knows nothing.
+// The page's order would do, but a server may change it. Values that are no numbers (NaN, infinite, beyond MaxValue) are not there: a gauge says
+// so while it knows nothing.
 func parse(page []byte, wanted names) (samples []*spatev1.ServerSample, leftOut int, err error) {
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(page))
+	families, err := familiesOf(page)
 	if err != nil {
 		return nil, 0, fmt.Errorf("the answer is not in Prometheus' text form: %w", err)
 	}
@@ -58,12 +60,24 @@ func parse(page []byte, wanted names) (samples []*spatev1.ServerSample, leftOut 
 	return samples, found - len(samples), nil
 }
 
+// familiesOf takes a page apart. The library panics at some pages that are in no form ("#TYPE A \n{}"): what a server answers must not end the
+// agent.
+func familiesOf(page []byte) (families map[string]*dto.MetricFamily, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			families, err = nil, fmt.Errorf("it cannot be taken apart: %v", r)
+		}
+	}()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	return parser.TextToMetricFamilies(bytes.NewReader(page))
+}
+
 // samplesOf are the values of a family of metrics.
 func samplesOf(family *dto.MetricFamily) (samples []*spatev1.ServerSample) {
 	for _, m := range family.GetMetric() {
 		labels := labelText(m.GetLabel())
 		add := func(name string, value float64, counter bool) {
-			if !math.IsNaN(value) && !math.IsInf(value, 0) {
+			if math.Abs(value) <= MaxValue { // not so of NaN
 				samples = append(samples, &spatev1.ServerSample{Name: name, Labels: labels, Value: value, Counter: counter})
 			}
 		}
@@ -86,7 +100,8 @@ func samplesOf(family *dto.MetricFamily) (samples []*spatev1.ServerSample) {
 	return samples
 }
 
-// labelText writes labels as Prometheus' text form has them between braces, sorted.
+// labelText writes labels as Prometheus' text form has them between braces, sorted. Names that are more than letters, digits and underscores
+// are in quotes there, so that no two series read alike.
 func labelText(pairs []*dto.LabelPair) string {
 	pairs = slices.SortedFunc(slices.Values(pairs), func(a, b *dto.LabelPair) int { return cmp.Compare(a.GetName(), b.GetName()) })
 	var text strings.Builder
@@ -94,7 +109,11 @@ func labelText(pairs []*dto.LabelPair) string {
 		if i > 0 {
 			text.WriteByte(',')
 		}
-		fmt.Fprintf(&text, `%s="%s"`, p.GetName(), escaped.Replace(p.GetValue()))
+		name := p.GetName()
+		if !model.LegacyValidation.IsValidLabelName(name) {
+			name = `"` + escaped.Replace(name) + `"`
+		}
+		fmt.Fprintf(&text, `%s="%s"`, name, escaped.Replace(p.GetValue()))
 	}
 	return text.String()
 }

@@ -2,10 +2,13 @@ package scrape
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -94,7 +97,10 @@ func TestParse(t *testing.T) {
 		leftOut    int
 	}{
 		{"sorted by name and labels", "b{z=\"1\",a=\"2\"} 1\na 2\nb{a=\"1\"} 3\n", names{"*"}, "a{} 2 gauge\nb{a=\"1\"} 3 gauge\nb{a=\"2\",z=\"1\"} 1 gauge\n", 0},
-		{"no numbers are not there", "a NaN\nb +Inf\nc 1\n", names{"*"}, "c{} 1 gauge\n", 0},
+		{"no numbers are not there", "a NaN\nb +Inf\nc 1\nd -Inf\ne 1e308\n", names{"*"}, "c{} 1 gauge\n", 0},
+		{"sums that are no numbers", "# TYPE s summary\ns_sum NaN\ns_count 0\n# TYPE h histogram\nh_bucket{le=\"+Inf\"} 2\nh_sum +Inf\nh_count 2\n", names{"*"}, "h_count{} 2 counter\ns_count{} 0 counter\n", 0},
+		{"words of any language", "a{l=\"größe 模型 | a,b\"} 1\n", names{"a"}, "a{l=\"größe 模型 | a,b\"} 1 gauge\n", 0},
+		{"names in quotes", "{\"a.b\",\"l=\\\"m\"=\"x\"} 1\n", names{"a*"}, "a.b{\"l=\\\"m\"=\"x\"} 1 gauge\n", 0},
 		{"a summary is its sum and count", "# TYPE s summary\ns{quantile=\"0.5\"} 3\ns_sum 7\ns_count 2\n", names{"s"}, "s_count{} 2 counter\ns_sum{} 7 counter\n", 0},
 		{"untyped totals count", "a_total 5\n", names{"a*"}, "a_total{} 5 counter\n", 0},
 		{"escapes", "a{l=\"x\\\\y\\\"z\\n\"} 1\n", names{"a"}, "a{l=\"x\\\\y\\\"z\\n\"} 1 gauge\n", 0},
@@ -108,8 +114,10 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: %v, %d left out, %d series:\n%s", c.name, err, leftOut, len(samples), text(samples))
 		}
 	}
-	if _, _, err := parse([]byte("<html>not here</html>"), names{"*"}); err == nil || !strings.Contains(err.Error(), "Prometheus' text form") {
-		t.Errorf("a page that is none: %v", err)
+	for _, page := range []string{"<html>not here</html>", "#TYPE A \n{}"} {
+		if _, _, err := parse([]byte(page), names{"*"}); err == nil || !strings.Contains(err.Error(), "Prometheus' text form") {
+			t.Errorf("a page that is none: %v", err)
+		}
 	}
 }
 
@@ -123,6 +131,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(page)
 	}
 	f.Add([]byte("a{b=\"c\"} 1 2\n# EOF\n"))
+	f.Add([]byte("{\"a.b\",\"l=\\\"m\"=\"x\\n\"} +Inf\na{l=\"größe\"} NaN\n"))
 	f.Fuzz(func(t *testing.T, page []byte) {
 		samples, _, err := parse(page, names{"*"})
 		if err != nil {
@@ -131,8 +140,11 @@ func FuzzParse(f *testing.F) {
 		seen := map[string]bool{}
 		for _, s := range samples {
 			key := s.GetName() + "\x00" + s.GetLabels()
-			if seen[key] || s.GetName() == "" || len(s.GetName()) > MaxName || len(s.GetLabels()) > MaxLabels || s.GetValue()-s.GetValue() != 0 {
+			if seen[key] || s.GetName() == "" || len(s.GetName()) > MaxName || len(s.GetLabels()) > MaxLabels || !(math.Abs(s.GetValue()) <= MaxValue) {
 				t.Fatalf("%v", s)
+			}
+			if _, err := proto.Marshal(s); err != nil { // as of text that is no UTF-8
+				t.Fatalf("%q: %v", key, err)
 			}
 			seen[key] = true
 		}

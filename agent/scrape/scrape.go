@@ -40,6 +40,8 @@ type Source struct {
 	URL string
 	// Header is sent with each request: secrets only to whom they are meant for. May be nil.
 	Header http.Header
+	// OfTarget says that the target's endpoints are on this host: it is reached as they are, by Config.TLS and Config.Proxy.
+	OfTarget bool
 }
 
 // Config says what is read.
@@ -48,8 +50,10 @@ type Config struct {
 	Sources []Source
 	// Names of the metrics that are taken; "*" at an end stands for any rest.
 	Names []string
-	// TLS is how servers are checked. Nil: by the system's authorities.
+	// TLS is how the target's hosts are checked, and what is shown to them. Nil: by the system's authorities. So are all other hosts.
 	TLS *tls.Config
+	// Proxy is what the target's hosts are asked through, with its user and password. Nil: none. All others are asked directly.
+	Proxy *url.URL
 	// Complain is told why a source cannot be read, once until it can be read again. It may be called concurrently.
 	Complain func(url string, err error)
 }
@@ -57,7 +61,8 @@ type Config struct {
 // Scraper reads the metrics of servers for one stage. Its methods may be called concurrently.
 type Scraper struct {
 	config  Config
-	client  *http.Client
+	target  *http.Client // for the target's hosts
+	other   *http.Client // for all others
 	maxPage int
 
 	mu     sync.Mutex
@@ -72,13 +77,21 @@ type batch struct {
 
 // New returns a Scraper that asks nobody until Run.
 func New(c Config) *Scraper {
-	transport := &http.Transport{ // No proxy, as for the load; no compression, whose answers have no bound.
-		TLSClientConfig: c.TLS, DisableCompression: true, MaxIdleConnsPerHost: 1, MaxConnsPerHost: 2, MaxResponseHeaderBytes: 64 << 10,
+	return &Scraper{config: c, maxPage: maxPage, target: newClient(c.TLS, c.Proxy), other: newClient(nil, nil)}
+}
+
+// newClient makes a client without compression, whose answers have no bound, and without a proxy of the environment's, as for the load.
+func newClient(config *tls.Config, proxy *url.URL) *http.Client {
+	transport := &http.Transport{
+		TLSClientConfig: config, DisableCompression: true, MaxIdleConnsPerHost: 1, MaxConnsPerHost: 2, MaxResponseHeaderBytes: 64 << 10,
 	}
-	return &Scraper{config: c, maxPage: maxPage, client: &http.Client{
+	if proxy != nil {
+		transport.Proxy = http.ProxyURL(proxy)
+	}
+	return &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	}
 }
 
 // Run asks each source at the begin of each window from one on, counted from the stage's start, until ctx ends. It returns when nothing of it
@@ -89,7 +102,16 @@ func (s *Scraper) Run(ctx context.Context, start clock.Instant, from uint32) {
 		sources.Go(func() { s.watch(ctx, source, start, from) })
 	}
 	sources.Wait()
-	s.client.CloseIdleConnections()
+	s.target.CloseIdleConnections()
+	s.other.CloseIdleConnections()
+}
+
+// clientOf is who asks a source.
+func (s *Scraper) clientOf(source Source) *http.Client {
+	if source.OfTarget {
+		return s.target
+	}
+	return s.other
 }
 
 // watch asks one source, window by window. Windows that passed before an answer came are left out.
@@ -154,9 +176,10 @@ func (s *Scraper) page(ctx context.Context, source Source) ([]byte, error) {
 	for name, values := range source.Header {
 		q.Header[name] = values
 	}
+	q.Host = source.Header.Get("Host") // what is in Header is not sent
 	q.Header.Set("Accept", "text/plain; version=0.0.4")
 	q.Header.Set("User-Agent", "spate")
-	answer, err := s.client.Do(q)
+	answer, err := s.clientOf(source).Do(q)
 	if err != nil {
 		return nil, plain(err)
 	}
@@ -212,6 +235,13 @@ func SameHost(a, b string) bool {
 	u, err1 := url.Parse(a)
 	v, err2 := url.Parse(b)
 	return err1 == nil && err2 == nil && u.Scheme == v.Scheme && strings.EqualFold(u.Hostname(), v.Hostname()) && portOf(u) == portOf(v)
+}
+
+// SameMachine says whether two addresses are of one host, whatever their ports: what serves the metrics of an endpoint is reached as it is.
+func SameMachine(a, b string) bool {
+	u, err1 := url.Parse(a)
+	v, err2 := url.Parse(b)
+	return err1 == nil && err2 == nil && u.Hostname() != "" && strings.EqualFold(u.Hostname(), v.Hostname())
 }
 
 // portOf is the port of an address, its scheme's if it names none.

@@ -101,7 +101,7 @@ func TestSlowServer(t *testing.T) {
 	defer close(hold)
 	s := New(Config{Names: []string{"a"}, Complain: func(string, error) {}})
 	samples, err := s.ask(t.Context(), Source{URL: server.URL})
-	s.client.CloseIdleConnections()
+	s.other.CloseIdleConnections()
 	if err == nil || err.Error() != "no answer within 900ms" || len(samples) != 1 || samples[0].GetValue() != 0 {
 		t.Errorf("%v, %v", samples, err)
 	}
@@ -118,6 +118,17 @@ func TestSameHost(t *testing.T) {
 	} {
 		if SameHost(c.a, c.b) != c.same {
 			t.Errorf("%s and %s: not %v", c.a, c.b, c.same)
+		}
+	}
+	for _, c := range []struct {
+		a, b string
+		same bool
+	}{
+		{"http://h:8000", "https://H:8002/metrics", true}, {"http://[::1]:1", "http://[::1]:2/m", true}, {"http://h", "http://i/metrics", false},
+		{"http://h", "://", false}, {"/a", "/b", false},
+	} {
+		if SameMachine(c.a, c.b) != c.same {
+			t.Errorf("%s and %s: not %v of one machine", c.a, c.b, c.same)
 		}
 	}
 }

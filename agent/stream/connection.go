@@ -75,6 +75,24 @@ func (c *Connection) check() error {
 	return nil
 }
 
+// Beside is how other clients reach the target's hosts for what is no load, over HTTP/1.1: what TLS checks and shows, and the proxy, nil if
+// there is none. The proxy's URL holds its password.
+func (c *Connection) Beside() (config *tls.Config, through *url.URL, err error) {
+	if err := c.check(); err != nil {
+		return nil, nil, err
+	}
+	config = &tls.Config{}
+	if err := c.secure(config); err != nil {
+		return nil, nil, err
+	}
+	config.NextProtos = nil // of the load
+	p, err := proxyOf(c)
+	if err != nil || p == nil {
+		return config, nil, err
+	}
+	return config, p.url, nil
+}
+
 // protocol is what TLS agrees on by ALPN.
 func (c *Connection) protocol() string {
 	if c.HTTP2 {

@@ -121,11 +121,11 @@ func (f *exportFlags) gaveUp(ctx context.Context, written int, err error) error 
 	if ctx.Err() != nil {
 		return &exitError{exitStopped, fmt.Errorf("interrupted after %s points: run the command again to write the rest", thousands(uint64(written)))}
 	}
-	if written > 0 {
-		return fmt.Errorf("given up after %s points: %w; run the command again when that is mended: points written twice are the same",
-			thousands(uint64(written)), err)
+	if exitCode(err) == exitInput {
+		return err // it says what to mend, and nothing was begun
 	}
-	return err
+	return fmt.Errorf("given up after %s points: %w; run the command again when that is mended: points written twice are the same",
+		thousands(uint64(written)), err)
 }
 
 // export writes a run and says how far it is.

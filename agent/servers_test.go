@@ -1,0 +1,176 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spate-load/spate/agent/scrape"
+	"github.com/spate-load/spate/certs"
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// page answers with one metric, and keeps what it was asked.
+type page struct {
+	mu   sync.Mutex
+	asks []*http.Request
+}
+
+func (p *page) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asks = append(p.asks, q)
+	fmt.Fprintln(w, "m 7")
+}
+
+// asked is how the last question came.
+func (p *page) asked(t *testing.T) *http.Request {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.asks) == 0 {
+		t.Fatal("it was not asked")
+	}
+	return p.asks[len(p.asks)-1]
+}
+
+// private is an authority of its own: secrets are what a plan's references stand for, and servers have a certificate for llm.example.com and
+// ask their clients for one.
+func private(t *testing.T) (secrets map[string]string, serve func(http.Handler) *httptest.Server) {
+	t.Helper()
+	dir, now := t.TempDir(), time.Now()
+	if err := certs.Init(dir, now); err != nil {
+		t.Fatal(err)
+	}
+	own, err1 := certs.Issue(dir, certs.Coordinator, "server", []string{"llm.example.com"}, now)
+	client, err2 := certs.Issue(dir, certs.Agent, "client", nil, now)
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	secrets = map[string]string{"env:KEY": "sk-1", "env:AUTH": "user:word"}
+	for reference, file := range map[string]string{"file:ca": own.Authority, "file:cert": client.Cert, "file:key": client.Key} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets[reference] = string(text)
+	}
+	pair, err := tls.LoadX509KeyPair(own.Cert, own.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := x509.NewCertPool()
+	known.AppendCertsFromPEM([]byte(secrets["file:ca"]))
+	return secrets, func(h http.Handler) *httptest.Server {
+		s := httptest.NewUnstartedServer(h)
+		s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: known}
+		s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+		s.StartTLS()
+		t.Cleanup(s.Close)
+		return s
+	}
+}
+
+// told asks the servers of a target for some windows and returns by source whether it answered, and what was said.
+func told(t *testing.T, target *spatev1.Target, secrets map[string]string) (up map[uint32]bool, said string) {
+	t.Helper()
+	target.Name, target.ServerMetrics.Names = "t", []string{"m"}
+	assign := &spatev1.Assign{Secrets: secrets}
+	for i := range target.GetServerMetrics().GetUrls() {
+		assign.ServerSources = append(assign.ServerSources, uint32(i))
+	}
+	var log strings.Builder
+	s := &share{stage: &spatev1.Stage{Target: target}}
+	if err := s.watchServers(assign, kit{logger: slog.New(slog.NewTextHandler(&log, nil))}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { s.servers.Run(ctx, clock.Now(), 0) })
+	up = map[uint32]bool{}
+	for begin := time.Now(); len(up) < len(assign.GetServerSources()) && time.Since(begin) < time.Minute; time.Sleep(time.Millisecond) {
+		for _, sample := range s.servers.Take(1000) {
+			if sample.GetName() == scrape.Up {
+				up[sample.GetSource()] = sample.GetValue() == 1
+			}
+		}
+	}
+	cancel()
+	running.Wait()
+	return up, log.String()
+}
+
+// The metrics of the endpoints' machines are asked for as the plan says that these are reached; all others by the system's authorities.
+func TestServersAreReachedAsTheTarget(t *testing.T) {
+	secrets, serve := private(t)
+	endpoint, beside := &page{}, &page{}
+	api, worker := serve(endpoint), serve(beside)
+	foreign := strings.Replace(api.URL, "127.0.0.1", "localhost", 1)
+	target := &spatev1.Target{
+		Endpoints: []string{api.URL}, ApiKey: "env:KEY", Headers: map[string]string{"Host": "llm.example.com", "X-Team": "a"},
+		Connection: &spatev1.Connection{Ca: "file:ca", Certificate: "file:cert", Key: "file:key", ServerName: "llm.example.com", Http: "2"},
+		ServerMetrics: &spatev1.ServerMetrics{
+			Urls: []string{api.URL + "/metrics", worker.URL + "/metrics", foreign + "/metrics"},
+		},
+	}
+	up, said := told(t, target, secrets)
+	if !up[0] || !up[1] || up[2] || !strings.Contains(said, "localhost") || strings.Contains(said, "sk-1") || strings.Count(said, "cannot be read") != 1 {
+		t.Fatalf("%v, it said %s", up, said)
+	}
+	if q := endpoint.asked(t); q.Header.Get("Authorization") != "Bearer sk-1" || q.Header.Get("X-Team") != "a" || q.Host != "llm.example.com" {
+		t.Errorf("the endpoint's host got %v for %s", q.Header, q.Host)
+	}
+	if q := beside.asked(t); q.Header.Get("Authorization") != "" || q.Header.Get("X-Team") != "" || q.Host != worker.Listener.Addr().String() {
+		t.Errorf("another port of its machine got %v for %s", q.Header, q.Host)
+	}
+	target.Connection.Ca, target.Connection.ServerName, target.Connection.InsecureSkipVerify = "", "", true
+	if up, said := told(t, target, secrets); !up[0] || !up[1] || up[2] {
+		t.Errorf("without a check: %v, it said %s", up, said)
+	}
+	target.Connection.InsecureSkipVerify = false
+	if up, said := told(t, target, secrets); up[0] || up[1] || !strings.Contains(said, "failed to verify certificate") {
+		t.Errorf("without the authority: %v, it said %s", up, said)
+	}
+}
+
+// The target's proxy is on the way to its own machines only.
+func TestServersBehindTheTargetsProxy(t *testing.T) {
+	proxy, direct := &page{}, &page{}
+	gateway, other := httptest.NewServer(proxy), httptest.NewServer(direct)
+	defer gateway.Close()
+	defer other.Close()
+	up, said := told(t, &spatev1.Target{
+		Endpoints: []string{"http://llm.example.com"}, Connection: &spatev1.Connection{Proxy: gateway.URL, ProxyAuth: "env:AUTH"},
+		ServerMetrics: &spatev1.ServerMetrics{Urls: []string{"http://llm.example.com:8081/metrics", other.URL + "/metrics"}},
+	}, map[string]string{"env:AUTH": "user:word"})
+	if !up[0] || !up[1] {
+		t.Fatalf("%v, it said %s", up, said)
+	}
+	if q := proxy.asked(t); q.URL.String() != "http://llm.example.com:8081/metrics" || q.Header.Get("Proxy-Authorization") != "Basic dXNlcjp3b3Jk" {
+		t.Errorf("the proxy was asked for %s with %v", q.URL, q.Header)
+	}
+	if q := direct.asked(t); q.URL.IsAbs() || q.Header.Get("Proxy-Authorization") != "" {
+		t.Errorf("the other was asked for %s with %v", q.URL, q.Header)
+	}
+}
+
+// A certificate that is none is said before the stage begins.
+func TestServersOfABadCertificate(t *testing.T) {
+	s := &share{stage: &spatev1.Stage{Target: &spatev1.Target{
+		Name: "t", Endpoints: []string{"https://h"}, Connection: &spatev1.Connection{Ca: "file:ca"}, ServerMetrics: &spatev1.ServerMetrics{},
+	}}}
+	err := s.watchServers(&spatev1.Assign{ServerSources: []uint32{0}, Secrets: map[string]string{"file:ca": "x"}}, kit{})
+	if err == nil || !strings.Contains(err.Error(), "target t: connection: the authorities' file holds no certificate in PEM") {
+		t.Errorf("it says %v", err)
+	}
+}

@@ -1,0 +1,143 @@
+package e2e
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/spate-load/spate/internal/influxtest"
+)
+
+// front is an InfluxDB as seen through a proxy. At the second request with points something happens to it.
+type front struct {
+	influxtest.Server
+	// struck is closed when the second request with points has come. It is answered when answer is closed, or its client has gone.
+	struck, answer chan struct{}
+	writes         atomic.Int32
+}
+
+// inFrontOf starts a proxy, which lives until the test's end.
+func inFrontOf(t *testing.T, db *influxtest.Server) *front {
+	t.Helper()
+	u, err := url.Parse(db.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &front{struck: make(chan struct{}), answer: make(chan struct{})}
+	proxy := httputil.NewSingleHostReverseProxy(u)
+	transport := &http.Transport{DisableKeepAlives: true}
+	proxy.Transport, proxy.ErrorHandler = transport, func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if hasPoints(q) && f.writes.Add(1) == 2 {
+			close(f.struck)
+			select {
+			case <-f.answer:
+			case <-q.Context().Done():
+			}
+		}
+		proxy.ServeHTTP(w, q)
+	}))
+	t.Cleanup(server.Close)
+	f.URL, f.Database, f.Token = server.URL, db.Database, db.Token
+	return f
+}
+
+// hasPoints says whether a request writes points, and leaves its body as it was. Spate packs them.
+func hasPoints(q *http.Request) bool {
+	packed, _ := io.ReadAll(q.Body) // what is cut short fails behind the proxy
+	q.Body = io.NopCloser(bytes.NewReader(packed))
+	body, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return false
+	}
+	lines, _ := io.ReadAll(body)
+	return strings.HasPrefix(string(lines), "spate_")
+}
+
+// startExport starts `spate export influx` through a proxy, waits for its second request with points, and returns both.
+func startExport(t *testing.T, dir string, db *influxtest.Server, args ...string) (*process, *front) {
+	t.Helper()
+	f := inFrontOf(t, db)
+	p := start(t, programs.spate, append([]string{"export", "influx", dir, "--influx-url", f.URL, "--influx-bucket", f.Database}, args...)...)
+	select {
+	case <-f.struck:
+	case <-p.ended:
+		t.Fatal("spate export influx has ended before its second request with points")
+	}
+	return p, f
+}
+
+// An export that is interrupted, or whose server dies under it, ends, says how far it came and what to do, and is whole when it is run again.
+func TestExportCutShort(t *testing.T) {
+	t.Parallel()
+	r := runPlan(t, influxPlan, "--agents", "1", "--influx-url", nobody(t), "--influx-bucket", "spate")
+	r.mustExit(0)
+	spool := filepath.Join(r.dir, "influx.spool")
+	left, err := os.ReadFile(spool) // it is sent first, by a request of its own
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := influxtest.Start(t, influxtest.Options{})
+	export(t, r.dir, db, 0)
+	want := all(t, db)
+	again := func() {
+		t.Helper()
+		db.Query("DROP DATABASE spate; CREATE DATABASE spate")
+		if err := os.WriteFile(spool, left, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const how = "run the command again "
+
+	again()
+	p, _ := startExport(t, r.dir, db)
+	p.signal(syscall.SIGINT)
+	mustEnd(t, p, 4, "interrupted after ", how+"to write the rest")
+	export(t, r.dir, db, 0)
+	mustEqual(t, "exported after an interruption", all(t, db), want)
+
+	again()
+	p, f := startExport(t, r.dir, db, "--patience", "500ms")
+	db.Kill()
+	close(f.answer)
+	mustEnd(t, p, 1, "given up after ", "answers 502", how+"when that is mended")
+	db.Restart()
+	export(t, r.dir, db, 0)
+	mustEqual(t, "exported after the server's death", all(t, db), want)
+
+	again()
+	p, f = startExport(t, r.dir, db)
+	db.Kill()
+	close(f.answer)
+	p.await("InfluxDB cannot be written to; trying again")
+	db.Restart()
+	mustEnd(t, p, 0, " points of run ")
+	mustEqual(t, "exported through a new start of the server", all(t, db), want)
+}
+
+// mustEnd fails the test unless a process that wrote some points ends with a code and has said all words.
+func mustEnd(t *testing.T, p *process, code int, words ...string) {
+	t.Helper()
+	if got := p.exit(); got != code {
+		t.Fatalf("spate export influx exits with %d, want %d", got, code)
+	}
+	said := p.stdout.String() + p.stderr.String()
+	for _, word := range append(words, " points") {
+		if !strings.Contains(said, word) {
+			t.Errorf("nothing says %q", word)
+		}
+	}
+	if strings.Contains(said, " after 0 points") {
+		t.Errorf("what the first request wrote is not counted")
+	}
+}
