@@ -27,8 +27,10 @@ const (
 const (
 	// MaxSeries is the most series.
 	MaxSeries = 64
-	// MaxName and MaxLabels are the longest names and labels in bytes. The coordinator refuses longer ones.
-	MaxName, MaxLabels = 256, 512
+	// MaxName is the longest name in bytes. The coordinator refuses longer ones.
+	MaxName = 256
+	// MaxLabels are the longest labels in bytes. The coordinator refuses longer ones.
+	MaxLabels = 512
 )
 
 // parse reads a page in Prometheus' text form (exposition format 0.0.4) and returns the series that were asked for, sorted by name and labels.

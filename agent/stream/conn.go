@@ -139,7 +139,9 @@ func (c *conn) writeFrames(p []byte) (int, error) {
 	wrote := c.frames.out.scan(p[:n])
 	c.frames.sent = c.frames.sent || wrote.ended
 	if w := c.wire; w != nil {
-		w.written += int64(wrote.request)
+		if wrote.message {
+			w.written += int64(n)
+		}
 		if wrote.ended {
 			w.sent, w.unwritten = at, false
 		}
