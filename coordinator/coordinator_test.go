@@ -193,12 +193,12 @@ func (r *recorder) Close(context.Context) error {
 	return nil
 }
 
-// check expects two stages of two windows by two agents of one region: 2 x 2 x (whole, region, a, b).
+// check expects two stages of two windows by two agents of one region at one endpoint: 2 x 2 x (whole, region, endpoint, a, b).
 func (r *recorder) check(t *testing.T) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.windows) != 16 || len(r.stages) != 4 || len(r.events) != 6 || r.closed != 1 || r.late {
+	if len(r.windows) != 20 || len(r.stages) != 6 || len(r.events) != 6 || r.closed != 1 || r.late {
 		t.Fatalf("the sink got %d windows, %d stages, %d events, was closed %d times, was called after that: %v",
 			len(r.windows), len(r.stages), len(r.events), r.closed, r.late)
 	}
@@ -206,11 +206,11 @@ func (r *recorder) check(t *testing.T) {
 	if whole.Measures.Counters.GetCompleted() != 2 || whole.Scope.Agent != "" || whole.StageStart.IsZero() {
 		t.Errorf("first window: %+v", whole)
 	}
-	last := r.windows[4]
+	last := r.windows[5]
 	if last.Window != 1 || last.ToDate == nil || last.ToDate.Counters.GetCompleted() != 4 {
 		t.Errorf("second window: %+v", last)
 	}
-	if s := r.stages[2]; !s.Complete || s.Scope.StageIndex != 1 || s.Measures.Counters.GetCompleted() != 4 {
+	if s := r.stages[3]; !s.Complete || s.Scope.StageIndex != 1 || s.Measures.Counters.GetCompleted() != 4 {
 		t.Errorf("second stage: %+v", s)
 	}
 }
