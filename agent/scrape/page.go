@@ -27,8 +27,10 @@ const (
 const (
 	// MaxSeries is the most series.
 	MaxSeries = 64
-	// MaxName and MaxLabels are the longest names and labels in bytes. The coordinator refuses longer ones.
-	MaxName, MaxLabels = 256, 512
+	// MaxName is the longest name in bytes. The coordinator refuses longer ones.
+	MaxName = 256
+	// MaxLabels are the longest labels in bytes. The coordinator refuses longer ones.
+	MaxLabels = 512
 	// MaxValue is the largest value, either side of 0, so that no sum is beyond numbers. The coordinator refuses larger ones.
 	MaxValue = 1e300
 )

@@ -13,6 +13,7 @@ type conn struct {
 	net.Conn              // the socket, or TLS over it
 	socket   *socket      // where the bytes come from
 	frames   *http2Frames // nil: it speaks HTTP/1.1
+	body     bodyReads    // of the present response, by HTTP/1.1
 	opened   opened
 	rtt      time.Duration // see socket
 	forget   func(*conn)
@@ -64,6 +65,7 @@ func (c *conn) lend(w *wire) {
 		c.frames.reset()
 		w.hold, w.unwritten = false, true
 	}
+	c.body.reset()
 	c.used = true
 	c.wire = w
 }
@@ -88,6 +90,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	if w := c.wire; w != nil {
 		if n > 0 {
 			w.last = c.socket.last
+			c.body.arrived(p[:n], w.last)
 		}
 		w.broken = w.broken || err != nil
 	}
@@ -139,7 +142,9 @@ func (c *conn) writeFrames(p []byte) (int, error) {
 	wrote := c.frames.out.scan(p[:n])
 	c.frames.sent = c.frames.sent || wrote.ended
 	if w := c.wire; w != nil {
-		w.written += int64(wrote.request)
+		if wrote.message {
+			w.written += int64(n)
+		}
 		if wrote.ended {
 			w.sent, w.unwritten = at, false
 		}
@@ -208,6 +213,24 @@ func (c *conn) arrival(w *wire) reading {
 		return c.frames.last
 	}
 	return w.last
+}
+
+// beginBody takes in that the head of w's response is over, and whether its body is chunked.
+func (c *conn) beginBody(w *wire, chunked bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.body.begin(chunked && c.frames == nil, w.last)
+}
+
+// bodyGave takes in that the body gave out n bytes. See bodyReads.gave.
+func (c *conn) bodyGave(w *wire, n int) (last reading, marks []mark, given int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.frames != nil && c.frames.given > 0 {
+		return c.frames.last, nil, 0
+	}
+	marks, given = c.body.gave(n)
+	return w.last, marks, given
 }
 
 // refusal is what the other side said as it ended TLS. Nil: nothing.

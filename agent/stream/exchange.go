@@ -29,6 +29,8 @@ type exchange struct {
 	kept    bool   // the connection had been used before
 	watch   *watch // nil: no wait is bounded but that for the whole
 	events  *events
+	marks   []mark // of the reads that brought what the body gave out last; fewer than two: they make no difference
+	given   int64  // bytes that the body gave out, as the marks count them
 	f       frame  // the one that is being read
 	growth  growth // of the answer
 
@@ -160,7 +162,8 @@ func (x *exchange) stream(body io.Reader) {
 	for x.o.Err == nil && !x.done {
 		n, err := body.Read(x.events.space())
 		x.events.read(n)
-		read := x.conn.arrival(x.wire)
+		var read reading
+		read, x.marks, x.given = x.conn.bodyGave(x.wire, n)
 		if !x.frames(read) {
 			break
 		}
@@ -182,7 +185,7 @@ func (x *exchange) frames(read reading) bool {
 		if !ok {
 			break
 		}
-		if !x.event(data, read) {
+		if !x.event(data, x.broughtBy(read)) {
 			return false
 		}
 	}
@@ -191,6 +194,20 @@ func (x *exchange) frames(read reading) bool {
 		return false
 	}
 	return true
+}
+
+// broughtBy returns the read that brought the end of the event given out last, which is last unless the body took several reads at once.
+func (x *exchange) broughtBy(last reading) reading {
+	if len(x.marks) < 2 {
+		return last
+	}
+	end := x.given - int64(x.events.behind())
+	for _, m := range x.marks {
+		if m.end >= end {
+			return m.by
+		}
+	}
+	return last
 }
 
 var doneMark = []byte("[DONE]")

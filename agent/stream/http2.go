@@ -16,8 +16,8 @@ import (
 // losses. Connections that lie idle are taken again, the one used last first.
 type http2Pool struct {
 	dialer    *dialer
-	transport http2.Transport
-	fresh     bool // each request has a connection of its own
+	transport http2.Transport //nolint:staticcheck // net/http's own makes the connections itself
+	fresh     bool            // each request has a connection of its own
 	mu        sync.Mutex
 	idle      map[string][]*http2Conn // by address
 }
@@ -31,9 +31,9 @@ type http2Conn struct {
 
 func newHTTP2Pool(d *dialer, fresh bool) *http2Pool {
 	p := &http2Pool{dialer: d, fresh: fresh, idle: make(map[string][]*http2Conn)}
-	p.transport.DisableCompression = true
+	p.transport.DisableCompression = true //nolint:staticcheck // as above
 	// The stream before may not have been struck off yet when the next request takes its connection.
-	p.transport.StrictMaxConcurrentStreams = true
+	p.transport.StrictMaxConcurrentStreams = true //nolint:staticcheck // as above
 	return p
 }
 
@@ -46,7 +46,7 @@ func (p *http2Pool) RoundTrip(q *http.Request) (*http.Response, error) {
 	if trace := httptrace.ContextClientTrace(q.Context()); trace != nil && trace.GotConn != nil {
 		trace.GotConn(httptrace.GotConnInfo{Conn: c.wire, Reused: kept, WasIdle: kept})
 	}
-	response, err := c.ClientConn.RoundTrip(q)
+	response, err := c.RoundTrip(q)
 	if err != nil {
 		c.Close()
 		return nil, err

@@ -93,6 +93,9 @@ func (x *exchange) attempt(r Request) (*http.Response, error) {
 	x.payload = body
 	response, err := x.client.transport.RoundTrip(request)
 	x.conn, x.wire = c, w
+	if err == nil {
+		c.beginBody(w, len(response.TransferEncoding) > 0)
+	}
 	return response, err
 }
 
