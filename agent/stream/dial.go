@@ -54,24 +54,6 @@ type dialError struct {
 func (e *dialError) Error() string { return e.err.Error() }
 func (e *dialError) Unwrap() error { return e.err }
 
-// plain opens a connection without TLS, for Transport.DialContext.
-func (d *dialer) plain(ctx context.Context, _, addr string) (net.Conn, error) {
-	return asNetConn(d.dial(ctx, addr, false))
-}
-
-// secure opens a connection with TLS, for Transport.DialTLSContext.
-func (d *dialer) secure(ctx context.Context, _, addr string) (net.Conn, error) {
-	return asNetConn(d.dial(ctx, addr, true))
-}
-
-// asNetConn keeps a connection that is none from becoming an interface that is not nil.
-func asNetConn(c *conn, err error) (net.Conn, error) {
-	if err != nil {
-		return nil, err
-	}
-	return c, nil
-}
-
 // errClosed is what requests of a closed client fail with.
 var errClosed = errors.New("the client is closed")
 

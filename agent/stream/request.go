@@ -79,7 +79,7 @@ func (x *exchange) roundTrip(r Request) (*http.Response, error) {
 // attempt sends the request on one connection.
 func (x *exchange) attempt(r Request) (*http.Response, error) {
 	var c *conn
-	w := &wire{hold: len(r.Body) > 0}
+	w := new(wire)
 	trace := &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
 			c = info.Conn.(*conn) //nolint:forcetypeassert // our DialContext makes nothing else

@@ -21,6 +21,7 @@ import (
 type stamps struct {
 	raw     syscall.RawConn
 	recvmsg func(fd uintptr) bool // bound once, so that a read allocates nothing
+	peek    func(fd uintptr)      // likewise
 	message unix.Msghdr           // points to what follows
 	vector  unix.Iovec
 	control [32]byte // room for a stamp and its header, which nothing else was asked for beside
@@ -88,7 +89,7 @@ func roundTrip(raw syscall.RawConn) (rtt time.Duration) {
 
 // bind makes what all reads have in common. The stamps must not be copied any more.
 func (s *stamps) bind() {
-	s.recvmsg = s.receive
+	s.recvmsg, s.peek = s.receive, s.look
 	s.message.Iov, s.message.Control = &s.vector, &s.control[0]
 	s.message.SetIovlen(1)
 }
@@ -128,6 +129,16 @@ func (s *stamps) receive(fd uintptr) bool {
 		}
 		return true
 	}
+}
+
+// quiet says whether a connection that lies idle is still open and nothing has come on it, which would be no answer to anything.
+func (s *socket) quiet() bool {
+	return s.stamps.raw.Control(s.stamps.peek) == nil && s.stamps.err == unix.EAGAIN
+}
+
+// look sees in err whether there is anything to read, and leaves it there.
+func (s *stamps) look(fd uintptr) {
+	_, _, s.err = unix.RawSyscall6(unix.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&s.control[0])), 1, unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
 }
 
 // stampIn finds the receive stamp among control messages. 0: there is none.
