@@ -1,5 +1,6 @@
 # Sourced by the scripts that measure clients: a simulator on core 1, in a directory of its own that goes with the script. What runs on
-# core 0 is under test. Loopback only. On a machine with other work PRIORITY="chrt -f 5" puts all three before it.
+# core 0 is under test. Loopback only. On a machine with other work PRIORITY="nice -n -10" puts all three before it. (Never a real-time class: two Go
+# processes on one core keep each other from going on.)
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 bin=$root/bin
 dir=$(mktemp -d)
