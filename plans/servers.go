@@ -20,16 +20,17 @@ var defaultServerMetrics = []string{
 
 	"sglang:num_running_reqs", "sglang:num_queue_reqs", "sglang:token_usage", "sglang:cache_hit_rate", "sglang:gen_throughput",
 	"sglang:num_used_tokens", "sglang:prompt_tokens_total", "sglang:generation_tokens_total", "sglang:cached_tokens_total",
-	"sglang:num_retracted_reqs",
+	"sglang:num_retracted_reqs", "sglang:num_retracted_requests_total",
 
 	"tgi_queue_size", "tgi_batch_current_size", "tgi_batch_current_max_tokens", "tgi_request_count", "tgi_request_input_length",
 	"tgi_request_generated_tokens",
 
-	"dynamo_frontend_inflight_requests", "dynamo_frontend_queued_requests", "dynamo_frontend_requests_total",
-	"dynamo_frontend_output_tokens_total", "dynamo_component_inflight_requests", "dynamo_component_kvstats_*",
-	"dynamo_component_gpu_cache_usage_percent",
+	"dynamo_frontend_inflight_requests", "dynamo_frontend_active_requests", "dynamo_frontend_queued_requests", "dynamo_frontend_requests_total",
+	"dynamo_frontend_output_tokens_total", "dynamo_frontend_cached_tokens", "dynamo_component_inflight_requests", "dynamo_component_kvstats_*",
+	"dynamo_component_total_blocks", "dynamo_component_gpu_cache_usage_percent",
 
-	"trtllm_kv_cache_hit_rate", "trtllm_kv_cache_utilization", "nv_trt_llm_request_metrics", "nv_trt_llm_kv_cache_block_metrics",
+	"trtllm_num_requests_running", "trtllm_num_requests_waiting", "trtllm_kv_cache_hit_rate", "trtllm_kv_cache_utilization",
+	"trtllm_prompt_cached_tokens_total", "trtllm_prompt_tokens_total", "trtllm_generation_tokens_total", "nv_trt_llm_request_metrics", "nv_trt_llm_kv_cache_block_metrics",
 	"nv_trt_llm_inflight_batcher_metrics", "nv_inference_pending_request_count", "nv_inference_request_success",
 }
 

@@ -56,8 +56,11 @@ func TestDefaultsOfEngines(t *testing.T) {
 			`sglang:cache_hit_rate{model_name="meta-llama/Llama-3.1-8B-Instruct"} 0.007507552643049313 gauge`,
 			`sglang:gen_throughput{model_name="meta-llama/Llama-3.1-8B-Instruct"} 86.50814177726902 gauge`,
 		},
-		"tgi":    {`tgi_batch_current_size{} 4 gauge`, `tgi_queue_size{} 7 gauge`, `tgi_request_generated_tokens_sum{} 8123 counter`, `tgi_request_count{} 412 counter`},
-		"dynamo": {`dynamo_frontend_inflight_requests{model="qwen/qwen3-0.6b"} 3 gauge`, `dynamo_frontend_queued_requests{model="qwen/qwen3-0.6b"} 1 gauge`},
+		"tgi": {`tgi_batch_current_size{} 4 gauge`, `tgi_queue_size{} 7 gauge`, `tgi_request_generated_tokens_sum{} 8123 counter`, `tgi_request_count{} 412 counter`},
+		"dynamo": {`dynamo_frontend_inflight_requests{model="qwen/qwen3-0.6b"} 3 gauge`, `dynamo_frontend_queued_requests{model="qwen/qwen3-0.6b"} 1 gauge`,
+			`dynamo_component_total_blocks{dp_rank="0"} 2048 gauge`, `dynamo_component_gpu_cache_usage_percent{dp_rank="0"} 0.25 gauge`},
+		"trtllm": {`trtllm_num_requests_running{engine_type="trtllm",model_name="m"} 5 gauge`, `trtllm_num_requests_waiting{engine_type="trtllm",model_name="m"} 2 gauge`,
+			`trtllm_kv_cache_utilization{engine_type="trtllm",model_name="m"} 0.31 gauge`, `trtllm_generation_tokens_total{engine_type="trtllm",model_name="m"} 4096 counter`},
 		"triton": {
 			`nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="active",version="1"} 7 gauge`,
 			`nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="fraction",model="tensorrt_llm",version="1"} 0.4875 gauge`,
@@ -123,7 +126,7 @@ func TestParse(t *testing.T) {
 
 // Whatever a server answers, what is taken of it is such as the coordinator takes.
 func FuzzParse(f *testing.F) {
-	for _, engine := range []string{"vllm", "sglang", "tgi", "dynamo", "triton"} {
+	for _, engine := range []string{"vllm", "sglang", "tgi", "dynamo", "triton", "trtllm"} {
 		page, err := os.ReadFile(filepath.Join("testdata", engine+".txt"))
 		if err != nil {
 			f.Fatal(err)
