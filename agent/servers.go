@@ -32,11 +32,11 @@ func (s *share) watchServers(a *spatev1.Assign, k kit) error {
 				address, strings.Join(k.limits.targets, ", "))
 			continue
 		}
-		header, err := s.headerFor(address, a.GetSecrets())
-		if err != nil {
+		source := scrape.Source{Number: number, URL: address}
+		if err := s.askAsEndpoint(&source, a.GetSecrets()); err != nil {
 			return err
 		}
-		sources = append(sources, scrape.Source{Number: number, URL: address, Header: header})
+		sources = append(sources, source)
 	}
 	if len(sources) > 0 {
 		s.servers = scrape.New(scrape.Config{Sources: sources, Names: s.target().GetServerMetrics().GetNames(), Complain: complainer(k.logger)})
@@ -60,24 +60,29 @@ func (s *share) note(format string, args ...any) {
 	s.found.Preparation.Notes = append(s.found.Preparation.Notes, fmt.Sprintf(format, args...))
 }
 
-// headerFor is what is sent along when metrics are read. The target's key and headers are for the hosts of its endpoints, and for nobody else.
-func (s *share) headerFor(address string, secrets map[string]string) (http.Header, error) {
-	same := func(endpoint string) bool { return scrape.SameHost(endpoint, address) }
+// askAsEndpoint has metrics be read as the load is sent, where they are on the host and port of an endpoint: with the target's key and headers,
+// by its proxy and its certificates. All these are for its endpoints, and for nobody else.
+func (s *share) askAsEndpoint(source *scrape.Source, secrets map[string]string) error {
+	same := func(endpoint string) bool { return scrape.SameHost(endpoint, source.URL) }
 	if !slices.ContainsFunc(s.target().GetEndpoints(), same) {
-		return nil, nil
+		return nil
 	}
 	config, err := s.clientConfig(secrets)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	header := http.Header{}
+	source.Header = http.Header{}
 	if config.APIKey != "" {
-		header.Set("Authorization", "Bearer "+config.APIKey)
+		source.Header.Set("Authorization", "Bearer "+config.APIKey)
 	}
 	for name, value := range config.Headers {
-		header.Set(name, value)
+		source.Header.Set(name, value)
 	}
-	return header, nil
+	if source.TLS, err = config.Connection.TLS(); err != nil {
+		return fmt.Errorf("target %s: connection: %w", s.target().GetName(), err)
+	}
+	source.Proxy, err = config.Connection.ProxyURL()
+	return err
 }
 
 // scrape reads servers' metrics until the function it returns is called, which waits for the end of it.

@@ -40,6 +40,10 @@ type Source struct {
 	URL string
 	// Header is sent with each request: secrets only to whom they are meant for. May be nil.
 	Header http.Header
+	// TLS is how the server is checked. Nil: by the system's authorities.
+	TLS *tls.Config
+	// Proxy that is asked for the server. Nil: none is, whatever the environment says.
+	Proxy *url.URL
 }
 
 // Config says what is read.
@@ -48,8 +52,6 @@ type Config struct {
 	Sources []Source
 	// Names of the metrics that are taken; "*" at an end stands for any rest.
 	Names []string
-	// TLS is how servers are checked. Nil: by the system's authorities.
-	TLS *tls.Config
 	// Complain is told why a source cannot be read, once until it can be read again. It may be called concurrently.
 	Complain func(url string, err error)
 }
@@ -57,7 +59,6 @@ type Config struct {
 // Scraper reads the metrics of servers for one stage. Its methods may be called concurrently.
 type Scraper struct {
 	config  Config
-	client  *http.Client
 	maxPage int
 
 	mu     sync.Mutex
@@ -72,13 +73,21 @@ type batch struct {
 
 // New returns a Scraper that asks nobody until Run.
 func New(c Config) *Scraper {
-	transport := &http.Transport{ // No proxy, as for the load; no compression, whose answers have no bound.
-		TLSClientConfig: c.TLS, DisableCompression: true, MaxIdleConnsPerHost: 1, MaxConnsPerHost: 2, MaxResponseHeaderBytes: 64 << 10,
+	return &Scraper{config: c, maxPage: maxPage}
+}
+
+// clientOf asks a source. It takes no compression, whose answers have no bound.
+func clientOf(s Source) *http.Client {
+	transport := &http.Transport{
+		TLSClientConfig: s.TLS, ForceAttemptHTTP2: true, DisableCompression: true, MaxConnsPerHost: 2, MaxResponseHeaderBytes: 64 << 10,
 	}
-	return &Scraper{config: c, maxPage: maxPage, client: &http.Client{
+	if s.Proxy != nil {
+		transport.Proxy = http.ProxyURL(s.Proxy)
+	}
+	return &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	}
 }
 
 // Run asks each source at the begin of each window from one on, counted from the stage's start, until ctx ends. It returns when nothing of it
@@ -89,14 +98,14 @@ func (s *Scraper) Run(ctx context.Context, start clock.Instant, from uint32) {
 		sources.Go(func() { s.watch(ctx, source, start, from) })
 	}
 	sources.Wait()
-	s.client.CloseIdleConnections()
 }
 
 // watch asks one source, window by window. Windows that passed before an answer came are left out.
 func (s *Scraper) watch(ctx context.Context, source Source, start clock.Instant, window uint32) {
-	well := true
+	client, well := clientOf(source), true
+	defer client.CloseIdleConnections()
 	for wait(ctx, start.Add(time.Duration(window)*every)) {
-		samples, err := s.ask(ctx, source)
+		samples, err := s.ask(ctx, client, source)
 		if ctx.Err() != nil {
 			return
 		}
@@ -122,8 +131,8 @@ func wait(ctx context.Context, until clock.Instant) bool {
 }
 
 // ask reads a source once. The samples are right even if there is an error: they say that it failed.
-func (s *Scraper) ask(ctx context.Context, source Source) ([]*spatev1.ServerSample, error) {
-	page, err := s.page(ctx, source)
+func (s *Scraper) ask(ctx context.Context, client *http.Client, source Source) ([]*spatev1.ServerSample, error) {
+	page, err := s.page(ctx, client, source)
 	var samples []*spatev1.ServerSample
 	var leftOut int
 	if err == nil {
@@ -144,7 +153,7 @@ func (s *Scraper) ask(ctx context.Context, source Source) ([]*spatev1.ServerSamp
 }
 
 // page fetches a source's page.
-func (s *Scraper) page(ctx context.Context, source Source) ([]byte, error) {
+func (s *Scraper) page(ctx context.Context, client *http.Client, source Source) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, source.URL, nil)
@@ -156,7 +165,7 @@ func (s *Scraper) page(ctx context.Context, source Source) ([]byte, error) {
 	}
 	q.Header.Set("Accept", "text/plain; version=0.0.4")
 	q.Header.Set("User-Agent", "spate")
-	answer, err := s.client.Do(q)
+	answer, err := client.Do(q)
 	if err != nil {
 		return nil, plain(err)
 	}
