@@ -33,15 +33,7 @@ func (s *share) watchServers(a *spatev1.Assign, k kit) error {
 				address, strings.Join(k.limits.targets, ", "))
 			continue
 		}
-<<<<<<< HEAD
 		sources = append(sources, scrape.Source{Number: number, URL: address})
-=======
-		source := scrape.Source{Number: number, URL: address}
-		if err := s.askAsEndpoint(&source, a.GetSecrets()); err != nil {
-			return err
-		}
-		sources = append(sources, source)
->>>>>>> h/hunt
 	}
 	if len(sources) == 0 {
 		return nil
@@ -79,7 +71,6 @@ func (s *share) note(format string, args ...any) {
 	s.found.Preparation.Notes = append(s.found.Preparation.Notes, fmt.Sprintf(format, args...))
 }
 
-<<<<<<< HEAD
 // introduce says how a source is asked. The target's connection is for the machines of its endpoints; its key and headers are for those hosts
 // and ports, and for nobody else.
 func (s *share) introduce(source *scrape.Source, config stream.Config) {
@@ -89,18 +80,6 @@ func (s *share) introduce(source *scrape.Source, config stream.Config) {
 	source.OfTarget = ask(scrape.SameMachine)
 	if !ask(scrape.SameHost) {
 		return
-=======
-// askAsEndpoint has metrics be read as the load is sent, where they are on the host and port of an endpoint: with the target's key and headers,
-// by its proxy and its certificates. All these are for its endpoints, and for nobody else.
-func (s *share) askAsEndpoint(source *scrape.Source, secrets map[string]string) error {
-	same := func(endpoint string) bool { return scrape.SameHost(endpoint, source.URL) }
-	if !slices.ContainsFunc(s.target().GetEndpoints(), same) {
-		return nil
-	}
-	config, err := s.clientConfig(secrets)
-	if err != nil {
-		return err
->>>>>>> h/hunt
 	}
 	source.Header = http.Header{}
 	if config.APIKey != "" {
@@ -109,14 +88,6 @@ func (s *share) askAsEndpoint(source *scrape.Source, secrets map[string]string) 
 	for name, value := range config.Headers {
 		source.Header.Set(name, value)
 	}
-<<<<<<< HEAD
-=======
-	if source.TLS, err = config.Connection.TLS(); err != nil {
-		return fmt.Errorf("target %s: connection: %w", s.target().GetName(), err)
-	}
-	source.Proxy, err = config.Connection.ProxyURL()
-	return err
->>>>>>> h/hunt
 }
 
 // scrape reads servers' metrics until the function it returns is called, which waits for the end of it.

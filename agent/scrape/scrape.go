@@ -40,15 +40,8 @@ type Source struct {
 	URL string
 	// Header is sent with each request: secrets only to whom they are meant for. May be nil.
 	Header http.Header
-<<<<<<< HEAD
 	// OfTarget says that the target's endpoints are on this host: it is reached as they are, by Config.TLS and Config.Proxy.
 	OfTarget bool
-=======
-	// TLS is how the server is checked. Nil: by the system's authorities.
-	TLS *tls.Config
-	// Proxy that is asked for the server. Nil: none is, whatever the environment says.
-	Proxy *url.URL
->>>>>>> h/hunt
 }
 
 // Config says what is read.
@@ -57,13 +50,10 @@ type Config struct {
 	Sources []Source
 	// Names of the metrics that are taken; "*" at an end stands for any rest.
 	Names []string
-<<<<<<< HEAD
 	// TLS is how the target's hosts are checked, and what is shown to them. Nil: by the system's authorities. So are all other hosts.
 	TLS *tls.Config
 	// Proxy is what the target's hosts are asked through, with its user and password. Nil: none. All others are asked directly.
 	Proxy *url.URL
-=======
->>>>>>> h/hunt
 	// Complain is told why a source cannot be read, once until it can be read again. It may be called concurrently.
 	Complain func(url string, err error)
 }
@@ -71,11 +61,8 @@ type Config struct {
 // Scraper reads the metrics of servers for one stage. Its methods may be called concurrently.
 type Scraper struct {
 	config  Config
-<<<<<<< HEAD
 	target  *http.Client // for the target's hosts
 	other   *http.Client // for all others
-=======
->>>>>>> h/hunt
 	maxPage int
 
 	mu     sync.Mutex
@@ -90,7 +77,6 @@ type batch struct {
 
 // New returns a Scraper that asks nobody until Run.
 func New(c Config) *Scraper {
-<<<<<<< HEAD
 	return &Scraper{config: c, maxPage: maxPage, target: newClient(c.TLS, c.Proxy), other: newClient(nil, nil)}
 }
 
@@ -101,18 +87,6 @@ func newClient(config *tls.Config, proxy *url.URL) *http.Client {
 	}
 	if proxy != nil {
 		transport.Proxy = http.ProxyURL(proxy)
-=======
-	return &Scraper{config: c, maxPage: maxPage}
-}
-
-// clientOf asks a source. It takes no compression, whose answers have no bound.
-func clientOf(s Source) *http.Client {
-	transport := &http.Transport{
-		TLSClientConfig: s.TLS, ForceAttemptHTTP2: true, DisableCompression: true, MaxConnsPerHost: 2, MaxResponseHeaderBytes: 64 << 10,
-	}
-	if s.Proxy != nil {
-		transport.Proxy = http.ProxyURL(s.Proxy)
->>>>>>> h/hunt
 	}
 	return &http.Client{
 		Transport:     transport,
@@ -128,7 +102,6 @@ func (s *Scraper) Run(ctx context.Context, start clock.Instant, from uint32) {
 		sources.Go(func() { s.watch(ctx, source, start, from) })
 	}
 	sources.Wait()
-<<<<<<< HEAD
 	s.target.CloseIdleConnections()
 	s.other.CloseIdleConnections()
 }
@@ -139,16 +112,13 @@ func (s *Scraper) clientOf(source Source) *http.Client {
 		return s.target
 	}
 	return s.other
-=======
->>>>>>> h/hunt
 }
 
 // watch asks one source, window by window. Windows that passed before an answer came are left out.
 func (s *Scraper) watch(ctx context.Context, source Source, start clock.Instant, window uint32) {
-	client, well := clientOf(source), true
-	defer client.CloseIdleConnections()
+	well := true
 	for wait(ctx, start.Add(time.Duration(window)*every)) {
-		samples, err := s.ask(ctx, client, source)
+		samples, err := s.ask(ctx, source)
 		if ctx.Err() != nil {
 			return
 		}
@@ -174,8 +144,8 @@ func wait(ctx context.Context, until clock.Instant) bool {
 }
 
 // ask reads a source once. The samples are right even if there is an error: they say that it failed.
-func (s *Scraper) ask(ctx context.Context, client *http.Client, source Source) ([]*spatev1.ServerSample, error) {
-	page, err := s.page(ctx, client, source)
+func (s *Scraper) ask(ctx context.Context, source Source) ([]*spatev1.ServerSample, error) {
+	page, err := s.page(ctx, source)
 	var samples []*spatev1.ServerSample
 	var leftOut int
 	if err == nil {
@@ -196,7 +166,7 @@ func (s *Scraper) ask(ctx context.Context, client *http.Client, source Source) (
 }
 
 // page fetches a source's page.
-func (s *Scraper) page(ctx context.Context, client *http.Client, source Source) ([]byte, error) {
+func (s *Scraper) page(ctx context.Context, source Source) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, source.URL, nil)
@@ -209,11 +179,7 @@ func (s *Scraper) page(ctx context.Context, client *http.Client, source Source) 
 	q.Host = source.Header.Get("Host") // what is in Header is not sent
 	q.Header.Set("Accept", "text/plain; version=0.0.4")
 	q.Header.Set("User-Agent", "spate")
-<<<<<<< HEAD
 	answer, err := s.clientOf(source).Do(q)
-=======
-	answer, err := client.Do(q)
->>>>>>> h/hunt
 	if err != nil {
 		return nil, plain(err)
 	}

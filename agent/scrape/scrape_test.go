@@ -100,15 +100,8 @@ func TestSlowServer(t *testing.T) {
 	defer server.Close()
 	defer close(hold)
 	s := New(Config{Names: []string{"a"}, Complain: func(string, error) {}})
-<<<<<<< HEAD
 	samples, err := s.ask(t.Context(), Source{URL: server.URL})
 	s.other.CloseIdleConnections()
-=======
-	source := Source{URL: server.URL}
-	client := clientOf(source)
-	defer client.CloseIdleConnections()
-	samples, err := s.ask(t.Context(), client, source)
->>>>>>> h/hunt
 	if err == nil || err.Error() != "no answer within 900ms" || len(samples) != 1 || samples[0].GetValue() != 0 {
 		t.Errorf("%v, %v", samples, err)
 	}

@@ -125,23 +125,6 @@ func (c *Connection) secure(config *tls.Config) error {
 	return nil
 }
 
-// TLS is how a target's servers are checked, and what they are shown, for others than a Client. Errors are those of New.
-func (c *Connection) TLS() (*tls.Config, error) {
-	config := &tls.Config{}
-	err := c.secure(config)
-	config.NextProtos = nil // of the client
-	return config, err
-}
-
-// ProxyURL is the proxy with its user and password, which must not be shown, for others than a Client. Nil: there is none.
-func (c *Connection) ProxyURL() (*url.URL, error) {
-	p, err := proxyOf(c)
-	if p == nil {
-		return nil, err
-	}
-	return p.url, nil
-}
-
 // proxy is what stands between this machine and the endpoints.
 type proxy struct {
 	url     *url.URL // with user and password, which must not be shown
