@@ -110,7 +110,7 @@ func (e *endless) Read(p []byte) (int, error) {
 func BenchmarkFrame(b *testing.B) {
 	c := newTestClient(b, Config{Endpoints: []string{"http://h"}})
 	o := Observation{Gaps: make([]int64, 0, b.N), Lags: make([]int64, 0, b.N)}
-	x := &exchange{client: c, caller: b.Context(), ctx: b.Context(), cancel: func() {}, o: &o, events: new(events), conn: new(conn), wire: new(wire)}
+	x := &exchange{client: c, caller: b.Context(), ctx: b.Context(), end: func(error) {}, timer: time.NewTimer(time.Hour), o: &o, events: new(events), conn: new(conn), wire: new(wire)}
 	x.events.reset()
 	body := &endless{frame: []byte(tokenFrame("hello")), left: b.N}
 	b.ReportAllocs()

@@ -19,6 +19,7 @@ type Client struct {
 	arranger  arranger // the dialect, if it is one
 	endpoints []*url.URL
 	headers   http.Header
+	lines     []byte // the headers as HTTP/1.1 has them
 	host      string
 	body      template
 	probe     template // body of a request that is counted, not timed
@@ -28,7 +29,7 @@ type Client struct {
 	timeout   time.Duration
 	patience  patience
 	dialer    *dialer
-	transport http.RoundTripper
+	pool      pool
 	http2     *http2Pool // nil: HTTP/1.1
 }
 
@@ -56,6 +57,7 @@ func newClient(config Config, base *tls.Config) (*Client, error) {
 	if c.headers, c.host, err = headersOf(config, d); err != nil {
 		return nil, err
 	}
+	c.lines = linesOf(c.headers)
 	if err := c.writeBodies(config); err != nil {
 		return nil, err
 	}
@@ -82,10 +84,10 @@ func (c *Client) prepareConnections(config Config, base *tls.Config) error {
 	c.dialer = newDialer(orDefault(config.ConnectTimeout, defaultConnectTimeout), base, connection, p)
 	if connection.HTTP2 {
 		c.http2 = newHTTP2Pool(c.dialer, connection.New)
-		c.transport = c.http2
+		c.pool = c.http2
 		return nil
 	}
-	c.transport = newHTTP1Pool(c.dialer, connection.New)
+	c.pool = newHTTP1Pool(c.dialer, connection.New)
 	return nil
 }
 
@@ -147,10 +149,7 @@ func (c *Client) check(ctx context.Context, u *url.URL) error {
 	if c.http2 != nil {
 		return c.http2.probe(ctx, u)
 	}
-	address, secure := dialAddress(u), u.Scheme == "https"
-	if c.dialer.proxy != nil && !secure {
-		address = c.dialer.proxy.address
-	}
+	address, secure := c.dialer.toward(u)
 	conn, err := c.dialer.dial(ctx, address, secure)
 	if err == nil {
 		conn.Close()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"sync"
 	"time"
 
@@ -37,12 +38,21 @@ func newDialer(timeout time.Duration, config *tls.Config, c *Connection, p *prox
 }
 
 // way returns where to dial for a connection to an address, and whether a proxy is to be asked there for a way. HTTP/1.1 without TLS
-// needs none: its requests tell a proxy themselves where they go, and net/http dials it.
+// needs none: its requests tell a proxy themselves where they go.
 func (d *dialer) way(addr string, secure bool) (hop string, tunnel bool) {
 	if d.proxy == nil || !secure && !d.http2 {
 		return addr, false
 	}
 	return d.proxy.address, true
+}
+
+// toward returns what is dialled for requests to a URL, and whether by TLS: a proxy takes those without TLS as they are, by HTTP/1.1.
+func (d *dialer) toward(u *url.URL) (address string, secure bool) {
+	secure = u.Scheme == "https"
+	if d.proxy != nil && !secure && !d.http2 {
+		return d.proxy.address, false
+	}
+	return dialAddress(u), secure
 }
 
 // dialError is why there is no connection.

@@ -9,7 +9,6 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"os"
 	"strconv"
@@ -24,15 +23,19 @@ type http1Pool struct {
 	dialer *dialer
 	fresh  bool // each request has a connection of its own
 	mu     sync.Mutex
-	idle   map[string][]*http1Conn // by scheme and address
+	idle   map[place][]*http1Conn
 }
+
+// place is where connections go.
+type place struct{ scheme, host string }
 
 // http1Conn is a connection of the pool. Between requests nobody reads it.
 type http1Conn struct {
 	*conn
-	reader   *bufio.Reader
-	key      string
-	headLeft int64 // bytes that the head of the response may still have
+	reader      *bufio.Reader
+	place       place
+	interrupted func() // interrupt, bound once
+	headLeft    int64  // bytes that the head of the response may still have
 }
 
 const (
@@ -46,6 +49,8 @@ const (
 	mostInformed = 5
 	// mostStale is how many connections that ended while they lay idle a request may clear away before it opens one.
 	mostStale = 4
+	// idHeader names a request.
+	idHeader = "X-Request-Id"
 )
 
 var (
@@ -54,23 +59,20 @@ var (
 )
 
 func newHTTP1Pool(d *dialer, fresh bool) *http1Pool {
-	return &http1Pool{dialer: d, fresh: fresh, idle: make(map[string][]*http1Conn)}
+	return &http1Pool{dialer: d, fresh: fresh, idle: make(map[place][]*http1Conn)}
 }
 
-// RoundTrip implements http.RoundTripper. Of the request's trace it calls GotConn and GotFirstResponseByte. The request's body is one
-// that may be read after the response has ended.
-func (p *http1Pool) RoundTrip(q *http.Request) (*http.Response, error) {
-	ctx := q.Context()
-	c, kept, err := p.get(ctx, q.URL)
+// roundTrip implements pool.
+func (p *http1Pool) roundTrip(ctx context.Context, q *outgoing, by borrower) (*http.Response, error) {
+	c, kept, err := p.get(ctx, q.url)
 	if err != nil {
 		return nil, err
 	}
-	trace := httptrace.ContextClientTrace(ctx)
-	trace.GotConn(httptrace.GotConnInfo{Conn: c.conn, Reused: kept, WasIdle: kept})
-	b := &http1Body{conn: c, pool: p, ctx: ctx, stop: context.AfterFunc(ctx, c.interrupt)}
+	w := by.lent(c.conn, kept)
+	b := &http1Body{conn: c, pool: p, ctx: ctx, stop: context.AfterFunc(ctx, c.interrupted)}
 	// A server that hangs up while the request is written may have said why.
 	unsent := p.send(b, q)
-	response, err := c.receive(q, trace)
+	response, err := c.receive(w)
 	if err != nil {
 		b.Close()
 		return nil, b.because(cmp.Or(unsent, err))
@@ -85,13 +87,9 @@ func (c *http1Conn) interrupt() { _ = c.SetDeadline(time.Unix(1, 0)) }
 
 // get takes a connection that lies idle and still lives, or opens one.
 func (p *http1Pool) get(ctx context.Context, u *url.URL) (c *http1Conn, kept bool, err error) {
-	secure := u.Scheme == "https"
-	address, key := dialAddress(u), u.Host
-	if secure {
-		key = "https " + key
-	}
+	at := place{u.Scheme, u.Host}
 	for range mostStale {
-		if c = p.take(key); c == nil {
+		if c = p.take(at); c == nil {
 			break
 		}
 		if c.socket.quiet() {
@@ -99,34 +97,32 @@ func (p *http1Pool) get(ctx context.Context, u *url.URL) (c *http1Conn, kept boo
 		}
 		c.Close()
 	}
-	if p.dialer.proxy != nil && !secure {
-		address = p.dialer.proxy.address
-	}
+	address, secure := p.dialer.toward(u)
 	w, err := p.dialer.dial(ctx, address, secure)
 	if err != nil {
 		return nil, false, err
 	}
-	c = &http1Conn{conn: w, key: key}
-	c.reader = bufio.NewReaderSize(c, readBuffer)
+	c = &http1Conn{conn: w, place: at}
+	c.interrupted, c.reader = c.interrupt, bufio.NewReaderSize(c, readBuffer)
 	return c, false, nil
 }
 
-func (p *http1Pool) take(key string) *http1Conn {
+func (p *http1Pool) take(at place) *http1Conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	idle := p.idle[key]
+	idle := p.idle[at]
 	if len(idle) == 0 {
 		return nil
 	}
 	c := idle[len(idle)-1]
-	p.idle[key] = idle[:len(idle)-1]
+	p.idle[at] = idle[:len(idle)-1]
 	return c
 }
 
 func (p *http1Pool) put(c *http1Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.idle[c.key] = append(p.idle[c.key], c)
+	p.idle[c.place] = append(p.idle[c.place], c)
 }
 
 // parts are buffers for what is written of a request at once.
@@ -134,12 +130,12 @@ var parts = sync.Pool{New: func() any { b := make([]byte, 0, writeBuffer); retur
 
 // send writes a request: a short one as a whole, in one system call and one packet. A long one goes out on a goroutine of its own, since the
 // server may answer before it has read all of it.
-func (p *http1Pool) send(b *http1Body, q *http.Request) error {
+func (p *http1Pool) send(b *http1Body, q *outgoing) error {
 	part := parts.Get().(*[]byte) //nolint:forcetypeassert // the pool holds nothing else
 	*part = p.appendHead((*part)[:0], q)
-	if len(*part)+int(q.ContentLength) <= writeBuffer {
+	if len(*part)+q.length <= writeBuffer {
 		defer parts.Put(part)
-		return writeParts(b.conn.conn, q.Body, part)
+		return writeParts(b.conn.conn, q.body, part)
 	}
 	if !p.dialer.enter() {
 		return errClosed
@@ -149,7 +145,7 @@ func (p *http1Pool) send(b *http1Body, q *http.Request) error {
 	go func() {
 		defer p.dialer.dials.Done()
 		defer parts.Put(part)
-		if writeParts(c, q.Body, part) == nil {
+		if writeParts(c, q.body, part) == nil {
 			close(wrote)
 		}
 	}()
@@ -174,23 +170,17 @@ func writeParts(to io.Writer, body io.Reader, part *[]byte) error {
 }
 
 // appendHead writes the head of a request.
-func (p *http1Pool) appendHead(dst []byte, q *http.Request) []byte {
-	dst = append(append(dst, q.Method...), ' ')
+func (p *http1Pool) appendHead(dst []byte, q *outgoing) []byte {
+	dst = append(append(dst, q.method...), ' ')
 	proxy := p.dialer.proxy
-	absolute := proxy != nil && q.URL.Scheme == "http"
+	absolute := proxy != nil && q.url.Scheme == "http"
 	if absolute {
-		dst = append(append(dst, "http://"...), q.URL.Host...)
+		dst = append(append(dst, "http://"...), q.url.Host...)
 	}
-	dst = append(append(dst, q.URL.RequestURI()...), " HTTP/1.1\r\n"...)
-	host := q.Host
-	if host == "" {
-		host = q.URL.Host
-	}
-	dst = appendHeader(dst, "Host", host)
-	for name, values := range q.Header {
-		for _, value := range values {
-			dst = appendHeader(dst, name, value)
-		}
+	dst = append(append(dst, q.url.RequestURI()...), " HTTP/1.1\r\n"...)
+	dst = append(appendHeader(dst, "Host", cmp.Or(q.host, q.url.Host)), q.lines...)
+	if q.id != "" {
+		dst = appendHeader(dst, idHeader, q.id)
 	}
 	if absolute && proxy.header != "" {
 		dst = appendHeader(dst, "Proxy-Authorization", proxy.header)
@@ -198,9 +188,9 @@ func (p *http1Pool) appendHead(dst []byte, q *http.Request) []byte {
 	if p.fresh {
 		dst = appendHeader(dst, "Connection", "close")
 	}
-	if q.ContentLength > 0 {
+	if q.body != nil {
 		dst = append(dst, "Content-Length: "...)
-		dst = append(strconv.AppendInt(dst, q.ContentLength, 10), "\r\n"...)
+		dst = append(strconv.AppendInt(dst, int64(q.length), 10), "\r\n"...)
 	}
 	return append(dst, "\r\n"...)
 }
@@ -211,16 +201,14 @@ func appendHeader(dst []byte, name, value string) []byte {
 }
 
 // receive waits for the response and reads its head.
-func (c *http1Conn) receive(q *http.Request, trace *httptrace.ClientTrace) (*http.Response, error) {
+func (c *http1Conn) receive(w *wire) (*http.Response, error) {
 	c.headLeft = headLimit
 	if _, err := c.reader.Peek(1); err != nil {
 		return nil, err
 	}
-	if trace.GotFirstResponseByte != nil {
-		trace.GotFirstResponseByte()
-	}
+	c.gotFirstByte(w)
 	for range mostInformed {
-		response, err := http.ReadResponse(c.reader, q)
+		response, err := http.ReadResponse(c.reader, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -253,8 +241,8 @@ type http1Body struct {
 	ctx   context.Context // the request's
 	stop  func() bool     // lets go of it
 	wrote chan struct{}   // closed when the whole request was written; nil: it is
-	last  bool          // the connection carries no further request
-	whole bool          // it was read to its end
+	last  bool            // the connection carries no further request
+	whole bool            // it was read to its end
 }
 
 // Read implements io.Reader.
