@@ -24,7 +24,7 @@ type limits struct {
 // spareFiles are kept back for what a program opens beside its streams: the control connection, timers, name lookups.
 const spareFiles = 64
 
-// checkTargets returns an error for the first endpoint the agent may not send load to.
+// checkTargets returns an error for the first endpoint, or the proxy before them, that the agent may not send load to.
 func (l limits) checkTargets(target *spatev1.Target) error {
 	if len(l.targets) == 0 {
 		return nil
@@ -38,6 +38,11 @@ func (l limits) checkTargets(target *spatev1.Target) error {
 			return fmt.Errorf("target %s: endpoint %s: this agent's configuration allows load to %s only",
 				target.GetName(), endpoint, strings.Join(l.targets, ", "))
 		}
+	}
+	proxy := target.GetConnection().GetProxy()
+	if u, err := url.Parse(proxy); proxy != "" && (err != nil || !l.allows(u)) {
+		return fmt.Errorf("target %s: proxy %s: this agent's configuration allows load to %s only, and the proxy would get it all: allow the proxy, too",
+			target.GetName(), proxy, strings.Join(l.targets, ", "))
 	}
 	return nil
 }

@@ -3,7 +3,10 @@ package agent
 import (
 	"math"
 	"net/url"
+	"strings"
 	"testing"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 func TestAllowedHosts(t *testing.T) {
@@ -30,6 +33,17 @@ func TestAllowedHosts(t *testing.T) {
 		}
 		if got := (limits{targets: []string{"nothing", c.pattern}}).allows(u); got != c.want {
 			t.Errorf("%s allows %s: %t", c.pattern, c.endpoint, got)
+		}
+	}
+}
+
+// All requests go to a proxy first: an agent that may not send anything there must not take the target on.
+func TestAllowedProxy(t *testing.T) {
+	l := limits{targets: []string{"*.example.com", "proxy:3128"}}
+	for proxy, want := range map[string]bool{"": true, "http://proxy:3128": true, "http://proxy:8080": false, "http://evil.org": false} {
+		err := l.checkTargets(&spatev1.Target{Endpoints: []string{"http://a.example.com"}, Connection: &spatev1.Connection{Proxy: proxy}})
+		if (err == nil) != want || err != nil && !strings.Contains(err.Error(), proxy) {
+			t.Errorf("proxy %q: %v", proxy, err)
 		}
 	}
 }

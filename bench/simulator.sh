@@ -1,13 +1,16 @@
 # Sourced by the scripts that measure clients: a simulator on core 1, in a directory of its own that goes with the script. What runs on
-# core 0 is under test. Loopback only. On a machine with other work PRIORITY="chrt -f 5" puts both before it.
+# core 0 is under test. Loopback only. On a machine with other work PRIORITY="nice -n -10" puts all three before it. (Never a real-time class: two Go
+# processes on one core keep each other from going on.)
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 bin=$root/bin
 dir=$(mktemp -d)
-endpoint=http://127.0.0.1:18100
+port=${PORT:-18100} # of the simulator; the coordinator has the next
+endpoint=http://127.0.0.1:$port control=127.0.0.1:$((port + 1))
 PRIORITY=${PRIORITY:-}
 pids=()
 simulator= agent= coordinator=
 trap 'kill "${pids[@]}" 2>/dev/null; wait; rm -rf "$dir"' EXIT
+trap 'exit 1' INT TERM
 ulimit -n "$(ulimit -Hn)"
 
 # serve FLAGS...: start the simulator anew, with prefill that takes no time.
@@ -25,11 +28,11 @@ serve() {
 # start_agent [PROGRAM]: a coordinator on core 1 and an agent on core 0; its process is $agent. What ran before is ended.
 start_agent() {
     [[ -z $agent ]] || { kill "$agent" "$coordinator"; wait "$agent" "$coordinator" 2>/dev/null || true; }
-    taskset -c 1 "$bin/spate-coordinator" --listen 127.0.0.1:17711 --no-gossip --data-dir "$dir/runs" 2>"$dir/coordinator.log" & coordinator=$!
-    $PRIORITY taskset -c 0 "${1:-$bin/spate-agent}" --coordinator 127.0.0.1:17711 --name a 2>"$dir/agent.log" & agent=$!
+    $PRIORITY taskset -c 1 "$bin/spate-coordinator" --listen "$control" --no-gossip --data-dir "$dir/runs" 2>"$dir/coordinator.log" & coordinator=$!
+    $PRIORITY taskset -c 0 "${1:-$bin/spate-agent}" --coordinator "$control" --name a 2>"$dir/agent.log" & agent=$!
     pids+=("$coordinator" "$agent")
-    until "$bin/spate" agents --coordinator 127.0.0.1:17711 2>/dev/null | grep -q ready; do
-        kill -0 "$agent" "$coordinator" || { cat "$dir/agent.log" "$dir/coordinator.log" >&2; exit 1; }
+    until "$bin/spate" agents --coordinator "$control" 2>/dev/null | grep -q ready; do
+        { kill -0 "$agent" && kill -0 "$coordinator"; } || { cat "$dir/agent.log" "$dir/coordinator.log" >&2; exit 1; }
         sleep 0.1
     done
 }
@@ -39,7 +42,7 @@ agent_cpu() { awk -v hz="$(getconf CLK_TCK)" '{ print $14 * 1e6 / hz, $15 * 1e6 
 
 # run_plan OUT: run the plan on standard input by the agent.
 run_plan() {
-    taskset -c 1 "$bin/spate" run --coordinator 127.0.0.1:17711 --records none --no-progress --out "$dir/$1" /dev/stdin >"$dir/$1.log" 2>&1 ||
+    taskset -c 1 "$bin/spate" run --coordinator "$control" --records none --no-progress --out "$dir/$1" /dev/stdin >"$dir/$1.log" 2>&1 ||
         { cat "$dir/$1.log" >&2; exit 1; }
 }
 

@@ -193,7 +193,7 @@ func (r *recorder) Close(context.Context) error {
 	return nil
 }
 
-// check expects two stages of two windows by two agents of one region at one endpoint: 2 x 2 x (whole, region, a, b, endpoint).
+// check expects two stages of two windows by two agents of one region at one endpoint: 2 x 2 x (whole, region, endpoint, a, b).
 func (r *recorder) check(t *testing.T) {
 	t.Helper()
 	r.mu.Lock()

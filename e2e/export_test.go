@@ -190,7 +190,7 @@ func TestExportRefuses(t *testing.T) {
 		}
 	}
 	db.Query("DROP DATABASE spate; CREATE DATABASE spate WITH DURATION 1h SHARD DURATION 1h")
-	db.Write("spate_stage,run=old complete=1i", 0) // the results of two stages, whole and by two endpoints, have another type
+	db.Write("spate_stage,run=old complete=1i", 0) // none of the two stages can be written, as a whole and at each of two endpoints
 	p := export(t, r.dir, db, 3)
 	if !strings.Contains(p.stderr.String(), "6 points were refused for good, the ledger has them") {
 		t.Errorf("it says %q", p.stderr.String())

@@ -12,19 +12,29 @@ import (
 // connection checks how connections to a target are made, and how long they may keep one waiting.
 func (c *checker) connection(path string, t *spatev1.Target) {
 	target := strings.TrimSuffix(path, ".connection")
+	c.waits(target, t)
+	n := t.GetConnection()
+	switch {
+	case n == nil:
+	case !c.has(target+".endpoints") && c.has(target+".simulator"):
+		c.simulatedConnection(path)
+	default:
+		c.pairs(path, n)
+		c.withoutTLS(path, t)
+	}
+}
+
+// waits checks how long a stream may keep one waiting.
+func (c *checker) waits(target string, t *spatev1.Target) {
 	for field, limit := range map[string]*durationpb.Duration{"first_token_timeout": t.GetFirstTokenTimeout(), "gap_timeout": t.GetGapTimeout()} {
 		if whole := or(t.GetRequestTimeout().AsDuration(), defaultRequestTimeout); limit.AsDuration() > whole {
 			c.wrong(target+"."+field, "must not be longer than request_timeout, which ends the request before")
 		}
 	}
-	n := t.GetConnection()
-	if n == nil {
-		return
-	}
-	if !c.has(target+".endpoints") && c.has(target+".simulator") {
-		c.simulatedConnection(path)
-		return
-	}
+}
+
+// pairs checks what goes together and what does not.
+func (c *checker) pairs(path string, n *spatev1.Connection) {
 	switch {
 	case n.GetCertificate() != "" && n.GetKey() == "":
 		c.wrong(path+".certificate", "goes with key: give both or none")
@@ -40,7 +50,6 @@ func (c *checker) connection(path string, t *spatev1.Target) {
 	if n.GetInsecureSkipVerify() && n.GetCa() != "" {
 		c.wrong(path+".insecure_skip_verify", "does not go with ca: certificates are either checked by it or not at all")
 	}
-	c.withoutTLS(path, t)
 }
 
 // simulatedConnection refuses what the simulator has no use for: it serves HTTP/1.1 on loopback.

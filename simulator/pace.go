@@ -74,8 +74,8 @@ func (m *metronome) add(s *sequence) {
 
 // tick returns the first tick that is not before an instant.
 func (m *metronome) tick(at clock.Instant) clock.Instant {
-	every := m.pace.BetweenTokens
-	return m.origin.Add((at.Sub(m.origin) + every - 1) / every * every)
+	since, every := at.Sub(m.origin), m.pace.BetweenTokens
+	return m.origin.Add(since + every - 1 - (since+every-1)%every)
 }
 
 // cancel takes a sequence out, wherever it is. Cancelling one that has departed does nothing.

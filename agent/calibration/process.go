@@ -52,7 +52,7 @@ func launch(ctx context.Context, name string, command []string, cores []int, set
 	return p, nil
 }
 
-// ask says something to the child and takes its answer.
+// ask says something to the child and takes its answer. After an error the child has ended.
 func (p *process) ask(question, answer any) error {
 	late := time.AfterFunc(askTime, func() { _ = p.cmd.Process.Kill() })
 	defer late.Stop()
@@ -63,6 +63,7 @@ func (p *process) ask(question, answer any) error {
 	if err == nil {
 		return nil
 	}
+	p.end() // its last words are there when it is gone
 	if said := p.errs.last(); said != "" {
 		return fmt.Errorf("the %s has ended: %s", p.name, said)
 	}

@@ -61,7 +61,7 @@ func ServeAgent(in io.Reader, out io.Writer, errs io.Writer, version string) err
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
-	defer func() { cancel(); <-done }()
+	defer func() { cancel(); _ = <-done }() // it was told to end
 	return answerAll(questions, out, struct{}{}, func() any { return observed{ownUsage(), g.read()} })
 }
 
@@ -114,8 +114,8 @@ func answerAll(questions *json.Decoder, out io.Writer, made any, answer func() a
 		return fmt.Errorf("answer: %w", err)
 	}
 	for {
-		var any json.RawMessage
-		if err := questions.Decode(&any); err != nil {
+		var question json.RawMessage
+		if err := questions.Decode(&question); err != nil {
 			if errors.Is(err, io.EOF) {
 				return nil
 			}

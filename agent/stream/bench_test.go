@@ -2,8 +2,10 @@ package stream
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"runtime"
 	"syscall"
 	"testing"
@@ -46,6 +48,35 @@ func BenchmarkDoFrames(b *testing.B) {
 	b.ReportMetric(float64(len(o.Lags))/float64(n), "reads/frame")
 }
 
+// BenchmarkFloorFrames is BenchmarkDoFrames with a client that reads and discards: what is beyond it is this package's and net/http's.
+func BenchmarkFloorFrames(b *testing.B) {
+	n := b.N
+	s := frameServer(b, &n)
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, err := net.Dial("tcp", u.Host)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	left := len(chunkedHead) + n*len(chunk(tokenFrame("hello"))) + len(chunk(doneFrame)+lastChunk)
+	buffer := make([]byte, 4<<10)
+	b.ReportAllocs()
+	b.ResetTimer()
+	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n")
+	reads := 0
+	for ; left > 0; reads++ {
+		got, err := c.Read(buffer)
+		if err != nil {
+			b.Fatal(err)
+		}
+		left -= got
+	}
+	b.ReportMetric(float64(reads)/float64(n), "reads/frame")
+}
+
 // BenchmarkDoRequests is the cost of a short request on a kept connection.
 func BenchmarkDoRequests(b *testing.B) {
 	n := 1
@@ -79,7 +110,7 @@ func (e *endless) Read(p []byte) (int, error) {
 func BenchmarkFrame(b *testing.B) {
 	c := newTestClient(b, Config{Endpoints: []string{"http://h"}})
 	o := Observation{Gaps: make([]int64, 0, b.N), Lags: make([]int64, 0, b.N)}
-	x := &exchange{client: c, caller: b.Context(), ctx: b.Context(), cancel: func() {}, o: &o, events: new(events), conn: new(conn), wire: new(wire)}
+	x := &exchange{client: c, caller: b.Context(), ctx: b.Context(), end: func(error) {}, timer: time.NewTimer(time.Hour), o: &o, events: new(events), conn: new(conn), wire: new(wire)}
 	x.events.reset()
 	body := &endless{frame: []byte(tokenFrame("hello")), left: b.N}
 	b.ReportAllocs()

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"time"
@@ -42,8 +41,8 @@ func (c *Client) at(endpoint int, path string, versioned bool) *url.URL {
 func (c *Client) call(ctx context.Context, u *url.URL, body []byte, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	q := c.callRequest(ctx, u, body)
-	response, err := c.transport.RoundTrip(q)
+	q := c.callRequest(u, body)
+	response, err := c.pool.roundTrip(ctx, q, caller{})
 	if err != nil {
 		return c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_CONNECT, err)
 	}
@@ -65,33 +64,35 @@ func (c *Client) call(ctx context.Context, u *url.URL, body []byte, answer any) 
 	return nil
 }
 
-// callRequest makes the HTTP request of a call. Its connection counts as used: the first timed request on it opened none.
-func (c *Client) callRequest(ctx context.Context, u *url.URL, body []byte) *http.Request {
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
-		held := info.Conn.(*conn) //nolint:forcetypeassert // our DialContext makes nothing else
-		w := new(wire)
-		held.lend(w)
-		held.take(w)
-	}})
+// callRequest makes the request of a call.
+func (c *Client) callRequest(u *url.URL, body []byte) *outgoing {
 	headers := c.headers.Clone()
 	headers.Set("Accept", "application/json")
-	q := &http.Request{
-		Method: http.MethodGet, URL: u, Host: c.host, Header: headers,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}
+	q := &outgoing{method: http.MethodGet, url: u, host: c.host, headers: headers, lines: linesOf(headers)}
 	if body != nil {
-		q.Method, q.Body, q.ContentLength = http.MethodPost, io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		q.method, q.body, q.length = http.MethodPost, io.NopCloser(bytes.NewReader(body)), len(body)
 	}
-	return q.WithContext(ctx)
+	return q
+}
+
+// caller takes no part in what its connection sees. The connection counts as used: the first timed request on it opened none.
+type caller struct{}
+
+// lent implements borrower.
+func (caller) lent(c *conn, _ bool) *wire {
+	w := new(wire)
+	c.lend(w)
+	c.take(w)
+	return w
 }
 
 // callFailed says what was asked and why there is no answer.
-func (c *Client) callFailed(q *http.Request, class spatev1.ErrorClass, err error) *Error {
+func (c *Client) callFailed(q *outgoing, class spatev1.ErrorClass, err error) *Error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		class, err = spatev1.ErrorClass_ERROR_CLASS_TIMEOUT, errors.New("no answer in time")
 	}
 	if known, ok := errors.AsType[*dialError](err); ok {
 		class = known.class
 	}
-	return &Error{Class: class, Message: c.secrets.clean(fmt.Sprintf("%s %s: %v", q.Method, q.URL.Path, err))}
+	return &Error{Class: class, Message: c.secrets.clean(fmt.Sprintf("%s %s: %v", q.method, q.url.Path, err))}
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"net/url"
 	"time"
@@ -20,6 +19,7 @@ type Client struct {
 	arranger  arranger // the dialect, if it is one
 	endpoints []*url.URL
 	headers   http.Header
+	lines     []byte // the headers as HTTP/1.1 has them
 	host      string
 	body      template
 	probe     template // body of a request that is counted, not timed
@@ -29,17 +29,9 @@ type Client struct {
 	timeout   time.Duration
 	patience  patience
 	dialer    *dialer
-	transport http.RoundTripper
-	closeIdle func()
+	pool      pool
 	http2     *http2Pool // nil: HTTP/1.1
 }
-
-// Sizes of the Transport's buffers of a connection. They are small because a stream's frames are, because the head of a request is all that
-// is gathered for a write, and because there can be 20,000 streams.
-const (
-	readBuffer  = 2 << 10
-	writeBuffer = 1 << 10
-)
 
 // New makes a client. It opens no connection. Errors name what is wrong with the Config. The caller closes the client.
 func New(config Config) (*Client, error) {
@@ -65,6 +57,7 @@ func newClient(config Config, base *tls.Config) (*Client, error) {
 	if c.headers, c.host, err = headersOf(config, d); err != nil {
 		return nil, err
 	}
+	c.lines = linesOf(c.headers)
 	if err := c.writeBodies(config); err != nil {
 		return nil, err
 	}
@@ -91,11 +84,10 @@ func (c *Client) prepareConnections(config Config, base *tls.Config) error {
 	c.dialer = newDialer(orDefault(config.ConnectTimeout, defaultConnectTimeout), base, connection, p)
 	if connection.HTTP2 {
 		c.http2 = newHTTP2Pool(c.dialer, connection.New)
-		c.transport, c.closeIdle = c.http2, func() {} // they end with their sockets
+		c.pool = c.http2
 		return nil
 	}
-	t := newTransport(c.dialer, connection.New)
-	c.transport, c.closeIdle = t, t.CloseIdleConnections
+	c.pool = newHTTP1Pool(c.dialer, connection.New)
 	return nil
 }
 
@@ -125,34 +117,8 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
-// newTransport speaks HTTP/1.1 only: streams that share a connection would share its stamps and its losses. It keeps every
-// connection that the server keeps, unless each request is to have a fresh one. Where there is a proxy it is told of requests without
-// TLS only: the dialer finds the way through it for the others, so that every connection is a stamped one.
-func newTransport(d *dialer, fresh bool) *http.Transport {
-	t := &http.Transport{
-		DialContext:         d.plain,
-		DialTLSContext:      d.secure,
-		TLSNextProto:        map[string]func(string, *tls.Conn) http.RoundTripper{},
-		DisableCompression:  true,
-		DisableKeepAlives:   fresh,
-		MaxIdleConnsPerHost: math.MaxInt,
-		WriteBufferSize:     writeBuffer,
-		ReadBufferSize:      readBuffer,
-	}
-	if d.proxy != nil {
-		t.Proxy = func(q *http.Request) (*url.URL, error) {
-			if q.URL.Scheme == "https" {
-				return nil, nil //nolint:nilnil // as Transport.Proxy has it
-			}
-			return d.proxy.url, nil
-		}
-	}
-	return t
-}
-
 // Close closes all connections and waits until no more are being opened. Requests that are still under way fail.
 func (c *Client) Close() {
-	c.closeIdle()
 	c.dialer.close()
 }
 
@@ -183,10 +149,7 @@ func (c *Client) check(ctx context.Context, u *url.URL) error {
 	if c.http2 != nil {
 		return c.http2.probe(ctx, u)
 	}
-	address, secure := dialAddress(u), u.Scheme == "https"
-	if c.dialer.proxy != nil && !secure {
-		address = c.dialer.proxy.address
-	}
+	address, secure := c.dialer.toward(u)
 	conn, err := c.dialer.dial(ctx, address, secure)
 	if err == nil {
 		conn.Close()

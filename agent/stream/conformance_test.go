@@ -71,7 +71,7 @@ func play(c *Client, body []byte, err error, cuts ...int) *Observation {
 	switch {
 	case o.Err != nil:
 	case x.done:
-		x.end(o.End)
+		x.complete(o.End)
 	case errors.Is(err, io.EOF):
 		x.ended(err, reading{at: at, number: 1 << 20})
 	}

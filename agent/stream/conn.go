@@ -13,6 +13,7 @@ type conn struct {
 	net.Conn              // the socket, or TLS over it
 	socket   *socket      // where the bytes come from
 	frames   *http2Frames // nil: it speaks HTTP/1.1
+	body     bodyReads    // of the present response, by HTTP/1.1
 	opened   opened
 	rtt      time.Duration // see socket
 	forget   func(*conn)
@@ -35,8 +36,6 @@ type wire struct {
 	last      reading       // read that brought the last bytes of the response
 	sent      clock.Instant // end of the last write
 	written   int64         // bytes of the request that the kernel took
-	hold      bool          // the next write is the head of a request and waits for the body
-	head      []byte        // it waits here
 	unwritten bool          // a write is under way, or failed
 	broken    bool          // a read or write failed, or the other side has ended
 }
@@ -62,8 +61,9 @@ func (c *conn) lend(w *wire) {
 	}
 	if c.frames != nil {
 		c.frames.reset()
-		w.hold, w.unwritten = false, true
+		w.unwritten = true
 	}
+	c.body.reset()
 	c.used = true
 	c.wire = w
 }
@@ -88,6 +88,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	if w := c.wire; w != nil {
 		if n > 0 {
 			w.last = c.socket.last
+			c.body.arrived(p[:n], w.last)
 		}
 		w.broken = w.broken || err != nil
 	}
@@ -108,26 +109,23 @@ func (c *conn) hear(p []byte) {
 	}
 }
 
-// Write writes and records how much of it the kernel took. The head of a request waits for the body, which net/http writes apart:
-// so a short request is one system call and one packet, and has been sent as a whole or not at all.
+// Write writes and records how much of it the kernel took.
 func (c *conn) Write(p []byte) (int, error) {
 	if c.frames != nil {
 		return c.writeFrames(p)
 	}
-	w, head, wait := c.beginWrite(p)
-	if wait {
-		return len(p), nil
+	w := c.beginWrite()
+	n, err := c.Conn.Write(p)
+	if w == nil {
+		return n, err
 	}
-	n, err := c.writeBoth(head, p)
 	at := clock.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if w != nil {
-		w.written += int64(n)
-		w.sent, w.unwritten = at, err != nil
-		w.broken = w.broken || err != nil
-	}
-	return max(n-len(head), 0), err
+	w.written += int64(n)
+	w.sent, w.unwritten = at, err != nil
+	w.broken = w.broken || err != nil
+	return n, err
 }
 
 // writeFrames writes and records when the last frame of the request was taken. What is written behind it is about what was received.
@@ -139,7 +137,9 @@ func (c *conn) writeFrames(p []byte) (int, error) {
 	wrote := c.frames.out.scan(p[:n])
 	c.frames.sent = c.frames.sent || wrote.ended
 	if w := c.wire; w != nil {
-		w.written += int64(wrote.request)
+		if wrote.message {
+			w.written += int64(n)
+		}
 		if wrote.ended {
 			w.sent, w.unwritten = at, false
 		}
@@ -148,36 +148,14 @@ func (c *conn) writeFrames(p []byte) (int, error) {
 	return n, err
 }
 
-// beginWrite returns whom a write belongs to and the head that goes before it. Wait: it is the head.
-func (c *conn) beginWrite(p []byte) (w *wire, head []byte, wait bool) {
+// beginWrite returns whom a write belongs to.
+func (c *conn) beginWrite() *wire {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w = c.wire
-	if w == nil {
-		return nil, nil, false
+	if c.wire != nil {
+		c.wire.unwritten = true
 	}
-	w.unwritten = true
-	if w.hold {
-		w.hold = false
-		w.head = append(w.head, p...)
-		return w, nil, true
-	}
-	head, w.head = w.head, nil
-	return w, head, false
-}
-
-// joints are buffers for a head and what net/http writes of a body at once.
-var joints = sync.Pool{New: func() any { return new([]byte) }}
-
-// writeBoth writes two parts as one.
-func (c *conn) writeBoth(head, p []byte) (int, error) {
-	if len(head) == 0 {
-		return c.Conn.Write(p)
-	}
-	joint := joints.Get().(*[]byte) //nolint:forcetypeassert // the pool holds nothing else
-	defer joints.Put(joint)
-	*joint = append(append((*joint)[:0], head...), p...)
-	return c.Conn.Write(*joint)
+	return c.wire
 }
 
 // Close closes the connection. It may be called again.
@@ -208,6 +186,24 @@ func (c *conn) arrival(w *wire) reading {
 		return c.frames.last
 	}
 	return w.last
+}
+
+// beginBody takes in that the head of w's response is over, and whether its body is chunked.
+func (c *conn) beginBody(w *wire, chunked bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.body.begin(chunked && c.frames == nil, w.last)
+}
+
+// bodyGave takes in that the body gave out n bytes. See bodyReads.gave.
+func (c *conn) bodyGave(w *wire, n int) (last reading, marks []mark, given int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.frames != nil && c.frames.given > 0 {
+		return c.frames.last, nil, 0
+	}
+	marks, given = c.body.gave(n)
+	return w.last, marks, given
 }
 
 // refusal is what the other side said as it ended TLS. Nil: nothing.

@@ -27,33 +27,34 @@ func (p *pipe) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-func TestHeadGoesWithTheBody(t *testing.T) {
+// A request that fits the buffer is one write; of a longer one all writes but the last are full. The wire knows what was taken.
+func TestRequestIsWrittenInParts(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		hold   bool
 		room   int
+		body   string
 		writes []string
-		counts []int // what the callers of Write are told
 	}{
-		{"head and body", true, 99, []string{"headbody", "more"}, []int{4, 4, 4}},
-		{"no body to come", false, 99, []string{"head", "body", "more"}, []int{4, 4, 4}},
-		{"no room for the head", true, 3, []string{"hea", ""}, []int{4, 0, 0}},
-		{"no room for the body", true, 6, []string{"headbo", ""}, []int{4, 2, 0}},
+		{"a short one", 99, "body", []string{"headbody"}},
+		{"no body", 99, "", []string{"head"}},
+		{"one that fits just so", 99, "body and", []string{"headbody and"}},
+		{"a long one", 99, "body and more", []string{"headbody and", " more"}},
+		{"no room for the head", 3, "body", []string{"hea"}},
+		{"no room for the body", 14, "body and more", []string{"headbody and", " m"}},
 	} {
 		p := &pipe{room: tt.room}
 		c := &conn{Conn: p}
-		w := &wire{hold: tt.hold}
+		w := new(wire)
 		c.lend(w)
-		var counts []int
-		for _, s := range []string{"head", "body", "more"} {
-			n, _ := c.Write([]byte(s))
-			counts = append(counts, n)
+		part := append(make([]byte, 0, len("headbody and")), "head"...)
+		err := writeParts(c, &payload{left: []byte(tt.body)}, &part)
+		if !slices.Equal(p.writes, tt.writes) {
+			t.Errorf("%s: wrote %q", tt.name, p.writes)
 		}
-		if !slices.Equal(p.writes, tt.writes) || !slices.Equal(counts, tt.counts) {
-			t.Errorf("%s: wrote %q, told %v", tt.name, p.writes, counts)
-		}
-		if took := len(strings.Join(p.writes, "")); w.written != int64(took) || w.broken != (took < 12) || (w.end() == 0) != w.broken {
-			t.Errorf("%s: %+v", tt.name, w)
+		took := len(strings.Join(p.writes, ""))
+		cut := took < len("head"+tt.body)
+		if w.written != int64(took) || w.broken != cut || (w.end() == 0) != cut || (err != nil) != cut {
+			t.Errorf("%s: %+v, %v", tt.name, w, err)
 		}
 	}
 }

@@ -138,8 +138,7 @@ func proxyOf(c *Connection) (*proxy, error) {
 		return nil, nil //nolint:nilnil // no proxy is no error
 	}
 	u, err := url.Parse(c.Proxy)
-	switch {
-	case err != nil || u.Scheme != "http" || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "":
+	if err != nil || u.Scheme != "http" || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" {
 		return nil, errors.New("the proxy must be given as http://host:port, without user and path")
 	}
 	p := &proxy{url: &url.URL{Scheme: u.Scheme, Host: u.Host}, address: dialAddress(u)}

@@ -166,8 +166,8 @@ func TestOtherVersionOfHTTP(t *testing.T) {
 	})
 	t.Run("only HTTP/2", func(t *testing.T) {
 		s := newRawServer(t, func(c net.Conn, _ *bufio.Reader) {
-			c.Write([]byte("\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x64")) // SETTINGS
-			c.Read(make([]byte, 1))
+			_, _ = c.Write([]byte("\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x64")) // SETTINGS
+			_, _ = c.Read(make([]byte, 1))
 		})
 		checkRefusal(t, ask(t, newTestClient(t, Config{Endpoints: []string{s.URL}, Connection: ask1})), badFrame, `connection: {http: "2"}`)
 	})

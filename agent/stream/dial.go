@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"sync"
 	"time"
 
@@ -37,12 +38,21 @@ func newDialer(timeout time.Duration, config *tls.Config, c *Connection, p *prox
 }
 
 // way returns where to dial for a connection to an address, and whether a proxy is to be asked there for a way. HTTP/1.1 without TLS
-// needs none: its requests tell a proxy themselves where they go, and net/http dials it.
+// needs none: its requests tell a proxy themselves where they go.
 func (d *dialer) way(addr string, secure bool) (hop string, tunnel bool) {
 	if d.proxy == nil || !secure && !d.http2 {
 		return addr, false
 	}
 	return d.proxy.address, true
+}
+
+// toward returns what is dialled for requests to a URL, and whether by TLS: a proxy takes those without TLS as they are, by HTTP/1.1.
+func (d *dialer) toward(u *url.URL) (address string, secure bool) {
+	secure = u.Scheme == "https"
+	if d.proxy != nil && !secure && !d.http2 {
+		return d.proxy.address, false
+	}
+	return dialAddress(u), secure
 }
 
 // dialError is why there is no connection.
@@ -53,24 +63,6 @@ type dialError struct {
 
 func (e *dialError) Error() string { return e.err.Error() }
 func (e *dialError) Unwrap() error { return e.err }
-
-// plain opens a connection without TLS, for Transport.DialContext.
-func (d *dialer) plain(ctx context.Context, _, addr string) (net.Conn, error) {
-	return asNetConn(d.dial(ctx, addr, false))
-}
-
-// secure opens a connection with TLS, for Transport.DialTLSContext.
-func (d *dialer) secure(ctx context.Context, _, addr string) (net.Conn, error) {
-	return asNetConn(d.dial(ctx, addr, true))
-}
-
-// asNetConn keeps a connection that is none from becoming an interface that is not nil.
-func asNetConn(c *conn, err error) (net.Conn, error) {
-	if err != nil {
-		return nil, err
-	}
-	return c, nil
-}
 
 // errClosed is what requests of a closed client fail with.
 var errClosed = errors.New("the client is closed")

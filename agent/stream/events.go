@@ -98,6 +98,9 @@ func (e *events) next() ([]byte, bool) {
 	return nil, false
 }
 
+// behind is how many bytes have been read behind the event given out last.
+func (e *events) behind() int { return e.end - e.line }
+
 // last returns the data of an event that the end of the stream ended.
 func (e *events) last() ([]byte, bool) {
 	if e.err == nil && e.line < e.end {

@@ -19,7 +19,8 @@ type exchange struct {
 	client  *Client
 	caller  context.Context // the caller's
 	ctx     context.Context // ends at the request timeout too
-	cancel  context.CancelFunc
+	end     context.CancelCauseFunc
+	timer   *time.Timer // ends it
 	o       *Observation
 	onToken func(at clock.Instant, tokens int)
 	onFrame func(data []byte, at, seen clock.Instant)
@@ -29,6 +30,8 @@ type exchange struct {
 	kept    bool   // the connection had been used before
 	watch   *watch // nil: no wait is bounded but that for the whole
 	events  *events
+	marks   []mark // of the reads that brought what the body gave out last; fewer than two: they make no difference
+	given   int64  // bytes that the body gave out, as the marks count them
 	f       frame  // the one that is being read
 	growth  growth // of the answer
 
@@ -67,8 +70,10 @@ func (c *Client) Do(ctx context.Context, r Request, o *Observation) {
 		defer x.watch.stop()
 		ctx = x.watch.ctx
 	}
-	x.ctx, x.cancel = context.WithTimeoutCause(ctx, c.timeout, errRequestTimeout)
-	defer x.cancel()
+	x.ctx, x.end = context.WithCancelCause(ctx)
+	defer x.end(nil)
+	x.timer = time.AfterFunc(c.timeout, func() { x.end(errRequestTimeout) })
+	defer x.timer.Stop()
 	response, err := x.roundTrip(r)
 	if err != nil {
 		x.fail(err)
@@ -151,7 +156,7 @@ func (x *exchange) whole(body io.Reader) {
 	}
 	x.done = true
 	if x.frame(data, read) {
-		x.end(read.at)
+		x.complete(read.at)
 	}
 }
 
@@ -160,7 +165,8 @@ func (x *exchange) stream(body io.Reader) {
 	for x.o.Err == nil && !x.done {
 		n, err := body.Read(x.events.space())
 		x.events.read(n)
-		read := x.conn.arrival(x.wire)
+		var read reading
+		read, x.marks, x.given = x.conn.bodyGave(x.wire, n)
 		if !x.frames(read) {
 			break
 		}
@@ -170,7 +176,7 @@ func (x *exchange) stream(body io.Reader) {
 		}
 	}
 	if x.done {
-		x.end(x.o.End)
+		x.complete(x.o.End)
 	}
 	x.drain(body)
 }
@@ -182,7 +188,7 @@ func (x *exchange) frames(read reading) bool {
 		if !ok {
 			break
 		}
-		if !x.event(data, read) {
+		if !x.event(data, x.broughtBy(read)) {
 			return false
 		}
 	}
@@ -191,6 +197,20 @@ func (x *exchange) frames(read reading) bool {
 		return false
 	}
 	return true
+}
+
+// broughtBy returns the read that brought the end of the event given out last, which is last unless the body took several reads at once.
+func (x *exchange) broughtBy(last reading) reading {
+	if len(x.marks) < 2 {
+		return last
+	}
+	end := x.given - int64(x.events.behind())
+	for _, m := range x.marks {
+		if m.end >= end {
+			return m.by
+		}
+	}
+	return last
 }
 
 var doneMark = []byte("[DONE]")
@@ -226,15 +246,15 @@ func (x *exchange) ended(err error, read reading) {
 	case x.events.err != nil:
 		x.failed(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, x.events.err.Error())
 	case x.done || x.o.FinishReason != "" || x.client.dialect.traits().unmarked:
-		x.end(read.at)
+		x.complete(read.at)
 	default:
 		x.failed(spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM,
 			x.progress("the response ended without [DONE] and without a finish reason"))
 	}
 }
 
-// end takes in the end of a stream that was complete.
-func (x *exchange) end(at clock.Instant) {
+// complete takes in the end of a stream that was complete.
+func (x *exchange) complete(at clock.Instant) {
 	x.o.End = at
 	if x.o.TokenFrames == 0 {
 		reason := x.o.FinishReason
@@ -247,8 +267,7 @@ func (x *exchange) end(at clock.Instant) {
 
 // drain reads what is left of a response, within limits, so that the connection can be kept.
 func (x *exchange) drain(body io.Reader) {
-	timer := time.AfterFunc(drainWait, x.cancel)
-	defer timer.Stop()
+	x.timer.Reset(drainWait)
 	for left := drainLimit; left > 0; {
 		n, err := body.Read(x.events.buf)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -16,8 +17,8 @@ import (
 // losses. Connections that lie idle are taken again, the one used last first.
 type http2Pool struct {
 	dialer    *dialer
-	transport http2.Transport
-	fresh     bool // each request has a connection of its own
+	transport http2.Transport //nolint:staticcheck // net/http's own makes the connections itself
+	fresh     bool            // each request has a connection of its own
 	mu        sync.Mutex
 	idle      map[string][]*http2Conn // by address
 }
@@ -31,28 +32,42 @@ type http2Conn struct {
 
 func newHTTP2Pool(d *dialer, fresh bool) *http2Pool {
 	p := &http2Pool{dialer: d, fresh: fresh, idle: make(map[string][]*http2Conn)}
-	p.transport.DisableCompression = true
+	p.transport.DisableCompression = true //nolint:staticcheck // as above
 	// The stream before may not have been struck off yet when the next request takes its connection.
-	p.transport.StrictMaxConcurrentStreams = true
+	p.transport.StrictMaxConcurrentStreams = true //nolint:staticcheck // as above
 	return p
 }
 
-// RoundTrip implements http.RoundTripper. Of the request's trace it calls GotConn and GotFirstResponseByte.
-func (p *http2Pool) RoundTrip(q *http.Request) (*http.Response, error) {
-	c, kept, err := p.get(q.Context(), q.URL)
+// roundTrip implements pool.
+func (p *http2Pool) roundTrip(ctx context.Context, q *outgoing, by borrower) (*http.Response, error) {
+	c, kept, err := p.get(ctx, q.url)
 	if err != nil {
 		return nil, err
 	}
-	if trace := httptrace.ContextClientTrace(q.Context()); trace != nil && trace.GotConn != nil {
-		trace.GotConn(httptrace.GotConnInfo{Conn: c.wire, Reused: kept, WasIdle: kept})
-	}
-	response, err := c.ClientConn.RoundTrip(q)
+	w := by.lent(c.wire, kept)
+	// On a goroutine of the library's, perhaps after the request has failed.
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotFirstResponseByte: func() { c.wire.gotFirstByte(w) }})
+	response, err := c.RoundTrip(q.request(ctx))
 	if err != nil {
 		c.Close()
 		return nil, err
 	}
 	response.Body = &http2Body{ReadCloser: response.Body, conn: c, pool: p}
 	return response, nil
+}
+
+// request is what the library sends. It has no GetBody, so that it cannot be sent twice.
+func (q *outgoing) request(ctx context.Context) *http.Request {
+	headers := q.headers
+	if q.id != "" {
+		headers = maps.Clone(headers)
+		headers[idHeader] = []string{q.id}
+	}
+	r := &http.Request{Method: q.method, URL: q.url, Host: q.host, Header: headers, ContentLength: int64(q.length)}
+	if q.body != nil {
+		r.Body = q.body
+	}
+	return r.WithContext(ctx)
 }
 
 // get takes a connection that lies idle and still lives, or opens one.

@@ -152,18 +152,18 @@ func TestFrameScanner(t *testing.T) {
 			end := rapid.Bool().Draw(t, "end")
 			switch rapid.IntRange(0, 4).Draw(t, "kind") {
 			case 0:
-				f.WriteData(1, end, data)
+				_ = f.WriteData(1, end, data)
 				want.data, want.ended = want.data+len(data), want.ended || end
 			case 1:
-				f.WriteDataPadded(1, end, data, make([]byte, rapid.IntRange(0, 255).Draw(t, "padding")))
+				_ = f.WriteDataPadded(1, end, data, make([]byte, rapid.IntRange(0, 255).Draw(t, "padding")))
 				want.data, want.ended = want.data+len(data), want.ended || end
 			case 2:
-				f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndStream: end, EndHeaders: true, BlockFragment: data})
+				_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndStream: end, EndHeaders: true, BlockFragment: data})
 				want.ended = want.ended || end
 			case 3:
-				f.WriteSettingsAck()
+				_ = f.WriteSettingsAck()
 			case 4:
-				f.WritePing(end, [8]byte{1})
+				_ = f.WritePing(end, [8]byte{1})
 			}
 		}
 		scanner := &newHTTP2Frames().out

@@ -26,14 +26,14 @@ type frameScanner struct {
 // scanned is what was in some bytes.
 type scanned struct {
 	data    int  // bytes of bodies, without padding
-	request int  // bytes of frames that make up a message
+	message bool // something of a frame that makes up a message
 	ended   bool // the end of a frame that ends its message
 }
 
 // scan takes in the next bytes.
 func (s *frameScanner) scan(p []byte) (in scanned) {
 	for len(p) > 0 {
-		n := 0
+		var n int
 		switch {
 		case s.skip > 0:
 			n = min(s.skip, len(p))
@@ -82,7 +82,7 @@ func (s *frameScanner) payload(p []byte, in *scanned) int {
 func (s *frameScanner) endIfDone(in *scanned) {
 	message := s.kind() == frameData || s.kind() == frameHeaders || s.kind() == frameContinuation
 	if message {
-		in.request++
+		in.message = true
 	}
 	if s.left > 0 {
 		return

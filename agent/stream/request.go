@@ -1,15 +1,15 @@
 package stream
 
 import (
+	"bytes"
 	"context"
 	"io"
-	"maps"
 	"net/http"
-	"net/http/httptrace"
+	"net/url"
 	"sync"
 )
 
-// payload is a request's body on its way out. net/http may go on reading it after the response has ended; the memory is the
+// payload is a request's body on its way out. A pool may go on reading it after the response has ended; the memory is the
 // caller's again by then.
 type payload struct {
 	mu   sync.Mutex
@@ -43,21 +43,36 @@ func (p *payload) drop() bool {
 	return all
 }
 
-// request makes the HTTP request. It has no GetBody, so net/http cannot send it twice.
-func (c *Client) request(ctx context.Context, r Request) (*http.Request, *payload) {
-	body := &payload{left: r.Body}
-	headers := c.headers
-	if r.ID != "" {
-		headers = maps.Clone(headers)
-		headers["X-Request-Id"] = []string{r.ID}
-	}
-	u := c.endpoints[r.Endpoint]
-	q := &http.Request{
-		Method: http.MethodPost, URL: u, Host: c.host, Header: headers,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Body: body, ContentLength: int64(len(r.Body)),
-	}
-	return q.WithContext(ctx), body
+// outgoing is a request as it goes to a pool of connections.
+type outgoing struct {
+	method  string
+	url     *url.URL
+	host    string // to ask for; empty: the URL's
+	id      string // sent as X-Request-Id; empty: not sent
+	headers http.Header
+	lines   []byte        // the headers as HTTP/1.1 has them
+	body    io.ReadCloser // nil: none. It may be read on after the response has ended.
+	length  int
+}
+
+// pool sends requests, one at a time on each connection.
+type pool interface {
+	// roundTrip sends a request and waits for the head of the response. It tells by which connection, as soon as it has one. The caller
+	// closes the response's body.
+	roundTrip(ctx context.Context, q *outgoing, by borrower) (*http.Response, error)
+}
+
+// borrower is told of the connection that a request goes by.
+type borrower interface {
+	// lent returns where the connection is to take down what the request does. kept: it had been used before.
+	lent(c *conn, kept bool) *wire
+}
+
+// linesOf are headers as HTTP/1.1 has them.
+func linesOf(h http.Header) []byte {
+	var b bytes.Buffer
+	_ = h.Write(&b) // a buffer takes everything
+	return b.Bytes()
 }
 
 // roundTrip sends the request and waits for the head of the response.
@@ -78,22 +93,24 @@ func (x *exchange) roundTrip(r Request) (*http.Response, error) {
 
 // attempt sends the request on one connection.
 func (x *exchange) attempt(r Request) (*http.Response, error) {
-	var c *conn
-	w := &wire{hold: len(r.Body) > 0}
-	trace := &httptrace.ClientTrace{
-		GotConn: func(info httptrace.GotConnInfo) {
-			c = info.Conn.(*conn) //nolint:forcetypeassert // our DialContext makes nothing else
-			c.lend(w)
-			x.kept = info.Reused
-		},
-		// On a goroutine of net/http's, perhaps after the request has failed.
-		GotFirstResponseByte: func() { c.gotFirstByte(w) },
+	c := x.client
+	x.conn, x.wire = nil, nil
+	x.payload = &payload{left: r.Body}
+	response, err := c.pool.roundTrip(x.ctx, &outgoing{
+		method: http.MethodPost, url: c.endpoints[r.Endpoint], host: c.host, id: r.ID, headers: c.headers, lines: c.lines,
+		body: x.payload, length: len(r.Body),
+	}, x)
+	if err == nil {
+		x.conn.beginBody(x.wire, len(response.TransferEncoding) > 0)
 	}
-	request, body := x.client.request(httptrace.WithClientTrace(x.ctx, trace), r)
-	x.payload = body
-	response, err := x.client.transport.RoundTrip(request)
-	x.conn, x.wire = c, w
 	return response, err
+}
+
+// lent implements borrower.
+func (x *exchange) lent(c *conn, kept bool) *wire {
+	x.conn, x.wire, x.kept = c, new(wire), kept
+	c.lend(x.wire)
+	return x.wire
 }
 
 // untouched says whether the request failed on a kept connection before any byte of it was written.

@@ -38,6 +38,9 @@ func (s *socket) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Write writes as net.Conn does. One goroutine at a time may write.
+func (s *socket) Write(p []byte) (int, error) { return s.stamps.write(s.Conn, p) }
+
 // mark notes when the bytes of a read came. Bytes of one connection come in order: a stamp that follows a time taken from the
 // program's clock is not allowed to go before it.
 func (s *socket) mark() {

@@ -20,6 +20,8 @@ func newSocket(c net.Conn) (*socket, error) { return &socket{Conn: c}, nil }
 
 func (stamps) read(c net.Conn, p []byte) (int, error) { return c.Read(p) }
 
+func (stamps) write(c net.Conn, p []byte) (int, error) { return c.Write(p) }
+
 func (stamps) when() (at, seen clock.Instant, stamped bool) {
 	now := clock.Now()
 	return now, now, false

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,11 +16,13 @@ import (
 
 // timerfd is a kernel timer read as a file, so that the runtime's poller wakes its reader as it does for a socket.
 type timerfd struct {
-	ctx         context.Context
-	fd          int
-	file        *os.File
-	expirations [8]byte
-	forget      func() bool // lets go of the context
+	ctx    context.Context
+	fd     int
+	file   *os.File
+	raw    syscall.RawConn
+	waited bool                  // for the file to be readable
+	woke   func(fd uintptr) bool // rise, bound once
+	forget func() bool           // lets go of the context
 }
 
 func newPrecise(ctx context.Context) (alarm, error) {
@@ -32,6 +35,10 @@ func newPrecise(ctx context.Context) (alarm, error) {
 	if err := t.file.SetReadDeadline(time.Time{}); err != nil {
 		return nil, errors.Join(fmt.Errorf("timerfd: %w", err), t.file.Close())
 	}
+	if t.raw, err = t.file.SyscallConn(); err != nil {
+		return nil, errors.Join(fmt.Errorf("timerfd: %w", err), t.file.Close())
+	}
+	t.woke = t.rise
 	t.forget = context.AfterFunc(ctx, t.hasten)
 	return t, nil
 }
@@ -53,9 +60,11 @@ func (t *timerfd) wait(at clock.Instant, woken *atomic.Bool) error {
 	return nil
 }
 
-// sleep waits until the timer can be read, or hasten is called. It fails when the context has ended.
+// sleep waits until the timer can be read, or hasten is called. It fails when the context has ended. Nothing is read, which would take two
+// system calls more: to arm the timer anew makes it unreadable.
 func (t *timerfd) sleep() error {
-	_, err := t.file.Read(t.expirations[:])
+	t.waited = false
+	err := t.raw.Read(t.woke)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		// The context may have ended just before: then its own deadline is lifted here, too.
 		if err = t.file.SetReadDeadline(time.Time{}); err == nil {
@@ -66,6 +75,13 @@ func (t *timerfd) sleep() error {
 		return fmt.Errorf("timerfd: %w", err)
 	}
 	return nil
+}
+
+// rise is false when it is called first, and true when the file has become readable.
+func (t *timerfd) rise(uintptr) bool {
+	was := t.waited
+	t.waited = true
+	return was
 }
 
 // hasten sets a deadline long past, which makes the reader ready to run without a look at the poller.

@@ -1,6 +1,9 @@
 package points
 
 import (
+	"cmp"
+	"fmt"
+
 	"github.com/spate-load/spate/aggregate/sink"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -18,14 +21,15 @@ func Event(run Run, e *spatev1.RunEvent, stage func(index uint32) *spatev1.Stage
 	}
 	switch e := e.GetEvent().(type) {
 	case *spatev1.RunEvent_RunBegan:
-		p.Kind = sink.RunBegan
+		p.Kind, p.Text = sink.RunBegan, "plan "+run.Plan+" begins"
 	case *spatev1.RunEvent_RunEnded:
-		p.Kind, p.Text = sink.RunEnded, e.RunEnded.GetReason()
+		p.Kind, p.Text = sink.RunEnded, cmp.Or(e.RunEnded.GetReason(), "plan "+run.Plan+" has ended")
 	case *spatev1.RunEvent_StageBegan:
 		p.Kind, p.Stage = sink.StageBegan, scope(e.StageBegan.GetStageIndex())
+		p.Text = stageWords(p.Stage) + " begins"
 	case *spatev1.RunEvent_StageEnded:
 		p.Kind, p.Stage = sink.StageEnded, scope(e.StageEnded.GetStageIndex())
-		p.Text = e.StageEnded.GetFailure()
+		p.Text = cmp.Or(e.StageEnded.GetFailure(), stageWords(p.Stage)+" has ended")
 	case *spatev1.RunEvent_Notice:
 		p.Kind, p.Text = sink.Warning, e.Notice.GetText()
 		return p, e.Notice.GetSeverity() > spatev1.Severity_SEVERITY_INFO
@@ -35,4 +39,12 @@ func Event(run Run, e *spatev1.RunEvent, stage func(index uint32) *spatev1.Stage
 		return p, false
 	}
 	return p, true
+}
+
+// stageWords name a stage for people who see it as a mark in a graph.
+func stageWords(s *sink.Scope) string {
+	if s == nil {
+		return "a stage"
+	}
+	return fmt.Sprintf("stage %d (%s, %s, %s)", s.StageIndex, s.Target, s.Workload, s.Load)
 }

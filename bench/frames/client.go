@@ -120,8 +120,8 @@ func (c *usual) close() { c.transport.CloseIdleConnections() }
 
 // ended is the error of an answer, nil if it is that of the end of the measuring.
 func ended(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }

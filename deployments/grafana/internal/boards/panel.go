@@ -110,20 +110,25 @@ func (p Panel) graded() Panel {
 	return p
 }
 
+// legend replaces the legend of a panel of lines.
+func (p Panel) legend(legend map[string]any) Panel {
+	options := p.Options.(map[string]any) //nolint:forcetypeassert // as lines makes them
+	options["legend"] = legend
+	return p
+}
+
 // legendList makes the legend a few words below, for panels that are three in a row.
 func (p Panel) legendList() Panel {
-	p.Options.(map[string]any)["legend"] = map[string]any{
+	return p.legend(map[string]any{
 		"displayMode": "list", "placement": "bottom", "showLegend": true, "calcs": []string{"lastNotNull"},
-	}
-	return p
+	})
 }
 
 // legendRight puts the legend beside a panel that has many lines.
 func (p Panel) legendRight() Panel {
-	p.Options.(map[string]any)["legend"] = map[string]any{
+	return p.legend(map[string]any{
 		"displayMode": "table", "placement": "right", "showLegend": true, "calcs": []string{"lastNotNull", "max"},
-	}
-	return p
+	})
 }
 
 // signed lets values be below zero.
@@ -138,10 +143,9 @@ func bars(title, description, unit string, queries ...query) Panel {
 	p.FieldConfig.Defaults.Custom = map[string]any{
 		"drawStyle": "bars", "fillOpacity": 70, "lineWidth": 0, "showPoints": "never", "stacking": map[string]any{"mode": "normal", "group": "A"},
 	}
-	p.Options.(map[string]any)["legend"] = map[string]any{
+	return p.legend(map[string]any{
 		"displayMode": "table", "placement": "right", "showLegend": true, "calcs": []string{"sum"},
-	}
-	return p
+	})
 }
 
 // renamed gives lines other names, by a regular expression of what they are called.

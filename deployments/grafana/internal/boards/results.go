@@ -1,5 +1,7 @@
 package boards
 
+import "slices"
+
 // result is a column of a stage's result.
 type result struct{ title, field, unit string }
 
@@ -25,7 +27,7 @@ var ofWhole = []result{
 
 // resultTable is a table of results, a row for each stage, in the order in which they ran. The first columns are tags.
 func resultTable(title, description, from, where string, tags []string, more ...result) Panel {
-	selections, shown := raws(tags), append(results[:len(results):len(results)], more...)
+	selections, shown := raws(tags), slices.Concat(results, more)
 	units := make([]column, len(shown))
 	for i, r := range shown {
 		selections, units[i] = append(selections, raw(r.field, r.title)), column{r.title, r.unit}

@@ -1,0 +1,25 @@
+//go:build unix && !linux
+
+package stream
+
+import (
+	"errors"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// quiet says whether a connection that lies idle is still open and nothing has come on it, which would be no answer to anything.
+func (s *socket) quiet() bool {
+	raw, err := s.Conn.(syscall.Conn).SyscallConn() //nolint:forcetypeassert // the dialer makes TCP connections only
+	if err != nil {
+		return false
+	}
+	quiet := false
+	err = raw.Control(func(fd uintptr) {
+		var b [1]byte
+		_, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		quiet = errors.Is(err, unix.EAGAIN)
+	})
+	return err == nil && quiet
+}
