@@ -215,6 +215,14 @@ func (c *conn) arrival(w *wire) reading {
 	return w.last
 }
 
+// unread says whether something came that was not read yet.
+func (c *conn) unread() bool {
+	c.mu.Lock()
+	ahead := c.frames != nil && c.frames.first < len(c.frames.marks)
+	c.mu.Unlock()
+	return ahead || c.socket.stamps.unread()
+}
+
 // beginBody takes in that the head of w's response is over, and whether its body is chunked.
 func (c *conn) beginBody(w *wire, chunked bool) {
 	c.mu.Lock()

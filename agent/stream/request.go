@@ -84,6 +84,9 @@ func (x *exchange) attempt(r Request) (*http.Response, error) {
 		GotConn: func(info httptrace.GotConnInfo) {
 			c = info.Conn.(*conn) //nolint:forcetypeassert // our DialContext makes nothing else
 			c.lend(w)
+			if x.watch != nil {
+				x.watch.conn.Store(c)
+			}
 			x.kept = info.Reused
 		},
 		// On a goroutine of net/http's, perhaps after the request has failed.

@@ -20,6 +20,9 @@ func newSocket(c net.Conn) (*socket, error) { return &socket{Conn: c}, nil }
 
 func (stamps) read(c net.Conn, p []byte) (int, error) { return c.Read(p) }
 
+// unread does not know.
+func (stamps) unread() bool { return false }
+
 func (stamps) when() (at, seen clock.Instant, stamped bool) {
 	now := clock.Now()
 	return now, now, false
