@@ -88,7 +88,7 @@ type agentJSON struct {
 	CPUCores         *float64 `json:"cpu_cores"`
 	ClockOffset      *int64   `json:"clock_offset_ns"`
 	ClockUncertainty *int64   `json:"clock_uncertainty_ns"`
-	WeightGiven      bool     `json:"weight_given"`
+	WeightGiven      *bool    `json:"weight_given"`
 	Capacity         *exact   `json:"capacity"`
 	SilentFor        *float64 `json:"silent_for_seconds"`
 	Address          *string  `json:"address"`
@@ -103,7 +103,11 @@ func agentsAsJSON(agents []*spatev1.AgentStatus) []agentJSON {
 		one := agentJSON{
 			Name: a.GetName(), Region: given(a.GetRegion()), Health: health(s.GetHealth()), Weight: given(a.GetWeight()), Cores: given(a.GetCores()),
 			MaxStreams: given(a.GetMaxStreams()), MaxRate: given(a.GetMaxRate()), Host: given(a.GetHost()), Version: given(a.GetVersion()),
-			Address: given(s.GetAddress()), WeightGiven: a.GetWeightGiven(), Capacity: exactOf(a.GetCapacity()),
+			Address: given(s.GetAddress()), Capacity: exactOf(a.GetCapacity()),
+		}
+		if a.GetWeight() > 0 { // else it has not said anything yet
+			byPerson := a.GetWeightGiven()
+			one.WeightGiven = &byPerson
 		}
 		if s.GetSilentFor() != nil {
 			silent := s.GetSilentFor().AsDuration().Seconds()

@@ -146,8 +146,8 @@ func TestAgentsAsJSON(t *testing.T) {
 		},
 	}))
 	want := [2]string{
-		`"name": "found", "region": null, "health": "found", "weight": null, "cores": null, "max_streams": null, "max_rate": null, "in_flight": null, "cpu_cores": null, "clock_offset_ns": null, "clock_uncertainty_ns": null, "silent_for_seconds": null, "address": null, "host": null, "version": null`,
-		`"name": "busy", "region": "eu", "health": "busy", "weight": 2, "cores": null, "max_streams": null, "max_rate": 50, "in_flight": 0, "cpu_cores": 0.5, "clock_offset_ns": -5, "clock_uncertainty_ns": 1000, "silent_for_seconds": 0.25, "address": "10.0.0.2:34567", "host": null, "version": null`,
+		`"name": "found", "region": null, "health": "found", "weight": null, "cores": null, "max_streams": null, "max_rate": null, "in_flight": null, "cpu_cores": null, "clock_offset_ns": null, "clock_uncertainty_ns": null, "weight_given": null, "capacity": null, "silent_for_seconds": null, "address": null, "host": null, "version": null`,
+		`"name": "busy", "region": "eu", "health": "busy", "weight": 2, "cores": null, "max_streams": null, "max_rate": 50, "in_flight": 0, "cpu_cores": 0.5, "clock_offset_ns": -5, "clock_uncertainty_ns": 1000, "weight_given": false, "capacity": null, "silent_for_seconds": 0.25, "address": "10.0.0.2:34567", "host": null, "version": null`,
 	}
 	if got := strings.Join(strings.Fields(out.String()), " "); err != nil || got != "[ { "+want[0]+" }, { "+want[1]+" } ]" {
 		t.Errorf("%v: %s", err, got)
