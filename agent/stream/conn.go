@@ -21,6 +21,7 @@ type conn struct {
 	mu       sync.Mutex
 	used     bool
 	heard    bool  // something came
+	agreed   bool  // TLS has settled the version of HTTP, or there is no TLS
 	foreign  bool  // and it was of the other version of HTTP
 	alert    error // what the other side said as it ended TLS; nil: nothing
 	wire     *wire // of the request that has the connection; nil between requests
@@ -253,6 +254,13 @@ func (c *conn) spokeOther() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.foreign
+}
+
+// silent says whether the other side has not said a word though TLS stands, and has not agreed to the version of HTTP either.
+func (c *conn) silent() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.heard && !c.agreed
 }
 
 // mayGive is how many bytes the body of a response by HTTP/2 may give out at once.
