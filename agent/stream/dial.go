@@ -119,7 +119,7 @@ func (d *dialer) connect(ctx context.Context, addr string, secure bool, p *phase
 	p.connected()
 	c := &conn{Conn: s, socket: s, rtt: s.rtt, forget: d.forget, agreed: true}
 	if d.http2 {
-		c.frames = newHTTP2Frames()
+		c.frames, c.mute = newHTTP2Frames(), make(chan struct{})
 	}
 	if !secure {
 		return c, nil
