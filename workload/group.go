@@ -1,6 +1,9 @@
 package workload
 
-import "github.com/spate-load/spate/workload/dataset"
+import (
+	"github.com/spate-load/spate/workload/dataset"
+	"github.com/spate-load/spate/workload/draw"
+)
 
 // grouper is a workload of which some prompts begin with what others begin with too.
 type grouper interface {
@@ -25,6 +28,10 @@ func (w *random) group(index uint64) (group uint64, grouped bool, err error) { /
 	return group, grouped, nil
 }
 
+// blockGroups make groups of blocks whose numbers have gaps: those of rows with as many blocks each lie equally far apart, and would all fall
+// to one of as many places.
+var blockGroups = draw.New(0, "block")
+
 func (w *trace) group(index uint64) (group uint64, grouped bool, err error) {
 	if w.busting.on {
 		return 0, false, nil
@@ -37,5 +44,5 @@ func (w *trace) group(index uint64) (group uint64, grouped bool, err error) {
 	if row.Kind != dataset.Blocks || len(row.Blocks) == 0 {
 		return 0, false, nil
 	}
-	return row.Blocks[0], true, nil
+	return blockGroups.At(row.Blocks[0]), true, nil
 }

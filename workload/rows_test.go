@@ -335,6 +335,31 @@ func TestMooncakeBlocks(t *testing.T) {
 	}
 }
 
+// TestMooncakeGroups: rows that begin with the same block are a group, and the groups' numbers do not lie in step.
+func TestMooncakeGroups(t *testing.T) {
+	var source strings.Builder
+	const rows, step, places = 400, 4, 4
+	for i := range rows {
+		fmt.Fprintf(&source, "{\"timestamp\":%d,\"input_length\":1024,\"output_length\":1,\"hash_ids\":[%d,%d]}\n", i, i/2*step, i/2*step+1+i%2)
+	}
+	w := madeOf(t, Config{Workload: mooncakeOf(), Rows: rowsOf(t, mooncakeOf(), source.String(), nil), Form: TokenIDs, Seed: 1})
+	counts := make([]int, places)
+	for i := range uint64(rows) {
+		group, grouped, err := Group(w, i)
+		same, _, _ := Group(w, i^1)
+		if err != nil || !grouped || group != same {
+			t.Fatalf("row %d: group %d, %v, its twin's %d: %v", i, group, grouped, same, err)
+		}
+		counts[group%places]++
+	}
+	for _, n := range counts {
+		if n < rows/places/2 {
+			t.Errorf("%v of %d rows fall to %d places", counts, rows, places)
+			break
+		}
+	}
+}
+
 // TestRowsBusted: with cache busting no two requests begin alike, nor does one in two runs; lengths of traces stay.
 func TestRowsBusted(t *testing.T) {
 	play := &spatev1.SessionPlay{History: "planned"}

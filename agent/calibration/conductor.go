@@ -62,7 +62,7 @@ func newConductor(l net.Listener) *conductor {
 // close cuts the agent off.
 func (c *conductor) close() {
 	c.server.Stop()
-	_ = <-c.serving // of a server that was stopped it says nothing new
+	<-c.serving //nolint:errcheck // of a server that was stopped it says nothing new
 }
 
 // Connect implements the control service.

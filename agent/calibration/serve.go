@@ -61,7 +61,7 @@ func ServeAgent(in io.Reader, out io.Writer, errs io.Writer, version string) err
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
-	defer func() { cancel(); _ = <-done }() // it was told to end
+	defer func() { cancel(); <-done }() //nolint:errcheck // it was told to end
 	return answerAll(questions, out, struct{}{}, func() any { return observed{ownUsage(), g.read()} })
 }
 
@@ -81,7 +81,7 @@ func ServeSimulator(in io.Reader, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = server.Close(ended()) }()
+		defer func() { _ = server.Close(ended()) }() //nolint:gocritic // both serve until the input ends
 		*one.urls = server.URLs()
 	}
 	return answerAll(questions, out, where, func() any { return ownUsage() })

@@ -20,8 +20,11 @@ type conn struct {
 	closing  sync.Once
 	mu       sync.Mutex
 	used     bool
-	heard    bool  // something came
-	foreign  bool  // and it was of the other version of HTTP
+	heard    bool          // something came
+	agreed   bool          // TLS has settled the version of HTTP, or there is no TLS
+	foreign  bool          // and it was of the other version of HTTP
+	mute     chan struct{} // closed when reading has failed; nil: by HTTP/1.1 nobody waits for that
+	muting   sync.Once
 	alert    error // what the other side said as it ended TLS; nil: nothing
 	wire     *wire // of the request that has the connection; nil between requests
 }
@@ -95,6 +98,9 @@ func (c *conn) Read(p []byte) (int, error) {
 	if isAlert(err) {
 		c.alert = err
 	}
+	if err != nil && c.mute != nil {
+		c.muting.Do(func() { close(c.mute) })
+	}
 	return n, err
 }
 
@@ -132,6 +138,9 @@ func (c *conn) Write(p []byte) (int, error) {
 func (c *conn) writeFrames(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	at := clock.Now()
+	if err != nil {
+		c.hearOut()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	wrote := c.frames.out.scan(p[:n])
@@ -146,6 +155,20 @@ func (c *conn) writeFrames(p []byte) (int, error) {
 		w.broken = w.broken || err != nil
 	}
 	return n, err
+}
+
+// lastWords is how long the reader of a connection that cannot be written to any more may take to its end.
+const lastWords = 100 * time.Millisecond
+
+// hearOut waits until the reader has come to the end of a connection whose other side has left: what that said before, such as why it
+// refuses, must not be lost as the library closes the connection over the failed write.
+func (c *conn) hearOut() {
+	timer := time.NewTimer(lastWords)
+	defer timer.Stop()
+	select {
+	case <-c.mute:
+	case <-timer.C:
+	}
 }
 
 // beginWrite returns whom a write belongs to.
@@ -188,6 +211,14 @@ func (c *conn) arrival(w *wire) reading {
 	return w.last
 }
 
+// unread says whether something came that was not read yet.
+func (c *conn) unread() bool {
+	c.mu.Lock()
+	ahead := c.frames != nil && c.frames.first < len(c.frames.marks)
+	c.mu.Unlock()
+	return ahead || c.socket.stamps.unread()
+}
+
 // beginBody takes in that the head of w's response is over, and whether its body is chunked.
 func (c *conn) beginBody(w *wire, chunked bool) {
 	c.mu.Lock()
@@ -218,6 +249,13 @@ func (c *conn) spokeOther() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.foreign
+}
+
+// silent says whether the other side has not said a word though TLS stands, and has not agreed to the version of HTTP either.
+func (c *conn) silent() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.heard && !c.agreed
 }
 
 // mayGive is how many bytes the body of a response by HTTP/2 may give out at once.

@@ -164,6 +164,13 @@ func TestOtherVersionOfHTTP(t *testing.T) {
 		p := newPeer(t, "127.0.0.1:0", false, true, strict, reply)
 		checkRefusal(t, ask(t, newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: ask1})), tlsClass, `connection: {http: "2"}`)
 	})
+	t.Run("only HTTP/2, TLS of Go's, which agrees on nothing", func(t *testing.T) {
+		p := newPeer(t, "127.0.0.1:0", false, true, a.serves("127.0.0.1", later()), reply)
+		o := ask(t, newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: ask1}))
+		if o.Err == nil || !strings.Contains(o.Err.Message, `connection: {http: "2"}`) {
+			t.Errorf("%+v", o.Err)
+		}
+	})
 	t.Run("only HTTP/2", func(t *testing.T) {
 		s := newRawServer(t, func(c net.Conn, _ *bufio.Reader) {
 			_, _ = c.Write([]byte("\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x64")) // SETTINGS

@@ -109,17 +109,19 @@ func (d *dialer) connect(ctx context.Context, addr string, secure bool, p *phase
 		}
 	}
 	p.connected()
-	c := &conn{Conn: s, socket: s, rtt: s.rtt, forget: d.forget}
+	c := &conn{Conn: s, socket: s, rtt: s.rtt, forget: d.forget, agreed: true}
 	if d.http2 {
-		c.frames = newHTTP2Frames()
+		c.frames, c.mute = newHTTP2Frames(), make(chan struct{})
 	}
 	if !secure {
 		return c, nil
 	}
-	if c.Conn, err = d.handshake(ctx, s, addr); err != nil {
+	secured, err := d.handshake(ctx, s, addr)
+	if err != nil {
 		s.Close()
 		return nil, err
 	}
+	c.Conn, c.agreed = secured, secured.ConnectionState().NegotiatedProtocol != ""
 	p.secured()
 	return c, nil
 }

@@ -401,3 +401,13 @@ func TestClosedClient(t *testing.T) {
 		}
 	}
 }
+
+// A usage without the prompt's tokens does not say that there were none.
+func TestUsageWithoutThePrompt(t *testing.T) {
+	for name, usage := range map[string]string{"absent": `{"completion_tokens":7}`, "null": `{"prompt_tokens":null,"completion_tokens":7}`, "odd": `{"prompt_tokens":"x","completion_tokens":7}`} {
+		s := newRawServer(t, answer(chunkedHead+chunk(tokenFrame("a"))+chunk(finishFrame)+chunk(`data: {"choices":[],"usage":`+usage+"}\n\n")+chunk(doneFrame)+lastChunk))
+		if o := ask(t, newTestClient(t, Config{Endpoints: []string{s.URL}})); o.Err != nil || o.Usage || o.InputTokens != 0 || o.OutputTokens != 1 {
+			t.Errorf("%s: %+v", name, o)
+		}
+	}
+}

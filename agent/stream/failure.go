@@ -44,6 +44,9 @@ func (x *exchange) classify(err error) (spatev1.ErrorClass, string) {
 	if x.conn != nil {
 		w, alert = x.conn.record(x.wire), x.conn.refusal()
 	}
+	if x.conn != nil && x.conn.silent() {
+		err = fmt.Errorf("%w; if the endpoint speaks only HTTP/2, say connection: {http: \"2\"}", err)
+	}
 	reset, wasReset := errors.AsType[http2.StreamError](err)
 	switch {
 	case x.conn != nil && x.conn.spokeOther():

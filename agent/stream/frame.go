@@ -224,7 +224,6 @@ func (c *cursor) usage(f *frame) {
 	}
 	c.i++
 	var seen uint
-	var input uint64
 	f.cacheTold = false
 	for n := 0; ; n++ {
 		name, ok := c.key(n)
@@ -234,7 +233,7 @@ func (c *cursor) usage(f *frame) {
 		switch string(name) {
 		case "prompt_tokens":
 			c.once(&seen, 1)
-			input, _ = c.count()
+			f.input, f.inputTold = c.count()
 		case "completion_tokens":
 			c.once(&seen, 2)
 			f.output, f.usage = c.count()
@@ -245,10 +244,7 @@ func (c *cursor) usage(f *frame) {
 			c.skip(2)
 		}
 	}
-	if f.usage {
-		f.input, f.inputTold = input, true
-	}
-	f.forgetCache()
+	f.onlyWithOutput()
 }
 
 // details takes what the usage says of the prompt's tokens.
@@ -273,8 +269,11 @@ func (c *cursor) details(f *frame) {
 	}
 }
 
-// forgetCache leaves out the cached tokens of a usage that says nothing.
-func (f *frame) forgetCache() {
+// onlyWithOutput leaves out the prompt's tokens of a usage that says nothing.
+func (f *frame) onlyWithOutput() {
+	if !f.usage || !f.inputTold {
+		f.input, f.inputTold = 0, false
+	}
 	if !f.usage || !f.cacheTold {
 		f.cached, f.cacheTold = 0, false
 	}
@@ -354,12 +353,9 @@ func decodeChoices(data json.RawMessage, f *frame) {
 func decodeUsage(data json.RawMessage, f *frame) {
 	usage := object(data)
 	f.output, f.usage = decodeCount(usage["completion_tokens"])
-	if f.usage {
-		f.input, _ = decodeCount(usage["prompt_tokens"])
-		f.inputTold = true
-	}
+	f.input, f.inputTold = decodeCount(usage["prompt_tokens"])
 	f.cached, f.cacheTold = decodeCount(object(usage["prompt_tokens_details"])["cached_tokens"])
-	f.forgetCache()
+	f.onlyWithOutput()
 }
 
 // decodeCount reads a number of tokens; some servers write it as 12.0.

@@ -27,8 +27,12 @@ type watch struct {
 	ctx   context.Context // ends with errFirstTokenTimeout or errGapTimeout
 	end   context.CancelCauseFunc
 	timer *time.Timer
-	last  atomic.Int64 // when an event came, from the first token on; 0: none did
+	last  atomic.Int64         // when an event came, from the first token on; 0: none did
+	conn  atomic.Pointer[conn] // of the request; nil: none yet
 }
+
+// whileUnread is how long a program that is behind with reading is given before it is looked at again.
+const whileUnread = 5 * time.Millisecond
 
 // watch begins with a request. The caller stops it.
 func (p patience) watch(ctx context.Context, start clock.Instant) *watch {
@@ -58,11 +62,14 @@ func (w *watch) heard(at clock.Instant) {
 // look runs when the timer fires.
 func (w *watch) look() {
 	last := clock.Instant(w.last.Load())
-	if last == 0 {
+	switch {
+	case w.unread():
+		w.timer.Reset(whileUnread)
+		return
+	case last == 0:
 		w.end(errFirstTokenTimeout)
 		return
-	}
-	if w.gap == 0 {
+	case w.gap == 0:
 		return
 	}
 	if left := clock.Until(last.Add(w.gap)); left > 0 {
@@ -70,6 +77,12 @@ func (w *watch) look() {
 		return
 	}
 	w.end(errGapTimeout)
+}
+
+// unread says whether something came that the program has not read yet: then it is the one that is late, and not the server.
+func (w *watch) unread() bool {
+	c := w.conn.Load()
+	return c != nil && c.unread()
 }
 
 // stop ends the watch.

@@ -110,6 +110,9 @@ func (x *exchange) attempt(r Request) (*http.Response, error) {
 func (x *exchange) lent(c *conn, kept bool) *wire {
 	x.conn, x.wire, x.kept = c, new(wire), kept
 	c.lend(x.wire)
+	if x.watch != nil {
+		x.watch.conn.Store(c)
+	}
 	return x.wire
 }
 

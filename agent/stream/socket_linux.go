@@ -92,6 +92,15 @@ func roundTrip(raw syscall.RawConn) (rtt time.Duration) {
 	return rtt
 }
 
+// unread says whether the kernel has bytes that were not read yet.
+func (s *stamps) unread() (some bool) {
+	_ = s.raw.Control(func(fd uintptr) { // of a closed socket it has none
+		n, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+		some = err == nil && n > 0
+	})
+	return some
+}
+
 // bind makes what all reads have in common. The stamps must not be copied any more.
 func (s *stamps) bind() {
 	s.recvmsg, s.peek, s.sendto = s.receive, s.look, s.send

@@ -22,6 +22,9 @@ func (stamps) read(c net.Conn, p []byte) (int, error) { return c.Read(p) }
 
 func (stamps) write(c net.Conn, p []byte) (int, error) { return c.Write(p) }
 
+// unread does not know.
+func (stamps) unread() bool { return false }
+
 func (stamps) when() (at, seen clock.Instant, stamped bool) {
 	now := clock.Now()
 	return now, now, false

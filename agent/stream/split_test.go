@@ -57,7 +57,7 @@ func TestFrameBeforeASplitChunk(t *testing.T) {
 func TestBodyReads(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		head := strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", rapid.IntRange(0, 2).Draw(t, "provisional")) + chunkedHead
-		wire, where := []byte(head), make([]int, len(head)) // where: bytes of the body before and with each byte
+		wire, where := []byte(head), slices.Repeat([]int{0}, len(head)) // where: bytes of the body before and with each byte
 		body := 0
 		add := func(text string, data bool) {
 			for _, b := range []byte(text) {

@@ -71,8 +71,9 @@ Exit codes:
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	fs := cmd.Flags()
-	fs.IntSliceVar(&f.streams, "streams", nil, "closed loop: streams at once, rising, all of which are measured (default: 100 to what is safe)")
-	fs.Float64SliceVar(&f.starts, "starts", nil, "open loop: short requests per second, rising, all of which are measured (default: 500 to what is safe)")
+	fs.IntSliceVar(&f.streams, "streams", nil, "closed loop: `streams` at once, rising, all of which are measured (default: 100 to what is safe)")
+	fs.Float64SliceVar(&f.starts, "starts", nil, "open loop: short `requests` per second, rising, all of which are measured (default: 500 to what is safe)")
+	hideEmptyLists(fs)
 	fs.DurationVar(&f.duration, "duration", 4*time.Second, "how long each load is measured, once it stands")
 	fs.DurationVar(&f.step, "step", 20*time.Millisecond, "time between two tokens of a stream")
 	fs.BoolVar(&f.spread, "spread", false, "streams tick one after another (default: all at once, as engines that batch send)")

@@ -51,6 +51,7 @@ Loads:
 	flags.Uint32Var(&d.OSL, "osl", 0, "output sequence length in tokens (default 100)")
 	flags.StringVar(&d.Load, "load", "", "kind of load, see above (default concurrency)")
 	flags.Float64SliceVar(&d.Values, "values", nil, "`values` of the load: concurrencies, rates, or the bounds of a search or ramp")
+	hideEmptyLists(flags)
 	flags.DurationVar(&d.TTFT, "ttft", 0, "longest TTFT that a request may have")
 	flags.DurationVar(&d.TPOT, "tpot", 0, "longest TPOT that a request may have")
 	flags.StringVar(&f.out, "out", "", "`file` to write (default: standard output)")

@@ -20,14 +20,19 @@ func group(title string) flagGroup {
 	return flagGroup{title, flags}
 }
 
+// hideEmptyLists keeps the usage text from showing empty lists of numbers as defaults, as pflag itself does with other lists.
+func hideEmptyLists(flags *pflag.FlagSet) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if t := f.Value.Type(); f.DefValue == "[]" && (t == "uintSlice" || t == "float64Slice") {
+			f.DefValue = ""
+		}
+	})
+}
+
 // setGroups gives a command the flags of all groups, and a usage text that shows them group by group.
 func setGroups(cmd *cobra.Command, groups ...flagGroup) {
 	for _, g := range groups {
-		g.flags.VisitAll(func(f *pflag.Flag) {
-			if t := f.Value.Type(); f.DefValue == "[]" && (t == "uintSlice" || t == "float64Slice") {
-				f.DefValue = "" // pflag knows that an empty list is no default to show, but not of these
-			}
-		})
+		hideEmptyLists(g.flags)
 		cmd.Flags().AddFlagSet(g.flags)
 	}
 	cmd.SetUsageFunc(func(cmd *cobra.Command) error {

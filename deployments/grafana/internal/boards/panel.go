@@ -112,9 +112,14 @@ func (p Panel) graded() Panel {
 
 // legend replaces the legend of a panel of lines.
 func (p Panel) legend(legend map[string]any) Panel {
-	options := p.Options.(map[string]any) //nolint:forcetypeassert // as lines makes them
-	options["legend"] = legend
+	p.option("legend", legend)
 	return p
+}
+
+// option sets an option of a panel that was made with options by their names.
+func (p Panel) option(name string, value any) {
+	options := p.Options.(map[string]any) //nolint:forcetypeassert // others' options are a type of their own
+	options[name] = value
 }
 
 // legendList makes the legend a few words below, for panels that are three in a row.

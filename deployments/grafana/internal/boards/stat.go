@@ -31,14 +31,14 @@ func stat(title, description, unit, fields string, target query) Panel {
 
 // worded leaves the names of a stat's values out.
 func (p Panel) worded() Panel {
-	p.Options.(map[string]any)["textMode"] = "value"
+	p.option("textMode", "value")
 	return p
 }
 
 // judged shows a verdict by its word, on its colour.
 func (p Panel) judged() Panel {
 	p.FieldConfig.Defaults.Mappings, p.FieldConfig.Defaults.Color = verdicts, &Color{Mode: "thresholds"}
-	p.Options.(map[string]any)["colorMode"] = "background"
+	p.option("colorMode", "background")
 	return p.worded()
 }
 
@@ -51,7 +51,7 @@ func (p Panel) limited(from float64) Panel {
 
 // drawn has a value's history behind it.
 func (p Panel) drawn() Panel {
-	p.Options.(map[string]any)["graphMode"] = "area"
+	p.option("graphMode", "area")
 	p.FieldConfig.Defaults.Color = &Color{Mode: "fixed", Fixed: "blue"}
 	return p
 }
