@@ -23,7 +23,7 @@ PLAN
 begun=$SECONDS before=$(cpu_ms)
 while sleep "$every" && kill -0 "$run" 2>/dev/null; do
     now=$(cpu_ms)
-    sockets=$(find "/proc/$agent/fd" -lname 'socket:*' 2>/dev/null | wc -l)
+    sockets=$({ find "/proc/$agent/fd" -lname 'socket:*' 2>/dev/null || true; } | wc -l) # some go while it looks
     awk -v t=$((SECONDS - begun)) -v kib="$(resident)" -v idle="$idle" -v sockets="$sockets" -v cpu="$now" -v before="$before" -v every=$every 'BEGIN {
         printf "%4d s  %6d sockets  %8d KiB  %5.1f KiB a socket  %5.1f %% of a core\n", t, sockets, kib, sockets ? (kib - idle) / sockets : 0,
             (cpu - before) / every / 10 }' | tee -a "$dir/lines"

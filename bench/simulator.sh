@@ -40,9 +40,9 @@ start_agent() {
 # agent_cpu: what the agent has used so far, user and system, in us.
 agent_cpu() { awk -v hz="$(getconf CLK_TCK)" '{ print $14 * 1e6 / hz, $15 * 1e6 / hz }' "/proc/$agent/stat"; }
 
-# run_plan OUT: run the plan on standard input by the agent.
+# run_plan OUT [FLAGS...]: run the plan on standard input by the agent. It keeps no rows, unless flags say so.
 run_plan() {
-    taskset -c 1 "$bin/spate" run --coordinator "$control" --records none --no-progress --out "$dir/$1" /dev/stdin >"$dir/$1.log" 2>&1 ||
+    taskset -c 1 "$bin/spate" run --coordinator "$control" --records none --no-progress --out "$dir/$1" "${@:2}" /dev/stdin >"$dir/$1.log" 2>&1 ||
         { cat "$dir/$1.log" >&2; exit 1; }
 }
 

@@ -5,9 +5,9 @@
 // to reading it. So the times stay right when the program is busy, which is when every stream of a batching server sends at
 // once. Where the kernel gives no stamp the program's time is taken and counted as such.
 //
-// HTTP, TLS and connection reuse are net/http's; this package adds the stamped connection below it and the reader of frames
-// above it. HTTP/2 is golang.org/x/net/http2's, over the same connections, one request at a time on each. Where that library reads ahead,
-// the bytes are matched with the reads that brought them, so a frame's time is exact there too.
+// Requests by HTTP/1.1 are written on the goroutine of their caller, on stamped connections that this package opens and keeps; net/http reads
+// the responses, TLS is crypto/tls's. HTTP/2 is golang.org/x/net/http2's, over the same connections, one request at a time on each. Where
+// that library reads ahead, the bytes are matched with the reads that brought them, so a frame's time is exact there too.
 //
 // It sends each request at most once, follows no redirect, asks for no compression and uses no proxy but the one it was given: load goes
 // only where it was told to go. It decides neither when to send nor what the numbers mean; the agent's executor calls it and

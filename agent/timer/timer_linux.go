@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -16,13 +17,13 @@ import (
 
 // timerfd is a kernel timer read as a file, so that the runtime's poller wakes its reader as it does for a socket.
 type timerfd struct {
-	ctx    context.Context
-	fd     int
-	file   *os.File
-	raw    syscall.RawConn
-	waited bool                  // for the file to be readable
-	woke   func(fd uintptr) bool // rise, bound once
-	forget func() bool           // lets go of the context
+	ctx         context.Context
+	fd          int
+	file        *os.File
+	raw         syscall.RawConn
+	expirations [8]byte
+	take        func(fd uintptr) bool // read, bound once
+	forget      func() bool           // lets go of the context
 }
 
 func newPrecise(ctx context.Context) (alarm, error) {
@@ -38,7 +39,7 @@ func newPrecise(ctx context.Context) (alarm, error) {
 	if t.raw, err = t.file.SyscallConn(); err != nil {
 		return nil, errors.Join(fmt.Errorf("timerfd: %w", err), t.file.Close())
 	}
-	t.woke = t.rise
+	t.take = t.read
 	t.forget = context.AfterFunc(ctx, t.hasten)
 	return t, nil
 }
@@ -60,11 +61,9 @@ func (t *timerfd) wait(at clock.Instant, woken *atomic.Bool) error {
 	return nil
 }
 
-// sleep waits until the timer can be read, or hasten is called. It fails when the context has ended. Nothing is read, which would take two
-// system calls more: to arm the timer anew makes it unreadable.
+// sleep waits until the timer can be read, or hasten is called. It fails when the context has ended.
 func (t *timerfd) sleep() error {
-	t.waited = false
-	err := t.raw.Read(t.woke)
+	err := t.raw.Read(t.take)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		// The context may have ended just before: then its own deadline is lifted here, too.
 		if err = t.file.SetReadDeadline(time.Time{}); err == nil {
@@ -77,11 +76,15 @@ func (t *timerfd) sleep() error {
 	return nil
 }
 
-// rise is false when it is called first, and true when the file has become readable.
-func (t *timerfd) rise(uintptr) bool {
-	was := t.waited
-	t.waited = true
-	return was
+// read takes the expirations, and is false if there are none yet. The poller forgets what it heard before a wait, so that only the file itself
+// can tell. The call returns at once, so that the scheduler need not hear of it.
+func (t *timerfd) read(fd uintptr) bool {
+	for {
+		_, _, err := unix.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(&t.expirations)), unsafe.Sizeof(t.expirations))
+		if err != unix.EINTR {
+			return err != unix.EAGAIN
+		}
+	}
 }
 
 // hasten sets a deadline long past, which makes the reader ready to run without a look at the poller.
