@@ -147,7 +147,10 @@ func (s *stamps) receive(fd uintptr) bool {
 
 // write sends all of p. As with reads the calls return at once, so that the scheduler need not hear of them: hearing of system calls it
 // lets its watchman look every 20 us whether one lasts, which costs a short request more than all of its making.
-func (s *stamps) write(_ net.Conn, p []byte) (n int, err error) {
+func (s *stamps) write(c net.Conn, p []byte) (n int, err error) {
+	if raceDetector {
+		return c.Write(p)
+	}
 	defer func() { s.out = nil }()
 	for n < len(p) {
 		s.out = p[n:]
