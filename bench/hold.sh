@@ -16,7 +16,7 @@ echo "idle: $idle KiB resident"
 run_plan out <<PLAN & run=$!
 name: hold
 drain_timeout: 120s
-targets: [{name: simulator, endpoints: ["$endpoint"], model: m, connect_timeout: 30s}]
+targets: [{name: simulator, endpoints: ["$endpoint"], model: m, connect_timeout: 30s, request_timeout: $((seconds + 300))s}]
 workloads: [{random: {isl: 10, osl: $seconds}}]
 loads: [{concurrency: [$streams], requests_per_concurrency: 1}]
 PLAN
