@@ -276,7 +276,8 @@ func TestStreams(t *testing.T) {
 					if f.cannot[sc.name] == "" {
 						t.Fatal("the form has no events for it and does not say why")
 					}
-					t.Skip(f.cannot[sc.name])
+					t.Log("there is no such stream:", f.cannot[sc.name])
+					return
 				}
 				for how, write := range writings {
 					body := []byte(write(events))
