@@ -93,13 +93,13 @@ func TestWhyThereIsNoConnection(t *testing.T) {
 		}
 		return c
 	}
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	web := httptest.NewServer(http.NotFoundHandler())
+	defer web.Close()
+	taken, err := net.Dial("tcp", web.Listener.Addr().String()) // its own port is taken, so that nobody else comes to listen there
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed.Close()
-	web := httptest.NewServer(http.NotFoundHandler())
-	defer web.Close()
+	defer taken.Close()
 	pair, err := tls.LoadX509KeyPair(stranger.Cert, stranger.Key)
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestWhyThereIsNoConnection(t *testing.T) {
 		creds   credentials.TransportCredentials
 		want    string
 	}{
-		"nothing listens":       {closed.Addr().String(), plain, "refuses connections"},
+		"nothing listens":       {taken.LocalAddr().String(), plain, "refuses connections"},
 		"web server":            {web.Listener.Addr().String(), plain, "no Spate coordinator"},
 		"web server, TLS asked": {web.Listener.Addr().String(), dial(agent), "does not speak TLS"},
 		"other gRPC server":     {served(t, plain, false), plain, "no Spate coordinator of this version"},
