@@ -53,6 +53,7 @@ func (f *simulateFlags) engines() flagGroup {
 	flags.Float64Var(&m.PrefillTokensPerSecond, "prefill", m.PrefillTokensPerSecond, "prompt `tokens per second` of one engine")
 	flags.DurationVar(&m.DecodeStep, "decode-step", m.DecodeStep, "time of a decode step with one running request")
 	flags.DurationVar(&m.DecodeStepPerRequest, "decode-step-per-request", m.DecodeStepPerRequest, "time that each further running request adds to it")
+	flags.BoolVar(&m.SpreadStep, "spread-step", m.SpreadStep, "send the tokens of a decode step evenly over it (default: all at its end, as engines that batch do)")
 	flags.IntVar(&m.MaxRunning, "max-running", m.MaxRunning, "most requests that one engine has under way; the rest queue")
 	flags.Float64Var(&m.PrefillInterference, "prefill-interference", m.PrefillInterference,
 		"`share` of its decoding pace that an engine loses while it prefills, from 0 to 1 (default 0)")
