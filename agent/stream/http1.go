@@ -22,8 +22,7 @@ import (
 type http1Pool struct {
 	dialer *dialer
 	fresh  bool // each request has a connection of its own
-	mu     sync.Mutex
-	idle   map[place][]*http1Conn
+	idle   idle[place, *http1Conn]
 }
 
 // place is where connections go.
@@ -59,7 +58,7 @@ var (
 )
 
 func newHTTP1Pool(d *dialer, fresh bool) *http1Pool {
-	return &http1Pool{dialer: d, fresh: fresh, idle: make(map[place][]*http1Conn)}
+	return &http1Pool{dialer: d, fresh: fresh}
 }
 
 // roundTrip implements pool.
@@ -89,7 +88,8 @@ func (c *http1Conn) interrupt() { _ = c.SetDeadline(time.Unix(1, 0)) }
 func (p *http1Pool) get(ctx context.Context, u *url.URL) (c *http1Conn, kept bool, err error) {
 	at := place{u.Scheme, u.Host}
 	for range mostStale {
-		if c = p.take(at); c == nil {
+		c, waits := p.idle.take(at)
+		if !waits {
 			break
 		}
 		if c.socket.quiet() {
@@ -105,24 +105,6 @@ func (p *http1Pool) get(ctx context.Context, u *url.URL) (c *http1Conn, kept boo
 	c = &http1Conn{conn: w, place: at}
 	c.interrupted, c.reader = c.interrupt, bufio.NewReaderSize(c, readBuffer)
 	return c, false, nil
-}
-
-func (p *http1Pool) take(at place) *http1Conn {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	idle := p.idle[at]
-	if len(idle) == 0 {
-		return nil
-	}
-	c := idle[len(idle)-1]
-	p.idle[at] = idle[:len(idle)-1]
-	return c
-}
-
-func (p *http1Pool) put(c *http1Conn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.idle[c.place] = append(p.idle[c.place], c)
 }
 
 // parts are buffers for what is written of a request at once.
@@ -271,7 +253,7 @@ func (b *http1Body) Close() error {
 	}
 	b.conn = nil
 	if b.stop() && b.whole && !b.last && b.written() && c.reader.Buffered() == 0 {
-		b.pool.put(c)
+		b.pool.idle.put(c.place, c)
 		return nil
 	}
 	return c.Close()

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"sync"
 
 	"golang.org/x/net/http2"
 )
@@ -17,10 +16,9 @@ import (
 // losses. Connections that lie idle are taken again, the one used last first.
 type http2Pool struct {
 	dialer    *dialer
-	transport http2.Transport //nolint:staticcheck // net/http's own makes the connections itself
-	fresh     bool            // each request has a connection of its own
-	mu        sync.Mutex
-	idle      map[string][]*http2Conn // by address
+	transport http2.Transport          //nolint:staticcheck // net/http's own makes the connections itself
+	fresh     bool                     // each request has a connection of its own
+	idle      idle[string, *http2Conn] // by address
 }
 
 // http2Conn is a connection of the pool.
@@ -31,7 +29,7 @@ type http2Conn struct {
 }
 
 func newHTTP2Pool(d *dialer, fresh bool) *http2Pool {
-	p := &http2Pool{dialer: d, fresh: fresh, idle: make(map[string][]*http2Conn)}
+	p := &http2Pool{dialer: d, fresh: fresh}
 	p.transport.DisableCompression = true //nolint:staticcheck // as above
 	// The stream before may not have been struck off yet when the next request takes its connection.
 	p.transport.StrictMaxConcurrentStreams = true //nolint:staticcheck // as above
@@ -73,7 +71,7 @@ func (q *outgoing) request(ctx context.Context) *http.Request {
 // get takes a connection that lies idle and still lives, or opens one.
 func (p *http2Pool) get(ctx context.Context, u *url.URL) (c *http2Conn, kept bool, err error) {
 	address := dialAddress(u)
-	for c := p.take(address); c != nil; c = p.take(address) {
+	for c, waits := p.idle.take(address); waits; c, waits = p.idle.take(address) {
 		if c.CanTakeNewRequest() {
 			return c, true, nil
 		}
@@ -95,24 +93,6 @@ func (p *http2Pool) open(ctx context.Context, address string, secure bool) (*htt
 		return nil, err
 	}
 	return &http2Conn{ClientConn: c, wire: w, address: address}, nil
-}
-
-func (p *http2Pool) take(address string) *http2Conn {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	idle := p.idle[address]
-	if len(idle) == 0 {
-		return nil
-	}
-	c := idle[len(idle)-1]
-	p.idle[address] = idle[:len(idle)-1]
-	return c
-}
-
-func (p *http2Pool) put(c *http2Conn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.idle[c.address] = append(p.idle[c.address], c)
 }
 
 // probe tries whether an address speaks HTTP/2, and hangs up.
@@ -156,7 +136,7 @@ func (b *http2Body) Close() error {
 		return err
 	}
 	if b.whole && !b.pool.fresh && b.conn.wire.sentAll() {
-		b.pool.put(b.conn)
+		b.pool.idle.put(b.conn.address, b.conn)
 	} else {
 		b.conn.Close()
 	}
