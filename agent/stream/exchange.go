@@ -30,8 +30,7 @@ type exchange struct {
 	kept    bool   // the connection had been used before
 	watch   *watch // nil: no wait is bounded but that for the whole
 	events  *events
-	marks   []mark // of the reads that brought what the body gave out last; fewer than two: they make no difference
-	given   int64  // bytes that the body gave out, as the marks count them
+	last    reading // that brought the last bytes of the stream
 	f       frame  // the one that is being read
 	growth  growth // of the answer
 
@@ -137,7 +136,7 @@ func (x *exchange) refusal(r *http.Response) {
 	x.failed(spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, x.client.refused(r)+": "+string(message[:n]))
 	x.o.Err.HTTPStatus = r.StatusCode
 	if err == nil {
-		x.drain(r.Body)
+		x.discard(r.Body)
 	}
 }
 
@@ -162,33 +161,60 @@ func (x *exchange) whole(body io.Reader) {
 
 // stream takes in the frames as they come.
 func (x *exchange) stream(body io.Reader) {
-	for x.o.Err == nil && !x.done {
-		n, err := body.Read(x.events.space())
-		x.events.read(n)
-		var read reading
-		read, x.marks, x.given = x.conn.bodyGave(x.wire, n)
-		if !x.frames(read) {
-			break
-		}
-		if err != nil && !x.done {
-			x.ended(err, read)
-			return
-		}
+	var err error
+	if b, ok := body.(*http1Body); ok {
+		err = b.follow(x.wire, x)
+	} else {
+		err = x.pull(body)
 	}
-	if x.done {
+	switch {
+	case x.o.Err != nil:
+	case x.done:
 		x.complete(x.o.End)
+	default:
+		x.ended(err, x.last)
 	}
-	x.drain(body)
 }
 
-// frames takes in all frames that are complete. It is false if the stream has failed.
-func (x *exchange) frames(read reading) bool {
-	for !x.done {
+// pull takes in the frames of a body that has to be read, until it has ended or nothing more of it is needed.
+func (x *exchange) pull(body io.Reader) error {
+	for {
+		n, err := body.Read(x.events.space())
+		x.events.read(n)
+		x.last = x.conn.arrival(x.wire)
+		switch {
+		case !x.frames(x.last):
+			x.discard(body)
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// take implements follower.
+func (x *exchange) take(data []byte, by reading) (more bool) {
+	x.last = by
+	x.events.lend(data)
+	more = x.frames(by)
+	x.events.settle()
+	return more
+}
+
+// drain implements follower.
+func (x *exchange) drain() int {
+	x.timer.Reset(drainWait)
+	return drainLimit
+}
+
+// frames takes in all frames that are complete. It is false if the stream is over, or has failed.
+func (x *exchange) frames(by reading) (more bool) {
+	for {
 		data, ok := x.events.next()
 		if !ok {
 			break
 		}
-		if !x.event(data, x.broughtBy(read)) {
+		if !x.event(data, by) || x.done {
 			return false
 		}
 	}
@@ -197,20 +223,6 @@ func (x *exchange) frames(read reading) bool {
 		return false
 	}
 	return true
-}
-
-// broughtBy returns the read that brought the end of the event given out last, which is last unless the body took several reads at once.
-func (x *exchange) broughtBy(last reading) reading {
-	if len(x.marks) < 2 {
-		return last
-	}
-	end := x.given - int64(x.events.behind())
-	for _, m := range x.marks {
-		if m.end >= end {
-			return m.by
-		}
-	}
-	return last
 }
 
 var doneMark = []byte("[DONE]")
@@ -265,14 +277,5 @@ func (x *exchange) complete(at clock.Instant) {
 	}
 }
 
-// drain reads what is left of a response, within limits, so that the connection can be kept.
-func (x *exchange) drain(body io.Reader) {
-	x.timer.Reset(drainWait)
-	for left := drainLimit; left > 0; {
-		n, err := body.Read(x.events.buf)
-		if err != nil {
-			return
-		}
-		left -= n
-	}
-}
+// discard reads what is left of a response, within limits, so that the connection can be kept.
+func (x *exchange) discard(body io.Reader) { _, _ = io.CopyN(io.Discard, body, int64(x.drain())) }
