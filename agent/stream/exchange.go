@@ -31,8 +31,8 @@ type exchange struct {
 	watch   *watch // nil: no wait is bounded but that for the whole
 	events  *events
 	last    reading // that brought the last bytes of the stream
-	f       frame  // the one that is being read
-	growth  growth // of the answer
+	f       frame   // the one that is being read
+	growth  growth  // of the answer
 
 	keepAnswer bool
 
