@@ -209,7 +209,7 @@ func (s *socket) push(ctx context.Context, t taker) error {
 	}
 }
 
-// begin has the sweeper push. It was told of what has come by now before, and need not tell again.
+// begin has the sweeper push. What has come by now, and the other side's end, the sweeper may have been told of before, and is not told again.
 func (s *socket) begin(t taker) error {
 	r := receivers.Get().(*receiver) //nolint:forcetypeassert // the pool holds nothing else
 	defer receivers.Put(r)
@@ -219,7 +219,7 @@ func (s *socket) begin(t taker) error {
 		return net.ErrClosed
 	}
 	s.taker, s.failed = t, nil
-	s.drain(r, r.buffer(), false)
+	s.drain(r, r.buffer(), true)
 	return nil
 }
 

@@ -6,8 +6,10 @@
 // once. Where the kernel gives no stamp the program's time is taken and counted as such.
 //
 // Requests by HTTP/1.1 are written on the goroutine of their caller, on stamped connections that this package opens and keeps; net/http reads
-// the responses, TLS is crypto/tls's. HTTP/2 is golang.org/x/net/http2's, over the same connections, one request at a time on each. Where
-// that library reads ahead, the bytes are matched with the reads that brought them, so a frame's time is exact there too.
+// the heads of responses, TLS is crypto/tls's. The streams themselves are read by sweepers: goroutines of which each reads many sockets and
+// pushes what came into the streams' parsers, from which a frame costs little more than the kernel asks. HTTP/2 is
+// golang.org/x/net/http2's, over the same connections, one request at a time on each. Where that library reads ahead, the bytes are
+// matched with the reads that brought them, so a frame's time is exact there too.
 //
 // It sends each request at most once, follows no redirect, asks for no compression and uses no proxy but the one it was given: load goes
 // only where it was told to go. It decides neither when to send nor what the numbers mean; the agent's executor calls it and
@@ -68,12 +70,12 @@ type Request struct {
 	ID string
 	// JSON body, as AppendBody makes it. Do does not keep it.
 	Body []byte
-	// Called for each frame with token text, on the goroutine of Do, with the time of the frame and its tokens: 1, or what the
-	// server's running usage says that the frame added, which can be 0. It must not block. It may take what is in Observation.Lags and
-	// empty the list. May be nil.
+	// Called for each frame with token text, before Do returns, with the time of the frame and its tokens: 1, or what the server's running
+	// usage says that the frame added, which can be 0. The goroutine that calls it reads other streams too: it must not block. It may take
+	// what is in Observation.Lags and empty the list. May be nil.
 	OnToken func(at clock.Instant, tokens int)
-	// Called for the data of each event but [DONE], before it is looked into, on the goroutine of Do: at is the time of the frame, seen the
-	// time at which the program had it. It must not block and must not keep data. May be nil.
+	// Called for the data of each event but [DONE], before it is looked into, on the goroutine that calls OnToken: at is the time of the frame,
+	// seen the time at which the program had it. It must not block and must not keep data. May be nil.
 	OnFrame func(data []byte, at, seen clock.Instant)
 	// Fill in Observation.Answer.
 	KeepAnswer bool
