@@ -92,30 +92,20 @@ func BenchmarkDoRequests(b *testing.B) {
 	}
 }
 
-// endless is a response body that gives a frame a read.
-type endless struct {
-	frame []byte
-	left  int
-}
-
-func (e *endless) Read(p []byte) (int, error) {
-	if e.left == 0 {
-		return copy(p, doneFrame), io.EOF
-	}
-	e.left--
-	return copy(p, e.frame), nil
-}
-
-// BenchmarkFrame is what this package adds to a frame between net/http's body and the Observation.
+// BenchmarkFrame is what this package adds to a frame between the kernel's read and the Observation: chunk, event, JSON, times.
 func BenchmarkFrame(b *testing.B) {
 	c := newTestClient(b, Config{Endpoints: []string{"http://h"}})
-	o := Observation{Gaps: make([]int64, 0, b.N), Lags: make([]int64, 0, b.N)}
-	x := &exchange{client: c, caller: b.Context(), ctx: b.Context(), end: func(error) {}, timer: time.NewTimer(time.Hour), o: &o, events: new(events), conn: new(conn), wire: new(wire)}
-	x.events.reset()
-	body := &endless{frame: []byte(tokenFrame("hello")), left: b.N}
+	o := Observation{Gaps: make([]int64, 0, b.N+1), Lags: make([]int64, 0, b.N+1)}
+	x := new(exchange)
+	x.reset(c, &o)
+	body := &http1Body{follower: x}
+	body.framing.reset(true, -1)
+	frame := []byte(chunk(tokenFrame("hello")))
 	b.ReportAllocs()
 	b.ResetTimer()
-	x.stream(body)
+	for i := range b.N {
+		body.take(frame, reading{at: clock.Instant(i + 1), seen: clock.Instant(i + 2), number: uint64(i + 1), stamped: true})
+	}
 	if o.Err != nil || o.TokenFrames != uint64(b.N) {
 		b.Fatalf("%v, %d frames", o.Err, o.TokenFrames)
 	}

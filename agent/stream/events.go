@@ -10,23 +10,23 @@ import (
 //
 //	buf:  | given out | keep ... line ... scan ... | end | free
 type events struct {
+	line   int  // start of the line that is being read
+	end    int  // end of the bytes read
+	lines  int  // data lines of the event that is being read
+	afterR bool // the line before ended with a carriage return: a line feed still belongs to it
+	begun  bool // a line was read: a byte order mark can come no more
+	named  bool // the event that is being read is named "error"
+	failed bool // the event given out last was
+	lent   bool
+	err    error
 	buf    []byte
 	own    []byte // the buffer, while another is lent
-	lent   bool
-	line   int // start of the line that is being read
-	stop   int // end of the line before
-	scan   int // where its end is still to be looked for
-	end    int // end of the bytes read
-	lines  int // data lines of the event that is being read
-	from   int // its first data line
+	stop   int    // end of the line before
+	scan   int    // where its end is still to be looked for
+	from   int    // first data line of the event
 	to     int
 	joined []byte // its data lines, if there are several
 	limit  int    // longest event
-	afterR bool   // the line before ended with a carriage return: a line feed still belongs to it
-	begun  bool   // a line was read: a byte order mark can come no more
-	named  bool   // the event that is being read is named "error"
-	failed bool   // the event given out last was
-	err    error
 }
 
 const (
@@ -67,6 +67,21 @@ func (e *events) space() []byte {
 		e.move(make([]byte, max(2*len(e.buf), initialSpace)), e.keep())
 	}
 	return e.buf[e.end:]
+}
+
+// whole returns the data of the event that p is, and nothing else, as most servers write them. False: it is not, or another has begun before.
+func (e *events) whole(p []byte) ([]byte, bool) {
+	const begin, end = "data: ", "\n\n"
+	if !e.begun || e.named || e.lines > 0 || e.line != e.end || len(p) <= len(begin)+len(end) ||
+		string(p[:len(begin)]) != begin || string(p[len(p)-len(end):]) != end {
+		return nil, false
+	}
+	p = p[len(begin) : len(p)-len(end)]
+	if lineEnd(p) >= 0 {
+		return nil, false
+	}
+	e.afterR, e.failed = false, false
+	return p, true
 }
 
 // lend has the next events read from p, where they lie, until settle is called. Only behind an event that has begun p is copied.

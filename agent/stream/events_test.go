@@ -45,6 +45,8 @@ func readLent(stream []byte, copied int, cuts ...int) (data []string, err error)
 				e.read(n)
 				piece = piece[n:]
 			}
+		} else if d, ok := e.whole(piece); ok {
+			data = append(data, string(d))
 		} else {
 			e.lend(piece)
 		}

@@ -14,35 +14,34 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// exchange is one request under way.
+// exchange is one request under way. What each frame touches comes first and lies together: with a thousand streams all of it comes from slow
+// memory, so that each line of that counts.
 type exchange struct {
+	o          *Observation
+	dialect    dialect
+	onToken    func(at clock.Instant, tokens int)
+	onFrame    func(data []byte, at, seen clock.Instant)
+	watch      *watch // nil: no wait is bounded but that for the whole
+	lastAt     uint64 // number of the read that brought the last token frame
+	shared     bool   // that read is counted as coalesced
+	done       bool   // the stream said that it has ended
+	inputTold  bool   // the server told the tokens of the prompt
+	outputTold bool   // and those of the output
+	keepAnswer bool
+	counted    uint64  // tokens given to onToken
+	last       reading // that brought the last bytes of the stream
+	events     events
+	growth     growth // of the answer
+
 	client  *Client
 	caller  context.Context // the caller's
 	ctx     context.Context // ends at the request timeout too
 	end     context.CancelCauseFunc
 	timer   *time.Timer // ends it
-	o       *Observation
-	onToken func(at clock.Instant, tokens int)
-	onFrame func(data []byte, at, seen clock.Instant)
 	payload *payload
 	conn    *conn // nil: none yet
 	wire    *wire
-	kept    bool   // the connection had been used before
-	watch   *watch // nil: no wait is bounded but that for the whole
-	events  *events
-	last    reading // that brought the last bytes of the stream
-	f       frame   // the one that is being read
-	growth  growth  // of the answer
-
-	keepAnswer bool
-
-	inputTold  bool // the server told the tokens of the prompt
-	outputTold bool // and those of the output
-
-	counted uint64 // tokens given to onToken
-	lastAt  uint64 // number of the read that brought the last token frame
-	shared  bool   // that read is counted as coalesced
-	done    bool   // the stream said that it has ended
+	kept    bool // the connection had been used before
 }
 
 const (
@@ -56,14 +55,18 @@ const (
 
 var (
 	errRequestTimeout = errors.New("request timeout")
-	buffers           = sync.Pool{New: func() any { return new(events) }}
+	// exchanges that are over, whose memory is taken again.
+	exchanges = sync.Pool{New: func() any { return new(exchange) }}
 )
 
 // Do sends one request and blocks until its response has ended, in whatever way. What happened is in o.
 func (c *Client) Do(ctx context.Context, r Request, o *Observation) {
 	o.reset()
 	o.Start = clock.Now()
-	x := &exchange{client: c, caller: ctx, o: o, onToken: r.OnToken, onFrame: r.OnFrame, keepAnswer: r.KeepAnswer}
+	x := exchanges.Get().(*exchange) //nolint:forcetypeassert // the pool holds nothing else
+	defer x.release()
+	x.reset(c, o)
+	x.caller, x.onToken, x.onFrame, x.keepAnswer = ctx, r.OnToken, r.OnFrame, r.KeepAnswer
 	if c.patience != (patience{}) {
 		x.watch = c.patience.watch(ctx, o.Start)
 		defer x.watch.stop()
@@ -71,7 +74,8 @@ func (c *Client) Do(ctx context.Context, r Request, o *Observation) {
 	}
 	x.ctx, x.end = context.WithCancelCause(ctx)
 	defer x.end(nil)
-	x.timer = time.AfterFunc(c.timeout, func() { x.end(errRequestTimeout) })
+	end := x.end // the exchange may be another request's when the timer fires after all
+	x.timer = time.AfterFunc(c.timeout, func() { end(errRequestTimeout) })
 	defer x.timer.Stop()
 	response, err := x.roundTrip(r)
 	if err != nil {
@@ -81,6 +85,18 @@ func (c *Client) Do(ctx context.Context, r Request, o *Observation) {
 		response.Body.Close()
 	}
 	x.finish()
+}
+
+// reset makes the exchange ready for a request.
+func (x *exchange) reset(c *Client, o *Observation) {
+	*x = exchange{client: c, dialect: c.dialect, o: o, events: x.events}
+	x.events.reset()
+}
+
+// release lets go of everything but memory that the next request can use.
+func (x *exchange) release() {
+	*x = exchange{events: x.events}
+	exchanges.Put(x)
 }
 
 // finish takes down what the connection saw and gives everything back.
@@ -108,9 +124,6 @@ func (x *exchange) finish() {
 // receive takes in the response.
 func (x *exchange) receive(r *http.Response) {
 	x.o.HTTPStatus = r.StatusCode
-	x.events = buffers.Get().(*events) //nolint:forcetypeassert // the pool holds nothing else
-	x.events.reset()
-	defer func() { buffers.Put(x.events) }()
 	coding := r.Header.Get("Content-Encoding")
 	switch {
 	case r.StatusCode != http.StatusOK:
@@ -195,6 +208,9 @@ func (x *exchange) pull(body io.Reader) error {
 // take implements follower.
 func (x *exchange) take(data []byte, by reading) (more bool) {
 	x.last = by
+	if event, ok := x.events.whole(data); ok {
+		return x.event(event, by) && !x.done
+	}
 	x.events.lend(data)
 	more = x.frames(by)
 	x.events.settle()
@@ -257,7 +273,7 @@ func (x *exchange) ended(err error, read reading) {
 	switch {
 	case x.events.err != nil:
 		x.failed(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, x.events.err.Error())
-	case x.done || x.o.FinishReason != "" || x.client.dialect.traits().unmarked:
+	case x.done || x.o.FinishReason != "" || x.dialect.traits().unmarked:
 		x.complete(read.at)
 	default:
 		x.failed(spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM,

@@ -219,6 +219,12 @@ func (c *http1Conn) Read(p []byte) (int, error) {
 
 // http1Body is the body of a response. It is either read, and then net/http finds it in what comes, or followed.
 type http1Body struct {
+	follower follower
+	framing  framing
+	left     bool  // the follower has left
+	rest     int   // bytes that may come then
+	failed   error // the body is none
+
 	body  io.Reader
 	conn  *http1Conn // nil: closed
 	pool  *http1Pool
@@ -227,12 +233,6 @@ type http1Body struct {
 	wrote chan struct{}   // closed when the whole request was written; nil: it is
 	last  bool            // the connection carries no further request
 	whole bool            // it was read to its end
-
-	follower follower
-	framing  framing
-	rest     int   // bytes that may come after the follower has left
-	left     bool  // it has
-	failed   error // the body is none
 }
 
 // follower takes a body as it comes.

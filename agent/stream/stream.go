@@ -81,23 +81,35 @@ type Request struct {
 	KeepAnswer bool
 }
 
-// Observation is what became of one request. Do fills it; its slices are reused when it is handed to Do again.
+// Observation is what became of one request. Do fills it; its slices are reused when it is handed to Do again. What each frame changes comes
+// first.
 type Observation struct {
+	// Time between consecutive frames with token text, in nanoseconds.
+	Gaps []int64
+	// Program's read time - kernel's receive time, in nanoseconds, once for each stamped read with a frame of token text, but those that
+	// Request.OnToken has taken.
+	Lags []int64
+	// First frame of any kind.
+	FirstFrame clock.Instant
+	// First frame with token text.
+	FirstToken clock.Instant
+	// Last frame with token text.
+	LastToken clock.Instant
+	// Frames with token text.
+	TokenFrames uint64
+	// Reads that held more than one frame with token text: of those the kernel keeps the time of the last only.
+	CoalescedReads uint64
+	// Frames with token text that are timed by the program's clock, for want of a stamp.
+	UnstampedFrames uint64
 	// When Do was called.
 	Start clock.Instant
 	// When the last byte of the request was handed to the kernel. This and the times below are 0 if it did not come to that.
 	Sent clock.Instant
 	// First byte of the response head.
 	FirstByte clock.Instant
-	// First frame of any kind.
-	FirstFrame clock.Instant
 	// The first frame was a lead frame: without token text, as the role frame of a chat is. It may have come in the same read as the first
 	// token, and then at the same time.
 	Led bool
-	// First frame with token text.
-	FirstToken clock.Instant
-	// Last frame with token text.
-	LastToken clock.Instant
 	// End of the stream, or the failure. Never 0.
 	End clock.Instant
 	// DNS, TCP and TLS together, if Connected.
@@ -112,11 +124,6 @@ type Observation struct {
 	RTT time.Duration
 	// The request was the first on its connection.
 	Connected bool
-	// Time between consecutive frames with token text, in nanoseconds.
-	Gaps []int64
-	// Program's read time - kernel's receive time, in nanoseconds, once for each stamped read with a frame of token text, but those that
-	// Request.OnToken has taken.
-	Lags []int64
 	// Prompt tokens by the server's usage. 0 if it sent none.
 	InputTokens uint64
 	// Output tokens: by the server's last usage if Usage, else the count of frames with token text.
@@ -127,15 +134,9 @@ type Observation struct {
 	CachedTokens uint64
 	// The server told CachedTokens.
 	HasCachedTokens bool
-	// Frames with token text.
-	TokenFrames uint64
 	// The server answered with one JSON body instead of a stream. FirstFrame, FirstToken and LastToken are then the arrival of
 	// that body, and nothing is known of the time between tokens, nor of the time to the first.
 	Whole bool
-	// Reads that held more than one frame with token text: of those the kernel keeps the time of the last only.
-	CoalescedReads uint64
-	// Frames with token text that are timed by the program's clock, for want of a stamp.
-	UnstampedFrames uint64
 	// Status of the response. 0: there was none.
 	HTTPStatus int
 	// Finish reason the server gave, if any.
