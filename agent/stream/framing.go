@@ -29,8 +29,8 @@ const (
 )
 
 const (
-	// longestSize is how many digits a chunk's size has at most: more do not fit a number.
-	longestSize = 15
+	// longestSize is how many digits a chunk's size has at most.
+	longestSize = 16
 	// longestLine of a chunked body, and all trailers together, in bytes.
 	longestLine = 64 << 10
 )
@@ -141,7 +141,7 @@ func (f *framing) size(b byte) bool {
 	}
 	f.left = f.left<<4 | int64(digit)
 	f.digits++
-	return f.digits <= longestSize
+	return f.digits <= longestSize && f.left >= 0
 }
 
 // begin begins a chunk's data, or the trailers behind the last one.

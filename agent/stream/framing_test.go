@@ -59,7 +59,7 @@ func TestChunkedBody(t *testing.T) {
 func TestMalformedChunks(t *testing.T) {
 	for _, wire := range []string{
 		"\r\n", "g\r\n", "-1\r\n", " 1\r\n", "1\n", "1\rx", "1\r\nab", "1\r\na\n", "1\r\na\rx", ";a\r\n", "0\r\n\n", "0\r\nA\n", "0\r\n\rx", "0\r\nA\rx",
-		"1000000000000000\r\n", "1;" + strings.Repeat("x", longestLine) + "\r\n", "0\r\n" + strings.Repeat("A: b\r\n", longestLine/2),
+		"8000000000000000\r\n", "00000000000000001\r\n", "1;" + strings.Repeat("x", longestLine) + "\r\n", "0\r\n" + strings.Repeat("A: b\r\n", longestLine/2),
 	} {
 		var f framing
 		f.reset(true, -1)
@@ -102,7 +102,7 @@ func FuzzChunks(f *testing.F) {
 		reader := bytes.NewReader(wire)
 		want, failed := io.ReadAll(httputil.NewChunkedReader(reader))
 		switch {
-		case failed == nil && (err != nil || !bytes.Equal(got, want)):
+		case failed == nil && (err != nil && ours.place < trailerBegin || !bytes.Equal(got, want)): // it leaves trailers to others
 			t.Fatalf("%v, got %q, want %q", err, got, want)
 		case !bytes.HasPrefix(got, want) && !bytes.HasPrefix(want, got):
 			t.Fatalf("got %q, want %q", got, want)

@@ -61,6 +61,8 @@ type sweeper struct {
 	batch    [sweepBatch]*socket
 	receiver *receiver
 	buffer   []byte
+	longest  int // turn
+	read     int // sockets in the present one
 
 	mu    sync.Mutex
 	slots []*socket // by the number that epoll knows them by; nil: free
@@ -72,8 +74,12 @@ const (
 	sweepBatch = 128
 	// sweepBuffer is more than a socket has unless the program is far behind.
 	sweepBuffer = 64 << 10
-	// sweepTurn is how many sockets are read before other goroutines have their turn. Who is to start a request waits no longer than that.
+	// sweepTurn is how many sockets are read on end before other goroutines have their turn: who is to start a request on a machine with one
+	// processor waits no longer than that.
 	sweepTurn = 8
+	// sweepTurnOfMany is the same where there are more processors. What becomes ready there is run by another one if that has nothing to do;
+	// and a turn that is given up is offered to all of them, which has the sweeper move from one cache to another.
+	sweepTurnOfMany = 64
 )
 
 func newSweeper() (*sweeper, error) {
@@ -86,6 +92,10 @@ func newSweeper() (*sweeper, error) {
 	}
 	s := &sweeper{
 		file: os.NewFile(uintptr(fd), "epoll"), epoll: fd, done: make(chan struct{}), receiver: newReceiver(), buffer: make([]byte, sweepBuffer),
+		longest: sweepTurn,
+	}
+	if runtime.GOMAXPROCS(0) > 1 {
+		s.longest = sweepTurnOfMany
 	}
 	if s.raw, err = s.file.SyscallConn(); err != nil {
 		return nil, errors.Join(fmt.Errorf("epoll: %w", err), s.file.Close())
@@ -108,17 +118,19 @@ func (s *sweeper) run() {
 func (s *sweeper) sweep(epoll uintptr) bool {
 	for {
 		n, _, err := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, epoll, uintptr(unsafe.Pointer(&s.events[0])), sweepBatch, 0, 0, 0)
-		if err != 0 && err != unix.EINTR || err == 0 && n == 0 {
+		switch {
+		case err == unix.EINTR:
+		case err != 0 || n == 0:
+			s.read = 0
 			return false
-		}
-		if err == 0 {
-			s.turn(int(n))
+		default:
+			s.take(int(n))
 		}
 	}
 }
 
-// turn reads the sockets of a batch.
-func (s *sweeper) turn(n int) {
+// take reads the sockets of a batch.
+func (s *sweeper) take(n int) {
 	s.mu.Lock()
 	for i := range n {
 		s.batch[i] = s.slots[s.events[i].Fd]
@@ -128,12 +140,12 @@ func (s *sweeper) turn(n int) {
 		if socket != nil { // else it was closed in the meantime
 			socket.notice(s.events[i].Events, s.receiver, s.buffer)
 		}
-		if i%sweepTurn == sweepTurn-1 {
+		if s.read++; s.read == s.longest {
+			s.read = 0
 			runtime.Gosched()
 		}
 	}
 	clear(s.batch[:n])
-	runtime.Gosched()
 }
 
 const sweepFor = unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLET
