@@ -2,11 +2,13 @@ package stream
 
 import (
 	"bufio"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"net/url"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -14,11 +16,15 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// frameServer answers each request with n token frames, each written by itself.
-func frameServer(b *testing.B, n *int) *rawServer {
+// frameServer answers each request with n token frames, each written by itself, by TLS if there is a configuration.
+func frameServer(b *testing.B, n *int, secure *tls.Config) *rawServer {
 	frame := []byte(chunk(tokenFrame("hello")))
 	return newRawServer(b, func(c net.Conn, r *bufio.Reader) {
 		c.SetDeadline(time.Time{})
+		if secure != nil {
+			c = tls.Server(c, secure)
+			r.Reset(c)
+		}
 		for takeRequest(r) {
 			io.WriteString(c, chunkedHead)
 			for range *n {
@@ -33,9 +39,20 @@ func frameServer(b *testing.B, n *int) *rawServer {
 
 // BenchmarkDoFrames is the cost of one frame over loopback, the server's writing of it included.
 func BenchmarkDoFrames(b *testing.B) {
+	b.Run("plain", func(b *testing.B) { benchmarkFrames(b, nil, "") })
+	b.Run("TLS", func(b *testing.B) {
+		a := newAuthority(b)
+		benchmarkFrames(b, a.serves("127.0.0.1", later()), a.pem)
+	})
+}
+
+func benchmarkFrames(b *testing.B, secure *tls.Config, authorities string) {
 	n := b.N
-	s := frameServer(b, &n)
-	c := newTestClient(b, Config{Endpoints: []string{s.URL}, RequestTimeout: time.Hour})
+	s := frameServer(b, &n, secure)
+	if secure != nil {
+		s.URL = strings.Replace(s.URL, "http:", "https:", 1)
+	}
+	c := newTestClient(b, Config{Endpoints: []string{s.URL}, RequestTimeout: time.Hour, Connection: Connection{CA: authorities}})
 	o := Observation{Gaps: make([]int64, 0, n), Lags: make([]int64, 0, n)}
 	r := Request{Body: body(c)}
 	b.ReportAllocs()
@@ -51,7 +68,7 @@ func BenchmarkDoFrames(b *testing.B) {
 // BenchmarkFloorFrames is BenchmarkDoFrames with a client that reads and discards: what is beyond it is this package's and net/http's.
 func BenchmarkFloorFrames(b *testing.B) {
 	n := b.N
-	s := frameServer(b, &n)
+	s := frameServer(b, &n, nil)
 	u, err := url.Parse(s.URL)
 	if err != nil {
 		b.Fatal(err)
@@ -80,7 +97,7 @@ func BenchmarkFloorFrames(b *testing.B) {
 // BenchmarkDoRequests is the cost of a short request on a kept connection.
 func BenchmarkDoRequests(b *testing.B) {
 	n := 1
-	s := frameServer(b, &n)
+	s := frameServer(b, &n, nil)
 	c := newTestClient(b, Config{Endpoints: []string{s.URL}})
 	var o Observation
 	r := Request{Body: body(c), ID: "r1"}
