@@ -237,13 +237,6 @@ func SameHost(a, b string) bool {
 	return err1 == nil && err2 == nil && u.Scheme == v.Scheme && strings.EqualFold(u.Hostname(), v.Hostname()) && portOf(u) == portOf(v)
 }
 
-// SameMachine says whether two addresses are of one host, whatever their ports: what serves the metrics of an endpoint is reached as it is.
-func SameMachine(a, b string) bool {
-	u, err1 := url.Parse(a)
-	v, err2 := url.Parse(b)
-	return err1 == nil && err2 == nil && u.Hostname() != "" && strings.EqualFold(u.Hostname(), v.Hostname())
-}
-
 // portOf is the port of an address, its scheme's if it names none.
 func portOf(u *url.URL) string {
 	switch {

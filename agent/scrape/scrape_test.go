@@ -120,15 +120,4 @@ func TestSameHost(t *testing.T) {
 			t.Errorf("%s and %s: not %v", c.a, c.b, c.same)
 		}
 	}
-	for _, c := range []struct {
-		a, b string
-		same bool
-	}{
-		{"http://h:8000", "https://H:8002/metrics", true}, {"http://[::1]:1", "http://[::1]:2/m", true}, {"http://h", "http://i/metrics", false},
-		{"http://h", "://", false}, {"/a", "/b", false},
-	} {
-		if SameMachine(c.a, c.b) != c.same {
-			t.Errorf("%s and %s: not %v of one machine", c.a, c.b, c.same)
-		}
-	}
 }
