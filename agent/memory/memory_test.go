@@ -49,6 +49,5 @@ func TestPaceFollowsTheHeap(t *testing.T) {
 	heap := make([]byte, 256<<20) // no page of it is touched
 	follows("256 MiB live", func(percent uint64) bool { return percent <= 50 })
 	runtime.KeepAlive(heap)
-	heap = nil
 	follows("nothing lives", func(percent uint64) bool { return percent >= 1000 })
 }
