@@ -64,14 +64,14 @@ func TestSGLangText(t *testing.T) {
 			[]string{sglangSays("a", 1, 1, "null"), sglangSays("a", 1, 2, stop)}, []string{"a", ""},
 		},
 	} {
-		x := &exchange{client: forms["sglang"].client(t, "sglang", "http://h"), o: new(Observation), events: new(events), keepAnswer: true}
+		var g growth
 		for i, data := range tt.frames {
-			before := len(x.o.Answer)
-			if !x.frame([]byte(data), reading{}) {
-				t.Fatalf("%s: frame %d: %v", name, i, x.o.Err)
+			var f frame
+			if err := (sglang{}).frame([]byte(data), &f); err != nil {
+				t.Fatalf("%s: frame %d: %v", name, i, err)
 			}
-			if got := string(x.o.Answer[before:]); got != tt.want[i] || x.f.token != (got != "") {
-				t.Errorf("%s: frame %d adds %q, a token: %v; want %q", name, i, got, x.f.token, tt.want[i])
+			if got := string(g.added(f.answer, f.span)); got != tt.want[i] {
+				t.Errorf("%s: frame %d adds %q, want %q", name, i, got, tt.want[i])
 			}
 		}
 	}
