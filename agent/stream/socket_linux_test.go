@@ -201,21 +201,28 @@ func TestPushAndRead(t *testing.T) {
 	}
 }
 
+func readBy(t *testing.T, s *socket, at time.Time) {
+	t.Helper()
+	if err := s.SetReadDeadline(at); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A limit that is moved does not end what waits for it before its time, nor is one that has passed for ever.
 func TestLimitIsMoved(t *testing.T) {
 	one, other := newSockets(t)
 	p := make([]byte, 1)
-	one.SetReadDeadline(time.Now().Add(time.Millisecond))
-	one.SetReadDeadline(time.Now().Add(time.Hour))
+	readBy(t, one, time.Now().Add(time.Millisecond))
+	readBy(t, one, time.Now().Add(time.Hour))
 	go io.WriteString(other, "a")
 	if _, err := one.Read(p); err != nil {
 		t.Error(err)
 	}
-	one.SetReadDeadline(time.Now().Add(time.Millisecond))
+	readBy(t, one, time.Now().Add(time.Millisecond))
 	if _, err := one.Read(p); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error(err)
 	}
-	one.SetReadDeadline(time.Time{})
+	readBy(t, one, time.Time{})
 	go io.WriteString(other, "b")
 	if _, err := one.Read(p); err != nil || p[0] != 'b' {
 		t.Error(err)
