@@ -17,9 +17,9 @@ type direct struct {
 	errn syscall.Errno
 }
 
-// newDirect returns nil for a connection that is not plain TCP.
+// newDirect returns nil for a connection that is not a plain socket.
 func newDirect(c net.Conn) *direct {
-	tcp, ok := c.(*net.TCPConn)
+	tcp, ok := c.(syscall.Conn)
 	if !ok {
 		return nil
 	}

@@ -1,0 +1,121 @@
+package simulator
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/spate-load/spate/clock"
+)
+
+// wall maps stamps to instants.
+var wall = sync.OnceValue(clock.NewWall)
+
+// listenStamped listens, and asks for receive stamps before that: a connection inherits it before it is accepted, so that requests that come
+// meanwhile are stamped, too. Where the kernel has none, reads lack stamps, which is said in each record.
+func listenStamped(addr string) (net.Listener, error) {
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		return c.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1) })
+	}}
+	config.SetMultipathTCP(false)
+	l, err := config.Listen(context.Background(), "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	wall()
+	return &stampedListener{l.(*net.TCPListener)}, nil //nolint:forcetypeassert // it was asked for TCP
+}
+
+// stampedListener accepts connections that know when their bytes came.
+type stampedListener struct{ *net.TCPListener }
+
+// Accept implements net.Listener.
+func (l *stampedListener) Accept() (net.Conn, error) {
+	c, err := l.AcceptTCP()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return c, nil //nolint:nilerr // it serves without stamps
+	}
+	a := &arrivalConn{TCPConn: c}
+	a.stamps.init(raw)
+	return a, nil
+}
+
+// stampReader reads a socket by recvmsg, which brings the receive stamp along.
+type stampReader struct {
+	raw     syscall.RawConn
+	call    func(fd uintptr) bool // recvmsg, made once
+	message unix.Msghdr           // points to what follows
+	vector  unix.Iovec
+	control [32]byte // room for a stamp and its header
+	n       int
+	errn    syscall.Errno
+}
+
+// init makes what all reads have in common. The reader must not be copied any more.
+func (s *stampReader) init(raw syscall.RawConn) {
+	s.raw, s.call = raw, s.recvmsg
+	s.message.Iov, s.message.Control = &s.vector, &s.control[0]
+	s.message.SetIovlen(1)
+}
+
+// read waits for bytes, of which p has room for one at least.
+func (s *stampReader) read(p []byte) (int, stamp, error) {
+	s.vector.Base = &p[0]
+	s.vector.SetLen(len(p))
+	err := s.raw.Read(s.call)
+	s.vector.Base = nil
+	switch {
+	case err != nil:
+		return 0, stamp{}, err
+	case s.errn != 0:
+		return 0, stamp{}, os.NewSyscallError("recvmsg", s.errn)
+	case s.n == 0:
+		return 0, stamp{}, io.EOF
+	}
+	return s.n, stampIn(s.control[:s.message.Controllen]), nil
+}
+
+// recvmsg tries once. It is false if there is nothing to read yet.
+func (s *stampReader) recvmsg(fd uintptr) bool {
+	for {
+		s.message.SetControllen(len(s.control))
+		n, _, errn := unix.RawSyscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&s.message)), unix.MSG_DONTWAIT)
+		switch errn {
+		case unix.EINTR:
+			continue
+		case unix.EAGAIN:
+			return false
+		}
+		s.n, s.errn = int(n), errn
+		return true
+	}
+}
+
+// stampIn finds the receive stamp among control messages.
+func stampIn(control []byte) stamp {
+	for len(control) > 0 {
+		header, data, rest, err := unix.ParseOneSocketControlMessage(control)
+		if err != nil {
+			break
+		}
+		if header.Level == unix.SOL_SOCKET && header.Type == unix.SCM_TIMESTAMPNS && len(data) == 16 {
+			ns := int64(binary.NativeEndian.Uint64(data))*1e9 + int64(binary.NativeEndian.Uint64(data[8:]))
+			if at, _, ok := wall().Instant(ns); ok {
+				return stamp{at: at, by: ArrivalByKernel}
+			}
+		}
+		control = rest
+	}
+	return stamp{by: ArrivalByProgram}
+}
