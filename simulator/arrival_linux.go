@@ -18,26 +18,29 @@ import (
 // wall maps stamps to instants.
 var wall = sync.OnceValue(clock.NewWall)
 
-// listenStamped listens, and asks for receive stamps before that: a connection inherits it before it is accepted, so that requests that come
-// meanwhile are stamped, too. Where the kernel has none, reads lack stamps, which is said in each record.
-func listenStamped(addr string) (net.Listener, error) {
-	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
-		return c.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1) })
-	}}
+// listenTCP listens. Stamped, it asks for receive stamps before that: a connection inherits it before it is accepted, so that requests that
+// come meanwhile are stamped, too. Where the kernel has none, reads lack stamps, which is said in each record.
+func listenTCP(addr string, stamped bool) (net.Listener, error) {
+	var config net.ListenConfig
+	if stamped {
+		config.Control = func(_, _ string, c syscall.RawConn) error {
+			return c.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1) })
+		}
+	}
 	config.SetMultipathTCP(false)
 	l, err := config.Listen(context.Background(), "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
 	wall()
-	return &stampedListener{l.(*net.TCPListener)}, nil //nolint:forcetypeassert // it was asked for TCP
+	return &quietListener{l.(*net.TCPListener)}, nil //nolint:forcetypeassert // it was asked for TCP
 }
 
-// stampedListener accepts connections that know when their bytes came.
-type stampedListener struct{ *net.TCPListener }
+// quietListener accepts connections that know when their bytes came, and whose system calls do not wake the scheduler's watchman (see alarm).
+type quietListener struct{ *net.TCPListener }
 
 // Accept implements net.Listener.
-func (l *stampedListener) Accept() (net.Conn, error) {
+func (l *quietListener) Accept() (net.Conn, error) {
 	c, err := l.AcceptTCP()
 	if err != nil {
 		return nil, err

@@ -4,8 +4,8 @@ package simulator
 
 import "net"
 
-// listenStamped listens: there are no receive stamps here, which is said in each record.
-func listenStamped(addr string) (net.Listener, error) { return net.Listen("tcp", addr) }
+// listenTCP listens: there are no receive stamps here, which is said in each record.
+func listenTCP(addr string, _ bool) (net.Listener, error) { return net.Listen("tcp", addr) }
 
 // stampReader is Linux's alone.
 type stampReader struct{ net.Conn }

@@ -24,7 +24,7 @@ func TestArrivalBeforeAccept(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("no receive stamps here")
 	}
-	l, err := listenStamped("127.0.0.1:0")
+	l, err := listenTCP("127.0.0.1:0", true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -73,15 +74,18 @@ type outlet struct {
 
 func newOutlet() *outlet { return &outlet{wake: make(chan struct{}, 1)} }
 
-func (o *outlet) publish(produced int) {
+// publish says how many tokens there are. It is true if the reply has come back from the loop with that.
+func (o *outlet) publish(produced int) (returned bool) {
 	o.ready.Store(int64(produced))
-	if o.drive(produced) {
-		return
+	kept, returned := o.drive(produced)
+	if kept {
+		return false
 	}
 	select {
 	case o.wake <- struct{}{}:
 	default:
 	}
+	return returned
 }
 
 // newLoop starts the goroutine of a model. The caller closes it.
@@ -176,7 +180,11 @@ func (l *loop) deliver(emissions []emission) {
 		}
 	}
 	for _, e := range emissions {
-		e.seq.outlet.publish(e.produced)
+		if e.seq.outlet.publish(e.produced) {
+			// The handler ends the answer now. Where there is no processor but this one it would wait for all frames of a step, and a client that is
+			// a little late would find the last frame and the end that came milliseconds later in one read, with the end's receive stamp.
+			runtime.Gosched()
+		}
 	}
 	clear(emissions)
 }

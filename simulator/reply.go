@@ -158,6 +158,7 @@ func (p *reply) prefilled() { p.record.CachedTokens, p.pen.cached = p.seq.cached
 
 // write sends what stands in a buffer behind its first chunkHead bytes, and keeps the buffer for the next frame.
 func (p *reply) write(b []byte) error {
+	b = p.pen.seal(b)
 	p.buf = b
 	b = b[chunkHead:]
 	switch split := p.ep.config.Frames.SplitBytes; {

@@ -89,11 +89,7 @@ func listen(addr string, remote, stamped bool) (net.Listener, error) {
 	if !remote && !tcp.IP.IsLoopback() {
 		return nil, fmt.Errorf("simulator: address %q is not loopback: listen on 127.0.0.1 or allow remote clients", addr)
 	}
-	open := listenStamped
-	if !stamped {
-		open = func(string) (net.Listener, error) { return net.ListenTCP("tcp", tcp) }
-	}
-	l, err := open(tcp.String())
+	l, err := listenTCP(tcp.String(), stamped)
 	if err != nil {
 		return nil, fmt.Errorf("simulator: cannot listen on %q: %w", addr, err)
 	}
