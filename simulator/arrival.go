@@ -23,11 +23,11 @@ type stamp struct {
 	by ArrivalClock
 }
 
-// arrivalConn is a connection that keeps when the bytes read last reached this machine. Net/http reads, one read at a time, and handlers ask
-// meanwhile.
+// arrivalConn is a connection that keeps when the bytes read last reached this machine. Net/http reads and writes, one read and one write at a
+// time, and handlers ask meanwhile.
 type arrivalConn struct {
 	*net.TCPConn
-	stamps stampReader
+	socket quietSocket
 
 	mu   sync.Mutex
 	last stamp
@@ -38,7 +38,7 @@ func (c *arrivalConn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	n, last, err := c.stamps.read(p)
+	n, last, err := c.socket.read(p)
 	if n > 0 {
 		c.mu.Lock()
 		c.last = last
@@ -46,6 +46,9 @@ func (c *arrivalConn) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// Write writes as net.Conn does.
+func (c *arrivalConn) Write(p []byte) (int, error) { return c.socket.write(p) }
 
 // newest returns when the bytes read last came.
 func (c *arrivalConn) newest() stamp {

@@ -50,33 +50,39 @@ func (l *quietListener) Accept() (net.Conn, error) {
 		return c, nil //nolint:nilerr // it serves without stamps
 	}
 	a := &arrivalConn{TCPConn: c}
-	a.stamps.init(raw)
+	a.socket.init(raw)
 	return a, nil
 }
 
-// stampReader reads a socket by recvmsg, which brings the receive stamp along.
-type stampReader struct {
+// quietSocket reads a socket by recvmsg, which brings the receive stamp along, and writes it. Its system calls return at once whatever there is,
+// so that the scheduler need not hear of them.
+type quietSocket struct {
 	raw     syscall.RawConn
-	call    func(fd uintptr) bool // recvmsg, made once
+	receive func(fd uintptr) bool // recvmsg, made once
 	message unix.Msghdr           // points to what follows
 	vector  unix.Iovec
 	control [32]byte // room for a stamp and its header
 	n       int
 	errn    syscall.Errno
+
+	transmit func(fd uintptr) bool // send, made once
+	out      []byte
+	sent     int
+	unsent   syscall.Errno
 }
 
-// init makes what all reads have in common. The reader must not be copied any more.
-func (s *stampReader) init(raw syscall.RawConn) {
-	s.raw, s.call = raw, s.recvmsg
+// init makes what all calls have in common. The socket must not be copied any more.
+func (s *quietSocket) init(raw syscall.RawConn) {
+	s.raw, s.receive, s.transmit = raw, s.recvmsg, s.send
 	s.message.Iov, s.message.Control = &s.vector, &s.control[0]
 	s.message.SetIovlen(1)
 }
 
 // read waits for bytes, of which p has room for one at least.
-func (s *stampReader) read(p []byte) (int, stamp, error) {
+func (s *quietSocket) read(p []byte) (int, stamp, error) {
 	s.vector.Base = &p[0]
 	s.vector.SetLen(len(p))
-	err := s.raw.Read(s.call)
+	err := s.raw.Read(s.receive)
 	s.vector.Base = nil
 	switch {
 	case err != nil:
@@ -90,7 +96,7 @@ func (s *stampReader) read(p []byte) (int, stamp, error) {
 }
 
 // recvmsg tries once. It is false if there is nothing to read yet.
-func (s *stampReader) recvmsg(fd uintptr) bool {
+func (s *quietSocket) recvmsg(fd uintptr) bool {
 	for {
 		s.message.SetControllen(len(s.control))
 		n, _, errn := unix.RawSyscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&s.message)), unix.MSG_DONTWAIT)
@@ -101,6 +107,38 @@ func (s *stampReader) recvmsg(fd uintptr) bool {
 			return false
 		}
 		s.n, s.errn = int(n), errn
+		return true
+	}
+}
+
+// write waits until all of p is sent.
+func (s *quietSocket) write(p []byte) (n int, err error) {
+	defer func() { s.out = nil }()
+	for n < len(p) {
+		s.out = p[n:]
+		if err := s.raw.Write(s.transmit); err != nil {
+			return n, err
+		}
+		if s.unsent != 0 {
+			return n, os.NewSyscallError("send", s.unsent)
+		}
+		n += s.sent
+	}
+	return n, nil
+}
+
+// send tries once. It is false if the kernel takes nothing more yet.
+func (s *quietSocket) send(fd uintptr) bool {
+	for {
+		n, _, errn := unix.RawSyscall6(unix.SYS_SENDTO, fd, uintptr(unsafe.Pointer(&s.out[0])), uintptr(len(s.out)),
+			unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+		switch errn {
+		case unix.EINTR:
+			continue
+		case unix.EAGAIN:
+			return false
+		}
+		s.sent, s.unsent = int(n), errn
 		return true
 	}
 }
