@@ -2,7 +2,8 @@
 # How far times of frames are from the truth: Spate's stream client and net/http with a Scanner (bench/frames) on core 0, the simulator on
 # core 1, 1,000 streams with a frame each 20 ms. In each round both clients in turn: streams spread evenly, all at once as batching engines
 # send, and all at once while a loop that never waits takes turns with the client on its core. Prints of each round the errors of the
-# kernel's stamps and of the program's clock, p50/p99/p99.9/max in us, and then their medians. Net/http has no stamps: there both are the program's.
+# kernel's stamps and of the program's clock, p50/p99/p99.9/max in us, and the simulator's CPU time a frame, and then their medians. Net/http has
+# no stamps: there both are the program's.
 #   bench/stamps.sh [ROUNDS [STREAMS [STEP_MS]]]      (after make build; loopback only; about 40 s a round)
 # CLIENTS="stream" leaves the other out. OTHER names another spate program, whose simulator alternates with ours: before and after.
 set -euo pipefail
@@ -18,6 +19,22 @@ compete() {
     pids+=("$rival")
 }
 
+# measured CLIENT: its line, with what the simulator used in the middle of it.
+measured() {
+    $PRIORITY taskset -c 0 "$dir/frames" --client "$1" --endpoint "$endpoint" --streams "$streams" --warmup 1s --length "${seconds}s" >"$dir/line" & local client=$!
+    sleep 2
+    local from to
+    from=$(simulator_use)
+    sleep $((seconds - 2))
+    to=$(simulator_use)
+    wait "$client"
+    awk -v use="$from $to" '{ split(use, u); split($4, frames, "="); split($3, seconds, "=")
+        printf "%s simulator_us=%.2f\n", $0, (u[3] - u[1]) / (frames[2] / seconds[2] * (u[4] - u[2])) }' "$dir/line"
+}
+
+# simulator_use: CPU time so far in us, and when that was in s.
+simulator_use() { awk -v hz="$(getconf CLK_TCK)" -v at="$(date +%s.%N)" '{ printf "%d %s", ($14 + $15) * 1e6 / hz, at }' "/proc/$simulator/stat"; }
+
 # case_of NAME FLAGS...: the clients in turn against one simulator.
 case_of() {
     local name=$1 client simulated rival=
@@ -26,8 +43,7 @@ case_of() {
         serve_by "$simulated" --decode-step "${step}ms" --truth "$@"
         for client in $clients; do
             [[ $name != stolen ]] || compete
-            echo "case=$name simulator=$simulated round=$round $($PRIORITY taskset -c 0 "$dir/frames" --client "$client" --endpoint "$endpoint" \
-                --streams "$streams" --warmup 1s --length "${seconds}s")" | tee -a "$dir/lines"
+            echo "case=$name simulator=$simulated round=$round $(measured "$client")" | tee -a "$dir/lines"
             [[ -z $rival ]] || { kill "$rival"; wait "$rival" 2>/dev/null || true; rival=; }
         done
     done
@@ -44,7 +60,7 @@ medians() {
             printf ' %s' "$(sed -n "s|^case=$1 simulator=$2 .*client=$3 .* ${what}_us=\([0-9./]*\).*|\1|p" "$dir/lines" | cut -d/ -f "$at" | median)"
         done
     done
-    echo
+    echo "  simulator $(sed -n "s|^case=$1 simulator=$2 .*client=$3 .* simulator_us=\([0-9.]*\).*|\1|p" "$dir/lines" | median)"
 }
 
 for ((round = 1; round <= rounds; round++)); do
@@ -52,7 +68,7 @@ for ((round = 1; round <= rounds; round++)); do
     case_of at-once
     case_of stolen
 done
-echo "Medians of $rounds rounds, in us: p50 p99 p99.9 max"
+echo "Medians of $rounds rounds, in us: errors' p50 p99 p99.9 max; the simulator's CPU a frame"
 for name in spread at-once stolen; do
     for client in $clients; do
         for simulated in "${simulators[@]}"; do medians "$name" "$simulated" "$client"; done
