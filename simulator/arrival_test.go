@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -67,6 +68,40 @@ func arrivalOfHello(t *testing.T, l net.Listener) (before clock.Instant, last st
 		t.Fatalf("read %q, %v", word[:n], err)
 	}
 	return before, server.(*arrivalConn).newest(), after
+}
+
+// What the kernel does not take at once waits until the other side has read.
+func TestWriteOfMuch(t *testing.T) {
+	l, err := listenTCP("127.0.0.1:0", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	client, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	much := bytes.Repeat([]byte("0123456789abcdef"), 1<<20)
+	wrote := make(chan error, 1)
+	go func() {
+		n, err := server.Write(much)
+		if err == nil && n != len(much) {
+			err = fmt.Errorf("%d of %d bytes", n, len(much))
+		}
+		wrote <- errors.Join(err, server.Close())
+	}()
+	read, err := io.ReadAll(client)
+	if failed := errors.Join(err, <-wrote); failed != nil || !bytes.Equal(read, much) {
+		t.Errorf("%d bytes came, %v", len(read), failed)
+	}
+	if _, err := server.Write(much); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("writing to a closed connection: %v", err)
+	}
+	_ = client.Close()
 }
 
 // A request counts from its last byte on, and one of a kept connection from its own.
