@@ -168,6 +168,11 @@ func (l *loop) catchUp(commands []command, dst []emission) []emission {
 	return l.engine.advance(now, dst)
 }
 
+// mostEnds is how many answers are ended before the other frames of a step go out. Where there is no processor but the loop's, their handlers
+// would else wait for all frames of the step, and a client that is a little late would find the last frame and the end that came milliseconds
+// later in one read, with the end's receive stamp. If more end at once, they would hold the step up in their turn.
+const mostEnds = 32
+
 // deliver hands the tokens over. The gauges come first, so that who has a token sees it counted.
 func (l *loop) deliver(emissions []emission) {
 	l.gauges.running.Store(int64(l.engine.running()))
@@ -179,11 +184,11 @@ func (l *loop) deliver(emissions []emission) {
 			l.gauges.cachedTokens.Add(uint64(e.seq.cached))
 		}
 	}
+	ended := 0
 	for _, e := range emissions {
-		if e.seq.outlet.publish(e.produced) {
-			// The handler ends the answer now. Where there is no processor but this one it would wait for all frames of a step, and a client that is
-			// a little late would find the last frame and the end that came milliseconds later in one read, with the end's receive stamp.
-			runtime.Gosched()
+		if e.seq.outlet.publish(e.produced) && ended < mostEnds {
+			ended++
+			runtime.Gosched() // to the handler
 		}
 	}
 	clear(emissions)
