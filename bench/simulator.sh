@@ -14,9 +14,14 @@ trap 'exit 1' INT TERM
 ulimit -n "$(ulimit -Hn)"
 
 # serve FLAGS...: start the simulator anew, with prefill that takes no time.
-serve() {
+serve() { serve_by "$bin/spate" "$@"; }
+
+# serve_by PROGRAM FLAGS...: the same, of another spate program.
+serve_by() {
+    local program=$1
+    shift
     [[ -z $simulator ]] || { kill "$simulator"; wait "$simulator" 2>/dev/null || true; }
-    $PRIORITY taskset -c 1 "$bin/spate" simulate --listen "${endpoint#http://}" --decode-step-per-request 0s --max-running 65536 --prefill 1e9 \
+    $PRIORITY taskset -c 1 "$program" simulate --listen "${endpoint#http://}" --decode-step-per-request 0s --max-running 65536 --prefill 1e9 \
         "$@" >"$dir/simulator.log" 2>&1 & simulator=$!
     pids+=("$simulator")
     until grep -qs Serving "$dir/simulator.log"; do

@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 )
@@ -24,15 +25,31 @@ func chunk(b []byte) []byte {
 	return b[at:]
 }
 
-// directKey finds the direct way to a connection in its requests' contexts.
-type directKey struct{}
+// connection is what is known of the connection of a request.
+type connection struct {
+	direct   *direct      // nil: there is no direct way
+	arrivals *arrivalConn // nil: nobody keeps when its bytes came
+}
 
-// withDirect is an http.Server's ConnContext: it opens the direct way where there is one.
-func withDirect(ctx context.Context, c net.Conn) context.Context {
-	if d := newDirect(c); d != nil {
-		return context.WithValue(ctx, directKey{}, d)
+// connectionKey finds the connection in its requests' contexts.
+type connectionKey struct{}
+
+// withConnection is an http.Server's ConnContext.
+func withConnection(ctx context.Context, c net.Conn) context.Context {
+	known := &connection{direct: newDirect(c)}
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
 	}
-	return ctx
+	known.arrivals, _ = c.(*arrivalConn)
+	return context.WithValue(ctx, connectionKey{}, known)
+}
+
+// connectionOf returns what is known of a request's connection.
+func connectionOf(r *http.Request) *connection {
+	if c, ok := r.Context().Value(connectionKey{}).(*connection); ok {
+		return c
+	}
+	return &connection{}
 }
 
 // directOf returns the direct way of a request's answer, nil if there is none. Net/http writes the head and the end of the answer, with
@@ -41,6 +58,5 @@ func directOf(r *http.Request, c *Config) *direct {
 	if r.ProtoMajor != 1 || r.ProtoMinor != 1 || c.Frames.SplitBytes > 0 || c.Frames.KeepAlive > 0 {
 		return nil
 	}
-	d, _ := r.Context().Value(directKey{}).(*direct)
-	return d
+	return connectionOf(r).direct
 }

@@ -12,14 +12,16 @@ import (
 type direct struct {
 	conn net.Conn
 	raw  syscall.RawConn
-	call func(uintptr) bool // write, made once
-	out  []byte             // what is still to be written
+	call func(uintptr) // first, made once
+	pen  *pen          // of what is sent
+	buf  []byte        // what is sent, behind room for a chunk's head
+	out  []byte        // of it, what is still to be written
 	errn syscall.Errno
 }
 
-// newDirect returns nil for a connection that is not plain TCP.
+// newDirect returns nil for a connection that is not a plain socket.
 func newDirect(c net.Conn) *direct {
-	tcp, ok := c.(*net.TCPConn)
+	tcp, ok := c.(syscall.Conn)
 	if !ok {
 		return nil
 	}
@@ -28,21 +30,25 @@ func newDirect(c net.Conn) *direct {
 		return nil
 	}
 	d := &direct{conn: c, raw: raw}
-	d.call = d.write
+	d.call = d.first
 	return d
 }
 
-// send writes one chunk. It returns false if that did not go through: flush then writes the rest, or knows the error.
-func (d *direct) send(b []byte) bool {
-	d.out = chunk(b)
-	if err := d.raw.Write(d.call); err != nil {
-		d.errn = syscall.EPIPE
+// send seals one chunk and writes it, and returns the buffer. It returns false if that did not go through: flush then writes the rest, or knows
+// the error.
+func (d *direct) send(b []byte, p *pen) ([]byte, bool) {
+	d.buf, d.pen = b, p
+	// The socket's lock for writers is left alone, as is the poller's: nobody else writes while the answer is under way, and nothing waits here.
+	if err := d.raw.Control(d.call); err != nil {
+		d.errn, d.buf = syscall.EPIPE, p.seal(b)
 	}
-	return len(d.out) == 0 && d.errn == 0
+	return d.buf, len(d.out) == 0 && d.errn == 0
 }
 
-// write is one system call. It never blocks, so the scheduler need not be told of it.
-func (d *direct) write(fd uintptr) bool {
+// first seals the chunk, and is the system call that writes it. That never blocks, so the scheduler need not be told of it.
+func (d *direct) first(fd uintptr) {
+	d.buf = d.pen.seal(d.buf)
+	d.out = chunk(d.buf)
 	n, _, errn := syscall.RawSyscall6(unix.SYS_SENDTO, fd, uintptr(unsafe.Pointer(&d.out[0])), uintptr(len(d.out)),
 		unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
 	switch errn {
@@ -52,7 +58,6 @@ func (d *direct) write(fd uintptr) bool {
 	default:
 		d.errn = errn
 	}
-	return true
 }
 
 // flush blocks until the rest of the last chunk is written. It fails if the client is gone.

@@ -135,7 +135,8 @@ func (ep *Endpoint) modelLength() string {
 func (ep *Endpoint) generate(a api) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		serial := ep.serial.Add(1)
-		record := &Record{RequestID: ep.requestID(r, serial), Endpoint: ep.number, Received: clock.Now()}
+		record := &Record{RequestID: ep.requestID(r, serial), Endpoint: ep.number}
+		record.received(r)
 		defer func() {
 			record.Ended = clock.Now()
 			ep.truth.add(record)
@@ -162,7 +163,7 @@ func (ep *Endpoint) answer(a api, w http.ResponseWriter, r *http.Request, serial
 	if problem != nil {
 		return problem
 	}
-	record.Received = clock.Now()
+	record.received(r)
 	record.PromptTokens, record.Stream = q.promptTokens, q.stream
 	lots := chance(ep.config.Seed, record.RequestID)
 	fault := strike(ep.config.Faults, serial, lots)

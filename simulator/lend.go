@@ -33,8 +33,8 @@ func (p *reply) drive(ready int) bool {
 		case turnAwait:
 			return true
 		case turnWrite:
-			p.buf = b
-			sent := p.direct.send(b)
+			var sent bool
+			p.buf, sent = p.direct.send(b, p.pen)
 			p.note()
 			if !sent {
 				return false
@@ -68,16 +68,16 @@ func (o *outlet) reclaim() {
 	o.borrowed = nil
 }
 
-// drive sends a lent reply's frames. It returns false if the handler is to be woken.
-func (o *outlet) drive(produced int) bool {
+// drive sends a lent reply's frames. If the loop has not kept it, the handler is to be woken; returned says that it was given back just now.
+func (o *outlet) drive(produced int) (kept, returned bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.borrowed == nil {
-		return false
+		return false, false
 	}
 	if o.borrowed.drive(produced) {
-		return true
+		return true, false
 	}
 	o.borrowed = nil
-	return false
+	return false, true
 }

@@ -31,7 +31,8 @@ type pen struct {
 	cached   int  // tokens
 	field    string
 	eol      string
-	sent     clock.Instant // of the object appended last: when it was ready to be written
+	sent     clock.Instant // of the object sealed last: when it was ready to be written
+	unsealed int           // where the time of sending belongs of the object appended last; 0: it has it, or gets none
 }
 
 func newPen(q *request, c *Config) pen {
@@ -63,6 +64,7 @@ func (p *pen) open(b []byte) []byte {
 	if !p.stream {
 		return b
 	}
+	b = p.sealLast(b)
 	if p.comments {
 		b = p.comment(b)
 	}
@@ -74,6 +76,7 @@ func (p *pen) event(b []byte, name string) []byte {
 	if !p.stream {
 		return b
 	}
+	b = p.sealLast(b)
 	if p.comments {
 		b = p.comment(b)
 	}
@@ -83,15 +86,39 @@ func (p *pen) event(b []byte, name string) []byte {
 	return append(b, p.field...)
 }
 
-// close ends the object and the frame. The time is the last thing taken, so that little more than the write is between it and the wire.
+// close ends the object and the frame. The time of sending is left open until seal; of a body that is no stream it is now.
 func (p *pen) close(b []byte) []byte {
-	p.sent = clock.Now()
 	if p.stamp {
 		b = append(b, `,"sent_ns":`...)
-		b = strconv.AppendInt(b, int64(p.sent), 10)
+		p.unsealed = len(b)
 	}
 	b = append(b, '}')
+	if !p.stream {
+		return p.seal(b)
+	}
 	return p.end(b)
+}
+
+// seal takes the time of sending and puts it into the object appended last. It is called just before the system call, so that nothing but
+// that is between the time and the wire.
+func (p *pen) seal(b []byte) []byte {
+	p.sent = clock.Now()
+	if p.unsealed == 0 {
+		return b
+	}
+	var room [8]byte
+	rest := append(room[:0], b[p.unsealed:]...) // the end of the object and of the frame
+	b = strconv.AppendInt(b[:p.unsealed], int64(p.sent), 10)
+	p.unsealed = 0
+	return append(b, rest...)
+}
+
+// sealLast seals an object that goes with the same write as the next one.
+func (p *pen) sealLast(b []byte) []byte {
+	if p.unsealed == 0 {
+		return b
+	}
+	return p.seal(b)
 }
 
 // end ends the frame; a body that is no stream needs none.

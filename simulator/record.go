@@ -27,7 +27,12 @@ type Record struct {
 	CachedTokens int `json:"cached_tokens,omitempty"`
 	// OutputTokens is how many tokens were sent.
 	OutputTokens int `json:"output_tokens"`
-	// Received is when the request had come in whole, its head alone if it was refused before that.
+	// Arrived is when the last byte of the request reached this machine, however long the program took to accept its connection and to read
+	// it; of the head, if it was refused before more was read. What a client should see of the server is counted from here. A client that sends
+	// a further request before it has the answer may have that one's arrival here. ArrivedBy says whose clock it is.
+	Arrived   clock.Instant `json:"arrived_ns"`
+	ArrivedBy ArrivalClock  `json:"arrived_by"`
+	// Received is when the program had read the request in whole, its head alone if it was refused before that. The model begins here.
 	Received clock.Instant `json:"received_ns"`
 	// FirstToken and LastToken are when the first and the last token frame were sent: just before the write.
 	FirstToken clock.Instant `json:"first_token_ns,omitempty"`
@@ -71,8 +76,11 @@ type truthLog struct {
 
 func newTruthLog(t Truth) *truthLog { return &truthLog{keep: t.Keep, log: t.Log} }
 
+// wanted says whether records are kept anywhere.
+func (l *truthLog) wanted() bool { return l.keep || l.log != nil }
+
 func (l *truthLog) add(r *Record) {
-	if !l.keep && l.log == nil {
+	if !l.wanted() {
 		return
 	}
 	l.mu.Lock()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -159,6 +158,7 @@ func (p *reply) prefilled() { p.record.CachedTokens, p.pen.cached = p.seq.cached
 
 // write sends what stands in a buffer behind its first chunkHead bytes, and keeps the buffer for the next frame.
 func (p *reply) write(b []byte) error {
+	b = p.pen.seal(b)
 	p.buf = b
 	b = b[chunkHead:]
 	switch split := p.ep.config.Frames.SplitBytes; {
@@ -301,7 +301,7 @@ func (p *reply) reset() {
 	if t, ok := conn.(*tls.Conn); ok {
 		conn = t.NetConn()
 	}
-	if tcp, ok := conn.(*net.TCPConn); ok {
+	if tcp, ok := conn.(interface{ SetLinger(sec int) error }); ok {
 		_ = tcp.SetLinger(0) // without it the close is an orderly one, and that is all that can be done
 	}
 	_ = conn.Close()

@@ -59,7 +59,7 @@ func (s *Server) serve(i int) error {
 
 // open makes one endpoint and its listener.
 func (s *Server) open(c Config, number int, addr string) error {
-	l, err := listen(addr, c.AllowRemote)
+	l, err := listen(addr, c.AllowRemote, s.truth.wanted())
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (s *Server) open(c Config, number int, addr string) error {
 	s.endpoints = append(s.endpoints, ep)
 	s.servers = append(s.servers, &http.Server{
 		Handler:           ep,
-		ConnContext:       withDirect,
+		ConnContext:       withConnection,
 		ReadHeaderTimeout: time.Minute,
 		Protocols:         c.Protocol.protocols(),
 		TLSConfig:         c.Protocol.TLS.Clone(),
@@ -80,8 +80,8 @@ func (s *Server) open(c Config, number int, addr string) error {
 	return nil
 }
 
-// listen opens a listener, on loopback only unless remote is allowed.
-func listen(addr string, remote bool) (net.Listener, error) {
+// listen opens a listener, on loopback only unless remote is allowed. Stamped, its connections know when their bytes came.
+func listen(addr string, remote, stamped bool) (net.Listener, error) {
 	tcp, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("simulator: address %q cannot be used, give host:port: %w", addr, err)
@@ -89,7 +89,7 @@ func listen(addr string, remote bool) (net.Listener, error) {
 	if !remote && !tcp.IP.IsLoopback() {
 		return nil, fmt.Errorf("simulator: address %q is not loopback: listen on 127.0.0.1 or allow remote clients", addr)
 	}
-	l, err := net.ListenTCP("tcp", tcp)
+	l, err := listenTCP(tcp.String(), stamped)
 	if err != nil {
 		return nil, fmt.Errorf("simulator: cannot listen on %q: %w", addr, err)
 	}

@@ -127,7 +127,7 @@ func TestRecordLeavesOutWhatDidNotCome(t *testing.T) {
 	p := start(t, config)
 	p.get(completionsPath, "bad", `{`)
 	p.stop()
-	want := `{"request_id":"bad","endpoint":0,"replica":0,"status":400,"stream":false,"prompt_tokens":0,"output_tokens":0,"received_ns":`
+	want := `{"request_id":"bad","endpoint":0,"replica":0,"status":400,"stream":false,"prompt_tokens":0,"output_tokens":0,"arrived_ns":`
 	if got := log.String(); !strings.HasPrefix(got, want) || strings.Contains(got, "token_ns") {
 		t.Errorf("logged %s", got)
 	}

@@ -27,9 +27,9 @@ type shard struct {
 
 // tape holds the errors and counts of a window.
 type tape struct {
-	frame, ttft, itl, e2e pair
-	lag, lateness         *histogram.Histogram
-	counts                Reading // its counts alone
+	frame, ttft, itl, inner, e2e pair
+	lag, lateness                *histogram.Histogram
+	counts                       Reading // its counts alone
 }
 
 // pair are errors by both clocks.
@@ -41,7 +41,7 @@ func times() *histogram.Histogram { return histogram.New(histogram.Counts) }
 
 func newTape() *tape {
 	both := func() pair { return pair{times(), times()} }
-	return &tape{frame: both(), ttft: both(), itl: both(), e2e: both(), lag: times(), lateness: times()}
+	return &tape{frame: both(), ttft: both(), itl: both(), inner: both(), e2e: both(), lag: times(), lateness: times()}
 }
 
 func newGauge(shards int) *gauge {
@@ -87,13 +87,14 @@ func (t *tape) add(o *tape) {
 
 func (t *tape) histograms() []*histogram.Histogram {
 	return []*histogram.Histogram{
-		t.frame.stamp, t.frame.program, t.ttft.stamp, t.ttft.program, t.itl.stamp, t.itl.program, t.e2e.stamp, t.e2e.program, t.lag, t.lateness,
+		t.frame.stamp, t.frame.program, t.ttft.stamp, t.ttft.program, t.itl.stamp, t.itl.program, t.inner.stamp, t.inner.program,
+		t.e2e.stamp, t.e2e.program, t.lag, t.lateness,
 	}
 }
 
 func (t *tape) reading() Reading {
 	r := t.counts
-	r.Frame, r.TTFT, r.ITL, r.E2E = t.frame.errors(), t.ttft.errors(), t.itl.errors(), t.e2e.errors()
+	r.Frame, r.TTFT, r.ITL, r.Inner, r.E2E = t.frame.errors(), t.ttft.errors(), t.itl.errors(), t.inner.errors(), t.e2e.errors()
 	r.Lag, r.Lateness = spreadOf(t.lag), spreadOf(t.lateness)
 	return r
 }
@@ -127,6 +128,7 @@ type watch struct {
 	told      bool          // it has a truth
 	tokens    int           // frames with token text of the request so far, and truth
 	last      fault         // of the newest of them, with sign
+	gap       fault         // of the gap before it, if there is one
 	lastAt    clock.Instant // and its times
 	lastSeen  clock.Instant
 	untrusted bool // a token of the request came without truth
@@ -161,10 +163,14 @@ func (w *watch) Token() {
 	}
 	now := fault{w.at.Sub(w.sent).Nanoseconds(), w.seen.Sub(w.sent).Nanoseconds()}
 	t.frame.record(now.size())
+	if w.tokens > 1 {
+		t.inner.record(w.gap)
+	}
 	if w.tokens == 0 {
 		t.ttft.record(now.size())
 	} else {
-		t.itl.record(now.since(w.last))
+		w.gap = now.since(w.last)
+		t.itl.record(w.gap)
 	}
 	w.tokens++
 	w.last = now

@@ -78,6 +78,7 @@ func TestGaugeComparesWithTheTruth(t *testing.T) {
 		"ttft":   {got.TTFT.Stamp, Spread{2, 100, 100, 100, 100}},
 		"frames": {[]uint64{got.Frame.Stamp.Count, got.Frame.Program.Count}, []uint64{5, 5}},
 		"itl":    {[]int64{got.ITL.Stamp.Max, got.ITL.Program.Max, int64(got.ITL.Stamp.Count)}, []int64{1000, 1000, 3}},
+		"inner":  {[]int64{got.Inner.Stamp.Max, got.Inner.Program.Max, int64(got.Inner.Stamp.Count)}, []int64{800, 700, 2}},
 		"e2e":    {got.E2E, Errors{Spread{1, 100, 100, 100, 100}, Spread{1, 100, 100, 100, 100}}},
 		"lag":    {[]int64{got.Lag.Max, int64(got.Lag.Count)}, []int64{800, 4}},
 		"late":   {[]int64{got.Lateness.Max, got.Lateness.P50, int64(got.Lateness.Count)}, []int64{400, 0, 4}},

@@ -34,10 +34,12 @@ type Errors struct {
 // Reading is what the agent's process saw in a window.
 type Reading struct {
 	// Frame is the error of each frame with token text, TTFT of each first one, E2E of each last one, and ITL the difference between the
-	// errors of two that follow each other.
+	// errors of two that follow each other. Inner is ITL without the gap before a request's last frame: the end of the answer comes right behind
+	// that frame, and if they are read together the kernel has the end's time for both.
 	Frame Errors `json:"frame"`
 	TTFT  Errors `json:"ttft"`
 	ITL   Errors `json:"itl"`
+	Inner Errors `json:"itl_without_last"`
 	E2E   Errors `json:"e2e"`
 	// Lag is the time from the kernel's stamp to the program's reading, once a read.
 	Lag Spread `json:"receive_lag"`

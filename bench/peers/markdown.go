@@ -49,8 +49,8 @@ func (r *Results) loads() []Load {
 func (r *Results) table(b *strings.Builder, l Load) {
 	fmt.Fprintf(b, "\n### %s, %d streams\n\n", l.Shape, l.Streams)
 	fmt.Fprintf(b, "%d requests of %d prompt and %d output tokens; the server's TTFT is %v and its ITL %v.\n\n", l.Requests, l.ISL, l.OSL, l.TTFT, l.ITL)
-	b.WriteString("| | TTFT - truth: mean, p50, p99 (ms) | ITL - truth: mean, p50, p99 (ms) | TPOT - truth: mean, p50, p99 (ms) | CPU s per 1M tokens: from the first request on, whole run | peak memory (MiB) | run (s) |\n")
-	b.WriteString("|---|---:|---:|---:|---:|---:|---:|\n")
+	b.WriteString("| | TTFT - truth: mean, p50, p99 (ms) | TTFT - truth since arrival: mean, p50, p99 (ms) | ITL - truth: mean, p50, p99 (ms) | TPOT - truth: mean, p50, p99 (ms) | CPU s per 1M tokens: from the first request on, whole run | peak memory (MiB) | run (s) |\n")
+	b.WriteString("|---|---:|---:|---:|---:|---:|---:|---:|\n")
 	for _, t := range tools {
 		runs := slices.DeleteFunc(slices.Clone(r.Runs), func(run Run) bool { return run.Tool != t.Name || run.Load != l })
 		if len(runs) > 0 {
@@ -64,7 +64,7 @@ func (r *Results) table(b *strings.Builder, l Load) {
 func row(b *strings.Builder, name string, runs []Run) {
 	good := slices.DeleteFunc(slices.Clone(runs), func(run Run) bool { return run.Failure != "" })
 	if len(good) == 0 {
-		fmt.Fprintf(b, "| %s | %s | | | | | |\n", name, cell(runs[0].Failure))
+		fmt.Fprintf(b, "| %s | %s | | | | | | |\n", name, cell(runs[0].Failure))
 		return
 	}
 	if len(good) < len(runs) {
@@ -75,8 +75,9 @@ func row(b *strings.Builder, name string, runs []Run) {
 		return over(func(r Run) *float64 { return pick(r).Mean }) + ", " + over(func(r Run) *float64 { return pick(r).P50 }) + ", " +
 			over(func(r Run) *float64 { return pick(r).P99 })
 	}
-	fmt.Fprintf(b, "| %s | %s | %s | %s | %s, %s | %s | %s |\n", name,
+	fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s, %s | %s | %s |\n", name,
 		of(func(r Run) Summary { return r.Report.TTFT.less(r.Truth.TTFT) }),
+		of(func(r Run) Summary { return r.Report.TTFT.less(r.Truth.Arrival) }),
 		of(func(r Run) Summary { return r.Report.ITL.less(r.Truth.ITL) }),
 		of(func(r Run) Summary { return r.Report.TPOT.less(r.Truth.TPOT) }),
 		over(func(r Run) *float64 { return perMillion(r.Usage.LoadCPUSeconds, r.Truth.Tokens) }),
@@ -86,14 +87,18 @@ func row(b *strings.Builder, name string, runs []Run) {
 	connections(b, name, good)
 }
 
-// connections says what of a TTFT was the opening of connections, for a tool that tells it apart.
+// connections says what of a TTFT was the opening of connections, for a tool that tells it apart. All others' TTFT has it in it.
 func connections(b *strings.Builder, name string, good []Run) {
-	beyond := func(r Run) *float64 { return difference(r.Report.TTFT.less(r.Truth.TTFT).Mean, r.Report.Connect.Mean) }
-	if median(each(good, beyond)) == nil || good[0].Load.Requests != good[0].Load.Streams {
+	opening := func(r Run) *float64 { return r.Report.Connect.Mean }
+	beyond := func(truth func(Run) Summary) *float64 {
+		return median(each(good, func(r Run) *float64 { return difference(difference(r.Report.TTFT.Mean, truth(r).Mean), opening(r)) }))
+	}
+	handler, arrival := beyond(func(r Run) Summary { return r.Truth.TTFT }), beyond(func(r Run) Summary { return r.Truth.Arrival })
+	if handler == nil || good[0].Load.Requests != good[0].Load.Streams {
 		return // with several requests to a connection the means are of different requests
 	}
-	fmt.Fprintf(b, "| %s, connection apart | mean %s beyond %s | | | | | |\n", name, number(median(each(good, beyond))),
-		number(median(each(good, func(r Run) *float64 { return r.Report.Connect.Mean }))))
+	apart := number(median(each(good, opening)))
+	fmt.Fprintf(b, "| %s, connection apart | mean %s beyond %s | mean %s beyond %s | | | | | |\n", name, number(handler), apart, number(arrival), apart)
 }
 
 // truths is a line about what the server did in the runs.
@@ -113,8 +118,9 @@ func truths(b *strings.Builder, good []Run) {
 		}
 		return fmt.Sprintf("%s to %s", number(&known[slices.Index(known, slices.Min(known))]), number(&known[slices.Index(known, slices.Max(known))]))
 	}
-	fmt.Fprintf(b, "\nThe server itself, over the runs: TTFT mean %s ms, p99 %s ms; ITL mean %s ms, p99 %s ms.\n",
+	fmt.Fprintf(b, "\nThe server itself, over the runs: TTFT mean %s ms, p99 %s ms; TTFT since arrival mean %s ms, p99 %s ms; ITL mean %s ms, p99 %s ms.\n",
 		span(func(r Run) *float64 { return r.Truth.TTFT.Mean }), span(func(r Run) *float64 { return r.Truth.TTFT.P99 }),
+		span(func(r Run) *float64 { return r.Truth.Arrival.Mean }), span(func(r Run) *float64 { return r.Truth.Arrival.P99 }),
 		span(func(r Run) *float64 { return r.Truth.ITL.Mean }), span(func(r Run) *float64 { return r.Truth.ITL.P99 }))
 }
 

@@ -10,9 +10,12 @@ import (
 
 // Truth is what the server did in a run.
 type Truth struct {
-	TTFT Summary `json:"ttft_ms"` // first token's send - the request's arrival in the server
-	ITL  Summary `json:"itl_ms"`  // gaps between the sends of a request's tokens, all requests together
-	TPOT Summary `json:"tpot_ms"` // (last token's send - first token's send) / (tokens - 1)
+	TTFT Summary `json:"ttft_ms"` // first token's send - the request's arrival in the server's handler
+	// Arrival is first token's send - the arrival of the request's last byte at the machine by the kernel's stamp. Nothing, if a request has
+	// no such stamp.
+	Arrival Summary `json:"ttft_since_arrival_ms"`
+	ITL     Summary `json:"itl_ms"`  // gaps between the sends of a request's tokens, all requests together
+	TPOT    Summary `json:"tpot_ms"` // (last token's send - first token's send) / (tokens - 1)
 	// Requests is how many were answered in whole, Tokens how many tokens they had.
 	Requests int `json:"requests"`
 	Tokens   int `json:"tokens"`
@@ -25,6 +28,8 @@ type Truth struct {
 // served is a line of the server's truth file.
 type served struct {
 	OutputTokens int     `json:"output_tokens"`
+	Arrived      int64   `json:"arrived_ns"`
+	ArrivedBy    string  `json:"arrived_by"`
 	Received     int64   `json:"received_ns"`
 	FirstToken   int64   `json:"first_token_ns"`
 	LastToken    int64   `json:"last_token_ns"`
@@ -63,9 +68,12 @@ func readServed(file io.Reader, tokens int) ([]served, error) {
 
 func truthOf(requests []served, before int) Truth {
 	t := Truth{Requests: len(requests), Before: before}
-	var ttft, itl, tpot []float64
+	var ttft, arrival, itl, tpot []float64
 	for i, r := range requests {
 		ttft = append(ttft, ms(r.FirstToken-r.Received))
+		if r.ArrivedBy == "kernel" {
+			arrival = append(arrival, ms(r.FirstToken-r.Arrived))
+		}
 		for j := 1; j < len(r.Tokens); j++ {
 			itl = append(itl, ms(r.Tokens[j]-r.Tokens[j-1]))
 		}
@@ -78,6 +86,9 @@ func truthOf(requests []served, before int) Truth {
 		t.Tokens += r.OutputTokens
 	}
 	t.TTFT, t.ITL, t.TPOT = summarize(ttft), summarize(itl), summarize(tpot)
+	if len(arrival) == len(ttft) {
+		t.Arrival = summarize(arrival)
+	}
 	return t
 }
 

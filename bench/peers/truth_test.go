@@ -6,10 +6,10 @@ import (
 )
 
 func TestReadTruth(t *testing.T) {
-	file := `{"output_tokens":3,"received_ns":1000000,"first_token_ns":2000000,"last_token_ns":3000000,"ended_ns":3500000,"tokens_ns":[2000000,2500000,3000000],"finish_reason":"length"}
-{"output_tokens":3,"received_ns":20000000,"first_token_ns":80000000,"last_token_ns":130000000,"ended_ns":131000000,"tokens_ns":[80000000,100000000,130000000],"finish_reason":"length"}
+	file := `{"output_tokens":3,"arrived_ns":9000000,"arrived_by":"kernel","received_ns":1000000,"first_token_ns":2000000,"last_token_ns":3000000,"ended_ns":3500000,"tokens_ns":[2000000,2500000,3000000],"finish_reason":"length"}
+{"output_tokens":3,"arrived_ns":18000000,"arrived_by":"kernel","received_ns":20000000,"first_token_ns":80000000,"last_token_ns":130000000,"ended_ns":131000000,"tokens_ns":[80000000,100000000,130000000],"finish_reason":"length"}
 {"output_tokens":1,"received_ns":15000000,"ended_ns":16000000,"tokens_ns":[15500000]}
-{"output_tokens":3,"received_ns":10000000,"first_token_ns":60000000,"last_token_ns":100000000,"ended_ns":140000000,"tokens_ns":[60000000,80000000,100000000],"finish_reason":"length"}
+{"output_tokens":3,"arrived_ns":9000000,"arrived_by":"kernel","received_ns":10000000,"first_token_ns":60000000,"last_token_ns":100000000,"ended_ns":140000000,"tokens_ns":[60000000,80000000,100000000],"finish_reason":"length"}
 `
 	// The first one is a tool's own, before its load; the one of a single token was not answered in whole.
 	got, err := readTruth(strings.NewReader(file), Load{Requests: 2, OSL: 3})
@@ -20,12 +20,23 @@ func TestReadTruth(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	for what, pair := range map[string][2]float64{
-		"mean TTFT": {*got.TTFT.Mean, 55}, "median TTFT": {*got.TTFT.P50, 55}, "p99 TTFT": {*got.TTFT.P99, 59.9},
+		"mean TTFT": {*got.TTFT.Mean, 55}, "mean TTFT since arrival": {*got.Arrival.Mean, 56.5}, "median TTFT": {*got.TTFT.P50, 55}, "p99 TTFT": {*got.TTFT.P99, 59.9},
 		"mean ITL": {*got.ITL.Mean, 22.5}, "median ITL": {*got.ITL.P50, 20}, "mean TPOT": {*got.TPOT.Mean, 22.5},
 	} {
 		if d := pair[0] - pair[1]; d < -1e-9 || d > 1e-9 {
 			t.Errorf("%s is %v, want %v", what, pair[0], pair[1])
 		}
+	}
+}
+
+// Times by two clocks make no mean.
+func TestArrivalsByTheProgram(t *testing.T) {
+	file := `{"output_tokens":1,"arrived_ns":1,"arrived_by":"kernel","received_ns":2,"first_token_ns":3,"finish_reason":"stop"}
+{"output_tokens":1,"arrived_ns":2,"arrived_by":"program","received_ns":2,"first_token_ns":3,"finish_reason":"stop"}
+`
+	got, err := readTruth(strings.NewReader(file), Load{Requests: 2, OSL: 1})
+	if err != nil || got.Requests != 2 || got.Arrival != (Summary{}) {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# How far times of frames are from the truth: Spate's stream client and net/http with a Scanner (bench/frames) on core 0, the simulator on
+# core 1, 1,000 streams with a frame each 20 ms. In each round both clients in turn: streams spread evenly, all at once as batching engines
+# send, and all at once while a loop that never waits takes turns with the client on its core. Prints of each round the errors of the
+# kernel's stamps and of the program's clock, p50/p99/p99.9/max in us, and the simulator's CPU time a frame, and then their medians. Net/http has
+# no stamps: there both are the program's.
+#   bench/stamps.sh [ROUNDS [STREAMS [STEP_MS]]]      (after make build; loopback only; about 40 s a round)
+# CLIENTS="stream" leaves the other out. OTHER names another spate program, whose simulator alternates with ours: before and after.
+set -euo pipefail
+source "$(dirname "$0")/simulator.sh"
+rounds=${1:-5} streams=${2:-1000} step=${3:-20} seconds=${SECONDS_EACH:-4}
+clients=${CLIENTS:-stream nethttp}
+simulators=("$bin/spate" ${OTHER:+"$OTHER"})
+CGO_ENABLED=0 go build -C "$root" -o "$dir/frames" ./bench/frames
+
+# compete: a loop on core 0 until $rival is ended.
+compete() {
+    $PRIORITY taskset -c 0 bash -c 'while :; do :; done' & rival=$!
+    pids+=("$rival")
+}
+
+# measured CLIENT: its line, with what the simulator used in the middle of it.
+measured() {
+    $PRIORITY taskset -c 0 "$dir/frames" --client "$1" --endpoint "$endpoint" --streams "$streams" --warmup 1s --length "${seconds}s" >"$dir/line" & local client=$!
+    sleep 2
+    local from to
+    from=$(simulator_use)
+    sleep $((seconds - 2))
+    to=$(simulator_use)
+    wait "$client"
+    awk -v use="$from $to" '{ split(use, u); split($4, frames, "="); split($3, seconds, "=")
+        printf "%s simulator_us=%.2f\n", $0, (u[3] - u[1]) / (frames[2] / seconds[2] * (u[4] - u[2])) }' "$dir/line"
+}
+
+# simulator_use: CPU time so far in us, and when that was in s.
+simulator_use() { awk -v hz="$(getconf CLK_TCK)" -v at="$(date +%s.%N)" '{ printf "%d %s", ($14 + $15) * 1e6 / hz, at }' "/proc/$simulator/stat"; }
+
+# case_of NAME FLAGS...: the clients in turn against one simulator.
+case_of() {
+    local name=$1 client simulated rival=
+    shift
+    for simulated in "${simulators[@]}"; do
+        serve_by "$simulated" --decode-step "${step}ms" --truth "$@"
+        for client in $clients; do
+            [[ $name != stolen ]] || compete
+            echo "case=$name simulator=$simulated round=$round $(measured "$client")" | tee -a "$dir/lines"
+            [[ -z $rival ]] || { kill "$rival"; wait "$rival" 2>/dev/null || true; rival=; }
+        done
+    done
+}
+
+# medians NAME SIMULATOR CLIENT: of the rounds, of each of p50, p99, p99.9 and the most.
+medians() {
+    local what at
+    printf '%-8s %-8s' "$1" "$3"
+    [[ ${#simulators[@]} == 1 ]] || printf ' %s' "$2"
+    for what in stamp program; do
+        printf '  %s' "$what"
+        for at in 1 2 3 4; do
+            printf ' %s' "$(sed -n "s|^case=$1 simulator=$2 .*client=$3 .* ${what}_us=\([0-9./]*\).*|\1|p" "$dir/lines" | cut -d/ -f "$at" | median)"
+        done
+    done
+    echo "  simulator $(sed -n "s|^case=$1 simulator=$2 .*client=$3 .* simulator_us=\([0-9.]*\).*|\1|p" "$dir/lines" | median)"
+}
+
+for ((round = 1; round <= rounds; round++)); do
+    case_of spread --spread-step
+    case_of at-once
+    case_of stolen
+done
+echo "Medians of $rounds rounds, in us: errors' p50 p99 p99.9 max; the simulator's CPU a frame"
+for name in spread at-once stolen; do
+    for client in $clients; do
+        for simulated in "${simulators[@]}"; do medians "$name" "$simulated" "$client"; done
+    done
+done

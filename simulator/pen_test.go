@@ -1,0 +1,54 @@
+package simulator
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/spate-load/spate/clock"
+)
+
+// Of the objects of one write each has its time: those before the last when the next one began, the last one when it was sealed.
+func TestSeal(t *testing.T) {
+	for _, eol := range []string{"\n", "\r\n"} {
+		p := &pen{stream: true, stamp: true, field: "data: ", eol: eol}
+		from := clock.Now()
+		b := make([]byte, chunkHead, 512)
+		for range 3 {
+			b = append(p.open(b), `{"a":1`...)
+			b = p.close(b)
+		}
+		made := clock.Now()
+		b = p.seal(b)
+		again := p.seal(b) // of a write that carries no object it changes nothing but the time
+		if string(again) != string(b) {
+			t.Errorf("sealed again: %q", again)
+		}
+		frames := strings.Split(strings.TrimSuffix(string(b[chunkHead:]), eol+eol), eol+eol)
+		if len(frames) != 3 {
+			t.Fatalf("%q", b)
+		}
+		last := from
+		for i, f := range frames {
+			var object struct {
+				A    int           `json:"a"`
+				Sent clock.Instant `json:"sent_ns"`
+			}
+			if err := json.Unmarshal([]byte(strings.TrimPrefix(f, "data: ")), &object); err != nil {
+				t.Fatal(err)
+			}
+			if object.A != 1 || object.Sent < last || (object.Sent >= made) != (i == 2) {
+				t.Errorf("object %d is %+v; the one before is of %d, all were made at %d", i, object, last, made)
+			}
+			last = object.Sent
+		}
+	}
+}
+
+func TestSealWithoutStamps(t *testing.T) {
+	p := &pen{stream: true, field: "data: ", eol: "\n"}
+	b := p.close(append(p.open(nil), `{"a":1`...))
+	if sealed := p.seal(b); string(sealed) != "data: {\"a\":1}\n\n" || p.sent == 0 {
+		t.Errorf("%q at %d", sealed, p.sent)
+	}
+}
