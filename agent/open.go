@@ -57,6 +57,7 @@ func (l *load) runOpen() {
 		begun: make(chan struct{}, 1), quiet: make(chan struct{}, 1), news: make(chan struct{}, 1), last: l.start,
 	}
 	defer o.timer.Close()
+	l.alarm.Store(o.timer)
 	o.noticed = func(_ []byte, _, seen clock.Instant) { o.timer.Notice(seen) }
 	o.attend(o.tell)
 	defer o.attend(nil)
