@@ -1,6 +1,7 @@
 // Package timer waits for absolute instants more precisely than Go's own timers, which fire 0.5 to 1 ms late.
 //
-// On Linux a Timer is a timerfd read through the runtime's poller, elsewhere a time.Timer. It does nothing but wait: what is due
+// On Linux a Timer is a timerfd read through the runtime's poller, elsewhere a time.Timer. A core that sleeps takes tens of microseconds to wake, so
+// for starts a Timer can stay awake for the last of a wait, while others run. It does nothing but wait: what is due
 // when is the caller's business. The agent's executor calls it, for the armed start and for the arrivals of an open loop.
 package timer
 
@@ -82,19 +83,8 @@ const mostMissed = 16
 // rest. Others run meanwhile, before the waiting goroutine if they can, and now and then between waits whose instants have all passed. What it costs
 // is a core's idle time, at most 150 us a call.
 func (t *Timer) WaitAwake(at clock.Instant) error {
-	now := clock.Now()
-	if early := at.Add(-time.Duration(t.margin)); now < early {
-		if err := t.Wait(early); err != nil {
-			return err
-		}
-		t.margin.learn(clock.Now().Sub(early))
-	}
-	if t.missed++; now < at {
-		t.missed = 0
-	} else if t.missed%mostMissed == 0 {
-		if err := t.alarm.pass(at); err != nil {
-			return err
-		}
+	if err := t.approach(at); err != nil {
+		return err
 	}
 	t.until.Store(int64(at))
 	defer t.until.Store(idle)
@@ -106,6 +96,26 @@ func (t *Timer) WaitAwake(at clock.Instant) error {
 			return err
 		}
 	}
+}
+
+// approach sleeps until the margin before an instant. If that has passed, and those before it had, others have their turn now and then.
+func (t *Timer) approach(at clock.Instant) error {
+	switch now, early := clock.Now(), at.Add(-time.Duration(t.margin)); {
+	case now < early:
+		t.missed = 0
+		if err := t.Wait(early); err != nil {
+			return err
+		}
+		t.margin.learn(clock.Now().Sub(early))
+		return nil
+	case now < at:
+		t.missed = 0
+		return nil
+	}
+	if t.missed++; t.missed%mostMissed == 0 {
+		return t.alarm.pass(at)
+	}
+	return nil
 }
 
 // Notice ends the wait under way if its instant has passed at now. The runtime asks the kernel for news only when it has nothing else to do, so
