@@ -13,7 +13,7 @@ import (
 
 // A window is sealed in pieces, and what comes of it is the same.
 func TestSealingGivesWay(t *testing.T) {
-	const requests, gaps = 3000, 20
+	const requests, gaps = 1000, 20
 	for _, records := range []bool{false, true} {
 		var sealed [2][]*spatev1.Snapshot
 		times := 0
