@@ -74,11 +74,8 @@ func (s *share) note(format string, args ...any) {
 // introduce says how a source is asked. The target's connection is for the machines of its endpoints; its key and headers are for those hosts
 // and ports, and for nobody else.
 func (s *share) introduce(source *scrape.Source, config stream.Config) {
-	ask := func(same func(a, b string) bool) bool {
-		return slices.ContainsFunc(s.target().GetEndpoints(), func(endpoint string) bool { return same(endpoint, source.URL) })
-	}
-	source.OfTarget = ask(scrape.SameMachine)
-	if !ask(scrape.SameHost) {
+	source.OfTarget = plans.BesideEndpoint(s.target(), source.URL)
+	if !slices.ContainsFunc(s.target().GetEndpoints(), func(endpoint string) bool { return scrape.SameHost(endpoint, source.URL) }) {
 		return
 	}
 	source.Header = http.Header{}

@@ -133,6 +133,11 @@ func TestServersAreReachedAsTheTarget(t *testing.T) {
 	if q := beside.asked(t); q.Header.Get("Authorization") != "" || q.Header.Get("X-Team") != "" || q.Host != worker.Listener.Addr().String() {
 		t.Errorf("another port of its machine got %v for %s", q.Header, q.Host)
 	}
+	target.Endpoints[0] = strings.Replace(api.URL, "https", "http", 1)
+	if up, said := told(t, target, secrets); !up[0] || !up[1] || up[2] {
+		t.Errorf("beside an endpoint without TLS: %v, it said %s", up, said)
+	}
+	target.Endpoints[0] = api.URL
 	target.Connection.Ca, target.Connection.ServerName, target.Connection.InsecureSkipVerify = "", "", true
 	if up, said := told(t, target, secrets); !up[0] || !up[1] || up[2] {
 		t.Errorf("without a check: %v, it said %s", up, said)

@@ -17,10 +17,7 @@ func (s *Stage) trustOf(rec *spatev1.StageRecord, r *StageResult) trust.Trust {
 	e := evidenceOf(s.total.measured(), rec)
 	e.Ended, e.Missing = rec.GetEnded(), r.Missing
 	e.Requests.NeverSent = r.Requests.NeverSent
-	if load := rec.GetStage().GetLoad(); load.GetConcurrency() > 0 && len(load.GetPhases()) == 0 && load.GetThinkTime() == nil {
-		asked := uint64(load.GetConcurrency())
-		e.Concurrency = &asked
-	}
+	e.Concurrency = steadyConcurrency(rec.GetStage())
 	if r.PeakConcurrency != nil {
 		e.PeakConcurrency = &r.PeakConcurrency.Requests
 	}
@@ -33,6 +30,30 @@ func (s *Stage) trustOf(rec *spatev1.StageRecord, r *StageResult) trust.Trust {
 		}
 	}
 	return trust.Judge(e)
+}
+
+// steadyConcurrency is the number of requests that a closed loop is to have in flight all the time. Nil: it is another load, or one that has fewer
+// in flight by its plan, since somebody thinks in between or there are not as many requests, or sessions, as slots.
+func steadyConcurrency(stage *spatev1.Stage) *uint64 {
+	load := stage.GetLoad()
+	asked := uint64(load.GetConcurrency())
+	switch {
+	case asked == 0, len(load.GetPhases()) > 0, load.GetThinkTime() != nil, thinks(stage.GetWorkload()):
+		return nil
+	case load.GetRequests() > 0 && load.GetRequests()+load.GetWarmupRequests() < asked:
+		return nil
+	}
+	return &asked
+}
+
+// thinks says whether a workload's sessions pause between their turns.
+func thinks(w *spatev1.Workload) bool {
+	for _, play := range []*spatev1.SessionPlay{w.GetSessions().GetPlay(), w.GetSharegpt().GetSessions(), w.GetJsonl().GetSessions()} {
+		if play.GetThinkTime() != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // evidenceOf gathers what is known while a stage goes on, too.

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,18 +17,24 @@ const reserveBytes = 1 << 20
 
 // hold takes the room, unless it is held. A run goes on without it: only a full disk would need it.
 func (r reserve) hold(log *slog.Logger) {
-	if err := r.take(); err != nil && !errors.Is(err, os.ErrExist) {
+	if info, err := os.Stat(string(r)); err == nil && info.Size() == reserveBytes {
+		return
+	}
+	if err := r.take(); err != nil {
 		log.Warn("no room is held for the end of a run, should the disk become full", "error", err)
 	}
 }
 
-// take writes the file, so that its room is there and not only promised.
+// take writes the file, so that its room is there and not only promised: zeros would take none on a disk that compresses. What a
+// coordinator left that died while it wrote is written anew.
 func (r reserve) take() error {
-	f, err := os.OpenFile(string(r), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(string(r), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(make([]byte, reserveBytes))
+	room := make([]byte, reserveBytes)
+	rand.Read(room) // never fails, by its contract
+	_, err = f.Write(room)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return errors.Join(fmt.Errorf("reserve %s: %w", r, err), os.Remove(string(r)))
 	}

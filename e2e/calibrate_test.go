@@ -10,16 +10,18 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/spate-load/spate/internal/process"
 )
 
 // calibrating starts a calibration with a program of its own, so that its children are known from all others.
-func calibrating(t *testing.T, args ...string) (p *process, children func() int) {
+func calibrating(t *testing.T, args ...string) (p *process.Process, children func() int) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "spate-calibrated")
-	if err := os.Link(programs.spate, program); err != nil {
+	if err := os.Link(programs.Spate, program); err != nil {
 		t.Fatal(err)
 	}
-	p = start(t, program, append([]string{"calibrate"}, args...)...)
+	p = process.Start(t, program, append([]string{"calibrate"}, args...)...)
 	return p, func() int { return alive(t, program) }
 }
 
@@ -42,7 +44,7 @@ func alive(t *testing.T, program string) int {
 // awaitNone waits until no process of the program is left.
 func awaitNone(t *testing.T, left func() int) {
 	t.Helper()
-	for late := time.Now().Add(patience); left() > 0; time.Sleep(10 * time.Millisecond) {
+	for late := time.Now().Add(process.Patience); left() > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(late) {
 			t.Fatalf("%d processes are left", left())
 		}
@@ -53,7 +55,7 @@ func awaitNone(t *testing.T, left func() int) {
 // even these loads says so, and keeps nothing.
 func TestCalibrateKeepsWhatIsSafe(t *testing.T) {
 	p, left := calibrating(t, "--quick", "--streams", "4,8", "--starts", "40", "--budget", "1s", "--late", "1s", "--json", "all.json", "--out", "kept/capacity.json")
-	code := p.exit()
+	code := p.Exit()
 	if n := left(); n > 0 {
 		t.Errorf("%d processes are left", n)
 	}
@@ -73,7 +75,7 @@ func TestCalibrateKeepsWhatIsSafe(t *testing.T) {
 			} `json:"itl"`
 		} `json:"loads"`
 	}
-	readInto(t, filepath.Join(p.cmd.Dir, "all.json"), &all)
+	readInto(t, filepath.Join(p.Dir, "all.json"), &all)
 	if len(all.Loads) != 3 {
 		t.Fatalf("%d loads were measured, want 3", len(all.Loads))
 	}
@@ -94,7 +96,7 @@ func TestCalibrateKeepsWhatIsSafe(t *testing.T) {
 			safe++
 		}
 	}
-	kept := filepath.Join(p.cmd.Dir, "kept", "capacity.json")
+	kept := filepath.Join(p.Dir, "kept", "capacity.json")
 	switch {
 	case code == 0:
 		var c struct {
@@ -134,17 +136,17 @@ func TestCalibrateLeavesNoProcessBehind(t *testing.T) {
 		code   int
 	}{"Ctrl-C": {syscall.SIGINT, 4}, "SIGTERM": {syscall.SIGTERM, 4}, "kill -9": {syscall.SIGKILL, -1}} {
 		p, left := calibrating(t, "--streams", "4,8", "--duration", "1m", "--out", "capacity.json")
-		for late := time.Now().Add(patience); left() < 3; time.Sleep(10 * time.Millisecond) {
+		for late := time.Now().Add(process.Patience); left() < 3; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(late) {
 				t.Fatalf("%s: %d processes, want 3", name, left())
 			}
 		}
-		p.signal(end.signal)
-		if code := p.exit(); code != end.code {
+		p.Signal(end.signal)
+		if code := p.Exit(); code != end.code {
 			t.Errorf("%s: exit code %d, want %d", name, code, end.code)
 		}
 		awaitNone(t, left)
-		if _, err := os.Stat(filepath.Join(p.cmd.Dir, "capacity.json")); err == nil {
+		if _, err := os.Stat(filepath.Join(p.Dir, "capacity.json")); err == nil {
 			t.Errorf("%s: a limit was kept", name)
 		}
 	}
@@ -153,13 +155,13 @@ func TestCalibrateLeavesNoProcessBehind(t *testing.T) {
 // What is kept reaches the list of agents, where it is of this machine.
 func TestAgentTellsItsCapacity(t *testing.T) {
 	p, _ := calibrating(t, "--streams", "2,4", "--duration", "500ms", "--budget", "2s", "--out", "capacity.json")
-	if code := p.exit(); code != 0 {
+	if code := p.Exit(); code != 0 {
 		t.Skipf("this machine is too busy to be exact at 2 streams: exit code %d", code)
 	}
-	coordinator := start(t, programs.coordinator, "--listen", "127.0.0.1:0", "--no-gossip")
-	address := coordinator.await(`address=(127\.0\.0\.1:\d+)`)[1]
-	agent := start(t, programs.agent, "--coordinator", address, "--name", "one", "--capacity", filepath.Join(p.cmd.Dir, "capacity.json"))
-	agent.await(`this machine was exact in calibration`)
+	coordinator := process.Start(t, programs.Coordinator, "--listen", "127.0.0.1:0", "--no-gossip")
+	address := coordinator.Await(`address=(127\.0\.0\.1:\d+)`)[1]
+	agent := process.Start(t, programs.Agent, "--coordinator", address, "--name", "one", "--capacity", filepath.Join(p.Dir, "capacity.json"))
+	agent.Await(`this machine was exact in calibration`)
 	var listed []struct {
 		WeightGiven bool `json:"weight_given"`
 		Capacity    *struct {
@@ -167,13 +169,13 @@ func TestAgentTellsItsCapacity(t *testing.T) {
 			StartsPerSecond *float64 `json:"starts_per_second"`
 		}
 	}
-	for late := time.Now().Add(patience); len(listed) == 0; time.Sleep(20 * time.Millisecond) {
+	for late := time.Now().Add(process.Patience); len(listed) == 0; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(late) {
 			t.Fatal("the agent is not listed")
 		}
-		list := start(t, programs.spate, "agents", "--coordinator", address, "--output", "json")
-		if list.exit() == 0 {
-			if err := json.Unmarshal([]byte(list.stdout.String()), &listed); err != nil {
+		list := process.Start(t, programs.Spate, "agents", "--coordinator", address, "--output", "json")
+		if list.Exit() == 0 {
+			if err := json.Unmarshal([]byte(list.Stdout.String()), &listed); err != nil {
 				t.Fatal(err)
 			}
 		}

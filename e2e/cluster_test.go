@@ -5,15 +5,17 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/spate-load/spate/internal/process"
 )
 
 // cluster is a coordinator and its agents, a process each.
 type cluster struct {
 	t           *testing.T
-	coordinator *process
+	coordinator *process.Process
 	address     string // of the coordinator's services
 	gossip      string // that agents join
-	agents      map[string]*process
+	agents      map[string]*process.Process
 	certs       func(role, name string) []string // flags of a program of a role; nil: the cluster has no certificates
 	flags       []string                         // that the coordinator is started with, beside its address
 }
@@ -21,26 +23,26 @@ type cluster struct {
 // startCluster starts a coordinator on free ports.
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
-	c := &cluster{t: t, agents: map[string]*process{}}
-	c.coordinator = start(t, programs.coordinator, "--listen", "127.0.0.1:0", "--gossip-listen", "127.0.0.1:0", "--log-format", "json")
-	c.gossip = c.coordinator.await(`"gossip is ready","address":"([^"]+)"`)[1]
-	c.address = c.coordinator.await(`"coordinator serves","address":"([^"]+)"`)[1]
+	c := &cluster{t: t, agents: map[string]*process.Process{}}
+	c.coordinator = process.Start(t, programs.Coordinator, "--listen", "127.0.0.1:0", "--gossip-listen", "127.0.0.1:0", "--log-format", "json")
+	c.gossip = c.coordinator.Await(`"gossip is ready","address":"([^"]+)"`)[1]
+	c.address = c.coordinator.Await(`"coordinator serves","address":"([^"]+)"`)[1]
 	return c
 }
 
 // startLasting starts a coordinator that can be started anew: without gossip, its data in a directory that stays. Certs may be nil.
 func startLasting(t *testing.T, certs func(role, name string) []string, flags ...string) *cluster {
 	t.Helper()
-	c := &cluster{t: t, agents: map[string]*process{}, certs: certs, address: "127.0.0.1:0"}
+	c := &cluster{t: t, agents: map[string]*process.Process{}, certs: certs, address: "127.0.0.1:0"}
 	c.flags = append(append(c.own("coordinator", "main"), "--no-gossip", "--log-format", "json", "--data-dir", t.TempDir()), flags...)
 	c.startCoordinator()
-	c.address = c.coordinator.await(`"coordinator serves","address":"([^"]+)"`)[1]
+	c.address = c.coordinator.Await(`"coordinator serves","address":"([^"]+)"`)[1]
 	return c
 }
 
 func (c *cluster) startCoordinator() {
 	c.t.Helper()
-	c.coordinator = start(c.t, programs.coordinator, append([]string{"--listen", c.address}, c.flags...)...)
+	c.coordinator = process.Start(c.t, programs.Coordinator, append([]string{"--listen", c.address}, c.flags...)...)
 }
 
 // own are the flags of a program's certificate, if the cluster has any.
@@ -57,19 +59,19 @@ func (c *cluster) client() []string {
 }
 
 // spate runs a command against the coordinator in a directory of its own.
-func (c *cluster) spate(args ...string) *process {
+func (c *cluster) spate(args ...string) *process.Process {
 	c.t.Helper()
-	return start(c.t, programs.spate, append(args, c.client()...)...)
+	return process.Start(c.t, programs.Spate, append(args, c.client()...)...)
 }
 
 // says runs a command against the coordinator to its end, which must have the exit code, and returns all that it said.
 func (c *cluster) says(code int, args ...string) string {
 	c.t.Helper()
 	p := c.spate(args...)
-	if got := p.exit(); got != code {
+	if got := p.Exit(); got != code {
 		c.t.Fatalf("spate %s exits with %d, want %d", strings.Join(args, " "), got, code)
 	}
-	return p.stdout.String() + p.stderr.String()
+	return p.Stdout.String() + p.Stderr.String()
 }
 
 // join starts an agent that finds the coordinator by gossip.
@@ -90,7 +92,7 @@ func (c *cluster) named(names ...string) {
 func (c *cluster) agent(name string, weight int, how ...string) {
 	c.t.Helper()
 	args := append([]string{"--name", name, "--weight", fmt.Sprint(weight), "--region", "here", "--log-format", "json"}, how...)
-	c.agents[name] = start(c.t, programs.agent, args...)
+	c.agents[name] = process.Start(c.t, programs.Agent, args...)
 }
 
 // awaitReady waits until `spate agents` lists all agents as ready, and returns its lines.
@@ -98,8 +100,8 @@ func (c *cluster) awaitReady() string {
 	c.t.Helper()
 	var table string
 	client := c.client()
-	eventually(c.t, fmt.Sprintf("%d agents are ready", len(c.agents)), func() bool {
-		said, err := exec.Command(programs.spate, append([]string{"agents"}, client...)...).CombinedOutput()
+	process.Eventually(c.t, fmt.Sprintf("%d agents are ready", len(c.agents)), func() bool {
+		said, err := exec.Command(programs.Spate, append([]string{"agents"}, client...)...).CombinedOutput()
 		table = string(said)
 		return err == nil && strings.Count(table, "ready") == len(c.agents)
 	})

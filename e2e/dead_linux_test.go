@@ -24,7 +24,7 @@ loads:
   - concurrency: [1, 2, 4, 8]
     duration: 60s
 `, address))
-	r.mustExit(3)
+	r.MustExit(3)
 	if took := time.Since(begin); took < 1500*time.Millisecond || took > 10*time.Second {
 		t.Errorf("it took %v with a connect timeout of 1.5 s", took)
 	}

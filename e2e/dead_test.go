@@ -24,7 +24,7 @@ loads:
   - concurrency: [1, 2, 4]
     duration: 60s
 `, dead))
-	r.mustExit(3)
+	r.MustExit(3)
 	if took := time.Since(begin); took > 12*time.Second {
 		t.Errorf("it took %v", took)
 	}
@@ -33,7 +33,7 @@ loads:
 	if result.Run.Complete || *result.Run.Outcome != "failed" || !strings.Contains(*result.Run.Reason, host.Host) {
 		t.Errorf("run %+v", result.Run)
 	}
-	for what, text := range map[string]string{"standard error": r.stderr.String(), "report.md": r.text("report.md")} {
+	for what, text := range map[string]string{"standard error": r.Stderr.String(), "report.md": r.text("report.md")} {
 		if !strings.Contains(text, host.Host) || !strings.Contains(text, "refused") {
 			t.Errorf("%s does not say that %s refuses:\n%s", what, host.Host, text)
 		}
@@ -54,7 +54,7 @@ loads:
   - concurrency: [2, 4]
     requests: 50
 `, nobody(t), simulate(t, 1).urls[0]))
-	r.mustExit(3)
+	r.MustExit(3)
 	well := 0
 	for _, stage := range r.results().Stages {
 		if stage.Target == "well" {
@@ -91,7 +91,7 @@ loads:
   - concurrency: [8]
     requests: 400
 `, server.urls[0], server.urls[1]))
-	r.mustExit(0)
+	r.MustExit(0)
 	want := map[string]uint64{}
 	for _, record := range server.records() {
 		if record.Fault != "" {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/internal/influxtest"
+	"github.com/spate-load/spate/internal/process"
 )
 
 // exportPlan has regions, an observer, errors and a stage after another.
@@ -80,11 +81,11 @@ func union(a, b map[string]string) map[string]string {
 }
 
 // export runs `spate export influx` and returns the process when it has ended with a code.
-func export(t *testing.T, dir string, db *influxtest.Server, code int, more ...string) *process {
+func export(t *testing.T, dir string, db *influxtest.Server, code int, more ...string) *process.Process {
 	t.Helper()
-	p := start(t, programs.spate, append([]string{
+	p := process.Start(t, programs.Spate, append([]string{
 		"export", "influx", dir, "--influx-url", db.URL, "--influx-bucket", db.Database, "--influx-token", db.Token}, more...)...)
-	if got := p.exit(); got != code {
+	if got := p.Exit(); got != code {
 		t.Fatalf("spate export influx exits with %d, want %d", got, code)
 	}
 	return p
@@ -95,11 +96,11 @@ func TestExportWritesTheSamePoints(t *testing.T) {
 	t.Parallel()
 	db := influxtest.Start(t, influxtest.Options{Token: "admin:secret"})
 	r := runPlan(t, influxPlan, "--agents", "1", "--influx-url", db.URL, "--influx-bucket", db.Database, "--influx-token", db.Token)
-	r.mustExit(0)
+	r.MustExit(0)
 	live := all(t, db)
 	p := export(t, r.dir, db, 0)
 	mustEqual(t, "exported over the live run", all(t, db), live)
-	if !strings.Contains(p.stdout.String(), " points of run ") {
+	if !strings.Contains(p.Stdout.String(), " points of run ") {
 		t.Error("nothing says how many points were written")
 	}
 	for _, measurement := range []string{"spate_window ", "spate_to_date ", "spate_stage ", "spate_event ", "spate_agent "} {
@@ -124,7 +125,7 @@ func TestExportWritesRegionsAndObservers(t *testing.T) {
 	t.Parallel()
 	db := influxtest.Start(t, influxtest.Options{})
 	r := runPlan(t, exportPlan, "--agents", "eu=3,us=1", "--influx-url", db.URL, "--influx-bucket", db.Database)
-	r.mustExit(0)
+	r.MustExit(0)
 	live := all(t, db)
 	export(t, r.dir, db, 0)
 	exported := all(t, db)
@@ -145,10 +146,10 @@ func TestExportWritesRegionsAndObservers(t *testing.T) {
 func TestExportSendsTheSpool(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, influxPlan, "--agents", "1", "--influx-url", nobody(t), "--influx-bucket", "spate")
-	r.mustExit(0)
+	r.MustExit(0)
 	db := influxtest.Start(t, influxtest.Options{})
 	p := export(t, r.dir, db, 0)
-	if said := p.stderr.String(); !strings.Contains(said, "points that the live run had left in influx.spool are sent") {
+	if said := p.Stderr.String(); !strings.Contains(said, "points that the live run had left in influx.spool are sent") {
 		t.Errorf("it says %q", said)
 	}
 	if _, err := os.Stat(filepath.Join(r.dir, "influx.spool")); !os.IsNotExist(err) {
@@ -168,7 +169,7 @@ func TestExportRefuses(t *testing.T) {
 	t.Parallel()
 	db := influxtest.Start(t, influxtest.Options{})
 	r := runPlan(t, influxPlan, "--agents", "1")
-	r.mustExit(0)
+	r.MustExit(0)
 	for _, c := range []struct {
 		name string
 		dir  string
@@ -185,15 +186,15 @@ func TestExportRefuses(t *testing.T) {
 		{"insecure without TLS", r.dir, []string{"--influx-insecure"}, 2, "begins with https://"},
 	} {
 		p := export(t, c.dir, db, c.code, c.args...)
-		if !strings.Contains(p.stderr.String(), c.want) {
-			t.Errorf("%s: it says %q, want %q", c.name, p.stderr.String(), c.want)
+		if !strings.Contains(p.Stderr.String(), c.want) {
+			t.Errorf("%s: it says %q, want %q", c.name, p.Stderr.String(), c.want)
 		}
 	}
 	db.Query("DROP DATABASE spate; CREATE DATABASE spate WITH DURATION 1h SHARD DURATION 1h")
 	db.Write("spate_stage,run=old complete=1i", 0) // none of the two stages can be written, as a whole and at each of two endpoints
 	p := export(t, r.dir, db, 3)
-	if !strings.Contains(p.stderr.String(), "6 points were refused for good, the ledger has them") {
-		t.Errorf("it says %q", p.stderr.String())
+	if !strings.Contains(p.Stderr.String(), "6 points were refused for good, the ledger has them") {
+		t.Errorf("it says %q", p.Stderr.String())
 	}
 	compareWindows(t, db, r.results())
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/spate-load/spate/aggregate/sink/influx"
 	"github.com/spate-load/spate/aggregate/sink/sinktest"
 	"github.com/spate-load/spate/internal/influxtest"
+	"github.com/spate-load/spate/internal/process"
 )
 
 // front is an InfluxDB as seen through a proxy. At the second request with points something happens to it.
@@ -70,13 +71,13 @@ func hasPoints(q *http.Request) bool {
 }
 
 // startExport starts `spate export influx` through a proxy, waits for its second request with points, and returns both.
-func startExport(t *testing.T, dir string, db *influxtest.Server, args ...string) (*process, *front) {
+func startExport(t *testing.T, dir string, db *influxtest.Server, args ...string) (*process.Process, *front) {
 	t.Helper()
 	f := inFrontOf(t, db)
-	p := start(t, programs.spate, append([]string{"export", "influx", dir, "--influx-url", f.URL, "--influx-bucket", f.Database}, args...)...)
+	p := process.Start(t, programs.Spate, append([]string{"export", "influx", dir, "--influx-url", f.URL, "--influx-bucket", f.Database}, args...)...)
 	select {
 	case <-f.struck:
-	case <-p.ended:
+	case <-p.Ended():
 		t.Fatal("spate export influx has ended before its second request with points")
 	}
 	return p, f
@@ -119,7 +120,7 @@ func spooled(t *testing.T, path string) []byte {
 func TestExportCutShort(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, cutPlan, "--agents", "1")
-	r.mustExit(0)
+	r.MustExit(0)
 	spool := filepath.Join(r.dir, "influx.spool")
 	left := spooled(t, spool) // it is sent first, by a request of its own
 	db := influxtest.Start(t, influxtest.Options{})
@@ -136,7 +137,7 @@ func TestExportCutShort(t *testing.T) {
 
 	again()
 	p, _ := startExport(t, r.dir, db)
-	p.signal(syscall.SIGINT)
+	p.Signal(syscall.SIGINT)
 	mustEnd(t, p, 4, "interrupted after ", how+"to write the rest")
 	export(t, r.dir, db, 0)
 	mustEqual(t, "exported after an interruption", all(t, db), want)
@@ -154,19 +155,19 @@ func TestExportCutShort(t *testing.T) {
 	p, f = startExport(t, r.dir, db)
 	db.Kill()
 	close(f.answer)
-	p.await("InfluxDB cannot be written to; trying again")
+	p.Await("InfluxDB cannot be written to; trying again")
 	db.Restart()
 	mustEnd(t, p, 0, " points of run ")
 	mustEqual(t, "exported through a new start of the server", all(t, db), want)
 }
 
 // mustEnd fails the test unless a process that wrote some points ends with a code and has said all words.
-func mustEnd(t *testing.T, p *process, code int, words ...string) {
+func mustEnd(t *testing.T, p *process.Process, code int, words ...string) {
 	t.Helper()
-	if got := p.exit(); got != code {
+	if got := p.Exit(); got != code {
 		t.Fatalf("spate export influx exits with %d, want %d", got, code)
 	}
-	said := p.stdout.String() + p.stderr.String()
+	said := p.Stdout.String() + p.Stderr.String()
 	for _, word := range append(words, " points") {
 		if !strings.Contains(said, word) {
 			t.Errorf("nothing says %q", word)

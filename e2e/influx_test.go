@@ -10,6 +10,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate"
 	"github.com/spate-load/spate/internal/influxtest"
+	"github.com/spate-load/spate/internal/process"
 )
 
 // influxPlan has stages of a few windows, prompts that begin alike, and an SLO that some requests keep.
@@ -34,7 +35,7 @@ func TestInfluxDBHasTheResults(t *testing.T) {
 	t.Parallel()
 	db := influxtest.Start(t, influxtest.Options{Token: "admin:secret"})
 	r := runPlan(t, influxPlan, "--influx-url", db.URL, "--influx-bucket", db.Database, "--influx-token", db.Token)
-	r.mustExit(0)
+	r.MustExit(0)
 	stages := storedRows(t, db, "spate_stage")
 	for _, stage := range r.results().Stages {
 		compareStored(t, stage, stages[fmt.Sprint(stage.Index)])
@@ -83,14 +84,14 @@ func compareTokens(t *testing.T, db *influxtest.Server, r running) {
 func TestResultsNeedNoInfluxDB(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, influxPlan, "--influx-url", nobody(t), "--influx-bucket", "spate")
-	r.mustExit(0)
+	r.MustExit(0)
 	mustBeWhole(t, r.results())
 	spool := filepath.Join(r.dir, "influx.spool")
 	if file, err := os.Stat(spool); err != nil || file.Size() == 0 {
 		t.Errorf("nothing is kept in %s: %v", spool, err)
 	}
 	for _, words := range []string{"InfluxDB does not take points now", "not all points were written", "points are kept in " + spool} {
-		if !strings.Contains(r.stderr.String(), words) {
+		if !strings.Contains(r.Stderr.String(), words) {
 			t.Errorf("nothing says %q", words)
 		}
 	}
@@ -101,15 +102,15 @@ func TestInfluxDBKilledMidwayGetsAllWindows(t *testing.T) {
 	t.Parallel()
 	db := influxtest.Start(t, influxtest.Options{})
 	r := runPlan(t, influxPlan, "--influx-url", db.URL, "--influx-bucket", db.Database)
-	eventually(t, "a window is written", func() bool { return len(db.Query("SELECT completed FROM spate_window")) > 0 })
+	process.Eventually(t, "a window is written", func() bool { return len(db.Query("SELECT completed FROM spate_window")) > 0 })
 	db.Kill()
-	r.await("InfluxDB cannot be written to")
-	eventually(t, "the results are there without InfluxDB", func() bool {
+	r.Await("InfluxDB cannot be written to")
+	process.Eventually(t, "the results are there without InfluxDB", func() bool {
 		_, err := os.Stat(filepath.Join(r.dir, "requests.jsonl"))
 		return err == nil
 	})
 	db.Restart()
-	r.mustExit(0)
+	r.MustExit(0)
 	mustBeWhole(t, r.results())
 	stages := storedRows(t, db, "spate_stage")
 	for _, stage := range r.results().Stages {

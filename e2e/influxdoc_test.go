@@ -60,7 +60,7 @@ func TestDocumentedQueries(t *testing.T) {
 	}
 	db := influxtest.Start(t, influxtest.Options{Flux: true})
 	r := runPlan(t, documentedPlan, "--agents", "eu=3,us=1", "--influx-url", db.URL, "--influx-bucket", db.Database)
-	r.exit() // requests failed, which is no failure of the run
+	r.Exit() // requests failed, which is no failure of the run
 	export(t, r.dir, db, 0)
 	results := r.results()
 	queries := documentedQueries(t, string(document), results.Run.ID)

@@ -48,10 +48,10 @@ func (r running) mustSayIncomplete(missing string) {
 	if result.Run.Complete || *result.Run.Outcome != "done" || len(result.Run.Missing) != 1 {
 		r.t.Errorf("run %+v", result.Run)
 	}
-	flat := strings.Join(strings.Fields(r.stdout.String()), " ")
+	flat := strings.Join(strings.Fields(r.Stdout.String()), " ")
 	for what, text := range map[string]string{
 		"the table": regexp.MustCompile(`! 20 req/s constant: PARTIAL: .*`).FindString(flat), "report.md": r.text("report.md"), "vllm.txt": r.text("vllm.txt"),
-		"the last line": regexp.MustCompile(`spate: the run reached its end, but its result is incomplete: stage 0: .*\n$`).FindString(r.stderr.String()),
+		"the last line": regexp.MustCompile(`spate: the run reached its end, but its result is incomplete: stage 0: .*\n$`).FindString(r.Stderr.String()),
 	} {
 		if !regexp.MustCompile(missing).MatchString(text) {
 			r.t.Errorf("%s does not say %q:\n%s", what, missing, text)
@@ -68,13 +68,13 @@ func TestDegradeGoesOnWithoutTheKilled(t *testing.T) {
 	c := startLasting(t, nil, shortLeases...)
 	c.named("north", "south", "west")
 	r, server := c.rateRun(t, "degrade", 20, 3)
-	r.await(`1 stage on 3 agents: north, south, west; `)
+	r.Await(`1 stage on 3 agents: north, south, west; `)
 	awaitAnswers(t, server, 40)
-	c.agents["south"].signal(syscall.SIGKILL)
-	second := r.await(`! agent south \(here\) was lost \(control stream broken; no heartbeat for 3\.\ds\): 33.3 % of the load is missing from second (\d+) on`)[1]
-	r.await(`✗ agent south is given up \(lost: .*\): 33.3 % of the load is missing from second ` + second + ` on`)
-	r.mustExit(3)
-	r.await(`20 req/s constant .* \(incomplete\)`)
+	c.agents["south"].Signal(syscall.SIGKILL)
+	second := r.Await(`! agent south \(here\) was lost \(control stream broken; no heartbeat for 3\.\ds\): 33.3 % of the load is missing from second (\d+) on`)[1]
+	r.Await(`✗ agent south is given up \(lost: .*\): 33.3 % of the load is missing from second ` + second + ` on`)
+	r.MustExit(3)
+	r.Await(`20 req/s constant .* \(incomplete\)`)
 	r.mustSayIncomplete(`agent south \(33.3 % of the load\) lost: seconds ` + second + ` to \d+, the last, are missing \(lost: control stream broken; no heartbeat for 3\.\ds\)`)
 	by := r.sentBy()
 	for i := range uint64(20 * 20) {
@@ -97,14 +97,14 @@ func TestReassignReplacesTheKilled(t *testing.T) {
 	c := startLasting(t, nil, shortLeases...)
 	c.named("north", "south", "west")
 	r, server := c.rateRun(t, "reassign", 28, 3)
-	r.await(`1 stage on 3 agents`)
+	r.Await(`1 stage on 3 agents`)
 	awaitAnswers(t, server, 40)
-	c.agents["south"].signal(syscall.SIGKILL)
-	lost := r.await(`! agent south \(here\) was lost \(.*\): 33.3 % of the load is missing from second (\d+) on; unless it is back by second \d+ the others take it over`)[1]
-	said := r.await(`agent south is given up \(.*\): its 33.3 % of the load is missing from second ` + lost + ` on, until it is taken over by north and west in second (\d+)`)
+	c.agents["south"].Signal(syscall.SIGKILL)
+	lost := r.Await(`! agent south \(here\) was lost \(.*\): 33.3 % of the load is missing from second (\d+) on; unless it is back by second \d+ the others take it over`)[1]
+	said := r.Await(`agent south is given up \(.*\): its 33.3 % of the load is missing from second ` + lost + ` on, until it is taken over by north and west in second (\d+)`)
 	c.agent("east", 1, "--coordinator", c.address)
-	joins := r.await(`agent east \(here\) joined: .*`)[0]
-	r.mustExit(3)
+	joins := r.Await(`agent east \(here\) joined: .*`)[0]
+	r.MustExit(3)
 	r.mustSayIncomplete(`agent south \(33.3 % of the load\) lost: seconds ` + lost + ` to \d+ are missing, then taken over`)
 	r.mustSend(0, secondOf(t, lost))
 	r.mustSend(secondOf(t, said[1])+1, 28)
@@ -138,11 +138,11 @@ func TestJoiningUnderReassign(t *testing.T) {
 	c := startLasting(t, nil)
 	c.named("north")
 	r, server := c.rateRun(t, "reassign", 15, 1)
-	r.await(`1 stage on 1 agent`)
+	r.Await(`1 stage on 1 agent`)
 	awaitAnswers(t, server, 20)
 	c.agent("south", 1, "--coordinator", c.address)
-	r.await(`agent south \(here\) joined: `)
-	r.mustExit(0)
+	r.Await(`agent south \(here\) joined: `)
+	r.MustExit(0)
 	result := r.results()
 	if !result.Run.Complete || len(result.Run.Agents) != 2 || result.Stages[0].Requests.Completed != 300 {
 		t.Errorf("run %+v, %+v", result.Run, result.Stages[0].Requests)

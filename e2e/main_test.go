@@ -3,15 +3,15 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/spate-load/spate/internal/process"
 )
 
 // programs are the paths of what is tested, built once.
-var programs struct{ spate, coordinator, agent string }
+var programs process.Programs
 
 func TestMain(m *testing.M) { os.Exit(testAll(m)) }
 
@@ -22,7 +22,7 @@ func testAll(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	if err := build(dir); err != nil {
+	if programs, err = process.Build(dir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -32,25 +32,4 @@ func testAll(m *testing.M) int {
 		return 1
 	}
 	return code
-}
-
-// build makes the programs under the names that they are installed under.
-func build(dir string) error {
-	for _, p := range []struct {
-		path     *string
-		name, in string
-	}{
-		{&programs.spate, "spate", "./cmd/spate"},
-		{&programs.coordinator, "spate-coordinator", "./cmd/coordinator"},
-		{&programs.agent, "spate-agent", "./cmd/agent"},
-	} {
-		*p.path = filepath.Join(dir, p.name)
-		command := exec.Command("go", "build", "-o", *p.path, p.in)
-		command.Dir = ".."
-		command.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if said, err := command.CombinedOutput(); err != nil {
-			return fmt.Errorf("build %s: %w\n%s", p.in, err, said)
-		}
-	}
-	return nil
 }

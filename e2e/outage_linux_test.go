@@ -11,6 +11,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate"
 	"github.com/spate-load/spate/internal/influxtest"
+	"github.com/spate-load/spate/internal/process"
 )
 
 // outagePlan is a run of requests at constant gaps, whose send delay says whether anything held them up.
@@ -64,13 +65,13 @@ func runThrough(t *testing.T, outage string, length time.Duration) aggregate.Res
 	t.Helper()
 	db := influxtest.Start(t, influxtest.Options{})
 	r := runPlan(t, fmt.Sprintf(outagePlan, length*3/2+3*time.Second), "--agents", "1", "--influx-url", db.URL, "--influx-bucket", db.Database)
-	eventually(t, "a window is written", func() bool { return len(db.Query("SELECT completed FROM spate_window")) > 0 })
+	process.Eventually(t, "a window is written", func() bool { return len(db.Query("SELECT completed FROM spate_window")) > 0 })
 	outages[outage](db, length)
 	select {
-	case <-r.ended:
-	case <-time.After(2*length + patience):
+	case <-r.Ended():
+	case <-time.After(2*length + process.Patience):
 	}
-	r.mustExit(0)
+	r.MustExit(0)
 	live := all(t, db)
 	db.Query("DROP DATABASE spate; CREATE DATABASE spate")
 	export(t, r.dir, db, 0)
@@ -111,24 +112,24 @@ func TestSpoolOutlivesItsCoordinator(t *testing.T) {
 	c := startLasting(t, nil, "--influx-url", db.URL, "--influx-bucket", db.Database)
 	c.named("north")
 	r, _ := c.rateRun(t, "fail", int((length + 10*time.Second).Seconds()), 1)
-	eventually(t, "a window is written", func() bool { return len(db.Query("SELECT completed FROM spate_window")) > 0 })
+	process.Eventually(t, "a window is written", func() bool { return len(db.Query("SELECT completed FROM spate_window")) > 0 })
 	db.Kill()
-	c.coordinator.await("InfluxDB cannot be written to")
+	c.coordinator.Await("InfluxDB cannot be written to")
 	time.Sleep(length) // the outage itself: nothing is waited for
 	dir := c.runDir(t)
 	spool := filepath.Join(dir, "influx.spool")
-	eventually(t, "points are in the spool", func() bool { file, err := os.Stat(spool); return err == nil && file.Size() > 0 })
+	process.Eventually(t, "points are in the spool", func() bool { file, err := os.Stat(spool); return err == nil && file.Size() > 0 })
 	c.kill()
 	c.startCoordinator()
 	db.Restart()
-	r.mustExit(0)
-	eventually(t, "the run's end is written", func() bool {
+	r.MustExit(0)
+	process.Eventually(t, "the run's end is written", func() bool {
 		return len(db.Query("SELECT text FROM spate_event WHERE kind = 'run_ended'")) > 0
 	})
-	eventually(t, "the spool is sent", func() bool { _, err := os.Stat(spool); return os.IsNotExist(err) })
+	process.Eventually(t, "the spool is sent", func() bool { _, err := os.Stat(spool); return os.IsNotExist(err) })
 	live := all(t, db)
-	c.coordinator.signal(syscall.SIGTERM)
-	c.coordinator.exit()
+	c.coordinator.Signal(syscall.SIGTERM)
+	c.coordinator.Exit()
 	db.Query("DROP DATABASE spate; CREATE DATABASE spate")
 	export(t, dir, db, 0)
 	exported := all(t, db)

@@ -87,7 +87,7 @@ func at(phases []phase, ns int64) (number int, value, integral float64) {
 func TestPhasesAreKept(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, phasesPlan, "--agents", "3")
-	r.mustExit(0)
+	r.MustExit(0)
 	rows := r.rows()
 	t.Run("concurrency", func(t *testing.T) { checkConcurrency(t, rows[0]) })
 	rates := []phase{{1000, 0, 100, "", 0}, {600, 50, 50, "", 0}, {900, 50, 150, "exponential", 0}, {600, 20, 60, "steps", 2}}

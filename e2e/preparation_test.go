@@ -48,7 +48,7 @@ func TestPromptsHaveTheLengthThatTheServerCounts(t *testing.T) {
 	c.ChatTemplateTokens, c.MaxModelTokens, c.Truth.Keep = template, 4000, true
 	server := serve(t, c)
 	r := runPlan(t, strings.ReplaceAll(tokenizersPlan, "URL", server.URLs()[0]), "--agents", "2")
-	r.mustExit(0)
+	r.MustExit(0)
 	counted := map[string]uint64{}
 	for _, record := range server.Records() {
 		counted[record.RequestID] = uint64(record.PromptTokens)
@@ -99,7 +99,7 @@ func TestPromptsHaveTheLengthThatTheServerCounts(t *testing.T) {
 			t.Errorf("%s: lengths by %s, template of %s tokens; want %s, %s", stage.Target, p[0].Lengths, gotTemplate, wantLengths, wantTemplate)
 		}
 	}
-	if want := "of the prompts were not of the length asked"; !strings.Contains(r.stdout.String(), want) {
+	if want := "of the prompts were not of the length asked"; !strings.Contains(r.Stdout.String(), want) {
 		t.Errorf("nothing says %q", want)
 	}
 }
@@ -120,12 +120,12 @@ workloads:
 loads:
   - {concurrency: [2], requests: 10}
 `, server.URLs()[0]))
-	r.mustExit(3)
+	r.MustExit(3)
 	if n := len(server.Records()); n != 10 {
 		t.Errorf("the server had %d requests", n)
 	}
 	for _, want := range []string{"149:2", "151 tokens", "takes 150 at most"} {
-		if !strings.Contains(r.stderr.String(), want) {
+		if !strings.Contains(r.Stderr.String(), want) {
 			t.Errorf("nothing says %q", want)
 		}
 	}

@@ -47,13 +47,13 @@ type sent struct {
 func TestOnePlanIsOneSetOfRequestsOnAnyAgents(t *testing.T) {
 	t.Parallel()
 	one := runPlan(t, onePlan, "--agents", "1")
-	one.mustExit(0)
+	one.MustExit(0)
 	want := one.sent()
 	if len(want) != 2*(162+100+110) {
 		t.Errorf("%d requests", len(want))
 	}
 	seven := runPlan(t, onePlan, "--agents", "7")
-	seven.mustExit(0)
+	seven.MustExit(0)
 
 	c := startCluster(t)
 	for name, weight := range map[string]int{"a": 1, "b": 2, "c": 3, "d": 7} {
@@ -64,7 +64,7 @@ func TestOnePlanIsOneSetOfRequestsOnAnyAgents(t *testing.T) {
 		t.Errorf("spate agents lists\n%s", table)
 	}
 	processes := runPlan(t, onePlan, "--coordinator", c.address, "--min-agents", "5")
-	processes.mustExit(0)
+	processes.MustExit(0)
 
 	for _, r := range []struct {
 		name string

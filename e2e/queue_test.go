@@ -41,7 +41,7 @@ func queueOfRuns(t *testing.T, c *cluster) {
 	}
 	c.named("a")
 	first := runPlan(t, plan("first", 6), c.client()...)
-	first.await(`1 stage on 1 agent: a;`)
+	first.Await(`1 stage on 1 agent: a;`)
 
 	said := c.detach(t, plan("second", 1))
 	id := regexp.MustCompile(`second-\S+`).FindString(said)
@@ -49,7 +49,7 @@ func queueOfRuns(t *testing.T, c *cluster) {
 		t.Errorf("submitted, it said\n%s", said)
 	}
 	third := runPlan(t, plan("third", 1), c.client()...)
-	third.await(`2 runs come before`)
+	third.Await(`2 runs come before`)
 	c.detach(t, plan("fourth", 1))
 	table := c.says(0, "runs")
 	if got := strings.Join(regexp.MustCompile(`(?m)^(first|second|third|fourth)-\S+ +(\w+)`).FindAllString(table, -1), "\n"); !inOrder(got, "fourth", "third", "second", "first") ||
@@ -65,12 +65,12 @@ func queueOfRuns(t *testing.T, c *cluster) {
 
 	followed := filepath.Join(t.TempDir(), "followed")
 	follower := c.spate("follow", "second", "--out", followed)
-	follower.await(`this one is next|1 run comes before|1 runs come before`)
-	first.mustExit(0)
-	if code := follower.exit(); code != 0 {
+	follower.Await(`this one is next|1 run comes before|1 runs come before`)
+	first.MustExit(0)
+	if code := follower.Exit(); code != 0 {
 		t.Errorf("spate follow exits with %d", code)
 	}
-	third.mustExit(0)
+	third.MustExit(0)
 	table = c.says(0, "runs")
 	for _, want := range []string{`third-\S+ +done `, `second-\S+ +done `, `first-\S+ +done `, `fourth-\S+ +stopped `} {
 		if !regexp.MustCompile(`(?m)^` + want).MatchString(table) {
@@ -80,7 +80,7 @@ func queueOfRuns(t *testing.T, c *cluster) {
 	if by := strings.Count(table, "anna"); c.certs != nil && by != 4 {
 		t.Errorf("%d runs of anna's in\n%s", by, table)
 	}
-	mustFollowOneAnother(t, first, running{follower, followed}, third)
+	mustFollowOneAnother(t, first, running{follower, t, followed}, third)
 
 	again := filepath.Join(t.TempDir(), "again")
 	c.says(0, "fetch", "first", "--out", again)

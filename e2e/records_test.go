@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/internal/process"
 )
 
 const recordsPlan = `
@@ -38,7 +39,7 @@ loads:
 func TestResultsAreThoseOfTheRequests(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, recordsPlan, "--agents", "3")
-	r.mustExit(0)
+	r.MustExit(0)
 	result, rows := r.results(), r.rows()
 	blocks := strings.Split(strings.TrimSpace(r.text("vllm.txt")), "\n\n")
 	if len(result.Stages) != 4 || len(blocks) != 4 {
@@ -63,7 +64,7 @@ type values struct{ ttft, tpot, itl, e2e, ttftScheduled, e2eScheduled, sendDelay
 func valuesOf(rows []row) values {
 	var v values
 	for _, r := range rows {
-		if !r.completed() {
+		if !r.Completed() {
 			continue
 		}
 		first, last, frame := *r.FirstTokenNs, *r.LastTokenNs, *r.FirstFrameNs
@@ -103,7 +104,7 @@ func compareCounts(t *testing.T, s aggregate.StageResult, all, measured []row) {
 		if r.ConnectNs != nil {
 			connections++
 		}
-		if r.completed() {
+		if r.Completed() {
 			completed++
 			output += *r.OutputTokens
 			input += *r.InputTokens
@@ -279,7 +280,7 @@ func compareReport(t *testing.T, r running) {
 	if len(before) != 6 {
 		t.Errorf("the run directory has %d files beside the ledger", len(before))
 	}
-	if code := start(t, programs.spate, "report", r.dir).exit(); code != 0 {
+	if code := process.Start(t, programs.Spate, "report", r.dir).Exit(); code != 0 {
 		t.Fatalf("spate report exits with %d", code)
 	}
 	for name, text := range before {

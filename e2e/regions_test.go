@@ -26,8 +26,8 @@ loads:
 func TestRegionsOnOneMachine(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, regionsPlan, "--agents", "eu=2,us=1")
-	r.mustExit(0)
-	said := r.stderr.String()
+	r.MustExit(0)
+	said := r.Stderr.String()
 	if !inOrder(said, "2 stages on 3 agents: eu (eu-1, eu-2), us (us-1); ", "  observers: eu-2 (eu)\n", "! no observer for us: a region needs two agents") {
 		t.Errorf("it said\n%s", said)
 	}

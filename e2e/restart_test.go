@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/spate-load/spate/internal/process"
 )
 
 // kill kills the coordinator as a power cut does.
@@ -15,8 +17,8 @@ func (c *cluster) kill() { c.end(syscall.SIGKILL) }
 // end ends the coordinator by a signal.
 func (c *cluster) end(by syscall.Signal) {
 	c.t.Helper()
-	c.coordinator.signal(by)
-	<-c.coordinator.ended
+	c.coordinator.Signal(by)
+	<-c.coordinator.Ended()
 }
 
 // A coordinator that is killed and started again goes on with its run: who ran it and who follows it are told, see it to its end, and
@@ -37,26 +39,26 @@ func TestRunsSurviveTheirCoordinator(t *testing.T) {
 func runsSurvive(t *testing.T, c *cluster, by syscall.Signal, reason string) {
 	c.named("north", "south")
 	r, server := c.rateRun(t, "fail", 15, 2)
-	r.await(`1 stage on 2 agents`)
+	r.Await(`1 stage on 2 agents`)
 	followed := filepath.Join(t.TempDir(), "followed")
-	follower := running{c.spate("follow", "latest", "--out", followed), followed}
-	follower.await(`1 stage on 2 agents: north, south`)
+	follower := running{c.spate("follow", "latest", "--out", followed), t, followed}
+	follower.Await(`1 stage on 2 agents: north, south`)
 	c.detach(t, fmt.Sprintf(ratePlan, "behind", "fail", server.urls[0], 1))
 	awaitAnswers(t, server, 60)
 
 	c.end(by)
-	for _, p := range []*process{r.process, follower.process} {
-		p.await(`! coordinator gone \(` + reason + `\): trying again for 2m; agents go on meanwhile`)
+	for _, p := range []*process.Process{r.Process, follower.Process} {
+		p.Await(`! coordinator gone \(` + reason + `\): trying again for 2m; agents go on meanwhile`)
 	}
 	if out := c.says(2, "runs"); !strings.Contains(out, "cannot be reached: refuses connections: nothing listens there") {
 		t.Errorf("without a coordinator, spate runs says %q", out)
 	}
 	c.startCoordinator()
-	for _, p := range []*process{r.process, follower.process} {
-		p.await(`! coordinator back\n! the coordinator was started anew; the run goes on`)
+	for _, p := range []*process.Process{r.Process, follower.Process} {
+		p.Await(`! coordinator back\n! the coordinator was started anew; the run goes on`)
 	}
-	r.mustExit(0)
-	follower.mustExit(0)
+	r.MustExit(0)
+	follower.MustExit(0)
 	result := r.results()
 	if !result.Run.Complete || result.Run.Restarts != 1 || result.Stages[0].Requests.Completed != 300 {
 		t.Errorf("run %+v, %+v", result.Run, result.Stages[0].Requests)
@@ -65,8 +67,8 @@ func runsSurvive(t *testing.T, c *cluster, by syscall.Signal, reason string) {
 	if got := r.text("report.md"); got != follower.text("report.md") || !strings.Contains(got, "The coordinator was started anew while the run went on: once") {
 		t.Errorf("report.md\n%s\nof who followed\n%s", got, follower.text("report.md"))
 	}
-	if out := c.spate("follow", "behind"); out.exit() != 0 {
-		t.Errorf("the run that waited: exit code %d", out.exit())
+	if out := c.spate("follow", "behind"); out.Exit() != 0 {
+		t.Errorf("the run that waited: exit code %d", out.Exit())
 	}
 	if table := c.says(0, "runs"); !regexp.MustCompile(`(?m)^behind-\S+ +done .*\nfail-\S+ +done `).MatchString(table) {
 		t.Errorf("spate runs lists\n%s", table)
@@ -81,18 +83,18 @@ func TestLeavingARunWhoseCoordinatorIsGone(t *testing.T) {
 	r, server := c.rateRun(t, "fail", 8, 1)
 	awaitAnswers(t, server, 20)
 	c.kill()
-	r.await(`coordinator gone`)
-	r.signal(syscall.SIGINT)
-	r.mustExit(4)
-	id := regexp.MustCompile(`left run (\S+) while its coordinator at ` + regexp.QuoteMeta(c.address) + ` was gone; it goes on when the coordinator is back`).FindStringSubmatch(r.stderr.String())
+	r.Await(`coordinator gone`)
+	r.Signal(syscall.SIGINT)
+	r.MustExit(4)
+	id := regexp.MustCompile(`left run (\S+) while its coordinator at ` + regexp.QuoteMeta(c.address) + ` was gone; it goes on when the coordinator is back`).FindStringSubmatch(r.Stderr.String())
 	if id == nil {
-		t.Fatalf("it said\n%s", r.stderr.String())
+		t.Fatalf("it said\n%s", r.Stderr.String())
 	}
 	c.startCoordinator()
-	eventually(t, "the coordinator is back", func() bool { return c.spate("runs").exit() == 0 })
+	process.Eventually(t, "the coordinator is back", func() bool { return c.spate("runs").Exit() == 0 })
 	dir := filepath.Join(t.TempDir(), "again")
-	again := running{c.spate("follow", id[1], "--out", dir), dir}
-	again.mustExit(0)
+	again := running{c.spate("follow", id[1], "--out", dir), t, dir}
+	again.MustExit(0)
 	if result := again.results(); !result.Run.Complete || result.Stages[0].Requests.Completed != 160 {
 		t.Errorf("run %+v, %+v", result.Run, result.Stages[0].Requests)
 	}

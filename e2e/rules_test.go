@@ -22,7 +22,7 @@ loads:
   - {rate: [30], arrival: constant, duration: 2s, warmup: {until_steady: 40s}}
   - {concurrency: [3], requests: 60, warmup: {until_steady: 1500ms}}
 `, "--agents", "3")
-	r.mustExit(0)
+	r.MustExit(0)
 	result, rows := r.results(), r.rows()
 	for i, stage := range result.Stages {
 		if stage.MeasuredFromS == nil {
@@ -70,7 +70,7 @@ loads:
 func TestWarmupCooldownAndPause(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, edgesPlan, "--agents", "3")
-	r.mustExit(0)
+	r.MustExit(0)
 	result, rows := r.results(), r.rows()
 	var ended time.Time
 	for i, stage := range result.Stages {
@@ -128,7 +128,7 @@ loads:
   - {rate: [20], duration: 51s, abort: {duration: 1500ms}}
   - {concurrency: [3], requests: 40, abort: {error_share: 0.9, duration: 50s}}
 `)
-	r.mustExit(3)
+	r.MustExit(3)
 	result := r.results()
 	if len(result.Stages) != 3 || result.Run.Complete || *result.Run.Outcome != "failed" || !strings.Contains(*result.Run.Reason, "given up: ") {
 		t.Fatalf("%d stages, run %+v", len(result.Stages), result.Run)
@@ -141,7 +141,7 @@ loads:
 		if q := stage.Requests; q.Started == 0 || q.Started != uint64(len(r.rows()[stage.Index])) || q.Started != q.Completed+q.Failed+q.Cancelled {
 			t.Errorf("stage %d: %+v", i, q)
 		}
-		if !strings.Contains(r.text("report.md"), want) || !strings.Contains(r.stderr.String(), want) {
+		if !strings.Contains(r.text("report.md"), want) || !strings.Contains(r.Stderr.String(), want) {
 			t.Errorf("nobody says why stage %d was given up", i)
 		}
 	}
@@ -166,7 +166,7 @@ loads:
   - {rate: [60], duration: 50s, until: {metric: e2e, percentile: 50, within: 0.2}}
   - {concurrency: [2], requests: 100, until: {metric: ttft_scheduled, percentile: 99, within: 0.000001}}
 `)
-	r.mustExit(0)
+	r.MustExit(0)
 	result := r.results()
 	early, whole := result.Stages[0], result.Stages[1]
 	if early.Enough == nil || !strings.Contains(*early.Enough, "p50 E2E") || !early.Complete || *early.DurationS > 40 || !result.Run.Complete {

@@ -44,7 +44,7 @@ func TestSearchFindsTheKnownCapacity(t *testing.T) {
 	})
 	capacity := engine.Capacity(100, 25)
 	r := runPlan(t, searchPlan)
-	r.mustExit(0)
+	r.MustExit(0)
 	result := r.results()
 	found := onlySearch(t, result)
 	if found.Kept == nil || math.Abs(*found.Kept/capacity-1) > 0.03 || found.Probes > 15 || !found.Converged {
@@ -56,7 +56,7 @@ func TestSearchFindsTheKnownCapacity(t *testing.T) {
 	t.Logf("found %s; the engine can do %v", words(found), capacity)
 	mustBeItsStages(t, result, found)
 	line := fmt.Sprintf("search for the highest load with p90 ttft <= 50ms: %v req/s; %v does not (p90 TTFT", *found.Kept, *found.Broke)
-	for name, text := range map[string]string{"standard output": r.stdout.String(), "report.md": r.text("report.md")} {
+	for name, text := range map[string]string{"standard output": r.Stdout.String(), "report.md": r.text("report.md")} {
 		if !strings.Contains(html.UnescapeString(text), line) {
 			t.Errorf("%s has no %q:\n%s", name, line, text)
 		}
@@ -126,7 +126,7 @@ loads:
 func TestSearchesWithoutALimit(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, endsPlan)
-	r.mustExit(0)
+	r.MustExit(0)
 	result := r.results()
 	if len(result.Run.Searches) != 2 || !result.Run.Complete {
 		t.Fatalf("run %+v", result.Run)
@@ -157,7 +157,7 @@ func TestSearchesWithoutALimit(t *testing.T) {
 	}
 	near(t, "mean throughput", *all.MeanThroughput, mean, 1e-9)
 	for _, text := range []string{"none kept", "not limited within the bounds"} {
-		if !strings.Contains(r.stderr.String(), text) {
+		if !strings.Contains(r.Stderr.String(), text) {
 			t.Errorf("the progress does not say %q", text)
 		}
 	}
@@ -175,7 +175,7 @@ workloads:
 loads:
   - {sweep: {points: 3, saturation: 32}, arrival: constant, requests: 120}
 `)
-	r.mustExit(0)
+	r.MustExit(0)
 	result := r.results()
 	if len(result.Stages) != 5 || result.Run.StagesPlanned != 5 || !result.Run.Complete || len(result.Run.Searches) != 0 {
 		t.Fatalf("%d stages, run %+v", len(result.Stages), result.Run)
@@ -214,10 +214,10 @@ func TestInterruptedSearchIsPartial(t *testing.T) {
 	t.Parallel()
 	server := simulate(t, 1, "--decode-step", "2ms")
 	r := runPlan(t, fmt.Sprintf(brokenPlan, server.urls[0]))
-	r.await(`20 req/s kept`)
+	r.Await(`20 req/s kept`)
 	awaitAnswers(t, server, 75) // the second stage is under way: the first one has 60 or so
-	r.signal(syscall.SIGINT)
-	r.mustExit(4)
+	r.Signal(syscall.SIGINT)
+	r.MustExit(4)
 	mustBeOpen(t, r, "stopped")
 }
 
@@ -226,9 +226,9 @@ func TestSearchOfATargetThatDies(t *testing.T) {
 	t.Parallel()
 	server := simulate(t, 1, "--decode-step", "2ms")
 	r := runPlan(t, fmt.Sprintf(brokenPlan, server.urls[0]))
-	r.await(`20 req/s kept`)
-	server.signal(syscall.SIGKILL)
-	r.mustExit(3)
+	r.Await(`20 req/s kept`)
+	server.Signal(syscall.SIGKILL)
+	r.MustExit(3)
 	mustBeOpen(t, r, "failed")
 }
 
@@ -241,9 +241,9 @@ func TestSearchThatLosesAnAgent(t *testing.T) {
 	c.join("south", 2)
 	c.awaitReady()
 	r := runPlan(t, fmt.Sprintf(brokenPlan, server.urls[0]), "--coordinator", c.address, "--min-agents", "2")
-	r.await(`20 req/s kept`)
-	c.agents["north"].signal(syscall.SIGKILL)
-	r.mustExit(3)
+	r.Await(`20 req/s kept`)
+	c.agents["north"].Signal(syscall.SIGKILL)
+	r.MustExit(3)
 	if found := mustBeOpen(t, r, "failed"); !strings.Contains(*found.Reason, "north") {
 		t.Errorf("the lost agent is not the reason: %s", words(found))
 	}

@@ -29,7 +29,7 @@ func TestServerMetrics(t *testing.T) {
 	t.Parallel()
 	servers, db := simulate(t, 2, "--decode-step", "5ms"), influxtest.Start(t, influxtest.Options{})
 	r := runPlan(t, fmt.Sprintf(serversPlan, servers.urls[0], servers.urls[1], ""), "--agents", "2", "--influx-url", db.URL, "--influx-bucket", db.Database)
-	r.mustExit(0)
+	r.MustExit(0)
 	stage := r.results().Stages[0]
 	running, generated := 0.0, 0.0
 	for i, server := range stage.Servers {
@@ -80,7 +80,7 @@ func TestServersWithoutMetrics(t *testing.T) {
 	servers := simulate(t, 2)
 	urls := fmt.Sprintf("urls: [%q, %q]", nobody(t)+"/metrics", servers.urls[0]+"/v1/models")
 	r := runPlan(t, fmt.Sprintf(serversPlan, servers.urls[0], servers.urls[1], urls), "--agents", "1")
-	r.mustExit(0)
+	r.MustExit(0)
 	if !r.results().Run.Complete {
 		t.Error("the result is not complete")
 	}
@@ -89,7 +89,7 @@ func TestServersWithoutMetrics(t *testing.T) {
 			t.Errorf("server %d: %+v", i, server)
 		}
 	}
-	if said := strings.Count(r.stderr.String(), "metrics cannot be read"); said != 2 {
+	if said := strings.Count(r.Stderr.String(), "metrics cannot be read"); said != 2 {
 		t.Errorf("it says so %d times", said)
 	}
 }

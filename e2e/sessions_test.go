@@ -31,7 +31,7 @@ loads:
 func TestSessionsBringTheServersAnswersAlong(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, sessionsPlan, "--agents", "3")
-	r.mustExit(0)
+	r.MustExit(0)
 	result, rows := r.results(), r.rows()
 	for i, want := range []struct{ sessions, unmeasured int }{{54, 4}, {80, 0}} {
 		stage, sessions := result.Stages[i], bySession(rows[uint32(i)])
@@ -123,7 +123,7 @@ workloads:
 loads:
   - {concurrency: [1], requests: 40, think_time: {mean: 7ms}}
 `, "--agents", "1")
-	r.mustExit(0)
+	r.MustExit(0)
 	rows := r.rows()[0]
 	if len(rows) != 40 {
 		t.Fatalf("%d requests", len(rows))

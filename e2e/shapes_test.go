@@ -129,7 +129,7 @@ func TestEveryShapeIsOneSetOfRequestsOnAnyAgents(t *testing.T) {
 			plan := writeFiles(t, c.plan)
 			one, seven, processes := runPlan(t, plan, "--agents", "1"), runPlan(t, plan, "--agents", "7"), runOnFive(t, plan)
 			for _, r := range []running{one, seven, processes} {
-				r.mustExit(0)
+				r.MustExit(0)
 			}
 			for name, r := range map[string]running{"one embedded agent": one, "seven embedded agents": seven, "five processes": processes} {
 				mustBeAsAsked(t, name, r, c.stages)
@@ -224,8 +224,8 @@ loads:
 func TestCacheBustingMakesEachRunsPromptsItsOwn(t *testing.T) {
 	t.Parallel()
 	first, second := runPlan(t, bustingPlan), runPlan(t, bustingPlan)
-	first.mustExit(0)
-	second.mustExit(0)
+	first.MustExit(0)
+	second.MustExit(0)
 	mustBeAsAsked(t, "first run", first, 4)
 	mustBeAsAsked(t, "second run", second, 4)
 	one, two := first.sent(), second.sent()

@@ -7,11 +7,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/spate-load/spate/internal/process"
+	"github.com/spate-load/spate/internal/rundir"
 )
 
 // simulation is a running `spate simulate`.
 type simulation struct {
-	*process
+	*process.Process
+	t     *testing.T
 	urls  []string
 	truth string // file of what was sent when
 }
@@ -24,8 +28,8 @@ func simulate(t *testing.T, endpoints int, args ...string) simulation {
 	for range endpoints {
 		args = append(args, "--listen", "127.0.0.1:0")
 	}
-	p := start(t, programs.spate, args...)
-	return simulation{p, strings.Split(p.await(`Serving (\S.*);`)[1], ", "), truth}
+	p := process.Start(t, programs.Spate, args...)
+	return simulation{p, t, strings.Split(p.Await(`Serving (\S.*);`)[1], ", "), truth}
 }
 
 // truthRecord is a line of the truth file. Instants are of this machine's monotonic clock.
@@ -43,7 +47,7 @@ type truthRecord struct {
 func (s simulation) records() []truthRecord {
 	s.t.Helper()
 	var records []truthRecord
-	eachLine(s.t, s.truth, func(r truthRecord) { records = append(records, r) })
+	rundir.EachLine(s.t, s.truth, func(r truthRecord) { records = append(records, r) })
 	return records
 }
 

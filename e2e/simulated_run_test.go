@@ -61,7 +61,7 @@ func TestSimulationOfAPlanForRealEndpoints(t *testing.T) {
 	const k = 20
 	url, connections := listening(t)
 	r := runPlan(t, fmt.Sprintf(realPlan, url, nobody(t)), "--simulate=20")
-	r.mustExit(0)
+	r.MustExit(0)
 	if n := connections.Load(); n != 0 {
 		t.Errorf("the plan's endpoint was connected to %d times", n)
 	}
@@ -95,7 +95,7 @@ func TestSimulationOfAPlanForRealEndpoints(t *testing.T) {
 	if least := (0.01 + 9*0.02) / k * 1e3; result.Stages[0].E2E.Min < least || result.Stages[0].E2E.P50 > 10*least {
 		t.Errorf("E2E %+v ms, the model takes %v at least", *result.Stages[0].E2E, least)
 	}
-	for name, text := range map[string]string{"standard output": r.stdout.String(), "report.md": r.text("report.md")} {
+	for name, text := range map[string]string{"standard output": r.Stdout.String(), "report.md": r.text("report.md")} {
 		if !strings.Contains(text, "time compressed 20 times") {
 			t.Errorf("%s does not say that it was a simulation", name)
 		}
@@ -109,13 +109,13 @@ func TestEndpointsAreSetOnTheCommandLine(t *testing.T) {
 	url, connections := listening(t)
 	r := runPlan(t, fmt.Sprintf(realPlan, url, nobody(t)), "--set", "targets.first.endpoints="+strings.Join(server.urls, ","),
 		"--set", "targets.second.endpoints="+server.urls[0], "--set", "targets[0].api_key=file:/dev/null")
-	if code := r.exit(); code != 2 || !strings.Contains(r.stderr.String(), "api_key") || len(server.records()) > 0 {
+	if code := r.Exit(); code != 2 || !strings.Contains(r.Stderr.String(), "api_key") || len(server.records()) > 0 {
 		t.Errorf("an empty key: exit %d, %d requests", code, len(server.records()))
 	}
 	r = runPlan(t, strings.ReplaceAll(fmt.Sprintf(realPlan, url, nobody(t)), "    api_key: env:NOBODY_HAS_SET_THIS\n", ""),
 		"--set", "targets.first.endpoints="+strings.Join(server.urls, ","), "--set", "targets.second.endpoints="+server.urls[0],
 		"--set", "loads[0].duration=1s", "--set", "loads[0].warmup.duration=400ms", "--set", "loads[0].rate=40", "--set", "loads[1].think_time.mean=20ms", "--set", "pause=0s", "--set", "seed=77")
-	r.mustExit(0)
+	r.MustExit(0)
 	result := r.results()
 	if result.Run.TimeCompression != nil || *result.Run.Seed != 77 || connections.Load() != 0 {
 		t.Errorf("run %+v, %d connections to what was replaced", result.Run, connections.Load())

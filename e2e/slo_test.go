@@ -20,7 +20,7 @@ loads:
 func TestGoodputIsThatOfTheRequests(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, sloPlan, "--agents", "2")
-	r.mustExit(0)
+	r.MustExit(0)
 	rows := r.rows()
 	for _, stage := range r.results().Stages {
 		var good, ended, single uint64
@@ -29,7 +29,7 @@ func TestGoodputIsThatOfTheRequests(t *testing.T) {
 				continue
 			}
 			ended++
-			if !q.completed() {
+			if !q.Completed() {
 				continue
 			}
 			ttft, e2e := *q.FirstTokenNs-q.StartNs, *q.LastTokenNs-q.StartNs

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/internal/process"
 )
 
 // longPlan would take an hour.
@@ -32,8 +33,8 @@ func TestInterruptKeepsWhatWasMeasured(t *testing.T) {
 	server := simulate(t, 1, "--decode-step", "5ms")
 	r := runPlan(t, fmt.Sprintf(longPlan, server.urls[0], 10))
 	awaitAnswers(t, server, 40)
-	r.signal(syscall.SIGINT)
-	r.mustExit(4)
+	r.Signal(syscall.SIGINT)
+	r.MustExit(4)
 	result, rows := r.results(), r.rows()[0]
 	mustBeStopped(t, r, result)
 	stage := result.Stages[0]
@@ -56,13 +57,13 @@ func TestSecondInterruptEndsTheRunAtOnce(t *testing.T) {
 	t.Parallel()
 	server := simulate(t, 1, "--decode-step", "100ms")
 	r := runPlan(t, fmt.Sprintf(longPlan, server.urls[0], 5000))
-	r.await(`2 stages on`)
-	eventually(t, "six requests run", func() bool { return sixRunning.MatchString(metrics(t, server)) })
-	r.signal(syscall.SIGINT)
-	r.await(`stopping: requests in flight are awaited`)
+	r.Await(`2 stages on`)
+	process.Eventually(t, "six requests run", func() bool { return sixRunning.MatchString(metrics(t, server)) })
+	r.Signal(syscall.SIGINT)
+	r.Await(`stopping: requests in flight are awaited`)
 	begin := time.Now()
-	r.signal(syscall.SIGINT)
-	r.mustExit(4)
+	r.Signal(syscall.SIGINT)
+	r.MustExit(4)
 	if took := time.Since(begin); took > 10*time.Second {
 		t.Errorf("it took %v", took)
 	}
@@ -85,8 +86,8 @@ func TestKilledAgentIsNamed(t *testing.T) {
 	c.awaitReady()
 	r := runPlan(t, fmt.Sprintf(longPlan, server.urls[0], 10), "--coordinator", c.address, "--min-agents", "3")
 	awaitAnswers(t, server, 250) // two seconds: the first window of each agent is there, and the last one of an agent will not be
-	c.agents["south"].signal(syscall.SIGKILL)
-	r.mustExit(3)
+	c.agents["south"].Signal(syscall.SIGKILL)
+	r.MustExit(3)
 	result := r.results()
 	if result.Run.Complete || *result.Run.Outcome != "failed" || !strings.Contains(*result.Run.Reason, "south") {
 		t.Errorf("run %+v", result.Run)
@@ -107,7 +108,7 @@ func TestKilledAgentIsNamed(t *testing.T) {
 			t.Errorf("agent %s: %+v", a.Name, a.Requests)
 		}
 	}
-	for _, text := range []string{r.stderr.String(), r.text("report.md")} {
+	for _, text := range []string{r.Stderr.String(), r.text("report.md")} {
 		if !strings.Contains(text, "south") {
 			t.Errorf("the lost agent is not named in\n%s", text)
 		}
@@ -138,8 +139,8 @@ loads:
   - replay: {speed: 2}
 `, server.urls[0]), "--coordinator", c.address, "--min-agents", "3")
 	awaitAnswers(t, server, 40)
-	c.agents["south"].signal(syscall.SIGKILL)
-	r.mustExit(3)
+	c.agents["south"].Signal(syscall.SIGKILL)
+	r.MustExit(3)
 	result, rows, trace := r.results(), r.rows()[0], shippedTrace(t)
 	if result.Run.Complete || *result.Run.Outcome != "failed" || !strings.Contains(*result.Run.Reason, "south") {
 		t.Errorf("run %+v", result.Run)
@@ -168,7 +169,7 @@ loads:
 // awaitAnswers waits until the simulator has served so many requests.
 func awaitAnswers(t *testing.T, s simulation, n int) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%d requests are served", n), func() bool {
+	process.Eventually(t, fmt.Sprintf("%d requests are served", n), func() bool {
 		data, err := os.ReadFile(s.truth)
 		return err == nil && strings.Count(string(data), "\n") >= n
 	})

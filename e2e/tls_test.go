@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/spate-load/spate/internal/process"
 )
 
 const tlsPlan = `
@@ -18,24 +20,24 @@ loads: [{concurrency: [4], requests: 40}]
 func TestOnlyTheClusterTakesPart(t *testing.T) {
 	t.Parallel()
 	own, other := makeCerts(t), makeCerts(t)
-	c := &cluster{t: t, agents: map[string]*process{}}
-	c.coordinator = start(t, programs.coordinator, append(own("coordinator", "main"), "--listen", "127.0.0.1:0", "--no-gossip", "--log-format", "json")...)
-	c.address = c.coordinator.await(`"coordinator serves","address":"([^"]+)"`)[1]
+	c := &cluster{t: t, agents: map[string]*process.Process{}}
+	c.coordinator = process.Start(t, programs.Coordinator, append(own("coordinator", "main"), "--listen", "127.0.0.1:0", "--no-gossip", "--log-format", "json")...)
+	c.address = c.coordinator.Await(`"coordinator serves","address":"([^"]+)"`)[1]
 	c.agent("mine", 1, append(own("agent", "a"), "--coordinator", c.address)...)
-	stranger := start(t, programs.agent, append(other("agent", "a"), "--name", "stranger", "--coordinator", c.address)...)
-	plain := start(t, programs.agent, "--name", "plain", "--coordinator", c.address)
-	stranger.await("not connected")
-	plain.await("not connected")
-	c.coordinator.await(`"connection refused"`)
+	stranger := process.Start(t, programs.Agent, append(other("agent", "a"), "--name", "stranger", "--coordinator", c.address)...)
+	plain := process.Start(t, programs.Agent, "--name", "plain", "--coordinator", c.address)
+	stranger.Await("not connected")
+	plain.Await("not connected")
+	c.coordinator.Await(`"connection refused"`)
 
 	client := own("client", "anna")
 	r := runPlan(t, tlsPlan, append(client, "--coordinator", c.address)...)
-	r.mustExit(0)
+	r.MustExit(0)
 	if result := r.results(); !result.Run.Complete || len(result.Run.Agents) != 1 || result.Run.Agents[0].Name != "mine" {
 		t.Errorf("%+v", result.Run)
 	}
 	for what, flags := range map[string][]string{"no certificate": nil, "another cluster's": other("client", "eve")} {
-		said, err := exec.Command(programs.spate, append([]string{"agents", "--coordinator", c.address}, flags...)...).CombinedOutput()
+		said, err := exec.Command(programs.Spate, append([]string{"agents", "--coordinator", c.address}, flags...)...).CombinedOutput()
 		if err == nil || strings.Contains(string(said), "mine") {
 			t.Errorf("%s: %v\n%s", what, err, said)
 		}
@@ -47,7 +49,7 @@ func makeCerts(t *testing.T) func(role, name string) []string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "certs")
 	spate := func(args ...string) string {
-		said, err := exec.Command(programs.spate, append([]string{"certs", "--dir", dir}, args...)...).CombinedOutput()
+		said, err := exec.Command(programs.Spate, append([]string{"certs", "--dir", dir}, args...)...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("spate certs: %v\n%s", err, said)
 		}

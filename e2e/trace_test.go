@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/spate-load/spate/internal/rundir"
 )
 
 // tracePlan replays the trace that ships with Spate at one simulated engine, whose prefix cache has room for all of its blocks.
@@ -31,7 +33,7 @@ type traceRow struct {
 // shippedTrace reads the trace, as a person would.
 func shippedTrace(t *testing.T) (rows []traceRow) {
 	t.Helper()
-	eachLine(t, filepath.Join("..", "plans", "data", "mooncake-1000.jsonl"), func(r traceRow) { rows = append(rows, r) })
+	rundir.EachLine(t, filepath.Join("..", "plans", "data", "mooncake-1000.jsonl"), func(r traceRow) { rows = append(rows, r) })
 	return rows
 }
 
@@ -42,7 +44,7 @@ func TestReplayHasTheTimesLengthsAndPrefixesOfItsTrace(t *testing.T) {
 	const speed, block = 40, 512
 	trace := shippedTrace(t)
 	r := runPlan(t, tracePlan)
-	r.mustExit(0)
+	r.MustExit(0)
 	stage, rows := r.results().Stages[0], r.rows()[0]
 	if stage.Requests.Completed != 1000 || stage.ISL.Missed > 0 || stage.OSL.Missed > 0 || len(rows) != len(trace) || stage.Dataset.Rows != 1000 {
 		t.Fatalf("%+v; %d prompts and %d outputs missed their length; %d rows", stage.Requests, stage.ISL.Missed, stage.OSL.Missed, len(rows))

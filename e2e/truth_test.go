@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/spate-load/spate/internal/process"
 )
 
 // What was measured is what the server did: each request is joined by its X-Request-Id with the simulator's own times of it. They
@@ -13,9 +15,9 @@ import (
 func TestMeasuredTimesAreTheServers(t *testing.T) {
 	server := simulate(t, 2, "--decode-step", "5ms")
 	dir := filepath.Join(t.TempDir(), "run")
-	r := running{start(t, programs.spate, "run", "--target", server.urls[0], "--target", server.urls[1], "--model", "m", "--out", dir,
-		"--records", "jsonl", "--isl", "80", "--osl", "20", "--concurrency", "6,12", "--requests", "120", "--warmup-requests", "8"), dir}
-	r.mustExit(0)
+	r := running{process.Start(t, programs.Spate, "run", "--target", server.urls[0], "--target", server.urls[1], "--model", "m", "--out", dir,
+		"--records", "jsonl", "--isl", "80", "--osl", "20", "--concurrency", "6,12", "--requests", "120", "--warmup-requests", "8"), t, dir}
+	r.MustExit(0)
 
 	result := r.results()
 	rows := map[string]row{}

@@ -2,6 +2,7 @@ package plans
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -61,16 +62,20 @@ func (c *checker) simulatedConnection(path string) {
 	}
 }
 
-// withoutTLS refuses what is about TLS where no endpoint has it.
+// withoutTLS refuses what is about TLS where nothing that the connection is for has it: no endpoint, and no metrics on a machine of theirs.
 func (c *checker) withoutTLS(path string, t *spatev1.Target) {
-	for _, endpoint := range t.GetEndpoints() {
-		if strings.HasPrefix(endpoint, "https://") {
-			return
-		}
+	if slices.ContainsFunc(t.GetEndpoints(), overTLS) {
+		return
+	}
+	if slices.ContainsFunc(ServerSources(t), func(source string) bool { return overTLS(source) && BesideEndpoint(t, source) }) {
+		return
 	}
 	for _, field := range []string{"ca", "certificate", "key", "server_name", "insecure_skip_verify"} {
 		if c.has(path + "." + field) {
-			c.wrong(path+"."+field, "goes with https:// endpoints: there is none")
+			c.wrong(path+"."+field, "goes with https:// endpoints, or https:// urls of server_metrics on their hosts: there is none")
 		}
 	}
 }
+
+// overTLS says whether an address is reached over TLS.
+func overTLS(address string) bool { return strings.HasPrefix(address, "https://") }

@@ -3,6 +3,7 @@ package plans
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -46,6 +47,22 @@ func ServerSources(t *spatev1.Target) []string {
 		sources = append(sources, baseURL(e)+"/metrics")
 	}
 	return sources
+}
+
+// BesideEndpoint says whether an address is on the machine of one of a target's endpoints, whatever its port: what serves their metrics there is
+// reached as the target's connection says.
+func BesideEndpoint(t *spatev1.Target, address string) bool {
+	host := hostname(address)
+	return host != "" && slices.ContainsFunc(t.GetEndpoints(), func(endpoint string) bool { return strings.EqualFold(hostname(endpoint), host) })
+}
+
+// hostname is the host of a URL without its port, empty if it is none.
+func hostname(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
 }
 
 // fillServerMetrics fills in which metrics are read.

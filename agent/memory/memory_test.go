@@ -1,6 +1,11 @@
 package memory
 
-import "testing"
+import (
+	"runtime"
+	"runtime/metrics"
+	"testing"
+	"time"
+)
 
 func TestPercent(t *testing.T) {
 	for live, want := range map[uint64]int{
@@ -16,4 +21,33 @@ func TestPercent(t *testing.T) {
 			t.Errorf("%d bytes: %d %%, want %d %%", live, got, want)
 		}
 	}
+}
+
+// pacing is the collector's percentage as it is set.
+func pacing() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// The pace follows what lives, collection by collection: down when the heap has grown, and up again when it is small.
+func TestPaceFollowsTheHeap(t *testing.T) {
+	t.Setenv("GOGC", "") // a person's goes before ours
+	CollectLess()
+	CollectLess() // to no effect
+	if got := pacing(); got < 1000 {
+		t.Fatalf("%d %% with a heap that is all but empty", got)
+	}
+	follows := func(what string, well func(uint64) bool) {
+		t.Helper()
+		for begin := time.Now(); !well(pacing()); runtime.GC() {
+			if time.Since(begin) > time.Minute {
+				t.Fatalf("%s: %d %%", what, pacing())
+			}
+		}
+	}
+	heap := make([]byte, 256<<20) // no page of it is touched
+	follows("256 MiB live", func(percent uint64) bool { return percent <= 50 })
+	runtime.KeepAlive(heap)
+	follows("nothing lives", func(percent uint64) bool { return percent >= 1000 })
 }

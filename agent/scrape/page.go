@@ -44,9 +44,11 @@ func parse(page []byte, wanted names) (samples []*spatev1.ServerSample, leftOut 
 		return nil, 0, fmt.Errorf("the answer is not in Prometheus' text form: %w", err)
 	}
 	for _, family := range families {
-		if wanted.have(family.GetName()) {
-			samples = append(samples, samplesOf(family)...)
+		of := samplesOf(family)
+		if !wanted.have(family.GetName()) { // the sum of a histogram may be asked for alone
+			of = slices.DeleteFunc(of, func(s *spatev1.ServerSample) bool { return !wanted.have(s.GetName()) })
 		}
+		samples = append(samples, of...)
 	}
 	found := len(samples)
 	samples = slices.DeleteFunc(samples, func(s *spatev1.ServerSample) bool {

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -77,13 +78,17 @@ type batch struct {
 
 // New returns a Scraper that asks nobody until Run.
 func New(c Config) *Scraper {
-	return &Scraper{config: c, maxPage: maxPage, target: newClient(c.TLS, c.Proxy), other: newClient(nil, nil)}
+	n := len(c.Sources)
+	return &Scraper{config: c, maxPage: maxPage, target: newClient(n, c.TLS, c.Proxy), other: newClient(n, nil, nil)}
 }
 
-// newClient makes a client without compression, whose answers have no bound, and without a proxy of the environment's, as for the load.
-func newClient(config *tls.Config, proxy *url.URL) *http.Client {
+// newClient makes a client without compression, whose answers have no bound, and without a proxy of the environment's, as for the load. All
+// sources may be of one host, and all behind one proxy: none waits for another's connection. Nor does one wait for a connection that never
+// comes to be: opening one may take no longer than an answer, and the next window opens another.
+func newClient(sources int, config *tls.Config, proxy *url.URL) *http.Client {
 	transport := &http.Transport{
-		TLSClientConfig: config, DisableCompression: true, MaxIdleConnsPerHost: 1, MaxConnsPerHost: 2, MaxResponseHeaderBytes: 64 << 10,
+		DialContext: (&net.Dialer{Timeout: Timeout}).DialContext, TLSHandshakeTimeout: Timeout,
+		TLSClientConfig: config, DisableCompression: true, MaxIdleConnsPerHost: sources, MaxConnsPerHost: 2 * sources, MaxResponseHeaderBytes: 64 << 10,
 	}
 	if proxy != nil {
 		transport.Proxy = http.ProxyURL(proxy)
@@ -235,13 +240,6 @@ func SameHost(a, b string) bool {
 	u, err1 := url.Parse(a)
 	v, err2 := url.Parse(b)
 	return err1 == nil && err2 == nil && u.Scheme == v.Scheme && strings.EqualFold(u.Hostname(), v.Hostname()) && portOf(u) == portOf(v)
-}
-
-// SameMachine says whether two addresses are of one host, whatever their ports: what serves the metrics of an endpoint is reached as it is.
-func SameMachine(a, b string) bool {
-	u, err1 := url.Parse(a)
-	v, err2 := url.Parse(b)
-	return err1 == nil && err2 == nil && u.Hostname() != "" && strings.EqualFold(u.Hostname(), v.Hostname())
 }
 
 // portOf is the port of an address, its scheme's if it names none.

@@ -2,9 +2,13 @@ package scrape
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -107,6 +111,103 @@ func TestSlowServer(t *testing.T) {
 	}
 }
 
+// Sources that are one host, or behind one proxy, are asked at once: none is late because of the others.
+func TestSourcesOfOneHostDoNotWaitForEachOther(t *testing.T) {
+	const n = 8
+	for _, behindProxy := range []bool{false, true} {
+		t.Run(fmt.Sprintf("behind a proxy: %v", behindProxy), func(t *testing.T) {
+			var here atomic.Int32
+			all := make(chan struct{})
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+				if here.Add(1) == n {
+					close(all)
+				}
+				select {
+				case <-all:
+					fmt.Fprintln(w, "a 1")
+				case <-q.Context().Done(): // they were not asked at once
+				}
+			}))
+			defer server.Close()
+			config := Config{Names: []string{"a"}}
+			for i := range uint32(n) {
+				source := Source{Number: i, URL: fmt.Sprintf("%s/metrics/%d", server.URL, i)}
+				if behindProxy {
+					source.URL, source.OfTarget = fmt.Sprintf("http://engine-%d.example/metrics", i), true
+				}
+				config.Sources = append(config.Sources, source)
+			}
+			if behindProxy {
+				proxy, err := url.Parse(server.URL)
+				if err != nil {
+					t.Fatal(err)
+				}
+				config.Proxy = proxy
+			}
+			s := New(config)
+			var asked sync.WaitGroup
+			for _, source := range config.Sources {
+				asked.Go(func() {
+					if _, err := s.ask(t.Context(), source); err != nil {
+						t.Errorf("%s: %v", source.URL, err)
+					}
+				})
+			}
+			asked.Wait()
+			s.target.CloseIdleConnections()
+			s.other.CloseIdleConnections()
+		})
+	}
+}
+
+// A server that takes connections and lets TLS hang is asked anew in each window, and read again once it is well.
+func TestHangingHandshakesHoldUpNothing(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "a 1") }))
+	hanging := &hangs{Listener: server.Listener, left: 2}
+	server.Listener = hanging
+	server.StartTLS()
+	defer hanging.release() // when nothing is accepted any more
+	defer server.Close()
+	authorities := x509.NewCertPool()
+	authorities.AddCert(server.Certificate())
+	source := Source{URL: server.URL, OfTarget: true}
+	s := New(Config{Names: []string{"a"}, Sources: []Source{source}, TLS: &tls.Config{RootCAs: authorities}})
+	defer s.target.CloseIdleConnections()
+	for range 2 {
+		if _, err := s.ask(t.Context(), source); err == nil {
+			t.Fatal("a handshake that hangs is answered")
+		}
+	}
+	if samples, err := s.ask(t.Context(), source); err != nil {
+		t.Errorf("once it is well: %v, %v", err, samples)
+	}
+}
+
+// hangs keeps the first connections for itself.
+type hangs struct {
+	net.Listener
+	left int
+	kept []net.Conn
+}
+
+// Accept is called by one goroutine.
+func (h *hangs) Accept() (net.Conn, error) {
+	for {
+		c, err := h.Listener.Accept()
+		if err != nil || h.left == 0 {
+			return c, err
+		}
+		h.left--
+		h.kept = append(h.kept, c)
+	}
+}
+
+func (h *hangs) release() {
+	for _, c := range h.kept {
+		_ = c.Close() // the other side has given it up
+	}
+}
+
 func TestSameHost(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
@@ -118,17 +219,6 @@ func TestSameHost(t *testing.T) {
 	} {
 		if SameHost(c.a, c.b) != c.same {
 			t.Errorf("%s and %s: not %v", c.a, c.b, c.same)
-		}
-	}
-	for _, c := range []struct {
-		a, b string
-		same bool
-	}{
-		{"http://h:8000", "https://H:8002/metrics", true}, {"http://[::1]:1", "http://[::1]:2/m", true}, {"http://h", "http://i/metrics", false},
-		{"http://h", "://", false}, {"/a", "/b", false},
-	} {
-		if SameMachine(c.a, c.b) != c.same {
-			t.Errorf("%s and %s: not %v of one machine", c.a, c.b, c.same)
 		}
 	}
 }

@@ -2,11 +2,13 @@ package stream
 
 import (
 	"bufio"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"net/url"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -14,11 +16,15 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// frameServer answers each request with n token frames, each written by itself.
-func frameServer(b *testing.B, n *int) *rawServer {
+// frameServer answers each request with n token frames, each written by itself, by TLS if there is a configuration.
+func frameServer(b *testing.B, n *int, secure *tls.Config) *rawServer {
 	frame := []byte(chunk(tokenFrame("hello")))
 	return newRawServer(b, func(c net.Conn, r *bufio.Reader) {
 		c.SetDeadline(time.Time{})
+		if secure != nil {
+			c = tls.Server(c, secure)
+			r.Reset(c)
+		}
 		for takeRequest(r) {
 			io.WriteString(c, chunkedHead)
 			for range *n {
@@ -33,9 +39,20 @@ func frameServer(b *testing.B, n *int) *rawServer {
 
 // BenchmarkDoFrames is the cost of one frame over loopback, the server's writing of it included.
 func BenchmarkDoFrames(b *testing.B) {
+	b.Run("plain", func(b *testing.B) { benchmarkFrames(b, nil, "") })
+	b.Run("TLS", func(b *testing.B) {
+		a := newAuthority(b)
+		benchmarkFrames(b, a.serves("127.0.0.1", later()), a.pem)
+	})
+}
+
+func benchmarkFrames(b *testing.B, secure *tls.Config, authorities string) {
 	n := b.N
-	s := frameServer(b, &n)
-	c := newTestClient(b, Config{Endpoints: []string{s.URL}, RequestTimeout: time.Hour})
+	s := frameServer(b, &n, secure)
+	if secure != nil {
+		s.URL = strings.Replace(s.URL, "http:", "https:", 1)
+	}
+	c := newTestClient(b, Config{Endpoints: []string{s.URL}, RequestTimeout: time.Hour, Connection: Connection{CA: authorities}})
 	o := Observation{Gaps: make([]int64, 0, n), Lags: make([]int64, 0, n)}
 	r := Request{Body: body(c)}
 	b.ReportAllocs()
@@ -51,7 +68,7 @@ func BenchmarkDoFrames(b *testing.B) {
 // BenchmarkFloorFrames is BenchmarkDoFrames with a client that reads and discards: what is beyond it is this package's and net/http's.
 func BenchmarkFloorFrames(b *testing.B) {
 	n := b.N
-	s := frameServer(b, &n)
+	s := frameServer(b, &n, nil)
 	u, err := url.Parse(s.URL)
 	if err != nil {
 		b.Fatal(err)
@@ -80,7 +97,7 @@ func BenchmarkFloorFrames(b *testing.B) {
 // BenchmarkDoRequests is the cost of a short request on a kept connection.
 func BenchmarkDoRequests(b *testing.B) {
 	n := 1
-	s := frameServer(b, &n)
+	s := frameServer(b, &n, nil)
 	c := newTestClient(b, Config{Endpoints: []string{s.URL}})
 	var o Observation
 	r := Request{Body: body(c), ID: "r1"}
@@ -92,30 +109,20 @@ func BenchmarkDoRequests(b *testing.B) {
 	}
 }
 
-// endless is a response body that gives a frame a read.
-type endless struct {
-	frame []byte
-	left  int
-}
-
-func (e *endless) Read(p []byte) (int, error) {
-	if e.left == 0 {
-		return copy(p, doneFrame), io.EOF
-	}
-	e.left--
-	return copy(p, e.frame), nil
-}
-
-// BenchmarkFrame is what this package adds to a frame between net/http's body and the Observation.
+// BenchmarkFrame is what this package adds to a frame between the kernel's read and the Observation: chunk, event, JSON, times.
 func BenchmarkFrame(b *testing.B) {
 	c := newTestClient(b, Config{Endpoints: []string{"http://h"}})
-	o := Observation{Gaps: make([]int64, 0, b.N), Lags: make([]int64, 0, b.N)}
-	x := &exchange{client: c, caller: b.Context(), ctx: b.Context(), end: func(error) {}, timer: time.NewTimer(time.Hour), o: &o, events: new(events), conn: new(conn), wire: new(wire)}
-	x.events.reset()
-	body := &endless{frame: []byte(tokenFrame("hello")), left: b.N}
+	o := Observation{Gaps: make([]int64, 0, b.N+1), Lags: make([]int64, 0, b.N+1)}
+	x := new(exchange)
+	x.reset(c, &o)
+	body := &http1Body{follower: x}
+	body.framing.reset(true, -1)
+	frame := []byte(chunk(tokenFrame("hello")))
 	b.ReportAllocs()
 	b.ResetTimer()
-	x.stream(body)
+	for i := range b.N {
+		body.take(frame, reading{at: clock.Instant(i + 1), seen: clock.Instant(i + 2), number: uint64(i + 1), stamped: true})
+	}
 	if o.Err != nil || o.TokenFrames != uint64(b.N) {
 		b.Fatalf("%v, %d frames", o.Err, o.TokenFrames)
 	}

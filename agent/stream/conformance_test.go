@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -57,15 +59,24 @@ func (f form) client(t testing.TB, api, url string) *Client {
 // play takes in a response's body in pieces that end at the cuts, as if each had come in a read of its own, and its end with an error.
 func play(c *Client, body []byte, err error, cuts ...int) *Observation {
 	o := new(Observation)
-	x := &exchange{client: c, o: o, events: new(events), keepAnswer: true}
-	x.events.reset()
+	x := new(exchange)
+	x.reset(c, o)
+	x.keepAnswer, x.timer = true, time.NewTimer(time.Hour)
 	from, at := 0, clock.Now()
 	for n, to := range append(cuts, len(body)) {
+		by := reading{at: at.Add(1 + 1), number: uint64(n)}
 		for from < to && o.Err == nil && !x.done {
+			if n%3 > 0 { // as pieces are pushed, and gone thereafter
+				piece := bytes.Clone(body[from:to])
+				x.take(piece, by)
+				clear(piece)
+				from = to
+				continue
+			}
 			size := copy(x.events.space(), body[from:to])
 			x.events.read(size)
 			from += size
-			x.frames(reading{at: at.Add(1 + 1), number: uint64(n)})
+			x.frames(by)
 		}
 	}
 	switch {
@@ -312,7 +323,9 @@ func TestRunningTokens(t *testing.T) {
 	f := forms["sglang"]
 	c := f.client(t, "sglang", "http://h")
 	var tokens []int
-	x := &exchange{client: c, o: new(Observation), events: new(events), onToken: func(_ clock.Instant, n int) { tokens = append(tokens, n) }}
+	x := new(exchange)
+	x.reset(c, new(Observation))
+	x.onToken = func(_ clock.Instant, n int) { tokens = append(tokens, n) }
 	for _, words := range [][]string{{"a"}, {"a", "b", "c"}, {"a", "b", "c", ""}, {"a", "b", "c", "", "d"}} {
 		x.frame([]byte(sglangChunk(words, "null").data), reading{})
 	}

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"context"
 	"net"
 	"sync"
 	"time"
@@ -13,7 +14,6 @@ type conn struct {
 	net.Conn              // the socket, or TLS over it
 	socket   *socket      // where the bytes come from
 	frames   *http2Frames // nil: it speaks HTTP/1.1
-	body     bodyReads    // of the present response, by HTTP/1.1
 	opened   opened
 	rtt      time.Duration // see socket
 	forget   func(*conn)
@@ -66,7 +66,6 @@ func (c *conn) lend(w *wire) {
 		c.frames.reset()
 		w.unwritten = true
 	}
-	c.body.reset()
 	c.used = true
 	c.wire = w
 }
@@ -91,7 +90,6 @@ func (c *conn) Read(p []byte) (int, error) {
 	if w := c.wire; w != nil {
 		if n > 0 {
 			w.last = c.socket.last
-			c.body.arrived(p[:n], w.last)
 		}
 		w.broken = w.broken || err != nil
 	}
@@ -216,25 +214,16 @@ func (c *conn) unread() bool {
 	c.mu.Lock()
 	ahead := c.frames != nil && c.frames.first < len(c.frames.marks)
 	c.mu.Unlock()
-	return ahead || c.socket.stamps.unread()
+	return ahead || c.socket.unread()
 }
 
-// beginBody takes in that the head of w's response is over, and whether its body is chunked.
-func (c *conn) beginBody(w *wire, chunked bool) {
+// push gives what comes on a connection without TLS to a taker until that wants no more, and blocks until then. See socket.push.
+func (c *conn) push(ctx context.Context, w *wire, t taker) error {
+	err := c.socket.push(ctx, t)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.body.begin(chunked && c.frames == nil, w.last)
-}
-
-// bodyGave takes in that the body gave out n bytes. See bodyReads.gave.
-func (c *conn) bodyGave(w *wire, n int) (last reading, marks []mark, given int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.frames != nil && c.frames.given > 0 {
-		return c.frames.last, nil, 0
-	}
-	marks, given = c.body.gave(n)
-	return w.last, marks, given
+	w.broken = w.broken || err != nil
+	return err
 }
 
 // refusal is what the other side said as it ended TLS. Nil: nothing.

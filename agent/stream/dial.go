@@ -24,6 +24,7 @@ type dialer struct {
 	life    context.Context // ends with the client
 	end     context.CancelFunc
 	dials   sync.WaitGroup
+	sweep   sweepers
 	mu      sync.Mutex
 	open    map[*conn]struct{} // nil: closed
 }
@@ -96,9 +97,8 @@ func (d *dialer) connect(ctx context.Context, addr string, secure bool, p *phase
 	if err != nil {
 		return nil, err
 	}
-	s, err := newSocket(tcp)
+	s, err := newSocket(tcp, &d.sweep)
 	if err != nil {
-		tcp.Close()
 		return nil, err
 	}
 	if tunnel {
@@ -217,4 +217,5 @@ func (d *dialer) close() {
 		c.socket.Close() // below TLS, whose goodbye could block
 	}
 	d.dials.Wait()
+	d.sweep.close()
 }

@@ -10,21 +10,23 @@ import (
 //
 //	buf:  | given out | keep ... line ... scan ... | end | free
 type events struct {
+	line   int  // start of the line that is being read
+	end    int  // end of the bytes read
+	lines  int  // data lines of the event that is being read
+	afterR bool // the line before ended with a carriage return: a line feed still belongs to it
+	begun  bool // a line was read: a byte order mark can come no more
+	named  bool // the event that is being read is named "error"
+	failed bool // the event given out last was
+	lent   bool
+	err    error
 	buf    []byte
-	line   int // start of the line that is being read
-	stop   int // end of the line before
-	scan   int // where its end is still to be looked for
-	end    int // end of the bytes read
-	lines  int // data lines of the event that is being read
-	from   int // its first data line
+	own    []byte // the buffer, while another is lent
+	stop   int    // end of the line before
+	scan   int    // where its end is still to be looked for
+	from   int    // first data line of the event
 	to     int
 	joined []byte // its data lines, if there are several
 	limit  int    // longest event
-	afterR bool   // the line before ended with a carriage return: a line feed still belongs to it
-	begun  bool   // a line was read: a byte order mark can come no more
-	named  bool   // the event that is being read is named "error"
-	failed bool   // the event given out last was
-	err    error
 }
 
 const (
@@ -39,8 +41,8 @@ var errFrameTooLong = fmt.Errorf("a frame longer than %d bytes", frameLimit)
 // reset makes the events ready for another stream.
 func (e *events) reset() {
 	*e = events{buf: e.buf, joined: e.joined[:0], limit: frameLimit}
-	if len(e.buf) == 0 || len(e.buf) > pooledSpace {
-		e.buf = make([]byte, initialSpace)
+	if len(e.buf) > pooledSpace {
+		e.buf = nil
 	}
 }
 
@@ -62,9 +64,52 @@ func (e *events) space() []byte {
 		e.move(e.buf, keep)
 	}
 	if len(e.buf)-e.end < leastSpace {
-		e.move(make([]byte, 2*len(e.buf)), e.keep())
+		e.move(make([]byte, max(2*len(e.buf), initialSpace)), e.keep())
 	}
 	return e.buf[e.end:]
+}
+
+// whole returns the data of the event that p is, and nothing else, as most servers write them. False: it is not, or another has begun before.
+func (e *events) whole(p []byte) ([]byte, bool) {
+	const begin, end = "data: ", "\n\n"
+	if !e.begun || e.named || e.lines > 0 || e.line != e.end || len(p) <= len(begin)+len(end) ||
+		string(p[:len(begin)]) != begin || string(p[len(p)-len(end):]) != end {
+		return nil, false
+	}
+	p = p[len(begin) : len(p)-len(end)]
+	if lineEnd(p) >= 0 {
+		return nil, false
+	}
+	e.afterR, e.failed = false, false
+	return p, true
+}
+
+// lend has the next events read from p, where they lie, until settle is called. Only behind an event that has begun p is copied.
+func (e *events) lend(p []byte) {
+	if keep := e.keep(); keep == e.end {
+		e.own, e.lent = e.buf, true
+		e.buf, e.line, e.scan, e.stop, e.end = p, 0, 0, 0, len(p)
+		return
+	}
+	for len(p) > 0 {
+		n := copy(e.space(), p)
+		e.read(n)
+		p = p[n:]
+	}
+}
+
+// settle keeps what is needed of what was lent.
+func (e *events) settle() {
+	if !e.lent {
+		return
+	}
+	e.lent = false
+	keep, own := e.keep(), e.own
+	if e.end-keep > len(own) {
+		own = make([]byte, max(2*(e.end-keep), initialSpace))
+	}
+	e.move(own, keep)
+	e.own = nil
 }
 
 // move puts what must be kept at the start of a buffer.
@@ -97,9 +142,6 @@ func (e *events) next() ([]byte, bool) {
 	}
 	return nil, false
 }
-
-// behind is how many bytes have been read behind the event given out last.
-func (e *events) behind() int { return e.end - e.line }
 
 // last returns the data of an event that the end of the stream ended.
 func (e *events) last() ([]byte, bool) {

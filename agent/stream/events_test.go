@@ -31,6 +31,40 @@ func readEvents(stream []byte, cuts ...int) (data []string, err error) {
 	return data, e.err
 }
 
+// readLent is readEvents by pieces that are lent, and gone when they are settled. Every so often one is copied.
+func readLent(stream []byte, copied int, cuts ...int) (data []string, err error) {
+	var e events
+	e.reset()
+	from := 0
+	for i, to := range append(cuts, len(stream)) {
+		piece := bytes.Clone(stream[from:max(from, to)])
+		from += len(piece)
+		if copied > 0 && i%copied == 0 {
+			for len(piece) > 0 {
+				n := copy(e.space(), piece)
+				e.read(n)
+				piece = piece[n:]
+			}
+		} else if d, ok := e.whole(piece); ok {
+			data = append(data, string(d))
+		} else {
+			e.lend(piece)
+		}
+		for d, ok := e.next(); ok; d, ok = e.next() {
+			data = append(data, string(d))
+		}
+		e.settle()
+		copy(piece, strings.Repeat("?", len(piece)))
+		if e.err != nil {
+			return data, e.err
+		}
+	}
+	if d, ok := e.last(); ok {
+		data = append(data, string(d))
+	}
+	return data, e.err
+}
+
 // eventOracle reads a stream as the standard describes it, all at once, and lenient as events is: the end of the stream ends an
 // event, and lines that were never meant as events are refused.
 func eventOracle(stream string) (data []string, sound bool) {
@@ -86,6 +120,12 @@ func checkEvents(t *testing.T, stream []byte, cuts ...int) {
 	}
 	if !slices.Equal(got, want) {
 		t.Fatalf("%q cut at %v:\n got %q\nwant %q", stream, cuts, got, want)
+	}
+	for copied := range 4 {
+		lent, err := readLent(stream, copied, cuts...)
+		if (err == nil) != sound || !slices.Equal(lent, want) {
+			t.Fatalf("%q lent, cut at %v: %v\n got %q\nwant %q", stream, cuts, err, lent, want)
+		}
 	}
 }
 

@@ -14,36 +14,34 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// exchange is one request under way.
+// exchange is one request under way. What each frame touches comes first and lies together: with a thousand streams all of it comes from slow
+// memory, so that each line of that counts.
 type exchange struct {
+	o          *Observation
+	dialect    dialect
+	onToken    func(at clock.Instant, tokens int)
+	onFrame    func(data []byte, at, seen clock.Instant)
+	watch      *watch // nil: no wait is bounded but that for the whole
+	lastAt     uint64 // number of the read that brought the last token frame
+	shared     bool   // that read is counted as coalesced
+	done       bool   // the stream said that it has ended
+	inputTold  bool   // the server told the tokens of the prompt
+	outputTold bool   // and those of the output
+	keepAnswer bool
+	counted    uint64  // tokens given to onToken
+	last       reading // that brought the last bytes of the stream
+	events     events
+	growth     growth // of the answer
+
 	client  *Client
 	caller  context.Context // the caller's
 	ctx     context.Context // ends at the request timeout too
 	end     context.CancelCauseFunc
 	timer   *time.Timer // ends it
-	o       *Observation
-	onToken func(at clock.Instant, tokens int)
-	onFrame func(data []byte, at, seen clock.Instant)
 	payload *payload
 	conn    *conn // nil: none yet
 	wire    *wire
-	kept    bool   // the connection had been used before
-	watch   *watch // nil: no wait is bounded but that for the whole
-	events  *events
-	marks   []mark // of the reads that brought what the body gave out last; fewer than two: they make no difference
-	given   int64  // bytes that the body gave out, as the marks count them
-	f       frame  // the one that is being read
-	growth  growth // of the answer
-
-	keepAnswer bool
-
-	inputTold  bool // the server told the tokens of the prompt
-	outputTold bool // and those of the output
-
-	counted uint64 // tokens given to onToken
-	lastAt  uint64 // number of the read that brought the last token frame
-	shared  bool   // that read is counted as coalesced
-	done    bool   // the stream said that it has ended
+	kept    bool // the connection had been used before
 }
 
 const (
@@ -57,14 +55,18 @@ const (
 
 var (
 	errRequestTimeout = errors.New("request timeout")
-	buffers           = sync.Pool{New: func() any { return new(events) }}
+	// exchanges that are over, whose memory is taken again.
+	exchanges = sync.Pool{New: func() any { return new(exchange) }}
 )
 
 // Do sends one request and blocks until its response has ended, in whatever way. What happened is in o.
 func (c *Client) Do(ctx context.Context, r Request, o *Observation) {
 	o.reset()
 	o.Start = clock.Now()
-	x := &exchange{client: c, caller: ctx, o: o, onToken: r.OnToken, onFrame: r.OnFrame, keepAnswer: r.KeepAnswer}
+	x := exchanges.Get().(*exchange) //nolint:forcetypeassert // the pool holds nothing else
+	defer x.release()
+	x.reset(c, o)
+	x.caller, x.onToken, x.onFrame, x.keepAnswer = ctx, r.OnToken, r.OnFrame, r.KeepAnswer
 	if c.patience != (patience{}) {
 		x.watch = c.patience.watch(ctx, o.Start)
 		defer x.watch.stop()
@@ -72,7 +74,8 @@ func (c *Client) Do(ctx context.Context, r Request, o *Observation) {
 	}
 	x.ctx, x.end = context.WithCancelCause(ctx)
 	defer x.end(nil)
-	x.timer = time.AfterFunc(c.timeout, func() { x.end(errRequestTimeout) })
+	end := x.end // the exchange may be another request's when the timer fires after all
+	x.timer = time.AfterFunc(c.timeout, func() { end(errRequestTimeout) })
 	defer x.timer.Stop()
 	response, err := x.roundTrip(r)
 	if err != nil {
@@ -82,6 +85,18 @@ func (c *Client) Do(ctx context.Context, r Request, o *Observation) {
 		response.Body.Close()
 	}
 	x.finish()
+}
+
+// reset makes the exchange ready for a request.
+func (x *exchange) reset(c *Client, o *Observation) {
+	*x = exchange{client: c, dialect: c.dialect, o: o, events: x.events}
+	x.events.reset()
+}
+
+// release lets go of everything but memory that the next request can use.
+func (x *exchange) release() {
+	*x = exchange{events: x.events}
+	exchanges.Put(x)
 }
 
 // finish takes down what the connection saw and gives everything back.
@@ -109,9 +124,6 @@ func (x *exchange) finish() {
 // receive takes in the response.
 func (x *exchange) receive(r *http.Response) {
 	x.o.HTTPStatus = r.StatusCode
-	x.events = buffers.Get().(*events) //nolint:forcetypeassert // the pool holds nothing else
-	x.events.reset()
-	defer func() { buffers.Put(x.events) }()
 	coding := r.Header.Get("Content-Encoding")
 	switch {
 	case r.StatusCode != http.StatusOK:
@@ -137,7 +149,7 @@ func (x *exchange) refusal(r *http.Response) {
 	x.failed(spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, x.client.refused(r)+": "+string(message[:n]))
 	x.o.Err.HTTPStatus = r.StatusCode
 	if err == nil {
-		x.drain(r.Body)
+		x.discard(r.Body)
 	}
 }
 
@@ -162,33 +174,63 @@ func (x *exchange) whole(body io.Reader) {
 
 // stream takes in the frames as they come.
 func (x *exchange) stream(body io.Reader) {
-	for x.o.Err == nil && !x.done {
-		n, err := body.Read(x.events.space())
-		x.events.read(n)
-		var read reading
-		read, x.marks, x.given = x.conn.bodyGave(x.wire, n)
-		if !x.frames(read) {
-			break
-		}
-		if err != nil && !x.done {
-			x.ended(err, read)
-			return
-		}
+	var err error
+	if b, ok := body.(*http1Body); ok {
+		err = b.follow(x.wire, x)
+	} else {
+		err = x.pull(body)
 	}
-	if x.done {
+	switch {
+	case x.o.Err != nil:
+	case x.done:
 		x.complete(x.o.End)
+	default:
+		x.ended(err, x.last)
 	}
-	x.drain(body)
 }
 
-// frames takes in all frames that are complete. It is false if the stream has failed.
-func (x *exchange) frames(read reading) bool {
-	for !x.done {
+// pull takes in the frames of a body that has to be read, until it has ended or nothing more of it is needed.
+func (x *exchange) pull(body io.Reader) error {
+	for {
+		n, err := body.Read(x.events.space())
+		x.events.read(n)
+		x.last = x.conn.arrival(x.wire)
+		switch {
+		case !x.frames(x.last):
+			x.discard(body)
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// take implements follower.
+func (x *exchange) take(data []byte, by reading) (more bool) {
+	x.last = by
+	if event, ok := x.events.whole(data); ok {
+		return x.event(event, by) && !x.done
+	}
+	x.events.lend(data)
+	more = x.frames(by)
+	x.events.settle()
+	return more
+}
+
+// drain implements follower.
+func (x *exchange) drain() int {
+	x.timer.Reset(drainWait)
+	return drainLimit
+}
+
+// frames takes in all frames that are complete. It is false if the stream is over, or has failed.
+func (x *exchange) frames(by reading) (more bool) {
+	for {
 		data, ok := x.events.next()
 		if !ok {
 			break
 		}
-		if !x.event(data, x.broughtBy(read)) {
+		if !x.event(data, by) || x.done {
 			return false
 		}
 	}
@@ -197,20 +239,6 @@ func (x *exchange) frames(read reading) bool {
 		return false
 	}
 	return true
-}
-
-// broughtBy returns the read that brought the end of the event given out last, which is last unless the body took several reads at once.
-func (x *exchange) broughtBy(last reading) reading {
-	if len(x.marks) < 2 {
-		return last
-	}
-	end := x.given - int64(x.events.behind())
-	for _, m := range x.marks {
-		if m.end >= end {
-			return m.by
-		}
-	}
-	return last
 }
 
 var doneMark = []byte("[DONE]")
@@ -245,7 +273,7 @@ func (x *exchange) ended(err error, read reading) {
 	switch {
 	case x.events.err != nil:
 		x.failed(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, x.events.err.Error())
-	case x.done || x.o.FinishReason != "" || x.client.dialect.traits().unmarked:
+	case x.done || x.o.FinishReason != "" || x.dialect.traits().unmarked:
 		x.complete(read.at)
 	default:
 		x.failed(spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM,
@@ -265,14 +293,5 @@ func (x *exchange) complete(at clock.Instant) {
 	}
 }
 
-// drain reads what is left of a response, within limits, so that the connection can be kept.
-func (x *exchange) drain(body io.Reader) {
-	x.timer.Reset(drainWait)
-	for left := drainLimit; left > 0; {
-		n, err := body.Read(x.events.buf)
-		if err != nil {
-			return
-		}
-		left -= n
-	}
-}
+// discard reads what is left of a response, within limits, so that the connection can be kept.
+func (x *exchange) discard(body io.Reader) { _, _ = io.CopyN(io.Discard, body, int64(x.drain())) }

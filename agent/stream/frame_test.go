@@ -2,10 +2,13 @@ package stream
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 // oracle reads a frame the slow and obvious way. It is written on plain decoded values, apart from decodeFrame.
@@ -236,4 +239,17 @@ func BenchmarkScanRunningUsage(b *testing.B) {
 			b.Fatal("no usage")
 		}
 	}
+}
+
+func TestFirstSpecialByte(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := rapid.SliceOfN(rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte("\"\\ \x1f!#[]\x7f\x80\xa2"))), 8, 8).Draw(t, "bytes")
+		want := 0
+		for want < 8 && !special[b[want]] {
+			want++
+		}
+		if got := firstSpecial(binary.LittleEndian.Uint64(b)); got != want {
+			t.Fatalf("%q: %d, want %d", b, got, want)
+		}
+	})
 }

@@ -10,7 +10,8 @@ const (
 	aPiece span = iota
 	// soFar is all of the answer up to now, as a rule; some servers are set to send pieces.
 	soFar
-	// unsure is a piece as a rule; some servers are set to send all of the answer up to now.
+	// unsure is a piece as a rule; some servers send all of the answer up to now. A text that is the one before and more shows it; one that is
+	// the same does not.
 	unsure
 )
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -77,6 +78,7 @@ func (p *http1Pool) roundTrip(ctx context.Context, q *outgoing, by borrower) (*h
 		return nil, b.because(cmp.Or(unsent, err))
 	}
 	b.body, b.last = response.Body, p.fresh || response.Close || unsent != nil
+	b.framing.reset(len(response.TransferEncoding) > 0, response.ContentLength)
 	response.Body = b
 	return response, nil
 }
@@ -215,8 +217,14 @@ func (c *http1Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// http1Body is the body of a response.
+// http1Body is the body of a response. It is either read, and then net/http finds it in what comes, or followed.
 type http1Body struct {
+	follower follower
+	framing  framing
+	left     bool  // the follower has left
+	rest     int   // bytes that may come then
+	failed   error // the body is none
+
 	body  io.Reader
 	conn  *http1Conn // nil: closed
 	pool  *http1Pool
@@ -227,6 +235,15 @@ type http1Body struct {
 	whole bool            // it was read to its end
 }
 
+// follower takes a body as it comes.
+type follower interface {
+	// take takes in a piece of the body, which it must not keep. It is false if it needs no more. It must not block, nor use the connection.
+	take(data []byte, by reading) (more bool)
+	// drain is told when it has left and there is more of the body, which is read only so that the connection can be kept. It returns how many
+	// bytes that may be.
+	drain() int
+}
+
 // Read implements io.Reader.
 func (b *http1Body) Read(p []byte) (int, error) {
 	n, err := b.body.Read(p)
@@ -235,6 +252,69 @@ func (b *http1Body) Read(p []byte) (int, error) {
 	}
 	b.whole = b.whole || errors.Is(err, io.EOF)
 	return n, b.because(err)
+}
+
+// follow gives the body to a follower, each piece with the read that brought it, and blocks until it has ended. Its error is io.EOF if it did
+// in order. A follower that has left learns no more.
+func (b *http1Body) follow(w *wire, f follower) error {
+	b.follower = f
+	c, err := b.conn, error(nil)
+	for more := b.takeBuffered(w); more; {
+		if c.Conn == net.Conn(c.socket) {
+			err, more = c.push(b.ctx, w, b), false
+		} else if _, err = c.reader.Peek(1); err != nil || !b.takeBuffered(w) {
+			more = false
+		}
+	}
+	b.whole = b.framing.whole
+	switch {
+	case b.failed != nil:
+		return b.failed
+	case b.whole, err == nil, errors.Is(err, io.EOF) && b.framing.left < 0:
+		return io.EOF
+	case errors.Is(err, io.EOF):
+		return io.ErrUnexpectedEOF
+	}
+	return b.because(err)
+}
+
+// takeBuffered takes in what the connection's buffer has. It is false if that was enough.
+func (b *http1Body) takeBuffered(w *wire) (more bool) {
+	r := b.conn.reader
+	p, _ := r.Peek(r.Buffered()) // cannot fail
+	more = b.take(p, b.conn.arrival(w))
+	_, _ = r.Discard(len(p))
+	return more
+}
+
+// take implements taker.
+func (b *http1Body) take(p []byte, by reading) (more bool) {
+	for !b.framing.whole {
+		data, rest, err := b.framing.next(p)
+		switch {
+		case err != nil:
+			b.failed = err
+			return false
+		case len(data) == 0 && len(rest) == 0 && !b.framing.whole:
+			return true
+		case len(data) > 0 && !b.give(data, by):
+			return false
+		}
+		p = rest
+	}
+	b.last = b.last || len(p) > 0 // that is no answer to anything
+	return false
+}
+
+// give hands on a piece of the body, unless the follower has left. It is false if too much has come since then.
+func (b *http1Body) give(data []byte, by reading) bool {
+	switch {
+	case b.left:
+		b.rest -= len(data)
+	case !b.follower.take(data, by):
+		b.left, b.rest = true, b.follower.drain()
+	}
+	return !b.left || b.rest > 0
 }
 
 // because is why the request failed: its context's error, if that has ended it.

@@ -1,5 +1,10 @@
 package stream
 
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
 // cursor walks over one JSON text without decoding it. At the first thing it does not understand, or that is no JSON, it goes
 // bad and stays so: everything it returns then is empty, and the caller has encoding/json look at the text instead.
 type cursor struct {
@@ -13,6 +18,14 @@ const deepest = 64
 
 // peek skips white space and returns the byte that follows, or 0.
 func (c *cursor) peek() byte {
+	if c.i < len(c.b) && c.b[c.i] > ' ' {
+		return c.b[c.i]
+	}
+	return c.peekFar()
+}
+
+// peekFar is peek where there is white space.
+func (c *cursor) peekFar() byte {
 	for ; c.i < len(c.b); c.i++ {
 		switch b := c.b[c.i]; b {
 		case ' ', '\t', '\r', '\n':
@@ -89,10 +102,26 @@ func (c *cursor) text() (raw []byte, escaped bool) {
 // plain returns the index of the first byte from i on that ends a run of plain characters in a string: a quote, a backslash or
 // a control character.
 func plain(b []byte, i int) int {
+	for ; i+8 <= len(b); i += 8 {
+		if at := firstSpecial(binary.LittleEndian.Uint64(b[i:])); at < 8 {
+			return i + at
+		}
+	}
 	for i < len(b) && !special[b[i]] {
 		i++
 	}
 	return i
+}
+
+// firstSpecial returns which of eight bytes, the lowest first, is the first that plain stops at. 8: none of them is.
+//
+// A byte less than n, of those below 0x80, is one whose highest bit is set after n is taken off it; a byte equal to b is 0 after xor with b, and
+// less than 1. Borrows reach only bytes above the first one found.
+func firstSpecial(eight uint64) int {
+	const ones, highest = 0x0101010101010101, 0x8080808080808080
+	quote, escape := eight^ones*'"', eight^ones*'\\'
+	found := ((eight - ones*' ') &^ eight) | ((quote - ones) &^ quote) | ((escape - ones) &^ escape)
+	return bits.TrailingZeros64(found&highest) / 8
 }
 
 // special are the bytes that plain stops at.

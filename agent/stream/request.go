@@ -100,9 +100,6 @@ func (x *exchange) attempt(r Request) (*http.Response, error) {
 		method: http.MethodPost, url: c.endpoints[r.Endpoint], host: c.host, id: r.ID, headers: c.headers, lines: c.lines,
 		body: x.payload, length: len(r.Body),
 	}, x)
-	if err == nil {
-		x.conn.beginBody(x.wire, len(response.TransferEncoding) > 0)
-	}
 	return response, err
 }
 

@@ -32,10 +32,12 @@ func measuresRoundTrips(t *testing.T, addr string) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
-	socket, err := newSocket(c)
+	var s sweepers
+	defer s.close()
+	socket, err := newSocket(c, &s)
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer socket.Close()
 	return socket.rtt > 0
 }

@@ -1,9 +1,14 @@
 package stream
 
-import "github.com/spate-load/spate/workload"
+import (
+	"bytes"
 
-// sglang is SGLang's own POST /generate. Each frame holds all of the text so far, or what is new if the server was started so, and the
-// tokens so far.
+	"github.com/spate-load/spate/workload"
+)
+
+// sglang is SGLang's own POST /generate. Each frame holds all of the text so far and its token ids. A server started with --stream-output, later
+// called --incremental-streaming-output, sends the new ids alone; its text is that of these in later versions and all so far in earlier ones.
+// The number of output tokens is of all so far in either case.
 type sglang struct {
 	written workload.Form // of the prompts
 }
@@ -50,7 +55,16 @@ func (sglang) frame(data []byte, f *frame) error {
 	part(meta, sglangMeta, m[:])
 	f.told(m[0], m[1], m[2])
 	f.stopped(m[3])
+	if f.span == soFar && f.newIDs(ids) {
+		f.span = unsure
+	}
 	return nil
+}
+
+// newIDs says whether a frame has ids of new tokens alone, so that its text may be that of these. The one that ends an answer by the model's
+// word is left out: the token that does so has no text, so that a text like the one before is all of the answer.
+func (f *frame) newIDs(ids []byte) bool {
+	return filled(ids) && f.usage && string(f.finish) != "stop" && uint64(bytes.Count(ids, []byte{','})+1) < f.output
 }
 
 // stopped takes SGLang's finish reason: an object with a type, or a word. An aborted request has failed.

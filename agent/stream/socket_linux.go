@@ -1,7 +1,8 @@
 package stream
 
 import (
-	"encoding/binary"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -9,220 +10,336 @@ import (
 	"sync"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/spate-load/spate/clock"
 )
 
-// stamps reads a socket by recvmsg, which brings the kernel's receive stamp along. What a read needs is made once: with a thousand streams
-// it all comes from slow memory, so that each line of it that is touched counts.
-type stamps struct {
-	raw     syscall.RawConn
-	recvmsg func(fd uintptr) bool // bound once, so that a read allocates nothing
-	peek    func(fd uintptr)      // likewise
-	message unix.Msghdr           // points to what follows
-	vector  unix.Iovec
-	control [32]byte // room for a stamp and its header, which nothing else was asked for beside
-	n       int
-	err     syscall.Errno // 0: none
-	stamp   int64         // of the last read, on the wall clock; 0: it had none
+// socket is a TCP connection that knows when the bytes it gave last were received. One goroutine at a time may read, and one write.
+//
+// Its descriptor is its own: a sweeper waits for it, and not Go's runtime, which would have a goroutine woken for every frame. What comes is
+// either taken by Read, as from any connection, or pushed to a taker by the sweeper.
+type socket struct {
+	mu     sync.Mutex
+	fd     int     // -1: closed
+	taker  taker   // whom the sweeper pushes to; nil: Read takes what comes
+	last   reading // of the last read
+	failed error   // why nothing more could be pushed
 
-	sendto func(fd uintptr) bool // bound once, too
-	out    []byte                // what is to be sent
-	sent   int
-	unsent syscall.Errno // 0: none
+	sweeper *sweeper
+	slot    int32
+	news    chan struct{} // holds one: something has come, or pushing is over
+	room    chan struct{} // holds one: the kernel takes more
+	gone    chan struct{} // closed with the socket
+	reads   limit
+	writes  limit
+
+	rtt           time.Duration // round trip of the connection's handshake by the kernel's own measure; 0: not known
+	local, remote net.Addr
 }
 
-// wall maps stamps to instants. One for all sockets: a step that one of them notices, all of them know.
-var wall = sync.OnceValue(clock.NewWall)
-
-// holdStamping keeps stamping switched on in the kernel. It goes on with the first socket that asks for it, but some time later,
-// and off with the last: one socket that stays open for the life of the process spares all others that gap. Without it
-// reads lack stamps now and then, which is counted, so a failure here is none of the caller's business.
-var holdStamping = sync.OnceFunc(func() {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err == nil {
-		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
-	}
-	wall()
-})
-
-// askForStamps sets the socket option before the socket connects, so that its first byte is stamped.
-func askForStamps(_, _ string, c syscall.RawConn) error {
-	var failed error
-	err := c.Control(func(fd uintptr) {
-		failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
-	})
-	if err == nil {
-		err = failed
-	}
-	if err != nil {
-		return fmt.Errorf("ask for receive stamps: %w", err)
-	}
-	return nil
-}
-
-// newSocket takes over a connection that was dialled with askForStamps.
-func newSocket(c net.Conn) (*socket, error) {
-	s := &socket{Conn: c}
+// newSocket takes over a connection that was dialled with askForStamps. It closes the net.Conn.
+func newSocket(c net.Conn, sweepers *sweepers) (*socket, error) {
+	defer c.Close()
 	sc, ok := c.(syscall.Conn)
 	if !ok {
 		return nil, fmt.Errorf("%T gives no access to its socket", c)
 	}
-	raw, err := sc.SyscallConn()
+	fd, err := duplicate(sc)
 	if err != nil {
 		return nil, fmt.Errorf("get at the socket: %w", err)
 	}
-	s.stamps.raw = raw
-	s.stamps.bind()
-	s.rtt = roundTrip(raw)
+	s := &socket{
+		fd: fd, rtt: roundTrip(fd), local: c.LocalAddr(), remote: c.RemoteAddr(),
+		news: make(chan struct{}, 1), room: make(chan struct{}, 1), gone: make(chan struct{}),
+	}
+	if s.sweeper, err = sweepers.next(); err == nil {
+		err = s.sweeper.add(s)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("wait for the socket: %w", err)
+	}
 	return s, nil
+}
+
+// duplicate returns a descriptor of a socket that Go's runtime knows nothing of. It does not block, as the runtime's own.
+func duplicate(c syscall.Conn) (fd int, err error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	var failed error
+	err = raw.Control(func(its uintptr) {
+		fd, failed = unix.FcntlInt(its, unix.F_DUPFD_CLOEXEC, 0)
+	})
+	return fd, errors.Join(err, failed)
 }
 
 // roundTrip asks the kernel how long the packets of a connection take there and back. Of a connection that was just made that is the
 // time from its SYN to the answer. 0: the kernel does not say, which is no reason to do without the connection.
-func roundTrip(raw syscall.RawConn) (rtt time.Duration) {
-	_ = raw.Control(func(fd uintptr) {
-		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
-			rtt = time.Duration(info.Rtt) * time.Microsecond
-		}
-	})
-	return rtt
-}
-
-// unread says whether the kernel has bytes that were not read yet.
-func (s *stamps) unread() (some bool) {
-	_ = s.raw.Control(func(fd uintptr) { // of a closed socket it has none
-		n, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
-		some = err == nil && n > 0
-	})
-	return some
-}
-
-// bind makes what all reads have in common. The stamps must not be copied any more.
-func (s *stamps) bind() {
-	s.recvmsg, s.peek, s.sendto = s.receive, s.look, s.send
-	s.message.Iov, s.message.Control = &s.vector, &s.control[0]
-	s.message.SetIovlen(1)
-}
-
-// read waits for bytes and takes them with their stamp. There is room for at least one in p.
-func (s *stamps) read(_ net.Conn, p []byte) (int, error) {
-	s.vector.Base = &p[0]
-	s.vector.SetLen(len(p))
-	err := s.raw.Read(s.recvmsg)
-	s.vector.Base = nil
-	switch {
-	case err != nil:
-		return 0, err
-	case s.err != 0:
-		return 0, os.NewSyscallError("recvmsg", s.err)
-	case s.n == 0:
-		return 0, io.EOF
+func roundTrip(fd int) time.Duration {
+	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil {
+		return 0
 	}
-	return s.n, nil
+	return time.Duration(info.Rtt) * time.Microsecond
 }
 
-// receive tries once. It is false if there is nothing to read yet. The call returns at once whatever the socket has, so that the scheduler
-// need not hear of it.
-func (s *stamps) receive(fd uintptr) bool {
+// Read blocks until there are bytes, and keeps the time of what it returns.
+func (s *socket) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
 	for {
-		s.message.SetControllen(len(s.control))
-		n, _, err := unix.RawSyscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&s.message)), unix.MSG_DONTWAIT)
-		switch err {
-		case unix.EINTR:
-			continue
-		case unix.EAGAIN:
-			return false
-		case 0:
-			s.n, s.err, s.stamp = int(n), 0, stampIn(s.control[:s.message.Controllen])
-		default:
-			s.n, s.err, s.stamp = 0, err, 0
+		if err := s.reads.over(); err != nil {
+			return 0, err
 		}
-		return true
-	}
-}
-
-// write sends all of p. As with reads the calls return at once, so that the scheduler need not hear of them: hearing of system calls it
-// lets its watchman look every 20 us whether one lasts, which costs a short request more than all of its making.
-func (s *stamps) write(c net.Conn, p []byte) (n int, err error) {
-	if raceDetector {
-		return c.Write(p)
-	}
-	defer func() { s.out = nil }()
-	for n < len(p) {
-		s.out = p[n:]
-		if err := s.raw.Write(s.sendto); err != nil {
+		n, err := s.tryRead(p)
+		if !errors.Is(err, errAgain) {
 			return n, err
 		}
-		if s.unsent != 0 {
-			return n, os.NewSyscallError("send", s.unsent)
+		if err := s.wait(s.news, &s.reads); err != nil {
+			return 0, err
 		}
-		n += s.sent
+	}
+}
+
+// errAgain says that there is nothing to read, or no room to write, yet.
+var errAgain = errors.New("not yet")
+
+// tryRead reads what there is, or fails with errAgain.
+func (s *socket) tryRead(p []byte) (int, error) {
+	r := receivers.Get().(*receiver) //nolint:forcetypeassert // the pool holds nothing else
+	defer receivers.Put(r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, err := r.receive(s.fd, p)
+	switch {
+	case err != 0:
+		return 0, s.because("recvmsg", err)
+	case n == 0:
+		return 0, io.EOF
+	}
+	s.mark(r.stamp())
+	return n, nil
+}
+
+// mark notes when the bytes of a read came. Bytes of one connection come in order: a stamp that follows a time taken from the
+// program's clock is not allowed to go before it. The socket is locked.
+func (s *socket) mark(stamp int64) {
+	at, seen, stamped := instantOf(stamp)
+	s.last = reading{at: max(at, s.last.at), seen: seen, number: s.last.number + 1, stamped: stamped}
+}
+
+// because is what an error of a system call means. The socket is locked.
+func (s *socket) because(call string, err syscall.Errno) error {
+	switch {
+	case s.fd < 0:
+		return net.ErrClosed
+	case err == unix.EAGAIN:
+		return errAgain
+	}
+	return os.NewSyscallError(call, err)
+}
+
+// Write blocks until the kernel has all of p.
+func (s *socket) Write(p []byte) (n int, err error) {
+	for n < len(p) {
+		if err := s.writes.over(); err != nil {
+			return n, err
+		}
+		sent, err := s.tryWrite(p[n:])
+		n += sent
+		if errors.Is(err, errAgain) {
+			err = s.wait(s.room, &s.writes)
+		}
+		if err != nil {
+			return n, err
+		}
 	}
 	return n, nil
 }
 
-// send tries once. It is false if the kernel takes nothing more yet.
-func (s *stamps) send(fd uintptr) bool {
-	for {
-		n, _, err := unix.RawSyscall6(unix.SYS_SENDTO, fd, uintptr(unsafe.Pointer(&s.out[0])), uintptr(len(s.out)),
-			unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
-		switch err {
-		case unix.EINTR:
-			continue
-		case unix.EAGAIN:
-			return false
-		}
-		s.sent, s.unsent = int(n), err
-		return true
+// tryWrite writes what the kernel takes at once. If it takes nothing it fails with errAgain, and the sweeper will tell when it does.
+func (s *socket) tryWrite(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, err := send(s.fd, p)
+	if err == 0 {
+		return n, nil
 	}
+	if err == unix.EAGAIN {
+		if failed := s.sweeper.awaitRoom(s); failed != nil {
+			return 0, failed
+		}
+	}
+	return 0, s.because("send", err)
+}
+
+// wait blocks until there are news, the limit has passed or the socket is closed.
+func (s *socket) wait(news <-chan struct{}, l *limit) error {
+	select {
+	case <-news:
+		return nil
+	case <-l.passed():
+		return os.ErrDeadlineExceeded
+	case <-s.gone:
+		return net.ErrClosed
+	}
+}
+
+// push gives what comes to a taker until that wants no more, and blocks until then. Its error is the reading's, io.EOF at the end of what the
+// other side sent, or the context's. The taker is called on the sweeper's goroutine and, for what has come already, on this one.
+func (s *socket) push(ctx context.Context, t taker) error {
+	if err := s.begin(t); err != nil {
+		return err
+	}
+	for {
+		if over, err := s.pushed(); over {
+			return err
+		}
+		select {
+		case <-s.news:
+		case <-ctx.Done():
+			s.mu.Lock()
+			s.taker = nil
+			s.mu.Unlock()
+			return ctx.Err()
+		}
+	}
+}
+
+// begin has the sweeper push. What has come by now, and the other side's end, the sweeper may have been told of before, and is not told again.
+func (s *socket) begin(t taker) error {
+	r := receivers.Get().(*receiver) //nolint:forcetypeassert // the pool holds nothing else
+	defer receivers.Put(r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fd < 0 {
+		return net.ErrClosed
+	}
+	s.taker, s.failed = t, nil
+	s.drain(r, r.buffer(), true)
+	return nil
+}
+
+// pushed says whether pushing is over, and why.
+func (s *socket) pushed() (over bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.taker == nil, s.failed
+}
+
+// drain pushes what there is. A read that does not fill the buffer has emptied the socket, unless the other side is known to have ended: what
+// comes after it is told of anew. The socket is locked.
+func (s *socket) drain(r *receiver, buffer []byte, ended bool) {
+	for {
+		n, err := r.receive(s.fd, buffer)
+		switch {
+		case err == unix.EAGAIN:
+			return
+		case err != 0:
+			s.stop(os.NewSyscallError("recvmsg", err))
+			return
+		case n == 0:
+			s.stop(io.EOF)
+			return
+		}
+		s.mark(r.stamp())
+		if !s.taker.take(buffer[:n], s.last) {
+			s.stop(nil)
+			return
+		}
+		if n < len(buffer) && !ended {
+			return
+		}
+	}
+}
+
+// stop ends pushing. The socket is locked.
+func (s *socket) stop(err error) {
+	s.taker, s.failed = nil, err
+	notify(s.news)
+}
+
+// notice takes in what epoll says of the socket. The sweeper calls it.
+func (s *socket) notice(events uint32, r *receiver, buffer []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fd < 0 {
+		return
+	}
+	if events&unix.EPOLLOUT != 0 {
+		notify(s.room)
+	}
+	if s.taker == nil {
+		notify(s.news)
+		return
+	}
+	s.drain(r, buffer, events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0)
+}
+
+// notify sends to a channel that holds one, unless it does already.
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// unread says whether the kernel has bytes that were not read yet. Of a closed socket it has none.
+func (s *socket) unread() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, err := unix.IoctlGetInt(s.fd, unix.TIOCINQ)
+	return err == nil && n > 0
 }
 
 // quiet says whether a connection that lies idle is still open and nothing has come on it, which would be no answer to anything.
 func (s *socket) quiet() bool {
-	return s.stamps.raw.Control(s.stamps.peek) == nil && s.stamps.err == unix.EAGAIN
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return peek(s.fd) == unix.EAGAIN
 }
 
-// look sees in err whether there is anything to read, and leaves it there.
-func (s *stamps) look(fd uintptr) {
-	_, _, s.err = unix.RawSyscall6(unix.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&s.control[0])), 1, unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
-}
-
-// stampIn finds the receive stamp among control messages. 0: there is none.
-func stampIn(control []byte) int64 {
-	for len(control) > 0 {
-		header, data, rest, err := unix.ParseOneSocketControlMessage(control)
-		if err != nil {
-			return 0
-		}
-		if header.Level == unix.SOL_SOCKET && header.Type == unix.SCM_TIMESTAMPNS {
-			return nanoseconds(data)
-		}
-		control = rest
+// Close implements net.Conn. It may be called again.
+func (s *socket) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fd < 0 {
+		return net.ErrClosed
 	}
-	return 0
+	s.sweeper.drop(s)
+	err := unix.Close(s.fd)
+	s.fd = -1
+	if s.taker != nil {
+		s.stop(net.ErrClosed)
+	}
+	s.reads.end()
+	s.writes.end()
+	close(s.gone)
+	return os.NewSyscallError("close", err)
 }
 
-// nanoseconds decodes a struct timespec, which is two longs.
-func nanoseconds(timespec []byte) int64 {
-	switch len(timespec) {
-	case 16:
-		return int64(binary.NativeEndian.Uint64(timespec))*1e9 + int64(binary.NativeEndian.Uint64(timespec[8:]))
-	case 8:
-		return int64(binary.NativeEndian.Uint32(timespec))*1e9 + int64(binary.NativeEndian.Uint32(timespec[4:]))
-	}
-	return 0
+// LocalAddr implements net.Conn.
+func (s *socket) LocalAddr() net.Addr { return s.local }
+
+// RemoteAddr implements net.Conn.
+func (s *socket) RemoteAddr() net.Addr { return s.remote }
+
+// SetDeadline implements net.Conn.
+func (s *socket) SetDeadline(t time.Time) error {
+	return errors.Join(s.SetReadDeadline(t), s.SetWriteDeadline(t))
 }
 
-// when returns the time of the last read's bytes, the time at which the program had them, and whether the first is the
-// kernel's.
-func (s *stamps) when() (at, seen clock.Instant, stamped bool) {
-	if s.stamp == 0 {
-		now := clock.Now()
-		return now, now, false
-	}
-	return wall().Instant(s.stamp)
+// SetReadDeadline implements net.Conn. Pushing has none: its context ends it.
+func (s *socket) SetReadDeadline(t time.Time) error {
+	s.reads.set(t)
+	return nil
+}
+
+// SetWriteDeadline implements net.Conn.
+func (s *socket) SetWriteDeadline(t time.Time) error {
+	s.writes.set(t)
+	return nil
 }

@@ -2,16 +2,11 @@ package stream
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"net"
 	"runtime"
-	"slices"
-	"strings"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 
 	"github.com/spate-load/spate/clock"
 )
@@ -51,56 +46,4 @@ func TestFrameBeforeASplitChunk(t *testing.T) {
 			}
 		})
 	}
-}
-
-// However a response is cut, each read is known by the bytes of the body that had come with it.
-func TestBodyReads(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		head := strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", rapid.IntRange(0, 2).Draw(t, "provisional")) + chunkedHead
-		wire, where := []byte(head), slices.Repeat([]int{0}, len(head)) // where: bytes of the body before and with each byte
-		body := 0
-		add := func(text string, data bool) {
-			for _, b := range []byte(text) {
-				if data {
-					body++
-				}
-				wire, where = append(wire, b), append(where, body)
-			}
-		}
-		for range rapid.IntRange(0, 6).Draw(t, "chunks") {
-			n := rapid.IntRange(1, 300).Draw(t, "length")
-			add(fmt.Sprintf(rapid.SampledFrom([]string{"%x\r\n", "%X\r\n", "0%x;a=0f\r\n", "%x\n"}).Draw(t, "size"), n), false)
-			add(strings.Repeat("0", n), true)
-			add("\r\n", false)
-		}
-		add(lastChunk+"5\r\n", false)
-
-		var b bodyReads
-		b.reset()
-		var want, got []mark
-		for from, number := 0, uint64(1); from < len(wire); number++ {
-			n := rapid.IntRange(1, len(wire)-from).Draw(t, "cut")
-			by := reading{number: number}
-			b.arrived(wire[from:from+n], by)
-			from += n
-			if !b.begun && from >= len(head) {
-				b.begin(true, by)
-			}
-			if at := int64(where[from-1]); from >= len(head) && (len(want) == 0 && at > 0 || len(want) > 0 && at > want[len(want)-1].end) {
-				want = append(want, mark{at, by})
-			}
-			if give := int(b.came - b.given); b.begun && give > 0 && rapid.Bool().Draw(t, "give") {
-				marks, given := b.gave(rapid.IntRange(1, give).Draw(t, "given"))
-				if given != b.given || marks[len(marks)-1].end < given {
-					t.Fatalf("%v of %d", marks, given)
-				}
-				got = append(got, marks...)
-			}
-		}
-		got = slices.CompactFunc(append(got, b.marks...), func(a, b mark) bool { return a == b })
-		slices.SortFunc(got, func(a, b mark) int { return int(a.end - b.end) })
-		if got = slices.Compact(got); !slices.Equal(got, want) || b.chunks.place != behindAll {
-			t.Fatalf("got %v, want %v", got, want)
-		}
-	})
 }

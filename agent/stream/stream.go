@@ -6,8 +6,10 @@
 // once. Where the kernel gives no stamp the program's time is taken and counted as such.
 //
 // Requests by HTTP/1.1 are written on the goroutine of their caller, on stamped connections that this package opens and keeps; net/http reads
-// the responses, TLS is crypto/tls's. HTTP/2 is golang.org/x/net/http2's, over the same connections, one request at a time on each. Where
-// that library reads ahead, the bytes are matched with the reads that brought them, so a frame's time is exact there too.
+// the heads of responses, TLS is crypto/tls's. The streams themselves are read by sweepers: goroutines of which each reads many sockets and
+// pushes what came into the streams' parsers, from which a frame costs little more than the kernel asks. HTTP/2 is
+// golang.org/x/net/http2's, over the same connections, one request at a time on each. Where that library reads ahead, the bytes are
+// matched with the reads that brought them, so a frame's time is exact there too.
 //
 // It sends each request at most once, follows no redirect, asks for no compression and uses no proxy but the one it was given: load goes
 // only where it was told to go. It decides neither when to send nor what the numbers mean; the agent's executor calls it and
@@ -68,34 +70,46 @@ type Request struct {
 	ID string
 	// JSON body, as AppendBody makes it. Do does not keep it.
 	Body []byte
-	// Called for each frame with token text, on the goroutine of Do, with the time of the frame and its tokens: 1, or what the
-	// server's running usage says that the frame added, which can be 0. It must not block. It may take what is in Observation.Lags and
-	// empty the list. May be nil.
+	// Called for each frame with token text, before Do returns, with the time of the frame and its tokens: 1, or what the server's running
+	// usage says that the frame added, which can be 0. The goroutine that calls it reads other streams too: it must not block. It may take
+	// what is in Observation.Lags and empty the list. May be nil.
 	OnToken func(at clock.Instant, tokens int)
-	// Called for the data of each event but [DONE], before it is looked into, on the goroutine of Do: at is the time of the frame, seen the
-	// time at which the program had it. It must not block and must not keep data. May be nil.
+	// Called for the data of each event but [DONE], before it is looked into, on the goroutine that calls OnToken: at is the time of the frame,
+	// seen the time at which the program had it. It must not block and must not keep data. May be nil.
 	OnFrame func(data []byte, at, seen clock.Instant)
 	// Fill in Observation.Answer.
 	KeepAnswer bool
 }
 
-// Observation is what became of one request. Do fills it; its slices are reused when it is handed to Do again.
+// Observation is what became of one request. Do fills it; its slices are reused when it is handed to Do again. What each frame changes comes
+// first.
 type Observation struct {
+	// Time between consecutive frames with token text, in nanoseconds.
+	Gaps []int64
+	// Program's read time - kernel's receive time, in nanoseconds, once for each stamped read with a frame of token text, but those that
+	// Request.OnToken has taken.
+	Lags []int64
+	// First frame of any kind.
+	FirstFrame clock.Instant
+	// First frame with token text.
+	FirstToken clock.Instant
+	// Last frame with token text.
+	LastToken clock.Instant
+	// Frames with token text.
+	TokenFrames uint64
+	// Reads that held more than one frame with token text: of those the kernel keeps the time of the last only.
+	CoalescedReads uint64
+	// Frames with token text that are timed by the program's clock, for want of a stamp.
+	UnstampedFrames uint64
 	// When Do was called.
 	Start clock.Instant
 	// When the last byte of the request was handed to the kernel. This and the times below are 0 if it did not come to that.
 	Sent clock.Instant
 	// First byte of the response head.
 	FirstByte clock.Instant
-	// First frame of any kind.
-	FirstFrame clock.Instant
 	// The first frame was a lead frame: without token text, as the role frame of a chat is. It may have come in the same read as the first
 	// token, and then at the same time.
 	Led bool
-	// First frame with token text.
-	FirstToken clock.Instant
-	// Last frame with token text.
-	LastToken clock.Instant
 	// End of the stream, or the failure. Never 0.
 	End clock.Instant
 	// DNS, TCP and TLS together, if Connected.
@@ -110,11 +124,6 @@ type Observation struct {
 	RTT time.Duration
 	// The request was the first on its connection.
 	Connected bool
-	// Time between consecutive frames with token text, in nanoseconds.
-	Gaps []int64
-	// Program's read time - kernel's receive time, in nanoseconds, once for each stamped read with a frame of token text, but those that
-	// Request.OnToken has taken.
-	Lags []int64
 	// Prompt tokens by the server's usage. 0 if it sent none.
 	InputTokens uint64
 	// Output tokens: by the server's last usage if Usage, else the count of frames with token text.
@@ -125,15 +134,9 @@ type Observation struct {
 	CachedTokens uint64
 	// The server told CachedTokens.
 	HasCachedTokens bool
-	// Frames with token text.
-	TokenFrames uint64
 	// The server answered with one JSON body instead of a stream. FirstFrame, FirstToken and LastToken are then the arrival of
 	// that body, and nothing is known of the time between tokens, nor of the time to the first.
 	Whole bool
-	// Reads that held more than one frame with token text: of those the kernel keeps the time of the last only.
-	CoalescedReads uint64
-	// Frames with token text that are timed by the program's clock, for want of a stamp.
-	UnstampedFrames uint64
 	// Status of the response. 0: there was none.
 	HTTPStatus int
 	// Finish reason the server gave, if any.

@@ -1,13 +1,19 @@
 package stream
 
 import (
+	"sync"
+
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
+// scratch are frames that are being read. Their memory is one that is at hand.
+var scratch = sync.Pool{New: func() any { return new(frame) }}
+
 // frame takes in one frame. It is false if the stream has failed.
 func (x *exchange) frame(data []byte, read reading) bool {
-	f := &x.f
-	if err := x.client.dialect.frame(data, f); err != nil {
+	f := scratch.Get().(*frame) //nolint:forcetypeassert // the pool holds nothing else
+	defer scratch.Put(f)
+	if err := x.dialect.frame(data, f); err != nil {
 		x.failed(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "a frame that is none: "+err.Error()+": "+start(data))
 		return false
 	}
@@ -16,7 +22,7 @@ func (x *exchange) frame(data []byte, read reading) bool {
 		f.token = len(f.answer) > 0
 	}
 	if x.o.FirstFrame == 0 {
-		x.o.FirstFrame, x.o.Led = read.at, !x.f.token
+		x.o.FirstFrame, x.o.Led = read.at, !f.token
 	}
 	if f.failed || x.events.failed {
 		if f.fault == "" {
@@ -43,6 +49,9 @@ func (x *exchange) frame(data []byte, read reading) bool {
 
 // usage takes in what a frame tells of tokens. Some APIs tell those of the prompt and those of the output in different frames.
 func (x *exchange) usage(f *frame) {
+	if !f.inputTold && !f.cacheTold && !f.usage {
+		return
+	}
 	if f.inputTold {
 		x.inputTold, x.o.InputTokens = true, f.input
 	}

@@ -125,8 +125,18 @@ func coalescing(e Evidence) (Check, bool) {
 	if e.Streams.TokenFrames == 0 {
 		return unknown()
 	}
-	part := share(e.Streams.CoalescedReads, e.Streams.TokenFrames)
-	return suspect(stampLimit, part, "%.2f %% of the frames shared a read with others", 100*part)
+	part := share(max(e.Streams.CoalescedReads, e.withoutOwnRead()), e.Streams.TokenFrames)
+	return suspect(stampLimit, part, "%.2f %% of the frames came in one read with the one before", 100*part)
+}
+
+// withoutOwnRead is the number of frames that came in one read with the one before. Each stamped read that ends a frame has one receive lag, so
+// that the frames beyond those are the ones; a read may hold any number of them. 0: no read is stamped, so that this cannot be known.
+func (e *Evidence) withoutOwnRead() uint64 {
+	if e.ReceiveLag == nil {
+		return 0
+	}
+	known := e.Streams.UnstampedFrames + e.ReceiveLag.Count
+	return e.Streams.TokenFrames - min(e.Streams.TokenFrames, known)
 }
 
 // identity: the time from the first to the last token of all requests is the sum of all gaps, or something was not counted.

@@ -4,7 +4,7 @@ package trust
 type Evidence struct {
 	// Requests are the measured ones.
 	Requests Requests
-	// SendDelay, ReceiveLag, TTFT, TPOT, ITL and E2E are in milliseconds.
+	// SendDelay, ReceiveLag, TTFT, TPOT, ITL and E2E are in milliseconds. Each read of token frames that the kernel stamped has one receive lag.
 	SendDelay, ReceiveLag, TTFT, TPOT, ITL, E2E *Times
 	// Streams says how frames came.
 	Streams Streams

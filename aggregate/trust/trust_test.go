@@ -60,15 +60,22 @@ func TestEachFlawIsFoundByItsCheck(t *testing.T) {
 		"late reads":               {func(e *Evidence) { e.ReceiveLag.P99 = 21 }, "receive_lag", Suspect, "21.00 ms"},
 		"no stamps":                {func(e *Evidence) { e.Streams.UnstampedFrames = 100_000 }, "stamps", Suspect, "100.00 %"},
 		"several frames in a read": {func(e *Evidence) { e.Streams.CoalescedReads = 200 }, "coalescing", Suspect, "0.20 %"},
-		"a gap was not counted":    {func(e *Evidence) { e.ITL.Count-- }, "identity", Invalid, "differ"},
-		"a proxy that buffers":     {func(e *Evidence) { e.ITL.P50 = 0.05 }, "bunching", Suspect, "0.050 ms at 10.000 ms a token"},
-		"too few in flight":        {func(e *Evidence) { e.PeakConcurrency = ptr(uint64(90)) }, "concurrency", Suspect, "at most 90"},
-		"an idle endpoint":         {func(e *Evidence) { e.Endpoints = []uint64{1000, 0} }, "endpoints", Suspect, "1 of 2"},
-		"agents that began apart":  {func(e *Evidence) { e.Starts[1] = 150 }, "starts", Suspect, "150.0 ms"},
-		"other prompts":            {func(e *Evidence) { e.Lengths.ISLMissed = 20 }, "isl", Suspect, "2.0 %"},
-		"other outputs":            {func(e *Evidence) { e.Lengths.OSLMissed = 20 }, "osl", Suspect, "2.0 %"},
-		"usage of some":            {func(e *Evidence) { e.Lengths.WithoutUsage = 1 }, "usage", Suspect, "1 of 1000"},
-		"a cache that knows us":    {func(e *Evidence) { e.CachedShare = ptr(0.9) }, "prefix_cache", Suspect, "90.0 %"},
+		"answers of 2,000 frames, each in one read": {func(e *Evidence) {
+			e.Streams, e.ReceiveLag.Count = Streams{TokenFrames: 100_000, CoalescedReads: 50}, 50
+			e.ITL.P50, e.TPOT.P50 = 0, 0
+		}, "coalescing", Suspect, "99.95 %"},
+		"the same where few frames are stamped": {func(e *Evidence) {
+			e.Streams, e.ReceiveLag.Count = Streams{TokenFrames: 100_000, UnstampedFrames: 50, CoalescedReads: 50}, 99_000
+		}, "coalescing", Suspect, "0.95 %"},
+		"a gap was not counted":   {func(e *Evidence) { e.ITL.Count-- }, "identity", Invalid, "differ"},
+		"a proxy that buffers":    {func(e *Evidence) { e.ITL.P50 = 0.05 }, "bunching", Suspect, "0.050 ms at 10.000 ms a token"},
+		"too few in flight":       {func(e *Evidence) { e.PeakConcurrency = ptr(uint64(90)) }, "concurrency", Suspect, "at most 90"},
+		"an idle endpoint":        {func(e *Evidence) { e.Endpoints = []uint64{1000, 0} }, "endpoints", Suspect, "1 of 2"},
+		"agents that began apart": {func(e *Evidence) { e.Starts[1] = 150 }, "starts", Suspect, "150.0 ms"},
+		"other prompts":           {func(e *Evidence) { e.Lengths.ISLMissed = 20 }, "isl", Suspect, "2.0 %"},
+		"other outputs":           {func(e *Evidence) { e.Lengths.OSLMissed = 20 }, "osl", Suspect, "2.0 %"},
+		"usage of some":           {func(e *Evidence) { e.Lengths.WithoutUsage = 1 }, "usage", Suspect, "1 of 1000"},
+		"a cache that knows us":   {func(e *Evidence) { e.CachedShare = ptr(0.9) }, "prefix_cache", Suspect, "90.0 %"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := sound()

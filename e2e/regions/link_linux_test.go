@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/internal/netlab"
+	"github.com/spate-load/spate/internal/process"
 )
 
 // rowsPlan makes rows with many gaps between tokens.
@@ -32,7 +33,7 @@ func TestSlowLinkLosesNoAgent(t *testing.T) {
 	h := w.join(site{name: "thin", region: "us", to: thin, from: oneWay(40)})
 	w.awaitAgents()
 	r := w.run(fmt.Sprintf(rowsPlan, s.url))
-	r.mustExit(0)
+	r.MustExit(0)
 	result := r.mustBeComplete()
 	if q := result.Stages[0].Requests; q.Started != 8*80 || q.Completed != q.Started {
 		t.Errorf("requests %+v", q)
@@ -61,12 +62,12 @@ func TestBlockedUDPIsSaid(t *testing.T) {
 	w.lab.Heal(w.lab.Host("b"), w.center)
 	w.awaitAgents()
 	r := w.run(fmt.Sprintf(lossPlan, "fail", s.url, 2))
-	r.mustExit(0)
+	r.MustExit(0)
 	r.mustBeComplete()
 	pattern := `"UDP is blocked between this member and another: gossip works over TCP, slower; open UDP both ways","from":"[^"]+","to":"%s"`
-	w.agents["a"].await(fmt.Sprintf(pattern, w.center.Addr(gossipPort)))
-	w.coordinator.await(fmt.Sprintf(pattern, w.lab.Host("a").Addr(gossipPort)))
-	mustNotSay(t, []string{w.agents["b"].said()}, "UDP is blocked")
+	w.agents["a"].Await(fmt.Sprintf(pattern, w.center.Addr(gossipPort)))
+	w.coordinator.Await(fmt.Sprintf(pattern, w.lab.Host("a").Addr(gossipPort)))
+	mustNotSay(t, []string{w.agents["b"].Said()}, "UDP is blocked")
 }
 
 // quietest is how long an agent is silent before it is lost, and atMost by when that must be said: it is looked at ten times a second.
@@ -89,18 +90,18 @@ func TestDeadAgentIsNoticed(t *testing.T) {
 	hosts["z"] = w.join(site{name: "z", region: "x"}) // goes on to the end
 	w.awaitAgents()
 	r := w.run(fmt.Sprintf(lossPlan, "degrade", s.url, 9))
-	w.eventually("the server has answered", func() bool { return len(s.records()) > 0 })
+	process.Eventually(w.t, "the server has answered", func() bool { return len(s.records()) > 0 })
 	dead := map[string]time.Time{}
 	for i := range 8 {
 		name := fmt.Sprintf("%c", 'a'+i)
 		<-time.After(130 * time.Millisecond) // so that each is at another moment between two heartbeats
 		if dead[name] = time.Now(); i%2 == 0 {
-			w.agents[name].kill()
+			w.agents[name].Kill()
 		} else {
 			w.lab.Partition(hosts[name], w.center)
 		}
 	}
-	r.mustExit(3)
+	r.MustExit(3)
 	took := map[string][]time.Duration{}
 	for _, e := range w.events() {
 		c := e.GetAgentChanged()
@@ -143,7 +144,7 @@ func TestCoordinatorAlone(t *testing.T) {
 			for _, h := range s.hosts {
 				s.lab.Heal(h, s.center)
 			}
-			r.mustExit(c.exit)
+			r.MustExit(c.exit)
 			once(t, r.rows())
 			if c.exit == 0 {
 				r.mustBeComplete()
@@ -166,10 +167,10 @@ func TestKilledCoordinatorGoesOn(t *testing.T) {
 	s := newScene(t, 30*time.Second)
 	r := s.begin("fail", 10)
 	<-time.After(2 * time.Second)
-	s.coordinator.kill()
+	s.coordinator.Kill()
 	<-time.After(3 * time.Second)
 	s.startCoordinator("--lease", "30s")
-	r.mustExit(0)
+	r.MustExit(0)
 	result := r.mustBeComplete()
 	if q := result.Stages[0].Requests; q.Started != 10*lossRate || q.Completed != q.Started || result.Run.Restarts != 1 {
 		t.Errorf("requests %+v, %d restarts", q, result.Run.Restarts)
@@ -177,5 +178,5 @@ func TestKilledCoordinatorGoesOn(t *testing.T) {
 	if by := once(t, r.rows()); len(by) != 3 {
 		t.Errorf("requests by agent: %v", by)
 	}
-	t.Logf("spate run said: %s", r.stderr.String())
+	t.Logf("spate run said: %s", r.Stderr.String())
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spate-load/spate/aggregate"
 	"github.com/spate-load/spate/internal/netlab"
+	"github.com/spate-load/spate/internal/process"
+	"github.com/spate-load/spate/internal/rundir"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -48,7 +50,7 @@ func newScene(t *testing.T, lease time.Duration) scene {
 func (s scene) begin(policy string, seconds int) running {
 	s.t.Helper()
 	r := s.run(fmt.Sprintf(lossPlan, policy, s.server.url, seconds))
-	r.await(`stage|on 3 agents`)
+	r.Await(`stage|on 3 agents`)
 	s.awaitRequest()
 	return r
 }
@@ -56,17 +58,7 @@ func (s scene) begin(policy string, seconds int) running {
 // awaitRequest waits until the server has answered a request.
 func (s scene) awaitRequest() {
 	s.t.Helper()
-	s.eventually("the server has answered", func() bool { return len(s.server.records()) > 0 })
-}
-
-// eventually polls until the condition holds.
-func (w *world) eventually(what string, condition func() bool) {
-	w.t.Helper()
-	for begin := time.Now(); !condition(); <-time.After(20 * time.Millisecond) {
-		if time.Since(begin) > patience {
-			w.t.Fatalf("waited in vain: %s", what)
-		}
-	}
+	process.Eventually(s.t, "the server has answered", func() bool { return len(s.server.records()) > 0 })
 }
 
 // cut takes an agent away from its coordinator for a time. Its way to the server stays.
@@ -111,7 +103,7 @@ func mustNotSay(t *testing.T, said []string, part string) {
 }
 
 // once fails the test if a request is in the rows twice, and returns how often each agent sent.
-func once(t *testing.T, rows []row) map[string]int {
+func once(t *testing.T, rows []rundir.Row) map[string]int {
 	t.Helper()
 	seen, by := map[uint64]string{}, map[string]int{}
 	for _, r := range rows {
@@ -132,7 +124,7 @@ func TestShortPartitionsLoseNothing(t *testing.T) {
 	s.cut("us", 2*time.Second)
 	<-time.After(time.Second)
 	s.cut("ap", 6*time.Second)
-	r.mustExit(0)
+	r.MustExit(0)
 	result := r.mustBeComplete()
 	if q := result.Stages[0].Requests; q.Started != 12*lossRate || q.Completed != q.Started || *q.NeverSent != 0 {
 		t.Errorf("requests %+v", q)
@@ -153,7 +145,7 @@ func TestLongPartitionIsSaidExactly(t *testing.T) {
 	r := s.begin("degrade", 10)
 	<-time.After(2 * time.Second)
 	s.lab.Partition(s.hosts["us"], s.center)
-	r.mustExit(3)
+	r.MustExit(3)
 	result := r.results()
 	stage := result.Stages[0]
 	loss := lossOf(t, stage, "us")
@@ -167,7 +159,7 @@ func TestLongPartitionIsSaidExactly(t *testing.T) {
 	said := fmt.Sprintf("agent us (33.3 %% of the load) lost: seconds %d to", int(loss.FromS))
 	mustSay(t, stage.Missing, said)
 	s.lab.Heal(s.hosts["us"], s.center)
-	s.agents["us"].await(`stopping|snapshot refused`)
+	s.agents["us"].Await(`stopping|snapshot refused`)
 }
 
 // Under reassign the others take over what an agent that stays away would have sent, from a marked moment on. Nothing is sent twice: neither
@@ -178,8 +170,8 @@ func TestLongPartitionIsTakenOver(t *testing.T) {
 	r := s.begin("reassign", 16)
 	<-time.After(2 * time.Second)
 	s.cut("us", 11*time.Second)
-	s.agents["us"].await(`stopping|snapshot refused`)
-	r.mustExit(3)
+	s.agents["us"].Await(`stopping|snapshot refused`)
+	r.MustExit(3)
 	result := r.results()
 	stage := result.Stages[0]
 	loss := lossOf(t, stage, "us")
@@ -219,7 +211,7 @@ const edge = 0.5
 
 // checkGap compares the requests that are in no row with what is said to be missing. Of three agents that each have every third request the
 // lost one's are there until the first second of its loss, and then those that others took over. All others' are there.
-func checkGap(t *testing.T, s aggregate.StageResult, rows []row, requests uint64, lost string, takenOver func(index uint64) bool) {
+func checkGap(t *testing.T, s aggregate.StageResult, rows []rundir.Row, requests uint64, lost string, takenOver func(index uint64) bool) {
 	t.Helper()
 	loss := lossOf(t, s, lost)
 	rank := uint64(slices.IndexFunc(s.Agents, func(a aggregate.AgentResult) bool { return a.Name == lost }))

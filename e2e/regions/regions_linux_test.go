@@ -9,6 +9,7 @@ import (
 	"github.com/spate-load/spate/aggregate"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/internal/netlab"
+	"github.com/spate-load/spate/internal/rundir"
 )
 
 const worldPlan = `
@@ -60,10 +61,10 @@ func TestRegionsAreOneMachine(t *testing.T) {
 		w.lab.Link(h, us.host, ways.us)
 		w.join(site{name: name, region: region, to: ways.coordinator, from: ways.coordinator, flags: append(gossip(h), "--join", w.center.Addr(gossipPort))})
 	}
-	stranger := start(t, w.lab.Host("stranger"), 0, programs.agent, append(w.tls(certs.Agent, "stranger"), "--join", w.center.Addr(gossipPort),
+	stranger := start(t, w.lab.Host("stranger"), 0, programs.Agent, append(w.tls(certs.Agent, "stranger"), "--join", w.center.Addr(gossipPort),
 		"--gossip-listen", w.lab.Host("stranger").Addr(gossipPort), w.key())...)
 	r := w.run(fmt.Sprintf(worldPlan, eu.url, us.url))
-	r.mustExit(0)
+	r.MustExit(0)
 	result := r.mustBeComplete()
 	for _, stage := range result.Stages {
 		checkShares(t, stage)
@@ -73,7 +74,7 @@ func TestRegionsAreOneMachine(t *testing.T) {
 	if n := len(result.Run.Agents); n != 4 {
 		t.Errorf("%d agents took part: %+v", n, result.Run.Agents)
 	}
-	stranger.await(`no installed keys could decrypt the message`)
+	stranger.Await(`no installed keys could decrypt the message`)
 }
 
 // checkShares compares what each region sent with what was asked for. Places are whole numbers of a cycle.
@@ -127,7 +128,7 @@ func checkPaths(t *testing.T, s aggregate.StageResult) {
 }
 
 // checkObserver looks for the one observer, of the only region with two agents, and that it is in no other number.
-func checkObserver(t *testing.T, s aggregate.StageResult, rows []row) {
+func checkObserver(t *testing.T, s aggregate.StageResult, rows []rundir.Row) {
 	t.Helper()
 	if len(s.Observers) != 1 {
 		t.Fatalf("stage %d: observers %+v", s.Index, s.Observers)

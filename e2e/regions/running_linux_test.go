@@ -1,42 +1,25 @@
 package regions
 
 import (
-	"bufio"
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/spate-load/spate/aggregate"
 	"github.com/spate-load/spate/internal/netlab"
+	"github.com/spate-load/spate/internal/process"
+	"github.com/spate-load/spate/internal/rundir"
 )
 
 // running is a `spate run` and the run directory it makes.
 type running struct {
-	*process
+	*process.Process
+	t   *testing.T
 	dir string
-}
-
-// mustExit fails the test unless the run ends with the code.
-func (r running) mustExit(code int) {
-	r.t.Helper()
-	if got := r.exit(); got != code {
-		r.t.Fatalf("spate run exits with %d, want %d", got, code)
-	}
 }
 
 // results reads results.json.
 func (r running) results() aggregate.Result {
 	r.t.Helper()
-	data, err := os.ReadFile(filepath.Join(r.dir, "results.json"))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	var result aggregate.Result
-	if err := json.Unmarshal(data, &result); err != nil {
-		r.t.Fatal(err)
-	}
-	return result
+	return rundir.Result(r.t, r.dir)
 }
 
 // mustBeComplete fails the test unless nothing is missing, and returns the result.
@@ -49,29 +32,16 @@ func (r running) mustBeComplete() aggregate.Result {
 	return result
 }
 
-// row is a line of requests.jsonl, as docs/results.md describes it.
-type row struct {
-	Stage       uint32  `json:"stage"`
-	Index       uint64  `json:"index"`
-	Agent       string  `json:"agent"`
-	Observer    bool    `json:"observer"`
-	ScheduledNs int64   `json:"scheduled_ns"`
-	StartNs     int64   `json:"start_ns"`
-	ErrorClass  *string `json:"error_class"`
-	Cancelled   bool    `json:"cancelled"`
-}
-
 // rows reads requests.jsonl.
-func (r running) rows() []row {
+func (r running) rows() []rundir.Row {
 	r.t.Helper()
-	var rows []row
-	eachLine(r.t, filepath.Join(r.dir, "requests.jsonl"), func(one row) { rows = append(rows, one) })
-	return rows
+	return rundir.Rows(r.t, r.dir)
 }
 
 // server is a simulator on a host.
 type server struct {
-	*process
+	*process.Process
+	t     *testing.T
 	host  *netlab.Host
 	url   string
 	truth string // file of what was sent when
@@ -87,28 +57,6 @@ type served struct {
 func (s server) records() []served {
 	s.t.Helper()
 	var records []served
-	eachLine(s.t, s.truth, func(r served) { records = append(records, r) })
+	rundir.EachLine(s.t, s.truth, func(r served) { records = append(records, r) })
 	return records
-}
-
-// eachLine reads a file of a JSON object a line.
-func eachLine[T any](t *testing.T, path string, each func(T)) {
-	t.Helper()
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<24)
-	for lines.Scan() {
-		var one T
-		if err := json.Unmarshal(lines.Bytes(), &one); err != nil {
-			t.Fatalf("%s: %v in %s", path, err, lines.Text())
-		}
-		each(one)
-	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate"
 	"github.com/spate-load/spate/internal/netlab"
+	"github.com/spate-load/spate/internal/rundir"
 )
 
 // startPlan has many stages that are over at once, so that most of it is starts.
@@ -64,7 +65,7 @@ func TestStartErrorIsWithinWhatIsPrinted(t *testing.T) {
 	}
 	w.awaitAgents()
 	r := w.run(fmt.Sprintf(startPlan, s.url, stages))
-	r.mustExit(0)
+	r.MustExit(0)
 	result := r.mustBeComplete()
 	arrivals := firstArrivals(result, r.rows(), s.records())
 	var even, clocks, seen []time.Duration
@@ -129,7 +130,7 @@ type armed struct {
 // armed finds it.
 func (w *world) armed(agent, assignment string) armed {
 	w.t.Helper()
-	for line := range strings.Lines(w.agents[agent].stderr.String()) {
+	for line := range strings.Lines(w.agents[agent].Stderr.String()) {
 		var a armed
 		if json.Unmarshal([]byte(line), &a) == nil && a.Message == "armed" && a.Assignment == assignment {
 			return a
@@ -147,7 +148,7 @@ type at struct {
 
 // firstArrivals is when each agent's stage had its start by what the server got: each request came in so much after the start as the agent turned
 // to it, and then after its way, which takes next to no time to this server. The quickest tells.
-func firstArrivals(result aggregate.Result, rows []row, got []served) map[at]int64 {
+func firstArrivals(result aggregate.Result, rows []rundir.Row, got []served) map[at]int64 {
 	received := map[string]int64{}
 	for _, s := range got {
 		received[s.RequestID] = s.ReceivedNs

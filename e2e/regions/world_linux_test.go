@@ -16,6 +16,7 @@ import (
 
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/internal/netlab"
+	"github.com/spate-load/spate/internal/process"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -35,8 +36,8 @@ type world struct {
 	center  *netlab.Host
 	person  *netlab.Host
 
-	coordinator *process
-	agents      map[string]*process
+	coordinator *process.Process
+	agents      map[string]*process.Process
 	issued      map[string]certs.Files
 }
 
@@ -45,7 +46,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{
 		t: t, lab: netlab.New(t), certs: filepath.Join(t.TempDir(), "certs"), dataDir: t.TempDir(),
-		agents: map[string]*process{}, issued: map[string]certs.Files{},
+		agents: map[string]*process.Process{}, issued: map[string]certs.Files{},
 	}
 	w.center, w.person = w.lab.Host("coordinator"), w.lab.Host("person")
 	if err := certs.Init(w.certs, time.Now()); err != nil {
@@ -61,8 +62,8 @@ func (w *world) startCoordinator(flags ...string) {
 	if !strings.Contains(strings.Join(flags, " "), "--gossip-listen") {
 		all = append(all, "--no-gossip")
 	}
-	w.coordinator = start(w.t, w.center, 0, programs.coordinator, append(all, flags...)...)
-	w.coordinator.await(`"coordinator serves"`)
+	w.coordinator = start(w.t, w.center, 0, programs.Coordinator, append(all, flags...)...)
+	w.coordinator.Await(`"coordinator serves"`)
 }
 
 // tls makes a certificate and returns the flags of a program that has it.
@@ -105,7 +106,7 @@ func (w *world) join(s site) *netlab.Host {
 	if !strings.Contains(strings.Join(s.flags, " "), "--join") {
 		flags = append(flags, "--coordinator", w.center.Addr(controlPort))
 	}
-	w.agents[s.name] = start(w.t, h, s.skew, programs.agent, append(flags, s.flags...)...)
+	w.agents[s.name] = start(w.t, h, s.skew, programs.Agent, append(flags, s.flags...)...)
 	return h
 }
 
@@ -113,7 +114,7 @@ func (w *world) join(s site) *netlab.Host {
 func (w *world) awaitAgents() {
 	w.t.Helper()
 	for _, a := range w.agents {
-		a.await(`"connected"`)
+		a.Await(`"connected"`)
 	}
 }
 
@@ -126,7 +127,7 @@ func (w *world) run(plan string, flags ...string) running {
 	}
 	args := append([]string{"run", path, "--out", dir, "--records", "jsonl", "--coordinator", w.center.Addr(controlPort), "--min-agents", fmt.Sprint(len(w.agents))},
 		w.tls(certs.Client, "person")...)
-	return running{start(w.t, w.person, 0, programs.spate, append(args, flags...)...), dir}
+	return running{start(w.t, w.person, 0, programs.Spate, append(args, flags...)...), w.t, dir}
 }
 
 // serve starts a simulator on a host.
@@ -134,8 +135,8 @@ func (w *world) serve(name string, flags ...string) server {
 	w.t.Helper()
 	h, truth := w.lab.Host(name), filepath.Join(w.t.TempDir(), "truth.jsonl")
 	args := append([]string{"simulate", "--allow-remote", "--listen", h.Addr(servingPort), "--truth-file", truth, "--decode-step", "1ms"}, flags...)
-	s := server{start(w.t, h, 0, programs.spate, args...), h, "http://" + h.Addr(servingPort), truth}
-	s.await(`Serving `)
+	s := server{start(w.t, h, 0, programs.Spate, args...), w.t, h, "http://" + h.Addr(servingPort), truth}
+	s.Await(`Serving `)
 	return s
 }
 
@@ -152,7 +153,7 @@ func (w *world) events() []*spatev1.RunEvent {
 		w.t.Fatal(err)
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(w.t.Context(), process.Patience)
 	defer cancel()
 	client := spatev1.NewRunServiceClient(conn)
 	runs, err := client.ListRuns(ctx, &spatev1.ListRunsRequest{Limit: 1})

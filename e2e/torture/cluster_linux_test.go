@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/internal/process"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/simulator"
 )
@@ -36,9 +37,9 @@ type cluster struct {
 	runs   spatev1.RunServiceClient
 
 	mu          sync.Mutex
-	coordinator *process
+	coordinator *launched
 	address     string
-	agents      []*process
+	agents      []*launched
 	gone        []Span
 	full        bool // the disk was filled
 	struck      map[Kind]int
@@ -48,7 +49,7 @@ type cluster struct {
 // newCluster starts everything and waits until all agents are ready.
 func newCluster(t *testing.T, s Script, dir string) *cluster {
 	t.Helper()
-	c := &cluster{t: t, script: s, dir: dir, data: filepath.Join(dir, "data"), agents: make([]*process, len(s.Agents)), struck: map[Kind]int{}}
+	c := &cluster{t: t, script: s, dir: dir, data: filepath.Join(dir, "data"), agents: make([]*launched, len(s.Agents)), struck: map[Kind]int{}}
 	c.prepareDisk()
 	c.serve()
 	c.startCoordinator("127.0.0.1:0")
@@ -58,7 +59,7 @@ func newCluster(t *testing.T, s Script, dir string) *cluster {
 		c.startAgent(i)
 	}
 	c.dial()
-	eventually(t, "all agents are ready", func() bool { return c.ready() == len(s.Agents) })
+	process.Eventually(t, "all agents are ready", func() bool { return c.ready() == len(s.Agents) })
 	return c
 }
 
@@ -121,14 +122,14 @@ func (c *cluster) link(to string) *Link {
 
 // startCoordinator starts a coordinator, on the directory of those before it.
 func (c *cluster) startCoordinator(listen string) {
-	c.coordinator = launch(c.t, c.dir, "coordinator", 0, programs.coordinator, "--listen", listen, "--no-gossip", "--data-dir", c.data,
+	c.coordinator = launch(c.t, c.dir, "coordinator", 0, programs.Coordinator, "--listen", listen, "--no-gossip", "--data-dir", c.data,
 		"--dataset-dir", filepath.Join(c.dir, "datasets"), "--lease", c.script.Lease.String(), "--log-format", "json", "--log-level", "debug")
 }
 
 // startAgent starts a process of the agent at a place.
 func (c *cluster) startAgent(i int) {
 	a := c.script.Agents[i]
-	c.agents[i] = launch(c.t, c.dir, a.Name, a.Skew, programs.agent, "--name", a.Name, "--region", a.Region, "--weight", fmt.Sprint(a.Weight),
+	c.agents[i] = launch(c.t, c.dir, a.Name, a.Skew, programs.Agent, "--name", a.Name, "--region", a.Region, "--weight", fmt.Sprint(a.Weight),
 		"--coordinator", c.links[i].Address(), "--dataset-dir", filepath.Join(c.dir, "datasets-"+a.Name), "--log-format", "json", "--log-level", "debug")
 }
 

@@ -4,11 +4,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/spate-load/spate/internal/process"
 )
 
 // Flags that `make torture` sets.
@@ -21,7 +21,7 @@ var (
 )
 
 // programs are the paths of what is tested, built once.
-var programs struct{ spate, coordinator, agent string }
+var programs process.Programs
 
 // TestMain builds the programs if runs need them.
 func TestMain(m *testing.M) { os.Exit(testAll(m)) }
@@ -31,7 +31,7 @@ func testAll(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "spate-torture-")
 	if err == nil {
 		defer os.RemoveAll(dir)
-		err = build(dir)
+		programs, err = process.Build(dir)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -46,21 +46,4 @@ func testAll(m *testing.M) int {
 		return 1
 	}
 	return code
-}
-
-// build makes the programs.
-func build(dir string) error {
-	for path, p := range map[*string][2]string{
-		&programs.spate: {"spate", "./cmd/spate"}, &programs.coordinator: {"spate-coordinator", "./cmd/coordinator"},
-		&programs.agent: {"spate-agent", "./cmd/agent"},
-	} {
-		*path = filepath.Join(dir, p[0])
-		command := exec.Command("go", "build", "-o", *path, p[1])
-		command.Dir = filepath.Join("..", "..")
-		command.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if said, err := command.CombinedOutput(); err != nil {
-			return fmt.Errorf("build %s: %w\n%s", p[1], err, said)
-		}
-	}
-	return nil
 }

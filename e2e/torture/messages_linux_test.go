@@ -19,6 +19,7 @@ import (
 	"github.com/spate-load/spate/aggregate"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator"
+	"github.com/spate-load/spate/internal/process"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	reports "github.com/spate-load/spate/report"
 )
@@ -76,7 +77,7 @@ func newMidst(t *testing.T, s Script, dir string) *midst {
 		m.join(ctx, i)
 	}
 	m.dial()
-	eventually(t, "all agents are ready", func() bool { return m.ready() == len(s.Agents) })
+	process.Eventually(t, "all agents are ready", func() bool { return m.ready() == len(s.Agents) })
 	return m
 }
 
@@ -133,7 +134,7 @@ func (m *midst) submit() (run string) {
 
 // stop ends the agents, once none works any more.
 func (m *midst) stop() {
-	eventually(m.t, "all agents wait for work again", func() bool { return m.ready() == len(m.script.Agents) })
+	process.Eventually(m.t, "all agents wait for work again", func() bool { return m.ready() == len(m.script.Agents) })
 	m.end()
 	m.all.Wait()
 }

@@ -7,16 +7,16 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/spate-load/spate/internal/netlab"
+	"github.com/spate-load/spate/internal/process"
 )
 
-// process is a running program. It dies with the test.
-type process struct {
+// launched is a running program. It dies with the test.
+type launched struct {
 	t     *testing.T
 	name  string
 	log   string // file with all that it says
@@ -25,15 +25,15 @@ type process struct {
 }
 
 // launch starts a program, whose clocks since boot are ahead by skew.
-func launch(t *testing.T, dir, name string, skew time.Duration, program string, args ...string) *process {
+func launch(t *testing.T, dir, name string, skew time.Duration, program string, args ...string) *launched {
 	t.Helper()
 	log, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{t: t, name: name, log: log.Name(), cmd: exec.Command(program, args...), ended: make(chan struct{})}
+	p := &launched{t: t, name: name, log: log.Name(), cmd: exec.Command(program, args...), ended: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, log, log
-	p.cmd.Env = append(environment(), "HOME="+dir, "XDG_CONFIG_HOME="+dir)
+	p.cmd.Env = append(process.Environment(), "HOME="+dir, "XDG_CONFIG_HOME="+dir)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // which comes when the thread ends: it waits for the process
 	begun := make(chan error)
 	go func() {
@@ -54,7 +54,7 @@ func launch(t *testing.T, dir, name string, skew time.Duration, program string, 
 }
 
 // begin starts the process from the calling thread.
-func (p *process) begin(skew time.Duration) error {
+func (p *launched) begin(skew time.Duration) error {
 	if skew != 0 {
 		if err := netlab.Skew(skew); err != nil {
 			p.t.Logf("%s runs with the machine's clocks: %v", p.name, err)
@@ -63,28 +63,17 @@ func (p *process) begin(skew time.Duration) error {
 	return p.cmd.Start()
 }
 
-// environment is this process's without Spate's settings.
-func environment() []string {
-	var env []string
-	for _, pair := range os.Environ() {
-		if !strings.HasPrefix(pair, "SPATE_") {
-			env = append(env, pair)
-		}
-	}
-	return env
-}
-
 // signal sends a signal, unless the process has ended.
-func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
+func (p *launched) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
 
 // kill ends the process at once.
-func (p *process) kill() {
+func (p *launched) kill() {
 	p.signal(syscall.SIGKILL)
 	<-p.ended
 }
 
 // endsWithin reports whether the process ends within a time.
-func (p *process) endsWithin(d time.Duration) bool {
+func (p *launched) endsWithin(d time.Duration) bool {
 	select {
 	case <-p.ended:
 		return true
@@ -94,24 +83,14 @@ func (p *process) endsWithin(d time.Duration) bool {
 }
 
 // await waits until the process has said what matches, and returns the groups.
-func (p *process) await(pattern string) []string {
+func (p *launched) await(pattern string) []string {
 	p.t.Helper()
 	wanted := regexp.MustCompile(pattern)
 	var match []string
-	eventually(p.t, fmt.Sprintf("%s says %q", p.name, pattern), func() bool {
+	process.Eventually(p.t, fmt.Sprintf("%s says %q", p.name, pattern), func() bool {
 		said, err := os.ReadFile(p.log)
 		match = wanted.FindStringSubmatch(string(said))
 		return err == nil && match != nil
 	})
 	return match
-}
-
-// eventually polls until the condition holds.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for begin := time.Now(); !condition(); time.Sleep(20 * time.Millisecond) {
-		if time.Since(begin) > patience {
-			t.Fatalf("waited in vain: %s", what)
-		}
-	}
 }

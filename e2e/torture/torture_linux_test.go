@@ -17,6 +17,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/internal/process"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -112,7 +113,7 @@ func playProcesses(t *testing.T, s Script, dir string) (*Evidence, []string) {
 	if err := os.WriteFile(plan, []byte(s.Plan("http://"+c.target.Address())), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	client := launch(t, dir, "client", 0, programs.spate, "run", plan, "--coordinator", c.address, "--min-agents", fmt.Sprint(len(s.Agents)),
+	client := launch(t, dir, "client", 0, programs.Spate, "run", plan, "--coordinator", c.address, "--min-agents", fmt.Sprint(len(s.Agents)),
 		"--out", out, "--records", s.Records, "--patience", "60s", "--no-progress")
 	run := c.submitted()
 	e := &Evidence{Script: s, Frozen: map[string]bool{}}
@@ -131,7 +132,7 @@ func playProcesses(t *testing.T, s Script, dir string) (*Evidence, []string) {
 
 // submitted waits until the run is there, and returns its id.
 func (c *cluster) submitted() (run string) {
-	eventually(c.t, "the run is submitted", func() bool {
+	process.Eventually(c.t, "the run is submitted", func() bool {
 		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
 		defer cancel()
 		list, err := c.runs.ListRuns(ctx, &spatev1.ListRunsRequest{})
@@ -195,7 +196,7 @@ func (c *cluster) followOnce(ctx context.Context, run string, after uint64, e *E
 }
 
 // finish waits until the client and the agents have ended, and reads what is left behind.
-func (c *cluster) finish(client *process, run, out string, e *Evidence) {
+func (c *cluster) finish(client *launched, run, out string, e *Evidence) {
 	for _, f := range c.script.Faults {
 		if f.Kind == StopAgent {
 			e.Frozen[agentName(f.Agent)] = true
@@ -222,11 +223,11 @@ func (c *cluster) finish(client *process, run, out string, e *Evidence) {
 }
 
 // fetched fetches the result of a run whose client could not know whether it was submitted: the coordinator died before its answer.
-func (c *cluster) fetched(client *process, run, out string) *process {
+func (c *cluster) fetched(client *launched, run, out string) *launched {
 	if said, err := os.ReadFile(client.log); err != nil || !strings.Contains(string(said), "may have begun all the same") {
 		return client
 	}
-	client = launch(c.t, c.dir, "fetch", 0, programs.spate, "fetch", run, "--coordinator", c.address, "--out", out)
+	client = launch(c.t, c.dir, "fetch", 0, programs.Spate, "fetch", run, "--coordinator", c.address, "--out", out)
 	if !client.endsWithin(patience) {
 		c.wrongf("the result cannot be fetched")
 	}
@@ -247,7 +248,7 @@ func (c *cluster) judgeRoom(run string, e *Evidence) {
 		c.wrongf("the ledger on the disk that was full: %v", err)
 	}
 	c.startCoordinator(c.address)
-	eventually(c.t, "the run has ended for a coordinator that is started anew, too", func() bool {
+	process.Eventually(c.t, "the run has ended for a coordinator that is started anew, too", func() bool {
 		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
 		defer cancel()
 		list, err := c.runs.ListRuns(ctx, &spatev1.ListRunsRequest{})
@@ -304,7 +305,7 @@ func (c *cluster) compareReport(out string) {
 		c.wrongf("%v", err)
 		return
 	}
-	if p := launch(c.t, c.dir, "report", 0, programs.spate, "report", again); !p.endsWithin(patience) || p.cmd.ProcessState.ExitCode() != 0 {
+	if p := launch(c.t, c.dir, "report", 0, programs.Spate, "report", again); !p.endsWithin(patience) || p.cmd.ProcessState.ExitCode() != 0 {
 		c.wrongf("spate report does not end as it should")
 	}
 	for _, name := range []string{"results.json", "requests." + c.script.Records} {

@@ -3,24 +3,19 @@
 package influxtest
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
-)
 
-// startTimeout is generous: the server starts in 40 ms, but a machine may be busy.
-const startTimeout = time.Minute
+	"github.com/spate-load/spate/internal/process"
+)
 
 // Server is one InfluxDB. Its data outlive Kill.
 type Server struct {
@@ -35,7 +30,7 @@ type Server struct {
 	flux    bool
 	dir     string
 	address string
-	command *exec.Cmd
+	process *process.Process
 }
 
 // Options of a server.
@@ -50,43 +45,13 @@ type Options struct {
 func Start(tb testing.TB, options Options) *Server {
 	tb.Helper()
 	s := &Server{Database: "spate", Token: options.Token, flux: options.Flux, tb: tb, dir: tb.TempDir(), address: "127.0.0.1:0"}
-	program := program(tb)
 	s.configure()
-	s.run(program)
-	tb.Cleanup(s.Kill)
+	s.run()
 	if user, password, ok := strings.Cut(options.Token, ":"); ok {
 		s.Query(fmt.Sprintf("CREATE USER %q WITH PASSWORD '%s' WITH ALL PRIVILEGES", user, password))
 	}
 	s.Query(fmt.Sprintf("CREATE DATABASE %q", s.Database))
 	return s
-}
-
-// program finds .bin/influxd at the module's root.
-func program(tb testing.TB) string {
-	tb.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			tb.Fatal("no go.mod above the test's directory")
-		}
-		dir = parent
-	}
-	path := filepath.Join(dir, ".bin", "influxd")
-	if _, err := os.Stat(path); err == nil {
-		return path
-	}
-	if os.Getenv("CI") == "true" {
-		tb.Fatalf("NO INFLUXDB: %s is missing, and under CI=true it must be there: make .bin/influxd", path)
-	}
-	tb.Skipf("NOT TESTED AGAINST INFLUXDB: %s is missing: make .bin/influxd", path)
-	return ""
 }
 
 // configure writes the server's configuration. The backup service would listen on a fixed port.
@@ -114,59 +79,21 @@ bind-address = "127.0.0.1:0"
 }
 
 // run starts the process and waits until it says where it listens.
-func (s *Server) run(program string) {
+func (s *Server) run() {
 	s.tb.Helper()
-	s.command = exec.CommandContext(s.tb.Context(), program, "-config", filepath.Join(s.dir, "influxd.conf"))
-	log, err := s.command.StderrPipe()
-	if err != nil {
-		s.tb.Fatal(err)
-	}
-	if err := s.command.Start(); err != nil {
-		s.tb.Fatal(err)
-	}
-	listening := make(chan string, 1)
-	var said strings.Builder
-	go watch(log, listening, &said)
-	select {
-	case address, ok := <-listening:
-		if !ok {
-			s.tb.Fatalf("influxd ended before it listened: %v\n%s", s.command.Wait(), said.String())
-		}
-		s.address, s.URL = address, "http://"+address
-	case <-time.After(startTimeout):
-		s.Kill()
-		s.tb.Fatalf("influxd does not listen after %v", startTimeout)
-	}
-}
-
-var listenLine = regexp.MustCompile(`Listening on HTTP.* addr=(\S+)`)
-
-// watch reads the server's log to its end, so that the server never blocks on it. What was said may be read once listening is closed.
-func watch(log io.Reader, listening chan<- string, said *strings.Builder) {
-	defer close(listening)
-	for lines := bufio.NewScanner(log); lines.Scan(); {
-		said.WriteString(lines.Text() + "\n")
-		if match := listenLine.FindStringSubmatch(lines.Text()); match != nil {
-			listening <- match[1]
-		}
-	}
+	s.process = process.Start(s.tb, process.Tool(s.tb, "influxd", "InfluxDB"), "-config", filepath.Join(s.dir, "influxd.conf"))
+	s.address = s.process.Await(`Listening on HTTP.* addr=(\S+)`)[1]
+	s.URL = "http://" + s.address
 }
 
 // Kill ends the server at once, as a crash would. It may be called again.
-func (s *Server) Kill() {
-	if s.command == nil {
-		return
-	}
-	_ = s.command.Process.Kill() // It may have ended already.
-	_ = s.command.Wait()         // Killed: the error says only that.
-	s.command = nil
-}
+func (s *Server) Kill() { s.process.Kill() }
 
 // Restart starts a killed server again, with its data, at its address.
 func (s *Server) Restart() {
 	s.tb.Helper()
 	s.configure()
-	s.run(program(s.tb))
+	s.run()
 }
 
 // Series is a part of a query's answer: the rows of one series.
@@ -192,7 +119,7 @@ type answer struct {
 // Query runs InfluxQL. A mistake fails the test.
 func (s *Server) Query(query string) []Series {
 	s.tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), process.Patience)
 	defer cancel()
 	a, err := s.ask(ctx, query)
 	if err != nil {

@@ -10,16 +10,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-)
 
-// startTimeout is generous: the server starts within a second, but a machine may be busy.
-const startTimeout = time.Minute
+	"github.com/spate-load/spate/internal/process"
+)
 
 // Server is one VictoriaMetrics.
 type Server struct {
@@ -50,51 +45,17 @@ func Start(tb testing.TB, token string) *Server {
 	if user, password, ok := strings.Cut(token, ":"); ok {
 		args = append(args, "-httpAuth.username="+user, "-httpAuth.password="+password)
 	}
-	command := exec.CommandContext(tb.Context(), program(tb), args...)
-	if err := command.Start(); err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		_ = command.Process.Kill() // It may have ended already.
-		_ = command.Wait()         // Killed: the error says only that.
-	})
+	process.Start(tb, process.Tool(tb, "victoria-metrics", "VictoriaMetrics"), args...)
 	s := &Server{URL: "http://" + address, Token: token, tb: tb}
-	for deadline := time.Now().Add(startTimeout); ; time.Sleep(10 * time.Millisecond) {
-		if answer, err := s.get(tb.Context(), "/health"); err == nil {
-			_ = answer.Body.Close() // Nothing is read of it.
-			return s
-		} else if time.Now().After(deadline) {
-			tb.Fatalf("victoria-metrics does not answer after %v: %v", startTimeout, err)
+	process.Eventually(tb, "victoria-metrics answers", func() bool {
+		answer, err := s.get(tb.Context(), "/health")
+		if err != nil {
+			return false
 		}
-	}
-}
-
-// program finds .bin/victoria-metrics at the module's root.
-func program(tb testing.TB) string {
-	tb.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			tb.Fatal("no go.mod above the test's directory")
-		}
-		dir = parent
-	}
-	path := filepath.Join(dir, ".bin", "victoria-metrics")
-	if _, err := os.Stat(path); err == nil {
-		return path
-	}
-	if os.Getenv("CI") == "true" {
-		tb.Fatalf("NO VICTORIAMETRICS: %s is missing, and under CI=true it must be there: make .bin/victoria-metrics", path)
-	}
-	tb.Skipf("NOT TESTED AGAINST VICTORIAMETRICS: %s is missing: make .bin/victoria-metrics", path)
-	return ""
+		_ = answer.Body.Close() // Nothing is read of it.
+		return true
+	})
+	return s
 }
 
 // Series is one metric: labels, "__name__" among them, and values at times in milliseconds.
@@ -110,7 +71,7 @@ type Series struct {
 // Export returns all series that a selector matches, with what was written a moment ago. A mistake fails the test.
 func (s *Server) Export(selector string) (all []Series) {
 	s.tb.Helper()
-	ctx, cancel := context.WithTimeout(s.tb.Context(), startTimeout)
+	ctx, cancel := context.WithTimeout(s.tb.Context(), process.Patience)
 	defer cancel()
 	flushed, err := s.get(ctx, "/internal/force_flush")
 	if err != nil {

@@ -31,7 +31,7 @@ func live() Board {
 		},
 		told(),
 		[]Panel{soFar().high(12)},
-		[]Panel{happened("Events", "run_began|run_ended|stage_began|stage_ended|agent_lost|agent_joined|warning|error_burst").without("run")},
+		[]Panel{happened("Events", ofKinds("run_began|run_ended|stage_began|stage_ended|agent_lost|agent_joined|warning|error_burst")).without("run")},
 	)
 }
 
@@ -85,10 +85,16 @@ func soFar() Panel {
 	return table("Stages so far", "Merged from the begin of each stage to its last window.", numbers, latest("spate_to_date", ofAll, tags, selections...)).byStage(tags)
 }
 
+// ofKinds limits events to kinds.
+func ofKinds(kinds string) string { return `"kind" =~ /^(` + kinds + `)$/` }
+
+// irregular leaves out the ends of runs that ran to their end. The others have the reason as their text.
+const irregular = `"text" !~ /^plan .* has ended$/`
+
 // happened lists events.
-func happened(title, kinds string) Panel {
-	p := table(title, "", nil, `SELECT "kind", "agent", "region", "stage", "load", "text", "run" FROM "spate_event" WHERE "kind" =~ /^(`+kinds+
-		`)$/ AND "run" =~ /^$run$/ ORDER BY time DESC LIMIT 1000`)
+func happened(title, where string) Panel {
+	p := table(title, "", nil, `SELECT "kind", "agent", "region", "stage", "load", "text", "run" FROM "spate_event" WHERE `+where+
+		` AND "run" =~ /^$run$/ ORDER BY time DESC LIMIT 1000`)
 	p.FieldConfig.Overrides = append(p.FieldConfig.Overrides,
 		override("byName", "Time", Property{ID: "custom.width", Value: 165}), override("byName", "kind", Property{ID: "custom.width", Value: 105}))
 	p.FieldConfig.Defaults.NoData = ""

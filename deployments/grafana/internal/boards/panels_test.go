@@ -97,6 +97,26 @@ func TestDashboardsShowARealRun(t *testing.T) {
 	w.countsAddUp()
 	w.regionsAndObservers()
 	w.agents()
+	w.wentWrong()
+}
+
+// wentWrong checks that the end of a run is among what went wrong only if it has a reason. It comes last: it writes an event.
+func (w watched) wentWrong() {
+	ends := func() (texts []string) {
+		for _, r := range w.panel("compare.json", "What went wrong") {
+			if r["kind"] == "run_ended" {
+				texts = append(texts, fmt.Sprint(r["text"]))
+			}
+		}
+		return texts
+	}
+	if regular := ends(); len(regular) > 0 {
+		w.Errorf("the regular end of a run went wrong: %q", regular)
+	}
+	w.db.Write(fmt.Sprintf(`spate_event,kind=run_ended,run=%s text="stopped on request"`, w.result.Run.ID), time.Second)
+	if stopped := ends(); !slices.Equal(stopped, []string{"stopped on request"}) {
+		w.Errorf("of a run that was stopped it says %q", stopped)
+	}
 }
 
 // everyQueryAnswers runs all queries, with one run and with several chosen, and each alias's tags must be in the answer.

@@ -61,7 +61,7 @@ func agents() Board {
 		[]Panel{
 			lines("Agents heard of", "Agents that delivered a window, in each second. Where a stage ends and the next begins in one second, they count for both.", count,
 				query{series("spate_window", ofAgents, []string{"run", "region"}, `count("started")`+perSecond+` AS "agents"`), of("region")}),
-			happened("Lost, joined and warnings", "agent_lost|agent_joined|warning|error_burst").high(8).without("run", "stage", "region"),
+			happened("Lost, joined and warnings", ofKinds("agent_lost|agent_joined|warning|error_burst")).high(8).without("run", "stage", "region"),
 		},
 		[]Panel{
 			tally("Requests started per second by agent", "", "started", requestRate),

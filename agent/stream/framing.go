@@ -1,0 +1,154 @@
+package stream
+
+import "errors"
+
+// framing finds the body of a response in what its connection brings, however that is cut (RFC 9112, 6.3 and 7.1).
+type framing struct {
+	chunked bool
+	left    int64 // of the present chunk, or of a body that is not chunked; -1: that one goes on to the end of the connection
+	place   chunkPlace
+	digits  int // of the present chunk's size
+	line    int // bytes of the present line, or of the trailers
+	whole   bool
+}
+
+// chunkPlace is where in a chunked body the next byte is.
+type chunkPlace uint8
+
+const (
+	inSize      chunkPlace = iota // of a chunk
+	inExtension                   // behind the size, in its line
+	sizeEnd                       // at the line feed of that
+	inData
+	dataEnd // at the carriage return behind it
+	dataFeed
+	trailerBegin // of a line
+	inTrailer
+	trailerEnd // at the line feed of one
+	lastFeed   // of the empty line
+)
+
+const (
+	// longestSize is how many digits a chunk's size has at most.
+	longestSize = 16
+	// longestLine of a chunked body, and all trailers together, in bytes.
+	longestLine = 64 << 10
+)
+
+var errChunks = errors.New("malformed chunked encoding")
+
+// reset begins a body. length is that of one that is not chunked, -1 if it goes on to the end of the connection.
+func (f *framing) reset(chunked bool, length int64) {
+	*f = framing{chunked: chunked, left: length, whole: !chunked && length == 0}
+	if chunked {
+		f.left = 0
+	}
+}
+
+// next returns the next piece of the body in p, and what is behind it. The piece is empty if p has none. Nothing of p is the body's once whole is
+// set.
+func (f *framing) next(p []byte) (data, rest []byte, err error) {
+	if !f.chunked {
+		data, rest = f.cut(p)
+		f.whole = f.left == 0
+		return data, rest, nil
+	}
+	for len(p) > 0 && !f.whole {
+		if f.place == inData {
+			if data, rest = f.cut(p); f.left == 0 {
+				f.place = dataEnd
+			}
+			return data, rest, nil
+		}
+		if !f.step(p[0]) {
+			return nil, p, errChunks
+		}
+		p = p[1:]
+	}
+	return nil, p, nil
+}
+
+// cut takes off p what is left of the data.
+func (f *framing) cut(p []byte) (data, rest []byte) {
+	if f.left < 0 {
+		return p, nil
+	}
+	n := min(f.left, int64(len(p)))
+	f.left -= n
+	return p[:n], p[n:]
+}
+
+// step takes in a byte that is no data. It is false if that has no place here.
+func (f *framing) step(b byte) bool {
+	switch f.place {
+	case inSize:
+		return f.size(b)
+	case inExtension:
+		f.to(b == '\r', sizeEnd)
+		return b != '\n' && f.short()
+	case sizeEnd:
+		return b == '\n' && f.begin()
+	case dataEnd:
+		f.place = dataFeed
+		return b == '\r'
+	case dataFeed:
+		f.place = inSize
+		return b == '\n'
+	case trailerBegin:
+		if f.place = inTrailer; b == '\r' {
+			f.place = lastFeed
+		}
+		return b != '\n'
+	case inTrailer:
+		f.to(b == '\r', trailerEnd)
+		return b != '\n' && f.short()
+	case trailerEnd:
+		f.place = trailerBegin
+		return b == '\n'
+	default: // lastFeed
+		f.whole = true
+		return b == '\n'
+	}
+}
+
+// to goes on to a place if it is time.
+func (f *framing) to(time bool, place chunkPlace) {
+	if time {
+		f.place = place
+	}
+}
+
+// short says whether a line is no longer than anybody means it to be.
+func (f *framing) short() bool {
+	f.line++
+	return f.line <= longestLine
+}
+
+// size takes in a byte of a chunk's size.
+func (f *framing) size(b byte) bool {
+	var digit byte
+	switch {
+	case '0' <= b && b <= '9':
+		digit = b - '0'
+	case 'a' <= b|0x20 && b|0x20 <= 'f':
+		digit = b | 0x20 - 'a' + 10
+	case b == '\r':
+		f.place = sizeEnd
+		return f.digits > 0
+	default:
+		f.place = inExtension
+		return f.digits > 0 && (b == ';' || b == ' ' || b == '\t')
+	}
+	f.left = f.left<<4 | int64(digit)
+	f.digits++
+	return f.digits <= longestSize && f.left >= 0
+}
+
+// begin begins a chunk's data, or the trailers behind the last one.
+func (f *framing) begin() bool {
+	f.digits, f.line = 0, 0
+	if f.place = inData; f.left == 0 {
+		f.place = trailerBegin
+	}
+	return true
+}

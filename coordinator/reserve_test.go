@@ -1,0 +1,53 @@
+package coordinator
+
+import (
+	"bytes"
+	"compress/gzip"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A reserve that a coordinator began to write when it died is no room: the next one writes it whole. One that is whole is left as it is.
+func TestReserveIsWholeOrWrittenAnew(t *testing.T) {
+	r, log := reserve(filepath.Join(t.TempDir(), "reserve")), slog.New(slog.DiscardHandler)
+	if err := os.WriteFile(string(r), []byte("begun"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var held [2][]byte
+	for i := range held {
+		r.hold(log)
+		var err error
+		if held[i], err = os.ReadFile(string(r)); err != nil || len(held[i]) != reserveBytes {
+			t.Fatalf("%d bytes are held, %v", len(held[i]), err)
+		}
+	}
+	if !bytes.Equal(held[0], held[1]) {
+		t.Error("a reserve that was held is written again")
+	}
+	if !r.giveUp() || r.giveUp() {
+		t.Error("it is given up never, or twice")
+	}
+}
+
+// A disk that compresses what it holds has the room all the same.
+func TestReserveTakesRoomWhereItIsCompressed(t *testing.T) {
+	r := reserve(filepath.Join(t.TempDir(), "reserve"))
+	r.hold(slog.New(slog.DiscardHandler))
+	room, err := os.ReadFile(string(r))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	if _, err := w.Write(room); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if packed.Len() < reserveBytes*9/10 {
+		t.Errorf("%d bytes are held in %d", len(room), packed.Len())
+	}
+}

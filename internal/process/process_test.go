@@ -1,0 +1,140 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// say makes this test's own program the one that is run.
+const say = "say"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == say {
+		speak()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// speak tells what a test asks for, on both outputs, and then waits for its end or ends by the code 3.
+func speak() {
+	dir, _ := os.Getwd()
+	fmt.Println("in", dir, "home", os.Getenv("HOME"), "settings", os.Getenv("SPATE_COORDINATOR"))
+	fmt.Fprintln(os.Stderr, "ready at 127.0.0.1:7700")
+	if slices.Contains(os.Args, "end") {
+		os.Exit(3)
+	}
+	select {}
+}
+
+func own(t *testing.T) string {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+// A program runs in a directory of its own without the settings of the person who tests, and is heard on both outputs.
+func TestStart(t *testing.T) {
+	t.Setenv("SPATE_COORDINATOR", "10.0.0.1:7700")
+	p := Start(t, own(t), say, "end")
+	if match := p.Await(`ready at (\S+)`); match[1] != "127.0.0.1:7700" {
+		t.Errorf("it heard %q", match)
+	}
+	p.MustExit(3)
+	if want := fmt.Sprintf("in %s home %s settings \n", p.Dir, p.Dir); p.Stdout.String() != want || !strings.HasPrefix(p.Said(), want) {
+		t.Errorf("it said %q, want %q", p.Said(), want)
+	}
+}
+
+// A program that runs on ends when it is killed, at the latest with its test.
+func TestKill(t *testing.T) {
+	var last *Process
+	t.Run("left running", func(t *testing.T) {
+		last = Start(t, own(t), say)
+		killed := Start(t, own(t), say)
+		killed.Await("ready")
+		killed.Kill()
+		killed.Kill()
+		if code := killed.Exit(); code != -1 {
+			t.Errorf("it was killed and ended with %d", code)
+		}
+		last.Await("ready")
+	})
+	select {
+	case <-last.Ended():
+	default:
+		t.Error("it outlives its test")
+	}
+}
+
+// failing is a test that another one looks at.
+type failing struct {
+	testing.TB
+	said   strings.Builder
+	failed bool
+	after  []func()
+}
+
+func (f *failing) Helper()           {}
+func (f *failing) Failed() bool      { return f.failed }
+func (f *failing) Cleanup(do func()) { f.after = append(f.after, do) }
+
+func (f *failing) Logf(format string, args ...any) { fmt.Fprintf(&f.said, format, args...) }
+
+func (f *failing) Fatalf(format string, args ...any) {
+	f.failed = true
+	f.Logf(format, args...)
+	panic(f)
+}
+
+// Who waits for words that never come is told so, and a test that fails shows what its programs said.
+func TestAwaitInVain(t *testing.T) {
+	f := &failing{TB: t}
+	p := Start(f, own(t), say, "end")
+	func() {
+		defer func() { _ = recover() }() // of Fatalf
+		p.Await("never")
+	}()
+	for _, do := range f.after {
+		do()
+	}
+	for _, want := range []string{`has ended and never said "never"`, "ready at", "in " + p.Dir} {
+		if !strings.Contains(f.said.String(), want) {
+			t.Errorf("it says %q, without %q", f.said.String(), want)
+		}
+	}
+}
+
+// The programs of make are looked for at the module's root.
+func TestTool(t *testing.T) {
+	t.Setenv("CI", "true")
+	f := &failing{TB: t}
+	func() {
+		defer func() { _ = recover() }() // of Fatalf
+		Tool(f, "nothing", "Nothing")
+	}()
+	root := filepath.Dir(filepath.Dir(filepath.Dir(f.path(t))))
+	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
+		t.Errorf("it says %q: %v", f.said.String(), err)
+	}
+}
+
+// path is the one in what was said.
+func (f *failing) path(t *testing.T) string {
+	t.Helper()
+	rest, ok := strings.CutPrefix(f.said.String(), "NO NOTHING: ")
+	path, _, ok2 := strings.Cut(rest, " is missing")
+	if !ok || !ok2 || !filepath.IsAbs(path) {
+		t.Fatalf("it says %q", f.said.String())
+	}
+	return filepath.Join(path, "x")
+}

@@ -1,0 +1,79 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Programs are the paths of Spate's own programs.
+type Programs struct{ Spate, Coordinator, Agent string }
+
+// Build builds Spate's programs into a directory, under the names that they are installed under.
+func Build(dir string) (built Programs, err error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return Programs{}, err
+	}
+	for _, p := range []struct {
+		path     *string
+		name, in string
+	}{
+		{&built.Spate, "spate", "./cmd/spate"},
+		{&built.Coordinator, "spate-coordinator", "./cmd/coordinator"},
+		{&built.Agent, "spate-agent", "./cmd/agent"},
+	} {
+		*p.path = filepath.Join(dir, p.name)
+		command := exec.Command("go", "build", "-o", *p.path, p.in) //nolint:noctx // there is no test yet that could end
+		command.Dir = root
+		command.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if said, err := command.CombinedOutput(); err != nil {
+			return Programs{}, fmt.Errorf("build %s: %w\n%s", p.in, err, said)
+		}
+	}
+	return built, nil
+}
+
+// Tool is the path of a program that make builds into .bin/ at the module's root. Where it is not built the test fails under CI=true and is
+// skipped elsewhere, and says so by the product's name.
+func Tool(tb testing.TB, name, product string) string {
+	tb.Helper()
+	root, err := moduleRoot()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	path := filepath.Join(root, ".bin", name)
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	product = strings.ToUpper(product)
+	if os.Getenv("CI") == "true" {
+		tb.Fatalf("NO %s: %s is missing, and under CI=true it must be there: make .bin/%s", product, path, name)
+	}
+	tb.Skipf("NOT TESTED AGAINST %s: %s is missing: make .bin/%s", product, path, name)
+	return ""
+}
+
+var errNoModule = errors.New("no go.mod above the test's directory")
+
+// moduleRoot is the directory of the go.mod above the test.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errNoModule
+		}
+		dir = parent
+	}
+}

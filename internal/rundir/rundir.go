@@ -1,0 +1,95 @@
+// Package rundir reads the run directories of `spate run` for tests. Only tests import it. It reads the files as docs/results.md describes
+// them, not by the code that writes them.
+package rundir
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/spate-load/spate/aggregate"
+)
+
+// Result reads results.json of a run directory.
+func Result(tb testing.TB, dir string) (result aggregate.Result) {
+	tb.Helper()
+	if err := json.Unmarshal([]byte(Text(tb, dir, "results.json")), &result); err != nil {
+		tb.Fatal(err)
+	}
+	return result
+}
+
+// Text reads a file of a run directory.
+func Text(tb testing.TB, dir, name string) string {
+	tb.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return string(data)
+}
+
+// Row is a line of requests.jsonl, as docs/results.md describes it.
+type Row struct {
+	Stage        uint32  `json:"stage"`
+	Index        uint64  `json:"index"`
+	Agent        string  `json:"agent"`
+	Observer     bool    `json:"observer"`
+	Endpoint     uint32  `json:"endpoint"`
+	Unmeasured   bool    `json:"unmeasured"`
+	ScheduledNs  int64   `json:"scheduled_ns"`
+	StartNs      int64   `json:"start_ns"`
+	FirstFrameNs *int64  `json:"first_frame_ns"`
+	FirstTokenNs *int64  `json:"first_token_ns"`
+	LastTokenNs  *int64  `json:"last_token_ns"`
+	EndNs        int64   `json:"end_ns"`
+	ConnectNs    *int64  `json:"connect_ns"`
+	TCPNs        *int64  `json:"tcp_ns"`
+	ITLNs        []int64 `json:"itl_ns"`
+	InputTokens  *uint64 `json:"input_tokens"`
+	OutputTokens *uint64 `json:"output_tokens"`
+	TokenFrames  int     `json:"token_frames"`
+	ErrorClass   *string `json:"error_class"`
+	Cancelled    bool    `json:"cancelled"`
+	BodyHash     string  `json:"body_hash"`
+	Led          bool    `json:"led"`
+	Turn         uint32  `json:"turn"`
+	ISLAsked     uint64  `json:"isl_asked"`
+	OSLAsked     uint64  `json:"osl_asked"`
+	CachedTokens *uint64 `json:"cached_tokens"`
+	SharedTokens uint64  `json:"shared_tokens"`
+}
+
+// Completed says that the request ended as it should.
+func (r Row) Completed() bool { return r.ErrorClass == nil && !r.Cancelled }
+
+// Rows reads requests.jsonl of a run directory.
+func Rows(tb testing.TB, dir string) (rows []Row) {
+	tb.Helper()
+	EachLine(tb, filepath.Join(dir, "requests.jsonl"), func(one Row) { rows = append(rows, one) })
+	return rows
+}
+
+// EachLine reads a file of a JSON object a line.
+func EachLine[T any](tb testing.TB, path string, each func(T)) {
+	tb.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer func() { _ = file.Close() }() // It was only read.
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<24)
+	for lines.Scan() {
+		var one T
+		if err := json.Unmarshal(lines.Bytes(), &one); err != nil {
+			tb.Fatalf("%s: %v in %s", path, err, lines.Text())
+		}
+		each(one)
+	}
+	if err := lines.Err(); err != nil {
+		tb.Fatal(err)
+	}
+}

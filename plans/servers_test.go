@@ -1,0 +1,55 @@
+package plans
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+func TestBesideEndpoint(t *testing.T) {
+	for _, c := range []struct {
+		endpoint, address string
+		want              bool
+	}{
+		{"http://h:8000", "https://H:8002/metrics", true}, {"http://[::1]:1", "http://[::1]:2/m", true}, {"http://h", "http://i/metrics", false},
+		{"http://h", "://", false}, {"/a", "/b", false},
+	} {
+		target := &spatev1.Target{Endpoints: []string{"http://other", c.endpoint}}
+		if BesideEndpoint(target, c.address) != c.want {
+			t.Errorf("%s and %s: not %v", c.endpoint, c.address, c.want)
+		}
+	}
+}
+
+// TestCAOfMetrics checks where the authorities of a connection are good for something: an endpoint, or metrics on a machine of one, over TLS.
+func TestCAOfMetrics(t *testing.T) {
+	for _, c := range []struct {
+		endpoint, metrics string
+		refused           bool
+	}{
+		{"https://h:8000", "", false},
+		{"https://h:8000", "server_metrics: {urls: ['http://h:8081/metrics']}", false},
+		{"http://h:8000", "server_metrics: {urls: ['http://h:8081/metrics', 'https://h:8443/metrics']}", false},
+		{"http://h:8000", "", true},
+		{"http://h:8000", "server_metrics: {}", true},
+		{"http://h:8000", "server_metrics: {urls: ['http://h:8443/metrics']}", true},
+		{"http://h:8000", "server_metrics: {urls: ['https://other:8443/metrics']}", true}, // which the connection is not for
+	} {
+		plan := fmt.Sprintf(`name: p
+targets:
+  - name: t
+    endpoints: [%q]
+    model: m
+    connection: {ca: "file:ca.pem"}
+    %s
+workloads: [{random: {isl: 1, osl: 1}}]
+loads: [{rate: [1], duration: 1s}]
+`, c.endpoint, c.metrics)
+		_, err := Load("plan.yaml", []byte(plan), Options{})
+		if refused := err != nil; refused != c.refused || refused && !strings.Contains(err.Error(), "connection.ca: goes with https:// endpoints, or https:// urls") {
+			t.Errorf("%s with %q: %v", c.endpoint, c.metrics, err)
+		}
+	}
+}
