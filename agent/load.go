@@ -40,6 +40,8 @@ type load struct {
 	revised  func()     // is told of each; nil: nobody is to be told
 	ended    bool       // nothing more can be taken over
 
+	alarm atomic.Pointer[timer.Timer] // on which the open loop waits for what is due; nil: there is none
+
 	startError    time.Duration
 	arrivals      atomic.Uint64 // measured ones that were begun
 	orphaned      atomic.Uint64 // measured turns not sent since one before them failed
@@ -71,7 +73,7 @@ func newLoad(s *share, start clock.Instant, uncertainty time.Duration, emit func
 	l.running, l.cancel = context.WithCancel(context.Background())
 	l.recorder = recorder.New(recorder.Config{
 		Start: start, Endpoints: len(s.target().GetEndpoints()), Shards: runtime.GOMAXPROCS(0),
-		SLO: recorder.SLOOf(s.stage.GetSlo()), Records: s.records, Emit: l.emitter(emit), Now: clock.Now, Joined: l.joinedIn(clock.Now()),
+		SLO: recorder.SLOOf(s.stage.GetSlo()), Records: s.records, Emit: l.emitter(emit), GiveWay: l.giveWay, Now: clock.Now, Joined: l.joinedIn(clock.Now()),
 	})
 	return l
 }
@@ -123,6 +125,13 @@ func (l *load) seal() (end func()) {
 		}
 	}()
 	return func() { cancel(); <-done }
+}
+
+// giveWay lets a start that is due go before the calling goroutine, which has been at work for a while.
+func (l *load) giveWay() {
+	if t := l.alarm.Load(); t != nil && t.Notice(clock.Now()) {
+		runtime.Gosched()
+	}
 }
 
 // awaitStart blocks until the armed start, or until a joined agent's share begins, and reports whether the load may begin. How late it is

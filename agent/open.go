@@ -27,6 +27,7 @@ type openLoop struct {
 	*load
 	timer  *timer.Timer
 	places chan struct{} // holds one element for each arrival under way
+	begun  chan struct{} // holds one when a worker that was waited for has begun
 	quiet  chan struct{} // a place has become free
 	news   chan struct{} // the share was revised
 	all    sync.WaitGroup
@@ -53,9 +54,10 @@ type openLoop struct {
 func (l *load) runOpen() {
 	o := &openLoop{
 		load: l, timer: timer.New(l.starting), places: make(chan struct{}, l.maxStreams),
-		quiet: make(chan struct{}, 1), news: make(chan struct{}, 1), last: l.start,
+		begun: make(chan struct{}, 1), quiet: make(chan struct{}, 1), news: make(chan struct{}, 1), last: l.start,
 	}
 	defer o.timer.Close()
+	l.alarm.Store(o.timer)
 	o.noticed = func(_ []byte, _, seen clock.Instant) { o.timer.Notice(seen) }
 	o.attend(o.tell)
 	defer o.attend(nil)
@@ -91,7 +93,8 @@ func notify(c chan struct{}) {
 
 // startAll starts requests until the schedule or the time is over. It reports whether it was the schedule.
 //
-// Workers are told to prepare before others are told to send: the scheduler runs first whom it was told of last.
+// All that are due are started before any is prepared that is not, one after the other: each has been handed to the kernel, or waits
+// for a connection, before the next is looked at, and other goroutines run when none is due.
 func (o *openLoop) startAll() bool {
 	for {
 		o.hear()
@@ -99,21 +102,24 @@ func (o *openLoop) startAll() bool {
 		if !more {
 			return true
 		}
-		err := o.timer.Wait(at)
+		err := o.timer.WaitAwake(at)
 		if err != nil && !errors.Is(err, timer.ErrWoken) {
 			return false
 		}
 		now := clock.Now()
 		o.hear()
-		o.prepareAhead(now)
-		switch {
-		case len(o.ahead) == 0 || now < o.due(o.ahead[0].at):
+		if len(o.ahead) == 0 || now < o.due(o.ahead[0].at) {
+			o.prepareAhead(now)
 			continue
-		case !o.takePlace():
+		}
+		if !o.takePlace() {
 			return false
 		}
 		if !o.fire() {
 			return true
+		}
+		if len(o.ahead) == 0 || now < o.due(o.ahead[0].at) {
+			o.prepareAhead(now)
 		}
 	}
 }
@@ -133,23 +139,36 @@ func (o *openLoop) upcoming() (at clock.Instant, more bool) {
 }
 
 // fire starts the first arrival that is ahead, which has its place, if it is the agent's still. It reports whether the schedule goes on.
+//
+// It waits for a worker that is ready to begin: the scheduler runs it at once, and then, as soon as the worker waits for the network, who waited
+// for it. So the goroutines that read what comes back stand behind whatever is due.
 func (o *openLoop) fire() (more bool) {
+	w, more := o.dispatch()
+	if w != nil && w.awaited {
+		<-o.begun
+	}
+	return more
+}
+
+// dispatch tells the worker of the first arrival that is ahead to send it, if it is to be sent. It returns no worker if not.
+func (o *openLoop) dispatch() (told *openWorker, more bool) {
 	o.revising.Lock()
 	defer o.revising.Unlock()
 	w := o.ahead[0]
 	if o.hear() {
 		<-o.places
-		return true
+		return nil, true
 	}
 	var within bool
 	if w.at, within = o.open.Settle(w.at); !within {
 		<-o.places
-		return false
+		return nil, false
 	}
 	o.ahead = append(o.ahead[:0], o.ahead[1:]...)
 	o.last = clock.Now()
+	w.awaited = w.prepared.Load()
 	w.fire <- o.order(w.at)
-	return true
+	return w, true
 }
 
 // hear takes in what the share has become, and reports whether it has changed: what is ahead and not the agent's any more is dropped, and

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"sync/atomic"
+
 	"github.com/spate-load/spate/agent/arrival"
 	"github.com/spate-load/spate/clock"
 )
@@ -11,6 +13,8 @@ type openWorker struct {
 	arrivals chan arrival.Arrival
 	fire     chan order
 	at       arrival.Arrival
+	prepared atomic.Bool // nothing is left to do but to send
+	awaited  bool        // the loop waits until it has begun
 }
 
 // order is what becomes of an arrival that is prepared.
@@ -42,9 +46,17 @@ func (o *openLoop) takeWorker() *openWorker {
 func (o *openLoop) serve(w *openWorker) {
 	for a := range w.arrivals {
 		ready := w.prepare(a)
-		if what := <-w.fire; what != drop {
+		w.prepared.Store(true)
+		o.timer.Notice(clock.Now())
+		what := <-w.fire
+		w.prepared.Store(false)
+		if what != drop {
+			if w.awaited {
+				o.begun <- struct{}{}
+			}
 			a.Unmeasured = what == sendUnmeasured
 			o.playOne(w, a, ready)
+			o.timer.Notice(clock.Now())
 		}
 		if !o.release(w) {
 			return

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # How late requests start: an agent process on core 0 starts requests by a schedule; simulator and coordinator on core 1. Prints of each
-# round start - scheduled in us, and the CPU time of a request; then medians. TOKENS above 1 are sent 20 ms apart, to all streams at once:
+# round start - scheduled in us, the CPU time of a request, and how many ms in a second the agent's threads could have run but for others on their core
+# (of /proc's schedstat; where that is more than a few, p99 is the others'); then medians. TOKENS above 1 are sent 20 ms apart, to all streams at once:
 # 500 requests a second of 100 tokens are 1,000 streams and 50,000 frames/s. Given another agent program, the rounds of both alternate.
 #   bench/starts.sh [ROUNDS [RATE [TOKENS [OTHER_AGENT]]]]      (after make build; loopback only; 10 s a round)
 set -euo pipefail
@@ -11,21 +12,24 @@ seconds=5 stage=0 out=
 # percentile NAME: of the send delay of a stage, in us.
 percentile() { grep -m1 -A12 '"send_delay_ms"' "$dir/$out/results.json" | sed -n "s/.*\"$1\": \([0-9.e-]*\),*/\1/p" | awk '{ print $1 * 1000 }'; }
 
+# agent_waited: how long the agent's threads have waited for their core so far, in ns.
+agent_waited() { cat /proc/"$agent"/task/*/schedstat | awk '{ all += $2 } END { print all }'; }
+
 # round_of PROGRAM: one stage, by an agent of its own.
 round_of() {
-    local before after
+    local before after waited
     out=out$((++stage))
     start_agent "$1"
-    before=$(agent_cpu)
+    before=$(agent_cpu) waited=$(agent_waited)
     run_plan "$out" <<PLAN
 name: starts
 targets: [{name: simulator, endpoints: ["$endpoint"], model: m}]
 workloads: [{random: {isl: 10, osl: $tokens}}]
 loads: [{rate: [$rate], arrival: poisson, duration: ${seconds}s}]
 PLAN
-    after=$(agent_cpu)
-    echo "program=$(basename "$1") p50=$(percentile p50) p99=$(percentile p99) p99.9=$(percentile p99_9) $(
-        awk -v n="$((rate * seconds))" "BEGIN { split(\"$before $after\", t); printf \"cpu_us=%.1f\", (t[3] + t[4] - t[1] - t[2]) / n }")" |
+    after=$(agent_cpu) waited=$(($(agent_waited) - waited))
+    echo "program=$(basename "$1") p50=$(percentile p50) p90=$(percentile p90) p99=$(percentile p99) p99.9=$(percentile p99_9) $(
+        awk -v n="$((rate * seconds))" "BEGIN { split(\"$before $after\", t); printf \"cpu_us=%.1f\", (t[3] + t[4] - t[1] - t[2]) / n }") waited_ms=$((waited / seconds / 1000000))" |
         tee -a "$dir/lines"
 }
 
@@ -37,7 +41,7 @@ for ((round = 1; round <= rounds; round++)); do
     for program in "${programs[@]}"; do round_of "$program"; done
 done
 for program in "${programs[@]}"; do
-    echo "median of $(basename "$program"): $(for what in p50 p99 p99.9 cpu_us; do
+    echo "median of $(basename "$program"): $(for what in p50 p90 p99 p99.9 cpu_us waited_ms; do
         echo "$what=$(sed -n "s/^program=$(basename "$program") .*$what=\([0-9.]*\).*/\1/p" "$dir/lines" | median)"
     done | xargs)"
 done

@@ -28,6 +28,9 @@ type Config struct {
 	// Emit takes each snapshot, window by window, from the goroutine that seals. Its key, stage and revision are not set. The
 	// snapshot is Emit's to keep.
 	Emit func(*spatev1.Snapshot)
+	// GiveWay is called by the goroutine that seals between pieces of its work, of some 20 us each, so that what is due can go first. Nil: nothing
+	// can be due.
+	GiveWay func()
 	// Now reads the clock: clock.Now.
 	Now func() clock.Instant
 }
@@ -44,6 +47,7 @@ type Recorder struct {
 	emitted uint64
 	times   *histogram.Histogram
 	counts  *histogram.Histogram
+	work    int // since it gave way
 }
 
 // New returns a Recorder in which nothing has happened yet.

@@ -23,7 +23,7 @@ func (r *Recorder) snapshots(window uint32, pages []*page) []*spatev1.Snapshot {
 		}
 	}
 	all := []*spatev1.Snapshot{main}
-	for i, rows := range split(rowsOf(pages)) {
+	for i, rows := range r.split(r.rowsOf(pages)) {
 		if i > 0 {
 			all = append(all, &spatev1.Snapshot{Window: window})
 		}
@@ -65,8 +65,11 @@ func (r *Recorder) distributions(endpoint int, pages []*page) []*spatev1.Distrib
 			if p == nil {
 				continue
 			}
-			for _, v := range p.cells[endpoint].values[m] {
-				h.Record(v)
+			for some := range slices.Chunk(p.cells[endpoint].values[m], piece) {
+				for _, v := range some {
+					h.Record(v)
+				}
+				r.worked(len(some))
 			}
 		}
 		if h.Count() > 0 {
@@ -97,7 +100,7 @@ func (c *cell) errorProtos() []*spatev1.ErrorCount {
 }
 
 // rowsOf collects the request rows of a window, in the order of the requests.
-func rowsOf(pages []*page) []*spatev1.RequestRecord {
+func (r *Recorder) rowsOf(pages []*page) []*spatev1.RequestRecord {
 	var rows []*spatev1.RequestRecord
 	for _, p := range pages {
 		if p != nil {
@@ -105,17 +108,19 @@ func rowsOf(pages []*page) []*spatev1.RequestRecord {
 		}
 	}
 	slices.SortFunc(rows, func(a, b *spatev1.RequestRecord) int {
+		r.worked(comparing)
 		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Turn, b.Turn))
 	})
 	return rows
 }
 
 // split cuts rows into pieces of about rowBytes, and of at least one row.
-func split(rows []*spatev1.RequestRecord) [][]*spatev1.RequestRecord {
+func (r *Recorder) split(rows []*spatev1.RequestRecord) [][]*spatev1.RequestRecord {
 	var pieces [][]*spatev1.RequestRecord
 	begin, size := 0, 0
 	for i, row := range rows {
 		n := proto.Size(row)
+		r.worked(sizing)
 		if i > begin && size+n > rowBytes {
 			pieces = append(pieces, rows[begin:i:i])
 			begin, size = i, 0

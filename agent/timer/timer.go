@@ -1,6 +1,7 @@
 // Package timer waits for absolute instants more precisely than Go's own timers, which fire 0.5 to 1 ms late.
 //
-// On Linux a Timer is a timerfd read through the runtime's poller, elsewhere a time.Timer. It does nothing but wait: what is due
+// On Linux a Timer is a timerfd read through the runtime's poller, elsewhere a time.Timer. A core that sleeps takes tens of microseconds to wake, so
+// for starts a Timer can stay awake for the last of a wait, while others run. It does nothing but wait: what is due
 // when is the caller's business. The agent's executor calls it, for the armed start and for the arrivals of an open loop.
 package timer
 
@@ -8,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -16,10 +18,12 @@ import (
 
 // Timer waits for one instant at a time, for as long as its context lasts. It belongs to one goroutine, which closes it.
 type Timer struct {
-	ctx   context.Context
-	alarm alarm
-	woken atomic.Bool
-	until atomic.Int64 // instant that is waited for and not noticed yet; idle: there is none
+	ctx    context.Context
+	alarm  alarm
+	woken  atomic.Bool
+	until  atomic.Int64 // instant that is waited for and not noticed yet; idle: there is none
+	margin margin
+	missed int // waits in a row whose instant had passed
 }
 
 // idle is the until of a Timer that nobody waits on.
@@ -37,13 +41,16 @@ type alarm interface {
 	ring()
 	// hasten lets the wait under way see at once that its instant has passed. It may be called from any goroutine.
 	hasten()
+	// pass lets others run, those too of whom only the kernel knows as yet, and returns when it is this goroutine's turn again. Nothing is to be done
+	// before the instant until, if that is still to come.
+	pass(until clock.Instant) error
 	// close frees what the alarm holds. Nobody waits any more.
 	close() error
 }
 
 // New returns a Timer by the best means this system has. When ctx ends, so does every wait.
 func New(ctx context.Context) *Timer {
-	t := &Timer{ctx: ctx}
+	t := &Timer{ctx: ctx, margin: firstMargin}
 	t.until.Store(idle)
 	if a, err := newPrecise(ctx); err == nil {
 		t.alarm = a
@@ -68,14 +75,60 @@ func (t *Timer) Wait(at clock.Instant) error {
 	return t.ended()
 }
 
+// mostMissed is how many waits in a row may find their instant passed until others have their turn: a program that is asked for more than it can do
+// does less of it, but answers whoever asks whether it lives.
+const mostMissed = 16
+
+// WaitAwake is as Wait, but sleeps only until a little before the instant, as long as a sleep lately needed to end, and stays awake for the
+// rest. Others run meanwhile, before the waiting goroutine if they can, and now and then between waits whose instants have all passed. What it costs
+// is a core's idle time, at most 150 us a call.
+func (t *Timer) WaitAwake(at clock.Instant) error {
+	if err := t.approach(at); err != nil {
+		return err
+	}
+	t.until.Store(int64(at))
+	defer t.until.Store(idle)
+	for {
+		if err := t.ended(); err != nil || clock.Now() >= at {
+			return err
+		}
+		if err := t.alarm.pass(at); err != nil {
+			return err
+		}
+	}
+}
+
+// approach sleeps until the margin before an instant. If that has passed, and those before it had, others have their turn now and then.
+func (t *Timer) approach(at clock.Instant) error {
+	switch now, early := clock.Now(), at.Add(-time.Duration(t.margin)); {
+	case now < early:
+		t.missed = 0
+		if err := t.Wait(early); err != nil {
+			return err
+		}
+		t.margin.learn(clock.Now().Sub(early))
+		return nil
+	case now < at:
+		t.missed = 0
+		return nil
+	}
+	if t.missed++; t.missed%mostMissed == 0 {
+		return t.alarm.pass(at)
+	}
+	return nil
+}
+
 // Notice ends the wait under way if its instant has passed at now. The runtime asks the kernel for news only when it has nothing else to do, so
 // a program that is busy hears of its timers late; goroutines that do its work and have just read the clock tell it by this, and who
-// waits is run next. It costs a load where there is nothing to notice, and may be called from any goroutine until Close.
-func (t *Timer) Notice(now clock.Instant) {
+// waits is run next: as soon as they wait, or yield. It reports whether there was something to notice. It costs a load where there was not, and may be
+// called from any goroutine, after Close to no effect.
+func (t *Timer) Notice(now clock.Instant) bool {
 	until := t.until.Load()
-	if int64(now) >= until && t.until.CompareAndSwap(until, idle) {
-		t.alarm.hasten()
+	if int64(now) < until || !t.until.CompareAndSwap(until, idle) {
+		return false
 	}
+	t.alarm.hasten()
+	return true
 }
 
 // lead is how long before its instant WaitExactly wakes. A machine with cores to spare wakes a goroutine within it nearly always; on one
@@ -146,5 +199,10 @@ func (c coarse) ring() {
 
 // hasten does nothing: a time.Timer that is due ends its wait in the scheduler's next round.
 func (coarse) hasten() {}
+
+func (coarse) pass(clock.Instant) error {
+	runtime.Gosched()
+	return nil
+}
 
 func (coarse) close() error { return nil }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -24,6 +25,8 @@ type timerfd struct {
 	expirations [8]byte
 	take        func(fd uintptr) bool // read, bound once
 	forget      func() bool           // lets go of the context
+	turn        *turn                 // nil: there are several processors
+	passing     atomic.Bool           // the waiting goroutine waits for its turn
 }
 
 func newPrecise(ctx context.Context) (alarm, error) {
@@ -38,6 +41,11 @@ func newPrecise(ctx context.Context) (alarm, error) {
 	}
 	if t.raw, err = t.file.SyscallConn(); err != nil {
 		return nil, errors.Join(fmt.Errorf("timerfd: %w", err), t.file.Close())
+	}
+	if runtime.GOMAXPROCS(0) == 1 {
+		if t.turn, err = newTurn(); err != nil {
+			return nil, errors.Join(err, t.file.Close())
+		}
 	}
 	t.take = t.read
 	t.forget = context.AfterFunc(ctx, t.hasten)
@@ -87,8 +95,37 @@ func (t *timerfd) read(fd uintptr) bool {
 	}
 }
 
-// hasten sets a deadline long past, which makes the reader ready to run without a look at the poller.
-func (t *timerfd) hasten() { _ = t.file.SetReadDeadline(time.Unix(1, 0)) }
+// hasten sets a deadline long past, which makes the reader ready to run without a look at the poller. If the reader goes from one file to the other
+// meanwhile, it finds the deadline there at its next wait, and waits once more.
+func (t *timerfd) hasten() {
+	file := t.file
+	if t.passing.Load() {
+		file = t.turn.file
+	}
+	_ = file.SetReadDeadline(time.Unix(1, 0))
+}
+
+// stretch is how long a processor that is one of several keeps looking at the clock before it asks whether others want to run. Each time it asks, an idle
+// one may be woken.
+const stretch = 20 * time.Microsecond
+
+// pass waits for its turn among all others where there is one processor. Where there are several, the others see to the poller.
+func (t *timerfd) pass(until clock.Instant) error {
+	if t.turn != nil {
+		t.passing.Store(true)
+		defer t.passing.Store(false)
+		return t.turn.wait()
+	}
+	begun := clock.Now()
+	now := begun
+	for end := min(until, begun.Add(stretch)); now < end; {
+		now = clock.Now()
+	}
+	if now < until || now == begun {
+		runtime.Gosched()
+	}
+	return nil
+}
 
 // arm sets when the timer can be read.
 func (t *timerfd) arm(at clock.Instant) error {
@@ -104,5 +141,8 @@ func (t *timerfd) ring() { _ = t.arm(1) }
 
 func (t *timerfd) close() error {
 	t.forget()
+	if t.turn != nil {
+		return errors.Join(t.turn.file.Close(), t.file.Close())
+	}
 	return t.file.Close()
 }

@@ -1,0 +1,40 @@
+package agent
+
+import (
+	"testing"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload"
+)
+
+// stuck is a workload that does not make the prompt of its first request until it is let go.
+type stuck struct {
+	workload.Workload
+	until chan struct{}
+}
+
+func (s stuck) AppendPrompt(dst []byte, r workload.Request) ([]byte, error) {
+	if r.Index == 0 {
+		<-s.until
+	}
+	return s.Workload.AppendPrompt(dst, r)
+}
+
+// A request whose prompt is not made when it is due holds up no other: the loop waits only for workers that need nothing but to send.
+func TestPromptThatIsNotMadeHoldsUpNoOther(t *testing.T) {
+	e := newEngine(t, 0, 0)
+	stage := stageOf(&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 20}, e)
+	s, err := prepare(t.Context(), assignOf(stage, 0, 1), kitOf(limits{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := make(chan struct{})
+	s.content = stuck{s.content, until}
+	u := start(t, s)
+	eventually(t, "all but the first are sent", func() bool { return len(e.requests()) >= 19 })
+	close(until)
+	o := u.wait(t)
+	if n := o.totals.GetCounters().GetCompleted(); n != 20 {
+		t.Errorf("%d requests completed, want 20", n)
+	}
+}

@@ -1,0 +1,45 @@
+package recorder
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// A window is sealed in pieces, and what comes of it is the same.
+func TestSealingGivesWay(t *testing.T) {
+	const requests, gaps = 1000, 20
+	for _, records := range []bool{false, true} {
+		var sealed [2][]*spatev1.Snapshot
+		times := 0
+		for i, giveWay := range []func(){nil, func() { times++ }} {
+			tape := newTape(2, 2, records)
+			tape.config.GiveWay = giveWay
+			for n := range requests {
+				q, o := fullRequest()
+				q.Index, q.Endpoint = uint64(n*7919%requests), n%2
+				o.Gaps = slices.Repeat([]int64{int64(n)}, gaps)
+				tape.Shard(n).Started(q, o.Start)
+				tape.Shard(n).Ended(q, o)
+			}
+			tape.turn(at(2 * time.Second))
+			tape.Seal(at(2 * time.Second))
+			sealed[i] = tape.snapshots
+		}
+		if diff := cmp.Diff(sealed[0], sealed[1], protocmp.Transform()); diff != "" {
+			t.Fatalf("records %t: the window became another (-want +got):\n%s", records, diff)
+		}
+		// Each list of gaps alone is of several pieces.
+		if least := requests * gaps / piece; times < least {
+			t.Errorf("records %t: gave way %d times, want %d at least", records, times, least)
+		}
+		if records && times < requests*sizing/piece {
+			t.Errorf("gave way %d times though there are rows", times)
+		}
+	}
+}
