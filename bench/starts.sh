@@ -13,7 +13,7 @@ seconds=5 stage=0 out=
 percentile() { grep -m1 -A12 '"send_delay_ms"' "$dir/$out/results.json" | sed -n "s/.*\"$1\": \([0-9.e-]*\),*/\1/p" | awk '{ print $1 * 1000 }'; }
 
 # agent_waited: how long the agent's threads have waited for their core so far, in ns.
-agent_waited() { cat /proc/"$agent"/task/*/schedstat | awk '{ all += $2 } END { print all }'; }
+agent_waited() { cat /proc/"$agent"/task/*/schedstat | awk '{ all += $2 } END { printf "%d", all }'; }
 
 # round_of PROGRAM: one stage, by an agent of its own.
 round_of() {
@@ -28,7 +28,7 @@ workloads: [{random: {isl: 10, osl: $tokens}}]
 loads: [{rate: [$rate], arrival: poisson, duration: ${seconds}s}]
 PLAN
     after=$(agent_cpu) waited=$(($(agent_waited) - waited))
-    echo "program=$(basename "$1") p50=$(percentile p50) p90=$(percentile p90) p99=$(percentile p99) p99.9=$(percentile p99_9) $(
+    echo "program=$1 p50=$(percentile p50) p90=$(percentile p90) p99=$(percentile p99) p99.9=$(percentile p99_9) $(
         awk -v n="$((rate * seconds))" "BEGIN { split(\"$before $after\", t); printf \"cpu_us=%.1f\", (t[3] + t[4] - t[1] - t[2]) / n }") waited_ms=$((waited / seconds / 1000000))" |
         tee -a "$dir/lines"
 }
@@ -41,7 +41,7 @@ for ((round = 1; round <= rounds; round++)); do
     for program in "${programs[@]}"; do round_of "$program"; done
 done
 for program in "${programs[@]}"; do
-    echo "median of $(basename "$program"): $(for what in p50 p90 p99 p99.9 cpu_us waited_ms; do
-        echo "$what=$(sed -n "s/^program=$(basename "$program") .*$what=\([0-9.]*\).*/\1/p" "$dir/lines" | median)"
+    echo "median of $program: $(for what in p50 p90 p99 p99.9 cpu_us waited_ms; do
+        echo "$what=$(sed -n "s|^program=$program .*$what=\([0-9.]*\).*|\1|p" "$dir/lines" | median)"
     done | xargs)"
 done
