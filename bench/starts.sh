@@ -13,7 +13,7 @@ seconds=5 stage=0 out=
 percentile() { grep -m1 -A12 '"send_delay_ms"' "$dir/$out/results.json" | sed -n "s/.*\"$1\": \([0-9.e-]*\),*/\1/p" | awk '{ print $1 * 1000 }'; }
 
 # agent_waited: how long the agent's threads have waited for their core so far, in ns.
-agent_waited() { cat /proc/"$agent"/task/*/schedstat | awk '{ all += $2 } END { printf "%d", all }'; }
+agent_waited() { cat /proc/"$agent"/task/*/schedstat | awk '{ all += $2 } END { printf "%.0f", all }'; }
 
 # round_of PROGRAM: one stage, by an agent of its own.
 round_of() {
