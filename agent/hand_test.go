@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"sync"
 	"testing"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -30,9 +31,11 @@ func TestPromptThatIsNotMadeHoldsUpNoOther(t *testing.T) {
 	}
 	until := make(chan struct{})
 	s.content = stuck{s.content, until}
+	letGo := sync.OnceFunc(func() { close(until) })
 	u := start(t, s)
+	t.Cleanup(letGo)
 	eventually(t, "all but the first are sent", func() bool { return len(e.requests()) >= 19 })
-	close(until)
+	letGo()
 	o := u.wait(t)
 	if n := o.totals.GetCounters().GetCompleted(); n != 20 {
 		t.Errorf("%d requests completed, want 20", n)
