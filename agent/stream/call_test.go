@@ -198,6 +198,12 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 	if e, ok := errors.AsType[*Error](err); !ok || e.Class != spatev1.ErrorClass_ERROR_CLASS_TIMEOUT {
 		t.Errorf("%v", err)
 	}
+	over, end := context.WithDeadline(t.Context(), time.Now())
+	defer end()
+	_, err = c.Models(over, 0) // opens no connection
+	if e, ok := errors.AsType[*Error](err); !ok || e.Class != spatev1.ErrorClass_ERROR_CLASS_TIMEOUT {
+		t.Errorf("%v", err)
+	}
 	s.Close()
 	// A client of its own: the first one's connection may have been made after its context had ended, and lie idle now.
 	_, err = newTestClient(t, Config{Endpoints: []string{s.URL}}).Models(t.Context(), 0)

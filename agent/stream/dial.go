@@ -68,18 +68,21 @@ func (e *dialError) Unwrap() error { return e.err }
 // errClosed is what requests of a closed client fail with.
 var errClosed = errors.New("the client is closed")
 
-// dial connects within the connect timeout, DNS and TLS included. It fails with a dialError.
-func (d *dialer) dial(ctx context.Context, addr string, secure bool) (*conn, error) {
+// dial connects within the connect timeout, DNS and TLS included. It fails with a dialError, or with the error of a context that ended before.
+func (d *dialer) dial(within context.Context, addr string, secure bool) (*conn, error) {
 	if !d.enter() {
 		return nil, &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT, errClosed}
 	}
 	defer d.dials.Done()
 	p := &phases{begun: clock.Now(), phase: "of TCP"}
-	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	ctx, cancel := context.WithTimeout(within, d.timeout)
 	defer cancel()
 	defer context.AfterFunc(d.life, cancel)()
 	c, err := d.connect(ctx, addr, secure, p)
-	if err != nil {
+	switch {
+	case err != nil && within.Err() != nil:
+		return nil, within.Err()
+	case err != nil:
 		return nil, d.explain(ctx, addr, p, err)
 	}
 	c.opened = p.opened
