@@ -25,7 +25,7 @@ func (x *exchange) frame(data []byte, read reading) bool {
 		x.o.FirstFrame, x.o.Led = read.at, !f.token
 	}
 	if f.failed || x.events.failed {
-		if f.fault == "" {
+		if x.client.secrets.clean(f.fault) == "" { // nothing that can be read
 			f.fault = start(data)
 		}
 		x.failed(spatev1.ErrorClass_ERROR_CLASS_STREAM_ERROR, f.fault)
