@@ -75,6 +75,7 @@ func (p *http1Pool) roundTrip(ctx context.Context, q *outgoing, by borrower) (*h
 	response, err := c.receive(w)
 	if err != nil {
 		b.Close()
+		b.writer.Wait() // how much of the request was written decides whether it may be sent again
 		return nil, b.because(cmp.Or(unsent, err))
 	}
 	b.body, b.last = response.Body, p.fresh || response.Close || unsent != nil
@@ -126,13 +127,13 @@ func (p *http1Pool) send(b *http1Body, q *outgoing) error {
 	}
 	c, wrote := b.conn.conn, make(chan struct{})
 	b.wrote = wrote
-	go func() {
+	b.writer.Go(func() {
 		defer p.dialer.dials.Done()
 		defer parts.Put(part)
 		if writeParts(c, q.body, part) == nil {
 			close(wrote)
 		}
-	}()
+	})
 	return nil
 }
 
@@ -225,14 +226,15 @@ type http1Body struct {
 	rest     int   // bytes that may come then
 	failed   error // the body is none
 
-	body  io.Reader
-	conn  *http1Conn // nil: closed
-	pool  *http1Pool
-	ctx   context.Context // the request's
-	stop  func() bool     // lets go of it
-	wrote chan struct{}   // closed when the whole request was written; nil: it is
-	last  bool            // the connection carries no further request
-	whole bool            // it was read to its end
+	body   io.Reader
+	conn   *http1Conn // nil: closed
+	pool   *http1Pool
+	ctx    context.Context // the request's
+	stop   func() bool     // lets go of it
+	wrote  chan struct{}   // closed when the whole request was written; nil: it is
+	writer sync.WaitGroup  // the goroutine that writes it, if there is one
+	last   bool            // the connection carries no further request
+	whole  bool            // it was read to its end
 }
 
 // follower takes a body as it comes.
