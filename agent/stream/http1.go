@@ -95,7 +95,7 @@ func (p *http1Pool) get(ctx context.Context, u *url.URL) (c *http1Conn, kept boo
 		if !waits {
 			break
 		}
-		if c.socket.quiet() {
+		if c.quiet() {
 			return c, true, nil
 		}
 		c.Close()
@@ -108,6 +108,21 @@ func (p *http1Pool) get(ctx context.Context, u *url.URL) (c *http1Conn, kept boo
 	c = &http1Conn{conn: w, place: at}
 	c.interrupted, c.reader = c.interrupt, bufio.NewReaderSize(c, readBuffer)
 	return c, false, nil
+}
+
+// quiet says whether a connection that lies idle is still open and nothing is left on it. TLS may have read ahead of what it gave out: it is asked
+// while it can read no further.
+func (c *http1Conn) quiet() bool {
+	if !c.socket.quiet() {
+		return false
+	}
+	if c.Conn == net.Conn(c.socket) {
+		return true
+	}
+	_ = c.SetReadDeadline(time.Unix(1, 0)) // cannot fail
+	_, err := c.Conn.Read(make([]byte, 1))
+	_ = c.SetReadDeadline(time.Time{})
+	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // parts are buffers for what is written of a request at once.

@@ -2,10 +2,13 @@ package stream
 
 import (
 	"bufio"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
+	"net/http/httptest"
 	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -65,6 +68,31 @@ func TestNextRequestBehindAnyResponse(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// What TLS has read beyond a response, and not given out, is left on the connection too.
+func TestSurplusThatTLSHolds(t *testing.T) {
+	certified := httptest.NewTLSServer(nil)
+	certified.Close()
+	config := &tls.Config{Certificates: certified.TLS.Certificates, DynamicRecordSizingDisabled: true}
+	for surplus, kept := range map[string]bool{"": true, "x": false} {
+		s := newRawServer(t, func(c net.Conn, _ *bufio.Reader) {
+			secured := tls.Server(c, config)
+			for r := bufio.NewReader(secured); takeRequest(r); {
+				stream := tokenFrame("a") + doneFrame
+				head := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n"
+				length := readBuffer - len(fmt.Sprintf(head, 1000)) // so that the client's buffer ends with the response
+				stream += ":" + strings.Repeat("x", length-len(stream)-3) + "\n\n"
+				fmt.Fprintf(secured, head+"%s", length, stream+surplus)
+			}
+		})
+		c := newTestClient(t, Config{Endpoints: []string{"https" + s.URL[len("http"):]}, Connection: Connection{InsecureSkipVerify: true}})
+		for i := range 3 {
+			if o := ask(t, c); o.Err != nil || o.TokenFrames != 1 || o.Connected == (kept && i > 0) {
+				t.Errorf("surplus %q, request %d: %v, connected %t", surplus, i, o.Err, o.Connected)
+			}
 		}
 	}
 }
