@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -116,7 +117,7 @@ func (c *http1Conn) quiet() bool {
 	if !c.socket.quiet() {
 		return false
 	}
-	if c.Conn == net.Conn(c.socket) {
+	if _, secure := c.Conn.(*tls.Conn); !secure {
 		return true
 	}
 	_ = c.SetReadDeadline(time.Unix(1, 0)) // cannot fail
