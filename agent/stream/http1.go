@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -75,6 +76,7 @@ func (p *http1Pool) roundTrip(ctx context.Context, q *outgoing, by borrower) (*h
 	response, err := c.receive(w)
 	if err != nil {
 		b.Close()
+		b.writer.Wait() // how much of the request was written decides whether it may be sent again
 		return nil, b.because(cmp.Or(unsent, err))
 	}
 	b.body, b.last = response.Body, p.fresh || response.Close || unsent != nil
@@ -94,7 +96,7 @@ func (p *http1Pool) get(ctx context.Context, u *url.URL) (c *http1Conn, kept boo
 		if !waits {
 			break
 		}
-		if c.socket.quiet() {
+		if c.quiet() {
 			return c, true, nil
 		}
 		c.Close()
@@ -107,6 +109,21 @@ func (p *http1Pool) get(ctx context.Context, u *url.URL) (c *http1Conn, kept boo
 	c = &http1Conn{conn: w, place: at}
 	c.interrupted, c.reader = c.interrupt, bufio.NewReaderSize(c, readBuffer)
 	return c, false, nil
+}
+
+// quiet says whether a connection that lies idle is still open and nothing is left on it. TLS may have read ahead of what it gave out: it is asked
+// while it can read no further.
+func (c *http1Conn) quiet() bool {
+	if !c.socket.quiet() {
+		return false
+	}
+	if _, secure := c.Conn.(*tls.Conn); !secure {
+		return true
+	}
+	_ = c.SetReadDeadline(time.Unix(1, 0)) // cannot fail
+	_, err := c.Conn.Read(make([]byte, 1))
+	_ = c.SetReadDeadline(time.Time{})
+	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // parts are buffers for what is written of a request at once.
@@ -126,13 +143,13 @@ func (p *http1Pool) send(b *http1Body, q *outgoing) error {
 	}
 	c, wrote := b.conn.conn, make(chan struct{})
 	b.wrote = wrote
-	go func() {
+	b.writer.Go(func() {
 		defer p.dialer.dials.Done()
 		defer parts.Put(part)
 		if writeParts(c, q.body, part) == nil {
 			close(wrote)
 		}
-	}()
+	})
 	return nil
 }
 
@@ -225,14 +242,15 @@ type http1Body struct {
 	rest     int   // bytes that may come then
 	failed   error // the body is none
 
-	body  io.Reader
-	conn  *http1Conn // nil: closed
-	pool  *http1Pool
-	ctx   context.Context // the request's
-	stop  func() bool     // lets go of it
-	wrote chan struct{}   // closed when the whole request was written; nil: it is
-	last  bool            // the connection carries no further request
-	whole bool            // it was read to its end
+	body   io.Reader
+	conn   *http1Conn // nil: closed
+	pool   *http1Pool
+	ctx    context.Context // the request's
+	stop   func() bool     // lets go of it
+	wrote  chan struct{}   // closed when the whole request was written; nil: it is
+	writer sync.WaitGroup  // the goroutine that writes it, if there is one
+	last   bool            // the connection carries no further request
+	whole  bool            // it was read to its end
 }
 
 // follower takes a body as it comes.

@@ -59,11 +59,14 @@ func (w *watch) heard(at clock.Instant) {
 	}
 }
 
-// look runs when the timer fires.
+// look runs when the timer fires, which may be while the request ends.
 func (w *watch) look() {
-	last := clock.Instant(w.last.Load())
+	unread := w.unread()
+	last := clock.Instant(w.last.Load()) // behind it: what a sweeper has read, it has taken in by now
 	switch {
-	case w.unread():
+	case w.ctx.Err() != nil:
+		return
+	case unread:
 		w.timer.Reset(whileUnread)
 		return
 	case last == 0:

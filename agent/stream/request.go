@@ -88,6 +88,7 @@ func (x *exchange) roundTrip(r Request) (*http.Response, error) {
 			return response, err
 		}
 		x.conn.take(x.wire)
+		x.payload.drop()
 	}
 }
 

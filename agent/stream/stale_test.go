@@ -2,6 +2,7 @@ package stream
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -75,6 +76,31 @@ func TestNoRequestIsSentTwice(t *testing.T) {
 	for id, n := range seen {
 		if n > 1 {
 			t.Errorf("request %s was seen %d times", id, n)
+		}
+	}
+}
+
+// stalePool finds its connection closed, and then there is none.
+type stalePool struct{ bodies []io.Reader }
+
+func (p *stalePool) roundTrip(_ context.Context, q *outgoing, by borrower) (*http.Response, error) {
+	p.bodies = append(p.bodies, q.body)
+	by.lent(&conn{}, len(p.bodies) == 1)
+	return nil, io.EOF
+}
+
+// The body of a request is the caller's again once it is over, whatever still writes the first attempt.
+func TestBodyOfAnAttemptThatWasGivenUp(t *testing.T) {
+	c := newTestClient(t, Config{Endpoints: []string{"http://127.0.0.1:1"}})
+	p := new(stalePool)
+	c.pool = p
+	ask(t, c)
+	if len(p.bodies) != 2 {
+		t.Fatalf("%d attempts", len(p.bodies))
+	}
+	for i, b := range p.bodies {
+		if n, _ := b.Read(make([]byte, 1)); n > 0 {
+			t.Errorf("attempt %d still reads the caller's memory", i)
 		}
 	}
 }
