@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What a frame costs in CPU time, beside the floor: a C program that receives and discards. On core 0 one after the other, in several
-# rounds: the floor, Spate's stream client alone, a whole agent process, and a usual client (net/http, Scanner, encoding/json); the
+# rounds: the floor, the floor with receive stamps, Spate's stream client alone, a whole agent process, and a usual client (net/http, Scanner, encoding/json); the
 # simulator on core 1. Prints each round, then medians and their ratios to the floor's.
 #   bench/frame-cost.sh [ROUNDS [STREAMS]]      (after make build; loopback only; about a minute a round)
 # At 50,000 frames/s: 1,000 streams with a frame each 20 ms, the streams evenly apart, and then all at once. Saturated: a step of 10 ms,
@@ -34,9 +34,10 @@ case_of() {
     shift 2
     serve --decode-step "${step}ms" "$@"
     for ((round = 1; round <= rounds; round++)); do
-        for client in floor stream agent json; do
+        for client in floor stamps stream agent json; do
             case $client in
             floor) line=$($PRIORITY taskset -c 0 "$dir/floor" "${endpoint##*:}" "$dir/request" "$streams" 1 "$seconds") ;;
+            stamps) line=$($PRIORITY taskset -c 0 "$dir/floor" "${endpoint##*:}" "$dir/request" "$streams" 1 "$seconds" stamps) ;;
             agent) line=$(agent_line "$step") ;;
             *) line=$($PRIORITY taskset -c 0 "$dir/frames" --client "$client" --streams "$streams" --warmup 1s --length "${seconds}s") ;;
             esac
@@ -48,7 +49,7 @@ case_of() {
 # summary NAME: medians of the rounds.
 summary() {
     local cost floor=
-    for client in floor stream agent json; do
+    for client in floor stamps stream agent json; do
         cost=$(grep "^case=$1 .*client=$client " "$dir/lines" |
             sed -E 's/.*user_us=([0-9.]+) sys_us=([0-9.]+).*/\1 \2/' | awk '{ print $1 + $2 }' | median)
         floor=${floor:-$cost}

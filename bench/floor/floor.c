@@ -2,12 +2,14 @@
  * The floor: what it costs a process to receive streams and do nothing with them. It opens streams to one endpoint, sends the same
  * request on each, reads by epoll and recv, and discards. Only a client that reads less often, or not at all, can cost less.
  *
- *   floor PORT REQUEST_FILE STREAMS WARMUP_SECONDS SECONDS
+ *   floor PORT REQUEST_FILE STREAMS WARMUP_SECONDS SECONDS [stamps]
+ *
+ * With "stamps" it has the kernel stamp what is received and reads by recvmsg, stamps and all, as who wants to know when a frame came must.
  *
  * REQUEST_FILE is the whole HTTP request, sent as it is. When each stream has had bytes and the warm-up is over it measures for
  * SECONDS and prints one line, as bench/frames does:
  *
- *   client=floor streams=N seconds=S frames=N bytes=N reads=N user_us=U sys_us=S
+ *   client=floor (or stamps) streams=N seconds=S frames=N bytes=N reads=N user_us=U sys_us=S
  *
  * times being of the process, a frame. Frames are counted during the warm-up alone, where they begin with "data:"; later they are bytes
  * over bytes a frame, so that what is measured looks at no byte. It exits with 1 and a reason if a stream fails or ends.
@@ -93,6 +95,9 @@ static char *read_request(const char *path, size_t *length)
 	return request;
 }
 
+/* stamps says whether receive stamps are wanted. */
+static int stamps;
+
 /* open_stream connects, sends the request and hands the socket to epoll, edge-triggered as Go's runtime does. */
 static void open_stream(int poll, const struct sockaddr_in *server, const char *request, size_t length)
 {
@@ -101,6 +106,8 @@ static void open_stream(int poll, const struct sockaddr_in *server, const char *
 
 	if (fd < 0)
 		die("socket: %s", strerror(errno));
+	if (stamps && setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &one, sizeof one) != 0)
+		die("SO_TIMESTAMPNS: %s", strerror(errno));
 	if (connect(fd, (const struct sockaddr *)server, sizeof *server) != 0)
 		die("connect: %s", strerror(errno));
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
@@ -124,6 +131,16 @@ static uint64_t frames_in(const char *piece, size_t length)
 	return n;
 }
 
+/* take reads what there is, with its stamp if that is wanted. */
+static ssize_t take(int fd, char *buffer, size_t size)
+{
+	static char control[64];
+	struct iovec vector = {buffer, size};
+	struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+
+	return stamps ? recvmsg(fd, &message, 0) : recv(fd, buffer, size, 0);
+}
+
 /* drain takes what a socket has. A read that does not fill the buffer has emptied it: the next bytes are a new edge. */
 static void drain(int fd, int count, struct tally *t)
 {
@@ -131,7 +148,7 @@ static void drain(int fd, int count, struct tally *t)
 	ssize_t n;
 
 	do {
-		n = recv(fd, buffer, sizeof buffer, 0);
+		n = take(fd, buffer, sizeof buffer);
 		if (n < 0 && errno == EAGAIN)
 			return;
 		if (n <= 0)
@@ -167,8 +184,9 @@ int main(int argc, char **argv)
 	struct tally warm = {0}, begin = {0}, end = {0};
 	size_t length;
 
-	if (argc != 6)
-		die("want PORT REQUEST_FILE STREAMS WARMUP_SECONDS SECONDS");
+	if (argc != 6 && (argc != 7 || strcmp(argv[6], "stamps") != 0))
+		die("want PORT REQUEST_FILE STREAMS WARMUP_SECONDS SECONDS [stamps]");
+	stamps = argc == 7;
 	server.sin_port = htons(number(argv[1], 65535));
 	char *request = read_request(argv[2], &length);
 	long streams = number(argv[3], 60000), warmup = number(argv[4], 3600), seconds = number(argv[5], 3600);
@@ -187,7 +205,7 @@ int main(int argc, char **argv)
 	stop_watch(&end);
 
 	double frames = end.bytes * ((double)warm.frames / warm.bytes);
-	printf("client=floor streams=%ld seconds=%.3f frames=%.0f bytes=%lu reads=%lu user_us=%.3f sys_us=%.3f\n", streams, end.at - begin.at,
+	printf("client=%s streams=%ld seconds=%.3f frames=%.0f bytes=%lu reads=%lu user_us=%.3f sys_us=%.3f\n", stamps ? "stamps" : "floor", streams, end.at - begin.at,
 	       frames, (unsigned long)end.bytes, (unsigned long)end.reads, (end.user_us - begin.user_us) / frames,
 	       (end.sys_us - begin.sys_us) / frames);
 	return 0;
