@@ -10,9 +10,10 @@ import (
 	"runtime/metrics"
 )
 
-// least is how much garbage there is, at least, before it is collected. Of a large heap it is a quarter of the heap: the collector's work is
+// least is how much garbage there is, at least, before it is collected: on one core that starts 10,000 requests a second, once in five seconds or
+// so. Each time takes milliseconds of what is due then. Of a large heap it is a quarter of the heap: the collector's work is
 // by what lives, and 20,000 streams ought not to take twice their memory.
-const least = 128 << 20
+const least = 256 << 20
 
 // CollectLess sets the collector's pace by what lives, now and after each collection. A GOGC of the environment's goes before it, and a
 // GOMEMLIMIT holds as ever. It may be called again, to no effect.

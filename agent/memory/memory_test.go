@@ -9,12 +9,13 @@ import (
 
 func TestPercent(t *testing.T) {
 	for live, want := range map[uint64]int{
-		0:         3200,
-		4 << 20:   3200,
-		10 << 20:  1280,
-		100 << 20: 120,
-		128 << 20: 100,
-		256 << 20: 50,
+		0:         6400,
+		4 << 20:   6400,
+		10 << 20:  2560,
+		100 << 20: 250,
+		128 << 20: 200,
+		256 << 20: 100,
+		512 << 20: 50,
 		4 << 30:   25,
 	} {
 		if got := percentOf(live); got != want {
@@ -46,8 +47,8 @@ func TestPaceFollowsTheHeap(t *testing.T) {
 			}
 		}
 	}
-	heap := make([]byte, 256<<20) // no page of it is touched
-	follows("256 MiB live", func(percent uint64) bool { return percent <= 50 })
+	heap := make([]byte, 512<<20) // no page of it is touched
+	follows("512 MiB live", func(percent uint64) bool { return percent <= 50 })
 	runtime.KeepAlive(heap)
 	follows("nothing lives", func(percent uint64) bool { return percent >= 1000 })
 }
