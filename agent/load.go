@@ -127,9 +127,11 @@ func (l *load) seal() (end func()) {
 	return func() { cancel(); <-done }
 }
 
-// giveWay lets a start that is due go before the calling goroutine, which has been at work for a while.
+// giveWay lets a start that is due, and whoever else can run, go before the calling goroutine, which has been at work for a while: a worker that was
+// told to start waits for nothing but its turn.
 func (l *load) giveWay() {
-	if t := l.alarm.Load(); t != nil && t.Notice(clock.Now()) {
+	if t := l.alarm.Load(); t != nil {
+		t.Notice(clock.Now())
 		runtime.Gosched()
 	}
 }
