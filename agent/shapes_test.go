@@ -175,8 +175,9 @@ func TestConcurrencyFollowsItsPhases(t *testing.T) {
 	o := begin(t, assignOf(stageOf(load, newEngine(t, 5*ms, 0)), 0), limits{}).wait(t)
 	for _, row := range o.rows {
 		at := time.Duration(row.GetStartNs())
-		if row.GetStartNs() < row.GetScheduledNs() || at > 800*ms {
-			t.Errorf("request %d started at %v", row.GetIndex(), at)
+		// Between its turn and its start a busy machine can hold a slot up.
+		if row.GetStartNs() < row.GetScheduledNs() || time.Duration(row.GetScheduledNs()) > 800*ms {
+			t.Errorf("request %d was scheduled for %v and started at %v", row.GetIndex(), time.Duration(row.GetScheduledNs()), at)
 		}
 		busy := 0
 		for _, other := range o.rows {
