@@ -108,7 +108,7 @@ func (o *openLoop) startAll() bool {
 		}
 		now := clock.Now()
 		o.hear()
-		if len(o.ahead) == 0 || now < o.due(o.ahead[0].at) {
+		if !o.anyDue(now) {
 			o.prepareAhead(now)
 			continue
 		}
@@ -118,10 +118,15 @@ func (o *openLoop) startAll() bool {
 		if !o.fire() {
 			return true
 		}
-		if len(o.ahead) == 0 || now < o.due(o.ahead[0].at) {
+		if !o.anyDue(now) {
 			o.prepareAhead(now)
 		}
 	}
+}
+
+// anyDue says whether an arrival that is ahead is to start.
+func (o *openLoop) anyDue(now clock.Instant) bool {
+	return len(o.ahead) > 0 && now >= o.due(o.ahead[0].at)
 }
 
 // upcoming returns when there is something to do: an arrival to start or to prepare, or to wait whether one is taken over. It returns

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # How late requests start: an agent process on core 0 starts requests by a schedule; simulator and coordinator on core 1. Prints of each
 # round start - scheduled in us, the CPU time of a request, and how many ms in a second the agent's threads could have run but for others on their core
-# (of /proc's schedstat; where that is more than a few, p99 is the others'); then medians. TOKENS above 1 are sent 20 ms apart, to all streams at once:
+# (of /proc's schedstat; its own threads wait for each other, too); then medians. TOKENS above 1 are sent 20 ms apart, to all streams at once:
 # 500 requests a second of 100 tokens are 1,000 streams and 50,000 frames/s. Given another agent program, the rounds of both alternate.
 #   bench/starts.sh [ROUNDS [RATE [TOKENS [OTHER_AGENT]]]]      (after make build; loopback only; 10 s a round)
 set -euo pipefail

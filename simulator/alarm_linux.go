@@ -4,24 +4,22 @@ import (
 	"fmt"
 	"os"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/internal/kernel"
 )
 
 // alarm wakes one goroutine at an instant or at once. A timerfd is some 30 us late where Go's own timers are 500 to 1,000.
 //
-// Its system calls return at once, and the scheduler does not hear of them: hearing of one while all rest, it lets its watchman look every 20 us
-// for a millisecond and more. With an alarm each 20 ms that was a fifth of the simulator's CPU time, and timer interrupts in the midst of sends.
+// The scheduler does not hear of its system calls (see kernel): with an alarm each 20 ms that was a fifth of the simulator's CPU time, and timer
+// interrupts in the midst of sends.
 type alarm struct {
-	file        *os.File
-	fd          uintptr
-	raw         syscall.RawConn
-	call        func(fd uintptr) bool // read, made once
-	spec        unix.ItimerSpec       // guarded by who calls set
-	expirations [8]byte
+	file *os.File
+	fd   int
+	raw  syscall.RawConn
+	call func(fd uintptr) bool // read, made once
 }
 
 func newAlarm() (*alarm, error) {
@@ -29,7 +27,7 @@ func newAlarm() (*alarm, error) {
 	if err != nil {
 		return nil, fmt.Errorf("simulator: cannot create a timer, raise the limit of open files (ulimit -n): %w", err)
 	}
-	a := &alarm{file: os.NewFile(uintptr(fd), "timerfd"), fd: uintptr(fd)}
+	a := &alarm{file: os.NewFile(uintptr(fd), "timerfd"), fd: fd}
 	a.call = a.read
 	if a.raw, err = a.file.SyscallConn(); err != nil {
 		_ = a.file.Close()
@@ -39,12 +37,10 @@ func newAlarm() (*alarm, error) {
 }
 
 // set replaces the instant at which wait returns: 1 or any that has passed is at once, 0 never. It may be called while another
-// goroutine waits, and by one at a time.
+// goroutine waits.
 func (a *alarm) set(at clock.Instant) {
-	a.spec.Value = unix.NsecToTimespec(int64(at))
-	_, _, errn := unix.RawSyscall6(unix.SYS_TIMERFD_SETTIME, a.fd, unix.TFD_TIMER_ABSTIME, uintptr(unsafe.Pointer(&a.spec)), 0, 0, 0)
-	if errn != 0 {
-		panic("simulator: a timer of our own cannot be set: " + errn.Error())
+	if err := kernel.SetTimer(a.fd, at); err != nil {
+		panic("simulator: a timer of our own cannot be set: " + err.Error())
 	}
 }
 
@@ -56,14 +52,7 @@ func (a *alarm) wait() {
 }
 
 // read is false before the instant.
-func (a *alarm) read(fd uintptr) bool {
-	for {
-		_, _, errn := unix.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(&a.expirations)), uintptr(len(a.expirations)))
-		if errn != unix.EINTR {
-			return errn != unix.EAGAIN
-		}
-	}
-}
+func (a *alarm) read(fd uintptr) bool { return kernel.ReadTimer(int(fd)) }
 
 // close frees the timer. Nobody may wait or set it any more.
 func (a *alarm) close() { _ = a.file.Close() }

@@ -2,21 +2,13 @@ package simulator
 
 import (
 	"context"
-	"encoding/binary"
 	"io"
 	"net"
 	"os"
-	"sync"
 	"syscall"
-	"unsafe"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/internal/kernel"
 )
-
-// wall maps stamps to instants.
-var wall = sync.OnceValue(clock.NewWall)
 
 // listenTCP listens. Stamped, it asks for receive stamps before that: a connection inherits it before it is accepted, so that requests that
 // come meanwhile are stamped, too. Where the kernel has none, reads lack stamps, which is said in each record.
@@ -24,7 +16,8 @@ func listenTCP(addr string, stamped bool) (net.Listener, error) {
 	var config net.ListenConfig
 	if stamped {
 		config.Control = func(_, _ string, c syscall.RawConn) error {
-			return c.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1) })
+			_ = kernel.AskForStamps(c)
+			return nil
 		}
 	}
 	config.SetMultipathTCP(false)
@@ -32,11 +25,11 @@ func listenTCP(addr string, stamped bool) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	wall()
+	kernel.MapStamps()
 	return &quietListener{l.(*net.TCPListener)}, nil //nolint:forcetypeassert // it was asked for TCP
 }
 
-// quietListener accepts connections that know when their bytes came, and whose system calls do not wake the scheduler's watchman (see alarm).
+// quietListener accepts connections that know when their bytes came, and whose system calls the scheduler does not hear of (see kernel).
 type quietListener struct{ *net.TCPListener }
 
 // Accept implements net.Listener.
@@ -54,36 +47,31 @@ func (l *quietListener) Accept() (net.Conn, error) {
 	return a, nil
 }
 
-// quietSocket reads a socket by recvmsg, which brings the receive stamp along, and writes it. Its system calls return at once whatever there is,
-// so that the scheduler need not hear of them.
+// quietSocket reads and writes a socket as package kernel does, and waits for it by Go's runtime.
 type quietSocket struct {
-	raw     syscall.RawConn
-	receive func(fd uintptr) bool // recvmsg, made once
-	message unix.Msghdr           // points to what follows
-	vector  unix.Iovec
-	control [32]byte // room for a stamp and its header
-	n       int
-	errn    syscall.Errno
+	raw      syscall.RawConn
+	receiver kernel.Receiver
+	receive  func(fd uintptr) bool // tryRead, made once
+	in       []byte                // room for what is read
+	n        int
+	errn     syscall.Errno
 
-	transmit func(fd uintptr) bool // send, made once
-	out      []byte
+	transmit func(fd uintptr) bool // tryWrite, made once
+	out      []byte                // what is to be sent
 	sent     int
 	unsent   syscall.Errno
 }
 
 // init makes what all calls have in common. The socket must not be copied any more.
 func (s *quietSocket) init(raw syscall.RawConn) {
-	s.raw, s.receive, s.transmit = raw, s.recvmsg, s.send
-	s.message.Iov, s.message.Control = &s.vector, &s.control[0]
-	s.message.SetIovlen(1)
+	s.raw, s.receive, s.transmit = raw, s.tryRead, s.tryWrite
 }
 
 // read waits for bytes, of which p has room for one at least.
 func (s *quietSocket) read(p []byte) (int, stamp, error) {
-	s.vector.Base = &p[0]
-	s.vector.SetLen(len(p))
+	s.in = p
 	err := s.raw.Read(s.receive)
-	s.vector.Base = nil
+	s.in = nil
 	switch {
 	case err != nil:
 		return 0, stamp{}, err
@@ -92,23 +80,16 @@ func (s *quietSocket) read(p []byte) (int, stamp, error) {
 	case s.n == 0:
 		return 0, stamp{}, io.EOF
 	}
-	return s.n, stampIn(s.control[:s.message.Controllen]), nil
+	if at, _, ok := s.receiver.Times(); ok {
+		return s.n, stamp{at: at, by: ArrivalByKernel}, nil
+	}
+	return s.n, stamp{by: ArrivalByProgram}, nil
 }
 
-// recvmsg tries once. It is false if there is nothing to read yet.
-func (s *quietSocket) recvmsg(fd uintptr) bool {
-	for {
-		s.message.SetControllen(len(s.control))
-		n, _, errn := unix.RawSyscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&s.message)), unix.MSG_DONTWAIT)
-		switch errn {
-		case unix.EINTR:
-			continue
-		case unix.EAGAIN:
-			return false
-		}
-		s.n, s.errn = int(n), errn
-		return true
-	}
+// tryRead is false if there is nothing to read yet.
+func (s *quietSocket) tryRead(fd uintptr) bool {
+	s.n, s.errn = s.receiver.Receive(int(fd), s.in)
+	return s.errn != syscall.EAGAIN
 }
 
 // write waits until all of p is sent.
@@ -127,36 +108,8 @@ func (s *quietSocket) write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// send tries once. It is false if the kernel takes nothing more yet.
-func (s *quietSocket) send(fd uintptr) bool {
-	for {
-		n, _, errn := unix.RawSyscall6(unix.SYS_SENDTO, fd, uintptr(unsafe.Pointer(&s.out[0])), uintptr(len(s.out)),
-			unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
-		switch errn {
-		case unix.EINTR:
-			continue
-		case unix.EAGAIN:
-			return false
-		}
-		s.sent, s.unsent = int(n), errn
-		return true
-	}
-}
-
-// stampIn finds the receive stamp among control messages.
-func stampIn(control []byte) stamp {
-	for len(control) > 0 {
-		header, data, rest, err := unix.ParseOneSocketControlMessage(control)
-		if err != nil {
-			break
-		}
-		if header.Level == unix.SOL_SOCKET && header.Type == unix.SCM_TIMESTAMPNS && len(data) == 16 {
-			ns := int64(binary.NativeEndian.Uint64(data))*1e9 + int64(binary.NativeEndian.Uint64(data[8:]))
-			if at, _, ok := wall().Instant(ns); ok {
-				return stamp{at: at, by: ArrivalByKernel}
-			}
-		}
-		control = rest
-	}
-	return stamp{by: ArrivalByProgram}
+// tryWrite is false if the kernel takes nothing more yet.
+func (s *quietSocket) tryWrite(fd uintptr) bool {
+	s.sent, s.unsent = kernel.Send(int(fd), s.out)
+	return s.unsent != syscall.EAGAIN
 }

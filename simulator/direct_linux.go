@@ -3,9 +3,8 @@ package simulator
 import (
 	"net"
 	"syscall"
-	"unsafe"
 
-	"golang.org/x/sys/unix"
+	"github.com/spate-load/spate/internal/kernel"
 )
 
 // direct writes chunks to a connection without waiting. It belongs to whoever sends the answer under way.
@@ -45,16 +44,14 @@ func (d *direct) send(b []byte, p *pen) ([]byte, bool) {
 	return d.buf, len(d.out) == 0 && d.errn == 0
 }
 
-// first seals the chunk, and is the system call that writes it. That never blocks, so the scheduler need not be told of it.
+// first seals the chunk, and is the system call that writes it. That never blocks.
 func (d *direct) first(fd uintptr) {
 	d.buf = d.pen.seal(d.buf)
 	d.out = chunk(d.buf)
-	n, _, errn := syscall.RawSyscall6(unix.SYS_SENDTO, fd, uintptr(unsafe.Pointer(&d.out[0])), uintptr(len(d.out)),
-		unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
-	switch errn {
+	switch n, errn := kernel.Send(int(fd), d.out); errn {
 	case 0:
 		d.out = d.out[n:]
-	case unix.EAGAIN, unix.EINTR:
+	case syscall.EAGAIN:
 	default:
 		d.errn = errn
 	}

@@ -276,14 +276,7 @@ func (b *http1Body) Read(p []byte) (int, error) {
 // in order. A follower that has left learns no more.
 func (b *http1Body) follow(w *wire, f follower) error {
 	b.follower = f
-	c, err := b.conn, error(nil)
-	for more := b.takeBuffered(w); more; {
-		if c.Conn == net.Conn(c.socket) {
-			err, more = c.push(b.ctx, w, b), false
-		} else if _, err = c.reader.Peek(1); err != nil || !b.takeBuffered(w) {
-			more = false
-		}
-	}
+	err := b.feed(w)
 	b.whole = b.framing.whole
 	switch {
 	case b.failed != nil:
@@ -294,6 +287,20 @@ func (b *http1Body) follow(w *wire, f follower) error {
 		return io.ErrUnexpectedEOF
 	}
 	return b.because(err)
+}
+
+// feed takes in what comes until that is enough, or nothing comes any more.
+func (b *http1Body) feed(w *wire) error {
+	c := b.conn
+	for b.takeBuffered(w) {
+		if c.Conn == net.Conn(c.socket) {
+			return c.push(b.ctx, w, b)
+		}
+		if _, err := c.reader.Peek(1); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // takeBuffered takes in what the connection's buffer has. It is false if that was enough.

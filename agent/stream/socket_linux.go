@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/spate-load/spate/internal/kernel"
 )
 
 // socket is a TCP connection that knows when the bytes it gave last were received. One goroutine at a time may read, and one write.
@@ -37,7 +39,7 @@ type socket struct {
 	local, remote net.Addr
 }
 
-// newSocket takes over a connection that was dialled with askForStamps. It closes the net.Conn.
+// newSocket takes over a connection that was dialled with prepareSocket. It closes the net.Conn.
 func newSocket(c net.Conn, sweepers *sweepers) (*socket, error) {
 	defer c.Close()
 	sc, ok := c.(syscall.Conn)
@@ -113,21 +115,21 @@ func (s *socket) tryRead(p []byte) (int, error) {
 	defer receivers.Put(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n, err := r.receive(s.fd, p)
+	n, err := r.Receive(s.fd, p)
 	switch {
 	case err != 0:
 		return 0, s.because("recvmsg", err)
 	case n == 0:
 		return 0, io.EOF
 	}
-	s.mark(r.stamp())
+	s.mark(r)
 	return n, nil
 }
 
 // mark notes when the bytes of a read came. Bytes of one connection come in order: a stamp that follows a time taken from the
 // program's clock is not allowed to go before it. The socket is locked.
-func (s *socket) mark(stamp int64) {
-	at, seen, stamped := instantOf(stamp)
+func (s *socket) mark(r *receiver) {
+	at, seen, stamped := r.Times()
 	s.last = reading{at: max(at, s.last.at), seen: seen, number: s.last.number + 1, stamped: stamped}
 }
 
@@ -164,7 +166,7 @@ func (s *socket) Write(p []byte) (n int, err error) {
 func (s *socket) tryWrite(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n, err := send(s.fd, p)
+	n, err := kernel.Send(s.fd, p)
 	if err == 0 {
 		return n, nil
 	}
@@ -219,7 +221,7 @@ func (s *socket) begin(t taker) error {
 		return net.ErrClosed
 	}
 	s.taker, s.failed = t, nil
-	s.drain(r, r.buffer(), true)
+	s.pour(r, true)
 	return nil
 }
 
@@ -230,11 +232,11 @@ func (s *socket) pushed() (over bool, err error) {
 	return s.taker == nil, s.failed
 }
 
-// drain pushes what there is. A read that does not fill the buffer has emptied the socket, unless the other side is known to have ended: what
+// pour pushes what there is. A read that does not fill the buffer has emptied the socket, unless the other side is known to have ended: what
 // comes after it is told of anew. The socket is locked.
-func (s *socket) drain(r *receiver, buffer []byte, ended bool) {
+func (s *socket) pour(r *receiver, ended bool) {
 	for {
-		n, err := r.receive(s.fd, buffer)
+		n, err := r.Receive(s.fd, r.buffer)
 		switch {
 		case err == unix.EAGAIN:
 			return
@@ -245,12 +247,12 @@ func (s *socket) drain(r *receiver, buffer []byte, ended bool) {
 			s.stop(io.EOF)
 			return
 		}
-		s.mark(r.stamp())
-		if !s.taker.take(buffer[:n], s.last) {
+		s.mark(r)
+		if !s.taker.take(r.buffer[:n], s.last) {
 			s.stop(nil)
 			return
 		}
-		if n < len(buffer) && !ended {
+		if n < len(r.buffer) && !ended {
 			return
 		}
 	}
@@ -263,7 +265,7 @@ func (s *socket) stop(err error) {
 }
 
 // notice takes in what epoll says of the socket. The sweeper calls it.
-func (s *socket) notice(events uint32, r *receiver, buffer []byte) {
+func (s *socket) notice(events uint32, r *receiver) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fd < 0 {
@@ -276,7 +278,7 @@ func (s *socket) notice(events uint32, r *receiver, buffer []byte) {
 		notify(s.news)
 		return
 	}
-	s.drain(r, buffer, events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0)
+	s.pour(r, events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0)
 }
 
 // notify sends to a channel that holds one, unless it does already.
@@ -299,7 +301,7 @@ func (s *socket) unread() bool {
 func (s *socket) quiet() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return peek(s.fd) == unix.EAGAIN
+	return kernel.Peek(s.fd) == unix.EAGAIN
 }
 
 // Close implements net.Conn. It may be called again.
@@ -343,3 +345,8 @@ func (s *socket) SetWriteDeadline(t time.Time) error {
 	s.writes.set(t)
 	return nil
 }
+
+// holdStamping and askForStamps are kernel's; other systems have none.
+func holdStamping() { kernel.HoldStamping() }
+
+func askForStamps(c syscall.RawConn) error { return kernel.AskForStamps(c) }

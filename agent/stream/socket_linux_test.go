@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/internal/kernel"
 )
 
 // sockets are the two ends of a TCP connection.
@@ -96,7 +97,7 @@ func TestClosedSocket(t *testing.T) {
 func (s *socket) stillWriting() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, err := send(s.fd, []byte{0})
+	_, err := kernel.Send(s.fd, []byte{0})
 	return err == 0
 }
 

@@ -26,7 +26,7 @@ func (*sweepers) close() {}
 
 func holdStamping() {}
 
-func askForStamps(_, _ string, _ syscall.RawConn) error { return nil }
+func askForStamps(syscall.RawConn) error { return nil }
 
 func newSocket(c net.Conn, _ *sweepers) (*socket, error) { return &socket{Conn: c}, nil }
 

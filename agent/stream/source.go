@@ -70,8 +70,8 @@ func (s *sources) dial(ctx context.Context, addr string) (net.Conn, error) {
 }
 
 // prepareSocket is a net.Dialer's Control.
-func prepareSocket(network, address string, c syscall.RawConn) error {
-	if err := askForStamps(network, address, c); err != nil {
+func prepareSocket(_, _ string, c syscall.RawConn) error {
+	if err := askForStamps(c); err != nil {
 		return err
 	}
 	portAtConnect(c)

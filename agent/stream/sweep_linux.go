@@ -59,8 +59,7 @@ type sweeper struct {
 	done     chan struct{} // closed when its goroutine has ended
 	events   [sweepBatch]unix.EpollEvent
 	batch    [sweepBatch]*socket
-	receiver *receiver
-	buffer   []byte
+	receiver receiver
 	longest  int // turn
 	read     int // sockets in the present one
 
@@ -91,8 +90,8 @@ func newSweeper() (*sweeper, error) {
 		return nil, errors.Join(fmt.Errorf("epoll: %w", err), unix.Close(fd))
 	}
 	s := &sweeper{
-		file: os.NewFile(uintptr(fd), "epoll"), epoll: fd, done: make(chan struct{}), receiver: newReceiver(), buffer: make([]byte, sweepBuffer),
-		longest: sweepTurn,
+		file: os.NewFile(uintptr(fd), "epoll"), epoll: fd, done: make(chan struct{}), longest: sweepTurn,
+		receiver: receiver{buffer: make([]byte, sweepBuffer)},
 	}
 	if runtime.GOMAXPROCS(0) > 1 {
 		s.longest = sweepTurnOfMany
@@ -124,13 +123,13 @@ func (s *sweeper) sweep(epoll uintptr) bool {
 			s.read = 0
 			return false
 		default:
-			s.take(int(n))
+			s.readBatch(int(n))
 		}
 	}
 }
 
-// take reads the sockets of a batch.
-func (s *sweeper) take(n int) {
+// readBatch reads the first n sockets that have something.
+func (s *sweeper) readBatch(n int) {
 	s.mu.Lock()
 	for i := range n {
 		s.batch[i] = s.slots[s.events[i].Fd]
@@ -138,7 +137,7 @@ func (s *sweeper) take(n int) {
 	s.mu.Unlock()
 	for i, socket := range s.batch[:n] {
 		if socket != nil { // else it was closed in the meantime
-			socket.notice(s.events[i].Events, s.receiver, s.buffer)
+			socket.notice(s.events[i].Events, &s.receiver)
 		}
 		if s.read++; s.read == s.longest {
 			s.read = 0

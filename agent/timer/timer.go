@@ -120,15 +120,13 @@ func (t *Timer) approach(at clock.Instant) error {
 
 // Notice ends the wait under way if its instant has passed at now. The runtime asks the kernel for news only when it has nothing else to do, so
 // a program that is busy hears of its timers late; goroutines that do its work and have just read the clock tell it by this, and who
-// waits is run next: as soon as they wait, or yield. It reports whether there was something to notice. It costs a load where there was not, and may be
-// called from any goroutine, after Close to no effect.
-func (t *Timer) Notice(now clock.Instant) bool {
+// waits is run next: as soon as they wait, or yield. It costs a load where there is nothing to notice, and may be called from any goroutine, after
+// Close to no effect.
+func (t *Timer) Notice(now clock.Instant) {
 	until := t.until.Load()
-	if int64(now) < until || !t.until.CompareAndSwap(until, idle) {
-		return false
+	if int64(now) >= until && t.until.CompareAndSwap(until, idle) {
+		t.alarm.hasten()
 	}
-	t.alarm.hasten()
-	return true
 }
 
 // lead is how long before its instant WaitExactly wakes. A machine with cores to spare wakes a goroutine within it nearly always; on one

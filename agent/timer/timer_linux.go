@@ -9,24 +9,23 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/internal/kernel"
 )
 
 // timerfd is a kernel timer read as a file, so that the runtime's poller wakes its reader as it does for a socket.
 type timerfd struct {
-	ctx         context.Context
-	fd          int
-	file        *os.File
-	raw         syscall.RawConn
-	expirations [8]byte
-	take        func(fd uintptr) bool // read, bound once
-	forget      func() bool           // lets go of the context
-	turn        *turn                 // nil: there are several processors
-	passing     atomic.Bool           // the waiting goroutine waits for its turn
+	ctx     context.Context
+	fd      int
+	file    *os.File
+	raw     syscall.RawConn
+	take    func(fd uintptr) bool // read, bound once
+	forget  func() bool           // lets go of the context
+	turn    *turn                 // nil: there are several processors
+	passing atomic.Bool           // the waiting goroutine waits for its turn
 }
 
 func newPrecise(ctx context.Context) (alarm, error) {
@@ -85,15 +84,8 @@ func (t *timerfd) sleep() error {
 }
 
 // read takes the expirations, and is false if there are none yet. The poller forgets what it heard before a wait, so that only the file itself
-// can tell. The call returns at once, so that the scheduler need not hear of it.
-func (t *timerfd) read(fd uintptr) bool {
-	for {
-		_, _, err := unix.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(&t.expirations)), unsafe.Sizeof(t.expirations))
-		if err != unix.EINTR {
-			return err != unix.EAGAIN
-		}
-	}
-}
+// can tell.
+func (t *timerfd) read(fd uintptr) bool { return kernel.ReadTimer(int(fd)) }
 
 // hasten sets a deadline long past, which makes the reader ready to run without a look at the poller. If the reader goes from one file to the other
 // meanwhile, it finds the deadline there at its next wait, and waits once more.
@@ -128,13 +120,7 @@ func (t *timerfd) pass(until clock.Instant) error {
 }
 
 // arm sets when the timer can be read.
-func (t *timerfd) arm(at clock.Instant) error {
-	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(at))}
-	if err := unix.TimerfdSettime(t.fd, unix.TFD_TIMER_ABSTIME, &spec, nil); err != nil {
-		return fmt.Errorf("timerfd_settime: %w", err)
-	}
-	return nil
-}
+func (t *timerfd) arm(at clock.Instant) error { return kernel.SetTimer(t.fd, at) }
 
 // ring makes the timer readable at once. It cannot fail where a wait could be armed.
 func (t *timerfd) ring() { _ = t.arm(1) }

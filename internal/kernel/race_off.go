@@ -1,6 +1,6 @@
 //go:build !race
 
-package stream
+package kernel
 
 // raceDetector says that the race detector looks on.
 const raceDetector = false

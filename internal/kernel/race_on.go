@@ -1,6 +1,6 @@
 //go:build race
 
-package stream
+package kernel
 
 // raceDetector says that the race detector looks on. It learns what came before what on two sides of a connection from the standard library's
 // sends alone.
