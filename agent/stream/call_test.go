@@ -212,6 +212,21 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 	}
 }
 
+// lateContext has a deadline that has passed, and notices it only some time later, as a context's timer may.
+type lateContext struct{ context.Context }
+
+func (lateContext) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millisecond), true }
+
+// TestCallersDeadlineIsNoConnectTimeout checks whose time is said to be over where net notices the caller's deadline before the caller's context does.
+func TestCallersDeadlineIsNoConnectTimeout(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err := newTestClient(t, Config{Endpoints: []string{newRawServer(t, answer()).URL}}).Models(lateContext{ctx}, 0)
+	if e, ok := errors.AsType[*Error](err); !ok || e.Class != spatev1.ErrorClass_ERROR_CLASS_TIMEOUT {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestFirstRequestAfterACall checks that a connection that a call opened is not counted as a request's.
 func TestFirstRequestAfterACall(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

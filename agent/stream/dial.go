@@ -79,6 +79,9 @@ func (d *dialer) dial(within context.Context, addr string, secure bool) (*conn, 
 	defer cancel()
 	defer context.AfterFunc(d.life, cancel)()
 	c, err := d.connect(ctx, addr, secure, p)
+	if at, ok := within.Deadline(); err != nil && ok && time.Until(at) <= 0 {
+		<-within.Done() // net goes by the deadline, and may be ahead of the context's own timer: whose time it was is told by the context alone
+	}
 	switch {
 	case err != nil && within.Err() != nil:
 		return nil, within.Err()

@@ -97,13 +97,13 @@ func (p *http2Pool) open(ctx context.Context, address string, secure bool) (*htt
 
 // probe tries whether an address speaks HTTP/2, and hangs up.
 func (p *http2Pool) probe(ctx context.Context, u *url.URL) error {
-	ctx, cancel := context.WithTimeout(ctx, p.dialer.timeout)
-	defer cancel()
 	c, err := p.open(ctx, dialAddress(u), u.Scheme == "https")
 	if err != nil {
 		return err
 	}
 	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, p.dialer.timeout)
+	defer cancel()
 	if err := c.Ping(ctx); err != nil {
 		if c.wire.spokeOther() || errors.Is(err, context.DeadlineExceeded) {
 			return errNoHTTP2

@@ -160,7 +160,7 @@ func bunching(e Evidence) (Check, bool) {
 		return unknown()
 	}
 	const least = 0.1
-	return suspect(1-least, 1-e.ITL.P50/e.TPOT.P50, "median gap between frames %.3f ms at %.3f ms a token", e.ITL.P50, e.TPOT.P50)
+	return suspect(1-least, 1-min(1, e.ITL.P50/e.TPOT.P50), "median gap between frames %.3f ms at %.3f ms a token", e.ITL.P50, e.TPOT.P50)
 }
 
 // concurrency: a closed loop that never had its requests in flight is another load.

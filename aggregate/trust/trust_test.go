@@ -111,6 +111,17 @@ func TestWhatIsNotKnownIsNotChecked(t *testing.T) {
 	}
 }
 
+// A time a token so short that a gap divided by it is no number any more still gives a check that can be written.
+func TestBunchingAtNoTimeAToken(t *testing.T) {
+	e := sound()
+	e.ITL.P50, e.TPOT.P50 = 2048, 1e-305
+	if got := Judge(e); got.Verdict != Valid {
+		t.Errorf("%s: %q", got.Verdict, got.Reasons())
+	} else if _, err := json.Marshal(got); err != nil {
+		t.Error(err)
+	}
+}
+
 // The worst check is the verdict, the reasons are those that failed, and all of it can be written as JSON, whatever was measured.
 func TestVerdictIsThatOfTheWorstCheck(t *testing.T) {
 	times := rapid.Custom(func(t *rapid.T) *Times {
