@@ -3,11 +3,23 @@
 # round start - scheduled in us, the CPU time of a request, and how many ms in a second the agent's threads could have run but for others on their core
 # (of /proc's schedstat; its own threads wait for each other, too); then medians. TOKENS above 1 are sent 20 ms apart, to all streams at once:
 # 500 requests a second of 100 tokens are 1,000 streams and 50,000 frames/s. Given another agent program, the rounds of both alternate.
-#   bench/starts.sh [ROUNDS [RATE [TOKENS [OTHER_AGENT]]]]      (after make build; loopback only; 10 s a round)
+# Each round begins with the floor: how late starts would be that cost nothing, on core 0 while core 1 is as busy, and how much of a second
+# the core is away from its process.
+#   bench/starts.sh [ROUNDS [RATE [TOKENS [OTHER_AGENT]]]]      (after make build; loopback only; 15 s a round)
 set -euo pipefail
 source "$(dirname "$0")/simulator.sh"
 rounds=${1:-3} rate=${2:-10000} tokens=${3:-1} other=${4:-}
 seconds=5 stage=0 out=
+
+gcc -O2 -Wall -Wextra -o "$dir/floor" "$root/bench/floor/starts.c"
+
+# floor: a round of the floor, with another of its kind on core 1, so that what else there is to run finds no idle core.
+floor() {
+    local other
+    taskset -c 1 "$dir/floor" "$seconds" >/dev/null & other=$!
+    taskset -c 0 "$dir/floor" "$seconds" | tee -a "$dir/lines"
+    wait "$other"
+}
 
 # percentile NAME: of the send delay of a stage, in us.
 percentile() { grep -m1 -A12 '"send_delay_ms"' "$dir/$out/results.json" | sed -n "s/.*\"$1\": \([0-9.e-]*\),*/\1/p" | awk '{ print $1 * 1000 }'; }
@@ -38,10 +50,14 @@ step=0s
 serve --decode-step "$step"
 programs=("$bin/spate-agent" ${other:+"$other"})
 for ((round = 1; round <= rounds; round++)); do
+    floor
     for program in "${programs[@]}"; do round_of "$program"; done
 done
-for program in "${programs[@]}"; do
-    echo "median of $program: $(for what in p50 p90 p99 p99.9 cpu_us waited_ms; do
-        echo "$what=$(sed -n "s|^program=$program .*$what=\([0-9.]*\).*|\1|p" "$dir/lines" | median)"
+# medians WHO NAME...: of the rounds whose lines begin so.
+medians() {
+    echo "median of ${1#*=}: $(for what in "${@:2}"; do
+        echo "$what=$(sed -n "s|^$1 .*$what=\([0-9.]*\).*|\1|p" "$dir/lines" | median)"
     done | xargs)"
-done
+}
+medians client=floor p99 p99.9 away_ms longest_ms
+for program in "${programs[@]}"; do medians "program=$program" p50 p90 p99 p99.9 cpu_us waited_ms; done
