@@ -62,7 +62,8 @@ test: $(BIN)/influxd $(BIN)/victoria-metrics ## Vet and test everything, with th
 	@$(call retry,go list -deps -test ./... >/dev/null)
 	go vet ./...
 	@test -n '$(RACE)' || echo 'NO C COMPILER: the tests run WITHOUT the race detector.' >&2
-	go test -json $(RACE) -p $(TESTPROCS) -timeout 10m $(TESTFLAGS) ./... | go run ./internal/testsummary
+	{ all=0; go test -json $(RACE) -p $(TESTPROCS) -timeout 10m $(TESTFLAGS) ./... || all=$$?; \
+		go test -json -run '^TestACrowd' ./coordinator/membership || all=$$?; exit $$all; } | go run ./internal/testsummary
 	@test "$$(go env GOOS)" != linux || $(MAKE) --no-print-directory test-peers
 
 .PHONY: influx-outage

@@ -1,10 +1,14 @@
 package agent
 
 import (
+	"context"
+	"log/slog"
 	"os"
 	"testing"
 
 	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 )
 
 func TestMain(m *testing.M) {
@@ -12,4 +16,21 @@ func TestMain(m *testing.M) {
 		os.Exit(runStoppable(address))
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// stoppableAgent is the environment variable that makes the test program an agent of the coordinator that it names.
+const stoppableAgent = "SPATE_TEST_AGENT_OF"
+
+// runStoppable is an agent in a process of its own, until it is killed.
+func runStoppable(address string) int {
+	a, err := New(Config{
+		Name: "a", Logger: slog.New(slog.DiscardHandler),
+		Coordinator: func(context.Context) (string, error) { return "passthrough:///" + address, nil },
+		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
+	})
+	if err != nil {
+		return 1
+	}
+	_ = a.Run(context.Background())
+	return 0
 }

@@ -3,8 +3,6 @@
 package agent
 
 import (
-	"context"
-	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -16,29 +14,11 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
-
-// stoppableAgent is the environment variable that makes the test program an agent of the coordinator that it names.
-const stoppableAgent = "SPATE_TEST_AGENT_OF"
-
-// runStoppable is an agent in a process of its own, until it is killed.
-func runStoppable(address string) int {
-	a, err := New(Config{
-		Name: "a", Logger: slog.New(slog.DiscardHandler),
-		Coordinator: func(context.Context) (string, error) { return "passthrough:///" + address, nil },
-		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
-	})
-	if err != nil {
-		return 1
-	}
-	_ = a.Run(context.Background())
-	return 0
-}
 
 // startStoppable serves the coordinator and runs an agent of it in a process of its own.
 func (c *coordinator) startStoppable() *os.Process {

@@ -165,9 +165,9 @@ func checkCounters(c *spatev1.Counters, most uint64) error {
 			return fmt.Errorf("counter %s is %d, more than %d", counterNames[i], count, most)
 		}
 	}
-	for i, count := range []uint64{c.GetWithoutUsage(), c.GetIslMissed(), c.GetOslMissed()} {
+	for i, count := range []uint64{c.GetWithoutUsage(), c.GetIslMissed(), c.GetIslCompared(), c.GetOslMissed()} {
 		if count > c.GetCompleted() {
-			name := []string{"without_usage", "isl_missed", "osl_missed"}[i]
+			name := []string{"without_usage", "isl_missed", "isl_compared", "osl_missed"}[i]
 			return fmt.Errorf("counter %s is %d of %d completed requests", name, count, c.GetCompleted())
 		}
 	}

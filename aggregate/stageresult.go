@@ -295,7 +295,7 @@ func (s *Stage) addLengths(r *StageResult, w *spatev1.Workload) {
 		Asked:       unlessZero(w.GetRandom().GetIsl()),
 		Seen:        s.total.distribution(spatev1.Metric_METRIC_ISL),
 		Missed:      c.GetIslMissed(),
-		MissedShare: share(c.GetIslMissed(), c.GetCompleted()-c.GetWithoutUsage()),
+		MissedShare: share(c.GetIslMissed(), c.GetIslCompared()),
 	}
 	r.OSL = SequenceLength{
 		Asked:       unlessZero(w.GetRandom().GetOsl()),

@@ -27,6 +27,7 @@ const (
 	withCachedTokens
 	sharedTokens
 	unmeasuredTokensArrived
+	islCompared
 	counterCount
 )
 
@@ -62,5 +63,6 @@ func (c *counters) proto() *spatev1.Counters {
 		WithCachedTokens:        c[withCachedTokens],
 		SharedTokens:            c[sharedTokens],
 		UnmeasuredTokensArrived: c[unmeasuredTokensArrived],
+		IslCompared:             c[islCompared],
 	}
 }

@@ -94,6 +94,7 @@ func (s *Shard) tokens(c *cell, q *Request, o *stream.Observation) {
 		s.count(c, inputTokens, o.InputTokens)
 		s.value(c, spatev1.Metric_METRIC_ISL, int64(o.InputTokens))
 		if q.ISL > 0 { // else the plan asked for none
+			s.count(c, islCompared, 1)
 			s.miss(c, islMissed, o.InputTokens, q.ISL)
 		}
 	} else {

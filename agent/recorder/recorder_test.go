@@ -74,7 +74,7 @@ func TestCompletedRequestMeasuresAllByDefinition(t *testing.T) {
 	want := &spatev1.Counters{
 		Started: 1, Completed: 1, InputTokens: 10, OutputTokens: 5, TokenFrames: 1, TokensArrived: 2,
 		IslMissed: 1, OslMissed: 1, Connections: 1, CoalescedReads: 1, UnstampedFrames: 2,
-		CachedTokens: 6, WithCachedTokens: 1, SharedTokens: 8,
+		CachedTokens: 6, WithCachedTokens: 1, SharedTokens: 8, IslCompared: 1,
 	}
 	if diff := cmp.Diff(want, series.GetCounters(), protocmp.Transform()); diff != "" {
 		t.Errorf("counters (-want +got):\n%s", diff)
@@ -281,7 +281,7 @@ func TestNothingIsMissedThatWasNotAsked(t *testing.T) {
 	totals := &spatev1.Totals{}
 	tape.Finish(totals)
 	c := totals.GetCounters()
-	if c.GetIslMissed() != 0 || c.GetOslMissed() != 1 || c.GetInputTokens() != 10 || c.GetWithCachedTokens() != 0 {
+	if c.GetIslMissed() != 0 || c.GetIslCompared() != 0 || c.GetOslMissed() != 1 || c.GetInputTokens() != 10 || c.GetWithCachedTokens() != 0 {
 		t.Errorf("counters %v", c)
 	}
 }
@@ -456,6 +456,7 @@ func countersOf(p *spatev1.Counters) counters {
 		p.GetInputTokens(), p.GetOutputTokens(), p.GetTokenFrames(), p.GetTokensArrived(), p.GetWithoutUsage(),
 		p.GetIslMissed(), p.GetOslMissed(), p.GetConnections(), p.GetCoalescedReads(), p.GetUnstampedFrames(),
 		p.GetGood(), p.GetCachedTokens(), p.GetWithCachedTokens(), p.GetSharedTokens(), p.GetUnmeasuredTokensArrived(),
+		p.GetIslCompared(),
 	}
 }
 

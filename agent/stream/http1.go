@@ -204,11 +204,11 @@ func appendHeader(dst []byte, name, value string) []byte {
 // receive waits for the response and reads its head.
 func (c *http1Conn) receive(w *wire) (*http.Response, error) {
 	c.headLeft = headLimit
-	if _, err := c.reader.Peek(1); err != nil {
-		return nil, err
-	}
-	c.gotFirstByte(w)
 	for range mostInformed {
+		if _, err := c.reader.Peek(1); err != nil {
+			return nil, err
+		}
+		c.gotFirstByte(w)
 		response, err := http.ReadResponse(c.reader, nil)
 		if err != nil {
 			return nil, err

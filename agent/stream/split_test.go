@@ -47,3 +47,28 @@ func TestFrameBeforeASplitChunk(t *testing.T) {
 		})
 	}
 }
+
+// The first byte of a response is that of its own head, not of an interim one.
+func TestFirstByteIsNoInterimHeads(t *testing.T) {
+	for name, between := range map[string]string{"apart": "HTTP/1.1 103 Early Hints\r\n\r\n", "in one read with another": "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n"} {
+		t.Run(name, func(t *testing.T) {
+			sent := make(chan clock.Instant, 1)
+			s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
+				if !takeRequest(r) {
+					return
+				}
+				_, _ = io.WriteString(c, between)
+				<-time.After(hold)
+				sent <- clock.Now()
+				_, _ = io.WriteString(c, chunkedHead+chunk(tokenFrame("a")+doneFrame)+lastChunk)
+			})
+			o := ask(t, newTestClient(t, Config{Endpoints: []string{s.URL}}))
+			if o.Err != nil {
+				t.Fatal(o.Err)
+			}
+			if begun := <-sent; o.FirstByte < begun {
+				t.Errorf("the first byte is said to have come %v before it was sent", begun.Sub(o.FirstByte))
+			}
+		})
+	}
+}

@@ -105,7 +105,7 @@ type Observation struct {
 	Start clock.Instant
 	// When the last byte of the request was handed to the kernel. This and the times below are 0 if it did not come to that.
 	Sent clock.Instant
-	// First byte of the response head.
+	// First byte of the response head. Over HTTP/2 that of an interim one (103), if there was one.
 	FirstByte clock.Instant
 	// The first frame was a lead frame: without token text, as the role frame of a chat is. It may have come in the same read as the first
 	// token, and then at the same time.

@@ -193,6 +193,7 @@ func (r *Row) counters(c *spatev1.Counters) {
 	r.count("tokens_arrived", c.TokensArrived)
 	r.count("without_usage", c.WithoutUsage)
 	r.count("isl_missed", c.IslMissed)
+	r.count("isl_compared", c.IslCompared)
 	r.count("osl_missed", c.OslMissed)
 	r.count("connections", c.Connections)
 	r.count("coalesced_reads", c.CoalescedReads)

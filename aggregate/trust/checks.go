@@ -197,11 +197,10 @@ func starts(e Evidence) (Check, bool) {
 
 // isl: prompts of another length are another workload.
 func isl(e Evidence) (Check, bool) {
-	known := e.Requests.Completed - min(e.Requests.Completed, e.Lengths.WithoutUsage)
-	if known == 0 {
+	if e.Lengths.ISLCompared == 0 {
 		return unknown()
 	}
-	part := share(e.Lengths.ISLMissed, known)
+	part := share(e.Lengths.ISLMissed, e.Lengths.ISLCompared)
 	return suspect(lengthLimit, part, "%.1f %% of the prompts were not of the length asked", 100*part)
 }
 

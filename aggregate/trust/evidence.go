@@ -61,6 +61,8 @@ type Streams struct {
 type Lengths struct {
 	// ISLMissed had a prompt of another length than asked, by the server's usage.
 	ISLMissed uint64
+	// ISLCompared are those of which both lengths are known.
+	ISLCompared uint64
 	// OSLMissed had an output of another length than asked.
 	OSLMissed uint64
 	// WithoutUsage had no usage from the server.

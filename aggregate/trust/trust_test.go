@@ -23,7 +23,7 @@ func sound() Evidence {
 		ITL:         &Times{Count: 99_000, Mean: 10, P50: 10, P99: 20},
 		E2E:         &Times{Count: 1000, Mean: 50 + 99*10, P50: 1040, P99: 1100},
 		Streams:     Streams{TokenFrames: 100_000},
-		Lengths:     Lengths{Exact: ptr(true)},
+		Lengths:     Lengths{Exact: ptr(true), ISLCompared: 1000},
 		SharedShare: ptr(0.3), CachedShare: ptr(0.25),
 		Ended:       true,
 		Concurrency: ptr(uint64(100)), PeakConcurrency: ptr(uint64(100)),
@@ -100,7 +100,7 @@ func TestWhatIsNotKnownIsNotChecked(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	e := sound()
-	e.Lengths.WithoutUsage, e.TTFT = e.Requests.Completed, nil
+	e.Lengths.WithoutUsage, e.Lengths.ISLCompared, e.TTFT = e.Requests.Completed, 0, nil
 	for _, c := range Judge(e).Checks {
 		if c.Name == "isl" || c.Name == "identity" {
 			t.Errorf("%s was checked: %s", c.Name, c.Words)

@@ -10,7 +10,6 @@ import (
 )
 
 const (
-	crowdSize = 200
 	crowdSeen = 5 * time.Second  // the goal: all have seen a newcomer
 	crowdDead = 60 * time.Second // all have seen a death, which gossip may take its time for: liveness during a run is not its business
 )

@@ -782,7 +782,7 @@ type Counters struct {
 	TokensArrived uint64 `protobuf:"varint,10,opt,name=tokens_arrived,json=tokensArrived,proto3" json:"tokens_arrived,omitempty"`
 	// Completed requests whose usage the server did not send: their output tokens are frames counted, their input tokens unknown.
 	WithoutUsage uint64 `protobuf:"varint,11,opt,name=without_usage,json=withoutUsage,proto3" json:"without_usage,omitempty"`
-	// Completed requests whose prompt had another number of tokens than asked, by the server's usage.
+	// Completed requests whose prompt had another number of tokens than asked, by the server's usage: of isl_compared.
 	IslMissed uint64 `protobuf:"varint,12,opt,name=isl_missed,json=islMissed,proto3" json:"isl_missed,omitempty"`
 	// Completed requests whose output had another number of tokens than asked.
 	OslMissed uint64 `protobuf:"varint,13,opt,name=osl_missed,json=oslMissed,proto3" json:"osl_missed,omitempty"`
@@ -802,8 +802,10 @@ type Counters struct {
 	SharedTokens uint64 `protobuf:"varint,20,opt,name=shared_tokens,json=sharedTokens,proto3" json:"shared_tokens,omitempty"`
 	// Tokens of unmeasured requests that arrived in this window.
 	UnmeasuredTokensArrived uint64 `protobuf:"varint,21,opt,name=unmeasured_tokens_arrived,json=unmeasuredTokensArrived,proto3" json:"unmeasured_tokens_arrived,omitempty"`
-	unknownFields           protoimpl.UnknownFields
-	sizeCache               protoimpl.SizeCache
+	// Completed requests of whose prompt both the length asked and, by the server's usage, the one seen are known.
+	IslCompared   uint64 `protobuf:"varint,22,opt,name=isl_compared,json=islCompared,proto3" json:"isl_compared,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Counters) Reset() {
@@ -979,6 +981,13 @@ func (x *Counters) GetSharedTokens() uint64 {
 func (x *Counters) GetUnmeasuredTokensArrived() uint64 {
 	if x != nil {
 		return x.UnmeasuredTokensArrived
+	}
+	return 0
+}
+
+func (x *Counters) GetIslCompared() uint64 {
+	if x != nil {
+		return x.IslCompared
 	}
 	return 0
 }
@@ -1780,7 +1789,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\bendpoint\x18\x01 \x01(\rR\bendpoint\x12.\n" +
 	"\bcounters\x18\x02 \x01(\v2\x12.spate.v1.CountersR\bcounters\x12<\n" +
 	"\rdistributions\x18\x03 \x03(\v2\x16.spate.v1.DistributionR\rdistributions\x12,\n" +
-	"\x06errors\x18\x04 \x03(\v2\x14.spate.v1.ErrorCountR\x06errors\"\x85\x06\n" +
+	"\x06errors\x18\x04 \x03(\v2\x14.spate.v1.ErrorCountR\x06errors\"\xa8\x06\n" +
 	"\bCounters\x12\x18\n" +
 	"\astarted\x18\x01 \x01(\x04R\astarted\x12\x1c\n" +
 	"\tcompleted\x18\x02 \x01(\x04R\tcompleted\x12\x16\n" +
@@ -1805,7 +1814,8 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\rcached_tokens\x18\x12 \x01(\x04R\fcachedTokens\x12,\n" +
 	"\x12with_cached_tokens\x18\x13 \x01(\x04R\x10withCachedTokens\x12#\n" +
 	"\rshared_tokens\x18\x14 \x01(\x04R\fsharedTokens\x12:\n" +
-	"\x19unmeasured_tokens_arrived\x18\x15 \x01(\x04R\x17unmeasuredTokensArrived\"\xd8\x01\n" +
+	"\x19unmeasured_tokens_arrived\x18\x15 \x01(\x04R\x17unmeasuredTokensArrived\x12!\n" +
+	"\fisl_compared\x18\x16 \x01(\x04R\vislCompared\"\xd8\x01\n" +
 	"\fDistribution\x12(\n" +
 	"\x06metric\x18\x01 \x01(\x0e2\x10.spate.v1.MetricR\x06metric\x12\x1c\n" +
 	"\thistogram\x18\x02 \x01(\fR\thistogram\x12#\n" +
