@@ -28,6 +28,7 @@ type worker struct {
 	sequence    uint64
 	outbox      []*parcel
 	job         *job
+	over        uint32 // stages from the first one up to the last that it has ended
 }
 
 type letter struct {
@@ -93,6 +94,9 @@ func (a *worker) read(m *spatev1.ConnectResponse) {
 		a.revise(m.GetRevise())
 	case m.GetArm() != nil && j != nil && proto.Equal(j.ref, m.GetArm().GetRef()) && j.start == 0:
 		j.start = clock.Instant(m.GetArm().GetStartClockNs())
+	case m.GetArm() != nil && j == nil && a.over <= m.GetArm().GetRef().GetStageIndex():
+		a.cut(true) // its lease ended before it was armed: it says so by coming back without the share
+		a.connect()
 	case m.GetStop() != nil && j != nil && proto.Equal(j.ref, m.GetStop().GetRef()):
 		if j.start == 0 {
 			a.job = nil
@@ -225,7 +229,7 @@ func (a *worker) seal(t *spatev1.Totals) {
 
 func (a *worker) end(t *spatev1.Totals) {
 	a.seal(t)
-	a.job = nil
+	a.over, a.job = a.job.ref.GetStageIndex()+1, nil
 }
 
 // connect makes the control stream stand.
