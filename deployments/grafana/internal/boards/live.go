@@ -88,8 +88,8 @@ func soFar() Panel {
 // ofKinds limits events to kinds.
 func ofKinds(kinds string) string { return `"kind" =~ /^(` + kinds + `)$/` }
 
-// irregular leaves out the ends of runs that ran to their end. The others have the reason as their text.
-const irregular = `"text" !~ /^plan .* has ended$/`
+// irregular leaves out the regular ends of runs and stages. The others have the reason as their text.
+const irregular = `"text" !~ /^(plan|stage) .* has ended$/`
 
 // happened lists events.
 func happened(title, where string) Panel {

@@ -100,21 +100,23 @@ func TestDashboardsShowARealRun(t *testing.T) {
 	w.wentWrong()
 }
 
-// wentWrong checks that the end of a run is among what went wrong only if it has a reason. It comes last: it writes an event.
+// wentWrong checks that the end of a run or a stage is among what went wrong only if it has a reason. It comes last: it writes an event.
 func (w watched) wentWrong() {
 	ends := func() (texts []string) {
 		for _, r := range w.panel("compare.json", "What went wrong") {
-			if r["kind"] == "run_ended" {
+			if r["kind"] == "run_ended" || r["kind"] == "stage_ended" {
 				texts = append(texts, fmt.Sprint(r["text"]))
 			}
 		}
 		return texts
 	}
 	if regular := ends(); len(regular) > 0 {
-		w.Errorf("the regular end of a run went wrong: %q", regular)
+		w.Errorf("regular ends of a run and its stages went wrong: %q", regular)
 	}
-	w.db.Write(fmt.Sprintf(`spate_event,kind=run_ended,run=%s text="stopped on request"`, w.result.Run.ID), time.Second)
-	if stopped := ends(); !slices.Equal(stopped, []string{"stopped on request"}) {
+	w.db.Write(fmt.Sprintf(`spate_event,kind=stage_ended,run=%[1]s text="the target is dead"
+spate_event,kind=run_ended,run=%[1]s text="stopped on request"`, w.result.Run.ID), time.Second)
+	stopped := ends()
+	if slices.Sort(stopped); !slices.Equal(stopped, []string{"stopped on request", "the target is dead"}) {
 		w.Errorf("of a run that was stopped it says %q", stopped)
 	}
 }

@@ -119,6 +119,6 @@ func compare() Board {
 		[]Panel{byConcurrency("TTFT", "ttft_ms").high(12), byConcurrency("TPOT", "tpot_ms").high(12), byConcurrency("E2E", "e2e_ms").high(12)},
 		[]Panel{resultTable("Results", "Sort by load to see the runs' stages beside each other.", "spate_stage", ofAll,
 			[]string{"run", "target", "workload", "load", "verdict"}, ofWhole...).high(16)},
-		[]Panel{happened("What went wrong", ofKinds("agent_lost|agent_joined|warning|error_burst|run_ended")+" AND "+irregular)},
+		[]Panel{happened("What went wrong", ofKinds("agent_lost|agent_joined|warning|error_burst|stage_ended|run_ended")+" AND "+irregular)},
 	).several()
 }
