@@ -130,7 +130,7 @@ func TestMeasureEndsTheWarmup(t *testing.T) {
 			if n := load.GetRequests(); n > 0 && c.GetCompleted() != n || c.GetCompleted() == 0 || c.GetUnmeasuredEnded() == 0 || o.totals.GetNeverSent() != 0 {
 				t.Errorf("totals %v", o.totals)
 			}
-			if c.GetUnmeasuredTokensArrived() != 2*c.GetUnmeasuredEnded() {
+			if c.GetUnmeasuredFrames() != 2*c.GetUnmeasuredEnded() {
 				t.Errorf("counters %v", c)
 			}
 		})

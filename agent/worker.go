@@ -52,19 +52,25 @@ func (l *load) newWorker(i int) *worker {
 	return w
 }
 
-// token takes in a frame with token text, and its receive lag with it, so that the memory of a stream does not grow by that.
+// token takes in a frame that may carry a token, and its receive lag with it, so that the memory of a stream does not grow by
+// that.
 func (w *worker) token(at clock.Instant, tokens int) {
 	o := &w.observation
 	w.shard.Token(&w.request, at, tokens, o.Lags...)
 	o.Lags = o.Lags[:0]
 }
 
-// roomyGaps is the most gaps that room is made for before they come.
-const roomyGaps = 1024
+// Room that is made for frames before they come: for as many as tokens are asked for, at most mostRoom, and for those around
+// them.
+const (
+	mostRoom  = 1024
+	spareRoom = 4
+)
 
-// makeRoom makes room for the gaps of an answer of the length that is asked for: a list that grew would hold up to twice as much.
+// makeRoom makes room for the frames of an answer of the length that is asked for: a list that grew would hold up to twice
+// as much.
 func (w *worker) makeRoom() {
-	w.observation.Gaps = slices.Grow(w.observation.Gaps[:0], int(min(w.ask.OSL, roomyGaps)))
+	w.observation.Frames = slices.Grow(w.observation.Frames[:0], int(min(w.ask.OSL, mostRoom))+spareRoom)
 }
 
 // prepare makes the first request of an arrival. It is a function of the stage's seed and the arrival's index alone, however many

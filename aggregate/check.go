@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -63,6 +64,9 @@ func Check(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spatev1.StageReco
 		return Checked{}, err
 	}
 	if err := checkRecords(s.GetRecords(), run.GetRecords() != "", endpoints); err != nil {
+		return Checked{}, err
+	}
+	if err := checkShares(s); err != nil {
 		return Checked{}, err
 	}
 	if err := checkServerSamples(s.GetServerSamples(), stage.GetStage().GetTarget()); err != nil {
@@ -160,15 +164,13 @@ func checkSeries(s *spatev1.Series) ([]part, error) {
 
 // checkCounters checks that counters can be true.
 func checkCounters(c *spatev1.Counters, most uint64) error {
-	for i, count := range countersOf(c) {
-		if count > most {
-			return fmt.Errorf("counter %s is %d, more than %d", counterNames[i], count, most)
-		}
-	}
-	for i, count := range []uint64{c.GetWithoutUsage(), c.GetIslMissed(), c.GetIslCompared(), c.GetOslMissed()} {
-		if count > c.GetCompleted() {
-			name := []string{"without_usage", "isl_missed", "isl_compared", "osl_missed"}[i]
-			return fmt.Errorf("counter %s is %d of %d completed requests", name, count, c.GetCompleted())
+	counts := measure.CountsOf(c)
+	for _, counter := range measure.Counters() {
+		switch count := counts[counter]; {
+		case count > most:
+			return fmt.Errorf("counter %s is %d, more than %d", counter, count, most)
+		case counter.OfCompleted() && count > counts[measure.Completed]:
+			return fmt.Errorf("counter %s is %d of %d completed requests", counter, count, counts[measure.Completed])
 		}
 	}
 	return nil
@@ -232,19 +234,35 @@ func checkRecords(records []*spatev1.RequestRecord, kept bool, endpoints int) er
 	return nil
 }
 
+// checkShares checks what is said of earlier windows.
+func checkShares(s *spatev1.Snapshot) error {
+	next := uint32(0)
+	for _, share := range s.GetShares() {
+		w := share.GetWindow()
+		switch {
+		case w < next || w > s.GetWindow():
+			return fmt.Errorf("share of window %d in a snapshot of window %d: given twice, out of order or ahead", w, s.GetWindow())
+		case max(share.GetOutputTokens(), share.GetChunks(), share.GetMicroRequests()) > maxTotal:
+			return fmt.Errorf("share of window %d: more than %d", w, uint64(maxTotal))
+		}
+		next = w + 1
+	}
+	return nil
+}
+
 // checkTotals checks the totals, if there are any.
 func checkTotals(t *spatev1.Totals) error {
 	if t == nil {
 		return nil
 	}
-	var seen metricSet
+	var seen measure.Set
 	for _, v := range t.GetValues() {
-		if m := v.GetMetric(); !known(m) || seen.has(m) {
+		if m := v.GetMetric(); !measure.Known(m) || seen.Has(m) {
 			return fmt.Errorf("totals: metric %d is not known or given twice", m)
 		}
-		seen |= setOf(v.GetMetric())
+		seen |= measure.SetOf(v.GetMetric())
 	}
-	for _, ns := range []int64{t.GetFirstStartNs(), t.GetLastEndNs(), t.GetSteadyFromNs(), t.GetSteadyToNs()} {
+	for _, ns := range []int64{t.GetFirstStartNs(), t.GetLastStartNs(), t.GetLastEndNs(), t.GetSteadyFromNs(), t.GetSteadyToNs()} {
 		if ns > MaxWindow*nanosPerSecond || ns < -MaxWindow*nanosPerSecond {
 			return fmt.Errorf("totals: a time %d ns from the stage's start", ns)
 		}

@@ -14,7 +14,7 @@ import (
 func goodSnapshot() *spatev1.Snapshot {
 	requests := steadyRequests(1, 20)
 	requests[3] = request{endpoint: 1, start: 3e8, class: spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, status: 429}
-	all := measure(stageRecord(0, 1), requests, func(request) uint32 { return 0 })
+	all := recorded(stageRecord(0, 1), requests, func(request) uint32 { return 0 })
 	all[0].Records = []*spatev1.RequestRecord{{Index: 4, Endpoint: 1}}
 	return all[0]
 }

@@ -3,6 +3,7 @@ package aggregate
 import (
 	"fmt"
 
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -111,23 +112,44 @@ func (a *agentTally) snapshotsMissing() string {
 
 // differences compares the sums with the totals.
 func (a *agentTally) differences() (reasons []string) {
-	merged, totals := countersOf(a.counters), countersOf(a.totals.GetCounters())
-	for i, name := range counterNames {
-		if merged[i] != totals[i] {
-			reasons = append(reasons, fmt.Sprintf("has %s %d in its snapshots, but %d in its totals", name, merged[i], totals[i]))
+	merged, totals := measure.CountsOf(a.counters), measure.CountsOf(a.totals.GetCounters())
+	for _, c := range measure.Counters() {
+		if merged[c] != totals[c] {
+			reasons = append(reasons, fmt.Sprintf("has %s %d in its snapshots, but %d in its totals", c, merged[c], totals[c]))
 		}
 	}
-	var values [metricCount]uint64
+	reasons = append(reasons, a.sharesMissing(&merged)...)
+	var values [measure.Count]uint64
 	for _, v := range a.totals.GetValues() {
-		if known(v.GetMetric()) {
+		if measure.Known(v.GetMetric()) {
 			values[v.GetMetric()] += v.GetCount()
 		}
 	}
-	for _, m := range Metrics() {
-		if a.recorded[m] != values[m] {
+	for _, m := range measure.Metrics() {
+		if a.recorded[m.ID] != values[m.ID] {
 			reasons = append(reasons, fmt.Sprintf("has %d values of %s in its snapshots, but %d in its totals",
-				a.recorded[m], MetricName(m), values[m]))
+				a.recorded[m.ID], m.Name, values[m.ID]))
 		}
 	}
 	return reasons
 }
+
+// sharesMissing compares what was shared out over windows with what there was to share out.
+func (a *agentTally) sharesMissing(merged *measure.Counts) (reasons []string) {
+	for _, c := range []struct {
+		of           string
+		shared, want uint64
+	}{
+		{"output tokens", a.shared.tokens, merged[measure.OutputTokens]},
+		{"chunks", a.shared.chunks, merged[measure.Chunks]},
+		{"millionths of requests", a.shared.requests, million * merged[measure.Completed]},
+	} {
+		if c.shared != c.want {
+			reasons = append(reasons, fmt.Sprintf("has %d %s by window, but counted %d", c.shared, c.of, c.want))
+		}
+	}
+	return reasons
+}
+
+// million is how many parts agents share a request out in.
+const million = 1_000_000

@@ -99,7 +99,7 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rec := stageRecord(0, 2)
 			stage := NewStage(rec)
-			for _, s := range c.damage(rec, measure(rec, steadyRequests(2, 50), endWindow)) {
+			for _, s := range c.damage(rec, recorded(rec, steadyRequests(2, 50), endWindow)) {
 				if err := stage.Add(s); err != nil {
 					t.Fatal(err)
 				}
@@ -151,7 +151,7 @@ func TestWhatARunLacks(t *testing.T) {
 			if err := l.Put(Change{Stages: []*spatev1.StageRecord{rec}}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := l.Append(measure(rec, steadyRequests(1, 5), endWindow)); err != nil {
+			if _, err := l.Append(recorded(rec, steadyRequests(1, 5), endWindow)); err != nil {
 				t.Fatal(err)
 			}
 			r, err := ResultOf(l)

@@ -2,24 +2,26 @@ package aggregate
 
 import (
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // agentTally is what came from one agent. Its values are packed: there may be a thousand agents.
 type agentTally struct {
 	tally      // of everything but values
-	packed     [metricCount]*histogram.Packed
+	packed     [measure.Count]*histogram.Packed
 	regionName string
 	region     *regionTally
-	joined     int64               // offset from which on it takes part, in nanoseconds
-	loss       *spatev1.Loss       // nil: it was not lost
-	out        bool                // nothing more of it is waited for, lost or not
-	recorded   [metricCount]uint64 // number of values, also of metrics that the tally does not keep
+	joined     int64                 // offset from which on it takes part, in nanoseconds
+	loss       *spatev1.Loss         // nil: it was not lost
+	out        bool                  // nothing more of it is waited for, lost or not
+	recorded   [measure.Count]uint64 // number of values, also of metrics that the tally does not keep
 	snapshots  uint64
 	first      uint64   // lowest sequence number
 	last       uint64   // highest sequence number
 	peaks      []uint32 // most requests in flight, by window; as long as the highest window asks for
 	rows       uint64   // rows that were left out
+	shared     windowShare
 	totals     *spatev1.Totals
 	closing    uint64 // sequence number of the snapshot with the totals
 }
@@ -34,7 +36,7 @@ func (a *agentTally) add(series *spatev1.Series, parts []part, at place, by pack
 	a.tally.add(series, parts, at)
 	for _, p := range parts {
 		a.recorded[p.metric] += p.values.Count()
-		if !keyMetrics.has(p.metric) {
+		if !keyMetrics.Has(p.metric) {
 			continue
 		}
 		if a.packed[p.metric] == nil {
@@ -82,6 +84,9 @@ func (a *agentTally) deliver(s *spatev1.Snapshot) {
 	}
 	a.snapshots++
 	a.rows += s.GetDroppedRecords()
+	for _, share := range s.GetShares() {
+		a.shared.add(share)
+	}
 	if s.GetTotals() != nil {
 		a.totals, a.closing = s.GetTotals(), sequence
 	}
@@ -101,7 +106,7 @@ type regionTally struct {
 
 // newRegionTally returns an empty tally of a region.
 func newRegionTally(endpoints int) *regionTally {
-	r := &regionTally{tally: *newTally(allMetrics)}
+	r := &regionTally{tally: *newTally(measure.All)}
 	for range endpoints {
 		r.paths = append(r.paths, newTally(pathMetrics))
 	}
@@ -114,14 +119,30 @@ func (r *regionTally) add(series *spatev1.Series, parts []part, at place) {
 	r.paths[at.endpoint].add(series, parts, at)
 }
 
+// windowShare is what requests did in a window, told at their ends.
+type windowShare struct {
+	tokens, chunks uint64
+	requests       uint64 // in millionths
+}
+
+// add adds what one snapshot tells.
+func (w *windowShare) add(s *spatev1.WindowShare) {
+	w.tokens += s.GetOutputTokens()
+	w.chunks += s.GetChunks()
+	w.requests += s.GetMicroRequests()
+}
+
 // windowTally is what happened in one window.
 type windowTally struct {
+	windowShare
+
 	started          uint64
-	completed        uint64
 	ended            uint64 // in any way
 	tokensArrived    uint64
 	tokensPerSecond  float64 // tokens of snapshots over the windows that each of them holds
-	unmeasuredTokens uint64
+	framesPerSecond  float64 // and frames
+	uncountedFrames  uint64
+	unmeasuredFrames uint64
 
 	unmeasuredStarted, unmeasuredEnded uint64
 
@@ -145,18 +166,19 @@ type agentWindow struct {
 
 // newLiveWindow returns a window without measurements.
 func newLiveWindow() *liveWindow {
-	return &liveWindow{total: newTally(allMetrics), regions: make(map[string]*tally), agents: make(map[string]*agentWindow)}
+	return &liveWindow{total: newTally(measure.All), regions: make(map[string]*tally), agents: make(map[string]*agentWindow)}
 }
 
 // add merges one endpoint's measurements into a window.
 func (w *windowTally) add(series *spatev1.Series, parts []part, at place, region string) {
 	c := series.GetCounters()
 	w.started += c.GetStarted()
-	w.completed += c.GetCompleted()
 	w.ended += c.GetCompleted() + c.GetFailed() + c.GetCancelled()
 	w.tokensArrived += c.GetTokensArrived()
 	w.tokensPerSecond += float64(c.GetTokensArrived()) / float64(at.windows())
-	w.unmeasuredTokens += c.GetUnmeasuredTokensArrived()
+	w.framesPerSecond += float64(c.GetFrames()) / float64(at.windows())
+	w.uncountedFrames += c.GetUncountedFrames()
+	w.unmeasuredFrames += c.GetUnmeasuredFrames()
 	w.unmeasuredStarted += c.GetUnmeasuredStarted()
 	w.unmeasuredEnded += c.GetUnmeasuredEnded()
 	if w.live == nil {
@@ -183,7 +205,7 @@ func (w *liveWindow) addEndpoint(series *spatev1.Series, parts []part, at place)
 }
 
 // addTo returns the tally of a name, made if need be.
-func addTo(tallies map[string]*tally, name string, keep metricSet) *tally {
+func addTo(tallies map[string]*tally, name string, keep measure.Set) *tally {
 	if tallies[name] == nil {
 		tallies[name] = newTally(keep)
 	}

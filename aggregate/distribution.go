@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -31,7 +32,7 @@ type Distribution struct {
 
 // distribution sums up the values of a metric, nil if there are none.
 func (t *tally) distribution(m spatev1.Metric) *Distribution {
-	return distributionOf(t.values[m], MetricScale(m))
+	return distributionOf(t.values[m], measure.Of(m).Unit.Scale())
 }
 
 // shownPercentiles are those of a Distribution.

@@ -75,7 +75,7 @@ func evidenceOf(m Measured, rec *spatev1.StageRecord) trust.Evidence {
 		TPOT:        times(spatev1.Metric_METRIC_TPOT),
 		ITL:         times(spatev1.Metric_METRIC_ITL),
 		E2E:         times(spatev1.Metric_METRIC_E2E),
-		Streams:     trust.Streams{TokenFrames: c.GetTokenFrames(), CoalescedReads: c.GetCoalescedReads(), UnstampedFrames: c.GetUnstampedFrames()},
+		Streams:     trust.Streams{TokenFrames: c.GetFrames(), CoalescedReads: c.GetCoalescedReads(), UnstampedFrames: c.GetUnstampedFrames()},
 		Lengths:     trust.Lengths{ISLMissed: c.GetIslMissed(), ISLCompared: c.GetIslCompared(), OSLMissed: c.GetOslMissed(), WithoutUsage: c.GetWithoutUsage(), Exact: exactOutput(rec)},
 		SharedShare: cache.SharedShare,
 		CachedShare: cache.CachedShare,

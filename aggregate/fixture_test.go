@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -76,7 +77,7 @@ func (r request) metrics() map[spatev1.Metric][]int64 {
 		spatev1.Metric_METRIC_ISL:                   {100},
 		spatev1.Metric_METRIC_OSL:                   {n},
 		spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME: {1000},
-		spatev1.Metric_METRIC_FIRST_FRAME:           {r.firstFrame - r.start},
+		spatev1.Metric_METRIC_VLLM_TTFT:             {r.firstFrame - r.start},
 	}
 	if r.start%3 == 0 { // on a new connection
 		m[spatev1.Metric_METRIC_CONNECT], m[spatev1.Metric_METRIC_RTT] = []int64{2000 + r.start%7e6}, []int64{1000 + r.start%7e6}
@@ -84,14 +85,14 @@ func (r request) metrics() map[spatev1.Metric][]int64 {
 		m[spatev1.Metric_METRIC_TLS] = []int64{500 + r.start%3e6}
 	}
 	if r.firstFrame != first {
-		m[spatev1.Metric_METRIC_FIRST_FRAME_GAP] = []int64{first - r.firstFrame}
+		m[spatev1.Metric_METRIC_VLLM_ITL_ADDED] = []int64{first - r.firstFrame}
 	}
 	for i := 1; i < len(r.tokens); i++ {
 		m[spatev1.Metric_METRIC_ITL] = append(m[spatev1.Metric_METRIC_ITL], r.tokens[i]-r.tokens[i-1])
 	}
 	if n > 1 {
 		m[spatev1.Metric_METRIC_TPOT] = []int64{(last - first + (n-1)/2) / (n - 1)}
-		m[spatev1.Metric_METRIC_TPOT_FIRST_FRAME] = []int64{(last - r.firstFrame + (n-1)/2) / (n - 1)}
+		m[spatev1.Metric_METRIC_VLLM_TPOT] = []int64{(last - r.firstFrame + (n-1)/2) / (n - 1)}
 	}
 	return m
 }
@@ -104,9 +105,9 @@ func (r request) end() int64 {
 	return r.tokens[len(r.tokens)-1]
 }
 
-// measure makes the snapshots that agents would send of some requests, each agent's last one with its totals. windowOf puts each
+// recorded makes the snapshots that agents would send of some requests, each agent's last one with its totals. windowOf puts each
 // request into a window.
-func measure(rec *spatev1.StageRecord, requests []request, windowOf func(request) uint32) []*spatev1.Snapshot {
+func recorded(rec *spatev1.StageRecord, requests []request, windowOf func(request) uint32) []*spatev1.Snapshot {
 	var snapshots []*spatev1.Snapshot
 	for i := range rec.GetAgents() {
 		var own []request
@@ -120,7 +121,7 @@ func measure(rec *spatev1.StageRecord, requests []request, windowOf func(request
 	return snapshots
 }
 
-// agentSnapshots is measure for one agent.
+// agentSnapshots is recorded for one agent.
 func agentSnapshots(rec *spatev1.StageRecord, agent int, requests []request, windowOf func(request) uint32) []*spatev1.Snapshot {
 	last, who := uint32(0), rec.GetAgents()[agent]
 	for _, r := range requests {
@@ -146,10 +147,23 @@ func agentSnapshots(rec *spatev1.StageRecord, agent int, requests []request, win
 				s.Series = append(s.Series, seriesOf(uint32(e), of))
 			}
 		}
+		s.Shares = sharesOf(w, s.GetSeries())
 		snapshots = append(snapshots, s)
 	}
 	snapshots[last].Totals = totalsOf(snapshots, requests)
 	return snapshots
+}
+
+// sharesOf are the shares of requests that did all in the window in which they ended.
+func sharesOf(window uint32, all []*spatev1.Series) []*spatev1.WindowShare {
+	s := &spatev1.WindowShare{Window: window}
+	for _, series := range all {
+		c := series.GetCounters()
+		s.OutputTokens += c.GetOutputTokens()
+		s.Chunks += c.GetChunks()
+		s.MicroRequests += million * c.GetCompleted()
+	}
+	return []*spatev1.WindowShare{s}
 }
 
 // seriesOf is what an agent recorded of the requests of one window and endpoint.
@@ -167,7 +181,9 @@ func seriesOf(endpoint uint32, requests []request) *spatev1.Series {
 		s.Counters.Completed++
 		s.Counters.InputTokens += 100
 		s.Counters.OutputTokens += uint64(len(r.tokens))
+		s.Counters.Frames += uint64(len(r.tokens))
 		s.Counters.TokenFrames += uint64(len(r.tokens))
+		s.Counters.Chunks += uint64(len(r.tokens))
 		s.Counters.TokensArrived += uint64(len(r.tokens))
 		for m, vs := range r.metrics() {
 			if values[m] == nil {
@@ -178,7 +194,7 @@ func seriesOf(endpoint uint32, requests []request) *spatev1.Series {
 			}
 		}
 	}
-	for _, m := range Metrics() {
+	for m := range spatev1.Metric(measure.Count) {
 		if values[m] != nil {
 			s.Distributions = append(s.Distributions, values[m].Proto(m))
 		}
@@ -202,7 +218,7 @@ func totalsOf(snapshots []*spatev1.Snapshot, requests []request) *spatev1.Totals
 	counts := make(map[spatev1.Metric]uint64)
 	for _, s := range snapshots {
 		for _, series := range s.GetSeries() {
-			addCounters(t.Counters, series.GetCounters())
+			measure.AddTo(t.Counters, series.GetCounters())
 			for _, d := range series.GetDistributions() {
 				h, err := histogram.FromProto(d)
 				if err != nil {
@@ -212,7 +228,7 @@ func totalsOf(snapshots []*spatev1.Snapshot, requests []request) *spatev1.Totals
 			}
 		}
 	}
-	for _, m := range Metrics() {
+	for m := range spatev1.Metric(measure.Count) {
 		if counts[m] > 0 {
 			t.Values = append(t.Values, &spatev1.MetricCount{Metric: m, Count: counts[m]})
 		}
@@ -220,6 +236,9 @@ func totalsOf(snapshots []*spatev1.Snapshot, requests []request) *spatev1.Totals
 	for _, r := range requests {
 		if t.FirstStartNs == nil || r.start < *t.FirstStartNs {
 			t.FirstStartNs = &r.start
+		}
+		if t.LastStartNs == nil || r.start > *t.LastStartNs {
+			t.LastStartNs = &r.start
 		}
 		if end := r.end(); t.LastEndNs == nil || end > *t.LastEndNs {
 			t.LastEndNs = &end
@@ -237,10 +256,11 @@ func mergedInto(all []*spatev1.Snapshot) *spatev1.Snapshot {
 	}
 	sums := make(map[uint32]*tally)
 	for _, s := range all {
+		out.Shares = append(out.Shares, s.GetShares()...)
 		out.PeakInFlight = max(out.PeakInFlight, s.GetPeakInFlight())
 		for _, series := range s.GetSeries() {
 			if sums[series.GetEndpoint()] == nil {
-				sums[series.GetEndpoint()] = newTally(allMetrics)
+				sums[series.GetEndpoint()] = newTally(measure.All)
 			}
 			parts, err := decode(series.GetDistributions())
 			if err != nil {
@@ -258,7 +278,7 @@ func mergedInto(all []*spatev1.Snapshot) *spatev1.Snapshot {
 // series is a tally as an agent sends it.
 func (t *tally) series(endpoint uint32) *spatev1.Series {
 	s := &spatev1.Series{Endpoint: endpoint, Counters: t.counters}
-	for _, m := range Metrics() {
+	for m := range spatev1.Metric(measure.Count) {
 		if t.values[m] != nil {
 			s.Distributions = append(s.Distributions, t.values[m].Proto(m))
 		}

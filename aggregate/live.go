@@ -55,20 +55,20 @@ func (s *Stage) Counters() *spatev1.Counters {
 	return s.total.countersNow()
 }
 
-// UnmeasuredTokens returns how many tokens of unmeasured requests arrived in each window from first to before end. Those of a snapshot
-// of several windows stand at its last one: shared out evenly they would look steady, which nobody knows.
-func (s *Stage) UnmeasuredTokens(first, end uint32) []uint64 {
+// UnmeasuredFrames returns how many frames of unmeasured requests arrived in each window from first to before end. Those of a
+// snapshot of several windows stand at its last one: shared out evenly they would look steady, which nobody knows.
+func (s *Stage) UnmeasuredFrames(first, end uint32) []uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var tokens []uint64
+	var frames []uint64
 	for number := first; number < end; number++ {
 		if w := s.windows[number]; w != nil {
-			tokens = append(tokens, w.unmeasuredTokens)
+			frames = append(frames, w.unmeasuredFrames)
 		} else {
-			tokens = append(tokens, 0)
+			frames = append(frames, 0)
 		}
 	}
-	return tokens
+	return frames
 }
 
 // Flow counts requests, unmeasured ones too, over a part of a stage.

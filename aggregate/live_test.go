@@ -93,17 +93,17 @@ func TestIntervalOfAStage(t *testing.T) {
 	}
 }
 
-func TestUnmeasuredTokens(t *testing.T) {
-	s := stageOf(t, counted(1, 0, &spatev1.Counters{UnmeasuredTokensArrived: 5}), counted(2, 2, &spatev1.Counters{UnmeasuredTokensArrived: 7}),
-		counted(3, 2, &spatev1.Counters{UnmeasuredTokensArrived: 1}))
+func TestUnmeasuredFrames(t *testing.T) {
+	s := stageOf(t, counted(1, 0, &spatev1.Counters{UnmeasuredFrames: 5}), counted(2, 2, &spatev1.Counters{UnmeasuredFrames: 7}),
+		counted(3, 2, &spatev1.Counters{UnmeasuredFrames: 1}))
 	s.Forget(2)
-	if got := s.UnmeasuredTokens(0, 4); !slices.Equal(got, []uint64{5, 0, 8, 0}) {
+	if got := s.UnmeasuredFrames(0, 4); !slices.Equal(got, []uint64{5, 0, 8, 0}) {
 		t.Errorf("%v", got)
 	}
-	if got := s.UnmeasuredTokens(2, 3); !slices.Equal(got, []uint64{8}) {
+	if got := s.UnmeasuredFrames(2, 3); !slices.Equal(got, []uint64{8}) {
 		t.Errorf("%v", got)
 	}
-	if got := s.Counters().GetUnmeasuredTokensArrived(); got != 13 {
+	if got := s.Counters().GetUnmeasuredFrames(); got != 13 {
 		t.Errorf("%d in all", got)
 	}
 }

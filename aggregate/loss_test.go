@@ -19,7 +19,7 @@ func TestALostPartChangesNothingBeforeItsLoss(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rec := stageRecord(0, 3)
 		requests := anyRequests(rt, 3)
-		all := measure(rec, requests, endWindow)
+		all := recorded(rec, requests, endWindow)
 		from := rapid.Uint32Range(0, 8).Draw(rt, "from window")
 		isLate := func(s *spatev1.Snapshot) bool { return s.GetKey().GetAgent() == "b" && s.GetWindow() >= from }
 		before := slices.DeleteFunc(slices.Clone(all), isLate)
@@ -63,7 +63,7 @@ func TestALostPartChangesNothingBeforeItsLoss(t *testing.T) {
 // lostStage is a stage of agents a and b for 5 s, b lost, with what came before.
 func lostStage(loss *spatev1.Loss, change func(*spatev1.StageRecord, *spatev1.Totals)) (*spatev1.StageRecord, []*spatev1.Snapshot) {
 	rec := stageRecord(0, 2)
-	all := measure(rec, steadyRequests(2, 50), endWindow)
+	all := recorded(rec, steadyRequests(2, 50), endWindow)
 	rec.Agents[1].Loss = loss
 	change(rec, all[len(all)-1].GetTotals())
 	return rec, slices.DeleteFunc(all, func(s *spatev1.Snapshot) bool { return !Taken(rec, s) })
@@ -153,13 +153,13 @@ func TestSteadyPartOfAStageWithALoss(t *testing.T) {
 		want   *Steady
 		owed   bool // the number of requests never sent is known
 	}{
-		"taken over":                  {ptr(int64(3e9)), false, &Steady{FromS: 3, ToS: 5, DurationS: 2, RequestThroughput: 10, OutputTokenThroughput: 40}, false},
-		"taken over, all delivered":   {ptr(int64(3e9)), true, &Steady{FromS: 3, ToS: 5, DurationS: 2, RequestThroughput: 10, OutputTokenThroughput: 40}, false},
+		"taken over":                  {ptr(int64(3e9)), false, &Steady{FromS: 3, ToS: 5, DurationS: 2, RequestThroughput: 10, OutputTokenThroughput: ptr(40.0)}, false},
+		"taken over, all delivered":   {ptr(int64(3e9)), true, &Steady{FromS: 3, ToS: 5, DurationS: 2, RequestThroughput: 10, OutputTokenThroughput: ptr(40.0)}, false},
 		"missing":                     {nil, false, nil, false},
-		"missing, all else delivered": {nil, true, &Steady{FromS: 1, ToS: 2, DurationS: 1, RequestThroughput: 20, OutputTokenThroughput: 80}, true},
+		"missing, all else delivered": {nil, true, &Steady{FromS: 1, ToS: 2, DurationS: 1, RequestThroughput: 20, OutputTokenThroughput: ptr(80.0)}, true},
 	} {
 		rec, all := stageRecord(0, 2), []*spatev1.Snapshot(nil)
-		for _, s := range measure(rec, steadyRequests(2, 50), endWindow) {
+		for _, s := range recorded(rec, steadyRequests(2, 50), endWindow) {
 			if s.GetTotals() != nil {
 				s.Totals.SteadyFromNs, s.Totals.SteadyToNs = ptr(int64(0.5e9)), ptr(int64(5e9))
 			}
@@ -260,7 +260,7 @@ func TestALedgerWithALossIsReplayedWithoutWhatFollowed(t *testing.T) {
 	}
 	defer func() { _ = l.Close() }()
 	rec := stageRecord(0, 2)
-	all := measure(rec, steadyRequests(2, 50), endWindow)
+	all := recorded(rec, steadyRequests(2, 50), endWindow)
 	all[0].DroppedRecords = 3
 	rec.Agents[1].Loss = &spatev1.Loss{FromWindow: 2, Share: 0.5}
 	if err := l.Put(Change{Stages: []*spatev1.StageRecord{rec}}); err != nil {

@@ -3,48 +3,37 @@ package aggregate
 import (
 	"cmp"
 	"maps"
+	"reflect"
 	"slices"
 
-	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/measure"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// latencies sums up the merged times.
-func (t *tally) latencies() (l Latencies) {
-	for m, field := range map[spatev1.Metric]**Distribution{
-		spatev1.Metric_METRIC_TTFT:             &l.TTFT,
-		spatev1.Metric_METRIC_TPOT:             &l.TPOT,
-		spatev1.Metric_METRIC_ITL:              &l.ITL,
-		spatev1.Metric_METRIC_E2E:              &l.E2E,
-		spatev1.Metric_METRIC_TTFT_SCHEDULED:   &l.TTFTScheduled,
-		spatev1.Metric_METRIC_E2E_SCHEDULED:    &l.E2EScheduled,
-		spatev1.Metric_METRIC_SEND_DELAY:       &l.SendDelay,
-		spatev1.Metric_METRIC_CONNECT:          &l.Connect,
-		spatev1.Metric_METRIC_DNS:              &l.DNS,
-		spatev1.Metric_METRIC_TCP:              &l.TCP,
-		spatev1.Metric_METRIC_TLS:              &l.TLS,
-		spatev1.Metric_METRIC_RTT:              &l.RTT,
-		spatev1.Metric_METRIC_FAILURE_TIME:     &l.FailureTime,
-		spatev1.Metric_METRIC_RECEIVE_LAG:      &l.ReceiveLag,
-		spatev1.Metric_METRIC_FIRST_FRAME:      &l.FirstFrame,
-		spatev1.Metric_METRIC_TPOT_FIRST_FRAME: &l.TPOTFirstFrame,
-	} {
-		*field = t.distribution(m)
+// latencyFields are the fields of Latencies by metric: each is named as the metric is.
+var latencyFields = latencyFieldsOf(reflect.TypeFor[Latencies]())
+
+func latencyFieldsOf(t reflect.Type) (fields [measure.Count]int) {
+	byName := make(map[string]int, t.NumField())
+	for i := range t.NumField() {
+		byName[t.Field(i).Tag.Get("json")] = i + 1
 	}
-	l.ITLFirstFrame = distributionOf(t.frameGaps(), nanosPerMs)
-	return l
+	for _, m := range measure.Metrics() {
+		fields[m.ID] = byName[m.Name]
+	}
+	return fields
 }
 
-// frameGaps merges the gaps between token frames with those between a first frame without text and the first token.
-func (t *tally) frameGaps() *histogram.Histogram {
-	gaps := histogram.New(histogram.LayoutOf(spatev1.Metric_METRIC_ITL))
-	for _, m := range []spatev1.Metric{spatev1.Metric_METRIC_ITL, spatev1.Metric_METRIC_FIRST_FRAME_GAP} {
-		if values := t.values[m]; values != nil {
-			mustMerge(gaps, values)
+// latencies sums up the merged times.
+func (t *tally) latencies() (l Latencies) {
+	value := reflect.ValueOf(&l).Elem()
+	for m, field := range latencyFields {
+		if d := t.distribution(spatev1.Metric(m)); field > 0 && d != nil {
+			value.Field(field - 1).Set(reflect.ValueOf(d))
 		}
 	}
-	return gaps
+	return l
 }
 
 // agentResults breaks the stage down by agent.
@@ -164,7 +153,7 @@ func (s *Stage) observerResults(rec *spatev1.StageRecord) []ObserverResult {
 				r.Missing = append(r.Missing, "observer "+processName(rec, i)+" "+reason)
 			}
 		}
-		if from, to, ok := spanOf(slices.Values(of)); ok {
+		if from, to, ok := spanOf(slices.Values(of), (*spatev1.Totals).GetLastEndNs); ok {
 			duration := float64(to-from) / nanosPerSecond
 			r.DurationS = &duration
 		}

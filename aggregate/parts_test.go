@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -18,7 +19,7 @@ func alone(t testing.TB, requests []request) StageResult {
 	for i := range own {
 		own[i].agent = 0
 	}
-	return merged(t, rec, measure(rec, own, endWindow)).Result(rec)
+	return merged(t, rec, recorded(rec, own, endWindow)).Result(rec)
 }
 
 // Whoever sends requests, from whichever regions, the stage's numbers are those of one agent that sends them all, and a region's those of
@@ -34,7 +35,7 @@ func TestResultsDoNotDependOnTheSplit(t *testing.T) {
 			}
 		}
 		requests := anyRequests(rt, agents)
-		r, want := merged(t, rec, measure(rec, requests, endWindow)).Result(rec), alone(t, requests)
+		r, want := merged(t, rec, recorded(rec, requests, endWindow)).Result(rec), alone(t, requests)
 		if diff := cmp.Diff(want.Latencies, r.Latencies); diff != "" {
 			rt.Fatalf("latencies differ:\n%s", diff)
 		}
@@ -70,12 +71,12 @@ func TestObserversAreInNoOtherNumber(t *testing.T) {
 		rec := stageRecord(0, 2)
 		requests := anyRequests(rt, 3)
 		load := slices.DeleteFunc(slices.Clone(requests), func(q request) bool { return q.agent == 2 })
-		want := merged(t, rec, measure(rec, load, endWindow)).Result(rec)
+		want := merged(t, rec, recorded(rec, load, endWindow)).Result(rec)
 
 		rec = stageRecord(0, 3)
 		rec.Agents[2].Observer = true
 		rec.Stage.Observers = &spatev1.Observers{Rate: 0.5}
-		snapshots := rapid.Permutation(measure(rec, requests, endWindow)).Draw(rt, "order")
+		snapshots := rapid.Permutation(recorded(rec, requests, endWindow)).Draw(rt, "order")
 		lost := rapid.Bool().Draw(rt, "lost")
 		if lost {
 			rec.Agents[2].Loss = &spatev1.Loss{FromWindow: 1, Share: 1}
@@ -101,11 +102,11 @@ func TestObserversAreInNoOtherNumber(t *testing.T) {
 func TestViewsShowObserversApart(t *testing.T) {
 	rec := stageRecord(0, 3)
 	rec.Agents[2].Observer = true
-	stage := merged(t, rec, measure(rec, steadyRequests(3, 50), endWindow))
+	stage := merged(t, rec, recorded(rec, steadyRequests(3, 50), endWindow))
 	for name, v := range map[string]View{"to date": stage.ToDate(), "window": must(stage.Window(2))} {
 		sum := &spatev1.Counters{}
 		for _, p := range v.Regions {
-			addCounters(sum, p.Measured.Counters)
+			measure.AddTo(sum, p.Measured.Counters)
 		}
 		if len(v.Agents) != 2 || len(v.Observers) != 1 || v.Observers[0].Name != "east" || !proto.Equal(sum, v.Total.Counters) {
 			t.Errorf("%s: agents %v, observers %v", name, names(v.Agents), names(v.Observers))
@@ -148,7 +149,7 @@ func TestStartSpread(t *testing.T) {
 		}, &StartSpread{UncertaintyMs: 0.2, Earliest: "a", Latest: "a"}},
 	} {
 		rec := stageRecord(0, 3)
-		snapshots := measure(rec, steadyRequests(3, 10), endWindow)
+		snapshots := recorded(rec, steadyRequests(3, 10), endWindow)
 		var totals []*spatev1.Totals
 		for _, s := range snapshots {
 			if s.GetTotals() != nil {
@@ -189,7 +190,7 @@ func TestConnectionsByRegionAndEndpoint(t *testing.T) {
 
 // roundTrips are an endpoint's connections.
 func roundTrips(endpoint uint32, ns ...int64) *spatev1.Series {
-	t := newTally(allMetrics)
+	t := newTally(measure.All)
 	t.counters.Connections = uint64(len(ns))
 	h := histogram.New(histogram.Times)
 	for _, v := range ns {

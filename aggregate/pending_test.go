@@ -35,8 +35,8 @@ func TestHiddenWindows(t *testing.T) {
 		t.Error(diff)
 	}
 	view, ok := shown.Window(2)
-	if tokens := hidden.TokensPerSecond(2); !ok || tokens != 6000 || uint64(tokens) != view.Total.Counters.GetTokensArrived() {
-		t.Errorf("%v tokens a second, shown %v", tokens, view.Total.Counters)
+	if a := hidden.Arrivals(2); !ok || *a.Tokens != 6000 || uint64(*a.Tokens) != view.Total.Counters.GetTokensArrived() {
+		t.Errorf("%v tokens a second, shown %v", *a.Tokens, view.Total.Counters)
 	}
 	for number := range uint32(4) {
 		if _, ok := hidden.Window(number); ok {

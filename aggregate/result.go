@@ -132,7 +132,10 @@ type StageResult struct {
 	OutputTokenThroughput *float64 `json:"output_token_throughput"`
 	// Input and output tokens of completed requests per second of duration_s.
 	TotalTokenThroughput *float64 `json:"total_token_throughput"`
-	// Largest number of tokens, over all agents, that arrived in one window of 1 s, those of failed requests too.
+	// The time in which requests started, and the rates over it. Null: fewer than two did.
+	Arrivals *ArrivalTime `json:"arrivals"`
+	// Largest number of output tokens, over all agents, that arrived in one window of 1 s. Null: the server tells tokens of none
+	// or of some requests only.
 	PeakOutputTokenThroughput *float64 `json:"peak_output_token_throughput"`
 	// Most requests in flight at once.
 	PeakConcurrency *PeakConcurrency `json:"peak_concurrency"`
@@ -142,7 +145,7 @@ type StageResult struct {
 	InputTokens *uint64 `json:"input_tokens"`
 	// Output tokens of completed requests.
 	OutputTokens uint64 `json:"output_tokens"`
-	// How output tokens were counted: by the server's "usage", in "frames" with token text, or "mixed". Null: none completed.
+	// How output tokens were counted: by the server's "usage", in "frames" that carry a token, or "mixed". Null: none completed.
 	OutputTokensCounted *string `json:"output_tokens_counted"`
 	Latencies
 	// Input sequence length.
@@ -155,10 +158,14 @@ type StageResult struct {
 	Dataset *Dataset `json:"dataset"`
 	// What the agents found out about the target before the stage, once for all that found the same.
 	Preparations []Preparation `json:"preparations"`
-	// Output tokens per frame with token text, a value per request.
+	// Output tokens per token frame, a value per request.
 	TokensPerFrame *Distribution `json:"tokens_per_frame"`
 	// What was seen on the connections.
 	Streams Streams `json:"streams"`
+	// Output tokens that were reasoning. Null: no request told of any.
+	Reasoning *Reasoning `json:"reasoning"`
+	// The same requests in the definitions of vLLM's benchmark.
+	VLLM VLLM `json:"vllm"`
 	// Failed requests by class. An HTTP status other than 200 is "http_" and the status.
 	Errors map[string]uint64 `json:"errors"`
 	// The message of the first failure of each class, where there was one.
@@ -230,17 +237,23 @@ type StartSpread struct {
 
 // Latencies are merged times.
 type Latencies struct {
-	// First token frame - start.
+	// First token, with or without text - start.
 	TTFT *Distribution `json:"ttft_ms"`
-	// (Last - first token frame) / (output tokens - 1), of requests with 2 tokens or more.
+	// (Last - first token) / (output tokens - 1), of requests with 2 tokens or more.
 	TPOT *Distribution `json:"tpot_ms"`
 	// Gaps between consecutive token frames, of all requests together.
 	ITL *Distribution `json:"itl_ms"`
-	// Last token frame - start.
+	// Last token - start.
 	E2E *Distribution `json:"e2e_ms"`
-	// First token frame - scheduled: free of coordinated omission.
+	// First text - start, of requests whose first token had no text. Null: there were none.
+	TTFTText *Distribution `json:"ttft_text_ms"`
+	// First text of the answer - start, of requests that streamed reasoning. Null: there were none.
+	TTFTAnswer *Distribution `json:"ttft_answer_ms"`
+	// First text of the answer - first token, of requests that streamed reasoning. Null: there were none.
+	ReasoningTime *Distribution `json:"reasoning_ms"`
+	// First token - scheduled: free of coordinated omission.
 	TTFTScheduled *Distribution `json:"ttft_scheduled_ms"`
-	// Last token frame - scheduled: free of coordinated omission.
+	// Last token - scheduled: free of coordinated omission.
 	E2EScheduled *Distribution `json:"e2e_scheduled_ms"`
 	// Start - scheduled.
 	SendDelay *Distribution `json:"send_delay_ms"`
@@ -259,12 +272,74 @@ type Latencies struct {
 	FailureTime *Distribution `json:"failure_time_ms"`
 	// Time from the kernel's receipt of a token frame to the program's read of it.
 	ReceiveLag *Distribution `json:"receive_lag_ms"`
-	// First frame of any kind - start: vLLM's TTFT.
-	FirstFrame *Distribution `json:"first_frame_ms"`
-	// (Last token frame - first frame) / (output tokens - 1): vLLM's TPOT.
-	TPOTFirstFrame *Distribution `json:"tpot_first_frame_ms"`
-	// Gaps between consecutive frames, the first one with or without text: vLLM's ITL.
-	ITLFirstFrame *Distribution `json:"itl_first_frame_ms"`
+	// Time from one measured start of an agent to its next one.
+	StartGap *Distribution `json:"start_gap_ms"`
+	// Time to first token as the server told it within the stream, as Dynamo does. Null: it does not.
+	ServerTTFT *Distribution `json:"server_ttft_ms"`
+	// Wait for the prefill as the server told it.
+	ServerQueue *Distribution `json:"server_queue_ms"`
+	// Prefill as the server told it.
+	ServerPrefill *Distribution `json:"server_prefill_ms"`
+	// Time of the whole request as the server told it.
+	ServerTotal *Distribution `json:"server_total_ms"`
+}
+
+// ArrivalTime is the time in which measured requests started, without the drain behind it. Rates over it are what a server keeps
+// up with in an open loop; duration_s holds the time of the last answers too.
+type ArrivalTime struct {
+	// From the first start to the last, and a mean gap more: n starts have n - 1 gaps between them. In seconds.
+	DurationS float64 `json:"duration_s"`
+	// Measured requests that started, per second of it.
+	Rate float64 `json:"rate"`
+	// Completed requests per second of it.
+	RequestThroughput float64 `json:"request_throughput"`
+	// Output tokens of completed requests per second of it.
+	OutputTokenThroughput float64 `json:"output_token_throughput"`
+}
+
+// Reasoning counts output tokens that were reasoning, of completed requests.
+type Reasoning struct {
+	// Reasoning tokens.
+	Tokens uint64 `json:"tokens"`
+	// Those of them that were not streamed: usage tells of them, and no frame has any.
+	Hidden uint64 `json:"hidden"`
+	// Reasoning tokens of a request, of requests that had some.
+	PerRequest *Distribution `json:"per_request"`
+}
+
+// VLLM are a stage's numbers in the definitions of vLLM's benchmark (vllm bench serve). Its client takes the time of each frame
+// with choices, a chunk, whether a token comes with it or not. Percentiles are interpolated as numpy's.
+type VLLM struct {
+	// First chunk - start.
+	TTFT *VLLMMetric `json:"ttft_ms"`
+	// (Last - first chunk) / (output tokens - 1), of requests with 2 tokens or more.
+	TPOT *VLLMMetric `json:"tpot_ms"`
+	// Gaps between consecutive chunks.
+	ITL *VLLMMetric `json:"itl_ms"`
+	// Last chunk - start.
+	E2EL *VLLMMetric `json:"e2el_ms"`
+	// Most chunks of completed requests in one window of 1 s, which it calls tokens. Null: there is no window.
+	PeakOutputTokenThroughput *float64 `json:"peak_output_token_throughput"`
+	// Most requests that were in flight at some time of one window of 1 s, be it one after the other. Null: there is no window.
+	PeakConcurrentRequests *uint64 `json:"peak_concurrent_requests"`
+}
+
+// VLLMMetric sums up one metric as vLLM's benchmark does.
+type VLLMMetric struct {
+	// Arithmetic mean.
+	Mean float64 `json:"mean"`
+	// Median.
+	Median float64 `json:"median"`
+	// Standard deviation of the population.
+	Std float64 `json:"std"`
+	// 90th percentile.
+	P90 float64 `json:"p90"`
+	// 95th percentile.
+	P95 float64 `json:"p95"`
+	// 99th percentile.
+	P99 float64 `json:"p99"`
+	// Number of values.
+	Count uint64 `json:"count"`
 }
 
 // Requests counts requests.
@@ -364,10 +439,10 @@ type Steady struct {
 	ToS float64 `json:"to_s"`
 	// Length in seconds.
 	DurationS float64 `json:"duration_s"`
-	// Requests that completed in it per second.
+	// Requests done in it per second: a completed request that was under way in it for a part of its time counts as that part.
 	RequestThroughput float64 `json:"request_throughput"`
-	// Output tokens that arrived in it per second, those of failed requests too.
-	OutputTokenThroughput float64 `json:"output_token_throughput"`
+	// Output tokens that arrived in it per second. Null: the server tells tokens of none or of some requests only.
+	OutputTokenThroughput *float64 `json:"output_token_throughput"`
 }
 
 // SequenceLength compares lengths asked for with lengths that came.
@@ -386,14 +461,26 @@ type SequenceLength struct {
 type Streams struct {
 	// Connections opened.
 	Connections uint64 `json:"connections"`
-	// Frames with token text.
+	// Frames that arrived and may carry a token, whatever became of their requests.
+	Frames uint64 `json:"frames"`
+	// Tokens of these frames by the server's running usage. Null: it does not tell those of all of them.
+	TokensArrived *uint64 `json:"tokens_arrived"`
+	// Frames that carried a token, of completed requests.
 	TokenFrames uint64 `json:"token_frames"`
-	// Tokens in them: 1 each, or more where the server says so.
-	TokensArrived uint64 `json:"tokens_arrived"`
+	// Bytes of text in them, as JSON writes it.
+	TextBytes uint64 `json:"text_bytes"`
 	// Reads that held several frames of one stream: all but the last have a time that is too late.
 	CoalescedReads uint64 `json:"coalesced_reads"`
-	// Token frames timed by the program's clock for want of the kernel's.
+	// Frames timed by the program's clock for want of the kernel's.
 	UnstampedFrames uint64 `json:"unstamped_frames"`
+	// Completed requests that were answered by one body, though a stream was asked for.
+	WholeAnswers uint64 `json:"whole_answers"`
+	// Completed streams of several tokens that came in one frame.
+	InOneFrame uint64 `json:"in_one_frame"`
+	// Completed streams of several frames that all came in one read.
+	InOneRead uint64 `json:"in_one_read"`
+	// Completed streams with frames without text of which nothing tells whether they carried a token.
+	Undecided uint64 `json:"undecided"`
 }
 
 // Latency is the short form of a distribution.
@@ -418,11 +505,11 @@ type Breakdown struct {
 	InputTokens *uint64 `json:"input_tokens"`
 	// Output tokens of completed requests.
 	OutputTokens uint64 `json:"output_tokens"`
-	// First token frame - start.
+	// First token - start.
 	TTFT *Latency `json:"ttft_ms"`
-	// (Last - first token frame) / (output tokens - 1).
+	// (Last - first token) / (output tokens - 1).
 	TPOT *Latency `json:"tpot_ms"`
-	// Last token frame - start.
+	// Last token - start.
 	E2E *Latency `json:"e2e_ms"`
 	// Failed requests by class.
 	Errors map[string]uint64 `json:"errors"`

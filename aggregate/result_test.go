@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -86,24 +87,24 @@ func TestResultAgreesWithTheRawRequests(t *testing.T) {
 		agents := rapid.IntRange(1, 4).Draw(rt, "agents")
 		rec := stageRecord(0, agents)
 		requests := anyRequests(rt, agents)
-		r := merged(t, rec, measure(rec, requests, endWindow)).Result(rec)
+		r := merged(t, rec, recorded(rec, requests, endWindow)).Result(rec)
 		for m, d := range map[spatev1.Metric]*Distribution{
-			spatev1.Metric_METRIC_TTFT:             r.TTFT,
-			spatev1.Metric_METRIC_TTFT_SCHEDULED:   r.TTFTScheduled,
-			spatev1.Metric_METRIC_E2E:              r.E2E,
-			spatev1.Metric_METRIC_E2E_SCHEDULED:    r.E2EScheduled,
-			spatev1.Metric_METRIC_TPOT:             r.TPOT,
-			spatev1.Metric_METRIC_ITL:              r.ITL,
-			spatev1.Metric_METRIC_SEND_DELAY:       r.SendDelay,
-			spatev1.Metric_METRIC_FIRST_FRAME:      r.FirstFrame,
-			spatev1.Metric_METRIC_TPOT_FIRST_FRAME: r.TPOTFirstFrame,
+			spatev1.Metric_METRIC_TTFT:           r.TTFT,
+			spatev1.Metric_METRIC_TTFT_SCHEDULED: r.TTFTScheduled,
+			spatev1.Metric_METRIC_E2E:            r.E2E,
+			spatev1.Metric_METRIC_E2E_SCHEDULED:  r.E2EScheduled,
+			spatev1.Metric_METRIC_TPOT:           r.TPOT,
+			spatev1.Metric_METRIC_ITL:            r.ITL,
+			spatev1.Metric_METRIC_SEND_DELAY:     r.SendDelay,
 		} {
-			checkAgainstRaw(rt, MetricName(m), d, rawValues(requests, m), 1e6)
+			checkAgainstRaw(rt, measure.Of(m).Name, d, rawValues(requests, m), 1e6)
 		}
 		checkAgainstRaw(rt, "osl", r.OSL.Seen, rawValues(requests, spatev1.Metric_METRIC_OSL), 1)
-		gaps := append(rawValues(requests, spatev1.Metric_METRIC_ITL), rawValues(requests, spatev1.Metric_METRIC_FIRST_FRAME_GAP)...)
+		gaps := append(rawValues(requests, spatev1.Metric_METRIC_ITL), rawValues(requests, spatev1.Metric_METRIC_VLLM_ITL_ADDED)...)
 		slices.Sort(gaps)
-		checkAgainstRaw(rt, "vLLM's ITL", r.ITLFirstFrame, gaps, 1e6)
+		checkVLLM(rt, "ITL", r.VLLM.ITL, gaps)
+		checkVLLM(rt, "TTFT", r.VLLM.TTFT, rawValues(requests, spatev1.Metric_METRIC_VLLM_TTFT))
+		checkVLLM(rt, "TPOT", r.VLLM.TPOT, rawValues(requests, spatev1.Metric_METRIC_VLLM_TPOT))
 		checkPartsAddUp(rt, r)
 		if !r.Complete {
 			rt.Fatalf("not complete: %v", r.Missing)
@@ -156,16 +157,19 @@ func TestResultDoesNotDependOnOrderOrWindows(t *testing.T) {
 		agents := rapid.IntRange(1, 4).Draw(rt, "agents")
 		rec := stageRecord(0, agents)
 		requests := anyRequests(rt, agents)
-		snapshots := measure(rec, requests, endWindow)
+		snapshots := recorded(rec, requests, endWindow)
 		want := resultJSON(t, merged(t, rec, snapshots), rec)
 		shuffled := rapid.Permutation(snapshots).Draw(rt, "order")
 		if got := resultJSON(t, merged(t, rec, shuffled), rec); got != want {
 			rt.Fatalf("another order gives another result:\n%s", cmp.Diff(want, got))
 		}
 		late := func(r request) uint32 { return endWindow(r) / 2 }
-		other := merged(t, rec, measure(rec, requests, late)).Result(rec)
+		other := merged(t, rec, recorded(rec, requests, late)).Result(rec)
 		first := merged(t, rec, snapshots).Result(rec)
 		other.PeakOutputTokenThroughput, first.PeakOutputTokenThroughput = nil, nil // of windows by definition
+		for _, r := range []*StageResult{&other, &first} {
+			r.VLLM.PeakOutputTokenThroughput, r.VLLM.PeakConcurrentRequests = nil, nil
+		}
 		if diff := cmp.Diff(first, other); diff != "" {
 			rt.Fatalf("other windows give another result:\n%s", diff)
 		}
@@ -185,15 +189,30 @@ func resultJSON(t testing.TB, s *Stage, rec *spatev1.StageRecord) string {
 // Request by request, E2E = TTFT + TPOT x (n - 1); so it holds for the means when every request has n tokens.
 func TestMeansAreConsistent(t *testing.T) {
 	rec := stageRecord(0, 2)
-	r := merged(t, rec, measure(rec, steadyRequests(2, 50), endWindow)).Result(rec)
+	r := merged(t, rec, recorded(rec, steadyRequests(2, 50), endWindow)).Result(rec)
 	if got := r.TTFT.Mean + r.TPOT.Mean*3; math.Abs(got-r.E2E.Mean) > 3e-6 { // TPOT is rounded to the nanosecond
 		t.Errorf("mean TTFT + 3 mean TPOT = %v, mean E2E = %v", got, r.E2E.Mean)
 	}
 }
 
+// checkVLLM compares a metric in vLLM's definitions with the sorted raw values, as numpy sums them up.
+func checkVLLM(t *rapid.T, name string, got *VLLMMetric, values []int64) {
+	if len(values) == 0 {
+		if got != nil {
+			t.Fatalf("vLLM's %s of no values: %+v", name, got)
+		}
+		return
+	}
+	at := 0.5 * float64(len(values)-1)
+	median := (float64(values[int(math.Floor(at))]) + float64(values[int(math.Ceil(at))])) / 2 / nanosPerMs
+	if got == nil || got.Count != uint64(len(values)) || math.Abs(got.Median-median) > 0.001*median+0.001 {
+		t.Fatalf("vLLM's %s: %+v, want the median of %d values %v", name, got, len(values), median)
+	}
+}
+
 func TestThroughput(t *testing.T) {
 	rec := stageRecord(0, 2)
-	snapshots := measure(rec, steadyRequests(2, 50), endWindow)
+	snapshots := recorded(rec, steadyRequests(2, 50), endWindow)
 	for _, s := range snapshots {
 		if s.GetTotals() != nil {
 			s.Totals.SteadyFromNs, s.Totals.SteadyToNs = ptr(int64(0.2e9)), ptr(int64(4.2e9))
@@ -213,7 +232,7 @@ func TestThroughput(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, c.got, *c.want)
 		}
 	}
-	want := &Steady{FromS: 1, ToS: 4, DurationS: 3, RequestThroughput: 20, OutputTokenThroughput: 80}
+	want := &Steady{FromS: 1, ToS: 4, DurationS: 3, RequestThroughput: 20, OutputTokenThroughput: ptr(80.0)}
 	if diff := cmp.Diff(want, r.Steady); diff != "" {
 		t.Errorf("steady:\n%s", diff)
 	}
@@ -241,7 +260,7 @@ func TestSteadyNeedsAWholeWindowOfEveryAgentWithLoad(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rec := stageRecord(0, 2)
-			snapshots := measure(rec, steadyRequests(2, 50), endWindow)
+			snapshots := recorded(rec, steadyRequests(2, 50), endWindow)
 			var totals []*spatev1.Totals
 			for _, s := range snapshots {
 				if s.GetTotals() != nil {
@@ -278,7 +297,7 @@ func TestWhatIsNotKnownIsNull(t *testing.T) {
 	}
 	for _, name := range []string{
 		"duration_s", "request_throughput", "output_token_throughput", "total_token_throughput", "peak_output_token_throughput",
-		"peak_concurrency", "steady", "output_tokens_counted", "ttft_ms", "tpot_ms", "itl_ms", "e2e_ms", "itl_first_frame_ms",
+		"peak_concurrency", "steady", "output_tokens_counted", "ttft_ms", "tpot_ms", "itl_ms", "e2e_ms", "start_gap_ms",
 	} {
 		if v, there := fields[name]; !there || v != nil {
 			t.Errorf("%s is %v, there: %v", name, v, there)
@@ -349,7 +368,7 @@ func TestResultOfALedger(t *testing.T) {
 		if err := l.Put(Change{Stages: []*spatev1.StageRecord{rec}}); err != nil {
 			t.Fatal(err)
 		}
-		snapshots := measure(rec, requests, endWindow)
+		snapshots := recorded(rec, requests, endWindow)
 		for _, s := range snapshots {
 			s.Key.Sequence += uint64(i) * 100
 		}

@@ -278,7 +278,7 @@ func TestResultsConformToTheSchema(t *testing.T) {
 	timely.Stage.Load = timed(time.Minute)
 	requests := steadyRequests(2, 50)
 	requests[4] = request{start: 1e9, class: 4, status: 500}
-	all := measure(full, requests, endWindow)
+	all := recorded(full, requests, endWindow)
 	r := Result{Stages: []StageResult{
 		merged(t, full, all).Result(full), merged(t, full, all[:1]).Result(full),
 		NewStage(empty).Result(empty), NewStage(timely).Result(timely),

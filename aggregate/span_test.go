@@ -40,7 +40,7 @@ func TestSnapshotsOfSeveralWindows(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rec := stageRecord(0, 2)
 		requests := anyRequests(rt, 2)
-		all := measure(rec, requests, endWindow)
+		all := recorded(rec, requests, endWindow)
 		for _, s := range all {
 			if s.GetTotals() != nil {
 				s.Totals.SteadyFromNs, s.Totals.SteadyToNs = ptr(int64(2e9)), ptr(int64(18e9))
@@ -68,6 +68,7 @@ func TestSnapshotsOfSeveralWindows(t *testing.T) {
 		}
 		for _, r := range []*StageResult{&want, &got} {
 			r.PeakOutputTokenThroughput, r.Steady, r.PeakConcurrency = nil, nil, nil
+			r.VLLM.PeakOutputTokenThroughput, r.VLLM.PeakConcurrentRequests = nil, nil
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			rt.Fatal(diff)
@@ -78,7 +79,7 @@ func TestSnapshotsOfSeveralWindows(t *testing.T) {
 // A view of such a window says so, and its rate is no spike.
 func TestViewOfSeveralWindows(t *testing.T) {
 	rec := stageRecord(0, 2)
-	all := measure(rec, steadyRequests(2, 50), endWindow)
+	all := recorded(rec, steadyRequests(2, 50), endWindow)
 	stage := NewStage(rec)
 	for _, s := range append([]*spatev1.Snapshot{mergedInto(all[:4])}, all[5:]...) {
 		if err := stage.Add(s); err != nil {
@@ -87,17 +88,17 @@ func TestViewOfSeveralWindows(t *testing.T) {
 	}
 	v := must(stage.Window(3))
 	// 40 requests of a and 10 of b ended in it, 4 tokens each.
-	if v.Total.Windows != 4 || v.Total.Counters.GetTokensArrived() != 200 || stage.TokensPerSecond(3) != 80 || v.PeakInFlight != 6 {
+	if v.Total.Windows != 4 || v.Total.Counters.GetTokensArrived() != 200 || *stage.Arrivals(3).Tokens != 80 || v.PeakInFlight != 6 {
 		t.Errorf("%d windows, %d tokens, %v a second, %d in flight",
-			v.Total.Windows, v.Total.Counters.GetTokensArrived(), stage.TokensPerSecond(3), v.PeakInFlight)
+			v.Total.Windows, v.Total.Counters.GetTokensArrived(), *stage.Arrivals(3).Tokens, v.PeakInFlight)
 	}
 	for i, want := range []uint32{4, 1} {
 		if v.Regions[i].Measured.Windows != want || v.Agents[i].Measured.Windows != want {
 			t.Errorf("%s: %d windows", v.Regions[i].Name, v.Regions[i].Measured.Windows)
 		}
 	}
-	if v := must(stage.Window(2)); v.PeakInFlight != 6 || stage.TokensPerSecond(2) != 40 || v.Total.Windows != 1 {
-		t.Errorf("window 2: %d in flight, %v tokens a second", v.PeakInFlight, stage.TokensPerSecond(2))
+	if v := must(stage.Window(2)); v.PeakInFlight != 6 || *stage.Arrivals(2).Tokens != 40 || v.Total.Windows != 1 {
+		t.Errorf("window 2: %d in flight, %v tokens a second", v.PeakInFlight, *stage.Arrivals(2).Tokens)
 	}
 	if p := stage.Result(rec).PeakOutputTokenThroughput; *p != 40 {
 		t.Errorf("peak %v: only the last window is known by itself", *p)

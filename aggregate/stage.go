@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -53,7 +54,7 @@ func NewStage(rec *spatev1.StageRecord) *Stage {
 	s := &Stage{
 		index:     rec.GetStage().GetIndex(),
 		target:    rec.GetStage().GetTarget(),
-		total:     newTally(allMetrics),
+		total:     newTally(measure.All),
 		regions:   make(map[string]*regionTally),
 		agents:    make(map[agentKey]*agentTally),
 		windows:   make(map[uint32]*windowTally),
@@ -191,6 +192,9 @@ func (s *Stage) merge(key agentKey, snapshot *spatev1.Snapshot, decoded [][]part
 	}
 	if !observes {
 		s.window(snapshot.GetWindow()) // a window in which nothing happened has been delivered, too
+		for _, share := range snapshot.GetShares() {
+			s.window(share.GetWindow()).windowShare.add(share)
+		}
 	}
 	return nil
 }

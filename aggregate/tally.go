@@ -7,16 +7,17 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // tally is the exact sum of measurements: of a stage, or of one endpoint, agent, region or window of it.
 type tally struct {
-	keep     metricSet
+	keep     measure.Set
 	windows  uint32 // most windows that one snapshot of it holds
 	counters *spatev1.Counters
 	errors   map[errorKey]*errorTally
-	values   [metricCount]*histogram.Histogram // nil: no value, or not kept
+	values   [measure.Count]*histogram.Histogram // nil: no value, or not kept
 }
 
 // errorKey is a kind of failure.
@@ -51,19 +52,19 @@ func (p place) compare(q place) int {
 func (p place) windows() uint32 { return p.window - p.first + 1 }
 
 // newTally returns an empty tally that keeps the values of some metrics.
-func newTally(keep metricSet) *tally {
+func newTally(keep measure.Set) *tally {
 	return &tally{keep: keep, counters: &spatev1.Counters{}, errors: make(map[errorKey]*errorTally)}
 }
 
 // add adds one endpoint's measurements of one snapshot.
 func (t *tally) add(s *spatev1.Series, parts []part, at place) {
 	t.windows = max(t.windows, at.windows())
-	addCounters(t.counters, s.GetCounters())
+	measure.AddTo(t.counters, s.GetCounters())
 	for _, e := range s.GetErrors() {
 		t.addError(errorKey{e.GetClass(), e.GetHttpStatus()}, errorTally{e.GetCount(), e.GetExample(), at})
 	}
 	for _, p := range parts {
-		if t.keep.has(p.metric) {
+		if t.keep.Has(p.metric) {
 			mustAdd(t.histogram(p.metric), p.values)
 		}
 	}
@@ -72,7 +73,7 @@ func (t *tally) add(s *spatev1.Series, parts []part, at place) {
 // include adds all of another tally that keeps the same metrics.
 func (t *tally) include(o *tally) {
 	t.windows = max(t.windows, o.windows)
-	addCounters(t.counters, o.counters)
+	measure.AddTo(t.counters, o.counters)
 	for key, e := range o.errors {
 		t.addError(key, *e)
 	}
@@ -165,19 +166,19 @@ func (t *tally) full() bool {
 // decode checks the distributions of one series.
 func decode(distributions []*spatev1.Distribution) ([]part, error) {
 	parts := make([]part, 0, len(distributions))
-	var seen metricSet
+	var seen measure.Set
 	for _, d := range distributions {
 		m := d.GetMetric()
-		if !known(m) || seen.has(m) {
+		if !measure.Known(m) || seen.Has(m) {
 			return nil, fmt.Errorf("metric %d is not known or given twice", m)
 		}
-		seen |= setOf(m)
+		seen |= measure.SetOf(m)
 		values, err := histogram.Check(d)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", MetricName(m), err)
+			return nil, fmt.Errorf("%s: %w", measure.Of(m).Name, err)
 		}
 		if n := values.Count(); n > maxValues {
-			return nil, fmt.Errorf("%s: %d values in one window, more than %d", MetricName(m), n, maxValues)
+			return nil, fmt.Errorf("%s: %d values in one window, more than %d", measure.Of(m).Name, n, maxValues)
 		}
 		parts = append(parts, part{m, values})
 	}

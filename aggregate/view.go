@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -175,9 +176,12 @@ func byName(a, b Part) int { return cmp.Compare(a.Name, b.Name) }
 // measured copies and sums up a tally.
 func (t *tally) measured() Measured {
 	m := Measured{Windows: t.windows, Counters: t.countersNow(), Errors: t.errorCounts()}
-	for _, metric := range Metrics() {
-		if d := t.distribution(metric); d != nil {
-			m.Distributions = append(m.Distributions, NamedDistribution{metric, MetricName(metric), *d})
+	for _, metric := range measure.Metrics() {
+		if metric.Raw {
+			continue
+		}
+		if d := t.distribution(metric.ID); d != nil {
+			m.Distributions = append(m.Distributions, NamedDistribution{metric.ID, metric.Name, *d})
 		}
 	}
 	return m
@@ -190,15 +194,26 @@ func (s *Stage) Total() Measured {
 	return s.total.measured()
 }
 
-// TokensPerSecond returns how many tokens arrived in a window, forgotten or not; 0 if nothing came. Those of a snapshot of several windows
-// are shared out evenly.
-func (s *Stage) TokensPerSecond(window uint32) float64 {
+// Arrivals are the frames that arrived in a second and may carry a token, and their tokens: nil where no running usage tells
+// those of all of them.
+type Arrivals struct {
+	Frames float64
+	Tokens *float64
+}
+
+// Arrivals returns those of a window, forgotten or not. Those of a snapshot of several windows are shared out evenly.
+func (s *Stage) Arrivals(window uint32) Arrivals {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w := s.windows[window]; w != nil {
-		return w.tokensPerSecond
+	w := s.windows[window]
+	switch {
+	case w == nil:
+		return Arrivals{Tokens: new(float64)}
+	case w.uncountedFrames > 0:
+		return Arrivals{Frames: w.framesPerSecond}
 	}
-	return 0
+	tokens := w.tokensPerSecond
+	return Arrivals{Frames: w.framesPerSecond, Tokens: &tokens}
 }
 
 // HideWindows saves the work for Window, which returns nothing from now on: nobody looks at single windows.

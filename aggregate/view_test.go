@@ -7,12 +7,13 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 func TestWindowsAddUpToTheStage(t *testing.T) {
 	rec := stageRecord(0, 2)
-	stage := merged(t, rec, measure(rec, steadyRequests(2, 50), endWindow))
+	stage := merged(t, rec, recorded(rec, steadyRequests(2, 50), endWindow))
 	sum := &spatev1.Counters{}
 	regions, agents := &spatev1.Counters{}, &spatev1.Counters{}
 	for w := range uint32(5) {
@@ -23,17 +24,17 @@ func TestWindowsAddUpToTheStage(t *testing.T) {
 		if d := v.Total.Distribution(spatev1.Metric_METRIC_TTFT); d == nil || d.Count != v.Total.Counters.GetCompleted() {
 			t.Errorf("window %d: TTFT %+v", w, d)
 		}
-		addCounters(sum, v.Total.Counters)
+		measure.AddTo(sum, v.Total.Counters)
 		for _, p := range v.Regions {
-			addCounters(regions, p.Measured.Counters)
+			measure.AddTo(regions, p.Measured.Counters)
 		}
 		for _, p := range v.Agents {
-			addCounters(agents, p.Measured.Counters)
+			measure.AddTo(agents, p.Measured.Counters)
 		}
 	}
 	v := stage.ToDate()
 	for _, c := range []*spatev1.Counters{sum, regions, agents} {
-		if countersOf(c) != countersOf(v.Total.Counters) {
+		if measure.CountsOf(c) != measure.CountsOf(v.Total.Counters) {
 			t.Errorf("windows add up to %v, the stage has %v", c, v.Total.Counters)
 		}
 	}
@@ -55,7 +56,7 @@ func names(parts []Part) (list []string) {
 
 func TestForgottenWindowsStayInTheSums(t *testing.T) {
 	rec := stageRecord(0, 2)
-	snapshots := measure(rec, steadyRequests(2, 50), endWindow)
+	snapshots := recorded(rec, steadyRequests(2, 50), endWindow)
 	want := resultJSON(t, merged(t, rec, snapshots), rec)
 	stage := NewStage(rec)
 	for i, s := range snapshots {
@@ -122,7 +123,7 @@ func TestWhoTakesNoPartIsNotWaitedFor(t *testing.T) {
 
 func TestAViewIsACopy(t *testing.T) {
 	rec := stageRecord(0, 1)
-	snapshots := measure(rec, steadyRequests(1, 50), endWindow)
+	snapshots := recorded(rec, steadyRequests(1, 50), endWindow)
 	stage := merged(t, rec, snapshots[:1])
 	v := stage.ToDate()
 	before := fmt.Sprint(v)
@@ -138,7 +139,7 @@ func TestAViewIsACopy(t *testing.T) {
 
 func TestConcurrentAddsLoseNothing(t *testing.T) {
 	rec := stageRecord(0, 4)
-	snapshots := measure(rec, steadyRequests(4, 50), endWindow)
+	snapshots := recorded(rec, steadyRequests(4, 50), endWindow)
 	stage := NewStage(rec)
 	var all sync.WaitGroup
 	for _, s := range snapshots {
@@ -153,42 +154,5 @@ func TestConcurrentAddsLoseNothing(t *testing.T) {
 	all.Wait()
 	if missing := stage.Missing(rec); len(missing) > 0 {
 		t.Errorf("missing %q", missing)
-	}
-}
-
-// A counter that the protocol gains must be added here too.
-func TestEveryCounterIsSummed(t *testing.T) {
-	fields := (&spatev1.Counters{}).ProtoReflect().Descriptor().Fields()
-	if fields.Len() != counterCount {
-		t.Fatalf("the protocol has %d counters", fields.Len())
-	}
-	c := &spatev1.Counters{}
-	for i, field := range counterFields(c) {
-		*field = uint64(i) + 1
-	}
-	for i := range fields.Len() {
-		if string(fields.Get(i).Name()) != counterNames[i] {
-			t.Errorf("counter %d is %s, named %s", i, fields.Get(i).Name(), counterNames[i])
-		}
-		if got := c.ProtoReflect().Get(fields.Get(i)).Uint(); got != uint64(i)+1 {
-			t.Errorf("%s is field %d", counterNames[i], got-1)
-		}
-	}
-}
-
-func TestEveryMetricHasAName(t *testing.T) {
-	if len(spatev1.Metric_name) != metricCount {
-		t.Fatalf("the protocol has %d metrics", len(spatev1.Metric_name)-1)
-	}
-	seen := make(map[string]bool)
-	for _, m := range Metrics() {
-		name := MetricName(m)
-		if name == "" || seen[name] {
-			t.Errorf("%v is named %q", m, name)
-		}
-		seen[name] = true
-	}
-	if MetricName(0) != "" || MetricName(99) != "" || MetricName(-1) != "" {
-		t.Error("an unknown metric has a name")
 	}
 }

@@ -239,6 +239,7 @@ func (a *agent) snapshot(window uint32) *spatev1.Snapshot {
 			Counters:      &spatev1.Counters{Started: 1, Completed: 1, OutputTokens: 5, TokensArrived: 5},
 			Distributions: []*spatev1.Distribution{h.Proto(spatev1.Metric_METRIC_TTFT)},
 		}},
+		Shares: []*spatev1.WindowShare{{Window: window, OutputTokens: 5, MicroRequests: 1_000_000}},
 	}
 }
 

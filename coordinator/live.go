@@ -18,15 +18,15 @@ import (
 
 // live shows a run while it goes on: windows and stages to the sinks, progress to followers. Only the run's worker uses it.
 type live struct {
-	run    *run
-	shown  *shown
-	stage  uint32        // stage in progress
-	begun  bool          // there is one
-	next   uint32        // first window not shown
-	tokens float64       // tokens that arrived in the last window shown
-	bursts points.Bursts // of the stage in progress
-	viewed uint32        // windows shown when the stage's rules were last looked at
-	start  clock.Instant // of the stage in progress; zero until its first window is shown
+	run      *run
+	shown    *shown
+	stage    uint32             // stage in progress
+	begun    bool               // there is one
+	next     uint32             // first window not shown
+	arrivals aggregate.Arrivals // of the last window shown
+	bursts   points.Bursts      // of the stage in progress
+	viewed   uint32             // windows shown when the stage's rules were last looked at
+	start    clock.Instant      // of the stage in progress; zero until its first window is shown
 }
 
 // show hands on the windows that all agents have delivered, or all that anything came from.
@@ -48,7 +48,7 @@ func (l *live) current() (measured, bool) {
 	defer l.run.mu.RUnlock()
 	for index, m := range l.run.stages {
 		if m.merged != nil && (!l.begun || index != l.stage) {
-			l.stage, l.begun, l.next, l.tokens = index, true, m.first, 0
+			l.stage, l.begun, l.next, l.arrivals = index, true, m.first, aggregate.Arrivals{}
 			l.viewed, l.start, l.bursts = m.first, 0, points.Bursts{}
 		}
 	}
@@ -69,7 +69,7 @@ func (l *live) count(m measured) {
 
 // window hands on one window, with what came to date where that is known.
 func (l *live) window(m measured, number uint32) {
-	l.tokens = m.merged.TokensPerSecond(number)
+	l.arrivals = m.merged.Arrivals(number)
 	if l.run.sink == sink.Discard {
 		return
 	}
@@ -140,7 +140,7 @@ func (l *live) hand(rec *spatev1.StageRecord, result aggregate.StageResult, merg
 func (l *live) progress(p lifecycle.Progress) *spatev1.RunEvent {
 	if m, ok := l.run.stage(p.State.GetStageIndex()); ok && m.merged != nil {
 		fill(p.State, m.merged.Total())
-		p.State.OutputTokensPerSecond = l.tokens
+		p.State.OutputTokensPerSecond, p.State.FramesPerSecond = l.arrivals.Tokens, l.arrivals.Frames
 	}
 	return progressAt(p.Time, p.State)
 }
@@ -152,9 +152,7 @@ func whole(index uint32, result aggregate.StageResult, total aggregate.Measured)
 	if result.DurationS != nil {
 		state.Elapsed = durationpb.New(time.Duration(*result.DurationS * float64(time.Second)))
 	}
-	if result.OutputTokenThroughput != nil {
-		state.OutputTokensPerSecond = *result.OutputTokenThroughput
-	}
+	state.OutputTokensPerSecond = result.OutputTokenThroughput
 	return state
 }
 

@@ -27,7 +27,7 @@ func (l *live) view() (lifecycle.View, bool) {
 		StageIndex: l.stage, Ended: c.GetCompleted() + c.GetFailed(), Failed: c.GetFailed(), Percentile: percentile(m.merged, load.GetUntil()),
 	}
 	if load.GetWarmupUntilSteady() != nil && m.record.MeasuredFromNs == nil {
-		v.Tokens = m.merged.UnmeasuredTokens(l.next-min(l.next, lifecycle.SteadyWindows), l.next)
+		v.Frames = m.merged.UnmeasuredFrames(l.next-min(l.next, lifecycle.SteadyWindows), l.next)
 	}
 	return v, true
 }

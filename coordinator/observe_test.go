@@ -23,6 +23,7 @@ func values(s *spatev1.Snapshot, n uint64, ttft time.Duration) *spatev1.Snapshot
 	h.RecordN(int64(ttft), n)
 	c := &spatev1.Counters{Started: n, Completed: n, OutputTokens: 5 * n, TokensArrived: 5 * n}
 	s.Series[0].Counters, s.Series[0].Distributions = c, []*spatev1.Distribution{h.Proto(spatev1.Metric_METRIC_TTFT)}
+	s.Shares[0].OutputTokens, s.Shares[0].MicroRequests = 5*n, 1_000_000*n
 	return s
 }
 
@@ -146,7 +147,7 @@ func TestWarmupEndsWhenTheLoadIsSteady(t *testing.T) {
 	a.armed()
 	for window, tokens := range []uint64{0, 10, 40, 80, 100, 100, 100, 100, 100, 100, 100, 100, 100, 100} {
 		s := a.snapshot(uint32(window))
-		s.Series[0] = &spatev1.Series{Counters: &spatev1.Counters{UnmeasuredTokensArrived: tokens}}
+		s.Series[0] = &spatev1.Series{Counters: &spatev1.Counters{UnmeasuredFrames: tokens}}
 		a.acked(s)
 	}
 	m := a.hear().GetMeasure()
@@ -159,7 +160,7 @@ func TestWarmupEndsWhenTheLoadIsSteady(t *testing.T) {
 	a.stopped()
 	last := a.snapshot(14)
 	last.Series = nil
-	last.Totals = &spatev1.Totals{Snapshots: 15, Counters: &spatev1.Counters{UnmeasuredTokensArrived: 1130}, Stopped: true}
+	last.Totals = &spatev1.Totals{Snapshots: 15, Counters: &spatev1.Counters{UnmeasuredFrames: 1130}, Stopped: true}
 	a.acked(last)
 	h.end(id)
 	if recs, err := h.fetch(id).Stages(); err != nil || recs[0].GetMeasuredFromNs() != m.GetFromNs() {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -59,7 +60,10 @@ func TestResultsAreThoseOfTheRequests(t *testing.T) {
 }
 
 // values are the values of each metric that a stage's rows hold, in nanoseconds.
-type values struct{ ttft, tpot, itl, e2e, ttftScheduled, e2eScheduled, sendDelay, connect, tcp, firstFrame, tpotFirstFrame, itlFirstFrame []int64 }
+type values struct {
+	ttft, tpot, itl, e2e, ttftScheduled, e2eScheduled, sendDelay, connect, tcp []int64
+	vllmTTFT, vllmTPOT, vllmITL, vllmE2EL                                      []int64
+}
 
 func valuesOf(rows []row) values {
 	var v values
@@ -67,20 +71,20 @@ func valuesOf(rows []row) values {
 		if !r.Completed() {
 			continue
 		}
-		first, last, frame := *r.FirstTokenNs, *r.LastTokenNs, *r.FirstFrameNs
+		first, last, from, to := *r.FirstTokenNs, *r.LastTokenNs, *r.FirstChunkNs, *r.LastChunkNs
 		v.ttft = append(v.ttft, first-r.StartNs)
 		v.e2e = append(v.e2e, last-r.StartNs)
 		v.ttftScheduled = append(v.ttftScheduled, first-r.ScheduledNs)
 		v.e2eScheduled = append(v.e2eScheduled, last-r.ScheduledNs)
-		v.firstFrame = append(v.firstFrame, frame-r.StartNs)
+		v.vllmTTFT, v.vllmE2EL = append(v.vllmTTFT, from-r.StartNs), append(v.vllmE2EL, to-r.StartNs)
 		v.itl = append(v.itl, r.ITLNs...)
-		v.itlFirstFrame = append(v.itlFirstFrame, r.ITLNs...)
-		if r.Led {
-			v.itlFirstFrame = append(v.itlFirstFrame, first-frame)
+		v.vllmITL = append(v.vllmITL, r.ITLNs...)
+		if r.Chunks > r.TokenFrames { // the role frame
+			v.vllmITL = append(v.vllmITL, first-from)
 		}
 		if n := int64(*r.OutputTokens) - 1; n > 0 {
 			v.tpot = append(v.tpot, divide(last-first, n))
-			v.tpotFirstFrame = append(v.tpotFirstFrame, divide(last-frame, n))
+			v.vllmTPOT = append(v.vllmTPOT, divide(to-from, n))
 		}
 	}
 	for _, r := range rows {
@@ -91,6 +95,13 @@ func valuesOf(rows []row) values {
 		}
 	}
 	return v
+}
+
+// numpyQuantile is that of sorted values, interpolated linearly.
+func numpyQuantile(sorted []int64, q float64) float64 {
+	at := q * float64(len(sorted)-1)
+	low, high := sorted[int(math.Floor(at))], sorted[int(math.Ceil(at))]
+	return float64(low) + float64(high-low)*(at-math.Floor(at))
 }
 
 // divide divides and rounds to the nearest.
@@ -133,8 +144,7 @@ func compareDistributions(t *testing.T, s aggregate.StageResult, v values) {
 	}{
 		{"ttft_ms", s.TTFT, v.ttft}, {"tpot_ms", s.TPOT, v.tpot}, {"itl_ms", s.ITL, v.itl}, {"e2e_ms", s.E2E, v.e2e},
 		{"ttft_scheduled_ms", s.TTFTScheduled, v.ttftScheduled}, {"e2e_scheduled_ms", s.E2EScheduled, v.e2eScheduled},
-		{"send_delay_ms", s.SendDelay, v.sendDelay}, {"connect_ms", s.Connect, v.connect}, {"tcp_ms", s.TCP, v.tcp}, {"first_frame_ms", s.FirstFrame, v.firstFrame},
-		{"tpot_first_frame_ms", s.TPOTFirstFrame, v.tpotFirstFrame}, {"itl_first_frame_ms", s.ITLFirstFrame, v.itlFirstFrame},
+		{"send_delay_ms", s.SendDelay, v.sendDelay}, {"connect_ms", s.Connect, v.connect}, {"tcp_ms", s.TCP, v.tcp},
 	} {
 		if len(m.values) == 0 {
 			if m.got != nil {
@@ -217,7 +227,7 @@ func compareIdentity(t *testing.T, s aggregate.StageResult, rows []row) {
 			t.Errorf("request %d: gaps of %d ns in %d ns, %d gaps of %d frames, %d tokens", r.Index, gaps, *r.LastTokenNs-*r.FirstTokenNs,
 				len(r.ITLNs), r.TokenFrames, n)
 		}
-		if !slices.IsSorted([]int64{r.StartNs, *r.FirstFrameNs, *r.FirstTokenNs, *r.LastTokenNs, r.EndNs}) || r.StartNs < r.ScheduledNs {
+		if !slices.IsSorted([]int64{r.StartNs, *r.FirstChunkNs, *r.FirstTokenNs, *r.LastTokenNs, r.EndNs}) || r.StartNs < r.ScheduledNs {
 			t.Errorf("request %d: times out of order: %+v", r.Index, r)
 		}
 	}
@@ -227,7 +237,8 @@ func compareIdentity(t *testing.T, s aggregate.StageResult, rows []row) {
 	}
 }
 
-// compareVLLM checks each number of a block as vLLM's benchmark would have it: it counts from the first frame, with or without text.
+// compareVLLM checks each number of a block as vLLM's benchmark would have it: it counts from the first chunk, with or without
+// text, and interpolates percentiles.
 func compareVLLM(t *testing.T, block string, s aggregate.StageResult, rows []row, v values) {
 	var output, input uint64
 	for _, r := range rows {
@@ -239,20 +250,35 @@ func compareVLLM(t *testing.T, block string, s aggregate.StageResult, rows []row
 		"Successful requests": fmt.Sprint(len(rows)), "Benchmark duration (s)": two(seconds),
 		"Total input tokens": fmt.Sprint(input), "Total generated tokens": fmt.Sprint(output),
 		"Request throughput (req/s)":      two(float64(len(rows)) / seconds),
-		"Output token throughput (tok/s)": two(float64(output) / seconds), "Total Token throughput (tok/s)": two(float64(input+output) / seconds),
+		"Output token throughput (tok/s)": two(float64(output) / seconds), "Total token throughput (tok/s)": two(float64(input+output) / seconds),
+		"Failed requests": "0", "Peak output token throughput (tok/s)": two(*s.VLLM.PeakOutputTokenThroughput),
+		"Peak concurrent requests": fmt.Sprintf("%d.00", *s.VLLM.PeakConcurrentRequests),
 	}
-	for name, values := range map[string][]int64{"TTFT": v.firstFrame, "TPOT": v.tpotFirstFrame, "ITL": v.itlFirstFrame} {
+	if s.Load.Concurrency != nil {
+		want["Maximum request concurrency"] = fmt.Sprint(*s.Load.Concurrency)
+	}
+	if s.Load.Rate != nil {
+		want["Request rate configured (RPS)"] = two(*s.Load.Rate)
+	}
+	quantiles := map[string]float64{}
+	for name, values := range map[string][]int64{"TTFT": v.vllmTTFT, "TPOT": v.vllmTPOT, "ITL": v.vllmITL, "E2EL": v.vllmE2EL} {
 		slices.Sort(values)
 		mean, _ := meanAndStd(values)
-		want["Mean "+name+" (ms)"], want["Median "+name+" (ms)"], want["P99 "+name+" (ms)"] =
-			two(mean/1e6), two(hdrPercentile(values, 500)), two(hdrPercentile(values, 990))
+		want["Mean "+name+" (ms)"] = two(mean / 1e6)
+		quantiles["Median "+name+" (ms)"], quantiles["P99 "+name+" (ms)"] = numpyQuantile(values, 0.5), numpyQuantile(values, 0.99)
 	}
 	got := map[string]string{}
 	for _, line := range regexp.MustCompile(`(?m)^([A-Z].*):\s+(\S+)\s*$`).FindAllStringSubmatch(strings.SplitN(block, "\n", 2)[1], -1) {
 		got[line[1]] = line[2]
 	}
-	if len(got) != len(want) {
-		t.Errorf("%d numbers, want %d:\n%s", len(got), len(want), block)
+	if len(got) != len(want)+len(quantiles) {
+		t.Errorf("%d numbers, want %d:\n%s", len(got), len(want)+len(quantiles), block)
+	}
+	for label, ns := range quantiles {
+		value, err := strconv.ParseFloat(got[label], 64)
+		if err != nil || math.Abs(value-ns/1e6) > 0.006+0.0011*ns/1e6 { // two decimals, three digits
+			t.Errorf("vllm.txt: %s: %s, the rows give %v", label, got[label], ns/1e6)
+		}
 	}
 	for label, value := range want {
 		if got[label] != value {

@@ -251,6 +251,7 @@ func TestMergeWithItself(t *testing.T) {
 func TestLayoutOfEveryMetric(t *testing.T) {
 	counts := map[spatev1.Metric]bool{
 		spatev1.Metric_METRIC_ISL: true, spatev1.Metric_METRIC_OSL: true, spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME: true,
+		spatev1.Metric_METRIC_REASONING_TOKENS: true,
 	}
 	for number := range spatev1.Metric_name {
 		m := spatev1.Metric(number)

@@ -3,6 +3,7 @@ package histogram
 import (
 	"math/bits"
 
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -18,12 +19,10 @@ const (
 
 // LayoutOf returns the layout in which a metric is recorded: times unless it counts tokens.
 func LayoutOf(m spatev1.Metric) Layout {
-	switch m {
-	case spatev1.Metric_METRIC_ISL, spatev1.Metric_METRIC_OSL, spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME:
-		return Counts
-	default:
+	if measure.Of(m).Unit == measure.Nanoseconds {
 		return Times
 	}
+	return Counts
 }
 
 // String names the layout.

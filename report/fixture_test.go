@@ -13,6 +13,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -65,6 +66,10 @@ func snapshotsOf(index uint32) []*spatev1.Snapshot {
 			}
 			fill := windowOf(random, window, a)
 			s.Series, s.Records = fill.series, fill.records
+			c := fill.series[0].GetCounters()
+			s.Shares = []*spatev1.WindowShare{{
+				Window: window, OutputTokens: c.GetOutputTokens(), Chunks: c.GetChunks(), MicroRequests: 1_000_000 * c.GetCompleted(),
+			}}
 			all = append(all, s)
 		}
 		all[len(all)-1].Totals = totalsOf(all[len(all)-2:])
@@ -107,8 +112,10 @@ func windowOf(random *rand.Rand, window uint32, agent int) (m measured) {
 		ttft, gap := 20e6+random.Int64N(10e6), 5e6+random.Int64N(1e6)
 		first, last := start+ttft, start+ttft+3*gap
 		c.Completed, c.InputTokens, c.OutputTokens = c.GetCompleted()+1, c.GetInputTokens()+100, c.GetOutputTokens()+4
-		c.TokenFrames, c.TokensArrived = c.GetTokenFrames()+4, c.GetTokensArrived()+4
-		row.FirstFrameNs, row.FirstTokenNs, row.LastTokenNs, row.EndNs = &first, &first, &last, last
+		c.Frames, c.TokensArrived = c.GetFrames()+4, c.GetTokensArrived()+4
+		c.TokenFrames, c.Chunks = c.GetTokenFrames()+4, c.GetChunks()+4
+		row.FirstTokenNs, row.LastTokenNs, row.EndNs = &first, &last, last
+		row.FirstChunkNs, row.LastChunkNs, row.FirstTextNs, row.FirstAnswerNs, row.Chunks = &first, &last, &first, &first, 4
 		row.InputTokens, row.OutputTokens, row.Usage, row.TokenFrames = new(uint64), new(uint64), true, 4
 		*row.InputTokens, *row.OutputTokens, row.FinishReason = 100, 4, "stop"
 		for range 3 {
@@ -116,9 +123,9 @@ func windowOf(random *rand.Rand, window uint32, agent int) (m measured) {
 			row.ItlNs = append(row.ItlNs, gap)
 		}
 		for metric, v := range map[spatev1.Metric]int64{
-			spatev1.Metric_METRIC_TTFT: ttft, spatev1.Metric_METRIC_FIRST_FRAME: ttft,
+			spatev1.Metric_METRIC_TTFT: ttft, spatev1.Metric_METRIC_VLLM_TTFT: ttft,
 			spatev1.Metric_METRIC_E2E: last - start, spatev1.Metric_METRIC_TPOT: gap,
-			spatev1.Metric_METRIC_TPOT_FIRST_FRAME: gap, spatev1.Metric_METRIC_ISL: 100, spatev1.Metric_METRIC_OSL: 4,
+			spatev1.Metric_METRIC_VLLM_TPOT: gap, spatev1.Metric_METRIC_VLLM_E2E: last - start, spatev1.Metric_METRIC_ISL: 100, spatev1.Metric_METRIC_OSL: 4,
 		} {
 			record(metric, v)
 		}
@@ -128,7 +135,7 @@ func windowOf(random *rand.Rand, window uint32, agent int) (m measured) {
 	record(spatev1.Metric_METRIC_CONNECT, 3e6+int64(agent)*50e6)
 	record(spatev1.Metric_METRIC_TCP, 2e6+int64(agent)*50e6)
 	record(spatev1.Metric_METRIC_DNS, 1e6)
-	for _, metric := range aggregate.Metrics() {
+	for metric := range spatev1.Metric(measure.Count) {
 		if values[metric] != nil {
 			series.Distributions = append(series.Distributions, values[metric].Proto(metric))
 		}
@@ -139,26 +146,18 @@ func windowOf(random *rand.Rand, window uint32, agent int) (m measured) {
 
 // totalsOf closes the snapshots of an agent.
 func totalsOf(snapshots []*spatev1.Snapshot) *spatev1.Totals {
-	first, end := int64(0), int64(0)
+	first, start, end := int64(0), int64(0), int64(0)
 	t := &spatev1.Totals{
-		Snapshots: uint64(len(snapshots)), Counters: &spatev1.Counters{}, FirstStartNs: &first, LastEndNs: &end,
+		Snapshots: uint64(len(snapshots)), Counters: &spatev1.Counters{}, FirstStartNs: &first, LastStartNs: &start, LastEndNs: &end,
 		StartErrorNs: -250_000, ClockUncertaintyNs: 80_000,
 	}
 	counts := make(map[spatev1.Metric]uint64)
 	for _, s := range snapshots {
 		for _, r := range s.GetRecords() {
-			end = max(end, r.GetEndNs())
+			start, end = max(start, r.GetStartNs()), max(end, r.GetEndNs())
 		}
 		for _, series := range s.GetSeries() {
-			c := series.GetCounters()
-			t.Counters.Started += c.GetStarted()
-			t.Counters.Connections += c.GetConnections()
-			t.Counters.Completed += c.GetCompleted()
-			t.Counters.Failed += c.GetFailed()
-			t.Counters.InputTokens += c.GetInputTokens()
-			t.Counters.OutputTokens += c.GetOutputTokens()
-			t.Counters.TokenFrames += c.GetTokenFrames()
-			t.Counters.TokensArrived += c.GetTokensArrived()
+			measure.AddTo(t.Counters, series.GetCounters())
 			for _, d := range series.GetDistributions() {
 				h, err := histogram.FromProto(d)
 				if err != nil {
@@ -168,7 +167,7 @@ func totalsOf(snapshots []*spatev1.Snapshot) *spatev1.Totals {
 			}
 		}
 	}
-	for _, m := range aggregate.Metrics() {
+	for m := range spatev1.Metric(measure.Count) {
 		if counts[m] > 0 {
 			t.Values = append(t.Values, &spatev1.MetricCount{Metric: m, Count: counts[m]})
 		}
@@ -235,7 +234,7 @@ func readAll(t testing.TB, dir string) map[string]string {
 // written makes the files of a run directory and reads them.
 func written(t testing.TB, dir string) map[string]string {
 	t.Helper()
-	if _, err := Write(dir); err != nil {
+	if _, err := Write(dir, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	return readAll(t, dir)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -30,22 +31,22 @@ func logStage(b *bytes.Buffer, s *aggregate.Stage, result aggregate.StageResult,
 	if result.DurationS != nil {
 		length = *result.DurationS
 	}
-	for _, m := range aggregate.Metrics() {
-		values := s.Values(m)
+	for _, m := range measure.Metrics() {
+		values := s.Values(m.ID)
 		if values == nil || values.Count() == 0 {
 			continue
 		}
 		encoded, err := values.AppendCompressedBase64(nil)
 		if err != nil {
-			return fmt.Errorf("stage %d: %s: %w", result.Index, aggregate.MetricName(m), err)
+			return fmt.Errorf("stage %d: %s: %w", result.Index, m.Name, err)
 		}
 		fmt.Fprintf(b, "Tag=%d/%s,%.3f,%.3f,%.3f,%s\n",
-			result.Index, tagOf(m), max(start.Seconds(), 0), length, float64(values.Max())/aggregate.MetricScale(m), encoded)
+			result.Index, tagOf(m), max(start.Seconds(), 0), length, float64(values.Max())/m.Unit.Scale(), encoded)
 	}
 	return nil
 }
 
 // tagOf is a metric's name without the unit that results.json has it in: a log holds what was recorded.
-func tagOf(m spatev1.Metric) string {
-	return strings.TrimSuffix(strings.TrimSuffix(aggregate.MetricName(m), "_ms"), "_tokens")
+func tagOf(m measure.Metric) string {
+	return strings.TrimSuffix(strings.TrimSuffix(m.Name, "_ms"), "_tokens")
 }

@@ -131,7 +131,7 @@ func steadyCell(s *aggregate.Steady) string {
 	if s == nil {
 		return unknown
 	}
-	return fmt.Sprintf("%.2f, %.2f, %.0f", s.RequestThroughput, s.OutputTokenThroughput, s.DurationS)
+	return fmt.Sprintf("%.2f, %s, %.0f", s.RequestThroughput, fixed(s.OutputTokenThroughput), s.DurationS)
 }
 
 // concurrencyCell formats a peak concurrency.

@@ -76,7 +76,7 @@ func TestReportOfSeveralRegions(t *testing.T) {
 }
 
 func TestTerminalSaysWhatWasLost(t *testing.T) {
-	result, err := Write(distributedDir(t))
+	result, err := Write(distributedDir(t), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

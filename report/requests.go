@@ -25,41 +25,46 @@ const rowGroup = 100_000
 
 // requestRow is one row about one request. Times are nanoseconds since the stage's start; null: it did not come to that.
 type requestRow struct {
-	Stage        uint32  `json:"stage" parquet:"stage"`
-	Index        uint64  `json:"index" parquet:"index"`
-	Agent        string  `json:"agent" parquet:"agent,dict"`
-	Endpoint     uint32  `json:"endpoint" parquet:"endpoint"`
-	Observer     bool    `json:"observer" parquet:"observer"`
-	Unmeasured   bool    `json:"unmeasured" parquet:"unmeasured"`
-	ScheduledNs  int64   `json:"scheduled_ns" parquet:"scheduled_ns"`
-	StartNs      int64   `json:"start_ns" parquet:"start_ns"`
-	SentNs       *int64  `json:"sent_ns" parquet:"sent_ns,optional"`
-	FirstByteNs  *int64  `json:"first_byte_ns" parquet:"first_byte_ns,optional"`
-	FirstFrameNs *int64  `json:"first_frame_ns" parquet:"first_frame_ns,optional"`
-	FirstTokenNs *int64  `json:"first_token_ns" parquet:"first_token_ns,optional"`
-	LastTokenNs  *int64  `json:"last_token_ns" parquet:"last_token_ns,optional"`
-	EndNs        int64   `json:"end_ns" parquet:"end_ns"`
-	ConnectNs    *int64  `json:"connect_ns" parquet:"connect_ns,optional"`
-	ITLNs        []int64 `json:"itl_ns" parquet:"itl_ns,list"`
-	ISLAsked     uint32  `json:"isl_asked" parquet:"isl_asked"`
-	OSLAsked     uint32  `json:"osl_asked" parquet:"osl_asked"`
-	InputTokens  *uint64 `json:"input_tokens" parquet:"input_tokens,optional"`
-	OutputTokens *uint64 `json:"output_tokens" parquet:"output_tokens,optional"`
-	Usage        bool    `json:"usage" parquet:"usage"`
-	TokenFrames  uint64  `json:"token_frames" parquet:"token_frames"`
-	ErrorClass   *string `json:"error_class" parquet:"error_class,optional,dict"`
-	HTTPStatus   *uint32 `json:"http_status" parquet:"http_status,optional"`
-	Error        *string `json:"error" parquet:"error,optional"`
-	Cancelled    bool    `json:"cancelled" parquet:"cancelled"`
-	BodyHash     string  `json:"body_hash" parquet:"body_hash"`
-	FinishReason *string `json:"finish_reason" parquet:"finish_reason,optional,dict"`
-	Led          bool    `json:"led" parquet:"led"`
-	Turn         uint32  `json:"turn" parquet:"turn"`
-	CachedTokens *uint64 `json:"cached_tokens" parquet:"cached_tokens,optional"`
-	SharedTokens uint32  `json:"shared_tokens" parquet:"shared_tokens"`
-	DNSNs        *int64  `json:"dns_ns" parquet:"dns_ns,optional"`
-	TCPNs        *int64  `json:"tcp_ns" parquet:"tcp_ns,optional"`
-	TLSNs        *int64  `json:"tls_ns" parquet:"tls_ns,optional"`
+	Stage           uint32  `json:"stage" parquet:"stage"`
+	Index           uint64  `json:"index" parquet:"index"`
+	Agent           string  `json:"agent" parquet:"agent,dict"`
+	Endpoint        uint32  `json:"endpoint" parquet:"endpoint"`
+	Observer        bool    `json:"observer" parquet:"observer"`
+	Unmeasured      bool    `json:"unmeasured" parquet:"unmeasured"`
+	ScheduledNs     int64   `json:"scheduled_ns" parquet:"scheduled_ns"`
+	StartNs         int64   `json:"start_ns" parquet:"start_ns"`
+	SentNs          *int64  `json:"sent_ns" parquet:"sent_ns,optional"`
+	FirstByteNs     *int64  `json:"first_byte_ns" parquet:"first_byte_ns,optional"`
+	FirstTokenNs    *int64  `json:"first_token_ns" parquet:"first_token_ns,optional"`
+	LastTokenNs     *int64  `json:"last_token_ns" parquet:"last_token_ns,optional"`
+	FirstTextNs     *int64  `json:"first_text_ns" parquet:"first_text_ns,optional"`
+	FirstAnswerNs   *int64  `json:"first_answer_ns" parquet:"first_answer_ns,optional"`
+	FirstChunkNs    *int64  `json:"first_chunk_ns" parquet:"first_chunk_ns,optional"`
+	LastChunkNs     *int64  `json:"last_chunk_ns" parquet:"last_chunk_ns,optional"`
+	EndNs           int64   `json:"end_ns" parquet:"end_ns"`
+	ConnectNs       *int64  `json:"connect_ns" parquet:"connect_ns,optional"`
+	ITLNs           []int64 `json:"itl_ns" parquet:"itl_ns,list"`
+	ISLAsked        uint32  `json:"isl_asked" parquet:"isl_asked"`
+	OSLAsked        uint32  `json:"osl_asked" parquet:"osl_asked"`
+	InputTokens     *uint64 `json:"input_tokens" parquet:"input_tokens,optional"`
+	OutputTokens    *uint64 `json:"output_tokens" parquet:"output_tokens,optional"`
+	Usage           bool    `json:"usage" parquet:"usage"`
+	TokenFrames     uint64  `json:"token_frames" parquet:"token_frames"`
+	Chunks          uint64  `json:"chunks" parquet:"chunks"`
+	TextBytes       uint64  `json:"text_bytes" parquet:"text_bytes"`
+	ReasoningTokens *uint64 `json:"reasoning_tokens" parquet:"reasoning_tokens,optional"`
+	ErrorClass      *string `json:"error_class" parquet:"error_class,optional,dict"`
+	HTTPStatus      *uint32 `json:"http_status" parquet:"http_status,optional"`
+	Error           *string `json:"error" parquet:"error,optional"`
+	Cancelled       bool    `json:"cancelled" parquet:"cancelled"`
+	BodyHash        string  `json:"body_hash" parquet:"body_hash"`
+	FinishReason    *string `json:"finish_reason" parquet:"finish_reason,optional,dict"`
+	Turn            uint32  `json:"turn" parquet:"turn"`
+	CachedTokens    *uint64 `json:"cached_tokens" parquet:"cached_tokens,optional"`
+	SharedTokens    uint32  `json:"shared_tokens" parquet:"shared_tokens"`
+	DNSNs           *int64  `json:"dns_ns" parquet:"dns_ns,optional"`
+	TCPNs           *int64  `json:"tcp_ns" parquet:"tcp_ns,optional"`
+	TLSNs           *int64  `json:"tls_ns" parquet:"tls_ns,optional"`
 }
 
 // appendRequestsFile adds the file of request rows, if the run kept any.
@@ -142,39 +147,44 @@ func order(a, b bool) int {
 // rowOf lays a record out as a row.
 func rowOf(s *spatev1.Snapshot, r *spatev1.RequestRecord) requestRow {
 	row := requestRow{
-		Stage:        s.GetStageIndex(),
-		Index:        r.GetIndex(),
-		Agent:        s.GetKey().GetAgent(),
-		Endpoint:     r.GetEndpoint(),
-		Unmeasured:   r.GetUnmeasured(),
-		ScheduledNs:  r.GetScheduledNs(),
-		StartNs:      r.GetStartNs(),
-		SentNs:       r.SentNs,
-		FirstByteNs:  r.FirstByteNs,
-		FirstFrameNs: r.FirstFrameNs,
-		FirstTokenNs: r.FirstTokenNs,
-		LastTokenNs:  r.LastTokenNs,
-		EndNs:        r.GetEndNs(),
-		ConnectNs:    r.ConnectNs,
-		ITLNs:        append([]int64{}, r.GetItlNs()...),
-		ISLAsked:     r.GetIslAsked(),
-		OSLAsked:     r.GetOslAsked(),
-		InputTokens:  r.InputTokens,
-		OutputTokens: r.OutputTokens,
-		Usage:        r.GetUsage(),
-		TokenFrames:  r.GetTokenFrames(),
-		HTTPStatus:   unlessZero(r.GetHttpStatus()),
-		Error:        unlessZero(r.GetError()),
-		Cancelled:    r.GetCancelled(),
-		BodyHash:     fmt.Sprintf("%016x", r.GetBodyHash()),
-		FinishReason: unlessZero(r.GetFinishReason()),
-		Led:          r.GetLed(),
-		Turn:         r.GetTurn(),
-		CachedTokens: r.CachedTokens,
-		SharedTokens: r.GetSharedTokens(),
-		DNSNs:        r.DnsNs,
-		TCPNs:        r.TcpNs,
-		TLSNs:        r.TlsNs,
+		Stage:           s.GetStageIndex(),
+		Index:           r.GetIndex(),
+		Agent:           s.GetKey().GetAgent(),
+		Endpoint:        r.GetEndpoint(),
+		Unmeasured:      r.GetUnmeasured(),
+		ScheduledNs:     r.GetScheduledNs(),
+		StartNs:         r.GetStartNs(),
+		SentNs:          r.SentNs,
+		FirstByteNs:     r.FirstByteNs,
+		FirstTokenNs:    r.FirstTokenNs,
+		LastTokenNs:     r.LastTokenNs,
+		FirstTextNs:     r.FirstTextNs,
+		FirstAnswerNs:   r.FirstAnswerNs,
+		FirstChunkNs:    r.FirstChunkNs,
+		LastChunkNs:     r.LastChunkNs,
+		EndNs:           r.GetEndNs(),
+		ConnectNs:       r.ConnectNs,
+		ITLNs:           append([]int64{}, r.GetItlNs()...),
+		ISLAsked:        r.GetIslAsked(),
+		OSLAsked:        r.GetOslAsked(),
+		InputTokens:     r.InputTokens,
+		OutputTokens:    r.OutputTokens,
+		Usage:           r.GetUsage(),
+		TokenFrames:     r.GetTokenFrames(),
+		HTTPStatus:      unlessZero(r.GetHttpStatus()),
+		Error:           unlessZero(r.GetError()),
+		Cancelled:       r.GetCancelled(),
+		BodyHash:        fmt.Sprintf("%016x", r.GetBodyHash()),
+		FinishReason:    unlessZero(r.GetFinishReason()),
+		Chunks:          r.GetChunks(),
+		TextBytes:       r.GetTextBytes(),
+		ReasoningTokens: r.ReasoningTokens,
+		Turn:            r.GetTurn(),
+		CachedTokens:    r.CachedTokens,
+		SharedTokens:    r.GetSharedTokens(),
+		DNSNs:           r.DnsNs,
+		TCPNs:           r.TcpNs,
+		TLSNs:           r.TlsNs,
 	}
 	if class := r.GetErrorClass(); class != spatev1.ErrorClass_ERROR_CLASS_UNSPECIFIED {
 		row.ErrorClass = unlessZero(aggregate.ErrorClassName(class))

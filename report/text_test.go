@@ -38,6 +38,7 @@ P99 ITL (ms):                            2059.38
 func TestVLLMBlockIsToTheLetter(t *testing.T) {
 	var b strings.Builder
 	writeVLLMBlock(&b, aggregate.StageResult{
+		Load:                  aggregate.Load{Concurrency: ptr(uint32(8))},
 		Requests:              aggregate.Requests{Completed: 200},
 		DurationS:             ptr(99.24),
 		InputTokens:           ptr(uint64(202314)),
@@ -45,13 +46,13 @@ func TestVLLMBlockIsToTheLetter(t *testing.T) {
 		RequestThroughput:     ptr(2.02),
 		OutputTokenThroughput: ptr(12.09),
 		TotalTokenThroughput:  ptr(2050.81),
-		Latencies: aggregate.Latencies{
-			FirstFrame:     distribution(461.52, 282, 1734.22),
-			TPOTFirstFrame: distribution(99.97, 17.1, 671.7),
-			ITLFirstFrame:  distribution(99.88, 12.87, 2059.38),
-			TTFT:           distribution(1, 1, 1), // ours, not vLLM's
+		Latencies:             aggregate.Latencies{TTFT: distribution(1, 1, 1)}, // ours, not vLLM's
+		VLLM: aggregate.VLLM{
+			TTFT: &aggregate.VLLMMetric{Mean: 461.52, Median: 282, P99: 1734.22},
+			TPOT: &aggregate.VLLMMetric{Mean: 99.97, Median: 17.1, P99: 671.7},
+			ITL:  &aggregate.VLLMMetric{Mean: 99.88, Median: 12.87, P99: 2059.38},
 		},
-	})
+	}, VLLM08)
 	if diff := cmp.Diff(published, b.String()); diff != "" {
 		t.Error(diff)
 	}
@@ -70,8 +71,8 @@ func TestVLLMTextHasABlockForEachStage(t *testing.T) {
 
 func TestWhatVLLMCannotKnowIsSaid(t *testing.T) {
 	var b strings.Builder
-	writeVLLMBlock(&b, aggregate.StageResult{})
-	if n := strings.Count(b.String(), " n/a "); n != 14 {
+	writeVLLMBlock(&b, aggregate.StageResult{}, VLLM026)
+	if n := strings.Count(b.String(), " n/a "); n != 19 {
 		t.Errorf("%d numbers are n/a in\n%s", n, b.String())
 	}
 }

@@ -11,9 +11,22 @@ import (
 // vllmWidth is the width of vLLM's block.
 const vllmWidth = 50
 
-// writeVLLM writes a "Serving Benchmark Result" block for each stage, laid out and defined as in vLLM's benchmark_serving.py: its
-// TTFT takes the first frame of any kind, and its TPOT and ITL count from there.
-func writeVLLM(w io.Writer, r *aggregate.Result) error {
+// VLLMLayout is a layout of vllm.txt.
+type VLLMLayout string
+
+// Layouts, by the first version of vLLM that has them. The definitions are the same in both.
+const (
+	// VLLM026 is that of `vllm bench serve` as of vLLM 0.26.
+	VLLM026 VLLMLayout = "0.26"
+	// VLLM08 is that of benchmark_serving.py until 0.8, as many published reports show it.
+	VLLM08 VLLMLayout = "0.8"
+)
+
+// VLLMLayouts are all layouts, the usual one first.
+var VLLMLayouts = []VLLMLayout{VLLM026, VLLM08}
+
+// writeVLLM writes a "Serving Benchmark Result" block for each stage, laid out and defined as in vLLM's benchmark.
+func writeVLLM(w io.Writer, r *aggregate.Result, layout VLLMLayout) error {
 	var b strings.Builder
 	for i, s := range r.Stages {
 		if i > 0 {
@@ -23,7 +36,7 @@ func writeVLLM(w io.Writer, r *aggregate.Result) error {
 		for _, reason := range s.Missing {
 			fmt.Fprintf(&b, "Missing: %s\n", oneLine(reason))
 		}
-		writeVLLMBlock(&b, s)
+		writeVLLMBlock(&b, s, layout)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -40,32 +53,99 @@ func partialMark(complete bool) string {
 	return " (PARTIAL)"
 }
 
+// vllmLine is a line of the block. Empty values are left out.
+type vllmLine struct{ label, value string }
+
 // writeVLLMBlock writes the block of one stage.
-func writeVLLMBlock(b *strings.Builder, s aggregate.StageResult) {
-	line := func(label, value string) { fmt.Fprintf(b, "%-40s %-10s\n", label, value) }
-	section := func(title, fill string) { b.WriteString(centred(title, fill) + "\n") }
-	section(" Serving Benchmark Result ", "=")
-	line("Successful requests:", fmt.Sprint(s.Requests.Completed))
-	line("Benchmark duration (s):", fixed(s.DurationS))
-	line("Total input tokens:", whole(s.InputTokens))
-	line("Total generated tokens:", fmt.Sprint(s.OutputTokens))
-	line("Request throughput (req/s):", fixed(s.RequestThroughput))
-	line("Output token throughput (tok/s):", fixed(s.OutputTokenThroughput))
-	line("Total Token throughput (tok/s):", fixed(s.TotalTokenThroughput))
-	for _, m := range []struct {
-		title, name string
-		values      *aggregate.Distribution
-	}{
-		{"Time to First Token", "TTFT", s.FirstFrame},
-		{"Time per Output Token (excl. 1st token)", "TPOT", s.TPOTFirstFrame},
-		{"Inter-token Latency", "ITL", s.ITLFirstFrame},
-	} {
-		section(m.title, "-")
-		line("Mean "+m.name+" (ms):", fixed(mean(m.values)))
-		line("Median "+m.name+" (ms):", fixed(median(m.values)))
-		line("P99 "+m.name+" (ms):", fixed(p99(m.values)))
+func writeVLLMBlock(b *strings.Builder, s aggregate.StageResult, layout VLLMLayout) {
+	lines := func(lines []vllmLine) {
+		for _, l := range lines {
+			if l.value != "" {
+				fmt.Fprintf(b, "%-40s %-10s\n", l.label, l.value)
+			}
+		}
 	}
-	section("", "=")
+	b.WriteString(centred(" Serving Benchmark Result ", "=") + "\n")
+	metrics := vllmMetrics(&s.VLLM)
+	if layout == VLLM08 {
+		lines(head08(s))
+		metrics = metrics[:3]
+	} else {
+		lines(head026(s))
+	}
+	for _, m := range metrics {
+		b.WriteString(centred(m.title, "-") + "\n")
+		v := m.values
+		if v == nil {
+			lines([]vllmLine{{"Mean " + m.name + " (ms):", unknown}, {"Median " + m.name + " (ms):", unknown}, {"P99 " + m.name + " (ms):", unknown}})
+			continue
+		}
+		lines([]vllmLine{
+			{"Mean " + m.name + " (ms):", fixed(&v.Mean)}, {"Median " + m.name + " (ms):", fixed(&v.Median)}, {"P99 " + m.name + " (ms):", fixed(&v.P99)},
+		})
+	}
+	b.WriteString(centred("", "=") + "\n")
+}
+
+// namedMetric is one of the block's metrics.
+type namedMetric struct {
+	title, name string
+	values      *aggregate.VLLMMetric
+}
+
+func vllmMetrics(v *aggregate.VLLM) []namedMetric {
+	return []namedMetric{
+		{"Time to First Token", "TTFT", v.TTFT},
+		{"Time per Output Token (excl. 1st token)", "TPOT", v.TPOT},
+		{"Inter-token Latency", "ITL", v.ITL},
+		{"End-to-end Latency", "E2EL", v.E2EL},
+	}
+}
+
+// head08 is the block's first part until vLLM 0.8.
+func head08(s aggregate.StageResult) []vllmLine {
+	return []vllmLine{
+		{"Successful requests:", fmt.Sprint(s.Requests.Completed)},
+		{"Benchmark duration (s):", fixed(s.DurationS)},
+		{"Total input tokens:", whole(s.InputTokens)},
+		{"Total generated tokens:", fmt.Sprint(s.OutputTokens)},
+		{"Request throughput (req/s):", fixed(s.RequestThroughput)},
+		{"Output token throughput (tok/s):", fixed(s.OutputTokenThroughput)},
+		{"Total Token throughput (tok/s):", fixed(s.TotalTokenThroughput)},
+	}
+}
+
+// head026 is the block's first part as of vLLM 0.26.
+func head026(s aggregate.StageResult) []vllmLine {
+	var concurrency, rate, goodput string
+	if s.Load.Concurrency != nil {
+		concurrency = fmt.Sprint(*s.Load.Concurrency)
+	}
+	if s.Load.Rate != nil {
+		rate = fixed(s.Load.Rate)
+	}
+	if s.Goodput != nil {
+		goodput = fixed(s.Goodput.RequestThroughput)
+	}
+	concurrent := unknown
+	if n := s.VLLM.PeakConcurrentRequests; n != nil {
+		concurrent = fmt.Sprintf("%d.00", *n)
+	}
+	return []vllmLine{
+		{"Successful requests:", fmt.Sprint(s.Requests.Completed)},
+		{"Failed requests:", fmt.Sprint(s.Requests.Failed)},
+		{"Maximum request concurrency:", concurrency},
+		{"Request rate configured (RPS):", rate},
+		{"Benchmark duration (s):", fixed(s.DurationS)},
+		{"Total input tokens:", whole(s.InputTokens)},
+		{"Total generated tokens:", fmt.Sprint(s.OutputTokens)},
+		{"Request throughput (req/s):", fixed(s.RequestThroughput)},
+		{"Request goodput (req/s):", goodput},
+		{"Output token throughput (tok/s):", fixed(s.OutputTokenThroughput)},
+		{"Peak output token throughput (tok/s):", fixed(s.VLLM.PeakOutputTokenThroughput)},
+		{"Peak concurrent requests:", concurrent},
+		{"Total token throughput (tok/s):", fixed(s.TotalTokenThroughput)},
+	}
 }
 
 // centred fills a title up to vLLM's width on both sides, the odd one right.

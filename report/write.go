@@ -17,16 +17,22 @@ import (
 // LedgerFile is the name of the ledger in a run directory.
 const LedgerFile = "ledger.db"
 
+// Options say how files are written.
+type Options struct {
+	// VLLMLayout is that of vllm.txt. Empty: the first of VLLMLayouts.
+	VLLMLayout VLLMLayout
+}
+
 // Write makes all derived files of a run directory from its ledger, in place of what is there. A file is either the old one or
 // the new one whole, never a part. It reads the ledger only; errors.Is tells aggregate.ErrLocked and aggregate.ErrForeign. The
 // result is that of results.json, nil if the ledger could not be read or merged: an error with a result is about writing.
-func Write(dir string) (result *aggregate.Result, err error) {
+func Write(dir string, o Options) (result *aggregate.Result, err error) {
 	ledger, err := aggregate.OpenReadOnly(filepath.Join(dir, LedgerFile))
 	if err != nil {
 		return nil, fmt.Errorf("report: %w", err)
 	}
 	defer func() { err = errors.Join(err, ledger.Close()) }()
-	result, files, err := filesOf(ledger)
+	result, files, err := filesOf(ledger, o)
 	if err != nil {
 		return result, fmt.Errorf("report: %w", err)
 	}
@@ -45,7 +51,7 @@ type file struct {
 }
 
 // filesOf merges the ledger and lists the files to make of it.
-func filesOf(ledger *aggregate.Ledger) (*aggregate.Result, []file, error) {
+func filesOf(ledger *aggregate.Ledger, o Options) (*aggregate.Result, []file, error) {
 	run, err := ledger.Run()
 	if err != nil {
 		return nil, nil, err
@@ -62,7 +68,7 @@ func filesOf(ledger *aggregate.Ledger) (*aggregate.Result, []file, error) {
 		{"plan.yaml", contents(run.GetPlanYaml())},
 		{"results.json", func(w io.Writer) error { return writeResults(w, result) }},
 		{"report.md", func(w io.Writer) error { return writeMarkdown(w, result) }},
-		{"vllm.txt", func(w io.Writer) error { return writeVLLM(w, result) }},
+		{"vllm.txt", func(w io.Writer) error { return writeVLLM(w, result, o.VLLMLayout) }},
 		{"histograms.hlog", contents(append(logHeader(run), log.Bytes()...))},
 	}
 	files, err = appendRequestsFile(files, ledger, run)

@@ -140,7 +140,7 @@ func TestHistogramsCanBeReadByHdrHistogram(t *testing.T) {
 	if got := found["1/ttft"].StartTimeMs(); got != 1700000030500 {
 		t.Errorf("stage 1 starts at %d", got)
 	}
-	if len(found) != 26 { // 12 metrics and the failure times, of 2 stages
+	if len(found) != 28 { // 13 metrics and the failure times, of 2 stages
 		t.Errorf("tags %v", sortedKeys(found))
 	}
 }
@@ -200,13 +200,13 @@ func TestUnknownFormOfRowsIsAnError(t *testing.T) {
 	if err := errors.Join(l.Put(aggregate.Change{Run: runRecord("csv")}), l.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Write(dir); err == nil || !strings.Contains(err.Error(), `"csv"`) {
+	if _, err := Write(dir, Options{}); err == nil || !strings.Contains(err.Error(), `"csv"`) {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestNoLedgerIsAnError(t *testing.T) {
-	if _, err := Write(t.TempDir()); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Write(t.TempDir(), Options{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -7,12 +7,13 @@
 package merge
 
 import (
+	"cmp"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -41,6 +42,7 @@ func Snapshots(older, newer *spatev1.Snapshot) (sum *spatev1.Snapshot, fits bool
 		Totals:       newer.GetTotals(), BegunItems: newer.GetBegunItems(),
 		DroppedRecords: older.GetDroppedRecords() + newer.GetDroppedRecords(),
 		ServerSamples:  ServerSamples(older.GetServerSamples(), newer.GetServerSamples()),
+		Shares:         allShares(older.GetShares(), newer.GetShares()),
 	}
 	if len(sum.BegunItems) == 0 {
 		sum.BegunItems = older.GetBegunItems()
@@ -99,20 +101,30 @@ func oneSeries(older, newer *spatev1.Series) (*spatev1.Series, bool) {
 	}, fits
 }
 
-// addCounters adds counters field by field, whichever there are.
+// addCounters adds counters up.
 func addCounters(older, newer *spatev1.Counters) (*spatev1.Counters, bool) {
-	sum, fits := proto.CloneOf(older), true
-	if sum == nil {
-		sum = &spatev1.Counters{}
+	sum, more := measure.CountsOf(older), measure.CountsOf(newer)
+	sum.Add(&more)
+	return sum.Proto(), !slices.ContainsFunc(sum[:], func(n uint64) bool { return n > maxCount })
+}
+
+// allShares merges what two snapshots say of windows, in the order of the windows.
+func allShares(older, newer []*spatev1.WindowShare) []*spatev1.WindowShare {
+	all := slices.Clone(older)
+	for _, s := range newer {
+		i, found := slices.BinarySearchFunc(all, s.GetWindow(), func(o *spatev1.WindowShare, w uint32) int {
+			return cmp.Compare(o.GetWindow(), w)
+		})
+		if !found {
+			all = slices.Insert(all, i, s)
+			continue
+		}
+		all[i] = &spatev1.WindowShare{
+			Window: s.GetWindow(), OutputTokens: all[i].GetOutputTokens() + s.GetOutputTokens(),
+			Chunks: all[i].GetChunks() + s.GetChunks(), MicroRequests: all[i].GetMicroRequests() + s.GetMicroRequests(),
+		}
 	}
-	m := sum.ProtoReflect()
-	newer.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		n := m.Get(field).Uint() + v.Uint()
-		m.Set(field, protoreflect.ValueOfUint64(n))
-		fits = fits && n <= maxCount
-		return true
-	})
-	return sum, fits
+	return all
 }
 
 // addErrors counts failures by their kind. The example is the older one.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -265,7 +266,8 @@ func TestSplit(t *testing.T) {
 func BenchmarkSnapshots(b *testing.B) {
 	window := func(w uint32) *spatev1.Snapshot {
 		s := &spatev1.Series{Counters: &spatev1.Counters{Started: 1}}
-		for _, m := range aggregate.Metrics() {
+		for _, metric := range measure.Metrics() {
+			m := metric.ID
 			h := histogram.New(histogram.LayoutOf(m))
 			for v := range int64(1000) {
 				h.Record(1e6 + v*v*100)

@@ -46,7 +46,7 @@ func newCutter(s *spatev1.Snapshot) *cutter {
 	c.begin()
 	first := c.last()
 	first.PeakInFlight, first.DroppedRecords = s.GetPeakInFlight(), s.GetDroppedRecords()
-	first.ServerSamples = s.GetServerSamples()
+	first.ServerSamples, first.Shares = s.GetServerSamples(), s.GetShares()
 	const once = 32 // bytes of these two
 	c.spare = MaxBytes - once - proto.Size(first) - proto.Size(s.GetTotals()) - elementBytes
 	c.left = c.spare

@@ -3,19 +3,17 @@ package recorder
 import (
 	"strings"
 
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
-
-// metricCount is one more than the largest metric, so that a metric is an index.
-var metricCount = len(spatev1.Metric_name)
 
 // exampleLimit is the most bytes of an error's message that a snapshot carries.
 const exampleLimit = 512
 
 // cell is what was measured at one endpoint in one window.
 type cell struct {
-	counts counters
-	values [][]int64 // by metric
+	counts measure.Counts
+	values [measure.Count][]int64
 	errors []errorCount
 }
 
@@ -28,11 +26,7 @@ type errorCount struct {
 }
 
 func newCells(endpoints int) []cell {
-	cells := make([]cell, endpoints)
-	for i := range cells {
-		cells[i].values = make([][]int64, metricCount)
-	}
-	return cells
+	return make([]cell, endpoints)
 }
 
 // fail counts n failures. A status tells failures apart only where it is what went wrong. There are few kinds, so a walk finds
@@ -52,7 +46,7 @@ func (c *cell) fail(class spatev1.ErrorClass, status int, n uint64, message stri
 
 // reset empties the cell and keeps its memory.
 func (c *cell) reset() {
-	c.counts = counters{}
+	c.counts = measure.Counts{}
 	for m := range c.values {
 		c.values[m] = c.values[m][:0]
 	}

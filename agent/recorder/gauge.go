@@ -2,33 +2,43 @@ package recorder
 
 import (
 	"sync"
+	"time"
 
 	"github.com/spate-load/spate/clock"
 )
 
-// gauge counts the requests in flight and keeps the peak of each window. Its own lock orders the events and it reads the clock
-// under it, so that the peak is exact.
+// gauge counts the requests in flight, keeps the peak of each window, and knows when the last measured request started. Its
+// own lock orders the events and it reads the clock under it, so that the peak is exact.
 type gauge struct {
 	windows windows
 	now     func() clock.Instant
 
 	mu    sync.Mutex
 	count uint32
-	first uint32   // window of peaks[0]
-	peaks []uint32 // of the windows not taken yet, the current one last
+	first uint32        // window of peaks[0]
+	peaks []uint32      // of the windows not taken yet, the current one last
+	start clock.Instant // of the last measured request; 0: none has started
 }
 
 func newGauge(w windows, now func() clock.Instant) *gauge {
 	return &gauge{windows: w, now: now, peaks: []uint32{0}}
 }
 
-func (g *gauge) enter() {
+// enter takes in the start of a request, and returns how long ago the last measured one started if both are measured.
+func (g *gauge) enter(measured bool) (gap time.Duration, follows bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.roll(g.windows.of(g.now()))
+	now := g.now()
+	g.roll(g.windows.of(now))
 	g.count++
 	last := &g.peaks[len(g.peaks)-1]
 	*last = max(*last, g.count)
+	if !measured {
+		return 0, false
+	}
+	gap, follows = now.Sub(g.start), g.start != 0
+	g.start = now
+	return gap, follows
 }
 
 func (g *gauge) leave() {

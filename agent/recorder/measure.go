@@ -1,8 +1,11 @@
 package recorder
 
 import (
+	"time"
+
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -11,17 +14,18 @@ func (s *Shard) measure(c *cell, q *Request, o *stream.Observation) {
 	s.client(c, q, o)
 	switch {
 	case o.Cancelled:
-		s.count(c, cancelled, 1)
+		s.count(c, measure.Cancelled, 1)
 	case o.Err != nil:
-		s.count(c, failed, 1)
+		s.count(c, measure.Failed, 1)
 		c.fail(o.Err.Class, o.Err.HTTPStatus, 1, o.Err.Message)
 		s.since(c, spatev1.Metric_METRIC_FAILURE_TIME, o.End, o.Start)
 	default:
-		s.count(c, completed, 1)
+		s.count(c, measure.Completed, 1)
 		s.latencies(c, q, o)
 		s.tokens(c, q, o)
+		s.output(c, o)
 		if s.config.SLO.kept(o) {
-			s.count(c, good, 1)
+			s.count(c, measure.Good, 1)
 		}
 	}
 }
@@ -31,10 +35,10 @@ func (s *Shard) client(c *cell, q *Request, o *stream.Observation) {
 	s.since(c, spatev1.Metric_METRIC_SEND_DELAY, o.Start, q.Scheduled)
 	s.lags(c, o.Lags)
 	if o.Connected {
-		s.count(c, connections, 1)
+		s.count(c, measure.Connections, 1)
 	}
-	s.count(c, coalescedReads, o.CoalescedReads)
-	s.count(c, unstampedFrames, o.UnstampedFrames)
+	s.count(c, measure.CoalescedReads, o.CoalescedReads)
+	s.count(c, measure.UnstampedFrames, o.UnstampedFrames)
 }
 
 // lags records receive lags that were not handed over yet.
@@ -51,9 +55,13 @@ func (s *Shard) latencies(c *cell, q *Request, o *stream.Observation) {
 	if o.Connected {
 		s.connected(c, o)
 	}
-	if !o.Whole {
-		s.streamed(c, q, o)
+	s.server(c, &o.Server)
+	if o.Whole {
+		s.count(c, measure.WholeAnswers, 1)
+		return
 	}
+	s.streamed(c, q, o)
+	s.reasoning(c, o)
 }
 
 // connected records the times of opening a connection.
@@ -68,49 +76,138 @@ func (s *Shard) connected(c *cell, o *stream.Observation) {
 	}
 }
 
+// server records what the server told of its own times within the stream.
+func (s *Shard) server(c *cell, t *stream.ServerTiming) {
+	if *t == (stream.ServerTiming{}) {
+		return
+	}
+	s.told(c, spatev1.Metric_METRIC_SERVER_TTFT, t.TTFT)
+	s.told(c, spatev1.Metric_METRIC_SERVER_QUEUE, t.Queue)
+	s.told(c, spatev1.Metric_METRIC_SERVER_PREFILL, t.Prefill)
+	s.told(c, spatev1.Metric_METRIC_SERVER_TOTAL, t.Total)
+}
+
+// told records a time, if there is one.
+func (s *Shard) told(c *cell, m spatev1.Metric, d *time.Duration) {
+	if d != nil {
+		s.value(c, m, d.Nanoseconds())
+	}
+}
+
 // streamed records what only a stream shows.
 func (s *Shard) streamed(c *cell, q *Request, o *stream.Observation) {
 	s.since(c, spatev1.Metric_METRIC_TTFT, o.FirstToken, o.Start)
 	s.since(c, spatev1.Metric_METRIC_TTFT_SCHEDULED, o.FirstToken, q.Scheduled)
-	s.since(c, spatev1.Metric_METRIC_FIRST_FRAME, o.FirstFrame, o.Start)
-	if o.Led {
-		s.since(c, spatev1.Metric_METRIC_FIRST_FRAME_GAP, o.FirstToken, o.FirstFrame)
+	if o.FirstText != o.FirstToken {
+		s.since(c, spatev1.Metric_METRIC_TTFT_TEXT, o.FirstText, o.Start)
 	}
-	for _, gap := range o.Gaps {
-		s.value(c, spatev1.Metric_METRIC_ITL, gap)
-	}
+	chunks := s.gaps(c, o)
+	s.since(c, spatev1.Metric_METRIC_VLLM_TTFT, chunks.first, o.Start)
+	s.since(c, spatev1.Metric_METRIC_VLLM_E2E, chunks.last, o.Start)
 	if o.OutputTokens >= 2 {
-		s.value(c, spatev1.Metric_METRIC_TPOT, perToken(o.LastToken.Sub(o.FirstToken).Nanoseconds(), o.OutputTokens))
-		s.value(c, spatev1.Metric_METRIC_TPOT_FIRST_FRAME, perToken(o.LastToken.Sub(o.FirstFrame).Nanoseconds(), o.OutputTokens))
+		s.value(c, spatev1.Metric_METRIC_TPOT, perToken(o.LastToken.Sub(o.FirstToken), o.OutputTokens))
+		s.value(c, spatev1.Metric_METRIC_VLLM_TPOT, perToken(chunks.last.Sub(chunks.first), o.OutputTokens))
 	}
 	if o.TokenFrames > 0 {
 		s.value(c, spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME, rounded(1000*int64(o.OutputTokens), int64(o.TokenFrames)))
 	}
 }
 
+// chunkSpan is the first and the last frame that vLLM's client takes the time of.
+type chunkSpan struct{ first, last clock.Instant }
+
+// gaps records the gaps between token frames, and where they differ those between the frames that vLLM's client takes the
+// time of. A gap belongs to both if it lies between the same two frames. Recorded are our gaps, those of vLLM's that we do not
+// have, and those of ours that vLLM does not have, so that both distributions can be worked out from histograms.
+func (s *Shard) gaps(c *cell, o *stream.Observation) (chunks chunkSpan) {
+	var token clock.Instant
+	tokenAt, chunkAt := -1, -1 // places in the list
+	for i, f := range o.Frames {
+		at, shared := f.At(), tokenAt == chunkAt && f.Token() && f.Chunk()
+		if f.Token() {
+			if tokenAt >= 0 {
+				s.gap(c, spatev1.Metric_METRIC_ITL, at.Sub(token), true)
+				s.gap(c, spatev1.Metric_METRIC_VLLM_ITL_LEFT_OUT, at.Sub(token), !shared)
+			}
+			token, tokenAt = at, i
+		}
+		if f.Chunk() {
+			if chunkAt >= 0 {
+				s.gap(c, spatev1.Metric_METRIC_VLLM_ITL_ADDED, at.Sub(chunks.last), !shared)
+			} else {
+				chunks.first = at
+			}
+			chunks.last, chunkAt = at, i
+			s.count(c, measure.Chunks, 1)
+		}
+	}
+	return chunks
+}
+
+// gap records a gap if it belongs to a metric.
+func (s *Shard) gap(c *cell, m spatev1.Metric, gap time.Duration, belongs bool) {
+	if belongs {
+		s.value(c, m, gap.Nanoseconds())
+	}
+}
+
+// reasoning records what a stream shows of reasoning.
+func (s *Shard) reasoning(c *cell, o *stream.Observation) {
+	if o.ReasoningFrames > 0 {
+		s.since(c, spatev1.Metric_METRIC_TTFT_ANSWER, o.FirstAnswer, o.Start)
+		s.since(c, spatev1.Metric_METRIC_REASONING, o.FirstAnswer, o.FirstToken)
+	}
+}
+
 // tokens counts the tokens of a completed request.
 func (s *Shard) tokens(c *cell, q *Request, o *stream.Observation) {
 	if o.Usage {
-		s.count(c, inputTokens, o.InputTokens)
+		s.count(c, measure.InputTokens, o.InputTokens)
 		s.value(c, spatev1.Metric_METRIC_ISL, int64(o.InputTokens))
 		if q.ISL > 0 { // else the plan asked for none
-			s.count(c, islCompared, 1)
-			s.miss(c, islMissed, o.InputTokens, q.ISL)
+			s.count(c, measure.ISLCompared, 1)
+			s.miss(c, measure.ISLMissed, o.InputTokens, q.ISL)
 		}
 	} else {
-		s.count(c, withoutUsage, 1)
+		s.count(c, measure.WithoutUsage, 1)
 	}
-	s.count(c, sharedTokens, uint64(q.Shared))
+	s.count(c, measure.SharedTokens, uint64(q.Shared))
 	if o.HasCachedTokens {
-		s.count(c, withCachedTokens, 1)
-		s.count(c, cachedTokens, o.CachedTokens)
+		s.count(c, measure.WithCachedTokens, 1)
+		s.count(c, measure.CachedTokens, o.CachedTokens)
 	}
-	s.count(c, outputTokens, o.OutputTokens)
+	s.count(c, measure.OutputTokens, o.OutputTokens)
 	s.value(c, spatev1.Metric_METRIC_OSL, int64(o.OutputTokens))
-	s.miss(c, oslMissed, o.OutputTokens, q.OSL)
+	s.miss(c, measure.OSLMissed, o.OutputTokens, q.OSL)
 }
 
-func (s *Shard) miss(c *cell, what counter, got uint64, asked uint32) {
+// output counts what shows whether the tokens of a completed request were streamed, as far as the trust in its times depends
+// on it.
+func (s *Shard) output(c *cell, o *stream.Observation) {
+	s.count(c, measure.TokenFrames, o.TokenFrames)
+	s.count(c, measure.TextBytes, o.TextBytes)
+	s.count(c, measure.InOneFrame, when(!o.Whole && o.TokenFrames == 1 && o.OutputTokens >= 2))
+	s.count(c, measure.InOneRead, when(!o.Whole && o.OneRead))
+	s.count(c, measure.Undecided, when(o.Undecided))
+	if !o.HasReasoningTokens {
+		return
+	}
+	s.count(c, measure.ReasoningTokens, o.ReasoningTokens)
+	s.value(c, spatev1.Metric_METRIC_REASONING_TOKENS, int64(o.ReasoningTokens))
+	if o.ReasoningFrames == 0 {
+		s.count(c, measure.HiddenReasoningTokens, o.ReasoningTokens)
+	}
+}
+
+// when is 1 if something holds.
+func when(holds bool) uint64 {
+	if holds {
+		return 1
+	}
+	return 0
+}
+
+func (s *Shard) miss(c *cell, what measure.Counter, got uint64, asked uint32) {
 	if got != uint64(asked) {
 		s.count(c, what, 1)
 	}
@@ -123,8 +220,8 @@ func (s *Shard) since(c *cell, m spatev1.Metric, at, from clock.Instant) {
 	}
 }
 
-// perToken is the time of one output token after the first, of n.
-func perToken(ns int64, n uint64) int64 { return rounded(ns, int64(n-1)) }
+// perToken is the time of one output token after the first, of n, in nanoseconds.
+func perToken(d time.Duration, n uint64) int64 { return rounded(d.Nanoseconds(), int64(n-1)) }
 
 // rounded is a/b to the nearest integer, for a >= 0 and b > 0.
 func rounded(a, b int64) int64 { return (a + b/2) / b }

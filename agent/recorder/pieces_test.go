@@ -1,13 +1,13 @@
 package recorder
 
 import (
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/spate-load/spate/agent/stream"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -23,7 +23,10 @@ func TestSealingGivesWay(t *testing.T) {
 			for n := range requests {
 				q, o := fullRequest()
 				q.Index, q.Endpoint = uint64(n*7919%requests), n%2
-				o.Gaps = slices.Repeat([]int64{int64(n)}, gaps)
+				o.Frames = o.Frames[:0]
+				for i := range gaps + 1 {
+					o.Frames = append(o.Frames, stream.NewFrame(at(time.Duration(i*n)), true, true))
+				}
 				tape.Shard(n).Started(q, o.Start)
 				tape.Shard(n).Ended(q, o)
 			}

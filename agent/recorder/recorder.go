@@ -6,6 +6,7 @@ import (
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -63,7 +64,6 @@ func New(c Config) *Recorder {
 	r.gauge.first = r.next
 	for range c.Shards {
 		s := &Shard{windows: r.windows, gauge: r.gauge, config: &r.config, oldest: r.next}
-		s.total.values = make([]uint64, metricCount)
 		r.shards = append(r.shards, s)
 	}
 	return r
@@ -148,25 +148,26 @@ func (r *Recorder) pages() []*page {
 
 // sum fills in totals from what the shards counted apart from the windows.
 func (r *Recorder) sum(t *spatev1.Totals) {
-	var counts counters
-	values := make([]uint64, metricCount)
-	first, last := clock.Instant(math.MaxInt64), clock.Instant(0)
+	var counts measure.Counts
+	var values [measure.Count]uint64
+	first, start, last := clock.Instant(math.MaxInt64), clock.Instant(0), clock.Instant(0)
 	for _, s := range r.shards {
-		counts.add(&s.total.counts)
+		counts.Add(&s.total.counts)
 		for m, n := range s.total.values {
 			values[m] += n
 		}
 		if s.total.firstStart != 0 {
-			first, last = min(first, s.total.firstStart), max(last, s.total.lastEnd)
+			first, start, last = min(first, s.total.firstStart), max(start, s.total.lastStart), max(last, s.total.lastEnd)
 		}
 	}
-	t.Counters = counts.proto()
+	t.Counters = counts.Proto()
 	for m, n := range values {
 		if n > 0 {
 			t.Values = append(t.Values, &spatev1.MetricCount{Metric: spatev1.Metric(m), Count: n})
 		}
 	}
 	if last != 0 {
-		t.FirstStartNs, t.LastEndNs = offset(r.windows.start, first), offset(r.windows.start, last)
+		t.FirstStartNs, t.LastStartNs = offset(r.windows.start, first), offset(r.windows.start, start)
+		t.LastEndNs = offset(r.windows.start, last)
 	}
 }

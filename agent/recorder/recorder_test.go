@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -45,17 +47,27 @@ func newTape(endpoints, shards int, records bool) *tape {
 // turn sets the clock.
 func (t *tape) turn(to clock.Instant) { t.now.Store(int64(to)) }
 
-// fullRequest measures everything there is to measure, each value another.
+// frame is one at so many nanoseconds: "t" carries a token, "c" is one of vLLM's chunks, "tc" both.
+func frame(ns time.Duration, kind string) stream.Frame {
+	return stream.NewFrame(at(ns), strings.Contains(kind, "t"), strings.Contains(kind, "c"))
+}
+
+// fullRequest measures everything there is to measure, each value another. Its first token has no text.
 func fullRequest() (*Request, *stream.Observation) {
 	q := &Request{Index: 7, Turn: 2, Endpoint: 1, Scheduled: at(100), ISL: 12, OSL: 4, Shared: 8, BodyHash: 99}
 	o := &stream.Observation{
-		Start: at(1100), Sent: at(1500), FirstByte: at(2000), FirstFrame: at(3100), Led: true, FirstToken: at(4100), LastToken: at(10_100), End: at(10_200),
-		Connect: 77, DNS: 7, TCP: 30, TLS: 40, Connected: true, RTT: 33, Gaps: []int64{2500, 3500}, Lags: []int64{5, 6, 7},
+		Start: at(1100), Sent: at(1500), FirstByte: at(2000), FirstToken: at(4100), LastToken: at(10_100), End: at(10_200),
+		Connect: 77, DNS: 7, TCP: 30, TLS: 40, Connected: true, RTT: 33, Lags: []int64{5, 6, 7},
+		Frames:    []stream.Frame{frame(3100, "c"), frame(4100, "tc"), frame(6600, "tc"), frame(10_100, "tc"), frame(10_150, "c")},
+		FirstText: at(6600), FirstAnswer: at(10_100), ReasoningFrames: 1, ReasoningTokens: 3, HasReasoningTokens: true, TextBytes: 21,
+		Server:      stream.ServerTiming{TTFT: durationOf(2900), Queue: durationOf(700), Prefill: durationOf(2200), Total: durationOf(8900)},
 		InputTokens: 10, OutputTokens: 5, Usage: true, CachedTokens: 6, HasCachedTokens: true, TokenFrames: 3,
 		CoalescedReads: 1, UnstampedFrames: 2, HTTPStatus: 200, FinishReason: "stop",
 	}
 	return q, o
 }
+
+func durationOf(ns time.Duration) *time.Duration { return &ns }
 
 func TestCompletedRequestMeasuresAllByDefinition(t *testing.T) {
 	tape := newTape(2, 1, true)
@@ -72,7 +84,8 @@ func TestCompletedRequestMeasuresAllByDefinition(t *testing.T) {
 		t.Errorf("endpoint %d", series.GetEndpoint())
 	}
 	want := &spatev1.Counters{
-		Started: 1, Completed: 1, InputTokens: 10, OutputTokens: 5, TokenFrames: 1, TokensArrived: 2,
+		Started: 1, Completed: 1, InputTokens: 10, OutputTokens: 5, Frames: 1, TokensArrived: 2,
+		TokenFrames: 3, Chunks: 5, TextBytes: 21, ReasoningTokens: 3,
 		IslMissed: 1, OslMissed: 1, Connections: 1, CoalescedReads: 1, UnstampedFrames: 2,
 		CachedTokens: 6, WithCachedTokens: 1, SharedTokens: 8, IslCompared: 1,
 	}
@@ -95,9 +108,18 @@ func TestCompletedRequestMeasuresAllByDefinition(t *testing.T) {
 		spatev1.Metric_METRIC_OSL:                   5,
 		spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME: 1667,
 		spatev1.Metric_METRIC_RECEIVE_LAG:           18,
-		spatev1.Metric_METRIC_FIRST_FRAME:           2000,
-		spatev1.Metric_METRIC_FIRST_FRAME_GAP:       1000,
-		spatev1.Metric_METRIC_TPOT_FIRST_FRAME:      1750,
+		spatev1.Metric_METRIC_VLLM_TTFT:             2000,
+		spatev1.Metric_METRIC_VLLM_ITL_ADDED:        1000 + 50,
+		spatev1.Metric_METRIC_VLLM_TPOT:             1763, // 7050 / 4
+		spatev1.Metric_METRIC_VLLM_E2E:              9050,
+		spatev1.Metric_METRIC_TTFT_TEXT:             5500,
+		spatev1.Metric_METRIC_TTFT_ANSWER:           9000,
+		spatev1.Metric_METRIC_REASONING:             6000,
+		spatev1.Metric_METRIC_REASONING_TOKENS:      3,
+		spatev1.Metric_METRIC_SERVER_TTFT:           2900,
+		spatev1.Metric_METRIC_SERVER_QUEUE:          700,
+		spatev1.Metric_METRIC_SERVER_PREFILL:        2200,
+		spatev1.Metric_METRIC_SERVER_TOTAL:          8900,
 		spatev1.Metric_METRIC_RTT:                   33,
 		spatev1.Metric_METRIC_DNS:                   7,
 		spatev1.Metric_METRIC_TCP:                   30,
@@ -159,7 +181,8 @@ func TestRowHoldsTheRequest(t *testing.T) {
 	tape.Finish(&spatev1.Totals{})
 	want := &spatev1.RequestRecord{
 		Index: 7, Turn: 2, Endpoint: 1, ScheduledNs: 100, StartNs: 1100, SentNs: proto.Int64(1500), FirstByteNs: proto.Int64(2000),
-		FirstFrameNs: proto.Int64(3100), Led: true, FirstTokenNs: proto.Int64(4100), LastTokenNs: proto.Int64(10_100), EndNs: 10_200,
+		FirstChunkNs: proto.Int64(3100), LastChunkNs: proto.Int64(10_150), Chunks: 5, FirstTextNs: proto.Int64(6600), FirstAnswerNs: proto.Int64(10_100),
+		ReasoningTokens: proto.Uint64(3), TextBytes: 21, FirstTokenNs: proto.Int64(4100), LastTokenNs: proto.Int64(10_100), EndNs: 10_200,
 		ConnectNs: proto.Int64(77), DnsNs: proto.Int64(7), TcpNs: proto.Int64(30), TlsNs: proto.Int64(40), ItlNs: []int64{2500, 3500}, IslAsked: 12, OslAsked: 4, InputTokens: proto.Uint64(10),
 		OutputTokens: proto.Uint64(5), Usage: true, TokenFrames: 3, CachedTokens: proto.Uint64(6), SharedTokens: 8, HttpStatus: 200, BodyHash: 99, FinishReason: "stop",
 	}
@@ -269,7 +292,7 @@ func TestGoodRequestsKeepEachLimit(t *testing.T) {
 
 // oneBody makes the answer one that did not stream.
 func oneBody(_ *Request, o *stream.Observation) {
-	o.Whole, o.FirstFrame, o.FirstToken = true, o.LastToken, o.LastToken
+	o.Whole, o.FirstToken = true, o.LastToken
 }
 
 func TestNothingIsMissedThatWasNotAsked(t *testing.T) {
@@ -290,11 +313,167 @@ func TestTokensOfUnmeasuredRequestsAreCountedApart(t *testing.T) {
 	tape := newTape(1, 1, false)
 	tape.Shard(0).Token(&Request{Unmeasured: true}, at(1500*time.Millisecond), 3)
 	tape.Shard(0).Token(&Request{}, at(1600*time.Millisecond), 2)
+	tape.Shard(0).Token(&Request{}, at(1700*time.Millisecond), stream.TokensUntold)
 	totals := &spatev1.Totals{}
 	tape.Finish(totals)
-	want := &spatev1.Counters{UnmeasuredTokensArrived: 3, TokenFrames: 1, TokensArrived: 2}
+	want := &spatev1.Counters{UnmeasuredFrames: 1, Frames: 2, TokensArrived: 2, UncountedFrames: 1}
 	if diff := cmp.Diff(want, tape.snapshots[1].GetSeries()[0].GetCounters(), protocmp.Transform()); diff != "" {
 		t.Errorf("window 1 (-want +got):\n%s", diff)
+	}
+}
+
+// What requests did in earlier windows is told at their ends: tokens by their frames, the request itself by its time.
+func TestSharesOfEarlierWindows(t *testing.T) {
+	const second = time.Second
+	tape := newTape(2, 2, false)
+	end := func(shard int, o *stream.Observation) {
+		q := &Request{Endpoint: shard}
+		tape.Shard(shard).Started(q, o.Start)
+		o.TokenFrames = 0
+		for _, f := range o.Frames {
+			if f.Token() {
+				o.TokenFrames++
+			}
+		}
+		tape.Shard(shard).Ended(q, o)
+	}
+	// Ten tokens in four frames: 2, 5, 7 and 10 by then. Half of its time is in window 1.
+	end(0, &stream.Observation{
+		Start: at(500 * time.Millisecond), End: at(2500 * time.Millisecond), OutputTokens: 10,
+		Frames: []stream.Frame{
+			frame(900*time.Millisecond, "c"), frame(1100*time.Millisecond, "tc"), frame(1200*time.Millisecond, "tc"), frame(1900*time.Millisecond, "t"),
+			frame(2500*time.Millisecond, "tc"),
+		},
+	})
+	end(1, &stream.Observation{
+		Start: at(2 * second), End: at(2 * second), OutputTokens: 3, Whole: true, Frames: []stream.Frame{frame(2*second, "tc")},
+	})
+	end(1, &stream.Observation{Start: at(0), End: at(2 * second), Cancelled: true, Frames: []stream.Frame{frame(second, "tc")}})
+	end(1, &stream.Observation{Start: at(0), End: at(2 * second), Err: &stream.Error{}, Frames: []stream.Frame{frame(second, "tc")}})
+	tape.Finish(&spatev1.Totals{})
+	want := []*spatev1.WindowShare{
+		{Window: 0, Chunks: 1, MicroRequests: 250_000},
+		{Window: 1, OutputTokens: 7, Chunks: 2, MicroRequests: 500_000},
+		{Window: 2, OutputTokens: 3 + 3, Chunks: 2, MicroRequests: 1_250_000},
+	}
+	if diff := cmp.Diff(want, tape.snapshots[2].GetShares(), protocmp.Transform()); diff != "" {
+		t.Errorf("window 2 (-want +got):\n%s", diff)
+	}
+	if n := len(tape.snapshots[0].GetShares()) + len(tape.snapshots[1].GetShares()); n != 0 {
+		t.Errorf("%d shares before the requests ended", n)
+	}
+}
+
+// However a request's frames and times lie, all of it is shared out, and nothing lies before its start.
+func TestSharesAddUpToTheRequest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tape := newTape(1, 1, false)
+		from := time.Duration(rapid.Int64Range(0, int64(5*time.Second)).Draw(t, "start"))
+		o := &stream.Observation{Start: at(from), OutputTokens: rapid.Uint64Range(1, 1000).Draw(t, "tokens")}
+		now := from
+		for range rapid.IntRange(1, 20).Draw(t, "frames") {
+			now += time.Duration(rapid.Int64Range(0, int64(2*time.Second)).Draw(t, "gap"))
+			o.Frames = append(o.Frames, stream.NewFrame(at(now), true, true))
+		}
+		o.TokenFrames = uint64(len(o.Frames))
+		o.End = at(now + time.Duration(rapid.Int64Range(0, int64(3*time.Second)).Draw(t, "end")))
+		tape.Seal(at(time.Duration(rapid.Int64Range(0, int64(20*time.Second)).Draw(t, "sealed")))) // its windows may have been sent
+		tape.Shard(0).Started(&Request{}, o.Start)
+		tape.Shard(0).Ended(&Request{}, o)
+		tape.Finish(&spatev1.Totals{})
+		var tokens, chunks, parts uint64
+		for _, s := range tape.snapshots {
+			last := -1
+			for _, share := range s.GetShares() {
+				if w := int(share.GetWindow()); w <= last || w > int(s.GetWindow()) || time.Duration(w+1)*Length < from {
+					t.Fatalf("window %d behind %d in snapshot %d of a request from %v", w, last, s.GetWindow(), from)
+				}
+				last = int(share.GetWindow())
+				tokens, chunks, parts = tokens+share.GetOutputTokens(), chunks+share.GetChunks(), parts+share.GetMicroRequests()
+			}
+		}
+		if tokens != o.OutputTokens || chunks != o.TokenFrames || parts != million {
+			t.Fatalf("%d tokens of %d, %d chunks of %d, %d parts", tokens, o.OutputTokens, chunks, o.TokenFrames, parts)
+		}
+	})
+}
+
+// What vLLM's client calls ITL are its own gaps, however our frames and its chunks lie among each other.
+func TestGapsOfBothDefinitions(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tape := newTape(1, 1, false)
+		o := &stream.Observation{Start: at(0), OutputTokens: 2, TokenFrames: 1}
+		var now, token, chunk time.Duration
+		ours, theirs := map[int64]int{}, map[int64]int{}
+		for range rapid.IntRange(1, 20).Draw(t, "frames") {
+			now += time.Duration(rapid.Int64Range(1000, 2000).Draw(t, "gap"))
+			f := stream.NewFrame(at(now), rapid.Bool().Draw(t, "token"), rapid.Bool().Draw(t, "chunk"))
+			o.Frames = append(o.Frames, f)
+			if f.Token() {
+				if token != 0 {
+					ours[int64(now-token)]++
+				}
+				token = now
+			}
+			if f.Chunk() {
+				if chunk != 0 {
+					theirs[int64(now-chunk)]++
+				}
+				chunk = now
+			}
+		}
+		o.End = at(now)
+		tape.Shard(0).Started(&Request{}, o.Start)
+		tape.Shard(0).Ended(&Request{}, o)
+		values := tape.shards[0].open[0].cells[0].values
+		count := func(metrics ...spatev1.Metric) map[int64]int {
+			counted := map[int64]int{}
+			for _, m := range metrics {
+				for _, v := range values[m] {
+					if m == spatev1.Metric_METRIC_VLLM_ITL_LEFT_OUT {
+						counted[v]--
+					} else {
+						counted[v]++
+					}
+				}
+			}
+			for v, n := range counted {
+				if n == 0 {
+					delete(counted, v)
+				}
+			}
+			return counted
+		}
+		if diff := cmp.Diff(ours, count(spatev1.Metric_METRIC_ITL)); diff != "" {
+			t.Fatalf("ITL (-want +got):\n%s", diff)
+		}
+		got := count(spatev1.Metric_METRIC_ITL, spatev1.Metric_METRIC_VLLM_ITL_ADDED, spatev1.Metric_METRIC_VLLM_ITL_LEFT_OUT)
+		if diff := cmp.Diff(theirs, got); diff != "" {
+			t.Fatalf("vLLM's ITL (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// The gap between starts is the agent's, whatever the endpoint and the shard; warm-up has no part in it.
+func TestGapsBetweenStarts(t *testing.T) {
+	tape := newTape(2, 2, false)
+	for i, c := range []struct {
+		at         time.Duration
+		unmeasured bool
+	}{{100, true}, {1000, false}, {3000, false}, {4000, true}, {7000, false}} {
+		tape.turn(at(c.at))
+		tape.Shard(i).Started(&Request{Endpoint: i % 2, Unmeasured: c.unmeasured}, at(c.at))
+	}
+	totals := &spatev1.Totals{}
+	tape.Finish(totals)
+	got := map[spatev1.Metric]uint64{}
+	for _, s := range tape.snapshots[0].GetSeries() {
+		for m, sum := range sumsOf(s) {
+			got[m] += sum
+		}
+	}
+	if got[spatev1.Metric_METRIC_START_GAP] != 2000+4000 {
+		t.Errorf("gaps of %d ns", got[spatev1.Metric_METRIC_START_GAP])
 	}
 }
 
@@ -347,7 +526,7 @@ func TestWindowsAreSealedAGraceAfterTheirEnd(t *testing.T) {
 	for _, s := range tape.snapshots {
 		n := uint64(0)
 		for _, series := range s.GetSeries() {
-			n += series.GetCounters().GetTokenFrames()
+			n += series.GetCounters().GetFrames()
 		}
 		got = append(got, fmt.Sprintf("window %d: %d frames, totals %t", s.GetWindow(), n, s.GetTotals() != nil))
 	}
@@ -391,9 +570,9 @@ func TestManyRowsBecomeSeveralSnapshotsOfTheWindow(t *testing.T) {
 	tape := newTape(1, 1, true)
 	const rows, gaps = 40, 50_000
 	for i := range rows {
-		o := &stream.Observation{Start: at(1), End: at(2), Cancelled: true, Gaps: make([]int64, gaps)}
-		for j := range o.Gaps {
-			o.Gaps[j] = 1 << 20
+		o := &stream.Observation{Start: at(1), End: at(2), Cancelled: true, Frames: make([]stream.Frame, gaps)}
+		for j := range o.Frames {
+			o.Frames[j] = stream.NewFrame(at(time.Duration(j)<<20), true, true)
 		}
 		tape.Shard(0).Started(&Request{Index: uint64(i)}, o.Start)
 		tape.Shard(0).Ended(&Request{Index: uint64(rows - 1 - i)}, o)
@@ -425,7 +604,7 @@ func TestManyRowsBecomeSeveralSnapshotsOfTheWindow(t *testing.T) {
 
 // merged adds up snapshots as the coordinator does.
 type merged struct {
-	counters counters
+	counters measure.Counts
 	values   map[spatev1.Metric]uint64
 	rows     int
 }
@@ -435,8 +614,8 @@ func merge(t interface{ Fatal(...any) }, snapshots []*spatev1.Snapshot) merged {
 	for _, s := range snapshots {
 		m.rows += len(s.GetRecords())
 		for _, series := range s.GetSeries() {
-			c := countersOf(series.GetCounters())
-			m.counters.add(&c)
+			c := measure.CountsOf(series.GetCounters())
+			m.counters.Add(&c)
 			for _, d := range series.GetDistributions() {
 				h, err := histogram.FromProto(d)
 				if err != nil {
@@ -449,22 +628,11 @@ func merge(t interface{ Fatal(...any) }, snapshots []*spatev1.Snapshot) merged {
 	return m
 }
 
-// countersOf is the inverse of counters.proto.
-func countersOf(p *spatev1.Counters) counters {
-	return counters{
-		p.GetStarted(), p.GetCompleted(), p.GetFailed(), p.GetCancelled(), p.GetUnmeasuredStarted(), p.GetUnmeasuredEnded(),
-		p.GetInputTokens(), p.GetOutputTokens(), p.GetTokenFrames(), p.GetTokensArrived(), p.GetWithoutUsage(),
-		p.GetIslMissed(), p.GetOslMissed(), p.GetConnections(), p.GetCoalescedReads(), p.GetUnstampedFrames(),
-		p.GetGood(), p.GetCachedTokens(), p.GetWithCachedTokens(), p.GetSharedTokens(), p.GetUnmeasuredTokensArrived(),
-		p.GetIslCompared(),
-	}
-}
-
 // check compares what was merged with what the totals promise.
 func (m merged) check(t interface {
 	Errorf(string, ...any)
 }, totals *spatev1.Totals) {
-	if diff := cmp.Diff(m.counters.proto(), totals.GetCounters(), protocmp.Transform()); diff != "" {
+	if diff := cmp.Diff(m.counters.Proto(), totals.GetCounters(), protocmp.Transform()); diff != "" {
 		t.Errorf("counters (-merged +totals):\n%s", diff)
 	}
 	values := map[spatev1.Metric]uint64{}
@@ -505,8 +673,8 @@ func TestEachEventIsInOneWindow(t *testing.T) {
 		tape.Finish(totals)
 		m := merge(t, tape.snapshots)
 		m.check(t, totals)
-		if m.rows != events || int(m.counters[completed]) != events {
-			t.Fatalf("%d rows, %d completed of %d requests", m.rows, m.counters[completed], events)
+		if m.rows != events || int(m.counters[measure.Completed]) != events {
+			t.Fatalf("%d rows, %d completed of %d requests", m.rows, m.counters[measure.Completed], events)
 		}
 		for i, s := range tape.snapshots {
 			if frames := countFrames(s); s.GetWindow() != uint32(i) || frames != want[uint32(i)] {
@@ -518,7 +686,7 @@ func TestEachEventIsInOneWindow(t *testing.T) {
 
 func countFrames(s *spatev1.Snapshot) (n uint64) {
 	for _, series := range s.GetSeries() {
-		n += series.GetCounters().GetTokenFrames()
+		n += series.GetCounters().GetFrames()
 	}
 	return n
 }
@@ -558,12 +726,20 @@ func TestConcurrentRecordingLosesNothing(t *testing.T) {
 	m := merge(t, tape.snapshots)
 	m.check(t, totals)
 	const measured = goroutines * requests * 9 / 10
-	if m.counters[completed] != measured || m.counters[tokenFrames] != measured*frames || m.rows != goroutines*requests {
-		t.Errorf("%d completed, %d frames, %d rows", m.counters[completed], m.counters[tokenFrames], m.rows)
+	if m.counters[measure.Completed] != measured || m.counters[measure.Frames] != measured*frames || m.rows != goroutines*requests {
+		t.Errorf("%d completed, %d frames, %d rows", m.counters[measure.Completed], m.counters[measure.Frames], m.rows)
 	}
 	if tape.InFlight() != 0 {
 		t.Errorf("%d in flight", tape.InFlight())
 	}
+}
+
+// hundred are the frames of an answer of 100 tokens.
+func hundred() (frames []stream.Frame) {
+	for i := range 100 {
+		frames = append(frames, stream.NewFrame(at(time.Duration(i)*time.Millisecond), true, true))
+	}
+	return frames
 }
 
 func BenchmarkToken(b *testing.B) {
@@ -583,7 +759,7 @@ func BenchmarkRequest(b *testing.B) {
 	tape := newTape(1, 1, false)
 	q, o := fullRequest()
 	q.Endpoint = 0
-	o.Gaps, o.Lags = make([]int64, 99), make([]int64, 100)
+	o.Frames, o.Lags = hundred(), make([]int64, 100)
 	shard := tape.Shard(0)
 	b.ReportAllocs()
 	for i := range b.N {
@@ -612,7 +788,7 @@ func BenchmarkSeal(b *testing.B) {
 	tape := newTape(4, 2, false)
 	tape.config.Emit = func(*spatev1.Snapshot) {}
 	q, o := fullRequest()
-	o.Gaps, o.Lags = make([]int64, 99), make([]int64, 100)
+	o.Frames, o.Lags = hundred(), make([]int64, 100)
 	b.ReportAllocs()
 	for range b.N {
 		b.StopTimer()

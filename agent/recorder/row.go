@@ -1,7 +1,6 @@
 package recorder
 
 import (
-	"slices"
 	"time"
 
 	"github.com/spate-load/spate/agent/stream"
@@ -20,11 +19,8 @@ func newRow(start clock.Instant, q *Request, o *stream.Observation) *spatev1.Req
 		StartNs:      int64(o.Start - start),
 		SentNs:       offset(start, o.Sent),
 		FirstByteNs:  offset(start, o.FirstByte),
-		FirstFrameNs: offset(start, o.FirstFrame),
-		FirstTokenNs: offset(start, o.FirstToken),
 		LastTokenNs:  offset(start, o.LastToken),
 		EndNs:        int64(o.End - start),
-		ItlNs:        slices.Clone(o.Gaps),
 		IslAsked:     q.ISL,
 		OslAsked:     q.OSL,
 		SharedTokens: q.Shared,
@@ -33,10 +29,13 @@ func newRow(start clock.Instant, q *Request, o *stream.Observation) *spatev1.Req
 		HttpStatus:   uint32(o.HTTPStatus),
 		Cancelled:    o.Cancelled,
 		BodyHash:     q.BodyHash,
-		Led:          o.Led,
+		TextBytes:    o.TextBytes,
 		FinishReason: clip(o.FinishReason, exampleLimit),
 	}
 	known(row, o)
+	if !o.Whole { // its one frame says nothing about the first token
+		streamed(row, start, o)
+	}
 	return row
 }
 
@@ -59,11 +58,31 @@ func known(row *spatev1.RequestRecord, o *stream.Observation) {
 		n := o.OutputTokens
 		row.OutputTokens = &n
 	}
-	if o.Whole { // its one frame says nothing about the first token
-		row.FirstFrameNs, row.FirstTokenNs = nil, nil
+	if o.HasReasoningTokens {
+		n := o.ReasoningTokens
+		row.ReasoningTokens = &n
 	}
 	if o.Err != nil && !o.Cancelled {
 		row.ErrorClass, row.Error = o.Err.Class, clip(o.Err.Message, exampleLimit)
+	}
+}
+
+// streamed writes down what only a stream shows.
+func streamed(row *spatev1.RequestRecord, start clock.Instant, o *stream.Observation) {
+	if len(o.Frames) > 0 {
+		row.ItlNs = o.Gaps(make([]int64, 0, len(o.Frames)))
+	}
+	row.FirstTokenNs = offset(start, o.FirstToken)
+	row.FirstTextNs, row.FirstAnswerNs = offset(start, o.FirstText), offset(start, o.FirstAnswer)
+	for _, f := range o.Frames {
+		if !f.Chunk() {
+			continue
+		}
+		row.Chunks++
+		row.LastChunkNs = offset(start, f.At())
+		if row.FirstChunkNs == nil {
+			row.FirstChunkNs = row.LastChunkNs
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -26,15 +27,16 @@ type Shard struct {
 
 // page is what a shard holds of one window.
 type page struct {
-	cells []cell
-	rows  []*spatev1.RequestRecord
+	cells  []cell
+	rows   []*spatev1.RequestRecord
+	shares []share // of the requests that ended in the window, by how many windows ago
 }
 
 // total is what a shard took in over all windows, counted apart from them so that the two can be compared.
 type total struct {
-	counts                      counters
-	values                      []uint64 // by metric
-	firstStart, lastEnd, lastly clock.Instant
+	counts                                 measure.Counts
+	values                                 [measure.Count]uint64
+	firstStart, lastStart, lastEnd, lastly clock.Instant
 }
 
 // Request is what the agent knows of a request beside what came of it.
@@ -51,25 +53,34 @@ type Request struct {
 
 // Started counts a request that starts now.
 func (s *Shard) Started(q *Request, at clock.Instant) {
-	s.gauge.enter()
+	gap, follows := s.gauge.enter(!q.Unmeasured)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.count(s.cell(at, q.Endpoint), pick(q.Unmeasured, unmeasuredStarted, started), 1)
+	c := s.cell(at, q.Endpoint)
+	s.count(c, pick(q.Unmeasured, measure.UnmeasuredStarted, measure.Started), 1)
+	if follows {
+		s.value(c, spatev1.Metric_METRIC_START_GAP, gap.Nanoseconds())
+	}
 }
 
-// Token counts a frame with token text that arrived for a request in flight, and takes lags off its Observation: whoever hands them over as
-// they come keeps no list that grows with the answer.
+// Token counts a frame that arrived for a request in flight and may carry a token, or so many: tokens is what
+// stream.Request.OnToken is given. It takes receive lags, too: whoever hands them over as they come keeps no list that grows
+// with the answer.
 func (s *Shard) Token(q *Request, at clock.Instant, tokens int, lags ...int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.total.lastly = max(s.total.lastly, at)
 	c := s.cell(at, q.Endpoint)
 	if q.Unmeasured {
-		s.count(c, unmeasuredTokensArrived, uint64(tokens))
+		s.count(c, measure.UnmeasuredFrames, 1)
 		return
 	}
-	s.count(c, tokenFrames, 1)
-	s.count(c, tokensArrived, uint64(tokens))
+	s.count(c, measure.Frames, 1)
+	if tokens == stream.TokensUntold {
+		s.count(c, measure.UncountedFrames, 1)
+	} else {
+		s.count(c, measure.TokensArrived, uint64(tokens))
+	}
 	s.lags(c, lags)
 }
 
@@ -82,7 +93,7 @@ func (s *Shard) Ended(q *Request, o *stream.Observation) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.page(o.End)
+	p, window := s.page(o.End)
 	if row != nil {
 		p.rows = append(p.rows, row)
 	}
@@ -92,11 +103,14 @@ func (s *Shard) Ended(q *Request, o *stream.Observation) {
 		s.value(c, spatev1.Metric_METRIC_RTT, o.RTT.Nanoseconds())
 	}
 	if q.Unmeasured {
-		s.count(c, unmeasuredEnded, 1)
+		s.count(c, measure.UnmeasuredEnded, 1)
 		return
 	}
 	s.span(o)
 	s.measure(c, q, o)
+	if o.Err == nil && !o.Cancelled {
+		p.share(s.windows, window, o)
+	}
 }
 
 // span stretches the time from the first start to the last end.
@@ -104,22 +118,26 @@ func (s *Shard) span(o *stream.Observation) {
 	if s.total.firstStart == 0 || o.Start < s.total.firstStart {
 		s.total.firstStart = o.Start
 	}
+	s.total.lastStart = max(s.total.lastStart, o.Start)
 	s.total.lastEnd = max(s.total.lastEnd, o.End)
 }
 
-func (s *Shard) cell(at clock.Instant, endpoint int) *cell { return &s.page(at).cells[endpoint] }
+func (s *Shard) cell(at clock.Instant, endpoint int) *cell {
+	p, _ := s.page(at)
+	return &p.cells[endpoint]
+}
 
 // farAhead bounds how many windows are open at once. Only a sealer that was held up lets them grow, and only a stamp from the
 // future would pass the bound: such an event goes to the last window within it.
 const farAhead = 3600
 
-// page returns the page of an instant's window, or of the oldest one still open.
-func (s *Shard) page(at clock.Instant) *page {
+// page returns the page of an instant's window, or of the oldest one still open, and the number of that window.
+func (s *Shard) page(at clock.Instant) (p *page, window uint32) {
 	w := min(max(s.windows.of(at), s.oldest)-s.oldest, farAhead)
 	for uint32(len(s.open)) <= w {
 		s.open = append(s.open, s.blank())
 	}
-	return s.open[w]
+	return s.open[w], s.oldest + w
 }
 
 // blank returns an empty page, a used one if there is any.
@@ -132,7 +150,7 @@ func (s *Shard) blank() *page {
 	return &page{cells: newCells(s.config.Endpoints)}
 }
 
-func (s *Shard) count(c *cell, what counter, n uint64) {
+func (s *Shard) count(c *cell, what measure.Counter, n uint64) {
 	c.counts[what] += n
 	s.total.counts[what] += n
 }
@@ -161,14 +179,14 @@ func (s *Shard) reuse(p *page) {
 		p.cells[i].reset()
 	}
 	clear(p.rows)
-	p.rows = p.rows[:0]
+	p.rows, p.shares = p.rows[:0], p.shares[:0]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.spare = append(s.spare, p)
 }
 
 // pick is the one counter or the other.
-func pick(first bool, a, b counter) counter {
+func pick(first bool, a, b measure.Counter) measure.Counter {
 	if first {
 		return a
 	}

@@ -24,7 +24,7 @@ func (s SLO) kept(o *stream.Observation) bool {
 	return s != SLO{} &&
 		within(o.FirstToken.Sub(o.Start).Nanoseconds(), s.TTFT) &&
 		within(o.LastToken.Sub(o.Start).Nanoseconds(), s.E2E) &&
-		(o.OutputTokens < 2 || within(perToken(o.LastToken.Sub(o.FirstToken).Nanoseconds(), o.OutputTokens), s.TPOT))
+		(o.OutputTokens < 2 || within(perToken(o.LastToken.Sub(o.FirstToken), o.OutputTokens), s.TPOT))
 }
 
 // within says whether a time in nanoseconds keeps a limit.

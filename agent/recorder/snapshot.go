@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -16,7 +17,7 @@ const rowBytes = 2 << 20
 
 // snapshots merges the pages of a window. There is at least one snapshot.
 func (r *Recorder) snapshots(window uint32, pages []*page) []*spatev1.Snapshot {
-	main := &spatev1.Snapshot{Window: window}
+	main := &spatev1.Snapshot{Window: window, Shares: sharesOf(pages, window)}
 	for endpoint := range r.config.Endpoints {
 		if s := r.series(endpoint, pages); s != nil {
 			main.Series = append(main.Series, s)
@@ -40,17 +41,17 @@ func (r *Recorder) series(endpoint int, pages []*page) *spatev1.Series {
 			continue
 		}
 		c := &p.cells[endpoint]
-		merged.counts.add(&c.counts)
+		merged.counts.Add(&c.counts)
 		for _, e := range c.errors {
 			merged.fail(e.class, e.status, e.count, e.example)
 		}
 	}
-	if merged.counts == (counters{}) {
+	if merged.counts == (measure.Counts{}) {
 		return nil // whatever is recorded is also counted
 	}
 	return &spatev1.Series{
 		Endpoint:      uint32(endpoint),
-		Counters:      merged.counts.proto(),
+		Counters:      merged.counts.Proto(),
 		Distributions: r.distributions(endpoint, pages),
 		Errors:        merged.errorProtos(),
 	}
@@ -59,7 +60,7 @@ func (r *Recorder) series(endpoint int, pages []*page) *spatev1.Series {
 // distributions makes histograms of the values of an endpoint, by metric.
 func (r *Recorder) distributions(endpoint int, pages []*page) []*spatev1.Distribution {
 	var all []*spatev1.Distribution
-	for m := range spatev1.Metric(metricCount) {
+	for m := range spatev1.Metric(measure.Count) {
 		h := r.scratch(m)
 		for _, p := range pages {
 			if p == nil {

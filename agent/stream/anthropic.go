@@ -50,8 +50,12 @@ func (anthropic) frame(data []byte, f *frame) error {
 	switch string(word(v[0])) {
 	case "content_block_delta":
 		f.block(delta)
+		f.chunk = true
 	case "content_block_start":
 		f.block(block)
+		f.chunk = f.token
+	case "content_block_stop":
+		f.close()
 	case "message_start":
 		part(message, anthropicInner, inner[:])
 		f.spent(inner[0])
@@ -59,12 +63,13 @@ func (anthropic) frame(data []byte, f *frame) error {
 	case "message_delta":
 		part(delta, anthropicDelta, inner[:])
 		f.finish = word(inner[0])
+		f.close()
 		f.spent(usage)
 	case "message_stop":
 		f.end = true
 	case "message":
 		f.blocks(v[6])
-		f.finish = word(v[7])
+		f.finish, f.chunk = word(v[7]), true
 		f.spent(usage)
 	default:
 		if filled(fault) {
@@ -79,7 +84,9 @@ func (f *frame) block(data []byte) {
 	var v [4][]byte
 	part(data, anthropicBlock, v[:])
 	f.answer = within(v[0])
-	f.token = f.token || slices.ContainsFunc(v[:], filled)
+	for i, value := range v {
+		f.said(value, anthropicBlock[i] == "thinking")
+	}
 }
 
 // blocks takes the content of a whole message. Its first text counts as the answer.

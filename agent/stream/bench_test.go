@@ -52,7 +52,7 @@ func benchmarkFrames(b *testing.B, secure *tls.Config, authorities string) {
 		s.URL = strings.Replace(s.URL, "http:", "https:", 1)
 	}
 	c := newTestClient(b, Config{Endpoints: []string{s.URL}, RequestTimeout: time.Hour, Connection: Connection{CA: authorities}})
-	o := Observation{Gaps: make([]int64, 0, n), Lags: make([]int64, 0, n)}
+	o := Observation{Frames: make([]Frame, 0, n), Lags: make([]int64, 0, n)}
 	r := Request{Body: body(c)}
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -111,7 +111,7 @@ func BenchmarkDoRequests(b *testing.B) {
 // BenchmarkFrame is what this package adds to a frame between the kernel's read and the Observation: chunk, event, JSON, times.
 func BenchmarkFrame(b *testing.B) {
 	c := newTestClient(b, Config{Endpoints: []string{"http://h"}})
-	o := Observation{Gaps: make([]int64, 0, b.N+1), Lags: make([]int64, 0, b.N+1)}
+	o := Observation{Frames: make([]Frame, 0, b.N+1), Lags: make([]int64, 0, b.N+1)}
 	x := new(exchange)
 	x.reset(c, &o)
 	body := &http1Body{follower: x}

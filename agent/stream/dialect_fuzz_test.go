@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"slices"
@@ -36,6 +37,8 @@ func (v jsonValue) count() (n uint64, given bool) {
 // meaning is what a frame means.
 type meaning struct {
 	token, end, failed bool
+	chunk, closes      bool
+	reasoning, thought bool
 	finish, answer     string
 	usage, told, hits  bool
 	output, input      uint64
@@ -53,28 +56,32 @@ var meanings = map[string]func(v jsonValue, m *meaning){
 	"responses": func(v jsonValue, m *meaning) {
 		switch kind := v.at("type").text(); {
 		case kind == "response.output_text.delta":
-			m.token, m.answer = v.at("delta").filled(), v.at("delta").text()
+			m.token, m.answer, m.chunk = v.at("delta").filled(), v.at("delta").text(), true
 		case kind == "response.output_item.added":
 			m.token = v.at("item", "name").filled()
 		case kind == "response.completed" || kind == "response.incomplete" || kind == "response.failed":
-			m.end = true
+			m.end, m.closes = true, true
 			m.response(v.at("response"), kind == "response.failed")
 		case kind == "error":
 			m.failed = true
 		case v.at("object").text() == "response":
 			m.response(v, false)
 			m.outputs(v.at("output"))
+			m.chunk = true
 		case v.at("error").filled():
 			m.failed = true
 		case strings.HasSuffix(kind, ".delta"):
-			m.token = v.at("delta").filled()
+			m.token, m.chunk = v.at("delta").filled(), kind == "response.reasoning_text.delta"
+			m.reasoning = m.token && strings.Contains(kind, "reasoning")
+		case strings.HasSuffix(kind, ".done"):
+			m.closes = true
 		}
 	},
 	"sglang": func(v jsonValue, m *meaning) {
 		if m.failed = v.at("error").filled(); m.failed {
 			return
 		}
-		m.answer = v.at("text").text()
+		m.answer, m.chunk = v.at("text").text(), true
 		m.token = m.answer != ""
 		if !v.has("text") {
 			m.token = v.at("output_ids").filled()
@@ -101,13 +108,14 @@ var meanings = map[string]func(v jsonValue, m *meaning){
 		case v.at("token", "special").v != true:
 			m.answer = v.at("token", "text").text()
 		}
-		m.token = m.answer != ""
+		m.token = m.answer != "" || v.at("token").filled()
+		m.chunk = m.token
 		m.finish = v.at("details", "finish_reason").text()
 		m.tokens(v.at("details", "input_length"), jsonValue{}, v.at("details", "generated_tokens"))
 	},
 	"triton": func(v jsonValue, m *meaning) {
 		if m.failed = v.at("error").filled(); !m.failed {
-			m.answer = v.at("text_output").text()
+			m.answer, m.chunk = v.at("text_output").text(), v.has("text_output")
 			m.token = m.answer != ""
 		}
 	},
@@ -115,13 +123,17 @@ var meanings = map[string]func(v jsonValue, m *meaning){
 		switch v.at("type").text() {
 		case "content_block_delta":
 			m.block(v.at("delta"))
+			m.chunk = true
 		case "content_block_start":
 			m.block(v.at("content_block"))
+			m.chunk = m.token
+		case "content_block_stop":
+			m.closes = true
 		case "message_start":
 			m.spent(v.at("message", "usage"))
 			m.output, m.usage = 0, false
 		case "message_delta":
-			m.finish = v.at("delta", "stop_reason").text()
+			m.finish, m.closes = v.at("delta", "stop_reason").text(), true
 			m.spent(v.at("usage"))
 		case "message_stop":
 			m.end = true
@@ -132,7 +144,7 @@ var meanings = map[string]func(v jsonValue, m *meaning){
 					m.answer = before
 				}
 			}
-			m.finish = v.at("stop_reason").text()
+			m.finish, m.chunk = v.at("stop_reason").text(), true
 			m.spent(v.at("usage"))
 		default:
 			m.failed = v.at("error").filled()
@@ -150,6 +162,7 @@ func (m *meaning) response(v jsonValue, failed bool) {
 	}
 	u := v.at("usage")
 	m.tokens(u.at("input_tokens"), u.at("input_tokens_details", "cached_tokens"), u.at("output_tokens"))
+	_, m.thought = u.at("output_tokens_details", "reasoning_tokens").count()
 }
 
 func (m *meaning) outputs(v jsonValue) {
@@ -158,6 +171,7 @@ func (m *meaning) outputs(v jsonValue) {
 		for _, p := range (jsonValue{item}).at("content").list() {
 			part := jsonValue{p}
 			m.token = m.token || part.at("text").filled() || part.at("refusal").filled()
+			m.reasoning = m.reasoning || part.at("text").filled() && (jsonValue{item}).at("type").text() == "reasoning"
 			if m.answer == "" && part.at("type").text() == "output_text" {
 				m.answer = part.at("text").text()
 			}
@@ -170,6 +184,7 @@ func (m *meaning) block(v jsonValue) {
 	for _, name := range []string{"text", "thinking", "partial_json", "name"} {
 		m.token = m.token || v.at(name).filled()
 	}
+	m.reasoning = m.reasoning || v.at("thinking").filled()
 }
 
 func (m *meaning) spent(v jsonValue) {
@@ -196,7 +211,11 @@ func checkMeaning(t *testing.T, d dialect, read func(v jsonValue, m *meaning), d
 	}
 	var want meaning
 	read(jsonValue{top}, &want)
-	got := meaning{f.token, f.end, f.failed, string(f.finish), want.answer, f.usage, f.inputTold, f.cacheTold, f.output, f.input, f.cached}
+	token := f.token || f.span != aPiece && len(f.answer) > 0 // of which the exchange takes off what came before
+	got := meaning{
+		token, f.end, f.failed, f.chunk, f.closes, f.reasoning, f.thoughtTold, string(f.finish), want.answer,
+		f.usage, f.inputTold, f.cacheTold, f.output, f.input, f.cached,
+	}
 	if got != want {
 		t.Fatalf("%q:\n got %+v\nwant %+v", data, got, want)
 	}
@@ -323,8 +342,12 @@ func fuzzStream(f *testing.F, api string) {
 func checkSound(t *testing.T, o *Observation) {
 	t.Helper()
 	switch {
-	case o.TokenFrames > 0 && len(o.Gaps) != int(o.TokenFrames)-1, o.TokenFrames == 0 && o.FirstToken != 0:
-		t.Fatalf("%d tokens, %d gaps, first token %v", o.TokenFrames, len(o.Gaps), o.FirstToken)
+	case len(o.Gaps(nil)) != max(int(o.TokenFrames), 1)-1, (o.TokenFrames == 0) != (o.FirstToken == 0):
+		t.Fatalf("%d tokens, %d gaps, first token %v", o.TokenFrames, len(o.Gaps(nil)), o.FirstToken)
+	case !slices.IsSorted(o.Frames) && !slices.IsSortedFunc(o.Frames, func(a, b Frame) int { return cmp.Compare(a.At(), b.At()) }):
+		t.Fatalf("frames out of order: %v", o.Frames)
+	case slices.ContainsFunc(o.Frames, func(f Frame) bool { return f&frameBlank != 0 }):
+		t.Fatal("a frame is not decided")
 	case o.Err == nil && o.TokenFrames == 0:
 		t.Fatal("complete without a token")
 	case o.Err != nil && (o.Err.Message == "" || len(o.Err.Message) > messageLimit || o.Err.Class == 0):

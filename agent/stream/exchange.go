@@ -14,24 +14,37 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// exchange is one request under way. What each frame touches comes first and lies together: with a thousand streams all of it comes from slow
-// memory, so that each line of that counts.
+// exchange is one request under way. What each frame touches comes first and lies together: with a thousand streams all of
+// it comes from slow memory, so that each line of that counts.
 type exchange struct {
-	o          *Observation
-	dialect    dialect
-	onToken    func(at clock.Instant, tokens int)
-	onFrame    func(data []byte, at, seen clock.Instant)
-	watch      *watch // nil: no wait is bounded but that for the whole
-	lastAt     uint64 // number of the read that brought the last token frame
-	shared     bool   // that read is counted as coalesced
-	done       bool   // the stream said that it has ended
-	inputTold  bool   // the server told the tokens of the prompt
-	outputTold bool   // and those of the output
-	keepAnswer bool
-	counted    uint64  // tokens given to onToken
-	last       reading // that brought the last bytes of the stream
-	events     events
-	growth     growth // of the answer
+	o       *Observation
+	dialect dialect
+	onToken func(at clock.Instant, tokens int)
+	onFrame func(data []byte, at, seen clock.Instant)
+	watch   *watch // nil: no wait is bounded but that for the whole
+	lastAt  uint64 // number of the read that brought the last token frame
+	counted uint64 // output tokens so far, by running usage
+	reads   uint64 // that brought token frames
+	blanks  uint64 // frames without text that may carry a token
+	closing int    // number in Frames of the first frame that closes the stream, if no token followed; from 1, 0: none
+
+	shared       bool // read lastAt is counted as coalesced
+	done         bool // the stream said that it has ended
+	begun        bool // a frame of output came
+	silent       bool // a frame of output came without running usage
+	decided      bool // which frames carried a token is decided
+	inputTold    bool // the server told the tokens of the prompt
+	outputTold   bool // those of the output
+	thoughtTold  bool // and those of the reasoning
+	keepAnswer   bool
+	closingBlank bool // the closing frame has a field for text
+
+	last   reading // that brought the last bytes of the stream
+	events events
+	growth growth // of the answer
+
+	closingRead  reading // that brought the closing frame
+	beforeAnswer uint64  // output tokens before the answer, by running usage
 
 	client  *Client
 	caller  context.Context // the caller's
@@ -112,6 +125,7 @@ func (x *exchange) finish() {
 			o.Sent = w.end()
 		}
 	}
+	x.decide()
 	if !o.Usage {
 		o.OutputTokens = o.TokenFrames
 	}
@@ -284,6 +298,7 @@ func (x *exchange) ended(err error, read reading) {
 // complete takes in the end of a stream that was complete.
 func (x *exchange) complete(at clock.Instant) {
 	x.o.End = at
+	x.decide()
 	if x.o.TokenFrames == 0 {
 		reason := x.o.FinishReason
 		if reason == "" {

@@ -25,6 +25,8 @@ type form struct {
 	mark event
 	// running says that each frame has a usage.
 	running bool
+	// ending is how many tokens the last frame has, beside those of the text.
+	ending uint64
 	// odd are further events that change nothing.
 	odd []event
 	// failure is an error within the stream, fault what it says.
@@ -168,12 +170,12 @@ var forms = map[string]form{
 		},
 		empty: func(s []string) event { return tgiChunk(len(s)+1, `""`, "false", "null", "null") },
 		tail: func(s []string) []event {
-			return []event{tgiChunk(len(s)+1, `"</s>"`, "true", strconv.Quote(strings.Join(s, "")), fmt.Sprintf(`{"finish_reason":"length","generated_tokens":%d,"input_length":11,"seed":null}`, len(s)))}
+			return []event{tgiChunk(len(s)+1, `"</s>"`, "true", strconv.Quote(strings.Join(s, "")), fmt.Sprintf(`{"finish_reason":"length","generated_tokens":%d,"input_length":11,"seed":null}`, len(s)+1))}
 		},
 		failure: event{data: `{"error":"Request failed during generation: out of memory","error_type":"generation"}`}, fault: "generation: Request failed during generation: out of memory",
-		whole:   `{"generated_text":"one two","details":{"finish_reason":"length","generated_tokens":2,"input_length":11,"seed":null,"prefill":[],"tokens":[]}}`,
+		whole:   `{"generated_text":"one two","details":{"finish_reason":"length","generated_tokens":3,"input_length":11,"seed":null,"prefill":[],"tokens":[]}}`,
 		refusal: `{"error":"Input validation error: too long","error_type":"validation"}`,
-		finish:  "length", usage: true,
+		finish:  "length", usage: true, ending: 1,
 		cannot: map[string]string{
 			"lead": "each frame has a token", "reasoning": noReasoning, "tool calls": noTools, "running usage": noRunning,
 			"finish without a mark": "the last token is the mark", "odd events": "the API has one kind of event",

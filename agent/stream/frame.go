@@ -11,7 +11,17 @@ import (
 
 // frame is what one event's data says.
 type frame struct {
-	token  bool   // it carries token text that is not empty
+	token     bool // it carries a token: it has text, or ids of tokens
+	chunk     bool // it is of the output: vLLM's client takes the time of such frames
+	blank     bool // it has a field for text, which is empty
+	role      bool // it names the role of the message
+	closes    bool // it ends the output, or a part of it
+	one       bool // it holds exactly one token
+	reasoning bool // some of its text is reasoning
+	answered  bool // some of it is the answer: text, a tool call, a refusal
+	end       bool // it says that the stream has ended
+	failed    bool // it is an error
+
 	finish []byte // finish reason, if any; lies in the event's data
 	usage  bool   // it carries the output tokens so far
 	output uint64
@@ -21,11 +31,36 @@ type frame struct {
 	cached    uint64 // prompt tokens that came from a prefix cache, if cacheTold
 	// cacheTold says that the usage has cached.
 	cacheTold bool
-	answer    []byte // text of the first choice's content, as it stands between the quotes; lies in the event's data
-	span      span   // how much of the answer that is
-	end       bool   // it says that the stream has ended
-	fault     string // message of an error object, if it is one
-	failed    bool
+	thought   uint64 // output tokens that were reasoning, if thoughtTold
+	// thoughtTold says that the usage has thought.
+	thoughtTold bool
+	text        int    // bytes of text of any kind, as JSON writes it
+	answer      []byte // text of the first choice's content, as it stands between the quotes; lies in the event's data
+	span        span   // how much of the answer that is
+	timing      []byte // object in which the server tells its own times, if any; lies in the event's data
+	fault       string // message of the error
+}
+
+// spread takes off a frame what the frames before it had of the answer.
+func (f *frame) spread(g *growth) {
+	f.answer = g.added(f.answer, f.span)
+	f.token = len(f.answer) > 0
+	f.answered, f.text = f.token, len(f.answer)
+}
+
+// close takes down that a frame ends a part of the output, in an API that sends nothing for a last token without text.
+func (f *frame) close() { f.closes, f.blank = true, true }
+
+// said takes in a JSON value that holds what the model made.
+func (f *frame) said(value []byte, reasoning bool) {
+	if !filled(value) {
+		f.blank = f.blank || len(value) == 2 && value[0] == '"'
+		return
+	}
+	f.token = true
+	f.text += len(value) - 2
+	f.reasoning = f.reasoning || reasoning
+	f.answered = f.answered || !reasoning
 }
 
 // openAIFrame reads one frame, or a whole answer, of the chat or the completions API. It walks over the text once and
@@ -66,6 +101,9 @@ func (c *cursor) frame(f *frame) {
 		case "error":
 			value := c.skip(1)
 			c.bad = c.bad || string(value) != "null"
+		case "nvext":
+			c.once(&seen, 4)
+			f.timing = c.skip(1)
 		case "object":
 			value := c.skip(1)
 			c.bad = c.bad || string(value) == `"error"` || bytes.IndexByte(value, '\\') >= 0
@@ -83,6 +121,7 @@ func (c *cursor) choices(f *frame) {
 	}
 	c.i++
 	for n := 0; c.more(n, ']'); n++ {
+		f.chunk = true
 		c.choice(f)
 	}
 }
@@ -111,7 +150,7 @@ func (c *cursor) choice(f *frame) {
 		case "text":
 			c.once(&seen, 4)
 			said.text = c.skip(3)
-			f.token = filled(said.text) || f.token
+			f.said(said.text, false)
 		case "finish_reason":
 			c.once(&seen, 8)
 			c.finish(f)
@@ -119,21 +158,24 @@ func (c *cursor) choice(f *frame) {
 			c.once(&seen, 16)
 			number, given := c.count()
 			first = !given || number == 0
+		case "token_ids":
+			c.once(&seen, 32)
+			f.token = filled(c.skip(3)) || f.token
 		default:
 			c.skip(3)
 		}
 	}
 	if first {
-		f.answered(said)
+		f.setAnswer(said)
 	}
 }
 
 // said is where a choice can have its content, each a JSON value. A sound one has only one of them.
 type said struct{ delta, message, text []byte }
 
-// answered takes in the content of the first choice. Of several choices that call themselves the first, the first one that says something
+// setAnswer takes in the content of the first choice. Of several choices that call themselves the first, the first one that says something
 // counts.
-func (f *frame) answered(s said) {
+func (f *frame) setAnswer(s said) {
 	for _, content := range [...][]byte{s.delta, s.message, s.text} {
 		if len(f.answer) == 0 && len(content) > 2 && content[0] == '"' {
 			f.answer = content[1 : len(content)-1]
@@ -157,7 +199,7 @@ func (c *cursor) delta(f *frame) (content []byte) {
 		value := c.skip(4)
 		if bit := tokenField(name); bit != 0 {
 			c.once(&seen, bit)
-			f.token = filled(value) || f.token
+			f.part(bit, value)
 			if bit == contentBit {
 				content = value
 			}
@@ -165,10 +207,23 @@ func (c *cursor) delta(f *frame) (content []byte) {
 	}
 }
 
-// contentBit is the bit of a delta's content.
-const contentBit = 1
+// part takes in a field of a delta.
+func (f *frame) part(bit uint, value []byte) {
+	if bit == roleBit {
+		f.role = f.role || filled(value)
+		return
+	}
+	f.said(value, bit&reasoningBits != 0)
+}
 
-// tokenField returns a bit of its own for each field of a delta that holds what the model made, or 0.
+// Bits of a delta's fields.
+const (
+	contentBit    = 1
+	reasoningBits = 2 | 4
+	roleBit       = 64
+)
+
+// tokenField returns a bit of its own for each field of a delta that says something of the output, or 0.
 func tokenField(name []byte) uint {
 	switch string(name) {
 	case "content":
@@ -183,6 +238,8 @@ func tokenField(name []byte) uint {
 		return 16
 	case "refusal":
 		return 32
+	case "role":
+		return roleBit
 	}
 	return 0
 }
@@ -224,7 +281,7 @@ func (c *cursor) usage(f *frame) {
 	}
 	c.i++
 	var seen uint
-	f.cacheTold = false
+	f.cacheTold, f.thoughtTold = false, false
 	for n := 0; ; n++ {
 		name, ok := c.key(n)
 		if !ok {
@@ -239,7 +296,10 @@ func (c *cursor) usage(f *frame) {
 			f.output, f.usage = c.count()
 		case "prompt_tokens_details":
 			c.once(&seen, 4)
-			c.details(f)
+			f.cached, f.cacheTold = c.detail("cached_tokens")
+		case "completion_tokens_details":
+			c.once(&seen, 8)
+			f.thought, f.thoughtTold = c.detail("reasoning_tokens")
 		default:
 			c.skip(2)
 		}
@@ -247,22 +307,22 @@ func (c *cursor) usage(f *frame) {
 	f.onlyWithOutput()
 }
 
-// details takes what the usage says of the prompt's tokens.
-func (c *cursor) details(f *frame) {
+// detail takes one number of an object that says more of a usage's tokens.
+func (c *cursor) detail(wanted string) (number uint64, told bool) {
 	if c.peek() != '{' {
 		c.skip(2)
-		return
+		return 0, false
 	}
 	c.i++
 	var seen uint
 	for n := 0; ; n++ {
 		name, ok := c.key(n)
 		if !ok {
-			return
+			return number, told
 		}
-		if string(name) == "cached_tokens" {
+		if string(name) == wanted {
 			c.once(&seen, 1)
-			f.cached, f.cacheTold = c.count()
+			number, told = c.count()
 		} else {
 			c.skip(3)
 		}
@@ -276,6 +336,9 @@ func (f *frame) onlyWithOutput() {
 	}
 	if !f.usage || !f.cacheTold {
 		f.cached, f.cacheTold = 0, false
+	}
+	if !f.usage || !f.thoughtTold {
+		f.thought, f.thoughtTold = 0, false
 	}
 }
 
@@ -306,6 +369,7 @@ func decodeFrame(data []byte, f *frame) error {
 	}
 	decodeUsage(top["usage"], f)
 	decodeChoices(top["choices"], f)
+	f.timing = top["nvext"]
 	decodeFault(top, f)
 	return nil
 }
@@ -334,15 +398,19 @@ func decodeChoices(data json.RawMessage, f *frame) {
 		return
 	}
 	for _, c := range choices {
+		f.chunk = true
 		choice := object(c)
-		f.token = f.token || filled(choice["text"])
+		f.said(choice["text"], false)
+		f.token = f.token || filled(choice["token_ids"])
 		for _, part := range []string{"delta", "message"} {
 			for name, value := range object(choice[part]) {
-				f.token = f.token || tokenField([]byte(name)) != 0 && filled(value)
+				if bit := tokenField([]byte(name)); bit != 0 {
+					f.part(bit, value)
+				}
 			}
 		}
 		if number, given := decodeCount(choice["index"]); !given || number == 0 {
-			f.answered(said{object(choice["delta"])["content"], object(choice["message"])["content"], choice["text"]})
+			f.setAnswer(said{object(choice["delta"])["content"], object(choice["message"])["content"], choice["text"]})
 		}
 		if reason := text(choice["finish_reason"]); reason != "" {
 			f.finish = []byte(reason)
@@ -355,6 +423,7 @@ func decodeUsage(data json.RawMessage, f *frame) {
 	f.output, f.usage = decodeCount(usage["completion_tokens"])
 	f.input, f.inputTold = decodeCount(usage["prompt_tokens"])
 	f.cached, f.cacheTold = decodeCount(object(usage["prompt_tokens_details"])["cached_tokens"])
+	f.thought, f.thoughtTold = decodeCount(object(usage["completion_tokens_details"])["reasoning_tokens"])
 	f.onlyWithOutput()
 }
 

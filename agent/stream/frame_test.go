@@ -27,19 +27,31 @@ func oracle(data []byte) (f frame, sound bool) {
 				details, _ := usage["prompt_tokens_details"].(map[string]any)
 				cached, _ := details["cached_tokens"].(json.Number)
 				f.cached, f.cacheTold = decodeCount([]byte(cached))
+				more, _ := usage["completion_tokens_details"].(map[string]any)
+				thought, _ := more["reasoning_tokens"].(json.Number)
+				f.thought, f.thoughtTold = decodeCount([]byte(thought))
 			}
 		}
 	}
 	choices, _ := top["choices"].([]any)
 	for _, c := range choices {
+		f.chunk = true
 		choice, _ := c.(map[string]any)
+		f.answered = f.answered || holdsSomething(choice["text"])
+		f.blank = f.blank || choice["text"] == ""
 		for _, part := range []any{choice["delta"], choice["message"]} {
 			delta, _ := part.(map[string]any)
-			for _, name := range []string{"content", "reasoning_content", "reasoning", "tool_calls", "function_call", "refusal"} {
-				f.token = f.token || holdsSomething(delta[name])
+			for _, name := range []string{"content", "tool_calls", "function_call", "refusal"} {
+				f.answered = f.answered || holdsSomething(delta[name])
+				f.blank = f.blank || delta[name] == ""
 			}
+			for _, name := range []string{"reasoning_content", "reasoning"} {
+				f.reasoning = f.reasoning || holdsSomething(delta[name])
+				f.blank = f.blank || delta[name] == ""
+			}
+			f.role = f.role || holdsSomething(delta["role"])
 		}
-		f.token = f.token || holdsSomething(choice["text"])
+		f.token = f.token || f.answered || f.reasoning || holdsSomething(choice["token_ids"])
 		if len(f.answer) == 0 {
 			f.answer = []byte(answerOracle(choice))
 		}
@@ -94,6 +106,13 @@ func checkFrame(t *testing.T, data []byte) {
 		got.usage != want.usage || got.input != want.input || got.output != want.output {
 		t.Fatalf("%q:\n got %+v\nwant %+v", data, got, want)
 	}
+	if got.chunk != want.chunk || got.role != want.role || got.answered != want.answered || got.reasoning != want.reasoning ||
+		got.blank != want.blank || got.thought != want.thought || got.thoughtTold != want.thoughtTold {
+		t.Fatalf("%q:\n got %+v\nwant %+v", data, got, want)
+	}
+	if got.text > len(data) || (got.text > 0) != (got.answered || got.reasoning) {
+		t.Fatalf("%q: %d bytes of text", data, got.text)
+	}
 	if got.cached != want.cached || got.cacheTold != want.cacheTold {
 		t.Fatalf("%q: cached %d (%v), want %d (%v)", data, got.cached, got.cacheTold, want.cached, want.cacheTold)
 	}
@@ -118,6 +137,10 @@ var frames = []struct {
 }{
 	{"chat", `{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}`, true, true},
 	{"role", `{"choices":[{"delta":{"role":"assistant","content":""}}]}`, false, true},
+	{"token ids", `{"choices":[{"delta":{"content":""},"token_ids":[2]}]}`, true, true},
+	{"no token ids", `{"choices":[{"delta":{"content":""},"token_ids":[]}]}`, false, true},
+	{"reasoning by usage", `{"choices":[],"usage":{"completion_tokens":5,"completion_tokens_details":{"reasoning_tokens":3}}}`, false, true},
+	{"no reasoning by usage", `{"usage":{"completion_tokens":5,"completion_tokens_details":null}}`, false, true},
 	{"null content", `{"choices":[{"delta":{"content":null}}]}`, false, true},
 	{"space is text", `{"choices":[{"delta":{"content":" "}}]}`, true, true},
 	{"reasoning_content", `{"choices":[{"delta":{"content":null,"reasoning_content":"hm"}}]}`, true, true},

@@ -22,8 +22,9 @@ func (responses) prompt() string      { return "input" }
 var (
 	responsesEvent    = []string{"type", "delta", "response", "item", "error", "object"}
 	responsesAnswer   = []string{"status", "incomplete_details", "usage", "error", "output"}
-	responsesUsage    = []string{"input_tokens", "output_tokens", "input_tokens_details"}
+	responsesUsage    = []string{"input_tokens", "output_tokens", "input_tokens_details", "output_tokens_details"}
 	responsesDetails  = []string{"cached_tokens"}
+	responsesThought  = []string{"reasoning_tokens"}
 	responsesReason   = []string{"reason"}
 	responsesToolName = []string{"name"}
 )
@@ -37,13 +38,15 @@ func (responses) frame(data []byte, f *frame) error {
 	kind, delta, response, item, fault := word(v[0]), v[1], v[2], v[3], v[4]
 	switch string(kind) {
 	case "response.output_text.delta":
-		f.token, f.answer = filled(delta), within(delta)
+		f.chunk, f.answer = true, within(delta)
+		f.said(delta, false)
 	case "response.output_item.added":
 		var name [1][]byte
 		part(item, responsesToolName, name[:])
-		f.token = filled(name[0])
+		f.said(name[0], false)
 	case "response.completed", "response.incomplete", "response.failed":
 		f.end = true
+		f.close()
 		f.response(response, string(kind) == "response.failed")
 	case "error":
 		if !filled(fault) {
@@ -56,18 +59,23 @@ func (responses) frame(data []byte, f *frame) error {
 	return nil
 }
 
-// other takes an event of another type, or a whole answer. Each delta of text, reasoning, refusals and arguments is what the model made.
+// other takes an event of another type, or a whole answer. Each delta of text, reasoning, refusals and arguments is what the
+// model made. vLLM's client takes the time of those of text and of reasoning.
 func (f *frame) other(kind, data, delta, fault []byte, whole bool) {
 	switch {
 	case whole:
 		f.response(data, false)
+		f.chunk = true
 		var v [5][]byte
 		part(data, responsesAnswer, v[:])
 		f.outputs(v[4])
 	case filled(fault):
 		f.fail(nil, fault)
 	case bytes.HasSuffix(kind, []byte(".delta")):
-		f.token = filled(delta)
+		f.chunk = string(kind) == "response.reasoning_text.delta"
+		f.said(delta, bytes.Contains(kind, []byte("reasoning")))
+	case bytes.HasSuffix(kind, []byte(".done")):
+		f.close()
 	}
 }
 
@@ -87,21 +95,24 @@ func (f *frame) response(data []byte, failed bool) {
 	if why := word(reason[0]); len(why) > 0 {
 		f.finish = why
 	}
-	var u [3][]byte
+	var u [4][]byte
 	part(usage, responsesUsage, u[:])
-	var cached [1][]byte
+	var cached, thought [1][]byte
 	part(u[2], responsesDetails, cached[:])
+	part(u[3], responsesThought, thought[:])
 	f.told(u[0], cached[0], u[1])
+	f.thought, f.thoughtTold = number(thought[0])
 }
 
 // outputs takes the output of a whole answer: messages, reasoning and calls of tools. Its first text counts as the answer.
 func (f *frame) outputs(data []byte) {
 	for _, item := range list(data) {
 		item := object(item)
-		f.token = f.token || filled(item["arguments"])
+		f.said(item["arguments"], false)
 		for _, part := range list(item["content"]) {
 			part := object(part)
-			f.token = f.token || filled(part["text"]) || filled(part["refusal"])
+			f.said(part["text"], text(item["type"]) == "reasoning")
+			f.said(part["refusal"], false)
 			if len(f.answer) == 0 && text(part["type"]) == "output_text" {
 				f.answer = within(part["text"])
 			}

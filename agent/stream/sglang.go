@@ -46,8 +46,8 @@ func (sglang) frame(data []byte, f *frame) error {
 		f.fail(nil, fault)
 		return nil
 	}
+	f.chunk = true
 	f.answer, f.span = within(said), soFar
-	f.token = len(f.answer) > 0
 	if len(said) == 0 { // the server has no tokenizer
 		f.token, f.span = filled(ids), aPiece
 	}

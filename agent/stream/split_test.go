@@ -41,7 +41,7 @@ func TestFrameBeforeASplitChunk(t *testing.T) {
 			if o.Err != nil || o.TokenFrames != 2 {
 				t.Fatalf("%v, %d frames", o.Err, o.TokenFrames)
 			}
-			if late, gap := o.FirstToken.Sub(<-sent), time.Duration(o.Gaps[0]); late > gap/2 || gap < hold {
+			if late, gap := o.FirstToken.Sub(<-sent), time.Duration(o.Gaps(nil)[0]); late > gap/2 || gap < hold {
 				t.Errorf("the first token is said to have come %v late, the second %v later", late, gap)
 			}
 		})

@@ -91,13 +91,13 @@ func TestFramesOfOneReadAreCounted(t *testing.T) {
 		{at: 350, seen: 400, number: 4, stamped: true}, {at: 350, seen: 400, number: 4, stamped: true},
 	}
 	for _, r := range reads {
-		x.token(&frame{token: true}, r)
+		x.token(&frame{token: true}, r, TokensUntold)
 	}
 	o := x.o
-	if o.CoalescedReads != 2 || o.UnstampedFrames != 1 || o.TokenFrames != 7 || len(o.Lags) != 3 || len(o.Gaps) != 6 {
+	if o.CoalescedReads != 2 || o.UnstampedFrames != 1 || o.TokenFrames != 7 || len(o.Lags) != 3 || len(o.Gaps(nil)) != 6 {
 		t.Errorf("%+v", o)
 	}
-	if o.FirstToken != 100 || o.LastToken != 350 || o.Gaps[0] != 100 || o.Gaps[1] != 0 || o.Lags[1] != 30 {
+	if o.FirstToken != 100 || o.LastToken != 350 || o.Gaps(nil)[0] != 100 || o.Gaps(nil)[1] != 0 || o.Lags[1] != 30 {
 		t.Errorf("%+v", o)
 	}
 }

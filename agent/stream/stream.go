@@ -70,9 +70,9 @@ type Request struct {
 	ID string
 	// JSON body, as AppendBody makes it. Do does not keep it.
 	Body []byte
-	// Called for each frame with token text, before Do returns, with the time of the frame and its tokens: 1, or what the server's running
-	// usage says that the frame added, which can be 0. The goroutine that calls it reads other streams too: it must not block. It may take
-	// what is in Observation.Lags and empty the list. May be nil.
+	// Called before Do returns for each frame that may carry a token, with the time of the frame and its tokens as far as
+	// the server's running usage tells them: TokensUntold where it does not. The goroutine that calls it reads other
+	// streams too: it must not block. It may take what is in Observation.Lags and empty the list. May be nil.
 	OnToken func(at clock.Instant, tokens int)
 	// Called for the data of each event but [DONE], before it is looked into, on the goroutine that calls OnToken: at is the time of the frame,
 	// seen the time at which the program had it. It must not block and must not keep data. May be nil.
@@ -81,35 +81,44 @@ type Request struct {
 	KeepAnswer bool
 }
 
-// Observation is what became of one request. Do fills it; its slices are reused when it is handed to Do again. What each frame changes comes
-// first.
+// TokensUntold is what OnToken gets for a frame whose number of tokens no running usage tells.
+const TokensUntold = -1
+
+// Observation is what became of one request. Do fills it; its slices are reused when it is handed to Do again. What each
+// frame changes comes first.
 type Observation struct {
-	// Time between consecutive frames with token text, in nanoseconds.
-	Gaps []int64
-	// Program's read time - kernel's receive time, in nanoseconds, once for each stamped read with a frame of token text, but those that
-	// Request.OnToken has taken.
+	// Frames of the stream, in the order of their arrival: all that carry a token and all that vLLM's client takes the time
+	// of. Others may stand among them.
+	Frames []Frame
+	// Program's read time - kernel's receive time, in nanoseconds, once for each stamped read with a frame that may carry a
+	// token, but those that Request.OnToken has taken.
 	Lags []int64
-	// First frame of any kind.
-	FirstFrame clock.Instant
-	// First frame with token text.
+	// First token: the first frame that carries one, with or without text.
 	FirstToken clock.Instant
-	// Last frame with token text.
+	// Last token.
 	LastToken clock.Instant
-	// Frames with token text.
+	// First frame with text of any kind. 0: none had any.
+	FirstText clock.Instant
+	// First frame with text of the answer, or with a tool call: behind the reasoning. 0: none had any.
+	FirstAnswer clock.Instant
+	// Frames that carry a token.
 	TokenFrames uint64
-	// Reads that held more than one frame with token text: of those the kernel keeps the time of the last only.
+	// Reads that held more than one token frame: of those the kernel keeps the time of the last only.
 	CoalescedReads uint64
-	// Frames with token text that are timed by the program's clock, for want of a stamp.
+	// Token frames that are timed by the program's clock, for want of a stamp.
 	UnstampedFrames uint64
+	// Bytes of text that came, as JSON writes it.
+	TextBytes uint64
+	// Token frames of reasoning, before FirstAnswer.
+	ReasoningFrames uint64
+	// All token frames came in one read.
+	OneRead bool
 	// When Do was called.
 	Start clock.Instant
 	// When the last byte of the request was handed to the kernel. This and the times below are 0 if it did not come to that.
 	Sent clock.Instant
 	// First byte of the response head. Over HTTP/2 that of an interim one (103), if there was one.
 	FirstByte clock.Instant
-	// The first frame was a lead frame: without token text, as the role frame of a chat is. It may have come in the same read as the first
-	// token, and then at the same time.
-	Led bool
 	// End of the stream, or the failure. Never 0.
 	End clock.Instant
 	// DNS, TCP and TLS together, if Connected.
@@ -126,17 +135,27 @@ type Observation struct {
 	Connected bool
 	// Prompt tokens by the server's usage. 0 if it sent none.
 	InputTokens uint64
-	// Output tokens: by the server's last usage if Usage, else the count of frames with token text.
+	// Output tokens: by the server's last usage if Usage, else the count of token frames.
 	OutputTokens uint64
 	// The server told the tokens of the prompt and of the output.
 	Usage bool
+	// Frames without text may or may not have carried a token: neither the server's usage nor anything else tells. They are
+	// not counted as token frames.
+	Undecided bool
+	// Output tokens that were reasoning, if HasReasoningTokens: by the server's usage, else by its running usage at the
+	// first frame of the answer, else ReasoningFrames where each frame carried one token.
+	ReasoningTokens uint64
+	// ReasoningTokens is known, and there was reasoning.
+	HasReasoningTokens bool
 	// Prompt tokens that the server had in its prefix cache, by its last usage that told them, if HasCachedTokens.
 	CachedTokens uint64
 	// The server told CachedTokens.
 	HasCachedTokens bool
-	// The server answered with one JSON body instead of a stream. FirstFrame, FirstToken and LastToken are then the arrival of
-	// that body, and nothing is known of the time between tokens, nor of the time to the first.
+	// The server answered with one JSON body instead of a stream. FirstToken and LastToken are then the arrival of that
+	// body, and nothing is known of the time between tokens, nor of the time to the first.
 	Whole bool
+	// What the server said of its own times within the stream, as Dynamo does.
+	Server ServerTiming
 	// Status of the response. 0: there was none.
 	HTTPStatus int
 	// Finish reason the server gave, if any.
@@ -153,7 +172,61 @@ type Observation struct {
 
 // reset forgets the request before and keeps the memory.
 func (o *Observation) reset() {
-	*o = Observation{Gaps: o.Gaps[:0], Lags: o.Lags[:0], Answer: o.Answer[:0]}
+	*o = Observation{Frames: o.Frames[:0], Lags: o.Lags[:0], Answer: o.Answer[:0]}
+}
+
+// Gaps appends the times between consecutive token frames, in nanoseconds, to a slice and returns it.
+func (o *Observation) Gaps(to []int64) []int64 {
+	var last clock.Instant
+	for _, f := range o.Frames {
+		if !f.Token() {
+			continue
+		}
+		if last != 0 {
+			to = append(to, f.At().Sub(last).Nanoseconds())
+		}
+		last = f.At()
+	}
+	return to
+}
+
+// Frame is one frame of a stream: when it arrived and what it is.
+type Frame int64
+
+const (
+	frameToken Frame = 1 << iota // it carries a token
+	frameChunk                   // vLLM's client takes its time
+	frameBlank                   // it has no text: whether it carries a token is decided at the stream's end
+	frameBits  = iota
+)
+
+// NewFrame returns a frame. token: it carries a token. chunk: vLLM's client takes its time.
+func NewFrame(at clock.Instant, token, chunk bool) Frame {
+	f := Frame(at) << frameBits
+	if token {
+		f |= frameToken
+	}
+	if chunk {
+		f |= frameChunk
+	}
+	return f
+}
+
+// At is when the frame arrived.
+func (f Frame) At() clock.Instant { return clock.Instant(f >> frameBits) }
+
+// Token reports whether the frame carries a token.
+func (f Frame) Token() bool { return f&frameToken != 0 }
+
+// Chunk reports whether vLLM's benchmark client takes the time of the frame. It does so for each frame with choices,
+// whether a token comes with it or not.
+func (f Frame) Chunk() bool { return f&frameChunk != 0 }
+
+// ServerTiming is what a server says of its own times within the stream. Unset where it does not.
+type ServerTiming struct {
+	// From the request's arrival at the server to its first token, to the start of its prefill, and to its end; and how
+	// long the prefill took.
+	TTFT, Queue, Total, Prefill *time.Duration
 }
 
 // Error says how a request failed.

@@ -41,7 +41,10 @@ func (tgi) frame(data []byte, f *frame) error {
 	case string(t[1]) != "true": // the end of a sequence is a token, but no text
 		f.answer = within(t[0])
 	}
-	f.token = len(f.answer) > 0
+	f.one = filled(token)
+	f.text = len(f.answer)
+	f.answered, f.token = f.text > 0, f.text > 0 || f.one
+	f.chunk = f.token
 	var d [3][]byte
 	part(details, tgiDetails, d[:])
 	f.finish = word(d[0])

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"sync"
+	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -14,15 +15,11 @@ func (x *exchange) frame(data []byte, read reading) bool {
 	f := scratch.Get().(*frame) //nolint:forcetypeassert // the pool holds nothing else
 	defer scratch.Put(f)
 	if err := x.dialect.frame(data, f); err != nil {
-		x.failed(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "a frame that is none: "+err.Error()+": "+start(data))
+		x.failed(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "invalid frame: "+err.Error()+": "+start(data))
 		return false
 	}
 	if f.span != aPiece {
-		f.answer = x.growth.added(f.answer, f.span)
-		f.token = len(f.answer) > 0
-	}
-	if x.o.FirstFrame == 0 {
-		x.o.FirstFrame, x.o.Led = read.at, !f.token
+		f.spread(&x.growth)
 	}
 	if f.failed || x.events.failed {
 		if x.client.secrets.clean(f.fault) == "" { // nothing that can be read
@@ -35,11 +32,12 @@ func (x *exchange) frame(data []byte, read reading) bool {
 	if len(f.finish) > 0 && x.o.FinishReason != string(f.finish) {
 		x.o.FinishReason = string(f.finish)
 	}
-	if f.token {
-		x.token(f, read)
-	}
+	x.place(f, read)
 	if x.keepAnswer {
 		x.o.Answer = append(x.o.Answer, f.answer...)
+	}
+	if len(f.timing) > 0 {
+		x.o.Server.read(f.timing)
 	}
 	if f.end && !x.done {
 		x.done, x.o.End = true, read.at
@@ -61,35 +59,110 @@ func (x *exchange) usage(f *frame) {
 	if f.usage {
 		x.outputTold, x.o.OutputTokens = true, f.output
 	}
+	if f.thoughtTold {
+		x.thoughtTold, x.o.ReasoningTokens = true, f.thought
+	}
 	x.o.Usage = x.inputTold && x.outputTold
 }
 
 // start is the beginning of a frame, for a message.
 func start(data []byte) string { return string(data[:min(len(data), messageLimit)]) }
 
-// token takes in the time of a frame with token text.
-func (x *exchange) token(f *frame, read reading) {
-	o := x.o
-	o.TokenFrames++
-	x.read(read)
-	if o.FirstToken == 0 {
-		o.FirstToken = read.at
-	} else {
-		o.Gaps = append(o.Gaps, int64(read.at.Sub(o.LastToken)))
+// place finds out what a frame is, and takes its time if it carries a token or may do so.
+func (x *exchange) place(f *frame, read reading) {
+	tokens := x.added(f)
+	switch {
+	case f.token || tokens > 0:
+		x.closing = 0 // what seemed to close the stream did not
+		x.token(f, read, tokens)
+	case !f.chunk && !f.closes, tokens == 0:
+		x.append(f, read, 0)
+	case f.closes || len(f.finish) > 0:
+		x.close(f, read)
+	case f.role && !x.begun:
+		x.append(f, read, 0)
+	default:
+		x.blanks++
+		x.arrived(f, read, frameBlank, tokens)
 	}
-	o.LastToken = read.at
-	if x.onToken != nil {
-		x.onToken(read.at, x.added(f))
+	x.begun = x.begun || f.chunk
+}
+
+// added returns how many tokens a frame brought by the server's running usage, or TokensUntold. A server runs its usage if
+// every frame of the output so far has told it; one that tells it in the last frame alone does not.
+func (x *exchange) added(f *frame) int {
+	switch {
+	case !f.chunk:
+		return TokensUntold
+	case f.one && !f.usage:
+		x.counted++
+		return 1
+	case !f.usage || x.silent:
+		x.silent = x.silent || !f.role
+		return TokensUntold
+	}
+	tokens := max(f.output, x.counted) - x.counted
+	x.counted += tokens
+	return int(min(tokens, 1<<31))
+}
+
+// append keeps the time of a frame for the definitions of others, and for the decision at the end.
+func (x *exchange) append(f *frame, read reading, kind Frame) {
+	if f.chunk {
+		kind |= frameChunk
+	}
+	if kind != 0 || f.closes {
+		x.o.Frames = append(x.o.Frames, Frame(read.at)<<frameBits|kind)
 	}
 }
 
-// read takes in the read that completed a frame with token text.
+// close keeps the first of the frames that close a stream: the last token may have come with it, without text.
+func (x *exchange) close(f *frame, read reading) {
+	x.append(f, read, 0)
+	if x.closing == 0 {
+		x.closing, x.closingRead, x.closingBlank = len(x.o.Frames), read, f.blank
+	}
+}
+
+// token takes in a frame that carries a token.
+func (x *exchange) token(f *frame, read reading, tokens int) {
+	o := x.o
+	if f.text > 0 && o.FirstText == 0 {
+		o.FirstText = read.at
+	}
+	switch {
+	case f.answered && o.FirstAnswer == 0:
+		o.FirstAnswer, x.beforeAnswer = read.at, x.counted-uint64(max(tokens, 0))
+	case f.reasoning && o.FirstAnswer == 0:
+		o.ReasoningFrames++
+	}
+	o.TextBytes += uint64(f.text)
+	o.TokenFrames++
+	x.arrived(f, read, frameToken, tokens)
+}
+
+// arrived takes in the time of a frame that carries a token, or may do so.
+func (x *exchange) arrived(f *frame, read reading, kind Frame, tokens int) {
+	o := x.o
+	x.append(f, read, kind)
+	if o.FirstToken == 0 {
+		o.FirstToken = read.at
+	}
+	o.LastToken = read.at
+	x.read(read)
+	if x.onToken != nil {
+		x.onToken(read.at, tokens)
+	}
+}
+
+// read takes in the read that completed such a frame.
 func (x *exchange) read(read reading) {
 	o := x.o
 	if !read.stamped {
 		o.UnstampedFrames++
 	}
 	if read.number != x.lastAt {
+		x.reads++
 		x.lastAt, x.shared = read.number, false
 		if read.stamped {
 			o.Lags = append(o.Lags, read.lag())
@@ -102,12 +175,142 @@ func (x *exchange) read(read reading) {
 	}
 }
 
-// added returns how many tokens a frame brought: what the running usage says, or 1.
-func (x *exchange) added(f *frame) int {
-	tokens := uint64(1)
-	if f.usage {
-		tokens = max(f.output, x.counted) - x.counted
+// decide settles which frames without text carried a token, now that the whole stream is known. docs/accuracy.md has the
+// rules; their order is that of how much is known:
+//
+// A stream whose usage counts as many tokens as its frames with text and those without together has a token in each, and one
+// that counts no more than its frames with text has none in the others. Without usage, frames without text between frames with
+// text count, since engines send a frame for each token. The closing frame counts if a token is left for it.
+func (x *exchange) decide() {
+	if x.decided {
+		return
 	}
-	x.counted += tokens
-	return int(tokens)
+	x.decided = true
+	o := x.o
+	if x.blanks > 0 || x.closing > 0 {
+		x.settle()
+	}
+	o.OneRead = o.TokenFrames > 1 && x.reads == 1
+	x.reasoning()
+}
+
+// settle is decide for a stream that has such frames.
+func (x *exchange) settle() {
+	o := x.o
+	left := int64(o.OutputTokens) - int64(o.TokenFrames)
+	if !x.outputTold {
+		x.settleUntold()
+		return
+	}
+	switch blanks := int64(x.blanks); {
+	case blanks == 0:
+	case left >= blanks:
+		x.mark(func(int) bool { return true })
+		left -= blanks
+	default:
+		o.Undecided = left > 0
+		x.mark(func(int) bool { return false })
+	}
+	x.settleClosing(left)
+}
+
+// settleUntold settles a stream without usage.
+func (x *exchange) settleUntold() {
+	first, last := -1, -1
+	for i, f := range x.o.Frames {
+		if f.Token() {
+			last = i
+			if first < 0 {
+				first = i
+			}
+		}
+	}
+	x.mark(func(i int) bool { return i > first && i < last })
+}
+
+// settleClosing gives a token that is left to the closing frame, if it came as a token of its own does: later than the frame
+// before it by a quarter of a mean gap at least. That one token is left is proof enough, since most frames have one. If more
+// are left, frames have several: then the output must have ended by itself, and the frame must have room for text.
+func (x *exchange) settleClosing(left int64) {
+	o := x.o
+	if x.closing == 0 || left <= 0 {
+		return
+	}
+	if o.TokenFrames > 0 {
+		gap := x.closingRead.at.Sub(o.LastToken)
+		mean := o.LastToken.Sub(o.FirstToken) / time.Duration(max(o.TokenFrames, 2)-1)
+		if gap <= 0 || 4*gap < mean {
+			return
+		}
+	}
+	if left == 1 || o.TokenFrames > 0 && x.closingBlank && natural(o.FinishReason) {
+		x.giveClosing()
+	}
+}
+
+// natural reports whether a finish reason says that the model ended the output by a token of its own.
+func natural(reason string) bool {
+	switch reason {
+	case "stop", "eos_token", "end_turn", "completed", "stop_sequence", "tool_calls", "tool_use":
+		return true
+	}
+	return false
+}
+
+// giveClosing has the closing frame carry a token.
+func (x *exchange) giveClosing() {
+	o := x.o
+	o.Frames[x.closing-1] |= frameToken
+	o.TokenFrames++
+	o.LastToken = x.closingRead.at
+	if o.FirstToken == 0 {
+		o.FirstToken = o.LastToken
+	}
+	x.read(x.closingRead)
+	if x.onToken != nil {
+		x.onToken(x.closingRead.at, TokensUntold)
+	}
+}
+
+// mark decides each frame without text by its place in the list.
+func (x *exchange) mark(carries func(i int) bool) {
+	for i, f := range x.o.Frames {
+		if f&frameBlank == 0 {
+			continue
+		}
+		x.o.Frames[i] &^= frameBlank
+		if carries(i) {
+			x.o.Frames[i] |= frameToken
+			x.o.TokenFrames++
+		}
+	}
+	x.bound()
+}
+
+// bound sets the first and the last token by the list.
+func (x *exchange) bound() {
+	o := x.o
+	o.FirstToken, o.LastToken = 0, 0
+	for _, f := range o.Frames {
+		if f.Token() {
+			o.LastToken = f.At()
+			if o.FirstToken == 0 {
+				o.FirstToken = o.LastToken
+			}
+		}
+	}
+}
+
+// reasoning finds out how many tokens were reasoning.
+func (x *exchange) reasoning() {
+	o := x.o
+	switch {
+	case x.thoughtTold:
+		o.HasReasoningTokens = o.ReasoningTokens > 0
+	case o.ReasoningFrames == 0:
+	case !x.silent && o.FirstAnswer != 0:
+		o.ReasoningTokens, o.HasReasoningTokens = x.beforeAnswer, true
+	case !x.outputTold || o.OutputTokens == o.TokenFrames:
+		o.ReasoningTokens, o.HasReasoningTokens = o.ReasoningFrames, true
+	}
 }

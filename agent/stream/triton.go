@@ -2,8 +2,8 @@ package stream
 
 import "github.com/spate-load/spate/workload"
 
-// triton is POST /v2/models/MODEL/generate_stream of Triton with TensorRT-LLM behind it. Its frames tell text and nothing else: output tokens
-// are counted in frames, and a stream that ended in order is complete.
+// triton is POST /v2/models/MODEL/generate_stream of Triton with TensorRT-LLM behind it. Its frames tell text and nothing
+// else: output tokens are counted in frames, and a stream that ended in order is complete.
 type triton struct{}
 
 var tritonTraits = traits{
@@ -31,7 +31,7 @@ func (triton) frame(data []byte, f *frame) error {
 		f.fail(nil, v[1])
 		return nil
 	}
+	f.chunk = len(v[0]) > 0
 	f.answer, f.span = within(v[0]), unsure
-	f.token = len(f.answer) > 0
 	return nil
 }

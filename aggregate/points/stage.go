@@ -51,7 +51,7 @@ func whole(scope sink.Scope, rec *spatev1.StageRecord, r aggregate.StageResult, 
 		},
 	}
 	if s := r.Steady; s != nil {
-		p.Steady = sink.Throughput{Seconds: &s.DurationS, Requests: &s.RequestThroughput, OutputTokens: &s.OutputTokenThroughput}
+		p.Steady = sink.Throughput{Seconds: &s.DurationS, Requests: &s.RequestThroughput, OutputTokens: s.OutputTokenThroughput}
 	}
 	return p
 }

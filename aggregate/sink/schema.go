@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -164,10 +165,7 @@ func (s Scope) breadth() string {
 
 func (r *Row) measures(m Measures) {
 	if m.Counters != nil {
-		r.counters(m.Counters)
-		if m.SLO {
-			r.count("good", m.Counters.Good)
-		}
+		r.counters(m.Counters, m.SLO)
 	}
 	for _, class := range slices.Sorted(maps.Keys(m.Errors)) {
 		r.count("errors_"+class, m.Errors[class])
@@ -177,32 +175,14 @@ func (r *Row) measures(m Measures) {
 	}
 }
 
-// counters leaves input and cached tokens out where some requests' are not known.
-func (r *Row) counters(c *spatev1.Counters) {
-	r.count("started", c.Started)
-	r.count("completed", c.Completed)
-	r.count("failed", c.Failed)
-	r.count("cancelled", c.Cancelled)
-	r.count("unmeasured_started", c.UnmeasuredStarted)
-	r.count("unmeasured_ended", c.UnmeasuredEnded)
-	if c.WithoutUsage == 0 {
-		r.count("input_tokens", c.InputTokens)
+// counters adds those whose values are all there is, and the good requests only where there is an SLO.
+func (r *Row) counters(c *spatev1.Counters, slo bool) {
+	counts := measure.CountsOf(c)
+	for _, counter := range measure.Counters() {
+		if counter.KnownIn(&counts) && (slo || counter != measure.Good) {
+			r.count(counter.String(), counts[counter])
+		}
 	}
-	r.count("output_tokens", c.OutputTokens)
-	r.count("token_frames", c.TokenFrames)
-	r.count("tokens_arrived", c.TokensArrived)
-	r.count("without_usage", c.WithoutUsage)
-	r.count("isl_missed", c.IslMissed)
-	r.count("isl_compared", c.IslCompared)
-	r.count("osl_missed", c.OslMissed)
-	r.count("connections", c.Connections)
-	r.count("coalesced_reads", c.CoalescedReads)
-	r.count("unstamped_frames", c.UnstampedFrames)
-	r.count("shared_tokens", c.SharedTokens)
-	if c.WithCachedTokens > 0 && c.WithCachedTokens == c.Completed {
-		r.count("cached_tokens", c.CachedTokens)
-	}
-	r.count("unmeasured_tokens_arrived", c.UnmeasuredTokensArrived)
 }
 
 func (r *Row) distribution(d Distribution) {

@@ -166,6 +166,7 @@ func (a *agent) snapshot(ref *spatev1.AssignmentRef, window int) *spatev1.Snapsh
 		},
 		StageIndex: ref.GetStageIndex(), Revision: ref.GetRevision(), Window: uint32(window), PeakInFlight: 1000,
 		Series: []*spatev1.Series{a.series[(7*a.number+window)%variants]}, Records: a.rows,
+		Shares: shares(a.values, window),
 	}
 	if window == a.windows-1 {
 		s.Totals = a.totals

@@ -57,8 +57,23 @@ func makeSeries(values int) []*spatev1.Series {
 func counters(values, windows int) *spatev1.Counters {
 	n := uint64(values) * uint64(windows)
 	return &spatev1.Counters{
-		Started: n, Completed: n, InputTokens: 3000 * n, OutputTokens: 150 * n, TokenFrames: 150 * n, TokensArrived: 150 * n,
+		Started: n, Completed: n, InputTokens: 3000 * n, OutputTokens: 150 * n, Frames: 150 * n, TokensArrived: 150 * n, TokenFrames: 150 * n, Chunks: 150 * n,
 	}
+}
+
+// shares say that the requests of a window were under way in it and in the four before it, as requests of 5 s are.
+func shares(values, window int) (all []*spatev1.WindowShare) {
+	const windows = 5
+	n := uint64(values)
+	for i := range min(windows, window+1) {
+		s := &spatev1.WindowShare{Window: uint32(window - i), OutputTokens: 30 * n, Chunks: 30 * n, MicroRequests: 200_000 * n}
+		if i == window { // what was before the start
+			rest := uint64(windows - i)
+			s.OutputTokens, s.Chunks, s.MicroRequests = rest*s.OutputTokens, rest*s.Chunks, rest*s.MicroRequests
+		}
+		all = append([]*spatev1.WindowShare{s}, all...)
+	}
+	return all
 }
 
 // totals close an agent's part of so many windows, of which each had one snapshot.

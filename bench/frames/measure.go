@@ -38,7 +38,7 @@ func (t *taker) token(clock.Instant, int) {
 		t.begun()
 	}
 	// The client under test must not grow with the length of its answer, which no user's has.
-	t.observation.Gaps, t.observation.Lags = t.observation.Gaps[:0], t.observation.Lags[:0]
+	t.observation.Frames, t.observation.Lags = t.observation.Frames[:0], t.observation.Lags[:0]
 }
 
 var sentField = []byte(`"sent_ns":`)

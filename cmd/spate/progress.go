@@ -195,7 +195,11 @@ func (p *progress) figures() []string {
 	if e.GetFailed() > 0 {
 		parts = append(parts, fmt.Sprintf("%s failed", thousands(e.GetFailed())))
 	}
-	parts = append(parts, fmt.Sprintf("%7s tok/s", thousands(uint64(e.GetOutputTokensPerSecond()+0.5))))
+	if e.OutputTokensPerSecond != nil {
+		parts = append(parts, fmt.Sprintf("%7s tok/s", thousands(uint64(e.GetOutputTokensPerSecond()+0.5))))
+	} else {
+		parts = append(parts, fmt.Sprintf("%7s frames/s", thousands(uint64(e.GetFramesPerSecond()+0.5))))
+	}
 	if q := e.GetTtft(); q != nil {
 		parts = append(parts, fmt.Sprintf("TTFT %5s/%-5s", millis(q.GetP50Ms()), millis(q.GetP99Ms())))
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -22,7 +23,7 @@ func events() []*spatev1.RunEvent {
 		{Event: &spatev1.RunEvent_RunBegan{RunBegan: &spatev1.RunBegan{Stages: 2, Agents: []*spatev1.AgentInfo{{Name: "a"}, {Name: "b"}}}}},
 		began(0),
 		{Event: &spatev1.RunEvent_StageProgress{StageProgress: &spatev1.StageProgress{
-			StageIndex: 0, Elapsed: durationpb.New(2 * time.Second), Completed: 1234, Failed: 2, InFlight: 8, OutputTokensPerSecond: 45678.4,
+			StageIndex: 0, Elapsed: durationpb.New(2 * time.Second), Completed: 1234, Failed: 2, InFlight: 8, OutputTokensPerSecond: proto.Float64(45678.4),
 			Ttft: &spatev1.Quantiles{P50Ms: 12.34, P99Ms: 1234.5}, Tpot: &spatev1.Quantiles{P50Ms: 5.016, P99Ms: 9.5},
 		}}},
 		{Event: &spatev1.RunEvent_StageEnded{StageEnded: &spatev1.StageEnded{StageIndex: 0, Complete: true}}},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -9,14 +10,19 @@ import (
 )
 
 func newReport() *cobra.Command {
-	return &cobra.Command{
+	var layout string
+	cmd := &cobra.Command{
 		Use:   "report DIR",
-		Short: "Make a run directory's files anew from its ledger",
-		Long: `Make all derived files of a run directory anew from its ledger alone (results.json, report.md, vllm.txt, histograms.hlog, request rows),
-byte for byte the same as before, and print the tables.`,
+		Short: "Write a run directory's files again, from its ledger",
+		Long: `Write all derived files of a run directory again, from its ledger alone (results.json, report.md, vllm.txt,
+histograms.hlog, request rows), byte for byte the same as before, and print the tables.`,
 		Args: arguments(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			result, err := report.Write(args[0])
+			options := report.Options{VLLMLayout: report.VLLMLayout(layout)}
+			if !slices.Contains(report.VLLMLayouts, options.VLLMLayout) {
+				return badInputf("--vllm-layout %q is not known: use one of %v", layout, report.VLLMLayouts)
+			}
+			result, err := report.Write(args[0], options)
 			if result == nil {
 				return badInputf("%s is no run directory: %w", args[0], err)
 			}
@@ -30,4 +36,7 @@ byte for byte the same as before, and print the tables.`,
 			return nil
 		},
 	}
+	cmd.Flags().StringVar(&layout, "vllm-layout", string(report.VLLM026),
+		"layout of vllm.txt, by version of vLLM: 0.26, or 0.8 as older reports show it")
+	return cmd
 }

@@ -69,7 +69,7 @@ func (f *resultFlags) keep(ctx context.Context, from *follower) (string, *aggreg
 	if err != nil {
 		return "", nil, from.notFetched(err)
 	}
-	result, err := report.Write(dir)
+	result, err := report.Write(dir, report.Options{})
 	if err != nil {
 		return "", nil, fmt.Errorf("the ledger is kept in %s, its report failed: %w", dir, err)
 	}

@@ -19,9 +19,9 @@ type View struct {
 	StageIndex uint32
 	// Ended are the measured requests that completed or failed so far, Failed those that failed.
 	Ended, Failed uint64
-	// Tokens are those of unmeasured requests by window of their arrival, one a second: the newest windows that all agents have
+	// Frames are those of unmeasured requests by window of their arrival, one a second: the newest windows that all agents have
 	// delivered, the last one last. SteadyWindows of them are enough.
-	Tokens []uint64
+	Frames []uint64
 	// Percentile is the one that the stage's precision is about. Nil: there are too few values for an interval.
 	Percentile *Interval
 }
@@ -49,7 +49,7 @@ func (r *Run) Observe(at clock.Instant, v View) {
 		r.endStage(at, false)
 		return
 	}
-	if steady(v.Tokens) {
+	if steady(v.Frames) {
 		r.measureSoon(at)
 	}
 }

@@ -115,7 +115,7 @@ func (s *scenario) observe(_ []string, o map[string]string) {
 			n = s.number(times)
 		}
 		for range n {
-			v.Tokens = append(v.Tokens, s.number(count))
+			v.Frames = append(v.Frames, s.number(count))
 		}
 	}
 	if p := strings.Split(o["ttft"], ":"); len(p) == 4 {

@@ -146,7 +146,7 @@ func (m *midst) read(of string, e *Evidence) {
 		m.wrongf("%v", err)
 		return
 	}
-	if _, err := reports.Write(dir); err != nil {
+	if _, err := reports.Write(dir, reports.Options{}); err != nil {
 		m.wrongf("%v", err)
 		return
 	}

@@ -41,7 +41,9 @@ type Row struct {
 	Unmeasured   bool    `json:"unmeasured"`
 	ScheduledNs  int64   `json:"scheduled_ns"`
 	StartNs      int64   `json:"start_ns"`
-	FirstFrameNs *int64  `json:"first_frame_ns"`
+	FirstChunkNs *int64  `json:"first_chunk_ns"`
+	LastChunkNs  *int64  `json:"last_chunk_ns"`
+	FirstTextNs  *int64  `json:"first_text_ns"`
 	FirstTokenNs *int64  `json:"first_token_ns"`
 	LastTokenNs  *int64  `json:"last_token_ns"`
 	EndNs        int64   `json:"end_ns"`
@@ -54,7 +56,8 @@ type Row struct {
 	ErrorClass   *string `json:"error_class"`
 	Cancelled    bool    `json:"cancelled"`
 	BodyHash     string  `json:"body_hash"`
-	Led          bool    `json:"led"`
+	Chunks       int     `json:"chunks"`
+	TextBytes    int     `json:"text_bytes"`
 	Turn         uint32  `json:"turn"`
 	ISLAsked     uint64  `json:"isl_asked"`
 	OSLAsked     uint64  `json:"osl_asked"`

@@ -29,15 +29,15 @@ type Metric int32
 const (
 	// Not a metric.
 	Metric_METRIC_UNSPECIFIED Metric = 0
-	// First token frame - start.
+	// First token - start.
 	Metric_METRIC_TTFT Metric = 1
-	// First token frame - scheduled.
+	// First token - scheduled.
 	Metric_METRIC_TTFT_SCHEDULED Metric = 2
-	// Last token frame - start.
+	// Last token - start.
 	Metric_METRIC_E2E Metric = 3
-	// Last token frame - scheduled.
+	// Last token - scheduled.
 	Metric_METRIC_E2E_SCHEDULED Metric = 4
-	// (Last - first token frame) / (output tokens - 1), rounded to the nanosecond.
+	// (Last - first token) / (output tokens - 1), rounded to the nanosecond.
 	Metric_METRIC_TPOT Metric = 5
 	// Gaps between consecutive token frames.
 	Metric_METRIC_ITL Metric = 6
@@ -55,12 +55,12 @@ const (
 	Metric_METRIC_FAILURE_TIME Metric = 12
 	// Program's read time - kernel's receive time, once a read with a token frame.
 	Metric_METRIC_RECEIVE_LAG Metric = 13
-	// First frame of any kind - start: what vLLM's benchmark calls TTFT.
-	Metric_METRIC_FIRST_FRAME Metric = 14
-	// First token frame - first frame, of requests whose first frame carried no token: with ITL it makes what vLLM's benchmark calls ITL.
-	Metric_METRIC_FIRST_FRAME_GAP Metric = 15
-	// (Last token frame - first frame) / (output tokens - 1): what vLLM's benchmark calls TPOT.
-	Metric_METRIC_TPOT_FIRST_FRAME Metric = 16
+	// First chunk - start: what vLLM's benchmark calls TTFT. A chunk is a frame that its client takes the time of.
+	Metric_METRIC_VLLM_TTFT Metric = 14
+	// Gaps between chunks that are no gaps between token frames: with METRIC_ITL they make what vLLM's benchmark calls ITL.
+	Metric_METRIC_VLLM_ITL_ADDED Metric = 15
+	// (Last - first chunk) / (output tokens - 1): what vLLM's benchmark calls TPOT.
+	Metric_METRIC_VLLM_TPOT Metric = 16
 	// Round trip to the endpoint as the kernel measured it when a connection was made, once a connection.
 	Metric_METRIC_RTT Metric = 17
 	// Name lookup of requests that opened a connection, if there was a name to look up.
@@ -69,6 +69,28 @@ const (
 	Metric_METRIC_TCP Metric = 19
 	// TLS handshake of requests that opened a connection with TLS.
 	Metric_METRIC_TLS Metric = 20
+	// Last chunk - start: what vLLM's benchmark calls E2EL.
+	Metric_METRIC_VLLM_E2E Metric = 21
+	// Gaps between token frames, in METRIC_ITL, that are no gaps between chunks: vLLM's ITL is without them.
+	Metric_METRIC_VLLM_ITL_LEFT_OUT Metric = 22
+	// First frame with text - start, of requests whose first token had none.
+	Metric_METRIC_TTFT_TEXT Metric = 23
+	// First frame with text of the answer - start, of requests whose first text was reasoning.
+	Metric_METRIC_TTFT_ANSWER Metric = 24
+	// First frame of the answer - first token, of requests that streamed reasoning.
+	Metric_METRIC_REASONING Metric = 25
+	// Reasoning tokens of requests that had some and told how many.
+	Metric_METRIC_REASONING_TOKENS Metric = 26
+	// Time from a measured start to the next one of the same agent, whatever the endpoint.
+	Metric_METRIC_START_GAP Metric = 27
+	// Time to first token, as the server told it within the stream.
+	Metric_METRIC_SERVER_TTFT Metric = 28
+	// Wait for the prefill, as the server told it within the stream.
+	Metric_METRIC_SERVER_QUEUE Metric = 29
+	// Prefill, as the server told it within the stream.
+	Metric_METRIC_SERVER_PREFILL Metric = 30
+	// Whole time of the request, as the server told it within the stream.
+	Metric_METRIC_SERVER_TOTAL Metric = 31
 )
 
 // Enum value maps for Metric.
@@ -88,13 +110,24 @@ var (
 		11: "METRIC_MILLITOKENS_PER_FRAME",
 		12: "METRIC_FAILURE_TIME",
 		13: "METRIC_RECEIVE_LAG",
-		14: "METRIC_FIRST_FRAME",
-		15: "METRIC_FIRST_FRAME_GAP",
-		16: "METRIC_TPOT_FIRST_FRAME",
+		14: "METRIC_VLLM_TTFT",
+		15: "METRIC_VLLM_ITL_ADDED",
+		16: "METRIC_VLLM_TPOT",
 		17: "METRIC_RTT",
 		18: "METRIC_DNS",
 		19: "METRIC_TCP",
 		20: "METRIC_TLS",
+		21: "METRIC_VLLM_E2E",
+		22: "METRIC_VLLM_ITL_LEFT_OUT",
+		23: "METRIC_TTFT_TEXT",
+		24: "METRIC_TTFT_ANSWER",
+		25: "METRIC_REASONING",
+		26: "METRIC_REASONING_TOKENS",
+		27: "METRIC_START_GAP",
+		28: "METRIC_SERVER_TTFT",
+		29: "METRIC_SERVER_QUEUE",
+		30: "METRIC_SERVER_PREFILL",
+		31: "METRIC_SERVER_TOTAL",
 	}
 	Metric_value = map[string]int32{
 		"METRIC_UNSPECIFIED":           0,
@@ -111,13 +144,24 @@ var (
 		"METRIC_MILLITOKENS_PER_FRAME": 11,
 		"METRIC_FAILURE_TIME":          12,
 		"METRIC_RECEIVE_LAG":           13,
-		"METRIC_FIRST_FRAME":           14,
-		"METRIC_FIRST_FRAME_GAP":       15,
-		"METRIC_TPOT_FIRST_FRAME":      16,
+		"METRIC_VLLM_TTFT":             14,
+		"METRIC_VLLM_ITL_ADDED":        15,
+		"METRIC_VLLM_TPOT":             16,
 		"METRIC_RTT":                   17,
 		"METRIC_DNS":                   18,
 		"METRIC_TCP":                   19,
 		"METRIC_TLS":                   20,
+		"METRIC_VLLM_E2E":              21,
+		"METRIC_VLLM_ITL_LEFT_OUT":     22,
+		"METRIC_TTFT_TEXT":             23,
+		"METRIC_TTFT_ANSWER":           24,
+		"METRIC_REASONING":             25,
+		"METRIC_REASONING_TOKENS":      26,
+		"METRIC_START_GAP":             27,
+		"METRIC_SERVER_TTFT":           28,
+		"METRIC_SERVER_QUEUE":          29,
+		"METRIC_SERVER_PREFILL":        30,
+		"METRIC_SERVER_TOTAL":          31,
 	}
 )
 
@@ -483,6 +527,8 @@ type Snapshot struct {
 	DroppedRecords uint64 `protobuf:"varint,11,opt,name=dropped_records,json=droppedRecords,proto3" json:"dropped_records,omitempty"`
 	// What servers told of themselves in this window, as far as this agent reads their metrics.
 	ServerSamples []*ServerSample `protobuf:"bytes,12,rep,name=server_samples,json=serverSamples,proto3" json:"server_samples,omitempty"`
+	// When the requests that completed in this window were under way, by window: in ascending order, none after `window`.
+	Shares        []*WindowShare `protobuf:"bytes,13,rep,name=shares,proto3" json:"shares,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -601,6 +647,87 @@ func (x *Snapshot) GetServerSamples() []*ServerSample {
 	return nil
 }
 
+func (x *Snapshot) GetShares() []*WindowShare {
+	if x != nil {
+		return x.Shares
+	}
+	return nil
+}
+
+// WindowShare is what requests that ended later did in a window. What a request did is known only at its end: how many
+// tokens its frames held, and that it completed at all.
+type WindowShare struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Window that it belongs to.
+	Window uint32 `protobuf:"varint,1,opt,name=window,proto3" json:"window,omitempty"`
+	// Output tokens that arrived in it: each request's, shared out evenly over its token frames.
+	OutputTokens uint64 `protobuf:"varint,2,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
+	// Frames that vLLM's client takes the time of.
+	Chunks uint64 `protobuf:"varint,3,opt,name=chunks,proto3" json:"chunks,omitempty"`
+	// Millionths of requests: each request's, shared out evenly over the time from its start to its end.
+	MicroRequests uint64 `protobuf:"varint,4,opt,name=micro_requests,json=microRequests,proto3" json:"micro_requests,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WindowShare) Reset() {
+	*x = WindowShare{}
+	mi := &file_spate_v1_metrics_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WindowShare) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WindowShare) ProtoMessage() {}
+
+func (x *WindowShare) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_metrics_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WindowShare.ProtoReflect.Descriptor instead.
+func (*WindowShare) Descriptor() ([]byte, []int) {
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *WindowShare) GetWindow() uint32 {
+	if x != nil {
+		return x.Window
+	}
+	return 0
+}
+
+func (x *WindowShare) GetOutputTokens() uint64 {
+	if x != nil {
+		return x.OutputTokens
+	}
+	return 0
+}
+
+func (x *WindowShare) GetChunks() uint64 {
+	if x != nil {
+		return x.Chunks
+	}
+	return 0
+}
+
+func (x *WindowShare) GetMicroRequests() uint64 {
+	if x != nil {
+		return x.MicroRequests
+	}
+	return 0
+}
+
 // ServerSample is one value that a server told of itself.
 type ServerSample struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -620,7 +747,7 @@ type ServerSample struct {
 
 func (x *ServerSample) Reset() {
 	*x = ServerSample{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[4]
+	mi := &file_spate_v1_metrics_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -632,7 +759,7 @@ func (x *ServerSample) String() string {
 func (*ServerSample) ProtoMessage() {}
 
 func (x *ServerSample) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[4]
+	mi := &file_spate_v1_metrics_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -645,7 +772,7 @@ func (x *ServerSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerSample.ProtoReflect.Descriptor instead.
 func (*ServerSample) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{4}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ServerSample) GetSource() uint32 {
@@ -700,7 +827,7 @@ type Series struct {
 
 func (x *Series) Reset() {
 	*x = Series{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[5]
+	mi := &file_spate_v1_metrics_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -712,7 +839,7 @@ func (x *Series) String() string {
 func (*Series) ProtoMessage() {}
 
 func (x *Series) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[5]
+	mi := &file_spate_v1_metrics_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -725,7 +852,7 @@ func (x *Series) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Series.ProtoReflect.Descriptor instead.
 func (*Series) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{5}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Series) GetEndpoint() uint32 {
@@ -756,17 +883,17 @@ func (x *Series) GetErrors() []*ErrorCount {
 	return nil
 }
 
-// Counters count the events of a window. Requests of warm-up and cool-down are unmeasured: they are counted only in the fields that
-// say so.
+// Counters count the events of a window. Requests of warm-up and cool-down are unmeasured: only the fields that say so
+// count them. Package measure has a row for each field.
 type Counters struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Measured requests that started.
 	Started uint64 `protobuf:"varint,1,opt,name=started,proto3" json:"started,omitempty"`
-	// Measured requests that ended as they should.
+	// Measured requests that completed.
 	Completed uint64 `protobuf:"varint,2,opt,name=completed,proto3" json:"completed,omitempty"`
 	// Measured requests that failed: the sum of the errors.
 	Failed uint64 `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`
-	// Measured requests cut off by the drain timeout or a stop. In no latency.
+	// Measured requests cut off by the drain timeout or a stop. They are in no latency.
 	Cancelled uint64 `protobuf:"varint,4,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
 	// Unmeasured requests that started.
 	UnmeasuredStarted uint64 `protobuf:"varint,5,opt,name=unmeasured_started,json=unmeasuredStarted,proto3" json:"unmeasured_started,omitempty"`
@@ -776,11 +903,12 @@ type Counters struct {
 	InputTokens uint64 `protobuf:"varint,7,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
 	// Output tokens of completed requests.
 	OutputTokens uint64 `protobuf:"varint,8,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
-	// Frames with token text that arrived in this window, of measured requests whatever became of them.
-	TokenFrames uint64 `protobuf:"varint,9,opt,name=token_frames,json=tokenFrames,proto3" json:"token_frames,omitempty"`
-	// Tokens of those frames: 1 each, or more where the server sends running usage.
+	// Frames that arrived in this window and may carry a token, of measured requests whatever became of them: those with
+	// text, and those without text that nothing rules out.
+	Frames uint64 `protobuf:"varint,9,opt,name=frames,proto3" json:"frames,omitempty"`
+	// Tokens of these frames, where the server's running usage tells them.
 	TokensArrived uint64 `protobuf:"varint,10,opt,name=tokens_arrived,json=tokensArrived,proto3" json:"tokens_arrived,omitempty"`
-	// Completed requests whose usage the server did not send: their output tokens are frames counted, their input tokens unknown.
+	// Completed requests without usage from the server: their output tokens are frames counted, their input tokens unknown.
 	WithoutUsage uint64 `protobuf:"varint,11,opt,name=without_usage,json=withoutUsage,proto3" json:"without_usage,omitempty"`
 	// Completed requests whose prompt had another number of tokens than asked, by the server's usage: of isl_compared.
 	IslMissed uint64 `protobuf:"varint,12,opt,name=isl_missed,json=islMissed,proto3" json:"isl_missed,omitempty"`
@@ -788,7 +916,7 @@ type Counters struct {
 	OslMissed uint64 `protobuf:"varint,13,opt,name=osl_missed,json=oslMissed,proto3" json:"osl_missed,omitempty"`
 	// Connections opened.
 	Connections uint64 `protobuf:"varint,14,opt,name=connections,proto3" json:"connections,omitempty"`
-	// Reads that held more than one frame of one stream.
+	// Reads that held more than one token frame of a stream.
 	CoalescedReads uint64 `protobuf:"varint,15,opt,name=coalesced_reads,json=coalescedReads,proto3" json:"coalesced_reads,omitempty"`
 	// Token frames timed by the program's clock for want of a kernel stamp.
 	UnstampedFrames uint64 `protobuf:"varint,16,opt,name=unstamped_frames,json=unstampedFrames,proto3" json:"unstamped_frames,omitempty"`
@@ -798,19 +926,39 @@ type Counters struct {
 	CachedTokens uint64 `protobuf:"varint,18,opt,name=cached_tokens,json=cachedTokens,proto3" json:"cached_tokens,omitempty"`
 	// Completed requests whose usage told cached tokens.
 	WithCachedTokens uint64 `protobuf:"varint,19,opt,name=with_cached_tokens,json=withCachedTokens,proto3" json:"with_cached_tokens,omitempty"`
-	// Prompt tokens of completed requests that an earlier request of the stage began with too, by the workload's own account.
+	// Prompt tokens of completed requests that an earlier request of the stage began with too, by the workload's account.
 	SharedTokens uint64 `protobuf:"varint,20,opt,name=shared_tokens,json=sharedTokens,proto3" json:"shared_tokens,omitempty"`
-	// Tokens of unmeasured requests that arrived in this window.
-	UnmeasuredTokensArrived uint64 `protobuf:"varint,21,opt,name=unmeasured_tokens_arrived,json=unmeasuredTokensArrived,proto3" json:"unmeasured_tokens_arrived,omitempty"`
+	// Frames of unmeasured requests that arrived in this window, counted as `frames` are.
+	UnmeasuredFrames uint64 `protobuf:"varint,21,opt,name=unmeasured_frames,json=unmeasuredFrames,proto3" json:"unmeasured_frames,omitempty"`
 	// Completed requests of whose prompt both the length asked and, by the server's usage, the one seen are known.
-	IslCompared   uint64 `protobuf:"varint,22,opt,name=isl_compared,json=islCompared,proto3" json:"isl_compared,omitempty"`
+	IslCompared uint64 `protobuf:"varint,22,opt,name=isl_compared,json=islCompared,proto3" json:"isl_compared,omitempty"`
+	// Frames among `frames` whose tokens no running usage told.
+	UncountedFrames uint64 `protobuf:"varint,23,opt,name=uncounted_frames,json=uncountedFrames,proto3" json:"uncounted_frames,omitempty"`
+	// Frames that carried a token, of completed requests: decided by the whole stream.
+	TokenFrames uint64 `protobuf:"varint,24,opt,name=token_frames,json=tokenFrames,proto3" json:"token_frames,omitempty"`
+	// Frames that vLLM's client takes the time of, of completed requests.
+	Chunks uint64 `protobuf:"varint,25,opt,name=chunks,proto3" json:"chunks,omitempty"`
+	// Completed requests that were answered by one body though a stream was asked for.
+	WholeAnswers uint64 `protobuf:"varint,26,opt,name=whole_answers,json=wholeAnswers,proto3" json:"whole_answers,omitempty"`
+	// Completed streams of two tokens or more, by usage, with one token frame.
+	InOneFrame uint64 `protobuf:"varint,27,opt,name=in_one_frame,json=inOneFrame,proto3" json:"in_one_frame,omitempty"`
+	// Completed streams of two token frames or more that all came in one read.
+	InOneRead uint64 `protobuf:"varint,28,opt,name=in_one_read,json=inOneRead,proto3" json:"in_one_read,omitempty"`
+	// Bytes of text in the output of completed requests, as JSON writes it.
+	TextBytes uint64 `protobuf:"varint,29,opt,name=text_bytes,json=textBytes,proto3" json:"text_bytes,omitempty"`
+	// Output tokens of completed requests that were reasoning, by usage or else by the frames before the answer.
+	ReasoningTokens uint64 `protobuf:"varint,30,opt,name=reasoning_tokens,json=reasoningTokens,proto3" json:"reasoning_tokens,omitempty"`
+	// Those of them, by usage, of requests that streamed no reasoning.
+	HiddenReasoningTokens uint64 `protobuf:"varint,31,opt,name=hidden_reasoning_tokens,json=hiddenReasoningTokens,proto3" json:"hidden_reasoning_tokens,omitempty"`
+	// Completed streams with frames without text of which neither usage nor anything else tells whether they carried a token.
+	Undecided     uint64 `protobuf:"varint,32,opt,name=undecided,proto3" json:"undecided,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Counters) Reset() {
 	*x = Counters{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[6]
+	mi := &file_spate_v1_metrics_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -822,7 +970,7 @@ func (x *Counters) String() string {
 func (*Counters) ProtoMessage() {}
 
 func (x *Counters) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[6]
+	mi := &file_spate_v1_metrics_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -835,7 +983,7 @@ func (x *Counters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counters.ProtoReflect.Descriptor instead.
 func (*Counters) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{6}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Counters) GetStarted() uint64 {
@@ -894,9 +1042,9 @@ func (x *Counters) GetOutputTokens() uint64 {
 	return 0
 }
 
-func (x *Counters) GetTokenFrames() uint64 {
+func (x *Counters) GetFrames() uint64 {
 	if x != nil {
-		return x.TokenFrames
+		return x.Frames
 	}
 	return 0
 }
@@ -978,9 +1126,9 @@ func (x *Counters) GetSharedTokens() uint64 {
 	return 0
 }
 
-func (x *Counters) GetUnmeasuredTokensArrived() uint64 {
+func (x *Counters) GetUnmeasuredFrames() uint64 {
 	if x != nil {
-		return x.UnmeasuredTokensArrived
+		return x.UnmeasuredFrames
 	}
 	return 0
 }
@@ -988,6 +1136,76 @@ func (x *Counters) GetUnmeasuredTokensArrived() uint64 {
 func (x *Counters) GetIslCompared() uint64 {
 	if x != nil {
 		return x.IslCompared
+	}
+	return 0
+}
+
+func (x *Counters) GetUncountedFrames() uint64 {
+	if x != nil {
+		return x.UncountedFrames
+	}
+	return 0
+}
+
+func (x *Counters) GetTokenFrames() uint64 {
+	if x != nil {
+		return x.TokenFrames
+	}
+	return 0
+}
+
+func (x *Counters) GetChunks() uint64 {
+	if x != nil {
+		return x.Chunks
+	}
+	return 0
+}
+
+func (x *Counters) GetWholeAnswers() uint64 {
+	if x != nil {
+		return x.WholeAnswers
+	}
+	return 0
+}
+
+func (x *Counters) GetInOneFrame() uint64 {
+	if x != nil {
+		return x.InOneFrame
+	}
+	return 0
+}
+
+func (x *Counters) GetInOneRead() uint64 {
+	if x != nil {
+		return x.InOneRead
+	}
+	return 0
+}
+
+func (x *Counters) GetTextBytes() uint64 {
+	if x != nil {
+		return x.TextBytes
+	}
+	return 0
+}
+
+func (x *Counters) GetReasoningTokens() uint64 {
+	if x != nil {
+		return x.ReasoningTokens
+	}
+	return 0
+}
+
+func (x *Counters) GetHiddenReasoningTokens() uint64 {
+	if x != nil {
+		return x.HiddenReasoningTokens
+	}
+	return 0
+}
+
+func (x *Counters) GetUndecided() uint64 {
+	if x != nil {
+		return x.Undecided
 	}
 	return 0
 }
@@ -1013,7 +1231,7 @@ type Distribution struct {
 
 func (x *Distribution) Reset() {
 	*x = Distribution{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[7]
+	mi := &file_spate_v1_metrics_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1025,7 +1243,7 @@ func (x *Distribution) String() string {
 func (*Distribution) ProtoMessage() {}
 
 func (x *Distribution) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[7]
+	mi := &file_spate_v1_metrics_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1038,7 +1256,7 @@ func (x *Distribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Distribution.ProtoReflect.Descriptor instead.
 func (*Distribution) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{7}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Distribution) GetMetric() Metric {
@@ -1096,7 +1314,7 @@ type Uint128 struct {
 
 func (x *Uint128) Reset() {
 	*x = Uint128{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[8]
+	mi := &file_spate_v1_metrics_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1108,7 +1326,7 @@ func (x *Uint128) String() string {
 func (*Uint128) ProtoMessage() {}
 
 func (x *Uint128) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[8]
+	mi := &file_spate_v1_metrics_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1121,7 +1339,7 @@ func (x *Uint128) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Uint128.ProtoReflect.Descriptor instead.
 func (*Uint128) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Uint128) GetHigh() uint64 {
@@ -1155,7 +1373,7 @@ type ErrorCount struct {
 
 func (x *ErrorCount) Reset() {
 	*x = ErrorCount{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[9]
+	mi := &file_spate_v1_metrics_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1167,7 +1385,7 @@ func (x *ErrorCount) String() string {
 func (*ErrorCount) ProtoMessage() {}
 
 func (x *ErrorCount) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[9]
+	mi := &file_spate_v1_metrics_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1180,7 +1398,7 @@ func (x *ErrorCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorCount.ProtoReflect.Descriptor instead.
 func (*ErrorCount) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ErrorCount) GetClass() ErrorClass {
@@ -1241,14 +1459,16 @@ type Totals struct {
 	// The stage was stopped before its end by the coordinator.
 	Stopped bool `protobuf:"varint,12,opt,name=stopped,proto3" json:"stopped,omitempty"`
 	// What failed, if failure is set.
-	FailureKind   FailureKind `protobuf:"varint,13,opt,name=failure_kind,json=failureKind,proto3,enum=spate.v1.FailureKind" json:"failure_kind,omitempty"`
+	FailureKind FailureKind `protobuf:"varint,13,opt,name=failure_kind,json=failureKind,proto3,enum=spate.v1.FailureKind" json:"failure_kind,omitempty"`
+	// Start of the last measured request, in nanoseconds since the stage's start. Unset: none.
+	LastStartNs   *int64 `protobuf:"varint,14,opt,name=last_start_ns,json=lastStartNs,proto3,oneof" json:"last_start_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Totals) Reset() {
 	*x = Totals{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[10]
+	mi := &file_spate_v1_metrics_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1260,7 +1480,7 @@ func (x *Totals) String() string {
 func (*Totals) ProtoMessage() {}
 
 func (x *Totals) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[10]
+	mi := &file_spate_v1_metrics_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1273,7 +1493,7 @@ func (x *Totals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Totals.ProtoReflect.Descriptor instead.
 func (*Totals) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Totals) GetSnapshots() uint64 {
@@ -1367,6 +1587,13 @@ func (x *Totals) GetFailureKind() FailureKind {
 	return FailureKind_FAILURE_KIND_UNSPECIFIED
 }
 
+func (x *Totals) GetLastStartNs() int64 {
+	if x != nil && x.LastStartNs != nil {
+		return *x.LastStartNs
+	}
+	return 0
+}
+
 // MetricCount is how many values an agent recorded of one metric.
 type MetricCount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1380,7 +1607,7 @@ type MetricCount struct {
 
 func (x *MetricCount) Reset() {
 	*x = MetricCount{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[11]
+	mi := &file_spate_v1_metrics_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1392,7 +1619,7 @@ func (x *MetricCount) String() string {
 func (*MetricCount) ProtoMessage() {}
 
 func (x *MetricCount) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[11]
+	mi := &file_spate_v1_metrics_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1405,7 +1632,7 @@ func (x *MetricCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricCount.ProtoReflect.Descriptor instead.
 func (*MetricCount) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *MetricCount) GetMetric() Metric {
@@ -1439,11 +1666,11 @@ type RequestRecord struct {
 	SentNs *int64 `protobuf:"varint,6,opt,name=sent_ns,json=sentNs,proto3,oneof" json:"sent_ns,omitempty"`
 	// First byte of the response head.
 	FirstByteNs *int64 `protobuf:"varint,7,opt,name=first_byte_ns,json=firstByteNs,proto3,oneof" json:"first_byte_ns,omitempty"`
-	// First frame of any kind.
-	FirstFrameNs *int64 `protobuf:"varint,8,opt,name=first_frame_ns,json=firstFrameNs,proto3,oneof" json:"first_frame_ns,omitempty"`
-	// First frame with token text.
+	// First frame that vLLM's client takes the time of.
+	FirstChunkNs *int64 `protobuf:"varint,8,opt,name=first_chunk_ns,json=firstChunkNs,proto3,oneof" json:"first_chunk_ns,omitempty"`
+	// First token.
 	FirstTokenNs *int64 `protobuf:"varint,9,opt,name=first_token_ns,json=firstTokenNs,proto3,oneof" json:"first_token_ns,omitempty"`
-	// Last frame with token text.
+	// Last token.
 	LastTokenNs *int64 `protobuf:"varint,10,opt,name=last_token_ns,json=lastTokenNs,proto3,oneof" json:"last_token_ns,omitempty"`
 	// End of the response, or the failure.
 	EndNs int64 `protobuf:"varint,11,opt,name=end_ns,json=endNs,proto3" json:"end_ns,omitempty"`
@@ -1461,7 +1688,7 @@ type RequestRecord struct {
 	OutputTokens *uint64 `protobuf:"varint,17,opt,name=output_tokens,json=outputTokens,proto3,oneof" json:"output_tokens,omitempty"`
 	// The server sent its usage.
 	Usage bool `protobuf:"varint,18,opt,name=usage,proto3" json:"usage,omitempty"`
-	// Frames with token text.
+	// Frames that carried a token.
 	TokenFrames uint64 `protobuf:"varint,19,opt,name=token_frames,json=tokenFrames,proto3" json:"token_frames,omitempty"`
 	// How it failed. Unspecified: it did not.
 	ErrorClass ErrorClass `protobuf:"varint,20,opt,name=error_class,json=errorClass,proto3,enum=spate.v1.ErrorClass" json:"error_class,omitempty"`
@@ -1475,8 +1702,8 @@ type RequestRecord struct {
 	BodyHash uint64 `protobuf:"fixed64,24,opt,name=body_hash,json=bodyHash,proto3" json:"body_hash,omitempty"`
 	// Finish reason the server gave.
 	FinishReason string `protobuf:"bytes,25,opt,name=finish_reason,json=finishReason,proto3" json:"finish_reason,omitempty"`
-	// The first frame carried no token text, as the role frame of a chat does.
-	Led bool `protobuf:"varint,26,opt,name=led,proto3" json:"led,omitempty"`
+	// Last frame that vLLM's client takes the time of.
+	LastChunkNs *int64 `protobuf:"varint,26,opt,name=last_chunk_ns,json=lastChunkNs,proto3,oneof" json:"last_chunk_ns,omitempty"`
 	// Turn of the session, from 0.
 	Turn uint32 `protobuf:"varint,27,opt,name=turn,proto3" json:"turn,omitempty"`
 	// Prompt tokens from the server's prefix cache, by its usage.
@@ -1488,14 +1715,24 @@ type RequestRecord struct {
 	// TCP handshake, and a proxy's CONNECT.
 	TcpNs *int64 `protobuf:"varint,31,opt,name=tcp_ns,json=tcpNs,proto3,oneof" json:"tcp_ns,omitempty"`
 	// TLS handshake.
-	TlsNs         *int64 `protobuf:"varint,32,opt,name=tls_ns,json=tlsNs,proto3,oneof" json:"tls_ns,omitempty"`
+	TlsNs *int64 `protobuf:"varint,32,opt,name=tls_ns,json=tlsNs,proto3,oneof" json:"tls_ns,omitempty"`
+	// Frames that vLLM's client takes the time of.
+	Chunks uint64 `protobuf:"varint,33,opt,name=chunks,proto3" json:"chunks,omitempty"`
+	// First frame with text of any kind.
+	FirstTextNs *int64 `protobuf:"varint,34,opt,name=first_text_ns,json=firstTextNs,proto3,oneof" json:"first_text_ns,omitempty"`
+	// First frame with text of the answer.
+	FirstAnswerNs *int64 `protobuf:"varint,35,opt,name=first_answer_ns,json=firstAnswerNs,proto3,oneof" json:"first_answer_ns,omitempty"`
+	// Reasoning tokens, by usage or else by the frames before the answer.
+	ReasoningTokens *uint64 `protobuf:"varint,36,opt,name=reasoning_tokens,json=reasoningTokens,proto3,oneof" json:"reasoning_tokens,omitempty"`
+	// Bytes of text of the output, as JSON writes it.
+	TextBytes     uint64 `protobuf:"varint,37,opt,name=text_bytes,json=textBytes,proto3" json:"text_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RequestRecord) Reset() {
 	*x = RequestRecord{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[12]
+	mi := &file_spate_v1_metrics_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1507,7 +1744,7 @@ func (x *RequestRecord) String() string {
 func (*RequestRecord) ProtoMessage() {}
 
 func (x *RequestRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[12]
+	mi := &file_spate_v1_metrics_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1520,7 +1757,7 @@ func (x *RequestRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestRecord.ProtoReflect.Descriptor instead.
 func (*RequestRecord) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RequestRecord) GetIndex() uint64 {
@@ -1572,9 +1809,9 @@ func (x *RequestRecord) GetFirstByteNs() int64 {
 	return 0
 }
 
-func (x *RequestRecord) GetFirstFrameNs() int64 {
-	if x != nil && x.FirstFrameNs != nil {
-		return *x.FirstFrameNs
+func (x *RequestRecord) GetFirstChunkNs() int64 {
+	if x != nil && x.FirstChunkNs != nil {
+		return *x.FirstChunkNs
 	}
 	return 0
 }
@@ -1698,11 +1935,11 @@ func (x *RequestRecord) GetFinishReason() string {
 	return ""
 }
 
-func (x *RequestRecord) GetLed() bool {
-	if x != nil {
-		return x.Led
+func (x *RequestRecord) GetLastChunkNs() int64 {
+	if x != nil && x.LastChunkNs != nil {
+		return *x.LastChunkNs
 	}
-	return false
+	return 0
 }
 
 func (x *RequestRecord) GetTurn() uint32 {
@@ -1747,6 +1984,41 @@ func (x *RequestRecord) GetTlsNs() int64 {
 	return 0
 }
 
+func (x *RequestRecord) GetChunks() uint64 {
+	if x != nil {
+		return x.Chunks
+	}
+	return 0
+}
+
+func (x *RequestRecord) GetFirstTextNs() int64 {
+	if x != nil && x.FirstTextNs != nil {
+		return *x.FirstTextNs
+	}
+	return 0
+}
+
+func (x *RequestRecord) GetFirstAnswerNs() int64 {
+	if x != nil && x.FirstAnswerNs != nil {
+		return *x.FirstAnswerNs
+	}
+	return 0
+}
+
+func (x *RequestRecord) GetReasoningTokens() uint64 {
+	if x != nil && x.ReasoningTokens != nil {
+		return *x.ReasoningTokens
+	}
+	return 0
+}
+
+func (x *RequestRecord) GetTextBytes() uint64 {
+	if x != nil {
+		return x.TextBytes
+	}
+	return 0
+}
+
 var File_spate_v1_metrics_proto protoreflect.FileDescriptor
 
 const file_spate_v1_metrics_proto_rawDesc = "" +
@@ -1761,7 +2033,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x1a\n" +
-	"\bsequence\x18\x04 \x01(\x04R\bsequence\"\xf7\x03\n" +
+	"\bsequence\x18\x04 \x01(\x04R\bsequence\"\xa6\x04\n" +
 	"\bSnapshot\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.spate.v1.SnapshotKeyR\x03key\x12\x1f\n" +
 	"\vstage_index\x18\x02 \x01(\rR\n" +
@@ -1777,8 +2049,14 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	" \x03(\x04R\n" +
 	"begunItems\x12'\n" +
 	"\x0fdropped_records\x18\v \x01(\x04R\x0edroppedRecords\x12=\n" +
-	"\x0eserver_samples\x18\f \x03(\v2\x16.spate.v1.ServerSampleR\rserverSamplesB\x0f\n" +
-	"\r_first_window\"\x82\x01\n" +
+	"\x0eserver_samples\x18\f \x03(\v2\x16.spate.v1.ServerSampleR\rserverSamples\x12-\n" +
+	"\x06shares\x18\r \x03(\v2\x15.spate.v1.WindowShareR\x06sharesB\x0f\n" +
+	"\r_first_window\"\x89\x01\n" +
+	"\vWindowShare\x12\x16\n" +
+	"\x06window\x18\x01 \x01(\rR\x06window\x12#\n" +
+	"\routput_tokens\x18\x02 \x01(\x04R\foutputTokens\x12\x16\n" +
+	"\x06chunks\x18\x03 \x01(\x04R\x06chunks\x12%\n" +
+	"\x0emicro_requests\x18\x04 \x01(\x04R\rmicroRequests\"\x82\x01\n" +
 	"\fServerSample\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\rR\x06source\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -1789,7 +2067,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\bendpoint\x18\x01 \x01(\rR\bendpoint\x12.\n" +
 	"\bcounters\x18\x02 \x01(\v2\x12.spate.v1.CountersR\bcounters\x12<\n" +
 	"\rdistributions\x18\x03 \x03(\v2\x16.spate.v1.DistributionR\rdistributions\x12,\n" +
-	"\x06errors\x18\x04 \x03(\v2\x14.spate.v1.ErrorCountR\x06errors\"\xa8\x06\n" +
+	"\x06errors\x18\x04 \x03(\v2\x14.spate.v1.ErrorCountR\x06errors\"\xfb\b\n" +
 	"\bCounters\x12\x18\n" +
 	"\astarted\x18\x01 \x01(\x04R\astarted\x12\x1c\n" +
 	"\tcompleted\x18\x02 \x01(\x04R\tcompleted\x12\x16\n" +
@@ -1798,8 +2076,8 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x12unmeasured_started\x18\x05 \x01(\x04R\x11unmeasuredStarted\x12)\n" +
 	"\x10unmeasured_ended\x18\x06 \x01(\x04R\x0funmeasuredEnded\x12!\n" +
 	"\finput_tokens\x18\a \x01(\x04R\vinputTokens\x12#\n" +
-	"\routput_tokens\x18\b \x01(\x04R\foutputTokens\x12!\n" +
-	"\ftoken_frames\x18\t \x01(\x04R\vtokenFrames\x12%\n" +
+	"\routput_tokens\x18\b \x01(\x04R\foutputTokens\x12\x16\n" +
+	"\x06frames\x18\t \x01(\x04R\x06frames\x12%\n" +
 	"\x0etokens_arrived\x18\n" +
 	" \x01(\x04R\rtokensArrived\x12#\n" +
 	"\rwithout_usage\x18\v \x01(\x04R\fwithoutUsage\x12\x1d\n" +
@@ -1813,9 +2091,21 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x04good\x18\x11 \x01(\x04R\x04good\x12#\n" +
 	"\rcached_tokens\x18\x12 \x01(\x04R\fcachedTokens\x12,\n" +
 	"\x12with_cached_tokens\x18\x13 \x01(\x04R\x10withCachedTokens\x12#\n" +
-	"\rshared_tokens\x18\x14 \x01(\x04R\fsharedTokens\x12:\n" +
-	"\x19unmeasured_tokens_arrived\x18\x15 \x01(\x04R\x17unmeasuredTokensArrived\x12!\n" +
-	"\fisl_compared\x18\x16 \x01(\x04R\vislCompared\"\xd8\x01\n" +
+	"\rshared_tokens\x18\x14 \x01(\x04R\fsharedTokens\x12+\n" +
+	"\x11unmeasured_frames\x18\x15 \x01(\x04R\x10unmeasuredFrames\x12!\n" +
+	"\fisl_compared\x18\x16 \x01(\x04R\vislCompared\x12)\n" +
+	"\x10uncounted_frames\x18\x17 \x01(\x04R\x0funcountedFrames\x12!\n" +
+	"\ftoken_frames\x18\x18 \x01(\x04R\vtokenFrames\x12\x16\n" +
+	"\x06chunks\x18\x19 \x01(\x04R\x06chunks\x12#\n" +
+	"\rwhole_answers\x18\x1a \x01(\x04R\fwholeAnswers\x12 \n" +
+	"\fin_one_frame\x18\x1b \x01(\x04R\n" +
+	"inOneFrame\x12\x1e\n" +
+	"\vin_one_read\x18\x1c \x01(\x04R\tinOneRead\x12\x1d\n" +
+	"\n" +
+	"text_bytes\x18\x1d \x01(\x04R\ttextBytes\x12)\n" +
+	"\x10reasoning_tokens\x18\x1e \x01(\x04R\x0freasoningTokens\x126\n" +
+	"\x17hidden_reasoning_tokens\x18\x1f \x01(\x04R\x15hiddenReasoningTokens\x12\x1c\n" +
+	"\tundecided\x18  \x01(\x04R\tundecided\"\xd8\x01\n" +
 	"\fDistribution\x12(\n" +
 	"\x06metric\x18\x01 \x01(\x0e2\x10.spate.v1.MetricR\x06metric\x12\x1c\n" +
 	"\thistogram\x18\x02 \x01(\fR\thistogram\x12#\n" +
@@ -1832,7 +2122,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\vhttp_status\x18\x02 \x01(\rR\n" +
 	"httpStatus\x12\x14\n" +
 	"\x05count\x18\x03 \x01(\x04R\x05count\x12\x18\n" +
-	"\aexample\x18\x04 \x01(\tR\aexample\"\xd3\x04\n" +
+	"\aexample\x18\x04 \x01(\tR\aexample\"\x8e\x05\n" +
 	"\x06Totals\x12\x1c\n" +
 	"\tsnapshots\x18\x01 \x01(\x04R\tsnapshots\x12.\n" +
 	"\bcounters\x18\x02 \x01(\v2\x12.spate.v1.CountersR\bcounters\x12-\n" +
@@ -1849,14 +2139,16 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	" \x01(\x03R\x12clockUncertaintyNs\x12\x18\n" +
 	"\afailure\x18\v \x01(\tR\afailure\x12\x18\n" +
 	"\astopped\x18\f \x01(\bR\astopped\x128\n" +
-	"\ffailure_kind\x18\r \x01(\x0e2\x15.spate.v1.FailureKindR\vfailureKindB\x11\n" +
+	"\ffailure_kind\x18\r \x01(\x0e2\x15.spate.v1.FailureKindR\vfailureKind\x12'\n" +
+	"\rlast_start_ns\x18\x0e \x01(\x03H\x04R\vlastStartNs\x88\x01\x01B\x11\n" +
 	"\x0f_first_start_nsB\x0e\n" +
 	"\f_last_end_nsB\x11\n" +
 	"\x0f_steady_from_nsB\x0f\n" +
-	"\r_steady_to_ns\"M\n" +
+	"\r_steady_to_nsB\x10\n" +
+	"\x0e_last_start_ns\"M\n" +
 	"\vMetricCount\x12(\n" +
 	"\x06metric\x18\x01 \x01(\x0e2\x10.spate.v1.MetricR\x06metric\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x04R\x05count\"\xce\t\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"\xef\v\n" +
 	"\rRequestRecord\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x1a\n" +
 	"\bendpoint\x18\x02 \x01(\rR\bendpoint\x12\x1e\n" +
@@ -1867,7 +2159,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\bstart_ns\x18\x05 \x01(\x03R\astartNs\x12\x1c\n" +
 	"\asent_ns\x18\x06 \x01(\x03H\x00R\x06sentNs\x88\x01\x01\x12'\n" +
 	"\rfirst_byte_ns\x18\a \x01(\x03H\x01R\vfirstByteNs\x88\x01\x01\x12)\n" +
-	"\x0efirst_frame_ns\x18\b \x01(\x03H\x02R\ffirstFrameNs\x88\x01\x01\x12)\n" +
+	"\x0efirst_chunk_ns\x18\b \x01(\x03H\x02R\ffirstChunkNs\x88\x01\x01\x12)\n" +
 	"\x0efirst_token_ns\x18\t \x01(\x03H\x03R\ffirstTokenNs\x88\x01\x01\x12'\n" +
 	"\rlast_token_ns\x18\n" +
 	" \x01(\x03H\x04R\vlastTokenNs\x88\x01\x01\x12\x15\n" +
@@ -1888,28 +2180,38 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x05error\x18\x16 \x01(\tR\x05error\x12\x1c\n" +
 	"\tcancelled\x18\x17 \x01(\bR\tcancelled\x12\x1b\n" +
 	"\tbody_hash\x18\x18 \x01(\x06R\bbodyHash\x12#\n" +
-	"\rfinish_reason\x18\x19 \x01(\tR\ffinishReason\x12\x10\n" +
-	"\x03led\x18\x1a \x01(\bR\x03led\x12\x12\n" +
+	"\rfinish_reason\x18\x19 \x01(\tR\ffinishReason\x12'\n" +
+	"\rlast_chunk_ns\x18\x1a \x01(\x03H\bR\vlastChunkNs\x88\x01\x01\x12\x12\n" +
 	"\x04turn\x18\x1b \x01(\rR\x04turn\x12(\n" +
-	"\rcached_tokens\x18\x1c \x01(\x04H\bR\fcachedTokens\x88\x01\x01\x12#\n" +
+	"\rcached_tokens\x18\x1c \x01(\x04H\tR\fcachedTokens\x88\x01\x01\x12#\n" +
 	"\rshared_tokens\x18\x1d \x01(\rR\fsharedTokens\x12\x1a\n" +
-	"\x06dns_ns\x18\x1e \x01(\x03H\tR\x05dnsNs\x88\x01\x01\x12\x1a\n" +
-	"\x06tcp_ns\x18\x1f \x01(\x03H\n" +
-	"R\x05tcpNs\x88\x01\x01\x12\x1a\n" +
-	"\x06tls_ns\x18  \x01(\x03H\vR\x05tlsNs\x88\x01\x01B\n" +
+	"\x06dns_ns\x18\x1e \x01(\x03H\n" +
+	"R\x05dnsNs\x88\x01\x01\x12\x1a\n" +
+	"\x06tcp_ns\x18\x1f \x01(\x03H\vR\x05tcpNs\x88\x01\x01\x12\x1a\n" +
+	"\x06tls_ns\x18  \x01(\x03H\fR\x05tlsNs\x88\x01\x01\x12\x16\n" +
+	"\x06chunks\x18! \x01(\x04R\x06chunks\x12'\n" +
+	"\rfirst_text_ns\x18\" \x01(\x03H\rR\vfirstTextNs\x88\x01\x01\x12+\n" +
+	"\x0ffirst_answer_ns\x18# \x01(\x03H\x0eR\rfirstAnswerNs\x88\x01\x01\x12.\n" +
+	"\x10reasoning_tokens\x18$ \x01(\x04H\x0fR\x0freasoningTokens\x88\x01\x01\x12\x1d\n" +
+	"\n" +
+	"text_bytes\x18% \x01(\x04R\ttextBytesB\n" +
 	"\n" +
 	"\b_sent_nsB\x10\n" +
 	"\x0e_first_byte_nsB\x11\n" +
-	"\x0f_first_frame_nsB\x11\n" +
+	"\x0f_first_chunk_nsB\x11\n" +
 	"\x0f_first_token_nsB\x10\n" +
 	"\x0e_last_token_nsB\r\n" +
 	"\v_connect_nsB\x0f\n" +
 	"\r_input_tokensB\x10\n" +
 	"\x0e_output_tokensB\x10\n" +
+	"\x0e_last_chunk_nsB\x10\n" +
 	"\x0e_cached_tokensB\t\n" +
 	"\a_dns_nsB\t\n" +
 	"\a_tcp_nsB\t\n" +
-	"\a_tls_ns*\xc6\x03\n" +
+	"\a_tls_nsB\x10\n" +
+	"\x0e_first_text_nsB\x12\n" +
+	"\x10_first_answer_nsB\x13\n" +
+	"\x11_reasoning_tokens*\xcb\x05\n" +
 	"\x06Metric\x12\x16\n" +
 	"\x12METRIC_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vMETRIC_TTFT\x10\x01\x12\x19\n" +
@@ -1929,10 +2231,10 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x12 \n" +
 	"\x1cMETRIC_MILLITOKENS_PER_FRAME\x10\v\x12\x17\n" +
 	"\x13METRIC_FAILURE_TIME\x10\f\x12\x16\n" +
-	"\x12METRIC_RECEIVE_LAG\x10\r\x12\x16\n" +
-	"\x12METRIC_FIRST_FRAME\x10\x0e\x12\x1a\n" +
-	"\x16METRIC_FIRST_FRAME_GAP\x10\x0f\x12\x1b\n" +
-	"\x17METRIC_TPOT_FIRST_FRAME\x10\x10\x12\x0e\n" +
+	"\x12METRIC_RECEIVE_LAG\x10\r\x12\x14\n" +
+	"\x10METRIC_VLLM_TTFT\x10\x0e\x12\x19\n" +
+	"\x15METRIC_VLLM_ITL_ADDED\x10\x0f\x12\x14\n" +
+	"\x10METRIC_VLLM_TPOT\x10\x10\x12\x0e\n" +
 	"\n" +
 	"METRIC_RTT\x10\x11\x12\x0e\n" +
 	"\n" +
@@ -1940,7 +2242,18 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\n" +
 	"METRIC_TCP\x10\x13\x12\x0e\n" +
 	"\n" +
-	"METRIC_TLS\x10\x14*\x80\x02\n" +
+	"METRIC_TLS\x10\x14\x12\x13\n" +
+	"\x0fMETRIC_VLLM_E2E\x10\x15\x12\x1c\n" +
+	"\x18METRIC_VLLM_ITL_LEFT_OUT\x10\x16\x12\x14\n" +
+	"\x10METRIC_TTFT_TEXT\x10\x17\x12\x16\n" +
+	"\x12METRIC_TTFT_ANSWER\x10\x18\x12\x14\n" +
+	"\x10METRIC_REASONING\x10\x19\x12\x1b\n" +
+	"\x17METRIC_REASONING_TOKENS\x10\x1a\x12\x14\n" +
+	"\x10METRIC_START_GAP\x10\x1b\x12\x16\n" +
+	"\x12METRIC_SERVER_TTFT\x10\x1c\x12\x17\n" +
+	"\x13METRIC_SERVER_QUEUE\x10\x1d\x12\x19\n" +
+	"\x15METRIC_SERVER_PREFILL\x10\x1e\x12\x17\n" +
+	"\x13METRIC_SERVER_TOTAL\x10\x1f*\x80\x02\n" +
 	"\n" +
 	"ErrorClass\x12\x1b\n" +
 	"\x17ERROR_CLASS_UNSPECIFIED\x10\x00\x12\x17\n" +
@@ -1972,7 +2285,7 @@ func file_spate_v1_metrics_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_v1_metrics_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_spate_v1_metrics_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_spate_v1_metrics_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_spate_v1_metrics_proto_goTypes = []any{
 	(Metric)(0),           // 0: spate.v1.Metric
 	(ErrorClass)(0),       // 1: spate.v1.ErrorClass
@@ -1981,43 +2294,45 @@ var file_spate_v1_metrics_proto_goTypes = []any{
 	(*PushResponse)(nil),  // 4: spate.v1.PushResponse
 	(*SnapshotKey)(nil),   // 5: spate.v1.SnapshotKey
 	(*Snapshot)(nil),      // 6: spate.v1.Snapshot
-	(*ServerSample)(nil),  // 7: spate.v1.ServerSample
-	(*Series)(nil),        // 8: spate.v1.Series
-	(*Counters)(nil),      // 9: spate.v1.Counters
-	(*Distribution)(nil),  // 10: spate.v1.Distribution
-	(*Uint128)(nil),       // 11: spate.v1.Uint128
-	(*ErrorCount)(nil),    // 12: spate.v1.ErrorCount
-	(*Totals)(nil),        // 13: spate.v1.Totals
-	(*MetricCount)(nil),   // 14: spate.v1.MetricCount
-	(*RequestRecord)(nil), // 15: spate.v1.RequestRecord
+	(*WindowShare)(nil),   // 7: spate.v1.WindowShare
+	(*ServerSample)(nil),  // 8: spate.v1.ServerSample
+	(*Series)(nil),        // 9: spate.v1.Series
+	(*Counters)(nil),      // 10: spate.v1.Counters
+	(*Distribution)(nil),  // 11: spate.v1.Distribution
+	(*Uint128)(nil),       // 12: spate.v1.Uint128
+	(*ErrorCount)(nil),    // 13: spate.v1.ErrorCount
+	(*Totals)(nil),        // 14: spate.v1.Totals
+	(*MetricCount)(nil),   // 15: spate.v1.MetricCount
+	(*RequestRecord)(nil), // 16: spate.v1.RequestRecord
 }
 var file_spate_v1_metrics_proto_depIdxs = []int32{
 	6,  // 0: spate.v1.PushRequest.snapshot:type_name -> spate.v1.Snapshot
 	5,  // 1: spate.v1.PushResponse.key:type_name -> spate.v1.SnapshotKey
 	5,  // 2: spate.v1.Snapshot.key:type_name -> spate.v1.SnapshotKey
-	8,  // 3: spate.v1.Snapshot.series:type_name -> spate.v1.Series
-	15, // 4: spate.v1.Snapshot.records:type_name -> spate.v1.RequestRecord
-	13, // 5: spate.v1.Snapshot.totals:type_name -> spate.v1.Totals
-	7,  // 6: spate.v1.Snapshot.server_samples:type_name -> spate.v1.ServerSample
-	9,  // 7: spate.v1.Series.counters:type_name -> spate.v1.Counters
-	10, // 8: spate.v1.Series.distributions:type_name -> spate.v1.Distribution
-	12, // 9: spate.v1.Series.errors:type_name -> spate.v1.ErrorCount
-	0,  // 10: spate.v1.Distribution.metric:type_name -> spate.v1.Metric
-	11, // 11: spate.v1.Distribution.sum:type_name -> spate.v1.Uint128
-	11, // 12: spate.v1.Distribution.sum_of_squares:type_name -> spate.v1.Uint128
-	1,  // 13: spate.v1.ErrorCount.class:type_name -> spate.v1.ErrorClass
-	9,  // 14: spate.v1.Totals.counters:type_name -> spate.v1.Counters
-	14, // 15: spate.v1.Totals.values:type_name -> spate.v1.MetricCount
-	2,  // 16: spate.v1.Totals.failure_kind:type_name -> spate.v1.FailureKind
-	0,  // 17: spate.v1.MetricCount.metric:type_name -> spate.v1.Metric
-	1,  // 18: spate.v1.RequestRecord.error_class:type_name -> spate.v1.ErrorClass
-	3,  // 19: spate.v1.MetricsService.Push:input_type -> spate.v1.PushRequest
-	4,  // 20: spate.v1.MetricsService.Push:output_type -> spate.v1.PushResponse
-	20, // [20:21] is the sub-list for method output_type
-	19, // [19:20] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	9,  // 3: spate.v1.Snapshot.series:type_name -> spate.v1.Series
+	16, // 4: spate.v1.Snapshot.records:type_name -> spate.v1.RequestRecord
+	14, // 5: spate.v1.Snapshot.totals:type_name -> spate.v1.Totals
+	8,  // 6: spate.v1.Snapshot.server_samples:type_name -> spate.v1.ServerSample
+	7,  // 7: spate.v1.Snapshot.shares:type_name -> spate.v1.WindowShare
+	10, // 8: spate.v1.Series.counters:type_name -> spate.v1.Counters
+	11, // 9: spate.v1.Series.distributions:type_name -> spate.v1.Distribution
+	13, // 10: spate.v1.Series.errors:type_name -> spate.v1.ErrorCount
+	0,  // 11: spate.v1.Distribution.metric:type_name -> spate.v1.Metric
+	12, // 12: spate.v1.Distribution.sum:type_name -> spate.v1.Uint128
+	12, // 13: spate.v1.Distribution.sum_of_squares:type_name -> spate.v1.Uint128
+	1,  // 14: spate.v1.ErrorCount.class:type_name -> spate.v1.ErrorClass
+	10, // 15: spate.v1.Totals.counters:type_name -> spate.v1.Counters
+	15, // 16: spate.v1.Totals.values:type_name -> spate.v1.MetricCount
+	2,  // 17: spate.v1.Totals.failure_kind:type_name -> spate.v1.FailureKind
+	0,  // 18: spate.v1.MetricCount.metric:type_name -> spate.v1.Metric
+	1,  // 19: spate.v1.RequestRecord.error_class:type_name -> spate.v1.ErrorClass
+	3,  // 20: spate.v1.MetricsService.Push:input_type -> spate.v1.PushRequest
+	4,  // 21: spate.v1.MetricsService.Push:output_type -> spate.v1.PushResponse
+	21, // [21:22] is the sub-list for method output_type
+	20, // [20:21] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_metrics_proto_init() }
@@ -2026,15 +2341,15 @@ func file_spate_v1_metrics_proto_init() {
 		return
 	}
 	file_spate_v1_metrics_proto_msgTypes[3].OneofWrappers = []any{}
-	file_spate_v1_metrics_proto_msgTypes[10].OneofWrappers = []any{}
-	file_spate_v1_metrics_proto_msgTypes[12].OneofWrappers = []any{}
+	file_spate_v1_metrics_proto_msgTypes[11].OneofWrappers = []any{}
+	file_spate_v1_metrics_proto_msgTypes[13].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_metrics_proto_rawDesc), len(file_spate_v1_metrics_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1205,14 +1205,17 @@ type StageProgress struct {
 	Failed uint64 `protobuf:"varint,4,opt,name=failed,proto3" json:"failed,omitempty"`
 	// Requests in flight by the last heartbeats.
 	InFlight uint32 `protobuf:"varint,5,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
-	// Output tokens that arrived in the last whole window. In the last event of a stage: over its whole length.
-	OutputTokensPerSecond float64 `protobuf:"fixed64,6,opt,name=output_tokens_per_second,json=outputTokensPerSecond,proto3" json:"output_tokens_per_second,omitempty"`
+	// Output tokens that arrived in the last whole window. In the last event of a stage: over its whole length. Unset: the
+	// server does not tell the tokens of a frame.
+	OutputTokensPerSecond *float64 `protobuf:"fixed64,6,opt,name=output_tokens_per_second,json=outputTokensPerSecond,proto3,oneof" json:"output_tokens_per_second,omitempty"`
 	// TTFT to date. Unset: none yet.
 	Ttft *Quantiles `protobuf:"bytes,7,opt,name=ttft,proto3" json:"ttft,omitempty"`
 	// TPOT to date. Unset: none yet.
-	Tpot          *Quantiles `protobuf:"bytes,8,opt,name=tpot,proto3" json:"tpot,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Tpot *Quantiles `protobuf:"bytes,8,opt,name=tpot,proto3" json:"tpot,omitempty"`
+	// Frames that arrived in the last whole window.
+	FramesPerSecond float64 `protobuf:"fixed64,9,opt,name=frames_per_second,json=framesPerSecond,proto3" json:"frames_per_second,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *StageProgress) Reset() {
@@ -1281,8 +1284,8 @@ func (x *StageProgress) GetInFlight() uint32 {
 }
 
 func (x *StageProgress) GetOutputTokensPerSecond() float64 {
-	if x != nil {
-		return x.OutputTokensPerSecond
+	if x != nil && x.OutputTokensPerSecond != nil {
+		return *x.OutputTokensPerSecond
 	}
 	return 0
 }
@@ -1299,6 +1302,13 @@ func (x *StageProgress) GetTpot() *Quantiles {
 		return x.Tpot
 	}
 	return nil
+}
+
+func (x *StageProgress) GetFramesPerSecond() float64 {
+	if x != nil {
+		return x.FramesPerSecond
+	}
+	return 0
 }
 
 // Quantiles are a few values of a merged distribution, in milliseconds.
@@ -2203,17 +2213,19 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\bworkload\x18\x03 \x01(\tR\bworkload\x12\x12\n" +
 	"\x04load\x18\x04 \x01(\tR\x04load\x125\n" +
 	"\bexpected\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\bexpected\x12+\n" +
-	"\x11expected_requests\x18\x06 \x01(\x04R\x10expectedRequests\"\xc3\x02\n" +
+	"\x11expected_requests\x18\x06 \x01(\x04R\x10expectedRequests\"\x91\x03\n" +
 	"\rStageProgress\x12\x1f\n" +
 	"\vstage_index\x18\x01 \x01(\rR\n" +
 	"stageIndex\x123\n" +
 	"\aelapsed\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\aelapsed\x12\x1c\n" +
 	"\tcompleted\x18\x03 \x01(\x04R\tcompleted\x12\x16\n" +
 	"\x06failed\x18\x04 \x01(\x04R\x06failed\x12\x1b\n" +
-	"\tin_flight\x18\x05 \x01(\rR\binFlight\x127\n" +
-	"\x18output_tokens_per_second\x18\x06 \x01(\x01R\x15outputTokensPerSecond\x12'\n" +
+	"\tin_flight\x18\x05 \x01(\rR\binFlight\x12<\n" +
+	"\x18output_tokens_per_second\x18\x06 \x01(\x01H\x00R\x15outputTokensPerSecond\x88\x01\x01\x12'\n" +
 	"\x04ttft\x18\a \x01(\v2\x13.spate.v1.QuantilesR\x04ttft\x12'\n" +
-	"\x04tpot\x18\b \x01(\v2\x13.spate.v1.QuantilesR\x04tpot\"9\n" +
+	"\x04tpot\x18\b \x01(\v2\x13.spate.v1.QuantilesR\x04tpot\x12*\n" +
+	"\x11frames_per_second\x18\t \x01(\x01R\x0fframesPerSecondB\x1b\n" +
+	"\x19_output_tokens_per_second\"9\n" +
 	"\tQuantiles\x12\x15\n" +
 	"\x06p50_ms\x18\x01 \x01(\x01R\x05p50Ms\x12\x15\n" +
 	"\x06p99_ms\x18\x02 \x01(\x01R\x05p99Ms\"c\n" +
@@ -2438,6 +2450,7 @@ func file_spate_v1_run_proto_init() {
 		(*RunEvent_RunEnded)(nil),
 		(*RunEvent_AgentChanged)(nil),
 	}
+	file_spate_v1_run_proto_msgTypes[13].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

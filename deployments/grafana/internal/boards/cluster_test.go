@@ -117,6 +117,7 @@ func assemble(t *testing.T, db *influxtest.Server) *cluster {
 func (c *cluster) run(t *testing.T) *aggregate.Result {
 	t.Helper()
 	config := simulator.Default()
+	config.Frames.RunningUsage = true // so that tokens are told as they come
 	config.Model.DecodeStep = 3 * time.Millisecond
 	config.Faults = []simulator.Fault{{Kind: "500", Probability: 0.05, AfterTokens: 1}, {Kind: "cut", Probability: 0.03, AfterTokens: 1}}
 	server, err := simulator.Start(config, "127.0.0.1:0", "127.0.0.1:0")
@@ -134,7 +135,7 @@ func (c *cluster) run(t *testing.T) *aggregate.Result {
 		t.Fatal(err)
 	}
 	c.follow(ctx, t, submitted.GetRunId())
-	result, err := report.Write(filepath.Join(c.dataDir, submitted.GetRunId()))
+	result, err := report.Write(filepath.Join(c.dataDir, submitted.GetRunId()), report.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

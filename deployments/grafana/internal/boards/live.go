@@ -12,8 +12,8 @@ func live() Board {
 				query{series(window, ofAll, byRun, last("rate", "asked"), rate("started", "started"), rate("completed", "completed"), rate("failed", "failed")), named}).legendList(),
 			lines("Streams in flight", "Asked: the concurrency of a closed loop. Most in flight at once in a second: of several agents the sum of their peaks.", count,
 				query{series(window, ofAll, byRun, last("concurrency", "asked"), highest("peak_in_flight", "in flight")), named}).legendList(),
-			lines("Tokens per second", "Tokens that arrived in each second, of failed requests too.", tokenRate,
-				query{series(window, ofAll, byRun, rate("tokens_arrived", "tokens"), rate("unmeasured_tokens_arrived", "of warm-up and cool-down")), named}).legendList(),
+			lines("Tokens and frames per second", "What arrived in each second, of failed requests too. There are tokens only where the server tells those of each frame.", tokenRate,
+				query{series(window, ofAll, byRun, rate("tokens_arrived", "tokens"), rate("frames", "frames"), rate("unmeasured_frames", "frames of warm-up and cool-down")), named}).legendList(),
 		},
 		[]Panel{latency("TTFT", "ttft_ms"), latency("TPOT", "tpot_ms")},
 		[]Panel{latency("ITL", "itl_ms"), latency("E2E", "e2e_ms")},
@@ -51,7 +51,7 @@ func now() []Panel {
 		stat("Latest stage", "", "", "/^load$/", query{text: `SELECT "text", "load" FROM "spate_event" WHERE "kind" = 'stage_began' AND ` + chosen +
 			` ORDER BY time DESC LIMIT 1`}).worded().wide(4),
 		figure("Requests/s", "Completed in the last second.", requestRate, rate("completed", "completed")).wide(3),
-		figure("Tokens/s", "Arrived in the last second.", tokenRate, rate("tokens_arrived", "tokens")).wide(3),
+		figure("Tokens/s", "Arrived in the last second. Nothing where the server does not tell the tokens of each frame.", tokenRate, rate("tokens_arrived", "tokens")).wide(3),
 		quantiles("TTFT", "ttft_ms"),
 		quantiles("TPOT", "tpot_ms"),
 		stat("Failed to date", "Share of the latest stage's requests that ended.", share, "", toDate(`last("failed") / (last("completed") + last("failed")) AS "failed"`)).

@@ -25,7 +25,7 @@ func regions() Board {
 		"now-15m", "5s",
 		[]Panel{
 			lines("Requests per second by region", "Completed in each second.", requestRate, query{series("spate_window", ofRegions, byRegion, rate("completed", "completed")), of("region")}).legendList(),
-			lines("Tokens per second by region", "Arrived in each second.", tokenRate, query{series("spate_window", ofRegions, byRegion, rate("tokens_arrived", "tokens")), of("region")}).legendList(),
+			lines("Frames per second by region", "Arrived in each second.", perSecondOf, query{series("spate_window", ofRegions, byRegion, rate("frames", "frames")), of("region")}).legendList(),
 			lines("Failed per second by region", "", perSecondOf, query{series("spate_window", ofRegions, byRegion, rate("failed", "failed")), of("region")}).legendList(),
 		},
 		[]Panel{at("TTFT p99 by region", "", "ttft_ms"), at("TPOT p99 by region", "", "tpot_ms")},
@@ -65,7 +65,7 @@ func agents() Board {
 		},
 		[]Panel{
 			tally("Requests started per second by agent", "", "started", requestRate),
-			tally("Tokens per second by agent", "", "tokens_arrived", tokenRate),
+			tally("Frames per second by agent", "", "frames", perSecondOf),
 			tally("Failed per second by agent", "", "failed", perSecondOf),
 		},
 		[]Panel{p99("TTFT", "ttft_ms"), p99("TPOT", "tpot_ms")},
@@ -102,11 +102,11 @@ var agentTags = []string{"stage", "load", "agent", "region", "run"}
 func agentCounts() Panel {
 	total := func(field, as string) string { return fmt.Sprintf(`sum(%q) AS %q`, field, as) }
 	return table("Counts by agent", "All windows of each stage so far.", []column{
-		{"started", count}, {"completed", count}, {"failed", count}, {"tokens", count}, {"connections", count}, {"reads with several frames", count},
+		{"started", count}, {"completed", count}, {"failed", count}, {"frames", count}, {"connections", count}, {"reads with several frames", count},
 		{"frames without a kernel stamp", count},
 	},
 		latest("spate_window", ofAgents, agentTags, total("started", "started"), total("completed", "completed"), total("failed", "failed"),
-			total("tokens_arrived", "tokens"), total("connections", "connections"), total("coalesced_reads", "reads with several frames"),
+			total("frames", "frames"), total("connections", "connections"), total("coalesced_reads", "reads with several frames"),
 			total("unstamped_frames", "frames without a kernel stamp"))).byStage(agentTags)
 }
 

@@ -15,7 +15,7 @@ var allowed, ofAnything = []string{"sum", "last", "max", "count"}, []string{"las
 
 var (
 	call    = regexp.MustCompile(`(\w+)\(("?[^()"]*"?)\)`)
-	counted = regexp.MustCompile(`^"?(started|completed|failed|tokens_arrived|unmeasured_tokens_arrived|connections|coalesced_reads|unstamped_frames|/\^errors_/)"?$`)
+	counted = regexp.MustCompile(`^"?(started|completed|failed|tokens_arrived|frames|unmeasured_frames|connections|coalesced_reads|unstamped_frames|/\^errors_/)"?$`)
 	most    = regexp.MustCompile(`^"(\w+_max|peak_in_flight|request_throughput|output_token_throughput|verdict)"$`)
 	summary = regexp.MustCompile(`_(mean|std|min|max|p\d+(_\d+)?)"`)
 	direct  = regexp.MustCompile(`(?:^|, )(?:(?:last|max)\()?"[a-z0-9_]+_(?:mean|std|min|max|p\d+(?:_\d+)?)"\)? AS "[^"]+"(?:,|$)`)

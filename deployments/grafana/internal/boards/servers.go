@@ -30,7 +30,7 @@ func endpoints() (rows [][]Panel) {
 	return [][]Panel{
 		{
 			count("Requests per second by endpoint", requestRate, "completed"),
-			count("Tokens per second by endpoint", tokenRate, "tokens_arrived"),
+			count("Frames per second by endpoint", perSecondOf, "frames"),
 			count("Failed per second by endpoint", perSecondOf, "failed"),
 		},
 		{p99("TTFT", "ttft_ms"), p99("TPOT", "tpot_ms")},

@@ -1,0 +1,89 @@
+package recorder
+
+import (
+	"time"
+
+	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// share is what requests did in one window, told at their ends.
+type share struct{ tokens, chunks, requests uint64 }
+
+// million is how many parts a request is shared out in.
+const million = 1_000_000
+
+// share shares a completed request out over the windows that it was under way in. window is the page's.
+func (p *page) share(w windows, window uint32, o *stream.Observation) {
+	p.shareFrames(w, window, o)
+	p.shareTime(w, window, o)
+}
+
+// at returns the share of a window, which is the page's or an earlier one.
+func (p *page) at(window, of uint32) *share {
+	ago := int(window - min(of, window))
+	for len(p.shares) <= ago {
+		p.shares = append(p.shares, share{})
+	}
+	return &p.shares[ago]
+}
+
+// shareFrames shares the output tokens out over the token frames: of n tokens in f frames, the first i frames have n*i/f.
+func (p *page) shareFrames(w windows, window uint32, o *stream.Observation) {
+	var to *share
+	end := clock.Instant(-1) // of the window that `to` is of
+	frames, tokens := uint64(0), uint64(0)
+	for _, f := range o.Frames {
+		if at := f.At(); at >= end {
+			number := w.of(at)
+			to, end = p.at(window, number), w.start.Add(time.Duration(number+1)*Length)
+		}
+		if f.Chunk() {
+			to.chunks++
+		}
+		if f.Token() {
+			frames++
+			all := o.OutputTokens * frames / o.TokenFrames
+			to.tokens += all - tokens
+			tokens = all
+		}
+	}
+}
+
+// shareTime shares the request itself out over its time.
+func (p *page) shareTime(w windows, window uint32, o *stream.Observation) {
+	whole, done := o.End.Sub(o.Start), uint64(0)
+	for number := w.of(o.Start); done < million; number++ {
+		parts := uint64(million)
+		if passed := w.start.Add(time.Duration(number+1) * Length).Sub(o.Start); passed < whole {
+			parts = uint64(float64(passed) / float64(whole) * million)
+		}
+		p.at(window, number).requests += parts - done
+		done = parts
+	}
+}
+
+// sharesOf merges what the pages of a window tell of it and of earlier ones, the earliest first.
+func sharesOf(pages []*page, window uint32) (shares []*spatev1.WindowShare) {
+	var merged page
+	for _, p := range pages {
+		if p == nil {
+			continue
+		}
+		for ago, s := range p.shares {
+			into := merged.at(window, window-uint32(ago))
+			into.tokens += s.tokens
+			into.chunks += s.chunks
+			into.requests += s.requests
+		}
+	}
+	for ago := len(merged.shares) - 1; ago >= 0; ago-- {
+		if s := merged.shares[ago]; s != (share{}) {
+			shares = append(shares, &spatev1.WindowShare{
+				Window: window - uint32(ago), OutputTokens: s.tokens, Chunks: s.chunks, MicroRequests: s.requests,
+			})
+		}
+	}
+	return shares
+}

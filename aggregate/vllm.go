@@ -1,0 +1,73 @@
+package aggregate
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/spate-load/spate/histogram"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// vllm sums the stage up in the definitions of vLLM's benchmark.
+func (s *Stage) vllm() VLLM {
+	v := VLLM{
+		TTFT: vllmMetric(s.total.values[spatev1.Metric_METRIC_VLLM_TTFT]),
+		TPOT: vllmMetric(s.total.values[spatev1.Metric_METRIC_VLLM_TPOT]),
+		ITL:  vllmMetric(s.total.chunkGaps()),
+		E2EL: vllmMetric(s.total.values[spatev1.Metric_METRIC_VLLM_E2E]),
+	}
+	v.PeakOutputTokenThroughput, v.PeakConcurrentRequests = s.chunkPeaks()
+	return v
+}
+
+// chunkPeaks are the most chunks in a window, and the most requests that were in flight at some time of a window: those in flight
+// at its start and those that started in it. Nil if there is no window.
+func (s *Stage) chunkPeaks() (chunks *float64, requests *uint64) {
+	if len(s.windows) == 0 {
+		return nil, nil
+	}
+	chunks, requests = new(float64), new(uint64)
+	inFlight := uint64(0)
+	for _, number := range slices.Sorted(maps.Keys(s.windows)) {
+		w := s.windows[number]
+		inFlight += w.started
+		*chunks, *requests = max(*chunks, float64(w.chunks)), max(*requests, inFlight)
+		inFlight -= min(inFlight, w.ended)
+	}
+	return chunks, requests
+}
+
+// chunkGaps are the gaps between chunks: those between token frames, with those added that are between chunks only, and without
+// those that are not between chunks. Nil if there are none.
+func (t *tally) chunkGaps() *histogram.Histogram {
+	gaps := histogram.New(histogram.LayoutOf(spatev1.Metric_METRIC_ITL))
+	for _, m := range []spatev1.Metric{spatev1.Metric_METRIC_ITL, spatev1.Metric_METRIC_VLLM_ITL_ADDED} {
+		if values := t.values[m]; values != nil {
+			mustMerge(gaps, values)
+		}
+	}
+	if values := t.values[spatev1.Metric_METRIC_VLLM_ITL_LEFT_OUT]; values != nil && gaps.Subtract(values) != nil {
+		return nil // an agent told of more than it had
+	}
+	return gaps
+}
+
+// vllmMetric sums up the values of a metric, nil if there are none.
+func vllmMetric(h *histogram.Histogram) *VLLMMetric {
+	if h == nil || h.Count() == 0 {
+		return nil
+	}
+	at := func(q float64) float64 { return h.Quantile(q) / nanosPerMs }
+	return &VLLMMetric{
+		Mean: h.Mean() / nanosPerMs, Median: at(0.5), Std: h.Std() / nanosPerMs, P90: at(0.9), P95: at(0.95), P99: at(0.99), Count: h.Count(),
+	}
+}
+
+// reasoning sums up the reasoning of completed requests, nil if none told of any.
+func (t *tally) reasoning() *Reasoning {
+	d := t.distribution(spatev1.Metric_METRIC_REASONING_TOKENS)
+	if d == nil {
+		return nil
+	}
+	return &Reasoning{Tokens: t.counters.GetReasoningTokens(), Hidden: t.counters.GetHiddenReasoningTokens(), PerRequest: d}
+}

@@ -1,0 +1,77 @@
+package histogram
+
+import (
+	"errors"
+	"math"
+)
+
+// errNotPart is returned by Subtract.
+var errNotPart = errors.New("histogram: values to take away that were never added")
+
+// Subtract takes away values that were merged before, exactly but for the smallest and the largest value: those are known to
+// the bin only. It returns an error, and changes nothing, if the layouts differ or if o holds values that h does not.
+func (h *Histogram) Subtract(o *Histogram) error {
+	if h.layout != o.layout {
+		return mixed(o.layout, h.layout)
+	}
+	for index, n := range o.bins {
+		if p := h.pages[index>>pageBits]; p == nil || p[index%pageBins] < n {
+			return errNotPart
+		}
+	}
+	for index, n := range o.bins {
+		h.pages[index>>pageBits][index%pageBins] -= n
+	}
+	h.totals.count -= o.totals.count
+	h.totals.sum = h.totals.sum.sub(o.totals.sum)
+	h.totals.squares = h.totals.squares.sub(o.totals.squares)
+	h.narrow()
+	return nil
+}
+
+// narrow sets the smallest and the largest value by the bins, as far as they have changed.
+func (h *Histogram) narrow() {
+	if h.totals.count == 0 {
+		h.totals = none
+		return
+	}
+	lowest, highest := -1, 0
+	for index := range h.bins {
+		if lowest < 0 {
+			lowest = index
+		}
+		highest = index
+	}
+	low, _ := h.geometry.span(lowest)
+	_, high := h.geometry.span(highest)
+	h.totals.min, h.totals.max = max(h.totals.min, low), min(h.totals.max, high)
+}
+
+// Quantile returns the quantile q, from 0 to 1, as numpy's percentile does by default: between the two values next to rank
+// q (n-1), counted from 0, it interpolates linearly. It is NaN if there are no values. Values are told as Percentile tells
+// them.
+func (h *Histogram) Quantile(q float64) float64 {
+	n := h.totals.count
+	if n == 0 {
+		return math.NaN()
+	}
+	at := min(max(q, 0), 1) * float64(n-1)
+	below := uint64(at)
+	low := h.ranked(below + 1)
+	if below+1 >= n {
+		return low
+	}
+	return low + (h.ranked(below+2)-low)*(at-float64(below))
+}
+
+// ranked returns the value of a rank, counted from 1.
+func (h *Histogram) ranked(rank uint64) float64 {
+	seen := uint64(0)
+	for index, n := range h.bins {
+		if seen += n; seen >= rank {
+			_, high := h.geometry.span(index)
+			return float64(max(min(high, h.totals.max), h.totals.min))
+		}
+	}
+	return float64(h.totals.max)
+}
