@@ -142,6 +142,7 @@ type windowTally struct {
 	tokensPerSecond  float64 // tokens of snapshots over the windows that each of them holds
 	framesPerSecond  float64 // and frames
 	uncountedFrames  uint64
+	frames, lags     uint64 // a stamped read of frames has one lag
 	unmeasuredFrames uint64
 
 	unmeasuredStarted, unmeasuredEnded uint64
@@ -178,6 +179,12 @@ func (w *windowTally) add(series *spatev1.Series, parts []part, at place, region
 	w.tokensPerSecond += float64(c.GetTokensArrived()) / float64(at.windows())
 	w.framesPerSecond += float64(c.GetFrames()) / float64(at.windows())
 	w.uncountedFrames += c.GetUncountedFrames()
+	w.frames += c.GetFrames()
+	for _, p := range parts {
+		if p.metric == spatev1.Metric_METRIC_RECEIVE_LAG {
+			w.lags += p.values.Count()
+		}
+	}
 	w.unmeasuredFrames += c.GetUnmeasuredFrames()
 	w.unmeasuredStarted += c.GetUnmeasuredStarted()
 	w.unmeasuredEnded += c.GetUnmeasuredEnded()

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -17,7 +18,10 @@ func (s *Stage) trustOf(rec *spatev1.StageRecord, r *StageResult) trust.Trust {
 	e := evidenceOf(s.total.measured(), rec)
 	e.Ended, e.Missing = rec.GetEnded(), r.Missing
 	e.Requests.NeverSent = r.Requests.NeverSent
-	e.Concurrency = steadyConcurrency(rec.GetStage())
+	if c := steadyConcurrency(rec.GetStage()); c != nil {
+		e.Closed = &trust.Closed{Concurrency: *c}
+	}
+	e.Open, e.Hiccup, e.PeakTokens = openOf(rec.GetStage(), r.Arrivals), s.hiccup(), r.PeakOutputTokenThroughput
 	if r.PeakConcurrency != nil {
 		e.PeakConcurrency = &r.PeakConcurrency.Requests
 	}
@@ -30,6 +34,39 @@ func (s *Stage) trustOf(rec *spatev1.StageRecord, r *StageResult) trust.Trust {
 		}
 	}
 	return trust.Judge(e)
+}
+
+// openOf compares the rate of an open loop with the one asked for, nil if the load is another: one of phases, a trace, or one of
+// sessions, whose rate is not that of their requests.
+func openOf(stage *spatev1.Stage, arrivals *ArrivalTime) *trust.Open {
+	load := stage.GetLoad()
+	if arrivals == nil || load.GetRate() <= 0 || len(load.GetPhases()) > 0 || plans.PlaysSessions(stage.GetWorkload()) {
+		return nil
+	}
+	open := &trust.Open{Asked: load.GetRate(), Achieved: arrivals.Rate}
+	switch load.GetArrival() {
+	case "poisson":
+		open.Shape = 1
+	case "gamma":
+		open.Shape = load.GetBurstiness()
+	}
+	return open
+}
+
+// hiccup is the second in which most frames came in one read with the one before, nil if that cannot be known.
+func (s *Stage) hiccup() *trust.Hiccup {
+	if s.total.counters.GetUnstampedFrames() > 0 {
+		return nil
+	}
+	h := &trust.Hiccup{}
+	for number, w := range s.windows {
+		together := w.frames - min(w.frames, w.lags)
+		h.All += together
+		if together > h.Here || together == h.Here && number < h.Second {
+			h.Here, h.Second = together, number
+		}
+	}
+	return h
 }
 
 // steadyConcurrency is the number of requests that a closed loop is to have in flight all the time. Nil: it is another load, or one that has fewer
@@ -65,18 +102,28 @@ func evidenceOf(m Measured, rec *spatev1.StageRecord) trust.Evidence {
 		if d == nil {
 			return nil
 		}
-		return &trust.Times{Count: d.Count, Mean: d.Mean, P50: d.P50, P99: d.P99}
+		return &trust.Times{Count: d.Count, Mean: d.Mean, Std: d.Std, P50: d.P50, P99: d.P99}
 	}
 	return trust.Evidence{
-		Requests:    trust.Requests{Started: c.GetStarted(), Completed: c.GetCompleted(), Failed: c.GetFailed()},
-		SendDelay:   times(spatev1.Metric_METRIC_SEND_DELAY),
-		ReceiveLag:  times(spatev1.Metric_METRIC_RECEIVE_LAG),
-		TTFT:        times(spatev1.Metric_METRIC_TTFT),
-		TPOT:        times(spatev1.Metric_METRIC_TPOT),
-		ITL:         times(spatev1.Metric_METRIC_ITL),
-		E2E:         times(spatev1.Metric_METRIC_E2E),
-		Streams:     trust.Streams{TokenFrames: c.GetFrames(), CoalescedReads: c.GetCoalescedReads(), UnstampedFrames: c.GetUnstampedFrames()},
-		Lengths:     trust.Lengths{ISLMissed: c.GetIslMissed(), ISLCompared: c.GetIslCompared(), OSLMissed: c.GetOslMissed(), WithoutUsage: c.GetWithoutUsage(), Exact: exactOutput(rec)},
+		Requests:       trust.Requests{Started: c.GetStarted(), Completed: c.GetCompleted(), Failed: c.GetFailed()},
+		SendDelay:      times(spatev1.Metric_METRIC_SEND_DELAY),
+		ReceiveLag:     times(spatev1.Metric_METRIC_RECEIVE_LAG),
+		TTFT:           times(spatev1.Metric_METRIC_TTFT),
+		TPOT:           times(spatev1.Metric_METRIC_TPOT),
+		ITL:            times(spatev1.Metric_METRIC_ITL),
+		E2E:            times(spatev1.Metric_METRIC_E2E),
+		StartGap:       times(spatev1.Metric_METRIC_START_GAP),
+		TokensPerFrame: times(spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME),
+		Streams: trust.Streams{
+			Frames: c.GetFrames(), CoalescedReads: c.GetCoalescedReads(), UnstampedFrames: c.GetUnstampedFrames(),
+			Whole: c.GetWholeAnswers(), InOneFrame: c.GetInOneFrame(), InOneRead: c.GetInOneRead(), Undecided: c.GetUndecided(),
+			OutputTokens: c.GetOutputTokens(), TokenFrames: c.GetTokenFrames(), TextBytes: c.GetTextBytes(),
+			HiddenReasoning: c.GetHiddenReasoningTokens(), HeadTokens: c.GetHeadTokens(), WithHead: c.GetWithHeadTokens(),
+		},
+		Lengths: trust.Lengths{
+			ISLMissed: c.GetIslMissed(), ISLFar: c.GetIslFar(), ISLCompared: c.GetIslCompared(), OSLMissed: c.GetOslMissed(),
+			WithoutUsage: c.GetWithoutUsage(), Exact: exactOutput(rec),
+		},
 		SharedShare: cache.SharedShare,
 		CachedShare: cache.CachedShare,
 	}

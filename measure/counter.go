@@ -45,6 +45,9 @@ const (
 	ReasoningTokens
 	HiddenReasoningTokens
 	Undecided
+	ISLFar
+	HeadTokens
+	WithHeadTokens
 
 	// CounterCount is one more than the highest counter, so that a counter is an index of Counts.
 	CounterCount
@@ -97,6 +100,9 @@ var counterTable = [CounterCount - 1]counter{
 	{id: ReasoningTokens, name: "reasoning_tokens"},
 	{id: HiddenReasoningTokens, name: "hidden_reasoning_tokens"},
 	{id: Undecided, name: "undecided", ofCompleted: true},
+	{id: ISLFar, name: "isl_far", ofCompleted: true},
+	{id: HeadTokens, name: "head_tokens"},
+	{id: WithHeadTokens, name: "with_head_tokens", ofCompleted: true},
 }
 
 func allHaveUsage(c *Counts) bool { return c[WithoutUsage] == 0 }

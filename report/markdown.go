@@ -188,7 +188,7 @@ func writePreparations(b *strings.Builder, stages []aggregate.StageResult) {
 				s.Target, s.Workload, cmp.Or(p.Server, unknown), p.Lengths, whole(p.TemplateTokens), yes(p.ExactOutput), whole(p.MaxModelTokens),
 			}, slices.Equal)
 			for _, note := range p.Notes {
-				notes = appendOnce(notes, s.Target+": "+note, func(a, b string) bool { return a == b })
+				notes = appendOnce(notes, s.Target+": "+note, equalText)
 			}
 		}
 	}

@@ -54,6 +54,12 @@ func Table(w io.Writer, r *aggregate.Result, width int) error {
 	}
 	if judged := verdicts(r.Stages); judged != "" {
 		fmt.Fprintf(&b, "\nTrust: %s\n", judged)
+		for _, line := range remedies(r.Stages) {
+			writeWrapped(&b, "  ", line, width)
+		}
+	}
+	for _, note := range loadNotes(r.Stages) {
+		writeWrapped(&b, "Note: ", note, width)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -55,7 +55,36 @@ func verdicts(stages []aggregate.StageResult) string {
 	return strings.Join(parts, ", ")
 }
 
-// writeTrust says how far each stage can be believed, and why not.
+// verdictsPage explains each check.
+const verdictsPage = "docs/verdicts.md"
+
+// remedies say what to do about the checks that failed in any stage, once each, the worst first.
+func remedies(stages []aggregate.StageResult) (lines []string) {
+	for _, verdict := range []trust.Verdict{trust.Invalid, trust.Suspect} {
+		for _, s := range stages {
+			for _, c := range s.Trust.Checks {
+				if c.Verdict == verdict && c.Remedy != nil {
+					lines = appendOnce(lines, fmt.Sprintf("%s: %s (%s#%s)", c.Name, *c.Remedy, verdictsPage, c.Name), equalText)
+				}
+			}
+		}
+	}
+	return lines
+}
+
+func equalText(a, b string) bool { return a == b }
+
+// loadNotes are what is worth knowing of the stages' loads.
+func loadNotes(stages []aggregate.StageResult) (notes []string) {
+	for _, s := range stages {
+		for _, note := range s.Trust.Notes {
+			notes = append(notes, stageName(s)+": "+note)
+		}
+	}
+	return notes
+}
+
+// writeTrust says how far each stage can be believed, why not, and what to do about it.
 func writeTrust(b *strings.Builder, stages []aggregate.StageResult) {
 	judged := verdicts(stages)
 	if judged == "" {
@@ -64,12 +93,25 @@ func writeTrust(b *strings.Builder, stages []aggregate.StageResult) {
 	fmt.Fprintf(b, "\n## Trust\n\nStages: %s.\n", judged)
 	var rows [][]string
 	for _, s := range stages {
-		if s.Trust.Verdict != trust.Valid {
-			rows = append(rows, []string{stageName(s), string(s.Trust.Verdict), strings.Join(s.Trust.Reasons(), "; ")})
+		for _, c := range s.Trust.Failed() {
+			rows = append(rows, []string{stageName(s), string(c.Verdict), c.Name, c.Words})
 		}
 	}
 	if len(rows) > 0 {
 		b.WriteByte('\n')
-		writeRows(b, []string{"Stage", "Verdict", "Because"}, rows)
+		writeRows(b, []string{"Stage", "Verdict", "Check", "Because"}, rows)
+		b.WriteString("\nWhat to do:\n\n")
+		writeList(b, remedies(stages))
+	}
+	if notes := loadNotes(stages); len(notes) > 0 {
+		b.WriteString("\nGood to know:\n\n")
+		writeList(b, notes)
+	}
+}
+
+// writeList writes a Markdown list.
+func writeList(b *strings.Builder, items []string) {
+	for _, item := range items {
+		fmt.Fprintf(b, "- %s\n", cell(item))
 	}
 }

@@ -167,6 +167,7 @@ func (s *Shard) tokens(c *cell, q *Request, o *stream.Observation) {
 		if q.ISL > 0 { // else the plan asked for none
 			s.count(c, measure.ISLCompared, 1)
 			s.miss(c, measure.ISLMissed, o.InputTokens, q.ISL)
+			s.count(c, measure.ISLFar, when(far(o.InputTokens, uint64(q.ISL))))
 		}
 	} else {
 		s.count(c, measure.WithoutUsage, 1)
@@ -186,9 +187,13 @@ func (s *Shard) tokens(c *cell, q *Request, o *stream.Observation) {
 func (s *Shard) output(c *cell, o *stream.Observation) {
 	s.count(c, measure.TokenFrames, o.TokenFrames)
 	s.count(c, measure.TextBytes, o.TextBytes)
-	s.count(c, measure.InOneFrame, when(!o.Whole && o.TokenFrames == 1 && o.OutputTokens >= 2))
-	s.count(c, measure.InOneRead, when(!o.Whole && o.OneRead))
+	s.count(c, measure.InOneFrame, when(!o.Whole && o.TokenFrames == 1 && o.OutputTokens >= several))
+	s.count(c, measure.InOneRead, when(!o.Whole && o.OneRead && o.TokenFrames >= several))
 	s.count(c, measure.Undecided, when(o.Undecided))
+	if !o.Whole && o.HeadTokens != stream.TokensUntold {
+		s.count(c, measure.WithHeadTokens, 1)
+		s.count(c, measure.HeadTokens, uint64(o.HeadTokens))
+	}
 	if !o.HasReasoningTokens {
 		return
 	}
@@ -198,6 +203,10 @@ func (s *Shard) output(c *cell, o *stream.Observation) {
 		s.count(c, measure.HiddenReasoningTokens, o.ReasoningTokens)
 	}
 }
+
+// several is how many tokens an answer must have before it is odd that they came at once: fewer may well, from a fast engine or
+// one that decodes several tokens in a step.
+const several = 8
 
 // when is 1 if something holds.
 func when(holds bool) uint64 {
@@ -212,6 +221,9 @@ func (s *Shard) miss(c *cell, what measure.Counter, got uint64, asked uint32) {
 		s.count(c, what, 1)
 	}
 }
+
+// far reports whether a length is off by more than 1 % of the one asked, and by more than a token.
+func far(got, asked uint64) bool { return max(got, asked)-min(got, asked) > max(asked/100, 1) }
 
 // since records the time from one instant to another, if both came.
 func (s *Shard) since(c *cell, m spatev1.Metric, at, from clock.Instant) {

@@ -58,8 +58,9 @@ func fullRequest() (*Request, *stream.Observation) {
 	o := &stream.Observation{
 		Start: at(1100), Sent: at(1500), FirstByte: at(2000), FirstToken: at(4100), LastToken: at(10_100), End: at(10_200),
 		Connect: 77, DNS: 7, TCP: 30, TLS: 40, Connected: true, RTT: 33, Lags: []int64{5, 6, 7},
-		Frames:    []stream.Frame{frame(3100, "c"), frame(4100, "tc"), frame(6600, "tc"), frame(10_100, "tc"), frame(10_150, "c")},
-		FirstText: at(6600), FirstAnswer: at(10_100), ReasoningFrames: 1, ReasoningTokens: 3, HasReasoningTokens: true, TextBytes: 21,
+		HeadTokens: 2,
+		Frames:     []stream.Frame{frame(3100, "c"), frame(4100, "tc"), frame(6600, "tc"), frame(10_100, "tc"), frame(10_150, "c")},
+		FirstText:  at(6600), FirstAnswer: at(10_100), ReasoningFrames: 1, ReasoningTokens: 3, HasReasoningTokens: true, TextBytes: 21,
 		Server:      stream.ServerTiming{TTFT: durationOf(2900), Queue: durationOf(700), Prefill: durationOf(2200), Total: durationOf(8900)},
 		InputTokens: 10, OutputTokens: 5, Usage: true, CachedTokens: 6, HasCachedTokens: true, TokenFrames: 3,
 		CoalescedReads: 1, UnstampedFrames: 2, HTTPStatus: 200, FinishReason: "stop",
@@ -87,7 +88,7 @@ func TestCompletedRequestMeasuresAllByDefinition(t *testing.T) {
 		Started: 1, Completed: 1, InputTokens: 10, OutputTokens: 5, Frames: 1, TokensArrived: 2,
 		TokenFrames: 3, Chunks: 5, TextBytes: 21, ReasoningTokens: 3,
 		IslMissed: 1, OslMissed: 1, Connections: 1, CoalescedReads: 1, UnstampedFrames: 2,
-		CachedTokens: 6, WithCachedTokens: 1, SharedTokens: 8, IslCompared: 1,
+		CachedTokens: 6, WithCachedTokens: 1, SharedTokens: 8, IslCompared: 1, IslFar: 1, WithHeadTokens: 1, HeadTokens: 2,
 	}
 	if diff := cmp.Diff(want, series.GetCounters(), protocmp.Transform()); diff != "" {
 		t.Errorf("counters (-want +got):\n%s", diff)

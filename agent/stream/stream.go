@@ -113,6 +113,8 @@ type Observation struct {
 	ReasoningFrames uint64
 	// All token frames came in one read.
 	OneRead bool
+	// Tokens of the first token frame, by running usage: TokensUntold where it does not tell.
+	HeadTokens int
 	// When Do was called.
 	Start clock.Instant
 	// When the last byte of the request was handed to the kernel. This and the times below are 0 if it did not come to that.

@@ -137,6 +137,9 @@ func (x *exchange) token(f *frame, read reading, tokens int) {
 		o.ReasoningFrames++
 	}
 	o.TextBytes += uint64(f.text)
+	if o.TokenFrames == 0 {
+		o.HeadTokens = tokens
+	}
 	o.TokenFrames++
 	x.arrived(f, read, frameToken, tokens)
 }

@@ -1,44 +1,62 @@
 package trust
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 )
 
+// check is one of the checks.
+type check struct {
+	name   string
+	judge  func(Evidence) (Check, bool)
+	remedy string // what to do if it fails, in a line
+}
+
 // checks are all there are, in the order in which they are shown.
-var checks = []struct {
-	name  string
-	judge func(Evidence) (Check, bool)
-}{
-	{"measured", measured},
-	{"completeness", completeness},
-	{"errors", errors},
-	{"never_sent", neverSent},
-	{"send_delay", sendDelay},
-	{"receive_lag", receiveLag},
-	{"stamps", stamps},
-	{"coalescing", coalescing},
-	{"identity", identity},
-	{"bunching", bunching},
-	{"concurrency", concurrency},
-	{"endpoints", endpoints},
-	{"starts", starts},
-	{"isl", isl},
-	{"osl", osl},
-	{"usage", usage},
-	{"prefix_cache", prefixCache},
+var checks = []check{
+	{"measured", measured, "See the errors: the target, the model or the API key may be wrong."},
+	{"completeness", completeness, "Run the stage again; on_agent_loss: reassign keeps the load whole when an agent is lost."},
+	{"errors", errors, "Lower the load, or mend what the errors say: latencies of the rest are those of a lighter load."},
+	{"never_sent", neverSent, "Give the run more agents or cores, or a lower rate."},
+	{"send_delay", sendDelay, "Give the run more agents or cores, keep other work off them, or lower the load."},
+	{"receive_lag", receiveLag, "Give the run more agents or cores: they are near what they can read."},
+	{"stamps", stamps, "Run the agents on Linux, where the kernel stamps what comes, or keep them far from busy."},
+	{"coalescing", coalescing, "See whether a proxy or the server bundles frames; else give the run more agents or cores."},
+	{"identity", identity, "Please report this: the sums must agree whatever the server does."},
+	{"streaming", streaming, "Have the server stream: a proxy, its API or a parser of reasoning or tools may hold answers back."},
+	{"tokens_per_frame", tokensPerFrame, "Have the server send a frame for a token or two; else use E2E and throughput alone."},
+	{"hidden_tokens", hiddenTokens, "Have the server stream its reasoning, or switch it off: TTFT and TPOT do not see hidden tokens."},
+	{"text", text, "See whether the server counts tokens in its usage that it does not stream."},
+	{"undecided", undecided, "Ask for running usage (running_usage: always) if the server knows it."},
+	{"bunching", bunching, "See what bundles frames between the engine and here: a proxy's buffer, compression, Nagle."},
+	{"peak", peak, "Do not use the peak: see whether tokens came in bursts that no stream can make."},
+	{"concurrency", concurrency, "See whether agents or the server limit connections."},
+	{"rate", rate, "Give the stage more requests, or the run more agents if they are late."},
+	{"endpoints", endpoints, "See the plan's balance and whether the endpoint is there."},
+	{"starts", starts, "Look after the agents' clocks and their network to the coordinator."},
+	{"isl", isl, "Let tokenizer be server, usage or file:PATH, so that prompts get their exact length."},
+	{"osl", osl, "See whether the server honours ignore_eos and min_tokens, or set exact_output: never."},
+	{"usage", usage, "See why some answers came without usage: several servers behind one name?"},
+	{"prefix_cache", prefixCache, "Use another seed for each run, or cache_busting: request."},
 }
 
 // Limits of shares, as parts of 1.
 var (
 	errorLimits     = limits{suspect: 0.01, invalid: 0.1}
 	neverSentLimits = limits{suspect: 0.001, invalid: 0.05}
+	streamingLimits = limits{suspect: 0.01, invalid: 0.1}
+	hiddenLimits    = limits{suspect: 0.01, invalid: 0.1}
+	// frameLimits are tokens a frame of the median request. vLLM's --stream-interval 8 is within them.
+	frameLimits = limits{suspect: 10, invalid: 32}
 )
 
 const (
 	// stampLimit is the share of frames that may lack the kernel's time, and that may come several in one read.
 	stampLimit = 0.001
+	// hiccupLimit is that share in one second alone, of the frames of the whole stage.
+	hiccupLimit = 0.01
 	// lengthLimit is the share of requests that may be of another length than asked.
 	lengthLimit = 0.01
 	// cacheLimit is by how much the server's cache may have more of the prompts than they have in common.
@@ -86,7 +104,8 @@ func neverSent(e Evidence) (Check, bool) {
 	return neverSentLimits.held(share(never, never+e.Requests.Started), "%d requests were owed and never sent", never)
 }
 
-// sendDelay: a client that sends late shapes the load itself. The budget is 5 % of the median TTFT and at least 5 ms; five times that is too much.
+// sendDelay: a client that sends late shapes the load itself. The budget is 5 % of the median TTFT and at least 5 ms; five times
+// that is too much.
 func sendDelay(e Evidence) (Check, bool) {
 	if e.SendDelay == nil {
 		return unknown()
@@ -98,8 +117,8 @@ func sendDelay(e Evidence) (Check, bool) {
 	return limits{budget, 5 * budget}.held(e.SendDelay.P99, "send delay p99 %.2f ms (budget %.2f ms)", e.SendDelay.P99, budget)
 }
 
-// receiveLag: where the kernel stamps what comes, a client that reads late still has the right times, but it is near its end. The budget is half a
-// median gap between tokens and at least 20 ms: beyond it frames begin to come several in one read.
+// receiveLag: where the kernel stamps what comes, a client that reads late still has the right times, but it is near its end.
+// The budget is half a median gap between tokens and at least 20 ms: beyond it frames begin to come several in one read.
 func receiveLag(e Evidence) (Check, bool) {
 	if e.ReceiveLag == nil {
 		return unknown()
@@ -113,30 +132,43 @@ func receiveLag(e Evidence) (Check, bool) {
 
 // stamps: a frame without the kernel's time has the program's, which is late by as much as the program is.
 func stamps(e Evidence) (Check, bool) {
-	if e.Streams.TokenFrames == 0 {
+	if e.Streams.Frames == 0 {
 		return unknown()
 	}
-	part := share(e.Streams.UnstampedFrames, e.Streams.TokenFrames)
+	part := share(e.Streams.UnstampedFrames, e.Streams.Frames)
 	return suspect(stampLimit, part, "%.2f %% of the frames are timed by the program's clock", 100*part)
 }
 
-// coalescing: of several frames in one read only the last has its own time.
+// coalescing: of several frames in one read only the last has its own time. One hiccup of a second is judged as one: what it did
+// is told, and the rest of the stage decides, as long as it is a small part of all frames.
 func coalescing(e Evidence) (Check, bool) {
-	if e.Streams.TokenFrames == 0 {
+	if e.Streams.Frames == 0 {
 		return unknown()
 	}
-	part := share(max(e.Streams.CoalescedReads, e.withoutOwnRead()), e.Streams.TokenFrames)
-	return suspect(stampLimit, part, "%.2f %% of the frames came in one read with the one before", 100*part)
+	together := max(e.Streams.CoalescedReads, e.withoutOwnRead())
+	part := share(together, e.Streams.Frames)
+	h := e.Hiccup
+	if part <= stampLimit || h == nil || h.All == 0 {
+		return suspect(stampLimit, part, "%.2f %% of the frames came in one read with the one before", 100*part)
+	}
+	here := uint64(share(h.Here, h.All)*float64(together) + 0.5)
+	if share(here, e.Streams.Frames) > hiccupLimit {
+		return suspect(stampLimit, part, "%.2f %% of the frames came in one read with the one before", 100*part)
+	}
+	rest := share(together-here, e.Streams.Frames)
+	return suspect(stampLimit, rest, "%.2f %% of the frames came in one read with the one before, beside %d in second %d alone",
+		100*rest, here, h.Second)
 }
 
-// withoutOwnRead is the number of frames that came in one read with the one before. Each stamped read that ends a frame has one receive lag, so
-// that the frames beyond those are the ones; a read may hold any number of them. 0: no read is stamped, so that this cannot be known.
+// withoutOwnRead is the number of frames that came in one read with the one before. Each stamped read that ends a frame has one
+// receive lag, so that the frames beyond those are the ones; a read may hold any number of them. 0: no read is stamped, so that
+// this cannot be known.
 func (e *Evidence) withoutOwnRead() uint64 {
 	if e.ReceiveLag == nil {
 		return 0
 	}
 	known := e.Streams.UnstampedFrames + e.ReceiveLag.Count
-	return e.Streams.TokenFrames - min(e.Streams.TokenFrames, known)
+	return e.Streams.Frames - min(e.Streams.Frames, known)
 }
 
 // identity: the time from the first to the last token of all requests is the sum of all gaps, or something was not counted.
@@ -153,23 +185,142 @@ func identity(e Evidence) (Check, bool) {
 	return limits{rounding, rounding}.held(off, "E2E and TTFT + gaps between tokens differ by %.1g of their sum", off)
 }
 
-// bunching: a median gap far below the time of a token says that frames come in bunches: a proxy or the server holds them back, and gaps and
-// TTFT tell of that.
-func bunching(e Evidence) (Check, bool) {
-	if e.ITL == nil || e.TPOT == nil || e.TPOT.P50 <= 0 {
+// streaming: an answer that comes at once has no time to a first token and none between tokens, whatever is printed for them.
+func streaming(e Evidence) (Check, bool) {
+	if e.Requests.Completed == 0 {
 		return unknown()
 	}
+	s, all := &e.Streams, e.Requests.Completed
+	part := min(1, share(s.Whole+s.InOneFrame+s.InOneRead, all))
+	switch most := max(s.Whole, s.InOneFrame, s.InOneRead); {
+	case most == 0:
+		return streamingLimits.held(part, "every answer of several tokens came as a stream")
+	case most == s.Whole:
+		return streamingLimits.held(part, "%d of %d answers came as one body: the server does not stream", s.Whole, all)
+	case most == s.InOneFrame:
+		return streamingLimits.held(part, "%d of %d answers of several tokens by usage came in 1 frame%s: the server does not stream token by token, "+
+			"or hides reasoning", s.InOneFrame, all, example(s, all))
+	default:
+		return streamingLimits.held(part, "all tokens of %d of %d answers came in one write: they were held back", s.InOneRead, all)
+	}
+}
+
+// example is the mean number of tokens, for words.
+func example(s *Streams, completed uint64) string {
+	return fmt.Sprintf(" (%.0f tokens on average)", share(s.OutputTokens, completed))
+}
+
+// tokensPerFrame: TPOT is worked out from tokens by usage. If many of them came in a frame, or never did, it is not the time in
+// which a stream brings a token.
+func tokensPerFrame(e Evidence) (Check, bool) {
+	if e.TokensPerFrame == nil || e.Lengths.WithoutUsage == e.Requests.Completed {
+		return unknown()
+	}
+	p50 := e.TokensPerFrame.P50
+	words := fmt.Sprintf("%.1f tokens a frame", p50)
+	if p50 > frameLimits.suspect && e.Requests.Completed > 0 {
+		words = fmt.Sprintf("%.0f tokens by usage came in %.1f frames: the server does not stream token by token, or hides reasoning",
+			share(e.Streams.OutputTokens, e.Requests.Completed), share(e.Streams.TokenFrames, e.Requests.Completed))
+		if e.TPOT != nil && e.ITL != nil {
+			words += fmt.Sprintf("; TPOT %.2f ms where frames are %.2f ms apart", e.TPOT.P50, e.ITL.P50)
+		}
+	}
+	return frameLimits.held(p50, "%s", words)
+}
+
+// hiddenTokens: tokens that were made and not streamed are in no time between tokens, but in TPOT's divisor.
+func hiddenTokens(e Evidence) (Check, bool) {
+	s := &e.Streams
+	if s.OutputTokens == 0 || e.Lengths.WithoutUsage > 0 {
+		return unknown()
+	}
+	reasoning, head := share(s.HiddenReasoning, s.OutputTokens), s.headShare()
+	if reasoning >= head {
+		return hiddenLimits.held(reasoning, "%.1f %% of the output tokens were reasoning that was not streamed", 100*reasoning)
+	}
+	return hiddenLimits.held(head, "%.1f %% of the output tokens came before the first frame: they were not streamed", 100*head)
+}
+
+// headShare is the share of the output tokens that the first token frames had beyond what a frame has, by running usage.
+func (s *Streams) headShare() float64 {
+	rest := float64(s.TokenFrames) - float64(s.WithHead)
+	if s.WithHead == 0 || rest <= 0 {
+		return 0
+	}
+	usual := max(1, (float64(s.OutputTokens)-float64(s.HeadTokens))/rest)
+	return max(0, float64(s.HeadTokens)-usual*float64(s.WithHead)) / float64(s.OutputTokens)
+}
+
+// text: tokens have four bytes of text or so, and hardly any have fewer than one and a half on average. Digits have one each, and
+// an engine without a tokenizer sends no text at all.
+func text(e Evidence) (Check, bool) {
+	s := &e.Streams
+	if s.OutputTokens == 0 || s.TextBytes == 0 || e.Lengths.WithoutUsage > 0 {
+		return unknown()
+	}
+	const least = 1.5 // bytes a token
+	bytes := share(s.TextBytes, s.OutputTokens)
+	return suspect(1-least/typicalBytes, 1-bytes/typicalBytes, "%.1f bytes of text a token", bytes)
+}
+
+// typicalBytes is how many bytes of text a token has in most vocabularies and texts.
+const typicalBytes = 4.0
+
+// undecided: a frame of which it is not known whether it carried a token may be a gap that is missing, or one too many.
+func undecided(e Evidence) (Check, bool) {
+	if e.Requests.Completed == 0 {
+		return unknown()
+	}
+	part := share(e.Streams.Undecided, e.Requests.Completed)
+	return suspect(lengthLimit, part, "in %.1f %% of the answers nothing tells which frames without text carried a token", 100*part)
+}
+
+// bunching: a median gap far below the time of a token says that frames come in bunches: a proxy or the server holds them back,
+// and gaps and TTFT tell of that.
+func bunching(e Evidence) (Check, bool) {
+	if e.ITL == nil || e.TPOT == nil {
+		return unknown()
+	}
+	if e.TPOT.P50 <= 0 {
+		return limits{}.held(1, "the median TPOT is 0: tokens came all at once")
+	}
 	const least = 0.1
-	return suspect(1-least, 1-min(1, e.ITL.P50/e.TPOT.P50), "median gap between frames %.3f ms at %.3f ms a token", e.ITL.P50, e.TPOT.P50)
+	return limits{1 - least, 1}.held(1-min(1, e.ITL.P50/e.TPOT.P50), "median gap between frames %.3f ms at %.3f ms a token", e.ITL.P50, e.TPOT.P50)
+}
+
+// peak: a stream brings no more than a token in the time of one, so that as many streams as there were bring no more than so many
+// in a second. Ten times that is none of the engine's.
+func peak(e Evidence) (Check, bool) {
+	if e.PeakTokens == nil || e.PeakConcurrency == nil || e.TPOT == nil || *e.PeakConcurrency == 0 || e.TPOT.Mean <= 0 {
+		return unknown()
+	}
+	most := float64(*e.PeakConcurrency) * 1000 / e.TPOT.Mean
+	return suspect(10, *e.PeakTokens/most, "a peak of %.0f tokens/s, where %d streams of %.2f ms a token bring %.0f",
+		*e.PeakTokens, *e.PeakConcurrency, e.TPOT.Mean, most)
 }
 
 // concurrency: a closed loop that never had its requests in flight is another load.
 func concurrency(e Evidence) (Check, bool) {
-	if e.Concurrency == nil || e.PeakConcurrency == nil || !e.Ended || e.Requests.Started < *e.Concurrency {
+	if e.Closed == nil || e.PeakConcurrency == nil || !e.Ended || e.Requests.Started < e.Closed.Concurrency {
 		return unknown()
 	}
-	short := 1 - min(1, share(*e.PeakConcurrency, *e.Concurrency))
-	return suspect(0.01, short, "at most %d requests were in flight, asked for were %d", *e.PeakConcurrency, *e.Concurrency)
+	short := 1 - min(1, share(*e.PeakConcurrency, e.Closed.Concurrency))
+	return suspect(0.01, short, "at most %d requests were in flight, asked for were %d", *e.PeakConcurrency, e.Closed.Concurrency)
+}
+
+// rate: an open loop that did not send the rate asked for is another load. A random process is off by chance: the rate of n
+// arrivals whose gaps have the shape k has the relative standard deviation 1/sqrt(n k), and four of them are allowed.
+func rate(e Evidence) (Check, bool) {
+	if e.Open == nil || !e.Ended || e.Requests.Started < 2 || len(e.Missing) > 0 {
+		return unknown()
+	}
+	const least = 0.02
+	allowed := least
+	if e.Open.Shape > 0 {
+		allowed = max(least, 4/math.Sqrt(float64(e.Requests.Started)*e.Open.Shape))
+	}
+	off := math.Abs(e.Open.Achieved/e.Open.Asked - 1)
+	return limits{allowed, 5 * allowed}.held(off, "%.4g requests/s were sent, asked for were %.4g", e.Open.Achieved, e.Open.Asked)
 }
 
 // endpointPatience is how many requests an endpoint must have been due before it is said that it got none.
@@ -195,13 +346,14 @@ func starts(e Evidence) (Check, bool) {
 	return suspect(tenthOfWindow, worst, "an agent's start was up to %.1f ms off, clocks' uncertainty included", worst)
 }
 
-// isl: prompts of another length are another workload.
+// isl: prompts of another length are another workload. A token or one in a hundred is none.
 func isl(e Evidence) (Check, bool) {
 	if e.Lengths.ISLCompared == 0 {
 		return unknown()
 	}
-	part := share(e.Lengths.ISLMissed, e.Lengths.ISLCompared)
-	return suspect(lengthLimit, part, "%.1f %% of the prompts were not of the length asked", 100*part)
+	far, missed := share(e.Lengths.ISLFar, e.Lengths.ISLCompared), share(e.Lengths.ISLMissed, e.Lengths.ISLCompared)
+	return suspect(lengthLimit, far, "%.1f %% of the prompts were off by more than 1 %% of the length asked, %.1f %% by a token or more",
+		100*far, 100*missed)
 }
 
 // osl: where the server was asked for an exact length, another one is another workload.

@@ -1,11 +1,16 @@
 // Package trust judges a measurement: not the server, but whether the numbers about it can be believed.
 //
-// It is a pure function of what was measured. Package aggregate gathers the evidence, of a whole stage or of a stage so far; reports and sinks
-// show the verdict. Each check compares one number with one or two limits and says what it saw; the worst check is the verdict. What
-// is not known is not checked, and not counted as good.
+// It is a pure function of what was measured. Package aggregate gathers the evidence, of a whole stage or of a stage so far;
+// reports and sinks show the verdict. Each check compares one number with one or two limits and says what it saw and what to
+// do about it; the worst check is the verdict. What is not known is not checked, and not counted as good.
+//
+// A new check is a row in checks, a function beside it, and a section in docs/verdicts.md.
 package trust
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Verdict says how far a stage's numbers can be believed.
 type Verdict string
@@ -35,17 +40,27 @@ func (v Verdict) rank() int {
 // Number is the verdict as databases of time series keep it: 0 valid, 1 suspect, 2 invalid.
 func (v Verdict) Number() uint64 { return uint64(v.rank()) }
 
+// Worse returns the worse of two verdicts.
+func (v Verdict) Worse(o Verdict) Verdict {
+	if o.rank() > v.rank() {
+		return o
+	}
+	return v
+}
+
 // Trust is a verdict and what it rests on.
 type Trust struct {
 	// Verdict is that of the worst check.
 	Verdict Verdict `json:"verdict"`
 	// Checks are those that could be made, in a fixed order.
 	Checks []Check `json:"checks"`
+	// Notes say what is worth knowing about the load, in words. They are no reason to doubt the numbers.
+	Notes []string `json:"notes"`
 }
 
 // Check is one number held against its limits.
 type Check struct {
-	// Name of the check: "completeness", "errors", ...
+	// Name of the check: "completeness", "errors", ... docs/verdicts.md has a section of that name.
 	Name string `json:"name"`
 	// Verdict of this check alone.
 	Verdict Verdict `json:"verdict"`
@@ -57,35 +72,63 @@ type Check struct {
 	InvalidAbove *float64 `json:"invalid_above"`
 	// What was seen, in words.
 	Words string `json:"words"`
+	// What to do about it, in a line. Null: the check was passed.
+	Remedy *string `json:"remedy"`
 }
+
+// ofServer are the checks whose failure is the server's doing: the load was sent and measured as it should be.
+var ofServer = map[string]bool{"measured": true, "errors": true, "osl": true, "prefix_cache": true, "endpoints": true}
+
+// OfServer reports whether a failure of the check is the server's doing, so that measuring again would show the same.
+func (c Check) OfServer() bool { return ofServer[c.Name] }
 
 // Judge weighs the evidence.
 func Judge(e Evidence) Trust {
-	t := Trust{Verdict: Valid, Checks: []Check{}}
+	t := Trust{Verdict: Valid, Checks: []Check{}, Notes: notes(e)}
 	for _, check := range checks {
 		c, known := check.judge(e)
 		if !known {
 			continue
 		}
 		c.Name = check.name
-		t.Checks = append(t.Checks, c)
-		if c.Verdict.rank() > t.Verdict.rank() {
-			t.Verdict = c.Verdict
+		if c.Verdict != Valid {
+			c.Remedy = &check.remedy
 		}
+		t.Checks = append(t.Checks, c)
+		t.Verdict = t.Verdict.Worse(c.Verdict)
 	}
 	return t
 }
 
-// Reasons are the words of the checks that were not passed, the worst first.
-func (t Trust) Reasons() (reasons []string) {
+// Failed are the checks that were not passed, the worst first.
+func (t Trust) Failed() (failed []Check) {
 	for _, verdict := range []Verdict{Invalid, Suspect} {
 		for _, c := range t.Checks {
 			if c.Verdict == verdict {
-				reasons = append(reasons, c.Words)
+				failed = append(failed, c)
 			}
 		}
 	}
+	return failed
+}
+
+// Reasons are the words of the checks that were not passed, the worst first.
+func (t Trust) Reasons() (reasons []string) {
+	for _, c := range t.Failed() {
+		reasons = append(reasons, c.Words)
+	}
 	return reasons
+}
+
+// Unmeasured says, in words, why the measurement itself is invalid. Empty: it is not, though what the server did may be.
+func (t Trust) Unmeasured() string {
+	var reasons []string
+	for _, c := range t.Checks {
+		if c.Verdict == Invalid && !c.OfServer() {
+			reasons = append(reasons, c.Words)
+		}
+	}
+	return strings.Join(reasons, "; ")
 }
 
 // limits are what a value is held against.

@@ -940,9 +940,9 @@ type Counters struct {
 	Chunks uint64 `protobuf:"varint,25,opt,name=chunks,proto3" json:"chunks,omitempty"`
 	// Completed requests that were answered by one body though a stream was asked for.
 	WholeAnswers uint64 `protobuf:"varint,26,opt,name=whole_answers,json=wholeAnswers,proto3" json:"whole_answers,omitempty"`
-	// Completed streams of two tokens or more, by usage, with one token frame.
+	// Completed streams of eight tokens or more, by usage, with one token frame.
 	InOneFrame uint64 `protobuf:"varint,27,opt,name=in_one_frame,json=inOneFrame,proto3" json:"in_one_frame,omitempty"`
-	// Completed streams of two token frames or more that all came in one read.
+	// Completed streams of eight token frames or more that all came in one read.
 	InOneRead uint64 `protobuf:"varint,28,opt,name=in_one_read,json=inOneRead,proto3" json:"in_one_read,omitempty"`
 	// Bytes of text in the output of completed requests, as JSON writes it.
 	TextBytes uint64 `protobuf:"varint,29,opt,name=text_bytes,json=textBytes,proto3" json:"text_bytes,omitempty"`
@@ -951,9 +951,15 @@ type Counters struct {
 	// Those of them, by usage, of requests that streamed no reasoning.
 	HiddenReasoningTokens uint64 `protobuf:"varint,31,opt,name=hidden_reasoning_tokens,json=hiddenReasoningTokens,proto3" json:"hidden_reasoning_tokens,omitempty"`
 	// Completed streams with frames without text of which neither usage nor anything else tells whether they carried a token.
-	Undecided     uint64 `protobuf:"varint,32,opt,name=undecided,proto3" json:"undecided,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Undecided uint64 `protobuf:"varint,32,opt,name=undecided,proto3" json:"undecided,omitempty"`
+	// Completed requests whose prompt was off by more than 1 % of the length asked and more than a token: of isl_missed.
+	IslFar uint64 `protobuf:"varint,33,opt,name=isl_far,json=islFar,proto3" json:"isl_far,omitempty"`
+	// Tokens of the first token frame of completed streams, where running usage told them.
+	HeadTokens uint64 `protobuf:"varint,34,opt,name=head_tokens,json=headTokens,proto3" json:"head_tokens,omitempty"`
+	// Completed streams with head_tokens.
+	WithHeadTokens uint64 `protobuf:"varint,35,opt,name=with_head_tokens,json=withHeadTokens,proto3" json:"with_head_tokens,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Counters) Reset() {
@@ -1206,6 +1212,27 @@ func (x *Counters) GetHiddenReasoningTokens() uint64 {
 func (x *Counters) GetUndecided() uint64 {
 	if x != nil {
 		return x.Undecided
+	}
+	return 0
+}
+
+func (x *Counters) GetIslFar() uint64 {
+	if x != nil {
+		return x.IslFar
+	}
+	return 0
+}
+
+func (x *Counters) GetHeadTokens() uint64 {
+	if x != nil {
+		return x.HeadTokens
+	}
+	return 0
+}
+
+func (x *Counters) GetWithHeadTokens() uint64 {
+	if x != nil {
+		return x.WithHeadTokens
 	}
 	return 0
 }
@@ -2067,7 +2094,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\bendpoint\x18\x01 \x01(\rR\bendpoint\x12.\n" +
 	"\bcounters\x18\x02 \x01(\v2\x12.spate.v1.CountersR\bcounters\x12<\n" +
 	"\rdistributions\x18\x03 \x03(\v2\x16.spate.v1.DistributionR\rdistributions\x12,\n" +
-	"\x06errors\x18\x04 \x03(\v2\x14.spate.v1.ErrorCountR\x06errors\"\xfb\b\n" +
+	"\x06errors\x18\x04 \x03(\v2\x14.spate.v1.ErrorCountR\x06errors\"\xdf\t\n" +
 	"\bCounters\x12\x18\n" +
 	"\astarted\x18\x01 \x01(\x04R\astarted\x12\x1c\n" +
 	"\tcompleted\x18\x02 \x01(\x04R\tcompleted\x12\x16\n" +
@@ -2105,7 +2132,11 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"text_bytes\x18\x1d \x01(\x04R\ttextBytes\x12)\n" +
 	"\x10reasoning_tokens\x18\x1e \x01(\x04R\x0freasoningTokens\x126\n" +
 	"\x17hidden_reasoning_tokens\x18\x1f \x01(\x04R\x15hiddenReasoningTokens\x12\x1c\n" +
-	"\tundecided\x18  \x01(\x04R\tundecided\"\xd8\x01\n" +
+	"\tundecided\x18  \x01(\x04R\tundecided\x12\x17\n" +
+	"\aisl_far\x18! \x01(\x04R\x06islFar\x12\x1f\n" +
+	"\vhead_tokens\x18\" \x01(\x04R\n" +
+	"headTokens\x12(\n" +
+	"\x10with_head_tokens\x18# \x01(\x04R\x0ewithHeadTokens\"\xd8\x01\n" +
 	"\fDistribution\x12(\n" +
 	"\x06metric\x18\x01 \x01(\x0e2\x10.spate.v1.MetricR\x06metric\x12\x1c\n" +
 	"\thistogram\x18\x02 \x01(\fR\thistogram\x12#\n" +
