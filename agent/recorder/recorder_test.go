@@ -355,7 +355,7 @@ func TestSharesOfEarlierWindows(t *testing.T) {
 	want := []*spatev1.WindowShare{
 		{Window: 0, Chunks: 1, MicroRequests: 250_000},
 		{Window: 1, OutputTokens: 7, Chunks: 2, MicroRequests: 500_000},
-		{Window: 2, OutputTokens: 3 + 3, Chunks: 2, MicroRequests: 1_250_000},
+		{Window: 2, OutputTokens: 3 + 3, Chunks: 1, MicroRequests: 1_250_000},
 	}
 	if diff := cmp.Diff(want, tape.snapshots[2].GetShares(), protocmp.Transform()); diff != "" {
 		t.Errorf("window 2 (-want +got):\n%s", diff)

@@ -39,7 +39,7 @@ func (p *page) shareFrames(w windows, window uint32, o *stream.Observation) {
 			number := w.of(at)
 			to, end = p.at(window, number), w.start.Add(time.Duration(number+1)*Length)
 		}
-		if f.Chunk() {
+		if f.Chunk() && !o.Whole {
 			to.chunks++
 		}
 		if f.Token() {
