@@ -92,7 +92,7 @@ func searchesOf(records []*spatev1.SearchRecord) []SearchResult {
 		s := SearchResult{
 			Series: r.GetSeries(), Target: r.GetTarget(), Workload: r.GetWorkload(), Unit: "rate", Objectives: objectives(r.GetSearch().GetKeep()),
 			Kept: r.Kept, Broke: r.Broke, Reason: unlessZero(r.GetReason()), Probes: r.GetProbes(), Converged: r.GetConverged(),
-			MeanThroughput: r.MeanThroughput, ThroughputMargin: r.ThroughputMargin,
+			MeanThroughput: r.MeanThroughput, ThroughputMargin: r.ThroughputMargin, Verdict: unlessZero(r.GetVerdict()), Doubts: unlessZero(r.GetDoubts()),
 		}
 		if r.GetSearch().GetConcurrency() != nil {
 			s.Unit = "concurrency"

@@ -74,6 +74,10 @@ type SearchResult struct {
 	MeanThroughput *float64 `json:"mean_throughput"`
 	// Half the width of its 95 % confidence interval. Null: there are fewer than two.
 	ThroughputMargin *float64 `json:"throughput_margin"`
+	// Worst verdict on the measurements at the two loads. Null: none was judged.
+	Verdict *string `json:"verdict"`
+	// Why it is not VALID, in words. Null: it is.
+	Doubts *string `json:"doubts"`
 }
 
 // RunAgent describes an agent.
@@ -366,7 +370,7 @@ type Probe struct {
 	Series uint32 `json:"series"`
 	// Number of the stage in it, from 0.
 	Number uint32 `json:"number"`
-	// What it was for: "synchronous", "saturated", "rate", "bracket", "bisect" or "repeat".
+	// What it was for: "synchronous", "saturated", "rate", "bracket", "bisect", "repeat" or "again".
 	Purpose string `json:"purpose"`
 }
 

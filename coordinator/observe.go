@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"strings"
 	"time"
 
 	"github.com/spate-load/spate/aggregate"
@@ -50,6 +51,7 @@ func outcomeOf(s *aggregate.Stage, r aggregate.StageResult, rec *spatev1.StageRe
 		Completed: r.Requests.Completed, Failed: r.Requests.Failed, Cancelled: r.Requests.Cancelled,
 		Good: s.Counters().GetGood(), Throughput: throughput(r),
 	}
+	o.Verdict, o.Doubts, o.Unmeasured = string(r.Trust.Verdict), strings.Join(r.Trust.Reasons(), "; "), r.Trust.Unmeasured()
 	if n := r.Requests.NeverSent; n != nil && rec.GetEnough() == "" {
 		o.NeverSent = *n
 	}

@@ -192,7 +192,15 @@ func conclusion(s aggregate.SearchResult) string {
 		line += " (" + *s.Reason + ")"
 	}
 	if s.MeanThroughput != nil && s.ThroughputMargin != nil {
-		line += fmt.Sprintf("; throughput there %.2f ± %.2f req/s", *s.MeanThroughput, *s.ThroughputMargin)
+		line += fmt.Sprintf("; throughput there %.2f ± %.2f req/s, to 95 %%", *s.MeanThroughput, *s.ThroughputMargin)
+	} else if s.Kept != nil {
+		line += "; measured once"
+	}
+	if s.Verdict != nil {
+		line += "; " + *s.Verdict
+	}
+	if s.Doubts != nil {
+		line += ": " + *s.Doubts
 	}
 	line += "; " + stages(uint64(s.Probes))
 	if !s.Converged {

@@ -3,6 +3,7 @@ package series
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -15,8 +16,9 @@ const notLimited = "not limited within the bounds of the search"
 // Record is what the search has found so far. It has converged if it came to a definite end: within its precision, at the upper
 // bound, or at the lower bound with nothing kept. Its probes are those that were judged: a stage that was cut short is none.
 func (s *search) Record() *spatev1.SearchRecord {
-	rec := &spatev1.SearchRecord{Search: s.asked, Probes: uint32(len(s.done))}
+	rec := &spatev1.SearchRecord{Search: s.asked, Probes: uint32(len(s.done) + len(s.invalid))}
 	kept, broke := s.bracket()
+	rec.Verdict, rec.Doubts = s.verdict(kept, broke)
 	rec.Converged = s.ended == "" && len(s.done) > 0 && (kept == 0 || s.narrow(kept, broke))
 	if kept > 0 {
 		rec.Kept, rec.StageIndex = proto.Float64(kept), s.at(kept)[0].stage
@@ -35,6 +37,21 @@ func (s *search) Record() *spatev1.SearchRecord {
 	}
 	return rec
 }
+
+// verdict is the worst one on the measurements at the loads that the answer rests on, and its reasons.
+func (s *search) verdict(values ...float64) (worst, doubts string) {
+	for _, value := range values {
+		for _, p := range s.at(value) {
+			if rank(p.outcome.Verdict) > rank(worst) {
+				worst, doubts = p.outcome.Verdict, p.outcome.Doubts
+			}
+		}
+	}
+	return worst, doubts
+}
+
+// rank orders verdicts.
+func rank(verdict string) int { return slices.Index([]string{"", "VALID", "SUSPECT", "INVALID"}, verdict) }
 
 // joined puts two reasons in one line.
 func joined(a, b string) string {
@@ -72,9 +89,9 @@ func (s *search) addThroughput(rec *spatev1.SearchRecord, value float64) {
 // Conclusion says what was found.
 func (s *search) Conclusion() (text string, good bool) {
 	rec := s.Record()
-	probes := fmt.Sprintf("; %d probes", len(s.done))
-	if len(s.done) == 1 {
-		probes = "; 1 probe"
+	probes := fmt.Sprintf("%s; %d probes", verdictWords(rec), rec.GetProbes())
+	if rec.GetProbes() == 1 {
+		probes = verdictWords(rec) + "; 1 probe"
 	}
 	switch {
 	case rec.Kept == nil && rec.Broke == nil:
@@ -84,7 +101,7 @@ func (s *search) Conclusion() (text string, good bool) {
 	case rec.Broke == nil && rec.GetConverged():
 		return fmt.Sprintf("%s kept: %s%s%s", s.words(rec.GetKept()), rec.GetReason(), throughputWords(rec), probes), true
 	case rec.Broke == nil:
-		return fmt.Sprintf("%s kept, nothing above is known%s%s", s.words(rec.GetKept()), probes, s.openEnd(rec)), false
+		return fmt.Sprintf("%s kept, nothing above is known%s%s%s", s.words(rec.GetKept()), throughputWords(rec), probes, s.openEnd(rec)), false
 	}
 	return fmt.Sprintf("%s kept, %s broke (%s)%s%s%s", s.words(rec.GetKept()), number(rec.GetBroke()), rec.GetReason(),
 		throughputWords(rec), probes, s.openEnd(rec)), rec.GetConverged()
@@ -104,12 +121,23 @@ func (s *search) openEnd(rec *spatev1.SearchRecord) string {
 	return fmt.Sprintf(" were too few for a precision of %s: give the search more, or narrower bounds", percent(s.precision))
 }
 
-// throughputWords says what the repeats completed.
+// throughputWords says how sure the load found is: what its repeats completed, or that it was measured once.
 func throughputWords(rec *spatev1.SearchRecord) string {
 	if rec.MeanThroughput == nil {
-		return ""
+		return "; measured once"
 	}
-	return fmt.Sprintf("; %s ± %s completed", number(rounded(rec.GetMeanThroughput(), digits)), rateWords(rec.GetThroughputMargin()))
+	return fmt.Sprintf("; %s ± %s completed, to 95 %%", number(rounded(rec.GetMeanThroughput(), digits)), rateWords(rec.GetThroughputMargin()))
+}
+
+// verdictWords say how far the measurements at the loads found can be believed.
+func verdictWords(rec *spatev1.SearchRecord) string {
+	switch {
+	case rec.GetVerdict() == "":
+		return ""
+	case rec.GetDoubts() == "":
+		return "; " + rec.GetVerdict()
+	}
+	return fmt.Sprintf("; %s: %s", rec.GetVerdict(), rec.GetDoubts())
 }
 
 // meanMargin is the mean of at least two values and half the width of its 95 % confidence interval: t s / sqrt(n), with the

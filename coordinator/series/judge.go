@@ -84,6 +84,18 @@ func Milliseconds(d time.Duration) string {
 	return number(math.Round(float64(d)/float64(10*time.Microsecond))/100) + " ms"
 }
 
+// unmeasured says why an outcome tells nothing of the server. Empty: it does. Requests that were never sent are of the agents'
+// making: with more than the tolerance of them the load was not the one asked for.
+func unmeasured(o Outcome, tolerance float64) string {
+	if o.Unmeasured != "" {
+		return o.Unmeasured
+	}
+	if owed := o.Completed + o.Failed + o.Cancelled + o.NeverSent; float64(o.NeverSent) > tolerance*float64(owed) {
+		return fmt.Sprintf("%d of %d requests were never sent: the agents could not start them in time", o.NeverSent, owed)
+	}
+	return ""
+}
+
 // backlogDoubt is how many standard deviations a backlog must grow beyond chance.
 const backlogDoubt = 3.5
 
@@ -105,11 +117,7 @@ const backlogDoubt = 3.5
 // took up to 3 % of the stages at 70 % for overloaded: one such stage costs a search most of its answer. Requests that take a large
 // part of the stage need a warm-up as long as they take: without one their number is still growing to its level.
 //
-// Requests that were never sent are of the agents' making: more than the tolerance of them, and the rate was not what was asked.
 func sustained(o Outcome, load *spatev1.LoadPoint, tolerance float64) (ok bool, reason string) {
-	if owed := o.Completed + o.Failed + o.Cancelled + o.NeverSent; float64(o.NeverSent) > tolerance*float64(owed) {
-		return false, fmt.Sprintf("%d of %d requests were never sent: the agents could not start them in time", o.NeverSent, owed)
-	}
 	b := o.Backlog
 	if b == nil || b.Started <= b.Ended || float64(b.Ended) >= b.Owed*(1-tolerance) {
 		return true, ""

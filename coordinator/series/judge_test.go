@@ -75,8 +75,6 @@ func TestSustained(t *testing.T) {
 		{"bursts: 3.5 sqrt(2 x 4 x 50) = 70", bursty, backlog(50, 1000, 930), true},
 		{"beyond bursts", bursty, backlog(50, 1000, 929), false},
 		{"nothing in flight before", poisson, backlog(0, 985, 980), false},
-		{"a few never sent", poisson, Outcome{Completed: 985, NeverSent: 15}, true},
-		{"too many never sent", poisson, Outcome{Completed: 984, NeverSent: 16}, false},
 	} {
 		if ok, reason := sustained(c.o, c.load, 0.015); ok != c.want || ok != (reason == "") {
 			t.Errorf("%s: %v, %q", c.name, ok, reason)
@@ -134,5 +132,21 @@ func TestNames(t *testing.T) {
 	}
 	if got := LatencyWords("tpot", 99.9); got != "p99.9 TPOT" {
 		t.Error(got)
+	}
+}
+
+func TestUnmeasured(t *testing.T) {
+	for _, c := range []struct {
+		name, want string
+		o          Outcome
+	}{
+		{"all is well", "", Outcome{Completed: 100, Unmeasured: ""}},
+		{"an invalid measurement", "send delay", Outcome{Completed: 100, Unmeasured: "send delay"}},
+		{"a few never sent", "", Outcome{Completed: 985, NeverSent: 15}},
+		{"too many never sent", "16 of 1000 requests were never sent: the agents could not start them in time", Outcome{Completed: 984, NeverSent: 16}},
+	} {
+		if got := unmeasured(c.o, 0.015); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
 	}
 }

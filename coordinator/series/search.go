@@ -19,6 +19,9 @@ const finest = 1e-9
 //	          -> bisect: between the highest that kept and the lowest that broke, to the precision
 //	          -> repeat: at the load found; if most of them break the load has broken, and the search goes on below it
 //
+// A probe whose measurement is invalid tells nothing of the server: it is run again. If it is invalid again, the search ends
+// with what it knows, and says that the agents cannot measure this load.
+//
 // Each probe is judged by what it measured, without allowance for chance: near the knee the outcome is random, and the search
 // ends within the range in which it is. Repeats tell how sure the result is.
 type search struct {
@@ -31,7 +34,9 @@ type search struct {
 	repeats   int
 	digits    int
 	done      []probe
-	ended     string // why it was ended from outside
+	invalid   []probe // whose measurement was invalid; they are not among those done
+	again     bool    // the last one of them is to be run again
+	ended     string  // why it was ended from outside, or cannot go on
 }
 
 // probe is a stage that was run.
@@ -68,7 +73,7 @@ func (s *search) Next() (Step, bool) {
 	if purpose == "" {
 		return Step{}, false
 	}
-	step := Step{Number: uint32(len(s.done)), Purpose: purpose, Value: value}
+	step := Step{Number: uint32(len(s.done) + len(s.invalid)), Purpose: purpose, Value: value}
 	if s.integer {
 		step.Load = closedAt(s.template, uint32(value))
 	} else {
@@ -79,10 +84,14 @@ func (s *search) Next() (Step, bool) {
 
 // next decides. An empty purpose is the end.
 func (s *search) next() (value float64, purpose string) {
-	if s.ended != "" || len(s.done) >= s.probes {
+	switch {
+	case s.ended != "":
 		return 0, ""
-	}
-	if len(s.done) == 0 {
+	case s.again:
+		return s.invalid[len(s.invalid)-1].value, Again
+	case len(s.done) >= s.probes:
+		return 0, ""
+	case len(s.done) == 0:
 		return s.from, Bracket
 	}
 	kept, broke := s.bracket()
@@ -155,6 +164,10 @@ func (s *search) Take(stageIndex uint32, o Outcome) string {
 	if !ok {
 		return ""
 	}
+	if why := unmeasured(o, s.precision/2); why != "" {
+		return s.takeInvalid(stageIndex, step, o, why)
+	}
+	s.again = false
 	kept, reason := Judge(s.asked.GetKeep(), o)
 	if kept && !s.integer {
 		// Half the precision: a rate that is not sustained by less is within the precision of one that is.
@@ -165,6 +178,16 @@ func (s *search) Take(stageIndex uint32, o Outcome) string {
 		return fmt.Sprintf("%s broke (%s)", s.words(step.Value), reason)
 	}
 	return s.words(step.Value) + " kept"
+}
+
+// takeInvalid takes in a probe that measured nothing: for the first time it is run again, for the second time the search ends.
+func (s *search) takeInvalid(stageIndex uint32, step Step, o Outcome, why string) string {
+	s.invalid = append(s.invalid, probe{value: step.Value, stage: stageIndex, reason: why, outcome: o})
+	if s.again = step.Purpose != Again; s.again {
+		return fmt.Sprintf("%s could not be measured (%s): once more", s.words(step.Value), why)
+	}
+	s.ended = fmt.Sprintf("%s could not be measured twice (%s): give the run more agents or cores", s.words(step.Value), why)
+	return s.ended
 }
 
 // End ends the search before its time.

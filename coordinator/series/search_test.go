@@ -177,7 +177,7 @@ func TestCourses(t *testing.T) {
 		{
 			name: "doubles, and tries the throughput of the failed probe first", load: template(1, 64, true), run: atKnee(42.5, 42.5),
 			course:     "bracket 1, bracket 2, bracket 4, bracket 8, bracket 16, bracket 32, bracket 64, bisect 41.86, bisect 43.07",
-			conclusion: "41.86 req/s kept, 43.07 broke (p99 TTFT 1000 ms > 500 ms); 9 probes", good: true,
+			conclusion: "41.86 req/s kept, 43.07 broke (p99 TTFT 1000 ms > 500 ms); measured once; 9 probes", good: true,
 		},
 		{
 			name: "nothing is kept", load: template(8, 64, true), run: atKnee(5, 5), course: "bracket 8",
@@ -185,17 +185,17 @@ func TestCourses(t *testing.T) {
 		},
 		{
 			name: "the upper bound is kept", load: template(8, 20, true), run: atKnee(50, 50), course: "bracket 8, bracket 16, bracket 20",
-			conclusion: "20 req/s kept: not limited within the bounds of the search; 3 probes", good: true,
+			conclusion: "20 req/s kept: not limited within the bounds of the search; measured once; 3 probes", good: true,
 		},
 		{
 			name: "concurrency by whole numbers", load: template(1, 16, false), run: atKnee(6, 6),
 			course:     "bracket 1, bracket 2, bracket 4, bracket 8, bisect 6, bisect 7",
-			conclusion: "concurrency 6 kept, 7 broke (p99 TTFT 1000 ms > 500 ms); 6 probes", good: true,
+			conclusion: "concurrency 6 kept, 7 broke (p99 TTFT 1000 ms > 500 ms); measured once; 6 probes", good: true,
 		},
 		{
 			name: "too few probes", load: template(1, 1000, true, func(s *spatev1.Search) { s.Probes = 4 }), run: atKnee(300, 5000),
 			course: "bracket 1, bracket 31.62, bracket 177.8, bracket 421.7",
-			conclusion: "177.8 req/s kept, 421.7 broke (p99 TTFT 1000 ms > 500 ms); 4 probes were too few for a precision of 3 %: " +
+			conclusion: "177.8 req/s kept, 421.7 broke (p99 TTFT 1000 ms > 500 ms); measured once; 4 probes were too few for a precision of 3 %: " +
 				"give the search more, or narrower bounds",
 		},
 	} {
@@ -249,7 +249,7 @@ func TestRepeatsConfirm(t *testing.T) {
 	}
 	text, _ := s.Conclusion()
 	// 4.3027 x 0.1 / sqrt(3) = 0.2484
-	if want := "4 req/s kept: not limited within the bounds of the search; 4 ± 0.2484 req/s completed; 3 probes"; text != want {
+	if want := "4 req/s kept: not limited within the bounds of the search; 4 ± 0.2484 req/s completed, to 95 %; 3 probes"; text != want {
 		t.Errorf("%s, want\n%s", text, want)
 	}
 }
@@ -302,7 +302,7 @@ func TestEndedEarly(t *testing.T) {
 	s = series.New(template(1, 1000, true))
 	s.Take(0, server{knee: 5}.run(1))
 	s.End("agent a lost")
-	if text, good := s.Conclusion(); text != "1 req/s kept, nothing above is known; 1 probe (the search ended early: agent a lost)" || good {
+	if text, good := s.Conclusion(); text != "1 req/s kept, nothing above is known; measured once; 1 probe (the search ended early: agent a lost)" || good {
 		t.Error(text)
 	}
 }
@@ -320,5 +320,64 @@ func TestStepsAreWholeLoads(t *testing.T) {
 	}
 	if series.New(&spatev1.LoadPoint{Rate: 2}) != nil {
 		t.Error("a load without search or sweep makes a series")
+	}
+}
+
+// A probe whose measurement is invalid is run again. If it is again, the search ends with what it knows, and says so.
+func TestInvalidProbesAreRunAgain(t *testing.T) {
+	invalid := func(o series.Outcome) series.Outcome {
+		o.Unmeasured, o.Verdict, o.Doubts = "send delay p99 530 ms", "INVALID", "send delay p99 530 ms"
+		return o
+	}
+	for _, c := range []struct {
+		name, course, conclusion string
+		good                     bool
+		times                    map[float64]int // how often loads are invalid
+	}{
+		{
+			name: "once", times: map[float64]int{1: 1, 8: 1}, good: true,
+			course:     "bracket 1, again 1, bracket 2, bracket 4, bracket 8, again 8, bisect 6, bisect 7",
+			conclusion: "concurrency 6 kept, 7 broke (p99 TTFT 1000 ms > 500 ms); measured once; VALID; 8 probes",
+		},
+		{
+			name: "twice above what was kept", times: map[float64]int{4: 2}, course: "bracket 1, bracket 2, bracket 4, again 4",
+			conclusion: "concurrency 2 kept, nothing above is known; measured once; VALID; 4 probes (the search ended early: concurrency 4 could not be measured twice " +
+				"(send delay p99 530 ms): give the run more agents or cores)",
+		},
+		{
+			name: "from the start", times: map[float64]int{1: 2}, course: "bracket 1, again 1",
+			conclusion: "nothing is known: the search ended early: concurrency 1 could not be measured twice (send delay p99 530 ms): give the run more agents or cores",
+		},
+	} {
+		got, s := course(t, template(1, 16, false), func(p series.Step) series.Outcome {
+			o := server{knee: 6, capacity: 6}.run(p.Value)
+			o.Verdict = "VALID"
+			if c.times[p.Value]--; c.times[p.Value] >= 0 {
+				return invalid(o)
+			}
+			return o
+		})
+		text, good := s.Conclusion()
+		if got != c.course || text != c.conclusion || good != c.good {
+			t.Errorf("%s:\n%s\n%s (good: %v), want\n%s\n%s", c.name, got, text, good, c.course, c.conclusion)
+		}
+	}
+}
+
+// The answer carries the worst verdict of the probes that it rests on.
+func TestTheAnswerHasAVerdict(t *testing.T) {
+	_, s := course(t, template(1, 16, false), func(p series.Step) series.Outcome {
+		o := server{knee: 6, capacity: 6}.run(p.Value)
+		o.Verdict = "VALID"
+		if p.Value == 7 {
+			o.Verdict, o.Doubts = "SUSPECT", "12 of 1000 requests failed"
+		}
+		return o
+	})
+	if rec := s.Record(); rec.GetVerdict() != "SUSPECT" || rec.GetDoubts() != "12 of 1000 requests failed" {
+		t.Errorf("%v", rec)
+	}
+	if text, _ := s.Conclusion(); !strings.Contains(text, "; measured once; SUSPECT: 12 of 1000 requests failed; 6 probes") {
+		t.Error(text)
 	}
 }

@@ -23,6 +23,7 @@ const (
 	Bracket     = "bracket"
 	Bisect      = "bisect"
 	Repeat      = "repeat"
+	Again       = "again"
 )
 
 // Step is the next stage of a series.
@@ -53,6 +54,12 @@ type Outcome struct {
 	Throughput *float64
 	// Backlog is how the number of requests in flight grew. Nil: the stage was too short to tell.
 	Backlog *Backlog
+	// Verdict is that on the stage's measurement: "VALID", "SUSPECT" or "INVALID". Empty: it was not judged.
+	Verdict string
+	// Doubts are the reasons for it, in words. Empty: there are none.
+	Doubts string
+	// Unmeasured is why the measurement itself is invalid, through no fault of the server's. Empty: it is not.
+	Unmeasured string
 }
 
 // Backlog counts what came and what went in the second half of a stage's measured part, measured or not.

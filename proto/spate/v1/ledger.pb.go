@@ -598,8 +598,12 @@ type SearchRecord struct {
 	MeanThroughput *float64 `protobuf:"fixed64,11,opt,name=mean_throughput,json=meanThroughput,proto3,oneof" json:"mean_throughput,omitempty"`
 	// See mean_throughput.
 	ThroughputMargin *float64 `protobuf:"fixed64,12,opt,name=throughput_margin,json=throughputMargin,proto3,oneof" json:"throughput_margin,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Worst verdict on the measurements at the two loads: "VALID", "SUSPECT" or "INVALID". Empty: none was judged.
+	Verdict string `protobuf:"bytes,13,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	// Why it is not VALID, in words.
+	Doubts        string `protobuf:"bytes,14,opt,name=doubts,proto3" json:"doubts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SearchRecord) Reset() {
@@ -714,6 +718,20 @@ func (x *SearchRecord) GetThroughputMargin() float64 {
 		return *x.ThroughputMargin
 	}
 	return 0
+}
+
+func (x *SearchRecord) GetVerdict() string {
+	if x != nil {
+		return x.Verdict
+	}
+	return ""
+}
+
+func (x *SearchRecord) GetDoubts() string {
+	if x != nil {
+		return x.Doubts
+	}
+	return ""
 }
 
 // StageRecord is the ledger's record of a stage.
@@ -1082,7 +1100,7 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\fProbeOutcome\x12\x1f\n" +
 	"\vstage_index\x18\x01 \x01(\rR\n" +
 	"stageIndex\x12\x1a\n" +
-	"\bcomplete\x18\x02 \x01(\bR\bcomplete\"\xc4\x03\n" +
+	"\bcomplete\x18\x02 \x01(\bR\bcomplete\"\xf6\x03\n" +
 	"\fSearchRecord\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\rR\x06series\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1a\n" +
@@ -1097,7 +1115,9 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\tconverged\x18\n" +
 	" \x01(\bR\tconverged\x12,\n" +
 	"\x0fmean_throughput\x18\v \x01(\x01H\x02R\x0emeanThroughput\x88\x01\x01\x120\n" +
-	"\x11throughput_margin\x18\f \x01(\x01H\x03R\x10throughputMargin\x88\x01\x01B\a\n" +
+	"\x11throughput_margin\x18\f \x01(\x01H\x03R\x10throughputMargin\x88\x01\x01\x12\x18\n" +
+	"\averdict\x18\r \x01(\tR\averdict\x12\x16\n" +
+	"\x06doubts\x18\x0e \x01(\tR\x06doubtsB\a\n" +
 	"\x05_keptB\b\n" +
 	"\x06_brokeB\x12\n" +
 	"\x10_mean_throughputB\x14\n" +

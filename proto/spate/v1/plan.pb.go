@@ -3338,7 +3338,8 @@ type Probe struct {
 	Series uint32 `protobuf:"varint,1,opt,name=series,proto3" json:"series,omitempty"`
 	// Number of the stage in it, from 0.
 	Number uint32 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
-	// What it is for: "synchronous", "saturated", "rate", "bracket", "bisect" or "repeat".
+	// What it is for: "synchronous", "saturated", "rate", "bracket", "bisect", "repeat", or "again" if the measurement of the one before
+	// was invalid.
 	Purpose       string `protobuf:"bytes,3,opt,name=purpose,proto3" json:"purpose,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
