@@ -457,9 +457,9 @@ func TestSonnetPrompts(t *testing.T) {
 // TestLines: the lines of a text come back as they stand in it.
 func TestLines(t *testing.T) {
 	text := "a \"quoted\" line\n\ttwo <é>\n\n three\n"
-	got, err := Lines(rowsOf(t, sonnetOf(&spatev1.SonnetContent{Isl: 60, Osl: 5}), text, nil))
-	if want := []string{"a \"quoted\" line\n", "\ttwo <é>\n", " three\n"}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("%q, %v", got, err)
+	got, err := Lines(rowsOf(t, sonnetOf(&spatev1.SonnetContent{Isl: 60, Osl: 5}), text, wordCount))
+	if want := []Line{{"a \"quoted\" line\n", 3}, {"\ttwo <é>\n", 2}, {" three\n", 1}}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v", got, err)
 	}
 }
 

@@ -23,7 +23,8 @@ type sonnet struct {
 	prefix []verse
 	common uint32 // tokens of prefix
 	room   uint32 // tokens for prefix and lines
-	begin  uint32 // tokens that requests begin with to miss every cache
+	begin  uint32 // words that requests begin with to miss every cache
+	feed   uint32 // tokens of the line feed behind them, by a server's count
 	short  int    // the shortest line
 	osl    uint32
 	draws  draw.Sequence
@@ -68,6 +69,10 @@ func (w *sonnet) count(lengths []uint32, prefix uint32) error {
 	for i := range w.lines {
 		w.lines[i].tokens = lengths[i]
 	}
+	if w.busting.on {
+		w.feed = 1
+		w.room -= min(w.feed, w.room)
+	}
 	w.takeLines(prefix)
 	return nil
 }
@@ -85,17 +90,26 @@ func (w *sonnet) readLines() error {
 	return nil
 }
 
-// Lines returns the lines of a sonnet's text, each with its line feed. It reads the whole file.
-func Lines(rows *dataset.Rows) ([]string, error) {
-	lines := make([]string, rows.Len())
+// Line is one of a sonnet's text.
+type Line struct {
+	// Text with its line feed.
+	Text string
+	// Tokens by the tokenizer that the file was read with. 0: there was none.
+	Tokens uint32
+}
+
+// Lines returns the lines of a sonnet's text. It reads the whole file.
+func Lines(rows *dataset.Rows) ([]Line, error) {
+	lines := make([]Line, rows.Len())
 	var row dataset.Row
 	for i := range lines {
 		if err := rows.Read(uint64(i), &row); err != nil {
 			return nil, err
 		}
-		if err := json.Unmarshal(fmt.Appendf(nil, `"%s"`, row.Content), &lines[i]); err != nil {
+		if err := json.Unmarshal(fmt.Appendf(nil, `"%s"`, row.Content), &lines[i].Text); err != nil {
 			return nil, fmt.Errorf("workload: line %d: %w", i+1, err)
 		}
+		lines[i].Tokens = row.ISL
 	}
 	return lines, nil
 }
@@ -161,7 +175,7 @@ func (w *sonnet) drawn(index uint64, yield func(verse)) {
 
 // Ask returns the length of the prompt by the lengths of its lines.
 func (w *sonnet) Ask(index uint64, _ int) (Ask, error) {
-	a := Ask{ISL: w.template + w.begin + w.common, OSL: w.osl, Turns: 1}
+	a := Ask{ISL: w.template + w.begin + w.feed + w.common, OSL: w.osl, Turns: 1}
 	w.drawn(index, func(v verse) { a.ISL += v.tokens })
 	if index > 0 && !w.busting.on {
 		a.Shared = w.common
