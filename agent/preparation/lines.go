@@ -39,7 +39,7 @@ func (f *finder) countLines(ctx context.Context, way string) error {
 	case "usage":
 		err = t.estimate(ctx)
 	case "file":
-		err = t.fromFile()
+		t.fromFile()
 	}
 	if err != nil {
 		return err
@@ -57,16 +57,15 @@ type text struct {
 }
 
 // fromFile takes the lengths that the plan's tokenizer file gave. It has none where the plan has several such files.
-func (t *text) fromFile() error {
+func (t *text) fromFile() {
 	for i, l := range t.lines {
 		if l.Tokens == 0 {
 			t.note("The lengths of the text's lines are estimates, by their words: the plan has several tokenizer files, and none is the workload's.")
 			t.lengths = nil
-			return nil
+			return
 		}
 		t.lengths[i] = l.Tokens
 	}
-	return nil
 }
 
 // countEach weighs each line on the server's tokenizer, as it stands in a text: behind the end of another line.
