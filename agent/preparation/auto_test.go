@@ -119,11 +119,12 @@ func TestTrials(t *testing.T) {
 // TestTrialThatFails: a server that does not know the model says so, and its name decides.
 func TestTrialThatFails(t *testing.T) {
 	s := &fakeServer{models: listing("other", "vllm", 0)}
-	target := &spatev1.Target{Api: "responses", Model: "m", ExactOutput: "auto"} // the server has no such path
+	target := &spatev1.Target{Api: "responses", Model: "m", ExactOutput: "auto", Tokenizer: "auto"} // the server has no such path
 	f, err := found(t, s, stageOf(target))
 	notes := strings.Join(f.Preparation.GetNotes(), " ")
 	if err != nil || f.Preparation.GetExactOutputBy() != "known" || !strings.Contains(notes, `does not list the model "m"; it lists "other"`) ||
-		!strings.Contains(notes, "A short request to the server failed: POST /v1/responses: 404 Not Found") {
+		!strings.Contains(notes, "A short request to the server failed: POST /v1/responses: 404 Not Found") ||
+		!strings.Contains(notes, "by server: POST /tokenize: 404 Not Found: 404 page not found; short requests fail)") {
 		t.Errorf("%v, %v", f.Preparation, err)
 	}
 }

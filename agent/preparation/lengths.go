@@ -71,6 +71,10 @@ func (f *finder) auto(ctx context.Context) {
 	defer cancel()
 	var why []string
 	for _, way := range []string{"server", "usage"} {
+		if way == "usage" && f.broken {
+			why = append(why, "short requests fail")
+			break
+		}
 		err := f.verified(within, way)
 		if err == nil {
 			if err := f.countLines(within, way); err != nil {

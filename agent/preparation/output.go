@@ -166,6 +166,7 @@ func (f *finder) attempt(ctx context.Context, a stream.Attempt) (stream.Trial, e
 func (f *finder) tryOutput(ctx context.Context, w wishes) {
 	taken, trial, err := f.taken(ctx, w.exact, w.running)
 	if err != nil {
+		f.broken = true
 		f.note("A short request to the server failed: %v.", err)
 		if w.open {
 			f.exactByName("a short request that would have shown what the server takes failed")

@@ -87,6 +87,7 @@ type finder struct {
 	lines  func() ([]workload.Line, error)
 	owner  string // of the model, as the server says it
 	silent bool   // the endpoint cannot be reached
+	broken bool   // it does not answer a plain request
 	found  Found
 
 	mu    sync.Mutex // guards what follows, and found.Preparation.MaxModelTokens
