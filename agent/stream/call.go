@@ -49,9 +49,17 @@ func (c *Client) call(ctx context.Context, u *url.URL, body []byte, answer any) 
 	case err != nil && page != "":
 		return c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, errors.New("the answer is not JSON"+page))
 	case err != nil:
-		return c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, fmt.Errorf("the answer is not as this API has it: %w", err))
+		return c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, fmt.Errorf("the answer is not as this API has it: %s", oddity(err)))
 	}
 	return nil
+}
+
+// oddity says what is odd about JSON, without the types of the program.
+func oddity(err error) string {
+	if odd, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Sprintf("a %s where none belongs, in %q", odd.Value, strings.TrimPrefix(odd.Field, "."))
+	}
+	return err.Error()
 }
 
 // fetch sends a request and returns the head and the body of its answer. Any status but 200 is an error.
