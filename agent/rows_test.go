@@ -8,10 +8,12 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/agent/preparation"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/dataset"
 	"github.com/spate-load/spate/workload/store"
@@ -199,6 +201,105 @@ func TestTargetIsAskedOnceARun(t *testing.T) {
 			t.Errorf("stage %d: asked %d times, then %d; found %v", i, asked, e.questions(), s.found.Preparation)
 		}
 		asked = e.questions()
+	}
+}
+
+// TestWhatIsFoundOutOnce: stages that reach a server in the same way share what was found out, whatever else they are.
+func TestWhatIsFoundOutOnce(t *testing.T) {
+	random := func(isl uint32) *spatev1.Workload {
+		return &spatev1.Workload{Content: &spatev1.Workload_Random{Random: &spatev1.RandomContent{Isl: isl, Osl: 1}}}
+	}
+	sonnet := &spatev1.Workload{Content: &spatev1.Workload_Sonnet{Sonnet: &spatev1.SonnetContent{Isl: 9}}}
+	base := func() *spatev1.Stage {
+		return &spatev1.Stage{Workload: random(3), Target: &spatev1.Target{
+			Name: "a", Endpoints: []string{"http://h"}, Api: "chat", Model: "m", ApiKey: "env:K", Headers: map[string]string{"X-A": "1"}, Tokenizer: "auto",
+		}}
+	}
+	for name, tt := range map[string]struct {
+		change func(*spatev1.Stage)
+		same   bool
+	}{
+		"another name":        {func(s *spatev1.Stage) { s.Target.Name = "b" }, true},
+		"another header":      {func(s *spatev1.Stage) { s.Target.Headers["X-A"] = "2" }, true},
+		"another load, seed":  {func(s *spatev1.Stage) { s.Load, s.Seed = &spatev1.LoadPoint{Concurrency: 3}, 9 }, true},
+		"another length":      {func(s *spatev1.Stage) { s.Workload = random(500) }, true},
+		"a trace":             {func(s *spatev1.Stage) { s.Workload = &spatev1.Workload{Content: &spatev1.Workload_Azure{}} }, true},
+		"other timeouts":      {func(s *spatev1.Stage) { s.Target.RequestTimeout = durationpb.New(time.Second) }, true},
+		"one header more":     {func(s *spatev1.Stage) { s.Target.Headers["X-B"] = "1" }, false},
+		"another key":         {func(s *spatev1.Stage) { s.Target.ApiKey = "env:L" }, false},
+		"another model":       {func(s *spatev1.Stage) { s.Target.Model = "n" }, false},
+		"another endpoint":    {func(s *spatev1.Stage) { s.Target.Endpoints = append(s.Target.Endpoints, "http://i") }, false},
+		"other running usage": {func(s *spatev1.Stage) { s.Target.RunningUsage = "never" }, false},
+		"a text of lines":     {func(s *spatev1.Stage) { s.Workload = sonnet }, false},
+		"another text": {func(s *spatev1.Stage) {
+			s.Workload, s.Dataset = sonnet, &spatev1.Dataset{Sha256: "other"}
+		}, false},
+	} {
+		one, other := base(), base()
+		if name == "another text" {
+			one.Workload, one.Dataset = sonnet, &spatev1.Dataset{Sha256: "one"}
+		}
+		tt.change(other)
+		a, err := findingOf(one)
+		b, err2 := findingOf(other)
+		if err != nil || err2 != nil || (a == b) != tt.same {
+			t.Errorf("%s: same %v, %v, %v", name, a == b, err, err2)
+		}
+	}
+}
+
+// TestFindingsGoStale: what was found out is forgotten after a while, with another run, and when a target of the run is dead.
+func TestFindingsGoStale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f findings
+		var key finding
+		known := func(run string) bool { _, known := f.get(run, key); return known }
+		f.forget("a")
+		f.put("a", key, preparation.Found{})
+		time.Sleep(staleAfter)
+		if !known("a") || known("b") {
+			t.Error("not known in its run, or known in another")
+		}
+		time.Sleep(time.Second)
+		if known("a") {
+			t.Error("known for too long")
+		}
+		f.put("a", key, preparation.Found{})
+		if f.forget("b"); !known("a") {
+			t.Error("forgotten with another run")
+		}
+		if f.forget("a"); known("a") {
+			t.Error("not forgotten")
+		}
+		if f.put("a", key, preparation.Found{}); !known("a") {
+			t.Error("not found out again")
+		}
+	})
+}
+
+// TestADeadTargetIsAskedAgain: a server that went away may come back as another.
+func TestADeadTargetIsAskedAgain(t *testing.T) {
+	e := newEngine(t, 0, 0)
+	k := kitOf(limits{})
+	assign := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 1}, e), 0)
+	ready := func(a *spatev1.Assign) error {
+		s, err := prepare(t.Context(), a, k)
+		if err == nil {
+			s.close()
+		}
+		return err
+	}
+	if err := ready(assign); err != nil {
+		t.Fatal(err)
+	}
+	dead := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 1}, e), 0)
+	dead.Stage.Target.Endpoints = []string{"http://127.0.0.1:1"}
+	asked := e.questions()
+	if err := ready(dead); kindOf(err) != spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD {
+		t.Fatalf("%v", err)
+	}
+	if err := ready(assign); err != nil || e.questions() <= asked {
+		t.Errorf("asked %d times, then %d: %v", asked, e.questions(), err)
 	}
 }
 

@@ -199,7 +199,7 @@ func varies(load *spatev1.LoadPoint) bool {
 func (s *share) makeContent() (err error) {
 	s.content, err = workload.New(workload.Config{
 		Workload: s.stage.GetWorkload(), Seed: s.stage.GetSeed(), Run: s.prefix, Form: s.client.Form(),
-		Rows: s.rows, Words: s.found.Words, Template: s.found.Template,
+		Rows: s.rows, Words: s.found.Words, First: s.found.First, Lines: s.found.Lines, Template: s.found.Template,
 	})
 	if err != nil {
 		return fmt.Errorf("workload %s: %w", s.stage.GetWorkload().GetName(), err)

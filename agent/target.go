@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
@@ -14,6 +15,7 @@ import (
 	"github.com/spate-load/spate/agent/preparation"
 	"github.com/spate-load/spate/agent/stream"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload"
 )
 
 // connect makes the client, after trying each endpoint and finding out what there is to know about the server.
@@ -26,12 +28,17 @@ func (s *share) connect(ctx context.Context, secrets map[string]string, f *findi
 		return err
 	}
 	if err := s.probe(ctx); err != nil {
+		f.forget(s.run)
 		return err
 	}
-	if s.found, err = f.find(ctx, s.run, s.client, s.stage); err != nil {
+	if s.found, err = f.find(ctx, s); err != nil {
 		return err
 	}
-	if config.ExactOutput = s.found.Preparation.GetExactOutput(); !config.ExactOutput {
+	if short := preparation.Short(s.stage.GetWorkload(), s.found.Template); short != "" {
+		s.note("%s", short)
+	}
+	config.ExactOutput, config.RunningUsage = s.found.Preparation.GetExactOutput(), s.found.Preparation.GetRunningUsage()
+	if !config.ExactOutput && !config.RunningUsage {
 		return nil
 	}
 	s.client.Close()
@@ -122,39 +129,64 @@ func (s *share) probe(ctx context.Context) error {
 	return group.Wait()
 }
 
-// findings keep what was found out about the targets of a run, so that only the first stage of a target asks. They are safe for concurrent
-// use.
+// findings keep what was found out about the targets of a run, so that only the first stage of a target asks. They are forgotten when a
+// target of the run is found dead, since it may come back as another, and after a while. They are safe for concurrent use.
 type findings struct {
 	mu    sync.Mutex
 	run   string
-	known map[finding]preparation.Found
+	known map[finding]kept
 }
+
+// kept is what was found out, and when.
+type kept struct {
+	preparation.Found
+	at time.Time
+}
+
+// staleAfter is how long a finding is good for: a server that was started anew behind the same address is asked again some time.
+const staleAfter = 30 * time.Minute
 
 // finding is the hash of what a preparation depends on.
 type finding [sha256.Size]byte
 
-// findingOf hashes a stage's target and all else that what is found depends on.
+// findingOf hashes what is found out of a stage depends on: how the target is reached and asked, and what kind of prompts it gets. Its name is
+// no part of it, nor are the values of headers, which are secrets or references to them.
 func findingOf(s *spatev1.Stage) (finding, error) {
-	depends := &spatev1.Stage{Target: s.GetTarget(), Lexicon: s.GetLexicon()}
+	t := s.GetTarget()
+	headers := make(map[string]string)
+	for name := range t.GetHeaders() {
+		headers[name] = ""
+	}
+	depends := &spatev1.Stage{
+		Target: &spatev1.Target{
+			Endpoints: t.GetEndpoints(), Api: t.GetApi(), Model: t.GetModel(), ApiKey: t.GetApiKey(), Headers: headers, Body: t.GetBody(),
+			Prompts: t.GetPrompts(), Tokenizer: t.GetTokenizer(), ExactOutput: t.GetExactOutput(), RunningUsage: t.GetRunningUsage(),
+		},
+		Lexicon: s.GetLexicon(),
+	}
+	kind := preparation.KindOf(s.GetWorkload())
+	if kind == preparation.Lines {
+		depends.Dataset = s.GetDataset()
+	}
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(depends)
 	if err != nil {
-		return finding{}, fmt.Errorf("target %s: %w", s.GetTarget().GetName(), err)
+		return finding{}, fmt.Errorf("target %s: %w", t.GetName(), err)
 	}
-	return sha256.Sum256(fmt.Appendf(b, "%T", s.GetWorkload().GetContent())), nil
+	return sha256.Sum256(append(b, byte(kind))), nil
 }
 
-// find returns what there is to know about a stage's target. It asks the server if no stage of the run has done so, and then blocks.
-func (f *findings) find(ctx context.Context, run string, c *stream.Client, s *spatev1.Stage) (preparation.Found, error) {
-	key, err := findingOf(s)
+// find returns what there is to know about a share's target. It asks the server if no stage of the run has done so lately, and then blocks.
+func (f *findings) find(ctx context.Context, s *share) (preparation.Found, error) {
+	key, err := findingOf(s.stage)
 	if err != nil {
 		return preparation.Found{}, err
 	}
-	if found, known := f.get(run, key); known {
+	if found, known := f.get(s.run, key); known {
 		return found, nil
 	}
-	found, err := preparation.Find(ctx, c, s)
+	found, err := preparation.Find(ctx, s.client, s.stage, func() ([]workload.Line, error) { return workload.Lines(s.rows) })
 	if err == nil {
-		f.put(run, key, found)
+		f.put(s.run, key, found)
 	}
 	return found, err
 }
@@ -162,18 +194,27 @@ func (f *findings) find(ctx context.Context, run string, c *stream.Client, s *sp
 func (f *findings) get(run string, key finding) (found preparation.Found, known bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.run != run {
+	k, known := f.known[key]
+	if f.run != run || !known || time.Since(k.at) > staleAfter {
 		return preparation.Found{}, false
 	}
-	found, known = f.known[key]
-	return found, known
+	return k.Found, true
 }
 
 func (f *findings) put(run string, key finding, found preparation.Found) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.run != run {
-		f.run, f.known = run, map[finding]preparation.Found{}
+	if f.run != run || f.known == nil {
+		f.run, f.known = run, map[finding]kept{}
 	}
-	f.known[key] = found
+	f.known[key] = kept{found, time.Now()}
+}
+
+// forget drops what was found out about the targets of a run.
+func (f *findings) forget(run string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.run == run {
+		f.known = nil
+	}
 }

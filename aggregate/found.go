@@ -79,6 +79,7 @@ func preparationsOf(agents []*spatev1.AssignedAgent) []Preparation {
 		found = append(found, p)
 		out = append(out, Preparation{
 			Agents: 1, Lengths: p.GetLengths(), TemplateTokens: p.TemplateTokens, ExactOutput: p.GetExactOutput(),
+			ExactOutputBy: unlessZero(p.GetExactOutputBy()), RunningUsage: p.GetRunningUsage(), Requests: p.GetRequests(),
 			MaxModelTokens: p.MaxModelTokens, Server: p.GetServer(), Notes: append([]string{}, p.GetNotes()...),
 		})
 	}

@@ -49,11 +49,16 @@ func TestPreparations(t *testing.T) {
 	same := func() *spatev1.AssignedAgent {
 		return &spatev1.AssignedAgent{Preparation: &spatev1.Preparation{Lengths: "words", TemplateTokens: ptr(uint32(9)), Notes: []string{"n"}}}
 	}
-	other := &spatev1.AssignedAgent{Preparation: &spatev1.Preparation{Lengths: "words", ExactOutput: true, Server: "vllm", MaxModelTokens: ptr(uint32(4096))}}
+	other := &spatev1.AssignedAgent{Preparation: &spatev1.Preparation{
+		Lengths: "words", ExactOutput: true, ExactOutputBy: "tried", RunningUsage: true, Requests: 7, Server: "vllm", MaxModelTokens: ptr(uint32(4096)),
+	}}
 	got := preparationsOf([]*spatev1.AssignedAgent{same(), other, {}, same()})
 	want := []Preparation{
 		{Agents: 2, Lengths: "words", TemplateTokens: ptr(uint32(9)), Notes: []string{"n"}},
-		{Agents: 1, Lengths: "words", ExactOutput: true, Server: "vllm", MaxModelTokens: ptr(uint32(4096)), Notes: []string{}},
+		{
+			Agents: 1, Lengths: "words", ExactOutput: true, ExactOutputBy: ptr("tried"), RunningUsage: true, Requests: 7, Server: "vllm",
+			MaxModelTokens: ptr(uint32(4096)), Notes: []string{},
+		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

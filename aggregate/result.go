@@ -419,6 +419,12 @@ type Preparation struct {
 	TemplateTokens *uint32 `json:"template_tokens"`
 	// Requests asked the server for exactly the output length.
 	ExactOutput bool `json:"exact_output"`
+	// How that was found out: "plan", "known" or "tried". Null: it was not.
+	ExactOutputBy *string `json:"exact_output_by"`
+	// Frames had the usage so far, as requests asked for.
+	RunningUsage bool `json:"running_usage"`
+	// Requests that were sent to find this out.
+	Requests uint32 `json:"requests"`
 	// Longest prompt and output together that the server takes, in tokens. Null: it does not tell.
 	MaxModelTokens *uint32 `json:"max_model_tokens"`
 	// The server's software. Empty: it does not tell.

@@ -117,5 +117,8 @@ func (c *checker) options(path string, t *spatev1.Target) {
 		if why := facts.inner[name]; why != "" {
 			c.wrong(at, fmt.Sprintf("cannot have %s: %s", name, why))
 		}
+		if problem := fieldProblem(name, given.GetStructValue().GetFields()[name]); problem != "" {
+			c.wrong(at, name+" "+problem)
+		}
 	}
 }

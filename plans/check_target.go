@@ -2,9 +2,7 @@ package plans
 
 import (
 	"fmt"
-	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -99,106 +97,4 @@ func validPort(u *url.URL) bool {
 	}
 	port, err := strconv.ParseUint(u.Port(), 10, 16)
 	return err == nil && port > 0
-}
-
-// ownHeaders are those, in canonical form, that the client sets.
-var ownHeaders = []string{"Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Trailer", "Upgrade", "X-Request-Id"}
-
-// secretWords stand in the names of headers that carry secrets, such as Authorization, X-Api-Key and Set-Cookie. A plan is kept
-// with its results, so a header that is taken for one by mistake does less harm than one that is missed.
-var secretWords = []string{"key", "token", "secret", "auth", "password", "cookie"}
-
-func namesSecret(header string) bool {
-	header = strings.ToLower(header)
-	return slices.ContainsFunc(secretWords, func(word string) bool { return strings.Contains(header, word) })
-}
-
-func (c *checker) headers(path string, t *spatev1.Target) {
-	seen := make(map[string]string)
-	for _, name := range sortedKeys(t.GetHeaders()) {
-		canonical := http.CanonicalHeaderKey(name)
-		at := path + ".headers[" + strconv.Quote(name) + "]"
-		if problem := headerProblem(name, t.GetHeaders()[name]); problem != "" {
-			c.wrong(at, problem)
-		} else if seen[canonical] != "" {
-			c.wrong(at, fmt.Sprintf("is the same header as %q: case makes no difference", seen[canonical]))
-		} else if canonical == or(factsOf(t).auth, "Authorization") && t.GetApiKey() != "" {
-			c.wrong(at, "is what api_key sends, too: give one of them")
-		}
-		seen[canonical] = name
-	}
-}
-
-// headerProblem says what is wrong with a header, never with its value.
-func headerProblem(name, value string) string {
-	canonical := http.CanonicalHeaderKey(name)
-	switch {
-	case !validHeaderName(name):
-		return "is not a valid header name"
-	case slices.Contains(ownHeaders, canonical):
-		return "is set by Spate and cannot be given"
-	case IsReference(value):
-		return referenceProblem(value)
-	case canonical == "Host" && !validHost(value):
-		return "must be a host such as llm.example.com, or a host with a port"
-	case namesSecret(name):
-		return "carries a secret, by its name: its value must be env:NAME or file:PATH"
-	case !validHeaderValue(value):
-		return "has a value with line breaks or control characters"
-	}
-	return ""
-}
-
-// validHost says whether a request can ask for a host, with a port or without.
-func validHost(value string) bool {
-	u, err := url.Parse("http://" + value)
-	return err == nil && u.Hostname() != "" && u.Host == value && validPort(u)
-}
-
-func validHeaderName(name string) bool {
-	for i := range len(name) {
-		b := name[i]
-		alphanumeric := b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
-		if !alphanumeric && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(b)) {
-			return false
-		}
-	}
-	return name != ""
-}
-
-func validHeaderValue(value string) bool {
-	for i := range len(value) {
-		if b := value[i]; b < ' ' && b != '\t' || b == 0x7f {
-			return false
-		}
-	}
-	return true
-}
-
-// ownFields of a request body follow from the plan's other fields.
-var ownFields = map[string]string{
-	"stream":         "Spate always streams",
-	"stream_options": "Spate asks for usage in the stream",
-	"messages":       workloadsPrompt,
-	"prompt":         workloadsPrompt,
-	"model":          "give it as the target's model",
-	"max_tokens":     workloadsLength,
-}
-
-// secretFields of a request body, in lower case, are likely secrets. There are no references in a body.
-var secretFields = []string{"api_key", "apikey", "token", "secret", "password"}
-
-func holdsSecret(field string) bool { return slices.Contains(secretFields, strings.ToLower(field)) }
-
-func (c *checker) body(path string, t *spatev1.Target) {
-	for _, name := range sortedKeys(t.GetBody().GetFields()) {
-		if holdsSecret(name) {
-			c.wrong(path+"["+strconv.Quote(name)+"]", "carries a secret, by its name, and plans are kept with results: "+
-				"send it by api_key or in a header, as env:NAME or file:PATH")
-		}
-		if why := factsOf(t).ownField(name); why != "" {
-			c.wrong(path+"["+strconv.Quote(name)+"]", "cannot be given: "+why)
-		}
-	}
-	c.options(path, t)
 }

@@ -18,8 +18,9 @@ const (
 	defaultRequestTimeout = 10 * time.Minute
 	defaultAPI            = "chat"
 	defaultArrival        = "poisson"
-	defaultTokenizer      = "words"
+	defaultTokenizer      = "auto"
 	defaultExactOutput    = "auto"
+	defaultRunningUsage   = "auto"
 	simulatedModel        = "simulated"
 
 	defaultEngines              = 1
@@ -101,6 +102,7 @@ func fillTarget(t *spatev1.Target) {
 	t.Api = or(t.Api, defaultAPI)
 	t.Tokenizer = or(t.Tokenizer, defaultTokenizer)
 	t.ExactOutput = or(t.ExactOutput, defaultExactOutput)
+	t.RunningUsage = or(t.RunningUsage, defaultRunningUsage)
 	t.Prompts = or(t.Prompts, factsOf(t).usualPrompts())
 	t.ConnectTimeout = orDuration(t.ConnectTimeout, defaultConnectTimeout)
 	t.RequestTimeout = orDuration(t.RequestTimeout, defaultRequestTimeout)

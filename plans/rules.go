@@ -105,7 +105,7 @@ var words = map[string]string{
 	"targets.endpoints":              "must be a base URL like http://localhost:8000",
 	"targets.server_metrics.urls":    "must be a URL like http://localhost:8000/metrics",
 	"targets.server_metrics.names":   "must be the name of a metric, or its begin and *",
-	"targets.tokenizer":              "must be words, server, usage or file:PATH",
+	"targets.tokenizer":              "must be auto, words, server, usage or file:PATH",
 	"targets.api_key":                "must say where the key is found, env:NAME or file:PATH; never write the key itself into a plan",
 	`regions[""]`:                    "must not be empty",
 	"workloads.name":                 "must be letters, digits, blanks and ._:()/-, and begin with a letter or digit",

@@ -60,7 +60,7 @@ func TestStagesFillEveryDefault(t *testing.T) {
 				decode_step_per_request {nanos: 50000} max_running: 256
 				replicas: 1 cache_block_tokens: 16 tokens_per_frame: 1 speed: 1
 			}
-			tokenizer: "words" exact_output: "auto" connect_timeout {seconds: 5} request_timeout {seconds: 600}
+			tokenizer: "auto" exact_output: "auto" running_usage: "auto" connect_timeout {seconds: 5} request_timeout {seconds: 600}
 		}
 		workload { name: "30:15" random { isl: 30 osl: 15 first_token_id: 1000 last_token_id: 9999 } cache_busting: "none" }
 		load { concurrency: 8 requests: 80 warmup_requests: 3 }
@@ -91,6 +91,7 @@ targets:
     connect_timeout: 1s
     request_timeout: 2s
     tokenizer: server
+    running_usage: never
     prompts: text
     exact_output: never
     simulator:

@@ -185,7 +185,8 @@ func writePreparations(b *strings.Builder, stages []aggregate.StageResult) {
 	for _, s := range stages {
 		for _, p := range s.Preparations {
 			rows = appendOnce(rows, []string{
-				s.Target, s.Workload, cmp.Or(p.Server, unknown), p.Lengths, whole(p.TemplateTokens), yes(p.ExactOutput), whole(p.MaxModelTokens),
+				s.Target, s.Workload, cmp.Or(p.Server, unknown), p.Lengths, whole(p.TemplateTokens), exactness(p), yes(p.RunningUsage),
+				whole(p.MaxModelTokens), fmt.Sprint(p.Requests),
 			}, slices.Equal)
 			for _, note := range p.Notes {
 				notes = appendOnce(notes, s.Target+": "+note, equalText)
@@ -193,7 +194,8 @@ func writePreparations(b *strings.Builder, stages []aggregate.StageResult) {
 		}
 	}
 	writeRows(b, []string{
-		"Target", "Workload", "Server", "Prompt lengths by", "Template tokens", "Exact output asked", "Model's limit (tokens)",
+		"Target", "Workload", "Server", "Prompt lengths by", "Template tokens", "Exact output asked", "Running usage",
+		"Model's limit (tokens)", "Requests to find out",
 	}, rows)
 	for _, note := range notes {
 		fmt.Fprintf(b, "\n- %s", cell(note))
@@ -201,6 +203,14 @@ func writePreparations(b *strings.Builder, stages []aggregate.StageResult) {
 	if len(notes) > 0 {
 		b.WriteByte('\n')
 	}
+}
+
+// exactness says whether outputs were asked to be exact, and how it was found out that they can be.
+func exactness(p aggregate.Preparation) string {
+	if p.ExactOutputBy == nil {
+		return yes(p.ExactOutput)
+	}
+	return fmt.Sprintf("%s (%s)", yes(p.ExactOutput), *p.ExactOutputBy)
 }
 
 // appendOnce appends an item that the list does not have.

@@ -47,6 +47,9 @@ func heard(t rapid.TB, prompt []byte, form Form) []said {
 	return out
 }
 
+// text returns what was said.
+func (s said) text() string { return strings.Join(s.tokens, " ") }
+
 // flat returns all tokens.
 func flat(all []said) []string {
 	var out []string
@@ -60,7 +63,7 @@ func flat(all []said) []string {
 func drawn(v *vocabulary, form Form, s draw.Sequence, from, n uint64) []string {
 	out := make([]string, 0, n)
 	for i := from; i < from+n; i++ {
-		out = append(out, string(v.append(nil, form, s, i, 1)))
+		out = append(out, string(v.append(nil, form, s, i, 1, false)))
 	}
 	return out
 }

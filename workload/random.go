@@ -7,9 +7,11 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// random makes prompts of independent, uniform random tokens, behind a common prefix where the plan asks for one. Two requests begin
-// alike only by chance else: with the default ids the first 16 tokens, the block of a common prefix cache, are the same in one pair
-// of 10^63, so no cache hits that the plan did not ask for.
+// random makes prompts of independent, uniform random tokens, behind a common prefix where the plan asks for one. Otherwise two requests
+// begin alike only by chance: with the default ids the first 16 tokens, a block of a common prefix cache, are the same in one pair of
+// 10^63, so there are no cache hits that the plan did not ask for. A few first words are enough for that: with 8 of them and 400 words
+// it is one pair of 10^39. A cache that goes by single tokens finds the first one or two of a prompt, as it does with any vocabulary once
+// it has seen as many prompts as there are words.
 type random struct {
 	words    *vocabulary
 	contents draw.Sequence
@@ -25,7 +27,7 @@ func newRandom(r *spatev1.RandomContent, c Config) (*random, error) {
 	if err != nil {
 		return nil, err
 	}
-	words, err := newVocabulary(c.Words, r.GetFirstTokenId(), r.GetLastTokenId())
+	words, err := newVocabulary(c, r.GetFirstTokenId(), r.GetLastTokenId())
 	if err != nil {
 		return nil, err
 	}
@@ -70,12 +72,15 @@ func shortened(isl, template uint32) uint32 {
 	return isl - template
 }
 
+// counted returns how many tokens the server counts in a prompt of which one is asked: no prompt is shorter than the template and a token.
+func counted(isl, template uint32) uint32 { return max(isl, template+1) }
+
 // prompt returns how many tokens of a request's prompt are ours.
 func (w *random) prompt(index uint64) uint64 { return uint64(shortened(w.isl.at(index), w.template)) }
 
 // Ask returns the lengths.
 func (w *random) Ask(index uint64, _ int) (Ask, error) {
-	a := Ask{ISL: w.isl.at(index), OSL: w.osl.at(index), Turns: 1}
+	a := Ask{ISL: counted(w.isl.at(index), w.template), OSL: w.osl.at(index), Turns: 1}
 	if w.prefixes != nil {
 		a.Shared = uint32(w.prefixes.shared(index))
 	}

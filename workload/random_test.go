@@ -237,3 +237,45 @@ func BenchmarkShared(b *testing.B) {
 		asked(b, w, i, 0)
 	}
 }
+
+// TestFirstWords: prompts and messages start with words that may stand there, and go on with all. Their own starts differ still.
+func TestFirstWords(t *testing.T) {
+	words, first := []string{"b", "c", "d", "e", "f", "g", "h"}, []string{"one", "two", "three"}
+	starts := map[string]bool{}
+	for name, w := range map[string]*spatev1.Workload{
+		"random":   content(&spatev1.RandomContent{IslLengths: uniformOf(5, 30), Osl: 1}),
+		"prefix":   content(&spatev1.RandomContent{Isl: 20, Osl: 1, Prefix: &spatev1.Prefix{Length: 8, Groups: 3}}),
+		"sessions": chat(&spatev1.SessionContent{Turns: 3, Isl: 9, Osl: 4, System: 7, Play: &spatev1.SessionPlay{History: "planned"}}),
+		"busted":   {Content: content(&spatev1.RandomContent{Isl: 30, Osl: 1}).Content, CacheBusting: "request"},
+	} {
+		made := madeOf(t, Config{Workload: w, Seed: 3, Words: words, First: first, Template: 2, Form: Messages, Run: "r"})
+		for i := range uint64(100) {
+			for turn := range asked(t, made, i, 0).Turns {
+				body, err := made.AppendPrompt(nil, Request{Index: i, Turn: turn, Form: Messages})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, m := range heard(t, body, Messages) {
+					starts[m.tokens[0]] = true
+					if !slices.Contains(first, m.tokens[0]) || slices.ContainsFunc(m.tokens[1:], func(w string) bool { return !slices.Contains(words, w) }) {
+						t.Fatalf("%s: %v", name, m.tokens)
+					}
+				}
+			}
+		}
+	}
+	if len(starts) != len(first) {
+		t.Errorf("messages start with %v", starts)
+	}
+}
+
+// TestShortPrompts: no prompt is asked to be shorter than its template and a token.
+func TestShortPrompts(t *testing.T) {
+	made := madeOf(t, Config{Workload: content(&spatev1.RandomContent{IslLengths: uniformOf(1, 20), Osl: 1}), Template: 8})
+	for i := range uint64(100) {
+		n := len(heard(t, prompt(t, made, nil, i, Text), Text)[0].tokens)
+		if a := asked(t, made, i, 0); int(a.ISL) != n+8 || a.ISL < 9 || a.ISL > 20 {
+			t.Fatalf("%+v for %d tokens", a, n)
+		}
+	}
+}

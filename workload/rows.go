@@ -31,7 +31,7 @@ func newFile(c Config) (*file, error) {
 			}
 		}
 	}
-	words, err := newVocabulary(c.Words, 0, 0)
+	words, err := newVocabulary(c, 0, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -155,7 +155,7 @@ func (w *prompts) appendMessages(dst []byte, row *dataset.Row, r Request) []byte
 		return append(dst, row.Content...)
 	}
 	dst = append(dst, row.Content[:row.Insert]...)
-	dst = w.words.append(dst, Text, w.busting.begins.Sub(r.Index), 0, w.begin(Text))
+	dst = w.words.append(dst, Text, w.busting.begins.Sub(r.Index), 0, w.begin(Text), true)
 	dst = append(dst, ' ')
 	return append(dst, row.Content[row.Insert:]...)
 }

@@ -34,7 +34,7 @@ func (w *trace) Ask(index uint64, _ int) (Ask, error) {
 	if err := w.rows.Head(index%w.rows.Len(), row); err != nil {
 		return Ask{}, err
 	}
-	a := Ask{ISL: row.ISL, OSL: row.OSL, Shared: row.Shared, Turns: 1}
+	a := Ask{ISL: counted(row.ISL, w.template), OSL: row.OSL, Shared: row.Shared, Turns: 1}
 	if w.busting.on {
 		a.Shared = 0
 	}

@@ -37,7 +37,7 @@ func newSessions(s *spatev1.SessionContent, c Config) (*sessions, error) {
 	if err != nil {
 		return nil, err
 	}
-	words, err := newVocabulary(c.Words, 0, 0)
+	words, err := newVocabulary(c, 0, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (w *sessions) Ask(index uint64, turn int) (Ask, error) {
 	}
 	a.Shared = uint32(w.shared(index, turn, history, osl))
 	if w.template == 0 || turn == 0 && w.system == 0 {
-		a.ISL = uint32(history) + isl.at(uint64(turn))
+		a.ISL = counted(uint32(history)+isl.at(uint64(turn)), w.template)
 	}
 	return a, nil
 }

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -14,14 +15,16 @@ import (
 // text's first as fit into the prefix, then lines drawn at random, with repetition, until the next one does not fit into the ISL. No word is
 // added to fill a prompt up: it is shorter than the ISL by less than a line.
 //
-// How long a line is comes from the tokenizer that the file was read with. Without one, or if lines are not as long together as each for
-// itself, lengths are estimates, which decide how many lines are taken, and the ISL of requests is not known.
+// The server's tokenizer says how long a line is, or the tokenizer that the file was read with. Otherwise lengths are estimates: a prompt is
+// asked for by them all the same, and the server's usage shows how far they are off.
 type sonnet struct {
 	*file
 	lines  []verse
 	prefix []verse
 	common uint32 // tokens of prefix
 	room   uint32 // tokens for prefix and lines
+	begin  uint32 // words that requests begin with to miss every cache
+	feed   uint32 // tokens of the line feed behind them, by a server's count
 	short  int    // the shortest line
 	osl    uint32
 	draws  draw.Sequence
@@ -41,18 +44,37 @@ func newSonnet(s *spatev1.SonnetContent, c Config) (*sonnet, error) {
 	}
 	w := &sonnet{file: f, room: shortened(s.GetIsl(), c.Template), osl: s.GetOsl(), draws: draw.New(c.Seed, "content")}
 	if f.busting.on {
-		w.room -= uint32(f.busting.tokens(f.words, Text, uint64(w.room)))
+		w.begin = uint32(f.words.enough(Text, ownBits))
+		w.room -= min(w.begin, w.room)
 	}
 	if err := w.readLines(); err != nil {
 		return nil, err
 	}
-	w.takePrefix(s.GetPrefix())
-	w.short = shortest(w.lines)
-	if need := w.common + w.lines[w.short].tokens; need > w.room {
-		return nil, fmt.Errorf("workload: isl %d has no room for a line of the text behind the prefix, which takes %d tokens: make it longer or the prefix shorter",
-			s.GetIsl(), need)
+	if err := w.takePrefix(s); err != nil {
+		return nil, err
 	}
-	return w, nil
+	return w, w.count(c.Lines, s.GetPrefix())
+}
+
+// count takes the server's lengths in place of those of the rows, if there are any. Longer lines may leave no room for one of them: a prompt
+// has one all the same, since by the file it does have room.
+func (w *sonnet) count(lengths []uint32, prefix uint32) error {
+	switch len(lengths) {
+	case 0:
+		return nil
+	case len(w.lines):
+	default:
+		return fmt.Errorf("workload: %d lines have %d lengths", len(w.lines), len(lengths))
+	}
+	for i := range w.lines {
+		w.lines[i].tokens = lengths[i]
+	}
+	if w.busting.on {
+		w.feed = 1
+		w.room -= min(w.feed, w.room)
+	}
+	w.takeLines(prefix)
+	return nil
 }
 
 // readLines reads all lines.
@@ -68,6 +90,30 @@ func (w *sonnet) readLines() error {
 	return nil
 }
 
+// Line is one of a sonnet's text.
+type Line struct {
+	// Text with its line feed.
+	Text string
+	// Tokens by the tokenizer that the file was read with. 0: there was none.
+	Tokens uint32
+}
+
+// Lines returns the lines of a sonnet's text. It reads the whole file.
+func Lines(rows *dataset.Rows) ([]Line, error) {
+	lines := make([]Line, rows.Len())
+	var row dataset.Row
+	for i := range lines {
+		if err := rows.Read(uint64(i), &row); err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(fmt.Appendf(nil, `"%s"`, row.Content), &lines[i].Text); err != nil {
+			return nil, fmt.Errorf("workload: line %d: %w", i+1, err)
+		}
+		lines[i].Tokens = row.ISL
+	}
+	return lines, nil
+}
+
 // verseTokens returns the length of a line, or an estimate: English prose has about three words in four tokens.
 func verseTokens(row *dataset.Row) uint32 {
 	if row.ISL > 0 {
@@ -77,8 +123,19 @@ func verseTokens(row *dataset.Row) uint32 {
 	return uint32((4*words + 2) / 3)
 }
 
-// takePrefix takes the first lines that fit into so many tokens.
-func (w *sonnet) takePrefix(tokens uint32) {
+// takePrefix takes the prefix. It is an error if it leaves no room for a line.
+func (w *sonnet) takePrefix(s *spatev1.SonnetContent) error {
+	w.takeLines(s.GetPrefix())
+	if need := w.common + w.lines[w.short].tokens; need > max(w.room, s.GetIsl()-min(w.begin, s.GetIsl())) {
+		return fmt.Errorf("workload: isl %d has no room for a line of the text behind the prefix, which takes %d tokens: "+
+			"make it longer or the prefix shorter", s.GetIsl(), need)
+	}
+	return nil
+}
+
+// takeLines takes as many of the first lines for the prefix as fit into so many tokens.
+func (w *sonnet) takeLines(tokens uint32) {
+	w.short, w.common, w.prefix = shortest(w.lines), 0, nil
 	for i, v := range w.lines {
 		if w.common+v.tokens > tokens {
 			return
@@ -101,29 +158,26 @@ func shortest(lines []verse) int {
 
 // drawn calls yield with each line behind the prefix: at least one.
 func (w *sonnet) drawn(index uint64, yield func(verse)) {
-	draws, left := w.draws.Sub(index), w.room-w.common
+	draws, left := w.draws.Sub(index), w.room-min(w.common, w.room)
 	for j := uint64(0); ; j++ {
 		v := w.lines[draws.Below(j, uint64(len(w.lines)))]
-		if v.tokens > left && j == 0 {
+		switch {
+		case v.tokens <= left:
+		case j == 0:
 			v = w.lines[w.short]
-		}
-		if v.tokens > left {
+		default:
 			return
 		}
 		yield(v)
-		left -= v.tokens
+		left -= min(v.tokens, left)
 	}
 }
 
-// Ask returns the length of the prompt, where it is known.
+// Ask returns the length of the prompt by the lengths of its lines.
 func (w *sonnet) Ask(index uint64, _ int) (Ask, error) {
-	a := Ask{OSL: w.osl, Turns: 1}
-	if !w.rows.Additive() || w.busting.on {
-		return a, nil
-	}
-	a.ISL = w.template + w.common
+	a := Ask{ISL: w.template + w.begin + w.feed + w.common, OSL: w.osl, Turns: 1}
 	w.drawn(index, func(v verse) { a.ISL += v.tokens })
-	if index > 0 {
+	if index > 0 && !w.busting.on {
 		a.Shared = w.common
 	}
 	return a, nil
@@ -137,8 +191,8 @@ func (w *sonnet) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 	t := open(dst, r.Form, w.words)
 	t.begin(user)
 	if w.busting.on {
-		t.tokens(w.busting.begins.Sub(r.Index), 0, w.words.enough(r.Form, ownBits))
-		t.said(nil)
+		t.tokens(w.busting.begins.Sub(r.Index), 0, uint64(w.begin))
+		t.dst = append(t.dst, `\n`...) // lines are as long as they were counted behind a line feed
 	}
 	for _, v := range w.prefix {
 		t.dst = append(t.dst, v.text...)

@@ -54,7 +54,7 @@ func (t *transcript) tokens(sequence draw.Sequence, from, n uint64) {
 	if t.joint {
 		t.dst = append(t.dst, t.separator())
 	}
-	t.dst = t.words.append(t.dst, t.form, sequence, from, n)
+	t.dst = t.words.append(t.dst, t.form, sequence, from, n, !t.joint)
 	t.joint = true
 }
 

@@ -19,14 +19,17 @@ const (
 // sequence in either.
 type vocabulary struct {
 	lexicon *lexicon
-	first   uint32 // first token id
-	ids     uint64 // number of token ids
+	start   *lexicon // words at the start of a text
+	first   uint32   // first token id
+	ids     uint64   // number of token ids
 }
 
-// newVocabulary fills in default ids where first or last are 0.
-func newVocabulary(words []string, first, last uint32) (*vocabulary, error) {
-	if i := slices.Index(words, ""); i >= 0 {
-		return nil, fmt.Errorf("workload: word %d of the lexicon is empty", i+1)
+// newVocabulary takes the words of a Config. It fills in default ids where first or last are 0.
+func newVocabulary(c Config, first, last uint32) (*vocabulary, error) {
+	for _, words := range [][]string{c.Words, c.First} {
+		if i := slices.Index(words, ""); i >= 0 {
+			return nil, fmt.Errorf("workload: word %d of the lexicon is empty", i+1)
+		}
 	}
 	if first == 0 {
 		first = defaultFirstID
@@ -37,7 +40,11 @@ func newVocabulary(words []string, first, last uint32) (*vocabulary, error) {
 	if last < first {
 		return nil, fmt.Errorf("workload: no token id lies from first_token_id %d to last_token_id %d: swap them", first, last)
 	}
-	return &vocabulary{newLexicon(words), first, uint64(last-first) + 1}, nil
+	v := &vocabulary{lexicon: newLexicon(c.Words), first: first, ids: uint64(last-first) + 1}
+	if v.start = v.lexicon; len(c.First) > 0 {
+		v.start = newLexicon(c.First)
+	}
+	return v, nil
 }
 
 // size returns how many different tokens there are in a form.
@@ -48,18 +55,29 @@ func (v *vocabulary) size(form Form) uint64 {
 	return uint64(v.lexicon.size())
 }
 
-// enough returns how many tokens tell 2^bits things apart.
+// enough returns how many tokens at the start of a text tell 2^bits things apart.
 func (v *vocabulary) enough(form Form, bits float64) uint64 {
-	return uint64(math.Ceil(bits / math.Log2(float64(v.size(form)))))
+	each := math.Log2(float64(v.size(form)))
+	if form == TokenIDs {
+		return uint64(math.Ceil(bits / each))
+	}
+	return 1 + uint64(math.Ceil(max(0, bits-math.Log2(float64(v.start.size())))/each))
 }
 
 // append appends the tokens that numbers from, from+1, ... of a sequence draw: n of them, a space or comma between two, no quotes
-// nor brackets.
-func (v *vocabulary) append(dst []byte, form Form, tokens draw.Sequence, from, n uint64) []byte {
-	if form == TokenIDs {
+// nor brackets. With start they are the first of a text.
+func (v *vocabulary) append(dst []byte, form Form, tokens draw.Sequence, from, n uint64, start bool) []byte {
+	switch {
+	case form == TokenIDs:
 		return v.appendIDs(dst, tokens, from, n)
+	case !start || n == 0 || v.start == v.lexicon:
+		return v.lexicon.append(dst, tokens, from, n)
 	}
-	return v.lexicon.append(dst, tokens, from, n)
+	dst = v.start.append(dst, tokens, from, 1)
+	if n == 1 {
+		return dst
+	}
+	return v.lexicon.append(append(dst, ' '), tokens, from+1, n-1)
 }
 
 // appendIDs appends 1234,5678.

@@ -38,8 +38,12 @@ type Config struct {
 	Seed uint64
 	// Form that the target takes prompts in: what cannot be written in it is an error of New.
 	Form Form
-	// Words that are one token each, for prompts of text. Empty: the package's own.
+	// Words that are one token each behind a space, for prompts of text. Empty: the package's own.
 	Words []string
+	// First are words that are one token each at the start of a prompt or message. Empty: Words.
+	First []string
+	// Lines are the lengths of the lines of a sonnet's text in tokens, each behind a line feed, by row. Empty: those of the rows, or estimates.
+	Lines []uint32
 	// Template is how many tokens the server adds to each prompt: prompts are so much shorter than the ISL.
 	Template uint32
 	// Run names the stage's run, and the stage in it, like no other: stages of equal seeds are sent to targets that may be one server. What
@@ -64,7 +68,7 @@ type Request struct {
 
 // Ask is what a request asks for.
 type Ask struct {
-	// ISL is the length of the prompt in tokens. 0: not known.
+	// ISL is the length of the prompt in tokens, as the server is to count it: at least one token more than the template. 0: not known.
 	ISL uint32
 	// OSL is the length of the output in tokens, at least 1.
 	OSL uint32

@@ -73,7 +73,7 @@ func TestSimulatedAPIs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f, err := Find(t.Context(), client, stageOf(&spatev1.Target{Api: api, Prompts: prompts, Tokenizer: tokenizer, Model: "m"}))
+			f, err := Find(t.Context(), client, stageOf(&spatev1.Target{Api: api, Prompts: prompts, Tokenizer: tokenizer, Model: "m"}), nil)
 			client.Close()
 			if api == "triton" && tokenizer != "words" {
 				if err == nil || !strings.Contains(err.Error(), "tokenizer "+tokenizer) {

@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"strings"
 
-	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
 )
 
-// Requests that the search for words may send, those for the template included.
+// Requests that the search for words may send.
 const (
 	tokenizeRequests = 96
 	usageRequests    = 48
@@ -18,75 +17,153 @@ const (
 
 // lengths finds out how prompts get their length.
 func (f *finder) lengths(ctx context.Context) error {
-	p := f.found.Preparation
 	tokenizer := f.stage.GetTarget().GetTokenizer()
 	switch {
-	case ownText(f.stage.GetWorkload()):
-		p.Lengths = "own"
+	case KindOf(f.stage.GetWorkload()) == Own:
+		f.own(ctx, tokenizer)
+		return nil
 	case f.client.Form() == workload.TokenIDs:
-		p.Lengths = "token_ids"
+		f.found.Preparation.Lengths = "token_ids"
+		return nil
+	case tokenizer == "auto":
+		f.auto(ctx)
+		return nil
 	case tokenizer == "server", tokenizer == "usage":
-		p.Lengths = tokenizer
-		return f.verified(ctx, tokenizer)
-	case strings.HasPrefix(tokenizer, "file:"):
-		p.Lengths = "file"
-		return f.fromFile(ctx)
-	default:
-		p.Lengths = "words"
-		if f.owner != ownSimulator { // to which a word is a token
-			f.note("Prompt lengths are right if the model takes common English words as one token each, which is not checked, and without what a chat template adds: " +
-				"to be sure, set the target's tokenizer to server, usage or file:PATH.")
+		if f.silent {
+			return fmt.Errorf("tokenizer %s: the endpoint cannot be reached: %s", tokenizer, strings.Join(f.found.Preparation.GetNotes(), " "))
 		}
+		if err := f.verified(ctx, tokenizer); err != nil {
+			return fmt.Errorf("tokenizer %s: %w", tokenizer, err)
+		}
+		return f.countLines(ctx, tokenizer)
+	case strings.HasPrefix(tokenizer, "file:"):
+		if err := f.fromFile(ctx); err != nil {
+			return err
+		}
+		if err := f.countLines(ctx, "file"); err != nil {
+			f.note("What the server adds to a prompt of whole lines is not known: %v.", brief(err))
+		}
+		return nil
 	}
+	f.byWords("")
 	return nil
 }
 
-// ownText says whether a workload's rows give the text.
-func ownText(w *spatev1.Workload) bool {
-	switch w.GetContent().(type) {
-	case *spatev1.Workload_Sonnet, *spatev1.Workload_Sharegpt, *spatev1.Workload_Jsonl:
-		return true
+// own is for rows that give the text. Only a tokenizer file counts it, and then what the server adds is part of the length.
+func (f *finder) own(ctx context.Context, tokenizer string) {
+	f.found.Preparation.Lengths = "own"
+	switch {
+	case tokenizer == "server", tokenizer == "usage":
+		f.note("The workload's rows give the text of the prompts, which tokenizer: %s does not count: nothing is asked of their lengths, and the "+
+			"server's usage tells them. To compare the two, set the target's tokenizer to file:PATH.", tokenizer)
+	case strings.HasPrefix(tokenizer, "file:") && f.client.Form() != workload.TokenIDs && len(f.stage.GetLexicon().GetWords()) > 0:
+		f.weighTemplate(ctx, f.stage.GetLexicon().GetWords())
 	}
-	return false
+}
+
+// auto takes the first way that works. None does: prompts are made of words, unchecked.
+func (f *finder) auto(ctx context.Context) {
+	if f.silent || f.api() == "triton" { // which counts no tokens
+		f.byWords("")
+		return
+	}
+	within, cancel := context.WithTimeout(ctx, lengthsLimit)
+	defer cancel()
+	var why []string
+	for _, way := range []string{"server", "usage"} {
+		if way == "usage" && f.broken {
+			why = append(why, "short requests fail")
+			break
+		}
+		err := f.verified(within, way)
+		if err == nil {
+			if err := f.countLines(within, way); err != nil {
+				f.note("The lengths of the text's lines are estimates, by their words: %v.", err)
+			}
+			return
+		}
+		why = append(why, fmt.Sprintf("by %s: %v", way, brief(err)))
+	}
+	f.byWords(strings.Join(why, "; "))
+}
+
+// brief is an error without what only a plan that asks for a way needs to know.
+func brief(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "the server took too long"
+	}
+	text, _, _ := strings.Cut(err.Error(), ": set the target's tokenizer")
+	text, _, _ = strings.Cut(text, "; set the target's tokenizer")
+	return text
+}
+
+// byWords has prompts made of words that nobody has counted. Why says why it is so, unless the plan wants it.
+func (f *finder) byWords(why string) {
+	f.found.Preparation.Lengths = "words"
+	switch {
+	case why != "":
+		f.note("Each word of a prompt is taken for one token, and nothing is known of a chat template: the server's tokens could not be counted (%s). "+
+			"For exact lengths set the target's tokenizer to file:PATH, the model's tokenizer.json.", why)
+	case f.owner != ownSimulator: // to which a word is a token
+		f.note("Each word of a prompt is taken for one token, which is not checked, and nothing is known of a chat template: to be sure, set the " +
+			"target's tokenizer to auto or file:PATH.")
+	}
 }
 
 // verified takes the workload's own words as far as the server counts one token for each.
-func (f *finder) verified(ctx context.Context, tokenizer string) error {
-	if f.silent {
-		return fmt.Errorf("tokenizer %s: the endpoint cannot be reached: %s", tokenizer, strings.Join(f.found.Preparation.GetNotes(), " "))
-	}
-	chat := f.client.Form() == workload.Messages
-	s, candidates := &scale{weigh: f.measure, left: usageRequests}, fitting(workload.Words(), f.found.Preparation.GetMaxModelTokens())
-	if tokenizer == "server" {
-		s, candidates = &scale{weigh: f.tokenize, left: tokenizeRequests}, workload.Words()
-		if f.api() == "anthropic" { // which counts chats alone, with all that is added to them
-			s.weigh, chat = f.tokenizeChat, false
-		}
-	}
-	words, err := s.search(ctx, candidates)
+func (f *finder) verified(ctx context.Context, way string) error {
+	s, err := f.scale(ctx, way)
 	if err != nil {
-		return fmt.Errorf("tokenizer %s: %w", tokenizer, err)
+		return err
 	}
-	if s.unchecked {
-		f.note("Whether words are one token each at the begin of a prompt, too, could not be checked: prompts can be one token longer than asked.")
+	if err := s.search(ctx); err != nil {
+		return err
 	}
-	f.found.Words = words
-	if tokenizer == "server" && chat {
-		return f.chatTemplate(ctx, words)
-	}
-	f.template(s.added)
+	f.found.Preparation.Lengths = way
+	f.found.Words, f.found.First = s.words, s.first
+	f.template(uint32(s.base - 1))
 	return nil
 }
 
-// fitting returns as many words as a server's limit allows in one prompt: each may have two tokens of a line feed beside it, and a chat
-// template adds some. 0: there is no limit that is known.
-func fitting(words []string, limit uint32) []string {
+// scale makes a scale for a way to count: by the server's tokenizer, with chats as chats if it takes them, or by usage.
+func (f *finder) scale(ctx context.Context, way string) (*scale, error) {
+	if way == "usage" {
+		return &scale{prompt: f.measure, list: f.measure, same: true, left: usageRequests, looks: singles, words: f.fitting()}, nil
+	}
+	s := &scale{prompt: f.tokenize, list: f.tokenize, same: true, left: tokenizeRequests, looks: singles, words: workload.Words()}
+	if f.client.Form() != workload.Messages {
+		return s, nil
+	}
+	_, err := f.tokenizeChat(ctx, s.words[0])
+	if err == nil {
+		s.prompt, s.list = f.tokenizeChat, f.tokenizeChat
+		return s, nil
+	}
+	if _, err := f.tokenize(ctx, s.words[0]); err != nil {
+		return nil, err
+	}
+	s.prompt, s.same, s.words = f.measureChat, false, f.fitting()
+	return s, nil
+}
+
+// measureChat is measure where the server's tokenizer takes no chats.
+func (f *finder) measureChat(ctx context.Context, text string) (uint64, error) {
+	w, err := f.measure(ctx, text)
+	if err != nil {
+		return 0, fmt.Errorf("what the chat template adds cannot be found out: %w", err)
+	}
+	return w, nil
+}
+
+// fitting returns as many words as the server's limit allows in one prompt, each of up to three tokens, beside a template.
+func (f *finder) fitting() []string {
 	const template, each = 100, 3
+	words := workload.Words()
+	limit := int(f.found.Preparation.GetMaxModelTokens())
 	if limit == 0 {
 		return words
 	}
-	n := max(fewest, (int(limit)-template)/each)
-	return words[:min(n, len(words))]
+	return words[:min(max(fewest, (limit-template)/each), len(words))]
 }
 
 // template takes down how many tokens the server adds to a prompt.
@@ -97,6 +174,7 @@ func (f *finder) template(tokens uint32) {
 
 // tokenize weighs a text on the server's tokenizer.
 func (f *finder) tokenize(ctx context.Context, text string) (uint64, error) {
+	f.ask()
 	t, err := f.client.Tokenize(ctx, endpoint, text)
 	f.most(t.MaxModelTokens)
 	return t.Count, err
@@ -104,45 +182,44 @@ func (f *finder) tokenize(ctx context.Context, text string) (uint64, error) {
 
 // tokenizeChat weighs a chat on the server's tokenizer.
 func (f *finder) tokenizeChat(ctx context.Context, text string) (uint64, error) {
+	f.ask()
 	t, err := f.client.TokenizeChat(ctx, endpoint, text)
+	f.most(t.MaxModelTokens)
 	return t.Count, err
 }
 
 // measure weighs a text on what the server says that it used.
 func (f *finder) measure(ctx context.Context, text string) (uint64, error) {
+	f.ask()
 	return f.client.Measure(ctx, endpoint, text)
-}
-
-// chatTemplate weighs what the chat template adds: on the server's tokenizer if it takes chats, else by its usage.
-func (f *finder) chatTemplate(ctx context.Context, words []string) error {
-	chat := &scale{weigh: f.tokenizeChat, left: usageRequests}
-	if chat.constant(ctx, words) == nil {
-		f.template(chat.added)
-		return nil
-	}
-	usage := &scale{weigh: f.measure, left: usageRequests}
-	if err := usage.constant(ctx, words); err != nil {
-		return fmt.Errorf("tokenizer server: what the chat template adds cannot be found out: %w", err)
-	}
-	f.template(usage.added)
-	return nil
 }
 
 // fromFile takes the words that a tokenizer file gave, and has the server weigh the template with them, if it can.
 func (f *finder) fromFile(ctx context.Context) error {
+	f.found.Preparation.Lengths = "file"
 	words := f.stage.GetLexicon().GetWords()
 	if len(words) == 0 {
 		return errors.New("tokenizer file: the stage came without the words of the tokenizer file")
 	}
 	f.found.Words = words
-	if f.silent {
-		return nil
-	}
-	s := &scale{weigh: f.measure, left: usageRequests}
-	if err := s.constant(ctx, words); err != nil {
-		f.note("What the server adds to a prompt is not known: %v.", err)
-		return nil
-	}
-	f.template(s.added)
+	f.weighTemplate(ctx, words)
 	return nil
+}
+
+// weighTemplate finds out what the server adds to a prompt of words that are one token each in all places.
+func (f *finder) weighTemplate(ctx context.Context, words []string) {
+	if f.silent {
+		return
+	}
+	const known = 3 // words are one token each: a few are enough to see what a prompt has beside
+	s := &scale{prompt: f.measure, list: f.measure, same: true, left: usageRequests, looks: min(known, len(words)), words: words}
+	err := s.starts(ctx)
+	if err == nil {
+		err = s.confirm(ctx)
+	}
+	if err != nil {
+		f.note("What the server adds to a prompt is not known: %v.", brief(err))
+		return
+	}
+	f.template(uint32(s.base - 1))
 }

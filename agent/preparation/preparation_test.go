@@ -38,6 +38,9 @@ func split(one int, where func(first bool) bool) func(string, bool) int {
 func anywhere(bool) bool      { return true }
 func atBegin(first bool) bool { return first }
 
+// fewWhole is a model that has a sixth of the words whole.
+func fewWhole(word string, _ bool) int { return min(1, slices.Index(workload.Words(), word)%6) }
+
 // checkPrompts has the workload make 1,000 prompts of random length and the server count them.
 func checkPrompts(t *testing.T, f Found, form workload.Form, count func(string) int) {
 	t.Helper()
@@ -46,7 +49,7 @@ func checkPrompts(t *testing.T, f Found, form workload.Form, count func(string) 
 		isl := f.Template + 1 + lots.Uint32N(300)
 		w, err := workload.New(workload.Config{
 			Workload: &spatev1.Workload{Content: &spatev1.Workload_Random{Random: &spatev1.RandomContent{Isl: isl, Osl: 1}}},
-			Seed:     i, Words: f.Words, Template: f.Template,
+			Seed:     i, Words: f.Words, First: f.First, Template: f.Template,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -83,22 +86,30 @@ func TestExactLengths(t *testing.T) {
 		least     int // words
 		requests  int64
 	}{
-		"server": {"server", "chat", &fakeServer{special: 1, template: 7, feed: 1, tokenizer: true, chats: true, usage: true}, 512, 11},
+		"server": {"server", "chat", &fakeServer{special: 1, template: 7, feed: 1, tokenizer: true, chats: true, usage: true}, 512, 12},
 		"server, some words split": {"server", "chat",
-			&fakeServer{special: 1, template: 7, feed: 1, tokenizer: true, chats: true, extra: split(50, anywhere)}, 450, 100},
+			&fakeServer{special: 1, template: 7, feed: 1, tokenizer: true, chats: true, extra: split(50, anywhere)}, 256, 40},
 		"server, some words split at the begin": {"server", "chat",
-			&fakeServer{special: 1, template: 7, feed: 1, tokenizer: true, chats: true, extra: split(40, atBegin)}, 450, 100},
-		"server without chats":         {"server", "chat", &fakeServer{template: 7, feed: 1, tokenizer: true, usage: true}, 512, 12},
+			&fakeServer{special: 1, template: 7, feed: 1, tokenizer: true, chats: true, extra: split(40, atBegin)}, 512, 12},
+		"server without chats":         {"server", "chat", &fakeServer{template: 7, feed: 1, tokenizer: true, usage: true}, 512, 14},
 		"server, completions of text":  {"server", "completions", &fakeServer{special: 1, template: 7, feed: 1, tokenizer: true}, 512, 11},
-		"server that drops line feeds": {"server", "chat", &fakeServer{template: 7, tokenizer: true, chats: true}, 512, 11},
+		"server that drops line feeds": {"server", "chat", &fakeServer{template: 7, tokenizer: true, chats: true}, 512, 12},
 		"usage":                        {"usage", "chat", &fakeServer{special: 1, template: 20, feed: 1, usage: true}, 512, 11},
-		"usage, some words split":      {"usage", "chat", &fakeServer{template: 20, feed: 2, usage: true, extra: split(100, anywhere)}, 480, 48},
+		"usage, some words split":      {"usage", "chat", &fakeServer{template: 20, feed: 2, usage: true, extra: split(100, anywhere)}, 256, 30},
 		"usage, the first word split": {"usage", "chat", &fakeServer{template: 20, feed: 1, usage: true, extra: func(w string, _ bool) int {
 			if w == "able" { // the first of all
 				return 1
 			}
 			return 0
-		}}, 508, 48},
+		}}, 256, 48},
+		"server, a third of the words split at the begin": {"server", "chat",
+			&fakeServer{special: 1, template: 7, feed: 1, tokenizer: true, chats: true, extra: split(3, atBegin)}, 512, 20},
+		"usage, a third of the words split at the begin": {"usage", "chat",
+			&fakeServer{special: 1, template: 7, feed: 1, usage: true, extra: split(3, atBegin)}, 512, 19},
+		"server, a third of the words split": {"server", "completions",
+			&fakeServer{special: 1, feed: 1, tokenizer: true, extra: split(3, anywhere)}, 50, 100},
+		"usage, every word split at the begin": {"usage", "chat",
+			&fakeServer{template: 7, feed: 1, usage: true, extra: func(_ string, first bool) int { return map[bool]int{true: 1}[first] }}, 512, 11},
 		"usage, a short model": {"usage", "chat",
 			&fakeServer{special: 1, template: 40, feed: 2, usage: true, limit: 500, models: listing("m", "vllm", 500)}, 100, 11},
 		"usage, completions of text": {"usage", "completions", &fakeServer{special: 1, feed: 1, usage: true}, 512, 11},
@@ -137,11 +148,11 @@ func TestLengthsThatCannotBeExact(t *testing.T) {
 		"no tokenizer":        {"server", &fakeServer{usage: true}, "/tokenize: 404"},
 		"no usage":            {"usage", &fakeServer{}, "no usage with the tokens of the prompt"},
 		"no way to a chat":    {"server", &fakeServer{tokenizer: true}, "what the chat template adds cannot be found out"},
-		"every word is split": {"server", &fakeServer{tokenizer: true, feed: 1, extra: split(1, anywhere)}, "0 of"},
-		"most words split":    {"usage", &fakeServer{usage: true, feed: 1, extra: split(2, anywhere)}, "words are known to be one token each"},
+		"every word is split": {"server", &fakeServer{tokenizer: true, chats: true, feed: 1, extra: split(1, anywhere)}, "0 of"},
+		"most words split":    {"usage", &fakeServer{usage: true, feed: 1, extra: fewWhole}, "words are known to be one token each"},
 		"tokens over spaces": {"usage", &fakeServer{usage: true, feed: 1, merged: func(before, word string) bool {
 			return before > word && before[0]%2 == 0
-		}}, "in another order"},
+		}}, "the model's tokens go over the space between words"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := found(t, tt.server, stageOf(&spatev1.Target{Tokenizer: tt.tokenizer}))
@@ -194,7 +205,7 @@ func TestFile(t *testing.T) {
 	stage.Lexicon = &spatev1.Lexicon{Words: words, Source: "file"}
 	s := &fakeServer{special: 1, template: 6, usage: true}
 	f, err := found(t, s, stage)
-	if err != nil || !slices.Equal(f.Words, words) || f.Template != 7 || f.Preparation.GetTemplateTokens() != 7 || s.generated.Load() != 4 {
+	if err != nil || !slices.Equal(f.Words, words) || f.Template != 7 || f.Preparation.GetTemplateTokens() != 7 || s.generated.Load() != 5 {
 		t.Errorf("%v, %v, %d requests", f, err, s.generated.Load())
 	}
 	another := &fakeServer{usage: true, extra: func(string, bool) int { return 1 }}
@@ -221,7 +232,7 @@ func TestServers(t *testing.T) {
 		"simulator":         {&fakeServer{models: listing("simulated", "spate", 0)}, &spatev1.Target{Model: "m"}, true, "Spate simulator", 0, ""},
 		"never":             {&fakeServer{models: listing("m", "vllm", 0)}, &spatev1.Target{Model: "m", ExactOutput: "never"}, false, "vLLM", 0, "exact_output: never"},
 		"always":            {&fakeServer{models: listing("m", "x", 0)}, &spatev1.Target{Model: "m", ExactOutput: "always"}, true, "", 0, ""},
-		"unknown":           {&fakeServer{models: listing("m", "x", 9000)}, &spatev1.Target{Model: "m", ExactOutput: "auto"}, false, "", 9000, "not known to take ignore_eos"},
+		"unknown":           {&fakeServer{models: listing("m", "x", 9000), usage: true}, &spatev1.Target{Model: "m", ExactOutput: "auto"}, false, "", 9000, "takes any value for ignore_eos and min_tokens"},
 		"the body asks":     {&fakeServer{models: listing("m", "x", 0)}, &spatev1.Target{Model: "m", Body: fields(t, "ignore_eos", true)}, true, "", 0, ""},
 		"the body forbids":  {&fakeServer{models: listing("m", "vllm", 0)}, &spatev1.Target{Model: "m", Body: fields(t, "ignore_eos", false)}, false, "vLLM", 0, "body says ignore_eos: false"},
 		"another model":     {&fakeServer{models: listing("n", "vllm", 8192)}, &spatev1.Target{Model: "m"}, true, "vLLM", 0, `does not list the model "m"; it lists "n"`},
@@ -268,7 +279,7 @@ func TestSimulator(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	f, err := Find(t.Context(), client, stageOf(&spatev1.Target{Tokenizer: "usage", Model: "m"}))
+	f, err := Find(t.Context(), client, stageOf(&spatev1.Target{Tokenizer: "usage", Model: "m"}), nil)
 	if err != nil || f.Template != 9 || len(f.Words) != len(workload.Words()) || !f.Preparation.GetExactOutput() || len(f.Preparation.GetNotes()) > 0 {
 		t.Errorf("%v, %d words, %v", f.Preparation, len(f.Words), err)
 	}
@@ -293,6 +304,9 @@ func (d *deaf) Tokenize(ctx context.Context, _ int, _ string) (stream.Tokens, er
 func (d *deaf) TokenizeChat(ctx context.Context, _ int, _ string) (stream.Tokens, error) {
 	return stream.Tokens{}, d.wait(ctx)
 }
+func (d *deaf) Try(ctx context.Context, _ int, _ stream.Attempt) (stream.Trial, error) {
+	return stream.Trial{}, d.wait(ctx)
+}
 func (d *deaf) Measure(ctx context.Context, _ int, _ string) (uint64, error) { return 0, d.wait(ctx) }
 
 // A server that never answers is asked once.
@@ -303,7 +317,7 @@ func TestSilence(t *testing.T) {
 		d := &deaf{}
 		stage := stageOf(&spatev1.Target{Tokenizer: tokenizer})
 		stage.Lexicon = &spatev1.Lexicon{Words: []string{"a"}}
-		f, err := Find(ctx, d, stage)
+		f, err := Find(ctx, d, stage, nil)
 		if (err != nil) != fails || d.calls != 1 {
 			t.Errorf("%s: %v after %d calls", tokenizer, err, d.calls)
 		}

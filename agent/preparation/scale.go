@@ -8,167 +8,231 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// scale finds out which words a server counts as one token each, by weighing texts.
+// weigh returns how many tokens the server counts in a text.
+type weigh func(ctx context.Context, text string) (uint64, error)
+
+// scale finds words that the server counts as one token each, by weighing texts.
 //
-// A text of words weighs the sum of its words' tokens and what the server adds to every prompt. To tell the two apart, every text begins
-// with the same word, the head: it weighs base = head + added alone, and whatever follows it stands behind a space. So the tokens of any
-// list of words are weight - base, they add up, and a list of n words whose weight is base + n needs no second look. One that weighs
-// something else is halved; the weight of one half says that of the other. As there are words enough, short lists that are
-// not right are dropped whole.
+// A text weighs the sum of its words' tokens and what the server adds to every prompt. To tell the two apart, every text starts with a
+// word that was weighed alone, a first word: the others stand behind a space and weigh what the text weighs beyond it. A list of n words that
+// weighs n needs no second look. One that weighs something else is halved; the weight of one half says that of the other.
 //
-// A word at the begin of a prompt has no space before it. That is weighed in the same way, with a line feed for the space.
+// A word need not be one token at the start of a prompt because it is one behind a space, nor the other way round. So there are a few first
+// words, which weigh the same alone as prompts, and many others. A prompt of a first word and n others then has base + n tokens, whatever a
+// first word weighs by itself: what it has beyond one token counts as added by the server.
 type scale struct {
-	weigh     func(ctx context.Context, text string) (uint64, error)
-	left      int    // requests that it may still send
-	sent      int    // those it has sent
-	head      string // first word of all texts
-	base      uint64 // its weight
-	added     uint32 // tokens that the server adds to a prompt
-	unchecked bool   // words could not be weighed at the begin of a prompt
+	prompt weigh // a text as a prompt, with all that the server adds
+	list   weigh // a text of many words. Same as prompt, but where the server's tokenizer takes no chats.
+	same   bool  // the two are the same
+	left   int   // requests that it may still send
+	looks  int   // words that are weighed alone in one go
+	words  []string
+
+	sent  int
+	first []string
+	base  uint64 // weight of a first word as a prompt
+	head  uint64 // weight of the first of them by list
 }
 
 const (
-	// fewest is how many words must be left: of 100, a text of 16 tokens is the same twice in 10^32.
-	fewest = 100
-	// leaf is the longest list that is dropped whole.
-	leaf = 4
+	// fewest is how many words must be left: of 32, a text of 16 tokens is the same twice in 10^24.
+	fewest = 32
+	// enough is how many words of those that are offered need no more looking for others.
+	enough = 256
+	// singles is how many words are weighed alone in one go where nothing is known of them. If fewer than fewestFirst of them weigh the same,
+	// others are weighed, too.
+	singles, fewestFirst = 8, 4
 	// spare is how many requests are kept for what follows the search for words.
 	spare = 4
+	// sample is how many words a text has that is weighed to check others.
+	sample = 400
 )
 
 var errSpent = errors.New("no more requests")
 
-// put weighs a text.
-func (s *scale) put(ctx context.Context, text string) (uint64, error) {
-	if s.left == 0 {
-		return 0, errSpent
+// take counts requests before they are sent. It is an error if there are not so many left.
+func (s *scale) take(n int) error {
+	if s.left < n {
+		return errSpent
 	}
-	s.left--
-	s.sent++
-	return s.weigh(ctx, text)
-}
-
-// search returns the words that weigh one token each.
-func (s *scale) search(ctx context.Context, words []string) ([]string, error) {
-	if err := s.calibrate(ctx, words); err != nil {
-		return nil, err
-	}
-	good, err := s.sieve(ctx, words, " ", 1)
-	if err != nil {
-		return nil, err
-	}
-	if len(good) < fewest {
-		return nil, s.few(len(good), len(words))
-	}
-	if good, err = s.beginners(ctx, good); err != nil {
-		return nil, err
-	}
-	return good, s.confirm(ctx, good)
-}
-
-// few is the error of too few words.
-func (s *scale) few(good, all int) error {
-	return fmt.Errorf("after %d requests, %d of %d words are known to be one token each, and %d are needed: set the target's tokenizer to file:PATH, the model's tokenizer.json",
-		s.sent, good, all, fewest)
-}
-
-// calibrate weighs three single words. The lightest is the head. Its own weight is one token: a model that splits three of the commonest
-// words at the begin of a prompt is not to be told from one that adds a token more.
-func (s *scale) calibrate(ctx context.Context, words []string) error {
-	for _, head := range []string{words[0], words[len(words)/2], words[len(words)-1]} {
-		w, err := s.put(ctx, head)
-		if err != nil {
-			return err
-		}
-		if s.head == "" || w < s.base {
-			s.head, s.base = head, w
-		}
-	}
-	if s.base == 0 || s.base-1 > math.MaxInt32 {
-		return fmt.Errorf("the prompt %q has %d tokens, says the server", s.head, s.base)
-	}
-	s.added = uint32(s.base - 1)
+	s.left -= n
+	s.sent += n
 	return nil
 }
 
-// excess returns by how many tokens a list is heavier than it should be, with each word behind a separator that it weighs together with.
-func (s *scale) excess(ctx context.Context, words []string, separator string, each uint64) (int64, error) {
-	text := s.head + separator + strings.Join(words, separator)
-	w, err := s.put(ctx, text)
-	return int64(w) - int64(s.base) - int64(len(words))*int64(each), err
+// search finds the first words and the others.
+func (s *scale) search(ctx context.Context) error {
+	if err := s.starts(ctx); err != nil {
+		return err
+	}
+	good, err := s.sieve(ctx)
+	if err != nil {
+		return err
+	}
+	if len(good) < fewest {
+		return fmt.Errorf("after %d requests, %d of %d words are known to be one token each, and %d are needed: "+
+			"set the target's tokenizer to file:PATH, the model's tokenizer.json", s.sent, len(good), len(s.words), fewest)
+	}
+	s.words = good
+	return s.confirm(ctx)
 }
 
-// group is a list of words that is too heavy or too light.
+// starts finds words that weigh the same as prompts: the weight that most have of those that it looks at.
+func (s *scale) starts(ctx context.Context) error {
+	var weights []uint64
+	for round := range 2 {
+		if err := s.weighSingles(ctx, &weights, round); err != nil {
+			return err
+		}
+		s.base = commonest(weights)
+		s.first = nil
+		for i, w := range weights {
+			if w == s.base {
+				s.first = append(s.first, s.single(i))
+			}
+		}
+		if len(s.first) >= min(fewestFirst, s.looks) || s.left < s.looks+spare {
+			break
+		}
+	}
+	if s.base == 0 || s.base > math.MaxInt32 {
+		return fmt.Errorf("the server counts %d tokens in the prompt %q", s.base, s.first[0])
+	}
+	if s.head = s.base; s.same {
+		return nil
+	}
+	if err := s.take(1); err != nil {
+		return err
+	}
+	var err error
+	s.head, err = s.list(ctx, s.first[0])
+	return err
+}
+
+// single returns the word that is weighed alone as number i: those of a round lie far apart.
+func (s *scale) single(i int) string {
+	return s.words[(i%s.looks*len(s.words)/s.looks+i/s.looks*7)%len(s.words)]
+}
+
+// weighSingles weighs the single words of a round, several at a time.
+func (s *scale) weighSingles(ctx context.Context, weights *[]uint64, round int) error {
+	if err := s.take(s.looks); err != nil {
+		return err
+	}
+	more := make([]uint64, s.looks)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(askers / 2)
+	for i := range more {
+		group.Go(func() (err error) {
+			more[i], err = s.prompt(ctx, s.single(round*s.looks+i))
+			return err
+		})
+	}
+	err := group.Wait()
+	*weights = append(*weights, more...)
+	return err
+}
+
+// commonest returns the number that occurs most often, the smallest of several.
+func commonest(numbers []uint64) uint64 {
+	count := make(map[uint64]int)
+	for _, n := range numbers {
+		count[n]++
+	}
+	best := numbers[0]
+	for n, c := range count {
+		if c > count[best] || c == count[best] && n < best {
+			best = n
+		}
+	}
+	return best
+}
+
+// group is a list of words that may be too heavy or too light.
 type group struct {
 	words  []string
 	excess int64
 }
 
-// sieve returns the words of a list that weigh what they should. Those that it cannot look into any more are dropped.
-func (s *scale) sieve(ctx context.Context, words []string, separator string, each uint64) ([]string, error) {
-	e, err := s.excess(ctx, words, separator, each)
+// density is how many tokens too many a group has for each of its words.
+func (g group) density() float64 { return math.Abs(float64(g.excess)) / float64(len(g.words)) }
+
+// weighGroup weighs words behind the head.
+func (s *scale) weighGroup(ctx context.Context, words []string) (group, error) {
+	if err := s.take(1); err != nil {
+		return group{}, err
+	}
+	w, err := s.list(ctx, s.first[0]+" "+strings.Join(words, " "))
+	return group{words, int64(w) - int64(s.head) - int64(len(words))}, err
+}
+
+// sieve returns words that weigh one token each. It halves the group that has the smallest excess for its words, until there are enough or
+// no requests left: whatever it has not looked into by then is dropped.
+func (s *scale) sieve(ctx context.Context) ([]string, error) {
+	all, err := s.weighGroup(ctx, s.words)
 	if err != nil {
 		return nil, err
 	}
-	bad := make(map[string]bool)
-	for open := []group{{words, e}}; len(open) > 0; {
-		g := open[0] // halves go to the end: the longest list is looked into first
-		open = open[1:]
+	good := make(map[string]bool)
+	var open []group
+	keep := func(g group) {
 		switch {
 		case g.excess == 0:
-			continue
-		case len(g.words) <= leaf || s.left <= spare:
 			for _, w := range g.words {
-				bad[w] = true
+				good[w] = true
 			}
-			continue
+		case len(g.words) > 1:
+			open = append(open, g)
 		}
-		half := len(g.words) / 2
-		e, err := s.excess(ctx, g.words[:half], separator, each)
+	}
+	keep(all)
+	for len(open) > 0 && len(good) < enough && s.left > spare {
+		i := lightest(open)
+		g := open[i]
+		open = slices.Delete(open, i, i+1)
+		half, err := s.weighGroup(ctx, g.words[:len(g.words)/2])
 		if err != nil {
 			return nil, err
 		}
-		open = append(open, group{g.words[:half], e}, group{g.words[half:], g.excess - e})
+		keep(half)
+		keep(group{g.words[len(half.words):], g.excess - half.excess})
 	}
-	return slices.DeleteFunc(slices.Clone(words), func(w string) bool { return bad[w] }), nil
+	return slices.DeleteFunc(slices.Clone(s.words), func(w string) bool { return !good[w] }), nil
 }
 
-// beginners returns the words that are one token at the begin of a prompt, too. If too few seem to be, it is the line feed
-// that the model takes in another way, and all are returned.
-func (s *scale) beginners(ctx context.Context, words []string) ([]string, error) {
-	const times = 8
-	w, err := s.put(ctx, s.head+strings.Repeat("\n"+s.head, times))
-	if err != nil {
-		return nil, err
+// lightest returns the place of the group with the smallest density, the first of several.
+func lightest(groups []group) int {
+	best := 0
+	for i, g := range groups {
+		if g.density() < groups[best].density() {
+			best = i
+		}
 	}
-	each := (w - s.base) / times
-	if w < s.base || each == 0 || each*times != w-s.base {
-		s.unchecked = true
-		return words, nil
-	}
-	good, err := s.sieve(ctx, words, "\n", each)
-	if err != nil {
-		return nil, err
-	}
-	if len(good) < fewest {
-		s.unchecked = true
-		return words, nil
-	}
-	return good, nil
+	return best
 }
 
-// confirm weighs the words once more, in another order and twice each.
-func (s *scale) confirm(ctx context.Context, words []string) error {
-	e, err := s.excess(ctx, shuffled(words), " ", 1)
-	if err != nil {
-		return err
-	}
-	if e != 0 {
-		return fmt.Errorf("%d words that are one token each have %d tokens in another order: the model's tokens go over the space between words; set the target's tokenizer to file:PATH, the model's tokenizer.json",
-			len(words), int64(len(words))+e)
+// confirm weighs whole prompts that start with different words and go on with all, in another order.
+func (s *scale) confirm(ctx context.Context) error {
+	mixed := shuffled(s.words)
+	mixed = mixed[:min(len(mixed), sample)]
+	for _, first := range []string{s.first[len(s.first)-1], s.first[0]} {
+		if err := s.take(1); err != nil {
+			return err
+		}
+		w, err := s.prompt(ctx, first+" "+strings.Join(mixed, " "))
+		if err != nil {
+			return err
+		}
+		if want := s.base + uint64(len(mixed)); w != want {
+			return fmt.Errorf("a prompt of %d words that are one token each has %d tokens where %d were to come: the model's tokens go over the "+
+				"space between words; set the target's tokenizer to file:PATH, the model's tokenizer.json", len(mixed)+1, w, want)
+		}
+		slices.Reverse(mixed)
 	}
 	return nil
 }
@@ -182,21 +246,4 @@ func shuffled(words []string) []string {
 		all[i], all[j] = all[j], all[i]
 	}
 	return all
-}
-
-// constant finds out what the server adds to a prompt of words that are one token each. It is an error if they are not.
-func (s *scale) constant(ctx context.Context, words []string) error {
-	if err := s.calibrate(ctx, words); err != nil {
-		return err
-	}
-	some := shuffled(words)
-	some = some[:min(len(some), 4*fewest)]
-	e, err := s.excess(ctx, some, " ", 1)
-	if err != nil {
-		return err
-	}
-	if e != 0 {
-		return fmt.Errorf("the server counts %d tokens more for a prompt of %d words than for one of 1 word", int64(len(some))+e, len(some)+1)
-	}
-	return nil
 }

@@ -3,17 +3,17 @@ package preparation
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/spate-load/spate/agent/stream"
-	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// engines are software that says of itself, as the owner of its models what it is. All of them take ignore_eos and min_tokens in OpenAI's
-// chat and completions.
+// engines are software that names itself as the owner of its models. All of them take ignore_eos and min_tokens in OpenAI's chat and
+// completions.
 var engines = map[string]string{
 	"vllm":         "vLLM",
 	"sglang":       "SGLang",
@@ -21,59 +21,126 @@ var engines = map[string]string{
 	ownSimulator:   "Spate simulator",
 }
 
-// others are servers that are known by their APIs.
-var others = map[string]string{"tgi": "TGI", "triton": "Triton"}
+// others are servers that are known by their APIs, or stand before engines that they do not name.
+var others = map[string]string{"tgi": "TGI", "triton": "Triton", "nvidia": "Dynamo"}
 
 // ownSimulator is the owner of the simulator's models. It serves a model of any name unless it is given one.
 const ownSimulator = "spate"
 
-// server finds out what the server is and which model it serves.
+// server finds out what the server is and which model it serves, and where its endpoints differ.
 func (f *finder) server(ctx context.Context) {
-	models, err := f.client.Models(ctx, endpoint)
-	if err != nil {
-		f.silent = unreachable(err)
-		f.note("The server does not list its models (%v): neither its software nor its longest prompt is known.", err)
+	first := f.introduce(ctx, endpoint)
+	if first.err != nil {
+		f.silent = stream.Unreachable(first.err)
+		f.note("The server does not list its models (%v), so its software and its longest prompt are not known.", first.err)
 		return
 	}
-	model := f.model(models)
+	f.compare(ctx, first)
+	model := f.model(first.models)
 	f.owner = model.Owner
 	f.most(model.MaxModelTokens)
-	name := cmp.Or(engines[model.Owner], others[model.Owner])
-	if name == "" {
-		return
+	f.found.Preparation.Server = first.software
+}
+
+// introduction is what an endpoint says of itself.
+type introduction struct {
+	models   []stream.Model
+	software string // with its version. Empty: not known.
+	err      error  // why there are no models
+}
+
+// introduce asks an endpoint for its models and its version.
+func (f *finder) introduce(ctx context.Context, endpoint int) introduction {
+	f.ask()
+	models, err := f.client.Models(ctx, endpoint)
+	if err != nil || len(models) == 0 {
+		return introduction{err: err}
 	}
+	owner := models[0].Owner
+	name := cmp.Or(engines[owner], others[owner])
+	if name == "" || owner == "nvidia" { // Dynamo tells no version
+		return introduction{models: models, software: name}
+	}
+	f.ask()
 	if version, err := f.client.Version(ctx, endpoint); err == nil && version != "" {
 		name += " " + version
 	}
-	f.found.Preparation.Server = name
+	return introduction{models: models, software: name}
 }
 
-// unreachable says whether an error is that of an endpoint that does not answer at all.
-func unreachable(err error) bool {
-	known, ok := errors.AsType[*stream.Error](err)
-	if !ok {
-		return true // of the context
+// mostEndpoints is how many endpoints are asked what they are, askers how many at a time.
+const (
+	mostEndpoints = 64
+	askers        = 8
+)
+
+// compare asks the other endpoints, too, and notes how they differ from the first.
+func (f *finder) compare(ctx context.Context, first introduction) {
+	endpoints := f.stage.GetTarget().GetEndpoints()
+	all := make([]introduction, min(len(endpoints), mostEndpoints))
+	var group errgroup.Group
+	group.SetLimit(askers)
+	for i := 1; i < len(all); i++ {
+		group.Go(func() error {
+			all[i] = f.introduce(ctx, i)
+			return nil
+		})
 	}
-	switch known.Class {
-	case spatev1.ErrorClass_ERROR_CLASS_CONNECT, spatev1.ErrorClass_ERROR_CLASS_TLS, spatev1.ErrorClass_ERROR_CLASS_TIMEOUT:
-		return true
+	_ = group.Wait() // it has no errors
+	for i := 1; i < len(all); i++ {
+		if differs := f.difference(first, all[i]); differs != "" {
+			f.note("Endpoint %s differs from the first, %s: %s.", endpoints[i], endpoints[0], differs)
+		}
 	}
-	return false
+}
+
+// difference says how an endpoint differs from the first. Empty: it does not.
+func (f *finder) difference(first, other introduction) string {
+	if other.err != nil {
+		return fmt.Sprintf("it does not list its models (%v)", other.err)
+	}
+	wanted := f.wanted()
+	a, b := find(first.models, wanted), find(other.models, wanted)
+	switch {
+	case a != nil && b == nil && len(other.models) == 0:
+		return "it lists no models"
+	case a != nil && b == nil:
+		return fmt.Sprintf("it does not list the model %q but %s", wanted, listed(other.models))
+	case first.software != other.software:
+		return fmt.Sprintf("it is %s, the first is %s", cmp.Or(other.software, "unknown software"), cmp.Or(first.software, "unknown software"))
+	case a != nil && a.MaxModelTokens != b.MaxModelTokens:
+		f.mostIsLeast(b.MaxModelTokens)
+		return fmt.Sprintf("it takes %d tokens at most, the first %d", b.MaxModelTokens, a.MaxModelTokens)
+	}
+	return ""
+}
+
+// wanted is the model that requests ask for.
+func (f *finder) wanted() string {
+	if name, ok := f.bodyField("model").(string); ok {
+		return name
+	}
+	return f.stage.GetTarget().GetModel()
+}
+
+// find returns the model of a name. nil: it is not listed.
+func find(models []stream.Model, name string) *stream.Model {
+	if i := slices.IndexFunc(models, func(m stream.Model) bool { return m.ID == name }); i >= 0 {
+		return &models[i]
+	}
+	return nil
 }
 
 // model picks the stage's model from the server's list. Of a model that is not in it nothing is known but the list's one owner.
 func (f *finder) model(models []stream.Model) stream.Model {
-	wanted := f.stage.GetTarget().GetModel()
-	if name, ok := f.bodyField("model").(string); ok {
-		wanted = name
-	}
-	i := slices.IndexFunc(models, func(m stream.Model) bool { return m.ID == wanted })
+	wanted := f.wanted()
+	m := find(models, wanted)
 	switch {
 	case len(models) == 0:
 		f.note("The server lists no models.")
 		return stream.Model{}
-	case i >= 0:
-		return models[i]
+	case m != nil:
+		return *m
 	case models[0].Owner == ownSimulator:
 		return models[0]
 	case wanted != "":
@@ -95,75 +162,18 @@ func listed(models []stream.Model) string {
 	return strings.Join(names, ", ")
 }
 
-// most takes down the longest prompt and output together.
+// most takes down the longest prompt and output together, unless it is known.
 func (f *finder) most(tokens uint32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if tokens > 0 && f.found.Preparation.MaxModelTokens == nil {
 		f.found.Preparation.MaxModelTokens = &tokens
 	}
 }
 
-// eosField is the field of a body that says whether outputs go on beyond their end: its object, if it is in one, and its name.
-func eosField(api string) (object, name string) {
-	switch api {
-	case "sglang":
-		return "sampling_params", "ignore_eos"
-	case "tgi":
-		return "parameters", "ignore_eos_token"
+// mostIsLeast takes down the limit of an endpoint that takes less than the others. 0: it has none.
+func (f *finder) mostIsLeast(tokens uint32) {
+	if p := f.found.Preparation; tokens > 0 && (p.MaxModelTokens == nil || *p.MaxModelTokens > tokens) {
+		p.MaxModelTokens = &tokens
 	}
-	return "", "ignore_eos"
-}
-
-// eos is what the plan's body says of the end of outputs. nil: nothing.
-func (f *finder) eos() (name string, asked any) {
-	object, name := eosField(f.api())
-	if object == "" {
-		return name, f.bodyField(name)
-	}
-	options, _ := f.bodyField(object).(map[string]any)
-	return object + "." + name, options[name]
-}
-
-// takesLength says whether the server is known to make outputs as long as is asked. Which is that goes by the API, where only one
-// server has it, and else by what the server calls itself.
-func (f *finder) takesLength() bool {
-	switch f.api() {
-	case "sglang", "triton":
-		return true
-	case "tgi", "anthropic": // TGI never lets outputs go on, Anthropic's API refuses fields that it does not know
-		return f.owner == ownSimulator
-	case "responses": // it has no min_tokens
-		return f.owner == ownSimulator || f.owner == "vllm"
-	}
-	_, known := engines[f.owner]
-	return known
-}
-
-// output decides whether requests ask for exactly OSL tokens.
-func (f *finder) output() {
-	wish := f.stage.GetTarget().GetExactOutput()
-	p := f.found.Preparation
-	switch name, asked := f.eos(); {
-	case asked == true:
-		p.ExactOutput = true
-	case asked != nil:
-		f.note("Outputs can be shorter than their OSL: the target's body says %s: %v.", name, asked)
-	case wish == "always", wish != "never" && f.takesLength():
-		p.ExactOutput = true
-	case wish == "never":
-		f.note("Outputs can be shorter than their OSL: the target says exact_output: never.")
-	default:
-		f.note("Outputs can be shorter than their OSL: the server is not known to take %s. If it does, set the target's exact_output to always.",
-			lengthFields(f.api()))
-	}
-}
-
-// lengthFields names what asks for exact outputs.
-func lengthFields(api string) string {
-	switch api {
-	case "tgi":
-		return "ignore_eos_token"
-	case "responses":
-		return "ignore_eos"
-	}
-	return "ignore_eos and min_tokens"
 }

@@ -2,9 +2,11 @@ package preparation
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -24,13 +26,22 @@ type fakeServer struct {
 	extra func(word string, first bool) int
 	// merged makes one token of neighbours.
 	merged func(before, word string) bool
+	// joins makes one token of the end of a line and the word that follows, if it starts with an a.
+	joins bool
 
 	tokenizer bool // there is /tokenize
 	chats     bool // it takes messages
 	usage     bool // answers have a usage
 	limit     int  // tokens of prompt and output together; 0: none
 
-	tokenized, generated atomic.Int64
+	reads    []string // fields of exact outputs that it reads: those it checks the types of
+	refuses  []string // fields that it does not know, and says so
+	short    int      // tokens of an output that is not forced; 0: as many as are asked for
+	running  bool     // it sends the usage so far where it is asked for
+	software string   // fingerprint of its answers
+	gateway  string   // version of LiteLLM before it
+
+	tokenized, generated, tried atomic.Int64
 }
 
 // count counts a text's tokens.
@@ -43,6 +54,9 @@ func (s *fakeServer) count(text string) int {
 				n += s.extra(word, first)
 			}
 			if s.merged != nil && !first && s.merged(before, word) {
+				n--
+			}
+			if s.joins && first && before != "" && word[0] == 'a' && len(line) > 10 && len(before)%2 == 0 {
 				n--
 			}
 			before, first = word, false
@@ -63,7 +77,56 @@ type asked struct {
 	Prompt   *string
 	Messages []struct{ Role, Content string }
 	Stream   *bool
-	MaxTok   int `json:"max_tokens"`
+	MaxTok   int             `json:"max_tokens"`
+	EOS      json.RawMessage `json:"ignore_eos"`
+	Least    json.RawMessage `json:"min_tokens"`
+	Options  struct {
+		Running bool `json:"continuous_usage_stats"`
+	} `json:"stream_options"`
+}
+
+// refusal says what a server does not take of a request. Empty: it takes all.
+func (s *fakeServer) refusal(q asked) string {
+	for name, value := range map[string]json.RawMessage{"ignore_eos": q.EOS, "min_tokens": q.Least} {
+		switch {
+		case value == nil:
+		case slices.Contains(s.refuses, name):
+			return "unknown field " + name
+		case slices.Contains(s.reads, name) && value[0] == '"':
+			return name + " has a wrong type"
+		}
+	}
+	if q.Options.Running && slices.Contains(s.refuses, "continuous_usage_stats") {
+		return "unknown field continuous_usage_stats"
+	}
+	return ""
+}
+
+// trial streams the answer to a trial.
+func (s *fakeServer) trial(w http.ResponseWriter, q asked) {
+	if why := s.refusal(q); why != "" {
+		http.Error(w, why, http.StatusBadRequest)
+		return
+	}
+	n := q.MaxTok
+	forced := len(s.reads) > 0 && (string(q.EOS) == "true" || string(q.Least) == "16")
+	if s.short > 0 && !forced {
+		n = s.short
+	}
+	if s.gateway != "" {
+		w.Header().Set("X-Litellm-Version", s.gateway)
+	}
+	for i := range n {
+		fmt.Fprintf(w, `data: {"choices":[{}]`)
+		if s.running && q.Options.Running {
+			fmt.Fprintf(w, `,"usage":{"completion_tokens":%d}`, i+1)
+		}
+		fmt.Fprintf(w, "}\n\n")
+	}
+	if s.usage {
+		fmt.Fprintf(w, "data: {\"choices\":[],\"usage\":{\"completion_tokens\":%d},\"system_fingerprint\":%q}\n\n", n, s.software)
+	}
+	fmt.Fprintf(w, "data: [DONE]\n\n")
 }
 
 func (s *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -80,6 +143,9 @@ func (s *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/tokenize" && s.tokenizer:
 		s.tokenized.Add(1)
 		s.tokenize(w, q)
+	case strings.HasSuffix(r.URL.Path, "/completions") && q.Stream != nil && *q.Stream && q.MaxTok == trialTokens:
+		s.tried.Add(1)
+		s.trial(w, q)
 	case strings.HasSuffix(r.URL.Path, "/completions") && (q.Stream == nil || *q.Stream || q.MaxTok != 1):
 		http.Error(w, "more than one token was asked for", http.StatusBadRequest)
 	case r.URL.Path == "/v1/chat/completions":
@@ -131,7 +197,7 @@ func found(t testing.TB, s *fakeServer, stage *spatev1.Stage) (Found, error) {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	return Find(t.Context(), client, stage)
+	return Find(t.Context(), client, stage, nil)
 }
 
 // stageOf is a stage with random prompts.

@@ -3,6 +3,7 @@ package preparation
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,12 +14,15 @@ import (
 )
 
 // slowClient answers each question after half a second. A word with a q in it is two tokens.
-type slowClient struct{ asked int }
+type slowClient struct {
+	asked atomic.Int64
+	takes time.Duration
+}
 
 func (c *slowClient) wait(ctx context.Context) error {
-	c.asked++
+	c.asked.Add(1)
 	select {
-	case <-time.After(500 * time.Millisecond):
+	case <-time.After(c.takes):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -46,14 +50,18 @@ func (c *slowClient) Measure(ctx context.Context, _ int, text string) (uint64, e
 	return uint64(len(strings.Fields(text)) + strings.Count(text, "q")), c.wait(ctx)
 }
 
+func (c *slowClient) Try(ctx context.Context, _ int, a stream.Attempt) (stream.Trial, error) {
+	return stream.Trial{Output: uint64(a.Tokens)}, c.wait(ctx)
+}
+
 // TestSlowServer: a server that takes its time is asked to the end.
 func TestSlowServer(t *testing.T) {
 	for _, tokenizer := range []string{"server", "usage"} {
 		synctest.Test(t, func(t *testing.T) {
-			c := &slowClient{}
-			f, err := Find(t.Context(), c, stageOf(&spatev1.Target{Model: "m", Tokenizer: tokenizer}))
-			if err != nil || len(f.Words) < fewest || c.asked <= 20 {
-				t.Errorf("%s: %d words after %d questions: %v", tokenizer, len(f.Words), c.asked, err)
+			c := &slowClient{takes: 500 * time.Millisecond}
+			f, err := Find(t.Context(), c, stageOf(&spatev1.Target{Model: "m", Tokenizer: tokenizer}), nil)
+			if err != nil || len(f.Words) < fewest || c.asked.Load() <= 10 {
+				t.Errorf("%s: %d words after %d questions: %v", tokenizer, len(f.Words), c.asked.Load(), err)
 			}
 		})
 	}

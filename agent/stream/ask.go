@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,6 +42,7 @@ func (c *Client) Models(ctx context.Context, endpoint int) ([]Model, error) {
 			ID      string      `json:"id"`
 			OwnedBy string      `json:"owned_by"`
 			Longest json.Number `json:"max_model_len"`
+			Window  json.Number `json:"context_window"` // as Dynamo has it
 		} `json:"data"`
 	}
 	if err := c.call(ctx, c.at(endpoint, "/models", true), nil, &answer); err != nil {
@@ -48,7 +50,7 @@ func (c *Client) Models(ctx context.Context, endpoint int) ([]Model, error) {
 	}
 	models := make([]Model, len(answer.Data))
 	for i, m := range answer.Data {
-		models[i] = Model{ID: m.ID, Owner: m.OwnedBy, MaxModelTokens: length(m.Longest)}
+		models[i] = Model{ID: m.ID, Owner: m.OwnedBy, MaxModelTokens: cmp.Or(length(m.Longest), length(m.Window))}
 	}
 	return models, nil
 }
@@ -138,12 +140,8 @@ func (c *Client) tokenize(ctx context.Context, endpoint int, fields map[string]a
 // Measure has an endpoint make one token and returns how many tokens it counted in the prompt: the text, and what the server adds to
 // it. The request has the plan's fields, as far as they can change the prompt. It blocks, at most 10 s.
 func (c *Client) Measure(ctx context.Context, endpoint int, text string) (uint64, error) {
-	var prompt any = text
-	if c.dialect.form() == workload.Messages {
-		prompt = chatOf(text)
-	}
 	path := c.dialect.traits().at(c.model)
-	encoded, err := json.Marshal(prompt)
+	encoded, err := c.promptOf(text)
 	if err != nil {
 		return 0, c.unusable(path, err.Error())
 	}
@@ -163,6 +161,14 @@ func (c *Client) Measure(ctx context.Context, endpoint int, text string) (uint64
 		return 0, c.unusable(path, f.fault)
 	}
 	return c.counted(f.input)
+}
+
+// promptOf returns a text as the prompt of a request: the only message of a chat, or the text itself.
+func (c *Client) promptOf(text string) ([]byte, error) {
+	if c.dialect.form() == workload.Messages {
+		return json.Marshal(chatOf(text))
+	}
+	return json.Marshal(text)
 }
 
 // measureStream is Measure for an API that only streams.

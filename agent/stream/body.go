@@ -27,10 +27,17 @@ type piece struct {
 // template is a body encoded once, with its slots left open. Its keys are sorted: equal requests are equal byte for byte.
 type template []piece
 
-// newTemplate encodes what the dialect sends by default under what the plan's fields say. Exact asks for the whole output.
-func newTemplate(d dialect, model string, fields map[string]any, exact bool) (template, error) {
+// wishes are what a body asks for beside what its API needs.
+type wishes struct {
+	exact   bool // the whole output
+	running bool // the usage so far in each frame
+}
+
+// newTemplate encodes what the dialect sends by default under what the plan's fields say.
+func newTemplate(d dialect, model string, fields map[string]any, asks wishes) (template, error) {
 	t := d.traits()
-	body := t.body(d.prompt(), model, fields, exact)
+	body := t.body(d.prompt(), model, fields, asks.exact)
+	askRunning(body, asks.running)
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if slices.Contains(t.prompts, name) || name == "messages" || name == "prompt" {
 			return nil, fmt.Errorf("body field %q: the workload makes the prompt, take the field out", name)
@@ -42,17 +49,39 @@ func newTemplate(d dialect, model string, fields map[string]any, exact bool) (te
 		if name == t.options {
 			return nil, fmt.Errorf("body field %q: must be an object", name)
 		}
+		if own, ok := body[name].(map[string]any); ok && name == streamOptions {
+			if given, ok := fields[name].(map[string]any); ok {
+				maps.Copy(own, given)
+				continue
+			}
+		}
 		body[name] = fields[name]
 	}
 	t.oneLength(t.of(body), t.of(fields))
-	if _, named := fields["stream_options"]; !named && body["stream"] == false {
-		delete(body, "stream_options") // servers refuse the two together
+	if _, named := fields[streamOptions]; !named && body["stream"] == false {
+		delete(body, streamOptions) // servers refuse the two together
 	}
 	var encoded template
 	if err := encoded.add(body); err != nil {
 		return nil, err
 	}
 	return encoded, nil
+}
+
+// streamOptions is the field that says what streams of OpenAI's chat and completions carry beside tokens.
+const streamOptions = "stream_options"
+
+// askRunning gives the body stream options of its own, if its API has them, and asks there for the usage so far.
+func askRunning(body map[string]any, running bool) {
+	options, ok := body[streamOptions].(map[string]any)
+	if !ok {
+		return
+	}
+	options = maps.Clone(options)
+	body[streamOptions] = options
+	if running {
+		options["continuous_usage_stats"] = true
+	}
 }
 
 // body is what the client sends unless the plan says something else.
@@ -131,7 +160,7 @@ func (t *traits) probe(fields map[string]any) map[string]any {
 	for _, name := range t.least {
 		delete(options, name)
 	}
-	delete(probe, "stream_options")
+	delete(probe, streamOptions)
 	if !t.streamed {
 		probe["stream"] = false
 	}

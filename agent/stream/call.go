@@ -39,30 +39,62 @@ func (c *Client) at(endpoint int, path string, versioned bool) *url.URL {
 
 // call sends a body, or asks for something without one, and decodes the answer.
 func (c *Client) call(ctx context.Context, u *url.URL, body []byte, answer any) error {
+	q := c.callRequest(u, body)
+	_, data, err := c.fetch(ctx, q)
+	if err != nil {
+		return err
+	}
+	err = json.Unmarshal(data, answer)
+	switch page := webPage(data); {
+	case err != nil && page != "":
+		return c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, errors.New("the answer is not JSON"+page))
+	case err != nil:
+		return c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, fmt.Errorf("the answer is not as this API has it: %s", oddity(err)))
+	}
+	return nil
+}
+
+// oddity says what is odd about JSON, without the types of the program.
+func oddity(err error) string {
+	if odd, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Sprintf("a %s where none belongs, in %q", odd.Value, strings.TrimPrefix(odd.Field, "."))
+	}
+	return err.Error()
+}
+
+// fetch sends a request and returns the head and the body of its answer. Any status but 200 is an error.
+func (c *Client) fetch(ctx context.Context, q *outgoing) (http.Header, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	q := c.callRequest(u, body)
 	response, err := c.pool.roundTrip(ctx, q, caller{})
 	if err != nil {
-		return c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_CONNECT, err)
+		return nil, nil, c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_CONNECT, err)
 	}
 	defer response.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(response.Body, callLimit+1))
 	switch {
 	case err != nil:
-		return c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM, err)
+		return nil, nil, c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM, err)
 	case response.StatusCode != http.StatusOK:
-		e := c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, fmt.Errorf("%s: %.*s", c.refused(response), 8*messageLimit, data))
+		e := c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, fmt.Errorf("%s%s", c.refused(response), saidWith(data)))
 		e.HTTPStatus = response.StatusCode
-		return e
+		return nil, nil, e
 	case len(data) > callLimit:
-		return c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, fmt.Errorf("the answer is longer than %d MiB", callLimit>>20))
+		return nil, nil, c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, fmt.Errorf("the answer is longer than %d MiB", callLimit>>20))
 	}
-	if err := json.Unmarshal(data, answer); err != nil {
-		return c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, fmt.Errorf("the answer is not as this API has it: %w", err))
-	}
-	return nil
+	return response.Header, data, nil
 }
+
+// saidWith is what an answer says beside its status. Of a web page nothing is worth telling.
+func saidWith(data []byte) string {
+	if webPage(data) != "" {
+		return " (a web page)"
+	}
+	return fmt.Sprintf(": %.*s", 8*messageLimit, bytes.TrimSpace(data))
+}
+
+// asError returns the *Error that an error is, or holds.
+func asError(err error) (*Error, bool) { return errors.AsType[*Error](err) }
 
 // callRequest makes the request of a call.
 func (c *Client) callRequest(u *url.URL, body []byte) *outgoing {

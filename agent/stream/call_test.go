@@ -160,8 +160,8 @@ func TestCallsThatFail(t *testing.T) {
 	}{
 		"refused":    {401, "bad key sk-hunter2", spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, "401 Unauthorized: bad key ***"},
 		"redirected": {307, "", spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, "307"},
-		"no JSON":    {200, "<html>", spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "not as this API has it"},
-		"odd JSON":   {200, `{"data":7,"usage":7,"count":"x"}`, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "not as this API has it"},
+		"no JSON":    {200, "<html>", spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "it is a web page (HTML)"},
+		"odd JSON":   {200, `{"data":7,"usage":7,"count":"x"}`, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "the answer is not as this API has it: "},
 		"too long":   {200, `{"x":"` + strings.Repeat("x", callLimit) + `"}`, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "longer than 4 MiB"},
 	} {
 		base, _ := callServer(t, tt.status, tt.answer)

@@ -95,10 +95,10 @@ func (c *Client) prepareConnections(config Config, base *tls.Config) error {
 func (c *Client) writeBodies(config Config) (err error) {
 	c.model, c.extra = modelOf(config), config.Body
 	c.arranger, _ = c.dialect.(arranger)
-	if c.body, err = newTemplate(c.dialect, config.Model, config.Body, config.ExactOutput); err != nil {
+	if c.body, err = newTemplate(c.dialect, config.Model, config.Body, wishes{config.ExactOutput, config.RunningUsage}); err != nil {
 		return err
 	}
-	c.probe, err = newTemplate(c.dialect, config.Model, c.dialect.traits().probe(config.Body), false)
+	c.probe, err = newTemplate(c.dialect, config.Model, c.dialect.traits().probe(config.Body), wishes{})
 	return err
 }
 

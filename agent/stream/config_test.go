@@ -67,7 +67,7 @@ func TestBodies(t *testing.T) {
 		"completions": {Config{Model: "a<b", API: "completions"},
 			`{"max_tokens":8,"model":"a<b","prompt":"one two","stream":true,"stream_options":{"include_usage":true}}`},
 		"extra fields": {Config{Body: map[string]any{"ignore_eos": true, "temperature": 0.0, "a": []any{1.0, "x", nil}, "stream_options": map[string]any{"z": 1, "b": "&"}}},
-			`{"a":[1,"x",null],"ignore_eos":true,"max_tokens":8,"messages":"one two","model":"","stream":true,"stream_options":{"b":"&","z":1},"temperature":0}`},
+			`{"a":[1,"x",null],"ignore_eos":true,"max_tokens":8,"messages":"one two","model":"","stream":true,"stream_options":{"b":"&","include_usage":true,"z":1},"temperature":0}`},
 		"other length": {Config{Body: map[string]any{"max_completion_tokens": 5, "model": "other"}},
 			`{"max_completion_tokens":5,"messages":"one two","model":"other","stream":true,"stream_options":{"include_usage":true}}`},
 		"fixed length": {Config{API: "completions", Body: map[string]any{"max_tokens": 3}},
@@ -82,6 +82,13 @@ func TestBodies(t *testing.T) {
 			`{"ignore_eos":false,"max_tokens":8,"messages":"one two","model":"","stream":true,"stream_options":{"include_usage":true}}`},
 		"exact output, body says so too": {Config{ExactOutput: true, Body: map[string]any{"ignore_eos": true}},
 			`{"ignore_eos":true,"max_tokens":8,"messages":"one two","model":"","stream":true,"stream_options":{"include_usage":true}}`},
+		"running usage": {Config{RunningUsage: true},
+			`{"max_tokens":8,"messages":"one two","model":"","stream":true,"stream_options":{"continuous_usage_stats":true,"include_usage":true}}`},
+		"running usage of completions, but the body says none": {
+			Config{API: "completions", RunningUsage: true, Body: map[string]any{"stream_options": map[string]any{"continuous_usage_stats": false}}},
+			`{"max_tokens":8,"model":"","prompt":"one two","stream":true,"stream_options":{"continuous_usage_stats":false,"include_usage":true}}`},
+		"running usage where there is none": {Config{API: "tgi", RunningUsage: true},
+			`{"inputs":"one two","parameters":{"details":true,"max_new_tokens":8}}`},
 		"no stream": {Config{Body: map[string]any{"stream": false}},
 			`{"max_tokens":8,"messages":"one two","model":"","stream":false}`},
 	} {

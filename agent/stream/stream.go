@@ -38,12 +38,15 @@ type Config struct {
 	APIKey string
 	// Further headers. They go before the client's own of the same name; "Host" sets the host that is asked for.
 	Headers map[string]string
-	// Further fields of each request body. They go before the client's own of the same name, also within the object in which an API has its
-	// options; max_completion_tokens takes the place of max_tokens.
+	// Further fields of each request body. They go before the client's own of the same name, also within stream_options and the object in
+	// which an API has its options; max_completion_tokens takes the place of max_tokens.
 	Body map[string]any
 	// Ask for exactly as many output tokens as AppendBody is given: by ignore_eos and min_tokens, or what an API calls them. What Body says
 	// of either goes before it; there are no min_tokens where Body has ignore_eos or fixes the length.
 	ExactOutput bool
+	// Ask for the usage so far in each frame, by stream_options.continuous_usage_stats of chat and completions. Other APIs ignore it. What
+	// Body says of it goes before it.
+	RunningUsage bool
 	// Longest wait for DNS, TCP and TLS together. 0: 5 s.
 	ConnectTimeout time.Duration
 	// Longest time of one request. 0: 10 min.

@@ -1124,7 +1124,14 @@ type Preparation struct {
 	// Name of the server's software, as far as it tells.
 	Server string `protobuf:"bytes,5,opt,name=server,proto3" json:"server,omitempty"`
 	// What a person should know, one sentence each.
-	Notes         []string `protobuf:"bytes,6,rep,name=notes,proto3" json:"notes,omitempty"`
+	Notes []string `protobuf:"bytes,6,rep,name=notes,proto3" json:"notes,omitempty"`
+	// Requests ask for the usage so far in each frame, and the server sends it.
+	RunningUsage bool `protobuf:"varint,7,opt,name=running_usage,json=runningUsage,proto3" json:"running_usage,omitempty"`
+	// How exact_output was found out: "plan", "known" (by what the server calls itself, and a short request does not contradict) or "tried" (by a
+	// short request, and by one that the server refused). Empty: it was not.
+	ExactOutputBy string `protobuf:"bytes,8,opt,name=exact_output_by,json=exactOutputBy,proto3" json:"exact_output_by,omitempty"`
+	// Requests that were sent to find this out, those to /tokenize and the like among them.
+	Requests      uint32 `protobuf:"varint,9,opt,name=requests,proto3" json:"requests,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1199,6 +1206,27 @@ func (x *Preparation) GetNotes() []string {
 		return x.Notes
 	}
 	return nil
+}
+
+func (x *Preparation) GetRunningUsage() bool {
+	if x != nil {
+		return x.RunningUsage
+	}
+	return false
+}
+
+func (x *Preparation) GetExactOutputBy() string {
+	if x != nil {
+		return x.ExactOutputBy
+	}
+	return ""
+}
+
+func (x *Preparation) GetRequests() uint32 {
+	if x != nil {
+		return x.Requests
+	}
+	return 0
 }
 
 // Rejected says why an assignment was not taken on.
@@ -1861,14 +1889,17 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12&\n" +
 	"\x0fclock_offset_ns\x18\x02 \x01(\x03R\rclockOffsetNs\x120\n" +
 	"\x14clock_uncertainty_ns\x18\x03 \x01(\x03R\x12clockUncertaintyNs\x127\n" +
-	"\vpreparation\x18\x04 \x01(\v2\x15.spate.v1.PreparationR\vpreparation\"\xfe\x01\n" +
+	"\vpreparation\x18\x04 \x01(\v2\x15.spate.v1.PreparationR\vpreparation\"\xe7\x02\n" +
 	"\vPreparation\x12\x18\n" +
 	"\alengths\x18\x01 \x01(\tR\alengths\x12,\n" +
 	"\x0ftemplate_tokens\x18\x02 \x01(\rH\x00R\x0etemplateTokens\x88\x01\x01\x12!\n" +
 	"\fexact_output\x18\x03 \x01(\bR\vexactOutput\x12-\n" +
 	"\x10max_model_tokens\x18\x04 \x01(\rH\x01R\x0emaxModelTokens\x88\x01\x01\x12\x16\n" +
 	"\x06server\x18\x05 \x01(\tR\x06server\x12\x14\n" +
-	"\x05notes\x18\x06 \x03(\tR\x05notesB\x12\n" +
+	"\x05notes\x18\x06 \x03(\tR\x05notes\x12#\n" +
+	"\rrunning_usage\x18\a \x01(\bR\frunningUsage\x12&\n" +
+	"\x0fexact_output_by\x18\b \x01(\tR\rexactOutputBy\x12\x1a\n" +
+	"\brequests\x18\t \x01(\rR\brequestsB\x12\n" +
 	"\x10_template_tokensB\x13\n" +
 	"\x11_max_model_tokens\"x\n" +
 	"\bRejected\x12)\n" +

@@ -375,13 +375,14 @@ type Target struct {
 	ConnectTimeout *durationpb.Duration `protobuf:"bytes,9,opt,name=connect_timeout,json=connectTimeout,proto3" json:"connect_timeout,omitempty"`
 	// Longest time of one request from its start to its end. Default 10m.
 	RequestTimeout *durationpb.Duration `protobuf:"bytes,10,opt,name=request_timeout,json=requestTimeout,proto3" json:"request_timeout,omitempty"`
-	// How prompts of text get their exact length: "words" (default: words that are one token each in common vocabularies), "server"
-	// (the endpoints' /tokenize), "usage" (calibrated on a few requests) or "file:PATH" (a Hugging Face tokenizer.json).
+	// How prompts of text get their exact length: "auto" (default: "server", else "usage", else "words", whichever works), "words" (words that
+	// are one token each in common vocabularies, unchecked), "server" (the endpoints' /tokenize), "usage" (calibrated on a few requests) or
+	// "file:PATH" (a Hugging Face tokenizer.json).
 	Tokenizer string `protobuf:"bytes,11,opt,name=tokenizer,proto3" json:"tokenizer,omitempty"`
 	// Form of the prompts of completions and sglang: "token_ids" (default) or "text". Those of tgi and triton are text, those of chats messages.
 	Prompts string `protobuf:"bytes,12,opt,name=prompts,proto3" json:"prompts,omitempty"`
-	// Whether requests ask the server for exactly OSL tokens, by ignore_eos and min_tokens: "auto" (default: where the server is known
-	// to know them), "always" or "never". What `body` says goes before it.
+	// Whether requests ask the server for exactly OSL tokens, by ignore_eos and min_tokens: "auto" (default: where a short request shows that
+	// the server takes them), "always" or "never". What `body` says goes before it.
 	ExactOutput string `protobuf:"bytes,13,opt,name=exact_output,json=exactOutput,proto3" json:"exact_output,omitempty"`
 	// Longest wait from the start of a request for its first token. Default: none but request_timeout.
 	FirstTokenTimeout *durationpb.Duration `protobuf:"bytes,14,opt,name=first_token_timeout,json=firstTokenTimeout,proto3" json:"first_token_timeout,omitempty"`
@@ -396,6 +397,10 @@ type Target struct {
 	Connection *Connection `protobuf:"bytes,17,opt,name=connection,proto3" json:"connection,omitempty"`
 	// Metrics that the servers tell of themselves, read each second of a stage and shown beside the results. Unset: none are read.
 	ServerMetrics *ServerMetrics `protobuf:"bytes,18,opt,name=server_metrics,json=serverMetrics,proto3" json:"server_metrics,omitempty"`
+	// Whether requests of chat and completions ask for the usage so far in each frame, by stream_options.continuous_usage_stats, so that tokens
+	// are known as they arrive: "auto" (default: where a short request shows that the server sends it), "always" or "never". What `body` says
+	// goes before it.
+	RunningUsage  string `protobuf:"bytes,19,opt,name=running_usage,json=runningUsage,proto3" json:"running_usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -554,6 +559,13 @@ func (x *Target) GetServerMetrics() *ServerMetrics {
 		return x.ServerMetrics
 	}
 	return nil
+}
+
+func (x *Target) GetRunningUsage() string {
+	if x != nil {
+		return x.RunningUsage
+	}
+	return ""
 }
 
 // Connection says how connections to a target are made.
@@ -3634,7 +3646,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x03e2e\"=\n" +
 	"\n" +
 	"Simulation\x12/\n" +
-	"\x05speed\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\"\xfc\t\n" +
+	"\x05speed\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\"\xc5\n" +
+	"\n" +
 	"\x06Target\x12>\n" +
 	"\x04name\x18\x01 \x01(\tB*\xbaH'r%\x18@2!^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$R\x04name\x12<\n" +
 	"\tendpoints\x18\x02 \x03(\tB\x1e\xbaH\x1b\x92\x01\x18\x10\x80\b\x18\x01\"\x11r\x0f2\n" +
@@ -3649,8 +3662,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\xaa\x01\a\"\x03\b\xd8\x04*\x00R\x0econnectTimeout\x12Q\n" +
 	"\x0frequest_timeout\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
-	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x0erequestTimeout\x12F\n" +
-	"\ttokenizer\x18\v \x01(\tB(\xbaH%\xd8\x01\x01r 2\x1e^(words|server|usage|file:.+)$R\ttokenizer\x123\n" +
+	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x0erequestTimeout\x12K\n" +
+	"\ttokenizer\x18\v \x01(\tB-\xbaH*\xd8\x01\x01r%2#^(auto|words|server|usage|file:.+)$R\ttokenizer\x123\n" +
 	"\aprompts\x18\f \x01(\tB\x19\xbaH\x16\xd8\x01\x01r\x11R\ttoken_idsR\x04textR\aprompts\x12@\n" +
 	"\fexact_output\x18\r \x01(\tB\x1d\xbaH\x1a\xd8\x01\x01r\x15R\x04autoR\x06alwaysR\x05neverR\vexactOutput\x12X\n" +
 	"\x13first_token_timeout\x18\x0e \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
@@ -3662,7 +3675,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"connection\x18\x11 \x01(\v2\x14.spate.v1.ConnectionR\n" +
 	"connection\x12>\n" +
-	"\x0eserver_metrics\x18\x12 \x01(\v2\x17.spate.v1.ServerMetricsR\rserverMetrics\x1a:\n" +
+	"\x0eserver_metrics\x18\x12 \x01(\v2\x17.spate.v1.ServerMetricsR\rserverMetrics\x12B\n" +
+	"\rrunning_usage\x18\x13 \x01(\tB\x1d\xbaH\x1a\xd8\x01\x01r\x15R\x04autoR\x06alwaysR\x05neverR\frunningUsage\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x98\x04\n" +

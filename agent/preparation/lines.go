@@ -1,0 +1,230 @@
+package preparation
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload"
+	"github.com/spate-load/spate/workload/draw"
+)
+
+const (
+	// mostLines is how many lines of a text are counted one by one. Of a longer text others are estimated by their bytes.
+	mostLines = 2000
+	// blocks is how many parts of a text are counted where each costs a request to the model, and blockLines how long they are at most.
+	blocks, blockLines = 12, 32
+	// proofs is how many whole prompts are counted, proofTokens how long they are at most.
+	proofs, proofTokens = 4, 2048
+)
+
+// countLines finds out how long the lines of a sonnet's text are, and what whole prompts of them weigh beside. For other workloads there is
+// nothing to do.
+func (f *finder) countLines(ctx context.Context, way string) error {
+	content, ok := f.stage.GetWorkload().GetContent().(*spatev1.Workload_Sonnet)
+	if !ok || f.lines == nil || f.client.Form() == workload.TokenIDs {
+		return nil
+	}
+	lines, err := f.lines()
+	if err != nil {
+		return err
+	}
+	t := &text{finder: f, lines: lines, lengths: make([]uint32, len(lines)), isl: content.Sonnet.GetIsl()}
+	switch way {
+	case "server":
+		err = t.countEach(ctx)
+	case "usage":
+		err = t.estimate(ctx)
+	case "file":
+		t.fromFile()
+	}
+	if err != nil {
+		return err
+	}
+	return t.prove(ctx, way)
+}
+
+// text is a sonnet's.
+type text struct {
+	*finder
+	lines   []workload.Line
+	lengths []uint32
+	rough   bool // some are estimates
+	isl     uint32
+}
+
+// fromFile takes the lengths that the plan's tokenizer file gave. It has none where the plan has several such files.
+func (t *text) fromFile() {
+	for i, l := range t.lines {
+		if l.Tokens == 0 {
+			t.note("The lengths of the text's lines are estimates, by their words: the plan has several tokenizer files, and none is the workload's.")
+			t.lengths = nil
+			return
+		}
+		t.lengths[i] = l.Tokens
+	}
+}
+
+// countEach weighs each line on the server's tokenizer, as it stands in a text: behind the end of another line.
+func (t *text) countEach(ctx context.Context) error {
+	base, err := t.tokenize(ctx, before)
+	if err != nil {
+		return err
+	}
+	counts := make(map[string]uint32)
+	step := max(1, (len(t.lines)+mostLines-1)/mostLines)
+	for i := 0; i < len(t.lines); i += step {
+		counts[t.lines[i].Text] = 0
+	}
+	if err := t.weighLines(ctx, counts, base); err != nil {
+		return err
+	}
+	rate := t.rate(counts)
+	for i, l := range t.lines {
+		n, counted := counts[l.Text]
+		if !counted {
+			n, t.rough = estimated(l.Text, rate), true
+		}
+		t.lengths[i] = n
+	}
+	return nil
+}
+
+// before is a line that stands before those that are counted.
+const before = "the\n"
+
+// weighLines weighs the lines of a map, several at a time.
+func (t *text) weighLines(ctx context.Context, counts map[string]uint32, base uint64) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(askers)
+	var distinct []string
+	for line := range counts {
+		distinct = append(distinct, line)
+	}
+	weights := make([]uint32, len(distinct))
+	for i, line := range distinct {
+		group.Go(func() error {
+			w, err := t.tokenize(ctx, before+line)
+			if err == nil && w < base {
+				err = fmt.Errorf("the server counts fewer tokens with the line %q than without it", line)
+			}
+			weights[i] = uint32(w - base)
+			return err
+		})
+	}
+	err := group.Wait()
+	for i, line := range distinct {
+		counts[line] = weights[i]
+	}
+	return err
+}
+
+// rate is how many tokens a byte of counted lines has.
+func (t *text) rate(counts map[string]uint32) float64 {
+	var tokens, bytes float64
+	for line, n := range counts {
+		tokens += float64(n)
+		bytes += float64(len(line))
+	}
+	return tokens / bytes
+}
+
+// estimated is the length of a line by its bytes.
+func estimated(line string, rate float64) uint32 {
+	return max(1, uint32(float64(len(line))*rate+0.5))
+}
+
+// estimate weighs blocks of lines by usage, and shares their tokens out by bytes.
+func (t *text) estimate(ctx context.Context) error {
+	counts := make(map[string]uint32)
+	for i := range blocks {
+		from := i * len(t.lines) / blocks
+		block := joined(t.lines[from:min(from+blockLines, len(t.lines))])
+		if counts[block] > 0 {
+			continue // a text of few lines
+		}
+		w, err := t.measure(ctx, before+block)
+		if err != nil {
+			return err
+		}
+		const tokensBefore = 2
+		counts[block] = uint32(w) - min(uint32(w), t.found.Template+tokensBefore)
+	}
+	rate := t.rate(counts)
+	t.rough = true
+	for i, l := range t.lines {
+		t.lengths[i] = estimated(l.Text, rate)
+	}
+	return nil
+}
+
+// joined is the text of lines.
+func joined(lines []workload.Line) string {
+	var all strings.Builder
+	for _, l := range lines {
+		all.WriteString(l.Text)
+	}
+	return all.String()
+}
+
+// prove weighs whole prompts of lines. What they weigh beside their lines is the template of such prompts; if they do not agree on it, the
+// lengths of prompts are off by so much.
+func (t *text) prove(ctx context.Context, way string) error {
+	if t.lengths == nil || t.silent {
+		return nil
+	}
+	s, err := t.scale(ctx, way)
+	if way == "file" {
+		s, err = &scale{prompt: t.measure}, nil
+	}
+	if err != nil {
+		return err
+	}
+	extra := make([]int64, proofs)
+	for i := range extra {
+		prompt, tokens := t.drawn(uint64(i))
+		w, err := s.prompt(ctx, prompt)
+		if err != nil {
+			return err
+		}
+		extra[i] = int64(w) - int64(tokens)
+	}
+	t.settle(extra)
+	return nil
+}
+
+// drawn returns a prompt of lines, and its length without what the server adds.
+func (t *text) drawn(number uint64) (string, uint32) {
+	lots := draw.New(1, "preparation", "lines").Sub(number)
+	room := min(t.isl, proofTokens)
+	var prompt strings.Builder
+	sum := uint32(0)
+	for j := uint64(0); ; j++ {
+		i := lots.Below(j, uint64(len(t.lines)))
+		if j > 0 && sum+t.lengths[i] > room {
+			return prompt.String(), sum
+		}
+		prompt.WriteString(t.lines[i].Text)
+		sum += t.lengths[i]
+	}
+}
+
+// settle takes down what prompts of lines have beside them.
+func (t *text) settle(extra []int64) {
+	least, most := extra[0], extra[0]
+	for _, e := range extra {
+		least, most = min(least, e), max(most, e)
+	}
+	template := t.found.Template
+	if !t.rough { // else what is beside lines says more of them than of the template
+		template = uint32(max(0, (least+most)/2))
+	}
+	if off := max(most-int64(template), int64(template)-least); off > 0 {
+		t.note("Prompts of whole lines can be off by some tokens of what they are asked for: up to %d in %d that were counted.", off, len(extra))
+	}
+	t.found.Lines = t.lengths
+	t.template(template)
+}

@@ -1,0 +1,194 @@
+package stream
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Attempt is a short streamed request that shows what a server makes of fields of its body.
+type Attempt struct {
+	// Text of the prompt: a message of the user's, or all of it.
+	Text string
+	// Tokens of output that are asked for.
+	Tokens uint32
+	// Exact asks for exactly so many, as Config.ExactOutput does.
+	Exact bool
+	// Running asks for the usage so far in each frame, as Config.RunningUsage does.
+	Running bool
+	// Wrong names a field of the body that has a value of a wrong type, a text. Empty: none has.
+	Wrong string
+}
+
+// Trial is what became of an Attempt.
+type Trial struct {
+	// Output is how many tokens the server says it made. 0: it does not say.
+	Output uint64
+	// Running reports whether frames with choices had the usage so far: two of them at least, with different counts.
+	Running bool
+	// Software that the answer names, with its version: what it passed through first. It may be empty.
+	Software []string
+}
+
+// Try sends an attempt to an endpoint, with the plan's own fields as far as they neither fix the length nor speak of the end. It is for the APIs
+// chat, completions, responses and anthropic. A server that refuses is an *Error with its HTTPStatus. It blocks, at most 10 s.
+func (c *Client) Try(ctx context.Context, endpoint int, a Attempt) (Trial, error) {
+	u := c.endpoints[endpoint]
+	body, err := c.attemptBody(a)
+	if err != nil {
+		return Trial{}, c.unusable(u.Path, err.Error())
+	}
+	q := c.callRequest(u, body)
+	q.headers = c.headers
+	q.lines = c.lines
+	header, data, err := c.fetch(ctx, q)
+	if err != nil {
+		return Trial{}, err
+	}
+	t := Trial{Software: softwareOf(header)}
+	if err := t.read(data); err != nil {
+		return Trial{}, c.unusable(u.Path, err.Error())
+	}
+	return t, nil
+}
+
+// attemptBody writes the body of an attempt.
+func (c *Client) attemptBody(a Attempt) ([]byte, error) {
+	fields := maps.Clone(c.extra)
+	if fields == nil {
+		fields = make(map[string]any)
+	}
+	t := c.dialect.traits()
+	for _, own := range [][]string{{"n", "best_of", "stream", streamOptions, t.eos}, t.lengths, t.least} {
+		for _, name := range own {
+			delete(fields, name)
+		}
+	}
+	if a.Wrong != "" {
+		fields[a.Wrong] = "spate"
+	}
+	body, err := newTemplate(c.dialect, c.model, fields, wishes{exact: a.Exact, running: a.Running})
+	if err != nil {
+		return nil, err
+	}
+	prompt, err := c.promptOf(a.Text)
+	if err != nil {
+		return nil, err
+	}
+	return body.append(nil, a.Tokens, func(dst []byte) []byte { return append(dst, prompt...) }, c.arranger), nil
+}
+
+// softwareOf returns what gateways say of themselves in the head of an answer.
+func softwareOf(h http.Header) []string {
+	if version := h.Get("X-Litellm-Version"); version != "" {
+		return []string{"LiteLLM " + version}
+	}
+	return nil
+}
+
+// trialUsage counts output tokens, under the names that APIs have for them.
+type trialUsage struct {
+	CompletionTokens uint64 `json:"completion_tokens"`
+	OutputTokens     uint64 `json:"output_tokens"`
+}
+
+// trialFrame is an event's data, or an answer in one piece, as far as a trial looks at it.
+type trialFrame struct {
+	Choices  []json.RawMessage `json:"choices"`
+	Usage    trialUsage        `json:"usage"`
+	Response struct {
+		Usage trialUsage `json:"usage"`
+	} `json:"response"`
+	Fingerprint string          `json:"system_fingerprint"`
+	Error       json.RawMessage `json:"error"`
+}
+
+// read takes an answer apart: events, or one JSON value.
+func (t *Trial) read(data []byte) error {
+	running := make(map[uint64]bool)
+	frames := 0
+	for line := range bytes.Lines(data) {
+		event, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("data:"))
+		if !ok {
+			continue
+		}
+		var f trialFrame
+		if err := json.Unmarshal(event, &f); err != nil {
+			continue // [DONE], or what is no frame
+		}
+		frames++
+		if err := t.take(&f); err != nil {
+			return err
+		}
+		if n := f.Usage.CompletionTokens; n > 0 && len(f.Choices) > 0 {
+			running[n] = true
+		}
+	}
+	t.Running = len(running) > 1
+	if frames > 0 {
+		return nil
+	}
+	var whole trialFrame
+	if err := json.Unmarshal(data, &whole); err != nil {
+		return fmt.Errorf("the answer is neither a stream of events nor JSON%s", webPage(data))
+	}
+	return t.take(&whole)
+}
+
+// take notes what one frame says.
+func (t *Trial) take(f *trialFrame) error {
+	if len(f.Error) > 0 && string(f.Error) != "null" {
+		return fmt.Errorf("the answer is an error: %.*s", messageLimit, f.Error)
+	}
+	for _, u := range []trialUsage{f.Usage, f.Response.Usage} {
+		t.Output = max(t.Output, u.CompletionTokens, u.OutputTokens)
+	}
+	if rest, ok := strings.CutPrefix(f.Fingerprint, "vllm-"); ok && len(t.Software) < 2 {
+		version, _, _ := strings.Cut(rest, "-")
+		if name := "vLLM " + version; len(t.Software) == 0 || t.Software[len(t.Software)-1] != name {
+			t.Software = append(t.Software, name)
+		}
+	}
+	return nil
+}
+
+// webPage says that an answer is a page for people, if it looks like one.
+func webPage(data []byte) string {
+	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("<")) {
+		return ": it is a web page (HTML), so the address is not that of an API"
+	}
+	return ""
+}
+
+// Refused reports whether an error is a server's answer that it does not take a request as it is: status 400 or 422.
+func Refused(err error) bool {
+	status := StatusOf(err)
+	return status == http.StatusBadRequest || status == http.StatusUnprocessableEntity
+}
+
+// StatusOf returns the HTTP status of the answer that an error of a call is about. 0: there was no answer, or it was 200.
+func StatusOf(err error) int {
+	if e, ok := asError(err); ok {
+		return e.HTTPStatus
+	}
+	return 0
+}
+
+// Unreachable reports whether an error of a call is that of an endpoint that does not answer at all, or of the context.
+func Unreachable(err error) bool {
+	e, ok := asError(err)
+	if !ok {
+		return true
+	}
+	switch e.Class {
+	case spatev1.ErrorClass_ERROR_CLASS_CONNECT, spatev1.ErrorClass_ERROR_CLASS_TLS, spatev1.ErrorClass_ERROR_CLASS_TIMEOUT:
+		return true
+	}
+	return false
+}

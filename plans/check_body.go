@@ -1,0 +1,64 @@
+package plans
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// ownFields of a request body follow from the plan's other fields.
+var ownFields = map[string]string{
+	"stream":     "Spate always streams, since it measures when tokens arrive",
+	"messages":   workloadsPrompt,
+	"prompt":     workloadsPrompt,
+	"model":      "give it as the target's model",
+	"max_tokens": workloadsLength,
+}
+
+// choiceFields ask for several answers in one stream.
+var choiceFields = []string{"n", "best_of"}
+
+// secretFields of a request body, in lower case, are likely secrets. There are no references in a body.
+var secretFields = []string{"api_key", "apikey", "token", "secret", "password"}
+
+func holdsSecret(field string) bool { return slices.Contains(secretFields, strings.ToLower(field)) }
+
+func (c *checker) body(path string, t *spatev1.Target) {
+	for _, name := range sortedKeys(t.GetBody().GetFields()) {
+		at := path + "[" + strconv.Quote(name) + "]"
+		if holdsSecret(name) {
+			c.wrong(at, "carries a secret, by its name, and plans are kept with results: "+
+				"send it by api_key or in a header, as env:NAME or file:PATH")
+		}
+		if why := factsOf(t).ownField(name); why != "" {
+			c.wrong(at, "cannot be given: "+why)
+		}
+		if problem := fieldProblem(name, t.GetBody().GetFields()[name]); problem != "" {
+			c.wrong(at, problem)
+		}
+	}
+	c.options(path, t)
+}
+
+// fieldProblem says what is wrong with the value of a field that Spate depends on. Empty: nothing.
+func fieldProblem(name string, value *structpb.Value) string {
+	switch {
+	case slices.Contains(choiceFields, name) && value.GetNumberValue() != 1:
+		return "must be 1: several answers in one stream cannot be told apart by when their tokens arrive; send more requests instead"
+	case name == "stream_options" && value.GetStructValue() == nil:
+		return "must be an object, such as {continuous_usage_stats: false}"
+	case name == "stream_options" && givesFalse(value.GetStructValue(), "include_usage"):
+		return "must not have include_usage: false: without usage, tokens cannot be counted"
+	}
+	return ""
+}
+
+// givesFalse reports whether an object has a field that is anything but true.
+func givesFalse(object *structpb.Struct, name string) bool {
+	value, given := object.GetFields()[name]
+	return given && !value.GetBoolValue()
+}

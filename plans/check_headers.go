@@ -1,0 +1,116 @@
+package plans
+
+import (
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+const (
+	aboutConnection = "is about the connection, which Spate opens and closes itself: leave it out, and see the target's connection"
+	framesBody      = "says how the body is framed, which Spate decides: leave it out"
+)
+
+// refusedHeaders are those, in canonical form, that a plan cannot give, with the reason and what to do.
+var refusedHeaders = map[string]string{
+	"Connection":          aboutConnection,
+	"Keep-Alive":          aboutConnection,
+	"Proxy-Connection":    aboutConnection,
+	"Upgrade":             aboutConnection,
+	"Http2-Settings":      aboutConnection,
+	"Content-Length":      framesBody,
+	"Transfer-Encoding":   framesBody,
+	"Te":                  framesBody,
+	"Trailer":             framesBody,
+	"Content-Encoding":    "says that the body is compressed, and Spate sends plain JSON: leave it out",
+	"Expect":              "has the server answer before the body is sent, which Spate does not wait for: leave it out",
+	"Proxy-Authorization": "is for the proxy and not for the endpoint: give it as connection.proxy_auth",
+	"X-Request-Id":        "is set by Spate, a value for each request, so that results and server logs can be matched: leave it out",
+}
+
+// secretWords stand in the names of headers that carry secrets, such as Authorization, X-Api-Key and Set-Cookie. A plan is kept
+// with its results, so a header that is taken for one by mistake does less harm than one that is missed.
+var secretWords = []string{"key", "token", "secret", "auth", "password", "cookie"}
+
+func namesSecret(header string) bool {
+	header = strings.ToLower(header)
+	return slices.ContainsFunc(secretWords, func(word string) bool { return strings.Contains(header, word) })
+}
+
+func (c *checker) headers(path string, t *spatev1.Target) {
+	seen := make(map[string]string)
+	for _, name := range sortedKeys(t.GetHeaders()) {
+		canonical := http.CanonicalHeaderKey(name)
+		at := path + ".headers[" + strconv.Quote(name) + "]"
+		if problem := headerProblem(name, t.GetHeaders()[name]); problem != "" {
+			c.wrong(at, problem)
+		} else if seen[canonical] != "" {
+			c.wrong(at, fmt.Sprintf("is the same header as %q: case makes no difference", seen[canonical]))
+		} else if canonical == or(factsOf(t).auth, "Authorization") && t.GetApiKey() != "" {
+			c.wrong(at, "is what api_key sends, too: give one of them")
+		}
+		seen[canonical] = name
+	}
+}
+
+// headerProblem says what is wrong with a header, never with its value.
+func headerProblem(name, value string) string {
+	canonical := http.CanonicalHeaderKey(name)
+	switch {
+	case !validHeaderName(name):
+		return "is not a valid header name"
+	case refusedHeaders[canonical] != "":
+		return refusedHeaders[canonical]
+	case canonical == "Content-Type" && !isJSON(value):
+		return "must be application/json, which the body is, or be left out"
+	case canonical == "Accept-Encoding" && value != "identity":
+		return "asks for compressed answers, which Spate does not read, since their tokens arrive in lumps: leave it out"
+	case IsReference(value):
+		return referenceProblem(value)
+	case canonical == "Host" && !validHost(value):
+		return "must be a host such as llm.example.com, or a host with a port"
+	case namesSecret(name):
+		return "carries a secret, by its name: its value must be env:NAME or file:PATH"
+	case !validHeaderValue(value):
+		return "has a value with line breaks or control characters"
+	}
+	return ""
+}
+
+// isJSON reports whether a media type is that of JSON.
+func isJSON(value string) bool {
+	media, _, err := mime.ParseMediaType(value)
+	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
+}
+
+// validHost reports whether a request can ask for a host, with a port or without.
+func validHost(value string) bool {
+	u, err := url.Parse("http://" + value)
+	return err == nil && u.Hostname() != "" && u.Host == value && validPort(u)
+}
+
+func validHeaderName(name string) bool {
+	for i := range len(name) {
+		b := name[i]
+		alphanumeric := b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
+		if !alphanumeric && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(b)) {
+			return false
+		}
+	}
+	return name != ""
+}
+
+func validHeaderValue(value string) bool {
+	for i := range len(value) {
+		if b := value[i]; b < ' ' && b != '\t' || b == 0x7f {
+			return false
+		}
+	}
+	return true
+}
