@@ -222,7 +222,7 @@ trace x10 ! n/a n/a  n/a n/a  n/a  n/a  n/a  n/a  n/a
 ! trace: 25.0 % of the outputs were not of the length asked, which the server
   was not asked to enforce
 search for the highest load with p99 ttft <= 25ms: 42.5 req/s; 43.71 does not
-(p99 ttft 31ms > 25ms); throughput there 42.10 ± 0.25 req/s; 3 stages
+(p99 ttft 31ms > 25ms); throughput there 42.10 ± 0.25 req/s, to 95 %; 3 stages
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("%s\n%s", diff, b.String())

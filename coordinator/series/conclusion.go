@@ -51,7 +51,9 @@ func (s *search) verdict(values ...float64) (worst, doubts string) {
 }
 
 // rank orders verdicts.
-func rank(verdict string) int { return slices.Index([]string{"", "VALID", "SUSPECT", "INVALID"}, verdict) }
+func rank(verdict string) int {
+	return slices.Index([]string{"", "VALID", "SUSPECT", "INVALID"}, verdict)
+}
 
 // joined puts two reasons in one line.
 func joined(a, b string) string {

@@ -116,7 +116,6 @@ const backlogDoubt = 3.5
 // and 100 %, with 150 % in 97 % or more. Three deviations from the level at the begin of the measured part alone saw a little more, but
 // took up to 3 % of the stages at 70 % for overloaded: one such stage costs a search most of its answer. Requests that take a large
 // part of the stage need a warm-up as long as they take: without one their number is still growing to its level.
-//
 func sustained(o Outcome, load *spatev1.LoadPoint, tolerance float64) (ok bool, reason string) {
 	b := o.Backlog
 	if b == nil || b.Started <= b.Ended || float64(b.Ended) >= b.Owed*(1-tolerance) {
