@@ -19,6 +19,8 @@ func writeMarkdown(w io.Writer, r *aggregate.Result) error {
 	}
 	writeTrust(&b, r.Stages)
 	writeStages(&b, r.Stages)
+	writeRates(&b, r.Stages)
+	writeReasoning(&b, r.Stages)
 	writeErrors(&b, r.Stages)
 	writeLengths(&b, r.Stages)
 	writePreparations(&b, r.Stages)

@@ -1,0 +1,75 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spate-load/spate/aggregate"
+)
+
+// writeRates compares the rates of open loops with those asked for: over the time in which requests started, and to the end of
+// the last answer.
+func writeRates(b *strings.Builder, stages []aggregate.StageResult) {
+	var rows [][]string
+	for _, s := range stages {
+		if a := s.Arrivals; a != nil && s.Load.Concurrency == nil {
+			rows = append(rows, []string{
+				stageName(s), fixed(s.Load.Rate), fixed(&a.Rate), fixed(&a.RequestThroughput), fixed(&a.OutputTokenThroughput), fixed(&a.DurationS),
+				fixed(s.RequestThroughput), fixed(s.DurationS),
+			})
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	b.WriteString("\n## Rates of open loops\n\nOver arrivals: from the first start to the last. In all: to the last end, with the drain.\n\n")
+	writeRows(b, []string{
+		"Stage", "Asked (req/s)", "Sent (req/s)", "Completed over arrivals (req/s)", "Tokens over arrivals (tok/s)", "Arrivals (s)",
+		"Completed in all (req/s)", "In all (s)",
+	}, rows)
+}
+
+// writeReasoning says when text and answers came, where that was later than the first token, and how many tokens were reasoning.
+func writeReasoning(b *strings.Builder, stages []aggregate.StageResult) {
+	var rows [][]string
+	for _, s := range stages {
+		if s.Reasoning == nil && s.TTFTText == nil && s.TTFTAnswer == nil {
+			continue
+		}
+		tokens, hidden, share := unknown, unknown, unknown
+		if r := s.Reasoning; r != nil {
+			tokens, hidden = fmt.Sprint(r.Tokens), fmt.Sprint(r.Hidden)
+			if s.OutputTokens > 0 {
+				part := float64(r.Tokens) / float64(s.OutputTokens)
+				share = fixedPercent(&part)
+			}
+		}
+		rows = append(rows, []string{
+			stageName(s), meanAndP99(s.TTFT), counted(s.TTFTText), counted(s.TTFTAnswer), meanAndP99(s.ReasoningTime), tokens, share, hidden,
+		})
+	}
+	if len(rows) == 0 {
+		return
+	}
+	b.WriteString("\n## First text, reasoning and answers\n\nTimes are mean / p99 in ms. To text: of requests whose first token had no text. " +
+		"To the answer: of requests that streamed reasoning. Hidden: tokens that usage counts and no frame had.\n\n")
+	writeRows(b, []string{
+		"Stage", "TTFT", "To text (requests)", "To the answer (requests)", "Reasoning", "Reasoning tokens", "Of output (%)", "Hidden",
+	}, rows)
+}
+
+// meanAndP99 are those of a distribution.
+func meanAndP99(d *aggregate.Distribution) string {
+	if d == nil {
+		return unknown
+	}
+	return fixed(&d.Mean) + " / " + fixed(&d.P99)
+}
+
+// counted are mean and p99 of a distribution with its number of values.
+func counted(d *aggregate.Distribution) string {
+	if d == nil {
+		return unknown
+	}
+	return fmt.Sprintf("%s (%d)", meanAndP99(d), d.Count)
+}
