@@ -66,6 +66,16 @@ test: $(BIN)/influxd $(BIN)/victoria-metrics ## Vet and test everything, with th
 		go test -json -run '^TestACrowd' ./coordinator/membership || all=$$?; exit $$all; } | go run ./internal/testsummary
 	@test "$$(go env GOOS)" != linux || $(MAKE) --no-print-directory test-peers
 
+# A vLLM on loopback that nobody else uses, and the id of the token that ends its outputs (0: natural ends are not tried).
+ENGINE  ?=
+EOS     ?= 0
+ENGINES_STREAMS ?= 1 4 16
+
+.PHONY: test-engine
+test-engine: ## Hold Spate's numbers against a real engine's own histograms: ENGINE=http://127.0.0.1:8000.
+	@test -n '$(ENGINE)' || { echo 'Give the base URL of a vLLM on loopback: make test-engine ENGINE=http://127.0.0.1:8000' >&2; exit 2; }
+	go test ./e2e/engine -count 1 -timeout 60m -v -args -engine.url '$(ENGINE)' -engine.eos '$(EOS)' -engine.streams '$(ENGINES_STREAMS)'
+
 .PHONY: influx-outage
 influx-outage: $(BIN)/influxd ## Run with InfluxDB away for OUTAGE (60s), stopped and killed, and compare the send delays: 7 minutes.
 	SPATE_TEST_OUTAGE=$(or $(OUTAGE),60s) go test ./e2e -count=1 -timeout 60m -v -run 'TestInfluxDBAwayForSomeTime|TestSpoolOutlivesItsCoordinator' -p 1 -parallel 1

@@ -1,0 +1,210 @@
+// Package engine holds Spate's numbers against a real engine's own account of the same requests: the histograms that vLLM keeps
+// of them. It takes a vLLM that nobody else uses meanwhile:
+//
+//	make test-engine ENGINE=http://127.0.0.1:8000
+//
+// It reads the engine's metrics itself, sharing no code with Spate. Load goes to loopback only.
+package engine
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spate-load/spate/internal/process"
+)
+
+var (
+	engine  = flag.String("engine.url", "", "base URL of a vLLM on loopback that nobody else uses")
+	streams = flag.String("engine.streams", "1 4 16", "numbers of concurrent streams")
+	apis    = flag.String("engine.apis", "chat completions responses anthropic", "APIs to try")
+	ends    = flag.Int("engine.eos", 0, "id of the token that ends an output: tried with natural ends too, if it is given")
+)
+
+// What must agree: means of TPOT and ITL, and of TTFT and E2E beside what the wire takes.
+const (
+	relative = 0.003
+	wire     = 1.0 // ms
+	wirePart = 0.005
+)
+
+// account is what the engine tells of all requests so far: sum in seconds and count, by metric.
+type account map[string][2]float64
+
+// metrics are those compared, by their names in results.json.
+var metrics = map[string]string{
+	"ttft_ms": "vllm:time_to_first_token_seconds",
+	"tpot_ms": "vllm:request_time_per_output_token_seconds",
+	"itl_ms":  "vllm:inter_token_latency_seconds",
+	"e2e_ms":  "vllm:e2e_request_latency_seconds",
+}
+
+func TestNumbersAreTheEnginesOwn(t *testing.T) {
+	if *engine == "" {
+		t.Skip("no engine is given: make test-engine ENGINE=http://127.0.0.1:8000 tests against a vLLM of yours")
+	}
+	u, err := url.Parse(*engine)
+	if err != nil || u.Hostname() != "127.0.0.1" && u.Hostname() != "localhost" && u.Hostname() != "::1" {
+		t.Fatalf("%s is not on loopback: load goes nowhere else", *engine)
+	}
+	programs, err := process.Build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := modelOf(t)
+	for _, api := range strings.Fields(*apis) {
+		for _, n := range strings.Fields(*streams) {
+			t.Run(api+" "+n, func(t *testing.T) { compare(t, programs.Spate, model, api, n, "exact_output: always") })
+			if *ends > 0 && (api == "chat" || api == "completions") {
+				natural := fmt.Sprintf("exact_output: never, body: {logit_bias: {%q: 3}}", strconv.Itoa(*ends))
+				t.Run(api+" "+n+" natural ends", func(t *testing.T) { compare(t, programs.Spate, model, api, n, natural) })
+			}
+		}
+	}
+}
+
+// compare runs a stage and holds its means against those of what the engine's account grew by.
+func compare(t *testing.T, spate, model, api, concurrency, ends string) {
+	n, err := strconv.Atoi(concurrency)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	plan := filepath.Join(dir, "plan.yaml")
+	text := fmt.Sprintf(`
+name: engine
+seed: %d
+targets: [{name: engine, endpoints: [%q], model: %q, api: %s, tokenizer: words, running_usage: always, %s}]
+workloads: [{random: {isl: 100, osl: 100}}]
+loads: [{concurrency: [%d], requests: %d}]
+`, time.Now().UnixNano()%1e6, *engine, model, api, ends, n, max(20, 6*n))
+	if api == "responses" || api == "anthropic" {
+		text = strings.ReplaceAll(text, "running_usage: always, ", "")
+	}
+	if err := os.WriteFile(plan, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := read(t)
+	process.Start(t, spate, "run", plan, "--out", filepath.Join(dir, "run"), "--agents", "1").MustExit(0)
+	requests, client := resultOf(t, filepath.Join(dir, "run"))
+	after := settled(t, before, requests)
+	for name, metric := range metrics {
+		sum, count := after[metric][0]-before[metric][0], after[metric][1]-before[metric][1]
+		server := 1000 * sum / count
+		limit := relative * server
+		if name == "ttft_ms" || name == "e2e_ms" {
+			limit = wire + wirePart*server
+		}
+		t.Logf("%s: client %.3f ms of %.0f, engine %.3f ms of %.0f: %+.3f ms, %+.2f %%",
+			name, client[name].Mean, client[name].Count, server, count, client[name].Mean-server, 100*(client[name].Mean/server-1))
+		if off := math.Abs(client[name].Mean - server); off > limit {
+			t.Errorf("%s is %.3f ms off, more than %.3f", name, off, limit)
+		}
+	}
+}
+
+// distribution is a part of one in results.json.
+type distribution struct{ Mean, Count float64 }
+
+// resultOf reads a run's results: completed requests and their means.
+func resultOf(t *testing.T, dir string) (requests float64, means map[string]distribution) {
+	data, err := os.ReadFile(filepath.Join(dir, "results.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var result struct{ Stages []map[string]json.RawMessage }
+	if err := json.Unmarshal(data, &result); err != nil {
+		t.Fatal(err)
+	}
+	stage := result.Stages[0]
+	var counts struct{ Completed, Failed float64 }
+	if err := json.Unmarshal(stage["requests"], &counts); err != nil || counts.Failed > 0 {
+		t.Fatalf("%v requests failed; %v", counts.Failed, err)
+	}
+	means = map[string]distribution{}
+	for name := range metrics {
+		var d distribution
+		if err := json.Unmarshal(stage[name], &d); err != nil || d.Count == 0 {
+			t.Fatalf("no %s: %v", name, err)
+		}
+		means[name] = d
+	}
+	return counts.Completed, means
+}
+
+// settled reads the engine's account once it holds all requests: it counts a request a little after its answer has gone.
+func settled(t *testing.T, before account, requests float64) account {
+	const e2e = "vllm:e2e_request_latency_seconds"
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		now := read(t)
+		switch count := now[e2e][1] - before[e2e][1]; {
+		case count == requests:
+			return now
+		case count > requests || time.Now().After(deadline):
+			t.Fatalf("the engine counts %v requests, %v were sent: does somebody else use it?", count, requests)
+		}
+	}
+}
+
+// read reads the engine's account, of all its labels together.
+func read(t *testing.T) account {
+	answer, err := http.Get(*engine + "/metrics") //nolint:noctx // a test's own server
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	all := account{}
+	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
+		name, value, ok := strings.Cut(lines.Text(), " ")
+		name, _, _ = strings.Cut(name, "{")
+		metric, what, found := cutLast(name, "_")
+		v, err := strconv.ParseFloat(value, 64)
+		if !ok || !found || err != nil {
+			continue
+		}
+		sums := all[metric]
+		switch what {
+		case "sum":
+			sums[0] += v
+		case "count":
+			sums[1] += v
+		default:
+			continue
+		}
+		all[metric] = sums
+	}
+	return all
+}
+
+// cutLast cuts a text at the last separator.
+func cutLast(s, separator string) (before, after string, found bool) {
+	i := strings.LastIndex(s, separator)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(separator):], true
+}
+
+// modelOf asks the engine which model it serves.
+func modelOf(t *testing.T) string {
+	answer, err := http.Get(*engine + "/v1/models") //nolint:noctx // a test's own server
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var list struct{ Data []struct{ ID string } }
+	if err := json.NewDecoder(answer.Body).Decode(&list); err != nil || len(list.Data) == 0 {
+		t.Fatalf("the engine lists no model: %v", err)
+	}
+	return list.Data[0].ID
+}
