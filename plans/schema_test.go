@@ -51,7 +51,7 @@ on_agent_loss: degrade
 regions: {eu: 0.6, us: 0.4}
 observers: {rate: 0.5}
 targets:
-  - {name: t, endpoints: ["http://h"], model: m, api: completions, prompts: text}
+  - {name: t, endpoints: ["https://h"], model: m, api: completions, prompts: text, connection: {insecure_skip_verify: true}}
 workloads:
   - random: {isl: 10, osl_lengths: {uniform: {min: 1, max: 5}}}
 loads:
@@ -73,9 +73,10 @@ loads:
 		"rate: 0.5} -> rate: 0.5, concurrency: 1}",
 		"rate: 0.5} -> rate: -1}",
 		"rate: 0.5} -> concurrency: 65}",
-		"http://h -> h:80",
+		"https://h -> h:80",
+		"insecure_skip_verify: true -> insecure_skip_verify: 1",
 		", model: m -> ",
-		"endpoints: [\"http://h\"], -> ",
+		"endpoints: [\"https://h\"], -> ",
 		"api: completions -> api: completion",
 		"isl: 10 -> isl: -1",
 		"isl: 10 -> isl: 4k",
