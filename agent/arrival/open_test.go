@@ -126,6 +126,7 @@ var openLoads = rapid.Custom(func(t *rapid.T) *spatev1.LoadPoint {
 	rates := rapid.Float64Range(1, 300)
 	kind := rapid.SampledFrom([]string{"rate", "phases", "replay"}).Draw(t, "kind")
 	load := limited(t, kind != "rate")
+	load.Unconditioned = rapid.Bool().Draw(t, "unconditioned")
 	load.Arrival = rapid.SampledFrom([]string{"poisson", "constant", "gamma"}).Draw(t, "arrival")
 	if load.Arrival == "gamma" {
 		load.Burstiness = rapid.Float64Range(0.2, 5).Draw(t, "burstiness")
@@ -325,7 +326,11 @@ func offered(t *rapid.T, load *spatev1.LoadPoint, seed uint64) (offers []Arrival
 	if err != nil {
 		t.Fatal(err)
 	}
-	src, err := newSource(load, phases, seed)
+	l, err := limitsOf(load, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, err := newSource(load, phases, seed, &l)
 	if err != nil {
 		t.Fatal(err)
 	}
