@@ -307,6 +307,7 @@ func TestStop(t *testing.T) {
 		"closed loop is cancelled":   {&spatev1.LoadPoint{Concurrency: 2, Duration: durationpb.New(time.Hour)}, time.Hour, true, true},
 		"open loop drains":           {&spatev1.LoadPoint{Rate: 50, Arrival: "constant", Duration: durationpb.New(time.Hour)}, 20 * time.Millisecond, false, false},
 		"open loop is cancelled":     {&spatev1.LoadPoint{Rate: 50, Arrival: "poisson", Requests: 100_000}, time.Hour, true, true},
+		"a random split is counted":  {&spatev1.LoadPoint{Rate: 50, Arrival: "poisson", Split: "random", Requests: 1_000_000_000}, 0, false, false},
 		"a sparse open loop is idle": {&spatev1.LoadPoint{Rate: 0.01, Arrival: "constant", Requests: 10}, 0, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -327,6 +328,31 @@ func TestStop(t *testing.T) {
 				t.Errorf("%d never sent of %d, %d started", o.totals.GetNeverSent(), n, counters.GetStarted())
 			}
 		})
+	}
+}
+
+// TestStoppedHalvesOwnEachArrivalOnce: of a load that is split at random, no agent knows its number of requests beforehand. Stopped halfway, the
+// two tell together what was asked for.
+func TestStoppedHalvesOwnEachArrivalOnce(t *testing.T) {
+	const requests = 100_000
+	stage := stageOf(&spatev1.LoadPoint{Rate: 200, Arrival: "poisson", Split: "random", Requests: requests}, newEngine(t, 0, 0))
+	var loads []*underWay
+	for rank := range uint32(2) {
+		loads = append(loads, begin(t, assignOf(stage, rank, 1, 1), limits{}))
+	}
+	loads[1].at(t, 200*ms)
+	all := uint64(0)
+	for _, u := range loads {
+		u.stop(false, false)
+		o := u.wait(t)
+		started, never := o.totals.GetCounters().GetStarted(), o.totals.GetNeverSent()
+		if started == 0 || never < requests/2-1000 || never > requests/2+1000 {
+			t.Errorf("%d started, %d never sent", started, never)
+		}
+		all += started + never
+	}
+	if all != requests {
+		t.Errorf("%d arrivals in all, want %d", all, requests)
 	}
 }
 

@@ -35,12 +35,13 @@ type limits struct {
 	warmupDuration time.Duration
 	pending        bool          // the warm-up lasts until Measure, or until warmupDuration, when the schedule ends
 	cooldown       time.Duration // time of unmeasured arrivals behind the measured ones
+	bounded        bool          // arrivals end by themselves, as phases and traces do
 	coolFrom       time.Duration // nothing is measured from here on, and arrivals end by themselves; 0: no such offset
 }
 
 // limitsOf reads a load point. bounded says that the load has an end of its own, of phases or a trace.
 func limitsOf(load *spatev1.LoadPoint, bounded bool) (limits, error) {
-	l := limits{requests: load.GetRequests(), warmupRequests: load.GetWarmupRequests()}
+	l := limits{requests: load.GetRequests(), warmupRequests: load.GetWarmupRequests(), bounded: bounded}
 	var steady time.Duration
 	for _, s := range []struct {
 		name  string

@@ -33,6 +33,9 @@ type Open interface {
 	// first that it had passed by. Others that Next has returned and that were not started are to be asked Settle about, and
 	// not to be started where it says so: if they come back later, Next returns them again.
 	Renew() bool
+	// Left returns how many measured arrivals Next is still to return, if the load is Counted, and ends the schedule. It takes a few
+	// nanoseconds for each arrival of the whole stage that has not come.
+	Left() uint64
 	// End returns the offset of the last arrival of the whole stage that has passed: once Next has returned false, where the
 	// schedule ends.
 	End() time.Duration
@@ -49,6 +52,8 @@ type Open interface {
 // end of the span is outside. With both, whichever ends first. Unmeasured arrivals follow for the cool-down, then the schedule ends. Phases
 // end it in any case, and their last part is the cool-down. All of that is a function of the whole schedule, so that every agent ends at the
 // same arrival.
+//
+// The load's split says which arrivals are the share's: see draws.
 func NewOpen(load *spatev1.LoadPoint, seed uint64, s Share) (Open, error) {
 	if load.GetConcurrency() != 0 || load.GetReplaySpeed() != 0 {
 		return nil, fmt.Errorf("arrival: a load of concurrency %d and replay speed %v is no open loop of a rate", load.GetConcurrency(), load.GetReplaySpeed())
@@ -70,7 +75,11 @@ func NewOpen(load *spatev1.LoadPoint, seed uint64, s Share) (Open, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newWalk(source, l, s), nil
+	d, err := drawsOf(load, seed)
+	if err != nil {
+		return nil, err
+	}
+	return newWalk(source, l, s, d), nil
 }
 
 // maxRate is where arrivals would be a nanosecond apart.
