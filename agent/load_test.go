@@ -356,8 +356,49 @@ func TestStoppedHalvesOwnEachArrivalOnce(t *testing.T) {
 	}
 }
 
+// TestStaggeredSlots: the slots of two agents start their first requests evenly spread over the stagger, each in its turn. That is no send delay, and
+// it is warm-up.
+func TestStaggeredSlots(t *testing.T) {
+	const slots, stagger = 10, 500 * ms
+	stage := stageOf(&spatev1.LoadPoint{Concurrency: slots, Requests: 20, Stagger: span(stagger)}, newEngine(t, 700*ms, 0))
+	var loads []*underWay
+	for rank := range uint32(2) {
+		loads = append(loads, begin(t, assignOf(stage, rank, 3, 2), limits{}))
+	}
+	var first []int64
+	measured := 0
+	for _, u := range loads {
+		o := u.wait(t)
+		for _, row := range o.rows {
+			if row.GetScheduledNs() < stagger.Nanoseconds() {
+				first = append(first, row.GetScheduledNs())
+			}
+			if row.GetUnmeasured() != (row.GetStartNs() < stagger.Nanoseconds()) {
+				t.Errorf("the request that started at %v is unmeasured: %t", time.Duration(row.GetStartNs()), row.GetUnmeasured())
+			}
+			if !row.GetUnmeasured() {
+				measured++
+			}
+		}
+		if never := o.totals.GetNeverSent(); never != 0 {
+			t.Errorf("%d never sent", never)
+		}
+	}
+	slices.Sort(first)
+	want := make([]int64, slots)
+	for u := range want {
+		want[u] = int64(u) * (stagger / slots).Nanoseconds()
+	}
+	if !slices.Equal(first, want) {
+		t.Errorf("slots were due at %v, want %v", first, want)
+	}
+	if measured != 20 {
+		t.Errorf("%d measured, want 20", measured)
+	}
+}
+
 func TestStopBeforeTheStart(t *testing.T) {
-	for _, load := range []*spatev1.LoadPoint{{Concurrency: 2, Requests: 10}, {Rate: 10, Arrival: "constant", Requests: 10}} {
+	for _, load := range []*spatev1.LoadPoint{{Concurrency: 2, Requests: 10}, {Concurrency: 2, Requests: 10, Stagger: span(ms)}, {Rate: 10, Arrival: "constant", Requests: 10}} {
 		s, err := prepare(t.Context(), assignOf(stageOf(load, newEngine(t, 0, 0)), 0), kitOf(limits{}))
 		if err != nil {
 			t.Fatal(err)

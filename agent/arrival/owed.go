@@ -35,5 +35,5 @@ func counted(load *spatev1.LoadPoint) bool {
 
 // timedWarmup says whether time has a say in which arrival is the first measured one.
 func timedWarmup(load *spatev1.LoadPoint) bool {
-	return load.GetWarmupDuration().AsDuration() != 0 || load.GetWarmupUntilSteady().AsDuration() != 0
+	return load.GetWarmupDuration().AsDuration() != 0 || load.GetWarmupUntilSteady().AsDuration() != 0 || load.GetStagger().AsDuration() != 0
 }
