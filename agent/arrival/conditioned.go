@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// mostConditioned bounds the arrivals, warm-up included, whose gaps are summed before a schedule starts: some 20 ms of work for Poisson
-// arrivals, 200 ms for gamma. Longer schedules are not conditioned: chance alone keeps their mean rate within 0.1 % (one standard deviation;
+// mostConditioned bounds the arrivals, warm-up included, whose gaps are summed before a schedule starts: some tens of milliseconds of
+// work (BenchmarkCondition). Longer schedules are not conditioned: chance alone keeps their mean rate within 0.1 % (one standard deviation;
 // divided by the square root of the burstiness for gamma arrivals).
 const mostConditioned = 1 << 20
 
