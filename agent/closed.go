@@ -17,6 +17,7 @@ import (
 type closedLoop struct {
 	*load
 	started bool
+	opening preconnecting
 
 	mu       sync.Mutex
 	decided  bool // it is known whether the load has started
@@ -42,7 +43,8 @@ type slot struct {
 func (l *load) runClosed() {
 	t := timer.New(l.starting)
 	defer t.Close()
-	c := &closedLoop{load: l}
+	c := &closedLoop{load: l, opening: l.preconnecting()}
+	defer c.opening.end()
 	c.idle.L = &c.mu
 	c.attend(c.takeOver)
 	c.fill(l.start)
@@ -128,10 +130,13 @@ func (c *closedLoop) endIdle() {
 	c.ended = c.busy == 0
 }
 
-// run lets a slot play until there is nothing for it to start, in the newest revision of the share. The first arrival is prepared before
-// the start, so that the start is one for all slots that are active then.
+// run lets a slot play until there is nothing for it to start, in the newest revision of the share. Slots that are active at the start have
+// their first arrival prepared and its connection opened before, so that they all start at once.
 func (c *closedLoop) run(s *slot) {
 	prepared := s.active() && s.free == c.start && s.prepareNext(c.start)
+	if prepared {
+		c.opening.open(s)
+	}
 	<-s.gate
 	if prepared && !c.started {
 		c.owe(s.next)

@@ -61,7 +61,7 @@ type load struct {
 	stopped              bool
 	enough               bool
 	unbegun              debt   // of measured arrivals that were owed
-	rest                 uint64 // measured arrivals of an open loop whose share has changed hands that were given up
+	rest                 uint64 // measured arrivals that an open loop gave up, if restUnknown
 }
 
 // newLoad arms a share. emit takes its snapshots.

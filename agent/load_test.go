@@ -307,6 +307,7 @@ func TestStop(t *testing.T) {
 		"closed loop is cancelled":   {&spatev1.LoadPoint{Concurrency: 2, Duration: durationpb.New(time.Hour)}, time.Hour, true, true},
 		"open loop drains":           {&spatev1.LoadPoint{Rate: 50, Arrival: "constant", Duration: durationpb.New(time.Hour)}, 20 * time.Millisecond, false, false},
 		"open loop is cancelled":     {&spatev1.LoadPoint{Rate: 50, Arrival: "poisson", Requests: 100_000}, time.Hour, true, true},
+		"a random split is counted":  {&spatev1.LoadPoint{Rate: 50, Arrival: "poisson", Split: "random", Requests: 1_000_000_000}, 0, false, false},
 		"a sparse open loop is idle": {&spatev1.LoadPoint{Rate: 0.01, Arrival: "constant", Requests: 10}, 0, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -330,8 +331,74 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// TestStoppedHalvesOwnEachArrivalOnce: of a load that is split at random, no agent knows its number of requests beforehand. Stopped halfway, the
+// two tell together what was asked for.
+func TestStoppedHalvesOwnEachArrivalOnce(t *testing.T) {
+	const requests = 100_000
+	stage := stageOf(&spatev1.LoadPoint{Rate: 200, Arrival: "poisson", Split: "random", Requests: requests}, newEngine(t, 0, 0))
+	var loads []*underWay
+	for rank := range uint32(2) {
+		loads = append(loads, begin(t, assignOf(stage, rank, 1, 1), limits{}))
+	}
+	loads[1].at(t, 200*ms)
+	all := uint64(0)
+	for _, u := range loads {
+		u.stop(false, false)
+		o := u.wait(t)
+		started, never := o.totals.GetCounters().GetStarted(), o.totals.GetNeverSent()
+		if started == 0 || never < requests/2-1000 || never > requests/2+1000 {
+			t.Errorf("%d started, %d never sent", started, never)
+		}
+		all += started + never
+	}
+	if all != requests {
+		t.Errorf("%d arrivals in all, want %d", all, requests)
+	}
+}
+
+// TestStaggeredSlots: the slots of two agents start their first requests evenly spread over the stagger, each in its turn. That is no send delay, and
+// it is warm-up.
+func TestStaggeredSlots(t *testing.T) {
+	const slots, stagger = 10, 500 * ms
+	stage := stageOf(&spatev1.LoadPoint{Concurrency: slots, Requests: 20, Stagger: span(stagger)}, newEngine(t, 700*ms, 0))
+	var loads []*underWay
+	for rank := range uint32(2) {
+		loads = append(loads, begin(t, assignOf(stage, rank, 3, 2), limits{}))
+	}
+	var first []int64
+	measured := 0
+	for _, u := range loads {
+		o := u.wait(t)
+		for _, row := range o.rows {
+			if row.GetScheduledNs() < stagger.Nanoseconds() {
+				first = append(first, row.GetScheduledNs())
+			}
+			if row.GetUnmeasured() != (row.GetStartNs() < stagger.Nanoseconds()) {
+				t.Errorf("the request that started at %v is unmeasured: %t", time.Duration(row.GetStartNs()), row.GetUnmeasured())
+			}
+			if !row.GetUnmeasured() {
+				measured++
+			}
+		}
+		if never := o.totals.GetNeverSent(); never != 0 {
+			t.Errorf("%d never sent", never)
+		}
+	}
+	slices.Sort(first)
+	want := make([]int64, slots)
+	for u := range want {
+		want[u] = int64(u) * (stagger / slots).Nanoseconds()
+	}
+	if !slices.Equal(first, want) {
+		t.Errorf("slots were due at %v, want %v", first, want)
+	}
+	if measured != 20 {
+		t.Errorf("%d measured, want 20", measured)
+	}
+}
+
 func TestStopBeforeTheStart(t *testing.T) {
-	for _, load := range []*spatev1.LoadPoint{{Concurrency: 2, Requests: 10}, {Rate: 10, Arrival: "constant", Requests: 10}} {
+	for _, load := range []*spatev1.LoadPoint{{Concurrency: 2, Requests: 10}, {Concurrency: 2, Requests: 10, Stagger: span(ms)}, {Rate: 10, Arrival: "constant", Requests: 10}} {
 		s, err := prepare(t.Context(), assignOf(stageOf(load, newEngine(t, 0, 0)), 0), kitOf(limits{}))
 		if err != nil {
 			t.Fatal(err)

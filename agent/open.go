@@ -318,7 +318,7 @@ func (o *openLoop) giveUp(now clock.Instant) {
 		o.oweSettled(o.following())
 	}
 	o.oweRest(func() (arrival.Arrival, bool) { more := o.more; return o.following(), more })
-	if o.changesHands() {
+	if o.restUnknown() {
 		o.countRest()
 	}
 	o.ahead = nil
@@ -328,10 +328,12 @@ func (o *openLoop) giveUp(now clock.Instant) {
 // countRest counts the measured arrivals that the schedule still holds.
 func (o *openLoop) countRest() {
 	rest := uint64(0)
-	for o.more {
-		if a := o.following(); !a.Unmeasured {
+	if o.more {
+		rest = o.open.Left()
+		if !o.next.Unmeasured {
 			rest++
 		}
+		o.more = false
 	}
 	o.load.mu.Lock()
 	defer o.load.mu.Unlock()

@@ -61,6 +61,7 @@ func TestOpenLoopTakesOver(t *testing.T) {
 		heard time.Duration // after the start
 	}{
 		"before the start":  {&spatev1.LoadPoint{Rate: 200, Arrival: "poisson", Requests: 60}, 0, -time.Hour},
+		"drawn":             {&spatev1.LoadPoint{Rate: 200, Arrival: "poisson", Split: "random", Requests: 60}, 0, 100 * ms},
 		"in time":           {&spatev1.LoadPoint{Rate: 200, Arrival: "poisson", Requests: 60}, 0, 100 * ms},
 		"in the warm-up":    {&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 30, WarmupRequests: 40}, 0, 60 * ms},
 		"late":              {&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 60}, 0, 220 * ms},

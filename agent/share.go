@@ -180,7 +180,7 @@ func (s *share) newOpen() (arrival.Open, error) {
 	case s.rows == nil:
 		return nil, fmt.Errorf("a replay needs a workload with a trace, and %s has no rows", s.stage.GetWorkload().GetName())
 	default:
-		return arrival.NewReplay(load, s.rows, s.part)
+		return arrival.NewReplay(load, s.stage.GetSeed(), s.rows, s.part)
 	}
 }
 

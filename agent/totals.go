@@ -44,7 +44,7 @@ func (l *load) left() uint64 {
 		return 0
 	case l.closed != nil:
 		owed = l.closed.Owed()
-	case l.changesHands():
+	case l.restUnknown():
 		return l.rest
 	default:
 		owed, _ = arrival.Owed(l.stage.GetLoad(), l.part)
@@ -104,12 +104,18 @@ func (l *load) oweRest(next func() (arrival.Arrival, bool)) {
 func (l *load) owesSessions() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.sessions && !l.enough && (l.left() > 0 || l.changesHands())
+	return l.sessions && !l.enough && (l.left() > 0 || l.restUnknown())
 }
 
-// changesHands says whether only the rest of the schedule tells how many arrivals are the agent's still: those of an open loop that has a
-// number of them, and gives and takes them by their times.
-func (l *load) changesHands() bool { return l.counted && l.closed == nil && l.part.Changed() }
+// restUnknown reports whether only the rest of the schedule tells how many measured arrivals are still the agent's: those of an open loop that
+// has a number of them, and draws their agents or hands them over by their times.
+func (l *load) restUnknown() bool {
+	if !l.counted || l.closed != nil {
+		return false
+	}
+	_, known := arrival.Owed(l.stage.GetLoad(), l.part)
+	return !known
+}
 
 // offset is an instant since the start, nil for one that did not come, or came before it.
 func (l *load) offset(at clock.Instant) *int64 {

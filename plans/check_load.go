@@ -77,6 +77,9 @@ func (c *checker) companions(path, kind string, l *spatev1.Load) {
 		c.wrong(at, "does not go with search: give search.repeats, the stages at the load that is found")
 	}
 	c.burstiness(path, l)
+	c.conditioned(path, kind, l)
+	c.split(path, kind)
+	c.stagger(path, kind, l)
 }
 
 func (c *checker) burstiness(path string, l *spatev1.Load) {
@@ -88,6 +91,40 @@ func (c *checker) burstiness(path string, l *spatev1.Load) {
 		c.wrong(at, "must be greater than 0: 1 is Poisson, less is burstier, more is smoother")
 	case gamma && !c.has(at):
 		c.absent(path, "has arrival: gamma without burstiness: give it (1 is Poisson, less is burstier, more is smoother)", "burstiness")
+	}
+}
+
+func (c *checker) conditioned(path, kind string, l *spatev1.Load) {
+	at := path + ".conditioned"
+	switch {
+	case !c.has(at):
+	case closedLoop(kind) || hasPhases(kind) || kind == "replay":
+		c.wrong(at, "goes with rate, rate_range, sweep and a search for a rate only")
+	case l.GetArrival() == "constant":
+		c.wrong(at, "goes with arrival: poisson or gamma: constant arrivals are never left to chance")
+	case len(c.given(path, "requests", "sessions")) == 0:
+		c.wrong(at, "goes with requests or sessions only: of a load that ends by its duration, the time is fixed and the number of arrivals is not")
+	case l.GetConditioned() && c.has(path+".warmup.until_steady"):
+		c.wrong(at, "does not go with warmup.until_steady: nobody knows beforehand where the measured part begins")
+	}
+}
+
+func (c *checker) split(path, kind string) {
+	if at := path + ".split"; c.has(at) && closedLoop(kind) {
+		c.wrong(at, "goes with rate only: the slots of a closed loop, and the requests with them, belong to agents in proportion to their weights")
+	}
+}
+
+func (c *checker) stagger(path, kind string, l *spatev1.Load) {
+	at := path + ".stagger"
+	switch steady := l.GetWarmup().GetUntilSteady(); {
+	case !c.has(at):
+	case !closedLoop(kind):
+		c.wrong(at, "goes with concurrency only: a rate spreads its requests by itself")
+	case hasPhases(kind):
+		c.wrong(at, fmt.Sprintf("does not go with %s: they say when slots begin", kind))
+	case steady != nil && l.GetStagger().AsDuration() >= steady.AsDuration():
+		c.wrong(at, fmt.Sprintf("must be shorter than warmup.until_steady (%s), which it is a part of", steady.AsDuration()))
 	}
 }
 
@@ -170,7 +207,7 @@ func (c *checker) aborts(path string, l *spatev1.Load) {
 	if at := path + ".after_requests"; c.has(at) && !c.has(path+".error_share") {
 		c.wrong(at, "goes with error_share only")
 	}
-	limit, warm := l.GetAbort().GetDuration(), l.GetWarmup().GetDuration().AsDuration()
+	limit, warm := l.GetAbort().GetDuration(), max(l.GetWarmup().GetDuration().AsDuration(), l.GetStagger().AsDuration())
 	if limit != nil && warm > 0 && limit.AsDuration() <= warm {
 		c.wrong(path+".duration", fmt.Sprintf("must be longer than the warm-up (%s), which it includes", warm))
 	}

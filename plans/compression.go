@@ -35,6 +35,7 @@ func (k compression) load(l *spatev1.LoadPoint) {
 	l.WarmupDuration = k.shorter(l.GetWarmupDuration())
 	l.WarmupUntilSteady = k.shorter(l.GetWarmupUntilSteady())
 	l.Cooldown = k.shorter(l.GetCooldown())
+	l.Stagger = k.shorter(l.GetStagger())
 	k.thinkTime(l.GetThinkTime())
 	for _, p := range l.GetPhases() {
 		p.Duration = k.shorter(p.GetDuration())

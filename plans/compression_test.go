@@ -195,7 +195,7 @@ func TestSimulation(t *testing.T) {
 			t.Errorf("stage %d: simulated without a simulation", i)
 		}
 	}
-	want := &spatev1.LoadPoint{Rate: 30, Arrival: "poisson", Duration: durationpb.New(6 * time.Second)}
+	want := &spatev1.LoadPoint{Rate: 30, Arrival: "poisson", Split: "random", Duration: durationpb.New(6 * time.Second)}
 	if diff := cmp.Diff(want, stages[0].GetLoad(), protocmp.Transform()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -20,6 +20,12 @@ const (
 	defaultDistribution  = "constant"
 )
 
+// Ways to split the arrivals of an open loop over agents.
+const (
+	splitRandom = "random"
+	splitInTurn = "in_turn"
+)
+
 func filledThinkTime(t *spatev1.ThinkTime) *spatev1.ThinkTime {
 	t = proto.CloneOf(t)
 	if t != nil {

@@ -47,7 +47,7 @@ func templateStages(l *spatev1.LoadPoint) uint32 {
 // EstimateOf.
 func ExpectedDuration(s *spatev1.Stage) (time.Duration, bool) {
 	l := s.GetLoad()
-	warm := l.GetWarmupDuration().AsDuration() + l.GetWarmupUntilSteady().AsDuration()
+	warm := max(l.GetWarmupDuration().AsDuration(), l.GetStagger().AsDuration()) + l.GetWarmupUntilSteady().AsDuration()
 	longest := math.Inf(1)
 	if l.GetDuration() != nil {
 		longest = (warm + l.GetDuration().AsDuration()).Seconds()

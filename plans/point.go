@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -14,8 +15,11 @@ import (
 )
 
 // LoadKey identifies a load point: two points have the same key if and only if they ask for the same load with the same ends
-// and warm-up. It is stable from version to version: a field that a later version adds is part of the key only where it is set.
+// and warm-up. It is stable from version to version: a field that a later version adds is part of the key only where it is set. How a load
+// is split over agents is no part of it: the requests and their times are the same.
 func LoadKey(l *spatev1.LoadPoint) string {
+	l = proto.CloneOf(l)
+	l.Split = ""
 	key := fmt.Sprintf("concurrency=%d rate=%s arrival=%s requests=%d duration=%d warmup_requests=%d warmup_duration=%d",
 		l.GetConcurrency(), strconv.FormatFloat(l.GetRate(), 'g', -1, 64), l.GetArrival(), l.GetRequests(),
 		l.GetDuration().AsDuration(), l.GetWarmupRequests(), l.GetWarmupDuration().AsDuration())
@@ -64,12 +68,21 @@ func appendValue(key []byte, f protoreflect.FieldDescriptor, v protoreflect.Valu
 	}
 }
 
-// LoadWords returns a load point in words, without its ends: "concurrency 8", "2 req/s poisson", "replay x10". Repeats and think
-// times are said, so that points of one plan that differ in more than their ends read differently.
+// LoadWords returns a load point in words, without its ends: "concurrency 8", "2 req/s poisson", "replay x10". Repeats, think times and what
+// is not the default of the arrivals follow, so that points of one plan that differ in more than their ends read differently.
 func LoadWords(l *spatev1.LoadPoint) string {
 	words := kindWords(l)
 	if t := l.GetThinkTime(); t != nil {
 		words += fmt.Sprintf(", think time %s", t.GetMean().AsDuration())
+	}
+	if l.GetUnconditioned() {
+		words += ", unconditioned"
+	}
+	if s := l.GetSplit(); s != "" && s != defaultSplit(l.GetArrival()) {
+		words += ", split " + strings.ReplaceAll(s, "_", " ")
+	}
+	if s := l.GetStagger(); s != nil {
+		words += ", stagger " + s.AsDuration().String()
 	}
 	if l.GetRepeat() > 0 {
 		words += fmt.Sprintf(", repeat %d", l.GetRepeat())

@@ -22,11 +22,15 @@ func TestLoadWords(t *testing.T) {
 		"replay x10":             {Arrival: "trace", ReplaySpeed: 10},
 		"sweep of 8 rates":       {Arrival: "poisson", Sweep: &spatev1.Sweep{Points: 8}},
 
-		"search 1 to 9 req/s poisson":  {Arrival: "poisson", Search: &spatev1.Search{Rate: &spatev1.Bounds{From: 1, To: 9}}},
-		"search concurrency 1 to 9":    {Search: &spatev1.Search{Concurrency: &spatev1.Bounds{From: 1, To: 9}}},
-		"1 to 20 to 5 req/s constant":  {Rate: 20, Arrival: "constant", Phases: phases(1, 20, 20, 20, 20, 5)},
-		"concurrency 1 to 20":          {Concurrency: 20, Phases: phases(1, 20)},
-		"concurrency 5 phases up to 9": {Concurrency: 9, Phases: phases(1, 2, 2, 3, 3, 4, 4, 5, 5, 9)},
+		"search 1 to 9 req/s poisson":    {Arrival: "poisson", Search: &spatev1.Search{Rate: &spatev1.Bounds{From: 1, To: 9}}},
+		"search concurrency 1 to 9":      {Search: &spatev1.Search{Concurrency: &spatev1.Bounds{From: 1, To: 9}}},
+		"1 to 20 to 5 req/s constant":    {Rate: 20, Arrival: "constant", Phases: phases(1, 20, 20, 20, 20, 5)},
+		"concurrency 1 to 20":            {Concurrency: 20, Phases: phases(1, 20)},
+		"concurrency 5 phases up to 9":   {Concurrency: 9, Phases: phases(1, 2, 2, 3, 3, 4, 4, 5, 5, 9)},
+		"2 req/s poisson, unconditioned": {Rate: 2, Arrival: "poisson", Split: "random", Unconditioned: true},
+		"2 req/s poisson, split in turn": {Rate: 2, Arrival: "poisson", Split: "in_turn"},
+		"2 req/s constant, split random": {Rate: 2, Arrival: "constant", Split: "random"},
+		"concurrency 8, stagger 1.5s":    {Concurrency: 8, Stagger: durationpb.New(1500 * time.Millisecond)},
 		"concurrency 8, think time 2s, repeat 1": {Concurrency: 8, Repeat: 1,
 			ThinkTime: &spatev1.ThinkTime{Mean: durationpb.New(2 * time.Second)}},
 	}
@@ -79,6 +83,20 @@ func TestLoadKey(t *testing.T) {
 			t.Fatalf("%v and %v: same %v, keys same %v", a, b, same, keys)
 		}
 	})
+}
+
+// TestSplitIsNoPartOfTheLoad: whoever sends them, the requests are the same.
+func TestSplitIsNoPartOfTheLoad(t *testing.T) {
+	a := &spatev1.LoadPoint{Rate: 2, Arrival: "poisson", Requests: 9, Split: "random"}
+	b := proto.CloneOf(a)
+	b.Split = "in_turn"
+	if LoadKey(a) != LoadKey(b) {
+		t.Errorf("%q and %q", LoadKey(a), LoadKey(b))
+	}
+	b.Unconditioned = true
+	if LoadKey(a) == LoadKey(b) {
+		t.Error("other times are not another load")
+	}
 }
 
 // TestStageSeedIsPinned: a change of the hash changes the requests of every plan, so it must not come by accident.
@@ -139,6 +157,7 @@ func TestExpected(t *testing.T) {
 		"open, duration first":             {&spatev1.LoadPoint{Rate: 1, Requests: 5, Duration: second}, time.Second, 5},
 		"open beyond a time.Time":          {&spatev1.LoadPoint{Rate: 1e-300, Requests: 5}, 0, 5},
 		"with cool-down":                   {&spatev1.LoadPoint{Rate: 2, Requests: 8, WarmupRequests: 2, Cooldown: second}, 6 * time.Second, 10},
+		"staggered":                        {&spatev1.LoadPoint{Concurrency: 1, Duration: second, Stagger: durationpb.New(2 * time.Second), WarmupDuration: second}, 3 * time.Second, 0},
 		"until steady":                     {&spatev1.LoadPoint{Concurrency: 1, Duration: second, WarmupUntilSteady: second}, 2 * time.Second, 0},
 		"warm-up by time, end by requests": {&spatev1.LoadPoint{Rate: 2, Requests: 8, WarmupDuration: second}, 5 * time.Second, 8},
 		"phases":                           {&spatev1.LoadPoint{Rate: 5, Phases: phases(1, 5, 5, 1)}, 2 * time.Second, 0},

@@ -60,6 +60,7 @@ func singlePoints(l *spatev1.Load) []*spatev1.LoadPoint {
 	case l.GetReplay() != nil:
 		point := loadPoint(l)
 		point.Arrival, point.ReplaySpeed = traceArrival, or(l.GetReplay().GetSpeed(), 1)
+		point.Split = or(l.GetSplit(), splitInTurn)
 		return []*spatev1.LoadPoint{point}
 	case l.GetSweep() != nil:
 		point := openPoint(l)
@@ -85,7 +86,19 @@ func openPoint(l *spatev1.Load) *spatev1.LoadPoint {
 	point := loadPoint(l)
 	point.Arrival = or(l.GetArrival(), defaultArrival)
 	point.Burstiness = l.GetBurstiness()
+	point.Unconditioned = l.Conditioned != nil && !l.GetConditioned() //nolint:protogetter // whether it is given is what counts
+	point.Split = or(l.GetSplit(), defaultSplit(point.GetArrival()))
 	return point
+}
+
+// defaultSplit is how the arrivals of a process are split over agents. Poisson arrivals are thinned, so that each agent and each region sees
+// what the plan says, a Poisson process. Others have no such property: dealt out in turn, constant arrivals stay constant on each agent, and
+// every agent gets exactly its share.
+func defaultSplit(arrival string) string {
+	if arrival == defaultArrival {
+		return splitRandom
+	}
+	return splitInTurn
 }
 
 // loadPoint returns what all points of a load have in common.
@@ -97,6 +110,7 @@ func loadPoint(l *spatev1.Load) *spatev1.LoadPoint {
 		WarmupDuration:    proto.CloneOf(l.GetWarmup().GetDuration()),
 		WarmupUntilSteady: proto.CloneOf(l.GetWarmup().GetUntilSteady()),
 		Cooldown:          proto.CloneOf(l.GetCooldown()),
+		Stagger:           proto.CloneOf(l.GetStagger()),
 		ThinkTime:         filledThinkTime(l.GetThinkTime()),
 		Abort:             filledAbort(l.GetAbort()),
 		Until:             filledPrecision(l.GetUntil()),

@@ -104,7 +104,7 @@ func TestLoadPoints(t *testing.T) {
 		},
 		"rate_range, gamma": {
 			`rate_range: {from: 2, to: 4, step: 2}, requests: 7, arrival: gamma, burstiness: 0.5`,
-			[]string{`rate: 2 arrival: "gamma" burstiness: 0.5 requests: 7`, `rate: 4 arrival: "gamma" burstiness: 0.5 requests: 7`},
+			[]string{`rate: 2 arrival: "gamma" burstiness: 0.5 requests: 7 split: "in_turn"`, `rate: 4 arrival: "gamma" burstiness: 0.5 requests: 7 split: "in_turn"`},
 		},
 		"think time, warm-up, cool-down, abort, until": {
 			`concurrency: [1], duration: 9s, think_time: {mean: 2s}, warmup: {until_steady: 8s}, cooldown: 7s, abort: {error_share: 0}, until: {metric: ttft, percentile: 99}`,
@@ -113,7 +113,7 @@ func TestLoadPoints(t *testing.T) {
 		},
 		"abort by time alone": {
 			`rate: [1], duration: 9s, abort: {duration: 1m}`,
-			[]string{`rate: 1 arrival: "poisson" duration {seconds: 9} abort {duration {seconds: 60}}`},
+			[]string{`rate: 1 arrival: "poisson" split: "random" duration {seconds: 9} abort {duration {seconds: 60}}`},
 		},
 		"concurrency_phases": {
 			`concurrency_phases: [{to: 2.5, duration: 1s}, {from: 2, duration: 3s}]`,
@@ -121,17 +121,28 @@ func TestLoadPoints(t *testing.T) {
 		},
 		"rate_phases": {
 			`rate_phases: [{from: 9, to: 0, duration: 1s, shape: steps, steps: 4}], arrival: constant`,
-			[]string{`rate: 9 arrival: "constant" phases {from: 9 to: 0 duration {seconds: 1} shape: "steps" steps: 4}`},
+			[]string{`rate: 9 arrival: "constant" split: "in_turn" phases {from: 9 to: 0 duration {seconds: 1} shape: "steps" steps: 4}`},
 		},
-		"replay":       {`replay: {speed: 10}, duration: 1s`, []string{`arrival: "trace" replay_speed: 10 duration {seconds: 1}`}},
-		"plain replay": {`replay: {}`, []string{`arrival: "trace" replay_speed: 1`}},
+		"replay":       {`replay: {speed: 10}, duration: 1s`, []string{`arrival: "trace" split: "in_turn" replay_speed: 10 duration {seconds: 1}`}},
+		"plain replay": {`replay: {}`, []string{`arrival: "trace" split: "in_turn" replay_speed: 1`}},
+		"not conditioned, dealt out": {
+			`rate: [1], requests: 9, conditioned: false, split: in_turn`,
+			[]string{`rate: 1 arrival: "poisson" split: "in_turn" requests: 9 unconditioned: true`},
+		},
+		"conditioned, thinned": {
+			`rate: [1], requests: 9, arrival: gamma, burstiness: 2, conditioned: true, split: random`,
+			[]string{`rate: 1 arrival: "gamma" burstiness: 2 split: "random" requests: 9`},
+		},
+		"stagger": {
+			`concurrency: [4], requests: 40, stagger: 3s`, []string{`concurrency: 4 requests: 40 stagger {seconds: 3}`},
+		},
 		"sweep": {
 			`sweep: {}, duration: 1s, warmup: {requests: 5}`,
-			[]string{`arrival: "poisson" sweep {points: 8 saturation: 512} duration {seconds: 1} warmup_requests: 5`},
+			[]string{`arrival: "poisson" split: "random" sweep {points: 8 saturation: 512} duration {seconds: 1} warmup_requests: 5`},
 		},
 		"search for a rate": {
 			`search: {rate: {from: 1, to: 9}, keep: {error_share: 0.01}}, requests: 50`,
-			[]string{`arrival: "poisson" requests: 50 search {rate {from: 1 to: 9} keep {error_share: 0.01} precision: 0.03 probes: 15 repeats: 1}`},
+			[]string{`arrival: "poisson" split: "random" requests: 50 search {rate {from: 1 to: 9} keep {error_share: 0.01} precision: 0.03 probes: 15 repeats: 1}`},
 		},
 		"search for a concurrency": {
 			`search: {concurrency: {from: 1, to: 9}, keep: {error_share: 0.01}, precision: 0.1, probes: 3, repeats: 2}, sessions: 50`,

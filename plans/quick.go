@@ -38,6 +38,12 @@ type Quick struct {
 	Rate        []float64
 	// Arrival process of the rates, poisson or constant.
 	Arrival string
+	// Unconditioned leaves the time that so many requests take to chance. It goes with Requests.
+	Unconditioned bool
+	// Split of the rates over agents, random or in_turn. Empty: the default of the arrival process.
+	Split string
+	// Stagger spreads the first requests of a closed loop over this time. 0: they start at once.
+	Stagger time.Duration
 	// Requests, RequestsPerConcurrency (closed loop only) and Duration end a stage. Default: 10 requests for each unit of
 	// concurrency in a closed loop, 60 s in an open one.
 	Requests, RequestsPerConcurrency uint64
@@ -187,12 +193,21 @@ func (q Quick) closed(w *writer) {
 	if per > 0 {
 		w.line(2, "requests_per_concurrency: %d", per)
 	}
+	if q.Stagger != 0 {
+		w.line(2, "stagger: %s", durationWords(q.Stagger))
+	}
 	q.ends(w, q.Duration)
 }
 
 func (q Quick) open(w *writer) {
 	w.line(1, "- rate: [%s]", list(q.Rate, func(r float64) string { return strconv.FormatFloat(r, 'f', -1, 64) }))
 	w.line(2, "arrival: %s", scalar(or(q.Arrival, defaultArrival)))
+	if q.Unconditioned {
+		w.line(2, "conditioned: false")
+	}
+	if q.Split != "" {
+		w.line(2, "split: %s", scalar(q.Split))
+	}
 	duration := q.Duration
 	if q.Requests == 0 && duration == 0 {
 		duration = quickDuration

@@ -22,7 +22,10 @@ func TestQuickGolden(t *testing.T) {
 			Model: "true", APIKey: "env:KEY", Headers: map[string]string{"X-B": "1: #", "X-A": "file:a b"},
 			Body: map[string]any{"ignore_eos": nil, "temperature": 0, "stop": []string{"a", "<b>"}}, ISL: 1, OSL: 2,
 			Concurrency: []uint32{8}, Rate: []float64{0.5, 20}, Arrival: "constant", Requests: 100, Duration: 90 * time.Minute,
-			WarmupRequests: 3, WarmupDuration: time.Minute, Seed: 7,
+			WarmupRequests: 3, WarmupDuration: time.Minute, Seed: 7, Split: "random", Stagger: 2 * time.Second,
+		},
+		"unconditioned": {
+			Targets: []string{"http://localhost:8000"}, Model: "m", Rate: []float64{8}, ISL: 1, OSL: 2, Requests: 200, Unconditioned: true, Split: "in_turn",
 		},
 	}
 	for name, quick := range tests {

@@ -51,11 +51,13 @@ on_agent_loss: degrade
 regions: {eu: 0.6, us: 0.4}
 observers: {rate: 0.5}
 targets:
-  - {name: t, endpoints: ["http://h"], model: m, api: completions, prompts: text}
+  - {name: t, endpoints: ["https://h"], model: m, api: completions, prompts: text, connection: {insecure_skip_verify: true}}
 workloads:
   - random: {isl: 10, osl_lengths: {uniform: {min: 1, max: 5}}}
 loads:
   - {rate_range: {from: 1, to: 4, step: 1}, arrival: gamma, burstiness: 0.5, duration: 1m30s}
+  - {rate: [8], requests: 200, conditioned: false, split: in_turn}
+  - {concurrency: [8], requests: 200, stagger: 2s}
   - {rate_phases: [{to: 5, duration: 10s, shape: steps, steps: 3}]}
   - {search: {rate: {from: 1, to: 9}, keep: {latencies: [{metric: ttft, percentile: 99, at_most: 2s}]}}, duration: 30s}
 `
@@ -73,9 +75,13 @@ loads:
 		"rate: 0.5} -> rate: 0.5, concurrency: 1}",
 		"rate: 0.5} -> rate: -1}",
 		"rate: 0.5} -> concurrency: 65}",
-		"http://h -> h:80",
+		"https://h -> h:80",
+		"insecure_skip_verify: true -> insecure_skip_verify: 1",
+		"conditioned: false -> conditioned: 0",
+		"split: in_turn -> split: evenly",
+		"stagger: 2s -> stagger: 2",
 		", model: m -> ",
-		"endpoints: [\"http://h\"], -> ",
+		"endpoints: [\"https://h\"], -> ",
 		"api: completions -> api: completion",
 		"isl: 10 -> isl: -1",
 		"isl: 10 -> isl: 4k",

@@ -123,7 +123,7 @@ drain_timeout: 0s
 	got := stages[0]
 	for _, pair := range [][2]proto.Message{
 		{target, got.GetTarget()}, {written.GetWorkloads()[0], got.GetWorkload()}, {durationpb.New(0), got.GetDrainTimeout()},
-		{&spatev1.LoadPoint{Rate: 2, Arrival: "constant", Requests: 9}, got.GetLoad()},
+		{&spatev1.LoadPoint{Rate: 2, Arrival: "constant", Split: "in_turn", Requests: 9}, got.GetLoad()},
 	} {
 		if diff := cmp.Diff(pair[0], pair[1], protocmp.Transform()); diff != "" {
 			t.Errorf("(-written +stage):\n%s", diff)

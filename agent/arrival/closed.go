@@ -1,8 +1,10 @@
 package arrival
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"sync"
 	"time"
 
@@ -16,6 +18,9 @@ import (
 // of an agent takes the agent's next request, so no slot idles while there is work, and it does not matter which slot was
 // free first: the set of requests and who sends each is the same in every run. With phases the concurrency is the largest one
 // and slots rest while they are not needed (see Wake); what belongs to whom stays as it is.
+//
+// With a stagger, slot u of c starts at u/c of that time, whichever agent has it, so that a server that answers in about that time is not asked
+// in waves. Requests that start before the stagger is over are warm-up: fewer of them were in flight than the load says.
 //
 // When an agent is lost its slots go over to others at once, each with the requests of its list from the first one on that the lost
 // agent is not known to have begun: a handover shares out each list of slots by its pattern, and requests follow their slots. So who has
@@ -59,6 +64,9 @@ func NewClosed(load *spatev1.LoadPoint, seed uint64, s Share) (*Closed, error) {
 	}
 	if c.limits, err = limitsOf(load, len(c.phases) > 0); err != nil {
 		return nil, err
+	}
+	if c.limits.stagger > 0 && len(c.phases) > 0 {
+		return nil, errors.New("arrival: phases say when slots start: leave stagger out")
 	}
 	if len(c.phases) > 0 {
 		c.end = c.phases[len(c.phases)-1].end()
@@ -178,14 +186,15 @@ func (c *Closed) Ending() (measured, all time.Duration) {
 }
 
 // Wake returns when a slot of the agent, counted from 0, may start a request: elapsed itself if it is active then, else the moment
-// it becomes active. It returns false if it never does again. Without phases all slots are always active.
+// it becomes active. It returns false if it never does again. Without phases all slots are active from the start, or from their part of the
+// stagger, on.
 //
 // The stage's slot u is active while concurrency(t) > u, so that their number is the concurrency rounded up: 2.5 are slots 0,
 // 1 and 2, and 0 is none. At the instant at which the value reaches a whole number from below nothing changes; just after it
 // one more is active.
 func (c *Closed) Wake(slot int, elapsed time.Duration) (at time.Duration, more bool) {
 	if len(c.phases) == 0 {
-		return elapsed, true
+		return c.staggered(slot, elapsed), true
 	}
 	u := float64(c.slot(uint64(slot)))
 	for i := range c.phases {
@@ -198,18 +207,29 @@ func (c *Closed) Wake(slot int, elapsed time.Duration) (at time.Duration, more b
 	return 0, false
 }
 
+// staggered returns elapsed, or when a slot of the agent starts if that is later: slot u of the stage's c at u/c of the stagger, rounded down
+// to a nanosecond.
+func (c *Closed) staggered(slot int, elapsed time.Duration) time.Duration {
+	if elapsed >= c.limits.stagger {
+		return elapsed
+	}
+	high, low := bits.Mul64(uint64(c.limits.stagger), c.slot(uint64(slot)))
+	at, _ := bits.Div64(high, low, c.concurrency) // u is below c, so that it fits
+	return max(elapsed, time.Duration(at))
+}
+
 // Think returns how long a slot rests after the request of an index, before it may send its next one.
 func (c *Closed) Think(index uint64) time.Duration { return c.think.after(index) }
 
 // Measure ends a warm-up until steady: requests that start from this offset on are measured, and requests and duration count
 // from there. Of several calls the first counts. An offset beyond warmup_until_steady and MeasureSlack is taken as that one;
-// without any call the schedule ends there. Other loads ignore it.
+// without any call the schedule ends there. One within the stagger is taken as the stagger's end. Other loads ignore it.
 func (c *Closed) Measure(from time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if l := &c.course.limits; l.pending {
 		l.pending = false
-		l.warmupDuration = min(max(from, 0), l.warmupDuration)
+		l.warmupDuration = min(max(from, l.stagger), l.warmupDuration)
 	}
 }
 

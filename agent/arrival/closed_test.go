@@ -350,3 +350,78 @@ func TestEndingIsWhereNextEnds(t *testing.T) {
 		}
 	})
 }
+
+// TestStagger: any number of agents start the slots of a stage at the same times, evenly spread, each agent its own. The largest stagger and
+// concurrency that a plan can have fit.
+func TestStagger(t *testing.T) {
+	for _, ws := range [][]uint32{{1}, {1, 1}, {3, 1, 2}} {
+		stripes, err := split(ws)
+		if err != nil {
+			t.Fatal(err)
+		}
+		load := &spatev1.LoadPoint{Concurrency: 10, Requests: 30, Stagger: durationpb.New(time.Second)}
+		var starts []time.Duration
+		for _, s := range stripes {
+			c := closed(t, load, s)
+			last := time.Duration(-1)
+			for slot := range c.Slots() {
+				at, more := c.Wake(slot, 0)
+				if late, _ := c.Wake(slot, time.Second); !more || at <= last || late != time.Second {
+					t.Errorf("%v: slot %d starts at %v, after %v, and at %v when that is over", ws, slot, at, last, late)
+				}
+				last = at
+				starts = append(starts, at)
+			}
+		}
+		slices.Sort(starts)
+		for u, at := range starts {
+			if at != time.Duration(u)*100*time.Millisecond {
+				t.Errorf("%v: slot %d starts at %v", ws, u, at)
+			}
+		}
+	}
+	const day, most = 24 * time.Hour, 10_000_000
+	c := closed(t, &spatev1.LoadPoint{Concurrency: most, Requests: 1, Stagger: durationpb.New(day)}, whole)
+	if at, _ := c.Wake(most-1, 0); at != day-day/most {
+		t.Errorf("the last slot starts at %v", at)
+	}
+}
+
+// TestWhatStartsInTheStaggerIsWarmUp: measured are as many requests as were asked for, behind it.
+func TestWhatStartsInTheStaggerIsWarmUp(t *testing.T) {
+	load := &spatev1.LoadPoint{Concurrency: 4, Requests: 20, Stagger: durationpb.New(10 * time.Millisecond)}
+	measured := 0
+	for _, a := range take(closed(t, load, whole)) {
+		if a.Unmeasured != (a.Offset < 10*time.Millisecond) {
+			t.Errorf("%+v", a)
+		}
+		if !a.Unmeasured {
+			measured++
+		}
+	}
+	if measured != 20 {
+		t.Errorf("%d measured, want 20", measured)
+	}
+	if owed, known := Owed(load, sole(whole)); !known || owed != 20 {
+		t.Errorf("%d owed, %v", owed, known)
+	}
+	steady := &spatev1.LoadPoint{Concurrency: 4, Requests: 20, Stagger: durationpb.New(10 * time.Second), WarmupUntilSteady: durationpb.New(time.Minute)}
+	c := closed(t, steady, whole)
+	c.Measure(5 * time.Second)
+	if a, _ := c.Next(9 * time.Second); !a.Unmeasured {
+		t.Error("measured within the stagger")
+	}
+	if a, _ := c.Next(10 * time.Second); a.Unmeasured {
+		t.Error("not measured behind the stagger")
+	}
+}
+
+func TestStaggerRefused(t *testing.T) {
+	second := durationpb.New(time.Second)
+	if _, err := NewOpen(&spatev1.LoadPoint{Rate: 1, Arrival: "constant", Requests: 1, Stagger: second}, 1, sole(whole)); err == nil {
+		t.Error("an open loop was staggered")
+	}
+	if _, err := NewClosed(&spatev1.LoadPoint{Concurrency: 1, Phases: []*spatev1.Phase{{From: 1, Duration: second}}, Stagger: second}, 1, sole(whole)); err == nil {
+		t.Error("phases were staggered")
+	}
+}

@@ -36,11 +36,13 @@ func newCrew(t *rapid.T) *crew {
 		},
 		weights: rapid.SliceOfN(rapid.Uint32Range(1, 6), 2, 5).Draw(t, "weights"),
 	}
-	switch rapid.IntRange(0, 2).Draw(t, "warm-up by time") {
+	switch rapid.IntRange(0, 3).Draw(t, "warm-up by time") {
 	case 1:
 		c.load.WarmupDuration = durationpb.New(40 * time.Millisecond)
 	case 2:
 		c.load.WarmupRequests, c.load.WarmupUntilSteady = 0, durationpb.New(time.Second)
+	case 3:
+		c.load.Stagger = durationpb.New(40 * time.Millisecond)
 	}
 	if rapid.Bool().Draw(t, "cool-down") {
 		c.load.Cooldown = durationpb.New(20 * time.Millisecond)
@@ -133,7 +135,7 @@ func (c *crew) measure(from time.Duration) {
 
 // finish lets all who live hear of all, and go on until nobody has anything to start.
 func (c *crew) finish(t *rapid.T, now time.Duration) {
-	slots := 0
+	slots, starts := 0, []time.Duration{}
 	for rank, a := range c.agents {
 		if c.lost[rank] {
 			continue
@@ -142,11 +144,21 @@ func (c *crew) finish(t *rapid.T, now time.Duration) {
 			t.Fatal(err)
 		}
 		slots += a.Slots()
+		for slot := range a.Slots() {
+			at, _ := a.Wake(slot, 0)
+			starts = append(starts, at)
+		}
 		for at := now; c.next(rank, at); at += time.Millisecond {
 		}
 	}
 	if slots != int(c.load.Concurrency) {
 		t.Fatalf("%d slots, want %d", slots, c.load.Concurrency)
+	}
+	slices.Sort(starts)
+	for u, at := range starts {
+		if want := c.load.GetStagger().AsDuration() * time.Duration(u) / time.Duration(slots); at != want {
+			t.Fatalf("slot %d of all agents starts at %v, want %v", u, at, want)
+		}
 	}
 }
 
@@ -161,6 +173,9 @@ func (c *crew) check(t *rapid.T) {
 			if !a.Unmeasured {
 				measured++
 			}
+			if a.Offset < c.load.GetStagger().AsDuration() && !a.Unmeasured {
+				t.Fatalf("request %d is measured at %v, in the stagger", a.Index, a.Offset)
+			}
 			if a.Index < c.load.WarmupRequests && !a.Unmeasured {
 				t.Fatalf("request %d of the warm-up is measured", a.Index)
 			}
@@ -169,7 +184,7 @@ func (c *crew) check(t *rapid.T) {
 	if measured != c.load.Requests {
 		t.Fatalf("%d requests measured, want %d; handovers %v", measured, c.load.Requests, c.all)
 	}
-	if c.load.WarmupDuration != nil || c.load.WarmupUntilSteady != nil {
+	if c.load.WarmupDuration != nil || c.load.WarmupUntilSteady != nil || c.load.Stagger != nil {
 		return
 	}
 	for i := range c.load.Requests { // of the warm-up nobody sends what is taken over when it is past

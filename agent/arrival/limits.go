@@ -33,14 +33,16 @@ type limits struct {
 	duration       time.Duration // span after the warm-up in which measured arrivals start; 0: no such end
 	warmupRequests uint64
 	warmupDuration time.Duration
+	stagger        time.Duration // time in which the slots of a closed loop start, part of the warm-up
 	pending        bool          // the warm-up lasts until Measure, or until warmupDuration, when the schedule ends
 	cooldown       time.Duration // time of unmeasured arrivals behind the measured ones
+	bounded        bool          // arrivals end by themselves, as phases and traces do
 	coolFrom       time.Duration // nothing is measured from here on, and arrivals end by themselves; 0: no such offset
 }
 
 // limitsOf reads a load point. bounded says that the load has an end of its own, of phases or a trace.
 func limitsOf(load *spatev1.LoadPoint, bounded bool) (limits, error) {
-	l := limits{requests: load.GetRequests(), warmupRequests: load.GetWarmupRequests()}
+	l := limits{requests: load.GetRequests(), warmupRequests: load.GetWarmupRequests(), bounded: bounded}
 	var steady time.Duration
 	for _, s := range []struct {
 		name  string
@@ -51,11 +53,15 @@ func limitsOf(load *spatev1.LoadPoint, bounded bool) (limits, error) {
 		{"warmup_duration", load.GetWarmupDuration(), &l.warmupDuration},
 		{"warmup_until_steady", load.GetWarmupUntilSteady(), &steady},
 		{"cooldown", load.GetCooldown(), &l.cooldown},
+		{"stagger", load.GetStagger(), &l.stagger},
 	} {
 		var err error
 		if *s.into, err = span(s.name, s.value); err != nil {
 			return limits{}, fmt.Errorf("arrival: %w", err)
 		}
+	}
+	if l.stagger > 0 && load.GetConcurrency() == 0 {
+		return limits{}, errors.New("arrival: only the slots of a closed loop can be staggered: leave stagger out")
 	}
 	if steady > 0 {
 		if l.warmupRequests > 0 || l.warmupDuration > 0 {
@@ -63,6 +69,7 @@ func limitsOf(load *spatev1.LoadPoint, bounded bool) (limits, error) {
 		}
 		l.pending, l.warmupDuration = true, later(steady, MeasureSlack)
 	}
+	l.warmupDuration = max(l.warmupDuration, l.stagger)
 	const most = math.MaxInt64
 	if l.requests > most || l.warmupRequests > most-l.requests {
 		return limits{}, fmt.Errorf("arrival: %d and %d requests are more than can be counted", l.requests, l.warmupRequests)

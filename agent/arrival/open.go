@@ -33,6 +33,9 @@ type Open interface {
 	// first that it had passed by. Others that Next has returned and that were not started are to be asked Settle about, and
 	// not to be started where it says so: if they come back later, Next returns them again.
 	Renew() bool
+	// Left returns how many measured arrivals Next is still to return, if the load is Counted, and ends the schedule. It takes a few
+	// nanoseconds for each arrival of the whole stage that has not come.
+	Left() uint64
 	// End returns the offset of the last arrival of the whole stage that has passed: once Next has returned false, where the
 	// schedule ends.
 	End() time.Duration
@@ -43,12 +46,14 @@ type Open interface {
 // NewOpen returns the share's part of a load point's schedule, from its begin. An executor that stops early can go on
 // calling Next to count what it left unsent.
 //
-// With requests, so many arrivals are measured. With a duration, those are that lie before the end of the span that begins
-// when the warm-up has passed: at warmup_duration, at what Measure says, or at the offset of the first arrival beyond
-// warmup_requests if that is later. An arrival at the very end of the span is outside. With both, whichever ends first. Then
-// come unmeasured arrivals for the cool-down, and then the schedule ends. With phases it ends with them in any case, and
-// the cool-down is their last part. All of that is a function of the whole schedule, so that every agent ends at the same
-// arrival.
+// With requests, that many arrivals are measured; Poisson and gamma ones take exactly requests / rate, unless the load is unconditioned (see
+// conditioned). With a duration, arrivals before the end of the measured span are measured. The span begins when the warm-up has passed: at
+// warmup_duration, at what Measure says, or at the offset of the first arrival beyond warmup_requests if that is later. An arrival at the very
+// end of the span is outside. With both, whichever ends first. Unmeasured arrivals follow for the cool-down, then the schedule ends. Phases
+// end it in any case, and their last part is the cool-down. All of that is a function of the whole schedule, so that every agent ends at the
+// same arrival.
+//
+// The load's split says which arrivals are the share's: see draws.
 func NewOpen(load *spatev1.LoadPoint, seed uint64, s Share) (Open, error) {
 	if load.GetConcurrency() != 0 || load.GetReplaySpeed() != 0 {
 		return nil, fmt.Errorf("arrival: a load of concurrency %d and replay speed %v is no open loop of a rate", load.GetConcurrency(), load.GetReplaySpeed())
@@ -66,11 +71,15 @@ func NewOpen(load *spatev1.LoadPoint, seed uint64, s Share) (Open, error) {
 			return nil, err
 		}
 	}
-	source, err := newSource(load, phases, seed)
+	source, err := newSource(load, phases, seed, &l)
 	if err != nil {
 		return nil, err
 	}
-	return newWalk(source, l, s), nil
+	d, err := drawsOf(load, seed)
+	if err != nil {
+		return nil, err
+	}
+	return newWalk(source, l, s, d), nil
 }
 
 // maxRate is where arrivals would be a nanosecond apart.
@@ -92,7 +101,7 @@ var errOver = errors.New("arrival: over")
 type source func() process
 
 // newSource returns the load's arrival process.
-func newSource(load *spatev1.LoadPoint, phases []phase, seed uint64) (source, error) {
+func newSource(load *spatev1.LoadPoint, phases []phase, seed uint64, l *limits) (source, error) {
 	g, err := newGaps(load, seed)
 	if err != nil {
 		return nil, err
@@ -106,6 +115,11 @@ func newSource(load *spatev1.LoadPoint, phases []phase, seed uint64) (source, er
 	}
 	if g == nil {
 		return func() process { return newConstant(rate) }, nil
+	}
+	if !load.GetUnconditioned() {
+		if stretches := condition(g, rate, l); stretches != nil {
+			return func() process { return &conditioned{base: newBase(g), stretches: stretches} }, nil
+		}
 	}
 	return func() process { return &renewal{gaps: g, rate: rate} }, nil
 }

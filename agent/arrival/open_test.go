@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/draw"
 )
 
 // whole is the stripe of one machine that does all.
@@ -29,7 +30,7 @@ func schedule(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s Stripe) Open {
 	var open Open
 	var err error
 	if load.GetReplaySpeed() != 0 {
-		open, err = NewReplay(load, traceOf(seed), sole(s))
+		open, err = NewReplay(load, seed, traceOf(seed), sole(s))
 	} else {
 		open, err = NewOpen(load, seed, sole(s))
 	}
@@ -37,6 +38,15 @@ func schedule(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s Stripe) Open {
 		t.Fatal(err)
 	}
 	return open
+}
+
+// dealtTo reports whether an arrival is a stripe's, by turns or by a draw as it is defined.
+func dealtTo(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s Stripe, i uint64) bool {
+	t.Helper()
+	if load.GetSplit() == "random" && !s.Empty() {
+		i = draw.New(seed, "split").Sub(0).Below(i, s.cycle)
+	}
+	return s.has(i)
 }
 
 // drain returns all arrivals of a schedule.
@@ -126,6 +136,8 @@ var openLoads = rapid.Custom(func(t *rapid.T) *spatev1.LoadPoint {
 	rates := rapid.Float64Range(1, 300)
 	kind := rapid.SampledFrom([]string{"rate", "phases", "replay"}).Draw(t, "kind")
 	load := limited(t, kind != "rate")
+	load.Split = rapid.SampledFrom([]string{"", "in_turn", "random"}).Draw(t, "split")
+	load.Unconditioned = rapid.Bool().Draw(t, "unconditioned")
 	load.Arrival = rapid.SampledFrom([]string{"poisson", "constant", "gamma"}).Draw(t, "arrival")
 	if load.Arrival == "gamma" {
 		load.Burstiness = rapid.Float64Range(0.2, 5).Draw(t, "burstiness")
@@ -179,7 +191,7 @@ func TestUnionIsOneMachinesSchedule(t *testing.T) {
 		for _, s := range stripes {
 			own := drain(t, load, seed, s)
 			for _, a := range own {
-				if !s.has(a.Index) {
+				if !dealtTo(t, load, seed, s, a.Index) {
 					t.Fatalf("%d is not the agent's", a.Index)
 				}
 			}
@@ -261,7 +273,7 @@ func TestMeasureAtAnyTime(t *testing.T) {
 		offers, coolFrom := offered(t, load, seed)
 		want := slices.DeleteFunc(
 			dumbSchedule(load, offers, load.Requests, coolFrom, dumbWarmup{until: min(max(from, 0), bound)}),
-			func(a Arrival) bool { return !s.has(a.Index) },
+			func(a Arrival) bool { return !dealtTo(t, load, seed, s, a.Index) },
 		)
 		if !slices.Equal(got, want) {
 			t.Fatalf("%v, measured from %v, told after %d of %d arrivals, want %d", load, from, len(asked), len(got), len(want))
@@ -325,7 +337,11 @@ func offered(t *rapid.T, load *spatev1.LoadPoint, seed uint64) (offers []Arrival
 	if err != nil {
 		t.Fatal(err)
 	}
-	src, err := newSource(load, phases, seed)
+	l, err := limitsOf(load, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, err := newSource(load, phases, seed, &l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -406,6 +422,7 @@ func TestOpenRefuses(t *testing.T) {
 		"bad phases":              {Arrival: "constant", Phases: []*spatev1.Phase{{From: 1}}},
 		"phases of warm-up":       {Arrival: "constant", Phases: []*spatev1.Phase{{From: 1, Duration: durationpb.New(1)}}, WarmupDuration: durationpb.New(1)},
 		"invalid duration":        {Rate: 1, Arrival: "constant", Duration: &durationpb.Duration{Seconds: 1, Nanos: -1}},
+		"unknown split":           {Rate: 1, Arrival: "constant", Requests: 1, Split: "evenly"},
 		"too many requests":       {Rate: 1, Arrival: "constant", Requests: math.MaxUint64, WarmupRequests: 1},
 	} {
 		if _, err := NewOpen(load, 1, sole(whole)); err == nil {

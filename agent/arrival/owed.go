@@ -11,11 +11,11 @@ func Counted(load *spatev1.LoadPoint) bool {
 	return load.GetReplaySpeed() == 0 || load.GetCooldown().AsDuration() == 0
 }
 
-// Owed returns how many measured arrivals a load point that is Counted holds for a share. Of an open loop whose shares have changed hands
-// that is not known: it depends on the arrivals' times.
+// Owed returns how many measured arrivals a load point that is Counted holds for a share. Of an open loop that is not known without its
+// schedule if shares have changed hands, which goes by the arrivals' times, or are drawn at random: see Open.Left.
 func Owed(load *spatev1.LoadPoint, s Share) (arrivals uint64, known bool) {
 	c := uint64(load.GetConcurrency())
-	if !Counted(load) || c == 0 && s.Changed() {
+	if !Counted(load) || c == 0 && (s.Changed() || load.GetSplit() == splitRandom && !s.base.complete()) {
 		return 0, false
 	}
 	l := limits{requests: load.GetRequests(), warmupRequests: load.GetWarmupRequests()}
@@ -35,5 +35,5 @@ func counted(load *spatev1.LoadPoint) bool {
 
 // timedWarmup says whether time has a say in which arrival is the first measured one.
 func timedWarmup(load *spatev1.LoadPoint) bool {
-	return load.GetWarmupDuration().AsDuration() != 0 || load.GetWarmupUntilSteady().AsDuration() != 0
+	return load.GetWarmupDuration().AsDuration() != 0 || load.GetWarmupUntilSteady().AsDuration() != 0 || load.GetStagger().AsDuration() != 0
 }

@@ -22,7 +22,7 @@ type Times interface {
 // ends it, is the trace's last part. A row without a time, and one earlier than the row before it, end the schedule with an
 // error. It reads rows in order, as time goes on, and each once as long as
 // nothing changes hands.
-func NewReplay(load *spatev1.LoadPoint, times Times, s Share) (Open, error) {
+func NewReplay(load *spatev1.LoadPoint, seed uint64, times Times, s Share) (Open, error) {
 	speed := load.GetReplaySpeed()
 	if !(speed > 0 && speed <= math.MaxFloat64) {
 		return nil, fmt.Errorf("arrival: a replay speed of %v cannot be: it must be positive", speed)
@@ -45,7 +45,11 @@ func NewReplay(load *spatev1.LoadPoint, times Times, s Share) (Open, error) {
 	if l, err = l.endingAt(last); err != nil {
 		return nil, err
 	}
-	return newWalk(func() process { return &replay{times: times, rows: r.rows, speed: speed} }, l, s), nil
+	d, err := drawsOf(load, seed)
+	if err != nil {
+		return nil, err
+	}
+	return newWalk(func() process { return &replay{times: times, rows: r.rows, speed: speed} }, l, s, d), nil
 }
 
 // replay reads the times of a trace one after another.

@@ -13,7 +13,7 @@ import (
 // replayed returns a schedule's arrivals and the error that ended it.
 func replayed(t *testing.T, load *spatev1.LoadPoint, times Times) ([]Arrival, error) {
 	t.Helper()
-	o, err := NewReplay(load, times, sole(whole))
+	o, err := NewReplay(load, 1, times, sole(whole))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestReplayRefuses(t *testing.T) {
 		"all is warm-up":    {&spatev1.LoadPoint{ReplaySpeed: 2, WarmupDuration: durationpb.New(time.Second)}, three},
 		"no last time":      {&spatev1.LoadPoint{ReplaySpeed: 1}, gap{three}},
 	} {
-		if _, err := NewReplay(c.load, c.times, sole(whole)); err == nil {
+		if _, err := NewReplay(c.load, 1, c.times, sole(whole)); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
@@ -92,7 +92,7 @@ func TestReplayRefuses(t *testing.T) {
 // TestReplayOfAMillionRows takes the memory of its few words, whatever the trace's length.
 func TestReplayOfAMillionRows(t *testing.T) {
 	const rows = 1_000_000
-	o, err := NewReplay(&spatev1.LoadPoint{ReplaySpeed: 10, Cooldown: durationpb.New(time.Second)}, evenly(rows), sole(whole))
+	o, err := NewReplay(&spatev1.LoadPoint{ReplaySpeed: 10, Cooldown: durationpb.New(time.Second)}, 1, evenly(rows), sole(whole))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,9 @@ import (
 // whatever order the moments come.
 //
 // An arrival of an open loop is behind a moment if it is due then or later. What belongs to whom in a closed loop is told at Closed.
+//
+// A share that is split at random draws a place instead: at first by all weights, then once for each handover that sends the
+// arrival on, by that one's weights.
 type Share struct {
 	stripe    *spatev1.Stripe
 	rank      uint32
@@ -31,6 +34,7 @@ type Share struct {
 	changed   time.Duration // no arrival before it has changed hands
 	settled   time.Duration // none from it on changes hands again
 	keeps     bool          // the place has something from settled on
+	draws     *draws        // nil: arrivals are dealt out in turn
 }
 
 // handover shares out what belongs to a place.
@@ -221,13 +225,32 @@ func (s *Share) index() {
 // owns says whether arrival i of an open loop, due at an offset, is the place's.
 func (s *Share) owns(i uint64, due time.Duration) bool {
 	if due < s.changed {
-		return s.base.has(i)
+		return s.dealt(i)
 	}
-	rank, k := s.pattern.owner(i)
+	rank, k := s.pattern.owner(s.draws.seat(0, i, i, s.pattern.cycle))
 	for h := s.following(rank, 0, due); h < len(s.handovers); h = s.following(rank, h+1, due) {
-		rank, k = s.handovers[h].pattern.owner(k)
+		p := s.handovers[h].pattern
+		rank, k = p.owner(s.draws.seat(h+1, i, k, p.cycle))
 	}
 	return rank == s.rank
+}
+
+// count returns how many arrivals from an index to below another are the place's, if all are due when nothing changes hands any more.
+func (s *Share) count(from, below uint64) (n uint64) {
+	if s.draws != nil && !s.Changed() {
+		return s.draws.count(&s.base, from, below)
+	}
+	for i := from; i < below; i++ {
+		if s.owns(i, latestMoment) {
+			n++
+		}
+	}
+	return n
+}
+
+// dealt reports whether arrival i of an open loop is the place's by the weights, before anything changes hands.
+func (s *Share) dealt(i uint64) bool {
+	return !s.base.Empty() && s.base.has(s.draws.seat(0, i, i, s.base.cycle))
 }
 
 // following returns the first handover from h on in which a place gives what is due at an offset: their number if there is none.

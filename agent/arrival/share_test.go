@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/draw"
 )
 
 // held is an item of a place's list. Lists keep all their numbers, so that one without an owner here is not live.
@@ -169,6 +170,84 @@ func TestEachArrivalHasOneOwner(t *testing.T) {
 	})
 }
 
+// drawnOwnersOf draws the place of each item from the definition, by all weights and by those of each handover that sends it on.
+func drawnOwnersOf(m *spatev1.Stripe, seed uint64, due []time.Duration) []int {
+	random := draw.New(seed, "split")
+	drawn := func(sequence, i int, weights []uint32) int {
+		lowest, _, err := reduce(weights)
+		if err != nil {
+			panic(err)
+		}
+		ranks := dumbOwners(lowest)
+		return ranks[random.Sub(uint64(sequence)).Below(uint64(i), uint64(len(ranks)))]
+	}
+	owners := make([]int, len(due))
+	for i, at := range due {
+		owners[i] = drawn(0, i, m.GetWeights())
+		for n, h := range m.GetHandovers() {
+			if owners[i] == int(h.GetFromRank()) && at >= time.Duration(h.GetFromNs()) {
+				owners[i] = drawn(n+1, i, h.GetWeights())
+			}
+		}
+	}
+	return owners
+}
+
+// TestEachArrivalIsDrawnOnce is TestEachArrivalHasOneOwner for arrivals that are split at random.
+func TestEachArrivalIsDrawnOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h, seed := befalls(t, 900), rapid.Uint64().Draw(t, "seed")
+		due := make([]time.Duration, 300)
+		for i := range due {
+			due[i] = time.Duration(3 * i)
+		}
+		want := drawnOwnersOf(h.stripe, seed, due)
+		d, err := drawsOf(&spatev1.LoadPoint{Split: "random"}, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for p := range h.places {
+			s := shareOf(t, h.of(p, len(h.stripe.Handovers)))
+			s.draws = d
+			for i, at := range due {
+				if s.owns(uint64(i), at) != (want[i] == int(p)) {
+					t.Fatalf("arrival %d at %v: place %d owns it: %v; the definition gives it to %d", i, at, p, s.owns(uint64(i), at), want[i])
+				}
+			}
+		}
+	})
+}
+
+// TestLeftCountsTheRest: whatever has come and changed hands, Left is how many measured arrivals Next would still return.
+func TestLeftCountsTheRest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		load, seed := openLoads.Filter(func(l *spatev1.LoadPoint) bool { return l.Phases == nil }).Draw(t, "load"), rapid.Uint64Range(0, 5).Draw(t, "seed")
+		load.Requests, load.Duration = rapid.Uint64Range(1, 300).Draw(t, "so many requests"), nil
+		load.WarmupDuration, load.WarmupUntilSteady, load.Cooldown = nil, nil, nil
+		h := befalls(t, 3*time.Second)
+		rank := rapid.Uint32Range(0, h.places-1).Draw(t, "rank")
+		played := rapid.IntRange(0, 200).Draw(t, "played")
+		standing := func() Open {
+			o := revisable(t, load, seed, shareOf(t, h.of(rank, 0)))
+			for range played {
+				o.Next()
+			}
+			o.Revise(shareOf(t, h.of(rank, len(h.stripe.Handovers))))
+			o.Renew()
+			return o
+		}
+		want, o := uint64(0), standing()
+		for a, more := o.Next(); more; a, more = o.Next() {
+			if !a.Unmeasured {
+				want++
+			}
+		}
+		if got := standing().Left(); got != want {
+			t.Fatalf("%d left, want %d", got, want)
+		}
+	})
+}
+
 // player is an agent of an open loop as the executor plays it: it prepares some arrivals ahead and starts them in time, and hears of
 // revisions when it does.
 type player struct {
@@ -290,7 +369,7 @@ func revisable(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s Share) Open {
 	var o Open
 	var err error
 	if load.GetReplaySpeed() != 0 {
-		o, err = NewReplay(load, traceOf(seed), s)
+		o, err = NewReplay(load, seed, traceOf(seed), s)
 	} else {
 		o, err = NewOpen(load, seed, s)
 	}

@@ -97,7 +97,7 @@ func processes() map[string]superposed {
 		{"gamma 4", &spatev1.LoadPoint{Arrival: "gamma", Burstiness: 4}, 4},
 	} {
 		steady := proto.CloneOf(c.load)
-		steady.Rate = slow
+		steady.Rate, steady.Unconditioned = slow, true
 		cdf := func(gap float64) float64 { return gammaCDF(c.shape, gap) }
 		all[c.name] = superposed{steady, func(t float64) float64 { return slow * t }, cdf, 1 / c.shape}
 		ramp := proto.CloneOf(c.load)
@@ -191,15 +191,19 @@ func dispersion(points []float64, window float64, windows int) (index, mean floa
 // kolmogorovSmirnov is the largest distance between the distribution of the gaps between points and the one given, times sqrt(n).
 // Chance exceeds 1.95 once in a thousand times, if the distribution is right.
 func kolmogorovSmirnov(points []float64, cdf func(float64) float64) float64 {
-	gaps := gapsOf(points)
-	slices.Sort(gaps)
-	n := float64(len(gaps))
-	var distance float64
-	for i, g := range gaps {
-		f := cdf(g)
-		distance = max(distance, f-float64(i)/n, float64(i+1)/n-f)
+	return distance(gapsOf(points), cdf)
+}
+
+// distance is kolmogorovSmirnov of the numbers themselves, which it sorts.
+func distance(numbers []float64, cdf func(float64) float64) float64 {
+	slices.Sort(numbers)
+	n := float64(len(numbers))
+	var largest float64
+	for i, x := range numbers {
+		f := cdf(x)
+		largest = max(largest, f-float64(i)/n, float64(i+1)/n-f)
 	}
-	return distance * math.Sqrt(n)
+	return largest * math.Sqrt(n)
 }
 
 // significant is what kolmogorovSmirnov exceeds once in a thousand times.
@@ -319,7 +323,7 @@ func TestWrongProcessesAreSeen(t *testing.T) {
 		}
 	}
 	p := all["poisson ramps"]
-	p.load = &spatev1.LoadPoint{Rate: 1.5 * slow, Arrival: "poisson"}
+	p.load = &spatev1.LoadPoint{Rate: 1.5 * slow, Arrival: "poisson", Unconditioned: true}
 	if d := kolmogorovSmirnov(p.arrivals(t, 1, n, []uint32{1}), p.cdf); d < 2*significant {
 		t.Errorf("a constant rate in place of ramps: distance %.2f is not seen", d)
 	}
@@ -341,15 +345,27 @@ func TestArrivalsArePinned(t *testing.T) {
 		want []time.Duration
 	}{
 		"poisson": {
-			&spatev1.LoadPoint{Rate: 100, Arrival: "poisson"},
+			&spatev1.LoadPoint{Rate: 100, Unconditioned: true, Arrival: "poisson"},
 			[]time.Duration{11266448, 13198576, 14094923, 19352274, 23261849},
 		},
+		"poisson, conditioned": {
+			&spatev1.LoadPoint{Rate: 100, Arrival: "poisson", Requests: 5},
+			[]time.Duration{24216579, 28369576, 30296222, 41596596, 50000000},
+		},
+		"poisson, conditioned behind 3 requests": {
+			&spatev1.LoadPoint{Rate: 100, Arrival: "poisson", WarmupRequests: 3, Requests: 5},
+			[]time.Duration{11266448, 13198576, 14094923, 21255980, 26581225, 49901743, 61082644, 64094923},
+		},
+		"poisson, conditioned behind 15 ms": {
+			&spatev1.LoadPoint{Rate: 100, Arrival: "poisson", WarmupDuration: durationpb.New(15 * time.Millisecond), Requests: 5},
+			[]time.Duration{11266448, 13198576, 14094923, 21078111, 26537975, 50448023, 61911572, 65000000},
+		},
 		"gamma 0.5": {
-			&spatev1.LoadPoint{Rate: 100, Arrival: "gamma", Burstiness: 0.5},
+			&spatev1.LoadPoint{Rate: 100, Unconditioned: true, Arrival: "gamma", Burstiness: 0.5},
 			[]time.Duration{5626602, 27994647, 46681277, 53710880, 59150325},
 		},
 		"gamma 3": {
-			&spatev1.LoadPoint{Rate: 100, Arrival: "gamma", Burstiness: 3},
+			&spatev1.LoadPoint{Rate: 100, Unconditioned: true, Arrival: "gamma", Burstiness: 3},
 			[]time.Duration{7859386, 23106208, 31375443, 45695585, 51431242},
 		},
 		"ramps": {
@@ -360,8 +376,14 @@ func TestArrivalsArePinned(t *testing.T) {
 			},
 		},
 	} {
-		c.load.Requests = uint64(len(c.want))
-		for i, a := range drain(t, c.load, 42, whole) {
+		if c.load.Requests == 0 {
+			c.load.Requests = uint64(len(c.want))
+		}
+		all := drain(t, c.load, 42, whole)
+		if len(all) != len(c.want) {
+			t.Fatalf("%s: %d arrivals, want %d", name, len(all), len(c.want))
+		}
+		for i, a := range all {
 			if a.Offset != c.want[i] {
 				t.Errorf("%s: arrival %d at %d, want %d", name, i, a.Offset, c.want[i])
 			}

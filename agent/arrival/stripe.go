@@ -5,8 +5,8 @@
 // warm-up, measured part and cool-down.
 //
 // Everything here is a pure function of the load point, the stage's seed, the agent's share and, with a warm-up until steady,
-// the moment at which measuring begins. Every agent works out the same schedule and takes its own indices of it, so that the
-// union over all agents is exactly what one machine would do, however many there are and however unequal. The package sends
+// the moment at which measuring begins. Every agent works out the same schedule and takes its own indices of it, in turn or by a draw, so that
+// the union over all agents is exactly what one machine would do, however many there are and however unequal. The package sends
 // nothing, waits for nothing and reads no clock: the agent's executor asks it what comes next.
 package arrival
 
@@ -68,17 +68,22 @@ func (s Stripe) At(k uint64) uint64 {
 	return k/n*s.cycle + uint64(s.own[k%n])
 }
 
-// has says whether the stripe has number i.
+// has reports whether the stripe has number i.
 func (s Stripe) has(i uint64) bool {
-	if s.Empty() {
-		return false
-	}
-	_, found := slices.BinarySearch(s.own, uint32(i%s.cycle))
+	return !s.Empty() && s.hasSeat(i%s.cycle)
+}
+
+// hasSeat reports whether the stripe has a place of the cycle.
+func (s *Stripe) hasSeat(seat uint64) bool {
+	_, found := slices.BinarySearch(s.own, uint32(seat))
 	return found
 }
 
 // Empty says whether the stripe has no numbers at all.
 func (s Stripe) Empty() bool { return len(s.own) == 0 }
+
+// complete reports whether the stripe has all numbers.
+func (s Stripe) complete() bool { return !s.Empty() && uint64(len(s.own)) == s.cycle }
 
 // reduce divides the weights by their greatest common divisor and returns their sum then.
 func reduce(weights []uint32) (lowest []uint32, cycle uint64, err error) {

@@ -14,10 +14,11 @@ type walk struct {
 	process process
 	course  course
 	share   *Share
+	draws   *draws        // of all shares; nil: arrivals are dealt out in turn
 	index   uint64        // of the arrival that comes next
 	changed time.Duration // of the share
 	own     uint64        // the base stripe's next index; none: math.MaxUint64
-	owned   uint64        // indices of the base stripe that have passed
+	owned   uint64        // indices of the base stripe that have passed, if they are dealt out
 	latest  time.Duration // offset of the last arrival that has passed
 	kept    uint64        // arrivals below it that were returned are not taken back
 	fresh   uint64        // no arrival from here on was returned
@@ -34,8 +35,9 @@ type walk struct {
 const unheard = -1
 
 // newWalk begins at the first arrival.
-func newWalk(src source, l limits, s Share) *walk {
-	w := &walk{source: src, share: &s}
+func newWalk(src source, l limits, s Share, d *draws) *walk {
+	s.draws = d
+	w := &walk{source: src, share: &s, draws: d}
 	w.newest.Store(&s)
 	w.from.Store(unheard)
 	w.begin(l)
@@ -53,10 +55,33 @@ func (w *walk) begin(l limits) {
 // findOwn sets the base stripe's next index.
 func (w *walk) findOwn() {
 	w.changed, w.own = w.share.changed, math.MaxUint64
-	if base := w.share.base; !base.Empty() {
+	switch base := w.share.base; {
+	case base.Empty():
+	case w.draws != nil:
+		w.drawOwn(w.index)
+	default:
 		w.owned = base.Below(w.index)
 		w.own = base.At(w.owned)
 	}
+}
+
+// nextOwn goes on to the base stripe's next index.
+func (w *walk) nextOwn() {
+	if w.draws != nil {
+		w.drawOwn(w.own + 1)
+		return
+	}
+	w.owned++
+	w.own = w.share.base.At(w.owned)
+}
+
+// drawOwn sets the base stripe's next index to the first one from i on that is drawn for it.
+func (w *walk) drawOwn(i uint64) {
+	base, seats := &w.share.base, w.draws.of(0)
+	for !base.hasSeat(seats.Below(i, base.cycle)) {
+		i++
+	}
+	w.own = i
 }
 
 // Next returns the share's next arrival.
@@ -92,8 +117,7 @@ func (w *walk) mine(a Arrival) bool {
 			return false
 		}
 	} else {
-		w.owned++
-		w.own = w.share.base.At(w.owned)
+		w.nextOwn()
 	}
 	return a.Index >= w.fresh || !w.returned(a)
 }
@@ -148,6 +172,22 @@ func (w *walk) hear() {
 	}
 }
 
+// Left counts the measured arrivals that Next has not returned. Once nothing changes hands any more and none can have been returned before,
+// the times of arrivals do not matter: they are counted by their indices.
+func (w *walk) Left() uint64 {
+	left, l := uint64(0), &w.course.limits
+	for a, more := w.Next(); more; a, more = w.Next() {
+		if a.Unmeasured {
+			continue
+		}
+		left++
+		if !l.bounded && a.Offset >= w.share.settled && a.Index >= w.fresh {
+			return left + w.share.count(a.Index+1, l.warmupRequests+l.requests)
+		}
+	}
+	return left
+}
+
 // End returns the offset of the last arrival that has passed.
 func (w *walk) End() time.Duration { return w.latest }
 
@@ -160,4 +200,7 @@ func (w *walk) Err() error {
 }
 
 // Revise says what the share is from now on.
-func (w *walk) Revise(s Share) { w.newest.Store(&s) }
+func (w *walk) Revise(s Share) {
+	s.draws = w.draws
+	w.newest.Store(&s)
+}

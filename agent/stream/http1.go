@@ -101,14 +101,20 @@ func (p *http1Pool) get(ctx context.Context, u *url.URL) (c *http1Conn, kept boo
 		}
 		c.Close()
 	}
+	c, err = p.open(ctx, u)
+	return c, false, err
+}
+
+// open makes a connection.
+func (p *http1Pool) open(ctx context.Context, u *url.URL) (*http1Conn, error) {
 	address, secure := p.dialer.toward(u)
 	w, err := p.dialer.dial(ctx, address, secure)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	c = &http1Conn{conn: w, place: at}
+	c := &http1Conn{conn: w, place: place{u.Scheme, u.Host}}
 	c.interrupted, c.reader = c.interrupt, bufio.NewReaderSize(c, readBuffer)
-	return c, false, nil
+	return c, nil
 }
 
 // quiet says whether a connection that lies idle is still open and nothing is left on it. TLS may have read ahead of what it gave out: it is asked

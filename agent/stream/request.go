@@ -60,6 +60,8 @@ type pool interface {
 	// roundTrip sends a request and waits for the head of the response. It tells by which connection, as soon as it has one. The caller
 	// closes the response's body.
 	roundTrip(ctx context.Context, q *outgoing, by borrower) (*http.Response, error)
+	// preconnect opens a connection and lets it lie idle. It opens none if each request has a connection of its own.
+	preconnect(ctx context.Context, u *url.URL) error
 }
 
 // borrower is told of the connection that a request goes by.

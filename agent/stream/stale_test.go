@@ -81,7 +81,10 @@ func TestNoRequestIsSentTwice(t *testing.T) {
 }
 
 // stalePool finds its connection closed, and then there is none.
-type stalePool struct{ bodies []io.Reader }
+type stalePool struct {
+	pool
+	bodies []io.Reader
+}
 
 func (p *stalePool) roundTrip(_ context.Context, q *outgoing, by borrower) (*http.Response, error) {
 	p.bodies = append(p.bodies, q.body)

@@ -7,12 +7,19 @@ import (
 )
 
 // startSpate runs one embedded agent with a coordinator and everything else in one process, as `spate run` does on a laptop.
+//
+// Where each stream has one request, each request opens its own connection, as those of the other tools do: left to itself Spate opens the
+// connections of a closed loop before its start, and its TTFT would be of something else.
 func startSpate(j Job) (Command, error) {
+	reuse := "keep"
+	if j.Requests == j.Streams {
+		reuse = "new"
+	}
 	plan := fmt.Sprintf(`name: peers
-targets: [{name: simulator, endpoints: ["%s"], model: m, api: completions}]
+targets: [{name: simulator, endpoints: ["%s"], model: m, api: completions, connection: {reuse: %s}}]
 workloads: [{random: {isl: %d, osl: %d}}]
 loads: [{concurrency: [%d], requests: %d}]
-`, j.URL, j.ISL, j.OSL, j.Streams, j.Requests)
+`, j.URL, reuse, j.ISL, j.OSL, j.Streams, j.Requests)
 	path := filepath.Join(j.Dir, "plan.yaml")
 	if err := os.WriteFile(path, []byte(plan), 0o600); err != nil {
 		return Command{}, err

@@ -22,7 +22,9 @@ type quickFlags struct {
 	headers, body          []string
 	concurrency            []uint
 	rate                   []float64
-	arrival                string
+	arrival, split         string
+	conditioned            bool
+	stagger                time.Duration
 	isl, osl               uint32
 	requests               uint64
 	requestsPerConcurrency uint64
@@ -34,7 +36,7 @@ type quickFlags struct {
 
 // quickNames are the flags that make a plan.
 var quickNames = []string{
-	"target", "model", "api", "api-key", "header", "body", "concurrency", "rate", "arrival", "isl", "osl", "requests",
+	"target", "model", "api", "api-key", "header", "body", "concurrency", "rate", "arrival", "conditioned", "split", "stagger", "isl", "osl", "requests",
 	"requests-per-concurrency", "duration", "warmup", "warmup-requests", "seed",
 }
 
@@ -48,6 +50,9 @@ func (q *quickFlags) add(flags *pflag.FlagSet) {
 	flags.UintSliceVar(&q.concurrency, "concurrency", nil, "closed loop: requests in flight, one stage for each value")
 	flags.Float64SliceVar(&q.rate, "rate", nil, "open loop: requests per second, one stage for each value")
 	flags.StringVar(&q.arrival, "arrival", "", "open loop: poisson or constant (default poisson)")
+	flags.BoolVar(&q.conditioned, "conditioned", true, "open loop that ends by --requests: they take exactly requests / rate, as vLLM's client has it; false: as chance has it")
+	flags.StringVar(&q.split, "split", "", "open loop on several agents: random or in_turn (default random for poisson)")
+	flags.DurationVar(&q.stagger, "stagger", 0, "closed loop: spread the first requests over this time, best one request's; what starts in it is warm-up")
 	flags.Uint32Var(&q.isl, "isl", 1000, "input sequence length in tokens")
 	flags.Uint32Var(&q.osl, "osl", 100, "output sequence length in tokens")
 	flags.Uint64Var(&q.requests, "requests", 0, "end each stage after this many requests")
@@ -79,7 +84,7 @@ func (q *quickFlags) yaml() ([]byte, error) {
 	}
 	return plans.Quick{
 		Targets: []string{strings.Join(q.targets, ",")}, Model: q.model, API: q.api, APIKey: q.apiKey, Headers: headers, Body: body,
-		Concurrency: concurrency, Rate: q.rate, Arrival: q.arrival, ISL: q.isl, OSL: q.osl,
+		Concurrency: concurrency, Rate: q.rate, Arrival: q.arrival, Unconditioned: !q.conditioned, Split: q.split, Stagger: q.stagger, ISL: q.isl, OSL: q.osl,
 		Requests: q.requests, RequestsPerConcurrency: q.requestsPerConcurrency, Duration: q.duration,
 		WarmupRequests: q.warmupRequests, WarmupDuration: q.warmup, Seed: q.seed,
 	}.YAML(), nil

@@ -74,6 +74,9 @@ func (s *scenario) change(st *spatev1.Stage, o map[string]string) {
 	if o["pause"] != "" {
 		st.Pause = durationpb.New(s.duration(o["pause"]))
 	}
+	if o["stagger"] != "" {
+		st.Load.Stagger = durationpb.New(s.duration(o["stagger"]))
+	}
 	if o["steady"] != "" {
 		st.Load.WarmupUntilSteady = durationpb.New(s.duration(o["steady"]))
 	}

@@ -269,7 +269,7 @@ func (r *Run) armIfReady(at clock.Instant) {
 // arm sets the start.
 func (r *Run) arm(at clock.Instant) {
 	s := r.stage
-	s.start = at.Add(r.lead())
+	s.start = at.Add(max(r.lead(), s.opening()))
 	s.progress = s.start
 	s.record.StartTime = timestamppb.New(r.wallTime(s.start))
 	r.phase = running
@@ -304,6 +304,30 @@ func (r *Run) lead() time.Duration {
 		return r.cfg.NearLead
 	}
 	return r.cfg.FarLead + worst
+}
+
+// The time for opening connections, by the agent that has the most. One costs an agent some 100 us of a core, several times that with TLS or
+// on a busy machine, and a server accepts about as fast; towards servers far away 256 at a time take a few round trips.
+const (
+	openingLeast = 100 * time.Millisecond
+	openingEach  = time.Millisecond
+	openingMost  = 10 * time.Second
+)
+
+// opening is the time that agents get to open the connections of a closed loop's first requests before the start. A loop whose slots do not
+// start together, or whose requests have a connection each, opens none.
+func (s *stage) opening() time.Duration {
+	st := s.record.GetStage()
+	l := st.GetLoad()
+	if openLoop(l) || l.GetStagger() != nil || st.GetTarget().GetConnection().GetReuse() == "new" {
+		return 0
+	}
+	var largest, sum uint64
+	for _, p := range s.places() {
+		largest, sum = max(largest, uint64(p.weight)), sum+uint64(p.weight)
+	}
+	slots := uint64(l.GetConcurrency()) * largest / max(sum, 1)
+	return min(openingLeast+time.Duration(slots)*openingEach, openingMost)
 }
 
 // Merged says that a snapshot is in the ledger and was not there before. The shell must not have let in one of a share that was given up.

@@ -103,7 +103,7 @@ func New(template *spatev1.LoadPoint) Series {
 // closedAt is a template's load at a concurrency.
 func closedAt(template *spatev1.LoadPoint, concurrency uint32) *spatev1.LoadPoint {
 	l := plain(template)
-	l.Concurrency, l.Arrival, l.Burstiness = concurrency, "", 0
+	l.Concurrency, l.Arrival, l.Burstiness, l.Unconditioned, l.Split = concurrency, "", 0, false, ""
 	return l
 }
 

@@ -163,6 +163,8 @@ func value(field protoreflect.FieldDescriptor, rules *validate.FieldRules) objec
 	switch field.Kind() {
 	case protoreflect.StringKind:
 		return append(object{{"type", "string"}}, limits(rules)...)
+	case protoreflect.BoolKind:
+		return object{{"type", "boolean"}}
 	case protoreflect.DoubleKind:
 		return append(object{{"type", "number"}}, limits(rules)...)
 	default: // Whole numbers without sign.

@@ -2102,7 +2102,15 @@ type Load struct {
 	// Stages of each load point, with other seeds. Default 1.
 	Repeats uint32 `protobuf:"varint,21,opt,name=repeats,proto3" json:"repeats,omitempty"`
 	// Names of the workloads that this load is for. Default: all.
-	Workloads     []string `protobuf:"bytes,22,rep,name=workloads,proto3" json:"workloads,omitempty"`
+	Workloads []string `protobuf:"bytes,22,rep,name=workloads,proto3" json:"workloads,omitempty"`
+	// Poisson and gamma arrivals that end by requests: n measured arrivals take exactly n / rate. Default true.
+	Conditioned *bool `protobuf:"varint,23,opt,name=conditioned,proto3,oneof" json:"conditioned,omitempty"`
+	// Open loop: which agent sends an arrival. "random": one drawn by the agents' weights, so that each agent and each region sees a Poisson
+	// process. "in_turn": arrivals are dealt out, so that each agent gets exactly its share. Default: random for Poisson arrivals, else
+	// in_turn.
+	Split string `protobuf:"bytes,24,opt,name=split,proto3" json:"split,omitempty"`
+	// Closed loop: the slots start their first requests evenly spread over this time, instead of all at once. What starts in it is warm-up.
+	Stagger       *durationpb.Duration `protobuf:"bytes,25,opt,name=stagger,proto3" json:"stagger,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2287,6 +2295,27 @@ func (x *Load) GetRepeats() uint32 {
 func (x *Load) GetWorkloads() []string {
 	if x != nil {
 		return x.Workloads
+	}
+	return nil
+}
+
+func (x *Load) GetConditioned() bool {
+	if x != nil && x.Conditioned != nil {
+		return *x.Conditioned
+	}
+	return false
+}
+
+func (x *Load) GetSplit() string {
+	if x != nil {
+		return x.Split
+	}
+	return ""
+}
+
+func (x *Load) GetStagger() *durationpb.Duration {
+	if x != nil {
+		return x.Stagger
 	}
 	return nil
 }
@@ -3448,7 +3477,15 @@ type LoadPoint struct {
 	// Template of a search: the stages are made when the ones before have ended. Agents never see it.
 	Search *Search `protobuf:"bytes,17,opt,name=search,proto3" json:"search,omitempty"`
 	// Template of a sweep, as for a search.
-	Sweep         *Sweep `protobuf:"bytes,18,opt,name=sweep,proto3" json:"sweep,omitempty"`
+	Sweep *Sweep `protobuf:"bytes,18,opt,name=sweep,proto3" json:"sweep,omitempty"`
+	// Open loop that ends by requests: its arrivals come as the process has them, so that the time that they take is left to chance.
+	// Unset: n measured Poisson or gamma arrivals take exactly n / rate.
+	Unconditioned bool `protobuf:"varint,19,opt,name=unconditioned,proto3" json:"unconditioned,omitempty"`
+	// Open loop: "random" draws the agent of each arrival by the agents' weights, "in_turn" deals arrivals out. Empty: in_turn. No part of a
+	// load point's key: the requests and their times are the same.
+	Split string `protobuf:"bytes,20,opt,name=split,proto3" json:"split,omitempty"`
+	// Closed loop: the slots start evenly spread over this time, and what starts in it is warm-up. Unset: all at once.
+	Stagger       *durationpb.Duration `protobuf:"bytes,21,opt,name=stagger,proto3" json:"stagger,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3605,6 +3642,27 @@ func (x *LoadPoint) GetSearch() *Search {
 func (x *LoadPoint) GetSweep() *Sweep {
 	if x != nil {
 		return x.Sweep
+	}
+	return nil
+}
+
+func (x *LoadPoint) GetUnconditioned() bool {
+	if x != nil {
+		return x.Unconditioned
+	}
+	return false
+}
+
+func (x *LoadPoint) GetSplit() string {
+	if x != nil {
+		return x.Split
+	}
+	return ""
+}
+
+func (x *LoadPoint) GetStagger() *durationpb.Duration {
+	if x != nil {
+		return x.Stagger
 	}
 	return nil
 }
@@ -3814,7 +3872,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\ahistory\x18\x02 \x01(\tB\x19\xbaH\x16\xd8\x01\x01r\x11R\x06serverR\aplannedR\ahistory\"\x92\x01\n" +
 	"\tThinkTime\x12@\n" +
 	"\x04mean\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xc8\x01\x01\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\x04mean\x12C\n" +
-	"\fdistribution\x18\x02 \x01(\tB\x1f\xbaH\x1c\xd8\x01\x01r\x17R\bconstantR\vexponentialR\fdistribution\"\x87\t\n" +
+	"\fdistribution\x18\x02 \x01(\tB\x1f\xbaH\x1c\xd8\x01\x01r\x17R\bconstantR\vexponentialR\fdistribution\"\xb4\n" +
+	"\n" +
 	"\x04Load\x128\n" +
 	"\vconcurrency\x18\x01 \x03(\rB\x16\xbaH\x13\x92\x01\x10\x10\x80\b\x18\x01\"\t*\a\x18\x80\xad\xe2\x04(\x01R\vconcurrency\x127\n" +
 	"\x04rate\x18\x02 \x03(\x01B#\xbaH \x92\x01\x1d\x10\x80\b\x18\x01\"\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x04rate\x12<\n" +
@@ -3843,7 +3902,11 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x05until\x18\x13 \x01(\v2\x13.spate.v1.PrecisionR\x05until\x12'\n" +
 	"\bsessions\x18\x14 \x01(\x04B\v\xbaH\b2\x06\x18\x80\x94\xeb\xdc\x03R\bsessions\x12\"\n" +
 	"\arepeats\x18\x15 \x01(\rB\b\xbaH\x05*\x03\x18\xe8\aR\arepeats\x12)\n" +
-	"\tworkloads\x18\x16 \x03(\tB\v\xbaH\b\x92\x01\x05\x10\x80\x02\x18\x01R\tworkloads\"\xc6\x01\n" +
+	"\tworkloads\x18\x16 \x03(\tB\v\xbaH\b\x92\x01\x05\x10\x80\x02\x18\x01R\tworkloads\x12%\n" +
+	"\vconditioned\x18\x17 \x01(\bH\x00R\vconditioned\x88\x01\x01\x12/\n" +
+	"\x05split\x18\x18 \x01(\tB\x19\xbaH\x16\xd8\x01\x01r\x11R\x06randomR\ain_turnR\x05split\x12C\n" +
+	"\astagger\x18\x19 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00R\astaggerB\x0e\n" +
+	"\f_conditioned\"\xc6\x01\n" +
 	"\x06Warmup\x12'\n" +
 	"\brequests\x18\x01 \x01(\x04B\v\xbaH\b2\x06\x18\x80\x94\xeb\xdc\x03R\brequests\x12E\n" +
 	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\bduration\x12L\n" +
@@ -3941,7 +4004,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x05Probe\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\rR\x06series\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x18\n" +
-	"\apurpose\x18\x03 \x01(\tR\apurpose\"\xf8\x05\n" +
+	"\apurpose\x18\x03 \x01(\tR\apurpose\"\xe9\x06\n" +
 	"\tLoadPoint\x12 \n" +
 	"\vconcurrency\x18\x01 \x01(\rR\vconcurrency\x12\x12\n" +
 	"\x04rate\x18\x02 \x01(\x01R\x04rate\x12\x18\n" +
@@ -3964,7 +4027,10 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x05until\x18\x0f \x01(\v2\x13.spate.v1.PrecisionR\x05until\x12\x16\n" +
 	"\x06repeat\x18\x10 \x01(\rR\x06repeat\x12(\n" +
 	"\x06search\x18\x11 \x01(\v2\x10.spate.v1.SearchR\x06search\x12%\n" +
-	"\x05sweep\x18\x12 \x01(\v2\x0f.spate.v1.SweepR\x05sweepB4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
+	"\x05sweep\x18\x12 \x01(\v2\x0f.spate.v1.SweepR\x05sweep\x12$\n" +
+	"\runconditioned\x18\x13 \x01(\bR\runconditioned\x12\x14\n" +
+	"\x05split\x18\x14 \x01(\tR\x05split\x123\n" +
+	"\astagger\x18\x15 \x01(\v2\x19.google.protobuf.DurationR\astaggerB4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
 
 var (
 	file_spate_v1_plan_proto_rawDescOnce sync.Once
@@ -4085,42 +4151,44 @@ var file_spate_v1_plan_proto_depIdxs = []int32{
 	41, // 57: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
 	31, // 58: spate.v1.Load.abort:type_name -> spate.v1.Abort
 	32, // 59: spate.v1.Load.until:type_name -> spate.v1.Precision
-	41, // 60: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	41, // 61: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
-	41, // 62: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
-	28, // 63: spate.v1.Search.rate:type_name -> spate.v1.Bounds
-	28, // 64: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
-	29, // 65: spate.v1.Search.keep:type_name -> spate.v1.Objectives
-	30, // 66: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
-	41, // 67: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
-	41, // 68: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
-	4,  // 69: spate.v1.Stage.target:type_name -> spate.v1.Target
-	8,  // 70: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	37, // 71: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	41, // 72: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	2,  // 73: spate.v1.Stage.slo:type_name -> spate.v1.SLO
-	41, // 74: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
-	34, // 75: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
-	35, // 76: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
-	36, // 77: spate.v1.Stage.probe:type_name -> spate.v1.Probe
-	40, // 78: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
-	1,  // 79: spate.v1.Stage.observers:type_name -> spate.v1.Observers
-	41, // 80: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
-	41, // 81: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	41, // 82: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	20, // 83: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
-	24, // 84: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
-	41, // 85: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
-	41, // 86: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
-	31, // 87: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
-	32, // 88: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
-	27, // 89: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
-	26, // 90: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
-	91, // [91:91] is the sub-list for method output_type
-	91, // [91:91] is the sub-list for method input_type
-	91, // [91:91] is the sub-list for extension type_name
-	91, // [91:91] is the sub-list for extension extendee
-	0,  // [0:91] is the sub-list for field type_name
+	41, // 60: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
+	41, // 61: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	41, // 62: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	41, // 63: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	28, // 64: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	28, // 65: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	29, // 66: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	30, // 67: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	41, // 68: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	41, // 69: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	4,  // 70: spate.v1.Stage.target:type_name -> spate.v1.Target
+	8,  // 71: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	37, // 72: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	41, // 73: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	2,  // 74: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	41, // 75: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	34, // 76: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	35, // 77: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	36, // 78: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	40, // 79: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
+	1,  // 80: spate.v1.Stage.observers:type_name -> spate.v1.Observers
+	41, // 81: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	41, // 82: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	41, // 83: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	20, // 84: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	24, // 85: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	41, // 86: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	41, // 87: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	31, // 88: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	32, // 89: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	27, // 90: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	26, // 91: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	41, // 92: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
+	93, // [93:93] is the sub-list for method output_type
+	93, // [93:93] is the sub-list for method input_type
+	93, // [93:93] is the sub-list for extension type_name
+	93, // [93:93] is the sub-list for extension extendee
+	0,  // [0:93] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_plan_proto_init() }
@@ -4146,6 +4214,7 @@ func file_spate_v1_plan_proto_init() {
 	}
 	file_spate_v1_plan_proto_msgTypes[16].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[17].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[21].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[24].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[29].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[31].OneofWrappers = []any{}
