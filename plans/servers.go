@@ -9,37 +9,21 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// MaxServerSources is the most places at which a target's servers are asked for their metrics.
-const MaxServerSources = 64
+// Values of ServerMetrics.read.
+const (
+	readSeconds = "seconds"
+	readEnds    = "ends"
+	readNever   = "never"
+)
 
-// defaultServerMetrics are what engines tell of requests running and waiting, KV cache in use, prefix cache hits, preemptions and tokens,
-// by the names in their own documentation. Those that were renamed have both names.
-var defaultServerMetrics = []string{
-	"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc",
-	"vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_queries_total", "vllm:gpu_prefix_cache_hits_total",
-	"vllm:num_preemptions_total", "vllm:prompt_tokens_total", "vllm:generation_tokens_total",
-
-	"sglang:num_running_reqs", "sglang:num_queue_reqs", "sglang:token_usage", "sglang:cache_hit_rate", "sglang:gen_throughput",
-	"sglang:num_used_tokens", "sglang:prompt_tokens_total", "sglang:generation_tokens_total", "sglang:cached_tokens_total",
-	"sglang:num_retracted_reqs", "sglang:num_retracted_requests_total",
-
-	"tgi_queue_size", "tgi_batch_current_size", "tgi_batch_current_max_tokens", "tgi_request_count", "tgi_request_input_length",
-	"tgi_request_generated_tokens",
-
-	"dynamo_frontend_inflight_requests", "dynamo_frontend_active_requests", "dynamo_frontend_queued_requests", "dynamo_frontend_requests_total",
-	"dynamo_frontend_output_tokens_total", "dynamo_frontend_cached_tokens", "dynamo_component_inflight_requests", "dynamo_component_kvstats_*",
-	"dynamo_component_total_blocks", "dynamo_component_gpu_cache_usage_percent",
-
-	"trtllm_num_requests_running", "trtllm_num_requests_waiting", "trtllm_kv_cache_hit_rate", "trtllm_kv_cache_utilization",
-	"trtllm_prompt_cached_tokens_total", "trtllm_prompt_tokens_total", "trtllm_generation_tokens_total", "nv_trt_llm_request_metrics", "nv_trt_llm_kv_cache_block_metrics",
-	"nv_trt_llm_inflight_batcher_metrics", "nv_inference_pending_request_count", "nv_inference_request_success",
-}
-
-// ServerSources returns the addresses at which the servers of a target tell of themselves, in the order of their numbers: those that the
-// plan names, or /metrics at each endpoint. None: the plan does not ask for their metrics.
+// ServerSources returns the addresses at which the servers of a target are asked for their metrics, in the order of their numbers: those
+// that the plan names, or /metrics at each endpoint, of 64 at most. None: the plan says never.
 func ServerSources(t *spatev1.Target) []string {
 	m := t.GetServerMetrics()
-	if m == nil || len(m.GetUrls()) > 0 {
+	switch {
+	case m.GetRead() == readNever:
+		return nil
+	case len(m.GetUrls()) > 0:
 		return m.GetUrls()
 	}
 	var sources []string
@@ -49,7 +33,22 @@ func ServerSources(t *spatev1.Target) []string {
 	return sources
 }
 
-// BesideEndpoint says whether an address is on the machine of one of a target's endpoints, whatever its port: what serves their metrics there is
+// ReadsEachSecond reports whether the servers of a target are read each second of a stage, and not at its ends only.
+func ReadsEachSecond(t *spatev1.Target) bool {
+	m := t.GetServerMetrics()
+	return m != nil && (m.GetRead() == "" || m.GetRead() == readSeconds)
+}
+
+// NamesServerMetrics reports whether a plan asks for the metrics of a target's servers. Else they are read where there are any, and nothing
+// is wrong where there are none.
+func NamesServerMetrics(t *spatev1.Target) bool { return t.GetServerMetrics() != nil }
+
+// AccountMetrics returns the names of the counters and histograms whose growth over a stage is taken, those that matter most first.
+func AccountMetrics(t *spatev1.Target) []string {
+	return slices.Concat(accountHistograms, defaultServerMetrics, accountCounters, t.GetServerMetrics().GetNames())
+}
+
+// BesideEndpoint reports whether an address is on the machine of one of a target's endpoints, whatever its port: what serves their metrics there is
 // reached as the target's connection says.
 func BesideEndpoint(t *spatev1.Target, address string) bool {
 	host := hostname(address)
@@ -67,15 +66,23 @@ func hostname(address string) string {
 
 // fillServerMetrics fills in which metrics are read.
 func fillServerMetrics(m *spatev1.ServerMetrics) {
-	if m != nil && len(m.GetNames()) == 0 {
+	if m == nil {
+		return
+	}
+	if len(m.GetNames()) == 0 {
 		m.Names = defaultServerMetrics
 	}
+	m.Read = or(m.GetRead(), readSeconds)
 }
 
 // serverMetrics checks where servers are asked for their metrics.
 func (c *checker) serverMetrics(path string, t *spatev1.Target) {
 	m := t.GetServerMetrics()
 	if m == nil {
+		return
+	}
+	if m.GetRead() == readNever {
+		c.readNever(path, m)
 		return
 	}
 	if n := len(t.GetEndpoints()); len(m.GetUrls()) == 0 && n > MaxServerSources {
@@ -85,6 +92,13 @@ func (c *checker) serverMetrics(path string, t *spatev1.Target) {
 		if problem := metricsProblem(text); problem != "" {
 			c.wrong(fmt.Sprintf("%s.urls[%d]", path, i), problem)
 		}
+	}
+}
+
+// readNever refuses to name what is never read.
+func (c *checker) readNever(path string, m *spatev1.ServerMetrics) {
+	if len(m.GetUrls()) > 0 || len(m.GetNames()) > 0 {
+		c.wrong(path+".read", "never does not go with urls or names: leave them out, or read seconds or ends")
 	}
 }
 

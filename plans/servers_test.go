@@ -2,6 +2,7 @@ package plans
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,5 +52,36 @@ loads: [{rate: [1], duration: 1s}]
 		if refused := err != nil; refused != c.refused || refused && !strings.Contains(err.Error(), "connection.ca: goes with https:// endpoints, or https:// urls") {
 			t.Errorf("%s with %q: %v", c.endpoint, c.metrics, err)
 		}
+	}
+}
+
+// TestServersAreReadUnlessAPlanSaysNever checks where and when servers are read.
+func TestServersAreReadUnlessAPlanSaysNever(t *testing.T) {
+	own := []string{"http://h:1/metrics", "http://h:2/m/metrics"}
+	for metrics, want := range map[string]struct {
+		sources []string
+		seconds bool
+		named   bool
+	}{
+		"":                              {own, false, false},
+		"server_metrics: {}":            {own, true, true},
+		"server_metrics: {read: ends}":  {own, false, true},
+		"server_metrics: {read: never}": {nil, false, true},
+		"server_metrics: {read: ends, urls: ['http://i:1/other']}": {[]string{"http://i:1/other"}, false, true},
+	} {
+		p := load(t, "name: p\ntargets: [{name: t, endpoints: ['http://h:1', 'http://h:2/m/'], model: m, "+metrics+
+			"}]\nworkloads: [{random: {isl: 1, osl: 1}}]\nloads: [{rate: [1], duration: 1s}]\n")
+		target := p.Outline()[0].GetTarget()
+		if got := ServerSources(target); !slices.Equal(got, want.sources) {
+			t.Errorf("%s: read at %v", metrics, got)
+		}
+		if ReadsEachSecond(target) != want.seconds || NamesServerMetrics(target) != want.named {
+			t.Errorf("%s: each second %v, named %v", metrics, ReadsEachSecond(target), NamesServerMetrics(target))
+		}
+	}
+	_, err := Load("plan.yaml", []byte("name: p\ntargets: [{name: t, endpoints: ['http://h:1'], model: m, server_metrics: {read: never, names: [a]}}]\n"+
+		"workloads: [{random: {isl: 1, osl: 1}}]\nloads: [{rate: [1], duration: 1s}]\n"), Options{})
+	if err == nil || !strings.Contains(err.Error(), "server_metrics.read: never does not go with urls or names") {
+		t.Errorf("never with names: %v", err)
 	}
 }

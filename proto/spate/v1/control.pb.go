@@ -1307,7 +1307,10 @@ type Heartbeat struct {
 	// Uncertainty of the offset, in nanoseconds. 0: not known yet.
 	ClockUncertaintyNs int64 `protobuf:"varint,5,opt,name=clock_uncertainty_ns,json=clockUncertaintyNs,proto3" json:"clock_uncertainty_ns,omitempty"`
 	// Counts the heartbeats of the agent's process, from 1.
-	Number        uint64 `protobuf:"varint,6,opt,name=number,proto3" json:"number,omitempty"`
+	Number uint64 `protobuf:"varint,6,opt,name=number,proto3" json:"number,omitempty"`
+	// Assignment whose load has ended on this agent. It holds its totals back until the load of all has ended, to read its servers a last
+	// time. Unset: there is none.
+	Ended         *AssignmentRef `protobuf:"bytes,7,opt,name=ended,proto3" json:"ended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1384,11 +1387,20 @@ func (x *Heartbeat) GetNumber() uint64 {
 	return 0
 }
 
+func (x *Heartbeat) GetEnded() *AssignmentRef {
+	if x != nil {
+		return x.Ended
+	}
+	return nil
+}
+
 // Renewed answers a heartbeat.
 type Renewed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its number.
-	Number        uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// The load of the assignment that the heartbeat says has ended has ended on all agents, observers left out.
+	AllEnded      bool `protobuf:"varint,2,opt,name=all_ended,json=allEnded,proto3" json:"all_ended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1428,6 +1440,13 @@ func (x *Renewed) GetNumber() uint64 {
 		return x.Number
 	}
 	return 0
+}
+
+func (x *Renewed) GetAllEnded() bool {
+	if x != nil {
+		return x.AllEnded
+	}
+	return false
 }
 
 // Arm sets the start of an applied assignment.
@@ -1905,16 +1924,18 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\bRejected\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12)\n" +
-	"\x04kind\x18\x03 \x01(\x0e2\x15.spate.v1.FailureKindR\x04kind\"\xe4\x01\n" +
+	"\x04kind\x18\x03 \x01(\x0e2\x15.spate.v1.FailureKindR\x04kind\"\x93\x02\n" +
 	"\tHeartbeat\x12\x1b\n" +
 	"\tin_flight\x18\x01 \x01(\rR\binFlight\x12+\n" +
 	"\x11unacked_snapshots\x18\x02 \x01(\rR\x10unackedSnapshots\x12\x1b\n" +
 	"\tcpu_cores\x18\x03 \x01(\x01R\bcpuCores\x12&\n" +
 	"\x0fclock_offset_ns\x18\x04 \x01(\x03R\rclockOffsetNs\x120\n" +
 	"\x14clock_uncertainty_ns\x18\x05 \x01(\x03R\x12clockUncertaintyNs\x12\x16\n" +
-	"\x06number\x18\x06 \x01(\x04R\x06number\"!\n" +
+	"\x06number\x18\x06 \x01(\x04R\x06number\x12-\n" +
+	"\x05ended\x18\a \x01(\v2\x17.spate.v1.AssignmentRefR\x05ended\">\n" +
 	"\aRenewed\x12\x16\n" +
-	"\x06number\x18\x01 \x01(\x04R\x06number\"V\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1b\n" +
+	"\tall_ended\x18\x02 \x01(\bR\ballEnded\"V\n" +
 	"\x03Arm\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12$\n" +
 	"\x0estart_clock_ns\x18\x02 \x01(\x03R\fstartClockNs\"M\n" +
@@ -2014,20 +2035,21 @@ var file_spate_v1_control_proto_depIdxs = []int32{
 	12, // 26: spate.v1.Applied.preparation:type_name -> spate.v1.Preparation
 	5,  // 27: spate.v1.Rejected.ref:type_name -> spate.v1.AssignmentRef
 	27, // 28: spate.v1.Rejected.kind:type_name -> spate.v1.FailureKind
-	5,  // 29: spate.v1.Arm.ref:type_name -> spate.v1.AssignmentRef
-	5,  // 30: spate.v1.Measure.ref:type_name -> spate.v1.AssignmentRef
-	5,  // 31: spate.v1.Stop.ref:type_name -> spate.v1.AssignmentRef
-	0,  // 32: spate.v1.ControlService.Connect:input_type -> spate.v1.ConnectRequest
-	19, // 33: spate.v1.ControlService.ProbeClock:input_type -> spate.v1.ProbeClockRequest
-	21, // 34: spate.v1.ControlService.FetchDataset:input_type -> spate.v1.FetchDatasetRequest
-	1,  // 35: spate.v1.ControlService.Connect:output_type -> spate.v1.ConnectResponse
-	20, // 36: spate.v1.ControlService.ProbeClock:output_type -> spate.v1.ProbeClockResponse
-	22, // 37: spate.v1.ControlService.FetchDataset:output_type -> spate.v1.FetchDatasetResponse
-	35, // [35:38] is the sub-list for method output_type
-	32, // [32:35] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	5,  // 29: spate.v1.Heartbeat.ended:type_name -> spate.v1.AssignmentRef
+	5,  // 30: spate.v1.Arm.ref:type_name -> spate.v1.AssignmentRef
+	5,  // 31: spate.v1.Measure.ref:type_name -> spate.v1.AssignmentRef
+	5,  // 32: spate.v1.Stop.ref:type_name -> spate.v1.AssignmentRef
+	0,  // 33: spate.v1.ControlService.Connect:input_type -> spate.v1.ConnectRequest
+	19, // 34: spate.v1.ControlService.ProbeClock:input_type -> spate.v1.ProbeClockRequest
+	21, // 35: spate.v1.ControlService.FetchDataset:input_type -> spate.v1.FetchDatasetRequest
+	1,  // 36: spate.v1.ControlService.Connect:output_type -> spate.v1.ConnectResponse
+	20, // 37: spate.v1.ControlService.ProbeClock:output_type -> spate.v1.ProbeClockResponse
+	22, // 38: spate.v1.ControlService.FetchDataset:output_type -> spate.v1.FetchDatasetResponse
+	36, // [36:39] is the sub-list for method output_type
+	33, // [33:36] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_control_proto_init() }

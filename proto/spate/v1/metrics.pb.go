@@ -528,9 +528,12 @@ type Snapshot struct {
 	// What servers told of themselves in this window, as far as this agent reads their metrics.
 	ServerSamples []*ServerSample `protobuf:"bytes,12,rep,name=server_samples,json=serverSamples,proto3" json:"server_samples,omitempty"`
 	// When the requests that completed in this window were under way, by window: in ascending order, none after `window`.
-	Shares        []*WindowShare `protobuf:"bytes,13,rep,name=shares,proto3" json:"shares,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Shares []*WindowShare `protobuf:"bytes,13,rep,name=shares,proto3" json:"shares,omitempty"`
+	// What counters and histograms of servers grew by over the stage, as far as this agent reads them. On the agent's last snapshot of the
+	// stage only.
+	ServerAccounts []*ServerAccount `protobuf:"bytes,14,rep,name=server_accounts,json=serverAccounts,proto3" json:"server_accounts,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Snapshot) Reset() {
@@ -650,6 +653,13 @@ func (x *Snapshot) GetServerSamples() []*ServerSample {
 func (x *Snapshot) GetShares() []*WindowShare {
 	if x != nil {
 		return x.Shares
+	}
+	return nil
+}
+
+func (x *Snapshot) GetServerAccounts() []*ServerAccount {
+	if x != nil {
+		return x.ServerAccounts
 	}
 	return nil
 }
@@ -810,6 +820,271 @@ func (x *ServerSample) GetCounter() bool {
 	return false
 }
 
+// ServerAccount is what the counters and histograms of one source grew by while a stage was measured.
+type ServerAccount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the source, as in ServerSample.
+	Source uint32 `protobuf:"varint,1,opt,name=source,proto3" json:"source,omitempty"`
+	// When the values that the growth counts from were asked for, in nanoseconds since the stage's start: before it, or at the end of a
+	// warm-up.
+	FromNs int64 `protobuf:"zigzag64,2,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
+	// When the last values were asked for: after the last request of all agents had ended.
+	ToNs int64 `protobuf:"zigzag64,3,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
+	// Counters, by name and labels.
+	Counters []*ServerCounter `protobuf:"bytes,4,rep,name=counters,proto3" json:"counters,omitempty"`
+	// Histograms, by name, all labels together.
+	Histograms []*ServerHistogram `protobuf:"bytes,5,rep,name=histograms,proto3" json:"histograms,omitempty"`
+	// Series that were left out for the limits, or because their growth is not known.
+	LeftOut uint32 `protobuf:"varint,6,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	// The server was started again between the two: what it had counted before is lost.
+	Restarted bool `protobuf:"varint,7,opt,name=restarted,proto3" json:"restarted,omitempty"`
+	// How often the source was asked for its account.
+	Asked uint32 `protobuf:"varint,8,opt,name=asked,proto3" json:"asked,omitempty"`
+	// How often it did not answer.
+	Failed        uint32 `protobuf:"varint,9,opt,name=failed,proto3" json:"failed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServerAccount) Reset() {
+	*x = ServerAccount{}
+	mi := &file_spate_v1_metrics_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServerAccount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServerAccount) ProtoMessage() {}
+
+func (x *ServerAccount) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_metrics_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServerAccount.ProtoReflect.Descriptor instead.
+func (*ServerAccount) Descriptor() ([]byte, []int) {
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ServerAccount) GetSource() uint32 {
+	if x != nil {
+		return x.Source
+	}
+	return 0
+}
+
+func (x *ServerAccount) GetFromNs() int64 {
+	if x != nil {
+		return x.FromNs
+	}
+	return 0
+}
+
+func (x *ServerAccount) GetToNs() int64 {
+	if x != nil {
+		return x.ToNs
+	}
+	return 0
+}
+
+func (x *ServerAccount) GetCounters() []*ServerCounter {
+	if x != nil {
+		return x.Counters
+	}
+	return nil
+}
+
+func (x *ServerAccount) GetHistograms() []*ServerHistogram {
+	if x != nil {
+		return x.Histograms
+	}
+	return nil
+}
+
+func (x *ServerAccount) GetLeftOut() uint32 {
+	if x != nil {
+		return x.LeftOut
+	}
+	return 0
+}
+
+func (x *ServerAccount) GetRestarted() bool {
+	if x != nil {
+		return x.Restarted
+	}
+	return false
+}
+
+func (x *ServerAccount) GetAsked() uint32 {
+	if x != nil {
+		return x.Asked
+	}
+	return 0
+}
+
+func (x *ServerAccount) GetFailed() uint32 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+// ServerCounter is the growth of one counter.
+type ServerCounter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the metric.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Its labels, as in ServerSample.
+	Labels string `protobuf:"bytes,2,opt,name=labels,proto3" json:"labels,omitempty"`
+	// What it grew by.
+	Increase      float64 `protobuf:"fixed64,3,opt,name=increase,proto3" json:"increase,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServerCounter) Reset() {
+	*x = ServerCounter{}
+	mi := &file_spate_v1_metrics_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServerCounter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServerCounter) ProtoMessage() {}
+
+func (x *ServerCounter) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_metrics_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServerCounter.ProtoReflect.Descriptor instead.
+func (*ServerCounter) Descriptor() ([]byte, []int) {
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ServerCounter) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ServerCounter) GetLabels() string {
+	if x != nil {
+		return x.Labels
+	}
+	return ""
+}
+
+func (x *ServerCounter) GetIncrease() float64 {
+	if x != nil {
+		return x.Increase
+	}
+	return 0
+}
+
+// ServerHistogram is the growth of one histogram. Values have the metric's own unit.
+type ServerHistogram struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the metric.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Values that were added.
+	Count uint64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	// Their sum.
+	Sum float64 `protobuf:"fixed64,3,opt,name=sum,proto3" json:"sum,omitempty"`
+	// Upper bounds of the buckets, rising, without +Inf. Empty: they are not known, or not the same for all labels.
+	Bounds []float64 `protobuf:"fixed64,4,rep,packed,name=bounds,proto3" json:"bounds,omitempty"`
+	// Values added to each bucket alone, and last to the one up to +Inf: one more than bounds. Empty with bounds.
+	Counts        []uint64 `protobuf:"varint,5,rep,packed,name=counts,proto3" json:"counts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServerHistogram) Reset() {
+	*x = ServerHistogram{}
+	mi := &file_spate_v1_metrics_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServerHistogram) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServerHistogram) ProtoMessage() {}
+
+func (x *ServerHistogram) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_metrics_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServerHistogram.ProtoReflect.Descriptor instead.
+func (*ServerHistogram) Descriptor() ([]byte, []int) {
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ServerHistogram) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ServerHistogram) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *ServerHistogram) GetSum() float64 {
+	if x != nil {
+		return x.Sum
+	}
+	return 0
+}
+
+func (x *ServerHistogram) GetBounds() []float64 {
+	if x != nil {
+		return x.Bounds
+	}
+	return nil
+}
+
+func (x *ServerHistogram) GetCounts() []uint64 {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
 // Series is what was measured at one endpoint.
 type Series struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -827,7 +1102,7 @@ type Series struct {
 
 func (x *Series) Reset() {
 	*x = Series{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[6]
+	mi := &file_spate_v1_metrics_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -839,7 +1114,7 @@ func (x *Series) String() string {
 func (*Series) ProtoMessage() {}
 
 func (x *Series) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[6]
+	mi := &file_spate_v1_metrics_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -852,7 +1127,7 @@ func (x *Series) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Series.ProtoReflect.Descriptor instead.
 func (*Series) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{6}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Series) GetEndpoint() uint32 {
@@ -964,7 +1239,7 @@ type Counters struct {
 
 func (x *Counters) Reset() {
 	*x = Counters{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[7]
+	mi := &file_spate_v1_metrics_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -976,7 +1251,7 @@ func (x *Counters) String() string {
 func (*Counters) ProtoMessage() {}
 
 func (x *Counters) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[7]
+	mi := &file_spate_v1_metrics_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -989,7 +1264,7 @@ func (x *Counters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counters.ProtoReflect.Descriptor instead.
 func (*Counters) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{7}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Counters) GetStarted() uint64 {
@@ -1258,7 +1533,7 @@ type Distribution struct {
 
 func (x *Distribution) Reset() {
 	*x = Distribution{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[8]
+	mi := &file_spate_v1_metrics_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1270,7 +1545,7 @@ func (x *Distribution) String() string {
 func (*Distribution) ProtoMessage() {}
 
 func (x *Distribution) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[8]
+	mi := &file_spate_v1_metrics_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1283,7 +1558,7 @@ func (x *Distribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Distribution.ProtoReflect.Descriptor instead.
 func (*Distribution) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Distribution) GetMetric() Metric {
@@ -1341,7 +1616,7 @@ type Uint128 struct {
 
 func (x *Uint128) Reset() {
 	*x = Uint128{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[9]
+	mi := &file_spate_v1_metrics_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1353,7 +1628,7 @@ func (x *Uint128) String() string {
 func (*Uint128) ProtoMessage() {}
 
 func (x *Uint128) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[9]
+	mi := &file_spate_v1_metrics_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1366,7 +1641,7 @@ func (x *Uint128) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Uint128.ProtoReflect.Descriptor instead.
 func (*Uint128) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Uint128) GetHigh() uint64 {
@@ -1400,7 +1675,7 @@ type ErrorCount struct {
 
 func (x *ErrorCount) Reset() {
 	*x = ErrorCount{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[10]
+	mi := &file_spate_v1_metrics_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1412,7 +1687,7 @@ func (x *ErrorCount) String() string {
 func (*ErrorCount) ProtoMessage() {}
 
 func (x *ErrorCount) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[10]
+	mi := &file_spate_v1_metrics_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1425,7 +1700,7 @@ func (x *ErrorCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorCount.ProtoReflect.Descriptor instead.
 func (*ErrorCount) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ErrorCount) GetClass() ErrorClass {
@@ -1495,7 +1770,7 @@ type Totals struct {
 
 func (x *Totals) Reset() {
 	*x = Totals{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[11]
+	mi := &file_spate_v1_metrics_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1507,7 +1782,7 @@ func (x *Totals) String() string {
 func (*Totals) ProtoMessage() {}
 
 func (x *Totals) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[11]
+	mi := &file_spate_v1_metrics_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1520,7 +1795,7 @@ func (x *Totals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Totals.ProtoReflect.Descriptor instead.
 func (*Totals) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Totals) GetSnapshots() uint64 {
@@ -1634,7 +1909,7 @@ type MetricCount struct {
 
 func (x *MetricCount) Reset() {
 	*x = MetricCount{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[12]
+	mi := &file_spate_v1_metrics_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1646,7 +1921,7 @@ func (x *MetricCount) String() string {
 func (*MetricCount) ProtoMessage() {}
 
 func (x *MetricCount) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[12]
+	mi := &file_spate_v1_metrics_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1659,7 +1934,7 @@ func (x *MetricCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricCount.ProtoReflect.Descriptor instead.
 func (*MetricCount) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *MetricCount) GetMetric() Metric {
@@ -1759,7 +2034,7 @@ type RequestRecord struct {
 
 func (x *RequestRecord) Reset() {
 	*x = RequestRecord{}
-	mi := &file_spate_v1_metrics_proto_msgTypes[13]
+	mi := &file_spate_v1_metrics_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1771,7 +2046,7 @@ func (x *RequestRecord) String() string {
 func (*RequestRecord) ProtoMessage() {}
 
 func (x *RequestRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_metrics_proto_msgTypes[13]
+	mi := &file_spate_v1_metrics_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1784,7 +2059,7 @@ func (x *RequestRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestRecord.ProtoReflect.Descriptor instead.
 func (*RequestRecord) Descriptor() ([]byte, []int) {
-	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RequestRecord) GetIndex() uint64 {
@@ -2060,7 +2335,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x1a\n" +
-	"\bsequence\x18\x04 \x01(\x04R\bsequence\"\xa6\x04\n" +
+	"\bsequence\x18\x04 \x01(\x04R\bsequence\"\xe8\x04\n" +
 	"\bSnapshot\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.spate.v1.SnapshotKeyR\x03key\x12\x1f\n" +
 	"\vstage_index\x18\x02 \x01(\rR\n" +
@@ -2077,7 +2352,8 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"begunItems\x12'\n" +
 	"\x0fdropped_records\x18\v \x01(\x04R\x0edroppedRecords\x12=\n" +
 	"\x0eserver_samples\x18\f \x03(\v2\x16.spate.v1.ServerSampleR\rserverSamples\x12-\n" +
-	"\x06shares\x18\r \x03(\v2\x15.spate.v1.WindowShareR\x06sharesB\x0f\n" +
+	"\x06shares\x18\r \x03(\v2\x15.spate.v1.WindowShareR\x06shares\x12@\n" +
+	"\x0fserver_accounts\x18\x0e \x03(\v2\x17.spate.v1.ServerAccountR\x0eserverAccountsB\x0f\n" +
 	"\r_first_window\"\x89\x01\n" +
 	"\vWindowShare\x12\x16\n" +
 	"\x06window\x18\x01 \x01(\rR\x06window\x12#\n" +
@@ -2089,7 +2365,29 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
 	"\x06labels\x18\x03 \x01(\tR\x06labels\x12\x14\n" +
 	"\x05value\x18\x04 \x01(\x01R\x05value\x12\x18\n" +
-	"\acounter\x18\x05 \x01(\bR\acounter\"\xc0\x01\n" +
+	"\acounter\x18\x05 \x01(\bR\acounter\"\xac\x02\n" +
+	"\rServerAccount\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\rR\x06source\x12\x17\n" +
+	"\afrom_ns\x18\x02 \x01(\x12R\x06fromNs\x12\x13\n" +
+	"\x05to_ns\x18\x03 \x01(\x12R\x04toNs\x123\n" +
+	"\bcounters\x18\x04 \x03(\v2\x17.spate.v1.ServerCounterR\bcounters\x129\n" +
+	"\n" +
+	"histograms\x18\x05 \x03(\v2\x19.spate.v1.ServerHistogramR\n" +
+	"histograms\x12\x19\n" +
+	"\bleft_out\x18\x06 \x01(\rR\aleftOut\x12\x1c\n" +
+	"\trestarted\x18\a \x01(\bR\trestarted\x12\x14\n" +
+	"\x05asked\x18\b \x01(\rR\x05asked\x12\x16\n" +
+	"\x06failed\x18\t \x01(\rR\x06failed\"W\n" +
+	"\rServerCounter\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06labels\x18\x02 \x01(\tR\x06labels\x12\x1a\n" +
+	"\bincrease\x18\x03 \x01(\x01R\bincrease\"}\n" +
+	"\x0fServerHistogram\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\x12\x10\n" +
+	"\x03sum\x18\x03 \x01(\x01R\x03sum\x12\x16\n" +
+	"\x06bounds\x18\x04 \x03(\x01R\x06bounds\x12\x16\n" +
+	"\x06counts\x18\x05 \x03(\x04R\x06counts\"\xc0\x01\n" +
 	"\x06Series\x12\x1a\n" +
 	"\bendpoint\x18\x01 \x01(\rR\bendpoint\x12.\n" +
 	"\bcounters\x18\x02 \x01(\v2\x12.spate.v1.CountersR\bcounters\x12<\n" +
@@ -2316,54 +2614,60 @@ func file_spate_v1_metrics_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_v1_metrics_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_spate_v1_metrics_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_spate_v1_metrics_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_spate_v1_metrics_proto_goTypes = []any{
-	(Metric)(0),           // 0: spate.v1.Metric
-	(ErrorClass)(0),       // 1: spate.v1.ErrorClass
-	(FailureKind)(0),      // 2: spate.v1.FailureKind
-	(*PushRequest)(nil),   // 3: spate.v1.PushRequest
-	(*PushResponse)(nil),  // 4: spate.v1.PushResponse
-	(*SnapshotKey)(nil),   // 5: spate.v1.SnapshotKey
-	(*Snapshot)(nil),      // 6: spate.v1.Snapshot
-	(*WindowShare)(nil),   // 7: spate.v1.WindowShare
-	(*ServerSample)(nil),  // 8: spate.v1.ServerSample
-	(*Series)(nil),        // 9: spate.v1.Series
-	(*Counters)(nil),      // 10: spate.v1.Counters
-	(*Distribution)(nil),  // 11: spate.v1.Distribution
-	(*Uint128)(nil),       // 12: spate.v1.Uint128
-	(*ErrorCount)(nil),    // 13: spate.v1.ErrorCount
-	(*Totals)(nil),        // 14: spate.v1.Totals
-	(*MetricCount)(nil),   // 15: spate.v1.MetricCount
-	(*RequestRecord)(nil), // 16: spate.v1.RequestRecord
+	(Metric)(0),             // 0: spate.v1.Metric
+	(ErrorClass)(0),         // 1: spate.v1.ErrorClass
+	(FailureKind)(0),        // 2: spate.v1.FailureKind
+	(*PushRequest)(nil),     // 3: spate.v1.PushRequest
+	(*PushResponse)(nil),    // 4: spate.v1.PushResponse
+	(*SnapshotKey)(nil),     // 5: spate.v1.SnapshotKey
+	(*Snapshot)(nil),        // 6: spate.v1.Snapshot
+	(*WindowShare)(nil),     // 7: spate.v1.WindowShare
+	(*ServerSample)(nil),    // 8: spate.v1.ServerSample
+	(*ServerAccount)(nil),   // 9: spate.v1.ServerAccount
+	(*ServerCounter)(nil),   // 10: spate.v1.ServerCounter
+	(*ServerHistogram)(nil), // 11: spate.v1.ServerHistogram
+	(*Series)(nil),          // 12: spate.v1.Series
+	(*Counters)(nil),        // 13: spate.v1.Counters
+	(*Distribution)(nil),    // 14: spate.v1.Distribution
+	(*Uint128)(nil),         // 15: spate.v1.Uint128
+	(*ErrorCount)(nil),      // 16: spate.v1.ErrorCount
+	(*Totals)(nil),          // 17: spate.v1.Totals
+	(*MetricCount)(nil),     // 18: spate.v1.MetricCount
+	(*RequestRecord)(nil),   // 19: spate.v1.RequestRecord
 }
 var file_spate_v1_metrics_proto_depIdxs = []int32{
 	6,  // 0: spate.v1.PushRequest.snapshot:type_name -> spate.v1.Snapshot
 	5,  // 1: spate.v1.PushResponse.key:type_name -> spate.v1.SnapshotKey
 	5,  // 2: spate.v1.Snapshot.key:type_name -> spate.v1.SnapshotKey
-	9,  // 3: spate.v1.Snapshot.series:type_name -> spate.v1.Series
-	16, // 4: spate.v1.Snapshot.records:type_name -> spate.v1.RequestRecord
-	14, // 5: spate.v1.Snapshot.totals:type_name -> spate.v1.Totals
+	12, // 3: spate.v1.Snapshot.series:type_name -> spate.v1.Series
+	19, // 4: spate.v1.Snapshot.records:type_name -> spate.v1.RequestRecord
+	17, // 5: spate.v1.Snapshot.totals:type_name -> spate.v1.Totals
 	8,  // 6: spate.v1.Snapshot.server_samples:type_name -> spate.v1.ServerSample
 	7,  // 7: spate.v1.Snapshot.shares:type_name -> spate.v1.WindowShare
-	10, // 8: spate.v1.Series.counters:type_name -> spate.v1.Counters
-	11, // 9: spate.v1.Series.distributions:type_name -> spate.v1.Distribution
-	13, // 10: spate.v1.Series.errors:type_name -> spate.v1.ErrorCount
-	0,  // 11: spate.v1.Distribution.metric:type_name -> spate.v1.Metric
-	12, // 12: spate.v1.Distribution.sum:type_name -> spate.v1.Uint128
-	12, // 13: spate.v1.Distribution.sum_of_squares:type_name -> spate.v1.Uint128
-	1,  // 14: spate.v1.ErrorCount.class:type_name -> spate.v1.ErrorClass
-	10, // 15: spate.v1.Totals.counters:type_name -> spate.v1.Counters
-	15, // 16: spate.v1.Totals.values:type_name -> spate.v1.MetricCount
-	2,  // 17: spate.v1.Totals.failure_kind:type_name -> spate.v1.FailureKind
-	0,  // 18: spate.v1.MetricCount.metric:type_name -> spate.v1.Metric
-	1,  // 19: spate.v1.RequestRecord.error_class:type_name -> spate.v1.ErrorClass
-	3,  // 20: spate.v1.MetricsService.Push:input_type -> spate.v1.PushRequest
-	4,  // 21: spate.v1.MetricsService.Push:output_type -> spate.v1.PushResponse
-	21, // [21:22] is the sub-list for method output_type
-	20, // [20:21] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	9,  // 8: spate.v1.Snapshot.server_accounts:type_name -> spate.v1.ServerAccount
+	10, // 9: spate.v1.ServerAccount.counters:type_name -> spate.v1.ServerCounter
+	11, // 10: spate.v1.ServerAccount.histograms:type_name -> spate.v1.ServerHistogram
+	13, // 11: spate.v1.Series.counters:type_name -> spate.v1.Counters
+	14, // 12: spate.v1.Series.distributions:type_name -> spate.v1.Distribution
+	16, // 13: spate.v1.Series.errors:type_name -> spate.v1.ErrorCount
+	0,  // 14: spate.v1.Distribution.metric:type_name -> spate.v1.Metric
+	15, // 15: spate.v1.Distribution.sum:type_name -> spate.v1.Uint128
+	15, // 16: spate.v1.Distribution.sum_of_squares:type_name -> spate.v1.Uint128
+	1,  // 17: spate.v1.ErrorCount.class:type_name -> spate.v1.ErrorClass
+	13, // 18: spate.v1.Totals.counters:type_name -> spate.v1.Counters
+	18, // 19: spate.v1.Totals.values:type_name -> spate.v1.MetricCount
+	2,  // 20: spate.v1.Totals.failure_kind:type_name -> spate.v1.FailureKind
+	0,  // 21: spate.v1.MetricCount.metric:type_name -> spate.v1.Metric
+	1,  // 22: spate.v1.RequestRecord.error_class:type_name -> spate.v1.ErrorClass
+	3,  // 23: spate.v1.MetricsService.Push:input_type -> spate.v1.PushRequest
+	4,  // 24: spate.v1.MetricsService.Push:output_type -> spate.v1.PushResponse
+	24, // [24:25] is the sub-list for method output_type
+	23, // [23:24] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_metrics_proto_init() }
@@ -2372,15 +2676,15 @@ func file_spate_v1_metrics_proto_init() {
 		return
 	}
 	file_spate_v1_metrics_proto_msgTypes[3].OneofWrappers = []any{}
-	file_spate_v1_metrics_proto_msgTypes[11].OneofWrappers = []any{}
-	file_spate_v1_metrics_proto_msgTypes[13].OneofWrappers = []any{}
+	file_spate_v1_metrics_proto_msgTypes[14].OneofWrappers = []any{}
+	file_spate_v1_metrics_proto_msgTypes[16].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_metrics_proto_rawDesc), len(file_spate_v1_metrics_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   14,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

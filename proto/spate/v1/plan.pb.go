@@ -395,7 +395,8 @@ type Target struct {
 	Balance string `protobuf:"bytes,16,opt,name=balance,proto3" json:"balance,omitempty"`
 	// How connections are made and kept. Default: kept open and used again.
 	Connection *Connection `protobuf:"bytes,17,opt,name=connection,proto3" json:"connection,omitempty"`
-	// Metrics that the servers tell of themselves, read each second of a stage and shown beside the results. Unset: none are read.
+	// Metrics that the servers give of themselves, shown beside the results. Unset: counters and histograms are read at the start and the end
+	// of each stage, where the endpoints have a /metrics page.
 	ServerMetrics *ServerMetrics `protobuf:"bytes,18,opt,name=server_metrics,json=serverMetrics,proto3" json:"server_metrics,omitempty"`
 	// Whether requests of chat and completions ask for the usage so far in each frame, by stream_options.continuous_usage_stats, so that tokens
 	// are known as they arrive: "auto" (default: where a short request shows that the server sends it), "always" or "never". What `body` says
@@ -694,9 +695,13 @@ type ServerMetrics struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Where they are read. Default: /metrics beside the API of each endpoint.
 	Urls []string `protobuf:"bytes,1,rep,name=urls,proto3" json:"urls,omitempty"`
-	// Names of the metrics, "*" at the end stands for any rest. Default: what vLLM, SGLang, TGI, Dynamo and Triton tell of requests running
-	// and waiting, of KV cache in use, of prefix cache hits, of preemptions and of tokens.
-	Names         []string `protobuf:"bytes,2,rep,name=names,proto3" json:"names,omitempty"`
+	// Names of the metrics, "*" at the end stands for any rest. Default: what vLLM, SGLang, TGI, Dynamo, TensorRT-LLM and Triton give of
+	// requests running and waiting, of KV cache in use, of prefix cache hits, of preemptions and of tokens. The latency histograms and the
+	// counters of the account are read whatever is named here.
+	Names []string `protobuf:"bytes,2,rep,name=names,proto3" json:"names,omitempty"`
+	// When they are read: "seconds": each second of a stage, and at its start and end (default where the plan has server_metrics). "ends": at
+	// the start and the end of a stage only, counters and histograms alone (default where it has none). "never".
+	Read          string `protobuf:"bytes,3,opt,name=read,proto3" json:"read,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -743,6 +748,13 @@ func (x *ServerMetrics) GetNames() []string {
 		return x.Names
 	}
 	return nil
+}
+
+func (x *ServerMetrics) GetRead() string {
+	if x != nil {
+		return x.Read
+	}
+	return ""
 }
 
 // SimulatedTarget asks for the built-in simulator: endpoints equal engines, modelled on their prefill and decode speed.
@@ -3750,11 +3762,12 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x03key\x18\a \x01(\tB0\xbaH-\xd8\x01\x01r(2&^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$R\x03key\x12)\n" +
 	"\vserver_name\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\n" +
 	"serverName\x120\n" +
-	"\x14insecure_skip_verify\x18\t \x01(\bR\x12insecureSkipVerify\"\x88\x01\n" +
+	"\x14insecure_skip_verify\x18\t \x01(\bR\x12insecureSkipVerify\"\xbc\x01\n" +
 	"\rServerMetrics\x121\n" +
 	"\x04urls\x18\x01 \x03(\tB\x1d\xbaH\x1a\x92\x01\x17\x10@\x18\x01\"\x11r\x0f2\n" +
 	"^https?://\x88\x01\x01R\x04urls\x12D\n" +
-	"\x05names\x18\x02 \x03(\tB.\xbaH+\x92\x01(\x10@\x18\x01\"\"r 2\x1e^[A-Za-z_:][A-Za-z0-9_:]*[*]?$R\x05names\"\xed\a\n" +
+	"\x05names\x18\x02 \x03(\tB.\xbaH+\x92\x01(\x10@\x18\x01\"\"r 2\x1e^[A-Za-z_:][A-Za-z0-9_:]*[*]?$R\x05names\x122\n" +
+	"\x04read\x18\x03 \x01(\tB\x1e\xbaH\x1b\xd8\x01\x01r\x16R\asecondsR\x04endsR\x05neverR\x04read\"\xed\a\n" +
 	"\x0fSimulatedTarget\x12%\n" +
 	"\tendpoints\x18\x01 \x01(\rB\a\xbaH\x04*\x02\x18@R\tendpoints\x12K\n" +
 	"\x19prefill_tokens_per_second\x18\x02 \x01(\x01B\x10\xbaH\r\x12\v@\x01)\x00\x00\x00\x00\x00\x00\x00\x00R\x16prefillTokensPerSecond\x12H\n" +
