@@ -43,6 +43,7 @@ func Snapshots(older, newer *spatev1.Snapshot) (sum *spatev1.Snapshot, fits bool
 		DroppedRecords: older.GetDroppedRecords() + newer.GetDroppedRecords(),
 		ServerSamples:  ServerSamples(older.GetServerSamples(), newer.GetServerSamples()),
 		Shares:         allShares(older.GetShares(), newer.GetShares()),
+		ServerAccounts: newer.GetServerAccounts(), // with the totals, which are the last word
 	}
 	if len(sum.BegunItems) == 0 {
 		sum.BegunItems = older.GetBegunItems()

@@ -102,6 +102,7 @@ func TestSumIsThatOfAllTogether(t *testing.T) {
 			peak = max(peak, s.GetPeakInFlight())
 		}
 		snapshots[n-1].Totals = &spatev1.Totals{Snapshots: 1}
+		snapshots[n-1].ServerAccounts = []*spatev1.ServerAccount{{Counters: []*spatev1.ServerCounter{{Name: "c", Increase: 3}}}}
 		before := make([]*spatev1.Snapshot, n)
 		for i, s := range snapshots {
 			before[i] = proto.CloneOf(s)
@@ -122,7 +123,7 @@ func TestSumIsThatOfAllTogether(t *testing.T) {
 		}
 		sum := snapshots[0]
 		check(t, sum, all)
-		if sum.FirstWindow == nil || sum.GetFirstWindow() != 0 || sum.GetWindow() != uint32(n-1) || sum.GetTotals() == nil ||
+		if sum.FirstWindow == nil || sum.GetFirstWindow() != 0 || sum.GetWindow() != uint32(n-1) || sum.GetTotals() == nil || len(sum.GetServerAccounts()) != 1 ||
 			sum.GetPeakInFlight() != peak || !slices.Equal(sum.GetBegunItems(), []uint64{uint64(n - 1), 3}) {
 			t.Fatalf("sum %v", sum)
 		}
@@ -231,6 +232,7 @@ func TestLimitIsBelowTheCoordinators(t *testing.T) {
 func TestSplit(t *testing.T) {
 	whole := &spatev1.Snapshot{
 		Window: 7, FirstWindow: proto.Uint32(3), PeakInFlight: 5, BegunItems: []uint64{4}, DroppedRecords: 2, Totals: &spatev1.Totals{Failure: "f"},
+		ServerAccounts: []*spatev1.ServerAccount{{Counters: []*spatev1.ServerCounter{{Labels: string(make([]byte, 1<<20))}}}},
 	}
 	for e := range uint32(40) {
 		whole.Series = append(whole.Series, &spatev1.Series{Endpoint: e, Errors: []*spatev1.ErrorCount{{Example: string(make([]byte, 1<<20))}}})
@@ -245,7 +247,8 @@ func TestSplit(t *testing.T) {
 		if size := proto.Size(p); size > MaxBytes {
 			t.Errorf("piece %d has %d bytes", i, size)
 		}
-		if p.GetWindow() != 7 || p.GetFirstWindow() != 3 || len(p.GetBegunItems()) != 1 || (p.GetTotals() != nil) != (i == len(pieces)-1) {
+		if p.GetWindow() != 7 || p.GetFirstWindow() != 3 || len(p.GetBegunItems()) != 1 || (p.GetTotals() != nil) != (i == len(pieces)-1) ||
+			(len(p.GetServerAccounts()) == 1) != (p.GetTotals() != nil) {
 			t.Errorf("piece %d: window %d from %d, begun %v, totals %v", i, p.GetWindow(), p.GetFirstWindow(), p.GetBegunItems(), p.GetTotals())
 		}
 		together.Series = append(together.Series, p.GetSeries()...)

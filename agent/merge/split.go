@@ -28,7 +28,7 @@ func Split(s *spatev1.Snapshot) []*spatev1.Snapshot {
 		}
 		c.last().Records = append(c.last().Records, row)
 	}
-	c.last().Totals = s.GetTotals()
+	c.last().Totals, c.last().ServerAccounts = s.GetTotals(), s.GetServerAccounts()
 	return c.pieces
 }
 
@@ -48,7 +48,8 @@ func newCutter(s *spatev1.Snapshot) *cutter {
 	first.PeakInFlight, first.DroppedRecords = s.GetPeakInFlight(), s.GetDroppedRecords()
 	first.ServerSamples, first.Shares = s.GetServerSamples(), s.GetShares()
 	const once = 32 // bytes of these two
-	c.spare = MaxBytes - once - proto.Size(first) - proto.Size(s.GetTotals()) - elementBytes
+	last := &spatev1.Snapshot{Totals: s.GetTotals(), ServerAccounts: s.GetServerAccounts()}
+	c.spare = MaxBytes - once - proto.Size(first) - proto.Size(last) - elementBytes
 	c.left = c.spare
 	return c
 }

@@ -12,68 +12,73 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Names of what a scrape says of itself, beside what the server says.
-const (
-	// Up is 1 if the server answered as it should, else 0.
-	Up = "up"
-	// LeftOut is the number of series that were asked for and left out. It is there only if there were any.
-	LeftOut = "scrape_series_left_out"
-)
-
-// Limits of what is taken from one source at a time.
-const (
-	// MaxSeries is the most series.
-	MaxSeries = 64
-	// MaxName is the longest name in bytes. The coordinator refuses longer ones.
-	MaxName = 256
-	// MaxLabels are the longest labels in bytes. The coordinator refuses longer ones.
-	MaxLabels = 512
-	// MaxValue is the largest value, either side of 0, so that no sum is beyond numbers. The coordinator refuses larger ones.
-	MaxValue = 1e300
-)
-
-// parse reads a page in Prometheus' text form (exposition format 0.0.4) and returns the series that were asked for, sorted by name and labels.
-// The page's order would do, but a server may change it. Values that are no numbers (NaN, infinite, beyond MaxValue) are not there: a gauge says
-// so while it knows nothing.
-func parse(page []byte, wanted names) (samples []*spatev1.ServerSample, leftOut int, err error) {
-	families, err := familiesOf(page)
+// parse reads a page in Prometheus' text form (exposition format 0.0.4) and returns the series that were asked for, sorted by name and
+// labels. Of too many those stay that matter most, by the order of worth. Values that are no numbers (NaN, infinite, beyond
+// plans.MaxServerValue) are not there: a gauge has them while it knows nothing.
+func parse(page []byte, wanted, worth names) (samples []*spatev1.ServerSample, leftOut int, err error) {
+	families, err := familiesOf(filter(page, wanted, false))
 	if err != nil {
-		return nil, 0, fmt.Errorf("the answer is not in Prometheus' text form: %w", err)
+		return nil, 0, err
 	}
 	for _, family := range families {
 		of := samplesOf(family)
-		if !wanted.have(family.GetName()) { // the sum of a histogram may be asked for alone
+		if wanted.rankOf(family.GetName(), family.GetType() == dto.MetricType_COUNTER) == unwanted { // the sum of a histogram may be asked for alone
 			of = slices.DeleteFunc(of, func(s *spatev1.ServerSample) bool { return !wanted.have(s.GetName()) })
 		}
 		samples = append(samples, of...)
 	}
 	found := len(samples)
-	samples = slices.DeleteFunc(samples, func(s *spatev1.ServerSample) bool {
-		return len(s.GetName()) > MaxName || len(s.GetLabels()) > MaxLabels
-	})
+	samples = slices.DeleteFunc(samples, func(s *spatev1.ServerSample) bool { return !fits(s.GetName(), s.GetLabels()) })
 	slices.SortFunc(samples, func(a, b *spatev1.ServerSample) int {
-		return cmp.Or(cmp.Compare(a.GetName(), b.GetName()), cmp.Compare(a.GetLabels(), b.GetLabels()))
+		return cmp.Or(cmp.Compare(worth.rankOf(stem(a), a.GetCounter()), worth.rankOf(stem(b), b.GetCounter())), compareNames(a, b))
 	})
-	samples = slices.CompactFunc(samples, func(a, b *spatev1.ServerSample) bool {
-		return a.GetName() == b.GetName() && a.GetLabels() == b.GetLabels()
-	})
-	samples = samples[:min(len(samples), MaxSeries)]
+	samples = slices.CompactFunc(samples, func(a, b *spatev1.ServerSample) bool { return compareNames(a, b) == 0 })
+	samples = samples[:min(len(samples), plans.MaxServerSeries)]
+	slices.SortFunc(samples, compareNames)
 	return samples, found - len(samples), nil
 }
 
-// familiesOf takes a page apart. The library panics at some pages that are in no form ("#TYPE A \n{}"): what a server answers must not end the
-// agent.
+// compareNames orders samples by name and labels.
+func compareNames(a, b *spatev1.ServerSample) int {
+	return cmp.Or(cmp.Compare(a.GetName(), b.GetName()), cmp.Compare(a.GetLabels(), b.GetLabels()))
+}
+
+// stem is the name of a sample's metric: of a histogram's sum and count that of the histogram.
+func stem(s *spatev1.ServerSample) string {
+	for _, ending := range [...]string{"_sum", "_count"} {
+		if name, found := strings.CutSuffix(s.GetName(), ending); found && s.GetCounter() {
+			return name
+		}
+	}
+	return s.GetName()
+}
+
+// fits reports whether a series' texts are short enough to be taken.
+func fits(name, labels string) bool {
+	return len(name) <= plans.MaxServerName && len(labels) <= plans.MaxServerLabels
+}
+
+// finite reports whether a value is a number that sums can be made of.
+func finite(value float64) bool { return math.Abs(value) <= plans.MaxServerValue } // not so of NaN
+
+// familiesOf takes a page apart. The library panics at some pages that are in no form ("#TYPE A \n{}"): what a server answers must not end
+// the agent.
 func familiesOf(page []byte) (families map[string]*dto.MetricFamily, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			families, err = nil, fmt.Errorf("it cannot be taken apart: %v", r)
+			families, err = nil, fmt.Errorf("the answer is not in Prometheus' text form: %v", r)
 		}
 	}()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	return parser.TextToMetricFamilies(bytes.NewReader(page))
+	families, err = parser.TextToMetricFamilies(bytes.NewReader(page))
+	if err != nil {
+		return nil, fmt.Errorf("the answer is not in Prometheus' text form: %w", err)
+	}
+	return families, nil
 }
 
 // samplesOf are the values of a family of metrics.
@@ -81,7 +86,7 @@ func samplesOf(family *dto.MetricFamily) (samples []*spatev1.ServerSample) {
 	for _, m := range family.GetMetric() {
 		labels := labelText(m.GetLabel())
 		add := func(name string, value float64, counter bool) {
-			if math.Abs(value) <= MaxValue { // not so of NaN
+			if finite(value) {
 				samples = append(samples, &spatev1.ServerSample{Name: name, Labels: labels, Value: value, Counter: counter})
 			}
 		}
@@ -124,14 +129,3 @@ func labelText(pairs []*dto.LabelPair) string {
 
 // escaped writes a label's value as the text form does.
 var escaped = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
-
-// names are those of the metrics that are wanted; "*" at an end stands for any rest.
-type names []string
-
-// have says whether a metric is wanted. What a scrape says of itself is nobody else's to say.
-func (n names) have(name string) bool {
-	return name != Up && name != LeftOut && slices.ContainsFunc(n, func(pattern string) bool {
-		prefix, open := strings.CutSuffix(pattern, "*")
-		return name == pattern || open && strings.HasPrefix(name, prefix)
-	})
-}

@@ -15,7 +15,7 @@ import (
 )
 
 // defaults are the metrics that are read where a plan names none.
-func defaults(t *testing.T) []string {
+func defaults(t testing.TB) []string {
 	t.Helper()
 	plan, err := plans.Load("p.yaml", []byte("name: p\ntargets: [{name: t, endpoints: [\"http://h\"], model: m, server_metrics: {}}]\n"+
 		"workloads: [{random: {isl: 1, osl: 1}}]\nloads: [{rate: [1], duration: 1s}]\n"), plans.Options{})
@@ -70,7 +70,7 @@ func TestDefaultsOfEngines(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		samples, leftOut, err := parse(page, wanted)
+		samples, leftOut, err := parse(page, newNames(wanted), newNames(nil))
 		if err != nil || leftOut != 0 {
 			t.Errorf("%s: %v, %d left out", engine, err, leftOut)
 		}
@@ -90,37 +90,41 @@ func TestDefaultsOfEngines(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	many := "# TYPE m gauge\n"
-	for i := range MaxSeries + 3 {
+	for i := range plans.MaxServerSeries + 3 {
 		many += fmt.Sprintf("m{i=\"%03d\"} 1\n", i)
 	}
 	for _, c := range []struct {
 		name, page string
-		wanted     names
+		wanted     []string
 		want       string
 		leftOut    int
 	}{
-		{"sorted by name and labels", "b{z=\"1\",a=\"2\"} 1\na 2\nb{a=\"1\"} 3\n", names{"*"}, "a{} 2 gauge\nb{a=\"1\"} 3 gauge\nb{a=\"2\",z=\"1\"} 1 gauge\n", 0},
-		{"no numbers are not there", "a NaN\nb +Inf\nc 1\nd -Inf\ne 1e308\n", names{"*"}, "c{} 1 gauge\n", 0},
-		{"sums that are no numbers", "# TYPE s summary\ns_sum NaN\ns_count 0\n# TYPE h histogram\nh_bucket{le=\"+Inf\"} 2\nh_sum +Inf\nh_count 2\n", names{"*"}, "h_count{} 2 counter\ns_count{} 0 counter\n", 0},
-		{"words of any language", "a{l=\"größe 模型 | a,b\"} 1\n", names{"a"}, "a{l=\"größe 模型 | a,b\"} 1 gauge\n", 0},
-		{"names in quotes", "{\"a.b\",\"l=\\\"m\"=\"x\"} 1\n", names{"a*"}, "a.b{\"l=\\\"m\"=\"x\"} 1 gauge\n", 0},
-		{"a summary is its sum and count", "# TYPE s summary\ns{quantile=\"0.5\"} 3\ns_sum 7\ns_count 2\n", names{"s"}, "s_count{} 2 counter\ns_sum{} 7 counter\n", 0},
-		{"a sum or a count by its own name", "# TYPE s summary\ns_sum 7\ns_count 2\n# TYPE h histogram\nh_bucket{le=\"+Inf\"} 2\nh_sum 3\nh_count 2\n", names{"s_sum", "h_count"}, "h_count{} 2 counter\ns_sum{} 7 counter\n", 0},
-		{"a counter has no other names", "# TYPE up gauge\nup 1\n# TYPE a counter\na 1\n", names{"a_count", "up"}, "", 0},
-		{"untyped totals count", "a_total 5\n", names{"a*"}, "a_total{} 5 counter\n", 0},
-		{"escapes", "a{l=\"x\\\\y\\\"z\\n\"} 1\n", names{"a"}, "a{l=\"x\\\\y\\\"z\\n\"} 1 gauge\n", 0},
-		{"nothing else", "ab 1\nb 2\n", names{"a"}, "", 0},
-		{"its own words are its own", "up 0\nupper 1\n", names{"up*"}, "upper{} 1 gauge\n", 0},
-		{"too long labels", "a{l=\"" + strings.Repeat("x", MaxLabels) + "\"} 1\na 2\n", names{"a"}, "a{} 2 gauge\n", 1},
-		{"too many", many, names{"m"}, "", 3},
+		{"sorted by name and labels", "b{z=\"1\",a=\"2\"} 1\na 2\nb{a=\"1\"} 3\n", []string{"*"}, "a{} 2 gauge\nb{a=\"1\"} 3 gauge\nb{a=\"2\",z=\"1\"} 1 gauge\n", 0},
+		{"no numbers are not there", "a NaN\nb +Inf\nc 1\nd -Inf\ne 1e308\n", []string{"*"}, "c{} 1 gauge\n", 0},
+		{"sums that are no numbers", "# TYPE s summary\ns_sum NaN\ns_count 0\n# TYPE h histogram\nh_bucket{le=\"+Inf\"} 2\nh_sum +Inf\nh_count 2\n", []string{"*"}, "h_count{} 2 counter\ns_count{} 0 counter\n", 0},
+		{"words of any language", "a{l=\"größe 模型 | a,b\"} 1\n", []string{"a"}, "a{l=\"größe 模型 | a,b\"} 1 gauge\n", 0},
+		{"names in quotes", "{\"a.b\",\"l=\\\"m\"=\"x\"} 1\n", []string{"a*"}, "a.b{\"l=\\\"m\"=\"x\"} 1 gauge\n", 0},
+		{"a summary is its sum and count", "# TYPE s summary\ns{quantile=\"0.5\"} 3\ns_sum 7\ns_count 2\n", []string{"s"}, "s_count{} 2 counter\ns_sum{} 7 counter\n", 0},
+		{"a sum or a count by its own name", "# TYPE s summary\ns_sum 7\ns_count 2\n# TYPE h histogram\nh_bucket{le=\"+Inf\"} 2\nh_sum 3\nh_count 2\n", []string{"s_sum", "h_count"}, "h_count{} 2 counter\ns_sum{} 7 counter\n", 0},
+		{"a counter has no other names", "# TYPE up gauge\nup 1\n# TYPE a counter\na 1\n", []string{"a_count", "up"}, "", 0},
+		{"untyped totals count", "a_total 5\n", []string{"a*"}, "a_total{} 5 counter\n", 0},
+		{"escapes", "a{l=\"x\\\\y\\\"z\\n\"} 1\n", []string{"a"}, "a{l=\"x\\\\y\\\"z\\n\"} 1 gauge\n", 0},
+		{"nothing else", "ab 1\nb 2\n", []string{"a"}, "", 0},
+		{"its own words are its own", "up 0\nupper 1\n", []string{"up*"}, "upper{} 1 gauge\n", 0},
+		{"too long labels", "a{l=\"" + strings.Repeat("x", plans.MaxServerLabels) + "\"} 1\na 2\n", []string{"a"}, "a{} 2 gauge\n", 1},
+		{"too many", many, []string{"m"}, "", 3},
+		{"when a series was created is no measurement", "# TYPE a_total counter\na_total 2\n# TYPE a_created gauge\na_created 1.7e9\n", []string{"a_*", "a_created"}, "a_total{} 2 counter\n", 0},
+		{"a counter without _total", "# TYPE a counter\na 2\n# TYPE b gauge\nb 3\n", []string{"a_total", "b_total"}, "a{} 2 counter\n", 0},
+		{"types with blanks", "#  TYPE  a   counter\na 2\n", []string{"a"}, "a{} 2 counter\n", 0},
+		{"no line's end at the end", "x 1\na 2", []string{"a"}, "a{} 2 gauge\n", 0},
 	} {
-		samples, leftOut, err := parse([]byte(c.page), c.wanted)
-		if err != nil || leftOut != c.leftOut || (c.want != "" || c.leftOut == 0) && text(samples) != c.want || len(samples) > MaxSeries {
+		samples, leftOut, err := parse([]byte(c.page), newNames(c.wanted), newNames(nil))
+		if err != nil || leftOut != c.leftOut || (c.want != "" || c.leftOut == 0) && text(samples) != c.want || len(samples) > plans.MaxServerSeries {
 			t.Errorf("%s: %v, %d left out, %d series:\n%s", c.name, err, leftOut, len(samples), text(samples))
 		}
 	}
 	for _, page := range []string{"<html>not here</html>", "#TYPE A \n{}"} {
-		if _, _, err := parse([]byte(page), names{"*"}); err == nil || !strings.Contains(err.Error(), "Prometheus' text form") {
+		if _, _, err := parse([]byte(page), newNames([]string{"*"}), newNames(nil)); err == nil || !strings.Contains(err.Error(), "Prometheus' text form") {
 			t.Errorf("a page that is none: %v", err)
 		}
 	}
@@ -138,14 +142,14 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("a{b=\"c\"} 1 2\n# EOF\n"))
 	f.Add([]byte("{\"a.b\",\"l=\\\"m\"=\"x\\n\"} +Inf\na{l=\"größe\"} NaN\n"))
 	f.Fuzz(func(t *testing.T, page []byte) {
-		samples, _, err := parse(page, names{"*"})
+		samples, _, err := parse(page, newNames([]string{"*"}), newNames(nil))
 		if err != nil {
 			return
 		}
 		seen := map[string]bool{}
 		for _, s := range samples {
 			key := s.GetName() + "\x00" + s.GetLabels()
-			if seen[key] || s.GetName() == "" || len(s.GetName()) > MaxName || len(s.GetLabels()) > MaxLabels || !(math.Abs(s.GetValue()) <= MaxValue) {
+			if seen[key] || s.GetName() == "" || len(s.GetName()) > plans.MaxServerName || len(s.GetLabels()) > plans.MaxServerLabels || !(math.Abs(s.GetValue()) <= plans.MaxServerValue) {
 				t.Fatalf("%v", s)
 			}
 			if _, err := proto.Marshal(s); err != nil { // as of text that is no UTF-8
@@ -153,7 +157,7 @@ func FuzzParse(f *testing.F) {
 			}
 			seen[key] = true
 		}
-		if len(samples) > MaxSeries {
+		if len(samples) > plans.MaxServerSeries {
 			t.Fatalf("%d series", len(samples))
 		}
 	})

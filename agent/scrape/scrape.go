@@ -1,9 +1,12 @@
-// Package scrape reads what serving engines tell of themselves, in Prometheus' text form, once each second of a stage.
+// Package scrape reads the metrics of serving engines, in Prometheus' text form.
 //
-// It is for the numbers that a client cannot see: how many requests an engine holds, how many wait, how full its KV cache is. What it reads
-// goes into the snapshot of the second in which it asked. It keeps away from the load: connections of its own, one small request a second
-// and server, nothing on the way of a request. A server that does not answer costs its own numbers and nothing else. It follows no redirect,
-// so that nobody is asked but those whom the agent may send load to. The agent calls it.
+// It has two uses. An account is what counters and histograms grew by over a stage: the engine's own measure of the requests that Spate
+// measures from outside. It takes a reading before the stage and one after its last request. Samples are the values of gauges and counters,
+// read each second: how many requests an engine holds, how many wait, how full its KV cache is.
+//
+// It keeps away from the load: connections of its own, nothing on the way of a request. An engine in Python writes its page on the thread
+// that sends tokens, some 10 ms of it, so nobody is read each second who was not asked for. A server that does not answer costs its own
+// numbers and nothing else. No redirect is followed: only hosts that the agent may send load to are asked. The agent calls it.
 package scrape
 
 import (
@@ -21,6 +24,7 @@ import (
 
 	"github.com/spate-load/spate/agent/merge"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -33,12 +37,14 @@ const (
 	maxPage = 4 << 20
 )
 
-// Source is a place at which a server tells of itself.
+// Source is an address at which a server is asked for its metrics.
 type Source struct {
 	// Number of the source in the plan.
 	Number uint32
 	// URL of its metrics.
 	URL string
+	// Else is where the page is looked for if there is none at URL. Empty: nowhere.
+	Else string
 	// Header is sent with each request: secrets only to whom they are meant for. May be nil.
 	Header http.Header
 	// OfTarget says that the target's endpoints are on this host: it is reached as they are, by Config.TLS and Config.Proxy.
@@ -47,10 +53,17 @@ type Source struct {
 
 // Config says what is read.
 type Config struct {
-	// Sources are asked each second, all at once.
+	// Sources are asked all at once.
 	Sources []Source
-	// Names of the metrics that are taken; "*" at an end stands for any rest.
+	// Optional sources are forgotten by Find if they have no metrics.
+	Optional bool
+	// Names of the metrics that samples are taken of; "*" at an end stands for any rest.
 	Names []string
+	// Account names the counters and histograms of the account, those that matter most first. Where there are more than the limits allow,
+	// they decide for samples, too.
+	Account []string
+	// Model that the target serves. Of metrics that name models, those of others are no part of the account.
+	Model string
 	// TLS is how the target's hosts are checked, and what is shown to them. Nil: by the system's authorities. So are all other hosts.
 	TLS *tls.Config
 	// Proxy is what the target's hosts are asked through, with its user and password. Nil: none. All others are asked directly.
@@ -59,15 +72,20 @@ type Config struct {
 	Complain func(url string, err error)
 }
 
-// Scraper reads the metrics of servers for one stage. Its methods may be called concurrently.
+// Scraper reads the metrics of servers for one stage. Its methods may be called concurrently, but for Find, which comes first.
 type Scraper struct {
 	config  Config
+	names   names
+	account names
 	target  *http.Client // for the target's hosts
 	other   *http.Client // for all others
 	maxPage int
 
-	mu     sync.Mutex
-	unsent []batch // in the order of their windows, as far as one source goes
+	mu      sync.Mutex
+	unsent  []batch // in the order of their windows, as far as one source goes
+	bases   map[uint32]reading
+	tries   map[uint32]tries
+	failing map[uint32]bool // sources that could not be read the last time
 }
 
 // batch is what came of one source in one window.
@@ -76,10 +94,20 @@ type batch struct {
 	samples []*spatev1.ServerSample
 }
 
-// New returns a Scraper that asks nobody until Run.
+// New returns a Scraper that asks nobody yet.
 func New(c Config) *Scraper {
 	n := len(c.Sources)
-	return &Scraper{config: c, maxPage: maxPage, target: newClient(n, c.TLS, c.Proxy), other: newClient(n, nil, nil)}
+	return &Scraper{
+		config: c, names: newNames(c.Names), account: newNames(c.Account), maxPage: maxPage,
+		target: newClient(n, c.TLS, c.Proxy), other: newClient(n, nil, nil),
+		bases: map[uint32]reading{}, tries: map[uint32]tries{}, failing: map[uint32]bool{},
+	}
+}
+
+// Close closes connections that lie idle. Nothing may be under way.
+func (s *Scraper) Close() {
+	s.target.CloseIdleConnections()
+	s.other.CloseIdleConnections()
 }
 
 // newClient makes a client without compression, whose answers have no bound, and without a proxy of the environment's, as for the load. All
@@ -99,16 +127,19 @@ func newClient(sources int, config *tls.Config, proxy *url.URL) *http.Client {
 	}
 }
 
-// Run asks each source at the begin of each window from one on, counted from the stage's start, until ctx ends. It returns when nothing of it
-// goes on any more, and is called once.
+// Run takes samples of each source at the start of each window from one on, counted from the stage's start, until ctx ends. It returns when
+// nothing of it is under way any more, and is called once.
 func (s *Scraper) Run(ctx context.Context, start clock.Instant, from uint32) {
+	s.each(func(source Source) { s.watch(ctx, source, start, from) })
+}
+
+// each calls a function for all sources at once and waits for them.
+func (s *Scraper) each(f func(Source)) {
 	var sources sync.WaitGroup
 	for _, source := range s.config.Sources {
-		sources.Go(func() { s.watch(ctx, source, start, from) })
+		sources.Go(func() { f(source) })
 	}
 	sources.Wait()
-	s.target.CloseIdleConnections()
-	s.other.CloseIdleConnections()
 }
 
 // clientOf is who asks a source.
@@ -121,16 +152,12 @@ func (s *Scraper) clientOf(source Source) *http.Client {
 
 // watch asks one source, window by window. Windows that passed before an answer came are left out.
 func (s *Scraper) watch(ctx context.Context, source Source, start clock.Instant, window uint32) {
-	well := true
 	for wait(ctx, start.Add(time.Duration(window)*every)) {
 		samples, err := s.ask(ctx, source)
 		if ctx.Err() != nil {
 			return
 		}
-		if err != nil && well {
-			s.config.Complain(source.URL, err)
-		}
-		well = err == nil
+		s.complain(source, err)
 		s.keep(window, samples)
 		window = max(window, uint32(max(clock.Now().Sub(start), 0)/every)) + 1
 	}
@@ -154,15 +181,15 @@ func (s *Scraper) ask(ctx context.Context, source Source) ([]*spatev1.ServerSamp
 	var samples []*spatev1.ServerSample
 	var leftOut int
 	if err == nil {
-		samples, leftOut, err = parse(page, s.config.Names)
+		samples, leftOut, err = parse(page, s.names, s.account)
 	}
-	up := &spatev1.ServerSample{Name: Up}
+	up := &spatev1.ServerSample{Name: plans.ServerUp}
 	if err == nil {
 		up.Value = 1
 	}
 	samples = append(samples, up)
 	if leftOut > 0 {
-		samples = append(samples, &spatev1.ServerSample{Name: LeftOut, Value: float64(leftOut)})
+		samples = append(samples, &spatev1.ServerSample{Name: plans.ServerLeftOut, Value: float64(leftOut)})
 	}
 	for _, sample := range samples {
 		sample.Source = source.Number
@@ -190,7 +217,7 @@ func (s *Scraper) page(ctx context.Context, source Source) ([]byte, error) {
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("it answers %s: check that the server has its metrics switched on, and the address", answer.Status)
+		return nil, fmt.Errorf("it answers %s: check the address, and that the server has its metrics switched on", answer.Status)
 	}
 	page, err := io.ReadAll(io.LimitReader(answer.Body, int64(s.maxPage)+1))
 	if len(page) > s.maxPage {
@@ -235,7 +262,7 @@ func (s *Scraper) Take(through uint32) (samples []*spatev1.ServerSample) {
 	return samples
 }
 
-// SameHost says whether two addresses are of one host and port, so that what is secret to one is no news to the other.
+// SameHost reports whether two addresses are of one host and port, so that what is secret to one is no news to the other.
 func SameHost(a, b string) bool {
 	u, err1 := url.Parse(a)
 	v, err2 := url.Parse(b)

@@ -1,0 +1,187 @@
+package scrape
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+const (
+	// settleEvery is the time between readings at the end of a stage, settleTries how many there are at most, and settleFailures how many of
+	// them may fail. An engine counts a request a little after its last byte has left: vLLM in the same turn of its event loop, engines of
+	// several processes some milliseconds later. Two readings that agree end it.
+	settleEvery    = 50 * time.Millisecond
+	settleTries    = 10
+	settleFailures = 2
+)
+
+// errNothing says that a page has nothing for an account.
+var errNothing = errors.New("it has none of the metrics of a known engine")
+
+// reading is what one source said for the account.
+type reading struct {
+	at clock.Instant // when it was asked
+	totals
+}
+
+// tries counts how often a source was asked for its account.
+type tries struct{ asked, failed uint32 }
+
+// Missing is a source that has no metrics for an account.
+type Missing struct {
+	// URL of the source.
+	URL string
+	// Err says why not.
+	Err error
+}
+
+// Find looks for the page of each source, and at its other address if there is none. It returns the sources that have none in their order,
+// and forgets them if they are optional. It blocks for 2 Timeouts at most.
+func (s *Scraper) Find(ctx context.Context) (missing []Missing) {
+	found := make([]*Source, len(s.config.Sources))
+	errs := make([]error, len(s.config.Sources))
+	s.each(func(source Source) {
+		i := slices.IndexFunc(s.config.Sources, func(o Source) bool { return o.Number == source.Number })
+		found[i], errs[i] = s.find(ctx, source)
+	})
+	var kept []Source
+	for i, source := range s.config.Sources {
+		switch {
+		case found[i] != nil:
+			source = *found[i]
+		default:
+			missing = append(missing, Missing{source.URL, errs[i]})
+			if s.config.Optional {
+				continue
+			}
+		}
+		kept = append(kept, source)
+	}
+	s.config.Sources = kept
+	return missing
+}
+
+// find looks for the page of a source, nil if there is none.
+func (s *Scraper) find(ctx context.Context, source Source) (*Source, error) {
+	_, first := s.read(ctx, source)
+	if first == nil {
+		return &source, nil
+	}
+	if source.Else != "" {
+		source.URL = source.Else
+		if _, err := s.read(ctx, source); err == nil {
+			return &source, nil
+		}
+	}
+	return nil, first
+}
+
+// read takes one reading of a source for the account.
+func (s *Scraper) read(ctx context.Context, source Source) (reading, error) {
+	r := reading{at: clock.Now()}
+	page, err := s.page(ctx, source)
+	if err == nil {
+		r.totals, err = readTotals(page, s.account, s.config.Model)
+	}
+	if err == nil && len(r.counters)+len(r.histograms) == 0 {
+		err = errNothing
+	}
+	return r, err
+}
+
+// complain tells of a source that cannot be read, if it could before.
+func (s *Scraper) complain(source Source, err error) {
+	s.mu.Lock()
+	was := s.failing[source.Number]
+	s.failing[source.Number] = err != nil
+	s.mu.Unlock()
+	if err != nil && !was {
+		s.config.Complain(source.URL, err)
+	}
+}
+
+// tell reads a source, counts the try, and complains of a failure.
+func (s *Scraper) tell(ctx context.Context, source Source) (reading, bool) {
+	r, err := s.read(ctx, source)
+	if ctx.Err() != nil && err != nil {
+		return r, false
+	}
+	s.mu.Lock()
+	t := s.tries[source.Number]
+	t.asked++
+	if err != nil {
+		t.failed++
+	}
+	s.tries[source.Number] = t
+	s.mu.Unlock()
+	s.complain(source, err)
+	return r, err == nil
+}
+
+// Begin takes the readings that the account counts from. Called again, as at the end of a warm-up, later readings take the place of earlier
+// ones. It blocks for a Timeout at most.
+func (s *Scraper) Begin(ctx context.Context) {
+	s.each(func(source Source) {
+		r, ok := s.tell(ctx, source)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if before, there := s.bases[source.Number]; ok && (!there || before.at < r.at) {
+			s.bases[source.Number] = r
+		}
+	})
+}
+
+// Accounts takes the last readings and returns what the sources counted since Begin, in the order of their numbers, for a stage that started
+// at an instant. A source of which one of the two readings failed has only the numbers of its readings. It blocks until the counts have
+// settled: for a tenth of a second as a rule, and 10 Timeouts at most.
+func (s *Scraper) Accounts(ctx context.Context, start clock.Instant) []*spatev1.ServerAccount {
+	all := map[uint32]*spatev1.ServerAccount{}
+	s.each(func(source Source) {
+		last, ok := s.settle(ctx, source)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		a := &spatev1.ServerAccount{}
+		if base, there := s.bases[source.Number]; ok && there {
+			a = growth(base.totals, last.totals, s.account)
+			a.FromNs, a.ToNs = base.at.Sub(start).Nanoseconds(), last.at.Sub(start).Nanoseconds()
+		}
+		a.Source, a.Asked, a.Failed = source.Number, s.tries[source.Number].asked, s.tries[source.Number].failed
+		all[source.Number] = a
+	})
+	return slices.SortedFunc(maps.Values(all), func(a, b *spatev1.ServerAccount) int { return cmp.Compare(a.GetSource(), b.GetSource()) })
+}
+
+// settle reads a source until two readings have counted the same.
+func (s *Scraper) settle(ctx context.Context, source Source) (last reading, ok bool) {
+	failures := 0
+	for range settleTries {
+		r, read := s.tell(ctx, source)
+		switch {
+		case !read:
+			failures++
+		case ok && r.agrees(last):
+			return last, true
+		default:
+			last, ok = r, true
+		}
+		if failures == settleFailures || !wait(ctx, clock.Now().Add(settleEvery)) {
+			break
+		}
+	}
+	return last, ok
+}
+
+// agrees reports whether two readings have counted the same. Counters of a server's own requests would never do, so that histograms decide
+// where there are some.
+func (t totals) agrees(other reading) bool {
+	if len(t.histograms) == 0 {
+		return maps.Equal(t.counters, other.counters)
+	}
+	return maps.EqualFunc(t.histograms, other.histograms, func(a, b histogram) bool { return a.count == b.count })
+}

@@ -1,0 +1,136 @@
+package scrape
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/spate-load/spate/clock"
+)
+
+// counting is a server that has counted so many requests, and answers as it is told.
+type counting struct {
+	requests atomic.Int64
+	behind   atomic.Int64 // readings until the last ten requests are counted
+	asked    atomic.Int64
+	broken   atomic.Bool
+}
+
+func (c *counting) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	c.asked.Add(1)
+	if c.broken.Load() || q.URL.Path != "/metrics" {
+		http.NotFound(w, q)
+		return
+	}
+	n := c.requests.Load()
+	if c.behind.Add(-1) >= 0 {
+		n -= 10
+	}
+	fmt.Fprintf(w, "# TYPE h histogram\nh_bucket{le=\"1\"} %d\nh_bucket{le=\"+Inf\"} %d\nh_sum %d\nh_count %d\n", n, n, n, n)
+}
+
+func newCounting(t *testing.T) (*counting, *Scraper, *words) {
+	c, said := &counting{}, &words{}
+	server := httptest.NewServer(c)
+	t.Cleanup(server.Close)
+	s := New(Config{Sources: []Source{{Number: 4, URL: server.URL + "/metrics"}}, Account: []string{"h"}, Complain: said.complain})
+	t.Cleanup(s.Close)
+	return c, s, said
+}
+
+// The account is of what came since Begin, the last Begin, until the counts have settled.
+func TestAccountsCountFromBeginUntilTheyHaveSettled(t *testing.T) {
+	c, s, _ := newCounting(t)
+	start := clock.Now()
+	c.requests.Store(1000)
+	s.Begin(t.Context())
+	c.requests.Store(1100) // a warm-up
+	s.Begin(t.Context())
+	c.requests.Store(1420)
+	c.behind.Store(1) // the first of the last readings comes too early
+	a := s.Accounts(t.Context(), start)[0]
+	if h := a.GetHistograms()[0]; a.GetSource() != 4 || h.GetCount() != 320 || h.GetSum() != 320 || a.GetFailed() != 0 || a.GetAsked() != 5 {
+		t.Errorf("%v", a)
+	}
+	if a.GetFromNs() < 0 || a.GetToNs() <= a.GetFromNs() {
+		t.Errorf("from %d to %d", a.GetFromNs(), a.GetToNs())
+	}
+}
+
+// A reading that fails leaves the account without growth, and is said once.
+func TestAccountsWithoutAReading(t *testing.T) {
+	for name, broken := range map[string]struct{ first, last bool }{"first": {true, false}, "last": {false, true}} {
+		c, s, said := newCounting(t)
+		c.broken.Store(broken.first)
+		s.Begin(t.Context())
+		c.broken.Store(broken.last)
+		a := s.Accounts(t.Context(), clock.Now())[0]
+		if a.GetSource() != 4 || len(a.GetHistograms()) != 0 || a.GetFailed() == 0 || a.GetFailed() == a.GetAsked() || len(said.texts) != 1 {
+			t.Errorf("%s: %v, said %q", name, a, said.texts)
+		}
+	}
+}
+
+// A server that goes on counting, for others, does not hold the stage up.
+func TestAccountsOfABusyServer(t *testing.T) {
+	c, s, _ := newCounting(t)
+	s.Begin(t.Context())
+	c.behind.Store(-1 << 40)
+	var others sync.WaitGroup
+	done := make(chan struct{})
+	others.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				c.requests.Add(1)
+			}
+		}
+	})
+	begin := time.Now()
+	a := s.Accounts(t.Context(), clock.Now())[0]
+	close(done)
+	others.Wait()
+	if a.GetHistograms()[0].GetCount() == 0 || a.GetAsked() != 1+settleTries || time.Since(begin) > settleTries*(settleEvery+Timeout) {
+		t.Errorf("%v after %v", a, time.Since(begin))
+	}
+}
+
+// Sources are found at their other address too; of optional ones those without metrics are forgotten.
+func TestFind(t *testing.T) {
+	mux := http.NewServeMux()
+	page := func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, "# TYPE h histogram\nh_sum 1\nh_count 1")
+	}
+	mux.HandleFunc("/a/metrics", page)
+	mux.HandleFunc("/b/metrics", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `[{"iter": 3}]`) }) // as TensorRT-LLM
+	mux.HandleFunc("/b/prometheus/metrics", page)
+	mux.HandleFunc("/d/metrics", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "go_goroutines 7") })
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	for _, optional := range []bool{true, false} {
+		config := Config{Account: []string{"h"}, Optional: optional, Complain: func(string, error) { t.Error("it complains") }}
+		for i, name := range []string{"a", "b", "c", "d"} {
+			config.Sources = append(config.Sources, Source{
+				Number: uint32(i), URL: server.URL + "/" + name + "/metrics", Else: server.URL + "/" + name + "/prometheus/metrics",
+			})
+		}
+		s := New(config)
+		missing := s.Find(t.Context())
+		s.Close()
+		if len(missing) != 2 || !strings.HasSuffix(missing[0].URL, "/c/metrics") || !strings.Contains(missing[0].Err.Error(), "404") ||
+			!strings.HasSuffix(missing[1].URL, "/d/metrics") || !errors.Is(missing[1].Err, errNothing) {
+			t.Fatalf("%v", missing)
+		}
+		if want := map[bool]int{true: 2, false: 4}[optional]; len(s.config.Sources) != want || !strings.HasSuffix(s.config.Sources[1].URL, "/b/prometheus/metrics") {
+			t.Errorf("optional %v: %v", optional, s.config.Sources)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package scrape
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/spate-load/spate/plans"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// growth is what a server counted between two readings, most worth first and within the limits of an account. A series that the first
+// reading does not have began at 0. If the server was started again in between, what it counted before is lost, and all that it has now is
+// the growth.
+func growth(first, last totals, worth names) *spatev1.ServerAccount {
+	a := &spatev1.ServerAccount{Restarted: startedAgain(first, last), LeftOut: last.leftOut}
+	if a.Restarted {
+		first = totals{}
+	}
+	for key, value := range last.counters {
+		increase := grew(first.counters[key], value)
+		if !finite(increase) {
+			a.LeftOut++
+			continue
+		}
+		a.Counters = append(a.Counters, &spatev1.ServerCounter{Name: key.name, Labels: key.labels, Increase: increase})
+	}
+	for _, name := range slices.Sorted(maps.Keys(namesOf(last.histograms))) {
+		h := grown(name, first.histograms, last.histograms)
+		if !finite(h.GetSum()) || h.GetCount() > plans.MaxServerCount {
+			a.LeftOut++
+			continue
+		}
+		a.Histograms = append(a.Histograms, h)
+	}
+	limit(a, worth)
+	limit(a, worth)
+	return a
+}
+
+// grew is what a counter grew by. One that has become less began again at 0, as Prometheus' increase() takes it, too.
+func grew(before, after float64) float64 {
+	if after < before {
+		return after
+	}
+	return after - before
+}
+
+// startedAgain reports whether a server was started again between two readings: it says so, or something that only grows has become less.
+func startedAgain(first, last totals) bool {
+	if first.started != 0 && last.started != 0 {
+		return first.started != last.started
+	}
+	for key, before := range first.counters {
+		if after, there := last.counters[key]; there && after < before {
+			return true
+		}
+	}
+	for key, before := range first.histograms {
+		if after, there := last.histograms[key]; there && after.count < before.count {
+			return true
+		}
+	}
+	return false
+}
+
+// namesOf are the names of histograms.
+func namesOf(histograms map[series]histogram) map[string]bool {
+	names := map[string]bool{}
+	for key := range histograms {
+		names[key.name] = true
+	}
+	return names
+}
+
+// grown is the growth of all histograms of a name together. The buckets are known if they are the same for all of them.
+func grown(name string, first, last map[series]histogram) *spatev1.ServerHistogram {
+	sum := &spatev1.ServerHistogram{Name: name}
+	known := true
+	for key, after := range last {
+		if key.name != name {
+			continue
+		}
+		before := first[key]
+		if after.count < before.count { // of one label alone: it began again
+			before = histogram{}
+		}
+		sum.Count += after.count - before.count
+		sum.Sum += after.sum - before.sum
+		if counts := bucketGrowth(before, after); known && counts != nil && (sum.Bounds == nil || slices.Equal(sum.Bounds, after.bounds)) {
+			sum.Bounds, sum.Counts = after.bounds, added(sum.Counts, counts)
+			continue
+		}
+		known = false
+	}
+	if !known || sum.Count == 0 {
+		sum.Bounds, sum.Counts = nil, nil
+	}
+	return sum
+}
+
+// bucketGrowth is what each bucket grew by, nil if that is not known.
+func bucketGrowth(before, after histogram) []uint64 {
+	if before.count > 0 && !slices.Equal(before.bounds, after.bounds) {
+		return nil
+	}
+	counts := slices.Clone(after.counts)
+	for i, n := range before.counts {
+		if before.count == 0 {
+			break
+		}
+		if n > counts[i] {
+			return nil
+		}
+		counts[i] -= n
+	}
+	return counts
+}
+
+// added adds the counts of equal buckets. The first may be nil.
+func added(a, b []uint64) []uint64 {
+	if a == nil {
+		return b
+	}
+	for i := range b {
+		a[i] += b[i]
+	}
+	return a
+}
+
+// limit keeps what an account may hold, by worth, and sorts it by name.
+func limit(a *spatev1.ServerAccount, worth names) {
+	slices.SortFunc(a.Counters, func(x, y *spatev1.ServerCounter) int {
+		return cmp.Or(cmp.Compare(worth.rankOf(x.GetName(), true), worth.rankOf(y.GetName(), true)), compareCounters(x, y))
+	})
+	slices.SortStableFunc(a.Histograms, func(x, y *spatev1.ServerHistogram) int {
+		return cmp.Compare(worth.rank(x.GetName()), worth.rank(y.GetName()))
+	})
+	counters, histograms := min(len(a.Counters), plans.MaxServerCounters), min(len(a.Histograms), plans.MaxServerHistograms)
+	a.LeftOut += uint32(len(a.Counters) - counters + len(a.Histograms) - histograms)
+	a.Counters, a.Histograms = a.Counters[:counters], a.Histograms[:histograms]
+	slices.SortFunc(a.Counters, compareCounters)
+	slices.SortFunc(a.Histograms, func(x, y *spatev1.ServerHistogram) int { return cmp.Compare(x.GetName(), y.GetName()) })
+}
+
+// compareCounters orders counters by name and labels.
+func compareCounters(a, b *spatev1.ServerCounter) int {
+	return cmp.Or(cmp.Compare(a.GetName(), b.GetName()), cmp.Compare(a.GetLabels(), b.GetLabels()))
+}
