@@ -64,6 +64,7 @@ func New(c Config) (*Agent, error) {
 		},
 		outbox: a.outbox,
 		logger: c.Logger,
+		beat:   make(chan struct{}, 1),
 	}
 	return a, nil
 }

@@ -25,6 +25,7 @@ type desk struct {
 	kit    kit
 	outbox *outbox
 	logger *slog.Logger
+	beat   chan struct{} // asks for a heartbeat before its time
 
 	mu      sync.Mutex
 	current *assignment // nil: there is none

@@ -40,6 +40,7 @@ type coordinator struct {
 	mute       bool
 	slept      time.Duration // by so much the agent's clock seems to have stood still
 	hold       chan struct{} // the clock is not told before it is closed; nil: it is told
+	allEnded   bool          // it says that the load of all agents has ended
 	heartbeats []*spatev1.Heartbeat
 	pushed     []*spatev1.Snapshot                    // all, in order, again and again
 	answer     func(*spatev1.Snapshot) (string, bool) // refused, whether to answer at all
@@ -133,7 +134,9 @@ func (c *coordinator) beat(stream grpc.BidiStreamingServer[spatev1.ConnectReques
 	if c.mute {
 		return nil
 	}
-	return stream.Send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Renewed{Renewed: &spatev1.Renewed{Number: h.GetNumber()}}})
+	return stream.Send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Renewed{Renewed: &spatev1.Renewed{
+		Number: h.GetNumber(), AllEnded: c.allEnded && h.GetEnded() != nil,
+	}}})
 }
 
 // setMute makes the coordinator hear heartbeats without a word, or answer them again.

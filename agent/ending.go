@@ -108,4 +108,5 @@ func (l *load) end(immediately bool, why func()) {
 	if immediately {
 		l.cancel()
 	}
+	l.waitNoMore()
 }

@@ -26,11 +26,13 @@ type engine struct {
 	most   int            // max_model_len it tells; 0: it does not
 	fails  map[string]int // statuses of single requests, by id
 	keep   bool           // bodies
+	counts bool           // its /metrics say how many requests it has answered
 
 	mu     sync.Mutex
 	ids    []string // of the requests, as they came
 	bodies []string // theirs
 	asked  int      // questions that are no load
+	ended  int      // requests that were answered
 }
 
 func newEngine(t testing.TB, delay time.Duration, status int) *engine {
@@ -74,6 +76,9 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, first)
 	w.(http.Flusher).Flush()
 	_, _ = io.WriteString(w, second)
+	e.mu.Lock()
+	e.ended++
+	e.mu.Unlock()
 	_, _ = io.WriteString(w, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":4,\"completion_tokens\":2}}\n\ndata: [DONE]\n\n")
 }
 
@@ -92,7 +97,13 @@ var (
 func (e *engine) tell(w http.ResponseWriter, r *http.Request) {
 	e.mu.Lock()
 	e.asked++
+	ended := e.ended
 	e.mu.Unlock()
+	if e.counts && r.URL.Path == "/metrics" {
+		fmt.Fprintf(w, "# TYPE vllm:e2e_request_latency_seconds histogram\nvllm:e2e_request_latency_seconds_sum %d\n"+
+			"vllm:e2e_request_latency_seconds_count %d\n", ended, ended)
+		return
+	}
 	if e.most == 0 || !strings.HasSuffix(r.URL.Path, "/models") {
 		http.NotFound(w, r)
 		return

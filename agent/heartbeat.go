@@ -57,7 +57,7 @@ func (b *beats) answered(number uint64) (at clock.Instant, known bool) {
 	return 0, false
 }
 
-// heartbeats says that the agent lives, at once and then each interval.
+// heartbeats says that the agent lives, at once, then each interval, and whenever the desk has something to say.
 func (s *session) heartbeats(interval time.Duration) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -69,6 +69,7 @@ func (s *session) heartbeats(interval time.Duration) error {
 		}
 		select {
 		case <-tick.C:
+		case <-s.agent.desk.beat:
 		case <-s.ctx.Done():
 			return s.ctx.Err()
 		}
@@ -81,6 +82,7 @@ func (s *session) heartbeat() *spatev1.Heartbeat {
 		Number:           s.agent.heartbeats.Add(1),
 		InFlight:         s.agent.desk.inFlight(),
 		UnackedSnapshots: uint32(s.agent.outbox.waiting()),
+		Ended:            s.agent.desk.endedRef(),
 	}
 	cpu, at := cpuTime(), clock.Now()
 	if passed := at.Sub(s.lastAt); passed > 0 {

@@ -25,6 +25,7 @@ type load struct {
 	recorder    *recorder.Recorder
 	pulse       pulse
 	pace        pace
+	account     *account
 
 	starting     context.Context // ends when nothing more may be started
 	stopStarting context.CancelFunc
@@ -66,7 +67,7 @@ type load struct {
 
 // newLoad arms a share. emit takes its snapshots.
 func newLoad(s *share, start clock.Instant, uncertainty time.Duration, emit func(*spatev1.Snapshot)) *load {
-	l := &load{share: s, start: start, uncertainty: uncertainty}
+	l := &load{share: s, start: start, uncertainty: uncertainty, account: newAccount()}
 	l.pulse.patience = s.target().GetConnectTimeout().AsDuration()
 	l.starting, l.stopStarting = context.WithCancel(context.Background())
 	l.taking, l.stopTaking = context.WithCancel(l.starting)
@@ -88,6 +89,9 @@ func (l *load) emitter(emit func(*spatev1.Snapshot)) func(*spatev1.Snapshot) {
 		if l.servers != nil {
 			s.ServerSamples = l.servers.Take(s.GetWindow())
 		}
+		if s.GetTotals() != nil {
+			s.ServerAccounts = l.account.result
+		}
 		emit(s)
 	}
 }
@@ -100,16 +104,17 @@ func (l *load) joinedIn(now clock.Instant) uint32 {
 	return uint32(now.Sub(l.start) / recorder.Length)
 }
 
-// run waits for the start, generates the load and emits its snapshots, the last with the totals. It blocks until all is done.
+// run waits for the start, generates the load and emits its snapshots, the last with the totals. It blocks until all is done: with servers to
+// read, until the load of the other agents has ended, too.
 func (l *load) run() {
-	sealed, scraped := l.seal(), l.scrape()
+	sealed, read := l.seal(), l.readServers()
 	if l.closed != nil {
 		l.runClosed()
 	} else {
 		l.runOpen()
 	}
 	l.endDrain()
-	scraped()
+	read()
 	sealed()
 	l.recorder.Finish(l.totals())
 }
@@ -182,8 +187,8 @@ func (l *load) observe(o *stream.Observation) {
 
 // begun takes in that an arrival is begun, with its first request.
 func (l *load) begun(q *recorder.Request) {
-	if !q.Unmeasured {
-		l.arrivals.Add(1)
+	if !q.Unmeasured && l.arrivals.Add(1) == 1 {
+		l.measuringBegan()
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 
 	"google.golang.org/protobuf/proto"
 
@@ -18,25 +17,15 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// watchServers makes ready to read the metrics of servers that fell to this agent. Those that it may not ask are left out, and it says so:
-// the load does not need them.
-func (s *share) watchServers(a *spatev1.Assign, k kit) error {
-	urls := plans.ServerSources(s.target())
-	var sources []scrape.Source
-	for _, number := range a.GetServerSources() {
-		if int(number) >= len(urls) {
-			return fmt.Errorf("server metrics: source %d of %d: coordinator and agent do not speak of the same plan", number, len(urls))
-		}
-		address := urls[number]
-		if u, err := url.Parse(address); err != nil || !k.limits.mayAsk(u) {
-			s.note("The metrics at %s are not read: the configuration of the agent that they fell to allows %s only.",
-				address, strings.Join(k.limits.targets, ", "))
-			continue
-		}
-		sources = append(sources, scrape.Source{Number: number, URL: address})
-	}
-	if len(sources) == 0 {
-		return nil
+// elsewhere is where TensorRT-LLM has its metrics in Prometheus' form; its /metrics are JSON.
+const elsewhere = "/prometheus/metrics"
+
+// watchServers makes ready to read the metrics of servers that fell to this agent. It leaves out those that it may not ask, and those that
+// have none although nobody said that they have, and notes both: the load does not need them. It blocks for 2 s at most.
+func (s *share) watchServers(ctx context.Context, a *spatev1.Assign, k kit) error {
+	sources, err := s.sources(a.GetServerSources(), k.limits)
+	if err != nil || len(sources) == 0 {
+		return err
 	}
 	config, err := s.clientConfig(a.GetSecrets())
 	if err != nil {
@@ -49,10 +38,57 @@ func (s *share) watchServers(a *spatev1.Assign, k kit) error {
 	if err != nil {
 		return fmt.Errorf("target %s: connection: %w", s.target().GetName(), err)
 	}
+	metrics := s.target().GetServerMetrics()
 	s.servers = scrape.New(scrape.Config{
-		Sources: sources, Names: s.target().GetServerMetrics().GetNames(), TLS: trust, Proxy: proxy, Complain: complainer(k.logger),
+		Sources: sources, Optional: !plans.NamesServerMetrics(s.target()), Names: metrics.GetNames(),
+		Account: plans.AccountMetrics(s.target()), Model: s.target().GetModel(), TLS: trust, Proxy: proxy, Complain: complainer(k.logger),
 	})
+	if len(metrics.GetUrls()) > 0 {
+		return nil
+	}
+	missing := s.servers.Find(ctx)
+	if plans.NamesServerMetrics(s.target()) {
+		return nil // it is said and counted whenever they are read
+	}
+	s.noteMissing(missing)
+	if len(missing) == len(sources) {
+		s.servers = nil
+	}
 	return nil
+}
+
+// sources are the addresses of sources by their numbers, without those that the agent may not ask.
+func (s *share) sources(numbers []uint32, l limits) (sources []scrape.Source, err error) {
+	urls := plans.ServerSources(s.target())
+	for _, number := range numbers {
+		if int(number) >= len(urls) {
+			return nil, fmt.Errorf("server metrics: source %d of %d: coordinator and agent do not speak of the same plan", number, len(urls))
+		}
+		source := scrape.Source{Number: number, URL: urls[number]}
+		if len(s.target().GetServerMetrics().GetUrls()) == 0 {
+			source.Else = strings.TrimSuffix(source.URL, "/metrics") + elsewhere
+		}
+		if u, err := url.Parse(source.URL); err != nil || !l.mayAsk(u) {
+			s.note("The metrics at %s are not read: the configuration of the agent that they fell to allows %s only.",
+				source.URL, strings.Join(l.targets, ", "))
+			continue
+		}
+		sources = append(sources, source)
+	}
+	return sources, nil
+}
+
+// noteMissing notes the servers that have no metrics, all at once.
+func (s *share) noteMissing(missing []scrape.Missing) {
+	if len(missing) == 0 {
+		return
+	}
+	others := ""
+	if n := len(missing) - 1; n > 0 {
+		others = fmt.Sprintf(" and %d more", n)
+	}
+	s.note("No server metrics at %s%s: %v. So the results have no account of the server's own beside them. If it has metrics elsewhere, say where by "+
+		"server_metrics: {urls: [...]}.", missing[0].URL, others, missing[0].Err)
 }
 
 // complainer says why a server cannot be read.
@@ -62,7 +98,7 @@ func complainer(logger *slog.Logger) func(url string, err error) {
 	}
 }
 
-// mayAsk says whether the agent may send anything to an address.
+// mayAsk reports whether the agent may send anything to an address.
 func (l limits) mayAsk(u *url.URL) bool { return len(l.targets) == 0 || l.allows(u) }
 
 // note tells people something beside what was found out about the target, which other stages share.
@@ -85,15 +121,4 @@ func (s *share) introduce(source *scrape.Source, config stream.Config) {
 	for name, value := range config.Headers {
 		source.Header.Set(name, value)
 	}
-}
-
-// scrape reads servers' metrics until the function it returns is called, which waits for the end of it.
-func (l *load) scrape() (end func()) {
-	if l.servers == nil {
-		return func() {}
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var reading sync.WaitGroup
-	reading.Go(func() { l.servers.Run(ctx, l.start, 0) })
-	return func() { cancel(); reading.Wait() }
 }

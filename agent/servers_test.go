@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spate-load/spate/agent/scrape"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -91,7 +91,7 @@ func told(t *testing.T, target *spatev1.Target, secrets map[string]string) (up m
 	}
 	var log strings.Builder
 	s := &share{stage: &spatev1.Stage{Target: target}}
-	if err := s.watchServers(assign, kit{logger: slog.New(slog.NewTextHandler(&log, nil))}); err != nil {
+	if err := s.watchServers(t.Context(), assign, kit{logger: slog.New(slog.NewTextHandler(&log, nil))}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -100,7 +100,7 @@ func told(t *testing.T, target *spatev1.Target, secrets map[string]string) (up m
 	up = map[uint32]bool{}
 	for begin := time.Now(); len(up) < len(assign.GetServerSources()) && time.Since(begin) < time.Minute; time.Sleep(time.Millisecond) {
 		for _, sample := range s.servers.Take(1000) {
-			if sample.GetName() == scrape.Up {
+			if sample.GetName() == plans.ServerUp {
 				up[sample.GetSource()] = sample.GetValue() == 1
 			}
 		}
@@ -174,7 +174,7 @@ func TestServersOfABadCertificate(t *testing.T) {
 	s := &share{stage: &spatev1.Stage{Target: &spatev1.Target{
 		Name: "t", Endpoints: []string{"https://h"}, Connection: &spatev1.Connection{Ca: "file:ca"}, ServerMetrics: &spatev1.ServerMetrics{},
 	}}}
-	err := s.watchServers(&spatev1.Assign{ServerSources: []uint32{0}, Secrets: map[string]string{"file:ca": "x"}}, kit{})
+	err := s.watchServers(t.Context(), &spatev1.Assign{ServerSources: []uint32{0}, Secrets: map[string]string{"file:ca": "x"}}, kit{})
 	if err == nil || !strings.Contains(err.Error(), "target t: connection: the authorities' file holds no certificate in PEM") {
 		t.Errorf("it says %v", err)
 	}

@@ -200,6 +200,9 @@ func (s *session) renewed(m *spatev1.Renewed) {
 	if sent, known := s.beats.answered(m.GetNumber()); known {
 		s.agent.desk.renew(sent)
 	}
+	if m.GetAllEnded() {
+		s.agent.desk.allEnded()
+	}
 }
 
 // work does what the coordinator says, in its order.

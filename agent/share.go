@@ -89,7 +89,7 @@ func (s *share) makeReady(ctx context.Context, a *spatev1.Assign, k kit) error {
 	if err := s.connect(ctx, a.GetSecrets(), k.findings); err != nil {
 		return err
 	}
-	if err := s.watchServers(a, k); err != nil {
+	if err := s.watchServers(ctx, a, k); err != nil {
 		return err
 	}
 	if err := s.makeContent(); err != nil {
@@ -103,6 +103,9 @@ func (s *share) makeReady(ctx context.Context, a *spatev1.Assign, k kit) error {
 func (s *share) close() {
 	if s.client != nil {
 		s.client.Close()
+	}
+	if s.servers != nil {
+		s.servers.Close()
 	}
 	switch {
 	case s.content != nil:

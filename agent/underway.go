@@ -30,7 +30,7 @@ func (d *desk) arm(ref *spatev1.AssignmentRef, start clock.Instant, uncertainty 
 		return fmt.Errorf("%s was armed for a start %v from now", describe(ref), clock.Until(start))
 	}
 	a.load = newLoad(a.share, start, uncertainty, func(s *spatev1.Snapshot) { d.emit(a, s) })
-	a.load.lapsed = d.checkLease
+	a.load.lapsed, a.load.account.hurry = d.checkLease, d.hurry
 	d.watchLease()
 	if a.rate == 0 { // the schedule does not tell
 		a.load.pace.most = d.kit.limits.maxRate

@@ -159,10 +159,15 @@ func (c *Coordinator) supersede(old, s *session) error {
 	return nil
 }
 
-// renew answers a heartbeat at once: with that the agent's lease begins anew. c.mu is held.
-func (c *Coordinator) renew(s *session, number uint64) {
+// renew answers a heartbeat at once: with that the agent's lease starts again. One that waits for the others learns whether their load has
+// ended. c.mu is held.
+func (c *Coordinator) renew(s *session, h *spatev1.Heartbeat) {
 	c.renewals.Add(1)
-	s.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Renewed{Renewed: &spatev1.Renewed{Number: number}}})
+	answer := &spatev1.Renewed{Number: h.GetNumber()}
+	if r := c.active; r != nil && h.GetEnded() != nil {
+		answer.AllEnded = r.machine.LoadEnded(s.info.GetName(), h.GetEnded())
+	}
+	s.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Renewed{Renewed: answer}})
 }
 
 func (c *Coordinator) welcome() *spatev1.ConnectResponse {
@@ -213,7 +218,7 @@ func (c *Coordinator) hear(s *session, m *spatev1.ConnectRequest) {
 			return
 		}
 		s.heartbeat = m.Heartbeat
-		c.renew(s, m.Heartbeat.GetNumber())
+		c.renew(s, m.Heartbeat)
 		c.feed(func(r *run, at clock.Instant) { r.machine.Heard(at, name, m.Heartbeat) })
 	case *spatev1.ConnectRequest_Applied:
 		c.feed(func(r *run, at clock.Instant) { r.machine.Applied(at, name, m.Applied) })

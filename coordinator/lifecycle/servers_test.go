@@ -48,7 +48,9 @@ func TestEachSourceHasOneReader(t *testing.T) {
 
 func TestNobodyReadsWhatIsNotAskedFor(t *testing.T) {
 	p := &share{}
-	s := &stage{record: &spatev1.StageRecord{Stage: &spatev1.Stage{Target: &spatev1.Target{Endpoints: []string{"http://e"}}}}, shares: []*share{p}}
+	s := &stage{record: &spatev1.StageRecord{Stage: &spatev1.Stage{Target: &spatev1.Target{
+		Endpoints: []string{"http://e"}, ServerMetrics: &spatev1.ServerMetrics{Read: "never"},
+	}}}, shares: []*share{p}}
 	if of := s.serverSources(p); of != nil {
 		t.Errorf("%v", of)
 	}

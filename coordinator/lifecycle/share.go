@@ -37,6 +37,7 @@ type share struct {
 	knows    uint32        // newest revision that it is known to have taken on
 	answerBy clock.Instant // when it has to have taken on the last one at the latest; 0: it has
 
+	ended   bool          // its load has ended, and it holds its totals back until all have
 	lost    string        // why it is away; empty: it is not
 	fence   clock.Instant // from then on it starts nothing more, if it is away
 	said    bool          // its loss has been told
@@ -51,8 +52,8 @@ func (p *share) whole() bool { return p.totals != nil && p.snapshots >= p.totals
 // done says that nothing more is waited for.
 func (p *share) done() bool { return p.failure != "" || p.whole() }
 
-// active says that the share is under way, as far as is known.
-func (p *share) active() bool { return p.failure == "" && p.lost == "" && p.totals == nil }
+// active reports whether the share is under way, as far as is known.
+func (p *share) active() bool { return p.failure == "" && p.lost == "" && p.totals == nil && !p.ended }
 
 // away says that the share is lost unless it comes back.
 func (p *share) away() bool { return p.lost != "" && !p.done() }

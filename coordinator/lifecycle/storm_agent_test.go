@@ -49,6 +49,9 @@ type job struct {
 	stripe    *spatev1.Stripe
 	lease     time.Duration
 	observer  bool
+	reads     bool          // servers, so that it waits for the others at its end
+	ended     clock.Instant // since when it does; 0: it does not
+	asked     clock.Instant // whether the others have ended
 	ready     clock.Instant
 	said      bool
 	start     clock.Instant // 0: not armed
@@ -117,6 +120,7 @@ func (a *worker) assign(m *spatev1.Assign) {
 		a.job = &job{
 			ref: m.GetRef(), stripe: m.GetStripe(), lease: 30 * time.Second, ready: a.w.at.Add(a.w.prepare), started: map[int]bool{},
 			next: map[int]uint64{}, observer: m.GetStage().GetLoad().GetDuration().AsDuration() > time.Hour,
+			reads: len(m.GetServerSources()) > 0,
 		}
 		if m.GetLease() != nil {
 			a.job.lease = m.GetLease().AsDuration()
@@ -131,7 +135,7 @@ func (a *worker) revise(m *spatev1.Revise) {
 	reject := func(reason string) {
 		a.w.run.Rejected(a.w.at, a.info.GetName(), &spatev1.Rejected{Ref: m.GetRef(), Reason: reason, Kind: spatev1.FailureKind_FAILURE_KIND_AGENT})
 	}
-	if j == nil || j.ref.GetStageIndex() != m.GetRef().GetStageIndex() {
+	if j == nil || j.ref.GetStageIndex() != m.GetRef().GetStageIndex() || j.ended != 0 {
 		reject("it is over")
 		return
 	}
@@ -200,9 +204,28 @@ func (a *worker) begin() {
 		j.begun = append(j.begun, i)
 	}
 	newcomer := int(j.stripe.GetRank()) >= len(j.stripe.GetWeights()) && len(j.started) == 0 && elapsed < a.w.length
-	if !left && !newcomer {
+	if !left && !newcomer && a.othersEnded() {
 		a.end(&spatev1.Totals{})
 	}
+}
+
+// othersEnded reports whether a worker whose load has ended need not wait for the others. It asks as agents do, and gives up as they do.
+func (a *worker) othersEnded() bool {
+	j := a.job
+	if !j.reads {
+		return true
+	}
+	if j.ended == 0 {
+		j.ended = a.w.at
+	}
+	if a.w.at.Sub(j.ended) > 15*time.Second {
+		return true
+	}
+	if !a.connected || a.stalled || j.asked != 0 && a.w.at.Sub(j.asked) < 200*time.Millisecond {
+		return false
+	}
+	j.asked = a.w.at
+	return a.w.run.LoadEnded(a.info.GetName(), j.ref)
 }
 
 // seal makes a snapshot of the open window.

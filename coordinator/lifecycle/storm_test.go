@@ -75,6 +75,9 @@ func newStorm(t *rapid.T) *storm {
 		st := &spatev1.Stage{
 			Index: uint32(i), Target: &spatev1.Target{Name: "east"}, Workload: &spatev1.Workload{Name: "w"}, Load: proto.CloneOf(load), OnAgentLoss: w.policy,
 		}
+		for range rapid.IntRange(0, 3).Draw(t, "servers to read") {
+			st.Target.Endpoints = append(st.Target.Endpoints, "http://e")
+		}
 		if rapid.IntRange(0, 3).Draw(t, "regions") == 0 {
 			st.Regions = map[string]float64{"eu": 0.7, "us": 0.3}
 		}

@@ -1,0 +1,158 @@
+package agent
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// reading is an assignment whose agent reads the metrics of all its servers.
+func reading(a *spatev1.Assign) *spatev1.Assign {
+	for i := range a.GetStage().GetTarget().GetEndpoints() {
+		a.ServerSources = append(a.ServerSources, uint32(i))
+	}
+	return a
+}
+
+// waits reports whether the agent says that its load has ended and that it waits for the others.
+func (c *coordinator) waits(stage uint32) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, h := range c.heartbeats {
+		if h.GetEnded() != nil && h.GetEnded().GetStageIndex() == stage {
+			return true
+		}
+	}
+	return false
+}
+
+// account is what the servers counted in a stage that has ended.
+func (c *coordinator) account(stage uint32) []*spatev1.ServerAccount {
+	c.totals(stage)
+	for _, s := range c.snapshots() {
+		if s.GetStageIndex() == stage && s.GetTotals() != nil {
+			return s.GetServerAccounts()
+		}
+	}
+	return nil
+}
+
+// requestsOf is the count of requests of an account.
+func requestsOf(t *testing.T, accounts []*spatev1.ServerAccount) uint64 {
+	t.Helper()
+	if len(accounts) != 1 || len(accounts[0].GetHistograms()) != 1 {
+		t.Fatalf("%v", accounts)
+	}
+	return accounts[0].GetHistograms()[0].GetCount()
+}
+
+// An agent whose load has ended reads its servers when the load of the others has ended, too, and not each second where nobody asked for that.
+func TestTheLastReadingIsAfterTheLastRequestOfAll(t *testing.T) {
+	c, e := newCoordinator(t), newEngine(t, time.Millisecond, 0)
+	e.counts = true
+	c.start(Config{})
+	c.next()
+	c.begin(reading(closedStage(0, e)))
+	eventually(t, "end of the load", func() bool { return c.waits(0) })
+	for _, s := range c.snapshots() {
+		if s.GetTotals() != nil {
+			t.Fatal("it did not wait for the others")
+		}
+	}
+	for range 3 { // of another agent
+		answer, err := http.Post(e.URL+"/v1/completions", "application/json", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, answer.Body)
+		answer.Body.Close()
+	}
+	questions := e.questions()
+	c.mu.Lock()
+	c.allEnded = true
+	c.mu.Unlock()
+	accounts := c.account(0)
+	if n := requestsOf(t, accounts); n != 10+3 {
+		t.Errorf("the server counted %d requests", n)
+	}
+	if a := accounts[0]; a.GetFromNs() >= 0 || a.GetToNs() <= 0 || a.GetFailed() != 0 {
+		t.Errorf("%v", a)
+	}
+	if last := e.questions() - questions; last != 2 {
+		t.Errorf("%d last readings", last)
+	}
+}
+
+// Requests of a warm-up are not in the account but for those in flight at its end.
+func TestTheAccountBeginsBehindTheWarmUp(t *testing.T) {
+	e := newEngine(t, 100*time.Millisecond, 0)
+	e.counts = true
+	u := begin(t, reading(assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 3, WarmupRequests: 2}, e), 0)), limits{})
+	eventually(t, "end of the load", func() bool { return u.account.waiting.Load() })
+	u.waitNoMore()
+	o := u.wait(t)
+	accounts := o.snapshots[len(o.snapshots)-1].GetServerAccounts()
+	if n := requestsOf(t, accounts); n != 3 || accounts[0].GetFromNs() < (150*time.Millisecond).Nanoseconds() {
+		t.Errorf("%d requests from %v on", n, time.Duration(accounts[0].GetFromNs()))
+	}
+}
+
+// Nothing waits for an agent that reads servers if its coordinator is gone, or if its load has failed.
+func TestTheWaitForTheOthersEnds(t *testing.T) {
+	t.Run("with the lease", func(t *testing.T) {
+		c, e := newCoordinator(t), newEngine(t, time.Millisecond, 0)
+		c.lease, e.counts = 300*time.Millisecond, true
+		c.start(Config{})
+		c.next()
+		c.begin(reading(closedStage(0, e)))
+		eventually(t, "end of the load", func() bool { return c.waits(0) })
+		c.leave()
+		eventually(t, "end of the lease", func() bool { return c.agent.desk.ref() == nil })
+		c.comeBack(func(*spatev1.Snapshot) (string, bool) { return "", true })
+		if n, totals := requestsOf(t, c.account(0)), c.totals(0); n != 10 || totals.GetFailure() != "" {
+			t.Errorf("%d requests, failure %q", n, totals.GetFailure())
+		}
+	})
+	t.Run("with a stop", func(t *testing.T) {
+		e := newEngine(t, time.Millisecond, 0)
+		e.counts = true
+		u := begin(t, reading(closedStage(0, e)), limits{})
+		eventually(t, "end of the load", func() bool { return u.account.waiting.Load() })
+		u.stop(false, true)
+		if o := u.wait(t); o.totals.GetStopped() {
+			t.Error("a load that has ended was stopped")
+		}
+	})
+	t.Run("with a failure", func(t *testing.T) {
+		e := newEngine(t, time.Millisecond, 0)
+		e.counts = true
+		load := &spatev1.LoadPoint{Concurrency: 1, Duration: durationpb.New(time.Hour)}
+		u := begin(t, reading(assignOf(stageOf(load, e), 0)), limits{})
+		eventually(t, "requests", func() bool { return len(e.requests()) > 2 })
+		u.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true, "broken")
+		if o := u.wait(t); len(o.snapshots[len(o.snapshots)-1].GetServerAccounts()) != 0 {
+			t.Error("a load that failed has an account")
+		}
+	})
+}
+
+// Where nobody asked for metrics, a server without any is noted once and not asked again.
+func TestServersWithoutMetricsAreNoted(t *testing.T) {
+	e, f := newEngine(t, time.Millisecond, 0), newEngine(t, time.Millisecond, 0)
+	a := reading(assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 2}, e, f), 0))
+	u := begin(t, a, limits{})
+	note := strings.Join(u.found.Preparation.GetNotes(), " ")
+	if want := "No server metrics at " + e.URL + "/metrics and 1 more: it answers 404 Not Found"; !strings.Contains(note, want) {
+		t.Errorf("noted: %q", note)
+	}
+	questions := e.questions()
+	if o := u.wait(t); o.totals.GetFailure() != "" || e.questions() != questions {
+		t.Errorf("%v; asked %d times more", o.totals, e.questions()-questions)
+	}
+}
