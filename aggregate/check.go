@@ -72,6 +72,9 @@ func Check(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spatev1.StageReco
 	if err := checkServerSamples(s.GetServerSamples(), stage.GetStage().GetTarget()); err != nil {
 		return Checked{}, err
 	}
+	if err := checkServerAccounts(s.GetServerAccounts(), stage.GetStage().GetTarget()); err != nil {
+		return Checked{}, err
+	}
 	return Checked{s, decoded}, checkTotals(s.GetTotals())
 }
 

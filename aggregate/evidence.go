@@ -22,6 +22,9 @@ func (s *Stage) trustOf(rec *spatev1.StageRecord, r *StageResult) trust.Trust {
 		e.Closed = &trust.Closed{Concurrency: *c}
 	}
 	e.Open, e.Hiccup, e.PeakTokens = openOf(rec.GetStage(), r.Arrivals), s.hiccup(), r.PeakOutputTokenThroughput
+	if e.CachedShare == nil && r.ServerAccount != nil {
+		e.CachedShare = r.ServerAccount.CachedShare
+	}
 	if r.PeakConcurrency != nil {
 		e.PeakConcurrency = &r.PeakConcurrency.Requests
 	}

@@ -182,16 +182,18 @@ type StageResult struct {
 	Regions []RegionResult `json:"regions"`
 	// What observers measured beside the load, by region. It is in no other number.
 	Observers []ObserverResult `json:"observers"`
-	// What servers told of themselves between the first measured start and the last measured end, by the place where they were asked.
-	// Empty: the plan asks for no server metrics.
+	// What servers say of themselves, by the place where they were asked: gauges between the first measured start and the last measured
+	// end, counters and histograms by their account. Empty: they have no metrics, or the plan says not to read them.
 	Servers []ServerResult `json:"servers"`
+	// The servers' own account of the stage beside the clients'. Null: there is none.
+	ServerAccount *ServerAccount `json:"server_account"`
 	// How far apart the agents began. Null: fewer than two of them said when.
 	StartSpread *StartSpread `json:"start_spread"`
 	// Request rows that were left out because an agent's memory for them was full while its coordinator was gone.
 	DroppedRecords uint64 `json:"dropped_records"`
 }
 
-// ServerResult is what one server told of itself, once a second.
+// ServerResult is what one server says of itself.
 type ServerResult struct {
 	// Where it was asked, without a password.
 	URL string `json:"url"`
@@ -201,7 +203,14 @@ type ServerResult struct {
 	Failed uint64 `json:"failed"`
 	// Values left out since they were more than are taken of one server.
 	ValuesLeftOut uint64 `json:"values_left_out"`
-	// What it told, by name and labels.
+	// When its counters and histograms were read first, in seconds since the stage's start: before it, or at the end of a warm-up. Null:
+	// they were not read at both ends of the stage.
+	FromS *float64 `json:"from_s"`
+	// When they were read last: after the last request of all agents.
+	ToS *float64 `json:"to_s"`
+	// It was started again in between: what it had counted before is lost.
+	Restarted bool `json:"restarted"`
+	// What it says, by name and labels.
 	Metrics []ServerMetric `json:"metrics"`
 }
 
@@ -211,20 +220,29 @@ type ServerMetric struct {
 	Name string `json:"name"`
 	// Labels as in Prometheus' text form, without the braces. Empty: it has none.
 	Labels string `json:"labels"`
-	// What it is: "gauge" or "counter".
+	// What it is: "gauge", "counter" or "histogram".
 	Kind string `json:"kind"`
-	// Values taken.
+	// Readings that it comes from.
 	Samples uint64 `json:"samples"`
-	// Mean of a gauge's values. Null: it is a counter.
+	// Mean of a gauge's readings, or exact mean of the values that a histogram counted. Null: it is a counter, or no values.
 	Mean *float64 `json:"mean"`
-	// Least of a gauge's values. Null: it is a counter.
+	// Least of a gauge's readings. Null: it is no gauge.
 	Min *float64 `json:"min"`
-	// Largest of a gauge's values. Null: it is a counter.
+	// Largest of a gauge's readings. Null: it is no gauge.
 	Max *float64 `json:"max"`
-	// What a counter grew by from the first value to the last, new starts of the server seen to. Null: it is a gauge, or there is one value.
+	// What a counter grew by from the first reading to the last, new starts of the server seen to. Null: it is no counter, or there is one
+	// reading.
 	Increase *float64 `json:"increase"`
 	// The same per second.
 	PerSecond *float64 `json:"per_second"`
+	// Values that a histogram counted, over all its labels. Null: it is none.
+	Count *uint64 `json:"count"`
+	// Median of them. Null: it is no histogram, or its buckets are not known.
+	P50 *ServerQuantile `json:"p50"`
+	// 90th percentile of them.
+	P90 *ServerQuantile `json:"p90"`
+	// 99th percentile of them.
+	P99 *ServerQuantile `json:"p99"`
 }
 
 // StartSpread is the time from the first agent's start to the last one's.

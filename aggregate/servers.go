@@ -11,25 +11,14 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Limits of what an agent may say that servers told.
 const (
 	// maxServerSamples bounds the samples of one source in a snapshot: its series, and what the reading says of itself.
-	maxServerSamples = 64 + 2
-	// maxServerName and maxServerLabels bound the texts of a series, in bytes.
-	maxServerName, maxServerLabels = 256, 512
-	// maxServerValue bounds values, so that no sum of a stage's is beyond numbers.
-	maxServerValue = 1e300
+	maxServerSamples = plans.MaxServerSeries + 2
 	// maxServerSeries bounds the series of a source in a stage: labels may come and go with what the server does.
 	maxServerSeries = 256
 	// keptSamples bounds what is kept of one series. A stage that is longer keeps every second one of its older samples, then every fourth,
 	// and so on; the last recentSamples seconds stay whole for those who look at single windows.
 	keptSamples, recentSamples = 4096, 256
-)
-
-// Names of what the reading of a server says of itself.
-const (
-	serverUp      = "up"                     // 1: it answered, 0: it did not
-	serverLeftOut = "scrape_series_left_out" // series beyond what is taken of one server
 )
 
 // ServerValue is what a server told in one window.
@@ -75,10 +64,13 @@ type servers struct {
 	series  map[serverKey]*serverSeries
 	sources map[uint32]int // series by source
 	refused map[uint32]int // values of series beyond the bound, by source
+
+	accounts map[uint32]*spatev1.ServerAccount // what counters and histograms grew by over the stage, by source
 }
 
-// add takes in the samples of a snapshot.
+// add takes in the samples and the accounts of a snapshot.
 func (v *servers) add(s *spatev1.Snapshot) {
+	v.addAccounts(s.GetServerAccounts())
 	for _, sample := range s.GetServerSamples() {
 		key := serverKey{sample.GetSource(), sample.GetName(), sample.GetLabels()}
 		series := v.series[key]
@@ -176,23 +168,33 @@ func (v *servers) window(number uint32, target *spatev1.Target) (values []Server
 	return values
 }
 
-// results sum up what servers told from a second of the stage to another, both counted.
+// results sum up what servers told from a second of the stage to another, both counted. Counters and histograms go by the accounts, which
+// cover the stage exactly, where there are some.
 func (v *servers) results(target *spatev1.Target, from, to uint32) []ServerResult {
 	results := []ServerResult{}
 	for i, url := range plans.ServerSources(target) {
-		results = append(results, ServerResult{URL: redacted(url), Metrics: []ServerMetric{}, ValuesLeftOut: uint64(v.refused[uint32(i)])})
+		results = append(results, v.accountResult(redacted(url), uint32(i)))
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(v.series), serverKey.compare) {
 		r, series := &results[key.source], v.series[key].between(from, to)
 		switch {
 		case len(series.samples) == 0:
-		case key.name == serverUp:
-			r.Asked, r.Failed = series.asked()
-		case key.name == serverLeftOut:
+		case key.name == plans.ServerUp:
+			asked, failed := series.asked()
+			r.Asked, r.Failed = r.Asked+asked, r.Failed+failed
+		case key.name == plans.ServerLeftOut:
 			r.ValuesLeftOut += uint64(series.sum())
-		default:
+		case !series.counter || !hasGrowth(v.accounts[key.source]):
 			r.Metrics = append(r.Metrics, series.result(key))
 		}
+	}
+	for i := range results {
+		slices.SortStableFunc(results[i].Metrics, func(a, b ServerMetric) int {
+			return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Labels, b.Labels))
+		})
+	}
+	if !plans.NamesServerMetrics(target) {
+		results = slices.DeleteFunc(results, func(r ServerResult) bool { return r.Asked == 0 })
 	}
 	return results
 }
@@ -282,10 +284,10 @@ func checkServerSamples(samples []*spatev1.ServerSample, target *spatev1.Target)
 		switch {
 		case key.source >= sources:
 			return fmt.Errorf("server metrics: source %d: the target has %d", key.source, sources)
-		case key.name == "" || len(key.name) > maxServerName || len(key.labels) > maxServerLabels:
+		case key.name == "" || len(key.name) > plans.MaxServerName || len(key.labels) > plans.MaxServerLabels:
 			return fmt.Errorf("server metrics of source %d: a name of %d bytes with labels of %d", key.source, len(key.name), len(key.labels))
-		case !(math.Abs(s.GetValue()) <= maxServerValue):
-			return fmt.Errorf("server metrics of source %d: %.80s is %v: want a number up to %.0e", key.source, key.name, s.GetValue(), maxServerValue)
+		case !(math.Abs(s.GetValue()) <= plans.MaxServerValue):
+			return fmt.Errorf("server metrics of source %d: %.80s is %v: want a number up to %.0e", key.source, key.name, s.GetValue(), plans.MaxServerValue)
 		case seen[key]:
 			return fmt.Errorf("server metrics of source %d: %s is given twice", key.source, key.name)
 		case counts[key.source] > maxServerSamples:

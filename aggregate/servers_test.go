@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -136,7 +137,7 @@ func TestLargestServerValues(t *testing.T) {
 	for _, counter := range []bool{false, true} {
 		var v servers
 		for w := range uint32(3 * keptSamples) {
-			s := told(w, maxServerValue*float64(1-2*int(w%2)), counter)
+			s := told(w, plans.MaxServerValue*float64(1-2*int(w%2)), counter)
 			if err := checkServerSamples([]*spatev1.ServerSample{{Name: "m", Value: s.GetServerSamples()[0].GetValue()}}, watchedTarget(1)); err != nil {
 				t.Fatal(err)
 			}
@@ -173,7 +174,8 @@ func TestServerSamplesAreChecked(t *testing.T) {
 			t.Errorf("%q: %v", want, err)
 		}
 	}
-	if err := checkServerSamples([]*spatev1.ServerSample{good()}, &spatev1.Target{Endpoints: []string{"http://e"}}); err == nil {
+	never := &spatev1.Target{Endpoints: []string{"http://e"}, ServerMetrics: &spatev1.ServerMetrics{Read: "never"}}
+	if err := checkServerSamples([]*spatev1.ServerSample{good()}, never); err == nil {
 		t.Error("samples of a target that asks for none are taken")
 	}
 }

@@ -61,6 +61,7 @@ func (s *Stage) Result(rec *spatev1.StageRecord) StageResult {
 		Latencies:      s.total.latencies(),
 		StartSpread:    s.startSpread(rec),
 		Servers:        s.serverResults(),
+		ServerAccount:  s.serverAccount(),
 		DroppedRecords: s.droppedRecords(),
 	}
 	if rec.MeasuredFromNs != nil {

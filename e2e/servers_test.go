@@ -31,6 +31,9 @@ func TestServerMetrics(t *testing.T) {
 	r := runPlan(t, fmt.Sprintf(serversPlan, servers.urls[0], servers.urls[1], ""), "--agents", "2", "--influx-url", db.URL, "--influx-bucket", db.Database)
 	r.MustExit(0)
 	stage := r.results().Stages[0]
+	if a := stage.ServerAccount; a == nil || !a.Comparable || a.Requests.Counted != stage.Requests.Completed || a.Server != "vllm" {
+		t.Errorf("the servers' account of %d requests: %+v", stage.Requests.Completed, a)
+	}
 	running, generated := 0.0, 0.0
 	for i, server := range stage.Servers {
 		if server.URL != servers.urls[i]+"/metrics" || server.Asked < 3 || server.Failed != 0 || server.ValuesLeftOut != 0 {
@@ -45,10 +48,10 @@ func TestServerMetrics(t *testing.T) {
 			}
 		}
 	}
-	if len(stage.Servers) != 2 || running == 0 || running > 16 || generated == 0 || generated > float64(stage.OutputTokens) {
+	if len(stage.Servers) != 2 || running == 0 || running > 16 || generated != float64(stage.OutputTokens) {
 		t.Errorf("%d servers with up to %v requests running; %v tokens of %d", len(stage.Servers), running, generated, stage.OutputTokens)
 	}
-	if report := r.text("report.md"); !strings.Contains(report, "## Servers") || !strings.Contains(report, "vllm:num_requests_running") {
+	if report := r.text("report.md"); !strings.Contains(report, "## Servers") || !strings.Contains(report, "## Client minus server") || !strings.Contains(report, "vllm:num_requests_running") {
 		t.Errorf("report.md:\n%s", report)
 	}
 	live := all(t, db)
@@ -58,6 +61,31 @@ func TestServerMetrics(t *testing.T) {
 	compareEndpoints(t, db, stage.Requests.Completed)
 	export(t, r.dir, db, 0)
 	mustEqual(t, "all but what came to date", without(all(t, db), "_to_date "), without(live, "_to_date "))
+}
+
+// Where a plan says nothing of metrics they are read at the ends of a stage. The servers counted exactly the requests that were sent, by any
+// number of agents.
+func TestServersAreReadByDefault(t *testing.T) {
+	t.Parallel()
+	servers := simulate(t, 1, "--decode-step", "2ms")
+	plan := strings.Replace(fmt.Sprintf(serversPlan, servers.urls[0], "x", ""), `, "x"`, "", 1)
+	plan = strings.Replace(strings.Replace(plan, "    server_metrics: {}\n", "", 1), "duration: 4s", "requests: 200", 1)
+	r := runPlan(t, plan, "--agents", "3")
+	r.MustExit(0)
+	stage := r.results().Stages[0]
+	a := stage.ServerAccount
+	if a == nil || a.Requests.Measured != 200 || a.Requests.Counted != 200 || a.Note != "" {
+		t.Fatalf("the server's account: %+v", a)
+	}
+	server := stage.Servers[0]
+	for _, m := range server.Metrics {
+		if m.Kind != "counter" || m.Name == "vllm:generation_tokens_total" && *m.Increase != float64(stage.OutputTokens) {
+			t.Errorf("%+v", m)
+		}
+	}
+	if server.Asked > 6 || *server.FromS > 0 || *server.ToS < *stage.DurationS {
+		t.Errorf("asked %d times, from %v to %v of %v s", server.Asked, *server.FromS, *server.ToS, *stage.DurationS)
+	}
 }
 
 // compareEndpoints checks that endpoints add up to the whole, in windows and in the result.

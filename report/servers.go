@@ -2,20 +2,25 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spate-load/spate/aggregate"
 )
 
-// writeServers writes what servers told of themselves, if they were asked.
+// writeServers writes what servers say of themselves: the account beside what clients measured, and all their metrics where gauges were read,
+// or where there is no account.
 func writeServers(b *strings.Builder, stages []aggregate.StageResult) {
+	writeAccounts(b, stages)
 	var rows [][]string
 	var trouble []string
 	for _, s := range stages {
 		for _, server := range s.Servers {
 			for _, m := range server.Metrics {
-				rows = append(rows, append([]string{stageName(s), server.URL, m.Name, m.Labels}, serverCells(m)...))
+				if s.ServerAccount == nil || hasGauges(s.Servers) {
+					rows = append(rows, append([]string{stageName(s), server.URL, m.Name, m.Labels}, serverCells(m)...))
+				}
 			}
 			if words := serverTrouble(server); words != "" {
 				trouble = append(trouble, stageName(s)+": "+words)
@@ -25,25 +30,49 @@ func writeServers(b *strings.Builder, stages []aggregate.StageResult) {
 	if len(rows)+len(trouble) == 0 {
 		return
 	}
-	b.WriteString("\n## Servers: what they told of themselves\n\nOnce a second, from the first measured start to the last measured end.\n\n")
+	b.WriteString("\n## Servers: their metrics\n\nGauges each second from the first measured start to the last measured end; counters and histograms over the stage.\n\n")
 	if len(rows) > 0 {
-		writeRows(b, []string{"Stage", "Asked at", "Metric", "Labels", "Mean", "Min", "Max", "Increase", "Per second"}, rows)
+		writeRows(b, []string{"Stage", "Asked at", "Metric", "Labels", "Mean", "Min", "Max", "Increase", "Per second", "Count", "P50", "P99"}, rows)
 	}
 	for _, words := range trouble {
 		fmt.Fprintf(b, "\n! %s\n", cell(words))
 	}
 }
 
+// hasGauges reports whether gauges were read.
+func hasGauges(servers []aggregate.ServerResult) bool {
+	return slices.ContainsFunc(servers, func(s aggregate.ServerResult) bool {
+		return slices.ContainsFunc(s.Metrics, func(m aggregate.ServerMetric) bool { return m.Kind == "gauge" })
+	})
+}
+
 // serverCells are a metric's numbers. They have no unit of ours, so that none of their digits is known to be of no use.
 func serverCells(m aggregate.ServerMetric) (cells []string) {
 	for _, v := range []*float64{m.Mean, m.Min, m.Max, m.Increase, m.PerSecond} {
-		if v == nil {
-			cells = append(cells, unknown)
-			continue
-		}
-		cells = append(cells, strconv.FormatFloat(*v, 'g', 6, 64))
+		cells = append(cells, significant(v))
 	}
-	return cells
+	return append(cells, whole(m.Count), quantileCell(m.P50, significant), quantileCell(m.P99, significant))
+}
+
+// significant formats a number with six significant digits.
+func significant(v *float64) string {
+	if v == nil {
+		return unknown
+	}
+	return strconv.FormatFloat(*v, 'g', 6, 64)
+}
+
+// quantileCell formats a quantile of buckets with what it lies between.
+func quantileCell(q *aggregate.ServerQuantile, format func(*float64) string) string {
+	switch {
+	case q == nil:
+		return unknown
+	case q.High == nil:
+		return "above " + format(q.Low)
+	case q.Low == nil:
+		return "up to " + format(q.High)
+	}
+	return fmt.Sprintf("%s (%s to %s)", format(q.Value), format(q.Low), format(q.High))
 }
 
 // serverTrouble says what is missing of a server's metrics, "" if nothing is.
@@ -51,6 +80,8 @@ func serverTrouble(s aggregate.ServerResult) string {
 	switch {
 	case s.Asked == 0:
 		return s.URL + " was not asked: no agent read it, or it was lost; the run's notes say more"
+	case s.Restarted:
+		return s.URL + " was started again during the stage: what it had counted before is lost"
 	case s.Failed > 0:
 		return fmt.Sprintf("%s did not answer %d of %d times", s.URL, s.Failed, s.Asked)
 	case s.ValuesLeftOut > 0:

@@ -1,0 +1,237 @@
+package aggregate
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// software is how a kind of server names its histograms, in seconds. Of several names the first that counted something is taken: metrics were
+// renamed. What is not comparable is not here: tgi_request_mean_time_per_token_duration has the prefill in it, and SGLang's old
+// time_per_output_token_seconds a running mean for each chunk.
+type software struct {
+	name, title                                  string
+	gateway                                      bool // it stands before engines that may tell of themselves, too
+	ttft, itl, tpot, e2e, queue, prefill, decode []string
+	requests                                     []string // counters
+	cached, prompts                              []string // counters of tokens
+	cachedPerRequest, promptsPerRequest          string   // the same as histograms
+}
+
+// softwares are in the order in which they are looked for: what is nearest to the client first.
+var softwares = []software{
+	{
+		name: "dynamo", title: "Dynamo's frontend", gateway: true,
+		ttft: []string{"dynamo_frontend_time_to_first_token_seconds"}, itl: []string{"dynamo_frontend_inter_token_latency_seconds"},
+		e2e:              []string{"dynamo_frontend_request_duration_seconds"},
+		requests:         []string{"dynamo_frontend_requests_total"},
+		cachedPerRequest: "dynamo_frontend_cached_tokens", promptsPerRequest: "dynamo_frontend_input_sequence_tokens",
+	},
+	{
+		name: "vllm", title: "vLLM",
+		ttft: []string{"vllm:time_to_first_token_seconds"},
+		itl:  []string{"vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"}, // V1 had the same under both names
+		tpot: []string{"vllm:request_time_per_output_token_seconds"},
+		e2e:  []string{"vllm:e2e_request_latency_seconds"}, queue: []string{"vllm:request_queue_time_seconds"},
+		prefill: []string{"vllm:request_prefill_time_seconds"}, decode: []string{"vllm:request_decode_time_seconds"},
+		requests: []string{"vllm:request_success_total"},
+		cached:   []string{"vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total"},
+		prompts:  []string{"vllm:prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries_total"},
+	},
+	{
+		name: "sglang", title: "SGLang",
+		ttft: []string{"sglang:time_to_first_token_seconds"}, itl: []string{"sglang:inter_token_latency_seconds"},
+		tpot: []string{"sglang:request_time_per_output_token_seconds"}, e2e: []string{"sglang:e2e_request_latency_seconds"},
+		queue:    []string{"sglang:queue_time_seconds"},
+		requests: []string{"sglang:num_requests_total"},
+		cached:   []string{"sglang:cached_tokens_total"}, prompts: []string{"sglang:prompt_tokens_total"},
+	},
+	{
+		name: "tensorrt_llm", title: "TensorRT-LLM",
+		ttft: []string{"trtllm_time_to_first_token_seconds"}, tpot: []string{"trtllm_time_per_output_token_seconds"},
+		e2e: []string{"trtllm_e2e_request_latency_seconds"}, queue: []string{"trtllm_request_queue_time_seconds"},
+		prefill: []string{"trtllm_request_prefill_time_seconds"}, decode: []string{"trtllm_request_decode_time_seconds"},
+		requests: []string{"trtllm_request_success_total"},
+		cached:   []string{"trtllm_prompt_cached_tokens_total"}, prompts: []string{"trtllm_prompt_tokens_total"},
+	},
+	{
+		name: "tgi", title: "TGI",
+		e2e: []string{"tgi_request_duration"}, queue: []string{"tgi_request_queue_duration"}, requests: []string{"tgi_request_count"},
+	},
+}
+
+// accountSum is the growth of all servers of a stage together. It adds up, since each request is counted by one server of a kind, or by
+// several, which the count of requests shows.
+type accountSum struct {
+	counters   map[string]float64
+	histograms map[string]*spatev1.ServerHistogram
+	restarted  bool
+}
+
+// sumAccounts adds accounts up. Buckets that differ are forgotten.
+func sumAccounts(accounts []*spatev1.ServerAccount) accountSum {
+	sum := accountSum{counters: map[string]float64{}, histograms: map[string]*spatev1.ServerHistogram{}}
+	for _, a := range accounts {
+		sum.restarted = sum.restarted || a.GetRestarted()
+		for _, c := range a.GetCounters() {
+			sum.counters[strings.TrimSuffix(c.GetName(), "_total")] += c.GetIncrease()
+		}
+		for _, h := range a.GetHistograms() {
+			sum.histograms[h.GetName()] = addServerHistograms(sum.histograms[h.GetName()], h)
+		}
+	}
+	return sum
+}
+
+// addServerHistograms adds two histograms, of which the first may be nil. Neither is changed.
+func addServerHistograms(a, b *spatev1.ServerHistogram) *spatev1.ServerHistogram {
+	if a == nil || a.GetCount() == 0 {
+		return b
+	}
+	if b.GetCount() == 0 {
+		return a
+	}
+	sum := &spatev1.ServerHistogram{Name: a.GetName(), Count: a.GetCount() + b.GetCount(), Sum: a.GetSum() + b.GetSum()}
+	if len(a.GetBounds()) > 0 && slices.Equal(a.GetBounds(), b.GetBounds()) {
+		sum.Bounds, sum.Counts = a.GetBounds(), slices.Clone(a.GetCounts())
+		for i, n := range b.GetCounts() {
+			sum.Counts[i] += n
+		}
+	}
+	return sum
+}
+
+// sides are the kinds of servers that counted requests, those nearest to the client first. One that counted none is among them only if none
+// did.
+func (s accountSum) sides(c clientSide) (sides []side) {
+	for _, kind := range softwares {
+		if d := s.of(kind, c); d.told {
+			sides = append(sides, d)
+		}
+	}
+	if counted := slices.DeleteFunc(slices.Clone(sides), func(d side) bool { return d.counted == 0 }); len(counted) > 0 {
+		return counted
+	}
+	return sides
+}
+
+// side is what servers of one kind counted.
+type side struct {
+	software
+	accountSum
+	told    bool
+	counted uint64
+	why     string // why it cannot be compared; empty: it can
+	note    string // what else is to be known
+}
+
+// of picks what servers of a kind counted.
+func (s accountSum) of(kind software, c clientSide) side {
+	d := side{software: kind, accountSum: s}
+	for _, names := range [][]string{kind.e2e, kind.ttft} {
+		if h := d.pick(names); h != nil && !d.told {
+			d.counted, d.told = h.GetCount(), true
+		}
+	}
+	if n, ok := d.counter(kind.requests); ok && !d.told {
+		d.counted, d.told = uint64(math.Round(max(n, 0))), true
+	}
+	d.why, d.note = d.judge(c)
+	return d
+}
+
+// judge says why a side cannot be compared with what clients measured, or what it counted beside.
+func (d side) judge(c clientSide) (why, note string) {
+	switch {
+	case d.counted < c.measured && d.restarted:
+		return fmt.Sprintf("a server was started again: its counters have %d of the %d requests measured", d.counted, c.measured), ""
+	case d.counted < c.measured:
+		return fmt.Sprintf("the servers that were read counted %d of the %d requests measured: others served the rest, or did not answer when they "+
+			"were read; name all of them by server_metrics.urls", d.counted, c.measured), ""
+	case d.counted > c.sent:
+		return fmt.Sprintf("the servers counted %d requests, and this stage sent %d: others use them too, or each request goes through several of them",
+			d.counted, c.sent), ""
+	case d.counted > c.measured:
+		return "", fmt.Sprintf("the servers counted %d requests more than were measured: those of a warm-up that were in flight at its end, those of a "+
+			"cool-down, of observers, and failed ones", d.counted-c.measured)
+	}
+	return "", ""
+}
+
+// pick returns the first histogram of some names that counted something, else the first that is there, nil if none is.
+func (s accountSum) pick(names []string) (found *spatev1.ServerHistogram) {
+	for _, name := range names {
+		h := s.histograms[name]
+		if h.GetCount() > 0 {
+			return h
+		}
+		if found == nil {
+			found = h
+		}
+	}
+	return found
+}
+
+// counter returns the first counter of some names that is there.
+func (s accountSum) counter(names []string) (float64, bool) {
+	for _, name := range names {
+		if n, ok := s.counters[strings.TrimSuffix(name, "_total")]; ok {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+// cachedShare is the share of prompt tokens that came from prefix caches, nil if it is not known of the stage's requests.
+func (d side) cachedShare() *float64 {
+	if d.why != "" {
+		return nil
+	}
+	cached, prompts := d.histograms[d.cachedPerRequest], d.histograms[d.promptsPerRequest]
+	if cached.GetCount() > 0 && cached.GetCount() == prompts.GetCount() && prompts.GetSum() > 0 {
+		share := cached.GetSum() / prompts.GetSum()
+		return &share
+	}
+	hits, told := d.counter(d.cached)
+	if queries, ok := d.counter(d.prompts); ok && queries > 0 && (told || d.name == "sglang") { // SGLang's is not there before the first hit
+		share := hits / queries
+		return &share
+	}
+	return nil
+}
+
+const msPerSecond = 1000
+
+// compare holds a latency of clients against that of a histogram, nil if one of them has no values.
+func (d side) compare(client *Distribution, names []string) *Comparison {
+	h := d.pick(names)
+	if client == nil || h.GetCount() == 0 {
+		return nil
+	}
+	c := &Comparison{
+		Client: Latency{Count: client.Count, Mean: client.Mean, P50: client.P50, P90: client.P90, P99: client.P99},
+		Server: ServerLatency{
+			Count: h.GetCount(), Mean: msPerSecond * h.GetSum() / float64(h.GetCount()),
+			P50: inMs(bucketQuantile(h, 0.5)), P99: inMs(bucketQuantile(h, 0.99)),
+		},
+	}
+	if d.why == "" {
+		c.Difference = &LatencyDifference{
+			Mean: client.Mean - c.Server.Mean, P50: beyond(client.P50, c.Server.P50), P99: beyond(client.P99, c.Server.P99),
+		}
+	}
+	return c
+}
+
+// mean is the mean of a histogram in milliseconds, nil if it has no values.
+func (d side) mean(names []string) *float64 {
+	h := d.pick(names)
+	if h.GetCount() == 0 {
+		return nil
+	}
+	mean := msPerSecond * h.GetSum() / float64(h.GetCount())
+	return &mean
+}
