@@ -27,7 +27,9 @@ type account struct {
 }
 
 const (
-	// askOthers is how often an agent asks whether the load of all has ended. The coordinator answers at once.
+	// askFirst is how soon an agent asks again whether the load of all has ended, and askOthers how often in the end: agents end together as a
+	// rule. The coordinator answers at once.
+	askFirst  = 10 * time.Millisecond
 	askOthers = 200 * time.Millisecond
 	// waitOthers is how much longer than the drain timeout it waits for that. All loads of a stage end within that time of each other, unless
 	// they end by requests and one agent's are much slower.
@@ -99,9 +101,7 @@ func (l *load) awaitOthers() {
 	defer l.account.waiting.Store(false)
 	patience := time.NewTimer(l.drainTimeout() + waitOthers)
 	defer patience.Stop()
-	ask := time.NewTicker(askOthers)
-	defer ask.Stop()
-	for {
+	for pause := askFirst; ; pause = min(2*pause, askOthers) {
 		if l.account.hurry != nil {
 			l.account.hurry()
 		}
@@ -110,7 +110,7 @@ func (l *load) awaitOthers() {
 			return
 		case <-patience.C:
 			return
-		case <-ask.C:
+		case <-time.After(pause):
 		}
 	}
 }
