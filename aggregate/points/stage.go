@@ -50,6 +50,7 @@ func whole(scope sink.Scope, rec *spatev1.StageRecord, r aggregate.StageResult, 
 			OutputTokens: r.OutputTokenThroughput, TotalTokens: r.TotalTokenThroughput,
 		},
 	}
+	p.Measures.Distributions = append(p.Measures.Distributions, ofServers(r.ServerAccount)...)
 	if s := r.Steady; s != nil {
 		p.Steady = sink.Throughput{Seconds: &s.DurationS, Requests: &s.RequestThroughput, OutputTokens: s.OutputTokenThroughput}
 	}

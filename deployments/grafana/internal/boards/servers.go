@@ -5,7 +5,7 @@ import "fmt"
 // told are panels of what servers tell of themselves. They are empty where a plan has no server_metrics.
 func told() []Panel {
 	tells := func(title, description, unit, metrics, field string) Panel {
-		return lines(title, description+" Of plans with server_metrics.", unit, query{
+		return lines(title, description+" Of plans with server_metrics: {}.", unit, query{
 			fmt.Sprintf(`SELECT last(%q) AS %q FROM "spate_server" WHERE "metric" =~ /%s/ AND %s AND $timeFilter GROUP BY time($__interval), "metric", "source", "labels" fill(null)`,
 				field, field, metrics, chosen), "$tag_metric · $tag_source $tag_labels",
 		}).legendRight()
@@ -13,7 +13,7 @@ func told() []Panel {
 	return []Panel{
 		tells("Servers: requests running and waiting", "As each engine tells: what waits has not begun prefill.", count,
 			`(requests_(running|waiting)|_reqs|tgi_queue_size|tgi_batch_current_size)$`, "value"),
-		tells("Servers: tokens per second", "Of prompts and of outputs, as each engine counts them.", tokenRate, `(prompt|generation)_tokens_total$`, "per_second"),
+		tells("Servers: tokens per second", "Of prompts and of outputs, as each engine counts them.", tokenRate, `(prompt|generation)_tokens(_total)?$`, "per_second"),
 	}
 }
 

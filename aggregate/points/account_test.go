@@ -1,0 +1,33 @@
+package points
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/sink"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// A stage's point has the servers' own latencies, as far as they are known, and no others have.
+func TestStageHasTheServersAccount(t *testing.T) {
+	value := 12.5
+	r := aggregate.StageResult{ServerAccount: &aggregate.ServerAccount{
+		TTFT: &aggregate.Comparison{Server: aggregate.ServerLatency{Count: 4, Mean: 10, P50: &aggregate.ServerQuantile{Value: &value}, P99: &aggregate.ServerQuantile{Low: &value}}},
+		E2E:  &aggregate.Comparison{Server: aggregate.ServerLatency{Count: 4, Mean: 90}},
+	}}
+	rec := &spatev1.StageRecord{Stage: &spatev1.Stage{}, StartTime: timestamppb.Now()}
+	var fields []string
+	for _, f := range Stage(sink.Scope{}, rec, r, aggregate.View{})[0].Rows()[0].Fields {
+		if strings.HasPrefix(f.Key, "server_") {
+			fields = append(fields, fmt.Sprint(f.Key, "=", float64(f.Int)+f.Float))
+		}
+	}
+	want := "server_ttft_ms_count=4 server_ttft_ms_mean=10 server_ttft_ms_p50=12.5 server_e2e_ms_count=4 server_e2e_ms_mean=90"
+	if got := strings.Join(fields, " "); got != want {
+		t.Errorf("%s", got)
+	}
+}
