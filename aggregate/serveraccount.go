@@ -16,8 +16,8 @@ type ServerAccount struct {
 	Server string `json:"server"`
 	// Requests that both sides counted.
 	Requests AccountRequests `json:"requests"`
-	// The servers counted the requests of this stage and no others, but for a warm-up's that were in flight at its end. Where false, nothing
-	// is subtracted.
+	// The servers counted the requests of this stage, and besides no more than a tenth that were not measured. Where false, nothing is
+	// subtracted.
 	Comparable bool `json:"comparable"`
 	// Why the sides cannot be compared, or what else they differ by. Empty: they counted the same requests.
 	Note string `json:"note"`
