@@ -148,7 +148,7 @@ func TestServersWithoutMetricsAreNoted(t *testing.T) {
 	a := reading(assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 2}, e, f), 0))
 	u := begin(t, a, limits{})
 	note := strings.Join(u.found.Preparation.GetNotes(), " ")
-	if want := "No server metrics at " + e.URL + "/metrics and 1 more: it answers 404 Not Found"; !strings.Contains(note, want) {
+	if want := "No server metrics at " + e.URL + "/metrics and 1 more: it answers with status 404"; !strings.Contains(note, want) {
 		t.Errorf("noted: %q", note)
 	}
 	questions := e.questions()

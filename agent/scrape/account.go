@@ -37,7 +37,7 @@ type tries struct{ asked, failed uint32 }
 type Missing struct {
 	// URL of the source.
 	URL string
-	// Err says why not.
+	// Err says why not, without a word of the server's.
 	Err error
 }
 
@@ -78,6 +78,9 @@ func (s *Scraper) find(ctx context.Context, source Source) (*Source, error) {
 		if _, err := s.read(ctx, source); err == nil {
 			return &source, nil
 		}
+	}
+	if errors.Is(first, errForm) {
+		first = errForm
 	}
 	return nil, first
 }

@@ -3,6 +3,7 @@ package scrape
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -65,18 +66,21 @@ func fits(name, labels string) bool {
 // finite reports whether a value is a number that sums can be made of.
 func finite(value float64) bool { return math.Abs(value) <= plans.MaxServerValue } // not so of NaN
 
+// errForm says that a page cannot be read. What it wraps may quote the page.
+var errForm = errors.New("the answer is not in Prometheus' text form")
+
 // familiesOf takes a page apart. The library panics at some pages that are in no form ("#TYPE A \n{}"): what a server answers must not end
 // the agent.
 func familiesOf(page []byte) (families map[string]*dto.MetricFamily, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			families, err = nil, fmt.Errorf("the answer is not in Prometheus' text form: %v", r)
+			families, err = nil, fmt.Errorf("%w: %v", errForm, r)
 		}
 	}()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err = parser.TextToMetricFamilies(bytes.NewReader(page))
 	if err != nil {
-		return nil, fmt.Errorf("the answer is not in Prometheus' text form: %w", err)
+		return nil, fmt.Errorf("%w: %w", errForm, err)
 	}
 	return families, nil
 }

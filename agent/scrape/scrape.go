@@ -217,7 +217,7 @@ func (s *Scraper) page(ctx context.Context, source Source) ([]byte, error) {
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("it answers %s: check the address, and that the server has its metrics switched on", answer.Status)
+		return nil, fmt.Errorf("it answers with status %d: check the address, and that the server has its metrics switched on", answer.StatusCode)
 	}
 	page, err := io.ReadAll(io.LimitReader(answer.Body, int64(s.maxPage)+1))
 	if len(page) > s.maxPage {

@@ -93,7 +93,7 @@ func TestScrape(t *testing.T) {
 		}
 	}
 	all := strings.Join(said.texts, "\n")
-	if len(said.texts) != 2 || !strings.Contains(all, "302 Found") || !strings.Contains(all, "longer than 4000 bytes") || strings.Contains(all, "Bearer") {
+	if len(said.texts) != 2 || !strings.Contains(all, "status 302") || !strings.Contains(all, "longer than 4000 bytes") || strings.Contains(all, "Bearer") {
 		t.Errorf("it said:\n%s", all)
 	}
 }
