@@ -37,7 +37,7 @@ func (w *sse) delta(fields string) { w.data(`{"choices":[{"index":0,"delta":{%s}
 func (w *sse) role() { w.delta(`"role":"assistant","content":""`) }
 
 // words are so many tokens of text in one frame.
-func (w *sse) words(n int) { w.delta(fmt.Sprintf(`"content":"%s"`, strings.Repeat(" word", n))) }
+func (w *sse) words(n int) { w.delta(fmt.Sprintf(`"content":%q`, strings.Repeat(" word", n))) }
 
 // end closes the stream, with so many tokens by usage, some of them reasoning.
 func (w *sse) end(tokens, reasoning int) {

@@ -192,12 +192,12 @@ func streaming(e Evidence) (Check, bool) {
 	}
 	s, all := &e.Streams, e.Requests.Completed
 	part := min(1, share(s.Whole+s.InOneFrame+s.InOneRead, all))
-	switch most := max(s.Whole, s.InOneFrame, s.InOneRead); {
-	case most == 0:
+	switch max(s.Whole, s.InOneFrame, s.InOneRead) {
+	case 0:
 		return streamingLimits.held(part, "every answer of several tokens came as a stream")
-	case most == s.Whole:
+	case s.Whole:
 		return streamingLimits.held(part, "%d of %d answers came as one body: the server does not stream", s.Whole, all)
-	case most == s.InOneFrame:
+	case s.InOneFrame:
 		return streamingLimits.held(part, "%d of %d answers of several tokens by usage came in 1 frame%s: the server does not stream token by token, "+
 			"or hides reasoning", s.InOneFrame, all, example(s, all))
 	default:

@@ -84,13 +84,10 @@ func compare(t *testing.T, spate, model, api, concurrency, ends string) {
 	text := fmt.Sprintf(`
 name: engine
 seed: %d
-targets: [{name: engine, endpoints: [%q], model: %q, api: %s, tokenizer: words, running_usage: always, %s}]
+targets: [{name: engine, endpoints: [%q], model: %q, api: %s, %s}]
 workloads: [{random: {isl: 100, osl: 100}}]
 loads: [{concurrency: [%d], requests: %d}]
 `, time.Now().UnixNano()%1e6, *engine, model, api, ends, n, max(20, 6*n))
-	if api == "responses" || api == "anthropic" {
-		text = strings.ReplaceAll(text, "running_usage: always, ", "")
-	}
 	if err := os.WriteFile(plan, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +155,7 @@ func settled(t *testing.T, before account, requests float64) account {
 
 // read reads the engine's account, of all its labels together.
 func read(t *testing.T) account {
-	answer, err := http.Get(*engine + "/metrics") //nolint:noctx // a test's own server
+	answer, err := http.Get(*engine + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +194,7 @@ func cutLast(s, separator string) (before, after string, found bool) {
 
 // modelOf asks the engine which model it serves.
 func modelOf(t *testing.T) string {
-	answer, err := http.Get(*engine + "/v1/models") //nolint:noctx // a test's own server
+	answer, err := http.Get(*engine + "/v1/models")
 	if err != nil {
 		t.Fatal(err)
 	}
