@@ -782,8 +782,38 @@ type SimulatedTarget struct {
 	// Share of its decoding pace that an engine loses while it prefills, from 0 (default: it loses none) to 1 (it does not decode then).
 	// Disaggregated engines lose none.
 	PrefillInterference float64 `protobuf:"fixed64,16,opt,name=prefill_interference,json=prefillInterference,proto3" json:"prefill_interference,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// Mean length of outputs as a share of max_tokens, above 0 and below 1: each token is the last with the same chance, unless a
+	// request says ignore_eos. 0 (default): outputs do not end by themselves.
+	OutputShare float64 `protobuf:"fixed64,17,opt,name=output_share,json=outputShare,proto3" json:"output_share,omitempty"`
+	// Mean number of tokens after which outputs end by themselves, lognormal; max_tokens cuts what is longer. Not for requests that say
+	// ignore_eos. 0 (default): outputs do not end by themselves.
+	OutputMean float64 `protobuf:"fixed64,18,opt,name=output_mean,json=outputMean,proto3" json:"output_mean,omitempty"`
+	// Standard deviation of the same. Default 0.
+	OutputStddev float64 `protobuf:"fixed64,19,opt,name=output_stddev,json=outputStddev,proto3" json:"output_stddev,omitempty"`
+	// Share of the tokens that are streamed without text, as halves of characters are, from 0 (default) to 1.
+	TextlessShare float64 `protobuf:"fixed64,20,opt,name=textless_share,json=textlessShare,proto3" json:"textless_share,omitempty"`
+	// Tokens at the start of each output that are reasoning. Default 0.
+	ReasoningTokens uint32 `protobuf:"varint,21,opt,name=reasoning_tokens,json=reasoningTokens,proto3" json:"reasoning_tokens,omitempty"`
+	// Field of a chat's delta that carries reasoning: "reasoning_content" (default), "reasoning", or any other name. "hidden": reasoning
+	// is not streamed, in any API.
+	ReasoningField string `protobuf:"bytes,22,opt,name=reasoning_field,json=reasoningField,proto3" json:"reasoning_field,omitempty"`
+	// Usage does not tell how many tokens are reasoning. Default: it does, in chat and responses.
+	ReasoningUntold bool `protobuf:"varint,23,opt,name=reasoning_untold,json=reasoningUntold,proto3" json:"reasoning_untold,omitempty"`
+	// How much of an output goes out at a time: "as-produced" (default), "one-write", "one-frame", "two-frames" or "json-body".
+	Deliver string `protobuf:"bytes,24,opt,name=deliver,proto3" json:"deliver,omitempty"`
+	// Tokens that the chat template adds to a conversation. Default 0.
+	ChatTemplateTokens uint32 `protobuf:"varint,25,opt,name=chat_template_tokens,json=chatTemplateTokens,proto3" json:"chat_template_tokens,omitempty"`
+	// owned_by in /v1/models: "vllm", "nvidia" for Dynamo, "openai" for LiteLLM. Default "spate".
+	OwnedBy string `protobuf:"bytes,26,opt,name=owned_by,json=ownedBy,proto3" json:"owned_by,omitempty"`
+	// There is no /tokenize. Default: there is.
+	NoTokenize bool `protobuf:"varint,27,opt,name=no_tokenize,json=noTokenize,proto3" json:"no_tokenize,omitempty"`
+	// What becomes of ignore_eos and min_tokens: "honoured" (default), "ignored", or "refused" with 400.
+	ExactOutput string `protobuf:"bytes,28,opt,name=exact_output,json=exactOutput,proto3" json:"exact_output,omitempty"`
+	// What becomes of stream_options.continuous_usage_stats: "honoured" (default), "ignored", or "refused" with 400, as is then every
+	// stream option that OpenAI does not know.
+	ContinuousUsage string `protobuf:"bytes,29,opt,name=continuous_usage,json=continuousUsage,proto3" json:"continuous_usage,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *SimulatedTarget) Reset() {
@@ -926,6 +956,97 @@ func (x *SimulatedTarget) GetPrefillInterference() float64 {
 		return x.PrefillInterference
 	}
 	return 0
+}
+
+func (x *SimulatedTarget) GetOutputShare() float64 {
+	if x != nil {
+		return x.OutputShare
+	}
+	return 0
+}
+
+func (x *SimulatedTarget) GetOutputMean() float64 {
+	if x != nil {
+		return x.OutputMean
+	}
+	return 0
+}
+
+func (x *SimulatedTarget) GetOutputStddev() float64 {
+	if x != nil {
+		return x.OutputStddev
+	}
+	return 0
+}
+
+func (x *SimulatedTarget) GetTextlessShare() float64 {
+	if x != nil {
+		return x.TextlessShare
+	}
+	return 0
+}
+
+func (x *SimulatedTarget) GetReasoningTokens() uint32 {
+	if x != nil {
+		return x.ReasoningTokens
+	}
+	return 0
+}
+
+func (x *SimulatedTarget) GetReasoningField() string {
+	if x != nil {
+		return x.ReasoningField
+	}
+	return ""
+}
+
+func (x *SimulatedTarget) GetReasoningUntold() bool {
+	if x != nil {
+		return x.ReasoningUntold
+	}
+	return false
+}
+
+func (x *SimulatedTarget) GetDeliver() string {
+	if x != nil {
+		return x.Deliver
+	}
+	return ""
+}
+
+func (x *SimulatedTarget) GetChatTemplateTokens() uint32 {
+	if x != nil {
+		return x.ChatTemplateTokens
+	}
+	return 0
+}
+
+func (x *SimulatedTarget) GetOwnedBy() string {
+	if x != nil {
+		return x.OwnedBy
+	}
+	return ""
+}
+
+func (x *SimulatedTarget) GetNoTokenize() bool {
+	if x != nil {
+		return x.NoTokenize
+	}
+	return false
+}
+
+func (x *SimulatedTarget) GetExactOutput() string {
+	if x != nil {
+		return x.ExactOutput
+	}
+	return ""
+}
+
+func (x *SimulatedTarget) GetContinuousUsage() string {
+	if x != nil {
+		return x.ContinuousUsage
+	}
+	return ""
 }
 
 // Workload says what the requests contain.
@@ -3696,7 +3817,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\rServerMetrics\x121\n" +
 	"\x04urls\x18\x01 \x03(\tB\x1d\xbaH\x1a\x92\x01\x17\x10@\x18\x01\"\x11r\x0f2\n" +
 	"^https?://\x88\x01\x01R\x04urls\x12D\n" +
-	"\x05names\x18\x02 \x03(\tB.\xbaH+\x92\x01(\x10@\x18\x01\"\"r 2\x1e^[A-Za-z_:][A-Za-z0-9_:]*[*]?$R\x05names\"\xed\a\n" +
+	"\x05names\x18\x02 \x03(\tB.\xbaH+\x92\x01(\x10@\x18\x01\"\"r 2\x1e^[A-Za-z_:][A-Za-z0-9_:]*[*]?$R\x05names\"\x88\x0e\n" +
 	"\x0fSimulatedTarget\x12%\n" +
 	"\tendpoints\x18\x01 \x01(\rB\a\xbaH\x04*\x02\x18@R\tendpoints\x12K\n" +
 	"\x19prefill_tokens_per_second\x18\x02 \x01(\x01B\x10\xbaH\r\x12\v@\x01)\x00\x00\x00\x00\x00\x00\x00\x00R\x16prefillTokensPerSecond\x12H\n" +
@@ -3719,7 +3840,24 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\verror_share\x18\x0e \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
 	"errorShare\x12/\n" +
 	"\x05speed\x18\x0f \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\x12L\n" +
-	"\x14prefill_interference\x18\x10 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x13prefillInterference\"\xbb\x04\n" +
+	"\x14prefill_interference\x18\x10 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x13prefillInterference\x12<\n" +
+	"\foutput_share\x18\x11 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x11\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\voutputShare\x12:\n" +
+	"\voutput_mean\x18\x12 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00pA)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
+	"outputMean\x12>\n" +
+	"\routput_stddev\x18\x13 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00pA)\x00\x00\x00\x00\x00\x00\x00\x00R\foutputStddev\x12@\n" +
+	"\x0etextless_share\x18\x14 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\rtextlessShare\x125\n" +
+	"\x10reasoning_tokens\x18\x15 \x01(\rB\n" +
+	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x0freasoningTokens\x12A\n" +
+	"\x0freasoning_field\x18\x16 \x01(\tB\x18\xbaH\x15r\x13\x18@2\x0f^[A-Za-z0-9_]*$R\x0ereasoningField\x12)\n" +
+	"\x10reasoning_untold\x18\x17 \x01(\bR\x0freasoningUntold\x12\\\n" +
+	"\adeliver\x18\x18 \x01(\tBB\xbaH?\xd8\x01\x01r:R\vas-producedR\tone-writeR\tone-frameR\n" +
+	"two-framesR\tjson-bodyR\adeliver\x12;\n" +
+	"\x14chat_template_tokens\x18\x19 \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80\x04R\x12chatTemplateTokens\x12\"\n" +
+	"\bowned_by\x18\x1a \x01(\tB\a\xbaH\x04r\x02\x18@R\aownedBy\x12\x1f\n" +
+	"\vno_tokenize\x18\x1b \x01(\bR\n" +
+	"noTokenize\x12G\n" +
+	"\fexact_output\x18\x1c \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\bhonouredR\aignoredR\arefusedR\vexactOutput\x12O\n" +
+	"\x10continuous_usage\x18\x1d \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\bhonouredR\aignoredR\arefusedR\x0fcontinuousUsage\"\xbb\x04\n" +
 	"\bWorkload\x12A\n" +
 	"\x04name\x18\x01 \x01(\tB-\xbaH*r(\x18@2$^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$|^$R\x04name\x121\n" +
 	"\x06random\x18\x02 \x01(\v2\x17.spate.v1.RandomContentH\x00R\x06random\x121\n" +
