@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -44,8 +45,14 @@ type Config struct {
 	// ChatTemplateTokens is what a chat template adds to the words of a conversation. Default 0.
 	ChatTemplateTokens int
 	// EarlyEOS makes the output end at a random length between min_tokens (at least 1) and max_tokens, each as likely, unless the
-	// request says ignore_eos. Default: the output is exactly max_tokens long.
+	// request says ignore_eos. It goes before Ends. Default: the output is exactly max_tokens long.
 	EarlyEOS bool
+	// Ends says where outputs end by themselves.
+	Ends Ends
+	// Textless says which tokens have no text.
+	Textless Textless
+	// Manners is how the server introduces itself, and what it does with what only some servers know.
+	Manners Manners
 
 	// Frames is the shape of the stream.
 	Frames Frames
@@ -102,6 +109,7 @@ func Default() Config {
 		Model:               defaultModel(),
 		MaxBodyBytes:        64 << 20,
 		DefaultOutputTokens: 16,
+		Manners:             Manners{OwnedBy: "spate", TokenIDs: Ignored},
 		Frames:              Frames{Role: RoleWithFirstToken, TokensPerFrame: 1},
 	}
 }
@@ -153,10 +161,31 @@ func FromPlan(t *spatev1.SimulatedTarget) Config {
 	if n := t.GetCacheBlockTokens(); n > 0 {
 		c.Model.CacheBlockTokens = int(n)
 	}
+	c.answersFromPlan(t)
+	c.mannersFromPlan(t)
 	if k := t.GetSpeed(); k > 0 {
 		c.Model.SpeedUp(k)
 	}
 	return c
+}
+
+// answersFromPlan takes what a plan says of the answers.
+func (c *Config) answersFromPlan(t *spatev1.SimulatedTarget) {
+	c.Ends = Ends{MeanShare: t.GetOutputShare(), Mean: t.GetOutputMean(), Stddev: t.GetOutputStddev()}
+	c.Textless.Share = t.GetTextlessShare()
+	c.Frames.ReasoningTokens = int(t.GetReasoningTokens())
+	c.Frames.ReasoningField = t.GetReasoningField()
+	c.Frames.ReasoningUntold = t.GetReasoningUntold()
+	c.Frames.Deliver = Delivery(t.GetDeliver())
+}
+
+// mannersFromPlan takes what a plan says of how the server introduces itself.
+func (c *Config) mannersFromPlan(t *spatev1.SimulatedTarget) {
+	c.ChatTemplateTokens = int(t.GetChatTemplateTokens())
+	c.Manners.OwnedBy = cmp.Or(t.GetOwnedBy(), c.Manners.OwnedBy)
+	c.Manners.NoTokenize = t.GetNoTokenize()
+	c.Manners.ExactOutput = Treatment(t.GetExactOutput())
+	c.Manners.ContinuousUsage = Treatment(t.GetContinuousUsage())
 }
 
 // SpeedUp makes the pace k times faster.
@@ -193,6 +222,9 @@ func (c *Config) Validate() error {
 		c.Model.validate(),
 		c.Pace.validate(),
 		c.Protocol.validate(),
+		c.Ends.validate(),
+		c.Textless.validate(),
+		c.Manners.validate(),
 		c.Frames.validate(),
 	}
 	for i := range c.Faults {

@@ -25,8 +25,13 @@ type sequence struct {
 	cached   int      // prompt tokens that the prefix cache had; set before the first token
 	produced int
 	phase    phase
-	ready    clock.Instant // end of its overhead
-	decoder  *decoder      // on which it holds a slot, nil without one
+	arrived  clock.Instant // set by whoever submits it; the engine does not look at it
+	ready    clock.Instant // end of its overhead; with a metronome, of its next token
+	queued   clock.Instant // start of its wait for prefill
+	began    clock.Instant // start of its prefill
+	first    clock.Instant // of its tokens; set by the loop, as is latest
+	latest   clock.Instant
+	decoder  *decoder // on which it holds a slot, nil without one
 	// outlet takes the tokens to the one who waits for them. The engine itself never touches it.
 	outlet *outlet
 }
@@ -92,6 +97,7 @@ func newEngine(m Model, prefillers, decoders int, now clock.Instant) engine {
 // add queues a sequence at the engine's present instant.
 func (e *engine) add(s *sequence) {
 	s.ready = e.now.Add(e.model.Overhead)
+	s.queued = s.ready
 	e.queue.push(s, waiting)
 }
 
@@ -224,7 +230,7 @@ func (e *engine) happen(v event, dst []emission) []emission {
 
 func (e *engine) beginPrefill(p *prefiller) {
 	s := e.queue.pop()
-	s.phase = running
+	s.phase, s.began = running, e.now
 	s.cached = e.model.cachedTokens(s.prompt, p.cache.lookup(s.blocks))
 	p.seq = s
 	p.end = e.now.Add(e.model.prefillTime(s.prompt - s.cached))
