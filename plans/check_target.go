@@ -39,6 +39,15 @@ func (c *checker) simulator(path string, s *spatev1.SimulatedTarget) {
 	if at := path + ".transfer_per_thousand_tokens"; c.has(at) && s.GetPrefillEngines() == 0 {
 		c.wrong(at, "goes with prefill_engines only: without them nothing is handed over")
 	}
+	if at := path + ".transfer_interference"; c.has(at) && s.GetPrefillEngines() == 0 {
+		c.wrong(at, "goes with prefill_engines only: without them nothing is handed over")
+	}
+	if at := path + ".replica_spread"; c.has(at) && s.GetPrefillEngines() > 0 {
+		c.wrong(at, "does not go with prefill_engines: their replicas decode at one speed")
+	}
+	if at := path + ".stall"; c.has(at) && s.GetStallShare() == 0 {
+		c.wrong(at, "goes with stall_share only: without it no step stalls")
+	}
 	if at := path + ".cache_block_tokens"; c.has(at) && s.GetCacheBlocks() == 0 {
 		c.wrong(at, "goes with cache_blocks only: without them there is no prefix cache")
 	}

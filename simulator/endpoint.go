@@ -48,8 +48,8 @@ func New(c Config) (*Endpoint, error) {
 
 func newEndpoint(c Config, number int, truth *truthLog) (*Endpoint, error) {
 	ep := &Endpoint{config: c, number: number, truth: truth, created: time.Now().Unix()}
-	for range c.loops() {
-		l, err := newLoop(&c)
+	for i := range c.loops() {
+		l, err := newLoop(&c, number*c.loops()+i)
 		if err != nil {
 			ep.Close()
 			return nil, err

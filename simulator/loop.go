@@ -42,12 +42,12 @@ type model interface {
 	waiting() int
 }
 
-// newModel returns what the configuration asks for.
-func newModel(c *Config, now clock.Instant) model {
+// newModel returns what the configuration asks for, for one of the engines or groups of all endpoints, counted from 0.
+func newModel(c *Config, number int, now clock.Instant) model {
 	if c.Pace.set() {
 		return newMetronome(c.Pace, now)
 	}
-	e := newEngine(c.Model, c.PrefillEngines, c.Replicas, now)
+	e := c.engineOf(number, now)
 	return &e
 }
 
@@ -91,13 +91,13 @@ func (o *outlet) publish(produced int) (returned bool) {
 	return returned
 }
 
-// newLoop starts the goroutine of a model. The caller closes it.
-func newLoop(c *Config) (*loop, error) {
+// newLoop starts the goroutine of a model, as newModel has it. The caller closes it.
+func newLoop(c *Config, number int) (*loop, error) {
 	a, err := newAlarm()
 	if err != nil {
 		return nil, err
 	}
-	l := &loop{engine: newModel(c, clock.Now()), latencies: newLatencies(), alarm: a, done: make(chan struct{})}
+	l := &loop{engine: newModel(c, number, clock.Now()), latencies: newLatencies(), alarm: a, done: make(chan struct{})}
 	go l.run()
 	return l, nil
 }

@@ -44,7 +44,7 @@ func newReply(ep *Endpoint, w http.ResponseWriter, q *request, record *Record, f
 		ep:      ep,
 		w:       w,
 		control: http.NewResponseController(w),
-		seq:     &sequence{prompt: q.promptTokens, blocks: q.blocks, output: q.script.tokens, outlet: newOutlet()},
+		seq:     &sequence{prompt: q.promptTokens, blocks: q.blocks, output: q.script.tokens, noise: q.script.noise, outlet: newOutlet()},
 		q:       q,
 		record:  record,
 		enc:     q.api.encoder(q, &ep.config, record.RequestID, time.Now().Unix()),

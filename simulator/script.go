@@ -17,6 +17,7 @@ type script struct {
 	last    int     // of the tokens before the end-of-sequence token, the last ones without text
 	share   float64 // chance of every other token to have no text
 	seed    uint64  // of that chance
+	noise   float64 // standard normal, for the jitter of the prefill
 }
 
 // textless reports whether token i has no text.
@@ -50,8 +51,8 @@ func unit(seed uint64, i int) float64 {
 
 // draw returns the script of a request. The same numbers are drawn whatever the configuration asks for.
 func (c *Config) draw(q *request, r *rand.Rand) script {
-	uniform, exponential, normal, seed := r.Float64(), r.ExpFloat64(), r.NormFloat64(), r.Uint64()
-	s := script{tokens: q.maxTokens, first: c.Textless.First, last: c.Textless.Last, share: c.Textless.Share, seed: seed}
+	uniform, exponential, normal, seed, noise := r.Float64(), r.ExpFloat64(), r.NormFloat64(), r.Uint64(), r.NormFloat64()
+	s := script{tokens: q.maxTokens, first: c.Textless.First, last: c.Textless.Last, share: c.Textless.Share, seed: seed, noise: noise}
 	if !q.ignoreEOS {
 		s.tokens = c.natural(q, uniform, exponential, normal)
 	}
@@ -139,10 +140,7 @@ type Textless struct {
 
 func (t *Textless) validate() error {
 	errs := []error{atLeast("Textless.First", t.First, 0), atLeast("Textless.Last", t.Last, 0)}
-	if !(t.Share >= 0 && t.Share <= 1) {
-		errs = append(errs, fmt.Errorf("simulator: Textless.Share is %v: give 0 to 1", t.Share))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, share("Textless.Share", t.Share))...)
 }
 
 // finite returns an error if v is negative, infinite or not a number.

@@ -63,8 +63,11 @@ func (f *simulateFlags) engines() flagGroup {
 	g := group("The engines behind each endpoint")
 	flags := g.flags
 	flags.IntVar(&c.Replicas, "replicas", c.Replicas, "equal engines; with --prefill-engines those that decode")
+	flags.Float64Var(&c.ReplicaSpread, "replica-spread", 0, "how much slower the last of the engines is than the first, as a `share`; those between lie evenly between them")
 	flags.IntVar(&c.PrefillEngines, "prefill-engines", c.PrefillEngines, "engines that do prefill alone, so that the replicas decode alone (default: each does both)")
 	flags.Float64Var(&m.PrefillTokensPerSecond, "prefill", m.PrefillTokensPerSecond, "prompt `tokens per second` of one engine")
+	flags.DurationVar(&m.PrefillPerPrompt, "prefill-per-prompt", 0, "time that each prompt holds its prefill engine beside the time for its tokens")
+	flags.BoolVar(&m.PrefillSharing, "prefill-sharing", false, "let prompts share the prefill by time slices (default: one at a time, first come, first served)")
 	flags.DurationVar(&m.DecodeStep, "decode-step", m.DecodeStep, "time of a decode step with one running request")
 	flags.DurationVar(&m.DecodeStepPerRequest, "decode-step-per-request", m.DecodeStepPerRequest, "time that each further running request adds to it")
 	flags.BoolVar(&m.SpreadStep, "spread-step", m.SpreadStep, "send the tokens of a decode step evenly over it (default: all at its end, as engines that batch do)")
@@ -73,6 +76,12 @@ func (f *simulateFlags) engines() flagGroup {
 		"`share` of its decoding pace that an engine loses while it prefills, from 0 to 1 (default 0)")
 	flags.DurationVar(&m.TransferPerThousandTokens, "transfer-per-thousand-tokens", m.TransferPerThousandTokens,
 		"with --prefill-engines: time to hand over the KV cache of 1,000 prompt tokens")
+	flags.Float64Var(&m.TransferInterference, "transfer-interference", 0,
+		"with --prefill-engines: `share` of their decoding pace that the replicas lose while a KV cache is handed over, from 0 to 1")
+	flags.Float64Var(&m.PrefillJitter, "prefill-jitter", 0, "`coefficient of variation` of a lognormal factor on the time of each prefill")
+	flags.Float64Var(&m.StepJitter, "step-jitter", 0, "the same of each decode `step`")
+	flags.Float64Var(&m.StallShare, "stall-share", 0, "`share` of the decode steps that take --stall longer")
+	flags.DurationVar(&m.Stall, "stall", 0, "with --stall-share: how much longer")
 	flags.DurationVar(&m.Overhead, "overhead", m.Overhead, "time that each request takes beside prefill and decode, before its first token")
 	flags.Float64Var(&f.speed, "speed", 1, "run everything this many `times` faster than the flags say")
 	return g
@@ -110,7 +119,7 @@ func (f *simulateFlags) answers() flagGroup {
 		"`field` of a chat's delta that carries reasoning: reasoning, or any other; hidden: it is not streamed, in any API")
 	g.flags.BoolVar(&c.Frames.ReasoningUntold, "reasoning-untold", false, "do not tell in usage how many tokens are reasoning")
 	g.flags.StringArrayVar(&f.faults, "fault", nil, "a fault and its share of requests, `KIND=SHARE`[,after=TOKENS][,pause=TIME]; may be given again; kinds: see above")
-	g.flags.Uint64Var(&c.Seed, "seed", c.Seed, "seed of faults and early ends")
+	g.flags.Uint64Var(&c.Seed, "seed", c.Seed, "seed of faults, early ends, tokens without text, jitter and stalls")
 	return g
 }
 
@@ -213,6 +222,9 @@ func (f *simulateFlags) hosts() []string {
 
 // fieldFlags are the flags of the simulator's fields. A longer name stands before one that it begins with.
 var fieldFlags = strings.NewReplacer(
+	"simulator: ReplicaSpread", "--replica-spread", "simulator: Model.PrefillPerPrompt", "--prefill-per-prompt",
+	"simulator: Model.TransferInterference", "--transfer-interference", "simulator: Model.PrefillJitter", "--prefill-jitter",
+	"simulator: Model.StepJitter", "--step-jitter", "simulator: Model.StallShare", "--stall-share", "simulator: Model.Stall", "--stall",
 	"simulator: Replicas", "--replicas", "simulator: PrefillEngines", "--prefill-engines", "simulator: MaxModelTokens", "--max-model-tokens",
 	"simulator: Model.PrefillTokensPerSecond", "--prefill", "simulator: Model.DecodeStepPerRequest", "--decode-step-per-request",
 	"simulator: Model.DecodeStep", "--decode-step", "simulator: Model.MaxRunning", "--max-running",
