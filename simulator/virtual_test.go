@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
@@ -166,10 +165,4 @@ func openLoop(c *Config, gap func() time.Duration, requests int, next lengths) *
 			v.take(which, at)
 		}
 	}
-}
-
-// poisson draws the gaps of a Poisson process.
-func poisson(rate float64) func() time.Duration {
-	r := rand.New(rand.NewPCG(1, 2))
-	return func() time.Duration { return time.Duration(r.ExpFloat64() / rate * float64(time.Second)) }
 }
