@@ -24,7 +24,7 @@ import (
 )
 
 // speeds are how many times faster than planned the long plans are run: as far as two cores keep up, which is about 20,000 tokens a second.
-var speeds = map[string]float64{"dynamo-vllm-h20": 5, "deepseek-r1-h20": 10, "mooncake-a10": 2, "gpustack-h100": 2}
+var speeds = map[string]float64{"dynamo-vllm-h20": 5, "deepseek-r1-h20": 10, "mooncake-a10": 4, "gpustack-h100": 4}
 
 // settings say what is run and where pages go.
 type settings struct {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/spate-load/spate/plans"
 )
 
 func TestWriteBeside(t *testing.T) {
@@ -73,5 +75,22 @@ func write(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Each page says which plan it was made of: the one that ships today.
+func TestPagesAreOfTheShippedPlans(t *testing.T) {
+	for _, name := range plans.Shipped() {
+		mark, err := fingerprint(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := os.ReadFile(filepath.Join("..", "..", "docs", "examples", name+".md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(page), "\n<!-- plan "+mark+" -->\n") {
+			t.Errorf("the page of %s is of another plan than the one that ships: make examples PLANS=%s", name, name)
+		}
 	}
 }
