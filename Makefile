@@ -188,6 +188,10 @@ dashboard-pictures: build $(BIN)/influxd $(PICTURES)/node_modules check-dashboar
 	node $(PICTURES)/fill.mjs . $(TMP)/pictures
 	node $(PICTURES)/draw.mjs . $(TMP)/pictures docs/images
 
+.PHONY: examples
+examples: bin/spate ## Run the shipped plans against the simulator and write docs/examples: about an hour of a quiet machine. PLANS='...' for some.
+	go run ./bench/examples $(PLANS)
+
 .PHONY: check-dashboards
 check-dashboards: $(PICTURES)/node_modules ## Check the Grafana dashboards against Grafana's own types, by node.
 	node $(PICTURES)/check.mjs $(DASHBOARDS)

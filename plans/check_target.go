@@ -39,8 +39,33 @@ func (c *checker) simulator(path string, s *spatev1.SimulatedTarget) {
 	if at := path + ".transfer_per_thousand_tokens"; c.has(at) && s.GetPrefillEngines() == 0 {
 		c.wrong(at, "goes with prefill_engines only: without them nothing is handed over")
 	}
+	if at := path + ".transfer_interference"; c.has(at) && s.GetPrefillEngines() == 0 {
+		c.wrong(at, "goes with prefill_engines only: without them nothing is handed over")
+	}
+	if at := path + ".replica_spread"; c.has(at) && s.GetPrefillEngines() > 0 {
+		c.wrong(at, "does not go with prefill_engines: their replicas decode at one speed")
+	}
+	if at := path + ".stall"; c.has(at) && s.GetStallShare() == 0 {
+		c.wrong(at, "goes with stall_share only: without it no step stalls")
+	}
 	if at := path + ".cache_block_tokens"; c.has(at) && s.GetCacheBlocks() == 0 {
 		c.wrong(at, "goes with cache_blocks only: without them there is no prefix cache")
+	}
+	c.simulatedOutputs(path, s)
+}
+
+// simulatedOutputs checks what a simulated target says of its outputs.
+func (c *checker) simulatedOutputs(path string, s *spatev1.SimulatedTarget) {
+	if at := path + ".output_mean"; s.GetOutputMean() > 0 && s.GetOutputShare() > 0 {
+		c.wrong(at, "does not go with output_share: give one of them")
+	}
+	if at := path + ".output_stddev"; c.has(at) && s.GetOutputMean() == 0 {
+		c.wrong(at, "goes with output_mean only: it is the deviation from that")
+	}
+	for _, field := range []string{"reasoning_field", "reasoning_untold"} {
+		if at := path + "." + field; c.has(at) && s.GetReasoningTokens() == 0 {
+			c.wrong(at, "goes with reasoning_tokens only: without them there is no reasoning")
+		}
 	}
 }
 

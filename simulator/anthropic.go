@@ -69,7 +69,10 @@ func anthropicError(e *apiError) []byte {
 }
 
 func (anthropic) encoder(q *request, c *Config, id string, _ int64) encoder {
-	e := &anthropicEncoder{pen: newPen(q, c), reasoning: c.Frames.ReasoningTokens}
+	e := &anthropicEncoder{pen: newPen(q, c), atOnce: c.Frames.Role == RoleAtOnce}
+	if c.Frames.ReasoningField != ReasoningHidden {
+		e.reasoning = c.Frames.ReasoningTokens
+	}
 	e.head = append(e.head, `"id":"msg_`...)
 	e.head = appendToken(e.head, id)
 	e.head = append(e.head, `","type":"message","role":"assistant","model":`...)
@@ -80,12 +83,15 @@ func (anthropic) encoder(q *request, c *Config, id string, _ int64) encoder {
 // anthropicEncoder writes one answer of the messages API. Reasoning is a thinking block before the text block.
 type anthropicEncoder struct {
 	pen
-	reasoning int    // tokens that come as thinking
-	block     int    // the one that is open
+	reasoning int  // tokens that come as thinking
+	atOnce    bool // the first block starts with the message, as at Anthropic; else with its first text, as in vLLM
+	block     int  // number of the one that is open, or will be next
+	opened    bool
+	answering bool   // it is the text block
 	head      []byte // the message's fields up to its content
 }
 
-// opening is the begin of the message and of its first block.
+// opening is the start of the message.
 func (e *anthropicEncoder) opening(b []byte) []byte {
 	b = e.event(b, "message_start")
 	b = append(b, `{"type":"message_start","message":{`...)
@@ -94,14 +100,21 @@ func (e *anthropicEncoder) opening(b []byte) []byte {
 	b = e.appendUsage(b, 1)
 	b = append(b, '}')
 	b = e.close(b)
+	if !e.atOnce {
+		return b
+	}
 	b = e.start(b)
 	b = e.event(b, "ping")
 	b = append(b, `{"type":"ping"`...)
 	return e.close(b)
 }
 
-// start appends the begin of a block.
+// start opens the block, unless it is open.
 func (e *anthropicEncoder) start(b []byte) []byte {
+	if e.opened {
+		return b
+	}
+	e.opened = true
 	b = e.event(b, "content_block_start")
 	b = append(b, `{"type":"content_block_start"`...)
 	b = number(b, "index", e.block)
@@ -113,39 +126,44 @@ func (e *anthropicEncoder) start(b []byte) []byte {
 	return e.close(b)
 }
 
-// thinking says whether the block that is open is the thinking.
-func (e *anthropicEncoder) thinking() bool { return e.block == 0 && e.reasoning > 0 }
+// thinking reports whether the block is the thinking.
+func (e *anthropicEncoder) thinking() bool { return e.reasoning > 0 && !e.answering }
 
-// stop appends the end of a block.
+// stop ends the block, if there is one, and goes on to the next.
 func (e *anthropicEncoder) stop(b []byte) []byte {
+	if !e.opened {
+		return b
+	}
 	b = e.event(b, "content_block_stop")
 	b = append(b, `{"type":"content_block_stop"`...)
 	b = number(b, "index", e.block)
+	e.opened = false
+	e.block++
 	return e.close(b)
 }
 
-func (e *anthropicEncoder) tokens(b []byte, from, until int, _ string, _ bool) []byte {
-	if split := min(until, e.reasoning); from < split {
-		b = e.delta(b, `,"delta":{"type":"thinking_delta","thinking":`, from, split)
-		from = split
-	}
-	if from == until {
-		return b
-	}
-	if e.thinking() {
+func (e *anthropicEncoder) tokens(b []byte, from, until int, _ string) []byte {
+	split := min(until, e.reasoning)
+	b = e.delta(b, `,"delta":{"type":"thinking_delta","thinking":`, from, split)
+	from = max(from, split)
+	if e.thinking() && e.script.hasText(from, until) {
 		b = e.stop(b)
-		e.block++
-		b = e.start(b)
+		e.answering = true
 	}
 	return e.delta(b, `,"delta":{"type":"text_delta","text":`, from, until)
 }
 
+// delta appends the text of some tokens, nothing if they have none.
 func (e *anthropicEncoder) delta(b []byte, kind string, from, until int) []byte {
+	if !e.script.hasText(from, until) {
+		return b
+	}
+	b = e.start(b)
 	b = e.event(b, "content_block_delta")
 	b = append(b, `{"type":"content_block_delta"`...)
 	b = number(b, "index", e.block)
 	b = append(b, kind...)
-	b = text(b, from, until)
+	b = e.text(b, from, until)
 	b = append(b, '}')
 	return e.close(b)
 }
@@ -199,11 +217,11 @@ func (e *anthropicEncoder) whole(b []byte, output int, finish string) []byte {
 	split := min(output, e.reasoning)
 	if split > 0 {
 		b = append(b, `{"type":"thinking","signature":"","thinking":`...)
-		b = text(b, 0, split)
+		b = e.text(b, 0, split)
 		b = append(b, `},`...)
 	}
 	b = append(b, `{"type":"text","text":`...)
-	b = text(b, split, output)
+	b = e.text(b, split, output)
 	b = append(b, `}],`...)
 	b = appendStop(b, finish)
 	b = e.appendUsage(b, output)

@@ -19,9 +19,9 @@ type api interface {
 type encoder interface {
 	// opening appends what comes before the first token, nothing if the API has no such frames.
 	opening(b []byte) []byte
-	// tokens appends the frames of tokens from to until, counted from 0. finish is the reason of the end, empty before it; usage asks
-	// for the usage so far. An API that has no place for one of them leaves it out.
-	tokens(b []byte, from, until int, finish string, usage bool) []byte
+	// tokens appends the frames of tokens from to until, counted from 0; nothing if the API has no frame for tokens without text. finish
+	// is the reason of the end, empty before it. An API that has no place for it leaves it out.
+	tokens(b []byte, from, until int, finish string) []byte
 	// closing appends what follows the last token: it is called with part 0, 1, ... as long as it returns true, and each part is a write.
 	closing(b []byte, part, output int, finish string) ([]byte, bool)
 	// whole appends the answer that is not streamed.

@@ -46,6 +46,16 @@ func unknownModel(name string) *apiError {
 	}
 }
 
+func unknownParameter(name string) *apiError {
+	return &apiError{
+		status:  http.StatusBadRequest,
+		Message: "Unrecognized request argument supplied: " + name,
+		Type:    "invalid_request_error",
+		Param:   &name,
+		Code:    "unknown_parameter",
+	}
+}
+
 func unknownPath(method, path string) *apiError {
 	return &apiError{
 		status:  http.StatusNotFound,

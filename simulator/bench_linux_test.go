@@ -40,9 +40,25 @@ func BenchmarkEncoder(b *testing.B) {
 	var buf []byte
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		buf = e.tokens(buf[:0], i, i+1, "", false)
+		buf = e.common().seal(e.tokens(buf[:0], i, i+1, ""))
 	}
 	b.SetBytes(int64(len(buf)))
+}
+
+// One op is the account of one token in a step of 256.
+func BenchmarkAccount(b *testing.B) {
+	l := &loop{latencies: newLatencies()}
+	step := make([]emission, 256)
+	for i := range step {
+		step[i] = emission{seq: &sequence{output: 1 << 60}, produced: 2}
+	}
+	b.ReportAllocs()
+	for n := 0; n < b.N; n += len(step) {
+		for i := range step {
+			step[i].at = clock.Instant(n) * clock.Instant(20*time.Microsecond)
+		}
+		l.account(step)
+	}
 }
 
 // One op is one body of a long prompt. Hashing it for the prefix cache is the difference between cache=false and true.

@@ -1,11 +1,13 @@
 package simulator
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"time"
 
+	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -16,6 +18,9 @@ type Config struct {
 	// Replicas is how many equal engines stand behind one endpoint. A request goes to the one with the fewest outstanding, the first
 	// of equals. Default 1.
 	Replicas int
+	// ReplicaSpread is how much slower the last of the engines is than the first, counted over all endpoints, as a share; those between
+	// lie evenly between them. Not with PrefillEngines. Default 0: all are equal.
+	ReplicaSpread float64
 	// PrefillEngines makes an endpoint a disaggregated group: so many engines prefill, from one queue, and the Replicas decode. 0, the
 	// default: each engine does both.
 	PrefillEngines int
@@ -44,8 +49,14 @@ type Config struct {
 	// ChatTemplateTokens is what a chat template adds to the words of a conversation. Default 0.
 	ChatTemplateTokens int
 	// EarlyEOS makes the output end at a random length between min_tokens (at least 1) and max_tokens, each as likely, unless the
-	// request says ignore_eos. Default: the output is exactly max_tokens long.
+	// request says ignore_eos. It goes before Ends. Default: the output is exactly max_tokens long.
 	EarlyEOS bool
+	// Ends says where outputs end by themselves.
+	Ends Ends
+	// Textless says which tokens have no text.
+	Textless Textless
+	// Manners is how the server introduces itself, and what it does with what only some servers know.
+	Manners Manners
 
 	// Frames is the shape of the stream.
 	Frames Frames
@@ -72,8 +83,22 @@ type Model struct {
 	// TransferPerThousandTokens is how long a disaggregated prefill engine is busy with handing over the KV cache of 1,000 prompt tokens,
 	// before the first token. Default 0.
 	TransferPerThousandTokens time.Duration
+	// TransferInterference is the share of their decoding pace that the decode engines of a disaggregated group lose while a KV cache is
+	// handed over, 0 to 1. 1 is an engine that stands still while it takes one in. Default 0.
+	TransferInterference float64
+	// PrefillPerPrompt is how long each prompt holds its prefill engine beside the time for its tokens. Default 0.
+	PrefillPerPrompt time.Duration
+	// PrefillSharing lets prompts share the prefill engines by time slices: all that are there are in prefill, and each gets its share.
+	// Default: each engine prefills one prompt at a time, first come, first served.
+	PrefillSharing bool
 	// Overhead is what each request takes before it is queued for prefill, holding nothing. Default 0.
 	Overhead time.Duration
+	// PrefillJitter and StepJitter are the coefficients of variation of a lognormal factor with mean 1 on the time of each prefill and of
+	// each decode step. A request's prefill has the same factor each time, by Config.Seed and its X-Request-Id. Default 0.
+	PrefillJitter, StepJitter float64
+	// StallShare is the chance of each decode step to take Stall longer. Default 0.
+	StallShare float64
+	Stall      time.Duration
 	// CacheBlocks is how many blocks of CacheBlockTokens tokens (default 16) the prefix cache of each prefilling engine holds. 0, the
 	// default: there is none.
 	CacheBlocks, CacheBlockTokens int
@@ -102,6 +127,7 @@ func Default() Config {
 		Model:               defaultModel(),
 		MaxBodyBytes:        64 << 20,
 		DefaultOutputTokens: 16,
+		Manners:             Manners{OwnedBy: "spate", TokenIDs: Ignored},
 		Frames:              Frames{Role: RoleWithFirstToken, TokensPerFrame: 1},
 	}
 }
@@ -148,15 +174,42 @@ func FromPlan(t *spatev1.SimulatedTarget) Config {
 	c.MaxModelTokens = int(t.GetMaxModelTokens())
 	c.Model.PrefillInterference = t.GetPrefillInterference()
 	c.Model.TransferPerThousandTokens = t.GetTransferPerThousandTokens().AsDuration()
+	c.Model.TransferInterference = t.GetTransferInterference()
 	c.Model.Overhead = t.GetOverhead().AsDuration()
+	c.ReplicaSpread = t.GetReplicaSpread()
+	c.Model.PrefillPerPrompt = t.GetPrefillPerPrompt().AsDuration()
+	c.Model.PrefillSharing = t.GetPrefillSharing()
+	c.Model.PrefillJitter, c.Model.StepJitter = t.GetPrefillJitter(), t.GetStepJitter()
+	c.Model.StallShare, c.Model.Stall = t.GetStallShare(), t.GetStall().AsDuration()
 	c.Model.CacheBlocks = int(t.GetCacheBlocks())
 	if n := t.GetCacheBlockTokens(); n > 0 {
 		c.Model.CacheBlockTokens = int(n)
 	}
+	c.answersFromPlan(t)
+	c.mannersFromPlan(t)
 	if k := t.GetSpeed(); k > 0 {
 		c.Model.SpeedUp(k)
 	}
 	return c
+}
+
+// answersFromPlan takes what a plan says of the answers.
+func (c *Config) answersFromPlan(t *spatev1.SimulatedTarget) {
+	c.Ends = Ends{MeanShare: t.GetOutputShare(), Mean: t.GetOutputMean(), Stddev: t.GetOutputStddev()}
+	c.Textless.Share = t.GetTextlessShare()
+	c.Frames.ReasoningTokens = int(t.GetReasoningTokens())
+	c.Frames.ReasoningField = t.GetReasoningField()
+	c.Frames.ReasoningUntold = t.GetReasoningUntold()
+	c.Frames.Deliver = Delivery(t.GetDeliver())
+}
+
+// mannersFromPlan takes what a plan says of how the server introduces itself.
+func (c *Config) mannersFromPlan(t *spatev1.SimulatedTarget) {
+	c.ChatTemplateTokens = int(t.GetChatTemplateTokens())
+	c.Manners.OwnedBy = cmp.Or(t.GetOwnedBy(), c.Manners.OwnedBy)
+	c.Manners.NoTokenize = t.GetNoTokenize()
+	c.Manners.ExactOutput = Treatment(t.GetExactOutput())
+	c.Manners.ContinuousUsage = Treatment(t.GetContinuousUsage())
 }
 
 // SpeedUp makes the pace k times faster.
@@ -167,9 +220,29 @@ func (p *Pace) SpeedUp(k float64) {
 // SpeedUp makes the engine k times faster in all it does.
 func (m *Model) SpeedUp(k float64) {
 	m.PrefillTokensPerSecond *= k
-	for _, d := range []*time.Duration{&m.DecodeStep, &m.DecodeStepPerRequest, &m.TransferPerThousandTokens, &m.Overhead} {
+	for _, d := range []*time.Duration{
+		&m.DecodeStep, &m.DecodeStepPerRequest, &m.TransferPerThousandTokens, &m.PrefillPerPrompt, &m.Overhead, &m.Stall,
+	} {
 		*d = nanoseconds(float64(*d) / k)
 	}
+}
+
+// modelOf returns the model of one engine. number counts the engines of all endpoints from 0.
+func (c *Config) modelOf(number int) Model {
+	m := c.Model
+	if last := c.Endpoints*c.Replicas - 1; c.ReplicaSpread > 0 && last > 0 {
+		m.SpeedUp(1 / (1 + c.ReplicaSpread*float64(number)/float64(last)))
+	}
+	return m
+}
+
+// engineOf returns one of the engines, or groups of engines, of all endpoints, counted from 0.
+func (c *Config) engineOf(number int, now clock.Instant) engine {
+	e := newEngine(c.modelOf(number), c.PrefillEngines, c.Replicas, now)
+	for i := range e.decoders {
+		e.decoders[i].noise = e.model.stepNoise(c.Seed+uint64(number), i)
+	}
+	return e
 }
 
 // loops is how many engines or groups stand behind an endpoint, each run on its own.
@@ -186,6 +259,7 @@ func (c *Config) Validate() error {
 		atLeast("Endpoints", c.Endpoints, 1),
 		atLeast("Replicas", c.Replicas, 1),
 		atLeast("PrefillEngines", c.PrefillEngines, 0),
+		finite("ReplicaSpread", c.ReplicaSpread),
 		atLeast("MaxBodyBytes", c.MaxBodyBytes, 1),
 		atLeast("MaxModelTokens", c.MaxModelTokens, 0),
 		atLeast("DefaultOutputTokens", c.DefaultOutputTokens, 1),
@@ -193,6 +267,9 @@ func (c *Config) Validate() error {
 		c.Model.validate(),
 		c.Pace.validate(),
 		c.Protocol.validate(),
+		c.Ends.validate(),
+		c.Textless.validate(),
+		c.Manners.validate(),
 		c.Frames.validate(),
 	}
 	for i := range c.Faults {
@@ -209,19 +286,30 @@ func (m *Model) validate() error {
 		atLeast("Model.DecodeStepPerRequest", m.DecodeStepPerRequest, 0),
 		atLeast("Model.MaxRunning", m.MaxRunning, 1),
 		atLeast("Model.TransferPerThousandTokens", m.TransferPerThousandTokens, 0),
+		atLeast("Model.PrefillPerPrompt", m.PrefillPerPrompt, 0),
 		atLeast("Model.Overhead", m.Overhead, 0),
+		finite("Model.PrefillJitter", m.PrefillJitter),
+		finite("Model.StepJitter", m.StepJitter),
+		atLeast("Model.Stall", m.Stall, 0),
 		atLeast("Model.CacheBlocks", m.CacheBlocks, 0),
 	}
 	if m.CacheBlocks > 0 {
 		errs = append(errs, atLeast("Model.CacheBlockTokens", m.CacheBlockTokens, 1))
 	}
-	if !(m.PrefillInterference >= 0 && m.PrefillInterference <= 1) {
-		errs = append(errs, fmt.Errorf("simulator: Model.PrefillInterference is %v: give 0 to 1", m.PrefillInterference))
-	}
+	errs = append(errs, share("Model.PrefillInterference", m.PrefillInterference), share("Model.TransferInterference", m.TransferInterference),
+		share("Model.StallShare", m.StallShare))
 	if !(m.PrefillTokensPerSecond > 0) {
 		errs = append(errs, fmt.Errorf("simulator: Model.PrefillTokensPerSecond is %v: give a number above 0, +Inf for a prefill that takes no time", m.PrefillTokensPerSecond))
 	}
 	return errors.Join(errs...)
+}
+
+// share returns an error if v is not from 0 to 1.
+func share(field string, v float64) error {
+	if v >= 0 && v <= 1 {
+		return nil
+	}
+	return fmt.Errorf("simulator: %s is %v: give 0 to 1", field, v)
 }
 
 // atLeast returns an error if v is below the least value allowed.

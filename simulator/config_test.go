@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -46,6 +47,22 @@ func TestValidate(t *testing.T) {
 		"RunningUsage and Frames.NoUsage": func(c *Config) { c.Frames.RunningUsage, c.Frames.NoUsage = true, true },
 		"Faults[1]: kind \"fire\"":        func(c *Config) { c.Faults = []Fault{{Kind: FaultCut, Every: 1}, {Kind: "fire", Every: 1}} },
 		"probability is 1.5":              func(c *Config) { c.Faults = []Fault{{Kind: FaultCut, Probability: 1.5}} },
+		"ReplicaSpread is -1":             func(c *Config) { c.ReplicaSpread = -1 },
+		"TransferInterference is 2":       func(c *Config) { c.Model.TransferInterference = 2 },
+		"PrefillPerPrompt is -1ns":        func(c *Config) { c.Model.PrefillPerPrompt = -1 },
+		"PrefillJitter is -1":             func(c *Config) { c.Model.PrefillJitter = -1 },
+		"StepJitter is +Inf":              func(c *Config) { c.Model.StepJitter = math.Inf(1) },
+		"StallShare is NaN":               func(c *Config) { c.Model.StallShare = math.NaN() },
+		"Model.Stall is -1ns":             func(c *Config) { c.Model.Stall = -1 },
+		"MeanShare is 1":                  func(c *Config) { c.Ends.MeanShare = 1 },
+		"Ends.Mean is NaN":                func(c *Config) { c.Ends.Mean = math.NaN() },
+		"Ends.Mean are both set":          func(c *Config) { c.Ends = Ends{MeanShare: 0.5, Mean: 5} },
+		"Stddev is set without":           func(c *Config) { c.Ends.Stddev = 5 },
+		"Textless.Share is 1.5":           func(c *Config) { c.Textless.Share = 1.5 },
+		"Textless.First is -1":            func(c *Config) { c.Textless.First = -1 },
+		"ExactOutput is \"never\"":        func(c *Config) { c.Manners.ExactOutput = "never" },
+		"Deliver is \"late\"":             func(c *Config) { c.Frames.Deliver = "late" },
+		"ReasoningField is \"a b\"":       func(c *Config) { c.Frames.ReasoningField = "a b" },
 		"give exactly one":                func(c *Config) { c.Faults = []Fault{{Kind: FaultCut}} },
 		"after -1 tokens":                 func(c *Config) { c.Faults = []Fault{{Kind: FaultCut, Every: 1, AfterTokens: -1}} },
 		"a drip needs a pause":            func(c *Config) { c.Faults = []Fault{{Kind: FaultDrip, Every: 1}} },
@@ -60,6 +77,34 @@ func TestValidate(t *testing.T) {
 		}
 		if _, err := Start(c); err == nil {
 			t.Errorf("%q: Start took it", want)
+		}
+	}
+}
+
+// Each field of a plan's simulated target changes something.
+func TestFromPlanForgetsNothing(t *testing.T) {
+	words := map[string]string{"reasoning_field": "hidden", "deliver": "one-frame", "owned_by": "vllm", "exact_output": "ignored", "continuous_usage": "refused"}
+	fields := (&spatev1.SimulatedTarget{}).ProtoReflect().Descriptor().Fields()
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		target := &spatev1.SimulatedTarget{}
+		m := target.ProtoReflect()
+		switch f.Kind() {
+		case protoreflect.DoubleKind:
+			m.Set(f, protoreflect.ValueOfFloat64(0.5))
+		case protoreflect.Uint32Kind:
+			m.Set(f, protoreflect.ValueOfUint32(7))
+		case protoreflect.BoolKind:
+			m.Set(f, protoreflect.ValueOfBool(true))
+		case protoreflect.StringKind:
+			m.Set(f, protoreflect.ValueOfString(words[string(f.Name())]))
+		case protoreflect.MessageKind:
+			m.Set(f, protoreflect.ValueOfMessage(durationpb.New(7*time.Second).ProtoReflect()))
+		default:
+			t.Fatalf("%s: no value of its kind is known here", f.Name())
+		}
+		if cmp.Equal(Default(), FromPlan(target)) {
+			t.Errorf("%s changes nothing", f.Name())
 		}
 	}
 }

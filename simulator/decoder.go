@@ -2,17 +2,19 @@ package simulator
 
 import (
 	"math"
+	"math/rand/v2"
 	"time"
 
 	"github.com/spate-load/spate/clock"
 )
 
 // decoder is the continuous batching of one engine. The batch of a step is every sequence that has its first token when the step
-// begins; the step takes DecodeStep + (batch-1) x DecodeStepPerRequest at full pace, and then gives each of them one token. The next
+// begins; the step takes DecodeStep + (batch-1) x DecodeStepPerRequest at full pace, with jitter and stalls if there are any, and then gives each of them one token. The next
 // step begins at that very instant; if there is nothing to decode, when something joins.
 type decoder struct {
 	model Model
-	held  int // sequences that hold a slot, prefilling ones too
+	noise *rand.Rand // nil: steps take what the model says
+	held  int        // sequences that hold a slot, prefilling ones too
 
 	joining  []*sequence // have their first token and wait for the next step
 	batch    []*sequence // of the step under way
@@ -81,7 +83,21 @@ func (d *decoder) begin(at clock.Instant) {
 	}
 	d.stepping = true
 	d.place = 0
-	d.work, d.done, d.asOf = d.model.stepTime(len(d.batch)), 0, at
+	d.work, d.done, d.asOf = d.step(len(d.batch)), 0, at
+}
+
+// step returns how long the next step takes at full pace.
+func (d *decoder) step(batch int) time.Duration {
+	work := d.model.stepTime(batch)
+	if d.noise == nil {
+		return work
+	}
+	jitter, stall := d.noise.NormFloat64(), d.noise.Float64()
+	work = nanoseconds(lognormal(float64(work), d.model.StepJitter, jitter))
+	if stall < d.model.StallShare {
+		work += d.model.Stall
+	}
+	return work
 }
 
 // serve gives the batch its tokens, all at once or the next of them only.

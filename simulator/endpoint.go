@@ -48,8 +48,8 @@ func New(c Config) (*Endpoint, error) {
 
 func newEndpoint(c Config, number int, truth *truthLog) (*Endpoint, error) {
 	ep := &Endpoint{config: c, number: number, truth: truth, created: time.Now().Unix()}
-	for range c.loops() {
-		l, err := newLoop(&c)
+	for i := range c.loops() {
+		l, err := newLoop(&c, number*c.loops()+i)
 		if err != nil {
 			ep.Close()
 			return nil, err
@@ -60,7 +60,9 @@ func newEndpoint(c Config, number int, truth *truthLog) (*Endpoint, error) {
 	for route, a := range routes {
 		ep.mux.HandleFunc(route, ep.generate(a))
 	}
-	ep.mux.HandleFunc("POST /tokenize", ep.guarded(ep.tokenize))
+	if !c.Manners.NoTokenize {
+		ep.mux.HandleFunc("POST /tokenize", ep.guarded(ep.tokenize))
+	}
 	ep.mux.HandleFunc("GET /v1/models", ep.guarded(ep.models))
 	ep.mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
 	ep.mux.HandleFunc("GET /metrics", ep.metrics)
@@ -119,8 +121,8 @@ func (ep *Endpoint) guarded(h http.HandlerFunc) http.HandlerFunc {
 // models answers with the one model there is.
 func (ep *Endpoint) models(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprintf(w, `{"object":"list","data":[{"id":%s,"object":"model","created":%d,"owned_by":"spate","max_model_len":%s}]}`,
-		jsonString(ep.config.modelName()), ep.created, ep.modelLength())
+	fmt.Fprintf(w, `{"object":"list","data":[{"id":%s,"object":"model","created":%d,"owned_by":%s,"max_model_len":%s}]}`,
+		jsonString(ep.config.modelName()), ep.created, jsonString(ep.config.Manners.OwnedBy), ep.modelLength())
 }
 
 // modelLength is the limit of prompt and output together as JSON, null if there is none.
@@ -167,7 +169,13 @@ func (ep *Endpoint) answer(a api, w http.ResponseWriter, r *http.Request, serial
 	record.PromptTokens, record.Stream = q.promptTokens, q.stream
 	lots := chance(ep.config.Seed, record.RequestID)
 	fault := strike(ep.config.Faults, serial, lots)
-	output := ep.config.outputTokens(q, lots)
+	if problem := ep.config.Manners.exactOutput(q); problem != nil {
+		return problem
+	}
+	q.script = ep.config.draw(q, lots)
+	if ep.config.Frames.Deliver == DeliverJSON {
+		q.stream, record.Stream = false, false
+	}
 	if fault != nil {
 		record.Fault = fault.Kind
 		switch fault.Kind {
@@ -183,7 +191,7 @@ func (ep *Endpoint) answer(a api, w http.ResponseWriter, r *http.Request, serial
 			q.stream, record.Stream, fault = false, false, nil
 		}
 	}
-	p := newReply(ep, w, q, record, output, fault)
+	p := newReply(ep, w, q, record, fault)
 	if q.stream && record.Fault != FaultGzip {
 		p.direct = directOf(r, &ep.config)
 	}
@@ -194,6 +202,7 @@ func (ep *Endpoint) answer(a api, w http.ResponseWriter, r *http.Request, serial
 // run takes the reply through an engine.
 func (ep *Endpoint) run(ctx context.Context, p *reply) {
 	p.record.Replica, p.engine = ep.route()
+	p.pen.worker = p.record.Replica
 	p.ctx = ctx
 	p.engine.submit(p.record.Received, p.seq)
 	defer p.leave()

@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"math"
+	"math/rand/v2"
 	"time"
 
 	"github.com/spate-load/spate/clock"
@@ -22,11 +23,17 @@ type sequence struct {
 	prompt   int
 	blocks   []uint64 // chained hashes of the prompt's whole blocks, for the prefix cache
 	output   int      // at least 1
+	noise    float64  // standard normal, for the jitter of its prefill
 	cached   int      // prompt tokens that the prefix cache had; set before the first token
 	produced int
 	phase    phase
-	ready    clock.Instant // end of its overhead
-	decoder  *decoder      // on which it holds a slot, nil without one
+	arrived  clock.Instant // set by whoever submits it; the engine does not look at it
+	ready    clock.Instant // end of its overhead; with a metronome, of its next token
+	queued   clock.Instant // start of its wait for prefill
+	began    clock.Instant // start of its prefill
+	first    clock.Instant // of its tokens; set by the loop, as is latest
+	latest   clock.Instant
+	decoder  *decoder // on which it holds a slot, nil without one
 	// outlet takes the tokens to the one who waits for them. The engine itself never touches it.
 	outlet *outlet
 }
@@ -45,11 +52,13 @@ type emission struct {
 // Overhead passes before a sequence is queued, and holds nothing.
 //
 // Prefill is a queue: prompts are taken first come, first served, and take the tokens that the prefix cache does not have / prefill
-// rate. An ordinary engine prefills one at a time, as long as a slot of max_running is free, which the sequence keeps to its end. The
-// end of the prefill produces the first token.
+// rate, and PrefillPerPrompt. An ordinary engine prefills one at a time, as long as a slot of max_running is free, which the sequence
+// keeps to its end. The end of the prefill produces the first token. With PrefillSharing nothing waits in the queue: k prompts on n
+// prefillers get n/k of one each, or one each if there are enough.
 //
 // In a disaggregated group any free prefiller takes the next prompt, and is busy until it has handed over the KV cache; then the
-// sequence takes a slot of the decoder that holds the fewest, waiting for one if need be, and has its first token.
+// sequence takes a slot of the decoder that holds the fewest, waiting for one if need be, and has its first token. While a KV cache is
+// handed over, the decoders lose the share TransferInterference of their pace.
 //
 // Decode goes in steps: see decoder. While an ordinary engine prefills, its decoding loses the share PrefillInterference of its pace.
 //
@@ -61,30 +70,64 @@ type engine struct {
 	queue    queue // for prefill
 	handed   queue // for a decoder
 	prefills []prefiller
+	busy     int       // prefillers that are not free
+	handing  int       // prefillers that hand over a KV cache
+	shares   timeShare // of prefill
 	decoders []decoder
 	split    bool // disaggregated
+	engines  int  // that prefill
 }
 
-// prefiller is what does one prefill at a time.
+// prefiller is what does one prefill at a time. If prefill is shared there are as many as prompts in it.
 type prefiller struct {
-	seq   *sequence // nil: free
-	end   clock.Instant
-	cache *prefixCache
+	seq     *sequence     // nil: free
+	due     time.Duration // its end, on the clock of shares
+	handing bool          // it hands over the KV cache
+	cache   *prefixCache
+}
+
+// timeShare is a clock that shows how much time each of those that share something has been given.
+type timeShare struct {
+	asOf  clock.Instant
+	given time.Duration // at asOf
+	pace  float64       // given in a unit of time, above 0
+}
+
+// at returns what the clock shows at an instant.
+func (s *timeShare) at(now clock.Instant) time.Duration {
+	if s.pace == 1 {
+		return s.given + now.Sub(s.asOf)
+	}
+	return s.given + time.Duration(float64(now.Sub(s.asOf))*s.pace)
+}
+
+// when returns the first instant at which the clock shows a time.
+func (s *timeShare) when(due time.Duration) clock.Instant {
+	if s.pace == 1 {
+		return s.asOf.Add(due - s.given)
+	}
+	return s.asOf.Add(nanoseconds(math.Ceil(float64(due-s.given) / s.pace)))
+}
+
+// setPace changes the pace from an instant on.
+func (s *timeShare) setPace(now clock.Instant, pace float64) {
+	*s = timeShare{asOf: now, given: s.at(now), pace: pace}
 }
 
 // newEngine returns an ordinary engine, or, if there are prefillers, a disaggregated group.
 func newEngine(m Model, prefillers, decoders int, now clock.Instant) engine {
-	e := engine{model: m, now: now, split: prefillers > 0}
+	e := engine{model: m, now: now, split: prefillers > 0, shares: timeShare{asOf: now, pace: 1}}
 	if !e.split {
 		prefillers, decoders = 1, 1
 	}
+	e.engines = prefillers
 	e.prefills = make([]prefiller, prefillers)
 	for i := range e.prefills {
 		e.prefills[i].cache = newPrefixCache(m.CacheBlocks)
 	}
 	e.decoders = make([]decoder, decoders)
 	for i := range e.decoders {
-		e.decoders[i] = decoder{model: m, pace: 1}
+		e.decoders[i] = decoder{model: m, pace: 1, noise: m.stepNoise(0, i)}
 	}
 	return e
 }
@@ -92,6 +135,7 @@ func newEngine(m Model, prefillers, decoders int, now clock.Instant) engine {
 // add queues a sequence at the engine's present instant.
 func (e *engine) add(s *sequence) {
 	s.ready = e.now.Add(e.model.Overhead)
+	s.queued = s.ready
 	e.queue.push(s, waiting)
 }
 
@@ -163,7 +207,7 @@ func (e *engine) upcoming() (event, bool) {
 	for i := range e.prefills {
 		switch {
 		case e.prefills[i].seq != nil:
-			v.soonest(&found, event{e.prefills[i].end, actEndPrefill, i})
+			v.soonest(&found, event{e.shares.when(e.prefills[i].due), actEndPrefill, i})
 		case free < 0:
 			free = i
 		}
@@ -172,6 +216,9 @@ func (e *engine) upcoming() (event, bool) {
 		if at, act, ok := e.decoders[i].upcoming(e.now); ok {
 			v.soonest(&found, event{at, act, i})
 		}
+	}
+	if e.model.PrefillSharing && free < 0 {
+		free = len(e.prefills)
 	}
 	if e.queue.live > 0 && free >= 0 && (e.split || e.decoders[0].free()) {
 		v.soonest(&found, event{max(e.queue.front().ready, e.now), actBeginPrefill, free})
@@ -213,7 +260,7 @@ func (e *engine) happen(v event, dst []emission) []emission {
 		e.decoders[v.index].hold(s)
 		return e.decoders[v.index].join(s, e.now, dst)
 	case actBeginPrefill:
-		e.beginPrefill(&e.prefills[v.index])
+		e.beginPrefill(v.index)
 	case actServeStep:
 		return e.decoders[v.index].serve(e.now, dst)
 	case actBeginStep:
@@ -222,14 +269,17 @@ func (e *engine) happen(v event, dst []emission) []emission {
 	return dst
 }
 
-func (e *engine) beginPrefill(p *prefiller) {
-	s := e.queue.pop()
-	s.phase = running
+func (e *engine) beginPrefill(i int) {
+	if i == len(e.prefills) {
+		e.prefills = append(e.prefills, prefiller{cache: e.prefills[i%e.engines].cache})
+	}
+	p, s := &e.prefills[i], e.queue.pop()
+	s.phase, s.began = running, e.now
 	s.cached = e.model.cachedTokens(s.prompt, p.cache.lookup(s.blocks))
 	p.seq = s
-	p.end = e.now.Add(e.model.prefillTime(s.prompt - s.cached))
+	e.setBusy(e.busy + 1)
+	p.due = e.shares.at(e.now) + e.model.prefillWork(s)
 	if e.split {
-		p.end = p.end.Add(e.model.transferTime(s.prompt))
 		return
 	}
 	e.decoders[0].hold(s)
@@ -238,6 +288,11 @@ func (e *engine) beginPrefill(p *prefiller) {
 
 func (e *engine) endPrefill(p *prefiller, dst []emission) []emission {
 	s := p.seq
+	if transfer := e.model.transferTime(s.prompt); e.split && transfer > 0 && !p.handing {
+		p.due += transfer
+		e.setHanding(p, true)
+		return dst
+	}
 	e.freePrefill(p)
 	p.cache.store(s.blocks)
 	if e.split {
@@ -249,8 +304,38 @@ func (e *engine) endPrefill(p *prefiller, dst []emission) []emission {
 
 func (e *engine) freePrefill(p *prefiller) {
 	p.seq = nil
-	if !e.split {
+	e.setHanding(p, false)
+	e.setBusy(e.busy - 1)
+	if !e.split && e.busy == 0 {
 		e.decoders[0].setPace(e.now, 1)
+	}
+}
+
+// setHanding notes whether a prefiller hands over a KV cache, which costs the decoders their share.
+func (e *engine) setHanding(p *prefiller, handing bool) {
+	if p.handing == handing {
+		return
+	}
+	p.handing = handing
+	pace := 1.0
+	if handing {
+		e.handing++
+	} else {
+		e.handing--
+	}
+	if e.handing > 0 {
+		pace = 1 - e.model.TransferInterference
+	}
+	for i := range e.decoders {
+		e.decoders[i].setPace(e.now, pace)
+	}
+}
+
+// setBusy changes how many prompts are in prefill, and with it what each gets.
+func (e *engine) setBusy(n int) {
+	e.busy = n
+	if e.model.PrefillSharing {
+		e.shares.setPace(e.now, min(1, float64(e.engines)/float64(max(1, n))))
 	}
 }
 
@@ -280,6 +365,23 @@ const longest = 365 * 24 * time.Hour
 // nanoseconds rounds to a duration, at most longest.
 func nanoseconds(ns float64) time.Duration {
 	return time.Duration(math.Round(min(ns, float64(longest))))
+}
+
+// stepNoise returns what the jitter and the stalls of a decoder are drawn from, nil if it has neither.
+func (m *Model) stepNoise(seed uint64, decoder int) *rand.Rand {
+	if m.StepJitter == 0 && m.StallShare == 0 {
+		return nil
+	}
+	return rand.New(rand.NewPCG(seed, uint64(decoder)))
+}
+
+// prefillWork is how long a prompt takes alone on an engine, with its jitter.
+func (m *Model) prefillWork(s *sequence) time.Duration {
+	work := m.PrefillPerPrompt + m.prefillTime(s.prompt-s.cached)
+	if m.PrefillJitter == 0 {
+		return work
+	}
+	return nanoseconds(lognormal(float64(work), m.PrefillJitter, s.noise))
 }
 
 // prefillTime is how long so many prompt tokens take alone.

@@ -162,6 +162,39 @@ func TestEngine(t *testing.T) {
 			[]arrival{{At: 0, Prompt: 4, Output: 3}, {At: 0, Prompt: 6, Output: 2}},
 			[]token{{0, 1, 6}, {1, 1, 15}, {0, 2, 16}, {0, 3, 26}, {1, 2, 26}},
 		},
+		"disaggregated: the decoder stands still while a KV cache comes in": {
+			group{with(ticks(10, 0, 8), func(m *Model) { m.TransferPerThousandTokens = 500 * tick; m.TransferInterference = 1 }), 1, 1},
+			[]arrival{{At: 0, Prompt: 4, Output: 3}, {At: 0, Prompt: 6, Output: 2}},
+			// Step 6..16 stands still from 12 to 15.
+			[]token{{0, 1, 6}, {1, 1, 15}, {0, 2, 19}, {0, 3, 29}, {1, 2, 29}},
+		},
+		"each prompt holds its prefiller for a while": {
+			alone(with(ticks(10, 0, 8), func(m *Model) { m.PrefillPerPrompt = 5 * tick })),
+			[]arrival{{At: 0, Prompt: 4, Output: 1}, {At: 0, Prompt: 1, Output: 1}},
+			[]token{{0, 1, 9}, {1, 1, 15}},
+		},
+		"prompts that share the prefill end together if they are alike": {
+			alone(with(ticks(10, 0, 8), func(m *Model) { m.PrefillSharing = true })),
+			[]arrival{{At: 0, Prompt: 4, Output: 1}, {At: 0, Prompt: 4, Output: 1}, {At: 20, Prompt: 4, Output: 1}},
+			[]token{{0, 1, 8}, {1, 1, 8}, {2, 1, 24}},
+		},
+		"a short prompt does not wait for a long one that shares with it": {
+			group{with(ticks(10, 0, 8), func(m *Model) { m.PrefillSharing = true }), 1, 1},
+			[]arrival{{At: 0, Prompt: 20, Output: 1}, {At: 10, Prompt: 2, Output: 1}},
+			[]token{{1, 1, 14}, {0, 1, 22}},
+		},
+		"two prefillers give two prompts one each": {
+			group{with(ticks(10, 0, 8), func(m *Model) { m.PrefillSharing = true }), 2, 1},
+			[]arrival{{At: 0, Prompt: 8, Output: 1}, {At: 0, Prompt: 8, Output: 1}, {At: 4, Prompt: 2, Output: 1}},
+			// From 4 to 7 each gets two thirds.
+			[]token{{2, 1, 7}, {0, 1, 9}, {1, 1, 9}},
+		},
+		"prefill interferes as long as somebody is in it": {
+			alone(with(ticks(10, 0, 8), func(m *Model) { m.PrefillSharing = true; m.PrefillInterference = 1 })),
+			[]arrival{{At: 0, Prompt: 4, Output: 2}, {At: 6, Prompt: 8, Output: 1}, {At: 6, Prompt: 2, Output: 1}},
+			// Step 4..14 stands still from 6 to 16.
+			[]token{{0, 1, 4}, {2, 1, 10}, {1, 1, 16}, {0, 2, 24}},
+		},
 		"disaggregated: a full decoder makes the first token wait, and not the prefill": {
 			group{ticks(10, 0, 1), 2, 1},
 			[]arrival{{At: 0, Prompt: 4, Output: 2}, {At: 0, Prompt: 5, Output: 2}, {At: 0, Prompt: 5, Output: 1, Cancel: 8}, {At: 8, Prompt: 1, Output: 1}},
@@ -226,9 +259,11 @@ func drawArrivals(t *rapid.T) []arrival {
 func drawGroup(t *rapid.T) group {
 	g := group{Model: ticks(rapid.IntRange(0, 9).Draw(t, "base"), rapid.IntRange(0, 4).Draw(t, "per"), rapid.IntRange(1, 6).Draw(t, "max"))}
 	g.Overhead = time.Duration(rapid.IntRange(0, 5).Draw(t, "overhead")) * tick
+	g.PrefillPerPrompt = time.Duration(rapid.IntRange(0, 3).Draw(t, "per prompt")) * tick
 	if rapid.Bool().Draw(t, "disaggregated") {
 		g.prefillers, g.decoders = rapid.IntRange(1, 3).Draw(t, "prefillers"), rapid.IntRange(1, 3).Draw(t, "decoders")
 		g.TransferPerThousandTokens = time.Duration(rapid.IntRange(0, 2).Draw(t, "transfer")) * 1000 * tick
+		g.TransferInterference = float64(rapid.IntRange(0, 1).Draw(t, "stands still"))
 	} else if rapid.Bool().Draw(t, "interference") {
 		g.PrefillInterference = 1
 	}
@@ -290,10 +325,115 @@ func TestEngineConserves(t *testing.T) {
 	})
 }
 
+// Shared prefill gives each prompt its share: held against the definition, prompt by prompt, event by event.
+func TestPrefillSharing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		engines := rapid.IntRange(1, 3).Draw(t, "engines")
+		arrivals := drawArrivals(t)
+		for i := range arrivals {
+			arrivals[i].Cancel, arrivals[i].Output, arrivals[i].Prompt = 0, 1, arrivals[i].Prompt+1
+		}
+		slices.SortStableFunc(arrivals, func(a, b arrival) int { return a.At - b.At })
+		left, ends := make([]float64, len(arrivals)), make([]float64, len(arrivals))
+		for now, done := 0.0, 0; done < len(arrivals); {
+			here, next, least := 0, math.Inf(1), math.Inf(1)
+			for i, a := range arrivals {
+				switch {
+				case ends[i] > 0:
+				case float64(a.At) > now:
+					next = min(next, float64(a.At))
+				default:
+					if left[i] == 0 {
+						left[i] = float64(a.Prompt)
+					}
+					here, least = here+1, min(least, left[i])
+				}
+			}
+			pace := min(1, float64(engines)/float64(max(1, here)))
+			until := min(next, now+least/pace)
+			for i, a := range arrivals {
+				if ends[i] == 0 && float64(a.At) <= now {
+					if left[i] -= (until - now) * pace; left[i] < 1e-9 {
+						ends[i], done = until, done+1
+					}
+				}
+			}
+			now = until
+		}
+		m := ticks(1, 0, 100)
+		m.PrefillSharing = true
+		e := newEngine(m, engines, 1, 0)
+		numbers := map[*sequence]int{}
+		var out []emission
+		for i, a := range arrivals {
+			out = e.advance(clock.Instant(time.Duration(a.At)*tick), out)
+			s := &sequence{prompt: a.Prompt, output: 1}
+			numbers[s] = i
+			e.add(s)
+		}
+		out = e.advance(e.now.Add(time.Hour), out)
+		for _, em := range out {
+			got, want := float64(em.at)/float64(tick), ends[numbers[em.seq]]
+			if math.Abs(got-want) > 1e-3 {
+				t.Fatalf("prompt %d ends at %v, want %v", numbers[em.seq], got, want)
+			}
+		}
+		if len(out) != len(arrivals) {
+			t.Fatalf("%d of %d prompts end", len(out), len(arrivals))
+		}
+	})
+}
+
+// Jitter leaves the mean as it is, and has the coefficient of variation that was asked for; stalls come as often as asked.
+func TestJitter(t *testing.T) {
+	m := defaultModel()
+	m.StepJitter, m.StallShare, m.Stall = 0.3, 0.1, 2*m.DecodeStep
+	m.PrefillJitter = 0.5
+	d := decoder{model: m, noise: m.stepNoise(0, 0)}
+	const n = 100_000
+	sum, squares := 0.0, 0.0
+	for range n {
+		x := float64(d.step(1)) / float64(m.DecodeStep)
+		sum, squares = sum+x, squares+x*x
+	}
+	mean := sum / n
+	if v := squares/n - mean*mean; math.Abs(mean-1.2) > 0.01 || math.Abs(v-(0.3*0.3+4*0.1*0.9)) > 0.01 {
+		t.Errorf("steps: mean %v and variance %v of a step", mean, v)
+	}
+	sum, squares = 0, 0
+	r := chance(1, "r")
+	for range n {
+		x := float64(m.prefillWork(&sequence{prompt: 1000, noise: r.NormFloat64()})) / float64(m.prefillTime(1000))
+		sum, squares = sum+x, squares+x*x
+	}
+	mean = sum / n
+	if cv := math.Sqrt(squares/n - mean*mean); math.Abs(mean-1) > 0.01 || math.Abs(cv-0.5) > 0.02 {
+		t.Errorf("prefills: mean %v, coefficient of variation %v", mean, cv)
+	}
+}
+
+// The last of the engines is slower than the first by the share that was asked for, and those between lie evenly between them.
+func TestReplicaSpread(t *testing.T) {
+	c := Default()
+	c.Endpoints, c.Replicas, c.ReplicaSpread = 2, 2, 0.6
+	for number, want := range []float64{1, 1.2, 1.4, 1.6} {
+		m := c.modelOf(number)
+		if got := float64(m.DecodeStep) / float64(c.Model.DecodeStep); math.Abs(got-want) > 1e-6 {
+			t.Errorf("engine %d: steps are %v times as long, want %v", number, got, want)
+		}
+	}
+	c.Endpoints, c.Replicas = 1, 1
+	if c.modelOf(0).DecodeStep != c.Model.DecodeStep {
+		t.Error("the only engine is slower")
+	}
+}
+
 // The slots in use are never above max_running, and all are free in the end, whoever leaves when.
 func TestEngineSlots(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGroup(t)
+		g.PrefillSharing = rapid.Bool().Draw(t, "sharing")
+		g.PrefillJitter, g.StepJitter = rapid.Float64Range(0, 1).Draw(t, "prefill jitter"), rapid.Float64Range(0, 1).Draw(t, "step jitter")
 		e := newEngine(g.Model, g.prefillers, g.decoders, 0)
 		var seqs []*sequence
 		for range rapid.IntRange(1, 60).Draw(t, "events") {

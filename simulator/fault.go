@@ -26,7 +26,7 @@ const (
 	FaultStall           FaultKind = "stall"         // silence for Pause, or until the client leaves; then all that is due at once
 	FaultDrip            FaultKind = "drip"          // from there on, frames come in small pieces with Pause between them
 	FaultGzip            FaultKind = "gzip"          // the answer is compressed, whether the client takes that or not
-	FaultJSONBody        FaultKind = "json-body"     // a stream was asked for, and the answer comes whole, as JSON
+	FaultJSONBody        FaultKind = "json-body"     // a stream was asked for, and the answer comes whole, as JSON; always: Frames.Deliver
 )
 
 var faultKinds = []FaultKind{
@@ -88,13 +88,4 @@ func strike(faults []Fault, serial uint64, r *rand.Rand) *Fault {
 		}
 	}
 	return hit
-}
-
-// outputTokens is how long the output will be.
-func (c *Config) outputTokens(q *request, r *rand.Rand) int {
-	if !c.EarlyEOS || q.ignoreEOS {
-		return q.maxTokens
-	}
-	least := max(1, q.minTokens)
-	return least + r.IntN(q.maxTokens-least+1)
 }

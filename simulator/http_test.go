@@ -119,6 +119,9 @@ func TestResponses(t *testing.T) {
 	usage := func(in, out int) string {
 		return fmt.Sprintf(`,"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d}`, in, in+out, out)
 	}
+	thought := func(out, reasoning int) string {
+		return fmt.Sprintf(`,"usage":{"prompt_tokens":3,"total_tokens":%d,"completion_tokens":%d,"completion_tokens_details":{"reasoning_tokens":%d}}`, 3+out, out, reasoning)
+	}
 	const done = "data: [DONE]\n\n"
 	const ask = `{"model":"m","messages":[{"role":"system","content":"be brief"},{"role":"user","content":"hi"}],"max_tokens":3,"stream":true`
 	for name, c := range map[string]struct {
@@ -141,6 +144,15 @@ func TestResponses(t *testing.T) {
 			delta(`"content":" water"`, `null`, usage(3, 1)) + delta(`"content":" rises over"`, `"length"`, usage(3, 3)) +
 				`data: ` + head + `,"choices":[]` + usage(3, 3) + "}\n\n" + done,
 		},
+		"usage as asked on the way, with the role": {
+			Frames{Role: RoleWithFirstToken, TokensPerFrame: 3}, chatPath, ask + `,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`,
+			strings.Replace(role, "}]}", "}]"+usage(3, 0)+"}", 1) + delta(`"content":" water"`, `null`, usage(3, 1)) +
+				delta(`"content":" rises over"`, `"length"`, usage(3, 3)) + `data: ` + head + `,"choices":[]` + usage(3, 3) + "}\n\n" + done,
+		},
+		"continuous usage without usage": {
+			Frames{Role: RoleNone, TokensPerFrame: 3}, chatPath, ask + `,"stream_options":{"continuous_usage_stats":true}}`,
+			delta(`"content":" water"`, `null`, "") + delta(`"content":" rises over"`, `"length"`, "") + done,
+		},
 		"usage unasked on the way": {
 			Frames{Role: RoleNone, TokensPerFrame: 2, RunningUsage: true}, chatPath, ask + `}`,
 			delta(`"content":" water"`, `null`, usage(3, 1)) + delta(`"content":" rises over"`, `"length"`, usage(3, 3)) + done,
@@ -157,6 +169,35 @@ func TestResponses(t *testing.T) {
 		"reasoning and content in one frame": {
 			Frames{Role: RoleNone, TokensPerFrame: 2, ReasoningTokens: 2}, chatPath, ask + `}`,
 			delta(`"reasoning_content":" water"`, `null`, "") + delta(`"reasoning_content":" rises","content":" over"`, `"length"`, "") + done,
+		},
+		"reasoning in another field": {
+			Frames{Role: RoleNone, TokensPerFrame: 1, ReasoningTokens: 1, ReasoningField: "thoughts"}, chatPath, ask + `,"stream_options":{"include_usage":true}}`,
+			delta(`"thoughts":" water"`, `null`, "") + delta(`"content":" rises"`, `null`, "") + delta(`"content":" over"`, `"length"`, "") +
+				`data: ` + head + `,"choices":[]` + thought(3, 1) + "}\n\n" + done,
+		},
+		"reasoning hidden": {
+			Frames{Role: RoleNone, TokensPerFrame: 1, ReasoningTokens: 2, ReasoningField: ReasoningHidden}, chatPath, ask + `,"stream_options":{"include_usage":true}}`,
+			delta(`"content":" over"`, `"length"`, "") + `data: ` + head + `,"choices":[]` + thought(3, 2) + "}\n\n" + done,
+		},
+		"reasoning hidden and untold": {
+			Frames{Role: RoleNone, TokensPerFrame: 1, ReasoningTokens: 2, ReasoningField: ReasoningHidden, ReasoningUntold: true}, chatPath, ask + `,"stream_options":{"include_usage":true}}`,
+			delta(`"content":" over"`, `"length"`, "") + `data: ` + head + `,"choices":[]` + usage(3, 3) + "}\n\n" + done,
+		},
+		"all of it hidden": {
+			Frames{Role: RoleWithFirstToken, TokensPerFrame: 1, ReasoningTokens: 7, ReasoningField: ReasoningHidden}, chatPath, ask + `}`,
+			role + delta(`"content":""`, `"length"`, "") + done,
+		},
+		"one frame": {
+			Frames{Role: RoleWithFirstToken, TokensPerFrame: 1, Deliver: DeliverOneFrame}, chatPath, ask + `}`,
+			role + delta(`"content":" water rises over"`, `"length"`, "") + done,
+		},
+		"two frames": {
+			Frames{Role: RoleWithFirstToken, TokensPerFrame: 1, Deliver: DeliverTwoFrames}, chatPath, ask + `}`,
+			role + delta(`"content":" water rises"`, `null`, "") + delta(`"content":" over"`, `"length"`, "") + done,
+		},
+		"one write": {
+			Frames{Role: RoleWithFirstToken, TokensPerFrame: 1, Deliver: DeliverOneWrite}, chatPath, ask + `}`,
+			role + delta(`"content":" water"`, `null`, "") + delta(`"content":" rises"`, `null`, "") + delta(`"content":" over"`, `"length"`, "") + done,
 		},
 		"CRLF": {
 			Frames{Role: RoleNone, TokensPerFrame: 3, CRLF: true}, chatPath, ask + `}`,
@@ -175,7 +216,7 @@ func TestResponses(t *testing.T) {
 		"chat, whole": {
 			Frames{Role: RoleWithFirstToken, TokensPerFrame: 1, ReasoningTokens: 1}, chatPath,
 			`{"model":"m","messages":[{"content":[{"type":"text","text":"three little words"},{"type":"image_url"}]},{"content":null}],"max_completion_tokens":2,"max_tokens":9}`,
-			`{"id":"chatcmpl-r","object":"chat.completion","created":0,"model":"m","choices":[{"index":0,"message":{"role":"assistant","reasoning_content":" water","content":" rises"},"logprobs":null,"finish_reason":"length"}]` + usage(3, 2) + `}`,
+			`{"id":"chatcmpl-r","object":"chat.completion","created":0,"model":"m","choices":[{"index":0,"message":{"role":"assistant","reasoning_content":" water","content":" rises"},"logprobs":null,"finish_reason":"length"}]` + thought(2, 1) + `}`,
 		},
 		"completions, whole, default length": {
 			Frames{Role: RoleWithFirstToken, TokensPerFrame: 1}, completionsPath, `{"model":"m","prompt":"one\n two"}`,

@@ -15,6 +15,9 @@ type loop struct {
 	outstanding atomic.Int64 // requests that handlers have given it and not yet left
 	gauges      gauges
 
+	accounts  sync.Mutex // guards latencies
+	latencies latencies
+
 	engine model         // of the goroutine alone
 	woke   clock.Instant // of the goroutine alone: to where the model was taken last
 
@@ -39,12 +42,12 @@ type model interface {
 	waiting() int
 }
 
-// newModel returns what the configuration asks for.
-func newModel(c *Config, now clock.Instant) model {
+// newModel returns what the configuration asks for, for one of the engines or groups of all endpoints, counted from 0.
+func newModel(c *Config, number int, now clock.Instant) model {
 	if c.Pace.set() {
 		return newMetronome(c.Pace, now)
 	}
-	e := newEngine(c.Model, c.PrefillEngines, c.Replicas, now)
+	e := c.engineOf(number, now)
 	return &e
 }
 
@@ -88,19 +91,22 @@ func (o *outlet) publish(produced int) (returned bool) {
 	return returned
 }
 
-// newLoop starts the goroutine of a model. The caller closes it.
-func newLoop(c *Config) (*loop, error) {
+// newLoop starts the goroutine of a model, as newModel has it. The caller closes it.
+func newLoop(c *Config, number int) (*loop, error) {
 	a, err := newAlarm()
 	if err != nil {
 		return nil, err
 	}
-	l := &loop{engine: newModel(c, clock.Now()), alarm: a, done: make(chan struct{})}
+	l := &loop{engine: newModel(c, number, clock.Now()), latencies: newLatencies(), alarm: a, done: make(chan struct{})}
 	go l.run()
 	return l, nil
 }
 
 // submit queues a sequence that arrived at an instant. It must have an outlet.
-func (l *loop) submit(at clock.Instant, s *sequence) { l.send(command{at: at, seq: s}) }
+func (l *loop) submit(at clock.Instant, s *sequence) {
+	s.arrived = at
+	l.send(command{at: at, seq: s})
+}
 
 // cancel takes a sequence out of the engine.
 func (l *loop) cancel(s *sequence) { l.send(command{at: clock.Now(), seq: s, cancel: true}) }
@@ -178,12 +184,7 @@ func (l *loop) deliver(emissions []emission) {
 	l.gauges.running.Store(int64(l.engine.running()))
 	l.gauges.waiting.Store(int64(l.engine.waiting()))
 	l.gauges.outputTokens.Add(uint64(len(emissions)))
-	for _, e := range emissions {
-		if e.produced == 1 {
-			l.gauges.promptTokens.Add(uint64(e.seq.prompt))
-			l.gauges.cachedTokens.Add(uint64(e.seq.cached))
-		}
-	}
+	l.account(emissions)
 	ended := 0
 	for _, e := range emissions {
 		if e.seq.outlet.publish(e.produced) && ended < mostEnds {
@@ -192,6 +193,27 @@ func (l *loop) deliver(emissions []emission) {
 		}
 	}
 	clear(emissions)
+}
+
+// account keeps the engine's own account of tokens and requests.
+func (l *loop) account(emissions []emission) {
+	l.accounts.Lock()
+	defer l.accounts.Unlock()
+	for i := range emissions {
+		e := &emissions[i]
+		if e.produced == 1 {
+			l.gauges.promptTokens.Add(uint64(e.seq.prompt))
+			l.gauges.cachedTokens.Add(uint64(e.seq.cached))
+		}
+		l.latencies.take(e)
+	}
+}
+
+// told returns a copy of the engine's account.
+func (l *loop) told() latencies {
+	l.accounts.Lock()
+	defer l.accounts.Unlock()
+	return l.latencies.clone()
 }
 
 // grain is the least time from one look at the model to the next. A timer is some 30 us late as it is, and to set one costs as much as

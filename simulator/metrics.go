@@ -16,18 +16,22 @@ func (ep *Endpoint) metrics(w http.ResponseWriter, _ *http.Request) {
 	page.engines(ep.engines, func(g *gauges) uint64 { return uint64(g.waiting.Load()) })
 	page.family("vllm:prompt_tokens_total", "counter", "Number of prefill tokens processed.")
 	page.engines(ep.engines, func(g *gauges) uint64 { return g.promptTokens.Load() })
-	if ep.config.Model.CacheBlocks > 0 {
-		page.family("vllm:prefix_cache_queries_total", "counter", "Number of prompt tokens looked up in the prefix cache.")
-		page.engines(ep.engines, func(g *gauges) uint64 { return g.promptTokens.Load() })
-		page.family("vllm:prefix_cache_hits_total", "counter", "Number of prompt tokens found in the prefix cache.")
-		page.engines(ep.engines, func(g *gauges) uint64 { return g.cachedTokens.Load() })
-	}
+	page.family("vllm:prefix_cache_queries_total", "counter", "Number of prompt tokens looked up in the prefix cache.")
+	page.engines(ep.engines, func(g *gauges) uint64 {
+		if ep.config.Model.CacheBlocks == 0 {
+			return 0
+		}
+		return g.promptTokens.Load()
+	})
+	page.family("vllm:prefix_cache_hits_total", "counter", "Number of prompt tokens found in the prefix cache.")
+	page.engines(ep.engines, func(g *gauges) uint64 { return g.cachedTokens.Load() })
 	page.family("vllm:generation_tokens_total", "counter", "Number of generation tokens processed.")
 	page.engines(ep.engines, func(g *gauges) uint64 { return g.outputTokens.Load() })
 	page.family("vllm:request_success_total", "counter", "Count of processed requests by how they ended.")
 	page.end("stop", ep.ends.stop.Load())
 	page.end("length", ep.ends.length.Load())
 	page.end("abort", ep.ends.abort.Load())
+	page.latencies(ep.engines)
 	_, _ = w.Write(page.text)
 }
 

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -28,10 +29,11 @@ type openAIBody struct {
 	IgnoreEOS           bool            `json:"ignore_eos"`
 	N                   *int            `json:"n"`
 	Stream              bool            `json:"stream"`
-	StreamOptions       struct {
-		IncludeUsage         bool `json:"include_usage"`
-		ContinuousUsageStats bool `json:"continuous_usage_stats"`
-	} `json:"stream_options"`
+	StreamOptions       json.RawMessage `json:"stream_options"`
+	ReturnTokenIDs      bool            `json:"return_token_ids"`
+	NVExt               struct {
+		ExtraFields []string `json:"extra_fields"`
+	} `json:"nvext"`
 }
 
 type message struct {
@@ -61,7 +63,13 @@ func (a openAI) parse(_ *http.Request, body []byte, c *Config) (*request, *apiEr
 	}
 	q := newRequest(a, model, &prompt)
 	q.minTokens, q.ignoreEOS, q.stream = w.MinTokens, w.IgnoreEOS, w.Stream
-	q.includeUsage, q.continuousUsage = w.StreamOptions.IncludeUsage, w.StreamOptions.ContinuousUsageStats
+	q.nvext = c.Manners.nvext(w.NVExt.ExtraFields)
+	if problem := q.streamOptions(&c.Manners, w.StreamOptions); problem != nil {
+		return nil, problem
+	}
+	if q.tokenIDs, problem = c.Manners.TokenIDs.take("return_token_ids", w.ReturnTokenIDs); problem != nil {
+		return nil, problem
+	}
 	return q, q.limit(c, "max_tokens", w.MaxCompletionTokens, w.MaxTokens)
 }
 
@@ -74,9 +82,13 @@ func (a openAI) encoder(q *request, c *Config, id string, created int64) encoder
 		chat:        a.chat,
 		finishFrame: f.FinishFrame,
 		usage:       q.includeUsage && !f.NoUsage,
+		running:     f.RunningUsage || q.continuousUsage && !f.NoUsage,
+		ids:         q.tokenIDs,
+		nvext:       q.nvext,
 	}
-	if a.chat {
+	if a.chat && f.ReasoningField != ReasoningHidden {
 		e.reasoning = f.ReasoningTokens
+		e.field = append(e.field, `"`+cmp.Or(f.ReasoningField, "reasoning_content")+`":`...)
 	}
 	prefix, object := e.kind()
 	e.head = append(e.head, `{"id":"`...)
@@ -97,7 +109,11 @@ type openAIEncoder struct {
 	chat        bool
 	finishFrame bool
 	usage       bool   // a frame at the end carries it
+	running     bool   // each frame carries it
+	ids         bool   // each frame carries those of its tokens
+	nvext       nvext  // of these, what each frame carries
 	reasoning   int    // tokens that come as reasoning
+	field       []byte // that it comes in: its name and a colon
 	head        []byte // from { to the choices
 }
 
@@ -123,10 +139,14 @@ func (e *openAIEncoder) opening(b []byte) []byte {
 	}
 	b = e.begin(b)
 	b = append(b, `,"choices":[{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]`...)
+	if e.running {
+		b = e.appendUsage(b, 0)
+	}
+	b = e.appendNVExt(b, e.nvext, false)
 	return e.close(b)
 }
 
-func (e *openAIEncoder) tokens(b []byte, from, until int, finish string, usage bool) []byte {
+func (e *openAIEncoder) tokens(b []byte, from, until int, finish string) []byte {
 	b = e.begin(b)
 	b = append(b, `,"choices":[{"index":0,`...)
 	if e.chat {
@@ -135,16 +155,21 @@ func (e *openAIEncoder) tokens(b []byte, from, until int, finish string, usage b
 		b = append(b, '}')
 	} else {
 		b = append(b, `"text":`...)
-		b = text(b, from, until)
+		b = e.text(b, from, until)
 	}
 	if e.finishFrame {
 		finish = ""
 	}
 	b = appendFinish(b, finish)
-	b = append(b, ']')
-	if usage {
+	if e.ids {
+		b = append(b, `,"token_ids":`...)
+		b = e.pen.ids(b, from, until)
+	}
+	b = append(b, `}]`...)
+	if e.running {
 		b = e.appendUsage(b, until)
 	}
+	b = e.appendNVExt(b, e.nvext, finish != "")
 	return e.close(b)
 }
 
@@ -177,7 +202,8 @@ func (e *openAIEncoder) finish(b []byte, reason string) []byte {
 		b = append(b, `,"choices":[{"index":0,"text":""`...)
 	}
 	b = appendFinish(b, reason)
-	b = append(b, ']')
+	b = append(b, `}]`...)
+	b = e.appendNVExt(b, e.nvext, true)
 	return e.close(b)
 }
 
@@ -197,11 +223,12 @@ func (e *openAIEncoder) whole(b []byte, output int, finish string) []byte {
 		b = append(b, '}')
 	} else {
 		b = append(b, `"text":`...)
-		b = text(b, 0, output)
+		b = e.text(b, 0, output)
 	}
 	b = appendFinish(b, finish)
-	b = append(b, ']')
+	b = append(b, `}]`...)
 	b = e.appendUsage(b, output)
+	b = e.appendNVExt(b, e.nvext, true)
 	return e.close(b)
 }
 
@@ -216,15 +243,15 @@ func (e *openAIEncoder) broken(b []byte) []byte {
 // appendContent appends the fields of tokens from to until, those within the reasoning apart.
 func (e *openAIEncoder) appendContent(b []byte, from, until int) []byte {
 	if split := min(until, e.reasoning); from < split {
-		b = append(b, `"reasoning_content":`...)
-		b = text(b, from, split)
+		b = append(b, e.field...)
+		b = e.text(b, from, split)
 		if from = split; from == until && e.stream {
 			return b
 		}
 		b = append(b, ',')
 	}
 	b = append(b, `"content":`...)
-	return text(b, from, until)
+	return e.text(b, from, until)
 }
 
 func (e *openAIEncoder) appendUsage(b []byte, output int) []byte {
@@ -232,6 +259,11 @@ func (e *openAIEncoder) appendUsage(b []byte, output int) []byte {
 	b = strconv.AppendInt(b, int64(e.prompt), 10)
 	b = number(b, "total_tokens", e.prompt+output)
 	b = number(b, "completion_tokens", output)
+	if e.counting && e.chat {
+		b = append(b, `,"completion_tokens_details":{"reasoning_tokens":`...)
+		b = strconv.AppendInt(b, int64(e.reasoned(output)), 10)
+		b = append(b, '}')
+	}
 	if e.caching {
 		b = append(b, `,"prompt_tokens_details":{"cached_tokens":`...)
 		b = strconv.AppendInt(b, int64(e.cached), 10)
@@ -242,9 +274,9 @@ func (e *openAIEncoder) appendUsage(b []byte, output int) []byte {
 
 func appendFinish(b []byte, reason string) []byte {
 	if reason == "" {
-		return append(b, `,"logprobs":null,"finish_reason":null}`...)
+		return append(b, `,"logprobs":null,"finish_reason":null`...)
 	}
 	b = append(b, `,"logprobs":null,"finish_reason":"`...)
 	b = append(b, reason...)
-	return append(b, `"}`...)
+	return append(b, '"')
 }

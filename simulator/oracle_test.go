@@ -48,7 +48,7 @@ func oracle(g group, arrivals []arrival) []token {
 			}
 			d.settle(now)
 		}
-		d.pass()
+		d.pass(now)
 	}
 	return d.out
 }
@@ -73,9 +73,27 @@ func (d *dumb) held(decoder int) int {
 	return n
 }
 
+// handing reports whether a KV cache is handed over.
+func (d *dumb) handing(now int) bool {
+	for _, s := range d.seqs {
+		if s.state == "prefill" && now >= s.prefillEnd-d.transfer(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// transfer is how many ticks the handing over of a prompt takes.
+func (d *dumb) transfer(s *dumbSeq) int {
+	if !d.split {
+		return 0
+	}
+	return s.Prompt * int(d.TransferPerThousandTokens/tick) / 1000
+}
+
 // pass lets a tick pass.
-func (d *dumb) pass() {
-	if !d.split && d.PrefillInterference == 1 && d.count("prefill", -1) > 0 {
+func (d *dumb) pass(now int) {
+	if !d.split && d.PrefillInterference == 1 && d.count("prefill", -1) > 0 || d.TransferInterference == 1 && d.handing(now) {
 		return
 	}
 	for i := range d.stepLeft {
@@ -143,7 +161,7 @@ func (d *dumb) startPrefill(now int) bool {
 	for _, s := range d.seqs {
 		if s.state == "waiting" && s.ready <= now {
 			s.state, s.prefiller = "prefill", free
-			s.prefillEnd = now + s.Prompt + s.Prompt*int(d.TransferPerThousandTokens/tick)/1000
+			s.prefillEnd = now + int(d.PrefillPerPrompt/tick) + s.Prompt + d.transfer(s)
 			return true
 		}
 	}

@@ -65,7 +65,7 @@ func newMetronome(p Pace, now clock.Instant) *metronome {
 
 // add begins a sequence at the present instant.
 func (m *metronome) add(s *sequence) {
-	s.ready = m.now.Add(m.pace.FirstToken)
+	s.ready, s.queued, s.began = m.now.Add(m.pace.FirstToken), m.now, m.now
 	if m.pace.Ticks {
 		s.ready = m.tick(max(s.ready, m.now+1)) // a tick at this very instant may be over
 	}

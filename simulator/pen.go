@@ -19,16 +19,24 @@ func word(i int) string { return vocabulary[i%len(vocabulary)] }
 // wordToken returns the id of the i-th token.
 func wordToken(i int) int64 { return int64(1000 + i%len(vocabulary)) }
 
+// endToken is the id of the end-of-sequence token.
+const endToken = 2
+
 // pen writes what the frames of all APIs share: the lines of the event stream, the send time, the shape.
 type pen struct {
+	script   script
 	stream   bool
 	stamp    bool
 	comments bool
 	noMark   bool
 	noUsage  bool
-	caching  bool // usage tells what the prefix cache had
-	prompt   int  // tokens
-	cached   int  // tokens
+	caching  bool      // usage tells what the prefix cache had
+	thinking int       // tokens at the start of the output that are reasoning, streamed or not
+	counting bool      // usage tells how many of its tokens are reasoning
+	prompt   int       // tokens
+	cached   int       // tokens
+	worker   int       // number of the engine
+	seq      *sequence // whose times are read when all of its tokens have been produced
 	field    string
 	eol      string
 	sent     clock.Instant // of the object sealed last: when it was ready to be written
@@ -37,12 +45,15 @@ type pen struct {
 
 func newPen(q *request, c *Config) pen {
 	p := pen{
+		script:   q.script,
 		stream:   q.stream,
 		stamp:    c.Truth.Stamp,
 		comments: c.Frames.Comments,
 		noMark:   c.Frames.NoDone,
 		noUsage:  c.Frames.NoUsage,
 		caching:  c.Model.CacheBlocks > 0,
+		thinking: c.Frames.ReasoningTokens,
+		counting: c.Frames.ReasoningTokens > 0 && !c.Frames.ReasoningUntold,
 		prompt:   q.promptTokens,
 		field:    "data: ",
 		eol:      "\n",
@@ -143,6 +154,17 @@ func (p *pen) comment(b []byte) []byte {
 	return p.end(b)
 }
 
+// reasoned returns how many of the first tokens are reasoning.
+func (p *pen) reasoned(output int) int { return min(output, p.thinking) }
+
+// told returns how many of the first tokens usage says are reasoning.
+func (p *pen) told(output int) int {
+	if !p.counting {
+		return 0
+	}
+	return p.reasoned(output)
+}
+
 // number appends a field of a JSON object, with the comma before it.
 func number(b []byte, name string, n int) []byte {
 	b = append(b, `,"`...)
@@ -152,17 +174,35 @@ func number(b []byte, name string, n int) []byte {
 }
 
 // text appends a JSON string of the words from one token to another.
-func text(b []byte, from, until int) []byte {
+func (p *pen) text(b []byte, from, until int) []byte {
 	b = append(b, '"')
-	b = appendWords(b, from, until)
+	for i := from; i < until; i++ {
+		if !p.script.textless(i) {
+			b = append(b, word(i)...)
+		}
+	}
 	return append(b, '"')
 }
 
-func appendWords(b []byte, from, until int) []byte {
-	for i := from; i < until; i++ {
-		b = append(b, word(i)...)
+// token returns the id of the i-th token.
+func (p *pen) token(i int) int64 {
+	if p.script.eos && i == p.script.tokens-1 {
+		return endToken
 	}
-	return b
+	return wordToken(i)
+}
+
+// ids appends a JSON array of the ids of the streamed tokens from one to another.
+func (p *pen) ids(b []byte, from, until int) []byte {
+	b = append(b, '[')
+	from = max(from, p.script.hidden)
+	for i := from; i < until; i++ {
+		if i > from {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, p.token(i), 10)
+	}
+	return append(b, ']')
 }
 
 // appendToken appends what of s can stand in a JSON string and an HTTP header as it is, and _ for the rest.

@@ -25,7 +25,7 @@ type Record struct {
 	PromptTokens int `json:"prompt_tokens"`
 	// CachedTokens is how many of them the prefix cache had; left out of the JSON if it is none, or the prefill did not end.
 	CachedTokens int `json:"cached_tokens,omitempty"`
-	// OutputTokens is how many tokens were sent.
+	// OutputTokens is how many tokens were sent, those without text and those that are never streamed included.
 	OutputTokens int `json:"output_tokens"`
 	// Arrived is when the last byte of the request reached this machine, however long the program took to accept its connection and to read
 	// it; of the head, if it was refused before more was read. What a client should see of the server is counted from here. A client that sends
@@ -34,9 +34,12 @@ type Record struct {
 	ArrivedBy ArrivalClock  `json:"arrived_by"`
 	// Received is when the program had read the request in whole, its head alone if it was refused before that. The model begins here.
 	Received clock.Instant `json:"received_ns"`
-	// FirstToken and LastToken are when the first and the last token frame were sent: just before the write.
+	// FirstToken and LastToken are when the first and the last token frame were sent, with or without text: just before the write.
 	FirstToken clock.Instant `json:"first_token_ns,omitempty"`
 	LastToken  clock.Instant `json:"last_token_ns,omitempty"`
+	// FirstProduced and LastProduced are when the model had the first and the last token, streamed or not; left out if it did not get there.
+	FirstProduced clock.Instant `json:"first_produced_ns,omitempty"`
+	LastProduced  clock.Instant `json:"last_produced_ns,omitempty"`
 	// Ended is when the handler was done.
 	Ended clock.Instant `json:"ended_ns"`
 	// Tokens has the send time of every token frame, if Truth.Tokens is set.

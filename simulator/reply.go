@@ -39,12 +39,12 @@ type reply struct {
 	progress progress // of a stream
 }
 
-func newReply(ep *Endpoint, w http.ResponseWriter, q *request, record *Record, output int, fault *Fault) *reply {
+func newReply(ep *Endpoint, w http.ResponseWriter, q *request, record *Record, fault *Fault) *reply {
 	p := &reply{
 		ep:      ep,
 		w:       w,
 		control: http.NewResponseController(w),
-		seq:     &sequence{prompt: q.promptTokens, blocks: q.blocks, output: output, outlet: newOutlet()},
+		seq:     &sequence{prompt: q.promptTokens, blocks: q.blocks, output: q.script.tokens, noise: q.script.noise, outlet: newOutlet()},
 		q:       q,
 		record:  record,
 		enc:     q.api.encoder(q, &ep.config, record.RequestID, time.Now().Unix()),
@@ -52,6 +52,7 @@ func newReply(ep *Endpoint, w http.ResponseWriter, q *request, record *Record, o
 		fault:   fault,
 	}
 	p.pen = p.enc.common()
+	p.pen.seq = p.seq
 	return p
 }
 
@@ -81,6 +82,11 @@ func (p *reply) send() {
 func (p *reply) leave() {
 	if p.seq.outlet.ready.Load() < int64(p.seq.output) {
 		p.engine.cancel(p.seq)
+	} else {
+		p.record.LastProduced = p.seq.latest
+	}
+	if p.record.OutputTokens > 0 {
+		p.record.FirstProduced = p.seq.first
 	}
 	p.engine.outstanding.Add(-1)
 	switch p.record.FinishReason {

@@ -18,7 +18,10 @@ type request struct {
 	stream          bool
 	includeUsage    bool
 	continuousUsage bool
+	tokenIDs        bool // frames carry the ids of their tokens
 	details         bool // TGI: the answer tells more than the text
+	nvext           nvext
+	script          script // of the answer, drawn once the request is read
 }
 
 // newRequest returns a request of a prompt that has been counted.

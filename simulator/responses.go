@@ -56,7 +56,10 @@ func (t *tokens) input(raw json.RawMessage, template int) *apiError {
 func (responses) problem(e *apiError) (int, []byte) { return e.status, e.json() }
 
 func (responses) encoder(q *request, c *Config, id string, created int64) encoder {
-	e := &responsesEncoder{pen: newPen(q, c), reasoning: c.Frames.ReasoningTokens, id: appendToken(nil, id)}
+	e := &responsesEncoder{pen: newPen(q, c), apart: c.Frames.FinishFrame, id: appendToken(nil, id)}
+	if c.Frames.ReasoningField != ReasoningHidden {
+		e.reasoning = c.Frames.ReasoningTokens
+	}
 	e.head = append(e.head, `{"id":"resp_`...)
 	e.head = append(e.head, e.id...)
 	e.head = append(e.head, `","object":"response","created_at":`...)
@@ -69,9 +72,12 @@ func (responses) encoder(q *request, c *Config, id string, created int64) encode
 // responsesEncoder writes one answer of the responses API. Reasoning is an output item of its own before the message.
 type responsesEncoder struct {
 	pen
-	reasoning int // tokens that come as reasoning
-	item      int // the output item that is open
-	seq       int // number of the next event
+	reasoning int  // tokens that come as reasoning
+	apart     bool // an output cut at its limit ends with response.incomplete, as at OpenAI; else with response.completed, as in vLLM
+	item      int  // number of the output item that is open, or will be next
+	opened    bool
+	answering bool // it is the message
+	seq       int  // number of the next event
 	id        []byte
 	head      []byte // of the response object: from { to the status
 }
@@ -106,10 +112,10 @@ func (e *responsesEncoder) appendItemID(b []byte) []byte {
 	return append(b, e.id...)
 }
 
-// thinking says whether the output item that is open is the reasoning.
-func (e *responsesEncoder) thinking() bool { return e.item == 0 && e.reasoning > 0 }
+// thinking reports whether the output item is the reasoning.
+func (e *responsesEncoder) thinking() bool { return e.reasoning > 0 && !e.answering }
 
-// opening is what comes before the first token: the response, and the begin of its first output item.
+// opening is what comes before the first token.
 func (e *responsesEncoder) opening(b []byte) []byte {
 	for _, name := range []string{"response.created", "response.in_progress"} {
 		b = e.start(b, name)
@@ -118,11 +124,15 @@ func (e *responsesEncoder) opening(b []byte) []byte {
 		b = append(b, `,"status":"in_progress","incomplete_details":null,"output":[],"usage":null}`...)
 		b = e.close(b)
 	}
-	return e.added(b)
+	return b
 }
 
-// added begins an output item.
+// added opens the output item, unless it is open.
 func (e *responsesEncoder) added(b []byte) []byte {
+	if e.opened {
+		return b
+	}
+	e.opened = true
 	b = e.start(b, "response.output_item.added")
 	b = number(b, "output_index", e.item)
 	b = append(b, `,"item":`...)
@@ -134,15 +144,18 @@ func (e *responsesEncoder) added(b []byte) []byte {
 	return e.close(b)
 }
 
-// done ends an output item, part by part.
+// done ends the output item, part by part, if there is one, and goes on to the next.
 func (e *responsesEncoder) done(b []byte, from, until int) []byte {
+	if !e.opened {
+		return b
+	}
 	name := "response.output_text.done"
 	if e.thinking() {
 		name = "response.reasoning_text.done"
 	}
 	b = e.part(b, name)
 	b = append(b, `,"text":`...)
-	b = text(b, from, until)
+	b = e.text(b, from, until)
 	b = e.close(b)
 	b = e.part(b, "response.content_part.done")
 	b = append(b, `,"part":`...)
@@ -152,6 +165,8 @@ func (e *responsesEncoder) done(b []byte, from, until int) []byte {
 	b = number(b, "output_index", e.item)
 	b = append(b, `,"item":`...)
 	b = e.appendItem(b, "completed", from, until)
+	e.opened = false
+	e.item++
 	return e.close(b)
 }
 
@@ -176,34 +191,34 @@ func (e *responsesEncoder) appendItem(b []byte, status string, from, until int) 
 func (e *responsesEncoder) appendPart(b []byte, from, until int) []byte {
 	if e.thinking() {
 		b = append(b, `{"type":"reasoning_text","text":`...)
-		b = text(b, from, until)
+		b = e.text(b, from, until)
 		return append(b, '}')
 	}
 	b = append(b, `{"type":"output_text","annotations":[],"logprobs":[],"text":`...)
-	b = text(b, from, until)
+	b = e.text(b, from, until)
 	return append(b, '}')
 }
 
-func (e *responsesEncoder) tokens(b []byte, from, until int, _ string, _ bool) []byte {
-	if split := min(until, e.reasoning); from < split {
-		b = e.delta(b, "response.reasoning_text.delta", from, split)
-		from = split
-	}
-	if from == until {
-		return b
-	}
-	if e.thinking() {
+func (e *responsesEncoder) tokens(b []byte, from, until int, _ string) []byte {
+	split := e.textFrom(until)
+	b = e.delta(b, "response.reasoning_text.delta", from, split)
+	from = max(from, split)
+	if e.thinking() && e.script.hasText(from, until) {
 		b = e.done(b, 0, e.reasoning)
-		e.item++
-		b = e.added(b)
+		e.answering = true
 	}
 	return e.delta(b, "response.output_text.delta", from, until)
 }
 
+// delta appends the text of some tokens, nothing if they have none.
 func (e *responsesEncoder) delta(b []byte, name string, from, until int) []byte {
+	if !e.script.hasText(from, until) {
+		return b
+	}
+	b = e.added(b)
 	b = e.part(b, name)
 	b = append(b, `,"delta":`...)
-	b = text(b, from, until)
+	b = e.text(b, from, until)
 	return e.close(b)
 }
 
@@ -221,7 +236,7 @@ func (e *responsesEncoder) closing(b []byte, part, output int, finish string) ([
 			break
 		}
 		name := "response.completed"
-		if finish == finishLength {
+		if finish == finishLength && e.apart {
 			name = "response.incomplete"
 		}
 		b = e.start(b, name)
@@ -246,13 +261,14 @@ func (e *responsesEncoder) appendResponse(b []byte, output int, finish string) [
 	}
 	b = append(b, `,"output":[`...)
 	split := e.textFrom(output)
-	e.item = 0
-	if e.reasoning > 0 {
+	e.answering = false
+	thought := e.script.hasText(0, split)
+	if thought {
 		b = e.appendItem(b, "completed", 0, split)
-		e.item++
 	}
-	if output > split {
-		if e.item > 0 {
+	e.answering = true
+	if e.script.hasText(split, output) {
+		if thought {
 			b = append(b, ',')
 		}
 		b = e.appendItem(b, "completed", split, output)
@@ -268,7 +284,7 @@ func (e *responsesEncoder) appendResponse(b []byte, output int, finish string) [
 	b = append(b, '}')
 	b = number(b, "output_tokens", output)
 	b = append(b, `,"output_tokens_details":{"reasoning_tokens":`...)
-	b = strconv.AppendInt(b, int64(split), 10)
+	b = strconv.AppendInt(b, int64(e.told(output)), 10)
 	b = append(b, '}')
 	b = number(b, "total_tokens", e.prompt+output)
 	return append(b, '}')

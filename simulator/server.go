@@ -36,6 +36,7 @@ func Start(c Config, addrs ...string) (*Server, error) {
 			addrs = append(addrs, "127.0.0.1:0")
 		}
 	}
+	c.Endpoints = len(addrs)
 	s := &Server{truth: newTruthLog(c.Truth), scheme: c.Protocol.scheme()}
 	for i, addr := range addrs {
 		if err := s.open(c, i, addr); err != nil {

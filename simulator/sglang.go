@@ -3,7 +3,6 @@ package simulator
 import (
 	"encoding/json"
 	"net/http"
-	"strconv"
 )
 
 // generate is the path that SGLang and TGI share: a body with inputs is TGI's.
@@ -83,7 +82,7 @@ type sglangEncoder struct {
 
 func (e *sglangEncoder) opening(b []byte) []byte { return b }
 
-func (e *sglangEncoder) tokens(b []byte, _, until int, finish string, _ bool) []byte {
+func (e *sglangEncoder) tokens(b []byte, _, until int, finish string) []byte {
 	if e.finishFrame {
 		finish = ""
 	}
@@ -93,15 +92,10 @@ func (e *sglangEncoder) tokens(b []byte, _, until int, finish string, _ bool) []
 // object appends the text and its meta_info.
 func (e *sglangEncoder) object(b []byte, until int, finish string) []byte {
 	b = append(b, `{"text":`...)
-	b = text(b, 0, until)
-	b = append(b, `,"output_ids":[`...)
-	for i := range until {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendInt(b, wordToken(i), 10)
-	}
-	b = append(b, `],"meta_info":{"id":"`...)
+	b = e.text(b, 0, until)
+	b = append(b, `,"output_ids":`...)
+	b = e.ids(b, 0, until)
+	b = append(b, `,"meta_info":{"id":"`...)
 	b = append(b, e.id...)
 	b = append(b, `","finish_reason":`...)
 	switch finish {
@@ -112,7 +106,9 @@ func (e *sglangEncoder) object(b []byte, until int, finish string) []byte {
 		b = number(b, "length", e.most)
 		b = append(b, '}')
 	default:
-		b = append(b, `{"type":"stop","matched":2}`...)
+		b = append(b, `{"type":"stop"`...)
+		b = number(b, "matched", endToken)
+		b = append(b, '}')
 	}
 	if !e.noUsage {
 		b = number(b, "prompt_tokens", e.prompt)

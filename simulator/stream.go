@@ -76,8 +76,21 @@ func (p *reply) frames() error {
 	}
 }
 
-// compose appends the next write behind the first chunkHead bytes of the buffer, if it is a write that comes next.
+// compose appends the next write behind the first chunkHead bytes of the buffer, if it is a write that comes next. Tokens that the API
+// has no frame for are noted and passed over.
 func (p *reply) compose(ready int) (turn, []byte) {
+	for {
+		next, b := p.composeNext(ready)
+		if next != turnWrite || len(b) > chunkHead {
+			return next, b
+		}
+		p.record.OutputTokens += p.progress.tokens
+		p.progress.tokens, p.progress.frames = 0, 0
+	}
+}
+
+// composeNext is compose for the next tokens alone: its write may be empty.
+func (p *reply) composeNext(ready int) (turn, []byte) {
 	b := p.buf[:chunkHead]
 	if !p.progress.opened {
 		if next, b := p.open(b, ready); len(b) > chunkHead || next != turnWrite {
@@ -130,16 +143,29 @@ func (p *reply) finish(b []byte) (turn, []byte) {
 	}
 }
 
-// frameEnd returns the end of the token frame that begins at a token.
+// frameEnd returns the end of the token frame that starts at a token. Hidden tokens go with the first frame.
 func (p *reply) frameEnd(from int) int {
-	if from == 0 {
-		return 1
+	most, hidden := p.seq.output, p.q.script.hidden
+	switch p.ep.config.Frames.Deliver {
+	case DeliverOneFrame:
+		return most
+	case DeliverTwoFrames:
+		if from < most-1 && hidden < most-1 {
+			return most - 1
+		}
+		return most
 	}
-	return min(from+p.ep.config.Frames.TokensPerFrame, p.seq.output)
+	if from == 0 {
+		return min(hidden+1, most)
+	}
+	return min(from+p.ep.config.Frames.TokensPerFrame, most)
 }
 
 // writeEnd returns the end of the token frames that go with the next write.
 func (p *reply) writeEnd() int {
+	if p.ep.config.Frames.Deliver == DeliverOneWrite {
+		return p.seq.output
+	}
 	until := p.frameEnd(p.progress.sent)
 	for range p.ep.config.Frames.FramesPerWrite - 1 {
 		until = min(p.frameEnd(until), p.seq.output)
@@ -149,16 +175,17 @@ func (p *reply) writeEnd() int {
 
 // appendFrames appends the token frames of one write.
 func (p *reply) appendFrames(b []byte, until int) []byte {
-	frames := &p.ep.config.Frames
-	usage := frames.RunningUsage || p.q.includeUsage && p.q.continuousUsage && !frames.NoUsage
 	for from := p.progress.sent; from < until; {
 		end := min(p.frameEnd(from), until)
 		reason := ""
 		if end == p.seq.output {
 			reason = p.finishReason()
 		}
-		b = p.enc.tokens(b, from, end, reason, usage)
-		p.progress.frames++
+		before := len(b)
+		b = p.enc.tokens(b, from, end, reason)
+		if len(b) > before {
+			p.progress.frames++
+		}
 		from = end
 	}
 	p.progress.tokens = until - p.progress.sent

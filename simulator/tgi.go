@@ -72,18 +72,18 @@ type tgiEncoder struct {
 
 func (e *tgiEncoder) opening(b []byte) []byte { return b }
 
-func (e *tgiEncoder) tokens(b []byte, from, until int, finish string, _ bool) []byte {
-	for i := from; i < until; i++ {
+func (e *tgiEncoder) tokens(b []byte, from, until int, finish string) []byte {
+	for i := max(from, e.script.hidden); i < until; i++ {
 		b = e.open(b)
 		b = append(b, `{"index":`...)
 		b = strconv.AppendInt(b, int64(i+1), 10)
 		b = append(b, `,"token":`...)
-		b = tgiToken(b, i)
+		b = e.appendToken(b, i)
 		if finish == "" || i+1 < until {
 			b = append(b, `,"generated_text":null,"details":null`...)
 		} else {
 			b = append(b, `,"generated_text":`...)
-			b = text(b, 0, until)
+			b = e.text(b, 0, until)
 			b = append(b, `,"details":`...)
 			b = e.appendDetails(b, until, finish)
 		}
@@ -92,11 +92,16 @@ func (e *tgiEncoder) tokens(b []byte, from, until int, finish string, _ bool) []
 	return b
 }
 
-func tgiToken(b []byte, i int) []byte {
+// appendToken appends the object of a token. The end of the sequence has its own text, which is not in generated_text.
+func (e *tgiEncoder) appendToken(b []byte, i int) []byte {
+	id := e.token(i)
 	b = append(b, `{"id":`...)
-	b = strconv.AppendInt(b, wordToken(i), 10)
+	b = strconv.AppendInt(b, id, 10)
 	b = append(b, `,"text":`...)
-	b = text(b, i, i+1)
+	if id == endToken {
+		return append(b, `"</s>","logprob":-0.125,"special":true}`...)
+	}
+	b = e.text(b, i, i+1)
 	return append(b, `,"logprob":-0.125,"special":false}`...)
 }
 
@@ -121,7 +126,7 @@ func (e *tgiEncoder) closing(b []byte, _, _ int, _ string) ([]byte, bool) { retu
 
 func (e *tgiEncoder) whole(b []byte, output int, finish string) []byte {
 	b = append(b, `{"generated_text":`...)
-	b = text(b, 0, output)
+	b = e.text(b, 0, output)
 	if e.details {
 		b = append(b, `,"details":`...)
 		b = e.appendDetails(b, output, finish)

@@ -76,7 +76,7 @@ type tritonEncoder struct {
 
 func (e *tritonEncoder) opening(b []byte) []byte { return b }
 
-func (e *tritonEncoder) tokens(b []byte, from, until int, _ string, _ bool) []byte {
+func (e *tritonEncoder) tokens(b []byte, from, until int, _ string) []byte {
 	return e.object(e.open(b), from, until)
 }
 
@@ -92,7 +92,7 @@ func (e *tritonEncoder) object(b []byte, from, until int) []byte {
 		b = append(b, `0.0`...)
 	}
 	b = append(b, `],"sequence_end":false,"sequence_id":0,"sequence_index":0,"sequence_start":false,"text_output":`...)
-	b = text(b, from, until)
+	b = e.text(b, from, until)
 	return e.close(b)
 }
 

@@ -1,16 +1,20 @@
 package simulator
 
 import (
-	"math/rand/v2"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/spate-load/spate/clock"
 )
 
-// virtual runs an endpoint's engines in virtual time: no clock, no HTTP, and no time taken but the computing.
+// virtual runs the engines of all endpoints in virtual time: no clock, no HTTP, and no time taken but the computing. Requests go to the
+// endpoints in turn, as a plan's do.
 type virtual struct {
+	config      *Config
 	engines     []engine
 	outstanding []int
+	sent        int
 	place       map[*sequence]int // its engine
 	began       map[*sequence]clock.Instant
 	first       map[*sequence]clock.Instant
@@ -19,11 +23,12 @@ type virtual struct {
 
 // seen is what a client sees of a load.
 type seen struct {
-	requests        int
-	tokens          int
-	ttft, tpot, e2e time.Duration // sums
-	last            clock.Instant // end of the last request
-	ends            []clock.Instant
+	requests         int
+	tokens           int
+	ttft, tpot, e2e  time.Duration // sums
+	ttfts, tpots, es []time.Duration
+	last             clock.Instant // end of the last request
+	ends             []clock.Instant
 }
 
 func (s *seen) tokenRate() float64      { return float64(s.tokens) / s.last.Sub(0).Seconds() }
@@ -36,9 +41,9 @@ func (s *seen) steadyRate() float64 {
 }
 
 func newVirtual(c *Config) *virtual {
-	v := &virtual{place: map[*sequence]int{}, began: map[*sequence]clock.Instant{}, first: map[*sequence]clock.Instant{}}
-	for range c.loops() {
-		v.engines = append(v.engines, newEngine(c.Model, c.PrefillEngines, c.Replicas, 0))
+	v := &virtual{config: c, place: map[*sequence]int{}, began: map[*sequence]clock.Instant{}, first: map[*sequence]clock.Instant{}}
+	for i := range max(1, c.Endpoints) * c.loops() {
+		v.engines = append(v.engines, c.engineOf(i, 0))
 	}
 	v.outstanding = make([]int, len(v.engines))
 	return v
@@ -57,14 +62,18 @@ func (v *virtual) next() (int, clock.Instant) {
 
 // send begins a request at an instant to which all engines are taken.
 func (v *virtual) send(at clock.Instant, next lengths) {
-	least := 0
-	for i, n := range v.outstanding {
-		if n < v.outstanding[least] {
+	loops := v.config.loops()
+	from := v.sent % (len(v.engines) / loops) * loops
+	least := from
+	for i := from; i < from+loops; i++ {
+		if v.outstanding[i] < v.outstanding[least] {
 			least = i
 		}
 	}
-	s := &sequence{}
-	s.prompt, s.output = next()
+	isl, osl := next()
+	drawn := v.config.draw(&request{maxTokens: osl}, chance(v.config.Seed, strconv.Itoa(v.sent)))
+	v.sent++
+	s := &sequence{prompt: isl, output: drawn.tokens, noise: drawn.noise}
 	v.place[s], v.began[s] = least, at
 	v.outstanding[least]++
 	v.engines[least].advance(at, nil)
@@ -85,11 +94,7 @@ func (v *virtual) take(which int, to clock.Instant) int {
 		v.outstanding[which]--
 		v.seen.requests++
 		v.seen.tokens += em.produced
-		v.seen.ttft += v.first[em.seq].Sub(v.began[em.seq])
-		v.seen.e2e += em.at.Sub(v.began[em.seq])
-		if em.produced > 1 {
-			v.seen.tpot += em.at.Sub(v.first[em.seq]) / time.Duration(em.produced-1)
-		}
+		v.seen.take(v.first[em.seq].Sub(v.began[em.seq]), em.at.Sub(v.began[em.seq]), em.produced)
 		v.seen.last = em.at
 		v.seen.ends = append(v.seen.ends, em.at)
 		delete(v.place, em.seq)
@@ -97,6 +102,24 @@ func (v *virtual) take(which int, to clock.Instant) int {
 		delete(v.first, em.seq)
 	}
 	return ended
+}
+
+// take notes a request.
+func (s *seen) take(ttft, e2e time.Duration, tokens int) {
+	s.ttft += ttft
+	s.e2e += e2e
+	s.ttfts, s.es = append(s.ttfts, ttft), append(s.es, e2e)
+	if tokens > 1 {
+		tpot := (e2e - ttft) / time.Duration(tokens-1)
+		s.tpot += tpot
+		s.tpots = append(s.tpots, tpot)
+	}
+}
+
+// p99 returns the time that 99 of 100 do not exceed, as the nearest rank has it.
+func p99(times []time.Duration) time.Duration {
+	times = slices.Sorted(slices.Values(times))
+	return times[(len(times)*99+99)/100-1]
 }
 
 // lengths returns the prompt and output tokens of the next request.
@@ -142,10 +165,4 @@ func openLoop(c *Config, gap func() time.Duration, requests int, next lengths) *
 			v.take(which, at)
 		}
 	}
-}
-
-// poisson draws the gaps of a Poisson process.
-func poisson(rate float64) func() time.Duration {
-	r := rand.New(rand.NewPCG(1, 2))
-	return func() time.Duration { return time.Duration(r.ExpFloat64() / rate * float64(time.Second)) }
 }

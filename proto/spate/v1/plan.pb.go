@@ -794,8 +794,56 @@ type SimulatedTarget struct {
 	// Share of its decoding pace that an engine loses while it prefills, from 0 (default: it loses none) to 1 (it does not decode then).
 	// Disaggregated engines lose none.
 	PrefillInterference float64 `protobuf:"fixed64,16,opt,name=prefill_interference,json=prefillInterference,proto3" json:"prefill_interference,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// Mean length of outputs as a share of max_tokens, above 0 and below 1: each token is the last with the same chance, unless a
+	// request says ignore_eos. 0 (default): outputs do not end by themselves.
+	OutputShare float64 `protobuf:"fixed64,17,opt,name=output_share,json=outputShare,proto3" json:"output_share,omitempty"`
+	// Mean number of tokens after which outputs end by themselves, lognormal; max_tokens cuts what is longer. Not for requests that say
+	// ignore_eos. 0 (default): outputs do not end by themselves.
+	OutputMean float64 `protobuf:"fixed64,18,opt,name=output_mean,json=outputMean,proto3" json:"output_mean,omitempty"`
+	// Standard deviation of the same. Default 0.
+	OutputStddev float64 `protobuf:"fixed64,19,opt,name=output_stddev,json=outputStddev,proto3" json:"output_stddev,omitempty"`
+	// Share of the tokens that are streamed without text, as halves of characters are, from 0 (default) to 1.
+	TextlessShare float64 `protobuf:"fixed64,20,opt,name=textless_share,json=textlessShare,proto3" json:"textless_share,omitempty"`
+	// Tokens at the start of each output that are reasoning. Default 0.
+	ReasoningTokens uint32 `protobuf:"varint,21,opt,name=reasoning_tokens,json=reasoningTokens,proto3" json:"reasoning_tokens,omitempty"`
+	// Field of a chat's delta that carries reasoning: "reasoning_content" (default), "reasoning", or any other name. "hidden": reasoning
+	// is not streamed, in any API.
+	ReasoningField string `protobuf:"bytes,22,opt,name=reasoning_field,json=reasoningField,proto3" json:"reasoning_field,omitempty"`
+	// Usage does not tell how many tokens are reasoning. Default: it does, in chat and responses.
+	ReasoningUntold bool `protobuf:"varint,23,opt,name=reasoning_untold,json=reasoningUntold,proto3" json:"reasoning_untold,omitempty"`
+	// How much of an output goes out at a time: "as-produced" (default), "one-write", "one-frame", "two-frames" or "json-body".
+	Deliver string `protobuf:"bytes,24,opt,name=deliver,proto3" json:"deliver,omitempty"`
+	// Tokens that the chat template adds to a conversation. Default 0.
+	ChatTemplateTokens uint32 `protobuf:"varint,25,opt,name=chat_template_tokens,json=chatTemplateTokens,proto3" json:"chat_template_tokens,omitempty"`
+	// owned_by in /v1/models: "vllm", "nvidia" for Dynamo, "openai" for LiteLLM. Default "spate".
+	OwnedBy string `protobuf:"bytes,26,opt,name=owned_by,json=ownedBy,proto3" json:"owned_by,omitempty"`
+	// There is no /tokenize. Default: there is.
+	NoTokenize bool `protobuf:"varint,27,opt,name=no_tokenize,json=noTokenize,proto3" json:"no_tokenize,omitempty"`
+	// What becomes of ignore_eos and min_tokens: "honoured" (default), "ignored", or "refused" with 400.
+	ExactOutput string `protobuf:"bytes,28,opt,name=exact_output,json=exactOutput,proto3" json:"exact_output,omitempty"`
+	// What becomes of stream_options.continuous_usage_stats: "honoured" (default), "ignored", or "refused" with 400, as is then every
+	// stream option that OpenAI does not know.
+	ContinuousUsage string `protobuf:"bytes,29,opt,name=continuous_usage,json=continuousUsage,proto3" json:"continuous_usage,omitempty"`
+	// How much slower the last of the engines is than the first, counted over all endpoints, as a share: 0.5 is half as long again. Those
+	// between lie evenly between them. Not with prefill_engines. Default 0: all are equal.
+	ReplicaSpread float64 `protobuf:"fixed64,30,opt,name=replica_spread,json=replicaSpread,proto3" json:"replica_spread,omitempty"`
+	// Time that each prompt holds its prefill engine beside the time for its tokens. Default 0s.
+	PrefillPerPrompt *durationpb.Duration `protobuf:"bytes,31,opt,name=prefill_per_prompt,json=prefillPerPrompt,proto3" json:"prefill_per_prompt,omitempty"`
+	// Prompts share the prefill engines by time slices. Default: one at a time, first come, first served.
+	PrefillSharing bool `protobuf:"varint,32,opt,name=prefill_sharing,json=prefillSharing,proto3" json:"prefill_sharing,omitempty"`
+	// Coefficient of variation of a lognormal factor on the time of each prefill. Default 0.
+	PrefillJitter float64 `protobuf:"fixed64,33,opt,name=prefill_jitter,json=prefillJitter,proto3" json:"prefill_jitter,omitempty"`
+	// The same of each decode step. Default 0.
+	StepJitter float64 `protobuf:"fixed64,34,opt,name=step_jitter,json=stepJitter,proto3" json:"step_jitter,omitempty"`
+	// Chance of each decode step to take the stall longer, from 0 (default) to 1.
+	StallShare float64 `protobuf:"fixed64,35,opt,name=stall_share,json=stallShare,proto3" json:"stall_share,omitempty"`
+	// How much longer a step takes that stalls. Default 0s.
+	Stall *durationpb.Duration `protobuf:"bytes,36,opt,name=stall,proto3" json:"stall,omitempty"`
+	// Disaggregated serving: share of their decoding pace that decode engines lose while a KV cache is handed over, from 0 (default) to 1
+	// (they stand still).
+	TransferInterference float64 `protobuf:"fixed64,37,opt,name=transfer_interference,json=transferInterference,proto3" json:"transfer_interference,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *SimulatedTarget) Reset() {
@@ -936,6 +984,153 @@ func (x *SimulatedTarget) GetSpeed() float64 {
 func (x *SimulatedTarget) GetPrefillInterference() float64 {
 	if x != nil {
 		return x.PrefillInterference
+	}
+	return 0
+}
+
+func (x *SimulatedTarget) GetOutputShare() float64 {
+	if x != nil {
+		return x.OutputShare
+	}
+	return 0
+}
+
+func (x *SimulatedTarget) GetOutputMean() float64 {
+	if x != nil {
+		return x.OutputMean
+	}
+	return 0
+}
+
+func (x *SimulatedTarget) GetOutputStddev() float64 {
+	if x != nil {
+		return x.OutputStddev
+	}
+	return 0
+}
+
+func (x *SimulatedTarget) GetTextlessShare() float64 {
+	if x != nil {
+		return x.TextlessShare
+	}
+	return 0
+}
+
+func (x *SimulatedTarget) GetReasoningTokens() uint32 {
+	if x != nil {
+		return x.ReasoningTokens
+	}
+	return 0
+}
+
+func (x *SimulatedTarget) GetReasoningField() string {
+	if x != nil {
+		return x.ReasoningField
+	}
+	return ""
+}
+
+func (x *SimulatedTarget) GetReasoningUntold() bool {
+	if x != nil {
+		return x.ReasoningUntold
+	}
+	return false
+}
+
+func (x *SimulatedTarget) GetDeliver() string {
+	if x != nil {
+		return x.Deliver
+	}
+	return ""
+}
+
+func (x *SimulatedTarget) GetChatTemplateTokens() uint32 {
+	if x != nil {
+		return x.ChatTemplateTokens
+	}
+	return 0
+}
+
+func (x *SimulatedTarget) GetOwnedBy() string {
+	if x != nil {
+		return x.OwnedBy
+	}
+	return ""
+}
+
+func (x *SimulatedTarget) GetNoTokenize() bool {
+	if x != nil {
+		return x.NoTokenize
+	}
+	return false
+}
+
+func (x *SimulatedTarget) GetExactOutput() string {
+	if x != nil {
+		return x.ExactOutput
+	}
+	return ""
+}
+
+func (x *SimulatedTarget) GetContinuousUsage() string {
+	if x != nil {
+		return x.ContinuousUsage
+	}
+	return ""
+}
+
+func (x *SimulatedTarget) GetReplicaSpread() float64 {
+	if x != nil {
+		return x.ReplicaSpread
+	}
+	return 0
+}
+
+func (x *SimulatedTarget) GetPrefillPerPrompt() *durationpb.Duration {
+	if x != nil {
+		return x.PrefillPerPrompt
+	}
+	return nil
+}
+
+func (x *SimulatedTarget) GetPrefillSharing() bool {
+	if x != nil {
+		return x.PrefillSharing
+	}
+	return false
+}
+
+func (x *SimulatedTarget) GetPrefillJitter() float64 {
+	if x != nil {
+		return x.PrefillJitter
+	}
+	return 0
+}
+
+func (x *SimulatedTarget) GetStepJitter() float64 {
+	if x != nil {
+		return x.StepJitter
+	}
+	return 0
+}
+
+func (x *SimulatedTarget) GetStallShare() float64 {
+	if x != nil {
+		return x.StallShare
+	}
+	return 0
+}
+
+func (x *SimulatedTarget) GetStall() *durationpb.Duration {
+	if x != nil {
+		return x.Stall
+	}
+	return nil
+}
+
+func (x *SimulatedTarget) GetTransferInterference() float64 {
+	if x != nil {
+		return x.TransferInterference
 	}
 	return 0
 }
@@ -3767,7 +3962,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x04urls\x18\x01 \x03(\tB\x1d\xbaH\x1a\x92\x01\x17\x10@\x18\x01\"\x11r\x0f2\n" +
 	"^https?://\x88\x01\x01R\x04urls\x12D\n" +
 	"\x05names\x18\x02 \x03(\tB.\xbaH+\x92\x01(\x10@\x18\x01\"\"r 2\x1e^[A-Za-z_:][A-Za-z0-9_:]*[*]?$R\x05names\x122\n" +
-	"\x04read\x18\x03 \x01(\tB\x1e\xbaH\x1b\xd8\x01\x01r\x16R\asecondsR\x04endsR\x05neverR\x04read\"\xed\a\n" +
+	"\x04read\x18\x03 \x01(\tB\x1e\xbaH\x1b\xd8\x01\x01r\x16R\asecondsR\x04endsR\x05neverR\x04read\"\x93\x12\n" +
 	"\x0fSimulatedTarget\x12%\n" +
 	"\tendpoints\x18\x01 \x01(\rB\a\xbaH\x04*\x02\x18@R\tendpoints\x12K\n" +
 	"\x19prefill_tokens_per_second\x18\x02 \x01(\x01B\x10\xbaH\r\x12\v@\x01)\x00\x00\x00\x00\x00\x00\x00\x00R\x16prefillTokensPerSecond\x12H\n" +
@@ -3790,7 +3985,34 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\verror_share\x18\x0e \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
 	"errorShare\x12/\n" +
 	"\x05speed\x18\x0f \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\x12L\n" +
-	"\x14prefill_interference\x18\x10 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x13prefillInterference\"\xbb\x04\n" +
+	"\x14prefill_interference\x18\x10 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x13prefillInterference\x12<\n" +
+	"\foutput_share\x18\x11 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x11\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\voutputShare\x12:\n" +
+	"\voutput_mean\x18\x12 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00pA)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
+	"outputMean\x12>\n" +
+	"\routput_stddev\x18\x13 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00pA)\x00\x00\x00\x00\x00\x00\x00\x00R\foutputStddev\x12@\n" +
+	"\x0etextless_share\x18\x14 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\rtextlessShare\x125\n" +
+	"\x10reasoning_tokens\x18\x15 \x01(\rB\n" +
+	"\xbaH\a*\x05\x18\x80\x80\x80\bR\x0freasoningTokens\x12A\n" +
+	"\x0freasoning_field\x18\x16 \x01(\tB\x18\xbaH\x15r\x13\x18@2\x0f^[A-Za-z0-9_]*$R\x0ereasoningField\x12)\n" +
+	"\x10reasoning_untold\x18\x17 \x01(\bR\x0freasoningUntold\x12\\\n" +
+	"\adeliver\x18\x18 \x01(\tBB\xbaH?\xd8\x01\x01r:R\vas-producedR\tone-writeR\tone-frameR\n" +
+	"two-framesR\tjson-bodyR\adeliver\x12;\n" +
+	"\x14chat_template_tokens\x18\x19 \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80\x04R\x12chatTemplateTokens\x12\"\n" +
+	"\bowned_by\x18\x1a \x01(\tB\a\xbaH\x04r\x02\x18@R\aownedBy\x12\x1f\n" +
+	"\vno_tokenize\x18\x1b \x01(\bR\n" +
+	"noTokenize\x12G\n" +
+	"\fexact_output\x18\x1c \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\bhonouredR\aignoredR\arefusedR\vexactOutput\x12O\n" +
+	"\x10continuous_usage\x18\x1d \x01(\tB$\xbaH!\xd8\x01\x01r\x1cR\bhonouredR\aignoredR\arefusedR\x0fcontinuousUsage\x12@\n" +
+	"\x0ereplica_spread\x18\x1e \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00Y@)\x00\x00\x00\x00\x00\x00\x00\x00R\rreplicaSpread\x12U\n" +
+	"\x12prefill_per_prompt\x18\x1f \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<2\x00R\x10prefillPerPrompt\x12'\n" +
+	"\x0fprefill_sharing\x18  \x01(\bR\x0eprefillSharing\x12@\n" +
+	"\x0eprefill_jitter\x18! \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00$@)\x00\x00\x00\x00\x00\x00\x00\x00R\rprefillJitter\x12:\n" +
+	"\vstep_jitter\x18\" \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00$@)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
+	"stepJitter\x12:\n" +
+	"\vstall_share\x18# \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
+	"stallShare\x12=\n" +
+	"\x05stall\x18$ \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<2\x00R\x05stall\x12N\n" +
+	"\x15transfer_interference\x18% \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x14transferInterference\"\xbb\x04\n" +
 	"\bWorkload\x12A\n" +
 	"\x04name\x18\x01 \x01(\tB-\xbaH*r(\x18@2$^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$|^$R\x04name\x121\n" +
 	"\x06random\x18\x02 \x01(\v2\x17.spate.v1.RandomContentH\x00R\x06random\x121\n" +
@@ -4129,79 +4351,81 @@ var file_spate_v1_plan_proto_depIdxs = []int32{
 	41, // 22: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
 	41, // 23: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
 	41, // 24: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
-	9,  // 25: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
-	15, // 26: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
-	16, // 27: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
-	16, // 28: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
-	17, // 29: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
-	17, // 30: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
-	17, // 31: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
-	18, // 32: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
-	10, // 33: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
-	10, // 34: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
-	14, // 35: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
-	11, // 36: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
-	12, // 37: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
-	12, // 38: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
-	13, // 39: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
-	19, // 40: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
-	10, // 41: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
-	10, // 42: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
-	10, // 43: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
-	19, // 44: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
-	20, // 45: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
-	41, // 46: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
-	41, // 47: spate.v1.Load.duration:type_name -> google.protobuf.Duration
-	22, // 48: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
-	23, // 49: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
-	23, // 50: spate.v1.Load.rate_range:type_name -> spate.v1.Range
-	20, // 51: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
-	24, // 52: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
-	24, // 53: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
-	25, // 54: spate.v1.Load.replay:type_name -> spate.v1.Replay
-	26, // 55: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
-	27, // 56: spate.v1.Load.search:type_name -> spate.v1.Search
-	41, // 57: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
-	31, // 58: spate.v1.Load.abort:type_name -> spate.v1.Abort
-	32, // 59: spate.v1.Load.until:type_name -> spate.v1.Precision
-	41, // 60: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
-	41, // 61: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	41, // 62: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
-	41, // 63: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
-	28, // 64: spate.v1.Search.rate:type_name -> spate.v1.Bounds
-	28, // 65: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
-	29, // 66: spate.v1.Search.keep:type_name -> spate.v1.Objectives
-	30, // 67: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
-	41, // 68: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
-	41, // 69: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
-	4,  // 70: spate.v1.Stage.target:type_name -> spate.v1.Target
-	8,  // 71: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	37, // 72: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	41, // 73: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	2,  // 74: spate.v1.Stage.slo:type_name -> spate.v1.SLO
-	41, // 75: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
-	34, // 76: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
-	35, // 77: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
-	36, // 78: spate.v1.Stage.probe:type_name -> spate.v1.Probe
-	40, // 79: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
-	1,  // 80: spate.v1.Stage.observers:type_name -> spate.v1.Observers
-	41, // 81: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
-	41, // 82: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	41, // 83: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	20, // 84: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
-	24, // 85: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
-	41, // 86: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
-	41, // 87: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
-	31, // 88: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
-	32, // 89: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
-	27, // 90: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
-	26, // 91: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
-	41, // 92: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
-	93, // [93:93] is the sub-list for method output_type
-	93, // [93:93] is the sub-list for method input_type
-	93, // [93:93] is the sub-list for extension type_name
-	93, // [93:93] is the sub-list for extension extendee
-	0,  // [0:93] is the sub-list for field type_name
+	41, // 25: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
+	41, // 26: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
+	9,  // 27: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
+	15, // 28: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
+	16, // 29: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
+	16, // 30: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
+	17, // 31: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
+	17, // 32: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
+	17, // 33: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
+	18, // 34: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
+	10, // 35: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
+	10, // 36: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
+	14, // 37: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
+	11, // 38: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
+	12, // 39: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
+	12, // 40: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
+	13, // 41: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
+	19, // 42: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
+	10, // 43: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
+	10, // 44: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
+	10, // 45: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
+	19, // 46: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
+	20, // 47: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
+	41, // 48: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
+	41, // 49: spate.v1.Load.duration:type_name -> google.protobuf.Duration
+	22, // 50: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
+	23, // 51: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
+	23, // 52: spate.v1.Load.rate_range:type_name -> spate.v1.Range
+	20, // 53: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
+	24, // 54: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
+	24, // 55: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
+	25, // 56: spate.v1.Load.replay:type_name -> spate.v1.Replay
+	26, // 57: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
+	27, // 58: spate.v1.Load.search:type_name -> spate.v1.Search
+	41, // 59: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
+	31, // 60: spate.v1.Load.abort:type_name -> spate.v1.Abort
+	32, // 61: spate.v1.Load.until:type_name -> spate.v1.Precision
+	41, // 62: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
+	41, // 63: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	41, // 64: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	41, // 65: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	28, // 66: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	28, // 67: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	29, // 68: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	30, // 69: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	41, // 70: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	41, // 71: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	4,  // 72: spate.v1.Stage.target:type_name -> spate.v1.Target
+	8,  // 73: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	37, // 74: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	41, // 75: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	2,  // 76: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	41, // 77: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	34, // 78: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	35, // 79: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	36, // 80: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	40, // 81: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
+	1,  // 82: spate.v1.Stage.observers:type_name -> spate.v1.Observers
+	41, // 83: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	41, // 84: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	41, // 85: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	20, // 86: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	24, // 87: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	41, // 88: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	41, // 89: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	31, // 90: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	32, // 91: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	27, // 92: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	26, // 93: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	41, // 94: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
+	95, // [95:95] is the sub-list for method output_type
+	95, // [95:95] is the sub-list for method input_type
+	95, // [95:95] is the sub-list for extension type_name
+	95, // [95:95] is the sub-list for extension extendee
+	0,  // [0:95] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_plan_proto_init() }

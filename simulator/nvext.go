@@ -1,0 +1,70 @@
+package simulator
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spate-load/spate/clock"
+)
+
+// nvext is what of Dynamo's response extension a request asks for, in the form of Dynamo 1.6: worker_id in each frame, timing in the one
+// with the finish reason.
+type nvext struct{ timing, worker bool }
+
+// nvext reads nvext.extra_fields of a request.
+func (m *Manners) nvext(fields []string) nvext {
+	if !m.NVExt {
+		return nvext{}
+	}
+	return nvext{timing: slices.Contains(fields, "timing"), worker: slices.Contains(fields, "worker_id")}
+}
+
+// appendNVExt appends the extension of a frame, nothing if it has none. The last frame knows the times.
+func (p *pen) appendNVExt(b []byte, asked nvext, last bool) []byte {
+	timing := asked.timing && last
+	if !timing && !asked.worker {
+		return b
+	}
+	b = append(b, `,"nvext":{`...)
+	if asked.worker {
+		worker := int64(p.worker + 1) // Dynamo's are not 0
+		b = append(b, `"worker_id":{"prefill_worker_id":`...)
+		b = strconv.AppendInt(b, worker, 10)
+		b = append(b, `,"decode_worker_id":`...)
+		b = strconv.AppendInt(b, worker, 10)
+		b = append(b, '}')
+	}
+	if timing && asked.worker {
+		b = append(b, ',')
+	}
+	if timing {
+		b = p.appendTiming(b)
+	}
+	return append(b, '}')
+}
+
+// appendTiming appends the times of a request whose tokens have all been produced, by the model's clock.
+func (p *pen) appendTiming(b []byte) []byte {
+	s := p.seq
+	received := time.Now().Add(-clock.Now().Sub(s.arrived))
+	b = append(b, `"timing":{"request_received_ms":`...)
+	b = strconv.AppendInt(b, received.UnixMilli(), 10)
+	b = milliseconds(b, "prefill_wait_time_ms", s.began.Sub(s.arrived))
+	b = milliseconds(b, "prefill_time_ms", s.first.Sub(s.began))
+	b = milliseconds(b, "ttft_ms", s.first.Sub(s.arrived))
+	b = milliseconds(b, "total_time_ms", s.latest.Sub(s.arrived))
+	if p.caching {
+		b = append(b, `,"kv_hit_rate":`...)
+		b = strconv.AppendFloat(b, float64(p.cached)/float64(max(1, p.prompt)), 'f', -1, 64)
+	}
+	return append(b, '}')
+}
+
+// milliseconds appends a field, with the comma before it.
+func milliseconds(b []byte, name string, d time.Duration) []byte {
+	b = append(b, `,"`...)
+	b = append(b, name...)
+	b = append(b, `":`...)
+	return strconv.AppendFloat(b, float64(d)/float64(time.Millisecond), 'f', -1, 64)
+}

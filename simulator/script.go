@@ -1,0 +1,152 @@
+package simulator
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+)
+
+// script says what the tokens of one answer are like. It is drawn before the answer begins. Tokens count from 0.
+type script struct {
+	tokens  int     // generated in all; usage counts each of them
+	hidden  int     // the first of them are never streamed
+	eos     bool    // the last of them is the end-of-sequence token, which has no text
+	special bool    // some token has no text
+	first   int     // of the streamed tokens, the first ones without text
+	last    int     // of the tokens before the end-of-sequence token, the last ones without text
+	share   float64 // chance of every other token to have no text
+	seed    uint64  // of that chance
+	noise   float64 // standard normal, for the jitter of the prefill
+}
+
+// textless reports whether token i has no text.
+func (s *script) textless(i int) bool { return s.special && s.silent(i) }
+
+func (s *script) silent(i int) bool {
+	text := s.tokens
+	if s.eos {
+		text--
+	}
+	return i < s.hidden+s.first || i >= text-s.last || s.share > 0 && unit(s.seed, i) < s.share
+}
+
+// hasText reports whether one of the tokens from to until has text.
+func (s *script) hasText(from, until int) bool {
+	for i := from; i < until; i++ {
+		if !s.textless(i) {
+			return true
+		}
+	}
+	return false
+}
+
+// unit returns number i of a seed, from 0 to 1: the finaliser of SplitMix64 read by its counter.
+func unit(seed uint64, i int) float64 {
+	x := seed + uint64(i+1)*0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return float64((x^x>>31)>>11) * 0x1p-53
+}
+
+// draw returns the script of a request. The same numbers are drawn whatever the configuration asks for.
+func (c *Config) draw(q *request, r *rand.Rand) script {
+	uniform, exponential, normal, seed, noise := r.Float64(), r.ExpFloat64(), r.NormFloat64(), r.Uint64(), r.NormFloat64()
+	s := script{tokens: q.maxTokens, first: c.Textless.First, last: c.Textless.Last, share: c.Textless.Share, seed: seed, noise: noise}
+	if !q.ignoreEOS {
+		s.tokens = c.natural(q, uniform, exponential, normal)
+	}
+	s.eos = s.tokens < q.maxTokens && !c.Frames.FinishFrame
+	if c.Frames.ReasoningField == ReasoningHidden {
+		s.hidden = min(c.Frames.ReasoningTokens, s.tokens)
+	}
+	s.special = s.eos || s.hidden+s.first+s.last > 0 || s.share > 0
+	return s
+}
+
+// natural returns how long an output is that may end by itself, the end-of-sequence token included if it is counted. The three
+// numbers are drawn from the distributions of these names.
+func (c *Config) natural(q *request, uniform, exponential, normal float64) int {
+	most := float64(q.maxTokens)
+	least := max(1, q.minTokens)
+	var n float64
+	switch e := &c.Ends; {
+	case c.EarlyEOS:
+		return min(q.maxTokens, least+int(uniform*(most-float64(least)+1)))
+	case e.MeanShare > 0:
+		n = 1 + math.Floor(exponential*most/hazard(e.MeanShare))
+	case e.Mean > 0:
+		n = math.Round(lognormal(e.Mean, e.Stddev/e.Mean, normal))
+	default:
+		return q.maxTokens
+	}
+	return int(min(max(n, float64(least)), most))
+}
+
+// Ends says where outputs end by themselves, unless a request says ignore_eos or its limit comes first. Give MeanShare or Mean, not both.
+type Ends struct {
+	// MeanShare is the mean length of outputs as a share of their limit, above 0 and below 1: each token is the last with the same
+	// chance. 0, the default: outputs do not end by themselves.
+	MeanShare float64
+	// Mean and Stddev are those of a lognormal distribution of lengths in tokens, before the limit cuts them. 0, the default: outputs
+	// do not end by themselves.
+	Mean, Stddev float64
+}
+
+func (e *Ends) validate() error {
+	var errs []error
+	if !(e.MeanShare >= 0 && e.MeanShare < 1) {
+		errs = append(errs, fmt.Errorf("simulator: Ends.MeanShare is %v: give 0 or more and less than 1", e.MeanShare))
+	}
+	errs = append(errs, finite("Ends.Mean", e.Mean), finite("Ends.Stddev", e.Stddev))
+	if e.MeanShare > 0 && e.Mean > 0 {
+		errs = append(errs, errors.New("simulator: Ends.MeanShare and Ends.Mean are both set: give one of them"))
+	}
+	if e.Stddev > 0 && e.Mean == 0 {
+		errs = append(errs, errors.New("simulator: Ends.Stddev is set without Ends.Mean: give both"))
+	}
+	return errors.Join(errs...)
+}
+
+// hazard returns the x for which an exponential distribution with rate x, cut off at 1, has the mean s: (1-e^-x)/x = s.
+func hazard(s float64) float64 {
+	low, high := 0.0, 2/s
+	for range 60 {
+		x := (low + high) / 2
+		if -math.Expm1(-x)/x > s {
+			low = x
+		} else {
+			high = x
+		}
+	}
+	return high
+}
+
+// lognormal returns the lognormal number of a mean and a coefficient of variation v that belongs to a standard normal number z:
+// mean x exp(sigma z - sigma^2/2) with sigma^2 = ln(1+v^2) (Johnson, Kotz, Balakrishnan: Continuous Univariate Distributions 1, chapter 14).
+func lognormal(mean, v, z float64) float64 {
+	variance := math.Log1p(v * v)
+	return mean * math.Exp(math.Sqrt(variance)*z-variance/2)
+}
+
+// Textless says which tokens are streamed as a frame whose text is empty, as engines send half of a character and special tokens.
+// Where the API has no such frames (responses and Anthropic's messages, as vLLM serves them), these tokens have none.
+type Textless struct {
+	// Share is the chance of each token, 0 (default) to 1.
+	Share float64
+	// First and Last are how many tokens at the start and at the end have no text in any case. Default 0.
+	First, Last int
+}
+
+func (t *Textless) validate() error {
+	errs := []error{atLeast("Textless.First", t.First, 0), atLeast("Textless.Last", t.Last, 0)}
+	return errors.Join(append(errs, share("Textless.Share", t.Share))...)
+}
+
+// finite returns an error if v is negative, infinite or not a number.
+func finite(field string, v float64) error {
+	if v >= 0 && !math.IsInf(v, 1) {
+		return nil
+	}
+	return fmt.Errorf("simulator: %s is %v: give 0 or more", field, v)
+}

@@ -1,0 +1,144 @@
+package simulator
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// testdata/vllm has streams of vLLM 0.32 with a tiny random model, their texts, ids and times masked: an output that ends by itself
+// (logit_bias raised the end of the sequence), and one with tokens without text (logit_bias raised <|im_start|>, which is not shown).
+// What the simulator sends for the same outputs has the same frames with the same fields, but for those that are listed.
+func TestStreamsAreVLLMs(t *testing.T) {
+	for name, c := range map[string]struct {
+		path, body string
+		tokens     int    // generated, the end of the sequence included
+		textless   string // a dot for each token with text
+	}{
+		"chat-end":             {chatPath, `"messages":[{"content":"one two three"}],"max_tokens":60`, 3, "..e"},
+		"completions-end":      {completionsPath, `"prompt":"one two three","max_tokens":60`, 8, ".......e"},
+		"responses-end":        {"/v1/responses", `"input":"one two three","max_output_tokens":60`, 3, "..e"},
+		"anthropic-end":        {"/v1/messages", `"messages":[{"content":"one two three"}],"max_tokens":8`, 7, "......e"},
+		"chat-textless":        {chatPath, `"messages":[{"content":"one two three"}],"max_tokens":8,"ignore_eos":true`, 8, "-.---..-"},
+		"completions-textless": {completionsPath, `"prompt":"one two three","max_tokens":8,"ignore_eos":true`, 8, "-.---..-"},
+		"responses-textless":   {"/v1/responses", `"input":"one two three","max_output_tokens":8,"ignore_eos":true`, 8, "-.---..-"},
+		"chat-ids":             {chatPath, `"messages":[{"content":"one two three"}],"max_tokens":6,"return_token_ids":true`, 6, "......"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			capture, err := os.ReadFile("testdata/vllm/" + name + ".txt")
+			if err != nil {
+				t.Fatal(err)
+			}
+			config := fast()
+			config.ChatTemplateTokens = 10
+			config.Manners.TokenIDs = Honoured
+			config.Ends.Mean = float64(c.tokens)
+			if strings.Contains(c.textless, "-") {
+				config.Textless = Textless{Share: 0.5, First: 1, Last: 1}
+			}
+			options := `"stream_options":{"include_usage":true}`
+			if name == "chat-ids" {
+				options = `"stream_options":{"include_usage":true,"continuous_usage_stats":true}`
+			}
+			body := `{"model":"m","stream":true,` + options + `,` + c.body + `}`
+			_, got := start(t, config).get(c.path, nameOf(t, config, c.body, c.textless), body)
+			if diff := cmp.Diff(facts(t, string(capture)), facts(t, got)); diff != "" {
+				t.Errorf("-vLLM +simulator: %s", diff)
+			}
+		})
+	}
+}
+
+// nameOf returns the name of a request whose tokens have texts by a pattern.
+func nameOf(t *testing.T, c Config, body, pattern string) string {
+	t.Helper()
+	q := request{ignoreEOS: strings.Contains(body, "ignore_eos")}
+	_, limit, _ := strings.Cut(body, `tokens":`)
+	if _, err := fmt.Sscanf(limit, "%d", &q.maxTokens); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10_000 {
+		name := fmt.Sprint("r", i)
+		s := c.draw(&q, chance(c.Seed, name))
+		drawn := make([]byte, s.tokens)
+		for k := range drawn {
+			switch {
+			case s.eos && k == s.tokens-1:
+				drawn[k] = 'e'
+			case s.textless(k):
+				drawn[k] = '-'
+			default:
+				drawn[k] = '.'
+			}
+		}
+		if string(drawn) == pattern {
+			return name
+		}
+	}
+	t.Fatalf("no request in 10,000 has the pattern %s", pattern)
+	return ""
+}
+
+// notSimulated are fields that vLLM has and the simulator has not, or the other way round, and that no client measures by. A field that is
+// null counts as left out.
+var notSimulated = []string{
+	"system_fingerprint", "prompt_token_ids", "logprobs", "annotations", "signature", "parallel_tool_calls", "temperature", "tool_choice",
+	"tools", "top_p", "background", "max_output_tokens", "service_tier", "truncation", "presence_penalty", "frequency_penalty",
+	"input_tokens_details", "output_tokens_details", "cache_creation_input_tokens", "cache_read_input_tokens",
+}
+
+// facts returns the events of a stream, each as its name and its object with what differs from answer to answer masked.
+func facts(t *testing.T, stream string) []string {
+	var events []string
+	for event := range strings.SplitSeq(strings.TrimSpace(stream), "\n\n") {
+		name, data, _ := strings.Cut(event, "data: ")
+		var v any
+		if json.Unmarshal([]byte(data), &v) != nil {
+			events = append(events, name+data)
+			continue
+		}
+		masked, err := json.Marshal(mask("", v))
+		if err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, name+string(masked))
+	}
+	return events
+}
+
+func mask(key string, v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, value := range v {
+			if value == nil || slices.Contains(notSimulated, k) {
+				delete(v, k)
+			} else {
+				v[k] = mask(k, value)
+			}
+		}
+		if key == "message" { // its usage differs: Anthropic counts a token before there is one
+			delete(v, "usage")
+		}
+	case []any:
+		for i := range v {
+			v[i] = mask(key, v[i])
+		}
+	case string:
+		switch key {
+		case "id", "item_id":
+			return "id"
+		case "text", "content", "delta":
+			return strings.Map(func(rune) rune { return 'x' }, v[:min(len(v), 1)])
+		}
+	case float64:
+		if key == "created" || key == "created_at" || key == "token_ids" {
+			return 0
+		}
+	}
+	return v
+}
