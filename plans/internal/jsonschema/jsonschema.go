@@ -167,8 +167,6 @@ func value(field protoreflect.FieldDescriptor, rules *validate.FieldRules) objec
 		return object{{"type", "boolean"}}
 	case protoreflect.DoubleKind:
 		return append(object{{"type", "number"}}, limits(rules)...)
-	case protoreflect.BoolKind:
-		return object{{"type", "boolean"}}
 	default: // Whole numbers without sign.
 		return append(object{{"type", "integer"}, {"minimum", 0}}, limits(rules)...).last()
 	}
