@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -99,7 +100,8 @@ func (r running) sent() []sent {
 	return all
 }
 
-// mustShareByWeight fails the test unless each agent sent its share of the open loops, to one request of it.
+// mustShareByWeight fails the test unless each agent sent its share of the open loops: to one request of it where arrivals are dealt out, to four
+// standard deviations where they are drawn.
 func (r running) mustShareByWeight(weights map[string]int) {
 	r.t.Helper()
 	sum := 0
@@ -116,8 +118,12 @@ func (r running) mustShareByWeight(weights map[string]int) {
 			got[row.Agent]++
 		}
 		for name, weight := range weights {
-			share := float64(len(rows[stage.Index])*weight) / float64(sum)
-			if off := float64(got[name]) - share; off < -1 || off > 1 {
+			part := float64(weight) / float64(sum)
+			share, slack := float64(len(rows[stage.Index]))*part, 1.0
+			if *stage.Load.Arrival == "poisson" {
+				slack = 4 * math.Sqrt(share*(1-part))
+			}
+			if off := float64(got[name]) - share; math.Abs(off) > slack {
 				r.t.Errorf("stage %d: agent %s of weight %d sent %d requests, its share is %.2f", stage.Index, name, weight, got[name], share)
 			}
 		}
