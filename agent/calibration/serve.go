@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/spate-load/spate/agent"
+	"github.com/spate-load/spate/agent/memory"
+	"github.com/spate-load/spate/agent/realtime"
 	"github.com/spate-load/spate/simulator"
 )
 
@@ -48,10 +50,15 @@ func ServeAgent(in io.Reader, out io.Writer, errs io.Writer, version string) err
 	if err := questions.Decode(&setup); err != nil {
 		return fmt.Errorf("setup: %w", err)
 	}
+	logger := slog.New(slog.NewTextHandler(errs, &slog.HandlerOptions{Level: slog.LevelError}))
+	memory.CollectLess() // as agents do
+	if err := realtime.Auto.Apply(logger); err != nil {
+		return err
+	}
 	g := newGauge(runtime.GOMAXPROCS(0))
 	a, err := agent.New(agent.Config{
 		Name: "calibration", Version: version, NewWatch: g.watch, AllowedTargets: []string{"127.0.0.1"},
-		Logger:      slog.New(slog.NewTextHandler(errs, &slog.HandlerOptions{Level: slog.LevelError})),
+		Logger:      logger,
 		Coordinator: func(context.Context) (string, error) { return setup.Coordinator, nil },
 		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
 	})

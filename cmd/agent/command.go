@@ -19,6 +19,7 @@ import (
 	"github.com/spate-load/spate/agent"
 	"github.com/spate-load/spate/agent/capacity"
 	"github.com/spate-load/spate/agent/memory"
+	"github.com/spate-load/spate/agent/realtime"
 	"github.com/spate-load/spate/agent/yielding"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/cmd/internal/daemon"
@@ -38,6 +39,7 @@ type flags struct {
 	datasetDir         string
 	capacity           string
 	plaintext          bool
+	realtime           realtime.Policy
 	gossip             settings.Gossip
 	tls                settings.TLS
 	status             daemon.Status
@@ -45,7 +47,7 @@ type flags struct {
 }
 
 func newCommand(version string) *cobra.Command {
-	f := &flags{}
+	f := &flags{realtime: realtime.Auto}
 	cmd := daemon.New(daemon.Description{
 		Name: "spate-agent", Version: version,
 		Short: "Agent of Spate: generates the load that the coordinator assigns",
@@ -67,6 +69,7 @@ load. It dials the coordinator, so it works behind NAT.`,
 	fs.Float64Var(&f.maxRate, "max-rate", 0, "most requests per second that this agent takes on; a share of an open loop that has more is rejected, a closed loop or a replay that begins more in a second ends there (0: not limited)")
 	fs.StringVar(&f.datasetDir, "dataset-dir", settings.DatasetDir(), "`directory` that keeps the rows of plans' files, each under its hash; what is not there comes from the coordinator")
 	fs.BoolVar(&f.plaintext, "insecure-plaintext", false, "talk to a coordinator beyond loopback without encryption: only on a network you trust")
+	fs.Var(&f.realtime, "realtime", realtime.Usage)
 	f.tls.AddFlags(fs)
 	f.status.AddFlags(fs)
 	f.gossip.AddFlags(fs, "127.0.0.1:0")
@@ -95,6 +98,9 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	}
 	defer closeFinder()
 	memory.CollectLess()
+	if err := f.realtime.Apply(logger); err != nil {
+		return daemon.BadInput(err)
+	}
 	a, err := agent.New(agent.Config{
 		Name: f.name, Region: f.region, Version: version, Weight: f.weight, MaxStreams: f.maxStreams, MaxRate: f.maxRate, AllowedTargets: f.allowed, Logger: logger,
 		DatasetDir: f.datasetDir, SourceAddresses: f.sources, Capacity: exact, WeightGiven: f.set.Changed("weight"),

@@ -110,6 +110,9 @@ func (f *runFlags) embed(ctx context.Context, logs io.Writer) (*backend, error) 
 	dialer := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) })
 	agentsCtx, stopAgents := context.WithCancel(ctx)
 	memory.CollectLess()
+	if err := f.realtime.Apply(logger); err != nil {
+		return nil, badInput(err)
+	}
 	for _, who := range f.agents.names() {
 		a, err := agent.New(f.embeddedAgent(who, logger, dialer))
 		if err != nil {

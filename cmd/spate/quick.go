@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
@@ -60,7 +62,7 @@ func (q *quickFlags) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&q.duration, "duration", 0, "end each stage after this time (default 60s for open loops)")
 	flags.Uint64Var(&q.warmupRequests, "warmup-requests", 0, "leave the first so many requests of each stage out of its results")
 	flags.DurationVar(&q.warmup, "warmup", 0, "leave this first time of each stage out of its results")
-	flags.Uint64Var(&q.seed, "seed", 1, "seed of contents and arrivals")
+	flags.Uint64Var(&q.seed, "seed", 0, "seed of contents and arrivals (default: drawn anew for each run, so that no prompt is in the server's cache; the plan that is printed has it)")
 	settings.TypedOnly(flags, quickNames...)
 }
 
@@ -86,7 +88,7 @@ func (q *quickFlags) yaml() ([]byte, error) {
 		Targets: []string{strings.Join(q.targets, ",")}, Model: q.model, API: q.api, APIKey: q.apiKey, Headers: headers, Body: body,
 		Concurrency: concurrency, Rate: q.rate, Arrival: q.arrival, Unconditioned: !q.conditioned, Split: q.split, Stagger: q.stagger, ISL: q.isl, OSL: q.osl,
 		Requests: q.requests, RequestsPerConcurrency: q.requestsPerConcurrency, Duration: q.duration,
-		WarmupRequests: q.warmupRequests, WarmupDuration: q.warmup, Seed: q.seed,
+		WarmupRequests: q.warmupRequests, WarmupDuration: q.warmup, Seed: cmp.Or(q.seed, 1+rand.Uint64N(999_999)),
 	}.YAML(), nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/agent/realtime"
 	"github.com/spate-load/spate/cmd/internal/settings"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -32,6 +33,7 @@ type runFlags struct {
 	agentsTimeout time.Duration
 	patience      time.Duration
 	detach        bool
+	realtime      realtime.Policy
 	results       resultFlags
 	records       string
 	logLevel      string
@@ -43,7 +45,7 @@ type runFlags struct {
 }
 
 func newRun() *cobra.Command {
-	f := &runFlags{agents: embedded{{count: 2}}}
+	f := &runFlags{agents: embedded{{count: 2}}, realtime: realtime.Auto}
 	cmd := &cobra.Command{
 		Use:   "run [PLAN.yaml]",
 		Short: "Run a plan, or a test made from flags, and report its results",
@@ -77,6 +79,7 @@ as does --detach from the begin; "spate follow" takes it up again.
 	f.tls.AddFlags(flags)
 	flags.Var(&f.agents, "agents", "`number` of embedded agents, or numbers by region such as eu=2,us=1")
 	flags.StringSliceVar(&f.sources, "source-address", nil, "`addresses` of this machine that embedded agents connect from, in turn: each adds a range of local ports (default: what the system picks)")
+	flags.Var(&f.realtime, "realtime", realtime.Usage)
 	flags.Uint32Var(&f.minAgents, "min-agents", 1, "with --coordinator: agents to wait for before the plan is split")
 	flags.DurationVar(&f.agentsTimeout, "agents-timeout", time.Minute, "with --coordinator: how long to wait for them")
 	flags.DurationVar(&f.patience, "patience", defaultPatience, "with --coordinator: how long it may be gone before the run is followed no longer")
@@ -251,6 +254,7 @@ func (f *runFlags) checkCoordinator(cmd *cobra.Command, wrong func(bool, string,
 			"give --coordinator= to run without it", f.coordinator)
 	}
 	wrong(typed("source-address"), "--source-address is for embedded agents: with --coordinator, give it to the agents")
+	wrong(typed("realtime"), "--realtime is for embedded agents: with --coordinator, give it to the agents")
 	wrong(typed("influx-url"), "with --coordinator it is the coordinator that writes to InfluxDB: give it the --influx-* flags")
 	wrong(f.detach && typed("out"), "--out does not go with --detach, which leaves the results to spate follow and spate fetch")
 	if err := settings.CheckAddress(f.coordinator); err != nil {

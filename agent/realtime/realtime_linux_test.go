@@ -1,0 +1,132 @@
+package realtime
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestMain has a child of the test print the policies of its threads: a test's own process must stay as it is.
+func TestMain(m *testing.M) {
+	if policy := os.Getenv("SPATE_TEST_REALTIME"); policy != "" {
+		os.Exit(child(Policy(policy)))
+	}
+	os.Exit(m.Run())
+}
+
+// child applies the policy, and prints how many threads are real-time, and of how many, with threads made later among them.
+func child(policy Policy) int {
+	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	if err := policy.Apply(logger); err != nil {
+		logger.Error(err.Error())
+		return 2
+	}
+	var made, release sync.WaitGroup
+	release.Add(1)
+	for range 8 {
+		made.Add(1)
+		go func() {
+			runtime.LockOSThread()
+			made.Done()
+			release.Wait()
+		}()
+	}
+	made.Wait()
+	threads, _ := os.ReadDir("/proc/self/task")
+	realtime := 0
+	for _, thread := range threads {
+		id, _ := strconv.Atoi(thread.Name())
+		if now, err := unix.SchedGetAttr(id, 0); err == nil && now.Policy == unix.SCHED_RR && now.Priority == 1 {
+			realtime++
+		}
+	}
+	_, _ = os.Stdout.WriteString(strconv.Itoa(realtime) + " of " + strconv.Itoa(len(threads)))
+	release.Done()
+	return 0
+}
+
+// run starts the child under a policy, as a user without rights if so wished.
+func run(t *testing.T, policy Policy, unprivileged bool) (stdout, stderr string, code int) {
+	t.Helper()
+	cmd := exec.Command(executable(t))
+	if unprivileged && os.Geteuid() == 0 {
+		setpriv, err := exec.LookPath("setpriv")
+		if err != nil {
+			t.Fatal("no setpriv here, which util-linux has: a user without rights cannot be tried")
+		}
+		cmd = exec.Command(setpriv, "--bounding-set=-all", "--inh-caps=-all", executable(t))
+	}
+	cmd.Env = append(os.Environ(), "SPATE_TEST_REALTIME="+string(policy))
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+func executable(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// allowed reports whether this machine lets the test take real-time scheduling.
+func allowed(t *testing.T) bool {
+	t.Helper()
+	_, _, code := run(t, On, false)
+	return code == 0
+}
+
+// Every thread is real-time, those made later too, or the log says that none is.
+func TestAuto(t *testing.T) {
+	stdout, stderr, code := run(t, Auto, false)
+	here, all, _ := strings.Cut(stdout, " of ")
+	switch {
+	case code != 0:
+		t.Fatalf("exit %d: %s", code, stderr)
+	case allowed(t) && (here != all || !strings.Contains(stderr, "real-time scheduling is on")):
+		t.Errorf("%s threads are real-time; the log: %s", stdout, stderr)
+	case !allowed(t) && (here != "0" || !strings.Contains(stderr, "real-time scheduling is off")):
+		t.Errorf("%s threads are real-time; the log: %s", stdout, stderr)
+	}
+}
+
+func TestOff(t *testing.T) {
+	if stdout, stderr, _ := run(t, Off, false); !strings.HasPrefix(stdout, "0 of ") || stderr != "" {
+		t.Errorf("%s threads are real-time; the log: %s", stdout, stderr)
+	}
+}
+
+// A user without rights is told what to do under On, and runs on under Auto.
+func TestNotAllowed(t *testing.T) {
+	if stdout, stderr, code := run(t, Auto, true); code != 0 || !strings.HasPrefix(stdout, "0 of ") {
+		t.Errorf("auto: exit %d, %s threads are real-time; the log: %s", code, stdout, stderr)
+	}
+	if _, stderr, code := run(t, On, true); code != 2 || !strings.Contains(stderr, "CAP_SYS_NICE") {
+		t.Errorf("on: exit %d; the log: %s", code, stderr)
+	}
+}
+
+func TestSet(t *testing.T) {
+	p := Auto
+	if err := p.Set("on"); err != nil || p != On {
+		t.Errorf("on: %q, %v", p, err)
+	}
+	if err := p.Set("yes"); err == nil || p != On {
+		t.Errorf("yes: %q, %v", p, err)
+	}
+}
