@@ -20,7 +20,7 @@ var checks = []check{
 	{"completeness", completeness, "Run the stage again; on_agent_loss: reassign keeps the load whole when an agent is lost."},
 	{"errors", errors, "Lower the load, or mend what the errors say: latencies of the rest are those of a lighter load."},
 	{"never_sent", neverSent, "Give the run more agents or cores, or a lower rate."},
-	{"send_delay", sendDelay, "Give the run more agents or cores, keep other work off them, or lower the load."},
+	{"send_delay", sendDelay, "Give the run more agents or cores, keep other work off them (or run as root, for real-time scheduling), or lower the load."},
 	{"receive_lag", receiveLag, "Give the run more agents or cores: they are near what they can read."},
 	{"stamps", stamps, "Run the agents on Linux, where the kernel stamps what comes, or keep them far from busy."},
 	{"coalescing", coalescing, "See whether a proxy or the server bundles frames; else give the run more agents or cores."},

@@ -90,6 +90,9 @@ func (f *runFlags) embed(ctx context.Context, logs io.Writer) (*backend, error) 
 	if err != nil {
 		return nil, badInput(err)
 	}
+	if err := f.realtime.Apply(logger); err != nil {
+		return nil, badInput(err)
+	}
 	openSink, err := f.influx.Opener(ctx, logger)
 	if err != nil {
 		return nil, badInput(err)
@@ -110,9 +113,6 @@ func (f *runFlags) embed(ctx context.Context, logs io.Writer) (*backend, error) 
 	dialer := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) })
 	agentsCtx, stopAgents := context.WithCancel(ctx)
 	memory.CollectLess()
-	if err := f.realtime.Apply(logger); err != nil {
-		return nil, badInput(err)
-	}
 	for _, who := range f.agents.names() {
 		a, err := agent.New(f.embeddedAgent(who, logger, dialer))
 		if err != nil {
