@@ -22,11 +22,13 @@ type Change struct {
 	Checkpoint *spatev1.Checkpoint
 	// Events are added by their numbers.
 	Events []*spatev1.FollowRunResponse
+	// Discard removes the records of these stages and all snapshots of them: the stages are measured again.
+	Discard []uint32
 }
 
 // nothing says whether the change changes nothing.
 func (c Change) nothing() bool {
-	return c.Run == nil && c.Submission == nil && c.Checkpoint == nil && len(c.Stages)+len(c.Events) == 0
+	return c.Run == nil && c.Submission == nil && c.Checkpoint == nil && len(c.Stages)+len(c.Events)+len(c.Discard) == 0
 }
 
 // Put writes a change in one transaction. It is durable when Put returns. A change of nothing is not written: each transaction waits for the
@@ -38,6 +40,11 @@ func (l *Ledger) Put(c Change) error {
 	return l.update("records", func(tx *bbolt.Tx) error {
 		if err := c.putMeta(tx.Bucket(metaBucket)); err != nil {
 			return err
+		}
+		for _, stage := range c.Discard {
+			if err := discard(tx, stage); err != nil {
+				return err
+			}
 		}
 		for _, stage := range c.Stages {
 			key := binary.BigEndian.AppendUint32(nil, stage.GetStage().GetIndex())
@@ -52,6 +59,15 @@ func (l *Ledger) Put(c Change) error {
 		}
 		return nil
 	})
+}
+
+// discard removes a stage's record and its snapshots.
+func discard(tx *bbolt.Tx, stage uint32) error {
+	prefix := binary.BigEndian.AppendUint32(nil, stage)
+	if err := tx.Bucket(stagesBucket).Delete(prefix); err != nil {
+		return err
+	}
+	return shelfOf(tx).discard(prefix)
 }
 
 // putMeta writes what there is one of.

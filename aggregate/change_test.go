@@ -176,3 +176,41 @@ func useAll(path string) {
 	_, _ = l.Append([]*spatev1.Snapshot{snapshotOf(9, "z", 1, 1)})
 	_ = l.Put(Change{Checkpoint: &spatev1.Checkpoint{Phase: "running"}})
 }
+
+// A stage that is discarded leaves nothing behind, and the others untouched, so that it can be measured again with the same names.
+func TestDiscardedStages(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		l, path := newLedger(t)
+		want := map[uint32][]string{0: {}, 1: {}, 2: {}, 1 << 24: {}}
+		stages := []uint32{0, 1, 2, 1 << 24}
+		for n := range rapid.IntRange(0, 40).Draw(rt, "snapshots") {
+			s := snapshotOf(rapid.SampledFrom(stages).Draw(rt, "stage"), agentName(n%3), 1, uint64(n+1))
+			if _, err := l.Append([]*spatev1.Snapshot{s}); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		for _, stage := range stages {
+			want[stage] = held(t, l, stage)
+		}
+		gone := rapid.SampledFrom(stages).Draw(rt, "discarded")
+		change := Change{Stages: []*spatev1.StageRecord{stageRecord(0, 1), stageRecord(1, 1), stageRecord(2, 1), stageRecord(1<<24, 1)}}
+		if err := errors.Join(l.Put(change), l.Put(Change{Discard: []uint32{gone}})); err != nil {
+			rt.Fatal(err)
+		}
+		want[gone] = []string{}
+		for _, stage := range stages {
+			if got := held(t, l, stage); fmt.Sprint(got) != fmt.Sprint(want[stage]) {
+				rt.Errorf("stage %d: %v, want %v", stage, got, want[stage])
+			}
+		}
+		if records, err := l.Stages(); len(records) != len(stages)-1 || err != nil {
+			rt.Errorf("%d records, %v", len(records), err)
+		}
+		if fresh, err := l.Append([]*spatev1.Snapshot{snapshotOf(gone, "a", 1, 1)}); err != nil || !fresh[0] {
+			rt.Errorf("measured again: %v, %v", fresh, err)
+		}
+		if err := errors.Join(l.Close(), sound(path)); err != nil {
+			rt.Error(err)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"go.etcd.io/bbolt"
@@ -40,4 +41,22 @@ func (s shelf) put(name, value []byte) error {
 		return err
 	}
 	return s.places.Put(name, at)
+}
+
+// discard removes the snapshots whose names begin with a prefix.
+func (s shelf) discard(prefix []byte) error {
+	var names [][]byte // a cursor must not delete while it walks
+	c := s.places.Cursor()
+	for name, at := c.Seek(prefix); bytes.HasPrefix(name, prefix); name, at = c.Next() {
+		names = append(names, bytes.Clone(name))
+		if err := s.arrived.Delete(at); err != nil {
+			return err
+		}
+	}
+	for _, name := range names {
+		if err := s.places.Delete(name); err != nil {
+			return err
+		}
+	}
+	return nil
 }

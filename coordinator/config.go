@@ -32,7 +32,10 @@ type Config struct {
 	// Gossip lets agents find this coordinator, and this coordinator list agents that have not connected. Its Meta is filled in.
 	// Nil: agents are told the address.
 	Gossip *membership.Config
-	// RunDir is the directory of a run instead of DataDir/RUNID, for an embedded coordinator, which has one run in its life.
+	// Local says that the coordinator is embedded in the command that submits its one run. It takes up nothing in DataDir, and no other
+	// coordinator takes up its run: only Resume continues it.
+	Local bool
+	// RunDir is the directory of a local coordinator's run instead of DataDir/RUNID.
 	RunDir string
 	// OpenSink opens what takes in a run's merged results while it goes on. It is given the run's directory. The coordinator
 	// closes the sink at the run's end. Nil: nobody watches.
@@ -68,6 +71,9 @@ func (c Config) Validate() error {
 	}
 	if c.MaxWaiting < 0 {
 		errs = append(errs, fmt.Errorf("coordinator: %d runs cannot wait", c.MaxWaiting))
+	}
+	if c.RunDir != "" && !c.Local {
+		errs = append(errs, errors.New("coordinator: a run directory is for a local coordinator only: others keep runs in the data directory"))
 	}
 	if c.Listen != "" {
 		errs = append(errs, c.checkListen())

@@ -113,13 +113,13 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	return errors.Join(err, <-ended)
 }
 
-// Serve serves on a listener until Close, and closes the listener. Before, it takes up the runs in the data directory that have no end; it
-// also joins the gossip, if there is one, with the listener's port.
+// Serve serves on a listener until Close, and closes the listener. Before, unless the coordinator is local, it takes up the runs in the data
+// directory that have no end; it also joins the gossip, if there is one, with the listener's port.
 func (c *Coordinator) Serve(l net.Listener) error {
 	if err := c.cfg.checkAddr(l.Addr()); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	if err := c.goOn(); err != nil {
+	if err := c.takeUpRuns(); err != nil {
 		return errors.Join(err, l.Close())
 	}
 	if err := c.gossip(l.Addr()); err != nil {

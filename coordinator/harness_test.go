@@ -42,6 +42,9 @@ loads:
 
 const secretKey = "do-not-print-me"
 
+// leisurely lets agents be silent: those of the tests send no heartbeats unless the test is about them.
+var leisurely = lifecycle.Config{Silence: time.Hour}
+
 // harness is a coordinator with a client, in one process.
 type harness struct {
 	t       testing.TB
@@ -55,8 +58,7 @@ func start(t testing.TB, change ...func(*Config)) *harness {
 	t.Helper()
 	cfg := Config{
 		DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler), Version: "test",
-		// The tests' agents send no heartbeats unless they are about them.
-		Run: lifecycle.Config{Silence: time.Hour},
+		Run: leisurely,
 	}
 	for _, f := range change {
 		f(&cfg)
@@ -65,6 +67,12 @@ func start(t testing.TB, change ...func(*Config)) *harness {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serve(t, c, cfg.DataDir)
+}
+
+// serve has a coordinator serve in this process, until the test ends.
+func serve(t testing.TB, c *Coordinator, dataDir string) *harness {
+	t.Helper()
 	l := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)
 	go func() { served <- c.Serve(l) }()
@@ -79,7 +87,7 @@ func start(t testing.TB, change ...func(*Config)) *harness {
 			t.Error(err)
 		}
 	})
-	return &harness{t: t, c: c, conn: conn, runs: spatev1.NewRunServiceClient(conn), dataDir: cfg.DataDir}
+	return &harness{t: t, c: c, conn: conn, runs: spatev1.NewRunServiceClient(conn), dataDir: dataDir}
 }
 
 // submit begins a run of the plan.

@@ -65,10 +65,9 @@ func (c *Coordinator) newRun(s submission, wall time.Time) (*run, error) {
 	for _, st := range s.stages {
 		record.Stages += plans.EstimateOf(st).Stages
 	}
-	submission := &spatev1.Submission{Name: s.plan.Name()}
-	if c.cfg.RunDir == "" { // nobody goes on with the run of an embedded coordinator
-		submission.Plan, submission.References = s.stages, slices.Sorted(maps.Keys(s.secrets))
-		submission.MinAgents, submission.AgentsTimeout = s.request.GetMinAgents(), s.request.GetAgentsTimeout()
+	submission := &spatev1.Submission{
+		Name: s.plan.Name(), Plan: s.stages, References: slices.Sorted(maps.Keys(s.secrets)),
+		MinAgents: s.request.GetMinAgents(), AgentsTimeout: s.request.GetAgentsTimeout(), Local: c.cfg.Local,
 	}
 	if err := os.MkdirAll(c.runDir(id), 0o755); err != nil {
 		return nil, err
@@ -81,7 +80,6 @@ func (c *Coordinator) newRun(s submission, wall time.Time) (*run, error) {
 		return nil, errors.Join(err, ledger.Close())
 	}
 	c.reserveOf(id).hold(c.log)
-	submission.Plan, submission.MinAgents, submission.AgentsTimeout = s.stages, s.request.GetMinAgents(), s.request.GetAgentsTimeout()
 	r := makeRun(record, submission, ledger)
 	r.secrets = s.secrets
 	return r, nil

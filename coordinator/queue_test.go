@@ -250,19 +250,24 @@ func TestEndedRunsAreFollowedFromTheirLedgers(t *testing.T) {
 	}
 }
 
-// A run of an embedded coordinator is nobody else's to go on with.
-func TestARunOfAnEmbeddedCoordinatorIsLeftAlone(t *testing.T) {
+// An interrupted local run is taken up by no coordinator: neither by another local one nor by one that serves the same data directory.
+func TestAnInterruptedLocalRunIsLeftAlone(t *testing.T) {
 	r := newRig(t)
 	r.crash()
 	data := r.cfg.DataDir
-	r.cfg.RunDir = filepath.Join(data, "embedded")
+	r.cfg.Local, r.cfg.RunDir = true, filepath.Join(data, "embedded")
 	r.start()
 	if _, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 1}); err != nil {
 		t.Fatal(err)
 	}
-	r.crash()
-	r.cfg.RunDir = ""
-	r.start()
+	for _, local := range []bool{true, false} {
+		r.crash()
+		r.cfg.Local, r.cfg.RunDir = local, ""
+		r.start()
+		if _, err := r.runs.ListAgents(t.Context(), &spatev1.ListAgentsRequest{}); err != nil || r.c.Stats().Run != "" {
+			t.Errorf("local %v: in progress %q, error %v", local, r.c.Stats().Run, err)
+		}
+	}
 	got, _ := list(t, r.runs, 0)
 	if fmt.Sprint(got) != "[embedded BROKEN]" || r.c.Stats().Run != "" {
 		t.Errorf("runs %v, in progress %q", got, r.c.Stats().Run)

@@ -18,8 +18,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// A coordinator that is started in a directory with runs that have no end goes on with them: with the one that had begun from where its
-// ledger stands, and with those that waited when their turn comes.
+// A coordinator that is started on a data directory continues the runs in it that have no end: the one that had begun from where its
+// ledger stands, and those that waited when their turn comes. Local runs are left alone.
 
 // bootID names this boot of this machine: as long as it lasts, its monotonic clock does. Empty: it is not known.
 func bootID() string {
@@ -36,12 +36,13 @@ type leftover struct {
 	record     *spatev1.RunRecord
 	submission *spatev1.Submission
 	checkpoint *spatev1.Checkpoint // nil: it has not begun
+	secrets    map[string]string   // values by reference, if whoever resumes it gave them
 }
 
-// goOn looks for runs without an end and takes them up. What cannot be read is said and left alone. An embedded coordinator has its one run
-// to itself.
-func (c *Coordinator) goOn() error {
-	if c.cfg.RunDir != "" {
+// takeUpRuns looks for runs without an end and takes them up. What cannot be read is logged and left alone. A local coordinator takes up
+// nothing: whoever starts it has named one run, and no other.
+func (c *Coordinator) takeUpRuns() error {
+	if c.cfg.Local {
 		return nil
 	}
 	ids, err := c.runIDs()
@@ -89,13 +90,17 @@ func (c *Coordinator) runIDs() ([]string, error) {
 	return ids, nil
 }
 
-// leftover opens the ledger of a run that has no end and can be gone on with. It returns nil if it is no such run.
+// leftover opens the ledger of a run that has no end and can be continued. It returns nil if it is no such run.
 func (c *Coordinator) leftover(id string) (*leftover, error) {
 	goes := false
 	err := aggregate.Peek(c.ledgerPath(id), func(l *aggregate.Ledger) error {
 		record, err1 := l.Run()
 		submission, err2 := l.Submission()
 		goes = record.GetEndTime() == nil && len(submission.GetPlan()) > 0 && record.GetRunId() == id
+		if goes && submission.GetLocal() {
+			goes = false
+			c.log.Info("an interrupted local run is left alone: spate resume continues it", "directory", c.runDir(id))
+		}
 		return errors.Join(err1, err2)
 	})
 	if err != nil || !goes {
@@ -105,15 +110,26 @@ func (c *Coordinator) leftover(id string) (*leftover, error) {
 	if err != nil {
 		return nil, err
 	}
+	return readLeftover(ledger)
+}
+
+// readLeftover reads what a run without an end is continued from. It closes the ledger if that fails.
+func readLeftover(ledger *aggregate.Ledger) (*leftover, error) {
+	l, err := readRecords(ledger)
+	if err != nil {
+		return nil, errors.Join(err, ledger.Close())
+	}
+	return l, nil
+}
+
+// readRecords reads what there is one of.
+func readRecords(ledger *aggregate.Ledger) (*leftover, error) {
 	l := &leftover{ledger: ledger}
 	var err1, err2, err3 error
 	l.record, err1 = ledger.Run()
 	l.submission, err2 = ledger.Submission()
 	l.checkpoint, err3 = ledger.Checkpoint()
-	if err := errors.Join(err1, err2, err3); err != nil {
-		return nil, errors.Join(err, ledger.Close())
-	}
-	return l, nil
+	return l, errors.Join(err1, err2, err3)
 }
 
 // submitted is when the run was submitted.
@@ -159,7 +175,7 @@ func (c *Coordinator) revive(l *leftover, beyond uint64) (*run, error) {
 		return nil, err
 	}
 	r := makeRun(l.record, l.submission, l.ledger)
-	r.events = newEventLog(events, beyond)
+	r.events, r.secrets = newEventLog(events, beyond), l.secrets
 	c.reserveOf(r.id).hold(c.log)
 	return r, nil
 }
@@ -176,7 +192,7 @@ func (c *Coordinator) waitOn(l *leftover) error {
 		return errClosing
 	}
 	c.remember(r)
-	if refs := l.submission.GetReferences(); len(refs) > 0 {
+	if refs := l.submission.GetReferences(); len(refs) > len(l.secrets) {
 		c.endWaiting(r, spatev1.Outcome_OUTCOME_FAILED, fmt.Sprintf("the coordinator was started anew while the run waited, and the values of %s, "+
 			"which it keeps in memory only, are gone: submit it again", strings.Join(refs, ", ")))
 		return nil
@@ -219,10 +235,18 @@ func (c *Coordinator) restore(l *leftover, now clock.Instant, wall time.Time) er
 	c.active = r
 	c.remember(r)
 	c.workers.Go(func() { c.conduct(r) })
-	r.machine.Warn(now, "the coordinator was started anew; the run goes on as soon as its agents are back")
+	r.machine.Warn(now, l.news())
 	r.machine.Resume(now)
 	c.carryOut(r)
 	return nil
+}
+
+// news tells followers why the run has a gap.
+func (l *leftover) news() string {
+	if l.submission.GetLocal() {
+		return "the run was interrupted and is resumed"
+	}
+	return "the coordinator was started anew; the run continues as soon as its agents are back"
 }
 
 // memory collects what the machine needs, and puts the records of stages into the run.

@@ -71,9 +71,9 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// play carries out a scenario's commands and returns it with the effects they have now. The coordinator is started anew behind the commands
-// that restarts names by their numbers.
-func play(t *testing.T, text string, restarts func(command int) bool) string {
+// play carries out a scenario's commands and returns it with the effects they have now. Behind the commands that interrupted names by their
+// numbers the coordinator is started anew, or what else is given happens.
+func play(t *testing.T, text string, interrupted func(command int) bool, how ...func(*scenario)) string {
 	s := &scenario{
 		t: t, at: clock.Instant(100 * time.Second), silent: map[string]bool{}, gone: map[string]bool{}, incarnation: map[string]uint64{},
 		info: map[string]*spatev1.AgentInfo{}, sent: map[process]uint64{}, windows: map[process]uint32{}, world: newWorld(),
@@ -86,8 +86,13 @@ func play(t *testing.T, text string, restarts func(command int) bool) string {
 		case isCommand:
 			golden = true
 			out.WriteString(line + s.do(strings.Fields(command)))
-			if commands++; restarts(commands) {
-				s.restart()
+			if commands++; interrupted(commands) {
+				for _, happens := range append(how, (*scenario).restart)[:1] {
+					happens(s)
+				}
+			}
+			if s.run == nil {
+				return out.String()
 			}
 		case strings.TrimSpace(line) == "":
 			golden = false

@@ -209,7 +209,9 @@ type Submission struct {
 	// Secret references of the plan.
 	References []string `protobuf:"bytes,4,rep,name=references,proto3" json:"references,omitempty"`
 	// Name of the plan.
-	Name          string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
+	// The run was submitted to a coordinator embedded in its own command: only `spate resume` continues it, never another coordinator.
+	Local         bool `protobuf:"varint,6,opt,name=local,proto3" json:"local,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -277,6 +279,13 @@ func (x *Submission) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *Submission) GetLocal() bool {
+	if x != nil {
+		return x.Local
+	}
+	return false
 }
 
 // Checkpoint is the state of a run's machine, beside what the records of stages tell. It is written with each change of them.
@@ -1050,7 +1059,7 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"submitTime\x12\x1a\n" +
 	"\bcomplete\x18\r \x01(\bR\bcomplete\x12\x1c\n" +
 	"\tsubmitter\x18\x0e \x01(\tR\tsubmitter\x12\x1a\n" +
-	"\brestarts\x18\x0f \x01(\rR\brestarts\"\xc6\x01\n" +
+	"\brestarts\x18\x0f \x01(\rR\brestarts\"\xdc\x01\n" +
 	"\n" +
 	"Submission\x12#\n" +
 	"\x04plan\x18\x01 \x03(\v2\x0f.spate.v1.StageR\x04plan\x12\x1d\n" +
@@ -1060,7 +1069,8 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\n" +
 	"references\x18\x04 \x03(\tR\n" +
 	"references\x12\x12\n" +
-	"\x04name\x18\x05 \x01(\tR\x04name\"\xcf\a\n" +
+	"\x04name\x18\x05 \x01(\tR\x04name\x12\x14\n" +
+	"\x05local\x18\x06 \x01(\bR\x05local\"\xcf\a\n" +
 	"\n" +
 	"Checkpoint\x12\x14\n" +
 	"\x05phase\x18\x01 \x01(\tR\x05phase\x12+\n" +

@@ -1,0 +1,157 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/lifecycle"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Interrupted is a local run whose command died, as a person is shown it before anything is started.
+type Interrupted struct {
+	// Record and Submission are the run's, as the ledger has them.
+	Record     *spatev1.RunRecord
+	Submission *spatev1.Submission
+	// Agents took part in it. Empty: it had not begun.
+	Agents []*spatev1.AgentInfo
+	// Kept is how many stages keep what they measured.
+	Kept uint32
+	// Again is the stage that was in progress, which is measured again from its start. Nil: there was none.
+	Again *spatev1.Stage
+	// Left are the stages that are still to be run, Again among them, and the templates of sweeps and searches.
+	Left []*spatev1.Stage
+	// LastEvent is the number of the last of its events.
+	LastEvent uint64
+}
+
+// ReadInterrupted reads the interrupted local run in a run directory, and changes nothing. The error says why it cannot be resumed.
+func ReadInterrupted(dir string) (*Interrupted, error) {
+	var out *Interrupted
+	err := aggregate.Peek(filepath.Join(dir, ledgerFile), func(ledger *aggregate.Ledger) error {
+		l, err := readRecords(ledger)
+		if err != nil {
+			return err
+		}
+		out, err = l.interrupted()
+		return err
+	})
+	return out, err
+}
+
+// interrupted describes the run to whoever decides about it.
+func (l *leftover) interrupted() (*Interrupted, error) {
+	memory, again, err := l.rewound()
+	if err != nil {
+		return nil, err
+	}
+	out := &Interrupted{
+		Record: l.record, Submission: l.submission, Agents: l.checkpoint.GetRoster(),
+		Kept: memory.Checkpoint.GetBegun(), Again: again, Left: memory.Left(),
+	}
+	err = l.ledger.Events(0, func(e *spatev1.FollowRunResponse) error {
+		out.LastEvent = e.GetNumber()
+		return nil
+	})
+	return out, err
+}
+
+// resumable reports why a run cannot be resumed. Nil: it can.
+func (l *leftover) resumable() error {
+	switch {
+	case l.record.GetEndTime() != nil:
+		return errors.New("the run has ended: nothing is left to resume")
+	case l.submission == nil:
+		return errors.New("the run was killed before it was taken in: run its plan again")
+	case !l.submission.GetLocal():
+		return errors.New("the run belongs to a coordinator: start spate-coordinator with the same --data-dir, and it continues the run")
+	}
+	return nil
+}
+
+// rewound returns what a run is resumed from, and the stage in progress, which is measured again. Nil: there was none.
+func (l *leftover) rewound() (lifecycle.Memory, *spatev1.Stage, error) {
+	m := lifecycle.Memory{Submission: l.submission, Checkpoint: &spatev1.Checkpoint{}}
+	if err := l.resumable(); err != nil || l.checkpoint == nil {
+		return m, nil, err
+	}
+	m.Checkpoint = l.checkpoint
+	stages, err := l.ledger.Stages()
+	if err != nil {
+		return m, nil, err
+	}
+	for _, rec := range stages {
+		if rec.GetStage().GetIndex()+1 == l.checkpoint.GetBegun() {
+			m.Stage = rec
+		}
+	}
+	return m, m.Rewind(), nil
+}
+
+// Resumption is what an interrupted run is resumed with, beside what its ledger has.
+type Resumption struct {
+	// MinAgents is how many agents the run waits for.
+	MinAgents uint32
+	// Secrets are the values of the plan's references: they are never written down.
+	Secrets map[string]string
+	// Endpoints are those of the targets that the simulator serves, which has been started anew, by target.
+	Endpoints map[string][]string
+}
+
+// Resume takes up the interrupted run in RunDir, with other agents than it had. A local coordinator calls it once, before Serve. It returns
+// the run's id.
+func (c *Coordinator) Resume(with Resumption) (id string, err error) {
+	ledger, err := aggregate.Open(c.ledgerPath(""))
+	if err != nil {
+		return "", err
+	}
+	l, err := readLeftover(ledger)
+	if err != nil {
+		return "", err
+	}
+	if err := c.resume(l, with); err != nil {
+		return "", errors.Join(fmt.Errorf("run %s cannot be resumed: %w", l.record.GetRunId(), err), ledger.Close())
+	}
+	return l.record.GetRunId(), nil
+}
+
+func (c *Coordinator) resume(l *leftover, with Resumption) error {
+	if err := l.discardStage(); err != nil {
+		return err
+	}
+	l.secrets = with.Secrets
+	l.submission.MinAgents = with.MinAgents
+	for _, st := range append(l.submission.GetPlan(), l.checkpoint.GetTemplate()) {
+		if t := st.GetTarget(); len(with.Endpoints[t.GetName()]) > 0 {
+			t.Endpoints = with.Endpoints[t.GetName()]
+		}
+	}
+	if l.checkpoint != nil {
+		return c.restore(l, clock.Now(), time.Now())
+	}
+	if err := c.waitOn(l); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.beginNext()
+	return nil
+}
+
+// discardStage rewinds the run in its ledger.
+func (l *leftover) discardStage() error {
+	memory, again, err := l.rewound()
+	if err != nil || l.checkpoint == nil {
+		return err
+	}
+	change := aggregate.Change{Checkpoint: memory.Checkpoint}
+	if again != nil {
+		change.Discard = []uint32{again.GetIndex()}
+	}
+	l.checkpoint = memory.Checkpoint
+	return l.ledger.Put(change)
+}

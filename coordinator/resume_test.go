@@ -1,0 +1,143 @@
+package coordinator
+
+import (
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spate-load/spate/aggregate"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// local makes a local coordinator with its run in a directory.
+func local(t *testing.T, dir string) *Coordinator {
+	t.Helper()
+	c, err := New(Config{DataDir: t.TempDir(), Local: true, RunDir: dir, Version: "test", Run: leisurely, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// interrupt runs the plan of two stages on a local coordinator until a moment, and leaves it as a killed command does.
+func interrupt(t *testing.T, dir string, until func(h *harness, a *agent)) {
+	t.Helper()
+	h := serve(t, local(t, dir), "")
+	a := h.agent("a")
+	h.submit(1)
+	until(h, a)
+	if err := h.c.Leave(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// finishStage plays an agent's share of a stage.
+func finishStage(a *agent) {
+	a.h.t.Helper()
+	a.apply()
+	a.armed()
+	a.acked(a.last(0))
+}
+
+// Wherever its command is killed, a local run is resumed by other agents: what had ended is kept, and the stage in progress is measured
+// again, with nothing of its first try.
+func TestResume(t *testing.T) {
+	for name, tc := range map[string]struct {
+		until func(h *harness, a *agent)
+		kept  uint32
+		again bool
+		left  int
+	}{
+		"getting ready":           {func(_ *harness, a *agent) { a.hear() }, 0, true, 2},
+		"in the first stage":      {func(_ *harness, a *agent) { a.apply(); a.armed(); a.acked(a.snapshot(0)) }, 0, true, 2},
+		"in the second stage":     {func(_ *harness, a *agent) { finishStage(a); a.apply(); a.armed(); a.acked(a.snapshot(0)) }, 1, true, 1},
+		"after it was told so":    {func(h *harness, a *agent) { finishStage(a); a.apply(); a.armed(); stop(h, a) }, 1, true, 1},
+		"before it had any agent": {func(*harness, *agent) {}, 0, true, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "run")
+			interrupt(t, dir, tc.until)
+			found, err := ReadInterrupted(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found.Kept != tc.kept || (found.Again != nil) != tc.again && name != "before it had any agent" || len(found.Left) != tc.left {
+				t.Errorf("%d kept, again %v, %d left", found.Kept, found.Again, len(found.Left))
+			}
+			resumeToTheEnd(t, dir, tc.left)
+		})
+	}
+}
+
+// stop asks for the end of the run in progress and waits until its agent hears of it.
+func stop(h *harness, a *agent) {
+	h.t.Helper()
+	if _, err := h.runs.StopRun(h.t.Context(), &spatev1.StopRunRequest{RunId: h.c.Stats().Run}); err != nil {
+		h.t.Fatal(err)
+	}
+	a.stopped()
+}
+
+// resumeToTheEnd resumes a run with an agent of another process, and checks that its result is complete.
+func resumeToTheEnd(t *testing.T, dir string, stages int) {
+	t.Helper()
+	c := local(t, dir)
+	id, err := c.Resume(Resumption{MinAgents: 1, Secrets: map[string]string{"env:KEY": secretKey}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := serve(t, c, "")
+	b, err := h.dial("b", 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range stages {
+		finishStage(b)
+		if got := b.assigned.GetSecrets()["env:KEY"]; got != secretKey {
+			t.Errorf("the agent has the key %q", got)
+		}
+	}
+	if end := h.end(id); !end.GetComplete() {
+		t.Errorf("end: %v", end)
+	}
+	ledger := h.fetch(id)
+	result, err := aggregate.ResultOf(ledger)
+	if err != nil || !result.Run.Complete || len(result.Stages) != 2 || result.Run.Restarts != 1 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	for _, s := range result.Stages {
+		if s.Requests.Completed != 1 {
+			t.Errorf("stage %d has %d requests: something of the first try is left", s.Index, s.Requests.Completed)
+		}
+	}
+}
+
+// What is no interrupted local run is refused with what to do instead, and is not changed.
+func TestWhatCannotBeResumed(t *testing.T) {
+	for want, dir := range map[string]string{
+		"nothing is left to resume": func() string {
+			dir := filepath.Join(t.TempDir(), "run")
+			interrupt(t, dir, func(h *harness, a *agent) { finishStage(a); finishStage(a); h.end(h.c.recent[0]) })
+			return dir
+		}(),
+		"the run belongs to a coordinator": func() string {
+			h := start(t, func(c *Config) { c.Run = leisurely })
+			a := h.agent("a")
+			id := h.submit(1)
+			a.apply()
+			if err := h.c.Leave(); err != nil {
+				t.Fatal(err)
+			}
+			return filepath.Join(h.dataDir, id)
+		}(),
+		"no such file": t.TempDir(),
+	} {
+		if _, err := ReadInterrupted(dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		if _, err := local(t, dir).Resume(Resumption{MinAgents: 1}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
