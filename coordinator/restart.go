@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -226,7 +227,7 @@ func (c *Coordinator) restore(l *leftover, now clock.Instant, wall time.Time) er
 		return errors.Join(err, r.sink.Close(context.Background()))
 	}
 	c.restarts.Add(1)
-	c.log.Warn("going on with a run", "run", r.id, "phase", l.checkpoint.GetPhase(), "stages_begun", l.checkpoint.GetBegun(), "restarts", l.record.GetRestarts())
+	c.log.Log(context.Background(), l.level(), "a run is continued", "run", r.id, "phase", l.checkpoint.GetPhase(), "stages_begun", l.checkpoint.GetBegun(), "restarts", l.record.GetRestarts())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -239,6 +240,14 @@ func (c *Coordinator) restore(l *leftover, now clock.Instant, wall time.Time) er
 	r.machine.Resume(now)
 	c.carryOut(r)
 	return nil
+}
+
+// level is how loud the log says that the run is continued: whoever resumes a local one has asked for it.
+func (l *leftover) level() slog.Level {
+	if l.submission.GetLocal() {
+		return slog.LevelInfo
+	}
+	return slog.LevelWarn
 }
 
 // news tells followers why the run has a gap.

@@ -2,29 +2,19 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
-	"log/slog"
-	"net"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
 
-	"github.com/spate-load/spate/agent"
-	"github.com/spate-load/spate/agent/memory"
 	"github.com/spate-load/spate/certs"
-	"github.com/spate-load/spate/cmd/internal/daemon"
 	"github.com/spate-load/spate/cmd/internal/settings"
-	"github.com/spate-load/spate/coordinator"
 	"github.com/spate-load/spate/internal/reason"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -41,7 +31,7 @@ type backend struct {
 // backend connects to the coordinator that was named, or starts the embedded one.
 func (f *runFlags) backend(ctx context.Context, logs io.Writer) (*backend, error) {
 	if f.coordinator == "" {
-		return f.embed(ctx, logs)
+		return f.local.embed(ctx, logs, f.results.out, nil)
 	}
 	conn, err := dial(f.coordinator, &f.tls)
 	if err != nil {
@@ -82,82 +72,6 @@ func unreachable(address string, err error) error {
 // neverConnected says whether a call failed before anything of it can have reached the coordinator, by gRPC's words.
 func neverConnected(message string) bool {
 	return strings.Contains(message, "Error while dialing: ") || strings.Contains(message, "name resolver error") || strings.Contains(message, "handshake failed")
-}
-
-// embed starts a coordinator and agents in this process, joined by an in-memory listener: no port is opened.
-func (f *runFlags) embed(ctx context.Context, logs io.Writer) (*backend, error) {
-	logger, err := settings.Logger(logs, f.logLevel, "text")
-	if err != nil {
-		return nil, badInput(err)
-	}
-	if err := f.realtime.Apply(logger); err != nil {
-		return nil, badInput(err)
-	}
-	openSink, err := f.influx.Opener(ctx, logger)
-	if err != nil {
-		return nil, badInput(err)
-	}
-	c, err := coordinator.New(coordinator.Config{
-		Name: "embedded", Version: daemon.Version(version), DataDir: "runs", DatasetDir: settings.DatasetDir(), RunDir: f.results.out, Logger: logger, OpenSink: openSink,
-	})
-	if err != nil {
-		return nil, err
-	}
-	listener := bufconn.Listen(1 << 20)
-	var serving, agents sync.WaitGroup
-	serving.Go(func() {
-		if err := c.Serve(listener); err != nil {
-			logger.Error("embedded coordinator failed", "error", err)
-		}
-	})
-	dialer := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) })
-	agentsCtx, stopAgents := context.WithCancel(ctx)
-	memory.CollectLess()
-	for _, who := range f.agents.names() {
-		a, err := agent.New(f.embeddedAgent(who, logger, dialer))
-		if err != nil {
-			stopAgents()
-			return nil, errors.Join(err, c.Close())
-		}
-		agents.Go(func() {
-			if err := a.Run(agentsCtx); err != nil && agentsCtx.Err() == nil {
-				logger.Error("embedded agent failed", "error", err)
-			}
-		})
-	}
-	conn, err := grpc.NewClient("passthrough:///embedded", dialer, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		stopAgents()
-		return nil, errors.Join(err, c.Close())
-	}
-	return &backend{conn: conn, minAgents: uint32(f.agents.total()), close: func() {
-		_ = conn.Close()
-		stopAgents()
-		agents.Wait() // before the coordinator goes: they would miss it
-		if err := c.Close(); err != nil {
-			logger.Error("embedded coordinator did not close well", "error", err)
-		}
-		serving.Wait()
-	}}, nil
-}
-
-// embeddedAgent is the configuration of an embedded agent.
-func (f *runFlags) embeddedAgent(who embeddedName, logger *slog.Logger, dialer grpc.DialOption) agent.Config {
-	return agent.Config{
-		Name: who.name, Region: who.region, Version: daemon.Version(version), Weight: 1, Logger: logger, DatasetDir: settings.DatasetDir(),
-		FileShares: f.fileShares(), SourceAddresses: f.sources,
-		Coordinator: func(context.Context) (string, error) { return "passthrough:///embedded", nil },
-		DialOptions: []grpc.DialOption{dialer, grpc.WithTransportCredentials(insecure.NewCredentials())},
-	}
-}
-
-// fileShares is among how many the process's open files are shared: the embedded agents, and simulators, which hold the other end of each
-// stream.
-func (f *runFlags) fileShares() int {
-	if f.simulates {
-		return 2 * f.agents.total()
-	}
-	return f.agents.total()
 }
 
 // onThisMachine is an error if an agent of the run may not reach this machine's loopback.

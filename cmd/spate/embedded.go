@@ -19,6 +19,9 @@ type regionAgents struct {
 	count  int
 }
 
+// defaultAgents is how many agents a run has that does not say.
+func defaultAgents() embedded { return embedded{{count: 2}} }
+
 // String writes them as a person does.
 func (e *embedded) String() string {
 	var parts []string

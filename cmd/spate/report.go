@@ -33,6 +33,9 @@ histograms.hlog, request rows), byte for byte the same as before, and print the 
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "Run directory: %s\n", args[0])
+			if result.Run.Outcome == nil {
+				complain(cmd, "the run has not ended, so its result is partial; if its command was killed, spate resume "+args[0]+" runs the rest")
+			}
 			return nil
 		},
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -15,11 +14,9 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/spate-load/spate/agent/realtime"
 	"github.com/spate-load/spate/cmd/internal/settings"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/simulator"
 )
 
 // runFlags are the flags of `spate run`.
@@ -27,25 +24,19 @@ type runFlags struct {
 	coordinator   string
 	plaintext     bool
 	tls           settings.TLS
-	agents        embedded
-	sources       []string
+	local         local
 	minAgents     uint32
 	agentsTimeout time.Duration
 	patience      time.Duration
 	detach        bool
-	realtime      realtime.Policy
 	results       resultFlags
 	records       string
-	logLevel      string
 	quick         quickFlags
 	source        sourceFlags
-	influx        settings.Influx
-
-	simulates bool // the plan asks for simulators, which run in this process
 }
 
 func newRun() *cobra.Command {
-	f := &runFlags{agents: embedded{{count: 2}}, realtime: realtime.Auto}
+	f := &runFlags{local: newLocal()}
 	cmd := &cobra.Command{
 		Use:   "run [PLAN.yaml]",
 		Short: "Run a plan, or a test made from flags, and report its results",
@@ -77,9 +68,7 @@ as does --detach from the begin; "spate follow" takes it up again.
 	flags.StringVar(&f.coordinator, "coordinator", "", "run on the coordinator at this `host:port` instead of on embedded agents")
 	flags.BoolVar(&f.plaintext, "insecure-plaintext", false, "with --coordinator: send plan and API keys to another machine without encryption: only on a network you trust")
 	f.tls.AddFlags(flags)
-	flags.Var(&f.agents, "agents", "`number` of embedded agents, or numbers by region such as eu=2,us=1")
-	flags.StringSliceVar(&f.sources, "source-address", nil, "`addresses` of this machine that embedded agents connect from, in turn: each adds a range of local ports (default: what the system picks)")
-	flags.Var(&f.realtime, "realtime", realtime.Usage)
+	f.local.addAgents(flags)
 	flags.Uint32Var(&f.minAgents, "min-agents", 1, "with --coordinator: agents to wait for before the plan is split")
 	flags.DurationVar(&f.agentsTimeout, "agents-timeout", time.Minute, "with --coordinator: how long to wait for them")
 	flags.DurationVar(&f.patience, "patience", defaultPatience, "with --coordinator: how long it may be gone before the run is followed no longer")
@@ -88,12 +77,12 @@ as does --detach from the begin; "spate follow" takes it up again.
 	f.results.add(flags)
 	flags.StringVar(&f.records, "records", "parquet", "keep one row for each request: parquet, jsonl or none")
 	flags.BoolVar(&f.results.quiet, "no-progress", false, "print neither progress nor tables, only the run directory and what is wrong")
-	flags.StringVar(&f.logLevel, "log-level", "warn", "what the embedded coordinator and agents log to standard error: debug, info, warn or error")
+	f.local.addLogLevel(flags)
 	quick, influx := group("A plan from flags"), group("Live results in InfluxDB")
 	changes := group("Changes to the plan")
 	f.quick.add(quick.flags)
 	f.source.add(changes.flags)
-	f.influx.AddFlags(influx.flags)
+	f.local.influx.AddFlags(influx.flags)
 	setGroups(cmd, changes, quick, where, results, influx)
 	return cmd
 }
@@ -130,7 +119,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 		return badInput(err)
 	}
 
-	f.simulates = len(plan.Simulated()) > 0
+	f.local.simulates = len(plan.Simulated()) > 0
 	backend, err := f.backend(ctx, cmd.ErrOrStderr())
 	if err != nil {
 		return err
@@ -168,7 +157,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 func (f *runFlags) fits(plan *plans.Plan) error {
 	switch {
 	case f.coordinator == "":
-		return f.agents.fits(plan)
+		return f.local.agents.fits(plan)
 	case f.detach && len(plan.Simulated()) > 0:
 		return errors.New("--detach: the plan asks for the built-in simulator, which runs as long as this command: start `spate simulate` and name its endpoints in the plan")
 	}
@@ -233,8 +222,7 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 	wrong(f.minAgents < 1, "--min-agents %d: want at least 1", f.minAgents)
 	wrong(f.agentsTimeout <= 0, "--agents-timeout %v: want more than 0", f.agentsTimeout)
 	wrong(f.patience < 0, "--patience %v: want at least 0", f.patience)
-	_, err := settings.Logger(io.Discard, f.logLevel, "text")
-	errs = append(errs, f.agents.check(), f.results.check(), err, f.checkCoordinator(cmd, wrong), f.influx.Validate())
+	errs = append(errs, f.local.check(), f.results.check(), f.checkCoordinator(cmd, wrong))
 	return errors.Join(errs...)
 }
 
@@ -275,32 +263,19 @@ func (f *runFlags) recordsKept() string {
 
 // simulate starts the simulators that the plan asks for, on loopback.
 func (f *runFlags) simulate(ctx context.Context, plan *plans.Plan, b *backend) (map[string]*spatev1.Endpoints, func(), error) {
-	var servers []*simulator.Server
-	stop := func() {
-		for _, s := range servers {
-			_ = s.Close(ctx) // its requests have ended with the run
-		}
-	}
 	targets := plan.Simulated()
 	if len(targets) == 0 {
-		return nil, stop, nil
+		return nil, func() {}, nil
 	}
 	if err := b.onThisMachine(ctx); err != nil {
-		return nil, stop, err
+		return nil, nil, err
 	}
+	urls, stop, err := startSimulators(ctx, targets)
 	endpoints := map[string]*spatev1.Endpoints{}
-	for _, t := range targets {
-		config := simulator.FromPlan(t.GetSimulator())
-		config.ModelName = t.GetModel()
-		server, err := simulator.Start(config)
-		if err != nil {
-			stop()
-			return nil, nil, fmt.Errorf("simulator of target %s: %w", t.GetName(), err)
-		}
-		servers = append(servers, server)
-		endpoints[t.GetName()] = &spatev1.Endpoints{Urls: server.URLs()}
+	for name, list := range urls {
+		endpoints[name] = &spatev1.Endpoints{Urls: list}
 	}
-	return endpoints, stop, nil
+	return endpoints, stop, err
 }
 
 // submitError turns the coordinator's refusal into the right exit code. Where the answer did not come nobody knows whether the run was begun.

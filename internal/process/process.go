@@ -39,6 +39,14 @@ func Start(tb testing.TB, program string, args ...string) *Process {
 	return Launch(tb, filepath.Base(program), cmd, cmd)
 }
 
+// StartIn starts a program in a directory that it shares with others.
+func StartIn(tb testing.TB, dir, program string, args ...string) *Process {
+	tb.Helper()
+	cmd := exec.CommandContext(tb.Context(), program, args...)
+	cmd.Dir = dir
+	return Launch(tb, filepath.Base(program), cmd, cmd)
+}
+
 // Starter starts a command and waits for its end, as exec.Cmd does.
 type Starter interface {
 	// Start starts it.
@@ -47,10 +55,13 @@ type Starter interface {
 	Wait() error
 }
 
-// Launch starts a command of tb.Context() by way of a starter, in a directory of its own.
+// Launch starts a command of tb.Context() by way of a starter, in its directory or else in one of its own.
 func Launch(tb testing.TB, name string, cmd *exec.Cmd, by Starter) *Process {
 	tb.Helper()
-	home := tb.TempDir()
+	home := cmd.Dir
+	if home == "" {
+		home = tb.TempDir()
+	}
 	p := &Process{Name: name, Dir: home, tb: tb, cmd: cmd, ended: make(chan struct{})}
 	cmd.Cancel = func() error { return nil } // Cleanup ends it, which shows what it said before.
 	cmd.Dir, cmd.Env = home, append(Environment(), "HOME="+home, "XDG_CONFIG_HOME="+home)
