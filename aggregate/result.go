@@ -36,7 +36,7 @@ type RunResult struct {
 	TimeCompression *float64 `json:"time_compression"`
 	// What its searches found, in their order.
 	Searches []SearchResult `json:"searches"`
-	// How often the coordinator was started anew while the run went on.
+	// How often the coordinator was started anew while the run went on, or the run was resumed.
 	Restarts uint32 `json:"restarts"`
 	// Agents that took part in any stage, by name.
 	Agents []RunAgent `json:"agents"`
@@ -44,6 +44,9 @@ type RunResult struct {
 	Complete bool `json:"complete"`
 	// What is missing, in words. Empty if complete.
 	Missing []string `json:"missing"`
+	// Verdict on the measurements: the worst of the stages'. Of a search's probes only the one at the load that it found counts. Null: no
+	// stage was judged.
+	Verdict *trust.Verdict `json:"verdict"`
 }
 
 // SearchResult is the highest load that a search found to keep its objectives.

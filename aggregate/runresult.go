@@ -9,6 +9,7 @@ import (
 
 	"buf.build/go/protoyaml"
 
+	"github.com/spate-load/spate/aggregate/trust"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -56,7 +57,7 @@ func Replay(l *Ledger, rec *spatev1.StageRecord) (*Stage, error) {
 
 // runResult describes the run.
 func runResult(run *spatev1.RunRecord, records []*spatev1.StageRecord, stages []StageResult) RunResult {
-	missing := runMissing(run, stages)
+	missing := append(runMissing(run, stages), unanswered(run.GetSearches())...)
 	r := RunResult{
 		ID:            run.GetRunId(),
 		BeginTime:     timeText(run.GetBeginTime()),
@@ -74,6 +75,7 @@ func runResult(run *spatev1.RunRecord, records []*spatev1.StageRecord, stages []
 
 		Complete: len(missing) == 0,
 		Missing:  missing,
+		Verdict:  verdictOfRun(run, records, stages),
 	}
 	if plan := planOf(run); plan != nil {
 		seed := plan.GetSeed()
@@ -125,6 +127,27 @@ func runMissing(run *spatev1.RunRecord, stages []StageResult) []string {
 		}
 	}
 	return missing
+}
+
+// unanswered names the searches that came to no answer.
+func unanswered(searches []*spatev1.SearchRecord) (missing []string) {
+	for _, s := range searches {
+		if !s.GetConverged() {
+			missing = append(missing, withReason(fmt.Sprintf("the search of %s, %s did not converge", s.GetTarget(), s.GetWorkload()), s.GetReason()))
+		}
+	}
+	return missing
+}
+
+// verdictOfRun is the verdict on the run, nil if no stage was judged.
+func verdictOfRun(run *spatev1.RunRecord, records []*spatev1.StageRecord, stages []StageResult) *trust.Verdict {
+	byIndex := map[uint32]trust.Verdict{}
+	for _, s := range stages {
+		byIndex[s.Index] = s.Trust.Verdict
+	}
+	return unlessZero(RunVerdict(slices.Values(records), run.GetSearches(), func(rec *spatev1.StageRecord) trust.Verdict {
+		return byIndex[rec.GetStage().GetIndex()]
+	}))
 }
 
 // withReason adds a reason, if there is one.

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"maps"
 	"sync"
 
 	"google.golang.org/protobuf/proto"
@@ -9,6 +10,7 @@ import (
 	"github.com/spate-load/spate/aggregate"
 	"github.com/spate-load/spate/aggregate/points"
 	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -186,7 +188,11 @@ func (c *Coordinator) change(r *run, effects []lifecycle.Effect) (aggregate.Chan
 		case lifecycle.Finish:
 			r.record.EndTime, r.record.Outcome, r.record.Reason = timestamppb.New(e.Time), e.Outcome, e.Reason
 			r.record.Stages, r.record.Complete, r.unsaved = e.Stages, e.Complete, true
+			r.record.Verdict = r.verdict(out.Stages)
 		case lifecycle.Emit:
+			if ended := e.Event.GetRunEnded(); ended != nil {
+				ended.Verdict = r.record.GetVerdict()
+			}
 			if n, ok := r.events.number(e.Event); ok {
 				out.Events = append(out.Events, n)
 			} else if notice := e.Event.GetNotice(); notice != nil {
@@ -198,6 +204,21 @@ func (c *Coordinator) change(r *run, effects []lifecycle.Effect) (aggregate.Chan
 		out.Run, r.unsaved = proto.CloneOf(r.record), false
 	}
 	return out, out.Events
+}
+
+// verdict is that on the whole run. The newest records of stages go before those that are known.
+func (r *run) verdict(newest []*spatev1.StageRecord) string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	records := map[uint32]*spatev1.StageRecord{}
+	for index, m := range r.stages {
+		records[index] = m.record
+	}
+	for _, rec := range newest {
+		records[rec.GetStage().GetIndex()] = rec
+	}
+	verdictOf := func(rec *spatev1.StageRecord) trust.Verdict { return trust.Verdict(rec.GetVerdict()) }
+	return string(aggregate.RunVerdict(maps.Values(records), r.record.GetSearches(), verdictOf))
 }
 
 // do carries out one effect, as far as it is not in the ledger already.

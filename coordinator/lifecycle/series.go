@@ -121,6 +121,7 @@ func (r *Run) concludeSeries(at clock.Instant) {
 	r.notice(at, severity, "%s: %s", e.name(), text)
 	if rec := e.steps.Record(); rec != nil {
 		rec.Series, rec.Target, rec.Workload = e.number, e.template.GetTarget().GetName(), e.template.GetWorkload().GetName()
+		r.incomplete = r.incomplete || !rec.GetConverged()
 		r.do(PutSearch{rec})
 	}
 }

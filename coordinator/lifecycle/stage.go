@@ -93,7 +93,7 @@ func (r *Run) skip(at clock.Instant, st *spatev1.Stage, reason string) {
 	r.count(st)
 	r.incomplete = true
 	r.do(PutStage{&spatev1.StageRecord{Stage: st, Failure: reason, Ended: true}})
-	r.emitEnded(at, st.GetIndex(), false, reason)
+	r.emitEnded(at, &spatev1.StageEnded{StageIndex: st.GetIndex(), Failure: reason})
 }
 
 // assign hands each agent of the roster its share.
@@ -365,14 +365,19 @@ func (r *Run) heed(at clock.Instant, p *share) {
 }
 
 // Closed says that the shell has worked out a stage's result, whether anything is missing from it, and what sweeps and searches
-// go on by.
+// decide by.
 func (r *Run) Closed(at clock.Instant, complete bool, outcome series.Outcome) {
 	if r.phase != closing {
 		return
 	}
 	rec := r.stage.record
 	r.incomplete, r.unsaved = r.incomplete || !complete, true
-	r.emitEnded(at, rec.GetStage().GetIndex(), complete, rec.GetFailure())
+	if rec.Verdict = outcome.Verdict; rec.Verdict != "" {
+		r.do(PutStage{r.stage.snapshot()})
+	}
+	r.emitEnded(at, &spatev1.StageEnded{
+		StageIndex: rec.GetStage().GetIndex(), Complete: complete, Failure: rec.GetFailure(), Verdict: rec.GetVerdict(),
+	})
 	r.takeOutcome(at, complete, outcome)
 	r.nextStage(at)
 }
@@ -405,10 +410,8 @@ func (r *Run) send(p *share, m *spatev1.ConnectResponse) {
 	r.do(Send{Agent: p.agent.name(), Message: m})
 }
 
-func (r *Run) emitEnded(at clock.Instant, index uint32, complete bool, failure string) {
-	r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_StageEnded{StageEnded: &spatev1.StageEnded{
-		StageIndex: index, Complete: complete, Failure: failure,
-	}}})
+func (r *Run) emitEnded(at clock.Instant, ended *spatev1.StageEnded) {
+	r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_StageEnded{StageEnded: ended}})
 }
 
 // sayLost tells that an agent is lost, and what follows.

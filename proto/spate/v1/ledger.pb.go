@@ -56,8 +56,10 @@ type RunRecord struct {
 	Complete bool `protobuf:"varint,13,opt,name=complete,proto3" json:"complete,omitempty"`
 	// Who submitted it: the name in the client's certificate. Empty: not known.
 	Submitter string `protobuf:"bytes,14,opt,name=submitter,proto3" json:"submitter,omitempty"`
-	// How often the coordinator was started anew while the run went on.
-	Restarts      uint32 `protobuf:"varint,15,opt,name=restarts,proto3" json:"restarts,omitempty"`
+	// How often the coordinator was started anew while the run went on, or the run was resumed.
+	Restarts uint32 `protobuf:"varint,15,opt,name=restarts,proto3" json:"restarts,omitempty"`
+	// Verdict on the run's measurements when it ended: "VALID", "SUSPECT" or "INVALID". Empty: none was judged.
+	Verdict       string `protobuf:"bytes,16,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -195,6 +197,13 @@ func (x *RunRecord) GetRestarts() uint32 {
 		return x.Restarts
 	}
 	return 0
+}
+
+func (x *RunRecord) GetVerdict() string {
+	if x != nil {
+		return x.Verdict
+	}
+	return ""
 }
 
 // Submission is what a coordinator that was started anew needs to go on with a run, beside its records. No secrets.
@@ -765,7 +774,9 @@ type StageRecord struct {
 	// warm-up, or it did not begin.
 	MeasuredFromNs *int64 `protobuf:"varint,8,opt,name=measured_from_ns,json=measuredFromNs,proto3,oneof" json:"measured_from_ns,omitempty"`
 	// What changed hands among the agents that send the load, in order. Places are those of `agents` that are no observers, in their order.
-	Handovers     []*Handover `protobuf:"bytes,9,rep,name=handovers,proto3" json:"handovers,omitempty"`
+	Handovers []*Handover `protobuf:"bytes,9,rep,name=handovers,proto3" json:"handovers,omitempty"`
+	// Verdict on its measurement: "VALID", "SUSPECT" or "INVALID". Empty: it has not been judged.
+	Verdict       string `protobuf:"bytes,10,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -861,6 +872,13 @@ func (x *StageRecord) GetHandovers() []*Handover {
 		return x.Handovers
 	}
 	return nil
+}
+
+func (x *StageRecord) GetVerdict() string {
+	if x != nil {
+		return x.Verdict
+	}
+	return ""
 }
 
 // AssignedAgent is an agent's part in a stage.
@@ -1040,7 +1058,7 @@ var File_spate_v1_ledger_proto protoreflect.FileDescriptor
 
 const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\n" +
-	"\x15spate/v1/ledger.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\x1a\x13spate/v1/plan.proto\x1a\x12spate/v1/run.proto\"\xb4\x04\n" +
+	"\x15spate/v1/ledger.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\x1a\x13spate/v1/plan.proto\x1a\x12spate/v1/run.proto\"\xce\x04\n" +
 	"\tRunRecord\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1b\n" +
 	"\tplan_yaml\x18\x02 \x01(\fR\bplanYaml\x129\n" +
@@ -1059,7 +1077,8 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"submitTime\x12\x1a\n" +
 	"\bcomplete\x18\r \x01(\bR\bcomplete\x12\x1c\n" +
 	"\tsubmitter\x18\x0e \x01(\tR\tsubmitter\x12\x1a\n" +
-	"\brestarts\x18\x0f \x01(\rR\brestarts\"\xdc\x01\n" +
+	"\brestarts\x18\x0f \x01(\rR\brestarts\x12\x18\n" +
+	"\averdict\x18\x10 \x01(\tR\averdict\"\xdc\x01\n" +
 	"\n" +
 	"Submission\x12#\n" +
 	"\x04plan\x18\x01 \x03(\v2\x0f.spate.v1.StageR\x04plan\x12\x1d\n" +
@@ -1131,7 +1150,7 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\x05_keptB\b\n" +
 	"\x06_brokeB\x12\n" +
 	"\x10_mean_throughputB\x14\n" +
-	"\x12_throughput_margin\"\xf8\x02\n" +
+	"\x12_throughput_margin\"\x92\x03\n" +
 	"\vStageRecord\x12%\n" +
 	"\x05stage\x18\x01 \x01(\v2\x0f.spate.v1.StageR\x05stage\x129\n" +
 	"\n" +
@@ -1142,7 +1161,9 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\astopped\x18\x06 \x01(\bR\astopped\x12\x16\n" +
 	"\x06enough\x18\a \x01(\tR\x06enough\x12-\n" +
 	"\x10measured_from_ns\x18\b \x01(\x03H\x00R\x0emeasuredFromNs\x88\x01\x01\x120\n" +
-	"\thandovers\x18\t \x03(\v2\x12.spate.v1.HandoverR\thandoversB\x13\n" +
+	"\thandovers\x18\t \x03(\v2\x12.spate.v1.HandoverR\thandovers\x12\x18\n" +
+	"\averdict\x18\n" +
+	" \x01(\tR\averdictB\x13\n" +
 	"\x11_measured_from_ns\"\xa4\x02\n" +
 	"\rAssignedAgent\x12)\n" +
 	"\x05agent\x18\x01 \x01(\v2\x13.spate.v1.AgentInfoR\x05agent\x12 \n" +

@@ -1374,7 +1374,9 @@ type StageEnded struct {
 	// Every agent's totals equal what was merged.
 	Complete bool `protobuf:"varint,2,opt,name=complete,proto3" json:"complete,omitempty"`
 	// Why the stage ended early. Empty: it did not.
-	Failure       string `protobuf:"bytes,3,opt,name=failure,proto3" json:"failure,omitempty"`
+	Failure string `protobuf:"bytes,3,opt,name=failure,proto3" json:"failure,omitempty"`
+	// Verdict on its measurement: "VALID", "SUSPECT" or "INVALID". Empty: it was not judged.
+	Verdict       string `protobuf:"bytes,4,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1426,6 +1428,13 @@ func (x *StageEnded) GetComplete() bool {
 func (x *StageEnded) GetFailure() string {
 	if x != nil {
 		return x.Failure
+	}
+	return ""
+}
+
+func (x *StageEnded) GetVerdict() string {
+	if x != nil {
+		return x.Verdict
 	}
 	return ""
 }
@@ -1493,7 +1502,9 @@ type RunEnded struct {
 	// Nothing is missing from the result.
 	Complete bool `protobuf:"varint,2,opt,name=complete,proto3" json:"complete,omitempty"`
 	// Why, if it did not run to its end.
-	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Verdict on the run's measurements: "VALID", "SUSPECT" or "INVALID". Empty: none was judged.
+	Verdict       string `protobuf:"bytes,4,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1545,6 +1556,13 @@ func (x *RunEnded) GetComplete() bool {
 func (x *RunEnded) GetReason() string {
 	if x != nil {
 		return x.Reason
+	}
+	return ""
+}
+
+func (x *RunEnded) GetVerdict() string {
+	if x != nil {
+		return x.Verdict
 	}
 	return ""
 }
@@ -1851,7 +1869,9 @@ type RunSummary struct {
 	// See stages.
 	StagesEnded uint32 `protobuf:"varint,11,opt,name=stages_ended,json=stagesEnded,proto3" json:"stages_ended,omitempty"`
 	// Who submitted it: the name in the client's certificate. Empty: not known.
-	Submitter     string `protobuf:"bytes,12,opt,name=submitter,proto3" json:"submitter,omitempty"`
+	Submitter string `protobuf:"bytes,12,opt,name=submitter,proto3" json:"submitter,omitempty"`
+	// Verdict on its measurements: "VALID", "SUSPECT" or "INVALID". Empty: it has not ended, or nothing was judged.
+	Verdict       string `protobuf:"bytes,13,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1966,6 +1986,13 @@ func (x *RunSummary) GetStagesEnded() uint32 {
 func (x *RunSummary) GetSubmitter() string {
 	if x != nil {
 		return x.Submitter
+	}
+	return ""
+}
+
+func (x *RunSummary) GetVerdict() string {
+	if x != nil {
+		return x.Verdict
 	}
 	return ""
 }
@@ -2228,20 +2255,22 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x19_output_tokens_per_second\"9\n" +
 	"\tQuantiles\x12\x15\n" +
 	"\x06p50_ms\x18\x01 \x01(\x01R\x05p50Ms\x12\x15\n" +
-	"\x06p99_ms\x18\x02 \x01(\x01R\x05p99Ms\"c\n" +
+	"\x06p99_ms\x18\x02 \x01(\x01R\x05p99Ms\"}\n" +
 	"\n" +
 	"StageEnded\x12\x1f\n" +
 	"\vstage_index\x18\x01 \x01(\rR\n" +
 	"stageIndex\x12\x1a\n" +
 	"\bcomplete\x18\x02 \x01(\bR\bcomplete\x12\x18\n" +
-	"\afailure\x18\x03 \x01(\tR\afailure\"L\n" +
+	"\afailure\x18\x03 \x01(\tR\afailure\x12\x18\n" +
+	"\averdict\x18\x04 \x01(\tR\averdict\"L\n" +
 	"\x06Notice\x12.\n" +
 	"\bseverity\x18\x01 \x01(\x0e2\x12.spate.v1.SeverityR\bseverity\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"k\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\x85\x01\n" +
 	"\bRunEnded\x12+\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x11.spate.v1.OutcomeR\aoutcome\x12\x1a\n" +
 	"\bcomplete\x18\x02 \x01(\bR\bcomplete\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"I\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
+	"\averdict\x18\x04 \x01(\tR\averdict\"I\n" +
 	"\x0eStopRunRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12 \n" +
 	"\vimmediately\x18\x02 \x01(\bR\vimmediately\"\x11\n" +
@@ -2253,7 +2282,7 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x0fListRunsRequest\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\"<\n" +
 	"\x10ListRunsResponse\x12(\n" +
-	"\x04runs\x18\x01 \x03(\v2\x14.spate.v1.RunSummaryR\x04runs\"\xca\x03\n" +
+	"\x04runs\x18\x01 \x03(\v2\x14.spate.v1.RunSummaryR\x04runs\"\xe4\x03\n" +
 	"\n" +
 	"RunSummary\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
@@ -2270,7 +2299,8 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x06stages\x18\n" +
 	" \x01(\rR\x06stages\x12!\n" +
 	"\fstages_ended\x18\v \x01(\rR\vstagesEnded\x12\x1c\n" +
-	"\tsubmitter\x18\f \x01(\tR\tsubmitter\"\x13\n" +
+	"\tsubmitter\x18\f \x01(\tR\tsubmitter\x12\x18\n" +
+	"\averdict\x18\r \x01(\tR\averdict\"\x13\n" +
 	"\x11ListAgentsRequest\"C\n" +
 	"\x12ListAgentsResponse\x12-\n" +
 	"\x06agents\x18\x01 \x03(\v2\x15.spate.v1.AgentStatusR\x06agents\"\xee\x01\n" +
