@@ -43,7 +43,7 @@ help: ## List the targets.
 
 .PHONY: demo
 demo: bin/spate ## Build and run the quickstart plan: a whole load test on this machine.
-	bin/spate run plans/quickstart.yaml
+	bin/spate run plans/quickstart.yaml --fail-on never # a busy machine may spoil a measurement, and that is no error of make's
 
 .PHONY: build
 build: bin/spate bin/spate-coordinator bin/spate-agent ## Build the programs into bin/.

@@ -144,7 +144,7 @@ func (s *fakeService) serve(t *testing.T, address string) (addr string, stop fun
 }
 
 // ledgerOf is the file of a ledger with a run and no stages.
-func ledgerOf(t *testing.T, outcome spatev1.Outcome, reason string) []byte {
+func ledgerOf(t *testing.T, outcome spatev1.Outcome, reason string, change ...func(*spatev1.RunRecord)) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	run := &spatev1.RunRecord{
@@ -153,6 +153,9 @@ func ledgerOf(t *testing.T, outcome spatev1.Outcome, reason string) []byte {
 	}
 	if outcome != spatev1.Outcome_OUTCOME_UNSPECIFIED {
 		run.EndTime = timestamppb.New(time.Unix(1060, 0))
+	}
+	for _, f := range change {
+		f(run)
 	}
 	ledger, err := aggregate.Create(path, run)
 	if err != nil {

@@ -69,7 +69,7 @@ coordinator and its agents with --coordinator. "spate plans" lists the plans tha
 		return badInputf("%w\nsee: %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(newRun(), newPlans(), newPlan(), newValidate(), newReport(), newSimulate(), newAgents(), newRuns(), newFollow(),
-		newResume(), newStop(), newFetch(), newExport(), newCerts(), newCalibrate())
+		newResume(), newStop(), newFetch(), newExport(), newCerts(), newCalibrate(), newExitCodes())
 	return root
 }
 

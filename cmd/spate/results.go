@@ -18,8 +18,9 @@ import (
 
 // resultFlags say where a run's results go, and what is printed of them.
 type resultFlags struct {
-	out   string
-	quiet bool // no tables
+	out    string
+	quiet  bool // no tables
+	failOn failOn
 }
 
 func (f *resultFlags) add(flags *pflag.FlagSet) {
@@ -51,7 +52,10 @@ func (f *resultFlags) take(ctx context.Context, cmd *cobra.Command, follower *fo
 	if err != nil {
 		return err
 	}
-	return f.conclude(cmd, dir, result, ended)
+	if v := result.Run.Verdict; v != nil {
+		ended.Verdict = string(*v) // that of results.json, whatever the coordinator's version makes of it
+	}
+	return f.conclude(cmd, dir, ending{follower.id, ended, result})
 }
 
 // keep fetches the ledger into the run directory and makes the run's files from it. A transfer that breaks begins anew.
@@ -113,26 +117,16 @@ func fetchLedger(ctx context.Context, client spatev1.RunServiceClient, id, path 
 	return os.Rename(path+".part", path)
 }
 
-// conclude prints the tables and says with the exit code how the run ended.
-func (f *resultFlags) conclude(cmd *cobra.Command, dir string, result *aggregate.Result, ended *spatev1.RunEnded) error {
+// conclude prints the tables, and ends as the run did.
+func (f *resultFlags) conclude(cmd *cobra.Command, dir string, e ending) error {
 	out := cmd.OutOrStdout()
 	if !f.quiet {
 		fmt.Fprintln(out)
-		if err := report.Table(out, result, terminalWidth(out)); err != nil {
+		if err := report.Table(out, e.result, terminalWidth(out)); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(out, "Run directory: %s\n", dir)
-	if ended.GetReason() != "" {
-		complain(cmd, "the run did not reach its end: "+ended.GetReason())
-	}
-	if missing := missingWords(result); missing != "" && ended.GetOutcome() == spatev1.Outcome_OUTCOME_DONE {
-		complain(cmd, "the run reached its end, but its result is incomplete: "+missing)
-	}
-	if err := outcomeError(ended); err != nil {
-		return err
-	}
-	return nothingCompleted(result)
+	return e.conclude(cmd, dir, f.failOn)
 }
 
 // complain says what is wrong with a run, between words on as many lines as the terminal needs.
@@ -141,55 +135,4 @@ func complain(cmd *cobra.Command, text string) {
 	for _, line := range wrap("spate: "+text, terminalWidth(w)) {
 		fmt.Fprintln(w, line)
 	}
-}
-
-// missingWords say what is missing from a result. Empty: nothing is.
-func missingWords(result *aggregate.Result) string {
-	missing := result.Run.Missing
-	switch {
-	case result.Run.Complete || len(missing) == 0:
-		return ""
-	case len(missing) == 1:
-		return missing[0]
-	}
-	return fmt.Sprintf("%s; and %d more, see report.md", missing[0], len(missing)-1)
-}
-
-// outcomeError is the exit code of how a run ended. Nil: it is done and complete.
-func outcomeError(ended *spatev1.RunEnded) error {
-	switch {
-	case ended.GetOutcome() == spatev1.Outcome_OUTCOME_STOPPED:
-		return &exitError{exitStopped, errAlreadySaid}
-	case ended.GetOutcome() != spatev1.Outcome_OUTCOME_DONE, !ended.GetComplete():
-		return &exitError{exitFailed, errAlreadySaid}
-	}
-	return nil
-}
-
-// endOf is how the run of a result ended.
-func endOf(result *aggregate.Result) *spatev1.RunEnded {
-	ended := &spatev1.RunEnded{Complete: result.Run.Complete}
-	if o := result.Run.Outcome; o == nil {
-		ended.Reason = "its coordinator died, and the run was not gone on with"
-	} else {
-		ended.Outcome = map[string]spatev1.Outcome{
-			"done": spatev1.Outcome_OUTCOME_DONE, "stopped": spatev1.Outcome_OUTCOME_STOPPED, "failed": spatev1.Outcome_OUTCOME_FAILED,
-		}[*o]
-	}
-	if r := result.Run.Reason; r != nil {
-		ended.Reason = *r
-	}
-	return ended
-}
-
-// nothingCompleted is an error if a stage sent requests and none of them completed: such a run has gone to its end and measured
-// nothing, which a script must not take for a success.
-func nothingCompleted(result *aggregate.Result) error {
-	for _, s := range result.Stages {
-		if s.Requests.Completed == 0 && s.Requests.Failed > 0 {
-			return &exitError{exitFailed, fmt.Errorf("no request of stage %d (%s, %s, %s) completed: see the errors in report.md",
-				s.Index, s.Target, s.Workload, s.Load)}
-		}
-	}
-	return nil
 }

@@ -50,6 +50,7 @@ started again with the same --data-dir.
 	f.local.addAgents(flags)
 	flags.Lookup("agents").DefValue = "as many as the run had"
 	flags.BoolVar(&f.results.quiet, "no-progress", false, "print neither progress nor tables, only the run directory and what is wrong")
+	f.results.failOn.add(flags)
 	f.local.addLogLevel(flags)
 	f.local.influx.AddFlags(flags)
 	settings.TypedOnly(flags, "yes")

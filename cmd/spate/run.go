@@ -75,6 +75,7 @@ as does --detach from the begin; "spate follow" takes it up again.
 	flags.BoolVar(&f.detach, "detach", false, "with --coordinator: submit the run, print its id and leave it alone")
 	flags = results.flags
 	f.results.add(flags)
+	f.results.failOn.add(flags)
 	flags.StringVar(&f.records, "records", "parquet", "keep one row for each request: parquet, jsonl or none")
 	flags.BoolVar(&f.results.quiet, "no-progress", false, "print neither progress nor tables, only the run directory and what is wrong")
 	f.local.addLogLevel(flags)

@@ -22,7 +22,7 @@ func newRuns() *cobra.Command {
 
 STATE is "waiting" (for other runs to end), "running", "done", "incomplete" (done, but something is missing from its result), "failed", "stopped", or "broken" (its
 coordinator died and the run was not gone on with). TIME is from its begin to its end, or until now; STAGES are those that have ended, of
-those that there are at most; BY is the name in the certificate of who submitted it. Times of day are this machine's. A terminal that is
+those that there are at most; VERDICT is the one on its measurements; BY is the name in the certificate of who submitted it. Times of day are this machine's. A terminal that is
 too narrow for all columns goes without the last ones.`,
 		Example: "  spate runs --coordinator 127.0.0.1:7700\n  spate runs --coordinator 127.0.0.1:7700 --output json",
 		Args:    arguments(cobra.NoArgs),
@@ -57,10 +57,10 @@ func writeRuns(w io.Writer, runs []*spatev1.RunSummary, now time.Time) error {
 		_, err := fmt.Fprintln(w, "No runs. Submit one with: spate run --coordinator HOST:PORT PLAN.yaml")
 		return err
 	}
-	t := &table{right: []bool{false, false, false, true, true, false}}
-	t.row("RUN", "STATE", "BEGAN", "TIME", "STAGES", "BY")
+	t := &table{right: []bool{false, false, false, true, true, false, false}}
+	t.row("RUN", "STATE", "BEGAN", "TIME", "STAGES", "VERDICT", "BY")
 	for _, r := range runs {
-		t.row(r.GetRunId(), stateWords(r), beganWords(r), lasted(r, now), stagesDone(r), known(r.GetSubmitter()))
+		t.row(r.GetRunId(), stateWords(r), beganWords(r), lasted(r, now), stagesDone(r), known(r.GetVerdict()), known(r.GetSubmitter()))
 	}
 	t.narrow(terminalWidth(w))
 	return t.write(w)
@@ -135,6 +135,7 @@ type runJSON struct {
 	Outcome       *string  `json:"outcome"`
 	Complete      *bool    `json:"complete"`
 	Reason        *string  `json:"reason"`
+	Verdict       *string  `json:"verdict"`
 	Submitter     *string  `json:"submitter"`
 }
 
@@ -144,7 +145,7 @@ func runsAsJSON(runs []*spatev1.RunSummary) []runJSON {
 		one := runJSON{
 			ID: r.GetRunId(), Plan: given(r.GetPlan()), State: strings.ToLower(strings.TrimPrefix(r.GetState().String(), "RUN_STATE_")),
 			SubmitTime: stamp(r.GetSubmitTime()), BeginTime: stamp(r.GetBeginTime()), EndTime: stamp(r.GetEndTime()), DurationSec: secondsOf(r),
-			StagesEnded: r.GetStagesEnded(), StagesPlanned: r.GetStages(), Reason: given(r.GetReason()), Submitter: given(r.GetSubmitter()),
+			StagesEnded: r.GetStagesEnded(), StagesPlanned: r.GetStages(), Reason: given(r.GetReason()), Verdict: given(r.GetVerdict()), Submitter: given(r.GetSubmitter()),
 		}
 		if r.GetState() == spatev1.RunState_RUN_STATE_ENDED {
 			outcome, complete := outcomeWords(r.GetOutcome()), r.GetComplete()

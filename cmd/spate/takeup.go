@@ -31,8 +31,8 @@ func newFollow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "follow RUN --coordinator HOST:PORT",
 		Short: "Follow a run on a coordinator and report its results",
-		Long: `Follow a run that was submitted with "spate run --coordinator", from its begin: the same progress, and at its end the same tables and run
-directory. Ctrl-C leaves the run alone; "spate stop" ends it. Of a run that has ended already the results are fetched.
+		Long: `Follow a run that was submitted with "spate run --coordinator", from its start: the same progress, and at its end the same tables, run directory
+and exit code. Ctrl-C leaves the run alone; "spate stop" ends it. Of a run that has ended already the results are fetched.
 
 ` + runHelp + `
 
@@ -43,7 +43,7 @@ directory. Ctrl-C leaves the run alone; "spate stop" ends it. Of a run that has 
 	}
 	f.add(cmd)
 	cmd.Flags().BoolVar(&f.results.quiet, "no-progress", false, "print neither progress nor tables, only the run directory and what is wrong")
-	cmd.Flags().BoolVar(&f.noFetch, "no-fetch", false, "only watch: make no run directory")
+	cmd.Flags().BoolVar(&f.noFetch, "no-fetch", false, "only watch, or say how the run ended: make no run directory")
 	return cmd
 }
 
@@ -122,6 +122,7 @@ func (f *clientFlags) stop(cmd *cobra.Command, client spatev1.RunServiceClient, 
 func (f *takeUpFlags) add(cmd *cobra.Command) {
 	f.clientFlags.add(cmd.Flags())
 	f.results.add(cmd.Flags())
+	f.results.failOn.add(cmd.Flags())
 	cmd.Flags().DurationVar(&f.patience, "patience", defaultPatience, "how long the coordinator may be gone before the run is given up on here")
 }
 
@@ -157,7 +158,7 @@ func (f *takeUpFlags) run(cmd *cobra.Command, name string, do func(*cobra.Comman
 func (f *takeUpFlags) follow(cmd *cobra.Command, follower *follower, run *spatev1.RunSummary) error {
 	switch {
 	case !goesOn(run) && f.noFetch:
-		return badInputf("run %s does not go on (%s): spate fetch %s gets its results", run.GetRunId(), stateWords(run), run.GetRunId())
+		return summaryEnding(run).conclude(cmd, "", f.results.failOn)
 	case !goesOn(run):
 		return f.fetch(cmd, follower, run)
 	case f.noFetch:
@@ -165,19 +166,9 @@ func (f *takeUpFlags) follow(cmd *cobra.Command, follower *follower, run *spatev
 		if err != nil {
 			return err
 		}
-		return watched(cmd, run.GetRunId(), ended)
+		return ending{id: run.GetRunId(), RunEnded: ended}.conclude(cmd, "", f.results.failOn)
 	}
 	return f.results.take(cmd.Context(), cmd, follower)
-}
-
-// watched says how a run ended that was only watched.
-func watched(cmd *cobra.Command, id string, ended *spatev1.RunEnded) error {
-	text := outcomeWords(ended.GetOutcome())
-	if ended.GetReason() != "" {
-		text += ": " + ended.GetReason()
-	}
-	fmt.Fprintf(cmd.OutOrStdout(), "run %s ended: %s\n", id, text)
-	return outcomeError(ended)
 }
 
 // fetch gets the results of a run that has ended.
@@ -187,13 +178,11 @@ func (f *takeUpFlags) fetch(cmd *cobra.Command, follower *follower, run *spatev1
 			run.GetRunId(), stateWords(run), run.GetRunId(), run.GetRunId())
 	}
 	if run.GetBeginTime() == nil && run.GetState() == spatev1.RunState_RUN_STATE_ENDED {
-		ended := &spatev1.RunEnded{Outcome: run.GetOutcome(), Complete: run.GetComplete()}
-		complain(cmd, fmt.Sprintf("run %s never began, and has no results: %s", run.GetRunId(), run.GetReason()))
-		return outcomeError(ended)
+		return summaryEnding(run).conclude(cmd, "", f.results.failOn) // it never began, and has no results
 	}
 	dir, result, err := f.results.keep(cmd.Context(), follower)
 	if err != nil {
 		return err
 	}
-	return f.results.conclude(cmd, dir, result, endOf(result))
+	return f.results.conclude(cmd, dir, resultEnding(result))
 }

@@ -64,6 +64,7 @@ func ofAllKinds() []*spatev1.RunSummary {
 	running.SubmitTime, running.BeginTime, running.StagesEnded, running.Submitter = at(1000), at(1000), 2, "me"
 	done := summary("quick-1", hasEnded)
 	done.BeginTime, done.EndTime, done.Outcome, done.Complete, done.StagesEnded = at(100), at(225), wasDone, true, 4
+	done.Verdict = "SUSPECT"
 	partial := summary("quick-0", hasEnded)
 	partial.BeginTime, partial.EndTime, partial.Outcome, partial.StagesEnded = at(100), at(160), wasDone, 4
 	failed := summary("old-2", hasEnded)
@@ -79,13 +80,13 @@ func TestRunsTable(t *testing.T) {
 	if err := writeRuns(&out, ofAllKinds(), time.Unix(1090, 5e8)); err != nil {
 		t.Fatal(err)
 	}
-	const want = `RUN      STATE       BEGAN              TIME  STAGES  BY
-quick-3  waiting     n/a                 n/a     0/4  n/a
-quick-2  running     1970-01-01 00:16  1m31s     2/4  me
-quick-1  done        1970-01-01 00:01   2m5s     4/4  n/a
-quick-0  incomplete  1970-01-01 00:01     1m     4/4  n/a
-old-2    failed      1970-01-01 00:01     1s     0/4  n/a
-old-1    broken      n/a                 n/a     0/4  n/a
+	const want = `RUN      STATE       BEGAN              TIME  STAGES  VERDICT  BY
+quick-3  waiting     n/a                 n/a     0/4  n/a      n/a
+quick-2  running     1970-01-01 00:16  1m31s     2/4  n/a      me
+quick-1  done        1970-01-01 00:01   2m5s     4/4  SUSPECT  n/a
+quick-0  incomplete  1970-01-01 00:01     1m     4/4  n/a      n/a
+old-2    failed      1970-01-01 00:01     1s     0/4  n/a      n/a
+old-1    broken      n/a                 n/a     0/4  n/a      n/a
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
@@ -120,9 +121,9 @@ func TestRunsCommand(t *testing.T) {
 		t.Fatalf("code %d, %v, %s", code, err, out)
 	}
 	for i, want := range []string{
-		`{"begin_time":null,"complete":null,"duration_seconds":null,"end_time":null,"id":"quick-3","outcome":null,"plan":"quick","reason":null,"stages_ended":0,"stages_planned":4,"state":"waiting","submit_time":"1970-01-01T00:33:20Z","submitter":null}`,
-		`{"begin_time":"1970-01-01T00:16:40Z","complete":null,"duration_seconds":null,"end_time":null,"id":"quick-2","outcome":null,"plan":null,"reason":null,"stages_ended":2,"stages_planned":4,"state":"running","submit_time":"1970-01-01T00:16:40Z","submitter":"me"}`,
-		`{"begin_time":"1970-01-01T00:01:40Z","complete":true,"duration_seconds":125,"end_time":"1970-01-01T00:03:45Z","id":"quick-1","outcome":"done","plan":null,"reason":null,"stages_ended":4,"stages_planned":4,"state":"ended","submit_time":null,"submitter":null}`,
+		`{"begin_time":null,"complete":null,"duration_seconds":null,"end_time":null,"id":"quick-3","outcome":null,"plan":"quick","reason":null,"stages_ended":0,"stages_planned":4,"state":"waiting","submit_time":"1970-01-01T00:33:20Z","submitter":null,"verdict":null}`,
+		`{"begin_time":"1970-01-01T00:16:40Z","complete":null,"duration_seconds":null,"end_time":null,"id":"quick-2","outcome":null,"plan":null,"reason":null,"stages_ended":2,"stages_planned":4,"state":"running","submit_time":"1970-01-01T00:16:40Z","submitter":"me","verdict":null}`,
+		`{"begin_time":"1970-01-01T00:01:40Z","complete":true,"duration_seconds":125,"end_time":"1970-01-01T00:03:45Z","id":"quick-1","outcome":"done","plan":null,"reason":null,"stages_ended":4,"stages_planned":4,"state":"ended","submit_time":null,"submitter":null,"verdict":"SUSPECT"}`,
 	} {
 		if got, err := json.Marshal(list[i]); err != nil || string(got) != want {
 			t.Errorf("run %d: %s, want %s", i, got, want)
@@ -206,7 +207,6 @@ func TestFetchRefuses(t *testing.T) {
 	}{
 		{[]string{"fetch", "quick-2"}, exitInput, "run quick-2 goes on (running): spate follow quick-2 gets its results"},
 		{[]string{"fetch", "nothing"}, exitInput, `no run is called "nothing"`},
-		{[]string{"follow", "quick-1", "--no-fetch"}, exitInput, "run quick-1 does not go on (done): spate fetch quick-1 gets its results"},
 		{[]string{"follow", "quick-2", "--no-fetch", "--out", "x"}, exitInput, "--out does not go with --no-fetch"},
 		{[]string{"follow", "quick-2", "--patience", "-1s"}, exitInput, "--patience -1s: want at least 0"},
 		{[]string{"fetch", "old-2"}, exitFault, "there is no run old-2 here"},
@@ -234,8 +234,8 @@ func TestNothingOfARunThatNeverBegan(t *testing.T) {
 	}{{out, exitStopped}, {lost, exitFailed}} {
 		for _, command := range []string{"fetch", "follow"} {
 			code, printed, said := spate(t, command, run.GetRunId(), "--coordinator", address)
-			want := "spate: run " + run.GetRunId() + " never began, and has no results: " + run.GetReason() + "\n"
-			if code != run.code || printed != "" || said != want {
+			want := "spate: the run did not reach its end: " + run.GetReason() + "\n"
+			if code != run.code || !strings.HasPrefix(printed, "Run "+run.GetRunId()+": ") || said != want {
 				t.Errorf("%s %s: code %d, %s%s", command, run.GetRunId(), code, printed, said)
 			}
 		}
@@ -283,7 +283,7 @@ func TestFollowCommand(t *testing.T) {
 		t.Errorf("code %d\n%s\n%s", code, out, said)
 	}
 	code, out, said = spate(t, "follow", "latest", "--coordinator", address, "--no-fetch")
-	if code != exitStopped || out != "run r ended: stopped\n" || !strings.HasPrefix(said, "2 stages on 2 agents") {
+	if code != exitStopped || out != "Run r: stopped\n" || !strings.HasPrefix(said, "2 stages on 2 agents") {
 		t.Errorf("code %d\n%s\n%s", code, out, said)
 	}
 }

@@ -77,14 +77,17 @@ func Launch(tb testing.TB, name string, cmd *exec.Cmd, by Starter) *Process {
 	return p
 }
 
-// Environment is the environment without Spate's settings.
+// Settings are NAME=VALUE pairs that a package's tests give all their programs. TestMain sets them.
+var Settings []string
+
+// Environment is the environment with Settings in place of Spate's.
 func Environment() (env []string) {
 	for _, pair := range os.Environ() {
 		if !strings.HasPrefix(pair, "SPATE_") {
 			env = append(env, pair)
 		}
 	}
-	return env
+	return append(env, Settings...)
 }
 
 // end kills the process if it runs and shows what it said if the test failed.

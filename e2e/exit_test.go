@@ -1,0 +1,58 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spate-load/spate/aggregate/trust"
+)
+
+// spoiltPlan has a stage in which three of ten requests fail: its measurement is invalid.
+const spoiltPlan = `
+name: spoilt
+targets:
+  - {name: server, simulator: {decode_step: 1ms, error_share: 0.3}}
+workloads:
+  - random: {isl: 10, osl: 4}
+loads:
+  - {concurrency: [2], requests: 60}
+`
+
+// lostSearch has too few probes for an answer.
+const lostSearch = `
+name: lost
+targets:
+  - {name: server, simulator: {decode_step: 1ms}}
+workloads:
+  - random: {isl: 10, osl: 4}
+loads:
+  - search: {concurrency: {from: 1, to: 64}, keep: {latencies: [{metric: e2e, percentile: 50, at_most: 1h}]}, probes: 2}
+    requests: 20
+`
+
+// A script can tell by the exit code whether the numbers of a run can be used.
+func TestExitCodesTellWhetherARunCanBeUsed(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		plan string
+		args []string
+		code int
+		says string
+	}{
+		"invalid, by default": {spoiltPlan, []string{"--fail-on", "invalid"}, 3, "1 of its 1 stage cannot be relied on (verdict INVALID)"},
+		"invalid, never mind": {spoiltPlan, []string{"--fail-on", "never"}, 0, "Run spoilt"},
+		"no answer":           {lostSearch, []string{"--fail-on", "never"}, 3, "the search of server, 10:4 did not converge"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := runPlan(t, tc.plan, tc.args...)
+			r.MustExit(tc.code)
+			if !strings.Contains(r.Said(), tc.says) {
+				t.Errorf("it does not say %q:\n%s", tc.says, r.Said())
+			}
+			if v := r.results().Run.Verdict; tc.plan == spoiltPlan && (v == nil || *v != trust.Invalid) {
+				t.Errorf("verdict %v", v)
+			}
+		})
+	}
+}
