@@ -24,6 +24,7 @@ type load struct {
 	uncertainty time.Duration // of start
 	recorder    *recorder.Recorder
 	pulse       pulse
+	firsts      firsts
 	pace        pace
 	account     *account
 
@@ -69,6 +70,9 @@ type load struct {
 func newLoad(s *share, start clock.Instant, uncertainty time.Duration, emit func(*spatev1.Snapshot)) *load {
 	l := &load{share: s, start: start, uncertainty: uncertainty, account: newAccount()}
 	l.pulse.patience = s.target().GetConnectTimeout().AsDuration()
+	if _, joined := s.part.Joined(); joined || !s.stage.GetFailFast() {
+		l.firsts.leave() // what an agent that comes in the middle sees first may be a moment's trouble
+	}
 	l.starting, l.stopStarting = context.WithCancel(context.Background())
 	l.taking, l.stopTaking = context.WithCancel(l.starting)
 	l.running, l.cancel = context.WithCancel(context.Background())
@@ -178,10 +182,16 @@ func (l *load) begins() clock.Instant {
 	}
 }
 
-// observe watches what became of a request.
-func (l *load) observe(o *stream.Observation) {
+// observe watches what became of a request. First: it is one of the first.
+func (l *load) observe(o *stream.Observation, first bool) {
 	if why := l.pulse.observe(o, l.recorder.LastToken); why != "" {
 		l.fail(spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, true, "target "+l.target().GetName()+" is dead: "+why)
+	}
+	if !first {
+		return
+	}
+	if why := l.firsts.ended(o); why != "" {
+		l.fail(spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, true, "target "+l.target().GetName()+" is hopeless: "+why)
 	}
 }
 

@@ -121,6 +121,7 @@ func (w *worker) send(scheduled clock.Instant) {
 		w.request.Endpoint = w.load.balance.take()
 		defer w.load.balance.done(w.request.Endpoint)
 	}
+	first := w.load.firsts.begin()
 	now := clock.Now()
 	w.load.paced(now)
 	w.shard.Started(&w.request, now)
@@ -139,7 +140,7 @@ func (w *worker) send(scheduled clock.Instant) {
 	if w.watch != nil {
 		w.watch.Ended(&w.observation)
 	}
-	w.load.observe(&w.observation)
+	w.load.observe(&w.observation, first)
 }
 
 // requestID names the request: RUN-STAGE-INDEX, and -TURN in a session of several.

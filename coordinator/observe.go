@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +22,7 @@ func (l *live) view() (lifecycle.View, bool) {
 	}
 	l.viewed = l.next
 	load := m.record.GetStage().GetLoad()
-	if load.GetAbort() == nil && load.GetUntil() == nil && load.GetWarmupUntilSteady() == nil {
+	if !m.record.GetStage().GetFailFast() && load.GetAbort() == nil && load.GetUntil() == nil && load.GetWarmupUntilSteady() == nil {
 		return lifecycle.View{}, false
 	}
 	c := m.merged.Counters()
@@ -51,6 +53,7 @@ func outcomeOf(s *aggregate.Stage, r aggregate.StageResult, rec *spatev1.StageRe
 		Completed: r.Requests.Completed, Failed: r.Requests.Failed, Cancelled: r.Requests.Cancelled,
 		Good: s.Counters().GetGood(), Throughput: throughput(r),
 	}
+	o.Fault = faultOf(r)
 	o.Verdict, o.Doubts, o.Unmeasured = string(r.Trust.Verdict), strings.Join(r.Trust.Reasons(), "; "), r.Trust.Unmeasured()
 	if n := r.Requests.NeverSent; n != nil && rec.GetEnough() == "" {
 		o.NeverSent = *n
@@ -66,6 +69,20 @@ func outcomeOf(s *aggregate.Stage, r aggregate.StageResult, rec *spatev1.StageRe
 		o.Backlog = backlog(f, rec.GetStage())
 	}
 	return o
+}
+
+// faultOf is the most frequent error of a stage's requests, by its class, with an example.
+func faultOf(r aggregate.StageResult) string {
+	most := ""
+	for _, class := range slices.Sorted(maps.Keys(r.Errors)) {
+		if most == "" || r.Errors[class] > r.Errors[most] {
+			most = class
+		}
+	}
+	if example := r.ErrorExamples[most]; example != "" {
+		return most + ": " + example
+	}
+	return most
 }
 
 // backlog is a stage's flow beside what the stage asked for. A rate of sessions says nothing of the requests in them: of those as many

@@ -102,6 +102,7 @@ func (d Draft) YAML() ([]byte, error) {
 	load.write(w, d)
 	w.line(0, "")
 	w.noted(0, "drain_timeout: 60s", "How long requests in flight may go on after a stage's last start.")
+	w.noted(0, "# fail_fast: false", "Send the whole load even if all of its first requests fail.")
 	w.line(0, "")
 	w.line(0, "# On several machines:")
 	w.noted(0, "# on_agent_loss: reassign", "When an agent is lost: fail, degrade (go on without its part) or reassign (hand it over).")

@@ -54,6 +54,7 @@ func (e *expansion) stages() []*spatev1.Stage {
 					OnAgentLoss:  frame.GetOnAgentLoss(),
 					Regions:      frame.GetRegions(),
 					Observers:    frame.GetObservers(),
+					FailFast:     frame.GetFailFast(),
 				})
 			}
 		}
@@ -71,6 +72,7 @@ func (e *expansion) frame() *spatev1.Stage {
 		OnAgentLoss:  or(p.GetOnAgentLoss(), defaultOnAgentLoss),
 		Regions:      maps.Clone(p.GetRegions()),
 		Observers:    filledObservers(p.GetObservers()),
+		FailFast:     p.FailFast == nil || p.GetFailFast(),
 	}
 	e.compression().frame(frame)
 	return frame

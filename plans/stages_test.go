@@ -66,6 +66,7 @@ func TestStagesFillEveryDefault(t *testing.T) {
 		load { concurrency: 8 requests: 80 warmup_requests: 3 }
 		drain_timeout {seconds: 60}
 		on_agent_loss: "fail"
+		fail_fast: true
 	`), want)
 	if err != nil {
 		t.Fatal(err)

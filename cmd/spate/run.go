@@ -83,6 +83,7 @@ as does --detach from the begin; "spate follow" takes it up again.
 	changes := group("Changes to the plan")
 	f.quick.add(quick.flags)
 	f.source.add(changes.flags)
+	f.source.addFailFast(changes.flags)
 	f.local.influx.AddFlags(influx.flags)
 	setGroups(cmd, changes, quick, where, results, influx)
 	return cmd

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,6 +21,8 @@ type sourceFlags struct {
 	set      []string
 	only     []string
 	simulate string
+	// Send the whole load to targets that are hopeless.
+	keepGoing bool
 }
 
 // simulateSpeed is the compression of time of --simulate without a number: fast enough to be worth it, and slow enough for two cores.
@@ -31,6 +34,12 @@ func (s *sourceFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&s.simulate, "simulate", "", "run on simulated engines in place of the targets' endpoints, time compressed by the `factor` behind = ("+simulateSpeed+" if there is none)")
 	flags.Lookup("simulate").NoOptDefVal = simulateSpeed
 	settings.TypedOnly(flags, "set", "only", "simulate")
+}
+
+// addFailFast adds the flag for commands that run the plan.
+func (s *sourceFlags) addFailFast(flags *pflag.FlagSet) {
+	flags.BoolVar(&s.keepGoing, "no-fail-fast", false, "go on with a target whose first requests all fail, or nearly all requests: as fail_fast: false in the plan")
+	settings.TypedOnly(flags, "no-fail-fast")
 }
 
 // read reads and checks a plan: a file, "-" for standard input, or the name of a plan that ships with Spate, with the changes that the
@@ -55,8 +64,12 @@ func (s *sourceFlags) load(name string, data []byte) (*plans.Plan, error) {
 // changed makes the changes.
 func (s *sourceFlags) changed(name string, data []byte) ([]byte, error) {
 	var err error
-	if len(s.set) > 0 {
-		if data, err = plans.Set(data, s.set); err != nil {
+	set := s.set
+	if s.keepGoing {
+		set = append(slices.Clone(set), "fail_fast=false")
+	}
+	if len(set) > 0 {
+		if data, err = plans.Set(data, set); err != nil {
 			return nil, fmt.Errorf("%s: --set: %w", name, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -40,6 +41,10 @@ func (r *Run) Observe(at clock.Instant, v View) {
 		return
 	}
 	load := r.stage.record.GetStage().GetLoad()
+	if reason := r.hopeless(v); reason != "" {
+		r.failTarget(at, reason)
+		return
+	}
 	if reason := tooManyErrors(load.GetAbort(), v); reason != "" {
 		r.giveUpStage(at, reason)
 		return
@@ -52,6 +57,46 @@ func (r *Run) Observe(at clock.Instant, v View) {
 	if steady(v.Frames) {
 		r.measureSoon(at)
 	}
+}
+
+// A stage is hopeless when more than hopelessShare of at least hopelessAfter requests have failed.
+const (
+	hopelessAfter = 100
+	hopelessShare = 0.9
+)
+
+// hopeless returns why the target of the stage in progress is hopeless. Empty: it is not, or a rule of the plan's own says when to give the
+// stage up.
+func (r *Run) hopeless(v View) string {
+	st := r.stage.record.GetStage()
+	if own := st.GetLoad().GetAbort(); !st.GetFailFast() || own != nil && own.ErrorShare != nil {
+		return ""
+	}
+	if v.Ended < hopelessAfter || float64(v.Failed) <= hopelessShare*float64(v.Ended) {
+		return ""
+	}
+	return fmt.Sprintf("target %s is hopeless: %d of %d requests failed", st.GetTarget().GetName(), v.Failed, v.Ended)
+}
+
+// failTarget ends the stage in progress, and skips what remains of its target.
+func (r *Run) failTarget(at clock.Instant, reason string) {
+	r.failShare(at, spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, reason)
+}
+
+// judgeTarget skips what remains of a target if a stage has come to its end and none of its requests completed: a short one ends before anybody
+// can give it up.
+func (r *Run) judgeTarget(at clock.Instant, o series.Outcome) {
+	rec := r.stage.record
+	st := rec.GetStage()
+	if !st.GetFailFast() || rec.GetFailure() != "" || rec.GetStopped() || o.Completed > 0 || o.Failed == 0 {
+		return
+	}
+	reason := fmt.Sprintf("target %s is hopeless: none of the %d requests of stage %d completed", st.GetTarget().GetName(), o.Failed, st.GetIndex())
+	if o.Fault != "" {
+		reason += ": " + o.Fault
+	}
+	r.notice(at, spatev1.Severity_SEVERITY_ERROR, "%s", reason)
+	r.dead[st.GetTarget().GetName()], r.failure = reason, cmp.Or(r.failure, reason)
 }
 
 // tooManyErrors says why a stage is to be given up. Empty: it is not.

@@ -59,7 +59,7 @@ func (s *scenario) change(st *spatev1.Stage, o map[string]string) {
 	if size := s.number(o["dataset"]); size > 0 {
 		st.Dataset = &spatev1.Dataset{Size: size << 20}
 	}
-	st.OnAgentLoss = o["loss"]
+	st.OnAgentLoss, st.FailFast = o["loss"], o["failfast"] != ""
 	for _, part := range strings.Split(o["regions"], ",") {
 		if region, share, ok := strings.Cut(part, ":"); ok {
 			if st.Regions == nil {
@@ -93,7 +93,7 @@ func (s *scenario) change(st *spatev1.Stage, o map[string]string) {
 
 // outcome is what a closed stage measured.
 func (s *scenario) outcome(o map[string]string) series.Outcome {
-	out := series.Outcome{Completed: 100, Cancelled: s.number(o["cut"])}
+	out := series.Outcome{Completed: 100, Cancelled: s.number(o["cut"]), Failed: s.number(o["failed"]), Fault: o["fault"]}
 	if o["completed"] != "" {
 		out.Completed = s.number(o["completed"])
 	}

@@ -54,6 +54,7 @@ func (e *expansion) stage(step series.Step) *spatev1.Stage {
 	st := clone(e.template)
 	st.Load = step.Load
 	st.Probe = &spatev1.Probe{Series: e.number, Number: step.Number, Purpose: step.Purpose}
+	st.FailFast = st.GetFailFast() && step.Number == 0
 	st.Seed = plans.ProbeSeed(e.template, st.GetLoad(), st.GetProbe())
 	return st
 }
@@ -78,9 +79,12 @@ func (r *Run) takeOutcome(at clock.Instant, complete bool, o series.Outcome) {
 		return
 	}
 	rec := r.stage.snapshot()
+	dead, isDead := r.dead[r.stage.target()]
 	switch cut := cutShort(rec); {
 	case cut != "":
 		r.series.steps.End(cut)
+	case isDead:
+		r.series.steps.End(dead)
 	case rec.GetStopped():
 		r.series.steps.End("stopped on request")
 	case !complete:

@@ -378,6 +378,7 @@ func (r *Run) Closed(at clock.Instant, complete bool, outcome series.Outcome) {
 	r.emitEnded(at, &spatev1.StageEnded{
 		StageIndex: rec.GetStage().GetIndex(), Complete: complete, Failure: rec.GetFailure(), Verdict: rec.GetVerdict(),
 	})
+	r.judgeTarget(at, outcome)
 	r.takeOutcome(at, complete, outcome)
 	r.nextStage(at)
 }

@@ -44,6 +44,8 @@ type Outcome struct {
 	GaveUp string
 	// Completed, Failed and Cancelled count the measured requests by their end.
 	Completed, Failed, Cancelled uint64
+	// Fault is the failed requests' most frequent error, in words. Empty: there is none.
+	Fault string
 	// Good are the completed requests that kept the plan's SLO.
 	Good uint64
 	// NeverSent are the measured requests that were owed and not sent.

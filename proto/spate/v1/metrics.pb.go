@@ -275,7 +275,8 @@ type FailureKind int32
 const (
 	// Not a failure, or one that tells nothing.
 	FailureKind_FAILURE_KIND_UNSPECIFIED FailureKind = 0
-	// Nobody answers at an endpoint of the target: its other stages would fail as well.
+	// Nobody answers at an endpoint of the target, or all that its server answers is one and the same failure: its other stages would fail
+	// as well.
 	FailureKind_FAILURE_KIND_TARGET_DEAD FailureKind = 1
 	// The agent itself cannot go on, or not with this share: another stage may well be possible.
 	FailureKind_FAILURE_KIND_AGENT FailureKind = 2

@@ -57,7 +57,10 @@ type Plan struct {
 	// other regions take no part. Default: all agents by their weights alone.
 	Regions map[string]float64 `protobuf:"bytes,12,rep,name=regions,proto3" json:"regions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	// One agent of each region sends a light load of its own and measures beside the load. Unset: none does.
-	Observers     *Observers `protobuf:"bytes,13,opt,name=observers,proto3" json:"observers,omitempty"`
+	Observers *Observers `protobuf:"bytes,13,opt,name=observers,proto3" json:"observers,omitempty"`
+	// End a stage whose first requests all fail in one way, or nine of ten of whose requests fail, and skip the other stages of its target.
+	// Default true.
+	FailFast      *bool `protobuf:"varint,14,opt,name=fail_fast,json=failFast,proto3,oneof" json:"fail_fast,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -181,6 +184,13 @@ func (x *Plan) GetObservers() *Observers {
 		return x.Observers
 	}
 	return nil
+}
+
+func (x *Plan) GetFailFast() bool {
+	if x != nil && x.FailFast != nil {
+		return *x.FailFast
+	}
+	return false
 }
 
 // Observers are agents, one in each region, that send no part of the load but a light one of their own, the same in each region. What they
@@ -3300,7 +3310,9 @@ type Stage struct {
 	// See Plan.regions.
 	Regions map[string]float64 `protobuf:"bytes,13,rep,name=regions,proto3" json:"regions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	// See Plan.observers. Unset: none.
-	Observers     *Observers `protobuf:"bytes,14,opt,name=observers,proto3" json:"observers,omitempty"`
+	Observers *Observers `protobuf:"bytes,14,opt,name=observers,proto3" json:"observers,omitempty"`
+	// See Plan.fail_fast. Of a sweep or a search it holds for the first stage: failures at a higher load may be what it looks for.
+	FailFast      bool `protobuf:"varint,15,opt,name=fail_fast,json=failFast,proto3" json:"fail_fast,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3431,6 +3443,13 @@ func (x *Stage) GetObservers() *Observers {
 		return x.Observers
 	}
 	return nil
+}
+
+func (x *Stage) GetFailFast() bool {
+	if x != nil {
+		return x.FailFast
+	}
+	return false
 }
 
 // Dataset names the rows of a workload's file, in the form in which agents read them.
@@ -3878,7 +3897,7 @@ var File_spate_v1_plan_proto protoreflect.FileDescriptor
 
 const file_spate_v1_plan_proto_rawDesc = "" +
 	"\n" +
-	"\x13spate/v1/plan.proto\x12\bspate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xa9\x06\n" +
+	"\x13spate/v1/plan.proto\x12\bspate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xd9\x06\n" +
 	"\x04Plan\x129\n" +
 	"\x04name\x18\x01 \x01(\tB%\xbaH\"r \x18@2\x1c^[A-Za-z0-9][A-Za-z0-9._-]*$R\x04name\x12*\n" +
 	"\vdescription\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80 R\vdescription\x12\x12\n" +
@@ -3895,10 +3914,13 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"simulation\x12E\n" +
 	"\ron_agent_loss\x18\v \x01(\tB!\xbaH\x1e\xd8\x01\x01r\x19R\x04failR\adegradeR\breassignR\vonAgentLoss\x12]\n" +
 	"\aregions\x18\f \x03(\v2\x1b.spate.v1.Plan.RegionsEntryB&\xbaH#\x9a\x01 \x10@\"\x06r\x04\x10\x01\x18@*\x14\x12\x12\x19\x00\x00\x00\x00\x80\x84.A!\x00\x00\x00\x00\x00\x00\x00\x00R\aregions\x121\n" +
-	"\tobservers\x18\r \x01(\v2\x13.spate.v1.ObserversR\tobservers\x1a:\n" +
+	"\tobservers\x18\r \x01(\v2\x13.spate.v1.ObserversR\tobservers\x12 \n" +
+	"\tfail_fast\x18\x0e \x01(\bH\x00R\bfailFast\x88\x01\x01\x1a:\n" +
 	"\fRegionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"e\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\f\n" +
+	"\n" +
+	"_fail_fast\"e\n" +
 	"\tObservers\x12-\n" +
 	"\x04rate\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00@\x8f@)\x00\x00\x00\x00\x00\x00\x00\x00R\x04rate\x12)\n" +
 	"\vconcurrency\x18\x02 \x01(\rB\a\xbaH\x04*\x02\x18@R\vconcurrency\"\xbd\x01\n" +
@@ -4206,7 +4228,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x06within\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x06within\x129\n" +
 	"\n" +
 	"confidence\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x11\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
-	"confidence\"\x92\x05\n" +
+	"confidence\"\xaf\x05\n" +
 	"\x05Stage\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12(\n" +
 	"\x06target\x18\x02 \x01(\v2\x10.spate.v1.TargetR\x06target\x12.\n" +
@@ -4222,7 +4244,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x05probe\x18\v \x01(\v2\x0f.spate.v1.ProbeR\x05probe\x12\"\n" +
 	"\ron_agent_loss\x18\f \x01(\tR\vonAgentLoss\x126\n" +
 	"\aregions\x18\r \x03(\v2\x1c.spate.v1.Stage.RegionsEntryR\aregions\x121\n" +
-	"\tobservers\x18\x0e \x01(\v2\x13.spate.v1.ObserversR\tobservers\x1a:\n" +
+	"\tobservers\x18\x0e \x01(\v2\x13.spate.v1.ObserversR\tobservers\x12\x1b\n" +
+	"\tfail_fast\x18\x0f \x01(\bR\bfailFast\x1a:\n" +
 	"\fRegionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xac\x01\n" +
@@ -4433,6 +4456,7 @@ func file_spate_v1_plan_proto_init() {
 	if File_spate_v1_plan_proto != nil {
 		return
 	}
+	file_spate_v1_plan_proto_msgTypes[0].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[8].OneofWrappers = []any{
 		(*Workload_Random)(nil),
 		(*Workload_Sonnet)(nil),

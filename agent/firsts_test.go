@@ -1,0 +1,89 @@
+package agent
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spate-load/spate/agent/stream"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+func TestFirsts(t *testing.T) {
+	status := func(n int) *stream.Observation {
+		return &stream.Observation{Err: &stream.Error{Class: spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, HTTPStatus: n, Message: "no"}}
+	}
+	html := &stream.Observation{Err: &stream.Error{Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, Message: "html"}}
+	for name, c := range map[string]struct {
+		other    *stream.Observation // the fifth of the first
+		hopeless bool
+	}{
+		"all in one way":   {status(401), true},
+		"another status":   {status(500), false},
+		"another class":    {html, false},
+		"one that is fine": {&stream.Observation{}, false},
+		"one that was cut": {&stream.Observation{Cancelled: true}, false},
+	} {
+		var f firsts
+		why := ""
+		for i := range mostFirsts {
+			o := status(401)
+			if i == 4 {
+				o = c.other
+			}
+			if !f.begin() || why != "" {
+				t.Fatalf("%s: request %d is none of the first, or was not waited for: %q", name, i, why)
+			}
+			why = f.ended(o)
+		}
+		if f.begin() || (why != "") != c.hopeless || c.hopeless && !strings.HasSuffix(why, ": no") {
+			t.Errorf("%s: %q", name, why)
+		}
+	}
+}
+
+// TestHopelessTarget: a load ends soon at a server that refuses all, and runs to its end at one that refuses some, or if it was asked to.
+func TestHopelessTarget(t *testing.T) {
+	t.Parallel()
+	load := &spatev1.LoadPoint{Concurrency: 8, Requests: 200}
+	refuses := func(all bool) *engine {
+		if all {
+			return newEngine(t, time.Millisecond, http.StatusUnauthorized)
+		}
+		e := newEngine(t, time.Millisecond, 0)
+		e.fails = map[string]int{}
+		for i := range 200 {
+			if i%10 > 0 {
+				e.fails[fmt.Sprintf("r-0-%d", i)] = http.StatusUnauthorized
+			}
+		}
+		return e
+	}
+	for name, c := range map[string]struct {
+		all, failFast, ends bool
+	}{
+		"refuses all":          {true, true, true},
+		"refuses all, and yet": {true, false, false},
+		"refuses some":         {false, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			assign := assignOf(stageOf(load, refuses(c.all)), 0)
+			assign.Stage.FailFast = c.failFast
+			o := begin(t, assign, limits{}).wait(t)
+			failed, why := o.totals.GetCounters().GetFailed(), o.totals.GetFailure()
+			if !c.ends {
+				if why != "" || o.totals.GetCounters().GetStarted() != 200 {
+					t.Errorf("%q, counters %v", why, o.totals.GetCounters())
+				}
+				return
+			}
+			if failed < mostFirsts || failed > 3*mostFirsts || !strings.HasPrefix(why, "target T is hopeless: its first 20 requests all failed in one way: ") ||
+				!strings.Contains(why, "no") || o.totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD {
+				t.Errorf("%d failed, %q", failed, why)
+			}
+		})
+	}
+}
