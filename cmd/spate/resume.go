@@ -29,7 +29,7 @@ type resumeFlags struct {
 }
 
 func newResume() *cobra.Command {
-	f := &resumeFlags{}
+	f := &resumeFlags{local: newLocal()}
 	cmd := &cobra.Command{
 		Use:   "resume DIR",
 		Short: "Continue a local run whose command was killed",
