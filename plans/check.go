@@ -14,7 +14,7 @@ func (c *checker) plan(p *spatev1.Plan, opts Options) {
 	for i, t := range p.GetTargets() {
 		path := fmt.Sprintf("targets[%d]", i)
 		c.unique(targets, "target", path, i, t.GetName())
-		c.target(path, t)
+		c.target(path, t, opts.AskModels)
 	}
 	for i, w := range p.GetWorkloads() {
 		path := fmt.Sprintf("workloads[%d]", i)

@@ -3,18 +3,20 @@ package plans
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-func (c *checker) target(path string, t *spatev1.Target) {
+func (c *checker) target(path string, t *spatev1.Target, askModels bool) {
 	endpoints, simulated := c.has(path+".endpoints"), c.has(path+".simulator")
 	switch {
 	case !endpoints && !simulated:
 		c.absent(path, "says neither endpoints nor simulator: give one of them", "endpoints", "simulator")
-	case endpoints && t.GetModel() == "" && !c.has(path+".model"):
+	case endpoints && t.GetModel() == "" && !c.has(path+".model") && !askModels:
 		c.absent(path, "has no model: give the name under which the endpoints serve it", "model")
 	case c.has(path+".model") && t.GetModel() == "":
 		c.wrong(path+".model", "must not be empty: give the name under which the endpoints serve it")
@@ -80,24 +82,42 @@ func (c *checker) endpoints(path string, urls []string) {
 		if base := baseURL(text); !seen[base] {
 			seen[base] = true
 		} else if !c.told[path] {
-			c.wrong(at, "is listed twice: a trailing slash makes no difference")
+			c.wrong(at, "is listed twice: a trailing slash or /v1 makes no difference")
 		}
 	}
 }
 
-// baseURL returns the endpoint as stages have it.
-func baseURL(endpoint string) string { return strings.TrimRight(endpoint, "/") }
+// hostAndPort is an endpoint without a scheme.
+var hostAndPort = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9a-fA-F:.]+\]):[0-9]+(/|$)`)
+
+// baseURL returns the endpoint as stages have it: with a scheme, and without what Spate adds. What engines print, and OpenAI's own clients
+// take, ends in /v1.
+func baseURL(endpoint string) string {
+	if hostAndPort.MatchString(endpoint) {
+		endpoint = "http://" + endpoint
+	}
+	return strings.TrimRight(strings.TrimSuffix(strings.TrimRight(endpoint, "/"), "/v1"), "/")
+}
+
+// withBaseURLs puts the endpoints of a plan without mistakes into that form.
+func withBaseURLs(p *spatev1.Plan) {
+	for _, t := range p.GetTargets() {
+		for i, e := range t.GetEndpoints() {
+			t.Endpoints[i] = baseURL(e)
+		}
+	}
+}
 
 // apiPaths follow an endpoint's base URL.
 var apiPaths = []string{
-	"/v1", "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/generate", "/generate_stream", "/v2",
+	"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/generate", "/generate_stream", "/v2",
 }
 
 // endpointProblem says what is wrong with a base URL, never with its text: it may hold a password.
 func endpointProblem(text string) string {
-	u, err := url.Parse(text)
+	u, err := url.Parse(baseURL(text))
 	switch {
-	case err != nil || u.Hostname() == "":
+	case err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" || strings.ContainsFunc(text, unicode.IsSpace):
 		return words["targets.endpoints"]
 	case u.User != nil:
 		return "must not contain a user or password: use api_key or headers with env:NAME or file:PATH"

@@ -2,6 +2,7 @@ package plans
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -11,7 +12,7 @@ import (
 type File struct {
 	// Field that names it, such as "workloads[0].sharegpt.path": what Plan.Mistake takes.
 	Field string
-	// Path as it was written. A relative one begins at the working directory of the command.
+	// Path of the file. One that is relative in the plan begins at the folder of the plan's file.
 	Path string
 	// Workload whose rows it holds, with its name and defaults. nil: it is a tokenizer.
 	Workload *spatev1.Workload
@@ -25,14 +26,25 @@ func (p *Plan) Files() []File {
 	var files []File
 	for i, t := range p.targets() {
 		if path, ok := strings.CutPrefix(t.GetTokenizer(), "file:"); ok {
-			files = append(files, File{Field: fmt.Sprintf("targets[%d].tokenizer", i), Path: path, Target: t})
+			files = append(files, File{Field: fmt.Sprintf("targets[%d].tokenizer", i), Path: p.beside(path), Target: t})
 		}
 	}
 	for i, w := range p.msg.GetWorkloads() {
 		if path := contentFile(w); path != "" {
 			field := fmt.Sprintf("workloads[%d].%s.path", i, contentKind(w))
-			files = append(files, File{Field: field, Path: path, Workload: filledWorkload(w)})
+			files = append(files, File{Field: field, Path: p.beside(path), Workload: filledWorkload(w)})
 		}
 	}
 	return files
+}
+
+// shippedPrefix begins the path of a file that ships with the program.
+const shippedPrefix = "shipped:"
+
+// beside returns a path that the plan names: a relative one begins at the folder of the plan's file.
+func (p *Plan) beside(path string) string {
+	if filepath.IsAbs(path) || strings.HasPrefix(path, shippedPrefix) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(p.path), path)
 }

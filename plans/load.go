@@ -20,15 +20,18 @@ func Load(path string, data []byte, opts Options) (*Plan, error) {
 		return nil, err
 	}
 	msg := &spatev1.Plan{}
-	s := readShape(root, msg.ProtoReflect().Descriptor())
+	desc := msg.ProtoReflect().Descriptor()
+	full, edits := writeOut(data, root, desc)
+	s := readShape(root, desc)
 	if s.nodes > maxNodes {
 		return nil, Mistakes{{Path: path, Message: fmt.Sprintf("the plan has more than %d values", maxNodes)}}
 	}
-	decoded, ended := decode(path, data, msg)
-	ms := append(s.mistakes(path, s.found), s.news(decoded)...)
+	decoded, ended := decode(path, full, msg)
+	ms := append(s.mistakes(path, s.found), s.news(asWritten(decoded, edits))...)
 	if ended {
 		ms = append(ms, s.mistakes(path, s.relevant(rules(s, msg, opts)))...)
 	}
+	withBaseURLs(msg)
 	p := &Plan{path: path, source: data, msg: msg, shape: s}
 	if ended && opts.Lookup != nil {
 		_, missing := p.lookUp(opts.Lookup)

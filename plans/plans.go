@@ -22,6 +22,8 @@ type Options struct {
 	MaxStages int
 	// Lookup, if set, is asked for each secret that the plan refers to, so that those that are missing are among the mistakes.
 	Lookup Lookup
+	// AskModels takes targets without a model: their servers are to be asked before the plan is expanded.
+	AskModels bool
 }
 
 func (o Options) withDefaults() Options {

@@ -89,7 +89,7 @@ func (q Quick) targets(w *writer) {
 	for i, target := range q.Targets {
 		var endpoints []string
 		for part := range strings.SplitSeq(target, ",") {
-			endpoints = append(endpoints, withoutPassword(strings.TrimSpace(part)))
+			endpoints = append(endpoints, withoutPassword(baseURL(strings.TrimSpace(part))))
 		}
 		w.line(1, "- name: %s", scalar(targetName(seen, endpoints[0], i)))
 		w.line(2, "endpoints:")

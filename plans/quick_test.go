@@ -73,7 +73,7 @@ func TestQuickSaysWhatItWasTold(t *testing.T) {
 }
 
 func TestQuickMistakesAreFound(t *testing.T) {
-	_, err := Load("flags", Quick{Targets: []string{"localhost:8000"}, Duration: -time.Second}.YAML(), Options{})
+	_, err := Load("flags", Quick{Targets: []string{"localhost"}, Duration: -time.Second}.YAML(), Options{})
 	for _, want := range []string{"endpoints[0]: must be a base URL", "has no model", "isl: must be at least 1", "is an empty list", "duration: must be greater than 0s"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not said: %v", want, err)

@@ -102,7 +102,7 @@ var words = map[string]string{
 	"workloads":                      "must list 1 to 256 workloads",
 	"loads":                          "must list 1 to 256 loads",
 	"targets.name":                   "must be letters, digits, blanks and ._:()/-, and begin with a letter or digit",
-	"targets.endpoints":              "must be a base URL like http://localhost:8000",
+	"targets.endpoints":              "must be a base URL like http://localhost:8000, or host:port",
 	"targets.server_metrics.urls":    "must be a URL like http://localhost:8000/metrics",
 	"targets.server_metrics.names":   "must be the name of a metric, or its begin and *",
 	"targets.tokenizer":              "must be auto, words, server, usage or file:PATH",

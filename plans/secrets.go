@@ -38,7 +38,7 @@ func (p *Plan) lookUp(lookup Lookup) (map[string]string, Mistakes) {
 	var ms Mistakes
 	for _, use := range p.references() {
 		if _, known := values[use.reference]; !known && failed[use.reference] == "" {
-			value, err := secret(lookup, use.reference)
+			value, err := secret(lookup, p.placed(use.reference))
 			if err != nil {
 				failed[use.reference] = err.Error()
 			} else {
@@ -50,6 +50,14 @@ func (p *Plan) lookUp(lookup Lookup) (map[string]string, Mistakes) {
 		}
 	}
 	return values, ms
+}
+
+// placed is a reference whose file is beside the plan's.
+func (p *Plan) placed(reference string) string {
+	if path, is := strings.CutPrefix(reference, "file:"); is {
+		return "file:" + p.beside(path)
+	}
+	return reference
 }
 
 func secret(lookup Lookup, reference string) (string, error) {
@@ -162,7 +170,7 @@ func referenceProblem(value string) string {
 	return ""
 }
 
-// SystemLookup reads references from this process's environment and from files, relative to its working directory. White
+// SystemLookup reads references from this process's environment and from files, relative to its working directory where no plan places them. White
 // space around a file's content is left out, as editors end files with a line break.
 func SystemLookup(reference string) (string, error) {
 	if name, ok := strings.CutPrefix(reference, "env:"); ok {

@@ -69,3 +69,6 @@ func (p *Plan) targets() []*spatev1.Target {
 	}
 	return targets
 }
+
+// Reached returns all targets in the plan's order, with defaults filled in, as they are reached: those that the simulator serves have no endpoints.
+func (p *Plan) Reached() []*spatev1.Target { return p.targets() }

@@ -78,6 +78,7 @@ load. It dials the coordinator, so it works behind NAT.`,
 
 // run serves until ctx ends.
 func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) error {
+	settings.Prefer(f.set, "join", "coordinator")
 	if err := errors.Join(f.check(), f.tls.Check(logger), f.status.Check()); err != nil {
 		return daemon.BadInput(err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -106,6 +107,17 @@ func limitOf(ctx context.Context, t *spatev1.Target, secrets map[string]string) 
 
 // modelLimit asks a target for its model's limit. 0: it does not tell, or nobody answers here.
 func modelLimit(ctx context.Context, t *spatev1.Target, secrets map[string]string) uint32 {
+	models, _ := modelsOf(ctx, t, secrets) // the agents say why it does not answer
+	for _, m := range models {
+		if m.ID == t.GetModel() {
+			return m.MaxModelTokens
+		}
+	}
+	return 0
+}
+
+// modelsOf asks a target's first endpoint for the models that it serves.
+func modelsOf(ctx context.Context, t *spatev1.Target, secrets map[string]string) ([]stream.Model, error) {
 	ctx, cancel := context.WithTimeout(ctx, preflightTimeout)
 	defer cancel()
 	reveal := func(text string) string {
@@ -120,24 +132,15 @@ func modelLimit(ctx context.Context, t *spatev1.Target, secrets map[string]strin
 	}
 	connection, err := stream.ConnectionOf(t.GetConnection(), func(reference string) (string, error) { return reveal(reference), nil })
 	if err != nil {
-		return 0 // reveal did not fail
+		return nil, err
 	}
 	client, err := stream.New(stream.Config{
-		Endpoints: t.GetEndpoints()[:1], API: t.GetApi(), Model: t.GetModel(), APIKey: reveal(t.GetApiKey()), Headers: headers, ConnectTimeout: time.Second,
+		Endpoints: t.GetEndpoints()[:1], API: t.GetApi(), Model: cmp.Or(t.GetModel(), "-"), APIKey: reveal(t.GetApiKey()), Headers: headers, ConnectTimeout: time.Second,
 		Connection: connection,
 	})
 	if err != nil {
-		return 0 // the agents say why
+		return nil, err
 	}
 	defer client.Close()
-	models, err := client.Models(ctx, 0)
-	if err != nil {
-		return 0
-	}
-	for _, m := range models {
-		if m.ID == t.GetModel() {
-			return m.MaxModelTokens
-		}
-	}
-	return 0
+	return client.Models(ctx, 0)
 }

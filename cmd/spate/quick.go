@@ -43,8 +43,8 @@ var quickNames = []string{
 }
 
 func (q *quickFlags) add(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&q.targets, "target", nil, "base `URL` of the deployment under test; several are endpoints of one deployment")
-	flags.StringVar(&q.model, "model", "", "model name to ask for")
+	flags.StringSliceVar(&q.targets, "target", nil, "base `URL`, or host:port, of the deployment under test; several are endpoints of one deployment")
+	flags.StringVar(&q.model, "model", "", "model name to ask for (default: the only one that the server lists)")
 	flags.StringVar(&q.api, "api", "", "API of the endpoints: "+strings.Join(plans.APIs(), ", ")+" (default chat)")
 	flags.StringVar(&q.apiKey, "api-key", "", "where the API key is: env:NAME or file:PATH")
 	flags.StringArrayVar(&q.headers, "header", nil, "extra request header `NAME=VALUE` (VALUE may be env:NAME or file:PATH)")
@@ -95,9 +95,6 @@ func (q *quickFlags) yaml() ([]byte, error) {
 // missing says what a plan cannot be made without, in the words of flags.
 func (q *quickFlags) missing() error {
 	var errs []error
-	if q.model == "" {
-		errs = append(errs, errors.New("--target needs --model: the name under which the endpoints serve the model"))
-	}
 	if len(q.concurrency)+len(q.rate) == 0 {
 		errs = append(errs, errors.New("--target needs --concurrency or --rate, for example --concurrency 1,2,4"))
 	}

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spate-load/spate/plans"
@@ -90,7 +92,11 @@ func (g *gatherer) read(ctx context.Context, files []plans.File) error {
 }
 
 func (g *gatherer) wrong(f plans.File, err error) {
-	g.mistakes = append(g.mistakes, g.plan.Mistake(f.Field, strings.TrimPrefix(err.Error(), "dataset: ")))
+	text := strings.TrimPrefix(err.Error(), "dataset: ")
+	if errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(f.Path) {
+		text += ": a relative path begins at the folder of the plan"
+	}
+	g.mistakes = append(g.mistakes, g.plan.Mistake(f.Field, text))
 }
 
 // tokenizer reads a tokenizer once and takes words of one token from it.

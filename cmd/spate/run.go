@@ -99,6 +99,9 @@ func onePlan(_ *cobra.Command, args []string) error {
 
 // run is the whole command: check everything, then start things, then follow, then report.
 func (f *runFlags) run(cmd *cobra.Command, args []string) error {
+	if settings.Prefer(cmd.Flags(), "agents", "coordinator") != "" {
+		fmt.Fprintln(cmd.ErrOrStderr(), "--agents: the run is on this machine, whatever coordinator the environment or the configuration file names")
+	}
 	plan, err := f.plan(cmd, args)
 	if err := errors.Join(err, f.check(cmd)); err != nil {
 		return badInput(err)
@@ -113,6 +116,9 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
+	if plan, err = withModels(ctx, plan, secrets, cmd.ErrOrStderr()); err != nil {
+		return badInput(err)
+	}
 	resources, err := gather(ctx, plan, settings.DatasetDir(), cmd.ErrOrStderr(), f.results.quiet)
 	if err != nil {
 		return badInput(err)
@@ -236,13 +242,8 @@ func (f *runFlags) checkCoordinator(cmd *cobra.Command, wrong func(bool, string,
 		wrong(typed("detach"), "--detach goes with --coordinator only: without, the run ends with this command")
 		return nil
 	}
-	if typed("coordinator") {
-		wrong(typed("agents"), "--agents is for embedded agents: with --coordinator, agents are programs of their own "+
-			"(spate-agent); --min-agents waits for them")
-	} else {
-		wrong(typed("agents"), "--agents is for embedded agents, and the environment or the configuration file names the coordinator %s: "+
-			"give --coordinator= to run without it", f.coordinator)
-	}
+	wrong(typed("agents"), "--agents is for embedded agents: with --coordinator, agents are programs of their own "+
+		"(spate-agent); --min-agents waits for them")
 	wrong(typed("source-address"), "--source-address is for embedded agents: with --coordinator, give it to the agents")
 	wrong(typed("realtime"), "--realtime is for embedded agents: with --coordinator, give it to the agents")
 	wrong(typed("influx-url"), "with --coordinator it is the coordinator that writes to InfluxDB: give it the --influx-* flags")

@@ -36,6 +36,6 @@ func TestScripts(t *testing.T) {
 		}
 		fmt.Fprint(w, `{"object":"list","data":[{"id":"small","object":"model","max_model_len":1000}]}`)
 	}))
-	t.Cleanup(server.Close) // scripts run beside one another: when they have all ended
+	t.Cleanup(server.Close)                                         // scripts run beside one another: when they have all ended
 	script.Run(t, "SMALL_MODEL="+server.URL, "SPATE_FAIL_ON=never") // a busy machine spoils measurements
 }

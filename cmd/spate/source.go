@@ -58,7 +58,7 @@ func (s *sourceFlags) load(name string, data []byte) (*plans.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return plans.Load(name, data, plans.Options{Lookup: plans.SystemLookup})
+	return plans.Load(name, data, plans.Options{Lookup: plans.SystemLookup, AskModels: true})
 }
 
 // changed makes the changes.

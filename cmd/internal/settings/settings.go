@@ -48,6 +48,24 @@ func Typed(flags *pflag.FlagSet, name string) bool {
 	return f != nil && f.Changed && !annotated(f, configured)
 }
 
+// Prefer settles that of two settings which exclude one another one was typed and the other comes from the environment or the configuration
+// file: the one that was typed counts, and the other is empty. It reports which was left out, "" if none was.
+func Prefer(flags *pflag.FlagSet, a, b string) (leftOut string) {
+	for _, pair := range [][2]string{{a, b}, {b, a}} {
+		other := flags.Lookup(pair[1])
+		if !Typed(flags, pair[0]) || !other.Changed || Typed(flags, pair[1]) {
+			continue
+		}
+		if list, is := other.Value.(pflag.SliceValue); is {
+			_ = list.Replace(nil) // no words: nothing to parse
+		} else {
+			_ = other.Value.Set(other.DefValue) // as it was to begin with
+		}
+		return pair[1]
+	}
+	return ""
+}
+
 func annotate(f *pflag.Flag, mark string) {
 	if f.Annotations == nil {
 		f.Annotations = map[string][]string{}

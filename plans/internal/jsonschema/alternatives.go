@@ -26,7 +26,6 @@ var (
 	}
 	// together lists fields that want another one beside them.
 	together = map[protoreflect.Name]object{
-		"Target":        {{"endpoints", []string{"model"}}},
 		"Load":          {{"burstiness", []string{"arrival"}}},
 		"Phase":         {{"shape", []string{"to"}}, {"steps", []string{"shape"}}},
 		"NormalLengths": {{"mean", []string{"stddev"}}},

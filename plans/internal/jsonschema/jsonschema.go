@@ -135,9 +135,27 @@ func (g *generator) field(field protoreflect.FieldDescriptor) object {
 		if list.GetUnique() {
 			s = append(s, member{"uniqueItems", true})
 		}
+		if field.Message() == nil {
+			return orOne(s, value(field, list.GetItems()))
+		}
 		return s
+	case field.Message() != nil && field.Message().Name() == "Warmup":
+		return append(s, member{"anyOf", []object{value(field, rules), {{"$ref", "#/$defs/Duration"}}}})
 	}
 	return append(s, value(field, rules)...)
+}
+
+// orOne is the schema of a list, or of its only value without brackets.
+func orOne(list, one object) object {
+	var description, rest object
+	for _, m := range list {
+		if m.name == "description" {
+			description = append(description, m)
+		} else {
+			rest = append(rest, m)
+		}
+	}
+	return append(description, member{"anyOf", []object{rest, one}})
 }
 
 // mapping returns the schema of a field with names of the author's own.

@@ -365,7 +365,8 @@ type Target struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the target, unique in the plan.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Base URLs of the endpoints, http or https, without the API path. Requests go to them in turn.
+	// Base URLs of the endpoints, http or https, without the API path; HOST:PORT stands for http://HOST:PORT, and /v1 at the end is left out.
+	// Requests go to them in turn.
 	Endpoints []string `protobuf:"bytes,2,rep,name=endpoints,proto3" json:"endpoints,omitempty"`
 	// Serve this target with the built-in simulator, started on loopback by `spate run` for as long as the run lasts. Beside endpoints it
 	// is the model of them that a simulation of the plan uses.
@@ -3933,12 +3934,11 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x03e2e\"=\n" +
 	"\n" +
 	"Simulation\x12/\n" +
-	"\x05speed\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\"\xc5\n" +
+	"\x05speed\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\"\xfe\n" +
 	"\n" +
 	"\x06Target\x12>\n" +
-	"\x04name\x18\x01 \x01(\tB*\xbaH'r%\x18@2!^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$R\x04name\x12<\n" +
-	"\tendpoints\x18\x02 \x03(\tB\x1e\xbaH\x1b\x92\x01\x18\x10\x80\b\x18\x01\"\x11r\x0f2\n" +
-	"^https?://\x88\x01\x01R\tendpoints\x127\n" +
+	"\x04name\x18\x01 \x01(\tB*\xbaH'r%\x18@2!^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$R\x04name\x12u\n" +
+	"\tendpoints\x18\x02 \x03(\tBW\xbaHT\x92\x01Q\x10\x80\b\x18\x01\"JrH2F^(https?://|[A-Za-z0-9][A-Za-z0-9._-]*:[0-9]|\\[[0-9a-fA-F:.]+\\]:[0-9])R\tendpoints\x127\n" +
 	"\tsimulator\x18\x03 \x01(\v2\x19.spate.v1.SimulatedTargetR\tsimulator\x12X\n" +
 	"\x03api\x18\x04 \x01(\tBF\xbaHC\xd8\x01\x01r>R\x04chatR\vcompletionsR\tresponsesR\x06sglangR\x03tgiR\x06tritonR\tanthropicR\x03api\x12\x1e\n" +
 	"\x05model\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\x05model\x12I\n" +

@@ -1,0 +1,53 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spate-load/spate/internal/process"
+)
+
+// What a stranger types is taken: host:port, /v1 at the end, no model where there is one, a value without brackets.
+func TestWhatAStrangerTypes(t *testing.T) {
+	t.Parallel()
+	url := simulate(t, 1).urls[0]
+	for name, target := range map[string]string{"host:port": strings.TrimPrefix(url, "http://"), "/v1": url + "/v1"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out := filepath.Join(t.TempDir(), "run")
+			r := process.Start(t, programs.Spate, "run", "--target", target, "--concurrency", "2", "--requests", "10", "--isl", "10", "--osl", "2", "--out", out)
+			r.MustExit(0)
+			if text, err := os.ReadFile(filepath.Join(out, "plan.yaml")); err != nil || !strings.Contains(string(text), "model: ") {
+				t.Errorf("%v; the plan that is kept has no model:\n%s", err, text)
+			}
+		})
+	}
+}
+
+// Of several models none is guessed, and a file is found beside the plan.
+func TestModelsAreNotGuessed(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"object":"list","data":[{"id":"small"},{"id":"large"}]}`)
+	}))
+	t.Cleanup(server.Close)
+	dir := t.TempDir()
+	plan := filepath.Join(dir, "plan.yaml")
+	text := fmt.Sprintf("name: p\ntargets:\n  - {name: a, endpoints: %q}\nworkloads:\n  - jsonl: {path: rows.jsonl, osl: 2}\nloads:\n  - {concurrency: 1, requests: 2}\n", server.URL)
+	for path, content := range map[string]string{plan: text, filepath.Join(dir, "rows.jsonl"): `{"prompt": "one two"}` + "\n"} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	process.Start(t, programs.Spate, "validate", plan).MustExit(0)
+	r := process.Start(t, programs.Spate, "run", plan)
+	r.MustExit(2)
+	if want := `plan.yaml:3:5: targets[0]: has no model, and ` + server.URL + ` lists 2 ("small", "large"): give the name`; !strings.Contains(r.Said(), want) {
+		t.Errorf("it does not say %q:\n%s", want, r.Said())
+	}
+}
