@@ -24,12 +24,8 @@ func newFile(c Config) (*file, error) {
 	case !c.Rows.Of(c.Workload):
 		return nil, fmt.Errorf("workload: the rows of %q were built for another kind of file: build them again", c.Workload.GetName())
 	}
-	for _, kind := range [...]dataset.Kind{dataset.Text, dataset.Messages, dataset.TokenIDs, dataset.Session} {
-		if c.Rows.Has(kind) {
-			if err := writable(kind, c.Form); err != nil {
-				return nil, err
-			}
-		}
+	if err := Writable(c.Rows, c.Form); err != nil {
+		return nil, err
 	}
 	words, err := newVocabulary(c, 0, 0)
 	if err != nil {
@@ -43,6 +39,19 @@ func newFile(c Config) (*file, error) {
 		rows: c.Rows, words: words, template: c.Template, busting: b,
 		read: sync.Pool{New: func() any { return new(dataset.Row) }},
 	}, nil
+}
+
+// Writable returns an error if rows cannot be written in the form that a target takes prompts in.
+func Writable(rows *dataset.Rows, form Form) error {
+	for _, kind := range [...]dataset.Kind{dataset.Text, dataset.Messages, dataset.TokenIDs, dataset.Session} {
+		if !rows.Has(kind) {
+			continue
+		}
+		if err := writable(kind, form); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writable returns an error if rows of a kind cannot be written in a form: text has no token ids without the model's tokenizer, and back.

@@ -10,9 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload"
 	"github.com/spate-load/spate/workload/dataset"
 	"github.com/spate-load/spate/workload/store"
 	"github.com/spate-load/spate/workload/tokenizer"
@@ -161,7 +163,37 @@ func (g *gatherer) rows(ctx context.Context, f plans.File) {
 		return
 	}
 	g.resources.Datasets[f.Workload.GetName()] = rows
+	g.fits(f, rows)
 	g.tell(f, rows, left)
+}
+
+// fits finds targets that cannot be sent a file's rows: agents would refuse their share.
+func (g *gatherer) fits(f plans.File, d *spatev1.Dataset) {
+	path, found, err := g.store.Path(d.GetSha256(), d.GetSize())
+	if err != nil || !found {
+		return // who reads the rows next says why
+	}
+	rows, err := dataset.Open(path)
+	if err != nil {
+		return
+	}
+	defer rows.Close()
+	for _, t := range g.plan.Reached() {
+		if err := workload.Writable(rows, formOf(t)); err != nil {
+			g.wrong(f, fmt.Errorf("does not go with target %s: %s", t.GetName(), strings.TrimPrefix(err.Error(), "workload: ")))
+		}
+	}
+}
+
+// formOf is the form in which a target takes prompts.
+func formOf(t *spatev1.Target) workload.Form {
+	switch t.GetPrompts() {
+	case "":
+		return workload.Messages
+	case "token_ids":
+		return workload.TokenIDs
+	}
+	return workload.Text
 }
 
 // tell says what a file gave. What ships with Spate gives what one expects.
@@ -170,6 +202,9 @@ func (g *gatherer) tell(f plans.File, d *spatev1.Dataset, skipped *dataset.Skipp
 		return
 	}
 	fmt.Fprintf(g.notes, "%s: %s of %s", f.Workload.GetName(), count(d.GetRows(), "row"), f.Path)
+	if d.GetSpan() != nil {
+		fmt.Fprintf(g.notes, ", over %s", d.GetSpan().AsDuration().Round(time.Millisecond))
+	}
 	if n := skipped.Unusable; n > 0 {
 		fmt.Fprintf(g.notes, "; %s left out as unusable: %s", count(n, "row"), skipped)
 	}
@@ -178,6 +213,9 @@ func (g *gatherer) tell(f plans.File, d *spatev1.Dataset, skipped *dataset.Skipp
 	}
 	if n := skipped.Reordered; n > 0 {
 		fmt.Fprintf(g.notes, "; %s put in order of time", count(n, "row"))
+	}
+	if words := skipped.Unused.String(); words != "" {
+		fmt.Fprintf(g.notes, "; not used: %s", words)
 	}
 	fmt.Fprintln(g.notes)
 }

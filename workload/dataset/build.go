@@ -22,7 +22,7 @@ type Options struct {
 	Count func(text string) int
 }
 
-// Skipped is what a source has that is in no row.
+// Skipped is what a source has that is in no request.
 type Skipped struct {
 	// Unusable rows are faulty. max_skipped limits their share.
 	Unusable uint64
@@ -31,6 +31,8 @@ type Skipped struct {
 	LeftOut uint64
 	// Reordered rows of a trace came later than their times say, and were put in order.
 	Reordered uint64
+	// Unused are members of rows that could be used otherwise.
+	Unused Unused
 	// First are the first few unusable rows.
 	First []SkippedRow
 	// Unit is what the numbers of First count: "line" or "element".

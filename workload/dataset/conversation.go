@@ -40,6 +40,8 @@ const paragraph = `\n\n`
 type conversation struct {
 	lines []speech
 	limit uint32 // output length that the row gives itself. 0: none
+	// Members of lines that are not used.
+	unused *Unused
 }
 
 // add appends what a side says. Several lines of one side become one, so that sides take turns, as chat templates want it.
@@ -91,6 +93,8 @@ func (c *conversation) readLine(object []byte, sideName, textName string) (err e
 			if text, err = inside(name, value); err != nil {
 				return err
 			}
+		default:
+			c.unused.note(name)
 		}
 	}
 	if side < 0 || text == nil {

@@ -15,6 +15,8 @@ type table struct {
 	time    func(name string, value []byte) (int64, error)
 	places  [3]int
 	fields  [][]byte
+	others  []string // columns that are not used
+	unused  *Unused
 }
 
 // newBurstGPT reads BurstGPT's form: times in seconds. Rows without an answer are requests that failed, and are left out; there may be
@@ -54,6 +56,12 @@ func (c *table) header(text []byte) error {
 	if err := c.split(text); err != nil {
 		return fmt.Errorf("the first line %w", err)
 	}
+	for _, f := range c.fields {
+		name := string(bytes.TrimSpace(f))
+		if !slices.ContainsFunc(c.columns[:], func(known string) bool { return strings.EqualFold(known, name) }) {
+			c.others = append(c.others, name)
+		}
+	}
 	for i, name := range c.columns {
 		c.places[i] = slices.IndexFunc(c.fields, func(f []byte) bool { return strings.EqualFold(string(bytes.TrimSpace(f)), name) })
 		if c.places[i] < 0 {
@@ -85,6 +93,9 @@ func (c *table) parse(text []byte) (t timed, err error) {
 	}
 	if t.osl, err = length(c.columns[2], values[2]); err != nil {
 		return t, err
+	}
+	for _, name := range c.others {
+		c.unused.note(name)
 	}
 	return t, someTokens(t)
 }

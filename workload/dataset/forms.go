@@ -28,10 +28,10 @@ func newBuilder(w *spatev1.Workload, o Options, skipped *Skipped) (*builder, err
 	}
 	switch c := w.GetContent().(type) {
 	case *spatev1.Workload_Sharegpt:
-		f := &sharegpt{lengths: lengths{count: o.Count, osl: c.Sharegpt.GetOsl()}, sessions: c.Sharegpt.GetSessions() != nil}
+		f := &sharegpt{unused: &skipped.Unused, talk: conversation{unused: &skipped.Unused}, lengths: lengths{count: o.Count, osl: c.Sharegpt.GetOsl()}, sessions: c.Sharegpt.GetSessions() != nil}
 		b.file(c.Sharegpt, f.parse)
 	case *spatev1.Workload_Jsonl:
-		f := &jsonl{lengths: lengths{count: o.Count, osl: c.Jsonl.GetOsl(), fallback: defaultOutput}, sessions: c.Jsonl.GetSessions() != nil}
+		f := &jsonl{unused: &skipped.Unused, talk: conversation{unused: &skipped.Unused}, lengths: lengths{count: o.Count, osl: c.Jsonl.GetOsl(), fallback: defaultOutput}, sessions: c.Jsonl.GetSessions() != nil}
 		b.file(c.Jsonl, f.parse)
 	case *spatev1.Workload_Mooncake:
 		b.mooncake(c.Mooncake)
@@ -120,7 +120,7 @@ func (b *builder) mooncake(c *spatev1.TraceContent) {
 	}
 	b.header.blockTokens = block
 	known := newPrefixes(block)
-	b.trace(c, (&mooncake{block: block}).parse, func(t timed, row *Row) (err error) {
+	b.trace(c, (&mooncake{block: block, unused: &b.skipped.Unused}).parse, func(t timed, row *Row) (err error) {
 		row.Kind, row.Blocks = Blocks, append(row.Blocks[:0], t.blocks...)
 		row.Shared, err = known.shared(t.blocks, t.isl)
 		return err
@@ -129,6 +129,7 @@ func (b *builder) mooncake(c *spatev1.TraceContent) {
 
 // table reads a trace of lengths.
 func (b *builder) table(c *spatev1.TraceContent, t *table) {
+	t.unused = &b.skipped.Unused
 	b.header.recordSize = shortRecord
 	b.begin = func(s *source) (items, error) {
 		all := &lines{src: s.Reader}

@@ -3,6 +3,7 @@ package dataset
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 )
 
@@ -10,16 +11,17 @@ import (
 const defaultOutput = 256
 
 // jsonl reads rows of {"prompt": "..."}, {"messages": [...]}, {"token_ids": [...]} or {"prompt": [...]}, each perhaps with an output length of
-// its own. Other members are ignored.
+// its own. Other members are counted as unused.
 type jsonl struct {
 	lengths  lengths
 	sessions bool
 	talk     conversation
 	compact  bytes.Buffer
+	unused   *Unused
 }
 
 // outputNames are the names under which rows give an output length. The first of them that is there counts.
-var outputNames = [...]string{"output_length", "osl", "max_tokens", "max_completion_tokens", "output_tokens"}
+var outputNames = [...]string{"output_length", "osl", "max_tokens", "max_completion_tokens", "output_tokens", "output_tokens_count"}
 
 // fields are the members of a row that matter. Nil: not there.
 type fields struct {
@@ -28,7 +30,7 @@ type fields struct {
 }
 
 // find finds the members of a row.
-func find(text []byte) (f fields) {
+func find(text []byte, unused *Unused) (f fields) {
 	for name, value := range members(text) {
 		switch name {
 		case "prompt":
@@ -37,10 +39,9 @@ func find(text []byte) (f fields) {
 			f.messages = value
 		case "token_ids", "prompt_token_ids":
 			f.ids = value
-		}
-		for i, output := range outputNames {
-			if name == output && value[0] != 'n' {
-				f.outputs[i] = value
+		default:
+			if !f.takeOutput(name, value) {
+				unused.note(name)
 			}
 		}
 	}
@@ -50,12 +51,41 @@ func find(text []byte) (f fields) {
 	return f
 }
 
+// takeOutput takes in an output length, and reports whether the member is one.
+func (f *fields) takeOutput(name string, value []byte) bool {
+	i := slices.Index(outputNames[:], name)
+	if i >= 0 && value[0] != 'n' {
+		f.outputs[i] = value
+	}
+	return i >= 0
+}
+
+// leaveOut counts the members that do not go with those that are used.
+func (f *fields) leaveOut(unused *Unused) {
+	if f.ids != nil && f.messages != nil {
+		unused.note("messages beside token_ids")
+	}
+	if f.prompt != nil && (f.ids != nil || f.messages != nil) {
+		unused.note("prompt beside messages or token_ids")
+	}
+	given := 0
+	for i, value := range f.outputs {
+		if value == nil {
+			continue
+		}
+		if given++; given > 1 {
+			unused.note(outputNames[i] + " beside another output length")
+		}
+	}
+}
+
 // parse reads a row.
 func (j *jsonl) parse(text []byte, row *Row) error {
 	if err := checkObject(text); err != nil {
 		return err
 	}
-	f := find(text)
+	f := find(text, j.unused)
+	f.leaveOut(j.unused)
 	own, err := f.output()
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ const defaultBlock = 512
 type mooncake struct {
 	block  uint32
 	blocks []uint64
+	unused *Unused
 }
 
 // parse reads a row. Its blocks are valid until the next one.
@@ -30,6 +31,8 @@ func (m *mooncake) parse(text []byte) (t timed, err error) {
 		case "hash_ids":
 			found |= hashes
 			err = m.hashes(value)
+		default:
+			m.unused.note(name)
 		}
 		if err != nil {
 			return t, err

@@ -5,6 +5,7 @@ type sharegpt struct {
 	lengths  lengths
 	sessions bool
 	talk     conversation
+	unused   *Unused
 }
 
 // parse reads a conversation: all of its turns, or the first question that got an answer.
@@ -20,6 +21,8 @@ func (s *sharegpt) parse(text []byte, row *Row) error {
 			found, err = true, s.talk.read(name, value, "from", "value")
 		case "messages":
 			found, err = true, s.talk.read(name, value, "role", "content")
+		default:
+			s.unused.note(name)
 		}
 		if err != nil {
 			return err
@@ -30,6 +33,9 @@ func (s *sharegpt) parse(text []byte, row *Row) error {
 	}
 	if s.talk.turns(row, &s.lengths); s.sessions {
 		return asSession(row)
+	}
+	if len(row.Content) > 0 {
+		s.unused.note("system message, which sessions have")
 	}
 	return asQuestion(row)
 }

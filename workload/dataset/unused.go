@@ -1,0 +1,49 @@
+package dataset
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Unused are the members of rows that are in no request, by name, with how many rows have each.
+type Unused struct {
+	counts map[string]uint64
+	others uint64 // of names beyond mostUnused
+}
+
+// mostUnused is how many different names are kept: a file may have a new one in each row.
+const mostUnused = 32
+
+// note counts a member of a row.
+func (u *Unused) note(name string) {
+	if _, known := u.counts[name]; !known && len(u.counts) >= mostUnused {
+		u.others++
+		return
+	}
+	if u.counts == nil {
+		u.counts = map[string]uint64{}
+	}
+	u.counts[strings.Clone(name)]++
+}
+
+// String lists the names, the most frequent first. Empty: all was used.
+func (u *Unused) String() string {
+	names := make([]string, 0, len(u.counts))
+	for name := range u.counts {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if u.counts[a] != u.counts[b] {
+			return int(min(u.counts[b], 1<<31)) - int(min(u.counts[a], 1<<31))
+		}
+		return strings.Compare(a, b)
+	})
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%.64s (%d)", name, u.counts[name])
+	}
+	if u.others > 0 {
+		names = append(names, fmt.Sprintf("others (%d)", u.others))
+	}
+	return strings.Join(names, ", ")
+}
