@@ -9,7 +9,15 @@ import (
 
 // meant returns the field whose name is so near to an unknown one that it is likely meant. Empty: there is none.
 func meant(name string, desc protoreflect.MessageDescriptor) string {
-	best := slices.MinFunc(fieldNames(desc), func(a, b string) int { return distance(name, a) - distance(name, b) })
+	return Nearest(name, fieldNames(desc))
+}
+
+// Nearest returns that of the names which is so near to an unknown one that it is likely meant. Empty: there is none.
+func Nearest(name string, names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	best := slices.MinFunc(names, func(a, b string) int { return distance(name, a) - distance(name, b) })
 	if len(name) < 64 && distance(name, best) <= max(2, len(best)/3) {
 		return best
 	}

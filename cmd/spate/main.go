@@ -52,9 +52,9 @@ coordinator and its agents with --coordinator. "spate plans" lists the plans tha
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Version:       daemon.Version(version),
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return badInputf("unknown command %q\nsee: spate --help", args[0])
+				return unknownCommand(cmd, args[0])
 			}
 			return nil
 		},
@@ -65,11 +65,9 @@ coordinator and its agents with --coordinator. "spate plans" lists the plans tha
 	}
 	settings.AddFlag(root)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return badInputf("%w\nsee: %s --help", err, cmd.CommandPath())
-	})
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newRun(), newPlans(), newPlan(), newValidate(), newReport(), newSimulate(), newAgents(), newRuns(), newFollow(),
-		newResume(), newStop(), newFetch(), newExport(), newCerts(), newCalibrate(), newExitCodes())
+		newResume(), newStop(), newFetch(), newExport(), newCerts(), newCalibrate(), newExitCodes(), newVersion())
 	return root
 }
 
