@@ -22,22 +22,36 @@ func shelfOf(tx *bbolt.Tx) shelf {
 }
 
 // get returns the encoding of a snapshot, nil if there is none.
-func (s shelf) get(name []byte) []byte {
-	if at := s.places.Get(name); at != nil {
-		return s.arrived.Get(at)
+func (s shelf) get(name []byte) ([]byte, error) {
+	place := s.places.Get(name)
+	if place == nil {
+		return nil, nil
 	}
-	return nil
+	return s.at(name, place)
 }
 
-// put stores the encoding of a snapshot that is not there.
-func (s shelf) put(name, value []byte) error {
+// at returns the encoding of the snapshot that has a place.
+func (s shelf) at(name, place []byte) ([]byte, error) {
+	number, err := unsealed(snapshotBucket, name, place)
+	if err != nil {
+		return nil, &DamageError{Lost: []string{nameText(name) + ": the place of it is damaged"}}
+	}
+	content, err := unsealed(arrivalBucket, number, s.arrived.Get(number))
+	if err != nil {
+		return nil, &DamageError{Lost: []string{nameText(name)}}
+	}
+	return content, nil
+}
+
+// put stores the encoding of a snapshot that is not there. It may use value's memory.
+func (s shelf) put(k *keeper, name, value []byte) error {
 	number, err := s.arrived.NextSequence()
 	if err != nil {
 		return err
 	}
 	at := binary.BigEndian.AppendUint64(nil, number)
-	if err := s.arrived.Put(at, value); err != nil {
+	if err := k.put(arrivalBucket, at, value); err != nil {
 		return err
 	}
-	return s.places.Put(name, at)
+	return k.put(snapshotBucket, name, at)
 }
