@@ -44,6 +44,7 @@ func (c *Coordinator) goOn() error {
 	if c.cfg.RunDir != "" {
 		return nil
 	}
+	defer func() { c.tidy(time.Now()) }() // when it is known which runs go on
 	ids, err := c.runIDs()
 	if err != nil {
 		return err

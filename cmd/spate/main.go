@@ -68,7 +68,7 @@ coordinator and its agents with --coordinator. "spate plans" lists the plans tha
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return badInputf("%w\nsee: %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newRun(), newPlans(), newPlan(), newValidate(), newReport(), newSimulate(), newAgents(), newRuns(), newFollow(),
+	root.AddCommand(newRun(), newPlans(), newPlan(), newValidate(), newReport(), newSimulate(), newAgents(), newRuns(), newDatasets(), newFollow(),
 		newStop(), newFetch(), newExport(), newCerts(), newCalibrate())
 	return root
 }
