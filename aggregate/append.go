@@ -3,6 +3,7 @@ package aggregate
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -82,7 +83,7 @@ func (l *Ledger) take() []*pendingBatch {
 
 // commit writes a group of batches in one transaction and answers each.
 func (l *Ledger) commit(group []*pendingBatch) {
-	err := guarded(func() error { return l.db.Update(func(tx *bbolt.Tx) error { return putAll(tx, group) }) })
+	err := l.update("snapshots", func(k *keeper) error { return putAll(k, group) })
 	for _, p := range group {
 		if err != nil {
 			p.err = fmt.Errorf("append %d snapshots: %w", len(p.entries), err)
@@ -92,10 +93,10 @@ func (l *Ledger) commit(group []*pendingBatch) {
 }
 
 // putAll stores a group of batches. A batch that contradicts the ledger is left out alone.
-func putAll(tx *bbolt.Tx, group []*pendingBatch) error {
-	shelf := shelfOf(tx)
+func putAll(k *keeper, group []*pendingBatch) error {
+	shelf := shelfOf(k.tx)
 	for _, p := range group {
-		conflict, err := p.put(shelf)
+		conflict, err := p.put(k, shelf)
 		if err != nil {
 			return err
 		}
@@ -105,12 +106,14 @@ func putAll(tx *bbolt.Tx, group []*pendingBatch) error {
 }
 
 // put stores the batch's new snapshots, or none of them if one contradicts the ledger.
-func (p *pendingBatch) put(b shelf) (conflict, err error) {
+func (p *pendingBatch) put(k *keeper, b shelf) (conflict, err error) {
 	within := make(map[string][]byte, len(p.entries))
 	for i, e := range p.entries {
 		held := within[string(e.key)]
 		if held == nil {
-			held = b.get(e.key)
+			if held, err = b.get(e.key); err != nil {
+				return nil, err
+			}
 		}
 		if held != nil && !sameSnapshot(held, e.value) {
 			return fmt.Errorf("append %s: %w", keyText(e.name), ErrConflict), nil
@@ -122,7 +125,7 @@ func (p *pendingBatch) put(b shelf) (conflict, err error) {
 		if !p.fresh[i] {
 			continue
 		}
-		if err := b.put(e.key, e.value); err != nil {
+		if err := b.put(k, e.key, e.value); err != nil {
 			return nil, err
 		}
 	}
@@ -144,7 +147,7 @@ func entryOf(s *spatev1.Snapshot) (entry, error) {
 	if name.GetAgent() == "" || strings.ContainsRune(name.GetAgent(), 0) {
 		return entry{}, fmt.Errorf("agent name %q cannot be a key", name.GetAgent())
 	}
-	value, err := deterministic.Marshal(s)
+	value, err := deterministic.MarshalAppend(make([]byte, 0, proto.Size(s)+sealSize), s) // room for its checksum
 	if err != nil {
 		return entry{}, err
 	}
@@ -158,6 +161,26 @@ func snapshotKey(stage uint32, k *spatev1.SnapshotKey) []byte {
 	key = append(append(key, k.GetAgent()...), 0)
 	key = binary.BigEndian.AppendUint64(key, k.GetIncarnation())
 	return binary.BigEndian.AppendUint64(key, k.GetSequence())
+}
+
+// nameText names the snapshot of a key for people.
+func nameText(key []byte) string {
+	stage, k, ok := nameOf(key)
+	if !ok {
+		return fmt.Sprintf("snapshot %x", key)
+	}
+	return fmt.Sprintf("stage %d, %s", stage, keyText(k))
+}
+
+// nameOf is the snapshot that a key names, false if it is none.
+func nameOf(key []byte) (stage uint32, k *spatev1.SnapshotKey, ok bool) {
+	if len(key) < 4+1+1+16 || key[len(key)-17] != 0 {
+		return 0, nil, false
+	}
+	numbers := key[len(key)-16:]
+	return binary.BigEndian.Uint32(key), &spatev1.SnapshotKey{
+		Agent: string(key[4 : len(key)-17]), Incarnation: binary.BigEndian.Uint64(numbers), Sequence: binary.BigEndian.Uint64(numbers[8:]),
+	}, true
 }
 
 // Has says whether the ledger has a snapshot of a stage under a key.
@@ -176,13 +199,12 @@ func (l *Ledger) Has(stage uint32, k *spatev1.SnapshotKey) (found bool, err erro
 // may keep the snapshot and must not write to the ledger.
 func (l *Ledger) Snapshots(stage uint32, fn func(*spatev1.Snapshot) error) error {
 	prefix := binary.BigEndian.AppendUint32(nil, stage)
-	err := l.view(func(tx *bbolt.Tx) error {
-		shelf := shelfOf(tx)
+	err := l.viewSnapshots(func(shelf shelf) error {
 		c := shelf.places.Cursor()
 		for k, at := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, at = c.Next() {
-			v := shelf.arrived.Get(at)
-			if v == nil {
-				return fmt.Errorf("arrival %x is not there: the file is damaged", at)
+			v, err := shelf.at(k, at)
+			if err != nil {
+				return err
 			}
 			s := &spatev1.Snapshot{}
 			if err := proto.Unmarshal(v, s); err != nil {
@@ -198,6 +220,14 @@ func (l *Ledger) Snapshots(stage uint32, fn func(*spatev1.Snapshot) error) error
 		return fmt.Errorf("read snapshots of stage %d: %w", stage, err)
 	}
 	return nil
+}
+
+// viewSnapshots runs a read transaction on the snapshots.
+func (l *Ledger) viewSnapshots(fn func(shelf) error) error {
+	if l.shallow {
+		return errors.New("the ledger was opened to look at its records only")
+	}
+	return l.view(func(tx *bbolt.Tx) error { return fn(shelfOf(tx)) })
 }
 
 // keyText names a snapshot for people.

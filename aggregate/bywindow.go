@@ -16,8 +16,8 @@ import (
 // process at a time: each process delivers its windows in order, so that they only have to be merged. fn may keep the snapshot and must not
 // write to the ledger.
 func (l *Ledger) ByWindow(stage uint32, fn func(*spatev1.Snapshot) error) error {
-	err := l.view(func(tx *bbolt.Tx) error {
-		queue, err := readersOf(shelfOf(tx), stage)
+	err := l.viewSnapshots(func(shelf shelf) error {
+		queue, err := readersOf(shelf, stage)
 		if err != nil {
 			return err
 		}
@@ -83,9 +83,9 @@ func (r *reader) next() (more bool, err error) {
 	if !bytes.HasPrefix(key, r.process) {
 		return false, nil
 	}
-	value := r.shelf.arrived.Get(place)
-	if value == nil {
-		return false, fmt.Errorf("arrival %x is not there: the file is damaged", place)
+	value, err := r.shelf.at(key, place)
+	if err != nil {
+		return false, err
 	}
 	r.snapshot = &spatev1.Snapshot{}
 	return true, proto.Unmarshal(value, r.snapshot)

@@ -37,23 +37,23 @@ func (l *Ledger) Put(c Change) error {
 	if c.nothing() {
 		return nil
 	}
-	return l.update("records", func(tx *bbolt.Tx) error {
-		if err := c.putMeta(tx.Bucket(metaBucket)); err != nil {
+	return l.update("records", func(k *keeper) error {
+		if err := c.putMeta(k); err != nil {
 			return err
 		}
 		for _, stage := range c.Discard {
-			if err := discard(tx, stage); err != nil {
+			if err := discard(k, stage); err != nil {
 				return err
 			}
 		}
 		for _, stage := range c.Stages {
 			key := binary.BigEndian.AppendUint32(nil, stage.GetStage().GetIndex())
-			if err := putMessage(tx.Bucket(stagesBucket), key, stage); err != nil {
+			if err := k.putMessage(stagesBucket, key, stage); err != nil {
 				return err
 			}
 		}
 		for _, event := range c.Events {
-			if err := putMessage(tx.Bucket(eventsBucket), eventKey(event.GetNumber()), event); err != nil {
+			if err := k.putMessage(eventsBucket, eventKey(event.GetNumber()), event); err != nil {
 				return err
 			}
 		}
@@ -62,28 +62,28 @@ func (l *Ledger) Put(c Change) error {
 }
 
 // discard removes a stage's record and its snapshots.
-func discard(tx *bbolt.Tx, stage uint32) error {
+func discard(k *keeper, stage uint32) error {
 	prefix := binary.BigEndian.AppendUint32(nil, stage)
-	if err := tx.Bucket(stagesBucket).Delete(prefix); err != nil {
+	if err := k.remove(stagesBucket, prefix); err != nil {
 		return err
 	}
-	return shelfOf(tx).discard(prefix)
+	return shelfOf(k.tx).discard(k, prefix)
 }
 
 // putMeta writes what there is one of.
-func (c Change) putMeta(meta *bbolt.Bucket) error {
+func (c Change) putMeta(k *keeper) error {
 	if c.Run != nil {
-		if err := putMessage(meta, runKey, c.Run); err != nil {
+		if err := k.putMessage(metaBucket, runKey, c.Run); err != nil {
 			return err
 		}
 	}
 	if c.Submission != nil {
-		if err := putMessage(meta, submissionKey, c.Submission); err != nil {
+		if err := k.putMessage(metaBucket, submissionKey, c.Submission); err != nil {
 			return err
 		}
 	}
 	if c.Checkpoint != nil {
-		return putMessage(meta, checkpointKey, c.Checkpoint)
+		return k.putMessage(metaBucket, checkpointKey, c.Checkpoint)
 	}
 	return nil
 }
@@ -115,12 +115,24 @@ func (l *Ledger) Checkpoint() (*spatev1.Checkpoint, error) {
 	return c, nil
 }
 
+// readRecord reads a record's message.
+func readRecord(bucket, key, record []byte, into proto.Message) error {
+	content, err := unsealed(bucket, key, record)
+	if err != nil {
+		return &DamageError{Lost: []string{fmt.Sprintf("%s %x: %v", bucket, key, err)}}
+	}
+	return proto.Unmarshal(content, into)
+}
+
 // meta reads what there is one of. found is false if it was never written.
 func (l *Ledger) meta(what string, key []byte, into proto.Message) (found bool, err error) {
 	err = l.view(func(tx *bbolt.Tx) error {
-		value := tx.Bucket(metaBucket).Get(key)
-		found = value != nil
-		return proto.Unmarshal(value, into)
+		record := tx.Bucket(metaBucket).Get(key)
+		found = record != nil
+		if !found {
+			return nil
+		}
+		return readRecord(metaBucket, key, record, into)
 	})
 	if err != nil {
 		return false, fmt.Errorf("read %s: %w", what, err)
@@ -132,10 +144,10 @@ func (l *Ledger) meta(what string, key []byte, into proto.Message) (found bool, 
 func (l *Ledger) Stages() ([]*spatev1.StageRecord, error) {
 	var stages []*spatev1.StageRecord
 	err := l.view(func(tx *bbolt.Tx) error {
-		return tx.Bucket(stagesBucket).ForEach(func(_, value []byte) error {
+		return tx.Bucket(stagesBucket).ForEach(func(key, record []byte) error {
 			stage := &spatev1.StageRecord{}
 			stages = append(stages, stage)
-			return proto.Unmarshal(value, stage)
+			return readRecord(stagesBucket, key, record, stage)
 		})
 	})
 	if err != nil {
@@ -151,7 +163,7 @@ func (l *Ledger) Events(after uint64, fn func(*spatev1.FollowRunResponse) error)
 		c := tx.Bucket(eventsBucket).Cursor()
 		for k, v := c.Seek(eventKey(after + 1)); k != nil; k, v = c.Next() {
 			e := &spatev1.FollowRunResponse{}
-			if err := proto.Unmarshal(v, e); err != nil {
+			if err := readRecord(eventsBucket, k, v, e); err != nil {
 				return err
 			}
 			if err := fn(e); err != nil {

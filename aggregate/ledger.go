@@ -26,6 +26,8 @@ var (
 	ErrLocked = errors.New("the ledger is in use by another process: wait until its run has ended, or stop it")
 	// ErrForeign says that a file is no ledger, or not one that this program can read.
 	ErrForeign = errors.New("not a ledger that this program can read")
+	// ErrDamaged says that a file was a ledger and is not whole any more. The error that has it is a DamageError.
+	ErrDamaged = errors.New("the ledger is damaged")
 )
 
 // ledgerVersion counts the layouts of the file; values are the protocol's messages.
@@ -33,7 +35,8 @@ var (
 //	1  buckets meta (format, version, run), stages (index) and snapshots (stage, agent, incarnation, sequence)
 //	2  meta has submission and checkpoint, too, and bucket events (number) the run's events but progress; bucket arrivals (number) has the
 //	   snapshots in the order they came, and bucket snapshots their numbers there
-const ledgerVersion = 2
+//	3  each record ends in a checksum, and bucket inventory (bucket) has the number of records and the sum of their checksums
+const ledgerVersion = 3
 
 // lockTimeout is how long to wait for another process to let go of the file: enough for one that is just ending.
 const lockTimeout = time.Second
@@ -45,18 +48,23 @@ var (
 	snapshotBucket = []byte("snapshots")
 	arrivalBucket  = []byte("arrivals")
 	eventsBucket   = []byte("events")
-	formatKey      = []byte("format")
-	versionKey     = []byte("version")
-	runKey         = []byte("run")
-	submissionKey  = []byte("submission")
-	checkpointKey  = []byte("checkpoint")
-	formatName     = []byte("spate-ledger")
+
+	inventoryBucket = []byte("inventory")
+
+	formatKey     = []byte("format")
+	versionKey    = []byte("version")
+	runKey        = []byte("run")
+	submissionKey = []byte("submission")
+	checkpointKey = []byte("checkpoint")
+	formatName    = []byte("spate-ledger")
 )
 
 // Ledger is the file that holds a run: its records, the state of its machine, its events, and each snapshot once. It survives the death of
 // the process at any time. All methods but Close may be called concurrently.
 type Ledger struct {
 	db *bbolt.DB
+	// shallow: the snapshots' pages were not looked at, so nothing reads them.
+	shallow bool
 
 	mu      sync.Mutex
 	waiting []*pendingBatch
@@ -79,13 +87,14 @@ func Create(path string, run *spatev1.RunRecord) (*Ledger, error) {
 	return l, nil
 }
 
-// Open opens the ledger of a run to go on with it. The caller closes it.
+// Open opens the ledger of a run to go on with it, after it has read all of it to be sure that it is whole. The caller closes it. It fails
+// as OpenReadOnly does.
 func Open(path string) (*Ledger, error) {
 	seen, err := OpenReadOnly(path)
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(sound(path), seen.Close()); err != nil {
+	if err := seen.Close(); err != nil {
 		return nil, fmt.Errorf("open ledger %s: %w", path, err)
 	}
 	l, err := open(path, false, lockTimeout, openExisting)
@@ -95,26 +104,38 @@ func Open(path string) (*Ledger, error) {
 	return l, nil
 }
 
-// OpenReadOnly opens a ledger to read it. Append and Put fail on it. The caller closes it.
-func OpenReadOnly(path string) (*Ledger, error) {
-	l, err := open(path, true, lockTimeout, openExisting)
+// OpenReadOnly opens a ledger to read it, after it has read all of it to be sure that it is whole. Append and Put fail on it. The caller
+// closes it. The error is ErrLocked or ErrForeign, a DamageError that names what is lost, or says why the file cannot be opened.
+func OpenReadOnly(path string) (*Ledger, error) { return openVerified(path, lockTimeout, true) }
+
+// openVerified opens a ledger to read it. Unless deep, its snapshots are not looked at, and cannot be read.
+func openVerified(path string, patience time.Duration, deep bool) (*Ledger, error) {
+	l, err := open(path, true, patience, openExisting)
 	if err != nil {
 		return nil, fmt.Errorf("open ledger %s: %w", path, err)
 	}
-	if err := l.view(inspect); err != nil {
+	if err := verify(path, deep); err != nil {
 		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", path, err), l.Close())
 	}
+	l.shallow = !deep
 	return l, nil
 }
 
-// openExisting never makes a file.
+// openExisting never makes a file. The store ends a process that opens a file without its first two pages.
 func openExisting(path string, flag int, mode os.FileMode) (*os.File, error) {
 	f, err := os.OpenFile(path, flag&^os.O_CREATE, mode)
 	if err != nil {
 		return nil, err
 	}
-	if info, err := f.Stat(); err != nil || info.Size() == 0 {
-		return nil, errors.Join(err, fmt.Errorf("the file is empty: %w", ErrForeign), f.Close())
+	w, err := newWalk(f)
+	switch {
+	case errors.Is(err, errNoStore):
+		err = fmt.Errorf("%w: %w", ErrForeign, err)
+	case err == nil && w.length < 2*w.size:
+		err = &DamageError{Lost: w.faults}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }
@@ -153,50 +174,30 @@ func openError(err error) error {
 
 // initialise lays out a new file.
 func initialise(tx *bbolt.Tx, run *spatev1.RunRecord) error {
-	for _, name := range [][]byte{metaBucket, stagesBucket, snapshotBucket, arrivalBucket, eventsBucket} {
+	for _, name := range append(recordBuckets(), inventoryBucket) {
 		if _, err := tx.CreateBucket(name); err != nil {
 			return err
 		}
 	}
-	meta := tx.Bucket(metaBucket)
-	if err := meta.Put(formatKey, formatName); err != nil {
+	if err := tx.Bucket(metaBucket).Put(formatKey, formatName); err != nil {
 		return err
 	}
-	if err := meta.Put(versionKey, binary.BigEndian.AppendUint32(nil, ledgerVersion)); err != nil {
+	k := keeperOf(tx)
+	for _, name := range recordBuckets() {
+		k.holdings[string(name)] = holding{}
+	}
+	if err := k.put(metaBucket, versionKey, binary.BigEndian.AppendUint32(nil, ledgerVersion)); err != nil {
 		return err
 	}
-	return putMessage(meta, runKey, run)
+	if err := k.putMessage(metaBucket, runKey, run); err != nil {
+		return err
+	}
+	return k.close()
 }
 
-// inspect tells a whole ledger of this version from anything else.
-func inspect(tx *bbolt.Tx) error {
-	info, err := os.Stat(tx.DB().Path())
-	if err != nil {
-		return err
-	}
-	if info.Size() < tx.Size() {
-		return fmt.Errorf("%w: the file has %d bytes of %d: copy it again", ErrForeign, info.Size(), tx.Size())
-	}
-	meta := tx.Bucket(metaBucket)
-	if meta == nil || string(meta.Get(formatKey)) != string(formatName) {
-		return fmt.Errorf("%w: it is another program's file", ErrForeign)
-	}
-	return inspectVersion(meta.Get(versionKey))
-}
-
-// inspectVersion says what to do with a ledger of another version.
-func inspectVersion(value []byte) error {
-	if len(value) != 4 {
-		return fmt.Errorf("%w: its version %x is none", ErrForeign, value)
-	}
-	switch version := binary.BigEndian.Uint32(value); {
-	case version < ledgerVersion:
-		return fmt.Errorf("%w: an older Spate wrote it (layout %d, this one reads %d): make its files with that version's `spate report`, "+
-			"or run the plan again", ErrForeign, version, ledgerVersion)
-	case version > ledgerVersion:
-		return fmt.Errorf("%w: a newer Spate wrote it (layout %d, this one reads %d): use that version", ErrForeign, version, ledgerVersion)
-	}
-	return nil
+// recordBuckets are the buckets whose records the inventory counts.
+func recordBuckets() [][]byte {
+	return [][]byte{metaBucket, stagesBucket, snapshotBucket, arrivalBucket, eventsBucket}
 }
 
 // Close writes what waits and closes the file. It blocks until both are done; a second call does nothing.
@@ -224,20 +225,29 @@ func (l *Ledger) Copy(w io.Writer) error {
 }
 
 // update runs one durable transaction for a named thing.
-func (l *Ledger) update(what string, fn func(*bbolt.Tx) error) error {
-	if err := guarded(func() error { return l.db.Update(fn) }); err != nil {
+func (l *Ledger) update(what string, fn func(*keeper) error) error {
+	err := guarded(func() error {
+		return l.db.Update(func(tx *bbolt.Tx) error {
+			k := keeperOf(tx)
+			if err := fn(k); err != nil {
+				return err
+			}
+			return k.close()
+		})
+	})
+	if err != nil {
 		return fmt.Errorf("write %s: %w", what, err)
 	}
 	return nil
 }
 
 // putMessage stores a message under a key.
-func putMessage(b *bbolt.Bucket, key []byte, m proto.Message) error {
-	value, err := deterministic.Marshal(m)
+func (k *keeper) putMessage(bucket, key []byte, m proto.Message) error {
+	content, err := deterministic.Marshal(m)
 	if err != nil {
 		return err
 	}
-	return b.Put(key, value)
+	return k.put(bucket, key, content)
 }
 
 // deterministic gives equal messages equal bytes, so that a snapshot sent twice is known again without decoding.

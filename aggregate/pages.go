@@ -3,6 +3,7 @@ package aggregate
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -22,140 +23,233 @@ const (
 	bucketSize  = 16   // root page u64, sequence u64; root 0: a page follows in the value itself
 )
 
+// deepestTree is more levels than any tree of the store has: its pages have dozens of children each.
+const deepestTree = 64
+
 var native = binary.NativeEndian
 
-// pageCheck walks all pages of a file. The store itself trusts them: with a damaged one it ends the process when it looks for free pages,
-// in goroutines of its own, so that a file has to be known to be sound before it is opened to be written to.
-type pageCheck struct {
-	file io.ReaderAt
-	size int64  // of a page
-	end  uint64 // first page beyond the file's tree
-	seen map[uint64]bool
+// walk reads a ledger's file page by page, without the store. The store trusts its pages: a page that points at itself ends its process,
+// and one that has lost its elements loses records without a word. A walk reads on where a page is damaged, and lists what is wrong.
+type walk struct {
+	file   io.ReaderAt
+	length int64  // of the file
+	size   int64  // of a page
+	end    uint64 // first page beyond the file's trees
+	root   uint64 // page of the tree of buckets
+	seen   []uint64
+	faults []string
+	more   int // faults that are not listed
+
+	wanted  func(bucket string) bool
+	record  func(bucket string, key, value []byte) // bytes are valid until it returns
+	buckets map[string]uint64                      // sequence by name of the buckets found
+	bucket  string                                 // the one that is walked; empty: the tree of buckets
 }
 
-// sound returns why a file cannot be opened to be written to, nil if it can. It reads all of it.
-func sound(path string) error {
-	f, err := os.Open(path)
+// mostFaults is how many faults of pages are listed.
+const mostFaults = 8
+
+// newWalk finds the root of a file's trees. An error: its first pages are of no use, so nothing else can be found.
+func newWalk(f *os.File) (*walk, error) {
+	info, err := f.Stat()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer f.Close()
-	c := &pageCheck{file: f, seen: map[uint64]bool{}}
-	root, err := c.meta()
-	if err != nil {
-		return err
+	w := &walk{file: f, length: info.Size(), buckets: map[string]uint64{}}
+	if err := w.metas(); err != nil {
+		return nil, err
 	}
-	return c.tree(root, nil, nil)
+	if w.length < int64(w.end)*w.size {
+		w.fault("the file ends after %d of its %d bytes, as one that was not copied whole", w.length, int64(w.end)*w.size)
+	}
+	w.seen = make([]uint64, min(w.end, uint64(w.length/w.size))/64+1)
+	return w, nil
 }
 
-// meta finds the newest whole meta page and returns the root of the tree.
-func (c *pageCheck) meta() (root uint64, err error) {
+// errNoStore is in the error about a file whose first two pages are not those of a store.
+var errNoStore = errors.New("its first pages cannot be read")
+
+// metas finds the newest of the two pages that the whole file hangs on. Each change of the file writes one of them: if one is damaged, nobody
+// knows whether it was the newer one.
+func (w *walk) metas() error {
 	var newest uint64
+	whole := 0
 	head := make([]byte, pageHeader+metaLength)
-	for _, at := range []int64{0, c.secondMeta()} {
-		if _, err := c.file.ReadAt(head, at); err != nil {
-			continue // too short: the other one may be whole
-		}
-		m := head[pageHeader:]
-		sum := fnv.New64a()
-		sum.Write(m[:metaLength-8]) // never fails, by its contract
-		if native.Uint32(m) != metaMagic || sum.Sum64() != native.Uint64(m[metaLength-8:]) {
+	for _, at := range []int64{0, w.secondMeta()} {
+		if _, err := w.file.ReadAt(head, at); err != nil || !soundMeta(head[pageHeader:]) {
 			continue
 		}
-		if txid := native.Uint64(m[48:]); c.size == 0 || txid > newest {
-			newest, root = txid, native.Uint64(m[16:])
-			c.size, c.end = int64(native.Uint32(m[8:])), native.Uint64(m[40:])
+		m := head[pageHeader:]
+		if txid := native.Uint64(m[48:]); whole == 0 || txid > newest {
+			newest, w.root = txid, native.Uint64(m[16:])
+			w.size, w.end = int64(native.Uint32(m[8:])), native.Uint64(m[40:])
 		}
+		whole++
 	}
-	if c.size < pageHeader+metaLength {
-		return 0, fmt.Errorf("%w: its first pages cannot be read", ErrDamaged)
+	if whole == 0 || w.size < pageHeader+metaLength || w.size > 1<<24 || w.end > uint64(1)<<40 {
+		return errNoStore
 	}
-	return root, nil
+	if whole == 1 {
+		w.fault("one of its first two pages cannot be read: the last change may be missing")
+	}
+	return nil
+}
+
+// soundMeta reports whether a meta page's content has its checksum.
+func soundMeta(m []byte) bool {
+	sum := fnv.New64a()
+	sum.Write(m[:metaLength-8]) // never fails, by its contract
+	return native.Uint32(m) == metaMagic && sum.Sum64() == native.Uint64(m[metaLength-8:])
 }
 
 // secondMeta is where the second meta page stands, by the page size that the first one says, or this machine's.
-func (c *pageCheck) secondMeta() int64 {
-	head := make([]byte, pageHeader+12)
-	if _, err := c.file.ReadAt(head, 0); err == nil && native.Uint32(head[pageHeader:]) == metaMagic {
+func (w *walk) secondMeta() int64 {
+	head := make([]byte, pageHeader+metaLength)
+	if _, err := w.file.ReadAt(head, 0); err == nil && soundMeta(head[pageHeader:]) {
 		return int64(native.Uint32(head[pageHeader+8:]))
 	}
 	return int64(os.Getpagesize())
 }
 
-// tree checks the pages below one, whose keys are not below from and below to. Nil: no bound.
-func (c *pageCheck) tree(id uint64, from, to []byte) error {
-	page, err := c.read(id)
-	if err != nil {
-		return err
+// fault notes what is wrong with a page.
+func (w *walk) fault(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if w.bucket != "" {
+		text += " (of its " + kindOf(w.bucket) + ")"
+	}
+	if len(w.faults) == mostFaults {
+		w.more++
+		return
+	}
+	w.faults = append(w.faults, text)
+}
+
+// all walks the wanted buckets and hands over their records.
+func (w *walk) all() { w.tree(w.root, nil, nil, 0) }
+
+// orphans hands over the records on pages that the walk has not seen, whatever they are.
+func (w *walk) orphans(record func(key, value []byte)) {
+	for id := uint64(2); id < w.end && int64(id+1)*w.size <= w.length; id++ {
+		if w.seen[id/64]>>(id%64)&1 == 1 {
+			continue
+		}
+		page, ok := w.read(id)
+		if !ok || native.Uint16(page[8:]) != leafFlag {
+			continue
+		}
+		elements, _ := elementsOf(page) // as many as can be read
+		for _, e := range elements {
+			record(e.key, e.value)
+		}
+	}
+}
+
+// tree walks the pages below one. Its first key is from, unless that is nil, and all its keys are below to.
+func (w *walk) tree(id uint64, from, to []byte, depth int) {
+	page, ok := w.read(id)
+	if !ok {
+		return
+	}
+	if depth == deepestTree {
+		w.fault("page %d lies too deep", id)
+		return
 	}
 	elements, err := elementsOf(page)
 	if err != nil {
-		return fmt.Errorf("%w: page %d: %w", ErrDamaged, id, err)
+		w.fault("page %d: %v", id, err)
+	}
+	if from != nil && (len(elements) == 0 || !bytes.Equal(elements[0].key, from)) {
+		w.fault("page %d begins with another key than the page above says", id)
 	}
 	for i, e := range elements {
 		next := to
 		if i+1 < len(elements) {
 			next = elements[i+1].key
 		}
-		if bytes.Compare(e.key, from) < 0 || next != nil && bytes.Compare(e.key, next) >= 0 {
-			return fmt.Errorf("%w: page %d: keys out of order", ErrDamaged, id)
+		if next != nil && bytes.Compare(e.key, next) >= 0 {
+			w.fault("page %d: keys out of order", id)
 		}
-		if err := c.below(id, e, next); err != nil {
-			return err
-		}
+		w.below(id, e, next, depth)
 	}
-	return nil
 }
 
-// below checks what an element points to.
-func (c *pageCheck) below(id uint64, e element, next []byte) error {
+// below walks what an element holds or points to.
+func (w *walk) below(id uint64, e element, next []byte, depth int) {
 	switch {
 	case e.child != 0:
-		return c.tree(e.child, e.key, next)
-	case !e.bucket:
-		return nil
-	case len(e.value) < bucketSize:
-		return fmt.Errorf("%w: page %d: a bucket of %d bytes", ErrDamaged, id, len(e.value))
+		w.tree(e.child, e.key, next, depth+1)
+	case w.bucket == "":
+		w.open(id, e)
+	case e.bucket:
+		w.fault("page %d: a bucket inside a bucket", id)
+	default:
+		w.record(w.bucket, e.key, e.value)
 	}
+}
+
+// open walks a bucket.
+func (w *walk) open(id uint64, e element) {
+	if !e.bucket || len(e.value) < bucketSize {
+		w.fault("page %d: not a part of a ledger", id)
+		return
+	}
+	name := string(e.key)
+	w.buckets[name] = native.Uint64(e.value[8:])
+	if kindOf(name) == "" {
+		w.fault("page %d: a part that no ledger has", id)
+		return
+	}
+	if !w.wanted(name) {
+		return
+	}
+	w.bucket = name
+	defer func() { w.bucket = "" }()
 	if root := native.Uint64(e.value); root != 0 {
-		return c.tree(root, nil, nil)
+		w.tree(root, nil, nil, 0)
+		return
 	}
 	inline, err := elementsOf(e.value[bucketSize:])
 	if err != nil {
-		return fmt.Errorf("%w: page %d: %w", ErrDamaged, id, err)
+		w.fault("page %d: %v", id, err)
 	}
 	for i, e := range inline {
 		if e.child != 0 || e.bucket || i > 0 && bytes.Compare(inline[i-1].key, e.key) >= 0 {
-			return fmt.Errorf("%w: page %d: a bucket inside it", ErrDamaged, id)
+			w.fault("page %d: keys out of order", id)
+			continue
 		}
+		w.record(name, e.key, e.value)
 	}
-	return nil
 }
 
-// read reads a page with its overflow. A page belongs to one place in the tree.
-func (c *pageCheck) read(id uint64) ([]byte, error) {
+// read reads a page with its overflow, false if it cannot be had. A page belongs to one place in the trees.
+func (w *walk) read(id uint64) ([]byte, bool) {
 	head := make([]byte, pageHeader)
-	if id < 2 || id >= c.end {
-		return nil, fmt.Errorf("%w: page %d is not one of %d", ErrDamaged, id, c.end)
+	if id < 2 || id >= w.end {
+		w.fault("page %d is not one of %d", id, w.end)
+		return nil, false
 	}
-	if _, err := c.file.ReadAt(head, int64(id)*c.size); err != nil {
-		return nil, fmt.Errorf("%w: page %d: %w", ErrDamaged, id, err)
+	if _, err := w.file.ReadAt(head, int64(id)*w.size); err != nil {
+		w.fault("page %d is not there", id)
+		return nil, false
 	}
 	overflow := uint64(native.Uint32(head[12:]))
-	if native.Uint64(head) != id || id+overflow >= c.end {
-		return nil, fmt.Errorf("%w: page %d says that it is page %d with %d more", ErrDamaged, id, native.Uint64(head), overflow)
+	if native.Uint64(head) != id || id+overflow >= w.end || int64(id+overflow+1)*w.size > w.length {
+		w.fault("page %d says that it is page %d with %d more", id, native.Uint64(head), overflow)
+		return nil, false
 	}
 	for n := id; n <= id+overflow; n++ {
-		if c.seen[n] {
-			return nil, fmt.Errorf("%w: page %d is there twice", ErrDamaged, n)
+		if w.seen[n/64]>>(n%64)&1 == 1 {
+			w.fault("page %d is there twice", n)
+			return nil, false
 		}
-		c.seen[n] = true
+		w.seen[n/64] |= 1 << (n % 64)
 	}
-	page := make([]byte, int64(1+overflow)*c.size)
-	if _, err := c.file.ReadAt(page, int64(id)*c.size); err != nil {
-		return nil, fmt.Errorf("%w: page %d: %w", ErrDamaged, id, err)
+	page := make([]byte, int64(1+overflow)*w.size)
+	if _, err := w.file.ReadAt(page, int64(id)*w.size); err != nil {
+		w.fault("page %d: %v", id, err)
+		return nil, false
 	}
-	return page, nil
+	return page, true
 }
 
 // element is one entry of a page.
@@ -166,8 +260,8 @@ type element struct {
 }
 
 // elementsOf reads the elements of a page: branch (position u32, key size u32, page u64) or leaf (flags, position, key size, value size u32).
-// Positions count from the element itself.
-func elementsOf(page []byte) ([]element, error) {
+// Positions count from the element itself. Elements that cannot be read are left out, with an error for the first of them.
+func elementsOf(page []byte) (out []element, err error) {
 	if len(page) < pageHeader {
 		return nil, fmt.Errorf("%d bytes", len(page))
 	}
@@ -175,25 +269,36 @@ func elementsOf(page []byte) ([]element, error) {
 	if flags != branchFlag && flags != leafFlag || flags == branchFlag && count == 0 {
 		return nil, fmt.Errorf("kind %#x with %d elements", flags, count)
 	}
-	if len(page) < pageHeader+count*elementSize {
-		return nil, fmt.Errorf("%d elements in %d bytes", count, len(page))
+	if room := (len(page) - pageHeader) / elementSize; count > room {
+		err, count = fmt.Errorf("%d elements in %d bytes", count, len(page)), room
 	}
-	out := make([]element, count)
-	for i := range out {
-		at := uint64(pageHeader + i*elementSize)
-		e := page[at:]
-		position, keySize, valueSize := uint64(native.Uint32(e)), uint64(native.Uint32(e[4:])), uint64(0)
-		if flags == leafFlag {
-			position, keySize, valueSize = keySize, uint64(native.Uint32(e[8:])), uint64(native.Uint32(e[12:]))
-			out[i].bucket = native.Uint32(e)&bucketFlag != 0
-		} else if out[i].child = native.Uint64(e[8:]); out[i].child == 0 {
-			return nil, fmt.Errorf("element %d is nowhere", i)
+	for i := range count {
+		e, ok := elementOf(page, pageHeader+i*elementSize, flags)
+		if !ok {
+			if err == nil {
+				err = fmt.Errorf("element %d cannot be read", i)
+			}
+			continue
 		}
-		start := at + position
-		if start+keySize+valueSize > uint64(len(page)) {
-			return nil, fmt.Errorf("element %d goes beyond its end", i)
-		}
-		out[i].key, out[i].value = page[start:start+keySize], page[start+keySize:start+keySize+valueSize]
+		out = append(out, e)
 	}
-	return out, nil
+	return out, err
+}
+
+// elementOf reads the element at an offset of a page, false if it points outside.
+func elementOf(page []byte, at int, flags uint16) (out element, ok bool) {
+	e := page[at:]
+	position, keySize, valueSize := uint64(native.Uint32(e)), uint64(native.Uint32(e[4:])), uint64(0)
+	if flags == leafFlag {
+		position, keySize, valueSize = keySize, uint64(native.Uint32(e[8:])), uint64(native.Uint32(e[12:]))
+		out.bucket = native.Uint32(e)&bucketFlag != 0
+	} else if out.child = native.Uint64(e[8:]); out.child == 0 {
+		return out, false
+	}
+	start := uint64(at) + position
+	if start+keySize+valueSize > uint64(len(page)) || keySize == 0 {
+		return out, false
+	}
+	out.key, out.value = page[start:start+keySize], page[start+keySize:start+keySize+valueSize]
+	return out, true
 }

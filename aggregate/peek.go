@@ -2,19 +2,16 @@ package aggregate
 
 import (
 	"errors"
-	"fmt"
 	"time"
 )
 
-// Peek opens a ledger, calls fn with it to read, and closes it. It does not wait for another process that writes it: that is ErrLocked at
-// once. Append and Put fail.
+// Peek opens a ledger, calls fn with it to read its records and events, and closes it. Its snapshots cannot be read: that saves looking at
+// them, which are nearly all of the file. It does not wait for another process that writes the ledger: that is ErrLocked at once. Append and
+// Put fail. The error is that of fn, or as OpenReadOnly's.
 func Peek(path string, fn func(*Ledger) error) error {
-	l, err := open(path, true, time.Millisecond, openExisting)
+	l, err := openVerified(path, time.Millisecond, false)
 	if err != nil {
-		return fmt.Errorf("open ledger %s: %w", path, err)
-	}
-	if err := l.view(inspect); err != nil {
-		return errors.Join(fmt.Errorf("open ledger %s: %w", path, err), l.Close())
+		return err
 	}
 	return errors.Join(fn(l), l.Close())
 }

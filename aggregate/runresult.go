@@ -105,6 +105,9 @@ func boundOnly(run *spatev1.RunRecord) bool {
 // runMissing says what the run lacks to be complete.
 func runMissing(run *spatev1.RunRecord, stages []StageResult) []string {
 	missing := []string{}
+	for _, lost := range run.GetDamage() {
+		missing = append(missing, "the ledger was damaged: "+lost)
+	}
 	switch run.GetOutcome() {
 	case spatev1.Outcome_OUTCOME_DONE:
 	case spatev1.Outcome_OUTCOME_STOPPED:
@@ -112,7 +115,7 @@ func runMissing(run *spatev1.RunRecord, stages []StageResult) []string {
 	case spatev1.Outcome_OUTCOME_FAILED:
 		missing = append(missing, withReason("the run failed", run.GetReason()))
 	default:
-		missing = append(missing, "the run has not ended: the coordinator died or is still at it")
+		missing = append(missing, notEnded(run))
 	}
 	if absent := int64(run.GetStages()) - int64(len(stages)); absent > 0 {
 		most := ""
@@ -148,6 +151,14 @@ func verdictOfRun(run *spatev1.RunRecord, records []*spatev1.StageRecord, stages
 	return unlessZero(RunVerdict(slices.Values(records), run.GetSearches(), func(rec *spatev1.StageRecord) trust.Verdict {
 		return byIndex[rec.GetStage().GetIndex()]
 	}))
+}
+
+// notEnded says of a run without an outcome why it has none.
+func notEnded(run *spatev1.RunRecord) string {
+	if len(run.GetDamage()) > 0 {
+		return "how the run ended is not known"
+	}
+	return "the run has not ended: the coordinator died or is still at it"
 }
 
 // withReason adds a reason, if there is one.

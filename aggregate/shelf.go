@@ -23,38 +23,56 @@ func shelfOf(tx *bbolt.Tx) shelf {
 }
 
 // get returns the encoding of a snapshot, nil if there is none.
-func (s shelf) get(name []byte) []byte {
-	if at := s.places.Get(name); at != nil {
-		return s.arrived.Get(at)
+func (s shelf) get(name []byte) ([]byte, error) {
+	place := s.places.Get(name)
+	if place == nil {
+		return nil, nil
 	}
-	return nil
+	return s.at(name, place)
 }
 
-// put stores the encoding of a snapshot that is not there.
-func (s shelf) put(name, value []byte) error {
+// at returns the encoding of the snapshot that has a place.
+func (s shelf) at(name, place []byte) ([]byte, error) {
+	number, err := unsealed(snapshotBucket, name, place)
+	if err != nil {
+		return nil, &DamageError{Lost: []string{nameText(name) + ": the place of it is damaged"}}
+	}
+	content, err := unsealed(arrivalBucket, number, s.arrived.Get(number))
+	if err != nil {
+		return nil, &DamageError{Lost: []string{nameText(name)}}
+	}
+	return content, nil
+}
+
+// put stores the encoding of a snapshot that is not there. It may use value's memory.
+func (s shelf) put(k *keeper, name, value []byte) error {
 	number, err := s.arrived.NextSequence()
 	if err != nil {
 		return err
 	}
 	at := binary.BigEndian.AppendUint64(nil, number)
-	if err := s.arrived.Put(at, value); err != nil {
+	if err := k.put(arrivalBucket, at, value); err != nil {
 		return err
 	}
-	return s.places.Put(name, at)
+	return k.put(snapshotBucket, name, at)
 }
 
 // discard removes the snapshots whose names begin with a prefix.
-func (s shelf) discard(prefix []byte) error {
+func (s shelf) discard(k *keeper, prefix []byte) error {
 	var names [][]byte // a cursor must not delete while it walks
 	c := s.places.Cursor()
-	for name, at := c.Seek(prefix); bytes.HasPrefix(name, prefix); name, at = c.Next() {
+	for name, _ := c.Seek(prefix); bytes.HasPrefix(name, prefix); name, _ = c.Next() {
 		names = append(names, bytes.Clone(name))
-		if err := s.arrived.Delete(at); err != nil {
-			return err
-		}
 	}
 	for _, name := range names {
-		if err := s.places.Delete(name); err != nil {
+		number, err := unsealed(snapshotBucket, name, s.places.Get(name))
+		if err != nil {
+			return &DamageError{Lost: []string{nameText(name) + ": the place of it is damaged"}}
+		}
+		if err := k.remove(arrivalBucket, bytes.Clone(number)); err != nil {
+			return err
+		}
+		if err := k.remove(snapshotBucket, name); err != nil {
 			return err
 		}
 	}

@@ -25,6 +25,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"time"
+
+	"github.com/spate-load/spate/internal/bounded"
 )
 
 // Role is what the holder of a certificate may do.
@@ -163,9 +165,12 @@ func readCert(path string) (*x509.Certificate, error) {
 	return cert, nil
 }
 
+// maxPEM is the most that a file of a certificate or a key may have, in bytes.
+const maxPEM = 1 << 20
+
 // readPEM reads the first block of a file.
 func readPEM(path, kind string) ([]byte, error) {
-	text, err := os.ReadFile(path)
+	text, err := bounded.ReadFile(path, maxPEM)
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ func (c *Coordinator) conduct(r *run) {
 		select {
 		case <-r.ended:
 			c.closeSink(r)
+			c.tidy(time.Now())
 			return
 		case e := <-r.toClose:
 			c.closeStage(r, live, e)

@@ -13,6 +13,7 @@ import (
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/membership"
+	"github.com/spate-load/spate/internal/retention"
 )
 
 // Config says how a coordinator works.
@@ -35,6 +36,13 @@ type Config struct {
 	// Local says that the coordinator is embedded in the command that submits its one run. It takes up nothing in DataDir, and no other
 	// coordinator takes up its run: only Resume continues it.
 	Local bool
+	// KeepRuns are the limits of the runs in DataDir that have ended: those beyond them are deleted, the oldest first, at the start and whenever
+	// a run ends. Zero: none is.
+	KeepRuns retention.Limits
+	// KeepDatasets are the limits of the datasets in DatasetDir, but for those of runs that wait or go on. Zero: none is deleted.
+	KeepDatasets retention.Limits
+	// MaxDataset is how many bytes a dataset may have that a client hands over. 0: not limited.
+	MaxDataset uint64
 	// RunDir is the directory of a local coordinator's run instead of DataDir/RUNID.
 	RunDir string
 	// OpenSink opens what takes in a run's merged results while it goes on. It is given the run's directory. The coordinator

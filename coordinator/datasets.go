@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -32,6 +33,10 @@ func (s runService) PutDataset(stream spatev1.RunService_PutDatasetServer) (err 
 	if err != nil {
 		return err
 	}
+	if most := s.c.cfg.MaxDataset; most > 0 && first.GetSize() > most {
+		return status.Errorf(codes.InvalidArgument, "the dataset has %d bytes, and this coordinator takes at most %d: see --max-dataset-size",
+			first.GetSize(), most)
+	}
 	in, err := s.c.store.Receive(first.GetSha256(), first.GetSize())
 	if err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
@@ -52,6 +57,7 @@ func (s runService) PutDataset(stream spatev1.RunService_PutDatasetServer) (err 
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
 	s.c.log.Info("dataset received", "file", path, "bytes", first.GetSize())
+	s.c.tidy(time.Now())
 	return stream.SendAndClose(&spatev1.PutDatasetResponse{})
 }
 

@@ -46,6 +46,7 @@ func (c *Coordinator) takeUpRuns() error {
 	if c.cfg.Local {
 		return nil
 	}
+	defer func() { c.tidy(time.Now()) }() // when it is known which runs go on
 	ids, err := c.runIDs()
 	if err != nil {
 		return err

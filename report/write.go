@@ -24,8 +24,9 @@ type Options struct {
 }
 
 // Write makes all derived files of a run directory from its ledger, in place of what is there. A file is either the old one or
-// the new one whole, never a part. It reads the ledger only; errors.Is tells aggregate.ErrLocked and aggregate.ErrForeign. The
-// result is that of results.json, nil if the ledger could not be read or merged: an error with a result is about writing.
+// the new one whole, never a part. It reads the ledger only; errors.Is tells aggregate.ErrLocked, ErrForeign and ErrDamaged. The
+// result is that of results.json, nil if the ledger could not be read or merged: an error with a result is about writing. A ledger that is
+// damaged is an aggregate.DamageError, and nothing is written.
 func Write(dir string, o Options) (result *aggregate.Result, err error) {
 	ledger, err := aggregate.OpenReadOnly(filepath.Join(dir, LedgerFile))
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/spate-load/spate/internal/bounded"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -63,9 +64,12 @@ var ErrNone = errors.New("there is none")
 // ErrOther is wrapped by Read's error if the file is of another machine.
 var ErrOther = errors.New("it is of another machine")
 
+// maxFile is the most that the file may have, in bytes.
+const maxFile = 1 << 20
+
 // Read reads a file, and refuses what was not measured on the machine that is given: with ErrOther. If there is no file it is ErrNone.
 func Read(path string, here Machine) (*Capacity, error) {
-	text, err := os.ReadFile(path)
+	text, err := bounded.ReadFile(path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("capacity %s: %w; spate calibrate makes it", path, ErrNone)
 	}

@@ -24,6 +24,9 @@ type flags struct {
 	dataDir, datasetDir string
 	lease, handover     time.Duration
 	maxWaiting          int
+	keepRuns            settings.Keep
+	keepDatasets        settings.Keep
+	maxDataset          settings.Size
 	plaintext, noGossip bool
 	gossip              settings.Gossip
 	tls                 settings.TLS
@@ -54,6 +57,11 @@ meanwhile, for --lease. SIGINT (Ctrl-C) ends it; what was measured is kept.`,
 	fs.DurationVar(&f.lease, "lease", 30*time.Second, "how long agents go on without this coordinator before they drain and end their share, at least "+leastLease.String())
 	fs.DurationVar(&f.handover, "reassign-lease", 10*time.Second, "the same in stages with on_agent_loss: reassign, where others take a lost agent's part over as soon as it has passed; no longer than --lease, at least "+leastLease.String())
 	fs.IntVar(&f.maxWaiting, "max-waiting", 64, "most runs that may wait in the queue; more are refused")
+	f.keepRuns.AddFlags(fs, "runs", "runs that have ended")
+	f.keepDatasets = settings.Keep{For: 90 * 24 * time.Hour, Size: 64 << 30}
+	f.keepDatasets.AddFlags(fs, "datasets", "datasets, which clients hand over again where they are gone")
+	f.maxDataset = 64 << 30
+	fs.Var(&f.maxDataset, "max-dataset-size", "largest dataset that is taken from a client (0: any)")
 	fs.BoolVar(&f.plaintext, "insecure-plaintext", false, "serve beyond loopback without encryption or authentication: only on a network you trust")
 	fs.BoolVar(&f.noGossip, "no-gossip", false, "take no part in gossip: agents are given --listen's address")
 	f.tls.AddFlags(fs)
@@ -83,6 +91,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	c, err := coordinator.New(coordinator.Config{
 		Name: f.name, Version: version, Listen: f.listen, TLS: f.tls.Files, InsecurePlaintext: f.plaintext, DataDir: f.dataDir, Gossip: gossip, Logger: logger,
 		OpenSink: openSink, DatasetDir: f.datasetDir, Lease: f.lease, MaxWaiting: f.maxWaiting, LeaveOn: daemon.ErrTerminated,
+		KeepRuns: f.keepRuns.Limits(), KeepDatasets: f.keepDatasets.Limits(), MaxDataset: uint64(f.maxDataset),
 		Run: lifecycle.Config{ReassignLease: min(f.handover, f.lease)},
 	})
 	if err != nil {
@@ -123,7 +132,7 @@ func (f *flags) check() error {
 			errs = append(errs, fmt.Errorf("%s %s: is a file: name a directory", dir[0], dir[1]))
 		}
 	}
-	return errors.Join(append(errs, f.influx.Validate())...)
+	return errors.Join(append(errs, f.influx.Validate(), f.keepRuns.Check("runs"), f.keepDatasets.Check("datasets"))...)
 }
 
 // membership is how the coordinator takes part in gossip, nil if it does not.

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spate-load/spate/cmd/internal/settings"
+	"github.com/spate-load/spate/internal/bounded"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
@@ -28,14 +30,7 @@ func openFile(path string) (io.ReadCloser, error) {
 	if name, is := strings.CutPrefix(path, shippedPrefix); is {
 		return plans.OpenData(name)
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, errors.Join(fmt.Errorf("%s is a directory: name a file", path), f.Close())
-	}
-	return f, nil
+	return bounded.Open(path)
 }
 
 // gatherer reads the files that a plan names.
@@ -44,6 +39,7 @@ type gatherer struct {
 	store      *store.Store
 	notes      io.Writer // what a person should know of the files
 	quiet      bool      // only of what is wrong with them
+	largest    uint64    // bytes of text that a file may have
 	tokenizers map[string]*tokenizer.Tokenizer
 	uncounted  error // why a text's tokens could not be counted
 	mistakes   plans.Mistakes
@@ -61,13 +57,20 @@ func gather(ctx context.Context, plan *plans.Plan, dir string, notes io.Writer, 
 	if len(files) == 0 {
 		return g.resources, nil
 	}
-	var err error
+	limits, largest, err := settings.DatasetLimits()
+	if err != nil {
+		return g.resources, badInput(err)
+	}
+	g.largest = largest
 	if g.store, err = store.Open(dir); err != nil {
 		return g.resources, err
 	}
 	err = untilInterrupted(ctx, "the plan's files were read", func(ctx context.Context) error { return g.read(ctx, files) })
 	if err != nil {
 		return plans.Resources{}, err
+	}
+	if _, err := g.store.Prune(limits, time.Now(), nil); err != nil {
+		fmt.Fprintf(notes, "spate: datasets that are not used any more cannot be removed: %v\n", err)
 	}
 	return g.resources, nil
 }
@@ -147,7 +150,7 @@ func (g *gatherer) rows(ctx context.Context, f plans.File) {
 	var left *dataset.Skipped
 	in := newReading(ctx, src, f.Path, g.notes, g.quiet)
 	_, err = g.store.Adopt(func(dst *os.File) (string, error) {
-		d, skipped, err := dataset.Build(ctx, dst, in, f.Workload, dataset.Options{Name: f.Path, Count: g.count()})
+		d, skipped, err := dataset.Build(ctx, dst, in, f.Workload, dataset.Options{Name: f.Path, Count: g.count(), MaxBytes: g.largest})
 		if err != nil {
 			return "", err
 		}

@@ -45,6 +45,7 @@ too narrow for all columns goes without the last ones.`,
 			return writeRuns(cmd.OutOrStdout(), runs, time.Now())
 		},
 	}
+	cmd.AddCommand(newRunsRemove())
 	f.add(cmd.Flags())
 	output.add(cmd.Flags())
 	cmd.Flags().Uint32Var(&limit, "limit", 50, "list at most so many runs, the newest")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/spate-load/spate/cmd/internal/settings"
+	"github.com/spate-load/spate/internal/bounded"
 	"github.com/spate-load/spate/plans"
 )
 
@@ -100,10 +100,7 @@ func planText(stdin io.Reader, path string) (data []byte, name string, err error
 		}
 		return data, "<stdin>", nil
 	}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return nil, "", fmt.Errorf("%s is a directory: name a plan's file", path)
-	}
-	data, err = os.ReadFile(path)
+	data, err = bounded.ReadFile(path, maxPlanBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		if shipped, openErr := plans.Open(path); openErr == nil {
 			return shipped, path, nil
@@ -124,7 +121,7 @@ func numberHint(path string) string {
 	return ""
 }
 
-// maxPlanBytes is beyond what a plan may have, so that a plan that is too large is seen to be.
+// maxPlanBytes is the most that is read of a plan: beyond what one may have, so that a plan that is too large is seen to be.
 const maxPlanBytes = 8 << 20
 
 // maxSpeed is the strongest compression of time, as in plans.

@@ -20,6 +20,8 @@ type Options struct {
 	// Count returns the number of tokens of a text, without those that servers add. Nil: there is no tokenizer, and what only one can know
 	// stays unknown.
 	Count func(text string) int
+	// MaxBytes is how much text the source may have, uncompressed. Default 64 GiB.
+	MaxBytes uint64
 }
 
 // Skipped is what a source has that is in no request.
@@ -80,7 +82,8 @@ const defaultSkipped = 0.01
 // (at most 32 MiB, longer ones are unusable), of a trace 16 MiB of rows to sort, and in Mooncake's form 10 to 15 bytes for each different block.
 // The same source, workload and counts give the same bytes.
 //
-// Skipped is never nil. It is an error if the source ends too early, is not in the workload's form, has no row that can be used, or more
+// Skipped is never nil. It is an error if the source ends too early, has too much text or a line of more
+// than 1 GiB, is compressed as only files are that are made to fill disks, is not in the workload's form, has no row that can be used, or more
 // unusable ones than max_skipped: it names the first of them. What was written to dst is of no use then.
 func Build(ctx context.Context, dst io.Writer, src io.Reader, w *spatev1.Workload, o Options) (*spatev1.Dataset, *Skipped, error) {
 	skipped := &Skipped{Unit: "line"}
@@ -88,6 +91,7 @@ func Build(ctx context.Context, dst io.Writer, src io.Reader, w *spatev1.Workloa
 	if err != nil {
 		return nil, skipped, fmt.Errorf("dataset: %w", err)
 	}
+	b.most = cmp.Or(o.MaxBytes, defaultMost)
 	d, err := b.build(ctx, dst, src)
 	if err != nil {
 		return nil, skipped, fmt.Errorf("dataset: %s: %w", cmp.Or(o.Name, "the file of workload "+w.GetName()), err)
@@ -100,6 +104,7 @@ type builder struct {
 	header  header
 	flags   uint32
 	share   float64 // of rows that may be unusable
+	most    uint64  // bytes of text
 	skipped *Skipped
 	// begin finds lines or elements.
 	begin func(*source) (items, error)
@@ -118,7 +123,7 @@ type builder struct {
 
 // build goes through the source.
 func (b *builder) build(ctx context.Context, dst io.Writer, src io.Reader) (*spatev1.Dataset, error) {
-	in, err := open(ctx, src)
+	in, err := open(ctx, src, b.most)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,12 @@ import (
 // is longer is read over, without being kept, and counts as unusable.
 const longestItem = 32 << 20
 
+// endlessItem is the length of a line or element from which on a source is none: it is a device, or no text of rows.
+const endlessItem = 1 << 30
+
+// errEndless ends a source without ends of lines.
+var errEndless = fmt.Errorf("is longer than %d MiB: this is no file of rows", endlessItem>>20)
+
 // item is one line, or one element of an array.
 type item struct {
 	number  uint64 // from 1
@@ -39,8 +45,11 @@ func (l *lines) unit() string { return "line" }
 func (l *lines) next() (item, error) {
 	l.buffer = l.buffer[:0]
 	it := item{number: l.number + 1}
-	for {
+	for length := 0; ; {
 		part, err := l.src.ReadSlice('\n')
+		if length += len(part); length > endlessItem {
+			return it, fmt.Errorf("line %d %w", it.number, errEndless)
+		}
 		it.tooLong = it.tooLong || len(l.buffer)+len(part) > longestItem
 		if it.tooLong {
 			part = nil
@@ -126,12 +135,15 @@ func (e *elements) next() (item, error) {
 func (e *elements) take(it *item) error {
 	cut := cutter{}
 	e.buffer = e.buffer[:0]
-	for !cut.done {
+	for length := 0; !cut.done; {
 		if _, err := e.src.Peek(1); err != nil {
 			return err
 		}
 		ready, _ := e.src.Peek(e.src.Buffered())
 		n := cut.length(ready)
+		if length += n; length > endlessItem {
+			return errEndless
+		}
 		if it.tooLong = it.tooLong || len(e.buffer)+n > longestItem; !it.tooLong {
 			e.buffer = append(e.buffer, ready[:n]...)
 		}

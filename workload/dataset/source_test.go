@@ -137,7 +137,7 @@ func TestElementsOracle(t *testing.T) {
 			}
 			text += spaces.Draw(t, "left") + v + spaces.Draw(t, "right")
 		}
-		s, err := open(t.Context(), strings.NewReader(text+"]"+spaces.Draw(t, "behind")))
+		s, err := open(t.Context(), strings.NewReader(text+"]"+spaces.Draw(t, "behind")), defaultMost)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,8 +2,8 @@
 //
 // A file is there in whole or not at all: it is written under another name, checked against its hash and renamed. So several
 // processes may share a directory, and a file that somebody copied there by hand under its right name is as good as one that came
-// over the network. The command that submits a plan, the coordinator and the agents each have one; nothing is ever deleted but what
-// was begun and not finished.
+// over the network. The command that submits a plan, the coordinator and the agents each have one. A file's time of modification is when it
+// was last used: by it, Prune keeps a directory within limits.
 package store
 
 import (
@@ -31,6 +31,9 @@ func Open(dir string) (*Store, error) {
 
 // suffix of the files' names, so that people know what they are.
 const suffix = ".rows"
+
+// incoming is what the names of files begin with that are being written.
+const incoming = "incoming-"
 
 // What can be wrong with a dataset's name.
 var (
@@ -61,6 +64,9 @@ func (s *Store) Open(sha256 string) (*os.File, error) {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("dataset %s: %w", sha256, ErrUnknown)
 	}
+	if err == nil {
+		used(path)
+	}
 	return f, err
 }
 
@@ -78,6 +84,7 @@ func (s *Store) Path(sha256 string, size uint64) (path string, found bool, err e
 	case uint64(info.Size()) != size:
 		return path, false, fmt.Errorf("dataset %s has %d bytes and not %d: it is damaged, delete it", path, info.Size(), size)
 	}
+	used(path)
 	return path, true, nil
 }
 
@@ -105,7 +112,7 @@ func (s *Store) Receive(sha256 string, size uint64) (*Incoming, error) {
 }
 
 func (s *Store) begin() (*Incoming, error) {
-	f, err := os.CreateTemp(s.dir, "incoming-*")
+	f, err := os.CreateTemp(s.dir, incoming+"*")
 	if err != nil {
 		return nil, fmt.Errorf("dataset: %w", err)
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -15,7 +14,11 @@ import (
 
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/aggregate/sink/influx"
+	"github.com/spate-load/spate/internal/bounded"
 )
+
+// maxAuthorities is the most that a file of authorities may have, in bytes.
+const maxAuthorities = 16 << 20
 
 // SpoolFile is the name, in a run's directory, of what InfluxDB could not be sent.
 const SpoolFile = "influx.spool"
@@ -83,7 +86,7 @@ func (i *Influx) tls() (*tls.Config, error) {
 	case i.CA == "":
 		return nil, nil //nolint:nilnil // the default of the client
 	}
-	pem, err := os.ReadFile(i.CA)
+	pem, err := bounded.ReadFile(i.CA, maxAuthorities)
 	if err != nil {
 		return nil, fmt.Errorf("--influx-ca: %w", err)
 	}

@@ -4,7 +4,12 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"github.com/spate-load/spate/internal/bounded"
 )
+
+// maxSecret is the length of the longest secret, in bytes.
+const maxSecret = 1 << 20
 
 // Secret returns the value behind "env:NAME" or "file:PATH", without the line break that files end in. Any other text is the value itself.
 func Secret(reference string) (string, error) {
@@ -16,7 +21,7 @@ func Secret(reference string) (string, error) {
 		return value, nil
 	}
 	if path, ok := strings.CutPrefix(reference, "file:"); ok {
-		data, err := os.ReadFile(path)
+		data, err := bounded.ReadFile(path, maxSecret)
 		if err != nil {
 			return "", err
 		}

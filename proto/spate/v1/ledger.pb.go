@@ -59,7 +59,9 @@ type RunRecord struct {
 	// How often the coordinator was started anew while the run went on, or the run was resumed.
 	Restarts uint32 `protobuf:"varint,15,opt,name=restarts,proto3" json:"restarts,omitempty"`
 	// Verdict on the run's measurements when it ended: "VALID", "SUSPECT" or "INVALID". Empty: none was judged.
-	Verdict       string `protobuf:"bytes,16,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	Verdict string `protobuf:"bytes,16,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	// What was lost of a ledger that was damaged, in words, if this one was made of what was left of it.
+	Damage        []string `protobuf:"bytes,17,rep,name=damage,proto3" json:"damage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -204,6 +206,13 @@ func (x *RunRecord) GetVerdict() string {
 		return x.Verdict
 	}
 	return ""
+}
+
+func (x *RunRecord) GetDamage() []string {
+	if x != nil {
+		return x.Damage
+	}
+	return nil
 }
 
 // Submission is what a coordinator that was started anew needs to go on with a run, beside its records. No secrets.
@@ -1058,7 +1067,7 @@ var File_spate_v1_ledger_proto protoreflect.FileDescriptor
 
 const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\n" +
-	"\x15spate/v1/ledger.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\x1a\x13spate/v1/plan.proto\x1a\x12spate/v1/run.proto\"\xce\x04\n" +
+	"\x15spate/v1/ledger.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\x1a\x13spate/v1/plan.proto\x1a\x12spate/v1/run.proto\"\xe6\x04\n" +
 	"\tRunRecord\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1b\n" +
 	"\tplan_yaml\x18\x02 \x01(\fR\bplanYaml\x129\n" +
@@ -1078,7 +1087,8 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\bcomplete\x18\r \x01(\bR\bcomplete\x12\x1c\n" +
 	"\tsubmitter\x18\x0e \x01(\tR\tsubmitter\x12\x1a\n" +
 	"\brestarts\x18\x0f \x01(\rR\brestarts\x12\x18\n" +
-	"\averdict\x18\x10 \x01(\tR\averdict\"\xdc\x01\n" +
+	"\averdict\x18\x10 \x01(\tR\averdict\x12\x16\n" +
+	"\x06damage\x18\x11 \x03(\tR\x06damage\"\xdc\x01\n" +
 	"\n" +
 	"Submission\x12#\n" +
 	"\x04plan\x18\x01 \x03(\v2\x0f.spate.v1.StageR\x04plan\x12\x1d\n" +

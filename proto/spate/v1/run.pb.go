@@ -2162,6 +2162,89 @@ func (x *AgentStatus) GetAddress() string {
 	return ""
 }
 
+// RemoveRunRequest names a run.
+type RemoveRunRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run's id.
+	RunId         string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveRunRequest) Reset() {
+	*x = RemoveRunRequest{}
+	mi := &file_spate_v1_run_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveRunRequest) ProtoMessage() {}
+
+func (x *RemoveRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_run_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveRunRequest.ProtoReflect.Descriptor instead.
+func (*RemoveRunRequest) Descriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *RemoveRunRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+// RemoveRunResponse says that the run is gone.
+type RemoveRunResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveRunResponse) Reset() {
+	*x = RemoveRunResponse{}
+	mi := &file_spate_v1_run_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveRunResponse) ProtoMessage() {}
+
+func (x *RemoveRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_run_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveRunResponse.ProtoReflect.Descriptor instead.
+func (*RemoveRunResponse) Descriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{29}
+}
+
 var File_spate_v1_run_proto protoreflect.FileDescriptor
 
 const file_spate_v1_run_proto_rawDesc = "" +
@@ -2310,7 +2393,10 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\theartbeat\x18\x03 \x01(\v2\x13.spate.v1.HeartbeatR\theartbeat\x128\n" +
 	"\n" +
 	"silent_for\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\tsilentFor\x12\x18\n" +
-	"\aaddress\x18\x05 \x01(\tR\aaddress*a\n" +
+	"\aaddress\x18\x05 \x01(\tR\aaddress\")\n" +
+	"\x10RemoveRunRequest\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\"\x13\n" +
+	"\x11RemoveRunResponse*a\n" +
 	"\bSeverity\x12\x18\n" +
 	"\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSEVERITY_INFO\x10\x01\x12\x14\n" +
@@ -2332,7 +2418,7 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x12AGENT_HEALTH_READY\x10\x01\x12\x15\n" +
 	"\x11AGENT_HEALTH_BUSY\x10\x02\x12\x17\n" +
 	"\x13AGENT_HEALTH_SILENT\x10\x03\x12\x16\n" +
-	"\x12AGENT_HEALTH_FOUND\x10\x042\xcb\x04\n" +
+	"\x12AGENT_HEALTH_FOUND\x10\x042\x91\x05\n" +
 	"\n" +
 	"RunService\x12D\n" +
 	"\tSubmitRun\x12\x1a.spate.v1.SubmitRunRequest\x1a\x1b.spate.v1.SubmitRunResponse\x12F\n" +
@@ -2342,7 +2428,8 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\vFindDataset\x12\x1c.spate.v1.FindDatasetRequest\x1a\x1d.spate.v1.FindDatasetResponse\x12I\n" +
 	"\n" +
 	"PutDataset\x12\x1b.spate.v1.PutDatasetRequest\x1a\x1c.spate.v1.PutDatasetResponse(\x01\x12A\n" +
-	"\bListRuns\x12\x19.spate.v1.ListRunsRequest\x1a\x1a.spate.v1.ListRunsResponse\x12G\n" +
+	"\bListRuns\x12\x19.spate.v1.ListRunsRequest\x1a\x1a.spate.v1.ListRunsResponse\x12D\n" +
+	"\tRemoveRun\x12\x1a.spate.v1.RemoveRunRequest\x1a\x1b.spate.v1.RemoveRunResponse\x12G\n" +
 	"\n" +
 	"ListAgents\x12\x1b.spate.v1.ListAgentsRequest\x1a\x1c.spate.v1.ListAgentsResponseB4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
 
@@ -2359,7 +2446,7 @@ func file_spate_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_spate_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_spate_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_spate_v1_run_proto_goTypes = []any{
 	(Severity)(0),                 // 0: spate.v1.Severity
 	(Outcome)(0),                  // 1: spate.v1.Outcome
@@ -2393,25 +2480,27 @@ var file_spate_v1_run_proto_goTypes = []any{
 	(*ListAgentsRequest)(nil),     // 29: spate.v1.ListAgentsRequest
 	(*ListAgentsResponse)(nil),    // 30: spate.v1.ListAgentsResponse
 	(*AgentStatus)(nil),           // 31: spate.v1.AgentStatus
-	nil,                           // 32: spate.v1.SubmitRunRequest.SecretsEntry
-	nil,                           // 33: spate.v1.SubmitRunRequest.SimulatedEntry
-	nil,                           // 34: spate.v1.SubmitRunRequest.DatasetsEntry
-	nil,                           // 35: spate.v1.SubmitRunRequest.LexiconsEntry
-	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
-	(*AgentInfo)(nil),             // 38: spate.v1.AgentInfo
-	(*Heartbeat)(nil),             // 39: spate.v1.Heartbeat
-	(*Dataset)(nil),               // 40: spate.v1.Dataset
-	(*Lexicon)(nil),               // 41: spate.v1.Lexicon
+	(*RemoveRunRequest)(nil),      // 32: spate.v1.RemoveRunRequest
+	(*RemoveRunResponse)(nil),     // 33: spate.v1.RemoveRunResponse
+	nil,                           // 34: spate.v1.SubmitRunRequest.SecretsEntry
+	nil,                           // 35: spate.v1.SubmitRunRequest.SimulatedEntry
+	nil,                           // 36: spate.v1.SubmitRunRequest.DatasetsEntry
+	nil,                           // 37: spate.v1.SubmitRunRequest.LexiconsEntry
+	(*durationpb.Duration)(nil),   // 38: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 39: google.protobuf.Timestamp
+	(*AgentInfo)(nil),             // 40: spate.v1.AgentInfo
+	(*Heartbeat)(nil),             // 41: spate.v1.Heartbeat
+	(*Dataset)(nil),               // 42: spate.v1.Dataset
+	(*Lexicon)(nil),               // 43: spate.v1.Lexicon
 }
 var file_spate_v1_run_proto_depIdxs = []int32{
-	32, // 0: spate.v1.SubmitRunRequest.secrets:type_name -> spate.v1.SubmitRunRequest.SecretsEntry
-	33, // 1: spate.v1.SubmitRunRequest.simulated:type_name -> spate.v1.SubmitRunRequest.SimulatedEntry
-	36, // 2: spate.v1.SubmitRunRequest.agents_timeout:type_name -> google.protobuf.Duration
-	34, // 3: spate.v1.SubmitRunRequest.datasets:type_name -> spate.v1.SubmitRunRequest.DatasetsEntry
-	35, // 4: spate.v1.SubmitRunRequest.lexicons:type_name -> spate.v1.SubmitRunRequest.LexiconsEntry
+	34, // 0: spate.v1.SubmitRunRequest.secrets:type_name -> spate.v1.SubmitRunRequest.SecretsEntry
+	35, // 1: spate.v1.SubmitRunRequest.simulated:type_name -> spate.v1.SubmitRunRequest.SimulatedEntry
+	38, // 2: spate.v1.SubmitRunRequest.agents_timeout:type_name -> google.protobuf.Duration
+	36, // 3: spate.v1.SubmitRunRequest.datasets:type_name -> spate.v1.SubmitRunRequest.DatasetsEntry
+	37, // 4: spate.v1.SubmitRunRequest.lexicons:type_name -> spate.v1.SubmitRunRequest.LexiconsEntry
 	13, // 5: spate.v1.FollowRunResponse.event:type_name -> spate.v1.RunEvent
-	37, // 6: spate.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
+	39, // 6: spate.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
 	14, // 7: spate.v1.RunEvent.run_began:type_name -> spate.v1.RunBegan
 	16, // 8: spate.v1.RunEvent.stage_began:type_name -> spate.v1.StageBegan
 	17, // 9: spate.v1.RunEvent.stage_progress:type_name -> spate.v1.StageProgress
@@ -2419,28 +2508,28 @@ var file_spate_v1_run_proto_depIdxs = []int32{
 	20, // 11: spate.v1.RunEvent.notice:type_name -> spate.v1.Notice
 	21, // 12: spate.v1.RunEvent.run_ended:type_name -> spate.v1.RunEnded
 	15, // 13: spate.v1.RunEvent.agent_changed:type_name -> spate.v1.AgentChanged
-	38, // 14: spate.v1.RunBegan.agents:type_name -> spate.v1.AgentInfo
-	38, // 15: spate.v1.AgentChanged.agent:type_name -> spate.v1.AgentInfo
-	36, // 16: spate.v1.StageBegan.expected:type_name -> google.protobuf.Duration
-	36, // 17: spate.v1.StageProgress.elapsed:type_name -> google.protobuf.Duration
+	40, // 14: spate.v1.RunBegan.agents:type_name -> spate.v1.AgentInfo
+	40, // 15: spate.v1.AgentChanged.agent:type_name -> spate.v1.AgentInfo
+	38, // 16: spate.v1.StageBegan.expected:type_name -> google.protobuf.Duration
+	38, // 17: spate.v1.StageProgress.elapsed:type_name -> google.protobuf.Duration
 	18, // 18: spate.v1.StageProgress.ttft:type_name -> spate.v1.Quantiles
 	18, // 19: spate.v1.StageProgress.tpot:type_name -> spate.v1.Quantiles
 	0,  // 20: spate.v1.Notice.severity:type_name -> spate.v1.Severity
 	1,  // 21: spate.v1.RunEnded.outcome:type_name -> spate.v1.Outcome
 	28, // 22: spate.v1.ListRunsResponse.runs:type_name -> spate.v1.RunSummary
 	2,  // 23: spate.v1.RunSummary.state:type_name -> spate.v1.RunState
-	37, // 24: spate.v1.RunSummary.submit_time:type_name -> google.protobuf.Timestamp
-	37, // 25: spate.v1.RunSummary.begin_time:type_name -> google.protobuf.Timestamp
-	37, // 26: spate.v1.RunSummary.end_time:type_name -> google.protobuf.Timestamp
+	39, // 24: spate.v1.RunSummary.submit_time:type_name -> google.protobuf.Timestamp
+	39, // 25: spate.v1.RunSummary.begin_time:type_name -> google.protobuf.Timestamp
+	39, // 26: spate.v1.RunSummary.end_time:type_name -> google.protobuf.Timestamp
 	1,  // 27: spate.v1.RunSummary.outcome:type_name -> spate.v1.Outcome
 	31, // 28: spate.v1.ListAgentsResponse.agents:type_name -> spate.v1.AgentStatus
-	38, // 29: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
+	40, // 29: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
 	3,  // 30: spate.v1.AgentStatus.health:type_name -> spate.v1.AgentHealth
-	39, // 31: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
-	36, // 32: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
+	41, // 31: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
+	38, // 32: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
 	9,  // 33: spate.v1.SubmitRunRequest.SimulatedEntry.value:type_name -> spate.v1.Endpoints
-	40, // 34: spate.v1.SubmitRunRequest.DatasetsEntry.value:type_name -> spate.v1.Dataset
-	41, // 35: spate.v1.SubmitRunRequest.LexiconsEntry.value:type_name -> spate.v1.Lexicon
+	42, // 34: spate.v1.SubmitRunRequest.DatasetsEntry.value:type_name -> spate.v1.Dataset
+	43, // 35: spate.v1.SubmitRunRequest.LexiconsEntry.value:type_name -> spate.v1.Lexicon
 	4,  // 36: spate.v1.RunService.SubmitRun:input_type -> spate.v1.SubmitRunRequest
 	11, // 37: spate.v1.RunService.FollowRun:input_type -> spate.v1.FollowRunRequest
 	22, // 38: spate.v1.RunService.StopRun:input_type -> spate.v1.StopRunRequest
@@ -2448,17 +2537,19 @@ var file_spate_v1_run_proto_depIdxs = []int32{
 	5,  // 40: spate.v1.RunService.FindDataset:input_type -> spate.v1.FindDatasetRequest
 	7,  // 41: spate.v1.RunService.PutDataset:input_type -> spate.v1.PutDatasetRequest
 	26, // 42: spate.v1.RunService.ListRuns:input_type -> spate.v1.ListRunsRequest
-	29, // 43: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
-	10, // 44: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
-	12, // 45: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
-	23, // 46: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
-	25, // 47: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
-	6,  // 48: spate.v1.RunService.FindDataset:output_type -> spate.v1.FindDatasetResponse
-	8,  // 49: spate.v1.RunService.PutDataset:output_type -> spate.v1.PutDatasetResponse
-	27, // 50: spate.v1.RunService.ListRuns:output_type -> spate.v1.ListRunsResponse
-	30, // 51: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
-	44, // [44:52] is the sub-list for method output_type
-	36, // [36:44] is the sub-list for method input_type
+	32, // 43: spate.v1.RunService.RemoveRun:input_type -> spate.v1.RemoveRunRequest
+	29, // 44: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
+	10, // 45: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
+	12, // 46: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
+	23, // 47: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
+	25, // 48: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
+	6,  // 49: spate.v1.RunService.FindDataset:output_type -> spate.v1.FindDatasetResponse
+	8,  // 50: spate.v1.RunService.PutDataset:output_type -> spate.v1.PutDatasetResponse
+	27, // 51: spate.v1.RunService.ListRuns:output_type -> spate.v1.ListRunsResponse
+	33, // 52: spate.v1.RunService.RemoveRun:output_type -> spate.v1.RemoveRunResponse
+	30, // 53: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
+	45, // [45:54] is the sub-list for method output_type
+	36, // [36:45] is the sub-list for method input_type
 	36, // [36:36] is the sub-list for extension type_name
 	36, // [36:36] is the sub-list for extension extendee
 	0,  // [0:36] is the sub-list for field type_name
@@ -2487,7 +2578,7 @@ func file_spate_v1_run_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_run_proto_rawDesc), len(file_spate_v1_run_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   32,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

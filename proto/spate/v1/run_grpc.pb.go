@@ -28,6 +28,7 @@ const (
 	RunService_FindDataset_FullMethodName = "/spate.v1.RunService/FindDataset"
 	RunService_PutDataset_FullMethodName  = "/spate.v1.RunService/PutDataset"
 	RunService_ListRuns_FullMethodName    = "/spate.v1.RunService/ListRuns"
+	RunService_RemoveRun_FullMethodName   = "/spate.v1.RunService/RemoveRun"
 	RunService_ListAgents_FullMethodName  = "/spate.v1.RunService/ListAgents"
 )
 
@@ -53,6 +54,9 @@ type RunServiceClient interface {
 	PutDataset(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PutDatasetRequest, PutDatasetResponse], error)
 	// ListRuns lists the runs in the coordinator's data directory, and those that wait.
 	ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error)
+	// RemoveRun deletes a run that has ended, or that nobody continues, with all that the coordinator has of it. FAILED_PRECONDITION: it goes on
+	// or waits. NOT_FOUND: there is no such run.
+	RemoveRun(ctx context.Context, in *RemoveRunRequest, opts ...grpc.CallOption) (*RemoveRunResponse, error)
 	// ListAgents lists the agents the coordinator knows.
 	ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error)
 }
@@ -156,6 +160,16 @@ func (c *runServiceClient) ListRuns(ctx context.Context, in *ListRunsRequest, op
 	return out, nil
 }
 
+func (c *runServiceClient) RemoveRun(ctx context.Context, in *RemoveRunRequest, opts ...grpc.CallOption) (*RemoveRunResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RemoveRunResponse)
+	err := c.cc.Invoke(ctx, RunService_RemoveRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *runServiceClient) ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListAgentsResponse)
@@ -188,6 +202,9 @@ type RunServiceServer interface {
 	PutDataset(grpc.ClientStreamingServer[PutDatasetRequest, PutDatasetResponse]) error
 	// ListRuns lists the runs in the coordinator's data directory, and those that wait.
 	ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error)
+	// RemoveRun deletes a run that has ended, or that nobody continues, with all that the coordinator has of it. FAILED_PRECONDITION: it goes on
+	// or waits. NOT_FOUND: there is no such run.
+	RemoveRun(context.Context, *RemoveRunRequest) (*RemoveRunResponse, error)
 	// ListAgents lists the agents the coordinator knows.
 	ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error)
 	mustEmbedUnimplementedRunServiceServer()
@@ -220,6 +237,9 @@ func (UnimplementedRunServiceServer) PutDataset(grpc.ClientStreamingServer[PutDa
 }
 func (UnimplementedRunServiceServer) ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListRuns not implemented")
+}
+func (UnimplementedRunServiceServer) RemoveRun(context.Context, *RemoveRunRequest) (*RemoveRunResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemoveRun not implemented")
 }
 func (UnimplementedRunServiceServer) ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListAgents not implemented")
@@ -346,6 +366,24 @@ func _RunService_ListRuns_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunService_RemoveRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RemoveRunRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).RemoveRun(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_RemoveRun_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).RemoveRun(ctx, req.(*RemoveRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _RunService_ListAgents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListAgentsRequest)
 	if err := dec(in); err != nil {
@@ -386,6 +424,10 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListRuns",
 			Handler:    _RunService_ListRuns_Handler,
+		},
+		{
+			MethodName: "RemoveRun",
+			Handler:    _RunService_RemoveRun_Handler,
 		},
 		{
 			MethodName: "ListAgents",

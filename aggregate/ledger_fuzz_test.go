@@ -1,0 +1,155 @@
+package aggregate
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// fuzzedLedger writes a ledger of several stages, agents and pages, and returns its bytes.
+func fuzzedLedger(t testing.TB) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	l, err := Create(path, runRecord(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 60 {
+		s := snapshotOf(uint32(n%2), agentName(n%3), 1, uint64(n/6+1))
+		s.Records = []*spatev1.RequestRecord{{Error: string(make([]byte, 90*n))}}
+		_, e := l.Append([]*spatev1.Snapshot{s})
+		err = errors.Join(err, e)
+		if n%8 == 0 {
+			err = errors.Join(err, l.Put(Change{
+				Stages: []*spatev1.StageRecord{stageRecord(uint32(n%2), 3)}, Checkpoint: &spatev1.Checkpoint{Begun: uint32(n)},
+				Events: []*spatev1.FollowRunResponse{eventOf(uint64(n + 1))}, Submission: &spatev1.Submission{Name: "plan"},
+			}))
+		}
+	}
+	if err := errors.Join(err, l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// contentsOf reads all that a ledger has, by way of the store.
+func contentsOf(l *Ledger) (string, error) {
+	run, err1 := l.Run()
+	submission, err2 := l.Submission()
+	checkpoint, err3 := l.Checkpoint()
+	stages, err4 := l.Stages()
+	var out bytes.Buffer
+	add := func(m proto.Message) {
+		text, err := deterministic.Marshal(m)
+		fmt.Fprintf(&out, "%x %v\n", text, err)
+	}
+	add(run)
+	add(submission)
+	add(checkpoint)
+	for _, s := range stages {
+		add(s)
+	}
+	err5 := l.Events(0, func(e *spatev1.FollowRunResponse) error { add(e); return nil })
+	err := errors.Join(err1, err2, err3, err4, err5)
+	for stage := range uint32(3) {
+		err = errors.Join(err, l.Snapshots(stage, func(s *spatev1.Snapshot) error { add(s); return nil }))
+		err = errors.Join(err, l.ByWindow(stage, func(s *spatev1.Snapshot) error { add(s); return nil }))
+	}
+	return out.String(), err
+}
+
+// mend gives the first two pages checksums that fit what they say, as one who means harm would.
+func mend(data []byte) {
+	for _, at := range []int{0, os.Getpagesize()} {
+		m := data[at+pageHeader : at+pageHeader+metaLength]
+		sum := fnv.New64a()
+		sum.Write(m[:metaLength-8])
+		native.PutUint64(m[metaLength-8:], sum.Sum64())
+	}
+}
+
+// FuzzLedger changes bytes of a ledger: three for the place and one for the value each, cuts it short, and mends the checksums of its first
+// pages. Whatever comes of it is a ledger with all that was written, or an error; and what is intact can be told from the rest.
+func FuzzLedger(f *testing.F) {
+	whole := fuzzedLedger(f)
+	path := filepath.Join(f.TempDir(), "whole.db")
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		f.Fatal(err)
+	}
+	l, err := OpenReadOnly(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	want, err := contentsOf(l)
+	if err := errors.Join(err, l.Close()); err != nil {
+		f.Fatal(err)
+	}
+	at := func(offset int, value byte) []byte {
+		return append(binary.BigEndian.AppendUint32(nil, uint32(offset))[1:], value)
+	}
+	f.Add([]byte{}, uint32(0), false)
+	f.Add(at(4*4096+10, 1), uint32(0), false)
+	f.Add(at(pageHeader+16, 5), uint32(0), true)
+	f.Add(at(pageHeader+40, 255), uint32(0), true)
+	f.Add([]byte{}, uint32(9999), false)
+	f.Fuzz(func(t *testing.T, changes []byte, cut uint32, mended bool) {
+		data := bytes.Clone(whole)
+		for ; len(changes) >= 4; changes = changes[4:] {
+			data[int(binary.BigEndian.Uint32(append([]byte{0}, changes[:3]...)))%len(data)] = changes[3]
+		}
+		if mended {
+			mend(data)
+		}
+		data = data[:len(data)-int(cut)%len(data)]
+		path := filepath.Join(t.TempDir(), "ledger.db")
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		wholeOrTold(t, path, want, mended)
+	})
+}
+
+// wholeOrTold opens a ledger in each way. forged: its first pages may lead to what was written before.
+func wholeOrTold(t *testing.T, path, want string, forged bool) {
+	t.Helper()
+	_ = Peek(path, func(l *Ledger) error {
+		_, err := l.Run()
+		return errors.Join(err, l.Events(0, func(*spatev1.FollowRunResponse) error { return nil }))
+	})
+	l, err := OpenReadOnly(path)
+	switch {
+	case err == nil:
+		got, err := contentsOf(l)
+		if err := errors.Join(err, l.Close()); err != nil || got != want && !forged {
+			t.Errorf("it opens, with other content: error %v", err)
+		}
+	case !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrForeign):
+		t.Errorf("error %v", err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	c, err := catalogueOf(file, true, func(s *spatev1.Snapshot) {
+		if s.GetKey().GetRunId() != "run-1" {
+			t.Errorf("a snapshot that was not written: %v", s)
+		}
+	})
+	if err == nil {
+		_ = c.losses()
+	}
+}

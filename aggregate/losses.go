@@ -1,0 +1,235 @@
+package aggregate
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// catalogue lists what of a damaged ledger is intact, so that the rest can be named.
+type catalogue struct {
+	run      *spatev1.RunRecord // nil: it is lost
+	plan     string             // the plan's name; empty: it is lost, or has none
+	lost     []string           // records that are lost, in words
+	stages   map[uint32]*spatev1.StageRecord
+	events   int                // that are lost
+	deep     bool               // snapshots were looked at
+	names    map[string]uint64  // the number of arrival that each snapshot has
+	arrivals map[string]covered // by name: the windows of intact snapshots
+	rows     bool               // any of them has request rows
+	runID    string             // as snapshots have it
+}
+
+// covered are the windows that a snapshot is of.
+type covered struct{ first, last uint32 }
+
+// catalogueOf walks a damaged ledger. each is called with each intact snapshot, unless it is nil.
+func catalogueOf(f *os.File, deep bool, each func(*spatev1.Snapshot)) (*catalogue, error) {
+	w, err := newWalk(f)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrForeign, err)
+	}
+	c := &catalogue{deep: deep, stages: map[uint32]*spatev1.StageRecord{}, names: map[string]uint64{}, arrivals: map[string]covered{}}
+	w.wanted = func(bucket string) bool { return deep || bucket != string(arrivalBucket) }
+	w.record = func(bucket string, key, record []byte) {
+		content, err := unsealed([]byte(bucket), key, record)
+		switch bucket {
+		case string(arrivalBucket):
+			c.arrival(content, err, each)
+		case string(snapshotBucket):
+			if _, _, ok := nameOf(key); ok && err == nil && len(content) == 8 {
+				c.names[string(key)] = binary.BigEndian.Uint64(content)
+			}
+		case string(stagesBucket):
+			c.stage(key, content, err)
+		case string(eventsBucket):
+			if err != nil {
+				c.events++
+			}
+		case string(metaBucket):
+			c.meta(string(key), content, err)
+		}
+	}
+	w.all()
+	if deep {
+		w.orphans(func(key, record []byte) {
+			if content, err := unsealed(arrivalBucket, key, record); err == nil && c.owns(key, content) {
+				c.arrival(content, nil, each)
+			}
+		})
+	}
+	return c, nil
+}
+
+// owns reports whether a snapshot that was found on a page which no other points to is one of the ledger's: the place of its name says so.
+// Pages of writes that were cut short are such pages too.
+func (c *catalogue) owns(key, content []byte) bool {
+	s := &spatev1.Snapshot{}
+	if len(key) != 8 || proto.Unmarshal(content, s) != nil {
+		return false
+	}
+	name := snapshotKey(s.GetStageIndex(), s.GetKey())
+	number, known := c.names[string(name)]
+	_, found := c.arrivals[string(name)]
+	return known && !found && number == binary.BigEndian.Uint64(key)
+}
+
+// arrival takes in a snapshot.
+func (c *catalogue) arrival(content []byte, damage error, each func(*spatev1.Snapshot)) {
+	s := &spatev1.Snapshot{}
+	if damage != nil || proto.Unmarshal(content, s) != nil || s.GetKey().GetAgent() == "" {
+		return
+	}
+	windows := covered{s.GetWindow(), s.GetWindow()}
+	if s.FirstWindow != nil {
+		windows.first = s.GetFirstWindow()
+	}
+	c.arrivals[string(snapshotKey(s.GetStageIndex(), s.GetKey()))] = windows
+	c.runID, c.rows = s.GetKey().GetRunId(), c.rows || len(s.GetRecords()) > 0
+	if each != nil {
+		each(s)
+	}
+}
+
+// stage takes in the record of a stage.
+func (c *catalogue) stage(key, content []byte, damage error) {
+	rec := &spatev1.StageRecord{}
+	if damage == nil && proto.Unmarshal(content, rec) == nil {
+		c.stages[rec.GetStage().GetIndex()] = rec
+		return
+	}
+	if len(key) == 4 {
+		c.lost = append(c.lost, fmt.Sprintf("the record of stage %d", binary.BigEndian.Uint32(key)))
+	}
+}
+
+// meta takes in a record that there is one of.
+func (c *catalogue) meta(key string, content []byte, damage error) {
+	if damage != nil {
+		if key == string(submissionKey) || key == string(checkpointKey) {
+			c.lost = append(c.lost, "the run's "+key)
+		}
+		return
+	}
+	switch key {
+	case string(runKey):
+		run := &spatev1.RunRecord{}
+		if proto.Unmarshal(content, run) == nil {
+			c.run = run
+		}
+	case string(submissionKey):
+		s := &spatev1.Submission{}
+		if proto.Unmarshal(content, s) == nil {
+			c.plan = s.GetName()
+		}
+	}
+}
+
+// damageOf names what a damaged ledger has lost. wrong is what is wrong with the file.
+func damageOf(f *os.File, deep bool, wrong []string) error {
+	c, err := catalogueOf(f, deep, nil)
+	if err != nil {
+		return err
+	}
+	return &DamageError{Run: c.id(), Lost: append(c.losses(), wrong...)}
+}
+
+// id is the run's id, as far as anything tells it.
+func (c *catalogue) id() string { return cmp.Or(c.run.GetRunId(), c.runID) }
+
+// mostLosses is how many losses are named.
+const mostLosses = 16
+
+// losses says in words what is lost: records, then snapshots by stage, agent and windows.
+func (c *catalogue) losses() []string {
+	out := slices.Clone(c.lost)
+	if c.run == nil {
+		out = append(out, "the run's record: its plan and how it ended")
+	}
+	if c.events > 0 {
+		out = append(out, fmt.Sprintf("%d of its events", c.events))
+	}
+	for _, stage := range c.missingStages() {
+		out = append(out, fmt.Sprintf("the record of stage %d, without which its snapshots say nothing", stage))
+	}
+	if c.deep {
+		out = append(out, c.snapshotsLost()...)
+	}
+	if over := len(out) - mostLosses; over > 0 {
+		out = append(out[:mostLosses], fmt.Sprintf("and %d more", over))
+	}
+	return out
+}
+
+// missingStages are those that have snapshots and no record.
+func (c *catalogue) missingStages() []uint32 {
+	missing := map[uint32]bool{}
+	for name := range c.arrivals {
+		if stage := binary.BigEndian.Uint32([]byte(name)); c.stages[stage] == nil {
+			missing[stage] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(missing))
+}
+
+// snapshotsLost names them.
+func (c *catalogue) snapshotsLost() (out []string) {
+	all := maps.Clone(c.names)
+	for name := range c.arrivals {
+		all[name] = 0
+	}
+	names := slices.Sorted(maps.Keys(all)) // by stage, agent, process and sequence
+	for i := 0; i < len(names); {
+		end := i + 1
+		for end < len(names) && names[end][:len(names[end])-8] == names[i][:len(names[i])-8] {
+			end++
+		}
+		out = append(out, c.processLost(names[i:end])...)
+		i = end
+	}
+	return out
+}
+
+// processLost names the snapshots of a process that are lost, in rows of neighbours. names are all that are known of, in order.
+func (c *catalogue) processLost(names []string) (out []string) {
+	before, from := -1, uint64(0) // last window and sequence of the intact one before
+	for i, name := range names {
+		stage, k, _ := nameOf([]byte(name))
+		windows, intact := c.arrivals[name]
+		if i == 0 {
+			from = k.GetSequence() - 1
+		}
+		if intact {
+			if lost := k.GetSequence() - from - 1; lost > 0 {
+				out = append(out, lossText(stage, k, lost, before+1, int(windows.first)-1))
+			}
+			before, from = int(windows.last), k.GetSequence()
+		} else if i == len(names)-1 {
+			out = append(out, lossText(stage, k, k.GetSequence()-from, before+1, -1))
+		}
+	}
+	return out
+}
+
+// lossText names lost snapshots of a process. What windows they are of is known from their neighbours. to -1: none follows.
+func lossText(stage uint32, k *spatev1.SnapshotKey, lost uint64, from, to int) string {
+	windows := fmt.Sprintf("windows %d to %d", from, to)
+	switch {
+	case to < 0:
+		windows = fmt.Sprintf("from window %d on", from)
+	case from >= to:
+		windows = fmt.Sprintf("window %d", to)
+	}
+	plural := "s"
+	if lost == 1 {
+		plural = ""
+	}
+	return fmt.Sprintf("stage %d, agent %q (process %x), %s: %d snapshot%s", stage, k.GetAgent(), k.GetIncarnation(), windows, lost, plural)
+}

@@ -1,0 +1,75 @@
+package aggregate
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// salvageBatch is how many snapshots are written together.
+const salvageBatch = 64
+
+// Salvage makes a new ledger at a path of what is intact of a damaged one: each record and snapshot whose checksum is right. The new ledger
+// says what is lost, so that its result is incomplete, and no coordinator goes on with it. planYAML stands in where the run's record is
+// lost. The damaged file stays as it is. It returns what is lost, nil if nothing is: then no file is made. The error is ErrLocked or
+// ErrForeign, or says why nothing can be read or written.
+func Salvage(from, to string, planYAML []byte) (damage *DamageError, err error) {
+	l, err := OpenReadOnly(from)
+	if err == nil {
+		return nil, l.Close()
+	}
+	if !errors.As(err, &damage) {
+		return nil, err
+	}
+	f, err := os.Open(from)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return damage, salvageTo(f, to, damage, planYAML)
+}
+
+// salvageTo writes what is intact.
+func salvageTo(f *os.File, to string, damage *DamageError, planYAML []byte) (err error) {
+	out, err := Create(to, &spatev1.RunRecord{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	batch := make([]*spatev1.Snapshot, 0, salvageBatch)
+	write := func() {
+		if _, e := out.Append(batch); err == nil {
+			err = e
+		}
+		batch = batch[:0]
+	}
+	c, walked := catalogueOf(f, true, func(s *spatev1.Snapshot) {
+		if batch = append(batch, s); len(batch) == salvageBatch {
+			write()
+		}
+	})
+	write()
+	if err = errors.Join(err, walked); err != nil {
+		return fmt.Errorf("salvage: %w", err)
+	}
+	change := Change{Run: c.standIn(damage, planYAML), Submission: &spatev1.Submission{Name: c.plan}}
+	for _, rec := range c.stages {
+		change.Stages = append(change.Stages, rec)
+	}
+	return out.Put(change)
+}
+
+// standIn is the run's record with what is lost, made up as far as it is lost itself.
+func (c *catalogue) standIn(damage *DamageError, planYAML []byte) *spatev1.RunRecord {
+	run := c.run
+	if run == nil {
+		run = &spatev1.RunRecord{RunId: c.id(), PlanYaml: planYAML}
+		if c.rows {
+			run.Records = "jsonl"
+		}
+	}
+	run.Complete, run.Damage = false, damage.Lost
+	return run
+}

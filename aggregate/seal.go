@@ -1,0 +1,142 @@
+package aggregate
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+
+	"go.etcd.io/bbolt"
+)
+
+// The store has checksums for two of its pages only. So each record of a ledger ends in a checksum of its bucket, key and content, and the
+// inventory holds, for each bucket, the number of its records and the sum of their checksums. A record that was changed, was moved, came
+// back in an older version or is gone makes one of the two wrong.
+
+// sealSize is the length of a record's checksum.
+const sealSize = 4
+
+// castagnoli is CRC-32C: it finds each change of up to 32 bits in a row, and others but for one in 2^32.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// errSeal is in the error about a record whose checksum is wrong.
+var errSeal = errors.New("its checksum is wrong")
+
+// checksum covers the place of a record and its content.
+func checksum(bucket, key, content []byte) uint32 {
+	var lengths [8]byte
+	binary.BigEndian.PutUint32(lengths[:], uint32(len(bucket)))
+	binary.BigEndian.PutUint32(lengths[4:], uint32(len(key)))
+	sum := crc32.Update(0, castagnoli, lengths[:])
+	sum = crc32.Update(sum, castagnoli, bucket)
+	sum = crc32.Update(sum, castagnoli, key)
+	return crc32.Update(sum, castagnoli, content)
+}
+
+// sealed is a record as the file has it. It may use content's memory.
+func sealed(bucket, key, content []byte) []byte {
+	return binary.BigEndian.AppendUint32(content, checksum(bucket, key, content))
+}
+
+// sealOf is the checksum at a record's end.
+func sealOf(record []byte) uint32 { return binary.BigEndian.Uint32(record[len(record)-sealSize:]) }
+
+// unsealed is the content of a record whose checksum is right.
+func unsealed(bucket, key, record []byte) ([]byte, error) {
+	if len(record) < sealSize {
+		return nil, errSeal
+	}
+	content := record[:len(record)-sealSize]
+	if checksum(bucket, key, content) != sealOf(record) {
+		return nil, errSeal
+	}
+	return content, nil
+}
+
+// holding is what a bucket holds by the inventory: its records, and the sum of their checksums.
+type holding struct{ records, sum uint64 }
+
+// with is a holding with one more record.
+func (h holding) with(record []byte) holding {
+	return holding{h.records + 1, h.sum + uint64(sealOf(record))}
+}
+
+// without is a holding with one record less.
+func (h holding) without(record []byte) holding {
+	return holding{h.records - 1, h.sum - uint64(sealOf(record))}
+}
+
+// encode is the holding as the inventory has it.
+func (h holding) encode() []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, h.records), h.sum)
+}
+
+// holdingOf reads an entry of the inventory.
+func holdingOf(bucket, record []byte) (holding, error) {
+	content, err := unsealed(inventoryBucket, bucket, record)
+	if err != nil || len(content) != 16 {
+		return holding{}, errSeal
+	}
+	return holding{binary.BigEndian.Uint64(content), binary.BigEndian.Uint64(content[8:])}, nil
+}
+
+// keeper writes records of one transaction and keeps the inventory.
+type keeper struct {
+	tx       *bbolt.Tx
+	holdings map[string]holding // of the buckets that changed
+}
+
+// keeperOf returns the keeper of a transaction. Its caller calls close before the transaction ends.
+func keeperOf(tx *bbolt.Tx) *keeper { return &keeper{tx, map[string]holding{}} }
+
+// put stores a record. It may use content's memory.
+func (k *keeper) put(bucket, key, content []byte) error {
+	h, err := k.holding(bucket)
+	if err != nil {
+		return err
+	}
+	in := k.tx.Bucket(bucket)
+	if old := in.Get(key); len(old) >= sealSize {
+		h = h.without(old)
+	}
+	record := sealed(bucket, key, content)
+	k.holdings[string(bucket)] = h.with(record)
+	return in.Put(key, record)
+}
+
+// remove deletes a record, if it is there.
+func (k *keeper) remove(bucket, key []byte) error {
+	in := k.tx.Bucket(bucket)
+	old := in.Get(key)
+	if len(old) < sealSize {
+		return in.Delete(key)
+	}
+	h, err := k.holding(bucket)
+	if err != nil {
+		return err
+	}
+	k.holdings[string(bucket)] = h.without(old)
+	return in.Delete(key)
+}
+
+// holding is what a bucket holds so far.
+func (k *keeper) holding(bucket []byte) (holding, error) {
+	if h, ok := k.holdings[string(bucket)]; ok {
+		return h, nil
+	}
+	record := k.tx.Bucket(inventoryBucket).Get(bucket)
+	if record == nil {
+		return holding{}, nil
+	}
+	return holdingOf(bucket, record)
+}
+
+// close writes the inventory.
+func (k *keeper) close() error {
+	in := k.tx.Bucket(inventoryBucket)
+	for bucket, h := range k.holdings {
+		if err := in.Put([]byte(bucket), sealed(inventoryBucket, []byte(bucket), h.encode())); err != nil {
+			return err
+		}
+	}
+	return nil
+}

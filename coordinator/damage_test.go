@@ -1,0 +1,88 @@
+package coordinator
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// A coordinator that serves other runs bears a ledger with a page that points at itself, which ended the process before: it says that the
+// run is damaged, and serves on.
+func TestDamagedLedgersEndNoCoordinator(t *testing.T) {
+	r := newRig(t)
+	a, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := a.GetRunId()
+	if _, err := r.runs.StopRun(t.Context(), &spatev1.StopRunRequest{RunId: id}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.followAll(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(r.cfg.DataDir, id, ledgerFile)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told, page := 0, os.Getpagesize()
+	for at := 2 * page; at < len(whole); at += page {
+		r.crash()
+		if err := os.WriteFile(path, pointingAtItself(whole, at/page, page), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.start()
+		err := followOnce(t, r.runs, id)
+		list, listErr := r.runs.ListRuns(t.Context(), &spatev1.ListRunsRequest{})
+		if listErr != nil || len(list.GetRuns()) != 1 {
+			t.Fatalf("page %d: runs %v, error %v", at/page, list, listErr)
+		}
+		if err != nil {
+			told++
+			if run := list.GetRuns()[0]; status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "damaged") ||
+				run.GetState() != spatev1.RunState_RUN_STATE_BROKEN || !strings.Contains(run.GetReason(), "damaged") {
+				t.Errorf("page %d: error %v, listed as %v", at/page, err, run)
+			}
+		}
+	}
+	if told == 0 {
+		t.Error("no page was one that matters")
+	}
+}
+
+// followOnce reads a run's events to their end. An error: there is none.
+func followOnce(t *testing.T, runs spatev1.RunServiceClient, id string) error {
+	t.Helper()
+	stream, err := runs.FollowRun(t.Context(), &spatev1.FollowRunRequest{RunId: id})
+	for err == nil {
+		_, err = stream.Recv()
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// pointingAtItself is a ledger with a page that has one element: itself.
+func pointingAtItself(whole []byte, page, size int) []byte {
+	data := append([]byte(nil), whole...)
+	head, native := data[page*size:], binary.NativeEndian
+	native.PutUint64(head, uint64(page))
+	native.PutUint16(head[8:], 1)  // a branch
+	native.PutUint16(head[10:], 1) // of one element
+	native.PutUint32(head[12:], 0)
+	native.PutUint32(head[16:], 16) // its key lies behind it
+	native.PutUint32(head[20:], 4)
+	native.PutUint64(head[24:], uint64(page))
+	return data
+}

@@ -1,0 +1,148 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/internal/retention"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// removedPrefix begins the name of the directory of a run that is being deleted: no run has such an id.
+const removedPrefix = ".removed-"
+
+// tidy deletes what is beyond the limits: runs that have ended, and datasets of no run that waits or goes on. An embedded coordinator has
+// one run, and leaves its datasets to its command.
+func (c *Coordinator) tidy(now time.Time) {
+	if c.cfg.RunDir != "" {
+		return
+	}
+	c.tidyRuns(now)
+	gone, err := c.store.Prune(c.cfg.KeepDatasets, now, c.datasetsInUse())
+	for _, d := range gone {
+		c.log.Info("dataset removed: it is beyond the limits", "sha256", d.Name, "bytes", d.Bytes, "used", d.Used)
+	}
+	if err != nil {
+		c.log.Warn("datasets cannot be removed", "error", err)
+	}
+}
+
+// datasetsInUse are those of the runs that wait or go on.
+func (c *Coordinator) datasetsInUse() map[string]bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	runs, out := slices.Clone(c.queue), map[string]bool{}
+	if c.active != nil {
+		runs = append(runs, c.active)
+	}
+	for _, r := range runs {
+		for _, stage := range r.submission.GetPlan() {
+			if d := stage.GetDataset(); d != nil {
+				out[d.GetSha256()] = true
+			}
+		}
+	}
+	return out
+}
+
+// tidyRuns deletes ended runs beyond the limits, and what is left of runs that were being deleted.
+func (c *Coordinator) tidyRuns(now time.Time) {
+	rest, _ := filepath.Glob(filepath.Join(c.cfg.DataDir, removedPrefix+"*")) // the pattern is good
+	for _, dir := range rest {
+		c.log.Info("deleting what is left of a removed run", "directory", dir, "error", os.RemoveAll(dir))
+	}
+	if c.cfg.KeepRuns == (retention.Limits{}) {
+		return
+	}
+	items, err := c.runItems()
+	if err != nil {
+		c.log.Warn("runs beyond the limits cannot be removed", "error", err)
+	}
+	for _, i := range c.cfg.KeepRuns.Excess(items, now) {
+		if err := c.remove(i.Name); err != nil {
+			c.log.Warn("a run beyond the limits cannot be removed", "run", i.Name, "error", err)
+			continue
+		}
+		c.log.Info("run removed: it is beyond the limits", "run", i.Name, "bytes", i.Bytes, "ended", i.Used)
+	}
+}
+
+// runItems are the runs on disk. Those that have no end, or points that wait for their database, are held: a person may want them.
+func (c *Coordinator) runItems() ([]retention.Item, error) {
+	ids, err := c.runIDs()
+	var items []retention.Item
+	for _, id := range ids {
+		file, err := os.Stat(c.ledgerPath(id))
+		if err != nil {
+			continue // gone meanwhile
+		}
+		summary := c.look(id, file)
+		item := retention.Item{Name: id, Used: file.ModTime(), Held: summary.GetState() != spatev1.RunState_RUN_STATE_ENDED || c.going(id)}
+		if end := summary.GetEndTime(); end != nil {
+			item.Used = end.AsTime()
+		}
+		spools, _ := filepath.Glob(filepath.Join(c.runDir(id), "*.spool")) // the pattern is good
+		item.Held = item.Held || len(spools) > 0
+		item.Bytes = retention.SizeOf(c.runDir(id))
+		items = append(items, item)
+	}
+	return items, err
+}
+
+// RemoveRun deletes a run that nobody writes.
+func (s runService) RemoveRun(_ context.Context, q *spatev1.RemoveRunRequest) (*spatev1.RemoveRunResponse, error) {
+	if err := s.c.remove(q.GetRunId()); err != nil {
+		return nil, err
+	}
+	s.c.log.Info("run removed on request", "run", q.GetRunId())
+	return &spatev1.RemoveRunResponse{}, nil
+}
+
+// remove deletes a run with its directory. Its error is a status.
+func (c *Coordinator) remove(id string) error {
+	if err := checkID(id); err != nil {
+		return err
+	}
+	if c.cfg.RunDir != "" {
+		return status.Error(codes.FailedPrecondition, "an embedded coordinator removes nothing")
+	}
+	if c.going(id) {
+		return status.Errorf(codes.FailedPrecondition, "run %s goes on or waits: stop it first", id)
+	}
+	switch err := aggregate.Peek(c.ledgerPath(id), func(*aggregate.Ledger) error { return nil }); {
+	case errors.Is(err, fs.ErrNotExist):
+		return status.Errorf(codes.NotFound, "there is no run %s here", id)
+	case errors.Is(err, aggregate.ErrLocked):
+		return status.Errorf(codes.FailedPrecondition, "another process writes run %s", id)
+	}
+	gone := filepath.Join(c.cfg.DataDir, removedPrefix+id)
+	if err := c.hide(id, gone); err != nil {
+		return status.Errorf(codes.Internal, "run %s cannot be removed: %v", id, err)
+	}
+	if err := os.RemoveAll(gone); err != nil {
+		return status.Errorf(codes.Internal, "run %s is removed, and not all its files can be deleted: %v", id, err)
+	}
+	return nil
+}
+
+// hide takes a run out of memory and gives its directory another name.
+func (c *Coordinator) hide(id, to string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.runs[id]; r != nil && (r == c.active || slices.Contains(c.queue, r)) {
+		return errors.New("it goes on")
+	}
+	delete(c.runs, id)
+	delete(c.listed, id)
+	c.recent = slices.DeleteFunc(c.recent, func(other string) bool { return other == id })
+	return os.Rename(c.runDir(id), to)
+}

@@ -1,0 +1,123 @@
+package coordinator
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/spate-load/spate/internal/retention"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// endedRun is a run that has ended.
+func endedRun(t *testing.T, r *rig) string {
+	t.Helper()
+	a, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.runs.StopRun(t.Context(), &spatev1.StopRunRequest{RunId: a.GetRunId()}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.followAll(t.Context(), a.GetRunId()); err != nil {
+		t.Fatal(err)
+	}
+	return a.GetRunId()
+}
+
+// A run that has ended can be removed, and then nothing knows of it; one that goes on or waits cannot, and a name is not a path.
+func TestRunsAreRemoved(t *testing.T) {
+	r := newRig(t)
+	ended := endedRun(t, r)
+	goes, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		id   string
+		want codes.Code
+	}{
+		{goes.GetRunId(), codes.FailedPrecondition},
+		{waits.GetRunId(), codes.FailedPrecondition},
+		{"../" + ended, codes.InvalidArgument},
+		{"", codes.InvalidArgument},
+		{"none", codes.NotFound},
+		{ended, codes.OK},
+		{ended, codes.NotFound},
+	} {
+		if _, err := r.runs.RemoveRun(t.Context(), &spatev1.RemoveRunRequest{RunId: c.id}); status.Code(err) != c.want {
+			t.Errorf("run %q: %v, want %v", c.id, err, c.want)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(r.cfg.DataDir, "*"+ended+"*")); err != nil || len(left) != 0 {
+		t.Errorf("left over: %v, %v", left, err)
+	}
+	if err := followOnce(t, r.runs, ended); status.Code(err) != codes.NotFound {
+		t.Errorf("following it: %v", err)
+	}
+	if got, _ := list(t, r.runs, 0); len(got) != 2 {
+		t.Errorf("runs %v", got)
+	}
+}
+
+// Beyond the limits the oldest runs go, but not those without an end, and not those whose points wait.
+func TestRunsBeyondTheLimitsAreRemoved(t *testing.T) {
+	r := newRig(t)
+	var ids []string
+	for range 4 {
+		ids = append(ids, endedRun(t, r))
+	}
+	if err := os.WriteFile(filepath.Join(r.cfg.DataDir, ids[1], "influx.spool"), []byte("points"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	goes, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.crash()
+	half := filepath.Join(r.cfg.DataDir, removedPrefix+"half")
+	if err := os.MkdirAll(half, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r.cfg.KeepRuns = retention.Limits{Count: 3}
+	r.start()
+	runs, err := r.runs.ListRuns(t.Context(), &spatev1.ListRunsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, run := range runs.GetRuns() {
+		got = append(got, run.GetRunId())
+	}
+	want := []string{ids[1], ids[3], goes.GetRunId()}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("runs %v, want %v of %v", got, want, ids)
+	}
+	if _, err := os.Stat(half); err == nil {
+		t.Error("what was half removed is there")
+	}
+}
+
+func TestDatasetsThatAreTooLargeAreRefused(t *testing.T) {
+	h := start(t, func(c *Config) { c.MaxDataset = 100 })
+	stream, err := h.runs.PutDataset(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Send(&spatev1.PutDatasetRequest{Sha256: "00", Size: 101, Data: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.CloseAndRecv(); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,150 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/internal/process"
+	"github.com/spate-load/spate/internal/rundir"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/report"
+)
+
+// damagedPlan is small, and has all that ledgers have: several stages, agents and windows.
+const damagedPlan = `name: damaged
+targets: [{name: t, model: m, endpoints: [http://127.0.0.1:1]}]
+workloads: [{name: w, random: {isl: 20, osl: 5}}]
+loads:
+  - {concurrency: [1, 4], requests: 60}
+  - {rate: [30], duration: 12s}
+`
+
+// A ledger of a real run is damaged in one bit 250 times, and cut short 200 times. Each time it is told, or nothing of what is in it is
+// another.
+func TestDamageOfARealLedgerIsToldOrHarmless(t *testing.T) {
+	t.Parallel()
+	r := runPlan(t, damagedPlan, "--simulate=4", "--agents", "2")
+	r.MustExit(0)
+	path := filepath.Join(r.dir, report.LedgerFile)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := allOf(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(13, 13))
+	damaged, told := filepath.Join(t.TempDir(), report.LedgerFile), 0
+	try := func(what string, at int, data []byte) {
+		if err := os.WriteFile(damaged, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		switch got, err := allOf(damaged); {
+		case errors.Is(err, aggregate.ErrDamaged), errors.Is(err, aggregate.ErrForeign):
+			told++
+		case err != nil:
+			t.Errorf("%s %d: %v", what, at, err)
+		case !bytes.Equal(got, want):
+			t.Errorf("%s %d: other content, and no word of it", what, at)
+		}
+	}
+	for range 250 {
+		bit := random.IntN(8 * len(whole))
+		data := bytes.Clone(whole)
+		data[bit/8] ^= 1 << (bit % 8)
+		try("bit", bit, data)
+	}
+	t.Logf("bits: %d of 250 told", told)
+	for range 200 {
+		length := random.IntN(len(whole))
+		try("cut", length, whole[:length])
+	}
+	t.Logf("bits and cuts: %d of 450 told", told)
+	if told < 100 {
+		t.Error("too few are told to show anything")
+	}
+}
+
+// allOf reads all of a ledger that files are made of.
+func allOf(path string) ([]byte, error) {
+	l, err := aggregate.OpenReadOnly(path)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	result, err := aggregate.ResultOf(l)
+	if err != nil {
+		return nil, err
+	}
+	out, err := json.Marshal(result)
+	for _, stage := range result.Stages {
+		err = errors.Join(err, l.Snapshots(stage.Index, func(s *spatev1.Snapshot) error {
+			text, err := proto.MarshalOptions{Deterministic: true}.Marshal(s)
+			out = append(out, text...)
+			return err
+		}))
+	}
+	return out, errors.Join(err, l.Events(0, func(e *spatev1.FollowRunResponse) error {
+		text, err := proto.MarshalOptions{Deterministic: true}.Marshal(e)
+		out = append(out, text...)
+		return err
+	}))
+}
+
+// What the program says of a damaged ledger, and what it salvages.
+func TestDamagedLedgerIsSalvaged(t *testing.T) {
+	t.Parallel()
+	r := runPlan(t, damagedPlan, "--simulate=4", "--agents", "2")
+	r.MustExit(0)
+	path := filepath.Join(r.dir, report.LedgerFile)
+	damageAgent(t, path, "embedded-2")
+	p := process.Start(t, programs.Spate, "report", r.dir)
+	p.MustExit(1)
+	for _, part := range []string{"the ledger is damaged, run damaged-", "snapshot", "spate report --salvage " + r.dir} {
+		if !strings.Contains(p.Said(), part) {
+			t.Errorf("it does not say %q: %s", part, p.Said())
+		}
+	}
+	p = process.Start(t, programs.Spate, "report", "--salvage", r.dir)
+	p.MustExit(3)
+	before, after := rundir.Result(t, r.dir), rundir.Result(t, filepath.Join(r.dir, report.SalvageDir))
+	if !before.Run.Complete || after.Run.Complete || len(after.Run.Missing) == 0 {
+		t.Errorf("complete before: %v, and after: %v, missing %q", before.Run.Complete, after.Run.Complete, after.Run.Missing)
+	}
+	kept, all := len(rundir.Rows(t, filepath.Join(r.dir, report.SalvageDir))), len(rundir.Rows(t, r.dir))
+	if kept == 0 || kept >= all {
+		t.Errorf("%d of %d rows are kept", kept, all)
+	}
+	t.Logf("%d of %d rows are kept; missing: %q", kept, all, after.Run.Missing)
+}
+
+// damageAgent changes a bit of each snapshot of an agent, as far as they can be found by the agent's name in their keys.
+func damageAgent(t *testing.T, path, agent string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	field := append([]byte{0x12, byte(len(agent))}, agent...) // field 2 of a key
+	for rest := data; ; {
+		at := bytes.Index(rest, field)
+		if at < 0 {
+			break
+		}
+		rest = rest[at+len(field):]
+		rest[2] ^= 1 // within the process's number
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

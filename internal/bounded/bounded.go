@@ -1,0 +1,48 @@
+// Package bounded reads files whose size nobody has promised.
+package bounded
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// ErrTooLarge is in the error about a file that has more bytes than it may.
+var ErrTooLarge = errors.New("it is too large")
+
+// Open opens a file to be read, or a pipe. Directories and devices, of which some never end, are refused. The caller closes it.
+func Open(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case info.IsDir():
+		err = fmt.Errorf("%s is a directory: name a file", path)
+	case info.Mode()&fs.ModeDevice != 0 && path != os.DevNull:
+		err = fmt.Errorf("%s is a device: name a file", path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// ReadFile reads a file of at most so many bytes, a pipe too, and never more than one byte beyond them. It refuses what Open refuses, and
+// blocks as long as a pipe is silent.
+func ReadFile(path string, most int64) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(data)) > most {
+		return nil, fmt.Errorf("%s has more than %d bytes: %w", path, most, ErrTooLarge)
+	}
+	return data, err
+}
