@@ -189,7 +189,7 @@ dashboard-pictures: build $(BIN)/influxd $(PICTURES)/node_modules check-dashboar
 	node $(PICTURES)/draw.mjs . $(TMP)/pictures docs/images
 
 .PHONY: examples
-examples: bin/spate ## Run the shipped plans against the simulator and write docs/examples: about an hour of a quiet machine. PLANS='...' for some.
+examples: bin/spate ## Run the shipped plans against the simulator and write docs/examples: 45 minutes of a quiet machine. PLANS='PLAN PLAN/TARGET' for some.
 	go run ./bench/examples $(PLANS)
 
 .PHONY: check-dashboards

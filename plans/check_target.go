@@ -38,11 +38,13 @@ func (c *checker) simulator(path string, s *spatev1.SimulatedTarget) {
 	if at := path + ".prefill_interference"; c.has(at) && s.GetPrefillEngines() > 0 {
 		c.wrong(at, "does not go with prefill_engines: engines that only decode lose nothing to prefill")
 	}
-	if at := path + ".transfer_per_thousand_tokens"; c.has(at) && s.GetPrefillEngines() == 0 {
-		c.wrong(at, "goes with prefill_engines only: without them nothing is handed over")
+	for _, field := range []string{".transfer_per_thousand_tokens", ".transfer_interference", ".prefill_first"} {
+		if at := path + field; c.has(at) && s.GetPrefillEngines() == 0 {
+			c.wrong(at, "goes with prefill_engines only: without them nothing is handed over")
+		}
 	}
-	if at := path + ".transfer_interference"; c.has(at) && s.GetPrefillEngines() == 0 {
-		c.wrong(at, "goes with prefill_engines only: without them nothing is handed over")
+	if at := path + ".prefill_first"; c.has(at) && s.GetPrefillSharing() {
+		c.wrong(at, "does not go with prefill_sharing: a shared prefill has no queue to take first")
 	}
 	if at := path + ".replica_spread"; c.has(at) && s.GetPrefillEngines() > 0 {
 		c.wrong(at, "does not go with prefill_engines: their replicas decode at one speed")

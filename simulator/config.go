@@ -86,6 +86,10 @@ type Model struct {
 	// TransferInterference is the share of their decoding pace that the decode engines of a disaggregated group lose while a KV cache is
 	// handed over, 0 to 1. 1 is an engine that stands still while it takes one in. Default 0.
 	TransferInterference float64
+	// PrefillFirst lets a disaggregated prefill engine take all prompts that wait before it hands over the KV caches of those that it has
+	// finished. These go together, and the decode engines lose TransferInterference from the end of the first one's prefill on. Default:
+	// each KV cache is handed over before the next prompt is taken.
+	PrefillFirst bool
 	// PrefillPerPrompt is how long each prompt holds its prefill engine beside the time for its tokens. Default 0.
 	PrefillPerPrompt time.Duration
 	// PrefillSharing lets prompts share the prefill engines by time slices: all that are there are in prefill, and each gets its share.
@@ -175,6 +179,7 @@ func FromPlan(t *spatev1.SimulatedTarget) Config {
 	c.Model.PrefillInterference = t.GetPrefillInterference()
 	c.Model.TransferPerThousandTokens = t.GetTransferPerThousandTokens().AsDuration()
 	c.Model.TransferInterference = t.GetTransferInterference()
+	c.Model.PrefillFirst = t.GetPrefillFirst()
 	c.Model.Overhead = t.GetOverhead().AsDuration()
 	c.ReplicaSpread = t.GetReplicaSpread()
 	c.Model.PrefillPerPrompt = t.GetPrefillPerPrompt().AsDuration()
@@ -298,6 +303,9 @@ func (m *Model) validate() error {
 	}
 	errs = append(errs, share("Model.PrefillInterference", m.PrefillInterference), share("Model.TransferInterference", m.TransferInterference),
 		share("Model.StallShare", m.StallShare))
+	if m.PrefillFirst && m.PrefillSharing {
+		errs = append(errs, errors.New("simulator: Model.PrefillFirst and Model.PrefillSharing are both set: a shared prefill has no queue to take first"))
+	}
 	if !(m.PrefillTokensPerSecond > 0) {
 		errs = append(errs, fmt.Errorf("simulator: Model.PrefillTokensPerSecond is %v: give a number above 0, +Inf for a prefill that takes no time", m.PrefillTokensPerSecond))
 	}

@@ -58,12 +58,13 @@ type emission struct {
 //
 // In a disaggregated group any free prefiller takes the next prompt, and is busy until it has handed over the KV cache; then the
 // sequence takes a slot of the decoder that holds the fewest, waiting for one if need be, and has its first token. While a KV cache is
-// handed over, the decoders lose the share TransferInterference of their pace.
+// handed over, the decoders lose the share TransferInterference of their pace. With PrefillFirst a prefiller takes the prompts that wait
+// before it hands over those it has finished; these go together, and the decoders lose their share from the end of the first prefill on.
 //
 // Decode goes in steps: see decoder. While an ordinary engine prefills, its decoding loses the share PrefillInterference of its pace.
 //
-// At one instant ends of prefill come before admissions to decoders, these before begins of prefill, then ends of steps, then begins
-// of steps. It is not safe for concurrent use.
+// At one instant ends of prefill come before admissions to decoders, these before begins of prefill, then begins of
+// handing over, then ends of steps, then begins of steps. It is not safe for concurrent use.
 type engine struct {
 	model    Model
 	now      clock.Instant
@@ -82,8 +83,13 @@ type engine struct {
 type prefiller struct {
 	seq     *sequence     // nil: free
 	due     time.Duration // its end, on the clock of shares
-	handing bool          // it hands over the KV cache
+	handing bool          // it costs the decoders their share
 	cache   *prefixCache
+
+	// With PrefillFirst alone.
+	finished []*sequence // prefilled, and not posted yet
+	posted   []*sequence // to be handed over together; the decoders wait for them
+	moving   bool        // they are being handed over
 }
 
 // timeShare is a clock that shows how much time each of those that share something has been given.
@@ -167,6 +173,7 @@ func (e *engine) running() int {
 		if e.split && e.prefills[i].seq != nil {
 			n++
 		}
+		n += len(appendPresent(nil, e.prefills[i].finished)) + len(appendPresent(nil, e.prefills[i].posted))
 	}
 	return n
 }
@@ -181,6 +188,7 @@ const (
 	actEndPrefill action = iota
 	actAdmit
 	actBeginPrefill
+	actBeginTransfer
 	actServeStep
 	actBeginStep
 )
@@ -203,15 +211,7 @@ func (v *event) soonest(found *bool, other event) {
 func (e *engine) upcoming() (event, bool) {
 	var v event
 	found := false
-	free := -1
-	for i := range e.prefills {
-		switch {
-		case e.prefills[i].seq != nil:
-			v.soonest(&found, event{e.shares.when(e.prefills[i].due), actEndPrefill, i})
-		case free < 0:
-			free = i
-		}
-	}
+	free := e.upcomingOfPrefills(&v, &found)
 	for i := range e.decoders {
 		if at, act, ok := e.decoders[i].upcoming(e.now); ok {
 			v.soonest(&found, event{at, act, i})
@@ -229,6 +229,25 @@ func (e *engine) upcoming() (event, bool) {
 		}
 	}
 	return v, found
+}
+
+// upcomingOfPrefills keeps the earliest event of the prefillers. It returns the first that is free, -1 without one.
+func (e *engine) upcomingOfPrefills(v *event, found *bool) int {
+	free := -1
+	for i := range e.prefills {
+		p := &e.prefills[i]
+		if p.seq != nil || p.moving {
+			v.soonest(found, event{e.shares.when(p.due), actEndPrefill, i})
+			continue
+		}
+		if free < 0 {
+			free = i
+		}
+		if len(p.posted) > 0 {
+			v.soonest(found, event{e.now, actBeginTransfer, i})
+		}
+	}
+	return free
 }
 
 // next returns the instant of the next event, false if nothing will happen without a new sequence.
@@ -261,6 +280,8 @@ func (e *engine) happen(v event, dst []emission) []emission {
 		return e.decoders[v.index].join(s, e.now, dst)
 	case actBeginPrefill:
 		e.beginPrefill(v.index)
+	case actBeginTransfer:
+		e.beginTransfer(&e.prefills[v.index])
 	case actServeStep:
 		return e.decoders[v.index].serve(e.now, dst)
 	case actBeginStep:
@@ -287,6 +308,14 @@ func (e *engine) beginPrefill(i int) {
 }
 
 func (e *engine) endPrefill(p *prefiller, dst []emission) []emission {
+	switch {
+	case p.moving:
+		e.endTransfer(p)
+		return dst
+	case e.split && e.model.PrefillFirst:
+		e.finish(p)
+		return dst
+	}
 	s := p.seq
 	if transfer := e.model.transferTime(s.prompt); e.split && transfer > 0 && !p.handing {
 		p.due += transfer
@@ -304,14 +333,14 @@ func (e *engine) endPrefill(p *prefiller, dst []emission) []emission {
 
 func (e *engine) freePrefill(p *prefiller) {
 	p.seq = nil
-	e.setHanding(p, false)
+	e.setHanding(p, len(p.posted) > 0)
 	e.setBusy(e.busy - 1)
 	if !e.split && e.busy == 0 {
 		e.decoders[0].setPace(e.now, 1)
 	}
 }
 
-// setHanding notes whether a prefiller hands over a KV cache, which costs the decoders their share.
+// setHanding notes whether a prefiller costs the decoders their share, by a KV cache that it hands over.
 func (e *engine) setHanding(p *prefiller, handing bool) {
 	if p.handing == handing {
 		return

@@ -168,6 +168,15 @@ func TestEngine(t *testing.T) {
 			// Step 6..16 stands still from 12 to 15.
 			[]token{{0, 1, 6}, {1, 1, 15}, {0, 2, 19}, {0, 3, 29}, {1, 2, 29}},
 		},
+		"prefill first: prompts that wait come before what is handed over, and the decoder stands still until it is": {
+			group{with(ticks(10, 0, 8), func(m *Model) {
+				m.TransferPerThousandTokens, m.TransferInterference, m.PrefillFirst = 500*tick, 1, true
+			}), 1, 1},
+			[]arrival{{At: 0, Prompt: 4, Output: 3}, {At: 0, Prompt: 6, Output: 2}, {At: 3, Prompt: 2, Output: 1}, {At: 30, Prompt: 8, Output: 1}},
+			// Prefills end at 4, 10 and 12; the first prompt is handed over from 12 to 14, the two others from 14 to 18. The first one's
+			// step begins at 14 and stands still until 18. The last prefill ends at 38.
+			[]token{{0, 1, 14}, {1, 1, 18}, {2, 1, 18}, {0, 2, 28}, {0, 3, 38}, {1, 2, 38}, {3, 1, 42}},
+		},
 		"each prompt holds its prefiller for a while": {
 			alone(with(ticks(10, 0, 8), func(m *Model) { m.PrefillPerPrompt = 5 * tick })),
 			[]arrival{{At: 0, Prompt: 4, Output: 1}, {At: 0, Prompt: 1, Output: 1}},
@@ -264,6 +273,7 @@ func drawGroup(t *rapid.T) group {
 		g.prefillers, g.decoders = rapid.IntRange(1, 3).Draw(t, "prefillers"), rapid.IntRange(1, 3).Draw(t, "decoders")
 		g.TransferPerThousandTokens = time.Duration(rapid.IntRange(0, 2).Draw(t, "transfer")) * 1000 * tick
 		g.TransferInterference = float64(rapid.IntRange(0, 1).Draw(t, "stands still"))
+		g.PrefillFirst = rapid.Bool().Draw(t, "prefill first")
 	} else if rapid.Bool().Draw(t, "interference") {
 		g.PrefillInterference = 1
 	}

@@ -10,6 +10,10 @@ type dumb struct {
 	handed   []*dumbSeq // in the order of their handing over
 	stepLeft []int      // of each decoder; -1: no step under way
 	out      []token
+
+	// With PrefillFirst, of each prefiller.
+	finished, posted map[int][]*dumbSeq
+	moveEnd          map[int]int // tick at which what is posted has been handed over
 }
 
 type dumbSeq struct {
@@ -25,7 +29,7 @@ type dumbSeq struct {
 }
 
 func oracle(g group, arrivals []arrival) []token {
-	d := &dumb{group: g, split: g.prefillers > 0}
+	d := &dumb{group: g, split: g.prefillers > 0, finished: map[int][]*dumbSeq{}, posted: map[int][]*dumbSeq{}, moveEnd: map[int]int{}}
 	if !d.split {
 		d.prefillers, d.decoders = 1, 1
 	}
@@ -76,11 +80,71 @@ func (d *dumb) held(decoder int) int {
 // handing reports whether a KV cache is handed over.
 func (d *dumb) handing(now int) bool {
 	for _, s := range d.seqs {
-		if s.state == "prefill" && now >= s.prefillEnd-d.transfer(s) {
+		if s.state == "prefill" && now >= s.prefillEnd-d.transfer(s) && !d.PrefillFirst {
+			return true
+		}
+	}
+	for _, posted := range d.posted {
+		if len(posted) > 0 {
 			return true
 		}
 	}
 	return false
+}
+
+// post makes what a prefiller has finished the next to be handed over.
+func (d *dumb) post(p int) {
+	if len(d.posted[p]) == 0 {
+		d.posted[p], d.finished[p] = d.finished[p], nil
+	}
+}
+
+func (d *dumb) endTransfer(p, now int) bool {
+	if end, moving := d.moveEnd[p]; !moving || end != now {
+		return false
+	}
+	for _, s := range d.posted[p] {
+		if s.state == "finished" {
+			s.state = "handed"
+			d.handed = append(d.handed, s)
+		}
+	}
+	delete(d.moveEnd, p)
+	d.posted[p] = nil
+	d.post(p)
+	return true
+}
+
+// startTransfer hands over what is posted at a prefiller that has nothing else to do.
+func (d *dumb) startTransfer(now int) bool {
+	busy := d.busy()
+	for p := range d.prefillers {
+		if busy[p] || len(d.posted[p]) == 0 {
+			continue
+		}
+		d.moveEnd[p] = now
+		for _, s := range d.posted[p] {
+			if s.state == "finished" {
+				d.moveEnd[p] += d.transfer(s)
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// busy are the prefillers that prefill or hand over.
+func (d *dumb) busy() map[int]bool {
+	busy := map[int]bool{}
+	for _, s := range d.seqs {
+		if s.state == "prefill" {
+			busy[s.prefiller] = true
+		}
+	}
+	for p := range d.moveEnd {
+		busy[p] = true
+	}
+	return busy
 }
 
 // transfer is how many ticks the handing over of a prompt takes.
@@ -105,20 +169,28 @@ func (d *dumb) pass(now int) {
 
 // settle does what happens at a tick until nothing more does.
 func (d *dumb) settle(now int) {
-	for d.endPrefill(now) || d.admit(now) || d.startPrefill(now) || d.endStep(now) || d.beginStep() {
+	for d.endPrefill(now) || d.admit(now) || d.startPrefill(now) || d.startTransfer(now) || d.endStep(now) || d.beginStep() {
 	}
 }
 
 func (d *dumb) endPrefill(now int) bool {
 	for p := range d.prefillers {
+		if d.endTransfer(p, now) {
+			return true
+		}
 		for _, s := range d.seqs {
 			if s.state != "prefill" || s.prefiller != p || s.prefillEnd != now {
 				continue
 			}
-			if s.state = "decode"; d.split {
+			switch s.state = "decode"; {
+			case d.split && d.PrefillFirst:
+				s.state = "finished"
+				d.finished[p] = append(d.finished[p], s)
+				d.post(p)
+			case d.split:
 				s.state = "handed"
 				d.handed = append(d.handed, s)
-			} else {
+			default:
 				d.give(s, now)
 			}
 			return true
@@ -145,12 +217,7 @@ func (d *dumb) admit(now int) bool {
 }
 
 func (d *dumb) startPrefill(now int) bool {
-	busy := map[int]bool{}
-	for _, s := range d.seqs {
-		if s.state == "prefill" {
-			busy[s.prefiller] = true
-		}
-	}
+	busy := d.busy()
 	if len(busy) == d.prefillers || !d.split && d.held(0) >= d.MaxRunning {
 		return false
 	}
@@ -161,7 +228,10 @@ func (d *dumb) startPrefill(now int) bool {
 	for _, s := range d.seqs {
 		if s.state == "waiting" && s.ready <= now {
 			s.state, s.prefiller = "prefill", free
-			s.prefillEnd = now + int(d.PrefillPerPrompt/tick) + s.Prompt + d.transfer(s)
+			s.prefillEnd = now + int(d.PrefillPerPrompt/tick) + s.Prompt
+			if !d.PrefillFirst {
+				s.prefillEnd += d.transfer(s)
+			}
 			return true
 		}
 	}

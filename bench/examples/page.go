@@ -82,11 +82,13 @@ var heads = map[string]string{
 	"tpot_p99": "P99 TPOT (ms)", "e2e": "Mean E2E (ms)", "e2e_p99": "P99 E2E (ms)",
 }
 
-// writeBeside appends a table for each workload of each target, with how far each cell is from what was measured.
-func writeBeside(w io.Writer, stages []stage, seeds []seed, speed float64) error {
-	fmt.Fprintf(w, "\nAll values are the plan's: the run was %g times faster, and is converted back. In brackets: how far from the published number.\n", speed)
+// writeBeside appends a table for each workload of each target, with how far each cell is from what was measured. speedOf is how many
+// times faster than planned a target was run.
+func writeBeside(w io.Writer, stages []stage, seeds []seed, speedOf func(target string) float64) error {
+	fmt.Fprintln(w, "\nAll values are the plan's: what ran faster is converted back. In brackets: how far from the published number.")
 	var reasons []string
 	for _, d := range seeds {
+		speed := speedOf(d.Target)
 		for _, table := range d.Tables {
 			fmt.Fprintf(w, "\n### %s, %s\n\n| Load | Verdict | OSL |", d.Target, table.Workload)
 			for _, c := range d.Columns {

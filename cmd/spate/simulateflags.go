@@ -78,6 +78,8 @@ func (f *simulateFlags) engines() flagGroup {
 		"with --prefill-engines: time to hand over the KV cache of 1,000 prompt tokens")
 	flags.Float64Var(&m.TransferInterference, "transfer-interference", 0,
 		"with --prefill-engines: `share` of their decoding pace that the replicas lose while a KV cache is handed over, from 0 to 1")
+	flags.BoolVar(&m.PrefillFirst, "prefill-first", false,
+		"with --prefill-engines: take prompts that wait before finished ones are handed over, which then go together; replicas lose --transfer-interference meanwhile")
 	flags.Float64Var(&m.PrefillJitter, "prefill-jitter", 0, "`coefficient of variation` of a lognormal factor on the time of each prefill")
 	flags.Float64Var(&m.StepJitter, "step-jitter", 0, "the same of each decode `step`")
 	flags.Float64Var(&m.StallShare, "stall-share", 0, "`share` of the decode steps that take --stall longer")
@@ -223,6 +225,7 @@ func (f *simulateFlags) hosts() []string {
 // fieldFlags are the flags of the simulator's fields. A longer name stands before one that it begins with.
 var fieldFlags = strings.NewReplacer(
 	"simulator: ReplicaSpread", "--replica-spread", "simulator: Model.PrefillPerPrompt", "--prefill-per-prompt",
+	"simulator: Model.PrefillFirst and Model.PrefillSharing", "--prefill-first and --prefill-sharing",
 	"simulator: Model.TransferInterference", "--transfer-interference", "simulator: Model.PrefillJitter", "--prefill-jitter",
 	"simulator: Model.StepJitter", "--step-jitter", "simulator: Model.StallShare", "--stall-share", "simulator: Model.Stall", "--stall",
 	"simulator: Replicas", "--replicas", "simulator: PrefillEngines", "--prefill-engines", "simulator: MaxModelTokens", "--max-model-tokens",

@@ -853,8 +853,11 @@ type SimulatedTarget struct {
 	// Disaggregated serving: share of their decoding pace that decode engines lose while a KV cache is handed over, from 0 (default) to 1
 	// (they stand still).
 	TransferInterference float64 `protobuf:"fixed64,37,opt,name=transfer_interference,json=transferInterference,proto3" json:"transfer_interference,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// Disaggregated serving: prefill engines take the prompts that wait before they hand over the KV caches of those that they have
+	// finished. These go together, and decode engines lose transfer_interference from the end of the first prefill on.
+	PrefillFirst  bool `protobuf:"varint,38,opt,name=prefill_first,json=prefillFirst,proto3" json:"prefill_first,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SimulatedTarget) Reset() {
@@ -1144,6 +1147,13 @@ func (x *SimulatedTarget) GetTransferInterference() float64 {
 		return x.TransferInterference
 	}
 	return 0
+}
+
+func (x *SimulatedTarget) GetPrefillFirst() bool {
+	if x != nil {
+		return x.PrefillFirst
+	}
+	return false
 }
 
 // Workload says what the requests contain.
@@ -3984,7 +3994,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x04urls\x18\x01 \x03(\tB\x1d\xbaH\x1a\x92\x01\x17\x10@\x18\x01\"\x11r\x0f2\n" +
 	"^https?://\x88\x01\x01R\x04urls\x12D\n" +
 	"\x05names\x18\x02 \x03(\tB.\xbaH+\x92\x01(\x10@\x18\x01\"\"r 2\x1e^[A-Za-z_:][A-Za-z0-9_:]*[*]?$R\x05names\x122\n" +
-	"\x04read\x18\x03 \x01(\tB\x1e\xbaH\x1b\xd8\x01\x01r\x16R\asecondsR\x04endsR\x05neverR\x04read\"\x93\x12\n" +
+	"\x04read\x18\x03 \x01(\tB\x1e\xbaH\x1b\xd8\x01\x01r\x16R\asecondsR\x04endsR\x05neverR\x04read\"\xb8\x12\n" +
 	"\x0fSimulatedTarget\x12%\n" +
 	"\tendpoints\x18\x01 \x01(\rB\a\xbaH\x04*\x02\x18@R\tendpoints\x12K\n" +
 	"\x19prefill_tokens_per_second\x18\x02 \x01(\x01B\x10\xbaH\r\x12\v@\x01)\x00\x00\x00\x00\x00\x00\x00\x00R\x16prefillTokensPerSecond\x12H\n" +
@@ -4034,7 +4044,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\vstall_share\x18# \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
 	"stallShare\x12=\n" +
 	"\x05stall\x18$ \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<2\x00R\x05stall\x12N\n" +
-	"\x15transfer_interference\x18% \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x14transferInterference\"\xbb\x04\n" +
+	"\x15transfer_interference\x18% \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x14transferInterference\x12#\n" +
+	"\rprefill_first\x18& \x01(\bR\fprefillFirst\"\xbb\x04\n" +
 	"\bWorkload\x12A\n" +
 	"\x04name\x18\x01 \x01(\tB-\xbaH*r(\x18@2$^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$|^$R\x04name\x121\n" +
 	"\x06random\x18\x02 \x01(\v2\x17.spate.v1.RandomContentH\x00R\x06random\x121\n" +
