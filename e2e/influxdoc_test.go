@@ -59,7 +59,7 @@ func TestDocumentedQueries(t *testing.T) {
 		t.Fatal(err)
 	}
 	db := influxtest.Start(t, influxtest.Options{Flux: true})
-	r := runPlan(t, documentedPlan, "--agents", "eu=3,us=1", "--influx-url", db.URL, "--influx-bucket", db.Database)
+	r := runPlan(t, documentedPlan, append(db.Flags(), "--agents", "eu=3,us=1")...)
 	r.Exit() // requests failed, which is no failure of the run
 	export(t, r.dir, db, 0)
 	results := r.results()

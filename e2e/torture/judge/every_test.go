@@ -10,13 +10,13 @@ import (
 
 // unchecked are the fields that the judge reads and that may be otherwise without being wrong, each with its reason.
 var unchecked = map[string]string{
-	`^Run\.Restarts$`:                      "a coordinator may be killed again before it has begun",
-	`^Run\.Reason`:                         "words",
-	`^Stages\[\d\]\.Agents\[\d\]\.Failure`: "words; what was lost stands beside them",
-	`^Stages\[\d\]\.StartTime$`:            "checked against the server's log, by " + apart.String(),
-	`^Stages\[\d\]\.Requests\.NeverSent`:   "follows from what is missing",
-	`^Stages\[\d\]\.Agents\[\d\]\.Weight$`: "rows tell who sent what",
-	`^incomplete .*\.Started$`:             "what was under way at a loss has no row: no more than the server had",
+	`^Run\.Restarts$`:                                   "a coordinator may be killed again before it has begun",
+	`^Run\.Reason`:                                      "words",
+	`^Stages\[\d\]\.Agents\[\d\]\.Failure`:              "words; what was lost stands beside them",
+	`^Stages\[\d\]\.StartTime$`:                         "checked against the server's log, by " + apart.String(),
+	`^Stages\[\d\]\.(Requests|Agents\[\d\])\.NeverSent`: "follows from what is missing",
+	`^Stages\[\d\]\.Agents\[\d\]\.Weight$`:              "rows tell who sent what",
+	`^incomplete .*\.Started$`:                          "what was under way at a loss has no row: no more than the server had",
 }
 
 // Whatever number, word or list of a true result is changed, the judge says so: nothing that it reads is taken on trust.

@@ -20,6 +20,7 @@ const (
 	failed    = 167   // fail: a closed loop that ended when an agent was killed
 	full      = 28    // degrade: Poisson arrivals until the coordinator's disk was full
 	constant  = 12831 // degrade: constant arrivals, an agent killed
+	stopped   = 5027  // degrade: Poisson arrivals, an agent stopped for longer than its lease
 )
 
 // evidence reads what the judge saw of a run.
@@ -34,7 +35,7 @@ func evidence(tb testing.TB, seed uint64) *Evidence {
 
 // What real runs left behind is not wrong.
 func TestTrueEvidenceIsNotWrong(t *testing.T) {
-	for _, seed := range []uint64{complete, lost, takenOver, closed, failed, full, constant} {
+	for _, seed := range []uint64{complete, lost, takenOver, closed, failed, full, constant, stopped} {
 		v := Judge(evidence(t, seed))
 		if len(v.Wrong) > 0 || v.Lost+v.Twice > 0 || v.Complete != (v.Named == 0) || v.Kept == 0 || v.Sent < v.Kept {
 			t.Errorf("seed %d: %+v", seed, v)
@@ -236,6 +237,10 @@ var ofLosses = []forgery{
 		keepRows(e, func(r Row) bool { return r.Index > 20 })
 		recount(e)
 	}, "lacks request 0"},
+	{"fewer requests never sent than there are", stopped, func(e *Evidence) {
+		n := uint64(100)
+		e.Results.Stages[0].Agents[0].NeverSent = &n
+	}, "is said not to have sent 100"},
 	{"a loss later than it was", constant, func(e *Evidence) { lossOf(e, 0).FromS += 3 }, "lost nothing before"},
 	{"a loss of more than its share", constant, func(e *Evidence) { lossOf(e, 0).Share = 0.9 }, "of the load"},
 	{"a loss that others took over under degrade", constant, func(e *Evidence) { lossOf(e, 0).TakenOver = true }, "taken over under degrade"},

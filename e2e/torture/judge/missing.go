@@ -36,6 +36,7 @@ func (s *stage) judgeMissing() {
 			s.Named++
 		}
 	}
+	s.judgeOverdue()
 	for id, all := range s.served {
 		if rows := s.judge.rows[id]; id.Stage == s.Index && s.Complete && len(rows) > 0 && all[0].Answered && !rows[0].Completed() {
 			s.wrong("stage %d is complete, and request %d was answered and does not count as that", id.Stage, id.Index)
@@ -44,6 +45,22 @@ func (s *stage) judgeMissing() {
 	if !s.Complete {
 		s.judgeShares(lacking)
 		s.judgeUnbegun(lacking)
+	}
+}
+
+// judgeOverdue looks whether those that stood still say how many requests they never sent: no second of theirs is said to be missing for it.
+func (s *stage) judgeOverdue() {
+	for name, n := range s.overdue {
+		said := uint64(0)
+		for _, a := range s.Agents {
+			if a.Name == name && a.NeverSent != nil {
+				said += *a.NeverSent
+			}
+		}
+		if uint64(n) > said {
+			s.Lost += n
+			s.wrong("stage %d: agent %s stood still and did not send %d requests, and is said not to have sent %d", s.Index, name, n, said)
+		}
 	}
 }
 
@@ -181,11 +198,11 @@ func (s *stage) outsideLoss(id ID, a Agent) string {
 		return "" // how many of these there may be is looked at elsewhere
 	}
 	lost := seconds(a.Loss.FromS)
-	behind := s.blurred()
-	if len(s.served[id]) == 0 && s.frozen(a.Name, s.start.Add(lost+behind)) {
-		behind = s.start.Add(to).Sub(s.hurt(a.Name).Add(-undelivered)) // it stood still, and was behind from there on
-	}
-	if to+max(behind, s.blurred()) < lost {
+	if to+s.blurred() < lost {
+		if len(s.served[id]) == 0 && s.frozen(a.Name, s.start.Add(lost+s.blurred())) && s.start.Add(to+undelivered) >= s.hurt(a.Name) {
+			s.overdue[a.Name]++ // it stood still, and had not sent this one when it was lost
+			return ""
+		}
 		return fmt.Sprintf("it ended or was due %v after the start, and agent %s lost nothing before second %v", to, a.Name, a.Loss.FromS)
 	}
 	if a.Loss.ToS == nil {
@@ -358,9 +375,13 @@ func (s *stage) judgeShares(lacking []uint64) {
 	}
 	n := float64(s.load.Rate) * (to - from + s.blurred().Seconds())
 	share = min(share, 1)
-	if most := n*share + sigmas*math.Sqrt(n*share*(1-share)) + sigmas; float64(len(lacking)) > most {
-		s.Lost += len(lacking)
-		s.wrong("stage %d lacks %d requests, and what was lost accounts for %.0f at most", s.Index, len(lacking), most)
+	lacks := len(lacking)
+	for _, overdue := range s.overdue {
+		lacks -= overdue // which was looked at
+	}
+	if most := n*share + sigmas*math.Sqrt(n*share*(1-share)) + sigmas; float64(lacks) > most {
+		s.Lost += lacks
+		s.wrong("stage %d lacks %d requests, and what was lost accounts for %.0f at most", s.Index, lacks, most)
 	}
 }
 

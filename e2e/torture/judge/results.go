@@ -106,12 +106,13 @@ type Region struct {
 
 // Agent is what an agent contributed, and what is missing of it.
 type Agent struct {
-	Name    string   `json:"name"`
-	Region  string   `json:"region"`
-	Weight  uint32   `json:"weight"`
-	Failure *string  `json:"failure"`
-	JoinedS *float64 `json:"joined_s"`
-	Loss    *Loss    `json:"loss"`
+	Name      string   `json:"name"`
+	Region    string   `json:"region"`
+	Weight    uint32   `json:"weight"`
+	Failure   *string  `json:"failure"`
+	JoinedS   *float64 `json:"joined_s"`
+	Loss      *Loss    `json:"loss"`
+	NeverSent *uint64  `json:"never_sent"`
 	Part
 }
 

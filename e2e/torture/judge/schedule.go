@@ -87,13 +87,14 @@ func (s *stage) judgePoisson(rows []*Row) {
 	if !s.Complete || len(rows) <= s.load.Warmup {
 		return // of arrivals with holes the rest is looked at request by request
 	}
+	rate, span := float64(s.load.Rate), s.load.For.Seconds()
+	first := s.load.Warmup // a duration counts from the first measured arrival, a number of requests from the one before it
+	if s.load.Requests > 0 {
+		first, span = first-1, float64(s.load.Requests)/rate
+	}
 	base := 0.0
 	if s.load.Warmup > 0 {
-		base = float64(rows[s.load.Warmup-1].ScheduledNs) / 1e9
-	}
-	rate, span := float64(s.load.Rate), s.load.For.Seconds()
-	if s.load.Requests > 0 {
-		span = float64(s.load.Requests) / rate
+		base = float64(rows[first].ScheduledNs) / 1e9
 	}
 	s.judgeArrivals(rows[s.load.Warmup:], base, span, rate)
 }

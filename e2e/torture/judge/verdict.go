@@ -71,11 +71,13 @@ type stage struct {
 	load  script.Load
 	start Instant // on the clock of the simulator's log
 	rows  []*Row  // all of the stage
+	// overdue counts requests that an agent was to send while it stood still, before what is said to be lost with it.
+	overdue map[string]int
 }
 
 // judgeStage looks at one stage.
 func (j *judge) judgeStage(claims *Stage, load script.Load) {
-	s := &stage{judge: j, Stage: claims, load: load}
+	s := &stage{judge: j, Stage: claims, load: load, overdue: map[string]int{}}
 	for i := range j.Rows {
 		if j.Rows[i].Stage == claims.Index {
 			s.rows = append(s.rows, &j.Rows[i])
