@@ -28,9 +28,8 @@ func (s *stage) judgeTimes() {
 		}
 		t := served[0]
 		s.judgeTime(r, t)
-		slow := s.slowTarget(t)
-		begun = append(begun, t.Arrived.Sub(s.in(r.StartNs))-slow)
-		if slow == 0 {
+		if s.slowTarget(t) == 0 {
+			begun = append(begun, t.Arrived.Sub(s.in(r.StartNs)))
 			first = append(first, time.Duration(*r.FirstTokenNs-r.StartNs)-t.FirstToken.Sub(t.Arrived))
 			last = append(last, time.Duration(*r.LastTokenNs-r.StartNs)-t.LastToken.Sub(t.Arrived))
 		}
