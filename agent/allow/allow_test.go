@@ -137,14 +137,14 @@ func TestListsOnlyAdd(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		texts := rapid.SliceOfNDistinct(rapid.SampledFrom(entries), 1, 4, rapid.ID).Draw(rt, "entries")
 		u := &url.URL{Scheme: "http", Host: rapid.SampledFrom(hosts).Draw(rt, "host")}
-		any := false
+		one := false
 		for _, text := range texts {
-			one, _ := Parse([]string{text})
-			err := one.Check(t.Context(), world, u, Pins{})
-			any = any || err == nil
+			alone, _ := Parse([]string{text})
+			err := alone.Check(t.Context(), world, u, Pins{})
+			one = one || err == nil
 		}
 		all, _ := Parse(texts)
-		if err := all.Check(t.Context(), world, u, Pins{}); any && err != nil {
+		if err := all.Check(t.Context(), world, u, Pins{}); one && err != nil {
 			rt.Fatalf("%v: %v", texts, err)
 		}
 	})

@@ -159,8 +159,9 @@ func (s *server) refused(ctx context.Context, err error) bool {
 		if _, partial := dropped(err); partial {
 			return true
 		}
-		probed := asHTTP(s.write(ctx, probe))
-		return probed == nil || probed.StatusCode != answer.StatusCode || probed.Message != answer.Message
+		err := s.write(ctx, probe)
+		probed := asHTTP(err)
+		return err == nil || probed != nil && (probed.StatusCode != answer.StatusCode || probed.Message != answer.Message)
 	default:
 		return false
 	}

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -343,5 +344,31 @@ func TestPointsAreCountedOnce(t *testing.T) {
 	}
 	if w.Written() != len(rows)+1 {
 		t.Errorf("%d points are said to be written, there are %d", w.Written(), len(rows)+1)
+	}
+}
+
+// Whether a bad request is the points' fault is not known while the server does not answer: nothing is thrown away.
+func TestUnansweredDoubtKeepsPoints(t *testing.T) {
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(unzipped(r), "#") {
+			panic(http.ErrAbortHandler)
+		}
+		asked.Add(1)
+		say(w, 400, "invalid", "who knows")
+	}))
+	defer server.Close()
+	log := &logged{news: make(chan struct{}, 1)}
+	s, err := influx.New(influx.Config{URL: server.URL, Bucket: "b", Spool: filepath.Join(t.TempDir(), "spool"), Log: slog.New(slog.NewTextHandler(log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := feed(s, 0, 3)
+	log.await(t, "cannot be written to")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var undelivered *influx.UndeliveredError
+	if err := s.Close(ctx); !errors.As(err, &undelivered) || undelivered.Kept != len(rows) || undelivered.Refused > 0 || asked.Load() == 0 {
+		t.Errorf("Close: %v", err)
 	}
 }

@@ -329,7 +329,11 @@ func (s *stage) judgeRowsOfLoss(a Agent) {
 func (s *stage) judgeLossEnd(a Agent) {
 	l := a.Loss
 	if l.ToS == nil {
-		if s.Outcome == "done" {
+		// No agent told when the stage ended: then all is missing, and that is said.
+		all := slices.ContainsFunc(s.Missing, func(w string) bool {
+			return strings.HasPrefix(w, "agent "+a.Name+" ") && strings.Contains(w, "all is missing from second")
+		})
+		if s.Outcome == "done" && (!all || len(s.steadfast()) > 0) {
 			s.wrong("stage %d: agent %s: it is not said to which second it is missing", s.Index, a.Name)
 		}
 		return

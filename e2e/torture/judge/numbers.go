@@ -189,11 +189,16 @@ func (d *Distribution) of(values []int64) bool {
 	slices.Sort(values)
 	mean, std := moments(values)
 	ok := d.Count == uint64(len(values)) && near(d.Mean, mean, 1e-6) && about(d.P50, values, 0.5) && about(d.P90, values, 0.9) && about(d.P99, values, 0.99)
-	if !ok || d.Std == nil && d.Min == nil && d.Max == nil && d.P95 == nil && d.P999 == nil {
-		return ok // a short one
+	if !ok || d.short() {
+		return ok
 	}
 	return d.whole() && near(*d.Std, std, 2e-6) && near(*d.Min, millis(values[0]), 2e-6) && near(*d.Max, millis(values[len(values)-1]), 2e-6) &&
 		about(*d.P95, values, 0.95) && about(*d.P999, values, 0.999)
+}
+
+// short reports whether the distribution is of the form that breakdowns have.
+func (d *Distribution) short() bool {
+	return d.Std == nil && d.Min == nil && d.Max == nil && d.P95 == nil && d.P999 == nil
 }
 
 // whole reports whether no field is missing.

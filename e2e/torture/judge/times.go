@@ -11,7 +11,7 @@ import (
 const (
 	// tooSoon is how much shorter a time may be than the server's own: two stamps of one machine.
 	tooSoon = time.Millisecond
-	// usually is how much longer a time is than the server's own, in the quarter of the requests that fared best: the way through a link and
+	// usually is how much longer a time is than the server's own, in the twentieth of the requests that fared best: the way through a link and
 	// back, on a busy machine.
 	usually = 15 * time.Millisecond
 	// apart is how far the stage's start by the wall clock may be from that by its requests.
@@ -34,13 +34,13 @@ func (s *stage) judgeTimes() {
 			last = append(last, time.Duration(*r.LastTokenNs-r.StartNs)-t.LastToken.Sub(t.Arrived))
 		}
 	}
-	if q := quarter(begun); len(begun) > 0 && (q < -apart || q > apart) {
+	if q := best(begun); len(begun) > 0 && (q < -apart || q > apart) {
 		s.wrong("stage %d: its requests reached the server %v after it started them", s.Index, q)
 	}
-	if q := quarter(first); q > usually {
+	if q := best(first); q > usually {
 		s.wrong("stage %d: times to the first token are longer than the server's by %v", s.Index, q)
 	}
-	if q := quarter(last); q > usually {
+	if q := best(last); q > usually {
 		s.wrong("stage %d: times to the last token are longer than the server's by %v", s.Index, q)
 	}
 }
@@ -77,11 +77,11 @@ func (j *judge) slowTarget(t Served) (d time.Duration) {
 	return d
 }
 
-// quarter is the time that a quarter of them do not exceed, 0 if there are none.
-func quarter(times []time.Duration) time.Duration {
+// best is the time that a twentieth of them do not exceed, 0 if there are none.
+func best(times []time.Duration) time.Duration {
 	if len(times) == 0 {
 		return 0
 	}
 	slices.Sort(times)
-	return times[len(times)/4]
+	return times[len(times)/20]
 }
