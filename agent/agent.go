@@ -14,11 +14,13 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"runtime"
 	"sync/atomic"
 	"time"
 
+	"github.com/spate-load/spate/agent/allow"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -46,6 +48,10 @@ func New(c Config) (*Agent, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("agent configuration: %w", err)
 	}
+	allowed, err := allow.Parse(c.AllowedTargets)
+	if err != nil {
+		return nil, err
+	}
 	sources, err := sourceAddresses(c.SourceAddresses)
 	if err != nil {
 		return nil, fmt.Errorf("agent configuration: %w", err)
@@ -54,7 +60,7 @@ func New(c Config) (*Agent, error) {
 	a.outbox = newOutbox(c.Name, a.incarnation, outboxBytes)
 	a.desk = &desk{
 		kit: kit{
-			limits:   limits{maxStreams: c.MaxStreams, maxRate: c.MaxRate, fileShares: c.FileShares, targets: c.AllowedTargets, sources: sources},
+			limits:   limits{maxStreams: c.MaxStreams, maxRate: c.MaxRate, fileShares: c.FileShares, targets: allowed, resolver: net.DefaultResolver, sources: sources},
 			datasets: a.datasets,
 			findings: &findings{},
 			logger:   c.Logger,

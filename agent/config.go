@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"path"
 
 	"google.golang.org/grpc"
 
+	"github.com/spate-load/spate/agent/allow"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -49,8 +49,7 @@ type Config struct {
 	// BulkOptions are added to them for the second connection, which measurements and datasets take, so that heartbeats never wait for
 	// those. Credentials that yield belong there, see package yielding.
 	BulkOptions []grpc.DialOption
-	// AllowedTargets are the hosts the agent may send load to, as patterns of path.Match ("*.example.com", "10.0.0.?"), with
-	// ":port" to allow one port only. Empty: any host.
+	// AllowedTargets are the hosts, networks and ports that the agent may send anything to, as allow.Parse reads them. Empty: any host.
 	AllowedTargets []string
 	// DatasetDir keeps the rows of plans' files, each under its hash. What is not there is fetched from the coordinator. Several agents
 	// may share it. Empty: the agent takes no workload that needs one.
@@ -80,10 +79,8 @@ func (c *Config) Validate() error {
 	if _, err := sourceAddresses(c.SourceAddresses); err != nil {
 		wrong = append(wrong, err)
 	}
-	for _, pattern := range c.AllowedTargets {
-		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
-			wrong = append(wrong, fmt.Errorf("allowed targets: %q is no host pattern such as \"*.example.com\"", pattern))
-		}
+	if _, err := allow.Parse(c.AllowedTargets); err != nil {
+		wrong = append(wrong, fmt.Errorf("allowed targets: %w", err))
 	}
 	return errors.Join(wrong...)
 }

@@ -1,64 +1,62 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"net/netip"
 	"net/url"
-	"path"
-	"slices"
-	"strings"
 
+	"github.com/spate-load/spate/agent/allow"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // limits are what this agent may do, whatever it is assigned.
 type limits struct {
-	maxStreams uint32       // 0: no limit but the files'
-	maxRate    float64      // requests per second; 0: no limit
-	fileShares int          // the files' limit is for so many; 0 counts as 1
-	targets    []string     // host patterns; empty: any
+	maxStreams uint32     // 0: no limit but the files'
+	maxRate    float64    // requests per second; 0: no limit
+	fileShares int        // the files' limit is for so many; 0 counts as 1
+	targets    allow.List // whom it may send anything to
+	resolver   allow.Resolver
 	sources    []netip.Addr // of connections to targets; empty: what the system picks
 }
 
 // spareFiles are kept back for what a program opens beside its streams: the control connection, timers, name lookups.
 const spareFiles = 64
 
-// checkTargets returns an error for the first endpoint, or the proxy before them, that the agent may not send load to.
-func (l limits) checkTargets(target *spatev1.Target) error {
-	if len(l.targets) == 0 {
-		return nil
-	}
+// checkTargets returns an error for the first endpoint, or the proxy before them, that the agent may not send load to. It returns the
+// addresses at which those it may are reached, and blocks while their names are looked up.
+func (l limits) checkTargets(ctx context.Context, target *spatev1.Target) (allow.Pins, error) {
+	pins := allow.Pins{}
+	proxy := target.GetConnection().GetProxy()
 	for _, endpoint := range target.GetEndpoints() {
 		u, err := url.Parse(endpoint)
+		if err == nil {
+			err = l.check(ctx, u, proxy != "", pins)
+		}
 		if err != nil {
-			return fmt.Errorf("target %s: endpoint %s: %w", target.GetName(), endpoint, err)
-		}
-		if !l.allows(u) {
-			return fmt.Errorf("target %s: endpoint %s: this agent's configuration allows load to %s only",
-				target.GetName(), endpoint, strings.Join(l.targets, ", "))
+			return nil, fmt.Errorf("target %s: endpoint %s: %w", target.GetName(), endpoint, err)
 		}
 	}
-	proxy := target.GetConnection().GetProxy()
-	if u, err := url.Parse(proxy); proxy != "" && (err != nil || !l.allows(u)) {
-		return fmt.Errorf("target %s: proxy %s: this agent's configuration allows load to %s only, and the proxy would get it all: allow the proxy, too",
-			target.GetName(), proxy, strings.Join(l.targets, ", "))
+	if proxy == "" {
+		return pins, nil
 	}
-	return nil
+	u, err := url.Parse(proxy)
+	if err == nil {
+		err = l.check(ctx, u, false, pins)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("target %s: proxy %s, which would get all of the load: %w", target.GetName(), proxy, err)
+	}
+	return pins, nil
 }
 
-// allows matches the host, and its port where a pattern names one.
-func (l limits) allows(u *url.URL) bool {
-	host, port := strings.ToLower(u.Hostname()), u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+// check returns an error if the agent may not send anything to an address. Behind a proxy it is the proxy that looks the name up.
+func (l limits) check(ctx context.Context, u *url.URL, behindProxy bool, pins allow.Pins) error {
+	if behindProxy {
+		return l.targets.CheckName(u)
 	}
-	return slices.ContainsFunc(l.targets, func(pattern string) bool {
-		pattern = strings.ToLower(pattern)
-		plain, _ := path.Match(pattern, host)
-		withPort, _ := path.Match(pattern, host+":"+port)
-		return plain || withPort
-	})
+	return l.targets.Check(ctx, l.resolver, u, pins)
 }
 
 // checkStreams returns an error if so many requests in flight are more than the agent may hold.

@@ -1,50 +1,57 @@
 package agent
 
 import (
+	"context"
 	"math"
-	"net/url"
+	"net/netip"
 	"strings"
 	"testing"
 
+	"github.com/spate-load/spate/agent/allow"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-func TestAllowedHosts(t *testing.T) {
-	for _, c := range []struct {
-		pattern, endpoint string
-		want              bool
-	}{
-		{"*.example.com", "http://a.example.com/v1", true},
-		{"*.example.com", "https://A.Example.COM:8443", true},
-		{"*.example.com", "http://example.com", false},
-		{"*.example.com", "http://a.example.com.evil.org", false},
-		{"10.0.0.?", "http://10.0.0.7:8000", true},
-		{"10.0.0.?", "http://10.0.0.77", false},
-		{"host:8000", "http://host:8000", true},
-		{"host:8000", "http://host:8001", false},
-		{"host:443", "https://host/path", true},
-		{"host:80", "http://host", true},
-		{"host", "http://allowed@other", false},
-		{"::1", "http://[::1]:80", true},
-	} {
-		u, err := url.Parse(c.endpoint)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := (limits{targets: []string{"nothing", c.pattern}}).allows(u); got != c.want {
-			t.Errorf("%s allows %s: %t", c.pattern, c.endpoint, got)
+// All requests go to a proxy first: an agent that may not send anything there must not take the target on.
+func TestAllowedProxy(t *testing.T) {
+	l := limits{targets: allowing(t, "*.example.com", "10.0.0.1", "proxy:3128"), resolver: fixed{"proxy": "10.0.0.2", "evil.org": "10.0.0.9"}}
+	for proxy, want := range map[string]bool{"http://proxy:3128": true, "http://proxy:8080": false, "http://evil.org": false} {
+		_, err := l.checkTargets(t.Context(), &spatev1.Target{Endpoints: []string{"http://a.example.com"}, Connection: &spatev1.Connection{Proxy: proxy}})
+		if (err == nil) != want || err != nil && !strings.Contains(err.Error(), proxy) {
+			t.Errorf("proxy %q: %v", proxy, err)
 		}
 	}
 }
 
-// All requests go to a proxy first: an agent that may not send anything there must not take the target on.
-func TestAllowedProxy(t *testing.T) {
-	l := limits{targets: []string{"*.example.com", "proxy:3128"}}
-	for proxy, want := range map[string]bool{"": true, "http://proxy:3128": true, "http://proxy:8080": false, "http://evil.org": false} {
-		err := l.checkTargets(&spatev1.Target{Endpoints: []string{"http://a.example.com"}, Connection: &spatev1.Connection{Proxy: proxy}})
-		if (err == nil) != want || err != nil && !strings.Contains(err.Error(), proxy) {
-			t.Errorf("proxy %q: %v", proxy, err)
-		}
+// allowing is a list of entries that are known to be good.
+func allowing(t *testing.T, entries ...string) allow.List {
+	t.Helper()
+	l, err := allow.Parse(entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// fixed is a resolver that knows an address for each name.
+type fixed map[string]string
+
+func (f fixed) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	a, err := netip.ParseAddr(f[host])
+	return []netip.Addr{a}, err
+}
+
+// A name is looked up once, by the agent, before it is tried; connections go to what was found then, whatever the name means later.
+func TestNamesArePinned(t *testing.T) {
+	e := newEngine(t, 0, 0)
+	stage := stageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 12}, e)
+	stage.Target.Endpoints = []string{strings.Replace(e.URL, "127.0.0.1", "llm.invalid", 1)}
+	l := limits{targets: allowing(t, "llm.invalid"), resolver: fixed{"llm.invalid": "127.0.0.1"}}
+	if o := begin(t, assignOf(stage, 0), l).wait(t); o.totals.GetCounters().GetCompleted() != 12 {
+		t.Errorf("totals %v", o.totals)
+	}
+	l.targets = allowing(t, "10.0.0.0/8")
+	if _, err := prepare(t.Context(), assignOf(stage, 0), kitOf(l)); err == nil || !strings.Contains(err.Error(), "llm.invalid, which has the address 127.0.0.1") {
+		t.Errorf("a name outside of the network: %v", err)
 	}
 }
 

@@ -484,7 +484,7 @@ func TestRejections(t *testing.T) {
 			[]string{"target T: endpoint " + gone.URL + ": ", "connect", "refused"},
 		},
 		"foreign host": {
-			closed(func(*spatev1.Stage) {}), limits{targets: []string{"*.example.com", "10.0.0.1"}},
+			closed(func(*spatev1.Stage) {}), limits{targets: allowing(t, "*.example.com", "10.0.0.1")},
 			[]string{"target T: endpoint " + e.URL, "allows load to *.example.com, 10.0.0.1 only"},
 		},
 		"too many streams": {

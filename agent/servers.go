@@ -23,7 +23,7 @@ const elsewhere = "/prometheus/metrics"
 // watchServers makes ready to read the metrics of servers that fell to this agent. It leaves out those that it may not ask, and those that
 // have none although nobody said that they have, and notes both: the load does not need them. It blocks for 2 s at most.
 func (s *share) watchServers(ctx context.Context, a *spatev1.Assign, k kit) error {
-	sources, err := s.sources(a.GetServerSources(), k.limits)
+	sources, err := s.sources(ctx, a.GetServerSources(), k.limits)
 	if err != nil || len(sources) == 0 {
 		return err
 	}
@@ -41,7 +41,7 @@ func (s *share) watchServers(ctx context.Context, a *spatev1.Assign, k kit) erro
 	metrics := s.target().GetServerMetrics()
 	s.servers = scrape.New(scrape.Config{
 		Sources: sources, Optional: !plans.NamesServerMetrics(s.target()), Names: metrics.GetNames(),
-		Account: plans.AccountMetrics(s.target()), Model: s.target().GetModel(), TLS: trust, Proxy: proxy, Complain: complainer(k.logger),
+		Account: plans.AccountMetrics(s.target()), Model: s.target().GetModel(), TLS: trust, Proxy: proxy, Pins: s.pins, Complain: complainer(k.logger),
 	})
 	if len(metrics.GetUrls()) > 0 {
 		return nil
@@ -58,7 +58,7 @@ func (s *share) watchServers(ctx context.Context, a *spatev1.Assign, k kit) erro
 }
 
 // sources are the addresses of sources by their numbers, without those that the agent may not ask.
-func (s *share) sources(numbers []uint32, l limits) (sources []scrape.Source, err error) {
+func (s *share) sources(ctx context.Context, numbers []uint32, l limits) (sources []scrape.Source, err error) {
 	urls := plans.ServerSources(s.target())
 	for _, number := range numbers {
 		if int(number) >= len(urls) {
@@ -68,9 +68,8 @@ func (s *share) sources(numbers []uint32, l limits) (sources []scrape.Source, er
 		if len(s.target().GetServerMetrics().GetUrls()) == 0 {
 			source.Else = strings.TrimSuffix(source.URL, "/metrics") + elsewhere
 		}
-		if u, err := url.Parse(source.URL); err != nil || !l.mayAsk(u) {
-			s.note("The metrics at %s are not read: the configuration of the agent that they fell to allows %s only.",
-				source.URL, strings.Join(l.targets, ", "))
+		if err := s.mayAsk(ctx, source.URL, l); err != nil {
+			s.note("The metrics at %s are not read: %v.", source.URL, err)
 			continue
 		}
 		sources = append(sources, source)
@@ -98,8 +97,15 @@ func complainer(logger *slog.Logger) func(url string, err error) {
 	}
 }
 
-// mayAsk reports whether the agent may send anything to an address.
-func (l limits) mayAsk(u *url.URL) bool { return len(l.targets) == 0 || l.allows(u) }
+// mayAsk returns an error if the agent may not ask a server for its metrics.
+func (s *share) mayAsk(ctx context.Context, source string, l limits) error {
+	u, err := url.Parse(source)
+	if err != nil {
+		return err
+	}
+	throughProxy := s.target().GetConnection().GetProxy() != "" && plans.BesideEndpoint(s.target(), source)
+	return l.check(ctx, u, throughProxy, s.pins)
+}
 
 // note tells people something beside what was found out about the target, which other stages share.
 func (s *share) note(format string, args ...any) {

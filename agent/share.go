@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/spate-load/spate/agent/allow"
 	"github.com/spate-load/spate/agent/arrival"
 	"github.com/spate-load/spate/agent/preparation"
 	"github.com/spate-load/spate/agent/scrape"
@@ -21,6 +22,7 @@ type share struct {
 	records bool
 	prefix  string // of request ids
 	client  *stream.Client
+	pins    allow.Pins // of the target's hosts
 	found   preparation.Found
 	servers *scrape.Scraper // nil: none was given to this agent
 	rows    *dataset.Rows   // nil: the workload needs none
@@ -77,7 +79,8 @@ func prepare(ctx context.Context, a *spatev1.Assign, k kit) (*share, error) {
 
 // makeReady takes the steps of prepare, those that cost least first.
 func (s *share) makeReady(ctx context.Context, a *spatev1.Assign, k kit) error {
-	if err := k.limits.checkTargets(s.target()); err != nil {
+	var err error
+	if s.pins, err = k.limits.checkTargets(ctx, s.target()); err != nil {
 		return err
 	}
 	if err := s.openRows(ctx, k.datasets); err != nil {

@@ -65,7 +65,7 @@ func (s *share) clientConfig(secrets map[string]string) (stream.Config, error) {
 	if err != nil {
 		return stream.Config{}, fmt.Errorf("target %s: connection.%w", t.GetName(), err)
 	}
-	connection.Sources = s.limits.sources
+	connection.Sources, connection.Pins = s.limits.sources, s.pins
 	return stream.Config{
 		Endpoints: t.GetEndpoints(), API: t.GetApi(), Prompts: t.GetPrompts(), Model: t.GetModel(), APIKey: key, Headers: headers,
 		Body:              t.GetBody().AsMap(),

@@ -209,7 +209,7 @@ func TestDiscardedStages(t *testing.T) {
 		if fresh, err := l.Append([]*spatev1.Snapshot{snapshotOf(gone, "a", 1, 1)}); err != nil || !fresh[0] {
 			rt.Errorf("measured again: %v, %v", fresh, err)
 		}
-		if err := errors.Join(l.Close(), sound(path)); err != nil {
+		if err := errors.Join(l.Close(), verify(path, true)); err != nil {
 			rt.Error(err)
 		}
 	})

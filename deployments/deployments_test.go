@@ -189,6 +189,19 @@ func TestGrafanaIsProvisioned(t *testing.T) {
 	}
 }
 
+// The data source for InfluxDB 2 is the one that the dashboards ask, in the language that they ask in, with a token in place of a user.
+func TestGrafanaOverInfluxDB2(t *testing.T) {
+	one, two := read(t, "grafana/provisioning/datasources/spate.yaml"), read(t, "grafana/provisioning-influxdb2/datasources/spate.yaml")
+	for _, line := range []string{"uid: spate-influxdb", "version: InfluxQL", "dbName: $SPATE_INFLUX_DATABASE", "timeInterval: 1s"} {
+		if !strings.Contains(one, line) || !strings.Contains(two, line) {
+			t.Errorf("%q is not in both", line)
+		}
+	}
+	if strings.Contains(two, "user:") || !strings.Contains(two, "httpHeaderName1: Authorization") || !strings.Contains(two, "httpHeaderValue1: Token $") {
+		t.Error("it does not send the token as InfluxDB 2 wants it")
+	}
+}
+
 // The plans that the runbook shows are plans.
 func TestRunbookPlansAreValid(t *testing.T) {
 	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(read(t, "../docs/multi-region.md"), -1)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spate-load/spate/internal/influxtest"
 	"github.com/spate-load/spate/internal/process"
@@ -83,8 +84,7 @@ func union(a, b map[string]string) map[string]string {
 // export runs `spate export influx` and returns the process when it has ended with a code.
 func export(t *testing.T, dir string, db *influxtest.Server, code int, more ...string) *process.Process {
 	t.Helper()
-	p := process.Start(t, programs.Spate, append([]string{
-		"export", "influx", dir, "--influx-url", db.URL, "--influx-bucket", db.Database, "--influx-token", db.Token}, more...)...)
+	p := process.Start(t, programs.Spate, append(append([]string{"export", "influx", dir}, db.Flags()...), more...)...)
 	if got := p.Exit(); got != code {
 		t.Fatalf("spate export influx exits with %d, want %d", got, code)
 	}
@@ -95,7 +95,7 @@ func export(t *testing.T, dir string, db *influxtest.Server, code int, more ...s
 func TestExportWritesTheSamePoints(t *testing.T) {
 	t.Parallel()
 	db := influxtest.Start(t, influxtest.Options{Token: "admin:secret"})
-	r := runPlan(t, influxPlan, "--agents", "1", "--influx-url", db.URL, "--influx-bucket", db.Database, "--influx-token", db.Token)
+	r := runPlan(t, influxPlan, append(db.Flags(), "--agents", "1")...)
 	r.MustExit(0)
 	live := all(t, db)
 	p := export(t, r.dir, db, 0)
@@ -108,7 +108,8 @@ func TestExportWritesTheSamePoints(t *testing.T) {
 			t.Errorf("the live run wrote nothing of %s", measurement)
 		}
 	}
-	db.Query("DROP DATABASE spate; CREATE DATABASE spate")
+	db.Drop()
+	db.Create(0)
 	export(t, r.dir, db, 0)
 	exported := all(t, db)
 	mustEqual(t, "exported to an empty database", without(exported, "spate_agent "), without(live, "spate_agent "))
@@ -124,7 +125,7 @@ func TestExportWritesTheSamePoints(t *testing.T) {
 func TestExportWritesRegionsAndObservers(t *testing.T) {
 	t.Parallel()
 	db := influxtest.Start(t, influxtest.Options{})
-	r := runPlan(t, exportPlan, "--agents", "eu=3,us=1", "--influx-url", db.URL, "--influx-bucket", db.Database)
+	r := runPlan(t, exportPlan, append(db.Flags(), "--agents", "eu=3,us=1")...)
 	r.MustExit(0)
 	live := all(t, db)
 	export(t, r.dir, db, 0)
@@ -190,7 +191,8 @@ func TestExportRefuses(t *testing.T) {
 			t.Errorf("%s: it says %q, want %q", c.name, p.Stderr.String(), c.want)
 		}
 	}
-	db.Query("DROP DATABASE spate; CREATE DATABASE spate WITH DURATION 1h SHARD DURATION 1h")
+	db.Drop()
+	db.Create(time.Hour)
 	db.Write("spate_stage,run=old complete=1i", 0) // none of the two stages can be written, as a whole and at each of two endpoints
 	p := export(t, r.dir, db, 3)
 	if !strings.Contains(p.Stderr.String(), "6 points were refused for good, the ledger has them") {

@@ -26,7 +26,7 @@ import (
 
 // front is an InfluxDB as seen through a proxy. At the second request with points something happens to it.
 type front struct {
-	influxtest.Server
+	flags []string
 	// struck is closed when the second request with points has come. It is answered when answer is closed, or its client has gone.
 	struck, answer chan struct{}
 	writes         atomic.Int32
@@ -54,7 +54,7 @@ func inFrontOf(t *testing.T, db *influxtest.Server) *front {
 		proxy.ServeHTTP(w, q)
 	}))
 	t.Cleanup(server.Close)
-	f.URL, f.Database, f.Token = server.URL, db.Database, db.Token
+	f.flags = append(db.Flags(), "--influx-url", server.URL)
 	return f
 }
 
@@ -74,7 +74,7 @@ func hasPoints(q *http.Request) bool {
 func startExport(t *testing.T, dir string, db *influxtest.Server, args ...string) (*process.Process, *front) {
 	t.Helper()
 	f := inFrontOf(t, db)
-	p := process.Start(t, programs.Spate, append([]string{"export", "influx", dir, "--influx-url", f.URL, "--influx-bucket", f.Database}, args...)...)
+	p := process.Start(t, programs.Spate, append(append([]string{"export", "influx", dir}, f.flags...), args...)...)
 	select {
 	case <-f.struck:
 	case <-p.Ended():
@@ -128,7 +128,8 @@ func TestExportCutShort(t *testing.T) {
 	want := all(t, db)
 	again := func() {
 		t.Helper()
-		db.Query("DROP DATABASE spate; CREATE DATABASE spate")
+		db.Drop()
+		db.Create(0)
 		if err := os.WriteFile(spool, left, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -34,7 +34,7 @@ loads:
 func TestInfluxDBHasTheResults(t *testing.T) {
 	t.Parallel()
 	db := influxtest.Start(t, influxtest.Options{Token: "admin:secret"})
-	r := runPlan(t, influxPlan, "--influx-url", db.URL, "--influx-bucket", db.Database, "--influx-token", db.Token)
+	r := runPlan(t, influxPlan, db.Flags()...)
 	r.MustExit(0)
 	stages := storedRows(t, db, "spate_stage")
 	for _, stage := range r.results().Stages {
@@ -101,7 +101,7 @@ func TestResultsNeedNoInfluxDB(t *testing.T) {
 func TestInfluxDBKilledMidwayGetsAllWindows(t *testing.T) {
 	t.Parallel()
 	db := influxtest.Start(t, influxtest.Options{})
-	r := runPlan(t, influxPlan, "--influx-url", db.URL, "--influx-bucket", db.Database)
+	r := runPlan(t, influxPlan, db.Flags()...)
 	process.Eventually(t, "a window is written", func() bool { return len(db.Query("SELECT completed FROM spate_window")) > 0 })
 	db.Kill()
 	r.Await("InfluxDB cannot be written to")

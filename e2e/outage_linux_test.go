@@ -64,7 +64,7 @@ var outages = map[string]func(db *influxtest.Server, length time.Duration){
 func runThrough(t *testing.T, outage string, length time.Duration) aggregate.Result {
 	t.Helper()
 	db := influxtest.Start(t, influxtest.Options{})
-	r := runPlan(t, fmt.Sprintf(outagePlan, length*3/2+3*time.Second), "--agents", "1", "--influx-url", db.URL, "--influx-bucket", db.Database)
+	r := runPlan(t, fmt.Sprintf(outagePlan, length*3/2+3*time.Second), append(db.Flags(), "--agents", "1")...)
 	process.Eventually(t, "a window is written", func() bool { return len(db.Query("SELECT completed FROM spate_window")) > 0 })
 	outages[outage](db, length)
 	select {
@@ -73,7 +73,8 @@ func runThrough(t *testing.T, outage string, length time.Duration) aggregate.Res
 	}
 	r.MustExit(0)
 	live := all(t, db)
-	db.Query("DROP DATABASE spate; CREATE DATABASE spate")
+	db.Drop()
+	db.Create(0)
 	export(t, r.dir, db, 0)
 	mustEqual(t, "written through an outage", without(live, "spate_agent "), without(all(t, db), "spate_agent "))
 	compareWindows(t, db, r.results())
@@ -109,7 +110,7 @@ func TestSpoolOutlivesItsCoordinator(t *testing.T) {
 		length = 3 * time.Second
 	}
 	db := influxtest.Start(t, influxtest.Options{})
-	c := startLasting(t, nil, "--influx-url", db.URL, "--influx-bucket", db.Database)
+	c := startLasting(t, nil, db.Flags()...)
 	c.named("north")
 	r, _ := c.rateRun(t, "fail", int((length + 10*time.Second).Seconds()), 1)
 	process.Eventually(t, "a window is written", func() bool { return len(db.Query("SELECT completed FROM spate_window")) > 0 })
@@ -130,7 +131,8 @@ func TestSpoolOutlivesItsCoordinator(t *testing.T) {
 	live := all(t, db)
 	c.coordinator.Signal(syscall.SIGTERM)
 	c.coordinator.Exit()
-	db.Query("DROP DATABASE spate; CREATE DATABASE spate")
+	db.Drop()
+	db.Create(0)
 	export(t, dir, db, 0)
 	exported := all(t, db)
 	mustEqual(t, "written by two coordinators", without(without(live, "spate_agent "), "_to_date "), without(without(exported, "spate_agent "), "_to_date "))

@@ -28,7 +28,7 @@ loads:
 func TestServerMetrics(t *testing.T) {
 	t.Parallel()
 	servers, db := simulate(t, 2, "--decode-step", "5ms"), influxtest.Start(t, influxtest.Options{})
-	r := runPlan(t, fmt.Sprintf(serversPlan, servers.urls[0], servers.urls[1], ""), "--agents", "2", "--influx-url", db.URL, "--influx-bucket", db.Database)
+	r := runPlan(t, fmt.Sprintf(serversPlan, servers.urls[0], servers.urls[1], ""), append(db.Flags(), "--agents", "2")...)
 	r.MustExit(0)
 	stage := r.results().Stages[0]
 	if a := stage.ServerAccount; a == nil || !a.Comparable || a.Requests.Counted != stage.Requests.Completed || a.Server != "vllm" {

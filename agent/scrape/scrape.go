@@ -22,6 +22,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spate-load/spate/agent/allow"
 	"github.com/spate-load/spate/agent/merge"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/plans"
@@ -68,6 +69,8 @@ type Config struct {
 	TLS *tls.Config
 	// Proxy is what the target's hosts are asked through, with its user and password. Nil: none. All others are asked directly.
 	Proxy *url.URL
+	// Pins are the addresses of hosts whose names are not to be looked up again.
+	Pins allow.Pins
 	// Complain is told why a source cannot be read, once until it can be read again. It may be called concurrently.
 	Complain func(url string, err error)
 }
@@ -99,7 +102,7 @@ func New(c Config) *Scraper {
 	n := len(c.Sources)
 	return &Scraper{
 		config: c, names: newNames(c.Names), account: newNames(c.Account), maxPage: maxPage,
-		target: newClient(n, c.TLS, c.Proxy), other: newClient(n, nil, nil),
+		target: newClient(n, c.Pins, c.TLS, c.Proxy), other: newClient(n, c.Pins, nil, nil),
 		bases: map[uint32]reading{}, tries: map[uint32]tries{}, failing: map[uint32]bool{},
 	}
 }
@@ -113,9 +116,9 @@ func (s *Scraper) Close() {
 // newClient makes a client without compression, whose answers have no bound, and without a proxy of the environment's, as for the load. All
 // sources may be of one host, and all behind one proxy: none waits for another's connection. Nor does one wait for a connection that never
 // comes to be: opening one may take no longer than an answer, and the next window opens another.
-func newClient(sources int, config *tls.Config, proxy *url.URL) *http.Client {
+func newClient(sources int, pins allow.Pins, config *tls.Config, proxy *url.URL) *http.Client {
 	transport := &http.Transport{
-		DialContext: (&net.Dialer{Timeout: Timeout}).DialContext, TLSHandshakeTimeout: Timeout,
+		DialContext: pinnedDial(pins), TLSHandshakeTimeout: Timeout,
 		TLSClientConfig: config, DisableCompression: true, MaxIdleConnsPerHost: sources, MaxConnsPerHost: 2 * sources, MaxResponseHeaderBytes: 64 << 10,
 	}
 	if proxy != nil {
@@ -124,6 +127,27 @@ func newClient(sources int, config *tls.Config, proxy *url.URL) *http.Client {
 	return &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// pinnedDial opens connections to hosts that are pinned at their first address that answers, and to all others as net does.
+func pinnedDial(pins allow.Pins) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	dialer := &net.Dialer{Timeout: Timeout}
+	return func(ctx context.Context, network, addr string) (c net.Conn, err error) {
+		host, port, err := net.SplitHostPort(addr)
+		if err != nil {
+			return nil, err
+		}
+		addresses, pinned := pins.Of(host)
+		if !pinned {
+			return dialer.DialContext(ctx, network, addr)
+		}
+		for _, a := range addresses {
+			if c, err = dialer.DialContext(ctx, network, net.JoinHostPort(a.String(), port)); err == nil {
+				return c, nil
+			}
+		}
+		return nil, err
 	}
 }
 

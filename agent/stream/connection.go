@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/spate-load/spate/agent/allow"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -35,6 +36,8 @@ type Connection struct {
 	// Addresses of this machine that connections are made from, in turn, so that each adds its own range of ports. Empty: what the system
 	// picks.
 	Sources []netip.Addr
+	// Pins are the addresses of hosts whose names are not to be looked up again. The host of an endpoint or a proxy that is not among them is.
+	Pins allow.Pins
 }
 
 // ConnectionOf describes the connections that a plan asks for. reveal returns what a reference stands for, and nothing for none; its error is

@@ -8,8 +8,10 @@ import (
 	"net"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/spate-load/spate/agent/allow"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -20,6 +22,8 @@ type dialer struct {
 	tls     *tls.Config
 	proxy   *proxy   // nil: there is none
 	sources *sources // nil: the system picks
+	pins    allow.Pins
+	pinned  atomic.Uint64 // connections to pinned names
 	http2   bool
 	life    context.Context // ends with the client
 	end     context.CancelFunc
@@ -32,7 +36,7 @@ type dialer struct {
 func newDialer(timeout time.Duration, config *tls.Config, c *Connection, p *proxy) *dialer {
 	holdStamping()
 	d := &dialer{
-		timeout: timeout, tls: config, proxy: p, sources: newSources(c.Sources), http2: c.HTTP2, open: make(map[*conn]struct{}),
+		timeout: timeout, tls: config, proxy: p, sources: newSources(c.Sources), pins: c.Pins, http2: c.HTTP2, open: make(map[*conn]struct{}),
 	}
 	d.life, d.end = context.WithCancel(context.Background())
 	return d
@@ -99,7 +103,7 @@ func (d *dialer) dial(within context.Context, addr string, secure bool) (*conn, 
 // connect opens the socket, through a proxy if there is one, and, if asked, TLS over it.
 func (d *dialer) connect(ctx context.Context, addr string, secure bool, p *phases) (*conn, error) {
 	hop, tunnel := d.way(addr, secure)
-	tcp, err := d.sources.dial(p.watch(ctx), hop)
+	tcp, err := d.reach(p.watch(ctx), hop)
 	if err != nil {
 		return nil, err
 	}
@@ -130,6 +134,37 @@ func (d *dialer) connect(ctx context.Context, addr string, secure bool, p *phase
 	c.Conn, c.agreed = secured, secured.ConnectionState().NegotiatedProtocol != ""
 	p.secured()
 	return c, nil
+}
+
+// reach opens a TCP connection to a host: one that is pinned at its addresses, each in its turn first, and if that fails at the next one.
+func (d *dialer) reach(ctx context.Context, addr string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	addresses, pinned := d.pins.Of(host)
+	if !pinned {
+		return d.sources.dial(ctx, addr)
+	}
+	first := int(d.pinned.Add(1) - 1)
+	for i := range addresses {
+		a := addresses[(first+i)%len(addresses)]
+		var c net.Conn
+		if c, err = d.reachOne(ctx, net.JoinHostPort(a.String(), port), len(addresses)-i); err == nil {
+			return c, nil
+		}
+	}
+	return nil, err
+}
+
+// reachOne opens a TCP connection in its part of the time that is left for so many addresses.
+func (d *dialer) reachOne(ctx context.Context, addr string, left int) (net.Conn, error) {
+	if at, ok := ctx.Deadline(); ok && left > 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(at)/time.Duration(left))
+		defer cancel()
+	}
+	return d.sources.dial(ctx, addr)
 }
 
 // handshake puts TLS over a socket. It fails with a dialError.

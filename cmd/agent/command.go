@@ -61,7 +61,7 @@ load. It dials the coordinator, so it works behind NAT.`,
 	fs.StringVar(&f.name, "name", "", "unique name of this agent (default: host name and a random suffix)")
 	fs.StringVar(&f.region, "region", "", "region this agent stands in")
 	fs.StringSliceVar(&f.coordinators, "coordinator", nil, "`host:port` of the coordinator, or of several to try in turn, instead of gossip")
-	fs.StringSliceVar(&f.allowed, "allow-target", nil, "`hosts` that this agent may send load to, with * as wildcard (default: all)")
+	fs.StringSliceVar(&f.allowed, "allow-target", nil, "`hosts` that this agent may send anything to: names, addresses, networks, each with :PORT or without; * matches no dot (default: all)")
 	fs.StringSliceVar(&f.sources, "source-address", nil, "`addresses` of this machine that connections to targets are made from, in turn: each adds a range of local ports (default: what the system picks)")
 	fs.Uint32Var(&f.weight, "weight", 1, "share of the load relative to other agents; without one, agents that are all calibrated share it by capacity")
 	fs.StringVar(&f.capacity, "capacity", "", "`file` of spate calibrate that says up to where this machine is exact, or none (default: the one that is kept, if it is of this machine)")

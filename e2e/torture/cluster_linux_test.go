@@ -16,7 +16,8 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/e2e/torture/judge"
+	"github.com/spate-load/spate/e2e/torture/script"
 	"github.com/spate-load/spate/internal/process"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/simulator"
@@ -25,7 +26,7 @@ import (
 // cluster is what a script needs: a coordinator, agents with a link each, and a target behind a link.
 type cluster struct {
 	t       *testing.T
-	script  Script
+	script  script.Script
 	dir     string // all that is left behind
 	data    string // the coordinator's
 	mounted bool
@@ -38,18 +39,18 @@ type cluster struct {
 
 	mu          sync.Mutex
 	coordinator *launched
+	kills       int // of the coordinator, by faults
 	address     string
 	agents      []*launched
-	gone        []Span
 	full        bool // the disk was filled
-	struck      map[Kind]int
+	struck      []judge.Strike
 	wrong       []string
 }
 
 // newCluster starts everything and waits until all agents are ready.
-func newCluster(t *testing.T, s Script, dir string) *cluster {
+func newCluster(t *testing.T, s script.Script, dir string) *cluster {
 	t.Helper()
-	c := &cluster{t: t, script: s, dir: dir, data: filepath.Join(dir, "data"), agents: make([]*launched, len(s.Agents)), struck: map[Kind]int{}}
+	c := &cluster{t: t, script: s, dir: dir, data: filepath.Join(dir, "data"), agents: make([]*launched, len(s.Agents))}
 	c.prepareDisk()
 	c.serve()
 	c.startCoordinator("127.0.0.1:0")
@@ -72,7 +73,7 @@ func (c *cluster) prepareDisk() {
 		c.t.Fatal(err)
 	}
 	for _, f := range c.script.Faults {
-		if f.Kind != FullDisk {
+		if f.Kind != script.FullDisk {
 			continue
 		}
 		if err := unix.Mount("tmpfs", c.data, "tmpfs", 0, fmt.Sprintf("size=%d", diskBytes)); err != nil {
@@ -90,8 +91,13 @@ func (c *cluster) prepareDisk() {
 
 // serve starts the simulator, behind a link.
 func (c *cluster) serve() {
+	log, err := os.Create(filepath.Join(c.dir, judge.LogFile))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = log.Close() })
 	config := simulator.Default()
-	config.Truth.Keep = true
+	config.Truth.Log = log
 	config.Model.DecodeStep, config.Model.DecodeStepPerRequest = c.script.Step, 0
 	server, err := simulator.Start(config)
 	if err != nil {
@@ -102,12 +108,11 @@ func (c *cluster) serve() {
 	c.t.Cleanup(func() { c.stopServing() })
 }
 
-// stopServing ends the simulator, so that all its records are there.
-func (c *cluster) stopServing() []simulator.Record {
+// stopServing ends the simulator, so that its log is whole.
+func (c *cluster) stopServing() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = c.server.Close(ctx) // requests of agents that were killed are cut off
-	return c.server.Records()
 }
 
 // link makes a link that lasts as long as the test.
@@ -161,51 +166,53 @@ func (c *cluster) ready() int {
 	return n
 }
 
-// play lets a fault happen, and returns when it is over or ctx has ended, which ends it.
-func (c *cluster) play(ctx context.Context, f Fault) {
+// play lets a fault happen, notes it, and returns when it is over or ctx has ended, which ends it.
+func (c *cluster) play(ctx context.Context, f script.Fault) {
+	from := now()
 	end := c.begin(f)
-	c.mu.Lock()
-	if f.Kind != FullDisk || c.full {
-		c.struck[f.Kind]++
+	if f.Kind == script.FullDisk && !c.full {
+		return
 	}
-	c.mu.Unlock()
 	if end != nil {
 		pause(ctx, f.For)
 		end()
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.struck = append(c.struck, judge.Strike{Kind: f.Kind, Agent: f.Agent, Delay: f.Delay + f.Jitter, Span: judge.Span{From: from, To: now()}})
 }
 
 // begin lets a fault begin, and returns what ends it.
-func (c *cluster) begin(f Fault) (end func()) {
+func (c *cluster) begin(f script.Fault) (end func()) {
 	switch f.Kind {
-	case KillAgent:
+	case script.KillAgent:
 		return c.killAgent(f)
-	case KillCoordinator:
+	case script.KillCoordinator:
 		return c.killCoordinator()
-	case StopAgent:
+	case script.StopAgent:
 		c.mu.Lock()
 		p := c.agents[f.Agent]
 		c.mu.Unlock()
 		p.signal(syscall.SIGSTOP)
 		return func() { p.signal(syscall.SIGCONT) }
-	case Partition:
+	case script.Partition:
 		return c.links[f.Agent].Hold()
-	case Reset:
+	case script.Reset:
 		c.links[f.Agent].Reset()
-	case SlowLink:
+	case script.SlowLink:
 		return c.links[f.Agent].Limit(f.Bytes)
-	case DelayLink:
+	case script.DelayLink:
 		return c.links[f.Agent].Delay(f.Delay, f.Jitter)
-	case SlowTarget:
+	case script.SlowTarget:
 		return c.target.Delay(f.Delay, f.Jitter)
-	case FullDisk:
+	case script.FullDisk:
 		c.fill()
 	}
 	return nil
 }
 
 // killAgent kills an agent's process. If the fault lasts, a new one of its name follows.
-func (c *cluster) killAgent(f Fault) (restart func()) {
+func (c *cluster) killAgent(f script.Fault) (restart func()) {
 	c.mu.Lock()
 	p := c.agents[f.Agent]
 	c.mu.Unlock()
@@ -226,18 +233,14 @@ func (c *cluster) killAgent(f Fault) (restart func()) {
 func (c *cluster) killCoordinator() (restart func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at, old := clock.Now(), c.coordinator
-	old.kill()
-	c.gone = append(c.gone, Span{at, clock.Instant(1<<63 - 1)})
-	n := len(c.gone)
+	c.coordinator.kill()
+	c.kills++
+	n := c.kills
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if len(c.gone) == n {
-			c.gone[n-1].To = clock.Now()
+		if c.kills == n { // else another fault has killed it since
 			c.startCoordinator(c.address)
-		} else {
-			c.gone[n-1].To = c.gone[n].From // another one came in between
 		}
 	}
 }

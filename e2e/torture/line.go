@@ -4,40 +4,53 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"time"
+
+	"github.com/spate-load/spate/e2e/torture/judge"
+	"github.com/spate-load/spate/e2e/torture/script"
 )
 
 // Line is what a summary keeps of a run.
 type Line struct {
-	Seed     uint64       `json:"seed"`
-	Messages bool         `json:"messages"`
-	Policy   string       `json:"policy"`
-	Script   string       `json:"script"`
-	Faults   map[Kind]int `json:"faults"`
-	Promised bool         `json:"promised"`
-	Complete bool         `json:"complete"`
-	Outcome  string       `json:"outcome"`
-	Asked    int          `json:"asked"`
-	Sent     int          `json:"sent"`
-	Kept     int          `json:"kept"`
-	Named    int          `json:"named"`
-	Lost     int          `json:"lost"`
-	Twice    int          `json:"twice"`
-	Wrong    []string     `json:"wrong,omitempty"`
-	Seconds  float64      `json:"seconds"`
+	Seed     uint64         `json:"seed"`
+	Messages bool           `json:"messages"`
+	Policy   string         `json:"policy"`
+	Script   string         `json:"script"`
+	Faults   map[string]int `json:"faults"`
+	Promised bool           `json:"promised"`
+	Complete bool           `json:"complete"`
+	Outcome  string         `json:"outcome"`
+	Asked    int            `json:"asked"`
+	Sent     int            `json:"sent"`
+	Kept     int            `json:"kept"`
+	Named    int            `json:"named"`
+	Lost     int            `json:"lost"`
+	Twice    int            `json:"twice"`
+	Wrong    []string       `json:"wrong,omitempty"`
+	Seconds  float64        `json:"seconds"`
 }
 
 // lineOf is the line of a run.
-func lineOf(s Script, e *Evidence, v Verdict, took time.Duration) Line {
+func lineOf(s script.Script, n *judge.Notes, v judge.Verdict, took time.Duration) Line {
 	l := Line{
-		Seed: s.Seed, Messages: s.Messages, Policy: s.Policy, Script: s.String(), Faults: e.Struck, Promised: s.Promised(), Complete: v.Complete,
-		Asked: v.Asked, Sent: v.Sent, Kept: v.Kept, Named: v.Named, Lost: v.Lost, Twice: v.Twice, Wrong: v.Wrong, Seconds: took.Seconds(), Outcome: "none",
-	}
-	if o := e.Result.Run.Outcome; o != nil {
-		l.Outcome = cmp.Or(*o, l.Outcome)
+		Seed: s.Seed, Messages: s.Messages, Policy: s.Policy, Script: s.String(), Faults: faultsOf(n), Promised: v.Promised, Complete: v.Complete,
+		Asked: v.Asked, Sent: v.Sent, Kept: v.Kept, Named: v.Named, Lost: v.Lost, Twice: v.Twice, Wrong: v.Wrong, Seconds: took.Seconds(), Outcome: cmp.Or(v.Outcome, "none"),
 	}
 	return l
+}
+
+// faultsOf counts what struck.
+func faultsOf(n *judge.Notes) map[string]int {
+	count := maps.Clone(n.Messages)
+	if count == nil {
+		count = map[string]int{}
+	}
+	for _, s := range n.Struck {
+		count[string(s.Kind)]++
+	}
+	return count
 }
 
 // String says it in one line.

@@ -17,32 +17,33 @@ import (
 
 	"github.com/spate-load/spate/agent"
 	"github.com/spate-load/spate/aggregate"
-	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator"
+	"github.com/spate-load/spate/e2e/torture/judge"
+	"github.com/spate-load/spate/e2e/torture/script"
 	"github.com/spate-load/spate/internal/process"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	reports "github.com/spate-load/spate/report"
 )
 
 // playMessages plays a script in this process, with faults of messages.
-func playMessages(t *testing.T, s Script, dir string) (*Evidence, []string) {
+func playMessages(t *testing.T, s script.Script, dir string) (*judge.Notes, []string) {
 	m := newMidst(t, s, dir)
 	run := m.submit()
-	e := &Evidence{Script: s}
+	notes := newNotes(run)
 	ctx, cancel := context.WithTimeout(t.Context(), s.Bound())
 	defer cancel()
 	end := m.playFaults(ctx)
-	m.follow(ctx, run, e)
-	e.End = clock.Now()
+	m.follow(ctx, run, notes)
+	notes.End = now()
 	if ctx.Err() != nil {
 		m.wrongf("the run did not end within %v", s.Bound())
 	}
 	end()
-	e.Disk, e.Struck = m.full, m.struck
+	notes.Struck = m.struck
 	m.stop()
-	e.Served = ServedOf(run, m.stopServing())
-	m.read(filepath.Join(dir, "data", run), e)
-	return e, m.wrong
+	m.stopServing()
+	m.read(filepath.Join(dir, "data", run), notes)
+	return notes, m.wrong
 }
 
 // midst is a cluster whose coordinator and agents are in this process.
@@ -56,7 +57,7 @@ type midst struct {
 }
 
 // newMidst starts everything and waits until all agents are ready.
-func newMidst(t *testing.T, s Script, dir string) *midst {
+func newMidst(t *testing.T, s script.Script, dir string) *midst {
 	t.Helper()
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
@@ -64,7 +65,7 @@ func newMidst(t *testing.T, s Script, dir string) *midst {
 	}
 	t.Cleanup(func() { _ = log.Close() })
 	m := &midst{
-		cluster: &cluster{t: t, script: s, dir: dir, data: filepath.Join(dir, "data"), struck: map[Kind]int{}},
+		cluster: &cluster{t: t, script: s, dir: dir, data: filepath.Join(dir, "data")},
 		log:     slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -140,17 +141,13 @@ func (m *midst) stop() {
 }
 
 // read reads what the run left behind, from a copy of its ledger: the disk may be full. All that was acked is there.
-func (m *midst) read(of string, e *Evidence) {
+func (m *midst) read(of string, notes *judge.Notes) {
 	dir := filepath.Join(m.dir, "run")
 	if err := copyLedger(of, dir); err != nil {
 		m.wrongf("%v", err)
 		return
 	}
 	if _, err := reports.Write(dir, reports.Options{}); err != nil {
-		m.wrongf("%v", err)
-		return
-	}
-	if err := e.Read(dir); err != nil {
 		m.wrongf("%v", err)
 		return
 	}
@@ -168,9 +165,7 @@ func (m *midst) read(of string, e *Evidence) {
 		}
 		sum = Trouble{sum.Twice + done.Twice, sum.Held + done.Held, sum.Lost + done.Lost, sum.Late + done.Late}
 	}
-	for kind, n := range map[Kind]int{"messages twice": sum.Twice, "snapshots held back": sum.Held, "acks lost": sum.Lost, "messages late": sum.Late} {
-		e.Struck[kind] += n
-	}
+	notes.Messages = map[string]int{"messages twice": sum.Twice, "snapshots held back": sum.Held, "acks lost": sum.Lost, "messages late": sum.Late}
 	m.t.Logf("seed %d: messages: %+v; coordinator: %s", m.script.Seed, sum, statsOf(m.coord))
 }
 

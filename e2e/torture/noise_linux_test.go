@@ -2,7 +2,6 @@ package torture
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spate-load/spate/e2e/torture/script"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -18,10 +18,10 @@ import (
 // sends again what it has no ack of. Snapshots go twice, and behind later ones; acks are lost together with the connection; what the
 // coordinator says comes late, and twice.
 type Noise struct {
-	script Script
+	script script.Script
 
 	mu    sync.Mutex
-	dice  dice
+	dice  script.Dice
 	acked map[string]*spatev1.SnapshotKey
 	done  Trouble
 }
@@ -30,8 +30,8 @@ type Noise struct {
 type Trouble struct{ Twice, Held, Lost, Late int }
 
 // NewNoise returns the noise of an agent of a script.
-func NewNoise(s Script, agent int) *Noise {
-	return &Noise{script: s, dice: dice{rand.New(rand.NewPCG(s.Seed, stream+1+uint64(agent)))}, acked: map[string]*spatev1.SnapshotKey{}}
+func NewNoise(s script.Script, agent int) *Noise {
+	return &Noise{script: s, dice: script.NewDice(s.Seed, 1+uint64(agent)), acked: map[string]*spatev1.SnapshotKey{}}
 }
 
 // Acked are the snapshots that the agent was told are durable.
@@ -48,7 +48,7 @@ func (n *Noise) Acked() (keys []*spatev1.SnapshotKey, done Trouble) {
 func (n *Noise) draw(p float64, count *int) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !n.dice.chance(p) {
+	if !n.dice.Chance(p) {
 		return false
 	}
 	*count++
@@ -64,7 +64,7 @@ func (n *Noise) wait(ctx context.Context) {
 		return
 	}
 	n.mu.Lock()
-	d := n.dice.between(0, most, time.Millisecond)
+	d := n.dice.Between(0, most, time.Millisecond)
 	n.mu.Unlock()
 	pause(ctx, d)
 }

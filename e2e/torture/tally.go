@@ -52,7 +52,7 @@ func (t Tally) String() string {
 		rows[name].add(l)
 		all.add(l)
 		for kind, n := range l.Faults {
-			faults[string(kind)] += n
+			faults[kind] += n
 		}
 		sent, kept, seconds = sent+l.Sent, kept+l.Kept, seconds+l.Seconds
 	}

@@ -7,8 +7,8 @@ import (
 
 func TestTally(t *testing.T) {
 	tally := Tally{Lines: []Line{
-		{Policy: "fail", Promised: true, Complete: true, Outcome: "done", Sent: 10, Kept: 10, Faults: map[Kind]int{Reset: 2}, Seconds: 1.4},
-		{Policy: "fail", Outcome: "failed", Sent: 10, Kept: 7, Named: 3, Faults: map[Kind]int{KillAgent: 1, Reset: 1}, Seconds: 1.6},
+		{Policy: "fail", Promised: true, Complete: true, Outcome: "done", Sent: 10, Kept: 10, Faults: map[string]int{"reset": 2}, Seconds: 1.4},
+		{Policy: "fail", Outcome: "failed", Sent: 10, Kept: 7, Named: 3, Faults: map[string]int{"kill-agent": 1, "reset": 1}, Seconds: 1.6},
 		{Policy: "fail", Messages: true, Promised: true, Sent: 5, Kept: 4, Lost: 1, Twice: 2, Wrong: []string{"a", "b", "c"}},
 	}}
 	got := tally.String()

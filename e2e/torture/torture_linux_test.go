@@ -2,6 +2,7 @@ package torture
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,9 +15,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
-	"github.com/spate-load/spate/aggregate"
-	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/e2e/torture/judge"
+	"github.com/spate-load/spate/e2e/torture/script"
 	"github.com/spate-load/spate/internal/process"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -46,7 +48,7 @@ func TestTorture(t *testing.T) {
 	for _, seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			torture(t, Draw(seed))
+			torture(t, script.Draw(seed))
 		})
 	}
 }
@@ -54,7 +56,7 @@ func TestTorture(t *testing.T) {
 // chosen are the first n seeds from one on whose scripts match.
 func chosen(first uint64, n int, pattern *regexp.Regexp) (seeds []uint64) {
 	for seed := first; len(seeds) < n && seed < first+1_000_000; seed++ {
-		if pattern.MatchString(Draw(seed).String()) {
+		if pattern.MatchString(script.Draw(seed).String()) {
 			seeds = append(seeds, seed)
 		}
 	}
@@ -62,7 +64,7 @@ func chosen(first uint64, n int, pattern *regexp.Regexp) (seeds []uint64) {
 }
 
 // torture plays a script and judges its result. What a failed run left behind is kept.
-func torture(t *testing.T, s Script) {
+func torture(t *testing.T, s script.Script) {
 	dir, err := os.MkdirTemp(*keep, fmt.Sprintf("torture-%d-", s.Seed)) //nolint:usetesting // it is kept
 	if err != nil {
 		t.Fatal(err)
@@ -79,16 +81,99 @@ func torture(t *testing.T, s Script) {
 	if s.Messages {
 		play = playMessages
 	}
-	e, wrong := play(t, s, dir)
-	v := Judge(e)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	stalls := watchMachine(ctx)
+	notes, wrong := play(t, s, dir)
+	cancel()
+	notes.Stalls = stalls()
+	took := time.Since(began)
+	v := judged(t, s, dir, notes)
 	v.Wrong = append(wrong, v.Wrong...)
-	report(t, s, e, v, time.Since(began))
+	report(t, s, notes, v, took)
+}
+
+// judged lets the judge look at what a run left behind, and keeps what it saw if a directory is given for that.
+func judged(t *testing.T, s script.Script, dir string, notes *judge.Notes) judge.Verdict {
+	data, err := json.Marshal(notes)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, judge.NotesFile), data, 0o600)
+	}
+	for _, name := range []string{judge.ResultsFile, "requests." + s.Records} {
+		err = errors.Join(err, copyFile(filepath.Join(dir, "run", name), filepath.Join(dir, name)))
+	}
+	if err != nil {
+		return judge.Verdict{Wrong: []string{err.Error()}}
+	}
+	e, err := judge.Read(s, dir)
+	if err != nil {
+		return judge.Verdict{Wrong: []string{err.Error()}}
+	}
+	if *evidence != "" {
+		if err := e.Keep(filepath.Join(*evidence, fmt.Sprintf("%d.json.gz", s.Seed))); err != nil {
+			t.Error(err)
+		}
+	}
+	return judge.Judge(e)
+}
+
+// copyFile copies a file.
+func copyFile(from, to string) error {
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, data, 0o600)
+}
+
+// now is the machine's monotonic clock.
+func now() judge.Instant {
+	var at unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &at); err != nil {
+		panic(err)
+	}
+	return judge.Instant(at.Nano())
+}
+
+// watchMachine notes when this process was given no processor for a while, until ctx ends. The function it returns waits for that.
+func watchMachine(ctx context.Context) (stalls func() []judge.Span) {
+	done := make(chan []judge.Span, 1)
+	go func() {
+		var out []judge.Span
+		ticker := time.NewTicker(tick)
+		defer ticker.Stop()
+		for last := now(); ; {
+			select {
+			case <-ctx.Done():
+				done <- out
+				return
+			case <-ticker.C:
+				at := now()
+				if at.Sub(last) > stalled {
+					out = append(out, judge.Span{From: last, To: at})
+				}
+				last = at
+			}
+		}
+	}()
+	return func() []judge.Span { return <-done }
+}
+
+// A machine that gives no processor for longer than stalled has stood still. It is looked at each tick.
+const (
+	tick    = 20 * time.Millisecond
+	stalled = 300 * time.Millisecond
+)
+
+// newNotes begins the notes of a run.
+func newNotes(run string) *judge.Notes {
+	return &judge.Notes{RunID: run, WallNs: time.Now().UnixNano(), Instant: now(), Told: map[uint32]judge.Progress{}}
 }
 
 // report says what became of a run.
-func report(t *testing.T, s Script, e *Evidence, v Verdict, took time.Duration) {
+func report(t *testing.T, s script.Script, notes *judge.Notes, v judge.Verdict, took time.Duration) {
 	t.Helper()
-	l := lineOf(s, e, v, took)
+	l := lineOf(s, notes, v, took)
 	t.Logf("seed %d: %s\n%s", s.Seed, s, l)
 	for i, w := range v.Wrong {
 		if i == 20 {
@@ -106,7 +191,7 @@ func report(t *testing.T, s Script, e *Evidence, v Verdict, took time.Duration) 
 }
 
 // playProcesses plays a script with processes.
-func playProcesses(t *testing.T, s Script, dir string) (*Evidence, []string) {
+func playProcesses(t *testing.T, s script.Script, dir string) (*judge.Notes, []string) {
 	c := newCluster(t, s, dir)
 	out := filepath.Join(dir, "run")
 	plan := filepath.Join(dir, "plan.yaml")
@@ -116,18 +201,18 @@ func playProcesses(t *testing.T, s Script, dir string) (*Evidence, []string) {
 	client := launch(t, dir, "client", 0, programs.Spate, "run", plan, "--coordinator", c.address, "--min-agents", fmt.Sprint(len(s.Agents)),
 		"--out", out, "--records", s.Records, "--patience", "60s", "--no-progress")
 	run := c.submitted()
-	e := &Evidence{Script: s, Frozen: map[string]bool{}}
+	notes := newNotes(run)
 	ctx, cancel := context.WithTimeout(t.Context(), s.Bound())
 	defer cancel()
 	end := c.playFaults(ctx)
-	c.follow(ctx, run, e)
-	e.End = clock.Now()
+	c.follow(ctx, run, notes)
+	notes.End = now()
 	if ctx.Err() != nil {
 		c.wrongf("the run did not end within %v", s.Bound())
 	}
 	end()
-	c.finish(client, run, out, e)
-	return e, c.wrong
+	c.finish(client, run, out, notes)
+	return notes, c.wrong
 }
 
 // submitted waits until the run is there, and returns its id.
@@ -170,21 +255,21 @@ func (c *cluster) playFaults(ctx context.Context) (end func()) {
 }
 
 // follow follows the run to its end, over as many connections as it takes.
-func (c *cluster) follow(ctx context.Context, run string, e *Evidence) {
+func (c *cluster) follow(ctx context.Context, run string, notes *judge.Notes) {
 	after := uint64(0)
-	for e.Ended == nil && ctx.Err() == nil {
-		after = c.followOnce(ctx, run, after, e)
+	for notes.Ended == nil && ctx.Err() == nil {
+		after = c.followOnce(ctx, run, after, notes)
 		pause(ctx, 50*time.Millisecond)
 	}
 }
 
 // followOnce follows the run over one connection.
-func (c *cluster) followOnce(ctx context.Context, run string, after uint64, e *Evidence) uint64 {
+func (c *cluster) followOnce(ctx context.Context, run string, after uint64, notes *judge.Notes) uint64 {
 	stream, err := c.runs.FollowRun(ctx, &spatev1.FollowRunRequest{RunId: run, After: after})
 	if err != nil {
 		return after
 	}
-	w := watcher{evidence: e}
+	w := watcher{notes: notes}
 	for {
 		m, err := stream.Recv()
 		if err != nil {
@@ -196,29 +281,19 @@ func (c *cluster) followOnce(ctx context.Context, run string, after uint64, e *E
 }
 
 // finish waits until the client and the agents have ended, and reads what is left behind.
-func (c *cluster) finish(client *launched, run, out string, e *Evidence) {
-	for _, f := range c.script.Faults {
-		if f.Kind == StopAgent {
-			e.Frozen[agentName(f.Agent)] = true
-		}
-	}
+func (c *cluster) finish(client *launched, run, out string, notes *judge.Notes) {
 	c.mu.Lock()
-	e.Gone, e.Disk, e.Struck = c.gone, c.full, c.struck
+	notes.Struck = c.struck
 	c.mu.Unlock()
 	if !client.endsWithin(patience) {
 		c.wrongf("the client does not end")
 	}
 	client = c.fetched(client, run, out)
-	c.judgeRoom(run, e)
+	c.judgeRoom(run)
 	c.endAgents()
-	e.Served = ServedOf(run, c.stopServing())
-	if err := e.Read(out); err != nil {
-		c.wrongf("%v", err)
-		return
-	}
-	if code := client.cmd.ProcessState.ExitCode(); (code == 0) != e.Result.Run.Complete {
-		c.wrongf("the client ends with %d, and the result is complete: %v", code, e.Result.Run.Complete)
-	}
+	c.stopServing()
+	code := client.cmd.ProcessState.ExitCode()
+	notes.ClientCode = &code
 	c.compareReport(out)
 }
 
@@ -236,17 +311,14 @@ func (c *cluster) fetched(client *launched, run, out string) *launched {
 
 // judgeRoom makes room on a disk that was full: the end of the run was written all the same, and a coordinator that is started anew does not go
 // on with it.
-func (c *cluster) judgeRoom(run string, e *Evidence) {
-	if !e.Disk {
+func (c *cluster) judgeRoom(run string) {
+	if !c.full {
 		return
 	}
 	if err := os.Remove(filepath.Join(c.data, filler)); err != nil {
 		c.wrongf("%v", err)
 	}
 	c.coordinator.kill()
-	if err := aggregate.Peek(filepath.Join(c.data, run, "ledger.db"), hasEnd); err != nil {
-		c.wrongf("the ledger on the disk that was full: %v", err)
-	}
 	c.startCoordinator(c.address)
 	process.Eventually(c.t, "the run has ended for a coordinator that is started anew, too", func() bool {
 		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
@@ -256,18 +328,9 @@ func (c *cluster) judgeRoom(run string, e *Evidence) {
 	})
 }
 
-// hasEnd returns an error if a ledger does not have the end of its run.
-func hasEnd(l *aggregate.Ledger) error {
-	record, err := l.Run()
-	if err == nil && record.GetEndTime() == nil {
-		err = errors.New("it has no end of the run")
-	}
-	return err
-}
-
 // endAgents waits until no agent works any more, and then lets all end.
 func (c *cluster) endAgents() {
-	begin, idle := time.Now(), c.script.LeaseOf()+drain+patience/2
+	begin, idle := time.Now(), c.script.LeaseOf()+script.Drain+patience/2
 	for !c.idle() {
 		if time.Since(begin) > idle {
 			c.wrongf("agents still work %v after the run's end", idle)
@@ -319,14 +382,10 @@ func (c *cluster) compareReport(out string) {
 
 // copyLedger copies the ledger of a run into a new directory.
 func copyLedger(from, to string) error {
-	ledger, err := os.ReadFile(filepath.Join(from, "ledger.db"))
-	if err == nil {
-		err = os.Mkdir(to, 0o755)
+	if err := os.Mkdir(to, 0o755); err != nil {
+		return err
 	}
-	if err == nil {
-		err = os.WriteFile(filepath.Join(to, "ledger.db"), ledger, 0o600)
-	}
-	return err
+	return copyFile(filepath.Join(from, "ledger.db"), filepath.Join(to, "ledger.db"))
 }
 
 // clip is the begin of a file.

@@ -1,11 +1,14 @@
 package torture
 
-import spatev1 "github.com/spate-load/spate/proto/spate/v1"
+import (
+	"github.com/spate-load/spate/e2e/torture/judge"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
 
 // watcher takes in the events of one connection that follows a run.
 type watcher struct {
-	evidence *Evidence
-	last     *spatev1.StageProgress
+	notes *judge.Notes
+	last  *spatev1.StageProgress
 }
 
 // take takes in an event. The last progress before a stage's end is of its whole length; others do not count, nor does one of a connection
@@ -15,18 +18,11 @@ func (w *watcher) take(event *spatev1.RunEvent) {
 	case event.GetStageProgress() != nil:
 		w.last = event.GetStageProgress()
 	case event.GetStageEnded() != nil:
-		if end := event.GetStageEnded(); w.last != nil && w.last.GetStageIndex() == end.GetStageIndex() {
-			w.evidence.live(w.last)
+		if w.last != nil && w.last.GetStageIndex() == event.GetStageEnded().GetStageIndex() {
+			w.notes.Told[w.last.GetStageIndex()] = judge.Progress{Ended: w.last.GetCompleted(), Failed: w.last.GetFailed()}
 		}
 	case event.GetRunEnded() != nil:
-		w.evidence.Ended = event.GetRunEnded()
+		end := event.GetRunEnded()
+		w.notes.Ended = &judge.Ended{Complete: end.GetComplete(), Reason: end.GetReason()}
 	}
-}
-
-// live notes what followers were told of a whole stage.
-func (e *Evidence) live(p *spatev1.StageProgress) {
-	if e.Live == nil {
-		e.Live = map[uint32]*spatev1.StageProgress{}
-	}
-	e.Live[p.GetStageIndex()] = p
 }

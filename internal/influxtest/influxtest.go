@@ -1,5 +1,6 @@
-// Package influxtest runs a real InfluxDB 1.8 for tests: on loopback, in a directory of its own, without Flux unless asked: that
-// takes seconds to start. Only tests import it. `make .bin/influxd` builds the server.
+// Package influxtest runs a real InfluxDB for tests: on loopback, in a directory of its own. It is 1.8, without Flux unless asked: that takes
+// seconds to start. With SPATE_TEST_INFLUX=2 in the environment it is 2.7 for every test. Only tests import it. `make .bin/influxd` and
+// `make .bin/influxd2` build the servers.
 package influxtest
 
 import (
@@ -25,8 +26,11 @@ type Server struct {
 	Database string
 	// Token is that of the administrator. Empty: the server asks for none.
 	Token string
+	// Org is whose the bucket is. Empty: the server knows no organisations.
+	Org string
 
 	tb      testing.TB
+	two     bool // 2.7
 	flux    bool
 	dir     string
 	address string
@@ -44,7 +48,12 @@ type Options struct {
 // Start runs a server until the test ends. Where the program is not built the test fails under CI=true and is skipped elsewhere.
 func Start(tb testing.TB, options Options) *Server {
 	tb.Helper()
-	s := &Server{Database: "spate", Token: options.Token, flux: options.Flux, tb: tb, dir: tb.TempDir(), address: "127.0.0.1:0"}
+	s := &Server{Database: "spate", Token: options.Token, flux: options.Flux, tb: tb, dir: tb.TempDir(), address: "127.0.0.1:0", two: Two()}
+	if s.two {
+		s.run()
+		s.setUp()
+		return s
+	}
 	s.configure()
 	s.run()
 	if user, password, ok := strings.Cut(options.Token, ":"); ok {
@@ -81,9 +90,25 @@ bind-address = "127.0.0.1:0"
 // run starts the process and waits until it says where it listens.
 func (s *Server) run() {
 	s.tb.Helper()
+	if s.two {
+		s.runTwo()
+		return
+	}
 	s.process = process.Start(s.tb, process.Tool(s.tb, "influxd", "InfluxDB"), "-config", filepath.Join(s.dir, "influxd.conf"))
 	s.address = s.process.Await(`Listening on HTTP.* addr=(\S+)`)[1]
 	s.URL = "http://" + s.address
+}
+
+// Flags are those that tell a program of Spate's to write there.
+func (s *Server) Flags() []string {
+	flags := []string{"--influx-url", s.URL, "--influx-bucket", s.Database}
+	if s.Org != "" {
+		flags = append(flags, "--influx-org", s.Org)
+	}
+	if s.Token != "" {
+		flags = append(flags, "--influx-token", s.Token)
+	}
+	return flags
 }
 
 // Kill ends the server at once, as a crash would. It may be called again.
@@ -92,8 +117,34 @@ func (s *Server) Kill() { s.process.Kill() }
 // Restart starts a killed server again, with its data, at its address.
 func (s *Server) Restart() {
 	s.tb.Helper()
-	s.configure()
+	if !s.two {
+		s.configure()
+	}
 	s.run()
+}
+
+// Drop removes the database or bucket and all that is in it.
+func (s *Server) Drop() {
+	s.tb.Helper()
+	if s.two {
+		s.dropBucket()
+		return
+	}
+	s.Query(fmt.Sprintf("DROP DATABASE %q", s.Database))
+}
+
+// Create makes the database or bucket, which is not there. It keeps points for so long; 0: for ever.
+func (s *Server) Create(keep time.Duration) {
+	s.tb.Helper()
+	if s.two {
+		s.createBucket(keep)
+		return
+	}
+	duration := ""
+	if keep > 0 {
+		duration = fmt.Sprintf(" WITH DURATION %v SHARD DURATION %[1]v", keep)
+	}
+	s.Query(fmt.Sprintf("CREATE DATABASE %q", s.Database) + duration)
 }
 
 // Series is a part of a query's answer: the rows of one series.
@@ -138,14 +189,18 @@ func (s *Server) Query(query string) []Series {
 // Write writes one line without its time, which is so long ago. A mistake fails the test.
 func (s *Server) Write(line string, ago time.Duration) {
 	s.tb.Helper()
-	text := fmt.Sprintf("%s %d\n", line, time.Now().Add(-ago).UnixNano())
-	request, err := http.NewRequestWithContext(s.tb.Context(), http.MethodPost, s.URL+"/write?db="+url.QueryEscape(s.Database), strings.NewReader(text))
+	s.Post(fmt.Sprintf("%s %d", line, time.Now().Add(-ago).UnixNano()))
+}
+
+// Post writes one line. A mistake fails the test.
+func (s *Server) Post(line string) {
+	s.tb.Helper()
+	request, err := http.NewRequestWithContext(s.tb.Context(), http.MethodPost, s.URL+"/write?db="+url.QueryEscape(s.Database), strings.NewReader(line+"\n"))
 	if err != nil {
 		s.tb.Fatal(err)
 	}
-	if user, password, ok := strings.Cut(s.Token, ":"); ok {
-		request.SetBasicAuth(user, password)
-	}
+	s.authorize(request)
+	request.Close = true
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		s.tb.Fatal(err)
@@ -164,9 +219,7 @@ func (s *Server) ask(ctx context.Context, query string) (answer, error) {
 	}
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	request.Close = true
-	if user, password, ok := strings.Cut(s.Token, ":"); ok {
-		request.SetBasicAuth(user, password)
-	}
+	s.authorize(request)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return answer{}, err
@@ -182,4 +235,13 @@ func (s *Server) ask(ctx context.Context, query string) (answer, error) {
 		return answer{}, fmt.Errorf("answer %d: %s", response.StatusCode, a.Error)
 	}
 	return a, nil
+}
+
+// authorize adds the token, as the server wants it.
+func (s *Server) authorize(request *http.Request) {
+	if user, password, ok := strings.Cut(s.Token, ":"); ok {
+		request.SetBasicAuth(user, password)
+	} else if s.Token != "" {
+		request.Header.Set("Authorization", "Token "+s.Token)
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 )
 
 // probe is a line of line protocol that writes nothing: servers check token and bucket before they read it.
@@ -18,6 +20,12 @@ func Check(ctx context.Context, config Config) error {
 	s := newServer(config.withDefaults())
 	defer s.close()
 	return s.check(ctx)
+}
+
+// aboutLines reports whether a server complains that there are no lines to write, in so many words or none: then it found the bucket.
+func aboutLines(said string) bool {
+	said = strings.ToLower(strings.TrimSpace(said))
+	return said == "" || slices.ContainsFunc([]string{"parse", "point", "line", "empty", "body"}, func(word string) bool { return strings.Contains(said, word) })
 }
 
 // check judges by ping and probe together. Some servers call a write without points a bad request, but only once they have found the bucket;
@@ -36,7 +44,7 @@ func (s *server) check(ctx context.Context) error {
 		written = answer.StatusCode
 	}
 	switch {
-	case err == nil, pinged && refusedForGood(err):
+	case err == nil, pinged && written == http.StatusBadRequest && aboutLines(answer.Message):
 		return nil
 	case pinged, status == http.StatusUnauthorized, written == http.StatusUnauthorized, written == http.StatusForbidden:
 		return s.explain(err)

@@ -2,6 +2,7 @@ package influx_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,7 +28,8 @@ import (
 func TestConformance(t *testing.T) {
 	server := influxtest.Start(t, influxtest.Options{})
 	sinktest.Run(t, func(t *testing.T) sinktest.Opened {
-		server.Query("DROP DATABASE spate; CREATE DATABASE spate")
+		server.Drop()
+		server.Create(0)
 		s, _ := open(t, server, nil)
 		return sinktest.Opened{Sink: s, Rows: func() []sink.Row { return rowsOf(t, server) }}
 	})
@@ -102,7 +104,7 @@ func TestOneRefusedPointDoesNotHarmOthers(t *testing.T) {
 	bad := sinktest.Event()
 	good := feed(s, 0, 1)
 	finish(t, s)
-	post(t, server, fmt.Sprintf("spate_event,kind=old text=1i %d", bad.Time.UnixNano()))
+	server.Post(fmt.Sprintf("spate_event,kind=old text=1i %d", bad.Time.UnixNano()))
 	server.Kill()
 	s, log := open(t, server, nil)
 	good = append(good, feed(s, 1, 3)...)
@@ -123,13 +125,20 @@ func isEvent(row sink.Row) bool { return row.Measurement == sink.MeasurementEven
 // TestMendedBucket: what a person can mend while a run goes on is waited for.
 func TestMendedBucket(t *testing.T) {
 	server := influxtest.Start(t, influxtest.Options{})
-	server.Query("DROP DATABASE spate")
+	server.Drop()
 	s, log := open(t, server, nil)
 	want := feed(s, 0, 3)
 	log.await(t, "create it")
-	server.Query("CREATE DATABASE spate")
+	server.Create(0)
 	finish(t, s)
 	sinktest.Equal(t, rowsOf(t, server), want)
+}
+
+// checkTest is a mistake in a configuration, and what is said of it.
+type checkTest struct {
+	name   string
+	change func(*influx.Config)
+	want   string // empty: no error
 }
 
 func TestCheck(t *testing.T) {
@@ -142,13 +151,8 @@ func TestCheck(t *testing.T) {
 		}
 	}))
 	defer engine.Close()
-	tests := []struct {
-		name   string
-		change func(*influx.Config)
-		want   string // empty: no error
-	}{
+	tests := []checkTest{
 		{"well", func(*influx.Config) {}, ""},
-		{"well, with the retention policy", func(c *influx.Config) { c.Bucket = "spate/autogen" }, ""},
 		{"wrong token", func(c *influx.Config) { c.Token = "admin:secret-guess" }, "refuses the token"},
 		{"no token", func(c *influx.Config) { c.Token = "" }, "refuses the token"},
 		{"no such database", func(c *influx.Config) { c.Bucket = "nowhere" }, `no bucket "nowhere"`},
@@ -157,6 +161,12 @@ func TestCheck(t *testing.T) {
 		{"an engine that answers pings", func(c *influx.Config) { c.URL = engine.URL }, "or is this no InfluxDB"},
 		{"no spool yet", func(c *influx.Config) { c.Spool = "" }, ""},
 		{"no URL", func(c *influx.Config) { c.URL = "" }, "no URL"},
+	}
+	if influxtest.Two() {
+		tests = append(tests, checkTest{"no organisation", func(c *influx.Config) { c.Org = "" }, "give the organisation (--influx-org)"},
+			checkTest{"another organisation", func(c *influx.Config) { c.Org = "nobody" }, `no organisation "nobody"`})
+	} else {
+		tests = append(tests, checkTest{"well, with the retention policy", func(c *influx.Config) { c.Bucket = "spate/autogen" }, ""})
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -273,7 +283,7 @@ func feed(s sink.Sink, from, to uint32) []sink.Row {
 
 func configOf(tb testing.TB, server *influxtest.Server) influx.Config {
 	return influx.Config{
-		URL: server.URL, Token: server.Token, Org: "ignored", Bucket: server.Database,
+		URL: server.URL, Token: server.Token, Org: cmp.Or(server.Org, "ignored"), Bucket: server.Database,
 		Spool: filepath.Join(tb.TempDir(), "influx.spool"), Log: slog.New(slog.DiscardHandler),
 	}
 }
@@ -311,22 +321,6 @@ func unused(t *testing.T) string {
 	}
 	defer func() { _ = listener.Close() }()
 	return "http://" + listener.Addr().String()
-}
-
-func post(t *testing.T, server *influxtest.Server, line string) {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/write?db="+server.Database, strings.NewReader(line))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Close = true
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusNoContent {
-		t.Fatalf("write %q: %s, %v", line, response.Status, err)
-	}
 }
 
 // rowsOf reads everything back as rows.

@@ -67,20 +67,32 @@ func (s *Sink) deliver(ctx context.Context, b batch) bool {
 		s.well()
 		s.finish(b)
 		return true
-	case refusedForGood(err) && b.entries > 1:
+	case !s.server.refused(ctx, err):
+		if ctx.Err() == nil {
+			s.fail(err)
+		}
+		return false
+	case s.refusedSome(b, err):
+		s.finish(b)
+		return true
+	case b.entries > 1:
 		// One entry is at fault. The others must not suffer: send each alone; those taken already are the same points.
 		s.careful = b.entries
 		return true
-	case refusedForGood(err):
-		s.refuse(b, err)
+	default:
+		s.refuse(b.points, err)
 		s.finish(b)
 		return true
-	case ctx.Err() != nil:
-		return false
-	default:
-		s.fail(err)
-		return false
 	}
+}
+
+// refusedSome counts what a server says that it left out of a batch. It reports false if the server does not say.
+func (s *Sink) refusedSome(b batch, err error) bool {
+	n, said := dropped(err)
+	if said {
+		s.refuse(min(n, b.points), err)
+	}
+	return said
 }
 
 // finish removes a batch that needs no more.
@@ -92,8 +104,8 @@ func (s *Sink) finish(b batch) {
 }
 
 // refuse counts points that the server will never take. Only the first is logged.
-func (s *Sink) refuse(b batch, err error) {
-	s.refused += b.points
+func (s *Sink) refuse(points int, err error) {
+	s.refused += points
 	if s.refusal == nil {
 		s.refusal = s.server.explain(err)
 		s.log.Error("InfluxDB refuses points", "error", s.refusal)

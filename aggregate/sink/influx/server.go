@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -98,7 +100,16 @@ func (s *server) explain(err error) error {
 		return fmt.Errorf("influx: %s refuses the token: give one that may write (InfluxDB 1.8 and VictoriaMetrics: user:password) (401: %s)", s.config.URL, said)
 	case http.StatusForbidden:
 		return fmt.Errorf("influx: the token may not write to bucket %q: give it that right (403: %s)", s.config.Bucket, said)
+	case http.StatusBadRequest:
+		if s.config.Org == "" && strings.Contains(said, "org") {
+			return fmt.Errorf("influx: %s wants to know whose bucket %q is: give the organisation (--influx-org) (400: %s)", s.config.URL, s.config.Bucket, said)
+		}
+		return fmt.Errorf("influx: %s answers 400: %s", s.config.URL, said)
 	case http.StatusNotFound:
+		if strings.HasPrefix(said, "organization") {
+			return fmt.Errorf("influx: %s has no organisation %q, or the token may not see it: give the one that bucket %q belongs to (--influx-org) (404: %s)",
+				s.config.URL, s.config.Org, s.config.Bucket, said)
+		}
 		return fmt.Errorf("influx: %s has no bucket %q in organisation %q: create it (InfluxDB 1.8: the database), or is this no InfluxDB with the v2 API? (404: %s)",
 			s.config.URL, s.config.Bucket, s.config.Org, said)
 	default:
@@ -133,17 +144,42 @@ func asHTTP(err error) *influxhttp.Error {
 	return nil
 }
 
-// refusedForGood says that the server will never take these points: they are malformed, of another type than before, or too old
-// for its retention policy; or they are too many at once. A wrong token or a missing bucket can be mended and is waited for.
-func refusedForGood(err error) bool {
+// refused reports whether the server will never take these points: they are malformed, of another type than before, or too old for its
+// retention policy; or they are too many at once. What can be mended is waited for: a wrong token, a missing bucket, and a bad request that the
+// server makes of one without points, too, as InfluxDB 2 does without an organisation. It blocks while the server is asked about that.
+func (s *server) refused(ctx context.Context, err error) bool {
 	answer := asHTTP(err)
 	if answer == nil {
 		return false
 	}
 	switch answer.StatusCode {
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+	case http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
 		return true
+	case http.StatusBadRequest:
+		if _, partial := dropped(err); partial {
+			return true
+		}
+		err := s.write(ctx, probe)
+		probed := asHTTP(err)
+		return err == nil || probed != nil && (probed.StatusCode != answer.StatusCode || probed.Message != answer.Message)
 	default:
 		return false
 	}
+}
+
+// droppedPoints is how InfluxDB 1 and 2 tell how many points of a request they left out. They took the others.
+var droppedPoints = regexp.MustCompile(`^(?:failure writing points to database: )?partial write: .* dropped=([0-9]+)$`)
+
+// dropped is how many points of a request the server refused, if it says so. It took the others.
+func dropped(err error) (count int, said bool) {
+	answer := asHTTP(err)
+	if answer == nil {
+		return 0, false
+	}
+	match := droppedPoints.FindStringSubmatch(strings.TrimSpace(answer.Message))
+	if match == nil {
+		return 0, false
+	}
+	count, err = strconv.Atoi(match[1])
+	return count, err == nil
 }

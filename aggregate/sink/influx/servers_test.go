@@ -2,8 +2,12 @@ package influx_test
 
 import (
 	"compress/gzip"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math"
@@ -11,6 +15,8 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -207,4 +213,162 @@ func number(f sink.Field) float64 {
 		return f.Float
 	}
 	return float64(f.Int)
+}
+
+// two answers writes as InfluxDB 2.7.12 does, in its own words (seen 2026-11-23).
+type two struct {
+	mu    sync.Mutex
+	org   string // that exists
+	lines []string
+	asked int // writes with points
+}
+
+func (f *two) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/ping" {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	body := unzipped(r)
+	if !strings.HasPrefix(body, "#") {
+		f.asked++
+	}
+	bad := strings.Count(body, "bad")
+	switch org := r.URL.Query().Get("org"); {
+	case f.org == "" || org == "":
+		say(w, 400, "invalid", "Please provide either orgID or org")
+	case org != f.org:
+		say(w, 404, "not found", `organization name "`+org+`" not found`)
+	case bad > 0:
+		say(w, 422, "unprocessable entity", fmt.Sprintf("failure writing points to database: partial write: field type conflict: dropped=%d", bad))
+	default:
+		f.lines = append(f.lines, body)
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+func say(w http.ResponseWriter, status int, code, message string) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]string{"code": code, "message": message})
+}
+
+// Without an organisation, and with a wrong one, InfluxDB 2 takes nothing: that is said at the start, in words that name the flag, and points
+// are kept until it is mended.
+func TestOrganisations(t *testing.T) {
+	fake := &two{}
+	server := httptest.NewServer(fake)
+	defer server.Close()
+	config := influx.Config{URL: server.URL, Token: "t", Bucket: "b", Spool: filepath.Join(t.TempDir(), "spool")}
+	if err := influx.Check(t.Context(), config); err == nil || !strings.Contains(err.Error(), "give the organisation (--influx-org)") {
+		t.Errorf("without an organisation: %v", err)
+	}
+	log := &logged{news: make(chan struct{}, 1)}
+	config.Log, config.Org = slog.New(slog.NewTextHandler(log, nil)), "o"
+	s, err := influx.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed(s, 0, 3)
+	log.await(t, "cannot be written to")
+	fake.mu.Lock()
+	fake.org = "o"
+	fake.mu.Unlock()
+	finish(t, s)
+	if got := strings.Count(strings.Join(fake.lines, ""), "spate_window"); got == 0 {
+		t.Error("what was kept did not arrive")
+	}
+	config.Org = "p"
+	if err := influx.Check(t.Context(), config); err == nil || !strings.Contains(err.Error(), `no organisation "p"`) || strings.Contains(err.Error(), "no bucket") {
+		t.Errorf("a wrong organisation: %v", err)
+	}
+}
+
+// A server that says how many points of a request it left out took the others: they are not sent again.
+func TestRefusedPointsCostOneRequest(t *testing.T) {
+	fake := &two{org: "o"}
+	server := httptest.NewServer(fake)
+	defer server.Close()
+	w, err := influx.NewWriter(influx.Config{URL: server.URL, Token: "t", Org: "o", Bucket: "b"}, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	rows := sinktest.Event().Rows()
+	for i := range 10 {
+		row := rows[0]
+		row.Time = row.Time.Add(time.Duration(i) * time.Second)
+		if i%5 == 0 {
+			row.Measurement = "spate_bad"
+		}
+		if err := w.Write(t.Context(), []sink.Row{row}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if refused, _ := w.Refused(); refused != 2 || w.Written() != 8 || fake.asked != 1 {
+		t.Errorf("%d refused, %d written, %d requests", refused, w.Written(), fake.asked)
+	}
+}
+
+// What a live run left in its spool comes from the ledger again: it is one point.
+func TestPointsAreCountedOnce(t *testing.T) {
+	fake := &two{}
+	server := httptest.NewServer(fake)
+	defer server.Close()
+	config := influx.Config{URL: server.URL, Token: "t", Org: "o", Bucket: "b", Spool: filepath.Join(t.TempDir(), "spool"), Log: slog.New(slog.DiscardHandler)}
+	s, err := influx.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := feed(s, 0, 5)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Close(ctx); err == nil {
+		t.Fatal("nothing was kept")
+	}
+	fake.org = "o"
+	w, err := influx.NewWriter(config, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if sent, err := w.Spool(t.Context(), config.Spool); err != nil || sent != len(rows) {
+		t.Errorf("%d points of %d from the spool: %v", sent, len(rows), err)
+	}
+	if err := errors.Join(w.Write(t.Context(), rows), w.Write(t.Context(), sinktest.Event().Rows()), w.Flush(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if w.Written() != len(rows)+1 {
+		t.Errorf("%d points are said to be written, there are %d", w.Written(), len(rows)+1)
+	}
+}
+
+// Whether a bad request is the points' fault is not known while the server does not answer: nothing is thrown away.
+func TestUnansweredDoubtKeepsPoints(t *testing.T) {
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(unzipped(r), "#") {
+			panic(http.ErrAbortHandler)
+		}
+		asked.Add(1)
+		say(w, 400, "invalid", "who knows")
+	}))
+	defer server.Close()
+	log := &logged{news: make(chan struct{}, 1)}
+	s, err := influx.New(influx.Config{URL: server.URL, Bucket: "b", Spool: filepath.Join(t.TempDir(), "spool"), Log: slog.New(slog.NewTextHandler(log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := feed(s, 0, 3)
+	log.await(t, "cannot be written to")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var undelivered *influx.UndeliveredError
+	if err := s.Close(ctx); !errors.As(err, &undelivered) || undelivered.Kept != len(rows) || undelivered.Refused > 0 || asked.Load() == 0 {
+		t.Errorf("Close: %v", err)
+	}
 }

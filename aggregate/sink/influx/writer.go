@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"time"
 
@@ -27,6 +28,9 @@ type Writer struct {
 	written int   // points that the server has taken
 	refused int   // points that it never will
 	refusal error // why, of the first of them
+
+	spooling bool                // what is written comes from a spool
+	spooled  map[uint64]struct{} // points that did, by identity
 }
 
 // NewWriter returns a writer that gives up when the server has failed for so long. It does not ask whether the server is there: Check does.
@@ -36,7 +40,7 @@ func NewWriter(config Config, patience time.Duration) (*Writer, error) {
 		return nil, err
 	}
 	config = config.withDefaults()
-	return &Writer{server: newServer(config), log: config.Log, patience: patience}, nil
+	return &Writer{server: newServer(config), log: config.Log, patience: patience, spooled: map[uint64]struct{}{}}, nil
 }
 
 // Write adds rows to the batch, and sends it when it is full. An error means that the server cannot be written to, or that ctx has ended;
@@ -76,6 +80,8 @@ func (w *Writer) Spool(ctx context.Context, path string) (sent int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("influx: %w", err)
 	}
+	w.spooling = true
+	defer func() { w.spooling = false }()
 	for !s.empty() {
 		b, err := s.peek(mostEntries, mostBytes)
 		if err == nil {
@@ -93,7 +99,7 @@ func (w *Writer) Spool(ctx context.Context, path string) (sent int, err error) {
 	return sent, s.remove()
 }
 
-// Written is how many points the server has taken.
+// Written is how many points the server has taken, each counted once.
 func (w *Writer) Written() int { return w.written }
 
 // Refused is how many points the server will never take, and why it refused the first. They are in the ledger.
@@ -107,13 +113,18 @@ func (w *Writer) deliver(ctx context.Context, lines []byte) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	err := w.persist(ctx, lines)
+	refused, err := w.persist(ctx, lines)
+	n, some := dropped(err)
 	switch {
 	case err == nil:
-		w.written += points(lines)
+		w.took(lines, 0)
 		return nil
-	case !refusedForGood(err):
+	case !refused:
 		return err
+	case some:
+		w.took(lines, n)
+		w.refuse(n, err)
+		return nil
 	case points(lines) > 1:
 		// One line is at fault. The others must not suffer: halve until it is alone; those taken already are the same points.
 		half := len(lines)/2 + bytes.IndexByte(lines[len(lines)/2:], '\n') + 1
@@ -125,26 +136,64 @@ func (w *Writer) deliver(ctx context.Context, lines []byte) error {
 		}
 		return w.deliver(ctx, lines[half:])
 	}
-	w.refused++
-	if w.refusal == nil {
-		w.refusal = w.server.explain(err)
-	}
+	w.refuse(1, err)
 	return nil
 }
 
-// persist sends lines until the server answers for good, or has failed for too long. It returns the server's refusal as it is.
-func (w *Writer) persist(ctx context.Context, lines []byte) error {
+// took counts the points of lines that the server took, but for so many. What was written from a spool and comes from the ledger again is one
+// point.
+func (w *Writer) took(lines []byte, but int) {
+	for line := range bytes.Lines(lines) {
+		id := identity(line)
+		if _, again := w.spooled[id]; again {
+			continue
+		}
+		if w.spooling {
+			w.spooled[id] = struct{}{}
+		}
+		w.written++
+	}
+	w.written -= but
+}
+
+// identity is a hash of what a line's point is known by: measurement, tags and time.
+func identity(line []byte) uint64 {
+	line = bytes.TrimSuffix(line, []byte{'\n'})
+	name := 0
+	for name < len(line) && line[name] != ' ' {
+		if line[name] == '\\' {
+			name++ // and what it escapes
+		}
+		name++
+	}
+	h := fnv.New64a()
+	_, _ = h.Write(line[:min(name, len(line))]) // It never fails.
+	_, _ = h.Write(line[bytes.LastIndexByte(line, ' ')+1:])
+	return h.Sum64()
+}
+
+// refuse counts points that the server will never take.
+func (w *Writer) refuse(points int, err error) {
+	w.refused += points
+	if w.refusal == nil {
+		w.refusal = w.server.explain(err)
+	}
+}
+
+// persist sends lines until the server answers for good, or has failed for too long. It returns the server's refusal as it is, and whether it is
+// one.
+func (w *Writer) persist(ctx context.Context, lines []byte) (refused bool, err error) {
 	began, wait, said := time.Now(), firstWait, false
 	for {
 		err := w.server.write(ctx, string(lines))
-		if err == nil || refusedForGood(err) {
-			return err
+		if err == nil || w.server.refused(ctx, err) {
+			return err != nil, err
 		}
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return false, context.Cause(ctx)
 		}
 		if time.Since(began) >= w.patience {
-			return w.server.explain(err)
+			return false, w.server.explain(err)
 		}
 		if !said {
 			w.log.Warn("InfluxDB cannot be written to; trying again", "for", w.patience, "error", w.server.explain(err))

@@ -70,7 +70,7 @@ func assemble(t *testing.T, db *influxtest.Server) *cluster {
 	c, err := coordinator.New(coordinator.Config{
 		Name: "test", Version: "test", DataDir: dataDir, Logger: quiet,
 		OpenSink: func(dir string) (sink.Sink, error) {
-			return influx.New(influx.Config{URL: db.URL, Bucket: db.Database, Spool: filepath.Join(dir, "influx.spool"), Log: quiet})
+			return influx.New(influx.Config{URL: db.URL, Token: db.Token, Org: db.Org, Bucket: db.Database, Spool: filepath.Join(dir, "influx.spool"), Log: quiet})
 		},
 	})
 	if err != nil {

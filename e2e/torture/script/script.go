@@ -1,4 +1,7 @@
-package torture
+// Package script draws what a torture run is made of: a plan, a cluster and faults at drawn moments, from a seed alone.
+//
+// It knows nothing of the programs under test, so that the judge may take what was asked for from here.
+package script
 
 import (
 	"fmt"
@@ -87,8 +90,8 @@ type Fault struct {
 // String says what happens in a few words.
 func (f Fault) String() string {
 	words := fmt.Sprintf("%v %s", f.At, f.Kind)
-	if f.ofAgent() {
-		words += " " + agentName(f.Agent)
+	if f.OfAgent() {
+		words += " " + AgentName(f.Agent)
 	}
 	if f.For > 0 {
 		words += fmt.Sprintf(" for %v", f.For)
@@ -102,8 +105,8 @@ func (f Fault) String() string {
 	return words
 }
 
-// ofAgent says whether the fault strikes one agent.
-func (f Fault) ofAgent() bool {
+// OfAgent reports whether the fault strikes one agent.
+func (f Fault) OfAgent() bool {
 	return f.Kind != KillCoordinator && f.Kind != SlowTarget && f.Kind != FullDisk
 }
 
@@ -112,8 +115,8 @@ func (f Fault) silences() bool {
 	return f.Kind == KillCoordinator || f.Kind == StopAgent || f.Kind == Partition || f.Kind == Reset
 }
 
-// agentName is the name of the agent at a place.
-func agentName(place int) string { return fmt.Sprintf("agent-%d", place) }
+// AgentName is the name of the agent at a place.
+func AgentName(place int) string { return fmt.Sprintf("agent-%d", place) }
 
 // String tells the script in one line.
 func (s Script) String() string {
@@ -151,8 +154,8 @@ func (s Script) Length() time.Duration {
 	return sum
 }
 
-// drain is the plan's drain_timeout: longer than any answer takes.
-const drain = 15 * time.Second
+// Drain is the plan's drain_timeout: longer than any answer takes.
+const Drain = 15 * time.Second
 
 // Bound is how long the run may take from its submission to its end, on a busy machine: its stages, what its faults can add to them, what is
 // waited for at their ends, and a minute.
@@ -161,13 +164,13 @@ func (s Script) Bound() time.Duration {
 	for _, f := range s.Faults {
 		bound += f.For
 	}
-	return bound + time.Duration(len(s.Loads))*(s.Lease+drain+10*time.Second)
+	return bound + time.Duration(len(s.Loads))*(s.Lease+Drain+10*time.Second)
 }
 
 // Plan is the plan as YAML, for an endpoint.
 func (s Script) Plan(endpoint string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "name: torture\nseed: %d\non_agent_loss: %s\ndrain_timeout: %v\n", s.Seed, s.Policy, drain)
+	fmt.Fprintf(&b, "name: torture\nseed: %d\non_agent_loss: %s\ndrain_timeout: %v\n", s.Seed, s.Policy, Drain)
 	if s.Regions {
 		b.WriteString("regions: {eu: 0.6, us: 0.4}\n")
 	}

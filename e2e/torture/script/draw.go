@@ -1,4 +1,4 @@
-package torture
+package script
 
 import (
 	"cmp"
@@ -10,19 +10,22 @@ import (
 // stream tells this package's draws from others of the same seed.
 const stream = 0x746f7274757265
 
+// NewDice returns the dice of a seed. Place 0 is the script's own; others may have a place each.
+func NewDice(seed, place uint64) Dice { return Dice{rand.New(rand.NewPCG(seed, stream+place))} }
+
 // Draw returns the script of a seed: the same for ever, as long as this file does not change.
 func Draw(seed uint64) Script {
-	d := dice{rand.New(rand.NewPCG(seed, stream))}
+	d := NewDice(seed, 0)
 	s := Script{
-		Seed: seed, Messages: d.chance(0.2), Policy: pick(d, "fail", "degrade", "reassign"), Lease: d.between(6*time.Second, 12*time.Second, time.Second),
-		Records: pick(d, "jsonl", "parquet"), OutputTokens: 4 + d.IntN(17), Step: d.between(4*time.Millisecond, 15*time.Millisecond, time.Millisecond),
+		Seed: seed, Messages: d.Chance(0.2), Policy: pick(d, "fail", "degrade", "reassign"), Lease: d.Between(6*time.Second, 12*time.Second, time.Second),
+		Records: pick(d, "jsonl", "parquet"), OutputTokens: 4 + d.IntN(17), Step: d.Between(4*time.Millisecond, 15*time.Millisecond, time.Millisecond),
 	}
 	s.drawAgents(d)
 	s.drawLoads(d)
 	if s.Messages {
 		s.Dup, s.Hold, s.Lose = d.Float64()/2, d.Float64()/2, d.Float64()/4
-		if d.chance(0.15) {
-			s.Faults = []Fault{{Kind: FullDisk, At: d.between(0, s.Length(), step)}}
+		if d.Chance(0.15) {
+			s.Faults = []Fault{{Kind: FullDisk, At: d.Between(0, s.Length(), step)}}
 		}
 		return s
 	}
@@ -30,35 +33,36 @@ func Draw(seed uint64) Script {
 	return s
 }
 
-// dice draws.
-type dice struct{ *rand.Rand }
+// Dice draws. It is not safe for concurrent use.
+type Dice struct{ *rand.Rand }
 
-func (d dice) chance(p float64) bool { return d.Float64() < p }
+// Chance reports true with probability p.
+func (d Dice) Chance(p float64) bool { return d.Float64() < p }
 
-// between draws a time of a grid, both ends included.
-func (d dice) between(from, to, step time.Duration) time.Duration {
+// Between draws a time of a grid, both ends included.
+func (d Dice) Between(from, to, step time.Duration) time.Duration {
 	return from + time.Duration(d.IntN(int((to-from)/step)+1))*step
 }
 
-func pick[T any](d dice, from ...T) T { return from[d.IntN(len(from))] }
+func pick[T any](d Dice, from ...T) T { return from[d.IntN(len(from))] }
 
-func (s *Script) drawAgents(d dice) {
-	s.Regions = d.chance(0.3)
+func (s *Script) drawAgents(d Dice) {
+	s.Regions = d.Chance(0.3)
 	for i := range 2 + d.IntN(4) {
-		a := Agent{Name: agentName(i), Weight: 1 + d.IntN(3), Region: []string{"eu", "us"}[i%2]}
-		if d.chance(0.3) {
-			a.Skew = d.between(time.Second, 100*time.Hour, time.Second)
+		a := Agent{Name: AgentName(i), Weight: 1 + d.IntN(3), Region: []string{"eu", "us"}[i%2]}
+		if d.Chance(0.3) {
+			a.Skew = d.Between(time.Second, 100*time.Hour, time.Second)
 		}
 		s.Agents = append(s.Agents, a)
 	}
 }
 
-func (s *Script) drawLoads(d dice) {
-	length := d.between(8*time.Second, 20*time.Second, time.Second)
+func (s *Script) drawLoads(d Dice) {
+	length := d.Between(8*time.Second, 20*time.Second, time.Second)
 	if s.Messages {
-		length = d.between(4*time.Second, 8*time.Second, time.Second)
+		length = d.Between(4*time.Second, 8*time.Second, time.Second)
 	}
-	if d.chance(0.3) {
+	if d.Chance(0.3) {
 		first := (length / 2).Truncate(time.Second)
 		s.Loads = append(s.Loads, s.drawLoad(d, first))
 		length -= first
@@ -71,10 +75,10 @@ func (s *Script) drawLoads(d dice) {
 }
 
 // drawLoad draws a load that lasts about so long.
-func (s *Script) drawLoad(d dice, length time.Duration) Load {
+func (s *Script) drawLoad(d Dice, length time.Duration) Load {
 	l := Load{For: length}
 	var perSecond float64
-	if d.chance(0.5) {
+	if d.Chance(0.5) {
 		l.Rate, l.Arrival = 20+d.IntN(61), pick(d, "constant", "poisson")
 		perSecond = float64(l.Rate)
 	} else {
@@ -82,20 +86,20 @@ func (s *Script) drawLoad(d dice, length time.Duration) Load {
 		answer := time.Duration(s.OutputTokens+1) * (s.Step + time.Millisecond)
 		perSecond = float64(l.Concurrency) / answer.Seconds()
 	}
-	if d.chance(0.5) {
+	if d.Chance(0.5) {
 		l.Requests = int(perSecond * length.Seconds())
 	}
-	if d.chance(0.3) {
+	if d.Chance(0.3) {
 		l.Warmup = 1 + d.IntN(20)
 	}
 	return l
 }
 
 // drawFaults draws a few faults. Half of the scripts have only such as every policy bears, so that much is promised; the others have any.
-func (s *Script) drawFaults(d dice) {
-	gentle := d.chance(0.5)
+func (s *Script) drawFaults(d Dice) {
+	gentle := d.Chance(0.5)
 	for range 1 + d.IntN(4) {
-		f := Fault{At: d.between(0, s.Length()+2*time.Second, 50*time.Millisecond), Agent: d.IntN(len(s.Agents))}
+		f := Fault{At: d.Between(0, s.Length()+2*time.Second, 50*time.Millisecond), Agent: d.IntN(len(s.Agents))}
 		if gentle {
 			f.drawGentle(d, s.gentle())
 		} else {
@@ -120,50 +124,50 @@ func (s *Script) gentle() time.Duration {
 }
 
 // drawGentle draws a fault that costs nothing if it is the only one for a while.
-func (f *Fault) drawGentle(d dice, longest time.Duration) {
+func (f *Fault) drawGentle(d Dice, longest time.Duration) {
 	switch f.Kind = pick(d, KillCoordinator, KillCoordinator, Partition, StopAgent, Reset, SlowLink, DelayLink, SlowTarget); f.Kind {
 	case KillCoordinator:
-		f.For = d.between(200*time.Millisecond, max(longest, 2*time.Second), step)
+		f.For = d.Between(200*time.Millisecond, max(longest, 2*time.Second), step)
 	case Partition, StopAgent:
-		f.For = d.between(500*time.Millisecond, longest, step)
+		f.For = d.Between(500*time.Millisecond, longest, step)
 	default:
 		f.drawRest(d)
 	}
 }
 
 // drawAny draws any fault.
-func (f *Fault) drawAny(d dice, lease time.Duration) {
+func (f *Fault) drawAny(d Dice, lease time.Duration) {
 	f.Kind = pick(d, KillAgent, KillAgent, KillAgent, KillCoordinator, KillCoordinator, KillCoordinator, StopAgent, StopAgent, Partition, Partition,
 		Partition, Reset, SlowLink, DelayLink, SlowTarget, FullDisk)
 	switch f.Kind {
 	case KillAgent:
-		if d.chance(0.6) {
-			f.For = d.between(200*time.Millisecond, 3*time.Second, step)
+		if d.Chance(0.6) {
+			f.For = d.Between(200*time.Millisecond, 3*time.Second, step)
 		}
 	case KillCoordinator:
-		f.For = d.between(200*time.Millisecond, 5*time.Second, step)
-		if d.chance(0.15) {
-			f.For = lease + d.between(time.Second, 4*time.Second, step)
+		f.For = d.Between(200*time.Millisecond, 5*time.Second, step)
+		if d.Chance(0.15) {
+			f.For = lease + d.Between(time.Second, 4*time.Second, step)
 		}
 	case StopAgent:
-		f.For = d.between(time.Second, 15*time.Second, step)
+		f.For = d.Between(time.Second, 15*time.Second, step)
 	case Partition:
-		f.For = d.between(500*time.Millisecond, 20*time.Second, step)
+		f.For = d.Between(500*time.Millisecond, 20*time.Second, step)
 	default:
 		f.drawRest(d)
 	}
 }
 
 // drawRest draws what a fault of a link or the target is like.
-func (f *Fault) drawRest(d dice) {
+func (f *Fault) drawRest(d Dice) {
 	switch f.Kind {
 	case SlowLink:
-		f.For, f.Bytes = d.between(2*time.Second, 10*time.Second, step), 6<<10+d.IntN(64<<10)
+		f.For, f.Bytes = d.Between(2*time.Second, 10*time.Second, step), 6<<10+d.IntN(64<<10)
 	case DelayLink:
-		f.For, f.Delay = d.between(2*time.Second, 10*time.Second, step), d.between(20*time.Millisecond, 300*time.Millisecond, 10*time.Millisecond)
+		f.For, f.Delay = d.Between(2*time.Second, 10*time.Second, step), d.Between(20*time.Millisecond, 300*time.Millisecond, 10*time.Millisecond)
 		f.Jitter = f.Delay / 4
 	case SlowTarget:
-		f.For, f.Delay = d.between(time.Second, 6*time.Second, step), d.between(20*time.Millisecond, 200*time.Millisecond, 10*time.Millisecond)
+		f.For, f.Delay = d.Between(time.Second, 6*time.Second, step), d.Between(20*time.Millisecond, 200*time.Millisecond, 10*time.Millisecond)
 		f.Jitter = f.Delay / 4
 	}
 }

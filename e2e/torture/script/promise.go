@@ -1,4 +1,4 @@
-package torture
+package script
 
 import (
 	"cmp"
@@ -68,11 +68,11 @@ func (s Script) absences(agent int) []absence {
 	faults := slices.Clone(s.Faults)
 	slices.SortStableFunc(faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
 	for _, f := range faults {
-		if !f.silences() || f.ofAgent() && f.Agent != agent {
+		if !f.silences() || f.OfAgent() && f.Agent != agent {
 			continue
 		}
 		a := absence{from: f.At, to: f.At + f.For}
-		if f.ofAgent() {
+		if f.OfAgent() {
 			a.cut = max(f.For, 50*time.Millisecond)
 		}
 		if n := len(out); n > 0 && a.from < out[n-1].to+comeBack {

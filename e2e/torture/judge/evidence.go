@@ -1,0 +1,281 @@
+// Package judge holds what a torture run reported against what is known of it from elsewhere: the drawn script, the simulator's own log, and
+// what the harness itself did and was told.
+//
+// It shares no code with what it judges: results and rows are decoded here, schedules and shares are worked out here again. Of this module it
+// imports package script alone, which a test enforces.
+package judge
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/spate-load/spate/e2e/torture/script"
+)
+
+// Evidence is all that is known of a run.
+type Evidence struct {
+	// Script is drawn from its seed, and not kept with the rest.
+	Script script.Script `json:"-"`
+	// Results and Rows are what the run claims.
+	Results Results
+	Rows    []Row
+	// Served is what the simulator logged, in any order.
+	Served []Served
+	// Notes are what the harness did and was told.
+	Notes Notes
+}
+
+// Instant is a time on the monotonic clock of the machine, in nanoseconds. The simulator's log and the notes are of this clock.
+type Instant int64
+
+// Add returns the instant d later.
+func (i Instant) Add(d time.Duration) Instant { return i + Instant(d) }
+
+// Sub returns the time from j to i.
+func (i Instant) Sub(j Instant) time.Duration { return time.Duration(i - j) }
+
+// Span is a time.
+type Span struct {
+	From Instant `json:"from"`
+	To   Instant `json:"to"`
+}
+
+// Notes are what the harness did and was told.
+type Notes struct {
+	// RunID is the run's id, as the coordinator listed it.
+	RunID string `json:"run_id"`
+	// WallNs is the wall clock, in Unix nanoseconds, at Instant.
+	WallNs  int64   `json:"wall_ns"`
+	Instant Instant `json:"instant"`
+	// End is when the run had ended, at the latest.
+	End Instant `json:"end"`
+	// Struck are the faults that happened while the run went on.
+	Struck []Strike `json:"struck"`
+	// Stalls are the times in which the harness itself was given no processor for a while: as little may the programs have had one.
+	Stalls []Span `json:"stalls,omitempty"`
+	// Told is the last progress of each stage that followers of the run were told, by stage; Ended what they were told at its end. Both may be
+	// missing where the coordinator died right then.
+	Told  map[uint32]Progress `json:"told"`
+	Ended *Ended              `json:"ended"`
+	// ClientCode is the exit status of the client that submitted the run. Nil: there was none.
+	ClientCode *int `json:"client_code"`
+	// Messages counts what was done to messages, by what it was.
+	Messages map[string]int `json:"messages,omitempty"`
+}
+
+// Strike is a fault that happened.
+type Strike struct {
+	Kind script.Kind `json:"kind"`
+	// Agent is its place in the script, if the fault is of one agent.
+	Agent int `json:"agent"`
+	// Delay is what the fault adds to each way of a link, jitter included.
+	Delay time.Duration `json:"delay,omitempty"`
+	Span
+}
+
+// Progress is what followers were told last of a stage.
+type Progress struct {
+	// Ended counts requests that ended, failed ones included; Failed those.
+	Ended  uint64 `json:"ended"`
+	Failed uint64 `json:"failed"`
+}
+
+// Ended is what followers were told at the run's end.
+type Ended struct {
+	Complete bool   `json:"complete"`
+	Reason   string `json:"reason"`
+}
+
+// struck reports whether a fault of a kind happened.
+func (n *Notes) struck(kind script.Kind) bool {
+	return slices.ContainsFunc(n.Struck, func(s Strike) bool { return s.Kind == kind })
+}
+
+// instantOf is an instant of a time by the wall clock.
+func (n *Notes) instantOf(wall time.Time) Instant {
+	return n.Instant + Instant(wall.UnixNano()-n.WallNs)
+}
+
+// ID names a request of a run.
+type ID struct {
+	Stage uint32
+	Index uint64
+}
+
+// Served is a request that the simulator logged. Instants that did not come are 0.
+type Served struct {
+	ID
+	Arrived, FirstToken, LastToken, Ended Instant
+	// Answered says that the answer was sent to its end.
+	Answered             bool
+	InputTokens, Outputs uint64
+}
+
+// logged is a line of the simulator's log.
+type logged struct {
+	RequestID    string  `json:"request_id"`
+	PromptTokens uint64  `json:"prompt_tokens"`
+	OutputTokens uint64  `json:"output_tokens"`
+	Arrived      Instant `json:"arrived_ns"`
+	FirstToken   Instant `json:"first_token_ns"`
+	LastToken    Instant `json:"last_token_ns"`
+	Ended        Instant `json:"ended_ns"`
+	FinishReason string  `json:"finish_reason"`
+	Fault        string  `json:"fault"`
+	Cancelled    bool    `json:"cancelled"`
+}
+
+// Row is a request row, as far as it is looked at. Times are nanoseconds since the stage's start.
+type Row struct {
+	Stage        uint32  `json:"stage" parquet:"stage"`
+	Index        uint64  `json:"index" parquet:"index"`
+	Agent        string  `json:"agent" parquet:"agent"`
+	Observer     bool    `json:"observer" parquet:"observer"`
+	Unmeasured   bool    `json:"unmeasured" parquet:"unmeasured"`
+	ScheduledNs  int64   `json:"scheduled_ns" parquet:"scheduled_ns"`
+	StartNs      int64   `json:"start_ns" parquet:"start_ns"`
+	FirstTokenNs *int64  `json:"first_token_ns" parquet:"first_token_ns,optional"`
+	LastTokenNs  *int64  `json:"last_token_ns" parquet:"last_token_ns,optional"`
+	EndNs        int64   `json:"end_ns" parquet:"end_ns"`
+	ITLNs        []int64 `json:"itl_ns" parquet:"itl_ns,list"`
+	InputTokens  *uint64 `json:"input_tokens" parquet:"input_tokens,optional"`
+	OutputTokens *uint64 `json:"output_tokens" parquet:"output_tokens,optional"`
+	TokenFrames  uint64  `json:"token_frames" parquet:"token_frames"`
+	ErrorClass   *string `json:"error_class" parquet:"error_class,optional"`
+	Cancelled    bool    `json:"cancelled" parquet:"cancelled"`
+}
+
+// ID names the request.
+func (r *Row) ID() ID { return ID{r.Stage, r.Index} }
+
+// Completed reports whether the request ended as it should.
+func (r *Row) Completed() bool { return r.ErrorClass == nil && !r.Cancelled }
+
+// whole reports whether the row has the times and tokens of an answer.
+func (r *Row) whole() bool {
+	return r.FirstTokenNs != nil && r.LastTokenNs != nil && r.OutputTokens != nil && r.InputTokens != nil
+}
+
+// Files of evidence in a directory.
+const (
+	ResultsFile = "results.json"
+	LogFile     = "served.jsonl"
+	NotesFile   = "notes.json"
+)
+
+// Read reads the evidence of a script's run from a directory: its results and rows, the simulator's log, and the notes.
+func Read(s script.Script, dir string) (*Evidence, error) {
+	e := &Evidence{Script: s}
+	err := errors.Join(readJSON(filepath.Join(dir, ResultsFile), &e.Results), readJSON(filepath.Join(dir, NotesFile), &e.Notes))
+	if err != nil {
+		return nil, err
+	}
+	if e.Rows, err = readRows(filepath.Join(dir, "requests."+s.Records)); err != nil {
+		return nil, err
+	}
+	log, err := os.ReadFile(filepath.Join(dir, LogFile))
+	if err != nil {
+		return nil, err
+	}
+	e.Served, err = servedOf(e.Notes.RunID, bytes.NewReader(log))
+	return e, err
+}
+
+func readJSON(path string, into any) error {
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(data, into)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// Keep writes the evidence into a file of gzipped JSON, for Kept.
+func (e *Evidence) Keep(path string) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	zipped := gzip.NewWriter(file)
+	return errors.Join(json.NewEncoder(zipped).Encode(e), zipped.Close(), file.Close())
+}
+
+// Kept reads what Keep wrote.
+func Kept(s script.Script, path string) (*Evidence, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	zipped, err := gzip.NewReader(file)
+	if err != nil {
+		return nil, err
+	}
+	e := &Evidence{Script: s}
+	return e, json.NewDecoder(zipped).Decode(e)
+}
+
+// servedOf picks a run's requests out of the simulator's log. Others are those by which agents find out about the target.
+func servedOf(run string, log io.Reader) (out []Served, err error) {
+	err = eachLine(log, func(l logged) {
+		if id, ok := idOf(run, l.RequestID); ok {
+			out = append(out, Served{
+				ID: id, Arrived: l.Arrived, FirstToken: l.FirstToken, LastToken: l.LastToken, Ended: l.Ended,
+				Answered:    l.FinishReason != "" && !l.Cancelled && l.Fault == "",
+				InputTokens: l.PromptTokens, Outputs: l.OutputTokens,
+			})
+		}
+	})
+	return out, err
+}
+
+// idOf reads RUN-STAGE-INDEX.
+func idOf(run, text string) (ID, bool) {
+	rest, ok := strings.CutPrefix(text, run+"-")
+	stage, index, ok2 := strings.Cut(rest, "-")
+	s, err1 := strconv.ParseUint(stage, 10, 32)
+	i, err2 := strconv.ParseUint(index, 10, 64)
+	return ID{uint32(s), i}, ok && ok2 && err1 == nil && err2 == nil
+}
+
+// readRows reads the request rows.
+func readRows(path string) (rows []Row, err error) {
+	if filepath.Ext(path) == ".parquet" {
+		return parquet.ReadFile[Row](path)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	err = eachLine(bytes.NewReader(data), func(r Row) { rows = append(rows, r) })
+	return rows, err
+}
+
+// eachLine decodes lines of JSON.
+func eachLine[T any](from io.Reader, take func(T)) error {
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, 1<<24)
+	for lines.Scan() {
+		var v T
+		if err := json.Unmarshal(lines.Bytes(), &v); err != nil {
+			return fmt.Errorf("line %q: %w", lines.Text(), err)
+		}
+		take(v)
+	}
+	return lines.Err()
+}

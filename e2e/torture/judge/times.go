@@ -1,0 +1,87 @@
+package judge
+
+import (
+	"slices"
+	"time"
+
+	"github.com/spate-load/spate/e2e/torture/script"
+)
+
+// What a client's times may differ from the server's.
+const (
+	// tooSoon is how much shorter a time may be than the server's own: two stamps of one machine.
+	tooSoon = time.Millisecond
+	// usually is how much longer a time is than the server's own, in the twentieth of the requests that fared best: the way through a link and
+	// back, on a busy machine.
+	usually = 15 * time.Millisecond
+	// apart is how far the stage's start by the wall clock may be from that by its requests.
+	apart = 100 * time.Millisecond
+)
+
+// judgeTimes compares the times in the rows with the server's.
+func (s *stage) judgeTimes() {
+	var first, last, begun []time.Duration
+	for _, r := range s.rows {
+		served := s.served[r.ID()]
+		if len(served) != 1 || !served[0].Answered || !r.Completed() || !r.whole() {
+			continue
+		}
+		t := served[0]
+		s.judgeTime(r, t)
+		if s.slowTarget(t) == 0 {
+			begun = append(begun, t.Arrived.Sub(s.in(r.StartNs)))
+			first = append(first, time.Duration(*r.FirstTokenNs-r.StartNs)-t.FirstToken.Sub(t.Arrived))
+			last = append(last, time.Duration(*r.LastTokenNs-r.StartNs)-t.LastToken.Sub(t.Arrived))
+		}
+	}
+	if q := best(begun); len(begun) > 0 && (q < -apart || q > apart) {
+		s.wrong("stage %d: its requests reached the server %v after it started them", s.Index, q)
+	}
+	if q := best(first); q > usually {
+		s.wrong("stage %d: times to the first token are longer than the server's by %v", s.Index, q)
+	}
+	if q := best(last); q > usually {
+		s.wrong("stage %d: times to the last token are longer than the server's by %v", s.Index, q)
+	}
+}
+
+// judgeTime compares one request's times with the server's.
+func (s *stage) judgeTime(r *Row, t Served) {
+	first, last := time.Duration(*r.FirstTokenNs-r.StartNs), time.Duration(*r.LastTokenNs-r.StartNs)
+	if first < t.FirstToken.Sub(t.Arrived)-tooSoon || last < t.LastToken.Sub(t.Arrived)-tooSoon {
+		s.wrong("stage %d request %d had its tokens after %v and %v, the server sent them after %v and %v", r.Stage, r.Index, first, last, t.FirstToken.Sub(t.Arrived),
+			t.LastToken.Sub(t.Arrived))
+	}
+	if *r.OutputTokens != t.Outputs || *r.InputTokens != t.InputTokens {
+		s.wrong("stage %d request %d has %d and %d tokens, the server counted %d and %d", r.Stage, r.Index, *r.InputTokens, *r.OutputTokens, t.InputTokens, t.Outputs)
+	}
+	if s.frozen(r.Agent, s.in(r.EndNs)) {
+		return
+	}
+	slack := 2*late + 2*s.slowTarget(t)
+	if over := last - t.LastToken.Sub(t.Arrived); over > slack {
+		s.wrong("stage %d request %d had its last token %v later than the server sent it", r.Stage, r.Index, over)
+	}
+	if off := t.Arrived.Sub(s.in(r.StartNs)); off < -apart || off > slack {
+		s.wrong("stage %d request %d reached the server %v after its start", r.Stage, r.Index, off)
+	}
+}
+
+// slowTarget is how much longer one way to the target and back took than usual while a request was under way.
+func (j *judge) slowTarget(t Served) (d time.Duration) {
+	for _, f := range j.Notes.Struck {
+		if f.Kind == script.SlowTarget && f.From < t.Ended.Add(late) && t.Arrived < f.To.Add(late) {
+			d += f.Delay
+		}
+	}
+	return d
+}
+
+// best is the time that a twentieth of them do not exceed, 0 if there are none.
+func best(times []time.Duration) time.Duration {
+	if len(times) == 0 {
+		return 0
+	}
+	slices.Sort(times)
+	return times[len(times)/20]
+}
