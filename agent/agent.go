@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/spate-load/spate/agent/stream"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -27,6 +28,9 @@ const protocol = 1
 
 // shutdownGrace bounds the time in which an agent that is shut down delivers what it has measured.
 const shutdownGrace = 5 * time.Second
+
+// answerBytes bounds what answers take that are longer than asked for, all of an agent's together.
+const answerBytes = 64 << 20
 
 // Agent serves a coordinator.
 type Agent struct {
@@ -61,6 +65,7 @@ func New(c Config) (*Agent, error) {
 			newWatch: c.NewWatch,
 			name:     c.Name,
 			capacity: c.Capacity,
+			answers:  stream.NewMemory(answerBytes),
 		},
 		outbox: a.outbox,
 		logger: c.Logger,
