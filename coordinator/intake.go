@@ -91,7 +91,9 @@ func (c *Coordinator) take(s *spatev1.Snapshot, who certs.Identity) (*spatev1.Pu
 	}
 	checked, err := aggregate.Check(s, r.record, m.record)
 	if err != nil && lossOf(m.record, s.GetKey()) == nil { // whatever a lost agent sends is nothing new
-		return c.refuse(r, s, err), nil
+		answer := c.refuse(r, s, err)
+		c.endRefused(r, s, err, heard)
+		return answer, nil
 	}
 	fresh, err := c.keepAndTell(r, m, s, checked, heard)
 	switch {
@@ -102,7 +104,9 @@ func (c *Coordinator) take(s *spatev1.Snapshot, who certs.Identity) (*spatev1.Pu
 	case errors.Is(err, aggregate.ErrClosed) && c.endedWith(s): // the run ended while it came again
 		c.intake.duplicates.Add(1)
 	case errors.Is(err, aggregate.ErrConflict), errors.Is(err, aggregate.ErrClosed):
-		return c.refuse(r, s, err), nil
+		answer := c.refuse(r, s, err)
+		c.endRefused(r, s, err, heard)
+		return answer, nil
 	case err != nil:
 		c.ledgerFailed(r, err)
 		return nil, status.Error(codes.Unavailable, "the coordinator cannot write its ledger")
@@ -229,6 +233,15 @@ func (c *Coordinator) tellRefused(r *run, text string) {
 	}
 	r.machine.Warn(clock.Now(), text)
 	c.carryOut(r)
+}
+
+// endRefused ends the share that a refused snapshot is of, if it is certain whose it is: that its agent is heard and sent it.
+func (c *Coordinator) endRefused(r *run, s *spatev1.Snapshot, reason error, heard bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if heard && c.active == r {
+		c.feed(func(r *run, at clock.Instant) { r.machine.Refused(at, s, reason.Error()) })
+	}
 }
 
 // ledgerFailed ends the run: what cannot be kept is not to be measured.
