@@ -46,6 +46,7 @@ type Coordinator struct {
 
 	strangers, trespass atomic.Uint64 // connections and calls refused
 	restarts, renewals  atomic.Uint64
+	faults              atomic.Uint64 // panics that were recovered from
 
 	mu       sync.Mutex // guards all below, and the machine of the run in progress
 	sessions map[string]*session
@@ -77,7 +78,7 @@ func New(cfg Config) (*Coordinator, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.server = grpc.NewServer(append(append(c.limits.options(secured.creds), secured.options...),
+	c.server = grpc.NewServer(append(append(append(c.limits.options(secured.creds), c.recovering()...), secured.options...),
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.InitialWindowSize(flowWindow), grpc.InitialConnWindowSize(flowWindow),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),

@@ -73,11 +73,21 @@ var errGivenUp = errors.New("the agent was lost, and its part of the stage was g
 
 // take brings one snapshot into the ledger and the merge, and answers it. It is from whoever the connection's certificate says. An error ends
 // the stream: the agent keeps the snapshot and sends it again.
-func (c *Coordinator) take(s *spatev1.Snapshot, who certs.Identity) (*spatev1.PushResponse, error) {
+func (c *Coordinator) take(s *spatev1.Snapshot, who certs.Identity) (answer *spatev1.PushResponse, err error) {
 	r, heard, err := c.senderOf(s.GetKey(), who)
 	if err != nil {
 		return nil, err
 	}
+	if r == nil {
+		return c.takeIn(r, s, heard)
+	}
+	err = status.Error(codes.Internal, "the run has ended by an internal fault of the coordinator")
+	c.guarded(r, func() { answer, err = c.takeIn(r, s, heard) })
+	return answer, err
+}
+
+// takeIn is take for a snapshot whose run is known, or known not to be in progress: nil.
+func (c *Coordinator) takeIn(r *run, s *spatev1.Snapshot, heard bool) (*spatev1.PushResponse, error) {
 	if r == nil && c.endedWith(s) {
 		c.intake.duplicates.Add(1)
 		return &spatev1.PushResponse{Key: s.GetKey()}, nil

@@ -121,10 +121,17 @@ func (r *run) forget(index uint32) {
 
 // feed gives the machine of the run in progress an event and carries out what follows. c.mu is held.
 func (c *Coordinator) feed(event func(r *run, at clock.Instant)) {
-	if r := c.active; r != nil {
-		event(r, clock.Now())
-		c.carryOut(r)
+	r := c.active
+	if r == nil {
+		return
 	}
+	defer func() {
+		if fault := recover(); fault != nil {
+			c.faulted(r, fault)
+		}
+	}()
+	event(r, clock.Now())
+	c.carryOut(r)
 }
 
 // abort ends the run in progress at once. c.mu is held.
