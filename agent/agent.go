@@ -24,7 +24,7 @@ import (
 )
 
 // protocol is the version of the control protocol the agent speaks.
-const protocol = 1
+const protocol = 2
 
 // shutdownGrace bounds the time in which an agent that is shut down delivers what it has measured.
 const shutdownGrace = 5 * time.Second

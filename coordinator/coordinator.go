@@ -23,6 +23,7 @@ import (
 	"github.com/spate-load/spate/aggregate"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/membership"
+	"github.com/spate-load/spate/internal/lockfile"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/store"
 )
@@ -56,6 +57,7 @@ type Coordinator struct {
 	recent   []string // ids of the runs in memory, oldest first
 	listed   map[string]listed
 	cluster  *membership.Cluster
+	lock     *lockfile.Lock // on the data directory; nil: it is not served yet
 	closed   bool
 }
 
@@ -120,6 +122,9 @@ func (c *Coordinator) Serve(l net.Listener) error {
 	if err := c.cfg.checkAddr(l.Addr()); err != nil {
 		return errors.Join(err, l.Close())
 	}
+	if err := c.lockData(); err != nil {
+		return errors.Join(err, l.Close())
+	}
 	if err := c.goOn(); err != nil {
 		return errors.Join(err, l.Close())
 	}
@@ -130,6 +135,25 @@ func (c *Coordinator) Serve(l net.Listener) error {
 	if err := c.server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return fmt.Errorf("coordinator: serve on %s: %w", l.Addr(), err)
 	}
+	return nil
+}
+
+// lockData makes the data directory this coordinator's own until it is closed: two would take up the same runs. An embedded one has the
+// directory of its one run only, which is new.
+func (c *Coordinator) lockData() error {
+	if c.cfg.RunDir != "" {
+		return nil
+	}
+	lock, err := lockfile.Acquire(c.cfg.DataDir)
+	if err != nil {
+		return fmt.Errorf("coordinator: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return lock.Release()
+	}
+	c.lock = lock
 	return nil
 }
 
@@ -196,7 +220,7 @@ func (c *Coordinator) end(leave bool) error {
 		force := time.AfterFunc(closeTimeout, c.server.Stop)
 		c.server.GracefulStop()
 		force.Stop()
-		err = c.closeWaiting()
+		err = errors.Join(c.closeWaiting(), c.unlockData())
 		if cluster != nil {
 			err = errors.Join(err, cluster.Close())
 		}
@@ -225,6 +249,13 @@ func (c *Coordinator) closeWaiting() (err error) {
 	}
 	c.queue = nil
 	return err
+}
+
+// unlockData lets others have the data directory.
+func (c *Coordinator) unlockData() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lock.Release()
 }
 
 // Stats says how the coordinator does, for those who watch it. Counts are since New.

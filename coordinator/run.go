@@ -25,9 +25,10 @@ type run struct {
 	secrets    map[string]string // values by reference; in memory only
 	events     *eventLog
 	sink       sink.Sink
-	unsaved    bool // record has changed
-	refused    int  // snapshots that its followers were told were refused
-	place      int  // runs that came before it when its followers were last told. 0: they were not
+	unsaved    bool            // record has changed
+	skewed     map[string]bool // agents of which it was said that they are of another version
+	refused    int             // snapshots that its followers were told were refused
+	place      int             // runs that came before it when its followers were last told. 0: they were not
 
 	progress []lifecycle.Progress      // to be reported by the worker
 	toClose  chan lifecycle.CloseStage // capacity 1: the machine waits for one stage at a time

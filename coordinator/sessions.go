@@ -11,12 +11,13 @@ import (
 
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/measure"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // protocol is the version of the control stream spoken here.
-const protocol = 1
+const protocol = 2
 
 // session is the control stream of one agent. All but the channels is guarded by Coordinator.mu.
 type session struct {
@@ -66,8 +67,11 @@ func checkHello(h *spatev1.Hello) error {
 	a := h.GetAgent()
 	switch {
 	case h.GetProtocol() != protocol:
-		return status.Errorf(codes.FailedPrecondition, "the agent speaks protocol %d, this coordinator speaks %d: "+
-			"use programs of the same version", h.GetProtocol(), protocol)
+		return status.Errorf(codes.FailedPrecondition, "the agent (%.40q) speaks protocol %d, this coordinator speaks %d: "+
+			"use programs of the same version", a.GetVersion(), h.GetProtocol(), protocol)
+	case h.GetDefinitions() != measure.Definitions:
+		return status.Errorf(codes.FailedPrecondition, "the agent (%.40q) measures by definitions %d, this coordinator by %d, and their numbers "+
+			"cannot be added: use programs of the same version", a.GetVersion(), h.GetDefinitions(), measure.Definitions)
 	case !agentName.MatchString(a.GetName()):
 		return status.Errorf(codes.InvalidArgument, "agent name %.80q: want 1 to 64 letters, digits, dots, dashes and underscores, "+
 			"the first a letter or digit", a.GetName())
@@ -129,9 +133,29 @@ func (c *Coordinator) join(h *spatev1.Hello, address string, who certs.Identity)
 	c.log.Info("agent connected", "agent", name, "region", s.info.GetRegion(), "address", address)
 	c.feed(func(r *run, at clock.Instant) {
 		r.machine.Connected(at, s.info, s.incarnation, h.GetResume(), h.GetArmed())
+		c.tellVersion(r, s, at)
 	})
 	return s, nil
 }
+
+// tellVersion tells those who follow a run that an agent is of another version, once for each agent. Both speak the same protocol and
+// measure by the same definitions. c.mu is held.
+func (c *Coordinator) tellVersion(r *run, s *session, at clock.Instant) {
+	name, version := s.info.GetName(), s.info.GetVersion()
+	if version == "" || c.cfg.Version == "" || version == c.cfg.Version || r.skewed[name] || len(r.skewed) == maxSkewed {
+		return
+	}
+	if r.skewed == nil {
+		r.skewed = make(map[string]bool)
+	}
+	r.skewed[name] = true
+	text := fmt.Sprintf("agent %s is of version %s, the coordinator of %s: they can work together, but may differ in what they have mended", name, version, c.cfg.Version)
+	c.log.Warn(text)
+	r.machine.Warn(at, text)
+}
+
+// maxSkewed is how many agents of another version the followers of a run are told of.
+const maxSkewed = 16
 
 // dismiss ends what an agent works on for a run that does not go on here. c.mu is held.
 func (c *Coordinator) dismiss(s *session, resume *spatev1.AssignmentRef) {
