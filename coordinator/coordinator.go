@@ -51,8 +51,9 @@ type Coordinator struct {
 
 	mu       sync.Mutex // guards all below, and the machine of the run in progress
 	sessions map[string]*session
-	active   *run   // nil: none
-	queue    []*run // those that wait, in order
+	owners   map[string]owner // of agents' names, by whoever connected last
+	active   *run             // nil: none
+	queue    []*run           // those that wait, in order
 	runs     map[string]*run
 	recent   []string // ids of the runs in memory, oldest first
 	listed   map[string]listed
@@ -68,7 +69,7 @@ func New(cfg Config) (*Coordinator, error) {
 	}
 	c := &Coordinator{
 		cfg: cfg.withDefaults(), closing: make(chan struct{}),
-		sessions: map[string]*session{}, runs: map[string]*run{}, listed: map[string]listed{}, boot: bootID(),
+		sessions: map[string]*session{}, owners: map[string]owner{}, runs: map[string]*run{}, listed: map[string]listed{}, boot: bootID(),
 	}
 	c.log = c.cfg.Logger
 	c.limits = newLimits(c.cfg.Limits, c.log)

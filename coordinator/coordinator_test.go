@@ -472,7 +472,7 @@ func TestBadSubmissionsStartNothing(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if entries, _ := os.ReadDir(h.dataDir); len(entries) != 1 || entries[0].Name() != "datasets" {
+	if entries, _ := os.ReadDir(h.dataDir); len(entries) != 2 || entries[0].Name() != "LOCK" || entries[1].Name() != "datasets" {
 		t.Errorf("left behind: %v", entries)
 	}
 }

@@ -151,6 +151,9 @@ func (c *Coordinator) senderOf(k *spatev1.SnapshotKey, who certs.Identity) (r *r
 		return nil, false, status.Errorf(codes.PermissionDenied, "agent %s is connected with the certificate of %s: %s cannot push in its name",
 			k.GetAgent(), from.who, who)
 	}
+	if err := c.own(k.GetAgent(), owner{k.GetIncarnation(), who}); err != nil {
+		return nil, false, err
+	}
 	if c.closed {
 		return nil, false, errClosing // who is started next takes it
 	}

@@ -117,6 +117,9 @@ func (r *rig) crash() {
 		left = append(left, r.c.active)
 	}
 	r.c.active, r.c.queue, r.c.closed = nil, nil, true
+	if err := r.c.lock.Release(); err != nil { // as the kernel does
+		r.t.Error(err)
+	}
 	r.c.mu.Unlock()
 	for _, run := range left {
 		if err := run.ledger.Close(); err != nil {

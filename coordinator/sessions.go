@@ -122,12 +122,15 @@ func (c *Coordinator) join(h *spatev1.Hello, address string, who certs.Identity)
 	if c.closed {
 		return nil, status.Error(codes.Unavailable, "the coordinator is closing")
 	}
+	if err := c.own(name, owner{s.incarnation, who}); err != nil {
+		return nil, err
+	}
 	if old := c.sessions[name]; old != nil {
 		if err := c.supersede(old, s); err != nil {
 			return nil, err
 		}
 	}
-	c.sessions[name] = s
+	c.sessions[name], c.owners[name] = s, owner{s.incarnation, who}
 	s.send(c.welcome())
 	c.dismiss(s, h.GetResume())
 	c.log.Info("agent connected", "agent", name, "region", s.info.GetRegion(), "address", address)
@@ -156,6 +159,33 @@ func (c *Coordinator) tellVersion(r *run, s *session, at clock.Instant) {
 
 // maxSkewed is how many agents of another version the followers of a run are told of.
 const maxSkewed = 16
+
+// owner is a process of an agent and the certificate that it is known by.
+type owner struct {
+	incarnation uint64
+	who         certs.Identity
+}
+
+// mostOwners bounds the names that are remembered.
+const mostOwners = 1 << 14
+
+// own refuses whoever says to be a process that is known by another certificate: its number is in ledgers that every client may fetch, so
+// that knowing it proves nothing. c.mu is held.
+func (c *Coordinator) own(name string, o owner) error {
+	if known, ok := c.owners[name]; ok && known.incarnation == o.incarnation && known.who != o.who {
+		c.trespass.Add(1)
+		return status.Errorf(codes.PermissionDenied, "agent %s is a process that is known by the certificate of %s: %s cannot take its place",
+			name, known.who, o.who)
+	}
+	if len(c.owners) >= mostOwners {
+		for old := range c.owners {
+			if c.sessions[old] == nil {
+				delete(c.owners, old)
+			}
+		}
+	}
+	return nil
+}
 
 // dismiss ends what an agent works on for a run that does not go on here. c.mu is held.
 func (c *Coordinator) dismiss(s *session, resume *spatev1.AssignmentRef) {
