@@ -75,6 +75,11 @@ func isSecretHeader(name string) bool {
 // shortestPiece is how much of a secret is masked at least: a piece of that length is no common word, and what is shorter is no help.
 const shortestPiece = 8
 
+// HoldsSecret reports whether a text holds a secret of the client's, or a piece of one, as messages mask them. It may be called concurrently.
+func (c *Client) HoldsSecret(text string) bool {
+	return len(c.secrets.values) > 0 && c.secrets.mask(text) != text
+}
+
 // mask hides secrets in a text: as they are, as an echo may have encoded them, and pieces of them, also where something that cannot be seen
 // stands between.
 func (s secrets) mask(text string) string {
