@@ -21,14 +21,18 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/agent/allow"
+	"github.com/spate-load/spate/agent/stream"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // protocol is the version of the control protocol the agent speaks.
-const protocol = 1
+const protocol = 2
 
 // shutdownGrace bounds the time in which an agent that is shut down delivers what it has measured.
 const shutdownGrace = 5 * time.Second
+
+// answerBytes bounds what answers take that are longer than asked for, all of an agent's together.
+const answerBytes = 64 << 20
 
 // Agent serves a coordinator.
 type Agent struct {
@@ -67,6 +71,7 @@ func New(c Config) (*Agent, error) {
 			newWatch: c.NewWatch,
 			name:     c.Name,
 			capacity: c.Capacity,
+			answers:  stream.NewMemory(answerBytes),
 		},
 		outbox: a.outbox,
 		logger: c.Logger,

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -27,7 +28,7 @@ func TestAgentRunsOneStageAfterTheOther(t *testing.T) {
 	c := newCoordinator(t)
 	shutdown := c.start(Config{Region: "eu", Version: "v", Weight: 3, MaxStreams: 50})
 	hello := c.next().GetHello()
-	if hello.GetProtocol() != 1 || hello.GetIncarnation() == 0 || hello.GetResume() != nil {
+	if hello.GetProtocol() != protocol || hello.GetDefinitions() != measure.Definitions || hello.GetIncarnation() == 0 || hello.GetResume() != nil {
 		t.Errorf("hello %v", hello)
 	}
 	info := hello.GetAgent()

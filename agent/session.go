@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -126,7 +127,7 @@ func (a *Agent) attend(ctx context.Context, conn, bulk *grpc.ClientConn, welcome
 func (s *session) hello() (*spatev1.Welcome, error) {
 	resume, armed := s.agent.desk.resume()
 	err := s.send(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: &spatev1.Hello{
-		Protocol: protocol, Agent: s.agent.describe(), Incarnation: s.agent.incarnation, Resume: resume, Armed: armed,
+		Protocol: protocol, Definitions: measure.Definitions, Agent: s.agent.describe(), Incarnation: s.agent.incarnation, Resume: resume, Armed: armed,
 	}}})
 	if err != nil && !errors.Is(err, io.EOF) { // of a stream that was refused, Recv says why
 		return nil, err

@@ -43,6 +43,7 @@ type share struct {
 	maxStreams  int
 	limits      limits
 	newWatch    func() Watch // nil: nobody watches
+	answers     *stream.Memory
 }
 
 // kit is what the agent's shares are made ready with.
@@ -54,6 +55,7 @@ type kit struct {
 	newWatch func() Watch      // nil: nobody watches
 	name     string            // of the agent
 	capacity *spatev1.Capacity // nil: not known
+	answers  *stream.Memory    // of all answers that are longer than asked for
 }
 
 // prepare makes a share ready to start. Its error says why it cannot be and what to do about it. The caller closes the share. It blocks
@@ -67,6 +69,7 @@ func prepare(ctx context.Context, a *spatev1.Assign, k kit) (*share, error) {
 		varies:  varies(a.GetStage().GetLoad()),
 
 		newWatch: k.newWatch,
+		answers:  k.answers,
 	}
 	play, sessions := sessionPlay(s.stage.GetWorkload())
 	s.sessions, s.keepsAnswers = sessions, sessions && play.GetHistory() != "planned"

@@ -73,6 +73,8 @@ func (s *share) clientConfig(secrets map[string]string) (stream.Config, error) {
 		RequestTimeout:    t.GetRequestTimeout().AsDuration(),
 		FirstTokenTimeout: t.GetFirstTokenTimeout().AsDuration(),
 		GapTimeout:        t.GetGapTimeout().AsDuration(),
+		MaxOutput:         int(t.GetMaxOutput()),
+		Memory:            s.answers,
 		Connection:        connection,
 	}, nil
 }

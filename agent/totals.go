@@ -1,8 +1,11 @@
 package agent
 
 import (
+	"strings"
+
 	"github.com/spate-load/spate/agent/arrival"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -17,7 +20,7 @@ func (l *load) totals() *spatev1.Totals {
 		SteadyToNs:         l.offset(l.steadyTo),
 		StartErrorNs:       l.startError.Nanoseconds(),
 		ClockUncertaintyNs: l.uncertainty.Nanoseconds(),
-		Failure:            l.failure,
+		Failure:            strings.ToValidUTF8(l.failure[:min(len(l.failure), measure.MaxReason)], ""),
 		FailureKind:        l.failureKind,
 		Stopped:            l.stopped,
 	}

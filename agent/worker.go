@@ -65,12 +65,21 @@ func (w *worker) token(at clock.Instant, tokens int) {
 const (
 	mostRoom  = 1024
 	spareRoom = 4
+	// mostAnswer is how many bytes of an answer's memory the next one takes over.
+	mostAnswer = 64 << 10
 )
 
 // makeRoom makes room for the frames of an answer of the length that is asked for: a list that grew would hold up to twice
-// as much.
+// as much. What an answer took that was longer than asked for is let go.
 func (w *worker) makeRoom() {
-	w.observation.Frames = slices.Grow(w.observation.Frames[:0], int(min(w.ask.OSL, mostRoom))+spareRoom)
+	o := &w.observation
+	if cap(o.Frames) > 2*int(w.ask.OSL)+mostRoom {
+		o.Frames = nil
+	}
+	if cap(o.Answer) > mostAnswer {
+		o.Answer = nil
+	}
+	o.Frames = slices.Grow(o.Frames[:0], int(min(w.ask.OSL, mostRoom))+spareRoom)
 }
 
 // prepare makes the first request of an arrival. It is a function of the stage's seed and the arrival's index alone, however many
@@ -132,6 +141,7 @@ func (w *worker) send(scheduled clock.Instant) {
 		Endpoint:   w.request.Endpoint,
 		ID:         w.requestID(),
 		Body:       w.body,
+		Tokens:     w.ask.OSL,
 		OnToken:    w.onToken,
 		OnFrame:    w.onFrame,
 		KeepAnswer: w.load.keepsAnswers && w.request.Turn+1 < w.ask.Turns,

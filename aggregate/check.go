@@ -17,20 +17,8 @@ const (
 	// MaxWindow is the last window of the longest stage: a week of load, a day of warm-up, a day of drain, an hour's request.
 	MaxWindow = (7+1+1)*86400 + 3600
 
-	// maxCount bounds a counter of one window and endpoint, so that no sum of a run overflows.
-	maxCount = 1 << 36
-	// maxTotal bounds a counter of totals.
-	maxTotal = 1 << 52
-	// maxValues bounds the values of one distribution: a histogram holds 2^44.
-	maxValues = 1 << 28
-	// maxText bounds a text in a snapshot, in bytes.
-	maxText = 4096
-	// maxExample bounds the example of an error, in bytes.
-	maxExample = 512
 	// maxLists bounds the lists of items that an agent may have.
 	maxLists = 1 << 16
-	// maxGaps bounds the token gaps of one request row: the most output tokens a plan can ask for.
-	maxGaps = 1 << 24
 )
 
 // Checked is a snapshot that may enter the ledger of a run and stage, with what the check made of its distributions, so that the merge does
@@ -117,14 +105,14 @@ func checkMerged(s *spatev1.Snapshot, keepsRows bool) error {
 	switch {
 	case s.FirstWindow != nil && s.GetFirstWindow() > s.GetWindow():
 		return fmt.Errorf("the first window, %d, is behind the last, %d", s.GetFirstWindow(), s.GetWindow())
-	case s.GetDroppedRecords() > maxCount:
+	case s.GetDroppedRecords() > measure.MaxWindowCount:
 		return fmt.Errorf("%d request rows left out", s.GetDroppedRecords())
 	case s.GetDroppedRecords() > 0 && !keepsRows:
 		return fmt.Errorf("%d request rows left out, and the run keeps none", s.GetDroppedRecords())
 	case len(s.GetBegunItems()) > maxLists:
 		return fmt.Errorf("%d lists of items, more than %d", len(s.GetBegunItems()), maxLists)
-	case slices.ContainsFunc(s.GetBegunItems(), func(n uint64) bool { return n > maxTotal }):
-		return fmt.Errorf("more than %d items begun", maxTotal)
+	case slices.ContainsFunc(s.GetBegunItems(), func(n uint64) bool { return n > measure.MaxTotal }):
+		return fmt.Errorf("more than %d items begun", measure.MaxTotal)
 	}
 	return nil
 }
@@ -152,7 +140,7 @@ func checkAllSeries(all []*spatev1.Series, endpoints int) (decoded [][]part, err
 
 // checkSeries checks the measurements of one endpoint and returns its distributions.
 func checkSeries(s *spatev1.Series) ([]part, error) {
-	if err := checkCounters(s.GetCounters(), maxCount); err != nil {
+	if err := checkCounters(s.GetCounters(), measure.MaxWindowCount); err != nil {
 		return nil, err
 	}
 	failed, err := checkErrors(s.GetErrors())
@@ -203,15 +191,15 @@ func checkError(e *spatev1.ErrorCount) error {
 	switch {
 	case !isKnown || e.GetClass() == spatev1.ErrorClass_ERROR_CLASS_UNSPECIFIED:
 		return fmt.Errorf("error class %d is not known", e.GetClass())
-	case isStatus && (e.GetHttpStatus() < 100 || e.GetHttpStatus() > 999):
+	case isStatus && (e.GetHttpStatus() < measure.MinStatus || e.GetHttpStatus() > measure.MaxStatus):
 		return fmt.Errorf("HTTP status %d cannot be", e.GetHttpStatus())
 	case !isStatus && e.GetHttpStatus() != 0:
 		return fmt.Errorf("error %s with HTTP status %d", errorName(e.GetClass(), 0), e.GetHttpStatus())
-	case e.GetCount() == 0 || e.GetCount() > maxCount:
+	case e.GetCount() == 0 || e.GetCount() > measure.MaxWindowCount:
 		return fmt.Errorf("error %s counts %d", errorName(e.GetClass(), e.GetHttpStatus()), e.GetCount())
-	case len(e.GetExample()) > maxExample:
+	case len(e.GetExample()) > measure.MaxText:
 		return fmt.Errorf("example of error %s has %d bytes, more than %d",
-			errorName(e.GetClass(), e.GetHttpStatus()), len(e.GetExample()), maxExample)
+			errorName(e.GetClass(), e.GetHttpStatus()), len(e.GetExample()), measure.MaxText)
 	}
 	return nil
 }
@@ -228,10 +216,10 @@ func checkRecords(records []*spatev1.RequestRecord, kept bool, endpoints int) er
 			return fmt.Errorf("request %d: endpoint %d: the target has %d", r.GetIndex(), r.GetEndpoint(), endpoints)
 		case !isKnown:
 			return fmt.Errorf("request %d: error class %d is not known", r.GetIndex(), r.GetErrorClass())
-		case len(r.GetError()) > maxText || len(r.GetFinishReason()) > maxText:
-			return fmt.Errorf("request %d: a text of more than %d bytes", r.GetIndex(), maxText)
-		case len(r.GetItlNs()) > maxGaps:
-			return fmt.Errorf("request %d: %d token gaps, more than %d", r.GetIndex(), len(r.GetItlNs()), maxGaps)
+		case len(r.GetError()) > measure.MaxText || len(r.GetFinishReason()) > measure.MaxText:
+			return fmt.Errorf("request %d: a text of more than %d bytes", r.GetIndex(), measure.MaxText)
+		case len(r.GetItlNs()) > measure.MaxFrames:
+			return fmt.Errorf("request %d: %d token gaps, more than %d", r.GetIndex(), len(r.GetItlNs()), measure.MaxFrames)
 		}
 	}
 	return nil
@@ -245,8 +233,8 @@ func checkShares(s *spatev1.Snapshot) error {
 		switch {
 		case w < next || w > s.GetWindow():
 			return fmt.Errorf("share of window %d in a snapshot of window %d: given twice, out of order or ahead", w, s.GetWindow())
-		case max(share.GetOutputTokens(), share.GetChunks(), share.GetMicroRequests()) > maxTotal:
-			return fmt.Errorf("share of window %d: more than %d", w, uint64(maxTotal))
+		case max(share.GetOutputTokens(), share.GetChunks(), share.GetMicroRequests()) > measure.MaxTotal:
+			return fmt.Errorf("share of window %d: more than %d", w, uint64(measure.MaxTotal))
 		}
 		next = w + 1
 	}
@@ -273,10 +261,10 @@ func checkTotals(t *spatev1.Totals) error {
 	switch {
 	case t.GetSnapshots() == 0:
 		return fmt.Errorf("totals of no snapshots, but this is one")
-	case t.GetNeverSent() > maxTotal:
+	case t.GetNeverSent() > measure.MaxTotal:
 		return fmt.Errorf("totals: %d requests never sent", t.GetNeverSent())
-	case len(t.GetFailure()) > maxText:
-		return fmt.Errorf("totals: a text of more than %d bytes", maxText)
+	case len(t.GetFailure()) > measure.MaxReason:
+		return fmt.Errorf("totals: a text of more than %d bytes", measure.MaxReason)
 	}
-	return checkCounters(t.GetCounters(), maxTotal)
+	return checkCounters(t.GetCounters(), measure.MaxTotal)
 }

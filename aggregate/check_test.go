@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -30,7 +31,7 @@ func TestCheckSnapshotRefuses(t *testing.T) {
 		`agent "z" takes no part`:         func(s *spatev1.Snapshot) { s.Key.Agent = "z" },
 		"as process 1, not as 2":          func(s *spatev1.Snapshot) { s.Key.Incarnation = 2 },
 		"first window, 8, is behind":      func(s *spatev1.Snapshot) { s.FirstWindow = ptr(uint32(8)) },
-		"request rows left out":           func(s *spatev1.Snapshot) { s.DroppedRecords = 1 << 40 },
+		"request rows left out":           func(s *spatev1.Snapshot) { s.DroppedRecords = 1 << 43 },
 		"65537 lists of items, more than": func(s *spatev1.Snapshot) { s.BegunItems = make([]uint64, 1<<16+1) },
 		"bytes, more than 16777216": func(s *spatev1.Snapshot) {
 			s.Records = append(s.Records, &spatev1.RequestRecord{Error: strings.Repeat("x", MaxSnapshotBytes)})
@@ -60,7 +61,7 @@ func TestCheckSnapshotRefuses(t *testing.T) {
 		"ttft_ms: histogram": func(s *spatev1.Snapshot) { s.Series[0].Distributions[0].Histogram = []byte("garbage") },
 		"values in one window": func(s *spatev1.Snapshot) {
 			h := histogram.New(histogram.LayoutOf(spatev1.Metric_METRIC_TTFT))
-			h.RecordN(5000, maxValues+1)
+			h.RecordN(5000, measure.MaxValues+1)
 			s.Series[0].Distributions[0] = h.Proto(spatev1.Metric_METRIC_TTFT)
 		},
 		"request 4: endpoint 2":        func(s *spatev1.Snapshot) { s.Records[0].Endpoint = 2 },

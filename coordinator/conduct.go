@@ -21,17 +21,19 @@ func (c *Coordinator) conduct(r *run) {
 	for {
 		select {
 		case <-r.ended:
-			c.closeSink(r)
+			c.guarded(r, func() { c.closeSink(r) })
 			c.tidy(time.Now())
 			return
 		case e := <-r.toClose:
-			c.closeStage(r, live, e)
+			c.guarded(r, func() { c.closeStage(r, live, e) })
 		case <-tick.C:
-			live.show(false)
-			health.show()
-			for _, p := range c.tick(r, live) {
-				c.publish(r, live.progress(p))
-			}
+			c.guarded(r, func() {
+				live.show(false)
+				health.show()
+				for _, p := range c.tick(r, live) {
+					c.publish(r, live.progress(p))
+				}
+			})
 		}
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/spate-load/spate/aggregate"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/membership"
+	"github.com/spate-load/spate/internal/lockfile"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/store"
 )
@@ -46,15 +47,18 @@ type Coordinator struct {
 
 	strangers, trespass atomic.Uint64 // connections and calls refused
 	restarts, renewals  atomic.Uint64
+	faults              atomic.Uint64 // panics that were recovered from
 
 	mu       sync.Mutex // guards all below, and the machine of the run in progress
 	sessions map[string]*session
-	active   *run   // nil: none
-	queue    []*run // those that wait, in order
+	owners   map[string]owner // of agents' names, by whoever connected last
+	active   *run             // nil: none
+	queue    []*run           // those that wait, in order
 	runs     map[string]*run
 	recent   []string // ids of the runs in memory, oldest first
 	listed   map[string]listed
 	cluster  *membership.Cluster
+	lock     *lockfile.Lock // on the data directory; nil: it is not served yet
 	closed   bool
 }
 
@@ -65,7 +69,7 @@ func New(cfg Config) (*Coordinator, error) {
 	}
 	c := &Coordinator{
 		cfg: cfg.withDefaults(), closing: make(chan struct{}),
-		sessions: map[string]*session{}, runs: map[string]*run{}, listed: map[string]listed{}, boot: bootID(),
+		sessions: map[string]*session{}, owners: map[string]owner{}, runs: map[string]*run{}, listed: map[string]listed{}, boot: bootID(),
 	}
 	c.log = c.cfg.Logger
 	c.limits = newLimits(c.cfg.Limits, c.log)
@@ -77,7 +81,7 @@ func New(cfg Config) (*Coordinator, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.server = grpc.NewServer(append(append(c.limits.options(secured.creds), secured.options...),
+	c.server = grpc.NewServer(append(append(append(c.limits.options(secured.creds), c.recovering()...), secured.options...),
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.InitialWindowSize(flowWindow), grpc.InitialConnWindowSize(flowWindow),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
@@ -119,6 +123,9 @@ func (c *Coordinator) Serve(l net.Listener) error {
 	if err := c.cfg.checkAddr(l.Addr()); err != nil {
 		return errors.Join(err, l.Close())
 	}
+	if err := c.lockData(); err != nil {
+		return errors.Join(err, l.Close())
+	}
 	if err := c.takeUpRuns(); err != nil {
 		return errors.Join(err, l.Close())
 	}
@@ -129,6 +136,25 @@ func (c *Coordinator) Serve(l net.Listener) error {
 	if err := c.server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return fmt.Errorf("coordinator: serve on %s: %w", l.Addr(), err)
 	}
+	return nil
+}
+
+// lockData makes the data directory this coordinator's own until it is closed: two would take up the same runs. A local one takes up none, and
+// several may have their runs in one directory.
+func (c *Coordinator) lockData() error {
+	if c.cfg.Local {
+		return nil
+	}
+	lock, err := lockfile.Acquire(c.cfg.DataDir)
+	if err != nil {
+		return fmt.Errorf("coordinator: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return lock.Release()
+	}
+	c.lock = lock
 	return nil
 }
 
@@ -195,7 +221,7 @@ func (c *Coordinator) end(leave bool) error {
 		force := time.AfterFunc(closeTimeout, c.server.Stop)
 		c.server.GracefulStop()
 		force.Stop()
-		err = c.closeWaiting()
+		err = errors.Join(c.closeWaiting(), c.unlockData())
 		if cluster != nil {
 			err = errors.Join(err, cluster.Close())
 		}
@@ -224,6 +250,13 @@ func (c *Coordinator) closeWaiting() (err error) {
 	}
 	c.queue = nil
 	return err
+}
+
+// unlockData lets others have the data directory.
+func (c *Coordinator) unlockData() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lock.Release()
 }
 
 // Stats says how the coordinator does, for those who watch it. Counts are since New.

@@ -17,6 +17,7 @@ import (
 	"github.com/spate-load/spate/aggregate"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -161,7 +162,7 @@ func (h *harness) dial(name string, incarnation uint64) (*agent, error) {
 		h.t.Fatal(err)
 	}
 	a.say(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: &spatev1.Hello{
-		Protocol: protocol, Incarnation: incarnation, Agent: &spatev1.AgentInfo{Name: name, Region: "eu", Weight: 1},
+		Protocol: protocol, Definitions: measure.Definitions, Incarnation: incarnation, Agent: &spatev1.AgentInfo{Name: name, Region: "eu", Weight: 1},
 	}}})
 	m, err := a.control.Recv()
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/certs"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -135,6 +136,7 @@ func TestSnapshotsAreTakenFromTheirAgentsOnly(t *testing.T) {
 	a.armed()
 	h.c.mu.Lock()
 	h.c.sessions["a"].who = certs.Identity{Role: certs.Agent, Name: "eu"}
+	h.c.owners["a"] = owner{h.c.sessions["a"].incarnation, certs.Identity{Role: certs.Agent, Name: "eu"}}
 	h.c.mu.Unlock()
 	s := closing(values(a.snapshot(0), 4, 1))
 	if _, err := h.c.take(s, certs.Identity{Role: certs.Agent, Name: "us"}); status.Code(err) != codes.PermissionDenied {
@@ -145,5 +147,32 @@ func TestSnapshotsAreTakenFromTheirAgentsOnly(t *testing.T) {
 	}
 	if end := h.end(id); !end.GetComplete() {
 		t.Errorf("%v", end)
+	}
+}
+
+// Whoever knows a process's number, which stands in every ledger, is not that process: neither while it is connected nor afterwards.
+func TestASessionIsBoundToItsCertificate(t *testing.T) {
+	h := start(t)
+	hello := func(incarnation uint64) *spatev1.Hello {
+		return &spatev1.Hello{Protocol: protocol, Definitions: measure.Definitions, Incarnation: incarnation, Agent: &spatev1.AgentInfo{Name: "z"}}
+	}
+	eu, us := certs.Identity{Role: certs.Agent, Name: "eu"}, certs.Identity{Role: certs.Agent, Name: "us"}
+	first, err := h.c.join(hello(7), "1.1.1.1:1", eu)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.c.join(hello(7), "2.2.2.2:2", us); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("while it is connected: %v", err)
+	}
+	h.c.leave(first, "it went away")
+	if _, err := h.c.join(hello(7), "2.2.2.2:2", us); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("while it is away: %v", err)
+	}
+	push := &spatev1.Snapshot{Key: &spatev1.SnapshotKey{RunId: "r", Agent: "z", Incarnation: 7, Sequence: 1}}
+	if _, err := h.c.take(push, us); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("a snapshot: %v", err)
+	}
+	if _, err := h.c.join(hello(7), "1.1.1.1:3", eu); err != nil {
+		t.Errorf("the process itself: %v", err)
 	}
 }

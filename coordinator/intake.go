@@ -73,11 +73,21 @@ var errGivenUp = errors.New("the agent was lost, and its part of the stage was g
 
 // take brings one snapshot into the ledger and the merge, and answers it. It is from whoever the connection's certificate says. An error ends
 // the stream: the agent keeps the snapshot and sends it again.
-func (c *Coordinator) take(s *spatev1.Snapshot, who certs.Identity) (*spatev1.PushResponse, error) {
+func (c *Coordinator) take(s *spatev1.Snapshot, who certs.Identity) (answer *spatev1.PushResponse, err error) {
 	r, heard, err := c.senderOf(s.GetKey(), who)
 	if err != nil {
 		return nil, err
 	}
+	if r == nil {
+		return c.takeIn(r, s, heard)
+	}
+	err = status.Error(codes.Internal, "the run has ended by an internal fault of the coordinator")
+	c.guarded(r, func() { answer, err = c.takeIn(r, s, heard) })
+	return answer, err
+}
+
+// takeIn is take for a snapshot whose run is known, or known not to be in progress: nil.
+func (c *Coordinator) takeIn(r *run, s *spatev1.Snapshot, heard bool) (*spatev1.PushResponse, error) {
 	if r == nil && c.endedWith(s) {
 		c.intake.duplicates.Add(1)
 		return &spatev1.PushResponse{Key: s.GetKey()}, nil
@@ -91,7 +101,9 @@ func (c *Coordinator) take(s *spatev1.Snapshot, who certs.Identity) (*spatev1.Pu
 	}
 	checked, err := aggregate.Check(s, r.record, m.record)
 	if err != nil && lossOf(m.record, s.GetKey()) == nil { // whatever a lost agent sends is nothing new
-		return c.refuse(r, s, err), nil
+		answer := c.refuse(r, s, err)
+		c.endRefused(r, s, err, heard)
+		return answer, nil
 	}
 	fresh, err := c.keepAndTell(r, m, s, checked, heard)
 	switch {
@@ -102,7 +114,9 @@ func (c *Coordinator) take(s *spatev1.Snapshot, who certs.Identity) (*spatev1.Pu
 	case errors.Is(err, aggregate.ErrClosed) && c.endedWith(s): // the run ended while it came again
 		c.intake.duplicates.Add(1)
 	case errors.Is(err, aggregate.ErrConflict), errors.Is(err, aggregate.ErrClosed):
-		return c.refuse(r, s, err), nil
+		answer := c.refuse(r, s, err)
+		c.endRefused(r, s, err, heard)
+		return answer, nil
 	case err != nil:
 		c.ledgerFailed(r, err)
 		return nil, status.Error(codes.Unavailable, "the coordinator cannot write its ledger")
@@ -136,6 +150,9 @@ func (c *Coordinator) senderOf(k *spatev1.SnapshotKey, who certs.Identity) (r *r
 		c.trespass.Add(1)
 		return nil, false, status.Errorf(codes.PermissionDenied, "agent %s is connected with the certificate of %s: %s cannot push in its name",
 			k.GetAgent(), from.who, who)
+	}
+	if err := c.own(k.GetAgent(), owner{k.GetIncarnation(), who}); err != nil {
+		return nil, false, err
 	}
 	if c.closed {
 		return nil, false, errClosing // who is started next takes it
@@ -229,6 +246,15 @@ func (c *Coordinator) tellRefused(r *run, text string) {
 	}
 	r.machine.Warn(clock.Now(), text)
 	c.carryOut(r)
+}
+
+// endRefused ends the share that a refused snapshot is of, if it is certain whose it is: that its agent is heard and sent it.
+func (c *Coordinator) endRefused(r *run, s *spatev1.Snapshot, reason error, heard bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if heard && c.active == r {
+		c.feed(func(r *run, at clock.Instant) { r.machine.Refused(at, s, reason.Error()) })
+	}
 }
 
 // ledgerFailed ends the run: what cannot be kept is not to be measured.

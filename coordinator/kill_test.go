@@ -20,6 +20,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate"
 	"github.com/spate-load/spate/coordinator/lifecycle"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -116,6 +117,9 @@ func (r *rig) crash() {
 		left = append(left, r.c.active)
 	}
 	r.c.active, r.c.queue, r.c.closed = nil, nil, true
+	if err := r.c.lock.Release(); err != nil { // as the kernel does
+		r.t.Error(err)
+	}
 	r.c.mu.Unlock()
 	for _, run := range left {
 		if err := run.ledger.Close(); err != nil {
@@ -166,7 +170,7 @@ func (a *actor) session(ctx context.Context) error {
 		return err
 	}
 	hello := &spatev1.Hello{
-		Protocol: protocol, Incarnation: a.incarnation, Agent: &spatev1.AgentInfo{Name: a.name, Region: "eu", Weight: 1}, Resume: a.ref, Armed: a.armed,
+		Protocol: protocol, Definitions: measure.Definitions, Incarnation: a.incarnation, Agent: &spatev1.AgentInfo{Name: a.name, Region: "eu", Weight: 1}, Resume: a.ref, Armed: a.armed,
 	}
 	if err := control.Send(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: hello}}); err != nil {
 		return err

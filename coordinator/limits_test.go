@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -186,7 +187,7 @@ func TestAnAgentOfARunThatDoesNotGoOnHereIsToldToStop(t *testing.T) {
 	}
 	ref := &spatev1.AssignmentRef{RunId: "gone", StageIndex: 3, Revision: 1}
 	err = control.Send(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: &spatev1.Hello{
-		Protocol: protocol, Incarnation: 1, Agent: &spatev1.AgentInfo{Name: "a"}, Resume: ref, Armed: true,
+		Protocol: protocol, Definitions: measure.Definitions, Incarnation: 1, Agent: &spatev1.AgentInfo{Name: "a"}, Resume: ref, Armed: true,
 	}}})
 	if err != nil {
 		t.Fatal(err)

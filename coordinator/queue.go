@@ -112,6 +112,7 @@ func (c *Coordinator) beginNext() {
 	c.active = r
 	for _, session := range c.sessions {
 		r.machine.Connected(now, session.info, session.incarnation, nil, false)
+		c.tellVersion(r, session, now)
 	}
 	r.machine.Tick(now)
 	c.workers.Go(func() { c.conduct(r) })

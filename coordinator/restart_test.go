@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,5 +122,31 @@ func TestALedgerThatFailsEndsTheRun(t *testing.T) {
 	a.stopped() // and was never armed
 	if end := h.end(id); end.GetOutcome() != spatev1.Outcome_OUTCOME_FAILED {
 		t.Errorf("end: %v", end)
+	}
+}
+
+// Two coordinators on one data directory would take up the same runs: the second is refused, until the first is closed.
+func TestADataDirectoryHasOneCoordinator(t *testing.T) {
+	dir := t.TempDir()
+	serve := func() (*Coordinator, error) {
+		c, err := New(Config{Name: "c", DataDir: dir, InsecurePlaintext: true, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c, c.lockData()
+	}
+	first, err := serve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := serve(); err == nil || !strings.Contains(err.Error(), "in use by another process") {
+		t.Errorf("the second: %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := serve(); err != nil {
+		t.Errorf("after the first: %v", err)
 	}
 }

@@ -27,9 +27,10 @@ type run struct {
 	secrets    map[string]string // values by reference; in memory only
 	events     *eventLog
 	sink       sink.Sink
-	unsaved    bool // record has changed
-	refused    int  // snapshots that its followers were told were refused
-	place      int  // runs that came before it when its followers were last told. 0: they were not
+	unsaved    bool            // record has changed
+	skewed     map[string]bool // agents of which it was said that they are of another version
+	refused    int             // snapshots that its followers were told were refused
+	place      int             // runs that came before it when its followers were last told. 0: they were not
 
 	progress []lifecycle.Progress      // to be reported by the worker
 	toClose  chan lifecycle.CloseStage // capacity 1: the machine waits for one stage at a time
@@ -123,10 +124,17 @@ func (r *run) forget(index uint32) {
 
 // feed gives the machine of the run in progress an event and carries out what follows. c.mu is held.
 func (c *Coordinator) feed(event func(r *run, at clock.Instant)) {
-	if r := c.active; r != nil {
-		event(r, clock.Now())
-		c.carryOut(r)
+	r := c.active
+	if r == nil {
+		return
 	}
+	defer func() {
+		if fault := recover(); fault != nil {
+			c.faulted(r, fault)
+		}
+	}()
+	event(r, clock.Now())
+	c.carryOut(r)
 }
 
 // abort ends the run in progress at once. c.mu is held.

@@ -11,12 +11,13 @@ import (
 
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/measure"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // protocol is the version of the control stream spoken here.
-const protocol = 1
+const protocol = 2
 
 // session is the control stream of one agent. All but the channels is guarded by Coordinator.mu.
 type session struct {
@@ -66,8 +67,11 @@ func checkHello(h *spatev1.Hello) error {
 	a := h.GetAgent()
 	switch {
 	case h.GetProtocol() != protocol:
-		return status.Errorf(codes.FailedPrecondition, "the agent speaks protocol %d, this coordinator speaks %d: "+
-			"use programs of the same version", h.GetProtocol(), protocol)
+		return status.Errorf(codes.FailedPrecondition, "the agent (%.40q) speaks protocol %d, this coordinator speaks %d: "+
+			"use programs of the same version", a.GetVersion(), h.GetProtocol(), protocol)
+	case h.GetDefinitions() != measure.Definitions:
+		return status.Errorf(codes.FailedPrecondition, "the agent (%.40q) measures by definitions %d, this coordinator by %d, and their numbers "+
+			"cannot be added: use programs of the same version", a.GetVersion(), h.GetDefinitions(), measure.Definitions)
 	case !agentName.MatchString(a.GetName()):
 		return status.Errorf(codes.InvalidArgument, "agent name %.80q: want 1 to 64 letters, digits, dots, dashes and underscores, "+
 			"the first a letter or digit", a.GetName())
@@ -118,19 +122,69 @@ func (c *Coordinator) join(h *spatev1.Hello, address string, who certs.Identity)
 	if c.closed {
 		return nil, status.Error(codes.Unavailable, "the coordinator is closing")
 	}
+	if err := c.own(name, owner{s.incarnation, who}); err != nil {
+		return nil, err
+	}
 	if old := c.sessions[name]; old != nil {
 		if err := c.supersede(old, s); err != nil {
 			return nil, err
 		}
 	}
-	c.sessions[name] = s
+	c.sessions[name], c.owners[name] = s, owner{s.incarnation, who}
 	s.send(c.welcome())
 	c.dismiss(s, h.GetResume())
 	c.log.Info("agent connected", "agent", name, "region", s.info.GetRegion(), "address", address)
 	c.feed(func(r *run, at clock.Instant) {
 		r.machine.Connected(at, s.info, s.incarnation, h.GetResume(), h.GetArmed())
+		c.tellVersion(r, s, at)
 	})
 	return s, nil
+}
+
+// tellVersion tells those who follow a run that an agent is of another version, once for each agent. Both speak the same protocol and
+// measure by the same definitions. c.mu is held.
+func (c *Coordinator) tellVersion(r *run, s *session, at clock.Instant) {
+	name, version := s.info.GetName(), s.info.GetVersion()
+	if version == "" || c.cfg.Version == "" || version == c.cfg.Version || r.skewed[name] || len(r.skewed) == maxSkewed {
+		return
+	}
+	if r.skewed == nil {
+		r.skewed = make(map[string]bool)
+	}
+	r.skewed[name] = true
+	text := fmt.Sprintf("agent %s is of version %s, the coordinator of %s: they can work together, but may differ in what they have mended", name, version, c.cfg.Version)
+	c.log.Warn(text)
+	r.machine.Warn(at, text)
+}
+
+// maxSkewed is how many agents of another version the followers of a run are told of.
+const maxSkewed = 16
+
+// owner is a process of an agent and the certificate that it is known by.
+type owner struct {
+	incarnation uint64
+	who         certs.Identity
+}
+
+// mostOwners bounds the names that are remembered.
+const mostOwners = 1 << 14
+
+// own refuses whoever says to be a process that is known by another certificate: its number is in ledgers that every client may fetch, so
+// that knowing it proves nothing. c.mu is held.
+func (c *Coordinator) own(name string, o owner) error {
+	if known, ok := c.owners[name]; ok && known.incarnation == o.incarnation && known.who != o.who {
+		c.trespass.Add(1)
+		return status.Errorf(codes.PermissionDenied, "agent %s is a process that is known by the certificate of %s: %s cannot take its place",
+			name, known.who, o.who)
+	}
+	if len(c.owners) >= mostOwners {
+		for old := range c.owners {
+			if c.sessions[old] == nil {
+				delete(c.owners, old)
+			}
+		}
+	}
+	return nil
 }
 
 // dismiss ends what an agent works on for a run that does not go on here. c.mu is held.

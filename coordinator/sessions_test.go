@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -43,13 +44,14 @@ func (l *lockedBuffer) logger() *slog.Logger {
 func TestBadHellosAreRefused(t *testing.T) {
 	h := start(t)
 	good := func() *spatev1.Hello {
-		return &spatev1.Hello{Protocol: protocol, Incarnation: 1, Agent: &spatev1.AgentInfo{Name: "a"}}
+		return &spatev1.Hello{Protocol: protocol, Definitions: measure.Definitions, Incarnation: 1, Agent: &spatev1.AgentInfo{Name: "a"}}
 	}
 	for name, tc := range map[string]struct {
 		spoil func(*spatev1.Hello)
 		code  codes.Code
 	}{
 		"protocol":       {func(m *spatev1.Hello) { m.Protocol = 9 }, codes.FailedPrecondition},
+		"definitions":    {func(m *spatev1.Hello) { m.Definitions = 0 }, codes.FailedPrecondition},
 		"no name":        {func(m *spatev1.Hello) { m.Agent.Name = "" }, codes.InvalidArgument},
 		"name as a path": {func(m *spatev1.Hello) { m.Agent.Name = "../a" }, codes.InvalidArgument},
 		"long name":      {func(m *spatev1.Hello) { m.Agent.Name = strings.Repeat("a", 65) }, codes.InvalidArgument},
@@ -77,7 +79,7 @@ func TestBadHellosAreRefused(t *testing.T) {
 
 // What is refused is named, so that a person can mend it.
 func TestARefusedNumberIsNamed(t *testing.T) {
-	err := checkHello(&spatev1.Hello{Protocol: protocol, Incarnation: 1, Agent: &spatev1.AgentInfo{
+	err := checkHello(&spatev1.Hello{Protocol: protocol, Definitions: measure.Definitions, Incarnation: 1, Agent: &spatev1.AgentInfo{
 		Name: "a", MaxRate: 100, Capacity: &spatev1.Capacity{Streams: 10, FramesPerSecond: 5e4, StartsPerSecond: math.NaN()},
 	}})
 	if want := "agent a: its capacity.starts_per_second is NaN: want a number from 0 to 1e+12"; status.Convert(err).Message() != want {
@@ -200,5 +202,21 @@ func TestProbeClock(t *testing.T) {
 	r, s := clock.Instant(m.GetReceivedClockNs()), clock.Instant(m.GetSentClockNs())
 	if before > r || r > s || s > after {
 		t.Errorf("asked %d, received %d, sent %d, answered %d", before, r, s, after)
+	}
+}
+
+// An agent of another version takes part, and whoever follows the run is told of it once.
+func TestAnotherVersionIsTold(t *testing.T) {
+	h := start(t)
+	a := h.agent("a")
+	h.c.mu.Lock()
+	h.c.sessions["a"].info.Version = "v0.0.1"
+	h.c.mu.Unlock()
+	id := h.submitPlan(1, planOf(`{concurrency: [1], requests: 4}`))
+	a.apply()
+	a.armed()
+	a.acked(closing(values(a.snapshot(0), 4, 1)))
+	if said := texts(h.follow(id)); len(said) != 1 || !strings.Contains(said[0], "agent a is of version v0.0.1, the coordinator of test") {
+		t.Errorf("%q", said)
 	}
 }

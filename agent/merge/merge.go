@@ -17,15 +17,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Limits of one snapshot, which the coordinator checks too.
-const (
-	// MaxBytes bounds a snapshot's encoding. It leaves room for the snapshot's key below the 16 MiB that a coordinator takes.
-	MaxBytes = 16<<20 - 64<<10
-	// maxCount bounds a counter.
-	maxCount = 1 << 36
-	// maxValues bounds the values of one distribution.
-	maxValues = 1 << 28
-)
+// MaxBytes bounds a snapshot's encoding. It leaves room for the snapshot's key below the 16 MiB that a coordinator takes.
+const MaxBytes = 16<<20 - 64<<10
 
 // Snapshots returns the sum of two snapshots of one agent and stage, of which the newer one was made later. Neither is changed, but the
 // sum shares parts of them. It is false if a counter or a distribution would become more than a snapshot may hold. Bytes are the caller's to
@@ -106,7 +99,7 @@ func oneSeries(older, newer *spatev1.Series) (*spatev1.Series, bool) {
 func addCounters(older, newer *spatev1.Counters) (*spatev1.Counters, bool) {
 	sum, more := measure.CountsOf(older), measure.CountsOf(newer)
 	sum.Add(&more)
-	return sum.Proto(), !slices.ContainsFunc(sum[:], func(n uint64) bool { return n > maxCount })
+	return sum.Proto(), !slices.ContainsFunc(sum[:], func(n uint64) bool { return n > measure.MaxWindowCount })
 }
 
 // allShares merges what two snapshots say of windows, in the order of the windows.
@@ -175,5 +168,5 @@ func oneDistribution(older, newer *spatev1.Distribution) (*spatev1.Distribution,
 			return nil, false // not of a recorder's making: it is sent as it is, and who takes it says why not
 		}
 	}
-	return h.Proto(newer.GetMetric()), h.Count() <= maxValues
+	return h.Proto(newer.GetMetric()), h.Count() <= measure.MaxValues
 }

@@ -202,7 +202,7 @@ func TestWhatIsTooMuchIsNotMerged(t *testing.T) {
 	many := func(n uint64) *spatev1.Snapshot {
 		return &spatev1.Snapshot{Series: []*spatev1.Series{{Counters: &spatev1.Counters{TokenFrames: n}}}}
 	}
-	if _, fits := Snapshots(many(maxCount), many(1)); fits {
+	if _, fits := Snapshots(many(measure.MaxWindowCount), many(1)); fits {
 		t.Error("a counter beyond what the coordinator takes")
 	}
 	full := func(n uint64) *spatev1.Snapshot {
@@ -210,10 +210,10 @@ func TestWhatIsTooMuchIsNotMerged(t *testing.T) {
 		h.RecordN(5000, n)
 		return &spatev1.Snapshot{Series: []*spatev1.Series{{Distributions: []*spatev1.Distribution{h.Proto(spatev1.Metric_METRIC_ITL)}}}}
 	}
-	if _, fits := Snapshots(full(maxValues), full(1)); fits {
+	if _, fits := Snapshots(full(measure.MaxValues), full(1)); fits {
 		t.Error("more values than the coordinator takes")
 	}
-	if sum, fits := Snapshots(full(maxValues-1), full(1)); !fits || len(sum.GetSeries()) != 1 {
+	if sum, fits := Snapshots(full(measure.MaxValues-1), full(1)); !fits || len(sum.GetSeries()) != 1 {
 		t.Error("values up to the limit do not fit")
 	}
 }

@@ -7,9 +7,6 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// exampleLimit is the most bytes of an error's message that a snapshot carries.
-const exampleLimit = 512
-
 // cell is what was measured at one endpoint in one window.
 type cell struct {
 	counts measure.Counts
@@ -30,10 +27,13 @@ func newCells(endpoints int) []cell {
 }
 
 // fail counts n failures. A status tells failures apart only where it is what went wrong. There are few kinds, so a walk finds
-// them.
+// them; of many, which only a server can invent, the later ones have no example.
 func (c *cell) fail(class spatev1.ErrorClass, status int, n uint64, message string) {
 	if class != spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS {
 		status = 0
+	}
+	if len(c.errors) >= measure.MaxExamples {
+		message = ""
 	}
 	for i := range c.errors {
 		if e := &c.errors[i]; e.class == class && e.status == status {
@@ -41,7 +41,7 @@ func (c *cell) fail(class spatev1.ErrorClass, status int, n uint64, message stri
 			return
 		}
 	}
-	c.errors = append(c.errors, errorCount{class: class, status: status, count: n, example: clip(message, exampleLimit)})
+	c.errors = append(c.errors, errorCount{class: class, status: status, count: n, example: clip(message, measure.MaxText)})
 }
 
 // reset empties the cell and keeps its memory.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -30,7 +31,7 @@ func newRow(start clock.Instant, q *Request, o *stream.Observation) *spatev1.Req
 		Cancelled:    o.Cancelled,
 		BodyHash:     q.BodyHash,
 		TextBytes:    o.TextBytes,
-		FinishReason: clip(o.FinishReason, exampleLimit),
+		FinishReason: clip(o.FinishReason, measure.MaxText),
 	}
 	known(row, o)
 	if !o.Whole { // its one frame says nothing about the first token
@@ -63,7 +64,7 @@ func known(row *spatev1.RequestRecord, o *stream.Observation) {
 		row.ReasoningTokens = &n
 	}
 	if o.Err != nil && !o.Cancelled {
-		row.ErrorClass, row.Error = o.Err.Class, clip(o.Err.Message, exampleLimit)
+		row.ErrorClass, row.Error = o.Err.Class, clip(o.Err.Message, measure.MaxText)
 	}
 }
 

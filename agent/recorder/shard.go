@@ -76,10 +76,10 @@ func (s *Shard) Token(q *Request, at clock.Instant, tokens int, lags ...int64) {
 		return
 	}
 	s.count(c, measure.Frames, 1)
-	if tokens == stream.TokensUntold {
-		s.count(c, measure.UncountedFrames, 1)
-	} else {
+	if s.believed(tokens) {
 		s.count(c, measure.TokensArrived, uint64(tokens))
+	} else { // stream.TokensUntold, or nonsense
+		s.count(c, measure.UncountedFrames, 1)
 	}
 	s.lags(c, lags)
 }
@@ -87,6 +87,7 @@ func (s *Shard) Token(q *Request, at clock.Instant, tokens int, lags ...int64) {
 // Ended records a request that has ended in any way. It keeps nothing of q and o.
 func (s *Shard) Ended(q *Request, o *stream.Observation) {
 	s.gauge.leave()
+	o = s.bounded(o)
 	var row *spatev1.RequestRecord
 	if s.config.Records {
 		row = newRow(s.windows.start, q, o)

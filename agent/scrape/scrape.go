@@ -10,6 +10,7 @@
 package scrape
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -71,6 +72,8 @@ type Config struct {
 	Proxy *url.URL
 	// Pins are the addresses of hosts whose names are not to be looked up again.
 	Pins allow.Pins
+	// Secret reports whether a text holds a secret. Lines of a page that do are passed over. Nil: there is none.
+	Secret func(text string) bool
 	// Complain is told why a source cannot be read, once until it can be read again. It may be called concurrently.
 	Complain func(url string, err error)
 }
@@ -247,7 +250,21 @@ func (s *Scraper) page(ctx context.Context, source Source) ([]byte, error) {
 	if len(page) > s.maxPage {
 		return nil, fmt.Errorf("the answer is longer than %d bytes", s.maxPage)
 	}
-	return page, plain(err)
+	return s.open(page), plain(err)
+}
+
+// open is a page without the lines that hold secrets, as a label may.
+func (s *Scraper) open(page []byte) []byte {
+	if s.config.Secret == nil {
+		return page
+	}
+	kept := page[:0]
+	for line := range bytes.Lines(page) {
+		if !s.config.Secret(string(line)) {
+			kept = append(kept, line...)
+		}
+	}
+	return kept
 }
 
 // plain is an error without the address, which the caller names.

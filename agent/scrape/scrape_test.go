@@ -223,3 +223,12 @@ func TestSameHost(t *testing.T) {
 		}
 	}
 }
+
+// A server that puts a key into a label loses that line, and no other.
+func TestLinesWithSecretsArePassedOver(t *testing.T) {
+	s := New(Config{Secret: func(text string) bool { return strings.Contains(text, "sk-") }})
+	page := s.open([]byte("a 1\nb{key=\"sk-1\"} 2\nc 3"))
+	if string(page) != "a 1\nc 3" {
+		t.Errorf("%q", page)
+	}
+}

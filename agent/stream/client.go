@@ -28,6 +28,8 @@ type Client struct {
 	secrets   secrets
 	timeout   time.Duration
 	patience  patience
+	maxOutput int     // frames; 0: by what is asked for
+	memory    *Memory // nil: it is not bounded
 	dialer    *dialer
 	pool      pool
 	http2     *http2Pool // nil: HTTP/1.1
@@ -44,6 +46,7 @@ func newClient(config Config, base *tls.Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{dialect: d, secrets: secretsOf(config), timeout: orDefault(config.RequestTimeout, defaultRequestTimeout)}
+	c.maxOutput, c.memory = config.MaxOutput, config.Memory
 	if len(config.Endpoints) == 0 {
 		return nil, errors.New("no endpoint: give at least one URL")
 	}

@@ -44,6 +44,9 @@ func (e *events) reset() {
 	if len(e.buf) > pooledSpace {
 		e.buf = nil
 	}
+	if cap(e.joined) > pooledSpace {
+		e.joined = nil
+	}
 }
 
 // keep is the start of what must stay in the buffer: the event's only data line, or else the line that is being read.
@@ -180,16 +183,26 @@ func (e *events) nextLine() ([]byte, bool) {
 	return line, true
 }
 
+// lineBlock is how many bytes are searched for a line's end at a time: a search for a byte that never comes must not go through all that
+// came for each of many short lines.
+const lineBlock = 512
+
 // lineEnd finds the first line feed or carriage return.
 func lineEnd(b []byte) int {
-	n := bytes.IndexByte(b, '\n')
-	if n >= 0 {
-		b = b[:n]
+	for from := 0; from < len(b); from += lineBlock {
+		block := b[from:min(from+lineBlock, len(b))]
+		n := bytes.IndexByte(block, '\n')
+		if n >= 0 {
+			block = block[:n]
+		}
+		if r := bytes.IndexByte(block, '\r'); r >= 0 {
+			return from + r
+		}
+		if n >= 0 {
+			return from + n
+		}
 	}
-	if r := bytes.IndexByte(b, '\r'); r >= 0 {
-		return r
-	}
-	return n
+	return -1
 }
 
 // strip takes the byte order mark off the first line.

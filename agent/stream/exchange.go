@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -42,6 +44,7 @@ type exchange struct {
 	last   reading // that brought the last bytes of the stream
 	events events
 	growth growth // of the answer
+	room   room
 
 	closingRead  reading // that brought the closing frame
 	beforeAnswer uint64  // output tokens before the answer, by running usage
@@ -80,6 +83,7 @@ func (c *Client) Do(ctx context.Context, r Request, o *Observation) {
 	defer x.release()
 	x.reset(c, o)
 	x.caller, x.onToken, x.onFrame, x.keepAnswer = ctx, r.OnToken, r.OnFrame, r.KeepAnswer
+	x.room = c.roomFor(r.Tokens)
 	if c.patience != (patience{}) {
 		x.watch = c.patience.watch(ctx, o.Start)
 		defer x.watch.stop()
@@ -102,7 +106,7 @@ func (c *Client) Do(ctx context.Context, r Request, o *Observation) {
 
 // reset makes the exchange ready for a request.
 func (x *exchange) reset(c *Client, o *Observation) {
-	*x = exchange{client: c, dialect: c.dialect, o: o, events: x.events}
+	*x = exchange{client: c, dialect: c.dialect, o: o, events: x.events, room: c.roomFor(0)}
 	x.events.reset()
 }
 
@@ -133,12 +137,17 @@ func (x *exchange) finish() {
 	if o.End == 0 {
 		o.End = clock.Now()
 	}
+	x.client.memory.give(x.room.taken)
 }
 
 // receive takes in the response.
 func (x *exchange) receive(r *http.Response) {
-	x.o.HTTPStatus = r.StatusCode
 	coding := r.Header.Get("Content-Encoding")
+	if r.StatusCode < measure.MinStatus || r.StatusCode > measure.MaxStatus {
+		x.failed(spatev1.ErrorClass_ERROR_CLASS_OUT_OF_RANGE, fmt.Sprintf("the response has status %03d, which HTTP does not have", r.StatusCode))
+		return
+	}
+	x.o.HTTPStatus = r.StatusCode
 	switch {
 	case r.StatusCode != http.StatusOK:
 		x.refusal(r)
@@ -169,10 +178,12 @@ func (x *exchange) refusal(r *http.Response) {
 
 // whole takes in an answer that is one JSON body, from a server that does not stream.
 func (x *exchange) whole(body io.Reader) {
-	data, err := io.ReadAll(io.LimitReader(body, bodyLimit+1))
+	data, err := x.readAll(body, bodyLimit)
 	read := x.conn.arrival(x.wire)
 	x.o.Whole = true
 	switch {
+	case x.o.Err != nil:
+		return
 	case err != nil:
 		x.fail(err)
 		return
@@ -210,7 +221,7 @@ func (x *exchange) pull(body io.Reader) error {
 		x.events.read(n)
 		x.last = x.conn.arrival(x.wire)
 		switch {
-		case !x.frames(x.last):
+		case !x.came(n), !x.frames(x.last), !x.weigh(0):
 			x.discard(body)
 			return nil
 		case err != nil:
@@ -222,13 +233,16 @@ func (x *exchange) pull(body io.Reader) error {
 // take implements follower.
 func (x *exchange) take(data []byte, by reading) (more bool) {
 	x.last = by
+	if !x.came(len(data)) {
+		return false
+	}
 	if event, ok := x.events.whole(data); ok {
 		return x.event(event, by) && !x.done
 	}
 	x.events.lend(data)
 	more = x.frames(by)
 	x.events.settle()
-	return more
+	return more && x.weigh(0)
 }
 
 // drain implements follower.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"unicode/utf8"
 )
@@ -427,13 +428,18 @@ func decodeUsage(data json.RawMessage, f *frame) {
 	f.onlyWithOutput()
 }
 
-// decodeCount reads a number of tokens; some servers write it as 12.0.
+// decodeCount reads a number of tokens; some servers write it as 12.0. One that is too large for its type is the largest there is, so
+// that nobody takes it for one that was not told.
 func decodeCount(data json.RawMessage) (uint64, bool) {
-	if n, err := strconv.ParseUint(string(data), 10, 64); err == nil {
+	n, err := strconv.ParseUint(string(data), 10, 64)
+	if err == nil || errors.Is(err, strconv.ErrRange) {
 		return n, true
 	}
 	v, err := strconv.ParseFloat(string(data), 64)
-	if err != nil || v < 0 || v > 1<<53 || v != float64(uint64(v)) {
+	switch {
+	case errors.Is(err, strconv.ErrRange) && v > 0, err == nil && v > 1<<53:
+		return math.MaxUint64, true
+	case err != nil || v < 0 || v != float64(uint64(v)):
 		return 0, false
 	}
 	return uint64(v), true

@@ -45,7 +45,7 @@ const (
 	// writeBuffer holds a request that is written on its caller's goroutine. The kernel takes that much at once.
 	writeBuffer = 16 << 10
 	// headLimit is the longest head of a response.
-	headLimit = 1 << 20
+	headLimit = 256 << 10
 	// mostInformed is how many responses may say that the real one is still to come.
 	mostInformed = 5
 	// mostStale is how many connections that ended while they lay idle a request may clear away before it opens one.
@@ -55,7 +55,7 @@ const (
 )
 
 var (
-	errHeadTooLong = errors.New("the head of the response is longer than 1 MiB")
+	errHeadTooLong = errors.New("the head of the response is longer than 256 KiB")
 	errNoEndOf1xx  = errors.New("only interim responses came")
 )
 

@@ -30,7 +30,8 @@ type http2Conn struct {
 
 func newHTTP2Pool(d *dialer, fresh bool) *http2Pool {
 	p := &http2Pool{dialer: d, fresh: fresh}
-	p.transport.DisableCompression = true //nolint:staticcheck // as above
+	p.transport.DisableCompression = true     //nolint:staticcheck // as above
+	p.transport.MaxHeaderListSize = headLimit //nolint:staticcheck // as above
 	// The stream before may not have been struck off yet when the next request takes its connection.
 	p.transport.StrictMaxConcurrentStreams = true //nolint:staticcheck // as above
 	return p

@@ -27,12 +27,17 @@ type watch struct {
 	ctx   context.Context // ends with errFirstTokenTimeout or errGapTimeout
 	end   context.CancelCauseFunc
 	timer *time.Timer
+	late  time.Duration        // for which the program was behind; only look uses it
 	last  atomic.Int64         // when an event came, from the first token on; 0: none did
 	conn  atomic.Pointer[conn] // of the request; nil: none yet
 }
 
-// whileUnread is how long a program that is behind with reading is given before it is looked at again.
-const whileUnread = 5 * time.Millisecond
+// whileUnread is how long a program that is behind with reading is given before it is looked at again, and mostUnread how long in all: a
+// server that sends without end, and no event, is not to be waited for.
+const (
+	whileUnread = 5 * time.Millisecond
+	mostUnread  = time.Second
+)
 
 // watch begins with a request. The caller stops it.
 func (p patience) watch(ctx context.Context, start clock.Instant) *watch {
@@ -66,7 +71,8 @@ func (w *watch) look() {
 	switch {
 	case w.ctx.Err() != nil:
 		return
-	case unread:
+	case unread && w.late < mostUnread:
+		w.late += whileUnread
 		w.timer.Reset(whileUnread)
 		return
 	case last == 0:

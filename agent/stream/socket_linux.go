@@ -232,10 +232,14 @@ func (s *socket) pushed() (over bool, err error) {
 	return s.taker == nil, s.failed
 }
 
+// pourAtOnce is how many full buffers a socket is read in a row. A server that sends faster than its bytes are taken in would have the
+// sweeper to itself for ever, and the lock that a request takes that is to end.
+const pourAtOnce = 4
+
 // pour pushes what there is. A read that does not fill the buffer has emptied the socket, unless the other side is known to have ended: what
-// comes after it is told of anew. The socket is locked.
+// comes after it is told of anew, and so is what is left after a few full buffers. The socket is locked.
 func (s *socket) pour(r *receiver, ended bool) {
-	for {
+	for range pourAtOnce {
 		n, err := r.Receive(s.fd, r.buffer)
 		switch {
 		case err == unix.EAGAIN:
@@ -255,6 +259,9 @@ func (s *socket) pour(r *receiver, ended bool) {
 		if n < len(r.buffer) && !ended {
 			return
 		}
+	}
+	if err := s.sweeper.again(s); err != nil {
+		s.stop(err)
 	}
 }
 

@@ -55,6 +55,11 @@ type Config struct {
 	FirstTokenTimeout time.Duration
 	// Longest silence of a stream after its first token: time without an event. 0: none but RequestTimeout.
 	GapTimeout time.Duration
+	// Most frames of one answer: a stream that goes on beyond fails with ERROR_CLASS_RUNAWAY. 0: 8 times Request.Tokens, at
+	// least 4096. measure.MaxFrames bounds it in any case.
+	MaxOutput int
+	// Memory bounds what answers take beyond what was asked for. Nil: nothing does but MaxOutput.
+	Memory *Memory
 	// How connections are made and kept.
 	Connection Connection
 }
@@ -73,6 +78,8 @@ type Request struct {
 	ID string
 	// JSON body, as AppendBody makes it. Do does not keep it.
 	Body []byte
+	// Output tokens that it asks for, which bound the memory of its answer.
+	Tokens uint32
 	// Called before Do returns for each frame that may carry a token, with the time of the frame and its tokens as far as
 	// the server's running usage tells them: TokensUntold where it does not. The goroutine that calls it reads other
 	// streams too: it must not block. It may take what is in Observation.Lags and empty the list. May be nil.

@@ -172,6 +172,12 @@ func (s *sweeper) awaitRoom(k *socket) error {
 	return s.control(unix.EPOLL_CTL_MOD, k, sweepFor|unix.EPOLLOUT)
 }
 
+// again has a socket noticed once more for what it was not read of, behind the others. It may wait for room, too, and would be told of
+// that for nothing if it does not.
+func (s *sweeper) again(k *socket) error {
+	return s.control(unix.EPOLL_CTL_MOD, k, sweepFor|unix.EPOLLOUT)
+}
+
 // control changes what epoll watches. What it cannot watch any more for is not there to be told of.
 func (s *sweeper) control(what int, k *socket, events uint32) error {
 	event := unix.EpollEvent{Events: events, Fd: k.slot}

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -28,13 +29,14 @@ func (x *exchange) frame(data []byte, read reading) bool {
 		x.failed(spatev1.ErrorClass_ERROR_CLASS_STREAM_ERROR, f.fault)
 		return false
 	}
-	x.usage(f)
-	if len(f.finish) > 0 && x.o.FinishReason != string(f.finish) {
-		x.o.FinishReason = string(f.finish)
+	if !x.believe(f) || !x.admit() {
+		return false
 	}
+	x.usage(f)
+	x.finished(f.finish)
 	x.place(f, read)
-	if x.keepAnswer {
-		x.o.Answer = append(x.o.Answer, f.answer...)
+	if x.keepAnswer && !x.keep(f.answer) {
+		return false
 	}
 	if len(f.timing) > 0 {
 		x.o.Server.read(f.timing)
@@ -42,6 +44,26 @@ func (x *exchange) frame(data []byte, read reading) bool {
 	if f.end && !x.done {
 		x.done, x.o.End = true, read.at
 	}
+	return true
+}
+
+// finished keeps a finish reason, if it is one.
+func (x *exchange) finished(reason []byte) {
+	if len(reason) > 0 && x.o.FinishReason != string(reason) {
+		x.o.FinishReason = x.client.secrets.clean(string(reason))
+	}
+}
+
+// keep keeps a piece of the answer for the turns to come. It is false if there is no memory for it: the stream has failed.
+func (x *exchange) keep(answer []byte) bool {
+	switch grown := len(x.o.Answer) + len(answer); {
+	case grown > answerLimit:
+		x.runaway(fmt.Sprintf("the answer's text went on beyond %d MiB", answerLimit>>20))
+		return false
+	case grown > cap(x.o.Answer) && !x.weigh(grown):
+		return false
+	}
+	x.o.Answer = append(x.o.Answer, answer...)
 	return true
 }
 

@@ -55,6 +55,9 @@ func (c *Client) Try(ctx context.Context, endpoint int, a Attempt) (Trial, error
 	if err := t.read(data); err != nil {
 		return Trial{}, c.unusable(u.Path, err.Error())
 	}
+	for i, name := range t.Software {
+		t.Software[i] = c.secrets.clean(name)
+	}
 	return t, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -69,7 +70,7 @@ func (a *agent) say(m *spatev1.ConnectRequest) error {
 // hello introduces the agent.
 func (a *agent) hello() error {
 	err := a.say(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: &spatev1.Hello{
-		Protocol: 1, Agent: a.info, Incarnation: a.incarnation,
+		Protocol: 2, Definitions: measure.Definitions, Agent: a.info, Incarnation: a.incarnation,
 	}}})
 	if err != nil {
 		return err

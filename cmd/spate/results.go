@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -62,6 +63,9 @@ func (f *resultFlags) take(ctx context.Context, cmd *cobra.Command, follower *fo
 func (f *resultFlags) keep(ctx context.Context, from *follower) (string, *aggregate.Result, error) {
 	dir := f.out
 	if dir == "" {
+		if !runName.MatchString(from.id) {
+			return "", nil, fmt.Errorf("the coordinator calls the run %.80q, which is no name for a directory: give --out", from.id)
+		}
 		dir = filepath.Join("runs", from.id)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -79,6 +83,9 @@ func (f *resultFlags) keep(ctx context.Context, from *follower) (string, *aggreg
 	}
 	return dir, result, nil
 }
+
+// runName is what names of runs look like. A coordinator chooses them, and a client writes below them.
+var runName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$`)
 
 // fetchLedger copies the run's ledger from the coordinator to path. A ledger that is there already is the coordinator's own: an
 // embedded coordinator keeps it in the run directory from the begin.

@@ -17,6 +17,7 @@ type agent struct {
 	incarnation uint64
 	broken      string        // why its control stream does not stand; empty: it does
 	lost        string        // why it is lost; empty: it is not
+	replaced    bool          // another process has its name: it cannot come back
 	heard       clock.Instant // last sign of life over its control stream
 	absent      bool          // it has not come back since the coordinator was started anew
 	inFlight    uint32        // by its last heartbeat
@@ -42,11 +43,22 @@ func (r *Run) Connected(at clock.Instant, info *spatev1.AgentInfo, incarnation u
 	case old == nil:
 		r.welcome(at, a)
 	case old != a:
-		r.lose(at, old, "its process was started anew")
+		r.supersede(at, old)
 	default:
 		r.returned(at, a)
 	}
 	r.remind(at, a, resume, armed)
+}
+
+// supersede takes a process for lost whose name another one has. It may have been lost before.
+func (r *Run) supersede(at clock.Instant, old *agent) {
+	const reason = "its process was started anew"
+	old.replaced = true
+	r.lose(at, old, reason)
+	p := r.shareOf(old)
+	if p != nil && p.away() && !p.out && (r.phase == running || r.phase == stopping) && r.replaceable(p) {
+		r.replace(at, p, reason)
+	}
 }
 
 // maxGreeted is how many agents that come during a run are spoken of.

@@ -47,6 +47,8 @@ func (r *Run) loseShare(at clock.Instant, p *share, reason string) {
 	case r.phase == applying && p.observer:
 		r.leaveOut(at, p, "lost: "+reason)
 		r.armIfReady(at)
+	case p.agent.replaced && r.phase != applying && r.replaceable(p):
+		r.replace(at, p, reason)
 	case p.observer:
 		p.lost, p.fence = reason, r.fenceOf(p.agent)
 		r.sayLost(at, p, reason, "its observations are missing from second %d on unless it is back by second %d", p.covered.next, r.second(p.fence))
@@ -60,6 +62,18 @@ func (r *Run) loseShare(at clock.Instant, p *share, reason string) {
 		r.sayLost(at, p, reason, "%s", r.outlook(p))
 	}
 }
+
+// replace gives up the share of a process whose name another one has. It cannot deliver what is missing, and nobody takes its part over,
+// so that there is no reason to wait for the end of its lease.
+func (r *Run) replace(at clock.Instant, p *share, reason string) {
+	r.putOut(p, reason)
+	p.fence = at
+	r.sayLost(at, p, reason, "%s", r.outlook(p))
+	r.giveUpShare(at, p)
+}
+
+// replaceable reports whether nothing is waited for once the process of a share is known to be gone.
+func (r *Run) replaceable(p *share) bool { return r.bears(p) && (p.observer || r.policy() == degrade) }
 
 // leave marks a share as away until it comes back. What it may give away without knowing is not waited for longer than until it changes
 // hands: from then on two agents could have it.

@@ -216,7 +216,7 @@ var awaysForgotten = map[string][]int{"lost_between": {5, 6, 7}}
 
 // losesAgents are the scripts about leases that end, newcomers that get ready, and moments at which something changes hands. After a new start leases
 // are given anew, newcomers are invited anew, and moments are later: TestRestoredMachinesComeToTheSame has what they come to.
-var losesAgents = regexp.MustCompile("(^|/)(degrade|reassign|lost_applying|lost_stopping|join|observers|rearm|held_up|regions)")
+var losesAgents = regexp.MustCompile("(^|/)(degrade|reassign|lost_applying|lost_stopping|join|observers|rearm|held_up|regions|stalled)")
 
 func TestWhoIsAwayHasALeaseToComeBack(t *testing.T) {
 	text, err := os.ReadFile("testdata/lost_between.txt")

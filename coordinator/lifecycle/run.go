@@ -42,6 +42,9 @@ type Config struct {
 	ReassignLease time.Duration
 	// Silence is how long an agent may say nothing before it is lost: three heartbeats of 1 s and a half. Default 3.5 s.
 	Silence time.Duration
+	// Stall is how long an agent that is heard may deliver no measurements before its share ends: each sends a snapshot a second.
+	// Default 60 s.
+	Stall time.Duration
 	// NearLead is the time from arming to the start if no agent's clock is more uncertain than NearUncertainty: agents on this
 	// machine or next to it. Defaults 200 ms and 1 ms.
 	NearLead        time.Duration
@@ -69,6 +72,7 @@ func (c Config) withDefaults() Config {
 	set(&c.Lease, 30*time.Second)
 	set(&c.ReassignLease, 10*time.Second)
 	set(&c.Silence, 3500*time.Millisecond)
+	set(&c.Stall, time.Minute)
 	set(&c.NearLead, 200*time.Millisecond)
 	set(&c.NearUncertainty, time.Millisecond)
 	set(&c.FarLead, 2*time.Second)
@@ -180,6 +184,7 @@ func (r *Run) Tick(at clock.Instant) {
 	case running, stopping:
 		r.checkAnswers(at)
 		r.checkAway(at)
+		r.checkStalled(at)
 		r.checkDeadline(at)
 		r.checkRules(at)
 		r.checkJoining(at)

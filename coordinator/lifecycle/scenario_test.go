@@ -32,6 +32,7 @@ var update = flag.Bool("update", false, "write what the scenarios do now into te
 //	agents a b=3 c@eu   connect agents, with weights and regions; "again" starts them as new processes: agents again b
 //	apply a b           agents are ready; uncertainty=1us, ref=RUN/STAGE/REVISION, note=TEXT_WITH_UNDERSCORES
 //	reject a TEXT       an agent refuses; dead: because nobody answers at the target
+//	refused a TEXT      an agent's next snapshot is refused
 //	snapshot a          an agent's next snapshot is merged; stage=0, window=7, begun=12,3 (items, by list)
 //	totals a b          their last snapshots are merged; snapshots=3, failure=TEXT_WITH_UNDERSCORES, dead, stopped
 //	closed complete     the shell has worked out the result; "closed missing" if something is missing; p99=812ms (of the TTFT),
@@ -133,7 +134,7 @@ func (s *scenario) do(words []string) string {
 	}
 	commands := map[string]func([]string, map[string]string){
 		"observe": s.observe,
-		"back":    s.back, "run": s.begin, "agents": s.agents, "apply": s.apply, "reject": s.reject, "snapshot": s.snapshot,
+		"back":    s.back, "run": s.begin, "agents": s.agents, "apply": s.apply, "reject": s.reject, "refused": s.refused, "snapshot": s.snapshot,
 		"totals": s.totals, "closed": s.closed, "kill": s.kill, "tick": s.tick, "silence": s.silence,
 		"hang":  func(a []string, _ map[string]string) { s.at = s.at.Add(s.duration(a[0])) },
 		"stop":  func(a []string, _ map[string]string) { s.run.Stop(s.at, len(a) > 0) },
@@ -262,6 +263,11 @@ func (s *scenario) reject(args []string, o map[string]string) {
 		kind, words = spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, words[1:]
 	}
 	s.run.Rejected(s.at, args[0], &spatev1.Rejected{Ref: s.ref(o), Reason: strings.Join(words, " "), Kind: kind})
+}
+
+func (s *scenario) refused(args []string, _ map[string]string) {
+	snapshot := &spatev1.Snapshot{StageIndex: s.stage, Key: &spatev1.SnapshotKey{Agent: args[0], Incarnation: s.incarnation[args[0]]}}
+	s.run.Refused(s.at, snapshot, strings.Join(args[1:], " "))
 }
 
 func (s *scenario) merged(name string, o map[string]string, t *spatev1.Totals) {

@@ -30,6 +30,7 @@ type share struct {
 	snapshots uint64          // merged so far
 	totals    *spatev1.Totals // unset: not here yet
 	covered   coverage        // windows that are merged
+	delivered clock.Instant   // when a snapshot was merged last, or could have been; 0: not known yet
 	begun     []uint64        // closed loop: items begun, by the newest snapshot that is merged
 	newest    uint64          // its sequence
 

@@ -337,6 +337,7 @@ func (r *Run) Merged(at clock.Instant, snapshot *spatev1.Snapshot) {
 		return
 	}
 	p.take(snapshot)
+	p.delivered = at
 	r.heed(at, p)
 	r.settle(at)
 }

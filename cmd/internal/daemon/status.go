@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/pflag"
+
+	"github.com/spate-load/spate/cmd/internal/settings"
 )
 
 // Status serves what is to be known of a running daemon over HTTP: /healthz, /metrics for Prometheus, and /debug/pprof if it is asked
@@ -21,12 +23,15 @@ import (
 type Status struct {
 	Listen string
 	PProf  bool
+	// PProfPublic lets everybody who reaches Listen have /debug/pprof.
+	PProfPublic bool
 }
 
 // AddFlags adds the flags of the status server.
 func (s *Status) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.Listen, "http-listen", "", "`IP:PORT` that serves /healthz and /metrics (Prometheus); empty: none")
 	flags.BoolVar(&s.PProf, "pprof", false, "with --http-listen: serve /debug/pprof too, which shows what the program does in detail")
+	flags.BoolVar(&s.PProfPublic, "pprof-public", false, "with --pprof: serve it beyond this machine, to everybody who can reach --http-listen")
 }
 
 // Check finds mistakes in the flags.
@@ -39,6 +44,10 @@ func (s *Status) Check() error {
 	}
 	if _, _, err := net.SplitHostPort(s.Listen); err != nil {
 		return fmt.Errorf("--http-listen %q: want IP:PORT, for example 127.0.0.1:9464", s.Listen)
+	}
+	if s.PProf && !s.PProfPublic && !settings.Loopback(s.Listen) {
+		return fmt.Errorf("--pprof with --http-listen %s: everybody who can reach it could read the program's memory and keep it busy: "+
+			"listen on 127.0.0.1, or give --pprof-public if you trust the network", s.Listen)
 	}
 	return nil
 }

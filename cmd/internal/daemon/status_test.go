@@ -55,3 +55,21 @@ func TestStatusPages(t *testing.T) {
 		}
 	}
 }
+
+// What a program has in its memory is shown to this machine only, unless somebody says otherwise.
+func TestProfilesArePublicOnRequestOnly(t *testing.T) {
+	for _, c := range []struct {
+		status Status
+		wrong  bool
+	}{
+		{Status{Listen: "127.0.0.1:9464", PProf: true}, false},
+		{Status{Listen: "0.0.0.0:9464"}, false},
+		{Status{Listen: "0.0.0.0:9464", PProf: true}, true},
+		{Status{Listen: ":9464", PProf: true}, true},
+		{Status{Listen: "10.0.0.1:9464", PProf: true, PProfPublic: true}, false},
+	} {
+		if err := c.status.Check(); (err != nil) != c.wrong {
+			t.Errorf("%+v: %v", c.status, err)
+		}
+	}
+}

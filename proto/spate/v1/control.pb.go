@@ -330,7 +330,9 @@ type Hello struct {
 	// Assignment in progress, for an agent that lost its connection.
 	Resume *AssignmentRef `protobuf:"bytes,4,opt,name=resume,proto3" json:"resume,omitempty"`
 	// That assignment is armed or under way.
-	Armed         bool `protobuf:"varint,5,opt,name=armed,proto3" json:"armed,omitempty"`
+	Armed bool `protobuf:"varint,5,opt,name=armed,proto3" json:"armed,omitempty"`
+	// Version of what its numbers mean: measure.Definitions.
+	Definitions   uint32 `protobuf:"varint,6,opt,name=definitions,proto3" json:"definitions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -398,6 +400,13 @@ func (x *Hello) GetArmed() bool {
 		return x.Armed
 	}
 	return false
+}
+
+func (x *Hello) GetDefinitions() uint32 {
+	if x != nil {
+		return x.Definitions
+	}
+	return 0
 }
 
 // AgentInfo describes an agent.
@@ -1844,13 +1853,14 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\ameasure\x18\x05 \x01(\v2\x11.spate.v1.MeasureH\x00R\ameasure\x12-\n" +
 	"\arenewed\x18\x06 \x01(\v2\x11.spate.v1.RenewedH\x00R\arenewed\x12*\n" +
 	"\x06revise\x18\a \x01(\v2\x10.spate.v1.ReviseH\x00R\x06reviseB\t\n" +
-	"\amessage\"\xb7\x01\n" +
+	"\amessage\"\xd9\x01\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12)\n" +
 	"\x05agent\x18\x02 \x01(\v2\x13.spate.v1.AgentInfoR\x05agent\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12/\n" +
 	"\x06resume\x18\x04 \x01(\v2\x17.spate.v1.AssignmentRefR\x06resume\x12\x14\n" +
-	"\x05armed\x18\x05 \x01(\bR\x05armed\"\xa2\x02\n" +
+	"\x05armed\x18\x05 \x01(\bR\x05armed\x12 \n" +
+	"\vdefinitions\x18\x06 \x01(\rR\vdefinitions\"\xa2\x02\n" +
 	"\tAgentInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06region\x18\x02 \x01(\tR\x06region\x12\x18\n" +

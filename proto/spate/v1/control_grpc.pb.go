@@ -33,6 +33,7 @@ const (
 // ControlService is what agents dial. Protocol history, by Hello.protocol:
 //
 //	1  first version.
+//	2  Hello.definitions; error classes out_of_range and runaway.
 type ControlServiceClient interface {
 	// Connect holds the control stream of one agent for as long as it is a member.
 	Connect(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConnectRequest, ConnectResponse], error)
@@ -99,6 +100,7 @@ type ControlService_FetchDatasetClient = grpc.ServerStreamingClient[FetchDataset
 // ControlService is what agents dial. Protocol history, by Hello.protocol:
 //
 //	1  first version.
+//	2  Hello.definitions; error classes out_of_range and runaway.
 type ControlServiceServer interface {
 	// Connect holds the control stream of one agent for as long as it is a member.
 	Connect(grpc.BidiStreamingServer[ConnectRequest, ConnectResponse]) error

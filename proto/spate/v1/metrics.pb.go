@@ -214,20 +214,26 @@ const (
 	ErrorClass_ERROR_CLASS_BAD_FRAME ErrorClass = 7
 	// The stream ended as it should without any token.
 	ErrorClass_ERROR_CLASS_EMPTY_OUTPUT ErrorClass = 8
+	// The answer holds a number that cannot be: tokens beyond 2^24, a status that is not of three digits.
+	ErrorClass_ERROR_CLASS_OUT_OF_RANGE ErrorClass = 9
+	// The answer went beyond the target's max_output, or beyond the agent's memory for answers: it was ended.
+	ErrorClass_ERROR_CLASS_RUNAWAY ErrorClass = 10
 )
 
 // Enum value maps for ErrorClass.
 var (
 	ErrorClass_name = map[int32]string{
-		0: "ERROR_CLASS_UNSPECIFIED",
-		1: "ERROR_CLASS_CONNECT",
-		2: "ERROR_CLASS_TLS",
-		3: "ERROR_CLASS_TIMEOUT",
-		4: "ERROR_CLASS_HTTP_STATUS",
-		5: "ERROR_CLASS_STREAM_ERROR",
-		6: "ERROR_CLASS_CUT_STREAM",
-		7: "ERROR_CLASS_BAD_FRAME",
-		8: "ERROR_CLASS_EMPTY_OUTPUT",
+		0:  "ERROR_CLASS_UNSPECIFIED",
+		1:  "ERROR_CLASS_CONNECT",
+		2:  "ERROR_CLASS_TLS",
+		3:  "ERROR_CLASS_TIMEOUT",
+		4:  "ERROR_CLASS_HTTP_STATUS",
+		5:  "ERROR_CLASS_STREAM_ERROR",
+		6:  "ERROR_CLASS_CUT_STREAM",
+		7:  "ERROR_CLASS_BAD_FRAME",
+		8:  "ERROR_CLASS_EMPTY_OUTPUT",
+		9:  "ERROR_CLASS_OUT_OF_RANGE",
+		10: "ERROR_CLASS_RUNAWAY",
 	}
 	ErrorClass_value = map[string]int32{
 		"ERROR_CLASS_UNSPECIFIED":  0,
@@ -239,6 +245,8 @@ var (
 		"ERROR_CLASS_CUT_STREAM":   6,
 		"ERROR_CLASS_BAD_FRAME":    7,
 		"ERROR_CLASS_EMPTY_OUTPUT": 8,
+		"ERROR_CLASS_OUT_OF_RANGE": 9,
+		"ERROR_CLASS_RUNAWAY":      10,
 	}
 )
 
@@ -2583,7 +2591,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x12METRIC_SERVER_TTFT\x10\x1c\x12\x17\n" +
 	"\x13METRIC_SERVER_QUEUE\x10\x1d\x12\x19\n" +
 	"\x15METRIC_SERVER_PREFILL\x10\x1e\x12\x17\n" +
-	"\x13METRIC_SERVER_TOTAL\x10\x1f*\x80\x02\n" +
+	"\x13METRIC_SERVER_TOTAL\x10\x1f*\xb7\x02\n" +
 	"\n" +
 	"ErrorClass\x12\x1b\n" +
 	"\x17ERROR_CLASS_UNSPECIFIED\x10\x00\x12\x17\n" +
@@ -2594,7 +2602,10 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x18ERROR_CLASS_STREAM_ERROR\x10\x05\x12\x1a\n" +
 	"\x16ERROR_CLASS_CUT_STREAM\x10\x06\x12\x19\n" +
 	"\x15ERROR_CLASS_BAD_FRAME\x10\a\x12\x1c\n" +
-	"\x18ERROR_CLASS_EMPTY_OUTPUT\x10\b*a\n" +
+	"\x18ERROR_CLASS_EMPTY_OUTPUT\x10\b\x12\x1c\n" +
+	"\x18ERROR_CLASS_OUT_OF_RANGE\x10\t\x12\x17\n" +
+	"\x13ERROR_CLASS_RUNAWAY\x10\n" +
+	"*a\n" +
 	"\vFailureKind\x12\x1c\n" +
 	"\x18FAILURE_KIND_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18FAILURE_KIND_TARGET_DEAD\x10\x01\x12\x16\n" +

@@ -412,7 +412,10 @@ type Target struct {
 	// Whether requests of chat and completions ask for the usage so far in each frame, by stream_options.continuous_usage_stats, so that tokens
 	// are known as they arrive: "auto" (default: where a short request shows that the server sends it), "always" or "never". What `body` says
 	// goes before it.
-	RunningUsage  string `protobuf:"bytes,19,opt,name=running_usage,json=runningUsage,proto3" json:"running_usage,omitempty"`
+	RunningUsage string `protobuf:"bytes,19,opt,name=running_usage,json=runningUsage,proto3" json:"running_usage,omitempty"`
+	// Most frames of one answer. A stream that goes on beyond is ended and counted as "runaway". Default: 8 times the tokens asked for, at
+	// least 4096.
+	MaxOutput     uint32 `protobuf:"varint,20,opt,name=max_output,json=maxOutput,proto3" json:"max_output,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -578,6 +581,13 @@ func (x *Target) GetRunningUsage() string {
 		return x.RunningUsage
 	}
 	return ""
+}
+
+func (x *Target) GetMaxOutput() uint32 {
+	if x != nil {
+		return x.MaxOutput
+	}
+	return 0
 }
 
 // Connection says how connections to a target are made.
@@ -3944,8 +3954,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x03e2e\"=\n" +
 	"\n" +
 	"Simulation\x12/\n" +
-	"\x05speed\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\"\xfe\n" +
-	"\n" +
+	"\x05speed\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\"\xa8\v\n" +
 	"\x06Target\x12>\n" +
 	"\x04name\x18\x01 \x01(\tB*\xbaH'r%\x18@2!^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$R\x04name\x12u\n" +
 	"\tendpoints\x18\x02 \x03(\tBW\xbaHT\x92\x01Q\x10\x80\b\x18\x01\"JrH2F^(https?://|[A-Za-z0-9][A-Za-z0-9._-]*:[0-9]|\\[[0-9a-fA-F:.]+\\]:[0-9])R\tendpoints\x127\n" +
@@ -3973,7 +3982,9 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"connection\x18\x11 \x01(\v2\x14.spate.v1.ConnectionR\n" +
 	"connection\x12>\n" +
 	"\x0eserver_metrics\x18\x12 \x01(\v2\x17.spate.v1.ServerMetricsR\rserverMetrics\x12B\n" +
-	"\rrunning_usage\x18\x13 \x01(\tB\x1d\xbaH\x1a\xd8\x01\x01r\x15R\x04autoR\x06alwaysR\x05neverR\frunningUsage\x1a:\n" +
+	"\rrunning_usage\x18\x13 \x01(\tB\x1d\xbaH\x1a\xd8\x01\x01r\x15R\x04autoR\x06alwaysR\x05neverR\frunningUsage\x12(\n" +
+	"\n" +
+	"max_output\x18\x14 \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80@R\tmaxOutput\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x98\x04\n" +

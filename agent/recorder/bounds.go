@@ -1,0 +1,63 @@
+package recorder
+
+import (
+	"fmt"
+
+	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/measure"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// bounded returns what became of a request within the bounds that the coordinator takes: o itself, or a copy that failed and says by
+// what. The stream client ends such requests before, so that this is the second lock on the door.
+func (s *Shard) bounded(o *stream.Observation) *stream.Observation {
+	why := s.beyond(o)
+	if why == "" {
+		return o
+	}
+	failed := *o
+	failed.Err = &stream.Error{Class: spatev1.ErrorClass_ERROR_CLASS_OUT_OF_RANGE, Message: why}
+	failed.Frames = o.Frames[:min(len(o.Frames), measure.MaxFrames)]
+	failed.Usage, failed.HasCachedTokens, failed.HasReasoningTokens = false, false, false
+	failed.OutputTokens, failed.HTTPStatus = 0, 0
+	failed.TokenFrames, failed.CoalescedReads, failed.UnstampedFrames = min(o.TokenFrames, measure.MaxFrames), 0, 0
+	return &failed
+}
+
+// beyond says which number of a request cannot be, or "".
+func (s *Shard) beyond(o *stream.Observation) string {
+	tokens := max(o.InputTokens, o.OutputTokens, o.CachedTokens, o.ReasoningTokens)
+	frames := max(uint64(len(o.Frames)), o.TokenFrames, o.CoalescedReads, o.UnstampedFrames)
+	switch {
+	case tokens > measure.MaxTokens:
+		return fmt.Sprintf("%d tokens in one request: more than %d cannot be", tokens, measure.MaxTokens)
+	case o.HeadTokens < stream.TokensUntold || o.HeadTokens > measure.MaxTokens:
+		return fmt.Sprintf("%d tokens in the first frame: more than %d cannot be", o.HeadTokens, measure.MaxTokens)
+	case frames > measure.MaxFrames:
+		return fmt.Sprintf("%d frames in one answer: more than %d are not kept", frames, measure.MaxFrames)
+	case o.Err != nil && o.Err.Class == spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS &&
+		(o.Err.HTTPStatus < measure.MinStatus || o.Err.HTTPStatus > measure.MaxStatus):
+		return fmt.Sprintf("HTTP status %d cannot be", o.Err.HTTPStatus)
+	case s.full(o):
+		return fmt.Sprintf("the tokens or bytes of a stage come to more than %d: the server's counts cannot be true", uint64(measure.MaxTotal))
+	}
+	return ""
+}
+
+// full reports whether a request would take the shard's sums beyond its part of what totals may hold.
+func (s *Shard) full(o *stream.Observation) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	most, sums := s.most(), &s.total.counts
+	return sums[measure.InputTokens]+o.InputTokens > most || sums[measure.OutputTokens]+o.OutputTokens > most ||
+		sums[measure.CachedTokens]+o.CachedTokens > most || sums[measure.ReasoningTokens]+o.ReasoningTokens > most ||
+		o.TextBytes > most || sums[measure.TextBytes]+o.TextBytes > most
+}
+
+// most is half of the shard's part of measure.MaxTotal: requests that end together look at the same sums. The sums of a window are bounded by how many requests one agent can end in a second.
+func (s *Shard) most() uint64 { return measure.MaxTotal / uint64(2*max(s.config.Shards, 1)) }
+
+// believed reports whether the tokens of a frame can be counted, see stream.Request.OnToken. The shard is locked.
+func (s *Shard) believed(tokens int) bool {
+	return tokens >= 0 && tokens <= measure.MaxTokens && s.total.counts[measure.TokensArrived]+uint64(tokens) <= s.most()
+}

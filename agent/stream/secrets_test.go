@@ -1,0 +1,54 @@
+package stream
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"net/url"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// However a server sends a key back, whole, encoded, split or a part of it, eight characters of it are never to be seen in a row.
+func TestEchoedKeysAreMasked(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		key := rapid.StringMatching(`[A-Za-z0-9+/=_"<&%-]{12,60}`).Draw(t, "key")
+		s := secretsOf(Config{APIKey: key})
+		echo := rapid.SampledFrom([]func(string) string{
+			func(k string) string { return k },
+			func(k string) string { return k[1:] },
+			func(k string) string { return k[:len(k)-1] },
+			func(k string) string { return k[:len(k)/2] + "\n" + k[len(k)/2:] },
+			func(k string) string { return strings.Join(strings.Split(k, ""), " ") },
+			url.QueryEscape, url.PathEscape,
+			func(k string) string { return hex.EncodeToString([]byte(k)) },
+			func(k string) string { return base64.StdEncoding.EncodeToString([]byte(k)) },
+		}).Draw(t, "echo")
+		said := s.clean("invalid key: " + echo(key) + ", sorry")
+		for i := 0; i+shortestPiece <= len(key); i++ {
+			plain, _ := visible(said)
+			if strings.Contains(plain, key[i:i+shortestPiece]) {
+				t.Fatalf("%q shows %q of %q", said, key[i:i+shortestPiece], key)
+			}
+		}
+		if decoded, err := base64.StdEncoding.DecodeString(echo(key)); err == nil && string(decoded) == key && strings.Contains(said, echo(key)[:12]) {
+			t.Fatalf("%q shows the key in base64", said)
+		}
+		if !strings.HasPrefix(said, "invalid key: ") {
+			t.Fatalf("%q lost what is no secret", said)
+		}
+	})
+}
+
+// A key within what precedes it, as Basic authorization has it, is masked wherever a group of base64 begins.
+func TestKeysInBase64AreMaskedAtEachPlace(t *testing.T) {
+	const key = "sk-0123456789abcdef"
+	s := secretsOf(Config{APIKey: key})
+	for _, before := range []string{"", "u", "us", "use", "user:"} {
+		said := s.clean("authorization: " + base64.StdEncoding.EncodeToString([]byte(before+key+":x")))
+		if !strings.Contains(said, masked) {
+			t.Errorf("%q: %q", before, said)
+		}
+	}
+}

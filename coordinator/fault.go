@@ -1,0 +1,85 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/spate-load/spate/clock"
+)
+
+// A bug that panics ends the run, or the call, in which it does, and nothing else: other runs wait in the queue, and agents of
+// theirs are connected.
+
+// guarded does something for a run, which ends if that panics. c.mu is not held.
+func (c *Coordinator) guarded(r *run, do func()) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.faulted(r, fault)
+		}
+	}()
+	do()
+}
+
+// faulted ends a run for a panic, on the goroutine that recovered from it. c.mu is held.
+func (c *Coordinator) faulted(r *run, fault any) {
+	c.faults.Add(1)
+	c.log.Error("internal fault: the run ends", "run", r.id, "fault", fault, "stack", string(debug.Stack()))
+	if c.active != r {
+		return
+	}
+	c.abortFaulted(r, fmt.Sprintf("an internal fault of the coordinator: %v; report it with the coordinator's log", fault))
+	if c.active == r { // not even its end could be written
+		c.active = nil
+		if err := r.ledger.Close(); err != nil {
+			c.log.Error("the ledger of the run cannot be closed", "run", r.id, "error", err)
+		}
+		close(r.ended)
+		c.beginNext()
+	}
+}
+
+// abortFaulted aborts a run of which some part may be broken. c.mu is held.
+func (c *Coordinator) abortFaulted(r *run, reason string) {
+	defer func() {
+		if again := recover(); again != nil {
+			c.log.Error("the end of the run cannot be worked out", "run", r.id, "fault", again)
+		}
+	}()
+	r.machine.Abort(clock.Now(), reason)
+	c.carryOut(r)
+}
+
+// callFault is what a client hears of a call that panicked.
+func (c *Coordinator) callFault(method string, fault any) error {
+	c.faults.Add(1)
+	c.log.Error("internal fault: the call ends", "method", method, "fault", fault, "stack", string(debug.Stack()))
+	return status.Error(codes.Internal, "an internal fault of the coordinator: report it with the coordinator's log")
+}
+
+// recovering are the server's options that keep a panic of one call to that call.
+func (c *Coordinator) recovering() []grpc.ServerOption {
+	unary := func(ctx context.Context, q any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any, err error) {
+		defer func() {
+			if fault := recover(); fault != nil {
+				err = c.callFault(info.FullMethod, fault)
+			}
+		}()
+		return handle(ctx, q)
+	}
+	stream := func(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
+		defer func() {
+			if fault := recover(); fault != nil {
+				err = c.callFault(info.FullMethod, fault)
+			}
+		}()
+		return handle(srv, s)
+	}
+	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(unary), grpc.ChainStreamInterceptor(stream)}
+}

@@ -1,0 +1,15 @@
+//go:build unix
+
+package lockfile
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// claim locks a file. taken reports whether another process has it.
+func claim(f *os.File) (taken bool, err error) {
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	return errors.Is(err, syscall.EWOULDBLOCK), err
+}
