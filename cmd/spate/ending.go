@@ -30,12 +30,14 @@ func (f failOn) fails(v trust.Verdict) bool {
 type ending struct {
 	id string
 	*spatev1.RunEnded
-	result *aggregate.Result // nil: its results are not here
+	result  *aggregate.Result // nil: its results are not here
+	unbegun bool              // it ended while it waited for others
 }
 
 // summaryEnding is the ending of a run that a coordinator lists.
 func summaryEnding(r *spatev1.RunSummary) ending {
-	return ending{id: r.GetRunId(), RunEnded: &spatev1.RunEnded{
+	unbegun := r.GetBeginTime() == nil && r.GetState() == spatev1.RunState_RUN_STATE_ENDED
+	return ending{id: r.GetRunId(), unbegun: unbegun, RunEnded: &spatev1.RunEnded{
 		Outcome: r.GetOutcome(), Complete: r.GetComplete(), Reason: r.GetReason(), Verdict: r.GetVerdict(),
 	}}
 }
@@ -89,17 +91,25 @@ func (e ending) conclude(cmd *cobra.Command, dir string, fail failOn) error {
 func (e ending) judge(fail failOn) (code int, why string) {
 	switch outcome := e.GetOutcome(); {
 	case outcome == spatev1.Outcome_OUTCOME_STOPPED:
-		return exitStopped, "the run did not reach its end: " + e.reasonOr("it was stopped")
+		return exitStopped, e.early() + e.reasonOr("it was stopped")
 	case outcome == spatev1.Outcome_OUTCOME_UNSPECIFIED:
 		return exitFailed, "the run did not reach its end: " + e.reasonOr("its coordinator died, and none has continued it")
 	case outcome != spatev1.Outcome_OUTCOME_DONE:
-		return exitFailed, "the run did not reach its end: " + e.reasonOr("the reason is not known")
+		return exitFailed, e.early() + e.reasonOr("the reason is not known")
 	case !e.GetComplete():
 		return exitFailed, "the run reached its end, but its result is incomplete" + e.missing()
 	case fail.fails(trust.Verdict(e.GetVerdict())):
 		return exitFailed, "the run is complete, but " + e.doubt(fail) + "; --fail-on never exits with 0 all the same"
 	}
 	return exitDone, ""
+}
+
+// early begins the reason of an early end.
+func (e ending) early() string {
+	if e.unbegun {
+		return "the run never began, and has no results: "
+	}
+	return "the run did not reach its end: "
 }
 
 func (e ending) reasonOr(other string) string {

@@ -56,7 +56,7 @@ func (f *resultFlags) take(ctx context.Context, cmd *cobra.Command, follower *fo
 	if v := result.Run.Verdict; v != nil {
 		ended.Verdict = string(*v) // that of results.json, whatever the coordinator's version makes of it
 	}
-	return f.conclude(cmd, dir, ending{follower.id, ended, result})
+	return f.conclude(cmd, dir, ending{id: follower.id, RunEnded: ended, result: result})
 }
 
 // keep fetches the ledger into the run directory and makes the run's files from it. A transfer that breaks begins anew.

@@ -234,7 +234,7 @@ func TestNothingOfARunThatNeverBegan(t *testing.T) {
 	}{{out, exitStopped}, {lost, exitFailed}} {
 		for _, command := range []string{"fetch", "follow"} {
 			code, printed, said := spate(t, command, run.GetRunId(), "--coordinator", address)
-			want := "spate: the run did not reach its end: " + run.GetReason() + "\n"
+			want := "spate: the run never began, and has no results: " + run.GetReason() + "\n"
 			if code != run.code || !strings.HasPrefix(printed, "Run "+run.GetRunId()+": ") || said != want {
 				t.Errorf("%s %s: code %d, %s%s", command, run.GetRunId(), code, printed, said)
 			}
