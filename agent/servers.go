@@ -43,7 +43,7 @@ func (s *share) watchServers(ctx context.Context, a *spatev1.Assign, k kit) erro
 		Sources: sources, Optional: !plans.NamesServerMetrics(s.target()), Names: metrics.GetNames(),
 		Account: plans.AccountMetrics(s.target()), Model: s.target().GetModel(), TLS: trust, Proxy: proxy, Pins: s.pins,
 		Complain: complainer(k.logger),
-		Secret: s.client.HoldsSecret,
+		Secret:   s.client.HoldsSecret,
 	})
 	if len(metrics.GetUrls()) > 0 {
 		return nil
