@@ -55,7 +55,7 @@ func runsSurvive(t *testing.T, c *cluster, by syscall.Signal, reason string) {
 	}
 	c.startCoordinator()
 	for _, p := range []*process.Process{r.Process, follower.Process} {
-		p.Await(`! coordinator back\n! the coordinator was started anew; the run goes on`)
+		p.Await(`! coordinator back\n! the coordinator was started anew; the run continues`)
 	}
 	r.MustExit(0)
 	follower.MustExit(0)
