@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"sync/atomic"
@@ -135,7 +136,7 @@ func (x *exchange) readAll(body io.Reader, limit int) ([]byte, error) {
 		n, err := body.Read(data[len(data):min(cap(data), limit+1)])
 		data = data[:len(data)+n]
 		switch {
-		case err == io.EOF: //nolint:errorlint // io.Reader's own
+		case errors.Is(err, io.EOF):
 			return data, nil
 		case err != nil:
 			return data, err
