@@ -153,7 +153,7 @@ func (c *Coordinator) tellVersion(r *run, s *session, at clock.Instant) {
 	}
 	r.skewed[name] = true
 	text := fmt.Sprintf("agent %s is of version %s, the coordinator of %s: they can work together, but may differ in what they have mended", name, version, c.cfg.Version)
-	c.log.Warn(text)
+	c.log.Warn("agent of another version", "agent", name, "agent_version", version, "coordinator_version", c.cfg.Version)
 	r.machine.Warn(at, text)
 }
 

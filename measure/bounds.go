@@ -9,8 +9,10 @@ const (
 	MaxTokens = 1 << 24
 	// MaxFrames bounds the frames that are kept of one stream, so that its row fits into a snapshot.
 	MaxFrames = 1 << 20
-	// MinStatus and MaxStatus are the three digits that an HTTP status can have.
-	MinStatus, MaxStatus = 100, 999
+	// MinStatus is the least HTTP status.
+	MinStatus = 100
+	// MaxStatus is the greatest number of three digits, which an HTTP status has.
+	MaxStatus = 999
 	// MaxWindowCount bounds a counter of one window and endpoint: MaxTokens of 2^18 requests.
 	MaxWindowCount = 1 << 42
 	// MaxTotal bounds a counter of a stage. JSON numbers are exact up to 2^53.

@@ -65,7 +65,7 @@ const (
 	drainWait = 100 * time.Millisecond
 	// drainLimit is how many bytes it may take.
 	drainLimit = 256 << 10
-	// bodyLimit is the longest answer that is no stream.
+	// bodyLimit is the longest answer that is no stream, whatever was asked for.
 	bodyLimit = 16 << 20
 )
 
@@ -178,7 +178,7 @@ func (x *exchange) refusal(r *http.Response) {
 
 // whole takes in an answer that is one JSON body, from a server that does not stream.
 func (x *exchange) whole(body io.Reader) {
-	data, err := x.readAll(body, bodyLimit)
+	data, err := x.readAll(body, x.room.whole)
 	read := x.conn.arrival(x.wire)
 	x.o.Whole = true
 	switch {
@@ -187,8 +187,8 @@ func (x *exchange) whole(body io.Reader) {
 	case err != nil:
 		x.fail(err)
 		return
-	case len(data) > bodyLimit:
-		x.failed(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "the answer is longer than 16 MiB")
+	case len(data) > x.room.whole:
+		x.runaway(fmt.Sprintf("the answer, in one piece, is longer than %d KiB", x.room.whole>>10))
 		return
 	}
 	x.done = true

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"sync/atomic"
@@ -40,6 +41,7 @@ const (
 	outputFactor, leastOutput = 8, 4096
 	// frameShare and bodyShare bound the bytes of a body by its frames: log probabilities of 20 tokens take 3 KiB a frame.
 	frameShare, bodyShare = 16 << 10, 1 << 20
+	wholeShare            = 4 << 10  // of a body in one piece, for each token asked for
 	frameBytes            = 8        // of a Frame
 	freeBytes             = 64 << 10 // that any answer may take for its buffers
 	answerLimit           = 4 << 20  // bytes of the text that is kept for later turns
@@ -51,7 +53,8 @@ type room struct {
 	bytes  int64 // of the body that may still come
 	free   int   // bytes of memory that are taken for granted
 	taken  int64 // bytes of the agent's Memory
-	body   int   // bytes that a body in one piece holds
+	whole  int   // bytes that a body in one piece may have
+	body   int   // bytes that it holds
 }
 
 // roomFor returns the room of an answer to a request for some output tokens.
@@ -62,7 +65,8 @@ func (c *Client) roomFor(tokens uint32) room {
 	}
 	most = min(most, measure.MaxFrames)
 	asked := frameBytes * 2 * int(min(tokens, measure.MaxFrames))
-	return room{frames: most, bytes: bodyShare + int64(most)*frameShare, free: asked + freeBytes}
+	whole := bodyShare + max(int(min(tokens, measure.MaxFrames)), c.maxOutput)*wholeShare
+	return room{frames: most, bytes: bodyShare + int64(most)*frameShare, whole: min(whole, bodyLimit), free: asked + freeBytes}
 }
 
 // admit reports whether one more frame may be kept. If not, the stream has failed.
@@ -135,7 +139,7 @@ func (x *exchange) readAll(body io.Reader, limit int) ([]byte, error) {
 		n, err := body.Read(data[len(data):min(cap(data), limit+1)])
 		data = data[:len(data)+n]
 		switch {
-		case err == io.EOF: //nolint:errorlint // io.Reader's own
+		case errors.Is(err, io.EOF):
 			return data, nil
 		case err != nil:
 			return data, err

@@ -112,7 +112,7 @@ func classOf(o *Observation) spatev1.ErrorClass {
 
 // A server that sends faster than its bytes are looked at neither holds its own timeout up nor other streams.
 func TestAFloodHoldsNobodyUp(t *testing.T) {
-	const timeout = 300 * time.Millisecond
+	const timeout = time.Second
 	flood := newRawServer(t, forever(endlessHead, "\n"))
 	good := newRawServer(t, answer(chunkedHead, chunk(tokenFrame("a")), chunk(finishFrame), chunk(doneFrame), lastChunk))
 	c := newTestClient(t, Config{

@@ -76,8 +76,9 @@ func isSecretHeader(name string) bool {
 const shortestPiece = 8
 
 // HoldsSecret reports whether a text holds a secret of the client's, or a piece of one, as messages mask them. It may be called concurrently.
+// A nil Client has no secrets.
 func (c *Client) HoldsSecret(text string) bool {
-	return len(c.secrets.values) > 0 && c.secrets.mask(text) != text
+	return c != nil && len(c.secrets.values) > 0 && c.secrets.mask(text) != text
 }
 
 // mask hides secrets in a text: as they are, as an echo may have encoded them, and pieces of them, also where something that cannot be seen
