@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 func child(policy Policy) int {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	if err := policy.Apply(logger); err != nil {
-		logger.Error(err.Error())
+		logger.Error("not applied", "error", err)
 		return 2
 	}
 	var made, release sync.WaitGroup
