@@ -124,7 +124,7 @@ func flagsOf(t *testing.T, program string, words []string) []string {
 		}
 		command = append(command, word)
 	}
-	if len(command) == 2 && !slices.Contains([]string{"plan", "certs", "export"}, command[0]) {
+	if len(command) == 2 && command[1] != "rm" && !slices.Contains([]string{"plan", "certs", "export"}, command[0]) {
 		command = command[:1]
 	}
 	name := strings.Join(append([]string{program}, command...), " ")

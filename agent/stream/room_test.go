@@ -68,7 +68,7 @@ func TestEndlessAnswersAreEnded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newRawServer(t, forever(e.head, e.again))
 			memory := NewMemory(budget)
-			c := newTestClient(t, Config{Endpoints: []string{s.URL}, RequestTimeout: 20 * time.Second, Memory: memory})
+			c := newTestClient(t, Config{Endpoints: []string{s.URL}, RequestTimeout: 20 * time.Second, Memory: memory, MaxOutput: 256})
 			var o Observation
 			c.Do(t.Context(), Request{Body: body(c), Tokens: 5, KeepAnswer: true}, &o)
 			if o.Err == nil || o.Err.Class != e.class {
