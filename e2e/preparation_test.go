@@ -124,8 +124,14 @@ loads:
   - {concurrency: [2], requests: 10}
 `, server.URLs()[0]))
 	r.MustExit(3)
-	if n := len(server.Records()); n != 10 {
-		t.Errorf("the server had %d requests", n)
+	sent := 0
+	for _, record := range server.Records() {
+		if record.OutputTokens == 2 { // others are the preparation's own, on a slow machine
+			sent++
+		}
+	}
+	if sent != 10 {
+		t.Errorf("the server had %d requests", sent)
 	}
 	for _, want := range []string{"149:2", "151 tokens", "takes 150 at most"} {
 		if !strings.Contains(r.Stderr.String(), want) {
