@@ -19,14 +19,7 @@ import (
 // run is damaged, and serves on.
 func TestDamagedLedgersEndNoCoordinator(t *testing.T) {
 	r := newRig(t)
-	a, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	id := a.GetRunId()
-	if _, err := r.runs.StopRun(t.Context(), &spatev1.StopRunRequest{RunId: id}); err != nil {
-		t.Fatal(err)
-	}
+	id := r.stopped(t)
 	if _, err := r.followAll(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,7 @@ func summaryOf(rec *spatev1.RunRecord, plan string) *spatev1.RunSummary {
 
 // endedRuns are the runs on disk that do not go on here, those whose files changed last first.
 func (c *Coordinator) endedRuns(most int, going map[string]bool) ([]*spatev1.RunSummary, error) {
-	if c.cfg.RunDir != "" {
+	if c.cfg.Local {
 		return nil, nil
 	}
 	ids, err := c.runIDs()

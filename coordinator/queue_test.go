@@ -221,17 +221,23 @@ func inUse(t *testing.T, dir string) *aggregate.Ledger {
 	return l
 }
 
-// A run that has ended can be followed from its ledger, from any event on.
-func TestEndedRunsAreFollowedFromTheirLedgers(t *testing.T) {
-	r := newRig(t)
+// stopped submits a run and stops it while it waits for agents. It returns the run's id.
+func (r *rig) stopped(t *testing.T) string {
+	t.Helper()
 	a, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := a.GetRunId()
-	if _, err := r.runs.StopRun(t.Context(), &spatev1.StopRunRequest{RunId: id}); err != nil {
+	if _, err := r.runs.StopRun(t.Context(), &spatev1.StopRunRequest{RunId: a.GetRunId()}); err != nil {
 		t.Fatal(err)
 	}
+	return a.GetRunId()
+}
+
+// A run that has ended can be followed from its ledger, from any event on.
+func TestEndedRunsAreFollowedFromTheirLedgers(t *testing.T) {
+	r := newRig(t)
+	id := r.stopped(t)
 	r.crash()
 	r.start()
 	events, err := r.followAll(t.Context(), id)

@@ -20,10 +20,10 @@ import (
 // removedPrefix begins the name of the directory of a run that is being deleted: no run has such an id.
 const removedPrefix = ".removed-"
 
-// tidy deletes what is beyond the limits: runs that have ended, and datasets of no run that waits or goes on. An embedded coordinator has
-// one run, and leaves its datasets to its command.
+// tidy deletes what is beyond the limits: runs that have ended, and datasets of no run that waits or goes on. A local coordinator has one
+// run, and leaves its datasets to its command.
 func (c *Coordinator) tidy(now time.Time) {
-	if c.cfg.RunDir != "" {
+	if c.cfg.Local {
 		return
 	}
 	c.tidyRuns(now)
@@ -112,7 +112,7 @@ func (c *Coordinator) remove(id string) error {
 	if err := checkID(id); err != nil {
 		return err
 	}
-	if c.cfg.RunDir != "" {
+	if c.cfg.Local {
 		return status.Error(codes.FailedPrecondition, "an embedded coordinator removes nothing")
 	}
 	if c.going(id) {
