@@ -9,11 +9,13 @@ const (
 	MaxTokens = 1 << 24
 	// MaxFrames bounds the frames that are kept of one stream, so that its row fits into a snapshot.
 	MaxFrames = 1 << 20
+	// MaxAnswer bounds the bytes of the text of one answer: 32 GiB, where MaxFrames frames of log probabilities take 16 GiB.
+	MaxAnswer = 1 << 35
 	// MinStatus is the least HTTP status.
 	MinStatus = 100
 	// MaxStatus is the greatest number of three digits, which an HTTP status has.
 	MaxStatus = 999
-	// MaxWindowCount bounds a counter of one window and endpoint: MaxTokens of 2^18 requests.
+	// MaxWindowCount bounds a counter of one window and endpoint: MaxTokens of 2^18 requests, MaxAnswer of 2^7.
 	MaxWindowCount = 1 << 42
 	// MaxTotal bounds a counter of a stage. JSON numbers are exact up to 2^53.
 	MaxTotal = 1 << 52

@@ -19,7 +19,7 @@ func (s *Shard) bounded(o *stream.Observation) *stream.Observation {
 	failed.Err = &stream.Error{Class: spatev1.ErrorClass_ERROR_CLASS_OUT_OF_RANGE, Message: why}
 	failed.Frames = o.Frames[:min(len(o.Frames), measure.MaxFrames)]
 	failed.Usage, failed.HasCachedTokens, failed.HasReasoningTokens = false, false, false
-	failed.OutputTokens, failed.HTTPStatus = 0, 0
+	failed.OutputTokens, failed.TextBytes, failed.HTTPStatus = 0, 0, 0
 	failed.TokenFrames, failed.CoalescedReads, failed.UnstampedFrames = min(o.TokenFrames, measure.MaxFrames), 0, 0
 	return &failed
 }
@@ -35,6 +35,8 @@ func (s *Shard) beyond(o *stream.Observation) string {
 		return fmt.Sprintf("%d tokens in the first frame: more than %d cannot be", o.HeadTokens, measure.MaxTokens)
 	case frames > measure.MaxFrames:
 		return fmt.Sprintf("%d frames in one answer: more than %d are not kept", frames, measure.MaxFrames)
+	case o.TextBytes > measure.MaxAnswer:
+		return fmt.Sprintf("%d bytes of text in one answer: more than %d cannot be", o.TextBytes, uint64(measure.MaxAnswer))
 	case o.Err != nil && o.Err.Class == spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS &&
 		(o.Err.HTTPStatus < measure.MinStatus || o.Err.HTTPStatus > measure.MaxStatus):
 		return fmt.Sprintf("HTTP status %d cannot be", o.Err.HTTPStatus)
@@ -51,10 +53,11 @@ func (s *Shard) full(o *stream.Observation) bool {
 	most, sums := s.most(), &s.total.counts
 	return sums[measure.InputTokens]+o.InputTokens > most || sums[measure.OutputTokens]+o.OutputTokens > most ||
 		sums[measure.CachedTokens]+o.CachedTokens > most || sums[measure.ReasoningTokens]+o.ReasoningTokens > most ||
-		o.TextBytes > most || sums[measure.TextBytes]+o.TextBytes > most
+		sums[measure.TextBytes]+o.TextBytes > most
 }
 
-// most is half of the shard's part of measure.MaxTotal: requests that end together look at the same sums. The sums of a window are bounded by how many requests one agent can end in a second.
+// most is half of the shard's part of measure.MaxTotal: requests that end together look at the same sums. The sums of a window are
+// bounded by how many requests one agent can end in a second.
 func (s *Shard) most() uint64 { return measure.MaxTotal / uint64(2*max(s.config.Shards, 1)) }
 
 // believed reports whether the tokens of a frame can be counted, see stream.Request.OnToken. The shard is locked.

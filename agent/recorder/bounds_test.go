@@ -63,7 +63,8 @@ func drawNumber(t *rapid.T, name string) uint64 {
 	return rapid.OneOf(
 		rapid.Uint64Range(0, 300),
 		rapid.SampledFrom([]uint64{
-			measure.MaxTokens - 1, measure.MaxTokens, measure.MaxTokens + 1, 1<<32 + 5, 7e10, 1e15, measure.MaxTotal, math.MaxInt64, math.MaxUint64,
+			measure.MaxTokens - 1, measure.MaxTokens, measure.MaxTokens + 1, 1<<32 + 5, 7e10,
+			measure.MaxAnswer, measure.MaxAnswer + 1, measure.MaxWindowCount, 1e15, measure.MaxTotal / 8, measure.MaxTotal, math.MaxInt64, math.MaxUint64,
 		}),
 		rapid.Uint64(),
 	).Draw(t, name)
