@@ -105,7 +105,7 @@ func evidenceOf(m Measured, rec *spatev1.StageRecord) trust.Evidence {
 		if d == nil {
 			return nil
 		}
-		return &trust.Times{Count: d.Count, Mean: d.Mean, Std: d.Std, P50: d.P50, P99: d.P99}
+		return &trust.Times{Count: d.Count, Mean: d.Mean, Std: d.Std, P50: d.P50, P95: d.P95, P99: d.P99}
 	}
 	return trust.Evidence{
 		Requests:       trust.Requests{Started: c.GetStarted(), Completed: c.GetCompleted(), Failed: c.GetFailed()},

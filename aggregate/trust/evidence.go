@@ -66,8 +66,8 @@ type Times struct {
 	Count uint64
 	// Mean and Std are exact.
 	Mean, Std float64
-	// P50 and P99 are percentiles of the merged histogram.
-	P50, P99 float64
+	// P50, P95 and P99 are percentiles of the merged histogram.
+	P50, P95, P99 float64
 }
 
 // sum is that of the values.

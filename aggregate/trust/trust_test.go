@@ -62,6 +62,7 @@ func TestEachFlawIsFoundByItsCheck(t *testing.T) {
 		"owed":                   {func(e *Evidence) { e.Requests.NeverSent = ptr(uint64(10)) }, "never_sent", Suspect, "10 requests were owed"},
 		"half was owed":          {func(e *Evidence) { e.Requests.NeverSent = ptr(uint64(1000)) }, "never_sent", Invalid, ""},
 		"late sends":             {func(e *Evidence) { e.SendDelay.P99 = 6 }, "send_delay", Suspect, "6.00 ms (budget 5.00 ms)"},
+		"many late of few":       {func(e *Evidence) { *e.SendDelay = Times{Count: 40, P50: 0.1, P95: 6, P99: 6} }, "send_delay", Suspect, "p95 6.00 ms (budget 5.00 ms)"},
 		"very late sends":        {func(e *Evidence) { e.SendDelay.P99 = 26 }, "send_delay", Invalid, ""},
 		"late reads":             {func(e *Evidence) { e.ReceiveLag.P99 = 21 }, "receive_lag", Suspect, "21.00 ms"},
 		"no stamps":              {func(e *Evidence) { e.Streams.UnstampedFrames = 100_000 }, "stamps", Suspect, "100.00 %"},
@@ -211,12 +212,21 @@ func TestBunchingAtNoTimeAToken(t *testing.T) {
 	}
 }
 
+// One late request of forty is one hiccup: the others decide.
+func TestOneLateRequestOfFewIsAHiccup(t *testing.T) {
+	e := sound()
+	*e.SendDelay = Times{Count: 40, P50: 0.1, P95: 1, P99: 500}
+	if got := Judge(e); got.Verdict != Valid {
+		t.Errorf("%s: %q", got.Verdict, got.Reasons())
+	}
+}
+
 // The worst check is the verdict, the reasons are those that failed, and all of it can be written as JSON, whatever was measured.
 func TestVerdictIsThatOfTheWorstCheck(t *testing.T) {
 	times := rapid.Custom(func(t *rapid.T) *Times {
 		n := rapid.Uint64Range(1, 1e6).Draw(t, "count")
 		v := rapid.Float64Range(0, 1e7)
-		return &Times{n, v.Draw(t, "mean"), v.Draw(t, "std"), v.Draw(t, "p50"), v.Draw(t, "p99")}
+		return &Times{n, v.Draw(t, "mean"), v.Draw(t, "std"), v.Draw(t, "p50"), v.Draw(t, "p95"), v.Draw(t, "p99")}
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Uint64Range(0, 1e6)
