@@ -41,6 +41,8 @@ const (
 	wire      = 1.0  // ms
 	perStream = 0.05 // ms, as one thread writes the frames of a step one stream after the other
 	wirePart  = 0.005
+	// textlessHeads is the share of answers whose first token has no text: vLLM's Anthropic frontend sends nothing for it.
+	textlessHeads = 0.25
 )
 
 // account is what the engine tells of all requests so far: sum in seconds and count, by metric.
@@ -117,6 +119,10 @@ pause: 5s
 			mean *= client[name].Count / count // a busy frontend sends two tokens in one frame, which is one gap
 		}
 		low, high := accepted(name, n, server, intake)
+		if api == "anthropic" && name == "ttft_ms" {
+			gap, _ := grown(before, after, metrics["itl_ms"])
+			high += textlessHeads * gap
+		}
 		t.Logf("%s: client %.3f ms of %.0f, engine %.3f ms of %.0f: %+.3f ms, %+.2f %%; %.3f to %.3f is right",
 			name, mean, client[name].Count, server, count, mean-server, 100*(mean/server-1), low, high)
 		if mean < low || mean > high {
