@@ -4,10 +4,11 @@ package main
 import (
 	"os"
 
-	"github.com/spate-load/spate/cmd/internal/daemon"
+	"github.com/spate-load/spate/internal/cli/agentcmd"
+	"github.com/spate-load/spate/internal/cli/daemon"
 )
 
 // version is set by the Makefile.
 var version = ""
 
-func main() { os.Exit(daemon.Main(newCommand(daemon.Version(version)))) }
+func main() { os.Exit(daemon.Main(agentcmd.New("spate-agent", daemon.Version(version)))) }

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spate-load/spate/agent/calibration"
 	"github.com/spate-load/spate/agent/capacity"
-	"github.com/spate-load/spate/cmd/internal/daemon"
-	"github.com/spate-load/spate/cmd/internal/settings"
+	"github.com/spate-load/spate/internal/cli/daemon"
+	"github.com/spate-load/spate/internal/cli/settings"
 )
 
 // calibrateFlags are the flags of `spate calibrate`.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/spate-load/spate/cmd/internal/settings"
+	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/retention"
 	"github.com/spate-load/spate/workload/store"
 )

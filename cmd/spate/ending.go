@@ -9,7 +9,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate"
 	"github.com/spate-load/spate/aggregate/trust"
-	"github.com/spate-load/spate/cmd/internal/settings"
+	"github.com/spate-load/spate/internal/cli/settings"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 

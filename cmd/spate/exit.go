@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/spate-load/spate/internal/cli/daemon"
 )
 
 // Exit codes of every command. docs/cli.md and `spate help exit-codes` list them.
@@ -80,6 +82,8 @@ func exitCode(err error) int {
 		return exitDone
 	case errors.As(err, &e):
 		return e.code
+	case daemon.IsBadInput(err):
+		return exitInput
 	}
 	return exitFault
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/spate-load/spate/agent"
 	"github.com/spate-load/spate/agent/memory"
 	"github.com/spate-load/spate/agent/realtime"
-	"github.com/spate-load/spate/cmd/internal/daemon"
-	"github.com/spate-load/spate/cmd/internal/settings"
 	"github.com/spate-load/spate/coordinator"
+	"github.com/spate-load/spate/internal/cli/daemon"
+	"github.com/spate-load/spate/internal/cli/settings"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/simulator"
 )

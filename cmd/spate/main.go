@@ -9,8 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/spate-load/spate/cmd/internal/daemon"
-	"github.com/spate-load/spate/cmd/internal/settings"
+	"github.com/spate-load/spate/internal/cli/agentcmd"
+	"github.com/spate-load/spate/internal/cli/coordinatorcmd"
+	"github.com/spate-load/spate/internal/cli/daemon"
+	"github.com/spate-load/spate/internal/cli/settings"
 )
 
 // version is set by the Makefile.
@@ -67,7 +69,8 @@ coordinator and its agents with --coordinator. "spate plans" lists the plans tha
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newRun(), newPlans(), newPlan(), newValidate(), newReport(), newSimulate(), newAgents(), newRuns(), newDatasets(), newFollow(),
-		newResume(), newStop(), newFetch(), newExport(), newCerts(), newCalibrate(), newExitCodes(), newVersion())
+		newResume(), newStop(), newFetch(), newExport(), newCerts(), newCalibrate(), newExitCodes(), newVersion(),
+		agentcmd.New("spate agent", root.Version), coordinatorcmd.New("spate coordinator", root.Version))
 	return root
 }
 

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/spate-load/spate/cmd/internal/settings"
 	"github.com/spate-load/spate/coordinator"
+	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report"

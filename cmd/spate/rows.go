@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spate-load/spate/cmd/internal/settings"
 	"github.com/spate-load/spate/internal/bounded"
+	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"

@@ -10,7 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
 
-	"github.com/spate-load/spate/cmd/internal/script"
+	"github.com/spate-load/spate/internal/cli/script"
 )
 
 func TestMain(m *testing.M) { testscript.Main(leakFree{m}, map[string]func(){"spate": main}) }

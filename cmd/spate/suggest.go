@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/spate-load/spate/cmd/internal/daemon"
+	"github.com/spate-load/spate/internal/cli/daemon"
 	"github.com/spate-load/spate/plans"
 )
 

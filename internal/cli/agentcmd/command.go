@@ -1,4 +1,5 @@
-package main
+// Package agentcmd is the command of an agent: the program spate-agent, and `spate agent`.
+package agentcmd
 
 import (
 	"cmp"
@@ -22,9 +23,9 @@ import (
 	"github.com/spate-load/spate/agent/realtime"
 	"github.com/spate-load/spate/agent/yielding"
 	"github.com/spate-load/spate/certs"
-	"github.com/spate-load/spate/cmd/internal/daemon"
-	"github.com/spate-load/spate/cmd/internal/settings"
 	"github.com/spate-load/spate/coordinator/membership"
+	"github.com/spate-load/spate/internal/cli/daemon"
+	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -46,15 +47,16 @@ type flags struct {
 	set                *pflag.FlagSet
 }
 
-func newCommand(version string) *cobra.Command {
+// New makes the command. Program is what people type to run it: spate-agent or spate agent. The command blocks until SIGINT or SIGTERM.
+func New(program, version string) *cobra.Command {
 	f := &flags{realtime: realtime.Auto}
 	cmd := daemon.New(daemon.Description{
-		Name: "spate-agent", Version: version,
+		Program: program, Version: version,
 		Short: "Agent of Spate: generates the load that the coordinator assigns",
 		Long: `The agent finds its coordinator by gossip (--join any member) or by address (--coordinator), waits for assignments and generates their
 load. It dials the coordinator, so it works behind NAT.`,
-		Example: `  spate-agent --join 127.0.0.1:7946 --region eu
-  spate-agent --coordinator 127.0.0.1:7700 --region us --weight 2`,
+		Example: `  PROGRAM --join 127.0.0.1:7946 --region eu
+  PROGRAM --coordinator 127.0.0.1:7700 --region us --weight 2`,
 	}, f.run)
 	fs := cmd.Flags()
 	f.set = fs

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/pflag"
 
-	"github.com/spate-load/spate/cmd/internal/settings"
+	"github.com/spate-load/spate/internal/cli/settings"
 )
 
 // Status serves what is to be known of a running daemon over HTTP: /healthz, /metrics for Prometheus, and /debug/pprof if it is asked

@@ -1,4 +1,5 @@
-package main
+// Package coordinatorcmd is the command of a coordinator: the program spate-coordinator, and `spate coordinator`.
+package coordinatorcmd
 
 import (
 	"context"
@@ -11,11 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/spate-load/spate/cmd/internal/daemon"
-	"github.com/spate-load/spate/cmd/internal/settings"
 	"github.com/spate-load/spate/coordinator"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/membership"
+	"github.com/spate-load/spate/internal/cli/daemon"
+	"github.com/spate-load/spate/internal/cli/settings"
 )
 
 // flags are the settings of the daemon.
@@ -34,18 +35,19 @@ type flags struct {
 	influx              settings.Influx
 }
 
-func newCommand(version string) *cobra.Command {
+// New makes the command. Program is what people type to run it: spate-coordinator or spate coordinator. The command blocks until SIGINT or SIGTERM.
+func New(program, version string) *cobra.Command {
 	f := &flags{}
 	cmd := daemon.New(daemon.Description{
-		Name: "spate-coordinator", Version: version,
+		Program: program, Version: version,
 		Short: "Coordinator of Spate: splits plans over agents and merges what they measure",
 		Long: `The coordinator waits for agents, splits the plans that "spate run --coordinator" submits over them, and merges what they measure. Agents
 find it by gossip (--join the address that it logs) or are given its --listen address. Runs and what they need lie in --data-dir.
 
 SIGTERM, a crash or a power cut leave a run in progress to the coordinator that is started next with the same --data-dir; agents go on
 meanwhile, for --lease. SIGINT (Ctrl-C) ends it; what was measured is kept.`,
-		Example: `  spate-coordinator
-  spate-coordinator --listen 10.0.0.1:7700 --gossip-listen 10.0.0.1:7946 --gossip-key file:gossip.key \
+		Example: `  PROGRAM
+  PROGRAM --listen 10.0.0.1:7700 --gossip-listen 10.0.0.1:7946 --gossip-key file:gossip.key \
     --tls-ca certs/ca.crt --tls-cert certs/coordinator.crt --tls-key certs/coordinator.key`,
 	}, f.run)
 	host, _ := os.Hostname()

@@ -1,4 +1,4 @@
-package main
+package agentcmd
 
 import (
 	"errors"
@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/spate-load/spate/agent"
-	"github.com/spate-load/spate/cmd/internal/daemon"
+	"github.com/spate-load/spate/internal/cli/daemon"
 )
 
 // metrics are what Prometheus gets to know of the agent. Times are in seconds.

@@ -1,10 +1,10 @@
-package main
+package coordinatorcmd
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/spate-load/spate/cmd/internal/daemon"
 	"github.com/spate-load/spate/coordinator"
+	"github.com/spate-load/spate/internal/cli/daemon"
 )
 
 // metrics are what Prometheus gets to know of the coordinator.

@@ -1,4 +1,4 @@
-// Package daemon is the shell that spate-coordinator and spate-agent share: flags, settings, logging, signals, exit codes.
+// Package daemon is the shell that coordinator and agent share: flags, settings, logging, signals, exit codes.
 package daemon
 
 import (
@@ -9,11 +9,12 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
-	"github.com/spate-load/spate/cmd/internal/settings"
+	"github.com/spate-load/spate/internal/cli/settings"
 )
 
 // exit codes, the same as `spate`'s.
@@ -31,16 +32,27 @@ func (e inputError) Unwrap() error { return e.error }
 // BadInput marks an error as a mistake in flags or settings, which exits with 2.
 func BadInput(err error) error { return inputError{err} }
 
+// IsBadInput reports whether BadInput marked an error.
+func IsBadInput(err error) bool { return errors.As(err, new(inputError)) }
+
 // Description is what --help says of a daemon.
 type Description struct {
-	Name, Version, Short, Long, Example string
+	// Program is what people type to run it, such as spate-agent or spate agent. Its last word is the command's name.
+	Program string
+	// Version, Short and Long are cobra's.
+	Version, Short, Long string
+	// Example is cobra's, with PROGRAM for the program.
+	Example string
 }
+
+// name is the last word of the program.
+func (d *Description) name() string { return d.Program[strings.LastIndexByte(d.Program, ' ')+1:] }
 
 // New makes the command of a daemon. Run blocks until its context ends, which SIGINT and SIGTERM do.
 func New(d Description, run func(ctx context.Context, version string, logger *slog.Logger) error) *cobra.Command {
 	var level, format string
 	cmd := &cobra.Command{
-		Use: d.Name, Version: d.Version, Short: d.Short, Example: d.Example,
+		Use: d.name(), Version: d.Version, Short: d.Short, Example: strings.ReplaceAll(d.Example, "PROGRAM", d.Program),
 		Long: d.Long + `
 
 Every flag can be set by an environment variable too (SPATE_LISTEN for --listen) or in the file that --config names.
@@ -50,9 +62,9 @@ Exit codes:
   1  a fault of Spate or of this machine
   2  a mistake in a flag or setting`,
 		SilenceErrors: true, SilenceUsage: true,
-		Args: func(cmd *cobra.Command, args []string) error {
+		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return BadInput(fmt.Errorf("unknown argument %q\nsee: %s --help", args[0], cmd.Name()))
+				return BadInput(fmt.Errorf("unknown argument %q\nsee: %s --help", args[0], d.Program))
 			}
 			return nil
 		},
@@ -73,8 +85,8 @@ Exit codes:
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	cmd.Flags().StringVar(&format, "log-format", "text", "text or json")
 	cmd.CompletionOptions.HiddenDefaultCmd = true
-	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return BadInput(fmt.Errorf("%w\nsee: %s --help", err, cmd.Name()))
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return BadInput(fmt.Errorf("%w\nsee: %s --help", err, d.Program))
 	})
 	return cmd
 }
@@ -108,7 +120,7 @@ func Main(cmd *cobra.Command) int {
 		return exitDone
 	}
 	fmt.Fprintln(os.Stderr, cmd.Name()+": "+err.Error())
-	if errors.As(err, new(inputError)) {
+	if IsBadInput(err) {
 		return exitInput
 	}
 	return exitFault

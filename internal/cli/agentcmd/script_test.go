@@ -1,0 +1,19 @@
+package agentcmd
+
+import (
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/spate-load/spate/internal/cli/daemon"
+	"github.com/spate-load/spate/internal/cli/script"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"spate-agent": func() { os.Exit(daemon.Main(New("spate-agent", "v0.0.0-test"))) },
+	})
+}
+
+func TestScripts(t *testing.T) { script.Run(t) }

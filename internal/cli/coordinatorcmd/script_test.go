@@ -1,0 +1,19 @@
+package coordinatorcmd
+
+import (
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/spate-load/spate/internal/cli/daemon"
+	"github.com/spate-load/spate/internal/cli/script"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"spate-coordinator": func() { os.Exit(daemon.Main(New("spate-coordinator", "v0.0.0-test"))) },
+	})
+}
+
+func TestScripts(t *testing.T) { script.Run(t) }
