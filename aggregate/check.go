@@ -176,7 +176,7 @@ func checkErrors(errs []*spatev1.ErrorCount) (total uint64, err error) {
 			return 0, err
 		}
 		if seen[key] {
-			return 0, fmt.Errorf("error %s is given twice", errorName(key.class, key.status))
+			return 0, fmt.Errorf("error %s is given twice", ErrorName(key.class, key.status))
 		}
 		seen[key] = true
 		total += e.GetCount()
@@ -194,12 +194,12 @@ func checkError(e *spatev1.ErrorCount) error {
 	case isStatus && (e.GetHttpStatus() < measure.MinStatus || e.GetHttpStatus() > measure.MaxStatus):
 		return fmt.Errorf("HTTP status %d cannot be", e.GetHttpStatus())
 	case !isStatus && e.GetHttpStatus() != 0:
-		return fmt.Errorf("error %s with HTTP status %d", errorName(e.GetClass(), 0), e.GetHttpStatus())
+		return fmt.Errorf("error %s with HTTP status %d", ErrorName(e.GetClass(), 0), e.GetHttpStatus())
 	case e.GetCount() == 0 || e.GetCount() > measure.MaxWindowCount:
-		return fmt.Errorf("error %s counts %d", errorName(e.GetClass(), e.GetHttpStatus()), e.GetCount())
+		return fmt.Errorf("error %s counts %d", ErrorName(e.GetClass(), e.GetHttpStatus()), e.GetCount())
 	case len(e.GetExample()) > measure.MaxText:
 		return fmt.Errorf("example of error %s has %d bytes, more than %d",
-			errorName(e.GetClass(), e.GetHttpStatus()), len(e.GetExample()), measure.MaxText)
+			ErrorName(e.GetClass(), e.GetHttpStatus()), len(e.GetExample()), measure.MaxText)
 	}
 	return nil
 }

@@ -21,15 +21,10 @@ var (
 	regionMetrics = measure.KeptBy(measure.RegionWindows)
 )
 
-// errorName is the name of a kind of failure in results.json.
-func errorName(class spatev1.ErrorClass, httpStatus uint32) string {
+// ErrorName is the name of a kind of failure in results.json and in request rows: the class, or "http_" and the status.
+func ErrorName(class spatev1.ErrorClass, httpStatus uint32) string {
 	if class == spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS {
 		return fmt.Sprintf("http_%d", httpStatus)
 	}
-	return ErrorClassName(class)
-}
-
-// ErrorClassName is the name of an error class in results.json and in request rows, without an HTTP status.
-func ErrorClassName(class spatev1.ErrorClass) string {
 	return strings.ToLower(strings.TrimPrefix(class.String(), "ERROR_CLASS_"))
 }

@@ -117,7 +117,7 @@ func (t *tally) countersNow() *spatev1.Counters { return proto.CloneOf(t.counter
 func (t *tally) errorCounts() map[string]uint64 {
 	counts := make(map[string]uint64, len(t.errors))
 	for key, e := range t.errors {
-		counts[errorName(key.class, key.status)] += e.count
+		counts[ErrorName(key.class, key.status)] += e.count
 	}
 	return counts
 }
@@ -127,7 +127,7 @@ func (t *tally) errorExamples() map[string]string {
 	examples := make(map[string]string, len(t.errors))
 	for key, e := range t.errors {
 		if e.example != "" {
-			examples[errorName(key.class, key.status)] = e.example
+			examples[ErrorName(key.class, key.status)] = e.example
 		}
 	}
 	return examples

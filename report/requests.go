@@ -187,7 +187,7 @@ func rowOf(s *spatev1.Snapshot, r *spatev1.RequestRecord) requestRow {
 		TLSNs:           r.TlsNs,
 	}
 	if class := r.GetErrorClass(); class != spatev1.ErrorClass_ERROR_CLASS_UNSPECIFIED {
-		row.ErrorClass = unlessZero(aggregate.ErrorClassName(class))
+		row.ErrorClass = unlessZero(aggregate.ErrorName(class, r.GetHttpStatus()))
 	}
 	return row
 }

@@ -170,7 +170,7 @@ func TestRequestRows(t *testing.T) {
 		t.Errorf("row %+v", row)
 	}
 	failed := slices.IndexFunc(fromJSON, func(r requestRow) bool { return r.ErrorClass != nil })
-	if row := fromJSON[failed]; *row.ErrorClass != "http_status" || *row.HTTPStatus != 429 || row.FirstTokenNs != nil || row.OutputTokens != nil {
+	if row := fromJSON[failed]; *row.ErrorClass != "http_429" || *row.HTTPStatus != 429 || row.FirstTokenNs != nil || row.OutputTokens != nil {
 		t.Errorf("row %+v", row)
 	}
 }
