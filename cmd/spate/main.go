@@ -13,6 +13,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/coordinatorcmd"
 	"github.com/spate-load/spate/internal/cli/daemon"
 	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/reason"
 )
 
 // version is set by the Makefile.
@@ -25,7 +26,7 @@ func run() int {
 	root := newRoot()
 	err := root.ExecuteContext(context.Background())
 	if err != nil && !errors.Is(err, errAlreadySaid) {
-		fmt.Fprintln(os.Stderr, "spate: "+err.Error())
+		fmt.Fprintln(os.Stderr, "spate: "+reason.Plain(err.Error()))
 	}
 	return exitCode(err)
 }

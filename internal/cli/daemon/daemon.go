@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/reason"
 )
 
 // exit codes, the same as `spate`'s.
@@ -119,7 +120,7 @@ func Main(cmd *cobra.Command) int {
 	if err == nil {
 		return exitDone
 	}
-	fmt.Fprintln(os.Stderr, cmd.Name()+": "+err.Error())
+	fmt.Fprintln(os.Stderr, cmd.Name()+": "+reason.Plain(err.Error()))
 	if IsBadInput(err) {
 		return exitInput
 	}

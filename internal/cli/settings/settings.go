@@ -15,6 +15,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/spate-load/spate/internal/reason"
 )
 
 // Flag is the flag that names the configuration file.
@@ -174,13 +177,38 @@ func checkKeys(path string, keys []string, root *cobra.Command) error {
 	return errors.Join(errs...)
 }
 
+// readable writes a value of a log line for people: an enum of the protocol as its word (outcome=failed, not 2), an error without gRPC's codes.
+func readable(_ []string, a slog.Attr) slog.Attr {
+	switch v := a.Value.Any().(type) {
+	case protoreflect.Enum:
+		a.Value = slog.StringValue(enumWord(v))
+	case error:
+		a.Value = slog.StringValue(reason.Plain(v.Error()))
+	}
+	return a
+}
+
+// enumWord is the name of an enum's value without what the names of its values have in common.
+func enumWord(e protoreflect.Enum) string {
+	values := e.Descriptor().Values()
+	value := values.ByNumber(e.Number())
+	if value == nil {
+		return fmt.Sprint(e.Number()) // of a newer protocol
+	}
+	common := ""
+	if first := values.ByNumber(0); first != nil {
+		common = strings.TrimSuffix(string(first.Name()), "UNSPECIFIED")
+	}
+	return strings.ToLower(strings.TrimPrefix(string(value.Name()), common))
+}
+
 // Logger makes the structured logger of a command. Level is debug, info, warn or error; format is text or json.
 func Logger(w io.Writer, level, format string) (*slog.Logger, error) {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
 		return nil, fmt.Errorf("log level %q: want debug, info, warn or error", level)
 	}
-	options := &slog.HandlerOptions{Level: l}
+	options := &slog.HandlerOptions{Level: l, ReplaceAttr: readable}
 	switch format {
 	case "text":
 		return slog.New(slog.NewTextHandler(w, options)), nil
