@@ -13,6 +13,7 @@ import (
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/agent/timer"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/internal/reason"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -191,7 +192,7 @@ func (l *load) observe(o *stream.Observation, first bool) {
 		return
 	}
 	if why := l.firsts.ended(o); why != "" {
-		l.fail(spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, true, "target "+l.target().GetName()+" is hopeless: "+why)
+		l.fail(spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, true, reason.Hopeless(l.target().GetName(), why))
 	}
 }
 

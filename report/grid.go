@@ -110,7 +110,7 @@ func loadCell(s aggregate.StageResult) string {
 	if s.Load.Repeat > 0 {
 		cell += fmt.Sprintf(" #%d", s.Load.Repeat+1)
 	}
-	if noteOf(s) != "" {
+	if noteOf(s, &once{}) != "" {
 		cell += " !"
 	}
 	return cell
@@ -236,11 +236,11 @@ func firstExample(s aggregate.StageResult) string {
 }
 
 // noteOf says what a reader of a row must know: that something is missing, that it ended early, or that requests failed. Empty:
-// nothing.
-func noteOf(s aggregate.StageResult) string {
+// nothing. What the table's other notes have said is not said again.
+func noteOf(s aggregate.StageResult, o *once) string {
 	var notes []string
 	if !s.Complete {
-		notes = append(notes, "PARTIAL: "+strings.Join(s.Missing, "; "))
+		notes = append(notes, "PARTIAL: "+o.missing(fmt.Sprint(s.Load), s.Missing))
 	}
 	if s.Enough != nil {
 		notes = append(notes, "ended early: "+*s.Enough)

@@ -79,8 +79,9 @@ func writeGrid(b *strings.Builder, g *grid) {
 		headers = headers[:len(headers)-1]
 	}
 	writeRows(b, append([]string{g.loadHeader()}, headers...), rows)
+	notes := &once{}
 	for _, s := range g.stages {
-		if note := noteOf(s); note != "" {
+		if note := noteOf(s, notes); note != "" {
 			fmt.Fprintf(b, "\n! %s: %s\n", s.Load, cell(note))
 		}
 	}

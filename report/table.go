@@ -40,11 +40,10 @@ func Table(w io.Writer, r *aggregate.Result, width int) error {
 			lines = g.lines(narrowHeaders, short, " ")
 		}
 		b.WriteString(strings.Join(lines, "\n") + "\n")
+		notes := &once{}
 		for _, s := range g.stages {
-			if note := noteOf(s); note != "" {
-				if example := firstExample(s); example != "" {
-					note += "; for example: " + example // the terminal has no table of errors, as report.md has
-				}
+			if note := noteOf(s, notes); note != "" {
+				note += notes.example(s) // the terminal has no table of errors, as report.md has
 				writeWrapped(&b, "! ", fmt.Sprintf("%s: %s", s.Load, note), width)
 			}
 		}

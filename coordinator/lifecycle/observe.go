@@ -11,6 +11,7 @@ import (
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/series"
+	"github.com/spate-load/spate/internal/reason"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -75,7 +76,7 @@ func (r *Run) hopeless(v View) string {
 	if v.Ended < hopelessAfter || float64(v.Failed) <= hopelessShare*float64(v.Ended) {
 		return ""
 	}
-	return fmt.Sprintf("target %s is hopeless: %d of %d requests failed", st.GetTarget().GetName(), v.Failed, v.Ended)
+	return reason.Hopeless(st.GetTarget().GetName(), fmt.Sprintf("%d of %d requests failed", v.Failed, v.Ended))
 }
 
 // failTarget ends the stage in progress, and skips what remains of its target.
@@ -91,12 +92,13 @@ func (r *Run) judgeTarget(at clock.Instant, o series.Outcome) {
 	if !st.GetFailFast() || rec.GetFailure() != "" || rec.GetStopped() || o.Completed > 0 || o.Failed == 0 {
 		return
 	}
-	reason := fmt.Sprintf("target %s is hopeless: none of the %d requests of stage %d completed", st.GetTarget().GetName(), o.Failed, st.GetIndex())
+	why := fmt.Sprintf("none of the %d requests of stage %d completed", o.Failed, st.GetIndex())
 	if o.Fault != "" {
-		reason += ": " + o.Fault
+		why += ": " + o.Fault
 	}
-	r.notice(at, spatev1.Severity_SEVERITY_ERROR, "%s", reason)
-	r.dead[st.GetTarget().GetName()], r.failure = reason, cmp.Or(r.failure, reason)
+	why = reason.Hopeless(st.GetTarget().GetName(), why)
+	r.notice(at, spatev1.Severity_SEVERITY_ERROR, "%s", why)
+	r.dead[st.GetTarget().GetName()], r.failure = why, cmp.Or(r.failure, why)
 }
 
 // tooManyErrors says why a stage is to be given up. Empty: it is not.
