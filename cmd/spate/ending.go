@@ -75,7 +75,7 @@ func (e ending) conclude(cmd *cobra.Command, dir string, fail failOn) error {
 	if v := e.GetVerdict(); v != "" {
 		state += ", " + v
 	}
-	fmt.Fprintf(out, "Run %s: %s\n", e.id, state)
+	fmt.Fprintf(out, "Run %s: %s\n", e.id, paletteOf(out).state(state))
 	if dir != "" {
 		fmt.Fprintf(out, "Run directory: %s\n", dir)
 	}

@@ -17,11 +17,13 @@ type progress struct {
 	w        io.Writer
 	terminal bool
 	width    func() int
+	colours  palette
 
 	simulation string // what is said of a simulation. Empty: it is none
 	atMost     bool   // stages are the most that there can be
 	single     bool   // there is one target and one workload: a narrow terminal goes without their names
 	columns    [3]int // widths of target, workload and load
+	left       timeLeft
 
 	stages    uint32
 	began     *spatev1.StageBegan
@@ -38,6 +40,7 @@ func (p *progress) expect(plan *plans.Plan) {
 	stages := plan.Outline()
 	p.simulation, p.atMost = simulationWords(plan), outlookOf(stages).atMost
 	p.single = len(plan.Proto().GetTargets()) == 1 && len(plan.Proto().GetWorkloads()) == 1
+	p.left = timeLeft{stages: stages, series: p.atMost}
 	for _, s := range stages {
 		load := plans.LoadWords(s.GetLoad())
 		if s.GetLoad().GetSearch() != nil || s.GetLoad().GetSweep() != nil {
@@ -136,8 +139,9 @@ func (p *progress) stageEnded(e *spatev1.StageEnded) {
 		parts = append(parts, "(incomplete)")
 	}
 	for _, line := range p.lay(parts) {
-		p.line(line)
+		p.line(p.colours.stage(line))
 	}
+	p.left.spent += p.last.GetElapsed().AsDuration()
 	if e.GetFailure() != "" {
 		p.note(noticeMark(spatev1.Severity_SEVERITY_ERROR), e.GetFailure())
 	}
@@ -177,7 +181,11 @@ func (p *progress) place() string {
 
 // state is what is known of the stage in progress.
 func (p *progress) state() []string {
-	return append([]string{p.bar(), thousands(uint64(p.last.GetInFlight())) + " in flight"}, p.figures()...)
+	parts := []string{p.bar()}
+	if left := p.left.words(p.began, p.last); left != "" {
+		parts = append(parts, left)
+	}
+	return append(append(parts, thousands(uint64(p.last.GetInFlight()))+" in flight"), p.figures()...)
 }
 
 // summary is what is said of a stage that has ended.
@@ -191,7 +199,7 @@ func (p *progress) summary() []string {
 // figures are the run to date of a stage.
 func (p *progress) figures() []string {
 	e := p.last
-	parts := []string{fmt.Sprintf("%6s done", thousands(e.GetCompleted()))} // failed ones included
+	parts := []string{fmt.Sprintf("%6s done", thousands(e.GetCompleted()-min(e.GetFailed(), e.GetCompleted())))}
 	if e.GetFailed() > 0 {
 		parts = append(parts, fmt.Sprintf("%s failed", thousands(e.GetFailed())))
 	}
@@ -258,7 +266,7 @@ func (p *progress) note(mark, text string) {
 	}
 	for part := range strings.SplitSeq(text, "\n") {
 		for _, line := range wrap(part, width) {
-			p.line(mark + line)
+			p.line(p.colours.mark(mark) + line)
 			mark = strings.Repeat(" ", utf8.RuneCountInString(mark))
 		}
 	}
@@ -272,7 +280,7 @@ func (p *progress) line(text string) {
 
 // rewrite shows text in place of what was last rewritten, cut to the terminal's width.
 func (p *progress) rewrite(text string) {
-	fmt.Fprint(p.w, "\r\x1b[K"+cut(text, p.width()))
+	fmt.Fprint(p.w, "\r\x1b[K"+p.colours.stage(cut(text, p.width())))
 	p.open = true
 }
 

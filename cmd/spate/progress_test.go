@@ -41,7 +41,7 @@ func TestPlainProgress(t *testing.T) {
 		p.show(e)
 	}
 	want := `2 stages on 2 agents: a, b; latencies are p50/p99 in ms
-[1/2] sim  300:15  concurrency 8    2.0 s   1,234 done  2 failed   45,678 tok/s  TTFT  12.3/1,235  TPOT  5.02/9.50
+[1/2] sim  300:15  concurrency 8    2.0 s   1,232 done  2 failed   45,678 tok/s  TTFT  12.3/1,235  TPOT  5.02/9.50
 [2/2] sim  300:15  concurrency 8
 ✗ target sim is dead
 ! careful
@@ -143,9 +143,9 @@ func TestSearchProgress(t *testing.T) {
 		width int
 		want  string
 	}{
-		{140, "[1/≤2] sim  300:15  concurrency 8           2.0 s   1,234 done  2 failed   45,678 tok/s  TTFT  12.3/1,235  TPOT  5.02/9.50"},
-		{90, "[1/≤2] concurrency 8 1,234 done 2 failed 45,678 tok/s TTFT 12.3/1,235 TPOT 5.02/9.50"},
-		{80, "[1/≤2] concurrency 8 1,234 done 2 failed 45,678 tok/s TTFT 12.3/1,235\n  TPOT 5.02/9.50"},
+		{140, "[1/≤2] sim  300:15  concurrency 8           2.0 s   1,232 done  2 failed   45,678 tok/s  TTFT  12.3/1,235  TPOT  5.02/9.50"},
+		{90, "[1/≤2] concurrency 8 1,232 done 2 failed 45,678 tok/s TTFT 12.3/1,235 TPOT 5.02/9.50"},
+		{80, "[1/≤2] concurrency 8 1,232 done 2 failed 45,678 tok/s TTFT 12.3/1,235\n  TPOT 5.02/9.50"},
 	} {
 		var out bytes.Buffer
 		p := &progress{w: &out, terminal: true, width: func() int { return tc.width }}

@@ -16,7 +16,9 @@ type view struct {
 }
 
 func newView(w io.Writer, quiet bool) *view {
-	return &view{quiet: quiet, p: &progress{w: w, terminal: terminalWidth(w) > 0, width: func() int { return terminalWidth(w) }}}
+	return &view{quiet: quiet, p: &progress{
+		w: w, terminal: terminalWidth(w) > 0, width: func() int { return terminalWidth(w) }, colours: paletteOf(w),
+	}}
 }
 
 // show takes in one event.
