@@ -67,11 +67,11 @@ coordinator and its agents with --coordinator. "spate plans" lists the plans tha
 		},
 	}
 	settings.AddFlag(root)
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newRun(), newPlans(), newPlan(), newValidate(), newReport(), newSimulate(), newAgents(), newRuns(), newDatasets(), newFollow(),
 		newResume(), newStop(), newFetch(), newExport(), newCerts(), newCalibrate(), newExitCodes(), newVersion(),
 		agentcmd.New("spate agent", root.Version), coordinatorcmd.New("spate coordinator", root.Version))
+	completeValues(root)
 	return root
 }
 
