@@ -7,6 +7,7 @@ import (
 	"io"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"buf.build/go/protoyaml"
 	"go.yaml.in/yaml/v3"
@@ -31,7 +32,7 @@ func parseDocument(path string, data []byte) (document *yaml.Node, err error) {
 	if err := decoder.Decode(document); errors.Is(err, io.EOF) {
 		return nil, Mistakes{{Path: path, Message: "the plan is empty: it needs at least a name, targets, workloads and loads"}}
 	} else if err != nil {
-		return nil, syntaxMistakes(path, err)
+		return nil, syntaxMistakes(path, data, err)
 	}
 	var second yaml.Node
 	switch err := decoder.Decode(&second); {
@@ -39,21 +40,35 @@ func parseDocument(path string, data []byte) (document *yaml.Node, err error) {
 		return nil, Mistakes{{Path: path, Line: second.Line, Column: second.Column,
 			Message: "a second document begins: a plan is one document, put each in a file of its own"}}
 	case !errors.Is(err, io.EOF):
-		return nil, syntaxMistakes(path, err)
+		return nil, syntaxMistakes(path, data, err)
 	}
 	return document, nil
 }
 
 var syntaxError = regexp.MustCompile(`(?s)^yaml: (?:line (\d+): )?(.*)$`)
 
-// syntaxMistakes takes the line out of the YAML reader's message. The reader does not tell the column.
-func syntaxMistakes(path string, err error) Mistakes {
+// syntaxMistakes takes the line out of the YAML reader's message. The reader does not tell the column, which is known of a tab alone.
+func syntaxMistakes(path string, data []byte, err error) Mistakes {
 	m := Mistake{Path: path, Message: "not readable as YAML: " + err.Error()}
 	if part := syntaxError.FindStringSubmatch(err.Error()); part != nil {
 		m.Line, _ = strconv.Atoi(part[1])
 		m.Message = "not readable as YAML: " + part[2]
 	}
+	if column := tabIn(data, m.Line); column > 0 && strings.Contains(m.Message, "cannot start any token") {
+		m.Column, m.Message = column, "a tab where YAML takes none: indent with spaces"
+	}
 	return Mistakes{m}
+}
+
+// tabIn is the column of the first tab in a line's indentation, both counted from 1. 0: there is none.
+func tabIn(data []byte, line int) int {
+	lines := strings.Split(string(data), "\n")
+	if line < 1 || line > len(lines) {
+		return 0
+	}
+	text := lines[line-1]
+	indent := text[:len(text)-len(strings.TrimLeft(text, " \t"))]
+	return strings.Index(indent, "\t") + 1
 }
 
 // decode fills msg and returns what the decoder did not like, and whether it came to the end.
