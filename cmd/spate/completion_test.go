@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/spate-load/spate/plans"
 )
 
 // completed is what a shell is offered behind the words.
@@ -30,7 +32,7 @@ func TestCompletionOfValues(t *testing.T) {
 	for words, want := range map[string]string{
 		"run --fail-on|":           "invalid suspect never",
 		"run --records|":           "parquet jsonl none",
-		"run --api|ch":             "chat",
+		"run --api|":               strings.Join(plans.APIs(), " "),
 		"simulate --exact-output|": "honoured ignored refused",
 		"runs --output|":           "table json",
 		"run|quick":                "quickstart",
