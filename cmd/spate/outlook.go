@@ -111,9 +111,7 @@ func (o *outlook) add(other *outlook) {
 func (s *sum) add(other sum) {
 	s.atMost, s.about = s.atMost || other.atMost, s.about || other.about
 	s.unknown = s.unknown || other.unknown
-	if !other.unknown {
-		s.known += other.known
-	}
+	s.known += other.known
 }
 
 // times is the sum over so many stages, or fewer.

@@ -115,6 +115,7 @@ func (p *progress) stageProgress(e *spatev1.StageProgress) {
 		return
 	}
 	p.last = e
+	p.left.see(p.began, e)
 	parts := append([]string{p.title()}, p.state()...)
 	if p.terminal {
 		p.rewrite(p.lay(parts)[0])
@@ -179,13 +180,17 @@ func (p *progress) place() string {
 	return fmt.Sprintf("[%*d/%s%d]", len(fmt.Sprint(p.stages)), p.began.GetStageIndex()+1, bound, p.stages)
 }
 
-// state is what is known of the stage in progress.
+// state is what is known of the stage in progress. What a narrow terminal has no room for stands last.
 func (p *progress) state() []string {
 	parts := []string{p.bar()}
 	if left := p.left.words(p.began, p.last); left != "" {
 		parts = append(parts, left)
 	}
-	return append(append(parts, thousands(uint64(p.last.GetInFlight()))+" in flight"), p.figures()...)
+	inFlight := thousands(uint64(p.last.GetInFlight())) + " in flight"
+	if p.narrow() {
+		return append(append(parts, p.figures()...), inFlight)
+	}
+	return append(append(parts, inFlight), p.figures()...)
 }
 
 // summary is what is said of a stage that has ended.
@@ -219,7 +224,10 @@ func (p *progress) figures() []string {
 
 // bar draws how much of the stage has passed, by time or else by requests.
 func (p *progress) bar() string {
-	const cells = 10
+	cells := 10
+	if p.narrow() {
+		cells = 5
+	}
 	elapsed := p.last.GetElapsed().AsDuration().Seconds()
 	part, label := -1.0, fmt.Sprintf("%.0f s", elapsed)
 	if n := p.began.GetExpectedRequests(); n > 0 {
@@ -231,7 +239,7 @@ func (p *progress) bar() string {
 	if part < 0 {
 		return label
 	}
-	full := int(min(1, part) * cells)
+	full := int(min(1, part) * float64(cells))
 	return strings.Repeat("█", full) + strings.Repeat("░", cells-full) + " " + label
 }
 

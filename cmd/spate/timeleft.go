@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -12,6 +13,27 @@ type timeLeft struct {
 	stages []*spatev1.Stage // in the order in which they run; a sweep or a search is one of them
 	series bool             // a sweep or a search is among them: stages of the run are not those of the list
 	spent  time.Duration    // of the stages that have ended
+	pace   map[pair]float64 // seconds that a request of a closed loop took last
+}
+
+// pair names what a closed loop's pace depends on most.
+type pair struct{ target, workload string }
+
+func pairOf(s *spatev1.Stage) pair { return pair{s.GetTarget().GetName(), s.GetWorkload().GetName()} }
+
+// see takes in how far the stage in progress is.
+func (t *timeLeft) see(began *spatev1.StageBegan, last *spatev1.StageProgress) {
+	i := int(began.GetStageIndex())
+	if t.series || i >= len(t.stages) || last.GetCompleted() == 0 {
+		return
+	}
+	if streams := t.stages[i].GetLoad().GetConcurrency(); streams > 0 {
+		if t.pace == nil {
+			t.pace = make(map[pair]float64)
+		}
+		took := last.GetElapsed().AsDuration().Seconds() * float64(streams) / float64(last.GetCompleted())
+		t.pace[pairOf(t.stages[i])] = took
+	}
 }
 
 // sum is the estimate in seconds: the rest of the stage in progress, the stages after it and the pauses before them.
@@ -22,12 +44,23 @@ func (t *timeLeft) sum(began *spatev1.StageBegan, last *spatev1.StageProgress) s
 		all.atMost = true
 		return all
 	}
-	rest, next := stageLeft(began, last), int(began.GetStageIndex())+1
-	if next < len(t.stages) {
-		rest.add(outlookOf(t.stages[next:]).time)
-		rest.known += t.stages[next].GetPause().AsDuration().Seconds()
+	rest := stageLeft(began, last)
+	for _, s := range t.stages[min(int(began.GetStageIndex())+1, len(t.stages)):] {
+		rest.add(t.stage(s))
+		rest.known += s.GetPause().AsDuration().Seconds()
 	}
 	return rest
+}
+
+// stage is the time of a stage to come. A closed loop that ends by its requests alone is taken to keep the last pace of its pair.
+func (t *timeLeft) stage(s *spatev1.Stage) sum {
+	e := plans.EstimateOf(s)
+	pace, seen := t.pace[pairOf(s)]
+	streams := s.GetLoad().GetConcurrency()
+	if e.Timed || !e.Counted || !seen || streams == 0 {
+		return starting(s.GetLoad(), e)
+	}
+	return sum{known: pace * float64(e.Requests) / float64(streams), about: true}
 }
 
 // stageLeft is the rest of the stage in progress, by its time, or by its requests at the pace so far.
@@ -43,7 +76,7 @@ func stageLeft(began *spatev1.StageBegan, last *spatev1.StageProgress) sum {
 	return sum{known: elapsed * max(0, n/ended-1), about: true}
 }
 
-// words say how long the rest of the run takes: "~1m40s left". Empty: it is not known.
+// words say how long the rest of the run takes: "ETA ~1m40s". Empty: it is not known.
 func (t *timeLeft) words(began *spatev1.StageBegan, last *spatev1.StageProgress) string {
 	if len(t.stages) == 0 {
 		return ""
@@ -54,5 +87,5 @@ func (t *timeLeft) words(began *spatev1.StageBegan, last *spatev1.StageProgress)
 	if text == "n/a" {
 		return ""
 	}
-	return "run " + text + " left"
+	return "ETA " + text
 }
