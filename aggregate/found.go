@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/aggregate/trust"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -93,7 +94,7 @@ func searchesOf(records []*spatev1.SearchRecord) []SearchResult {
 		s := SearchResult{
 			Series: r.GetSeries(), Target: r.GetTarget(), Workload: r.GetWorkload(), Unit: "rate", Objectives: objectives(r.GetSearch().GetKeep()),
 			Kept: r.Kept, Broke: r.Broke, Reason: unlessZero(r.GetReason()), Probes: r.GetProbes(), Converged: r.GetConverged(),
-			MeanThroughput: r.MeanThroughput, ThroughputMargin: r.ThroughputMargin, Verdict: unlessZero(r.GetVerdict()), Doubts: unlessZero(r.GetDoubts()),
+			MeanThroughput: r.MeanThroughput, ThroughputMargin: r.ThroughputMargin, Verdict: unlessZero(trust.Verdict(r.GetVerdict())), Doubts: unlessZero(r.GetDoubts()),
 		}
 		if r.GetSearch().GetConcurrency() != nil {
 			s.Unit = "concurrency"

@@ -78,7 +78,7 @@ type SearchResult struct {
 	// Half the width of its 95 % confidence interval. Null: there are fewer than two.
 	ThroughputMargin *float64 `json:"throughput_margin"`
 	// Worst verdict on the measurements at the two loads. Null: none was judged.
-	Verdict *string `json:"verdict"`
+	Verdict *trust.Verdict `json:"verdict"`
 	// Why it is not VALID, in words. Null: it is.
 	Doubts *string `json:"doubts"`
 }

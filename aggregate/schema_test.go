@@ -11,10 +11,13 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spate-load/spate/aggregate/trust"
 )
 
 // schemaFile is the JSON Schema of results.json.
@@ -35,6 +38,7 @@ type schema struct {
 	Required    []string           `json:"required,omitempty"`
 	Additional  any                `json:"additionalProperties,omitempty"` // false, or the schema of the values
 	Items       *schema            `json:"items,omitempty"`
+	Enum        []any              `json:"enum,omitempty"` // the values that it takes, all of them
 	Minimum     *int               `json:"minimum,omitempty"`
 	Defs        map[string]*schema `json:"$defs,omitempty"`
 }
@@ -98,11 +102,44 @@ func (g *generator) addFields(def *schema, t reflect.Type) {
 		name, option, _ := strings.Cut(field.Tag.Get("json"), ",")
 		property := g.schemaOf(field.Type)
 		property.Description = g.comments[t.Name()+"."+field.Name]
+		property.Enum = enumOf(field.Type, property.Description)
 		def.Properties[name] = property
 		if option != "omitempty" {
 			def.Required = append(def.Required, name)
 		}
 	}
+}
+
+// enumOf returns the values of a field of verdicts, or of words that its comment lists. Nil: it may take any.
+func enumOf(t reflect.Type, comment string) (values []any) {
+	optional := t.Kind() == reflect.Pointer
+	if optional {
+		t = t.Elem()
+	}
+	switch {
+	case t == reflect.TypeFor[trust.Verdict]():
+		values = []any{string(trust.Valid), string(trust.Suspect), string(trust.Invalid)}
+	case t.Kind() == reflect.String:
+		for sentence := range strings.SplitSeq(comment, ". ") {
+			values = append(values, listed(sentence)...)
+		}
+	}
+	if optional && values != nil {
+		values = append(values, nil)
+	}
+	return values
+}
+
+var quoted = regexp.MustCompile(`"([a-z_]+)"`)
+
+// listed returns the words of a sentence that lists them all: "done", "stopped" or "failed".
+func listed(sentence string) (words []any) {
+	if strings.Contains(sentence, ` or "`) {
+		for _, word := range quoted.FindAllStringSubmatch(sentence, -1) {
+			words = append(words, word[1])
+		}
+	}
+	return words
 }
 
 // fieldComments reads the comments of this package's types, and those of package trust, and their fields.
@@ -209,6 +246,9 @@ func (s *schema) check(root *schema, value any, path string) (wrong []string) {
 	if got := typeName(value); !s.allows(got) {
 		return []string{fmt.Sprintf("%s: %s, not %v", path, got, s.Type)}
 	}
+	if s.Enum != nil && !slices.Contains(s.Enum, value) {
+		return []string{fmt.Sprintf("%s: %v, not of %v", path, value, s.Enum)}
+	}
 	switch v := value.(type) {
 	case []any:
 		for i, item := range v {
@@ -301,7 +341,11 @@ func TestResultsConformToTheSchema(t *testing.T) {
 	}
 	for from, to := range map[string]string{
 		`"target":`: `"goal":`, `"complete":true`: `"complete":1`, `"http_500":1`: `"http_500":"1"`, `"stages":[`: `"stages":[null,`,
+		`"verdict":"SUSPECT"`: `"verdict":"GOOD"`, `"outcome":"done"`: `"outcome":"OUTCOME_DONE"`,
 	} {
+		if !strings.Contains(string(data), from) {
+			t.Errorf("there is no %s to break", from)
+		}
 		broken := decode([]byte(strings.Replace(string(data), from, to, 1)))
 		if len(root.check(root, broken, "results")) == 0 {
 			t.Errorf("%s instead of %s conforms", to, from)

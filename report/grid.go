@@ -197,7 +197,7 @@ func conclusion(s aggregate.SearchResult) string {
 		line += "; measured once"
 	}
 	if s.Verdict != nil {
-		line += "; " + *s.Verdict
+		line += "; " + string(*s.Verdict)
 	}
 	if s.Doubts != nil {
 		line += ": " + *s.Doubts
