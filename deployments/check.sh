@@ -7,7 +7,7 @@ made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT
 
 chart=deployments/helm/spate
-image=(--set image.repository=registry.example/spate,image.tag=1)
+image=(--set image.repository=registry.example/spate,image.tag=v1)
 
 # The ways in which the chart is used, each by the values that differ.
 declare -A ways=(
@@ -25,6 +25,16 @@ for way in "${!ways[@]}"; do
   "$bin/helm" lint --quiet --strict "$chart" "${values[@]}"
   "$bin/helm" template spate "$chart" "${values[@]}" >"$made/$way.yaml"
 done
+# As it comes, the chart is in order, and says at its installation what is missing. A value that it does not know is refused.
+"$bin/helm" lint --quiet --strict "$chart"
+if "$bin/helm" template spate "$chart" >/dev/null 2>"$made/said" || ! grep -q 'image.repository: name the repository' "$made/said"; then
+  echo 'The chart is installed without an image.' >&2
+  exit 1
+fi
+if "$bin/helm" lint "$chart" "${image[@]}" --set agents.replica=3 >/dev/null 2>&1; then
+  echo 'The chart takes agents.replica.' >&2
+  exit 1
+fi
 crds=$(go mod download -json "github.com/cert-manager/cert-manager@$2" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')/deploy/crds
 "$bin/kubectl-validate" --local-crds "$crds" "$made"
 
