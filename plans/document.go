@@ -7,7 +7,6 @@ import (
 	"io"
 	"regexp"
 	"strconv"
-	"strings"
 
 	"buf.build/go/protoyaml"
 	"go.yaml.in/yaml/v3"
@@ -43,32 +42,6 @@ func parseDocument(path string, data []byte) (document *yaml.Node, err error) {
 		return nil, syntaxMistakes(path, data, err)
 	}
 	return document, nil
-}
-
-var syntaxError = regexp.MustCompile(`(?s)^yaml: (?:line (\d+): )?(.*)$`)
-
-// syntaxMistakes takes the line out of the YAML reader's message. The reader does not tell the column, which is known of a tab alone.
-func syntaxMistakes(path string, data []byte, err error) Mistakes {
-	m := Mistake{Path: path, Message: "not readable as YAML: " + err.Error()}
-	if part := syntaxError.FindStringSubmatch(err.Error()); part != nil {
-		m.Line, _ = strconv.Atoi(part[1])
-		m.Message = "not readable as YAML: " + part[2]
-	}
-	if column := tabIn(data, m.Line); column > 0 && strings.Contains(m.Message, "cannot start any token") {
-		m.Column, m.Message = column, "a tab where YAML takes none: indent with spaces"
-	}
-	return Mistakes{m}
-}
-
-// tabIn is the column of the first tab in a line's indentation, both counted from 1. 0: there is none.
-func tabIn(data []byte, line int) int {
-	lines := strings.Split(string(data), "\n")
-	if line < 1 || line > len(lines) {
-		return 0
-	}
-	text := lines[line-1]
-	indent := text[:len(text)-len(strings.TrimLeft(text, " \t"))]
-	return strings.Index(indent, "\t") + 1
 }
 
 // decode fills msg and returns what the decoder did not like, and whether it came to the end.

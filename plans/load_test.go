@@ -75,7 +75,7 @@ func TestHostileText(t *testing.T) {
 		"carriage returns":  {"name: a\rseed: 1\rx: y\r", "p:1:8: a carriage return stands alone"},
 		"line separator":    {"name: \"a\u2028b\"", "p:1:9: the line break U+2028"},
 		"next line":         {"# \u0085name: a", "p:1:3: the line break U+0085"},
-		"control character": {"name: \x07", "p: not readable as YAML: control characters are not allowed"},
+		"control character": {"name: \x07", "p:1:7: not readable as YAML: control characters are not allowed"},
 		"too large":         {strings.Repeat("#", 4<<20+1), "p: the plan has 4194305 bytes, more than the limit of 4194304"},
 		"billion laughs":    {laughs, "aliases (*a) are not supported"},
 		"self-containing":   {"name: &a [*a]", "p:1:7: name: expected text, got a list"},

@@ -73,26 +73,27 @@ func (c *checker) violation(v *protovalidate.Violation) {
 	case c.has(path):
 		f.message += got(c.at[path])
 	default:
-		f.in, f.message = parent(path), "is missing: it "+f.message
-		f.cures = cures(path[strings.LastIndex(path, ".")+1:])
+		f.in = parent(path)
+		name := path[strings.LastIndex(path, ".")+1:]
+		if f.cures = choices(name); f.cures != nil {
+			f.path = f.in // a plan has no field of that name
+		} else {
+			f.cures, f.message = []string{name}, "is missing: it "+f.message
+		}
 	}
 	c.keep(f)
 }
 
-// cures returns the fields that stand for a name in the schema: itself, or the choices of a workload's content or a distribution.
-func cures(name string) []string {
+// choices returns the fields of which a plan has one: those of a workload's content or a distribution. Nil: name is a field itself.
+func choices(name string) (names []string) {
 	for _, m := range []protoreflect.ProtoMessage{&spatev1.Workload{}, &spatev1.Lengths{}} {
-		choices := m.ProtoReflect().Descriptor().Oneofs().ByName(protoreflect.Name(name))
-		if choices == nil {
-			continue
+		if group := m.ProtoReflect().Descriptor().Oneofs().ByName(protoreflect.Name(name)); group != nil {
+			for i := range group.Fields().Len() {
+				names = append(names, group.Fields().Get(i).TextName())
+			}
 		}
-		var names []string
-		for i := range choices.Fields().Len() {
-			names = append(names, choices.Fields().Get(i).TextName())
-		}
-		return names
 	}
-	return []string{name}
+	return names
 }
 
 // words say what a field must be where the schema's rule is for machines.
