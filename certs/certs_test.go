@@ -185,6 +185,12 @@ func TestARenewedCertificateCountsAtOnce(t *testing.T) {
 	}
 }
 
+// day is the last one on which a program's own certificate is valid.
+func day(f Files) string {
+	_, until, _ := f.Check(time.Now())
+	return until.Format(time.DateOnly)
+}
+
 // TestFilesAreChecked: what is wrong with a program's own files is said before it connects.
 func TestFilesAreChecked(t *testing.T) {
 	dir := cluster(t)
@@ -200,7 +206,7 @@ func TestFilesAreChecked(t *testing.T) {
 		"missing":        {gone, "no such file"},
 		"no authority":   {swapped, "no PEM file of a CERTIFICATE"},
 		"expired":        {old, "expired"},
-		"wrong role":     {client, "is the certificate of client c"},
+		"wrong role":     {client, "is the certificate of client c (valid until " + day(client) + "): an agent needs one of its own"},
 	} {
 		if _, err := c.f.Dial(Agent); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", what, err)

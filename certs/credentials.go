@@ -32,7 +32,7 @@ func (f Files) Server(refused func(from net.Addr, why error)) (credentials.Trans
 		VerifyConnection: func(s tls.ConnectionState) error {
 			id, err := verify(pool, s.PeerCertificates, time.Now())
 			if err == nil && id.Role == Coordinator {
-				err = fmt.Errorf("a %s has no business with a coordinator", id.Role)
+				err = fmt.Errorf("%s has no business with a coordinator", id.Role.article())
 			}
 			return err
 		},
@@ -68,8 +68,8 @@ func (f Files) checked(want Role) (pool *x509.CertPool, err error) {
 		return nil, err
 	}
 	if id.Role != want {
-		return nil, fmt.Errorf("%s is the certificate of %s (valid until %s): a %s needs one of its own, see `spate certs --help`",
-			f.Cert, id, until.Format(time.DateOnly), want)
+		return nil, fmt.Errorf("%s is the certificate of %s (valid until %s): %s needs one of its own, see `spate certs --help`",
+			f.Cert, id, until.Format(time.DateOnly), want.article())
 	}
 	return f.pool()
 }

@@ -19,6 +19,14 @@ type Identity struct {
 	Name string
 }
 
+// article puts "a" or "an" before a role.
+func (r Role) article() string {
+	if r == Agent {
+		return "an " + string(r)
+	}
+	return "a " + string(r)
+}
+
 // String is the identity as it stands in logs: "agent gpu-7".
 func (i Identity) String() string { return string(i.Role) + " " + i.Name }
 
