@@ -16,7 +16,7 @@ func logHeader(run *spatev1.RunRecord) []byte {
 	begin := run.GetBeginTime().AsTime().UTC()
 	seconds := fmt.Sprintf("%.3f", float64(begin.UnixMilli())/1e3)
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "#[Run %s: tags are stage/metric; times in ns, tokens_per_frame in thousandths]\n", run.GetRunId())
+	fmt.Fprintf(&b, "#[Run %s: tags are stage/metric, lines without one e2e; times in ns, tokens_per_frame in thousandths]\n", run.GetRunId())
 	fmt.Fprintf(&b, "#[Histogram log format version 1.3]\n")
 	fmt.Fprintf(&b, "#[BaseTime: %s (seconds since epoch)]\n", seconds)
 	fmt.Fprintf(&b, "#[StartTime: %s (seconds since epoch), %s]\n", seconds, begin.Format(time.RFC3339))
@@ -24,7 +24,8 @@ func logHeader(run *spatev1.RunRecord) []byte {
 	return b.Bytes()
 }
 
-// logStage appends a stage that started some time after the run's begin to a log: a line for each metric that has values.
+// logStage appends a stage that started some time after the run's begin to a log: a line for each metric that has values, and
+// one without a tag.
 func logStage(b *bytes.Buffer, s *aggregate.Stage, result aggregate.StageResult, start time.Duration) error {
 	fmt.Fprintf(b, "#[Stage %d: %s, %s, %s]\n", result.Index, result.Target, result.Workload, result.Load)
 	length := 0.0
@@ -40,11 +41,18 @@ func logStage(b *bytes.Buffer, s *aggregate.Stage, result aggregate.StageResult,
 		if err != nil {
 			return fmt.Errorf("stage %d: %s: %w", result.Index, m.Name, err)
 		}
-		fmt.Fprintf(b, "Tag=%d/%s,%.3f,%.3f,%.3f,%s\n",
-			result.Index, tagOf(m), max(start.Seconds(), 0), length, float64(values.Max())/m.Unit.Scale(), encoded)
+		line := fmt.Sprintf("%.3f,%.3f,%.3f,%s\n", max(start.Seconds(), 0), length, float64(values.Max())/m.Unit.Scale(), encoded)
+		fmt.Fprintf(b, "Tag=%d/%s,%s", result.Index, tagOf(m), line)
+		if m.ID == untagged {
+			b.WriteString(line)
+		}
 	}
 	return nil
 }
+
+// untagged is the metric that lines without a tag have too: HdrHistogram's log processor reads those alone unless it is given a tag, and
+// fails where there are none.
+const untagged = spatev1.Metric_METRIC_E2E
 
 // tagOf is a metric's name without the unit that results.json has it in: a log holds what was recorded.
 func tagOf(m measure.Metric) string {

@@ -68,7 +68,7 @@ type requestRow struct {
 }
 
 // appendRequestsFile adds the file of request rows, if the run kept any.
-func appendRequestsFile(files []file, ledger *aggregate.Ledger, run *spatev1.RunRecord) ([]file, error) {
+func appendRequestsFile(files []file, ledger *aggregate.Ledger, run *spatev1.RunRecord, r *aggregate.Result) ([]file, error) {
 	var write func(io.Writer, func(func([]requestRow) error) error) error
 	switch run.GetRecords() {
 	case "":
@@ -76,7 +76,13 @@ func appendRequestsFile(files []file, ledger *aggregate.Ledger, run *spatev1.Run
 	case JSONL:
 		write = writeJSONL
 	case Parquet:
-		write = writeParquet
+		footer, err := footer(r)
+		if err != nil {
+			return nil, err
+		}
+		write = func(w io.Writer, stages func(func([]requestRow) error) error) error {
+			return writeParquet(w, footer, stages)
+		}
 	default:
 		return nil, fmt.Errorf("request rows are kept as %q, and this program knows %q and %q", run.GetRecords(), JSONL, Parquet)
 	}
@@ -216,11 +222,11 @@ func writeJSONL(w io.Writer, stages func(func([]requestRow) error) error) error 
 }
 
 // writeParquet writes a Parquet file.
-func writeParquet(w io.Writer, stages func(func([]requestRow) error) error) error {
-	p := parquet.NewGenericWriter[requestRow](w,
+func writeParquet(w io.Writer, footer []parquet.WriterOption, stages func(func([]requestRow) error) error) error {
+	p := parquet.NewGenericWriter[requestRow](w, append(footer,
 		parquet.CreatedBy("spate", "1", ""),
 		parquet.Compression(&parquet.Snappy),
-		parquet.MaxRowsPerRowGroup(rowGroup))
+		parquet.MaxRowsPerRowGroup(rowGroup))...)
 	err := stages(func(rows []requestRow) error {
 		_, err := p.Write(rows)
 		return err

@@ -72,7 +72,7 @@ func filesOf(ledger *aggregate.Ledger, o Options) (*aggregate.Result, []file, er
 		{"vllm.txt", func(w io.Writer) error { return writeVLLM(w, result, o.VLLMLayout) }},
 		{"histograms.hlog", contents(append(logHeader(run), log.Bytes()...))},
 	}
-	files, err = appendRequestsFile(files, ledger, run)
+	files, err = appendRequestsFile(files, ledger, run, result)
 	return result, files, err
 }
 

@@ -140,7 +140,11 @@ func TestHistogramsCanBeReadByHdrHistogram(t *testing.T) {
 	if got := found["1/ttft"].StartTimeMs(); got != 1700000030500 {
 		t.Errorf("stage 1 starts at %d", got)
 	}
-	if len(found) != 28 { // 13 metrics and the failure times, of 2 stages
+	// A processor that is given no tag reads the lines without one.
+	if h := found[""]; h == nil || uint64(h.TotalCount()) != results.Stages[1].E2E.Count || h.Max() != found["1/e2e"].Max() {
+		t.Errorf("without a tag: %v", h)
+	}
+	if len(found) != 29 { // 13 metrics and the failure times, of 2 stages; and e2e without a tag
 		t.Errorf("tags %v", sortedKeys(found))
 	}
 }
