@@ -201,7 +201,7 @@ func TestAssignmentsThatAreNotTakenOn(t *testing.T) {
 	busy := endless(e)
 	c.begin(busy)
 	c.assign(closedStage(1, e))
-	if got := c.next().GetRejected().GetReason(); got != "the agent is busy with stage 0 of run run" {
+	if got := c.next().GetRejected().GetReason(); got != "the agent is busy with stage 1 of run run" {
 		t.Errorf("reason %q", got)
 	}
 	c.stop(busy.GetRef())

@@ -80,7 +80,7 @@ func newer(a, b *spatev1.AssignmentRef) bool {
 
 // describe names an assignment for people.
 func describe(ref *spatev1.AssignmentRef) string {
-	return fmt.Sprintf("stage %d of run %s", ref.GetStageIndex(), ref.GetRunId())
+	return fmt.Sprintf("stage %d of run %s", ref.GetStageIndex()+1, ref.GetRunId())
 }
 
 // assign takes on an assignment, which is the desk's to keep. An earlier one that was not armed yet makes way; one that was told to end is

@@ -51,7 +51,7 @@ func TestRevisionBeforeTheStart(t *testing.T) {
 		}
 	}
 	c.revise(later(a.GetRef(), 4), &spatev1.Stripe{Weights: []uint32{1}})
-	if reason := c.next().GetRejected().GetReason(); reason != "this agent's share of stage 0 of run run has ended" {
+	if reason := c.next().GetRejected().GetReason(); reason != "this agent's share of stage 1 of run run has ended" {
 		t.Errorf("reason %q", reason)
 	}
 }
@@ -76,7 +76,7 @@ func TestRevisionOfAnotherStage(t *testing.T) {
 	d := deskOf(t, limits{}, 1<<20)
 	said := make(answers, 1)
 	d.revise(&spatev1.Revise{Ref: &spatev1.AssignmentRef{RunId: "x", StageIndex: 4}}, said)
-	if got := <-said; got != "stage 4 of run x was revised, but is not assigned" {
+	if got := <-said; got != "stage 5 of run x was revised, but is not assigned" {
 		t.Error(got)
 	}
 }

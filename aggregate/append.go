@@ -169,7 +169,7 @@ func nameText(key []byte) string {
 	if !ok {
 		return fmt.Sprintf("snapshot %x", key)
 	}
-	return fmt.Sprintf("stage %d, %s", stage, keyText(k))
+	return fmt.Sprintf("stage %d, %s", stage+1, keyText(k))
 }
 
 // nameOf is the snapshot that a key names, false if it is none.
@@ -217,7 +217,7 @@ func (l *Ledger) Snapshots(stage uint32, fn func(*spatev1.Snapshot) error) error
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("read snapshots of stage %d: %w", stage, err)
+		return fmt.Errorf("read snapshots of stage %d: %w", stage+1, err)
 	}
 	return nil
 }

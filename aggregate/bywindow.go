@@ -36,7 +36,7 @@ func (l *Ledger) ByWindow(stage uint32, fn func(*spatev1.Snapshot) error) error 
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("read windows of stage %d: %w", stage, err)
+		return fmt.Errorf("read windows of stage %d: %w", stage+1, err)
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func checkKey(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spatev1.StageR
 	case key.GetRunId() != run.GetRunId():
 		return fmt.Errorf("snapshot is of run %.64q, this is run %q", key.GetRunId(), run.GetRunId())
 	case s.GetStageIndex() != stage.GetStage().GetIndex():
-		return fmt.Errorf("snapshot is of stage %d, this is stage %d", s.GetStageIndex(), stage.GetStage().GetIndex())
+		return fmt.Errorf("snapshot is of stage %d, this is stage %d", s.GetStageIndex()+1, stage.GetStage().GetIndex()+1)
 	case key.GetSequence() == 0:
 		return fmt.Errorf("snapshot has no sequence number")
 	case s.GetWindow() > MaxWindow:
@@ -97,7 +97,7 @@ func checkAgent(s *spatev1.Snapshot, stage *spatev1.StageRecord) error {
 			return fmt.Errorf("agent %q takes part as process %x, not as %x", key.GetAgent(), a.GetIncarnation(), key.GetIncarnation())
 		}
 	}
-	return fmt.Errorf("agent %.64q takes no part in stage %d", key.GetAgent(), stage.GetStage().GetIndex())
+	return fmt.Errorf("agent %.64q takes no part in stage %d", key.GetAgent(), stage.GetStage().GetIndex()+1)
 }
 
 // checkMerged checks what only the snapshots of an agent have whose coordinator was gone, or whose part may go over to others.

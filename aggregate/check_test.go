@@ -25,7 +25,7 @@ func TestCheckSnapshotRefuses(t *testing.T) {
 		"":                                func(*spatev1.Snapshot) {},
 		`of run "other"`:                  func(s *spatev1.Snapshot) { s.Key.RunId = "other" },
 		`of run ""`:                       func(s *spatev1.Snapshot) { s.Key = nil },
-		"of stage 9":                      func(s *spatev1.Snapshot) { s.StageIndex = 9 },
+		"of stage 10":                     func(s *spatev1.Snapshot) { s.StageIndex = 9 },
 		"no sequence":                     func(s *spatev1.Snapshot) { s.Key.Sequence = 0 },
 		"window 4294967295 is beyond":     func(s *spatev1.Snapshot) { s.Window = 1<<32 - 1 },
 		`agent "z" takes no part`:         func(s *spatev1.Snapshot) { s.Key.Agent = "z" },

@@ -273,7 +273,7 @@ func TestALedgerWithALossIsReplayedWithoutWhatFollowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "stage 0: agent b (50 % of the load) lost: seconds 2 to 5, the last, are missing"
+	want := "stage 1: agent b (50 % of the load) lost: seconds 2 to 5, the last, are missing"
 	if got := r.Stages[0]; got.Requests.Completed >= 100 || got.Agents[1].Requests.Completed != got.Requests.Completed-50 || got.DroppedRecords != 3 {
 		t.Errorf("requests %+v, %d rows dropped", got.Requests, got.DroppedRecords)
 	}

@@ -106,7 +106,7 @@ func (c *catalogue) stage(key, content []byte, damage error) {
 		return
 	}
 	if len(key) == 4 {
-		c.lost = append(c.lost, fmt.Sprintf("the record of stage %d", binary.BigEndian.Uint32(key)))
+		c.lost = append(c.lost, fmt.Sprintf("the record of stage %d", binary.BigEndian.Uint32(key)+1))
 	}
 }
 
@@ -157,7 +157,7 @@ func (c *catalogue) losses() []string {
 		out = append(out, fmt.Sprintf("%d of its events", c.events))
 	}
 	for _, stage := range c.missingStages() {
-		out = append(out, fmt.Sprintf("the record of stage %d, without which its snapshots say nothing", stage))
+		out = append(out, fmt.Sprintf("the record of stage %d, without which its snapshots say nothing", stage+1))
 	}
 	if c.deep {
 		out = append(out, c.snapshotsLost()...)
@@ -231,5 +231,5 @@ func lossText(stage uint32, k *spatev1.SnapshotKey, lost uint64, from, to int) s
 	if lost == 1 {
 		plural = ""
 	}
-	return fmt.Sprintf("stage %d, agent %q (process %x), %s: %d snapshot%s", stage, k.GetAgent(), k.GetIncarnation(), windows, lost, plural)
+	return fmt.Sprintf("stage %d, agent %q (process %x), %s: %d snapshot%s", stage+1, k.GetAgent(), k.GetIncarnation(), windows, lost, plural)
 }

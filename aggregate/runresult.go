@@ -126,7 +126,7 @@ func runMissing(run *spatev1.RunRecord, stages []StageResult) []string {
 	}
 	for _, s := range stages {
 		for _, reason := range s.Missing {
-			missing = append(missing, fmt.Sprintf("stage %d: %s", s.Index, reason))
+			missing = append(missing, fmt.Sprintf("stage %d: %s", s.Index+1, reason))
 		}
 	}
 	return missing

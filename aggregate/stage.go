@@ -125,7 +125,7 @@ func (s *Stage) takesPart(key agentKey) bool {
 func (s *Stage) Add(snapshot *spatev1.Snapshot) error {
 	decoded, err := s.decode(snapshot)
 	if err != nil {
-		return fmt.Errorf("merge %s into stage %d: %w", keyText(snapshot.GetKey()), s.index, err)
+		return fmt.Errorf("merge %s into stage %d: %w", keyText(snapshot.GetKey()), s.index+1, err)
 	}
 	return s.AddChecked(Checked{snapshot, decoded})
 }
@@ -135,10 +135,10 @@ func (s *Stage) AddChecked(c Checked) error {
 	snapshot := c.snapshot
 	key := agentKey{snapshot.GetKey().GetAgent(), snapshot.GetKey().GetIncarnation()}
 	if !s.takesPart(key) || snapshot.GetStageIndex() != s.index || snapshot.GetWindow() > MaxWindow {
-		return fmt.Errorf("merge %s into stage %d: it is no part of it", keyText(snapshot.GetKey()), s.index)
+		return fmt.Errorf("merge %s into stage %d: it is no part of it", keyText(snapshot.GetKey()), s.index+1)
 	}
 	if err := s.merge(key, snapshot, c.decoded); err != nil {
-		return fmt.Errorf("merge %s into stage %d: %w", keyText(snapshot.GetKey()), s.index, err)
+		return fmt.Errorf("merge %s into stage %d: %w", keyText(snapshot.GetKey()), s.index+1, err)
 	}
 	return nil
 }

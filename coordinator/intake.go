@@ -97,7 +97,7 @@ func (c *Coordinator) takeIn(r *run, s *spatev1.Snapshot, heard bool) (*spatev1.
 	}
 	m, ok := r.stage(s.GetStageIndex())
 	if !ok {
-		return c.refuse(r, s, fmt.Errorf("stage %d has not been assigned", s.GetStageIndex())), nil
+		return c.refuse(r, s, fmt.Errorf("stage %d has not been assigned", s.GetStageIndex()+1)), nil
 	}
 	checked, err := aggregate.Check(s, r.record, m.record)
 	if err != nil && lossOf(m.record, s.GetKey()) == nil { // whatever a lost agent sends is nothing new

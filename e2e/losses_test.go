@@ -51,7 +51,7 @@ func (r running) mustSayIncomplete(missing string) {
 	flat := strings.Join(strings.Fields(r.Stdout.String()), " ")
 	for what, text := range map[string]string{
 		"the table": regexp.MustCompile(`! 20 req/s constant: PARTIAL: .*`).FindString(flat), "report.md": r.text("report.md"), "vllm.txt": r.text("vllm.txt"),
-		"the last line": regexp.MustCompile(`spate: the run reached its end, but its result is incomplete: stage 0: .*\n$`).FindString(r.Stderr.String()),
+		"the last line": regexp.MustCompile(`spate: the run reached its end, but its result is incomplete: stage 1: .*\n$`).FindString(r.Stderr.String()),
 	} {
 		if !regexp.MustCompile(missing).MatchString(text) {
 			r.t.Errorf("%s does not say %q:\n%s", what, missing, text)
@@ -151,7 +151,7 @@ func TestJoiningUnderReassign(t *testing.T) {
 	if !r.sends("south") || !r.sends("north") {
 		t.Error("one of the two sent nothing")
 	}
-	if !regexp.MustCompile(`\| south \| here \| .* \| stage 0: joined at second \d`).MatchString(r.text("report.md")) {
+	if !regexp.MustCompile(`\| south \| here \| .* \| stage 1: joined at second \d`).MatchString(r.text("report.md")) {
 		t.Errorf("report.md does not say that south joined:\n%s", r.text("report.md"))
 	}
 }

@@ -80,7 +80,7 @@ func (p *Plan) heavyObservers(stages []*spatev1.Stage) Mistakes {
 	}
 	return Mistakes{p.Mistake(field, fmt.Sprintf("observers are no light load: more than a tenth of that of %d of %d stages, "+
 		"%.0f %% of that of stage %d (%s); what they send is in no number, but the target serves it",
-		many, len(stages), 100*most, heaviest, LoadWords(stages[heaviest].GetLoad())))}
+		many, len(stages), 100*most, heaviest+1, LoadWords(stages[heaviest].GetLoad())))}
 }
 
 // knownRows speaks up if observers send texts that the load sends, too: rows of a file are the same whatever the seed.

@@ -64,15 +64,15 @@ func TestCautions(t *testing.T) {
 	}{
 		"no observers":         {"", "[{rate: [1], duration: 1s}]", ""},
 		"light":                {"observers: {rate: 0.5}", "[{rate: [5], duration: 1s}]", ""},
-		"not light":            {"observers: {rate: 0.5}", "[{rate: [5, 4], duration: 1s}]", "plan.yaml:2:19: observers.rate: observers are no light load: more than a tenth of that of 1 of 2 stages, 12 % of that of stage 1 (4 req/s poisson)"},
-		"in two regions":       {"observers: {rate: 0.5}\nregions: {a: 1, b: 5}", "[{rate: [5], duration: 1s}]", "1 of 1 stages, 20 % of that of stage 0"},
-		"slots":                {"observers: {}", "[{concurrency: [1, 10], duration: 1s}]", "plan.yaml:2:12: observers: observers are no light load: more than a tenth of that of 1 of 2 stages, 100 % of that of stage 0 (concurrency 1)"},
+		"not light":            {"observers: {rate: 0.5}", "[{rate: [5, 4], duration: 1s}]", "plan.yaml:2:19: observers.rate: observers are no light load: more than a tenth of that of 1 of 2 stages, 12 % of that of stage 2 (4 req/s poisson)"},
+		"in two regions":       {"observers: {rate: 0.5}\nregions: {a: 1, b: 5}", "[{rate: [5], duration: 1s}]", "1 of 1 stages, 20 % of that of stage 1"},
+		"slots":                {"observers: {}", "[{concurrency: [1, 10], duration: 1s}]", "plan.yaml:2:12: observers: observers are no light load: more than a tenth of that of 1 of 2 stages, 100 % of that of stage 1 (concurrency 1)"},
 		"nothing to compare":   {"observers: {}", "[{rate: [1], duration: 1s}]", ""},
-		"phases":               {"observers: {rate: 2}", "[{rate_phases: [{from: 0, to: 10, duration: 1s}]}]", "20 % of that of stage 0"},
-		"slots of phases":      {"observers: {concurrency: 2}", "[{concurrency_phases: [{from: 0, to: 10, duration: 1s}]}]", "20 % of that of stage 0"},
-		"search":               {"observers: {rate: 0.5}", "[{search: {rate: {from: 1, to: 100}, keep: {error_share: 0}}, duration: 1s}]", "50 % of that of stage 0"},
-		"search of slots":      {"observers: {}", "[{search: {concurrency: {from: 4, to: 100}, keep: {error_share: 0}}, duration: 1s}]", "25 % of that of stage 0"},
-		"the same, compressed": {"observers: {rate: 0.5}\nsimulation: {speed: 10}", "[{rate: [4], duration: 1s}]", "12 % of that of stage 0 (40 req/s poisson)"},
+		"phases":               {"observers: {rate: 2}", "[{rate_phases: [{from: 0, to: 10, duration: 1s}]}]", "20 % of that of stage 1"},
+		"slots of phases":      {"observers: {concurrency: 2}", "[{concurrency_phases: [{from: 0, to: 10, duration: 1s}]}]", "20 % of that of stage 1"},
+		"search":               {"observers: {rate: 0.5}", "[{search: {rate: {from: 1, to: 100}, keep: {error_share: 0}}, duration: 1s}]", "50 % of that of stage 1"},
+		"search of slots":      {"observers: {}", "[{search: {concurrency: {from: 4, to: 100}, keep: {error_share: 0}}, duration: 1s}]", "25 % of that of stage 1"},
+		"the same, compressed": {"observers: {rate: 0.5}\nsimulation: {speed: 10}", "[{rate: [4], duration: 1s}]", "12 % of that of stage 1 (40 req/s poisson)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := load(t, onMachines(test.lines, test.loads)).Cautions()

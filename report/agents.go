@@ -55,7 +55,7 @@ func (a *agentSummary) add(s aggregate.StageResult, part aggregate.AgentResult) 
 		a.startError, a.uncertainty = e, part.ClockUncertaintyMs
 	}
 	note := func(format string, args ...any) {
-		a.notes = append(a.notes, fmt.Sprintf("stage %d: ", s.Index)+fmt.Sprintf(format, args...))
+		a.notes = append(a.notes, fmt.Sprintf("stage %d: ", s.Index+1)+fmt.Sprintf(format, args...))
 	}
 	if part.JoinedS != nil {
 		note("joined at second %s", shortest(*part.JoinedS))

@@ -27,7 +27,7 @@ func logHeader(run *spatev1.RunRecord) []byte {
 // logStage appends a stage that started some time after the run's begin to a log: a line for each metric that has values, and
 // one without a tag.
 func logStage(b *bytes.Buffer, s *aggregate.Stage, result aggregate.StageResult, start time.Duration) error {
-	fmt.Fprintf(b, "#[Stage %d: %s, %s, %s]\n", result.Index, result.Target, result.Workload, result.Load)
+	fmt.Fprintf(b, "#[Stage %d, tags %d/...: %s, %s, %s]\n", result.Index+1, result.Index, result.Target, result.Workload, result.Load)
 	length := 0.0
 	if result.DurationS != nil {
 		length = *result.DurationS
@@ -39,7 +39,7 @@ func logStage(b *bytes.Buffer, s *aggregate.Stage, result aggregate.StageResult,
 		}
 		encoded, err := values.AppendCompressedBase64(nil)
 		if err != nil {
-			return fmt.Errorf("stage %d: %s: %w", result.Index, m.Name, err)
+			return fmt.Errorf("stage %d: %s: %w", result.Index+1, m.Name, err)
 		}
 		line := fmt.Sprintf("%.3f,%.3f,%.3f,%s\n", max(start.Seconds(), 0), length, float64(values.Max())/m.Unit.Scale(), encoded)
 		fmt.Fprintf(b, "Tag=%d/%s,%s", result.Index, tagOf(m), line)

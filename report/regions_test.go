@@ -47,7 +47,7 @@ func TestReportOfSeveralRegions(t *testing.T) {
 	files := written(t, distributedDir(t))
 	const stage = "| 0: Dynamo 3P1D, 100:4, concurrency 1 | "
 	for _, want := range []string{
-		"> - stage 0: " + lostLine + "\n",
+		"> - stage 1: " + lostLine + "\n",
 		"- The coordinator was started anew while the run went on: 2 times\n",
 		"\n! concurrency 1: PARTIAL: " + lostLine + "; 6 request rows are missing from the requests file, nothing else: an agent's memory for them was full\n",
 		"## Regions\n\n| Stage | Region | Agents | Completed | Failed | Cut off | req/s |",
@@ -60,14 +60,14 @@ func TestReportOfSeveralRegions(t *testing.T) {
 		"## Observers: what a light load saw beside the load\n\nWhat an observer sent is in no other number of this report.\n\n",
 		stage + "eu | observer c | 0.5 req/s constant | 20 | 0 | 0 | ", stage + "eu | the load's agents | concurrency 1 | 20 | 0 | 0 | ",
 		"| a | eu | host-a | v1 | 1 | 20 | 0 | 0.31 ms late ± 0.08 ms |  |\n",
-		"| b | us | host-b | v1 | 1 | 10 | 0 | n/a | stage 0: 25 % of the load missing from second 1 on |\n",
+		"| b | us | host-b | v1 | 1 | 10 | 0 | n/a | stage 1: 25 % of the load missing from second 1 on |\n",
 		"| c | eu | host-a | v1 | 0 | 0 | 0 | n/a | observer in 1 stage |\n",
 	} {
 		if !strings.Contains(files["report.md"], want) {
 			t.Errorf("no %q in\n%s", want, files["report.md"])
 		}
 	}
-	if want := "Stage 0: Dynamo 3P1D, 100:4, concurrency 1 (PARTIAL)\nMissing: " + lostLine + "\n===="; !strings.HasPrefix(files["vllm.txt"], want) {
+	if want := "Stage 1: Dynamo 3P1D, 100:4, concurrency 1 (PARTIAL)\nMissing: " + lostLine + "\n===="; !strings.HasPrefix(files["vllm.txt"], want) {
 		t.Errorf("vllm.txt begins\n%s", files["vllm.txt"][:200])
 	}
 	if strings.Contains(files["report.md"], "## Start\n") {
@@ -138,7 +138,7 @@ func TestStartOfSeveralAgents(t *testing.T) {
 	}
 	summary := &agentSummary{}
 	summary.add(aggregate.StageResult{Index: 3}, aggregate.AgentResult{JoinedS: ptr(16.0), Failure: ptr("broke")})
-	if notes := strings.Join(summary.notes, "; "); notes != "stage 3: joined at second 16; stage 3: broke" {
+	if notes := strings.Join(summary.notes, "; "); notes != "stage 4: joined at second 16; stage 4: broke" {
 		t.Errorf("notes %q", notes)
 	}
 }

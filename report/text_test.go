@@ -63,8 +63,8 @@ func TestVLLMTextHasABlockForEachStage(t *testing.T) {
 	if n := strings.Count(got, " Serving Benchmark Result "); n != 2 {
 		t.Errorf("%d blocks", n)
 	}
-	if !strings.HasPrefix(got, "Stage 0: Dynamo 3P1D, 100:4, concurrency 1\n====") ||
-		!strings.Contains(got, "====\n\nStage 1: Dynamo 3P1D, 100:4, concurrency 2\n====") {
+	if !strings.HasPrefix(got, "Stage 1: Dynamo 3P1D, 100:4, concurrency 1\n====") ||
+		!strings.Contains(got, "====\n\nStage 2: Dynamo 3P1D, 100:4, concurrency 2\n====") {
 		t.Errorf("headings of\n%s", got)
 	}
 }

@@ -32,7 +32,7 @@ func writeVLLM(w io.Writer, r *aggregate.Result, layout VLLMLayout) error {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		fmt.Fprintf(&b, "Stage %d: %s, %s, %s%s\n", s.Index, s.Target, s.Workload, s.Load, partialMark(s.Complete))
+		fmt.Fprintf(&b, "Stage %d: %s, %s, %s%s\n", s.Index+1, s.Target, s.Workload, s.Load, partialMark(s.Complete))
 		for _, reason := range s.Missing {
 			fmt.Fprintf(&b, "Missing: %s\n", oneLine(reason))
 		}

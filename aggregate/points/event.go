@@ -46,5 +46,5 @@ func stageWords(s *sink.Scope) string {
 	if s == nil {
 		return "a stage"
 	}
-	return fmt.Sprintf("stage %d (%s, %s, %s)", s.StageIndex, s.Target, s.Workload, s.Load)
+	return fmt.Sprintf("stage %d (%s, %s, %s)", s.StageIndex+1, s.Target, s.Workload, s.Load)
 }

@@ -154,7 +154,7 @@ func (r *Run) restoreSeries(c *spatev1.Checkpoint, outcomes []series.Outcome) er
 // restoreStage brings the stage in progress to where it was, without its snapshots.
 func (r *Run) restoreStage(c *spatev1.Checkpoint, rec *spatev1.StageRecord, at clock.Instant) error {
 	if rec == nil || rec.GetStage().GetIndex()+1 != r.begun {
-		return fmt.Errorf("checkpoint: the record of stage %d is missing", int64(r.begun)-1)
+		return fmt.Errorf("checkpoint: the record of stage %d is missing", r.begun)
 	}
 	s := &stage{
 		record:    clone(rec),

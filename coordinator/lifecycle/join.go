@@ -53,7 +53,7 @@ func (r *Run) mayAsk(at clock.Instant, a *agent) bool {
 	if had == mostPlaces {
 		r.stage.declined[a.name()] = append(declined, a.incarnation)
 		r.notice(at, spatev1.Severity_SEVERITY_WARNING, "agent %s is not asked to join stage %d again: %d of its processes were lost, or did not join",
-			a.name(), r.stage.ref.GetStageIndex(), had)
+			a.name(), r.stage.ref.GetStageIndex()+1, had)
 	}
 	return had < mostPlaces
 }
@@ -154,5 +154,5 @@ func (r *Run) dropJoining(at clock.Instant, a *agent, reason string) {
 	if a.broken != "" {
 		delete(r.agents, a.name())
 	}
-	r.notice(at, spatev1.Severity_SEVERITY_INFO, "agent %s does not join stage %d: %s", a.name(), r.stage.ref.GetStageIndex(), reason)
+	r.notice(at, spatev1.Severity_SEVERITY_INFO, "agent %s does not join stage %d: %s", a.name(), r.stage.ref.GetStageIndex()+1, reason)
 }

@@ -92,7 +92,7 @@ func (r *Run) judgeTarget(at clock.Instant, o series.Outcome) {
 	if !st.GetFailFast() || rec.GetFailure() != "" || rec.GetStopped() || o.Completed > 0 || o.Failed == 0 {
 		return
 	}
-	why := fmt.Sprintf("none of the %d requests of stage %d completed", o.Failed, st.GetIndex())
+	why := fmt.Sprintf("none of the %d requests of stage %d completed", o.Failed, st.GetIndex()+1)
 	if o.Fault != "" {
 		why += ": " + o.Fault
 	}

@@ -88,7 +88,7 @@ func (r *Run) takeOutcome(at clock.Instant, complete bool, o series.Outcome) {
 	case rec.GetStopped():
 		r.series.steps.End("stopped on request")
 	case !complete:
-		r.series.steps.End(fmt.Sprintf("the result of stage %d is not complete", rec.GetStage().GetIndex()))
+		r.series.steps.End(fmt.Sprintf("the result of stage %d is not complete", rec.GetStage().GetIndex()+1))
 	default:
 		o.GaveUp = r.stage.gaveUp
 		if text := r.series.take(rec.GetStage().GetIndex(), o); text != "" {
