@@ -47,7 +47,8 @@ func now() []Panel {
 		return stat(title+" to date", "Of the latest stage, merged.", milliseconds, "", toDate(last(field+"_p50", "p50"), last(field+"_p99", "p99"))).wide(4)
 	}
 	return []Panel{
-		stat("Verdict so far", "Whether the measurement of the latest stage can be trusted: the report has the reasons.", "", "", toDate(last("verdict", "verdict"))).judged().wide(3),
+		stat("Worst verdict so far", "Whether the measurement can be trusted, of the worst stage: the table of stages says which.", "", "",
+			query{text: latest("spate_to_date", ofAll, eachStage, last("verdict", "verdict"))}).worst().judged().wide(3),
 		stat("Latest stage", "", "", "/^load$/", query{text: `SELECT "text", "load" FROM "spate_event" WHERE "kind" = 'stage_began' AND ` + chosen +
 			` ORDER BY time DESC LIMIT 1`}).worded().wide(4),
 		figure("Requests/s", "Completed in the last second.", requestRate, rate("completed", "completed")).wide(3),
@@ -68,6 +69,9 @@ func latency(title, field string) Panel {
 	).graded().legendRight().high(9)
 }
 
+// eachStage are the tags that tell stages apart.
+var eachStage = []string{"stage", "target", "workload", "load", "run"}
+
 // soFar are the numbers of each stage so far.
 func soFar() Panel {
 	numbers := []column{{"started", count}, {"completed", count}, {"failed", count}, {"good", count}}
@@ -81,8 +85,8 @@ func soFar() Panel {
 			selections, numbers = append(selections, last(m.field+"_"+p, name)), append(numbers, column{name, milliseconds})
 		}
 	}
-	tags := []string{"stage", "target", "workload", "load", "run"}
-	return table("Stages so far", "Merged from the begin of each stage to its last window.", numbers, latest("spate_to_date", ofAll, tags, selections...)).byStage(tags)
+	return table("Stages so far", "Merged from the start of each stage to its last window.", numbers,
+		latest("spate_to_date", ofAll, eachStage, selections...)).byStage(eachStage)
 }
 
 // ofKinds limits events to kinds.

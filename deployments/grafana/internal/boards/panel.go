@@ -102,6 +102,12 @@ func colored(name string) Property {
 	return Property{ID: "color", Value: Color{Mode: "fixed", Fixed: name}}
 }
 
+// every sets the shortest interval.
+func (p Panel) every(interval string) Panel {
+	p.Interval = interval
+	return p
+}
+
 // graded colours percentiles, those of windows and those to date alike: the higher the warmer.
 func (p Panel) graded() Panel {
 	p.FieldConfig.Overrides = append(p.FieldConfig.Overrides,

@@ -242,10 +242,24 @@ func (w watched) stagesSoFar() {
 		}
 		w.known(fmt.Sprint("stage ", i, " so far"), rows[found], want)
 	}
+	w.worstVerdict(rows)
 	last := w.panel("live.json", "Good share to date")
 	open := w.result.Stages[1]
 	if got, want := last[len(last)-1].number("good to date"), float64(open.Goodput.Requests)/float64(open.Requests.Completed+open.Requests.Failed); got != want {
 		w.Errorf("good share %v, want %v", got, want)
+	}
+}
+
+// worstVerdict checks that the figure above the table of stages is the worst verdict in it: the highest of its rows, of the same stages.
+func (w watched) worstVerdict(stages []row) {
+	got := w.panel("live.json", "Worst verdict so far")
+	if len(got) != len(stages) || slices.ContainsFunc(got, func(r row) bool { return math.IsNaN(r.number("verdict")) }) {
+		w.Errorf("verdicts %v, the table of stages has %v", got, stages)
+	}
+	for i, r := range got {
+		if r.number("verdict") != stages[i].number("verdict") {
+			w.Errorf("stage %d: verdict %v, the table of stages has %v", i, r, stages[i])
+		}
 	}
 }
 
@@ -344,7 +358,11 @@ func (w watched) agents() {
 		w.Error("no agent's latencies are final")
 	}
 	heard := w.panel("agents.json", "Agents heard of")
-	if most := slices.MaxFunc(heard, func(a, b row) int { return int(a.number("agents") - b.number("agents")) }); most.number("agents") != 2 || most["region"] != "eu" {
-		w.Errorf("most agents heard of: %v, want the two of eu that share the load", most)
+	if most := slices.MaxFunc(heard, func(a, b row) int { return int(a.number("agents") - b.number("agents")) }); most.number("agents") != 3 || most["region"] != "eu" {
+		w.Errorf("most agents heard of: %v, want the three of eu, each once", most)
+	}
+	none := slices.IndexFunc(heard, func(r row) bool { return r["region"] == "eu" && r.number("agents") == 0 })
+	if none >= 0 || len(heard) == 0 {
+		w.Errorf("nobody is heard of at %v", heard)
 	}
 }

@@ -59,8 +59,8 @@ func agents() Board {
 		"Whether agents are there, share the load as they should, and keep up.",
 		"now-15m", "5s",
 		[]Panel{
-			lines("Agents heard of", "Agents that delivered a window, in each second. Where a stage ends and the next begins in one second, they count for both.", count,
-				query{series("spate_window", ofAgents, []string{"run", "region"}, `count("started")`+perSecond+` AS "agents"`), of("region")}),
+			lines("Agents heard of", "Agents with a connection that were heard of in the interval, whether they take part in a stage or not.", count,
+				query{present(), of("region")}).every("5s"),
 			happened("Lost, joined and warnings", ofKinds("agent_lost|agent_joined|warning|error_burst")).high(8).without("run", "stage", "region"),
 		},
 		[]Panel{

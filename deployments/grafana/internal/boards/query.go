@@ -47,6 +47,13 @@ func latest(from, where string, tags []string, selections ...string) string {
 	return rows(from, where, selections...) + ` GROUP BY "` + strings.Join(tags, `", "`) + `"`
 }
 
+// present asks for how many agents were heard of in each interval, by region. They count once each, in a stage or between stages.
+func present() string {
+	heard := `SELECT last("silent_s") * 0 + 1 AS "one" FROM "spate_agent" WHERE "run" =~ /^$run$/ AND "region" =~ /^$region$/ AND "silent_s" < 3.5 ` +
+		`AND $timeFilter GROUP BY time($__interval), "agent", "run", "region" fill(none)`
+	return `SELECT sum("one") AS "agents" FROM (` + heard + `) WHERE $timeFilter GROUP BY time($__interval), "run", "region" fill(null)`
+}
+
 // beats asks for lines of what agents say of themselves, which is of no stage.
 func beats(selections ...string) string {
 	return fmt.Sprintf(`SELECT %s FROM "spate_agent" WHERE "run" =~ /^$run$/ AND "region" =~ /^$region$/ AND $timeFilter GROUP BY time($__interval), "agent", "run" fill(null)`,

@@ -42,6 +42,12 @@ func (p Panel) judged() Panel {
 	return p.worded()
 }
 
+// worst shows the worst verdict of all rows.
+func (p Panel) worst() Panel {
+	p.option("reduceOptions", map[string]any{"values": false, "calcs": []string{"max"}, "fields": "/^verdict$/"})
+	return p
+}
+
 // limited turns red from a value on.
 func (p Panel) limited(from float64) Panel {
 	p.FieldConfig.Defaults.Color = &Color{Mode: "thresholds"}
