@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/spate-load/spate/internal/reason"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/store"
 )
@@ -70,7 +71,7 @@ func (d *datasets) fetch(ctx context.Context, s *store.Store, ds *spatev1.Datase
 		case ctx.Err() != nil:
 			return "", fmt.Errorf("dataset %s: %w with %d of %d bytes here", ds.GetSha256(), context.Cause(ctx), in.Have(), ds.GetSize())
 		case !transient(err):
-			return "", fmt.Errorf("dataset %s cannot be fetched: %s", ds.GetSha256(), status.Convert(err).Message())
+			return "", fmt.Errorf("dataset %s cannot be fetched: %s", ds.GetSha256(), reason.Plain(err.Error()))
 		default:
 			rest(ctx, fetchPause)
 		}

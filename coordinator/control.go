@@ -13,6 +13,7 @@ import (
 
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/internal/reason"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -116,7 +117,7 @@ func reasonOf(err error) string {
 	case status.Code(err) == codes.Canceled:
 		return "control stream broken"
 	default:
-		return "control stream ended: " + status.Convert(err).Message()
+		return "control stream ended: " + reason.Plain(err.Error())
 	}
 }
 

@@ -1,0 +1,31 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Why an agent was lost stands in the ledger and in results: people read it, so gRPC's codes are no part of it, however deep they lie.
+func TestReasonsHaveNoGRPCCodes(t *testing.T) {
+	broken := status.Error(codes.Unavailable, "the connection was reset")
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{nil, "it closed its control stream"},
+		{status.FromContextError(context.Canceled).Err(), "control stream broken"},
+		{broken, "control stream ended: the connection was reset"},
+		{fmt.Errorf("hello: %w", broken), "control stream ended: hello: the connection was reset"},
+		{errors.Join(broken, io.ErrUnexpectedEOF), "control stream ended: the connection was reset\nunexpected EOF"},
+	} {
+		if got := reasonOf(c.err); got != c.want {
+			t.Errorf("%v: %q, want %q", c.err, got, c.want)
+		}
+	}
+}
