@@ -3,7 +3,6 @@ package report
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"os"
 	"reflect"
 	"strings"
@@ -59,7 +58,7 @@ func TestColumnsAreDocumented(t *testing.T) {
 	}
 	table := "| column | meaning |\n|---|---|\n"
 	for _, c := range columns {
-		table += fmt.Sprintf("| `%s` | %s |\n", c.name, c.meaning)
+		table += "| `" + c.name + "` | " + c.meaning + " |\n"
 	}
 	if !strings.Contains(string(docs), table) {
 		t.Errorf("docs/results.md has not this table of columns:\n%s", table)
