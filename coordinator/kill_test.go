@@ -125,7 +125,7 @@ func (r *rig) crash() {
 		if err := run.ledger.Close(); err != nil {
 			r.t.Error(err)
 		}
-		close(run.ended) // its worker returns
+		run.over() // its worker returns
 	}
 	close(r.c.closing)
 	r.c.once.Do(func() {})
