@@ -21,11 +21,11 @@ type gate struct {
 	c *Coordinator
 
 	mu      sync.Mutex
-	open    chan struct{} // closed while the disk takes what it is given
-	late    bool          // what is stopped has been written, and only its Sync does not return
-	dead    bool          // the process was killed
-	waiting int           // writes that are stopped
-	more    chan struct{} // closed and replaced when one more is
+	open    chan struct{}   // closed while the disk takes what it is given
+	late    bool            // what is stopped has been written, and only its Sync does not return
+	dead    bool            // the process was killed
+	waiting int             // writes that are stopped
+	more    chan struct{}   // closed and replaced when one more is
 	kept    map[string]bool // snapshots that are durable; what is written late is so when its write returns, or its process is killed
 	started map[uint32]bool // and stages' starts
 }
