@@ -89,6 +89,9 @@ func serve(t testing.TB, c *Coordinator, dataDir string) *harness {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if g != nil {
+			g.restart() // a test that failed has left it stopped
+		}
 		if err := errors.Join(conn.Close(), c.Close(), <-served); err != nil {
 			t.Error(err)
 		}

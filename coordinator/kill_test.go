@@ -59,6 +59,7 @@ func newRig(t *testing.T) *rig {
 	r.conn, r.runs = conn, spatev1.NewRunServiceClient(conn)
 	r.start()
 	t.Cleanup(func() {
+		r.gate.restart() // a test that failed has left it stopped
 		if err := errors.Join(conn.Close(), r.c.Close(), <-r.served); err != nil {
 			t.Error(err)
 		}

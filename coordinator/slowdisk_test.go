@@ -45,23 +45,23 @@ func (g *gate) stop(late bool) {
 	g.open, g.late = make(chan struct{}), late
 }
 
-// restart has the disk go on.
+// restart has the disk go on, if it is stopped.
 func (g *gate) restart() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	close(g.open)
-}
-
-// kill is the end of the process: what is stopped never returns to anybody.
-func (g *gate) kill() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.dead = true
 	select {
 	case <-g.open:
 	default:
 		close(g.open)
 	}
+}
+
+// kill is the end of the process: what is stopped never returns to anybody.
+func (g *gate) kill() {
+	g.mu.Lock()
+	g.dead = true
+	g.mu.Unlock()
+	g.restart()
 }
 
 // held waits until so many writes are stopped.
