@@ -326,7 +326,8 @@ func (o *openLoop) giveUp(now clock.Instant) {
 	o.dismiss()
 }
 
-// noteRest notes when the first arrival is due that the schedule still holds, and that is owed though it is not due yet.
+// noteRest notes when the first arrival is due that the schedule still holds, and that is owed though it is not due
+// yet.
 func (o *openLoop) noteRest() {
 	o.load.mu.Lock()
 	defer o.load.mu.Unlock()

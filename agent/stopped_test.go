@@ -97,7 +97,8 @@ func TestStoppedBeyondItsLeaseItSendsNothingMore(t *testing.T) {
 	}
 }
 
-// checkUnsent compares when the totals say that the first request was due that was never sent with the first one that the server did not have.
+// checkUnsent compares when the totals say that the first request was due that was never sent with the first one that
+// the server did not have.
 func checkUnsent(t *testing.T, totals *spatev1.Totals, had []string, rate int) {
 	t.Helper()
 	sent := map[int]bool{}
@@ -109,7 +110,8 @@ func checkUnsent(t *testing.T, totals *spatev1.Totals, had []string, rate int) {
 		first++
 	}
 	want := time.Duration(first) * time.Second / time.Duration(rate)
-	if got := time.Duration(totals.GetUnsentFromNs()); totals.UnsentFromNs == nil || (got-want).Abs() > time.Microsecond || totals.GetNeverSent() == 0 {
+	got := time.Duration(totals.GetUnsentFromNs())
+	if totals.UnsentFromNs == nil || (got-want).Abs() > time.Microsecond || totals.GetNeverSent() == 0 {
 		t.Errorf("never sent from %v on, %d requests; the server lacks all from %v on", got, totals.GetNeverSent(), want)
 	}
 }

@@ -57,7 +57,8 @@ func (l *load) left() uint64 {
 	return owed - min(l.arrivals.Load()+l.unbegun.arrivals, owed)
 }
 
-// unsentFrom is when the first request was due that was never sent, nil if it is not known or there is none. l.mu is locked.
+// unsentFrom is when the first request was due that was never sent, nil if it is not known or there is none. l.mu is
+// locked.
 func (l *load) unsentFrom(neverSent uint64) *int64 {
 	if neverSent == 0 || !l.unsent.known {
 		return nil
@@ -66,7 +67,8 @@ func (l *load) unsentFrom(neverSent uint64) *int64 {
 	return &ns
 }
 
-// firstUnsent is when the first measured arrival of an open loop was due that was not begun. Its zero value knows of none.
+// firstUnsent is when the first measured arrival of an open loop was due that was not begun. Its zero value knows of
+// none.
 type firstUnsent struct {
 	from  time.Duration
 	known bool

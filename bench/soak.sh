@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# A coordinator and two agents at RATE requests per second for SECONDS against the simulator: what each process has in memory (anonymous,
-# and of files: the coordinator maps its ledger), descriptors and goroutines, every 30 s, as CSV on standard output. At the end, on standard
-# error: the slope of each per hour, by least squares over the last half of the time, and whether all requests were completed. It fails if
-# not, or if anonymous memory, descriptors or goroutines grew by more than a tenth from the third quarter to the last. An agent lets 256 MiB of
-# garbage gather before it collects any (agent/memory): at 200 requests per second that takes 17 minutes, so half of the time is to be longer.
+# Run a coordinator and two agents at RATE requests per second for SECONDS against the simulator. Every 30 s each process's
+# memory (anonymous, and of files: the coordinator maps its ledger), descriptors and goroutines go to standard output as CSV.
+# The end goes to standard error: the slope of each per hour, by least squares over the last half of the time. The script fails
+# if the run is not complete, or if one of them (memory of files left out) grew by more than a tenth from the third quarter to
+# the last. An agent collects no garbage before there are 256 MiB of it (agent/memory): at 200 requests per second that takes
+# 18 minutes, so run for twice as long at least. An agent keeps as many connections, and a goroutine for each, as it ever had
+# requests in flight at once: on a busy machine both rise in steps.
 #   bench/soak.sh [SECONDS [RATE]] >soak.csv      (after make build; loopback only; takes some 15 % of a core)
 # PRIORITY="nice -n 5" makes it yield to other work.
 set -euo pipefail

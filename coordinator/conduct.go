@@ -12,7 +12,8 @@ import (
 // tickInterval bounds how late the machine notices that time has passed.
 const tickInterval = 100 * time.Millisecond
 
-// conduct is the run's worker: it tells the machine the time and works results out, outside the lock. It ends with the run.
+// conduct is the run's worker: it tells the machine the time and works results out, outside the lock. It ends with
+// the run.
 func (c *Coordinator) conduct(r *run) {
 	tick := time.NewTicker(tickInterval)
 	defer tick.Stop()
@@ -57,8 +58,8 @@ func (c *Coordinator) closeSink(r *run) {
 	}
 }
 
-// tick tells the machine the time and what was merged, and returns the progress it wants reported. While the disk is stalled time stands
-// still for the machine.
+// tick tells the machine the time and what was merged, and returns the progress it wants reported. While the disk is
+// stalled time stands still for the machine.
 func (c *Coordinator) tick(r *run, live *live) []lifecycle.Progress {
 	view, ruled := live.view()
 	c.mu.Lock()
@@ -76,7 +77,8 @@ func (c *Coordinator) tick(r *run, live *live) []lifecycle.Progress {
 	return out
 }
 
-// publish tells followers and sinks of something that is not kept: progress. It comes behind what is still to be written.
+// publish tells followers and sinks of something that is not kept: progress. It comes behind what is still to be
+// written.
 func (c *Coordinator) publish(r *run, e *spatev1.RunEvent) {
 	c.later(r, func() {
 		if n, ok := r.events.number(e); ok {

@@ -53,8 +53,8 @@ func TestDamagedLedgersEndNoCoordinator(t *testing.T) {
 	}
 }
 
-// followOnce reads a run's events to their end. An error: there is none. A call over the connection to a coordinator that was killed is made
-// again.
+// followOnce reads a run's events to their end. An error: there is none. A call over the connection to a coordinator
+// that was killed is made again.
 func followOnce(t *testing.T, runs spatev1.RunServiceClient, id string) error {
 	t.Helper()
 	for {

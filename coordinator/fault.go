@@ -49,8 +49,8 @@ func (c *Coordinator) abortFaulted(r *run, reason string) {
 	c.carryOut(r)
 }
 
-// forceEnd lets go of a run whose end could not even be written, so that the next one begins. It is a task of the run's scribe, behind
-// the end if there is one.
+// forceEnd lets go of a run whose end could not even be written, so that the next one begins. It is a task of the
+// run's scribe, behind the end if there is one.
 func (c *Coordinator) forceEnd(r *run) {
 	if !c.inProgress(r) {
 		return

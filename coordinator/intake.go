@@ -159,10 +159,12 @@ func (c *Coordinator) senderOf(k *spatev1.SnapshotKey, who certs.Identity) (r *r
 	return c.active, from != nil && from.incarnation == k.GetIncarnation() && clock.Now().Sub(from.heard) < c.cfg.Run.Silence, nil
 }
 
-// keepAndTell brings a snapshot into the ledger and tells the machine if it is new there. The machine may give the agent's part of the stage up
-// while the disk takes the snapshot: then the snapshot is kept and does not count, since the record says from which window on nothing does
-// (aggregate.Taken).
-func (c *Coordinator) keepAndTell(r *run, m measured, s *spatev1.Snapshot, checked aggregate.Checked) (fresh bool, err error) {
+// keepAndTell brings a snapshot into the ledger and tells the machine if it is new there. The machine may give the
+// agent's part of the stage up while the disk takes the snapshot: then the snapshot is kept and does not count, since
+// the record says from which window on nothing does (aggregate.Taken).
+func (c *Coordinator) keepAndTell(
+	r *run, m measured, s *spatev1.Snapshot, checked aggregate.Checked,
+) (fresh bool, err error) {
 	if lossOf(m.record, s.GetKey()) != nil {
 		return false, alreadyKept(r, s)
 	}
@@ -208,8 +210,8 @@ func (c *Coordinator) keep(r *run, m measured, s *spatev1.Snapshot, checked aggr
 	return true, nil
 }
 
-// refuse counts a snapshot that is not taken and says why. What follows for the run is durable when it returns: the agent lets go of the
-// snapshot.
+// refuse counts a snapshot that is not taken and says why. What follows for the run is durable when it returns: the
+// agent lets go of the snapshot.
 func (c *Coordinator) refuse(r *run, s *spatev1.Snapshot, heard bool, reason error) *spatev1.PushResponse {
 	c.intake.refused.Add(1)
 	c.log.Warn("snapshot refused", "agent", s.GetKey().GetAgent(), "sequence", s.GetKey().GetSequence(), "reason", reason)
@@ -222,8 +224,8 @@ func (c *Coordinator) refuse(r *run, s *spatev1.Snapshot, heard bool, reason err
 // maxRefusalsTold is how many refused snapshots followers of a run are told of: an agent that sends garbage must not crowd out the rest.
 const maxRefusalsTold = 16
 
-// refused tells those who follow the run, and ends the share that a refused snapshot is of if it is certain whose it is: that its agent is
-// heard and sent it. It returns a channel that is closed when that is durable.
+// refused tells those who follow the run, and ends the share that a refused snapshot is of if it is certain whose it
+// is: that its agent is heard and sent it. It returns a channel that is closed when that is durable.
 func (c *Coordinator) refused(r *run, s *spatev1.Snapshot, heard bool, reason error) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -104,7 +104,7 @@ func (r *rig) start() {
 	}
 	g := newGate(r.t, c)
 	if r.gate != nil { // the disk stays
-		g.kept, g.started = r.gate.kept, r.gate.started
+		g.disk = r.gate.disk
 	}
 	l, served := &wire{Listener: bufconn.Listen(1 << 20)}, make(chan error, 1)
 	go func() { served <- c.Serve(l) }()
@@ -210,7 +210,7 @@ func (a *actor) session(ctx context.Context) error {
 			a.rig.checkTold(nil, m.message)
 			a.acknowledge(m.message)
 		case n := <-a.beats:
-			if err := control.Send(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Heartbeat{Heartbeat: &spatev1.Heartbeat{Number: n}}}); err != nil {
+			if err := control.Send(heartbeat(n)); err != nil {
 				return err
 			}
 		case <-ctx.Done():
@@ -309,7 +309,8 @@ func newPlay(t *testing.T, plan string) *play {
 	p := &play{rig: newRig(t), plan: plan, reached: make(chan struct{})}
 	for _, name := range []string{"a", "b"} {
 		p.agents = append(p.agents, &actor{
-			agent: agent{name: name, incarnation: 7}, rig: p.rig, step: p.count, beats: make(chan uint64, 1), renewals: make(chan uint64, 1),
+			agent: agent{name: name, incarnation: 7}, rig: p.rig, step: p.count,
+			beats: make(chan uint64, 1), renewals: make(chan uint64, 1),
 		})
 	}
 	return p
@@ -328,7 +329,8 @@ func (p *play) count() {
 	}
 }
 
-// run plays the plan, ends the coordinator after the step, and starts the next one. It returns whether the run was longer than that.
+// run plays the plan, ends the coordinator after the step, and starts the next one. It returns whether the run was
+// longer than that.
 func (p *play) run(end func()) (killed bool) {
 	t, r := p.rig.t, p.rig
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -337,7 +339,9 @@ func (p *play) run(end func()) (killed bool) {
 	for _, a := range p.agents {
 		acting.Go(func() { a.act(ctx) })
 	}
-	answer, err := r.runs.SubmitRun(ctx, &spatev1.SubmitRunRequest{PlanYaml: []byte(p.plan), MinAgents: 2, Secrets: map[string]string{"env:KEY": secretKey}})
+	answer, err := r.runs.SubmitRun(ctx, &spatev1.SubmitRunRequest{
+		PlanYaml: []byte(p.plan), MinAgents: 2, Secrets: map[string]string{"env:KEY": secretKey},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -369,7 +373,8 @@ func (p *play) run(end func()) (killed bool) {
 	return killed
 }
 
-// playKilled runs a plan and ends the coordinator at a step of its agents. It returns whether the run was longer than that.
+// playKilled runs a plan and ends the coordinator at a step of its agents. It returns whether the run was longer than
+// that.
 func playKilled(t *testing.T, plan string, at int, end func(*rig)) (killed bool) {
 	p := newPlay(t, plan)
 	p.atStep(at, func() {})

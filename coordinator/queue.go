@@ -26,8 +26,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// submit takes a run in. It begins at once, or when those that were submitted before have ended. It returns how many those are, when all
-// that the answer says is durable, or fails when ctx ends.
+// submit takes a run in. It begins at once, or when those that were submitted before have ended. It returns how many
+// those are, when all that the answer says is durable, or fails when ctx ends.
 func (c *Coordinator) submit(ctx context.Context, s submission) (r *run, waiting int, err error) {
 	if err := c.expect(); err != nil {
 		return nil, 0, err
@@ -58,14 +58,15 @@ func (c *Coordinator) expect() error {
 		return errClosing
 	}
 	if waiting := len(c.queue) + c.expected; waiting >= c.cfg.MaxWaiting {
-		return status.Errorf(codes.ResourceExhausted, "%d runs are waiting, as many as there may be: submit it again when some have ended, "+
-			"or stop some", waiting)
+		return status.Errorf(codes.ResourceExhausted, "%d runs are waiting, as many as there may be: "+
+			"submit it again when some have ended, or stop some", waiting)
 	}
 	c.expected++
 	return nil
 }
 
-// enqueue puts the run that was expected into the queue, unless it could not be made. written is closed when what it was told is durable.
+// enqueue puts the run that was expected into the queue, unless it could not be made. written is closed when what it
+// was told is durable.
 func (c *Coordinator) enqueue(r *run, failure error) (waiting int, written <-chan struct{}, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -72,8 +72,8 @@ func (c *Coordinator) takeUpRuns() error {
 	return nil
 }
 
-// beginTakenUp begins the first of the runs that wait, unless one is in progress. The channels are closed when what became of the runs is
-// durable.
+// beginTakenUp begins the first of the runs that wait, unless one is in progress. The channels are closed when what
+// became of the runs is durable.
 func (c *Coordinator) beginTakenUp() (written []<-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// run is a run and what it needs of the world. It waits, goes on, and has ended. All that changes is guarded by Coordinator.mu, but for
-// events and stages, and the sink, which is opened before anything uses it.
+// run is a run and what it needs of the world. It waits, goes on, and has ended. All that changes is guarded by
+// Coordinator.mu, but for events and stages, and the sink, which is opened before anything uses it.
 type run struct {
 	id         string
 	record     *spatev1.RunRecord
@@ -51,7 +51,8 @@ type run struct {
 // makeRun makes a run of what its ledger holds.
 func (c *Coordinator) makeRun(record *spatev1.RunRecord, submission *spatev1.Submission, ledger *aggregate.Ledger) *run {
 	return &run{
-		id: record.GetRunId(), record: record, submission: submission, ledger: ledger, disk: c.diskOf(ledger), sink: sink.Discard, events: newEventLog(nil, 0),
+		id: record.GetRunId(), record: record, submission: submission, ledger: ledger, disk: c.diskOf(ledger),
+		sink: sink.Discard, events: newEventLog(nil, 0),
 		toClose: make(chan lifecycle.CloseStage, 1), ended: make(chan struct{}), stages: map[uint32]*measured{},
 	}
 }
@@ -203,8 +204,8 @@ func (r *run) withSecrets(m *spatev1.ConnectResponse) *spatev1.ConnectResponse {
 	return m
 }
 
-// perform writes a batch and does what it says. If the ledger fails, the batch did not happen and the run ends: what cannot be kept is not to
-// be measured. It is a task of the run's scribe.
+// perform writes a batch and does what it says. If the ledger fails, the batch did not happen and the run ends: what
+// cannot be kept is not to be measured. It is a task of the run's scribe.
 func (c *Coordinator) perform(r *run, b batch) {
 	change, ok := c.change(r, b)
 	if !ok {
@@ -223,8 +224,8 @@ func (c *Coordinator) perform(r *run, b batch) {
 	}
 }
 
-// unwritten ends the run because a batch cannot be written, and reports whether the batch counts all the same: an end is told even if it
-// cannot be kept.
+// unwritten ends the run because a batch cannot be written, and reports whether the batch counts all the same: an end
+// is told even if it cannot be kept.
 func (c *Coordinator) unwritten(r *run, b batch, err error) bool {
 	c.log.Error("the ledger cannot be written", "run", r.id, "error", err)
 	if b.ends() {
@@ -279,7 +280,8 @@ func (c *Coordinator) change(r *run, b batch) (out aggregate.Change, ok bool) {
 	return out, true
 }
 
-// conclude takes the run's end into its record. A run of which something could not be written has failed, whatever its machine says.
+// conclude takes the run's end into its record. A run of which something could not be written has failed, whatever
+// its machine says.
 func (r *run) conclude(e lifecycle.Finish) {
 	r.record.EndTime, r.record.Outcome, r.record.Reason = timestamppb.New(e.Time), e.Outcome, e.Reason
 	r.record.Stages, r.record.Complete, r.unsaved = e.Stages, e.Complete, true
@@ -319,7 +321,8 @@ func (r *run) verdict(newest []*spatev1.StageRecord) string {
 	return string(aggregate.RunVerdict(maps.Values(records), r.record.GetSearches(), verdictOf))
 }
 
-// do does what a batch says, as far as it is not in the ledger. Records come first: what agents send by their messages is held against them.
+// do does what a batch says, as far as it is not in the ledger. Records come first: what agents send by their
+// messages is held against them.
 func (c *Coordinator) do(r *run, b batch) {
 	for _, e := range b.effects {
 		switch e := e.(type) {
@@ -346,8 +349,8 @@ func (c *Coordinator) do(r *run, b batch) {
 	}
 }
 
-// finish closes the ledger of a run whose end is in it, and tells its followers, who can fetch the file from then on. The run's worker hears
-// of the end last: it closes the sink, which must not be called after that.
+// finish closes the ledger of a run whose end is in it, and tells its followers, who can fetch the file from then on.
+// The run's worker hears of the end last: it closes the sink, which must not be called after that.
 func (c *Coordinator) finish(r *run, last []*spatev1.FollowRunResponse) {
 	if err := r.ledger.Close(); err != nil {
 		c.log.Error("ledger did not close", "run", r.id, "error", err)

@@ -201,7 +201,8 @@ func (c *Coordinator) peek(id string, fn func(*aggregate.Ledger) error) error {
 	return nil
 }
 
-// StopRun ends a run early. Stopping a run that has ended changes nothing. That it is to stop is durable when it answers.
+// StopRun ends a run early. Stopping a run that has ended changes nothing. That it is to stop is durable when it
+// answers.
 func (s runService) StopRun(ctx context.Context, q *spatev1.StopRunRequest) (*spatev1.StopRunResponse, error) {
 	id := q.GetRunId()
 	written, known := s.c.stop(id, q.GetImmediately())

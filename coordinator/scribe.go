@@ -9,9 +9,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Nothing waits for the disk while it holds Coordinator.mu: heartbeats need that lock, and an agent whose heartbeats are not answered
-// loses its lease. What a run's machine decides is queued under the lock, in order, and a goroutine of the run writes it. Only then is it
-// told to anybody.
+// Nothing waits for the disk while it holds Coordinator.mu: heartbeats need that lock, and an agent whose heartbeats
+// are not answered loses its lease. What a run's machine decides is queued under the lock, in order, and a goroutine
+// of the run writes it. Only then is it told to anybody.
 
 // disk is where a run's records and snapshots go: its ledger. Both methods return when what they were given is durable.
 type disk interface {
@@ -48,8 +48,8 @@ func (s *scribe) pop() func() {
 	return task
 }
 
-// later queues a task of a run that waits or is in progress. Its tasks run one after another, without c.mu. It does not block. c.mu is
-// held, or the caller is one of c.workers.
+// later queues a task of a run that waits or is in progress. Its tasks run one after another, without c.mu. It does
+// not block. c.mu is held, or the caller is one of c.workers.
 func (c *Coordinator) later(r *run, task func()) {
 	if !r.scribe.push(task) {
 		return
@@ -61,7 +61,8 @@ func (c *Coordinator) later(r *run, task func()) {
 	})
 }
 
-// written returns a channel that is closed when all that was queued for a run so far is durable, or has failed. c.mu is held.
+// written returns a channel that is closed when all that was queued for a run so far is durable, or has failed. c.mu
+// is held.
 func (c *Coordinator) written(r *run) <-chan struct{} {
 	done := make(chan struct{})
 	if c.closed {
@@ -72,8 +73,8 @@ func (c *Coordinator) written(r *run) <-chan struct{} {
 	return done
 }
 
-// stallAfter is how long the disk may take nothing, though something waits for it, before time stops for the run's machine: until the disk
-// is back nobody could be told what it decides.
+// stallAfter is how long the disk may take nothing, though something waits for it, before time stops for the run's
+// machine: until the disk is back nobody could be told what it decides.
 const stallAfter = time.Second
 
 // stalls notices that the disk takes nothing. The zero value is ready.

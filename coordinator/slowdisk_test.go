@@ -14,25 +14,31 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// gate is the disk of a coordinator: all that its runs write goes through it. It can be stopped, as if Sync did not return, and it knows
-// what is durable.
+// gate is the disk of a coordinator: all that its runs write goes through it. It can be stopped, as if Sync did not
+// return, and it knows what is durable.
 type gate struct {
 	t testing.TB
 	c *Coordinator
 
 	mu      sync.Mutex
-	open    chan struct{}   // closed while the disk takes what it is given
-	late    bool            // what is stopped has been written, and only its Sync does not return
-	dead    bool            // the process was killed
-	waiting int             // writes that are stopped
-	more    chan struct{}   // closed and replaced when one more is
-	kept    map[string]bool // snapshots that are durable; what is written late is so when its write returns, or its process is killed
-	started map[uint32]bool // and stages' starts
+	open    chan struct{} // closed while the disk takes what it is given
+	late    bool          // what is stopped has been written, and only its Sync does not return
+	dead    bool          // the process was killed
+	waiting int           // writes that are stopped
+	more    chan struct{} // closed and replaced when one more is
+	disk    *durable
+}
+
+// durable is what a disk has, whichever process wrote it. What is written late is durable when the write returns or its process is
+// killed.
+type durable struct {
+	kept    sync.Map // keys of snapshots
+	started sync.Map // stages whose start is there
 }
 
 // newGate puts an open gate before the disk of a coordinator.
 func newGate(t testing.TB, c *Coordinator) *gate {
-	g := &gate{t: t, c: c, open: make(chan struct{}), more: make(chan struct{}), kept: map[string]bool{}, started: map[uint32]bool{}}
+	g := &gate{t: t, c: c, open: make(chan struct{}), more: make(chan struct{}), disk: &durable{}}
 	close(g.open)
 	c.diskOf = func(l *aggregate.Ledger) disk { return gated{g, l} }
 	return g
@@ -137,11 +143,9 @@ type gated struct {
 func (d gated) Put(change aggregate.Change) error {
 	stored := false
 	err := d.gate.pass(func() error { err := d.ledger.Put(change); stored = err == nil; return err })
-	d.gate.mu.Lock()
-	defer d.gate.mu.Unlock()
 	for _, rec := range change.Stages {
 		if stored && rec.GetStartTime() != nil {
-			d.gate.started[rec.GetStage().GetIndex()] = true
+			d.gate.disk.started.Store(rec.GetStage().GetIndex(), true)
 		}
 	}
 	return err
@@ -150,11 +154,9 @@ func (d gated) Put(change aggregate.Change) error {
 func (d gated) Append(batch []*spatev1.Snapshot) (fresh []bool, err error) {
 	stored := false
 	err = d.gate.pass(func() error { fresh, err = d.ledger.Append(batch); stored = err == nil; return err })
-	d.gate.mu.Lock()
-	defer d.gate.mu.Unlock()
 	for _, s := range batch {
 		if stored {
-			d.gate.kept[s.GetKey().String()] = true
+			d.gate.disk.kept.Store(s.GetKey().String(), true)
 		}
 	}
 	return fresh, err
@@ -162,27 +164,34 @@ func (d gated) Append(batch []*spatev1.Snapshot) (fresh []bool, err error) {
 
 // checkTold fails the test if an agent hears of what is not durable.
 func (g *gate) checkTold(m *spatev1.ConnectResponse, ack *spatev1.PushResponse) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if arm := m.GetArm(); arm != nil && !g.started[arm.GetRef().GetStageIndex()] {
-		g.t.Error("an agent is armed for a start that is not durable")
+	if arm := m.GetArm(); arm != nil {
+		if _, ok := g.disk.started.Load(arm.GetRef().GetStageIndex()); !ok {
+			g.t.Error("an agent is armed for a start that is not durable")
+		}
 	}
-	if ack != nil && ack.GetRefused() == "" && !g.kept[ack.GetKey().String()] {
-		g.t.Errorf("snapshot %d is acked and not durable", ack.GetKey().GetSequence())
+	if _, ok := g.disk.kept.Load(ack.GetKey().String()); ack != nil && ack.GetRefused() == "" && !ok {
+		g.t.Errorf("snapshot %d is acknowledged and not durable", ack.GetKey().GetSequence())
 	}
+}
+
+// heartbeat is an agent's.
+func heartbeat(number uint64) *spatev1.ConnectRequest {
+	return &spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Heartbeat{
+		Heartbeat: &spatev1.Heartbeat{Number: number},
+	}}
 }
 
 // beat sends a heartbeat and hears its answer, and nothing else.
 func (a *agent) beat(number uint64) {
 	a.h.t.Helper()
-	a.say(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Heartbeat{Heartbeat: &spatev1.Heartbeat{Number: number}}})
+	a.say(heartbeat(number))
 	if m := a.hear(); m.GetRenewed().GetNumber() != number {
 		a.h.t.Fatalf("%s hears %v, want the answer to heartbeat %d", a.name, m, number)
 	}
 }
 
-// Whatever waits for the disk, heartbeats are answered, of the agents of that run and of all others, and nobody hears of what is not
-// durable until it is.
+// Whatever waits for the disk, heartbeats are answered, of the agents of that run and of all others, and nobody hears
+// of what is not durable until it is.
 func TestHeartbeatsDoNotWaitForTheDisk(t *testing.T) {
 	for name, late := range map[string]bool{"before it is written": false, "before Sync returns": true} {
 		t.Run(name, func(t *testing.T) {
@@ -265,11 +274,9 @@ func TestHeartbeatsDoNotWaitForTheDisk(t *testing.T) {
 					t.Fatal(err)
 				}
 			})
-			h.gate.mu.Lock()
-			if h.gate.kept[last.GetKey().String()] {
+			if _, ok := h.gate.disk.kept.Load(last.GetKey().String()); ok {
 				t.Error("the disk was not stopped")
 			}
-			h.gate.mu.Unlock()
 			goOn()
 			h.end(all[1].GetRunId())
 		})
@@ -292,8 +299,8 @@ func TestAgentsComeBackWhileTheDiskIsStopped(t *testing.T) {
 	h.gate.restart()
 }
 
-// At whatever step of its agents the disk stops, and the coordinator is killed before it goes on: heartbeats are answered until then, nothing
-// is told that is not durable, and in the end all requests count once.
+// At whatever step of its agents the disk stops, and the coordinator is killed before it goes on: heartbeats are
+// answered until then, nothing is told that is not durable, and in the end all requests count once.
 func TestACoordinatorIsKilledWhileTheDiskIsStopped(t *testing.T) {
 	for name, late := range map[string]bool{"before it is written": false, "before Sync returns": true} {
 		t.Run(name, func(t *testing.T) {
@@ -357,7 +364,9 @@ func TestTimeStandsStillWhileTheDiskDoes(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		_, _ = h.runs.SubmitRun(ctx, &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 1, AgentsTimeout: durationOf(1)}) // it is cancelled
+		_, _ = h.runs.SubmitRun(ctx, &spatev1.SubmitRunRequest{ // its context is cancelled
+			PlanYaml: []byte(keyless), MinAgents: 1, AgentsTimeout: durationOf(1),
+		})
 	}()
 	r := h.active()
 	ended := func() bool {

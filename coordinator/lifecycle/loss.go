@@ -181,8 +181,9 @@ func (r *Run) writeOff(p *share) {
 	r.incomplete = r.incomplete || !p.observer
 }
 
-// unsentFrom is the first window in which a share had requests to send that it never sent, if that is before the first window that is
-// missing as a whole: its process stood still, and its other windows came when it went on. Nil: there were none, or it is not known.
+// unsentFrom is the first window in which a share had requests to send that it never sent, if that is before the
+// first window that is missing as a whole: its process stood still, and its other windows came when it went on. Nil:
+// there were none, or it is not known.
 func (p *share) unsentFrom() *uint32 {
 	from := p.totals.GetUnsentFromNs()
 	if p.totals.GetNeverSent() == 0 || p.totals.UnsentFromNs == nil || from < 0 {
@@ -208,8 +209,8 @@ func (r *Run) sayMissing(at clock.Instant, p *share) {
 		r.notice(at, spatev1.Severity_SEVERITY_WARNING, "observer %s is given up (%s): its observations are missing from second %d on", p.agent.name(), p.failure, p.loss.GetFromWindow())
 		return
 	}
-	r.notice(at, spatev1.Severity_SEVERITY_ERROR, "agent %s is given up (%s): %s of the load is missing from second %d on%s", p.agent.name(), p.failure,
-		percent(p.loss.GetShare()), p.loss.GetFromWindow(), p.sayUnsent())
+	r.notice(at, spatev1.Severity_SEVERITY_ERROR, "agent %s is given up (%s): %s of the load is missing from second %d on%s",
+		p.agent.name(), p.failure, percent(p.loss.GetShare()), p.loss.GetFromWindow(), p.sayUnsent())
 }
 
 // sayUnsent says what was due before that and never sent. Empty: nothing.

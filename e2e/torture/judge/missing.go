@@ -311,8 +311,8 @@ func (s *stage) judgeLoss(a Agent) {
 	}
 }
 
-// judgeUnsent looks at what an agent is said not to have sent before the seconds that are missing as a whole: one that was cut off sends until
-// its lease has ended, and one that stood still until then.
+// judgeUnsent looks at what an agent is said not to have sent before the seconds that are missing as a whole: one
+// that was cut off sends until its lease has ended, and one that stood still until then.
 func (s *stage) judgeUnsent(a Agent) {
 	from := a.Loss.UnsentFromS
 	if from == nil {
