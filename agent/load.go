@@ -63,8 +63,9 @@ type load struct {
 	failureKind          spatev1.FailureKind
 	stopped              bool
 	enough               bool
-	unbegun              debt   // of measured arrivals that were owed
-	rest                 uint64 // measured arrivals that an open loop gave up, if restUnknown
+	unbegun              debt        // of measured arrivals that were owed
+	unsent               firstUnsent // the first of them
+	rest                 uint64      // measured arrivals that an open loop gave up, if restUnknown
 }
 
 // newLoad arms a share. emit takes its snapshots.

@@ -317,12 +317,23 @@ func (o *openLoop) giveUp(now clock.Instant) {
 	for o.more && o.due(o.next) <= now {
 		o.oweSettled(o.following())
 	}
+	o.noteRest()
 	o.oweRest(func() (arrival.Arrival, bool) { more := o.more; return o.following(), more })
 	if o.restUnknown() {
 		o.countRest()
 	}
 	o.ahead = nil
 	o.dismiss()
+}
+
+// noteRest notes when the first arrival is due that the schedule still holds, and that is owed though it is not due
+// yet.
+func (o *openLoop) noteRest() {
+	o.load.mu.Lock()
+	defer o.load.mu.Unlock()
+	if o.more && o.counted {
+		o.unsent.add(o.next)
+	}
 }
 
 // countRest counts the measured arrivals that the schedule still holds.

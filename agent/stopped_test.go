@@ -80,6 +80,11 @@ func TestStoppedBeyondItsLeaseItSendsNothingMore(t *testing.T) {
 			if !strings.Contains(totals.GetFailure(), "lease") {
 				t.Errorf("ended by %q", totals.GetFailure())
 			}
+			if name == "open" {
+				checkUnsent(t, totals, e.requests(), rate)
+			} else if totals.UnsentFromNs != nil {
+				t.Errorf("a closed loop says that requests were due from %d ns on", totals.GetUnsentFromNs())
+			}
 			// What was begun when the process stopped may come to its end.
 			late := e.requests()[before:]
 			if due := int(stopped.Sub(start).Seconds() * rate); name == "open" && slices.ContainsFunc(late, func(id string) bool { return indexOf(t, id) > due }) {
@@ -89,6 +94,25 @@ func TestStoppedBeyondItsLeaseItSendsNothingMore(t *testing.T) {
 				t.Errorf("%d requests more of %d slots", len(late), slots)
 			}
 		})
+	}
+}
+
+// checkUnsent compares when the totals say that the first request was due that was never sent with the first one that
+// the server did not have.
+func checkUnsent(t *testing.T, totals *spatev1.Totals, had []string, rate int) {
+	t.Helper()
+	sent := map[int]bool{}
+	for _, id := range had {
+		sent[indexOf(t, id)] = true
+	}
+	first := 0
+	for sent[first] {
+		first++
+	}
+	want := time.Duration(first) * time.Second / time.Duration(rate)
+	got := time.Duration(totals.GetUnsentFromNs())
+	if totals.UnsentFromNs == nil || (got-want).Abs() > time.Microsecond || totals.GetNeverSent() == 0 {
+		t.Errorf("never sent from %v on, %d requests; the server lacks all from %v on", got, totals.GetNeverSent(), want)
 	}
 }
 

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"strings"
+	"time"
 
 	"github.com/spate-load/spate/agent/arrival"
 	"github.com/spate-load/spate/clock"
@@ -16,6 +17,7 @@ func (l *load) totals() *spatev1.Totals {
 	defer l.mu.Unlock()
 	return &spatev1.Totals{
 		NeverSent:          neverSent,
+		UnsentFromNs:       l.unsentFrom(neverSent),
 		SteadyFromNs:       l.offset(l.steadyFrom),
 		SteadyToNs:         l.offset(l.steadyTo),
 		StartErrorNs:       l.startError.Nanoseconds(),
@@ -55,6 +57,34 @@ func (l *load) left() uint64 {
 	return owed - min(l.arrivals.Load()+l.unbegun.arrivals, owed)
 }
 
+// unsentFrom is when the first request was due that was never sent, nil if it is not known or there is none. l.mu is
+// locked.
+func (l *load) unsentFrom(neverSent uint64) *int64 {
+	if neverSent == 0 || !l.unsent.known {
+		return nil
+	}
+	ns := l.unsent.from.Nanoseconds()
+	return &ns
+}
+
+// firstUnsent is when the first measured arrival of an open loop was due that was not begun. Its zero value knows of
+// none.
+type firstUnsent struct {
+	from  time.Duration
+	known bool
+}
+
+// add takes in an arrival that was not begun, if it is a measured one.
+func (u *firstUnsent) add(a arrival.Arrival) {
+	switch {
+	case a.Unmeasured:
+	case !u.known:
+		u.from, u.known = a.Offset, true
+	default:
+		u.from = min(u.from, a.Offset)
+	}
+}
+
 // debt is arrivals that were not begun, and their requests.
 type debt struct{ arrivals, requests uint64 }
 
@@ -71,6 +101,9 @@ func (l *load) owe(a arrival.Arrival) {
 	defer l.mu.Unlock()
 	l.unbegun.arrivals++
 	l.unbegun.requests += requests
+	if l.closed == nil {
+		l.unsent.add(a)
+	}
 }
 
 // turns is the number of an arrival's requests. One that cannot be read counts as one.

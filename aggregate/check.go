@@ -253,7 +253,9 @@ func checkTotals(t *spatev1.Totals) error {
 		}
 		seen |= measure.SetOf(v.GetMetric())
 	}
-	for _, ns := range []int64{t.GetFirstStartNs(), t.GetLastStartNs(), t.GetLastEndNs(), t.GetSteadyFromNs(), t.GetSteadyToNs()} {
+	for _, ns := range []int64{
+		t.GetFirstStartNs(), t.GetLastStartNs(), t.GetLastEndNs(), t.GetSteadyFromNs(), t.GetSteadyToNs(), t.GetUnsentFromNs(),
+	} {
 		if ns > MaxWindow*nanosPerSecond || ns < -MaxWindow*nanosPerSecond {
 			return fmt.Errorf("totals: a time %d ns from the stage's start", ns)
 		}

@@ -13,10 +13,21 @@ import (
 func (s *Stage) lostPart(assigned *spatev1.AssignedAgent, a *agentTally) string {
 	l := s.lossOf(a)
 	words := fmt.Sprintf("(%s %% of the load) lost: %s", significant(100*l.Share), l.words())
+	if l.UnsentFromS != nil {
+		words += fmt.Sprintf("; it never sent %s, due from second %s on", a.unsent(), significant(*l.UnsentFromS))
+	}
 	if reason := cmp.Or(assigned.GetFailure(), a.totals.GetFailure()); reason != "" {
 		words += " (" + reason + ")"
 	}
 	return words
+}
+
+// unsent says what an agent never sent. How much it was is in its totals, which a damaged ledger may have lost.
+func (a *agentTally) unsent() string {
+	if a.totals == nil {
+		return "requests"
+	}
+	return fmt.Sprintf("%d requests", a.totals.GetNeverSent())
 }
 
 // lossOf describes what was lost with an agent, nil if it was not.
@@ -25,6 +36,10 @@ func (s *Stage) lossOf(a *agentTally) *Loss {
 		return nil
 	}
 	l := &Loss{Share: a.loss.GetShare(), FromS: float64(a.loss.GetFromWindow())}
+	if a.loss.UnsentFromWindow != nil {
+		from := float64(a.loss.GetUnsentFromWindow())
+		l.UnsentFromS = &from
+	}
 	if a.loss.TakenOverNs != nil {
 		taken := float64(a.loss.GetTakenOverNs()) / nanosPerSecond
 		l.TakenOver, l.ToS = true, &taken

@@ -98,6 +98,20 @@ func TestWhatWasLostIsSaid(t *testing.T) {
 			[]string{"agent b (50 % of the load) lost: seconds 3 to 5, the last, are missing"},
 			&Loss{Share: 0.5, FromS: 3, ToS: ptr(5.0)},
 		},
+		"to the end, and it stood still before": {
+			&spatev1.Loss{FromWindow: 3, Share: 0.5, UnsentFromWindow: ptr(uint32(1))},
+			same,
+			[]string{"agent b (50 % of the load) lost: seconds 3 to 5, the last, are missing; " +
+				"it never sent requests, due from second 1 on"},
+			&Loss{Share: 0.5, FromS: 3, ToS: ptr(5.0), UnsentFromS: ptr(1.0)},
+		},
+		"all delivered, and it stood still before": {
+			&spatev1.Loss{FromWindow: 5, Share: 0.5, UnsentFromWindow: ptr(uint32(0))},
+			func(_ *spatev1.StageRecord, t *spatev1.Totals) { t.NeverSent = 255 },
+			[]string{"agent b (50 % of the load) lost: what it had not delivered by second 5, the last, is missing; " +
+				"it never sent 255 requests, due from second 0 on"},
+			&Loss{Share: 0.5, FromS: 5, ToS: ptr(5.0), UnsentFromS: ptr(0.0)},
+		},
 		"at the end, all delivered": {
 			&spatev1.Loss{FromWindow: 5, Share: 0.5},
 			func(_ *spatev1.StageRecord, t *spatev1.Totals) { t.Failure = "its lease has ended" },

@@ -653,4 +653,7 @@ type Loss struct {
 	ToS *float64 `json:"to_s"`
 	// Others took its part over.
 	TakenOver bool `json:"taken_over"`
+	// Second of the stage from which on requests were due that it never sent, if that is before from_s: its process
+	// stood still. They are in its never_sent. Null: there were none, or it is not known.
+	UnsentFromS *float64 `json:"unsent_from_s"`
 }

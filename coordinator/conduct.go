@@ -12,7 +12,8 @@ import (
 // tickInterval bounds how late the machine notices that time has passed.
 const tickInterval = 100 * time.Millisecond
 
-// conduct is the run's worker: it tells the machine the time and does what takes long outside the lock. It ends with the run.
+// conduct is the run's worker: it tells the machine the time and works results out, outside the lock. It ends with
+// the run.
 func (c *Coordinator) conduct(r *run) {
 	tick := time.NewTicker(tickInterval)
 	defer tick.Stop()
@@ -57,12 +58,13 @@ func (c *Coordinator) closeSink(r *run) {
 	}
 }
 
-// tick tells the machine the time and what was merged, and returns the progress it wants reported.
+// tick tells the machine the time and what was merged, and returns the progress it wants reported. While the disk is
+// stalled time stands still for the machine.
 func (c *Coordinator) tick(r *run, live *live) []lifecycle.Progress {
 	view, ruled := live.view()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.active == r {
+	if c.active == r && !r.stalls.stalled(clock.Now()) {
 		c.feed(func(r *run, at clock.Instant) {
 			r.machine.Tick(at)
 			if ruled {
@@ -75,30 +77,26 @@ func (c *Coordinator) tick(r *run, live *live) []lifecycle.Progress {
 	return out
 }
 
-// publish tells followers and sinks of something that is not kept: progress.
+// publish tells followers and sinks of something that is not kept: progress. It comes behind what is still to be
+// written.
 func (c *Coordinator) publish(r *run, e *spatev1.RunEvent) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.show(r, e)
-}
-
-// show is publish with c.mu held, under which events are numbered.
-func (c *Coordinator) show(r *run, e *spatev1.RunEvent) {
-	if n, ok := r.events.number(e); ok {
-		c.hand(r, n)
-	}
+	c.later(r, func() {
+		if n, ok := r.events.number(e); ok {
+			c.hand(r, n)
+		}
+	})
 }
 
 // closeStage hands on what is left of a stage, and tells the machine whether anything is missing.
 func (c *Coordinator) closeStage(r *run, live *live, e lifecycle.CloseStage) {
 	live.show(true)
 	last, complete, outcome := live.end(e)
+	if last != nil {
+		c.publish(r, progressAt(time.Now(), last))
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.active == r {
-		if last != nil {
-			c.show(r, progressAt(time.Now(), last))
-		}
 		c.feed(func(r *run, at clock.Instant) { r.machine.Closed(at, complete, outcome) })
 	}
 }

@@ -40,20 +40,22 @@ type Coordinator struct {
 	store   *store.Store
 	closing chan struct{} // closed by Close: handlers return
 	once    sync.Once
-	workers sync.WaitGroup // one for each run in progress
+	workers sync.WaitGroup // of runs in progress, and of scribes
 
 	boot   string // of this machine, see bootID
+	diskOf func(*aggregate.Ledger) disk
 	limits *limits
 
 	strangers, trespass atomic.Uint64 // connections and calls refused
 	restarts, renewals  atomic.Uint64
 	faults              atomic.Uint64 // panics that were recovered from
 
-	mu       sync.Mutex // guards all below, and the machine of the run in progress
+	mu       sync.Mutex // guards all below, and the machine of the run in progress; nobody waits for the disk who holds it
 	sessions map[string]*session
 	owners   map[string]owner // of agents' names, by whoever connected last
 	active   *run             // nil: none
 	queue    []*run           // those that wait, in order
+	expected int              // runs whose ledgers are being made
 	runs     map[string]*run
 	recent   []string // ids of the runs in memory, oldest first
 	listed   map[string]listed
@@ -70,6 +72,7 @@ func New(cfg Config) (*Coordinator, error) {
 	c := &Coordinator{
 		cfg: cfg.withDefaults(), closing: make(chan struct{}),
 		sessions: map[string]*session{}, owners: map[string]owner{}, runs: map[string]*run{}, listed: map[string]listed{}, boot: bootID(),
+		diskOf: func(l *aggregate.Ledger) disk { return l },
 	}
 	c.log = c.cfg.Logger
 	c.limits = newLimits(c.cfg.Limits, c.log)
@@ -209,13 +212,16 @@ func (c *Coordinator) end(leave bool) error {
 	c.once.Do(func() {
 		c.mu.Lock()
 		c.closed = true
-		cluster := c.cluster
+		cluster, last := c.cluster, c.active
 		if leave {
 			c.setAside()
 		} else {
 			c.abort("the coordinator was closed")
 		}
 		c.mu.Unlock()
+		if last != nil {
+			<-last.ended // agents hear of it before their streams end
+		}
 		close(c.closing)
 		c.workers.Wait()
 		force := time.AfterFunc(closeTimeout, c.server.Stop)
@@ -238,7 +244,7 @@ func (c *Coordinator) setAside() {
 	c.log.Info("run is left to the coordinator that is started next", "run", r.id)
 	c.active = nil
 	c.queue = append(c.queue, r) // for its ledger
-	close(r.ended)
+	c.later(r, r.over)           // what it has decided is written and told
 }
 
 // closeWaiting lets go of the ledgers of the runs that wait, and of the one that was set aside.

@@ -53,17 +53,22 @@ func TestDamagedLedgersEndNoCoordinator(t *testing.T) {
 	}
 }
 
-// followOnce reads a run's events to their end. An error: there is none.
+// followOnce reads a run's events to their end. An error: there is none. A call over the connection to a coordinator
+// that was killed is made again.
 func followOnce(t *testing.T, runs spatev1.RunServiceClient, id string) error {
 	t.Helper()
-	stream, err := runs.FollowRun(t.Context(), &spatev1.FollowRunRequest{RunId: id})
-	for err == nil {
-		_, err = stream.Recv()
+	for {
+		stream, err := runs.FollowRun(t.Context(), &spatev1.FollowRunRequest{RunId: id})
+		for err == nil {
+			_, err = stream.Recv()
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if status.Code(err) != codes.Unavailable {
+			return err
+		}
 	}
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
 }
 
 // pointingAtItself is a ledger with a page that has one element: itself.

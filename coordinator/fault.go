@@ -35,14 +35,7 @@ func (c *Coordinator) faulted(r *run, fault any) {
 		return
 	}
 	c.abortFaulted(r, fmt.Sprintf("an internal fault of the coordinator: %v; report it with the coordinator's log", fault))
-	if c.active == r { // not even its end could be written
-		c.active = nil
-		if err := r.ledger.Close(); err != nil {
-			c.log.Error("the ledger of the run cannot be closed", "run", r.id, "error", err)
-		}
-		close(r.ended)
-		c.beginNext()
-	}
+	c.later(r, func() { c.forceEnd(r) })
 }
 
 // abortFaulted aborts a run of which some part may be broken. c.mu is held.
@@ -54,6 +47,27 @@ func (c *Coordinator) abortFaulted(r *run, reason string) {
 	}()
 	r.machine.Abort(clock.Now(), reason)
 	c.carryOut(r)
+}
+
+// forceEnd lets go of a run whose end could not even be written, so that the next one begins. It is a task of the
+// run's scribe, behind the end if there is one.
+func (c *Coordinator) forceEnd(r *run) {
+	if !c.inProgress(r) {
+		return
+	}
+	if err := r.ledger.Close(); err != nil {
+		c.log.Error("the ledger of the run cannot be closed", "run", r.id, "error", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.release(r)
+}
+
+// inProgress reports whether a run is the one in progress.
+func (c *Coordinator) inProgress(r *run) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.active == r
 }
 
 // callFault is what a client hears of a call that panicked.

@@ -53,6 +53,7 @@ type harness struct {
 	conn    *grpc.ClientConn
 	runs    spatev1.RunServiceClient
 	dataDir string
+	gate    *gate // nil in benchmarks
 }
 
 func start(t testing.TB, change ...func(*Config)) *harness {
@@ -74,6 +75,10 @@ func start(t testing.TB, change ...func(*Config)) *harness {
 // serve has a coordinator serve in this process, until the test ends.
 func serve(t testing.TB, c *Coordinator, dataDir string) *harness {
 	t.Helper()
+	var g *gate
+	if _, ok := t.(*testing.T); ok {
+		g = newGate(t, c)
+	}
 	l := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)
 	go func() { served <- c.Serve(l) }()
@@ -84,11 +89,14 @@ func serve(t testing.TB, c *Coordinator, dataDir string) *harness {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if g != nil {
+			g.restart() // a test that failed has left it stopped
+		}
 		if err := errors.Join(conn.Close(), c.Close(), <-served); err != nil {
 			t.Error(err)
 		}
 	})
-	return &harness{t: t, c: c, conn: conn, runs: spatev1.NewRunServiceClient(conn), dataDir: dataDir}
+	return &harness{t: t, c: c, conn: conn, runs: spatev1.NewRunServiceClient(conn), dataDir: dataDir, gate: g}
 }
 
 // submit begins a run of the plan.

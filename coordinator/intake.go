@@ -93,19 +93,17 @@ func (c *Coordinator) takeIn(r *run, s *spatev1.Snapshot, heard bool) (*spatev1.
 		return &spatev1.PushResponse{Key: s.GetKey()}, nil
 	}
 	if r == nil {
-		return c.refuse(nil, s, fmt.Errorf("run %.80q is not in progress here", s.GetKey().GetRunId())), nil
+		return c.refuse(nil, s, false, fmt.Errorf("run %.80q is not in progress here", s.GetKey().GetRunId())), nil
 	}
 	m, ok := r.stage(s.GetStageIndex())
 	if !ok {
-		return c.refuse(r, s, fmt.Errorf("stage %d has not been assigned", s.GetStageIndex()+1)), nil
+		return c.refuse(r, s, heard, fmt.Errorf("stage %d has not been assigned", s.GetStageIndex()+1)), nil
 	}
 	checked, err := aggregate.Check(s, r.record, m.record)
 	if err != nil && lossOf(m.record, s.GetKey()) == nil { // whatever a lost agent sends is nothing new
-		answer := c.refuse(r, s, err)
-		c.endRefused(r, s, err, heard)
-		return answer, nil
+		return c.refuse(r, s, heard, err), nil
 	}
-	fresh, err := c.keepAndTell(r, m, s, checked, heard)
+	fresh, err := c.keepAndTell(r, m, s, checked)
 	switch {
 	case errors.Is(err, errGivenUp):
 		c.intake.givenUp.Add(1)
@@ -114,9 +112,7 @@ func (c *Coordinator) takeIn(r *run, s *spatev1.Snapshot, heard bool) (*spatev1.
 	case errors.Is(err, aggregate.ErrClosed) && c.endedWith(s): // the run ended while it came again
 		c.intake.duplicates.Add(1)
 	case errors.Is(err, aggregate.ErrConflict), errors.Is(err, aggregate.ErrClosed):
-		answer := c.refuse(r, s, err)
-		c.endRefused(r, s, err, heard)
-		return answer, nil
+		return c.refuse(r, s, heard, err), nil
 	case err != nil:
 		c.ledgerFailed(r, err)
 		return nil, status.Error(codes.Unavailable, "the coordinator cannot write its ledger")
@@ -163,26 +159,20 @@ func (c *Coordinator) senderOf(k *spatev1.SnapshotKey, who certs.Identity) (r *r
 	return c.active, from != nil && from.incarnation == k.GetIncarnation() && clock.Now().Sub(from.heard) < c.cfg.Run.Silence, nil
 }
 
-// keepAndTell brings a snapshot into the ledger and tells the machine if it is new there. Nobody gives up the part of an agent that was heard
-// lately: its snapshots share the ledger's writes. Of one that is silent the machine may give the part to others at any moment, and what
-// comes afterwards must not count: from looking whether it has until the machine knows of the snapshot, nothing else happens.
-func (c *Coordinator) keepAndTell(r *run, m measured, s *spatev1.Snapshot, checked aggregate.Checked, heard bool) (fresh bool, err error) {
-	heard = heard && lossOf(m.record, s.GetKey()) == nil
-	if heard {
-		if fresh, err = c.keep(r, m, s, checked); !fresh || err != nil {
-			return false, err
-		}
+// keepAndTell brings a snapshot into the ledger and tells the machine if it is new there. The machine may give the
+// agent's part of the stage up while the disk takes the snapshot: then the snapshot is kept and does not count, since
+// the record says from which window on nothing does (aggregate.Taken).
+func (c *Coordinator) keepAndTell(
+	r *run, m measured, s *spatev1.Snapshot, checked aggregate.Checked,
+) (fresh bool, err error) {
+	if lossOf(m.record, s.GetKey()) != nil {
+		return false, alreadyKept(r, s)
+	}
+	if fresh, err = c.keep(r, m, s, checked); !fresh || err != nil {
+		return false, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !heard {
-		if m, _ = r.stage(s.GetStageIndex()); lossOf(m.record, s.GetKey()) != nil {
-			return false, alreadyKept(r, s)
-		}
-		if fresh, err = c.keep(r, m, s, checked); !fresh || err != nil {
-			return false, err
-		}
-	}
 	if c.active == r {
 		c.feed(func(r *run, at clock.Instant) { r.machine.Merged(at, s) })
 	}
@@ -208,8 +198,7 @@ func lossOf(rec *spatev1.StageRecord, k *spatev1.SnapshotKey) *spatev1.Loss {
 // keep brings a snapshot into the ledger and, if it is new there, into the merge. One that comes after its stage has ended stays in the
 // ledger, for the report to find.
 func (c *Coordinator) keep(r *run, m measured, s *spatev1.Snapshot, checked aggregate.Checked) (fresh bool, err error) {
-	written, err := r.ledger.Append([]*spatev1.Snapshot{s})
-	if err != nil || !written[0] {
+	if fresh, err := r.append(s); err != nil || !fresh {
 		return false, err
 	}
 	if m.merged != nil {
@@ -221,12 +210,13 @@ func (c *Coordinator) keep(r *run, m measured, s *spatev1.Snapshot, checked aggr
 	return true, nil
 }
 
-// refuse counts a snapshot that is not taken and says why.
-func (c *Coordinator) refuse(r *run, s *spatev1.Snapshot, reason error) *spatev1.PushResponse {
+// refuse counts a snapshot that is not taken and says why. What follows for the run is durable when it returns: the
+// agent lets go of the snapshot.
+func (c *Coordinator) refuse(r *run, s *spatev1.Snapshot, heard bool, reason error) *spatev1.PushResponse {
 	c.intake.refused.Add(1)
 	c.log.Warn("snapshot refused", "agent", s.GetKey().GetAgent(), "sequence", s.GetKey().GetSequence(), "reason", reason)
 	if r != nil {
-		c.tellRefused(r, fmt.Sprintf("refused snapshot %d of agent %.64q: %v", s.GetKey().GetSequence(), s.GetKey().GetAgent(), reason))
+		<-c.refused(r, s, heard, reason)
 	}
 	return &spatev1.PushResponse{Key: s.GetKey(), Refused: reason.Error()}
 }
@@ -234,27 +224,32 @@ func (c *Coordinator) refuse(r *run, s *spatev1.Snapshot, reason error) *spatev1
 // maxRefusalsTold is how many refused snapshots followers of a run are told of: an agent that sends garbage must not crowd out the rest.
 const maxRefusalsTold = 16
 
-// tellRefused tells those who follow the run.
-func (c *Coordinator) tellRefused(r *run, text string) {
+// refused tells those who follow the run, and ends the share that a refused snapshot is of if it is certain whose it
+// is: that its agent is heard and sent it. It returns a channel that is closed when that is durable.
+func (c *Coordinator) refused(r *run, s *spatev1.Snapshot, heard bool, reason error) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.active != r || r.refused == maxRefusalsTold {
+	if c.active == r {
+		c.feed(func(r *run, at clock.Instant) {
+			c.tellRefused(r, s, at, reason)
+			if heard {
+				r.machine.Refused(at, s, reason.Error())
+			}
+		})
+	}
+	return c.written(r)
+}
+
+// tellRefused tells those who follow the run. c.mu is held.
+func (c *Coordinator) tellRefused(r *run, s *spatev1.Snapshot, at clock.Instant, reason error) {
+	if r.refused == maxRefusalsTold {
 		return
 	}
+	text := fmt.Sprintf("refused snapshot %d of agent %.64q: %v", s.GetKey().GetSequence(), s.GetKey().GetAgent(), reason)
 	if r.refused++; r.refused == maxRefusalsTold {
 		text += " (further ones are in the coordinator's log only)"
 	}
-	r.machine.Warn(clock.Now(), text)
-	c.carryOut(r)
-}
-
-// endRefused ends the share that a refused snapshot is of, if it is certain whose it is: that its agent is heard and sent it.
-func (c *Coordinator) endRefused(r *run, s *spatev1.Snapshot, reason error, heard bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if heard && c.active == r {
-		c.feed(func(r *run, at clock.Instant) { r.machine.Refused(at, s, reason.Error()) })
-	}
+	r.machine.Warn(at, text)
 }
 
 // ledgerFailed ends the run: what cannot be kept is not to be measured.

@@ -33,6 +33,7 @@ type rig struct {
 
 	mu       sync.Mutex
 	c        *Coordinator
+	gate     *gate
 	listener *wire
 	served   chan error
 }
@@ -58,6 +59,7 @@ func newRig(t *testing.T) *rig {
 	r.conn, r.runs = conn, spatev1.NewRunServiceClient(conn)
 	r.start()
 	t.Cleanup(func() {
+		r.gate.restart() // a test that failed has left it stopped
 		if err := errors.Join(conn.Close(), r.c.Close(), <-r.served); err != nil {
 			t.Error(err)
 		}
@@ -100,11 +102,15 @@ func (r *rig) start() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	g := newGate(r.t, c)
+	if r.gate != nil { // the disk stays
+		g.disk = r.gate.disk
+	}
 	l, served := &wire{Listener: bufconn.Listen(1 << 20)}, make(chan error, 1)
 	go func() { served <- c.Serve(l) }()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.c, r.listener, r.served = c, l, served
+	r.c, r.gate, r.listener, r.served = c, g, l, served
 }
 
 // crash ends the coordinator without a farewell: nothing more is written, said or closed in order, as far as one process can do that.
@@ -121,11 +127,12 @@ func (r *rig) crash() {
 		r.t.Error(err)
 	}
 	r.c.mu.Unlock()
+	r.gate.kill()
 	for _, run := range left {
 		if err := run.ledger.Close(); err != nil {
 			r.t.Error(err)
 		}
-		close(run.ended) // its worker returns
+		run.over() // its worker returns
 	}
 	close(r.c.closing)
 	r.c.once.Do(func() {})
@@ -146,6 +153,9 @@ type actor struct {
 	pending []*spatev1.Snapshot // not acked
 	sent    int                 // requests, one in each snapshot
 	secrets []string            // values that came with assignments
+
+	beats    chan uint64 // heartbeats to be sent; nil: none
+	renewals chan uint64 // and their answers
 }
 
 // act plays the agent until ctx ends.
@@ -197,7 +207,12 @@ func (a *actor) session(ctx context.Context) error {
 			if m.err != nil {
 				return m.err
 			}
+			a.rig.checkTold(nil, m.message)
 			a.acknowledge(m.message)
+		case n := <-a.beats:
+			if err := control.Send(heartbeat(n)); err != nil {
+				return err
+			}
 		case <-ctx.Done():
 			return nil
 		}
@@ -206,7 +221,10 @@ func (a *actor) session(ctx context.Context) error {
 
 // hearken does what the coordinator says.
 func (a *actor) hearken(control spatev1.ControlService_ConnectClient, push spatev1.MetricsService_PushClient, m *spatev1.ConnectResponse) error {
+	a.rig.checkTold(m, nil)
 	switch m := m.GetMessage().(type) {
+	case *spatev1.ConnectResponse_Renewed:
+		a.renewals <- m.Renewed.GetNumber()
 	case *spatev1.ConnectResponse_Assign:
 		a.step()
 		if !proto.Equal(a.ref, m.Assign.GetRef()) {
@@ -273,31 +291,57 @@ func (r *rig) followAll(ctx context.Context, id string) ([]*spatev1.RunEvent, er
 	return nil, ctx.Err()
 }
 
-// playKilled runs a plan with two agents and ends the coordinator at a step of theirs. It returns whether the run was longer than that.
-func playKilled(t *testing.T, plan string, at int, end func(*rig)) (killed bool) {
-	r := newRig(t)
+// play is a plan that two agents run.
+type play struct {
+	rig     *rig
+	plan    string
+	agents  []*actor
+	reached chan struct{} // closed at the step
+
+	mu   sync.Mutex
+	step int // steps that the agents have taken
+	at   int
+	then func()
+}
+
+// newPlay sets up a play.
+func newPlay(t *testing.T, plan string) *play {
+	p := &play{rig: newRig(t), plan: plan, reached: make(chan struct{})}
+	for _, name := range []string{"a", "b"} {
+		p.agents = append(p.agents, &actor{
+			agent: agent{name: name, incarnation: 7}, rig: p.rig, step: p.count,
+			beats: make(chan uint64, 1), renewals: make(chan uint64, 1),
+		})
+	}
+	return p
+}
+
+// atStep says what happens at a step of the agents.
+func (p *play) atStep(at int, then func()) { p.at, p.then = at, then }
+
+// count counts a step.
+func (p *play) count() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.step++; p.step == p.at {
+		p.then()
+		close(p.reached)
+	}
+}
+
+// run plays the plan, ends the coordinator after the step, and starts the next one. It returns whether the run was
+// longer than that.
+func (p *play) run(end func()) (killed bool) {
+	t, r := p.rig.t, p.rig
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	reached := make(chan struct{})
-	var steps struct {
-		sync.Mutex
-		n int
-	}
-	step := func() {
-		steps.Lock()
-		defer steps.Unlock()
-		if steps.n++; steps.n == at {
-			close(reached)
-		}
-	}
-	var agents []*actor
 	var acting sync.WaitGroup
-	for _, name := range []string{"a", "b"} {
-		a := &actor{agent: agent{name: name, incarnation: 7}, rig: r, step: step}
-		agents = append(agents, a)
+	for _, a := range p.agents {
 		acting.Go(func() { a.act(ctx) })
 	}
-	answer, err := r.runs.SubmitRun(ctx, &spatev1.SubmitRunRequest{PlanYaml: []byte(plan), MinAgents: 2, Secrets: map[string]string{"env:KEY": secretKey}})
+	answer, err := r.runs.SubmitRun(ctx, &spatev1.SubmitRunRequest{
+		PlanYaml: []byte(p.plan), MinAgents: 2, Secrets: map[string]string{"env:KEY": secretKey},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,9 +357,9 @@ func playKilled(t *testing.T, plan string, at int, end func(*rig)) (killed bool)
 	}()
 	var f followed
 	select {
-	case <-reached:
+	case <-p.reached:
 		killed = true
-		end(r)
+		end()
 		r.start()
 		f = <-done
 	case f = <-done:
@@ -325,8 +369,24 @@ func playKilled(t *testing.T, plan string, at int, end func(*rig)) (killed bool)
 	if f.err != nil {
 		t.Fatal(f.err)
 	}
-	checkWhole(t, filepath.Join(r.cfg.DataDir, id), f.events, agents)
+	checkWhole(t, filepath.Join(r.cfg.DataDir, id), f.events, p.agents)
 	return killed
+}
+
+// playKilled runs a plan and ends the coordinator at a step of its agents. It returns whether the run was longer than
+// that.
+func playKilled(t *testing.T, plan string, at int, end func(*rig)) (killed bool) {
+	p := newPlay(t, plan)
+	p.atStep(at, func() {})
+	return p.run(func() { end(p.rig) })
+}
+
+// checkTold checks what an agent hears against the disk of the coordinator of now.
+func (r *rig) checkTold(m *spatev1.ConnectResponse, ack *spatev1.PushResponse) {
+	r.mu.Lock()
+	g := r.gate
+	r.mu.Unlock()
+	g.checkTold(m, ack)
 }
 
 // checkWhole checks that nothing is missing and nothing is there twice.

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -14,6 +15,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/aggregate"
@@ -24,19 +26,56 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// submit takes a run in. It begins at once, or when those that were submitted before have ended. It returns how many those are.
-func (c *Coordinator) submit(s submission) (r *run, waiting int, err error) {
+// submit takes a run in. It begins at once, or when those that were submitted before have ended. It returns how many
+// those are, when all that the answer says is durable, or fails when ctx ends.
+func (c *Coordinator) submit(ctx context.Context, s submission) (r *run, waiting int, err error) {
+	if err := c.expect(); err != nil {
+		return nil, 0, err
+	}
+	r, err = c.newRun(s, time.Now())
+	waiting, written, err := c.enqueue(r, err)
+	if err != nil {
+		return nil, 0, status.Errorf(codes.Internal, "the run's ledger cannot be made: %v", err)
+	}
+	return r, waiting, await(ctx, written)
+}
+
+// await waits for a channel to be closed. Its error is a status.
+func await(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	}
+}
+
+// expect makes room in the queue for a run whose ledger is about to be made.
+func (c *Coordinator) expect() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return nil, 0, errClosing
+		return errClosing
 	}
-	if len(c.queue) >= c.cfg.MaxWaiting {
-		return nil, 0, status.Errorf(codes.ResourceExhausted, "%d runs are waiting, as many as there may be: submit it again when some have ended, "+
-			"or stop some", len(c.queue))
+	if waiting := len(c.queue) + c.expected; waiting >= c.cfg.MaxWaiting {
+		return status.Errorf(codes.ResourceExhausted, "%d runs are waiting, as many as there may be: "+
+			"submit it again when some have ended, or stop some", waiting)
 	}
-	if r, err = c.newRun(s, time.Now()); err != nil {
-		return nil, 0, status.Errorf(codes.Internal, "the run's ledger cannot be made: %v", err)
+	c.expected++
+	return nil
+}
+
+// enqueue puts the run that was expected into the queue, unless it could not be made. written is closed when what it
+// was told is durable.
+func (c *Coordinator) enqueue(r *run, failure error) (waiting int, written <-chan struct{}, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.expected--
+	if failure != nil {
+		return 0, nil, failure
+	}
+	if c.closed { // the coordinator that is started next takes it up
+		return len(c.queue), c.written(r), r.ledger.Close()
 	}
 	c.remember(r)
 	if c.active == nil && len(c.queue) == 0 {
@@ -45,11 +84,11 @@ func (c *Coordinator) submit(s submission) (r *run, waiting int, err error) {
 	c.queue = append(c.queue, r)
 	c.beginNext()
 	if r.machine != nil {
-		return r, 0, nil
+		return 0, c.written(r), nil
 	}
 	c.log.Info("run waits", "run", r.id, "runs_before", len(c.queue))
 	c.sayPlaces()
-	return r, len(c.queue), nil
+	return len(c.queue), c.written(r), nil
 }
 
 // newRun makes a run that waits, and its ledger.
@@ -76,11 +115,11 @@ func (c *Coordinator) newRun(s submission, wall time.Time) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := ledger.Put(aggregate.Change{Submission: submission}); err != nil {
+	r := c.makeRun(record, submission, ledger)
+	if err := r.put(aggregate.Change{Submission: submission}); err != nil {
 		return nil, errors.Join(err, ledger.Close())
 	}
 	c.reserveOf(id).hold(c.log)
-	r := makeRun(record, submission, ledger)
 	r.secrets = s.secrets
 	return r, nil
 }
@@ -107,7 +146,10 @@ func (c *Coordinator) beginNext() {
 	now, wall := clock.Now(), time.Now()
 	c.log.Info("run begins", "run", r.id, "entries", len(r.submission.GetPlan()), "agents", len(c.sessions))
 	r.record.BeginTime, r.unsaved = timestamppb.New(wall), true
-	r.sink = c.openSink(r.id)
+	c.later(r, func() {
+		r.sink = c.openSink(r.id)
+		c.workers.Go(func() { c.conduct(r) })
+	})
 	r.machine = lifecycle.New(c.machineConfig(r), r.id, r.submission.GetPlan(), now, wall)
 	c.active = r
 	for _, session := range c.sessions {
@@ -115,7 +157,6 @@ func (c *Coordinator) beginNext() {
 		c.tellVersion(r, session, now)
 	}
 	r.machine.Tick(now)
-	c.workers.Go(func() { c.conduct(r) })
 	c.carryOut(r)
 	c.sayPlaces()
 }
@@ -143,10 +184,12 @@ func placeNotice(place int) *spatev1.RunEvent {
 
 // announce tells the followers of a run that waits of an event, after it was written. c.mu is held.
 func (c *Coordinator) announce(r *run, e *spatev1.RunEvent) {
-	if n, ok := r.events.number(e); ok {
-		c.tryWrite(r, aggregate.Change{Events: []*spatev1.FollowRunResponse{n}})
-		c.hand(r, n)
-	}
+	c.later(r, func() {
+		if n, ok := r.events.number(e); ok {
+			c.tryWrite(r, aggregate.Change{Events: []*spatev1.FollowRunResponse{n}})
+			c.hand(r, n)
+		}
+	})
 }
 
 // tryWrite writes what changes nothing if it is lost.
@@ -159,13 +202,15 @@ func (c *Coordinator) tryWrite(r *run, change aggregate.Change) {
 // endWaiting ends a run that has not begun. c.mu is held, and the run is in no queue.
 func (c *Coordinator) endWaiting(r *run, outcome spatev1.Outcome, reason string) {
 	r.record.EndTime, r.record.Outcome, r.record.Reason = timestamppb.Now(), outcome, reason
-	n, _ := r.events.number(&spatev1.RunEvent{Time: r.record.GetEndTime(), Event: &spatev1.RunEvent_RunEnded{
-		RunEnded: &spatev1.RunEnded{Outcome: outcome, Reason: reason},
-	}})
-	c.tryWrite(r, aggregate.Change{Run: r.record, Events: []*spatev1.FollowRunResponse{n}})
-	c.finish(r)
-	c.hand(r, n)
-	close(r.ended)
+	record := proto.CloneOf(r.record)
+	c.later(r, func() {
+		n, _ := r.events.number(&spatev1.RunEvent{Time: record.GetEndTime(), Event: &spatev1.RunEvent_RunEnded{
+			RunEnded: &spatev1.RunEnded{Outcome: outcome, Reason: reason},
+		}})
+		end := []*spatev1.FollowRunResponse{n}
+		c.tryWrite(r, aggregate.Change{Run: record, Events: end})
+		c.finish(r, end)
+	})
 }
 
 // stopWaiting ends a run if it waits, and says whether it did. c.mu is held.

@@ -75,7 +75,7 @@ func TestEndIsWrittenToAFullDisk(t *testing.T) {
 			}
 			fillUp(t, ledger, dir)
 			record.EndTime, record.Reason = timestamppb.Now(), strings.Repeat("the disk is full; ", 1000)
-			err = c.write(&run{id: id, ledger: ledger}, aggregate.Change{Run: record})
+			err = c.write(&run{id: id, disk: ledger}, aggregate.Change{Run: record})
 			if written := err == nil; written != held {
 				t.Errorf("the end is written: %v (%v)", written, err)
 			}

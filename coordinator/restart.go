@@ -66,11 +66,23 @@ func (c *Coordinator) takeUpRuns() error {
 	for _, l := range left {
 		c.takeUp(l)
 	}
+	for _, written := range c.beginTakenUp() {
+		<-written
+	}
+	return nil
+}
+
+// beginTakenUp begins the first of the runs that wait, unless one is in progress. The channels are closed when what
+// became of the runs is durable.
+func (c *Coordinator) beginTakenUp() (written []<-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.beginNext()
 	c.sayPlaces()
-	return nil
+	for _, r := range c.runs {
+		written = append(written, c.written(r))
+	}
+	return written
 }
 
 // runIDs are the directories that hold a ledger. Other files have nothing to do with us.
@@ -176,7 +188,7 @@ func (c *Coordinator) revive(l *leftover, beyond uint64) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := makeRun(l.record, l.submission, l.ledger)
+	r := c.makeRun(l.record, l.submission, l.ledger)
 	r.events, r.secrets = newEventLog(events, beyond), l.secrets
 	c.reserveOf(r.id).hold(c.log)
 	return r, nil

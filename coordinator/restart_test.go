@@ -69,7 +69,7 @@ func TestSnapshotsOfAGivenUpShareAreRefused(t *testing.T) {
 	h.c.mu.Lock()
 	m, _ := r.stage(0)
 	rec := cloneWithLoss(m.record)
-	r.put(rec)
+	r.note(rec)
 	h.c.mu.Unlock()
 	a.acked(before)
 	if m := a.deliver(a.snapshot(1)); m.GetRefused() != errGivenUp.Error() {

@@ -136,6 +136,14 @@ func (c *Coordinator) remove(id string) error {
 
 // hide takes a run out of memory and gives its directory another name.
 func (c *Coordinator) hide(id, to string) error {
+	if err := c.forget(id); err != nil {
+		return err
+	}
+	return os.Rename(c.runDir(id), to)
+}
+
+// forget takes a run out of memory, unless it goes on.
+func (c *Coordinator) forget(id string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r := c.runs[id]; r != nil && (r == c.active || slices.Contains(c.queue, r)) {
@@ -144,5 +152,5 @@ func (c *Coordinator) hide(id, to string) error {
 	delete(c.runs, id)
 	delete(c.listed, id)
 	c.recent = slices.DeleteFunc(c.recent, func(other string) bool { return other == id })
-	return os.Rename(c.runDir(id), to)
+	return nil
 }

@@ -1,7 +1,9 @@
 package coordinator
 
 import (
+	"cmp"
 	"maps"
+	"slices"
 	"sync"
 
 	"google.golang.org/protobuf/proto"
@@ -16,14 +18,19 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// run is a run and what it needs of the world. It waits, goes on, and has ended. All that changes but events and stages is guarded by
-// Coordinator.mu.
+// run is a run and what it needs of the world. It waits, goes on, and has ended. All that changes is guarded by
+// Coordinator.mu, but for events and stages, and the sink, which is opened before anything uses it.
 type run struct {
 	id         string
 	record     *spatev1.RunRecord
 	submission *spatev1.Submission
 	machine    *lifecycle.Run // nil: the run waits, or it ended before it began
 	ledger     *aggregate.Ledger
+	disk       disk // the ledger, for what is written while others wait for it
+	scribe     scribe
+	stalls     stalls
+	epoch      int               // batches of earlier ones are dropped: something before them could not be written
+	unwritten  string            // why something could not be written; empty: all could be
 	secrets    map[string]string // values by reference; in memory only
 	events     *eventLog
 	sink       sink.Sink
@@ -35,18 +42,23 @@ type run struct {
 	progress []lifecycle.Progress      // to be reported by the worker
 	toClose  chan lifecycle.CloseStage // capacity 1: the machine waits for one stage at a time
 	ended    chan struct{}             // closed when the run has ended
+	once     sync.Once                 // closes ended
 
 	mu     sync.RWMutex // guards stages
 	stages map[uint32]*measured
 }
 
 // makeRun makes a run of what its ledger holds.
-func makeRun(record *spatev1.RunRecord, submission *spatev1.Submission, ledger *aggregate.Ledger) *run {
+func (c *Coordinator) makeRun(record *spatev1.RunRecord, submission *spatev1.Submission, ledger *aggregate.Ledger) *run {
 	return &run{
-		id: record.GetRunId(), record: record, submission: submission, ledger: ledger, sink: sink.Discard, events: newEventLog(nil, 0),
+		id: record.GetRunId(), record: record, submission: submission, ledger: ledger, disk: c.diskOf(ledger),
+		sink: sink.Discard, events: newEventLog(nil, 0),
 		toClose: make(chan lifecycle.CloseStage, 1), ended: make(chan struct{}), stages: map[uint32]*measured{},
 	}
 }
+
+// over says that the run has ended, or is left to another coordinator.
+func (r *run) over() { r.once.Do(func() { close(r.ended) }) }
 
 // plan is the name of the run's plan.
 func (r *run) plan() string { return r.submission.GetName() }
@@ -68,8 +80,8 @@ type measured struct {
 	last   uint32               // highest window that a snapshot came from
 }
 
-// put takes in a stage's record. The first one begins the merge.
-func (r *run) put(rec *spatev1.StageRecord) {
+// note takes in a stage's record. The first one begins the merge.
+func (r *run) note(rec *spatev1.StageRecord) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	index := rec.GetStage().GetIndex()
@@ -122,7 +134,7 @@ func (r *run) forget(index uint32) {
 	r.stages[index].merged = nil
 }
 
-// feed gives the machine of the run in progress an event and carries out what follows. c.mu is held.
+// feed gives the machine of the run in progress an event and queues what follows. c.mu is held.
 func (c *Coordinator) feed(event func(r *run, at clock.Instant)) {
 	r := c.active
 	if r == nil {
@@ -142,76 +154,156 @@ func (c *Coordinator) abort(reason string) {
 	c.feed(func(r *run, at clock.Instant) { r.machine.Abort(at, reason) })
 }
 
-// carryOut carries out the effects of the run in progress, batch by batch: what a batch writes is durable, as a whole, before anybody hears of
-// it. If the ledger fails, the batch did not happen and the run ends: what cannot be kept is not to be measured. c.mu is held. The worker
-// hears of the end last: it closes the sink, which must not be called after that.
+// batch is what the machine wants done at once: what it writes is durable, as a whole, before anybody hears of it.
+type batch struct {
+	epoch      int
+	effects    []lifecycle.Effect
+	checkpoint *spatev1.Checkpoint // as it was when the effects were handed out
+	letters    []letter
+}
+
+// letter is a message to the process that was connected when the machine wrote it. Whoever comes back is told anew.
+type letter struct {
+	to      *session
+	message *spatev1.ConnectResponse
+}
+
+// ends reports whether the batch has the run's end.
+func (b batch) ends() bool {
+	return slices.ContainsFunc(b.effects, func(e lifecycle.Effect) bool { _, ok := e.(lifecycle.Finish); return ok })
+}
+
+// carryOut queues what the machine of the run in progress wants done. c.mu is held.
 func (c *Coordinator) carryOut(r *run) {
-	for effects := r.machine.Effects(); len(effects) > 0; effects = r.machine.Effects() {
-		change, events := c.change(r, effects)
-		if err := c.write(r, change); err != nil {
-			c.log.Error("the ledger cannot be written", "run", r.id, "error", err)
-			if !r.machine.Ended() {
-				r.machine.Abort(clock.Now(), err.Error())
-				continue
+	b := batch{epoch: r.epoch, effects: r.machine.Effects()}
+	if len(b.effects) == 0 {
+		return
+	}
+	for _, e := range b.effects {
+		switch e := e.(type) {
+		case lifecycle.Send:
+			if s := c.sessions[e.Agent]; s != nil { // else the machine tells the agent when it comes back
+				b.letters = append(b.letters, letter{s, r.withSecrets(e.Message)})
 			}
-		}
-		for _, e := range effects {
-			c.do(r, e)
-		}
-		for _, e := range events {
-			c.hand(r, e)
+		case lifecycle.PutCheckpoint:
+			b.checkpoint = r.machine.Checkpoint()
+			b.checkpoint.BootId = c.boot
 		}
 	}
-	if r.machine.Ended() {
-		c.active = nil
-		close(r.ended)
-		c.beginNext()
+	c.later(r, func() { c.perform(r, b) })
+}
+
+// withSecrets adds to an assignment the secrets that its target needs.
+func (r *run) withSecrets(m *spatev1.ConnectResponse) *spatev1.ConnectResponse {
+	assign := m.GetAssign()
+	if assign == nil {
+		return m
+	}
+	m = proto.CloneOf(m)
+	m.GetAssign().Secrets = secretsOf(assign.GetStage().GetTarget(), r.secrets)
+	return m
+}
+
+// perform writes a batch and does what it says. If the ledger fails, the batch did not happen and the run ends: what
+// cannot be kept is not to be measured. It is a task of the run's scribe.
+func (c *Coordinator) perform(r *run, b batch) {
+	change, ok := c.change(r, b)
+	if !ok {
+		return
+	}
+	if err := c.write(r, change); err != nil && !c.unwritten(r, b, err) {
+		return
+	}
+	c.do(r, b)
+	if b.ends() {
+		c.finish(r, change.Events)
+		return
+	}
+	for _, e := range change.Events {
+		c.hand(r, e)
 	}
 }
 
-// write makes a batch durable. For the run's end it gives the reserve up if it must.
+// unwritten ends the run because a batch cannot be written, and reports whether the batch counts all the same: an end
+// is told even if it cannot be kept.
+func (c *Coordinator) unwritten(r *run, b batch, err error) bool {
+	c.log.Error("the ledger cannot be written", "run", r.id, "error", err)
+	if b.ends() {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r.epoch, r.unwritten = r.epoch+1, cmp.Or(r.unwritten, err.Error())
+	if c.active == r {
+		c.abort(err.Error())
+	}
+	return false
+}
+
+// write makes a change durable. For the run's end it gives the reserve up if it must.
 func (c *Coordinator) write(r *run, change aggregate.Change) error {
-	err := r.ledger.Put(change)
+	err := r.put(change)
 	if err != nil && change.Run.GetEndTime() != nil && c.reserveOf(r.id).giveUp() {
-		err = r.ledger.Put(change)
+		err = r.put(change)
 	}
 	return err
 }
 
-// change is what a batch of effects writes, with its events numbered.
-func (c *Coordinator) change(r *run, effects []lifecycle.Effect) (aggregate.Change, []*spatev1.FollowRunResponse) {
-	var out aggregate.Change
-	for _, e := range effects {
+// change is what a batch writes, with its events numbered. It is false if the batch is to be dropped.
+func (c *Coordinator) change(r *run, b batch) (out aggregate.Change, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if b.epoch != r.epoch && !b.ends() {
+		return out, false
+	}
+	for _, e := range b.effects {
 		switch e := e.(type) {
 		case lifecycle.PutStage:
 			out.Stages = append(out.Stages, e.Record)
 		case lifecycle.PutSearch:
 			r.record.Searches, r.unsaved = append(r.record.Searches, e.Record), true
 		case lifecycle.PutCheckpoint:
-			out.Checkpoint = r.machine.Checkpoint()
-			out.Checkpoint.BootId = c.boot
+			out.Checkpoint = b.checkpoint
 			if e.Stage != nil {
 				out.Stages = append(out.Stages, e.Stage)
 			}
 		case lifecycle.Finish:
-			r.record.EndTime, r.record.Outcome, r.record.Reason = timestamppb.New(e.Time), e.Outcome, e.Reason
-			r.record.Stages, r.record.Complete, r.unsaved = e.Stages, e.Complete, true
+			r.conclude(e)
 			r.record.Verdict = r.verdict(out.Stages)
 		case lifecycle.Emit:
-			if ended := e.Event.GetRunEnded(); ended != nil {
-				ended.Verdict = r.record.GetVerdict()
-			}
-			if n, ok := r.events.number(e.Event); ok {
-				out.Events = append(out.Events, n)
-			} else if notice := e.Event.GetNotice(); notice != nil {
-				c.log.Info("notice that followers of the run do not get", "run", r.id, "text", notice.GetText())
-			}
+			out.Events = append(out.Events, c.numbered(r, e.Event)...)
 		}
 	}
 	if r.unsaved {
 		out.Run, r.unsaved = proto.CloneOf(r.record), false
 	}
-	return out, out.Events
+	return out, true
+}
+
+// conclude takes the run's end into its record. A run of which something could not be written has failed, whatever
+// its machine says.
+func (r *run) conclude(e lifecycle.Finish) {
+	r.record.EndTime, r.record.Outcome, r.record.Reason = timestamppb.New(e.Time), e.Outcome, e.Reason
+	r.record.Stages, r.record.Complete, r.unsaved = e.Stages, e.Complete, true
+	if r.unwritten != "" && e.Outcome == spatev1.Outcome_OUTCOME_DONE {
+		r.record.Outcome, r.record.Reason, r.record.Complete = spatev1.Outcome_OUTCOME_FAILED, r.unwritten, false
+	}
+}
+
+// numbered gives an event its number: none if followers do not get it.
+func (c *Coordinator) numbered(r *run, e *spatev1.RunEvent) []*spatev1.FollowRunResponse {
+	if ended := e.GetRunEnded(); ended != nil {
+		ended.Outcome, ended.Reason, ended.Complete = r.record.GetOutcome(), r.record.GetReason(), r.record.GetComplete()
+		ended.Verdict = r.record.GetVerdict()
+	}
+	n, ok := r.events.number(e)
+	if ok {
+		return []*spatev1.FollowRunResponse{n}
+	}
+	if notice := e.GetNotice(); notice != nil {
+		c.log.Info("notice that followers of the run do not get", "run", r.id, "text", notice.GetText())
+	}
+	return nil
 }
 
 // verdict is that on the whole run. The newest records of stages go before those that are known.
@@ -229,48 +321,58 @@ func (r *run) verdict(newest []*spatev1.StageRecord) string {
 	return string(aggregate.RunVerdict(maps.Values(records), r.record.GetSearches(), verdictOf))
 }
 
-// do carries out one effect, as far as it is not in the ledger already.
-func (c *Coordinator) do(r *run, e lifecycle.Effect) {
-	switch e := e.(type) {
-	case lifecycle.Send:
-		c.send(r, e)
-	case lifecycle.PutStage:
-		r.put(e.Record)
-	case lifecycle.PutCheckpoint:
-		if e.Stage != nil {
-			r.put(e.Stage)
+// do does what a batch says, as far as it is not in the ledger. Records come first: what agents send by their
+// messages is held against them.
+func (c *Coordinator) do(r *run, b batch) {
+	for _, e := range b.effects {
+		switch e := e.(type) {
+		case lifecycle.PutStage:
+			r.note(e.Record)
+		case lifecycle.PutCheckpoint:
+			if e.Stage != nil {
+				r.note(e.Stage)
+			}
 		}
-	case lifecycle.CloseStage:
-		r.toClose <- e
-	case lifecycle.Progress:
-		r.progress = append(r.progress, e)
-	case lifecycle.Finish:
-		c.finish(r)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range b.letters {
+		l.to.send(l.message)
+	}
+	for _, e := range b.effects {
+		switch e := e.(type) {
+		case lifecycle.CloseStage:
+			r.toClose <- e
+		case lifecycle.Progress:
+			r.progress = append(r.progress, e)
+		}
 	}
 }
 
-// send passes a message on, an assignment with the secrets its target needs.
-func (c *Coordinator) send(r *run, e lifecycle.Send) {
-	s := c.sessions[e.Agent]
-	if s == nil {
-		return // the machine tells the agent when it comes back
-	}
-	m := e.Message
-	if assign := m.GetAssign(); assign != nil {
-		m = proto.CloneOf(m)
-		m.GetAssign().Secrets = secretsOf(assign.GetStage().GetTarget(), r.secrets)
-	}
-	s.send(m)
-}
-
-// finish closes the ledger of a run whose end is in it: what happens to followers next is the end, and then the file can be fetched.
-func (c *Coordinator) finish(r *run) {
+// finish closes the ledger of a run whose end is in it, and tells its followers, who can fetch the file from then on.
+// The run's worker hears of the end last: it closes the sink, which must not be called after that.
+func (c *Coordinator) finish(r *run, last []*spatev1.FollowRunResponse) {
 	if err := r.ledger.Close(); err != nil {
 		c.log.Error("ledger did not close", "run", r.id, "error", err)
 	}
 	c.reserveOf(r.id).giveUp()
 	c.log.Info("run ended", "run", r.id, "outcome", r.record.GetOutcome(), "complete", r.record.GetComplete(), "reason", r.record.GetReason())
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	r.secrets = nil
+	for _, e := range last {
+		c.hand(r, e)
+	}
+	c.release(r)
+}
+
+// release lets go of a run that has ended. If it was the one in progress the next one begins. c.mu is held.
+func (c *Coordinator) release(r *run) {
+	r.over()
+	if c.active == r {
+		c.active = nil
+		c.beginNext()
+	}
 }
 
 // hand shows an event to followers and sinks.

@@ -37,7 +37,7 @@ func (s runService) SubmitRun(ctx context.Context, q *spatev1.SubmitRunRequest) 
 		submission.submitter = who.Name
 	}
 	s.c.settle(ctx)
-	r, waiting, err := s.c.submit(submission)
+	r, waiting, err := s.c.submit(ctx, submission)
 	if err != nil {
 		return nil, err
 	}
@@ -201,22 +201,32 @@ func (c *Coordinator) peek(id string, fn func(*aggregate.Ledger) error) error {
 	return nil
 }
 
-// StopRun ends a run early. Stopping a run that has ended changes nothing.
-func (s runService) StopRun(_ context.Context, q *spatev1.StopRunRequest) (*spatev1.StopRunResponse, error) {
+// StopRun ends a run early. Stopping a run that has ended changes nothing. That it is to stop is durable when it
+// answers.
+func (s runService) StopRun(ctx context.Context, q *spatev1.StopRunRequest) (*spatev1.StopRunResponse, error) {
 	id := q.GetRunId()
-	s.c.mu.Lock()
-	defer s.c.mu.Unlock()
-	r := s.c.runs[id]
+	written, known := s.c.stop(id, q.GetImmediately())
+	if !known {
+		return &spatev1.StopRunResponse{}, s.c.peek(id, func(*aggregate.Ledger) error { return nil })
+	}
+	return &spatev1.StopRunResponse{}, await(ctx, written)
+}
+
+// stop ends a run that is in memory. written is closed when that it is to stop is durable.
+func (c *Coordinator) stop(id string, immediately bool) (written <-chan struct{}, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.runs[id]
 	switch {
 	case r == nil:
-		return &spatev1.StopRunResponse{}, s.c.peek(id, func(*aggregate.Ledger) error { return nil })
-	case s.c.active == r:
-		s.c.log.Info("run is to stop", "run", id, "immediately", q.GetImmediately())
-		s.c.feed(func(r *run, at clock.Instant) { r.machine.Stop(at, q.GetImmediately()) })
-	case s.c.stopWaiting(r):
-		s.c.log.Info("run that waited is stopped", "run", id)
+		return nil, false
+	case c.active == r:
+		c.log.Info("run is to stop", "run", id, "immediately", immediately)
+		c.feed(func(r *run, at clock.Instant) { r.machine.Stop(at, immediately) })
+	case !c.closed && c.stopWaiting(r):
+		c.log.Info("run that waited is stopped", "run", id)
 	}
-	return &spatev1.StopRunResponse{}, nil
+	return c.written(r), true
 }
 
 // pieceSize is the size of the pieces in which files are sent.

@@ -62,12 +62,22 @@ func (a *agentSummary) add(s aggregate.StageResult, part aggregate.AgentResult) 
 	}
 	switch l := part.Loss; {
 	case l != nil && part.Failure != nil:
-		note("%s %% of the load missing from second %s on (%s)", shortest(100*l.Share), shortest(l.FromS), *part.Failure)
+		note("%s (%s)", missing(part), *part.Failure)
 	case l != nil:
-		note("%s %% of the load missing from second %s on", shortest(100*l.Share), shortest(l.FromS))
+		note("%s", missing(part))
 	case part.Failure != nil:
 		note("%s", *part.Failure)
 	}
+}
+
+// missing says what is missing of an agent that was lost.
+func missing(part aggregate.AgentResult) string {
+	l := part.Loss
+	words := fmt.Sprintf("%s %% of the load missing from second %s on", shortest(100*l.Share), shortest(l.FromS))
+	if l.UnsentFromS != nil && part.NeverSent != nil {
+		words += fmt.Sprintf("; %d requests never sent, due from second %s on", *part.NeverSent, shortest(*l.UnsentFromS))
+	}
+	return words
 }
 
 // observations counts the stages that each agent observed.

@@ -142,3 +142,12 @@ func TestStartOfSeveralAgents(t *testing.T) {
 		t.Errorf("notes %q", notes)
 	}
 }
+
+// The notes on an agent that stood still name the seconds of what it never sent.
+func TestNotesOnAnAgentThatStoodStill(t *testing.T) {
+	part := aggregate.AgentResult{Loss: &aggregate.Loss{Share: 0.3, FromS: 13, UnsentFromS: ptr(1.0)}, NeverSent: ptr(uint64(255))}
+	const want = "30 % of the load missing from second 13 on; 255 requests never sent, due from second 1 on"
+	if got := missing(part); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -42,8 +42,8 @@ func takenOver(takers []*share, p *share, since time.Duration) string {
 	for i, q := range takers {
 		names[i] = q.agent.name()
 	}
-	return fmt.Sprintf("its %s of the load is missing from second %d on, until it is taken over by %s in second %.0f", percent(p.loss.GetShare()),
-		p.loss.GetFromWindow(), strings.Join(names, " and "), math.Floor(since.Seconds()))
+	return fmt.Sprintf("its %s of the load is missing from second %d on, until it is taken over by %s in second %.0f%s",
+		percent(p.loss.GetShare()), p.loss.GetFromWindow(), strings.Join(names, " and "), math.Floor(since.Seconds()), p.sayUnsent())
 }
 
 // handoverOf gives what a share still has to do to others: arrivals from an offset on, or in a closed loop all that it has not begun, at

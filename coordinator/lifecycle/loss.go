@@ -177,8 +177,23 @@ func (r *Run) giveUpShare(at clock.Instant, p *share) {
 // writeOff notes what is missing with a share.
 func (r *Run) writeOff(p *share) {
 	p.failure = cmp.Or(p.failure, p.totals.GetFailure(), r.lossText(p))
-	p.loss = &spatev1.Loss{FromWindow: p.covered.next, Share: r.stage.part(p)}
+	p.loss = &spatev1.Loss{FromWindow: p.covered.next, Share: r.stage.part(p), UnsentFromWindow: p.unsentFrom()}
 	r.incomplete = r.incomplete || !p.observer
+}
+
+// unsentFrom is the first window in which a share had requests to send that it never sent, if that is before the
+// first window that is missing as a whole: its process stood still, and its other windows came when it went on. Nil:
+// there were none, or it is not known.
+func (p *share) unsentFrom() *uint32 {
+	from := p.totals.GetUnsentFromNs()
+	if p.totals.GetNeverSent() == 0 || p.totals.UnsentFromNs == nil || from < 0 {
+		return nil
+	}
+	window := uint32(min(from/int64(time.Second), math.MaxUint32))
+	if window >= p.covered.next {
+		return nil
+	}
+	return &window
 }
 
 func (r *Run) lossText(p *share) string {
@@ -194,8 +209,16 @@ func (r *Run) sayMissing(at clock.Instant, p *share) {
 		r.notice(at, spatev1.Severity_SEVERITY_WARNING, "observer %s is given up (%s): its observations are missing from second %d on", p.agent.name(), p.failure, p.loss.GetFromWindow())
 		return
 	}
-	r.notice(at, spatev1.Severity_SEVERITY_ERROR, "agent %s is given up (%s): %s of the load is missing from second %d on", p.agent.name(), p.failure,
-		percent(p.loss.GetShare()), p.loss.GetFromWindow())
+	r.notice(at, spatev1.Severity_SEVERITY_ERROR, "agent %s is given up (%s): %s of the load is missing from second %d on%s",
+		p.agent.name(), p.failure, percent(p.loss.GetShare()), p.loss.GetFromWindow(), p.sayUnsent())
+}
+
+// sayUnsent says what was due before that and never sent. Empty: nothing.
+func (p *share) sayUnsent() string {
+	if p.loss.UnsentFromWindow == nil {
+		return ""
+	}
+	return fmt.Sprintf(", and it never sent %d requests, due from second %d on", p.totals.GetNeverSent(), p.loss.GetUnsentFromWindow())
 }
 
 // cut says that the share ended by a failure of its agent's own.

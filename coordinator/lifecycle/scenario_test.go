@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/clock"
@@ -34,7 +35,8 @@ var update = flag.Bool("update", false, "write what the scenarios do now into te
 //	reject a TEXT       an agent refuses; dead: because nobody answers at the target
 //	refused a TEXT      an agent's next snapshot is refused
 //	snapshot a          an agent's next snapshot is merged; stage=0, window=7, begun=12,3 (items, by list)
-//	totals a b          their last snapshots are merged; snapshots=3, failure=TEXT_WITH_UNDERSCORES, dead, stopped
+//	totals a b          their last snapshots are merged; snapshots=3, failure=TEXT_WITH_UNDERSCORES, dead, stopped, never=255 requests never
+//	                    sent, the first of them due at unsent=1100ms
 //	closed complete     the shell has worked out the result; "closed missing" if something is missing; p99=812ms (of the TTFT),
 //	                    throughput=42.5, completed=100, cut=3
 //	observe             what was merged so far; ended=40 failed=30, tokens=9,10 (the last windows; 9x10 is ten of 9),
@@ -311,6 +313,9 @@ func (s *scenario) totals(args []string, o map[string]string) {
 		t.Snapshots = s.number(o["snapshots"])
 	}
 	t.Stopped = slices.Contains(args, "stopped")
+	if t.NeverSent = s.number(o["never"]); o["unsent"] != "" {
+		t.UnsentFromNs = proto.Int64(s.duration(o["unsent"]).Nanoseconds())
+	}
 	switch {
 	case slices.Contains(args, "dead"):
 		t.FailureKind = spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD
@@ -445,6 +450,9 @@ func record(r *spatev1.StageRecord) string {
 		}
 		if l := a.GetLoss(); l != nil {
 			out += fmt.Sprintf("[%.3g lost from window %d", l.GetShare(), l.GetFromWindow())
+			if l.UnsentFromWindow != nil {
+				out += fmt.Sprintf(", unsent from window %d", l.GetUnsentFromWindow())
+			}
 			if l.TakenOverNs != nil {
 				out += fmt.Sprintf(", taken over from %v", time.Duration(l.GetTakenOverNs()))
 			}

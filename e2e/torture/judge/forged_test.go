@@ -241,6 +241,14 @@ var ofLosses = []forgery{
 		n := uint64(100)
 		e.Results.Stages[0].Agents[0].NeverSent = &n
 	}, "is said not to have sent 100"},
+	{"seconds in which an agent stood still, and that nobody names", stopped, func(e *Evidence) { lossOf(e, 0).UnsentFromS = nil }, "lacks request 63"},
+	{"later seconds than those in which it stood still", stopped, func(e *Evidence) { *lossOf(e, 0).UnsentFromS += 2 }, "lacks request 63"},
+	{"no whole second in which it stood still", stopped, func(e *Evidence) { *lossOf(e, 0).UnsentFromS += 0.5 }, "before it could have failed to"},
+	{"what was never sent of what is missing as a whole", stopped, func(e *Evidence) { *lossOf(e, 0).UnsentFromS = lossOf(e, 0).FromS }, "could have failed to"},
+	{"an agent that was killed and stood still before", constant, func(e *Evidence) {
+		from := 0.0
+		lossOf(e, 0).UnsentFromS = &from
+	}, "could have failed to"},
 	{"a loss later than it was", constant, func(e *Evidence) { lossOf(e, 0).FromS += 3 }, "lost nothing before"},
 	{"a loss of more than its share", constant, func(e *Evidence) { lossOf(e, 0).Share = 0.9 }, "of the load"},
 	{"a loss that others took over under degrade", constant, func(e *Evidence) { lossOf(e, 0).TakenOver = true }, "taken over under degrade"},

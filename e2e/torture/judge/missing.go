@@ -48,7 +48,7 @@ func (s *stage) judgeMissing() {
 	}
 }
 
-// judgeOverdue looks whether those that stood still say how many requests they never sent: no second of theirs is said to be missing for it.
+// judgeOverdue looks whether those that stood still say how many requests they never sent.
 func (s *stage) judgeOverdue() {
 	for name, n := range s.overdue {
 		said := uint64(0)
@@ -199,7 +199,7 @@ func (s *stage) outsideLoss(id ID, a Agent) string {
 	}
 	lost := seconds(a.Loss.FromS)
 	if to+s.blurred() < lost {
-		if len(s.served[id]) == 0 && s.frozen(a.Name, s.start.Add(lost+s.blurred())) && s.start.Add(to+undelivered) >= s.hurt(a.Name) {
+		if from := a.Loss.UnsentFromS; from != nil && len(s.served[id]) == 0 && to >= seconds(*from) {
 			s.overdue[a.Name]++ // it stood still, and had not sent this one when it was lost
 			return ""
 		}
@@ -301,12 +301,30 @@ func (s *stage) judgeLoss(a Agent) {
 	if hurt := s.hurt(a.Name); s.start.Add(seconds(l.FromS)+undelivered) < hurt && l.FromS > 0 || hurt == math.MaxInt64 {
 		s.wrong("stage %d: agent %s is said to have lost all from second %v on, long before any fault", s.Index, a.Name, l.FromS)
 	}
+	s.judgeUnsent(a)
 	s.judgeLossEnd(a)
 	if s.first(a) && math.Abs(l.Share-s.shareOf(a.Name)) > 1e-6 {
 		s.wrong("stage %d: agent %s is said to have had %v of the load, the script gives it %v", s.Index, a.Name, l.Share, s.shareOf(a.Name))
 	}
 	if len(s.partsOf(a.Name)) == 1 { // else another process of the name may have gone on
 		s.judgeRowsOfLoss(a)
+	}
+}
+
+// judgeUnsent looks at what an agent is said not to have sent before the seconds that are missing as a whole: one
+// that was cut off sends until its lease has ended, and one that stood still until then.
+func (s *stage) judgeUnsent(a Agent) {
+	from := a.Loss.UnsentFromS
+	if from == nil {
+		return
+	}
+	earliest := s.hurt(a.Name)
+	if !s.frozen(a.Name, s.start.Add(seconds(a.Loss.FromS)+s.blurred())) {
+		earliest = earliest.Add(s.Script.LeaseOf())
+	}
+	if *from < 0 || *from != math.Trunc(*from) || *from >= a.Loss.FromS || s.start.Add(seconds(*from)+undelivered) < earliest {
+		s.wrong("stage %d: agent %s is said not to have sent what was due from second %v on, %v before it could have failed to",
+			s.Index, a.Name, *from, earliest.Sub(s.start.Add(seconds(*from))))
 	}
 }
 

@@ -122,4 +122,6 @@ type Loss struct {
 	FromS     float64  `json:"from_s"`
 	ToS       *float64 `json:"to_s"`
 	TakenOver bool     `json:"taken_over"`
+	// UnsentFromS is the second from which on requests were due that it never sent, before FromS. Nil: there were none.
+	UnsentFromS *float64 `json:"unsent_from_s"`
 }

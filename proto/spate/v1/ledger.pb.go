@@ -1007,9 +1007,12 @@ type Loss struct {
 	// Offset from which on others have taken its part over, in nanoseconds. Unset: nobody has.
 	TakenOverNs *int64 `protobuf:"varint,2,opt,name=taken_over_ns,json=takenOverNs,proto3,oneof" json:"taken_over_ns,omitempty"`
 	// Its part of the stage's arrivals while it had one, from 0 to 1.
-	Share         float64 `protobuf:"fixed64,3,opt,name=share,proto3" json:"share,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Share float64 `protobuf:"fixed64,3,opt,name=share,proto3" json:"share,omitempty"`
+	// First window in which requests were due that it never sent, if that is before from_window: its process stood still. Unset: there were
+	// none, or it is not known.
+	UnsentFromWindow *uint32 `protobuf:"varint,4,opt,name=unsent_from_window,json=unsentFromWindow,proto3,oneof" json:"unsent_from_window,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Loss) Reset() {
@@ -1059,6 +1062,13 @@ func (x *Loss) GetTakenOverNs() int64 {
 func (x *Loss) GetShare() float64 {
 	if x != nil {
 		return x.Share
+	}
+	return 0
+}
+
+func (x *Loss) GetUnsentFromWindow() uint32 {
+	if x != nil && x.UnsentFromWindow != nil {
+		return *x.UnsentFromWindow
 	}
 	return 0
 }
@@ -1183,13 +1193,15 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\vpreparation\x18\x05 \x01(\v2\x15.spate.v1.PreparationR\vpreparation\x12\x1a\n" +
 	"\bobserver\x18\x06 \x01(\bR\bobserver\x12\x1b\n" +
 	"\tjoined_ns\x18\a \x01(\x03R\bjoinedNs\x12\"\n" +
-	"\x04loss\x18\b \x01(\v2\x0e.spate.v1.LossR\x04loss\"x\n" +
+	"\x04loss\x18\b \x01(\v2\x0e.spate.v1.LossR\x04loss\"\xc2\x01\n" +
 	"\x04Loss\x12\x1f\n" +
 	"\vfrom_window\x18\x01 \x01(\rR\n" +
 	"fromWindow\x12'\n" +
 	"\rtaken_over_ns\x18\x02 \x01(\x03H\x00R\vtakenOverNs\x88\x01\x01\x12\x14\n" +
-	"\x05share\x18\x03 \x01(\x01R\x05shareB\x10\n" +
-	"\x0e_taken_over_nsB4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
+	"\x05share\x18\x03 \x01(\x01R\x05share\x121\n" +
+	"\x12unsent_from_window\x18\x04 \x01(\rH\x01R\x10unsentFromWindow\x88\x01\x01B\x10\n" +
+	"\x0e_taken_over_nsB\x15\n" +
+	"\x13_unsent_from_windowB4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
 
 var (
 	file_spate_v1_ledger_proto_rawDescOnce sync.Once

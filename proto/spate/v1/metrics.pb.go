@@ -1772,7 +1772,10 @@ type Totals struct {
 	// What failed, if failure is set.
 	FailureKind FailureKind `protobuf:"varint,13,opt,name=failure_kind,json=failureKind,proto3,enum=spate.v1.FailureKind" json:"failure_kind,omitempty"`
 	// Start of the last measured request, in nanoseconds since the stage's start. Unset: none.
-	LastStartNs   *int64 `protobuf:"varint,14,opt,name=last_start_ns,json=lastStartNs,proto3,oneof" json:"last_start_ns,omitempty"`
+	LastStartNs *int64 `protobuf:"varint,14,opt,name=last_start_ns,json=lastStartNs,proto3,oneof" json:"last_start_ns,omitempty"`
+	// When the first of the never_sent requests of an open loop was due, in nanoseconds since the stage's start. Unset: all were sent, it is
+	// not known, or the load is a closed loop, whose requests are due when others have ended.
+	UnsentFromNs  *int64 `protobuf:"varint,15,opt,name=unsent_from_ns,json=unsentFromNs,proto3,oneof" json:"unsent_from_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1901,6 +1904,13 @@ func (x *Totals) GetFailureKind() FailureKind {
 func (x *Totals) GetLastStartNs() int64 {
 	if x != nil && x.LastStartNs != nil {
 		return *x.LastStartNs
+	}
+	return 0
+}
+
+func (x *Totals) GetUnsentFromNs() int64 {
+	if x != nil && x.UnsentFromNs != nil {
+		return *x.UnsentFromNs
 	}
 	return 0
 }
@@ -2460,7 +2470,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\vhttp_status\x18\x02 \x01(\rR\n" +
 	"httpStatus\x12\x14\n" +
 	"\x05count\x18\x03 \x01(\x04R\x05count\x12\x18\n" +
-	"\aexample\x18\x04 \x01(\tR\aexample\"\x8e\x05\n" +
+	"\aexample\x18\x04 \x01(\tR\aexample\"\xcc\x05\n" +
 	"\x06Totals\x12\x1c\n" +
 	"\tsnapshots\x18\x01 \x01(\x04R\tsnapshots\x12.\n" +
 	"\bcounters\x18\x02 \x01(\v2\x12.spate.v1.CountersR\bcounters\x12-\n" +
@@ -2478,12 +2488,14 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\afailure\x18\v \x01(\tR\afailure\x12\x18\n" +
 	"\astopped\x18\f \x01(\bR\astopped\x128\n" +
 	"\ffailure_kind\x18\r \x01(\x0e2\x15.spate.v1.FailureKindR\vfailureKind\x12'\n" +
-	"\rlast_start_ns\x18\x0e \x01(\x03H\x04R\vlastStartNs\x88\x01\x01B\x11\n" +
+	"\rlast_start_ns\x18\x0e \x01(\x03H\x04R\vlastStartNs\x88\x01\x01\x12)\n" +
+	"\x0eunsent_from_ns\x18\x0f \x01(\x03H\x05R\funsentFromNs\x88\x01\x01B\x11\n" +
 	"\x0f_first_start_nsB\x0e\n" +
 	"\f_last_end_nsB\x11\n" +
 	"\x0f_steady_from_nsB\x0f\n" +
 	"\r_steady_to_nsB\x10\n" +
-	"\x0e_last_start_ns\"M\n" +
+	"\x0e_last_start_nsB\x11\n" +
+	"\x0f_unsent_from_ns\"M\n" +
 	"\vMetricCount\x12(\n" +
 	"\x06metric\x18\x01 \x01(\x0e2\x10.spate.v1.MetricR\x06metric\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x04R\x05count\"\xef\v\n" +

@@ -1,0 +1,124 @@
+package coordinator
+
+import (
+	"sync"
+	"time"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Nothing waits for the disk while it holds Coordinator.mu: heartbeats need that lock, and an agent whose heartbeats
+// are not answered loses its lease. What a run's machine decides is queued under the lock, in order, and a goroutine
+// of the run writes it. Only then is it told to anybody.
+
+// disk is where a run's records and snapshots go: its ledger. Both methods return when what they were given is durable.
+type disk interface {
+	Put(aggregate.Change) error
+	Append([]*spatev1.Snapshot) (fresh []bool, err error)
+}
+
+// scribe is a run's queue of tasks that may wait for the disk.
+type scribe struct {
+	mu    sync.Mutex
+	tasks []func()
+	busy  bool // a goroutine works on them
+}
+
+// push adds a task, and reports whether the caller has to start a goroutine that works on the queue.
+func (s *scribe) push(task func()) (start bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tasks = append(s.tasks, task)
+	start, s.busy = !s.busy, true
+	return start
+}
+
+// pop takes the oldest task out. Nil: there is none, and the goroutine ends.
+func (s *scribe) pop() func() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.tasks) == 0 {
+		s.busy = false
+		return nil
+	}
+	task := s.tasks[0]
+	s.tasks = s.tasks[1:]
+	return task
+}
+
+// later queues a task of a run that waits or is in progress. Its tasks run one after another, without c.mu. It does
+// not block. c.mu is held, or the caller is one of c.workers.
+func (c *Coordinator) later(r *run, task func()) {
+	if !r.scribe.push(task) {
+		return
+	}
+	c.workers.Go(func() {
+		for task := r.scribe.pop(); task != nil; task = r.scribe.pop() {
+			c.guarded(r, task)
+		}
+	})
+}
+
+// written returns a channel that is closed when all that was queued for a run so far is durable, or has failed. c.mu
+// is held.
+func (c *Coordinator) written(r *run) <-chan struct{} {
+	done := make(chan struct{})
+	if c.closed {
+		close(done) // whoever is told now is told that the coordinator closes
+		return done
+	}
+	c.later(r, func() { close(done) })
+	return done
+}
+
+// stallAfter is how long the disk may take nothing, though something waits for it, before time stops for the run's
+// machine: until the disk is back nobody could be told what it decides.
+const stallAfter = time.Second
+
+// stalls notices that the disk takes nothing. The zero value is ready.
+type stalls struct {
+	mu      sync.Mutex
+	waiting int           // writes that have not returned
+	moved   clock.Instant // when the first of them began, or the last one returned
+}
+
+// begin notes that a write begins.
+func (s *stalls) begin(at clock.Instant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting == 0 {
+		s.moved = at
+	}
+	s.waiting++
+}
+
+// end notes that a write has returned.
+func (s *stalls) end(at clock.Instant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting, s.moved = s.waiting-1, at
+}
+
+// stalled reports whether the disk has taken nothing for longer than stallAfter.
+func (s *stalls) stalled(at clock.Instant) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.waiting > 0 && at.Sub(s.moved) > stallAfter
+}
+
+// put writes a change and returns when it is durable.
+func (r *run) put(change aggregate.Change) error {
+	r.stalls.begin(clock.Now())
+	defer func() { r.stalls.end(clock.Now()) }()
+	return r.disk.Put(change)
+}
+
+// append writes a snapshot and returns when it is durable. fresh is false if the ledger had it already.
+func (r *run) append(s *spatev1.Snapshot) (fresh bool, err error) {
+	r.stalls.begin(clock.Now())
+	defer func() { r.stalls.end(clock.Now()) }()
+	written, err := r.disk.Append([]*spatev1.Snapshot{s})
+	return err == nil && written[0], err
+}

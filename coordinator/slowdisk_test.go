@@ -1,0 +1,424 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// gate is the disk of a coordinator: all that its runs write goes through it. It can be stopped, as if Sync did not
+// return, and it knows what is durable.
+type gate struct {
+	t testing.TB
+	c *Coordinator
+
+	mu      sync.Mutex
+	open    chan struct{} // closed while the disk takes what it is given
+	late    bool          // what is stopped has been written, and only its Sync does not return
+	dead    bool          // the process was killed
+	waiting int           // writes that are stopped
+	more    chan struct{} // closed and replaced when one more is
+	disk    *durable
+}
+
+// durable is what a disk has, whichever process wrote it. What is written late is durable when the write returns or its process is
+// killed.
+type durable struct {
+	kept    sync.Map // keys of snapshots
+	started sync.Map // stages whose start is there
+}
+
+// newGate puts an open gate before the disk of a coordinator.
+func newGate(t testing.TB, c *Coordinator) *gate {
+	g := &gate{t: t, c: c, open: make(chan struct{}), more: make(chan struct{}), disk: &durable{}}
+	close(g.open)
+	c.diskOf = func(l *aggregate.Ledger) disk { return gated{g, l} }
+	return g
+}
+
+// stop stops the disk.
+func (g *gate) stop(late bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open, g.late = make(chan struct{}), late
+}
+
+// restart has the disk go on, if it is stopped.
+func (g *gate) restart() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	select {
+	case <-g.open:
+	default:
+		close(g.open)
+	}
+}
+
+// kill is the end of the process: what is stopped never returns to anybody.
+func (g *gate) kill() {
+	g.mu.Lock()
+	g.dead = true
+	g.mu.Unlock()
+	g.restart()
+}
+
+// held waits until so many writes are stopped.
+func (g *gate) held(n int) {
+	g.t.Helper()
+	timeout := time.After(patience)
+	for {
+		g.mu.Lock()
+		waiting, more := g.waiting, g.more
+		g.mu.Unlock()
+		if waiting >= n {
+			return
+		}
+		select {
+		case <-more:
+		case <-timeout:
+			g.t.Fatalf("%d writes wait for the disk, want %d", waiting, n)
+		}
+	}
+}
+
+var errKilled = errors.New("the process was killed")
+
+// pass is the way of one write to the disk. The lock that heartbeats need is free meanwhile.
+func (g *gate) pass(write func() error) error {
+	g.checkLock()
+	g.mu.Lock()
+	open, late := g.open, g.late
+	g.waiting++
+	close(g.more)
+	g.more = make(chan struct{})
+	g.mu.Unlock()
+	if late {
+		if err := write(); err != nil {
+			return err
+		}
+	}
+	<-open
+	g.mu.Lock()
+	g.waiting--
+	dead := g.dead
+	g.mu.Unlock()
+	switch {
+	case dead:
+		return errKilled
+	case late:
+		return nil
+	}
+	return write()
+}
+
+// checkLock fails the test if whoever writes holds Coordinator.mu.
+func (g *gate) checkLock() {
+	free := make(chan struct{})
+	go func() {
+		g.c.mu.Lock()
+		defer g.c.mu.Unlock()
+		close(free)
+	}()
+	select {
+	case <-free:
+	case <-time.After(patience):
+		g.t.Error("a write to the disk holds the lock that heartbeats need")
+	}
+}
+
+// gated is the disk of one run.
+type gated struct {
+	gate   *gate
+	ledger *aggregate.Ledger
+}
+
+func (d gated) Put(change aggregate.Change) error {
+	stored := false
+	err := d.gate.pass(func() error { err := d.ledger.Put(change); stored = err == nil; return err })
+	for _, rec := range change.Stages {
+		if stored && rec.GetStartTime() != nil {
+			d.gate.disk.started.Store(rec.GetStage().GetIndex(), true)
+		}
+	}
+	return err
+}
+
+func (d gated) Append(batch []*spatev1.Snapshot) (fresh []bool, err error) {
+	stored := false
+	err = d.gate.pass(func() error { fresh, err = d.ledger.Append(batch); stored = err == nil; return err })
+	for _, s := range batch {
+		if stored {
+			d.gate.disk.kept.Store(s.GetKey().String(), true)
+		}
+	}
+	return fresh, err
+}
+
+// checkTold fails the test if an agent hears of what is not durable.
+func (g *gate) checkTold(m *spatev1.ConnectResponse, ack *spatev1.PushResponse) {
+	if arm := m.GetArm(); arm != nil {
+		if _, ok := g.disk.started.Load(arm.GetRef().GetStageIndex()); !ok {
+			g.t.Error("an agent is armed for a start that is not durable")
+		}
+	}
+	if _, ok := g.disk.kept.Load(ack.GetKey().String()); ack != nil && ack.GetRefused() == "" && !ok {
+		g.t.Errorf("snapshot %d is acknowledged and not durable", ack.GetKey().GetSequence())
+	}
+}
+
+// heartbeat is an agent's.
+func heartbeat(number uint64) *spatev1.ConnectRequest {
+	return &spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Heartbeat{
+		Heartbeat: &spatev1.Heartbeat{Number: number},
+	}}
+}
+
+// beat sends a heartbeat and hears its answer, and nothing else.
+func (a *agent) beat(number uint64) {
+	a.h.t.Helper()
+	a.say(heartbeat(number))
+	if m := a.hear(); m.GetRenewed().GetNumber() != number {
+		a.h.t.Fatalf("%s hears %v, want the answer to heartbeat %d", a.name, m, number)
+	}
+}
+
+// Whatever waits for the disk, heartbeats are answered, of the agents of that run and of all others, and nobody hears
+// of what is not durable until it is.
+func TestHeartbeatsDoNotWaitForTheDisk(t *testing.T) {
+	for name, late := range map[string]bool{"before it is written": false, "before Sync returns": true} {
+		t.Run(name, func(t *testing.T) {
+			h := start(t)
+			a, b := h.agent("a"), h.agent("b")
+			beats := uint64(0)
+			// while stops the disk, has something done that waits for it, and hears heartbeats answered meanwhile.
+			while := func(do func()) (goOn func()) {
+				t.Helper()
+				h.gate.stop(late)
+				do()
+				h.gate.held(1)
+				for range 3 {
+					beats++
+					a.beat(beats)
+					b.beat(beats)
+				}
+				return h.gate.restart
+			}
+			call := func(call func() error) (do func(), wait func()) {
+				done := make(chan error, 1)
+				return func() { go func() { done <- call() }() }, func() {
+					t.Helper()
+					if err := <-done; err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			submit := func() (err error) {
+				_, err = h.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 2})
+				return err
+			}
+
+			do, wait := call(submit) // the submission, and the begin of the run
+			while(do)()
+			wait()
+			a.apply()
+			goOn := while(b.apply) // the start
+			goOn()
+			a.armed()
+			b.armed()
+
+			first := a.snapshot(0)
+			goOn = while(func() { // a snapshot
+				if err := a.push.Send(&spatev1.PushRequest{Snapshot: first}); err != nil {
+					t.Fatal(err)
+				}
+			})
+			goOn()
+			if ack, err := a.push.Recv(); err != nil || ack.GetRefused() != "" {
+				t.Fatal(ack, err)
+			}
+
+			do, wait = call(submit) // another run, that waits
+			while(do)()
+			wait()
+			got, all := list(t, h.runs, 0)
+			if len(got) != 2 {
+				t.Fatal(got)
+			}
+			stop := func(id string) func() error {
+				return func() error {
+					_, err := h.runs.StopRun(t.Context(), &spatev1.StopRunRequest{RunId: id, Immediately: true})
+					return err
+				}
+			}
+			do, wait = call(stop(all[0].GetRunId())) // its end
+			while(do)()
+			wait()
+
+			do, wait = call(stop(all[1].GetRunId())) // the stop of the run in progress
+			while(do)()
+			wait()
+			a.stopped()
+			b.stopped()
+			a.acked(a.last(1))
+			last := b.last(0)
+			goOn = while(func() {
+				if err := b.push.Send(&spatev1.PushRequest{Snapshot: last}); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if _, ok := h.gate.disk.kept.Load(last.GetKey().String()); ok {
+				t.Error("the disk was not stopped")
+			}
+			goOn()
+			h.end(all[1].GetRunId())
+		})
+	}
+}
+
+// An agent whose control stream breaks while the disk is stopped is welcome, and its heartbeats are answered.
+func TestAgentsComeBackWhileTheDiskIsStopped(t *testing.T) {
+	h := start(t)
+	a := h.agent("a")
+	h.submit(1)
+	h.gate.stop(false)
+	a.apply()
+	h.gate.held(1)
+	again, err := h.dial("a", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.beat(1)
+	h.gate.restart()
+}
+
+// At whatever step of its agents the disk stops, and the coordinator is killed before it goes on: heartbeats are
+// answered until then, nothing is told that is not durable, and in the end all requests count once.
+func TestACoordinatorIsKilledWhileTheDiskIsStopped(t *testing.T) {
+	for name, late := range map[string]bool{"before it is written": false, "before Sync returns": true} {
+		t.Run(name, func(t *testing.T) {
+			stopped := 0
+			for at, killed := 1, true; killed; at++ {
+				killed = false
+				t.Run(fmt.Sprint("step ", at), func(t *testing.T) {
+					var held int
+					held, killed = playStopped(t, at, late)
+					stopped += held
+				})
+			}
+			if stopped == 0 {
+				t.Error("nothing ever waited for the disk")
+			}
+		})
+	}
+}
+
+// playStopped is playKilled with a disk that stops at the step first. It returns how many writes were stopped.
+func playStopped(t *testing.T, at int, late bool) (held int, killed bool) {
+	p := newPlay(t, plan)
+	p.atStep(at, func() { p.rig.gate.stop(late) })
+	killed = p.run(func() {
+		for number := range uint64(3) {
+			for _, a := range p.agents {
+				a.beats <- number + 1
+			}
+			for _, a := range p.agents {
+				p.renewed(a, number+1)
+			}
+		}
+		p.rig.gate.mu.Lock()
+		held = p.rig.gate.waiting
+		p.rig.gate.mu.Unlock()
+		p.rig.crash()
+	})
+	return held, killed
+}
+
+// renewed waits for the answer to a heartbeat.
+func (p *play) renewed(a *actor, number uint64) {
+	p.rig.t.Helper()
+	select {
+	case got := <-a.renewals:
+		if got != number {
+			p.rig.t.Errorf("%s hears the answer to heartbeat %d, want %d", a.name, got, number)
+		}
+	case <-time.After(patience):
+		p.rig.t.Fatalf("%s hears no answer to heartbeat %d", a.name, number)
+	}
+}
+
+// The clock of a run's machine stands still while the disk does.
+func TestTimeStandsStillWhileTheDiskDoes(t *testing.T) {
+	begun := make(chan struct{})
+	h := start(t, func(c *Config) {
+		c.OpenSink = func(string) (sink.Sink, error) { <-begun; return sink.Discard, nil } // so that nobody else ticks
+	})
+	defer close(begun)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		_, _ = h.runs.SubmitRun(ctx, &spatev1.SubmitRunRequest{ // its context is cancelled
+			PlanYaml: []byte(keyless), MinAgents: 1, AgentsTimeout: durationOf(1),
+		})
+	}()
+	r := h.active()
+	ended := func() bool {
+		h.c.tick(r, &live{run: r, shown: &h.c.shown})
+		h.c.mu.Lock()
+		defer h.c.mu.Unlock()
+		return r.machine.Ended()
+	}
+	r.stalls.begin(clock.Now().Add(-2 * stallAfter))
+	if ended() {
+		t.Error("the run gives up waiting for agents while the disk is stopped")
+	}
+	r.stalls.end(clock.Now())
+	if !ended() {
+		t.Error("the run goes on waiting")
+	}
+}
+
+// active waits for the run in progress.
+func (h *harness) active() *run {
+	h.t.Helper()
+	for until := time.Now().Add(patience); time.Now().Before(until); {
+		h.c.mu.Lock()
+		r := h.c.active
+		h.c.mu.Unlock()
+		if r != nil {
+			return r
+		}
+	}
+	h.t.Fatal("no run begins")
+	return nil
+}
+
+func TestStalls(t *testing.T) {
+	const second = time.Second
+	var s stalls
+	for i, step := range []struct {
+		do   func(clock.Instant)
+		at   time.Duration
+		look time.Duration
+		want bool
+	}{
+		{func(clock.Instant) {}, 0, 10 * second, false},
+		{s.begin, 10 * second, 11 * second, false},
+		{s.begin, 10500 * time.Millisecond, 11001 * time.Millisecond, true}, // the first still waits
+		{s.end, 12 * second, 13 * second, false},                            // it moved
+		{func(clock.Instant) {}, 0, 13001 * time.Millisecond, true},
+		{s.end, 14 * second, 60 * second, false}, // nothing waits
+	} {
+		step.do(clock.Instant(step.at))
+		if got := s.stalled(clock.Instant(step.look)); got != step.want {
+			t.Errorf("step %d: stalled %v, want %v", i, got, step.want)
+		}
+	}
+}
