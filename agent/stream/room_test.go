@@ -169,3 +169,33 @@ func TestNumbersThatCannotBe(t *testing.T) {
 		}
 	}
 }
+
+// Answers that are far longer than asked for use each other's buffers: what they take does not grow with their number.
+func TestLongAnswersLeaveLittleGarbage(t *testing.T) {
+	const requests, size = 16, 1 << 20
+	for name, response := range map[string]string{
+		"one frame":    endlessHead + "data: " + strings.Repeat("x", size),
+		"one event":    endlessHead + strings.Repeat("data: xxxxxxxxxx\n", size/17),
+		"in one piece": jsonHead + strings.Repeat(" ", size),
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := []byte(response)
+			s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
+				takeRequest(r)
+				_, _ = c.Write(text) // the client may leave
+			})
+			c := newTestClient(t, Config{Endpoints: []string{s.URL}})
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for range requests {
+				if o := ask(t, c); o.Err == nil {
+					t.Fatal("the answer is taken")
+				}
+			}
+			runtime.ReadMemStats(&after)
+			if each := (after.TotalAlloc - before.TotalAlloc) / requests; each > 2*size { // 3 to 4 times the size, unless they are used again
+				t.Errorf("an answer of %d KiB took %d KiB", size>>10, each>>10)
+			}
+		})
+	}
+}
