@@ -81,7 +81,7 @@ func (c *Coordinator) newRun(s submission, wall time.Time) (*run, error) {
 	}
 	c.reserveOf(id).hold(c.log)
 	r := makeRun(record, submission, ledger)
-	r.secrets = s.secrets
+	r.secrets, r.client = s.secrets, s.request.GetVersion()
 	return r, nil
 }
 
@@ -112,8 +112,9 @@ func (c *Coordinator) beginNext() {
 	c.active = r
 	for _, session := range c.sessions {
 		r.machine.Connected(now, session.info, session.incarnation, nil, false)
-		c.tellVersion(r, session, now)
+		c.tellVersion(r, "agent "+session.info.GetName(), session.info.GetVersion(), now)
 	}
+	c.tellVersion(r, "the client", r.client, now)
 	r.machine.Tick(now)
 	c.workers.Go(func() { c.conduct(r) })
 	c.carryOut(r)
