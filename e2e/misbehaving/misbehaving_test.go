@@ -146,14 +146,14 @@ func startCluster(t *testing.T) cluster {
 	return cluster{address, process.Start(t, programs.Agent, "--name", "a", "--coordinator", address)}
 }
 
-// run runs a plan and returns its directory.
-func (c cluster) run(t *testing.T, plan string) (dir string) {
+// run runs a plan, which must end with the exit code, and returns its directory.
+func (c cluster) run(t *testing.T, code int, plan string) (dir string) {
 	path := filepath.Join(t.TempDir(), "plan.yaml")
 	if err := os.WriteFile(path, []byte(plan), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	dir = filepath.Join(t.TempDir(), "run")
-	process.Start(t, programs.Spate, "run", path, "--out", dir, "--coordinator", c.address, "--records", "jsonl").MustExit(0)
+	process.Start(t, programs.Spate, "run", path, "--out", dir, "--coordinator", c.address, "--records", "jsonl").MustExit(code)
 	return dir
 }
 
@@ -183,6 +183,7 @@ func (c cluster) descriptors(t *testing.T) int {
 // Each server misbehaves in its own way; each request to it fails in the class that docs/results.md has for that, or completes where the
 // answer is odd but whole. The requests to the sound servers beside them come out exact, and the agent stays small.
 func TestMisbehavingServers(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("NOT TESTED: the memory of an agent is read from /proc")
 	}
@@ -222,6 +223,46 @@ func TestMisbehavingServers(t *testing.T) {
 	}
 }
 
+// A target whose only server misbehaves whatever it is asked, while it is prepared too, with a plan's defaults: its stage ends soon, in the
+// class that it should, and the next target's is none the worse.
+func TestTargetsThatMisbehaveThroughout(t *testing.T) {
+	t.Parallel()
+	var targets []*target
+	for _, name := range []string{
+		"rubbish", "hangs up without a word", "resets without a word", "status 099", "a page", "302 Found", "gzip", "JSON that nests", "JSON null",
+		"newlines without end", "JSON without end", "a head without end", "interim answers without end", "an HTTP error without end",
+		"tokens without end",
+	} {
+		f := &faults[slices.IndexFunc(faults, func(f fault) bool { return f.name == name })]
+		s := &server{fault: f, endpoint: serve(t, nil, asked(func(w *wire, _ string) { f.answer(w, apis[0]) }))}
+		targets = append(targets, &target{name: strings.ReplaceAll(name, " ", "-"), api: apis[0], servers: []*server{s}})
+	}
+	well := newTarget(t, apis[0], "well", "", nil, []fault{{apis: func(api) bool { return false }}})
+	var b strings.Builder
+	b.WriteString("name: throughout\ntargets:\n")
+	for _, target := range append(targets, well) {
+		fmt.Fprintf(&b, "  - {name: %s, model: m, endpoints: %q, max_output: 256}\n", target.name, target.servers[0].url)
+	}
+	b.WriteString("workloads:\n  - random: {isl: 10, osl: 3}\nloads:\n  - {concurrency: 8, requests: 400}\n")
+	c := startCluster(t)
+	result := rundir.Result(t, c.run(t, 3, b.String()))
+	if len(result.Stages) != len(targets)+1 {
+		t.Fatalf("%d stages, want %d", len(result.Stages), len(targets)+1)
+	}
+	for i, target := range targets {
+		class := target.servers[0].fault.class(target.api)
+		if stage := result.Stages[i]; stage.Requests.Completed > 0 || stage.Requests.Started > 100 || stage.Errors[class] != stage.Requests.Failed || stage.Requests.Failed == 0 {
+			t.Errorf("%s: %+v, errors %v, want few and %s", target.name, stage.Requests, stage.Errors, class)
+		}
+	}
+	if last := result.Stages[len(targets)]; last.Requests.Completed != 400 || last.OutputTokens != 400*well.api.tokens() || !last.Complete {
+		t.Errorf("the sound target: %+v, %d tokens", last.Requests, last.OutputTokens)
+	}
+	if kib := c.memory(t); kib > mostMemory {
+		t.Errorf("the agent took %d MiB, and may take %d", kib>>10, mostMemory>>10)
+	}
+}
+
 // tally counts the servers that misbehave, and the requests to them, by class. It is safe for concurrent use.
 type tally struct {
 	mu                sync.Mutex
@@ -251,7 +292,7 @@ func check(t *testing.T, targets []*target, settings string, all *tally) {
 	c := startCluster(t)
 	process.Eventually(t, "the agent is ready", func() bool { return strings.Contains(c.agent.Said(), "connected") })
 	before := c.descriptors(t)
-	dir := c.run(t, plan(targets, settings))
+	dir := c.run(t, 0, plan(targets, settings))
 	result := rundir.Result(t, dir)
 	if !result.Run.Complete || len(result.Run.Missing) > 0 || len(result.Stages) != len(targets) {
 		t.Fatalf("run %+v of %d stages", result.Run, len(result.Stages))

@@ -163,6 +163,17 @@ func (e *endpoint) handle(c net.Conn, secure *tls.Config, handle func(w *wire)) 
 
 // answering is a handler that answers each request to generate in one way. Questions about the server are answered as by one that knows none.
 func answering(answer func(w *wire)) func(*wire) {
+	return asked(func(w *wire, method string) {
+		if method == http.MethodPost {
+			answer(w)
+			return
+		}
+		w.send(sized("404 Not Found", "application/json", `{"error":{"message":"not found"}}`))
+	})
+}
+
+// asked is a handler that answers each request, whatever it is.
+func asked(answer func(w *wire, method string)) func(*wire) {
 	return func(w *wire) {
 		for !w.closed {
 			request, err := http.ReadRequest(w.reader)
@@ -172,12 +183,8 @@ func answering(answer func(w *wire)) func(*wire) {
 			if _, err := io.Copy(io.Discard, request.Body); err != nil {
 				return
 			}
-			if request.Method != http.MethodPost {
-				w.send(sized("404 Not Found", "application/json", `{"error":{"message":"not found"}}`))
-				continue
-			}
 			w.id = request.Header.Get("X-Request-Id")
-			answer(w)
+			answer(w, request.Method)
 		}
 	}
 }
