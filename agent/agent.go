@@ -60,7 +60,7 @@ func New(c Config) (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("agent configuration: %w", err)
 	}
-	a := &Agent{config: c, incarnation: rand.Uint64(), datasets: &datasets{dir: c.DatasetDir}}
+	a := &Agent{config: c, incarnation: rand.Uint64(), datasets: &datasets{dir: c.DatasetDir, keep: c.KeepDatasets, log: c.Logger}}
 	a.outbox = newOutbox(c.Name, a.incarnation, outboxBytes)
 	a.desk = &desk{
 		kit: kit{
@@ -86,6 +86,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err := raiseFileLimit(); err != nil {
 		a.config.Logger.Warn("fewer streams than this machine could hold", "error", err)
 	}
+	a.datasets.open()
 	link, unlink := context.WithCancel(context.WithoutCancel(ctx))
 	gone := make(chan struct{})
 	go func() {

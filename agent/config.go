@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/spate-load/spate/agent/allow"
+	"github.com/spate-load/spate/internal/retention"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -54,6 +55,9 @@ type Config struct {
 	// DatasetDir keeps the rows of plans' files, each under its hash. What is not there is fetched from the coordinator. Several agents
 	// may share it. Empty: the agent takes no workload that needs one.
 	DatasetDir string
+	// KeepDatasets are the limits of DatasetDir: datasets beyond them are deleted, the one that was used longest ago first, at the start and
+	// whenever one was fetched; those used within the hour stay. One that is larger than all that may be kept is not fetched. Zero: none is deleted.
+	KeepDatasets retention.Limits
 	// NewWatch returns a watch for one worker, which plays one request at a time. It is called whenever a worker is made. Nil: nobody
 	// watches, and it costs nothing.
 	NewWatch func() Watch

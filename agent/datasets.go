@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"os"
 	"sync"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/internal/reason"
+	"github.com/spate-load/spate/internal/retention"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/store"
 )
@@ -19,7 +22,9 @@ import (
 // datasets finds the rows of workloads: in the agent's own directory, or else at the coordinator. It outlives sessions: a transfer that
 // broke off goes on over the next one. It is safe for concurrent use.
 type datasets struct {
-	dir string
+	dir  string
+	keep retention.Limits // of the directory; zero: nothing is deleted
+	log  *slog.Logger     // of what is deleted; not nil where there are limits
 
 	mu      sync.Mutex
 	service spatev1.ControlServiceClient // of the session that is there; nil: none
@@ -38,8 +43,8 @@ func (d *datasets) coordinator() spatev1.ControlServiceClient {
 	return d.service
 }
 
-// path returns where a dataset's file lies. It fetches it first if it is not there, which blocks until it is or ctx ends; an error
-// that another attempt would meet too ends it at once.
+// path returns where a dataset's file lies. It fetches it first if it is not there, which blocks until it is or ctx ends, and then deletes
+// what is beyond the limits; an error that another attempt would meet too ends it at once.
 func (d *datasets) path(ctx context.Context, ds *spatev1.Dataset) (string, error) {
 	if d.dir == "" {
 		return "", fmt.Errorf("dataset %s: the agent has no directory for datasets", ds.GetSha256())
@@ -51,7 +56,38 @@ func (d *datasets) path(ctx context.Context, ds *spatev1.Dataset) (string, error
 	if path, found, err := s.Path(ds.GetSha256(), ds.GetSize()); err != nil || found {
 		return path, err
 	}
-	return d.fetch(ctx, s, ds)
+	if most := d.keep.Bytes; most > 0 && ds.GetSize() > most {
+		return "", fmt.Errorf("dataset %s has %d bytes, and this agent keeps %d of all: raise its --keep-datasets-size", ds.GetSha256(), ds.GetSize(), most)
+	}
+	path, err := d.fetch(ctx, s, ds)
+	if err == nil {
+		d.tidy(s)
+	}
+	return path, err
+}
+
+// open deletes what is beyond the limits from before, if there is a directory.
+func (d *datasets) open() {
+	if _, err := os.Stat(d.dir); err != nil {
+		return // it is made when it is needed
+	}
+	if s, err := store.Open(d.dir); err == nil {
+		d.tidy(s)
+	}
+}
+
+// tidy deletes what is beyond the limits. What was used lately stays, and so does what a stage has open until it is closed.
+func (d *datasets) tidy(s *store.Store) {
+	if d.keep == (retention.Limits{}) {
+		return
+	}
+	gone, err := s.Prune(d.keep, time.Now(), nil)
+	for _, g := range gone {
+		d.log.Info("dataset removed: it is beyond the limits", "sha256", g.Name, "bytes", g.Bytes, "used", g.Used)
+	}
+	if err != nil {
+		d.log.Warn("datasets cannot be removed", "error", err)
+	}
 }
 
 // fetchPause is the time before a transfer that broke off is taken up again.

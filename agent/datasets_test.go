@@ -6,11 +6,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -18,6 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 
+	"github.com/spate-load/spate/internal/retention"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -120,5 +124,46 @@ func TestDatasetThatCannotBeHad(t *testing.T) {
 		if left, err := os.ReadDir(max(d.dir, ".")); d.dir != "" && (err != nil || len(left) > 0) {
 			t.Errorf("%s: left %v, %v", what, left, err)
 		}
+	}
+}
+
+// An agent keeps no more datasets than it may: the one used longest ago goes, at its start and behind each that comes.
+func TestDatasetsKeepToTheLimits(t *testing.T) {
+	data := bytes.Repeat([]byte("row\n"), 1000)
+	d, s := shelved(t, data)
+	d.keep, d.log = retention.Limits{Age: 50 * time.Hour, Bytes: uint64(len(data)) + 10}, slog.New(slog.DiscardHandler)
+	put := func(digit string, size int, ago time.Duration) {
+		path, used := filepath.Join(d.dir, strings.Repeat(digit, 64)+".rows"), time.Now().Add(-ago)
+		if err := errors.Join(os.WriteFile(path, make([]byte, size), 0o600), os.Chtimes(path, used, used)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for digit, ago := range map[string]time.Duration{"a": 99 * time.Hour, "b": 20 * time.Hour, "c": 10 * time.Hour} {
+		put(digit, 9, ago)
+	}
+	here := func() (names string) {
+		left, err := filepath.Glob(filepath.Join(d.dir, "*.rows"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range left {
+			names += filepath.Base(path)[:1]
+		}
+		return names
+	}
+	d.open()
+	if left := here(); left != "bc" {
+		t.Errorf("%q are left at the start, want those used within 50 hours", left)
+	}
+	if _, err := d.path(t.Context(), &spatev1.Dataset{Sha256: hashOf(data), Size: uint64(len(data))}); err != nil {
+		t.Fatal(err)
+	}
+	if left, want := here(), hashOf(data)[:1]+"c"; left != want {
+		t.Errorf("%q are left, want %q: the new one, and what else there is room for", left, want)
+	}
+	asked := s.asked.Load()
+	_, err := d.path(t.Context(), &spatev1.Dataset{Sha256: strings.Repeat("d", 64), Size: d.keep.Bytes + 1})
+	if err == nil || !strings.Contains(err.Error(), "raise its --keep-datasets-size") || s.asked.Load() != asked {
+		t.Errorf("one that is too large: %v, asked %d times", err, s.asked.Load()-asked)
 	}
 }

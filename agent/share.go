@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime"
 
 	"github.com/spate-load/spate/agent/allow"
 	"github.com/spate-load/spate/agent/arrival"
@@ -102,6 +103,7 @@ func (s *share) makeReady(ctx context.Context, a *spatev1.Assign, k kit) error {
 		return err
 	}
 	s.found.Preparation = noteCapacity(s.found.Preparation, s.beyond(k.capacity), k.name)
+	runtime.GC() // now that nothing is due, so that no stage has the garbage of those before on top of its own
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 	bbolterrors "go.etcd.io/bbolt/errors"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -36,7 +37,8 @@ var (
 //	2  meta has submission and checkpoint, too, and bucket events (number) the run's events but progress; bucket arrivals (number) has the
 //	   snapshots in the order they came, and bucket snapshots their numbers there
 //	3  each record ends in a checksum, and bucket inventory (bucket) has the number of records and the sum of their checksums
-const ledgerVersion = 3
+//	4  meta has definitions, the version of what the numbers mean
+const ledgerVersion = 4
 
 // lockTimeout is how long to wait for another process to let go of the file: enough for one that is just ending.
 const lockTimeout = time.Second
@@ -56,7 +58,10 @@ var (
 	runKey        = []byte("run")
 	submissionKey = []byte("submission")
 	checkpointKey = []byte("checkpoint")
-	formatName    = []byte("spate-ledger")
+
+	formatName = []byte("spate-ledger")
+
+	definitionsKey = []byte("definitions")
 )
 
 // Ledger is the file that holds a run: its records, the state of its machine, its events, and each snapshot once. It survives the death of
@@ -187,6 +192,9 @@ func initialise(tx *bbolt.Tx, run *spatev1.RunRecord) error {
 		k.holdings[string(name)] = holding{}
 	}
 	if err := k.put(metaBucket, versionKey, binary.BigEndian.AppendUint32(nil, ledgerVersion)); err != nil {
+		return err
+	}
+	if err := k.put(metaBucket, definitionsKey, binary.BigEndian.AppendUint32(nil, measure.Definitions)); err != nil {
 		return err
 	}
 	if err := k.putMessage(metaBucket, runKey, run); err != nil {

@@ -17,6 +17,7 @@ import (
 	"go.etcd.io/bbolt"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -275,13 +276,24 @@ func TestFilesThatAreNoLedger(t *testing.T) {
 		"newer": {foreign(func(tx *bbolt.Tx) error {
 			return tx.Bucket(metaBucket).Put(versionKey, sealed(metaBucket, versionKey, binary.BigEndian.AppendUint32(nil, 9)))
 		}), "newer Spate wrote it (layout 9"},
+		"of other definitions": {foreign(func(tx *bbolt.Tx) error {
+			k := keeperOf(tx)
+			return errors.Join(k.put(metaBucket, definitionsKey, binary.BigEndian.AppendUint32(nil, measure.Definitions+1)), k.close())
+		}), fmt.Sprintf("measured by definitions %d, and this one goes by %d", measure.Definitions+1, measure.Definitions)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "ledger.db")
 			if err := os.WriteFile(path, c.data, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			for _, open := range []func(string) (*Ledger, error){Open, OpenReadOnly} {
+			peek := func(path string) (*Ledger, error) {
+				return nil, Peek(path, func(*Ledger) error { t.Error("it is read"); return nil })
+			}
+			salvage := func(path string) (*Ledger, error) {
+				_, err := Salvage(path, path+".new", nil)
+				return nil, err
+			}
+			for _, open := range []func(string) (*Ledger, error){Open, OpenReadOnly, peek, salvage} {
 				l, err := open(path)
 				if !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), path) {
 					t.Errorf("ledger %v, error %v", l, err)

@@ -28,6 +28,8 @@ type RunResult struct {
 	Reason *string `json:"reason"`
 	// Version of the coordinator's program.
 	Version string `json:"version"`
+	// Version of what the numbers mean: measure.Definitions.
+	Definitions uint32 `json:"definitions"`
 	// Form of the request rows beside this file: "jsonl" or "parquet". Null: none were kept.
 	Records *string `json:"records"`
 	// Stages that the plan has, those of its sweeps and searches as far as they turned out to be needed.

@@ -10,6 +10,7 @@ import (
 	"buf.build/go/protoyaml"
 
 	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -65,6 +66,7 @@ func runResult(run *spatev1.RunRecord, records []*spatev1.StageRecord, stages []
 		Outcome:       outcomeName(run.GetOutcome()),
 		Reason:        unlessZero(run.GetReason()),
 		Version:       run.GetVersion(),
+		Definitions:   measure.Definitions, // a ledger of others is not read
 		Records:       unlessZero(run.GetRecords()),
 		StagesPlanned: run.GetStages(),
 		Searches:      searchesOf(run.GetSearches()),

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+
+	"github.com/spate-load/spate/measure"
 )
 
 // finding is what a walk over a ledger found.
@@ -15,6 +17,7 @@ type finding struct {
 	last    uint64             // highest number of a snapshot
 	format  bool               // it says that it is a ledger
 	version error              // it says that it is one of another version
+	meaning error              // it says that its numbers mean something else
 }
 
 // verify reads a ledger and returns ErrForeign, or a DamageError with what is lost, or nil if it is whole: then reading it by way of the
@@ -36,6 +39,8 @@ func verify(path string, deep bool) error {
 	switch wrong := r.wrong(w); {
 	case r.version != nil:
 		return r.version
+	case r.meaning != nil:
+		return r.meaning
 	case len(r.found)+len(r.noted)+len(w.faults) == 0 && !r.format:
 		return fmt.Errorf("%w: it is another program's file", ErrForeign)
 	case len(wrong) > 0:
@@ -65,12 +70,21 @@ func (r *finding) take(bucket string, key, record []byte) {
 		r.broken[bucket]++
 	default:
 		r.found[bucket] = r.found[bucket].with(record)
-		if isVersion {
-			r.version = inspectVersion(content)
-		}
+		r.inspect(bucket, key, content)
 		if bucket == string(arrivalBucket) && len(key) == 8 {
 			r.last = max(r.last, binary.BigEndian.Uint64(key))
 		}
+	}
+}
+
+// inspect looks whether a record says that the ledger is another program's.
+func (r *finding) inspect(bucket string, key, content []byte) {
+	switch {
+	case bucket != string(metaBucket):
+	case bytes.Equal(key, versionKey):
+		r.version = inspectVersion(content)
+	case bytes.Equal(key, definitionsKey):
+		r.meaning = inspectDefinitions(content)
 	}
 }
 
@@ -134,6 +148,18 @@ func inspectVersion(value []byte) error {
 			"or run the plan again", ErrForeign, version, ledgerVersion)
 	case version > ledgerVersion:
 		return fmt.Errorf("%w: a newer Spate wrote it (layout %d, this one reads %d): use that version", ErrForeign, version, ledgerVersion)
+	}
+	return nil
+}
+
+// inspectDefinitions says what to do with a ledger whose numbers mean something else than this program's do.
+func inspectDefinitions(value []byte) error {
+	if len(value) != 4 {
+		return fmt.Errorf("%w: its definitions %x are none", ErrForeign, value)
+	}
+	if d := binary.BigEndian.Uint32(value); d != measure.Definitions {
+		return fmt.Errorf("%w: its numbers were measured by definitions %d, and this one goes by %d (docs/versions.md): use the version that wrote it",
+			ErrForeign, d, measure.Definitions)
 	}
 	return nil
 }

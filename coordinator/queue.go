@@ -120,7 +120,7 @@ func (c *Coordinator) newRun(s submission, wall time.Time) (*run, error) {
 		return nil, errors.Join(err, ledger.Close())
 	}
 	c.reserveOf(id).hold(c.log)
-	r.secrets = s.secrets
+	r.secrets, r.client = s.secrets, s.request.GetVersion()
 	return r, nil
 }
 
@@ -154,8 +154,9 @@ func (c *Coordinator) beginNext() {
 	c.active = r
 	for _, session := range c.sessions {
 		r.machine.Connected(now, session.info, session.incarnation, nil, false)
-		c.tellVersion(r, session, now)
+		c.tellVersion(r, "agent "+session.info.GetName(), session.info.GetVersion(), now)
 	}
+	c.tellVersion(r, "the client", r.client, now)
 	r.machine.Tick(now)
 	c.carryOut(r)
 	c.sayPlaces()

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/internal/retention"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -90,8 +91,7 @@ func (c *Coordinator) runItems() ([]retention.Item, error) {
 		if end := summary.GetEndTime(); end != nil {
 			item.Used = end.AsTime()
 		}
-		spools, _ := filepath.Glob(filepath.Join(c.runDir(id), "*.spool")) // the pattern is good
-		item.Held = item.Held || len(spools) > 0
+		item.Held = item.Held || sink.Waits(c.runDir(id))
 		item.Bytes = retention.SizeOf(c.runDir(id))
 		items = append(items, item)
 	}

@@ -35,7 +35,8 @@ type run struct {
 	events     *eventLog
 	sink       sink.Sink
 	unsaved    bool            // record has changed
-	skewed     map[string]bool // agents of which it was said that they are of another version
+	client     string          // version of the client that submitted it; empty: not known
+	skewed     map[string]bool // programs of which it was said that they are of another version
 	refused    int             // snapshots that its followers were told were refused
 	place      int             // runs that came before it when its followers were last told. 0: they were not
 

@@ -14,6 +14,7 @@ import (
 	"github.com/spate-load/spate/aggregate"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/measure"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -26,6 +27,9 @@ type runService struct {
 
 // SubmitRun checks a plan and begins its run, or lets it wait for those before it.
 func (s runService) SubmitRun(ctx context.Context, q *spatev1.SubmitRunRequest) (*spatev1.SubmitRunResponse, error) {
+	if err := checkClient(q); err != nil {
+		return nil, err
+	}
 	submission, err := check(q)
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
@@ -42,6 +46,18 @@ func (s runService) SubmitRun(ctx context.Context, q *spatev1.SubmitRunRequest) 
 		return nil, err
 	}
 	return &spatev1.SubmitRunResponse{RunId: r.id, Waiting: uint32(waiting)}, nil
+}
+
+// checkClient refuses a client that would take the run's numbers for what they are not. Its error is a status.
+func checkClient(q *spatev1.SubmitRunRequest) error {
+	switch d := q.GetDefinitions(); {
+	case len(q.GetVersion()) > maxText:
+		return status.Errorf(codes.InvalidArgument, "the client's version is longer than %d bytes", maxText)
+	case d != 0 && d != measure.Definitions:
+		return status.Errorf(codes.FailedPrecondition, "the client (%.40q) reads numbers by definitions %d, this coordinator measures by %d: "+
+			"use programs of the same version", q.GetVersion(), d, measure.Definitions)
+	}
+	return nil
 }
 
 // Members that have not changed for quietMembers are all that are to come. They are waited for no longer than settleTimeout.

@@ -136,28 +136,27 @@ func (c *Coordinator) join(h *spatev1.Hello, address string, who certs.Identity)
 	c.log.Info("agent connected", "agent", name, "region", s.info.GetRegion(), "address", address)
 	c.feed(func(r *run, at clock.Instant) {
 		r.machine.Connected(at, s.info, s.incarnation, h.GetResume(), h.GetArmed())
-		c.tellVersion(r, s, at)
+		c.tellVersion(r, "agent "+name, s.info.GetVersion(), at)
 	})
 	return s, nil
 }
 
-// tellVersion tells those who follow a run that an agent is of another version, once for each agent. Both speak the same protocol and
+// tellVersion tells those who follow a run that a program is of another version, once for each. Both speak the same protocol and
 // measure by the same definitions. c.mu is held.
-func (c *Coordinator) tellVersion(r *run, s *session, at clock.Instant) {
-	name, version := s.info.GetName(), s.info.GetVersion()
-	if version == "" || c.cfg.Version == "" || version == c.cfg.Version || r.skewed[name] || len(r.skewed) == maxSkewed {
+func (c *Coordinator) tellVersion(r *run, who, version string, at clock.Instant) {
+	if version == "" || c.cfg.Version == "" || version == c.cfg.Version || r.skewed[who] || len(r.skewed) == maxSkewed {
 		return
 	}
 	if r.skewed == nil {
 		r.skewed = make(map[string]bool)
 	}
-	r.skewed[name] = true
-	text := fmt.Sprintf("agent %s is of version %s, the coordinator of %s: they can work together, but may differ in what they have mended", name, version, c.cfg.Version)
-	c.log.Warn("agent of another version", "agent", name, "agent_version", version, "coordinator_version", c.cfg.Version)
-	r.machine.Warn(at, text)
+	r.skewed[who] = true
+	c.log.Warn("program of another version", "who", who, "version", version, "coordinator_version", c.cfg.Version)
+	r.machine.Warn(at, fmt.Sprintf("%s is of version %s, the coordinator of %s: they can work together, but may differ in what they have mended",
+		who, version, c.cfg.Version))
 }
 
-// maxSkewed is how many agents of another version the followers of a run are told of.
+// maxSkewed is how many programs of another version the followers of a run are told of.
 const maxSkewed = 16
 
 // owner is a process of an agent and the certificate that it is known by.

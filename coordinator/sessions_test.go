@@ -205,18 +205,54 @@ func TestProbeClock(t *testing.T) {
 	}
 }
 
-// An agent of another version takes part, and whoever follows the run is told of it once.
+// Programs of another version take part, and whoever follows the run is told of each once.
 func TestAnotherVersionIsTold(t *testing.T) {
 	h := start(t)
 	a := h.agent("a")
 	h.c.mu.Lock()
 	h.c.sessions["a"].info.Version = "v0.0.1"
 	h.c.mu.Unlock()
-	id := h.submitPlan(1, planOf(`{concurrency: [1], requests: 4}`))
+	submitted, err := h.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{
+		PlanYaml: []byte(planOf(`{concurrency: [1], requests: 4}`)), MinAgents: 1, Secrets: map[string]string{"env:KEY": secretKey},
+		Version: "v0.0.2", Definitions: measure.Definitions,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	a.apply()
 	a.armed()
 	a.acked(closing(values(a.snapshot(0), 4, 1)))
-	if said := texts(h.follow(id)); len(said) != 1 || !strings.Contains(said[0], "agent a is of version v0.0.1, the coordinator of test") {
+	said := texts(h.follow(submitted.GetRunId()))
+	if len(said) != 2 || !strings.Contains(said[0], "agent a is of version v0.0.1, the coordinator of test") ||
+		!strings.Contains(said[1], "the client is of version v0.0.2, the coordinator of test") {
 		t.Errorf("%q", said)
+	}
+}
+
+// A client that takes the numbers for something else is told so before anything begins.
+func TestClientsOfOtherDefinitionsAreRefused(t *testing.T) {
+	h := start(t)
+	for name, c := range map[string]struct {
+		change func(q *spatev1.SubmitRunRequest)
+		code   codes.Code
+		says   string
+	}{
+		"the same":        {func(q *spatev1.SubmitRunRequest) { q.Definitions = measure.Definitions }, codes.OK, ""},
+		"none":            {func(*spatev1.SubmitRunRequest) {}, codes.OK, ""},
+		"others":          {func(q *spatev1.SubmitRunRequest) { q.Definitions, q.Version = measure.Definitions+1, "v9" }, codes.FailedPrecondition, `("v9") reads numbers by definitions 2, this coordinator measures by 1`},
+		"too long a name": {func(q *spatev1.SubmitRunRequest) { q.Version = strings.Repeat("v", maxText+1) }, codes.InvalidArgument, "longer than 128 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 1}
+			c.change(q)
+			_, err := h.runs.SubmitRun(t.Context(), q)
+			if status.Code(err) != c.code || !strings.Contains(status.Convert(err).Message(), c.says) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	runs, err := h.runs.ListRuns(t.Context(), &spatev1.ListRunsRequest{})
+	if err != nil || len(runs.GetRuns()) != 2 {
+		t.Errorf("%d runs, error %v: want those of the two that were taken", len(runs.GetRuns()), err)
 	}
 }

@@ -33,7 +33,7 @@ const (
 	frameLimit   = 1 << 20
 	initialSpace = 2 << 10
 	leastSpace   = 512
-	pooledSpace  = 64 << 10 // buffers above are left to the collector
+	pooledSpace  = 64 << 10 // larger buffers are not kept between streams
 )
 
 var errFrameTooLong = fmt.Errorf("a frame longer than %d bytes", frameLimit)
@@ -42,9 +42,11 @@ var errFrameTooLong = fmt.Errorf("a frame longer than %d bytes", frameLimit)
 func (e *events) reset() {
 	*e = events{buf: e.buf, joined: e.joined[:0], limit: frameLimit}
 	if len(e.buf) > pooledSpace {
+		recycle(e.buf)
 		e.buf = nil
 	}
 	if cap(e.joined) > pooledSpace {
+		recycle(e.joined)
 		e.joined = nil
 	}
 }
@@ -67,7 +69,9 @@ func (e *events) space() []byte {
 		e.move(e.buf, keep)
 	}
 	if len(e.buf)-e.end < leastSpace {
-		e.move(make([]byte, max(2*len(e.buf), initialSpace)), e.keep())
+		old := e.buf
+		e.move(block(max(2*len(old), initialSpace)), e.keep())
+		recycle(old)
 	}
 	return e.buf[e.end:]
 }
@@ -109,7 +113,8 @@ func (e *events) settle() {
 	e.lent = false
 	keep, own := e.keep(), e.own
 	if e.end-keep > len(own) {
-		own = make([]byte, max(2*(e.end-keep), initialSpace))
+		recycle(own)
+		own = block(max(2*(e.end-keep), initialSpace))
 	}
 	e.move(own, keep)
 	e.own = nil
@@ -258,11 +263,22 @@ func (e *events) add(data []byte) {
 		return
 	}
 	if e.lines == 2 {
-		e.joined = append(e.joined[:0], e.buf[e.from:e.to]...)
+		first := e.buf[e.from:e.to]
+		e.joined = e.joined[:0]
+		e.reserve(len(first))
+		e.joined = append(e.joined, first...)
 	}
+	e.reserve(len("\n") + len(data))
 	e.joined = append(append(e.joined, '\n'), data...)
 	if len(e.joined) > e.limit {
 		e.err = errFrameTooLong
+	}
+}
+
+// reserve makes room for n more bytes of joined lines.
+func (e *events) reserve(n int) {
+	if need := len(e.joined) + n; need > cap(e.joined) {
+		e.joined = grown(e.joined, 2*need)
 	}
 }
 

@@ -112,6 +112,7 @@ func (x *exchange) reset(c *Client, o *Observation) {
 
 // release lets go of everything but memory that the next request can use.
 func (x *exchange) release() {
+	x.events.reset()
 	*x = exchange{events: x.events}
 	exchanges.Put(x)
 }
@@ -144,7 +145,7 @@ func (x *exchange) finish() {
 func (x *exchange) receive(r *http.Response) {
 	coding := r.Header.Get("Content-Encoding")
 	if r.StatusCode < measure.MinStatus || r.StatusCode > measure.MaxStatus {
-		x.failed(spatev1.ErrorClass_ERROR_CLASS_OUT_OF_RANGE, fmt.Sprintf("the response has status %03d, which HTTP does not have", r.StatusCode))
+		x.failed(spatev1.ErrorClass_ERROR_CLASS_OUT_OF_RANGE, noStatus(fmt.Sprintf("%03d", r.StatusCode)))
 		return
 	}
 	x.o.HTTPStatus = r.StatusCode
@@ -179,6 +180,7 @@ func (x *exchange) refusal(r *http.Response) {
 // whole takes in an answer that is one JSON body, from a server that does not stream.
 func (x *exchange) whole(body io.Reader) {
 	data, err := x.readAll(body, x.room.whole)
+	defer recycle(data)
 	read := x.conn.arrival(x.wire)
 	x.o.Whole = true
 	switch {

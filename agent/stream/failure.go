@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"golang.org/x/net/http2"
 
@@ -49,6 +51,8 @@ func (x *exchange) classify(err error) (spatev1.ErrorClass, string) {
 	}
 	reset, wasReset := errors.AsType[http2.StreamError](err)
 	switch {
+	case oddStatus(err) != "":
+		return spatev1.ErrorClass_ERROR_CLASS_OUT_OF_RANGE, noStatus(oddStatus(err))
 	case x.conn != nil && x.conn.spokeOther():
 		return spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, x.otherHTTP()
 	case alert != nil:
@@ -61,6 +65,21 @@ func (x *exchange) classify(err error) (spatev1.ErrorClass, string) {
 		return spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM, x.progress(fmt.Sprintf("the server reset the stream: %v", reset.Code))
 	}
 	return spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, x.progress(fmt.Sprintf("the response is no sound %s: %v", x.protocol(), err))
+}
+
+// oddStatus is a status of other than three digits, by what net/http says of it. Empty: the response had none.
+func oddStatus(err error) string {
+	_, quoted, _ := strings.Cut(err.Error(), "malformed HTTP status code ")
+	status, err := strconv.Unquote(quoted)
+	if err != nil || strings.Trim(status, "0123456789") != "" {
+		return ""
+	}
+	return status
+}
+
+// noStatus says that a status is none.
+func noStatus(status string) string {
+	return fmt.Sprintf("the response has status %.40s, which HTTP does not have", status)
 }
 
 // impatience says which timeout ended the request. Empty: none did.

@@ -125,7 +125,7 @@ func (x *exchange) believe(f *frame) bool {
 	return false
 }
 
-// readAll reads a body in one piece, up to one byte more than the limit.
+// readAll reads a body in one piece, up to one byte more than the limit. The caller recycles it.
 func (x *exchange) readAll(body io.Reader, limit int) ([]byte, error) {
 	data := make([]byte, 0, 4<<10)
 	for len(data) <= limit {
@@ -133,7 +133,7 @@ func (x *exchange) readAll(body io.Reader, limit int) ([]byte, error) {
 			if !x.weigh(2 * cap(data)) {
 				return data, nil
 			}
-			data = append(make([]byte, 0, 2*cap(data)), data...)
+			data = grown(data, 2*cap(data))
 			x.room.body = cap(data)
 		}
 		n, err := body.Read(data[len(data):min(cap(data), limit+1)])

@@ -146,15 +146,18 @@ func TestNumbersThatCannotBe(t *testing.T) {
 			chunk(doneFrame) + lastChunk
 	}
 	for response, want := range map[string]spatev1.ErrorClass{
-		"HTTP/1.1 099 x\r\n\r\n":                                                                                   outOfRange,
-		"HTTP/1.1 000 x\r\n\r\n":                                                                                   outOfRange,
-		"HTTP/1.1 999 x\r\nContent-Length: 0\r\n\r\n":                                                              spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS,
-		usage(`"prompt_tokens":1,"completion_tokens":70000000000`):                                                 outOfRange,
-		usage(`"prompt_tokens":4294967301,"completion_tokens":1`):                                                  outOfRange,
-		usage(`"prompt_tokens":1,"completion_tokens":1e15`):                                                        outOfRange,
-		usage(`"prompt_tokens":1,"completion_tokens":9223372036854775807`):                                         outOfRange,
-		usage(`"prompt_tokens":1,"completion_tokens":18446744073709551616`):                                        outOfRange,
-		usage(`"prompt_tokens":1e400,"completion_tokens":1`):                                                       outOfRange,
+		"HTTP/1.1 099 x\r\n\r\n":                                            outOfRange,
+		"HTTP/1.1 99 x\r\n\r\n":                                             outOfRange,
+		"HTTP/1.1 1000 x\r\n\r\n":                                           outOfRange,
+		"HTTP/1.1 2OO x\r\n\r\n":                                            spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME,
+		"HTTP/1.1 000 x\r\n\r\n":                                            outOfRange,
+		"HTTP/1.1 999 x\r\nContent-Length: 0\r\n\r\n":                       spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS,
+		usage(`"prompt_tokens":1,"completion_tokens":70000000000`):          outOfRange,
+		usage(`"prompt_tokens":4294967301,"completion_tokens":1`):           outOfRange,
+		usage(`"prompt_tokens":1,"completion_tokens":1e15`):                 outOfRange,
+		usage(`"prompt_tokens":1,"completion_tokens":9223372036854775807`):  outOfRange,
+		usage(`"prompt_tokens":1,"completion_tokens":18446744073709551616`): outOfRange,
+		usage(`"prompt_tokens":1e400,"completion_tokens":1`):                outOfRange,
 		usage(`"prompt_tokens":1,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":99999999999}`):     outOfRange,
 		usage(`"prompt_tokens":1,"completion_tokens":1,"completion_tokens_details":{"reasoning_tokens":1e10}`):     outOfRange,
 		usage(`"prompt_tokens":16777216,"completion_tokens":16777216,"prompt_tokens_details":{"cached_tokens":0}`): 0,
@@ -164,5 +167,35 @@ func TestNumbersThatCannotBe(t *testing.T) {
 		if class := classOf(o); class != want {
 			t.Errorf("%.300q: %v, want %v", response, o.Err, want)
 		}
+	}
+}
+
+// Answers that are far longer than asked for use each other's buffers: what they take does not grow with their number.
+func TestLongAnswersLeaveLittleGarbage(t *testing.T) {
+	const requests, size = 16, 1 << 20
+	for name, response := range map[string]string{
+		"one frame":    endlessHead + "data: " + strings.Repeat("x", size),
+		"one event":    endlessHead + strings.Repeat("data: xxxxxxxxxx\n", size/17),
+		"in one piece": jsonHead + strings.Repeat(" ", size),
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := []byte(response)
+			s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
+				takeRequest(r)
+				_, _ = c.Write(text) // the client may leave
+			})
+			c := newTestClient(t, Config{Endpoints: []string{s.URL}})
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for range requests {
+				if o := ask(t, c); o.Err == nil {
+					t.Fatal("the answer is taken")
+				}
+			}
+			runtime.ReadMemStats(&after)
+			if each := (after.TotalAlloc - before.TotalAlloc) / requests; each > 2*size { // 3 to 4 times the size, unless they are used again
+				t.Errorf("an answer of %d KiB took %d KiB", size>>10, each>>10)
+			}
+		})
 	}
 }

@@ -14,7 +14,9 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/internal/cli/daemon"
 	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/measure"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -147,6 +149,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 		PlanYaml: plan.Source(), PlanPath: plan.Path(), Secrets: secrets, Simulated: simulated, Records: f.recordsKept(),
 		Datasets: resources.Datasets, Lexicons: resources.Lexicons,
 		MinAgents: backend.minAgents, AgentsTimeout: durationpb.New(f.agentsTimeout),
+		Definitions: measure.Definitions, Version: daemon.Version(version),
 	})
 	if err != nil {
 		return submitError(f.coordinator, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/retention"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -166,8 +167,7 @@ func runItem(dir string) (retention.Item, bool) {
 		}
 		return err
 	})
-	_, spool := os.Stat(filepath.Join(dir, settings.SpoolFile))
-	item.Held = item.Held || err != nil || spool == nil
+	item.Held = item.Held || err != nil || sink.Waits(dir)
 	item.Bytes = retention.SizeOf(dir)
 	return item, true
 }

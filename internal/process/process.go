@@ -98,6 +98,9 @@ func (p *Process) end() {
 	}
 }
 
+// PID is the process's number, which /proc has it under.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // Kill ends the process as kill -9 does, and waits for it. It may be called again.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // It may have ended already.

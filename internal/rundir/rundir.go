@@ -54,6 +54,7 @@ type Row struct {
 	OutputTokens *uint64 `json:"output_tokens"`
 	TokenFrames  int     `json:"token_frames"`
 	ErrorClass   *string `json:"error_class"`
+	Error        *string `json:"error"`
 	Cancelled    bool    `json:"cancelled"`
 	BodyHash     string  `json:"body_hash"`
 	Chunks       int     `json:"chunks"`

@@ -12,6 +12,7 @@ import (
 	"math"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -38,6 +39,7 @@ type flags struct {
 	weight, maxStreams uint32
 	maxRate            float64
 	datasetDir         string
+	keepDatasets       settings.Keep
 	capacity           string
 	plaintext          bool
 	realtime           realtime.Policy
@@ -70,6 +72,8 @@ load. It dials the coordinator, so it works behind NAT.`,
 	fs.Uint32Var(&f.maxStreams, "max-streams", 0, "most requests in flight (default: what the descriptor limit allows)")
 	fs.Float64Var(&f.maxRate, "max-rate", 0, "most requests per second that this agent takes on; a share of an open loop that has more is rejected, a closed loop or a replay that begins more in a second ends there (0: not limited)")
 	fs.StringVar(&f.datasetDir, "dataset-dir", settings.DatasetDir(), "`directory` that keeps the rows of plans' files, each under its hash; what is not there comes from the coordinator")
+	f.keepDatasets = settings.Keep{For: 90 * 24 * time.Hour, Size: 32 << 30}
+	f.keepDatasets.AddFlags(fs, "datasets", "datasets, which come from the coordinator again where they are gone")
 	fs.BoolVar(&f.plaintext, "insecure-plaintext", false, "talk to a coordinator beyond loopback without encryption: only on a network you trust")
 	fs.Var(&f.realtime, "realtime", realtime.Usage)
 	f.tls.AddFlags(fs)
@@ -106,7 +110,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	}
 	a, err := agent.New(agent.Config{
 		Name: f.name, Region: f.region, Version: version, Weight: f.weight, MaxStreams: f.maxStreams, MaxRate: f.maxRate, AllowedTargets: f.allowed, Logger: logger,
-		DatasetDir: f.datasetDir, SourceAddresses: f.sources, Capacity: exact, WeightGiven: f.set.Changed("weight"),
+		DatasetDir: f.datasetDir, KeepDatasets: f.keepDatasets.Limits(), SourceAddresses: f.sources, Capacity: exact, WeightGiven: f.set.Changed("weight"),
 		Coordinator: f.inTurn(finder),
 		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(creds)},
 		BulkOptions: []grpc.DialOption{grpc.WithTransportCredentials(yielding.Credentials(creds))},
@@ -145,7 +149,7 @@ func (f *flags) check() error {
 	if err := plans.CheckRegion(f.region); err != nil {
 		errs = append(errs, fmt.Errorf("--region %q: %w", f.region, err))
 	}
-	return errors.Join(append(errs, checkDirectory(f.datasetDir))...)
+	return errors.Join(append(errs, f.keepDatasets.Check("datasets"), checkDirectory(f.datasetDir))...)
 }
 
 // exact is what calibration found of this machine. Nil: it was not calibrated, as far as is known. A file that was named has to be there and

@@ -21,7 +21,7 @@ import (
 const maxAuthorities = 16 << 20
 
 // SpoolFile is the name, in a run's directory, of what InfluxDB could not be sent.
-const SpoolFile = "influx.spool"
+const SpoolFile = "influx" + sink.SpoolSuffix
 
 // Influx says where merged results are written. The zero value writes nowhere.
 type Influx struct {

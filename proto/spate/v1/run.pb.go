@@ -281,7 +281,11 @@ type SubmitRunRequest struct {
 	// Datasets of the workloads that take their rows from files, by workload name. The coordinator has their bytes already.
 	Datasets map[string]*Dataset `protobuf:"bytes,8,rep,name=datasets,proto3" json:"datasets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Words of the targets whose tokenizer is a file, by target name.
-	Lexicons      map[string]*Lexicon `protobuf:"bytes,9,rep,name=lexicons,proto3" json:"lexicons,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Lexicons map[string]*Lexicon `protobuf:"bytes,9,rep,name=lexicons,proto3" json:"lexicons,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Version of what the numbers mean of which the client makes results: measure.Definitions. 0: it makes none.
+	Definitions uint32 `protobuf:"varint,10,opt,name=definitions,proto3" json:"definitions,omitempty"`
+	// Version of the client's program. Empty: not told.
+	Version       string `protobuf:"bytes,11,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -377,6 +381,20 @@ func (x *SubmitRunRequest) GetLexicons() map[string]*Lexicon {
 		return x.Lexicons
 	}
 	return nil
+}
+
+func (x *SubmitRunRequest) GetDefinitions() uint32 {
+	if x != nil {
+		return x.Definitions
+	}
+	return 0
+}
+
+func (x *SubmitRunRequest) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
 }
 
 // FindDatasetRequest names a dataset.
@@ -2249,7 +2267,7 @@ var File_spate_v1_run_proto protoreflect.FileDescriptor
 
 const file_spate_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x12spate/v1/run.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\x1a\x13spate/v1/plan.proto\"\x8e\x06\n" +
+	"\x12spate/v1/run.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\x1a\x13spate/v1/plan.proto\"\xca\x06\n" +
 	"\x10SubmitRunRequest\x12\x1b\n" +
 	"\tplan_yaml\x18\x01 \x01(\fR\bplanYaml\x12\x1b\n" +
 	"\tplan_path\x18\x02 \x01(\tR\bplanPath\x12A\n" +
@@ -2260,7 +2278,10 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"min_agents\x18\x06 \x01(\rR\tminAgents\x12@\n" +
 	"\x0eagents_timeout\x18\a \x01(\v2\x19.google.protobuf.DurationR\ragentsTimeout\x12D\n" +
 	"\bdatasets\x18\b \x03(\v2(.spate.v1.SubmitRunRequest.DatasetsEntryR\bdatasets\x12D\n" +
-	"\blexicons\x18\t \x03(\v2(.spate.v1.SubmitRunRequest.LexiconsEntryR\blexicons\x1a:\n" +
+	"\blexicons\x18\t \x03(\v2(.spate.v1.SubmitRunRequest.LexiconsEntryR\blexicons\x12 \n" +
+	"\vdefinitions\x18\n" +
+	" \x01(\rR\vdefinitions\x12\x18\n" +
+	"\aversion\x18\v \x01(\tR\aversion\x1a:\n" +
 	"\fSecretsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aQ\n" +

@@ -39,7 +39,7 @@ const (
 // RunService runs plans.
 type RunServiceClient interface {
 	// SubmitRun checks a plan and starts it as soon as enough agents are there and the runs submitted before have ended. INVALID_ARGUMENT:
-	// the plan is wrong. RESOURCE_EXHAUSTED: too many runs are waiting.
+	// the plan is wrong. FAILED_PRECONDITION: the client has other definitions, or a dataset is not here. RESOURCE_EXHAUSTED: too many runs are waiting.
 	SubmitRun(ctx context.Context, in *SubmitRunRequest, opts ...grpc.CallOption) (*SubmitRunResponse, error)
 	// FollowRun sends the run's events from its begin, then live, until the run has ended. It can be called again after a broken
 	// connection, or a new start of the coordinator.
@@ -187,7 +187,7 @@ func (c *runServiceClient) ListAgents(ctx context.Context, in *ListAgentsRequest
 // RunService runs plans.
 type RunServiceServer interface {
 	// SubmitRun checks a plan and starts it as soon as enough agents are there and the runs submitted before have ended. INVALID_ARGUMENT:
-	// the plan is wrong. RESOURCE_EXHAUSTED: too many runs are waiting.
+	// the plan is wrong. FAILED_PRECONDITION: the client has other definitions, or a dataset is not here. RESOURCE_EXHAUSTED: too many runs are waiting.
 	SubmitRun(context.Context, *SubmitRunRequest) (*SubmitRunResponse, error)
 	// FollowRun sends the run's events from its begin, then live, until the run has ended. It can be called again after a broken
 	// connection, or a new start of the coordinator.

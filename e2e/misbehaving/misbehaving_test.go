@@ -1,0 +1,434 @@
+package misbehaving
+
+import (
+	"cmp"
+	"crypto/tls"
+	"fmt"
+	"maps"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/internal/process"
+	"github.com/spate-load/spate/internal/rundir"
+)
+
+const (
+	// perEndpoint is how many requests each endpoint gets: the second one shows what the first left behind.
+	perEndpoint = 2
+	// soundEvery is one endpoint among so many that does as it should.
+	soundEvery = 6
+	// mostMemory is the bound of an agent's memory, in KiB.
+	mostMemory = 150 << 10
+	// prefill and step are a sound server's times.
+	prefill, step = 20 * time.Millisecond, 5 * time.Millisecond
+)
+
+// server is one endpoint of a target: a fault's, or a sound one.
+type server struct {
+	*endpoint
+	fault *fault // nil: it does as it should
+
+	mu    sync.Mutex
+	spans map[uint64]span // of a sound one's answers, by the index of the request
+}
+
+// span is how long a sound stream took from its first word to its last, as its server knows it: it does not know when within a write the
+// kernel took the word.
+type span struct{ least, most time.Duration }
+
+// target is a target of the plan.
+type target struct {
+	name    string
+	api     api
+	servers []*server
+}
+
+// newTarget starts a sound server, and then the faults with sound servers among them.
+func newTarget(t *testing.T, a api, name, trap string, secure *tls.Config, faults []fault) *target {
+	target := &target{name: name, api: a}
+	add := func(f *fault) {
+		s := &server{fault: f, spans: map[uint64]span{}}
+		s.endpoint = serve(t, secure, func(w *wire) {
+			w.trap = trap
+			switch {
+			case f == nil:
+				answering(func(w *wire) { s.answer(w, a) })(w)
+			case f.handle != nil:
+				f.handle(w, a)
+			default:
+				answering(func(w *wire) { f.answer(w, a) })(w)
+			}
+		})
+		target.servers = append(target.servers, s)
+	}
+	for i := range faults {
+		if i%(soundEvery-1) == 0 {
+			add(nil)
+		}
+		if f := &faults[i]; f.apis == nil || f.apis(a) {
+			add(f)
+		}
+	}
+	return target
+}
+
+// answer is a sound one, token by token.
+func (s *server) answer(w *wire, a api) {
+	w.send(chunkedHead + chunk(a.lead))
+	time.Sleep(prefill)
+	var before, after [2]time.Time // of the first and the last word
+	for i, word := range words {
+		if i > 0 {
+			time.Sleep(step)
+		}
+		before[min(i, 1)] = time.Now()
+		w.send(chunk(a.token(i, word)))
+		after[min(i, 1)] = time.Now()
+	}
+	w.send(chunk(a.tail("length", a.truth())+a.mark("length", a.truth())) + lastChunk)
+	index, err := strconv.ParseUint(w.id[strings.LastIndexByte(w.id, '-')+1:], 10, 64)
+	if err != nil {
+		return // it is of no load
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.spans[index] = span{before[1].Sub(after[0]), after[1].Sub(before[0])}
+}
+
+// plan is that of a run against all targets.
+func plan(targets []*target, settings string) string {
+	var b strings.Builder
+	most := 0
+	b.WriteString("name: misbehaving\nfail_fast: false\ntargets:\n")
+	for _, target := range targets {
+		settings := settings
+		if strings.HasPrefix(target.servers[0].url, "https:") {
+			settings += ", connection: {insecure_skip_verify: true}"
+		}
+		fmt.Fprintf(&b, "  - {name: %s, api: %s, model: m, tokenizer: words, exact_output: never, running_usage: never, max_output: 256, %s, endpoints: [",
+			target.name, target.api.name, settings)
+		for _, s := range target.servers {
+			fmt.Fprintf(&b, "%q, ", s.url)
+		}
+		b.WriteString("]}\n")
+		most = max(most, len(target.servers))
+	}
+	fmt.Fprintf(&b, "workloads:\n  - random: {isl: 10, osl: %d}\nloads:\n  - {concurrency: 64, requests: %d}\n", len(words), perEndpoint*most)
+	return b.String()
+}
+
+// identity is a TLS server's, with a certificate of nobody's.
+func identity(t *testing.T) *tls.Config {
+	s := httptest.NewTLSServer(nil)
+	t.Cleanup(s.Close)
+	return &tls.Config{Certificates: s.TLS.Certificates}
+}
+
+// cluster is a coordinator and an agent, a process each.
+type cluster struct {
+	address string
+	agent   *process.Process
+}
+
+func startCluster(t *testing.T) cluster {
+	coordinator := process.Start(t, programs.Coordinator, "--listen", "127.0.0.1:0", "--no-gossip", "--log-format", "json")
+	address := coordinator.Await(`"coordinator serves","address":"([^"]+)"`)[1]
+	return cluster{address, process.Start(t, programs.Agent, "--name", "a", "--coordinator", address)}
+}
+
+// run runs a plan, which must end with the exit code, and returns its directory.
+func (c cluster) run(t *testing.T, code int, plan string) (dir string) {
+	path := filepath.Join(t.TempDir(), "plan.yaml")
+	if err := os.WriteFile(path, []byte(plan), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir = filepath.Join(t.TempDir(), "run")
+	process.Start(t, programs.Spate, "run", path, "--out", dir, "--coordinator", c.address, "--records", "jsonl").MustExit(code)
+	return dir
+}
+
+// memory is the most memory that the agent ever had, in KiB.
+func (c cluster) memory(t *testing.T) int {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.agent.PID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	kib, err := strconv.Atoi(strings.Fields(rest)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kib
+}
+
+// descriptors is how many files and sockets the agent has open.
+func (c cluster) descriptors(t *testing.T) int {
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", c.agent.PID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(open)
+}
+
+// Each server misbehaves in its own way; each request to it fails in the class that docs/results.md has for that, or completes where the
+// answer is odd but whole. The requests to the sound servers beside them come out exact, and the agent stays small.
+func TestMisbehavingServers(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("NOT TESTED: the memory of an agent is read from /proc")
+	}
+	var all tally
+	t.Run("group", func(t *testing.T) {
+		for name, group := range map[string]struct {
+			faults   []fault
+			settings string
+		}{
+			"faults": {faults, "request_timeout: 60s"},
+			"hangs":  {hangs, "request_timeout: 2s, first_token_timeout: 1s, gap_timeout: 1s"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				visited := new(atomic.Int64)
+				trap := serve(t, nil, func(w *wire) {
+					visited.Add(1)
+					w.fin()
+				})
+				var targets []*target
+				for _, a := range apis {
+					targets = append(targets, newTarget(t, a, a.name, trap.url, nil, group.faults))
+				}
+				if name == "faults" {
+					targets = append(targets, newTarget(t, apis[0], "secure", trap.url, identity(t), securely(group.faults)))
+				}
+				check(t, targets, group.settings, &all)
+				if n := visited.Load(); n > 0 {
+					t.Errorf("the agent followed a redirect %d times", n)
+				}
+			})
+		}
+	})
+	all.log(t)
+	if all.servers["all"] < 200 {
+		t.Errorf("%d servers, want 200 at least", all.servers["all"])
+	}
+}
+
+// A target whose only server misbehaves whatever it is asked, while it is prepared too, with a plan's defaults: its stage ends soon, in the
+// class that it should, and the next target's is none the worse.
+func TestTargetsThatMisbehaveThroughout(t *testing.T) {
+	t.Parallel()
+	var targets []*target
+	for _, name := range []string{
+		"rubbish", "hangs up without a word", "resets without a word", "status 099", "a page", "302 Found", "gzip", "JSON that nests", "JSON null",
+		"newlines without end", "JSON without end", "a head without end", "interim answers without end", "an HTTP error without end",
+		"tokens without end",
+	} {
+		f := &faults[slices.IndexFunc(faults, func(f fault) bool { return f.name == name })]
+		s := &server{fault: f, endpoint: serve(t, nil, asked(func(w *wire, _ string) { f.answer(w, apis[0]) }))}
+		targets = append(targets, &target{name: strings.ReplaceAll(name, " ", "-"), api: apis[0], servers: []*server{s}})
+	}
+	well := newTarget(t, apis[0], "well", "", nil, []fault{{apis: func(api) bool { return false }}})
+	var b strings.Builder
+	b.WriteString("name: throughout\ntargets:\n")
+	for _, target := range append(targets, well) {
+		fmt.Fprintf(&b, "  - {name: %s, model: m, endpoints: %q, max_output: 256}\n", target.name, target.servers[0].url)
+	}
+	b.WriteString("workloads:\n  - random: {isl: 10, osl: 3}\nloads:\n  - {concurrency: 8, requests: 400}\n")
+	c := startCluster(t)
+	result := rundir.Result(t, c.run(t, 3, b.String()))
+	if len(result.Stages) != len(targets)+1 {
+		t.Fatalf("%d stages, want %d", len(result.Stages), len(targets)+1)
+	}
+	for i, target := range targets {
+		class := target.servers[0].fault.class(target.api)
+		if stage := result.Stages[i]; stage.Requests.Completed > 0 || stage.Requests.Started > 100 || stage.Errors[class] != stage.Requests.Failed || stage.Requests.Failed == 0 {
+			t.Errorf("%s: %+v, errors %v, want few and %s", target.name, stage.Requests, stage.Errors, class)
+		}
+	}
+	if last := result.Stages[len(targets)]; last.Requests.Completed != 400 || last.OutputTokens != 400*well.api.tokens() || !last.Complete {
+		t.Errorf("the sound target: %+v, %d tokens", last.Requests, last.OutputTokens)
+	}
+	if kib := c.memory(t); kib > mostMemory {
+		t.Errorf("the agent took %d MiB, and may take %d", kib>>10, mostMemory>>10)
+	}
+}
+
+// tally counts the servers that misbehave, and the requests to them, by class. It is safe for concurrent use.
+type tally struct {
+	mu                sync.Mutex
+	servers, requests map[string]int
+}
+
+func (n *tally) add(class string, requests int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.servers == nil {
+		n.servers, n.requests = map[string]int{}, map[string]int{}
+	}
+	for _, c := range []string{class, "all"} {
+		n.servers[c]++
+		n.requests[c] += requests
+	}
+}
+
+func (n *tally) log(t *testing.T) {
+	for _, class := range slices.Sorted(maps.Keys(n.servers)) {
+		t.Logf("%-20s %4d servers, %4d requests", cmp.Or(class, "completed"), n.servers[class], n.requests[class])
+	}
+}
+
+// check runs all targets on a cluster of its own and holds the result against the table.
+func check(t *testing.T, targets []*target, settings string, all *tally) {
+	c := startCluster(t)
+	process.Eventually(t, "the agent is ready", func() bool { return strings.Contains(c.agent.Said(), "connected") })
+	before := c.descriptors(t)
+	dir := c.run(t, 0, plan(targets, settings))
+	result := rundir.Result(t, dir)
+	if !result.Run.Complete || len(result.Run.Missing) > 0 || len(result.Stages) != len(targets) {
+		t.Fatalf("run %+v of %d stages", result.Run, len(result.Stages))
+	}
+	rows := map[uint32][]rundir.Row{}
+	for _, r := range rundir.Rows(t, dir) {
+		rows[r.Stage] = append(rows[r.Stage], r)
+	}
+	for i, target := range targets {
+		target.check(t, result.Stages[i], rows[result.Stages[i].Index], all)
+	}
+	if kib := c.memory(t); kib > mostMemory {
+		t.Errorf("the agent took %d MiB, and may take %d", kib>>10, mostMemory>>10)
+	} else {
+		t.Logf("the agent took %d MiB at most", kib>>10)
+	}
+	process.Eventually(t, "the agent has closed its connections", func() bool { return c.descriptors(t) <= before+2 })
+}
+
+// check holds a stage against what the servers did.
+func (target *target) check(t *testing.T, stage aggregate.StageResult, rows []rundir.Row, all *tally) {
+	sum := map[string]uint64{}
+	requests, timed, off := 0, 0, 0
+	for i, s := range target.servers {
+		part, mine := stage.Endpoints[i], rowsOf(rows, i)
+		requests += len(mine)
+		for class, n := range part.Errors {
+			sum[class] += n
+		}
+		if part.URL != s.url || len(mine) < perEndpoint || part.Requests.Started != uint64(len(mine)) {
+			t.Fatalf("%s: endpoint %s: %+v, %d rows", target.name, part.URL, part.Requests, len(mine))
+		}
+		if s.fault != nil {
+			s.fault.check(t, target, part, mine)
+			all.add(classOf(s.fault.class(target.api)), len(mine))
+			continue
+		}
+		s.check(t, target, part, uint64(len(mine)))
+		n, wrong := s.times(mine)
+		timed, off = timed+n, off+wrong
+	}
+	if !maps.Equal(sum, stage.Errors) || uint64(requests) != stage.Requests.Started {
+		t.Errorf("%s: errors %v and %d requests of the endpoints, %v and %+v of the stage", target.name, sum, requests, stage.Errors, stage.Requests)
+	}
+	if 10*off > timed || timed == 0 {
+		t.Errorf("%s: of %d sound streams %d took another time than their servers say", target.name, timed, off)
+	}
+}
+
+// classOf is a class as the table of docs/reliability.md has it.
+func classOf(class string) string {
+	if strings.HasPrefix(class, "http_") {
+		return "http_NNN"
+	}
+	return class
+}
+
+func rowsOf(rows []rundir.Row, endpoint int) (mine []rundir.Row) {
+	for _, r := range rows {
+		if int(r.Endpoint) == endpoint {
+			mine = append(mine, r)
+		}
+	}
+	return mine
+}
+
+// check holds what became of the requests to a server that misbehaves against its class.
+func (f *fault) check(t *testing.T, target *target, part aggregate.EndpointResult, rows []rundir.Row) {
+	classes := strings.Split(f.class(target.api), "|")
+	if f.class(target.api) == completed {
+		want := target.api.tokens()
+		if f.tokens != nil {
+			want = f.tokens(target.api)
+		}
+		if n := uint64(len(rows)); part.Requests.Completed != n || len(part.Errors) > 0 || part.OutputTokens != n*want {
+			t.Errorf("%s, %s: %+v, errors %v, %d tokens; want it completed with %d", target.name, f.name, part.Requests, part.Errors, part.OutputTokens, n*want)
+			t.Log(example(rows))
+		}
+		return
+	}
+	for class := range part.Errors {
+		if !slices.Contains(classes, class) {
+			t.Errorf("%s, %s: errors %v, want %v", target.name, f.name, part.Errors, classes)
+			t.Log(example(rows))
+		}
+	}
+	if part.Requests.Failed != uint64(len(rows)) || part.OutputTokens != 0 || part.TTFT != nil {
+		t.Errorf("%s, %s: %+v, errors %v, %d tokens; want %v", target.name, f.name, part.Requests, part.Errors, part.OutputTokens, classes)
+		t.Log(example(rows))
+	}
+}
+
+// example is the message of a request that failed.
+func example(rows []rundir.Row) string {
+	for _, r := range rows {
+		if r.Error != nil {
+			return *r.Error
+		}
+	}
+	return "no request failed"
+}
+
+// check holds the numbers of a sound server's requests against what it did.
+func (s *server) check(t *testing.T, target *target, part aggregate.EndpointResult, n uint64) {
+	a := target.api
+	if part.Requests.Completed != n || part.Requests.Failed > 0 || len(part.Errors) > 0 || part.OutputTokens != n*a.tokens() {
+		t.Fatalf("%s: a sound server: %+v, errors %v, %d tokens", target.name, part.Requests, part.Errors, part.OutputTokens)
+	}
+	if told := part.InputTokens != nil; told != a.usage || told && *part.InputTokens != n*promptTokens {
+		t.Errorf("%s: a sound server: input tokens %v", target.name, part.InputTokens)
+	}
+	least := float64(prefill / time.Millisecond)
+	if part.TTFT.Count != n || part.E2E.Count != n || part.TTFT.Mean < least {
+		t.Errorf("%s: a sound server: TTFT %+v, E2E %+v", target.name, part.TTFT, part.E2E)
+	}
+}
+
+// slack is how much later than its writer the kernel may stamp a word: it may put that off.
+const slack = 500 * time.Microsecond
+
+// times counts the streams whose frames came in reads of their own, and those of them whose time from the first word to the last is not the
+// server's. Of frames that came in one read the kernel keeps one time.
+func (s *server) times(rows []rundir.Row) (timed, off int) {
+	for _, r := range rows {
+		gaps := r.ITLNs[:min(len(r.ITLNs), len(words)-1)] // the end may be a token, too
+		if slices.Contains(gaps, 0) {
+			continue
+		}
+		timed++
+		var took time.Duration
+		for _, gap := range gaps {
+			took += time.Duration(gap)
+		}
+		if own := s.spans[r.Index]; took < own.least-slack || took > own.most+slack {
+			off++
+		}
+	}
+	return timed, off
+}
