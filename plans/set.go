@@ -329,8 +329,14 @@ func valueNode(field protoreflect.FieldDescriptor, value string) (*yaml.Node, er
 func textNode(value string) *yaml.Node {
 	node := &yaml.Node{}
 	node.SetString(value)
+	if value == mergeKey {
+		node.Style = yaml.DoubleQuotedStyle // the encoder leaves it bare, and a reader would take it for what it looks like
+	}
 	return node
 }
+
+// mergeKey is YAML's key that takes in another mapping's fields.
+const mergeKey = "<<"
 
 // parseValue reads a value as YAML.
 func parseValue(value string) (*yaml.Node, error) {
