@@ -330,7 +330,9 @@ func TestPointsAreCountedOnce(t *testing.T) {
 	if err := s.Close(ctx); err == nil {
 		t.Fatal("nothing was kept")
 	}
+	fake.mu.Lock()
 	fake.org = "o"
+	fake.mu.Unlock()
 	w, err := influx.NewWriter(config, time.Second)
 	if err != nil {
 		t.Fatal(err)
