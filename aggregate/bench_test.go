@@ -1,55 +1,22 @@
 package aggregate
 
 import (
-	"math/rand/v2"
 	"path/filepath"
 	"runtime"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/aggregate/internal/fixture"
+	"github.com/spate-load/spate/aggregate/ledger"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
-
-// busySnapshot is what an agent sends each second with about 100 requests in flight, 2 requests and 2,000 frames a second: 10
-// distributions, of which the token gaps and receive lags have thousands of values.
-func busySnapshot(agent int, sequence uint64) *spatev1.Snapshot {
-	random := rand.New(rand.NewPCG(uint64(agent), sequence))
-	spread := func(m spatev1.Metric, n int, middle, wide float64) *spatev1.Distribution {
-		h := histogram.New(histogram.LayoutOf(m))
-		for range n {
-			h.Record(int64(max(middle+random.NormFloat64()*wide, 0)))
-		}
-		return h.Proto(m)
-	}
-	s := snapshotOf(0, agentName(agent), 1, sequence)
-	s.Window = uint32(sequence)
-	s.Series = []*spatev1.Series{{
-		Counters: &spatev1.Counters{
-			Started: 20, Completed: 20, InputTokens: 60000, OutputTokens: 3000, TokenFrames: 2000, TokensArrived: 2000,
-		},
-		Distributions: []*spatev1.Distribution{
-			spread(spatev1.Metric_METRIC_TTFT, 20, 700e6, 200e6),
-			spread(spatev1.Metric_METRIC_TTFT_SCHEDULED, 20, 700e6, 200e6),
-			spread(spatev1.Metric_METRIC_E2E, 20, 4e9, 5e8),
-			spread(spatev1.Metric_METRIC_E2E_SCHEDULED, 20, 4e9, 5e8),
-			spread(spatev1.Metric_METRIC_TPOT, 20, 20e6, 2e6),
-			spread(spatev1.Metric_METRIC_ITL, 2000, 20e6, 5e6),
-			spread(spatev1.Metric_METRIC_SEND_DELAY, 20, 60e3, 20e3),
-			spread(spatev1.Metric_METRIC_ISL, 20, 3000, 0),
-			spread(spatev1.Metric_METRIC_OSL, 20, 150, 5),
-			spread(spatev1.Metric_METRIC_RECEIVE_LAG, 2000, 30e3, 20e3),
-		},
-	}}
-	return s
-}
 
 // BenchmarkSnapshot is the coordinator's work for one snapshot, part by part. Append is one at a time: each pays for its own sync,
 // which a group of waiting agents shares.
 func BenchmarkSnapshot(b *testing.B) {
-	rec, run := stageRecord(0, 1), runRecord(1)
-	s := busySnapshot(0, 1)
+	rec, run := fixture.StageRecord(0, 1), fixture.RunRecord(1)
+	s := fixture.BusySnapshot(0, 1)
 	encoded, err := proto.Marshal(s)
 	if err != nil {
 		b.Fatal(err)
@@ -78,7 +45,7 @@ func BenchmarkSnapshot(b *testing.B) {
 
 // benchmarkAppend appends snapshots from some goroutines.
 func benchmarkAppend(b *testing.B, s *spatev1.Snapshot, agents int) {
-	l, err := Create(filepath.Join(b.TempDir(), "ledger.db"), runRecord(1))
+	l, err := ledger.Create(filepath.Join(b.TempDir(), "ledger.db"), fixture.RunRecord(1))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -103,11 +70,11 @@ func benchmarkAppend(b *testing.B, s *spatev1.Snapshot, agents int) {
 
 // BenchmarkToDate is one live view of a stage of 26 agents.
 func BenchmarkToDate(b *testing.B) {
-	rec := stageRecord(0, 26)
+	rec := fixture.StageRecord(0, 26)
 	stage := NewStage(rec)
 	for a := range 26 {
 		for n := range uint64(5) {
-			if err := stage.Add(busySnapshot(a, n+1)); err != nil {
+			if err := stage.Add(fixture.BusySnapshot(a, n+1)); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -120,7 +87,7 @@ func BenchmarkToDate(b *testing.B) {
 
 // BenchmarkStageMemory is what a stage of 26 agents and 100 windows holds once its windows are forgotten.
 func BenchmarkStageMemory(b *testing.B) {
-	rec := stageRecord(0, 26)
+	rec := fixture.StageRecord(0, 26)
 	var before, after runtime.MemStats
 	for b.Loop() {
 		runtime.GC()
@@ -128,7 +95,7 @@ func BenchmarkStageMemory(b *testing.B) {
 		stage := NewStage(rec)
 		for n := range uint64(100) {
 			for a := range 26 {
-				s := busySnapshot(a, n%5+1)
+				s := fixture.BusySnapshot(a, n%5+1)
 				s.Window = uint32(n)
 				if err := stage.Add(s); err != nil {
 					b.Fatal(err)

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spate-load/spate/aggregate/internal/fixture"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -15,7 +16,7 @@ import (
 func goodSnapshot() *spatev1.Snapshot {
 	requests := steadyRequests(1, 20)
 	requests[3] = request{endpoint: 1, start: 3e8, class: spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, status: 429}
-	all := recorded(stageRecord(0, 1), requests, func(request) uint32 { return 0 })
+	all := recorded(fixture.StageRecord(0, 1), requests, func(request) uint32 { return 0 })
 	all[0].Records = []*spatev1.RequestRecord{{Index: 4, Endpoint: 1}}
 	return all[0]
 }
@@ -76,7 +77,7 @@ func TestCheckSnapshotRefuses(t *testing.T) {
 	} {
 		s := goodSnapshot()
 		damage(s)
-		err := CheckSnapshot(s, runRecord(1), stageRecord(0, 1))
+		err := CheckSnapshot(s, fixture.RunRecord(1), fixture.StageRecord(0, 1))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("want %q, got %v", want, err)
 		}
@@ -84,21 +85,21 @@ func TestCheckSnapshotRefuses(t *testing.T) {
 }
 
 func TestRowsAreRefusedWhenTheRunKeepsNone(t *testing.T) {
-	run := runRecord(1)
+	run := fixture.RunRecord(1)
 	run.Records = ""
-	err := CheckSnapshot(goodSnapshot(), run, stageRecord(0, 1))
+	err := CheckSnapshot(goodSnapshot(), run, fixture.StageRecord(0, 1))
 	if err == nil || !strings.Contains(err.Error(), "the run keeps none") {
 		t.Error(err)
 	}
 	s := goodSnapshot()
 	s.Records, s.DroppedRecords = nil, 1
-	if err := CheckSnapshot(s, run, stageRecord(0, 1)); err == nil || !strings.Contains(err.Error(), "the run keeps none") {
+	if err := CheckSnapshot(s, run, fixture.StageRecord(0, 1)); err == nil || !strings.Contains(err.Error(), "the run keeps none") {
 		t.Error(err)
 	}
 }
 
 func TestCheckSnapshotKnowsProcessesApart(t *testing.T) {
-	rec := stageRecord(0, 1)
+	rec := fixture.StageRecord(0, 1)
 	rec.Agents = append(rec.Agents, proto.CloneOf(rec.GetAgents()[0]))
 	rec.Agents[0].Loss = &spatev1.Loss{FromWindow: 3}
 	rec.Agents[1].Incarnation = 2
@@ -113,7 +114,7 @@ func TestCheckSnapshotKnowsProcessesApart(t *testing.T) {
 	} {
 		s := goodSnapshot()
 		s.Key.Incarnation, s.Window = c.incarnation, c.window
-		err := CheckSnapshot(s, runRecord(1), rec)
+		err := CheckSnapshot(s, fixture.RunRecord(1), rec)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("process %d, window %d: %v, want %q", c.incarnation, c.window, err, c.want)
 		}
@@ -129,8 +130,8 @@ func FuzzCheckedSnapshotsCanBeMerged(f *testing.F) {
 	f.Add(seed)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var s spatev1.Snapshot
-		rec := stageRecord(0, 1)
-		if proto.Unmarshal(data, &s) != nil || CheckSnapshot(&s, runRecord(1), rec) != nil {
+		rec := fixture.StageRecord(0, 1)
+		if proto.Unmarshal(data, &s) != nil || CheckSnapshot(&s, fixture.RunRecord(1), rec) != nil {
 			return
 		}
 		stage := NewStage(rec)
@@ -150,7 +151,7 @@ func TestAddRefusesWhatIsNotChecked(t *testing.T) {
 		"no endpoint":     func(s *spatev1.Snapshot) { s.Series[1].Endpoint = 2 },
 		"garbage":         func(s *spatev1.Snapshot) { s.Series[1].Distributions[0].Histogram = nil },
 	} {
-		rec := stageRecord(0, 1)
+		rec := fixture.StageRecord(0, 1)
 		stage, empty := NewStage(rec), NewStage(rec)
 		s := goodSnapshot()
 		damage(s)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spate-load/spate/aggregate/internal/fixture"
+	"github.com/spate-load/spate/aggregate/ledger"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -75,13 +77,13 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 			return without(all, 7)
 		}, "agent a lacks 1 of its 5 snapshots"},
 		"too many snapshots": {func(_ *spatev1.StageRecord, all []*spatev1.Snapshot) []*spatev1.Snapshot {
-			return append(all, snapshotOf(0, "a", 1, 10))
+			return append(all, fixture.SnapshotOf(0, "a", 1, 10))
 		}, "agent a has 6 snapshots, but its totals tell of 5"},
 		"a gap made up for": {func(_ *spatev1.StageRecord, all []*spatev1.Snapshot) []*spatev1.Snapshot {
-			return append(without(all, 7), snapshotOf(0, "a", 1, 10))
+			return append(without(all, 7), fixture.SnapshotOf(0, "a", 1, 10))
 		}, "agent a has 5 snapshots numbered 5 to 10, closed by 9: there is a gap"},
 		"totals not last": {func(_ *spatev1.StageRecord, all []*spatev1.Snapshot) []*spatev1.Snapshot {
-			return append(without(all, 5), snapshotOf(0, "a", 1, 10))
+			return append(without(all, 5), fixture.SnapshotOf(0, "a", 1, 10))
 		}, "agent a has 5 snapshots numbered 6 to 10, closed by 9: there is a gap"},
 		"a counter": {func(_ *spatev1.StageRecord, all []*spatev1.Snapshot) []*spatev1.Snapshot {
 			closing(all).Totals.Counters.OutputTokens++
@@ -97,7 +99,7 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 		}, "agent a has 50 values of ttft_ms in its snapshots, but 0 in its totals"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rec := stageRecord(0, 2)
+			rec := fixture.StageRecord(0, 2)
 			stage := NewStage(rec)
 			for _, s := range c.damage(rec, recorded(rec, steadyRequests(2, 50), endWindow)) {
 				if err := stage.Add(s); err != nil {
@@ -119,7 +121,7 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 }
 
 func TestAStageWithoutAgentsIsNotComplete(t *testing.T) {
-	rec := stageRecord(0, 0)
+	rec := fixture.StageRecord(0, 0)
 	if missing := NewStage(rec).Missing(rec); len(missing) != 1 || missing[0] != "no agent took part" {
 		t.Errorf("missing %q", missing)
 	}
@@ -140,15 +142,15 @@ func TestWhatARunLacks(t *testing.T) {
 		"a dead agent": {func(r *spatev1.RunRecord) { r.Outcome, r.Reason = spatev1.Outcome_OUTCOME_FAILED, "agent lost" }, "failed: agent lost"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run := runRecord(1)
+			run := fixture.RunRecord(1)
 			c.change(run)
-			l, err := Create(filepath.Join(t.TempDir(), "ledger.db"), run)
+			l, err := ledger.Create(filepath.Join(t.TempDir(), "ledger.db"), run)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer func() { _ = l.Close() }()
-			rec := stageRecord(0, 1)
-			if err := l.Put(Change{Stages: []*spatev1.StageRecord{rec}}); err != nil {
+			rec := fixture.StageRecord(0, 1)
+			if err := l.Put(ledger.Change{Stages: []*spatev1.StageRecord{rec}}); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := l.Append(recorded(rec, steadyRequests(1, 5), endWindow)); err != nil {

@@ -8,52 +8,12 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/spate-load/spate/aggregate/internal/fixture"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
-
-// runRecord is a finished run of some stages.
-func runRecord(stages uint32) *spatev1.RunRecord {
-	return &spatev1.RunRecord{
-		RunId:     "run-1",
-		PlanYaml:  []byte("name: sweep\nseed: 7\n"),
-		BeginTime: timestamppb.New(time.Unix(1700000000, 5e8)),
-		EndTime:   timestamppb.New(time.Unix(1700000100, 0)),
-		Outcome:   spatev1.Outcome_OUTCOME_DONE,
-		Version:   "v1",
-		Records:   "jsonl",
-		Stages:    stages,
-	}
-}
-
-// stageRecord is a finished stage of agents a, b, c... in two regions, with two endpoints.
-func stageRecord(index uint32, agents int) *spatev1.StageRecord {
-	rec := &spatev1.StageRecord{
-		Stage: &spatev1.Stage{
-			Index:    index,
-			Target:   &spatev1.Target{Name: "engine", Endpoints: []string{"http://one", "http://me:hidden@two"}, Api: "chat", Model: "m"},
-			Workload: &spatev1.Workload{Name: "100:10", Content: &spatev1.Workload_Random{Random: &spatev1.RandomContent{Isl: 100, Osl: 10}}},
-			Load:     &spatev1.LoadPoint{Concurrency: 8, Requests: 100},
-			Seed:     42,
-		},
-		StartTime: timestamppb.New(time.Unix(1700000010, 0)),
-		Ended:     true,
-	}
-	for i := range agents {
-		rec.Agents = append(rec.Agents, &spatev1.AssignedAgent{
-			Agent:       &spatev1.AgentInfo{Name: agentName(i), Region: []string{"east", "west"}[i%2], Version: "v1", Cores: 2},
-			Incarnation: 1,
-			Weight:      1,
-		})
-	}
-	return rec
-}
-
-// agentName is a, b, c...
-func agentName(i int) string { return string(rune('a' + i)) }
 
 // request is one raw request: the truth that results are compared with. Times are nanoseconds since the stage's start.
 type request struct {
@@ -313,7 +273,7 @@ func merged(t testing.TB, rec *spatev1.StageRecord, snapshots []*spatev1.Snapsho
 	t.Helper()
 	stage := NewStage(rec)
 	for _, s := range snapshots {
-		if err := CheckSnapshot(s, runRecord(1), rec); err != nil {
+		if err := CheckSnapshot(s, fixture.RunRecord(1), rec); err != nil {
 			t.Fatal(err)
 		}
 		if err := stage.Add(s); err != nil {

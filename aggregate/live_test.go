@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spate-load/spate/aggregate/internal/fixture"
 	"github.com/spate-load/spate/histogram"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -30,7 +31,7 @@ func counted(sequence uint64, window uint32, c *spatev1.Counters, ttft ...time.D
 // stageOf is a stage of one agent with some snapshots.
 func stageOf(t *testing.T, snapshots ...*spatev1.Snapshot) *Stage {
 	t.Helper()
-	s := NewStage(stageRecord(0, 1))
+	s := NewStage(fixture.StageRecord(0, 1))
 	for _, snapshot := range snapshots {
 		if err := s.Add(snapshot); err != nil {
 			t.Fatal(err)

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	"github.com/spate-load/spate/aggregate/internal/fixture"
+	"github.com/spate-load/spate/aggregate/ledger"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -17,7 +19,7 @@ import (
 // ledger.
 func TestALostPartChangesNothingBeforeItsLoss(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		rec := stageRecord(0, 3)
+		rec := fixture.StageRecord(0, 3)
 		requests := anyRequests(rt, 3)
 		all := recorded(rec, requests, endWindow)
 		from := rapid.Uint32Range(0, 8).Draw(rt, "from window")
@@ -42,7 +44,7 @@ func TestALostPartChangesNothingBeforeItsLoss(t *testing.T) {
 			if err := replayed.Add(s); err != nil {
 				rt.Fatal(err)
 			}
-			if isLate(s) == Taken(lost, s) || isLate(s) != (CheckSnapshot(s, runRecord(1), lost) != nil) {
+			if isLate(s) == Taken(lost, s) || isLate(s) != (CheckSnapshot(s, fixture.RunRecord(1), lost) != nil) {
 				rt.Fatalf("window %d of %s", s.GetWindow(), s.GetKey().GetAgent())
 			}
 			if !isLate(s) {
@@ -62,7 +64,7 @@ func TestALostPartChangesNothingBeforeItsLoss(t *testing.T) {
 
 // lostStage is a stage of agents a and b for 5 s, b lost, with what came before.
 func lostStage(loss *spatev1.Loss, change func(*spatev1.StageRecord, *spatev1.Totals)) (*spatev1.StageRecord, []*spatev1.Snapshot) {
-	rec := stageRecord(0, 2)
+	rec := fixture.StageRecord(0, 2)
 	all := recorded(rec, steadyRequests(2, 50), endWindow)
 	rec.Agents[1].Loss = loss
 	change(rec, all[len(all)-1].GetTotals())
@@ -152,7 +154,7 @@ func TestWhatWasLostIsSaid(t *testing.T) {
 			}
 		})
 	}
-	rec := stageRecord(0, 1)
+	rec := fixture.StageRecord(0, 1)
 	rec.Agents[0].Loss = &spatev1.Loss{Share: 1}
 	if got := NewStage(rec).Missing(rec); !slices.Equal(got, []string{"agent a (100 % of the load) lost: all is missing from second 0 on"}) {
 		t.Errorf("of a stage that measured nothing: %q", got)
@@ -172,7 +174,7 @@ func TestSteadyPartOfAStageWithALoss(t *testing.T) {
 		"missing":                     {nil, false, nil, false},
 		"missing, all else delivered": {nil, true, &Steady{FromS: 1, ToS: 2, DurationS: 1, RequestThroughput: 20, OutputTokenThroughput: ptr(80.0)}, true},
 	} {
-		rec, all := stageRecord(0, 2), []*spatev1.Snapshot(nil)
+		rec, all := fixture.StageRecord(0, 2), []*spatev1.Snapshot(nil)
 		for _, s := range recorded(rec, steadyRequests(2, 50), endWindow) {
 			if s.GetTotals() != nil {
 				s.Totals.SteadyFromNs, s.Totals.SteadyToNs = ptr(int64(0.5e9)), ptr(int64(5e9))
@@ -201,12 +203,12 @@ func TestSteadyPartOfAStageWithALoss(t *testing.T) {
 
 // Nobody waits for an agent that was lost, that had not joined, or that is far behind; for an observer as for others.
 func TestWaitingForThoseThatMayStillCome(t *testing.T) {
-	rec := stageRecord(0, 4)
+	rec := fixture.StageRecord(0, 4)
 	rec.Agents[2].JoinedNs, rec.Agents[3].Observer = 3.5e9, true
 	stage := NewStage(rec)
 	add := func(agent string, window uint32) {
 		t.Helper()
-		s := snapshotOf(0, agent, 1, uint64(window)+1)
+		s := fixture.SnapshotOf(0, agent, 1, uint64(window)+1)
 		s.Window = window
 		if err := stage.Add(s); err != nil {
 			t.Fatal(err)
@@ -236,9 +238,9 @@ func TestWaitingForThoseThatMayStillCome(t *testing.T) {
 
 // An agent that joined contributes from then on; a process that the record does not know does not.
 func TestJoinedAgentsContribute(t *testing.T) {
-	rec := stageRecord(0, 1)
+	rec := fixture.StageRecord(0, 1)
 	stage := NewStage(rec)
-	s := snapshotOf(0, "a", 2, 1)
+	s := fixture.SnapshotOf(0, "a", 2, 1)
 	s.Window, s.PeakInFlight = 3, 7
 	s.Series = []*spatev1.Series{{Counters: &spatev1.Counters{Started: 5}}}
 	if err := stage.Add(s); err == nil {
@@ -268,16 +270,16 @@ func TestJoinedAgentsContribute(t *testing.T) {
 }
 
 func TestALedgerWithALossIsReplayedWithoutWhatFollowed(t *testing.T) {
-	l, err := Create(filepath.Join(t.TempDir(), "ledger.db"), runRecord(1))
+	l, err := ledger.Create(filepath.Join(t.TempDir(), "ledger.db"), fixture.RunRecord(1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	rec := stageRecord(0, 2)
+	rec := fixture.StageRecord(0, 2)
 	all := recorded(rec, steadyRequests(2, 50), endWindow)
 	all[0].DroppedRecords = 3
 	rec.Agents[1].Loss = &spatev1.Loss{FromWindow: 2, Share: 0.5}
-	if err := l.Put(Change{Stages: []*spatev1.StageRecord{rec}}); err != nil {
+	if err := l.Put(ledger.Change{Stages: []*spatev1.StageRecord{rec}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := l.Append(all); err != nil {

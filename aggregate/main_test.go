@@ -1,15 +1,9 @@
 package aggregate
 
 import (
-	"os"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) {
-	if path := os.Getenv(appendUntilKilled); path != "" {
-		appendForever(path)
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

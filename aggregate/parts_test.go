@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	"github.com/spate-load/spate/aggregate/internal/fixture"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -15,7 +16,7 @@ import (
 
 // alone is the result of some requests had one agent sent them all.
 func alone(t testing.TB, requests []request) StageResult {
-	rec, own := stageRecord(0, 1), slices.Clone(requests)
+	rec, own := fixture.StageRecord(0, 1), slices.Clone(requests)
 	for i := range own {
 		own[i].agent = 0
 	}
@@ -27,7 +28,7 @@ func alone(t testing.TB, requests []request) StageResult {
 func TestResultsDoNotDependOnTheSplit(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		agents := rapid.IntRange(1, 5).Draw(rt, "agents")
-		rec := stageRecord(0, agents)
+		rec := fixture.StageRecord(0, agents)
 		for i, a := range rec.GetAgents() {
 			a.Agent.Region = rapid.SampledFrom([]string{"", "eu", "us"}).Draw(rt, "region")
 			if i > 0 && rapid.Bool().Draw(rt, "started anew") {
@@ -68,12 +69,12 @@ func checkRegions(rt *rapid.T, t *testing.T, rec *spatev1.StageRecord, requests 
 // An observer beside the load changes nothing but what is said of observers, whatever becomes of it.
 func TestObserversAreInNoOtherNumber(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		rec := stageRecord(0, 2)
+		rec := fixture.StageRecord(0, 2)
 		requests := anyRequests(rt, 3)
 		load := slices.DeleteFunc(slices.Clone(requests), func(q request) bool { return q.agent == 2 })
 		want := merged(t, rec, recorded(rec, load, endWindow)).Result(rec)
 
-		rec = stageRecord(0, 3)
+		rec = fixture.StageRecord(0, 3)
 		rec.Agents[2].Observer = true
 		rec.Stage.Observers = &spatev1.Observers{Rate: 0.5}
 		snapshots := rapid.Permutation(recorded(rec, requests, endWindow)).Draw(rt, "order")
@@ -100,7 +101,7 @@ func TestObserversAreInNoOtherNumber(t *testing.T) {
 }
 
 func TestViewsShowObserversApart(t *testing.T) {
-	rec := stageRecord(0, 3)
+	rec := fixture.StageRecord(0, 3)
 	rec.Agents[2].Observer = true
 	stage := merged(t, rec, recorded(rec, steadyRequests(3, 50), endWindow))
 	for name, v := range map[string]View{"to date": stage.ToDate(), "window": must(stage.Window(2))} {
@@ -148,7 +149,7 @@ func TestStartSpread(t *testing.T) {
 			all[2].StartErrorNs, all[2].Counters = -3e9, &spatev1.Counters{}
 		}, &StartSpread{UncertaintyMs: 0.2, Earliest: "a", Latest: "a"}},
 	} {
-		rec := stageRecord(0, 3)
+		rec := fixture.StageRecord(0, 3)
 		snapshots := recorded(rec, steadyRequests(3, 10), endWindow)
 		var totals []*spatev1.Totals
 		for _, s := range snapshots {
@@ -171,8 +172,8 @@ func TestStartSpread(t *testing.T) {
 }
 
 func TestConnectionsByRegionAndEndpoint(t *testing.T) {
-	rec := stageRecord(0, 2)
-	all := []*spatev1.Snapshot{snapshotOf(0, "a", 1, 1), snapshotOf(0, "b", 1, 1)}
+	rec := fixture.StageRecord(0, 2)
+	all := []*spatev1.Snapshot{fixture.SnapshotOf(0, "a", 1, 1), fixture.SnapshotOf(0, "b", 1, 1)}
 	all[0].Series = []*spatev1.Series{roundTrips(0, 5e6), roundTrips(1, 80e6)}
 	all[1].Series = []*spatev1.Series{roundTrips(1, 1e6, 3e6)}
 	r := merged(t, rec, all).Result(rec)

@@ -5,18 +5,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/spate-load/spate/aggregate/internal/fixture"
 )
 
 // TestHiddenWindows: what nobody looks at costs nothing, and changes neither the sums nor what is known of windows in a word.
 func TestHiddenWindows(t *testing.T) {
-	shown, hidden := NewStage(stageRecord(0, 3)), NewStage(stageRecord(0, 3))
-	if err := hidden.Add(busySnapshot(0, 1)); err != nil {
+	shown, hidden := NewStage(fixture.StageRecord(0, 3)), NewStage(fixture.StageRecord(0, 3))
+	if err := hidden.Add(fixture.BusySnapshot(0, 1)); err != nil {
 		t.Fatal(err)
 	}
 	hidden.HideWindows()
 	for a := range 3 {
 		for n := range uint64(2) {
-			s := busySnapshot(a, n+1)
+			s := fixture.BusySnapshot(a, n+1)
 			if err := shown.Add(s); err != nil {
 				t.Fatal(err)
 			}

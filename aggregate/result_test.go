@@ -12,6 +12,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	"github.com/spate-load/spate/aggregate/internal/fixture"
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -86,7 +88,7 @@ func checkAgainstRaw(t *rapid.T, name string, d *Distribution, raw []int64, scal
 func TestResultAgreesWithTheRawRequests(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		agents := rapid.IntRange(1, 4).Draw(rt, "agents")
-		rec := stageRecord(0, agents)
+		rec := fixture.StageRecord(0, agents)
 		requests := anyRequests(rt, agents)
 		r := merged(t, rec, recorded(rec, requests, endWindow)).Result(rec)
 		for m, d := range map[spatev1.Metric]*Distribution{
@@ -156,7 +158,7 @@ func checkPartsAddUp(t *rapid.T, r StageResult) {
 func TestResultDoesNotDependOnOrderOrWindows(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		agents := rapid.IntRange(1, 4).Draw(rt, "agents")
-		rec := stageRecord(0, agents)
+		rec := fixture.StageRecord(0, agents)
 		requests := anyRequests(rt, agents)
 		snapshots := recorded(rec, requests, endWindow)
 		want := resultJSON(t, merged(t, rec, snapshots), rec)
@@ -190,7 +192,7 @@ func resultJSON(t testing.TB, s *Stage, rec *spatev1.StageRecord) string {
 
 // Request by request, E2E = TTFT + TPOT x (n - 1); so it holds for the means when every request has n tokens.
 func TestMeansAreConsistent(t *testing.T) {
-	rec := stageRecord(0, 2)
+	rec := fixture.StageRecord(0, 2)
 	r := merged(t, rec, recorded(rec, steadyRequests(2, 50), endWindow)).Result(rec)
 	if got := r.TTFT.Mean + r.TPOT.Mean*3; math.Abs(got-r.E2E.Mean) > 3e-6 { // TPOT is rounded to the nanosecond
 		t.Errorf("mean TTFT + 3 mean TPOT = %v, mean E2E = %v", got, r.E2E.Mean)
@@ -213,7 +215,7 @@ func checkVLLM(t *rapid.T, name string, got *VLLMMetric, values []int64) {
 }
 
 func TestThroughput(t *testing.T) {
-	rec := stageRecord(0, 2)
+	rec := fixture.StageRecord(0, 2)
 	snapshots := recorded(rec, steadyRequests(2, 50), endWindow)
 	for _, s := range snapshots {
 		if s.GetTotals() != nil {
@@ -261,7 +263,7 @@ func TestSteadyNeedsAWholeWindowOfEveryAgentWithLoad(t *testing.T) {
 		"one without any requests": {func(_, second *spatev1.Totals) { proto.Reset(second) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rec := stageRecord(0, 2)
+			rec := fixture.StageRecord(0, 2)
 			snapshots := recorded(rec, steadyRequests(2, 50), endWindow)
 			var totals []*spatev1.Totals
 			for _, s := range snapshots {
@@ -285,7 +287,7 @@ func TestSteadyNeedsAWholeWindowOfEveryAgentWithLoad(t *testing.T) {
 }
 
 func TestWhatIsNotKnownIsNull(t *testing.T) {
-	rec := stageRecord(0, 2)
+	rec := fixture.StageRecord(0, 2)
 	rec.Stage.Load = timed(time.Minute)
 	rec.Stage.Workload = &spatev1.Workload{Name: "trace"}
 	r := NewStage(rec).Result(rec)
@@ -319,8 +321,8 @@ func TestTokensWithoutUsage(t *testing.T) {
 		counted string
 		known   bool
 	}{{0, "usage", true}, {3, "mixed", false}, {10, "frames", false}} {
-		rec := stageRecord(0, 1)
-		s := snapshotOf(0, "a", 1, 1)
+		rec := fixture.StageRecord(0, 1)
+		s := fixture.SnapshotOf(0, "a", 1, 1)
 		s.Series = []*spatev1.Series{{Counters: &spatev1.Counters{Completed: 10, InputTokens: 700, WithoutUsage: c.without}}}
 		r := merged(t, rec, []*spatev1.Snapshot{s}).Result(rec)
 		if *r.OutputTokensCounted != c.counted || (r.InputTokens != nil) != c.known {
@@ -330,7 +332,7 @@ func TestTokensWithoutUsage(t *testing.T) {
 }
 
 func TestPasswordsInEndpointsAreHidden(t *testing.T) {
-	rec := stageRecord(0, 1)
+	rec := fixture.StageRecord(0, 1)
 	r := NewStage(rec).Result(rec)
 	if r.Endpoints[0].URL != "http://one" || r.Endpoints[1].URL != "http://me:xxxxx@two" {
 		t.Errorf("endpoints %v", r.Endpoints)
@@ -338,9 +340,9 @@ func TestPasswordsInEndpointsAreHidden(t *testing.T) {
 }
 
 func TestErrorExampleIsTheEarliest(t *testing.T) {
-	rec := stageRecord(0, 2)
+	rec := fixture.StageRecord(0, 2)
 	of := func(agent string, sequence uint64, example string) *spatev1.Snapshot {
-		s := snapshotOf(0, agent, 1, sequence)
+		s := fixture.SnapshotOf(0, agent, 1, sequence)
 		s.Series = []*spatev1.Series{{
 			Counters: &spatev1.Counters{Failed: 1},
 			Errors: []*spatev1.ErrorCount{{
@@ -360,14 +362,14 @@ func TestErrorExampleIsTheEarliest(t *testing.T) {
 }
 
 func TestResultOfALedger(t *testing.T) {
-	l, err := Create(filepath.Join(t.TempDir(), "ledger.db"), runRecord(2))
+	l, err := ledger.Create(filepath.Join(t.TempDir(), "ledger.db"), fixture.RunRecord(2))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
 	for i, requests := range [][]request{steadyRequests(2, 20), steadyRequests(2, 30)} {
-		rec := stageRecord(uint32(i), 2)
-		if err := l.Put(Change{Stages: []*spatev1.StageRecord{rec}}); err != nil {
+		rec := fixture.StageRecord(uint32(i), 2)
+		if err := l.Put(ledger.Change{Stages: []*spatev1.StageRecord{rec}}); err != nil {
 			t.Fatal(err)
 		}
 		snapshots := recorded(rec, requests, endWindow)

@@ -9,19 +9,20 @@ import (
 
 	"buf.build/go/protoyaml"
 
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // ResultOf makes the result of a run from its ledger.
-func ResultOf(l *Ledger) (*Result, error) {
+func ResultOf(l *ledger.Ledger) (*Result, error) {
 	return ResultWith(l, func(*Stage, *spatev1.StageRecord, StageResult) error { return nil })
 }
 
 // ResultWith is ResultOf that also shows each merged stage, in order, for files that need more than its result. It stops at the
 // first error of visit.
-func ResultWith(l *Ledger, visit func(*Stage, *spatev1.StageRecord, StageResult) error) (*Result, error) {
+func ResultWith(l *ledger.Ledger, visit func(*Stage, *spatev1.StageRecord, StageResult) error) (*Result, error) {
 	run, err := l.Run()
 	if err != nil {
 		return nil, err
@@ -47,7 +48,7 @@ func ResultWith(l *Ledger, visit func(*Stage, *spatev1.StageRecord, StageResult)
 }
 
 // Replay merges all snapshots that the ledger has of a stage. The stage has no single windows to view.
-func Replay(l *Ledger, rec *spatev1.StageRecord) (*Stage, error) {
+func Replay(l *ledger.Ledger, rec *spatev1.StageRecord) (*Stage, error) {
 	stage := NewStage(rec)
 	stage.Forget(MaxWindow)
 	if err := l.Snapshots(rec.GetStage().GetIndex(), stage.Add); err != nil {

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spate-load/spate/aggregate/internal/fixture"
 	"github.com/spate-load/spate/aggregate/trust"
 )
 
@@ -314,7 +315,7 @@ func typeName(value any) string {
 
 func TestResultsConformToTheSchema(t *testing.T) {
 	root := generated(t)
-	full, empty, timely := stageRecord(0, 2), stageRecord(1, 0), stageRecord(2, 1)
+	full, empty, timely := fixture.StageRecord(0, 2), fixture.StageRecord(1, 0), fixture.StageRecord(2, 1)
 	timely.Stage.Load = timed(time.Minute)
 	requests := steadyRequests(2, 50)
 	requests[4] = request{start: 1e9, class: 4, status: 500}
@@ -323,7 +324,7 @@ func TestResultsConformToTheSchema(t *testing.T) {
 		merged(t, full, all).Result(full), merged(t, full, all[:1]).Result(full),
 		NewStage(empty).Result(empty), NewStage(timely).Result(timely),
 	}}
-	r.Run = runResult(runRecord(3), nil, r.Stages)
+	r.Run = runResult(fixture.RunRecord(3), nil, r.Stages)
 	data, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)

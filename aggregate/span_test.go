@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	"github.com/spate-load/spate/aggregate/internal/fixture"
 	"github.com/spate-load/spate/aggregate/trust"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -40,7 +41,7 @@ func withSpans(t *rapid.T, all []*spatev1.Snapshot) (out []*spatev1.Snapshot) {
 // were, and what is said of it is exact.
 func TestSnapshotsOfSeveralWindows(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		rec := stageRecord(0, 2)
+		rec := fixture.StageRecord(0, 2)
 		requests := anyRequests(rt, 2)
 		all := recorded(rec, requests, endWindow)
 		for _, s := range all {
@@ -81,7 +82,7 @@ func TestSnapshotsOfSeveralWindows(t *testing.T) {
 
 // A view of such a window says so, and its rate is no spike.
 func TestViewOfSeveralWindows(t *testing.T) {
-	rec := stageRecord(0, 2)
+	rec := fixture.StageRecord(0, 2)
 	all := recorded(rec, steadyRequests(2, 50), endWindow)
 	stage := NewStage(rec)
 	for _, s := range append([]*spatev1.Snapshot{mergedInto(all[:4])}, all[5:]...) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -125,7 +126,7 @@ func (s *Stage) takesPart(key agentKey) bool {
 func (s *Stage) Add(snapshot *spatev1.Snapshot) error {
 	decoded, err := s.decode(snapshot)
 	if err != nil {
-		return fmt.Errorf("merge %s into stage %d: %w", keyText(snapshot.GetKey()), s.index+1, err)
+		return fmt.Errorf("merge %s into stage %d: %w", ledger.KeyText(snapshot.GetKey()), s.index+1, err)
 	}
 	return s.AddChecked(Checked{snapshot, decoded})
 }
@@ -135,10 +136,10 @@ func (s *Stage) AddChecked(c Checked) error {
 	snapshot := c.snapshot
 	key := agentKey{snapshot.GetKey().GetAgent(), snapshot.GetKey().GetIncarnation()}
 	if !s.takesPart(key) || snapshot.GetStageIndex() != s.index || snapshot.GetWindow() > MaxWindow {
-		return fmt.Errorf("merge %s into stage %d: it is no part of it", keyText(snapshot.GetKey()), s.index+1)
+		return fmt.Errorf("merge %s into stage %d: it is no part of it", ledger.KeyText(snapshot.GetKey()), s.index+1)
 	}
 	if err := s.merge(key, snapshot, c.decoded); err != nil {
-		return fmt.Errorf("merge %s into stage %d: %w", keyText(snapshot.GetKey()), s.index+1, err)
+		return fmt.Errorf("merge %s into stage %d: %w", ledger.KeyText(snapshot.GetKey()), s.index+1, err)
 	}
 	return nil
 }

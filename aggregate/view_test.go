@@ -7,12 +7,13 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/spate-load/spate/aggregate/internal/fixture"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 func TestWindowsAddUpToTheStage(t *testing.T) {
-	rec := stageRecord(0, 2)
+	rec := fixture.StageRecord(0, 2)
 	stage := merged(t, rec, recorded(rec, steadyRequests(2, 50), endWindow))
 	sum := &spatev1.Counters{}
 	regions, agents := &spatev1.Counters{}, &spatev1.Counters{}
@@ -55,7 +56,7 @@ func names(parts []Part) (list []string) {
 }
 
 func TestForgottenWindowsStayInTheSums(t *testing.T) {
-	rec := stageRecord(0, 2)
+	rec := fixture.StageRecord(0, 2)
 	snapshots := recorded(rec, steadyRequests(2, 50), endWindow)
 	want := resultJSON(t, merged(t, rec, snapshots), rec)
 	stage := NewStage(rec)
@@ -78,10 +79,10 @@ func TestForgottenWindowsStayInTheSums(t *testing.T) {
 }
 
 func TestWaitingNamesTheAgentsBehind(t *testing.T) {
-	rec := stageRecord(0, 2)
+	rec := fixture.StageRecord(0, 2)
 	stage := NewStage(rec)
 	add := func(agent string, sequence uint64, totals bool) {
-		s := snapshotOf(0, agent, 1, sequence)
+		s := fixture.SnapshotOf(0, agent, 1, sequence)
 		if totals {
 			s.Totals = &spatev1.Totals{Snapshots: sequence}
 		}
@@ -107,7 +108,7 @@ func TestWaitingNamesTheAgentsBehind(t *testing.T) {
 
 // Nobody waits for an agent that takes no part any more, without having lost anything: an observer that was not ready, say.
 func TestWhoTakesNoPartIsNotWaitedFor(t *testing.T) {
-	rec := stageRecord(0, 3)
+	rec := fixture.StageRecord(0, 3)
 	rec.Agents[1].Observer, rec.Agents[1].Failure = true, "was not ready when the others were"
 	if got := NewStage(rec).Waiting(0); !slices.Equal(got, []string{"a", "c"}) {
 		t.Errorf("waits for %v", got)
@@ -122,7 +123,7 @@ func TestWhoTakesNoPartIsNotWaitedFor(t *testing.T) {
 }
 
 func TestAViewIsACopy(t *testing.T) {
-	rec := stageRecord(0, 1)
+	rec := fixture.StageRecord(0, 1)
 	snapshots := recorded(rec, steadyRequests(1, 50), endWindow)
 	stage := merged(t, rec, snapshots[:1])
 	v := stage.ToDate()
@@ -138,7 +139,7 @@ func TestAViewIsACopy(t *testing.T) {
 }
 
 func TestConcurrentAddsLoseNothing(t *testing.T) {
-	rec := stageRecord(0, 4)
+	rec := fixture.StageRecord(0, 4)
 	snapshots := recorded(rec, steadyRequests(4, 50), endWindow)
 	stage := NewStage(rec)
 	var all sync.WaitGroup

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/internal/lockfile"
@@ -43,7 +44,7 @@ type Coordinator struct {
 	workers sync.WaitGroup // of runs in progress, and of scribes
 
 	boot   string // of this machine, see bootID
-	diskOf func(*aggregate.Ledger) disk
+	diskOf func(*ledger.Ledger) disk
 	limits *limits
 
 	strangers, trespass atomic.Uint64 // connections and calls refused
@@ -72,7 +73,7 @@ func New(cfg Config) (*Coordinator, error) {
 	c := &Coordinator{
 		cfg: cfg.withDefaults(), closing: make(chan struct{}),
 		sessions: map[string]*session{}, owners: map[string]owner{}, runs: map[string]*run{}, listed: map[string]listed{}, boot: bootID(),
-		diskOf: func(l *aggregate.Ledger) disk { return l },
+		diskOf: func(l *ledger.Ledger) disk { return l },
 	}
 	c.log = c.cfg.Logger
 	c.limits = newLimits(c.cfg.Limits, c.log)

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/points"
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/certs"
@@ -412,7 +413,7 @@ func TestCloseInTheMiddleOfARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.stopped()
-	l, err := aggregate.OpenReadOnly(filepath.Join(h.dataDir, id, "ledger.db"))
+	l, err := ledger.OpenReadOnly(filepath.Join(h.dataDir, id, "ledger.db"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/measure"
@@ -294,9 +294,9 @@ func (a *agent) acked(s *spatev1.Snapshot) {
 }
 
 // fetch reads a run's ledger through the service and opens it.
-func (h *harness) fetch(id string) *aggregate.Ledger {
+func (h *harness) fetch(id string) *ledger.Ledger {
 	h.t.Helper()
-	l, err := aggregate.OpenReadOnly(h.download(id))
+	l, err := ledger.OpenReadOnly(h.download(id))
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -109,9 +110,9 @@ func (c *Coordinator) takeIn(r *run, s *spatev1.Snapshot, heard bool) (*spatev1.
 		c.intake.givenUp.Add(1)
 		c.log.Info("snapshot of a lost agent refused", "agent", s.GetKey().GetAgent(), "sequence", s.GetKey().GetSequence())
 		return &spatev1.PushResponse{Key: s.GetKey(), Refused: err.Error()}, nil
-	case errors.Is(err, aggregate.ErrClosed) && c.endedWith(s): // the run ended while it came again
+	case errors.Is(err, ledger.ErrClosed) && c.endedWith(s): // the run ended while it came again
 		c.intake.duplicates.Add(1)
-	case errors.Is(err, aggregate.ErrConflict), errors.Is(err, aggregate.ErrClosed):
+	case errors.Is(err, ledger.ErrConflict), errors.Is(err, ledger.ErrClosed):
 		return c.refuse(r, s, heard, err), nil
 	case err != nil:
 		c.ledgerFailed(r, err)
@@ -129,7 +130,7 @@ func (c *Coordinator) endedWith(s *spatev1.Snapshot) (found bool) {
 	if r := c.known(s.GetKey().GetRunId()); r == nil {
 		return false
 	}
-	err := aggregate.Peek(c.ledgerPath(s.GetKey().GetRunId()), func(l *aggregate.Ledger) (err error) {
+	err := ledger.Peek(c.ledgerPath(s.GetKey().GetRunId()), func(l *ledger.Ledger) (err error) {
 		found, err = l.Has(s.GetStageIndex(), s.GetKey())
 		return err
 	})

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -392,7 +393,7 @@ func (r *rig) checkTold(m *spatev1.ConnectResponse, ack *spatev1.PushResponse) {
 // checkWhole checks that nothing is missing and nothing is there twice.
 func checkWhole(t *testing.T, dir string, events []*spatev1.RunEvent, agents []*actor) {
 	t.Helper()
-	l, err := aggregate.OpenReadOnly(filepath.Join(dir, ledgerFile))
+	l, err := ledger.OpenReadOnly(filepath.Join(dir, ledgerFile))
 	if err != nil {
 		t.Fatal(err)
 	}

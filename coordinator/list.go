@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -139,7 +139,7 @@ func (c *Coordinator) look(id string, file os.FileInfo) *spatev1.RunSummary {
 // read reads a ledger's summary. One that another process writes is in progress there; one that cannot be read is broken, and says why.
 func read(id, path string) *spatev1.RunSummary {
 	out := &spatev1.RunSummary{RunId: id, State: spatev1.RunState_RUN_STATE_BROKEN}
-	err := aggregate.Peek(path, func(l *aggregate.Ledger) error {
+	err := ledger.Peek(path, func(l *ledger.Ledger) error {
 		record, err1 := l.Run()
 		submission, err2 := l.Submission()
 		stages, err3 := l.Stages()
@@ -159,7 +159,7 @@ func read(id, path string) *spatev1.RunSummary {
 		return nil
 	})
 	switch {
-	case errors.Is(err, aggregate.ErrLocked):
+	case errors.Is(err, ledger.ErrLocked):
 		return &spatev1.RunSummary{RunId: id, State: spatev1.RunState_RUN_STATE_RUNNING}
 	case err != nil:
 		return &spatev1.RunSummary{RunId: id, State: spatev1.RunState_RUN_STATE_BROKEN, Reason: err.Error()}

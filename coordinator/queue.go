@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/lifecycle"
@@ -111,13 +111,13 @@ func (c *Coordinator) newRun(s submission, wall time.Time) (*run, error) {
 	if err := os.MkdirAll(c.runDir(id), 0o755); err != nil {
 		return nil, err
 	}
-	ledger, err := aggregate.Create(c.ledgerPath(id), record)
+	l, err := ledger.Create(c.ledgerPath(id), record)
 	if err != nil {
 		return nil, err
 	}
-	r := c.makeRun(record, submission, ledger)
-	if err := r.put(aggregate.Change{Submission: submission}); err != nil {
-		return nil, errors.Join(err, ledger.Close())
+	r := c.makeRun(record, submission, l)
+	if err := r.put(ledger.Change{Submission: submission}); err != nil {
+		return nil, errors.Join(err, l.Close())
 	}
 	c.reserveOf(id).hold(c.log)
 	r.secrets, r.client = s.secrets, s.request.GetVersion()
@@ -187,14 +187,14 @@ func placeNotice(place int) *spatev1.RunEvent {
 func (c *Coordinator) announce(r *run, e *spatev1.RunEvent) {
 	c.later(r, func() {
 		if n, ok := r.events.number(e); ok {
-			c.tryWrite(r, aggregate.Change{Events: []*spatev1.FollowRunResponse{n}})
+			c.tryWrite(r, ledger.Change{Events: []*spatev1.FollowRunResponse{n}})
 			c.hand(r, n)
 		}
 	})
 }
 
 // tryWrite writes what changes nothing if it is lost.
-func (c *Coordinator) tryWrite(r *run, change aggregate.Change) {
+func (c *Coordinator) tryWrite(r *run, change ledger.Change) {
 	if err := c.write(r, change); err != nil {
 		c.log.Error("the ledger cannot be written", "run", r.id, "error", err)
 	}
@@ -209,7 +209,7 @@ func (c *Coordinator) endWaiting(r *run, outcome spatev1.Outcome, reason string)
 			RunEnded: &spatev1.RunEnded{Outcome: outcome, Reason: reason},
 		}})
 		end := []*spatev1.FollowRunResponse{n}
-		c.tryWrite(r, aggregate.Change{Run: record, Events: end})
+		c.tryWrite(r, ledger.Change{Run: record, Events: end})
 		c.finish(r, end)
 	})
 }

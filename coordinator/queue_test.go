@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -208,13 +208,13 @@ func TestForeignAndDamagedFilesAreNoObstacle(t *testing.T) {
 }
 
 // inUse is a ledger that another process has open.
-func inUse(t *testing.T, dir string) *aggregate.Ledger {
+func inUse(t *testing.T, dir string) *ledger.Ledger {
 	t.Helper()
 	path := filepath.Join(dir, "used", ledgerFile)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	l, err := aggregate.Create(path, &spatev1.RunRecord{RunId: "used"})
+	l, err := ledger.Create(path, &spatev1.RunRecord{RunId: "used"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -30,7 +30,7 @@ func smallDisk(t *testing.T) string {
 }
 
 // fillUp writes to a ledger until nothing more goes in, not even into the pages that it has.
-func fillUp(t *testing.T, l *aggregate.Ledger, dir string) {
+func fillUp(t *testing.T, l *ledger.Ledger, dir string) {
 	f, err := os.Create(filepath.Join(dir, "filler"))
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func fillUp(t *testing.T, l *aggregate.Ledger, dir string) {
 	text := strings.Repeat("x", 64<<10)
 	for n := uint64(1); ; n++ {
 		notice := &spatev1.RunEvent{Event: &spatev1.RunEvent_Notice{Notice: &spatev1.Notice{Text: text}}}
-		if l.Put(aggregate.Change{Events: []*spatev1.FollowRunResponse{{Number: n, Event: notice}}}) != nil {
+		if l.Put(ledger.Change{Events: []*spatev1.FollowRunResponse{{Number: n, Event: notice}}}) != nil {
 			if len(text) == 1 {
 				return
 			}
@@ -64,18 +64,18 @@ func TestEndIsWrittenToAFullDisk(t *testing.T) {
 				t.Fatal(err)
 			}
 			record := &spatev1.RunRecord{RunId: id}
-			ledger, err := aggregate.Create(c.ledgerPath(id), record)
+			l, err := ledger.Create(c.ledgerPath(id), record)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer ledger.Close()
+			defer l.Close()
 			if held {
 				c.reserveOf(id).hold(c.log)
 				c.reserveOf(id).hold(c.log) // it is held once
 			}
-			fillUp(t, ledger, dir)
+			fillUp(t, l, dir)
 			record.EndTime, record.Reason = timestamppb.Now(), strings.Repeat("the disk is full; ", 1000)
-			err = c.write(&run{id: id, disk: ledger}, aggregate.Change{Run: record})
+			err = c.write(&run{id: id, disk: l}, ledger.Change{Run: record})
 			if written := err == nil; written != held {
 				t.Errorf("the end is written: %v (%v)", written, err)
 			}

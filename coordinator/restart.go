@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/series"
@@ -33,7 +34,7 @@ func bootID() string {
 
 // leftover is a run without an end.
 type leftover struct {
-	ledger     *aggregate.Ledger
+	ledger     *ledger.Ledger
 	record     *spatev1.RunRecord
 	submission *spatev1.Submission
 	checkpoint *spatev1.Checkpoint // nil: it has not begun
@@ -107,7 +108,7 @@ func (c *Coordinator) runIDs() ([]string, error) {
 // leftover opens the ledger of a run that has no end and can be continued. It returns nil if it is no such run.
 func (c *Coordinator) leftover(id string) (*leftover, error) {
 	goes := false
-	err := aggregate.Peek(c.ledgerPath(id), func(l *aggregate.Ledger) error {
+	err := ledger.Peek(c.ledgerPath(id), func(l *ledger.Ledger) error {
 		record, err1 := l.Run()
 		submission, err2 := l.Submission()
 		goes = record.GetEndTime() == nil && len(submission.GetPlan()) > 0 && record.GetRunId() == id
@@ -120,7 +121,7 @@ func (c *Coordinator) leftover(id string) (*leftover, error) {
 	if err != nil || !goes {
 		return nil, err
 	}
-	ledger, err := aggregate.Open(c.ledgerPath(id))
+	ledger, err := ledger.Open(c.ledgerPath(id))
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +129,7 @@ func (c *Coordinator) leftover(id string) (*leftover, error) {
 }
 
 // readLeftover reads what a run without an end is continued from. It closes the ledger if that fails.
-func readLeftover(ledger *aggregate.Ledger) (*leftover, error) {
+func readLeftover(ledger *ledger.Ledger) (*leftover, error) {
 	l, err := readRecords(ledger)
 	if err != nil {
 		return nil, errors.Join(err, ledger.Close())
@@ -137,7 +138,7 @@ func readLeftover(ledger *aggregate.Ledger) (*leftover, error) {
 }
 
 // readRecords reads what there is one of.
-func readRecords(ledger *aggregate.Ledger) (*leftover, error) {
+func readRecords(ledger *ledger.Ledger) (*leftover, error) {
 	l := &leftover{ledger: ledger}
 	var err1, err2, err3 error
 	l.record, err1 = ledger.Run()

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -32,7 +32,7 @@ type Interrupted struct {
 // ReadInterrupted reads the interrupted local run in a run directory, and changes nothing. The error says why it cannot be resumed.
 func ReadInterrupted(dir string) (*Interrupted, error) {
 	var out *Interrupted
-	err := aggregate.Peek(filepath.Join(dir, ledgerFile), func(ledger *aggregate.Ledger) error {
+	err := ledger.Peek(filepath.Join(dir, ledgerFile), func(ledger *ledger.Ledger) error {
 		l, err := readRecords(ledger)
 		if err != nil {
 			return err
@@ -105,7 +105,7 @@ type Resumption struct {
 // Resume takes up the interrupted run in RunDir, with other agents than it had. A local coordinator calls it once, before Serve. It returns
 // the run's id.
 func (c *Coordinator) Resume(with Resumption) (id string, err error) {
-	ledger, err := aggregate.Open(c.ledgerPath(""))
+	ledger, err := ledger.Open(c.ledgerPath(""))
 	if err != nil {
 		return "", err
 	}
@@ -148,7 +148,7 @@ func (l *leftover) discardStage() error {
 	if err != nil || l.checkpoint == nil {
 		return err
 	}
-	change := aggregate.Change{Checkpoint: memory.Checkpoint}
+	change := ledger.Change{Checkpoint: memory.Checkpoint}
 	if again != nil {
 		change.Discard = []uint32{again.GetIndex()}
 	}

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/internal/retention"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -118,10 +118,10 @@ func (c *Coordinator) remove(id string) error {
 	if c.going(id) {
 		return status.Errorf(codes.FailedPrecondition, "run %s goes on or waits: stop it first", id)
 	}
-	switch err := aggregate.Peek(c.ledgerPath(id), func(*aggregate.Ledger) error { return nil }); {
+	switch err := ledger.Peek(c.ledgerPath(id), func(*ledger.Ledger) error { return nil }); {
 	case errors.Is(err, fs.ErrNotExist):
 		return status.Errorf(codes.NotFound, "there is no run %s here", id)
-	case errors.Is(err, aggregate.ErrLocked):
+	case errors.Is(err, ledger.ErrLocked):
 		return status.Errorf(codes.FailedPrecondition, "another process writes run %s", id)
 	}
 	gone := filepath.Join(c.cfg.DataDir, removedPrefix+id)

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/points"
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/aggregate/trust"
@@ -25,7 +26,7 @@ type run struct {
 	record     *spatev1.RunRecord
 	submission *spatev1.Submission
 	machine    *lifecycle.Run // nil: the run waits, or it ended before it began
-	ledger     *aggregate.Ledger
+	ledger     *ledger.Ledger
 	disk       disk // the ledger, for what is written while others wait for it
 	scribe     scribe
 	stalls     stalls
@@ -50,7 +51,7 @@ type run struct {
 }
 
 // makeRun makes a run of what its ledger holds.
-func (c *Coordinator) makeRun(record *spatev1.RunRecord, submission *spatev1.Submission, ledger *aggregate.Ledger) *run {
+func (c *Coordinator) makeRun(record *spatev1.RunRecord, submission *spatev1.Submission, ledger *ledger.Ledger) *run {
 	return &run{
 		id: record.GetRunId(), record: record, submission: submission, ledger: ledger, disk: c.diskOf(ledger),
 		sink: sink.Discard, events: newEventLog(nil, 0),
@@ -242,7 +243,7 @@ func (c *Coordinator) unwritten(r *run, b batch, err error) bool {
 }
 
 // write makes a change durable. For the run's end it gives the reserve up if it must.
-func (c *Coordinator) write(r *run, change aggregate.Change) error {
+func (c *Coordinator) write(r *run, change ledger.Change) error {
 	err := r.put(change)
 	if err != nil && change.Run.GetEndTime() != nil && c.reserveOf(r.id).giveUp() {
 		err = r.put(change)
@@ -251,7 +252,7 @@ func (c *Coordinator) write(r *run, change aggregate.Change) error {
 }
 
 // change is what a batch writes, with its events numbered. It is false if the batch is to be dropped.
-func (c *Coordinator) change(r *run, b batch) (out aggregate.Change, ok bool) {
+func (c *Coordinator) change(r *run, b batch) (out ledger.Change, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if b.epoch != r.epoch && !b.ends() {

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/measure"
@@ -179,7 +179,7 @@ func (s runService) FollowRun(q *spatev1.FollowRunRequest, stream spatev1.RunSer
 func (s runService) replay(q *spatev1.FollowRunRequest, stream spatev1.RunService_FollowRunServer) error {
 	var events []*spatev1.FollowRunResponse
 	ended := false
-	err := s.c.peek(q.GetRunId(), func(l *aggregate.Ledger) error {
+	err := s.c.peek(q.GetRunId(), func(l *ledger.Ledger) error {
 		return l.Events(0, func(e *spatev1.FollowRunResponse) error {
 			ended = ended || e.GetEvent().GetRunEnded() != nil
 			if e.GetNumber() > q.GetAfter() {
@@ -203,11 +203,11 @@ func (s runService) replay(q *spatev1.FollowRunRequest, stream spatev1.RunServic
 }
 
 // peek reads the ledger of a run that is on disk only. Its error is a status.
-func (c *Coordinator) peek(id string, fn func(*aggregate.Ledger) error) error {
+func (c *Coordinator) peek(id string, fn func(*ledger.Ledger) error) error {
 	if err := checkID(id); err != nil {
 		return err
 	}
-	err := aggregate.Peek(c.ledgerPath(id), fn)
+	err := ledger.Peek(c.ledgerPath(id), fn)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return status.Errorf(codes.NotFound, "there is no run %s here", id)
@@ -223,7 +223,7 @@ func (s runService) StopRun(ctx context.Context, q *spatev1.StopRunRequest) (*sp
 	id := q.GetRunId()
 	written, known := s.c.stop(id, q.GetImmediately())
 	if !known {
-		return &spatev1.StopRunResponse{}, s.c.peek(id, func(*aggregate.Ledger) error { return nil })
+		return &spatev1.StopRunResponse{}, s.c.peek(id, func(*ledger.Ledger) error { return nil })
 	}
 	return &spatev1.StopRunResponse{}, await(ctx, written)
 }

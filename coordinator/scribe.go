@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -15,7 +15,7 @@ import (
 
 // disk is where a run's records and snapshots go: its ledger. Both methods return when what they were given is durable.
 type disk interface {
-	Put(aggregate.Change) error
+	Put(ledger.Change) error
 	Append([]*spatev1.Snapshot) (fresh []bool, err error)
 }
 
@@ -109,7 +109,7 @@ func (s *stalls) stalled(at clock.Instant) bool {
 }
 
 // put writes a change and returns when it is durable.
-func (r *run) put(change aggregate.Change) error {
+func (r *run) put(change ledger.Change) error {
 	r.stalls.begin(clock.Now())
 	defer func() { r.stalls.end(clock.Now()) }()
 	return r.disk.Put(change)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -40,7 +40,7 @@ type durable struct {
 func newGate(t testing.TB, c *Coordinator) *gate {
 	g := &gate{t: t, c: c, open: make(chan struct{}), more: make(chan struct{}), disk: &durable{}}
 	close(g.open)
-	c.diskOf = func(l *aggregate.Ledger) disk { return gated{g, l} }
+	c.diskOf = func(l *ledger.Ledger) disk { return gated{g, l} }
 	return g
 }
 
@@ -137,10 +137,10 @@ func (g *gate) checkLock() {
 // gated is the disk of one run.
 type gated struct {
 	gate   *gate
-	ledger *aggregate.Ledger
+	ledger *ledger.Ledger
 }
 
-func (d gated) Put(change aggregate.Change) error {
+func (d gated) Put(change ledger.Change) error {
 	stored := false
 	err := d.gate.pass(func() error { err := d.ledger.Put(change); stored = err == nil; return err })
 	for _, rec := range change.Stages {

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/internal/process"
 	"github.com/spate-load/spate/internal/rundir"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -50,7 +51,7 @@ func TestDamageOfARealLedgerIsToldOrHarmless(t *testing.T) {
 			t.Fatal(err)
 		}
 		switch got, err := allOf(damaged); {
-		case errors.Is(err, aggregate.ErrDamaged), errors.Is(err, aggregate.ErrForeign):
+		case errors.Is(err, ledger.ErrDamaged), errors.Is(err, ledger.ErrForeign):
 			told++
 		case err != nil:
 			t.Errorf("%s %d: %v", what, at, err)
@@ -77,7 +78,7 @@ func TestDamageOfARealLedgerIsToldOrHarmless(t *testing.T) {
 
 // allOf reads all of a ledger that files are made of.
 func allOf(path string) ([]byte, error) {
-	l, err := aggregate.OpenReadOnly(path)
+	l, err := ledger.OpenReadOnly(path)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 )
 
 // damaged is a run directory whose ledger is changed again and again.
@@ -41,7 +42,7 @@ func damagedRun(t testing.TB) *damaged {
 
 // filesAt makes all files of a ledger, in memory.
 func filesAt(path string) (*aggregate.Result, map[string]string, error) {
-	l, err := aggregate.OpenReadOnly(path)
+	l, err := ledger.OpenReadOnly(path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -58,10 +59,10 @@ func filesAt(path string) (*aggregate.Result, map[string]string, error) {
 
 // try makes all files of a changed ledger, and of what can be salvaged of it. The change must either be told or change no byte of any file.
 // What is salvaged must be incomplete and have no row that was not there.
-func (d *damaged) try(t testing.TB, what string, ledger []byte) {
+func (d *damaged) try(t testing.TB, what string, data []byte) {
 	t.Helper()
 	d.tried++
-	if err := os.WriteFile(filepath.Join(d.dir, LedgerFile), ledger, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(d.dir, LedgerFile), data, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, got, err := filesAt(filepath.Join(d.dir, LedgerFile))
@@ -75,7 +76,7 @@ func (d *damaged) try(t testing.TB, what string, ledger []byte) {
 	if d.told%20 == 1 {
 		t.Logf("%s: %v", what, err)
 	}
-	if !errors.Is(err, aggregate.ErrDamaged) && !errors.Is(err, aggregate.ErrForeign) {
+	if !errors.Is(err, ledger.ErrDamaged) && !errors.Is(err, ledger.ErrForeign) {
 		t.Errorf("%s: error %v", what, err)
 	}
 	d.salvage(t, what)
@@ -86,8 +87,8 @@ func (d *damaged) salvage(t testing.TB, what string) {
 	t.Helper()
 	to := filepath.Join(d.dir, "salvaged.db")
 	defer os.Remove(to)
-	damage, err := aggregate.Salvage(filepath.Join(d.dir, LedgerFile), to, nil)
-	if errors.Is(err, aggregate.ErrForeign) {
+	damage, err := ledger.Salvage(filepath.Join(d.dir, LedgerFile), to, nil)
+	if errors.Is(err, ledger.ErrForeign) {
 		return // nothing can be found in it
 	}
 	if err != nil || damage == nil || len(damage.Lost) == 0 {

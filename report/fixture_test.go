@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -180,14 +181,14 @@ func runDir(t testing.TB, records string, arrange func([]*spatev1.Snapshot)) str
 	t.Helper()
 	dir := t.TempDir()
 	run := runRecord(records)
-	l, err := aggregate.Create(filepath.Join(dir, LedgerFile), run)
+	l, err := ledger.Create(filepath.Join(dir, LedgerFile), run)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var all []*spatev1.Snapshot
 	for index := range uint32(2) {
 		rec := stageRecord(index)
-		err = errors.Join(err, l.Put(aggregate.Change{Stages: []*spatev1.StageRecord{rec}}))
+		err = errors.Join(err, l.Put(ledger.Change{Stages: []*spatev1.StageRecord{rec}}))
 		for _, s := range snapshotsOf(index) {
 			if records == "" {
 				s.Records = nil

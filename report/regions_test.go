@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -29,11 +30,11 @@ func distributedDir(t *testing.T) string {
 		own.Key.Agent = "c"
 		all = append(all, own)
 	}
-	l, err := aggregate.Create(filepath.Join(dir, LedgerFile), run)
+	l, err := ledger.Create(filepath.Join(dir, LedgerFile), run)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = l.Put(aggregate.Change{Stages: []*spatev1.StageRecord{rec}})
+	err = l.Put(ledger.Change{Stages: []*spatev1.StageRecord{rec}})
 	_, appendErr := l.Append(all)
 	if err := errors.Join(err, appendErr, l.Close()); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -68,7 +69,7 @@ type requestRow struct {
 }
 
 // appendRequestsFile adds the file of request rows, if the run kept any.
-func appendRequestsFile(files []file, ledger *aggregate.Ledger, run *spatev1.RunRecord, r *aggregate.Result) ([]file, error) {
+func appendRequestsFile(files []file, ledger *ledger.Ledger, run *spatev1.RunRecord, r *aggregate.Result) ([]file, error) {
 	var write func(io.Writer, func(func([]requestRow) error) error) error
 	switch run.GetRecords() {
 	case "":
@@ -92,7 +93,7 @@ func appendRequestsFile(files []file, ledger *aggregate.Ledger, run *spatev1.Run
 }
 
 // eachStage shows the rows of each stage, by index.
-func eachStage(ledger *aggregate.Ledger, each func([]requestRow) error) error {
+func eachStage(ledger *ledger.Ledger, each func([]requestRow) error) error {
 	stages, err := ledger.Stages()
 	if err != nil {
 		return err
@@ -110,7 +111,7 @@ func eachStage(ledger *aggregate.Ledger, each func([]requestRow) error) error {
 }
 
 // rowsOf are the rows of a stage's result: those that observers sent stand last.
-func rowsOf(ledger *aggregate.Ledger, stage *spatev1.StageRecord) (rows []requestRow, err error) {
+func rowsOf(ledger *ledger.Ledger, stage *spatev1.StageRecord) (rows []requestRow, err error) {
 	observes := make(map[process]bool)
 	for _, a := range stage.GetAgents() {
 		observes[process{a.GetAgent().GetName(), a.GetIncarnation()}] = a.GetObserver()

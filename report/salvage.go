@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 )
 
 // SalvageDir is the name of the directory, in a run directory, that Salvage writes to.
@@ -16,7 +17,7 @@ const SalvageDir = "salvaged"
 // Salvage makes a ledger of what is intact of a run directory's damaged one, and all derived files of it, in the directory SalvageDir of the
 // run directory, in place of what is there. The result is incomplete and names what is lost. The run directory itself stays as it is. damage
 // is what is lost, nil if the ledger is whole: then nothing is written, and Write does all there is to do.
-func Salvage(dir string, o Options) (result *aggregate.Result, damage *aggregate.DamageError, err error) {
+func Salvage(dir string, o Options) (result *aggregate.Result, damage *ledger.DamageError, err error) {
 	if _, err := os.Stat(filepath.Join(dir, LedgerFile)); err != nil {
 		return nil, nil, fmt.Errorf("salvage: %w", err)
 	}
@@ -32,7 +33,7 @@ func Salvage(dir string, o Options) (result *aggregate.Result, damage *aggregate
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, fmt.Errorf("salvage: %w", err)
 	}
-	damage, err = aggregate.Salvage(filepath.Join(dir, LedgerFile), fresh, plan)
+	damage, err = ledger.Salvage(filepath.Join(dir, LedgerFile), fresh, plan)
 	if err != nil || damage == nil {
 		_ = os.Remove(to) // if nothing is in it
 		return nil, damage, err

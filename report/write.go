@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -28,7 +29,7 @@ type Options struct {
 // result is that of results.json, nil if the ledger could not be read or merged: an error with a result is about writing. A ledger that is
 // damaged is an aggregate.DamageError, and nothing is written.
 func Write(dir string, o Options) (result *aggregate.Result, err error) {
-	ledger, err := aggregate.OpenReadOnly(filepath.Join(dir, LedgerFile))
+	ledger, err := ledger.OpenReadOnly(filepath.Join(dir, LedgerFile))
 	if err != nil {
 		return nil, fmt.Errorf("report: %w", err)
 	}
@@ -52,7 +53,7 @@ type file struct {
 }
 
 // filesOf merges the ledger and lists the files to make of it.
-func filesOf(ledger *aggregate.Ledger, o Options) (*aggregate.Result, []file, error) {
+func filesOf(ledger *ledger.Ledger, o Options) (*aggregate.Result, []file, error) {
 	run, err := ledger.Run()
 	if err != nil {
 		return nil, nil, err

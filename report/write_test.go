@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -56,7 +57,7 @@ func TestWriteIsReproducibleToTheByte(t *testing.T) {
 // copied is a new run directory with a copy of a ledger.
 func copied(t *testing.T, dir string) string {
 	t.Helper()
-	l, err := aggregate.OpenReadOnly(filepath.Join(dir, LedgerFile))
+	l, err := ledger.OpenReadOnly(filepath.Join(dir, LedgerFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +86,7 @@ func TestResultsAreStrictJSONOfTheResult(t *testing.T) {
 	if err := d.Decode(&got); err != nil {
 		t.Fatal(err)
 	}
-	l, err := aggregate.OpenReadOnly(filepath.Join(dir, LedgerFile))
+	l, err := ledger.OpenReadOnly(filepath.Join(dir, LedgerFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,11 +198,11 @@ func jsonRows(t *testing.T, data string) (rows []requestRow) {
 
 func TestUnknownFormOfRowsIsAnError(t *testing.T) {
 	dir := runDir(t, "", inOrder)
-	l, err := aggregate.Open(filepath.Join(dir, LedgerFile))
+	l, err := ledger.Open(filepath.Join(dir, LedgerFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(l.Put(aggregate.Change{Run: runRecord("csv")}), l.Close()); err != nil {
+	if err := errors.Join(l.Put(ledger.Change{Run: runRecord("csv")}), l.Close()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Write(dir, Options{}); err == nil || !strings.Contains(err.Error(), `"csv"`) {

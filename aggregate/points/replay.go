@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/sink"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -19,7 +20,7 @@ type Progress struct {
 // Replay hands on all points of a run as a sink got them while it went on, from its ledger: events, windows, what came to date, results and
 // how far off agents started. It differs where the sink could not wait: what came too late for its window is in it, and what came to date is
 // there for every window. Heartbeats are in no ledger. emit and show stop it with their first error; show is told after each window.
-func Replay(l *aggregate.Ledger, emit func([]sink.Row) error, show func(Progress) error) error {
+func Replay(l *ledger.Ledger, emit func([]sink.Row) error, show func(Progress) error) error {
 	run, err1 := l.Run()
 	submission, err2 := l.Submission()
 	records, err3 := l.Stages()
@@ -41,7 +42,7 @@ func Replay(l *aggregate.Ledger, emit func([]sink.Row) error, show func(Progress
 
 type replay struct {
 	run      Run
-	ledger   *aggregate.Ledger
+	ledger   *ledger.Ledger
 	emit     func([]sink.Row) error
 	show     func(Progress) error
 	progress Progress

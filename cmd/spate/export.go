@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/points"
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/aggregate/sink/influx"
@@ -108,8 +108,8 @@ func (f *exportFlags) config(logger *slog.Logger) (influx.Config, error) {
 }
 
 // openRun opens the ledger in a run directory.
-func openRun(dir string) (*aggregate.Ledger, error) {
-	ledger, err := aggregate.OpenReadOnly(filepath.Join(dir, report.LedgerFile))
+func openRun(dir string) (*ledger.Ledger, error) {
+	ledger, err := ledger.OpenReadOnly(filepath.Join(dir, report.LedgerFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s is no run directory: there is no %s in it", dir, report.LedgerFile)
 	}
@@ -137,7 +137,7 @@ type export struct {
 }
 
 // all writes what a live run left, and what the ledger has.
-func (e *export) all(ctx context.Context, ledger *aggregate.Ledger, dir string) error {
+func (e *export) all(ctx context.Context, ledger *ledger.Ledger, dir string) error {
 	sent, err := e.writer.Spool(ctx, filepath.Join(dir, settings.SpoolFile))
 	if err != nil {
 		return err
@@ -168,7 +168,7 @@ func (e *export) show(p points.Progress) {
 }
 
 // conclude says what was written, and what is missing.
-func (e *export) conclude(out io.Writer, config influx.Config, ledger *aggregate.Ledger) error {
+func (e *export) conclude(out io.Writer, config influx.Config, ledger *ledger.Ledger) error {
 	run, err := ledger.Run()
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -157,7 +157,7 @@ func ledgerOf(t *testing.T, outcome spatev1.Outcome, reason string, change ...fu
 	for _, f := range change {
 		f(run)
 	}
-	ledger, err := aggregate.Create(path, run)
+	ledger, err := ledger.Create(path, run)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/retention"
@@ -124,10 +124,10 @@ func (f *removeFlags) here(out io.Writer, dirs []string) error {
 
 // removable refuses what is no run directory, and one that a process writes.
 func removable(dir string) error {
-	switch err := aggregate.Peek(filepath.Join(dir, report.LedgerFile), func(*aggregate.Ledger) error { return nil }); {
+	switch err := ledger.Peek(filepath.Join(dir, report.LedgerFile), func(*ledger.Ledger) error { return nil }); {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s is no run directory: there is no %s in it, and nothing is removed", dir, report.LedgerFile)
-	case errors.Is(err, aggregate.ErrLocked):
+	case errors.Is(err, ledger.ErrLocked):
 		return fmt.Errorf("the run in %s goes on: nothing is removed", dir)
 	}
 	return nil
@@ -160,7 +160,7 @@ func runItem(dir string) (retention.Item, bool) {
 		return retention.Item{}, false
 	}
 	item := retention.Item{Name: dir, Used: info.ModTime(), Held: true}
-	err = aggregate.Peek(path, func(l *aggregate.Ledger) error {
+	err = ledger.Peek(path, func(l *ledger.Ledger) error {
 		run, err := l.Run()
 		if end := run.GetEndTime(); end != nil {
 			item.Used, item.Held = end.AsTime(), false

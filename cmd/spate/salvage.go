@@ -7,12 +7,13 @@ import (
 	"path/filepath"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/report"
 )
 
 // unreadable says why a run directory's files cannot be made, and what can be done.
 func unreadable(dir string, err error) error {
-	if errors.Is(err, aggregate.ErrDamaged) {
+	if errors.Is(err, ledger.ErrDamaged) {
 		return fmt.Errorf("%w\nno file was written; restore %s from a copy, or take what is intact: spate report --salvage %s",
 			err, filepath.Join(dir, report.LedgerFile), dir)
 	}

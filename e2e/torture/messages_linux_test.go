@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/agent"
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/coordinator"
 	"github.com/spate-load/spate/e2e/torture/judge"
 	"github.com/spate-load/spate/e2e/torture/script"
@@ -177,7 +177,7 @@ func statsOf(c *coordinator.Coordinator) string {
 
 // snapshotsOf are the keys of the snapshots in a ledger.
 func snapshotsOf(path string) (map[string]bool, error) {
-	ledger, err := aggregate.OpenReadOnly(path)
+	ledger, err := ledger.OpenReadOnly(path)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package aggregate
+package ledger
 
 import (
 	"math/rand/v2"
@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spate-load/spate/aggregate/internal/fixture"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -15,15 +16,15 @@ import (
 func BenchmarkAppendCrowd(b *testing.B) {
 	const agents, groups = 1000, 4
 	path := filepath.Join(b.TempDir(), "ledger.db")
-	l, err := Create(path, runRecord(1))
+	l, err := Create(path, fixture.RunRecord(1))
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
 	var snapshots [agents]*spatev1.Snapshot
 	for a := range snapshots {
-		snapshots[a] = proto.CloneOf(busySnapshot(a%16, 1))
-		snapshots[a].Key.Agent = agentName(a)
+		snapshots[a] = proto.CloneOf(fixture.BusySnapshot(a%16, 1))
+		snapshots[a].Key.Agent = fixture.AgentName(a)
 	}
 	b.ReportAllocs()
 	appended := 0

@@ -1,4 +1,4 @@
-package aggregate
+package ledger
 
 import (
 	"bytes"
@@ -35,7 +35,7 @@ func (l *Ledger) Append(batch []*spatev1.Snapshot) (fresh []bool, err error) {
 	for _, s := range batch {
 		e, err := entryOf(s)
 		if err != nil {
-			return nil, fmt.Errorf("append %s: %w", keyText(s.GetKey()), err)
+			return nil, fmt.Errorf("append %s: %w", KeyText(s.GetKey()), err)
 		}
 		p.entries = append(p.entries, e)
 	}
@@ -116,7 +116,7 @@ func (p *pendingBatch) put(k *keeper, b shelf) (conflict, err error) {
 			}
 		}
 		if held != nil && !sameSnapshot(held, e.value) {
-			return fmt.Errorf("append %s: %w", keyText(e.name), ErrConflict), nil
+			return fmt.Errorf("append %s: %w", KeyText(e.name), ErrConflict), nil
 		}
 		p.fresh[i] = held == nil
 		within[string(e.key)] = e.value
@@ -169,7 +169,7 @@ func nameText(key []byte) string {
 	if !ok {
 		return fmt.Sprintf("snapshot %x", key)
 	}
-	return fmt.Sprintf("stage %d, %s", stage+1, keyText(k))
+	return fmt.Sprintf("stage %d, %s", stage+1, KeyText(k))
 }
 
 // nameOf is the snapshot that a key names, false if it is none.
@@ -190,7 +190,7 @@ func (l *Ledger) Has(stage uint32, k *spatev1.SnapshotKey) (found bool, err erro
 		return nil
 	})
 	if err != nil {
-		return false, fmt.Errorf("look for %s: %w", keyText(k), err)
+		return false, fmt.Errorf("look for %s: %w", KeyText(k), err)
 	}
 	return found, nil
 }
@@ -230,7 +230,7 @@ func (l *Ledger) viewSnapshots(fn func(shelf) error) error {
 	return l.view(func(tx *bbolt.Tx) error { return fn(shelfOf(tx)) })
 }
 
-// keyText names a snapshot for people.
-func keyText(k *spatev1.SnapshotKey) string {
+// KeyText names a snapshot for people.
+func KeyText(k *spatev1.SnapshotKey) string {
 	return fmt.Sprintf("snapshot %d of agent %q (process %x)", k.GetSequence(), k.GetAgent(), k.GetIncarnation())
 }

@@ -1,4 +1,4 @@
-package aggregate
+package ledger
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spate-load/spate/aggregate/internal/fixture"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -19,18 +20,18 @@ import (
 func fuzzedLedger(t testing.TB) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ledger.db")
-	l, err := Create(path, runRecord(2))
+	l, err := Create(path, fixture.RunRecord(2))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for n := range 60 {
-		s := snapshotOf(uint32(n%2), agentName(n%3), 1, uint64(n/6+1))
+		s := fixture.SnapshotOf(uint32(n%2), fixture.AgentName(n%3), 1, uint64(n/6+1))
 		s.Records = []*spatev1.RequestRecord{{Error: string(make([]byte, 90*n))}}
 		_, e := l.Append([]*spatev1.Snapshot{s})
 		err = errors.Join(err, e)
 		if n%8 == 0 {
 			err = errors.Join(err, l.Put(Change{
-				Stages: []*spatev1.StageRecord{stageRecord(uint32(n%2), 3)}, Checkpoint: &spatev1.Checkpoint{Begun: uint32(n)},
+				Stages: []*spatev1.StageRecord{fixture.StageRecord(uint32(n%2), 3)}, Checkpoint: &spatev1.Checkpoint{Begun: uint32(n)},
 				Events: []*spatev1.FollowRunResponse{eventOf(uint64(n + 1))}, Submission: &spatev1.Submission{Name: "plan"},
 			}))
 		}

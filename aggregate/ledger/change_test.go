@@ -1,4 +1,4 @@
-package aggregate
+package ledger
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	"github.com/spate-load/spate/aggregate/internal/fixture"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -39,7 +40,7 @@ func numbers(t testing.TB, l *Ledger, after uint64) string {
 
 // A change of nothing does not wait for the disk.
 func TestAChangeOfNothingIsNotWritten(t *testing.T) {
-	l, err := Create(filepath.Join(t.TempDir(), "ledger.db"), runRecord(1))
+	l, err := Create(filepath.Join(t.TempDir(), "ledger.db"), fixture.RunRecord(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,7 @@ func TestAChangeOfNothingIsNotWritten(t *testing.T) {
 	if n := writes() - before; n != 0 {
 		t.Errorf("%d writes", n)
 	}
-	if err := l.Put(Change{Run: runRecord(2)}); err != nil {
+	if err := l.Put(Change{Run: fixture.RunRecord(2)}); err != nil {
 		t.Fatal(err)
 	}
 	if n := writes() - before; n == 0 {
@@ -75,12 +76,12 @@ func TestLedgerKeepsWhatARestartNeeds(t *testing.T) {
 	}
 	submission := &spatev1.Submission{Name: "p", MinAgents: 3, References: []string{"env:KEY"}}
 	checkpoint := &spatev1.Checkpoint{Phase: "applying", Begun: 1}
-	run := runRecord(9)
+	run := fixture.RunRecord(9)
 	for _, c := range []Change{
 		{Submission: submission, Run: run},
 		{Checkpoint: &spatev1.Checkpoint{Phase: "gathering"}, Events: []*spatev1.FollowRunResponse{eventOf(1), eventOf(300)}},
 		{},
-		{Checkpoint: checkpoint, Stages: []*spatev1.StageRecord{stageRecord(1, 2), stageRecord(0, 1)}, Events: []*spatev1.FollowRunResponse{eventOf(1 << 32)}},
+		{Checkpoint: checkpoint, Stages: []*spatev1.StageRecord{fixture.StageRecord(1, 2), fixture.StageRecord(0, 1)}, Events: []*spatev1.FollowRunResponse{eventOf(1 << 32)}},
 	} {
 		if err := l.Put(c); err != nil {
 			t.Fatal(err)
@@ -114,7 +115,7 @@ func TestLedgerKeepsWhatARestartNeeds(t *testing.T) {
 func TestAChangeThatCannotBeWrittenIsNotThereAtAll(t *testing.T) {
 	l, _ := newLedger(t)
 	broken := &spatev1.StageRecord{Failure: "\xff"} // no UTF-8: it cannot be encoded
-	err := l.Put(Change{Checkpoint: &spatev1.Checkpoint{Phase: "running"}, Stages: []*spatev1.StageRecord{stageRecord(0, 1), broken}})
+	err := l.Put(Change{Checkpoint: &spatev1.Checkpoint{Phase: "running"}, Stages: []*spatev1.StageRecord{fixture.StageRecord(0, 1), broken}})
 	if err == nil {
 		t.Fatal("it was written")
 	}
@@ -130,13 +131,13 @@ func TestAChangeThatCannotBeWrittenIsNotThereAtAll(t *testing.T) {
 func TestDamagedLedgersAreErrors(t *testing.T) {
 	l, path := newLedger(t)
 	for n := range 40 {
-		s := snapshotOf(uint32(n%3), agentName(n%5), 1, uint64(n+1))
+		s := fixture.SnapshotOf(uint32(n%3), fixture.AgentName(n%5), 1, uint64(n+1))
 		s.Records = []*spatev1.RequestRecord{{Error: string(make([]byte, 200*n))}}
 		if _, err := l.Append([]*spatev1.Snapshot{s}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	change := Change{Stages: []*spatev1.StageRecord{stageRecord(0, 5)}, Events: []*spatev1.FollowRunResponse{eventOf(1)}}
+	change := Change{Stages: []*spatev1.StageRecord{fixture.StageRecord(0, 5)}, Events: []*spatev1.FollowRunResponse{eventOf(1)}}
 	if err := errors.Join(l.Put(change), l.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +174,7 @@ func useAll(path string) {
 	for stage := range uint32(3) {
 		_ = l.Snapshots(stage, func(*spatev1.Snapshot) error { return nil })
 	}
-	_, _ = l.Append([]*spatev1.Snapshot{snapshotOf(9, "z", 1, 1)})
+	_, _ = l.Append([]*spatev1.Snapshot{fixture.SnapshotOf(9, "z", 1, 1)})
 	_ = l.Put(Change{Checkpoint: &spatev1.Checkpoint{Phase: "running"}})
 }
 
@@ -184,7 +185,7 @@ func TestDiscardedStages(t *testing.T) {
 		want := map[uint32][]string{0: {}, 1: {}, 2: {}, 1 << 24: {}}
 		stages := []uint32{0, 1, 2, 1 << 24}
 		for n := range rapid.IntRange(0, 40).Draw(rt, "snapshots") {
-			s := snapshotOf(rapid.SampledFrom(stages).Draw(rt, "stage"), agentName(n%3), 1, uint64(n+1))
+			s := fixture.SnapshotOf(rapid.SampledFrom(stages).Draw(rt, "stage"), fixture.AgentName(n%3), 1, uint64(n+1))
 			if _, err := l.Append([]*spatev1.Snapshot{s}); err != nil {
 				rt.Fatal(err)
 			}
@@ -193,7 +194,7 @@ func TestDiscardedStages(t *testing.T) {
 			want[stage] = held(t, l, stage)
 		}
 		gone := rapid.SampledFrom(stages).Draw(rt, "discarded")
-		change := Change{Stages: []*spatev1.StageRecord{stageRecord(0, 1), stageRecord(1, 1), stageRecord(2, 1), stageRecord(1<<24, 1)}}
+		change := Change{Stages: []*spatev1.StageRecord{fixture.StageRecord(0, 1), fixture.StageRecord(1, 1), fixture.StageRecord(2, 1), fixture.StageRecord(1<<24, 1)}}
 		if err := errors.Join(l.Put(change), l.Put(Change{Discard: []uint32{gone}})); err != nil {
 			rt.Fatal(err)
 		}
@@ -206,7 +207,7 @@ func TestDiscardedStages(t *testing.T) {
 		if records, err := l.Stages(); len(records) != len(stages)-1 || err != nil {
 			rt.Errorf("%d records, %v", len(records), err)
 		}
-		if fresh, err := l.Append([]*spatev1.Snapshot{snapshotOf(gone, "a", 1, 1)}); err != nil || !fresh[0] {
+		if fresh, err := l.Append([]*spatev1.Snapshot{fixture.SnapshotOf(gone, "a", 1, 1)}); err != nil || !fresh[0] {
 			rt.Errorf("measured again: %v, %v", fresh, err)
 		}
 		if err := errors.Join(l.Close(), verify(path, true)); err != nil {

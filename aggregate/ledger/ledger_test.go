@@ -1,4 +1,4 @@
-package aggregate
+package ledger
 
 import (
 	"bufio"
@@ -17,6 +17,7 @@ import (
 	"go.etcd.io/bbolt"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spate-load/spate/aggregate/internal/fixture"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -25,7 +26,7 @@ import (
 func newLedger(t testing.TB) (*Ledger, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ledger.db")
-	l, err := Create(path, runRecord(1))
+	l, err := Create(path, fixture.RunRecord(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,15 +36,6 @@ func newLedger(t testing.TB) (*Ledger, string) {
 		}
 	})
 	return l, path
-}
-
-// snapshotOf is a small snapshot.
-func snapshotOf(stage uint32, agent string, incarnation, sequence uint64) *spatev1.Snapshot {
-	return &spatev1.Snapshot{
-		Key:        &spatev1.SnapshotKey{RunId: "run-1", Agent: agent, Incarnation: incarnation, Sequence: sequence},
-		StageIndex: stage,
-		Window:     uint32(sequence),
-	}
 }
 
 // held lists the keys that a ledger has of a stage.
@@ -63,16 +55,16 @@ func held(t testing.TB, l *Ledger, stage uint32) []string {
 func TestLedgerHoldsEachSnapshotOnceAndInOrder(t *testing.T) {
 	l, _ := newLedger(t)
 	for _, batch := range [][]*spatev1.Snapshot{
-		{snapshotOf(0, "b", 1, 300), snapshotOf(0, "b", 1, 2)},
-		{snapshotOf(0, "a", 1, 1), snapshotOf(0, "a", 1, 1), snapshotOf(0, "ab", 1, 1), snapshotOf(1, "a", 1, 2)},
-		{snapshotOf(0, "a", 2, 1), snapshotOf(256, "a", 1, 9)},
+		{fixture.SnapshotOf(0, "b", 1, 300), fixture.SnapshotOf(0, "b", 1, 2)},
+		{fixture.SnapshotOf(0, "a", 1, 1), fixture.SnapshotOf(0, "a", 1, 1), fixture.SnapshotOf(0, "ab", 1, 1), fixture.SnapshotOf(1, "a", 1, 2)},
+		{fixture.SnapshotOf(0, "a", 2, 1), fixture.SnapshotOf(256, "a", 1, 9)},
 		{},
 	} {
 		if _, err := l.Append(batch); err != nil {
 			t.Fatal(err)
 		}
 	}
-	fresh, err := l.Append([]*spatev1.Snapshot{snapshotOf(0, "b", 1, 2), snapshotOf(0, "b", 1, 3)})
+	fresh, err := l.Append([]*spatev1.Snapshot{fixture.SnapshotOf(0, "b", 1, 2), fixture.SnapshotOf(0, "b", 1, 3)})
 	if err != nil || fmt.Sprint(fresh) != "[false true]" {
 		t.Errorf("fresh %v, error %v", fresh, err)
 	}
@@ -90,10 +82,10 @@ func TestLedgerHoldsEachSnapshotOnceAndInOrder(t *testing.T) {
 
 func TestLedgerRefusesAContradictionAndNothingElse(t *testing.T) {
 	l, _ := newLedger(t)
-	if _, err := l.Append([]*spatev1.Snapshot{snapshotOf(0, "a", 1, 1)}); err != nil {
+	if _, err := l.Append([]*spatev1.Snapshot{fixture.SnapshotOf(0, "a", 1, 1)}); err != nil {
 		t.Fatal(err)
 	}
-	other := snapshotOf(0, "a", 1, 1)
+	other := fixture.SnapshotOf(0, "a", 1, 1)
 	other.PeakInFlight = 9
 	// All three wait for one transaction: hold the writer back by a transaction of our own.
 	tx, err := l.db.Begin(true)
@@ -103,9 +95,9 @@ func TestLedgerRefusesAContradictionAndNothingElse(t *testing.T) {
 	var all sync.WaitGroup
 	errs := make([]error, 3)
 	for i, batch := range [][]*spatev1.Snapshot{
-		{snapshotOf(0, "a", 1, 2)},
-		{snapshotOf(0, "a", 1, 3), other},
-		{snapshotOf(0, "a", 1, 4)},
+		{fixture.SnapshotOf(0, "a", 1, 2)},
+		{fixture.SnapshotOf(0, "a", 1, 3), other},
+		{fixture.SnapshotOf(0, "a", 1, 4)},
 	} {
 		all.Go(func() { _, errs[i] = l.Append(batch) })
 	}
@@ -126,9 +118,9 @@ func TestLedgerRefusesAContradictionAndNothingElse(t *testing.T) {
 
 func TestLedgerRefusesABatchThatContradictsItself(t *testing.T) {
 	l, _ := newLedger(t)
-	other := snapshotOf(0, "a", 1, 1)
+	other := fixture.SnapshotOf(0, "a", 1, 1)
 	other.PeakInFlight = 9
-	if _, err := l.Append([]*spatev1.Snapshot{snapshotOf(0, "a", 1, 1), other}); !errors.Is(err, ErrConflict) {
+	if _, err := l.Append([]*spatev1.Snapshot{fixture.SnapshotOf(0, "a", 1, 1), other}); !errors.Is(err, ErrConflict) {
 		t.Errorf("error %v", err)
 	}
 	if got := held(t, l, 0); len(got) != 0 {
@@ -138,7 +130,7 @@ func TestLedgerRefusesABatchThatContradictsItself(t *testing.T) {
 
 func TestEqualSnapshotsInAnotherOrderOfFieldsAreNoContradiction(t *testing.T) {
 	l, _ := newLedger(t)
-	s := snapshotOf(0, "a", 1, 1)
+	s := fixture.SnapshotOf(0, "a", 1, 1)
 	if _, err := l.Append([]*spatev1.Snapshot{s}); err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +162,7 @@ func TestEqualSnapshotsInAnotherOrderOfFieldsAreNoContradiction(t *testing.T) {
 func TestSnapshotsComeByNameWhateverTheirArrival(t *testing.T) {
 	l, _ := newLedger(t)
 	for _, name := range []string{"c 2", "a 1", "c 1", "b 1", "a 2"} {
-		if _, err := l.Append([]*spatev1.Snapshot{snapshotOf(0, name[:1], 1, uint64(name[2]-'0'))}); err != nil {
+		if _, err := l.Append([]*spatev1.Snapshot{fixture.SnapshotOf(0, name[:1], 1, uint64(name[2]-'0'))}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -186,10 +178,10 @@ func TestSnapshotsComeByNameWhateverTheirArrival(t *testing.T) {
 
 func TestLedgerKeepsRecords(t *testing.T) {
 	l, path := newLedger(t)
-	run := runRecord(3)
+	run := fixture.RunRecord(3)
 	run.Reason = "because"
 	for _, err := range []error{
-		l.Put(Change{Stages: []*spatev1.StageRecord{stageRecord(1, 2)}}), l.Put(Change{Stages: []*spatev1.StageRecord{stageRecord(0, 1)}}), l.Put(Change{Stages: []*spatev1.StageRecord{stageRecord(0, 3)}}), l.Put(Change{Run: run}), l.Close(),
+		l.Put(Change{Stages: []*spatev1.StageRecord{fixture.StageRecord(1, 2)}}), l.Put(Change{Stages: []*spatev1.StageRecord{fixture.StageRecord(0, 1)}}), l.Put(Change{Stages: []*spatev1.StageRecord{fixture.StageRecord(0, 3)}}), l.Put(Change{Run: run}), l.Close(),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -204,10 +196,10 @@ func TestLedgerKeepsRecords(t *testing.T) {
 		t.Errorf("run %v, error %v", got, err)
 	}
 	stages, err := again.Stages()
-	if err != nil || len(stages) != 2 || !proto.Equal(stages[0], stageRecord(0, 3)) || !proto.Equal(stages[1], stageRecord(1, 2)) {
+	if err != nil || len(stages) != 2 || !proto.Equal(stages[0], fixture.StageRecord(0, 3)) || !proto.Equal(stages[1], fixture.StageRecord(1, 2)) {
 		t.Errorf("stages %v, error %v", stages, err)
 	}
-	if _, err := again.Append([]*spatev1.Snapshot{snapshotOf(0, "a", 1, 1)}); err != nil {
+	if _, err := again.Append([]*spatev1.Snapshot{fixture.SnapshotOf(0, "a", 1, 1)}); err != nil {
 		t.Error(err)
 	}
 }
@@ -217,7 +209,7 @@ func TestAppendAfterCloseAndOnAReaderFails(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Append([]*spatev1.Snapshot{snapshotOf(0, "a", 1, 1)}); !errors.Is(err, ErrClosed) {
+	if _, err := l.Append([]*spatev1.Snapshot{fixture.SnapshotOf(0, "a", 1, 1)}); !errors.Is(err, ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
 	reader, err := OpenReadOnly(path)
@@ -225,10 +217,10 @@ func TestAppendAfterCloseAndOnAReaderFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = reader.Close() }()
-	if _, err := reader.Append([]*spatev1.Snapshot{snapshotOf(0, "a", 1, 1)}); err == nil {
+	if _, err := reader.Append([]*spatev1.Snapshot{fixture.SnapshotOf(0, "a", 1, 1)}); err == nil {
 		t.Error("a reader appends")
 	}
-	if _, err := reader.Append([]*spatev1.Snapshot{snapshotOf(0, "", 1, 1)}); err == nil {
+	if _, err := reader.Append([]*spatev1.Snapshot{fixture.SnapshotOf(0, "", 1, 1)}); err == nil {
 		t.Error("a nameless agent passes")
 	}
 }
@@ -314,7 +306,7 @@ func TestOpenNeedsAFileAndCreateNeedsNone(t *testing.T) {
 		t.Error("Open made a file")
 	}
 	_, path := newLedger(t)
-	if _, err := Create(path, runRecord(1)); !errors.Is(err, os.ErrExist) {
+	if _, err := Create(path, fixture.RunRecord(1)); !errors.Is(err, os.ErrExist) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -330,7 +322,7 @@ func TestALedgerInUseIsSaidToBe(t *testing.T) {
 
 func TestCopyIsALedgerOfItsMoment(t *testing.T) {
 	l, _ := newLedger(t)
-	if _, err := l.Append([]*spatev1.Snapshot{snapshotOf(0, "a", 1, 1)}); err != nil {
+	if _, err := l.Append([]*spatev1.Snapshot{fixture.SnapshotOf(0, "a", 1, 1)}); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "copy.db")
@@ -341,7 +333,7 @@ func TestCopyIsALedgerOfItsMoment(t *testing.T) {
 	if err := errors.Join(l.Copy(f), f.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Append([]*spatev1.Snapshot{snapshotOf(0, "a", 1, 2)}); err != nil {
+	if _, err := l.Append([]*spatev1.Snapshot{fixture.SnapshotOf(0, "a", 1, 2)}); err != nil {
 		t.Fatal(err)
 	}
 	copied, err := OpenReadOnly(path)
@@ -368,14 +360,14 @@ func appendForever(path string) {
 	for g := range 4 {
 		go func() {
 			for n := uint64(1); ; n++ {
-				s := snapshotOf(0, agentName(g), 1, n)
+				s := fixture.SnapshotOf(0, fixture.AgentName(g), 1, n)
 				s.Records = []*spatev1.RequestRecord{{Error: strings.Repeat("x", int(n*977%9000))}}
 				if _, err := l.Append([]*spatev1.Snapshot{s}); err != nil {
 					fmt.Println(err)
 					os.Exit(1)
 				}
 				out.Lock()
-				fmt.Printf("%s/1/%d\n", agentName(g), n)
+				fmt.Printf("%s/1/%d\n", fixture.AgentName(g), n)
 				out.Unlock()
 			}
 		}()
