@@ -1,0 +1,225 @@
+package spatecmd
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spate-load/spate/agent/calibration"
+	"github.com/spate-load/spate/agent/capacity"
+)
+
+// calibrationSheet is all that a calibration found, as programs get it.
+type calibrationSheet struct {
+	Machine capacity.Machine  `json:"machine"`
+	Cores   calibration.Cores `json:"cores"`
+	Step    time.Duration     `json:"step_ns"`
+	Spread  bool              `json:"spread"`
+	Rules   calibration.Rules `json:"rules"`
+	Rows    []calibration.Row `json:"loads"`
+	Limit   calibration.Limit `json:"limit"`
+	Took    time.Duration     `json:"took_ns"`
+}
+
+// headline says what is measured where.
+func (s *calibrationSheet) headline() string {
+	ticks := "all streams tick at once"
+	if s.Spread {
+		ticks = "streams tick one after another"
+	}
+	where := "agent and simulator share " + count(uint64(s.Cores.All), "core")
+	if s.Cores.Apart() {
+		where = fmt.Sprintf("agent on %s, simulator on %s", coreNames(s.Cores.Agent), coreNames(s.Cores.Simulator))
+	}
+	return fmt.Sprintf("Calibrating %s: %s; a frame each %v, %s", s.Machine.Host, where, s.Step, ticks)
+}
+
+// coreNames names cores: "core 0", "cores 0-3", "cores 0-2,5".
+func coreNames(cores []int) string {
+	var parts []string
+	for i := 0; i < len(cores); {
+		end := i
+		for end+1 < len(cores) && cores[end+1] == cores[end]+1 {
+			end++
+		}
+		part := strconv.Itoa(cores[i])
+		if end > i {
+			part += "-" + strconv.Itoa(cores[end])
+		}
+		parts = append(parts, part)
+		i = end + 1
+	}
+	if len(cores) == 1 {
+		return "core " + parts[0]
+	}
+	return "cores " + strings.Join(parts, ",")
+}
+
+// writeTables prints what was measured by load, and the errors.
+func (s *calibrationSheet) writeTables(w io.Writer) error {
+	if len(s.Rows) == 0 {
+		return nil
+	}
+	if _, err := fmt.Fprintln(w, "\nLoads: CPU in cores, times in microseconds"); err != nil {
+		return err
+	}
+	if err := s.loads().write(w); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(w, "\nErrors against the truth, in microseconds"); err != nil {
+		return err
+	}
+	return s.errors().write(w)
+}
+
+// loads is the table of loads: the use of the processors in cores, times in microseconds.
+func (s *calibrationSheet) loads() *table {
+	t := &table{right: []bool{true, true, true, true, true, true, true, true, true, true, true}}
+	t.row("LOAD", "ASKED/S", "DONE/S", "AGENT", "SIM", "OTHERS", "LAG p99", "LATE p50/p99", "COALESCED", "UNSTAMPED", "SAFE")
+	for i := range s.Rows {
+		r := &s.Rows[i]
+		late, others, safe := "n/a", "n/a", "yes"
+		if r.Starts > 0 && r.Lateness.Count > 0 {
+			late = inMicroseconds(r.Lateness.P50) + "/" + inMicroseconds(r.Lateness.P99)
+		}
+		if r.OtherCPU != nil {
+			others = fmt.Sprintf("%.2f", *r.OtherCPU)
+		}
+		if !r.Safe() {
+			safe = "no"
+		}
+		t.row(loadName(r.Load), whole(r.Asked), whole(r.Achieved), fmt.Sprintf("%.2f", r.AgentCPU), fmt.Sprintf("%.2f", r.SimulatorCPU), others,
+			spreadCell(r.Lag, r.Lag.P99), late, share(r.CoalescedShare()), share(r.UnstampedShare()), safe)
+	}
+	return t
+}
+
+// errors is the table of errors, by both clocks side by side.
+func (s *calibrationSheet) errors() *table {
+	t := &table{right: []bool{true, false, true, true, true, true, true, true, true, true}}
+	t.row("LOAD", "OF", "STAMP p50", "p99", "p99.9", "max", "PROGRAM p50", "p99", "p99.9", "max")
+	for i := range s.Rows {
+		r := &s.Rows[i]
+		name := loadName(r.Load)
+		for _, e := range []struct {
+			of     string
+			errors calibration.Errors
+		}{{"TTFT", r.TTFT}, {"ITL", r.ITL}, {"ITL but last", r.Inner}, {"E2E", r.E2E}} {
+			if r.Starts > 0 && e.of == "ITL but last" {
+				continue // of two tokens the only gap is the last
+			}
+			t.row(slices.Concat([]string{name, e.of}, spreadCells(e.errors.Stamp), spreadCells(e.errors.Program))...)
+			name = ""
+		}
+	}
+	return t
+}
+
+func loadName(l calibration.Load) string {
+	if l.Streams > 0 {
+		return thousands(uint64(l.Streams)) + " streams"
+	}
+	return whole(l.Starts) + " starts/s"
+}
+
+func spreadCells(s calibration.Spread) []string {
+	return []string{spreadCell(s, s.P50), spreadCell(s, s.P99), spreadCell(s, s.P999), spreadCell(s, s.Max)}
+}
+
+// spreadCell is one of a spread's values, n/a where there was none.
+func spreadCell(s calibration.Spread, ns int64) string {
+	if s.Count == 0 {
+		return "n/a"
+	}
+	return inMicroseconds(ns)
+}
+
+// inMicroseconds has three digits that count, and no more.
+func inMicroseconds(ns int64) string {
+	us := float64(ns) / 1000
+	if us < 99.95 {
+		return fmt.Sprintf("%.1f", us)
+	}
+	return whole(us)
+}
+
+// whole is a number without its fraction.
+func whole(v float64) string { return thousands(uint64(v + 0.5)) }
+
+// share is a part of a whole in percent.
+func share(part float64) string {
+	if part == 0 {
+		return "0"
+	}
+	if part < 0.0001 {
+		return "<0.01 %"
+	}
+	return fmt.Sprintf("%.2f %%", 100*part)
+}
+
+// writeLimit prints the limit, and what it was limited by.
+func (s *calibrationSheet) writeLimit(w io.Writer) error {
+	l := &s.Limit
+	b := &strings.Builder{}
+	fmt.Fprintf(b, "\nThis machine is exact (stamp error p99 within %v, starts late by p99 within %v) up to\n", s.Rules.Error, s.Rules.Lateness)
+	measured := func(of func(calibration.Load) float64) bool {
+		return slices.ContainsFunc(s.Rows, func(r calibration.Row) bool { return of(r.Load) > 0 })
+	}
+	if measured(func(l calibration.Load) float64 { return float64(l.Streams) }) {
+		s.limitLine(b, l.Streams > 0, l.StreamsAtLeast(), fmt.Sprintf("%s, %s frames/s", count(uint64(l.Streams), "stream"), whole(l.FramesPerSecond)), "no load of streams", l.StreamsBy)
+	}
+	if measured(func(l calibration.Load) float64 { return l.Starts }) {
+		s.limitLine(b, l.StartsPerSecond > 0, l.StartsAtLeast(), whole(l.StartsPerSecond)+" starts/s", "no load of starts", l.StartsBy)
+	}
+	if s.Cores.Apart() {
+		fmt.Fprintf(b, "with the agent on %s of %d.\n", coreNames(s.Cores.Agent), s.Cores.All)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// limitLine says one limit, and what broke first above it.
+func (s *calibrationSheet) limitLine(b *strings.Builder, found, more bool, text, none, by string) {
+	least := ""
+	if more {
+		least = "at least "
+	}
+	if !found {
+		least, text = "", none
+	}
+	fmt.Fprintf(b, "  %s%s\n", least, text)
+	if by == "" {
+		return
+	}
+	for i, line := range wrap("above: "+by, 100) {
+		if i > 0 {
+			line = "       " + line
+		}
+		fmt.Fprintf(b, "    %s\n", line)
+	}
+}
+
+// capacity is the limit as it is kept.
+func (s *calibrationSheet) capacity() *capacity.Capacity {
+	return &capacity.Capacity{
+		Streams: s.Limit.Streams, FramesPerSecond: s.Limit.FramesPerSecond, StartsPerSecond: s.Limit.StartsPerSecond,
+		MeasuredAt: time.Now().UTC().Truncate(time.Second), Machine: s.Machine,
+	}
+}
+
+// writeJSON writes all for programs.
+func (s *calibrationSheet) writeJSON(path string) error {
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return fmt.Errorf("--json: %w", err)
+	}
+	if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
+		return fmt.Errorf("--json: %w", err)
+	}
+	return nil
+}

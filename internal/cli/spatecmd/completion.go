@@ -1,0 +1,64 @@
+package spatecmd
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/plans"
+)
+
+// flagWords are the words that flags take which are no settings.Choice, by the flag's name.
+var flagWords = map[string][]string{
+	"api":              plans.APIs(),
+	"arrival":          {"poisson", "constant"},
+	"split":            {"random", "in_turn"},
+	"records":          {"parquet", "jsonl", "none"},
+	"output":           {"table", "json"},
+	"log-level":        {"debug", "info", "warn", "error"},
+	"exact-output":     treatments,
+	"continuous-usage": treatments,
+	"token-ids":        treatments,
+	"role":             {"first-token", "at-once", "none"},
+	"deliver":          {"as-produced", "one-write", "one-frame", "two-frames", "json-body"},
+	"http":             {"1.1", "2", "any"},
+	"simulate":         {"1", "10", "20"},
+}
+
+var treatments = []string{"honoured", "ignored", "refused"}
+
+// completeValues lets shells complete the values of flags, of the command and all below it, and the arguments of those that take plans.
+func completeValues(cmd *cobra.Command) {
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if words := wordsOf(f); len(words) > 0 {
+			// It fails for a flag that has completion already, or is not there: neither can be.
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+		}
+	})
+	if strings.Contains(cmd.Use, "PLAN.yaml") {
+		cmd.ValidArgsFunction = completePlans
+	}
+	for _, sub := range cmd.Commands() {
+		completeValues(sub)
+	}
+}
+
+func wordsOf(f *pflag.Flag) []string {
+	if choice, is := f.Value.(*settings.Choice); is {
+		return choice.Words()
+	}
+	return flagWords[f.Name]
+}
+
+// completePlans offers the plans that ship with Spate; where none begins with what was typed, the shell offers files.
+func completePlans(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var found []cobra.Completion
+	for _, name := range plans.Shipped() {
+		if strings.HasPrefix(name, typed) {
+			found = append(found, name)
+		}
+	}
+	return found, cobra.ShellCompDirectiveDefault
+}

@@ -1,0 +1,150 @@
+package spatecmd
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/internal/cli/settings"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// failOn says which verdicts make a command exit with 3: "invalid", "suspect" (and invalid) or "never".
+type failOn string
+
+func (f *failOn) add(flags *pflag.FlagSet) {
+	settings.AddChoice(flags, (*string)(f), "fail-on", "invalid",
+		"exit with 3 if the verdict on a measurement is this bad: invalid, suspect (or worse), or never", "invalid", "suspect", "never")
+}
+
+// fails reports whether a verdict is one to fail on.
+func (f failOn) fails(v trust.Verdict) bool {
+	return f == "invalid" && v == trust.Invalid || f == "suspect" && (v == trust.Invalid || v == trust.Suspect)
+}
+
+// ending is how a run ended. Every command that waits for a run, or fetches one, has its last lines and its exit code from here.
+type ending struct {
+	id string
+	*spatev1.RunEnded
+	result  *aggregate.Result // nil: its results are not here
+	unbegun bool              // it ended while it waited for others
+}
+
+// summaryEnding is the ending of a run that a coordinator lists.
+func summaryEnding(r *spatev1.RunSummary) ending {
+	unbegun := r.GetBeginTime() == nil && r.GetState() == spatev1.RunState_RUN_STATE_ENDED
+	return ending{id: r.GetRunId(), unbegun: unbegun, RunEnded: &spatev1.RunEnded{
+		Outcome: r.GetOutcome(), Complete: r.GetComplete(), Reason: r.GetReason(), Verdict: r.GetVerdict(),
+	}}
+}
+
+// resultEnding is the ending of a run whose results are here.
+func resultEnding(result *aggregate.Result) ending {
+	e := ending{id: result.Run.ID, result: result, RunEnded: &spatev1.RunEnded{Complete: result.Run.Complete}}
+	if o := result.Run.Outcome; o != nil {
+		e.Outcome = spatev1.Outcome(spatev1.Outcome_value["OUTCOME_"+strings.ToUpper(*o)])
+	}
+	if r := result.Run.Reason; r != nil {
+		e.Reason = *r
+	}
+	if v := result.Run.Verdict; v != nil {
+		e.Verdict = string(*v)
+	}
+	return e
+}
+
+// state is where the run stands, in the words of `spate runs`.
+func (e ending) state() string {
+	switch {
+	case e.GetOutcome() == spatev1.Outcome_OUTCOME_UNSPECIFIED:
+		return "broken"
+	case e.GetOutcome() == spatev1.Outcome_OUTCOME_DONE && !e.GetComplete():
+		return "incomplete"
+	}
+	return outcomeWords(e.GetOutcome())
+}
+
+// conclude prints the last lines, and returns the exit code as an error. Dir is the run directory. Empty: there is none.
+func (e ending) conclude(cmd *cobra.Command, dir string, fail failOn) error {
+	out := cmd.OutOrStdout()
+	state := e.state()
+	if v := e.GetVerdict(); v != "" {
+		state += ", " + v
+	}
+	fmt.Fprintf(out, "Run %s: %s\n", e.id, paletteOf(out).state(state))
+	if dir != "" {
+		fmt.Fprintf(out, "Run directory: %s\n", dir)
+	}
+	code, why := e.judge(fail)
+	if code == exitDone {
+		return nil
+	}
+	complain(cmd, why)
+	return &exitError{code, errAlreadySaid}
+}
+
+// judge returns the exit code of the run, and its reason.
+func (e ending) judge(fail failOn) (code int, why string) {
+	switch outcome := e.GetOutcome(); {
+	case outcome == spatev1.Outcome_OUTCOME_STOPPED:
+		return exitStopped, e.early() + e.reasonOr("it was stopped")
+	case outcome == spatev1.Outcome_OUTCOME_UNSPECIFIED:
+		return exitFailed, "the run did not reach its end: " + e.reasonOr("its coordinator died, and none has continued it")
+	case outcome != spatev1.Outcome_OUTCOME_DONE:
+		return exitFailed, e.early() + e.reasonOr("the reason is not known")
+	case !e.GetComplete():
+		return exitFailed, "the run reached its end, but its result is incomplete" + e.missing()
+	case fail.fails(trust.Verdict(e.GetVerdict())):
+		return exitFailed, "the run is complete, but " + e.doubt(fail) + "; --fail-on never exits with 0 all the same"
+	}
+	return exitDone, ""
+}
+
+// early begins the reason of an early end.
+func (e ending) early() string {
+	if e.unbegun {
+		return "the run never began, and has no results: "
+	}
+	return "the run did not reach its end: "
+}
+
+func (e ending) reasonOr(other string) string {
+	if r := e.GetReason(); r != "" {
+		return r
+	}
+	return other
+}
+
+// missing says what is missing, as far as it is known here.
+func (e ending) missing() string {
+	if e.result == nil {
+		return ": report.md says what is missing"
+	}
+	missing := e.result.Run.Missing
+	switch len(missing) {
+	case 0:
+		return ""
+	case 1:
+		return ": " + missing[0]
+	}
+	return fmt.Sprintf(": %s; and %d more, see report.md", missing[0], len(missing)-1)
+}
+
+// doubt says which measurements are bad.
+func (e ending) doubt(fail failOn) string {
+	if e.result == nil {
+		return "its measurements are " + e.GetVerdict()
+	}
+	bad := 0
+	for _, s := range e.result.Stages {
+		if fail.fails(s.Trust.Verdict) {
+			bad++
+		}
+	}
+	return fmt.Sprintf("%d of its %s cannot be relied on (verdict %s): the reasons are above and in report.md",
+		bad, count(uint64(len(e.result.Stages)), "stage"), e.GetVerdict())
+}

@@ -1,0 +1,48 @@
+package spatecmd
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spate-load/spate/plans"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// regionsOf are the regions of a plan, by name.
+func regionsOf(plan *plans.Plan) []string { return slices.Sorted(maps.Keys(plan.Proto().GetRegions())) }
+
+// machineWords say what a plan asks of several machines: "regions: eu 60 %, us 40 %". Empty: nothing.
+func machineWords(plan *plans.Plan) string {
+	p := plan.Proto()
+	var parts, shares []string
+	whole := 0.0
+	for _, share := range p.GetRegions() {
+		whole += share
+	}
+	for _, region := range regionsOf(plan) {
+		shares = append(shares, fmt.Sprintf("%s %.3g %%", region, 100*p.GetRegions()[region]/whole))
+	}
+	if len(shares) > 0 {
+		parts = append(parts, "regions: "+strings.Join(shares, ", "))
+	}
+	if o := plan.Outline()[0].GetObservers(); o.GetRate() > 0 {
+		parts = append(parts, fmt.Sprintf("an observer in each region: %g req/s", o.GetRate()))
+	} else if o != nil {
+		parts = append(parts, fmt.Sprintf("an observer in each region: concurrency %d", o.GetConcurrency()))
+	}
+	if policy := p.GetOnAgentLoss(); policy != "" {
+		parts = append(parts, "on_agent_loss: "+policy)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// caution says what in a plan may not be meant.
+func caution(w io.Writer, plan *plans.Plan) {
+	v := newView(w, false)
+	for _, m := range plan.Cautions() {
+		v.show(notice(spatev1.Severity_SEVERITY_WARNING, m.Error()))
+	}
+}

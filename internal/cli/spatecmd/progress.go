@@ -1,0 +1,356 @@
+package spatecmd
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spate-load/spate/plans"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// progress shows a run while it goes on: on a terminal one line that is rewritten in place below the finished stages, elsewhere
+// a line now and then. It is driven by the run's events alone, so local and remote runs look the same.
+type progress struct {
+	w        io.Writer
+	terminal bool
+	width    func() int
+	colours  palette
+
+	simulation string // what is said of a simulation. Empty: it is none
+	atMost     bool   // stages are the most that there can be
+	single     bool   // there is one target and one workload: a narrow terminal goes without their names
+	columns    [3]int // widths of target, workload and load
+	left       timeLeft
+
+	stages    uint32
+	began     *spatev1.StageBegan
+	last      *spatev1.StageProgress
+	quietTill time.Duration // elapsed time of the stage before which a plain log stays quiet
+	open      bool          // a line is being rewritten
+}
+
+// plainInterval is how often a stage's state is printed where lines cannot be rewritten.
+const plainInterval = 10 * time.Second
+
+// expect takes in what is known before the run.
+func (p *progress) expect(plan *plans.Plan) {
+	stages := plan.Outline()
+	p.simulation, p.atMost = simulationWords(plan), outlookOf(stages).atMost
+	p.single = len(plan.Proto().GetTargets()) == 1 && len(plan.Proto().GetWorkloads()) == 1
+	p.left = timeLeft{stages: stages, series: p.atMost}
+	for _, s := range stages {
+		load := plans.LoadWords(s.GetLoad())
+		if s.GetLoad().GetSearch() != nil || s.GetLoad().GetSweep() != nil {
+			load = "1000.5 req/s poisson" // as the stages that it comes to
+		}
+		p.widen(s.GetTarget().GetName(), s.GetWorkload().GetName(), load)
+	}
+}
+
+// widest is how wide a column may get.
+const widest = 32
+
+// widen makes the columns wide enough.
+func (p *progress) widen(cells ...string) {
+	for i, cell := range cells {
+		p.columns[i] = max(p.columns[i], min(widest, utf8.RuneCountInString(cell)))
+	}
+}
+
+// warn shows what is wrong alone.
+func (p *progress) warn(e *spatev1.RunEvent) {
+	if n := e.GetNotice(); n.GetSeverity() >= spatev1.Severity_SEVERITY_WARNING {
+		p.note(noticeMark(n.GetSeverity()), n.GetText())
+	}
+	if c := e.GetAgentChanged(); c != nil && !c.GetJoined() {
+		p.note(changeWords(c))
+	}
+}
+
+// show takes in one event.
+func (p *progress) show(e *spatev1.RunEvent) {
+	switch e := e.GetEvent().(type) {
+	case *spatev1.RunEvent_RunBegan:
+		p.runBegan(e.RunBegan)
+	case *spatev1.RunEvent_StageBegan:
+		p.stageBegan(e.StageBegan)
+	case *spatev1.RunEvent_StageProgress:
+		p.stageProgress(e.StageProgress)
+	case *spatev1.RunEvent_StageEnded:
+		p.stageEnded(e.StageEnded)
+	case *spatev1.RunEvent_AgentChanged:
+		p.note(changeWords(e.AgentChanged))
+	case *spatev1.RunEvent_Notice:
+		p.note(noticeMark(e.Notice.GetSeverity()), e.Notice.GetText())
+	case *spatev1.RunEvent_RunEnded:
+		p.clear()
+	}
+}
+
+func (p *progress) runBegan(e *spatev1.RunBegan) {
+	p.stages = e.GetStages()
+	if p.simulation != "" {
+		p.note("", p.simulation)
+	}
+	bound := ""
+	if p.atMost {
+		bound = "up to "
+	}
+	p.note("", fmt.Sprintf(bound+"%s on %s: %s; latencies are p50/p99 in ms", count(uint64(p.stages), "stage"), count(uint64(len(e.GetAgents())), "agent"), teamWords(e.GetAgents())))
+}
+
+func (p *progress) stageBegan(e *spatev1.StageBegan) {
+	p.began, p.last, p.quietTill = e, nil, plainInterval
+	p.widen(e.GetTarget(), e.GetWorkload(), e.GetLoad())
+	if p.terminal {
+		p.rewrite(p.title() + "  starting")
+	}
+}
+
+func (p *progress) stageProgress(e *spatev1.StageProgress) {
+	if p.began == nil || e.GetStageIndex() != p.began.GetStageIndex() {
+		return
+	}
+	p.last = e
+	p.left.see(p.began, e)
+	parts := append([]string{p.title()}, p.state()...)
+	if p.terminal {
+		p.rewrite(p.lay(parts)[0])
+		return
+	}
+	if elapsed := e.GetElapsed().AsDuration(); elapsed >= p.quietTill {
+		p.quietTill = elapsed + plainInterval
+		p.line(strings.Join(parts, "  "))
+	}
+}
+
+func (p *progress) stageEnded(e *spatev1.StageEnded) {
+	if p.began == nil {
+		p.neverBegan(e)
+		return
+	}
+	parts := []string{p.title()}
+	if p.last != nil {
+		parts = append(parts, p.summary()...)
+	}
+	if e.GetFailure() == "" && !e.GetComplete() {
+		parts = append(parts, "(incomplete)")
+	}
+	for _, line := range p.lay(parts) {
+		p.line(p.colours.stage(line))
+	}
+	p.left.spent += p.last.GetElapsed().AsDuration()
+	if e.GetFailure() != "" {
+		p.note(noticeMark(spatev1.Severity_SEVERITY_ERROR), e.GetFailure())
+	}
+	p.began, p.last = nil, nil
+}
+
+// skipped is how the reason begins why a stage was passed over. What led to that was said when it happened.
+const skipped = "skipped: "
+
+// neverBegan says why a stage that an agent could not take was not run: the rest of the run may take hours.
+func (p *progress) neverBegan(e *spatev1.StageEnded) {
+	if e.GetFailure() != "" && !strings.HasPrefix(e.GetFailure(), skipped) {
+		p.note(noticeMark(spatev1.Severity_SEVERITY_ERROR), fmt.Sprintf("stage %d was not run: %s", e.GetStageIndex()+1, e.GetFailure()))
+	}
+}
+
+// title names the stage in progress: place, target, workload, load.
+func (p *progress) title() string {
+	names := ""
+	if !p.narrow() || !p.single {
+		names = fmt.Sprintf("%-*s  %-*s  ", p.columns[0], p.began.GetTarget(), p.columns[1], p.began.GetWorkload())
+	}
+	return p.place() + " " + names + fmt.Sprintf("%-*s", p.columns[2], p.began.GetLoad())
+}
+
+// narrow says whether a line has no room for everything.
+func (p *progress) narrow() bool { return p.terminal && p.width() < 120 }
+
+// place is the number of the stage in progress and that of all, or of as many as there can be.
+func (p *progress) place() string {
+	bound := ""
+	if p.atMost {
+		bound = "≤"
+	}
+	return fmt.Sprintf("[%*d/%s%d]", len(fmt.Sprint(p.stages)), p.began.GetStageIndex()+1, bound, p.stages)
+}
+
+// state is what is known of the stage in progress. What a narrow terminal has no room for stands last.
+func (p *progress) state() []string {
+	parts := []string{p.bar()}
+	if left := p.left.words(p.began, p.last); left != "" {
+		parts = append(parts, left)
+	}
+	inFlight := thousands(uint64(p.last.GetInFlight())) + " in flight"
+	if p.narrow() {
+		return append(append(parts, p.figures()...), inFlight)
+	}
+	return append(append(parts, inFlight), p.figures()...)
+}
+
+// summary is what is said of a stage that has ended.
+func (p *progress) summary() []string {
+	if p.narrow() {
+		return p.figures()
+	}
+	return append([]string{fmt.Sprintf("%5.1f s", p.last.GetElapsed().AsDuration().Seconds())}, p.figures()...)
+}
+
+// figures are the run to date of a stage.
+func (p *progress) figures() []string {
+	e := p.last
+	parts := []string{fmt.Sprintf("%6s done", thousands(e.GetCompleted()-min(e.GetFailed(), e.GetCompleted())))}
+	if e.GetFailed() > 0 {
+		parts = append(parts, fmt.Sprintf("%s failed", thousands(e.GetFailed())))
+	}
+	if e.OutputTokensPerSecond != nil {
+		parts = append(parts, fmt.Sprintf("%7s tok/s", thousands(uint64(e.GetOutputTokensPerSecond()+0.5))))
+	} else {
+		parts = append(parts, fmt.Sprintf("%7s frames/s", thousands(uint64(e.GetFramesPerSecond()+0.5))))
+	}
+	if q := e.GetTtft(); q != nil {
+		parts = append(parts, fmt.Sprintf("TTFT %5s/%-5s", millis(q.GetP50Ms()), millis(q.GetP99Ms())))
+	}
+	if q := e.GetTpot(); q != nil {
+		parts = append(parts, fmt.Sprintf("TPOT %5s/%s", millis(q.GetP50Ms()), millis(q.GetP99Ms())))
+	}
+	return parts
+}
+
+// bar draws how much of the stage has passed, by time or else by requests.
+func (p *progress) bar() string {
+	cells := 10
+	if p.narrow() {
+		cells = 5
+	}
+	elapsed := p.last.GetElapsed().AsDuration().Seconds()
+	part, label := -1.0, fmt.Sprintf("%.0f s", elapsed)
+	if n := p.began.GetExpectedRequests(); n > 0 {
+		part = float64(p.last.GetCompleted()) / float64(n)
+	}
+	if d := p.began.GetExpected().AsDuration().Seconds(); d > 0 {
+		part, label = max(part, elapsed/d), fmt.Sprintf("%.0f/%.0f s", elapsed, d)
+	}
+	if part < 0 {
+		return label
+	}
+	full := int(min(1, part) * float64(cells))
+	return strings.Repeat("█", full) + strings.Repeat("░", cells-full) + " " + label
+}
+
+// lay puts the parts of a line beside one another. Where a terminal is too narrow for them they lose the blanks that line them up, and if
+// it still is they go on below.
+func (p *progress) lay(parts []string) []string {
+	line := strings.Join(parts, "  ")
+	if !p.terminal || utf8.RuneCountInString(line) < p.width() {
+		return []string{line}
+	}
+	lines := []string{""}
+	for i, part := range parts {
+		part = strings.Join(strings.Fields(part), " ")
+		last := &lines[len(lines)-1]
+		switch {
+		case i == 0:
+			*last = part
+		case utf8.RuneCountInString(*last)+1+utf8.RuneCountInString(part) < p.width():
+			*last += " " + part
+		default:
+			lines = append(lines, "  "+part)
+		}
+	}
+	return lines
+}
+
+// note prints something that a person should know, behind its mark, between words on as many lines as the terminal needs.
+func (p *progress) note(mark, text string) {
+	width := 0
+	if p.terminal {
+		width = max(20, p.width()-utf8.RuneCountInString(mark))
+	}
+	for part := range strings.SplitSeq(text, "\n") {
+		for _, line := range wrap(part, width) {
+			p.line(p.colours.mark(mark) + line)
+			mark = strings.Repeat(" ", utf8.RuneCountInString(mark))
+		}
+	}
+}
+
+// line prints a line that stays.
+func (p *progress) line(text string) {
+	p.clear()
+	fmt.Fprintln(p.w, text)
+}
+
+// rewrite shows text in place of what was last rewritten, cut to the terminal's width.
+func (p *progress) rewrite(text string) {
+	fmt.Fprint(p.w, "\r\x1b[K"+p.colours.stage(cut(text, p.width())))
+	p.open = true
+}
+
+// cut shortens text to less than a terminal's width, so that it stays on one line.
+func cut(text string, width int) string {
+	if width > 2 && utf8.RuneCountInString(text) >= width {
+		return string([]rune(text)[:width-2]) + "…"
+	}
+	return text
+}
+
+// clear takes the rewritten line away.
+func (p *progress) clear() {
+	if p.open {
+		fmt.Fprint(p.w, "\r\x1b[K")
+		p.open = false
+	}
+}
+
+func noticeMark(s spatev1.Severity) string {
+	switch s {
+	case spatev1.Severity_SEVERITY_ERROR:
+		return "✗ "
+	case spatev1.Severity_SEVERITY_WARNING:
+		return "! "
+	default:
+		return "  "
+	}
+}
+
+// shorten joins names, at most n of them.
+func shorten(names []string, n int) string {
+	if len(names) <= n {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
+}
+
+// count writes a number with its noun.
+func count(n uint64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return thousands(n) + " " + noun + "s"
+}
+
+// thousands writes a number with commas.
+func thousands(n uint64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// millis writes milliseconds with three digits at most that mean something.
+func millis(ms float64) string {
+	switch {
+	case ms < 10:
+		return fmt.Sprintf("%.2f", ms)
+	case ms < 100:
+		return fmt.Sprintf("%.1f", ms)
+	}
+	return thousands(uint64(ms + 0.5))
+}

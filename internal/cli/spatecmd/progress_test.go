@@ -1,0 +1,178 @@
+package spatecmd
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// events of a short run: one stage that ends well, one that fails.
+func events() []*spatev1.RunEvent {
+	began := func(i uint32) *spatev1.RunEvent {
+		return &spatev1.RunEvent{Event: &spatev1.RunEvent_StageBegan{StageBegan: &spatev1.StageBegan{
+			StageIndex: i, Target: "sim", Workload: "300:15", Load: "concurrency 8", Expected: durationpb.New(4 * time.Second),
+		}}}
+	}
+	return []*spatev1.RunEvent{
+		{Event: &spatev1.RunEvent_RunBegan{RunBegan: &spatev1.RunBegan{Stages: 2, Agents: []*spatev1.AgentInfo{{Name: "a"}, {Name: "b"}}}}},
+		began(0),
+		{Event: &spatev1.RunEvent_StageProgress{StageProgress: &spatev1.StageProgress{
+			StageIndex: 0, Elapsed: durationpb.New(2 * time.Second), Completed: 1234, Failed: 2, InFlight: 8, OutputTokensPerSecond: proto.Float64(45678.4),
+			Ttft: &spatev1.Quantiles{P50Ms: 12.34, P99Ms: 1234.5}, Tpot: &spatev1.Quantiles{P50Ms: 5.016, P99Ms: 9.5},
+		}}},
+		{Event: &spatev1.RunEvent_StageEnded{StageEnded: &spatev1.StageEnded{StageIndex: 0, Complete: true}}},
+		began(1),
+		{Event: &spatev1.RunEvent_StageEnded{StageEnded: &spatev1.StageEnded{StageIndex: 1, Failure: "target sim is dead"}}},
+		notice(spatev1.Severity_SEVERITY_WARNING, "careful"),
+		{Event: &spatev1.RunEvent_RunEnded{RunEnded: &spatev1.RunEnded{Outcome: spatev1.Outcome_OUTCOME_FAILED}}},
+	}
+}
+
+func TestPlainProgress(t *testing.T) {
+	var out bytes.Buffer
+	p := &progress{w: &out, width: func() int { return 0 }}
+	for _, e := range events() {
+		p.show(e)
+	}
+	want := `2 stages on 2 agents: a, b; latencies are p50/p99 in ms
+[1/2] sim  300:15  concurrency 8    2.0 s   1,232 done  2 failed   45,678 tok/s  TTFT  12.3/1,235  TPOT  5.02/9.50
+[2/2] sim  300:15  concurrency 8
+✗ target sim is dead
+! careful
+`
+	if out.String() != want {
+		t.Errorf("got:\n%s\nwant:\n%s", out.String(), want)
+	}
+}
+
+// A stage that no agent took is said at once; those that are passed over because of it are not.
+func TestProgressSaysWhatWasNotRun(t *testing.T) {
+	var out bytes.Buffer
+	p := &progress{w: &out, width: func() int { return 0 }}
+	for i, failure := range []string{"agent a rejected its share: no", "skipped: agent a rejected its share: no"} {
+		p.show(&spatev1.RunEvent{Event: &spatev1.RunEvent_StageEnded{StageEnded: &spatev1.StageEnded{StageIndex: uint32(i), Failure: failure}}})
+	}
+	if want := "✗ stage 1 was not run: agent a rejected its share: no\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
+
+func TestTerminalProgressRewritesOneLineWithinTheWidth(t *testing.T) {
+	var out bytes.Buffer
+	p := &progress{w: &out, terminal: true, width: func() int { return 40 }}
+	for _, e := range events()[:3] {
+		p.show(e)
+	}
+	_, live, found := strings.Cut(out.String(), "in ms\n")
+	if !found || strings.Contains(live, "\n") {
+		t.Fatalf("the live line broke: %q", live)
+	}
+	for _, text := range strings.Split(live, "\r\x1b[K") {
+		if n := len([]rune(text)); n >= 40 {
+			t.Errorf("%d runes do not fit into 40: %q", n, text)
+		}
+	}
+}
+
+// A plain log says something of a long stage, but not each second.
+func TestPlainProgressIsThinned(t *testing.T) {
+	var out bytes.Buffer
+	p := &progress{w: &out, width: func() int { return 0 }}
+	p.show(events()[0])
+	p.show(events()[1])
+	for s := range 35 {
+		p.show(&spatev1.RunEvent{Event: &spatev1.RunEvent_StageProgress{StageProgress: &spatev1.StageProgress{
+			Elapsed: durationpb.New(time.Duration(s) * time.Second),
+		}}})
+	}
+	if got := strings.Count(out.String(), "in flight"); got != 3 {
+		t.Errorf("%d lines for 35 s, want 3:\n%s", got, out.String())
+	}
+}
+
+func TestBarWithoutAnEnd(t *testing.T) {
+	p := &progress{began: &spatev1.StageBegan{}, last: &spatev1.StageProgress{Elapsed: durationpb.New(3 * time.Second)}}
+	if got := p.bar(); got != "3 s" {
+		t.Errorf("bar = %q: a stage without a known end has no share", got)
+	}
+	p.began.ExpectedRequests = 10
+	p.last.Completed = 5
+	if got := p.bar(); got != "█████░░░░░ 3 s" {
+		t.Errorf("bar = %q", got)
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	for n, want := range map[uint64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
+		if got := thousands(n); got != want {
+			t.Errorf("thousands(%d) = %s", n, got)
+		}
+	}
+	for ms, want := range map[float64]string{0.123: "0.12", 12.34: "12.3", 999.6: "1,000"} {
+		if got := millis(ms); got != want {
+			t.Errorf("millis(%v) = %s", ms, got)
+		}
+	}
+	if got := shorten([]string{"a", "b", "c"}, 2); got != "a, b and 1 more" {
+		t.Errorf("shorten = %q", got)
+	}
+}
+
+// a plan of one target and one workload.
+const searchPlan = `
+name: p
+targets: [{name: sim, simulator: {}}]
+workloads: [{random: {isl: 300, osl: 15}}]
+loads: [{search: {rate: {from: 1, to: 8}, keep: {error_share: 0}, probes: 2}, duration: 1s}]
+`
+
+// TestSearchProgress: of a search nobody knows how many stages it takes, and a narrow terminal gets lines that fit.
+func TestSearchProgress(t *testing.T) {
+	source := &sourceFlags{simulate: "4"}
+	plan, err := source.load("p", []byte(searchPlan))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		width int
+		want  string
+	}{
+		{140, "[1/≤2] sim  300:15  concurrency 8           2.0 s   1,232 done  2 failed   45,678 tok/s  TTFT  12.3/1,235  TPOT  5.02/9.50"},
+		{90, "[1/≤2] concurrency 8 1,232 done 2 failed 45,678 tok/s TTFT 12.3/1,235 TPOT 5.02/9.50"},
+		{80, "[1/≤2] concurrency 8 1,232 done 2 failed 45,678 tok/s TTFT 12.3/1,235\n  TPOT 5.02/9.50"},
+	} {
+		var out bytes.Buffer
+		p := &progress{w: &out, terminal: true, width: func() int { return tc.width }}
+		p.expect(plan)
+		for _, e := range events()[:4] {
+			p.show(e)
+		}
+		lines := strings.Split(out.String(), "\n")
+		if lines[0] != "SIMULATION: built-in engines, time compressed 4 times (rates x 4, times / 4)" ||
+			!strings.HasPrefix(lines[1], "up to 2 stages on 2 agents") {
+			t.Errorf("begins %q", lines[:2])
+		}
+		stays := strings.TrimSuffix(strings.Join(lines[2:], "\n"), "\n")
+		if got := stays[strings.LastIndex(stays, "\x1b[K")+len("\x1b[K"):]; got != tc.want {
+			t.Errorf("at %d columns\n%q, want\n%q", tc.width, got, tc.want)
+		}
+	}
+}
+
+// TestQuietProgress: without progress only what is wrong is said.
+func TestQuietProgress(t *testing.T) {
+	var out bytes.Buffer
+	p := &progress{w: &out, width: func() int { return 0 }}
+	for _, e := range append(events(), notice(spatev1.Severity_SEVERITY_INFO, "good to know")) {
+		p.warn(e)
+	}
+	if out.String() != "! careful\n" {
+		t.Errorf("%q", out.String())
+	}
+}

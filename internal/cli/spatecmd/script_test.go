@@ -1,0 +1,43 @@
+package spatecmd
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
+
+	"github.com/spate-load/spate/internal/cli/script"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(leakFree{m}, map[string]func(){"spate": func() { os.Exit(Main("")) }})
+}
+
+// leakFree are tests that must leave no goroutine behind.
+type leakFree struct{ tests *testing.M }
+
+func (l leakFree) Run() int {
+	code := l.tests.Run()
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// TestScripts gives scripts SMALL_MODEL, the URL of a server whose model "small" takes 1,000 tokens. It answers no request: no script may
+// get as far as sending one.
+func TestScripts(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/models" {
+			t.Errorf("%s %s was sent", r.Method, r.URL)
+		}
+		fmt.Fprint(w, `{"object":"list","data":[{"id":"small","object":"model","max_model_len":1000}]}`)
+	}))
+	t.Cleanup(server.Close)                                         // scripts run beside one another: when they have all ended
+	script.Run(t, "SMALL_MODEL="+server.URL, "SPATE_FAIL_ON=never") // a busy machine spoils measurements
+}

@@ -1,0 +1,137 @@
+package spatecmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/spate-load/spate/internal/bounded"
+	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/plans"
+)
+
+// sourceFlags change a plan before it is read.
+type sourceFlags struct {
+	set      []string
+	only     []string
+	simulate string
+	// Send the whole load to targets that are hopeless.
+	keepGoing bool
+}
+
+// simulateSpeed is the compression of time of --simulate without a number: fast enough to be worth it, and slow enough for two cores.
+const simulateSpeed = "10"
+
+func (s *sourceFlags) add(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&s.set, "set", nil, "change the plan: `FIELD=VALUE`, for example targets.NAME.endpoints=URL, seed=7 or loads[0].duration=30s")
+	flags.StringArrayVar(&s.only, "only", nil, "test this target of the plan alone, by its `name`; several times for several")
+	flags.StringVar(&s.simulate, "simulate", "", "run on simulated engines in place of the targets' endpoints, time compressed by the `factor` behind = ("+simulateSpeed+" if there is none)")
+	flags.Lookup("simulate").NoOptDefVal = simulateSpeed
+	settings.TypedOnly(flags, "set", "only", "simulate")
+}
+
+// addFailFast adds the flag for commands that run the plan.
+func (s *sourceFlags) addFailFast(flags *pflag.FlagSet) {
+	flags.BoolVar(&s.keepGoing, "no-fail-fast", false, "go on with a target whose first requests all fail, or nearly all requests: as fail_fast: false in the plan")
+	settings.TypedOnly(flags, "no-fail-fast")
+}
+
+// read reads and checks a plan: a file, "-" for standard input, or the name of a plan that ships with Spate, with the changes that the
+// flags ask for.
+func (s *sourceFlags) read(stdin io.Reader, path string) (*plans.Plan, error) {
+	data, name, err := planText(stdin, path)
+	if err != nil {
+		return nil, err
+	}
+	return s.load(name, data)
+}
+
+// load checks a plan's text with the changes that the flags ask for. A plan that is wrong is told as it is: changes come after.
+func (s *sourceFlags) load(name string, data []byte) (*plans.Plan, error) {
+	data, err := s.changed(name, data)
+	if err != nil {
+		return nil, err
+	}
+	return plans.Load(name, data, plans.Options{Lookup: plans.SystemLookup, AskModels: true})
+}
+
+// changed makes the changes.
+func (s *sourceFlags) changed(name string, data []byte) ([]byte, error) {
+	var err error
+	set := s.set
+	if s.keepGoing {
+		set = append(slices.Clone(set), "fail_fast=false")
+	}
+	if len(set) > 0 {
+		if data, err = plans.Set(data, set); err != nil {
+			return nil, fmt.Errorf("%s: --set: %w", name, err)
+		}
+	}
+	if len(s.only) > 0 {
+		if data, err = plans.Only(data, s.only); err != nil {
+			return nil, fmt.Errorf("%s: --only: %w", name, err)
+		}
+	}
+	if s.simulate == "" {
+		return data, nil
+	}
+	speed, err := speedOf(s.simulate)
+	if err != nil {
+		return nil, err
+	}
+	if data, err = plans.Simulate(data, speed); err != nil {
+		return nil, fmt.Errorf("%s: --simulate: %w", name, err)
+	}
+	return data, nil
+}
+
+// planText returns the text of a plan and its name for messages.
+func planText(stdin io.Reader, path string) (data []byte, name string, err error) {
+	if path == "-" {
+		data, err := io.ReadAll(io.LimitReader(stdin, maxPlanBytes))
+		if err != nil {
+			return nil, "", fmt.Errorf("plan cannot be read: %w", err)
+		}
+		return data, "<stdin>", nil
+	}
+	data, err = bounded.ReadFile(path, maxPlanBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		if shipped, openErr := plans.Open(path); openErr == nil {
+			return shipped, path, nil
+		}
+		return nil, "", fmt.Errorf("plan cannot be read: %w; plans that ship with Spate: %s", err, strings.Join(plans.Shipped(), ", ")+numberHint(path))
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("plan cannot be read: %w", err)
+	}
+	return data, path, nil
+}
+
+// numberHint helps who wrote --simulate 20: a flag whose value may be left out takes it only behind "=".
+func numberHint(path string) string {
+	if _, err := speedOf(path); err == nil {
+		return "; a factor goes behind an equals sign: --simulate=" + path
+	}
+	return ""
+}
+
+// maxPlanBytes is the most that is read of a plan: beyond what one may have, so that a plan that is too large is seen to be.
+const maxPlanBytes = 8 << 20
+
+// maxSpeed is the strongest compression of time, as in plans.
+const maxSpeed = 10_000
+
+// speedOf parses the factor of --simulate.
+func speedOf(text string) (float64, error) {
+	speed, err := strconv.ParseFloat(strings.TrimSuffix(text, "x"), 64)
+	if err != nil || !(speed >= 1) || speed > maxSpeed {
+		return 0, fmt.Errorf("--simulate=%s: want a factor from 1 to %d, such as --simulate=20", text, maxSpeed)
+	}
+	return speed, nil
+}

@@ -1,0 +1,34 @@
+package spatecmd
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// A connection that was never made has begun nothing. One that broke before the answer may have begun a run, and who is told that nothing was
+// started would begin it twice.
+func TestSubmitErrorSaysWhetherARunMayHaveBegun(t *testing.T) {
+	for _, c := range []struct {
+		code    codes.Code
+		message string
+		want    int
+		says    string
+	}{
+		{codes.Unavailable, `connection error: desc = "transport: Error while dialing: dial tcp 127.0.0.1:1: connect: connection refused"`, exitInput, "cannot be reached"},
+		{codes.Unavailable, `connection error: desc = "transport: authentication handshake failed: tls: bad certificate"`, exitInput, "cannot be reached"},
+		{codes.Unavailable, "name resolver error: produced zero addresses", exitInput, "cannot be reached"},
+		{codes.Unavailable, "error reading from server: EOF", exitFault, "may have begun all the same"},
+		{codes.Unavailable, "the coordinator is closing", exitFault, "may have begun all the same"},
+		{codes.ResourceExhausted, "64 runs wait", exitInput, "refused the run: 64 runs wait"},
+		{codes.PermissionDenied, "agents may not", exitInput, "refuses this: agents may not"},
+		{codes.Internal, "disk", exitFault, "could not be submitted"},
+	} {
+		err := submitError("10.0.0.1:7700", status.Error(c.code, c.message))
+		if got := exitCode(err); got != c.want || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v %q: exit code %d, %v; want %d and %q", c.code, c.message, got, err, c.want, c.says)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package spatecmd
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/spate-load/spate/internal/cli/daemon"
+	"github.com/spate-load/spate/plans"
+)
+
+// newVersion prints what --version does.
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: arguments(cobra.NoArgs),
+		Run: func(cmd *cobra.Command, _ []string) {
+			fmt.Fprintln(cmd.OutOrStdout(), "spate version "+daemon.Version(version))
+		},
+	}
+}
+
+// unknownCommand says which command may be meant.
+func unknownCommand(cmd *cobra.Command, name string) error {
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return badInputf("unknown command %q%s\nsee: %s --help", name, meantWords(plans.Nearest(name, names)), cmd.CommandPath())
+}
+
+var unknownFlag = regexp.MustCompile(`^unknown flag: --(.+)$`)
+
+// flagError says which flag may be meant.
+func flagError(cmd *cobra.Command, err error) error {
+	hint := ""
+	if part := unknownFlag.FindStringSubmatch(err.Error()); part != nil {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		name, _, _ := strings.Cut(part[1], "=")
+		if near := plans.Nearest(name, names); near != "" {
+			hint = meantWords("--" + near)
+		}
+	}
+	return badInputf("%w%s\nsee: %s --help", err, hint, cmd.CommandPath())
+}
+
+func meantWords(name string) string {
+	if name == "" {
+		return ""
+	}
+	return "; did you mean " + name + "?"
+}

@@ -1,0 +1,188 @@
+package spatecmd
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// oneRun takes the name of one run.
+func oneRun(_ *cobra.Command, args []string) error {
+	if len(args) == 1 {
+		return nil
+	}
+	return fmt.Errorf("want one run, its id or \"latest\", got %d", len(args))
+}
+
+// takeUpFlags are the flags of commands that take up a run that somebody submitted.
+type takeUpFlags struct {
+	clientFlags
+	results  resultFlags
+	patience time.Duration
+	noFetch  bool
+}
+
+func newFollow() *cobra.Command {
+	f := &takeUpFlags{}
+	cmd := &cobra.Command{
+		Use:   "follow RUN --coordinator HOST:PORT",
+		Short: "Follow a run on a coordinator and report its results",
+		Long: `Follow a run that was submitted with "spate run --coordinator", from its start: the same progress, and at its end the same tables, run directory
+and exit code. Ctrl-C leaves the run alone; "spate stop" ends it. Of a run that has ended already the results are fetched.
+
+` + runHelp + `
+
+` + exitHelp,
+		Example: "  spate follow latest --coordinator 127.0.0.1:7700\n  spate follow quickstart-2026 --coordinator 127.0.0.1:7700 --no-fetch",
+		Args:    arguments(oneRun),
+		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0], f.follow) },
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&f.results.quiet, "no-progress", false, "print neither progress nor tables, only the run directory and what is wrong")
+	cmd.Flags().BoolVar(&f.noFetch, "no-fetch", false, "only watch, or say how the run ended: make no run directory")
+	return cmd
+}
+
+func newFetch() *cobra.Command {
+	f := &takeUpFlags{}
+	cmd := &cobra.Command{
+		Use:   "fetch RUN --coordinator HOST:PORT",
+		Short: "Fetch the results of a run that has ended",
+		Long: `Fetch the ledger of a run that has ended into a run directory, make all its files from it, and print the tables, as "spate run" does at its end.
+The exit code is that of the run.
+
+` + runHelp + `
+
+` + exitHelp,
+		Example: "  spate fetch latest --coordinator 127.0.0.1:7700\n  spate fetch quickstart-2026 --coordinator 127.0.0.1:7700 --out results/today",
+		Args:    arguments(oneRun),
+		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0], f.fetch) },
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func newStop() *cobra.Command {
+	var f clientFlags
+	var now bool
+	cmd := &cobra.Command{
+		Use:   "stop RUN --coordinator HOST:PORT",
+		Short: "End a run on a coordinator early",
+		Long: `End a run on a coordinator early. It starts no more requests and waits for those in flight, or cancels them with --now; what was measured is kept,
+marked as partial. A run that waits is taken out of the queue. The command does not wait for the run's end: "spate follow" does.
+
+` + runHelp,
+		Example: "  spate stop latest --coordinator 127.0.0.1:7700\n  spate stop quickstart-2026 --coordinator 127.0.0.1:7700 --now",
+		Args:    arguments(oneRun),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			conn, err := f.connect()
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			client := spatev1.NewRunServiceClient(conn)
+			run, err := f.find(cmd.Context(), client, args[0])
+			if err != nil {
+				return err
+			}
+			return f.stop(cmd, client, run, now)
+		},
+	}
+	f.add(cmd.Flags())
+	cmd.Flags().BoolVar(&now, "now", false, "cancel the requests in flight")
+	return cmd
+}
+
+// stop asks for the end of a run.
+func (f *clientFlags) stop(cmd *cobra.Command, client spatev1.RunServiceClient, run *spatev1.RunSummary, now bool) error {
+	id := run.GetRunId()
+	if !goesOn(run) {
+		return badInputf("run %s does not go on (%s): there is nothing to stop", id, stateWords(run))
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), answerTimeout)
+	defer cancel()
+	if _, err := client.StopRun(ctx, &spatev1.StopRunRequest{RunId: id, Immediately: now}); err != nil {
+		return unreachable(f.coordinator, err)
+	}
+	text := "run %s starts no more requests; those in flight are awaited\n"
+	switch {
+	case run.GetState() == spatev1.RunState_RUN_STATE_WAITING:
+		text = "run %s is out of the queue\n"
+	case now:
+		text = "run %s starts no more requests; those in flight are cancelled\n"
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), text, id)
+	return err
+}
+
+func (f *takeUpFlags) add(cmd *cobra.Command) {
+	f.clientFlags.add(cmd.Flags())
+	f.results.add(cmd.Flags())
+	f.results.failOn.add(cmd.Flags())
+	cmd.Flags().DurationVar(&f.patience, "patience", defaultPatience, "how long the coordinator may be gone before the run is given up on here")
+}
+
+// run checks the flags, finds the run and does what is to be done with it.
+func (f *takeUpFlags) run(cmd *cobra.Command, name string, do func(*cobra.Command, *follower, *spatev1.RunSummary) error) error {
+	switch {
+	case f.patience < 0:
+		return badInputf("--patience %v: want at least 0", f.patience)
+	case f.noFetch && f.results.out != "":
+		return badInputf("--out does not go with --no-fetch")
+	}
+	if err := f.results.check(); err != nil {
+		return badInput(err)
+	}
+	conn, err := f.connect()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	client := spatev1.NewRunServiceClient(conn)
+	run, err := f.find(cmd.Context(), client, name)
+	if err != nil {
+		return err
+	}
+	v := newView(cmd.ErrOrStderr(), f.results.quiet)
+	follower := newFollower(client, run.GetRunId(), f.coordinator, f.patience, v)
+	follower.watches = true
+	follower.waiting.Store(run.GetState() == spatev1.RunState_RUN_STATE_WAITING)
+	return do(cmd, follower, run)
+}
+
+// follow follows a run that goes on; of one that does not it fetches the results.
+func (f *takeUpFlags) follow(cmd *cobra.Command, follower *follower, run *spatev1.RunSummary) error {
+	switch {
+	case !goesOn(run) && f.noFetch:
+		return summaryEnding(run).conclude(cmd, "", f.results.failOn)
+	case !goesOn(run):
+		return f.fetch(cmd, follower, run)
+	case f.noFetch:
+		ended, err := follower.follow(cmd.Context())
+		if err != nil {
+			return err
+		}
+		return ending{id: run.GetRunId(), RunEnded: ended}.conclude(cmd, "", f.results.failOn)
+	}
+	return f.results.take(cmd.Context(), cmd, follower)
+}
+
+// fetch gets the results of a run that has ended.
+func (f *takeUpFlags) fetch(cmd *cobra.Command, follower *follower, run *spatev1.RunSummary) error {
+	if goesOn(run) {
+		return badInputf("run %s goes on (%s): spate follow %s gets its results when it has ended, spate stop %s ends it",
+			run.GetRunId(), stateWords(run), run.GetRunId(), run.GetRunId())
+	}
+	if run.GetBeginTime() == nil && run.GetState() == spatev1.RunState_RUN_STATE_ENDED {
+		return summaryEnding(run).conclude(cmd, "", f.results.failOn) // it never began, and has no results
+	}
+	dir, result, err := f.results.keep(cmd.Context(), follower)
+	if err != nil {
+		return err
+	}
+	return f.results.conclude(cmd, dir, resultEnding(result))
+}

@@ -1,0 +1,91 @@
+package spatecmd
+
+import (
+	"math"
+	"time"
+
+	"github.com/spate-load/spate/plans"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// timeLeft estimates how long the rest of a run takes. The zero value knows nothing.
+type timeLeft struct {
+	stages []*spatev1.Stage // in the order in which they run; a sweep or a search is one of them
+	series bool             // a sweep or a search is among them: stages of the run are not those of the list
+	spent  time.Duration    // of the stages that have ended
+	pace   map[pair]float64 // seconds that a request of a closed loop took last
+}
+
+// pair names what a closed loop's pace depends on most.
+type pair struct{ target, workload string }
+
+func pairOf(s *spatev1.Stage) pair { return pair{s.GetTarget().GetName(), s.GetWorkload().GetName()} }
+
+// see takes in how far the stage in progress is.
+func (t *timeLeft) see(began *spatev1.StageBegan, last *spatev1.StageProgress) {
+	i := int(began.GetStageIndex())
+	if t.series || i >= len(t.stages) || last.GetCompleted() == 0 {
+		return
+	}
+	if streams := t.stages[i].GetLoad().GetConcurrency(); streams > 0 {
+		if t.pace == nil {
+			t.pace = make(map[pair]float64)
+		}
+		took := last.GetElapsed().AsDuration().Seconds() * float64(streams) / float64(last.GetCompleted())
+		t.pace[pairOf(t.stages[i])] = took
+	}
+}
+
+// sum is the estimate in seconds: the rest of the stage in progress, the stages after it and the pauses before them.
+func (t *timeLeft) sum(began *spatev1.StageBegan, last *spatev1.StageProgress) sum {
+	if t.series {
+		all := outlookOf(t.stages).time
+		all.known = max(0, all.known-(t.spent+last.GetElapsed().AsDuration()).Seconds())
+		all.atMost = true
+		return all
+	}
+	rest := stageLeft(began, last)
+	for _, s := range t.stages[min(int(began.GetStageIndex())+1, len(t.stages)):] {
+		rest.add(t.stage(s))
+		rest.known += s.GetPause().AsDuration().Seconds()
+	}
+	return rest
+}
+
+// stage is the time of a stage to come. A closed loop that ends by its requests alone is taken to keep the last pace of its pair.
+func (t *timeLeft) stage(s *spatev1.Stage) sum {
+	e := plans.EstimateOf(s)
+	pace, seen := t.pace[pairOf(s)]
+	streams := s.GetLoad().GetConcurrency()
+	if e.Timed || !e.Counted || !seen || streams == 0 {
+		return starting(s.GetLoad(), e)
+	}
+	return sum{known: pace * float64(e.Requests) / float64(streams), about: true}
+}
+
+// stageLeft is the rest of the stage in progress, by its time, or by its requests at the pace so far.
+func stageLeft(began *spatev1.StageBegan, last *spatev1.StageProgress) sum {
+	elapsed := last.GetElapsed().AsDuration().Seconds()
+	if d := began.GetExpected().AsDuration().Seconds(); d > 0 {
+		return sum{known: max(0, d-elapsed), atMost: began.GetExpectedRequests() > 0}
+	}
+	n, ended := float64(began.GetExpectedRequests()), float64(last.GetCompleted())
+	if n == 0 || ended == 0 {
+		return sum{unknown: true}
+	}
+	return sum{known: elapsed * max(0, n/ended-1), about: true}
+}
+
+// words say how long the rest of the run takes: "ETA ~1m40s". Empty: it is not known.
+func (t *timeLeft) words(began *spatev1.StageBegan, last *spatev1.StageProgress) string {
+	if len(t.stages) == 0 {
+		return ""
+	}
+	s := t.sum(began, last)
+	s.about = true // preparing and draining are not in it
+	text := inTable.say(s, span(math.Round(s.known)))
+	if text == "n/a" {
+		return ""
+	}
+	return "ETA " + text
+}
