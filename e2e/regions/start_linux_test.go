@@ -101,7 +101,7 @@ type truth struct {
 // checkStart compares the true start error with the printed one and its uncertainty.
 func (w *world) checkStart(s site, run string, stage aggregate.StageResult) truth {
 	w.t.Helper()
-	armed := w.armed(s.name, fmt.Sprintf("stage %d of run %s", stage.Index, run))
+	armed := w.armed(s.name, fmt.Sprintf("stage %d of run %s", stage.Index+1, run))
 	for _, a := range stage.Agents {
 		if a.Name != s.name {
 			continue

@@ -348,7 +348,7 @@ func lossOf(e *Evidence, stage int) *Loss {
 
 func addMissing(e *Evidence, stage int, words string) {
 	e.Results.Stages[stage].Missing = append(e.Results.Stages[stage].Missing, words)
-	e.Results.Run.Missing = append(e.Results.Run.Missing, fmt.Sprintf("stage %d: %s", stage, words))
+	e.Results.Run.Missing = append(e.Results.Run.Missing, fmt.Sprintf("stage %d: %s", stage+1, words))
 }
 
 func nameless(e *Evidence, stage int) {

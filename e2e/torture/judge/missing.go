@@ -275,7 +275,7 @@ func (s *stage) judgeAgents() {
 // judgeWords looks at the words for what is missing: the run repeats them, and only a full disk leaves a stage without an end.
 func (s *stage) judgeWords() {
 	for _, words := range s.Missing {
-		if !slices.Contains(s.Results.Run.Missing, fmt.Sprintf("stage %d: %s", s.Index, words)) {
+		if !slices.Contains(s.Results.Run.Missing, fmt.Sprintf("stage %d: %s", s.Index+1, words)) {
 			s.wrong("stage %d lacks something that the run does not name: %s", s.Index, words)
 		}
 		ended := !strings.Contains(words, "did not end") && !strings.Contains(words, "never started")
