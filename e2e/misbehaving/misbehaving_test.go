@@ -143,7 +143,8 @@ type cluster struct {
 func startCluster(t *testing.T) cluster {
 	coordinator := process.Start(t, programs.Coordinator, "--listen", "127.0.0.1:0", "--no-gossip", "--log-format", "json")
 	address := coordinator.Await(`"coordinator serves","address":"([^"]+)"`)[1]
-	return cluster{address, process.Start(t, programs.Agent, "--name", "a", "--coordinator", address)}
+	// An agent this busy would keep the tests of other packages from the cores.
+	return cluster{address, process.Start(t, programs.Agent, "--name", "a", "--coordinator", address, "--realtime", "off")}
 }
 
 // run runs a plan, which must end with the exit code, and returns its directory.
