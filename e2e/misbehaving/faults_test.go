@@ -151,7 +151,13 @@ func slicesOf(lists ...[]fault) (all []fault) {
 // connectionFaults are those of servers that hang up, or say something that nobody asked for.
 var connectionFaults = []fault{
 	{name: "closes what it accepts", class: always(connect + "|" + cutStream), handle: func(w *wire, _ api) { w.fin() }},
-	{name: "resets what it accepts", class: always(connect + "|" + cutStream), handle: func(w *wire, _ api) { w.reset() }},
+	{name: "resets what it accepts", class: always(connect + "|" + cutStream), handle: func(w *wire, _ api) {
+		if w.first() { // by which an agent finds out whether somebody is there: reset at once, it says that nobody is
+			w.hang()
+			return
+		}
+		w.reset()
+	}},
 	{name: "hangs up without a word", class: always(cutStream), answer: raw("")},
 	{name: "resets without a word", class: always(cutStream), answer: func(w *wire, _ api) { w.reset() }},
 	{name: "hangs up within the status line", class: always(cutStream), answer: raw("HTTP/1.")},

@@ -95,14 +95,13 @@ func (s *server) answer(w *wire, a api) {
 		w.send(chunk(a.token(i, word)))
 		after[min(i, 1)] = time.Now()
 	}
-	w.send(chunk(a.tail("length", a.truth())+a.mark("length", a.truth())) + lastChunk)
-	index, err := strconv.ParseUint(w.id[strings.LastIndexByte(w.id, '-')+1:], 10, 64)
-	if err != nil {
-		return // it is of no load
+	// It is of no load without an index. What comes after this ends the request, whose times may then be asked for.
+	if index, err := strconv.ParseUint(w.id[strings.LastIndexByte(w.id, '-')+1:], 10, 64); err == nil {
+		s.mu.Lock()
+		s.spans[index] = span{before[1].Sub(after[0]), after[1].Sub(before[0])}
+		s.mu.Unlock()
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.spans[index] = span{before[1].Sub(after[0]), after[1].Sub(before[0])}
+	w.send(chunk(a.tail("length", a.truth())+a.mark("length", a.truth())) + lastChunk)
 }
 
 // plan is that of a run against all targets.
@@ -417,6 +416,8 @@ const slack = 500 * time.Microsecond
 // times counts the streams whose frames came in reads of their own, and those of them whose time from the first word to the last is not the
 // server's. Of frames that came in one read the kernel keeps one time.
 func (s *server) times(rows []rundir.Row) (timed, off int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, r := range rows {
 		gaps := r.ITLNs[:min(len(r.ITLNs), len(words)-1)] // the end may be a token, too
 		if slices.Contains(gaps, 0) {
