@@ -45,7 +45,7 @@ func BenchmarkSnapshot(b *testing.B) {
 
 // benchmarkAppend appends snapshots from some goroutines.
 func benchmarkAppend(b *testing.B, s *spatev1.Snapshot, agents int) {
-	l, err := ledger.Create(filepath.Join(b.TempDir(), "ledger.db"), fixture.RunRecord(1))
+	l, err := ledger.Create(filepath.Join(b.TempDir(), "ledger.db"), ledger.Change{Run: fixture.RunRecord(1)})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -144,7 +144,7 @@ func TestWhatARunLacks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			run := fixture.RunRecord(1)
 			c.change(run)
-			l, err := ledger.Create(filepath.Join(t.TempDir(), "ledger.db"), run)
+			l, err := ledger.Create(filepath.Join(t.TempDir(), "ledger.db"), ledger.Change{Run: run})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -270,7 +270,7 @@ func TestJoinedAgentsContribute(t *testing.T) {
 }
 
 func TestALedgerWithALossIsReplayedWithoutWhatFollowed(t *testing.T) {
-	l, err := ledger.Create(filepath.Join(t.TempDir(), "ledger.db"), fixture.RunRecord(1))
+	l, err := ledger.Create(filepath.Join(t.TempDir(), "ledger.db"), ledger.Change{Run: fixture.RunRecord(1)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -362,7 +362,7 @@ func TestErrorExampleIsTheEarliest(t *testing.T) {
 }
 
 func TestResultOfALedger(t *testing.T) {
-	l, err := ledger.Create(filepath.Join(t.TempDir(), "ledger.db"), fixture.RunRecord(2))
+	l, err := ledger.Create(filepath.Join(t.TempDir(), "ledger.db"), ledger.Change{Run: fixture.RunRecord(2)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -111,14 +110,11 @@ func (c *Coordinator) newRun(s submission, wall time.Time) (*run, error) {
 	if err := os.MkdirAll(c.runDir(id), 0o755); err != nil {
 		return nil, err
 	}
-	l, err := ledger.Create(c.ledgerPath(id), record)
+	l, err := ledger.Create(c.ledgerPath(id), ledger.Change{Run: record, Submission: submission})
 	if err != nil {
 		return nil, err
 	}
 	r := c.makeRun(record, submission, l)
-	if err := r.put(ledger.Change{Submission: submission}); err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
 	c.reserveOf(id).hold(c.log)
 	r.secrets, r.client = s.secrets, s.request.GetVersion()
 	return r, nil

@@ -214,7 +214,7 @@ func inUse(t *testing.T, dir string) *ledger.Ledger {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	l, err := ledger.Create(path, &spatev1.RunRecord{RunId: "used"})
+	l, err := ledger.Create(path, ledger.Change{Run: &spatev1.RunRecord{RunId: "used"}})
 	if err != nil {
 		t.Fatal(err)
 	}

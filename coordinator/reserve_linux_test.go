@@ -64,7 +64,7 @@ func TestEndIsWrittenToAFullDisk(t *testing.T) {
 				t.Fatal(err)
 			}
 			record := &spatev1.RunRecord{RunId: id}
-			l, err := ledger.Create(c.ledgerPath(id), record)
+			l, err := ledger.Create(c.ledgerPath(id), ledger.Change{Run: record})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -181,7 +181,7 @@ func runDir(t testing.TB, records string, arrange func([]*spatev1.Snapshot)) str
 	t.Helper()
 	dir := t.TempDir()
 	run := runRecord(records)
-	l, err := ledger.Create(filepath.Join(dir, LedgerFile), run)
+	l, err := ledger.Create(filepath.Join(dir, LedgerFile), ledger.Change{Run: run})
 	if err != nil {
 		t.Fatal(err)
 	}

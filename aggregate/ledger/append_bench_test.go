@@ -16,7 +16,7 @@ import (
 func BenchmarkAppendCrowd(b *testing.B) {
 	const agents, groups = 1000, 4
 	path := filepath.Join(b.TempDir(), "ledger.db")
-	l, err := Create(path, fixture.RunRecord(1))
+	l, err := Create(path, Change{Run: fixture.RunRecord(1)})
 	if err != nil {
 		b.Fatal(err)
 	}

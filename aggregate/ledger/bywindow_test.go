@@ -16,7 +16,7 @@ import (
 // By window come the same snapshots, sorted: of any processes, whose names may begin alike, whatever the order they came in.
 func TestByWindow(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		l, err := Create(fmt.Sprintf("%s/%d.db", t.TempDir(), rapid.Uint64().Draw(rt, "file")), fixture.RunRecord(1))
+		l, err := Create(fmt.Sprintf("%s/%d.db", t.TempDir(), rapid.Uint64().Draw(rt, "file")), Change{Run: fixture.RunRecord(1)})
 		if err != nil {
 			rt.Fatal(err)
 		}

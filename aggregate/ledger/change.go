@@ -37,28 +37,31 @@ func (l *Ledger) Put(c Change) error {
 	if c.nothing() {
 		return nil
 	}
-	return l.update("records", func(k *keeper) error {
-		if err := c.putMeta(k); err != nil {
+	return l.update("records", c.write)
+}
+
+// write writes the change in a transaction.
+func (c Change) write(k *keeper) error {
+	if err := c.putMeta(k); err != nil {
+		return err
+	}
+	for _, stage := range c.Discard {
+		if err := discard(k, stage); err != nil {
 			return err
 		}
-		for _, stage := range c.Discard {
-			if err := discard(k, stage); err != nil {
-				return err
-			}
+	}
+	for _, stage := range c.Stages {
+		key := binary.BigEndian.AppendUint32(nil, stage.GetStage().GetIndex())
+		if err := k.putMessage(stagesBucket, key, stage); err != nil {
+			return err
 		}
-		for _, stage := range c.Stages {
-			key := binary.BigEndian.AppendUint32(nil, stage.GetStage().GetIndex())
-			if err := k.putMessage(stagesBucket, key, stage); err != nil {
-				return err
-			}
+	}
+	for _, event := range c.Events {
+		if err := k.putMessage(eventsBucket, eventKey(event.GetNumber()), event); err != nil {
+			return err
 		}
-		for _, event := range c.Events {
-			if err := k.putMessage(eventsBucket, eventKey(event.GetNumber()), event); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // discard removes a stage's record and its snapshots.

@@ -40,7 +40,7 @@ func numbers(t testing.TB, l *Ledger, after uint64) string {
 
 // A change of nothing does not wait for the disk.
 func TestAChangeOfNothingIsNotWritten(t *testing.T) {
-	l, err := Create(filepath.Join(t.TempDir(), "ledger.db"), fixture.RunRecord(1))
+	l, err := Create(filepath.Join(t.TempDir(), "ledger.db"), Change{Run: fixture.RunRecord(1)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/measure"
-	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // Errors to act on.
@@ -78,18 +77,45 @@ type Ledger struct {
 	done    chan struct{} // closed by the writer when it has ended
 }
 
-// Create makes the ledger of a new run. The file must not exist. The caller closes the ledger.
-func Create(path string, run *spatev1.RunRecord) (*Ledger, error) {
+// Create makes the ledger of a new run with its first records, and opens it. The file must not exist. It gets its name when it is whole, so
+// that a process killed meanwhile leaves no ledger. The caller closes the ledger.
+func Create(path string, first Change) (*Ledger, error) {
+	l, err := create(path, first)
+	if err != nil {
+		return nil, fmt.Errorf("create ledger %s: %w", path, err)
+	}
+	return l, nil
+}
+
+func create(path string, first Change) (*Ledger, error) {
+	switch _, err := os.Lstat(path); {
+	case err == nil:
+		return nil, &os.PathError{Op: "create", Path: path, Err: os.ErrExist}
+	case !errors.Is(err, os.ErrNotExist):
+		return nil, err
+	}
+	unnamed := path + ".new"
+	if err := os.Remove(unnamed); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	if err := layOut(unnamed, first); err != nil {
+		return nil, errors.Join(err, os.Remove(unnamed))
+	}
+	if err := os.Rename(unnamed, path); err != nil {
+		return nil, errors.Join(err, os.Remove(unnamed))
+	}
+	return open(path, false, lockTimeout, openExisting)
+}
+
+// layOut makes a ledger's file, which must not exist, and closes it.
+func layOut(path string, first Change) error {
 	l, err := open(path, false, lockTimeout, func(path string, flag int, mode os.FileMode) (*os.File, error) {
 		return os.OpenFile(path, flag|os.O_EXCL, mode)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("create ledger %s: %w", path, err)
+		return err
 	}
-	if err := l.db.Update(func(tx *bbolt.Tx) error { return initialise(tx, run) }); err != nil {
-		return nil, errors.Join(fmt.Errorf("create ledger %s: %w", path, err), l.Close())
-	}
-	return l, nil
+	return errors.Join(l.db.Update(func(tx *bbolt.Tx) error { return initialise(tx, first) }), l.Close())
 }
 
 // Open opens the ledger of a run to go on with it, after it has read all of it to be sure that it is whole. The caller closes it. It fails
@@ -177,8 +203,8 @@ func openError(err error) error {
 	return err
 }
 
-// initialise lays out a new file.
-func initialise(tx *bbolt.Tx, run *spatev1.RunRecord) error {
+// initialise makes the buckets of a new file and writes its first records.
+func initialise(tx *bbolt.Tx, first Change) error {
 	for _, name := range append(recordBuckets(), inventoryBucket) {
 		if _, err := tx.CreateBucket(name); err != nil {
 			return err
@@ -197,7 +223,7 @@ func initialise(tx *bbolt.Tx, run *spatev1.RunRecord) error {
 	if err := k.put(metaBucket, definitionsKey, binary.BigEndian.AppendUint32(nil, measure.Definitions)); err != nil {
 		return err
 	}
-	if err := k.putMessage(metaBucket, runKey, run); err != nil {
+	if err := first.write(k); err != nil {
 		return err
 	}
 	return k.close()

@@ -20,7 +20,7 @@ import (
 func fuzzedLedger(t testing.TB) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ledger.db")
-	l, err := Create(path, fixture.RunRecord(2))
+	l, err := Create(path, Change{Run: fixture.RunRecord(2)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ import (
 func newLedger(t testing.TB) (*Ledger, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ledger.db")
-	l, err := Create(path, fixture.RunRecord(1))
+	l, err := Create(path, Change{Run: fixture.RunRecord(1)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,8 +306,45 @@ func TestOpenNeedsAFileAndCreateNeedsNone(t *testing.T) {
 		t.Error("Open made a file")
 	}
 	_, path := newLedger(t)
-	if _, err := Create(path, fixture.RunRecord(1)); !errors.Is(err, os.ErrExist) {
+	if _, err := Create(path, Change{Run: fixture.RunRecord(1)}); !errors.Is(err, os.ErrExist) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A process killed while it creates a ledger leaves none, and what it leaves stops no other.
+func TestALedgerIsWholeOnceItHasItsName(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	if err := os.WriteFile(path+".new", []byte("cut short"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	seen := make(chan []byte)
+	go func() {
+		for {
+			if content, err := os.ReadFile(path); err == nil {
+				seen <- content
+				return
+			}
+		}
+	}()
+	l, err := Create(path, Change{Run: fixture.RunRecord(1), Submission: &spatev1.Submission{Name: "first"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	early := filepath.Join(t.TempDir(), "ledger.db")
+	if err := os.WriteFile(early, <-seen, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := OpenReadOnly(early)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer whole.Close()
+	if s, err := whole.Submission(); err != nil || s.GetName() != "first" {
+		t.Errorf("submission %v, %v", s, err)
+	}
+	if _, err := os.Stat(path + ".new"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the unnamed file is still there: %v", err)
 	}
 }
 

@@ -33,7 +33,7 @@ func Salvage(from, to string, planYAML []byte) (damage *DamageError, err error) 
 
 // salvageTo writes what is intact.
 func salvageTo(f *os.File, to string, damage *DamageError, planYAML []byte) (err error) {
-	out, err := Create(to, &spatev1.RunRecord{})
+	out, err := Create(to, Change{Run: &spatev1.RunRecord{}})
 	if err != nil {
 		return err
 	}

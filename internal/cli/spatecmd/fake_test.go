@@ -157,7 +157,7 @@ func ledgerOf(t *testing.T, outcome spatev1.Outcome, reason string, change ...fu
 	for _, f := range change {
 		f(run)
 	}
-	ledger, err := ledger.Create(path, run)
+	ledger, err := ledger.Create(path, ledger.Change{Run: run})
 	if err != nil {
 		t.Fatal(err)
 	}
