@@ -42,7 +42,8 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{t: t, cfg: Config{
-		DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler), Version: "test",
+		// as a pattern the directory is a bad one
+		DataDir: filepath.Join(t.TempDir(), "[1] runs ["), Logger: slog.New(slog.DiscardHandler), Version: "test",
 		Run: lifecycle.Config{Silence: time.Hour, NearLead: time.Millisecond},
 	}}
 	conn, err := grpc.NewClient("passthrough:///rig", grpc.WithTransportCredentials(insecure.NewCredentials()),

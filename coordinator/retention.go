@@ -57,8 +57,9 @@ func (c *Coordinator) datasetsInUse() map[string]bool {
 
 // tidyRuns deletes ended runs beyond the limits, and what is left of runs that were being deleted.
 func (c *Coordinator) tidyRuns(now time.Time) {
-	rest, _ := filepath.Glob(filepath.Join(c.cfg.DataDir, removedPrefix+"*")) // the pattern is good
-	for _, dir := range rest {
+	rest, _ := fs.Glob(os.DirFS(c.cfg.DataDir), removedPrefix+"*") // the pattern is good
+	for _, name := range rest {
+		dir := filepath.Join(c.cfg.DataDir, name)
 		c.log.Info("deleting what is left of a removed run", "directory", dir, "error", os.RemoveAll(dir))
 	}
 	if c.cfg.KeepRuns == (retention.Limits{}) {

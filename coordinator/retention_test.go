@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,7 +58,7 @@ func TestRunsAreRemoved(t *testing.T) {
 			t.Errorf("run %q: %v, want %v", c.id, err, c.want)
 		}
 	}
-	if left, err := filepath.Glob(filepath.Join(r.cfg.DataDir, "*"+ended+"*")); err != nil || len(left) != 0 {
+	if left, err := fs.Glob(os.DirFS(r.cfg.DataDir), "*"+ended+"*"); err != nil || len(left) != 0 {
 		t.Errorf("left over: %v, %v", left, err)
 	}
 	if err := followOnce(t, r.runs, ended); status.Code(err) != codes.NotFound {

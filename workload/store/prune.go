@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,8 +74,9 @@ func (s *Store) Prune(l retention.Limits, now time.Time, inUse map[string]bool) 
 
 // sweep deletes what was begun and abandoned.
 func (s *Store) sweep(now time.Time) (err error) {
-	begun, _ := filepath.Glob(filepath.Join(s.dir, incoming+"*")) // the pattern is good
-	for _, path := range begun {
+	begun, _ := fs.Glob(os.DirFS(s.dir), incoming+"*") // the pattern is good
+	for _, name := range begun {
+		path := filepath.Join(s.dir, name)
 		if info, e := os.Stat(path); e == nil && now.Sub(info.ModTime()) > abandoned {
 			err = errors.Join(err, os.Remove(path))
 		}

@@ -22,7 +22,7 @@ func name() string {
 
 func open(t *testing.T) *Store {
 	t.Helper()
-	s, err := Open(filepath.Join(t.TempDir(), "deep", "datasets"))
+	s, err := Open(filepath.Join(t.TempDir(), "deep", "[1] datasets [")) // as a pattern this is a bad one
 	if err != nil {
 		t.Fatal(err)
 	}
