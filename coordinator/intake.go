@@ -112,6 +112,8 @@ func (c *Coordinator) takeIn(r *run, s *spatev1.Snapshot, heard bool) (*spatev1.
 		return &spatev1.PushResponse{Key: s.GetKey(), Refused: err.Error()}, nil
 	case errors.Is(err, ledger.ErrClosed) && c.endedWith(s): // the run ended while it came again
 		c.intake.duplicates.Add(1)
+	case errors.Is(err, ledger.ErrClosed) && c.leaves(): // the coordinator that is started next takes it
+		return nil, errClosing
 	case errors.Is(err, ledger.ErrConflict), errors.Is(err, ledger.ErrClosed):
 		return c.refuse(r, s, heard, err), nil
 	case err != nil:
@@ -123,6 +125,13 @@ func (c *Coordinator) takeIn(r *run, s *spatev1.Snapshot, heard bool) (*spatev1.
 		c.intake.duplicates.Add(1)
 	}
 	return &spatev1.PushResponse{Key: s.GetKey()}, nil
+}
+
+// leaves reports whether the coordinator is shutting down.
+func (c *Coordinator) leaves() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
 }
 
 // endedWith says whether a snapshot is in the ledger of a run that has ended lately: its ack was lost.

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/spate-load/spate/aggregate"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -29,6 +32,23 @@ func interrupt(t *testing.T, dir string, until func(h *harness, a *agent)) {
 	until(h, a)
 	if err := h.c.Leave(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A snapshot whose ledger is closed because the coordinator leaves is not refused: its agent keeps it for the coordinator
+// that is started next.
+func TestASnapshotOfARunThatIsLeftIsNotRefused(t *testing.T) {
+	h := serve(t, local(t, filepath.Join(t.TempDir(), "run")), "")
+	a := h.agent("a")
+	h.submit(1)
+	a.apply()
+	a.armed()
+	r := h.active()
+	if err := h.c.Leave(); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := h.c.takeIn(r, a.snapshot(0), true); status.Code(err) != codes.Unavailable {
+		t.Errorf("answer %v, error %v", answer, err)
 	}
 }
 
