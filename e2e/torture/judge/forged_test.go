@@ -93,6 +93,10 @@ var ofFindings = []forgery{
 		cutStage(e, 0)
 		e.Served, e.Rows = nil, nil
 	}, "0 of 2 stages"},
+	{"a stage without one of its agents", complete, func(e *Evidence) {
+		stage := &e.Results.Stages[0]
+		stage.Agents = slices.DeleteFunc(stage.Agents, func(a Agent) bool { return a.Name == "agent-1" })
+	}, "began without agent agent-1"},
 	{"half of the TTFTs", complete, func(e *Evidence) { e.Results.Stages[0].TTFT.Count /= 2 }, "TTFT in all"},
 	{"half of the TTFTs' values", complete, func(e *Evidence) {
 		for i := range e.Rows {

@@ -144,7 +144,8 @@ func (s *stage) judgeInFlight() {
 		peak = max(peak, now)
 	}
 	want := s.load.Concurrency
-	if mean := busy / float64(last); peak > want || peak < want-1 || mean < leastBusy*float64(want) {
+	idle := s.promised() && busy < leastBusy*float64(want)*float64(last)
+	if mean := busy / float64(last); peak > want || peak < want-1 || idle {
 		s.wrong("stage %d had %d requests in flight at most and %.2f in the mean: concurrency %d was asked for", s.Index, peak, mean, want)
 	}
 	if s.load.Requests == 0 && time.Duration(last) < s.load.For-late {
@@ -152,14 +153,19 @@ func (s *stage) judgeInFlight() {
 	}
 }
 
-// leastBusy is the part of its slots that a closed loop keeps busy at least, in the mean, whatever its agents' faults.
+// leastBusy is the part of its slots that a closed loop keeps busy at least, in the mean, under faults that agents recover from in time. Others
+// may leave an agent's slots idle for as long as they last.
 const leastBusy = 0.6
 
-// shares are the agents' shares of the load, by their places in the script, in the smallest whole numbers by which they stand to each other.
+// shares are the agents' shares of the load at the stage's start, by their places in the script, in the smallest whole numbers by which they
+// stand to each other. An agent that was not there has 0.
 func (s *stage) shares() []int {
 	agents := s.Script.Agents
 	out := make([]int, len(agents))
 	for i, a := range agents {
+		if !s.began(script.AgentName(i)) {
+			continue
+		}
 		out[i] = a.Weight
 		if s.Script.Regions {
 			out[i] *= map[string]int{"eu": 3, "us": 2}[a.Region] * s.weightOutside(a.Region)
@@ -170,15 +176,31 @@ func (s *stage) shares() []int {
 		divisor = gcd(divisor, w)
 	}
 	for i := range out {
-		out[i] /= divisor
+		out[i] /= max(divisor, 1)
 	}
 	return out
 }
 
-// weightOutside is the weight of the agents of the other region.
+// began reports whether an agent was part of the stage from its start.
+func (s *stage) began(agent string) bool {
+	return slices.ContainsFunc(s.Agents, func(a Agent) bool { return a.Name == agent && a.JoinedS == nil })
+}
+
+// judgeAbsent looks at agents that were not part of the stage from its start: a fault must have struck each of
+// them before.
+func (s *stage) judgeAbsent() {
+	for i := range s.Script.Agents {
+		name := script.AgentName(i)
+		if hurt := s.hurt(name); !s.began(name) && hurt > s.start {
+			s.wrong("stage %d began without agent %s, which nothing had happened to", s.Index, name)
+		}
+	}
+}
+
+// weightOutside is the weight of the agents of the other region that were there at the start.
 func (s *stage) weightOutside(region string) (sum int) {
-	for _, a := range s.Script.Agents {
-		if a.Region != region {
+	for i, a := range s.Script.Agents {
+		if a.Region != region && s.began(script.AgentName(i)) {
 			sum += a.Weight
 		}
 	}
@@ -207,6 +229,9 @@ func (s *stage) ownerOf(index uint64) (agent string, known bool) {
 	cycle := 0
 	for _, w := range shares {
 		cycle += w
+	}
+	if cycle == 0 {
+		return "", false // nobody was there
 	}
 	had := make([]int, len(shares))
 	owner := 0

@@ -90,6 +90,7 @@ func (j *judge) judgeStage(claims *Stage, load script.Load) {
 	if !s.judgeStart() {
 		return
 	}
+	s.judgeAbsent()
 	s.judgeSchedule()
 	s.judgeTimes()
 	s.judgeTwice()
