@@ -123,38 +123,52 @@ func (s *stage) judgeInFlight() {
 	if !s.Complete || len(s.rows) == 0 {
 		return
 	}
-	type edge struct {
-		at   int64
-		step int
-	}
-	var edges []edge
 	last := int64(0)
+	var edges []edge
 	for _, r := range s.rows {
-		edges = append(edges, edge{r.StartNs, 1}, edge{r.EndNs, -1})
+		edges = append(edges, edge{at: r.StartNs, requests: 1}, edge{at: r.EndNs, requests: -1})
 		last = max(last, r.StartNs)
 	}
-	slices.SortFunc(edges, func(a, b edge) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.step, b.step)) })
-	now, peak, busy, until := 0, 0, 0.0, int64(0)
-	for _, e := range edges {
-		if e.at <= last {
-			busy += float64(now) * float64(e.at-until)
-			until = e.at
-		}
-		now += e.step
-		peak = max(peak, now)
+	for _, f := range s.Notes.Struck {
+		edges = append(edges, edge{at: int64(f.From - s.start), faults: 1}, edge{at: int64(f.To.Add(late) - s.start), faults: -1})
 	}
+	peak, busy, calm := inFlight(edges, last)
 	want := s.load.Concurrency
-	idle := s.promised() && busy < leastBusy*float64(want)*float64(last)
-	if mean := busy / float64(last); peak > want || peak < want-1 || idle {
-		s.wrong("stage %d had %d requests in flight at most and %.2f in the mean: concurrency %d was asked for", s.Index, peak, mean, want)
+	idle := s.promised() && busy < leastBusy*float64(want)*calm
+	if peak > want || peak < want-1 || idle {
+		s.wrong("stage %d had %d requests in flight at most and %.2f in the mean of %.1f s: concurrency %d was asked for",
+			s.Index, peak, busy/calm, calm/1e9, want)
 	}
 	if s.load.Requests == 0 && time.Duration(last) < s.load.For-late {
 		s.wrong("stage %d started its last request at %v, and %v were asked for", s.Index, time.Duration(last), s.load.For)
 	}
 }
 
-// leastBusy is the part of its slots that a closed loop keeps busy at least, in the mean, under faults that agents recover from in time. Others
-// may leave an agent's slots idle for as long as they last.
+// edge is a moment, in nanoseconds since the stage's start, at which requests start or end, or faults.
+type edge struct {
+	at               int64
+	requests, faults int
+}
+
+// inFlight is the most requests in flight, the sum of their times in flight until the last start while no fault lasted, and how long that was.
+func inFlight(edges []edge, last int64) (peak int, busy, calm float64) {
+	slices.SortFunc(edges, func(a, b edge) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.requests, b.requests)) })
+	now, faults, until := 0, 0, int64(0)
+	for _, e := range edges {
+		if at := min(e.at, last); at > until {
+			if faults == 0 {
+				busy, calm = busy+float64(now)*float64(at-until), calm+float64(at-until)
+			}
+			until = at
+		}
+		now, faults = now+e.requests, faults+e.faults
+		peak = max(peak, now)
+	}
+	return peak, busy, calm
+}
+
+// leastBusy is the part of its slots that a closed loop keeps busy at least, in the mean of the time in which no fault lasted, if agents recover
+// from all of them. Others may leave an agent's slots idle.
 const leastBusy = 0.6
 
 // shares are the agents' shares of the load at the stage's start, by their places in the script, in the smallest whole numbers by which they
