@@ -12,8 +12,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// account is how a load reads the counters of servers that fell to its agent: before its first request, at the end of a warm-up, and when the
-// last request of all agents has ended. Its zero value is of a load that reads none.
+// account is how a load reads the counters of servers that fell to its agent: before its first request, at the end of a
+// warm-up, and when the last request of all agents has ended. Its zero value is of a load that reads none.
 type account struct {
 	ctx      context.Context // of the readings before the last
 	cancel   context.CancelFunc
@@ -27,12 +27,12 @@ type account struct {
 }
 
 const (
-	// askFirst is how soon an agent asks again whether the load of all has ended, and askOthers how often in the end: agents end together as a
-	// rule. The coordinator answers at once.
+	// askFirst is how soon an agent asks again whether the load of all has ended, and askOthers how often in the end:
+	// agents end together as a rule. The coordinator answers at once.
 	askFirst  = 10 * time.Millisecond
 	askOthers = 200 * time.Millisecond
-	// waitOthers is how much longer than the drain timeout it waits for that. All loads of a stage end within that time of each other, unless
-	// they end by requests and one agent's are much slower.
+	// waitOthers is how much longer than the drain timeout it waits for that. All loads of a stage end within that time
+	// of each other, unless they end by requests and one agent's are much slower.
 	waitOthers = 10 * time.Second
 	// lastReading bounds the time of the last readings.
 	lastReading = 3 * time.Second
@@ -49,8 +49,8 @@ func warmsUp(l *spatev1.LoadPoint) bool {
 	return l.GetWarmupRequests() > 0 || l.GetWarmupDuration().AsDuration() > 0 || l.GetWarmupUntilSteady() != nil
 }
 
-// readServers starts to read servers' metrics, before the first request. The function that it returns takes the last readings, once the load
-// of all agents has ended, and blocks until then.
+// readServers starts to read servers' metrics, before the first request. The function that it returns takes the last
+// readings, once the load of all agents has ended, and blocks until then.
 func (l *load) readServers() (end func()) {
 	if l.servers == nil {
 		return func() {}
@@ -82,8 +82,8 @@ func (l *load) failed() bool {
 	return l.failure != ""
 }
 
-// measuringBegan reads the servers again at the first measured request, so that the account leaves out the warm-up but for what is in flight.
-// It does not block.
+// measuringBegan reads the servers again at the first measured request, so that the account leaves out the warm-up but
+// for what is in flight. It does not block.
 func (l *load) measuringBegan() {
 	if l.servers == nil || !warmsUp(l.stage.GetLoad()) {
 		return
@@ -95,7 +95,8 @@ func (l *load) measuringBegan() {
 	})
 }
 
-// awaitOthers blocks until the load of all agents has ended, as the coordinator says, or nothing is to be waited for any more.
+// awaitOthers blocks until the load of all agents has ended, as the coordinator says, or nothing is to be waited for
+// any more.
 func (l *load) awaitOthers() {
 	l.account.waiting.Store(true)
 	defer l.account.waiting.Store(false)

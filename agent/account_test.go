@@ -52,7 +52,8 @@ func requestsOf(t *testing.T, accounts []*spatev1.ServerAccount) uint64 {
 	return accounts[0].GetHistograms()[0].GetCount()
 }
 
-// An agent whose load has ended reads its servers when the load of the others has ended, too, and not each second where nobody asked for that.
+// An agent whose load has ended reads its servers when the load of the others has ended, too, and not each second where
+// nobody asked for that.
 func TestTheLastReadingIsAfterTheLastRequestOfAll(t *testing.T) {
 	c, e := newCoordinator(t), newEngine(t, time.Millisecond, 0)
 	e.counts = true
@@ -93,7 +94,8 @@ func TestTheLastReadingIsAfterTheLastRequestOfAll(t *testing.T) {
 func TestTheAccountBeginsBehindTheWarmUp(t *testing.T) {
 	e := newEngine(t, 100*time.Millisecond, 0)
 	e.counts = true
-	u := begin(t, reading(assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 3, WarmupRequests: 2}, e), 0)), limits{})
+	u := begin(t, reading(assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 3, WarmupRequests: 2}, e), 0)),
+		limits{})
 	eventually(t, "end of the load", func() bool { return u.account.waiting.Load() })
 	u.waitNoMore()
 	o := u.wait(t)
@@ -148,7 +150,8 @@ func TestServersWithoutMetricsAreNoted(t *testing.T) {
 	a := reading(assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 2}, e, f), 0))
 	u := begin(t, a, limits{})
 	note := strings.Join(u.found.Preparation.GetNotes(), " ")
-	if want := "No server metrics at " + e.URL + "/metrics and 1 more: it answers with status 404"; !strings.Contains(note, want) {
+	if want := "No server metrics at " + e.URL +
+		"/metrics and 1 more: it answers with status 404"; !strings.Contains(note, want) {
 		t.Errorf("noted: %q", note)
 	}
 	questions := e.questions()

@@ -1,9 +1,10 @@
 // Package agent generates one agent's share of a stage and reports what it measured to the coordinator.
 //
-// A session holds the connection to the coordinator: assignments come in, snapshots go out. The executor turns an assignment into
-// requests, by the schedule of agent/arrival, the content of workload and the client of agent/stream. The recorder counts what
-// became of them, and the outbox keeps each snapshot until the coordinator has it for good. An assignment under way does not need
-// the connection: the agent goes on for the lease it was given, and drains when that ends.
+// A session holds the connection to the coordinator: assignments come in, snapshots go out. The executor turns an
+// assignment into requests, by the schedule of agent/arrival, the content of workload and the client of agent/stream.
+// The recorder counts what became of them, and the outbox keeps each snapshot until the coordinator has it for good. An
+// assignment under way does not need the connection: the agent goes on for the lease it was given, and drains when that
+// ends.
 //
 // The package decides nothing about a run: what to do and when is the coordinator's word. It knows no gossip, reads no
 // configuration and writes no files but the datasets it is told to fetch. The daemon and the run command call it.
@@ -60,11 +61,13 @@ func New(c Config) (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("agent configuration: %w", err)
 	}
-	a := &Agent{config: c, incarnation: rand.Uint64(), datasets: &datasets{dir: c.DatasetDir, keep: c.KeepDatasets, log: c.Logger}}
+	a := &Agent{config: c, incarnation: rand.Uint64(), datasets: &datasets{dir: c.DatasetDir, keep: c.KeepDatasets,
+		log: c.Logger}}
 	a.outbox = newOutbox(c.Name, a.incarnation, outboxBytes)
 	a.desk = &desk{
 		kit: kit{
-			limits:   limits{maxStreams: c.MaxStreams, maxRate: c.MaxRate, fileShares: c.FileShares, targets: allowed, resolver: net.DefaultResolver, sources: sources},
+			limits: limits{maxStreams: c.MaxStreams, maxRate: c.MaxRate, fileShares: c.FileShares, targets: allowed,
+				resolver: net.DefaultResolver, sources: sources},
 			datasets: a.datasets,
 			findings: &findings{},
 			logger:   c.Logger,
@@ -80,8 +83,8 @@ func New(c Config) (*Agent, error) {
 	return a, nil
 }
 
-// Run serves the coordinator, and connects again whenever the connection breaks, until ctx ends. Load under way is then cancelled
-// at once, and Run returns when the coordinator has what was measured, or after 5 seconds. It is called once.
+// Run serves the coordinator, and connects again whenever the connection breaks, until ctx ends. Load under way is then
+// cancelled at once, and Run returns when the coordinator has what was measured, or after 5 seconds. It is called once.
 func (a *Agent) Run(ctx context.Context) error {
 	if err := raiseFileLimit(); err != nil {
 		a.config.Logger.Warn("fewer streams than this machine could hold", "error", err)
@@ -100,7 +103,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	unlink()
 	<-gone
 	if left > 0 {
-		return fmt.Errorf("shut down with %d snapshots that the coordinator did not take within %v", left, shutdownGrace)
+		return fmt.Errorf("shut down with %d snapshots that the coordinator did not take within %v", left,
+			shutdownGrace)
 	}
 	return nil
 }

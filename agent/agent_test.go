@@ -28,7 +28,8 @@ func TestAgentRunsOneStageAfterTheOther(t *testing.T) {
 	c := newCoordinator(t)
 	shutdown := c.start(Config{Region: "eu", Version: "v", Weight: 3, MaxStreams: 50})
 	hello := c.next().GetHello()
-	if hello.GetProtocol() != protocol || hello.GetDefinitions() != measure.Definitions || hello.GetIncarnation() == 0 || hello.GetResume() != nil {
+	if hello.GetProtocol() != protocol || hello.GetDefinitions() != measure.Definitions ||
+		hello.GetIncarnation() == 0 || hello.GetResume() != nil {
 		t.Errorf("hello %v", hello)
 	}
 	info := hello.GetAgent()
@@ -43,8 +44,10 @@ func TestAgentRunsOneStageAfterTheOther(t *testing.T) {
 		if totals.GetCounters().GetCompleted() != 10 || totals.GetFailure() != "" || totals.GetStopped() {
 			t.Errorf("stage %d: totals %v", index, totals)
 		}
-		if totals.GetClockUncertaintyNs() <= 0 || totals.GetStartErrorNs() < 0 || totals.GetStartErrorNs() > int64(10*time.Second) {
-			t.Errorf("stage %d: start error %d, uncertainty %d", index, totals.GetStartErrorNs(), totals.GetClockUncertaintyNs())
+		if totals.GetClockUncertaintyNs() <= 0 || totals.GetStartErrorNs() < 0 ||
+			totals.GetStartErrorNs() > int64(10*time.Second) {
+			t.Errorf("stage %d: start error %d, uncertainty %d", index, totals.GetStartErrorNs(),
+				totals.GetClockUncertaintyNs())
 		}
 	}
 	if err := shutdown(); err != nil {
@@ -52,7 +55,8 @@ func TestAgentRunsOneStageAfterTheOther(t *testing.T) {
 	}
 	for _, s := range c.once() {
 		key := s.GetKey()
-		if key.GetAgent() != "a" || key.GetRunId() != "run" || key.GetIncarnation() != hello.GetIncarnation() || s.GetRevision() != 1 {
+		if key.GetAgent() != "a" || key.GetRunId() != "run" || key.GetIncarnation() != hello.GetIncarnation() ||
+			s.GetRevision() != 1 {
 			t.Errorf("key %v, revision %d", key, s.GetRevision())
 		}
 	}
@@ -158,7 +162,8 @@ func TestShutdownDeliversTotals(t *testing.T) {
 		t.Error(err)
 	}
 	totals := c.totals(0)
-	if totals.GetFailure() != "the agent was shut down" || totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_AGENT ||
+	if totals.GetFailure() != "the agent was shut down" ||
+		totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_AGENT ||
 		totals.GetCounters().GetCancelled() != 2 {
 		t.Errorf("totals %v", totals)
 	}
@@ -188,14 +193,16 @@ func TestAssignmentsThatAreNotTakenOn(t *testing.T) {
 	foreign := closedStage(0, e)
 	foreign.Stage.Target.Endpoints = []string{"http://192.0.2.1:80"}
 	c.assign(foreign)
-	if got := c.next().GetRejected(); !proto.Equal(got.GetRef(), foreign.GetRef()) || !strings.Contains(got.GetReason(), "192.0.2.1") ||
+	if got := c.next().GetRejected(); !proto.Equal(got.GetRef(), foreign.GetRef()) ||
+		!strings.Contains(got.GetReason(), "192.0.2.1") ||
 		got.GetKind() != spatev1.FailureKind_FAILURE_KIND_AGENT {
 		t.Errorf("rejected %v", got)
 	}
 	dead := closedStage(0, e)
 	dead.Stage.Target.Endpoints = []string{"http://127.0.0.1:1"}
 	c.assign(dead)
-	if got := c.next().GetRejected(); got.GetKind() != spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD || !strings.Contains(got.GetReason(), "127.0.0.1:1") {
+	if got := c.next().GetRejected(); got.GetKind() != spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD ||
+		!strings.Contains(got.GetReason(), "127.0.0.1:1") {
 		t.Errorf("rejected %v", got)
 	}
 	busy := endless(e)

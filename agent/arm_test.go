@@ -13,8 +13,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// A coordinator that arms what the agent does not have believes something that is wrong, and would wait for it for ever. It is told anew what
-// the agent has, and can set that right.
+// A coordinator that arms what the agent does not have believes something that is wrong, and would wait for it for
+// ever. It is told anew what the agent has, and can set that right.
 func TestArmedWithoutAnAssignment(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})
@@ -33,7 +33,8 @@ func TestArmedWithoutAnAssignment(t *testing.T) {
 
 // A start that no stage can have is not waited for, nor made up for second by second.
 func TestArmedForNoTimeAtAll(t *testing.T) {
-	for name, start := range map[string]int64{"before all": math.MinInt64, "after all": math.MaxInt64, "long ago": -1 << 60} {
+	for name, start := range map[string]int64{"before all": math.MinInt64, "after all": math.MaxInt64,
+		"long ago": -1 << 60} {
 		t.Run(name, func(t *testing.T) {
 			c := newCoordinator(t)
 			c.start(Config{})
@@ -42,7 +43,8 @@ func TestArmedForNoTimeAtAll(t *testing.T) {
 			a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 2, Requests: 10}, e), 0)
 			c.assign(a)
 			c.applied(a.GetRef())
-			c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Arm{Arm: &spatev1.Arm{Ref: a.GetRef(), StartClockNs: start}}})
+			c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Arm{Arm: &spatev1.Arm{Ref: a.GetRef(),
+				StartClockNs: start}}})
 			if m := c.next().GetHello(); !proto.Equal(m.GetResume(), a.GetRef()) || m.GetArmed() {
 				t.Fatalf("got %v instead of Hello", m)
 			}
@@ -66,18 +68,21 @@ func TestClockThatStoodStillEndsTheLoad(t *testing.T) {
 	c.slept = 3 * time.Second
 	c.mu.Unlock()
 	totals := c.totals(0)
-	if !strings.Contains(totals.GetFailure(), "stood still for ") || totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_AGENT {
+	if !strings.Contains(totals.GetFailure(), "stood still for ") ||
+		totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_AGENT {
 		t.Errorf("totals %v", totals)
 	}
 }
 
-// An agent that is armed long after a stage's start, by a coordinator that was away, has little to say of the time before.
+// An agent that is armed long after a stage's start, by a coordinator that was away, has little to say of the time
+// before.
 func TestArmedLate(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()
 	e := newEngine(t, time.Millisecond, 0)
-	a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 2, Duration: durationpb.New(10*time.Hour + 200*time.Millisecond)}, e), 0)
+	a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 2,
+		Duration: durationpb.New(10*time.Hour + 200*time.Millisecond)}, e), 0)
 	c.assign(a)
 	c.applied(a.GetRef())
 	c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Arm{Arm: &spatev1.Arm{

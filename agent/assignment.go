@@ -19,8 +19,9 @@ import (
 //	              |          |
 //	           rejected   replaced by another, stopped, or given up
 //
-// It outlives sessions: an assignment under way goes on without the coordinator, for its lease. Whatever the coordinator says twice, since a
-// connection broke or it was started anew, is answered twice and done once. It is safe for concurrent use.
+// It outlives sessions: an assignment under way goes on without the coordinator, for its lease. Whatever the
+// coordinator says twice, since a connection broke or it was started anew, is answered twice and done once. It is safe
+// for concurrent use.
 type desk struct {
 	kit    kit
 	outbox *outbox
@@ -61,8 +62,8 @@ type request struct {
 	by     answer
 }
 
-// answer is how the coordinator is told about an assignment, over the session that last asked for it. Its methods do not fail: a
-// session that is gone takes no answers, and the next one asks again.
+// answer is how the coordinator is told about an assignment, over the session that last asked for it. Its methods do
+// not fail: a session that is gone takes no answers, and the next one asks again.
 type answer interface {
 	applied(ref *spatev1.AssignmentRef, found *spatev1.Preparation)
 	rejected(ref *spatev1.AssignmentRef, kind spatev1.FailureKind, reason string)
@@ -83,8 +84,9 @@ func describe(ref *spatev1.AssignmentRef) string {
 	return fmt.Sprintf("stage %d of run %s", ref.GetStageIndex()+1, ref.GetRunId())
 }
 
-// assign takes on an assignment, which is the desk's to keep. An earlier one that was not armed yet makes way; one that was told to end is
-// waited for. The one under way is answered again, or revised if the revision is newer. It does not block.
+// assign takes on an assignment, which is the desk's to keep. An earlier one that was not armed yet makes way; one that
+// was told to end is waited for. The one under way is answered again, or revised if the revision is newer. It does not
+// block.
 func (d *desk) assign(m *spatev1.Assign, by answer) {
 	d.mu.Lock()
 	a, ref := d.current, m.GetRef()
@@ -112,7 +114,8 @@ func (d *desk) assign(m *spatev1.Assign, by answer) {
 	}
 }
 
-// answerAgain answers an assignment that the coordinator has asked for before, as soon as it is ready. The desk is locked.
+// answerAgain answers an assignment that the coordinator has asked for before, as soon as it is ready. The desk is
+// locked.
 func (d *desk) answerAgain(a *assignment, ref *spatev1.AssignmentRef, by answer) {
 	a.answer = by
 	if a.share != nil {
@@ -188,8 +191,8 @@ func (d *desk) ref() *spatev1.AssignmentRef {
 	return d.current.ref
 }
 
-// resume names what the coordinator is to know of after a broken connection: the current assignment and whether it is armed, or the one
-// before as long as its totals have not arrived.
+// resume names what the coordinator is to know of after a broken connection: the current assignment and whether it is
+// armed, or the one before as long as its totals have not arrived.
 func (d *desk) resume() (ref *spatev1.AssignmentRef, armed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

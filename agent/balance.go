@@ -15,8 +15,9 @@ const (
 	affinity         = "affinity"
 )
 
-// balance chooses the endpoints of requests. All but leastOutstanding go by the arrival's index alone, so that an arrival has the same
-// endpoint whichever agent plays it, and all turns of a session have one. It is safe for concurrent use.
+// balance chooses the endpoints of requests. All but leastOutstanding go by the arrival's index alone, so that an
+// arrival has the same endpoint whichever agent plays it, and all turns of a session have one. It is safe for
+// concurrent use.
 type balance struct {
 	kind      string
 	endpoints uint64
@@ -30,7 +31,8 @@ type balance struct {
 
 func newBalance(s *spatev1.Stage, content workload.Workload) *balance {
 	b := &balance{
-		kind: s.GetTarget().GetBalance(), endpoints: uint64(len(s.GetTarget().GetEndpoints())), drawn: draw.New(s.GetSeed(), "endpoint"), content: content,
+		kind: s.GetTarget().GetBalance(), endpoints: uint64(len(s.GetTarget().GetEndpoints())),
+		drawn: draw.New(s.GetSeed(), "endpoint"), content: content,
 	}
 	if b.kind == leastOutstanding {
 		b.flown = make([]uint64, b.endpoints)

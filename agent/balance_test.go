@@ -14,9 +14,11 @@ import (
 func balanceOf(t testing.TB, kind string, endpoints int, seed uint64) *balance {
 	t.Helper()
 	stage := &spatev1.Stage{Seed: seed, Target: &spatev1.Target{Balance: kind, Endpoints: make([]string, endpoints)}}
-	content, err := workload.New(workload.Config{Seed: seed, Form: workload.TokenIDs, Workload: &spatev1.Workload{Content: &spatev1.Workload_Random{
-		Random: &spatev1.RandomContent{Isl: 20, Osl: 1, FirstTokenId: 1, LastTokenId: 9, Prefix: &spatev1.Prefix{Length: 10, Groups: 5}},
-	}}})
+	content, err := workload.New(workload.Config{Seed: seed, Form: workload.TokenIDs,
+		Workload: &spatev1.Workload{Content: &spatev1.Workload_Random{
+			Random: &spatev1.RandomContent{Isl: 20, Osl: 1, FirstTokenId: 1, LastTokenId: 9,
+				Prefix: &spatev1.Prefix{Length: 10, Groups: 5}},
+		}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +43,8 @@ func TestEndpointsOfArrivals(t *testing.T) {
 	if got := endpointsOf(t, balanceOf(t, "", 3, 1), 7); !slices.Equal(got, []int{0, 1, 2, 0, 1, 2, 0}) {
 		t.Errorf("in turn: %v", got)
 	}
-	one, same, other := endpointsOf(t, balanceOf(t, "random", 4, 1), 4000), endpointsOf(t, balanceOf(t, "random", 4, 1), 4000), endpointsOf(t, balanceOf(t, "random", 4, 2), 4000)
+	one, same, other := endpointsOf(t, balanceOf(t, "random", 4, 1), 4000),
+		endpointsOf(t, balanceOf(t, "random", 4, 1), 4000), endpointsOf(t, balanceOf(t, "random", 4, 2), 4000)
 	if !slices.Equal(one, same) || slices.Equal(one, other) {
 		t.Error("what is drawn is not a function of the seed and the index")
 	}

@@ -9,8 +9,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// BenchmarkOpenLoop starts requests by a schedule against a server in the same process, whose work is in the figures: what can be
-// read from it is how late requests start.
+// BenchmarkOpenLoop starts requests by a schedule against a server in the same process, whose work is in the figures:
+// what can be read from it is how late requests start.
 func BenchmarkOpenLoop(b *testing.B) {
 	for _, rate := range []float64{200, 2000} {
 		b.Run(fmt.Sprintf("%.0f-per-second", rate), func(b *testing.B) {
@@ -30,10 +30,12 @@ func BenchmarkClosedLoop(b *testing.B) {
 	benchmarkLoad(b, a)
 }
 
-// BenchmarkRests sends requests on 64 slots that rest for 5 ms between them: what can be read from it is how late rests end.
+// BenchmarkRests sends requests on 64 slots that rest for 5 ms between them: what can be read from it is how late rests
+// end.
 func BenchmarkRests(b *testing.B) {
 	e := newEngine(b, 0, 0)
-	load := &spatev1.LoadPoint{Concurrency: 64, Requests: uint64(b.N), ThinkTime: &spatev1.ThinkTime{Mean: span(5 * ms)}}
+	load := &spatev1.LoadPoint{Concurrency: 64, Requests: uint64(b.N),
+		ThinkTime: &spatev1.ThinkTime{Mean: span(5 * ms)}}
 	a := assignOf(stageOf(load, e), 0)
 	a.Records = false
 	benchmarkLoad(b, a)

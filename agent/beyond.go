@@ -8,27 +8,32 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// beyond says how a share is more than its machine was seen to do exactly, or "". What the frames per second of a load will be nobody knows
-// before it; streams and starts are known.
+// beyond says how a share is more than its machine was seen to do exactly, or "". What the frames per second of a load
+// will be nobody knows before it; streams and starts are known.
 func (s *share) beyond(c *spatev1.Capacity) string {
 	if s.closed != nil {
 		if slots := s.closed.Slots(); c.GetStreams() > 0 && slots > int(c.GetStreams()) {
-			return fmt.Sprintf("was exact up to %d streams when it was calibrated, and its share is %d", c.GetStreams(), slots)
+			return fmt.Sprintf("was exact up to %d streams when it was calibrated, and its share is %d",
+				c.GetStreams(), slots)
 		}
 		return ""
 	}
-	if rate := s.stage.GetLoad().GetRate() * largestPart(s.stripe); c.GetStartsPerSecond() > 0 && rate > c.GetStartsPerSecond() {
-		return fmt.Sprintf("was exact up to %.6g starts/s when it was calibrated, and its share is up to %.6g", c.GetStartsPerSecond(), rate)
+	if rate := s.stage.GetLoad().GetRate() * largestPart(s.stripe); c.GetStartsPerSecond() > 0 &&
+		rate > c.GetStartsPerSecond() {
+		return fmt.Sprintf("was exact up to %.6g starts/s when it was calibrated, and its share is up to %.6g",
+			c.GetStartsPerSecond(), rate)
 	}
 	return ""
 }
 
-// noteCapacity adds what is beyond the machine's capacity, if anything is, to a copy: what was found is the other agents' and stages' too.
+// noteCapacity adds what is beyond the machine's capacity, if anything is, to a copy: what was found is the other
+// agents' and stages' too.
 func noteCapacity(found *spatev1.Preparation, beyond, name string) *spatev1.Preparation {
 	if beyond == "" {
 		return found
 	}
 	found = proto.CloneOf(found)
-	found.Notes = append(found.Notes, fmt.Sprintf("The machine of agent %s %s: its times may be less exact; add agents.", name, beyond))
+	found.Notes = append(found.Notes,
+		fmt.Sprintf("The machine of agent %s %s: its times may be less exact; add agents.", name, beyond))
 	return found
 }

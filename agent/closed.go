@@ -39,7 +39,8 @@ type slot struct {
 	revision int // of the share, that it has looked for arrivals of
 }
 
-// runClosed keeps each slot of the closed loop busy until there is no more to start. It blocks until the last response has ended.
+// runClosed keeps each slot of the closed loop busy until there is no more to start. It blocks until the last response
+// has ended.
 func (l *load) runClosed() {
 	t := timer.New(l.starting)
 	defer t.Close()
@@ -56,8 +57,8 @@ func (l *load) runClosed() {
 	l.oweRest(func() (arrival.Arrival, bool) { return l.closed.Next(math.MaxInt64 - 1) })
 }
 
-// together is how many slots are let go at a time. The scheduler runs in turn what is ready: with 20,000 slots at once, each with a connection
-// to open, an agent's heartbeat would wait for seconds.
+// together is how many slots are let go at a time. The scheduler runs in turn what is ready: with 20,000 slots at once,
+// each with a connection to open, an agent's heartbeat would wait for seconds.
 const together = 64
 
 // release lets all slots go on, now that it is known whether the load has started.
@@ -83,8 +84,8 @@ func (c *closedLoop) addSlot() {
 	c.slots = append(c.slots, s)
 }
 
-// fill lets all slots run that do not, from an instant on: those that came with a revision of the share, and those that had nothing
-// more to start.
+// fill lets all slots run that do not, from an instant on: those that came with a revision of the share, and those that
+// had nothing more to start.
 func (c *closedLoop) fill(from clock.Instant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,8 +131,9 @@ func (c *closedLoop) endIdle() {
 	c.ended = c.busy == 0
 }
 
-// run lets a slot play until there is nothing for it to start, in the newest revision of the share. Slots that are active at the start have
-// their first arrival prepared and its connection opened before, so that they all start at once.
+// run lets a slot play until there is nothing for it to start, in the newest revision of the share. Slots that are
+// active at the start have their first arrival prepared and its connection opened before, so that they all start at
+// once.
 func (c *closedLoop) run(s *slot) {
 	prepared := s.active() && s.free == c.start && s.prepareNext(c.start)
 	if prepared {
@@ -223,8 +225,9 @@ func (s *slot) markRamped() {
 	}
 }
 
-// think sets when the slot is free again: after its think time, or after the pause that a failure asks for if that is longer. Such a pause
-// is the agent's own choice and no delay of the next request, so that the slot is free when the pause is over.
+// think sets when the slot is free again: after its think time, or after the pause that a failure asks for if that is
+// longer. Such a pause is the agent's own choice and no delay of the next request, so that the slot is free when the
+// pause is over.
 func (s *slot) think() {
 	s.free = s.observation.End.Add(s.load.closed.Think(s.next.Index))
 	if pause := s.rest(); pause > s.free {
@@ -233,7 +236,8 @@ func (s *slot) think() {
 	}
 }
 
-// take hands out the closed loop's next arrival, and marks where the measured ones end. If there is none the load drains.
+// take hands out the closed loop's next arrival, and marks where the measured ones end. If there is none the load
+// drains.
 func (l *load) take(now clock.Instant) (arrival.Arrival, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -252,8 +256,8 @@ func (l *load) take(now clock.Instant) (arrival.Arrival, bool) {
 	return a, more
 }
 
-// endBy makes the load drain when its time is over, as soon as that is known to lie ahead, even if no slot becomes free to find that
-// out. l.mu is locked.
+// endBy makes the load drain when its time is over, as soon as that is known to lie ahead, even if no slot becomes free
+// to find that out. l.mu is locked.
 func (l *load) endBy(elapsed time.Duration) {
 	measured, over := l.closed.Ending()
 	if over <= elapsed || over == math.MaxInt64 || over == l.over {
@@ -276,8 +280,8 @@ func (l *load) timeOver(measured, over time.Duration) {
 	}
 }
 
-// exhausted reports whether nothing more is to be started at an instant or later, so that no slot need rest until then, and makes the
-// load drain if so.
+// exhausted reports whether nothing more is to be started at an instant or later, so that no slot need rest until then,
+// and makes the load drain if so.
 func (l *load) exhausted(at clock.Instant) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -62,7 +62,8 @@ func served(t *testing.T, creds credentials.TransportCredentials, register bool)
 func complaintOf(t *testing.T, address string, creds credentials.TransportCredentials) string {
 	t.Helper()
 	a, err := New(Config{
-		Name: "a", Logger: slog.New(slog.DiscardHandler), DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(creds)},
+		Name: "a", Logger: slog.New(slog.DiscardHandler),
+		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(creds)},
 		Coordinator: func(context.Context) (string, error) { return "passthrough:///" + address, nil },
 	})
 	if err != nil {
@@ -95,7 +96,8 @@ func TestWhyThereIsNoConnection(t *testing.T) {
 	}
 	web := httptest.NewServer(http.NotFoundHandler())
 	defer web.Close()
-	taken, err := net.Dial("tcp", web.Listener.Addr().String()) // its own port is taken, so that nobody else comes to listen there
+	// its own port is taken, so that nobody else comes to listen there
+	taken, err := net.Dial("tcp", web.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,8 +120,10 @@ func TestWhyThereIsNoConnection(t *testing.T) {
 		"plain, TLS asked":      {served(t, plain, true), dial(agent), "TLS"},
 		"other authority":       {served(t, server(foreign), true), dial(agent), "certificate is of another authority"},
 		"agent's own is foreign": {
-			served(t, server(coordinator), true), credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}}),
-			"see `spate certs --help`", // in either text: the server's word may or may not come before the end of the connection
+			served(t, server(coordinator), true),
+			credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}}),
+			// in either text: the server's word may or may not come before the end of the connection
+			"see `spate certs --help`",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +138,8 @@ func TestWhyThereIsNoConnection(t *testing.T) {
 
 func TestPlainAddress(t *testing.T) {
 	for target, want := range map[string]string{
-		"passthrough:///10.0.0.1:7700": "10.0.0.1:7700", "dns:///host:1": "host:1", "dns://1.1.1.1/host:1": "host:1", "host:7700": "host:7700",
+		"passthrough:///10.0.0.1:7700": "10.0.0.1:7700", "dns:///host:1": "host:1", "dns://1.1.1.1/host:1": "host:1",
+		"host:7700": "host:7700",
 	} {
 		if got := plainAddress(target); got != want {
 			t.Errorf("%s: %s, not %s", target, got, want)

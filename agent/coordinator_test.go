@@ -65,7 +65,10 @@ func (c *coordinator) start(config Config) (shutdown func() error) {
 	config.Logger = slog.New(slog.DiscardHandler)
 	config.DialOptions = []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn,
+			error) {
+			return listener.DialContext(ctx)
+		}),
 	}
 	a, err := New(config)
 	if err != nil {
@@ -127,7 +130,8 @@ func (c *coordinator) listen(stream grpc.BidiStreamingServer[spatev1.ConnectRequ
 }
 
 // beat answers a heartbeat, unless the coordinator is mute.
-func (c *coordinator) beat(stream grpc.BidiStreamingServer[spatev1.ConnectRequest, spatev1.ConnectResponse], h *spatev1.Heartbeat) error {
+func (c *coordinator) beat(stream grpc.BidiStreamingServer[spatev1.ConnectRequest, spatev1.ConnectResponse],
+	h *spatev1.Heartbeat) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.heartbeats = append(c.heartbeats, h)
@@ -245,12 +249,14 @@ func (c *coordinator) arm(ref *spatev1.AssignmentRef) {
 
 func (c *coordinator) revise(ref *spatev1.AssignmentRef, stripe *spatev1.Stripe) {
 	c.t.Helper()
-	c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Revise{Revise: &spatev1.Revise{Ref: ref, Stripe: stripe}}})
+	c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Revise{Revise: &spatev1.Revise{Ref: ref,
+		Stripe: stripe}}})
 }
 
 func (c *coordinator) stop(ref *spatev1.AssignmentRef) {
 	c.t.Helper()
-	c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Stop{Stop: &spatev1.Stop{Ref: ref, Immediately: true}}})
+	c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Stop{Stop: &spatev1.Stop{Ref: ref,
+		Immediately: true}}})
 }
 
 // next returns the agent's next message.

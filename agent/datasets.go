@@ -19,8 +19,8 @@ import (
 	"github.com/spate-load/spate/workload/store"
 )
 
-// datasets finds the rows of workloads: in the agent's own directory, or else at the coordinator. It outlives sessions: a transfer that
-// broke off goes on over the next one. It is safe for concurrent use.
+// datasets finds the rows of workloads: in the agent's own directory, or else at the coordinator. It outlives sessions:
+// a transfer that broke off goes on over the next one. It is safe for concurrent use.
 type datasets struct {
 	dir  string
 	keep retention.Limits // of the directory; zero: nothing is deleted
@@ -43,8 +43,8 @@ func (d *datasets) coordinator() spatev1.ControlServiceClient {
 	return d.service
 }
 
-// path returns where a dataset's file lies. It fetches it first if it is not there, which blocks until it is or ctx ends, and then deletes
-// what is beyond the limits; an error that another attempt would meet too ends it at once.
+// path returns where a dataset's file lies. It fetches it first if it is not there, which blocks until it is or ctx
+// ends, and then deletes what is beyond the limits; an error that another attempt would meet too ends it at once.
 func (d *datasets) path(ctx context.Context, ds *spatev1.Dataset) (string, error) {
 	if d.dir == "" {
 		return "", fmt.Errorf("dataset %s: the agent has no directory for datasets", ds.GetSha256())
@@ -57,7 +57,8 @@ func (d *datasets) path(ctx context.Context, ds *spatev1.Dataset) (string, error
 		return path, err
 	}
 	if most := d.keep.Bytes; most > 0 && ds.GetSize() > most {
-		return "", fmt.Errorf("dataset %s has %d bytes, and this agent keeps %d of all: raise its --keep-datasets-size", ds.GetSha256(), ds.GetSize(), most)
+		return "", fmt.Errorf("dataset %s has %d bytes, and this agent keeps %d of all: raise its --keep-datasets-size",
+			ds.GetSha256(), ds.GetSize(), most)
 	}
 	path, err := d.fetch(ctx, s, ds)
 	if err == nil {
@@ -76,7 +77,8 @@ func (d *datasets) open() {
 	}
 }
 
-// tidy deletes what is beyond the limits. What was used lately stays, and so does what a stage has open until it is closed.
+// tidy deletes what is beyond the limits. What was used lately stays, and so does what a stage has open until it is
+// closed.
 func (d *datasets) tidy(s *store.Store) {
 	if d.keep == (retention.Limits{}) {
 		return
@@ -105,7 +107,8 @@ func (d *datasets) fetch(ctx context.Context, s *store.Store, ds *spatev1.Datase
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:
-			return "", fmt.Errorf("dataset %s: %w with %d of %d bytes here", ds.GetSha256(), context.Cause(ctx), in.Have(), ds.GetSize())
+			return "", fmt.Errorf("dataset %s: %w with %d of %d bytes here", ds.GetSha256(), context.Cause(ctx),
+				in.Have(), ds.GetSize())
 		case !transient(err):
 			return "", fmt.Errorf("dataset %s cannot be fetched: %s", ds.GetSha256(), reason.Plain(err.Error()))
 		default:

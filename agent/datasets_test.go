@@ -67,7 +67,8 @@ func shelved(t *testing.T, data []byte) (*datasets, *shelf) {
 	}
 	t.Cleanup(func() {
 		server.Stop()
-		if err := errors.Join(conn.Close(), <-served); err != nil && !errors.Is(err, grpc.ErrServerStopped) { // stopped before it had begun
+		if err := errors.Join(conn.Close(), <-served); err != nil &&
+			!errors.Is(err, grpc.ErrServerStopped) { // stopped before it had begun
 			t.Error(err)
 		}
 	})
@@ -107,18 +108,23 @@ func TestDatasetThatCannotBeHad(t *testing.T) {
 		change func(*datasets)
 		says   string
 	}{
-		"unknown there":       {context.Background(), &spatev1.Dataset{Sha256: hashOf(nil), Size: 1}, nil, "no such dataset"},
-		"no hash":             {context.Background(), &spatev1.Dataset{Sha256: "x", Size: 1}, nil, "SHA-256"},
-		"shorter than said":   {context.Background(), &spatev1.Dataset{Sha256: hashOf(data), Size: 9}, nil, "ends after 4 of 9"},
-		"longer than said":    {context.Background(), &spatev1.Dataset{Sha256: hashOf(data), Size: 3}, nil, "more than the 3 bytes"},
-		"coordinator is gone": {gone, right, func(d *datasets) { d.attend(nil) }, "the stage was given up with 0 of 4 bytes"},
-		"no directory":        {context.Background(), right, func(d *datasets) { d.dir = "" }, "no directory"},
+		"unknown there": {context.Background(), &spatev1.Dataset{Sha256: hashOf(nil), Size: 1}, nil,
+			"no such dataset"},
+		"no hash": {context.Background(), &spatev1.Dataset{Sha256: "x", Size: 1}, nil, "SHA-256"},
+		"shorter than said": {context.Background(), &spatev1.Dataset{Sha256: hashOf(data), Size: 9}, nil,
+			"ends after 4 of 9"},
+		"longer than said": {context.Background(), &spatev1.Dataset{Sha256: hashOf(data), Size: 3}, nil,
+			"more than the 3 bytes"},
+		"coordinator is gone": {gone, right, func(d *datasets) { d.attend(nil) },
+			"the stage was given up with 0 of 4 bytes"},
+		"no directory": {context.Background(), right, func(d *datasets) { d.dir = "" }, "no directory"},
 	} {
 		d, _ := shelved(t, data)
 		if c.change != nil {
 			c.change(d)
 		}
-		if _, err := d.path(c.ctx, c.want); err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "rpc error") {
+		if _, err := d.path(c.ctx, c.want); err == nil || !strings.Contains(err.Error(), c.says) ||
+			strings.Contains(err.Error(), "rpc error") {
 			t.Errorf("%s: %v", what, err)
 		}
 		if left, err := os.ReadDir(max(d.dir, ".")); d.dir != "" && (err != nil || len(left) > 0) {

@@ -30,7 +30,8 @@ func (l *load) cool(last clock.Instant) {
 	l.steadyUntil(last)
 }
 
-// expect says that a turn of a session is to come: it is one of the stage's starts, from which the drain timeout counts.
+// expect says that a turn of a session is to come: it is one of the stage's starts, from which the drain timeout
+// counts.
 func (l *load) expect(turn clock.Instant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -40,8 +41,8 @@ func (l *load) expect(turn clock.Instant) {
 	}
 }
 
-// drain marks that nothing more is to be started since an instant, but for turns of sessions that were begun. What is in flight may go on
-// for the drain timeout. Only the first call counts.
+// drain marks that nothing more is to be started since an instant, but for turns of sessions that were begun. What is
+// in flight may go on for the drain timeout. Only the first call counts.
 func (l *load) drain(since clock.Instant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,8 +83,8 @@ func (l *load) endDrain() {
 	l.cancel()
 }
 
-// stop ends the load on the coordinator's word. It does not wait and may be called at any time; of several reasons for an end the
-// first counts, but a stop may become immediate later. Enough: the end is a regular one.
+// stop ends the load on the coordinator's word. It does not wait and may be called at any time; of several reasons for
+// an end the first counts, but a stop may become immediate later. Enough: the end is a regular one.
 func (l *load) stop(immediately, enough bool) {
 	l.end(immediately, func() { l.stopped, l.enough = !enough, enough })
 }
@@ -93,8 +94,8 @@ func (l *load) fail(kind spatev1.FailureKind, immediately bool, failure string) 
 	l.end(immediately, func() { l.failure, l.failureKind = failure, kind })
 }
 
-// end ends the load before its end, and keeps why if nothing has ended it yet. Sessions take no further turn, so that what is in flight
-// then is the last.
+// end ends the load before its end, and keeps why if nothing has ended it yet. Sessions take no further turn, so that
+// what is in flight then is the last.
 func (l *load) end(immediately bool, why func()) {
 	l.mu.Lock()
 	now := clock.Now()

@@ -17,8 +17,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// engine is a small server of streams: each answer has two tokens with a delay before the first. A chat is answered with "<ID>", ID being the
-// request's.
+// engine is a small server of streams: each answer has two tokens with a delay before the first. A chat is answered
+// with "<ID>", ID being the request's.
 type engine struct {
 	*httptest.Server
 	delay  time.Duration

@@ -9,11 +9,13 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// mostFirsts is how many of a load's first requests decide whether its target is hopeless. They are those that were started first: a server that
-// takes some and turns the others away is not hopeless, though the failures are the first to end.
+// mostFirsts is how many of a load's first requests decide whether its target is hopeless. They are those that were
+// started first: a server that takes some and turns the others away is not hopeless, though the failures are the first
+// to end.
 const mostFirsts = 20
 
-// firsts finds out that a target is hopeless: the load's first requests have all failed in one way. It is safe for concurrent use.
+// firsts finds out that a target is hopeless: the load's first requests have all failed in one way. It is safe for
+// concurrent use.
 type firsts struct {
 	begun atomic.Int32 // those of the first that were started
 

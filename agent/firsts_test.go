@@ -13,7 +13,8 @@ import (
 
 func TestFirsts(t *testing.T) {
 	status := func(n int) *stream.Observation {
-		return &stream.Observation{Err: &stream.Error{Class: spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, HTTPStatus: n, Message: "no"}}
+		return &stream.Observation{Err: &stream.Error{Class: spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, HTTPStatus: n,
+			Message: "no"}}
 	}
 	html := &stream.Observation{Err: &stream.Error{Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, Message: "html"}}
 	for name, c := range map[string]struct {
@@ -44,7 +45,8 @@ func TestFirsts(t *testing.T) {
 	}
 }
 
-// TestHopelessTarget: a load ends soon at a server that refuses all, and runs to its end at one that refuses some, or if it was asked to.
+// TestHopelessTarget: a load ends soon at a server that refuses all, and runs to its end at one that refuses some, or
+// if it was asked to.
 func TestHopelessTarget(t *testing.T) {
 	t.Parallel()
 	load := &spatev1.LoadPoint{Concurrency: 8, Requests: 200}
@@ -80,8 +82,10 @@ func TestHopelessTarget(t *testing.T) {
 				}
 				return
 			}
-			if failed < mostFirsts || failed > 3*mostFirsts || !strings.HasPrefix(why, "target T is hopeless: its first 20 requests all failed in one way: ") ||
-				!strings.Contains(why, "no") || o.totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD {
+			if failed < mostFirsts || failed > 3*mostFirsts ||
+				!strings.HasPrefix(why, "target T is hopeless: its first 20 requests all failed in one way: ") ||
+				!strings.Contains(why, "no") ||
+				o.totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD {
 				t.Errorf("%d failed, %q", failed, why)
 			}
 		})

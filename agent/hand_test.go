@@ -21,7 +21,8 @@ func (s stuck) AppendPrompt(dst []byte, r workload.Request) ([]byte, error) {
 	return s.Workload.AppendPrompt(dst, r)
 }
 
-// A request whose prompt is not made when it is due holds up no other: the loop waits only for workers that need nothing but to send.
+// A request whose prompt is not made when it is due holds up no other: the loop waits only for workers that need
+// nothing but to send.
 func TestPromptThatIsNotMadeHoldsUpNoOther(t *testing.T) {
 	e := newEngine(t, 0, 0)
 	stage := stageOf(&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 20}, e)

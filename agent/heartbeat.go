@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// A session in which nothing is heard for so many heartbeat intervals, and for shortestPatience, is given up: a connection whose other
-	// end is gone may look well for minutes.
+	// A session in which nothing is heard for so many heartbeat intervals, and for shortestPatience, is given up: a
+	// connection whose other end is gone may look well for minutes.
 	silentBeats      = 3
 	shortestPatience = 3 * time.Second
 	// mostBeats is how many heartbeats without an answer are remembered.
@@ -23,7 +23,8 @@ func patience(interval time.Duration) time.Duration {
 	return max(silentBeats*interval, shortestPatience)
 }
 
-// beats are the heartbeats of a session that were not answered. The zero value is ready. They are safe for concurrent use.
+// beats are the heartbeats of a session that were not answered. The zero value is ready. They are safe for concurrent
+// use.
 type beats struct {
 	mu   sync.Mutex
 	sent []beat // oldest first
@@ -44,7 +45,8 @@ func (b *beats) send(number uint64, at clock.Instant) {
 	b.sent = append(b.sent, beat{number, at})
 }
 
-// answered returns when a heartbeat was sent, false if it waits for no answer. Those before it wait no more: the coordinator heard this one.
+// answered returns when a heartbeat was sent, false if it waits for no answer. Those before it wait no more: the
+// coordinator heard this one.
 func (b *beats) answered(number uint64) (at clock.Instant, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,17 +8,18 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// lease is how long the agent goes on by itself. It counts from when the agent sent the last message that is known to have been heard, not
-// from when the answer came: so the coordinator, which heard that message no earlier than it was sent, knows from when on the agent starts
-// nothing more, however long answers are under way. Its zero value is of an agent that has met no coordinator.
+// lease is how long the agent goes on by itself. It counts from when the agent sent the last message that is known to
+// have been heard, not from when the answer came: so the coordinator, which heard that message no earlier than it was
+// sent, knows from when on the agent starts nothing more, however long answers are under way. Its zero value is of an
+// agent that has met no coordinator.
 type lease struct {
 	length  time.Duration // the coordinator's word
 	greeted clock.Instant // sending of the Hello of the last session
 	renewed clock.Instant // sending of the last heartbeat that was answered; 0: none was
 }
 
-// of returns when an assignment's lease ends, and how long it is. Before its first heartbeat was answered it counts from the Hello of the
-// session in which it came.
+// of returns when an assignment's lease ends, and how long it is. Before its first heartbeat was answered it counts
+// from the Hello of the session in which it came.
 func (l *lease) of(a *assignment) (end clock.Instant, length time.Duration) {
 	length = l.length
 	if a.lease > 0 {
@@ -27,7 +28,8 @@ func (l *lease) of(a *assignment) (end clock.Instant, length time.Duration) {
 	return max(a.given, l.renewed).Add(length), length
 }
 
-// greeted takes in the terms of a session whose Hello was sent at an instant. They do not renew the lease of an assignment under way.
+// greeted takes in the terms of a session whose Hello was sent at an instant. They do not renew the lease of an
+// assignment under way.
 func (d *desk) greeted(hello clock.Instant, length time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,15 +80,17 @@ func (d *desk) expire() {
 	if clock.Now() < end {
 		return
 	}
-	d.logger.Warn("coordinator gone for longer than the lease: draining", "lease", length, "assignment", describe(a.ref))
+	d.logger.Warn("coordinator gone for longer than the lease: draining", "lease", length, "assignment",
+		describe(a.ref))
 	d.finish(func(l *load) {
 		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false,
 			fmt.Sprintf("the coordinator was gone for longer than the lease of %v", length))
 	})
 }
 
-// mayStart reports whether a request may be started now, and ends the load if not. A timer that ends it at the fence is not enough: a process
-// that stood still would send what it missed before it hears its timers, when all that is another agent's.
+// mayStart reports whether a request may be started now, and ends the load if not. A timer that ends it at the fence is
+// not enough: a process that stood still would send what it missed before it hears its timers, when all that is another
+// agent's.
 func (l *load) mayStart() bool {
 	if fence := clock.Instant(l.fence.Load()); fence == 0 || clock.Now() < fence {
 		return true

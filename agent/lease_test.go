@@ -18,8 +18,8 @@ import (
 // answered is a heartbeat whose answer comes a while after it was sent.
 type answered struct{ sent, came time.Duration }
 
-// Whichever answers come, however late and in whichever order, the lease ends at the first moment at which everything that was answered by
-// then is older than the lease, and never again begins.
+// Whichever answers come, however late and in whichever order, the lease ends at the first moment at which everything
+// that was answered by then is older than the lease, and never again begins.
 func TestLeaseEndsByWhatWasAnswered(t *testing.T) {
 	const step, last = time.Millisecond, 400
 	rapid.Check(t, func(rt *rapid.T) {
@@ -62,7 +62,8 @@ func leaseEnd(session, own time.Duration, all []answered, step time.Duration, st
 	d.greeted(begin, session)
 	d.lease.renewed = begin // the bubble's clock is before zero, which is none
 	d.mu.Lock()
-	d.current = &assignment{ref: &spatev1.AssignmentRef{RunId: "run"}, given: begin, lease: own, cancel: func() { ended = clock.Now().Sub(begin) }}
+	d.current = &assignment{ref: &spatev1.AssignmentRef{RunId: "run"}, given: begin, lease: own,
+		cancel: func() { ended = clock.Now().Sub(begin) }}
 	d.watchLease()
 	d.mu.Unlock()
 	for at := range steps {
@@ -100,7 +101,8 @@ func TestHeartbeatsWaitForTheirAnswers(t *testing.T) {
 	}
 }
 
-// A coordinator that hears nothing, or says nothing, ends the load as one that is gone does, though the connection looks well.
+// A coordinator that hears nothing, or says nothing, ends the load as one that is gone does, though the connection
+// looks well.
 func TestLeaseRunsWhileConnected(t *testing.T) {
 	c := newCoordinator(t)
 	c.lease = 700 * time.Millisecond
@@ -111,7 +113,8 @@ func TestLeaseRunsWhileConnected(t *testing.T) {
 	eventually(t, "load", func() bool { return len(e.requests()) > 0 })
 	c.setMute(true)
 	totals := c.totals(0)
-	if !strings.Contains(totals.GetFailure(), "longer than the lease of 700ms") || totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_AGENT {
+	if !strings.Contains(totals.GetFailure(), "longer than the lease of 700ms") ||
+		totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_AGENT {
 		t.Errorf("totals %v", totals)
 	}
 	if c.hellos != 1 {

@@ -23,7 +23,8 @@ func TestSnapshotsMakeACompleteStage(t *testing.T) {
 			run := &spatev1.RunRecord{RunId: "run", Records: "jsonl"}
 			stage := &spatev1.StageRecord{
 				Stage: a.GetStage(), StartTime: timestamppb.Now(), Ended: true,
-				Agents: []*spatev1.AssignedAgent{{Agent: &spatev1.AgentInfo{Name: "a"}, Incarnation: incarnation, Weight: 1}},
+				Agents: []*spatev1.AssignedAgent{{Agent: &spatev1.AgentInfo{Name: "a"}, Incarnation: incarnation,
+					Weight: 1}},
 			}
 			merged := aggregate.NewStage(stage)
 			for _, s := range c.once() {

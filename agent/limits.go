@@ -24,8 +24,8 @@ type limits struct {
 // spareFiles are kept back for what a program opens beside its streams: the control connection, timers, name lookups.
 const spareFiles = 64
 
-// checkTargets returns an error for the first endpoint, or the proxy before them, that the agent may not send load to. It returns the
-// addresses at which those it may are reached, and blocks while their names are looked up.
+// checkTargets returns an error for the first endpoint, or the proxy before them, that the agent may not send load to.
+// It returns the addresses at which those it may are reached, and blocks while their names are looked up.
 func (l limits) checkTargets(ctx context.Context, target *spatev1.Target) (allow.Pins, error) {
 	pins := allow.Pins{}
 	proxy := target.GetConnection().GetProxy()
@@ -51,7 +51,8 @@ func (l limits) checkTargets(ctx context.Context, target *spatev1.Target) (allow
 	return pins, nil
 }
 
-// check returns an error if the agent may not send anything to an address. Behind a proxy it is the proxy that looks the name up.
+// check returns an error if the agent may not send anything to an address. Behind a proxy it is the proxy that looks
+// the name up.
 func (l limits) check(ctx context.Context, u *url.URL, behindProxy bool, pins allow.Pins) error {
 	if behindProxy {
 		return l.targets.CheckName(u)
@@ -67,7 +68,8 @@ func (l limits) checkStreams(streams int, f files) error {
 	if streams > l.files(f) {
 		need := streams*max(l.fileShares, 1) + f.open + spareFiles
 		return fmt.Errorf("the share needs %d open files (%d requests in flight%s, %d files open now, %d spare), the limit is %d: "+
-			"raise it (ulimit -n %d, LimitNOFILE= in a systemd unit) or add agents", need, streams, l.others(), f.open, spareFiles, f.limit, need)
+			"raise it (ulimit -n %d, LimitNOFILE= in a systemd unit) or add agents", need, streams, l.others(), f.open,
+			spareFiles, f.limit, need)
 	}
 	return nil
 }

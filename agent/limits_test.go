@@ -13,9 +13,12 @@ import (
 
 // All requests go to a proxy first: an agent that may not send anything there must not take the target on.
 func TestAllowedProxy(t *testing.T) {
-	l := limits{targets: allowing(t, "*.example.com", "10.0.0.1", "proxy:3128"), resolver: fixed{"proxy": "10.0.0.2", "evil.org": "10.0.0.9"}}
-	for proxy, want := range map[string]bool{"http://proxy:3128": true, "http://proxy:8080": false, "http://evil.org": false} {
-		_, err := l.checkTargets(t.Context(), &spatev1.Target{Endpoints: []string{"http://a.example.com"}, Connection: &spatev1.Connection{Proxy: proxy}})
+	l := limits{targets: allowing(t, "*.example.com", "10.0.0.1", "proxy:3128"),
+		resolver: fixed{"proxy": "10.0.0.2", "evil.org": "10.0.0.9"}}
+	for proxy, want := range map[string]bool{"http://proxy:3128": true, "http://proxy:8080": false,
+		"http://evil.org": false} {
+		_, err := l.checkTargets(t.Context(), &spatev1.Target{Endpoints: []string{"http://a.example.com"},
+			Connection: &spatev1.Connection{Proxy: proxy}})
 		if (err == nil) != want || err != nil && !strings.Contains(err.Error(), proxy) {
 			t.Errorf("proxy %q: %v", proxy, err)
 		}
@@ -40,7 +43,8 @@ func (f fixed) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, err
 	return []netip.Addr{a}, err
 }
 
-// A name is looked up once, by the agent, before it is tried; connections go to what was found then, whatever the name means later.
+// A name is looked up once, by the agent, before it is tried; connections go to what was found then, whatever the name
+// means later.
 func TestNamesArePinned(t *testing.T) {
 	e := newEngine(t, 0, 0)
 	stage := stageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 12}, e)
@@ -50,7 +54,8 @@ func TestNamesArePinned(t *testing.T) {
 		t.Errorf("totals %v", o.totals)
 	}
 	l.targets = allowing(t, "10.0.0.0/8")
-	if _, err := prepare(t.Context(), assignOf(stage, 0), kitOf(l)); err == nil || !strings.Contains(err.Error(), "llm.invalid, which has the address 127.0.0.1") {
+	if _, err := prepare(t.Context(), assignOf(stage, 0), kitOf(l)); err == nil ||
+		!strings.Contains(err.Error(), "llm.invalid, which has the address 127.0.0.1") {
 		t.Errorf("a name outside of the network: %v", err)
 	}
 }

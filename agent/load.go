@@ -17,8 +17,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// load is a share under way. It starts requests until its schedule ends or it is stopped, and then drains: requests in flight may
-// go on for the drain timeout.
+// load is a share under way. It starts requests until its schedule ends or it is stopped, and then drains: requests in
+// flight may go on for the drain timeout.
 type load struct {
 	*share
 	start       clock.Instant
@@ -80,13 +80,14 @@ func newLoad(s *share, start clock.Instant, uncertainty time.Duration, emit func
 	l.running, l.cancel = context.WithCancel(context.Background())
 	l.recorder = recorder.New(recorder.Config{
 		Start: start, Endpoints: len(s.target().GetEndpoints()), Shards: runtime.GOMAXPROCS(0),
-		SLO: recorder.SLOOf(s.stage.GetSlo()), Records: s.records, Emit: l.emitter(emit), GiveWay: l.giveWay, Now: clock.Now, Joined: l.joinedIn(clock.Now()),
+		SLO: recorder.SLOOf(s.stage.GetSlo()), Records: s.records, Emit: l.emitter(emit), GiveWay: l.giveWay,
+		Now: clock.Now, Joined: l.joinedIn(clock.Now()),
 	})
 	return l
 }
 
-// emitter returns what takes snapshots off the recorder: those of a closed loop say what of the share was begun by then, and the first of
-// each window has what servers told in it.
+// emitter returns what takes snapshots off the recorder: those of a closed loop say what of the share was begun by
+// then, and the first of each window has what servers told in it.
 func (l *load) emitter(emit func(*spatev1.Snapshot)) func(*spatev1.Snapshot) {
 	return func(s *spatev1.Snapshot) {
 		if l.closed != nil {
@@ -102,7 +103,8 @@ func (l *load) emitter(emit func(*spatev1.Snapshot)) func(*spatev1.Snapshot) {
 	}
 }
 
-// joinedIn returns the window in which an agent is that is armed while the stage runs, 0 for one that is armed before its start.
+// joinedIn returns the window in which an agent is that is armed while the stage runs, 0 for one that is armed before
+// its start.
 func (l *load) joinedIn(now clock.Instant) uint32 {
 	if now < l.start {
 		return 0
@@ -110,8 +112,8 @@ func (l *load) joinedIn(now clock.Instant) uint32 {
 	return uint32(now.Sub(l.start) / recorder.Length)
 }
 
-// run waits for the start, generates the load and emits its snapshots, the last with the totals. It blocks until all is done: with servers to
-// read, until the load of the other agents has ended, too.
+// run waits for the start, generates the load and emits its snapshots, the last with the totals. It blocks until all is
+// done: with servers to read, until the load of the other agents has ended, too.
 func (l *load) run() {
 	sealed, read := l.seal(), l.readServers()
 	if l.closed != nil {
@@ -138,8 +140,8 @@ func (l *load) seal() (end func()) {
 	return func() { cancel(); <-done }
 }
 
-// giveWay lets a start that is due, and whoever else can run, go before the calling goroutine, which has been at work for a while: a worker that was
-// told to start waits for nothing but its turn.
+// giveWay lets a start that is due, and whoever else can run, go before the calling goroutine, which has been at work
+// for a while: a worker that was told to start waits for nothing but its turn.
 func (l *load) giveWay() {
 	if t := l.alarm.Load(); t != nil {
 		t.Notice(clock.Now())
@@ -147,8 +149,8 @@ func (l *load) giveWay() {
 	}
 }
 
-// awaitStart blocks until the armed start, or until a joined agent's share begins, and reports whether the load may begin. How late it is
-// for that is the start error. Of revisions of the share that come meanwhile it tells.
+// awaitStart blocks until the armed start, or until a joined agent's share begins, and reports whether the load may
+// begin. How late it is for that is the start error. Of revisions of the share that come meanwhile it tells.
 func (l *load) awaitStart(t *timer.Timer, revised func()) bool {
 	at := l.begins()
 	err := t.WaitExactly(at)
@@ -211,8 +213,8 @@ func (l *load) played(q *recorder.Request, end clock.Instant) {
 	}
 }
 
-// measure says from when on arrivals are measured, by their offset from the start. Only the first word counts, and none to a load with
-// a warm-up of its own. It may be called at any time.
+// measure says from when on arrivals are measured, by their offset from the start. Only the first word counts, and none
+// to a load with a warm-up of its own. It may be called at any time.
 func (l *load) measure(from time.Duration) {
 	if l.closed != nil {
 		l.closed.Measure(from)

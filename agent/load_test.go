@@ -183,7 +183,8 @@ func TestClosedLoopNeverExceedsItsSlots(t *testing.T) {
 	}
 	for _, row := range o.rows {
 		if row.GetStartNs() < row.GetScheduledNs() || row.GetScheduledNs() < 0 {
-			t.Errorf("request %d was scheduled at %d and started at %d", row.GetIndex(), row.GetScheduledNs(), row.GetStartNs())
+			t.Errorf("request %d was scheduled at %d and started at %d", row.GetIndex(), row.GetScheduledNs(),
+				row.GetStartNs())
 		}
 	}
 	if first := o.rows[0]; first.GetScheduledNs() != 0 {
@@ -231,8 +232,10 @@ func TestOpenLoopKeepsToItsSchedule(t *testing.T) {
 			t.Fatalf("only %d requests sent", i)
 		}
 		row := rows[i]
-		if row.GetIndex() != a.Index || row.GetScheduledNs() != a.Offset.Nanoseconds() || row.GetUnmeasured() != a.Unmeasured {
-			t.Fatalf("request %d scheduled at %d, warm-up %t; the plan has %+v", row.GetIndex(), row.GetScheduledNs(), row.GetUnmeasured(), a)
+		if row.GetIndex() != a.Index || row.GetScheduledNs() != a.Offset.Nanoseconds() ||
+			row.GetUnmeasured() != a.Unmeasured {
+			t.Fatalf("request %d scheduled at %d, warm-up %t; the plan has %+v", row.GetIndex(), row.GetScheduledNs(),
+				row.GetUnmeasured(), a)
 		}
 		if row.GetStartNs() < row.GetScheduledNs() {
 			t.Fatalf("request %d started %d ns early", row.GetIndex(), row.GetScheduledNs()-row.GetStartNs())
@@ -240,8 +243,8 @@ func TestOpenLoopKeepsToItsSchedule(t *testing.T) {
 	}
 }
 
-// A server that serves one request at a time and is asked faster than that: what its users wait for shows only from the schedule.
-// All times are a tenth of the published case's.
+// A server that serves one request at a time and is asked faster than that: what its users wait for shows only from the
+// schedule. All times are a tenth of the published case's.
 func TestWaitingForAPlaceIsNoSecret(t *testing.T) {
 	e := newEngine(t, 50*time.Millisecond, 0)
 	stage := stageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "constant", Requests: 8}, e)
@@ -303,12 +306,18 @@ func TestStop(t *testing.T) {
 		immediately bool
 		cancelled   bool
 	}{
-		"closed loop drains":         {&spatev1.LoadPoint{Concurrency: 2, Requests: 100_000}, 20 * time.Millisecond, false, false},
-		"closed loop is cancelled":   {&spatev1.LoadPoint{Concurrency: 2, Duration: durationpb.New(time.Hour)}, time.Hour, true, true},
-		"open loop drains":           {&spatev1.LoadPoint{Rate: 50, Arrival: "constant", Duration: durationpb.New(time.Hour)}, 20 * time.Millisecond, false, false},
-		"open loop is cancelled":     {&spatev1.LoadPoint{Rate: 50, Arrival: "poisson", Requests: 100_000}, time.Hour, true, true},
-		"a random split is counted":  {&spatev1.LoadPoint{Rate: 50, Arrival: "poisson", Split: "random", Requests: 1_000_000_000}, 0, false, false},
-		"a sparse open loop is idle": {&spatev1.LoadPoint{Rate: 0.01, Arrival: "constant", Requests: 10}, 0, false, false},
+		"closed loop drains": {&spatev1.LoadPoint{Concurrency: 2, Requests: 100_000}, 20 * time.Millisecond,
+			false, false},
+		"closed loop is cancelled": {&spatev1.LoadPoint{Concurrency: 2, Duration: durationpb.New(time.Hour)},
+			time.Hour, true, true},
+		"open loop drains": {&spatev1.LoadPoint{Rate: 50, Arrival: "constant",
+			Duration: durationpb.New(time.Hour)}, 20 * time.Millisecond, false, false},
+		"open loop is cancelled": {&spatev1.LoadPoint{Rate: 50, Arrival: "poisson", Requests: 100_000}, time.Hour,
+			true, true},
+		"a random split is counted": {&spatev1.LoadPoint{Rate: 50, Arrival: "poisson", Split: "random",
+			Requests: 1_000_000_000}, 0, false, false},
+		"a sparse open loop is idle": {&spatev1.LoadPoint{Rate: 0.01, Arrival: "constant", Requests: 10}, 0,
+			false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -331,11 +340,12 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestStoppedHalvesOwnEachArrivalOnce: of a load that is split at random, no agent knows its number of requests beforehand. Stopped halfway, the
-// two tell together what was asked for.
+// TestStoppedHalvesOwnEachArrivalOnce: of a load that is split at random, no agent knows its number of requests
+// beforehand. Stopped halfway, the two tell together what was asked for.
 func TestStoppedHalvesOwnEachArrivalOnce(t *testing.T) {
 	const requests = 100_000
-	stage := stageOf(&spatev1.LoadPoint{Rate: 200, Arrival: "poisson", Split: "random", Requests: requests}, newEngine(t, 0, 0))
+	stage := stageOf(&spatev1.LoadPoint{Rate: 200, Arrival: "poisson", Split: "random", Requests: requests},
+		newEngine(t, 0, 0))
 	var loads []*underWay
 	for rank := range uint32(2) {
 		loads = append(loads, begin(t, assignOf(stage, rank, 1, 1), limits{}))
@@ -356,11 +366,12 @@ func TestStoppedHalvesOwnEachArrivalOnce(t *testing.T) {
 	}
 }
 
-// TestStaggeredSlots: the slots of two agents start their first requests evenly spread over the stagger, each in its turn. That is no send delay, and
-// it is warm-up.
+// TestStaggeredSlots: the slots of two agents start their first requests evenly spread over the stagger, each in its
+// turn. That is no send delay, and it is warm-up.
 func TestStaggeredSlots(t *testing.T) {
 	const slots, stagger = 10, 500 * ms
-	stage := stageOf(&spatev1.LoadPoint{Concurrency: slots, Requests: 20, Stagger: span(stagger)}, newEngine(t, 700*ms, 0))
+	stage := stageOf(&spatev1.LoadPoint{Concurrency: slots, Requests: 20, Stagger: span(stagger)},
+		newEngine(t, 700*ms, 0))
 	var loads []*underWay
 	for rank := range uint32(2) {
 		loads = append(loads, begin(t, assignOf(stage, rank, 3, 2), limits{}))
@@ -374,7 +385,8 @@ func TestStaggeredSlots(t *testing.T) {
 				first = append(first, row.GetScheduledNs())
 			}
 			if row.GetUnmeasured() != (row.GetStartNs() < stagger.Nanoseconds()) {
-				t.Errorf("the request that started at %v is unmeasured: %t", time.Duration(row.GetStartNs()), row.GetUnmeasured())
+				t.Errorf("the request that started at %v is unmeasured: %t", time.Duration(row.GetStartNs()),
+					row.GetUnmeasured())
 			}
 			if !row.GetUnmeasured() {
 				measured++
@@ -398,7 +410,8 @@ func TestStaggeredSlots(t *testing.T) {
 }
 
 func TestStopBeforeTheStart(t *testing.T) {
-	for _, load := range []*spatev1.LoadPoint{{Concurrency: 2, Requests: 10}, {Concurrency: 2, Requests: 10, Stagger: span(ms)}, {Rate: 10, Arrival: "constant", Requests: 10}} {
+	for _, load := range []*spatev1.LoadPoint{{Concurrency: 2, Requests: 10},
+		{Concurrency: 2, Requests: 10, Stagger: span(ms)}, {Rate: 10, Arrival: "constant", Requests: 10}} {
 		s, err := prepare(t.Context(), assignOf(stageOf(load, newEngine(t, 0, 0)), 0), kitOf(limits{}))
 		if err != nil {
 			t.Fatal(err)
@@ -408,7 +421,8 @@ func TestStopBeforeTheStart(t *testing.T) {
 		l.stop(false, false)
 		l.run()
 		s.close()
-		if got := last.GetTotals(); got.GetNeverSent() != 10 || !got.GetStopped() || got.GetCounters().GetStarted() != 0 || got.SteadyToNs != nil {
+		if got := last.GetTotals(); got.GetNeverSent() != 10 || !got.GetStopped() ||
+			got.GetCounters().GetStarted() != 0 || got.SteadyToNs != nil {
 			t.Errorf("totals %v", got)
 		}
 	}
@@ -427,7 +441,8 @@ func TestTargetThatDiesEndsTheStage(t *testing.T) {
 			e.Listener.Close()
 			e.CloseClientConnections()
 			o := u.wait(t)
-			if !strings.HasPrefix(o.totals.GetFailure(), "target T is dead: no connection in ") || o.totals.GetStopped() ||
+			if !strings.HasPrefix(o.totals.GetFailure(), "target T is dead: no connection in ") ||
+				o.totals.GetStopped() ||
 				o.totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD {
 				t.Errorf("failure %q", o.totals.GetFailure())
 			}
@@ -496,7 +511,8 @@ func TestRejections(t *testing.T) {
 			[]string{"open files", "ulimit -n"},
 		},
 		"no endpoints": {
-			closed(func(s *spatev1.Stage) { s.Target.Endpoints = nil }), limits{}, []string{"target T: has no endpoints"},
+			closed(func(s *spatev1.Stage) { s.Target.Endpoints = nil }), limits{},
+			[]string{"target T: has no endpoints"},
 		},
 		"secret missing": {
 			closed(func(s *spatev1.Stage) { s.Target.ApiKey = "env:KEY" }), limits{},

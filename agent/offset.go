@@ -12,9 +12,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// How the coordinator's clock is asked: many times at first, so that quick ways there and back are among them, then a few times each
-// second while a start may be near, then once. Probes follow each other without waiting for answers, so that the clock is known after
-// little more than one round trip.
+// How the coordinator's clock is asked: many times at first, so that quick ways there and back are among them, then a
+// few times each second while a start may be near, then once. Probes follow each other without waiting for answers, so
+// that the clock is known after little more than one round trip.
 const (
 	firstProbes   = 16
 	eagerProbes   = 4
@@ -27,7 +27,8 @@ const (
 // shortestSleep is how long this machine's clock may stand still without consequences: half a window.
 const shortestSleep = 500 * time.Millisecond
 
-// offsetClock knows the coordinator's clock, for one session: another coordinator has another clock. It is safe for concurrent use.
+// offsetClock knows the coordinator's clock, for one session: another coordinator has another clock. It is safe for
+// concurrent use.
 type offsetClock struct {
 	settled chan struct{}       // closed after the first probes
 	leapt   func(time.Duration) // is told if this machine's clock stood still for longer than shortestSleep
@@ -67,8 +68,8 @@ func (c *offsetClock) now() (clock.Offset, bool) {
 	return c.estimator.At(clock.Now())
 }
 
-// here returns this machine's instant of one of the coordinator's, and how wrong it can be at most when it comes: until then the clocks
-// drift apart. It is false if the coordinator's clock is not known.
+// here returns this machine's instant of one of the coordinator's, and how wrong it can be at most when it comes: until
+// then the clocks drift apart. It is false if the coordinator's clock is not known.
 func (c *offsetClock) here(there clock.Instant) (at clock.Instant, uncertainty time.Duration, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +86,8 @@ func (c *offsetClock) here(there clock.Instant) (at clock.Instant, uncertainty t
 	return at, o.Uncertainty, true
 }
 
-// follow probes the clock until ctx ends or a probe is not answered: then the coordinator is gone, whatever the other streams say.
+// follow probes the clock until ctx ends or a probe is not answered: then the coordinator is gone, whatever the other
+// streams say.
 func (c *offsetClock) follow(ctx context.Context, service spatev1.ControlServiceClient) error {
 	if err := c.burst(ctx, service, firstProbes); err != nil {
 		return err

@@ -17,7 +17,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// farClock is a coordinator's clock behind a network, in a bubble: it runs apart from this machine's by an offset and a drift.
+// farClock is a coordinator's clock behind a network, in a bubble: it runs apart from this machine's by an offset and a
+// drift.
 type farClock struct {
 	spatev1.ControlServiceClient
 	begin       clock.Instant
@@ -32,7 +33,8 @@ func (f *farClock) at(here clock.Instant) clock.Instant {
 	return here.Add(f.offset + here.Sub(f.begin)*time.Duration(f.ppm)/1e6)
 }
 
-func (f *farClock) ProbeClock(context.Context, *spatev1.ProbeClockRequest, ...grpc.CallOption) (*spatev1.ProbeClockResponse, error) {
+func (f *farClock) ProbeClock(context.Context, *spatev1.ProbeClockRequest,
+	...grpc.CallOption) (*spatev1.ProbeClockResponse, error) {
 	f.asked.Add(1)
 	time.Sleep(f.there())
 	now := int64(f.at(clock.Now()))
@@ -53,19 +55,21 @@ func (f *farClock) follow(look func(c *offsetClock)) {
 	<-done
 }
 
-// Whatever the network does to the probes, and however the clocks drift within the bound: the true start error is within the printed one and
-// its uncertainty.
+// Whatever the network does to the probes, and however the clocks drift within the bound: the true start error is
+// within the printed one and its uncertainty.
 func TestStartErrorIsWithinItsUncertainty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d := diceOf(rapid.Uint64().Draw(rt, "delays"))
-		spread := time.Duration(rapid.SampledFrom([]int{0, 1, 20, 300, 2000}).Draw(rt, "longest delay in ms"))*time.Millisecond + 1
+		spread := time.Duration(rapid.SampledFrom([]int{0, 1, 20, 300, 2000}).Draw(rt,
+			"longest delay in ms"))*time.Millisecond + 1
 		uneven := time.Duration(rapid.SampledFrom([]int{1, 1000}).Draw(rt, "way back is shorter by"))
 		wait := time.Duration(rapid.IntRange(0, 40_000).Draw(rt, "armed after, in ms")) * time.Millisecond
 		lead := time.Duration(rapid.IntRange(-1000, 60_000).Draw(rt, "lead in ms")) * time.Millisecond
 		f := &farClock{
 			offset: time.Duration(rapid.Int64Range(-1e12, 1e12).Draw(rt, "offset")),
 			ppm:    rapid.Int64Range(-100, 100).Draw(rt, "drift in ppm"),
-			there:  func() time.Duration { return d.below(spread) }, back: func() time.Duration { return d.below(spread) / uneven },
+			there:  func() time.Duration { return d.below(spread) },
+			back:   func() time.Duration { return d.below(spread) / uneven },
 		}
 		synctest.Test(t, func(*testing.T) {
 			f.begin = clock.Now()
@@ -109,7 +113,8 @@ func (d *dice) around(mean, deviation time.Duration) time.Duration {
 	return max(0, mean+time.Duration(d.r.NormFloat64()*float64(deviation)))
 }
 
-// Over a link of 150 ms with jitter the clock is known within half a second of a new connection, and starts are close together soon.
+// Over a link of 150 ms with jitter the clock is known within half a second of a new connection, and starts are close
+// together soon.
 func TestClockOverASlowLink(t *testing.T) {
 	var early, soon []time.Duration
 	for seed := range uint64(200) {

@@ -21,8 +21,8 @@ const (
 // overdueCheck is how often a loop without a free place looks whether its time is over.
 const overdueCheck = 100 * time.Millisecond
 
-// openLoop starts requests at the instants of a schedule, whatever the server does. One goroutine runs it; the requests run on
-// workers, which are reused.
+// openLoop starts requests at the instants of a schedule, whatever the server does. One goroutine runs it; the requests
+// run on workers, which are reused.
 type openLoop struct {
 	*load
 	timer  *timer.Timer
@@ -93,8 +93,8 @@ func notify(c chan struct{}) {
 
 // startAll starts requests until the schedule or the time is over. It reports whether it was the schedule.
 //
-// All that are due are started before any is prepared that is not, one after the other: each has been handed to the kernel, or waits
-// for a connection, before the next is looked at, and other goroutines run when none is due.
+// All that are due are started before any is prepared that is not, one after the other: each has been handed to the
+// kernel, or waits for a connection, before the next is looked at, and other goroutines run when none is due.
 func (o *openLoop) startAll() bool {
 	for {
 		o.hear()
@@ -129,8 +129,8 @@ func (o *openLoop) anyDue(now clock.Instant) bool {
 	return len(o.ahead) > 0 && now >= o.due(o.ahead[0].at)
 }
 
-// upcoming returns when there is something to do: an arrival to start or to prepare, or to wait whether one is taken over. It returns
-// false if there never is.
+// upcoming returns when there is something to do: an arrival to start or to prepare, or to wait whether one is taken
+// over. It returns false if there never is.
 func (o *openLoop) upcoming() (at clock.Instant, more bool) {
 	switch {
 	case len(o.ahead) > 0:
@@ -143,10 +143,11 @@ func (o *openLoop) upcoming() (at clock.Instant, more bool) {
 	}
 }
 
-// fire starts the first arrival that is ahead, which has its place, if it is the agent's still. It reports whether the schedule goes on.
+// fire starts the first arrival that is ahead, which has its place, if it is the agent's still. It reports whether the
+// schedule goes on.
 //
-// It waits for a worker that is ready to begin: the scheduler runs it at once, and then, as soon as the worker waits for the network, who waited
-// for it. So the goroutines that read what comes back stand behind whatever is due.
+// It waits for a worker that is ready to begin: the scheduler runs it at once, and then, as soon as the worker waits
+// for the network, who waited for it. So the goroutines that read what comes back stand behind whatever is due.
 func (o *openLoop) fire() (more bool) {
 	w, more := o.dispatch()
 	if w != nil && w.awaited {
@@ -155,7 +156,8 @@ func (o *openLoop) fire() (more bool) {
 	return more
 }
 
-// dispatch tells the worker of the first arrival that is ahead to send it, if it is to be sent. It returns no worker if not.
+// dispatch tells the worker of the first arrival that is ahead to send it, if it is to be sent. It returns no worker if
+// not.
 func (o *openLoop) dispatch() (told *openWorker, more bool) {
 	o.revising.Lock()
 	defer o.revising.Unlock()
@@ -176,8 +178,8 @@ func (o *openLoop) dispatch() (told *openWorker, more bool) {
 	return w, true
 }
 
-// hear takes in what the share has become, and reports whether it has changed: what is ahead and not the agent's any more is dropped, and
-// what is newly its own comes in its turn.
+// hear takes in what the share has become, and reports whether it has changed: what is ahead and not the agent's any
+// more is dropped, and what is newly its own comes in its turn.
 func (o *openLoop) hear() bool {
 	if !o.open.Renew() {
 		return false
@@ -196,8 +198,8 @@ func (o *openLoop) hear() bool {
 	return true
 }
 
-// goesOn lets the last arrivals end, once the schedule is over, and reports whether something is taken over before they have. If not,
-// nothing is any more.
+// goesOn lets the last arrivals end, once the schedule is over, and reports whether something is taken over before they
+// have. If not, nothing is any more.
 func (o *openLoop) goesOn() bool {
 	o.drain(o.last)
 	for {
@@ -263,8 +265,8 @@ func (o *openLoop) placeAhead() int {
 	return place
 }
 
-// takePlace waits for a place among the requests in flight. It fails when the load is stopped, or when the schedule ended longer
-// ago than the drain timeout: then what waits will never be sent.
+// takePlace waits for a place among the requests in flight. It fails when the load is stopped, or when the schedule
+// ended longer ago than the drain timeout: then what waits will never be sent.
 func (o *openLoop) takePlace() bool {
 	select {
 	case o.places <- struct{}{}:
@@ -287,8 +289,8 @@ func (o *openLoop) takePlace() bool {
 	}
 }
 
-// overdue says whether the schedule ended longer ago than the drain timeout. The scout walks the schedule up to now, since only
-// its last arrival tells when it ends.
+// overdue says whether the schedule ended longer ago than the drain timeout. The scout walks the schedule up to now,
+// since only its last arrival tells when it ends.
 func (o *openLoop) overdue(now clock.Instant) bool {
 	for o.scoutOn && o.due(o.scouted) <= now {
 		if o.scouted, o.scoutOn = o.scout.Settle(o.scouted); !o.scoutOn {
@@ -302,7 +304,8 @@ func (o *openLoop) overdue(now clock.Instant) bool {
 	return !o.scoutOn && now > o.due(o.passed).Add(o.drainTimeout())
 }
 
-// giveUp drops what was not started, and owes what of it was due, or is owed whenever it is due. Nothing is taken over any more.
+// giveUp drops what was not started, and owes what of it was due, or is owed whenever it is due. Nothing is taken over
+// any more.
 func (o *openLoop) giveUp(now clock.Instant) {
 	o.revising.Lock()
 	o.hear()

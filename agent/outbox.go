@@ -24,8 +24,8 @@ const (
 //	         |                                           ^  |
 //	      merged, when there are too many                +--+ next, over another connection
 //
-// A snapshot that was sent never changes again, since the coordinator may have it; one that was not can be merged with its neighbour, as it
-// has no number yet that would be missed. It is safe for concurrent use.
+// A snapshot that was sent never changes again, since the coordinator may have it; one that was not can be merged with
+// its neighbour, as it has no number yet that would be missed. It is safe for concurrent use.
 type outbox struct {
 	agent       string
 	incarnation uint64
@@ -59,7 +59,8 @@ type parcel struct {
 }
 
 func newOutbox(agent string, incarnation uint64, limit int) *outbox {
-	return &outbox{agent: agent, incarnation: incarnation, limit: limit, counts: map[string]*count{}, changed: make(chan struct{})}
+	return &outbox{agent: agent, incarnation: incarnation, limit: limit, counts: map[string]*count{},
+		changed: make(chan struct{})}
 }
 
 func newParcel(run string, s *spatev1.Snapshot) *parcel {
@@ -102,8 +103,8 @@ func (o *outbox) add(ref *spatev1.AssignmentRef, s *spatev1.Snapshot) pressure {
 	return done
 }
 
-// relieve brings the outbox within its limit: by merging, and only if that does not do by dropping rows, the oldest first. The outbox is
-// locked.
+// relieve brings the outbox within its limit: by merging, and only if that does not do by dropping rows, the oldest
+// first. The outbox is locked.
 func (o *outbox) relieve() (done pressure) {
 	for o.bytes > o.limit {
 		if i := o.closest(); i >= 0 {
@@ -121,8 +122,9 @@ func (o *outbox) relieve() (done pressure) {
 	return done
 }
 
-// closest is the first of two neighbours that can be merged, -1 if there are none: of all such the two that cover the least time
-// together, and of those the oldest. So the windows stay about equally long, and no snapshot is merged more often than need be.
+// closest is the first of two neighbours that can be merged, -1 if there are none: of all such the two that cover the
+// least time together, and of those the oldest. So the windows stay about equally long, and no snapshot is merged more
+// often than need be.
 func (o *outbox) closest() int {
 	at, least := -1, uint32(0)
 	for i := range len(o.fresh) - 1 {

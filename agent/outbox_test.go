@@ -31,7 +31,8 @@ func (l ledger) take(t *rapid.T, s *spatev1.Snapshot) {
 // sums are what snapshots come to.
 type sums struct{ started, rows, windows uint64 }
 
-// sum adds up a stage's snapshots, in the order of their numbers. They must follow each other without a gap, in time too.
+// sum adds up a stage's snapshots, in the order of their numbers. They must follow each other without a gap, in time
+// too.
 func (l ledger) sum(t *rapid.T, stage uint32) (total sums) {
 	next, last := uint32(0), uint64(0)
 	var count uint64
@@ -79,8 +80,8 @@ func measured(window uint32, started, rows uint64) *spatev1.Snapshot {
 	return s
 }
 
-// Whatever is added, sent, acked, lost, sent again and merged, and however little the outbox holds: what is delivered adds up to what was
-// added, each once, without a gap in numbers or in time.
+// Whatever is added, sent, acked, lost, sent again and merged, and however little the outbox holds: what is delivered
+// adds up to what was added, each once, without a gap in numbers or in time.
 func TestOutboxDeliversEachOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.SampledFrom([]int{0, 100, 1000, 1 << 30}).Draw(t, "limit")
@@ -99,7 +100,8 @@ func TestOutboxDeliversEachOnce(t *testing.T) {
 		var unacked []*spatev1.SnapshotKey // over this connection
 		add := func(t *rapid.T, totals bool) {
 			total := of(ref.GetStageIndex())
-			s := measured(uint32(total.windows), rapid.Uint64Range(0, 9).Draw(t, "started"), rapid.Uint64Range(0, 5).Draw(t, "rows"))
+			s := measured(uint32(total.windows), rapid.Uint64Range(0, 9).Draw(t, "started"),
+				rapid.Uint64Range(0, 5).Draw(t, "rows"))
 			for _, series := range s.GetSeries() {
 				total.started += series.GetCounters().GetStarted()
 			}
@@ -136,7 +138,8 @@ func TestOutboxDeliversEachOnce(t *testing.T) {
 				}
 			},
 			"strange ack": func(t *rapid.T) {
-				if o.answered(&spatev1.SnapshotKey{RunId: "run", Agent: "a", Incarnation: 1, Sequence: 1 << 40}) != nil {
+				if o.answered(&spatev1.SnapshotKey{RunId: "run", Agent: "a", Incarnation: 1,
+					Sequence: 1 << 40}) != nil {
 					t.Fatal("an answer to nothing took something")
 				}
 			},
@@ -176,7 +179,8 @@ func TestSequencesCountByRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := []uint64{1, 2, 1, 3}[i]
-		if k := s.GetKey(); k.GetSequence() != want || k.GetRunId() != run || k.GetAgent() != "a" || k.GetIncarnation() != 9 {
+		if k := s.GetKey(); k.GetSequence() != want || k.GetRunId() != run || k.GetAgent() != "a" ||
+			k.GetIncarnation() != 9 {
 			t.Errorf("snapshot %d: key %v", i, k)
 		}
 	}
@@ -200,7 +204,8 @@ func TestRowsAreDroppedLast(t *testing.T) {
 	}
 	last := full.fresh[len(full.fresh)-1].snapshot
 	if full.size() > 1000 || len(last.GetRecords()) == 0 || full.fresh[0].snapshot.GetDroppedRecords() == 0 {
-		t.Errorf("%d bytes in %d snapshots, the last with %d rows", full.size(), len(full.fresh), len(last.GetRecords()))
+		t.Errorf("%d bytes in %d snapshots, the last with %d rows", full.size(), len(full.fresh),
+			len(last.GetRecords()))
 	}
 	if _, rows := full.lossy(); rows == 0 || rows >= 400 {
 		t.Errorf("%d rows dropped", rows)
@@ -231,7 +236,8 @@ func TestSentSnapshotsStayAsTheyAre(t *testing.T) {
 	}
 	o.answered(o.sent[3].snapshot.GetKey())
 	s, err := o.next(t.Context())
-	if err != nil || s.GetFirstWindow() != mostSent || s.GetWindow() != 29 || s.GetKey().GetSequence() != mostSent+1 || s.GetDroppedRecords() != 14 {
+	if err != nil || s.GetFirstWindow() != mostSent || s.GetWindow() != 29 || s.GetKey().GetSequence() != mostSent+1 ||
+		s.GetDroppedRecords() != 14 {
 		t.Errorf("got %v, %v", s, err)
 	}
 }
@@ -301,9 +307,11 @@ func TestFullOutboxEndsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	totals := s.GetTotals()
-	if totals.GetFailure() != "" || totals.GetSnapshots() != 1 || s.GetFirstWindow() != 0 || s.FirstWindow == nil || s.GetWindow() < 2 ||
+	if totals.GetFailure() != "" || totals.GetSnapshots() != 1 || s.GetFirstWindow() != 0 || s.FirstWindow == nil ||
+		s.GetWindow() < 2 ||
 		s.GetDroppedRecords() != totals.GetCounters().GetStarted() {
-		t.Errorf("windows %d to %d, %d rows dropped, totals %v", s.GetFirstWindow(), s.GetWindow(), s.GetDroppedRecords(), totals)
+		t.Errorf("windows %d to %d, %d rows dropped, totals %v", s.GetFirstWindow(), s.GetWindow(),
+			s.GetDroppedRecords(), totals)
 	}
 }
 
@@ -323,7 +331,8 @@ func (a answers) rejected(_ *spatev1.AssignmentRef, _ spatev1.FailureKind, reaso
 	a <- reason
 }
 
-// BenchmarkFullOutbox adds windows with 3,000 rows to an outbox that holds 64 MiB and is full: merging and dropping is all that it can do.
+// BenchmarkFullOutbox adds windows with 3,000 rows to an outbox that holds 64 MiB and is full: merging and dropping is
+// all that it can do.
 func BenchmarkFullOutbox(b *testing.B) {
 	o := newOutbox("a", 1, 64<<20)
 	ref := &spatev1.AssignmentRef{RunId: "run"}
@@ -331,7 +340,8 @@ func BenchmarkFullOutbox(b *testing.B) {
 	add := func() time.Duration {
 		s := measured(window, 1, 0)
 		for i := range uint64(3000) {
-			s.Records = append(s.Records, &spatev1.RequestRecord{Index: i, ItlNs: slices.Repeat([]int64{20_000_000}, 150)})
+			s.Records = append(s.Records,
+				&spatev1.RequestRecord{Index: i, ItlNs: slices.Repeat([]int64{20_000_000}, 150)})
 		}
 		window++
 		began := time.Now()

@@ -32,8 +32,8 @@ func sourceAddresses(texts []string) ([]netip.Addr, error) {
 	return addresses, nil
 }
 
-// ports is how many connections the machine can have open to a target: its range of ports for each address they come from and each
-// that they go to. Of endpoints by name only one address is counted.
+// ports is how many connections the machine can have open to a target: its range of ports for each address they come
+// from and each that they go to. Of endpoints by name only one address is counted.
 type ports struct{ each, sources, endpoints int }
 
 // portsTowards counts the ports towards a target. The zero value: it is not known.
@@ -65,5 +65,6 @@ func (l limits) checkPorts(streams int, p ports) error {
 	}
 	return fmt.Errorf("the share has %d requests in flight, and this machine has ports for %d connections%s: %d (net.ipv4.ip_local_port_range) for each "+
 		"of %d source addresses and %d endpoints: give the agent more source addresses (--source-address), widen the range "+
-		`(sysctl -w net.ipv4.ip_local_port_range="1024 65535") or add agents on other machines`, streams, most, l.others(), p.each, p.sources, p.endpoints)
+		`(sysctl -w net.ipv4.ip_local_port_range="1024 65535") or add agents on other machines`, streams, most,
+		l.others(), p.each, p.sources, p.endpoints)
 }

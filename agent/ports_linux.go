@@ -5,7 +5,8 @@ import (
 	"os"
 )
 
-// countPorts is how many local ports the kernel gives to connections from one address to one endpoint. 0: it does not tell.
+// countPorts is how many local ports the kernel gives to connections from one address to one endpoint. 0: it does not
+// tell.
 func countPorts() int {
 	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {

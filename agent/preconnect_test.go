@@ -47,8 +47,8 @@ func (a *accepting) since(after, until clock.Instant) (n int) {
 	return n
 }
 
-// TestConnectionsBeforeTheStart: all slots that start together find their connections open, and send no request before the start. Each
-// connection is told once.
+// TestConnectionsBeforeTheStart: all slots that start together find their connections open, and send no request before
+// the start. Each connection is told once.
 func TestConnectionsBeforeTheStart(t *testing.T) {
 	const slots = 40
 	for _, balance := range []string{"", "random", leastOutstanding} {
@@ -76,7 +76,8 @@ func TestConnectionsBeforeTheStart(t *testing.T) {
 			}
 			for _, row := range o.rows {
 				if row.ConnectNs == nil || row.GetStartNs() < 0 {
-					t.Errorf("request %d started at %d ns, connected in %v", row.GetIndex(), row.GetStartNs(), row.ConnectNs)
+					t.Errorf("request %d started at %d ns, connected in %v", row.GetIndex(), row.GetStartNs(),
+						row.ConnectNs)
 				}
 			}
 		})
@@ -111,7 +112,8 @@ func TestNoConnectionsBeforeTheStart(t *testing.T) {
 	}
 }
 
-// TestOpeningEndsBeforeTheStart: a server that takes long to shake hands holds up no start; requests open their own connections, and tell.
+// TestOpeningEndsBeforeTheStart: a server that takes long to shake hands holds up no start; requests open their own
+// connections, and tell.
 func TestOpeningEndsBeforeTheStart(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

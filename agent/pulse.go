@@ -13,7 +13,8 @@ import (
 // deadFailures is how many failures to connect in a row, at least, make a target dead.
 const deadFailures = 10
 
-// pulse finds out that a target is dead: nothing but failures to connect, for long enough. It is safe for concurrent use.
+// pulse finds out that a target is dead: nothing but failures to connect, for long enough. It is safe for concurrent
+// use.
 type pulse struct {
 	patience time.Duration
 
@@ -28,8 +29,8 @@ func unreachable(err *stream.Error) bool {
 		(err.Class == spatev1.ErrorClass_ERROR_CLASS_CONNECT || err.Class == spatev1.ErrorClass_ERROR_CLASS_TLS)
 }
 
-// observe takes in the end of a request and returns why the target is dead, or "". A token that any stream received since the
-// row began is a sign of life too: lastToken says when the last one came, and is asked only when it matters.
+// observe takes in the end of a request and returns why the target is dead, or "". A token that any stream received
+// since the row began is a sign of life too: lastToken says when the last one came, and is asked only when it matters.
 func (p *pulse) observe(o *stream.Observation, lastToken func() clock.Instant) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 
 // ended is a request that took from one second to the other.
 func ended(from, to int, class spatev1.ErrorClass) *stream.Observation {
-	o := &stream.Observation{Start: clock.Instant(from) * clock.Instant(time.Second), End: clock.Instant(to) * clock.Instant(time.Second)}
+	o := &stream.Observation{Start: clock.Instant(from) * clock.Instant(time.Second),
+		End: clock.Instant(to) * clock.Instant(time.Second)}
 	if class != 0 {
 		o.Err = &stream.Error{Class: class, Message: "refused"}
 	}
@@ -19,7 +20,8 @@ func ended(from, to int, class spatev1.ErrorClass) *stream.Observation {
 }
 
 func TestPulse(t *testing.T) {
-	const connect, tls, http = spatev1.ErrorClass_ERROR_CLASS_CONNECT, spatev1.ErrorClass_ERROR_CLASS_TLS, spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS
+	const connect, tls, http = spatev1.ErrorClass_ERROR_CLASS_CONNECT, spatev1.ErrorClass_ERROR_CLASS_TLS,
+		spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS
 	repeat := func(n int, o *stream.Observation) (all []*stream.Observation) {
 		for range n {
 			all = append(all, o)
@@ -31,14 +33,18 @@ func TestPulse(t *testing.T) {
 		lastToken clock.Instant
 		dead      bool // after one more failure, from second 9 to 10
 	}{
-		"long and many":               {before: repeat(9, ended(5, 6, tls)), dead: true},
-		"too few":                     {before: repeat(8, ended(5, 6, connect))},
-		"too short":                   {before: repeat(50, ended(8, 9, connect))},
-		"an answer in between":        {before: append(repeat(9, ended(5, 6, connect)), ended(5, 7, http))},
-		"a cancelled one in between":  {before: append(repeat(9, ended(5, 6, connect)), &stream.Observation{Cancelled: true}), dead: true},
-		"a token since then":          {before: repeat(9, ended(5, 6, connect)), lastToken: clock.Instant(7 * time.Second)},
-		"a token of long ago":         {before: repeat(9, ended(5, 6, connect)), lastToken: clock.Instant(2 * time.Second), dead: true},
-		"a row only after an answer":  {before: append([]*stream.Observation{ended(1, 2, 0)}, repeat(9, ended(5, 6, connect))...), dead: true},
+		"long and many":        {before: repeat(9, ended(5, 6, tls)), dead: true},
+		"too few":              {before: repeat(8, ended(5, 6, connect))},
+		"too short":            {before: repeat(50, ended(8, 9, connect))},
+		"an answer in between": {before: append(repeat(9, ended(5, 6, connect)), ended(5, 7, http))},
+		"a cancelled one in between": {before: append(repeat(9, ended(5, 6, connect)),
+			&stream.Observation{Cancelled: true}), dead: true},
+		"a token since then": {before: repeat(9, ended(5, 6, connect)),
+			lastToken: clock.Instant(7 * time.Second)},
+		"a token of long ago": {before: repeat(9, ended(5, 6, connect)),
+			lastToken: clock.Instant(2 * time.Second), dead: true},
+		"a row only after an answer": {before: append([]*stream.Observation{ended(1, 2, 0)},
+			repeat(9, ended(5, 6, connect))...), dead: true},
 		"failures of a sound server":  {before: repeat(50, ended(1, 2, http))},
 		"nothing but the one failure": {},
 	} {

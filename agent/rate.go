@@ -9,8 +9,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// checkRate returns an error if a share of an open loop begins more requests per second, on average, than the agent takes on. rate is that of
-// all agents at its highest, 0 if it is not known.
+// checkRate returns an error if a share of an open loop begins more requests per second, on average, than the agent
+// takes on. rate is that of all agents at its highest, 0 if it is not known.
 func (l limits) checkRate(rate float64, stripe *spatev1.Stripe) error {
 	if own := rate * largestPart(stripe); l.maxRate > 0 && own > l.maxRate {
 		return fmt.Errorf("the share has up to %.6g requests per second (%.6g over all agents), this agent takes on %.6g: raise its max rate, "+
@@ -19,8 +19,8 @@ func (l limits) checkRate(rate float64, stripe *spatev1.Stripe) error {
 	return nil
 }
 
-// largestPart is the largest part, from 0 to 1, of the arrivals that a place ever has while its stripe's handovers come to apply one after
-// the other.
+// largestPart is the largest part, from 0 to 1, of the arrivals that a place ever has while its stripe's handovers come
+// to apply one after the other.
 func largestPart(s *spatev1.Stripe) float64 {
 	parts := partsOf(s.GetWeights())
 	own := func() float64 {
@@ -68,8 +68,8 @@ func partsOf(weights []uint32) []float64 {
 	return parts
 }
 
-// pace counts the requests that a load begins in each whole second of its stage, of loads whose schedule does not tell: closed loops and
-// replays. The zero value allows any number. It is safe for concurrent use.
+// pace counts the requests that a load begins in each whole second of its stage, of loads whose schedule does not tell:
+// closed loops and replays. The zero value allows any number. It is safe for concurrent use.
 type pace struct {
 	most float64 // requests in a second; 0: not limited
 
@@ -77,7 +77,8 @@ type pace struct {
 	seconds atomic.Uint64
 }
 
-// begin counts a request, begun so long after the start, and returns why the load is to end, or "". That is said once a second.
+// begin counts a request, begun so long after the start, and returns why the load is to end, or "". That is said once a
+// second.
 func (p *pace) begin(since time.Duration) string {
 	if p.most == 0 {
 		return ""

@@ -22,10 +22,13 @@ func TestShareOfTheRate(t *testing.T) {
 		"joined": {&spatev1.Stripe{Weights: []uint32{3, 1}, Rank: 2, Handovers: []*spatev1.Handover{
 			{FromRank: 0, Weights: []uint32{2, 0, 1}}, {FromRank: 1, Weights: []uint32{0, 2, 2}},
 		}}, 0.375},
-		"took over":      {&spatev1.Stripe{Weights: []uint32{1, 1, 2}, Handovers: []*spatev1.Handover{{FromRank: 2, Weights: []uint32{1, 1}}}}, 0.5},
-		"gave":           {&spatev1.Stripe{Weights: []uint32{3, 1}, Handovers: []*spatev1.Handover{{FromRank: 0, Weights: []uint32{0, 1}}}}, 0.75},
-		"gave by nobody": {&spatev1.Stripe{Weights: []uint32{3, 1}, Handovers: []*spatev1.Handover{{FromRank: 9, Weights: []uint32{1}}}}, 0.75},
-		"nothing":        {&spatev1.Stripe{}, 0},
+		"took over": {&spatev1.Stripe{Weights: []uint32{1, 1, 2},
+			Handovers: []*spatev1.Handover{{FromRank: 2, Weights: []uint32{1, 1}}}}, 0.5},
+		"gave": {&spatev1.Stripe{Weights: []uint32{3, 1},
+			Handovers: []*spatev1.Handover{{FromRank: 0, Weights: []uint32{0, 1}}}}, 0.75},
+		"gave by nobody": {&spatev1.Stripe{Weights: []uint32{3, 1},
+			Handovers: []*spatev1.Handover{{FromRank: 9, Weights: []uint32{1}}}}, 0.75},
+		"nothing": {&spatev1.Stripe{}, 0},
 	} {
 		if got := largestPart(c.stripe); math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("%s: %v, not %v", name, got, c.want)
@@ -42,7 +45,8 @@ func TestRateBeyondTheAgentsOwn(t *testing.T) {
 		t.Error(err)
 	}
 	err := (limits{maxRate: 50}).checkRate(101, stripe)
-	if err == nil || !strings.HasPrefix(err.Error(), "the share has up to 50.5 requests per second (101 over all agents), this agent takes on 50:") {
+	if err == nil || !strings.HasPrefix(err.Error(),
+		"the share has up to 50.5 requests per second (101 over all agents), this agent takes on 50:") {
 		t.Error(err)
 	}
 }

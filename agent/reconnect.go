@@ -15,8 +15,8 @@ const (
 	lastRetryBusy = time.Second
 )
 
-// soundSession is how long a session must have lasted for the next attempt to come at once: two agents of one name would drive each other
-// out without a pause.
+// soundSession is how long a session must have lasted for the next attempt to come at once: two agents of one name
+// would drive each other out without a pause.
 const soundSession = 5 * time.Second
 
 // stayConnected holds one session after the other until ctx ends.

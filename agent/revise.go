@@ -14,10 +14,10 @@ import (
 // errEnded is why a load takes nothing over any more.
 var errEnded = errors.New("the load has ended: what it was to take over is sent by nobody")
 
-// revise changes what of the schedule is the agent's: the same with more handovers. What it takes over it sends, late if need be. It is an
-// error, and changes nothing, if the stripe is any other change, if it takes away what may have been sent by now, if what comes is beyond
-// the agent's own limits, or if the load has ended. It may be called at any time from any goroutine, and blocks for as long as it takes to
-// walk a second of the schedule.
+// revise changes what of the schedule is the agent's: the same with more handovers. What it takes over it sends, late
+// if need be. It is an error, and changes nothing, if the stripe is any other change, if it takes away what may have
+// been sent by now, if what comes is beyond the agent's own limits, or if the load has ended. It may be called at any
+// time from any goroutine, and blocks for as long as it takes to walk a second of the schedule.
 func (l *load) revise(stripe *spatev1.Stripe) error {
 	l.revising.Lock()
 	defer l.revising.Unlock()
@@ -42,7 +42,8 @@ func (l *load) checkGiven(stripe *spatev1.Stripe, now time.Duration) error {
 		return nil // whose slots are not taken at all
 	}
 	for i, h := range stripe.GetHandovers() {
-		if from := time.Duration(h.GetFromNs()); i >= len(l.stripe.GetHandovers()) && h.GetFromRank() == stripe.GetRank() && from <= now {
+		if from := time.Duration(h.GetFromNs()); i >= len(l.stripe.GetHandovers()) &&
+			h.GetFromRank() == stripe.GetRank() && from <= now {
 			return fmt.Errorf("handover %d takes this agent's arrivals from %v on, and it came at %v: what was due since may have been sent",
 				i, from, now.Round(time.Millisecond))
 		}
@@ -89,11 +90,13 @@ func (l *load) attend(revised func()) {
 	l.revised = revised
 }
 
-// reopen takes drain back, if nothing but the end of the schedule was its reason, and reports whether the load may go on.
+// reopen takes drain back, if nothing but the end of the schedule was its reason, and reports whether the load may go
+// on.
 func (l *load) reopen() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.starting.Err() != nil || l.draining != nil && !l.draining.Stop() { // that one is cancelling what is in flight already
+	if l.starting.Err() != nil || l.draining != nil &&
+		!l.draining.Stop() { // that one is cancelling what is in flight already
 		return false
 	}
 	l.draining = nil

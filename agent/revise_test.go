@@ -60,14 +60,18 @@ func TestOpenLoopTakesOver(t *testing.T) {
 		delay time.Duration
 		heard time.Duration // after the start
 	}{
-		"before the start":  {&spatev1.LoadPoint{Rate: 200, Arrival: "poisson", Requests: 60}, 0, -time.Hour},
-		"drawn":             {&spatev1.LoadPoint{Rate: 200, Arrival: "poisson", Split: "random", Requests: 60}, 0, 100 * ms},
-		"in time":           {&spatev1.LoadPoint{Rate: 200, Arrival: "poisson", Requests: 60}, 0, 100 * ms},
-		"in the warm-up":    {&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 30, WarmupRequests: 40}, 0, 60 * ms},
-		"late":              {&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 60}, 0, 220 * ms},
-		"while it drains":   {&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 60}, 300 * ms, 400 * ms},
-		"with a cool-down":  {&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 30, Cooldown: span(100 * ms)}, 0, 100 * ms},
-		"through its phase": {&spatev1.LoadPoint{Arrival: "poisson", Phases: []*spatev1.Phase{phase(100, 300, 300*ms)}}, 0, 100 * ms},
+		"before the start": {&spatev1.LoadPoint{Rate: 200, Arrival: "poisson", Requests: 60}, 0, -time.Hour},
+		"drawn": {&spatev1.LoadPoint{Rate: 200, Arrival: "poisson", Split: "random", Requests: 60},
+			0, 100 * ms},
+		"in time": {&spatev1.LoadPoint{Rate: 200, Arrival: "poisson", Requests: 60}, 0, 100 * ms},
+		"in the warm-up": {&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 30, WarmupRequests: 40},
+			0, 60 * ms},
+		"late":            {&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 60}, 0, 220 * ms},
+		"while it drains": {&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 60}, 300 * ms, 400 * ms},
+		"with a cool-down": {&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 30,
+			Cooldown: span(100 * ms)}, 0, 100 * ms},
+		"through its phase": {&spatev1.LoadPoint{Arrival: "poisson", Phases: []*spatev1.Phase{phase(100, 300, 300*ms)}},
+			0, 100 * ms},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -84,7 +88,8 @@ func TestOpenLoopTakesOver(t *testing.T) {
 			if diff := gocmp.Diff(scheduleOf(t, stage, final), indicesOf(o.rows)); diff != "" {
 				t.Errorf("arrivals (-schedule +sent):\n%s", diff)
 			}
-			if c := o.totals; c.GetNeverSent() != 0 || c.GetStopped() || c.GetFailure() != "" || c.GetCounters().GetCancelled() != 0 {
+			if c := o.totals; c.GetNeverSent() != 0 || c.GetStopped() || c.GetFailure() != "" ||
+				c.GetCounters().GetCancelled() != 0 {
 				t.Errorf("totals %v", c)
 			}
 			for _, row := range o.rows {
@@ -125,7 +130,8 @@ func TestJoiningAnOpenLoop(t *testing.T) {
 	}
 	joined := startAt(t, s, old.start)
 	stripe := func(rank uint32) *spatev1.Stripe {
-		return &spatev1.Stripe{Weights: []uint32{1}, Rank: rank, Handovers: []*spatev1.Handover{{Weights: []uint32{2, 1}, FromNs: from.Nanoseconds()}}}
+		return &spatev1.Stripe{Weights: []uint32{1}, Rank: rank,
+			Handovers: []*spatev1.Handover{{Weights: []uint32{2, 1}, FromNs: from.Nanoseconds()}}}
 	}
 	for rank, u := range []*underWay{old, joined} {
 		if err := u.revise(stripe(uint32(rank))); err != nil {
@@ -159,7 +165,8 @@ func TestWindowsBeforeAJoin(t *testing.T) {
 	}
 	o := startAt(t, s, clock.Now().Add(-4900*ms)).wait(t)
 	first := o.snapshots[0]
-	if first.FirstWindow == nil || first.GetFirstWindow() != 0 || first.GetWindow() != 3 || len(first.GetSeries()) != 0 {
+	if first.FirstWindow == nil || first.GetFirstWindow() != 0 || first.GetWindow() != 3 ||
+		len(first.GetSeries()) != 0 {
 		t.Errorf("the first snapshot is %v", first)
 	}
 	if diff := gocmp.Diff(scheduleOf(t, stage, a.Stripe), indicesOf(o.rows)); diff != "" || len(o.rows) != 5 {
@@ -172,9 +179,11 @@ func TestGiverHearsInTime(t *testing.T) {
 	u := begin(t, assignOf(stage, 0, 1, 1), limits{})
 	u.at(t, 100*ms)
 	give := func(from time.Duration) *spatev1.Stripe {
-		return &spatev1.Stripe{Weights: []uint32{1, 1}, Handovers: []*spatev1.Handover{{Weights: []uint32{0, 1}, FromNs: from.Nanoseconds()}}}
+		return &spatev1.Stripe{Weights: []uint32{1, 1},
+			Handovers: []*spatev1.Handover{{Weights: []uint32{0, 1}, FromNs: from.Nanoseconds()}}}
 	}
-	if err := u.revise(give(50 * ms)); err == nil || !strings.Contains(err.Error(), "handover 0 takes this agent's arrivals from 50ms on") {
+	if err := u.revise(give(50 * ms)); err == nil ||
+		!strings.Contains(err.Error(), "handover 0 takes this agent's arrivals from 50ms on") {
 		t.Errorf("too late: %v", err)
 	}
 	if err := u.revise(&spatev1.Stripe{Weights: []uint32{2, 1}}); err == nil {
@@ -184,7 +193,8 @@ func TestGiverHearsInTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := u.wait(t)
-	if diff := gocmp.Diff(scheduleOf(t, stage, give(250*ms)), indicesOf(o.rows)); diff != "" || o.totals.GetNeverSent() != 0 {
+	if diff := gocmp.Diff(scheduleOf(t, stage, give(250*ms)), indicesOf(o.rows)); diff != "" ||
+		o.totals.GetNeverSent() != 0 {
 		t.Errorf("totals %v, arrivals (-schedule +sent):\n%s", o.totals, diff)
 	}
 }
@@ -224,13 +234,17 @@ func TestClosedLoopTakesOver(t *testing.T) {
 		heard int // requests begun
 		begun []uint64
 	}{
-		"before the start":        {&spatev1.LoadPoint{Concurrency: 4, Requests: 60}, ms, 0, []uint64{0}},
-		"in the middle":           {&spatev1.LoadPoint{Concurrency: 4, Requests: 60}, 5 * ms, 10, []uint64{7}},
-		"in the warm-up":          {&spatev1.LoadPoint{Concurrency: 4, Requests: 40, WarmupRequests: 20}, 5 * ms, 4, []uint64{7}},
-		"while it drains":         {&spatev1.LoadPoint{Concurrency: 4, Requests: 24}, 100 * ms, 12, []uint64{4}},
-		"in the cool-down":        {&spatev1.LoadPoint{Concurrency: 4, Requests: 24, Cooldown: span(200 * ms)}, 20 * ms, 14, []uint64{4}},
-		"with a warm-up by time":  {&spatev1.LoadPoint{Concurrency: 4, Requests: 60, WarmupDuration: span(50 * ms)}, 5 * ms, 10, []uint64{7, 3}},
-		"with slots that rest":    {&spatev1.LoadPoint{Concurrency: 4, Requests: 60, ThinkTime: &spatev1.ThinkTime{Mean: span(5 * ms)}}, ms, 10, []uint64{7}},
+		"before the start": {&spatev1.LoadPoint{Concurrency: 4, Requests: 60}, ms, 0, []uint64{0}},
+		"in the middle":    {&spatev1.LoadPoint{Concurrency: 4, Requests: 60}, 5 * ms, 10, []uint64{7}},
+		"in the warm-up": {&spatev1.LoadPoint{Concurrency: 4, Requests: 40, WarmupRequests: 20}, 5 * ms, 4,
+			[]uint64{7}},
+		"while it drains": {&spatev1.LoadPoint{Concurrency: 4, Requests: 24}, 100 * ms, 12, []uint64{4}},
+		"in the cool-down": {&spatev1.LoadPoint{Concurrency: 4, Requests: 24, Cooldown: span(200 * ms)}, 20 * ms,
+			14, []uint64{4}},
+		"with a warm-up by time": {&spatev1.LoadPoint{Concurrency: 4, Requests: 60, WarmupDuration: span(50 * ms)},
+			5 * ms, 10, []uint64{7, 3}},
+		"with slots that rest": {&spatev1.LoadPoint{Concurrency: 4, Requests: 60,
+			ThinkTime: &spatev1.ThinkTime{Mean: span(5 * ms)}}, ms, 10, []uint64{7}},
 		"of one that was done":    {&spatev1.LoadPoint{Concurrency: 4, Requests: 60}, 5 * ms, 10, []uint64{30}},
 		"without any request yet": {&spatev1.LoadPoint{Concurrency: 4, Requests: 60}, 5 * ms, 10, nil},
 	} {
@@ -285,8 +299,10 @@ func checkTakenOver(t *testing.T, o outcome, load *spatev1.LoadPoint, begun []ui
 // Slots beyond the agent's own limit are refused, and the load goes on as it was.
 func TestTakingOverKeepsToTheLimits(t *testing.T) {
 	e := newEngine(t, 2*ms, 0)
-	u := begin(t, assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 4, Requests: 40}, e), 0, 1, 1), limits{maxStreams: 3})
-	if err := u.revise(lostTwo(&spatev1.Handover{})); err == nil || !strings.Contains(err.Error(), "4 requests in flight") {
+	u := begin(t, assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 4, Requests: 40}, e), 0, 1, 1),
+		limits{maxStreams: 3})
+	if err := u.revise(lostTwo(&spatev1.Handover{})); err == nil ||
+		!strings.Contains(err.Error(), "4 requests in flight") {
 		t.Errorf("got %v", err)
 	}
 	if o := u.wait(t); o.totals.GetCounters().GetCompleted() != 20 {
@@ -320,7 +336,8 @@ func TestRevisionsAmidTheLoad(t *testing.T) {
 			stripe := &spatev1.Stripe{Weights: weights}
 			for from := uint32(1); from < 10; from++ {
 				eventually(t, "requests", func() bool { return len(e.requests()) >= int(from) })
-				stripe = &spatev1.Stripe{Weights: weights, Handovers: append(slices.Clone(stripe.Handovers), &spatev1.Handover{FromRank: from, Weights: []uint32{1}})}
+				stripe = &spatev1.Stripe{Weights: weights, Handovers: append(slices.Clone(stripe.Handovers),
+					&spatev1.Handover{FromRank: from, Weights: []uint32{1}})}
 				if err := u.revise(stripe); err != nil {
 					t.Fatal(err)
 				}

@@ -6,8 +6,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// revise changes the share of the assignment that the agent has, and answers as to an assignment. A revision that is not newer is answered
-// again and changes nothing. It is called by one goroutine at a time.
+// revise changes the share of the assignment that the agent has, and answers as to an assignment. A revision that is
+// not newer is answered again and changes nothing. It is called by one goroutine at a time.
 func (d *desk) revise(m *spatev1.Revise, by answer) {
 	a, found, err := d.reviseUnarmed(m, by)
 	if err == nil && a != nil {
@@ -21,9 +21,10 @@ func (d *desk) revise(m *spatev1.Revise, by answer) {
 	}
 }
 
-// reviseUnarmed does all that needs no load under way. If there is one it returns its assignment. found is nil if the answer follows when
-// preparing ends.
-func (d *desk) reviseUnarmed(m *spatev1.Revise, by answer) (underWay *assignment, found *spatev1.Preparation, err error) {
+// reviseUnarmed does all that needs no load under way. If there is one it returns its assignment. found is nil if the
+// answer follows when preparing ends.
+func (d *desk) reviseUnarmed(m *spatev1.Revise, by answer) (underWay *assignment, found *spatev1.Preparation,
+	err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	a, ref := d.current, m.GetRef()

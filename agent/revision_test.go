@@ -87,7 +87,8 @@ func TestAllIsSaidTwice(t *testing.T) {
 	c.start(Config{})
 	c.next()
 	e := newEngine(t, time.Millisecond, 0)
-	a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 2, Duration: durationpb.New(time.Hour), WarmupUntilSteady: durationpb.New(time.Minute)}, e), 0)
+	a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 2, Duration: durationpb.New(time.Hour),
+		WarmupUntilSteady: durationpb.New(time.Minute)}, e), 0)
 	measure := func() {
 		c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Measure{Measure: &spatev1.Measure{
 			Ref: later(a.GetRef(), 0), FromNs: int64(time.Millisecond),
@@ -213,7 +214,8 @@ func TestSecretsAreRememberedForTheirRun(t *testing.T) {
 	for _, run := range []string{"other", "run"} { // the values of the run before are forgotten, and stay so
 		c.assign(secret(2, run, nil))
 		reason := c.next().GetRejected().GetReason()
-		if !strings.Contains(reason, "env:KEY") || !strings.Contains(reason, "submit the run again") || strings.Contains(reason, "s3cret") {
+		if !strings.Contains(reason, "env:KEY") || !strings.Contains(reason, "submit the run again") ||
+			strings.Contains(reason, "s3cret") {
 			t.Errorf("reason %q", reason)
 		}
 	}
@@ -233,7 +235,8 @@ func TestLongRevisionsAreHeard(t *testing.T) {
 		for giver := range uint32(1000) {
 			weights := make([]uint32, 1000+joined+1)
 			weights[giver], weights[1000+joined] = 1000+joined, 1
-			stripe.Handovers = append(stripe.Handovers, &spatev1.Handover{FromRank: giver, Weights: weights, FromNs: int64(time.Minute)})
+			stripe.Handovers = append(stripe.Handovers, &spatev1.Handover{FromRank: giver, Weights: weights,
+				FromNs: int64(time.Minute)})
 		}
 	}
 	c.revise(later(a.GetRef(), 2), stripe)

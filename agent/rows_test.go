@@ -26,9 +26,11 @@ func traceStage(t *testing.T, n int, speed float64, engines ...*engine) (stage *
 	for i := range n {
 		fmt.Fprintf(&trace, `{"timestamp": %d, "input_length": 6, "output_length": 2, "hash_ids": [%d]}`+"\n", 10*i, i)
 	}
-	w := &spatev1.Workload{Name: "trace", Content: &spatev1.Workload_Mooncake{Mooncake: &spatev1.TraceContent{Path: "trace.jsonl"}}}
+	w := &spatev1.Workload{Name: "trace",
+		Content: &spatev1.Workload_Mooncake{Mooncake: &spatev1.TraceContent{Path: "trace.jsonl"}}}
 	var rows bytes.Buffer
-	ds, _, err := dataset.Build(t.Context(), &rows, strings.NewReader(trace.String()), w, dataset.Options{Name: "trace.jsonl"})
+	ds, _, err := dataset.Build(t.Context(), &rows, strings.NewReader(trace.String()), w,
+		dataset.Options{Name: "trace.jsonl"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,13 +77,15 @@ func TestReplayKeepsTheTimesOfTheTrace(t *testing.T) {
 		for _, row := range o.rows {
 			seen[row.GetIndex()]++
 			if want := 5 * time.Millisecond * time.Duration(row.GetIndex()); row.GetScheduledNs() != want.Nanoseconds() || row.GetStartNs() < row.GetScheduledNs() {
-				t.Errorf("row %d scheduled at %d and started at %d, it came at %v", row.GetIndex(), row.GetScheduledNs(), row.GetStartNs(), want)
+				t.Errorf("row %d scheduled at %d and started at %d, it came at %v", row.GetIndex(),
+					row.GetScheduledNs(), row.GetStartNs(), want)
 			}
 			if row.GetIslAsked() != 6 || row.GetOslAsked() != 2 {
 				t.Errorf("row %v", row)
 			}
 		}
-		if o.totals.GetNeverSent() != 0 || o.totals.GetCounters().GetCompleted() != uint64(len(o.rows)) || o.totals.GetFailure() != "" {
+		if o.totals.GetNeverSent() != 0 || o.totals.GetCounters().GetCompleted() != uint64(len(o.rows)) ||
+			o.totals.GetFailure() != "" {
 			t.Errorf("totals %v", o.totals)
 		}
 	}
@@ -108,7 +112,8 @@ func TestRowThatCannotBeReadFailsTheLoad(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := start(t, s).wait(t)
-			if o.totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_AGENT || !strings.Contains(o.totals.GetFailure(), "row") {
+			if o.totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_AGENT ||
+				!strings.Contains(o.totals.GetFailure(), "row") {
 				t.Errorf("failure %q of kind %v", o.totals.GetFailure(), o.totals.GetFailureKind())
 			}
 			if c := o.totals.GetCounters(); c.GetStarted()+o.totals.GetNeverSent() != 30 {
@@ -152,7 +157,8 @@ func TestRequestsLongerThanTheModelTakes(t *testing.T) {
 	for most, fits := range map[int]bool{5: false, 6: true, 0: true} {
 		e := newEngine(t, 0, 0)
 		e.most = most
-		s, err := prepare(t.Context(), assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 1}, e), 0), kitOf(limits{}))
+		s, err := prepare(t.Context(), assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 1}, e), 0),
+			kitOf(limits{}))
 		switch {
 		case err == nil:
 			s.close()
@@ -166,7 +172,8 @@ func TestRequestsLongerThanTheModelTakes(t *testing.T) {
 	e := newEngine(t, 0, 0)
 	e.most = 7
 	stage, dir := traceStage(t, 5, 1, e)
-	if _, err := prepare(t.Context(), assignOf(stage, 0), kitIn(dir)); err == nil || !strings.Contains(err.Error(), "has 8 tokens") {
+	if _, err := prepare(t.Context(), assignOf(stage, 0), kitIn(dir)); err == nil ||
+		!strings.Contains(err.Error(), "has 8 tokens") {
 		t.Errorf("trace: %v", err)
 	}
 }
@@ -212,23 +219,26 @@ func TestWhatIsFoundOutOnce(t *testing.T) {
 	sonnet := &spatev1.Workload{Content: &spatev1.Workload_Sonnet{Sonnet: &spatev1.SonnetContent{Isl: 9}}}
 	base := func() *spatev1.Stage {
 		return &spatev1.Stage{Workload: random(3), Target: &spatev1.Target{
-			Name: "a", Endpoints: []string{"http://h"}, Api: "chat", Model: "m", ApiKey: "env:K", Headers: map[string]string{"X-A": "1"}, Tokenizer: "auto",
+			Name: "a", Endpoints: []string{"http://h"}, Api: "chat", Model: "m", ApiKey: "env:K",
+			Headers: map[string]string{"X-A": "1"}, Tokenizer: "auto",
 		}}
 	}
 	for name, tt := range map[string]struct {
 		change func(*spatev1.Stage)
 		same   bool
 	}{
-		"another name":        {func(s *spatev1.Stage) { s.Target.Name = "b" }, true},
-		"another header":      {func(s *spatev1.Stage) { s.Target.Headers["X-A"] = "2" }, true},
-		"another load, seed":  {func(s *spatev1.Stage) { s.Load, s.Seed = &spatev1.LoadPoint{Concurrency: 3}, 9 }, true},
-		"another length":      {func(s *spatev1.Stage) { s.Workload = random(500) }, true},
-		"a trace":             {func(s *spatev1.Stage) { s.Workload = &spatev1.Workload{Content: &spatev1.Workload_Azure{}} }, true},
-		"other timeouts":      {func(s *spatev1.Stage) { s.Target.RequestTimeout = durationpb.New(time.Second) }, true},
-		"one header more":     {func(s *spatev1.Stage) { s.Target.Headers["X-B"] = "1" }, false},
-		"another key":         {func(s *spatev1.Stage) { s.Target.ApiKey = "env:L" }, false},
-		"another model":       {func(s *spatev1.Stage) { s.Target.Model = "n" }, false},
-		"another endpoint":    {func(s *spatev1.Stage) { s.Target.Endpoints = append(s.Target.Endpoints, "http://i") }, false},
+		"another name":   {func(s *spatev1.Stage) { s.Target.Name = "b" }, true},
+		"another header": {func(s *spatev1.Stage) { s.Target.Headers["X-A"] = "2" }, true},
+		"another load, seed": {func(s *spatev1.Stage) { s.Load, s.Seed = &spatev1.LoadPoint{Concurrency: 3}, 9 },
+			true},
+		"another length":  {func(s *spatev1.Stage) { s.Workload = random(500) }, true},
+		"a trace":         {func(s *spatev1.Stage) { s.Workload = &spatev1.Workload{Content: &spatev1.Workload_Azure{}} }, true},
+		"other timeouts":  {func(s *spatev1.Stage) { s.Target.RequestTimeout = durationpb.New(time.Second) }, true},
+		"one header more": {func(s *spatev1.Stage) { s.Target.Headers["X-B"] = "1" }, false},
+		"another key":     {func(s *spatev1.Stage) { s.Target.ApiKey = "env:L" }, false},
+		"another model":   {func(s *spatev1.Stage) { s.Target.Model = "n" }, false},
+		"another endpoint": {func(s *spatev1.Stage) { s.Target.Endpoints = append(s.Target.Endpoints, "http://i") },
+			false},
 		"other running usage": {func(s *spatev1.Stage) { s.Target.RunningUsage = "never" }, false},
 		"a text of lines":     {func(s *spatev1.Stage) { s.Workload = sonnet }, false},
 		"another text": {func(s *spatev1.Stage) {
@@ -248,7 +258,8 @@ func TestWhatIsFoundOutOnce(t *testing.T) {
 	}
 }
 
-// TestFindingsGoStale: what was found out is forgotten after a while, with another run, and when a target of the run is dead.
+// TestFindingsGoStale: what was found out is forgotten after a while, with another run, and when a target of the run is
+// dead.
 func TestFindingsGoStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f findings
@@ -309,19 +320,23 @@ func TestAppliedSaysWhatWasFoundAndMeasureMayComeAtAnyTime(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()
-	a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 2, Requests: 10, WarmupUntilSteady: durationpb.New(time.Minute)}, e), 0)
+	a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 2, Requests: 10,
+		WarmupUntilSteady: durationpb.New(time.Minute)}, e), 0)
 	measure := func(ref *spatev1.AssignmentRef, from time.Duration) {
-		c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Measure{Measure: &spatev1.Measure{Ref: ref, FromNs: from.Nanoseconds()}}})
+		c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Measure{Measure: &spatev1.Measure{Ref: ref,
+			FromNs: from.Nanoseconds()}}})
 	}
 	c.assign(a)
-	if got := c.next().GetApplied().GetPreparation(); got.GetMaxModelTokens() != 100 || got.GetLengths() != "token_ids" {
+	if got := c.next().GetApplied().GetPreparation(); got.GetMaxModelTokens() != 100 ||
+		got.GetLengths() != "token_ids" {
 		t.Errorf("preparation %v", got)
 	}
 	measure(&spatev1.AssignmentRef{RunId: "run", StageIndex: 7, Revision: 1}, 0)
 	measure(a.GetRef(), 50*time.Millisecond)
 	c.arm(a.GetRef())
 	totals := c.totals(0)
-	if n := totals.GetCounters(); n.GetCompleted() != 10 || n.GetUnmeasuredEnded() == 0 || totals.GetFirstStartNs() < (50*time.Millisecond).Nanoseconds() {
+	if n := totals.GetCounters(); n.GetCompleted() != 10 || n.GetUnmeasuredEnded() == 0 ||
+		totals.GetFirstStartNs() < (50*time.Millisecond).Nanoseconds() {
 		t.Errorf("totals %v", totals)
 	}
 }

@@ -20,8 +20,9 @@ import (
 // elsewhere is where TensorRT-LLM has its metrics in Prometheus' form; its /metrics are JSON.
 const elsewhere = "/prometheus/metrics"
 
-// watchServers makes ready to read the metrics of servers that fell to this agent. It leaves out those that it may not ask, and those that
-// have none although nobody said that they have, and notes both: the load does not need them. It blocks for 2 s at most.
+// watchServers makes ready to read the metrics of servers that fell to this agent. It leaves out those that it may not
+// ask, and those that have none although nobody said that they have, and notes both: the load does not need them. It
+// blocks for 2 s at most.
 func (s *share) watchServers(ctx context.Context, a *spatev1.Assign, k kit) error {
 	sources, err := s.sources(ctx, a.GetServerSources(), k.limits)
 	if err != nil || len(sources) == 0 {
@@ -115,11 +116,12 @@ func (s *share) note(format string, args ...any) {
 	s.found.Preparation.Notes = append(s.found.Preparation.Notes, fmt.Sprintf(format, args...))
 }
 
-// introduce says how a source is asked. The target's connection is for the machines of its endpoints; its key and headers are for those hosts
-// and ports, and for nobody else.
+// introduce says how a source is asked. The target's connection is for the machines of its endpoints; its key and
+// headers are for those hosts and ports, and for nobody else.
 func (s *share) introduce(source *scrape.Source, config stream.Config) {
 	source.OfTarget = plans.BesideEndpoint(s.target(), source.URL)
-	if !slices.ContainsFunc(s.target().GetEndpoints(), func(endpoint string) bool { return scrape.SameHost(endpoint, source.URL) }) {
+	if !slices.ContainsFunc(s.target().GetEndpoints(),
+		func(endpoint string) bool { return scrape.SameHost(endpoint, source.URL) }) {
 		return
 	}
 	source.Header = http.Header{}

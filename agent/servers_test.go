@@ -44,8 +44,8 @@ func (p *page) asked(t *testing.T) *http.Request {
 	return p.asks[len(p.asks)-1]
 }
 
-// private is an authority of its own: secrets are what a plan's references stand for, and servers have a certificate for llm.example.com and
-// ask their clients for one.
+// private is an authority of its own: secrets are what a plan's references stand for, and servers have a certificate
+// for llm.example.com and ask their clients for one.
 func private(t *testing.T) (secrets map[string]string, serve func(http.Handler) *httptest.Server) {
 	t.Helper()
 	dir, now := t.TempDir(), time.Now()
@@ -58,7 +58,8 @@ func private(t *testing.T) (secrets map[string]string, serve func(http.Handler) 
 		t.Fatal(err1, err2)
 	}
 	secrets = map[string]string{"env:KEY": "sk-1", "env:AUTH": "user:word"}
-	for reference, file := range map[string]string{"file:ca": own.Authority, "file:cert": client.Cert, "file:key": client.Key} {
+	for reference, file := range map[string]string{"file:ca": own.Authority, "file:cert": client.Cert,
+		"file:key": client.Key} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -73,7 +74,8 @@ func private(t *testing.T) (secrets map[string]string, serve func(http.Handler) 
 	known.AppendCertsFromPEM([]byte(secrets["file:ca"]))
 	return secrets, func(h http.Handler) *httptest.Server {
 		s := httptest.NewUnstartedServer(h)
-		s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: known}
+		s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert,
+			ClientCAs: known}
 		s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 		s.StartTLS()
 		t.Cleanup(s.Close)
@@ -98,7 +100,8 @@ func told(t *testing.T, target *spatev1.Target, secrets map[string]string) (up m
 	var running sync.WaitGroup
 	running.Go(func() { s.servers.Run(ctx, clock.Now(), 0) })
 	up = map[uint32]bool{}
-	for begin := time.Now(); len(up) < len(assign.GetServerSources()) && time.Since(begin) < time.Minute; time.Sleep(time.Millisecond) {
+	for begin := time.Now(); len(up) < len(assign.GetServerSources()) &&
+		time.Since(begin) < time.Minute; time.Sleep(time.Millisecond) {
 		for _, sample := range s.servers.Take(1000) {
 			if sample.GetName() == plans.ServerUp {
 				up[sample.GetSource()] = sample.GetValue() == 1
@@ -110,27 +113,33 @@ func told(t *testing.T, target *spatev1.Target, secrets map[string]string) (up m
 	return up, log.String()
 }
 
-// The metrics of the endpoints' machines are asked for as the plan says that these are reached; all others by the system's authorities.
+// The metrics of the endpoints' machines are asked for as the plan says that these are reached; all others by the
+// system's authorities.
 func TestServersAreReachedAsTheTarget(t *testing.T) {
 	secrets, serve := private(t)
 	endpoint, beside := &page{}, &page{}
 	api, worker := serve(endpoint), serve(beside)
 	foreign := strings.Replace(api.URL, "127.0.0.1", "localhost", 1)
 	target := &spatev1.Target{
-		Endpoints: []string{api.URL}, ApiKey: "env:KEY", Headers: map[string]string{"Host": "llm.example.com", "X-Team": "a"},
-		Connection: &spatev1.Connection{Ca: "file:ca", Certificate: "file:cert", Key: "file:key", ServerName: "llm.example.com", Http: "2"},
+		Endpoints: []string{api.URL}, ApiKey: "env:KEY", Headers: map[string]string{"Host": "llm.example.com",
+			"X-Team": "a"},
+		Connection: &spatev1.Connection{Ca: "file:ca", Certificate: "file:cert", Key: "file:key",
+			ServerName: "llm.example.com", Http: "2"},
 		ServerMetrics: &spatev1.ServerMetrics{
 			Urls: []string{api.URL + "/metrics", worker.URL + "/metrics", foreign + "/metrics"},
 		},
 	}
 	up, said := told(t, target, secrets)
-	if !up[0] || !up[1] || up[2] || !strings.Contains(said, "localhost") || strings.Contains(said, "sk-1") || strings.Count(said, "cannot be read") != 1 {
+	if !up[0] || !up[1] || up[2] || !strings.Contains(said, "localhost") || strings.Contains(said, "sk-1") ||
+		strings.Count(said, "cannot be read") != 1 {
 		t.Fatalf("%v, it said %s", up, said)
 	}
-	if q := endpoint.asked(t); q.Header.Get("Authorization") != "Bearer sk-1" || q.Header.Get("X-Team") != "a" || q.Host != "llm.example.com" {
+	if q := endpoint.asked(t); q.Header.Get("Authorization") != "Bearer sk-1" || q.Header.Get("X-Team") != "a" ||
+		q.Host != "llm.example.com" {
 		t.Errorf("the endpoint's host got %v for %s", q.Header, q.Host)
 	}
-	if q := beside.asked(t); q.Header.Get("Authorization") != "" || q.Header.Get("X-Team") != "" || q.Host != worker.Listener.Addr().String() {
+	if q := beside.asked(t); q.Header.Get("Authorization") != "" || q.Header.Get("X-Team") != "" ||
+		q.Host != worker.Listener.Addr().String() {
 		t.Errorf("another port of its machine got %v for %s", q.Header, q.Host)
 	}
 	target.Endpoints[0] = strings.Replace(api.URL, "https", "http", 1)
@@ -155,13 +164,16 @@ func TestServersBehindTheTargetsProxy(t *testing.T) {
 	defer gateway.Close()
 	defer other.Close()
 	up, said := told(t, &spatev1.Target{
-		Endpoints: []string{"http://llm.example.com"}, Connection: &spatev1.Connection{Proxy: gateway.URL, ProxyAuth: "env:AUTH"},
-		ServerMetrics: &spatev1.ServerMetrics{Urls: []string{"http://llm.example.com:8081/metrics", other.URL + "/metrics"}},
+		Endpoints: []string{"http://llm.example.com"}, Connection: &spatev1.Connection{Proxy: gateway.URL,
+			ProxyAuth: "env:AUTH"},
+		ServerMetrics: &spatev1.ServerMetrics{Urls: []string{"http://llm.example.com:8081/metrics",
+			other.URL + "/metrics"}},
 	}, map[string]string{"env:AUTH": "user:word"})
 	if !up[0] || !up[1] {
 		t.Fatalf("%v, it said %s", up, said)
 	}
-	if q := proxy.asked(t); q.URL.String() != "http://llm.example.com:8081/metrics" || q.Header.Get("Proxy-Authorization") != "Basic dXNlcjp3b3Jk" {
+	if q := proxy.asked(t); q.URL.String() != "http://llm.example.com:8081/metrics" ||
+		q.Header.Get("Proxy-Authorization") != "Basic dXNlcjp3b3Jk" {
 		t.Errorf("the proxy was asked for %s with %v", q.URL, q.Header)
 	}
 	if q := direct.asked(t); q.URL.IsAbs() || q.Header.Get("Proxy-Authorization") != "" {
@@ -172,10 +184,13 @@ func TestServersBehindTheTargetsProxy(t *testing.T) {
 // A certificate that is none is said before the stage begins.
 func TestServersOfABadCertificate(t *testing.T) {
 	s := &share{stage: &spatev1.Stage{Target: &spatev1.Target{
-		Name: "t", Endpoints: []string{"https://h"}, Connection: &spatev1.Connection{Ca: "file:ca"}, ServerMetrics: &spatev1.ServerMetrics{},
+		Name: "t", Endpoints: []string{"https://h"}, Connection: &spatev1.Connection{Ca: "file:ca"},
+		ServerMetrics: &spatev1.ServerMetrics{},
 	}}}
-	err := s.watchServers(t.Context(), &spatev1.Assign{ServerSources: []uint32{0}, Secrets: map[string]string{"file:ca": "x"}}, kit{})
-	if err == nil || !strings.Contains(err.Error(), "target t: connection: the authorities' file holds no certificate in PEM") {
+	err := s.watchServers(t.Context(),
+		&spatev1.Assign{ServerSources: []uint32{0}, Secrets: map[string]string{"file:ca": "x"}}, kit{})
+	if err == nil || !strings.Contains(err.Error(),
+		"target t: connection: the authorities' file holds no certificate in PEM") {
 		t.Errorf("it says %v", err)
 	}
 }

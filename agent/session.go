@@ -28,16 +28,17 @@ const (
 	welcomeTimeout   = 5 * time.Second
 )
 
-// maxMessage bounds what the coordinator may say at once, in bytes. A share of which much has changed hands takes a few kilobytes for each
-// handover of a thousand agents, and a stage may bring a vocabulary.
+// maxMessage bounds what the coordinator may say at once, in bytes. A share of which much has changed hands takes a few
+// kilobytes for each handover of a thousand agents, and a stage may bring a vocabulary.
 const maxMessage = 64 << 20
 
-// bulkAlive finds out that the connection for what is large is dead while the other is not: heartbeats do not go over it, and what stands
-// between may have forgotten it in a long pause. An answer may wait behind data on a thin line.
+// bulkAlive finds out that the connection for what is large is dead while the other is not: heartbeats do not go over
+// it, and what stands between may have forgotten it in a long pause. An answer may wait behind data on a thin line.
 var bulkAlive = keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 20 * time.Second, PermitWithoutStream: true}
 
-// session is one attendance of the coordinator: a connection with the control stream and clock probes, and one for what is large, with
-// the push stream and datasets. It ends with the first of them that fails, or when nothing is heard for too long.
+// session is one attendance of the coordinator: a connection with the control stream and clock probes, and one for what
+// is large, with the push stream and datasets. It ends with the first of them that fails, or when nothing is heard for
+// too long.
 type session struct {
 	agent   *Agent
 	ctx     context.Context
@@ -53,8 +54,8 @@ type session struct {
 	sending sync.Mutex // a stream takes one sender at a time
 }
 
-// connect holds one session. It blocks until the session ends and returns why. welcomed is called once the coordinator has
-// accepted the agent.
+// connect holds one session. It blocks until the session ends and returns why. welcomed is called once the coordinator
+// has accepted the agent.
 func (a *Agent) connect(ctx context.Context, welcomed func(*spatev1.Welcome)) error {
 	address, err := a.config.Coordinator(ctx)
 	if err != nil {
@@ -69,7 +70,8 @@ func (a *Agent) connect(ctx context.Context, welcomed func(*spatev1.Welcome)) er
 		return fmt.Errorf("coordinator %s: %w", plainAddress(address), err)
 	}
 	defer conn.Close()
-	bulk, err := grpc.NewClient(address, append(append(options, grpc.WithKeepaliveParams(bulkAlive)), a.config.BulkOptions...)...)
+	bulk, err := grpc.NewClient(address, append(append(options, grpc.WithKeepaliveParams(bulkAlive)),
+		a.config.BulkOptions...)...)
 	if err != nil {
 		return fmt.Errorf("coordinator %s: %w", plainAddress(address), err)
 	}
@@ -127,7 +129,8 @@ func (a *Agent) attend(ctx context.Context, conn, bulk *grpc.ClientConn, welcome
 func (s *session) hello() (*spatev1.Welcome, error) {
 	resume, armed := s.agent.desk.resume()
 	err := s.send(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: &spatev1.Hello{
-		Protocol: protocol, Definitions: measure.Definitions, Agent: s.agent.describe(), Incarnation: s.agent.incarnation, Resume: resume, Armed: armed,
+		Protocol: protocol, Definitions: measure.Definitions, Agent: s.agent.describe(),
+		Incarnation: s.agent.incarnation, Resume: resume, Armed: armed,
 	}}})
 	if err != nil && !errors.Is(err, io.EOF) { // of a stream that was refused, Recv says why
 		return nil, err
@@ -164,7 +167,8 @@ func (s *session) send(m *spatev1.ConnectRequest) error {
 	return s.control.Send(m)
 }
 
-// unsent returns why a message could not be sent. Of a stream that has ended only Recv says why: it is waited until that has ended ctx.
+// unsent returns why a message could not be sent. Of a stream that has ended only Recv says why: it is waited until
+// that has ended ctx.
 func unsent(ctx context.Context, err error) error {
 	if !errors.Is(err, io.EOF) {
 		return err
@@ -176,7 +180,8 @@ func unsent(ctx context.Context, err error) error {
 // mostOrders is how many messages wait to be obeyed before no more are heard.
 const mostOrders = 64
 
-// receive hears what the coordinator says. A lease is renewed at once, however long it takes to do what was said before.
+// receive hears what the coordinator says. A lease is renewed at once, however long it takes to do what was said
+// before.
 func (s *session) receive() error {
 	for {
 		m, err := s.control.Recv()
@@ -237,7 +242,8 @@ func (s *session) obey(m *spatev1.ConnectResponse) {
 	}
 }
 
-// arm maps the start to this machine's clock, as soon as the coordinator's is known: after a reconnect that takes a moment.
+// arm maps the start to this machine's clock, as soon as the coordinator's is known: after a reconnect that takes a
+// moment.
 func (s *session) arm(m *spatev1.Arm) {
 	select {
 	case <-s.clock.settled:
@@ -259,14 +265,16 @@ func (s *session) armNow(m *spatev1.Arm) {
 		return // the session's end follows
 	}
 	// Both clocks' start, in nanoseconds: where the clocks of two machines can be compared, so can the starts.
-	s.agent.config.Logger.Debug("armed", "assignment", describe(m.GetRef()), "coordinator_clock_ns", m.GetStartClockNs(), "clock_ns", int64(start),
+	s.agent.config.Logger.Debug("armed", "assignment", describe(m.GetRef()), "coordinator_clock_ns",
+		m.GetStartClockNs(), "clock_ns", int64(start),
 		"uncertainty", uncertainty)
 	if err := s.agent.desk.arm(m.GetRef(), start, uncertainty); err != nil {
 		s.giveUp(err)
 	}
 }
 
-// giveUp ends the session: the coordinator has something wrong about this agent, and learns what the agent has from the next Hello.
+// giveUp ends the session: the coordinator has something wrong about this agent, and learns what the agent has from the
+// next Hello.
 func (s *session) giveUp(why error) {
 	select {
 	case s.wrong <- why:

@@ -22,7 +22,8 @@ func TestThinkTimeIsRestAndNoDelay(t *testing.T) {
 	load := &spatev1.LoadPoint{Concurrency: 1, Requests: 6, ThinkTime: &spatev1.ThinkTime{Mean: span(20 * ms)}}
 	o := begin(t, assignOf(stageOf(load, newEngine(t, 5*ms, 0)), 0), limits{}).wait(t)
 	for i, row := range o.rows[1:] {
-		if before := o.rows[i]; row.GetScheduledNs() != before.GetEndNs()+(20*ms).Nanoseconds() || row.GetStartNs() < row.GetScheduledNs() {
+		if before := o.rows[i]; row.GetScheduledNs() != before.GetEndNs()+(20*ms).Nanoseconds() ||
+			row.GetStartNs() < row.GetScheduledNs() {
 			t.Errorf("request %d: scheduled %d, started %d, the one before ended %d",
 				row.GetIndex(), row.GetScheduledNs(), row.GetStartNs(), before.GetEndNs())
 		}
@@ -88,7 +89,8 @@ func TestCooldownIsSentAndNotMeasured(t *testing.T) {
 			}
 			to := o.totals.GetSteadyToNs()
 			if o.totals.SteadyFromNs == nil || to < last.GetScheduledNs() || to > o.rows[len(o.rows)-1].GetStartNs() {
-				t.Errorf("steady from %v to %d; the last measured request started at %d", o.totals.SteadyFromNs, to, last.GetStartNs())
+				t.Errorf("steady from %v to %d; the last measured request started at %d", o.totals.SteadyFromNs, to,
+					last.GetStartNs())
 			}
 			if cooled := time.Duration(o.rows[len(o.rows)-1].GetScheduledNs() - last.GetScheduledNs()); cooled < 30*ms {
 				t.Errorf("cooled down for %v", cooled)
@@ -122,12 +124,14 @@ func TestMeasureEndsTheWarmup(t *testing.T) {
 				if u.closed != nil {
 					at = row.GetStartNs() // a slot asks a little later than it was free
 				}
-				if row.GetUnmeasured() && at >= (from+20*ms).Nanoseconds() || !row.GetUnmeasured() && at < from.Nanoseconds() {
+				if row.GetUnmeasured() && at >= (from+20*ms).Nanoseconds() || !row.GetUnmeasured() &&
+					at < from.Nanoseconds() {
 					t.Errorf("request %d at %v: unmeasured %t", row.GetIndex(), time.Duration(at), row.GetUnmeasured())
 				}
 			}
 			c := o.totals.GetCounters()
-			if n := load.GetRequests(); n > 0 && c.GetCompleted() != n || c.GetCompleted() == 0 || c.GetUnmeasuredEnded() == 0 || o.totals.GetNeverSent() != 0 {
+			if n := load.GetRequests(); n > 0 && c.GetCompleted() != n || c.GetCompleted() == 0 ||
+				c.GetUnmeasuredEnded() == 0 || o.totals.GetNeverSent() != 0 {
 				t.Errorf("totals %v", o.totals)
 			}
 			if c.GetUnmeasuredFrames() != 2*c.GetUnmeasuredEnded() {
@@ -156,7 +160,8 @@ func TestEnoughIsARegularEnd(t *testing.T) {
 				u.stop(false, true)
 				u.stop(false, false) // the first word counts
 				o := u.wait(t)
-				if c := o.totals.GetCounters(); o.totals.GetStopped() || o.totals.GetNeverSent() != 0 || o.totals.GetFailure() != "" ||
+				if c := o.totals.GetCounters(); o.totals.GetStopped() || o.totals.GetNeverSent() != 0 ||
+					o.totals.GetFailure() != "" ||
 					c.GetCancelled() != 0 || c.GetCompleted() != c.GetStarted() {
 					t.Errorf("totals %v", o.totals)
 				}
@@ -177,7 +182,8 @@ func TestConcurrencyFollowsItsPhases(t *testing.T) {
 		at := time.Duration(row.GetStartNs())
 		// Between its turn and its start a busy machine can hold a slot up.
 		if row.GetStartNs() < row.GetScheduledNs() || time.Duration(row.GetScheduledNs()) > 800*ms {
-			t.Errorf("request %d was scheduled for %v and started at %v", row.GetIndex(), time.Duration(row.GetScheduledNs()), at)
+			t.Errorf("request %d was scheduled for %v and started at %v", row.GetIndex(),
+				time.Duration(row.GetScheduledNs()), at)
 		}
 		busy := 0
 		for _, other := range o.rows {
@@ -195,7 +201,8 @@ func TestConcurrencyFollowsItsPhases(t *testing.T) {
 	}
 }
 
-// A server that answers nobody gets no more than the drain timeout, though no slot becomes free to see that the time is over.
+// A server that answers nobody gets no more than the drain timeout, though no slot becomes free to see that the time is
+// over.
 func TestEndOfTheTimeNeedsNoFreeSlot(t *testing.T) {
 	for name, load := range map[string]*spatev1.LoadPoint{
 		"phases":   {Concurrency: 2, Phases: []*spatev1.Phase{phase(2, 2, 50*ms)}},
@@ -207,7 +214,8 @@ func TestEndOfTheTimeNeedsNoFreeSlot(t *testing.T) {
 			stage := stageOf(load, newEngine(t, time.Hour, 0))
 			stage.DrainTimeout = span(50 * ms)
 			o := begin(t, assignOf(stage, 0), limits{}).wait(t)
-			if c := o.totals.GetCounters(); c.GetCancelled() != 2 || o.totals.GetNeverSent() != 0 || o.totals.GetStopped() {
+			if c := o.totals.GetCounters(); c.GetCancelled() != 2 || o.totals.GetNeverSent() != 0 ||
+				o.totals.GetStopped() {
 				t.Errorf("totals %v", o.totals)
 			}
 			if want := span(50*ms - load.GetCooldown().AsDuration()).AsDuration(); o.totals.GetSteadyToNs() != want.Nanoseconds() {
@@ -220,10 +228,12 @@ func TestEndOfTheTimeNeedsNoFreeSlot(t *testing.T) {
 func TestRateOfPhasesIsNeverSteady(t *testing.T) {
 	load := &spatev1.LoadPoint{Rate: 400, Arrival: "constant", Phases: []*spatev1.Phase{phase(0, 400, 200*ms)}}
 	o := begin(t, assignOf(stageOf(load, newEngine(t, 0, 0)), 0), limits{}).wait(t)
-	if n := o.totals.GetCounters().GetCompleted(); n < 35 || n > 45 || o.totals.SteadyFromNs != nil { // the integral is 40
+	if n := o.totals.GetCounters().GetCompleted(); n < 35 || n > 45 ||
+		o.totals.SteadyFromNs != nil { // the integral is 40
 		t.Errorf("totals %v", o.totals)
 	}
-	starts := slices.IsSortedFunc(o.rows, func(a, b *spatev1.RequestRecord) int { return int(a.GetScheduledNs() - b.GetScheduledNs()) })
+	starts := slices.IsSortedFunc(o.rows,
+		func(a, b *spatev1.RequestRecord) int { return int(a.GetScheduledNs() - b.GetScheduledNs()) })
 	if !starts {
 		t.Error("arrivals are not in order")
 	}

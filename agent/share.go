@@ -59,8 +59,8 @@ type kit struct {
 	answers  *stream.Memory    // of all answers that are longer than asked for
 }
 
-// prepare makes a share ready to start. Its error says why it cannot be and what to do about it. The caller closes the share. It blocks
-// for as long as the target's server takes to answer questions, and datasets take to come.
+// prepare makes a share ready to start. Its error says why it cannot be and what to do about it. The caller closes the
+// share. It blocks for as long as the target's server takes to answer questions, and datasets take to come.
 func prepare(ctx context.Context, a *spatev1.Assign, k kit) (*share, error) {
 	s := &share{
 		stage:   a.GetStage(),
@@ -189,7 +189,8 @@ func (s *share) newOpen() (arrival.Open, error) {
 	case load.GetReplaySpeed() == 0:
 		return arrival.NewOpen(load, s.stage.GetSeed(), s.part)
 	case s.rows == nil:
-		return nil, fmt.Errorf("a replay needs a workload with a trace, and %s has no rows", s.stage.GetWorkload().GetName())
+		return nil, fmt.Errorf("a replay needs a workload with a trace, and %s has no rows",
+			s.stage.GetWorkload().GetName())
 	default:
 		return arrival.NewReplay(load, s.stage.GetSeed(), s.rows, s.part)
 	}

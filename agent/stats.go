@@ -17,10 +17,11 @@ type Stats struct {
 	Assigned bool
 	// Unacked is the number of snapshots that the coordinator does not have for good yet, and UnackedBytes their size.
 	Unacked, UnackedBytes int
-	// Merges counts how often two snapshots became one since too many waited, and DroppedRows the rows of requests that were left out then.
+	// Merges counts how often two snapshots became one since too many waited, and DroppedRows the rows of requests that
+	// were left out then.
 	Merges, DroppedRows uint64
-	// ClockOffset is to be added to this machine's clock to get the coordinator's, and ClockUncertainty how wrong it may be. ClockKnown says
-	// whether there is such an estimate now.
+	// ClockOffset is to be added to this machine's clock to get the coordinator's, and ClockUncertainty how wrong it
+	// may be. ClockKnown says whether there is such an estimate now.
 	ClockOffset, ClockUncertainty time.Duration
 	ClockKnown                    bool
 }
@@ -28,7 +29,8 @@ type Stats struct {
 // Stats may be called at any time. It does not block for long.
 func (a *Agent) Stats() Stats {
 	s := Stats{
-		Sessions: a.welcomed.Load(), InFlight: a.desk.inFlight(), Assigned: a.desk.ref() != nil, Unacked: a.outbox.waiting(), UnackedBytes: a.outbox.size(),
+		Sessions: a.welcomed.Load(), InFlight: a.desk.inFlight(), Assigned: a.desk.ref() != nil,
+		Unacked: a.outbox.waiting(), UnackedBytes: a.outbox.size(),
 	}
 	s.Merges, s.DroppedRows = a.outbox.lossy()
 	if offset := a.clock.Load(); offset != nil {

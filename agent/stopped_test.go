@@ -46,7 +46,8 @@ func (c *coordinator) startStoppable() *os.Process {
 	return agent.Process
 }
 
-// A process that stood still for longer than its lease sends nothing of what it missed when it goes on: that may be another's by then.
+// A process that stood still for longer than its lease sends nothing of what it missed when it goes on: that may be
+// another's by then.
 func TestStoppedBeyondItsLeaseItSendsNothingMore(t *testing.T) {
 	const rate, slots = 2000, 32
 	for name, load := range map[string]*spatev1.LoadPoint{
@@ -70,7 +71,8 @@ func TestStoppedBeyondItsLeaseItSendsNothingMore(t *testing.T) {
 			if err := process.Signal(syscall.SIGSTOP); err != nil {
 				t.Fatal(err)
 			}
-			// On a busy machine the agent's estimate of the coordinator's clock is off by tens of milliseconds, and so is its start.
+			// On a busy machine the agent's estimate of the coordinator's clock is off by tens of milliseconds, and so
+			// is its start.
 			stopped := clock.Now().Add(c.lease / 5)
 			<-time.After(3 * c.lease)
 			before := len(e.requests())
@@ -88,7 +90,8 @@ func TestStoppedBeyondItsLeaseItSendsNothingMore(t *testing.T) {
 			}
 			// What was begun when the process stopped may come to its end.
 			late := e.requests()[before:]
-			if due := int(stopped.Sub(start).Seconds() * rate); name == "open" && slices.ContainsFunc(late, func(id string) bool { return indexOf(t, id) > due }) {
+			if due := int(stopped.Sub(start).Seconds() * rate); name == "open" &&
+				slices.ContainsFunc(late, func(id string) bool { return indexOf(t, id) > due }) {
 				t.Errorf("%d requests were due when it stopped, and it sent %v", due, late)
 			}
 			if name == "closed" && len(late) > slots {
@@ -98,8 +101,8 @@ func TestStoppedBeyondItsLeaseItSendsNothingMore(t *testing.T) {
 	}
 }
 
-// checkUnsent compares the due time of the first request that, by the totals, was never sent with what the server had. The server lacks that
-// request, and it may lack some before it: those that were under way when the process stopped.
+// checkUnsent compares the due time of the first request that, by the totals, was never sent with what the server had.
+// The server lacks that request, and it may lack some before it: those that were under way when the process stopped.
 func checkUnsent(t *testing.T, totals *spatev1.Totals, had []string, rate int) {
 	t.Helper()
 	if totals.UnsentFromNs == nil || totals.GetNeverSent() == 0 {
@@ -115,7 +118,8 @@ func checkUnsent(t *testing.T, totals *spatev1.Totals, had []string, rate int) {
 	}
 	first := int(math.Round(time.Duration(totals.GetUnsentFromNs()).Seconds() * float64(rate)))
 	if first < lacks || sent[first] {
-		t.Errorf("request %d is the first that was never sent; the server had it: %v, and lacks none before %d", first, sent[first], lacks)
+		t.Errorf("request %d is the first that was never sent; the server had it: %v, and lacks none before %d", first,
+			sent[first], lacks)
 	}
 }
 

@@ -9,14 +9,15 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// An agent that is told over the control stream to take another's part over sends that as well, over a broken connection in between, and a
-// revision that was sent twice counts once.
+// An agent that is told over the control stream to take another's part over sends that as well, over a broken
+// connection in between, and a revision that was sent twice counts once.
 func TestTakeoverUnderWay(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()
 	e := newEngine(t, time.Millisecond, 0)
-	a := assignOf(stageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "constant", Duration: durationpb.New(4 * time.Second)}, e), 0, 1, 1)
+	a := assignOf(stageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "constant", Duration: durationpb.New(4 * time.Second)},
+		e), 0, 1, 1)
 	c.begin(a)
 	eventually(t, "load", func() bool { return len(e.requests()) > 10 })
 	taken := &spatev1.Stripe{Weights: []uint32{1, 1}, Handovers: []*spatev1.Handover{
@@ -37,7 +38,8 @@ func TestTakeoverUnderWay(t *testing.T) {
 	c.applied(again.GetRef())
 	totals := c.totals(0)
 	// Half of the first two seconds' 200 arrivals, and all of the last two seconds'.
-	if got := totals.GetCounters().GetCompleted(); got != 300 || totals.GetFailure() != "" || totals.GetNeverSent() != 0 {
+	if got := totals.GetCounters().GetCompleted(); got != 300 || totals.GetFailure() != "" ||
+		totals.GetNeverSent() != 0 {
 		t.Errorf("%d completed, totals %v", got, totals)
 	}
 }

@@ -37,7 +37,8 @@ func (s *share) connect(ctx context.Context, secrets map[string]string, f *findi
 	if short := preparation.Short(s.stage.GetWorkload(), s.found.Template); short != "" {
 		s.note("%s", short)
 	}
-	config.ExactOutput, config.RunningUsage = s.found.Preparation.GetExactOutput(), s.found.Preparation.GetRunningUsage()
+	config.ExactOutput, config.RunningUsage = s.found.Preparation.GetExactOutput(),
+		s.found.Preparation.GetRunningUsage()
 	if !config.ExactOutput && !config.RunningUsage {
 		return nil
 	}
@@ -61,13 +62,15 @@ func (s *share) clientConfig(secrets map[string]string) (stream.Config, error) {
 			return stream.Config{}, fmt.Errorf("target %s: header %s: %w", t.GetName(), name, err)
 		}
 	}
-	connection, err := stream.ConnectionOf(t.GetConnection(), func(reference string) (string, error) { return reveal(reference, secrets) })
+	connection, err := stream.ConnectionOf(t.GetConnection(),
+		func(reference string) (string, error) { return reveal(reference, secrets) })
 	if err != nil {
 		return stream.Config{}, fmt.Errorf("target %s: connection.%w", t.GetName(), err)
 	}
 	connection.Sources, connection.Pins = s.limits.sources, s.pins
 	return stream.Config{
-		Endpoints: t.GetEndpoints(), API: t.GetApi(), Prompts: t.GetPrompts(), Model: t.GetModel(), APIKey: key, Headers: headers,
+		Endpoints: t.GetEndpoints(), API: t.GetApi(), Prompts: t.GetPrompts(), Model: t.GetModel(), APIKey: key,
+		Headers:           headers,
 		Body:              t.GetBody().AsMap(),
 		ConnectTimeout:    t.GetConnectTimeout().AsDuration(),
 		RequestTimeout:    t.GetRequestTimeout().AsDuration(),
@@ -131,8 +134,9 @@ func (s *share) probe(ctx context.Context) error {
 	return group.Wait()
 }
 
-// findings keep what was found out about the targets of a run, so that only the first stage of a target asks. They are forgotten when a
-// target of the run is found dead, since it may come back as another, and after a while. They are safe for concurrent use.
+// findings keep what was found out about the targets of a run, so that only the first stage of a target asks. They are
+// forgotten when a target of the run is found dead, since it may come back as another, and after a while. They are safe
+// for concurrent use.
 type findings struct {
 	mu    sync.Mutex
 	run   string
@@ -145,14 +149,15 @@ type kept struct {
 	at time.Time
 }
 
-// staleAfter is how long a finding is good for: a server that was started anew behind the same address is asked again some time.
+// staleAfter is how long a finding is good for: a server that was started anew behind the same address is asked again
+// some time.
 const staleAfter = 30 * time.Minute
 
 // finding is the hash of what a preparation depends on.
 type finding [sha256.Size]byte
 
-// findingOf hashes what is found out of a stage depends on: how the target is reached and asked, and what kind of prompts it gets. Its name is
-// no part of it, nor are the values of headers, which are secrets or references to them.
+// findingOf hashes what is found out of a stage depends on: how the target is reached and asked, and what kind of
+// prompts it gets. Its name is no part of it, nor are the values of headers, which are secrets or references to them.
 func findingOf(s *spatev1.Stage) (finding, error) {
 	t := s.GetTarget()
 	headers := make(map[string]string)
@@ -161,8 +166,10 @@ func findingOf(s *spatev1.Stage) (finding, error) {
 	}
 	depends := &spatev1.Stage{
 		Target: &spatev1.Target{
-			Endpoints: t.GetEndpoints(), Api: t.GetApi(), Model: t.GetModel(), ApiKey: t.GetApiKey(), Headers: headers, Body: t.GetBody(),
-			Prompts: t.GetPrompts(), Tokenizer: t.GetTokenizer(), ExactOutput: t.GetExactOutput(), RunningUsage: t.GetRunningUsage(),
+			Endpoints: t.GetEndpoints(), Api: t.GetApi(), Model: t.GetModel(), ApiKey: t.GetApiKey(), Headers: headers,
+			Body:    t.GetBody(),
+			Prompts: t.GetPrompts(), Tokenizer: t.GetTokenizer(), ExactOutput: t.GetExactOutput(),
+			RunningUsage: t.GetRunningUsage(),
 		},
 		Lexicon: s.GetLexicon(),
 	}
@@ -177,7 +184,8 @@ func findingOf(s *spatev1.Stage) (finding, error) {
 	return sha256.Sum256(append(b, byte(kind))), nil
 }
 
-// find returns what there is to know about a share's target. It asks the server if no stage of the run has done so lately, and then blocks.
+// find returns what there is to know about a share's target. It asks the server if no stage of the run has done so
+// lately, and then blocks.
 func (f *findings) find(ctx context.Context, s *share) (preparation.Found, error) {
 	key, err := findingOf(s.stage)
 	if err != nil {
@@ -186,7 +194,8 @@ func (f *findings) find(ctx context.Context, s *share) (preparation.Found, error
 	if found, known := f.get(s.run, key); known {
 		return found, nil
 	}
-	found, err := preparation.Find(ctx, s.client, s.stage, func() ([]workload.Line, error) { return workload.Lines(s.rows) })
+	found, err := preparation.Find(ctx, s.client, s.stage,
+		func() ([]workload.Line, error) { return workload.Lines(s.rows) })
 	if err == nil {
 		f.put(s.run, key, found)
 	}

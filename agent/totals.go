@@ -28,8 +28,8 @@ func (l *load) totals() *spatev1.Totals {
 	}
 }
 
-// neverSent counts the measured requests that were owed and not sent: of arrivals that were not begun, and the later turns of sessions that
-// broke off. A load that has measured enough owes only what a failure kept from being sent.
+// neverSent counts the measured requests that were owed and not sent: of arrivals that were not begun, and the later
+// turns of sessions that broke off. A load that has measured enough owes only what a failure kept from being sent.
 func (l *load) neverSent() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -40,8 +40,8 @@ func (l *load) neverSent() uint64 {
 	return n + l.cutOff.Load() + l.unbegun.requests + l.left()*l.unbegun.each()
 }
 
-// left is how many of the measured arrivals that a load must begin were neither begun nor owed, 0 if their number is not known. l.mu is
-// locked.
+// left is how many of the measured arrivals that a load must begin were neither begun nor owed, 0 if their number is
+// not known. l.mu is locked.
 func (l *load) left() uint64 {
 	var owed uint64
 	switch {
@@ -121,8 +121,8 @@ func (l *load) turns(index uint64) uint64 {
 // walkLimit is how many arrivals of a schedule that was given up are looked at.
 const walkLimit = 1 << 20
 
-// oweRest counts the requests of the sessions that a schedule still holds when it is given up. Beyond the limit sessions are taken to
-// be as long as those before them on average: a count of millions must not hold up the totals.
+// oweRest counts the requests of the sessions that a schedule still holds when it is given up. Beyond the limit
+// sessions are taken to be as long as those before them on average: a count of millions must not hold up the totals.
 func (l *load) oweRest(next func() (arrival.Arrival, bool)) {
 	for range walkLimit {
 		if !l.owesSessions() {
@@ -143,8 +143,8 @@ func (l *load) owesSessions() bool {
 	return l.sessions && !l.enough && (l.left() > 0 || l.restUnknown())
 }
 
-// restUnknown reports whether only the rest of the schedule tells how many measured arrivals are still the agent's: those of an open loop that
-// has a number of them, and draws their agents or hands them over by their times.
+// restUnknown reports whether only the rest of the schedule tells how many measured arrivals are still the agent's:
+// those of an open loop that has a number of them, and draws their agents or hands them over by their times.
 func (l *load) restUnknown() bool {
 	if !l.counted || l.closed != nil {
 		return false

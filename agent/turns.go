@@ -7,8 +7,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// play sends the prepared request, and behind it the later turns of its session, one after another. It blocks until the last response
-// has ended. A session that was begun goes on beyond the schedule's end; only a turn that fails, a stop and the drain timeout cut it off.
+// play sends the prepared request, and behind it the later turns of its session, one after another. It blocks until the
+// last response has ended. A session that was begun goes on beyond the schedule's end; only a turn that fails, a stop
+// and the drain timeout cut it off.
 func (w *worker) play(scheduled clock.Instant) {
 	turns := w.ask.Turns
 	w.load.begun(&w.request)
@@ -24,7 +25,8 @@ func (w *worker) play(scheduled clock.Instant) {
 	w.load.played(&w.request, w.observation.End)
 }
 
-// nextTurn prepares a turn and waits for its time, the pause after the turn before. It reports whether the turn is to be sent.
+// nextTurn prepares a turn and waits for its time, the pause after the turn before. It reports whether the turn is to
+// be sent.
 func (w *worker) nextTurn(turn int) (scheduled clock.Instant, ok bool) {
 	o := &w.observation
 	if o.Err != nil || o.Cancelled {
@@ -49,7 +51,8 @@ func (w *worker) keepAnswer() {
 	w.answers[n] = append(w.answers[n][:0], w.observation.Answer...)
 }
 
-// leave counts turns that are not sent: behind a turn that failed the history would be wrong; else the end of the load cut them off.
+// leave counts turns that are not sent: behind a turn that failed the history would be wrong; else the end of the load
+// cut them off.
 func (w *worker) leave(turns int) {
 	switch {
 	case w.request.Unmeasured:

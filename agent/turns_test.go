@@ -19,10 +19,11 @@ import (
 func sessionStage(load *spatev1.LoadPoint, play *spatev1.SessionPlay, engines ...*engine) *spatev1.Stage {
 	stage := stageOf(load, engines...)
 	stage.Target.Api = "chat"
-	stage.Workload = &spatev1.Workload{Name: "chats", Content: &spatev1.Workload_Sessions{Sessions: &spatev1.SessionContent{
-		TurnCounts: &spatev1.Lengths{Distribution: &spatev1.Lengths_Empirical{Empirical: &spatev1.EmpiricalLengths{Values: []uint32{1, 2, 3}}}},
-		Isl:        4, Osl: 2, System: 3, Play: play,
-	}}}
+	stage.Workload = &spatev1.Workload{Name: "chats",
+		Content: &spatev1.Workload_Sessions{Sessions: &spatev1.SessionContent{
+			TurnCounts: &spatev1.Lengths{Distribution: &spatev1.Lengths_Empirical{Empirical: &spatev1.EmpiricalLengths{Values: []uint32{1, 2, 3}}}},
+			Isl:        4, Osl: 2, System: 3, Play: play,
+		}}}
 	return stage
 }
 
@@ -122,11 +123,13 @@ func checkTurns(t *testing.T, rows []*spatev1.RequestRecord, turns []int, pause 
 	}
 	for index, n := range turns {
 		for turn := range n {
-			row, before := seen[[2]uint64{uint64(index), uint64(turn)}], seen[[2]uint64{uint64(index), uint64(turn - 1)}]
+			row, before := seen[[2]uint64{uint64(index), uint64(turn)}],
+				seen[[2]uint64{uint64(index), uint64(turn - 1)}]
 			if row == nil || row.GetEndpoint() != uint32(index%2) {
 				t.Fatalf("turn %d of session %d: %v", turn, index, row)
 			}
-			if turn > 0 && (row.GetScheduledNs() != before.GetEndNs()+pause.Nanoseconds() || row.GetStartNs() < row.GetScheduledNs()) {
+			if turn > 0 && (row.GetScheduledNs() != before.GetEndNs()+pause.Nanoseconds() ||
+				row.GetStartNs() < row.GetScheduledNs()) {
 				t.Errorf("turn %d of session %d: scheduled %d, started %d, the one before ended %d",
 					turn, index, row.GetScheduledNs(), row.GetStartNs(), before.GetEndNs())
 			}
@@ -159,7 +162,8 @@ func checkHistory(t *testing.T, messages map[string][]message, turns []int) {
 func TestPlannedHistoryDoesNotDependOnAnswers(t *testing.T) {
 	e := newEngine(t, 0, 0)
 	e.keep = true
-	o := begin(t, assignOf(sessionStage(&spatev1.LoadPoint{Concurrency: 1, Requests: 8}, &spatev1.SessionPlay{History: "planned"}, e), 0), limits{}).wait(t)
+	o := begin(t, assignOf(sessionStage(&spatev1.LoadPoint{Concurrency: 1, Requests: 8},
+		&spatev1.SessionPlay{History: "planned"}, e), 0), limits{}).wait(t)
 	bodies := e.sent()
 	if uint64(len(bodies)) != o.totals.GetCounters().GetCompleted() || len(bodies) <= 8 {
 		t.Fatalf("%d bodies, totals %v", len(bodies), o.totals)
@@ -188,7 +192,8 @@ func TestTurnThatFailsEndsItsSession(t *testing.T) {
 	if want := sumOf(turns[:5]) - 2; c.GetUnmeasuredEnded() != want {
 		t.Errorf("%d unmeasured, not %d", c.GetUnmeasuredEnded(), want)
 	}
-	if slices.Contains(e.requests(), fmt.Sprintf("run-0-%d-2", measured)) || slices.Contains(e.requests(), fmt.Sprintf("run-0-%d-1", warm)) {
+	if slices.Contains(e.requests(), fmt.Sprintf("run-0-%d-2", measured)) ||
+		slices.Contains(e.requests(), fmt.Sprintf("run-0-%d-1", warm)) {
 		t.Error("a turn came behind one that failed")
 	}
 }
@@ -211,11 +216,14 @@ func TestSessionsThatWereNotBegunOweAllTheirTurns(t *testing.T) {
 		load   *spatev1.LoadPoint
 		warmup int
 	}{
-		"closed loop":             {load: &spatev1.LoadPoint{Concurrency: 3, Requests: sessions}},
-		"closed loop, cool-down":  {load: &spatev1.LoadPoint{Concurrency: 3, Requests: sessions, Cooldown: durationpb.New(time.Minute)}},
-		"closed loop, still warm": {&spatev1.LoadPoint{Concurrency: 3, Requests: sessions, WarmupUntilSteady: durationpb.New(time.Minute)}, 3},
-		"open loop":               {load: &spatev1.LoadPoint{Rate: 10, Arrival: "poisson", Requests: sessions}},
-		"open loop with warm-up":  {&spatev1.LoadPoint{Rate: 10, Arrival: "poisson", Requests: sessions, WarmupRequests: 7}, 7},
+		"closed loop": {load: &spatev1.LoadPoint{Concurrency: 3, Requests: sessions}},
+		"closed loop, cool-down": {load: &spatev1.LoadPoint{Concurrency: 3, Requests: sessions,
+			Cooldown: durationpb.New(time.Minute)}},
+		"closed loop, still warm": {&spatev1.LoadPoint{Concurrency: 3, Requests: sessions,
+			WarmupUntilSteady: durationpb.New(time.Minute)}, 3},
+		"open loop": {load: &spatev1.LoadPoint{Rate: 10, Arrival: "poisson", Requests: sessions}},
+		"open loop with warm-up": {&spatev1.LoadPoint{Rate: 10, Arrival: "poisson", Requests: sessions,
+			WarmupRequests: 7}, 7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stage := sessionStage(c.load, nil, newEngine(t, 0, 0))
@@ -228,7 +236,8 @@ func TestSessionsThatWereNotBegunOweAllTheirTurns(t *testing.T) {
 			l := newLoad(s, clock.Now().Add(time.Hour), 0, func(s *spatev1.Snapshot) { last = s })
 			l.stop(false, false)
 			l.run()
-			if got, want := last.GetTotals().GetNeverSent(), sumOf(turnsOf(t, stage, c.warmup+sessions)[c.warmup:]); got != want {
+			if got, want := last.GetTotals().GetNeverSent(),
+				sumOf(turnsOf(t, stage, c.warmup+sessions)[c.warmup:]); got != want {
 				t.Errorf("%d requests never sent, the sessions have %d", got, want)
 			}
 		})
@@ -251,7 +260,8 @@ func TestStopCutsSessionsOff(t *testing.T) {
 				eventually(t, "some requests", func() bool { return len(e.requests()) > 10 })
 				u.stop(immediately, false)
 				o := u.wait(t)
-				if got, want := o.totals.GetCounters().GetStarted()+o.totals.GetNeverSent(), sumOf(turnsOf(t, stage, sessions)); got != want || !o.totals.GetStopped() {
+				if got, want := o.totals.GetCounters().GetStarted()+o.totals.GetNeverSent(),
+					sumOf(turnsOf(t, stage, sessions)); got != want || !o.totals.GetStopped() {
 					t.Errorf("%d requests started or never sent, the sessions have %d; totals %v", got, want, o.totals)
 				}
 			})

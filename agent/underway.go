@@ -11,8 +11,8 @@ import (
 // longestAway is how far from now a start may be: no stage lasts or is planned for so long.
 const longestAway = 10 * 365 * 24 * time.Hour
 
-// arm sets the start of the assignment, by this machine's clock, and starts waiting for it. Arming twice changes nothing. Its error says what
-// the coordinator has wrong about this agent.
+// arm sets the start of the assignment, by this machine's clock, and starts waiting for it. Arming twice changes
+// nothing. Its error says what the coordinator has wrong about this agent.
 func (d *desk) arm(ref *spatev1.AssignmentRef, start clock.Instant, uncertainty time.Duration) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -45,8 +45,8 @@ func (d *desk) arm(ref *spatev1.AssignmentRef, start clock.Instant, uncertainty 
 	return nil
 }
 
-// emit puts a snapshot of an assignment into the outbox. With its totals the assignment is over: the next one may come as soon as
-// the coordinator has them.
+// emit puts a snapshot of an assignment into the outbox. With its totals the assignment is over: the next one may come
+// as soon as the coordinator has them.
 func (d *desk) emit(a *assignment, s *spatev1.Snapshot) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -68,11 +68,12 @@ func (d *desk) tell(a *assignment, p pressure) {
 	}
 	a.pressed = true
 	d.logger.Warn("the coordinator takes measurements too slowly: windows are merged, and rows of requests dropped where that does not do",
-		"assignment", describe(a.ref), "waiting_bytes", d.outbox.size(), "limit_bytes", d.outbox.limit, "dropped_rows", p.rows)
+		"assignment", describe(a.ref), "waiting_bytes", d.outbox.size(), "limit_bytes", d.outbox.limit,
+		"dropped_rows", p.rows)
 }
 
-// measure says when the current assignment's measuring begins, before its start or after. It may be said again. Of an assignment that is not
-// current it means nothing.
+// measure says when the current assignment's measuring begins, before its start or after. It may be said again. Of an
+// assignment that is not current it means nothing.
 func (d *desk) measure(m *spatev1.Measure) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -86,7 +87,8 @@ func (d *desk) measure(m *spatev1.Measure) {
 	}
 }
 
-// stoodStill ends a load that was armed before this machine's clock stood still: it would go on in seconds that are over for all others.
+// stoodStill ends a load that was armed before this machine's clock stood still: it would go on in seconds that are
+// over for all others.
 func (d *desk) stoodStill(leap time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -95,8 +97,9 @@ func (d *desk) stoodStill(leap time.Duration) {
 	}
 	d.logger.Warn("this machine's clock stood still: draining", "for", leap, "assignment", describe(d.current.ref))
 	d.finish(func(l *load) {
-		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false, fmt.Sprintf("this machine's clock stood still for %v, as if it had slept: what it "+
-			"would measure from then on belongs to other seconds", leap.Round(time.Millisecond)))
+		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false,
+			fmt.Sprintf("this machine's clock stood still for %v, as if it had slept: what it "+
+				"would measure from then on belongs to other seconds", leap.Round(time.Millisecond)))
 	})
 }
 
@@ -112,7 +115,8 @@ func (d *desk) stop(m *spatev1.Stop) {
 
 // refused ends the assignment of a snapshot that the coordinator does not take: its result cannot become complete.
 func (d *desk) refused(s *spatev1.Snapshot, reason string) {
-	ref := &spatev1.AssignmentRef{RunId: s.GetKey().GetRunId(), StageIndex: s.GetStageIndex(), Revision: s.GetRevision()}
+	ref := &spatev1.AssignmentRef{RunId: s.GetKey().GetRunId(), StageIndex: s.GetStageIndex(),
+		Revision: s.GetRevision()}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.tellRefused(ref, s, reason)
@@ -133,7 +137,8 @@ func (d *desk) tellRefused(ref *spatev1.AssignmentRef, s *spatev1.Snapshot, reas
 		}
 		a.refused = true
 	}
-	d.logger.Error("snapshot refused: the stage cannot be complete", "assignment", describe(ref), "window", s.GetWindow(),
+	d.logger.Error("snapshot refused: the stage cannot be complete", "assignment", describe(ref), "window",
+		s.GetWindow(),
 		"sequence", s.GetKey().GetSequence(), "reason", reason)
 }
 

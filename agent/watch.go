@@ -5,9 +5,9 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// Watch sees what one worker's requests receive, beside the recorder: calibration compares it with the truth. A worker calls it on one
-// goroutine at a time, request after request: Began, then Frame for each event's data and Token behind those with token text, then Ended.
-// No method may block or keep what it is given.
+// Watch sees what one worker's requests receive, beside the recorder: calibration compares it with the truth. A worker
+// calls it on one goroutine at a time, request after request: Began, then Frame for each event's data and Token behind
+// those with token text, then Ended. No method may block or keep what it is given.
 type Watch interface {
 	// Began says that a request starts, and when it was scheduled.
 	Began(scheduled, at clock.Instant)

@@ -62,7 +62,8 @@ func TestWatchSeesEachRequest(t *testing.T) {
 		for _, w := range all {
 			for i := 0; i < len(w.said); i += 7 {
 				requests++
-				if got := w.said[i:min(i+7, len(w.said))]; !slices.Equal(got, []string{"began", "frame", "token", "frame", "token", "frame", "ended"}) {
+				if got := w.said[i:min(i+7, len(w.said))]; !slices.Equal(got,
+					[]string{"began", "frame", "token", "frame", "token", "frame", "ended"}) {
 					t.Errorf("%s: %q", name, got)
 				}
 			}
@@ -81,12 +82,15 @@ func TestShareBeyondTheCapacity(t *testing.T) {
 		capacity *spatev1.Capacity
 		want     string
 	}{
-		"streams":              {&spatev1.LoadPoint{Concurrency: 5, Requests: 5}, capacity, "The machine of agent a was exact up to 4 streams when it was calibrated, and its share is 5: its times may be less exact; add agents."},
-		"as many streams":      {&spatev1.LoadPoint{Concurrency: 4, Requests: 5}, capacity, ""},
-		"starts":               {&spatev1.LoadPoint{Rate: 51, Arrival: "constant", Requests: 5}, capacity, "up to 50 starts/s when it was calibrated, and its share is up to 51"},
-		"as many starts":       {&spatev1.LoadPoint{Rate: 50, Arrival: "constant", Requests: 5}, capacity, ""},
-		"not calibrated":       {&spatev1.LoadPoint{Concurrency: 5, Requests: 5}, nil, ""},
-		"streams not measured": {&spatev1.LoadPoint{Concurrency: 5, Requests: 5}, &spatev1.Capacity{StartsPerSecond: 1}, ""},
+		"streams": {&spatev1.LoadPoint{Concurrency: 5, Requests: 5}, capacity,
+			"The machine of agent a was exact up to 4 streams when it was calibrated, and its share is 5: its times may be less exact; add agents."},
+		"as many streams": {&spatev1.LoadPoint{Concurrency: 4, Requests: 5}, capacity, ""},
+		"starts": {&spatev1.LoadPoint{Rate: 51, Arrival: "constant", Requests: 5}, capacity,
+			"up to 50 starts/s when it was calibrated, and its share is up to 51"},
+		"as many starts": {&spatev1.LoadPoint{Rate: 50, Arrival: "constant", Requests: 5}, capacity, ""},
+		"not calibrated": {&spatev1.LoadPoint{Concurrency: 5, Requests: 5}, nil, ""},
+		"streams not measured": {&spatev1.LoadPoint{Concurrency: 5, Requests: 5}, &spatev1.Capacity{StartsPerSecond: 1},
+			""},
 	} {
 		k := kitOf(limits{})
 		k.name, k.capacity = "a", c.capacity
@@ -97,7 +101,8 @@ func TestShareBeyondTheCapacity(t *testing.T) {
 			}
 			s.close()
 			notes := strings.Join(s.found.Preparation.GetNotes(), "\n")
-			if n := strings.Count(notes, "was exact"); n != strings.Count(c.want, "was exact") && n > 1 || !strings.Contains(notes, c.want) || c.want == "" && n > 0 {
+			if n := strings.Count(notes, "was exact"); n != strings.Count(c.want, "was exact") && n > 1 ||
+				!strings.Contains(notes, c.want) || c.want == "" && n > 0 {
 				t.Errorf("%s: notes %q, want %q", name, notes, c.want)
 			}
 		}

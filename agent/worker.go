@@ -52,16 +52,16 @@ func (l *load) newWorker(i int) *worker {
 	return w
 }
 
-// token takes in a frame that may carry a token, and its receive lag with it, so that the memory of a stream does not grow by
-// that.
+// token takes in a frame that may carry a token, and its receive lag with it, so that the memory of a stream does not
+// grow by that.
 func (w *worker) token(at clock.Instant, tokens int) {
 	o := &w.observation
 	w.shard.Token(&w.request, at, tokens, o.Lags...)
 	o.Lags = o.Lags[:0]
 }
 
-// Room that is made for frames before they come: for as many as tokens are asked for, at most mostRoom, and for those around
-// them.
+// Room that is made for frames before they come: for as many as tokens are asked for, at most mostRoom, and for those
+// around them.
 const (
 	mostRoom  = 1024
 	spareRoom = 4
@@ -69,8 +69,8 @@ const (
 	mostAnswer = 64 << 10
 )
 
-// makeRoom makes room for the frames of an answer of the length that is asked for: a list that grew would hold up to twice
-// as much. What an answer took that was longer than asked for is let go.
+// makeRoom makes room for the frames of an answer of the length that is asked for: a list that grew would hold up to
+// twice as much. What an answer took that was longer than asked for is let go.
 func (w *worker) makeRoom() {
 	o := &w.observation
 	if cap(o.Frames) > 2*int(w.ask.OSL)+mostRoom {
@@ -82,8 +82,9 @@ func (w *worker) makeRoom() {
 	o.Frames = slices.Grow(o.Frames[:0], int(min(w.ask.OSL, mostRoom))+spareRoom)
 }
 
-// prepare makes the first request of an arrival. It is a function of the stage's seed and the arrival's index alone, however many
-// agents there are; but the endpoint is not, if that is to be the one with the least to do. It reports whether there is a request: if not, the load has failed.
+// prepare makes the first request of an arrival. It is a function of the stage's seed and the arrival's index alone,
+// however many agents there are; but the endpoint is not, if that is to be the one with the least to do. It reports
+// whether there is a request: if not, the load has failed.
 func (w *worker) prepare(a arrival.Arrival) bool {
 	w.answers = w.answers[:0]
 	w.request = recorder.Request{
@@ -188,13 +189,13 @@ func (w *worker) wait(ctx context.Context, until clock.Instant) bool {
 const (
 	firstPause = 100 * time.Millisecond
 	lastPause  = time.Second
-	// A slot is held at least this long by a request that failed: a server that refuses at once is still loaded, as a closed loop
-	// does, but a slot sends it no more than a thousand requests a second.
+	// A slot is held at least this long by a request that failed: a server that refuses at once is still loaded, as a
+	// closed loop does, but a slot sends it no more than a thousand requests a second.
 	shortestFailure = time.Millisecond
 )
 
-// rest returns when the worker's slot is free again: at the end of the response, or later after a failure. A server that nobody
-// can connect to is not hammered.
+// rest returns when the worker's slot is free again: at the end of the response, or later after a failure. A server
+// that nobody can connect to is not hammered.
 func (w *worker) rest() clock.Instant {
 	o := &w.observation
 	switch {

@@ -9,8 +9,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// TestAssignedFindsEveryProcess: agents are in the order of their names, and behind them those that joined, some under a name that is there
-// already.
+// TestAssignedFindsEveryProcess: agents are in the order of their names, and behind them those that joined, some under
+// a name that is there already.
 func TestAssignedFindsEveryProcess(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rec := &spatev1.StageRecord{}
@@ -27,11 +27,13 @@ func TestAssignedFindsEveryProcess(t *testing.T) {
 			add(rapid.IntRange(0, 50).Draw(t, "name"), 2+i)
 		}
 		for _, a := range rec.GetAgents() {
-			if got := Assigned(rec, &spatev1.SnapshotKey{Agent: a.GetAgent().GetName(), Incarnation: a.GetIncarnation()}); got != a {
+			if got := Assigned(rec, &spatev1.SnapshotKey{Agent: a.GetAgent().GetName(),
+				Incarnation: a.GetIncarnation()}); got != a {
 				t.Fatalf("%v found for %v", got, a)
 			}
 		}
-		if got := Assigned(rec, &spatev1.SnapshotKey{Agent: "agent-" + strconv.Itoa(rapid.IntRange(100, 160).Draw(t, "other")), Incarnation: 99}); got != nil {
+		if got := Assigned(rec, &spatev1.SnapshotKey{Agent: "agent-" +
+			strconv.Itoa(rapid.IntRange(100, 160).Draw(t, "other")), Incarnation: 99}); got != nil {
 			t.Fatalf("%v found", got)
 		}
 	})

@@ -12,8 +12,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// BenchmarkSnapshot is the coordinator's work for one snapshot, part by part. Append is one at a time: each pays for its own sync,
-// which a group of waiting agents shares.
+// BenchmarkSnapshot is the coordinator's work for one snapshot, part by part. Append is one at a time: each pays for
+// its own sync, which a group of waiting agents shares.
 func BenchmarkSnapshot(b *testing.B) {
 	rec, run := fixture.StageRecord(0, 1), fixture.RunRecord(1)
 	s := fixture.BusySnapshot(0, 1)

@@ -14,22 +14,23 @@ import (
 const (
 	// MaxSnapshotBytes bounds a snapshot's encoding.
 	MaxSnapshotBytes = 16 << 20
-	// MaxWindow is the last window of the longest stage: a week of load, a day of warm-up, a day of drain, an hour's request.
+	// MaxWindow is the last window of the longest stage: a week of load, a day of warm-up, a day of drain, an hour's
+	// request.
 	MaxWindow = (7+1+1)*86400 + 3600
 
 	// maxLists bounds the lists of items that an agent may have.
 	maxLists = 1 << 16
 )
 
-// Checked is a snapshot that may enter the ledger of a run and stage, with what the check made of its distributions, so that the merge does
-// not have to look at them again. The snapshot must not be changed any more.
+// Checked is a snapshot that may enter the ledger of a run and stage, with what the check made of its distributions, so
+// that the merge does not have to look at them again. The snapshot must not be changed any more.
 type Checked struct {
 	snapshot *spatev1.Snapshot
 	decoded  [][]part // by series
 }
 
-// CheckSnapshot returns why a snapshot may not enter the ledger of a run and stage, or nil. It must pass before Append, so that
-// what the ledger holds can always be merged. It is pure and may be called concurrently.
+// CheckSnapshot returns why a snapshot may not enter the ledger of a run and stage, or nil. It must pass before Append,
+// so that what the ledger holds can always be merged. It is pure and may be called concurrently.
 func CheckSnapshot(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spatev1.StageRecord) error {
 	_, err := Check(s, run, stage)
 	return err
@@ -73,7 +74,8 @@ func checkKey(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spatev1.StageR
 	case key.GetRunId() != run.GetRunId():
 		return fmt.Errorf("snapshot is of run %.64q, this is run %q", key.GetRunId(), run.GetRunId())
 	case s.GetStageIndex() != stage.GetStage().GetIndex():
-		return fmt.Errorf("snapshot is of stage %d, this is stage %d", s.GetStageIndex()+1, stage.GetStage().GetIndex()+1)
+		return fmt.Errorf("snapshot is of stage %d, this is stage %d", s.GetStageIndex()+1,
+			stage.GetStage().GetIndex()+1)
 	case key.GetSequence() == 0:
 		return fmt.Errorf("snapshot has no sequence number")
 	case s.GetWindow() > MaxWindow:
@@ -94,13 +96,15 @@ func checkAgent(s *spatev1.Snapshot, stage *spatev1.StageRecord) error {
 	}
 	for _, a := range slices.Backward(stage.GetAgents()) {
 		if a.GetAgent().GetName() == key.GetAgent() {
-			return fmt.Errorf("agent %q takes part as process %x, not as %x", key.GetAgent(), a.GetIncarnation(), key.GetIncarnation())
+			return fmt.Errorf("agent %q takes part as process %x, not as %x", key.GetAgent(), a.GetIncarnation(),
+				key.GetIncarnation())
 		}
 	}
 	return fmt.Errorf("agent %.64q takes no part in stage %d", key.GetAgent(), stage.GetStage().GetIndex()+1)
 }
 
-// checkMerged checks what only the snapshots of an agent have whose coordinator was gone, or whose part may go over to others.
+// checkMerged checks what only the snapshots of an agent have whose coordinator was gone, or whose part may go over to
+// others.
 func checkMerged(s *spatev1.Snapshot, keepsRows bool) error {
 	switch {
 	case s.FirstWindow != nil && s.GetFirstWindow() > s.GetWindow():
@@ -219,7 +223,8 @@ func checkRecords(records []*spatev1.RequestRecord, kept bool, endpoints int) er
 		case len(r.GetError()) > measure.MaxText || len(r.GetFinishReason()) > measure.MaxText:
 			return fmt.Errorf("request %d: a text of more than %d bytes", r.GetIndex(), measure.MaxText)
 		case len(r.GetItlNs()) > measure.MaxFrames:
-			return fmt.Errorf("request %d: %d token gaps, more than %d", r.GetIndex(), len(r.GetItlNs()), measure.MaxFrames)
+			return fmt.Errorf("request %d: %d token gaps, more than %d", r.GetIndex(), len(r.GetItlNs()),
+				measure.MaxFrames)
 		}
 	}
 	return nil
@@ -232,7 +237,8 @@ func checkShares(s *spatev1.Snapshot) error {
 		w := share.GetWindow()
 		switch {
 		case w < next || w > s.GetWindow():
-			return fmt.Errorf("share of window %d in a snapshot of window %d: given twice, out of order or ahead", w, s.GetWindow())
+			return fmt.Errorf("share of window %d in a snapshot of window %d: given twice, out of order or ahead", w,
+				s.GetWindow())
 		case max(share.GetOutputTokens(), share.GetChunks(), share.GetMicroRequests()) > measure.MaxTotal:
 			return fmt.Errorf("share of window %d: more than %d", w, uint64(measure.MaxTotal))
 		}
@@ -254,7 +260,8 @@ func checkTotals(t *spatev1.Totals) error {
 		seen |= measure.SetOf(v.GetMetric())
 	}
 	for _, ns := range []int64{
-		t.GetFirstStartNs(), t.GetLastStartNs(), t.GetLastEndNs(), t.GetSteadyFromNs(), t.GetSteadyToNs(), t.GetUnsentFromNs(),
+		t.GetFirstStartNs(), t.GetLastStartNs(), t.GetLastEndNs(), t.GetSteadyFromNs(), t.GetSteadyToNs(),
+		t.GetUnsentFromNs(),
 	} {
 		if ns > MaxWindow*nanosPerSecond || ns < -MaxWindow*nanosPerSecond {
 			return fmt.Errorf("totals: a time %d ns from the stage's start", ns)

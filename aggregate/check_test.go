@@ -49,9 +49,12 @@ func TestCheckSnapshotRefuses(t *testing.T) {
 		"error tls with HTTP status 429": func(s *spatev1.Snapshot) {
 			s.Series[1].Errors[0].Class = spatev1.ErrorClass_ERROR_CLASS_TLS
 		},
-		"http_429 counts 0":    func(s *spatev1.Snapshot) { s.Series[1].Errors[0].Count = 0 },
-		"http_429 has 513":     func(s *spatev1.Snapshot) { s.Series[1].Errors[0].Example = strings.Repeat("x", 513) },
-		"http_429 is given tw": func(s *spatev1.Snapshot) { s.Series[1].Errors = append(s.Series[1].Errors, s.Series[1].Errors[0]) },
+		"http_429 counts 0": func(s *spatev1.Snapshot) { s.Series[1].Errors[0].Count = 0 },
+		"http_429 has 513":  func(s *spatev1.Snapshot) { s.Series[1].Errors[0].Example = strings.Repeat("x", 513) },
+		"http_429 is given tw": func(s *spatev1.Snapshot) {
+			s.Series[1].Errors = append(s.Series[1].Errors,
+				s.Series[1].Errors[0])
+		},
 		"metric 99 is not known": func(s *spatev1.Snapshot) {
 			s.Series[0].Distributions[0].Metric = 99
 		},
@@ -93,7 +96,8 @@ func TestRowsAreRefusedWhenTheRunKeepsNone(t *testing.T) {
 	}
 	s := goodSnapshot()
 	s.Records, s.DroppedRecords = nil, 1
-	if err := CheckSnapshot(s, run, fixture.StageRecord(0, 1)); err == nil || !strings.Contains(err.Error(), "the run keeps none") {
+	if err := CheckSnapshot(s, run, fixture.StageRecord(0, 1)); err == nil ||
+		!strings.Contains(err.Error(), "the run keeps none") {
 		t.Error(err)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Missing says what the stage lacks to be complete, in words: that it ended before its time, and where what was merged is not
-// what the agents say they measured. Empty: nothing.
+// Missing says what the stage lacks to be complete, in words: that it ended before its time, and where what was merged
+// is not what the agents say they measured. Empty: nothing.
 func (s *Stage) Missing(rec *spatev1.StageRecord) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,7 +49,8 @@ func (s *Stage) missing(rec *spatev1.StageRecord) []string {
 	return reasons
 }
 
-// processName is the name of the i-th agent of a stage. A process that came after another one of its name is told apart by its place.
+// processName is the name of the i-th agent of a stage. A process that came after another one of its name is told apart
+// by its place.
 func processName(rec *spatev1.StageRecord, i int) string {
 	name, place := rec.GetAgents()[i].GetAgent().GetName(), 1
 	for _, before := range rec.GetAgents()[:i] {
@@ -105,7 +106,8 @@ func (a *agentTally) snapshotsMissing() string {
 	case a.snapshots > want:
 		return fmt.Sprintf("has %d snapshots, but its totals tell of %d", a.snapshots, want)
 	case a.last-a.first+1 != want || a.last != a.closing:
-		return fmt.Sprintf("has %d snapshots numbered %d to %d, closed by %d: there is a gap", want, a.first, a.last, a.closing)
+		return fmt.Sprintf("has %d snapshots numbered %d to %d, closed by %d: there is a gap", want, a.first,
+			a.last, a.closing)
 	}
 	return ""
 }
@@ -115,7 +117,8 @@ func (a *agentTally) differences() (reasons []string) {
 	merged, totals := measure.CountsOf(a.counters), measure.CountsOf(a.totals.GetCounters())
 	for _, c := range measure.Counters() {
 		if merged[c] != totals[c] {
-			reasons = append(reasons, fmt.Sprintf("has %s %d in its snapshots, but %d in its totals", c, merged[c], totals[c]))
+			reasons = append(reasons, fmt.Sprintf("has %s %d in its snapshots, but %d in its totals", c,
+				merged[c], totals[c]))
 		}
 	}
 	reasons = append(reasons, a.sharesMissing(&merged)...)

@@ -28,7 +28,8 @@ func without(snapshots []*spatev1.Snapshot, sequence uint64) []*spatev1.Snapshot
 	})
 }
 
-// Each case breaks one thing of a complete stage (agents a and b, snapshots 5 to 9 each) and must be noticed as just that.
+// Each case breaks one thing of a complete stage (agents a and b, snapshots 5 to 9 each) and must be noticed as just
+// that.
 func TestWhatIsMissingIsSaid(t *testing.T) {
 	for name, c := range map[string]struct {
 		damage func(*spatev1.StageRecord, []*spatev1.Snapshot) []*spatev1.Snapshot
@@ -93,7 +94,8 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 			closing(all).Totals.Values[0].Count--
 			return all
 		}, "agent a has 50 values of ttft_ms in its snapshots, but 49 in its totals"},
-		"values of no metric in the totals": {func(_ *spatev1.StageRecord, all []*spatev1.Snapshot) []*spatev1.Snapshot {
+		"values of no metric in the totals": {func(_ *spatev1.StageRecord,
+			all []*spatev1.Snapshot) []*spatev1.Snapshot {
 			closing(all).Totals.Values = closing(all).Totals.Values[1:]
 			return all
 		}, "agent a has 50 values of ttft_ms in its snapshots, but 0 in its totals"},
@@ -110,7 +112,8 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 			if r.Complete != (c.want == "") {
 				t.Errorf("complete %v", r.Complete)
 			}
-			if c.want == "" && len(r.Missing) > 0 || c.want != "" && (len(r.Missing) != 1 || !strings.Contains(r.Missing[0], c.want)) {
+			if c.want == "" && len(r.Missing) > 0 || c.want != "" &&
+				(len(r.Missing) != 1 || !strings.Contains(r.Missing[0], c.want)) {
 				t.Errorf("missing %q, want %q", r.Missing, c.want)
 			}
 			if !slices.Equal(stage.Missing(rec), r.Missing) {
@@ -138,8 +141,12 @@ func TestWhatARunLacks(t *testing.T) {
 		"stages of a search": {func(r *spatev1.RunRecord) {
 			r.Stages, r.Outcome, r.EndTime, r.PlanYaml = 3, 0, nil, []byte("loads: [{search: {keep: {}}}]")
 		}, "up to 2 of 3 stages did not begin"},
-		"was stopped":  {func(r *spatev1.RunRecord) { r.Outcome = spatev1.Outcome_OUTCOME_STOPPED }, "the run was stopped"},
-		"a dead agent": {func(r *spatev1.RunRecord) { r.Outcome, r.Reason = spatev1.Outcome_OUTCOME_FAILED, "agent lost" }, "failed: agent lost"},
+		"was stopped": {func(r *spatev1.RunRecord) { r.Outcome = spatev1.Outcome_OUTCOME_STOPPED },
+			"the run was stopped"},
+		"a dead agent": {func(r *spatev1.RunRecord) {
+			r.Outcome, r.Reason = spatev1.Outcome_OUTCOME_FAILED,
+				"agent lost"
+		}, "failed: agent lost"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := fixture.RunRecord(1)

@@ -48,8 +48,8 @@ func (a *agentTally) add(series *spatev1.Series, parts []part, at place, by pack
 	}
 }
 
-// whole returns the tally with its values. It may use the memory of another one, which keeps the key metrics and is used for nothing else
-// as long as the result is.
+// whole returns the tally with its values. It may use the memory of another one, which keeps the key metrics and is
+// used for nothing else as long as the result is.
 func (a *agentTally) whole(memory *tally) *tally {
 	t := a.tally
 	t.keep = keyMetrics
@@ -167,7 +167,8 @@ type agentWindow struct {
 
 // newLiveWindow returns a window without measurements.
 func newLiveWindow() *liveWindow {
-	return &liveWindow{total: newTally(measure.All), regions: make(map[string]*tally), agents: make(map[string]*agentWindow)}
+	return &liveWindow{total: newTally(measure.All), regions: make(map[string]*tally),
+		agents: make(map[string]*agentWindow)}
 }
 
 // add merges one endpoint's measurements into a window.
@@ -227,8 +228,9 @@ func firstWindow(s *spatev1.Snapshot) uint32 {
 	return min(s.GetFirstWindow(), s.GetWindow())
 }
 
-// Taken says whether a snapshot belongs to the result of a stage: of an agent that was lost only what came before its loss was decided
-// does. Others send what followed, so that it would be there twice, or nobody does, and then the result says that it is missing.
+// Taken says whether a snapshot belongs to the result of a stage: of an agent that was lost only what came before its
+// loss was decided does. Others send what followed, so that it would be there twice, or nobody does, and then the
+// result says that it is missing.
 func Taken(rec *spatev1.StageRecord, s *spatev1.Snapshot) bool {
 	assigned := Assigned(rec, s.GetKey())
 	return assigned != nil && takes(assigned.GetLoss(), s)

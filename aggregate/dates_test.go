@@ -7,14 +7,16 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// What came to date is known for each window that all agents had delivered before anything of the next one came, shown in time or not.
+// What came to date is known for each window that all agents had delivered before anything of the next one came, shown
+// in time or not.
 func TestToDateOf(t *testing.T) {
 	rec := fixture.StageRecord(0, 2)
 	s := NewStage(rec)
 	add := func(agent, window int) {
 		t.Helper()
 		snapshot := &spatev1.Snapshot{
-			Key:    &spatev1.SnapshotKey{RunId: "run-1", Agent: fixture.AgentName(agent), Incarnation: rec.GetAgents()[agent].GetIncarnation(), Sequence: uint64(window) + 1},
+			Key: &spatev1.SnapshotKey{RunId: "run-1", Agent: fixture.AgentName(agent),
+				Incarnation: rec.GetAgents()[agent].GetIncarnation(), Sequence: uint64(window) + 1},
 			Window: uint32(window), Series: []*spatev1.Series{{Counters: &spatev1.Counters{Started: 1}}},
 		}
 		if err := s.Add(snapshot); err != nil {

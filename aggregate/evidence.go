@@ -39,8 +39,8 @@ func (s *Stage) trustOf(rec *spatev1.StageRecord, r *StageResult) trust.Trust {
 	return trust.Judge(e)
 }
 
-// openOf compares the rate of an open loop with the one asked for, nil if the load is another: one of phases, a trace, or one of
-// sessions, whose rate is not that of their requests.
+// openOf compares the rate of an open loop with the one asked for, nil if the load is another: one of phases, a trace,
+// or one of sessions, whose rate is not that of their requests.
 func openOf(stage *spatev1.Stage, arrivals *ArrivalTime) *trust.Open {
 	load := stage.GetLoad()
 	if arrivals == nil || load.GetRate() <= 0 || len(load.GetPhases()) > 0 || plans.PlaysSessions(stage.GetWorkload()) {
@@ -72,8 +72,9 @@ func (s *Stage) hiccup() *trust.Hiccup {
 	return h
 }
 
-// steadyConcurrency is the number of requests that a closed loop is to have in flight all the time. Nil: it is another load, or one that has fewer
-// in flight by its plan, since somebody thinks in between or there are not as many requests, or sessions, as slots.
+// steadyConcurrency is the number of requests that a closed loop is to have in flight all the time. Nil: it is another
+// load, or one that has fewer in flight by its plan, since somebody thinks in between or there are not as many
+// requests, or sessions, as slots.
 func steadyConcurrency(stage *spatev1.Stage) *uint64 {
 	load := stage.GetLoad()
 	asked := uint64(load.GetConcurrency())
@@ -88,7 +89,8 @@ func steadyConcurrency(stage *spatev1.Stage) *uint64 {
 
 // thinks says whether a workload's sessions pause between their turns.
 func thinks(w *spatev1.Workload) bool {
-	for _, play := range []*spatev1.SessionPlay{w.GetSessions().GetPlay(), w.GetSharegpt().GetSessions(), w.GetJsonl().GetSessions()} {
+	for _, play := range []*spatev1.SessionPlay{w.GetSessions().GetPlay(), w.GetSharegpt().GetSessions(),
+		w.GetJsonl().GetSessions()} {
 		if play.GetThinkTime() != nil {
 			return true
 		}
@@ -119,12 +121,15 @@ func evidenceOf(m Measured, rec *spatev1.StageRecord) trust.Evidence {
 		TokensPerFrame: times(spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME),
 		Streams: trust.Streams{
 			Frames: c.GetFrames(), CoalescedReads: c.GetCoalescedReads(), UnstampedFrames: c.GetUnstampedFrames(),
-			Whole: c.GetWholeAnswers(), InOneFrame: c.GetInOneFrame(), InOneRead: c.GetInOneRead(), Undecided: c.GetUndecided(),
+			Whole: c.GetWholeAnswers(), InOneFrame: c.GetInOneFrame(), InOneRead: c.GetInOneRead(),
+			Undecided:    c.GetUndecided(),
 			OutputTokens: c.GetOutputTokens(), TokenFrames: c.GetTokenFrames(), TextBytes: c.GetTextBytes(),
-			HiddenReasoning: c.GetHiddenReasoningTokens(), HeadTokens: c.GetHeadTokens(), WithHead: c.GetWithHeadTokens(),
+			HiddenReasoning: c.GetHiddenReasoningTokens(), HeadTokens: c.GetHeadTokens(),
+			WithHead: c.GetWithHeadTokens(),
 		},
 		Lengths: trust.Lengths{
-			ISLMissed: c.GetIslMissed(), ISLFar: c.GetIslFar(), ISLCompared: c.GetIslCompared(), OSLMissed: c.GetOslMissed(),
+			ISLMissed: c.GetIslMissed(), ISLFar: c.GetIslFar(), ISLCompared: c.GetIslCompared(),
+			OSLMissed:    c.GetOslMissed(),
 			WithoutUsage: c.GetWithoutUsage(), Exact: exactOutput(rec),
 		},
 		SharedShare: cache.SharedShare,

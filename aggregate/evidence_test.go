@@ -20,16 +20,21 @@ func TestSteadyConcurrency(t *testing.T) {
 		workload *spatev1.Workload
 		want     uint64 // 0: none
 	}{
-		"closed loop":                 {&spatev1.LoadPoint{Concurrency: 32, Requests: 320}, nil, 32},
-		"sessions":                    {&spatev1.LoadPoint{Concurrency: 32, Requests: 40}, sessions(&spatev1.SessionPlay{}), 32},
-		"as many as slots":            {&spatev1.LoadPoint{Concurrency: 32, Requests: 20, WarmupRequests: 12}, nil, 32},
-		"by time":                     {&spatev1.LoadPoint{Concurrency: 32, Duration: durationpb.New(time.Second)}, nil, 32},
-		"open loop":                   {&spatev1.LoadPoint{Rate: 3}, nil, 0},
-		"phases":                      {&spatev1.LoadPoint{Concurrency: 32, Phases: []*spatev1.Phase{{}}}, nil, 0},
-		"think time":                  {&spatev1.LoadPoint{Concurrency: 32, ThinkTime: think}, nil, 0},
-		"think time of sessions":      {&spatev1.LoadPoint{Concurrency: 32, Requests: 40}, sessions(&spatev1.SessionPlay{ThinkTime: think}), 0},
-		"think time of conversations": {&spatev1.LoadPoint{Concurrency: 32, Requests: 40}, &spatev1.Workload{Content: &spatev1.Workload_Sharegpt{Sharegpt: &spatev1.FileContent{Sessions: &spatev1.SessionPlay{ThinkTime: think}}}}, 0},
-		"fewer sessions than slots":   {&spatev1.LoadPoint{Concurrency: 32, Requests: 10, WarmupRequests: 21}, sessions(nil), 0},
+		"closed loop": {&spatev1.LoadPoint{Concurrency: 32, Requests: 320}, nil, 32},
+		"sessions": {&spatev1.LoadPoint{Concurrency: 32, Requests: 40},
+			sessions(&spatev1.SessionPlay{}), 32},
+		"as many as slots": {&spatev1.LoadPoint{Concurrency: 32, Requests: 20, WarmupRequests: 12}, nil, 32},
+		"by time": {&spatev1.LoadPoint{Concurrency: 32, Duration: durationpb.New(time.Second)}, nil,
+			32},
+		"open loop":  {&spatev1.LoadPoint{Rate: 3}, nil, 0},
+		"phases":     {&spatev1.LoadPoint{Concurrency: 32, Phases: []*spatev1.Phase{{}}}, nil, 0},
+		"think time": {&spatev1.LoadPoint{Concurrency: 32, ThinkTime: think}, nil, 0},
+		"think time of sessions": {&spatev1.LoadPoint{Concurrency: 32, Requests: 40},
+			sessions(&spatev1.SessionPlay{ThinkTime: think}), 0},
+		"think time of conversations": {&spatev1.LoadPoint{Concurrency: 32, Requests: 40},
+			&spatev1.Workload{Content: &spatev1.Workload_Sharegpt{Sharegpt: &spatev1.FileContent{Sessions: &spatev1.SessionPlay{ThinkTime: think}}}}, 0},
+		"fewer sessions than slots": {&spatev1.LoadPoint{Concurrency: 32, Requests: 10, WarmupRequests: 21},
+			sessions(nil), 0},
 	} {
 		var got uint64
 		if asked := steadyConcurrency(&spatev1.Stage{Load: c.load, Workload: c.workload}); asked != nil {

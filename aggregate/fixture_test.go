@@ -40,8 +40,10 @@ func (r request) metrics() map[spatev1.Metric][]int64 {
 		spatev1.Metric_METRIC_VLLM_TTFT:             {r.firstFrame - r.start},
 	}
 	if r.start%3 == 0 { // on a new connection
-		m[spatev1.Metric_METRIC_CONNECT], m[spatev1.Metric_METRIC_RTT] = []int64{2000 + r.start%7e6}, []int64{1000 + r.start%7e6}
-		m[spatev1.Metric_METRIC_DNS], m[spatev1.Metric_METRIC_TCP] = []int64{300 + r.start%1e6}, []int64{1200 + r.start%2e6}
+		m[spatev1.Metric_METRIC_CONNECT], m[spatev1.Metric_METRIC_RTT] = []int64{2000 + r.start%7e6},
+			[]int64{1000 + r.start%7e6}
+		m[spatev1.Metric_METRIC_DNS], m[spatev1.Metric_METRIC_TCP] = []int64{300 + r.start%1e6},
+			[]int64{1200 + r.start%2e6}
 		m[spatev1.Metric_METRIC_TLS] = []int64{500 + r.start%3e6}
 	}
 	if r.firstFrame != first {
@@ -65,8 +67,8 @@ func (r request) end() int64 {
 	return r.tokens[len(r.tokens)-1]
 }
 
-// recorded makes the snapshots that agents would send of some requests, each agent's last one with its totals. windowOf puts each
-// request into a window.
+// recorded makes the snapshots that agents would send of some requests, each agent's last one with its totals. windowOf
+// puts each request into a window.
 func recorded(rec *spatev1.StageRecord, requests []request, windowOf func(request) uint32) []*spatev1.Snapshot {
 	var snapshots []*spatev1.Snapshot
 	for i := range rec.GetAgents() {
@@ -82,7 +84,8 @@ func recorded(rec *spatev1.StageRecord, requests []request, windowOf func(reques
 }
 
 // agentSnapshots is recorded for one agent.
-func agentSnapshots(rec *spatev1.StageRecord, agent int, requests []request, windowOf func(request) uint32) []*spatev1.Snapshot {
+func agentSnapshots(rec *spatev1.StageRecord, agent int, requests []request,
+	windowOf func(request) uint32) []*spatev1.Snapshot {
 	last, who := uint32(0), rec.GetAgents()[agent]
 	for _, r := range requests {
 		last = max(last, windowOf(r))
@@ -90,7 +93,8 @@ func agentSnapshots(rec *spatev1.StageRecord, agent int, requests []request, win
 	var snapshots []*spatev1.Snapshot
 	for w := range last + 1 {
 		s := &spatev1.Snapshot{
-			Key:          &spatev1.SnapshotKey{RunId: "run-1", Agent: who.GetAgent().GetName(), Incarnation: who.GetIncarnation(), Sequence: uint64(w) + 5},
+			Key: &spatev1.SnapshotKey{RunId: "run-1", Agent: who.GetAgent().GetName(),
+				Incarnation: who.GetIncarnation(), Sequence: uint64(w) + 5},
 			StageIndex:   rec.GetStage().GetIndex(),
 			Revision:     1,
 			Window:       w,
@@ -207,7 +211,8 @@ func totalsOf(snapshots []*spatev1.Snapshot, requests []request) *spatev1.Totals
 	return t
 }
 
-// mergedInto is what an agent makes of consecutive snapshots of its own that it has not sent: one that holds all their windows.
+// mergedInto is what an agent makes of consecutive snapshots of its own that it has not sent: one that holds all their
+// windows.
 func mergedInto(all []*spatev1.Snapshot) *spatev1.Snapshot {
 	first, last := all[0], all[len(all)-1]
 	out := &spatev1.Snapshot{
@@ -244,7 +249,8 @@ func (t *tally) series(endpoint uint32) *spatev1.Series {
 		}
 	}
 	for key, e := range t.errors {
-		s.Errors = append(s.Errors, &spatev1.ErrorCount{Class: key.class, HttpStatus: key.status, Count: e.count, Example: e.example})
+		s.Errors = append(s.Errors, &spatev1.ErrorCount{Class: key.class, HttpStatus: key.status, Count: e.count,
+			Example: e.example})
 	}
 	return s
 }

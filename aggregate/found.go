@@ -80,7 +80,8 @@ func preparationsOf(agents []*spatev1.AssignedAgent) []Preparation {
 		found = append(found, p)
 		out = append(out, Preparation{
 			Agents: 1, Lengths: p.GetLengths(), TemplateTokens: p.TemplateTokens, ExactOutput: p.GetExactOutput(),
-			ExactOutputBy: unlessZero(p.GetExactOutputBy()), RunningUsage: p.GetRunningUsage(), Requests: p.GetRequests(),
+			ExactOutputBy: unlessZero(p.GetExactOutputBy()), RunningUsage: p.GetRunningUsage(),
+			Requests:       p.GetRequests(),
 			MaxModelTokens: p.MaxModelTokens, Server: p.GetServer(), Notes: append([]string{}, p.GetNotes()...),
 		})
 	}
@@ -92,9 +93,12 @@ func searchesOf(records []*spatev1.SearchRecord) []SearchResult {
 	out := []SearchResult{}
 	for _, r := range records {
 		s := SearchResult{
-			Series: r.GetSeries(), Target: r.GetTarget(), Workload: r.GetWorkload(), Unit: "rate", Objectives: objectives(r.GetSearch().GetKeep()),
-			Kept: r.Kept, Broke: r.Broke, Reason: unlessZero(r.GetReason()), Probes: r.GetProbes(), Converged: r.GetConverged(),
-			MeanThroughput: r.MeanThroughput, ThroughputMargin: r.ThroughputMargin, Verdict: unlessZero(trust.Verdict(r.GetVerdict())), Doubts: unlessZero(r.GetDoubts()),
+			Series: r.GetSeries(), Target: r.GetTarget(), Workload: r.GetWorkload(), Unit: "rate",
+			Objectives: objectives(r.GetSearch().GetKeep()),
+			Kept:       r.Kept, Broke: r.Broke, Reason: unlessZero(r.GetReason()), Probes: r.GetProbes(),
+			Converged:      r.GetConverged(),
+			MeanThroughput: r.MeanThroughput, ThroughputMargin: r.ThroughputMargin,
+			Verdict: unlessZero(trust.Verdict(r.GetVerdict())), Doubts: unlessZero(r.GetDoubts()),
 		}
 		if r.GetSearch().GetConcurrency() != nil {
 			s.Unit = "concurrency"

@@ -27,12 +27,13 @@ func (s *Stage) Interval(m spatev1.Metric, percentile, confidence float64) (Inte
 		return Interval{}, false
 	}
 	low, high, ok := values.Interval(percentile, confidence)
-	return Interval{time.Duration(values.Percentile(percentile)), time.Duration(low), time.Duration(high), values.Count()}, ok
+	return Interval{time.Duration(values.Percentile(percentile)), time.Duration(low), time.Duration(high),
+		values.Count()}, ok
 }
 
-// Latency returns a percentile of a latency, or its mean for percentile 0, false if it is not known. Requests that were cut off
-// have no latency but were slower than those that completed: they count as values beyond all others, so that a percentile which
-// falls on one of them is not known, and with any of them the mean is not.
+// Latency returns a percentile of a latency, or its mean for percentile 0, false if it is not known. Requests that were
+// cut off have no latency but were slower than those that completed: they count as values beyond all others, so that a
+// percentile which falls on one of them is not known, and with any of them the mean is not.
 func (s *Stage) Latency(m spatev1.Metric, percentile float64) (time.Duration, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,8 +56,9 @@ func (s *Stage) Counters() *spatev1.Counters {
 	return s.total.countersNow()
 }
 
-// UnmeasuredFrames returns how many frames of unmeasured requests arrived in each window from first to before end. Those of a
-// snapshot of several windows stand at its last one: shared out evenly they would look steady, which nobody knows.
+// UnmeasuredFrames returns how many frames of unmeasured requests arrived in each window from first to before end.
+// Those of a snapshot of several windows stand at its last one: shared out evenly they would look steady, which nobody
+// knows.
 func (s *Stage) UnmeasuredFrames(first, end uint32) []uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,10 +88,11 @@ type Flow struct {
 // leastFlow is the shortest measured part whose half says anything, in windows.
 const leastFlow = 4
 
-// Flow counts the requests of the second half of the time in which measured ones started, false if that is too short, if an agent
-// did not say when it was, or if an agent was lost or delivered several windows as one. It begins when the first request of all has ended, if that is later: without a warm-up a stage has no
-// level before. Unmeasured requests count, because the server has them in flight like all others: behind a warm-up the measured ones
-// alone grow to their level first, and in a server that is far behind none of them may end before the last has started.
+// Flow counts the requests of the second half of the time in which measured ones started, false if that is too short,
+// if an agent did not say when it was, or if an agent was lost or delivered several windows as one. It begins when the
+// first request of all has ended, if that is later: without a warm-up a stage has no level before. Unmeasured requests
+// count, because the server has them in flight like all others: behind a warm-up the measured ones alone grow to their
+// level first, and in a server that is far behind none of them may end before the last has started.
 func (s *Stage) Flow() (Flow, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,8 +128,8 @@ func (s *Stage) lostAny() bool {
 	return false
 }
 
-// measuredWindows are the whole windows from first to before end in which every agent with load started measured requests at its full
-// rate, false if there are none.
+// measuredWindows are the whole windows from first to before end in which every agent with load started measured
+// requests at its full rate, false if there are none.
 func (s *Stage) measuredWindows() (first, end int64, ok bool) {
 	return s.windowsOf(func(t *spatev1.Totals) (from, to *int64) { return t.FirstStartNs, t.SteadyToNs })
 }

@@ -65,10 +65,12 @@ func TestLatencyCountsCutOffRequestsAsSlowest(t *testing.T) {
 		{90, 10, 0, 0},
 		{0, 10, 50, 0},
 	} {
-		s := stageOf(t, counted(1, 0, &spatev1.Counters{Completed: uint64(c.completed), Cancelled: c.cancelled}, milliseconds(c.completed)...))
+		s := stageOf(t, counted(1, 0, &spatev1.Counters{Completed: uint64(c.completed), Cancelled: c.cancelled},
+			milliseconds(c.completed)...))
 		got, ok := s.Latency(ttft, c.percentile)
 		if ok != (c.want > 0) || ok && (got < c.want || got > c.want+c.want/500) {
-			t.Errorf("p%v of %d and %d cut off: %v, known %v, want %v", c.percentile, c.completed, c.cancelled, got, ok, c.want)
+			t.Errorf("p%v of %d and %d cut off: %v, known %v, want %v", c.percentile, c.completed, c.cancelled,
+				got, ok, c.want)
 		}
 	}
 	if _, ok := stageOf(t).Latency(ttft, 50); ok {
@@ -89,13 +91,15 @@ func TestIntervalOfAStage(t *testing.T) {
 	}
 	i, ok := s.Interval(spatev1.Metric_METRIC_TTFT, 50, 0.95)
 	// 200 -+ 1.96 x 10: ranks 180 and 221.
-	if !ok || i.Count != 400 || i.Low < 179*time.Millisecond || i.Low > 180*time.Millisecond || i.High < 221*time.Millisecond || i.High > 222*time.Millisecond {
+	if !ok || i.Count != 400 || i.Low < 179*time.Millisecond || i.Low > 180*time.Millisecond ||
+		i.High < 221*time.Millisecond || i.High > 222*time.Millisecond {
 		t.Errorf("%+v, known %v", i, ok)
 	}
 }
 
 func TestUnmeasuredFrames(t *testing.T) {
-	s := stageOf(t, counted(1, 0, &spatev1.Counters{UnmeasuredFrames: 5}), counted(2, 2, &spatev1.Counters{UnmeasuredFrames: 7}),
+	s := stageOf(t, counted(1, 0, &spatev1.Counters{UnmeasuredFrames: 5}),
+		counted(2, 2, &spatev1.Counters{UnmeasuredFrames: 7}),
 		counted(3, 2, &spatev1.Counters{UnmeasuredFrames: 1}))
 	s.Forget(2)
 	if got := s.UnmeasuredFrames(0, 4); !slices.Equal(got, []uint64{5, 0, 8, 0}) {
@@ -118,7 +122,8 @@ func flowing(t *testing.T, from, to time.Duration, windows ...*spatev1.Counters)
 	}
 	last := counted(uint64(len(windows)+1), uint32(len(windows)), &spatev1.Counters{})
 	last.Totals = &spatev1.Totals{
-		Counters: &spatev1.Counters{Started: 100}, FirstStartNs: proto.Int64(from.Nanoseconds()), SteadyToNs: proto.Int64(to.Nanoseconds()),
+		Counters: &spatev1.Counters{Started: 100}, FirstStartNs: proto.Int64(from.Nanoseconds()),
+		SteadyToNs: proto.Int64(to.Nanoseconds()),
 	}
 	return stageOf(t, append(snapshots, last)...)
 }
@@ -128,11 +133,13 @@ func repeat(n int, c *spatev1.Counters) []*spatev1.Counters {
 	return slices.Repeat([]*spatev1.Counters{c}, n)
 }
 
-// Ten windows of 10 starts and 8 ends, then a cool-down: windows 1 to 4 begin with 2 to 8 in flight, the second half is 5 to 10.
+// Ten windows of 10 starts and 8 ends, then a cool-down: windows 1 to 4 begin with 2 to 8 in flight, the second half is
+// 5 to 10.
 func TestFlow(t *testing.T) {
 	windows := append(repeat(10, &spatev1.Counters{Started: 10, Completed: 6, Failed: 1, Cancelled: 1}),
 		repeat(2, &spatev1.Counters{Completed: 8, UnmeasuredStarted: 10})...)
-	if f, ok := flowing(t, 10*time.Millisecond, 12*time.Second, windows...).Flow(); !ok || f != (Flow{Level: 5, InFlight: 10, Started: 50, Ended: 40, Seconds: 5}) {
+	if f, ok := flowing(t, 10*time.Millisecond, 12*time.Second, windows...).Flow(); !ok ||
+		f != (Flow{Level: 5, InFlight: 10, Started: 50, Ended: 40, Seconds: 5}) {
 		t.Errorf("%+v, known %v", f, ok)
 	}
 	if f, ok := flowing(t, 10*time.Millisecond, 4900*time.Millisecond, windows...).Flow(); ok {
@@ -143,10 +150,12 @@ func TestFlow(t *testing.T) {
 	}
 }
 
-// Behind a warm-up of 4 s in which 10 requests start each second and none of the measured ones ends before the last has started: the
-// server does 2 a second. A flow of measured requests alone would not be known, and the server seem to keep up.
+// Behind a warm-up of 4 s in which 10 requests start each second and none of the measured ones ends before the last has
+// started: the server does 2 a second. A flow of measured requests alone would not be known, and the server seem to
+// keep up.
 func TestFlowOfAServerFarBehind(t *testing.T) {
-	windows := append(repeat(4, &spatev1.Counters{UnmeasuredStarted: 10, UnmeasuredEnded: 2}), repeat(10, &spatev1.Counters{Started: 10, UnmeasuredEnded: 2})...)
+	windows := append(repeat(4, &spatev1.Counters{UnmeasuredStarted: 10, UnmeasuredEnded: 2}),
+		repeat(10, &spatev1.Counters{Started: 10, UnmeasuredEnded: 2})...)
 	windows = append(windows, &spatev1.Counters{UnmeasuredEnded: 12, Completed: 100})
 	f, ok := flowing(t, 4*time.Second, 14*time.Second, windows...).Flow()
 	if want := (Flow{Level: 48, InFlight: 72, Started: 50, Ended: 10, Seconds: 5}); !ok || f != want {
@@ -167,7 +176,8 @@ func TestFlowBehindAWarmUp(t *testing.T) {
 
 // Without a warm-up the level is there when the first request has ended.
 func TestFlowWithoutAWarmUp(t *testing.T) {
-	windows := append(repeat(4, &spatev1.Counters{Started: 10}), repeat(5, &spatev1.Counters{Started: 10, Completed: 10})...)
+	windows := append(repeat(4, &spatev1.Counters{Started: 10}),
+		repeat(5, &spatev1.Counters{Started: 10, Completed: 10})...)
 	f, ok := flowing(t, 0, 9*time.Second, windows...).Flow()
 	if want := (Flow{Level: 40, InFlight: 40, Started: 20, Ended: 20, Seconds: 2}); !ok || f != want {
 		t.Errorf("%+v, known %v, want %+v", f, ok, want)

@@ -46,11 +46,13 @@ type Phase struct {
 // loadOf describes a load point.
 func loadOf(p *spatev1.LoadPoint) Load {
 	l := Load{
-		Words: plans.LoadWords(p), Burstiness: unlessZero(p.GetBurstiness()), ReplaySpeed: unlessZero(p.GetReplaySpeed()), Repeat: p.GetRepeat(),
+		Words: plans.LoadWords(p), Burstiness: unlessZero(p.GetBurstiness()),
+		ReplaySpeed: unlessZero(p.GetReplaySpeed()), Repeat: p.GetRepeat(),
 		Requests: unlessZero(p.GetRequests()), DurationS: seconds(p.GetDuration()),
 	}
 	for _, phase := range p.GetPhases() {
-		l.Phases = append(l.Phases, Phase{phase.GetFrom(), phase.GetTo(), phase.GetShape(), phase.GetDuration().AsDuration().Seconds()})
+		l.Phases = append(l.Phases, Phase{phase.GetFrom(), phase.GetTo(), phase.GetShape(),
+			phase.GetDuration().AsDuration().Seconds()})
 	}
 	if p.GetThinkTime() != nil {
 		mean := millis(p.GetThinkTime().GetMean().AsDuration().Nanoseconds())

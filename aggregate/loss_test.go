@@ -15,8 +15,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Of an agent that was lost, what came before stays and nothing else is taken, whatever it sent, in whatever order, merged live or from the
-// ledger.
+// Of an agent that was lost, what came before stays and nothing else is taken, whatever it sent, in whatever order,
+// merged live or from the ledger.
 func TestALostPartChangesNothingBeforeItsLoss(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rec := fixture.StageRecord(0, 3)
@@ -63,7 +63,8 @@ func TestALostPartChangesNothingBeforeItsLoss(t *testing.T) {
 }
 
 // lostStage is a stage of agents a and b for 5 s, b lost, with what came before.
-func lostStage(loss *spatev1.Loss, change func(*spatev1.StageRecord, *spatev1.Totals)) (*spatev1.StageRecord, []*spatev1.Snapshot) {
+func lostStage(loss *spatev1.Loss, change func(*spatev1.StageRecord, *spatev1.Totals)) (*spatev1.StageRecord,
+	[]*spatev1.Snapshot) {
 	rec := fixture.StageRecord(0, 2)
 	all := recorded(rec, steadyRequests(2, 50), endWindow)
 	rec.Agents[1].Loss = loss
@@ -156,7 +157,8 @@ func TestWhatWasLostIsSaid(t *testing.T) {
 	}
 	rec := fixture.StageRecord(0, 1)
 	rec.Agents[0].Loss = &spatev1.Loss{Share: 1}
-	if got := NewStage(rec).Missing(rec); !slices.Equal(got, []string{"agent a (100 % of the load) lost: all is missing from second 0 on"}) {
+	if got := NewStage(rec).Missing(rec); !slices.Equal(got,
+		[]string{"agent a (100 % of the load) lost: all is missing from second 0 on"}) {
 		t.Errorf("of a stage that measured nothing: %q", got)
 	}
 }
@@ -169,10 +171,13 @@ func TestSteadyPartOfAStageWithALoss(t *testing.T) {
 		want   *Steady
 		owed   bool // the number of requests never sent is known
 	}{
-		"taken over":                  {ptr(int64(3e9)), false, &Steady{FromS: 3, ToS: 5, DurationS: 2, RequestThroughput: 10, OutputTokenThroughput: ptr(40.0)}, false},
-		"taken over, all delivered":   {ptr(int64(3e9)), true, &Steady{FromS: 3, ToS: 5, DurationS: 2, RequestThroughput: 10, OutputTokenThroughput: ptr(40.0)}, false},
-		"missing":                     {nil, false, nil, false},
-		"missing, all else delivered": {nil, true, &Steady{FromS: 1, ToS: 2, DurationS: 1, RequestThroughput: 20, OutputTokenThroughput: ptr(80.0)}, true},
+		"taken over": {ptr(int64(3e9)), false,
+			&Steady{FromS: 3, ToS: 5, DurationS: 2, RequestThroughput: 10, OutputTokenThroughput: ptr(40.0)}, false},
+		"taken over, all delivered": {ptr(int64(3e9)), true,
+			&Steady{FromS: 3, ToS: 5, DurationS: 2, RequestThroughput: 10, OutputTokenThroughput: ptr(40.0)}, false},
+		"missing": {nil, false, nil, false},
+		"missing, all else delivered": {nil, true, &Steady{FromS: 1, ToS: 2, DurationS: 1, RequestThroughput: 20,
+			OutputTokenThroughput: ptr(80.0)}, true},
 	} {
 		rec, all := fixture.StageRecord(0, 2), []*spatev1.Snapshot(nil)
 		for _, s := range recorded(rec, steadyRequests(2, 50), endWindow) {
@@ -258,12 +263,14 @@ func TestJoinedAgentsContribute(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := stage.Result(rec)
-	if *r.Agents[1].JoinedS != 2.5 || r.Agents[1].Requests.Started != 5 || r.Agents[0].JoinedS != nil || r.Regions[0].Agents != 1 {
+	if *r.Agents[1].JoinedS != 2.5 || r.Agents[1].Requests.Started != 5 || r.Agents[0].JoinedS != nil ||
+		r.Regions[0].Agents != 1 {
 		t.Errorf("agents %+v, region %+v", r.Agents, r.Regions[0])
 	}
 	// Both processes are one agent to whoever looks at it by name.
 	for name, v := range map[string]View{"to date": stage.ToDate(), "window": must(stage.Window(3))} {
-		if len(v.Agents) != 1 || v.Agents[0].Measured.Counters.GetStarted() != 10 || v.Agents[0].Region != "east" || v.PeakInFlight != 14 {
+		if len(v.Agents) != 1 || v.Agents[0].Measured.Counters.GetStarted() != 10 || v.Agents[0].Region != "east" ||
+			v.PeakInFlight != 14 {
 			t.Errorf("%s: agents %+v, %d in flight", name, v.Agents, v.PeakInFlight)
 		}
 	}
@@ -290,7 +297,8 @@ func TestALedgerWithALossIsReplayedWithoutWhatFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "stage 1: agent b (50 % of the load) lost: seconds 2 to 5, the last, are missing"
-	if got := r.Stages[0]; got.Requests.Completed >= 100 || got.Agents[1].Requests.Completed != got.Requests.Completed-50 || got.DroppedRecords != 3 {
+	if got := r.Stages[0]; got.Requests.Completed >= 100 ||
+		got.Agents[1].Requests.Completed != got.Requests.Completed-50 || got.DroppedRecords != 3 {
 		t.Errorf("requests %+v, %d rows dropped", got.Requests, got.DroppedRecords)
 	}
 	if !slices.Equal(r.Run.Missing, []string{want}) {

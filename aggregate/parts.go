@@ -72,15 +72,15 @@ func (s *Stage) agentResult(assigned *spatev1.AssignedAgent, a *agentTally) Agen
 	return r
 }
 
-// started says whether an agent that has sent its totals began at the stage's start: one that joined began later, and one that was stopped
-// before it sent anything not at all.
+// started says whether an agent that has sent its totals began at the stage's start: one that joined began later, and
+// one that was stopped before it sent anything not at all.
 func (a *agentTally) started() bool {
 	c := a.totals.GetCounters()
 	return a.joined == 0 && c.GetStarted()+c.GetUnmeasuredStarted() > 0
 }
 
-// startSpread compares the first agent's start with the last one's, nil if fewer than two are known. Of equal ones the first in the order
-// of the split counts.
+// startSpread compares the first agent's start with the last one's, nil if fewer than two are known. Of equal ones the
+// first in the order of the split counts.
 func (s *Stage) startSpread(rec *spatev1.StageRecord) *StartSpread {
 	var first, last *spatev1.Totals
 	known, r := 0, &StartSpread{}
@@ -130,7 +130,8 @@ func (s *Stage) regionResults(rec *spatev1.StageRecord, duration *float64) []Reg
 	results := make([]RegionResult, 0, len(s.regions))
 	for _, name := range slices.Sorted(maps.Keys(s.regions)) {
 		results = append(results, RegionResult{
-			Name: name, Agents: len(names[name]), Contribution: s.regions[name].contribution(rec.GetStage().GetTarget(), duration),
+			Name: name, Agents: len(names[name]),
+			Contribution: s.regions[name].contribution(rec.GetStage().GetTarget(), duration),
 		})
 	}
 	return results
@@ -140,7 +141,8 @@ func (s *Stage) regionResults(rec *spatev1.StageRecord, duration *float64) []Reg
 func (s *Stage) observerResults(rec *spatev1.StageRecord) []ObserverResult {
 	results := make([]ObserverResult, 0, len(s.watched))
 	for _, name := range slices.Sorted(maps.Keys(s.watched)) {
-		r := ObserverResult{Region: name, Agents: []string{}, Load: observersLoad(rec.GetStage().GetObservers()), Missing: []string{}}
+		r := ObserverResult{Region: name, Agents: []string{}, Load: observersLoad(rec.GetStage().GetObservers()),
+			Missing: []string{}}
 		var of []*agentTally
 		for i, assigned := range rec.GetAgents() {
 			a := s.observers[keyOf(assigned)]
@@ -207,5 +209,6 @@ func (t *tally) breakdown() Breakdown {
 
 // partRequests picks the counters of requests.
 func partRequests(c *spatev1.Counters) PartRequests {
-	return PartRequests{Started: c.GetStarted(), Completed: c.GetCompleted(), Failed: c.GetFailed(), Cancelled: c.GetCancelled()}
+	return PartRequests{Started: c.GetStarted(), Completed: c.GetCompleted(), Failed: c.GetFailed(),
+		Cancelled: c.GetCancelled()}
 }

@@ -23,8 +23,8 @@ func alone(t testing.TB, requests []request) StageResult {
 	return merged(t, rec, recorded(rec, own, endWindow)).Result(rec)
 }
 
-// Whoever sends requests, from whichever regions, the stage's numbers are those of one agent that sends them all, and a region's those of
-// one agent that sends the region's.
+// Whoever sends requests, from whichever regions, the stage's numbers are those of one agent that sends them all, and a
+// region's those of one agent that sends the region's.
 func TestResultsDoNotDependOnTheSplit(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		agents := rapid.IntRange(1, 5).Draw(rt, "agents")
@@ -40,7 +40,8 @@ func TestResultsDoNotDependOnTheSplit(t *testing.T) {
 		if diff := cmp.Diff(want.Latencies, r.Latencies); diff != "" {
 			rt.Fatalf("latencies differ:\n%s", diff)
 		}
-		if diff := cmp.Diff(want.Requests, r.Requests); diff != "" || !cmp.Equal(want.RequestThroughput, r.RequestThroughput) || !r.Complete {
+		if diff := cmp.Diff(want.Requests, r.Requests); diff != "" ||
+			!cmp.Equal(want.RequestThroughput, r.RequestThroughput) || !r.Complete {
 			rt.Fatalf("requests differ, or are not complete (%v):\n%s", r.Missing, diff)
 		}
 		checkRegions(rt, t, rec, requests, r)
@@ -60,7 +61,8 @@ func checkRegions(rt *rapid.T, t *testing.T, rec *spatev1.StageRecord, requests 
 		if diff := cmp.Diff(want.Regions[0].Paths, region.Paths); diff != "" {
 			rt.Fatalf("connections of region %q:\n%s", region.Name, diff)
 		}
-		if n := region.Requests; n.Completed != want.Requests.Completed || n.Failed != want.Requests.Failed || region.OutputTokens != want.OutputTokens {
+		if n := region.Requests; n.Completed != want.Requests.Completed || n.Failed != want.Requests.Failed ||
+			region.OutputTokens != want.OutputTokens {
 			rt.Fatalf("region %q: %+v, want %+v", region.Name, n, want.Requests)
 		}
 	}
@@ -85,12 +87,17 @@ func TestObserversAreInNoOtherNumber(t *testing.T) {
 		}
 		r := merged(t, rec, snapshots).Result(rec)
 		o := r.Observers[0]
-		if o.Region != "east" || o.Load != "0.5 req/s constant" || !slices.Equal(o.Agents, []string{"c"}) || (len(o.Missing) > 0) != lost {
+		if o.Region != "east" || o.Load != "0.5 req/s constant" || !slices.Equal(o.Agents, []string{"c"}) ||
+			(len(o.Missing) > 0) != lost {
 			rt.Fatalf("observer %+v", o)
 		}
-		own := slices.DeleteFunc(slices.Clone(requests), func(q request) bool { return q.agent != 2 || lost && endWindow(q) >= 1 })
+		own := slices.DeleteFunc(slices.Clone(requests), func(q request) bool {
+			return q.agent != 2 || lost &&
+				endWindow(q) >= 1
+		})
 		alone := alone(t, own)
-		if diff := cmp.Diff(alone.Latencies, o.Latencies); diff != "" || !lost && !cmp.Equal(alone.RequestThroughput, o.RequestThroughput) {
+		if diff := cmp.Diff(alone.Latencies, o.Latencies); diff != "" || !lost &&
+			!cmp.Equal(alone.RequestThroughput, o.RequestThroughput) {
 			rt.Fatalf("observer's latencies:\n%s", diff)
 		}
 		r.Observers = want.Observers
@@ -109,7 +116,8 @@ func TestViewsShowObserversApart(t *testing.T) {
 		for _, p := range v.Regions {
 			measure.AddTo(sum, p.Measured.Counters)
 		}
-		if len(v.Agents) != 2 || len(v.Observers) != 1 || v.Observers[0].Name != "east" || !proto.Equal(sum, v.Total.Counters) {
+		if len(v.Agents) != 2 || len(v.Observers) != 1 || v.Observers[0].Name != "east" ||
+			!proto.Equal(sum, v.Total.Counters) {
 			t.Errorf("%s: agents %v, observers %v", name, names(v.Agents), names(v.Observers))
 		}
 		if d := v.Observers[0].Measured.Distribution(spatev1.Metric_METRIC_TTFT); 2*d.Count != v.Total.Counters.GetCompleted() {
@@ -138,7 +146,8 @@ func TestStartSpread(t *testing.T) {
 		"three agents": {func(_ *spatev1.StageRecord, all []*spatev1.Totals) {
 			all[1].StartErrorNs, all[1].ClockUncertaintyNs = -500_000, 300_000
 		}, &StartSpread{SpreadMs: 0.75, UncertaintyMs: 0.4, Earliest: "b", Latest: "a"}},
-		"at once": {func(*spatev1.StageRecord, []*spatev1.Totals) {}, &StartSpread{UncertaintyMs: 0.2, Earliest: "a", Latest: "a"}},
+		"at once": {func(*spatev1.StageRecord, []*spatev1.Totals) {}, &StartSpread{UncertaintyMs: 0.2, Earliest: "a",
+			Latest: "a"}},
 		"one joined": {func(rec *spatev1.StageRecord, all []*spatev1.Totals) {
 			rec.Agents[2].JoinedNs, all[2].StartErrorNs = 9e9, 9e9
 		}, &StartSpread{UncertaintyMs: 0.2, Earliest: "a", Latest: "a"}},
@@ -164,7 +173,8 @@ func TestStartSpread(t *testing.T) {
 		}
 		for i, a := range r.Agents {
 			joined := rec.GetAgents()[i].GetJoinedNs() > 0
-			if knows := !joined && totals[i].GetCounters().GetStarted() > 0; (a.JoinedS != nil) != joined || (a.StartErrorMs != nil) != knows {
+			if knows := !joined && totals[i].GetCounters().GetStarted() > 0; (a.JoinedS != nil) != joined ||
+				(a.StartErrorMs != nil) != knows {
 				t.Errorf("%s: agent %+v", name, a)
 			}
 		}
@@ -181,7 +191,8 @@ func TestConnectionsByRegionAndEndpoint(t *testing.T) {
 		t.Errorf("round trips %+v, of region %+v", r.RTT, r.Regions[1].RTT)
 	}
 	east, west := r.Regions[0].Paths, r.Regions[1].Paths
-	if east[0].RTT.Max != 5 || east[1].RTT.Max != 80 || west[0].RTT != nil || west[1].RTT.Mean != 2 || west[1].Connect != nil {
+	if east[0].RTT.Max != 5 || east[1].RTT.Max != 80 || west[0].RTT != nil || west[1].RTT.Mean != 2 ||
+		west[1].Connect != nil {
 		t.Errorf("east %+v, west %+v", east, west)
 	}
 	if east[1].URL != "http://me:xxxxx@two" {

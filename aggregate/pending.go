@@ -2,8 +2,8 @@ package aggregate
 
 import spatev1 "github.com/spate-load/spate/proto/spate/v1"
 
-// pending is what came from one agent in a window that is still to be shown, as it came. An agent sends one snapshot a window: histograms
-// of its own for each of a thousand agents would cost more than all the rest.
+// pending is what came from one agent in a window that is still to be shown, as it came. An agent sends one snapshot a
+// window: histograms of its own for each of a thousand agents would cost more than all the rest.
 type pending []pendingSeries
 
 // pendingSeries is one endpoint's measurements of one snapshot.

@@ -9,7 +9,8 @@ import (
 	"github.com/spate-load/spate/aggregate/internal/fixture"
 )
 
-// TestHiddenWindows: what nobody looks at costs nothing, and changes neither the sums nor what is known of windows in a word.
+// TestHiddenWindows: what nobody looks at costs nothing, and changes neither the sums nor what is known of windows in a
+// word.
 func TestHiddenWindows(t *testing.T) {
 	shown, hidden := NewStage(fixture.StageRecord(0, 3)), NewStage(fixture.StageRecord(0, 3))
 	if err := hidden.Add(fixture.BusySnapshot(0, 1)); err != nil {
@@ -37,7 +38,8 @@ func TestHiddenWindows(t *testing.T) {
 		t.Error(diff)
 	}
 	view, ok := shown.Window(2)
-	if a := hidden.Arrivals(2); !ok || *a.Tokens != 6000 || uint64(*a.Tokens) != view.Total.Counters.GetTokensArrived() {
+	if a := hidden.Arrivals(2); !ok || *a.Tokens != 6000 ||
+		uint64(*a.Tokens) != view.Total.Counters.GetTokensArrived() {
 		t.Errorf("%v tokens a second, shown %v", *a.Tokens, view.Total.Counters)
 	}
 	for number := range uint32(4) {

@@ -46,8 +46,8 @@ type RunResult struct {
 	Complete bool `json:"complete"`
 	// What is missing, in words. Empty if complete.
 	Missing []string `json:"missing"`
-	// Verdict on the measurements: the worst of the stages'. Of a search's probes only the one at the load that it found counts. Null: no
-	// stage was judged.
+	// Verdict on the measurements: the worst of the stages'. Of a search's probes only the one at the load that it
+	// found counts. Null: no stage was judged.
 	Verdict *trust.Verdict `json:"verdict"`
 }
 
@@ -127,7 +127,8 @@ type StageResult struct {
 	Trust trust.Trust `json:"trust"`
 	// Why it ended before its planned end though nothing is wrong: it had measured enough. Null: it did not.
 	Enough *string `json:"enough"`
-	// When measuring began, in seconds since the start, after a warm-up until the load was steady. Null: there was no such warm-up.
+	// When measuring began, in seconds since the start, after a warm-up until the load was steady. Null: there was no
+	// such warm-up.
 	MeasuredFromS *float64 `json:"measured_from_s"`
 	// Requests counted.
 	Requests Requests `json:"requests"`
@@ -143,18 +144,20 @@ type StageResult struct {
 	TotalTokenThroughput *float64 `json:"total_token_throughput"`
 	// The time in which requests started, and the rates over it. Null: fewer than two did.
 	Arrivals *ArrivalTime `json:"arrivals"`
-	// Largest number of output tokens, over all agents, that arrived in one window of 1 s. Null: the server tells tokens of none
-	// or of some requests only.
+	// Largest number of output tokens, over all agents, that arrived in one window of 1 s. Null: the server tells
+	// tokens of none or of some requests only.
 	PeakOutputTokenThroughput *float64 `json:"peak_output_token_throughput"`
 	// Most requests in flight at once.
 	PeakConcurrency *PeakConcurrency `json:"peak_concurrency"`
-	// The same throughputs with ramp-up and drain cut off. Null: there is no whole window in which every agent was steady.
+	// The same throughputs with ramp-up and drain cut off. Null: there is no whole window in which every agent was
+	// steady.
 	Steady *Steady `json:"steady"`
 	// Prompt tokens of completed requests by the server's usage. Null: some had no usage.
 	InputTokens *uint64 `json:"input_tokens"`
 	// Output tokens of completed requests.
 	OutputTokens uint64 `json:"output_tokens"`
-	// How output tokens were counted: by the server's "usage", in "frames" that carry a token, or "mixed". Null: none completed.
+	// How output tokens were counted: by the server's "usage", in "frames" that carry a token, or "mixed". Null: none
+	// completed.
 	OutputTokensCounted *string `json:"output_tokens_counted"`
 	Latencies
 	// Input sequence length.
@@ -187,8 +190,9 @@ type StageResult struct {
 	Regions []RegionResult `json:"regions"`
 	// What observers measured beside the load, by region. It is in no other number.
 	Observers []ObserverResult `json:"observers"`
-	// What servers say of themselves, by the place where they were asked: gauges between the first measured start and the last measured
-	// end, counters and histograms by their account. Empty: they have no metrics, or the plan says not to read them.
+	// What servers say of themselves, by the place where they were asked: gauges between the first measured start and
+	// the last measured end, counters and histograms by their account. Empty: they have no metrics, or the plan says
+	// not to read them.
 	Servers []ServerResult `json:"servers"`
 	// The servers' own account of the stage beside the clients'. Null: there is none.
 	ServerAccount *ServerAccount `json:"server_account"`
@@ -208,8 +212,8 @@ type ServerResult struct {
 	Failed uint64 `json:"failed"`
 	// Values left out since they were more than are taken of one server.
 	ValuesLeftOut uint64 `json:"values_left_out"`
-	// When its counters and histograms were read first, in seconds since the stage's start: before it, or at the end of a warm-up. Null:
-	// they were not read at both ends of the stage.
+	// When its counters and histograms were read first, in seconds since the stage's start: before it, or at the end of
+	// a warm-up. Null: they were not read at both ends of the stage.
 	FromS *float64 `json:"from_s"`
 	// When they were read last: after the last request of all agents.
 	ToS *float64 `json:"to_s"`
@@ -229,14 +233,15 @@ type ServerMetric struct {
 	Kind string `json:"kind"`
 	// Readings that it comes from.
 	Samples uint64 `json:"samples"`
-	// Mean of a gauge's readings, or exact mean of the values that a histogram counted. Null: it is a counter, or no values.
+	// Mean of a gauge's readings, or exact mean of the values that a histogram counted. Null: it is a counter, or no
+	// values.
 	Mean *float64 `json:"mean"`
 	// Least of a gauge's readings. Null: it is no gauge.
 	Min *float64 `json:"min"`
 	// Largest of a gauge's readings. Null: it is no gauge.
 	Max *float64 `json:"max"`
-	// What a counter grew by from the first reading to the last, new starts of the server seen to. Null: it is no counter, or there is one
-	// reading.
+	// What a counter grew by from the first reading to the last, new starts of the server seen to. Null: it is no
+	// counter, or there is one reading.
 	Increase *float64 `json:"increase"`
 	// The same per second.
 	PerSecond *float64 `json:"per_second"`
@@ -292,8 +297,8 @@ type Latencies struct {
 	TCP *Distribution `json:"tcp_ms"`
 	// TLS of those, where there is TLS.
 	TLS *Distribution `json:"tls_ms"`
-	// Round trip to the endpoint by the kernel's measure when a connection was made, of all connections, those of a warm-up too. Null:
-	// nobody measured it.
+	// Round trip to the endpoint by the kernel's measure when a connection was made, of all connections, those of a
+	// warm-up too. Null: nobody measured it.
 	RTT *Distribution `json:"rtt_ms"`
 	// Start to failure, of failed requests.
 	FailureTime *Distribution `json:"failure_time_ms"`
@@ -311,8 +316,8 @@ type Latencies struct {
 	ServerTotal *Distribution `json:"server_total_ms"`
 }
 
-// ArrivalTime is the time in which measured requests started, without the drain behind it. Rates over it are what a server keeps
-// up with in an open loop; duration_s holds the time of the last answers too.
+// ArrivalTime is the time in which measured requests started, without the drain behind it. Rates over it are what a
+// server keeps up with in an open loop; duration_s holds the time of the last answers too.
 type ArrivalTime struct {
 	// From the first start to the last, and a mean gap more: n starts have n - 1 gaps between them. In seconds.
 	DurationS float64 `json:"duration_s"`
@@ -334,8 +339,8 @@ type Reasoning struct {
 	PerRequest *Distribution `json:"per_request"`
 }
 
-// VLLM are a stage's numbers in the definitions of vLLM's benchmark (vllm bench serve). Its client takes the time of each frame
-// with choices, a chunk, whether a token comes with it or not. Percentiles are interpolated as numpy's.
+// VLLM are a stage's numbers in the definitions of vLLM's benchmark (vllm bench serve). Its client takes the time of
+// each frame with choices, a chunk, whether a token comes with it or not. Percentiles are interpolated as numpy's.
 type VLLM struct {
 	// First chunk - start.
 	TTFT *VLLMMetric `json:"ttft_ms"`
@@ -347,7 +352,8 @@ type VLLM struct {
 	E2EL *VLLMMetric `json:"e2el_ms"`
 	// Most chunks of completed requests in one window of 1 s, which it calls tokens. Null: there is no window.
 	PeakOutputTokenThroughput *float64 `json:"peak_output_token_throughput"`
-	// Most requests that were in flight at some time of one window of 1 s, be it one after the other. Null: there is no window.
+	// Most requests that were in flight at some time of one window of 1 s, be it one after the other. Null: there is no
+	// window.
 	PeakConcurrentRequests *uint64 `json:"peak_concurrent_requests"`
 }
 
@@ -381,7 +387,8 @@ type Requests struct {
 	Failed uint64 `json:"failed"`
 	// Of which were cut off by a stop or the end of the drain.
 	Cancelled uint64 `json:"cancelled"`
-	// Measured requests that were owed and never sent. Null: an agent's totals are missing, or others took its part over.
+	// Measured requests that were owed and never sent. Null: an agent's totals are missing, or others took its part
+	// over.
 	NeverSent *uint64 `json:"never_sent"`
 	// Requests of warm-up and cool-down that started, which nothing else here counts.
 	Unmeasured uint64 `json:"unmeasured"`
@@ -415,8 +422,8 @@ type Goodput struct {
 
 // PrefixCache compares the prompt tokens that requests had in common with those that a cache spared the server.
 type PrefixCache struct {
-	// Share of the input tokens that an earlier request of the stage began with too, by the workload's own account. Null: input tokens
-	// are not known.
+	// Share of the input tokens that an earlier request of the stage began with too, by the workload's own account.
+	// Null: input tokens are not known.
 	SharedShare *float64 `json:"shared_share"`
 	// Share of the input tokens that the server took from its cache. Null: its usage does not tell.
 	CachedShare *float64 `json:"cached_share"`
@@ -436,7 +443,8 @@ type Dataset struct {
 type Preparation struct {
 	// Agents that found this.
 	Agents int `json:"agents"`
-	// How prompts got their length: "token_ids", "words", "server", "usage", "file", or "own" where the workload gives the text.
+	// How prompts got their length: "token_ids", "words", "server", "usage", "file", or "own" where the workload gives
+	// the text.
 	Lengths string `json:"lengths"`
 	// Tokens that the server adds to a prompt. Null: not known.
 	TemplateTokens *uint32 `json:"template_tokens"`
@@ -472,7 +480,8 @@ type Steady struct {
 	ToS float64 `json:"to_s"`
 	// Length in seconds.
 	DurationS float64 `json:"duration_s"`
-	// Requests done in it per second: a completed request that was under way in it for a part of its time counts as that part.
+	// Requests done in it per second: a completed request that was under way in it for a part of its time counts as
+	// that part.
 	RequestThroughput float64 `json:"request_throughput"`
 	// Output tokens that arrived in it per second. Null: the server tells tokens of none or of some requests only.
 	OutputTokenThroughput *float64 `json:"output_token_throughput"`

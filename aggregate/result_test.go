@@ -57,8 +57,8 @@ func rawValues(requests []request, m spatev1.Metric) (values []int64) {
 	return values
 }
 
-// checkAgainstRaw compares a distribution with sorted raw values: exact where it says so, within 0.1 % (or the histogram's 512 ns)
-// else.
+// checkAgainstRaw compares a distribution with sorted raw values: exact where it says so, within 0.1 % (or the
+// histogram's 512 ns) else.
 func checkAgainstRaw(t *rapid.T, name string, d *Distribution, raw []int64, scale float64) {
 	if len(raw) == 0 {
 		if d != nil {
@@ -103,7 +103,8 @@ func TestResultAgreesWithTheRawRequests(t *testing.T) {
 			checkAgainstRaw(rt, measure.Of(m).Name, d, rawValues(requests, m), 1e6)
 		}
 		checkAgainstRaw(rt, "osl", r.OSL.Seen, rawValues(requests, spatev1.Metric_METRIC_OSL), 1)
-		gaps := append(rawValues(requests, spatev1.Metric_METRIC_ITL), rawValues(requests, spatev1.Metric_METRIC_VLLM_ITL_ADDED)...)
+		gaps := append(rawValues(requests, spatev1.Metric_METRIC_ITL),
+			rawValues(requests, spatev1.Metric_METRIC_VLLM_ITL_ADDED)...)
 		slices.Sort(gaps)
 		checkVLLM(rt, "ITL", r.VLLM.ITL, gaps)
 		checkVLLM(rt, "TTFT", r.VLLM.TTFT, rawValues(requests, spatev1.Metric_METRIC_VLLM_TTFT))
@@ -148,8 +149,10 @@ func checkPartsAddUp(t *rapid.T, r StageResult) {
 				errors += n
 			}
 		}
-		if requests != want || tokens != r.OutputTokens || ttfts != r.Requests.Completed || errors != r.Requests.Failed {
-			t.Fatalf("%s: %+v, %d tokens, %d TTFTs, %d errors; stage: %+v", name, requests, tokens, ttfts, errors, r.Requests)
+		if requests != want || tokens != r.OutputTokens || ttfts != r.Requests.Completed ||
+			errors != r.Requests.Failed {
+			t.Fatalf("%s: %+v, %d tokens, %d TTFTs, %d errors; stage: %+v", name, requests, tokens, ttfts,
+				errors, r.Requests)
 		}
 	}
 }
@@ -172,7 +175,10 @@ func TestResultDoesNotDependOnOrderOrWindows(t *testing.T) {
 		other.PeakOutputTokenThroughput, first.PeakOutputTokenThroughput = nil, nil // of windows by definition
 		for _, r := range []*StageResult{&other, &first} {
 			r.VLLM.PeakOutputTokenThroughput, r.VLLM.PeakConcurrentRequests = nil, nil
-			r.Trust.Checks = slices.DeleteFunc(r.Trust.Checks, func(c trust.Check) bool { return c.Name == "peak" || c.Name == "coalescing" })
+			r.Trust.Checks = slices.DeleteFunc(r.Trust.Checks, func(c trust.Check) bool {
+				return c.Name == "peak" ||
+					c.Name == "coalescing"
+			})
 		}
 		if diff := cmp.Diff(first, other); diff != "" {
 			rt.Fatalf("other windows give another result:\n%s", diff)
@@ -256,10 +262,11 @@ func TestSteadyNeedsAWholeWindowOfEveryAgentWithLoad(t *testing.T) {
 		change func(first, second *spatev1.Totals)
 		want   bool
 	}{
-		"both steady":              {func(_, _ *spatev1.Totals) {}, true},
-		"one never steady":         {func(_, second *spatev1.Totals) { second.SteadyFromNs = nil }, false},
-		"one without an end":       {func(_, second *spatev1.Totals) { second.SteadyToNs = nil }, false},
-		"less than a window":       {func(_, second *spatev1.Totals) { second.SteadyFromNs = ptr(int64(3.1e9)) }, false},
+		"both steady":        {func(_, _ *spatev1.Totals) {}, true},
+		"one never steady":   {func(_, second *spatev1.Totals) { second.SteadyFromNs = nil }, false},
+		"one without an end": {func(_, second *spatev1.Totals) { second.SteadyToNs = nil }, false},
+		"less than a window": {func(_, second *spatev1.Totals) { second.SteadyFromNs = ptr(int64(3.1e9)) },
+			false},
 		"one without any requests": {func(_, second *spatev1.Totals) { proto.Reset(second) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -300,7 +307,8 @@ func TestWhatIsNotKnownIsNull(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{
-		"duration_s", "request_throughput", "output_token_throughput", "total_token_throughput", "peak_output_token_throughput",
+		"duration_s", "request_throughput", "output_token_throughput", "total_token_throughput",
+		"peak_output_token_throughput",
 		"peak_concurrency", "steady", "output_tokens_counted", "ttft_ms", "tpot_ms", "itl_ms", "e2e_ms", "start_gap_ms",
 	} {
 		if v, there := fields[name]; !there || v != nil {
@@ -323,10 +331,12 @@ func TestTokensWithoutUsage(t *testing.T) {
 	}{{0, "usage", true}, {3, "mixed", false}, {10, "frames", false}} {
 		rec := fixture.StageRecord(0, 1)
 		s := fixture.SnapshotOf(0, "a", 1, 1)
-		s.Series = []*spatev1.Series{{Counters: &spatev1.Counters{Completed: 10, InputTokens: 700, WithoutUsage: c.without}}}
+		s.Series = []*spatev1.Series{{Counters: &spatev1.Counters{Completed: 10, InputTokens: 700,
+			WithoutUsage: c.without}}}
 		r := merged(t, rec, []*spatev1.Snapshot{s}).Result(rec)
 		if *r.OutputTokensCounted != c.counted || (r.InputTokens != nil) != c.known {
-			t.Errorf("%d without usage: counted by %s, input tokens %v", c.without, *r.OutputTokensCounted, r.InputTokens)
+			t.Errorf("%d without usage: counted by %s, input tokens %v", c.without, *r.OutputTokensCounted,
+				r.InputTokens)
 		}
 	}
 }
@@ -387,7 +397,8 @@ func TestResultOfALedger(t *testing.T) {
 	if !r.Run.Complete || len(r.Stages) != 2 || r.Stages[1].Requests.Completed != 60 {
 		t.Errorf("run %+v, stages %d", r.Run, len(r.Stages))
 	}
-	if *r.Run.Plan != "sweep" || *r.Run.Seed != 7 || *r.Run.Outcome != "done" || *r.Run.BeginTime != "2023-11-14T22:13:20.5Z" {
+	if *r.Run.Plan != "sweep" || *r.Run.Seed != 7 || *r.Run.Outcome != "done" ||
+		*r.Run.BeginTime != "2023-11-14T22:13:20.5Z" {
 		t.Errorf("run %+v", r.Run)
 	}
 	want := []RunAgent{{"a", "east", "", "v1", ptr(uint32(2))}, {"b", "west", "", "v1", ptr(uint32(2))}}

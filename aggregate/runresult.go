@@ -20,8 +20,8 @@ func ResultOf(l *ledger.Ledger) (*Result, error) {
 	return ResultWith(l, func(*Stage, *spatev1.StageRecord, StageResult) error { return nil })
 }
 
-// ResultWith is ResultOf that also shows each merged stage, in order, for files that need more than its result. It stops at the
-// first error of visit.
+// ResultWith is ResultOf that also shows each merged stage, in order, for files that need more than its result. It
+// stops at the first error of visit.
 func ResultWith(l *ledger.Ledger, visit func(*Stage, *spatev1.StageRecord, StageResult) error) (*Result, error) {
 	run, err := l.Run()
 	if err != nil {
@@ -96,13 +96,16 @@ func planOf(run *spatev1.RunRecord) *spatev1.Plan {
 	return plan
 }
 
-// boundOnly says whether the number of stages in a run's record is only the most that there can be: until its end nobody knows how many
-// a search takes.
+// boundOnly says whether the number of stages in a run's record is only the most that there can be: until its end
+// nobody knows how many a search takes.
 func boundOnly(run *spatev1.RunRecord) bool {
 	if run.GetEndTime() != nil {
 		return false
 	}
-	return slices.ContainsFunc(planOf(run).GetLoads(), func(l *spatev1.Load) bool { return l.GetSearch() != nil || l.GetSweep() != nil })
+	return slices.ContainsFunc(planOf(run).GetLoads(), func(l *spatev1.Load) bool {
+		return l.GetSearch() != nil ||
+			l.GetSweep() != nil
+	})
 }
 
 // runMissing says what the run lacks to be complete.
@@ -139,7 +142,8 @@ func runMissing(run *spatev1.RunRecord, stages []StageResult) []string {
 func unanswered(searches []*spatev1.SearchRecord) (missing []string) {
 	for _, s := range searches {
 		if !s.GetConverged() {
-			missing = append(missing, withReason(fmt.Sprintf("the search of %s, %s did not converge", s.GetTarget(), s.GetWorkload()), s.GetReason()))
+			missing = append(missing, withReason(fmt.Sprintf("the search of %s, %s did not converge", s.GetTarget(),
+				s.GetWorkload()), s.GetReason()))
 		}
 	}
 	return missing
@@ -151,9 +155,10 @@ func verdictOfRun(run *spatev1.RunRecord, records []*spatev1.StageRecord, stages
 	for _, s := range stages {
 		byIndex[s.Index] = s.Trust.Verdict
 	}
-	return unlessZero(RunVerdict(slices.Values(records), run.GetSearches(), func(rec *spatev1.StageRecord) trust.Verdict {
-		return byIndex[rec.GetStage().GetIndex()]
-	}))
+	return unlessZero(RunVerdict(slices.Values(records), run.GetSearches(),
+		func(rec *spatev1.StageRecord) trust.Verdict {
+			return byIndex[rec.GetStage().GetIndex()]
+		}))
 }
 
 // notEnded says of a run without an outcome why it has none.
@@ -187,7 +192,8 @@ func runAgents(records []*spatev1.StageRecord) []RunAgent {
 	for _, rec := range records {
 		for _, assigned := range rec.GetAgents() {
 			a := assigned.GetAgent()
-			byName[a.GetName()] = RunAgent{a.GetName(), a.GetRegion(), a.GetHost(), a.GetVersion(), unlessZero(a.GetCores())}
+			byName[a.GetName()] = RunAgent{a.GetName(), a.GetRegion(), a.GetHost(), a.GetVersion(),
+				unlessZero(a.GetCores())}
 		}
 	}
 	return append([]RunAgent{}, slices.SortedFunc(maps.Values(byName), func(a, b RunAgent) int {

@@ -85,7 +85,8 @@ func nullable(s *schema) *schema {
 // reference names the schema of a struct and makes it if it is not there yet.
 func (g *generator) reference(t reflect.Type) *schema {
 	if g.defs[t.Name()] == nil {
-		def := &schema{Type: "object", Description: g.comments[t.Name()], Properties: make(map[string]*schema), Additional: false}
+		def := &schema{Type: "object", Description: g.comments[t.Name()], Properties: make(map[string]*schema),
+			Additional: false}
 		g.defs[t.Name()] = def
 		g.addFields(def, t)
 	}
@@ -341,7 +342,8 @@ func TestResultsConformToTheSchema(t *testing.T) {
 		t.Error(strings.Join(wrong, "\n"))
 	}
 	for from, to := range map[string]string{
-		`"target":`: `"goal":`, `"complete":true`: `"complete":1`, `"http_500":1`: `"http_500":"1"`, `"stages":[`: `"stages":[null,`,
+		`"target":`: `"goal":`, `"complete":true`: `"complete":1`, `"http_500":1`: `"http_500":"1"`,
+		`"stages":[`:          `"stages":[null,`,
 		`"verdict":"SUSPECT"`: `"verdict":"GOOD"`, `"outcome":"done"`: `"outcome":"OUTCOME_DONE"`,
 	} {
 		if !strings.Contains(string(data), from) {

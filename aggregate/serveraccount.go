@@ -9,15 +9,15 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// ServerAccount holds the servers' own histograms of a stage against what clients measured of it, and shows where the time to the first
-// token went. All times are in milliseconds.
+// ServerAccount holds the servers' own histograms of a stage against what clients measured of it, and shows where the
+// time to the first token went. All times are in milliseconds.
 type ServerAccount struct {
 	// Software whose histograms are compared: "vllm", "sglang", "tensorrt_llm", "tgi" or "dynamo".
 	Server string `json:"server"`
 	// Requests that both sides counted.
 	Requests AccountRequests `json:"requests"`
-	// The servers counted the requests of this stage, and besides no more than a tenth that were not measured. Where false, nothing is
-	// subtracted.
+	// The servers counted the requests of this stage, and besides no more than a tenth that were not measured. Where
+	// false, nothing is subtracted.
 	Comparable bool `json:"comparable"`
 	// Why the sides cannot be compared, or what else they differ by. Empty: they counted the same requests.
 	Note string `json:"note"`
@@ -31,8 +31,8 @@ type ServerAccount struct {
 	E2E *Comparison `json:"e2e_ms"`
 	// Where the time of a request goes, in the mean.
 	Parts AccountParts `json:"parts_ms"`
-	// Share of the prompts' tokens that the servers took from their prefix caches, by their counters. Null: they do not tell, or the sides
-	// cannot be compared.
+	// Share of the prompts' tokens that the servers took from their prefix caches, by their counters. Null: they do not
+	// tell, or the sides cannot be compared.
 	CachedShare *float64 `json:"cached_share"`
 	// The difference in one sentence.
 	Summary string `json:"summary"`
@@ -74,7 +74,8 @@ type ServerLatency struct {
 type LatencyDifference struct {
 	// Of the means, exact.
 	Mean float64 `json:"mean"`
-	// Of the medians: between these bounds, as the server's lies anywhere within its bucket. Null: the buckets are not known.
+	// Of the medians: between these bounds, as the server's lies anywhere within its bucket. Null: the buckets are not
+	// known.
 	P50 *Bounds `json:"p50"`
 	// Of the 99th percentiles.
 	P99 *Bounds `json:"p99"`
@@ -88,8 +89,8 @@ type Bounds struct {
 	High *float64 `json:"high"`
 }
 
-// AccountParts are the parts of a request's time, each the mean over all requests. connect, network, frontend, router, engine, queue and
-// prefill add up to the clients' TTFT. Null: not known.
+// AccountParts are the parts of a request's time, each the mean over all requests. connect, network, frontend, router,
+// engine, queue and prefill add up to the clients' TTFT. Null: not known.
 type AccountParts struct {
 	// From when the plan wanted a request to start until the client turned to it: before the TTFT.
 	SendDelay *float64 `json:"send_delay"`
@@ -99,8 +100,8 @@ type AccountParts struct {
 	Connect *float64 `json:"connect"`
 	// One round trip, by the kernel's measure when connections were opened.
 	Network *float64 `json:"network"`
-	// What is left of the clients' TTFT beyond the servers' own: HTTP, a gateway, queues before the server's clock starts, and of the network
-	// what goes beyond a round trip.
+	// What is left of the clients' TTFT beyond the servers' own: HTTP, a gateway, queues before the server's clock
+	// starts, and of the network what goes beyond a round trip.
 	Frontend *float64 `json:"frontend"`
 	// Dynamo: the frontend's TTFT beyond that of the engines behind it.
 	Router *float64 `json:"router"`
@@ -120,7 +121,8 @@ type clientSide struct {
 	ttft, itl, tpot, e2e, sendDelay, receiveLag, connect, rtt *Distribution
 }
 
-// compareAccounts holds the accounts of a stage's servers against what clients measured, nil if no account is there. It is pure.
+// compareAccounts holds the accounts of a stage's servers against what clients measured, nil if no account is there. It
+// is pure.
 func compareAccounts(c clientSide, accounts []*spatev1.ServerAccount) *ServerAccount {
 	sum := sumAccounts(accounts)
 	sides := sum.sides(c)
@@ -128,7 +130,8 @@ func compareAccounts(c clientSide, accounts []*spatev1.ServerAccount) *ServerAcc
 		return nil
 	}
 	near, engine := sides[0], sides[0]
-	if near.gateway && len(sides) > 1 && sides[1].why == "" { // else each request goes through several engines, or not all of them were read
+	if near.gateway && len(sides) > 1 &&
+		sides[1].why == "" { // else each request goes through several engines, or not all of them were read
 		engine = sides[1]
 	}
 	a := &ServerAccount{
@@ -178,9 +181,11 @@ func beyond(client float64, server *ServerQuantile) *Bounds {
 
 // accountParts shows where the time of a request goes, as far as it is known.
 func accountParts(c clientSide, near, engine side) AccountParts {
-	p := AccountParts{SendDelay: meanOf(c.sendDelay), ReceiveLag: meanOf(c.receiveLag), Network: meanOf(c.rtt), Connect: connectOf(c)}
+	p := AccountParts{SendDelay: meanOf(c.sendDelay), ReceiveLag: meanOf(c.receiveLag), Network: meanOf(c.rtt),
+		Connect: connectOf(c)}
 	if engine.why == "" {
-		p.Queue, p.Prefill, p.Decode = engine.mean(engine.queue), engine.mean(engine.prefill), engine.mean(engine.decode)
+		p.Queue, p.Prefill, p.Decode = engine.mean(engine.queue), engine.mean(engine.prefill),
+			engine.mean(engine.decode)
 		p.Engine = minus(engine.mean(engine.ttft), p.Queue, p.Prefill)
 	}
 	if near.why != "" {
@@ -225,13 +230,15 @@ func minus(from *float64, others ...*float64) *float64 {
 	return &left
 }
 
-// What clients may be later by than the server's own account for what the wire takes: a millisecond and a two hundredth.
+// What clients may be later by than the server's own account for what the wire takes: a millisecond and a two
+// hundredth.
 const (
 	wireMs    = 1
 	wireShare = 0.005
 )
 
-// summary says in a sentence how much later clients saw the first token, or the last one where servers do not tell of the first, and why.
+// summary says in a sentence how much later clients saw the first token, or the last one where servers do not tell of
+// the first, and why.
 func (a *ServerAccount) summary(title string) string {
 	name, of := "TTFT", a.TTFT
 	if of == nil {
@@ -282,7 +289,8 @@ func (s *Stage) serverAccount() *ServerAccount {
 	of := s.total.distribution
 	c := clientSide{
 		measured: s.total.counters.GetCompleted(), sent: sent,
-		ttft: of(spatev1.Metric_METRIC_TTFT), itl: of(spatev1.Metric_METRIC_ITL), tpot: of(spatev1.Metric_METRIC_TPOT), e2e: of(spatev1.Metric_METRIC_E2E),
+		ttft: of(spatev1.Metric_METRIC_TTFT), itl: of(spatev1.Metric_METRIC_ITL), tpot: of(spatev1.Metric_METRIC_TPOT),
+		e2e:       of(spatev1.Metric_METRIC_E2E),
 		sendDelay: of(spatev1.Metric_METRIC_SEND_DELAY), receiveLag: of(spatev1.Metric_METRIC_RECEIVE_LAG),
 		connect: of(spatev1.Metric_METRIC_CONNECT), rtt: of(spatev1.Metric_METRIC_RTT),
 	}
@@ -290,6 +298,8 @@ func (s *Stage) serverAccount() *ServerAccount {
 	for source := range s.servers.accounts {
 		accounts = append(accounts, s.servers.accounts[source])
 	}
-	slices.SortFunc(accounts, func(a, b *spatev1.ServerAccount) int { return cmp.Compare(a.GetSource(), b.GetSource()) }) // sums of fractions have an order
+	// sums of fractions have an order
+	slices.SortFunc(accounts,
+		func(a, b *spatev1.ServerAccount) int { return cmp.Compare(a.GetSource(), b.GetSource()) })
 	return compareAccounts(c, accounts)
 }

@@ -18,7 +18,8 @@ func spread(count uint64, mean float64) *Distribution {
 // seconds is a histogram of so many values with a mean, all in one bucket.
 func inSeconds(name string, count uint64, mean, low, high float64) *spatev1.ServerHistogram {
 	return &spatev1.ServerHistogram{
-		Name: name, Count: count, Sum: mean * float64(count), Bounds: []float64{low, high}, Counts: []uint64{0, count, 0},
+		Name: name, Count: count, Sum: mean * float64(count), Bounds: []float64{low, high},
+		Counts: []uint64{0, count, 0},
 	}
 }
 
@@ -26,7 +27,8 @@ func inSeconds(name string, count uint64, mean, low, high float64) *spatev1.Serv
 func vllmAccount(requests uint64) *spatev1.ServerAccount {
 	return &spatev1.ServerAccount{
 		Counters: []*spatev1.ServerCounter{
-			{Name: "vllm:prefix_cache_queries_total", Increase: 1000}, {Name: "vllm:prefix_cache_hits_total", Increase: 250},
+			{Name: "vllm:prefix_cache_queries_total", Increase: 1000},
+			{Name: "vllm:prefix_cache_hits_total", Increase: 250},
 		},
 		Histograms: []*spatev1.ServerHistogram{
 			inSeconds("vllm:time_to_first_token_seconds", requests, 0.1, 0.08, 0.25),
@@ -43,8 +45,10 @@ func vllmAccount(requests uint64) *spatev1.ServerAccount {
 // measuredOf is what clients measured of so many requests: the first token 249 ms later than vLLM.
 func measuredOf(requests uint64) clientSide {
 	return clientSide{
-		measured: requests, sent: requests, ttft: spread(requests, 349), itl: spread(9*requests, 11), tpot: spread(requests, 10.6), e2e: spread(requests, 440),
-		sendDelay: spread(requests, 0.02), receiveLag: spread(10*requests, 0.05), connect: spread(requests/2, 3), rtt: spread(requests/2, 0.5),
+		measured: requests, sent: requests, ttft: spread(requests, 349), itl: spread(9*requests, 11),
+		tpot: spread(requests, 10.6), e2e: spread(requests, 440),
+		sendDelay: spread(requests, 0.02), receiveLag: spread(10*requests, 0.05), connect: spread(requests/2, 3),
+		rtt: spread(requests/2, 0.5),
 	}
 }
 
@@ -91,18 +95,24 @@ func TestSummaryOfTheServerAccount(t *testing.T) {
 		change func(*clientSide)
 		want   string
 	}{
-		{"alike", func(c *clientSide) { c.ttft = spread(320, 101.4) }, "TTFT within 1.40 ms of vLLM's own account, receive lag 0.05 ms"},
-		{"alike, earlier", func(c *clientSide) { c.ttft = spread(320, 99) }, "TTFT within 1.00 ms of vLLM's own account, receive lag 0.05 ms"},
+		{"alike", func(c *clientSide) { c.ttft = spread(320, 101.4) },
+			"TTFT within 1.40 ms of vLLM's own account, receive lag 0.05 ms"},
+		{"alike, earlier", func(c *clientSide) { c.ttft = spread(320, 99) },
+			"TTFT within 1.00 ms of vLLM's own account, receive lag 0.05 ms"},
 		{"earlier", func(c *clientSide) { c.ttft = spread(320, 90) }, "TTFT 10.00 ms earlier than vLLM's own account"},
-		{"a slow client", func(c *clientSide) { c.receiveLag = spread(320, 130) }, "receive lag 130.00 ms: this client is behind"},
+		{"a slow client", func(c *clientSide) { c.receiveLag = spread(320, 130) },
+			"receive lag 130.00 ms: this client is behind"},
 		{"a late client", func(c *clientSide) { c.sendDelay = spread(320, 130) }, "this client is behind"},
-		{"connections", func(c *clientSide) { c.connect = spread(320, 200) }, "opening connections takes 200.00 ms of it"},
+		{"connections", func(c *clientSide) { c.connect = spread(320, 200) },
+			"opening connections takes 200.00 ms of it"},
 		{"far away", func(c *clientSide) { c.rtt = spread(10, 180) }, "the network takes 180.00 ms of it"},
-		{"no stamps", func(c *clientSide) { c.receiveLag = nil }, "TTFT 249.00 ms later than vLLM's own account: the server's frontend"},
+		{"no stamps", func(c *clientSide) { c.receiveLag = nil },
+			"TTFT 249.00 ms later than vLLM's own account: the server's frontend"},
 	} {
 		side := measuredOf(320)
 		c.change(&side)
-		if a := compareAccounts(side, []*spatev1.ServerAccount{vllmAccount(320)}); !strings.Contains(a.Summary, c.want) {
+		if a := compareAccounts(side, []*spatev1.ServerAccount{vllmAccount(320)}); !strings.Contains(a.Summary,
+			c.want) {
 			t.Errorf("%s: %s", c.name, a.Summary)
 		}
 	}
@@ -117,12 +127,17 @@ func TestServerAccountOfOtherRequests(t *testing.T) {
 		comparable bool
 		note       string
 	}{
-		{"a server that was not read", []*spatev1.ServerAccount{vllmAccount(160)}, 320, false, "counted 160 of the 320 requests measured: others served the rest"},
-		{"started again", []*spatev1.ServerAccount{{Restarted: true, Histograms: vllmAccount(100).GetHistograms()}}, 320, false, "a server was started again"},
-		{"prefill and decode apart", []*spatev1.ServerAccount{vllmAccount(320), vllmAccount(320)}, 330, false, "counted 640 requests, and this stage sent 330"},
+		{"a server that was not read", []*spatev1.ServerAccount{vllmAccount(160)}, 320, false,
+			"counted 160 of the 320 requests measured: others served the rest"},
+		{"started again", []*spatev1.ServerAccount{{Restarted: true, Histograms: vllmAccount(100).GetHistograms()}},
+			320, false, "a server was started again"},
+		{"prefill and decode apart", []*spatev1.ServerAccount{vllmAccount(320), vllmAccount(320)}, 330, false,
+			"counted 640 requests, and this stage sent 330"},
 		{"two replicas", []*spatev1.ServerAccount{vllmAccount(120), vllmAccount(200)}, 320, true, ""},
-		{"a warm-up", []*spatev1.ServerAccount{vllmAccount(326)}, 352, true, "counted 6 requests beside the 320 measured"},
-		{"a long cool-down", []*spatev1.ServerAccount{vllmAccount(353)}, 360, false, "and failed ones; make the measured part longer"},
+		{"a warm-up", []*spatev1.ServerAccount{vllmAccount(326)}, 352, true,
+			"counted 6 requests beside the 320 measured"},
+		{"a long cool-down", []*spatev1.ServerAccount{vllmAccount(353)}, 360, false,
+			"and failed ones; make the measured part longer"},
 	} {
 		side := measuredOf(320)
 		side.sent = c.sent
@@ -130,7 +145,8 @@ func TestServerAccountOfOtherRequests(t *testing.T) {
 		if a.Comparable != c.comparable || !strings.Contains(a.Note, c.note) || (a.Note == "") != (c.note == "") {
 			t.Errorf("%s: comparable %v, %q", c.name, a.Comparable, a.Note)
 		}
-		if known := a.TTFT.Difference != nil; known != c.comparable || (a.Parts.Frontend != nil) != known || (a.CachedShare != nil) != known || (a.Summary != "") != known {
+		if known := a.TTFT.Difference != nil; known != c.comparable || (a.Parts.Frontend != nil) != known ||
+			(a.CachedShare != nil) != known || (a.Summary != "") != known {
 			t.Errorf("%s: %+v", c.name, a)
 		}
 		if math.Abs(a.TTFT.Server.Mean-100) > 1e-9 {
@@ -139,12 +155,14 @@ func TestServerAccountOfOtherRequests(t *testing.T) {
 	}
 }
 
-// Before engines stands Dynamo's frontend, which counts each request once. The engines behind it are taken where they do, too.
+// Before engines stands Dynamo's frontend, which counts each request once. The engines behind it are taken where they
+// do, too.
 func TestServerAccountOfDynamo(t *testing.T) {
 	frontend := &spatev1.ServerAccount{Histograms: []*spatev1.ServerHistogram{
 		inSeconds("dynamo_frontend_time_to_first_token_seconds", 320, 0.3, 0.22, 0.47),
 		inSeconds("dynamo_frontend_request_duration_seconds", 320, 0.4, 0.2, 0.5),
-		{Name: "dynamo_frontend_cached_tokens", Count: 320, Sum: 1000}, {Name: "dynamo_frontend_input_sequence_tokens", Count: 320, Sum: 10000},
+		{Name: "dynamo_frontend_cached_tokens", Count: 320, Sum: 1000}, {Name: "dynamo_frontend_input_sequence_tokens",
+			Count: 320, Sum: 10000},
 	}}
 	a := compareAccounts(measuredOf(320), []*spatev1.ServerAccount{frontend, vllmAccount(320)})
 	if a.Server != "dynamo" || a.TTFT.Difference.Mean != 49 || *a.CachedShare != 0.1 || a.TPOT != nil || a.ITL != nil {
@@ -154,7 +172,8 @@ func TestServerAccountOfDynamo(t *testing.T) {
 		t.Errorf("router %v, frontend %v, queue %v", *p.Router, *p.Frontend, *p.Queue)
 	}
 	apart := compareAccounts(measuredOf(320), []*spatev1.ServerAccount{frontend, vllmAccount(320), vllmAccount(320)})
-	if p := apart.Parts; !apart.Comparable || p.Frontend == nil || p.Router != nil || p.Queue != nil || p.Decode != nil {
+	if p := apart.Parts; !apart.Comparable || p.Frontend == nil || p.Router != nil || p.Queue != nil ||
+		p.Decode != nil {
 		t.Errorf("prefill and decode apart: %+v", apart)
 	}
 }
@@ -162,22 +181,30 @@ func TestServerAccountOfDynamo(t *testing.T) {
 // Cached shares of each kind of server, by the names that it has.
 func TestCachedShareByCounters(t *testing.T) {
 	for name, counters := range map[string]map[string]float64{
-		"vllm":         {"vllm:request_success_total": 320, "vllm:prefix_cache_queries_total": 1000, "vllm:prefix_cache_hits_total": 720},
-		"vllm before":  {"vllm:request_success_total": 320, "vllm:gpu_prefix_cache_queries_total": 1000, "vllm:gpu_prefix_cache_hits_total": 720},
-		"llm-d":        {"vllm:request_success": 320, "vllm:prefix_cache_queries": 1000, "vllm:prefix_cache_hits": 720},
-		"sglang":       {"sglang:num_requests_total": 320, "sglang:prompt_tokens_total": 1000, "sglang:cached_tokens_total": 720},
+		"vllm": {"vllm:request_success_total": 320, "vllm:prefix_cache_queries_total": 1000,
+			"vllm:prefix_cache_hits_total": 720},
+		"vllm before": {"vllm:request_success_total": 320, "vllm:gpu_prefix_cache_queries_total": 1000,
+			"vllm:gpu_prefix_cache_hits_total": 720},
+		"llm-d": {"vllm:request_success": 320, "vllm:prefix_cache_queries": 1000, "vllm:prefix_cache_hits": 720},
+		"sglang": {"sglang:num_requests_total": 320, "sglang:prompt_tokens_total": 1000,
+			"sglang:cached_tokens_total": 720},
 		"sglang, none": {"sglang:num_requests_total": 320, "sglang:prompt_tokens_total": 1000},
-		"trtllm":       {"trtllm_request_success_total": 320, "trtllm_prompt_tokens_total": 1000, "trtllm_prompt_cached_tokens_total": 720},
-		"no cache":     {"vllm:request_success_total": 320, "vllm:prefix_cache_queries_total": 0, "vllm:prefix_cache_hits_total": 0},
-		"of others":    {"vllm:request_success_total": 640, "vllm:prefix_cache_queries_total": 1000, "vllm:prefix_cache_hits_total": 720},
+		"trtllm": {"trtllm_request_success_total": 320, "trtllm_prompt_tokens_total": 1000,
+			"trtllm_prompt_cached_tokens_total": 720},
+		"no cache": {"vllm:request_success_total": 320, "vllm:prefix_cache_queries_total": 0,
+			"vllm:prefix_cache_hits_total": 0},
+		"of others": {"vllm:request_success_total": 640, "vllm:prefix_cache_queries_total": 1000,
+			"vllm:prefix_cache_hits_total": 720},
 	} {
 		account := &spatev1.ServerAccount{}
 		for n, increase := range counters {
-			account.Counters = append(account.Counters, &spatev1.ServerCounter{Name: n, Labels: `engine="0"`, Increase: increase / 2},
+			account.Counters = append(account.Counters, &spatev1.ServerCounter{Name: n, Labels: `engine="0"`,
+				Increase: increase / 2},
 				&spatev1.ServerCounter{Name: n, Labels: `engine="1"`, Increase: increase / 2})
 		}
 		got := "n/a"
-		if a := compareAccounts(clientSide{measured: 320, sent: 320}, []*spatev1.ServerAccount{account}); a.CachedShare != nil {
+		if a := compareAccounts(clientSide{measured: 320, sent: 320},
+			[]*spatev1.ServerAccount{account}); a.CachedShare != nil {
 			got = fmt.Sprint(*a.CachedShare)
 		}
 		want := map[string]string{"sglang, none": "0", "no cache": "n/a", "of others": "n/a"}[name]
@@ -195,7 +222,8 @@ func TestServerAccountOfLittle(t *testing.T) {
 	if a := compareAccounts(measuredOf(3), nil); a != nil {
 		t.Errorf("of nothing: %+v", a)
 	}
-	if a := compareAccounts(measuredOf(3), []*spatev1.ServerAccount{{Counters: []*spatev1.ServerCounter{{Name: "x", Increase: 1}}}}); a != nil {
+	if a := compareAccounts(measuredOf(3),
+		[]*spatev1.ServerAccount{{Counters: []*spatev1.ServerCounter{{Name: "x", Increase: 1}}}}); a != nil {
 		t.Errorf("of unknown servers: %+v", a)
 	}
 	histograms := vllmAccount(0).GetHistograms()
@@ -210,7 +238,8 @@ func TestServerAccountOfLittle(t *testing.T) {
 		if _, err := json.Marshal(a); err != nil {
 			t.Error(err)
 		}
-		if a.E2E != nil || a.Parts.Decode == nil != (a.Requests.Counted != side.measured) || a.TTFT != nil && a.TTFT.Server.P50 != nil {
+		if a.E2E != nil || a.Parts.Decode == nil != (a.Requests.Counted != side.measured) || a.TTFT != nil &&
+			a.TTFT.Server.P50 != nil {
 			t.Errorf("%+v", a)
 		}
 	}

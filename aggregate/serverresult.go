@@ -26,7 +26,8 @@ func hasGrowth(a *spatev1.ServerAccount) bool { return len(a.GetCounters())+len(
 func (v *servers) accountResult(url string, source uint32) ServerResult {
 	a := v.accounts[source]
 	r := ServerResult{
-		URL: url, Asked: uint64(a.GetAsked()), Failed: uint64(a.GetFailed()), Restarted: a.GetRestarted(), Metrics: []ServerMetric{},
+		URL: url, Asked: uint64(a.GetAsked()), Failed: uint64(a.GetFailed()), Restarted: a.GetRestarted(),
+		Metrics:       []ServerMetric{},
 		ValuesLeftOut: uint64(v.refused[source]) + uint64(a.GetLeftOut()),
 	}
 	if !hasGrowth(a) {
@@ -62,19 +63,21 @@ func histogramResult(h *spatev1.ServerHistogram) ServerMetric {
 	return m
 }
 
-// ServerQuantile is a quantile of a histogram of buckets, in the unit of its metric. All that is known of it is the bucket that it lies in.
+// ServerQuantile is a quantile of a histogram of buckets, in the unit of its metric. All that is known of it is the
+// bucket that it lies in.
 type ServerQuantile struct {
-	// Value by linear interpolation within its bucket, as Prometheus' histogram_quantile has it. Null: it lies in the last bucket, which
-	// has no upper bound.
+	// Value by linear interpolation within its bucket, as Prometheus' histogram_quantile has it. Null: it lies in the
+	// last bucket, which has no upper bound.
 	Value *float64 `json:"value"`
-	// Lower bound of its bucket. It is 0 for the first bucket of one whose bounds are above 0. Null: the first bucket has none.
+	// Lower bound of its bucket. It is 0 for the first bucket of one whose bounds are above 0. Null: the first bucket
+	// has none.
 	Low *float64 `json:"low"`
 	// Upper bound of its bucket. Null: the last bucket has none.
 	High *float64 `json:"high"`
 }
 
-// bucketQuantile is a quantile of a histogram, nil if it has no values or its buckets are not known. It is Prometheus' histogram_quantile
-// (promql/quantile.go), but for the last bucket, of which that returns the lower bound.
+// bucketQuantile is a quantile of a histogram, nil if it has no values or its buckets are not known. It is Prometheus'
+// histogram_quantile (promql/quantile.go), but for the last bucket, of which that returns the lower bound.
 func bucketQuantile(h *spatev1.ServerHistogram, q float64) *ServerQuantile {
 	if h.GetCount() == 0 || len(h.GetBounds()) == 0 {
 		return nil
@@ -115,7 +118,8 @@ func checkServerAccounts(accounts []*spatev1.ServerAccount, target *spatev1.Targ
 		case seen[a.GetSource()]:
 			return fmt.Errorf("server account of source %d: given twice", a.GetSource())
 		case !withinStage(a.GetFromNs()) || !withinStage(a.GetToNs()):
-			return fmt.Errorf("server account of source %d: from %d to %d ns of the stage", a.GetSource(), a.GetFromNs(), a.GetToNs())
+			return fmt.Errorf("server account of source %d: from %d to %d ns of the stage", a.GetSource(),
+				a.GetFromNs(), a.GetToNs())
 		}
 		seen[a.GetSource()] = true
 		if err := checkServerAccount(a); err != nil {
@@ -141,7 +145,8 @@ func checkServerAccount(a *spatev1.ServerAccount) error {
 		key := serverKey{name: c.GetName(), labels: c.GetLabels()}
 		switch {
 		case !rightTexts(key) || seen[key]:
-			return fmt.Errorf("counter %.80q of %d bytes with labels of %d: empty, too long or given twice", key.name, len(key.name), len(key.labels))
+			return fmt.Errorf("counter %.80q of %d bytes with labels of %d: empty, too long or given twice", key.name,
+				len(key.name), len(key.labels))
 		case !(math.Abs(c.GetIncrease()) <= plans.MaxServerValue):
 			return fmt.Errorf("counter %.80q grew by %v", key.name, c.GetIncrease())
 		}
@@ -171,9 +176,11 @@ func checkServerHistogram(h *spatev1.ServerHistogram) error {
 	switch {
 	case h.GetCount() > plans.MaxServerCount || !(math.Abs(h.GetSum()) <= plans.MaxServerValue):
 		return fmt.Errorf("%d values of %v together", h.GetCount(), h.GetSum())
-	case len(bounds) > plans.MaxServerBuckets || len(counts) != 0 && len(counts) != len(bounds)+1 || len(bounds) > 0 && len(counts) == 0:
+	case len(bounds) > plans.MaxServerBuckets || len(counts) != 0 && len(counts) != len(bounds)+1 || len(bounds) > 0 &&
+		len(counts) == 0:
 		return fmt.Errorf("%d bounds and %d counts", len(bounds), len(counts))
-	case !slices.IsSorted(bounds) || slices.ContainsFunc(bounds, func(b float64) bool { return !(math.Abs(b) <= plans.MaxServerValue) }):
+	case !slices.IsSorted(bounds) ||
+		slices.ContainsFunc(bounds, func(b float64) bool { return !(math.Abs(b) <= plans.MaxServerValue) }):
 		return fmt.Errorf("bounds %v do not rise, or are no numbers", bounds)
 	}
 	sum := uint64(0)

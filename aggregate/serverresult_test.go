@@ -14,7 +14,8 @@ import (
 
 // observed is the histogram of some values.
 func bucketed(bounds, values []float64) *spatev1.ServerHistogram {
-	h := &spatev1.ServerHistogram{Name: "h", Count: uint64(len(values)), Bounds: bounds, Counts: make([]uint64, len(bounds)+1)}
+	h := &spatev1.ServerHistogram{Name: "h", Count: uint64(len(values)), Bounds: bounds,
+		Counts: make([]uint64, len(bounds)+1)}
 	for _, v := range values {
 		i, _ := slices.BinarySearch(bounds, v)
 		h.Counts[i]++
@@ -56,7 +57,8 @@ func TestBucketQuantile(t *testing.T) {
 	if got := bucketQuantile(below, 0.5); *got.Value != -1 || got.Low != nil || *got.High != -1 {
 		t.Errorf("in a first bucket below 0: %+v", got)
 	}
-	for _, none := range []*spatev1.ServerHistogram{nil, {Count: 3, Sum: 1}, {Bounds: []float64{1}, Counts: []uint64{0, 0}}} {
+	for _, none := range []*spatev1.ServerHistogram{nil, {Count: 3, Sum: 1},
+		{Bounds: []float64{1}, Counts: []uint64{0, 0}}} {
 		if got := bucketQuantile(none, 0.5); got != nil {
 			t.Errorf("%v: %+v", none, got)
 		}
@@ -87,7 +89,8 @@ func TestResultsGoByTheAccount(t *testing.T) {
 	if want := []string{"c counter", "g gauge", "h histogram"}; !slices.Equal(names, want) {
 		t.Fatalf("%v", names)
 	}
-	if c, h := r.Metrics[0], r.Metrics[2]; *c.Increase != 320 || *c.PerSecond != 160 || *h.Count != 4 || *h.Mean != 2.5 || h.P50 != nil {
+	if c, h := r.Metrics[0], r.Metrics[2]; *c.Increase != 320 || *c.PerSecond != 160 || *h.Count != 4 ||
+		*h.Mean != 2.5 || h.P50 != nil {
 		t.Errorf("%+v, %+v", c, h)
 	}
 	unasked := v.results(&spatev1.Target{Endpoints: []string{"http://e", "http://f"}}, 0, 1)
@@ -101,30 +104,55 @@ func TestServerAccountsAreChecked(t *testing.T) {
 	account := func(change func(*spatev1.ServerAccount)) []*spatev1.ServerAccount {
 		a := &spatev1.ServerAccount{
 			FromNs: -1, Counters: []*spatev1.ServerCounter{{Name: "c", Increase: 1}},
-			Histograms: []*spatev1.ServerHistogram{{Name: "h", Count: 3, Sum: 2, Bounds: []float64{1, 2}, Counts: []uint64{1, 1, 1}}},
+			Histograms: []*spatev1.ServerHistogram{{Name: "h", Count: 3, Sum: 2, Bounds: []float64{1, 2},
+				Counts: []uint64{1, 1, 1}}},
 		}
 		change(a)
 		return []*spatev1.ServerAccount{a}
 	}
 	right := func(*spatev1.ServerAccount) {}
 	for want, accounts := range map[string][]*spatev1.ServerAccount{
-		"":                          account(right),
-		"source 2: the target":      account(func(a *spatev1.ServerAccount) { a.Source = 2 }),
-		"0: given twice":            append(account(right), account(right)...),
-		"ns of the stage":           account(func(a *spatev1.ServerAccount) { a.ToNs = math.MaxInt64 }),
-		"at most 128 and 32":        account(func(a *spatev1.ServerAccount) { a.Counters = make([]*spatev1.ServerCounter, 129) }),
-		"0 counters and 33":         account(func(a *spatev1.ServerAccount) { a.Counters, a.Histograms = nil, make([]*spatev1.ServerHistogram, 33) }),
-		"counter \"\" of 0":         account(func(a *spatev1.ServerAccount) { a.Counters[0].Name = "" }),
-		"labels of 513":             account(func(a *spatev1.ServerAccount) { a.Counters[0].Labels = strings.Repeat("x", 513) }),
-		"counter \"c\" of 1":        account(func(a *spatev1.ServerAccount) { a.Counters = append(a.Counters, a.Counters[0]) }),
-		"grew by NaN":               account(func(a *spatev1.ServerAccount) { a.Counters[0].Increase = math.NaN() }),
-		"histogram \"h\": its name": account(func(a *spatev1.ServerAccount) { a.Histograms = append(a.Histograms, a.Histograms[0]) }),
-		"values of +Inf":            account(func(a *spatev1.ServerAccount) { a.Histograms[0].Sum = math.Inf(1) }),
-		"2 bounds and 2 counts":     account(func(a *spatev1.ServerAccount) { a.Histograms[0].Counts = []uint64{1, 2} }),
-		"do not rise":               account(func(a *spatev1.ServerAccount) { a.Histograms[0].Bounds = []float64{2, 1} }),
-		"are no numbers":            account(func(a *spatev1.ServerAccount) { a.Histograms[0].Bounds = []float64{1, math.Inf(1)} }),
-		"more than its 3 values":    account(func(a *spatev1.ServerAccount) { a.Histograms[0].Counts[0] = 1 << 60 }),
-		"2 of its 3 values":         account(func(a *spatev1.ServerAccount) { a.Histograms[0].Counts[0] = 0 }),
+		"":                     account(right),
+		"source 2: the target": account(func(a *spatev1.ServerAccount) { a.Source = 2 }),
+		"0: given twice":       append(account(right), account(right)...),
+		"ns of the stage":      account(func(a *spatev1.ServerAccount) { a.ToNs = math.MaxInt64 }),
+		"at most 128 and 32": account(func(a *spatev1.ServerAccount) {
+			a.Counters = make([]*spatev1.ServerCounter,
+				129)
+		}),
+		"0 counters and 33": account(func(a *spatev1.ServerAccount) {
+			a.Counters, a.Histograms = nil,
+				make([]*spatev1.ServerHistogram, 33)
+		}),
+		"counter \"\" of 0": account(func(a *spatev1.ServerAccount) { a.Counters[0].Name = "" }),
+		"labels of 513": account(func(a *spatev1.ServerAccount) {
+			a.Counters[0].Labels = strings.Repeat("x",
+				513)
+		}),
+		"counter \"c\" of 1": account(func(a *spatev1.ServerAccount) {
+			a.Counters = append(a.Counters,
+				a.Counters[0])
+		}),
+		"grew by NaN": account(func(a *spatev1.ServerAccount) { a.Counters[0].Increase = math.NaN() }),
+		"histogram \"h\": its name": account(func(a *spatev1.ServerAccount) {
+			a.Histograms = append(a.Histograms,
+				a.Histograms[0])
+		}),
+		"values of +Inf": account(func(a *spatev1.ServerAccount) { a.Histograms[0].Sum = math.Inf(1) }),
+		"2 bounds and 2 counts": account(func(a *spatev1.ServerAccount) {
+			a.Histograms[0].Counts = []uint64{1,
+				2}
+		}),
+		"do not rise": account(func(a *spatev1.ServerAccount) {
+			a.Histograms[0].Bounds = []float64{2,
+				1}
+		}),
+		"are no numbers": account(func(a *spatev1.ServerAccount) {
+			a.Histograms[0].Bounds = []float64{1,
+				math.Inf(1)}
+		}),
+		"more than its 3 values": account(func(a *spatev1.ServerAccount) { a.Histograms[0].Counts[0] = 1 << 60 }),
+		"2 of its 3 values":      account(func(a *spatev1.ServerAccount) { a.Histograms[0].Counts[0] = 0 }),
 	} {
 		err := checkServerAccounts(accounts, watchedTarget(2))
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

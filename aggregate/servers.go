@@ -16,8 +16,9 @@ const (
 	maxServerSamples = plans.MaxServerSeries + 2
 	// maxServerSeries bounds the series of a source in a stage: labels may come and go with what the server does.
 	maxServerSeries = 256
-	// keptSamples bounds what is kept of one series. A stage that is longer keeps every second one of its older samples, then every fourth,
-	// and so on; the last recentSamples seconds stay whole for those who look at single windows.
+	// keptSamples bounds what is kept of one series. A stage that is longer keeps every second one of its older
+	// samples, then every fourth, and so on; the last recentSamples seconds stay whole for those who look at single
+	// windows.
 	keptSamples, recentSamples = 4096, 256
 )
 
@@ -114,8 +115,8 @@ func (s *serverSeries) add(sample serverSample) {
 // atWindow compares a sample's window with one.
 func atWindow(s serverSample, window uint32) int { return cmp.Compare(s.window, window) }
 
-// thin makes room for as many samples again: older ones stay only at windows of a stride, which grows as it has to. The first one, from which
-// counters count, stays in any case.
+// thin makes room for as many samples again: older ones stay only at windows of a stride, which grows as it has to. The
+// first one, from which counters count, stays in any case.
 func (s *serverSeries) thin() {
 	for s.stride = max(1, s.stride); ; s.stride *= 2 {
 		s.drop()
@@ -133,8 +134,8 @@ func (s *serverSeries) drop() {
 	})
 }
 
-// growth is how much a counter grew from one sample to the next. One that is smaller than before began anew at 0, as a server does that was
-// started anew: Prometheus' increase() takes it so, too.
+// growth is how much a counter grew from one sample to the next. One that is smaller than before began anew at 0, as a
+// server does that was started anew: Prometheus' increase() takes it so, too.
 func growth(before, after serverSample) float64 {
 	if after.value < before.value {
 		return after.value
@@ -168,8 +169,8 @@ func (v *servers) window(number uint32, target *spatev1.Target) (values []Server
 	return values
 }
 
-// results sum up what servers told from a second of the stage to another, both counted. Counters and histograms go by the accounts, which
-// cover the stage exactly, where there are some.
+// results sum up what servers told from a second of the stage to another, both counted. Counters and histograms go by
+// the accounts, which cover the stage exactly, where there are some.
 func (v *servers) results(target *spatev1.Target, from, to uint32) []ServerResult {
 	results := []ServerResult{}
 	for i, url := range plans.ServerSources(target) {
@@ -202,7 +203,10 @@ func (v *servers) results(target *spatev1.Target, from, to uint32) []ServerResul
 // between is the part of a series from one window to another.
 func (s *serverSeries) between(from, to uint32) serverSeries {
 	part := *s
-	part.samples = slices.DeleteFunc(slices.Clone(s.samples), func(p serverSample) bool { return p.window < from || p.window > to })
+	part.samples = slices.DeleteFunc(slices.Clone(s.samples), func(p serverSample) bool {
+		return p.window < from ||
+			p.window > to
+	})
 	return part
 }
 
@@ -285,9 +289,11 @@ func checkServerSamples(samples []*spatev1.ServerSample, target *spatev1.Target)
 		case key.source >= sources:
 			return fmt.Errorf("server metrics: source %d: the target has %d", key.source, sources)
 		case key.name == "" || len(key.name) > plans.MaxServerName || len(key.labels) > plans.MaxServerLabels:
-			return fmt.Errorf("server metrics of source %d: a name of %d bytes with labels of %d", key.source, len(key.name), len(key.labels))
+			return fmt.Errorf("server metrics of source %d: a name of %d bytes with labels of %d", key.source,
+				len(key.name), len(key.labels))
 		case !(math.Abs(s.GetValue()) <= plans.MaxServerValue):
-			return fmt.Errorf("server metrics of source %d: %.80s is %v: want a number up to %.0e", key.source, key.name, s.GetValue(), plans.MaxServerValue)
+			return fmt.Errorf("server metrics of source %d: %.80s is %v: want a number up to %.0e", key.source,
+				key.name, s.GetValue(), plans.MaxServerValue)
 		case seen[key]:
 			return fmt.Errorf("server metrics of source %d: %s is given twice", key.source, key.name)
 		case counts[key.source] > maxServerSamples:

@@ -25,7 +25,8 @@ func watchedTarget(sources int) *spatev1.Target {
 
 // told is a snapshot of a window with one value of a series.
 func told(window uint32, value float64, counter bool) *spatev1.Snapshot {
-	return &spatev1.Snapshot{Window: window, ServerSamples: []*spatev1.ServerSample{{Name: "m", Value: value, Counter: counter}}}
+	return &spatev1.Snapshot{Window: window,
+		ServerSamples: []*spatev1.ServerSample{{Name: "m", Value: value, Counter: counter}}}
 }
 
 // What servers told is summed up as a plain walk over all values does, whatever the order in which they came.
@@ -68,13 +69,15 @@ func TestServerResults(t *testing.T) {
 			t.Fatalf("%+v", m)
 		case counter && len(order) == 1 && (m.Increase != nil || m.PerSecond != nil || m.Mean != nil):
 			t.Fatalf("%+v", m)
-		case counter && len(order) > 1 && (*m.Increase != grown || *m.PerSecond != grown/float64(order[len(order)-1]-order[0])):
+		case counter && len(order) > 1 &&
+			(*m.Increase != grown || *m.PerSecond != grown/float64(order[len(order)-1]-order[0])):
 			t.Fatalf("%+v, want %v", m, grown)
 		}
 	})
 }
 
-// A week of values takes bounded memory, keeps a counter's whole growth and a gauge's mean, and shows the last windows whole.
+// A week of values takes bounded memory, keeps a counter's whole growth and a gauge's mean, and shows the last windows
+// whole.
 func TestLongStagesAreThinnedOut(t *testing.T) {
 	var v, counters servers
 	const week = 7 * 86400
@@ -85,8 +88,10 @@ func TestLongStagesAreThinnedOut(t *testing.T) {
 			t.Fatalf("window %d: %v", w, perSecond)
 		}
 	}
-	gauge, counter := v.results(watchedTarget(1), 0, MaxWindow)[0].Metrics[0], counters.results(watchedTarget(1), 0, MaxWindow)[0].Metrics[0]
-	if gauge.Samples > keptSamples || *gauge.Min != 0 || *gauge.Max != 1 || *counter.Increase != 3*(week-1) || *counter.PerSecond != 3 {
+	gauge, counter := v.results(watchedTarget(1), 0, MaxWindow)[0].Metrics[0],
+		counters.results(watchedTarget(1), 0, MaxWindow)[0].Metrics[0]
+	if gauge.Samples > keptSamples || *gauge.Min != 0 || *gauge.Max != 1 || *counter.Increase != 3*(week-1) ||
+		*counter.PerSecond != 3 {
 		t.Errorf("%+v, %+v", gauge, counter)
 	}
 }
@@ -95,10 +100,13 @@ func TestLongStagesAreThinnedOut(t *testing.T) {
 func TestServerWindows(t *testing.T) {
 	var v servers
 	v.add(&spatev1.Snapshot{Window: 3, ServerSamples: []*spatev1.ServerSample{
-		{Source: 1, Name: "c", Value: 100, Counter: true}, {Source: 0, Name: "g", Labels: `a="1"`, Value: 7}, {Source: 0, Name: "up", Value: 1},
+		{Source: 1, Name: "c", Value: 100, Counter: true}, {Source: 0, Name: "g", Labels: `a="1"`, Value: 7},
+		{Source: 0, Name: "up", Value: 1},
 	}})
-	v.add(&spatev1.Snapshot{Window: 5, ServerSamples: []*spatev1.ServerSample{{Source: 1, Name: "c", Value: 110, Counter: true}}})
-	v.add(&spatev1.Snapshot{Window: 6, ServerSamples: []*spatev1.ServerSample{{Source: 1, Name: "c", Value: 4, Counter: true}}})
+	v.add(&spatev1.Snapshot{Window: 5,
+		ServerSamples: []*spatev1.ServerSample{{Source: 1, Name: "c", Value: 110, Counter: true}}})
+	v.add(&spatev1.Snapshot{Window: 6,
+		ServerSamples: []*spatev1.ServerSample{{Source: 1, Name: "c", Value: 4, Counter: true}}})
 	text := func(window uint32) (words []string) {
 		for _, s := range v.window(window, watchedTarget(2)) {
 			rate := ""
@@ -125,20 +133,23 @@ func TestServerWindows(t *testing.T) {
 func TestServerSeriesAreBounded(t *testing.T) {
 	var v servers
 	for i := range maxServerSeries + 10 {
-		v.add(&spatev1.Snapshot{Window: uint32(i), ServerSamples: []*spatev1.ServerSample{{Name: "m", Labels: fmt.Sprint(i)}}})
+		v.add(&spatev1.Snapshot{Window: uint32(i),
+			ServerSamples: []*spatev1.ServerSample{{Name: "m", Labels: fmt.Sprint(i)}}})
 	}
 	if r := v.results(watchedTarget(1), 0, MaxWindow)[0]; len(r.Metrics) != maxServerSeries || r.ValuesLeftOut != 10 {
 		t.Errorf("%d series, %d left out", len(r.Metrics), r.ValuesLeftOut)
 	}
 }
 
-// The largest values that are taken make no sum beyond numbers, which JSON could not say, whatever a counter does between them.
+// The largest values that are taken make no sum beyond numbers, which JSON could not say, whatever a counter does
+// between them.
 func TestLargestServerValues(t *testing.T) {
 	for _, counter := range []bool{false, true} {
 		var v servers
 		for w := range uint32(3 * keptSamples) {
 			s := told(w, plans.MaxServerValue*float64(1-2*int(w%2)), counter)
-			if err := checkServerSamples([]*spatev1.ServerSample{{Name: "m", Value: s.GetServerSamples()[0].GetValue()}}, watchedTarget(1)); err != nil {
+			if err := checkServerSamples([]*spatev1.ServerSample{{Name: "m",
+				Value: s.GetServerSamples()[0].GetValue()}}, watchedTarget(1)); err != nil {
 				t.Fatal(err)
 			}
 			v.add(s)

@@ -9,9 +9,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// software is how a kind of server names its histograms, in seconds. Of several names the first that counted something is taken: metrics were
-// renamed. What is not comparable is not here: tgi_request_mean_time_per_token_duration has the prefill in it, and SGLang's old
-// time_per_output_token_seconds a running mean for each chunk.
+// software is how a kind of server names its histograms, in seconds. Of several names the first that counted something
+// is taken: metrics were renamed. What is not comparable is not here: tgi_request_mean_time_per_token_duration has the
+// prefill in it, and SGLang's old time_per_output_token_seconds a running mean for each chunk.
 type software struct {
 	name, title                                  string
 	gateway                                      bool // it stands before engines that may tell of themselves, too
@@ -25,7 +25,8 @@ type software struct {
 var softwares = []software{
 	{
 		name: "dynamo", title: "Dynamo's frontend", gateway: true,
-		ttft: []string{"dynamo_frontend_time_to_first_token_seconds"}, itl: []string{"dynamo_frontend_inter_token_latency_seconds"},
+		ttft:             []string{"dynamo_frontend_time_to_first_token_seconds"},
+		itl:              []string{"dynamo_frontend_inter_token_latency_seconds"},
 		e2e:              []string{"dynamo_frontend_request_duration_seconds"},
 		requests:         []string{"dynamo_frontend_requests_total"},
 		cachedPerRequest: "dynamo_frontend_cached_tokens", promptsPerRequest: "dynamo_frontend_input_sequence_tokens",
@@ -33,7 +34,8 @@ var softwares = []software{
 	{
 		name: "vllm", title: "vLLM",
 		ttft: []string{"vllm:time_to_first_token_seconds"},
-		itl:  []string{"vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"}, // V1 had the same under both names
+		// V1 had the same under both names
+		itl:  []string{"vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"},
 		tpot: []string{"vllm:request_time_per_output_token_seconds"},
 		e2e:  []string{"vllm:e2e_request_latency_seconds"}, queue: []string{"vllm:request_queue_time_seconds"},
 		prefill: []string{"vllm:request_prefill_time_seconds"}, decode: []string{"vllm:request_decode_time_seconds"},
@@ -44,7 +46,8 @@ var softwares = []software{
 	{
 		name: "sglang", title: "SGLang",
 		ttft: []string{"sglang:time_to_first_token_seconds"}, itl: []string{"sglang:inter_token_latency_seconds"},
-		tpot: []string{"sglang:request_time_per_output_token_seconds"}, e2e: []string{"sglang:e2e_request_latency_seconds"},
+		tpot:     []string{"sglang:request_time_per_output_token_seconds"},
+		e2e:      []string{"sglang:e2e_request_latency_seconds"},
 		queue:    []string{"sglang:queue_time_seconds"},
 		requests: []string{"sglang:num_requests_total"},
 		cached:   []string{"sglang:cached_tokens_total"}, prompts: []string{"sglang:prompt_tokens_total"},
@@ -53,18 +56,20 @@ var softwares = []software{
 		name: "tensorrt_llm", title: "TensorRT-LLM",
 		ttft: []string{"trtllm_time_to_first_token_seconds"}, tpot: []string{"trtllm_time_per_output_token_seconds"},
 		e2e: []string{"trtllm_e2e_request_latency_seconds"}, queue: []string{"trtllm_request_queue_time_seconds"},
-		prefill: []string{"trtllm_request_prefill_time_seconds"}, decode: []string{"trtllm_request_decode_time_seconds"},
+		prefill:  []string{"trtllm_request_prefill_time_seconds"},
+		decode:   []string{"trtllm_request_decode_time_seconds"},
 		requests: []string{"trtllm_request_success_total"},
 		cached:   []string{"trtllm_prompt_cached_tokens_total"}, prompts: []string{"trtllm_prompt_tokens_total"},
 	},
 	{
 		name: "tgi", title: "TGI",
-		e2e: []string{"tgi_request_duration"}, queue: []string{"tgi_request_queue_duration"}, requests: []string{"tgi_request_count"},
+		e2e: []string{"tgi_request_duration"}, queue: []string{"tgi_request_queue_duration"},
+		requests: []string{"tgi_request_count"},
 	},
 }
 
-// accountSum is the growth of all servers of a stage together. It adds up, since each request is counted by one server of a kind, or by
-// several, which the count of requests shows.
+// accountSum is the growth of all servers of a stage together. It adds up, since each request is counted by one server
+// of a kind, or by several, which the count of requests shows.
 type accountSum struct {
 	counters   map[string]float64
 	histograms map[string]*spatev1.ServerHistogram
@@ -104,15 +109,16 @@ func addServerHistograms(a, b *spatev1.ServerHistogram) *spatev1.ServerHistogram
 	return sum
 }
 
-// sides are the kinds of servers that counted requests, those nearest to the client first. One that counted none is among them only if none
-// did.
+// sides are the kinds of servers that counted requests, those nearest to the client first. One that counted none is
+// among them only if none did.
 func (s accountSum) sides(c clientSide) (sides []side) {
 	for _, kind := range softwares {
 		if d := s.of(kind, c); d.told {
 			sides = append(sides, d)
 		}
 	}
-	if counted := slices.DeleteFunc(slices.Clone(sides), func(d side) bool { return d.counted == 0 }); len(counted) > 0 {
+	if counted := slices.DeleteFunc(slices.Clone(sides),
+		func(d side) bool { return d.counted == 0 }); len(counted) > 0 {
 		return counted
 	}
 	return sides
@@ -147,7 +153,8 @@ func (s accountSum) of(kind software, c clientSide) side {
 func (d side) judge(c clientSide) (why, note string) {
 	switch {
 	case d.counted < c.measured && d.restarted:
-		return fmt.Sprintf("a server was started again: its counters have %d of the %d requests measured", d.counted, c.measured), ""
+		return fmt.Sprintf("a server was started again: its counters have %d of the %d requests measured", d.counted,
+			c.measured), ""
 	case d.counted < c.measured:
 		return fmt.Sprintf("the servers that were read counted %d of the %d requests measured: others served the rest, or did not answer when they "+
 			"were read; name all of them by server_metrics.urls", d.counted, c.measured), ""
@@ -165,8 +172,9 @@ func (d side) judge(c clientSide) (why, note string) {
 	return "", ""
 }
 
-// blur is the most share of requests that servers may count beside the measured ones before means of the two are not compared: with a tenth,
-// requests that were slower by a tenth move the mean by a hundredth, which is as much as is looked for.
+// blur is the most share of requests that servers may count beside the measured ones before means of the two are not
+// compared: with a tenth, requests that were slower by a tenth move the mean by a hundredth, which is as much as is
+// looked for.
 const blur = 0.1
 
 // pick returns the first histogram of some names that counted something, else the first that is there, nil if none is.
@@ -193,7 +201,8 @@ func (s accountSum) counter(names []string) (float64, bool) {
 	return 0, false
 }
 
-// cachedShare is the share of prompt tokens that came from prefix caches, nil if it is not known of the stage's requests.
+// cachedShare is the share of prompt tokens that came from prefix caches, nil if it is not known of the stage's
+// requests.
 func (d side) cachedShare() *float64 {
 	if d.why != "" {
 		return nil
@@ -204,7 +213,8 @@ func (d side) cachedShare() *float64 {
 		return &share
 	}
 	hits, told := d.counter(d.cached)
-	if queries, ok := d.counter(d.prompts); ok && queries > 0 && (told || d.name == "sglang") { // SGLang's is not there before the first hit
+	if queries, ok := d.counter(d.prompts); ok && queries > 0 &&
+		(told || d.name == "sglang") { // SGLang's is not there before the first hit
 		share := hits / queries
 		return &share
 	}
@@ -228,7 +238,8 @@ func (d side) compare(client *Distribution, names []string) *Comparison {
 	}
 	if d.why == "" {
 		c.Difference = &LatencyDifference{
-			Mean: client.Mean - c.Server.Mean, P50: beyond(client.P50, c.Server.P50), P99: beyond(client.P99, c.Server.P99),
+			Mean: client.Mean - c.Server.Mean, P50: beyond(client.P50, c.Server.P50),
+			P99: beyond(client.P99, c.Server.P99),
 		}
 	}
 	return c

@@ -13,12 +13,14 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// withSpans merges runs of consecutive snapshots of each agent, as agents do whose coordinator is gone, and numbers what is left.
+// withSpans merges runs of consecutive snapshots of each agent, as agents do whose coordinator is gone, and numbers
+// what is left.
 func withSpans(t *rapid.T, all []*spatev1.Snapshot) (out []*spatev1.Snapshot) {
 	numbers := make(map[string]uint64)
 	for len(all) > 0 {
 		n, agent := 1, all[0].GetKey().GetAgent()
-		for limit := rapid.IntRange(1, 6).Draw(t, "windows"); n < len(all) && n < limit && all[n].GetKey().GetAgent() == agent; {
+		for limit := rapid.IntRange(1, 6).Draw(t, "windows"); n < len(all) && n < limit &&
+			all[n].GetKey().GetAgent() == agent; {
 			n++
 		}
 		s := proto.CloneOf(all[0])
@@ -37,8 +39,8 @@ func withSpans(t *rapid.T, all []*spatev1.Snapshot) (out []*spatev1.Snapshot) {
 	return out
 }
 
-// Windows that came as one change nothing but what is said of single windows: the peak is no higher, and the steady part no longer, than they
-// were, and what is said of it is exact.
+// Windows that came as one change nothing but what is said of single windows: the peak is no higher, and the steady
+// part no longer, than they were, and what is said of it is exact.
 func TestSnapshotsOfSeveralWindows(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rec := fixture.StageRecord(0, 2)
@@ -72,7 +74,10 @@ func TestSnapshotsOfSeveralWindows(t *testing.T) {
 		for _, r := range []*StageResult{&want, &got} {
 			r.PeakOutputTokenThroughput, r.Steady, r.PeakConcurrency = nil, nil, nil
 			r.VLLM.PeakOutputTokenThroughput, r.VLLM.PeakConcurrentRequests = nil, nil
-			r.Trust.Checks = slices.DeleteFunc(r.Trust.Checks, func(c trust.Check) bool { return c.Name == "peak" || c.Name == "coalescing" })
+			r.Trust.Checks = slices.DeleteFunc(r.Trust.Checks, func(c trust.Check) bool {
+				return c.Name == "peak" ||
+					c.Name == "coalescing"
+			})
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			rt.Fatal(diff)
@@ -92,7 +97,8 @@ func TestViewOfSeveralWindows(t *testing.T) {
 	}
 	v := must(stage.Window(3))
 	// 40 requests of a and 10 of b ended in it, 4 tokens each.
-	if v.Total.Windows != 4 || v.Total.Counters.GetTokensArrived() != 200 || *stage.Arrivals(3).Tokens != 80 || v.PeakInFlight != 6 {
+	if v.Total.Windows != 4 || v.Total.Counters.GetTokensArrived() != 200 || *stage.Arrivals(3).Tokens != 80 ||
+		v.PeakInFlight != 6 {
 		t.Errorf("%d windows, %d tokens, %v a second, %d in flight",
 			v.Total.Windows, v.Total.Counters.GetTokensArrived(), *stage.Arrivals(3).Tokens, v.PeakInFlight)
 	}

@@ -10,13 +10,13 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Stage merges the snapshots of one stage. The sums are exact, so their order does not matter; that no snapshot is added twice
-// is the caller's part (Ledger.Append says which are new). All methods may be called concurrently.
+// Stage merges the snapshots of one stage. The sums are exact, so their order does not matter; that no snapshot is
+// added twice is the caller's part (Ledger.Append says which are new). All methods may be called concurrently.
 //
 // What observers measure is kept apart: only Views and results' observers have it.
 //
-// Memory is bounded by the number of agents, regions and endpoints and a few bytes for each second; the histograms of single windows
-// stay until Forget.
+// Memory is bounded by the number of agents, regions and endpoints and a few bytes for each second; the histograms of
+// single windows stay until Forget.
 type Stage struct {
 	index  uint32
 	target *spatev1.Target
@@ -72,8 +72,8 @@ func NewStage(rec *spatev1.StageRecord) *Stage {
 	return s
 }
 
-// Update takes in a later record of the stage: agents that joined may contribute from now on, and of those that were lost nothing more
-// is taken than the record says. It must come before the snapshots that count on it.
+// Update takes in a later record of the stage: agents that joined may contribute from now on, and of those that were
+// lost nothing more is taken than the record says. It must come before the snapshots that count on it.
 func (s *Stage) Update(rec *spatev1.StageRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +122,8 @@ func (s *Stage) takesPart(key agentKey) bool {
 	return a != nil
 }
 
-// Add merges a snapshot that CheckSnapshot has passed. After an error nothing of it was merged, and nothing of one that is not Taken.
+// Add merges a snapshot that CheckSnapshot has passed. After an error nothing of it was merged, and nothing of one that
+// is not Taken.
 func (s *Stage) Add(snapshot *spatev1.Snapshot) error {
 	decoded, err := s.decode(snapshot)
 	if err != nil {
@@ -178,7 +179,8 @@ func (s *Stage) merge(key agentKey, snapshot *spatev1.Snapshot, decoded [][]part
 	}
 	for i, series := range snapshot.GetSeries() {
 		at := place{
-			first: firstWindow(snapshot), window: snapshot.GetWindow(), agent: key.name, sequence: snapshot.GetKey().GetSequence(),
+			first: firstWindow(snapshot), window: snapshot.GetWindow(), agent: key.name,
+			sequence: snapshot.GetKey().GetSequence(),
 			endpoint: series.GetEndpoint(),
 		}
 		agent.add(series, decoded[i], at, s.packers)
@@ -234,8 +236,8 @@ func (s *Stage) inFlight(window int) (sum uint64) {
 	return sum
 }
 
-// Values returns the stage's merged values of a metric, or nil if there are none. The caller must not change them, nor use them
-// while others still add.
+// Values returns the stage's merged values of a metric, or nil if there are none. The caller must not change them, nor
+// use them while others still add.
 func (s *Stage) Values(m spatev1.Metric) *histogram.Histogram {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -80,8 +80,8 @@ func (s *Stage) Result(rec *spatev1.StageRecord) StageResult {
 	return r
 }
 
-// serverResults are what servers told while the stage was measured: between the first start and the last end, or in all of it where these
-// are not known.
+// serverResults are what servers told while the stage was measured: between the first start and the last end, or in all
+// of it where these are not known.
 func (s *Stage) serverResults() []ServerResult {
 	first, last := uint32(0), uint32(MaxWindow)
 	if from, to, ok := s.span(); ok {
@@ -107,8 +107,8 @@ func (s *Stage) requests(rec *spatev1.StageRecord) Requests {
 	return r
 }
 
-// neverSent sums up the requests never sent, nil if an agent did not say. What one whose part was taken over did not send others did, and
-// nobody knows of how much that is true.
+// neverSent sums up the requests never sent, nil if an agent did not say. What one whose part was taken over did not
+// send others did, and nobody knows of how much that is true.
 func (s *Stage) neverSent() *uint64 {
 	sum := uint64(0)
 	for _, a := range s.agents {
@@ -211,8 +211,8 @@ func spanOf(agents iter.Seq[*agentTally], latest func(*spatev1.Totals) int64) (f
 	return from, to, ok && from <= to
 }
 
-// tokensIn is how many output tokens arrived in a window, false if that is not known: as they came, where running usage told
-// those of all frames; else after the fact, where usage told those of all completed requests.
+// tokensIn is how many output tokens arrived in a window, false if that is not known: as they came, where running usage
+// told those of all frames; else after the fact, where usage told those of all completed requests.
 func (s *Stage) tokensIn(w *windowTally) (tokens uint64, known bool) {
 	c := s.total.counters
 	if c.GetUncountedFrames() == 0 {
@@ -258,7 +258,8 @@ func (s *Stage) steady() *Steady {
 	return nil
 }
 
-// steadyWindows are the whole windows from first to before end in which every agent with load was steady, false if there are none.
+// steadyWindows are the whole windows from first to before end in which every agent with load was steady, false if
+// there are none.
 func (s *Stage) steadyWindows() (first, end int64, ok bool) {
 	first, end, ok = s.windowsOf(func(t *spatev1.Totals) (from, to *int64) { return t.SteadyFromNs, t.SteadyToNs })
 	if ok {
@@ -284,9 +285,9 @@ func (s *Stage) unsplit(first, end int64) (narrowFirst, narrowEnd int64) {
 	return first, end
 }
 
-// windowsOf are the whole windows from first to before end that lie in a span of every agent with load, false if there are none or an
-// agent's span is not known. The load is whole again when others have taken the part of a lost agent over; if nobody has, it was whole
-// until then, as long as the agent could still say when it was steady.
+// windowsOf are the whole windows from first to before end that lie in a span of every agent with load, false if there
+// are none or an agent's span is not known. The load is whole again when others have taken the part of a lost agent
+// over; if nobody has, it was whole until then, as long as the agent could still say when it was steady.
 func (s *Stage) windowsOf(span func(*spatev1.Totals) (from, to *int64)) (first, end int64, ok bool) {
 	from, to := int64(0), int64(math.MaxInt64)
 	for _, a := range s.agents {
@@ -314,8 +315,9 @@ func (s *Stage) windowsOf(span func(*spatev1.Totals) (from, to *int64)) (first, 
 	return first, end, ok && first < end
 }
 
-// steadyBetween sums up the windows from first to before end. Whole completions would tell more of where the ends lie between
-// waves of requests than of the rate, where requests take long: 19.7 req/s for 24.4 was seen. Their parts do not.
+// steadyBetween sums up the windows from first to before end. Whole completions would tell more of where the ends lie
+// between waves of requests than of the rate, where requests take long: 19.7 req/s for 24.4 was seen. Their parts do
+// not.
 func (s *Stage) steadyBetween(first, end int64) *Steady {
 	var requests, tokens uint64
 	allKnown := true

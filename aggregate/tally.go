@@ -178,7 +178,8 @@ func decode(distributions []*spatev1.Distribution) ([]part, error) {
 			return nil, fmt.Errorf("%s: %w", measure.Of(m).Name, err)
 		}
 		if n := values.Count(); n > measure.MaxValues {
-			return nil, fmt.Errorf("%s: %d values in one window, more than %d", measure.Of(m).Name, n, measure.MaxValues)
+			return nil, fmt.Errorf("%s: %d values in one window, more than %d", measure.Of(m).Name, n,
+				measure.MaxValues)
 		}
 		parts = append(parts, part{m, values})
 	}

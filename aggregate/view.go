@@ -8,13 +8,13 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// View is what was measured in one window or in a stage to date, as a whole and by region and agent, and by observers beside it. It is
-// a copy: later additions leave it alone.
+// View is what was measured in one window or in a stage to date, as a whole and by region and agent, and by observers
+// beside it. It is a copy: later additions leave it alone.
 type View struct {
 	// Window is the window's number, or the last one that anything came from, to date.
 	Window uint32
-	// PeakInFlight is the sum of the agents' most requests in flight during the window: exact for one agent, else the most that
-	// can have been.
+	// PeakInFlight is the sum of the agents' most requests in flight during the window: exact for one agent, else the
+	// most that can have been.
 	PeakInFlight uint64
 	// Total is all of it.
 	Total Measured
@@ -22,8 +22,8 @@ type View struct {
 	Regions []Part
 	// Agents are those of which anything came, by name, all processes of a name together.
 	Agents []Part
-	// Endpoints are the first shownEndpoints of the target's, in their order, or of a window those of them of which anything came. Their
-	// names are their base URLs, without a password.
+	// Endpoints are the first shownEndpoints of the target's, in their order, or of a window those of them of which
+	// anything came. Their names are their base URLs, without a password.
 	Endpoints []Part
 	// Observers are those of which anything came, by region. They are in none of the others.
 	Observers []Part
@@ -46,8 +46,8 @@ type Part struct {
 
 // Measured holds counts and distributions.
 type Measured struct {
-	// Windows is the most windows that one snapshot of it holds. Above 1 in the view of a window, the counts are of more than a
-	// second: an agent whose coordinator was gone has merged its windows.
+	// Windows is the most windows that one snapshot of it holds. Above 1 in the view of a window, the counts are of
+	// more than a second: an agent whose coordinator was gone has merged its windows.
 	Windows uint32
 	// Counters are the events counted.
 	Counters *spatev1.Counters
@@ -78,7 +78,8 @@ func (m Measured) Distribution(metric spatev1.Metric) *Distribution {
 	return nil
 }
 
-// Throughputs returns completed requests, output tokens, and input and output tokens per second of some seconds, nil where that is not known.
+// Throughputs returns completed requests, output tokens, and input and output tokens per second of some seconds, nil
+// where that is not known.
 func (m Measured) Throughputs(seconds *float64) (requests, output, total *float64) {
 	return throughputs(m.Counters, seconds)
 }
@@ -96,8 +97,9 @@ func (s *Stage) Window(number uint32) (View, bool) {
 	}
 	v := View{
 		Window: number, PeakInFlight: s.inFlight(int(number)), Total: w.live.total.measured(),
-		Regions: partsOf(w.live.regions), Observers: partsOf(s.lights[number]), Endpoints: s.endpointParts(w.live.endpoints[:]),
-		Servers: s.servers.window(number, s.target),
+		Regions: partsOf(w.live.regions), Observers: partsOf(s.lights[number]),
+		Endpoints: s.endpointParts(w.live.endpoints[:]),
+		Servers:   s.servers.window(number, s.target),
 	}
 	scratch := newTally(keyMetrics)
 	for name, a := range w.live.agents {
@@ -194,8 +196,8 @@ func (s *Stage) Total() Measured {
 	return s.total.measured()
 }
 
-// Arrivals are the frames that arrived in a second and may carry a token, and their tokens: nil where no running usage tells
-// those of all of them.
+// Arrivals are the frames that arrived in a second and may carry a token, and their tokens: nil where no running usage
+// tells those of all of them.
 type Arrivals struct {
 	Frames float64
 	Tokens *float64
@@ -245,9 +247,9 @@ func (s *Stage) Forget(through uint32) {
 	}
 }
 
-// Waiting returns the names of the agents that have not delivered a window yet, in order. An agent delivers its windows in
-// order; its totals are its last word. Nobody waits for one that was given up or left out or had not joined, nor for one that is so far behind the
-// others that it may have been lost: what it delivers in the end is in the sums to date.
+// Waiting returns the names of the agents that have not delivered a window yet, in order. An agent delivers its windows
+// in order; its totals are its last word. Nobody waits for one that was given up or left out or had not joined, nor for
+// one that is so far behind the others that it may have been lost: what it delivers in the end is in the sums to date.
 func (s *Stage) Waiting(window uint32) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -22,7 +22,8 @@ func TestWindowsAddUpToTheStage(t *testing.T) {
 		if !ok || v.Window != w || v.PeakInFlight != 6 {
 			t.Errorf("window %d: %v, %+v", w, ok, v)
 		}
-		if d := v.Total.Distribution(spatev1.Metric_METRIC_TTFT); d == nil || d.Count != v.Total.Counters.GetCompleted() {
+		if d := v.Total.Distribution(spatev1.Metric_METRIC_TTFT); d == nil ||
+			d.Count != v.Total.Counters.GetCompleted() {
 			t.Errorf("window %d: TTFT %+v", w, d)
 		}
 		measure.AddTo(sum, v.Total.Counters)
@@ -106,7 +107,8 @@ func TestWaitingNamesTheAgentsBehind(t *testing.T) {
 	check(1, "")
 }
 
-// Nobody waits for an agent that takes no part any more, without having lost anything: an observer that was not ready, say.
+// Nobody waits for an agent that takes no part any more, without having lost anything: an observer that was not ready,
+// say.
 func TestWhoTakesNoPartIsNotWaitedFor(t *testing.T) {
 	rec := fixture.StageRecord(0, 3)
 	rec.Agents[1].Observer, rec.Agents[1].Failure = true, "was not ready when the others were"

@@ -20,8 +20,8 @@ func (s *Stage) vllm() VLLM {
 	return v
 }
 
-// chunkPeaks are the most chunks in a window, and the most requests that were in flight at some time of a window: those in flight
-// at its start and those that started in it. Nil if there is no window.
+// chunkPeaks are the most chunks in a window, and the most requests that were in flight at some time of a window: those
+// in flight at its start and those that started in it. Nil if there is no window.
 func (s *Stage) chunkPeaks() (chunks *float64, requests *uint64) {
 	if len(s.windows) == 0 {
 		return nil, nil
@@ -37,8 +37,8 @@ func (s *Stage) chunkPeaks() (chunks *float64, requests *uint64) {
 	return chunks, requests
 }
 
-// chunkGaps are the gaps between chunks: those between token frames, with those added that are between chunks only, and without
-// those that are not between chunks. Nil if there are none.
+// chunkGaps are the gaps between chunks: those between token frames, with those added that are between chunks only, and
+// without those that are not between chunks. Nil if there are none.
 func (t *tally) chunkGaps() *histogram.Histogram {
 	gaps := histogram.New(histogram.LayoutOf(spatev1.Metric_METRIC_ITL))
 	for _, m := range []spatev1.Metric{spatev1.Metric_METRIC_ITL, spatev1.Metric_METRIC_VLLM_ITL_ADDED} {
@@ -59,7 +59,8 @@ func vllmMetric(h *histogram.Histogram) *VLLMMetric {
 	}
 	at := func(q float64) float64 { return h.Quantile(q) / nanosPerMs }
 	return &VLLMMetric{
-		Mean: h.Mean() / nanosPerMs, Median: at(0.5), Std: h.Std() / nanosPerMs, P90: at(0.9), P95: at(0.95), P99: at(0.99), Count: h.Count(),
+		Mean: h.Mean() / nanosPerMs, Median: at(0.5), Std: h.Std() / nanosPerMs, P90: at(0.9), P95: at(0.95),
+		P99: at(0.99), Count: h.Count(),
 	}
 }
 
@@ -69,5 +70,6 @@ func (t *tally) reasoning() *Reasoning {
 	if d == nil {
 		return nil
 	}
-	return &Reasoning{Tokens: t.counters.GetReasoningTokens(), Hidden: t.counters.GetHiddenReasoningTokens(), PerRequest: d}
+	return &Reasoning{Tokens: t.counters.GetReasoningTokens(), Hidden: t.counters.GetHiddenReasoningTokens(),
+		PerRequest: d}
 }

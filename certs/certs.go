@@ -1,12 +1,12 @@
 // Package certs makes and checks the certificates by which Spate's programs know one another.
 //
-// A cluster has a certificate authority of its own. Each program holds a certificate of it that says its role: a coordinator, an agent,
-// or a client that runs plans. Connections are TLS 1.3 with certificates on both sides; what a peer may ask for follows from its role
-// alone: an agent cannot submit runs, and a client cannot pose as an agent. Names and addresses decide nothing, since agents come and
-// go and are found by gossip.
+// A cluster has a certificate authority of its own. Each program holds a certificate of it that says its role: a
+// coordinator, an agent, or a client that runs plans. Connections are TLS 1.3 with certificates on both sides; what a
+// peer may ask for follows from its role alone: an agent cannot submit runs, and a client cannot pose as an agent.
+// Names and addresses decide nothing, since agents come and go and are found by gossip.
 //
-// The commands make certificates and load them; the coordinator and its callers get ready credentials. The package talks to nobody and
-// never prints a key.
+// The commands make certificates and load them; the coordinator and its callers get ready credentials. The package
+// talks to nobody and never prints a key.
 package certs
 
 import (
@@ -54,8 +54,8 @@ const (
 	backdated         = time.Hour
 )
 
-// Init makes an authority in a directory, which is made if it is not there. It never overwrites one: the certificates of the old one
-// would be worthless.
+// Init makes an authority in a directory, which is made if it is not there. It never overwrites one: the certificates
+// of the old one would be worthless.
 func Init(dir string, now time.Time) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("directory of certificates: %w", err)
@@ -79,8 +79,9 @@ func Init(dir string, now time.Time) error {
 
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
-// Issue makes a certificate of the authority in a directory, and its key, as DIR/NAME.crt and DIR/NAME.key. hosts are names and addresses
-// that other programs may want to see in a coordinator's certificate; Spate's own do not ask. It overwrites nothing.
+// Issue makes a certificate of the authority in a directory, and its key, as DIR/NAME.crt and DIR/NAME.key. hosts are
+// names and addresses that other programs may want to see in a coordinator's certificate; Spate's own do not ask. It
+// overwrites nothing.
 func Issue(dir string, role Role, name string, hosts []string, now time.Time) (Files, error) {
 	none := Files{}
 	if !namePattern.MatchString(name) || name == "ca" {
@@ -116,7 +117,8 @@ func Issue(dir string, role Role, name string, hosts []string, now time.Time) (F
 		return none, err
 	}
 	files := Files{
-		Authority: filepath.Join(dir, AuthorityCert), Cert: filepath.Join(dir, name+".crt"), Key: filepath.Join(dir, name+".key"),
+		Authority: filepath.Join(dir, AuthorityCert), Cert: filepath.Join(dir, name+".crt"),
+		Key: filepath.Join(dir, name+".key"),
 	}
 	return files, save(files.Cert, files.Key, cert, key)
 }
@@ -192,7 +194,8 @@ func save(certPath, keyPath string, cert []byte, key *ecdsa.PrivateKey) error {
 			return fmt.Errorf("%s is there already: name another one, or move it away", path)
 		}
 	}
-	if err := writeNew(keyPath, 0o600, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: secret})); err != nil {
+	if err := writeNew(keyPath, 0o600,
+		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: secret})); err != nil {
 		return err
 	}
 	return writeNew(certPath, 0o644, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}))

@@ -123,12 +123,13 @@ func TestRolesDecide(t *testing.T) {
 	}
 }
 
-// TestStrangersAreRefused: nobody gets in without a certificate of this authority that is valid now, and nobody is talked to who is no
-// coordinator of it.
+// TestStrangersAreRefused: nobody gets in without a certificate of this authority that is valid now, and nobody is
+// talked to who is no coordinator of it.
 func TestStrangersAreRefused(t *testing.T) {
 	dir, other := cluster(t), cluster(t)
 	s := serve(t, issued(t, dir, Coordinator, "coordinator", time.Now()))
-	foreign, old := issued(t, other, Agent, "foreign", time.Now()), issued(t, dir, Agent, "old", time.Now().Add(-2*Validity))
+	foreign, old := issued(t, other, Agent, "foreign", time.Now()),
+		issued(t, dir, Agent, "old", time.Now().Add(-2*Validity))
 	foreign.Authority = filepath.Join(dir, AuthorityCert)
 	present := func(f Files) credentials.TransportCredentials {
 		pair, err := f.pair()
@@ -206,13 +207,15 @@ func TestFilesAreChecked(t *testing.T) {
 		"missing":        {gone, "no such file"},
 		"no authority":   {swapped, "no PEM file of a CERTIFICATE"},
 		"expired":        {old, "expired"},
-		"wrong role":     {client, "is the certificate of client c (valid until " + day(client) + "): an agent needs one of its own"},
+		"wrong role": {client, "is the certificate of client c (valid until " + day(client) +
+			"): an agent needs one of its own"},
 	} {
 		if _, err := c.f.Dial(Agent); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if id, until, err := agent.Check(time.Now()); err != nil || id != (Identity{Agent, "a"}) || until.Before(time.Now().Add(Validity-time.Hour)) {
+	if id, until, err := agent.Check(time.Now()); err != nil || id != (Identity{Agent, "a"}) ||
+		until.Before(time.Now().Add(Validity-time.Hour)) {
 		t.Errorf("%v until %v, %v", id, until, err)
 	}
 }
@@ -241,7 +244,8 @@ func TestIssueRefuses(t *testing.T) {
 			t.Errorf("name %q", name)
 		}
 	}
-	if _, err := Issue(t.TempDir(), Agent, "a", nil, time.Now()); err == nil || !strings.Contains(err.Error(), "spate certs init") {
+	if _, err := Issue(t.TempDir(), Agent, "a", nil, time.Now()); err == nil ||
+		!strings.Contains(err.Error(), "spate certs init") {
 		t.Errorf("without an authority: %v", err)
 	}
 	var missing *os.PathError

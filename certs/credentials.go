@@ -17,9 +17,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Server returns the coordinator's side of connections: a peer must hold a certificate of an agent or a client. refused is told of each
-// connection that is not let in, one call a connection, from many goroutines. The program's own certificate is read anew for each
-// connection, so that one that is renewed counts at once.
+// Server returns the coordinator's side of connections: a peer must hold a certificate of an agent or a client. refused
+// is told of each connection that is not let in, one call a connection, from many goroutines. The program's own
+// certificate is read anew for each connection, so that one that is renewed counts at once.
 func (f Files) Server(refused func(from net.Addr, why error)) (credentials.TransportCredentials, error) {
 	pool, err := f.checked(Coordinator)
 	if err != nil {
@@ -40,8 +40,8 @@ func (f Files) Server(refused func(from net.Addr, why error)) (credentials.Trans
 	return &watched{credentials.NewTLS(config), refused}, nil
 }
 
-// Dial returns an agent's or a client's side of connections: the peer must hold a certificate of a coordinator, whatever its address. The
-// program's own certificate is read anew for each connection.
+// Dial returns an agent's or a client's side of connections: the peer must hold a certificate of a coordinator,
+// whatever its address. The program's own certificate is read anew for each connection.
 func (f Files) Dial(role Role) (credentials.TransportCredentials, error) {
 	pool, err := f.checked(role)
 	if err != nil {
@@ -108,8 +108,9 @@ func PeerOf(ctx context.Context) (Identity, bool) {
 	return id, err == nil
 }
 
-// Authorise returns the options by which a server lets peers call only the services of their role. services lists the roles that may
-// call each, by its full name; a service that is not listed is nobody's. refused is told of each call that is not let through.
+// Authorise returns the options by which a server lets peers call only the services of their role. services lists the
+// roles that may call each, by its full name; a service that is not listed is nobody's. refused is told of each call
+// that is not let through.
 func Authorise(services map[string][]Role, refused func(who Identity, method string)) []grpc.ServerOption {
 	check := func(ctx context.Context, method string) error {
 		id, ok := PeerOf(ctx)
@@ -120,13 +121,15 @@ func Authorise(services map[string][]Role, refused func(who Identity, method str
 		return status.Error(codes.PermissionDenied, refusal(id, ok, method).Error())
 	}
 	return []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(func(ctx context.Context, q any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, q any, info *grpc.UnaryServerInfo,
+			next grpc.UnaryHandler) (any, error) {
 			if err := check(ctx, info.FullMethod); err != nil {
 				return nil, err
 			}
 			return next(ctx, q)
 		}),
-		grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
+			next grpc.StreamHandler) error {
 			if err := check(stream.Context(), info.FullMethod); err != nil {
 				return err
 			}
@@ -140,7 +143,8 @@ func refusal(id Identity, known bool, method string) error {
 	if !known {
 		return errors.New("calls need a certificate of the cluster: see `spate certs --help`")
 	}
-	return fmt.Errorf("the certificate of %s does not allow %s: use one of the right role, see `spate certs --help`", id, method)
+	return fmt.Errorf("the certificate of %s does not allow %s: use one of the right role, see `spate certs --help`",
+		id, method)
 }
 
 // serviceOf is the service of a method: "/spate.v1.RunService/SubmitRun" is spate.v1.RunService's.

@@ -38,7 +38,8 @@ func identityOf(cert *x509.Certificate) (Identity, error) {
 			return Identity{role, name}, nil
 		}
 	}
-	return Identity{}, fmt.Errorf("the certificate of %q says no role of Spate's: make it with `spate certs`", cert.Subject.CommonName)
+	return Identity{}, fmt.Errorf("the certificate of %q says no role of Spate's: make it with `spate certs`",
+		cert.Subject.CommonName)
 }
 
 // Files are the files of a program's certificate.
@@ -52,8 +53,8 @@ type Files struct {
 // Given says whether any of the files is named.
 func (f Files) Given() bool { return f.Authority != "" || f.Cert != "" || f.Key != "" }
 
-// Check loads the files and returns who they say the program is, and until when. It is an error if one is missing or damaged, if they do
-// not belong together, or if the certificate is not valid now.
+// Check loads the files and returns who they say the program is, and until when. It is an error if one is missing or
+// damaged, if they do not belong together, or if the certificate is not valid now.
 func (f Files) Check(now time.Time) (Identity, time.Time, error) {
 	none := Identity{}
 	pool, err := f.pool()

@@ -1,7 +1,8 @@
 // Package clock is the one time line that durations are measured on, and the estimate of another machine's line.
 //
-// An Instant is the machine's CLOCK_MONOTONIC: it never steps, and it is the same for all processes of a machine, so that a
-// simulator's truth can be compared with a client's stamps. Wall clocks are for labels only and never enter a duration.
+// An Instant is the machine's CLOCK_MONOTONIC: it never steps, and it is the same for all processes of a machine, so
+// that a simulator's truth can be compared with a client's stamps. Wall clocks are for labels only and never enter a
+// duration.
 package clock
 
 import (
@@ -14,8 +15,8 @@ type Instant int64
 // epoch ties Go's own monotonic readings, which have no public origin, to CLOCK_MONOTONIC.
 var epochTime, epochInstant = tie()
 
-// tie reads both lines as close together as it can: a preemption between the two readings would shift this process against all
-// others of the machine for good, so the tightest of many pairs is taken.
+// tie reads both lines as close together as it can: a preemption between the two readings would shift this process
+// against all others of the machine for good, so the tightest of many pairs is taken.
 func tie() (time.Time, Instant) {
 	var at time.Time
 	var instant Instant

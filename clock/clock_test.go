@@ -21,8 +21,8 @@ func TestNowAdvancesWithTheSystemClock(t *testing.T) {
 	}
 }
 
-// The true offset is always within the stated uncertainty, however unevenly the network delays the two ways and however the clocks
-// drift apart within the bound.
+// The true offset is always within the stated uncertainty, however unevenly the network delays the two ways and however
+// the clocks drift apart within the bound.
 func TestOffsetIsWithinItsUncertainty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		base := rapid.Int64Range(-1e12, 1e12).Draw(t, "offset")
@@ -36,7 +36,8 @@ func TestOffsetIsWithinItsUncertainty(t *testing.T) {
 			work := Instant(rapid.Int64Range(0, 1e6).Draw(t, "work"))
 			back := Instant(rapid.Int64Range(0, 3e8).Draw(t, "back"))
 			received, sent := now+there, now+there+work
-			s := Sample{Asked: now, Received: received + Instant(truth(received)), Sent: sent + Instant(truth(sent)), Answered: sent + back}
+			s := Sample{Asked: now, Received: received + Instant(truth(received)), Sent: sent + Instant(truth(sent)),
+				Answered: sent + back}
 			if !e.Add(s) {
 				t.Fatalf("refused %+v", s)
 			}
@@ -55,7 +56,8 @@ func TestOffsetIsWithinItsUncertainty(t *testing.T) {
 	})
 }
 
-// The bounds of several exchanges together are tighter than the best of them: a quick way there and a quick way back are enough.
+// The bounds of several exchanges together are tighter than the best of them: a quick way there and a quick way back
+// are enough.
 func TestBoundsOfSeveralSamplesAreJoined(t *testing.T) {
 	const truth = Instant(1e9)
 	var e Estimator
@@ -66,27 +68,30 @@ func TestBoundsOfSeveralSamplesAreJoined(t *testing.T) {
 		e.Add(s)
 	}
 	o, _ := e.At(101e6)
-	if wrong := time.Duration(o.Nanos - int64(truth)); wrong.Abs() > o.Uncertainty || o.Uncertainty > 2100*time.Microsecond {
+	if wrong := time.Duration(o.Nanos - int64(truth)); wrong.Abs() > o.Uncertainty ||
+		o.Uncertainty > 2100*time.Microsecond {
 		t.Errorf("off by %v, said to be within %v", wrong, o.Uncertainty)
 	}
 }
 
-// However long a clock stood still between two samples, what is said of that is no more than it was, and off by no more than the samples
-// leave open.
+// However long a clock stood still between two samples, what is said of that is no more than it was, and off by no more
+// than the samples leave open.
 func TestLeapOfAClockThatStoodStill(t *testing.T) {
 	const way = 2 * time.Millisecond
 	for _, stood := range []time.Duration{0, 3 * time.Millisecond, time.Second, -time.Second, time.Hour} {
 		var e Estimator
 		truth, now := Instant(1e12), Instant(5e9)
 		for range 5 {
-			e.Add(Sample{Asked: now, Received: now.Add(way) + truth, Sent: now.Add(way) + truth, Answered: now.Add(2 * way)})
+			e.Add(Sample{Asked: now, Received: now.Add(way) + truth, Sent: now.Add(way) + truth,
+				Answered: now.Add(2 * way)})
 			if e.Leap() != 0 {
 				t.Errorf("a leap of %v of clocks that run alike", e.Leap())
 			}
 			now = now.Add(time.Second)
 		}
 		truth = truth.Add(stood)
-		e.Add(Sample{Asked: now, Received: now.Add(way) + truth, Sent: now.Add(way) + truth, Answered: now.Add(2 * way)})
+		e.Add(Sample{Asked: now, Received: now.Add(way) + truth, Sent: now.Add(way) + truth,
+			Answered: now.Add(2 * way)})
 		least := max(stood.Abs()-2*way-time.Millisecond, 0)
 		if leap := e.Leap(); leap.Abs() > stood.Abs() || leap.Abs() < least || leap != 0 && (leap > 0) != (stood > 0) {
 			t.Errorf("a leap of %v of a clock that stood still for %v", leap, stood)

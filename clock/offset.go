@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Sample is one exchange of four timestamps with another machine: asked and answered on this line, received and sent on the
-// other's.
+// Sample is one exchange of four timestamps with another machine: asked and answered on this line, received and sent on
+// the other's.
 type Sample struct {
 	Asked    Instant
 	Received Instant
@@ -21,8 +21,8 @@ type Offset struct {
 	Uncertainty time.Duration
 }
 
-// bounds returns the least and the largest offset that an exchange allows: the question did not arrive before it was asked, and the
-// answer not before it left.
+// bounds returns the least and the largest offset that an exchange allows: the question did not arrive before it was
+// asked, and the answer not before it left.
 func (s Sample) bounds() (lower, upper int64) {
 	return int64(s.Sent - s.Answered), int64(s.Received - s.Asked)
 }
@@ -33,7 +33,8 @@ func (s Sample) plausible() bool {
 	return s.Answered >= s.Asked && s.Sent >= s.Received && lower-upper <= bound{at: s.Asked}.slack(s.Answered)
 }
 
-// driftDivisor bounds how fast two machines' clocks may move apart: by one part in 10,000 (100 ppm), twice what a bad quartz does.
+// driftDivisor bounds how fast two machines' clocks may move apart: by one part in 10,000 (100 ppm), twice what a bad
+// quartz does.
 const driftDivisor = 10_000
 
 // bound is a limit of the offset at an instant.
@@ -56,7 +57,8 @@ func (b bound) slack(now Instant) int64 {
 }
 
 const (
-	// remembered is how many samples an estimate is made of, and freshness how old they may be: the clocks drift meanwhile.
+	// remembered is how many samples an estimate is made of, and freshness how old they may be: the clocks drift
+	// meanwhile.
 	remembered = 64
 	freshness  = 30 * time.Second
 )
@@ -68,10 +70,11 @@ type midpoint struct {
 	at        Instant
 }
 
-// Estimator makes one estimate of many samples. What it promises comes from bounds: the tightest of all samples', the best way there may
-// be of another sample than the best way back (K. Marzullo, Maintaining the Time in a Distributed System, 1984). Within them the estimate is
-// the mean of the midpoints of recent samples, of the half with the shorter round trips: jitter that is the same both ways cancels
-// out in a mean, and queues that make one way longer show as long round trips. The zero value is ready. It is not safe for concurrent use.
+// Estimator makes one estimate of many samples. What it promises comes from bounds: the tightest of all samples', the
+// best way there may be of another sample than the best way back (K. Marzullo, Maintaining the Time in a Distributed
+// System, 1984). Within them the estimate is the mean of the midpoints of recent samples, of the half with the shorter
+// round trips: jitter that is the same both ways cancels out in a mean, and queues that make one way longer show as
+// long round trips. The zero value is ready. It is not safe for concurrent use.
 type Estimator struct {
 	lower, upper bound
 	recent       []midpoint // as they came; empty: there was no usable sample
@@ -85,7 +88,8 @@ func (e *Estimator) Add(s Sample) bool {
 	if !s.plausible() {
 		return false
 	}
-	// Both bounds are of a moment between the question and the answer: dated at the question they are loosened for long enough.
+	// Both bounds are of a moment between the question and the answer: dated at the question they are loosened for long
+	// enough.
 	l, u := s.bounds()
 	lower, upper := bound{l, s.Asked}, bound{u, s.Asked}
 	if len(e.recent) > 0 {
@@ -104,16 +108,17 @@ func (e *Estimator) Add(s Sample) bool {
 	return true
 }
 
-// apart is by how much the bounds of a new sample lie above those that are known, negative below: 0 if an offset is within both. Else a clock
-// stood still, as that of a machine that sleeps does, and what was known is void.
+// apart is by how much the bounds of a new sample lie above those that are known, negative below: 0 if an offset is
+// within both. Else a clock stood still, as that of a machine that sleeps does, and what was known is void.
 func (e *Estimator) apart(lower, upper bound, now Instant) time.Duration {
 	above := lower.least(now) - e.upper.most(now)
 	below := e.lower.least(now) - upper.most(now)
 	return time.Duration(max(above, 0) - max(below, 0))
 }
 
-// Leap returns by how much, at least, the other clock has run ahead of this one beyond any drift before the last sample that was added,
-// because this one stood still; negative if the other one did. 0: the sample agrees with those before it.
+// Leap returns by how much, at least, the other clock has run ahead of this one beyond any drift before the last sample
+// that was added, because this one stood still; negative if the other one did. 0: the sample agrees with those before
+// it.
 func (e *Estimator) Leap() time.Duration { return e.leap }
 
 // remember makes a midpoint one of the recent ones, and their mean anew.
@@ -133,8 +138,8 @@ func (e *Estimator) remember(m midpoint) {
 	e.mean = m.nanos + sum/int64(len(quickest))
 }
 
-// At returns the offset and its uncertainty at an instant, grown by the drift since the samples. It is false before the first usable
-// sample.
+// At returns the offset and its uncertainty at an instant, grown by the drift since the samples. It is false before the
+// first usable sample.
 func (e *Estimator) At(now Instant) (Offset, bool) {
 	if len(e.recent) == 0 {
 		return Offset{}, false

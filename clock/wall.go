@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// Wall maps times of this machine's wall clock (CLOCK_REALTIME) to instants. The kernel stamps received packets on that clock
-// only. It is safe for concurrent use.
+// Wall maps times of this machine's wall clock (CLOCK_REALTIME) to instants. The kernel stamps received packets on that
+// clock only. It is safe for concurrent use.
 //
-// Why a step of the wall clock can bend no duration: the kernel runs both clocks from one counter with one rate. Slewing (NTP,
-// adjtime) changes the rate of both alike, so wall - monotonic is a constant until somebody sets the wall clock, and every
-// setting starts a new era with a new constant. A stamp is mapped with the constant of the present era, and only if it can
-// belong to no earlier one:
+// Why a step of the wall clock can bend no duration: the kernel runs both clocks from one counter with one rate.
+// Slewing (NTP, adjtime) changes the rate of both alike, so wall - monotonic is a constant until somebody sets the wall
+// clock, and every setting starts a new era with a new constant. A stamp is mapped with the constant of the present
+// era, and only if it can belong to no earlier one:
 //
 //	a stamp of the era before, taken at t <= since, reads t + d1 on the wall; mapped with d2 it comes out as t + d1 - d2,
 //	so at most since + d1 - d2. What maps to a later instant than that, and than since itself, is of this era.
 //
-// Everything else is refused: a few stamps around a step are lost, none is wrong. Of two steps between two
-// calls only the sum can be seen: a stamp taken between the two may be wrong by one of them. And a step that is shorter than the time
-// between the two clock calls of a reading, which is tens of nanoseconds unless the program is interrupted there, is seen by the next
-// reading only.
+// Everything else is refused: a few stamps around a step are lost, none is wrong. Of two steps between two calls only
+// the sum can be seen: a stamp taken between the two may be wrong by one of them. And a step that is shorter than the
+// time between the two clock calls of a reading, which is tens of nanoseconds unless the program is interrupted there,
+// is seen by the next reading only.
 type Wall struct {
 	present atomic.Pointer[era]
 	begin   sync.Mutex // held while an era begins
@@ -34,8 +34,8 @@ type era struct {
 }
 
 const (
-	// wallNoise is how far wall - monotonic may look off before it is measured again: more than two clock calls cost, and
-	// the largest step that can stay unseen.
+	// wallNoise is how far wall - monotonic may look off before it is measured again: more than two clock calls cost,
+	// and the largest step that can stay unseen.
 	wallNoise = 5 * time.Microsecond
 	// wallTight is how close together the clock calls of a measurement must be for it to be taken at once.
 	wallTight = 200 * time.Nanosecond
@@ -52,9 +52,9 @@ func newWall(read func() (Instant, int64)) *Wall {
 	return w
 }
 
-// Instant maps a stamp of the wall clock, in nanoseconds since 1970, that was taken before the call. It returns the instant
-// of the stamp and the instant of the call. It is false if a step of the wall clock left it open what the stamp means; at is
-// then the instant of the call.
+// Instant maps a stamp of the wall clock, in nanoseconds since 1970, that was taken before the call. It returns the
+// instant of the stamp and the instant of the call. It is false if a step of the wall clock left it open what the stamp
+// means; at is then the instant of the call.
 func (w *Wall) Instant(stamp int64) (at, now Instant, ok bool) {
 	now, wall := w.read()
 	e := w.present.Load()
@@ -94,8 +94,8 @@ func (e *era) next(offset int64, since Instant) *era {
 	return &era{offset: offset, from: max(since, last.Add(wallNoise))}
 }
 
-// measure returns wall - monotonic by the tightest of several readings, how wrong that may be, and when it was done. Each
-// reading of the wall lies between two of the monotonic clock.
+// measure returns wall - monotonic by the tightest of several readings, how wrong that may be, and when it was done.
+// Each reading of the wall lies between two of the monotonic clock.
 func (w *Wall) measure() (offset int64, wrong time.Duration, at Instant) {
 	wrong = time.Hour
 	before, _ := w.read()

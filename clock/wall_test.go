@@ -33,7 +33,8 @@ func TestSteppedWallBendsNoStamp(t *testing.T) {
 			wall  int64
 		}
 		var unread []stamp
-		stepped := false // since a stamp was last mapped: of two steps between two calls Wall sees but their sum, as it says
+		// since a stamp was last mapped: of two steps between two calls Wall sees but their sum, as it says
+		stepped := false
 		for range rapid.IntRange(1, 60).Draw(t, "events") {
 			m.now += Instant(rapid.Int64Range(0, 2e7).Draw(t, "later"))
 			switch rapid.IntRange(0, 5).Draw(t, "event") {
@@ -51,7 +52,8 @@ func TestSteppedWallBendsNoStamp(t *testing.T) {
 					if at > now {
 						t.Fatalf("stamped at %d, read before it at %d", at, now)
 					}
-					if wrong := apart(int64(at), int64(s.truth)); ok && wrong > wallNoise+time.Duration(m.paused)+time.Microsecond {
+					if wrong := apart(int64(at), int64(s.truth)); ok && wrong > wallNoise+time.Duration(m.paused)+
+						time.Microsecond {
 						t.Fatalf("stamp of %d mapped to %d, wrong by %v", s.truth, at, wrong)
 					}
 				}

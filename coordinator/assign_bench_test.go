@@ -9,8 +9,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// BenchmarkAssign is the coordinator's work to hand a stage to 1,000 agents, each of which gets the weights of all: what is copied for each
-// and encoded on its way. Weights sum up to 10,000 at most.
+// BenchmarkAssign is the coordinator's work to hand a stage to 1,000 agents, each of which gets the weights of all:
+// what is copied for each and encoded on its way. Weights sum up to 10,000 at most.
 func BenchmarkAssign(b *testing.B) {
 	const agents = 1000
 	weights := make([]uint32, agents)
@@ -24,7 +24,8 @@ func BenchmarkAssign(b *testing.B) {
 	for name, lexicon := range map[string]*spatev1.Lexicon{"plain": nil, "with words": {Words: words}} {
 		stage := &spatev1.Stage{
 			Target:   &spatev1.Target{Name: "t", Endpoints: []string{"http://10.0.0.1:8000"}, Model: "m"},
-			Workload: &spatev1.Workload{Name: "w", Content: &spatev1.Workload_Random{Random: &spatev1.RandomContent{}}}, Lexicon: lexicon,
+			Workload: &spatev1.Workload{Name: "w", Content: &spatev1.Workload_Random{Random: &spatev1.RandomContent{}}},
+			Lexicon:  lexicon,
 		}
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -33,7 +34,8 @@ func BenchmarkAssign(b *testing.B) {
 				bytes = 0
 				for rank := range uint32(agents) {
 					m := proto.CloneOf(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Assign{Assign: &spatev1.Assign{
-						Ref: &spatev1.AssignmentRef{RunId: "run", Revision: 1}, Stage: stage, Stripe: &spatev1.Stripe{Weights: weights, Rank: rank},
+						Ref: &spatev1.AssignmentRef{RunId: "run", Revision: 1}, Stage: stage,
+						Stripe: &spatev1.Stripe{Weights: weights, Rank: rank},
 					}}})
 					encoded, err := proto.Marshal(m)
 					if err != nil {

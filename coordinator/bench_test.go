@@ -12,10 +12,13 @@ import (
 func (a *agent) benchSnapshot() *spatev1.Snapshot {
 	s := a.snapshot(uint32(a.sequence))
 	random := rand.New(rand.NewPCG(1, a.sequence))
-	series := &spatev1.Series{Counters: &spatev1.Counters{Started: 200, Completed: 200, OutputTokens: 10000, TokensArrived: 10000}}
+	series := &spatev1.Series{Counters: &spatev1.Counters{Started: 200, Completed: 200, OutputTokens: 10000,
+		TokensArrived: 10000}}
 	for _, m := range []spatev1.Metric{
-		spatev1.Metric_METRIC_TTFT, spatev1.Metric_METRIC_TTFT_SCHEDULED, spatev1.Metric_METRIC_E2E, spatev1.Metric_METRIC_E2E_SCHEDULED,
-		spatev1.Metric_METRIC_TPOT, spatev1.Metric_METRIC_ITL, spatev1.Metric_METRIC_SEND_DELAY, spatev1.Metric_METRIC_ISL,
+		spatev1.Metric_METRIC_TTFT, spatev1.Metric_METRIC_TTFT_SCHEDULED, spatev1.Metric_METRIC_E2E,
+		spatev1.Metric_METRIC_E2E_SCHEDULED,
+		spatev1.Metric_METRIC_TPOT, spatev1.Metric_METRIC_ITL, spatev1.Metric_METRIC_SEND_DELAY,
+		spatev1.Metric_METRIC_ISL,
 		spatev1.Metric_METRIC_OSL, spatev1.Metric_METRIC_RECEIVE_LAG,
 	} {
 		h := histogram.New(histogram.LayoutOf(m))

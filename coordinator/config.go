@@ -20,35 +20,38 @@ import (
 type Config struct {
 	// Listen is the address of the gRPC services, for Run. Addresses beyond loopback need TLS or InsecurePlaintext.
 	Listen string
-	// TLS are the coordinator's certificate and its cluster's authority: then all connections are encrypted, agents and clients must have
-	// certificates too, and each may call what its role allows. Without, anybody who can connect may do anything.
+	// TLS are the coordinator's certificate and its cluster's authority: then all connections are encrypted, agents and
+	// clients must have certificates too, and each may call what its role allows. Without, anybody who can connect may
+	// do anything.
 	TLS certs.Files
-	// InsecurePlaintext allows connections without TLS beyond loopback: anybody who can reach the port can run plans, read
-	// results and see the API keys that are on their way to agents.
+	// InsecurePlaintext allows connections without TLS beyond loopback: anybody who can reach the port can run plans,
+	// read results and see the API keys that are on their way to agents.
 	InsecurePlaintext bool
 	// DataDir holds a directory for each run, with its ledger: DataDir/RUNID/ledger.db.
 	DataDir string
 	// DatasetDir keeps the rows of plans' files, for agents to fetch. Default: "datasets" in DataDir.
 	DatasetDir string
-	// Gossip lets agents find this coordinator, and this coordinator list agents that have not connected. Its Meta is filled in.
-	// Nil: agents are told the address.
+	// Gossip lets agents find this coordinator, and this coordinator list agents that have not connected. Its Meta is
+	// filled in. Nil: agents are told the address.
 	Gossip *membership.Config
-	// Local says that the coordinator is embedded in the command that submits its one run. It takes up nothing in DataDir, and no other
-	// coordinator takes up its run: only Resume continues it.
+	// Local says that the coordinator is embedded in the command that submits its one run. It takes up nothing in
+	// DataDir, and no other coordinator takes up its run: only Resume continues it.
 	Local bool
-	// KeepRuns are the limits of the runs in DataDir that have ended: those beyond them are deleted, the oldest first, at the start and whenever
-	// a run ends. Zero: none is.
+	// KeepRuns are the limits of the runs in DataDir that have ended: those beyond them are deleted, the oldest first,
+	// at the start and whenever a run ends. Zero: none is.
 	KeepRuns retention.Limits
-	// KeepDatasets are the limits of the datasets in DatasetDir, but for those of runs that wait or go on. Zero: none is deleted.
+	// KeepDatasets are the limits of the datasets in DatasetDir, but for those of runs that wait or go on. Zero: none
+	// is deleted.
 	KeepDatasets retention.Limits
 	// MaxDataset is how many bytes a dataset may have that a client hands over. 0: not limited.
 	MaxDataset uint64
 	// RunDir is the directory of a local coordinator's run instead of DataDir/RUNID.
 	RunDir string
-	// OpenSink opens what takes in a run's merged results while it goes on. It is given the run's directory. The coordinator
-	// closes the sink at the run's end. Nil: nobody watches.
+	// OpenSink opens what takes in a run's merged results while it goes on. It is given the run's directory. The
+	// coordinator closes the sink at the run's end. Nil: nobody watches.
 	OpenSink func(runDir string) (sink.Sink, error)
-	// LeaveOn makes Run leave rather than close the coordinator if its context ended for this reason. Nil: it is always closed.
+	// LeaveOn makes Run leave rather than close the coordinator if its context ended for this reason. Nil: it is always
+	// closed.
 	LeaveOn error
 	// Limits bound what peers can ask.
 	Limits Limits
@@ -75,7 +78,8 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("coordinator: a data directory is needed: runs are kept there"))
 	}
 	if c.HeartbeatInterval < 0 || c.Lease < 0 {
-		errs = append(errs, fmt.Errorf("coordinator: heartbeat interval %v and lease %v must not be negative", c.HeartbeatInterval, c.Lease))
+		errs = append(errs, fmt.Errorf("coordinator: heartbeat interval %v and lease %v must not be negative",
+			c.HeartbeatInterval, c.Lease))
 	}
 	if c.MaxWaiting < 0 {
 		errs = append(errs, fmt.Errorf("coordinator: %d runs cannot wait", c.MaxWaiting))

@@ -127,8 +127,9 @@ type received[M any] struct {
 	err     error
 }
 
-// receive reads a stream in a goroutine of its own, so that a handler can wait for other things, too. The channel's last message is
-// the stream's first error. The handler calls quit when it returns; the stream then ends, and the goroutine with it.
+// receive reads a stream in a goroutine of its own, so that a handler can wait for other things, too. The channel's
+// last message is the stream's first error. The handler calls quit when it returns; the stream then ends, and the
+// goroutine with it.
 func receive[M any](recv func() (M, error)) (in <-chan received[M], quit func()) {
 	out, done := make(chan received[M]), make(chan struct{})
 	go func() {

@@ -1,9 +1,9 @@
-// Package coordinator runs plans on agents: it finds agents, splits each stage over them, starts them at one instant, takes in what
-// they measure and keeps it in a ledger.
+// Package coordinator runs plans on agents: it finds agents, splits each stage over them, starts them at one instant,
+// takes in what they measure and keeps it in a ledger.
 //
-// It is a thin shell: what happens in a run is decided by package lifecycle, what numbers mean by package aggregate. It must not
-// send load, see a single request, or write a secret anywhere. The commands make a Coordinator, in its own process or embedded;
-// agents and clients reach it through its gRPC services only.
+// It is a thin shell: what happens in a run is decided by package lifecycle, what numbers mean by package aggregate. It
+// must not send load, see a single request, or write a secret anywhere. The commands make a Coordinator, in its own
+// process or embedded; agents and clients reach it through its gRPC services only.
 package coordinator
 
 import (
@@ -51,7 +51,8 @@ type Coordinator struct {
 	restarts, renewals  atomic.Uint64
 	faults              atomic.Uint64 // panics that were recovered from
 
-	mu       sync.Mutex // guards all below, and the machine of the run in progress; nobody waits for the disk who holds it
+	// guards all below, and the machine of the run in progress; nobody waits for the disk who holds it
+	mu       sync.Mutex
 	sessions map[string]*session
 	owners   map[string]owner // of agents' names, by whoever connected last
 	active   *run             // nil: none
@@ -72,7 +73,8 @@ func New(cfg Config) (*Coordinator, error) {
 	}
 	c := &Coordinator{
 		cfg: cfg.withDefaults(), closing: make(chan struct{}),
-		sessions: map[string]*session{}, owners: map[string]owner{}, runs: map[string]*run{}, listed: map[string]listed{}, boot: bootID(),
+		sessions: map[string]*session{}, owners: map[string]owner{}, runs: map[string]*run{},
+		listed: map[string]listed{}, boot: bootID(),
 		diskOf: func(l *ledger.Ledger) disk { return l },
 	}
 	c.log = c.cfg.Logger
@@ -85,11 +87,13 @@ func New(cfg Config) (*Coordinator, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.server = grpc.NewServer(append(append(append(c.limits.options(secured.creds), c.recovering()...), secured.options...),
+	c.server = grpc.NewServer(append(append(append(c.limits.options(secured.creds), c.recovering()...),
+		secured.options...),
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.InitialWindowSize(flowWindow), grpc.InitialConnWindowSize(flowWindow),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second,
+			PermitWithoutStream: true}),
 	)...)
 	spatev1.RegisterControlServiceServer(c.server, controlService{c: c})
 	spatev1.RegisterMetricsServiceServer(c.server, metricsService{c: c})
@@ -97,15 +101,16 @@ func New(cfg Config) (*Coordinator, error) {
 	return c, nil
 }
 
-// maxMessage is twice the largest snapshot: one that is too large is refused with a reason, which its agent can act on, rather than
-// by the end of the stream, after which the agent would send it again.
+// maxMessage is twice the largest snapshot: one that is too large is refused with a reason, which its agent can act on,
+// rather than by the end of the stream, after which the agent would send it again.
 const maxMessage = 2 * aggregate.MaxSnapshotBytes
 
-// flowWindow is how much a stream, or a connection, may have on its way. Being given, it is not estimated, which would take a ping and its
-// answer for each snapshot; 4 MiB in 150 ms are 28 MB/s.
+// flowWindow is how much a stream, or a connection, may have on its way. Being given, it is not estimated, which would
+// take a ping and its answer for each snapshot; 4 MiB in 150 ms are 28 MB/s.
 const flowWindow = 4 << 20
 
-// Run listens on the configured address and serves until ctx ends, then closes the coordinator, or leaves if that is what ended ctx.
+// Run listens on the configured address and serves until ctx ends, then closes the coordinator, or leaves if that is
+// what ended ctx.
 func (c *Coordinator) Run(ctx context.Context) error {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", c.cfg.Listen)
@@ -113,7 +118,8 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		return fmt.Errorf("coordinator: listen on %q: %w", c.cfg.Listen, err)
 	}
 	ended := make(chan error, 1)
-	stop := context.AfterFunc(ctx, func() { ended <- c.end(c.cfg.LeaveOn != nil && errors.Is(context.Cause(ctx), c.cfg.LeaveOn)) })
+	stop := context.AfterFunc(ctx,
+		func() { ended <- c.end(c.cfg.LeaveOn != nil && errors.Is(context.Cause(ctx), c.cfg.LeaveOn)) })
 	err = c.Serve(l)
 	if stop() {
 		return errors.Join(err, c.Close())
@@ -121,8 +127,8 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	return errors.Join(err, <-ended)
 }
 
-// Serve serves on a listener until Close, and closes the listener. Before, unless the coordinator is local, it takes up the runs in the data
-// directory that have no end; it also joins the gossip, if there is one, with the listener's port.
+// Serve serves on a listener until Close, and closes the listener. Before, unless the coordinator is local, it takes up
+// the runs in the data directory that have no end; it also joins the gossip, if there is one, with the listener's port.
 func (c *Coordinator) Serve(l net.Listener) error {
 	if err := c.cfg.checkAddr(l.Addr()); err != nil {
 		return errors.Join(err, l.Close())
@@ -143,8 +149,8 @@ func (c *Coordinator) Serve(l net.Listener) error {
 	return nil
 }
 
-// lockData makes the data directory this coordinator's own until it is closed: two would take up the same runs. A local one takes up none, and
-// several may have their runs in one directory.
+// lockData makes the data directory this coordinator's own until it is closed: two would take up the same runs. A local
+// one takes up none, and several may have their runs in one directory.
 func (c *Coordinator) lockData() error {
 	if c.cfg.Local {
 		return nil
@@ -199,12 +205,13 @@ func (c *Coordinator) GossipAddress() string {
 // closeTimeout bounds how long Close waits for handlers: they have all been told.
 const closeTimeout = 2 * time.Second
 
-// Close aborts the run in progress, keeping what was measured, tells agents to stop, and ends all services. Runs that wait do so until a
-// coordinator is started in the same directory. It blocks until all is down, which takes up to sinkDeadline if a run's sink has something left, and may be called twice.
+// Close aborts the run in progress, keeping what was measured, tells agents to stop, and ends all services. Runs that
+// wait do so until a coordinator is started in the same directory. It blocks until all is down, which takes up to
+// sinkDeadline if a run's sink has something left, and may be called twice.
 func (c *Coordinator) Close() error { return c.end(false) }
 
-// Leave is Close, but leaves the run in progress to the coordinator that is started next on the same data directory. Agents go on for their
-// lease.
+// Leave is Close, but leaves the run in progress to the coordinator that is started next on the same data directory.
+// Agents go on for their lease.
 func (c *Coordinator) Leave() error { return c.end(true) }
 
 // end is Close and Leave.
@@ -286,8 +293,8 @@ type Stats struct {
 	Waiting int
 	// ConnectionsRefused had no certificate of the cluster, and CallsRefused not the right role's.
 	ConnectionsRefused, CallsRefused uint64
-	// Windows were merged and handed on, and WindowDelay is how long after its end the last of them was. Agents close a window 250 ms
-	// after its end.
+	// Windows were merged and handed on, and WindowDelay is how long after its end the last of them was. Agents close a
+	// window 250 ms after its end.
 	Windows     uint64
 	WindowDelay time.Duration
 	// Agents counts those that are connected, by health: "ready", "busy", "silent".

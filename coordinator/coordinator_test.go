@@ -117,7 +117,8 @@ func TestTwoAgentsRunAPlan(t *testing.T) {
 	}
 	runStage(a, b)
 	events := h.follow(id)
-	if end := events[len(events)-1].GetRunEnded(); end.GetOutcome() != spatev1.Outcome_OUTCOME_DONE || !end.GetComplete() {
+	if end := events[len(events)-1].GetRunEnded(); end.GetOutcome() != spatev1.Outcome_OUTCOME_DONE ||
+		!end.GetComplete() {
 		t.Errorf("end: %v", end)
 	}
 	if again := h.follow(id); len(again) != len(events) {
@@ -139,7 +140,8 @@ func checkKinds(t *testing.T, events []*spatev1.RunEvent, want string) {
 	t.Helper()
 	var kinds []string
 	for _, e := range events {
-		if p, ok := points.Event(points.Run{}, e, func(uint32) *spatev1.Stage { return nil }); ok && p.Kind != sink.Warning {
+		if p, ok := points.Event(points.Run{}, e, func(uint32) *spatev1.Stage { return nil }); ok &&
+			p.Kind != sink.Warning {
 			kinds = append(kinds, string(p.Kind))
 		}
 	}
@@ -194,7 +196,8 @@ func (r *recorder) Close(context.Context) error {
 	return nil
 }
 
-// check expects two stages of two windows by two agents of one region at one endpoint: 2 x 2 x (whole, region, endpoint, a, b).
+// check expects two stages of two windows by two agents of one region at one endpoint: 2 x 2 x (whole, region,
+// endpoint, a, b).
 func (r *recorder) check(t *testing.T) {
 	t.Helper()
 	r.mu.Lock()
@@ -281,7 +284,8 @@ func TestBadSnapshotsAreRefusedAndTheRestIsRight(t *testing.T) {
 	}
 }
 
-// What is refused of an agent that takes part is missing for good, the totals perhaps. So its stage ends with the reason; none waits for ever.
+// What is refused of an agent that takes part is missing for good, the totals perhaps. So its stage ends with the
+// reason; none waits for ever.
 func TestARefusalEndsTheShare(t *testing.T) {
 	for name, spoil := range map[string]func(*spatev1.Snapshot){
 		"no sequence": func(s *spatev1.Snapshot) { s.Key.Sequence = 0 },
@@ -302,7 +306,8 @@ func TestARefusalEndsTheShare(t *testing.T) {
 			if m := a.deliver(last); m.GetRefused() == "" {
 				t.Fatal("taken")
 			}
-			if end := h.end(id); end.GetComplete() || !strings.Contains(end.GetReason(), "agent a: the coordinator refused its snapshot") {
+			if end := h.end(id); end.GetComplete() ||
+				!strings.Contains(end.GetReason(), "agent a: the coordinator refused its snapshot") {
 				t.Errorf("ended with %v", end)
 			}
 		})
@@ -350,14 +355,16 @@ func TestAKilledAgentFailsTheRunAndTheRestIsKept(t *testing.T) {
 		x.acked(x.snapshot(0))
 	}
 	b.hangUp()
-	for _, err := h.dial("b", 2); status.Code(err) == codes.AlreadyExists; _, err = h.dial("b", 2) { // until the broken stream was noticed
+	for _, err := h.dial("b", 2); status.Code(err) == codes.AlreadyExists; _,
+		err = h.dial("b", 2) { // until the broken stream was noticed
 	}
 	if s := a.stopped(); s.GetImmediately() || !strings.Contains(s.GetReason(), "agent b lost") {
 		t.Errorf("a is told %v", s)
 	}
 	a.acked(a.last(1))
 	end := h.end(id)
-	if end.GetOutcome() != spatev1.Outcome_OUTCOME_FAILED || end.GetComplete() || !strings.Contains(end.GetReason(), "agent b lost") {
+	if end.GetOutcome() != spatev1.Outcome_OUTCOME_FAILED || end.GetComplete() ||
+		!strings.Contains(end.GetReason(), "agent b lost") {
 		t.Errorf("end: %v", end)
 	}
 	r := h.result(id)
@@ -448,7 +455,8 @@ func TestAFollowerSeesProgress(t *testing.T) {
 		}
 		// The first ones may come before the snapshot is durable and shown.
 		if p := m.GetEvent().GetStageProgress(); p.GetOutputTokensPerSecond() > 0 {
-			if p.GetCompleted() != 1 || p.GetInFlight() != 3 || p.GetOutputTokensPerSecond() != 5 || p.GetTtft().GetP50Ms() < 19 || p.GetTpot() != nil {
+			if p.GetCompleted() != 1 || p.GetInFlight() != 3 || p.GetOutputTokensPerSecond() != 5 ||
+				p.GetTtft().GetP50Ms() < 19 || p.GetTpot() != nil {
 				t.Errorf("progress %v", p)
 			}
 			return
@@ -462,8 +470,9 @@ func TestBadSubmissionsStartNothing(t *testing.T) {
 		q    *spatev1.SubmitRunRequest
 		want string
 	}{
-		"no plan":       {&spatev1.SubmitRunRequest{PlanPath: "p.yaml"}, "p.yaml"},
-		"mistake":       {&spatev1.SubmitRunRequest{PlanPath: "p.yaml", PlanYaml: []byte(plan + "speed: 3\n")}, "p.yaml:13"},
+		"no plan": {&spatev1.SubmitRunRequest{PlanPath: "p.yaml"}, "p.yaml"},
+		"mistake": {&spatev1.SubmitRunRequest{PlanPath: "p.yaml", PlanYaml: []byte(plan + "speed: 3\n")},
+			"p.yaml:13"},
 		"no secret":     {&spatev1.SubmitRunRequest{PlanYaml: []byte(plan)}, "env:KEY"},
 		"records":       {&spatev1.SubmitRunRequest{PlanYaml: []byte(plan), Records: "xml"}, "xml"},
 		"no simulation": {&spatev1.SubmitRunRequest{PlanYaml: []byte(simulatedPlan)}, "simulat"},
@@ -473,12 +482,14 @@ func TestBadSubmissionsStartNothing(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if entries, _ := os.ReadDir(h.dataDir); len(entries) != 2 || entries[0].Name() != "LOCK" || entries[1].Name() != "datasets" {
+	if entries, _ := os.ReadDir(h.dataDir); len(entries) != 2 || entries[0].Name() != "LOCK" ||
+		entries[1].Name() != "datasets" {
 		t.Errorf("left behind: %v", entries)
 	}
 }
 
-var simulatedPlan = strings.Replace(strings.Replace(plan, `endpoints: ["http://east.example:8000"]`, "simulator: {endpoints: 1}", 1),
+var simulatedPlan = strings.Replace(strings.Replace(plan, `endpoints: ["http://east.example:8000"]`,
+	"simulator: {endpoints: 1}", 1),
 	"    model: m\n    api_key: env:KEY\n", "", 1)
 
 func TestASinkThatCannotBeOpenedChangesNoResult(t *testing.T) {
@@ -553,7 +564,8 @@ func TestListenRules(t *testing.T) {
 		}
 	}
 	err := Config{Listen: ":1"}.Validate()
-	if err == nil || !strings.Contains(err.Error(), "spate certs --help") || !strings.Contains(err.Error(), "data directory") {
+	if err == nil || !strings.Contains(err.Error(), "spate certs --help") ||
+		!strings.Contains(err.Error(), "data directory") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -570,7 +582,8 @@ func TestRunServesAndGossipsUntilItsContextEnds(t *testing.T) {
 	defer a.Close()
 	c, err := New(Config{
 		Listen: "127.0.0.1:0", DataDir: t.TempDir(), Logger: log,
-		Gossip: &membership.Config{Name: "c", Bind: "127.0.0.1:0", Label: "run", Seeds: []string{a.Address()}, Logger: log},
+		Gossip: &membership.Config{Name: "c", Bind: "127.0.0.1:0", Label: "run", Seeds: []string{a.Address()},
+			Logger: log},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -606,7 +619,8 @@ func checkFound(t *testing.T, ctx context.Context, c *Coordinator) {
 		}
 		if len(m.GetAgents()) == 1 {
 			s := m.GetAgents()[0]
-			if s.GetAgent().GetName() != "a" || s.GetAgent().GetRegion() != "eu" || s.GetHealth() != spatev1.AgentHealth_AGENT_HEALTH_FOUND {
+			if s.GetAgent().GetName() != "a" || s.GetAgent().GetRegion() != "eu" ||
+				s.GetHealth() != spatev1.AgentHealth_AGENT_HEALTH_FOUND {
 				t.Errorf("found %v", s)
 			}
 			return

@@ -15,8 +15,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// A coordinator that serves other runs bears a ledger with a page that points at itself, which ended the process before: it says that the
-// run is damaged, and serves on.
+// A coordinator that serves other runs bears a ledger with a page that points at itself, which ended the process
+// before: it says that the run is damaged, and serves on.
 func TestDamagedLedgersEndNoCoordinator(t *testing.T) {
 	r := newRig(t)
 	id := r.stopped(t)
@@ -42,7 +42,8 @@ func TestDamagedLedgersEndNoCoordinator(t *testing.T) {
 		}
 		if err != nil {
 			told++
-			if run := list.GetRuns()[0]; status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "damaged") ||
+			if run := list.GetRuns()[0]; status.Code(err) != codes.FailedPrecondition ||
+				!strings.Contains(err.Error(), "damaged") ||
 				run.GetState() != spatev1.RunState_RUN_STATE_BROKEN || !strings.Contains(run.GetReason(), "damaged") {
 				t.Errorf("page %d: error %v, listed as %v", at/page, err, run)
 			}

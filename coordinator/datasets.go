@@ -16,7 +16,8 @@ import (
 )
 
 // FindDataset says whether a dataset is in the store.
-func (s runService) FindDataset(_ context.Context, q *spatev1.FindDatasetRequest) (*spatev1.FindDatasetResponse, error) {
+func (s runService) FindDataset(_ context.Context, q *spatev1.FindDatasetRequest) (*spatev1.FindDatasetResponse,
+	error) {
 	f, err := s.c.openDataset(q.GetSha256())
 	if status.Code(err) == codes.NotFound {
 		return &spatev1.FindDatasetResponse{}, nil
@@ -34,7 +35,8 @@ func (s runService) PutDataset(stream spatev1.RunService_PutDatasetServer) (err 
 		return err
 	}
 	if most := s.c.cfg.MaxDataset; most > 0 && first.GetSize() > most {
-		return status.Errorf(codes.InvalidArgument, "the dataset has %d bytes, and this coordinator takes at most %d: see --max-dataset-size",
+		return status.Errorf(codes.InvalidArgument,
+			"the dataset has %d bytes, and this coordinator takes at most %d: see --max-dataset-size",
 			first.GetSize(), most)
 	}
 	in, err := s.c.store.Receive(first.GetSha256(), first.GetSize())
@@ -62,7 +64,8 @@ func (s runService) PutDataset(stream spatev1.RunService_PutDatasetServer) (err 
 }
 
 // FetchDataset sends a dataset to an agent, from an offset on.
-func (s controlService) FetchDataset(q *spatev1.FetchDatasetRequest, stream spatev1.ControlService_FetchDatasetServer) error {
+func (s controlService) FetchDataset(q *spatev1.FetchDatasetRequest,
+	stream spatev1.ControlService_FetchDatasetServer) error {
 	f, err := s.c.openDataset(q.GetSha256())
 	if err != nil {
 		return err
@@ -97,7 +100,8 @@ func (c *Coordinator) haveDatasets(datasets map[string]*spatev1.Dataset) error {
 			return fmt.Errorf("workload %s: %w", workload, err)
 		}
 		if !found {
-			return fmt.Errorf("workload %s: its dataset %s is not here: it has to be handed over before the plan", workload, d.GetSha256())
+			return fmt.Errorf("workload %s: its dataset %s is not here: it has to be handed over before the plan",
+				workload, d.GetSha256())
 		}
 	}
 	return nil

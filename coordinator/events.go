@@ -14,8 +14,8 @@ const (
 	maxNotices  = 1024
 )
 
-// eventLog holds a run's events for any number of followers, from the begin. Its size is bounded: old progress is thinned out,
-// and notices beyond a number are left to the coordinator's own log. It is safe for concurrent use.
+// eventLog holds a run's events for any number of followers, from the begin. Its size is bounded: old progress is
+// thinned out, and notices beyond a number are left to the coordinator's own log. It is safe for concurrent use.
 type eventLog struct {
 	mu       sync.Mutex
 	events   []*spatev1.FollowRunResponse
@@ -26,7 +26,8 @@ type eventLog struct {
 	more     chan struct{} // closed and replaced at each event
 }
 
-// newEventLog begins a log with events that are known from before. Numbers go on behind the last of them, or behind a number beyond.
+// newEventLog begins a log with events that are known from before. Numbers go on behind the last of them, or behind a
+// number beyond.
 func newEventLog(known []*spatev1.FollowRunResponse, beyond uint64) *eventLog {
 	l := &eventLog{more: make(chan struct{}), events: known, last: beyond}
 	for _, e := range known {
@@ -48,8 +49,8 @@ func (l *eventLog) add(e *spatev1.RunEvent) (added bool) {
 	return ok
 }
 
-// number gives an event its place among all there ever were, so that followers find theirs, or refuses it as add does. Numbers are given
-// and events appended in the same order: that is the caller's part.
+// number gives an event its place among all there ever were, so that followers find theirs, or refuses it as add does.
+// Numbers are given and events appended in the same order: that is the caller's part.
 func (l *eventLog) number(e *spatev1.RunEvent) (numbered *spatev1.FollowRunResponse, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,8 +103,8 @@ func (l *eventLog) thin() {
 	l.progress -= (seen + 1) / 2
 }
 
-// after returns the events since a number, whether the log is at its end then, and a channel that is closed when there is more. The events
-// are not to be changed.
+// after returns the events since a number, whether the log is at its end then, and a channel that is closed when there
+// is more. The events are not to be changed.
 func (l *eventLog) after(number uint64) (events []*spatev1.FollowRunResponse, ended bool, more <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -23,8 +23,8 @@ func noticeEvent() *spatev1.RunEvent {
 	return &spatev1.RunEvent{Event: &spatev1.RunEvent_Notice{Notice: &spatev1.Notice{Text: "x"}}}
 }
 
-// However events come and followers read: each follower sees all that is not progress, once, in order, and progress in order; the
-// log stays small.
+// However events come and followers read: each follower sees all that is not progress, once, in order, and progress in
+// order; the log stays small.
 func TestFollowersSeeEventsOnceInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := newEventLog(nil, 0)
@@ -112,7 +112,8 @@ func TestALogGoesOnBehindWhatFollowersHaveSeen(t *testing.T) {
 	seen, _, _ := first.after(0)
 	again := newEventLog(known, 1<<32)
 	again.add(stageEvent(1))
-	for after, want := range map[uint64]int{0: 3, 1: 2, 2: 1, seen[len(seen)-1].GetNumber(): 1, 1<<32 + 1: 0, 1 << 40: 0} {
+	for after, want := range map[uint64]int{0: 3, 1: 2, 2: 1, seen[len(seen)-1].GetNumber(): 1, 1<<32 + 1: 0,
+		1 << 40: 0} {
 		if events, _, _ := again.after(after); len(events) != want {
 			t.Errorf("%d events after %d, want %d", len(events), after, want)
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// A bug that panics ends the run, or the call, in which it does, and nothing else: other runs wait in the queue, and agents of
-// theirs are connected.
+// A bug that panics ends the run, or the call, in which it does, and nothing else: other runs wait in the queue, and
+// agents of theirs are connected.
 
 // guarded does something for a run, which ends if that panics. c.mu is not held.
 func (c *Coordinator) guarded(r *run, do func()) {
@@ -34,7 +34,8 @@ func (c *Coordinator) faulted(r *run, fault any) {
 	if c.active != r {
 		return
 	}
-	c.abortFaulted(r, fmt.Sprintf("an internal fault of the coordinator: %v; report it with the coordinator's log", fault))
+	c.abortFaulted(r, fmt.Sprintf("an internal fault of the coordinator: %v; report it with the coordinator's log",
+		fault))
 	c.later(r, func() { c.forceEnd(r) })
 }
 
@@ -79,7 +80,8 @@ func (c *Coordinator) callFault(method string, fault any) error {
 
 // recovering are the server's options that keep a panic of one call to that call.
 func (c *Coordinator) recovering() []grpc.ServerOption {
-	unary := func(ctx context.Context, q any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any, err error) {
+	unary := func(ctx context.Context, q any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any,
+		err error) {
 		defer func() {
 			if fault := recover(); fault != nil {
 				err = c.callFault(info.FullMethod, fault)

@@ -109,7 +109,8 @@ func (h *harness) submit(minAgents uint32) string {
 func (h *harness) submitPlan(minAgents uint32, plan string) string {
 	h.t.Helper()
 	a, err := h.runs.SubmitRun(h.t.Context(), &spatev1.SubmitRunRequest{
-		PlanYaml: []byte(plan), PlanPath: "plan.yaml", MinAgents: minAgents, Secrets: map[string]string{"env:KEY": secretKey},
+		PlanYaml: []byte(plan), PlanPath: "plan.yaml", MinAgents: minAgents,
+		Secrets: map[string]string{"env:KEY": secretKey},
 	})
 	if err != nil {
 		h.t.Fatal(err)
@@ -170,7 +171,8 @@ func (h *harness) dial(name string, incarnation uint64) (*agent, error) {
 		h.t.Fatal(err)
 	}
 	a.say(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: &spatev1.Hello{
-		Protocol: protocol, Definitions: measure.Definitions, Incarnation: incarnation, Agent: &spatev1.AgentInfo{Name: name, Region: "eu", Weight: 1},
+		Protocol: protocol, Definitions: measure.Definitions, Incarnation: incarnation,
+		Agent: &spatev1.AgentInfo{Name: name, Region: "eu", Weight: 1},
 	}}})
 	m, err := a.control.Recv()
 	if err != nil {

@@ -42,7 +42,8 @@ func (h *health) look(now time.Time) (out []sink.AgentPoint) {
 		silent := instant.Sub(s.heard)
 		seconds := silent.Seconds()
 		p := sink.AgentPoint{
-			RunID: h.run.id, Plan: h.run.plan(), Agent: name, Region: s.info.GetRegion(), Time: now, SilentSeconds: &seconds,
+			RunID: h.run.id, Plan: h.run.plan(), Agent: name, Region: s.info.GetRegion(), Time: now,
+			SilentSeconds: &seconds,
 		}
 		if b := s.heartbeat; b != nil {
 			if told[name] = b.GetNumber(); told[name] != h.told[name] {
@@ -62,7 +63,8 @@ func (h *health) bound(all []sink.AgentPoint) []sink.AgentPoint {
 		return all
 	}
 	if !h.said {
-		h.c.log.Warn("more agents than health is written of; the first by name are", "run", h.run.id, "agents", len(all), "written", maxHealth)
+		h.c.log.Warn("more agents than health is written of; the first by name are", "run", h.run.id, "agents",
+			len(all), "written", maxHealth)
 		h.said = true
 	}
 	return all[:maxHealth]

@@ -58,7 +58,8 @@ func TestHealthIsHandedOn(t *testing.T) {
 	}
 	eventually(t, "the silence is handed on", func() bool { return silent() > 0.2 })
 	beats := watch.heartbeats("a")
-	if p := beats[2]; p.Heartbeat.GetInFlight() != 7 || p.Time.Before(began) || !p.Time.After(beats[0].Time) || p.Plan != "p" {
+	if p := beats[2]; p.Heartbeat.GetInFlight() != 7 || p.Time.Before(began) || !p.Time.After(beats[0].Time) ||
+		p.Plan != "p" {
 		t.Errorf("health %+v", p)
 	}
 	a.apply()
@@ -78,7 +79,8 @@ func TestHealthIsBounded(t *testing.T) {
 		all[i].Agent = fmt.Sprintf("%04d", len(all)-i)
 	}
 	of := &health{c: h.c, run: &run{id: "r"}}
-	if got := of.bound(all); len(got) != maxHealth || got[0].Agent != "0001" || got[maxHealth-1].Agent != "1000" || !of.said {
+	if got := of.bound(all); len(got) != maxHealth || got[0].Agent != "0001" || got[maxHealth-1].Agent != "1000" ||
+		!of.said {
 		t.Errorf("%d agents from %s to %s, said: %v", len(got), got[0].Agent, got[len(got)-1].Agent, of.said)
 	}
 }

@@ -32,7 +32,8 @@ func TestGarbageIsSaidAFewTimesOnly(t *testing.T) {
 	}
 	a.acked(closing(values(a.snapshot(0), 4, 1)))
 	said := texts(h.follow(id))
-	if len(said) != maxRefusalsTold || !strings.Contains(said[len(said)-1], "further ones are in the coordinator's log only") {
+	if len(said) != maxRefusalsTold ||
+		!strings.Contains(said[len(said)-1], "further ones are in the coordinator's log only") {
 		t.Errorf("%d notices, the last %q", len(said), said[len(said)-1])
 	}
 	if got := h.c.Stats().Refused; got != garbage {
@@ -139,7 +140,8 @@ func TestSnapshotsAreTakenFromTheirAgentsOnly(t *testing.T) {
 	h.c.owners["a"] = owner{h.c.sessions["a"].incarnation, certs.Identity{Role: certs.Agent, Name: "eu"}}
 	h.c.mu.Unlock()
 	s := closing(values(a.snapshot(0), 4, 1))
-	if _, err := h.c.take(s, certs.Identity{Role: certs.Agent, Name: "us"}); status.Code(err) != codes.PermissionDenied {
+	if _, err := h.c.take(s, certs.Identity{Role: certs.Agent,
+		Name: "us"}); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("taken from another: %v", err)
 	}
 	if m, err := h.c.take(s, certs.Identity{Role: certs.Agent, Name: "eu"}); err != nil || m.GetRefused() != "" {
@@ -150,11 +152,13 @@ func TestSnapshotsAreTakenFromTheirAgentsOnly(t *testing.T) {
 	}
 }
 
-// Whoever knows a process's number, which stands in every ledger, is not that process: neither while it is connected nor afterwards.
+// Whoever knows a process's number, which stands in every ledger, is not that process: neither while it is connected
+// nor afterwards.
 func TestASessionIsBoundToItsCertificate(t *testing.T) {
 	h := start(t)
 	hello := func(incarnation uint64) *spatev1.Hello {
-		return &spatev1.Hello{Protocol: protocol, Definitions: measure.Definitions, Incarnation: incarnation, Agent: &spatev1.AgentInfo{Name: "z"}}
+		return &spatev1.Hello{Protocol: protocol, Definitions: measure.Definitions, Incarnation: incarnation,
+			Agent: &spatev1.AgentInfo{Name: "z"}}
 	}
 	eu, us := certs.Identity{Role: certs.Agent, Name: "eu"}, certs.Identity{Role: certs.Agent, Name: "us"}
 	first, err := h.c.join(hello(7), "1.1.1.1:1", eu)

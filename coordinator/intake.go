@@ -22,7 +22,8 @@ type intake struct {
 }
 
 func (i *intake) stats() Stats {
-	return Stats{Snapshots: i.written.Load(), Duplicates: i.duplicates.Load(), Refused: i.refused.Load(), GivenUp: i.givenUp.Load()}
+	return Stats{Snapshots: i.written.Load(), Duplicates: i.duplicates.Load(), Refused: i.refused.Load(),
+		GivenUp: i.givenUp.Load()}
 }
 
 // metricsService takes in what agents measured.
@@ -31,8 +32,8 @@ type metricsService struct {
 	c *Coordinator
 }
 
-// Push takes in snapshots until the agent closes the stream. Each is durable before its ack goes out; calls of different agents
-// share the ledger's writes.
+// Push takes in snapshots until the agent closes the stream. Each is durable before its ack goes out; calls of
+// different agents share the ledger's writes.
 func (s metricsService) Push(stream spatev1.MetricsService_PushServer) error {
 	who, _ := certs.PeerOf(stream.Context())
 	in, quit := receive(stream.Recv)
@@ -62,18 +63,20 @@ func (s metricsService) ended(stream spatev1.MetricsService_PushServer, err erro
 		return nil
 	}
 	var limit limitError // counted already
-	if code := status.Code(err); (code == codes.ResourceExhausted || code == codes.Internal) && !errors.As(err, &limit) {
+	if code := status.Code(err); (code == codes.ResourceExhausted || code == codes.Internal) &&
+		!errors.As(err, &limit) {
 		s.c.intake.refused.Add(1)
 		s.c.log.Warn("unreadable snapshot refused", "address", addressOf(stream.Context()), "error", err)
 	}
 	return err
 }
 
-// errGivenUp refuses what comes too late: others have been told to do it again, or the result was worked out without it.
+// errGivenUp refuses what comes too late: others have been told to do it again, or the result was worked out without
+// it.
 var errGivenUp = errors.New("the agent was lost, and its part of the stage was given up or taken over")
 
-// take brings one snapshot into the ledger and the merge, and answers it. It is from whoever the connection's certificate says. An error ends
-// the stream: the agent keeps the snapshot and sends it again.
+// take brings one snapshot into the ledger and the merge, and answers it. It is from whoever the connection's
+// certificate says. An error ends the stream: the agent keeps the snapshot and sends it again.
 func (c *Coordinator) take(s *spatev1.Snapshot, who certs.Identity) (answer *spatev1.PushResponse, err error) {
 	r, heard, err := c.senderOf(s.GetKey(), who)
 	if err != nil {
@@ -108,7 +111,8 @@ func (c *Coordinator) takeIn(r *run, s *spatev1.Snapshot, heard bool) (*spatev1.
 	switch {
 	case errors.Is(err, errGivenUp):
 		c.intake.givenUp.Add(1)
-		c.log.Info("snapshot of a lost agent refused", "agent", s.GetKey().GetAgent(), "sequence", s.GetKey().GetSequence())
+		c.log.Info("snapshot of a lost agent refused", "agent", s.GetKey().GetAgent(), "sequence",
+			s.GetKey().GetSequence())
 		return &spatev1.PushResponse{Key: s.GetKey(), Refused: err.Error()}, nil
 	case errors.Is(err, ledger.ErrClosed) && c.endedWith(s): // the run ended while it came again
 		c.intake.duplicates.Add(1)
@@ -146,15 +150,16 @@ func (c *Coordinator) endedWith(s *spatev1.Snapshot) (found bool) {
 	return err == nil && found // a run that waits has its ledger open, and no snapshots
 }
 
-// senderOf returns the run in progress that a snapshot is of, nil if there is none, and whether its agent was heard lately. It is an error if
-// the agent is connected with another certificate than the snapshot came with.
+// senderOf returns the run in progress that a snapshot is of, nil if there is none, and whether its agent was heard
+// lately. It is an error if the agent is connected with another certificate than the snapshot came with.
 func (c *Coordinator) senderOf(k *spatev1.SnapshotKey, who certs.Identity) (r *run, heard bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	from := c.sessions[k.GetAgent()]
 	if from != nil && from.who != who {
 		c.trespass.Add(1)
-		return nil, false, status.Errorf(codes.PermissionDenied, "agent %s is connected with the certificate of %s: %s cannot push in its name",
+		return nil, false, status.Errorf(codes.PermissionDenied,
+			"agent %s is connected with the certificate of %s: %s cannot push in its name",
 			k.GetAgent(), from.who, who)
 	}
 	if err := c.own(k.GetAgent(), owner{k.GetIncarnation(), who}); err != nil {
@@ -166,7 +171,8 @@ func (c *Coordinator) senderOf(k *spatev1.SnapshotKey, who certs.Identity) (r *r
 	if c.active == nil || c.active.id != k.GetRunId() {
 		return nil, false, nil
 	}
-	return c.active, from != nil && from.incarnation == k.GetIncarnation() && clock.Now().Sub(from.heard) < c.cfg.Run.Silence, nil
+	return c.active, from != nil && from.incarnation == k.GetIncarnation() &&
+		clock.Now().Sub(from.heard) < c.cfg.Run.Silence, nil
 }
 
 // keepAndTell brings a snapshot into the ledger and tells the machine if it is new there. The machine may give the
@@ -205,8 +211,8 @@ func lossOf(rec *spatev1.StageRecord, k *spatev1.SnapshotKey) *spatev1.Loss {
 	return aggregate.Assigned(rec, k).GetLoss()
 }
 
-// keep brings a snapshot into the ledger and, if it is new there, into the merge. One that comes after its stage has ended stays in the
-// ledger, for the report to find.
+// keep brings a snapshot into the ledger and, if it is new there, into the merge. One that comes after its stage has
+// ended stays in the ledger, for the report to find.
 func (c *Coordinator) keep(r *run, m measured, s *spatev1.Snapshot, checked aggregate.Checked) (fresh bool, err error) {
 	if fresh, err := r.append(s); err != nil || !fresh {
 		return false, err
@@ -224,14 +230,16 @@ func (c *Coordinator) keep(r *run, m measured, s *spatev1.Snapshot, checked aggr
 // agent lets go of the snapshot.
 func (c *Coordinator) refuse(r *run, s *spatev1.Snapshot, heard bool, reason error) *spatev1.PushResponse {
 	c.intake.refused.Add(1)
-	c.log.Warn("snapshot refused", "agent", s.GetKey().GetAgent(), "sequence", s.GetKey().GetSequence(), "reason", reason)
+	c.log.Warn("snapshot refused", "agent", s.GetKey().GetAgent(), "sequence", s.GetKey().GetSequence(),
+		"reason", reason)
 	if r != nil {
 		<-c.refused(r, s, heard, reason)
 	}
 	return &spatev1.PushResponse{Key: s.GetKey(), Refused: reason.Error()}
 }
 
-// maxRefusalsTold is how many refused snapshots followers of a run are told of: an agent that sends garbage must not crowd out the rest.
+// maxRefusalsTold is how many refused snapshots followers of a run are told of: an agent that sends garbage must not
+// crowd out the rest.
 const maxRefusalsTold = 16
 
 // refused tells those who follow the run, and ends the share that a refused snapshot is of if it is certain whose it
@@ -255,7 +263,8 @@ func (c *Coordinator) tellRefused(r *run, s *spatev1.Snapshot, at clock.Instant,
 	if r.refused == maxRefusalsTold {
 		return
 	}
-	text := fmt.Sprintf("refused snapshot %d of agent %.64q: %v", s.GetKey().GetSequence(), s.GetKey().GetAgent(), reason)
+	text := fmt.Sprintf("refused snapshot %d of agent %.64q: %v", s.GetKey().GetSequence(),
+		s.GetKey().GetAgent(), reason)
 	if r.refused++; r.refused == maxRefusalsTold {
 		text += " (further ones are in the coordinator's log only)"
 	}

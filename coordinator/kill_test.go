@@ -47,7 +47,8 @@ func newRig(t *testing.T) *rig {
 		Run: lifecycle.Config{Silence: time.Hour, NearLead: time.Millisecond},
 	}}
 	conn, err := grpc.NewClient("passthrough:///rig", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: patience, Backoff: backoff.Config{BaseDelay: time.Millisecond, MaxDelay: 5 * time.Millisecond, Multiplier: 1.5}}),
+		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: patience,
+			Backoff: backoff.Config{BaseDelay: time.Millisecond, MaxDelay: 5 * time.Millisecond, Multiplier: 1.5}}),
 		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			r.mu.Lock()
@@ -115,7 +116,8 @@ func (r *rig) start() {
 	r.c, r.gate, r.listener, r.served = c, g, l, served
 }
 
-// crash ends the coordinator without a farewell: nothing more is written, said or closed in order, as far as one process can do that.
+// crash ends the coordinator without a farewell: nothing more is written, said or closed in order, as far as one
+// process can do that.
 func (r *rig) crash() {
 	r.t.Helper()
 	r.c.mu.Lock()
@@ -182,7 +184,8 @@ func (a *actor) session(ctx context.Context) error {
 		return err
 	}
 	hello := &spatev1.Hello{
-		Protocol: protocol, Definitions: measure.Definitions, Incarnation: a.incarnation, Agent: &spatev1.AgentInfo{Name: a.name, Region: "eu", Weight: 1}, Resume: a.ref, Armed: a.armed,
+		Protocol: protocol, Definitions: measure.Definitions, Incarnation: a.incarnation,
+		Agent: &spatev1.AgentInfo{Name: a.name, Region: "eu", Weight: 1}, Resume: a.ref, Armed: a.armed,
 	}
 	if err := control.Send(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: hello}}); err != nil {
 		return err
@@ -222,7 +225,8 @@ func (a *actor) session(ctx context.Context) error {
 }
 
 // hearken does what the coordinator says.
-func (a *actor) hearken(control spatev1.ControlService_ConnectClient, push spatev1.MetricsService_PushClient, m *spatev1.ConnectResponse) error {
+func (a *actor) hearken(control spatev1.ControlService_ConnectClient, push spatev1.MetricsService_PushClient,
+	m *spatev1.ConnectResponse) error {
 	a.rig.checkTold(m, nil)
 	switch m := m.GetMessage().(type) {
 	case *spatev1.ConnectResponse_Renewed:
@@ -438,14 +442,15 @@ func (r *rig) leave() {
 	}
 }
 
-// At whatever step of its agents a coordinator is killed, or leaves: the run goes on, its result is complete, totals are equal, nothing counts twice, and
-// its followers see each event once.
+// At whatever step of its agents a coordinator is killed, or leaves: the run goes on, its result is complete, totals
+// are equal, nothing counts twice, and its followers see each event once.
 func TestAKilledCoordinatorGoesOn(t *testing.T) {
 	for name, tc := range map[string]struct {
 		plan   string
 		stride int
 		end    func(*rig)
-	}{"sweep": {plan, 1, (*rig).crash}, "search": {searchPlan, 3, (*rig).crash}, "sweep it leaves": {plan, 2, (*rig).leave}} {
+	}{"sweep": {plan, 1, (*rig).crash}, "search": {searchPlan, 3, (*rig).crash},
+		"sweep it leaves": {plan, 2, (*rig).leave}} {
 		t.Run(name, func(t *testing.T) {
 			for at, killed := 1, true; killed; at += tc.stride {
 				killed = false

@@ -19,18 +19,19 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Limits bound what peers can ask of a coordinator, so that one that runs wild does not stop the others. Legal agents and clients stay far
-// below them. Zero values take the defaults.
+// Limits bound what peers can ask of a coordinator, so that one that runs wild does not stop the others. Legal agents
+// and clients stay far below them. Zero values take the defaults.
 type Limits struct {
-	// Connections is how many are served at a time: an agent has two. Default 8,192. As many again are told why they are not; more are closed.
+	// Connections is how many are served at a time: an agent has two. Default 8,192. As many again are told why they
+	// are not; more are closed.
 	Connections int
 	// Streams is how many streams there may be at a time: an agent has two, who follows a run one. Default 16,384.
 	Streams int
-	// ControlRate is how many messages a second an agent's control stream may bring on average, ControlBurst how many at once: it has a
-	// heartbeat a second, and an answer for each assignment. Defaults 20 and 200.
+	// ControlRate is how many messages a second an agent's control stream may bring on average, ControlBurst how many
+	// at once: it has a heartbeat a second, and an answer for each assignment. Defaults 20 and 200.
 	ControlRate, ControlBurst int
-	// PushRate and PushBurst are the same for a stream of snapshots: one a second, and after a lost connection those of the time without one.
-	// Defaults 200 and 20,000.
+	// PushRate and PushBurst are the same for a stream of snapshots: one a second, and after a lost connection those of
+	// the time without one. Defaults 200 and 20,000.
 	PushRate, PushBurst int
 }
 
@@ -58,7 +59,8 @@ func newLimits(l Limits, log *slog.Logger) *limits {
 func (l *limits) options(creds credentials.TransportCredentials) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.Creds(door{creds, l}),
-		grpc.ChainUnaryInterceptor(func(ctx context.Context, q any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, q any, _ *grpc.UnaryServerInfo,
+			next grpc.UnaryHandler) (any, error) {
 			if err := l.admit(ctx); err != nil {
 				return nil, err
 			}
@@ -91,7 +93,8 @@ func (l limitError) GRPCStatus() *status.Status {
 func (l *limits) admit(ctx context.Context) error {
 	if p, ok := peer.FromContext(ctx); ok {
 		if _, crowded := p.Addr.(crowdedAddr); crowded {
-			return l.refuse(ctx, "the coordinator has %d connections, as many as it takes: try again later", l.Connections)
+			return l.refuse(ctx, "the coordinator has %d connections, as many as it takes: try again later",
+				l.Connections)
 		}
 	}
 	return nil
@@ -104,7 +107,8 @@ func (l *limits) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	}
 	defer l.streams.Add(-1)
 	if n := l.streams.Add(1); n > int64(l.Streams) {
-		return l.refuse(stream.Context(), "the coordinator serves %d streams, as many as it takes: try again later", l.Streams)
+		return l.refuse(stream.Context(), "the coordinator serves %d streams, as many as it takes: try again later",
+			l.Streams)
 	}
 	switch info.FullMethod {
 	case spatev1.ControlService_Connect_FullMethodName:
@@ -128,14 +132,15 @@ func (s *pacedStream) RecvMsg(m any) error {
 		return err
 	}
 	if !s.pace.Allow() {
-		return s.limits.refuse(s.Context(), "more than %d messages at once and %.0f a second on one stream: an agent of this version sends one a second",
+		return s.limits.refuse(s.Context(),
+			"more than %d messages at once and %.0f a second on one stream: an agent of this version sends one a second",
 			s.pace.Burst(), float64(s.pace.Limit()))
 	}
 	return nil
 }
 
-// door counts connections as they are made. Those beyond the limit are let in marked, so that their calls can be answered with the reason,
-// up to twice the limit.
+// door counts connections as they are made. Those beyond the limit are let in marked, so that their calls can be
+// answered with the reason, up to twice the limit.
 type door struct {
 	credentials.TransportCredentials
 	limits *limits
@@ -148,7 +153,8 @@ func (d door) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, err
 	if n > 2*int64(d.limits.Connections) {
 		leave()
 		d.limits.refused.Add(1)
-		return nil, nil, fmt.Errorf("coordinator: connection %d from %s: at most %d are served", n, raw.RemoteAddr(), d.limits.Connections)
+		return nil, nil, fmt.Errorf("coordinator: connection %d from %s: at most %d are served", n, raw.RemoteAddr(),
+			d.limits.Connections)
 	}
 	conn, info, err := d.TransportCredentials.ServerHandshake(raw)
 	if err != nil {

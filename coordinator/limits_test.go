@@ -55,7 +55,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 		}
 	}
 	for n := range 2 {
-		if err := ask(t, address); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "2 connections") {
+		if err := ask(t, address); status.Code(err) != codes.ResourceExhausted ||
+			!strings.Contains(err.Error(), "2 connections") {
 			t.Errorf("connection %d: %v", 2+n, err)
 		}
 	}
@@ -74,7 +75,8 @@ func TestAConnectionThatWasClosedMakesRoom(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := spatev1.NewRunServiceClient(conn).ListAgents(t.Context(), &spatev1.ListAgentsRequest{}); err != nil {
+		if _, err := spatev1.NewRunServiceClient(conn).ListAgents(t.Context(),
+			&spatev1.ListAgentsRequest{}); err != nil {
 			t.Error(err)
 		}
 		_ = conn.Close()
@@ -94,7 +96,8 @@ func TestStreamsAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := stream.Recv(); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "2 streams") {
+	if _, err := stream.Recv(); status.Code(err) != codes.ResourceExhausted ||
+		!strings.Contains(err.Error(), "2 streams") {
 		t.Errorf("a third stream: %v", err)
 	}
 }
@@ -187,7 +190,8 @@ func TestAnAgentOfARunThatDoesNotGoOnHereIsToldToStop(t *testing.T) {
 	}
 	ref := &spatev1.AssignmentRef{RunId: "gone", StageIndex: 3, Revision: 1}
 	err = control.Send(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: &spatev1.Hello{
-		Protocol: protocol, Definitions: measure.Definitions, Incarnation: 1, Agent: &spatev1.AgentInfo{Name: "a"}, Resume: ref, Armed: true,
+		Protocol: protocol, Definitions: measure.Definitions, Incarnation: 1, Agent: &spatev1.AgentInfo{Name: "a"},
+		Resume: ref, Armed: true,
 	}}})
 	if err != nil {
 		t.Fatal(err)

@@ -29,7 +29,8 @@ type listed struct {
 	summary *spatev1.RunSummary
 }
 
-// ListRuns lists the runs in memory that have not ended, and those on disk. A ledger is read when its file has changed since the last time.
+// ListRuns lists the runs in memory that have not ended, and those on disk. A ledger is read when its file has changed
+// since the last time.
 func (s runService) ListRuns(_ context.Context, q *spatev1.ListRunsRequest) (*spatev1.ListRunsResponse, error) {
 	limit := int(min(cmp.Or(q.GetLimit(), defaultListed), maxListed))
 	out, going := s.c.goingRuns()
@@ -84,9 +85,11 @@ func summaryOf(rec *spatev1.RunRecord, plan string) *spatev1.RunSummary {
 		submitted = rec.GetBeginTime()
 	}
 	return &spatev1.RunSummary{
-		RunId: rec.GetRunId(), Plan: plan, SubmitTime: submitted, BeginTime: rec.GetBeginTime(), EndTime: rec.GetEndTime(),
-		Outcome: rec.GetOutcome(), Complete: rec.GetComplete(), Reason: rec.GetReason(), Stages: rec.GetStages(), Submitter: rec.GetSubmitter(),
-		Verdict: rec.GetVerdict(),
+		RunId: rec.GetRunId(), Plan: plan, SubmitTime: submitted, BeginTime: rec.GetBeginTime(),
+		EndTime: rec.GetEndTime(),
+		Outcome: rec.GetOutcome(), Complete: rec.GetComplete(), Reason: rec.GetReason(), Stages: rec.GetStages(),
+		Submitter: rec.GetSubmitter(),
+		Verdict:   rec.GetVerdict(),
 	}
 }
 
@@ -136,7 +139,8 @@ func (c *Coordinator) look(id string, file os.FileInfo) *spatev1.RunSummary {
 	return known.summary
 }
 
-// read reads a ledger's summary. One that another process writes is in progress there; one that cannot be read is broken, and says why.
+// read reads a ledger's summary. One that another process writes is in progress there; one that cannot be read is
+// broken, and says why.
 func read(id, path string) *spatev1.RunSummary {
 	out := &spatev1.RunSummary{RunId: id, State: spatev1.RunState_RUN_STATE_BROKEN}
 	err := ledger.Peek(path, func(l *ledger.Ledger) error {

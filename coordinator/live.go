@@ -16,7 +16,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// live shows a run while it goes on: windows and stages to the sinks, progress to followers. Only the run's worker uses it.
+// live shows a run while it goes on: windows and stages to the sinks, progress to followers. Only the run's worker uses
+// it.
 type live struct {
 	run      *run
 	shown    *shown
@@ -93,8 +94,8 @@ func (l *live) window(m measured, number uint32) {
 	}
 }
 
-// correct merges a stage anew that lost an agent: what came of it while that was decided may stand in the merge, but not in the ledger's
-// account, which every report is made from.
+// correct merges a stage anew that lost an agent: what came of it while that was decided may stand in the merge, but
+// not in the ledger's account, which every report is made from.
 func (l *live) correct(m *measured, rec *spatev1.StageRecord) {
 	lost := func(a *spatev1.AssignedAgent) bool { return a.GetLoss() != nil }
 	if !slices.ContainsFunc(rec.GetAgents(), lost) {
@@ -105,8 +106,8 @@ func (l *live) correct(m *measured, rec *spatev1.StageRecord) {
 	} // else the ledger cannot be read, and the next write to it ends the run
 }
 
-// end hands on the result of a stage and lets go of its measurements. It returns the stage's last progress, whether the result is
-// complete, and what sweeps and searches go on by.
+// end hands on the result of a stage and lets go of its measurements. It returns the stage's last progress, whether the
+// result is complete, and what sweeps and searches go on by.
 func (l *live) end(e lifecycle.CloseStage) (last *spatev1.StageProgress, complete bool, o series.Outcome) {
 	rec := e.Record
 	index := rec.GetStage().GetIndex()

@@ -13,8 +13,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// view is what the machine has to know of the stage in progress, false if it has no rules, or nothing new came since the last time:
-// its rules are looked at once a window, when all agents have delivered it.
+// view is what the machine has to know of the stage in progress, false if it has no rules, or nothing new came since
+// the last time: its rules are looked at once a window, when all agents have delivered it.
 func (l *live) view() (lifecycle.View, bool) {
 	m, ok := l.current()
 	if !ok || m.merged == nil || l.next == l.viewed {
@@ -22,12 +22,14 @@ func (l *live) view() (lifecycle.View, bool) {
 	}
 	l.viewed = l.next
 	load := m.record.GetStage().GetLoad()
-	if !m.record.GetStage().GetFailFast() && load.GetAbort() == nil && load.GetUntil() == nil && load.GetWarmupUntilSteady() == nil {
+	if !m.record.GetStage().GetFailFast() && load.GetAbort() == nil && load.GetUntil() == nil &&
+		load.GetWarmupUntilSteady() == nil {
 		return lifecycle.View{}, false
 	}
 	c := m.merged.Counters()
 	v := lifecycle.View{
-		StageIndex: l.stage, Ended: c.GetCompleted() + c.GetFailed(), Failed: c.GetFailed(), Percentile: percentile(m.merged, load.GetUntil()),
+		StageIndex: l.stage, Ended: c.GetCompleted() + c.GetFailed(), Failed: c.GetFailed(),
+		Percentile: percentile(m.merged, load.GetUntil()),
 	}
 	if load.GetWarmupUntilSteady() != nil && m.record.MeasuredFromNs == nil {
 		v.Frames = m.merged.UnmeasuredFrames(l.next-min(l.next, lifecycle.SteadyWindows), l.next)
@@ -48,13 +50,15 @@ func percentile(s *aggregate.Stage, until *spatev1.Precision) *lifecycle.Interva
 }
 
 // outcomeOf is what sweeps and searches go on by.
-func outcomeOf(s *aggregate.Stage, r aggregate.StageResult, rec *spatev1.StageRecord, keep *spatev1.Objectives) series.Outcome {
+func outcomeOf(s *aggregate.Stage, r aggregate.StageResult, rec *spatev1.StageRecord,
+	keep *spatev1.Objectives) series.Outcome {
 	o := series.Outcome{
 		Completed: r.Requests.Completed, Failed: r.Requests.Failed, Cancelled: r.Requests.Cancelled,
 		Good: s.Counters().GetGood(), Throughput: throughput(r),
 	}
 	o.Fault = faultOf(r)
-	o.Verdict, o.Doubts, o.Unmeasured = string(r.Trust.Verdict), strings.Join(r.Trust.Reasons(), "; "), r.Trust.Unmeasured()
+	o.Verdict, o.Doubts, o.Unmeasured = string(r.Trust.Verdict), strings.Join(r.Trust.Reasons(), "; "),
+		r.Trust.Unmeasured()
 	if n := r.Requests.NeverSent; n != nil && rec.GetEnough() == "" {
 		o.NeverSent = *n
 	}
@@ -85,8 +89,8 @@ func faultOf(r aggregate.StageResult) string {
 	return most
 }
 
-// backlog is a stage's flow beside what the stage asked for. A rate of sessions says nothing of the requests in them: of those as many
-// are owed as started, because a session's next one starts only when one has ended.
+// backlog is a stage's flow beside what the stage asked for. A rate of sessions says nothing of the requests in them:
+// of those as many are owed as started, because a session's next one starts only when one has ended.
 func backlog(f aggregate.Flow, st *spatev1.Stage) *series.Backlog {
 	b := &series.Backlog{Level: f.Level, InFlight: f.InFlight, Started: f.Started, Ended: f.Ended, Seconds: f.Seconds}
 	b.Owed = st.GetLoad().GetRate() * f.Seconds
@@ -99,8 +103,8 @@ func backlog(f aggregate.Flow, st *spatev1.Stage) *series.Backlog {
 // leastSteady is the shortest steady part whose throughput is better than that of the whole stage, in seconds.
 const leastSteady = 5
 
-// throughput is completed requests per second: of the steady part, or else of the whole stage, whose ramp-up and drain make it
-// smaller.
+// throughput is completed requests per second: of the steady part, or else of the whole stage, whose ramp-up and drain
+// make it smaller.
 func throughput(r aggregate.StageResult) *float64 {
 	if r.Steady != nil && r.Steady.DurationS >= leastSteady {
 		return &r.Steady.RequestThroughput

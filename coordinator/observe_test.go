@@ -52,12 +52,14 @@ func TestSearchThroughTheService(t *testing.T) {
 	h := start(t)
 	a := h.agent("a")
 	id := h.submitPlan(1, planOf(`{requests: 4, search: {concurrency: {from: 1, to: 64}, keep: {latencies: [{metric: ttft, percentile: 90, at_most: 100ms}]}}}`))
-	ttft := map[uint32]time.Duration{1: 20 * time.Millisecond, 2: 50 * time.Millisecond, 3: 200 * time.Millisecond, 4: 300 * time.Millisecond}
+	ttft := map[uint32]time.Duration{1: 20 * time.Millisecond, 2: 50 * time.Millisecond, 3: 200 * time.Millisecond,
+		4: 300 * time.Millisecond}
 	var seeds []uint64
 	for _, want := range []uint32{1, 2, 4, 3} {
 		a.apply()
 		st := a.assigned.GetStage()
-		if got := st.GetLoad().GetConcurrency(); got != want || st.GetLoad().GetSearch() != nil || st.GetProbe() == nil {
+		if got := st.GetLoad().GetConcurrency(); got != want || st.GetLoad().GetSearch() != nil ||
+			st.GetProbe() == nil {
 			t.Fatalf("load %v, probe %v, want concurrency %d", st.GetLoad(), st.GetProbe(), want)
 		}
 		seeds = append(seeds, st.GetSeed())
@@ -71,8 +73,9 @@ func TestSearchThroughTheService(t *testing.T) {
 	if began := events[0].GetRunBegan(); began.GetStages() != 15 {
 		t.Errorf("%v", began)
 	}
-	if said := texts(events); len(said) != 5 || said[4] != "search of east, 10:5: concurrency 2 kept, 3 broke (p90 TTFT 200 ms > 100 ms); measured once; "+
-		"SUSPECT: at most 0 requests were in flight, asked for were 2; 4 probes" {
+	if said := texts(events); len(said) != 5 ||
+		said[4] != "search of east, 10:5: concurrency 2 kept, 3 broke (p90 TTFT 200 ms > 100 ms); measured once; "+
+			"SUSPECT: at most 0 requests were in flight, asked for were 2; 4 probes" {
 		t.Errorf("notices %q", said)
 	}
 	slices.Sort(seeds)
@@ -86,7 +89,8 @@ func TestSearchThroughTheService(t *testing.T) {
 	if rec.GetStages() != 4 || len(rec.GetSearches()) != 1 {
 		t.Fatalf("run record %v", rec)
 	}
-	if s := rec.GetSearches()[0]; s.GetKept() != 2 || s.GetBroke() != 3 || s.GetStageIndex() != 1 || !s.GetConverged() || s.GetProbes() != 4 || s.GetTarget() != "east" {
+	if s := rec.GetSearches()[0]; s.GetKept() != 2 || s.GetBroke() != 3 || s.GetStageIndex() != 1 ||
+		!s.GetConverged() || s.GetProbes() != 4 || s.GetTarget() != "east" {
 		t.Errorf("search %v", s)
 	}
 }
@@ -100,7 +104,8 @@ func TestPrecisionEndsAStage(t *testing.T) {
 	a.acked(values(a.snapshot(0), 10, 20*time.Millisecond)) // too few for an interval
 	a.acked(values(a.snapshot(1), 30, 20*time.Millisecond))
 	stop := a.stopped()
-	if !stop.GetEnough() || stop.GetImmediately() || !strings.HasPrefix(stop.GetReason(), "p50 TTFT 20 ms is known to ±0 %") {
+	if !stop.GetEnough() || stop.GetImmediately() ||
+		!strings.HasPrefix(stop.GetReason(), "p50 TTFT 20 ms is known to ±0 %") {
 		t.Errorf("stop: %v", stop)
 	}
 	last := closing(values(a.snapshot(2), 1, 20*time.Millisecond))
@@ -128,14 +133,16 @@ func TestErrorsEndAStage(t *testing.T) {
 		Errors:   []*spatev1.ErrorCount{{Class: spatev1.ErrorClass_ERROR_CLASS_TIMEOUT, Count: 3}},
 	}
 	a.acked(s)
-	if stop := a.stopped(); stop.GetEnough() || !stop.GetImmediately() || stop.GetReason() != "given up: 3 of 3 requests failed, 100 % > 50 %" {
+	if stop := a.stopped(); stop.GetEnough() || !stop.GetImmediately() ||
+		stop.GetReason() != "given up: 3 of 3 requests failed, 100 % > 50 %" {
 		t.Errorf("stop: %v", stop)
 	}
 	last := a.snapshot(1)
 	last.Series = nil
 	last.Totals = &spatev1.Totals{Snapshots: 2, Counters: &spatev1.Counters{Started: 3, Failed: 3}, Stopped: true}
 	a.acked(last)
-	if end := h.end(id); end.GetOutcome() != spatev1.Outcome_OUTCOME_FAILED || !strings.HasPrefix(end.GetReason(), "given up: 3 of 3") {
+	if end := h.end(id); end.GetOutcome() != spatev1.Outcome_OUTCOME_FAILED ||
+		!strings.HasPrefix(end.GetReason(), "given up: 3 of 3") {
 		t.Errorf("end: %v", end)
 	}
 }
@@ -177,7 +184,8 @@ func TestPreparationIsKept(t *testing.T) {
 	a.assigned = m
 	a.say(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Applied{Applied: &spatev1.Applied{
 		Ref: m.GetRef(), ClockUncertaintyNs: 1000,
-		Preparation: &spatev1.Preparation{Lengths: "server", Server: "vllm", Notes: []string{"the chat template adds 7 tokens"}},
+		Preparation: &spatev1.Preparation{Lengths: "server", Server: "vllm",
+			Notes: []string{"the chat template adds 7 tokens"}},
 	}}})
 	a.armed()
 	a.acked(closing(values(a.snapshot(0), 4, time.Millisecond)))

@@ -94,7 +94,8 @@ func (c *Coordinator) enqueue(r *run, failure error) (waiting int, written <-cha
 func (c *Coordinator) newRun(s submission, wall time.Time) (*run, error) {
 	id := runID(s.plan.Name(), wall)
 	record := &spatev1.RunRecord{
-		RunId: id, PlanYaml: s.plan.Source(), Version: c.cfg.Version, Records: s.request.GetRecords(), Submitter: s.submitter,
+		RunId: id, PlanYaml: s.plan.Source(), Version: c.cfg.Version, Records: s.request.GetRecords(),
+		Submitter:  s.submitter,
 		SubmitTime: timestamppb.New(wall),
 	}
 	if speed, simulation := s.plan.Compression(); simulation {

@@ -44,10 +44,12 @@ func TestRunsWaitInOrder(t *testing.T) {
 		ids = append(ids, a.GetRunId())
 	}
 	got, all := list(t, h.runs, 0)
-	if want := fmt.Sprint([]string{ids[2] + " WAITING", ids[1] + " WAITING", ids[0] + " RUNNING"}); fmt.Sprint(got) != want {
+	if want := fmt.Sprint([]string{ids[2] + " WAITING", ids[1] + " WAITING",
+		ids[0] + " RUNNING"}); fmt.Sprint(got) != want {
 		t.Errorf("runs %v, want %v", got, want)
 	}
-	if w := all[0]; w.GetPlan() != "sweep" || w.GetSubmitTime() == nil || w.GetBeginTime() != nil || w.GetStages() != 2 {
+	if w := all[0]; w.GetPlan() != "sweep" || w.GetSubmitTime() == nil || w.GetBeginTime() != nil ||
+		w.GetStages() != 2 {
 		t.Errorf("a run that waits: %v", w)
 	}
 	if s := h.c.Stats(); s.Waiting != 2 || s.Run != ids[0] {
@@ -68,7 +70,8 @@ func TestRunsWaitInOrder(t *testing.T) {
 	if want := fmt.Sprint([]string{ids[2] + " ENDED", ids[1] + " ENDED"}); fmt.Sprint(got) != want {
 		t.Errorf("runs %v, want %v", got, want)
 	}
-	if e := all[0]; !e.GetComplete() || e.GetOutcome() != spatev1.Outcome_OUTCOME_DONE || e.GetStagesEnded() != 2 || e.GetEndTime() == nil || e.GetPlan() != "sweep" {
+	if e := all[0]; !e.GetComplete() || e.GetOutcome() != spatev1.Outcome_OUTCOME_DONE || e.GetStagesEnded() != 2 ||
+		e.GetEndTime() == nil || e.GetPlan() != "sweep" {
 		t.Errorf("a run that has ended: %v", e)
 	}
 }
@@ -104,11 +107,13 @@ func TestARunThatWaitsCanBeStopped(t *testing.T) {
 	if _, err := h.runs.StopRun(t.Context(), &spatev1.StopRunRequest{RunId: waiting}); err != nil {
 		t.Fatal(err)
 	}
-	if end := h.end(waiting); end.GetOutcome() != spatev1.Outcome_OUTCOME_STOPPED || !strings.Contains(end.GetReason(), "before it began") {
+	if end := h.end(waiting); end.GetOutcome() != spatev1.Outcome_OUTCOME_STOPPED ||
+		!strings.Contains(end.GetReason(), "before it began") {
 		t.Errorf("end: %v", end)
 	}
 	rec, err := h.fetch(waiting).Run()
-	if err != nil || rec.GetOutcome() != spatev1.Outcome_OUTCOME_STOPPED || rec.GetBeginTime() != nil || rec.GetEndTime() == nil {
+	if err != nil || rec.GetOutcome() != spatev1.Outcome_OUTCOME_STOPPED || rec.GetBeginTime() != nil ||
+		rec.GetEndTime() == nil {
 		t.Errorf("record %v, %v", rec, err)
 	}
 	if _, err := h.runs.StopRun(t.Context(), &spatev1.StopRunRequest{RunId: waiting}); err != nil {
@@ -137,7 +142,8 @@ func TestTheQueueIsBounded(t *testing.T) {
 func TestRunsWaitOnAfterANewStart(t *testing.T) {
 	r := newRig(t)
 	submit := func(plan string) string {
-		a, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(plan), MinAgents: 1, Secrets: map[string]string{"env:KEY": secretKey}})
+		a, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(plan), MinAgents: 1,
+			Secrets: map[string]string{"env:KEY": secretKey}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,14 +153,16 @@ func TestRunsWaitOnAfterANewStart(t *testing.T) {
 	r.crash()
 	r.start()
 	got, _ := list(t, r.runs, 0)
-	if want := fmt.Sprint([]string{second + " WAITING", first + " WAITING", begun + " RUNNING", keyed + " ENDED"}); fmt.Sprint(got) != want {
+	if want := fmt.Sprint([]string{second + " WAITING", first + " WAITING", begun + " RUNNING",
+		keyed + " ENDED"}); fmt.Sprint(got) != want {
 		t.Errorf("runs %v, want %v", got, want)
 	}
 	events, err := r.followAll(t.Context(), keyed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if end := events[len(events)-1].GetRunEnded(); end.GetOutcome() != spatev1.Outcome_OUTCOME_FAILED || !strings.Contains(end.GetReason(), "env:KEY") ||
+	if end := events[len(events)-1].GetRunEnded(); end.GetOutcome() != spatev1.Outcome_OUTCOME_FAILED ||
+		!strings.Contains(end.GetReason(), "env:KEY") ||
 		!strings.Contains(end.GetReason(), "submit it again") {
 		t.Errorf("the run whose key is gone: %v", end)
 	}
@@ -176,7 +184,8 @@ func TestForeignAndDamagedFilesAreNoObstacle(t *testing.T) {
 	r.crash()
 	dir := r.cfg.DataDir
 	for name, data := range map[string]string{
-		"notes.txt": "x", "empty/ledger.db": "", "text/ledger.db": strings.Repeat("no ledger\n", 9999), "no-ledger/results.json": "{}", ".hidden/ledger.db": "x",
+		"notes.txt": "x", "empty/ledger.db": "", "text/ledger.db": strings.Repeat("no ledger\n", 9999),
+		"no-ledger/results.json": "{}", ".hidden/ledger.db": "x",
 		"a name/ledger.db": "x",
 	} {
 		path := filepath.Join(dir, name)
@@ -256,14 +265,16 @@ func TestEndedRunsAreFollowedFromTheirLedgers(t *testing.T) {
 	}
 }
 
-// An interrupted local run is taken up by no coordinator: neither by another local one nor by one that serves the same data directory.
+// An interrupted local run is taken up by no coordinator: neither by another local one nor by one that serves the same
+// data directory.
 func TestAnInterruptedLocalRunIsLeftAlone(t *testing.T) {
 	r := newRig(t)
 	r.crash()
 	data := r.cfg.DataDir
 	r.cfg.Local, r.cfg.RunDir = true, filepath.Join(data, "embedded")
 	r.start()
-	if _, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 1}); err != nil {
+	if _, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless),
+		MinAgents: 1}); err != nil {
 		t.Fatal(err)
 	}
 	for _, local := range []bool{true, false} {

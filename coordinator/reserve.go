@@ -8,8 +8,9 @@ import (
 	"os"
 )
 
-// reserve is room on the disk that a run holds for its end. A disk that is full ends the run, and the end has to be written too: else a
-// coordinator that is started when there is room again would go on with a run that its client has seen end.
+// reserve is room on the disk that a run holds for its end. A disk that is full ends the run, and the end has to be
+// written too: else a coordinator that is started when there is room again would go on with a run that its client has
+// seen end.
 type reserve string // path of the file that holds the room
 
 // reserveBytes is enough for the pages that a run's last words take, ten times over.
@@ -25,8 +26,8 @@ func (r reserve) hold(log *slog.Logger) {
 	}
 }
 
-// take writes the file, so that its room is there and not only promised: zeros would take none on a disk that compresses. What a
-// coordinator left that died while it wrote is written anew.
+// take writes the file, so that its room is there and not only promised: zeros would take none on a disk that
+// compresses. What a coordinator left that died while it wrote is written anew.
 func (r reserve) take() error {
 	f, err := os.OpenFile(string(r), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// A reserve that a coordinator began to write when it died is no room: the next one writes it whole. One that is whole is left as it is.
+// A reserve that a coordinator began to write when it died is no room: the next one writes it whole. One that is whole
+// is left as it is.
 func TestReserveIsWholeOrWrittenAnew(t *testing.T) {
 	r, log := reserve(filepath.Join(t.TempDir(), "reserve")), slog.New(slog.DiscardHandler)
 	if err := os.WriteFile(string(r), []byte("begun"), 0o600); err != nil {

@@ -20,8 +20,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// A coordinator that is started on a data directory continues the runs in it that have no end: the one that had begun from where its
-// ledger stands, and those that waited when their turn comes. Local runs are left alone.
+// A coordinator that is started on a data directory continues the runs in it that have no end: the one that had begun
+// from where its ledger stands, and those that waited when their turn comes. Local runs are left alone.
 
 // bootID names this boot of this machine: as long as it lasts, its monotonic clock does. Empty: it is not known.
 func bootID() string {
@@ -41,8 +41,8 @@ type leftover struct {
 	secrets    map[string]string   // values by reference, if whoever resumes it gave them
 }
 
-// takeUpRuns looks for runs without an end and takes them up. What cannot be read is logged and left alone. A local coordinator takes up
-// nothing: whoever starts it has named one run, and no other.
+// takeUpRuns looks for runs without an end and takes them up. What cannot be read is logged and left alone. A local
+// coordinator takes up nothing: whoever starts it has named one run, and no other.
 func (c *Coordinator) takeUpRuns() error {
 	if c.cfg.Local {
 		return nil
@@ -208,8 +208,9 @@ func (c *Coordinator) waitOn(l *leftover) error {
 	}
 	c.remember(r)
 	if refs := l.submission.GetReferences(); len(refs) > len(l.secrets) {
-		c.endWaiting(r, spatev1.Outcome_OUTCOME_FAILED, fmt.Sprintf("the coordinator was started anew while the run waited, and the values of %s, "+
-			"which it keeps in memory only, are gone: submit it again", strings.Join(refs, ", ")))
+		c.endWaiting(r, spatev1.Outcome_OUTCOME_FAILED,
+			fmt.Sprintf("the coordinator was started anew while the run waited, and the values of %s, "+
+				"which it keeps in memory only, are gone: submit it again", strings.Join(refs, ", ")))
 		return nil
 	}
 	c.queue = append(c.queue, r)
@@ -217,8 +218,8 @@ func (c *Coordinator) waitOn(l *leftover) error {
 	return nil
 }
 
-// restartStride separates the numbers of events of one process of the coordinator from those of the next: progress has numbers, too, and is
-// not kept, so that the next process cannot know how far followers have read.
+// restartStride separates the numbers of events of one process of the coordinator from those of the next: progress has
+// numbers, too, and is not kept, so that the next process cannot know how far followers have read.
 const restartStride = 1 << 32
 
 // restore goes on with a run that had begun.
@@ -241,7 +242,8 @@ func (c *Coordinator) restore(l *leftover, now clock.Instant, wall time.Time) er
 		return errors.Join(err, r.sink.Close(context.Background()))
 	}
 	c.restarts.Add(1)
-	c.log.Log(context.Background(), l.level(), "a run is continued", "run", r.id, "phase", l.checkpoint.GetPhase(), "stages_begun", l.checkpoint.GetBegun(), "restarts", l.record.GetRestarts())
+	c.log.Log(context.Background(), l.level(), "a run is continued", "run", r.id, "phase", l.checkpoint.GetPhase(),
+		"stages_begun", l.checkpoint.GetBegun(), "restarts", l.record.GetRestarts())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -312,8 +314,8 @@ func (l *leftover) outcome(rec *spatev1.StageRecord) (series.Outcome, error) {
 	return o, nil
 }
 
-// placeStart puts the start of the stage in progress on this boot's clock. On the boot on which it was set it stands; else it is where the
-// wall clock says, which is as good as the machines' wall clocks agree.
+// placeStart puts the start of the stage in progress on this boot's clock. On the boot on which it was set it stands;
+// else it is where the wall clock says, which is as good as the machines' wall clocks agree.
 func (c *Coordinator) placeStart(m lifecycle.Memory, now clock.Instant, wall time.Time) {
 	if m.Checkpoint.GetStartClockNs() == 0 || c.boot != "" && m.Checkpoint.GetBootId() == c.boot {
 		return
@@ -321,12 +323,12 @@ func (c *Coordinator) placeStart(m lifecycle.Memory, now clock.Instant, wall tim
 	m.Checkpoint.StartClockNs = int64(now.Add(m.Stage.GetStartTime().AsTime().Sub(wall)))
 }
 
-// shownAgain is how many windows, before those that not all agents had delivered, are shown again after a new start: the sink may have had
-// them in memory. Points written twice are the same.
+// shownAgain is how many windows, before those that not all agents had delivered, are shown again after a new start:
+// the sink may have had them in memory. Points written twice are the same.
 const shownAgain = 30
 
-// rebuild merges what the ledger has of the stage in progress, and tells the machine of it. Only the last windows are made to be shown. A
-// stage that has ended is in progress as long as its result is worked out.
+// rebuild merges what the ledger has of the stage in progress, and tells the machine of it. Only the last windows are
+// made to be shown. A stage that has ended is in progress as long as its result is worked out.
 func (r *run) rebuild(rec *spatev1.StageRecord, closing bool) error {
 	index := rec.GetStage().GetIndex()
 	m := r.stages[index]

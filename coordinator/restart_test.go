@@ -30,7 +30,8 @@ func TestWhereAStartIsAfterANewStart(t *testing.T) {
 	} {
 		c := &Coordinator{boot: tc.here}
 		m := lifecycle.Memory{
-			Checkpoint: &spatev1.Checkpoint{StartClockNs: tc.start, BootId: tc.boot}, Stage: &spatev1.StageRecord{StartTime: started},
+			Checkpoint: &spatev1.Checkpoint{StartClockNs: tc.start, BootId: tc.boot},
+			Stage:      &spatev1.StageRecord{StartTime: started},
 		}
 		c.placeStart(m, now, wall)
 		if got := clock.Instant(m.Checkpoint.GetStartClockNs()); got != tc.want {
@@ -56,7 +57,8 @@ func TestCommonWindows(t *testing.T) {
 	}
 }
 
-// What a lost agent sends when its part has been given up is refused with the reason, and what had come before is acked again.
+// What a lost agent sends when its part has been given up is refused with the reason, and what had come before is acked
+// again.
 func TestSnapshotsOfAGivenUpShareAreRefused(t *testing.T) {
 	h := start(t)
 	a := h.agent("a")
@@ -84,7 +86,8 @@ func TestSnapshotsOfAGivenUpShareAreRefused(t *testing.T) {
 func cloneWithLoss(rec *spatev1.StageRecord) *spatev1.StageRecord {
 	out := &spatev1.StageRecord{Stage: rec.GetStage(), StartTime: rec.GetStartTime()}
 	for _, a := range rec.GetAgents() {
-		out.Agents = append(out.Agents, &spatev1.AssignedAgent{Agent: a.GetAgent(), Incarnation: a.GetIncarnation(), Weight: a.GetWeight()})
+		out.Agents = append(out.Agents, &spatev1.AssignedAgent{Agent: a.GetAgent(), Incarnation: a.GetIncarnation(),
+			Weight: a.GetWeight()})
 	}
 	out.Agents[0].Loss = &spatev1.Loss{FromWindow: 1, Share: 1}
 	return out

@@ -29,7 +29,8 @@ type Interrupted struct {
 	LastEvent uint64
 }
 
-// ReadInterrupted reads the interrupted local run in a run directory, and changes nothing. The error says why it cannot be resumed.
+// ReadInterrupted reads the interrupted local run in a run directory, and changes nothing. The error says why it cannot
+// be resumed.
 func ReadInterrupted(dir string) (*Interrupted, error) {
 	var out *Interrupted
 	err := ledger.Peek(filepath.Join(dir, ledgerFile), func(ledger *ledger.Ledger) error {
@@ -102,8 +103,8 @@ type Resumption struct {
 	Endpoints map[string][]string
 }
 
-// Resume takes up the interrupted run in RunDir, with other agents than it had. A local coordinator calls it once, before Serve. It returns
-// the run's id.
+// Resume takes up the interrupted run in RunDir, with other agents than it had. A local coordinator calls it once,
+// before Serve. It returns the run's id.
 func (c *Coordinator) Resume(with Resumption) (id string, err error) {
 	ledger, err := ledger.Open(c.ledgerPath(""))
 	if err != nil {

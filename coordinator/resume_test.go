@@ -16,7 +16,8 @@ import (
 // local makes a local coordinator with its run in a directory.
 func local(t *testing.T, dir string) *Coordinator {
 	t.Helper()
-	c, err := New(Config{DataDir: t.TempDir(), Local: true, RunDir: dir, Version: "test", Run: leisurely, Logger: slog.New(slog.DiscardHandler)})
+	c, err := New(Config{DataDir: t.TempDir(), Local: true, RunDir: dir, Version: "test", Run: leisurely,
+		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,8 +36,8 @@ func interrupt(t *testing.T, dir string, until func(h *harness, a *agent)) {
 	}
 }
 
-// A snapshot whose ledger is closed because the coordinator leaves is not refused: its agent keeps it for the coordinator
-// that is started next.
+// A snapshot whose ledger is closed because the coordinator leaves is not refused: its agent keeps it for the
+// coordinator that is started next.
 func TestASnapshotOfARunThatIsLeftIsNotRefused(t *testing.T) {
 	h := serve(t, local(t, filepath.Join(t.TempDir(), "run")), "")
 	a := h.agent("a")
@@ -60,8 +61,8 @@ func finishStage(a *agent) {
 	a.acked(a.last(0))
 }
 
-// Wherever its command is killed, a local run is resumed by other agents: what had ended is kept, and the stage in progress is measured
-// again, with nothing of its first try.
+// Wherever its command is killed, a local run is resumed by other agents: what had ended is kept, and the stage in
+// progress is measured again, with nothing of its first try.
 func TestResume(t *testing.T) {
 	for name, tc := range map[string]struct {
 		until func(h *harness, a *agent)
@@ -69,10 +70,18 @@ func TestResume(t *testing.T) {
 		again bool
 		left  int
 	}{
-		"getting ready":           {func(_ *harness, a *agent) { a.hear() }, 0, true, 2},
-		"in the first stage":      {func(_ *harness, a *agent) { a.apply(); a.armed(); a.acked(a.snapshot(0)) }, 0, true, 2},
-		"in the second stage":     {func(_ *harness, a *agent) { finishStage(a); a.apply(); a.armed(); a.acked(a.snapshot(0)) }, 1, true, 1},
-		"after it was told so":    {func(h *harness, a *agent) { finishStage(a); a.apply(); a.armed(); stop(h, a) }, 1, true, 1},
+		"getting ready": {func(_ *harness, a *agent) { a.hear() }, 0, true, 2},
+		"in the first stage": {func(_ *harness, a *agent) { a.apply(); a.armed(); a.acked(a.snapshot(0)) },
+			0, true, 2},
+		"in the second stage": {func(_ *harness,
+			a *agent) {
+			finishStage(a)
+			a.apply()
+			a.armed()
+			a.acked(a.snapshot(0))
+		}, 1, true, 1},
+		"after it was told so": {func(h *harness, a *agent) { finishStage(a); a.apply(); a.armed(); stop(h, a) },
+			1, true, 1},
 		"before it had any agent": {func(*harness, *agent) {}, 0, true, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +91,8 @@ func TestResume(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if found.Kept != tc.kept || (found.Again != nil) != tc.again && name != "before it had any agent" || len(found.Left) != tc.left {
+			if found.Kept != tc.kept || (found.Again != nil) != tc.again && name != "before it had any agent" ||
+				len(found.Left) != tc.left {
 				t.Errorf("%d kept, again %v, %d left", found.Kept, found.Again, len(found.Left))
 			}
 			resumeToTheEnd(t, dir, tc.left)
@@ -156,7 +166,8 @@ func TestWhatCannotBeResumed(t *testing.T) {
 		if _, err := ReadInterrupted(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
-		if _, err := local(t, dir).Resume(Resumption{MinAgents: 1}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := local(t, dir).Resume(Resumption{MinAgents: 1}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

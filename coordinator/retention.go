@@ -21,8 +21,8 @@ import (
 // removedPrefix begins the name of the directory of a run that is being deleted: no run has such an id.
 const removedPrefix = ".removed-"
 
-// tidy deletes what is beyond the limits: runs that have ended, and datasets of no run that waits or goes on. A local coordinator has one
-// run, and leaves its datasets to its command.
+// tidy deletes what is beyond the limits: runs that have ended, and datasets of no run that waits or goes on. A local
+// coordinator has one run, and leaves its datasets to its command.
 func (c *Coordinator) tidy(now time.Time) {
 	if c.cfg.Local {
 		return
@@ -78,7 +78,8 @@ func (c *Coordinator) tidyRuns(now time.Time) {
 	}
 }
 
-// runItems are the runs on disk. Those that have no end, or points that wait for their database, are held: a person may want them.
+// runItems are the runs on disk. Those that have no end, or points that wait for their database, are held: a person may
+// want them.
 func (c *Coordinator) runItems() ([]retention.Item, error) {
 	ids, err := c.runIDs()
 	var items []retention.Item
@@ -88,7 +89,8 @@ func (c *Coordinator) runItems() ([]retention.Item, error) {
 			continue // gone meanwhile
 		}
 		summary := c.look(id, file)
-		item := retention.Item{Name: id, Used: file.ModTime(), Held: summary.GetState() != spatev1.RunState_RUN_STATE_ENDED || c.going(id)}
+		item := retention.Item{Name: id, Used: file.ModTime(),
+			Held: summary.GetState() != spatev1.RunState_RUN_STATE_ENDED || c.going(id)}
 		if end := summary.GetEndTime(); end != nil {
 			item.Used = end.AsTime()
 		}

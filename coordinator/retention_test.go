@@ -30,7 +30,8 @@ func endedRun(t *testing.T, r *rig) string {
 	return a.GetRunId()
 }
 
-// A run that has ended can be removed, and then nothing knows of it; one that goes on or waits cannot, and a name is not a path.
+// A run that has ended can be removed, and then nothing knows of it; one that goes on or waits cannot, and a name is
+// not a path.
 func TestRunsAreRemoved(t *testing.T) {
 	r := newRig(t)
 	ended := endedRun(t, r)

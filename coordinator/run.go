@@ -295,7 +295,8 @@ func (r *run) conclude(e lifecycle.Finish) {
 // numbered gives an event its number: none if followers do not get it.
 func (c *Coordinator) numbered(r *run, e *spatev1.RunEvent) []*spatev1.FollowRunResponse {
 	if ended := e.GetRunEnded(); ended != nil {
-		ended.Outcome, ended.Reason, ended.Complete = r.record.GetOutcome(), r.record.GetReason(), r.record.GetComplete()
+		ended.Outcome, ended.Reason, ended.Complete = r.record.GetOutcome(), r.record.GetReason(),
+			r.record.GetComplete()
 		ended.Verdict = r.record.GetVerdict()
 	}
 	n, ok := r.events.number(e)
@@ -358,7 +359,8 @@ func (c *Coordinator) finish(r *run, last []*spatev1.FollowRunResponse) {
 		c.log.Error("ledger did not close", "run", r.id, "error", err)
 	}
 	c.reserveOf(r.id).giveUp()
-	c.log.Info("run ended", "run", r.id, "outcome", r.record.GetOutcome(), "complete", r.record.GetComplete(), "reason", r.record.GetReason())
+	c.log.Info("run ended", "run", r.id, "outcome", r.record.GetOutcome(), "complete", r.record.GetComplete(), "reason",
+		r.record.GetReason())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r.secrets = nil

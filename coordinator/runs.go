@@ -54,13 +54,15 @@ func checkClient(q *spatev1.SubmitRunRequest) error {
 	case len(q.GetVersion()) > maxText:
 		return status.Errorf(codes.InvalidArgument, "the client's version is longer than %d bytes", maxText)
 	case d != 0 && d != measure.Definitions:
-		return status.Errorf(codes.FailedPrecondition, "the client (%.40q) reads numbers by definitions %d, this coordinator measures by %d: "+
-			"use programs of the same version", q.GetVersion(), d, measure.Definitions)
+		return status.Errorf(codes.FailedPrecondition,
+			"the client (%.40q) reads numbers by definitions %d, this coordinator measures by %d: "+
+				"use programs of the same version", q.GetVersion(), d, measure.Definitions)
 	}
 	return nil
 }
 
-// Members that have not changed for quietMembers are all that are to come. They are waited for no longer than settleTimeout.
+// Members that have not changed for quietMembers are all that are to come. They are waited for no longer than
+// settleTimeout.
 const (
 	quietMembers  = time.Second
 	settleTimeout = 5 * time.Second
@@ -104,7 +106,8 @@ func check(q *spatev1.SubmitRunRequest) (submission, error) {
 	for name, e := range q.GetSimulated() {
 		simulated[name] = e.GetUrls()
 	}
-	stages, err := plan.Stages(plans.Resources{Endpoints: simulated, Datasets: q.GetDatasets(), Lexicons: q.GetLexicons()})
+	stages, err := plan.Stages(plans.Resources{Endpoints: simulated, Datasets: q.GetDatasets(),
+		Lexicons: q.GetLexicons()})
 	if err != nil {
 		return none, err
 	}
@@ -117,7 +120,8 @@ func check(q *spatev1.SubmitRunRequest) (submission, error) {
 	return submission{plan: plan, stages: stages, secrets: secrets, request: q}, err
 }
 
-// secretsOf are the values a target's agents need, as far as they are known: a coordinator that was started anew has none.
+// secretsOf are the values a target's agents need, as far as they are known: a coordinator that was started anew has
+// none.
 func secretsOf(t *spatev1.Target, values map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, reference := range plans.References(t) {
@@ -138,7 +142,8 @@ func (c *Coordinator) known(id string) *run {
 // checkID refuses what is no id: it names a directory.
 func checkID(id string) error {
 	if !idPattern.MatchString(id) {
-		return status.Errorf(codes.InvalidArgument, "run id %.80q: want letters, digits, dots, dashes and underscores", id)
+		return status.Errorf(codes.InvalidArgument, "run id %.80q: want letters, digits, dots, dashes and underscores",
+			id)
 	}
 	return nil
 }
@@ -197,7 +202,8 @@ func (s runService) replay(q *spatev1.FollowRunRequest, stream spatev1.RunServic
 		}
 	}
 	if !ended {
-		return status.Errorf(codes.FailedPrecondition, "run %s was cut short, and nobody goes on with it: what it measured can be fetched", q.GetRunId())
+		return status.Errorf(codes.FailedPrecondition,
+			"run %s was cut short, and nobody goes on with it: what it measured can be fetched", q.GetRunId())
 	}
 	return nil
 }
@@ -255,7 +261,8 @@ func (s runService) FetchLedger(q *spatev1.FetchLedgerRequest, stream spatev1.Ru
 		return err
 	}
 	if s.c.going(id) {
-		return status.Errorf(codes.FailedPrecondition, "run %s goes on or waits: follow it to its end, or stop it, and fetch then", id)
+		return status.Errorf(codes.FailedPrecondition,
+			"run %s goes on or waits: follow it to its end, or stop it, and fetch then", id)
 	}
 	f, err := os.Open(s.c.ledgerPath(id))
 	if errors.Is(err, os.ErrNotExist) {

@@ -24,7 +24,8 @@ type secured struct {
 	options []grpc.ServerOption
 }
 
-// security returns the terms of encrypted connections, or of plain ones, on which anybody may do anything. What is refused is logged.
+// security returns the terms of encrypted connections, or of plain ones, on which anybody may do anything. What is
+// refused is logged.
 func (c *Coordinator) security() (secured, error) {
 	if !c.cfg.TLS.Given() {
 		return secured{creds: insecure.NewCredentials()}, nil

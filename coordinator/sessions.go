@@ -67,26 +67,32 @@ func checkHello(h *spatev1.Hello) error {
 	a := h.GetAgent()
 	switch {
 	case h.GetProtocol() != protocol:
-		return status.Errorf(codes.FailedPrecondition, "the agent (%.40q) speaks protocol %d, this coordinator speaks %d: "+
-			"use programs of the same version", a.GetVersion(), h.GetProtocol(), protocol)
+		return status.Errorf(codes.FailedPrecondition,
+			"the agent (%.40q) speaks protocol %d, this coordinator speaks %d: "+
+				"use programs of the same version", a.GetVersion(), h.GetProtocol(), protocol)
 	case h.GetDefinitions() != measure.Definitions:
-		return status.Errorf(codes.FailedPrecondition, "the agent (%.40q) measures by definitions %d, this coordinator by %d, and their numbers "+
-			"cannot be added: use programs of the same version", a.GetVersion(), h.GetDefinitions(), measure.Definitions)
+		return status.Errorf(codes.FailedPrecondition,
+			"the agent (%.40q) measures by definitions %d, this coordinator by %d, and their numbers "+
+				"cannot be added: use programs of the same version", a.GetVersion(), h.GetDefinitions(),
+			measure.Definitions)
 	case !agentName.MatchString(a.GetName()):
-		return status.Errorf(codes.InvalidArgument, "agent name %.80q: want 1 to 64 letters, digits, dots, dashes and underscores, "+
-			"the first a letter or digit", a.GetName())
+		return status.Errorf(codes.InvalidArgument,
+			"agent name %.80q: want 1 to 64 letters, digits, dots, dashes and underscores, "+
+				"the first a letter or digit", a.GetName())
 	case h.GetIncarnation() == 0:
 		return status.Error(codes.InvalidArgument, "the agent's incarnation must not be 0")
 	case plans.CheckRegion(a.GetRegion()) != nil:
-		return status.Errorf(codes.InvalidArgument, "agent %s: its region %.80q %v", a.GetName(), a.GetRegion(), plans.CheckRegion(a.GetRegion()))
+		return status.Errorf(codes.InvalidArgument, "agent %s: its region %.80q %v", a.GetName(), a.GetRegion(),
+			plans.CheckRegion(a.GetRegion()))
 	case len(a.GetVersion()) > maxText || len(a.GetHost()) > 2*maxText:
-		return status.Errorf(codes.InvalidArgument, "agent %s: version or host is longer than %d bytes", a.GetName(), maxText)
+		return status.Errorf(codes.InvalidArgument, "agent %s: version or host is longer than %d bytes",
+			a.GetName(), maxText)
 	}
 	return checkNumbers(a)
 }
 
-// mostPerSecond is more than any machine does of anything. Greater numbers, and what is none, come of a fault or a forgery; shared out by, or
-// written as JSON, they would do harm.
+// mostPerSecond is more than any machine does of anything. Greater numbers, and what is none, come of a fault or a
+// forgery; shared out by, or written as JSON, they would do harm.
 const mostPerSecond = 1e12
 
 // checkNumbers refuses numbers that no agent can mean.
@@ -100,17 +106,19 @@ func checkNumbers(a *spatev1.AgentInfo) error {
 		{"capacity.starts_per_second", a.GetCapacity().GetStartsPerSecond()},
 	} {
 		if !(number.value >= 0 && number.value <= mostPerSecond) {
-			return status.Errorf(codes.InvalidArgument, "agent %s: its %s is %v: want a number from 0 to %.0e", a.GetName(), number.name, number.value, mostPerSecond)
+			return status.Errorf(codes.InvalidArgument, "agent %s: its %s is %v: want a number from 0 to %.0e",
+				a.GetName(), number.name, number.value, mostPerSecond)
 		}
 	}
 	if at := a.GetCapacity().GetMeasuredAt(); at != nil && !at.IsValid() {
-		return status.Errorf(codes.InvalidArgument, "agent %s: its capacity.measured_at is no time: run spate calibrate again", a.GetName())
+		return status.Errorf(codes.InvalidArgument,
+			"agent %s: its capacity.measured_at is no time: run spate calibrate again", a.GetName())
 	}
 	return nil
 }
 
-// join takes an agent in. The same process may come back before its old connection is noticed to be broken; another process is
-// refused its name until the first is gone.
+// join takes an agent in. The same process may come back before its old connection is noticed to be broken; another
+// process is refused its name until the first is gone.
 func (c *Coordinator) join(h *spatev1.Hello, address string, who certs.Identity) (*session, error) {
 	s := &session{
 		info: h.GetAgent(), incarnation: h.GetIncarnation(), address: address, who: who, heard: clock.Now(),
@@ -141,8 +149,8 @@ func (c *Coordinator) join(h *spatev1.Hello, address string, who certs.Identity)
 	return s, nil
 }
 
-// tellVersion tells those who follow a run that a program is of another version, once for each. Both speak the same protocol and
-// measure by the same definitions. c.mu is held.
+// tellVersion tells those who follow a run that a program is of another version, once for each. Both speak the same
+// protocol and measure by the same definitions. c.mu is held.
 func (c *Coordinator) tellVersion(r *run, who, version string, at clock.Instant) {
 	if version == "" || c.cfg.Version == "" || version == c.cfg.Version || r.skewed[who] || len(r.skewed) == maxSkewed {
 		return
@@ -168,12 +176,13 @@ type owner struct {
 // mostOwners bounds the names that are remembered.
 const mostOwners = 1 << 14
 
-// own refuses whoever says to be a process that is known by another certificate: its number is in ledgers that every client may fetch, so
-// that knowing it proves nothing. c.mu is held.
+// own refuses whoever says to be a process that is known by another certificate: its number is in ledgers that every
+// client may fetch, so that knowing it proves nothing. c.mu is held.
 func (c *Coordinator) own(name string, o owner) error {
 	if known, ok := c.owners[name]; ok && known.incarnation == o.incarnation && known.who != o.who {
 		c.trespass.Add(1)
-		return status.Errorf(codes.PermissionDenied, "agent %s is a process that is known by the certificate of %s: %s cannot take its place",
+		return status.Errorf(codes.PermissionDenied,
+			"agent %s is a process that is known by the certificate of %s: %s cannot take its place",
 			name, known.who, o.who)
 	}
 	if len(c.owners) >= mostOwners {
@@ -192,7 +201,8 @@ func (c *Coordinator) dismiss(s *session, resume *spatev1.AssignmentRef) {
 		return
 	}
 	s.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Stop{Stop: &spatev1.Stop{
-		Ref: resume, Immediately: true, Reason: fmt.Sprintf("run %s is not in progress at this coordinator", resume.GetRunId()),
+		Ref: resume, Immediately: true, Reason: fmt.Sprintf("run %s is not in progress at this coordinator",
+			resume.GetRunId()),
 	}}})
 }
 
@@ -212,8 +222,8 @@ func (c *Coordinator) supersede(old, s *session) error {
 	return nil
 }
 
-// renew answers a heartbeat at once: with that the agent's lease starts again. One that waits for the others learns whether their load has
-// ended. c.mu is held.
+// renew answers a heartbeat at once: with that the agent's lease starts again. One that waits for the others learns
+// whether their load has ended. c.mu is held.
 func (c *Coordinator) renew(s *session, h *spatev1.Heartbeat) {
 	c.renewals.Add(1)
 	answer := &spatev1.Renewed{Number: h.GetNumber()}
@@ -261,13 +271,15 @@ func (c *Coordinator) hear(s *session, m *spatev1.ConnectRequest) {
 		return
 	}
 	if size := proto.Size(m); size > maxSaid {
-		s.end(status.Errorf(codes.InvalidArgument, "a message of %d bytes on the control stream: at most %d are taken", size, maxSaid))
+		s.end(status.Errorf(codes.InvalidArgument, "a message of %d bytes on the control stream: at most %d are taken",
+			size, maxSaid))
 		return
 	}
 	switch m := m.GetMessage().(type) {
 	case *spatev1.ConnectRequest_Heartbeat:
 		if cores := m.Heartbeat.GetCpuCores(); !(cores >= 0 && cores <= mostPerSecond) {
-			s.end(status.Errorf(codes.InvalidArgument, "a heartbeat with cpu_cores of %v: want a number from 0 to %.0e", cores, mostPerSecond))
+			s.end(status.Errorf(codes.InvalidArgument, "a heartbeat with cpu_cores of %v: want a number from 0 to %.0e",
+				cores, mostPerSecond))
 			return
 		}
 		s.heartbeat = m.Heartbeat
@@ -278,6 +290,7 @@ func (c *Coordinator) hear(s *session, m *spatev1.ConnectRequest) {
 	case *spatev1.ConnectRequest_Rejected:
 		c.feed(func(r *run, at clock.Instant) { r.machine.Rejected(at, name, m.Rejected) })
 	default:
-		s.end(status.Error(codes.InvalidArgument, "the coordinator does not understand this message; a Hello comes first and once"))
+		s.end(status.Error(codes.InvalidArgument,
+			"the coordinator does not understand this message; a Hello comes first and once"))
 	}
 }

@@ -44,7 +44,8 @@ func (l *lockedBuffer) logger() *slog.Logger {
 func TestBadHellosAreRefused(t *testing.T) {
 	h := start(t)
 	good := func() *spatev1.Hello {
-		return &spatev1.Hello{Protocol: protocol, Definitions: measure.Definitions, Incarnation: 1, Agent: &spatev1.AgentInfo{Name: "a"}}
+		return &spatev1.Hello{Protocol: protocol, Definitions: measure.Definitions, Incarnation: 1,
+			Agent: &spatev1.AgentInfo{Name: "a"}}
 	}
 	for name, tc := range map[string]struct {
 		spoil func(*spatev1.Hello)
@@ -60,8 +61,10 @@ func TestBadHellosAreRefused(t *testing.T) {
 		"NaN max_rate":   {func(m *spatev1.Hello) { m.Agent.MaxRate = math.NaN() }, codes.InvalidArgument},
 		"negative rate":  {func(m *spatev1.Hello) { m.Agent.MaxRate = -1 }, codes.InvalidArgument},
 		"endless frames": {func(m *spatev1.Hello) { m.Agent.Capacity = &spatev1.Capacity{FramesPerSecond: math.Inf(1)} }, codes.InvalidArgument},
-		"absurd frames":  {func(m *spatev1.Hello) { m.Agent.Capacity = &spatev1.Capacity{FramesPerSecond: 1e300} }, codes.InvalidArgument},
-		"NaN starts":     {func(m *spatev1.Hello) { m.Agent.Capacity = &spatev1.Capacity{StartsPerSecond: math.NaN()} }, codes.InvalidArgument},
+		"absurd frames": {func(m *spatev1.Hello) { m.Agent.Capacity = &spatev1.Capacity{FramesPerSecond: 1e300} },
+			codes.InvalidArgument},
+		"NaN starts": {func(m *spatev1.Hello) { m.Agent.Capacity = &spatev1.Capacity{StartsPerSecond: math.NaN()} },
+			codes.InvalidArgument},
 		"no time": {func(m *spatev1.Hello) {
 			m.Agent.Capacity = &spatev1.Capacity{MeasuredAt: &timestamppb.Timestamp{Nanos: -1}}
 		}, codes.InvalidArgument},
@@ -79,9 +82,11 @@ func TestBadHellosAreRefused(t *testing.T) {
 
 // What is refused is named, so that a person can mend it.
 func TestARefusedNumberIsNamed(t *testing.T) {
-	err := checkHello(&spatev1.Hello{Protocol: protocol, Definitions: measure.Definitions, Incarnation: 1, Agent: &spatev1.AgentInfo{
-		Name: "a", MaxRate: 100, Capacity: &spatev1.Capacity{Streams: 10, FramesPerSecond: 5e4, StartsPerSecond: math.NaN()},
-	}})
+	err := checkHello(&spatev1.Hello{Protocol: protocol, Definitions: measure.Definitions, Incarnation: 1,
+		Agent: &spatev1.AgentInfo{
+			Name: "a", MaxRate: 100, Capacity: &spatev1.Capacity{Streams: 10, FramesPerSecond: 5e4,
+				StartsPerSecond: math.NaN()},
+		}})
 	if want := "agent a: its capacity.starts_per_second is NaN: want a number from 0 to 1e+12"; status.Convert(err).Message() != want {
 		t.Errorf("it says %v, want %q", err, want)
 	}
@@ -93,7 +98,8 @@ func TestAHeartbeatWithoutNumbersEndsTheSession(t *testing.T) {
 		h := start(t)
 		a := h.agent("a")
 		a.say(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Heartbeat{Heartbeat: &spatev1.Heartbeat{Number: 1, CpuCores: cores}}})
-		if _, err := a.control.Recv(); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "cpu_cores") {
+		if _, err := a.control.Recv(); status.Code(err) != codes.InvalidArgument ||
+			!strings.Contains(err.Error(), "cpu_cores") {
 			t.Errorf("cpu_cores of %v: %v", cores, err)
 		}
 	}
@@ -213,7 +219,8 @@ func TestAnotherVersionIsTold(t *testing.T) {
 	h.c.sessions["a"].info.Version = "v0.0.1"
 	h.c.mu.Unlock()
 	submitted, err := h.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{
-		PlanYaml: []byte(planOf(`{concurrency: [1], requests: 4}`)), MinAgents: 1, Secrets: map[string]string{"env:KEY": secretKey},
+		PlanYaml: []byte(planOf(`{concurrency: [1], requests: 4}`)), MinAgents: 1,
+		Secrets: map[string]string{"env:KEY": secretKey},
 		Version: "v0.0.2", Definitions: measure.Definitions,
 	})
 	if err != nil {
@@ -237,10 +244,14 @@ func TestClientsOfOtherDefinitionsAreRefused(t *testing.T) {
 		code   codes.Code
 		says   string
 	}{
-		"the same":        {func(q *spatev1.SubmitRunRequest) { q.Definitions = measure.Definitions }, codes.OK, ""},
-		"none":            {func(*spatev1.SubmitRunRequest) {}, codes.OK, ""},
-		"others":          {func(q *spatev1.SubmitRunRequest) { q.Definitions, q.Version = measure.Definitions+1, "v9" }, codes.FailedPrecondition, `("v9") reads numbers by definitions 2, this coordinator measures by 1`},
-		"too long a name": {func(q *spatev1.SubmitRunRequest) { q.Version = strings.Repeat("v", maxText+1) }, codes.InvalidArgument, "longer than 128 bytes"},
+		"the same": {func(q *spatev1.SubmitRunRequest) { q.Definitions = measure.Definitions }, codes.OK, ""},
+		"none":     {func(*spatev1.SubmitRunRequest) {}, codes.OK, ""},
+		"others": {func(q *spatev1.SubmitRunRequest) {
+			q.Definitions, q.Version = measure.Definitions+1,
+				"v9"
+		}, codes.FailedPrecondition, `("v9") reads numbers by definitions 2, this coordinator measures by 1`},
+		"too long a name": {func(q *spatev1.SubmitRunRequest) { q.Version = strings.Repeat("v", maxText+1) },
+			codes.InvalidArgument, "longer than 128 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 1}

@@ -7,8 +7,8 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// shown says how far behind its runs a coordinator is: how many windows were merged and handed on, and how long after its end the
-// last of them was. It is safe for concurrent use.
+// shown says how far behind its runs a coordinator is: how many windows were merged and handed on, and how long after
+// its end the last of them was. It is safe for concurrent use.
 type shown struct {
 	windows atomic.Uint64
 	delay   atomic.Int64
@@ -20,6 +20,6 @@ func (s *shown) window(end clock.Instant) {
 	s.windows.Add(1)
 }
 
-// startInstant turns the wall time of a stage's start, which its record has, into an instant. It is asked when the first window is handed on:
-// a clock that steps later changes nothing.
+// startInstant turns the wall time of a stage's start, which its record has, into an instant. It is asked when the
+// first window is handed on: a clock that steps later changes nothing.
 func startInstant(wall time.Time) clock.Instant { return clock.Now().Add(time.Until(wall)) }

@@ -29,8 +29,8 @@ type gate struct {
 	disk    *durable
 }
 
-// durable is what a disk has, whichever process wrote it. What is written late is durable when the write returns or its process is
-// killed.
+// durable is what a disk has, whichever process wrote it. What is written late is durable when the write returns or its
+// process is killed.
 type durable struct {
 	kept    sync.Map // keys of snapshots
 	started sync.Map // stages whose start is there
@@ -221,7 +221,8 @@ func TestHeartbeatsDoNotWaitForTheDisk(t *testing.T) {
 				}
 			}
 			submit := func() (err error) {
-				_, err = h.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 2})
+				_, err = h.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless),
+					MinAgents: 2})
 				return err
 			}
 

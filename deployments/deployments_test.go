@@ -19,7 +19,8 @@ import (
 func programs(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for name, in := range map[string]string{"spate": "spate", "spate-coordinator": "coordinator", "spate-agent": "agent"} {
+	for name, in := range map[string]string{"spate": "spate", "spate-coordinator": "coordinator",
+		"spate-agent": "agent"} {
 		command := exec.Command("go", "build", "-o", filepath.Join(dir, name), "../cmd/"+in)
 		command.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if said, err := command.CombinedOutput(); err != nil {
@@ -168,8 +169,10 @@ func TestComposeFitsTogether(t *testing.T) {
 // Grafana finds the dashboards where they are mounted, and the data source knows all that it is asked for.
 func TestGrafanaIsProvisioned(t *testing.T) {
 	grafana := composed(t)["grafana"]
-	provider, source := read(t, "grafana/provisioning/dashboards/spate.yaml"), read(t, "grafana/provisioning/datasources/spate.yaml")
-	if !strings.Contains(provider, "path: /etc/spate/dashboards\n") || !strings.Contains(fmt.Sprint(grafana.Volumes), ":/etc/spate/dashboards:ro") {
+	provider, source := read(t, "grafana/provisioning/dashboards/spate.yaml"),
+		read(t, "grafana/provisioning/datasources/spate.yaml")
+	if !strings.Contains(provider, "path: /etc/spate/dashboards\n") ||
+		!strings.Contains(fmt.Sprint(grafana.Volumes), ":/etc/spate/dashboards:ro") {
 		t.Errorf("dashboards are mounted by %v", grafana.Volumes)
 	}
 	for _, match := range regexp.MustCompile(`(?m): \$([A-Z_]+)$`).FindAllStringSubmatch(source, -1) {
@@ -189,15 +192,19 @@ func TestGrafanaIsProvisioned(t *testing.T) {
 	}
 }
 
-// The data source for InfluxDB 2 is the one that the dashboards ask, in the language that they ask in, with a token in place of a user.
+// The data source for InfluxDB 2 is the one that the dashboards ask, in the language that they ask in, with a token in
+// place of a user.
 func TestGrafanaOverInfluxDB2(t *testing.T) {
-	one, two := read(t, "grafana/provisioning/datasources/spate.yaml"), read(t, "grafana/provisioning-influxdb2/datasources/spate.yaml")
-	for _, line := range []string{"uid: spate-influxdb", "version: InfluxQL", "dbName: $SPATE_INFLUX_DATABASE", "timeInterval: 1s"} {
+	one, two := read(t, "grafana/provisioning/datasources/spate.yaml"),
+		read(t, "grafana/provisioning-influxdb2/datasources/spate.yaml")
+	for _, line := range []string{"uid: spate-influxdb", "version: InfluxQL", "dbName: $SPATE_INFLUX_DATABASE",
+		"timeInterval: 1s"} {
 		if !strings.Contains(one, line) || !strings.Contains(two, line) {
 			t.Errorf("%q is not in both", line)
 		}
 	}
-	if strings.Contains(two, "user:") || !strings.Contains(two, "httpHeaderName1: Authorization") || !strings.Contains(two, "httpHeaderValue1: Token $") {
+	if strings.Contains(two, "user:") || !strings.Contains(two, "httpHeaderName1: Authorization") ||
+		!strings.Contains(two, "httpHeaderValue1: Token $") {
 		t.Error("it does not send the token as InfluxDB 2 wants it")
 	}
 }

@@ -51,10 +51,11 @@ func awaitNone(t *testing.T, left func() int) {
 	}
 }
 
-// A calibration measures all it is asked for, keeps what was safe, and leaves nothing behind. A machine that is too busy to be exact at
-// even these loads says so, and keeps nothing.
+// A calibration measures all it is asked for, keeps what was safe, and leaves nothing behind. A machine that is too
+// busy to be exact at even these loads says so, and keeps nothing.
 func TestCalibrateKeepsWhatIsSafe(t *testing.T) {
-	p, left := calibrating(t, "--quick", "--streams", "4,8", "--starts", "40", "--budget", "1s", "--late", "1s", "--json", "all.json", "--out", "kept/capacity.json")
+	p, left := calibrating(t, "--quick", "--streams", "4,8", "--starts", "40", "--budget", "1s", "--late", "1s",
+		"--json", "all.json", "--out", "kept/capacity.json")
 	code := p.Exit()
 	if n := left(); n > 0 {
 		t.Errorf("%d processes are left", n)
@@ -81,13 +82,15 @@ func TestCalibrateKeepsWhatIsSafe(t *testing.T) {
 	}
 	safe := 0
 	for i, l := range all.Loads {
-		if l.Frames == 0 || l.ITL.Stamp.Count == 0 || l.ITL.Stamp.Count != l.ITL.Program.Count || l.AgentCPU <= 0 || l.AgentCPU > 2 {
+		if l.Frames == 0 || l.ITL.Stamp.Count == 0 || l.ITL.Stamp.Count != l.ITL.Program.Count || l.AgentCPU <= 0 ||
+			l.AgentCPU > 2 {
 			t.Errorf("load %d: %+v", i, l)
 		}
 		// Other programs make a machine inexact; one that is left alone is exact at so little.
 		quiet := l.OtherCPU != nil && *l.OtherCPU < 0.1
 		if p50 := time.Duration(l.ITL.Stamp.P50); quiet && (p50 > 100*time.Microsecond || l.Achieved < l.Asked/2) {
-			t.Errorf("load %d on a quiet machine: stamps are off by %v at the median, %v of %v per second", i, p50, l.Achieved, l.Asked)
+			t.Errorf("load %d on a quiet machine: stamps are off by %v at the median, %v of %v per second", i, p50,
+				l.Achieved, l.Asked)
 		}
 		if l.Achieved <= 0 || l.Achieved > 4*l.Asked {
 			t.Errorf("load %d: %v of %v per second", i, l.Achieved, l.Asked)
@@ -160,7 +163,8 @@ func TestAgentTellsItsCapacity(t *testing.T) {
 	}
 	coordinator := process.Start(t, programs.Coordinator, "--listen", "127.0.0.1:0", "--no-gossip")
 	address := coordinator.Await(`address=(127\.0\.0\.1:\d+)`)[1]
-	agent := process.Start(t, programs.Agent, "--coordinator", address, "--name", "one", "--capacity", filepath.Join(p.Dir, "capacity.json"))
+	agent := process.Start(t, programs.Agent, "--coordinator", address, "--name", "one", "--capacity",
+		filepath.Join(p.Dir, "capacity.json"))
 	agent.Await(`this machine was exact in calibration`)
 	var listed []struct {
 		WeightGiven bool `json:"weight_given"`

@@ -24,17 +24,20 @@ type cluster struct {
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t, agents: map[string]*process.Process{}}
-	c.coordinator = process.Start(t, programs.Coordinator, "--listen", "127.0.0.1:0", "--gossip-listen", "127.0.0.1:0", "--log-format", "json")
+	c.coordinator = process.Start(t, programs.Coordinator, "--listen", "127.0.0.1:0", "--gossip-listen", "127.0.0.1:0",
+		"--log-format", "json")
 	c.gossip = c.coordinator.Await(`"gossip is ready","address":"([^"]+)"`)[1]
 	c.address = c.coordinator.Await(`"coordinator serves","address":"([^"]+)"`)[1]
 	return c
 }
 
-// startLasting starts a coordinator that can be started anew: without gossip, its data in a directory that stays. Certs may be nil.
+// startLasting starts a coordinator that can be started anew: without gossip, its data in a directory that stays. Certs
+// may be nil.
 func startLasting(t *testing.T, certs func(role, name string) []string, flags ...string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, agents: map[string]*process.Process{}, certs: certs, address: "127.0.0.1:0"}
-	c.flags = append(append(c.own("coordinator", "main"), "--no-gossip", "--log-format", "json", "--data-dir", t.TempDir()), flags...)
+	c.flags = append(append(c.own("coordinator", "main"), "--no-gossip", "--log-format", "json", "--data-dir",
+		t.TempDir()), flags...)
 	c.startCoordinator()
 	c.address = c.coordinator.Await(`"coordinator serves","address":"([^"]+)"`)[1]
 	return c
@@ -91,7 +94,8 @@ func (c *cluster) named(names ...string) {
 
 func (c *cluster) agent(name string, weight int, how ...string) {
 	c.t.Helper()
-	args := append([]string{"--name", name, "--weight", fmt.Sprint(weight), "--region", "here", "--log-format", "json"}, how...)
+	args := append([]string{"--name", name, "--weight", fmt.Sprint(weight), "--region", "here", "--log-format", "json"},
+		how...)
 	c.agents[name] = process.Start(c.t, programs.Agent, args...)
 }
 

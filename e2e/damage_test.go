@@ -29,8 +29,8 @@ loads:
   - {rate: [30], duration: 12s}
 `
 
-// A ledger of a real run is damaged in one bit 250 times, and cut short 200 times. Each time it is told, or nothing of what is in it is
-// another.
+// A ledger of a real run is damaged in one bit 250 times, and cut short 200 times. Each time it is told, or nothing of
+// what is in it is another.
 func TestDamageOfARealLedgerIsToldOrHarmless(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, damagedPlan, "--simulate=4", "--agents", "2")
@@ -111,7 +111,8 @@ func TestDamagedLedgerIsSalvaged(t *testing.T) {
 	damageAgent(t, path, "embedded-2")
 	p := process.Start(t, programs.Spate, "report", r.dir)
 	p.MustExit(1)
-	for _, part := range []string{"the ledger is damaged, run damaged-", "snapshot", "spate report --salvage " + r.dir} {
+	for _, part := range []string{"the ledger is damaged, run damaged-", "snapshot",
+		"spate report --salvage " + r.dir} {
 		if !strings.Contains(p.Said(), part) {
 			t.Errorf("it does not say %q: %s", part, p.Said())
 		}
@@ -120,7 +121,8 @@ func TestDamagedLedgerIsSalvaged(t *testing.T) {
 	p.MustExit(3)
 	before, after := rundir.Result(t, r.dir), rundir.Result(t, filepath.Join(r.dir, report.SalvageDir))
 	if !before.Run.Complete || after.Run.Complete || len(after.Run.Missing) == 0 {
-		t.Errorf("complete before: %v, and after: %v, missing %q", before.Run.Complete, after.Run.Complete, after.Run.Missing)
+		t.Errorf("complete before: %v, and after: %v, missing %q", before.Run.Complete, after.Run.Complete,
+			after.Run.Missing)
 	}
 	kept, all := len(rundir.Rows(t, filepath.Join(r.dir, report.SalvageDir))), len(rundir.Rows(t, r.dir))
 	if kept == 0 || kept >= all {
@@ -129,7 +131,8 @@ func TestDamagedLedgerIsSalvaged(t *testing.T) {
 	t.Logf("%d of %d rows are kept; missing: %q", kept, all, after.Run.Missing)
 }
 
-// damageAgent changes a bit of each snapshot of an agent, as far as they can be found by the agent's name in their keys.
+// damageAgent changes a bit of each snapshot of an agent, as far as they can be found by the agent's name in their
+// keys.
 func damageAgent(t *testing.T, path, agent string) {
 	t.Helper()
 	data, err := os.ReadFile(path)

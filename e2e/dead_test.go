@@ -73,13 +73,15 @@ loads:
 
 // classOf is the class of errors that a fault of the simulator is counted in.
 var classOf = map[string]string{
-	"500": "http_500", "429": "http_429", "cut": "cut_stream", "error-frame": "stream_error", "garbage-frame": "bad_frame",
+	"500": "http_500", "429": "http_429", "cut": "cut_stream", "error-frame": "stream_error",
+	"garbage-frame": "bad_frame",
 }
 
 // Faults of the server are counted by class, exactly as often as they struck, and touch no latency.
 func TestServerFaultsAreCountedByClass(t *testing.T) {
 	t.Parallel()
-	server := simulate(t, 2, "--seed", "3", "--decode-step", "2ms", "--fault", "500=0.2", "--fault", "cut=0.1", "--fault", "error-frame=0.1",
+	server := simulate(t, 2, "--seed", "3", "--decode-step", "2ms", "--fault", "500=0.2", "--fault", "cut=0.1",
+		"--fault", "error-frame=0.1",
 		"--fault", "garbage-frame=0.05", "--fault", "429=0.1")
 	r := runPlan(t, fmt.Sprintf(`
 name: faults
@@ -110,8 +112,10 @@ loads:
 	if q.Failed != failed || q.Completed+q.Failed != q.Started || q.Started != 400 || q.Cancelled != 0 {
 		t.Errorf("requests %+v, %d errors", q, failed)
 	}
-	if stage.TTFT.Count != q.Completed || stage.E2E.Count != q.Completed || stage.ITL.Count != 5*q.Completed || stage.FailureTime.Count != failed {
-		t.Errorf("%d of TTFT, %d of E2E, %d of ITL, %d of the time to failure: %+v", stage.TTFT.Count, stage.E2E.Count, stage.ITL.Count,
+	if stage.TTFT.Count != q.Completed || stage.E2E.Count != q.Completed || stage.ITL.Count != 5*q.Completed ||
+		stage.FailureTime.Count != failed {
+		t.Errorf("%d of TTFT, %d of E2E, %d of ITL, %d of the time to failure: %+v", stage.TTFT.Count, stage.E2E.Count,
+			stage.ITL.Count,
 			stage.FailureTime.Count, q)
 	}
 	for class := range want {

@@ -14,7 +14,8 @@ import (
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/examples/*.md", "../deployments/*.md", "../deployments/*/*.md", "../bench/*.md", "../bench/*/*.md"} {
+	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/examples/*.md", "../deployments/*.md",
+		"../deployments/*/*.md", "../bench/*.md", "../bench/*/*.md"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -116,7 +117,8 @@ var helps = map[string][]string{}
 // flagsOf lists the flags of a program's command, which the first words are.
 func flagsOf(t *testing.T, program string, words []string) []string {
 	t.Helper()
-	paths := map[string]string{"spate": programs.Spate, "spate-coordinator": programs.Coordinator, "spate-agent": programs.Agent}
+	paths := map[string]string{"spate": programs.Spate, "spate-coordinator": programs.Coordinator,
+		"spate-agent": programs.Agent}
 	var command []string
 	for _, word := range words {
 		if program != "spate" || len(command) == 2 || !regexp.MustCompile(`^[a-z]+$`).MatchString(word) {

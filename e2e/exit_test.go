@@ -39,9 +39,11 @@ func TestExitCodesTellWhetherARunCanBeUsed(t *testing.T) {
 		code int
 		says string
 	}{
-		"invalid, by default": {spoiltPlan, []string{"--fail-on", "invalid"}, 3, "1 of its 1 stage cannot be relied on (verdict INVALID)"},
+		"invalid, by default": {spoiltPlan, []string{"--fail-on", "invalid"}, 3,
+			"1 of its 1 stage cannot be relied on (verdict INVALID)"},
 		"invalid, never mind": {spoiltPlan, []string{"--fail-on", "never"}, 0, "Run spoilt"},
-		"no answer":           {lostSearch, []string{"--fail-on", "never"}, 3, "the search of server, 10:4 did not converge"},
+		"no answer": {lostSearch, []string{"--fail-on", "never"}, 3,
+			"the search of server, 10:4 did not converge"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -103,7 +103,8 @@ func TestExportWritesTheSamePoints(t *testing.T) {
 	if !strings.Contains(p.Stdout.String(), " points of run ") {
 		t.Error("nothing says how many points were written")
 	}
-	for _, measurement := range []string{"spate_window ", "spate_to_date ", "spate_stage ", "spate_event ", "spate_agent "} {
+	for _, measurement := range []string{"spate_window ", "spate_to_date ", "spate_stage ", "spate_event ",
+		"spate_agent "} {
 		if len(without(live, measurement)) == len(live) {
 			t.Errorf("the live run wrote nothing of %s", measurement)
 		}
@@ -120,8 +121,8 @@ func TestExportWritesTheSamePoints(t *testing.T) {
 	mustEqual(t, "exported again", all(t, db), exported)
 }
 
-// So it is with several agents, by region, and with observers. What came to date may be missing of a window live, where the agents did not
-// keep step; nothing else.
+// So it is with several agents, by region, and with observers. What came to date may be missing of a window live, where
+// the agents did not keep step; nothing else.
 func TestExportWritesRegionsAndObservers(t *testing.T) {
 	t.Parallel()
 	db := influxtest.Start(t, influxtest.Options{})
@@ -136,7 +137,8 @@ func TestExportWritesRegionsAndObservers(t *testing.T) {
 			t.Fatalf("%s is %q, was %q", name, exported[name], value)
 		}
 	}
-	for _, part := range []string{"spate_observer_window ", "spate_observer_to_date ", "spate_observer_stage ", "region=us run=", "agent=eu-1"} {
+	for _, part := range []string{"spate_observer_window ", "spate_observer_to_date ", "spate_observer_stage ",
+		"region=us run=", "agent=eu-1"} {
 		if len(without(exported, part)) == len(exported) {
 			t.Errorf("nothing of %s", part)
 		}
@@ -150,7 +152,8 @@ func TestExportSendsTheSpool(t *testing.T) {
 	r.MustExit(0)
 	db := influxtest.Start(t, influxtest.Options{})
 	p := export(t, r.dir, db, 0)
-	if said := p.Stderr.String(); !strings.Contains(said, "points that the live run had left in influx.spool are sent") {
+	if said := p.Stderr.String(); !strings.Contains(said,
+		"points that the live run had left in influx.spool are sent") {
 		t.Errorf("it says %q", said)
 	}
 	if _, err := os.Stat(filepath.Join(r.dir, "influx.spool")); !os.IsNotExist(err) {
@@ -182,8 +185,10 @@ func TestExportRefuses(t *testing.T) {
 		{"no URL", r.dir, []string{"--influx-url", "", "--influx-bucket", ""}, 2, "nowhere to write to"},
 		{"nobody there", r.dir, []string{"--influx-url", nobody(t)}, 2, "cannot be reached"},
 		{"no such database", r.dir, []string{"--influx-bucket", "nowhere"}, 2, `no bucket "nowhere"`},
-		{"no such file", r.dir, []string{"--influx-url", "https://127.0.0.1:1", "--influx-ca", "missing.pem"}, 2, "--influx-ca"},
-		{"both", r.dir, []string{"--influx-url", "https://127.0.0.1:1", "--influx-ca", "x", "--influx-insecure"}, 2, "do not go together"},
+		{"no such file", r.dir, []string{"--influx-url", "https://127.0.0.1:1", "--influx-ca", "missing.pem"}, 2,
+			"--influx-ca"},
+		{"both", r.dir, []string{"--influx-url", "https://127.0.0.1:1", "--influx-ca", "x", "--influx-insecure"}, 2,
+			"do not go together"},
 		{"insecure without TLS", r.dir, []string{"--influx-insecure"}, 2, "begins with https://"},
 	} {
 		p := export(t, c.dir, db, c.code, c.args...)
@@ -193,7 +198,8 @@ func TestExportRefuses(t *testing.T) {
 	}
 	db.Drop()
 	db.Create(time.Hour)
-	db.Write("spate_stage,run=old complete=1i", 0) // none of the two stages can be written, as a whole and at each of two endpoints
+	// none of the two stages can be written, as a whole and at each of two endpoints
+	db.Write("spate_stage,run=old complete=1i", 0)
 	p := export(t, r.dir, db, 3)
 	if !strings.Contains(p.Stderr.String(), "6 points were refused for good, the ledger has them") {
 		t.Errorf("it says %q", p.Stderr.String())

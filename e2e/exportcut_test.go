@@ -27,7 +27,8 @@ import (
 // front is an InfluxDB as seen through a proxy. At the second request with points something happens to it.
 type front struct {
 	flags []string
-	// struck is closed when the second request with points has come. It is answered when answer is closed, or its client has gone.
+	// struck is closed when the second request with points has come. It is answered when answer is closed, or its
+	// client has gone.
 	struck, answer chan struct{}
 	writes         atomic.Int32
 }
@@ -42,7 +43,8 @@ func inFrontOf(t *testing.T, db *influxtest.Server) *front {
 	f := &front{struck: make(chan struct{}), answer: make(chan struct{})}
 	proxy := httputil.NewSingleHostReverseProxy(u)
 	transport := &http.Transport{DisableKeepAlives: true}
-	proxy.Transport, proxy.ErrorHandler = transport, func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }
+	proxy.Transport, proxy.ErrorHandler = transport,
+		func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if hasPoints(q) && f.writes.Add(1) == 2 {
 			close(f.struck)
@@ -99,7 +101,8 @@ loads:
 // spooled makes a spool as a live run leaves it that could not deliver a point, and returns what is in it.
 func spooled(t *testing.T, path string) []byte {
 	t.Helper()
-	s, err := influx.New(influx.Config{URL: nobody(t), Bucket: "spate", Spool: path, Log: slog.New(slog.DiscardHandler)})
+	s, err := influx.New(influx.Config{URL: nobody(t), Bucket: "spate", Spool: path,
+		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +119,8 @@ func spooled(t *testing.T, path string) []byte {
 	return left
 }
 
-// An export that is interrupted, or whose server dies under it, ends, says how far it came and what to do, and is whole when it is run again.
+// An export that is interrupted, or whose server dies under it, ends, says how far it came and what to do, and is whole
+// when it is run again.
 func TestExportCutShort(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, cutPlan, "--agents", "1")

@@ -44,8 +44,8 @@ func TestInfluxDBHasTheResults(t *testing.T) {
 	compareTokens(t, db, r)
 }
 
-// compareTokens compares what is new beside requests and latencies, good requests and tokens of prefixes, with the requests' rows: in the
-// stages, and summed up over the windows.
+// compareTokens compares what is new beside requests and latencies, good requests and tokens of prefixes, with the
+// requests' rows: in the stages, and summed up over the windows.
 func compareTokens(t *testing.T, db *influxtest.Server, r running) {
 	t.Helper()
 	stages, rows := storedRows(t, db, "spate_stage"), r.rows()
@@ -67,14 +67,17 @@ func compareTokens(t *testing.T, db *influxtest.Server, r running) {
 			want["shared_tokens"] += q.SharedTokens
 			want["cached_tokens"] += *q.CachedTokens
 		}
-		near(t, "cached share", *stage.PrefixCache.CachedShare, float64(want["cached_tokens"])/float64(*stage.InputTokens), 1e-9)
-		if want["good"] == 0 || want["good"] == stage.Requests.Completed || want["shared_tokens"] == 0 || want["cached_tokens"] == 0 {
+		near(t, "cached share", *stage.PrefixCache.CachedShare,
+			float64(want["cached_tokens"])/float64(*stage.InputTokens), 1e-9)
+		if want["good"] == 0 || want["good"] == stage.Requests.Completed || want["shared_tokens"] == 0 ||
+			want["cached_tokens"] == 0 {
 			t.Errorf("stage %d: %v says nothing", stage.Index, want)
 		}
 		for field, value := range want {
 			name := fmt.Sprint(stage.Index)
 			if got := windows[name][field]; !same(stages[name][field], value) || got != int64(value) {
-				t.Errorf("stage %d: InfluxDB has %s %v, its windows %d; the run has %d", stage.Index, field, stages[name][field], got, value)
+				t.Errorf("stage %d: InfluxDB has %s %v, its windows %d; the run has %d", stage.Index, field,
+					stages[name][field], got, value)
 			}
 		}
 	}
@@ -90,7 +93,8 @@ func TestResultsNeedNoInfluxDB(t *testing.T) {
 	if file, err := os.Stat(spool); err != nil || file.Size() == 0 {
 		t.Errorf("nothing is kept in %s: %v", spool, err)
 	}
-	for _, words := range []string{"InfluxDB does not take points now", "not all points were written", "points are kept in " + spool} {
+	for _, words := range []string{"InfluxDB does not take points now", "not all points were written",
+		"points are kept in " + spool} {
 		if !strings.Contains(r.Stderr.String(), words) {
 			t.Errorf("nothing says %q", words)
 		}
@@ -102,7 +106,8 @@ func TestInfluxDBKilledMidwayGetsAllWindows(t *testing.T) {
 	t.Parallel()
 	db := influxtest.Start(t, influxtest.Options{})
 	r := runPlan(t, influxPlan, db.Flags()...)
-	process.Eventually(t, "a window is written", func() bool { return len(db.Query("SELECT completed FROM spate_window")) > 0 })
+	process.Eventually(t, "a window is written",
+		func() bool { return len(db.Query("SELECT completed FROM spate_window")) > 0 })
 	db.Kill()
 	r.Await("InfluxDB cannot be written to")
 	process.Eventually(t, "the results are there without InfluxDB", func() bool {
@@ -150,13 +155,17 @@ func storedRows(t *testing.T, db *influxtest.Server, measurement string) map[str
 func compareStored(t *testing.T, stage aggregate.StageResult, row stored) {
 	t.Helper()
 	want := map[string]any{
-		"complete": stage.Complete, "started": stage.Requests.Started, "completed": stage.Requests.Completed, "failed": stage.Requests.Failed,
-		"cancelled": stage.Requests.Cancelled, "never_sent": *stage.Requests.NeverSent, "input_tokens": *stage.InputTokens,
-		"output_tokens": stage.OutputTokens, "duration_s": *stage.DurationS, "request_throughput": *stage.RequestThroughput,
+		"complete": stage.Complete, "started": stage.Requests.Started, "completed": stage.Requests.Completed,
+		"failed":    stage.Requests.Failed,
+		"cancelled": stage.Requests.Cancelled, "never_sent": *stage.Requests.NeverSent,
+		"input_tokens":  *stage.InputTokens,
+		"output_tokens": stage.OutputTokens, "duration_s": *stage.DurationS,
+		"request_throughput":      *stage.RequestThroughput,
 		"output_token_throughput": *stage.OutputTokenThroughput, "total_token_throughput": *stage.TotalTokenThroughput,
 	}
 	for name, d := range map[string]*aggregate.Distribution{
-		"ttft_ms": stage.TTFT, "tpot_ms": stage.TPOT, "itl_ms": stage.ITL, "e2e_ms": stage.E2E, "send_delay_ms": stage.SendDelay,
+		"ttft_ms": stage.TTFT, "tpot_ms": stage.TPOT, "itl_ms": stage.ITL, "e2e_ms": stage.E2E,
+		"send_delay_ms": stage.SendDelay,
 	} {
 		want[name+"_count"], want[name+"_mean"], want[name+"_std"], want[name+"_min"] = d.Count, d.Mean, d.Std, d.Min
 		want[name+"_p50"], want[name+"_p90"], want[name+"_p99"], want[name+"_max"] = d.P50, d.P90, d.P99, d.Max
@@ -185,7 +194,8 @@ func same(stored, value any) bool {
 	}
 }
 
-// compareWindows checks that the windows of each stage are all there: numbered without a gap, they add up to the result.
+// compareWindows checks that the windows of each stage are all there: numbered without a gap, they add up to the
+// result.
 func compareWindows(t *testing.T, db *influxtest.Server, result aggregate.Result) {
 	t.Helper()
 	sums, seen := map[string]int64{}, map[string][]int64{}
@@ -199,7 +209,8 @@ func compareWindows(t *testing.T, db *influxtest.Server, result aggregate.Result
 	for _, stage := range result.Stages {
 		name := fmt.Sprint(stage.Index)
 		if sums[name] != int64(stage.Requests.Completed) {
-			t.Errorf("stage %s: windows with %d completed requests, results.json has %d", name, sums[name], stage.Requests.Completed)
+			t.Errorf("stage %s: windows with %d completed requests, results.json has %d", name, sums[name],
+				stage.Requests.Completed)
 		}
 		for i, at := range seen[name] {
 			if at != seen[name][0]+int64(i)*1e9 {

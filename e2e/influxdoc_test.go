@@ -86,7 +86,8 @@ func TestDocumentedQueries(t *testing.T) {
 		})
 	}
 	if len(queries) < 24 || len(seen) != len(finalChecks) {
-		t.Errorf("%d queries, of which %v were compared with results.json, want all of %d", len(queries), seen, len(finalChecks))
+		t.Errorf("%d queries, of which %v were compared with results.json, want all of %d", len(queries), seen,
+			len(finalChecks))
 	}
 	mustBeDocumented(t, db, string(document))
 }
@@ -151,7 +152,8 @@ var finalChecks = map[string]func(*testing.T, aggregate.Result, []stored){
 		for _, region := range s.Regions {
 			if region.Name == row["region"] {
 				return map[string]any{
-					"completed": region.Requests.Completed, "output_token_throughput": *region.OutputTokenThroughput, "ttft_ms_p99": region.TTFT.P99,
+					"completed": region.Requests.Completed, "output_token_throughput": *region.OutputTokenThroughput,
+					"ttft_ms_p99": region.TTFT.P99,
 				}
 			}
 		}

@@ -17,7 +17,8 @@ var shortLeases = []string{"--lease", "5s", "--reassign-lease", "5s"}
 func (c *cluster) rateRun(t *testing.T, policy string, seconds, agents int) (running, simulation) {
 	t.Helper()
 	server := simulate(t, 1, "--decode-step", "2ms")
-	return runPlan(t, fmt.Sprintf(ratePlan, policy, policy, server.urls[0], seconds), append(c.client(), "--min-agents", fmt.Sprint(agents))...), server
+	return runPlan(t, fmt.Sprintf(ratePlan, policy, policy, server.urls[0], seconds),
+		append(c.client(), "--min-agents", fmt.Sprint(agents))...), server
 }
 
 // sentBy lists who sent each request, by index.
@@ -50,7 +51,8 @@ func (r running) mustSayIncomplete(missing string) {
 	}
 	flat := strings.Join(strings.Fields(r.Stdout.String()), " ")
 	for what, text := range map[string]string{
-		"the table": regexp.MustCompile(`! 20 req/s constant: PARTIAL: .*`).FindString(flat), "report.md": r.text("report.md"), "vllm.txt": r.text("vllm.txt"),
+		"the table": regexp.MustCompile(`! 20 req/s constant: PARTIAL: .*`).FindString(flat),
+		"report.md": r.text("report.md"), "vllm.txt": r.text("vllm.txt"),
 		"the last line": regexp.MustCompile(`spate: the run reached its end, but its result is incomplete: stage 1: .*\n$`).FindString(r.Stderr.String()),
 	} {
 		if !regexp.MustCompile(missing).MatchString(text) {
@@ -62,7 +64,8 @@ func (r running) mustSayIncomplete(missing string) {
 	}
 }
 
-// An agent that is killed under "degrade" takes its share with it from then on: the others' is whole, and everything says what is missing.
+// An agent that is killed under "degrade" takes its share with it from then on: the others' is whole, and everything
+// says what is missing.
 func TestDegradeGoesOnWithoutTheKilled(t *testing.T) {
 	t.Parallel()
 	c := startLasting(t, nil, shortLeases...)
@@ -75,7 +78,8 @@ func TestDegradeGoesOnWithoutTheKilled(t *testing.T) {
 	r.Await(`✗ agent south is given up \(lost: .*\): 33.3 % of the load is missing from second ` + second + ` on`)
 	r.MustExit(3)
 	r.Await(`20 req/s constant .* \(incomplete\)`)
-	r.mustSayIncomplete(`agent south \(33.3 % of the load\) lost: seconds ` + second + ` to \d+, the last, are missing \(lost: control stream broken; no heartbeat for 3\.\ds\)`)
+	r.mustSayIncomplete(`agent south \(33.3 % of the load\) lost: seconds ` + second +
+		` to \d+, the last, are missing \(lost: control stream broken; no heartbeat for 3\.\ds\)`)
 	by := r.sentBy()
 	for i := range uint64(20 * 20) {
 		if i%3 != 1 && len(by[i]) != 1 {
@@ -90,8 +94,8 @@ func TestDegradeGoesOnWithoutTheKilled(t *testing.T) {
 	}
 }
 
-// An agent that is killed under "reassign" is replaced from a marked moment on; one that comes then takes part at once. No request is sent
-// twice, and none is missing but for those of the killed in between.
+// An agent that is killed under "reassign" is replaced from a marked moment on; one that comes then takes part at once.
+// No request is sent twice, and none is missing but for those of the killed in between.
 func TestReassignReplacesTheKilled(t *testing.T) {
 	t.Parallel()
 	c := startLasting(t, nil, shortLeases...)
@@ -101,11 +105,13 @@ func TestReassignReplacesTheKilled(t *testing.T) {
 	awaitAnswers(t, server, 40)
 	c.agents["south"].Signal(syscall.SIGKILL)
 	lost := r.Await(`! agent south \(here\) was lost \(.*\): 33.3 % of the load is missing from second (\d+) on; unless it is back by second \d+ the others take it over`)[1]
-	said := r.Await(`agent south is given up \(.*\): its 33.3 % of the load is missing from second ` + lost + ` on, until it is taken over by north and west in second (\d+)`)
+	said := r.Await(`agent south is given up \(.*\): its 33.3 % of the load is missing from second ` + lost +
+		` on, until it is taken over by north and west in second (\d+)`)
 	c.agent("east", 1, "--coordinator", c.address)
 	joins := r.Await(`agent east \(here\) joined: .*`)[0]
 	r.MustExit(3)
-	r.mustSayIncomplete(`agent south \(33.3 % of the load\) lost: seconds ` + lost + ` to \d+ are missing, then taken over`)
+	r.mustSayIncomplete(`agent south \(33.3 % of the load\) lost: seconds ` + lost +
+		` to \d+ are missing, then taken over`)
 	r.mustSend(0, secondOf(t, lost))
 	r.mustSend(secondOf(t, said[1])+1, 28)
 	for i, agents := range r.sentBy() {

@@ -55,8 +55,8 @@ func (w *sse) tokens(n int, every time.Duration) {
 	}
 }
 
-// Published reports have numbers of servers that did not stream as they seem to: a median ITL of 0, a TPOT of 0.12 ms. Each way to get
-// there has a verdict with its cause, and a server that streams as it should has none.
+// Published reports have numbers of servers that did not stream as they seem to: a median ITL of 0, a TPOT of 0.12 ms.
+// Each way to get there has a verdict with its cause, and a server that streams as it should has none.
 func TestNonsenseIsNotValid(t *testing.T) {
 	t.Parallel()
 	const step = 4 * time.Millisecond
@@ -65,8 +65,20 @@ func TestNonsenseIsNotValid(t *testing.T) {
 		check  string // that fails; empty: none
 		words  string
 	}{
-		"sound":                   {func(w *sse) { w.role(); w.flush(20 * time.Millisecond); w.tokens(40, step); w.end(40, 0) }, "", ""},
-		"all tokens in one frame": {func(w *sse) { w.role(); w.words(200); w.flush(300 * time.Millisecond); w.end(200, 0) }, "streaming", "answers of several tokens by usage came in 1 frame (200 tokens on average)"},
+		"sound": {func(w *sse) {
+			w.role()
+			w.flush(20 * time.Millisecond)
+			w.tokens(40,
+				step)
+			w.end(40, 0)
+		}, "", ""},
+		"all tokens in one frame": {func(w *sse) {
+			w.role()
+			w.words(200)
+			w.flush(300 * time.Millisecond)
+			w.end(200,
+				0)
+		}, "streaming", "answers of several tokens by usage came in 1 frame (200 tokens on average)"},
 		"two frames": {func(w *sse) {
 			w.role()
 			w.words(100)
@@ -156,8 +168,12 @@ loads: [{concurrency: [2], requests: 20}]
 			if c.check == "" {
 				busy = append(busy, "coalescing")
 			}
-			failed := slices.DeleteFunc(judged.Failed(), func(k trust.Check) bool { return slices.Contains(busy, k.Name) })
-			i := slices.IndexFunc(failed, func(k trust.Check) bool { return k.Name == c.check && strings.Contains(k.Words, c.words) })
+			failed := slices.DeleteFunc(judged.Failed(),
+				func(k trust.Check) bool { return slices.Contains(busy, k.Name) })
+			i := slices.IndexFunc(failed, func(k trust.Check) bool {
+				return k.Name == c.check &&
+					strings.Contains(k.Words, c.words)
+			})
 			switch {
 			case c.check == "" && len(failed) > 0, c.check != "" && i < 0:
 				t.Errorf("%s: %+v, want %s %q", judged.Verdict, failed, c.check, c.words)

@@ -59,13 +59,14 @@ var outages = map[string]func(db *influxtest.Server, length time.Duration){
 	},
 }
 
-// runThrough runs the plan while InfluxDB is away for some time in the middle of it, and returns the result. All points are in InfluxDB in the
-// end, as an export makes them, each once.
+// runThrough runs the plan while InfluxDB is away for some time in the middle of it, and returns the result. All points
+// are in InfluxDB in the end, as an export makes them, each once.
 func runThrough(t *testing.T, outage string, length time.Duration) aggregate.Result {
 	t.Helper()
 	db := influxtest.Start(t, influxtest.Options{})
 	r := runPlan(t, fmt.Sprintf(outagePlan, length*3/2+3*time.Second), append(db.Flags(), "--agents", "1")...)
-	process.Eventually(t, "a window is written", func() bool { return len(db.Query("SELECT completed FROM spate_window")) > 0 })
+	process.Eventually(t, "a window is written",
+		func() bool { return len(db.Query("SELECT completed FROM spate_window")) > 0 })
 	outages[outage](db, length)
 	select {
 	case <-r.Ended():
@@ -81,8 +82,9 @@ func runThrough(t *testing.T, outage string, length time.Duration) aggregate.Res
 	return r.results()
 }
 
-// An InfluxDB that hangs, or dies, in the middle of a run costs no window and doubles none. With SPATE_TEST_OUTAGE the outage has that length, and runs
-// with and without it take turns, so that their send delays can be compared: they are shown, and left to be judged by who asked.
+// An InfluxDB that hangs, or dies, in the middle of a run costs no window and doubles none. With SPATE_TEST_OUTAGE the
+// outage has that length, and runs with and without it take turns, so that their send delays can be compared: they are
+// shown, and left to be judged by who asked.
 func TestInfluxDBAwayForSomeTime(t *testing.T) {
 	t.Parallel()
 	length, long := outageTime(t)
@@ -96,13 +98,14 @@ func TestInfluxDBAwayForSomeTime(t *testing.T) {
 	for _, outage := range []string{"none", "stopped", "none", "killed"} {
 		stage := runThrough(t, outage, length).Stages[0]
 		d := stage.SendDelay
-		table += fmt.Sprintf("%-10s %14.3f %7.3f %7.3f %7.3f %15.3f\n", outage, d.P50, d.P99, d.P99_9, d.Max, stage.TTFT.P99)
+		table += fmt.Sprintf("%-10s %14.3f %7.3f %7.3f %7.3f %15.3f\n", outage, d.P50, d.P99, d.P99_9, d.Max,
+			stage.TTFT.P99)
 	}
 	t.Logf("InfluxDB away for %v in runs of %v at 100 requests a second:\n%s", length, length*3/2+3*time.Second, table)
 }
 
-// A coordinator that is killed while InfluxDB is away leaves its points in the spool; the one that takes its place sends them. Nothing is missing in
-// the end, and nothing there twice.
+// A coordinator that is killed while InfluxDB is away leaves its points in the spool; the one that takes its place
+// sends them. Nothing is missing in the end, and nothing there twice.
 func TestSpoolOutlivesItsCoordinator(t *testing.T) {
 	t.Parallel()
 	length, long := outageTime(t)
@@ -113,13 +116,18 @@ func TestSpoolOutlivesItsCoordinator(t *testing.T) {
 	c := startLasting(t, nil, db.Flags()...)
 	c.named("north")
 	r, _ := c.rateRun(t, "fail", int((length + 10*time.Second).Seconds()), 1)
-	process.Eventually(t, "a window is written", func() bool { return len(db.Query("SELECT completed FROM spate_window")) > 0 })
+	process.Eventually(t, "a window is written",
+		func() bool { return len(db.Query("SELECT completed FROM spate_window")) > 0 })
 	db.Kill()
 	c.coordinator.Await("InfluxDB cannot be written to")
 	time.Sleep(length) // the outage itself: nothing is waited for
 	dir := c.runDir(t)
 	spool := filepath.Join(dir, "influx.spool")
-	process.Eventually(t, "points are in the spool", func() bool { file, err := os.Stat(spool); return err == nil && file.Size() > 0 })
+	process.Eventually(t, "points are in the spool", func() bool {
+		file, err := os.Stat(spool)
+		return err == nil &&
+			file.Size() > 0
+	})
 	c.kill()
 	c.startCoordinator()
 	db.Restart()
@@ -135,7 +143,8 @@ func TestSpoolOutlivesItsCoordinator(t *testing.T) {
 	db.Create(0)
 	export(t, dir, db, 0)
 	exported := all(t, db)
-	mustEqual(t, "written by two coordinators", without(without(live, "spate_agent "), "_to_date "), without(without(exported, "spate_agent "), "_to_date "))
+	mustEqual(t, "written by two coordinators", without(without(live, "spate_agent "), "_to_date "),
+		without(without(exported, "spate_agent "), "_to_date "))
 	for name, value := range live {
 		if strings.HasPrefix(name, "spate_to_date ") && exported[name] != value {
 			t.Fatalf("%s is %q, exported %q", name, value, exported[name])

@@ -90,15 +90,17 @@ func TestPhasesAreKept(t *testing.T) {
 	r.MustExit(0)
 	rows := r.rows()
 	t.Run("concurrency", func(t *testing.T) { checkConcurrency(t, rows[0]) })
-	rates := []phase{{1000, 0, 100, "", 0}, {600, 50, 50, "", 0}, {900, 50, 150, "exponential", 0}, {600, 20, 60, "steps", 2}}
+	rates := []phase{{1000, 0, 100, "", 0}, {600, 50, 50, "", 0}, {900, 50, 150, "exponential", 0},
+		{600, 20, 60, "steps", 2}}
 	t.Run("constant rate", func(t *testing.T) { checkConstantRate(t, rows[1], rates) })
 	t.Run("poisson rate", func(t *testing.T) { checkPoissonRate(t, rows[2], rates) })
 }
 
-// checkConcurrency looks at the requests in flight at each start. Slots that are not active any more end the request that they have,
-// and take no other: so the bound is the largest value within the time of the longest request.
+// checkConcurrency looks at the requests in flight at each start. Slots that are not active any more end the request
+// that they have, and take no other: so the bound is the largest value within the time of the longest request.
 func checkConcurrency(t *testing.T, rows []row) {
-	phases := []phase{{1500, 2, 8, "steps", 3}, {800, 3, 3, "", 0}, {900, 3, 9, "", 0}, {300, 0, 0, "", 0}, {500, 5, 5, "", 0}}
+	phases := []phase{{1500, 2, 8, "steps", 3}, {800, 3, 3, "", 0}, {900, 3, 9, "", 0}, {300, 0, 0, "", 0},
+		{500, 5, 5, "", 0}}
 	longest := int64(0)
 	for _, r := range rows {
 		longest = max(longest, r.EndNs-r.StartNs)
@@ -142,7 +144,8 @@ func checkConstantRate(t *testing.T, rows []row, phases []phase) {
 	for i, r := range rows {
 		_, _, integral := at(phases, r.ScheduledNs)
 		if off := integral - first - float64(i); r.Index != uint64(i) || math.Abs(off) > 1e-5 {
-			t.Fatalf("arrival %d (index %d) comes at %d ns, when the rates make %v", i, r.Index, r.ScheduledNs, integral)
+			t.Fatalf("arrival %d (index %d) comes at %d ns, when the rates make %v", i, r.Index,
+				r.ScheduledNs, integral)
 		}
 	}
 }

@@ -41,8 +41,8 @@ loads:
   - {workloads: [sessions], concurrency: [4], sessions: 12}
 `
 
-// Prompts are exact: what the server counts, its chat template included, is what was asked for. Where the plan wants them made of unchecked
-// words they are longer by the template, and that is said.
+// Prompts are exact: what the server counts, its chat template included, is what was asked for. Where the plan wants
+// them made of unchecked words they are longer by the template, and that is said.
 func TestPromptsHaveTheLengthThatTheServerCounts(t *testing.T) {
 	t.Parallel()
 	c := simulator.Default()
@@ -68,21 +68,26 @@ func TestPromptsHaveTheLengthThatTheServerCounts(t *testing.T) {
 			}
 			asked := q.ISLAsked + added
 			if q.Turn > 0 && (stage.Target == "server" || stage.Target == "usage" || stage.Target == "auto") {
-				asked = *q.InputTokens // What a template adds to further messages nobody knows, so nothing was asked for.
+				// What a template adds to further messages nobody knows, so nothing was asked for.
+				asked = *q.InputTokens
 				if q.ISLAsked != 0 {
 					t.Errorf("%s: request %s: %d tokens asked", stage.Target, id, q.ISLAsked)
 				}
 			}
 			if got, known := counted[id]; !known || got != *q.InputTokens || *q.InputTokens != asked {
-				t.Errorf("%s: request %s: %d tokens by usage, %d counted (%v), %d asked", stage.Target, id, *q.InputTokens, got, known, q.ISLAsked)
+				t.Errorf("%s: request %s: %d tokens by usage, %d counted (%v), %d asked", stage.Target, id,
+					*q.InputTokens, got, known, q.ISLAsked)
 			}
 			checked++
 		}
-		if missed := stage.ISL.Missed > 0; missed != (added > 0) || checked != int(stage.Requests.Completed) || checked == 0 {
-			t.Errorf("%s, %s: %d of %d prompts missed their length", stage.Target, stage.Workload, stage.ISL.Missed, checked)
+		if missed := stage.ISL.Missed > 0; missed != (added > 0) || checked != int(stage.Requests.Completed) ||
+			checked == 0 {
+			t.Errorf("%s, %s: %d of %d prompts missed their length", stage.Target, stage.Workload,
+				stage.ISL.Missed, checked)
 		}
 		p := stage.Preparations
-		if len(p) != 1 || p[0].Agents != 2 || p[0].MaxModelTokens == nil || *p[0].MaxModelTokens != 4000 || p[0].Server != "Spate simulator" || !p[0].ExactOutput {
+		if len(p) != 1 || p[0].Agents != 2 || p[0].MaxModelTokens == nil || *p[0].MaxModelTokens != 4000 ||
+			p[0].Server != "Spate simulator" || !p[0].ExactOutput {
 			t.Fatalf("%s: preparations %+v", stage.Target, p)
 		}
 		wantLengths, wantTemplate := stage.Target, "7"
@@ -99,7 +104,8 @@ func TestPromptsHaveTheLengthThatTheServerCounts(t *testing.T) {
 			gotTemplate = fmt.Sprint(*tokens)
 		}
 		if p[0].Lengths != wantLengths || gotTemplate != wantTemplate {
-			t.Errorf("%s: lengths by %s, template of %s tokens; want %s, %s", stage.Target, p[0].Lengths, gotTemplate, wantLengths, wantTemplate)
+			t.Errorf("%s: lengths by %s, template of %s tokens; want %s, %s", stage.Target, p[0].Lengths, gotTemplate,
+				wantLengths, wantTemplate)
 		}
 	}
 	if want := "of the prompts were not of the length asked"; !strings.Contains(r.Stdout.String(), want) {

@@ -43,8 +43,8 @@ type sent struct {
 	scheduled int64 // 0 in a closed loop and in later turns of a session, where it depends on the server
 }
 
-// The same plan sends the same requests at the same times on one agent, on seven, and on five processes of unequal weight, of
-// which four are found by gossip and one has the coordinator's address.
+// The same plan sends the same requests at the same times on one agent, on seven, and on five processes of unequal
+// weight, of which four are found by gossip and one has the coordinator's address.
 func TestOnePlanIsOneSetOfRequestsOnAnyAgents(t *testing.T) {
 	t.Parallel()
 	one := runPlan(t, onePlan, "--agents", "1")
@@ -73,7 +73,8 @@ func TestOnePlanIsOneSetOfRequestsOnAnyAgents(t *testing.T) {
 		agents int
 	}{{"one embedded agent", one, 1}, {"seven embedded agents", seven, 7}, {"five processes", processes, 5}} {
 		result := r.results()
-		if !result.Run.Complete || len(result.Run.Missing) > 0 || len(result.Run.Agents) != r.agents || len(result.Stages) != 6 {
+		if !result.Run.Complete || len(result.Run.Missing) > 0 || len(result.Run.Agents) != r.agents ||
+			len(result.Stages) != 6 {
 			t.Errorf("%s: run %+v of %d stages", r.name, result.Run, len(result.Stages))
 		}
 		if diff := cmp.Diff(want, r.sent(), cmp.AllowUnexported(sent{})); diff != "" {
@@ -100,8 +101,8 @@ func (r running) sent() []sent {
 	return all
 }
 
-// mustShareByWeight fails the test unless each agent sent its share of the open loops: to one request of it where arrivals are dealt out, to four
-// standard deviations where they are drawn.
+// mustShareByWeight fails the test unless each agent sent its share of the open loops: to one request of it where
+// arrivals are dealt out, to four standard deviations where they are drawn.
 func (r running) mustShareByWeight(weights map[string]int) {
 	r.t.Helper()
 	sum := 0
@@ -124,7 +125,8 @@ func (r running) mustShareByWeight(weights map[string]int) {
 				slack = 4 * math.Sqrt(share*(1-part))
 			}
 			if off := float64(got[name]) - share; math.Abs(off) > slack {
-				r.t.Errorf("stage %d: agent %s of weight %d sent %d requests, its share is %.2f", stage.Index, name, weight, got[name], share)
+				r.t.Errorf("stage %d: agent %s of weight %d sent %d requests, its share is %.2f", stage.Index, name,
+					weight, got[name], share)
 			}
 		}
 	}

@@ -18,11 +18,12 @@ workloads: [{random: {isl: 10, osl: 2}}]
 loads: [{rate: [20], arrival: constant, duration: %ds}]
 `
 
-// Runs that are submitted to a coordinator that has one in progress wait in their order: who waits is told his place, who has had enough
-// is taken out, and each gets its results. All of it in plain and with certificates.
+// Runs that are submitted to a coordinator that has one in progress wait in their order: who waits is told his place,
+// who has had enough is taken out, and each gets its results. All of it in plain and with certificates.
 func TestQueueOfRuns(t *testing.T) {
 	t.Parallel()
-	for name, certs := range map[string]func(*testing.T) func(role, name string) []string{"plain": nil, "certificates": makeCerts} {
+	for name, certs := range map[string]func(*testing.T) func(role, name string) []string{"plain": nil,
+		"certificates": makeCerts} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var own func(role, name string) []string
@@ -45,18 +46,21 @@ func queueOfRuns(t *testing.T, c *cluster) {
 
 	said := c.detach(t, plan("second", 1))
 	id := regexp.MustCompile(`second-\S+`).FindString(said)
-	if !strings.Contains(said, "The run waits: 1 run comes before it.") || !strings.Contains(said, "spate follow "+id+" --coordinator "+c.address) {
+	if !strings.Contains(said, "The run waits: 1 run comes before it.") ||
+		!strings.Contains(said, "spate follow "+id+" --coordinator "+c.address) {
 		t.Errorf("submitted, it said\n%s", said)
 	}
 	third := runPlan(t, plan("third", 1), c.client()...)
 	third.Await(`2 runs come before`)
 	c.detach(t, plan("fourth", 1))
 	table := c.says(0, "runs")
-	if got := strings.Join(regexp.MustCompile(`(?m)^(first|second|third|fourth)-\S+ +(\w+)`).FindAllString(table, -1), "\n"); !inOrder(got, "fourth", "third", "second", "first") ||
+	if got := strings.Join(regexp.MustCompile(`(?m)^(first|second|third|fourth)-\S+ +(\w+)`).FindAllString(table, -1),
+		"\n"); !inOrder(got, "fourth", "third", "second", "first") ||
 		strings.Count(got, "waiting") != 3 || strings.Count(got, "running") != 1 {
 		t.Errorf("spate runs lists\n%s", table)
 	}
-	if out := c.says(0, "stop", "fourth"); !regexp.MustCompile(`^run fourth-\S+ is out of the queue\n$`).MatchString(out) {
+	if out := c.says(0, "stop",
+		"fourth"); !regexp.MustCompile(`^run fourth-\S+ is out of the queue\n$`).MatchString(out) {
 		t.Errorf("stopped, it said %q", out)
 	}
 	if out := c.says(2, "fetch", "second"); !strings.Contains(out, "goes on (waiting)") {
@@ -89,7 +93,8 @@ func queueOfRuns(t *testing.T, c *cluster) {
 			t.Errorf("%s that is fetched again is another: %v", file, err)
 		}
 	}
-	if out := c.says(4, "fetch", "fourth"); !strings.Contains(out, "never began, and has no results: stopped on request") {
+	if out := c.says(4, "fetch", "fourth"); !strings.Contains(out,
+		"never began, and has no results: stopped on request") {
 		t.Errorf("fetched, a run that never began said %q", out)
 	}
 }

@@ -35,8 +35,8 @@ loads:
     duration: 1500ms
 `
 
-// What the run directory says is what its request rows say, worked out anew here without any of Spate's code, and all of it comes
-// from the ledger.
+// What the run directory says is what its request rows say, worked out anew here without any of Spate's code, and all
+// of it comes from the ledger.
 func TestResultsAreThoseOfTheRequests(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, recordsPlan, "--agents", "3")
@@ -122,12 +122,16 @@ func compareCounts(t *testing.T, s aggregate.StageResult, all, measured []row) {
 			frames += uint64(r.TokenFrames)
 		}
 	}
-	if q := s.Requests; q.Started != uint64(len(measured)) || q.Completed != completed || q.Completed+q.Failed+q.Cancelled != q.Started ||
-		q.Unmeasured != uint64(len(all)-len(measured)) || *q.NeverSent != 0 || (q.Planned != nil && *q.Planned != q.Started) {
+	if q := s.Requests; q.Started != uint64(len(measured)) || q.Completed != completed ||
+		q.Completed+q.Failed+q.Cancelled != q.Started ||
+		q.Unmeasured != uint64(len(all)-len(measured)) || *q.NeverSent != 0 ||
+		(q.Planned != nil && *q.Planned != q.Started) {
 		t.Errorf("requests %+v of %d rows, %d measured, %d completed", q, len(all), len(measured), completed)
 	}
-	if s.OutputTokens != output || *s.InputTokens != input || s.Streams.TokenFrames != frames || s.Streams.Connections != connections {
-		t.Errorf("%d output and %d input tokens, streams %+v; rows have %d and %d, %d frames, %d connections", s.OutputTokens, *s.InputTokens, s.Streams,
+	if s.OutputTokens != output || *s.InputTokens != input || s.Streams.TokenFrames != frames ||
+		s.Streams.Connections != connections {
+		t.Errorf("%d output and %d input tokens, streams %+v; rows have %d and %d, %d frames, %d connections",
+			s.OutputTokens, *s.InputTokens, s.Streams,
 			output, input, frames, connections)
 	}
 	near(t, "duration_s", *s.DurationS, float64(end-begin)/1e9, 1e-9)
@@ -178,7 +182,8 @@ func compareDistribution(t *testing.T, name string, got aggregate.Distribution, 
 		if off := math.Abs(p.got*1e6 - float64(exact)); off > 0.001*float64(exact)+512 {
 			t.Errorf("%s p%d: %v ms, the rows' own is %d ns", name, p.permille, p.got, exact)
 		}
-		near(t, fmt.Sprintf("%s p%d by HdrHistogram's definition", name, p.permille), p.got, hdrPercentile(sorted, p.permille), 1e-12)
+		near(t, fmt.Sprintf("%s p%d by HdrHistogram's definition", name, p.permille), p.got,
+			hdrPercentile(sorted, p.permille), 1e-12)
 	}
 }
 
@@ -187,8 +192,8 @@ func percentile(sorted []int64, permille int) int64 {
 	return sorted[(len(sorted)*permille+999)/1000-1]
 }
 
-// hdrPercentile is what HdrHistogram makes of it in milliseconds: the largest value that it cannot tell from the percentile, with units
-// of 512 ns and 2048 of them until each power of two doubles the unit.
+// hdrPercentile is what HdrHistogram makes of it in milliseconds: the largest value that it cannot tell from the
+// percentile, with units of 512 ns and 2048 of them until each power of two doubles the unit.
 func hdrPercentile(sorted []int64, permille int) float64 {
 	value := percentile(sorted, permille)
 	shift := max(9, bits.Len64(uint64(value))-11)
@@ -214,8 +219,8 @@ func near(t *testing.T, what string, got, want, relative float64) {
 	}
 }
 
-// compareIdentity checks each request's times against each other, and E2E = TTFT + TPOT x (n-1) of the means, which holds if TTFT, TPOT
-// and E2E are of the same requests.
+// compareIdentity checks each request's times against each other, and E2E = TTFT + TPOT x (n-1) of the means, which
+// holds if TTFT, TPOT and E2E are of the same requests.
 func compareIdentity(t *testing.T, s aggregate.StageResult, rows []row) {
 	for _, r := range rows {
 		var gaps int64
@@ -224,21 +229,24 @@ func compareIdentity(t *testing.T, s aggregate.StageResult, rows []row) {
 		}
 		n := int64(*r.OutputTokens)
 		if gaps != *r.LastTokenNs-*r.FirstTokenNs || len(r.ITLNs) != r.TokenFrames-1 || n != int64(*s.OSL.Asked) {
-			t.Errorf("request %d: gaps of %d ns in %d ns, %d gaps of %d frames, %d tokens", r.Index, gaps, *r.LastTokenNs-*r.FirstTokenNs,
+			t.Errorf("request %d: gaps of %d ns in %d ns, %d gaps of %d frames, %d tokens", r.Index, gaps,
+				*r.LastTokenNs-*r.FirstTokenNs,
 				len(r.ITLNs), r.TokenFrames, n)
 		}
-		if !slices.IsSorted([]int64{r.StartNs, *r.FirstChunkNs, *r.FirstTokenNs, *r.LastTokenNs, r.EndNs}) || r.StartNs < r.ScheduledNs {
+		if !slices.IsSorted([]int64{r.StartNs, *r.FirstChunkNs, *r.FirstTokenNs, *r.LastTokenNs, r.EndNs}) ||
+			r.StartNs < r.ScheduledNs {
 			t.Errorf("request %d: times out of order: %+v", r.Index, r)
 		}
 	}
 	n := float64(*s.OSL.Asked)
 	if off := s.E2E.Mean - s.TTFT.Mean - s.TPOT.Mean*(n-1); math.Abs(off)*1e6 > (n-1)/2+1e-3 {
-		t.Errorf("mean E2E %v, TTFT %v, TPOT %v of %v tokens: %v ns off", s.E2E.Mean, s.TTFT.Mean, s.TPOT.Mean, n, off*1e6)
+		t.Errorf("mean E2E %v, TTFT %v, TPOT %v of %v tokens: %v ns off", s.E2E.Mean, s.TTFT.Mean,
+			s.TPOT.Mean, n, off*1e6)
 	}
 }
 
-// compareVLLM checks each number of a block as vLLM's benchmark would have it: it counts from the first chunk, with or without
-// text, and interpolates percentiles.
+// compareVLLM checks each number of a block as vLLM's benchmark would have it: it counts from the first chunk, with or
+// without text, and interpolates percentiles.
 func compareVLLM(t *testing.T, block string, s aggregate.StageResult, rows []row, v values) {
 	var output, input uint64
 	for _, r := range rows {
@@ -249,10 +257,12 @@ func compareVLLM(t *testing.T, block string, s aggregate.StageResult, rows []row
 	want := map[string]string{
 		"Successful requests": fmt.Sprint(len(rows)), "Benchmark duration (s)": two(seconds),
 		"Total input tokens": fmt.Sprint(input), "Total generated tokens": fmt.Sprint(output),
-		"Request throughput (req/s)":      two(float64(len(rows)) / seconds),
-		"Output token throughput (tok/s)": two(float64(output) / seconds), "Total token throughput (tok/s)": two(float64(input+output) / seconds),
-		"Failed requests": "0", "Peak output token throughput (tok/s)": two(*s.VLLM.PeakOutputTokenThroughput),
-		"Peak concurrent requests": fmt.Sprintf("%d.00", *s.VLLM.PeakConcurrentRequests),
+		"Request throughput (req/s)":           two(float64(len(rows)) / seconds),
+		"Output token throughput (tok/s)":      two(float64(output) / seconds),
+		"Total token throughput (tok/s)":       two(float64(input+output) / seconds),
+		"Failed requests":                      "0",
+		"Peak output token throughput (tok/s)": two(*s.VLLM.PeakOutputTokenThroughput),
+		"Peak concurrent requests":             fmt.Sprintf("%d.00", *s.VLLM.PeakConcurrentRequests),
 	}
 	if s.Load.Concurrency != nil {
 		want["Maximum request concurrency"] = fmt.Sprint(*s.Load.Concurrency)
@@ -261,14 +271,17 @@ func compareVLLM(t *testing.T, block string, s aggregate.StageResult, rows []row
 		want["Request rate configured (RPS)"] = two(*s.Load.Rate)
 	}
 	quantiles := map[string]float64{}
-	for name, values := range map[string][]int64{"TTFT": v.vllmTTFT, "TPOT": v.vllmTPOT, "ITL": v.vllmITL, "E2EL": v.vllmE2EL} {
+	for name, values := range map[string][]int64{"TTFT": v.vllmTTFT, "TPOT": v.vllmTPOT, "ITL": v.vllmITL,
+		"E2EL": v.vllmE2EL} {
 		slices.Sort(values)
 		mean, _ := meanAndStd(values)
 		want["Mean "+name+" (ms)"] = two(mean / 1e6)
-		quantiles["Median "+name+" (ms)"], quantiles["P99 "+name+" (ms)"] = numpyQuantile(values, 0.5), numpyQuantile(values, 0.99)
+		quantiles["Median "+name+" (ms)"], quantiles["P99 "+name+" (ms)"] = numpyQuantile(values, 0.5),
+			numpyQuantile(values, 0.99)
 	}
 	got := map[string]string{}
-	for _, line := range regexp.MustCompile(`(?m)^([A-Z].*):\s+(\S+)\s*$`).FindAllStringSubmatch(strings.SplitN(block, "\n", 2)[1], -1) {
+	for _, line := range regexp.MustCompile(`(?m)^([A-Z].*):\s+(\S+)\s*$`).FindAllStringSubmatch(strings.SplitN(block,
+		"\n", 2)[1], -1) {
 		got[line[1]] = line[2]
 	}
 	if len(got) != len(want)+len(quantiles) {

@@ -21,14 +21,15 @@ loads:
   - {concurrency: [10], requests: 100}
 `
 
-// A plan of regions is tried on one machine: each region sends its part, an observer measures beside the load where there are two agents,
-// and where there is one that is said.
+// A plan of regions is tried on one machine: each region sends its part, an observer measures beside the load where
+// there are two agents, and where there is one that is said.
 func TestRegionsOnOneMachine(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, regionsPlan, "--agents", "eu=2,us=1")
 	r.MustExit(0)
 	said := r.Stderr.String()
-	if !inOrder(said, "2 stages on 3 agents: eu (eu-1, eu-2), us (us-1); ", "  observers: eu-2 (eu)\n", "! no observer for us: a region needs two agents") {
+	if !inOrder(said, "2 stages on 3 agents: eu (eu-1, eu-2), us (us-1); ", "  observers: eu-2 (eu)\n",
+		"! no observer for us: a region needs two agents") {
 		t.Errorf("it said\n%s", said)
 	}
 	result := r.results()
@@ -47,11 +48,14 @@ func TestRegionsOnOneMachine(t *testing.T) {
 			t.Errorf("stage %d: observers %+v", i, stage.Observers)
 		}
 	}
-	if n := result.Stages[0].Requests.Completed; !result.Run.Complete || n != 200 || result.Stages[1].Requests.Completed != 100 {
+	if n := result.Stages[0].Requests.Completed; !result.Run.Complete || n != 200 ||
+		result.Stages[1].Requests.Completed != 100 {
 		t.Errorf("run %+v, %d requests", result.Run, n)
 	}
 	report := r.text("report.md")
-	if !inOrder(report, "## Regions", "## Connections by region and endpoint", "## Observers: what a light load saw beside the load", "observer eu-2 | 4 req/s constant", "## Start", "## Agents") {
+	if !inOrder(report, "## Regions", "## Connections by region and endpoint",
+		"## Observers: what a light load saw beside the load", "observer eu-2 | 4 req/s constant", "## Start",
+		"## Agents") {
 		t.Errorf("report.md has not all its sections:\n%s", report)
 	}
 	if !regexp.MustCompile(`\| eu-2 \| eu \|.*\| observer in 2 stages \|`).MatchString(report) {

@@ -21,9 +21,9 @@ func (c *cluster) end(by syscall.Signal) {
 	<-c.coordinator.Ended()
 }
 
-// A coordinator that is killed and started again goes on with its run: who ran it and who follows it are told, see it to its end, and
-// nothing is missing or counted twice. The run that waits behind it goes its way, too. In plain and with certificates; killed, and ended in
-// order by who will start it again.
+// A coordinator that is killed and started again goes on with its run: who ran it and who follows it are told, see it
+// to its end, and nothing is missing or counted twice. The run that waits behind it goes its way, too. In plain and
+// with certificates; killed, and ended in order by who will start it again.
 func TestRunsSurviveTheirCoordinator(t *testing.T) {
 	t.Parallel()
 	t.Run("plain, killed", func(t *testing.T) {
@@ -50,7 +50,8 @@ func runsSurvive(t *testing.T, c *cluster, by syscall.Signal, reason string) {
 	for _, p := range []*process.Process{r.Process, follower.Process} {
 		p.Await(`! coordinator gone \(` + reason + `\): trying again for 2m; agents go on meanwhile`)
 	}
-	if out := c.says(2, "runs"); !strings.Contains(out, "cannot be reached: refuses connections: nothing listens there") {
+	if out := c.says(2, "runs"); !strings.Contains(out,
+		"cannot be reached: refuses connections: nothing listens there") {
 		t.Errorf("without a coordinator, spate runs says %q", out)
 	}
 	c.startCoordinator()
@@ -64,7 +65,8 @@ func runsSurvive(t *testing.T, c *cluster, by syscall.Signal, reason string) {
 		t.Errorf("run %+v, %+v", result.Run, result.Stages[0].Requests)
 	}
 	r.mustSend(0, 15)
-	if got := r.text("report.md"); got != follower.text("report.md") || !strings.Contains(got, "The coordinator was started anew while the run went on: once") {
+	if got := r.text("report.md"); got != follower.text("report.md") ||
+		!strings.Contains(got, "The coordinator was started anew while the run went on: once") {
 		t.Errorf("report.md\n%s\nof who followed\n%s", got, follower.text("report.md"))
 	}
 	if out := c.spate("follow", "behind"); out.Exit() != 0 {
@@ -86,7 +88,8 @@ func TestLeavingARunWhoseCoordinatorIsGone(t *testing.T) {
 	r.Await(`coordinator gone`)
 	r.Signal(syscall.SIGINT)
 	r.MustExit(4)
-	id := regexp.MustCompile(`left run (\S+) while its coordinator at ` + regexp.QuoteMeta(c.address) + ` was gone; it goes on when the coordinator is back`).FindStringSubmatch(r.Stderr.String())
+	id := regexp.MustCompile(`left run (\S+) while its coordinator at ` + regexp.QuoteMeta(c.address) +
+		` was gone; it goes on when the coordinator is back`).FindStringSubmatch(r.Stderr.String())
 	if id == nil {
 		t.Fatalf("it said\n%s", r.Stderr.String())
 	}

@@ -39,7 +39,8 @@ func (f folder) spate(args ...string) *process.Process {
 // plan writes a plan against a server into the folder, and returns its name.
 func (f folder) plan(name string, server simulation) string {
 	f.t.Helper()
-	if err := os.WriteFile(filepath.Join(f.dir, name), fmt.Appendf(nil, threeStages, server.urls[0]), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(f.dir, name), fmt.Appendf(nil, threeStages, server.urls[0]),
+		0o600); err != nil {
 		f.t.Fatal(err)
 	}
 	return name
@@ -68,18 +69,30 @@ func served(t *testing.T, s simulation) int {
 	return strings.Count(string(data), "\n")
 }
 
-// A local run that is killed sends nothing more, whoever runs what in its folder: only spate resume, which names its directory, continues
-// it, and then to the end.
+// A local run that is killed sends nothing more, whoever runs what in its folder: only spate resume, which names its
+// directory, continues it, and then to the end.
 func TestAKilledRunIsContinuedByResumeAlone(t *testing.T) {
 	t.Parallel()
 	for name, until := range map[string]func(t *testing.T, f folder, p *process.Process, s simulation){
 		"when its ledger is there": func(t *testing.T, f folder, _ *process.Process, _ simulation) {
 			process.Eventually(t, "there is a ledger", func() bool { return len(f.runs()) == 1 })
 		},
-		"as its first stage begins": func(_ *testing.T, _ folder, p *process.Process, _ simulation) { p.Await(`3 stages on`) },
-		"in its first stage":        func(t *testing.T, _ folder, _ *process.Process, s simulation) { awaitAnswers(t, s, 20) },
-		"between stages":            func(_ *testing.T, _ folder, p *process.Process, _ simulation) { p.Await(`\[1/3\].*done`) },
-		"in its last stage":         func(t *testing.T, _ folder, _ *process.Process, s simulation) { awaitAnswers(t, s, 110) },
+		"as its first stage begins": func(_ *testing.T, _ folder, p *process.Process,
+			_ simulation) {
+			p.Await(`3 stages on`)
+		},
+		"in its first stage": func(t *testing.T, _ folder, _ *process.Process,
+			s simulation) {
+			awaitAnswers(t, s, 20)
+		},
+		"between stages": func(_ *testing.T, _ folder, p *process.Process,
+			_ simulation) {
+			p.Await(`\[1/3\].*done`)
+		},
+		"in its last stage": func(t *testing.T, _ folder, _ *process.Process,
+			s simulation) {
+			awaitAnswers(t, s, 110)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -102,14 +115,16 @@ func TestARunWhoseOutputIsCutIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	f := folder{t, t.TempDir()}
 	old, other := simulate(t, 1, "--decode-step", "5ms"), simulate(t, 1)
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", `"$0" run "$1" 2>&1 | head -2`, programs.Spate, f.plan("old.yaml", old))
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", `"$0" run "$1" 2>&1 | head -2`, programs.Spate,
+		f.plan("old.yaml", old))
 	cmd.Dir = f.dir
 	process.Launch(t, "head", cmd, cmd).MustExit(0)
 	f.mustContinueNothing(old, other)
 	f.mustResume(f.runs()[0], old)
 }
 
-// mustContinueNothing runs another plan, and a coordinator with an agent, beside an interrupted run. Nothing may reach its server.
+// mustContinueNothing runs another plan, and a coordinator with an agent, beside an interrupted run. Nothing may reach
+// its server.
 func (f folder) mustContinueNothing(old, other simulation) {
 	f.t.Helper()
 	before, interrupted := served(f.t, old), f.runs()[0]
@@ -132,8 +147,8 @@ func (f folder) mustContinueNothing(old, other simulation) {
 	}
 }
 
-// serveBeside serves the folder's runs by a coordinator and an agent until they know each other, and checks what they make of the
-// interrupted run.
+// serveBeside serves the folder's runs by a coordinator and an agent until they know each other, and checks what they
+// make of the interrupted run.
 func (f folder) serveBeside() {
 	f.t.Helper()
 	c := process.StartIn(f.t, f.dir, programs.Coordinator, "--listen", "127.0.0.1:0", "--no-gossip")
@@ -142,7 +157,8 @@ func (f folder) serveBeside() {
 	c.Await(`agent connected`)
 	list := f.spate("runs", "--coordinator", address)
 	list.MustExit(0)
-	if !strings.Contains(list.Said(), "broken") || strings.Contains(list.Said(), "running") || strings.Contains(list.Said(), "waiting") {
+	if !strings.Contains(list.Said(), "broken") || strings.Contains(list.Said(), "running") ||
+		strings.Contains(list.Said(), "waiting") {
 		f.t.Errorf("the coordinator lists\n%s", list.Said())
 	}
 	a.Kill()

@@ -9,7 +9,8 @@ import (
 	"github.com/spate-load/spate/aggregate"
 )
 
-// A warm-up goes on until the throughput is steady, or for as long as it may: what starts before is sent, and in no result.
+// A warm-up goes on until the throughput is steady, or for as long as it may: what starts before is sent, and in no
+// result.
 func TestWarmupUntilSteady(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, `
@@ -32,14 +33,17 @@ loads:
 		unmeasured := uint64(0)
 		for _, q := range rows[stage.Index] {
 			// In a closed loop an arrival is taken a little after it was wanted.
-			if q.Unmeasured && q.ScheduledNs >= from || !q.Unmeasured && q.StartNs < from || i == 0 && q.Unmeasured != (q.ScheduledNs < from) {
-				t.Errorf("stage %d: request %d of %d ns is unmeasured: %v, and measuring began at %d", i, q.Index, q.ScheduledNs, q.Unmeasured, from)
+			if q.Unmeasured && q.ScheduledNs >= from || !q.Unmeasured && q.StartNs < from || i == 0 &&
+				q.Unmeasured != (q.ScheduledNs < from) {
+				t.Errorf("stage %d: request %d of %d ns is unmeasured: %v, and measuring began at %d", i, q.Index,
+					q.ScheduledNs, q.Unmeasured, from)
 			}
 			if q.Unmeasured {
 				unmeasured++
 			}
 		}
-		if q := stage.Requests; !stage.Complete || q.Unmeasured != unmeasured || unmeasured == 0 || q.Started != 60 || q.Completed != 60 {
+		if q := stage.Requests; !stage.Complete || q.Unmeasured != unmeasured || unmeasured == 0 || q.Started != 60 ||
+			q.Completed != 60 {
 			t.Errorf("stage %d: complete %v, %+v, %d rows are unmeasured", i, stage.Complete, q, unmeasured)
 		}
 	}
@@ -65,8 +69,8 @@ loads:
   - {rate: [40], duration: 700ms, warmup: {duration: 300ms}, cooldown: 300ms}
 `
 
-// Around the measured requests, exactly those that were asked for, come those of the warm-up and the cool-down. Nothing is sent in the
-// pauses between stages.
+// Around the measured requests, exactly those that were asked for, come those of the warm-up and the cool-down. Nothing
+// is sent in the pauses between stages.
 func TestWarmupCooldownAndPause(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, edgesPlan, "--agents", "3")
@@ -90,10 +94,13 @@ func TestWarmupCooldownAndPause(t *testing.T) {
 			}
 		}
 		measured := uint64(len(rows[stage.Index])) - before - after
-		if q := stage.Requests; q.Started != measured || q.Unmeasured != before+after || uint64(last-first+1) != measured || before == 0 || after == 0 {
-			t.Errorf("stage %d: %+v; %d rows before, %d after, %d measured from index %d to %d", i, q, before, after, measured, first, last)
+		if q := stage.Requests; q.Started != measured || q.Unmeasured != before+after ||
+			uint64(last-first+1) != measured || before == 0 || after == 0 {
+			t.Errorf("stage %d: %+v; %d rows before, %d after, %d measured from index %d to %d", i, q, before, after,
+				measured, first, last)
 		}
-		// Of a constant 50 req/s, 24 are within the 500 ms after the last measured one, and the 25th comes at their end.
+		// Of a constant 50 req/s, 24 are within the 500 ms after the last measured one, and the 25th comes at their
+		// end.
 		if i < 2 && (before != 10 || measured != 40) || i == 0 && after != 24 {
 			t.Errorf("stage %d: %d before, %d measured, %d after", i, before, measured, after)
 		}
@@ -130,15 +137,18 @@ loads:
 `)
 	r.MustExit(3)
 	result := r.results()
-	if len(result.Stages) != 3 || result.Run.Complete || *result.Run.Outcome != "failed" || !strings.Contains(*result.Run.Reason, "given up: ") {
+	if len(result.Stages) != 3 || result.Run.Complete || *result.Run.Outcome != "failed" ||
+		!strings.Contains(*result.Run.Reason, "given up: ") {
 		t.Fatalf("%d stages, run %+v", len(result.Stages), result.Run)
 	}
 	for i, want := range []string{"requests failed", "took longer than 1.5s"} {
 		stage := result.Stages[i]
-		if missing := strings.Join(stage.Missing, "; "); stage.Complete || stage.Enough != nil || !strings.Contains(missing, "given up: ") || !strings.Contains(missing, want) {
+		if missing := strings.Join(stage.Missing, "; "); stage.Complete || stage.Enough != nil ||
+			!strings.Contains(missing, "given up: ") || !strings.Contains(missing, want) {
 			t.Errorf("stage %d: complete %v, missing %q", i, stage.Complete, missing)
 		}
-		if q := stage.Requests; q.Started == 0 || q.Started != uint64(len(r.rows()[stage.Index])) || q.Started != q.Completed+q.Failed+q.Cancelled {
+		if q := stage.Requests; q.Started == 0 || q.Started != uint64(len(r.rows()[stage.Index])) ||
+			q.Started != q.Completed+q.Failed+q.Cancelled {
 			t.Errorf("stage %d: %+v", i, q)
 		}
 		if !strings.Contains(r.text("report.md"), want) || !strings.Contains(r.Stderr.String(), want) {
@@ -169,10 +179,12 @@ loads:
 	r.MustExit(0)
 	result := r.results()
 	early, whole := result.Stages[0], result.Stages[1]
-	if early.Enough == nil || !strings.Contains(*early.Enough, "p50 E2E") || !early.Complete || *early.DurationS > 40 || !result.Run.Complete {
+	if early.Enough == nil || !strings.Contains(*early.Enough, "p50 E2E") || !early.Complete || *early.DurationS > 40 ||
+		!result.Run.Complete {
 		t.Fatalf("enough %v, complete %v, %v s, run %+v", early.Enough, early.Complete, *early.DurationS, result.Run)
 	}
-	if q := early.Requests; q.Started == 0 || q.Started != q.Completed || q.Cancelled != 0 || q.Started != uint64(len(r.rows()[0])) {
+	if q := early.Requests; q.Started == 0 || q.Started != q.Completed || q.Cancelled != 0 ||
+		q.Started != uint64(len(r.rows()[0])) {
 		t.Errorf("%+v", q)
 	}
 	if whole.Enough != nil || whole.Requests.Completed != 100 {

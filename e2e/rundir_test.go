@@ -25,7 +25,8 @@ func runPlan(t *testing.T, plan string, args ...string) running {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "run")
-	return running{process.Start(t, programs.Spate, append([]string{"run", path, "--out", dir, "--records", "jsonl"}, args...)...), t, dir}
+	return running{process.Start(t, programs.Spate, append([]string{"run", path, "--out", dir, "--records", "jsonl"},
+		args...)...), t, dir}
 }
 
 // results reads results.json.

@@ -17,8 +17,9 @@ import (
 	"github.com/spate-load/spate/simulator"
 )
 
-// searchPlan searches for the rate at which the engine of TestSearchFindsTheKnownCapacity begins to fall behind: without chance in
-// arrivals and lengths its queue grows only above its capacity, by 1 % of a stage's time for each percent.
+// searchPlan searches for the rate at which the engine of TestSearchFindsTheKnownCapacity begins to fall behind:
+// without chance in arrivals and lengths its queue grows only above its capacity, by 1 % of a stage's time for each
+// percent.
 const searchPlan = `
 name: knee
 seed: 1
@@ -50,12 +51,14 @@ func TestSearchFindsTheKnownCapacity(t *testing.T) {
 	if found.Kept == nil || math.Abs(*found.Kept/capacity-1) > 0.03 || found.Probes > 15 || !found.Converged {
 		t.Errorf("found %v, the engine can do %v", words(found), capacity)
 	}
-	if found.Broke == nil || *found.Broke > *found.Kept*1.02*(1+1e-9) || !strings.Contains(*found.Reason, "p90 TTFT") || found.Unit != "rate" {
+	if found.Broke == nil || *found.Broke > *found.Kept*1.02*(1+1e-9) || !strings.Contains(*found.Reason, "p90 TTFT") ||
+		found.Unit != "rate" {
 		t.Errorf("found %v", words(found))
 	}
 	t.Logf("found %s; the engine can do %v", words(found), capacity)
 	mustBeItsStages(t, result, found)
-	line := fmt.Sprintf("search for the highest load with p90 ttft <= 50ms: %v req/s; %v does not (p90 TTFT", *found.Kept, *found.Broke)
+	line := fmt.Sprintf("search for the highest load with p90 ttft <= 50ms: %v req/s; %v does not (p90 TTFT",
+		*found.Kept, *found.Broke)
 	for name, text := range map[string]string{"standard output": r.Stdout.String(), "report.md": r.text("report.md")} {
 		if !strings.Contains(html.UnescapeString(text), line) {
 			t.Errorf("%s has no %q:\n%s", name, line, text)
@@ -67,10 +70,12 @@ func TestSearchFindsTheKnownCapacity(t *testing.T) {
 func mustBeItsStages(t *testing.T, result aggregate.Result, found aggregate.SearchResult) {
 	t.Helper()
 	if len(result.Stages) != int(found.Probes) || result.Run.StagesPlanned != found.Probes || !result.Run.Complete {
-		t.Errorf("%d stages of %d, %d probes, run %+v", len(result.Stages), result.Run.StagesPlanned, found.Probes, result.Run)
+		t.Errorf("%d stages of %d, %d probes, run %+v", len(result.Stages), result.Run.StagesPlanned,
+			found.Probes, result.Run)
 	}
 	for i, s := range result.Stages {
-		if p := s.Probe; p == nil || p.Series != found.Series || p.Number != uint32(i) || s.Index != uint32(i) || !s.Complete {
+		if p := s.Probe; p == nil || p.Series != found.Series || p.Number != uint32(i) || s.Index != uint32(i) ||
+			!s.Complete {
 			t.Errorf("stage %d: probe %+v, complete %v", s.Index, p, s.Complete)
 		}
 	}
@@ -99,7 +104,8 @@ func words(s aggregate.SearchResult) string {
 	if s.Reason != nil {
 		reason = *s.Reason
 	}
-	return fmt.Sprintf("kept %s, broke %s (%s), %d probes, converged %v, %s ± %s", number(s.Kept), number(s.Broke), reason, s.Probes, s.Converged,
+	return fmt.Sprintf("kept %s, broke %s (%s), %d probes, converged %v, %s ± %s", number(s.Kept), number(s.Broke),
+		reason, s.Probes, s.Converged,
 		number(s.MeanThroughput), number(s.ThroughputMargin))
 }
 
@@ -122,7 +128,8 @@ loads:
     requests: 60
 `
 
-// A search that keeps nothing ends with its first stage, one that is not limited with its upper bound. Both are definite.
+// A search that keeps nothing ends with its first stage, one that is not limited with its upper bound. Both are
+// definite.
 func TestSearchesWithoutALimit(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, endsPlan)
@@ -132,10 +139,12 @@ func TestSearchesWithoutALimit(t *testing.T) {
 		t.Fatalf("run %+v", result.Run)
 	}
 	none, all := result.Run.Searches[0], result.Run.Searches[1]
-	if none.Kept != nil || none.Stage != nil || *none.Broke != 20 || none.Probes != 1 || !none.Converged || !strings.Contains(*none.Reason, "does not go below 20") {
+	if none.Kept != nil || none.Stage != nil || *none.Broke != 20 || none.Probes != 1 || !none.Converged ||
+		!strings.Contains(*none.Reason, "does not go below 20") {
 		t.Errorf("nothing is kept: %s", words(none))
 	}
-	if *all.Kept != 5 || all.Broke != nil || !all.Converged || !strings.Contains(*all.Reason, "not limited") || all.Unit != "concurrency" || all.Series != 1 {
+	if *all.Kept != 5 || all.Broke != nil || !all.Converged || !strings.Contains(*all.Reason, "not limited") ||
+		all.Unit != "concurrency" || all.Series != 1 {
 		t.Errorf("all is kept: %s", words(all))
 	}
 	var purposes []string
@@ -177,11 +186,13 @@ loads:
 `)
 	r.MustExit(0)
 	result := r.results()
-	if len(result.Stages) != 5 || result.Run.StagesPlanned != 5 || !result.Run.Complete || len(result.Run.Searches) != 0 {
+	if len(result.Stages) != 5 || result.Run.StagesPlanned != 5 || !result.Run.Complete ||
+		len(result.Run.Searches) != 0 {
 		t.Fatalf("%d stages, run %+v", len(result.Stages), result.Run)
 	}
 	low, high := *result.Stages[0].RequestThroughput, *result.Stages[1].RequestThroughput
-	for i, want := range []aggregate.Probe{{Number: 0, Purpose: "synchronous"}, {Number: 1, Purpose: "saturated"}, {Number: 2, Purpose: "rate"}, {Number: 3, Purpose: "rate"}, {Number: 4, Purpose: "rate"}} {
+	for i, want := range []aggregate.Probe{{Number: 0, Purpose: "synchronous"}, {Number: 1, Purpose: "saturated"},
+		{Number: 2, Purpose: "rate"}, {Number: 3, Purpose: "rate"}, {Number: 4, Purpose: "rate"}} {
 		s := result.Stages[i]
 		if *s.Probe != want || s.Requests.Completed != 120 {
 			t.Errorf("stage %d: probe %+v, %+v", i, *s.Probe, s.Requests)
@@ -254,7 +265,8 @@ func mustBeOpen(t *testing.T, r running, outcome string) aggregate.SearchResult 
 	t.Helper()
 	result := r.results()
 	found := onlySearch(t, result)
-	if found.Kept == nil || *found.Kept != 20 || found.Converged || found.Broke != nil || found.Probes != 1 || found.Reason == nil ||
+	if found.Kept == nil || *found.Kept != 20 || found.Converged || found.Broke != nil || found.Probes != 1 ||
+		found.Reason == nil ||
 		!strings.Contains(*found.Reason, "ended early") {
 		t.Errorf("search: %s", words(found))
 	}

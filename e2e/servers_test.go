@@ -24,19 +24,23 @@ loads:
     duration: 4s
 `
 
-// What servers tell of themselves is in results.json, in the report and in InfluxDB, live as exported. It agrees with what clients saw.
+// What servers tell of themselves is in results.json, in the report and in InfluxDB, live as exported. It agrees with
+// what clients saw.
 func TestServerMetrics(t *testing.T) {
 	t.Parallel()
 	servers, db := simulate(t, 2, "--decode-step", "5ms"), influxtest.Start(t, influxtest.Options{})
-	r := runPlan(t, fmt.Sprintf(serversPlan, servers.urls[0], servers.urls[1], ""), append(db.Flags(), "--agents", "2")...)
+	r := runPlan(t, fmt.Sprintf(serversPlan, servers.urls[0], servers.urls[1], ""),
+		append(db.Flags(), "--agents", "2")...)
 	r.MustExit(0)
 	stage := r.results().Stages[0]
-	if a := stage.ServerAccount; a == nil || !a.Comparable || a.Requests.Counted != stage.Requests.Completed || a.Server != "vllm" {
+	if a := stage.ServerAccount; a == nil || !a.Comparable || a.Requests.Counted != stage.Requests.Completed ||
+		a.Server != "vllm" {
 		t.Errorf("the servers' account of %d requests: %+v", stage.Requests.Completed, a)
 	}
 	running, generated := 0.0, 0.0
 	for i, server := range stage.Servers {
-		if server.URL != servers.urls[i]+"/metrics" || server.Asked < 3 || server.Failed != 0 || server.ValuesLeftOut != 0 {
+		if server.URL != servers.urls[i]+"/metrics" || server.Asked < 3 || server.Failed != 0 ||
+			server.ValuesLeftOut != 0 {
 			t.Errorf("server %d: %+v", i, server)
 		}
 		for _, m := range server.Metrics {
@@ -49,9 +53,11 @@ func TestServerMetrics(t *testing.T) {
 		}
 	}
 	if len(stage.Servers) != 2 || running == 0 || running > 16 || generated != float64(stage.OutputTokens) {
-		t.Errorf("%d servers with up to %v requests running; %v tokens of %d", len(stage.Servers), running, generated, stage.OutputTokens)
+		t.Errorf("%d servers with up to %v requests running; %v tokens of %d", len(stage.Servers), running, generated,
+			stage.OutputTokens)
 	}
-	if report := r.text("report.md"); !strings.Contains(report, "## Servers") || !strings.Contains(report, "## Client minus server") || !strings.Contains(report, "vllm:num_requests_running") {
+	if report := r.text("report.md"); !strings.Contains(report, "## Servers") ||
+		!strings.Contains(report, "## Client minus server") || !strings.Contains(report, "vllm:num_requests_running") {
 		t.Errorf("report.md:\n%s", report)
 	}
 	live := all(t, db)
@@ -63,8 +69,8 @@ func TestServerMetrics(t *testing.T) {
 	mustEqual(t, "all but what came to date", without(all(t, db), "_to_date "), without(live, "_to_date "))
 }
 
-// Where a plan says nothing of metrics they are read at the ends of a stage. The servers counted exactly the requests that were sent, by any
-// number of agents.
+// Where a plan says nothing of metrics they are read at the ends of a stage. The servers counted exactly the requests
+// that were sent, by any number of agents.
 func TestServersAreReadByDefault(t *testing.T) {
 	t.Parallel()
 	servers := simulate(t, 1, "--decode-step", "2ms")
@@ -92,12 +98,14 @@ func TestServersAreReadByDefault(t *testing.T) {
 func compareEndpoints(t *testing.T, db *influxtest.Server, completed uint64) {
 	t.Helper()
 	for _, measurement := range []string{"spate_window", "spate_stage"} {
-		sum, endpoints := int64(0), db.Query("SELECT sum(completed) FROM "+measurement+" WHERE scope = 'endpoint' GROUP BY endpoint")
+		sum, endpoints := int64(0),
+			db.Query("SELECT sum(completed) FROM "+measurement+" WHERE scope = 'endpoint' GROUP BY endpoint")
 		for _, series := range endpoints {
 			sum += integer(t, series.Values[0][1])
 		}
 		if len(endpoints) != 2 || sum != int64(completed) {
-			t.Errorf("%s: %d endpoints with %d completed requests, results.json has %d", measurement, len(endpoints), sum, completed)
+			t.Errorf("%s: %d endpoints with %d completed requests, results.json has %d", measurement, len(endpoints),
+				sum, completed)
 		}
 	}
 }

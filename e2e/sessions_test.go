@@ -26,8 +26,8 @@ loads:
   - {workloads: [uneven], rate: [40], sessions: 80}
 `
 
-// A session is a conversation with one endpoint, held by one agent: each turn brings the answers of the turns before along, and comes a
-// pause after the last of them.
+// A session is a conversation with one endpoint, held by one agent: each turn brings the answers of the turns before
+// along, and comes a pause after the last of them.
 func TestSessionsBringTheServersAnswersAlong(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, sessionsPlan, "--agents", "3")
@@ -42,18 +42,22 @@ func TestSessionsBringTheServersAnswersAlong(t *testing.T) {
 				unmeasured++
 			}
 		}
-		if len(sessions) != want.sessions || unmeasured != want.unmeasured || !stage.Complete || stage.Requests.Failed > 0 {
-			t.Errorf("stage %d: %d sessions, %d of them unmeasured, complete %v, %+v", i, len(sessions), unmeasured, stage.Complete, stage.Requests)
+		if len(sessions) != want.sessions || unmeasured != want.unmeasured || !stage.Complete ||
+			stage.Requests.Failed > 0 {
+			t.Errorf("stage %d: %d sessions, %d of them unmeasured, complete %v, %+v", i, len(sessions), unmeasured,
+				stage.Complete, stage.Requests)
 		}
 		if stage.ISL.Missed > 0 || stage.OSL.Missed > 0 || *stage.PrefixCache.SharedShare <= 0 {
-			t.Errorf("stage %d: %d prompts and %d outputs missed their length; %v of the prompts is shared", i, stage.ISL.Missed, stage.OSL.Missed,
+			t.Errorf("stage %d: %d prompts and %d outputs missed their length; %v of the prompts is shared", i,
+				stage.ISL.Missed, stage.OSL.Missed,
 				*stage.PrefixCache.SharedShare)
 		}
 	}
 	checkPauses(t, pauses(bySession(rows[0])), 3*54, 40*time.Millisecond, 0)
 	// The standard deviation of an exponential pause is its mean.
 	uneven := pauses(bySession(rows[1]))
-	checkPauses(t, uneven, len(rows[1])-80, 20*time.Millisecond, 4*20*time.Millisecond/time.Duration(math.Sqrt(float64(len(uneven)))))
+	checkPauses(t, uneven, len(rows[1])-80, 20*time.Millisecond,
+		4*20*time.Millisecond/time.Duration(math.Sqrt(float64(len(uneven)))))
 }
 
 // bySession orders rows by session and turn.
@@ -69,18 +73,22 @@ func bySession(rows []row) map[uint64][]row {
 func checkSession(t *testing.T, index uint64, turns []row, endpoints uint64) {
 	t.Helper()
 	for k, r := range turns {
-		if r.Turn != uint32(k) || r.Agent != turns[0].Agent || uint64(r.Endpoint) != index%endpoints || r.Unmeasured != turns[0].Unmeasured {
+		if r.Turn != uint32(k) || r.Agent != turns[0].Agent || uint64(r.Endpoint) != index%endpoints ||
+			r.Unmeasured != turns[0].Unmeasured {
 			t.Fatalf("session %d: turn %d is %+v, the first is of agent %s", index, k, r, turns[0].Agent)
 		}
 		if *r.InputTokens != r.ISLAsked || *r.OutputTokens != r.OSLAsked {
-			t.Errorf("session %d, turn %d: %d:%d tokens, %d:%d asked", index, k, *r.InputTokens, *r.OutputTokens, r.ISLAsked, r.OSLAsked)
+			t.Errorf("session %d, turn %d: %d:%d tokens, %d:%d asked", index, k, *r.InputTokens, *r.OutputTokens,
+				r.ISLAsked, r.OSLAsked)
 		}
 		if k == 0 {
 			continue
 		}
 		before := turns[k-1]
-		if history := *before.InputTokens + *before.OutputTokens; *r.InputTokens <= history || r.ScheduledNs < before.EndNs {
-			t.Errorf("session %d, turn %d: %d tokens after a history of %d; wanted at %d after an end at %d", index, k, *r.InputTokens, history,
+		if history := *before.InputTokens + *before.OutputTokens; *r.InputTokens <= history ||
+			r.ScheduledNs < before.EndNs {
+			t.Errorf("session %d, turn %d: %d tokens after a history of %d; wanted at %d after an end at %d", index, k,
+				*r.InputTokens, history,
 				r.ScheduledNs, before.EndNs)
 		}
 	}
@@ -107,7 +115,8 @@ func checkPauses(t *testing.T, all []time.Duration, count int, mean, tolerance t
 		}
 	}
 	if len(all) != count || count == 0 || (sum/time.Duration(count)-mean).Abs() > tolerance {
-		t.Errorf("%d pauses of %v on the mean, want %d of %v", len(all), sum/time.Duration(max(1, len(all))), count, mean)
+		t.Errorf("%d pauses of %v on the mean, want %d of %v", len(all), sum/time.Duration(max(1, len(all))),
+			count, mean)
 	}
 }
 

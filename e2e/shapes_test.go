@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// chatPlan has each kind of workload that chats can be made of, and each kind of load whose requests do not depend on the server. Its
-// files are those of its directory.
+// chatPlan has each kind of workload that chats can be made of, and each kind of load whose requests do not depend on
+// the server. Its files are those of its directory.
 const chatPlan = `
 name: shapes
 seed: 11
@@ -97,11 +97,13 @@ func writeFiles(t *testing.T, plan string) string {
 		line("rows.jsonl", `{"prompt": "row %d says something of its own", "output_length": %d}`, i, 2+i%3)
 		line("rows.jsonl", `{"messages": [{"role": "system", "content": "short"}, {"role": "user", "content": "question %d"}]}`, i)
 		line("ids.jsonl", `{"token_ids": [%d, %d, 7], "max_tokens": %d}`, 1000+i, 2000+i, 2+i%2)
-		line("trace.jsonl", `{"timestamp": %d, "input_length": %d, "output_length": 3, "hash_ids": [1, %d, %d]}`, 60*i, 40, 2+i%4, 100+i)
+		line("trace.jsonl", `{"timestamp": %d, "input_length": %d, "output_length": 3, "hash_ids": [1, %d, %d]}`, 60*i,
+			40, 2+i%4, 100+i)
 		line("burst.csv", "%d.%d,m,%d,%d,%d,Conversation log", 5+i/10, i%10, 30+i, 2+i%5, 32+i+i%5)
 		line("azure.csv", "2023-11-16 18:17:%02d.%03d0000,%d,%d", 3+i/10, i%10*100, 20+i, 1+i%4)
-		conversations = append(conversations, fmt.Sprintf(`{"id":"c%d","conversations":[{"from":"human","value":"question %d"},{"from":"gpt","value":"an answer"},`+
-			`{"from":"human","value":"and %d"},{"from":"gpt","value":"yes"}]}`, i, i, i))
+		conversations = append(conversations,
+			fmt.Sprintf(`{"id":"c%d","conversations":[{"from":"human","value":"question %d"},{"from":"gpt","value":"an answer"},`+
+				`{"from":"human","value":"and %d"},{"from":"gpt","value":"yes"}]}`, i, i, i))
 	}
 	line("sharegpt.json", "[%s]", strings.Join(conversations, ","))
 	for name, text := range files {
@@ -112,8 +114,8 @@ func writeFiles(t *testing.T, plan string) string {
 	return strings.ReplaceAll(plan, "DIR", dir)
 }
 
-// Every shape sends the same requests at the same times on one agent, on seven, and on five processes, which have none of the plan's
-// files: their rows come from the coordinator.
+// Every shape sends the same requests at the same times on one agent, on seven, and on five processes, which have none
+// of the plan's files: their rows come from the coordinator.
 func TestEveryShapeIsOneSetOfRequestsOnAnyAgents(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -127,11 +129,13 @@ func TestEveryShapeIsOneSetOfRequestsOnAnyAgents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			plan := writeFiles(t, c.plan)
-			one, seven, processes := runPlan(t, plan, "--agents", "1"), runPlan(t, plan, "--agents", "7"), runOnFive(t, plan)
+			one, seven, processes := runPlan(t, plan, "--agents", "1"), runPlan(t, plan, "--agents", "7"),
+				runOnFive(t, plan)
 			for _, r := range []running{one, seven, processes} {
 				r.MustExit(0)
 			}
-			for name, r := range map[string]running{"one embedded agent": one, "seven embedded agents": seven, "five processes": processes} {
+			for name, r := range map[string]running{"one embedded agent": one, "seven embedded agents": seven,
+				"five processes": processes} {
 				mustBeAsAsked(t, name, r, c.stages)
 				mustBeSame(t, name, one.sent(), r.sent(), c.open)
 			}
@@ -159,7 +163,8 @@ func mustBeAsAsked(t *testing.T, name string, r running, stages int) {
 	}
 	for _, s := range result.Stages {
 		if s.Requests.Completed == 0 || s.Requests.Failed > 0 || s.OSL.Missed > 0 || s.ISL.Missed > 0 {
-			t.Errorf("%s: stage %d (%s): %+v (%v), %d prompts and %d outputs of another length than asked", name, s.Index, s.Workload,
+			t.Errorf("%s: stage %d (%s): %+v (%v), %d prompts and %d outputs of another length than asked", name,
+				s.Index, s.Workload,
 				s.Requests, s.ErrorExamples, s.ISL.Missed, s.OSL.Missed)
 		}
 	}
@@ -220,7 +225,8 @@ loads:
   - {rate: [200], requests: 40}
 `
 
-// With cache busting no run sends a prompt that another run has sent, at the same lengths and times. Without it all are the same.
+// With cache busting no run sends a prompt that another run has sent, at the same lengths and times. Without it all are
+// the same.
 func TestCacheBustingMakesEachRunsPromptsItsOwn(t *testing.T) {
 	t.Parallel()
 	first, second := runPlan(t, bustingPlan), runPlan(t, bustingPlan)
@@ -241,7 +247,8 @@ func TestCacheBustingMakesEachRunsPromptsItsOwn(t *testing.T) {
 	for _, s := range all {
 		want := map[string]int{"plain": 2, "busted": 1}[workloads[s.stage]]
 		if n := bodies[fmt.Sprint(s.stage, " ", s.body)]; n != want {
-			t.Fatalf("stage %d (%s): the prompt of request %d was sent %d times, want %d", s.stage, workloads[s.stage], s.index, n, want)
+			t.Fatalf("stage %d (%s): the prompt of request %d was sent %d times, want %d", s.stage, workloads[s.stage],
+				s.index, n, want)
 		}
 	}
 	for i, a := range one {

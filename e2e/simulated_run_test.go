@@ -55,7 +55,8 @@ func listening(t *testing.T) (url string, connections *atomic.Int64) {
 	return "http://" + listener.Addr().String(), connections
 }
 
-// A simulation of a plan never speaks to its endpoints, needs none of its keys, and has all times compressed by the factor that it says.
+// A simulation of a plan never speaks to its endpoints, needs none of its keys, and has all times compressed by the
+// factor that it says.
 func TestSimulationOfAPlanForRealEndpoints(t *testing.T) {
 	t.Parallel()
 	const k = 20
@@ -66,11 +67,13 @@ func TestSimulationOfAPlanForRealEndpoints(t *testing.T) {
 		t.Errorf("the plan's endpoint was connected to %d times", n)
 	}
 	result, rows := r.results(), r.rows()
-	if result.Run.TimeCompression == nil || *result.Run.TimeCompression != k || !result.Run.Complete || len(result.Stages) != 4 {
+	if result.Run.TimeCompression == nil || *result.Run.TimeCompression != k || !result.Run.Complete ||
+		len(result.Stages) != 4 {
 		t.Fatalf("run %+v, %d stages", result.Run, len(result.Stages))
 	}
 	for _, stage := range result.Stages {
-		if q := stage.Requests; q.Failed > 0 || q.Completed != map[bool]uint64{true: 100, false: 40}[stage.Load.Rate != nil] || *stage.Goodput.TTFTMs != 2000/k {
+		if q := stage.Requests; q.Failed > 0 || q.Completed != map[bool]uint64{true: 100,
+			false: 40}[stage.Load.Rate != nil] || *stage.Goodput.TTFTMs != 2000/k {
 			t.Errorf("stage %d: %+v, SLO of %v ms", stage.Index, q, *stage.Goodput.TTFTMs)
 		}
 		for _, endpoint := range stage.Endpoints {
@@ -107,14 +110,18 @@ func TestEndpointsAreSetOnTheCommandLine(t *testing.T) {
 	t.Parallel()
 	server := simulate(t, 2, "--decode-step", "1ms")
 	url, connections := listening(t)
-	r := runPlan(t, fmt.Sprintf(realPlan, url, nobody(t)), "--set", "targets.first.endpoints="+strings.Join(server.urls, ","),
+	r := runPlan(t, fmt.Sprintf(realPlan, url, nobody(t)), "--set", "targets.first.endpoints="+
+		strings.Join(server.urls, ","),
 		"--set", "targets.second.endpoints="+server.urls[0], "--set", "targets[0].api_key=file:/dev/null")
 	if code := r.Exit(); code != 2 || !strings.Contains(r.Stderr.String(), "api_key") || len(server.records()) > 0 {
 		t.Errorf("an empty key: exit %d, %d requests", code, len(server.records()))
 	}
-	r = runPlan(t, strings.ReplaceAll(fmt.Sprintf(realPlan, url, nobody(t)), "    api_key: env:NOBODY_HAS_SET_THIS\n", ""),
-		"--set", "targets.first.endpoints="+strings.Join(server.urls, ","), "--set", "targets.second.endpoints="+server.urls[0],
-		"--set", "loads[0].duration=1s", "--set", "loads[0].warmup.duration=400ms", "--set", "loads[0].rate=40", "--set", "loads[1].think_time.mean=20ms", "--set", "pause=0s", "--set", "seed=77")
+	r = runPlan(t, strings.ReplaceAll(fmt.Sprintf(realPlan, url, nobody(t)), "    api_key: env:NOBODY_HAS_SET_THIS\n",
+		""),
+		"--set", "targets.first.endpoints="+strings.Join(server.urls, ","), "--set", "targets.second.endpoints="+
+			server.urls[0],
+		"--set", "loads[0].duration=1s", "--set", "loads[0].warmup.duration=400ms", "--set", "loads[0].rate=40",
+		"--set", "loads[1].think_time.mean=20ms", "--set", "pause=0s", "--set", "seed=77")
 	r.MustExit(0)
 	result := r.results()
 	if result.Run.TimeCompression != nil || *result.Run.Seed != 77 || connections.Load() != 0 {

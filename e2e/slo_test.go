@@ -43,7 +43,8 @@ func TestGoodputIsThatOfTheRequests(t *testing.T) {
 		}
 		g := stage.Goodput
 		if g == nil || g.Requests != good || good == 0 || good == ended || single == 0 || stage.Requests.Failed == 0 {
-			t.Fatalf("stage %d: %+v; %d of %d rows are good, %d of one token, %d failed", stage.Index, g, good, ended, single, stage.Requests.Failed)
+			t.Fatalf("stage %d: %+v; %d of %d rows are good, %d of one token, %d failed", stage.Index, g, good, ended,
+				single, stage.Requests.Failed)
 		}
 		if *g.TTFTMs != 22 || *g.TPOTMs != 2.3 || *g.E2EMs != 60 {
 			t.Errorf("stage %d: SLO of %v, %v and %v ms", stage.Index, *g.TTFTMs, *g.TPOTMs, *g.E2EMs)

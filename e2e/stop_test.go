@@ -85,7 +85,8 @@ func TestKilledAgentIsNamed(t *testing.T) {
 	}
 	c.awaitReady()
 	r := runPlan(t, fmt.Sprintf(longPlan, server.urls[0], 10), "--coordinator", c.address, "--min-agents", "3")
-	awaitAnswers(t, server, 250) // two seconds: the first window of each agent is there, and the last one of an agent will not be
+	// two seconds: the first window of each agent is there, and the last one of an agent will not be
+	awaitAnswers(t, server, 250)
 	c.agents["south"].Signal(syscall.SIGKILL)
 	r.MustExit(3)
 	result := r.results()
@@ -94,7 +95,8 @@ func TestKilledAgentIsNamed(t *testing.T) {
 	}
 	stage := result.Stages[0]
 	missing := strings.Join(stage.Missing, "\n")
-	if stage.Complete || !strings.Contains(missing, "south") || strings.Contains(missing, "north") || strings.Contains(missing, "west") {
+	if stage.Complete || !strings.Contains(missing, "south") || strings.Contains(missing, "north") ||
+		strings.Contains(missing, "west") {
 		t.Errorf("missing: %q", stage.Missing)
 	}
 	for _, a := range stage.Agents {
@@ -118,8 +120,8 @@ func TestKilledAgentIsNamed(t *testing.T) {
 	}
 }
 
-// An agent that is killed in the middle of a replay takes its rows with it, and no others: nobody sends them in its place, and the run
-// says whose are missing.
+// An agent that is killed in the middle of a replay takes its rows with it, and no others: nobody sends them in its
+// place, and the run says whose are missing.
 func TestReplayThatLosesAnAgent(t *testing.T) {
 	t.Parallel()
 	server := simulate(t, 1, "--decode-step", "2ms")
@@ -148,7 +150,8 @@ loads:
 	last := map[string]uint64{}
 	owner := map[uint64]string{}
 	for _, q := range rows {
-		if want := trace[q.Index]; q.ScheduledNs != (want.Timestamp-trace[0].Timestamp)*1e6/2 || !q.Cancelled && *q.InputTokens != want.InputLength {
+		if want := trace[q.Index]; q.ScheduledNs != (want.Timestamp-trace[0].Timestamp)*1e6/2 || !q.Cancelled &&
+			*q.InputTokens != want.InputLength {
 			t.Errorf("request %d at %d ns is not that of the trace", q.Index, q.ScheduledNs)
 		}
 		if cycle := q.Index % 4; owner[cycle] != "" && owner[cycle] != q.Agent {
@@ -158,10 +161,12 @@ loads:
 		}
 		last[q.Agent] = max(last[q.Agent], q.Index)
 	}
-	if last["south"] == 0 || last["north"] <= last["south"] || last["west"] <= last["south"] || max(last["north"], last["west"]) > 900 {
+	if last["south"] == 0 || last["north"] <= last["south"] || last["west"] <= last["south"] ||
+		max(last["north"], last["west"]) > 900 {
 		t.Errorf("last requests %v", last)
 	}
-	if missing := strings.Join(result.Stages[0].Missing, "\n"); !strings.Contains(missing, "south") || strings.Contains(missing, "west") {
+	if missing := strings.Join(result.Stages[0].Missing, "\n"); !strings.Contains(missing, "south") ||
+		strings.Contains(missing, "west") {
 		t.Errorf("missing: %q", missing)
 	}
 }
@@ -178,13 +183,15 @@ func awaitAnswers(t *testing.T, s simulation, n int) {
 // mustBeStopped fails the test unless the result is marked as partial because a person stopped the run.
 func mustBeStopped(t *testing.T, r running, result aggregate.Result) {
 	t.Helper()
-	if result.Run.Complete || *result.Run.Outcome != "stopped" || len(result.Run.Missing) == 0 || len(result.Stages) != 1 {
+	if result.Run.Complete || *result.Run.Outcome != "stopped" || len(result.Run.Missing) == 0 ||
+		len(result.Stages) != 1 {
 		t.Errorf("run %+v, %d stages", result.Run, len(result.Stages))
 	}
 	if result.Stages[0].Complete || len(result.Stages[0].Missing) == 0 {
 		t.Errorf("stage 0: complete %v, missing %q", result.Stages[0].Complete, result.Stages[0].Missing)
 	}
-	if !strings.Contains(strings.ToUpper(r.text("report.md")), "PARTIAL") || !strings.Contains(r.text("vllm.txt"), "(PARTIAL)") {
+	if !strings.Contains(strings.ToUpper(r.text("report.md")), "PARTIAL") ||
+		!strings.Contains(r.text("vllm.txt"), "(PARTIAL)") {
 		t.Error("report.md or vllm.txt is not marked as partial")
 	}
 }

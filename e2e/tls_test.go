@@ -21,10 +21,12 @@ func TestOnlyTheClusterTakesPart(t *testing.T) {
 	t.Parallel()
 	own, other := makeCerts(t), makeCerts(t)
 	c := &cluster{t: t, agents: map[string]*process.Process{}}
-	c.coordinator = process.Start(t, programs.Coordinator, append(own("coordinator", "main"), "--listen", "127.0.0.1:0", "--no-gossip", "--log-format", "json")...)
+	c.coordinator = process.Start(t, programs.Coordinator, append(own("coordinator", "main"), "--listen", "127.0.0.1:0",
+		"--no-gossip", "--log-format", "json")...)
 	c.address = c.coordinator.Await(`"coordinator serves","address":"([^"]+)"`)[1]
 	c.agent("mine", 1, append(own("agent", "a"), "--coordinator", c.address)...)
-	stranger := process.Start(t, programs.Agent, append(other("agent", "a"), "--name", "stranger", "--coordinator", c.address)...)
+	stranger := process.Start(t, programs.Agent, append(other("agent", "a"), "--name", "stranger", "--coordinator",
+		c.address)...)
 	plain := process.Start(t, programs.Agent, "--name", "plain", "--coordinator", c.address)
 	stranger.Await("not connected")
 	plain.Await("not connected")
@@ -33,11 +35,13 @@ func TestOnlyTheClusterTakesPart(t *testing.T) {
 	client := own("client", "anna")
 	r := runPlan(t, tlsPlan, append(client, "--coordinator", c.address)...)
 	r.MustExit(0)
-	if result := r.results(); !result.Run.Complete || len(result.Run.Agents) != 1 || result.Run.Agents[0].Name != "mine" {
+	if result := r.results(); !result.Run.Complete || len(result.Run.Agents) != 1 ||
+		result.Run.Agents[0].Name != "mine" {
 		t.Errorf("%+v", result.Run)
 	}
 	for what, flags := range map[string][]string{"no certificate": nil, "another cluster's": other("client", "eve")} {
-		said, err := exec.Command(programs.Spate, append([]string{"agents", "--coordinator", c.address}, flags...)...).CombinedOutput()
+		said, err := exec.Command(programs.Spate, append([]string{"agents", "--coordinator", c.address},
+			flags...)...).CombinedOutput()
 		if err == nil || strings.Contains(string(said), "mine") {
 			t.Errorf("%s: %v\n%s", what, err, said)
 		}

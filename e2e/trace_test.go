@@ -8,7 +8,8 @@ import (
 	"github.com/spate-load/spate/internal/rundir"
 )
 
-// tracePlan replays the trace that ships with Spate at one simulated engine, whose prefix cache has room for all of its blocks.
+// tracePlan replays the trace that ships with Spate at one simulated engine, whose prefix cache has room for all of its
+// blocks.
 const tracePlan = `
 name: trace
 seed: 3
@@ -33,12 +34,13 @@ type traceRow struct {
 // shippedTrace reads the trace, as a person would.
 func shippedTrace(t *testing.T) (rows []traceRow) {
 	t.Helper()
-	rundir.EachLine(t, filepath.Join("..", "plans", "data", "mooncake-1000.jsonl"), func(r traceRow) { rows = append(rows, r) })
+	rundir.EachLine(t, filepath.Join("..", "plans", "data", "mooncake-1000.jsonl"),
+		func(r traceRow) { rows = append(rows, r) })
 	return rows
 }
 
-// A replay sends the rows of a trace at their times. Equal hash ids make equal beginnings: the cache of an engine finds exactly the blocks
-// that earlier requests had.
+// A replay sends the rows of a trace at their times. Equal hash ids make equal beginnings: the cache of an engine finds
+// exactly the blocks that earlier requests had.
 func TestReplayHasTheTimesLengthsAndPrefixesOfItsTrace(t *testing.T) {
 	t.Parallel()
 	const speed, block = 40, 512
@@ -46,16 +48,20 @@ func TestReplayHasTheTimesLengthsAndPrefixesOfItsTrace(t *testing.T) {
 	r := runPlan(t, tracePlan)
 	r.MustExit(0)
 	stage, rows := r.results().Stages[0], r.rows()[0]
-	if stage.Requests.Completed != 1000 || stage.ISL.Missed > 0 || stage.OSL.Missed > 0 || len(rows) != len(trace) || stage.Dataset.Rows != 1000 {
-		t.Fatalf("%+v; %d prompts and %d outputs missed their length; %d rows", stage.Requests, stage.ISL.Missed, stage.OSL.Missed, len(rows))
+	if stage.Requests.Completed != 1000 || stage.ISL.Missed > 0 || stage.OSL.Missed > 0 || len(rows) != len(trace) ||
+		stage.Dataset.Rows != 1000 {
+		t.Fatalf("%+v; %d prompts and %d outputs missed their length; %d rows", stage.Requests, stage.ISL.Missed,
+			stage.OSL.Missed, len(rows))
 	}
 	seen := map[uint64]bool{}
 	var input, shared, cached, apart uint64
 	for i, q := range rows {
 		want := trace[i]
 		wanted := time.Duration(want.Timestamp-trace[0].Timestamp) * time.Millisecond / speed
-		if q.Index != uint64(i) || q.ScheduledNs != int64(wanted) || *q.InputTokens != want.InputLength || *q.OutputTokens != want.OutputLength {
-			t.Fatalf("row %d: index %d at %d ns, %d:%d tokens; the trace has %v, %d:%d", i, q.Index, q.ScheduledNs, *q.InputTokens, *q.OutputTokens,
+		if q.Index != uint64(i) || q.ScheduledNs != int64(wanted) || *q.InputTokens != want.InputLength ||
+			*q.OutputTokens != want.OutputLength {
+			t.Fatalf("row %d: index %d at %d ns, %d:%d tokens; the trace has %v, %d:%d", i, q.Index, q.ScheduledNs,
+				*q.InputTokens, *q.OutputTokens,
 				wanted, want.InputLength, want.OutputLength)
 		}
 		if had := knownPrefix(seen, want, block); q.SharedTokens != had {
@@ -65,20 +71,25 @@ func TestReplayHasTheTimesLengthsAndPrefixesOfItsTrace(t *testing.T) {
 			t.Fatalf("row %d: %d tokens cached of %d", i, *q.CachedTokens, *q.InputTokens)
 		}
 		if *q.CachedTokens != q.SharedTokens {
-			apart++ // The request whose blocks it shares was still on its way, or later rows overtook it, or all of it was in the cache.
+			// The request whose blocks it shares was still on its way, or later rows overtook it, or all of it was in
+			// the cache.
+			apart++
 		}
 		input, shared, cached = input+*q.InputTokens, shared+q.SharedTokens, cached+*q.CachedTokens
 	}
-	t.Logf("%d of %d requests found other blocks in the cache than the trace says; %d tokens shared, %d cached of %d", apart, len(rows), shared, cached, input)
-	if apart*4 > uint64(len(rows)) || shared*10 < input { // a machine with other work to do sends some late, and so in another order
-		t.Errorf("%d of %d requests found other blocks in the cache than the trace says; %d tokens shared of %d", apart, len(rows), shared, input)
+	t.Logf("%d of %d requests found other blocks in the cache than the trace says; %d tokens shared, %d cached of %d",
+		apart, len(rows), shared, cached, input)
+	if apart*4 > uint64(len(rows)) ||
+		shared*10 < input { // a machine with other work to do sends some late, and so in another order
+		t.Errorf("%d of %d requests found other blocks in the cache than the trace says; %d tokens shared of %d", apart,
+			len(rows), shared, input)
 	}
 	near(t, "shared share", *stage.PrefixCache.SharedShare, float64(shared)/float64(input), 1e-9)
 	near(t, "cached share", *stage.PrefixCache.CachedShare, float64(cached)/float64(input), 1e-9)
 }
 
-// knownPrefix returns how many tokens of whole blocks a row begins with that rows before it had, and adds its own. A hash id stands for
-// its block and all before it.
+// knownPrefix returns how many tokens of whole blocks a row begins with that rows before it had, and adds its own. A
+// hash id stands for its block and all before it.
 func knownPrefix(seen map[uint64]bool, r traceRow, block uint64) (tokens uint64) {
 	known := true
 	for i, id := range r.HashIDs {

@@ -10,13 +10,16 @@ import (
 	"github.com/spate-load/spate/internal/process"
 )
 
-// What was measured is what the server did: each request is joined by its X-Request-Id with the simulator's own times of it. They
-// are of one clock, so a client that sees a first token sooner than the server sent it is wrong, whatever the machine does.
+// What was measured is what the server did: each request is joined by its X-Request-Id with the simulator's own times
+// of it. They are of one clock, so a client that sees a first token sooner than the server sent it is wrong, whatever
+// the machine does.
 func TestMeasuredTimesAreTheServers(t *testing.T) {
 	server := simulate(t, 2, "--decode-step", "5ms")
 	dir := filepath.Join(t.TempDir(), "run")
-	r := running{process.Start(t, programs.Spate, "run", "--target", server.urls[0], "--target", server.urls[1], "--model", "m", "--out", dir,
-		"--records", "jsonl", "--isl", "80", "--osl", "20", "--concurrency", "6,12", "--requests", "120", "--warmup-requests", "8"), t, dir}
+	r := running{process.Start(t, programs.Spate, "run", "--target", server.urls[0], "--target", server.urls[1],
+		"--model", "m", "--out", dir,
+		"--records", "jsonl", "--isl", "80", "--osl", "20", "--concurrency", "6,12", "--requests", "120",
+		"--warmup-requests", "8"), t, dir}
 	r.MustExit(0)
 
 	result := r.results()
@@ -45,8 +48,10 @@ func TestMeasuredTimesAreTheServers(t *testing.T) {
 		if measured < least-100*time.Microsecond {
 			t.Errorf("request %s: TTFT %v, and the server took %v alone", s.RequestID, measured, least)
 		}
-		if *c.InputTokens != s.PromptTokens || s.PromptTokens != 80 || *c.OutputTokens != s.OutputTokens || s.OutputTokens != 20 {
-			t.Errorf("request %s: %d:%d tokens by the client, %d:%d by the server, 80:20 asked", s.RequestID, *c.InputTokens, *c.OutputTokens,
+		if *c.InputTokens != s.PromptTokens || s.PromptTokens != 80 || *c.OutputTokens != s.OutputTokens ||
+			s.OutputTokens != 20 {
+			t.Errorf("request %s: %d:%d tokens by the client, %d:%d by the server, 80:20 asked", s.RequestID,
+				*c.InputTokens, *c.OutputTokens,
 				s.PromptTokens, s.OutputTokens)
 		}
 	}

@@ -20,9 +20,11 @@ func TestWhatAStrangerTypes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			out := filepath.Join(t.TempDir(), "run")
-			r := process.Start(t, programs.Spate, "run", "--target", target, "--concurrency", "2", "--requests", "10", "--isl", "10", "--osl", "2", "--out", out)
+			r := process.Start(t, programs.Spate, "run", "--target", target, "--concurrency", "2", "--requests", "10",
+				"--isl", "10", "--osl", "2", "--out", out)
 			r.MustExit(0)
-			if text, err := os.ReadFile(filepath.Join(out, "plan.yaml")); err != nil || !strings.Contains(string(text), "model: ") {
+			if text, err := os.ReadFile(filepath.Join(out, "plan.yaml")); err != nil ||
+				!strings.Contains(string(text), "model: ") {
 				t.Errorf("%v; the plan that is kept has no model:\n%s", err, text)
 			}
 		})
@@ -39,7 +41,8 @@ func TestModelsAreNotGuessed(t *testing.T) {
 	dir := t.TempDir()
 	plan := filepath.Join(dir, "plan.yaml")
 	text := fmt.Sprintf("name: p\ntargets:\n  - {name: a, endpoints: %q}\nworkloads:\n  - jsonl: {path: rows.jsonl, osl: 2}\nloads:\n  - {concurrency: 1, requests: 2}\n", server.URL)
-	for path, content := range map[string]string{plan: text, filepath.Join(dir, "rows.jsonl"): `{"prompt": "one two"}` + "\n"} {
+	for path, content := range map[string]string{plan: text, filepath.Join(dir, "rows.jsonl"): `{"prompt": "one two"}` +
+		"\n"} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +50,8 @@ func TestModelsAreNotGuessed(t *testing.T) {
 	process.Start(t, programs.Spate, "validate", plan).MustExit(0)
 	r := process.Start(t, programs.Spate, "run", plan)
 	r.MustExit(2)
-	if want := `plan.yaml:3:5: targets[0]: has no model, and ` + server.URL + ` lists 2 ("small", "large"): give the name`; !strings.Contains(r.Said(), want) {
+	if want := `plan.yaml:3:5: targets[0]: has no model, and ` + server.URL +
+		` lists 2 ("small", "large"): give the name`; !strings.Contains(r.Said(), want) {
 		t.Errorf("it does not say %q:\n%s", want, r.Said())
 	}
 }

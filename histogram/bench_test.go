@@ -158,7 +158,8 @@ func BenchmarkPackedAdd(b *testing.B) {
 	messages := make([]Encoded, 60)
 	for i := range messages {
 		var err error
-		if messages[i], err = Check(of(Times, typical(window)[i*30:i*30+200]).Proto(spatev1.Metric_METRIC_E2E)); err != nil {
+		if messages[i], err = Check(of(Times,
+			typical(window)[i*30:i*30+200]).Proto(spatev1.Metric_METRIC_E2E)); err != nil {
 			b.Fatal(err)
 		}
 	}

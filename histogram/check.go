@@ -31,8 +31,9 @@ func checkEmpty(t totals) error {
 	return nil
 }
 
-// bounds are the least and the most that the sums of the values in some bins can be. Bins of one page are equally wide, so a page's sums
-// are taken in units of that width, as if all values were at the lower ends of their bins, and come to bounds when the page is left.
+// bounds are the least and the most that the sums of the values in some bins can be. Bins of one page are equally wide,
+// so a page's sums are taken in units of that width, as if all values were at the lower ends of their bins, and come to
+// bounds when the page is left.
 type bounds struct {
 	geometry            *geometry
 	min, max            uint64
@@ -57,8 +58,8 @@ func newBounds(g *geometry, low, high uint64) bounds {
 	return bounds{geometry: g, min: low, max: high, first: g.index(low), last: g.index(high)}
 }
 
-// walk takes in a payload: its numbers are counts of values in one bin, or lengths of runs of empty bins, negative. Nearly all of a window
-// have one byte.
+// walk takes in a payload: its numbers are counts of values in one bin, or lengths of runs of empty bins, negative.
+// Nearly all of a window have one byte.
 func (b *bounds) walk(payload []byte) error {
 	at, bins := 0, b.geometry.bins()
 	for len(payload) > 0 {
@@ -86,8 +87,8 @@ func (b *bounds) walk(payload []byte) error {
 	return nil
 }
 
-// add takes in a bin that holds n values; bins come in their order. Its values lie within the bin and between the smallest and the
-// largest value of all.
+// add takes in a bin that holds n values; bins come in their order. Its values lie within the bin and between the
+// smallest and the largest value of all.
 func (b *bounds) add(index int, n uint64) error {
 	switch {
 	case n > maxCount-b.count:
@@ -113,8 +114,8 @@ func (b *bounds) add(index int, n uint64) error {
 	return nil
 }
 
-// fold takes the sums of the page into the bounds and begins another page. A value v at the lower end of a bin of width w + 1 may be
-// anything up to v + w, whose square is v^2 + 2vw + w^2.
+// fold takes the sums of the page into the bounds and begins another page. A value v at the lower end of a bin of width
+// w + 1 may be anything up to v + w, whose square is v^2 + 2vw + w^2.
 func (b *bounds) fold(next int) {
 	p := b.page
 	b.page = pageSums{number: next, before: (max(next, 1) - 1) << pageBits}
@@ -145,7 +146,8 @@ func (b *bounds) within(index int) (low, high uint64) {
 // check compares a message's totals with the bounds, all of them exact.
 func (b *bounds) check(t totals) error {
 	if b.begin != b.first || b.end != b.last {
-		return invalid("smallest value %d and largest %d are not in the first and last bin, %d and %d", t.min, t.max, b.begin, b.end)
+		return invalid("smallest value %d and largest %d are not in the first and last bin, %d and %d", t.min, t.max,
+			b.begin, b.end)
 	}
 	b.fold(0)
 	b.clamp()
@@ -157,13 +159,14 @@ func (b *bounds) check(t totals) error {
 		return invalid("%d values in these bins cannot have the sum of squares %v", b.count, t.squares)
 	}
 	if _, ok := t.spread(); !ok {
-		return invalid("%d values of the sum %v cannot have the sum of squares %v: their variance would be negative", b.count, t.sum, t.squares)
+		return invalid("%d values of the sum %v cannot have the sum of squares %v: their variance would be negative",
+			b.count, t.sum, t.squares)
 	}
 	return nil
 }
 
-// pin uses that one value of the last bin is the largest itself, and one of the first bin the smallest. Of a single value it
-// leaves just that one.
+// pin uses that one value of the last bin is the largest itself, and one of the first bin the smallest. Of a single
+// value it leaves just that one.
 func (b *bounds) pin() {
 	low, _ := b.within(b.last)
 	b.sumLow = b.sumLow.Add(product(b.max-low, 1))

@@ -26,10 +26,10 @@ func FromProto(d *spatev1.Distribution) (*Histogram, error) {
 	return h, nil
 }
 
-// AddProto decodes a message and adds its values. It is all or nothing: on an error the histogram is as it was. A message is
-// refused if its metric is unknown or of another layout, if its bytes are not our encoding, or if no values can have both
-// its bins and its sums; the error then wraps ErrInvalid. It is ErrFull if the values are too many. Nothing is allocated but
-// the pages of bins that do hold values, whatever the message claims.
+// AddProto decodes a message and adds its values. It is all or nothing: on an error the histogram is as it was. A
+// message is refused if its metric is unknown or of another layout, if its bytes are not our encoding, or if no values
+// can have both its bins and its sums; the error then wraps ErrInvalid. It is ErrFull if the values are too many.
+// Nothing is allocated but the pages of bins that do hold values, whatever the message claims.
 func (h *Histogram) AddProto(d *spatev1.Distribution) error {
 	e, err := Check(d)
 	if err != nil {

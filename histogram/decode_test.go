@@ -121,10 +121,11 @@ func TestBoundsAreExact(t *testing.T) {
 	})
 }
 
-// FuzzAddProto feeds messages from anywhere: no panic, all or nothing, and what is accepted encodes to a message that is
-// accepted again with the same totals.
+// FuzzAddProto feeds messages from anywhere: no panic, all or nothing, and what is accepted encodes to a message that
+// is accepted again with the same totals.
 func FuzzAddProto(f *testing.F) {
-	for _, h := range []*Histogram{New(Times), of(Times, []int64{5000, 10_000, 30_000_000}), of(Counts, []int64{1, 150, 3000})} {
+	for _, h := range []*Histogram{New(Times), of(Times, []int64{5000, 10_000, 30_000_000}),
+		of(Counts, []int64{1, 150, 3000})} {
 		b, err := proto.Marshal(h.Proto(metricOf(h.layout)))
 		if err != nil {
 			f.Fatal(err)

@@ -11,14 +11,14 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// HdrHistogram's V2 encoding: a header of 40 bytes, all numbers big endian, then the counts from bin 0 to the last one with
-// values.
+// HdrHistogram's V2 encoding: a header of 40 bytes, all numbers big endian, then the counts from bin 0 to the last one
+// with values.
 //
 //	0  cookie          8  normalizing index offset, 0   16  lowest discernible value   32  conversion ratio, 1.0
 //	4  payload length  12 significant digits            24  highest trackable value    40  payload
 //
-// A count is a ZigZag LEB128 number; a run of two or more empty bins is its length, negative. The compressed form is another
-// cookie, the length of what follows, and all of the above through zlib.
+// A count is a ZigZag LEB128 number; a run of two or more empty bins is its length, negative. The compressed form is
+// another cookie, the length of what follows, and all of the above through zlib.
 const (
 	cookie           = 0x1c849303 | wordSize
 	cookieCompressed = 0x1c849304 | wordSize
@@ -66,12 +66,12 @@ func (h *Histogram) appendCounts(dst []byte) []byte {
 	return dst
 }
 
-// appendZigZag appends a number in groups of 7 bits, lowest first, the sign in the lowest bit. Counts stay below 2^44, so
-// HdrHistogram's rule that a ninth byte holds 8 bits is never met here.
+// appendZigZag appends a number in groups of 7 bits, lowest first, the sign in the lowest bit. Counts stay below 2^44,
+// so HdrHistogram's rule that a ninth byte holds 8 bits is never met here.
 func appendZigZag(dst []byte, v int64) []byte { return binary.AppendVarint(dst, v) }
 
-// AppendCompressedBase64 appends the compressed V2 encoding in base64, as a line of an .hlog file holds it, and returns the
-// extended slice.
+// AppendCompressedBase64 appends the compressed V2 encoding in base64, as a line of an .hlog file holds it, and returns
+// the extended slice.
 func (h *Histogram) AppendCompressedBase64(dst []byte) ([]byte, error) {
 	var packed bytes.Buffer
 	packed.Write(make([]byte, 8))

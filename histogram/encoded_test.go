@@ -9,11 +9,12 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// TestEncodedAddsAsMergeDoes: a message that is added as it lies makes the same histogram as one that is unpacked and merged, however
-// wide its bins are apart and whatever was there before.
+// TestEncodedAddsAsMergeDoes: a message that is added as it lies makes the same histogram as one that is unpacked and
+// merged, however wide its bins are apart and whatever was there before.
 func TestEncodedAddsAsMergeDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := rapid.SampledFrom([]spatev1.Metric{spatev1.Metric_METRIC_TTFT, spatev1.Metric_METRIC_OSL}).Draw(t, "metric")
+		m := rapid.SampledFrom([]spatev1.Metric{spatev1.Metric_METRIC_TTFT, spatev1.Metric_METRIC_OSL}).Draw(t,
+			"metric")
 		into, oracle := New(LayoutOf(m)), New(LayoutOf(m))
 		for range rapid.IntRange(1, 4).Draw(t, "messages") {
 			from := New(LayoutOf(m))
@@ -34,7 +35,8 @@ func TestEncodedAddsAsMergeDoes(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got, want := string(into.AppendHDR(nil)), string(oracle.AppendHDR(nil)); got != want || into.totals != oracle.totals {
+		if got, want := string(into.AppendHDR(nil)), string(oracle.AppendHDR(nil)); got != want ||
+			into.totals != oracle.totals {
 			t.Fatalf("%v with %x, want %v with %x", into.totals, got, oracle.totals, want)
 		}
 	})

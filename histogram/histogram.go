@@ -1,10 +1,10 @@
-// Package histogram counts values the way HdrHistogram does, and keeps exact sums beside, so that percentiles of many agents
-// can be merged without loss and means need no bins at all.
+// Package histogram counts values the way HdrHistogram does, and keeps exact sums beside, so that percentiles of many
+// agents can be merged without loss and means need no bins at all.
 //
-// The bins, their numbering and the encoding are HdrHistogram's (V2), so that its tools read what we write. The sums are
-// whole numbers of 128 bits: merging is exact, and its order never shows in a result, to the last bit. The package does no
-// I/O, knows no clock and takes no lock. Agents record into histograms, the coordinator decodes and merges them, reports
-// read them.
+// The bins, their numbering and the encoding are HdrHistogram's (V2), so that its tools read what we write. The sums
+// are whole numbers of 128 bits: merging is exact, and its order never shows in a result, to the last bit. The package
+// does no I/O, knows no clock and takes no lock. Agents record into histograms, the coordinator decodes and merges
+// them, reports read them.
 package histogram
 
 import (
@@ -13,8 +13,8 @@ import (
 	"math"
 )
 
-// maxCount is the most values a histogram holds. 2^44 squares of an hour in nanoseconds are the most that fit into the 128
-// bits of the sum of squares; at ten million values a second it takes 20 days to come there.
+// maxCount is the most values a histogram holds. 2^44 squares of an hour in nanoseconds are the most that fit into the
+// 128 bits of the sum of squares; at ten million values a second it takes 20 days to come there.
 const maxCount = 1 << 44
 
 // ErrFull is returned when a merge would bring a histogram beyond 2^44 values.
@@ -23,9 +23,9 @@ var ErrFull = errors.New("histogram: more than 2^44 values: split the run")
 // page counts the values of the bins between a power of two and the next.
 type page [pageBins]uint64
 
-// Histogram counts values in bins and keeps their exact sums. Memory is taken by the page of 8 KiB when a value first falls
-// into it: values that lie within a factor of ten need 4 or 5 pages, the full range of an hour 24 (192 KiB). Reset keeps the
-// pages. A Histogram is not safe for concurrent use. New makes one.
+// Histogram counts values in bins and keeps their exact sums. Memory is taken by the page of 8 KiB when a value first
+// falls into it: values that lie within a factor of ten need 4 or 5 pages, the full range of an hour 24 (192 KiB).
+// Reset keeps the pages. A Histogram is not safe for concurrent use. New makes one.
 type Histogram struct {
 	geometry *geometry
 	layout   Layout
@@ -63,8 +63,8 @@ func New(l Layout) *Histogram {
 // Layout returns the layout the histogram was made with.
 func (h *Histogram) Layout() Layout { return h.layout }
 
-// Record counts one value. Values outside the layout's range are counted as its nearest end, in the sums too; a negative
-// value is a mistake of the caller. It allocates only when a page is touched for the first time.
+// Record counts one value. Values outside the layout's range are counted as its nearest end, in the sums too; a
+// negative value is a mistake of the caller. It allocates only when a page is touched for the first time.
 func (h *Histogram) Record(v int64) {
 	u := h.geometry.clamp(v)
 	index := h.geometry.index(u)
@@ -108,8 +108,8 @@ func (h *Histogram) touch(i int) *page {
 	return h.pages[i]
 }
 
-// Merge adds all values of o, exactly. It returns an error, and changes nothing, if the layouts differ or ErrFull if the
-// values are too many. It costs what o's used range is long.
+// Merge adds all values of o, exactly. It returns an error, and changes nothing, if the layouts differ or ErrFull if
+// the values are too many. It costs what o's used range is long.
 func (h *Histogram) Merge(o *Histogram) error {
 	if h.layout != o.layout {
 		return mixed(o.layout, h.layout)

@@ -19,7 +19,8 @@ func values(l Layout) *rapid.Generator[[]int64] {
 		rapid.Int64Range(0, 5000),
 		rapid.Int64Range(0, top),
 		rapid.Int64Range(20_000_000, 21_000_000),
-		rapid.SampledFrom([]int64{0, 1, 511, 512, 1023, 1024, 2047, 2048, 2049, top - 1, top, top + 1, math.MaxInt64, -1}),
+		rapid.SampledFrom([]int64{0, 1, 511, 512, 1023, 1024, 2047, 2048, 2049, top - 1, top, top + 1,
+			math.MaxInt64, -1}),
 	), 0, 200)
 }
 
@@ -100,14 +101,16 @@ func TestAgainstSortedSlice(t *testing.T) {
 // checkNoValues checks what an empty histogram says.
 func checkNoValues(t *rapid.T, h *Histogram) {
 	if h.Min() != 0 || h.Max() != 0 || h.Percentile(50) != 0 || !math.IsNaN(h.Mean()) || !math.IsNaN(h.Std()) {
-		t.Fatalf("an empty histogram speaks of values: %d %d %d %v %v", h.Min(), h.Max(), h.Percentile(50), h.Mean(), h.Std())
+		t.Fatalf("an empty histogram speaks of values: %d %d %d %v %v", h.Min(), h.Max(), h.Percentile(50),
+			h.Mean(), h.Std())
 	}
 }
 
-// checkPercentiles compares the percentile at each rank with the value of that rank: never below it, and above it by less
-// than a bin's width, which is a thousandth of the value or the finest bin.
+// checkPercentiles compares the percentile at each rank with the value of that rank: never below it, and above it by
+// less than a bin's width, which is a thousandth of the value or the finest bin.
 func checkPercentiles(t *rapid.T, h *Histogram, o oracle) {
-	if h.Percentile(0) != o[0] || h.Percentile(-1) != o[0] || h.Percentile(100) != o[len(o)-1] || h.Percentile(101) != o[len(o)-1] {
+	if h.Percentile(0) != o[0] || h.Percentile(-1) != o[0] || h.Percentile(100) != o[len(o)-1] ||
+		h.Percentile(101) != o[len(o)-1] {
 		t.Fatalf("ends %d, %d, want %d, %d", h.Percentile(0), h.Percentile(100), o[0], o[len(o)-1])
 	}
 	for i, v := range o {
@@ -250,8 +253,9 @@ func TestMergeWithItself(t *testing.T) {
 
 func TestLayoutOfEveryMetric(t *testing.T) {
 	counts := map[spatev1.Metric]bool{
-		spatev1.Metric_METRIC_ISL: true, spatev1.Metric_METRIC_OSL: true, spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME: true,
-		spatev1.Metric_METRIC_REASONING_TOKENS: true,
+		spatev1.Metric_METRIC_ISL: true, spatev1.Metric_METRIC_OSL: true,
+		spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME: true,
+		spatev1.Metric_METRIC_REASONING_TOKENS:      true,
 	}
 	for number := range spatev1.Metric_name {
 		m := spatev1.Metric(number)
@@ -261,7 +265,8 @@ func TestLayoutOfEveryMetric(t *testing.T) {
 	}
 }
 
-// TestBinsAreGapless checks that the bins follow each other without gap or overlap and that each value falls into its own.
+// TestBinsAreGapless checks that the bins follow each other without gap or overlap and that each value falls into its
+// own.
 func TestBinsAreGapless(t *testing.T) {
 	for l, g := range geometries {
 		next := uint64(0)

@@ -2,8 +2,8 @@ package histogram
 
 import "math"
 
-// leastBeyond is how many values have to be expected on either side of a percentile for Interval: the binomial distribution is close
-// enough to the normal one then.
+// leastBeyond is how many values have to be expected on either side of a percentile for Interval: the binomial
+// distribution is close enough to the normal one then.
 const leastBeyond = 10
 
 // LeastForInterval returns the smallest number of values of which Interval knows a percentile's confidence interval.
@@ -11,13 +11,14 @@ func LeastForInterval(p float64) uint64 {
 	return uint64(math.Ceil(leastBeyond / min(p/100, 1-p/100) * (1 - 1e-12)))
 }
 
-// Interval returns a confidence interval of a percentile, false if there are too few values to tell: fewer than LeastForInterval.
-// p is above 0 and below 100, confidence above 0 and below 1.
+// Interval returns a confidence interval of a percentile, false if there are too few values to tell: fewer than
+// LeastForInterval. p is above 0 and below 100, confidence above 0 and below 1.
 //
-// It is the interval between two order statistics, which asks nothing of the values' distribution: the number of values below the
-// percentile is binomial with mean n p and variance n p (1 - p), so that the values of the ranks n p -+ z sqrt(n p (1 - p)) enclose
-// it with the confidence, z being the normal distribution's quantile (Conover, Practical Nonparametric Statistics, 3.2). It takes
-// the values for independent: where they are not, as in a queue, the true interval is wider.
+// It is the interval between two order statistics, which asks nothing of the values' distribution: the number of values
+// below the percentile is binomial with mean n p and variance n p (1 - p), so that the values of the ranks n p -+ z
+// sqrt(n p (1 - p)) enclose it with the confidence, z being the normal distribution's quantile (Conover, Practical
+// Nonparametric Statistics, 3.2). It takes the values for independent: where they are not, as in a queue, the true
+// interval is wider.
 func (h *Histogram) Interval(p, confidence float64) (low, high int64, ok bool) {
 	n := h.totals.count
 	if !(p > 0 && p < 100 && confidence > 0 && confidence < 1) || n < LeastForInterval(p) {

@@ -58,7 +58,8 @@ func TestIntervalCoversThePercentile(t *testing.T) {
 				covered++
 			}
 		}
-		// Binomial with n = 400 and p = 0.9: standard deviation 6; the bins and whole ranks make the interval a little wider.
+		// Binomial with n = 400 and p = 0.9: standard deviation 6; the bins and whole ranks make the interval a little
+		// wider.
 		if covered < 342 || covered > 390 {
 			t.Errorf("p%v: the truth lay in %d of %d intervals of confidence 0.9", p, covered, rounds)
 		}

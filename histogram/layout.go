@@ -37,9 +37,9 @@ func (l Layout) String() string {
 	}
 }
 
-// The bins of HdrHistogram: 3 significant digits need 2 x 10^3 bins between a power of two and the next, rounded up to 2048.
-// The lower half of them is as fine as the range below can be told already, so each further power of two adds a page of
-// 1024.
+// The bins of HdrHistogram: 3 significant digits need 2 x 10^3 bins between a power of two and the next, rounded up to
+// 2048. The lower half of them is as fine as the range below can be told already, so each further power of two adds a
+// page of 1024.
 const (
 	digits   = 3
 	binBits  = 11
@@ -67,8 +67,8 @@ func (g *geometry) clamp(v int64) uint64 { return uint64(min(max(v, 0), g.highes
 // bins is the number of bins.
 func (g *geometry) bins() int { return g.pages * pageBins }
 
-// index returns the bin of a value within the range. A value of k more bits than the finest 2048 bins cover loses its lowest
-// k.
+// index returns the bin of a value within the range. A value of k more bits than the finest 2048 bins cover loses its
+// lowest k.
 func (g *geometry) index(v uint64) int {
 	shift := bits.Len64(v|g.finest()) - binBits
 	return (shift-int(g.unit))<<pageBits + int(v>>(uint(shift)&63))

@@ -2,9 +2,9 @@ package histogram
 
 import "slices"
 
-// Packed keeps values that are added often and read seldom in a tenth of a Histogram's memory: its bins as they are encoded, and beside
-// them the last messages as they came. One agent of a thousand has such ones. The zero value has no values and takes those of any layout.
-// A Packed is not safe for concurrent use.
+// Packed keeps values that are added often and read seldom in a tenth of a Histogram's memory: its bins as they are
+// encoded, and beside them the last messages as they came. One agent of a thousand has such ones. The zero value has no
+// values and takes those of any layout. A Packed is not safe for concurrent use.
 type Packed struct {
 	layout  Layout
 	totals  totals
@@ -12,12 +12,13 @@ type Packed struct {
 	waiting [][]byte // payloads of the last messages
 }
 
-// mostWaiting is how many messages wait to be packed together. Packing walks all bins, so that more of them at once take less time,
-// and more memory.
+// mostWaiting is how many messages wait to be packed together. Packing walks all bins, so that more of them at once
+// take less time, and more memory.
 const mostWaiting = 8
 
-// Add adds all values of e, whose bytes it keeps for a while. It is all or nothing: an error if the layouts differ, ErrFull if the values
-// are too many. It packs by way of a histogram of the same layout that is used for nothing else meanwhile and is left in any state.
+// Add adds all values of e, whose bytes it keeps for a while. It is all or nothing: an error if the layouts differ,
+// ErrFull if the values are too many. It packs by way of a histogram of the same layout that is used for nothing else
+// meanwhile and is left in any state.
 func (p *Packed) Add(e Encoded, by *Histogram) error {
 	if e.totals.count == 0 {
 		return nil

@@ -8,10 +8,12 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// TestPackedIsAHistogram: whatever is added and however often it is looked at between, unpacked it is what a histogram would be.
+// TestPackedIsAHistogram: whatever is added and however often it is looked at between, unpacked it is what a histogram
+// would be.
 func TestPackedIsAHistogram(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := rapid.SampledFrom([]spatev1.Metric{spatev1.Metric_METRIC_TTFT, spatev1.Metric_METRIC_OSL}).Draw(t, "metric")
+		m := rapid.SampledFrom([]spatev1.Metric{spatev1.Metric_METRIC_TTFT, spatev1.Metric_METRIC_OSL}).Draw(t,
+			"metric")
 		var p Packed
 		oracle, by, got := New(LayoutOf(m)), New(LayoutOf(m)), New(LayoutOf(m))
 		for range rapid.IntRange(0, 3*mostWaiting).Draw(t, "messages") {
@@ -34,7 +36,8 @@ func TestPackedIsAHistogram(t *testing.T) {
 			}
 		}
 		p.Unpack(got)
-		if a, b := string(got.AppendHDR(nil)), string(oracle.AppendHDR(nil)); a != b || got.totals != oracle.totals || p.Count() != oracle.Count() {
+		if a, b := string(got.AppendHDR(nil)), string(oracle.AppendHDR(nil)); a != b || got.totals != oracle.totals ||
+			p.Count() != oracle.Count() {
 			t.Fatalf("%v with %x, want %v with %x", got.totals, a, oracle.totals, b)
 		}
 	})

@@ -44,8 +44,8 @@ func TestPeerReadsOurs(t *testing.T) {
 		if got, want := counts(theirs), h.counts(); !maps.Equal(got, want) {
 			t.Fatalf("they count %v, we %v", got, want)
 		}
-		// Whole ranks only: between them the peer rounds to the nearest where HdrHistogram's first implementation takes the
-		// next.
+		// Whole ranks only: between them the peer rounds to the nearest where HdrHistogram's first implementation takes
+		// the next.
 		for i := range h.Count() {
 			p := 100 * float64(i+1) / float64(h.Count())
 			if got, want := h.Percentile(p), theirs.ValueAtPercentile(p); got != min(want, h.Max()) {
@@ -76,8 +76,8 @@ func (h *Histogram) counts() map[int64]int64 {
 	return all
 }
 
-// TestBytesAreThePeers checks both ways at once: our encoding is HdrHistogram's to the byte, and its bytes decode to our
-// histogram.
+// TestBytesAreThePeers checks both ways at once: our encoding is HdrHistogram's to the byte, and its bytes decode to
+// our histogram.
 func TestBytesAreThePeers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := layouts.Draw(t, "layout")

@@ -8,8 +8,9 @@ import (
 // errNotPart is returned by Subtract.
 var errNotPart = errors.New("histogram: values to take away that were never added")
 
-// Subtract takes away values that were merged before, exactly but for the smallest and the largest value: those are known to
-// the bin only. It returns an error, and changes nothing, if the layouts differ or if o holds values that h does not.
+// Subtract takes away values that were merged before, exactly but for the smallest and the largest value: those are
+// known to the bin only. It returns an error, and changes nothing, if the layouts differ or if o holds values that h
+// does not.
 func (h *Histogram) Subtract(o *Histogram) error {
 	if h.layout != o.layout {
 		return mixed(o.layout, h.layout)
@@ -47,9 +48,9 @@ func (h *Histogram) narrow() {
 	h.totals.min, h.totals.max = max(h.totals.min, low), min(h.totals.max, high)
 }
 
-// Quantile returns the quantile q, from 0 to 1, as numpy's percentile does by default: between the two values next to rank
-// q (n-1), counted from 0, it interpolates linearly. It is NaN if there are no values. Values are told as Percentile tells
-// them.
+// Quantile returns the quantile q, from 0 to 1, as numpy's percentile does by default: between the two values next to
+// rank q (n-1), counted from 0, it interpolates linearly. It is NaN if there are no values. Values are told as
+// Percentile tells them.
 func (h *Histogram) Quantile(q float64) float64 {
 	n := h.totals.count
 	if n == 0 {

@@ -15,7 +15,8 @@ func TestSubtractUndoesMerge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOf(rapid.Int64Range(0, 1e9))
 		kept, gone := values.Draw(t, "kept"), values.Draw(t, "gone")
-		want, all, part := histogram.New(histogram.Times), histogram.New(histogram.Times), histogram.New(histogram.Times)
+		want, all, part := histogram.New(histogram.Times), histogram.New(histogram.Times),
+			histogram.New(histogram.Times)
 		for _, v := range kept {
 			want.Record(v)
 			all.Record(v)
@@ -31,7 +32,8 @@ func TestSubtractUndoesMerge(t *testing.T) {
 			t.Fatalf("%d values, sum %v, want %d, %v", all.Count(), all.Sum(), want.Count(), want.Sum())
 		}
 		for _, p := range []float64{0, 1, 50, 99, 100} {
-			if got, want := all.Percentile(p), want.Percentile(p); math.Abs(float64(got-want)) > 512+0.001*float64(want) {
+			if got, want := all.Percentile(p), want.Percentile(p); math.Abs(float64(got-want)) > 512+
+				0.001*float64(want) {
 				t.Fatalf("p%v is %d, want %d", p, got, want)
 			}
 		}

@@ -1,15 +1,16 @@
 package measure
 
-// Bounds of what an agent records. Whatever a server sends, a recorder stays within them, and the coordinator takes what is
-// within them: both read this table, so that no answer of a server can make a snapshot that is refused. A request beyond the
-// bounds fails with ERROR_CLASS_OUT_OF_RANGE.
+// Bounds of what an agent records. Whatever a server sends, a recorder stays within them, and the coordinator takes
+// what is within them: both read this table, so that no answer of a server can make a snapshot that is refused. A
+// request beyond the bounds fails with ERROR_CLASS_OUT_OF_RANGE.
 const (
-	// MaxTokens bounds each number of tokens that a server tells of one request: 16.8 million, where the longest contexts
-	// hold 10 million.
+	// MaxTokens bounds each number of tokens that a server tells of one request: 16.8 million, where the longest
+	// contexts hold 10 million.
 	MaxTokens = 1 << 24
 	// MaxFrames bounds the frames that are kept of one stream, so that its row fits into a snapshot.
 	MaxFrames = 1 << 20
-	// MaxAnswer bounds the bytes of the text of one answer: 32 GiB, where MaxFrames frames of log probabilities take 16 GiB.
+	// MaxAnswer bounds the bytes of the text of one answer: 32 GiB, where MaxFrames frames of log probabilities take 16
+	// GiB.
 	MaxAnswer = 1 << 35
 	// MinStatus is the least HTTP status.
 	MinStatus = 100

@@ -41,15 +41,18 @@ var apis = map[string]apiFacts{
 	"responses":   {fields: map[string]string{"input": workloadsPrompt, "max_output_tokens": workloadsLength}},
 	"sglang": {
 		prompts: []string{promptIDs, promptText},
-		fields:  map[string]string{"text": workloadsPrompt, "input_ids": workloadsPrompt, "input_embeds": workloadsPrompt},
+		fields: map[string]string{"text": workloadsPrompt, "input_ids": workloadsPrompt,
+			"input_embeds": workloadsPrompt},
 		options: "sampling_params", inner: map[string]string{"max_new_tokens": workloadsLength},
 	},
 	"tgi": {
 		prompts: []string{promptText},
 		fields:  map[string]string{"inputs": workloadsPrompt},
-		options: "parameters", inner: map[string]string{"max_new_tokens": workloadsLength, "details": "Spate asks for the usage by it"},
+		options: "parameters", inner: map[string]string{"max_new_tokens": workloadsLength,
+			"details": "Spate asks for the usage by it"},
 	},
-	"triton":    {prompts: []string{promptText}, fields: map[string]string{"text_input": workloadsPrompt}, uncounted: true},
+	"triton": {prompts: []string{promptText}, fields: map[string]string{"text_input": workloadsPrompt},
+		uncounted: true},
 	"anthropic": {auth: "X-Api-Key", fields: map[string]string{"system": workloadsPrompt}},
 }
 
@@ -89,7 +92,9 @@ func (c *checker) api(path string, t *spatev1.Target) {
 		}
 	}
 	if counts := t.GetTokenizer() == "server" || t.GetTokenizer() == "usage"; counts && facts.uncounted {
-		c.wrong(path+".tokenizer", fmt.Sprintf("cannot be %s with api: %s, whose servers count no tokens: give words or file:PATH", t.GetTokenizer(), name))
+		c.wrong(path+".tokenizer",
+			fmt.Sprintf("cannot be %s with api: %s, whose servers count no tokens: give words or file:PATH",
+				t.GetTokenizer(), name))
 	}
 }
 

@@ -99,7 +99,8 @@ func (c *checker) ownWorkloads(path string, l *spatev1.Load, workloads []*spatev
 	}
 	for i, name := range l.GetWorkloads() {
 		if !slices.Contains(names, name) {
-			c.wrong(fmt.Sprintf("%s.workloads[%d]", path, i), fmt.Sprintf("there is no workload %q; the plan has %s", name, nameList(names)))
+			c.wrong(fmt.Sprintf("%s.workloads[%d]", path, i), fmt.Sprintf("there is no workload %q; the plan has %s",
+				name, nameList(names)))
 		}
 	}
 	return own
@@ -115,7 +116,9 @@ func (c *checker) unused(p *spatev1.Plan) {
 	for i, w := range p.GetWorkloads() {
 		used := slices.ContainsFunc(p.GetLoads(), func(l *spatev1.Load) bool { return isFor(l, workloadName(w)) })
 		if !used && len(p.GetLoads()) > 0 {
-			c.wrong(fmt.Sprintf("workloads[%d]", i), fmt.Sprintf("no load is for the workload %q: add it to a load's workloads, or remove it", workloadName(w)))
+			c.wrong(fmt.Sprintf("workloads[%d]", i),
+				fmt.Sprintf("no load is for the workload %q: add it to a load's workloads, or remove it",
+					workloadName(w)))
 		}
 	}
 }
@@ -130,7 +133,8 @@ func nameList(names []string) string {
 }
 
 // unfit says which of a load's workloads a field does not go with.
-func (c *checker) unfit(path string, l *spatev1.Load, workloads []*spatev1.Workload, is func(*spatev1.Workload) bool, why string) {
+func (c *checker) unfit(path string, l *spatev1.Load, workloads []*spatev1.Workload, is func(*spatev1.Workload) bool,
+	why string) {
 	var names []string
 	for i, w := range workloads {
 		if w.GetContent() != nil && isFor(l, workloadName(w)) && is(w) {
@@ -140,7 +144,8 @@ func (c *checker) unfit(path string, l *spatev1.Load, workloads []*spatev1.Workl
 	const most = 3
 	switch n := len(names); {
 	case n > most:
-		c.wrong(path, fmt.Sprintf("does not go with %s and %d more workloads: each %s", strings.Join(names[:most], ", "), n-most, why))
+		c.wrong(path, fmt.Sprintf("does not go with %s and %d more workloads: each %s",
+			strings.Join(names[:most], ", "), n-most, why))
 	case n > 1:
 		c.wrong(path, fmt.Sprintf("does not go with the workloads %s: each %s", strings.Join(names, ", "), why))
 	case n == 1:

@@ -27,7 +27,8 @@ func (c *checker) connection(path string, t *spatev1.Target) {
 
 // waits checks how long a stream may keep one waiting.
 func (c *checker) waits(target string, t *spatev1.Target) {
-	for field, limit := range map[string]*durationpb.Duration{"first_token_timeout": t.GetFirstTokenTimeout(), "gap_timeout": t.GetGapTimeout()} {
+	for field, limit := range map[string]*durationpb.Duration{"first_token_timeout": t.GetFirstTokenTimeout(),
+		"gap_timeout": t.GetGapTimeout()} {
 		if whole := or(t.GetRequestTimeout().AsDuration(), defaultRequestTimeout); limit.AsDuration() > whole {
 			c.wrong(target+"."+field, "must not be longer than request_timeout, which ends the request before")
 		}
@@ -49,25 +50,31 @@ func (c *checker) pairs(path string, n *spatev1.Connection) {
 		c.wrong(path+".proxy", "must have a port from 1 to 65535, or none")
 	}
 	if n.GetInsecureSkipVerify() && n.GetCa() != "" {
-		c.wrong(path+".insecure_skip_verify", "does not go with ca: certificates are either checked by it or not at all")
+		c.wrong(path+".insecure_skip_verify",
+			"does not go with ca: certificates are either checked by it or not at all")
 	}
 }
 
 // simulatedConnection refuses what the simulator has no use for: it serves HTTP/1.1 on loopback.
 func (c *checker) simulatedConnection(path string) {
-	for _, field := range []string{"http", "proxy", "proxy_auth", "ca", "certificate", "key", "server_name", "insecure_skip_verify"} {
+	for _, field := range []string{"http", "proxy", "proxy_auth", "ca", "certificate", "key", "server_name",
+		"insecure_skip_verify"} {
 		if c.has(path + "." + field) {
 			c.wrong(path+"."+field, "goes with endpoints only: the simulator is reached on loopback, by HTTP/1.1")
 		}
 	}
 }
 
-// withoutTLS refuses what is about TLS where nothing that the connection is for has it: no endpoint, and no metrics on a machine of theirs.
+// withoutTLS refuses what is about TLS where nothing that the connection is for has it: no endpoint, and no metrics on
+// a machine of theirs.
 func (c *checker) withoutTLS(path string, t *spatev1.Target) {
 	if slices.ContainsFunc(t.GetEndpoints(), overTLS) {
 		return
 	}
-	if slices.ContainsFunc(ServerSources(t), func(source string) bool { return overTLS(source) && BesideEndpoint(t, source) }) {
+	if slices.ContainsFunc(ServerSources(t), func(source string) bool {
+		return overTLS(source) &&
+			BesideEndpoint(t, source)
+	}) {
 		return
 	}
 	for _, field := range []string{"ca", "certificate", "key", "server_name", "insecure_skip_verify"} {

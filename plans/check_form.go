@@ -6,8 +6,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// forms refuses workloads whose prompts cannot be sent in the form in which a target takes them. What is in the rows of a JSONL file is
-// not known here.
+// forms refuses workloads whose prompts cannot be sent in the form in which a target takes them. What is in the rows of
+// a JSONL file is not known here.
 func (c *checker) forms(p *spatev1.Plan) {
 	for i, t := range p.GetTargets() {
 		if !sendsTokenIDs(t) {
@@ -15,8 +15,9 @@ func (c *checker) forms(p *spatev1.Plan) {
 		}
 		for j, w := range p.GetWorkloads() {
 			if why := textAlone(w); why != "" {
-				c.wrong(fmt.Sprintf("workloads[%d]", j), fmt.Sprintf("does not go with the target %q (targets[%d]), whose prompts are token ids: %s",
-					t.GetName(), i, why))
+				c.wrong(fmt.Sprintf("workloads[%d]", j),
+					fmt.Sprintf("does not go with the target %q (targets[%d]), whose prompts are token ids: %s",
+						t.GetName(), i, why))
 			}
 		}
 	}

@@ -34,8 +34,8 @@ var refusedHeaders = map[string]string{
 	"X-Request-Id":        "is set by Spate, a value for each request, so that results and server logs can be matched: leave it out",
 }
 
-// secretWords stand in the names of headers that carry secrets, such as Authorization, X-Api-Key and Set-Cookie. A plan is kept
-// with its results, so a header that is taken for one by mistake does less harm than one that is missed.
+// secretWords stand in the names of headers that carry secrets, such as Authorization, X-Api-Key and Set-Cookie. A plan
+// is kept with its results, so a header that is taken for one by mistake does less harm than one that is missed.
 var secretWords = []string{"key", "token", "secret", "auth", "password", "cookie"}
 
 func namesSecret(header string) bool {

@@ -45,7 +45,8 @@ func (c *checker) loadKind(path string) string {
 		return ""
 	case len(given) > 1:
 		for _, more := range given[1:] {
-			c.wrong(path+"."+more, fmt.Sprintf("give %s or %s, not both: list a second load for the other", given[0], more))
+			c.wrong(path+"."+more, fmt.Sprintf("give %s or %s, not both: list a second load for the other",
+				given[0], more))
 		}
 		return ""
 	case given[0] == "search" && c.has(path+".search.rate"):
@@ -124,7 +125,8 @@ func (c *checker) stagger(path, kind string, l *spatev1.Load) {
 	case hasPhases(kind):
 		c.wrong(at, fmt.Sprintf("does not go with %s: they say when slots begin", kind))
 	case steady != nil && l.GetStagger().AsDuration() >= steady.AsDuration():
-		c.wrong(at, fmt.Sprintf("must be shorter than warmup.until_steady (%s), which it is a part of", steady.AsDuration()))
+		c.wrong(at, fmt.Sprintf("must be shorter than warmup.until_steady (%s), which it is a part of",
+			steady.AsDuration()))
 	}
 }
 
@@ -132,7 +134,8 @@ func (c *checker) stagger(path, kind string, l *spatev1.Load) {
 func (c *checker) end(path, kind string, l *spatev1.Load) {
 	ends := c.given(path, "requests", "requests_per_concurrency", "sessions", "duration")
 	for field, value := range map[string]uint64{
-		"requests": l.GetRequests(), "requests_per_concurrency": l.GetRequestsPerConcurrency(), "sessions": l.GetSessions(),
+		"requests": l.GetRequests(), "requests_per_concurrency": l.GetRequestsPerConcurrency(),
+		"sessions": l.GetSessions(),
 	} {
 		if slices.Contains(ends, field) && value == 0 {
 			c.wrong(path+"."+field, "must be greater than 0: leave it out if it is not what ends the stage")
@@ -151,7 +154,8 @@ func (c *checker) end(path, kind string, l *spatev1.Load) {
 	}
 	most := slices.Max(append([]uint32{0}, concurrencies(l)...))
 	if uint64(most)*min(l.GetRequestsPerConcurrency(), maxPerConcurrency) > maxRequests {
-		c.wrong(path+".requests_per_concurrency", fmt.Sprintf("times a concurrency of %d must be at most %d requests", most, maxRequests))
+		c.wrong(path+".requests_per_concurrency", fmt.Sprintf("times a concurrency of %d must be at most %d requests",
+			most, maxRequests))
 	}
 }
 
@@ -165,7 +169,8 @@ func (c *checker) counted(path, kind string, ends []string) {
 	switch {
 	case kind == "" || len(counts) != 1 || !c.has(at):
 	case len(templates) > 0:
-		c.wrong(at, fmt.Sprintf("does not go with %s: give requests or duration, the end of each of its stages", templates[0]))
+		c.wrong(at, fmt.Sprintf("does not go with %s: give requests or duration, the end of each of its stages",
+			templates[0]))
 	case !closedLoop(kind):
 		c.wrong(at, "goes with concurrency only: with rate give requests or duration")
 	}
@@ -190,9 +195,11 @@ func (c *checker) warmup(path, kind string, l *spatev1.Load) {
 	switch {
 	case whole <= 0: // A mistake of its own.
 	case warm >= whole:
-		c.wrong(at+".duration", fmt.Sprintf("must be shorter than the phases together (%s): it is a part of them", whole))
+		c.wrong(at+".duration", fmt.Sprintf("must be shorter than the phases together (%s): it is a part of them",
+			whole))
 	case warm+cool >= whole && cool > 0:
-		c.wrong(path+".cooldown", fmt.Sprintf("must leave something of the phases (%s together), whose last part it is", whole))
+		c.wrong(path+".cooldown", fmt.Sprintf("must leave something of the phases (%s together), whose last part it is",
+			whole))
 	}
 }
 
@@ -207,7 +214,8 @@ func (c *checker) aborts(path string, l *spatev1.Load) {
 	if at := path + ".after_requests"; c.has(at) && !c.has(path+".error_share") {
 		c.wrong(at, "goes with error_share only")
 	}
-	limit, warm := l.GetAbort().GetDuration(), max(l.GetWarmup().GetDuration().AsDuration(), l.GetStagger().AsDuration())
+	limit, warm := l.GetAbort().GetDuration(),
+		max(l.GetWarmup().GetDuration().AsDuration(), l.GetStagger().AsDuration())
 	if limit != nil && warm > 0 && limit.AsDuration() <= warm {
 		c.wrong(path+".duration", fmt.Sprintf("must be longer than the warm-up (%s), which it includes", warm))
 	}

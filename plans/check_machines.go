@@ -21,7 +21,8 @@ func (c *checker) regions(p *spatev1.Plan) {
 		c.wrong("regions", "is empty: name regions and their shares, {eu: 0.6, us: 0.4}, or leave it out")
 	}
 	for name := range p.GetRegions() {
-		if err := CheckRegion(name); err != nil && utf8.RuneCountInString(name) <= MaxRegion { // else its rule has said it
+		if err := CheckRegion(name); err != nil &&
+			utf8.RuneCountInString(name) <= MaxRegion { // else its rule has said it
 			c.wrong("regions["+strconv.Quote(name)+"]", err.Error())
 		}
 	}
@@ -52,8 +53,9 @@ func (c *checker) observers(p *spatev1.Plan) {
 // light is the largest part of a stage's load that observers may come to without a word.
 const light = 0.1
 
-// Cautions returns what is right in a plan and may still not be meant: observers that are no light load beside that of a stage, or whose
-// requests the load sends, too. The numbers in it are those of the stages, in a simulation the simulation's.
+// Cautions returns what is right in a plan and may still not be meant: observers that are no light load beside that of
+// a stage, or whose requests the load sends, too. The numbers in it are those of the stages, in a simulation the
+// simulation's.
 func (p *Plan) Cautions() Mistakes {
 	stages := p.Outline()
 	return append(p.heavyObservers(stages), p.knownRows(stages)...)
@@ -78,9 +80,10 @@ func (p *Plan) heavyObservers(stages []*spatev1.Stage) Mistakes {
 	for _, own := range p.shape.given(field, "rate", "concurrency") {
 		field += "." + own
 	}
-	return Mistakes{p.Mistake(field, fmt.Sprintf("observers are no light load: more than a tenth of that of %d of %d stages, "+
-		"%.0f %% of that of stage %d (%s); what they send is in no number, but the target serves it",
-		many, len(stages), 100*most, heaviest+1, LoadWords(stages[heaviest].GetLoad())))}
+	return Mistakes{p.Mistake(field,
+		fmt.Sprintf("observers are no light load: more than a tenth of that of %d of %d stages, "+
+			"%.0f %% of that of stage %d (%s); what they send is in no number, but the target serves it",
+			many, len(stages), 100*most, heaviest+1, LoadWords(stages[heaviest].GetLoad())))}
 }
 
 // knownRows speaks up if observers send texts that the load sends, too: rows of a file are the same whatever the seed.
@@ -96,12 +99,13 @@ func (p *Plan) knownRows(stages []*spatev1.Stage) Mistakes {
 	if len(names) == 0 {
 		return nil
 	}
-	return Mistakes{p.Mistake("observers", fmt.Sprintf("observers send rows of a file that the load sends, too (%s): a prefix cache may answer "+
-		"them sooner than others; cache_busting: request rules that out", strings.Join(names, ", ")))}
+	return Mistakes{p.Mistake("observers",
+		fmt.Sprintf("observers send rows of a file that the load sends, too (%s): a prefix cache may answer "+
+			"them sooner than others; cache_busting: request rules that out", strings.Join(names, ", ")))}
 }
 
-// observed returns the load of a stage's observers as a part of the stage's own. 0: there are none, or the two cannot be compared. Without
-// regions in the plan it is that of one observer, as there may be more of them.
+// observed returns the load of a stage's observers as a part of the stage's own. 0: there are none, or the two cannot
+// be compared. Without regions in the plan it is that of one observer, as there may be more of them.
 func observed(s *spatev1.Stage) float64 {
 	o, l := s.GetObservers(), s.GetLoad()
 	rate, concurrency := l.GetRate(), float64(l.GetConcurrency())

@@ -19,7 +19,8 @@ func (c *checker) interval(path string, r *spatev1.Range, whole bool) {
 	}
 	ways := c.given(path, "step", "factor", "points")
 	if len(ways) == 0 {
-		c.absent(path, "does not say which values lie between its ends: give one of step, factor, points", "step", "factor", "points")
+		c.absent(path, "does not say which values lie between its ends: give one of step, factor, points", "step",
+			"factor", "points")
 	}
 	for _, more := range ways[min(1, len(ways)):] {
 		c.wrong(path+"."+more, fmt.Sprintf("give %s or %s, not both", ways[0], more))
@@ -38,7 +39,8 @@ func (c *checker) between(path string, r *spatev1.Range) {
 	case c.has(path+".factor") && r.GetFactor() <= 1:
 		c.wrong(path+".factor", "must be greater than 1, got "+plainNumber(r.GetFactor()))
 	case c.has(path+".points") && r.GetPoints() < 2 && r.GetFrom() < r.GetTo():
-		c.wrong(path+".points", fmt.Sprintf("must be at least 2: both ends are part of the range, got %d", r.GetPoints()))
+		c.wrong(path+".points", fmt.Sprintf("must be at least 2: both ends are part of the range, got %d",
+			r.GetPoints()))
 	}
 	for _, way := range c.given(path, "step", "factor") {
 		if len(rangeValues(r)) > maxValues {
@@ -83,15 +85,16 @@ func (c *checker) phases(path string, phases []*spatev1.Phase, whole bool) {
 	}
 }
 
-// phase checks one phase, given the value at which the one before ends. A jump must be written out: a forgotten `from` would be
-// a silent drop to 0.
+// phase checks one phase, given the value at which the one before ends. A jump must be written out: a forgotten `from`
+// would be a silent drop to 0.
 func (c *checker) phase(path string, p *spatev1.Phase, before float64) {
 	from, to := c.has(path+".from"), c.has(path+".to")
 	switch {
 	case !from && !to:
 		c.absent(path, "says neither from nor to: give the value that it holds as from", "from", "to")
 	case !from && before > 0:
-		c.absent(path, fmt.Sprintf("has no from, and the phase before ends at %s: give from, if only 0", plainNumber(before)), "from")
+		c.absent(path, fmt.Sprintf("has no from, and the phase before ends at %s: give from, if only 0",
+			plainNumber(before)), "from")
 	}
 	shape := p.GetShape()
 	if shape != "" && !to {
@@ -124,13 +127,15 @@ func (c *checker) search(path string, s *spatev1.Search) {
 	c.searchBounds(path+".concurrency", s.GetConcurrency(), true)
 	keep := path + ".keep"
 	if s.GetKeep() != nil && len(c.given(keep, "latencies", "error_share", "goodput")) == 0 {
-		c.absent(keep, "names no objective: give at least one of latencies, error_share, goodput", "latencies", "error_share", "goodput")
+		c.absent(keep, "names no objective: give at least one of latencies, error_share, goodput", "latencies",
+			"error_share", "goodput")
 	}
 	seen := make(map[string]int)
 	for i, l := range s.GetKeep().GetLatencies() {
 		key := fmt.Sprint(l.GetMetric(), " ", l.GetPercentile())
 		if first, again := seen[key]; again {
-			c.wrong(fmt.Sprintf("%s.latencies[%d]", keep, i), fmt.Sprintf("limits what latencies[%d] limits already: keep the lower limit", first))
+			c.wrong(fmt.Sprintf("%s.latencies[%d]", keep, i),
+				fmt.Sprintf("limits what latencies[%d] limits already: keep the lower limit", first))
 		} else {
 			seen[key] = i
 		}

@@ -16,12 +16,14 @@ func (c *checker) simulation(p *spatev1.Plan) {
 	}
 	for i, t := range p.GetTargets() {
 		if own := t.GetSimulator().GetSpeed(); speed > 1 && own*speed > maxSpeed {
-			c.wrong(at, fmt.Sprintf("times the speed of targets[%d].simulator (%s) must be at most %d", i, plainNumber(own), maxSpeed))
+			c.wrong(at, fmt.Sprintf("times the speed of targets[%d].simulator (%s) must be at most %d", i,
+				plainNumber(own), maxSpeed))
 		}
 	}
 	for i, l := range p.GetLoads() {
 		if rate := largestRate(l); speed > 1 && rate*speed > maxLoad {
-			c.wrong(at, fmt.Sprintf("times the rate of loads[%d] (%s) must be at most %d", i, plainNumber(rate), maxLoad))
+			c.wrong(at, fmt.Sprintf("times the rate of loads[%d] (%s) must be at most %d", i,
+				plainNumber(rate), maxLoad))
 		}
 	}
 }

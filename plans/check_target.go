@@ -92,8 +92,8 @@ func (c *checker) endpoints(path string, urls []string) {
 // hostAndPort is an endpoint without a scheme.
 var hostAndPort = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9a-fA-F:.]+\]):[0-9]+(/|$)`)
 
-// baseURL returns the endpoint as stages have it: with a scheme, and without what Spate adds. What engines print, and OpenAI's own clients
-// take, ends in /v1.
+// baseURL returns the endpoint as stages have it: with a scheme, and without what Spate adds. What engines print, and
+// OpenAI's own clients take, ends in /v1.
 func baseURL(endpoint string) string {
 	if hostAndPort.MatchString(endpoint) {
 		endpoint = "http://" + endpoint
@@ -119,7 +119,8 @@ var apiPaths = []string{
 func endpointProblem(text string) string {
 	u, err := url.Parse(baseURL(text))
 	switch {
-	case err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" || strings.ContainsFunc(text, unicode.IsSpace):
+	case err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" ||
+		strings.ContainsFunc(text, unicode.IsSpace):
 		return words["targets.endpoints"]
 	case u.User != nil:
 		return "must not contain a user or password: use api_key or headers with env:NAME or file:PATH"

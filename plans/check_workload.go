@@ -28,10 +28,12 @@ func (c *checker) workload(path string, w *spatev1.Workload) {
 	c.cacheBusting(path, w)
 }
 
-// nameless tells whether a workload's default name means nothing yet, because its lengths are missing or could not be read.
+// nameless tells whether a workload's default name means nothing yet, because its lengths are missing or could not be
+// read.
 func nameless(w *spatev1.Workload) bool {
 	r := w.GetRandom()
-	return w.GetName() == "" && r != nil && (r.GetIsl() == 0 && r.GetIslLengths() == nil || r.GetOsl() == 0 && r.GetOslLengths() == nil)
+	return w.GetName() == "" && r != nil && (r.GetIsl() == 0 && r.GetIslLengths() == nil || r.GetOsl() == 0 &&
+		r.GetOslLengths() == nil)
 }
 
 func (c *checker) random(path string, r *spatev1.RandomContent) {
@@ -39,7 +41,8 @@ func (c *checker) random(path string, r *spatev1.RandomContent) {
 	c.lengths(path, "osl", r.GetOsl(), r.GetOslLengths())
 	for _, field := range c.given(path, "isl_lengths", "osl_lengths") {
 		if r.GetRangeRatio() > 0 {
-			c.wrong(path+".range_ratio", fmt.Sprintf("goes with isl and osl only: %s says how lengths differ already", field))
+			c.wrong(path+".range_ratio", fmt.Sprintf("goes with isl and osl only: %s says how lengths differ already",
+				field))
 			break
 		}
 	}
@@ -52,7 +55,8 @@ func (c *checker) tokenIDs(path string, r *spatev1.RandomContent) {
 	switch {
 	case last >= first:
 	case r.GetLastTokenId() == 0:
-		c.wrong(path+".first_token_id", fmt.Sprintf("is beyond the default last_token_id of %d: give last_token_id, too", last))
+		c.wrong(path+".first_token_id",
+			fmt.Sprintf("is beyond the default last_token_id of %d: give last_token_id, too", last))
 	default:
 		c.wrong(path+".last_token_id", fmt.Sprintf("must be at least first_token_id (%d), got %d", first, last))
 	}
@@ -64,7 +68,8 @@ func (c *checker) prefix(path string, r *spatev1.RandomContent) {
 		return
 	}
 	if isl := r.GetIsl(); isl > 0 && p.GetLength() > isl {
-		c.wrong(path+".length", fmt.Sprintf("must be at most isl (%d), which it is a part of, got %d", isl, p.GetLength()))
+		c.wrong(path+".length", fmt.Sprintf("must be at most isl (%d), which it is a part of, got %d", isl,
+			p.GetLength()))
 	}
 	if c.has(path+".share") && p.GetShare() == 0 {
 		c.wrong(path+".share", "must be greater than 0: leave the prefix out if no request begins with it")
@@ -73,7 +78,8 @@ func (c *checker) prefix(path string, r *spatev1.RandomContent) {
 
 func (c *checker) sonnet(path string, s *spatev1.SonnetContent) {
 	if s.GetPrefix() > s.GetIsl() && s.GetIsl() > 0 {
-		c.wrong(path+".prefix", fmt.Sprintf("must be at most isl (%d), which it is a part of, got %d", s.GetIsl(), s.GetPrefix()))
+		c.wrong(path+".prefix", fmt.Sprintf("must be at most isl (%d), which it is a part of, got %d", s.GetIsl(),
+			s.GetPrefix()))
 	}
 }
 
@@ -100,7 +106,8 @@ func (c *checker) cacheBusting(path string, w *spatev1.Workload) {
 		"sessions.system": w.GetSessions().GetSystem() > 0,
 	} {
 		if asked {
-			c.wrong(path+".cache_busting", fmt.Sprintf("makes every request begin differently, and %s alike: give one of them", common))
+			c.wrong(path+".cache_busting",
+				fmt.Sprintf("makes every request begin differently, and %s alike: give one of them", common))
 		}
 	}
 }

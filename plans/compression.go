@@ -9,8 +9,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// compression is the factor by which time passes faster in a simulation. Its methods are all that is done to stages for it: engines
-// and rates are multiplied, and what lasts is divided. Connect timeouts stay: connecting is not simulated.
+// compression is the factor by which time passes faster in a simulation. Its methods are all that is done to stages for
+// it: engines and rates are multiplied, and what lasts is divided. Connect timeouts stay: connecting is not simulated.
 type compression float64
 
 func (k compression) target(t *spatev1.Target) {
@@ -23,7 +23,8 @@ func (k compression) target(t *spatev1.Target) {
 }
 
 func (k compression) workload(w *spatev1.Workload) {
-	for _, play := range []*spatev1.SessionPlay{w.GetSharegpt().GetSessions(), w.GetJsonl().GetSessions(), w.GetSessions().GetPlay()} {
+	for _, play := range []*spatev1.SessionPlay{w.GetSharegpt().GetSessions(), w.GetJsonl().GetSessions(),
+		w.GetSessions().GetPlay()} {
 		k.thinkTime(play.GetThinkTime())
 	}
 }

@@ -16,7 +16,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// uncompressed lists the fields with times, and the numbers that are no whole ones, that a simulation leaves as they are, and why.
+// uncompressed lists the fields with times, and the numbers that are no whole ones, that a simulation leaves as they
+// are, and why.
 var uncompressed = map[string]string{
 	"target.connect_timeout":                        "connecting is not simulated",
 	"target.simulator.prefill_tokens_per_second":    "the simulator's speed sees to it",
@@ -54,8 +55,8 @@ var uncompressed = map[string]string{
 // tokenFields are parts of workloads in which all numbers are numbers of tokens, or shares.
 var tokenFields = []string{"isl_lengths", "osl_lengths", "turn_counts", "range_ratio", "share", "max_skipped"}
 
-// TestCompressionForgetsNothing fills every field of a stage, for each kind of content and load, and wants each time divided and each
-// rate multiplied, but for those that are listed.
+// TestCompressionForgetsNothing fills every field of a stage, for each kind of content and load, and wants each time
+// divided and each rate multiplied, but for those that are listed.
 func TestCompressionForgetsNothing(t *testing.T) {
 	used, seen := make(map[string]bool), 0
 	for choice := range 8 {
@@ -83,7 +84,8 @@ func TestCompressionForgetsNothing(t *testing.T) {
 				}
 			}
 			if want != after {
-				t.Errorf("%s: %v became %v, want %v: compression must treat it, or the test's list say why not", path, before, after, want)
+				t.Errorf("%s: %v became %v, want %v: compression must treat it, or the test's list say why not", path,
+					before, after, want)
 			}
 		})
 	}
@@ -182,7 +184,8 @@ func TestSimulation(t *testing.T) {
 			t.Errorf("a simulation needs no secrets and no endpoints: %v", target)
 		}
 	}
-	if values, err := p.Secrets(func(string) (string, error) { return "", fmt.Errorf("missing") }); err != nil || len(values) > 0 {
+	if values, err := p.Secrets(func(string) (string, error) { return "", fmt.Errorf("missing") }); err != nil ||
+		len(values) > 0 {
 		t.Errorf("secrets %v, %v", values, err)
 	}
 	stages, err := p.Stages(Resources{Endpoints: urls})
@@ -192,7 +195,8 @@ func TestSimulation(t *testing.T) {
 	if got := stages[0].GetTarget().GetSimulator(); got.GetSpeed() != 20 || got.GetMaxRunning() != 7 {
 		t.Errorf("the target's own model is not used: %v", got)
 	}
-	if got := stages[2].GetTarget(); got.GetSimulator().GetSpeed() != 10 || got.GetModel() != "n" || got.GetEndpoints()[0] != "http://127.0.0.1:1" {
+	if got := stages[2].GetTarget(); got.GetSimulator().GetSpeed() != 10 || got.GetModel() != "n" ||
+		got.GetEndpoints()[0] != "http://127.0.0.1:1" {
 		t.Errorf("the default model is not used: %v", got)
 	}
 	if got := stages[0].GetTarget().GetHeaders(); len(got) != 1 || got["X-Region"] != "eu" {

@@ -10,11 +10,13 @@ import (
 //go:embed data
 var shippedData embed.FS
 
-// OpenData opens a file that ships with the program for the workloads of shipped plans, by its name: "lines.txt". The caller closes it.
+// OpenData opens a file that ships with the program for the workloads of shipped plans, by its name: "lines.txt". The
+// caller closes it.
 func OpenData(name string) (io.ReadCloser, error) {
 	f, err := shippedData.Open("data/" + name)
 	if err != nil {
-		return nil, fmt.Errorf("no file named %q ships with Spate, only: %s", name, strings.Join(embeddedFiles(shippedData, "data"), ", "))
+		return nil, fmt.Errorf("no file named %q ships with Spate, only: %s", name,
+			strings.Join(embeddedFiles(shippedData, "data"), ", "))
 	}
 	return f, nil
 }

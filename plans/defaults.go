@@ -67,7 +67,8 @@ func filledTarget(t *spatev1.Target) *spatev1.Target {
 	return t
 }
 
-// simulatedTarget returns a copy of t with its defaults, as the simulator serves it: without endpoints, until it is started.
+// simulatedTarget returns a copy of t with its defaults, as the simulator serves it: without endpoints, until it is
+// started.
 func simulatedTarget(t *spatev1.Target) *spatev1.Target {
 	t = proto.CloneOf(t)
 	t.Endpoints = nil

@@ -137,7 +137,8 @@ func PlaysSessions(w *spatev1.Workload) bool {
 
 // contentFile returns the file that a workload's content comes from. Empty: none.
 func contentFile(w *spatev1.Workload) string {
-	for _, path := range []string{w.GetSonnet().GetPath(), w.GetSharegpt().GetPath(), w.GetJsonl().GetPath(), trace(w).GetPath()} {
+	for _, path := range []string{w.GetSonnet().GetPath(), w.GetSharegpt().GetPath(), w.GetJsonl().GetPath(),
+		trace(w).GetPath()} {
 		if path != "" {
 			return path
 		}

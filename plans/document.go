@@ -29,7 +29,8 @@ func parseDocument(path string, data []byte) (document *yaml.Node, err error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	document = &yaml.Node{}
 	if err := decoder.Decode(document); errors.Is(err, io.EOF) {
-		return nil, Mistakes{{Path: path, Message: "the plan is empty: it needs at least a name, targets, workloads and loads"}}
+		return nil, Mistakes{{Path: path,
+			Message: "the plan is empty: it needs at least a name, targets, workloads and loads"}}
 	} else if err != nil {
 		return nil, syntaxMistakes(path, data, err)
 	}
@@ -84,9 +85,10 @@ func decodeMistake(path string, err error) Mistake {
 	return m
 }
 
-// recoverMistake turns a panic of a YAML library into a mistake: plans come from people and over the network. protoyaml, for
-// one, takes the text of an error's line by its number, but counts fewer kinds of line breaks than the YAML reader does; checkText
-// keeps those out. It guards library calls only, so that no panic of our own code is hidden.
+// recoverMistake turns a panic of a YAML library into a mistake: plans come from people and over the network.
+// protoyaml, for one, takes the text of an error's line by its number, but counts fewer kinds of line breaks than the
+// YAML reader does; checkText keeps those out. It guards library calls only, so that no panic of our own code is
+// hidden.
 func recoverMistake(path string, err *error) {
 	if r := recover(); r != nil {
 		*err = Mistakes{{Path: path, Message: fmt.Sprintf("the YAML reader gave up on this file: %v", r)}}

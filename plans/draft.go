@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Draft is the little that a person says of a first plan. Zero values take defaults, which the plan then shows, with comments that say
-// what else there is.
+// Draft is the little that a person says of a first plan. Zero values take defaults, which the plan then shows, with
+// comments that say what else there is.
 type Draft struct {
 	// Name of the plan. Default "my-plan".
 	Name string
@@ -30,7 +30,8 @@ type Draft struct {
 	ISL, OSL uint32
 	// Load is one of DraftLoads. Default "concurrency".
 	Load string
-	// Values of the load: concurrencies, rates, the bounds of a search or a ramp, the speed of a replay. Default: what is usual.
+	// Values of the load: concurrencies, rates, the bounds of a search or a ramp, the speed of a replay. Default: what
+	// is usual.
 	Values []float64
 	// TTFT and TPOT are what a request has to keep. Default: none; a search takes 500 ms and 50 ms.
 	TTFT, TPOT time.Duration
@@ -71,8 +72,8 @@ func DraftNeedsFile(workload string) bool {
 	return slices.Contains([]string{"sharegpt", "jsonl", "sonnet", "mooncake", "burstgpt", "azure"}, workload)
 }
 
-// YAML returns the plan as a person would write it, with comments. The error says which word of the draft is not known; whether the
-// plan is right is for Load to say.
+// YAML returns the plan as a person would write it, with comments. The error says which word of the draft is not known;
+// whether the plan is right is for Load to say.
 func (d Draft) YAML() ([]byte, error) {
 	d = d.filled()
 	workload, err := kindOfDraft("workload", d.Workload, draftWorkloads())
@@ -105,9 +106,11 @@ func (d Draft) YAML() ([]byte, error) {
 	w.noted(0, "# fail_fast: false", "Send the whole load even if all of its first requests fail.")
 	w.line(0, "")
 	w.line(0, "# On several machines:")
-	w.noted(0, "# on_agent_loss: reassign", "When an agent is lost: fail, degrade (go on without its part) or reassign (hand it over).")
+	w.noted(0, "# on_agent_loss: reassign",
+		"When an agent is lost: fail, degrade (go on without its part) or reassign (hand it over).")
 	w.noted(0, "# regions: {eu: 0.6, us: 0.4}", "Parts of the load by the regions of agents.")
-	w.noted(0, "# observers: {rate: 0.5}", "An agent of each region measures beside the load, with a light one of its own.")
+	w.noted(0, "# observers: {rate: 0.5}",
+		"An agent of each region measures beside the load, with a light one of its own.")
 	return w.Bytes(), nil
 }
 
@@ -196,7 +199,8 @@ func draftWorkloads() []draftKind {
 	}
 	return []draftKind{
 		{name: "random", help: "random tokens of exact length", write: func(w *writer, d Draft) {
-			w.noted(1, fmt.Sprintf("- random: {isl: %d, osl: %d}", d.ISL, d.OSL), "Tokens in and out. For lengths that differ, in place of isl:")
+			w.noted(1, fmt.Sprintf("- random: {isl: %d, osl: %d}", d.ISL, d.OSL),
+				"Tokens in and out. For lengths that differ, in place of isl:")
 			w.line(2, "# isl_lengths: {lognormal: {mean: 500, stddev: 300}}")
 		}},
 		{name: "sessions", help: "conversations of several turns with history", write: func(w *writer, d Draft) {
@@ -207,17 +211,21 @@ func draftWorkloads() []draftKind {
 			w.noted(3, "play:", "Time between an answer and the next turn.")
 			w.line(4, "think_time: {mean: 2s, distribution: exponential}")
 		}},
-		{name: "sharegpt", help: "conversations of a ShareGPT JSON file", write: file("sharegpt", "ShareGPT JSON, plain or compressed.")},
-		{name: "jsonl", help: "prompts, messages or token ids of a JSONL file", write: file("jsonl", `Lines such as {"prompt": "...", "osl": 100}.`)},
+		{name: "sharegpt", help: "conversations of a ShareGPT JSON file",
+			write: file("sharegpt", "ShareGPT JSON, plain or compressed.")},
+		{name: "jsonl", help: "prompts, messages or token ids of a JSONL file",
+			write: file("jsonl", `Lines such as {"prompt": "...", "osl": 100}.`)},
 		{name: "sonnet", help: "lines of a text file, as vLLM's sonnet dataset", write: func(w *writer, d Draft) {
 			file("sonnet", "Any text.")(w, d)
 			w.line(3, "isl: %d", d.ISL)
 			w.line(3, "osl: %d", d.OSL)
 			w.noted(3, fmt.Sprintf("prefix: %d", min(50, d.ISL)), "Tokens that all prompts begin with.")
 		}},
-		{name: "mooncake", help: "a trace in Mooncake's form, with its common prefixes", write: file("mooncake", "Lines with timestamp, input_length, output_length, hash_ids.")},
+		{name: "mooncake", help: "a trace in Mooncake's form, with its common prefixes",
+			write: file("mooncake", "Lines with timestamp, input_length, output_length, hash_ids.")},
 		{name: "burstgpt", help: "a trace in BurstGPT's form", write: file("burstgpt", "CSV of BurstGPT.")},
-		{name: "azure", help: "a trace in the form of the Azure LLM inference traces", write: file("azure", "CSV with TIMESTAMP, ContextTokens, GeneratedTokens.")},
+		{name: "azure", help: "a trace in the form of the Azure LLM inference traces",
+			write: file("azure", "CSV with TIMESTAMP, ContextTokens, GeneratedTokens.")},
 	}
 }
 
@@ -225,46 +233,57 @@ func draftWorkloads() []draftKind {
 func draftLoads() []draftKind {
 	warmup := func(w *writer) { w.noted(2, "warmup: {duration: 10s}", "Left out of the results.") }
 	return []draftKind{
-		{name: "concurrency", help: "closed loop: so many requests in flight", asks: "Requests in flight, a stage for each value", values: []float64{1, 2, 4, 8, 16, 32, 64}, write: func(w *writer, d Draft) {
-			w.line(1, "- concurrency: [%s]", list(d.Values, numeral))
-			d.end(w)
-		}},
-		{name: "rate", help: "open loop: so many requests per second", asks: "Requests per second, a stage for each value", values: []float64{1, 2, 4, 8}, write: func(w *writer, d Draft) {
-			w.line(1, "- rate: [%s]", list(d.Values, numeral))
-			w.noted(2, "arrival: poisson", "Or constant, or gamma with burstiness.")
-			w.line(2, "duration: 60s")
-			warmup(w)
-		}},
-		{name: "search", help: "the highest rate that keeps the SLO", asks: "Lowest and highest rate, in requests per second", values: []float64{1, 1000}, write: func(w *writer, d Draft) {
-			w.line(1, "- search:")
-			w.noted(3, d.bounds("rate: {from: %s, to: %s}"), "The search begins at the lower one, and doubles.")
-			w.line(3, "keep:")
-			w.line(4, "latencies:")
-			if d.TTFT != 0 {
-				w.line(5, "- {metric: ttft, percentile: 99, at_most: %s}", durationWords(d.TTFT))
-			}
-			if d.TPOT != 0 {
-				w.line(5, "- {metric: tpot, percentile: 99, at_most: %s}", durationWords(d.TPOT))
-			}
-			w.noted(4, "error_share: 0.01", "Of the requests, at most this share may fail.")
-			w.noted(3, "precision: 0.03", "It ends when what is too much is at most 3 % above what is not.")
-			w.noted(2, "duration: 30s", "Of each stage.")
-			warmup(w)
-		}},
-		{name: "sweep", help: "rates between one request at a time and a saturated server", asks: "Rates between the two", values: []float64{8}, write: func(w *writer, d Draft) {
-			w.line(1, "- sweep:")
-			w.noted(3, "points: "+numeral(d.Values[0]), "Rates between the two throughputs.")
-			w.noted(3, "saturation: 256", "Requests in flight that surely saturate the server.")
-			w.noted(2, "duration: 30s", "Of each stage.")
-		}},
-		{name: "ramp", help: "a rate that climbs and then holds", asks: "Rate at the begin and at the end, in requests per second", values: []float64{1, 20}, write: func(w *writer, d Draft) {
-			w.noted(1, "- rate_phases:", "Requests per second.")
-			w.line(3, "%s", d.bounds("- {from: %s, to: %s, duration: 60s}"))
-			w.line(3, "- {from: %s, duration: 60s}", numeral(d.Values[len(d.Values)-1]))
-		}},
-		{name: "replay", help: "the times of a trace", asks: "Times faster than the trace", values: []float64{1}, write: func(w *writer, d Draft) {
-			w.noted(1, fmt.Sprintf("- replay: {speed: %s}", numeral(d.Values[0])), "So many times faster than the trace.")
-		}},
+		{name: "concurrency", help: "closed loop: so many requests in flight",
+			asks: "Requests in flight, a stage for each value", values: []float64{1, 2, 4, 8, 16, 32, 64},
+			write: func(w *writer, d Draft) {
+				w.line(1, "- concurrency: [%s]", list(d.Values, numeral))
+				d.end(w)
+			}},
+		{name: "rate", help: "open loop: so many requests per second",
+			asks: "Requests per second, a stage for each value", values: []float64{1, 2, 4, 8},
+			write: func(w *writer, d Draft) {
+				w.line(1, "- rate: [%s]", list(d.Values, numeral))
+				w.noted(2, "arrival: poisson", "Or constant, or gamma with burstiness.")
+				w.line(2, "duration: 60s")
+				warmup(w)
+			}},
+		{name: "search", help: "the highest rate that keeps the SLO",
+			asks: "Lowest and highest rate, in requests per second", values: []float64{1, 1000},
+			write: func(w *writer, d Draft) {
+				w.line(1, "- search:")
+				w.noted(3, d.bounds("rate: {from: %s, to: %s}"), "The search begins at the lower one, and doubles.")
+				w.line(3, "keep:")
+				w.line(4, "latencies:")
+				if d.TTFT != 0 {
+					w.line(5, "- {metric: ttft, percentile: 99, at_most: %s}", durationWords(d.TTFT))
+				}
+				if d.TPOT != 0 {
+					w.line(5, "- {metric: tpot, percentile: 99, at_most: %s}", durationWords(d.TPOT))
+				}
+				w.noted(4, "error_share: 0.01", "Of the requests, at most this share may fail.")
+				w.noted(3, "precision: 0.03", "It ends when what is too much is at most 3 % above what is not.")
+				w.noted(2, "duration: 30s", "Of each stage.")
+				warmup(w)
+			}},
+		{name: "sweep", help: "rates between one request at a time and a saturated server",
+			asks: "Rates between the two", values: []float64{8}, write: func(w *writer, d Draft) {
+				w.line(1, "- sweep:")
+				w.noted(3, "points: "+numeral(d.Values[0]), "Rates between the two throughputs.")
+				w.noted(3, "saturation: 256", "Requests in flight that surely saturate the server.")
+				w.noted(2, "duration: 30s", "Of each stage.")
+			}},
+		{name: "ramp", help: "a rate that climbs and then holds",
+			asks: "Rate at the begin and at the end, in requests per second", values: []float64{1, 20},
+			write: func(w *writer, d Draft) {
+				w.noted(1, "- rate_phases:", "Requests per second.")
+				w.line(3, "%s", d.bounds("- {from: %s, to: %s, duration: 60s}"))
+				w.line(3, "- {from: %s, duration: 60s}", numeral(d.Values[len(d.Values)-1]))
+			}},
+		{name: "replay", help: "the times of a trace", asks: "Times faster than the trace", values: []float64{1},
+			write: func(w *writer, d Draft) {
+				w.noted(1, fmt.Sprintf("- replay: {speed: %s}", numeral(d.Values[0])),
+					"So many times faster than the trace.")
+			}},
 	}
 }
 

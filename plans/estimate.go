@@ -11,8 +11,8 @@ import (
 type Estimate struct {
 	// Stages that it comes to at most: 1, or those of a sweep or a search.
 	Stages uint32
-	// Requests that each of them sends until it ends by their number, warm-up included, cool-down not. In plans of sessions these are
-	// sessions.
+	// Requests that each of them sends until it ends by their number, warm-up included, cool-down not. In plans of
+	// sessions these are sessions.
 	Requests uint64
 	// Counted tells whether it ends by a number of requests. Otherwise it ends by time, and Requests is 0.
 	Counted bool
@@ -22,9 +22,9 @@ type Estimate struct {
 	Timed bool
 }
 
-// EstimateOf returns what is known about a stage before it runs. Times are bounds where a stage ends by time, and expectations where
-// an open loop ends by a number of requests; a warm-up until steady is taken at its longest. An end by `until` or `abort.error_share`
-// is not foreseen.
+// EstimateOf returns what is known about a stage before it runs. Times are bounds where a stage ends by time, and
+// expectations where an open loop ends by a number of requests; a warm-up until steady is taken at its longest. An end
+// by `until` or `abort.error_share` is not foreseen.
 func EstimateOf(s *spatev1.Stage) Estimate {
 	e := Estimate{Stages: templateStages(s.GetLoad())}
 	e.Requests, e.Counted = ExpectedRequests(s)
@@ -43,8 +43,8 @@ func templateStages(l *spatev1.LoadPoint) uint32 {
 	return 1
 }
 
-// ExpectedDuration returns the time in which a stage starts requests, warm-up and cool-down included, and whether it is known. See
-// EstimateOf.
+// ExpectedDuration returns the time in which a stage starts requests, warm-up and cool-down included, and whether it is
+// known. See EstimateOf.
 func ExpectedDuration(s *spatev1.Stage) (time.Duration, bool) {
 	l := s.GetLoad()
 	warm := max(l.GetWarmupDuration().AsDuration(), l.GetStagger().AsDuration()) + l.GetWarmupUntilSteady().AsDuration()
@@ -69,8 +69,8 @@ func ExpectedDuration(s *spatev1.Stage) (time.Duration, bool) {
 	return time.Duration(longest * float64(time.Second)), true
 }
 
-// replayTime returns the seconds that a replay takes: all of its trace, or, where it ends by requests, as large a part of it as of
-// its rows. Infinite: it is none, or its trace is not known.
+// replayTime returns the seconds that a replay takes: all of its trace, or, where it ends by requests, as large a part
+// of it as of its rows. Infinite: it is none, or its trace is not known.
 func replayTime(s *spatev1.Stage) float64 {
 	l, d := s.GetLoad(), s.GetDataset()
 	if l.GetReplaySpeed() == 0 || d.GetSpan() == nil || d.GetRows() == 0 {
@@ -83,8 +83,8 @@ func replayTime(s *spatev1.Stage) float64 {
 	return part * d.GetSpan().AsDuration().Seconds() / l.GetReplaySpeed()
 }
 
-// ExpectedRequests returns the requests of a stage, warm-up included, and whether they are counted: whether the stage ends
-// by requests. It may end before by its duration.
+// ExpectedRequests returns the requests of a stage, warm-up included, and whether they are counted: whether the stage
+// ends by requests. It may end before by its duration.
 func ExpectedRequests(s *spatev1.Stage) (uint64, bool) {
 	l := s.GetLoad()
 	if l.GetRequests() == 0 {

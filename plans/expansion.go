@@ -106,7 +106,8 @@ func (e *expansion) lexicons(targets []*spatev1.Target) []*spatev1.Lexicon {
 	for i, t := range targets {
 		lexicon := e.resources.Lexicons[t.GetName()]
 		if lexicon == nil && !e.outline && strings.HasPrefix(t.GetTokenizer(), "file:") {
-			e.missing(fmt.Sprintf("targets[%d].tokenizer", i), "the tokenizer of target %q was not read: run the plan with `spate run`", t.GetName())
+			e.missing(fmt.Sprintf("targets[%d].tokenizer", i),
+				"the tokenizer of target %q was not read: run the plan with `spate run`", t.GetName())
 		}
 		lexicons = append(lexicons, lexicon)
 	}
@@ -125,9 +126,10 @@ func (e *expansion) points() []point {
 	return points
 }
 
-// workloads returns the workloads as they are run, the rows of each, and the load points of each: a replay's end depends on
-// the rows.
-func (e *expansion) workloads(points []point) (workloads []*spatev1.Workload, datasets []*spatev1.Dataset, loads [][]*spatev1.LoadPoint) {
+// workloads returns the workloads as they are run, the rows of each, and the load points of each: a replay's end
+// depends on the rows.
+func (e *expansion) workloads(points []point) (workloads []*spatev1.Workload, datasets []*spatev1.Dataset,
+	loads [][]*spatev1.LoadPoint) {
 	for i, w := range e.plan.msg.GetWorkloads() {
 		w = filledWorkload(w)
 		e.compression().workload(w)
@@ -145,8 +147,9 @@ func (e *expansion) workloads(points []point) (workloads []*spatev1.Workload, da
 	return workloads, datasets, loads
 }
 
-// replayed gives a replay that has no other end the end of its trace: its rows without those of the warm-up. How many requests a
-// warm-up by time or a cool-down leave of the trace is known only when it is played: such a replay ends with the trace all the same.
+// replayed gives a replay that has no other end the end of its trace: its rows without those of the warm-up. How many
+// requests a warm-up by time or a cool-down leave of the trace is known only when it is played: such a replay ends with
+// the trace all the same.
 func (e *expansion) replayed(p point, w *spatev1.Workload, d *spatev1.Dataset) *spatev1.LoadPoint {
 	load := p.load
 	if load.GetReplaySpeed() == 0 || d == nil || !isFor(p.of, w.GetName()) {
@@ -155,9 +158,12 @@ func (e *expansion) replayed(p point, w *spatev1.Workload, d *spatev1.Dataset) *
 	rows, warm := d.GetRows(), load.GetWarmupRequests()
 	switch {
 	case warm >= rows:
-		e.missing(p.at+".warmup.requests", "the trace of workload %q has %d rows: a warm-up of %d requests leaves none to measure", w.GetName(), rows, warm)
+		e.missing(p.at+".warmup.requests",
+			"the trace of workload %q has %d rows: a warm-up of %d requests leaves none to measure",
+			w.GetName(), rows, warm)
 	case load.GetRequests() > rows-warm:
-		e.missing(p.at+".requests", "the trace of workload %q has %d rows, %d of them warm-up: at most %d requests can be measured",
+		e.missing(p.at+".requests",
+			"the trace of workload %q has %d rows, %d of them warm-up: at most %d requests can be measured",
 			w.GetName(), rows, warm, rows-warm)
 	case load.GetRequests() == 0 && load.GetDuration() == nil && !timed(load):
 		load = proto.CloneOf(load)

@@ -20,8 +20,8 @@ type File struct {
 	Target *spatev1.Target
 }
 
-// Files returns the files of the plan's workloads and of its targets' tokenizers, in the plan's order. It opens none of them. Secret
-// references are no such files.
+// Files returns the files of the plan's workloads and of its targets' tokenizers, in the plan's order. It opens none of
+// them. Secret references are no such files.
 func (p *Plan) Files() []File {
 	var files []File
 	for i, t := range p.targets() {

@@ -8,8 +8,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Load reads a plan and checks all of it. The error is Mistakes with everything that is wrong, by line; path only names the
-// file in them. Load reads no files, and blocks only as opts.Lookup does.
+// Load reads a plan and checks all of it. The error is Mistakes with everything that is wrong, by line; path only names
+// the file in them. Load reads no files, and blocks only as opts.Lookup does.
 func Load(path string, data []byte, opts Options) (*Plan, error) {
 	opts = opts.withDefaults()
 	if ms := checkText(path, data, opts.MaxBytes); ms != nil {
@@ -66,8 +66,8 @@ func (s *shape) news(decoded Mistakes) Mistakes {
 	return fresh
 }
 
-// relevant leaves out what follows from mistakes of the tree's shape: rules broken by a value that could not be read, and
-// fields that are missing because their name is misspelt.
+// relevant leaves out what follows from mistakes of the tree's shape: rules broken by a value that could not be read,
+// and fields that are missing because their name is misspelt.
 func (s *shape) relevant(found []finding) []finding {
 	var kept []finding
 	for _, f := range found {

@@ -66,7 +66,8 @@ func TestMistakes(t *testing.T) {
 func TestHostileText(t *testing.T) {
 	laughs := "targets:\n- body:\n    a: &a [x, x, x, x, x, x, x, x, x]\n"
 	for c := 'b'; c < 'k'; c++ {
-		laughs += fmt.Sprintf("    %c: &%c [%s]\n", c, c, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c, ", c-1), 9), ", "))
+		laughs += fmt.Sprintf("    %c: &%c [%s]\n", c, c,
+			strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c, ", c-1), 9), ", "))
 	}
 	tests := map[string]struct{ text, want string }{
 		"nul":               {"name: a\nb: \x00", "p:2:4: the file contains a NUL byte"},
@@ -76,11 +77,13 @@ func TestHostileText(t *testing.T) {
 		"line separator":    {"name: \"a\u2028b\"", "p:1:9: the line break U+2028"},
 		"next line":         {"# \u0085name: a", "p:1:3: the line break U+0085"},
 		"control character": {"name: \x07", "p:1:7: not readable as YAML: control characters are not allowed"},
-		"too large":         {strings.Repeat("#", 4<<20+1), "p: the plan has 4194305 bytes, more than the limit of 4194304"},
-		"billion laughs":    {laughs, "aliases (*a) are not supported"},
-		"self-containing":   {"name: &a [*a]", "p:1:7: name: expected text, got a list"},
-		"deep nesting":      {"targets: " + strings.Repeat("[", 20_000), "exceeded max depth"},
-		"deep body":         {"targets: [{body: {a: " + strings.Repeat("[", 40) + strings.Repeat("]", 40) + "}}]", "nested more than 32 levels"},
+		"too large": {strings.Repeat("#", 4<<20+1),
+			"p: the plan has 4194305 bytes, more than the limit of 4194304"},
+		"billion laughs":  {laughs, "aliases (*a) are not supported"},
+		"self-containing": {"name: &a [*a]", "p:1:7: name: expected text, got a list"},
+		"deep nesting":    {"targets: " + strings.Repeat("[", 20_000), "exceeded max depth"},
+		"deep body": {"targets: [{body: {a: " + strings.Repeat("[", 40) + strings.Repeat("]", 40) + "}}]",
+			"nested more than 32 levels"},
 		"many values":       {"targets: [" + strings.Repeat("0,", 200_000) + "]", "more than 100000 values"},
 		"many mistakes":     {"loads: [" + strings.Repeat("{a: 1},", 20_000) + "]", " more"},
 		"many rules broken": {"loads: [{rate: [" + strings.Repeat("-1,", 40_000) + "]}]", "loads[0].rate[0]: must be"},
@@ -114,7 +117,8 @@ func TestLoadKeepsWhatItRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Name() != "quickstart" || p.Seed() != 1 || p.Path() != "dir/quickstart.yaml" || !bytes.Equal(p.Source(), data) {
+	if p.Name() != "quickstart" || p.Seed() != 1 || p.Path() != "dir/quickstart.yaml" ||
+		!bytes.Equal(p.Source(), data) {
 		t.Errorf("got name %q, seed %d, path %q", p.Name(), p.Seed(), p.Path())
 	}
 	p.Proto().Name = "changed"
@@ -169,7 +173,8 @@ func checkMistakes(t *testing.T, err error, lines int) {
 }
 
 func expands(t *testing.T, p *Plan) {
-	r := Resources{Endpoints: map[string][]string{}, Datasets: map[string]*spatev1.Dataset{}, Lexicons: map[string]*spatev1.Lexicon{}}
+	r := Resources{Endpoints: map[string][]string{}, Datasets: map[string]*spatev1.Dataset{},
+		Lexicons: map[string]*spatev1.Lexicon{}}
 	for _, target := range p.Simulated() {
 		r.Endpoints[target.GetName()] = []string{"http://127.0.0.1:1"}
 	}

@@ -24,20 +24,27 @@ func TestMachines(t *testing.T) {
 		lines string
 		want  *spatev1.Stage
 	}{
-		"nothing":     {"", &spatev1.Stage{OnAgentLoss: "fail"}},
-		"all":         {"on_agent_loss: reassign\nregions: {eu: 0.6, us: 0.4}\nobservers: {rate: 0.5}", &spatev1.Stage{OnAgentLoss: "reassign", Regions: eu, Observers: &spatev1.Observers{Rate: 0.5}}},
-		"default":     {"observers: {}", &spatev1.Stage{OnAgentLoss: "fail", Observers: &spatev1.Observers{Concurrency: 1}}},
-		"zero":        {"observers: {concurrency: 0}", &spatev1.Stage{OnAgentLoss: "fail", Observers: &spatev1.Observers{Concurrency: 1}}},
-		"concurrency": {"observers: {concurrency: 3}", &spatev1.Stage{OnAgentLoss: "fail", Observers: &spatev1.Observers{Concurrency: 3}}},
-		"simulated":   {"simulation: {speed: 10}\nobservers: {rate: 0.5}", &spatev1.Stage{OnAgentLoss: "fail", Observers: &spatev1.Observers{Rate: 5}}},
+		"nothing": {"", &spatev1.Stage{OnAgentLoss: "fail"}},
+		"all": {"on_agent_loss: reassign\nregions: {eu: 0.6, us: 0.4}\nobservers: {rate: 0.5}",
+			&spatev1.Stage{OnAgentLoss: "reassign", Regions: eu, Observers: &spatev1.Observers{Rate: 0.5}}},
+		"default": {"observers: {}",
+			&spatev1.Stage{OnAgentLoss: "fail", Observers: &spatev1.Observers{Concurrency: 1}}},
+		"zero": {"observers: {concurrency: 0}",
+			&spatev1.Stage{OnAgentLoss: "fail", Observers: &spatev1.Observers{Concurrency: 1}}},
+		"concurrency": {"observers: {concurrency: 3}",
+			&spatev1.Stage{OnAgentLoss: "fail", Observers: &spatev1.Observers{Concurrency: 3}}},
+		"simulated": {"simulation: {speed: 10}\nobservers: {rate: 0.5}",
+			&spatev1.Stage{OnAgentLoss: "fail", Observers: &spatev1.Observers{Rate: 5}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			stages := load(t, onMachines(test.lines, "[{rate: [5, 6], duration: 1s}, {search: {rate: {from: 5, to: 9}, keep: {error_share: 0}}, duration: 1s}]")).Outline()
+			stages := load(t, onMachines(test.lines,
+				"[{rate: [5, 6], duration: 1s}, {search: {rate: {from: 5, to: 9}, keep: {error_share: 0}}, duration: 1s}]")).Outline()
 			if len(stages) != 3 {
 				t.Fatalf("%d stages", len(stages))
 			}
 			for i, s := range stages {
-				got := &spatev1.Stage{OnAgentLoss: s.GetOnAgentLoss(), Regions: s.GetRegions(), Observers: s.GetObservers()}
+				got := &spatev1.Stage{OnAgentLoss: s.GetOnAgentLoss(), Regions: s.GetRegions(),
+					Observers: s.GetObservers()}
 				if diff := cmp.Diff(test.want, got, protocmp.Transform()); diff != "" {
 					t.Errorf("stage %d (-want +got):\n%s", i, diff)
 				}
@@ -62,17 +69,26 @@ func TestCautions(t *testing.T) {
 		lines, loads string
 		want         string // Empty: nothing is said.
 	}{
-		"no observers":         {"", "[{rate: [1], duration: 1s}]", ""},
-		"light":                {"observers: {rate: 0.5}", "[{rate: [5], duration: 1s}]", ""},
-		"not light":            {"observers: {rate: 0.5}", "[{rate: [5, 4], duration: 1s}]", "plan.yaml:2:19: observers.rate: observers are no light load: more than a tenth of that of 1 of 2 stages, 12 % of that of stage 2 (4 req/s poisson)"},
-		"in two regions":       {"observers: {rate: 0.5}\nregions: {a: 1, b: 5}", "[{rate: [5], duration: 1s}]", "1 of 1 stages, 20 % of that of stage 1"},
-		"slots":                {"observers: {}", "[{concurrency: [1, 10], duration: 1s}]", "plan.yaml:2:12: observers: observers are no light load: more than a tenth of that of 1 of 2 stages, 100 % of that of stage 1 (concurrency 1)"},
-		"nothing to compare":   {"observers: {}", "[{rate: [1], duration: 1s}]", ""},
-		"phases":               {"observers: {rate: 2}", "[{rate_phases: [{from: 0, to: 10, duration: 1s}]}]", "20 % of that of stage 1"},
-		"slots of phases":      {"observers: {concurrency: 2}", "[{concurrency_phases: [{from: 0, to: 10, duration: 1s}]}]", "20 % of that of stage 1"},
-		"search":               {"observers: {rate: 0.5}", "[{search: {rate: {from: 1, to: 100}, keep: {error_share: 0}}, duration: 1s}]", "50 % of that of stage 1"},
-		"search of slots":      {"observers: {}", "[{search: {concurrency: {from: 4, to: 100}, keep: {error_share: 0}}, duration: 1s}]", "25 % of that of stage 1"},
-		"the same, compressed": {"observers: {rate: 0.5}\nsimulation: {speed: 10}", "[{rate: [4], duration: 1s}]", "12 % of that of stage 1 (40 req/s poisson)"},
+		"no observers": {"", "[{rate: [1], duration: 1s}]", ""},
+		"light":        {"observers: {rate: 0.5}", "[{rate: [5], duration: 1s}]", ""},
+		"not light": {"observers: {rate: 0.5}", "[{rate: [5, 4], duration: 1s}]",
+			"plan.yaml:2:19: observers.rate: observers are no light load: more than a tenth of that of 1 of 2 stages, 12 % of that of stage 2 (4 req/s poisson)"},
+		"in two regions": {"observers: {rate: 0.5}\nregions: {a: 1, b: 5}", "[{rate: [5], duration: 1s}]",
+			"1 of 1 stages, 20 % of that of stage 1"},
+		"slots": {"observers: {}", "[{concurrency: [1, 10], duration: 1s}]",
+			"plan.yaml:2:12: observers: observers are no light load: more than a tenth of that of 1 of 2 stages, 100 % of that of stage 1 (concurrency 1)"},
+		"nothing to compare": {"observers: {}", "[{rate: [1], duration: 1s}]", ""},
+		"phases": {"observers: {rate: 2}", "[{rate_phases: [{from: 0, to: 10, duration: 1s}]}]",
+			"20 % of that of stage 1"},
+		"slots of phases": {"observers: {concurrency: 2}",
+			"[{concurrency_phases: [{from: 0, to: 10, duration: 1s}]}]", "20 % of that of stage 1"},
+		"search": {"observers: {rate: 0.5}",
+			"[{search: {rate: {from: 1, to: 100}, keep: {error_share: 0}}, duration: 1s}]", "50 % of that of stage 1"},
+		"search of slots": {"observers: {}",
+			"[{search: {concurrency: {from: 4, to: 100}, keep: {error_share: 0}}, duration: 1s}]",
+			"25 % of that of stage 1"},
+		"the same, compressed": {"observers: {rate: 0.5}\nsimulation: {speed: 10}", "[{rate: [4], duration: 1s}]",
+			"12 % of that of stage 1 (40 req/s poisson)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := load(t, onMachines(test.lines, test.loads)).Cautions()
@@ -91,7 +107,8 @@ func TestCautionOfKnownRows(t *testing.T) {
 		"[{random: {isl: 1, osl: 1}}, {mooncake: {path: x}}]":                         "",
 		"[{sharegpt: {path: x}, cache_busting: request}, {jsonl: {path: x, osl: 1}}]": "(jsonl)",
 	} {
-		text := strings.Replace(onMachines("observers: {rate: 1}", "[{rate: [500], duration: 1s}]"), "[{random: {isl: 1, osl: 1}}]", workloads, 1)
+		text := strings.Replace(onMachines("observers: {rate: 1}", "[{rate: [500], duration: 1s}]"),
+			"[{random: {isl: 1, osl: 1}}]", workloads, 1)
 		got := load(t, text).Cautions()
 		if (len(got) == 0) != (want == "") || !strings.Contains(fmt.Sprint(got), want) {
 			t.Errorf("%s: got %v, want %q", workloads, got, want)
@@ -106,14 +123,17 @@ func TestCautionOfKnownRows(t *testing.T) {
 func TestCheckRegion(t *testing.T) {
 	for name, want := range map[string]string{
 		"eu": "", "": "", strings.Repeat("r", 64): "", strings.Repeat("r", 65): "must have at most 64 bytes, got 65",
-		strings.Repeat("é", 33): "must have at most 64 bytes, got 66", "\teu": "without blanks", "e\nu": "without blanks", "e\xff": "without blanks",
+		strings.Repeat("é", 33): "must have at most 64 bytes, got 66", "\teu": "without blanks",
+		"e\nu": "without blanks", "e\xff": "without blanks",
 	} {
-		if err := CheckRegion(name); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		if err := CheckRegion(name); (err == nil) != (want == "") || err != nil &&
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", name, err, want)
 		}
 	}
 	for _, long := range []string{strings.Repeat("r", 65), strings.Repeat("é", 33)} {
-		_, err := Load("p", []byte(onMachines("regions: {eu: 1, "+long+": 1}", "[{rate: [5], duration: 1s}]")), Options{})
+		_, err := Load("p", []byte(onMachines("regions: {eu: 1, "+long+": 1}", "[{rate: [5], duration: 1s}]")),
+			Options{})
 		if err == nil || strings.Count(err.Error(), "regions[") != 1 || !strings.Contains(err.Error(), "64") {
 			t.Errorf("%v", err)
 		}

@@ -1,9 +1,9 @@
-// Package plans turns the YAML a person writes into the stages agents are assigned: it reads plans, reports every mistake of
-// a plan with its position, fills in defaults and expands the matrix targets x workloads x loads. It also holds the plans that
-// are shipped with the program and makes plans from command line flags.
+// Package plans turns the YAML a person writes into the stages agents are assigned: it reads plans, reports every
+// mistake of a plan with its position, fills in defaults and expands the matrix targets x workloads x loads. It also
+// holds the plans that are shipped with the program and makes plans from command line flags.
 //
-// It must not start anything, open a connection or read a secret on its own: values of secret references come only through the
-// lookup handed to Load and Plan.Secrets, and never appear in a message.
+// It must not start anything, open a connection or read a secret on its own: values of secret references come only
+// through the lookup handed to Load and Plan.Secrets, and never appear in a message.
 //
 // The commands load plans here before they hand them on; the coordinator loads what it is handed again and expands it.
 package plans
@@ -20,7 +20,8 @@ type Options struct {
 	MaxBytes int
 	// MaxStages is the most stages a plan may expand into. Default 10,000.
 	MaxStages int
-	// Lookup, if set, is asked for each secret that the plan refers to, so that those that are missing are among the mistakes.
+	// Lookup, if set, is asked for each secret that the plan refers to, so that those that are missing are among the
+	// mistakes.
 	Lookup Lookup
 	// AskModels takes targets without a model: their servers are to be asked before the plan is expanded.
 	AskModels bool
@@ -59,8 +60,8 @@ func (p *Plan) Source() []byte { return p.source }
 // Proto returns a copy of the plan as it was written, without defaults.
 func (p *Plan) Proto() *spatev1.Plan { return proto.CloneOf(p.msg) }
 
-// Mistake returns a mistake at a field of the plan, such as File.Field, or at what surrounds it if the plan does not have the field:
-// for what is found out only when the plan is put to use.
+// Mistake returns a mistake at a field of the plan, such as File.Field, or at what surrounds it if the plan does not
+// have the field: for what is found out only when the plan is put to use.
 func (p *Plan) Mistake(field, message string) Mistake {
 	return p.shape.mistake(p.path, finding{path: field, message: message})
 }

@@ -14,9 +14,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// LoadKey identifies a load point: two points have the same key if and only if they ask for the same load with the same ends
-// and warm-up. It is stable from version to version: a field that a later version adds is part of the key only where it is set. How a load
-// is split over agents is no part of it: the requests and their times are the same.
+// LoadKey identifies a load point: two points have the same key if and only if they ask for the same load with the same
+// ends and warm-up. It is stable from version to version: a field that a later version adds is part of the key only
+// where it is set. How a load is split over agents is no part of it: the requests and their times are the same.
 func LoadKey(l *spatev1.LoadPoint) string {
 	l = proto.CloneOf(l)
 	l.Split = ""
@@ -68,8 +68,9 @@ func appendValue(key []byte, f protoreflect.FieldDescriptor, v protoreflect.Valu
 	}
 }
 
-// LoadWords returns a load point in words, without its ends: "concurrency 8", "2 req/s poisson", "replay x10". Repeats, think times and what
-// is not the default of the arrivals follow, so that points of one plan that differ in more than their ends read differently.
+// LoadWords returns a load point in words, without its ends: "concurrency 8", "2 req/s poisson", "replay x10". Repeats,
+// think times and what is not the default of the arrivals follow, so that points of one plan that differ in more than
+// their ends read differently.
 func LoadWords(l *spatev1.LoadPoint) string {
 	words := kindWords(l)
 	if t := l.GetThinkTime(); t != nil {
@@ -123,7 +124,8 @@ func boundsWords(b *spatev1.Bounds) string {
 	return plainNumber(b.GetFrom()) + " to " + plainNumber(b.GetTo())
 }
 
-// phaseWords lists the values of phases, "1 to 64 to 1", those that hold once; of many phases only how many and the largest.
+// phaseWords lists the values of phases, "1 to 64 to 1", those that hold once; of many phases only how many and the
+// largest.
 func phaseWords(phases []*spatev1.Phase) string {
 	const most = 4
 	if len(phases) > most {
@@ -150,9 +152,9 @@ func stageSeed(planSeed uint64, workload, loadKey string) uint64 {
 	return hashed(append(buffer, loadKey...))
 }
 
-// ProbeSeed returns the seed of a stage that a sweep or a search makes out of its template: a pure hash of the template's seed, the
-// stage's load and its number. The series' number is left out on purpose, as the target is of a stage's seed: where two targets are
-// probed at the same loads, they are sent the same requests.
+// ProbeSeed returns the seed of a stage that a sweep or a search makes out of its template: a pure hash of the
+// template's seed, the stage's load and its number. The series' number is left out on purpose, as the target is of a
+// stage's seed: where two targets are probed at the same loads, they are sent the same requests.
 func ProbeSeed(template *spatev1.Stage, load *spatev1.LoadPoint, probe *spatev1.Probe) uint64 {
 	buffer := []byte("spate probe seed 1")
 	buffer = binary.BigEndian.AppendUint64(buffer, template.GetSeed())

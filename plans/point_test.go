@@ -22,7 +22,8 @@ func TestLoadWords(t *testing.T) {
 		"replay x10":             {Arrival: "trace", ReplaySpeed: 10},
 		"sweep of 8 rates":       {Arrival: "poisson", Sweep: &spatev1.Sweep{Points: 8}},
 
-		"search 1 to 9 req/s poisson":    {Arrival: "poisson", Search: &spatev1.Search{Rate: &spatev1.Bounds{From: 1, To: 9}}},
+		"search 1 to 9 req/s poisson": {Arrival: "poisson",
+			Search: &spatev1.Search{Rate: &spatev1.Bounds{From: 1, To: 9}}},
 		"search concurrency 1 to 9":      {Search: &spatev1.Search{Concurrency: &spatev1.Bounds{From: 1, To: 9}}},
 		"1 to 20 to 5 req/s constant":    {Rate: 20, Arrival: "constant", Phases: phases(1, 20, 20, 20, 20, 5)},
 		"concurrency 1 to 20":            {Concurrency: 20, Phases: phases(1, 20)},
@@ -45,7 +46,8 @@ func TestLoadWords(t *testing.T) {
 func phases(values ...float64) []*spatev1.Phase {
 	var list []*spatev1.Phase
 	for i := 0; i < len(values); i += 2 {
-		list = append(list, &spatev1.Phase{From: values[i], To: proto.Float64(values[i+1]), Duration: durationpb.New(time.Second)})
+		list = append(list, &spatev1.Phase{From: values[i], To: proto.Float64(values[i+1]),
+			Duration: durationpb.New(time.Second)})
 	}
 	return list
 }
@@ -66,7 +68,8 @@ func drawPoint(t *rapid.T, name string) *spatev1.LoadPoint {
 	if rapid.Bool().Draw(t, name) {
 		l.Burstiness, l.Repeat = float64(few.Draw(t, name)), uint32(few.Draw(t, name))
 		for range few.Draw(t, name) {
-			l.Phases = append(l.Phases, &spatev1.Phase{From: float64(few.Draw(t, name)), Shape: rapid.SampledFrom([]string{"", "a", `a" b=`}).Draw(t, name)})
+			l.Phases = append(l.Phases, &spatev1.Phase{From: float64(few.Draw(t, name)),
+				Shape: rapid.SampledFrom([]string{"", "a", `a" b=`}).Draw(t, name)})
 		}
 		if few.Draw(t, name) == 1 {
 			l.Abort = &spatev1.Abort{ErrorShare: proto.Float64(float64(few.Draw(t, name)))}
@@ -133,7 +136,8 @@ loads:
 		}
 		seen[stages[i].GetSeed()] = true
 	}
-	other, err := load(t, "name: b\nseed: 4\ntargets: [{name: x, endpoints: [\"http://x\"], model: m}]\n"+tail).Stages(Resources{})
+	other, err := load(t, "name: b\nseed: 4\ntargets: [{name: x, endpoints: [\"http://x\"], model: m}]\n"+
+		tail).Stages(Resources{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,28 +153,43 @@ func TestExpected(t *testing.T) {
 		duration time.Duration // 0: not known
 		requests uint64        // 0: not counted
 	}{
-		"closed by requests":               {&spatev1.LoadPoint{Concurrency: 1, Requests: 5, WarmupRequests: 2}, 0, 7},
-		"closed by duration":               {&spatev1.LoadPoint{Concurrency: 1, Duration: second, WarmupDuration: second}, 2 * time.Second, 0},
-		"closed by both":                   {&spatev1.LoadPoint{Concurrency: 1, Duration: second, Requests: 9}, time.Second, 9},
-		"open by requests":                 {&spatev1.LoadPoint{Rate: 2, Requests: 8, WarmupRequests: 2}, 5 * time.Second, 10},
-		"open, requests first":             {&spatev1.LoadPoint{Rate: 10, Requests: 5, Duration: second}, 500 * time.Millisecond, 5},
-		"open, duration first":             {&spatev1.LoadPoint{Rate: 1, Requests: 5, Duration: second}, time.Second, 5},
-		"open beyond a time.Time":          {&spatev1.LoadPoint{Rate: 1e-300, Requests: 5}, 0, 5},
-		"with cool-down":                   {&spatev1.LoadPoint{Rate: 2, Requests: 8, WarmupRequests: 2, Cooldown: second}, 6 * time.Second, 10},
-		"staggered":                        {&spatev1.LoadPoint{Concurrency: 1, Duration: second, Stagger: durationpb.New(2 * time.Second), WarmupDuration: second}, 3 * time.Second, 0},
-		"until steady":                     {&spatev1.LoadPoint{Concurrency: 1, Duration: second, WarmupUntilSteady: second}, 2 * time.Second, 0},
-		"warm-up by time, end by requests": {&spatev1.LoadPoint{Rate: 2, Requests: 8, WarmupDuration: second}, 5 * time.Second, 8},
-		"phases":                           {&spatev1.LoadPoint{Rate: 5, Phases: phases(1, 5, 5, 1)}, 2 * time.Second, 0},
-		"aborted":                          {&spatev1.LoadPoint{Concurrency: 1, Requests: 5, Abort: &spatev1.Abort{Duration: second}}, time.Second, 5},
-		"aborted late":                     {&spatev1.LoadPoint{Rate: 10, Requests: 5, Abort: &spatev1.Abort{Duration: second}}, 500 * time.Millisecond, 5},
-		"whole replay":                     {&spatev1.LoadPoint{ReplaySpeed: 2, Requests: 100}, 50 * time.Second, 100},
-		"part of a replay":                 {&spatev1.LoadPoint{ReplaySpeed: 1, Requests: 20, WarmupRequests: 5}, 25 * time.Second, 25},
-		"replay by duration":               {&spatev1.LoadPoint{ReplaySpeed: 1, Duration: second}, time.Second, 0},
-		"trace shorter than that":          {&spatev1.LoadPoint{ReplaySpeed: 1000, Duration: second}, 100 * time.Millisecond, 0},
+		"closed by requests": {&spatev1.LoadPoint{Concurrency: 1, Requests: 5, WarmupRequests: 2}, 0, 7},
+		"closed by duration": {&spatev1.LoadPoint{Concurrency: 1, Duration: second,
+			WarmupDuration: second}, 2 * time.Second, 0},
+		"closed by both": {&spatev1.LoadPoint{Concurrency: 1, Duration: second, Requests: 9},
+			time.Second, 9},
+		"open by requests": {&spatev1.LoadPoint{Rate: 2, Requests: 8, WarmupRequests: 2},
+			5 * time.Second, 10},
+		"open, requests first": {&spatev1.LoadPoint{Rate: 10, Requests: 5, Duration: second},
+			500 * time.Millisecond, 5},
+		"open, duration first": {&spatev1.LoadPoint{Rate: 1, Requests: 5, Duration: second},
+			time.Second, 5},
+		"open beyond a time.Time": {&spatev1.LoadPoint{Rate: 1e-300, Requests: 5}, 0, 5},
+		"with cool-down": {&spatev1.LoadPoint{Rate: 2, Requests: 8, WarmupRequests: 2,
+			Cooldown: second}, 6 * time.Second, 10},
+		"staggered": {&spatev1.LoadPoint{Concurrency: 1, Duration: second,
+			Stagger: durationpb.New(2 * time.Second), WarmupDuration: second}, 3 * time.Second, 0},
+		"until steady": {&spatev1.LoadPoint{Concurrency: 1, Duration: second,
+			WarmupUntilSteady: second}, 2 * time.Second, 0},
+		"warm-up by time, end by requests": {&spatev1.LoadPoint{Rate: 2, Requests: 8, WarmupDuration: second},
+			5 * time.Second, 8},
+		"phases": {&spatev1.LoadPoint{Rate: 5, Phases: phases(1, 5, 5, 1)},
+			2 * time.Second, 0},
+		"aborted": {&spatev1.LoadPoint{Concurrency: 1, Requests: 5,
+			Abort: &spatev1.Abort{Duration: second}}, time.Second, 5},
+		"aborted late": {&spatev1.LoadPoint{Rate: 10, Requests: 5,
+			Abort: &spatev1.Abort{Duration: second}}, 500 * time.Millisecond, 5},
+		"whole replay": {&spatev1.LoadPoint{ReplaySpeed: 2, Requests: 100}, 50 * time.Second, 100},
+		"part of a replay": {&spatev1.LoadPoint{ReplaySpeed: 1, Requests: 20, WarmupRequests: 5},
+			25 * time.Second, 25},
+		"replay by duration": {&spatev1.LoadPoint{ReplaySpeed: 1, Duration: second}, time.Second, 0},
+		"trace shorter than that": {&spatev1.LoadPoint{ReplaySpeed: 1000, Duration: second},
+			100 * time.Millisecond, 0},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := &spatev1.Stage{Load: test.load, Dataset: &spatev1.Dataset{Rows: 100, Span: durationpb.New(100 * time.Second)}}
+			s := &spatev1.Stage{Load: test.load,
+				Dataset: &spatev1.Dataset{Rows: 100, Span: durationpb.New(100 * time.Second)}}
 			if d, known := ExpectedDuration(s); d != test.duration || known != (test.duration > 0) {
 				t.Errorf("duration %v, %v", d, known)
 			}

@@ -24,8 +24,8 @@ func loadPoints(l *spatev1.Load) []*spatev1.LoadPoint {
 	return points
 }
 
-// firstPoints returns one point for each value of the load, without repeats. A sweep or a search is one point, the template of
-// its stages.
+// firstPoints returns one point for each value of the load, without repeats. A sweep or a search is one point, the
+// template of its stages.
 func firstPoints(l *spatev1.Load) []*spatev1.LoadPoint {
 	var points []*spatev1.LoadPoint
 	for _, n := range concurrencies(l) {
@@ -86,14 +86,15 @@ func openPoint(l *spatev1.Load) *spatev1.LoadPoint {
 	point := loadPoint(l)
 	point.Arrival = or(l.GetArrival(), defaultArrival)
 	point.Burstiness = l.GetBurstiness()
-	point.Unconditioned = l.Conditioned != nil && !l.GetConditioned() //nolint:protogetter // whether it is given is what counts
+	// nolint:protogetter // whether it is given is what counts
+	point.Unconditioned = l.Conditioned != nil && !l.GetConditioned()
 	point.Split = or(l.GetSplit(), defaultSplit(point.GetArrival()))
 	return point
 }
 
-// defaultSplit is how the arrivals of a process are split over agents. Poisson arrivals are thinned, so that each agent and each region sees
-// what the plan says, a Poisson process. Others have no such property: dealt out in turn, constant arrivals stay constant on each agent, and
-// every agent gets exactly its share.
+// defaultSplit is how the arrivals of a process are split over agents. Poisson arrivals are thinned, so that each agent
+// and each region sees what the plan says, a Poisson process. Others have no such property: dealt out in turn, constant
+// arrivals stay constant on each agent, and every agent gets exactly its share.
 func defaultSplit(arrival string) string {
 	if arrival == defaultArrival {
 		return splitRandom
@@ -132,8 +133,8 @@ func rates(l *spatev1.Load) []float64 {
 	return append(slices.Clone(l.GetRate()), rangeValues(l.GetRateRange())...)
 }
 
-// rangeValues returns the values of a range, rising, its ends included; of one that breaks a rule none. It stops after one value
-// more than a range may have.
+// rangeValues returns the values of a range, rising, its ends included; of one that breaks a rule none. It stops after
+// one value more than a range may have.
 func rangeValues(r *spatev1.Range) []float64 {
 	from, to := r.GetFrom(), r.GetTo()
 	if from <= 0 || to < from {
@@ -168,8 +169,8 @@ func rangeValues(r *spatev1.Range) []float64 {
 	return append(values, to)
 }
 
-// byPoints returns the i-th of n values from one to the other, as far apart by ratio. Six digits are enough to tell them apart,
-// and short enough for a table.
+// byPoints returns the i-th of n values from one to the other, as far apart by ratio. Six digits are enough to tell
+// them apart, and short enough for a table.
 func byPoints(from, to float64, n int) func(int) float64 {
 	return func(i int) float64 {
 		if i >= n-1 {
@@ -179,8 +180,8 @@ func byPoints(from, to float64, n int) func(int) float64 {
 	}
 }
 
-// Digits that the values of ranges are rounded to: tableDigits where they are of our choosing, exactDigits where the plan says
-// what they are, so that 0.1 + 2 x 0.1 is 0.3.
+// Digits that the values of ranges are rounded to: tableDigits where they are of our choosing, exactDigits where the
+// plan says what they are, so that 0.1 + 2 x 0.1 is 0.3.
 const (
 	tableDigits = 6
 	exactDigits = 12
@@ -223,8 +224,8 @@ func timeOf(phases []*spatev1.Phase) time.Duration {
 	return total
 }
 
-// mostStages returns how many stages a load may come to, for each target and workload. It does not list them: repeats of long
-// lists are more than memory holds.
+// mostStages returns how many stages a load may come to, for each target and workload. It does not list them: repeats
+// of long lists are more than memory holds.
 func mostStages(l *spatev1.Load) int {
 	points := len(concurrencies(l)) + len(rates(l))
 	for _, single := range singlePoints(l) {

@@ -20,11 +20,12 @@ func TestRangeValues(t *testing.T) {
 		r    *spatev1.Range
 		want []float64
 	}{
-		"step":                     {&spatev1.Range{From: 2, To: 8, Step: 2}, []float64{2, 4, 6, 8}},
-		"step beyond the end":      {&spatev1.Range{From: 2, To: 9, Step: 3}, []float64{2, 5, 8, 9}},
-		"step larger than all":     {&spatev1.Range{From: 2, To: 3, Step: 5}, []float64{2, 3}},
-		"step in decimals":         {&spatev1.Range{From: 0.1, To: 0.5, Step: 0.1}, []float64{0.1, 0.2, 0.3, 0.4, 0.5}},
-		"factor":                   {&spatev1.Range{From: 1, To: 128, Factor: 2}, []float64{1, 2, 4, 8, 16, 32, 64, 128}},
+		"step":                 {&spatev1.Range{From: 2, To: 8, Step: 2}, []float64{2, 4, 6, 8}},
+		"step beyond the end":  {&spatev1.Range{From: 2, To: 9, Step: 3}, []float64{2, 5, 8, 9}},
+		"step larger than all": {&spatev1.Range{From: 2, To: 3, Step: 5}, []float64{2, 3}},
+		"step in decimals":     {&spatev1.Range{From: 0.1, To: 0.5, Step: 0.1}, []float64{0.1, 0.2, 0.3, 0.4, 0.5}},
+		"factor": {&spatev1.Range{From: 1, To: 128, Factor: 2},
+			[]float64{1, 2, 4, 8, 16, 32, 64, 128}},
 		"factor beyond the end":    {&spatev1.Range{From: 1, To: 5, Factor: 2}, []float64{1, 2, 4, 5}},
 		"factor near its end":      {&spatev1.Range{From: 0.1, To: 0.8, Factor: 2}, []float64{0.1, 0.2, 0.4, 0.8}},
 		"points":                   {&spatev1.Range{From: 1, To: 16, Points: 5}, []float64{1, 2, 4, 8, 16}},
@@ -75,7 +76,8 @@ func TestRangeValuesAlways(t *testing.T) {
 // TestConcurrencyRangesAreWhole holds concurrencies against rounding one by one.
 func TestConcurrencyRangesAreWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := &spatev1.Range{From: 1, To: float64(rapid.IntRange(1, 500).Draw(t, "to")), Points: rapid.Uint32Range(2, 50).Draw(t, "points")}
+		r := &spatev1.Range{From: 1, To: float64(rapid.IntRange(1, 500).Draw(t, "to")),
+			Points: rapid.Uint32Range(2, 50).Draw(t, "points")}
 		var want []uint32
 		for _, v := range rangeValues(r) {
 			if n := uint32(math.Floor(v + 0.5)); !slices.Contains(want, n) {
@@ -96,15 +98,18 @@ func TestLoadPoints(t *testing.T) {
 	}{
 		"lists and repeats": {
 			`concurrency: [4, 2], requests_per_concurrency: 10, repeats: 2`,
-			[]string{`concurrency: 4 requests: 40`, `concurrency: 4 requests: 40 repeat: 1`, `concurrency: 2 requests: 20`, `concurrency: 2 requests: 20 repeat: 1`},
+			[]string{`concurrency: 4 requests: 40`, `concurrency: 4 requests: 40 repeat: 1`,
+				`concurrency: 2 requests: 20`, `concurrency: 2 requests: 20 repeat: 1`},
 		},
 		"concurrency_range": {
 			`concurrency_range: {from: 1, to: 3, points: 9}, duration: 5s`,
-			[]string{`concurrency: 1 duration {seconds: 5}`, `concurrency: 2 duration {seconds: 5}`, `concurrency: 3 duration {seconds: 5}`},
+			[]string{`concurrency: 1 duration {seconds: 5}`, `concurrency: 2 duration {seconds: 5}`,
+				`concurrency: 3 duration {seconds: 5}`},
 		},
 		"rate_range, gamma": {
 			`rate_range: {from: 2, to: 4, step: 2}, requests: 7, arrival: gamma, burstiness: 0.5`,
-			[]string{`rate: 2 arrival: "gamma" burstiness: 0.5 requests: 7 split: "in_turn"`, `rate: 4 arrival: "gamma" burstiness: 0.5 requests: 7 split: "in_turn"`},
+			[]string{`rate: 2 arrival: "gamma" burstiness: 0.5 requests: 7 split: "in_turn"`,
+				`rate: 4 arrival: "gamma" burstiness: 0.5 requests: 7 split: "in_turn"`},
 		},
 		"think time, warm-up, cool-down, abort, until": {
 			`concurrency: [1], duration: 9s, think_time: {mean: 2s}, warmup: {until_steady: 8s}, cooldown: 7s, abort: {error_share: 0}, until: {metric: ttft, percentile: 99}`,
@@ -123,7 +128,8 @@ func TestLoadPoints(t *testing.T) {
 			`rate_phases: [{from: 9, to: 0, duration: 1s, shape: steps, steps: 4}], arrival: constant`,
 			[]string{`rate: 9 arrival: "constant" split: "in_turn" phases {from: 9 to: 0 duration {seconds: 1} shape: "steps" steps: 4}`},
 		},
-		"replay":       {`replay: {speed: 10}, duration: 1s`, []string{`arrival: "trace" split: "in_turn" replay_speed: 10 duration {seconds: 1}`}},
+		"replay": {`replay: {speed: 10}, duration: 1s`,
+			[]string{`arrival: "trace" split: "in_turn" replay_speed: 10 duration {seconds: 1}`}},
 		"plain replay": {`replay: {}`, []string{`arrival: "trace" split: "in_turn" replay_speed: 1`}},
 		"not conditioned, dealt out": {
 			`rate: [1], requests: 9, conditioned: false, split: in_turn`,
@@ -158,7 +164,8 @@ func TestLoadPoints(t *testing.T) {
 			case strings.Contains(test.load, "sessions"):
 				workload = "sessions: {turns: 2, isl: 1, osl: 1}"
 			}
-			p := load(t, fmt.Sprintf("name: a\ntargets: [{name: t, simulator: {}}]\nworkloads: [{%s}]\nloads: [{%s}]", workload, test.load))
+			p := load(t, fmt.Sprintf("name: a\ntargets: [{name: t, simulator: {}}]\nworkloads: [{%s}]\nloads: [{%s}]",
+				workload, test.load))
 			var want, got []*spatev1.LoadPoint
 			for _, text := range test.want {
 				point := &spatev1.LoadPoint{}

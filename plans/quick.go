@@ -14,8 +14,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Quick is a plan given by command line flags: one workload, and the loads of its sweeps. Zero values are left out of the plan
-// or take Quick's own defaults, which the plan then shows.
+// Quick is a plan given by command line flags: one workload, and the loads of its sweeps. Zero values are left out of
+// the plan or take Quick's own defaults, which the plan then shows.
 type Quick struct {
 	// Name of the plan. Default "quick".
 	Name string
@@ -44,8 +44,8 @@ type Quick struct {
 	Split string
 	// Stagger spreads the first requests of a closed loop over this time. 0: they start at once.
 	Stagger time.Duration
-	// Requests, RequestsPerConcurrency (closed loop only) and Duration end a stage. Default: 10 requests for each unit of
-	// concurrency in a closed loop, 60 s in an open one.
+	// Requests, RequestsPerConcurrency (closed loop only) and Duration end a stage. Default: 10 requests for each unit
+	// of concurrency in a closed loop, 60 s in an open one.
 	Requests, RequestsPerConcurrency uint64
 	Duration                         time.Duration
 	// WarmupRequests and WarmupDuration are left out of the results.
@@ -61,8 +61,8 @@ const (
 	quickDuration               = time.Minute
 )
 
-// YAML returns the plan as a person would write it. The same Quick gives the same bytes. It checks nothing: mistakes come out
-// when the plan is loaded.
+// YAML returns the plan as a person would write it. The same Quick gives the same bytes. It checks nothing: mistakes
+// come out when the plan is loaded.
 func (q Quick) YAML() []byte {
 	w := &writer{}
 	w.line(0, "# Made from command line flags. Save it to a file, change it, and run it with: spate run FILE")
@@ -144,8 +144,8 @@ func (q Quick) requests(w *writer) {
 	q.body(w)
 }
 
-// withoutKey and withoutPassword keep literal secrets out of a text that is printed. What is left is still a mistake, so that Load
-// says what to do instead.
+// withoutKey and withoutPassword keep literal secrets out of a text that is printed. What is left is still a mistake,
+// so that Load says what to do instead.
 func withoutKey(value string) string {
 	if IsReference(value) {
 		return value
@@ -185,7 +185,8 @@ func (q Quick) body(w *writer) {
 }
 
 func (q Quick) closed(w *writer) {
-	w.line(1, "- concurrency: [%s]", list(q.Concurrency, func(n uint32) string { return strconv.FormatUint(uint64(n), 10) }))
+	w.line(1, "- concurrency: [%s]",
+		list(q.Concurrency, func(n uint32) string { return strconv.FormatUint(uint64(n), 10) }))
 	per := q.RequestsPerConcurrency
 	if q.Requests == 0 && per == 0 && q.Duration == 0 {
 		per = quickRequestsPerConcurrency
@@ -270,15 +271,16 @@ func scalar(text string) string {
 	var node yaml.Node
 	bare := text != "" && !strings.ContainsAny(text, "#\n\r,[]{}\"'") && text == strings.TrimSpace(text)
 	if bare && yaml.Unmarshal([]byte(text), &node) == nil && len(node.Content) == 1 {
-		if only := node.Content[0]; only.Kind == yaml.ScalarNode && only.Tag == "!!str" && only.Value == text && only.Anchor == "" {
+		if only := node.Content[0]; only.Kind == yaml.ScalarNode && only.Tag == "!!str" && only.Value == text &&
+			only.Anchor == "" {
 			return text
 		}
 	}
 	return jsonText(text)
 }
 
-// jsonText writes a value as JSON, which is YAML, too. A value that JSON cannot hold is written in words and is found out when the
-// plan is loaded.
+// jsonText writes a value as JSON, which is YAML, too. A value that JSON cannot hold is written in words and is found
+// out when the plan is loaded.
 func jsonText(value any) string {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)

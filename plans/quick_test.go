@@ -15,17 +15,21 @@ import (
 func TestQuickGolden(t *testing.T) {
 	tests := map[string]Quick{
 		"common": {
-			Targets: []string{"http://localhost:8000"}, Model: "Qwen/Qwen3-32B", Concurrency: []uint32{1, 2, 4}, ISL: 3000, OSL: 150,
+			Targets: []string{"http://localhost:8000"}, Model: "Qwen/Qwen3-32B", Concurrency: []uint32{1, 2, 4},
+			ISL: 3000, OSL: 150,
 		},
 		"everything": {
-			Name: "all", Targets: []string{"https://a.example, https://b.example:8443", "http://[::1]:80", "https://a.example"}, API: "completions",
+			Name: "all", Targets: []string{"https://a.example, https://b.example:8443", "http://[::1]:80",
+				"https://a.example"}, API: "completions",
 			Model: "true", APIKey: "env:KEY", Headers: map[string]string{"X-B": "1: #", "X-A": "file:a b"},
 			Body: map[string]any{"ignore_eos": nil, "temperature": 0, "stop": []string{"a", "<b>"}}, ISL: 1, OSL: 2,
-			Concurrency: []uint32{8}, Rate: []float64{0.5, 20}, Arrival: "constant", Requests: 100, Duration: 90 * time.Minute,
+			Concurrency: []uint32{8}, Rate: []float64{0.5, 20}, Arrival: "constant", Requests: 100,
+			Duration:       90 * time.Minute,
 			WarmupRequests: 3, WarmupDuration: time.Minute, Seed: 7, Split: "random", Stagger: 2 * time.Second,
 		},
 		"unconditioned": {
-			Targets: []string{"http://localhost:8000"}, Model: "m", Rate: []float64{8}, ISL: 1, OSL: 2, Requests: 200, Unconditioned: true, Split: "in_turn",
+			Targets: []string{"http://localhost:8000"}, Model: "m", Rate: []float64{8}, ISL: 1, OSL: 2, Requests: 200,
+			Unconditioned: true, Split: "in_turn",
 		},
 	}
 	for name, quick := range tests {
@@ -54,7 +58,8 @@ func TestQuickSaysWhatItWasTold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		model, key, value := text.Draw(t, "model"), text.Draw(t, "key"), text.Draw(t, "value")
 		quick := Quick{
-			Targets: []string{"http://h"}, Model: model, ISL: 1, OSL: 1, Rate: []float64{rapid.Float64Range(0.001, 1e6).Draw(t, "rate")},
+			Targets: []string{"http://h"}, Model: model, ISL: 1, OSL: 1,
+			Rate: []float64{rapid.Float64Range(0.001, 1e6).Draw(t, "rate")},
 			Body: map[string]any{key: map[string]any{key: value, "n": 1.5, "l": []any{true, nil}}},
 		}
 		got := load(t, string(quick.YAML())).Proto()
@@ -74,7 +79,8 @@ func TestQuickSaysWhatItWasTold(t *testing.T) {
 
 func TestQuickMistakesAreFound(t *testing.T) {
 	_, err := Load("flags", Quick{Targets: []string{"localhost"}, Duration: -time.Second}.YAML(), Options{})
-	for _, want := range []string{"endpoints[0]: must be a base URL", "has no model", "isl: must be at least 1", "is an empty list", "duration: must be greater than 0s"} {
+	for _, want := range []string{"endpoints[0]: must be a base URL", "has no model", "isl: must be at least 1",
+		"is an empty list", "duration: must be greater than 0s"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not said: %v", want, err)
 		}

@@ -56,7 +56,8 @@ func TestStagesTakeResources(t *testing.T) {
 	if w := stages[0].GetWorkload().GetMooncake(); w.GetBlockTokens() != 512 || w.GetMaxSkipped() != 0.01 {
 		t.Errorf("defaults: %v", w)
 	}
-	if w := stages[4].GetWorkload().GetAzure(); w.GetBlockTokens() != 0 || w.MaxSkipped == nil || w.GetMaxSkipped() != 0 {
+	if w := stages[4].GetWorkload().GetAzure(); w.GetBlockTokens() != 0 || w.MaxSkipped == nil ||
+		w.GetMaxSkipped() != 0 {
 		t.Errorf("a share of 0 that is given: %v", w)
 	}
 	for i, s := range p.Outline() {
@@ -73,8 +74,10 @@ func TestStagesSayWhatIsMissing(t *testing.T) {
 	}{
 		"everything": {Resources{}, `
 plan.yaml:4:61: targets[0].tokenizer: the tokenizer of target "a" was not read: run the plan with ` + "`spate run`" + `
-plan.yaml:7:22: workloads[0].mooncake.path: the file of workload "mooncake" was not read: run the plan with ` + "`spate run`" + `
-plan.yaml:8:33: workloads[1].azure.path: the file of workload "other" was not read: run the plan with ` + "`spate run`"},
+plan.yaml:7:22: workloads[0].mooncake.path: the file of workload "mooncake" was not read: run the plan with ` +
+			"`spate run`" + `
+plan.yaml:8:33: workloads[1].azure.path: the file of workload "other" was not read: run the plan with ` +
+			"`spate run`"},
 		"rows": {Resources{Datasets: datasets(40), Lexicons: map[string]*spatev1.Lexicon{"a": {}}}, `
 plan.yaml:10:45: loads[0].warmup.requests: the trace of workload "mooncake" has 40 rows: a warm-up of 100 requests leaves none to measure
 plan.yaml:10:45: loads[0].warmup.requests: the trace of workload "other" has 40 rows: a warm-up of 100 requests leaves none to measure
@@ -108,7 +111,8 @@ loads:
   - {rate: [1], duration: 1s}
 `)
 	want := [][2]string{
-		{"targets[0].tokenizer", "/dir/tokenizer.json"}, {"workloads[1].sonnet.path", "s.txt"}, {"workloads[2].sharegpt.path", "c.json"},
+		{"targets[0].tokenizer", "/dir/tokenizer.json"}, {"workloads[1].sonnet.path", "s.txt"},
+		{"workloads[2].sharegpt.path", "c.json"},
 		{"workloads[3].jsonl.path", "p.jsonl"}, {"workloads[4].burstgpt.path", "t.csv"},
 	}
 	var got [][2]string
@@ -122,7 +126,8 @@ loads:
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	jsonl := p.Files()[3]
-	if w := jsonl.Workload; w.GetName() != "jsonl" || w.GetJsonl().GetOsl() != 256 || w.GetJsonl().GetOrder() != "shuffled" {
+	if w := jsonl.Workload; w.GetName() != "jsonl" || w.GetJsonl().GetOsl() != 256 ||
+		w.GetJsonl().GetOrder() != "shuffled" {
 		t.Errorf("defaults: %v", w)
 	}
 	const says = "plan.yaml:10:19: workloads[3].jsonl.path: cannot be read"
@@ -147,7 +152,8 @@ func TestProbeSeed(t *testing.T) {
 		t.Error("another target's search sends other requests")
 	}
 	for what, other := range map[string]uint64{
-		"template": seed(8, 2, &spatev1.Probe{Number: 1}), "load": seed(7, 3, &spatev1.Probe{Number: 1}), "number": seed(7, 2, &spatev1.Probe{Number: 2}),
+		"template": seed(8, 2, &spatev1.Probe{Number: 1}), "load": seed(7, 3, &spatev1.Probe{Number: 1}),
+		"number": seed(7, 2, &spatev1.Probe{Number: 2}),
 	} {
 		if other == base {
 			t.Errorf("the %s makes no difference", what)

@@ -12,8 +12,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// rules returns where a decoded plan breaks the schema's rules or those between its fields. Of several broken rules of one
-// field only the first is told.
+// rules returns where a decoded plan breaks the schema's rules or those between its fields. Of several broken rules of
+// one field only the first is told.
 func rules(s *shape, msg *spatev1.Plan, opts Options) []finding {
 	c := &checker{shape: s, told: make(map[string]bool)}
 	c.schema(protovalidate.Validate(msg))
@@ -84,7 +84,8 @@ func (c *checker) violation(v *protovalidate.Violation) {
 	c.keep(f)
 }
 
-// choices returns the fields of which a plan has one: those of a workload's content or a distribution. Nil: name is a field itself.
+// choices returns the fields of which a plan has one: those of a workload's content or a distribution. Nil: name is a
+// field itself.
 func choices(name string) (names []string) {
 	for _, m := range []protoreflect.ProtoMessage{&spatev1.Workload{}, &spatev1.Lengths{}} {
 		if group := m.ProtoReflect().Descriptor().Oneofs().ByName(protoreflect.Name(name)); group != nil {

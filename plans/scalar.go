@@ -48,7 +48,8 @@ func (s *shape) scalar(path string, node *yaml.Node, field protoreflect.FieldDes
 	}
 }
 
-// zeroIsDefault tells whether the schema's rules do not look at a field that is not set: an empty text would go unnoticed.
+// zeroIsDefault tells whether the schema's rules do not look at a field that is not set: an empty text would go
+// unnoticed.
 func zeroIsDefault(field protoreflect.FieldDescriptor) bool {
 	rules, ok := proto.GetExtension(field.Options(), validate.E_Field).(*validate.FieldRules)
 	return ok && rules.GetIgnore() == validate.Ignore_IGNORE_IF_ZERO_VALUE

@@ -11,6 +11,6 @@ var schema []byte
 //
 //	# yaml-language-server: $schema=plan.schema.json
 //
-// is completed and checked by it while it is written, where the editor knows YAML Language Server. Load checks more. The caller must
-// not change the schema.
+// is completed and checked by it while it is written, where the editor knows YAML Language Server. Load checks more.
+// The caller must not change the schema.
 func Schema() []byte { return schema }

@@ -21,9 +21,9 @@ type Lookup func(reference string) (string, error)
 // maxSecret is far beyond any key and any bundle of certificates, and keeps file:/dev/zero from being read for ever.
 const maxSecret = 1 << 20
 
-// Secrets looks up every secret reference of the plan, once each, and returns the values by reference. The error is Mistakes
-// with the position of each reference whose value is missing, empty or unfit for its place: a header, certificates in PEM, a user and a
-// password. Secrets blocks as lookup does.
+// Secrets looks up every secret reference of the plan, once each, and returns the values by reference. The error is
+// Mistakes with the position of each reference whose value is missing, empty or unfit for its place: a header,
+// certificates in PEM, a user and a password. Secrets blocks as lookup does.
 func (p *Plan) Secrets(lookup Lookup) (map[string]string, error) {
 	values, ms := p.lookUp(lookup)
 	if err := mistakesOrNil(ms); err != nil {
@@ -101,7 +101,8 @@ func (u use) unfit(value string) string {
 	return ""
 }
 
-// references returns all uses, without those that are badly written: they are mistakes of another kind. A simulation needs none.
+// references returns all uses, without those that are badly written: they are mistakes of another kind. A simulation
+// needs none.
 func (p *Plan) references() []use {
 	if p.msg.GetSimulation() != nil {
 		return nil
@@ -129,7 +130,8 @@ func connectionUses(path string, t *spatev1.Target) (uses []use) {
 	}
 	c := t.GetConnection()
 	for _, u := range []use{
-		{".proxy_auth", c.GetProxyAuth(), ofUserPassword}, {".ca", c.GetCa(), ofPEM}, {".certificate", c.GetCertificate(), ofPEM},
+		{".proxy_auth", c.GetProxyAuth(), ofUserPassword}, {".ca", c.GetCa(), ofPEM},
+		{".certificate", c.GetCertificate(), ofPEM},
 		{".key", c.GetKey(), ofPEM},
 	} {
 		if referenceProblem(u.reference) == "" {
@@ -170,8 +172,8 @@ func referenceProblem(value string) string {
 	return ""
 }
 
-// SystemLookup reads references from this process's environment and from files, relative to its working directory where no plan places them. White
-// space around a file's content is left out, as editors end files with a line break.
+// SystemLookup reads references from this process's environment and from files, relative to its working directory where
+// no plan places them. White space around a file's content is left out, as editors end files with a line break.
 func SystemLookup(reference string) (string, error) {
 	if name, ok := strings.CutPrefix(reference, "env:"); ok {
 		value, set := os.LookupEnv(name)

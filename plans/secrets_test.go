@@ -81,15 +81,17 @@ loads:
   - {rate: [1], duration: 1s}
 `)
 	values := map[string]string{
-		"env:AUTH": "user:password", "file:CA": "-----BEGIN CERTIFICATE-----\nsk-a\n", "env:CERT": "-----BEGIN CERTIFICATE-----\nsk-b\n",
-		"env:KEY": "-----BEGIN PRIVATE KEY-----\nsk-c\n",
+		"env:AUTH": "user:password", "file:CA": "-----BEGIN CERTIFICATE-----\nsk-a\n",
+		"env:CERT": "-----BEGIN CERTIFICATE-----\nsk-b\n",
+		"env:KEY":  "-----BEGIN PRIVATE KEY-----\nsk-c\n",
 	}
 	lookup := func(reference string) (string, error) { return values[reference], nil }
 	got, err := p.Secrets(lookup)
 	if diff := cmp.Diff(values, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	if diff := cmp.Diff([]string{"env:AUTH", "env:CERT", "env:KEY", "file:CA"}, References(p.Proto().GetTargets()[0])); diff != "" {
+	if diff := cmp.Diff([]string{"env:AUTH", "env:CERT", "env:KEY", "file:CA"},
+		References(p.Proto().GetTargets()[0])); diff != "" {
 		t.Errorf("references (-want +got):\n%s", diff)
 	}
 	values["env:AUTH"], values["file:CA"], values["env:CERT"] = "sk-password", "sk-a", "-----BEGIN sk-b"
@@ -99,7 +101,8 @@ plan.yaml:7:68: targets[0].connection.ca: file:CA holds nothing in PEM: it must 
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
-	if simulated := simulatedTarget(p.msg.GetTargets()[0]); len(References(simulated)) > 0 || simulated.GetConnection() != nil {
+	if simulated := simulatedTarget(p.msg.GetTargets()[0]); len(References(simulated)) > 0 ||
+		simulated.GetConnection() != nil {
 		t.Errorf("a simulation would need %v: %v", References(simulated), simulated.GetConnection())
 	}
 }
@@ -127,7 +130,8 @@ func TestSystemLookup(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got, err := SystemLookup(test.reference)
-			if got != test.value || (err != nil) != (test.problem != "") || err != nil && !strings.Contains(err.Error(), test.problem) {
+			if got != test.value || (err != nil) != (test.problem != "") || err != nil &&
+				!strings.Contains(err.Error(), test.problem) {
 				t.Errorf("got %q, %v", got, err)
 			}
 			if err != nil && strings.Contains(err.Error(), "sk-secret") {

@@ -18,7 +18,8 @@ const (
 	MaxServerLabels = 512
 	// MaxServerValue bounds values either side of 0, so that no sum of a stage's values overflows.
 	MaxServerValue = 1e300
-	// MaxServerCount bounds the values of a histogram: the largest count that a number in Prometheus' text form holds exactly.
+	// MaxServerCount bounds the values of a histogram: the largest count that a number in Prometheus' text form holds
+	// exactly.
 	MaxServerCount = 1 << 53
 )
 
@@ -30,40 +31,50 @@ const (
 	ServerLeftOut = "scrape_series_left_out"
 )
 
-// defaultServerMetrics are the gauges and counters of requests running and waiting, KV cache in use, prefix cache hits, preemptions and
-// tokens, by the names in the engines' own documentation. Of metrics that were renamed both names are here.
+// defaultServerMetrics are the gauges and counters of requests running and waiting, KV cache in use, prefix cache hits,
+// preemptions and tokens, by the names in the engines' own documentation. Of metrics that were renamed both names are
+// here.
 var defaultServerMetrics = []string{
 	"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc",
-	"vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_queries_total", "vllm:gpu_prefix_cache_hits_total",
+	"vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_queries_total",
+	"vllm:gpu_prefix_cache_hits_total",
 	"vllm:num_preemptions_total", "vllm:prompt_tokens_total", "vllm:generation_tokens_total",
 
-	"sglang:num_running_reqs", "sglang:num_queue_reqs", "sglang:token_usage", "sglang:cache_hit_rate", "sglang:gen_throughput",
-	"sglang:num_used_tokens", "sglang:prompt_tokens_total", "sglang:generation_tokens_total", "sglang:cached_tokens_total",
+	"sglang:num_running_reqs", "sglang:num_queue_reqs", "sglang:token_usage", "sglang:cache_hit_rate",
+	"sglang:gen_throughput",
+	"sglang:num_used_tokens", "sglang:prompt_tokens_total", "sglang:generation_tokens_total",
+	"sglang:cached_tokens_total",
 	"sglang:num_retracted_reqs", "sglang:num_retracted_requests_total",
 
-	"tgi_queue_size", "tgi_batch_current_size", "tgi_batch_current_max_tokens", "tgi_request_count", "tgi_request_input_length",
+	"tgi_queue_size", "tgi_batch_current_size", "tgi_batch_current_max_tokens", "tgi_request_count",
+	"tgi_request_input_length",
 	"tgi_request_generated_tokens",
 
-	"dynamo_frontend_inflight_requests", "dynamo_frontend_active_requests", "dynamo_frontend_queued_requests", "dynamo_frontend_requests_total",
+	"dynamo_frontend_inflight_requests", "dynamo_frontend_active_requests", "dynamo_frontend_queued_requests",
+	"dynamo_frontend_requests_total",
 	"dynamo_frontend_output_tokens_total", "dynamo_component_inflight_requests", "dynamo_component_kvstats_*",
 	"dynamo_component_total_blocks", "dynamo_component_gpu_cache_usage_percent",
 
-	"trtllm_num_requests_running", "trtllm_num_requests_waiting", "trtllm_kv_cache_hit_rate", "trtllm_kv_cache_utilization",
+	"trtllm_num_requests_running", "trtllm_num_requests_waiting", "trtllm_kv_cache_hit_rate",
+	"trtllm_kv_cache_utilization",
 	"trtllm_prompt_cached_tokens_total", "trtllm_prompt_tokens_total", "trtllm_generation_tokens_total",
 	"nv_trt_llm_request_metrics", "nv_trt_llm_kv_cache_block_metrics", "nv_trt_llm_inflight_batcher_metrics",
 	"nv_inference_pending_request_count", "nv_inference_request_success",
 }
 
-// accountHistograms are the engines' histograms of latencies, and of tokens where they tell what a prefix cache spared. They are read for a
-// stage's account whatever a plan names. Sources, read in November 2026: vLLM 0.32 v1/metrics/loggers.py; SGLang
-// srt/observability/metrics_collector.py; TensorRT-LLM tensorrt_llm/metrics/collector.py (its page is /prometheus/metrics); Dynamo
-// lib/runtime/src/metrics/prometheus_names.rs, module frontend_service; TGI's reference of metrics.
+// accountHistograms are the engines' histograms of latencies, and of tokens where they tell what a prefix cache spared.
+// They are read for a stage's account whatever a plan names. Sources, read in November 2026: vLLM 0.32
+// v1/metrics/loggers.py; SGLang srt/observability/metrics_collector.py; TensorRT-LLM tensorrt_llm/metrics/collector.py
+// (its page is /prometheus/metrics); Dynamo lib/runtime/src/metrics/prometheus_names.rs, module frontend_service; TGI's
+// reference of metrics.
 var accountHistograms = []string{
-	"vllm:time_to_first_token_seconds", "vllm:inter_token_latency_seconds", "vllm:request_time_per_output_token_seconds",
+	"vllm:time_to_first_token_seconds", "vllm:inter_token_latency_seconds",
+	"vllm:request_time_per_output_token_seconds",
 	"vllm:time_per_output_token_seconds", "vllm:e2e_request_latency_seconds", "vllm:request_queue_time_seconds",
 	"vllm:request_prefill_time_seconds", "vllm:request_decode_time_seconds", "vllm:request_inference_time_seconds",
 
-	"sglang:time_to_first_token_seconds", "sglang:inter_token_latency_seconds", "sglang:request_time_per_output_token_seconds",
+	"sglang:time_to_first_token_seconds", "sglang:inter_token_latency_seconds",
+	"sglang:request_time_per_output_token_seconds",
 	"sglang:time_per_output_token_seconds", "sglang:e2e_request_latency_seconds", "sglang:queue_time_seconds",
 
 	"trtllm_time_to_first_token_seconds", "trtllm_time_per_output_token_seconds", "trtllm_e2e_request_latency_seconds",
@@ -71,13 +82,16 @@ var accountHistograms = []string{
 	"trtllm_request_inference_time_seconds",
 
 	"dynamo_frontend_time_to_first_token_seconds", "dynamo_frontend_inter_token_latency_seconds",
-	"dynamo_frontend_request_duration_seconds", "dynamo_frontend_cached_tokens", "dynamo_frontend_input_sequence_tokens",
+	"dynamo_frontend_request_duration_seconds", "dynamo_frontend_cached_tokens",
+	"dynamo_frontend_input_sequence_tokens",
 	"dynamo_component_request_duration_seconds",
 
-	"tgi_request_duration", "tgi_request_queue_duration", "tgi_request_inference_duration", "tgi_request_mean_time_per_token_duration",
+	"tgi_request_duration", "tgi_request_queue_duration", "tgi_request_inference_duration",
+	"tgi_request_mean_time_per_token_duration",
 }
 
 // accountCounters count requests by how they ended, which makes several series of each.
 var accountCounters = []string{
-	"vllm:request_success_total", "sglang:num_requests_total", "sglang:num_aborted_requests_total", "trtllm_request_success_total",
+	"vllm:request_success_total", "sglang:num_requests_total", "sglang:num_aborted_requests_total",
+	"trtllm_request_success_total",
 }

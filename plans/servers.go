@@ -16,8 +16,8 @@ const (
 	readNever   = "never"
 )
 
-// ServerSources returns the addresses at which the servers of a target are asked for their metrics, in the order of their numbers: those
-// that the plan names, or /metrics at each endpoint, of 64 at most. None: the plan says never.
+// ServerSources returns the addresses at which the servers of a target are asked for their metrics, in the order of
+// their numbers: those that the plan names, or /metrics at each endpoint, of 64 at most. None: the plan says never.
 func ServerSources(t *spatev1.Target) []string {
 	m := t.GetServerMetrics()
 	switch {
@@ -39,20 +39,22 @@ func ReadsEachSecond(t *spatev1.Target) bool {
 	return m != nil && (m.GetRead() == "" || m.GetRead() == readSeconds)
 }
 
-// NamesServerMetrics reports whether a plan asks for the metrics of a target's servers. Else they are read where there are any, and nothing
-// is wrong where there are none.
+// NamesServerMetrics reports whether a plan asks for the metrics of a target's servers. Else they are read where there
+// are any, and nothing is wrong where there are none.
 func NamesServerMetrics(t *spatev1.Target) bool { return t.GetServerMetrics() != nil }
 
-// AccountMetrics returns the names of the counters and histograms whose growth over a stage is taken, those that matter most first.
+// AccountMetrics returns the names of the counters and histograms whose growth over a stage is taken, those that matter
+// most first.
 func AccountMetrics(t *spatev1.Target) []string {
 	return slices.Concat(accountHistograms, defaultServerMetrics, accountCounters, t.GetServerMetrics().GetNames())
 }
 
-// BesideEndpoint reports whether an address is on the machine of one of a target's endpoints, whatever its port: what serves their metrics there is
-// reached as the target's connection says.
+// BesideEndpoint reports whether an address is on the machine of one of a target's endpoints, whatever its port: what
+// serves their metrics there is reached as the target's connection says.
 func BesideEndpoint(t *spatev1.Target, address string) bool {
 	host := hostname(address)
-	return host != "" && slices.ContainsFunc(t.GetEndpoints(), func(endpoint string) bool { return strings.EqualFold(hostname(endpoint), host) })
+	return host != "" && slices.ContainsFunc(t.GetEndpoints(),
+		func(endpoint string) bool { return strings.EqualFold(hostname(endpoint), host) })
 }
 
 // hostname is the host of a URL without its port, empty if it is none.

@@ -14,7 +14,8 @@ func TestBesideEndpoint(t *testing.T) {
 		endpoint, address string
 		want              bool
 	}{
-		{"http://h:8000", "https://H:8002/metrics", true}, {"http://[::1]:1", "http://[::1]:2/m", true}, {"http://h", "http://i/metrics", false},
+		{"http://h:8000", "https://H:8002/metrics", true}, {"http://[::1]:1", "http://[::1]:2/m", true},
+		{"http://h", "http://i/metrics", false},
 		{"http://h", "://", false}, {"/a", "/b", false},
 	} {
 		target := &spatev1.Target{Endpoints: []string{"http://other", c.endpoint}}
@@ -24,7 +25,8 @@ func TestBesideEndpoint(t *testing.T) {
 	}
 }
 
-// TestCAOfMetrics checks where the authorities of a connection are good for something: an endpoint, or metrics on a machine of one, over TLS.
+// TestCAOfMetrics checks where the authorities of a connection are good for something: an endpoint, or metrics on a
+// machine of one, over TLS.
 func TestCAOfMetrics(t *testing.T) {
 	for _, c := range []struct {
 		endpoint, metrics string
@@ -36,7 +38,8 @@ func TestCAOfMetrics(t *testing.T) {
 		{"http://h:8000", "", true},
 		{"http://h:8000", "server_metrics: {}", true},
 		{"http://h:8000", "server_metrics: {urls: ['http://h:8443/metrics']}", true},
-		{"http://h:8000", "server_metrics: {urls: ['https://other:8443/metrics']}", true}, // which the connection is not for
+		// which the connection is not for
+		{"http://h:8000", "server_metrics: {urls: ['https://other:8443/metrics']}", true},
 	} {
 		plan := fmt.Sprintf(`name: p
 targets:
@@ -49,7 +52,8 @@ workloads: [{random: {isl: 1, osl: 1}}]
 loads: [{rate: [1], duration: 1s}]
 `, c.endpoint, c.metrics)
 		_, err := Load("plan.yaml", []byte(plan), Options{})
-		if refused := err != nil; refused != c.refused || refused && !strings.Contains(err.Error(), "connection.ca: goes with https:// endpoints, or https:// urls") {
+		if refused := err != nil; refused != c.refused || refused &&
+			!strings.Contains(err.Error(), "connection.ca: goes with https:// endpoints, or https:// urls") {
 			t.Errorf("%s with %q: %v", c.endpoint, c.metrics, err)
 		}
 	}
@@ -79,8 +83,9 @@ func TestServersAreReadUnlessAPlanSaysNever(t *testing.T) {
 			t.Errorf("%s: each second %v, named %v", metrics, ReadsEachSecond(target), NamesServerMetrics(target))
 		}
 	}
-	_, err := Load("plan.yaml", []byte("name: p\ntargets: [{name: t, endpoints: ['http://h:1'], model: m, server_metrics: {read: never, names: [a]}}]\n"+
-		"workloads: [{random: {isl: 1, osl: 1}}]\nloads: [{rate: [1], duration: 1s}]\n"), Options{})
+	_, err := Load("plan.yaml",
+		[]byte("name: p\ntargets: [{name: t, endpoints: ['http://h:1'], model: m, server_metrics: {read: never, names: [a]}}]\n"+
+			"workloads: [{random: {isl: 1, osl: 1}}]\nloads: [{rate: [1], duration: 1s}]\n"), Options{})
 	if err == nil || !strings.Contains(err.Error(), "server_metrics.read: never does not go with urls or names") {
 		t.Errorf("never with names: %v", err)
 	}

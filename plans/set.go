@@ -15,12 +15,13 @@ import (
 )
 
 // Set returns a plan's YAML with other values. An assignment is FIELD=VALUE: "seed=7", "loads[0].requests=50",
-// "targets.dynamo.endpoints=http://h:1,http://h:2". An item of a list is given by its index or, of targets and workloads, by its name;
-// a workload without a name by the one it has by default. The value is YAML; a list of plain values may be written with commas
-// alone, and a text is taken as it stands. Fields that the plan does not have are added. Comments and the order of fields stay, blank
-// lines do not.
+// "targets.dynamo.endpoints=http://h:1,http://h:2". An item of a list is given by its index or, of targets and
+// workloads, by its name; a workload without a name by the one it has by default. The value is YAML; a list of plain
+// values may be written with commas alone, and a text is taken as it stands. Fields that the plan does not have are
+// added. Comments and the order of fields stay, blank lines do not.
 //
-// The error names the assignment, the step at which it fails and what there is. Whether the values make a plan is for Load to say.
+// The error names the assignment, the step at which it fails and what there is. Whether the values make a plan is for
+// Load to say.
 func Set(source []byte, assignments []string) ([]byte, error) {
 	return edited(source, func(root *yaml.Node) error {
 		for _, text := range assignments {
@@ -32,8 +33,8 @@ func Set(source []byte, assignments []string) ([]byte, error) {
 	})
 }
 
-// Simulate returns a plan's YAML that runs against the simulator, in time compressed by speed, which is at least 1. A simulation that the
-// plan has is replaced.
+// Simulate returns a plan's YAML that runs against the simulator, in time compressed by speed, which is at least 1. A
+// simulation that the plan has is replaced.
 func Simulate(source []byte, speed float64) ([]byte, error) {
 	return edited(source, func(root *yaml.Node) error {
 		value := &yaml.Node{}
@@ -46,8 +47,8 @@ func Simulate(source []byte, speed float64) ([]byte, error) {
 	})
 }
 
-// Only returns a plan's YAML with these targets alone, in the plan's order. The error names a target that the plan does not have, and those
-// that it has.
+// Only returns a plan's YAML with these targets alone, in the plan's order. The error names a target that the plan does
+// not have, and those that it has.
 func Only(source []byte, targets []string) ([]byte, error) {
 	return edited(source, func(root *yaml.Node) error {
 		list := entry(root, "targets")
@@ -97,7 +98,8 @@ func edited(source []byte, change func(root *yaml.Node) error) ([]byte, error) {
 		return nil, Mistakes{{Path: path, Message: fmt.Sprintf("the plan has more than %d values", maxNodes)}}
 	}
 	if root.Kind != yaml.MappingNode {
-		return nil, Mistakes{{Path: path, Line: root.Line, Column: root.Column, Message: "expected fields (name: value), got " + kindWord(root)}}
+		return nil, Mistakes{{Path: path, Line: root.Line, Column: root.Column,
+			Message: "expected fields (name: value), got " + kindWord(root)}}
 	}
 	if err := change(root); err != nil {
 		return nil, err
@@ -185,7 +187,8 @@ func assignItem(list *yaml.Node, field protoreflect.FieldDescriptor, rest, value
 	return nil
 }
 
-// item finds an item by "[INDEX]" or ".NAME", and returns what follows. Names may have dots in them, so the longest that fits is taken.
+// item finds an item by "[INDEX]" or ".NAME", and returns what follows. Names may have dots in them, so the longest
+// that fits is taken.
 func item(list *yaml.Node, field protoreflect.FieldDescriptor, rest string) (index int, after string, err error) {
 	if inner, ok := strings.CutPrefix(rest, "["); ok {
 		number, after, closed := strings.Cut(inner, "]")
@@ -194,7 +197,8 @@ func item(list *yaml.Node, field protoreflect.FieldDescriptor, rest string) (ind
 		case !closed || err != nil:
 			return 0, "", fmt.Errorf("expected an index like [0] after %s, got %q", field.TextName(), rest)
 		case i < 0 || i >= len(list.Content):
-			return 0, "", fmt.Errorf("there is no %s[%d]: the plan has %d of them, from 0", field.TextName(), i, len(list.Content))
+			return 0, "", fmt.Errorf("there is no %s[%d]: the plan has %d of them, from 0", field.TextName(), i,
+				len(list.Content))
 		}
 		return i, after, nil
 	}
@@ -208,7 +212,8 @@ func item(list *yaml.Node, field protoreflect.FieldDescriptor, rest string) (ind
 	}
 	if best < 0 {
 		name, _, _ := strings.Cut(rest, ".")
-		return 0, "", fmt.Errorf("none of the %s is named %q; there are: %s", field.TextName(), name, listWords(field, names))
+		return 0, "", fmt.Errorf("none of the %s is named %q; there are: %s", field.TextName(), name,
+			listWords(field, names))
 	}
 	return best, rest[length:], nil
 }
@@ -303,7 +308,8 @@ func fieldNode(field protoreflect.FieldDescriptor, value string) (*yaml.Node, er
 		return valueNode(field, value)
 	}
 	if field.Message() != nil {
-		return nil, fmt.Errorf("%s is a list: give it in brackets, or one of its items by its index or name", field.TextName())
+		return nil, fmt.Errorf("%s is a list: give it in brackets, or one of its items by its index or name",
+			field.TextName())
 	}
 	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Style: yaml.FlowStyle}
 	for part := range strings.SplitSeq(value, ",") {
@@ -316,7 +322,8 @@ func fieldNode(field protoreflect.FieldDescriptor, value string) (*yaml.Node, er
 	return list, nil
 }
 
-// valueNode returns one value. A text is taken as it stands, so that a model's name may be 7 or "a: b"; quotes around it are YAML's.
+// valueNode returns one value. A text is taken as it stands, so that a model's name may be 7 or "a: b"; quotes around
+// it are YAML's.
 func valueNode(field protoreflect.FieldDescriptor, value string) (*yaml.Node, error) {
 	text := field.Kind() == protoreflect.StringKind && !field.IsMap()
 	list := field.IsList() && strings.HasPrefix(strings.TrimSpace(value), "[")
@@ -330,7 +337,8 @@ func textNode(value string) *yaml.Node {
 	node := &yaml.Node{}
 	node.SetString(value)
 	if value == mergeKey {
-		node.Style = yaml.DoubleQuotedStyle // the encoder leaves it bare, and a reader would take it for what it looks like
+		// the encoder leaves it bare, and a reader would take it for what it looks like
+		node.Style = yaml.DoubleQuotedStyle
 	}
 	return node
 }

@@ -34,30 +34,38 @@ func TestSet(t *testing.T) {
 		want string // What the plan must have then, in YAML's shortest form.
 		gone string
 	}{
-		"field":                    {[]string{"seed=7"}, "seed: 7\n", "seed: 1"},
-		"comment stays":            {[]string{"name=other"}, "# What it is for.\nname: other # its name\n", "settable"},
-		"by index":                 {[]string{"loads[0].requests=50"}, "requests: 50\n", "requests: 10"},
-		"endpoints by name":        {[]string{"targets.a.endpoints=http://h:1,http://h:2?x=1"}, "endpoints: ['http://h:1', 'http://h:2?x=1'] # replace me\n", "placeholder"},
-		"a name with a dot":        {[]string{"targets.a.b.model=x"}, "- {name: a.b, simulator: {}, model: x}\n", ""},
-		"an item of a list":        {[]string{"targets[0].endpoints[0]=http://h"}, "endpoints: ['http://h']", "placeholder"},
-		"list with commas":         {[]string{"loads[0].concurrency=4,8"}, "concurrency: [4, 8]\n", "[1, 2]"},
-		"list in brackets":         {[]string{"loads[0].concurrency=[4, 8]"}, "concurrency: [4, 8]\n", "[1, 2]"},
-		"texts in brackets":        {[]string{`targets.a.endpoints=["http://x", 'http://y']`}, "endpoints: [\"http://x\", 'http://y']", "placeholder"},
-		"text that is a number":    {[]string{"targets.a.model=7"}, "model: \"7\"\n", ""},
-		"text that is not YAML":    {[]string{"targets.a.model=a: [b"}, "model: 'a: [b'\n", ""},
-		"text in quotes":           {[]string{`targets.a.model="x y"`}, "model: \"x y\"\n", ""},
-		"message in braces":        {[]string{"slo={ttft: 2s}"}, "slo: {ttft: 2s}\n", ""},
-		"message made on the way":  {[]string{"slo.ttft=2s", "slo.e2e=20s"}, "slo:\n  ttft: 2s\n  e2e: 20s\n", ""},
-		"workload by default name": {[]string{"workloads.30:15.random.isl=40"}, "random: {isl: 40, osl: 15}\n", "isl: 30,"},
-		"workload by name":         {[]string{"workloads.long.random.osl=9"}, "random: {isl: 3000, osl: 9}\n", ""},
-		"header":                   {[]string{"targets.a.headers.X-Region=eu"}, "headers:\n      X-Region: eu\n", ""},
-		"region":                   {[]string{"regions.eu=0.6", "regions.us=2"}, "regions:\n  eu: 0.6\n  us: 2\n", ""},
-		"regions":                  {[]string{"regions={eu: 0.6, us: 0.4}"}, "regions: {eu: 0.6, us: 0.4}\n", ""},
-		"agent loss":               {[]string{"on_agent_loss=degrade", "observers.rate=0.5"}, "on_agent_loss: degrade\nobservers:\n  rate: 0.5\n", ""},
-		"body":                     {[]string{"targets.a.body.temperature=0.5", "targets.a.body.x.y=[1, {z: 2}]"}, "body:\n      temperature: 0.5\n      x:\n        y: [1, {z: 2}]\n", ""},
-		"one after the other":      {[]string{"seed=7", "seed=8"}, "seed: 8\n", "seed: 7"},
-		"whole target":             {[]string{"targets[1]={name: c, simulator: {}}"}, "- {name: c, simulator: {}}\n", "a.b"},
-		"a workload's field whole": {[]string{"workloads[0].random={isl: 1, osl: 2}"}, "- random: {isl: 1, osl: 2}\n", "osl: 15}\n  - name"},
+		"field":         {[]string{"seed=7"}, "seed: 7\n", "seed: 1"},
+		"comment stays": {[]string{"name=other"}, "# What it is for.\nname: other # its name\n", "settable"},
+		"by index":      {[]string{"loads[0].requests=50"}, "requests: 50\n", "requests: 10"},
+		"endpoints by name": {[]string{"targets.a.endpoints=http://h:1,http://h:2?x=1"},
+			"endpoints: ['http://h:1', 'http://h:2?x=1'] # replace me\n", "placeholder"},
+		"a name with a dot": {[]string{"targets.a.b.model=x"}, "- {name: a.b, simulator: {}, model: x}\n", ""},
+		"an item of a list": {[]string{"targets[0].endpoints[0]=http://h"}, "endpoints: ['http://h']",
+			"placeholder"},
+		"list with commas": {[]string{"loads[0].concurrency=4,8"}, "concurrency: [4, 8]\n", "[1, 2]"},
+		"list in brackets": {[]string{"loads[0].concurrency=[4, 8]"}, "concurrency: [4, 8]\n", "[1, 2]"},
+		"texts in brackets": {[]string{`targets.a.endpoints=["http://x", 'http://y']`},
+			"endpoints: [\"http://x\", 'http://y']", "placeholder"},
+		"text that is a number":   {[]string{"targets.a.model=7"}, "model: \"7\"\n", ""},
+		"text that is not YAML":   {[]string{"targets.a.model=a: [b"}, "model: 'a: [b'\n", ""},
+		"text in quotes":          {[]string{`targets.a.model="x y"`}, "model: \"x y\"\n", ""},
+		"message in braces":       {[]string{"slo={ttft: 2s}"}, "slo: {ttft: 2s}\n", ""},
+		"message made on the way": {[]string{"slo.ttft=2s", "slo.e2e=20s"}, "slo:\n  ttft: 2s\n  e2e: 20s\n", ""},
+		"workload by default name": {[]string{"workloads.30:15.random.isl=40"}, "random: {isl: 40, osl: 15}\n",
+			"isl: 30,"},
+		"workload by name": {[]string{"workloads.long.random.osl=9"}, "random: {isl: 3000, osl: 9}\n", ""},
+		"header":           {[]string{"targets.a.headers.X-Region=eu"}, "headers:\n      X-Region: eu\n", ""},
+		"region":           {[]string{"regions.eu=0.6", "regions.us=2"}, "regions:\n  eu: 0.6\n  us: 2\n", ""},
+		"regions":          {[]string{"regions={eu: 0.6, us: 0.4}"}, "regions: {eu: 0.6, us: 0.4}\n", ""},
+		"agent loss": {[]string{"on_agent_loss=degrade", "observers.rate=0.5"},
+			"on_agent_loss: degrade\nobservers:\n  rate: 0.5\n", ""},
+		"body": {[]string{"targets.a.body.temperature=0.5", "targets.a.body.x.y=[1, {z: 2}]"},
+			"body:\n      temperature: 0.5\n      x:\n        y: [1, {z: 2}]\n", ""},
+		"one after the other": {[]string{"seed=7", "seed=8"}, "seed: 8\n", "seed: 7"},
+		"whole target": {[]string{"targets[1]={name: c, simulator: {}}"}, "- {name: c, simulator: {}}\n",
+			"a.b"},
+		"a workload's field whole": {[]string{"workloads[0].random={isl: 1, osl: 2}"}, "- random: {isl: 1, osl: 2}\n",
+			"osl: 15}\n  - name"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +73,8 @@ func TestSet(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !strings.Contains(string(got), test.want) || test.gone != "" && strings.Contains(string(got), test.gone) {
+			if !strings.Contains(string(got), test.want) || test.gone != "" &&
+				strings.Contains(string(got), test.gone) {
 				t.Errorf("want %q and not %q, got\n%s", test.want, test.gone, got)
 			}
 		})
@@ -112,7 +121,8 @@ func TestSetRefusesWhatIsNoPlan(t *testing.T) {
 		"targets: []":  `cannot set "targets[0].model": there is no targets[0]: the plan has 0 of them, from 0`,
 		"targets: [x]": `cannot set "targets[0].model": expected fields before "model", but the plan has text there`,
 	} {
-		if _, err := Set([]byte(text), []string{"targets[0].model=x"}); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := Set([]byte(text), []string{"targets[0].model=x"}); err == nil ||
+			!strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", text, err, want)
 		}
 	}
@@ -145,7 +155,8 @@ func TestSetTakesAnyText(t *testing.T) {
 		return s != "" && !strings.ContainsAny(s[:1], `"'`)
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		model := rapid.OneOf(text, rapid.SampledFrom([]string{"<<", "=", "~", "null", "yes", "0x1f", "2026-11-23", "---", "..."})).Draw(t, "model")
+		model := rapid.OneOf(text, rapid.SampledFrom([]string{"<<", "=", "~", "null", "yes", "0x1f", "2026-11-23",
+			"---", "..."})).Draw(t, "model")
 		set, err := Set([]byte(settable), []string{"targets.a.model=" + model})
 		if err != nil {
 			t.Fatal(err)
@@ -176,7 +187,8 @@ func TestSimulate(t *testing.T) {
 
 // FuzzSet: whatever the assignment, it is refused or gives something that can be read again.
 func FuzzSet(f *testing.F) {
-	for _, seed := range []string{"seed=7", "targets.a.endpoints=x,y", "targets.a.b.model=x", "slo={ttft: 2s}", "loads[0].x=", "a=&a [*a]", "=", "seed=*x", "targets[0]=~", "seed=<<: 3", "targets.a.body.a.b=!!binary x"} {
+	for _, seed := range []string{"seed=7", "targets.a.endpoints=x,y", "targets.a.b.model=x", "slo={ttft: 2s}",
+		"loads[0].x=", "a=&a [*a]", "=", "seed=*x", "targets[0]=~", "seed=<<: 3", "targets.a.body.a.b=!!binary x"} {
 		f.Add(settable, seed)
 	}
 	f.Fuzz(func(t *testing.T, source, assignment string) {
@@ -207,11 +219,13 @@ loads: [{rate: [1], requests: 1}]
 	for _, s := range load(t, string(text)).Outline() {
 		names = append(names, s.GetTarget().GetName())
 	}
-	if !slices.Equal(names, []string{"b", "c"}) || !strings.Contains(string(text), "# kept") || !strings.Contains(string(text), "# the second") {
+	if !slices.Equal(names, []string{"b", "c"}) || !strings.Contains(string(text), "# kept") ||
+		!strings.Contains(string(text), "# the second") {
 		t.Errorf("%v\n%s", names, text)
 	}
 	for source, want := range map[string]string{
-		plan: `there is no target "x"; there are a, b, c`, "name: p": "no list of targets", "targets: [1, [2]]": `there is no target "x"`, "targets: 7": "no list of targets",
+		plan: `there is no target "x"; there are a, b, c`, "name: p": "no list of targets",
+		"targets: [1, [2]]": `there is no target "x"`, "targets: 7": "no list of targets",
 	} {
 		if _, err := Only([]byte(source), []string{"x"}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", source, err)

@@ -32,9 +32,9 @@ type finding struct {
 	cures []string
 }
 
-// shape is the tree of a plan beside the schema: where each field stands, and where the tree does not fit. The decoder is
-// more forgiving than a person wants (it takes "4k" as a number, a field's number as its name, a duplicate key, a null), so
-// this walk is what makes plans strict.
+// shape is the tree of a plan beside the schema: where each field stands, and where the tree does not fit. The decoder
+// is more forgiving than a person wants (it takes "4k" as a number, a field's number as its name, a duplicate key, a
+// null), so this walk is what makes plans strict.
 type shape struct {
 	at    map[string]*yaml.Node
 	found []finding
@@ -161,7 +161,8 @@ func (s *shape) mapping(path string, node *yaml.Node, visit func(key, value *yam
 		case key.Tag == "!!merge":
 			s.add(path, key, "merge keys (<<) are not supported: write the fields out")
 		case key.Kind != yaml.ScalarNode:
-			s.keep(finding{path: path, in: path, node: key, unknown: true, message: "expected a name, got " + kindWord(key)})
+			s.keep(finding{path: path, in: path, node: key, unknown: true, message: "expected a name, got " +
+				kindWord(key)})
 		case first != nil:
 			s.add(join(path, shorten(key.Value)), key, "is given twice, first in line %d", first.Line)
 		default:

@@ -30,7 +30,8 @@ func TestQuickstartIsShort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stages, err := load(t, string(data)).Stages(Resources{Endpoints: map[string][]string{"simulated": {"http://a", "http://b"}}})
+	stages, err := load(t, string(data)).Stages(Resources{Endpoints: map[string][]string{"simulated": {"http://a",
+		"http://b"}}})
 	if err != nil || len(stages) != 14 {
 		t.Fatalf("%d stages, %v", len(stages), err)
 	}

@@ -11,8 +11,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// shorthand writes out what a person may leave out: the brackets around a list of one value, and the field of a warm-up by time. It changes the
-// tree, whose positions stay those of the text, and keeps what the text needs, since the decoder reads that.
+// shorthand writes out what a person may leave out: the brackets around a list of one value, and the field of a warm-up
+// by time. It changes the tree, whose positions stay those of the text, and keeps what the text needs, since the
+// decoder reads that.
 type shorthand struct {
 	lines [][]byte
 	edits []edit
@@ -104,7 +105,8 @@ func (h *shorthand) field(node *yaml.Node, field protoreflect.FieldDescriptor) {
 func (h *shorthand) list(node *yaml.Node) {
 	if h.wrap(node, "[", "]") {
 		only := *node
-		*node = yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Style: yaml.FlowStyle, Line: node.Line, Column: node.Column, Content: []*yaml.Node{&only}}
+		*node = yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Style: yaml.FlowStyle, Line: node.Line,
+			Column: node.Column, Content: []*yaml.Node{&only}}
 	}
 }
 
@@ -116,7 +118,8 @@ func (h *shorthand) warmup(node *yaml.Node) {
 	if h.wrap(node, "{duration: ", "}") {
 		value := *node
 		key := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "duration", Line: node.Line, Column: node.Column}
-		*node = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Style: yaml.FlowStyle, Line: node.Line, Column: node.Column, Content: []*yaml.Node{key, &value}}
+		*node = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Style: yaml.FlowStyle, Line: node.Line,
+			Column: node.Column, Content: []*yaml.Node{key, &value}}
 	}
 }
 
@@ -128,7 +131,8 @@ func (h *shorthand) wrap(node *yaml.Node, before, behind string) bool {
 	line := h.lines[node.Line-1]
 	rest := string(line[byteAt(line, node.Column-1):])
 	for _, quote := range []string{"", `"`, "'"} {
-		if raw := quote + node.Value + quote; strings.HasPrefix(rest, raw) && (quote == "") == (node.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) == 0) {
+		if raw := quote + node.Value + quote; strings.HasPrefix(rest, raw) &&
+			(quote == "") == (node.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) == 0) {
 			if quote == "" && strings.ContainsAny(raw, "[]{},") {
 				return false // it would mean something else within brackets
 			}

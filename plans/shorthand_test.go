@@ -50,7 +50,8 @@ func TestShorthand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, err := Load("p", again, Options{}); err != nil || !proto.Equal(p.Outline()[3].GetTarget(), short.Outline()[3].GetTarget()) {
+	if p, err := Load("p", again, Options{}); err != nil ||
+		!proto.Equal(p.Outline()[3].GetTarget(), short.Outline()[3].GetTarget()) {
 		t.Error(err)
 	}
 }
@@ -80,8 +81,10 @@ func TestShorthandPositions(t *testing.T) {
 
 // TestPathsBeginAtThePlan: files that a plan names are found from its folder, whatever the working directory.
 func TestPathsBeginAtThePlan(t *testing.T) {
-	text := strings.Replace(longPlan, "random: {isl: 10, osl: 2}", "jsonl: {path: rows.jsonl, osl: 2}\n    name: 10:2", 1)
-	text = strings.Replace(text, "model: m}", "model: m, api_key: 'file:key', tokenizer: 'file:/abs/tokenizer.json'}", 1)
+	text := strings.Replace(longPlan, "random: {isl: 10, osl: 2}", "jsonl: {path: rows.jsonl, osl: 2}\n    name: 10:2",
+		1)
+	text = strings.Replace(text, "model: m}", "model: m, api_key: 'file:key', tokenizer: 'file:/abs/tokenizer.json'}",
+		1)
 	var asked []string
 	p, err := Load("some/where/plan.yaml", []byte(text), Options{Lookup: func(reference string) (string, error) {
 		asked = append(asked, reference)
@@ -95,7 +98,8 @@ func TestPathsBeginAtThePlan(t *testing.T) {
 		paths = append(paths, f.Path)
 	}
 	secrets, _ := p.Secrets(func(string) (string, error) { return "value", nil })
-	if diff := cmp.Diff([]string{"/abs/tokenizer.json", "some/where/rows.jsonl"}, paths); diff != "" || secrets["file:key"] != "value" ||
+	if diff := cmp.Diff([]string{"/abs/tokenizer.json", "some/where/rows.jsonl"}, paths); diff != "" ||
+		secrets["file:key"] != "value" ||
 		!cmp.Equal(asked, []string{"file:some/where/key"}) {
 		t.Errorf("%s asked %v, secrets %v", diff, asked, secrets)
 	}

@@ -14,8 +14,8 @@ type Resources struct {
 	Lexicons map[string]*spatev1.Lexicon
 }
 
-// Simulated returns the targets that the simulator serves in the plan's order, with defaults filled in, their speed in a
-// simulation among them, and without endpoints: what is to be started before the plan can be expanded.
+// Simulated returns the targets that the simulator serves in the plan's order, with defaults filled in, their speed in
+// a simulation among them, and without endpoints: what is to be started before the plan can be expanded.
 func (p *Plan) Simulated() []*spatev1.Target {
 	var targets []*spatev1.Target
 	for _, t := range p.targets() {
@@ -26,18 +26,19 @@ func (p *Plan) Simulated() []*spatev1.Target {
 	return targets
 }
 
-// Stages expands the plan: by target, then workload, then load, then the load's values and their repeats, with every default
-// filled in. A sweep or a search is one stage, the template of its own. In a simulation all times and rates are the simulation's,
-// while seeds are those of the plan without it, so that the same requests are sent. The error is Mistakes: a resource that is
-// missing, or a trace that is too short for a replay's end. Stages of one target share its message, those of one workload the
-// workload's: they must not be changed.
+// Stages expands the plan: by target, then workload, then load, then the load's values and their repeats, with every
+// default filled in. A sweep or a search is one stage, the template of its own. In a simulation all times and rates are
+// the simulation's, while seeds are those of the plan without it, so that the same requests are sent. The error is
+// Mistakes: a resource that is missing, or a trace that is too short for a replay's end. Stages of one target share its
+// message, those of one workload the workload's: they must not be changed.
 func (p *Plan) Stages(r Resources) ([]*spatev1.Stage, error) {
 	e := &expansion{plan: p, resources: r}
 	return e.stages(), mistakesOrNil(e.mistakes)
 }
 
-// Outline expands the plan as far as it goes without resources: simulated targets have no endpoints, workloads from files no
-// dataset, and replays that end with their trace no number of requests. It is for showing a plan, not for running it.
+// Outline expands the plan as far as it goes without resources: simulated targets have no endpoints, workloads from
+// files no dataset, and replays that end with their trace no number of requests. It is for showing a plan, not for
+// running it.
 func (p *Plan) Outline() []*spatev1.Stage {
 	return (&expansion{plan: p, outline: true}).stages()
 }
@@ -70,5 +71,6 @@ func (p *Plan) targets() []*spatev1.Target {
 	return targets
 }
 
-// Reached returns all targets in the plan's order, with defaults filled in, as they are reached: those that the simulator serves have no endpoints.
+// Reached returns all targets in the plan's order, with defaults filled in, as they are reached: those that the
+// simulator serves have no endpoints.
 func (p *Plan) Reached() []*spatev1.Target { return p.targets() }

@@ -46,7 +46,8 @@ loads:
 `
 
 func TestStagesFillEveryDefault(t *testing.T) {
-	stages, err := load(t, smallest).Stages(Resources{Endpoints: map[string][]string{"sim": {"http://127.0.0.1:4", "http://127.0.0.1:5"}}})
+	stages, err := load(t, smallest).Stages(Resources{Endpoints: map[string][]string{"sim": {"http://127.0.0.1:4",
+		"http://127.0.0.1:5"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +124,8 @@ drain_timeout: 0s
 	target.Endpoints = []string{"http://a"}
 	got := stages[0]
 	for _, pair := range [][2]proto.Message{
-		{target, got.GetTarget()}, {written.GetWorkloads()[0], got.GetWorkload()}, {durationpb.New(0), got.GetDrainTimeout()},
+		{target, got.GetTarget()}, {written.GetWorkloads()[0], got.GetWorkload()},
+		{durationpb.New(0), got.GetDrainTimeout()},
 		{&spatev1.LoadPoint{Rate: 2, Arrival: "constant", Split: "in_turn", Requests: 9}, got.GetLoad()},
 	} {
 		if diff := cmp.Diff(pair[0], pair[1], protocmp.Transform()); diff != "" {
@@ -143,7 +145,8 @@ func TestStagesNeedSimulators(t *testing.T) {
 
 func TestSimulated(t *testing.T) {
 	got := load(t, smallest).Simulated()
-	if len(got) != 1 || got[0].GetName() != "sim" || got[0].GetSimulator().GetMaxRunning() != 256 || len(got[0].GetEndpoints()) != 0 {
+	if len(got) != 1 || got[0].GetName() != "sim" || got[0].GetSimulator().GetMaxRunning() != 256 ||
+		len(got[0].GetEndpoints()) != 0 {
 		t.Errorf("got %v", got)
 	}
 }
@@ -239,7 +242,8 @@ loads:
 		got = append(got, s.GetWorkload().GetName()+" "+LoadWords(s.GetLoad()))
 	}
 	want := []string{
-		"1:1 4 req/s poisson", "1:1 5 req/s poisson", "1:1 6 req/s poisson", "2:1 4 req/s poisson", "2:1 6 req/s poisson",
+		"1:1 4 req/s poisson", "1:1 5 req/s poisson", "1:1 6 req/s poisson", "2:1 4 req/s poisson",
+		"2:1 6 req/s poisson",
 		"3:1 4 req/s poisson", "3:1 5 req/s poisson", "3:1 6 req/s poisson",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

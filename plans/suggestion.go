@@ -32,8 +32,8 @@ func fieldNames(desc protoreflect.MessageDescriptor) []string {
 	return names
 }
 
-// distance counts the insertions, deletions and replacements from a to b. Case, dashes and underscores are free, so that
-// "drainTimeout" is found to be "drain_timeout".
+// distance counts the insertions, deletions and replacements from a to b. Case, dashes and underscores are free, so
+// that "drainTimeout" is found to be "drain_timeout".
 func distance(a, b string) int {
 	a, b = plain(a), plain(b)
 	row := make([]int, len(b)+1)

@@ -12,8 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// readerError is a message of the YAML reader. Its line is often that of the block around the mistake, or one beside it, and it
-// names no column.
+// readerError is a message of the YAML reader. Its line is often that of the block around the mistake, or one beside
+// it, and it names no column.
 var readerError = regexp.MustCompile(`(?s)^yaml: (?:line (\d+): )?(.*)$`)
 
 // syntaxMistakes words what makes data no YAML, and finds its place.
@@ -39,11 +39,12 @@ func tabIn(line []byte) int {
 	return bytes.IndexByte(indent, '\t') + 1
 }
 
-// searchBudget bounds the bytes that brokenAt has parsed in all: less than a second's work, however deeply nested they are.
+// searchBudget bounds the bytes that brokenAt has parsed in all: less than a second's work, however deeply nested they
+// are.
 const searchBudget = 1 << 20
 
-// brokenAt returns the offset of the byte that breaks data, which is no YAML, for good: up to there it is fine, and no longer part of
-// it is. For a quote or bracket that is never closed it is where that opens.
+// brokenAt returns the offset of the byte that breaks data, which is no YAML, for good: up to there it is fine, and no
+// longer part of it is. For a quote or bracket that is never closed it is where that opens.
 func brokenAt(data []byte) (offset int, found bool) {
 	budget := searchBudget
 	fine := func(n int) bool {

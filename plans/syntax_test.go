@@ -34,8 +34,10 @@ func TestEverySyntaxMistakeHasAPlace(t *testing.T) {
 // The place is that of what is wrong, not of the block around it.
 func TestSyntaxMistakeIsWhereItIs(t *testing.T) {
 	for text, want := range map[string]string{
-		"name: @x\n": "1:7", "name: *nobody\n": "1:7", "name: \"abc\nseed: 1\n": "1:7", "a: [1, 2\nb: 3\n": "1:4", "a: ]\n": "1:4",
-		"a: 1\nb: c: d\n": "2:5", "a:\n  - b\n c: 1\n": "3:2", "é: \"ü\" y\n": "1:8", "a: 1\n\tb: 2\n": "2:1", "a:\n  b: 1\n  \tc: 2\n": "3:3",
+		"name: @x\n": "1:7", "name: *nobody\n": "1:7", "name: \"abc\nseed: 1\n": "1:7", "a: [1, 2\nb: 3\n": "1:4",
+		"a: ]\n":          "1:4",
+		"a: 1\nb: c: d\n": "2:5", "a:\n  - b\n c: 1\n": "3:2", "é: \"ü\" y\n": "1:8", "a: 1\n\tb: 2\n": "2:1",
+		"a:\n  b: 1\n  \tc: 2\n": "3:3",
 	} {
 		_, err := parseDocument("p", []byte(text))
 		if err == nil || !strings.HasPrefix(err.Error(), "p:"+want+": ") {
@@ -46,7 +48,8 @@ func TestSyntaxMistakeIsWhereItIs(t *testing.T) {
 
 func TestAHugeBrokenPlanIsGivenUp(t *testing.T) {
 	text := "a: \"" + strings.Repeat("\n  b: 1", 1<<15)
-	if _, err := parseDocument("p", []byte(text)); err == nil || !strings.HasPrefix(err.Error(), "p:32769: not readable as YAML: ") {
+	if _, err := parseDocument("p", []byte(text)); err == nil ||
+		!strings.HasPrefix(err.Error(), "p:32769: not readable as YAML: ") {
 		t.Error(err)
 	}
 }
@@ -69,7 +72,8 @@ func TestMistakesNameFieldsOfPlans(t *testing.T) {
 				t.Errorf("%s: a plan has no field %q", match[1], name)
 				break
 			}
-			if message = field.Message(); message == nil || message.FullName() == "google.protobuf.Value" || field.IsMap() {
+			if message = field.Message(); message == nil || message.FullName() == "google.protobuf.Value" ||
+				field.IsMap() {
 				break
 			}
 		}

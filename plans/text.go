@@ -6,11 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// checkText refuses what no plan contains and what YAML readers disagree on: sizes beyond the limit, bytes that are not UTF-8,
-// NUL, and the line breaks that editors do not count as lines (they would make every position after them wrong).
+// checkText refuses what no plan contains and what YAML readers disagree on: sizes beyond the limit, bytes that are not
+// UTF-8, NUL, and the line breaks that editors do not count as lines (they would make every position after them wrong).
 func checkText(path string, data []byte, maxBytes int) Mistakes {
 	if len(data) > maxBytes {
-		return Mistakes{{Path: path, Message: fmt.Sprintf("the plan has %d bytes, more than the limit of %d", len(data), maxBytes)}}
+		return Mistakes{{Path: path, Message: fmt.Sprintf("the plan has %d bytes, more than the limit of %d",
+			len(data), maxBytes)}}
 	}
 	line, start := 1, 0
 	for i := 0; i < len(data); {

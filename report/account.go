@@ -31,7 +31,8 @@ func writeAccounts(b *strings.Builder, stages []aggregate.StageResult) {
 		"that it lies in.\n\n")
 	if len(rows) > 0 {
 		writeRows(b, []string{
-			"Stage", "Latency", "Client mean", "Server mean", "Difference", "Client P50", "Server P50", "Client P99", "Server P99", "Values (client, server)",
+			"Stage", "Latency", "Client mean", "Server mean", "Difference", "Client P50", "Server P50", "Client P99",
+			"Server P99", "Values (client, server)",
 		}, rows)
 	}
 	for _, text := range words {
@@ -42,7 +43,8 @@ func writeAccounts(b *strings.Builder, stages []aggregate.StageResult) {
 	}
 	b.WriteString("\n### Where the time goes\n\nMeans in ms. Connect to prefill add up to the TTFT.\n\n")
 	writeRows(b, []string{
-		"Stage", "Requests (measured, counted)", "Send delay", "Connect", "Network", "Frontend", "Router", "Engine", "Queue", "Prefill", "TTFT", "Decode",
+		"Stage", "Requests (measured, counted)", "Send delay", "Connect", "Network", "Frontend", "Router", "Engine",
+		"Queue", "Prefill", "TTFT", "Decode",
 		"Receive lag", "Cached (%)",
 	}, parts)
 }
@@ -62,7 +64,8 @@ func accountRows(s aggregate.StageResult, a *aggregate.ServerAccount) (rows [][]
 		}
 		rows = append(rows, []string{
 			stageName(s), l.name, fixed(&l.c.Client.Mean), fixed(&l.c.Server.Mean), difference,
-			fixed(&l.c.Client.P50), quantileCell(l.c.Server.P50, fixed), fixed(&l.c.Client.P99), quantileCell(l.c.Server.P99, fixed),
+			fixed(&l.c.Client.P50), quantileCell(l.c.Server.P50, fixed), fixed(&l.c.Client.P99),
+			quantileCell(l.c.Server.P99, fixed),
 			fmt.Sprintf("%d, %d", l.c.Client.Count, l.c.Server.Count),
 		})
 	}
@@ -73,7 +76,8 @@ func accountRows(s aggregate.StageResult, a *aggregate.ServerAccount) (rows [][]
 func partsRow(s aggregate.StageResult, a *aggregate.ServerAccount) []string {
 	row := []string{stageName(s), fmt.Sprintf("%d, %d", a.Requests.Measured, a.Requests.Counted)}
 	p := a.Parts
-	for _, v := range []*float64{p.SendDelay, p.Connect, p.Network, p.Frontend, p.Router, p.Engine, p.Queue, p.Prefill, mean(s.TTFT), p.Decode, p.ReceiveLag} {
+	for _, v := range []*float64{p.SendDelay, p.Connect, p.Network, p.Frontend, p.Router, p.Engine, p.Queue, p.Prefill,
+		mean(s.TTFT), p.Decode, p.ReceiveLag} {
 		row = append(row, fixed(v))
 	}
 	return append(row, fixedPercent(a.CachedShare))

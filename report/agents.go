@@ -38,12 +38,15 @@ func writeAgents(b *strings.Builder, r *aggregate.Result) {
 			s.notes = append(s.notes, "observer in "+stages(n))
 		}
 		rows = append(rows, []string{
-			a.Name, cmp.Or(a.Region, unknown), cmp.Or(a.Host, unknown), cmp.Or(a.Version, unknown), fmt.Sprint(s.stages),
-			fmt.Sprint(s.completed), fmt.Sprint(s.failed), startWords(s.startError, s.uncertainty), strings.Join(s.notes, "; "),
+			a.Name, cmp.Or(a.Region, unknown), cmp.Or(a.Host, unknown), cmp.Or(a.Version, unknown),
+			fmt.Sprint(s.stages),
+			fmt.Sprint(s.completed), fmt.Sprint(s.failed), startWords(s.startError, s.uncertainty),
+			strings.Join(s.notes, "; "),
 		})
 	}
 	b.WriteString("\n## Agents\n\n")
-	writeRows(b, []string{"Agent", "Region", "Host", "Version", "Stages", "Completed", "Failed", "Worst start", "Notes"}, rows)
+	writeRows(b, []string{"Agent", "Region", "Host", "Version", "Stages", "Completed", "Failed", "Worst start",
+		"Notes"}, rows)
 }
 
 // add adds an agent's part in a stage.
@@ -75,7 +78,8 @@ func missing(part aggregate.AgentResult) string {
 	l := part.Loss
 	words := fmt.Sprintf("%s %% of the load missing from second %s on", shortest(100*l.Share), shortest(l.FromS))
 	if l.UnsentFromS != nil && part.NeverSent != nil {
-		words += fmt.Sprintf("; %d requests never sent, due from second %s on", *part.NeverSent, shortest(*l.UnsentFromS))
+		words += fmt.Sprintf("; %d requests never sent, due from second %s on", *part.NeverSent,
+			shortest(*l.UnsentFromS))
 	}
 	return words
 }
@@ -110,7 +114,8 @@ func writeStarts(b *strings.Builder, stages []aggregate.StageResult) {
 	var rows [][]string
 	for _, s := range stages {
 		if p := s.StartSpread; p != nil {
-			rows = append(rows, []string{stageName(s), fmt.Sprintf("%.2f ± %.2f", p.SpreadMs, p.UncertaintyMs), p.Earliest, p.Latest})
+			rows = append(rows, []string{stageName(s), fmt.Sprintf("%.2f ± %.2f", p.SpreadMs, p.UncertaintyMs),
+				p.Earliest, p.Latest})
 		}
 	}
 	if len(rows) > 0 {

@@ -65,8 +65,8 @@ type rowStage struct {
 	StartTime *string `json:"start_time"` // null: it never started
 }
 
-// footer is what a Parquet file says of itself, so that it can be read without the files beside it: the run, the version of the program
-// that measured, units, the stages and what the columns mean.
+// footer is what a Parquet file says of itself, so that it can be read without the files beside it: the run, the
+// version of the program that measured, units, the stages and what the columns mean.
 func footer(r *aggregate.Result) ([]parquet.WriterOption, error) {
 	stages := []rowStage{}
 	for _, s := range r.Stages {

@@ -29,7 +29,8 @@ func TestParquetTellsWhatItIs(t *testing.T) {
 	}
 	var stages []rowStage
 	said("spate.stages", &stages)
-	if len(stages) != 2 || stages[1].Stage != 1 || stages[1].Load == "" || stages[1].Target == "" || stages[1].StartTime == nil {
+	if len(stages) != 2 || stages[1].Stage != 1 || stages[1].Load == "" || stages[1].Target == "" ||
+		stages[1].StartTime == nil {
 		t.Errorf("stages %+v", stages)
 	}
 	meanings := make(map[string]string)

@@ -57,8 +57,8 @@ func filesAt(path string) (*aggregate.Result, map[string]string, error) {
 	return result, out, err
 }
 
-// try makes all files of a changed ledger, and of what can be salvaged of it. The change must either be told or change no byte of any file.
-// What is salvaged must be incomplete and have no row that was not there.
+// try makes all files of a changed ledger, and of what can be salvaged of it. The change must either be told or change
+// no byte of any file. What is salvaged must be incomplete and have no row that was not there.
 func (d *damaged) try(t testing.TB, what string, data []byte) {
 	t.Helper()
 	d.tried++

@@ -39,17 +39,20 @@ func runRecord(records string) *spatev1.RunRecord {
 func stageRecord(index uint32) *spatev1.StageRecord {
 	rec := &spatev1.StageRecord{
 		Stage: &spatev1.Stage{
-			Index:    index,
-			Target:   &spatev1.Target{Name: "Dynamo 3P1D", Endpoints: []string{"http://one", "http://two"}, Api: "chat", Model: "m"},
-			Workload: &spatev1.Workload{Name: "100:4", Content: &spatev1.Workload_Random{Random: &spatev1.RandomContent{Isl: 100, Osl: 4}}},
-			Load:     &spatev1.LoadPoint{Concurrency: 1 << index, Requests: 40},
+			Index: index,
+			Target: &spatev1.Target{Name: "Dynamo 3P1D", Endpoints: []string{"http://one", "http://two"}, Api: "chat",
+				Model: "m"},
+			Workload: &spatev1.Workload{Name: "100:4",
+				Content: &spatev1.Workload_Random{Random: &spatev1.RandomContent{Isl: 100, Osl: 4}}},
+			Load: &spatev1.LoadPoint{Concurrency: 1 << index, Requests: 40},
 		},
 		StartTime: timestamppb.New(time.Unix(1700000010+20*int64(index), 5e8)),
 		Ended:     true,
 	}
 	for _, name := range []string{"a", "b"} {
 		rec.Agents = append(rec.Agents, &spatev1.AssignedAgent{
-			Agent: &spatev1.AgentInfo{Name: name, Region: "eu", Host: "host-" + name, Version: "v1"}, Incarnation: 1, Weight: 1,
+			Agent:       &spatev1.AgentInfo{Name: name, Region: "eu", Host: "host-" + name, Version: "v1"},
+			Incarnation: 1, Weight: 1,
 		})
 	}
 	return rec
@@ -62,14 +65,16 @@ func snapshotsOf(index uint32) []*spatev1.Snapshot {
 		random := rand.New(rand.NewPCG(uint64(index), uint64(a)))
 		for window := range uint32(2) {
 			s := &spatev1.Snapshot{
-				Key:        &spatev1.SnapshotKey{RunId: "sweep-1", Agent: name, Incarnation: 1, Sequence: uint64(2*index + window + 1)},
+				Key: &spatev1.SnapshotKey{RunId: "sweep-1", Agent: name, Incarnation: 1,
+					Sequence: uint64(2*index + window + 1)},
 				StageIndex: index, Window: window, PeakInFlight: 2,
 			}
 			fill := windowOf(random, window, a)
 			s.Series, s.Records = fill.series, fill.records
 			c := fill.series[0].GetCounters()
 			s.Shares = []*spatev1.WindowShare{{
-				Window: window, OutputTokens: c.GetOutputTokens(), Chunks: c.GetChunks(), MicroRequests: 1_000_000 * c.GetCompleted(),
+				Window: window, OutputTokens: c.GetOutputTokens(), Chunks: c.GetChunks(),
+				MicroRequests: 1_000_000 * c.GetCompleted(),
 			}}
 			all = append(all, s)
 		}
@@ -105,8 +110,10 @@ func windowOf(random *rand.Rand, window uint32, agent int) (m measured) {
 		c.Started++
 		if window == 1 && i == 3 && agent == 1 {
 			c.Failed++
-			row.ErrorClass, row.HttpStatus, row.Error, row.EndNs = spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, 429, "slow | down", start+1e6
-			series.Errors = []*spatev1.ErrorCount{{Class: row.GetErrorClass(), HttpStatus: 429, Count: 1, Example: "slow | down\nplease"}}
+			row.ErrorClass, row.HttpStatus, row.Error, row.EndNs = spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, 429,
+				"slow | down", start+1e6
+			series.Errors = []*spatev1.ErrorCount{{Class: row.GetErrorClass(), HttpStatus: 429, Count: 1,
+				Example: "slow | down\nplease"}}
 			record(spatev1.Metric_METRIC_FAILURE_TIME, 1e6)
 			continue
 		}
@@ -116,7 +123,8 @@ func windowOf(random *rand.Rand, window uint32, agent int) (m measured) {
 		c.Frames, c.TokensArrived = c.GetFrames()+4, c.GetTokensArrived()+4
 		c.TokenFrames, c.Chunks = c.GetTokenFrames()+4, c.GetChunks()+4
 		row.FirstTokenNs, row.LastTokenNs, row.EndNs = &first, &last, last
-		row.FirstChunkNs, row.LastChunkNs, row.FirstTextNs, row.FirstAnswerNs, row.Chunks = &first, &last, &first, &first, 4
+		row.FirstChunkNs, row.LastChunkNs, row.FirstTextNs, row.FirstAnswerNs, row.Chunks = &first, &last,
+			&first, &first, 4
 		row.InputTokens, row.OutputTokens, row.Usage, row.TokenFrames = new(uint64), new(uint64), true, 4
 		*row.InputTokens, *row.OutputTokens, row.FinishReason = 100, 4, "stop"
 		for range 3 {
@@ -126,7 +134,8 @@ func windowOf(random *rand.Rand, window uint32, agent int) (m measured) {
 		for metric, v := range map[spatev1.Metric]int64{
 			spatev1.Metric_METRIC_TTFT: ttft, spatev1.Metric_METRIC_VLLM_TTFT: ttft,
 			spatev1.Metric_METRIC_E2E: last - start, spatev1.Metric_METRIC_TPOT: gap,
-			spatev1.Metric_METRIC_VLLM_TPOT: gap, spatev1.Metric_METRIC_VLLM_E2E: last - start, spatev1.Metric_METRIC_ISL: 100, spatev1.Metric_METRIC_OSL: 4,
+			spatev1.Metric_METRIC_VLLM_TPOT: gap, spatev1.Metric_METRIC_VLLM_E2E: last - start,
+			spatev1.Metric_METRIC_ISL: 100, spatev1.Metric_METRIC_OSL: 4,
 		} {
 			record(metric, v)
 		}
@@ -149,7 +158,8 @@ func windowOf(random *rand.Rand, window uint32, agent int) (m measured) {
 func totalsOf(snapshots []*spatev1.Snapshot) *spatev1.Totals {
 	first, start, end := int64(0), int64(0), int64(0)
 	t := &spatev1.Totals{
-		Snapshots: uint64(len(snapshots)), Counters: &spatev1.Counters{}, FirstStartNs: &first, LastStartNs: &start, LastEndNs: &end,
+		Snapshots: uint64(len(snapshots)), Counters: &spatev1.Counters{}, FirstStartNs: &first, LastStartNs: &start,
+		LastEndNs:    &end,
 		StartErrorNs: -250_000, ClockUncertaintyNs: 80_000,
 	}
 	counts := make(map[spatev1.Metric]uint64)
@@ -176,7 +186,8 @@ func totalsOf(snapshots []*spatev1.Snapshot) *spatev1.Totals {
 	return t
 }
 
-// runDir makes a run directory with a ledger of both stages, whose snapshots are appended in the order that arrange gives them.
+// runDir makes a run directory with a ledger of both stages, whose snapshots are appended in the order that arrange
+// gives them.
 func runDir(t testing.TB, records string, arrange func([]*spatev1.Snapshot)) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -255,7 +266,8 @@ func seedStage(concurrency uint32, numbers ...float64) aggregate.StageResult {
 		panic(fmt.Sprint(len(numbers), " numbers"))
 	}
 	return aggregate.StageResult{
-		Target: "Dynamo 3P1D", Workload: "3000:150", Load: aggregate.Load{Words: fmt.Sprintf("concurrency %d", concurrency), Concurrency: &concurrency}, Complete: true,
+		Target: "Dynamo 3P1D", Workload: "3000:150", Load: aggregate.Load{Words: fmt.Sprintf("concurrency %d",
+			concurrency), Concurrency: &concurrency}, Complete: true,
 		ISL:               aggregate.SequenceLength{Asked: ptr(uint32(3000))},
 		OSL:               aggregate.SequenceLength{Asked: ptr(uint32(150))},
 		RequestThroughput: &numbers[0], OutputTokenThroughput: &numbers[1],

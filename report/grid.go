@@ -34,7 +34,8 @@ func gridsOf(r *aggregate.Result) []*grid {
 		key := gridKey{s.Target, s.Workload, s.Load.Concurrency == nil}
 		g := byKey[key]
 		if g == nil {
-			g = &grid{target: s.Target, workload: s.Workload, isl: s.ISL.Asked, osl: s.OSL.Asked, openLoop: key.openLoop}
+			g = &grid{target: s.Target, workload: s.Workload, isl: s.ISL.Asked, osl: s.OSL.Asked,
+				openLoop: key.openLoop}
 			byKey[key] = g
 			grids = append(grids, g)
 		}
@@ -51,8 +52,8 @@ func gridsOf(r *aggregate.Result) []*grid {
 	return grids
 }
 
-// byProbedLoad puts the stages of one search or sweep in the order of their loads, which they were not run in. Others stay where they
-// are.
+// byProbedLoad puts the stages of one search or sweep in the order of their loads, which they were not run in. Others
+// stay where they are.
 func byProbedLoad(a, b aggregate.StageResult) int {
 	if a.Probe == nil || b.Probe == nil || a.Probe.Series != b.Probe.Series {
 		return cmp.Compare(a.Index, b.Index)
@@ -144,7 +145,8 @@ func shortest(v float64) string {
 // valuesOf are the numbers of a row, after its load point.
 func (g *grid) valuesOf(s aggregate.StageResult) []*float64 {
 	values := []*float64{
-		s.RequestThroughput, s.OutputTokenThroughput, mean(s.E2E), p99(s.E2E), mean(s.TTFT), p99(s.TTFT), mean(s.TPOT), p99(s.TPOT),
+		s.RequestThroughput, s.OutputTokenThroughput, mean(s.E2E), p99(s.E2E), mean(s.TTFT), p99(s.TTFT), mean(s.TPOT),
+		p99(s.TPOT),
 	}
 	if g.hasGoodput() {
 		values = append(values, percent(s.Goodput))
@@ -235,8 +237,8 @@ func firstExample(s aggregate.StageResult) string {
 	return string(text)
 }
 
-// noteOf says what a reader of a row must know: that something is missing, that it ended early, or that requests failed. Empty:
-// nothing. What the table's other notes have said is not said again.
+// noteOf says what a reader of a row must know: that something is missing, that it ended early, or that requests
+// failed. Empty: nothing. What the table's other notes have said is not said again.
 func noteOf(s aggregate.StageResult, o *once) string {
 	var notes []string
 	if !s.Complete {
@@ -246,16 +248,19 @@ func noteOf(s aggregate.StageResult, o *once) string {
 		notes = append(notes, "ended early: "+*s.Enough)
 	}
 	if s.Requests.Failed > 0 {
-		notes = append(notes, mark(s, "errors")+fmt.Sprintf("%d of %d requests failed (%s)", s.Requests.Failed, s.Requests.Started, errorCounts(s.Errors)))
+		notes = append(notes, mark(s, "errors")+fmt.Sprintf("%d of %d requests failed (%s)", s.Requests.Failed,
+			s.Requests.Started, errorCounts(s.Errors)))
 	}
 	if s.Requests.Cancelled > 0 {
 		notes = append(notes, fmt.Sprintf("%d of %d requests were cut off", s.Requests.Cancelled, s.Requests.Started))
 	}
 	if missed := worst(s.ISL.MissedShare); missed > 0 {
-		notes = append(notes, mark(s, "isl")+fmt.Sprintf("%.1f %% of the prompts were not of the length asked", 100*missed))
+		notes = append(notes, mark(s, "isl")+fmt.Sprintf("%.1f %% of the prompts were not of the length asked",
+			100*missed))
 	}
 	if missed := worst(s.OSL.MissedShare); missed > 0 {
-		notes = append(notes, mark(s, "osl")+fmt.Sprintf("%.1f %% of the outputs were not of the length asked%s", 100*missed, unforced(s)))
+		notes = append(notes, mark(s, "osl")+fmt.Sprintf("%.1f %% of the outputs were not of the length asked%s",
+			100*missed, unforced(s)))
 	}
 	if never := s.Requests.NeverSent; never != nil && *never > 0 {
 		notes = append(notes, mark(s, "never_sent")+fmt.Sprintf("%d requests were never sent", *never))

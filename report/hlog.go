@@ -24,10 +24,11 @@ func logHeader(run *spatev1.RunRecord) []byte {
 	return b.Bytes()
 }
 
-// logStage appends a stage that started some time after the run's begin to a log: a line for each metric that has values, and
-// one without a tag.
+// logStage appends a stage that started some time after the run's begin to a log: a line for each metric that has
+// values, and one without a tag.
 func logStage(b *bytes.Buffer, s *aggregate.Stage, result aggregate.StageResult, start time.Duration) error {
-	fmt.Fprintf(b, "#[Stage %d, tags %d/...: %s, %s, %s]\n", result.Index+1, result.Index, result.Target, result.Workload, result.Load)
+	fmt.Fprintf(b, "#[Stage %d, tags %d/...: %s, %s, %s]\n", result.Index+1, result.Index, result.Target,
+		result.Workload, result.Load)
 	length := 0.0
 	if result.DurationS != nil {
 		length = *result.DurationS
@@ -41,7 +42,8 @@ func logStage(b *bytes.Buffer, s *aggregate.Stage, result aggregate.StageResult,
 		if err != nil {
 			return fmt.Errorf("stage %d: %s: %w", result.Index+1, m.Name, err)
 		}
-		line := fmt.Sprintf("%.3f,%.3f,%.3f,%s\n", max(start.Seconds(), 0), length, float64(values.Max())/m.Unit.Scale(), encoded)
+		line := fmt.Sprintf("%.3f,%.3f,%.3f,%s\n", max(start.Seconds(), 0), length,
+			float64(values.Max())/m.Unit.Scale(), encoded)
 		fmt.Fprintf(b, "Tag=%d/%s,%s", result.Index, tagOf(m), line)
 		if m.ID == untagged {
 			b.WriteString(line)
@@ -50,8 +52,8 @@ func logStage(b *bytes.Buffer, s *aggregate.Stage, result aggregate.StageResult,
 	return nil
 }
 
-// untagged is the metric that lines without a tag have too: HdrHistogram's log processor reads those alone unless it is given a tag, and
-// fails where there are none.
+// untagged is the metric that lines without a tag have too: HdrHistogram's log processor reads those alone unless it is
+// given a tag, and fails where there are none.
 const untagged = spatev1.Metric_METRIC_E2E
 
 // tagOf is a metric's name without the unit that results.json has it in: a log holds what was recorded.

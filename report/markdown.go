@@ -120,7 +120,8 @@ func writeStages(b *strings.Builder, stages []aggregate.StageResult) {
 		rows = append(rows, []string{
 			stageName(s), whole(s.Requests.Planned), fmt.Sprint(s.Requests.Completed), fmt.Sprint(s.Requests.Failed),
 			fmt.Sprint(s.Requests.Cancelled), whole(s.Requests.NeverSent), fmt.Sprint(s.Requests.Unmeasured),
-			fixed(s.DurationS), steadyCell(s.Steady), fixed(s.PeakOutputTokenThroughput), concurrencyCell(s.PeakConcurrency),
+			fixed(s.DurationS), steadyCell(s.Steady), fixed(s.PeakOutputTokenThroughput),
+			concurrencyCell(s.PeakConcurrency),
 		})
 	}
 	writeRows(b, []string{
@@ -162,7 +163,8 @@ func writeErrors(b *strings.Builder, stages []aggregate.StageResult) {
 	}
 }
 
-// writeLengths compares sequence lengths asked for with lengths seen, and what prompts had in common with what a cache spared.
+// writeLengths compares sequence lengths asked for with lengths seen, and what prompts had in common with what a cache
+// spared.
 func writeLengths(b *strings.Builder, stages []aggregate.StageResult) {
 	b.WriteString("\n## Sequence lengths\n\n")
 	var rows [][]string
@@ -179,8 +181,8 @@ func writeLengths(b *strings.Builder, stages []aggregate.StageResult) {
 	}, rows)
 }
 
-// writePreparations writes what was found out about each target before load was sent, once for all stages of which it holds, and each
-// note once.
+// writePreparations writes what was found out about each target before load was sent, once for all stages of which it
+// holds, and each note once.
 func writePreparations(b *strings.Builder, stages []aggregate.StageResult) {
 	b.WriteString("\n## Targets and prompts\n\n")
 	var rows [][]string
@@ -188,7 +190,8 @@ func writePreparations(b *strings.Builder, stages []aggregate.StageResult) {
 	for _, s := range stages {
 		for _, p := range s.Preparations {
 			rows = appendOnce(rows, []string{
-				s.Target, s.Workload, cmp.Or(p.Server, unknown), p.Lengths, whole(p.TemplateTokens), exactness(p), yes(p.RunningUsage),
+				s.Target, s.Workload, cmp.Or(p.Server, unknown), p.Lengths, whole(p.TemplateTokens), exactness(p),
+				yes(p.RunningUsage),
 				whole(p.MaxModelTokens), fmt.Sprint(p.Requests),
 			}, slices.Equal)
 			for _, note := range p.Notes {

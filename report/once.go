@@ -25,7 +25,8 @@ func (o *once) missing(load string, parts []string) string {
 	return strings.Join(short, "; ")
 }
 
-// shorten takes the reason off a note ("agent a failed: REASON") that has been given before, and says where if that was another stage.
+// shorten takes the reason off a note ("agent a failed: REASON") that has been given before, and says where if that was
+// another stage.
 func (o *once) shorten(load, text string) string {
 	for at := 0; ; {
 		cut := strings.Index(text[at:], ": ")

@@ -12,16 +12,19 @@ func TestAReasonStandsInATableOnce(t *testing.T) {
 	const why = `target bad is hopeless: its first 20 requests all failed in one way: 401 Unauthorized: {"error":"no key"}`
 	stages := []aggregate.StageResult{
 		{Load: aggregate.Load{Words: "concurrency 1"}, Missing: []string{
-			"the stage ended early: agent a: " + why, "agent a failed: " + why, "agent b failed: connection refused", "agent a ended early: " + why,
+			"the stage ended early: agent a: " + why, "agent a failed: " + why, "agent b failed: connection refused",
+			"agent a ended early: " + why,
 		}, ErrorExamples: map[string]string{"http_401": `401 Unauthorized: {"error":"no key"}`}},
-		{Load: aggregate.Load{Words: "concurrency 2"}, Missing: []string{"the stage never started: skipped: agent a: " + why}},
+		{Load: aggregate.Load{Words: "concurrency 2"},
+			Missing: []string{"the stage never started: skipped: agent a: " + why}},
 	}
 	stages[0].Errors = map[string]uint64{"http_401": 20}
 	notes, text := &once{}, ""
 	for _, s := range stages {
 		text += noteOf(s, notes) + notes.example(s) + "\n"
 	}
-	want := "PARTIAL: the stage ended early: agent a: " + why + "; agent a failed; agent b failed: connection refused; agent a ended early\n" +
+	want := "PARTIAL: the stage ended early: agent a: " + why +
+		"; agent a failed; agent b failed: connection refused; agent a ended early\n" +
 		"PARTIAL: the stage never started: skipped (see concurrency 1)\n"
 	if text != want {
 		t.Errorf("got:\n%s\nwant:\n%s", text, want)

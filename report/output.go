@@ -7,14 +7,15 @@ import (
 	"github.com/spate-load/spate/aggregate"
 )
 
-// writeRates compares the rates of open loops with those asked for: over the time in which requests started, and to the end of
-// the last answer.
+// writeRates compares the rates of open loops with those asked for: over the time in which requests started, and to the
+// end of the last answer.
 func writeRates(b *strings.Builder, stages []aggregate.StageResult) {
 	var rows [][]string
 	for _, s := range stages {
 		if a := s.Arrivals; a != nil && s.Load.Concurrency == nil {
 			rows = append(rows, []string{
-				stageName(s), fixed(s.Load.Rate), fixed(&a.Rate), fixed(&a.RequestThroughput), fixed(&a.OutputTokenThroughput), fixed(&a.DurationS),
+				stageName(s), fixed(s.Load.Rate), fixed(&a.Rate), fixed(&a.RequestThroughput),
+				fixed(&a.OutputTokenThroughput), fixed(&a.DurationS),
 				fixed(s.RequestThroughput), fixed(s.DurationS),
 			})
 		}
@@ -24,12 +25,14 @@ func writeRates(b *strings.Builder, stages []aggregate.StageResult) {
 	}
 	b.WriteString("\n## Rates of open loops\n\nOver arrivals: from the first start to the last. In all: to the last end, with the drain.\n\n")
 	writeRows(b, []string{
-		"Stage", "Asked (req/s)", "Sent (req/s)", "Completed over arrivals (req/s)", "Tokens over arrivals (tok/s)", "Arrivals (s)",
+		"Stage", "Asked (req/s)", "Sent (req/s)", "Completed over arrivals (req/s)", "Tokens over arrivals (tok/s)",
+		"Arrivals (s)",
 		"Completed in all (req/s)", "In all (s)",
 	}, rows)
 }
 
-// writeReasoning says when text and answers came, where that was later than the first token, and how many tokens were reasoning.
+// writeReasoning says when text and answers came, where that was later than the first token, and how many tokens were
+// reasoning.
 func writeReasoning(b *strings.Builder, stages []aggregate.StageResult) {
 	var rows [][]string
 	for _, s := range stages {
@@ -45,7 +48,8 @@ func writeReasoning(b *strings.Builder, stages []aggregate.StageResult) {
 			}
 		}
 		rows = append(rows, []string{
-			stageName(s), meanAndP99(s.TTFT), counted(s.TTFTText), counted(s.TTFTAnswer), meanAndP99(s.ReasoningTime), tokens, share, hidden,
+			stageName(s), meanAndP99(s.TTFT), counted(s.TTFTText), counted(s.TTFTAnswer), meanAndP99(s.ReasoningTime),
+			tokens, share, hidden,
 		})
 	}
 	if len(rows) == 0 {
@@ -54,7 +58,8 @@ func writeReasoning(b *strings.Builder, stages []aggregate.StageResult) {
 	b.WriteString("\n## First text, reasoning and answers\n\nTimes are mean / p99 in ms. To text: of requests whose first token had no text. " +
 		"To the answer: of requests that streamed reasoning. Hidden: tokens that usage counts and no frame had.\n\n")
 	writeRows(b, []string{
-		"Stage", "TTFT", "To text (requests)", "To the answer (requests)", "Reasoning", "Reasoning tokens", "Of output (%)", "Hidden",
+		"Stage", "TTFT", "To text (requests)", "To the answer (requests)", "Reasoning", "Reasoning tokens",
+		"Of output (%)", "Hidden",
 	}, rows)
 }
 

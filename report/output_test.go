@@ -9,7 +9,8 @@ import (
 
 func TestRatesAndReasoningAreToldWhereThereAreSome(t *testing.T) {
 	var b strings.Builder
-	plain := aggregate.StageResult{Load: aggregate.Load{Concurrency: ptr(uint32(8))}, Arrivals: &aggregate.ArrivalTime{Rate: 3}}
+	plain := aggregate.StageResult{Load: aggregate.Load{Concurrency: ptr(uint32(8))},
+		Arrivals: &aggregate.ArrivalTime{Rate: 3}}
 	writeRates(&b, []aggregate.StageResult{plain})
 	writeReasoning(&b, []aggregate.StageResult{plain})
 	if b.Len() > 0 {
@@ -17,10 +18,12 @@ func TestRatesAndReasoningAreToldWhereThereAreSome(t *testing.T) {
 	}
 	open := aggregate.StageResult{
 		Target: "t", Workload: "w", Load: aggregate.Load{Rate: ptr(8.0), Words: "8 req/s poisson"}, OutputTokens: 400,
-		Arrivals:          &aggregate.ArrivalTime{DurationS: 25, Rate: 8, RequestThroughput: 7.9, OutputTokenThroughput: 158},
+		Arrivals: &aggregate.ArrivalTime{DurationS: 25, Rate: 8, RequestThroughput: 7.9,
+			OutputTokenThroughput: 158},
 		RequestThroughput: ptr(7.1), DurationS: ptr(28.2),
 		Reasoning: &aggregate.Reasoning{Tokens: 100, Hidden: 10},
-		Latencies: aggregate.Latencies{TTFT: distribution(20, 19, 30), TTFTAnswer: distribution(220, 219, 230), ReasoningTime: distribution(200, 199, 210)},
+		Latencies: aggregate.Latencies{TTFT: distribution(20, 19, 30), TTFTAnswer: distribution(220, 219, 230),
+			ReasoningTime: distribution(200, 199, 210)},
 	}
 	writeRates(&b, []aggregate.StageResult{open})
 	writeReasoning(&b, []aggregate.StageResult{open})

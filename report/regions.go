@@ -11,7 +11,8 @@ import (
 
 // contributionHeaders head what a region contributed.
 var contributionHeaders = []string{
-	"Completed", "Failed", "Cut off", "req/s", "tok/s", "Mean E2E (ms)", "P99 E2E (ms)", "Mean TTFT (ms)", "P99 TTFT (ms)", "Mean TPOT (ms)",
+	"Completed", "Failed", "Cut off", "req/s", "tok/s", "Mean E2E (ms)", "P99 E2E (ms)", "Mean TTFT (ms)",
+	"P99 TTFT (ms)", "Mean TPOT (ms)",
 	"P99 TPOT (ms)", "Median connect (ms)", "of it DNS / TCP / TLS (ms)", "Median RTT (ms)",
 }
 
@@ -19,7 +20,8 @@ var contributionHeaders = []string{
 func contributionCells(c aggregate.Contribution) []string {
 	cells := []string{fmt.Sprint(c.Requests.Completed), fmt.Sprint(c.Requests.Failed), fmt.Sprint(c.Requests.Cancelled)}
 	for _, v := range []*float64{
-		c.RequestThroughput, c.OutputTokenThroughput, mean(c.E2E), p99(c.E2E), mean(c.TTFT), p99(c.TTFT), mean(c.TPOT), p99(c.TPOT),
+		c.RequestThroughput, c.OutputTokenThroughput, mean(c.E2E), p99(c.E2E), mean(c.TTFT), p99(c.TTFT), mean(c.TPOT),
+		p99(c.TPOT),
 		median(c.Connect),
 	} {
 		cells = append(cells, fixed(v))
@@ -28,7 +30,8 @@ func contributionCells(c aggregate.Contribution) []string {
 	return append(cells, parts, fixed(median(c.RTT)))
 }
 
-// severalRegions says whether a stage had agents in more than one region: else a table by region would only say everything again.
+// severalRegions says whether a stage had agents in more than one region: else a table by region would only say
+// everything again.
 func severalRegions(stages []aggregate.StageResult) bool {
 	return slices.ContainsFunc(stages, func(s aggregate.StageResult) bool { return len(s.Regions) > 1 })
 }
@@ -41,25 +44,28 @@ func writeRegions(b *strings.Builder, stages []aggregate.StageResult) {
 	var rows [][]string
 	for _, s := range stages {
 		for _, r := range s.Regions {
-			rows = append(rows, append([]string{stageName(s), cmp.Or(r.Name, unknown), fmt.Sprint(r.Agents)}, contributionCells(r.Contribution)...))
+			rows = append(rows, append([]string{stageName(s), cmp.Or(r.Name, unknown), fmt.Sprint(r.Agents)},
+				contributionCells(r.Contribution)...))
 		}
 	}
 	b.WriteString("\n## Regions\n\n")
 	writeRows(b, append([]string{"Stage", "Region", "Agents"}, contributionHeaders...), rows)
 }
 
-// writeObservers writes what a light load saw beside the load, each observer above the load of its region, so that the two can be
-// compared.
+// writeObservers writes what a light load saw beside the load, each observer above the load of its region, so that the
+// two can be compared.
 func writeObservers(b *strings.Builder, stages []aggregate.StageResult) {
 	var rows [][]string
 	var missing []string
 	for _, s := range stages {
 		for _, o := range s.Observers {
 			row := func(who, load string, c aggregate.Contribution) {
-				rows = append(rows, append([]string{stageName(s), cmp.Or(o.Region, unknown), who, load}, contributionCells(c)...))
+				rows = append(rows, append([]string{stageName(s), cmp.Or(o.Region, unknown), who, load},
+					contributionCells(c)...))
 			}
 			row("observer "+strings.Join(o.Agents, ", "), o.Load, o.Contribution)
-			if i := slices.IndexFunc(s.Regions, func(r aggregate.RegionResult) bool { return r.Name == o.Region }); i >= 0 {
+			if i := slices.IndexFunc(s.Regions,
+				func(r aggregate.RegionResult) bool { return r.Name == o.Region }); i >= 0 {
 				row("the load's agents", s.Load.Words, s.Regions[i].Contribution)
 			}
 			for _, reason := range o.Missing {
@@ -89,7 +95,8 @@ var pathColumns = []struct {
 	{"Round trip", func(p aggregate.PathResult) *aggregate.Distribution { return p.RTT }},
 }
 
-// writePaths writes connect and round trip times by region and endpoint, a table for each and each target, if there are several of either.
+// writePaths writes connect and round trip times by region and endpoint, a table for each and each target, if there are
+// several of either.
 func writePaths(b *strings.Builder, stages []aggregate.StageResult) {
 	written := false
 	for _, target := range targetsOf(stages) {

@@ -13,8 +13,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// distributedDir is the run directory of a stage of agents a in eu and b in us, of which b was lost, with c as eu's observer, whose
-// coordinator was started anew.
+// distributedDir is the run directory of a stage of agents a in eu and b in us, of which b was lost, with c as eu's
+// observer, whose coordinator was started anew.
 func distributedDir(t *testing.T) string {
 	t.Helper()
 	dir, run, rec := t.TempDir(), runRecord(JSONL), stageRecord(0)
@@ -50,7 +50,8 @@ func TestReportOfSeveralRegions(t *testing.T) {
 	for _, want := range []string{
 		"> - stage 1: " + lostLine + "\n",
 		"- The coordinator was started anew while the run went on: 2 times\n",
-		"\n! concurrency 1: PARTIAL: " + lostLine + "; 6 request rows are missing from the requests file, nothing else: an agent's memory for them was full\n",
+		"\n! concurrency 1: PARTIAL: " + lostLine +
+			"; 6 request rows are missing from the requests file, nothing else: an agent's memory for them was full\n",
 		"## Regions\n\n| Stage | Region | Agents | Completed | Failed | Cut off | req/s |",
 		stage + "eu | 1 | 20 | 0 | 0 | ", stage + "us | 1 | 10 | 0 | 0 | ",
 		" | 3.00 | 1.00 / 2.00 / n/a | 2.00 |\n", " | 53.00 | 1.00 / 52.00 / n/a | 42.00 |\n",
@@ -59,7 +60,8 @@ func TestReportOfSeveralRegions(t *testing.T) {
 			stage + "eu | 3.00, 3.00 | n/a |\n" + stage + "us | n/a | 53.00, 53.00 |\n\nRound trip to Dynamo 3P1D:\n\n",
 		stage + "eu | 2.00, 2.00 | n/a |\n" + stage + "us | n/a | 42.00, 42.00 |\n",
 		"## Observers: what a light load saw beside the load\n\nWhat an observer sent is in no other number of this report.\n\n",
-		stage + "eu | observer c | 0.5 req/s constant | 20 | 0 | 0 | ", stage + "eu | the load's agents | concurrency 1 | 20 | 0 | 0 | ",
+		stage + "eu | observer c | 0.5 req/s constant | 20 | 0 | 0 | ",
+		stage + "eu | the load's agents | concurrency 1 | 20 | 0 | 0 | ",
 		"| a | eu | host-a | v1 | 1 | 20 | 0 | 0.31 ms late ± 0.08 ms |  |\n",
 		"| b | us | host-b | v1 | 1 | 10 | 0 | n/a | stage 1: 25 % of the load missing from second 1 on |\n",
 		"| c | eu | host-a | v1 | 0 | 0 | 0 | n/a | observer in 1 stage |\n",
@@ -68,7 +70,8 @@ func TestReportOfSeveralRegions(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, files["report.md"])
 		}
 	}
-	if want := "Stage 1: Dynamo 3P1D, 100:4, concurrency 1 (PARTIAL)\nMissing: " + lostLine + "\n===="; !strings.HasPrefix(files["vllm.txt"], want) {
+	if want := "Stage 1: Dynamo 3P1D, 100:4, concurrency 1 (PARTIAL)\nMissing: " + lostLine +
+		"\n===="; !strings.HasPrefix(files["vllm.txt"], want) {
 		t.Errorf("vllm.txt begins\n%s", files["vllm.txt"][:200])
 	}
 	if strings.Contains(files["report.md"], "## Start\n") {
@@ -85,7 +88,8 @@ func TestTerminalSaysWhatWasLost(t *testing.T) {
 	if err := Table(&b, result, 100); err != nil {
 		t.Fatal(err)
 	}
-	if want := "! concurrency 1: PARTIAL: " + lostLine + "; "; !strings.Contains(strings.ReplaceAll(b.String(), "\n  ", " "), want) {
+	if want := "! concurrency 1: PARTIAL: " + lostLine +
+		"; "; !strings.Contains(strings.ReplaceAll(b.String(), "\n  ", " "), want) {
 		t.Errorf("no %q in\n%s", want, b.String())
 	}
 }
@@ -108,7 +112,8 @@ func TestRowsOfSeveralRegions(t *testing.T) {
 // A run of one machine has no tables by region.
 func TestReportOfOneMachine(t *testing.T) {
 	stage := aggregate.StageResult{
-		Regions:   []aggregate.RegionResult{{Agents: 1, Contribution: aggregate.Contribution{Paths: []aggregate.PathResult{{RTT: distribution(1, 1, 1)}}}}},
+		Regions: []aggregate.RegionResult{{Agents: 1,
+			Contribution: aggregate.Contribution{Paths: []aggregate.PathResult{{RTT: distribution(1, 1, 1)}}}}},
 		Endpoints: make([]aggregate.EndpointResult, 1),
 	}
 	var b strings.Builder
@@ -127,7 +132,8 @@ func TestStartOfSeveralAgents(t *testing.T) {
 		startError, uncertainty *float64
 		want                    string
 	}{
-		{ptr(0.312), ptr(0.05), "0.31 ms late ± 0.05 ms"}, {ptr(-1.5), ptr(0.2), "1.50 ms early ± 0.20 ms"}, {nil, nil, "n/a"},
+		{ptr(0.312), ptr(0.05), "0.31 ms late ± 0.05 ms"}, {ptr(-1.5), ptr(0.2), "1.50 ms early ± 0.20 ms"},
+		{nil, nil, "n/a"},
 	} {
 		if got := startWords(c.startError, c.uncertainty); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
@@ -146,7 +152,8 @@ func TestStartOfSeveralAgents(t *testing.T) {
 
 // The notes on an agent that stood still name the seconds of what it never sent.
 func TestNotesOnAnAgentThatStoodStill(t *testing.T) {
-	part := aggregate.AgentResult{Loss: &aggregate.Loss{Share: 0.3, FromS: 13, UnsentFromS: ptr(1.0)}, NeverSent: ptr(uint64(255))}
+	part := aggregate.AgentResult{Loss: &aggregate.Loss{Share: 0.3, FromS: 13, UnsentFromS: ptr(1.0)},
+		NeverSent: ptr(uint64(255))}
 	const want = "30 % of the load missing from second 13 on; 255 requests never sent, due from second 1 on"
 	if got := missing(part); got != want {
 		t.Errorf("%q, want %q", got, want)

@@ -24,7 +24,8 @@ const (
 // rowGroup is the number of rows that a Parquet file holds together, which bounds what a reader must load at once.
 const rowGroup = 100_000
 
-// requestRow is one row about one request. Times are nanoseconds since the stage's start; null: it did not come to that.
+// requestRow is one row about one request. Times are nanoseconds since the stage's start; null: it did not come to
+// that.
 type requestRow struct {
 	Stage           uint32  `json:"stage" parquet:"stage"`
 	Index           uint64  `json:"index" parquet:"index"`
@@ -69,7 +70,8 @@ type requestRow struct {
 }
 
 // appendRequestsFile adds the file of request rows, if the run kept any.
-func appendRequestsFile(files []file, ledger *ledger.Ledger, run *spatev1.RunRecord, r *aggregate.Result) ([]file, error) {
+func appendRequestsFile(files []file, ledger *ledger.Ledger, run *spatev1.RunRecord, r *aggregate.Result) ([]file,
+	error) {
 	var write func(io.Writer, func(func([]requestRow) error) error) error
 	switch run.GetRecords() {
 	case "":
@@ -85,7 +87,8 @@ func appendRequestsFile(files []file, ledger *ledger.Ledger, run *spatev1.RunRec
 			return writeParquet(w, footer, stages)
 		}
 	default:
-		return nil, fmt.Errorf("request rows are kept as %q, and this program knows %q and %q", run.GetRecords(), JSONL, Parquet)
+		return nil, fmt.Errorf("request rows are kept as %q, and this program knows %q and %q", run.GetRecords(),
+			JSONL, Parquet)
 	}
 	return append(files, file{"requests." + run.GetRecords(), func(w io.Writer) error {
 		return write(w, func(each func([]requestRow) error) error { return eachStage(ledger, each) })

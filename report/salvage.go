@@ -14,9 +14,10 @@ import (
 // SalvageDir is the name of the directory, in a run directory, that Salvage writes to.
 const SalvageDir = "salvaged"
 
-// Salvage makes a ledger of what is intact of a run directory's damaged one, and all derived files of it, in the directory SalvageDir of the
-// run directory, in place of what is there. The result is incomplete and names what is lost. The run directory itself stays as it is. damage
-// is what is lost, nil if the ledger is whole: then nothing is written, and Write does all there is to do.
+// Salvage makes a ledger of what is intact of a run directory's damaged one, and all derived files of it, in the
+// directory SalvageDir of the run directory, in place of what is there. The result is incomplete and names what is
+// lost. The run directory itself stays as it is. damage is what is lost, nil if the ledger is whole: then nothing is
+// written, and Write does all there is to do.
 func Salvage(dir string, o Options) (result *aggregate.Result, damage *ledger.DamageError, err error) {
 	if _, err := os.Stat(filepath.Join(dir, LedgerFile)); err != nil {
 		return nil, nil, fmt.Errorf("salvage: %w", err)

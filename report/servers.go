@@ -9,8 +9,8 @@ import (
 	"github.com/spate-load/spate/aggregate"
 )
 
-// writeServers writes what servers say of themselves: the account beside what clients measured, and all their metrics where gauges were read,
-// or where there is no account.
+// writeServers writes what servers say of themselves: the account beside what clients measured, and all their metrics
+// where gauges were read, or where there is no account.
 func writeServers(b *strings.Builder, stages []aggregate.StageResult) {
 	writeAccounts(b, stages)
 	var rows [][]string
@@ -32,7 +32,8 @@ func writeServers(b *strings.Builder, stages []aggregate.StageResult) {
 	}
 	b.WriteString("\n## Servers: their metrics\n\nGauges each second from the first measured start to the last measured end; counters and histograms over the stage.\n\n")
 	if len(rows) > 0 {
-		writeRows(b, []string{"Stage", "Asked at", "Metric", "Labels", "Mean", "Min", "Max", "Increase", "Per second", "Count", "P50", "P99"}, rows)
+		writeRows(b, []string{"Stage", "Asked at", "Metric", "Labels", "Mean", "Min", "Max", "Increase", "Per second",
+			"Count", "P50", "P99"}, rows)
 	}
 	for _, words := range trouble {
 		fmt.Fprintf(b, "\n! %s\n", cell(words))

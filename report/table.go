@@ -9,7 +9,8 @@ import (
 	"github.com/spate-load/spate/aggregate"
 )
 
-// Headers of the numbers in a terminal, a word or two a line, for a wide and for a narrow one. The last is that of goodput.
+// Headers of the numbers in a terminal, a word or two a line, for a wide and for a narrow one. The last is that of
+// goodput.
 var (
 	wideHeaders = [][]string{
 		{"Request", "Throughput", "(req/s)"}, {"Output Token", "Throughput", "(tok/s)"},
@@ -17,13 +18,14 @@ var (
 		{"Mean", "TPOT", "(ms)"}, {"P99", "TPOT", "(ms)"}, {"", "Good", "(%)"},
 	}
 	narrowHeaders = [][]string{
-		{"req", "/s"}, {"tok", "/s"}, {"E2E", "mean"}, {"E2E", "p99"}, {"TTFT", "mean"}, {"TTFT", "p99"}, {"TPOT", "mean"}, {"TPOT", "p99"},
+		{"req", "/s"}, {"tok", "/s"}, {"E2E", "mean"}, {"E2E", "p99"}, {"TTFT", "mean"}, {"TTFT", "p99"},
+		{"TPOT", "mean"}, {"TPOT", "p99"},
 		{"good", "%"},
 	}
 )
 
-// Table writes a table for each target and workload, as wide as a terminal of some columns takes; 0 is any width. Times are in
-// milliseconds. Rows with a mark have a note below their table.
+// Table writes a table for each target and workload, as wide as a terminal of some columns takes; 0 is any width. Times
+// are in milliseconds. Rows with a mark have a note below their table.
 func Table(w io.Writer, r *aggregate.Result, width int) error {
 	var b strings.Builder
 	if k := r.Run.TimeCompression; k != nil {
@@ -64,7 +66,8 @@ func Table(w io.Writer, r *aggregate.Result, width int) error {
 	return err
 }
 
-// writeWrapped writes text behind a mark, broken between words where a terminal of so many columns ends; 0 is any width.
+// writeWrapped writes text behind a mark, broken between words where a terminal of so many columns ends; 0 is any
+// width.
 func writeWrapped(b *strings.Builder, mark, text string, width int) {
 	indent := strings.Repeat(" ", len(mark))
 	line := mark

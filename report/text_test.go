@@ -83,7 +83,8 @@ func sweep() *aggregate.Result {
 	failed.Requests = aggregate.Requests{Started: 1000, Completed: 514, Failed: 486}
 	failed.Errors = map[string]uint64{"http_429": 480, "connect": 6}
 	rate := aggregate.StageResult{
-		Target: "Dynamo 3P1D", Workload: "3000:150", Load: aggregate.Load{Words: "2.5 req/s poisson", Rate: ptr(2.5), Arrival: ptr("poisson")},
+		Target: "Dynamo 3P1D", Workload: "3000:150", Load: aggregate.Load{Words: "2.5 req/s poisson", Rate: ptr(2.5),
+			Arrival: ptr("poisson")},
 		Missing: []string{"agent b sent no totals"},
 	}
 	return &aggregate.Result{Stages: []aggregate.StageResult{
@@ -186,8 +187,10 @@ func TestMarkdownSaysLoudlyWhatIsMissing(t *testing.T) {
 // searched is a search's three stages on a compressed simulation, with an SLO, and a ramp and a replay beside them.
 func searched() *aggregate.Result {
 	r := &aggregate.Result{Run: aggregate.RunResult{TimeCompression: ptr(20.0), Searches: []aggregate.SearchResult{{
-		Target: "t", Workload: "w", Unit: "rate", Objectives: []string{"p99 ttft <= 25ms"}, Kept: ptr(42.5), Broke: ptr(43.71234),
-		Reason: ptr("p99 ttft 31ms > 25ms"), Probes: 3, Converged: true, MeanThroughput: ptr(42.1), ThroughputMargin: ptr(0.25),
+		Target: "t", Workload: "w", Unit: "rate", Objectives: []string{"p99 ttft <= 25ms"}, Kept: ptr(42.5),
+		Broke:  ptr(43.71234),
+		Reason: ptr("p99 ttft 31ms > 25ms"), Probes: 3, Converged: true, MeanThroughput: ptr(42.1),
+		ThroughputMargin: ptr(0.25),
 	}}}}
 	stage := func(load aggregate.Load, good *float64) {
 		r.Stages = append(r.Stages, aggregate.StageResult{
@@ -198,7 +201,8 @@ func searched() *aggregate.Result {
 	}
 	stage(aggregate.Load{Words: "42.5 req/s", Rate: ptr(42.5)}, ptr(0.975))
 	stage(aggregate.Load{Words: "42.5 req/s", Rate: ptr(42.5), Repeat: 1}, ptr(1.0))
-	stage(aggregate.Load{Words: "1 to 50 req/s", Rate: ptr(50.0), Phases: []aggregate.Phase{{From: 1, To: 10}, {From: 10, To: 50}}}, nil)
+	stage(aggregate.Load{Words: "1 to 50 req/s", Rate: ptr(50.0),
+		Phases: []aggregate.Phase{{From: 1, To: 10}, {From: 10, To: 50}}}, nil)
 	stage(aggregate.Load{Words: "trace", ReplaySpeed: ptr(10.0)}, nil)
 	r.Stages[3].OSL.MissedShare = ptr(0.25)
 	return r
@@ -259,7 +263,8 @@ func TestASimulationAtThePlansPaceSaysSo(t *testing.T) {
 func TestProbesStandInTheOrderOfTheirLoads(t *testing.T) {
 	stage := func(index uint32, rate float64, probe *aggregate.Probe) aggregate.StageResult {
 		return aggregate.StageResult{
-			Index: index, Target: "t", Workload: "w", Load: aggregate.Load{Words: fmt.Sprint(rate), Rate: ptr(rate)}, Probe: probe, Complete: true,
+			Index: index, Target: "t", Workload: "w", Load: aggregate.Load{Words: fmt.Sprint(rate), Rate: ptr(rate)},
+			Probe: probe, Complete: true,
 		}
 	}
 	probe := &aggregate.Probe{Purpose: "bisect"}
@@ -278,7 +283,8 @@ func TestProbesStandInTheOrderOfTheirLoads(t *testing.T) {
 	if got := strings.Join(order, " "); got != "9 2 4 8 1" {
 		t.Errorf("%s in\n%s", got, b.String())
 	}
-	if !strings.Contains(b.String(), "8 !") || !strings.Contains(b.String(), "! 8: ended early: given up: 5 of 9 requests failed\n") {
+	if !strings.Contains(b.String(), "8 !") ||
+		!strings.Contains(b.String(), "! 8: ended early: given up: 5 of 9 requests failed\n") {
 		t.Errorf("no note in\n%s", b.String())
 	}
 }

@@ -64,7 +64,8 @@ func remedies(stages []aggregate.StageResult) (lines []string) {
 		for _, s := range stages {
 			for _, c := range s.Trust.Checks {
 				if c.Verdict == verdict && c.Remedy != nil {
-					lines = appendOnce(lines, fmt.Sprintf("%s: %s (%s#%s)", c.Name, *c.Remedy, verdictsPage, c.Name), equalText)
+					lines = appendOnce(lines, fmt.Sprintf("%s: %s (%s#%s)", c.Name, *c.Remedy, verdictsPage, c.Name),
+						equalText)
 				}
 			}
 		}

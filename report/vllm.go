@@ -77,11 +77,13 @@ func writeVLLMBlock(b *strings.Builder, s aggregate.StageResult, layout VLLMLayo
 		b.WriteString(centred(m.title, "-") + "\n")
 		v := m.values
 		if v == nil {
-			lines([]vllmLine{{"Mean " + m.name + " (ms):", unknown}, {"Median " + m.name + " (ms):", unknown}, {"P99 " + m.name + " (ms):", unknown}})
+			lines([]vllmLine{{"Mean " + m.name + " (ms):", unknown}, {"Median " + m.name + " (ms):", unknown},
+				{"P99 " + m.name + " (ms):", unknown}})
 			continue
 		}
 		lines([]vllmLine{
-			{"Mean " + m.name + " (ms):", fixed(&v.Mean)}, {"Median " + m.name + " (ms):", fixed(&v.Median)}, {"P99 " + m.name + " (ms):", fixed(&v.P99)},
+			{"Mean " + m.name + " (ms):", fixed(&v.Mean)}, {"Median " + m.name + " (ms):", fixed(&v.Median)},
+			{"P99 " + m.name + " (ms):", fixed(&v.P99)},
 		})
 	}
 	b.WriteString(centred("", "=") + "\n")

@@ -24,10 +24,10 @@ type Options struct {
 	VLLMLayout VLLMLayout
 }
 
-// Write makes all derived files of a run directory from its ledger, in place of what is there. A file is either the old one or
-// the new one whole, never a part. It reads the ledger only; errors.Is tells aggregate.ErrLocked, ErrForeign and ErrDamaged. The
-// result is that of results.json, nil if the ledger could not be read or merged: an error with a result is about writing. A ledger that is
-// damaged is an aggregate.DamageError, and nothing is written.
+// Write makes all derived files of a run directory from its ledger, in place of what is there. A file is either the old
+// one or the new one whole, never a part. It reads the ledger only; errors.Is tells aggregate.ErrLocked, ErrForeign and
+// ErrDamaged. The result is that of results.json, nil if the ledger could not be read or merged: an error with a result
+// is about writing. A ledger that is damaged is an aggregate.DamageError, and nothing is written.
 func Write(dir string, o Options) (result *aggregate.Result, err error) {
 	ledger, err := ledger.OpenReadOnly(filepath.Join(dir, LedgerFile))
 	if err != nil {
@@ -59,7 +59,8 @@ func filesOf(ledger *ledger.Ledger, o Options) (*aggregate.Result, []file, error
 		return nil, nil, err
 	}
 	var log bytes.Buffer
-	result, err := aggregate.ResultWith(ledger, func(s *aggregate.Stage, rec *spatev1.StageRecord, r aggregate.StageResult) error {
+	result, err := aggregate.ResultWith(ledger, func(s *aggregate.Stage, rec *spatev1.StageRecord,
+		r aggregate.StageResult) error {
 		start := rec.GetStartTime().AsTime().Sub(run.GetBeginTime().AsTime())
 		return logStage(&log, s, r, start)
 	})

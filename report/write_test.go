@@ -142,7 +142,8 @@ func TestHistogramsCanBeReadByHdrHistogram(t *testing.T) {
 		t.Errorf("stage 1 starts at %d", got)
 	}
 	// A processor that is given no tag reads the lines without one.
-	if h := found[""]; h == nil || uint64(h.TotalCount()) != results.Stages[1].E2E.Count || h.Max() != found["1/e2e"].Max() {
+	if h := found[""]; h == nil || uint64(h.TotalCount()) != results.Stages[1].E2E.Count ||
+		h.Max() != found["1/e2e"].Max() {
 		t.Errorf("without a tag: %v", h)
 	}
 	if len(found) != 29 { // 13 metrics and the failure times, of 2 stages; and e2e without a tag
@@ -171,11 +172,13 @@ func TestRequestRows(t *testing.T) {
 			t.Errorf("row %d is request %d of stage %d", i, row.Index, row.Stage)
 		}
 	}
-	if row := fromJSON[0]; row.Agent != "a" || *row.OutputTokens != 4 || len(row.ITLNs) != 3 || row.ErrorClass != nil || row.BodyHash != "8000000000000009" {
+	if row := fromJSON[0]; row.Agent != "a" || *row.OutputTokens != 4 || len(row.ITLNs) != 3 || row.ErrorClass != nil ||
+		row.BodyHash != "8000000000000009" {
 		t.Errorf("row %+v", row)
 	}
 	failed := slices.IndexFunc(fromJSON, func(r requestRow) bool { return r.ErrorClass != nil })
-	if row := fromJSON[failed]; *row.ErrorClass != "http_429" || *row.HTTPStatus != 429 || row.FirstTokenNs != nil || row.OutputTokens != nil {
+	if row := fromJSON[failed]; *row.ErrorClass != "http_429" || *row.HTTPStatus != 429 || row.FirstTokenNs != nil ||
+		row.OutputTokens != nil {
 		t.Errorf("row %+v", row)
 	}
 }

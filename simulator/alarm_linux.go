@@ -11,10 +11,11 @@ import (
 	"github.com/spate-load/spate/internal/kernel"
 )
 
-// alarm wakes one goroutine at an instant or at once. A timerfd is some 30 us late where Go's own timers are 500 to 1,000.
+// alarm wakes one goroutine at an instant or at once. A timerfd is some 30 us late where Go's own timers are 500 to
+// 1,000.
 //
-// The scheduler does not hear of its system calls (see kernel): with an alarm each 20 ms that was a fifth of the simulator's CPU time, and timer
-// interrupts in the midst of sends.
+// The scheduler does not hear of its system calls (see kernel): with an alarm each 20 ms that was a fifth of the
+// simulator's CPU time, and timer interrupts in the midst of sends.
 type alarm struct {
 	file *os.File
 	fd   int
@@ -36,8 +37,8 @@ func newAlarm() (*alarm, error) {
 	return a, nil
 }
 
-// set replaces the instant at which wait returns: 1 or any that has passed is at once, 0 never. It may be called while another
-// goroutine waits.
+// set replaces the instant at which wait returns: 1 or any that has passed is at once, 0 never. It may be called while
+// another goroutine waits.
 func (a *alarm) set(at clock.Instant) {
 	if err := kernel.SetTimer(a.fd, at); err != nil {
 		panic("simulator: a timer of our own cannot be set: " + err.Error())

@@ -19,8 +19,8 @@ func newAlarm() (*alarm, error) {
 	return &alarm{timer: t}, nil
 }
 
-// set replaces the instant at which wait returns: any that has passed is at once, 0 never. It may be called while another goroutine
-// waits.
+// set replaces the instant at which wait returns: any that has passed is at once, 0 never. It may be called while
+// another goroutine waits.
 func (a *alarm) set(at clock.Instant) {
 	if at == 0 {
 		a.timer.Stop()

@@ -4,8 +4,8 @@ import (
 	"net/http"
 )
 
-// api is one generation API: how a request is read and an answer is written. It keeps no state; its methods are called by many
-// goroutines at once. A new API is a file with one, and a route in routes.
+// api is one generation API: how a request is read and an answer is written. It keeps no state; its methods are called
+// by many goroutines at once. A new API is a file with one, and a route in routes.
 type api interface {
 	// parse reads a request. What all APIs share is checked by request.limit.
 	parse(r *http.Request, body []byte, c *Config) (*request, *apiError)
@@ -19,10 +19,11 @@ type api interface {
 type encoder interface {
 	// opening appends what comes before the first token, nothing if the API has no such frames.
 	opening(b []byte) []byte
-	// tokens appends the frames of tokens from to until, counted from 0; nothing if the API has no frame for tokens without text. finish
-	// is the reason of the end, empty before it. An API that has no place for it leaves it out.
+	// tokens appends the frames of tokens from to until, counted from 0; nothing if the API has no frame for tokens
+	// without text. finish is the reason of the end, empty before it. An API that has no place for it leaves it out.
 	tokens(b []byte, from, until int, finish string) []byte
-	// closing appends what follows the last token: it is called with part 0, 1, ... as long as it returns true, and each part is a write.
+	// closing appends what follows the last token: it is called with part 0, 1, ... as long as it returns true, and
+	// each part is a write.
 	closing(b []byte, part, output int, finish string) ([]byte, bool)
 	// whole appends the answer that is not streamed.
 	whole(b []byte, output int, finish string) []byte

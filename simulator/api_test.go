@@ -18,13 +18,16 @@ import (
 
 // asks are a streamed request of each API, for three tokens.
 var asks = map[string]struct{ path, body string }{
-	"chat":        {chatPath, `{"model":"m","messages":[{"role":"user","content":"hi you"}],"max_tokens":3,"stream":true}`},
+	"chat": {chatPath,
+		`{"model":"m","messages":[{"role":"user","content":"hi you"}],"max_tokens":3,"stream":true}`},
 	"completions": {completionsPath, `{"model":"m","prompt":"hi you","max_tokens":3,"stream":true}`},
 	"responses":   {"/v1/responses", `{"model":"m","input":"hi you","max_output_tokens":3,"stream":true}`},
-	"anthropic":   {"/v1/messages", `{"model":"m","system":"hi","messages":[{"role":"user","content":[{"type":"text","text":"you"}]}],"max_tokens":3,"stream":true}`},
-	"sglang":      {"/generate", `{"input_ids":[1,2],"sampling_params":{"max_new_tokens":3,"ignore_eos":true},"stream":true}`},
-	"tgi":         {"/generate_stream", `{"inputs":"hi you","parameters":{"max_new_tokens":3,"details":true}}`},
-	"triton":      {"/v2/models/m/generate_stream", `{"text_input":"hi you","max_tokens":3,"stream":true}`},
+	"anthropic": {"/v1/messages",
+		`{"model":"m","system":"hi","messages":[{"role":"user","content":[{"type":"text","text":"you"}]}],"max_tokens":3,"stream":true}`},
+	"sglang": {"/generate",
+		`{"input_ids":[1,2],"sampling_params":{"max_new_tokens":3,"ignore_eos":true},"stream":true}`},
+	"tgi":    {"/generate_stream", `{"inputs":"hi you","parameters":{"max_new_tokens":3,"details":true}}`},
+	"triton": {"/v2/models/m/generate_stream", `{"text_input":"hi you","max_tokens":3,"stream":true}`},
 }
 
 // unstreamed returns the request of an API for the same without a stream.
@@ -58,19 +61,23 @@ func TestStreamsOfEachAPI(t *testing.T) {
 		return named(name, fmt.Sprintf(`{"type":%q,"sequence_number":%d%s}`, name, seq, rest))
 	}
 	const response = `,"response":{"id":"resp_r","object":"response","created_at":0,"error":null,"model":"m","status":"in_progress","incomplete_details":null,"output":[],"usage":null}`
-	const rs, msg = `,"item_id":"rs_r","output_index":0,"content_index":0`, `,"item_id":"msg_r","output_index":1,"content_index":0`
+	const rs, msg = `,"item_id":"rs_r","output_index":0,"content_index":0`,
+		`,"item_id":"msg_r","output_index":1,"content_index":0`
 	const rsDone = `{"id":"rs_r","type":"reasoning","summary":[],"status":"completed","content":[{"type":"reasoning_text","text":" water"}]}`
 	const msgPart = `{"type":"output_text","annotations":[],"logprobs":[],"text":" rises over"}`
-	const msgDone = `{"id":"msg_r","type":"message","role":"assistant","status":"completed","content":[` + msgPart + `]}`
+	const msgDone = `{"id":"msg_r","type":"message","role":"assistant","status":"completed","content":[` +
+		msgPart + `]}`
 	meta := func(n int, finish string) string {
 		return fmt.Sprintf(`"meta_info":{"id":"r","finish_reason":%s,"prompt_tokens":2,"completion_tokens":%d,"cached_tokens":0}}`, finish, n)
 	}
 	token := func(i int, text, end string) string {
-		return fmt.Sprintf(`data:{"index":%d,"token":{"id":%d,"text":%q,"logprob":-0.125,"special":false},%s}`+"\n\n", i, 999+i, text, end)
+		return fmt.Sprintf(`data:{"index":%d,"token":{"id":%d,"text":%q,"logprob":-0.125,"special":false},%s}`+"\n\n",
+			i, 999+i, text, end)
 	}
 	triton := func(probs, text string) string {
 		return `data: {"context_logits":0.0,"cum_log_probs":0.0,"generation_logits":0.0,"model_name":"m","model_version":"1","output_log_probs":[` + probs +
-			`],"sequence_end":false,"sequence_id":0,"sequence_index":0,"sequence_start":false,"text_output":"` + text + `"}` + "\n\n"
+			`],"sequence_end":false,"sequence_id":0,"sequence_index":0,"sequence_start":false,"text_output":"` + text +
+			`"}` + "\n\n"
 	}
 	usage := func(n int) string {
 		return fmt.Sprintf(`"usage":{"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"input_tokens":2,"output_tokens":%d}`, n)
@@ -78,32 +85,46 @@ func TestStreamsOfEachAPI(t *testing.T) {
 	const notYet = `"generated_text":null,"details":null`
 	for name, want := range map[string]string{
 		"responses": event(0, "response.created", response) + event(1, "response.in_progress", response) +
-			event(2, "response.output_item.added", `,"output_index":0,"item":{"id":"rs_r","type":"reasoning","summary":[],"status":"in_progress","content":[]}`) +
+			event(2, "response.output_item.added",
+				`,"output_index":0,"item":{"id":"rs_r","type":"reasoning","summary":[],"status":"in_progress","content":[]}`) +
 			event(3, "response.content_part.added", rs+`,"part":{"type":"reasoning_text","text":""}`) +
 			event(4, "response.reasoning_text.delta", rs+`,"delta":" water"`) +
 			event(5, "response.reasoning_text.done", rs+`,"text":" water"`) +
 			event(6, "response.content_part.done", rs+`,"part":{"type":"reasoning_text","text":" water"}`) +
 			event(7, "response.output_item.done", `,"output_index":0,"item":`+rsDone) +
-			event(8, "response.output_item.added", `,"output_index":1,"item":{"id":"msg_r","type":"message","role":"assistant","status":"in_progress","content":[]}`) +
-			event(9, "response.content_part.added", msg+`,"part":{"type":"output_text","annotations":[],"logprobs":[],"text":""}`) +
-			event(10, "response.output_text.delta", msg+`,"delta":" rises"`) + event(11, "response.output_text.delta", msg+`,"delta":" over"`) +
-			event(12, "response.output_text.done", msg+`,"text":" rises over"`) + event(13, "response.content_part.done", msg+`,"part":`+msgPart) +
+			event(8, "response.output_item.added",
+				`,"output_index":1,"item":{"id":"msg_r","type":"message","role":"assistant","status":"in_progress","content":[]}`) +
+			event(9, "response.content_part.added",
+				msg+`,"part":{"type":"output_text","annotations":[],"logprobs":[],"text":""}`) +
+			event(10, "response.output_text.delta", msg+`,"delta":" rises"`) + event(11, "response.output_text.delta",
+			msg+`,"delta":" over"`) +
+			event(12, "response.output_text.done", msg+`,"text":" rises over"`) +
+			event(13, "response.content_part.done", msg+`,"part":`+msgPart) +
 			event(14, "response.output_item.done", `,"output_index":1,"item":`+msgDone) +
-			event(15, "response.completed", `,"response":{"id":"resp_r","object":"response","created_at":0,"error":null,"model":"m","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[`+
-				rsDone+`,`+msgDone+`],"usage":{"input_tokens":2,"input_tokens_details":{"cached_tokens":0},"output_tokens":3,"output_tokens_details":{"reasoning_tokens":1},"total_tokens":5}}`),
-		"anthropic": named("message_start", `{"type":"message_start","message":{"id":"msg_r","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"stop_sequence":null,`+usage(1)+`}}`) +
-			named("content_block_start", `{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}`) +
-			named("content_block_delta", `{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":" water"}}`) +
+			event(15, "response.completed",
+				`,"response":{"id":"resp_r","object":"response","created_at":0,"error":null,"model":"m","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[`+
+					rsDone+`,`+msgDone+`],"usage":{"input_tokens":2,"input_tokens_details":{"cached_tokens":0},"output_tokens":3,"output_tokens_details":{"reasoning_tokens":1},"total_tokens":5}}`),
+		"anthropic": named("message_start",
+			`{"type":"message_start","message":{"id":"msg_r","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"stop_sequence":null,`+usage(1)+`}}`) +
+			named("content_block_start",
+				`{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}`) +
+			named("content_block_delta",
+				`{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":" water"}}`) +
 			named("content_block_stop", `{"type":"content_block_stop","index":0}`) +
-			named("content_block_start", `{"type":"content_block_start","index":1,"content_block":{"type":"text","text":""}}`) +
-			named("content_block_delta", `{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":" rises"}}`) +
-			named("content_block_delta", `{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":" over"}}`) +
+			named("content_block_start",
+				`{"type":"content_block_start","index":1,"content_block":{"type":"text","text":""}}`) +
+			named("content_block_delta",
+				`{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":" rises"}}`) +
+			named("content_block_delta",
+				`{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":" over"}}`) +
 			named("content_block_stop", `{"type":"content_block_stop","index":1}`) +
-			named("message_delta", `{"type":"message_delta","delta":{"stop_reason":"max_tokens","stop_sequence":null},`+usage(3)+`}`) +
+			named("message_delta", `{"type":"message_delta","delta":{"stop_reason":"max_tokens","stop_sequence":null},`+
+				usage(3)+`}`) +
 			named("message_stop", `{"type":"message_stop"}`),
 		"sglang": `data: {"text":" water","output_ids":[1000],` + meta(1, `null`) + "\n\n" +
 			`data: {"text":" water rises","output_ids":[1000,1001],` + meta(2, `null`) + "\n\n" +
-			`data: {"text":" water rises over","output_ids":[1000,1001,1002],` + meta(3, `{"type":"length","length":3}`) + "\n\n" + "data: [DONE]\n\n",
+			`data: {"text":" water rises over","output_ids":[1000,1001,1002],` +
+			meta(3, `{"type":"length","length":3}`) + "\n\n" + "data: [DONE]\n\n",
 		"tgi": token(1, " water", notYet) + token(2, " rises", notYet) +
 			token(3, " over", `"generated_text":" water rises over","details":{"finish_reason":"length","generated_tokens":3,"seed":null,"input_length":2}`),
 		"triton": triton("0.0", " water") + triton("0.0,0.0", " rises") + triton("0.0,0.0,0.0", " over"),
@@ -175,7 +196,8 @@ func TestAllWaysOfSendingAreOne(t *testing.T) {
 			p := start(t, config)
 			for name, a := range asks {
 				status, got := p.get(a.path, "r", a.body)
-				got = strings.Replace(got, "event: ping\ndata: {\"type\":\"ping\"}\n\n", "", 1) // Anthropic's, with its block at once
+				// Anthropic's, with its block at once
+				got = strings.Replace(got, "event: ping\ndata: {\"type\":\"ping\"}\n\n", "", 1)
 				if diff := cmp.Diff(handled(t, fast(), a.path, a.body), steady(got)); status != 200 || diff != "" {
 					t.Errorf("%s: %d %s", name, status, diff)
 				}
@@ -190,13 +212,15 @@ func TestShapesOfEachAPI(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			plain := handled(t, fast(), a.path, a.body)
 			crlf, comments, unmarked, silent := fast(), fast(), fast(), fast()
-			crlf.Frames.CRLF, comments.Frames.Comments, unmarked.Frames.NoDone, silent.Frames.NoUsage = true, true, true, true
+			crlf.Frames.CRLF, comments.Frames.Comments, unmarked.Frames.NoDone, silent.Frames.NoUsage = true,
+				true, true, true
 			if got := handled(t, crlf, a.path, a.body); got != strings.ReplaceAll(plain, "\n", "\r\n") {
 				t.Errorf("CRLF: %q", got)
 			}
 			got := handled(t, comments, a.path, a.body)
 			frames := strings.Count(plain, "\n\n")
-			if n := strings.Count(got, ": keep-alive\n\n"); n < 3 || n > frames || strings.ReplaceAll(got, ": keep-alive\n\n", "") != plain {
+			if n := strings.Count(got, ": keep-alive\n\n"); n < 3 || n > frames ||
+				strings.ReplaceAll(got, ": keep-alive\n\n", "") != plain {
 				t.Errorf("%d comments for %d frames: %q", n, frames, got)
 			}
 			for _, mark := range []string{"[DONE]", `{"type":"message_stop"`, `"type":"response.incomplete"`} {
@@ -211,7 +235,8 @@ func TestShapesOfEachAPI(t *testing.T) {
 			}
 			several := fast()
 			several.Frames.TokensPerFrame = 5
-			if got := handled(t, several, a.path, a.body); name != "tgi" && (!strings.Contains(got, ` rises over"`) || strings.Count(got, "\n\n") >= frames) {
+			if got := handled(t, several, a.path, a.body); name != "tgi" &&
+				(!strings.Contains(got, ` rises over"`) || strings.Count(got, "\n\n") >= frames) {
 				t.Errorf("two tokens of three in a frame: %q", got)
 			}
 		})
@@ -234,13 +259,17 @@ func TestStampsOfEachAPI(t *testing.T) {
 // Faults strike each API in its own words.
 func TestFaultsOfEachAPI(t *testing.T) {
 	words := map[string]struct{ inStream, busy, failed string }{
-		"chat":        {`data: {"error":{"message":"The server`, `"code":"rate_limit_exceeded"`, `"type":"server_error"`},
-		"completions": {`data: {"error":{"message":"The server`, `"code":"rate_limit_exceeded"`, `"type":"server_error"`},
-		"responses":   {"event: error\ndata: {\"type\":\"error\",\"sequence_number\":5,\"code\":\"internal_error\",\"message\":\"The server", `"code":"rate_limit_exceeded"`, `"type":"server_error"`},
-		"anthropic":   {"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"The server", `"type":"rate_limit_error"`, `"type":"api_error"`},
-		"sglang":      {`data: {"error":{"message":"The server`, `{"error":{"message":"Rate`, `{"error":{"message":"The server`},
-		"tgi":         {`data:{"error":"Request failed during generation: The server`, `"error_type":"overloaded"`, `"error_type":"incomplete_generation"`},
-		"triton":      {`data: {"error":"The server`, `{"error":"Rate`, `{"error":"The server`},
+		"chat": {`data: {"error":{"message":"The server`, `"code":"rate_limit_exceeded"`,
+			`"type":"server_error"`},
+		"completions": {`data: {"error":{"message":"The server`, `"code":"rate_limit_exceeded"`,
+			`"type":"server_error"`},
+		"responses": {"event: error\ndata: {\"type\":\"error\",\"sequence_number\":5,\"code\":\"internal_error\",\"message\":\"The server", `"code":"rate_limit_exceeded"`, `"type":"server_error"`},
+		"anthropic": {"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"The server", `"type":"rate_limit_error"`, `"type":"api_error"`},
+		"sglang": {`data: {"error":{"message":"The server`, `{"error":{"message":"Rate`,
+			`{"error":{"message":"The server`},
+		"tgi": {`data:{"error":"Request failed during generation: The server`, `"error_type":"overloaded"`,
+			`"error_type":"incomplete_generation"`},
+		"triton": {`data: {"error":"The server`, `{"error":"Rate`, `{"error":"The server`},
 	}
 	for name, a := range asks {
 		for _, c := range []struct {
@@ -269,7 +298,8 @@ func TestFaultsOfEachAPI(t *testing.T) {
 				defer resp.Body.Close()
 				body, err := io.ReadAll(resp.Body)
 				if !errors.Is(err, c.ends) || resp.StatusCode != c.status || !strings.Contains(string(body), c.says) {
-					t.Errorf("%d %q, then %v; want %d, %q, then %v", resp.StatusCode, body, err, c.status, c.says, c.ends)
+					t.Errorf("%d %q, then %v; want %d, %q, then %v", resp.StatusCode, body, err, c.status,
+						c.says, c.ends)
 				}
 				if strings.Contains(string(body), " over") {
 					t.Errorf("it went on to its end: %q", body)
@@ -296,15 +326,18 @@ func TestRefusalsOfEachAPI(t *testing.T) {
 		{"/v1/responses", `{"model":"m","input":[]}`, 400, `messages is missing`},
 		{"/v1/responses", `{"model":"m","input":"a","instructions":3}`, 400, `instructions is neither`},
 		{"/v1/responses", `{"model":"m","input":"a","max_output_tokens":20}`, 400, `context_length_exceeded`},
-		{"/v1/messages", `{"model":"m","messages":[{"content":"a"}]}`, 400, `{"type":"error","error":{"type":"invalid_request_error","message":"max_tokens is missing`},
+		{"/v1/messages", `{"model":"m","messages":[{"content":"a"}]}`, 400,
+			`{"type":"error","error":{"type":"invalid_request_error","message":"max_tokens is missing`},
 		{"/v1/messages", `{"model":"x","messages":[{"content":"a"}],"max_tokens":1}`, 404, `"type":"not_found_error"`},
 		{"/generate", `{"sampling_params":{}}`, 400, `{"error":{"message":"the prompt is missing`},
 		{"/generate", `{"text":"a","sampling_params":{"n":2}}`, 400, `only 1`},
 		{"/generate", `{"inputs":7}`, 400, `inputs is missing`},
-		{"/generate_stream", `{"inputs":"a","parameters":{"max_new_tokens":0}}`, 422, `{"error":"max_new_tokens is 0: give 1 to 16777216","error_type":"validation"}`},
+		{"/generate_stream", `{"inputs":"a","parameters":{"max_new_tokens":0}}`, 422,
+			`{"error":"max_new_tokens is 0: give 1 to 16777216","error_type":"validation"}`},
 		{"/v2/models/x/generate_stream", `{"text_input":"a"}`, 404, `{"error":"The model \"x\" does not exist."}`},
 		{"/v2/models/m/generate_stream", `{"max_tokens":4}`, 400, `text_input`},
-		{"/v2/models/m/versions/1/generate", `{"text_input":"a","parameters":{"max_tokens":0}}`, 400, `max_tokens is 0`},
+		{"/v2/models/m/versions/1/generate", `{"text_input":"a","parameters":{"max_tokens":0}}`, 400,
+			`max_tokens is 0`},
 	} {
 		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, p.URLs()[0]+c.path, strings.NewReader(c.body))
 		r.Header.Set("X-Api-Key", "sesame")
@@ -318,7 +351,8 @@ func TestRefusalsOfEachAPI(t *testing.T) {
 			t.Errorf("%s %s: %d %s, want %d with %s", c.path, c.body, resp.StatusCode, b, c.status, c.says)
 		}
 	}
-	if status, body := p.get("/v1/messages", "", asks["anthropic"].body); status != 401 || !strings.Contains(body, "authentication_error") {
+	if status, body := p.get("/v1/messages", "", asks["anthropic"].body); status != 401 ||
+		!strings.Contains(body, "authentication_error") {
 		t.Errorf("without a key: %d %s", status, body)
 	}
 }
@@ -335,7 +369,8 @@ func TestJSONBody(t *testing.T) {
 		got, _ := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
 		path, body := unstreamed(name)
-		if diff := cmp.Diff(handled(t, fast(), path, body), steady(string(got))); diff != "" || resp.Header.Get("Content-Type") != "application/json" {
+		if diff := cmp.Diff(handled(t, fast(), path, body), steady(string(got))); diff != "" ||
+			resp.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
@@ -346,7 +381,8 @@ func TestGzipAndTrailers(t *testing.T) {
 	config.Frames.Trailers = true
 	config.Faults = []Fault{{Kind: FaultGzip, Every: 1}}
 	p := start(t, config)
-	r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, p.URLs()[0]+completionsPath, strings.NewReader(asks["completions"].body))
+	r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, p.URLs()[0]+completionsPath,
+		strings.NewReader(asks["completions"].body))
 	r.Header.Set("Accept-Encoding", "identity")
 	resp, err := p.client.Do(r)
 	if err != nil {

@@ -15,7 +15,8 @@ type apiError struct {
 }
 
 func badRequest(message string) *apiError {
-	return &apiError{status: http.StatusBadRequest, Message: message, Type: "invalid_request_error", Code: "invalid_value"}
+	return &apiError{status: http.StatusBadRequest, Message: message, Type: "invalid_request_error",
+		Code: "invalid_value"}
 }
 
 func tooLong(prompt, output, most int) *apiError {

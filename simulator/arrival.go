@@ -13,8 +13,9 @@ type ArrivalClock string
 
 // The clocks of arrivals.
 const (
-	ArrivalByKernel  ArrivalClock = "kernel"  // the receive stamp of the packet that brought its last byte
-	ArrivalByProgram ArrivalClock = "program" // Record.Received: this system, or HTTP/2, gives no stamp that is the request's own
+	ArrivalByKernel ArrivalClock = "kernel" // the receive stamp of the packet that brought its last byte
+	// Record.Received: this system, or HTTP/2, gives no stamp that is the request's own
+	ArrivalByProgram ArrivalClock = "program"
 )
 
 // stamp is when bytes reached this machine. By the program's clock it is not known better than by who asks.
@@ -23,8 +24,8 @@ type stamp struct {
 	by ArrivalClock
 }
 
-// arrivalConn is a connection that keeps when the bytes read last reached this machine. Net/http reads and writes, one read and one write at a
-// time, and handlers ask meanwhile.
+// arrivalConn is a connection that keeps when the bytes read last reached this machine. Net/http reads and writes, one
+// read and one write at a time, and handlers ask meanwhile.
 type arrivalConn struct {
 	*net.TCPConn
 	socket quietSocket
@@ -57,8 +58,8 @@ func (c *arrivalConn) newest() stamp {
 	return c.last
 }
 
-// received takes down that so much of the request is in as is counted for it: all, or its head. An HTTP/2 connection reads on behind it, so
-// that its stamps may be another request's.
+// received takes down that so much of the request is in as is counted for it: all, or its head. An HTTP/2 connection
+// reads on behind it, so that its stamps may be another request's.
 func (r *Record) received(q *http.Request) {
 	r.Received = clock.Now()
 	r.Arrived, r.ArrivedBy = r.Received, ArrivalByProgram

@@ -10,8 +10,9 @@ import (
 	"github.com/spate-load/spate/internal/kernel"
 )
 
-// listenTCP listens. Stamped, it asks for receive stamps before that: a connection inherits it before it is accepted, so that requests that
-// come meanwhile are stamped, too. Where the kernel has none, reads lack stamps, which is said in each record.
+// listenTCP listens. Stamped, it asks for receive stamps before that: a connection inherits it before it is accepted,
+// so that requests that come meanwhile are stamped, too. Where the kernel has none, reads lack stamps, which is said in
+// each record.
 func listenTCP(addr string, stamped bool) (net.Listener, error) {
 	var config net.ListenConfig
 	if stamped {
@@ -29,7 +30,8 @@ func listenTCP(addr string, stamped bool) (net.Listener, error) {
 	return &quietListener{l.(*net.TCPListener)}, nil //nolint:forcetypeassert // it was asked for TCP
 }
 
-// quietListener accepts connections that know when their bytes came, and whose system calls the scheduler does not hear of (see kernel).
+// quietListener accepts connections that know when their bytes came, and whose system calls the scheduler does not hear
+// of (see kernel).
 type quietListener struct{ *net.TCPListener }
 
 // Accept implements net.Listener.

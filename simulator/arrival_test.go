@@ -117,7 +117,8 @@ func TestArrivalOfRequests(t *testing.T) {
 	var from, to []clock.Instant
 	for range 3 {
 		begin, end := fourTokens[:10], fourTokens[10:]
-		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", completionsPath, len(fourTokens), begin)
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", completionsPath,
+			len(fourTokens), begin)
 		<-time.After(pause / 4)
 		from = append(from, clock.Now())
 		io.WriteString(conn, end)
@@ -151,7 +152,8 @@ func readEnd(conn net.Conn) error {
 	return nil
 }
 
-// Where the stamp of a read may be another request's, or nobody asked for one, the program's time stands, and is said to.
+// Where the stamp of a read may be another request's, or nobody asked for one, the program's time stands, and is said
+// to.
 func TestArrivalByProgram(t *testing.T) {
 	config := fast()
 	config.Truth.Keep = true

@@ -23,7 +23,8 @@ func stepped() Config {
 func record(t *testing.T, c Config, api string, tokens int) (Record, string) {
 	t.Helper()
 	p := start(t, c)
-	body := strings.NewReplacer(`tokens":3`, fmt.Sprintf(`tokens":%d`, tokens), `,"ignore_eos":true`, "").Replace(asks[api].body)
+	body := strings.NewReplacer(`tokens":3`, fmt.Sprintf(`tokens":%d`, tokens), `,"ignore_eos":true`,
+		"").Replace(asks[api].body)
 	_, got := p.get(asks[api].path, "r", body)
 	p.stop()
 	return p.Records()[0], got
@@ -50,7 +51,8 @@ func TestTokensWithoutText(t *testing.T) {
 			if d := r.LastProduced.Sub(r.FirstProduced); d != 9*time.Millisecond {
 				t.Errorf("decoding took %v", d)
 			}
-			if strings.Contains(got, " rises") || strings.Contains(got, " low") || !strings.Contains(got, " over") || !strings.Contains(got, " across") {
+			if strings.Contains(got, " rises") || strings.Contains(got, " low") || !strings.Contains(got, " over") ||
+				!strings.Contains(got, " across") {
 				t.Errorf("the texts are not those of tokens 2 to 7: %s", got)
 			}
 			if first := r.Tokens[0].Sub(r.FirstProduced); framesOf(api, 10, 6) == 6 && first < 2*time.Millisecond {
@@ -100,14 +102,16 @@ func TestIgnoreEOSGoesBeforeEnds(t *testing.T) {
 				t.Fatal(problem)
 			}
 			got := c.draw(q, chance(0, "r")).tokens
-			if treatment == Honoured && got != want || treatment == Ignored && (got >= 1000 || ends.Mean > 0 && got != want) {
+			if treatment == Honoured && got != want || treatment == Ignored &&
+				(got >= 1000 || ends.Mean > 0 && got != want) {
 				t.Errorf("%+v, ignore_eos %s: %d tokens", ends, treatment, got)
 			}
 		}
 	}
 }
 
-// The mean of lengths is the share that was asked for, and each length is as likely to be reached as a constant chance of an end makes it.
+// The mean of lengths is the share that was asked for, and each length is as likely to be reached as a constant chance
+// of an end makes it.
 func TestMeanShareOfLengths(t *testing.T) {
 	for _, share := range []float64{0.1, 0.5, 0.814, 0.98} {
 		c := Default()
@@ -152,7 +156,8 @@ func TestScripts(t *testing.T) {
 		c.EarlyEOS = rapid.Bool().Draw(t, "early")
 		c.Ends.Mean = rapid.Float64Range(0, 50).Draw(t, "mean")
 		c.Textless = Textless{
-			Share: rapid.Float64Range(0, 1).Draw(t, "share"), First: rapid.IntRange(0, 5).Draw(t, "first"), Last: rapid.IntRange(0, 5).Draw(t, "last"),
+			Share: rapid.Float64Range(0, 1).Draw(t, "share"), First: rapid.IntRange(0, 5).Draw(t, "first"),
+			Last: rapid.IntRange(0, 5).Draw(t, "last"),
 		}
 		c.Frames.ReasoningTokens = rapid.IntRange(0, 30).Draw(t, "reasoning")
 		c.Frames.ReasoningField = rapid.SampledFrom([]string{"", ReasoningHidden}).Draw(t, "field")
@@ -204,7 +209,8 @@ func TestHiddenThinking(t *testing.T) {
 			if strings.Contains(got, " water") || strings.Contains(got, " and") || !strings.Contains(got, " spreads") {
 				t.Errorf("it shows what is hidden: %s", got)
 			}
-			told := map[string]string{"responses": `"output_tokens_details":{"reasoning_tokens":6}`, "anthropic": `"output_tokens":9`, "sglang": `"completion_tokens":9`}
+			told := map[string]string{"responses": `"output_tokens_details":{"reasoning_tokens":6}`,
+				"anthropic": `"output_tokens":9`, "sglang": `"completion_tokens":9`}
 			if !strings.Contains(got, told[api]) {
 				t.Errorf("no %s in %s", told[api], got)
 			}
@@ -224,7 +230,8 @@ func TestDeliveries(t *testing.T) {
 				r, _ := record(t, c, api, 8)
 				writes := len(slices.Compact(slices.Clone(r.Tokens)))
 				if r.OutputTokens != 8 || len(r.Tokens) != want.frames || writes != want.writes {
-					t.Errorf("%d tokens in %d frames and %d writes, want %+v", r.OutputTokens, len(r.Tokens), writes, want)
+					t.Errorf("%d tokens in %d frames and %d writes, want %+v", r.OutputTokens, len(r.Tokens),
+						writes, want)
 				}
 				if d := r.FirstToken.Sub(r.FirstProduced); deliver != DeliverAsProduced && d < 6*time.Millisecond {
 					t.Errorf("the first frame came %v after the first token: nothing was held back", d)
@@ -254,22 +261,37 @@ func TestManners(t *testing.T) {
 		status     int
 		says       string
 	}{
-		"owner":                        {Manners{OwnedBy: "nvidia"}, "/v1/models", "", 200, `"owned_by":"nvidia"`},
-		"no tokenizer":                 {Manners{NoTokenize: true}, "/tokenize", `{"prompt":"a"}`, 404, `Unknown request: POST /tokenize`},
-		"a tokenizer":                  {Manners{}, "/tokenize", `{"prompt":"a"}`, 200, `"count":1`},
-		"ignore_eos refused":           {Manners{ExactOutput: Refused}, chatPath, chat + `,"ignore_eos":true}`, 400, `supplied: ignore_eos","type":"invalid_request_error","param":"ignore_eos"`},
-		"min_tokens refused":           {Manners{ExactOutput: Refused}, chatPath, chat + `,"min_tokens":2}`, 400, `supplied: min_tokens`},
-		"neither is there to refuse":   {Manners{ExactOutput: Refused}, chatPath, chat + `}`, 200, `[DONE]`},
-		"options refused":              {Manners{ContinuousUsage: Refused}, chatPath, chat + `,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`, 400, `supplied: stream_options.continuous_usage_stats`},
-		"unknown options refused":      {Manners{ContinuousUsage: Refused}, completionsPath, `{"model":"m","prompt":"a","stream_options":{"x":1}}`, 400, `supplied: stream_options.x`},
-		"known options are not":        {Manners{ContinuousUsage: Refused}, chatPath, chat + `,"stream_options":{"include_usage":true}}`, 200, `"choices":[],"usage":`},
-		"unknown options let through":  {Manners{}, chatPath, chat + `,"stream_options":{"x":1}}`, 200, `[DONE]`},
-		"options that are none":        {Manners{}, chatPath, chat + `,"stream_options":7}`, 400, `stream_options is not an object`},
-		"running usage":                {Manners{}, chatPath, chat + `,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`, 200, `"finish_reason":null}],"usage":`},
-		"ids":                          {Manners{TokenIDs: Honoured}, chatPath, chat + `,"return_token_ids":true}`, 200, `"finish_reason":"length","token_ids":[1001]}`},
-		"ids of completions":           {Manners{TokenIDs: Honoured}, completionsPath, `{"model":"m","prompt":"a","max_tokens":1,"stream":true,"return_token_ids":true}`, 200, `"token_ids":[1000]`},
-		"ids refused":                  {Manners{TokenIDs: Refused}, chatPath, chat + `,"return_token_ids":true}`, 400, `supplied: return_token_ids`},
-		"Triton's end_id refused, too": {Manners{ExactOutput: Refused}, "/v2/models/m/generate", `{"text_input":"a","end_id":-1}`, 400, `ignore_eos`},
+		"owner": {Manners{OwnedBy: "nvidia"}, "/v1/models", "", 200, `"owned_by":"nvidia"`},
+		"no tokenizer": {Manners{NoTokenize: true}, "/tokenize", `{"prompt":"a"}`, 404,
+			`Unknown request: POST /tokenize`},
+		"a tokenizer": {Manners{}, "/tokenize", `{"prompt":"a"}`, 200, `"count":1`},
+		"ignore_eos refused": {Manners{ExactOutput: Refused}, chatPath, chat + `,"ignore_eos":true}`, 400,
+			`supplied: ignore_eos","type":"invalid_request_error","param":"ignore_eos"`},
+		"min_tokens refused": {Manners{ExactOutput: Refused}, chatPath, chat + `,"min_tokens":2}`, 400,
+			`supplied: min_tokens`},
+		"neither is there to refuse": {Manners{ExactOutput: Refused}, chatPath, chat + `}`, 200, `[DONE]`},
+		"options refused": {Manners{ContinuousUsage: Refused}, chatPath,
+			chat + `,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`, 400,
+			`supplied: stream_options.continuous_usage_stats`},
+		"unknown options refused": {Manners{ContinuousUsage: Refused}, completionsPath,
+			`{"model":"m","prompt":"a","stream_options":{"x":1}}`, 400, `supplied: stream_options.x`},
+		"known options are not": {Manners{ContinuousUsage: Refused}, chatPath,
+			chat + `,"stream_options":{"include_usage":true}}`, 200, `"choices":[],"usage":`},
+		"unknown options let through": {Manners{}, chatPath, chat + `,"stream_options":{"x":1}}`, 200, `[DONE]`},
+		"options that are none": {Manners{}, chatPath, chat + `,"stream_options":7}`, 400,
+			`stream_options is not an object`},
+		"running usage": {Manners{}, chatPath,
+			chat + `,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`, 200,
+			`"finish_reason":null}],"usage":`},
+		"ids": {Manners{TokenIDs: Honoured}, chatPath, chat + `,"return_token_ids":true}`, 200,
+			`"finish_reason":"length","token_ids":[1001]}`},
+		"ids of completions": {Manners{TokenIDs: Honoured}, completionsPath,
+			`{"model":"m","prompt":"a","max_tokens":1,"stream":true,"return_token_ids":true}`, 200,
+			`"token_ids":[1000]`},
+		"ids refused": {Manners{TokenIDs: Refused}, chatPath, chat + `,"return_token_ids":true}`, 400,
+			`supplied: return_token_ids`},
+		"Triton's end_id refused, too": {Manners{ExactOutput: Refused}, "/v2/models/m/generate",
+			`{"text_input":"a","end_id":-1}`, 400, `ignore_eos`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := fast()
@@ -281,11 +303,13 @@ func TestManners(t *testing.T) {
 		})
 	}
 	for body, manners := range map[string]Manners{
-		`,"return_token_ids":true`: {TokenIDs: Ignored}, `,"stream_options":{"continuous_usage_stats":true,"include_usage":true}`: {ContinuousUsage: Ignored},
+		`,"return_token_ids":true`: {TokenIDs: Ignored},
+		`,"stream_options":{"continuous_usage_stats":true,"include_usage":true}`: {ContinuousUsage: Ignored},
 	} {
 		config := fast()
 		config.Manners = manners
-		if got := handled(t, config, chatPath, chat+body+"}"); strings.Contains(got, "token_ids") || strings.Contains(got, `}],"usage"`) {
+		if got := handled(t, config, chatPath, chat+body+"}"); strings.Contains(got, "token_ids") ||
+			strings.Contains(got, `}],"usage"`) {
 			t.Errorf("%s is not ignored: %s", body, got)
 		}
 	}

@@ -36,7 +36,8 @@ func BenchmarkEngine(b *testing.B) {
 func BenchmarkEncoder(b *testing.B) {
 	c := Default()
 	c.Truth.Stamp = true
-	e := chat.encoder(&request{api: chat, stream: true, model: "meta-llama/Llama-3.1-8B"}, &c, "run-7-0001234", 1_700_000_000)
+	e := chat.encoder(&request{api: chat, stream: true, model: "meta-llama/Llama-3.1-8B"}, &c, "run-7-0001234",
+		1_700_000_000)
 	var buf []byte
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
@@ -106,7 +107,8 @@ func BenchmarkPromptHash(b *testing.B) {
 	}
 }
 
-// One op is the lookup and the keeping of a prompt of 32,000 tokens in a full cache: with hits, and with the pushing out of as many.
+// One op is the lookup and the keeping of a prompt of 32,000 tokens in a full cache: with hits, and with the pushing
+// out of as many.
 func BenchmarkPrefixCache(b *testing.B) {
 	for _, hit := range []bool{true, false} {
 		b.Run(fmt.Sprint("hit=", hit), func(b *testing.B) {
@@ -127,9 +129,9 @@ func BenchmarkPrefixCache(b *testing.B) {
 	}
 }
 
-// One op is one frame through the kernel, as fast as it goes, read and counted by clients in this process. cpu-us/frame is both
-// sides together. The clients find many frames in each read here, so a frame is far cheaper than one that is sent and read alone: see
-// BenchmarkPacedFrames for that.
+// One op is one frame through the kernel, as fast as it goes, read and counted by clients in this process. cpu-us/frame
+// is both sides together. The clients find many frames in each read here, so a frame is far cheaper than one that is
+// sent and read alone: see BenchmarkPacedFrames for that.
 func BenchmarkFrames(b *testing.B) {
 	for _, streams := range []int{1, 64, 1024} {
 		b.Run(fmt.Sprint("streams=", streams), func(b *testing.B) {
@@ -149,8 +151,8 @@ func BenchmarkFrames(b *testing.B) {
 	}
 }
 
-// One op is one decode step of so many streams at 20 ms. late is from the instant the model has a token to just before its write; it
-// counts the clients' reading in this process, too.
+// One op is one decode step of so many streams at 20 ms. late is from the instant the model has a token to just before
+// its write; it counts the clients' reading in this process, too.
 func BenchmarkPacedFrames(b *testing.B) {
 	for _, streams := range []int{1, 100, 500} {
 		b.Run(fmt.Sprint("streams=", streams), func(b *testing.B) {
@@ -167,8 +169,9 @@ func BenchmarkPacedFrames(b *testing.B) {
 	}
 }
 
-// One op is one frame of so many streams that get a token each 20 ms, all at once or each on its own schedule. late is from the instant at
-// which a token is due to just before its write; it counts the clients' reading in this process, too.
+// One op is one frame of so many streams that get a token each 20 ms, all at once or each on its own schedule. late is
+// from the instant at which a token is due to just before its write; it counts the clients' reading in this process,
+// too.
 func BenchmarkSteadyFrames(b *testing.B) {
 	for _, ticks := range []bool{false, true} {
 		for _, streams := range []int{100, 1000, 4000} {
@@ -187,7 +190,8 @@ func BenchmarkSteadyFrames(b *testing.B) {
 	}
 }
 
-// reportSteadyLate compares each send with the schedule: from the request's arrival, or, in ticks, from the first token of its own.
+// reportSteadyLate compares each send with the schedule: from the request's arrival, or, in ticks, from the first token
+// of its own.
 func reportSteadyLate(b *testing.B, p Pace, records []Record) {
 	var late []time.Duration
 	for _, r := range records {
@@ -202,8 +206,8 @@ func reportSteadyLate(b *testing.B, p Pace, records []Record) {
 	reportPercentiles(b, late)
 }
 
-// reportLate compares each send with the instant at which a fresh engine, given the same arrivals, has the token. Nothing is folded
-// into a step: a token that is three steps late counts as that.
+// reportLate compares each send with the instant at which a fresh engine, given the same arrivals, has the token.
+// Nothing is folded into a step: a token that is three steps late counts as that.
 func reportLate(b *testing.B, m Model, records []Record) {
 	slices.SortFunc(records, func(x, y Record) int { return int(x.Received - y.Received) })
 	e := newEngine(m, 0, 1, 0)
@@ -249,12 +253,13 @@ func startBench(b *testing.B, c Config) *Server {
 	return s
 }
 
-// receive runs streams of so many tokens each to their ends over raw connections. It counts the frames that arrive: a stream that fails
-// early must not pass for a fast one.
+// receive runs streams of so many tokens each to their ends over raw connections. It counts the frames that arrive: a
+// stream that fails early must not pass for a fast one.
 func receive(b *testing.B, s *Server, streams, tokens int) {
 	addr := strings.TrimPrefix(s.URLs()[0], "http://")
 	body := fmt.Sprintf(`{"model":"m","messages":[{"content":"a"}],"max_tokens":%d,"stream":true}`, tokens)
-	ask := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", chatPath, len(body), body)
+	ask := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", chatPath,
+		len(body), body)
 	var group sync.WaitGroup
 	for range streams {
 		group.Go(func() {

@@ -1,15 +1,16 @@
 package simulator
 
-// prefixCache is the prefix cache of one engine: blocks of prompt tokens by the chained hash of all tokens up to their ends, so that a
-// block is found only behind the same prefix. It holds a number of blocks and then loses the one that was used longest ago; of one
-// prompt, the last first, as a block is of no use without those before it. Unlike a real engine's it does not compete with the
-// sequences under way for memory, and it does not keep the output.
+// prefixCache is the prefix cache of one engine: blocks of prompt tokens by the chained hash of all tokens up to their
+// ends, so that a block is found only behind the same prefix. It holds a number of blocks and then loses the one that
+// was used longest ago; of one prompt, the last first, as a block is of no use without those before it. Unlike a real
+// engine's it does not compete with the sequences under way for memory, and it does not keep the output.
 //
 // A nil cache holds nothing. It is not safe for concurrent use.
 type prefixCache struct {
 	capacity int
 	place    map[uint64]int32 // of a block in blocks
-	// blocks is a ring in order of use: blocks[0] is its joint, behind it the block used last, before it the one used longest ago.
+	// blocks is a ring in order of use: blocks[0] is its joint, behind it the block used last, before it the one used
+	// longest ago.
 	blocks []cacheBlock
 }
 

@@ -90,7 +90,8 @@ func blocksOf(size int, ids []uint64) []uint64 {
 	return t.blocks
 }
 
-// A prefill takes the time of what the cache does not have, of at least one token, and its blocks are there when it has ended.
+// A prefill takes the time of what the cache does not have, of at least one token, and its blocks are there when it has
+// ended.
 func TestEngineWithCache(t *testing.T) {
 	m := with(ticks(1, 0, 8), func(m *Model) { m.CacheBlockTokens, m.CacheBlocks = 4, 3 })
 	e := newEngine(m, 0, 1, 0)

@@ -14,20 +14,28 @@ func TestCapacity(t *testing.T) {
 		config   Config
 		isl, osl int
 	}{
-		"default, decode-bound":           {Config{Replicas: 1, Model: defaultModel()}, 100, 150},
-		"default, prefill-bound":          {Config{Replicas: 1, Model: defaultModel()}, 3000, 100},
-		"slots-bound":                     {Config{Replicas: 1, Model: base}, 200, 100},
-		"one slot":                        {Config{Replicas: 1, Model: with(base, func(m *Model) { m.MaxRunning = 1 })}, 2000, 20},
-		"two slots":                       {Config{Replicas: 1, Model: with(base, func(m *Model) { m.MaxRunning = 2 })}, 500, 50},
-		"a prefill longer than a step":    {Config{Replicas: 1, Model: with(base, func(m *Model) { m.MaxRunning = 8 })}, 2000, 150},
-		"no prefill time":                 {Config{Replicas: 1, Model: with(base, func(m *Model) { m.PrefillTokensPerSecond = math.Inf(1) })}, 2000, 20},
-		"interference":                    {Config{Replicas: 1, Model: with(base, func(m *Model) { m.PrefillInterference = 1 })}, 1000, 100},
-		"half the interference":           {Config{Replicas: 1, Model: with(base, func(m *Model) { m.PrefillInterference = 0.5 })}, 500, 200},
-		"one token":                       {Config{Replicas: 1, Model: base}, 2000, 1},
-		"three replicas":                  {Config{Replicas: 3, Model: base}, 200, 100},
-		"disaggregated, bound by prefill": {Config{Replicas: 2, PrefillEngines: 3, Model: with(base, func(m *Model) { m.TransferPerThousandTokens = 20 * ms })}, 3000, 100},
-		"disaggregated, bound by decode":  {Config{Replicas: 1, PrefillEngines: 3, Model: base}, 300, 150},
-		"overhead holds nothing":          {Config{Replicas: 1, Model: with(base, func(m *Model) { m.Overhead = time.Second })}, 200, 100},
+		"default, decode-bound":  {Config{Replicas: 1, Model: defaultModel()}, 100, 150},
+		"default, prefill-bound": {Config{Replicas: 1, Model: defaultModel()}, 3000, 100},
+		"slots-bound":            {Config{Replicas: 1, Model: base}, 200, 100},
+		"one slot": {Config{Replicas: 1, Model: with(base, func(m *Model) { m.MaxRunning = 1 })},
+			2000, 20},
+		"two slots": {Config{Replicas: 1, Model: with(base, func(m *Model) { m.MaxRunning = 2 })},
+			500, 50},
+		"a prefill longer than a step": {Config{Replicas: 1, Model: with(base, func(m *Model) { m.MaxRunning = 8 })},
+			2000, 150},
+		"no prefill time": {Config{Replicas: 1,
+			Model: with(base, func(m *Model) { m.PrefillTokensPerSecond = math.Inf(1) })}, 2000, 20},
+		"interference": {Config{Replicas: 1,
+			Model: with(base, func(m *Model) { m.PrefillInterference = 1 })}, 1000, 100},
+		"half the interference": {Config{Replicas: 1,
+			Model: with(base, func(m *Model) { m.PrefillInterference = 0.5 })}, 500, 200},
+		"one token":      {Config{Replicas: 1, Model: base}, 2000, 1},
+		"three replicas": {Config{Replicas: 3, Model: base}, 200, 100},
+		"disaggregated, bound by prefill": {Config{Replicas: 2, PrefillEngines: 3,
+			Model: with(base, func(m *Model) { m.TransferPerThousandTokens = 20 * ms })}, 3000, 100},
+		"disaggregated, bound by decode": {Config{Replicas: 1, PrefillEngines: 3, Model: base}, 300, 150},
+		"overhead holds nothing": {Config{Replicas: 1,
+			Model: with(base, func(m *Model) { m.Overhead = time.Second })}, 200, 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := c.config.Capacity(c.isl, c.osl)
@@ -47,8 +55,8 @@ func TestCapacityWithoutBound(t *testing.T) {
 	}
 }
 
-// Below the capacity first tokens come as fast at the end as at the begin; above it the queue grows: this is the knee that a search
-// for the highest rate has to find.
+// Below the capacity first tokens come as fast at the end as at the begin; above it the queue grows: this is the knee
+// that a search for the highest rate has to find.
 func TestCapacityIsTheKnee(t *testing.T) {
 	c := Default()
 	c.Model.MaxRunning = 64

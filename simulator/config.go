@@ -11,25 +11,26 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Config says what is simulated. Default fills it in; zero fields mean zero. It holds a secret (APIKey): do not print it.
+// Config says what is simulated. Default fills it in; zero fields mean zero. It holds a secret (APIKey): do not print
+// it.
 type Config struct {
 	// Endpoints is how many endpoints Start serves when it is given no addresses. Default 1.
 	Endpoints int
-	// Replicas is how many equal engines stand behind one endpoint. A request goes to the one with the fewest outstanding, the first
-	// of equals. Default 1.
+	// Replicas is how many equal engines stand behind one endpoint. A request goes to the one with the fewest
+	// outstanding, the first of equals. Default 1.
 	Replicas int
-	// ReplicaSpread is how much slower the last of the engines is than the first, counted over all endpoints, as a share; those between
-	// lie evenly between them. Not with PrefillEngines. Default 0: all are equal.
+	// ReplicaSpread is how much slower the last of the engines is than the first, counted over all endpoints, as a
+	// share; those between lie evenly between them. Not with PrefillEngines. Default 0: all are equal.
 	ReplicaSpread float64
-	// PrefillEngines makes an endpoint a disaggregated group: so many engines prefill, from one queue, and the Replicas decode. 0, the
-	// default: each engine does both.
+	// PrefillEngines makes an endpoint a disaggregated group: so many engines prefill, from one queue, and the Replicas
+	// decode. 0, the default: each engine does both.
 	PrefillEngines int
 	// Model is how fast each engine is.
 	Model Model
 	// Pace, if it is set, takes the place of the engines: each endpoint sends in a steady rhythm.
 	Pace Pace
-	// Seed decides everything that is left to chance: early ends and faults. A request is known by its X-Request-Id, so the same ids
-	// meet the same fate in any order; without one, by its number at the endpoint.
+	// Seed decides everything that is left to chance: early ends and faults. A request is known by its X-Request-Id, so
+	// the same ids meet the same fate in any order; without one, by its number at the endpoint.
 	Seed uint64
 
 	// ModelName is the model served; another name is answered with 404. Empty: every name is served. Default empty.
@@ -42,14 +43,16 @@ type Config struct {
 	AllowRemote bool
 	// MaxBodyBytes is the longest request body; a longer one is answered with 413. Default 64 MiB.
 	MaxBodyBytes int64
-	// MaxModelTokens is the longest prompt and output together; a longer one is answered with 400. 0: no limit. Default 0.
+	// MaxModelTokens is the longest prompt and output together; a longer one is answered with 400. 0: no limit. Default
+	// 0.
 	MaxModelTokens int
-	// DefaultOutputTokens is the output of a request that gives no limit of its own. Default 16, as in OpenAI's completions.
+	// DefaultOutputTokens is the output of a request that gives no limit of its own. Default 16, as in OpenAI's
+	// completions.
 	DefaultOutputTokens int
 	// ChatTemplateTokens is what a chat template adds to the words of a conversation. Default 0.
 	ChatTemplateTokens int
-	// EarlyEOS makes the output end at a random length between min_tokens (at least 1) and max_tokens, each as likely, unless the
-	// request says ignore_eos. It goes before Ends. Default: the output is exactly max_tokens long.
+	// EarlyEOS makes the output end at a random length between min_tokens (at least 1) and max_tokens, each as likely,
+	// unless the request says ignore_eos. It goes before Ends. Default: the output is exactly max_tokens long.
 	EarlyEOS bool
 	// Ends says where outputs end by themselves.
 	Ends Ends
@@ -74,39 +77,41 @@ type Model struct {
 	DecodeStep time.Duration
 	// DecodeStepPerRequest is what each further request adds to the step. Default 50 us.
 	DecodeStepPerRequest time.Duration
-	// MaxRunning is the most requests in prefill and decode together, in decode alone if that is disaggregated; the rest queue. Default
-	// 256.
+	// MaxRunning is the most requests in prefill and decode together, in decode alone if that is disaggregated; the
+	// rest queue. Default 256.
 	MaxRunning int
-	// PrefillInterference is the share of its decoding pace that an engine loses while it prefills, 0 to 1. 1 is an engine that puts
-	// prefill first and does one of both at a time. Disaggregated engines lose none. Default 0.
+	// PrefillInterference is the share of its decoding pace that an engine loses while it prefills, 0 to 1. 1 is an
+	// engine that puts prefill first and does one of both at a time. Disaggregated engines lose none. Default 0.
 	PrefillInterference float64
-	// TransferPerThousandTokens is how long a disaggregated prefill engine is busy with handing over the KV cache of 1,000 prompt tokens,
-	// before the first token. Default 0.
+	// TransferPerThousandTokens is how long a disaggregated prefill engine is busy with handing over the KV cache of
+	// 1,000 prompt tokens, before the first token. Default 0.
 	TransferPerThousandTokens time.Duration
-	// TransferInterference is the share of their decoding pace that the decode engines of a disaggregated group lose while a KV cache is
-	// handed over, 0 to 1. 1 is an engine that stands still while it takes one in. Default 0.
+	// TransferInterference is the share of their decoding pace that the decode engines of a disaggregated group lose
+	// while a KV cache is handed over, 0 to 1. 1 is an engine that stands still while it takes one in. Default 0.
 	TransferInterference float64
-	// PrefillFirst lets a disaggregated prefill engine take all prompts that wait before it hands over the KV caches of those that it has
-	// finished. These go together, and the decode engines lose TransferInterference from the end of the first one's prefill on. Default:
-	// each KV cache is handed over before the next prompt is taken.
+	// PrefillFirst lets a disaggregated prefill engine take all prompts that wait before it hands over the KV caches of
+	// those that it has finished. These go together, and the decode engines lose TransferInterference from the end of
+	// the first one's prefill on. Default: each KV cache is handed over before the next prompt is taken.
 	PrefillFirst bool
 	// PrefillPerPrompt is how long each prompt holds its prefill engine beside the time for its tokens. Default 0.
 	PrefillPerPrompt time.Duration
-	// PrefillSharing lets prompts share the prefill engines by time slices: all that are there are in prefill, and each gets its share.
-	// Default: each engine prefills one prompt at a time, first come, first served.
+	// PrefillSharing lets prompts share the prefill engines by time slices: all that are there are in prefill, and each
+	// gets its share. Default: each engine prefills one prompt at a time, first come, first served.
 	PrefillSharing bool
 	// Overhead is what each request takes before it is queued for prefill, holding nothing. Default 0.
 	Overhead time.Duration
-	// PrefillJitter and StepJitter are the coefficients of variation of a lognormal factor with mean 1 on the time of each prefill and of
-	// each decode step. A request's prefill has the same factor each time, by Config.Seed and its X-Request-Id. Default 0.
+	// PrefillJitter and StepJitter are the coefficients of variation of a lognormal factor with mean 1 on the time of
+	// each prefill and of each decode step. A request's prefill has the same factor each time, by Config.Seed and its
+	// X-Request-Id. Default 0.
 	PrefillJitter, StepJitter float64
 	// StallShare is the chance of each decode step to take Stall longer. Default 0.
 	StallShare float64
 	Stall      time.Duration
-	// CacheBlocks is how many blocks of CacheBlockTokens tokens (default 16) the prefix cache of each prefilling engine holds. 0, the
-	// default: there is none.
+	// CacheBlocks is how many blocks of CacheBlockTokens tokens (default 16) the prefix cache of each prefilling engine
+	// holds. 0, the default: there is none.
 	CacheBlocks, CacheBlockTokens int
-	// SpreadStep produces the tokens of a step evenly over it, the last at its end. Default: all at its end, as real engines do.
+	// SpreadStep produces the tokens of a step evenly over it, the last at its end. Default: all at its end, as real
+	// engines do.
 	SpreadStep bool
 }
 
@@ -118,8 +123,8 @@ type Truth struct {
 	Keep bool
 	// Tokens adds to each Record the send time of every token frame.
 	Tokens bool
-	// Log gets each Record as a line of JSON when the request has ended, one Write each, never two at once. Its owner closes it, after
-	// the simulator. Nil: no log.
+	// Log gets each Record as a line of JSON when the request has ended, one Write each, never two at once. Its owner
+	// closes it, after the simulator. Nil: no log.
 	Log io.Writer
 }
 
@@ -146,8 +151,8 @@ func defaultModel() Model {
 	}
 }
 
-// FromPlan returns the configuration of a plan's simulated target: Default, and over it what the plan gives. Durations that are given
-// as zero are zero. A nil target gives Default.
+// FromPlan returns the configuration of a plan's simulated target: Default, and over it what the plan gives. Durations
+// that are given as zero are zero. A nil target gives Default.
 func FromPlan(t *spatev1.SimulatedTarget) Config {
 	c := Default()
 	if n := t.GetEndpoints(); n > 0 {
@@ -226,7 +231,8 @@ func (p *Pace) SpeedUp(k float64) {
 func (m *Model) SpeedUp(k float64) {
 	m.PrefillTokensPerSecond *= k
 	for _, d := range []*time.Duration{
-		&m.DecodeStep, &m.DecodeStepPerRequest, &m.TransferPerThousandTokens, &m.PrefillPerPrompt, &m.Overhead, &m.Stall,
+		&m.DecodeStep, &m.DecodeStepPerRequest, &m.TransferPerThousandTokens, &m.PrefillPerPrompt,
+		&m.Overhead, &m.Stall,
 	} {
 		*d = nanoseconds(float64(*d) / k)
 	}
@@ -301,7 +307,8 @@ func (m *Model) validate() error {
 	if m.CacheBlocks > 0 {
 		errs = append(errs, atLeast("Model.CacheBlockTokens", m.CacheBlockTokens, 1))
 	}
-	errs = append(errs, share("Model.PrefillInterference", m.PrefillInterference), share("Model.TransferInterference", m.TransferInterference),
+	errs = append(errs, share("Model.PrefillInterference", m.PrefillInterference),
+		share("Model.TransferInterference", m.TransferInterference),
 		share("Model.StallShare", m.StallShare))
 	if m.PrefillFirst && m.PrefillSharing {
 		errs = append(errs, errors.New("simulator: Model.PrefillFirst and Model.PrefillSharing are both set: a shared prefill has no queue to take first"))

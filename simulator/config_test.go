@@ -45,10 +45,13 @@ func TestValidate(t *testing.T) {
 		"ReasoningTokens is -1":           func(c *Config) { c.Frames.ReasoningTokens = -1 },
 		"KeepAlive is -1s":                func(c *Config) { c.Frames.KeepAlive = -time.Second },
 		"RunningUsage and Frames.NoUsage": func(c *Config) { c.Frames.RunningUsage, c.Frames.NoUsage = true, true },
-		"Faults[1]: kind \"fire\"":        func(c *Config) { c.Faults = []Fault{{Kind: FaultCut, Every: 1}, {Kind: "fire", Every: 1}} },
-		"probability is 1.5":              func(c *Config) { c.Faults = []Fault{{Kind: FaultCut, Probability: 1.5}} },
-		"ReplicaSpread is -1":             func(c *Config) { c.ReplicaSpread = -1 },
-		"TransferInterference is 2":       func(c *Config) { c.Model.TransferInterference = 2 },
+		"Faults[1]: kind \"fire\"": func(c *Config) {
+			c.Faults = []Fault{{Kind: FaultCut, Every: 1},
+				{Kind: "fire", Every: 1}}
+		},
+		"probability is 1.5":        func(c *Config) { c.Faults = []Fault{{Kind: FaultCut, Probability: 1.5}} },
+		"ReplicaSpread is -1":       func(c *Config) { c.ReplicaSpread = -1 },
+		"TransferInterference is 2": func(c *Config) { c.Model.TransferInterference = 2 },
 		"Model.PrefillFirst and Model.PrefillSharing": func(c *Config) {
 			c.Model.PrefillFirst, c.Model.PrefillSharing = true, true
 		},
@@ -67,8 +70,11 @@ func TestValidate(t *testing.T) {
 		"Deliver is \"late\"":       func(c *Config) { c.Frames.Deliver = "late" },
 		"ReasoningField is \"a b\"": func(c *Config) { c.Frames.ReasoningField = "a b" },
 		"give exactly one":          func(c *Config) { c.Faults = []Fault{{Kind: FaultCut}} },
-		"after -1 tokens":           func(c *Config) { c.Faults = []Fault{{Kind: FaultCut, Every: 1, AfterTokens: -1}} },
-		"a drip needs a pause":      func(c *Config) { c.Faults = []Fault{{Kind: FaultDrip, Every: 1}} },
+		"after -1 tokens": func(c *Config) {
+			c.Faults = []Fault{{Kind: FaultCut, Every: 1,
+				AfterTokens: -1}}
+		},
+		"a drip needs a pause": func(c *Config) { c.Faults = []Fault{{Kind: FaultDrip, Every: 1}} },
 	} {
 		c := Default()
 		spoil(&c)
@@ -86,7 +92,8 @@ func TestValidate(t *testing.T) {
 
 // Each field of a plan's simulated target changes something.
 func TestFromPlanForgetsNothing(t *testing.T) {
-	words := map[string]string{"reasoning_field": "hidden", "deliver": "one-frame", "owned_by": "vllm", "exact_output": "ignored", "continuous_usage": "refused"}
+	words := map[string]string{"reasoning_field": "hidden", "deliver": "one-frame", "owned_by": "vllm",
+		"exact_output": "ignored", "continuous_usage": "refused"}
 	fields := (&spatev1.SimulatedTarget{}).ProtoReflect().Descriptor().Fields()
 	for i := range fields.Len() {
 		f := fields.Get(i)

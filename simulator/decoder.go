@@ -8,9 +8,10 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// decoder is the continuous batching of one engine. The batch of a step is every sequence that has its first token when the step
-// begins; the step takes DecodeStep + (batch-1) x DecodeStepPerRequest at full pace, with jitter and stalls if there are any, and then gives each of them one token. The next
-// step begins at that very instant; if there is nothing to decode, when something joins.
+// decoder is the continuous batching of one engine. The batch of a step is every sequence that has its first token when
+// the step begins; the step takes DecodeStep + (batch-1) x DecodeStepPerRequest at full pace, with jitter and stalls if
+// there are any, and then gives each of them one token. The next step begins at that very instant; if there is nothing
+// to decode, when something joins.
 type decoder struct {
 	model Model
 	noise *rand.Rand // nil: steps take what the model says

@@ -7,7 +7,8 @@ import (
 	"net/http"
 )
 
-// chunkHead is how many bytes a buffer leaves free for the head of an HTTP/1.1 chunk: its length in hexadecimal and CR LF.
+// chunkHead is how many bytes a buffer leaves free for the head of an HTTP/1.1 chunk: its length in hexadecimal and CR
+// LF.
 const chunkHead = 10
 
 // chunk makes one chunk of what stands in a buffer behind its first chunkHead bytes.
@@ -52,8 +53,9 @@ func connectionOf(r *http.Request) *connection {
 	return &connection{}
 }
 
-// directOf returns the direct way of a request's answer, nil if there is none. Net/http writes the head and the end of the answer, with
-// nothing of its own in between: after a flush its buffers are empty, so that whole chunks may be written past it.
+// directOf returns the direct way of a request's answer, nil if there is none. Net/http writes the head and the end of
+// the answer, with nothing of its own in between: after a flush its buffers are empty, so that whole chunks may be
+// written past it.
 func directOf(r *http.Request, c *Config) *direct {
 	if r.ProtoMajor != 1 || r.ProtoMinor != 1 || c.Frames.SplitBytes > 0 || c.Frames.KeepAlive > 0 {
 		return nil

@@ -33,11 +33,12 @@ func newDirect(c net.Conn) *direct {
 	return d
 }
 
-// send seals one chunk and writes it, and returns the buffer. It returns false if that did not go through: flush then writes the rest, or knows
-// the error.
+// send seals one chunk and writes it, and returns the buffer. It returns false if that did not go through: flush then
+// writes the rest, or knows the error.
 func (d *direct) send(b []byte, p *pen) ([]byte, bool) {
 	d.buf, d.pen = b, p
-	// The socket's lock for writers is left alone, as is the poller's: nobody else writes while the answer is under way, and nothing waits here.
+	// The socket's lock for writers is left alone, as is the poller's: nobody else writes while the answer is under
+	// way, and nothing waits here.
 	if err := d.raw.Control(d.call); err != nil {
 		d.errn, d.buf = syscall.EPIPE, p.seal(b)
 	}

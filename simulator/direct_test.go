@@ -15,7 +15,8 @@ import (
 func TestChunk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var wire, want []byte
-		for _, n := range rapid.SliceOf(rapid.OneOf(rapid.IntRange(1, 40), rapid.IntRange(1, 100_000))).Draw(t, "lengths") {
+		for _, n := range rapid.SliceOf(rapid.OneOf(rapid.IntRange(1, 40), rapid.IntRange(1, 100_000))).Draw(t,
+			"lengths") {
 			data := bytes.Repeat([]byte{byte(n)}, n)
 			want = append(want, data...)
 			wire = append(wire, chunk(append(make([]byte, chunkHead), data...))...)
@@ -74,7 +75,8 @@ func TestConnectionsAreKept(t *testing.T) {
 		if i == 2 {
 			end = "Connection: close\r\n"
 		}
-		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n%s", completionsPath, end, len(fourTokens), fourTokens)
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n%s", completionsPath, end,
+			len(fourTokens), fourTokens)
 	}
 	raw, err := io.ReadAll(conn)
 	if n := bytes.Count(raw, []byte("[DONE]\n\n\r\n0\r\n\r\n")); err != nil || n != 3 {

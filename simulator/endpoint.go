@@ -16,7 +16,8 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// Endpoint serves the APIs in front of one engine, several replicas, or a disaggregated group. It is safe for concurrent use.
+// Endpoint serves the APIs in front of one engine, several replicas, or a disaggregated group. It is safe for
+// concurrent use.
 type Endpoint struct {
 	config  Config
 	number  int
@@ -37,8 +38,8 @@ type ends struct {
 	length, stop, abort atomic.Uint64
 }
 
-// New returns one endpoint as a handler, for httptest or a server of the caller's. Its engines run until Close. Config.Endpoints does
-// not matter to it. Errors are those of Validate and of a system that has no timer left.
+// New returns one endpoint as a handler, for httptest or a server of the caller's. Its engines run until Close.
+// Config.Endpoints does not matter to it. Errors are those of Validate and of a system that has no timer left.
 func New(c Config) (*Endpoint, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -82,11 +83,12 @@ func (ep *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ep.mux.ServeHTTP(w, r)
 }
 
-// Records returns a copy of the records of the requests that have ended, in the order of their ends. Empty without Truth.Keep.
+// Records returns a copy of the records of the requests that have ended, in the order of their ends. Empty without
+// Truth.Keep.
 func (ep *Endpoint) Records() []Record { return ep.truth.all() }
 
-// Close stops the engines, which ends the requests under way, and waits for all handlers; one that is writing to a client that does not
-// read ends only with its connection, so close the server first. It may be called more than once.
+// Close stops the engines, which ends the requests under way, and waits for all handlers; one that is writing to a
+// client that does not read ends only with its connection, so close the server first. It may be called more than once.
 func (ep *Endpoint) Close() {
 	for _, l := range ep.engines {
 		l.close()

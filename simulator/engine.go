@@ -38,30 +38,33 @@ type sequence struct {
 	outlet *outlet
 }
 
-// emission is one token of a sequence, and the instant at which the model produces it. produced counts the sequence's tokens with
-// this one.
+// emission is one token of a sequence, and the instant at which the model produces it. produced counts the sequence's
+// tokens with this one.
 type emission struct {
 	seq      *sequence
 	at       clock.Instant
 	produced int
 }
 
-// engine is a discrete-event model of one serving engine, or of a group of engines that share prefill and decode among them. It has no
-// clock: advance takes it to an instant, add and cancel act at the instant it is at. Its rules:
+// engine is a discrete-event model of one serving engine, or of a group of engines that share prefill and decode among
+// them. It has no clock: advance takes it to an instant, add and cancel act at the instant it is at. Its rules:
 //
 // Overhead passes before a sequence is queued, and holds nothing.
 //
-// Prefill is a queue: prompts are taken first come, first served, and take the tokens that the prefix cache does not have / prefill
-// rate, and PrefillPerPrompt. An ordinary engine prefills one at a time, as long as a slot of max_running is free, which the sequence
-// keeps to its end. The end of the prefill produces the first token. With PrefillSharing nothing waits in the queue: k prompts on n
-// prefillers get n/k of one each, or one each if there are enough.
+// Prefill is a queue: prompts are taken first come, first served, and take the tokens that the prefix cache does not
+// have / prefill rate, and PrefillPerPrompt. An ordinary engine prefills one at a time, as long as a slot of
+// max_running is free, which the sequence keeps to its end. The end of the prefill produces the first token. With
+// PrefillSharing nothing waits in the queue: k prompts on n prefillers get n/k of one each, or one each if there are
+// enough.
 //
-// In a disaggregated group any free prefiller takes the next prompt, and is busy until it has handed over the KV cache; then the
-// sequence takes a slot of the decoder that holds the fewest, waiting for one if need be, and has its first token. While a KV cache is
-// handed over, the decoders lose the share TransferInterference of their pace. With PrefillFirst a prefiller takes the prompts that wait
-// before it hands over those it has finished; these go together, and the decoders lose their share from the end of the first prefill on.
+// In a disaggregated group any free prefiller takes the next prompt, and is busy until it has handed over the KV cache;
+// then the sequence takes a slot of the decoder that holds the fewest, waiting for one if need be, and has its first
+// token. While a KV cache is handed over, the decoders lose the share TransferInterference of their pace. With
+// PrefillFirst a prefiller takes the prompts that wait before it hands over those it has finished; these go together,
+// and the decoders lose their share from the end of the first prefill on.
 //
-// Decode goes in steps: see decoder. While an ordinary engine prefills, its decoding loses the share PrefillInterference of its pace.
+// Decode goes in steps: see decoder. While an ordinary engine prefills, its decoding loses the share
+// PrefillInterference of its pace.
 //
 // At one instant ends of prefill come before admissions to decoders, these before begins of prefill, then begins of
 // handing over, then ends of steps, then begins of steps. It is not safe for concurrent use.
@@ -145,8 +148,8 @@ func (e *engine) add(s *sequence) {
 	e.queue.push(s, waiting)
 }
 
-// cancel takes a sequence out, wherever it is. The step under way keeps its length, as a real one does. Cancelling one that has
-// departed does nothing.
+// cancel takes a sequence out, wherever it is. The step under way keeps its length, as a real one does. Cancelling one
+// that has departed does nothing.
 func (e *engine) cancel(s *sequence) {
 	switch s.phase {
 	case waiting:
@@ -256,8 +259,8 @@ func (e *engine) next() (clock.Instant, bool) {
 	return v.at, ok
 }
 
-// advance takes the engine to an instant and appends what it emits on the way, in order of time. An instant that has passed changes
-// nothing.
+// advance takes the engine to an instant and appends what it emits on the way, in order of time. An instant that has
+// passed changes nothing.
 func (e *engine) advance(to clock.Instant, dst []emission) []emission {
 	for {
 		v, ok := e.upcoming()
@@ -428,8 +431,8 @@ func (m *Model) stepTime(batch int) time.Duration {
 	return m.DecodeStep + time.Duration(batch-1)*m.DecodeStepPerRequest
 }
 
-// cachedTokens is what a prompt is spared if the cache has so many of its blocks: at least one token is computed, as its logits give
-// the first token of the output.
+// cachedTokens is what a prompt is spared if the cache has so many of its blocks: at least one token is computed, as
+// its logits give the first token of the output.
 func (m *Model) cachedTokens(prompt, blocks int) int {
 	if blocks == 0 {
 		return 0

@@ -137,7 +137,8 @@ func TestEngine(t *testing.T) {
 		},
 		"cancelled in prefill and in the queue": {
 			alone(ticks(10, 0, 8)),
-			[]arrival{{At: 0, Prompt: 50, Output: 9, Cancel: 5}, {At: 0, Prompt: 2, Output: 9, Cancel: 3}, {At: 0, Prompt: 2, Output: 1}},
+			[]arrival{{At: 0, Prompt: 50, Output: 9, Cancel: 5}, {At: 0, Prompt: 2, Output: 9, Cancel: 3},
+				{At: 0, Prompt: 2, Output: 1}},
 			[]token{{2, 1, 7}},
 		},
 		"prefill at full interference: the step under way stands still": {
@@ -149,7 +150,8 @@ func TestEngine(t *testing.T) {
 		"at half interference it goes on at half its pace": {
 			alone(with(ticks(10, 0, 8), func(m *Model) { m.PrefillInterference = 0.5 })),
 			[]arrival{{At: 0, Prompt: 4, Output: 3}, {At: 6, Prompt: 20, Output: 2}},
-			// Step 4..14 has 8 left at 6, which take 16; step 22..32 has 4 done slowly in 8, 2 at once in 4 and 8 after.
+			// Step 4..14 has 8 left at 6, which take 16; step 22..32 has 4 done slowly in 8, 2 at once in 4 and 8
+			// after.
 			[]token{{0, 1, 4}, {0, 2, 22}, {1, 1, 26}, {0, 3, 34}, {1, 2, 44}},
 		},
 		"overhead holds nothing": {
@@ -158,12 +160,14 @@ func TestEngine(t *testing.T) {
 			[]token{{0, 1, 9}, {0, 2, 19}, {1, 1, 22}},
 		},
 		"disaggregated: the prefiller hands over before it takes the next, and prefill disturbs no step": {
-			group{with(ticks(10, 0, 8), func(m *Model) { m.TransferPerThousandTokens = 500 * tick; m.PrefillInterference = 1 }), 1, 1},
+			group{with(ticks(10, 0, 8),
+				func(m *Model) { m.TransferPerThousandTokens = 500 * tick; m.PrefillInterference = 1 }), 1, 1},
 			[]arrival{{At: 0, Prompt: 4, Output: 3}, {At: 0, Prompt: 6, Output: 2}},
 			[]token{{0, 1, 6}, {1, 1, 15}, {0, 2, 16}, {0, 3, 26}, {1, 2, 26}},
 		},
 		"disaggregated: the decoder stands still while a KV cache comes in": {
-			group{with(ticks(10, 0, 8), func(m *Model) { m.TransferPerThousandTokens = 500 * tick; m.TransferInterference = 1 }), 1, 1},
+			group{with(ticks(10, 0, 8),
+				func(m *Model) { m.TransferPerThousandTokens = 500 * tick; m.TransferInterference = 1 }), 1, 1},
 			[]arrival{{At: 0, Prompt: 4, Output: 3}, {At: 0, Prompt: 6, Output: 2}},
 			// Step 6..16 stands still from 12 to 15.
 			[]token{{0, 1, 6}, {1, 1, 15}, {0, 2, 19}, {0, 3, 29}, {1, 2, 29}},
@@ -172,9 +176,10 @@ func TestEngine(t *testing.T) {
 			group{with(ticks(10, 0, 8), func(m *Model) {
 				m.TransferPerThousandTokens, m.TransferInterference, m.PrefillFirst = 500*tick, 1, true
 			}), 1, 1},
-			[]arrival{{At: 0, Prompt: 4, Output: 3}, {At: 0, Prompt: 6, Output: 2}, {At: 3, Prompt: 2, Output: 1}, {At: 30, Prompt: 8, Output: 1}},
-			// Prefills end at 4, 10 and 12; the first prompt is handed over from 12 to 14, the two others from 14 to 18. The first one's
-			// step begins at 14 and stands still until 18. The last prefill ends at 38.
+			[]arrival{{At: 0, Prompt: 4, Output: 3}, {At: 0, Prompt: 6, Output: 2}, {At: 3, Prompt: 2, Output: 1},
+				{At: 30, Prompt: 8, Output: 1}},
+			// Prefills end at 4, 10 and 12; the first prompt is handed over from 12 to 14, the two others from 14 to
+			// 18. The first one's step begins at 14 and stands still until 18. The last prefill ends at 38.
 			[]token{{0, 1, 14}, {1, 1, 18}, {2, 1, 18}, {0, 2, 28}, {0, 3, 38}, {1, 2, 38}, {3, 1, 42}},
 		},
 		"each prompt holds its prefiller for a while": {
@@ -206,7 +211,8 @@ func TestEngine(t *testing.T) {
 		},
 		"disaggregated: a full decoder makes the first token wait, and not the prefill": {
 			group{ticks(10, 0, 1), 2, 1},
-			[]arrival{{At: 0, Prompt: 4, Output: 2}, {At: 0, Prompt: 5, Output: 2}, {At: 0, Prompt: 5, Output: 1, Cancel: 8}, {At: 8, Prompt: 1, Output: 1}},
+			[]arrival{{At: 0, Prompt: 4, Output: 2}, {At: 0, Prompt: 5, Output: 2},
+				{At: 0, Prompt: 5, Output: 1, Cancel: 8}, {At: 8, Prompt: 1, Output: 1}},
 			[]token{{0, 1, 4}, {0, 2, 14}, {1, 1, 14}, {1, 2, 24}, {3, 1, 24}},
 		},
 	} {
@@ -266,7 +272,8 @@ func drawArrivals(t *rapid.T) []arrival {
 }
 
 func drawGroup(t *rapid.T) group {
-	g := group{Model: ticks(rapid.IntRange(0, 9).Draw(t, "base"), rapid.IntRange(0, 4).Draw(t, "per"), rapid.IntRange(1, 6).Draw(t, "max"))}
+	g := group{Model: ticks(rapid.IntRange(0, 9).Draw(t, "base"), rapid.IntRange(0, 4).Draw(t, "per"),
+		rapid.IntRange(1, 6).Draw(t, "max"))}
 	g.Overhead = time.Duration(rapid.IntRange(0, 5).Draw(t, "overhead")) * tick
 	g.PrefillPerPrompt = time.Duration(rapid.IntRange(0, 3).Draw(t, "per prompt")) * tick
 	if rapid.Bool().Draw(t, "disaggregated") {
@@ -292,8 +299,8 @@ func TestEngineAgainstOracle(t *testing.T) {
 	})
 }
 
-// Each request gets its tokens, once each and in order, first tokens come in the order of arrival, and the engine never holds more than
-// max_running, in both ways of spreading a step.
+// Each request gets its tokens, once each and in order, first tokens come in the order of arrival, and the engine never
+// holds more than max_running, in both ways of spreading a step.
 func TestEngineConserves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		arrivals := drawArrivals(t)
@@ -301,7 +308,8 @@ func TestEngineConserves(t *testing.T) {
 			arrivals[i].Cancel = 0
 		}
 		slices.SortStableFunc(arrivals, func(a, b arrival) int { return a.At - b.At })
-		m := ticks(rapid.IntRange(0, 9).Draw(t, "base"), rapid.IntRange(0, 4).Draw(t, "per"), rapid.IntRange(1, 6).Draw(t, "max"))
+		m := ticks(rapid.IntRange(0, 9).Draw(t, "base"), rapid.IntRange(0, 4).Draw(t, "per"),
+			rapid.IntRange(1, 6).Draw(t, "max"))
 		m.PrefillInterference = rapid.Float64Range(0, 1).Draw(t, "interference")
 		m.SpreadStep = rapid.Bool().Draw(t, "spread")
 		got := make([]int, len(arrivals))
@@ -394,7 +402,8 @@ func TestPrefillSharing(t *testing.T) {
 	})
 }
 
-// Jitter leaves the mean as it is, and has the coefficient of variation that was asked for; stalls come as often as asked.
+// Jitter leaves the mean as it is, and has the coefficient of variation that was asked for; stalls come as often as
+// asked.
 func TestJitter(t *testing.T) {
 	m := defaultModel()
 	m.StepJitter, m.StallShare, m.Stall = 0.3, 0.1, 2*m.DecodeStep
@@ -422,7 +431,8 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// The last of the engines is slower than the first by the share that was asked for, and those between lie evenly between them.
+// The last of the engines is slower than the first by the share that was asked for, and those between lie evenly
+// between them.
 func TestReplicaSpread(t *testing.T) {
 	c := Default()
 	c.Endpoints, c.Replicas, c.ReplicaSpread = 2, 2, 0.6
@@ -443,13 +453,15 @@ func TestEngineSlots(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGroup(t)
 		g.PrefillSharing = rapid.Bool().Draw(t, "sharing")
-		g.PrefillJitter, g.StepJitter = rapid.Float64Range(0, 1).Draw(t, "prefill jitter"), rapid.Float64Range(0, 1).Draw(t, "step jitter")
+		g.PrefillJitter, g.StepJitter = rapid.Float64Range(0, 1).Draw(t, "prefill jitter"),
+			rapid.Float64Range(0, 1).Draw(t, "step jitter")
 		e := newEngine(g.Model, g.prefillers, g.decoders, 0)
 		var seqs []*sequence
 		for range rapid.IntRange(1, 60).Draw(t, "events") {
 			switch rapid.IntRange(0, 2).Draw(t, "event") {
 			case 0:
-				s := &sequence{prompt: rapid.IntRange(0, 9).Draw(t, "prompt"), output: rapid.IntRange(1, 9).Draw(t, "output")}
+				s := &sequence{prompt: rapid.IntRange(0, 9).Draw(t, "prompt"),
+					output: rapid.IntRange(1, 9).Draw(t, "output")}
 				seqs = append(seqs, s)
 				e.add(s)
 			case 1:
@@ -469,7 +481,8 @@ func TestEngineSlots(t *testing.T) {
 				}
 			}
 			if e.running() != active || e.waiting() != queued {
-				t.Fatalf("the engine counts %d running and %d waiting; there are %d and %d", e.running(), e.waiting(), active, queued)
+				t.Fatalf("the engine counts %d running and %d waiting; there are %d and %d", e.running(), e.waiting(),
+					active, queued)
 			}
 			for _, d := range e.decoders {
 				if d.held < 0 || d.held > g.MaxRunning {

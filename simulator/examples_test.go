@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// exampleRow is a row of a page of docs/examples: the load, and the values of the columns without how far they are from what was measured.
+// exampleRow is a row of a page of docs/examples: the load, and the values of the columns without how far they are from
+// what was measured.
 var exampleRow = regexp.MustCompile(`^\| ([\d.]+) \| [A-Z]+ \| \d+ \|(.*)\|$`)
 
 // examplePage returns the values on a plan's page by "TARGET/WORKLOAD/LOAD".
@@ -47,8 +48,8 @@ func examplePage(t *testing.T, plan string) map[string][]float64 {
 	return rows
 }
 
-// The pages of docs/examples are of today's plans and engines: nearly all means on them are what the plans give in virtual time, but for
-// what a real run adds. Runs of other plans or other engines are not.
+// The pages of docs/examples are of today's plans and engines: nearly all means on them are what the plans give in
+// virtual time, but for what a real run adds. Runs of other plans or other engines are not.
 func TestExamplesAreCurrent(t *testing.T) {
 	const near, share = 0.15, 0.95
 	for _, plan := range []string{"dynamo-vllm-h20", "deepseek-r1-h20", "mooncake-a10", "gpustack-h100"} {
@@ -62,7 +63,8 @@ func TestExamplesAreCurrent(t *testing.T) {
 			f.each(t, &c, s, func(table *fitTable, row, got []float64) {
 				values := page[stageKey(f.Target, table.Workload, row[0])]
 				if len(values) != len(got) {
-					t.Fatalf("the page of %s has no row %s: make examples", plan, stageKey(f.Target, table.Workload, row[0]))
+					t.Fatalf("the page of %s has no row %s: make examples", plan,
+						stageKey(f.Target, table.Workload, row[0]))
 				}
 				for k, column := range f.Columns {
 					if strings.HasSuffix(column, "_p99") {
@@ -71,13 +73,15 @@ func TestExamplesAreCurrent(t *testing.T) {
 					all++
 					if math.Abs(values[k]/got[k]-1) > near {
 						off++
-						t.Logf("%s %s: %g on the page, %.4g in virtual time", stageKey(f.Target, table.Workload, row[0]), column, values[k], got[k])
+						t.Logf("%s %s: %g on the page, %.4g in virtual time",
+							stageKey(f.Target, table.Workload, row[0]), column, values[k], got[k])
 					}
 				}
 			})
 		}
 		if float64(all-off) < share*float64(all) {
-			t.Errorf("%d of %d means on the page of %s are more than 15 %% off: make examples PLANS=%s", off, all, plan, plan)
+			t.Errorf("%d of %d means on the page of %s are more than 15 %% off: make examples PLANS=%s", off,
+				all, plan, plan)
 		}
 	}
 }

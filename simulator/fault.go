@@ -12,21 +12,26 @@ import (
 // FaultKind names one way in which a server fails.
 type FaultKind string
 
-// The faults. The first three replace the whole response and never reach the engine. The others strike within it: in a stream before
-// the frame with the token after AfterTokens, or before the last one if the output is shorter; else in the body. The last two change
-// the whole answer and fail nothing.
+// The faults. The first three replace the whole response and never reach the engine. The others strike within it: in a
+// stream before the frame with the token after AfterTokens, or before the last one if the output is shorter; else in
+// the body. The last two change the whole answer and fail nothing.
 const (
-	FaultTooManyRequests FaultKind = "429"           // 429 with an error object and Retry-After
-	FaultServerError     FaultKind = "500"           // 500 with an error object
-	FaultGarbage         FaultKind = "garbage"       // 200 with a body that is not of this API at all
-	FaultGarbageFrame    FaultKind = "garbage-frame" // a frame of broken JSON, then the stream ends as if nothing was wrong
-	FaultErrorFrame      FaultKind = "error-frame"   // an error object in the stream after its 200, then [DONE]
-	FaultCut             FaultKind = "cut"           // the connection is closed in an orderly way without the end of the body
-	FaultReset           FaultKind = "reset"         // the connection is reset (TCP RST)
-	FaultStall           FaultKind = "stall"         // silence for Pause, or until the client leaves; then all that is due at once
-	FaultDrip            FaultKind = "drip"          // from there on, frames come in small pieces with Pause between them
-	FaultGzip            FaultKind = "gzip"          // the answer is compressed, whether the client takes that or not
-	FaultJSONBody        FaultKind = "json-body"     // a stream was asked for, and the answer comes whole, as JSON; always: Frames.Deliver
+	FaultTooManyRequests FaultKind = "429"     // 429 with an error object and Retry-After
+	FaultServerError     FaultKind = "500"     // 500 with an error object
+	FaultGarbage         FaultKind = "garbage" // 200 with a body that is not of this API at all
+	// a frame of broken JSON, then the stream ends as if nothing was wrong
+	FaultGarbageFrame FaultKind = "garbage-frame"
+	FaultErrorFrame   FaultKind = "error-frame" // an error object in the stream after its 200, then [DONE]
+	// the connection is closed in an orderly way without the end of the body
+	FaultCut   FaultKind = "cut"
+	FaultReset FaultKind = "reset" // the connection is reset (TCP RST)
+	// silence for Pause, or until the client leaves; then all that is due at once
+	FaultStall FaultKind = "stall"
+	// from there on, frames come in small pieces with Pause between them
+	FaultDrip FaultKind = "drip"
+	FaultGzip FaultKind = "gzip" // the answer is compressed, whether the client takes that or not
+	// a stream was asked for, and the answer comes whole, as JSON; always: Frames.Deliver
+	FaultJSONBody FaultKind = "json-body"
 )
 
 var faultKinds = []FaultKind{
@@ -44,7 +49,8 @@ type Fault struct {
 	Every uint64
 	// AfterTokens is how many tokens are sent before the fault.
 	AfterTokens int
-	// Pause is the silence of a stall (0: until the client leaves or the simulator closes) and the gap between the pieces of a drip.
+	// Pause is the silence of a stall (0: until the client leaves or the simulator closes) and the gap between the
+	// pieces of a drip.
 	Pause time.Duration
 }
 
@@ -57,7 +63,8 @@ func (f *Fault) validate() error {
 		errs = append(errs, fmt.Errorf("probability is %v: give 0 to 1", f.Probability))
 	}
 	if (f.Probability == 0) == (f.Every == 0) {
-		errs = append(errs, fmt.Errorf("probability is %v and every is %d: give exactly one of them", f.Probability, f.Every))
+		errs = append(errs, fmt.Errorf("probability is %v and every is %d: give exactly one of them",
+			f.Probability, f.Every))
 	}
 	if f.AfterTokens < 0 || f.Pause < 0 {
 		errs = append(errs, fmt.Errorf("after %d tokens, pause %v: neither may be negative", f.AfterTokens, f.Pause))
@@ -68,16 +75,16 @@ func (f *Fault) validate() error {
 	return errors.Join(errs...)
 }
 
-// chance returns the random numbers of one request. They depend on the seed and the request's name only, so the order in which
-// requests arrive changes nothing.
+// chance returns the random numbers of one request. They depend on the seed and the request's name only, so the order
+// in which requests arrive changes nothing.
 func chance(seed uint64, id string) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(id)) // a hash never fails
 	return rand.New(rand.NewPCG(seed, h.Sum64()))
 }
 
-// strike returns the fault of a request, nil if it goes well. serial counts the endpoint's requests from 1. It draws once for each
-// fault, whatever it returns, so that draws after it do not depend on it.
+// strike returns the fault of a request, nil if it goes well. serial counts the endpoint's requests from 1. It draws
+// once for each fault, whatever it returns, so that draws after it do not depend on it.
 func strike(faults []Fault, serial uint64, r *rand.Rand) *Fault {
 	var hit *Fault
 	for i := range faults {

@@ -22,17 +22,20 @@ func TestFaultsInStream(t *testing.T) {
 		says   string // in the body
 		ends   error  // of the body
 	}{
-		"429":                 {Fault{Kind: FaultTooManyRequests}, 429, 0, `"code":"rate_limit_exceeded"`, nil},
-		"500":                 {Fault{Kind: FaultServerError}, 500, 0, `"type":"server_error"`, nil},
-		"garbage":             {Fault{Kind: FaultGarbage}, 200, 0, "<html>", nil},
-		"garbage frame":       {Fault{Kind: FaultGarbageFrame, AfterTokens: 2}, 200, 2, "{\"cont\n\ndata: [DONE]\n\n", nil},
-		"error frame":         {Fault{Kind: FaultErrorFrame, AfterTokens: 1}, 200, 1, `data: {"error":{"message":"The server had an error`, nil},
-		"cut":                 {Fault{Kind: FaultCut, AfterTokens: 2}, 200, 2, "", io.ErrUnexpectedEOF},
-		"cut at once":         {Fault{Kind: FaultCut}, 200, 0, "", io.ErrUnexpectedEOF},
-		"cut beyond the end":  {Fault{Kind: FaultCut, AfterTokens: 99}, 200, 3, "", io.ErrUnexpectedEOF},
-		"reset":               {Fault{Kind: FaultReset, AfterTokens: 1}, 200, -1, "", syscall.ECONNRESET},
-		"stall, then the end": {Fault{Kind: FaultStall, AfterTokens: 1, Pause: time.Millisecond}, 200, 4, "[DONE]", nil},
-		"drip":                {Fault{Kind: FaultDrip, AfterTokens: 3, Pause: time.Microsecond}, 200, 4, "[DONE]", nil},
+		"429":     {Fault{Kind: FaultTooManyRequests}, 429, 0, `"code":"rate_limit_exceeded"`, nil},
+		"500":     {Fault{Kind: FaultServerError}, 500, 0, `"type":"server_error"`, nil},
+		"garbage": {Fault{Kind: FaultGarbage}, 200, 0, "<html>", nil},
+		"garbage frame": {Fault{Kind: FaultGarbageFrame, AfterTokens: 2}, 200, 2, "{\"cont\n\ndata: [DONE]\n\n",
+			nil},
+		"error frame": {Fault{Kind: FaultErrorFrame, AfterTokens: 1}, 200, 1,
+			`data: {"error":{"message":"The server had an error`, nil},
+		"cut":                {Fault{Kind: FaultCut, AfterTokens: 2}, 200, 2, "", io.ErrUnexpectedEOF},
+		"cut at once":        {Fault{Kind: FaultCut}, 200, 0, "", io.ErrUnexpectedEOF},
+		"cut beyond the end": {Fault{Kind: FaultCut, AfterTokens: 99}, 200, 3, "", io.ErrUnexpectedEOF},
+		"reset":              {Fault{Kind: FaultReset, AfterTokens: 1}, 200, -1, "", syscall.ECONNRESET},
+		"stall, then the end": {Fault{Kind: FaultStall, AfterTokens: 1, Pause: time.Millisecond}, 200, 4,
+			"[DONE]", nil},
+		"drip": {Fault{Kind: FaultDrip, AfterTokens: 3, Pause: time.Microsecond}, 200, 4, "[DONE]", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := fast()
@@ -59,7 +62,8 @@ func TestFaultsInStream(t *testing.T) {
 			}
 			p.stop()
 			r := p.Records()[0]
-			if r.Fault != c.fault.Kind || r.Status != c.status || c.frames >= 0 && r.OutputTokens != c.frames || (r.FinishReason == "") != (r.OutputTokens < 4) || r.Cancelled {
+			if r.Fault != c.fault.Kind || r.Status != c.status || c.frames >= 0 && r.OutputTokens != c.frames ||
+				(r.FinishReason == "") != (r.OutputTokens < 4) || r.Cancelled {
 				t.Errorf("recorded %+v", r)
 			}
 		})
@@ -138,7 +142,8 @@ func TestProbability(t *testing.T) {
 	differ := 0
 	for i := range n {
 		id := fmt.Sprint("request-", i)
-		hit, again, other := strike(faults, 1, chance(1, id)), strike(faults, uint64(i), chance(1, id)), strike(faults, 1, chance(2, id))
+		hit, again, other := strike(faults, 1, chance(1, id)), strike(faults, uint64(i), chance(1, id)),
+			strike(faults, 1, chance(2, id))
 		if hit != again {
 			t.Fatalf("%s is struck by %v, then by %v", id, hit, again)
 		}

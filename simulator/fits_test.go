@@ -257,7 +257,8 @@ func (f fitTally) table() string {
 	return b.String()
 }
 
-// goal is the share of a column's cells that is to be within 30 % of what was measured: of means 90 %, of 99th percentiles 70 %.
+// goal is the share of a column's cells that is to be within 30 % of what was measured: of means 90 %, of 99th
+// percentiles 70 %.
 func goal(column string) float64 {
 	if strings.HasSuffix(column, "_p99") {
 		return 0.7
@@ -265,8 +266,8 @@ func goal(column string) float64 {
 	return 0.9
 }
 
-// The simulated targets of the shipped plans are near what was measured, in each column of each plan. -v shows each cell. Which cells are
-// near is not held: a change elsewhere may move some across the line.
+// The simulated targets of the shipped plans are near what was measured, in each column of each plan. -v shows each
+// cell. Which cells are near is not held: a change elsewhere may move some across the line.
 func TestFits(t *testing.T) {
 	tallies := fitTally{}
 	tallies.count(t)

@@ -1,7 +1,7 @@
 package simulator
 
-// post makes the prompts that a prefiller has finished the next to be handed over, together, unless earlier ones still are. From here on
-// the decoders wait for them.
+// post makes the prompts that a prefiller has finished the next to be handed over, together, unless earlier ones still
+// are. From here on the decoders wait for them.
 func (e *engine) post(p *prefiller) {
 	if len(p.posted) > 0 || len(p.finished) == 0 {
 		return

@@ -10,7 +10,8 @@ import (
 // The upper bounds in seconds of vLLM's buckets: vllm/v1/metrics, as /metrics of vLLM 0.32 shows them.
 var (
 	firstTokenBounds = []float64{
-		0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560,
+		0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80,
+		160, 640, 2560,
 	}
 	perTokenBounds = []float64{
 		0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80,
@@ -45,7 +46,8 @@ func (l *latency) observe(d time.Duration) {
 	l.counts[i]++
 }
 
-// latencies are an engine's own account of its requests, by the model's clock: what the program sends late is not in it.
+// latencies are an engine's own account of its requests, by the model's clock: what the program sends late is not in
+// it.
 type latencies struct {
 	firstToken, interToken, perToken, request, queue, prefill, decode latency
 }
@@ -129,10 +131,12 @@ func (x *exposition) latency(engine int, l *latency) {
 		if i < len(l.bounds) {
 			bound = prometheusFloat(l.bounds[i].Seconds())
 		}
-		x.text = fmt.Appendf(x.text, "%s_bucket{engine=\"%d\",le=%q,model_name=%s} %d\n", x.metric, engine, bound, x.model, count)
+		x.text = fmt.Appendf(x.text, "%s_bucket{engine=\"%d\",le=%q,model_name=%s} %d\n", x.metric, engine, bound,
+			x.model, count)
 	}
 	x.text = fmt.Appendf(x.text, "%s_count{engine=\"%d\",model_name=%s} %d\n", x.metric, engine, x.model, count)
-	x.text = fmt.Appendf(x.text, "%s_sum{engine=\"%d\",model_name=%s} %s\n", x.metric, engine, x.model, prometheusFloat(l.sum.Seconds()))
+	x.text = fmt.Appendf(x.text, "%s_sum{engine=\"%d\",model_name=%s} %s\n", x.metric, engine, x.model,
+		prometheusFloat(l.sum.Seconds()))
 }
 
 // prometheusFloat is a number as Prometheus' Python client writes it: 1.0, not 1.

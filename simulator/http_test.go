@@ -109,12 +109,16 @@ const (
 func TestResponses(t *testing.T) {
 	head := `{"id":"chatcmpl-r","object":"chat.completion.chunk","created":0,"model":"m"`
 	text := `{"id":"cmpl-r","object":"text_completion","created":0,"model":"m"`
-	role := `data: ` + head + `,"choices":[{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}` + "\n\n"
+	role := `data: ` + head +
+		`,"choices":[{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}` +
+		"\n\n"
 	delta := func(content, finish, more string) string {
-		return `data: ` + head + `,"choices":[{"index":0,"delta":{` + content + `},"logprobs":null,"finish_reason":` + finish + `}]` + more + "}\n\n"
+		return `data: ` + head + `,"choices":[{"index":0,"delta":{` + content + `},"logprobs":null,"finish_reason":` +
+			finish + `}]` + more + "}\n\n"
 	}
 	piece := func(content, finish, more string) string {
-		return `data: ` + text + `,"choices":[{"index":0,"text":"` + content + `","logprobs":null,"finish_reason":` + finish + `}]` + more + "}\n\n"
+		return `data: ` + text + `,"choices":[{"index":0,"text":"` + content + `","logprobs":null,"finish_reason":` +
+			finish + `}]` + more + "}\n\n"
 	}
 	usage := func(in, out int) string {
 		return fmt.Sprintf(`,"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d}`, in, in+out, out)
@@ -132,7 +136,8 @@ func TestResponses(t *testing.T) {
 	}{
 		"chat": {
 			Frames{Role: RoleWithFirstToken, TokensPerFrame: 1}, chatPath, ask + `}`,
-			role + delta(`"content":" water"`, `null`, "") + delta(`"content":" rises"`, `null`, "") + delta(`"content":" over"`, `"length"`, "") + done,
+			role + delta(`"content":" water"`, `null`, "") + delta(`"content":" rises"`, `null`, "") +
+				delta(`"content":" over"`, `"length"`, "") + done,
 		},
 		"usage at the end": {
 			Frames{Role: RoleAtOnce, TokensPerFrame: 9}, chatPath, ask + `,"stream_options":{"include_usage":true}}`,
@@ -140,51 +145,68 @@ func TestResponses(t *testing.T) {
 				`data: ` + head + `,"choices":[]` + usage(3, 3) + "}\n\n" + done,
 		},
 		"usage as asked on the way": {
-			Frames{Role: RoleNone, TokensPerFrame: 2}, chatPath, ask + `,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`,
-			delta(`"content":" water"`, `null`, usage(3, 1)) + delta(`"content":" rises over"`, `"length"`, usage(3, 3)) +
+			Frames{Role: RoleNone, TokensPerFrame: 2}, chatPath,
+			ask + `,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`,
+			delta(`"content":" water"`, `null`, usage(3, 1)) + delta(`"content":" rises over"`, `"length"`,
+				usage(3, 3)) +
 				`data: ` + head + `,"choices":[]` + usage(3, 3) + "}\n\n" + done,
 		},
 		"usage as asked on the way, with the role": {
-			Frames{Role: RoleWithFirstToken, TokensPerFrame: 3}, chatPath, ask + `,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`,
+			Frames{Role: RoleWithFirstToken, TokensPerFrame: 3}, chatPath,
+			ask + `,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`,
 			strings.Replace(role, "}]}", "}]"+usage(3, 0)+"}", 1) + delta(`"content":" water"`, `null`, usage(3, 1)) +
-				delta(`"content":" rises over"`, `"length"`, usage(3, 3)) + `data: ` + head + `,"choices":[]` + usage(3, 3) + "}\n\n" + done,
+				delta(`"content":" rises over"`, `"length"`, usage(3, 3)) + `data: ` + head + `,"choices":[]` +
+				usage(3, 3) + "}\n\n" + done,
 		},
 		"continuous usage without usage": {
-			Frames{Role: RoleNone, TokensPerFrame: 3}, chatPath, ask + `,"stream_options":{"continuous_usage_stats":true}}`,
+			Frames{Role: RoleNone, TokensPerFrame: 3}, chatPath,
+			ask + `,"stream_options":{"continuous_usage_stats":true}}`,
 			delta(`"content":" water"`, `null`, "") + delta(`"content":" rises over"`, `"length"`, "") + done,
 		},
 		"usage unasked on the way": {
 			Frames{Role: RoleNone, TokensPerFrame: 2, RunningUsage: true}, chatPath, ask + `}`,
-			delta(`"content":" water"`, `null`, usage(3, 1)) + delta(`"content":" rises over"`, `"length"`, usage(3, 3)) + done,
+			delta(`"content":" water"`, `null`, usage(3, 1)) + delta(`"content":" rises over"`, `"length"`,
+				usage(3, 3)) + done,
 		},
 		"usage never": {
-			Frames{Role: RoleNone, TokensPerFrame: 2, NoUsage: true}, chatPath, ask + `,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`,
+			Frames{Role: RoleNone, TokensPerFrame: 2, NoUsage: true}, chatPath,
+			ask + `,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`,
 			delta(`"content":" water"`, `null`, "") + delta(`"content":" rises over"`, `"length"`, "") + done,
 		},
 		"reasoning first, finish apart, no done": {
-			Frames{Role: RoleNone, TokensPerFrame: 1, ReasoningTokens: 2, FinishFrame: true, NoDone: true}, chatPath, ask + `}`,
-			delta(`"reasoning_content":" water"`, `null`, "") + delta(`"reasoning_content":" rises"`, `null`, "") + delta(`"content":" over"`, `null`, "") +
+			Frames{Role: RoleNone, TokensPerFrame: 1, ReasoningTokens: 2, FinishFrame: true, NoDone: true},
+			chatPath, ask + `}`,
+			delta(`"reasoning_content":" water"`, `null`, "") + delta(`"reasoning_content":" rises"`, `null`, "") +
+				delta(`"content":" over"`, `null`, "") +
 				delta("", `"length"`, ""),
 		},
 		"reasoning and content in one frame": {
 			Frames{Role: RoleNone, TokensPerFrame: 2, ReasoningTokens: 2}, chatPath, ask + `}`,
-			delta(`"reasoning_content":" water"`, `null`, "") + delta(`"reasoning_content":" rises","content":" over"`, `"length"`, "") + done,
+			delta(`"reasoning_content":" water"`, `null`, "") + delta(`"reasoning_content":" rises","content":" over"`,
+				`"length"`, "") + done,
 		},
 		"reasoning in another field": {
-			Frames{Role: RoleNone, TokensPerFrame: 1, ReasoningTokens: 1, ReasoningField: "thoughts"}, chatPath, ask + `,"stream_options":{"include_usage":true}}`,
-			delta(`"thoughts":" water"`, `null`, "") + delta(`"content":" rises"`, `null`, "") + delta(`"content":" over"`, `"length"`, "") +
+			Frames{Role: RoleNone, TokensPerFrame: 1, ReasoningTokens: 1, ReasoningField: "thoughts"}, chatPath,
+			ask + `,"stream_options":{"include_usage":true}}`,
+			delta(`"thoughts":" water"`, `null`, "") + delta(`"content":" rises"`, `null`, "") +
+				delta(`"content":" over"`, `"length"`, "") +
 				`data: ` + head + `,"choices":[]` + thought(3, 1) + "}\n\n" + done,
 		},
 		"reasoning hidden": {
-			Frames{Role: RoleNone, TokensPerFrame: 1, ReasoningTokens: 2, ReasoningField: ReasoningHidden}, chatPath, ask + `,"stream_options":{"include_usage":true}}`,
-			delta(`"content":" over"`, `"length"`, "") + `data: ` + head + `,"choices":[]` + thought(3, 2) + "}\n\n" + done,
+			Frames{Role: RoleNone, TokensPerFrame: 1, ReasoningTokens: 2, ReasoningField: ReasoningHidden}, chatPath,
+			ask + `,"stream_options":{"include_usage":true}}`,
+			delta(`"content":" over"`, `"length"`, "") + `data: ` + head + `,"choices":[]` + thought(3, 2) +
+				"}\n\n" + done,
 		},
 		"reasoning hidden and untold": {
-			Frames{Role: RoleNone, TokensPerFrame: 1, ReasoningTokens: 2, ReasoningField: ReasoningHidden, ReasoningUntold: true}, chatPath, ask + `,"stream_options":{"include_usage":true}}`,
-			delta(`"content":" over"`, `"length"`, "") + `data: ` + head + `,"choices":[]` + usage(3, 3) + "}\n\n" + done,
+			Frames{Role: RoleNone, TokensPerFrame: 1, ReasoningTokens: 2, ReasoningField: ReasoningHidden,
+				ReasoningUntold: true}, chatPath, ask + `,"stream_options":{"include_usage":true}}`,
+			delta(`"content":" over"`, `"length"`, "") + `data: ` + head + `,"choices":[]` + usage(3, 3) +
+				"}\n\n" + done,
 		},
 		"all of it hidden": {
-			Frames{Role: RoleWithFirstToken, TokensPerFrame: 1, ReasoningTokens: 7, ReasoningField: ReasoningHidden}, chatPath, ask + `}`,
+			Frames{Role: RoleWithFirstToken, TokensPerFrame: 1, ReasoningTokens: 7, ReasoningField: ReasoningHidden},
+			chatPath, ask + `}`,
 			role + delta(`"content":""`, `"length"`, "") + done,
 		},
 		"one frame": {
@@ -197,16 +219,19 @@ func TestResponses(t *testing.T) {
 		},
 		"one write": {
 			Frames{Role: RoleWithFirstToken, TokensPerFrame: 1, Deliver: DeliverOneWrite}, chatPath, ask + `}`,
-			role + delta(`"content":" water"`, `null`, "") + delta(`"content":" rises"`, `null`, "") + delta(`"content":" over"`, `"length"`, "") + done,
+			role + delta(`"content":" water"`, `null`, "") + delta(`"content":" rises"`, `null`, "") +
+				delta(`"content":" over"`, `"length"`, "") + done,
 		},
 		"CRLF": {
 			Frames{Role: RoleNone, TokensPerFrame: 3, CRLF: true}, chatPath, ask + `}`,
-			strings.ReplaceAll(delta(`"content":" water"`, `null`, "")+delta(`"content":" rises over"`, `"length"`, "")+done, "\n", "\r\n"),
+			strings.ReplaceAll(delta(`"content":" water"`, `null`, "")+delta(`"content":" rises over"`, `"length"`, "")+
+				done, "\n", "\r\n"),
 		},
 		"completions of token ids": {
 			Frames{Role: RoleWithFirstToken, TokensPerFrame: 1}, completionsPath,
 			`{"model":"m","prompt":[11, 12,13,14],"max_tokens":2,"stream":true,"stream_options":{"include_usage":true}}`,
-			piece(" water", `null`, "") + piece(" rises", `"length"`, "") + `data: ` + text + `,"choices":[]` + usage(4, 2) + "}\n\n" + done,
+			piece(" water", `null`, "") + piece(" rises", `"length"`, "") + `data: ` + text + `,"choices":[]` +
+				usage(4, 2) + "}\n\n" + done,
 		},
 		"completions, finish apart": {
 			Frames{Role: RoleWithFirstToken, TokensPerFrame: 1, FinishFrame: true}, completionsPath,
@@ -249,24 +274,30 @@ func TestRefusals(t *testing.T) {
 		status     int
 		says       string
 	}{
-		"not JSON":            {chatPath, `{"model"`, 400, "not a JSON object"},
-		"not an object":       {chatPath, `[1]`, 400, "not a JSON object"},
-		"no model":            {chatPath, `{"messages":[{"content":"a"}]}`, 400, "model is missing"},
-		"unknown model":       {chatPath, `{"model":"x","messages":[{"content":"a"}]}`, 404, `\"x\" does not exist`},
-		"no messages":         {chatPath, `{"model":"m"}`, 400, "messages is missing"},
-		"content a number":    {chatPath, `{"model":"m","messages":[{"content":1}]}`, 400, "messages[0].content is neither"},
-		"parts of numbers":    {chatPath, `{"model":"m","messages":[{"content":[1]}]}`, 400, "messages[0].content is an array"},
-		"no prompt":           {completionsPath, `{"model":"m"}`, 400, "prompt is missing"},
-		"empty prompt":        {completionsPath, `{"model":"m","prompt":[ ]}`, 400, "prompt is empty"},
-		"prompts in a batch":  {completionsPath, `{"model":"m","prompt":["a","b"]}`, 400, "batches"},
-		"negative token id":   {completionsPath, `{"model":"m","prompt":[-1]}`, 400, "token ids"},
-		"no tokens":           {completionsPath, `{"model":"m","prompt":[1],"max_tokens":0}`, 400, "max_tokens is 0"},
-		"tokens beyond count": {completionsPath, `{"model":"m","prompt":[1],"max_tokens":9223372036854775807}`, 400, "max_tokens is 9223372036854775807"},
-		"least above most":    {completionsPath, `{"model":"m","prompt":[1],"max_tokens":2,"min_tokens":3}`, 400, "min_tokens is 3"},
-		"two choices":         {completionsPath, `{"model":"m","prompt":[1],"n":2}`, 400, "n is 2"},
-		"too long":            {completionsPath, `{"model":"m","prompt":[1,2,3],"max_tokens":8}`, 400, "maximum context length is 10 tokens"},
-		"body too long":       {completionsPath, `{"model":"m","prompt":"` + strings.Repeat("a ", 200) + `"}`, 413, "longer than 200 bytes"},
-		"unknown path":        {"/v1/embeddings", `{}`, 404, "/v1/embeddings"},
+		"not JSON":      {chatPath, `{"model"`, 400, "not a JSON object"},
+		"not an object": {chatPath, `[1]`, 400, "not a JSON object"},
+		"no model":      {chatPath, `{"messages":[{"content":"a"}]}`, 400, "model is missing"},
+		"unknown model": {chatPath, `{"model":"x","messages":[{"content":"a"}]}`, 404, `\"x\" does not exist`},
+		"no messages":   {chatPath, `{"model":"m"}`, 400, "messages is missing"},
+		"content a number": {chatPath, `{"model":"m","messages":[{"content":1}]}`, 400,
+			"messages[0].content is neither"},
+		"parts of numbers": {chatPath, `{"model":"m","messages":[{"content":[1]}]}`, 400,
+			"messages[0].content is an array"},
+		"no prompt":          {completionsPath, `{"model":"m"}`, 400, "prompt is missing"},
+		"empty prompt":       {completionsPath, `{"model":"m","prompt":[ ]}`, 400, "prompt is empty"},
+		"prompts in a batch": {completionsPath, `{"model":"m","prompt":["a","b"]}`, 400, "batches"},
+		"negative token id":  {completionsPath, `{"model":"m","prompt":[-1]}`, 400, "token ids"},
+		"no tokens":          {completionsPath, `{"model":"m","prompt":[1],"max_tokens":0}`, 400, "max_tokens is 0"},
+		"tokens beyond count": {completionsPath, `{"model":"m","prompt":[1],"max_tokens":9223372036854775807}`, 400,
+			"max_tokens is 9223372036854775807"},
+		"least above most": {completionsPath, `{"model":"m","prompt":[1],"max_tokens":2,"min_tokens":3}`, 400,
+			"min_tokens is 3"},
+		"two choices": {completionsPath, `{"model":"m","prompt":[1],"n":2}`, 400, "n is 2"},
+		"too long": {completionsPath, `{"model":"m","prompt":[1,2,3],"max_tokens":8}`, 400,
+			"maximum context length is 10 tokens"},
+		"body too long": {completionsPath, `{"model":"m","prompt":"` + strings.Repeat("a ", 200) + `"}`, 413,
+			"longer than 200 bytes"},
+		"unknown path": {"/v1/embeddings", `{}`, 404, "/v1/embeddings"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, body := p.get(c.path, "", c.body)
@@ -276,7 +307,8 @@ func TestRefusals(t *testing.T) {
 			var object struct {
 				Error struct{ Message, Type, Code string }
 			}
-			if err := json.Unmarshal([]byte(body), &object); err != nil || object.Error.Message == "" || object.Error.Type == "" || object.Error.Code == "" {
+			if err := json.Unmarshal([]byte(body), &object); err != nil || object.Error.Message == "" ||
+				object.Error.Type == "" || object.Error.Code == "" {
 				t.Errorf("%s is no error object: %v", body, err)
 			}
 		})

@@ -1,10 +1,11 @@
 package simulator
 
-// A stream over plain HTTP/1.1 is lent to the loop: as soon as the model has a token, the loop's own goroutine writes its frame, and no
-// other goroutine wakes for it. Where that cannot be, in front of a fault, behind a client that does not read, and at the end, the loop
-// gives it back to the handler.
+// A stream over plain HTTP/1.1 is lent to the loop: as soon as the model has a token, the loop's own goroutine writes
+// its frame, and no other goroutine wakes for it. Where that cannot be, in front of a fault, behind a client that does
+// not read, and at the end, the loop gives it back to the handler.
 
-// lend lets the loop send the stream until it gives it back. It does nothing for a stream that the handler has to send itself.
+// lend lets the loop send the stream until it gives it back. It does nothing for a stream that the handler has to send
+// itself.
 func (p *reply) lend() error {
 	if p.direct == nil || p.pause > 0 || p.progress.ended {
 		return nil
@@ -68,7 +69,8 @@ func (o *outlet) reclaim() {
 	o.borrowed = nil
 }
 
-// drive sends a lent reply's frames. If the loop has not kept it, the handler is to be woken; returned says that it was given back just now.
+// drive sends a lent reply's frames. If the loop has not kept it, the handler is to be woken; returned says that it was
+// given back just now.
 func (o *outlet) drive(produced int) (kept, returned bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

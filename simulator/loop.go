@@ -9,8 +9,8 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// loop runs one model against the clock, in a goroutine of its own from newLoop to close. If it wakes late, it catches up: the engine's
-// instants stay those of the model, and only the sending is late.
+// loop runs one model against the clock, in a goroutine of its own from newLoop to close. If it wakes late, it catches
+// up: the engine's instants stay those of the model, and only the sending is late.
 type loop struct {
 	outstanding atomic.Int64 // requests that handlers have given it and not yet left
 	gauges      gauges
@@ -66,7 +66,8 @@ type gauges struct {
 	outputTokens     atomic.Uint64
 }
 
-// outlet takes one sequence's tokens from the loop to the handler, or to the reply that the handler has lent to the loop.
+// outlet takes one sequence's tokens from the loop to the handler, or to the reply that the handler has lent to the
+// loop.
 type outlet struct {
 	ready atomic.Int64  // tokens produced so far
 	wake  chan struct{} // holds one signal if ready has grown, or the loop has given back, since the last one was taken
@@ -123,7 +124,8 @@ func (l *loop) send(c command) {
 	}
 }
 
-// close ends the goroutine and waits for it. Sequences that are under way get no more tokens. It may be called more than once.
+// close ends the goroutine and waits for it. Sequences that are under way get no more tokens. It may be called more
+// than once.
 func (l *loop) close() {
 	l.mu.Lock()
 	if !l.closed {
@@ -174,9 +176,10 @@ func (l *loop) catchUp(commands []command, dst []emission) []emission {
 	return l.engine.advance(now, dst)
 }
 
-// mostEnds is how many answers are ended before the other frames of a step go out. Where there is no processor but the loop's, their handlers
-// would else wait for all frames of the step, and a client that is a little late would find the last frame and the end that came milliseconds
-// later in one read, with the end's receive stamp. If more end at once, they would hold the step up in their turn.
+// mostEnds is how many answers are ended before the other frames of a step go out. Where there is no processor but the
+// loop's, their handlers would else wait for all frames of the step, and a client that is a little late would find the
+// last frame and the end that came milliseconds later in one read, with the end's receive stamp. If more end at once,
+// they would hold the step up in their turn.
 const mostEnds = 32
 
 // deliver hands the tokens over. The gauges come first, so that who has a token sees it counted.
@@ -216,8 +219,9 @@ func (l *loop) told() latencies {
 	return l.latencies.clone()
 }
 
-// grain is the least time from one look at the model to the next. A timer is some 30 us late as it is, and to set one costs as much as
-// half a frame: with tens of thousands of streams on schedules of their own, several frames go with each.
+// grain is the least time from one look at the model to the next. A timer is some 30 us late as it is, and to set one
+// costs as much as half a frame: with tens of thousands of streams on schedules of their own, several frames go with
+// each.
 const grain = 50 * time.Microsecond
 
 // sleep blocks until the engine's next event or the next command.

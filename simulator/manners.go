@@ -28,8 +28,8 @@ func (t Treatment) take(field string, asked bool) (bool, *apiError) {
 	return asked && t != Ignored, nil
 }
 
-// Manners is how a server introduces itself, and what it does with what only some servers know. The zero value is a server that
-// names no owner and honours everything but nvext.
+// Manners is how a server introduces itself, and what it does with what only some servers know. The zero value is a
+// server that names no owner and honours everything but nvext.
 type Manners struct {
 	// OwnedBy is owned_by of /v1/models: "vllm", "nvidia" for Dynamo, "openai" for LiteLLM. Default "spate".
 	OwnedBy string
@@ -37,12 +37,15 @@ type Manners struct {
 	NoTokenize bool
 	// ExactOutput is what becomes of ignore_eos and min_tokens, under whatever names an API has them. Default Honoured.
 	ExactOutput Treatment
-	// ContinuousUsage is what becomes of stream_options.continuous_usage_stats in chat and completions. Honoured, the default: usage so
-	// far in each frame, if include_usage is asked for too. Refused: so is every other option that OpenAI does not know.
+	// ContinuousUsage is what becomes of stream_options.continuous_usage_stats in chat and completions. Honoured, the
+	// default: usage so far in each frame, if include_usage is asked for too. Refused: so is every other option that
+	// OpenAI does not know.
 	ContinuousUsage Treatment
-	// TokenIDs is what becomes of return_token_ids in chat and completions. Honoured: token_ids in each choice. Default Ignored.
+	// TokenIDs is what becomes of return_token_ids in chat and completions. Honoured: token_ids in each choice. Default
+	// Ignored.
 	TokenIDs Treatment
-	// NVExt answers a chat's or completions' nvext.extra_fields of "timing" and "worker_id", as Dynamo does. Default off.
+	// NVExt answers a chat's or completions' nvext.extra_fields of "timing" and "worker_id", as Dynamo does. Default
+	// off.
 	NVExt bool
 }
 

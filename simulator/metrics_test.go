@@ -15,7 +15,8 @@ import (
 
 var seriesValue = regexp.MustCompile(` [^ ]+$`)
 
-// seriesOf returns the lines of a page of metrics that belong to some families: their types, and their series without values.
+// seriesOf returns the lines of a page of metrics that belong to some families: their types, and their series without
+// values.
 func seriesOf(page string, families []string) []string {
 	var lines []string
 	for line := range strings.Lines(page) {
@@ -82,7 +83,8 @@ func TestMetricsAreTheTruth(t *testing.T) {
 	c.Model.Overhead = 3 * time.Millisecond
 	p := start(t, c)
 	for i := range 4 {
-		p.get(completionsPath, "", fmt.Sprintf(`{"model":"m","prompt":"one two three four","max_tokens":%d,"stream":true}`, 1+i*4))
+		p.get(completionsPath, "",
+			fmt.Sprintf(`{"model":"m","prompt":"one two three four","max_tokens":%d,"stream":true}`, 1+i*4))
 	}
 	_, page := p.get("/metrics", "", "")
 	p.stop()

@@ -8,8 +8,8 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// nvext is what of Dynamo's response extension a request asks for, in the form of Dynamo 1.6: worker_id in each frame, timing in the one
-// with the finish reason.
+// nvext is what of Dynamo's response extension a request asks for, in the form of Dynamo 1.6: worker_id in each frame,
+// timing in the one with the finish reason.
 type nvext struct{ timing, worker bool }
 
 // nvext reads nvext.extra_fields of a request.

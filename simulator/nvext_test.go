@@ -10,7 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What Dynamo 1.6.1 sent for extra_fields of worker_id and timing: its mocker behind its frontend, asked for four tokens in a stream.
+// What Dynamo 1.6.1 sent for extra_fields of worker_id and timing: its mocker behind its frontend, asked for four
+// tokens in a stream.
 func TestNVExt(t *testing.T) {
 	c := stepped()
 	c.Manners.NVExt = true
@@ -23,11 +24,15 @@ func TestNVExt(t *testing.T) {
 		body         string
 		first, final []string // fields of nvext
 	}{
-		"not asked":              {false, chat + `,"stream":true}`, nil, nil},
-		"both":                   {true, chat + `,"stream":true,"nvext":{"extra_fields":["worker_id","timing"]}}`, []string{"worker_id"}, []string{"timing", "worker_id"}},
-		"timing":                 {true, chat + `,"stream":true,"nvext":{"extra_fields":["timing"]}}`, nil, []string{"timing"}},
-		"timing, with the last":  {false, chat + `,"stream":true,"nvext":{"extra_fields":["timing"]}}`, nil, []string{"timing"}},
-		"timing, without stream": {false, chat + `,"nvext":{"extra_fields":["timing","routed_experts"]}}`, []string{"timing"}, []string{"timing"}},
+		"not asked": {false, chat + `,"stream":true}`, nil, nil},
+		"both": {true, chat + `,"stream":true,"nvext":{"extra_fields":["worker_id","timing"]}}`,
+			[]string{"worker_id"}, []string{"timing", "worker_id"}},
+		"timing": {true, chat + `,"stream":true,"nvext":{"extra_fields":["timing"]}}`, nil,
+			[]string{"timing"}},
+		"timing, with the last": {false, chat + `,"stream":true,"nvext":{"extra_fields":["timing"]}}`, nil,
+			[]string{"timing"}},
+		"timing, without stream": {false, chat + `,"nvext":{"extra_fields":["timing","routed_experts"]}}`,
+			[]string{"timing"}, []string{"timing"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.Frames.FinishFrame = shape.apart

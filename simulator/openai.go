@@ -17,8 +17,8 @@ var (
 	completions api = openAI{}
 )
 
-// openAIBody is the part of a request's body that is looked at. Everything else is taken and ignored, as servers do with sampling
-// parameters.
+// openAIBody is the part of a request's body that is looked at. Everything else is taken and ignored, as servers do
+// with sampling parameters.
 type openAIBody struct {
 	Model               *string         `json:"model"`
 	Prompt              json.RawMessage `json:"prompt"`

@@ -29,7 +29,8 @@ type dumbSeq struct {
 }
 
 func oracle(g group, arrivals []arrival) []token {
-	d := &dumb{group: g, split: g.prefillers > 0, finished: map[int][]*dumbSeq{}, posted: map[int][]*dumbSeq{}, moveEnd: map[int]int{}}
+	d := &dumb{group: g, split: g.prefillers > 0, finished: map[int][]*dumbSeq{}, posted: map[int][]*dumbSeq{},
+		moveEnd: map[int]int{}}
 	if !d.split {
 		d.prefillers, d.decoders = 1, 1
 	}
@@ -46,7 +47,8 @@ func oracle(g group, arrivals []arrival) []token {
 			if ev.cancel {
 				byNumber[ev.seq].state = "gone"
 			} else {
-				s := &dumbSeq{arrival: arrivals[ev.seq], number: ev.seq, state: "waiting", ready: now + int(d.Overhead/tick)}
+				s := &dumbSeq{arrival: arrivals[ev.seq], number: ev.seq, state: "waiting",
+					ready: now + int(d.Overhead/tick)}
 				byNumber[ev.seq] = s
 				d.seqs = append(d.seqs, s)
 			}
@@ -157,7 +159,8 @@ func (d *dumb) transfer(s *dumbSeq) int {
 
 // pass lets a tick pass.
 func (d *dumb) pass(now int) {
-	if !d.split && d.PrefillInterference == 1 && d.count("prefill", -1) > 0 || d.TransferInterference == 1 && d.handing(now) {
+	if !d.split && d.PrefillInterference == 1 && d.count("prefill", -1) > 0 || d.TransferInterference == 1 &&
+		d.handing(now) {
 		return
 	}
 	for i := range d.stepLeft {
@@ -169,7 +172,8 @@ func (d *dumb) pass(now int) {
 
 // settle does what happens at a tick until nothing more does.
 func (d *dumb) settle(now int) {
-	for d.endPrefill(now) || d.admit(now) || d.startPrefill(now) || d.startTransfer(now) || d.endStep(now) || d.beginStep() {
+	for d.endPrefill(now) || d.admit(now) || d.startPrefill(now) || d.startTransfer(now) || d.endStep(now) ||
+		d.beginStep() {
 	}
 }
 

@@ -7,15 +7,16 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// Pace is a steady rhythm in the place of the engines' model, for measuring clients: what they should see is known without it. Nothing
-// queues. The zero Pace is none: engines are modelled.
+// Pace is a steady rhythm in the place of the engines' model, for measuring clients: what they should see is known
+// without it. Nothing queues. The zero Pace is none: engines are modelled.
 type Pace struct {
 	// FirstToken is the time from a request's arrival to its first token.
 	FirstToken time.Duration
 	// BetweenTokens is the time from one token to the next. Above 0.
 	BetweenTokens time.Duration
-	// Ticks gives all streams their tokens at the same instants, as batching engines do: the ticks are BetweenTokens apart, and a first
-	// token comes with the first one that is FirstToken or more after its request. Default: each stream has its own schedule, from its arrival.
+	// Ticks gives all streams their tokens at the same instants, as batching engines do: the ticks are BetweenTokens
+	// apart, and a first token comes with the first one that is FirstToken or more after its request. Default: each
+	// stream has its own schedule, from its arrival.
 	Ticks bool
 }
 
@@ -28,16 +29,18 @@ func (p *Pace) validate() error {
 	}
 	errs := []error{atLeast("Pace.FirstToken", p.FirstToken, 0)}
 	if p.BetweenTokens <= 0 {
-		errs = append(errs, errors.New("simulator: Pace.BetweenTokens is "+p.BetweenTokens.String()+": give a time above 0"))
+		errs = append(errs, errors.New("simulator: Pace.BetweenTokens is "+p.BetweenTokens.String()+
+			": give a time above 0"))
 	}
 	return errors.Join(errs...)
 }
 
 // metronome is the model of a pace: pure, as engine is, and with the same methods.
 //
-// Without ticks the next token of each sequence is due one BetweenTokens after the last. As those times are the same for all, whoever
-// was served first is due first again: two queues, of those that wait for their first token and of those that have it, are in the order of
-// their instants, and nothing has to be sorted. With ticks all that have begun are served at each tick.
+// Without ticks the next token of each sequence is due one BetweenTokens after the last. As those times are the same
+// for all, whoever was served first is due first again: two queues, of those that wait for their first token and of
+// those that have it, are in the order of their instants, and nothing has to be sorted. With ticks all that have begun
+// are served at each tick.
 type metronome struct {
 	pace   Pace
 	now    clock.Instant
@@ -115,8 +118,8 @@ func (m *metronome) next() (clock.Instant, bool) {
 	return at, ok
 }
 
-// advance takes the model to an instant and appends what it emits on the way, in order of time. An instant that has passed changes
-// nothing.
+// advance takes the model to an instant and appends what it emits on the way, in order of time. An instant that has
+// passed changes nothing.
 func (m *metronome) advance(to clock.Instant, dst []emission) []emission {
 	for {
 		at, ok := m.next()

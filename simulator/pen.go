@@ -97,7 +97,8 @@ func (p *pen) event(b []byte, name string) []byte {
 	return append(b, p.field...)
 }
 
-// close ends the object and the frame. The time of sending is left open until seal; of a body that is no stream it is now.
+// close ends the object and the frame. The time of sending is left open until seal; of a body that is no stream it is
+// now.
 func (p *pen) close(b []byte) []byte {
 	if p.stamp {
 		b = append(b, `,"sent_ns":`...)
@@ -110,8 +111,8 @@ func (p *pen) close(b []byte) []byte {
 	return p.end(b)
 }
 
-// seal takes the time of sending and puts it into the object appended last. It is called just before the system call, so that nothing but
-// that is between the time and the wire.
+// seal takes the time of sending and puts it into the object appended last. It is called just before the system call,
+// so that nothing but that is between the time and the wire.
 func (p *pen) seal(b []byte) []byte {
 	p.sent = clock.Now()
 	if p.unsealed == 0 {

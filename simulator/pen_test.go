@@ -8,7 +8,8 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// Of the objects of one write each has its time: those before the last when the next one began, the last one when it was sealed.
+// Of the objects of one write each has its time: those before the last when the next one began, the last one when it
+// was sealed.
 func TestSeal(t *testing.T) {
 	for _, eol := range []string{"\n", "\r\n"} {
 		p := &pen{stream: true, stamp: true, field: "data: ", eol: eol}

@@ -10,8 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// tokens takes the tokens of a prompt one after another: the ids of a token array, the words of a text. It counts them, and as far as
-// that is asked for it hashes them in blocks and keeps their ids. A text and the array of its ids are the same prompt.
+// tokens takes the tokens of a prompt one after another: the ids of a token array, the words of a text. It counts them,
+// and as far as that is asked for it hashes them in blocks and keeps their ids. A text and the array of its ids are the
+// same prompt.
 type tokens struct {
 	count int
 	// size is the tokens of a block, 0: no blocks are wanted.
@@ -24,8 +25,8 @@ type tokens struct {
 	ids  []uint64
 }
 
-// add takes one token. The hash of a block is that of all tokens up to its end: multiplication and rotation as in FxHash, a
-// few cycles for each token.
+// add takes one token. The hash of a block is that of all tokens up to its end: multiplication and rotation as in
+// FxHash, a few cycles for each token.
 func (t *tokens) add(id uint64) {
 	t.count++
 	if t.keep {
@@ -71,8 +72,8 @@ func kindOf(raw json.RawMessage) byte {
 	return raw[0]
 }
 
-// array takes the elements of a valid JSON array. It is false if one of them is not an integer of digits alone. It reads the bytes only:
-// decoding the ids of a long prompt would cost more than all of its frames.
+// array takes the elements of a valid JSON array. It is false if one of them is not an integer of digits alone. It
+// reads the bytes only: decoding the ids of a long prompt would cost more than all of its frames.
 func (t *tokens) array(raw json.RawMessage) bool {
 	inside := bytes.TrimSpace(raw)
 	inside = bytes.TrimSpace(inside[1 : len(inside)-1])

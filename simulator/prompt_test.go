@@ -9,7 +9,8 @@ import (
 
 // What is counted by reading bytes is what decoding counts.
 func FuzzPromptTokens(f *testing.F) {
-	for _, s := range []string{`[1,2,3]`, `[]`, `[ 7 ]`, `"a b\n\u00a0c"`, `[-1]`, `[1.5]`, `[1e3]`, `[[1]]`, `["a"]`, `null`, `{}`, `[true]`, ` [1]`, `""`} {
+	for _, s := range []string{`[1,2,3]`, `[]`, `[ 7 ]`, `"a b\n\u00a0c"`, `[-1]`, `[1.5]`, `[1e3]`, `[[1]]`, `["a"]`,
+		`null`, `{}`, `[true]`, ` [1]`, `""`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -28,7 +29,8 @@ func FuzzPromptTokens(f *testing.F) {
 			if problem != nil || got != len(strings.Fields(*text)) {
 				t.Errorf("%s: %d words, %v", s, got, problem)
 			}
-		case json.Unmarshal(raw, &values) == nil && len(values) > 0 && onlyIDs(values) && json.Unmarshal(raw, &numbers) == nil && digitsOnly(numbers):
+		case json.Unmarshal(raw, &values) == nil && len(values) > 0 && onlyIDs(values) &&
+			json.Unmarshal(raw, &numbers) == nil && digitsOnly(numbers):
 			if problem != nil || got != len(numbers) {
 				t.Errorf("%s: %d ids, %v", s, got, problem)
 			}
@@ -80,7 +82,8 @@ func TestTokensOfAllForms(t *testing.T) {
 		`"prompt":` + string(escaped),
 		`"prompt":` + string(ids),
 		`"messages":[{"content":` + string(escaped) + `}]`,
-		`"messages":[{"content":` + string(escaped[:half]) + `"},{"content":[{"type":"text","text":"` + string(escaped[half:]) + `}]}]`,
+		`"messages":[{"content":` + string(escaped[:half]) + `"},{"content":[{"type":"text","text":"` +
+			string(escaped[half:]) + `}]}]`,
 		`"prompt":` + strings.ReplaceAll(string(escaped), "lamp", `l\u0061mp`),
 	} {
 		a := completions
@@ -132,7 +135,8 @@ func FuzzParseRequest(f *testing.F) {
 		if problem != nil {
 			return
 		}
-		if q.model == "" || q.maxTokens < 1 || q.maxTokens > mostTokens || q.minTokens < 0 || q.minTokens > q.maxTokens || q.promptTokens < 0 || q.promptTokens > mostTokens {
+		if q.model == "" || q.maxTokens < 1 || q.maxTokens > mostTokens || q.minTokens < 0 ||
+			q.minTokens > q.maxTokens || q.promptTokens < 0 || q.promptTokens > mostTokens {
 			t.Errorf("%s: accepted as %+v", body, q)
 		}
 	})

@@ -50,8 +50,9 @@ func (p *Protocol) protocols() *http.Protocols {
 	return &known
 }
 
-// SelfSigned returns a TLS configuration with a fresh certificate for loopback and the hosts given, names or IP addresses, and the PEM of
-// the certificate, which is its own authority. It is good for a year; its key is nowhere but in the configuration.
+// SelfSigned returns a TLS configuration with a fresh certificate for loopback and the hosts given, names or IP
+// addresses, and the PEM of the certificate, which is its own authority. It is good for a year; its key is nowhere but
+// in the configuration.
 func SelfSigned(now time.Time, hosts ...string) (*tls.Config, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -80,6 +81,7 @@ func SelfSigned(now time.Time, hosts ...string) (*tls.Config, []byte, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("simulator: cannot make a certificate for %q: %w", hosts, err)
 	}
-	config := &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS12}
+	config := &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+		MinVersion: tls.VersionTLS12}
 	return config, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
 }

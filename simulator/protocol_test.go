@@ -23,8 +23,10 @@ func TestProtocols(t *testing.T) {
 		spoken string // by the client
 		major  int    // 0: they do not come together
 	}{
-		{"1.1", false, "1.1", 1}, {"2", false, "2", 2}, {"any", false, "1.1", 1}, {"any", false, "2", 2}, {"1.1", false, "2", 0}, {"2", false, "1.1", 0},
-		{"1.1", true, "1.1", 1}, {"2", true, "2", 2}, {"any", true, "1.1", 1}, {"any", true, "2", 2}, {"1.1", true, "2", 0}, {"2", true, "1.1", 0},
+		{"1.1", false, "1.1", 1}, {"2", false, "2", 2}, {"any", false, "1.1", 1}, {"any", false, "2", 2},
+		{"1.1", false, "2", 0}, {"2", false, "1.1", 0},
+		{"1.1", true, "1.1", 1}, {"2", true, "2", 2}, {"any", true, "1.1", 1}, {"any", true, "2", 2},
+		{"1.1", true, "2", 0}, {"2", true, "1.1", 0},
 	} {
 		served := fast()
 		served.Protocol.HTTP = c.served
@@ -33,7 +35,8 @@ func TestProtocols(t *testing.T) {
 		}
 		p := start(t, served)
 		client := Protocol{HTTP: c.spoken, TLS: served.Protocol.TLS}
-		p.client.Transport = &http.Transport{Protocols: client.protocols(), TLSClientConfig: &tls.Config{RootCAs: roots}}
+		p.client.Transport = &http.Transport{Protocols: client.protocols(),
+			TLSClientConfig: &tls.Config{RootCAs: roots}}
 		for name, a := range asks {
 			resp, err := p.ask(t.Context(), 0, a.path, "r", a.body)
 			if (err == nil) != (c.major > 0) {
@@ -66,7 +69,8 @@ func TestSelfSigned(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := leaf.VerifyHostname("elsewhere.test"); err == nil || strings.Contains(leaf.Subject.String(), "elsewhere") {
+	if err := leaf.VerifyHostname("elsewhere.test"); err == nil ||
+		strings.Contains(leaf.Subject.String(), "elsewhere") {
 		t.Error("it is good for elsewhere, too")
 	}
 }

@@ -1,7 +1,7 @@
 package simulator
 
-// queue holds sequences of one phase first come, first served. One that is dropped stays in its place until it comes to the front, so
-// that dropping costs nothing.
+// queue holds sequences of one phase first come, first served. One that is dropped stays in its place until it comes to
+// the front, so that dropping costs nothing.
 type queue struct {
 	seqs []*sequence
 	head int
@@ -39,7 +39,8 @@ func (q *queue) pop() *sequence {
 	return s
 }
 
-// compact moves the sequences to the front once more than half of the slice is behind the head: each is moved once on average.
+// compact moves the sequences to the front once more than half of the slice is behind the head: each is moved once on
+// average.
 func (q *queue) compact() {
 	if q.head*2 < len(q.seqs) {
 		return

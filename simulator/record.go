@@ -10,11 +10,13 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// Record is the truth about one request. Instants are of clock.Now; one that did not come is 0 and left out of the JSON.
+// Record is the truth about one request. Instants are of clock.Now; one that did not come is 0 and left out of the
+// JSON.
 type Record struct {
 	// RequestID is the request's X-Request-Id, or the name the simulator gave it.
 	RequestID string `json:"request_id"`
-	// Endpoint is the number of the endpoint and Replica of the engine behind it, from 0. Replica is 0 with disaggregated serving.
+	// Endpoint is the number of the endpoint and Replica of the engine behind it, from 0. Replica is 0 with
+	// disaggregated serving.
 	Endpoint int `json:"endpoint"`
 	Replica  int `json:"replica"`
 	// Status is the HTTP status that was sent, 0 if none was.
@@ -23,21 +25,26 @@ type Record struct {
 	Stream bool `json:"stream"`
 	// PromptTokens is the length of the prompt as it was counted.
 	PromptTokens int `json:"prompt_tokens"`
-	// CachedTokens is how many of them the prefix cache had; left out of the JSON if it is none, or the prefill did not end.
+	// CachedTokens is how many of them the prefix cache had; left out of the JSON if it is none, or the prefill did not
+	// end.
 	CachedTokens int `json:"cached_tokens,omitempty"`
 	// OutputTokens is how many tokens were sent, those without text and those that are never streamed included.
 	OutputTokens int `json:"output_tokens"`
-	// Arrived is when the last byte of the request reached this machine, however long the program took to accept its connection and to read
-	// it; of the head, if it was refused before more was read. What a client should see of the server is counted from here. A client that sends
-	// a further request before it has the answer may have that one's arrival here. ArrivedBy says whose clock it is.
+	// Arrived is when the last byte of the request reached this machine, however long the program took to accept its
+	// connection and to read it; of the head, if it was refused before more was read. What a client should see of the
+	// server is counted from here. A client that sends a further request before it has the answer may have that one's
+	// arrival here. ArrivedBy says whose clock it is.
 	Arrived   clock.Instant `json:"arrived_ns"`
 	ArrivedBy ArrivalClock  `json:"arrived_by"`
-	// Received is when the program had read the request in whole, its head alone if it was refused before that. The model begins here.
+	// Received is when the program had read the request in whole, its head alone if it was refused before that. The
+	// model begins here.
 	Received clock.Instant `json:"received_ns"`
-	// FirstToken and LastToken are when the first and the last token frame were sent, with or without text: just before the write.
+	// FirstToken and LastToken are when the first and the last token frame were sent, with or without text: just before
+	// the write.
 	FirstToken clock.Instant `json:"first_token_ns,omitempty"`
 	LastToken  clock.Instant `json:"last_token_ns,omitempty"`
-	// FirstProduced and LastProduced are when the model had the first and the last token, streamed or not; left out if it did not get there.
+	// FirstProduced and LastProduced are when the model had the first and the last token, streamed or not; left out if
+	// it did not get there.
 	FirstProduced clock.Instant `json:"first_produced_ns,omitempty"`
 	LastProduced  clock.Instant `json:"last_produced_ns,omitempty"`
 	// Ended is when the handler was done.

@@ -19,17 +19,18 @@ import (
 
 var (
 	refitTarget = flag.String("refit", "", "fit this PLAN/TARGET")
-	refitFree   = flag.String("free", "", "fields of its simulator to fit, each alone or with a value to start from: a,b=20ms")
-	refitSet    = flag.String("set", "", "fields of its simulator to change before: a=20ms,b=true")
-	refitTries  = flag.Int("tries", 300, "sets of values to try")
+	refitFree   = flag.String("free", "",
+		"fields of its simulator to fit, each alone or with a value to start from: a,b=20ms")
+	refitSet   = flag.String("set", "", "fields of its simulator to change before: a=20ms,b=true")
+	refitTries = flag.Int("tries", 300, "sets of values to try")
 )
 
 // TestRefit finds the parameters of a simulated target that bring it near to what was measured:
 //
 //	go test ./simulator -run TestRefit -v -refit dynamo-vllm-h20/vllm-v1 -free prefill_tokens_per_second,decode_step,overhead
 //
-// It starts from the plan's values, changes some of the free ones by random factors, and keeps what lowers the distance. It is a search for
-// something good in few dimensions, not for the best, and finds the same each time.
+// It starts from the plan's values, changes some of the free ones by random factors, and keeps what lowers the
+// distance. It is a search for something good in few dimensions, not for the best, and finds the same each time.
 func TestRefit(t *testing.T) {
 	if *refitTarget == "" {
 		t.Skip("no -refit")
@@ -78,9 +79,9 @@ func findFit(t *testing.T, name string) *fit {
 	return nil
 }
 
-// distance returns how far a simulated target is from what was measured, infinite if it is not valid, and counts the cells of each column
-// within 30 %. A cell costs little up to some 25 % and not much more from 30 % on: some cannot be met, and must not spoil the others.
-// Tails weigh less, as they are of few requests.
+// distance returns how far a simulated target is from what was measured, infinite if it is not valid, and counts the
+// cells of each column within 30 %. A cell costs little up to some 25 % and not much more from 30 % on: some cannot be
+// met, and must not spoil the others. Tails weigh less, as they are of few requests.
 func (f *fit) distance(t *testing.T, s *simulation, target *spatev1.SimulatedTarget) (float64, string) {
 	c := FromPlan(target)
 	if c.Validate() != nil {

@@ -44,12 +44,13 @@ func newReply(ep *Endpoint, w http.ResponseWriter, q *request, record *Record, f
 		ep:      ep,
 		w:       w,
 		control: http.NewResponseController(w),
-		seq:     &sequence{prompt: q.promptTokens, blocks: q.blocks, output: q.script.tokens, noise: q.script.noise, outlet: newOutlet()},
-		q:       q,
-		record:  record,
-		enc:     q.api.encoder(q, &ep.config, record.RequestID, time.Now().Unix()),
-		buf:     make([]byte, chunkHead, 512),
-		fault:   fault,
+		seq: &sequence{prompt: q.promptTokens, blocks: q.blocks, output: q.script.tokens, noise: q.script.noise,
+			outlet: newOutlet()},
+		q:      q,
+		record: record,
+		enc:    q.api.encoder(q, &ep.config, record.RequestID, time.Now().Unix()),
+		buf:    make([]byte, chunkHead, 512),
+		fault:  fault,
 	}
 	p.pen = p.enc.common()
 	p.pen.seq = p.seq
@@ -77,8 +78,8 @@ func (p *reply) send() {
 	p.record.Cancelled = errors.Is(err, errGone)
 }
 
-// leave takes the sequence from the engine, if it is still there, and then counts how the request ended. It runs for a reply that was
-// aborted, too.
+// leave takes the sequence from the engine, if it is still there, and then counts how the request ended. It runs for a
+// reply that was aborted, too.
 func (p *reply) leave() {
 	if p.seq.outlet.ready.Load() < int64(p.seq.output) {
 		p.engine.cancel(p.seq)

@@ -64,8 +64,8 @@ func (c *Config) modelName() string {
 	return "simulated"
 }
 
-// limit sets the most tokens of the output, the first of what is given or the default, and checks the lengths. field is what the API
-// calls it.
+// limit sets the most tokens of the output, the first of what is given or the default, and checks the lengths. field is
+// what the API calls it.
 func (q *request) limit(c *Config, field string, given ...*int) *apiError {
 	q.maxTokens = c.DefaultOutputTokens
 	for _, n := range given {

@@ -72,9 +72,10 @@ func (responses) encoder(q *request, c *Config, id string, created int64) encode
 // responsesEncoder writes one answer of the responses API. Reasoning is an output item of its own before the message.
 type responsesEncoder struct {
 	pen
-	reasoning int  // tokens that come as reasoning
-	apart     bool // an output cut at its limit ends with response.incomplete, as at OpenAI; else with response.completed, as in vLLM
-	item      int  // number of the output item that is open, or will be next
+	reasoning int // tokens that come as reasoning
+	// an output cut at its limit ends with response.incomplete, as at OpenAI; else with response.completed, as in vLLM
+	apart     bool
+	item      int // number of the output item that is open, or will be next
 	opened    bool
 	answering bool // it is the message
 	seq       int  // number of the next event

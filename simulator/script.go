@@ -51,8 +51,10 @@ func unit(seed uint64, i int) float64 {
 
 // draw returns the script of a request. The same numbers are drawn whatever the configuration asks for.
 func (c *Config) draw(q *request, r *rand.Rand) script {
-	uniform, exponential, normal, seed, noise := r.Float64(), r.ExpFloat64(), r.NormFloat64(), r.Uint64(), r.NormFloat64()
-	s := script{tokens: q.maxTokens, first: c.Textless.First, last: c.Textless.Last, share: c.Textless.Share, seed: seed, noise: noise}
+	uniform, exponential, normal, seed, noise := r.Float64(), r.ExpFloat64(), r.NormFloat64(), r.Uint64(),
+		r.NormFloat64()
+	s := script{tokens: q.maxTokens, first: c.Textless.First, last: c.Textless.Last, share: c.Textless.Share,
+		seed: seed, noise: noise}
 	if !q.ignoreEOS {
 		s.tokens = c.natural(q, uniform, exponential, normal)
 	}
@@ -64,8 +66,8 @@ func (c *Config) draw(q *request, r *rand.Rand) script {
 	return s
 }
 
-// natural returns how long an output is that may end by itself, the end-of-sequence token included if it is counted. The three
-// numbers are drawn from the distributions of these names.
+// natural returns how long an output is that may end by itself, the end-of-sequence token included if it is counted.
+// The three numbers are drawn from the distributions of these names.
 func (c *Config) natural(q *request, uniform, exponential, normal float64) int {
 	most := float64(q.maxTokens)
 	least := max(1, q.minTokens)
@@ -83,13 +85,14 @@ func (c *Config) natural(q *request, uniform, exponential, normal float64) int {
 	return int(min(max(n, float64(least)), most))
 }
 
-// Ends says where outputs end by themselves, unless a request says ignore_eos or its limit comes first. Give MeanShare or Mean, not both.
+// Ends says where outputs end by themselves, unless a request says ignore_eos or its limit comes first. Give MeanShare
+// or Mean, not both.
 type Ends struct {
-	// MeanShare is the mean length of outputs as a share of their limit, above 0 and below 1: each token is the last with the same
-	// chance. 0, the default: outputs do not end by themselves.
+	// MeanShare is the mean length of outputs as a share of their limit, above 0 and below 1: each token is the last
+	// with the same chance. 0, the default: outputs do not end by themselves.
 	MeanShare float64
-	// Mean and Stddev are those of a lognormal distribution of lengths in tokens, before the limit cuts them. 0, the default: outputs
-	// do not end by themselves.
+	// Mean and Stddev are those of a lognormal distribution of lengths in tokens, before the limit cuts them. 0, the
+	// default: outputs do not end by themselves.
 	Mean, Stddev float64
 }
 
@@ -122,15 +125,17 @@ func hazard(s float64) float64 {
 	return high
 }
 
-// lognormal returns the lognormal number of a mean and a coefficient of variation v that belongs to a standard normal number z:
-// mean x exp(sigma z - sigma^2/2) with sigma^2 = ln(1+v^2) (Johnson, Kotz, Balakrishnan: Continuous Univariate Distributions 1, chapter 14).
+// lognormal returns the lognormal number of a mean and a coefficient of variation v that belongs to a standard normal
+// number z: mean x exp(sigma z - sigma^2/2) with sigma^2 = ln(1+v^2) (Johnson, Kotz, Balakrishnan: Continuous
+// Univariate Distributions 1, chapter 14).
 func lognormal(mean, v, z float64) float64 {
 	variance := math.Log1p(v * v)
 	return mean * math.Exp(math.Sqrt(variance)*z-variance/2)
 }
 
-// Textless says which tokens are streamed as a frame whose text is empty, as engines send half of a character and special tokens.
-// Where the API has no such frames (responses and Anthropic's messages, as vLLM serves them), these tokens have none.
+// Textless says which tokens are streamed as a frame whose text is empty, as engines send half of a character and
+// special tokens. Where the API has no such frames (responses and Anthropic's messages, as vLLM serves them), these
+// tokens have none.
 type Textless struct {
 	// Share is the chance of each token, 0 (default) to 1.
 	Share float64

@@ -61,7 +61,8 @@ func (p *probe) run(rate float64, seed uint64) series.Outcome {
 }
 
 // outcome is what the coordinator makes of a stage's requests.
-func (p *probe) outcome(began, first, last map[*sequence]clock.Instant, end clock.Instant, rate float64) series.Outcome {
+func (p *probe) outcome(began, first, last map[*sequence]clock.Instant, end clock.Instant,
+	rate float64) series.Outcome {
 	o := series.Outcome{}
 	values := map[string][]time.Duration{}
 	for s, at := range began {
@@ -95,8 +96,9 @@ func (p *probe) outcome(began, first, last map[*sequence]clock.Instant, end cloc
 		level, times = level+float64(inFlight(at)), times+1
 	}
 	o.Backlog = &series.Backlog{
-		Level: level / float64(times), InFlight: inFlight(half), Started: within(began, half, end), Ended: within(last, half, end),
-		Owed: rate * seconds, Seconds: seconds,
+		Level: level / float64(times), InFlight: inFlight(half), Started: within(began, half, end),
+		Ended: within(last, half, end),
+		Owed:  rate * seconds, Seconds: seconds,
 	}
 	throughput := float64(within(last, from, end)) / end.Sub(from).Seconds()
 	o.Throughput = &throughput
@@ -106,7 +108,8 @@ func (p *probe) outcome(began, first, last map[*sequence]clock.Instant, end cloc
 // search runs a search for a rate.
 func (p *probe) search(from, to float64, seed uint64) *spatev1.SearchRecord {
 	s := series.New(&spatev1.LoadPoint{Arrival: "poisson", Search: &spatev1.Search{
-		Rate: &spatev1.Bounds{From: from, To: to}, Precision: 0.03, Probes: 15, Repeats: 1, Keep: &spatev1.Objectives{Latencies: p.limits},
+		Rate: &spatev1.Bounds{From: from, To: to}, Precision: 0.03, Probes: 15, Repeats: 1,
+		Keep: &spatev1.Objectives{Latencies: p.limits},
 	}})
 	for step, ok := s.Next(); ok; step, ok = s.Next() {
 		s.Take(step.Number, p.run(step.Value, seed*1000+uint64(step.Number)))
@@ -121,29 +124,36 @@ func atMost(metric string, d time.Duration) *spatev1.Limit {
 // few is an endpoint of few slots: 29.3 requests of 100:50 a second.
 func few() *Config {
 	ms := time.Millisecond
-	return &Config{Replicas: 1, Model: Model{PrefillTokensPerSecond: 300_000, DecodeStep: 8 * ms, DecodeStepPerRequest: ms / 5, MaxRunning: 16}}
+	return &Config{Replicas: 1, Model: Model{PrefillTokensPerSecond: 300_000, DecodeStep: 8 * ms,
+		DecodeStepPerRequest: ms / 5, MaxRunning: 16}}
 }
 
-// A search ends near the capacity of a model's endpoint where nothing but its capacity limits it: below or above by what so short
-// stages can tell.
+// A search ends near the capacity of a model's endpoint where nothing but its capacity limits it: below or above by
+// what so short stages can tell.
 func TestSearchFindsTheCapacity(t *testing.T) {
 	ms := time.Millisecond
-	split := &Config{Replicas: 2, PrefillEngines: 3, Model: Model{PrefillTokensPerSecond: 50_000, DecodeStep: 5 * ms, DecodeStepPerRequest: ms / 20, MaxRunning: 64}}
+	split := &Config{Replicas: 2, PrefillEngines: 3, Model: Model{PrefillTokensPerSecond: 50_000, DecodeStep: 5 * ms,
+		DecodeStepPerRequest: ms / 20, MaxRunning: 64}}
 	for name, c := range map[string]struct {
 		probe  probe
 		within float64
 	}{
-		"TPOT alone, 30 s":          {probe{config: few(), isl: 100, osl: 50, length: 30 * time.Second, limits: []*spatev1.Limit{atMost("tpot", 50*ms)}}, 0.12},
-		"TPOT alone, 120 s":         {probe{config: few(), isl: 100, osl: 50, length: 120 * time.Second, limits: []*spatev1.Limit{atMost("tpot", 50*ms)}}, 0.05},
-		"E2E, disaggregated, 30 s":  {probe{config: split, isl: 3000, osl: 100, length: 30 * time.Second, limits: []*spatev1.Limit{atMost("e2e", 2000*ms)}}, 0.07},
-		"E2E, disaggregated, 120 s": {probe{config: split, isl: 3000, osl: 100, length: 120 * time.Second, limits: []*spatev1.Limit{atMost("e2e", 2000*ms)}}, 0.05},
+		"TPOT alone, 30 s": {probe{config: few(), isl: 100, osl: 50, length: 30 * time.Second,
+			limits: []*spatev1.Limit{atMost("tpot", 50*ms)}}, 0.12},
+		"TPOT alone, 120 s": {probe{config: few(), isl: 100, osl: 50, length: 120 * time.Second,
+			limits: []*spatev1.Limit{atMost("tpot", 50*ms)}}, 0.05},
+		"E2E, disaggregated, 30 s": {probe{config: split, isl: 3000, osl: 100, length: 30 * time.Second,
+			limits: []*spatev1.Limit{atMost("e2e", 2000*ms)}}, 0.07},
+		"E2E, disaggregated, 120 s": {probe{config: split, isl: 3000, osl: 100, length: 120 * time.Second,
+			limits: []*spatev1.Limit{atMost("e2e", 2000*ms)}}, 0.05},
 	} {
 		p, capacity := c.probe, c.probe.config.Capacity(c.probe.isl, c.probe.osl)
 		p.warm = 3 * time.Second
 		for seed := range uint64(5) {
 			rec := p.search(2, 500, seed+1)
 			off := rec.GetKept()/capacity - 1
-			t.Logf("%s: kept %.4g of %.4g: %+.1f %%, %d probes, %s", name, rec.GetKept(), capacity, 100*off, rec.GetProbes(), rec.GetReason())
+			t.Logf("%s: kept %.4g of %.4g: %+.1f %%, %d probes, %s", name, rec.GetKept(), capacity, 100*off,
+				rec.GetProbes(), rec.GetReason())
 			if math.Abs(off) > c.within || !rec.GetConverged() {
 				t.Errorf("%s: found %v, capacity %.4g", name, rec, capacity)
 			}
@@ -151,17 +161,20 @@ func TestSearchFindsTheCapacity(t *testing.T) {
 	}
 }
 
-// A search whose limit is a latency ends where a fine sweep by hand has its last rates that keep it: of rates 1 % apart, three stages
-// each, between the first that breaks in most stages and the last that keeps in most.
+// A search whose limit is a latency ends where a fine sweep by hand has its last rates that keep it: of rates 1 %
+// apart, three stages each, between the first that breaks in most stages and the last that keeps in most.
 func TestSearchAgreesWithASweepByHand(t *testing.T) {
 	ms := time.Millisecond
-	slots := &Config{Replicas: 1, Model: Model{PrefillTokensPerSecond: 30_000, DecodeStep: 8 * ms, DecodeStepPerRequest: ms / 5, MaxRunning: 64}}
-	p := probe{config: slots, isl: 500, osl: 50, warm: 3 * time.Second, length: 60 * time.Second, limits: []*spatev1.Limit{atMost("ttft", 300*ms), atMost("tpot", 25*ms)}}
+	slots := &Config{Replicas: 1, Model: Model{PrefillTokensPerSecond: 30_000, DecodeStep: 8 * ms,
+		DecodeStepPerRequest: ms / 5, MaxRunning: 64}}
+	p := probe{config: slots, isl: 500, osl: 50, warm: 3 * time.Second, length: 60 * time.Second,
+		limits: []*spatev1.Limit{atMost("ttft", 300*ms), atMost("tpot", 25*ms)}}
 	firstBroken, lastKept := math.Inf(1), 0.0
 	for rate := 40.0; rate < 66; rate *= 1.01 {
 		broken := 0
 		for seed := range uint64(3) {
-			if kept, _ := series.Judge(&spatev1.Objectives{Latencies: p.limits}, p.run(rate, 77*seed+uint64(rate))); !kept {
+			if kept, _ := series.Judge(&spatev1.Objectives{Latencies: p.limits},
+				p.run(rate, 77*seed+uint64(rate))); !kept {
 				broken++
 			}
 		}
@@ -182,8 +195,8 @@ func TestSearchAgreesWithASweepByHand(t *testing.T) {
 	}
 }
 
-// How often a stage is taken for one that the server did not keep up with, by the share of its capacity that is asked for. The figures
-// are in the words of the rule.
+// How often a stage is taken for one that the server did not keep up with, by the share of its capacity that is asked
+// for. The figures are in the words of the rule.
 func TestSustained(t *testing.T) {
 	const stages = 40
 	p := probe{config: few(), isl: 100, osl: 50, warm: 3 * time.Second, length: 30 * time.Second}
@@ -195,7 +208,8 @@ func TestSustained(t *testing.T) {
 		for seed := range uint64(stages) {
 			rate := c.load * p.config.Capacity(p.isl, p.osl)
 			s := series.New(&spatev1.LoadPoint{Arrival: "poisson", Search: &spatev1.Search{
-				Rate: &spatev1.Bounds{From: rate, To: rate}, Precision: 0.03, Probes: 1, Repeats: 1, Keep: &spatev1.Objectives{},
+				Rate: &spatev1.Bounds{From: rate, To: rate}, Precision: 0.03, Probes: 1, Repeats: 1,
+				Keep: &spatev1.Objectives{},
 			}})
 			s.Take(0, p.run(rate, seed+1))
 			if s.Record().Kept == nil {
@@ -204,7 +218,8 @@ func TestSustained(t *testing.T) {
 		}
 		t.Logf("%.0f %% of the capacity: %d of %d", 100*c.load, broken, stages)
 		if broken < c.least || broken > c.most {
-			t.Errorf("at %.0f %% of the capacity %d of %d stages are taken for overloaded, want %d to %d", 100*c.load, broken, stages, c.least, c.most)
+			t.Errorf("at %.0f %% of the capacity %d of %d stages are taken for overloaded, want %d to %d", 100*c.load,
+				broken, stages, c.least, c.most)
 		}
 	}
 }

@@ -24,9 +24,9 @@ type Server struct {
 	closed    error
 }
 
-// Start serves one endpoint at each address (host:port; port 0 takes a free one), or Config.Endpoints of them at free ports of 127.0.0.1
-// if none is given. Addresses that are not loopback are refused without Config.AllowRemote. It does not block; what it started runs
-// until Close.
+// Start serves one endpoint at each address (host:port; port 0 takes a free one), or Config.Endpoints of them at free
+// ports of 127.0.0.1 if none is given. Addresses that are not loopback are refused without Config.AllowRemote. It does
+// not block; what it started runs until Close.
 func Start(c Config, addrs ...string) (*Server, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -81,14 +81,16 @@ func (s *Server) open(c Config, number int, addr string) error {
 	return nil
 }
 
-// listen opens a listener, on loopback only unless remote is allowed. Stamped, its connections know when their bytes came.
+// listen opens a listener, on loopback only unless remote is allowed. Stamped, its connections know when their bytes
+// came.
 func listen(addr string, remote, stamped bool) (net.Listener, error) {
 	tcp, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("simulator: address %q cannot be used, give host:port: %w", addr, err)
 	}
 	if !remote && !tcp.IP.IsLoopback() {
-		return nil, fmt.Errorf("simulator: address %q is not loopback: listen on 127.0.0.1 or allow remote clients", addr)
+		return nil, fmt.Errorf("simulator: address %q is not loopback: listen on 127.0.0.1 or allow remote clients",
+			addr)
 	}
 	l, err := listenTCP(tcp.String(), stamped)
 	if err != nil {
@@ -116,11 +118,13 @@ func (s *Server) URLs() []string {
 	return urls
 }
 
-// Records returns a copy of the records of all requests that have ended, in the order of their ends. Empty without Truth.Keep.
+// Records returns a copy of the records of all requests that have ended, in the order of their ends. Empty without
+// Truth.Keep.
 func (s *Server) Records() []Record { return s.truth.all() }
 
-// Close stops listening, lets the requests under way finish until ctx is done, cuts off the rest, and waits until all has ended. All
-// records are written then. It returns ctx's error if requests were cut off. Further calls wait for the first and return the same.
+// Close stops listening, lets the requests under way finish until ctx is done, cuts off the rest, and waits until all
+// has ended. All records are written then. It returns ctx's error if requests were cut off. Further calls wait for the
+// first and return the same.
 func (s *Server) Close(ctx context.Context) error {
 	s.closing.Do(func() { s.closed = s.close(ctx) })
 	return s.closed

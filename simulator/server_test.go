@@ -138,7 +138,8 @@ func TestCloseWithAClientThatDoesNotRead(t *testing.T) {
 	config := fast()
 	config.Model.DecodeStep = 0
 	p := start(t, config)
-	resp, err := p.ask(t.Context(), 0, completionsPath, "", `{"model":"m","prompt":"a","max_tokens":400000,"stream":true}`)
+	resp, err := p.ask(t.Context(), 0, completionsPath, "",
+		`{"model":"m","prompt":"a","max_tokens":400000,"stream":true}`)
 	if err != nil {
 		t.Fatal(err)
 	}

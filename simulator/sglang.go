@@ -69,7 +69,8 @@ func sglangError(e *apiError) []byte {
 }
 
 func (sglang) encoder(q *request, c *Config, id string, _ int64) encoder {
-	return &sglangEncoder{pen: newPen(q, c), id: appendToken(nil, id), finishFrame: c.Frames.FinishFrame, most: q.maxTokens}
+	return &sglangEncoder{pen: newPen(q, c), id: appendToken(nil, id), finishFrame: c.Frames.FinishFrame,
+		most: q.maxTokens}
 }
 
 // sglangEncoder writes one answer of SGLang's API.

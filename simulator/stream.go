@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// progress is how far a stream has come. It belongs to whoever sends: the handler, or the loop while the reply is lent to it.
+// progress is how far a stream has come. It belongs to whoever sends: the handler, or the loop while the reply is lent
+// to it.
 type progress struct {
 	opened bool
 	sent   int // tokens
@@ -76,8 +77,8 @@ func (p *reply) frames() error {
 	}
 }
 
-// compose appends the next write behind the first chunkHead bytes of the buffer, if it is a write that comes next. Tokens that the API
-// has no frame for are noted and passed over.
+// compose appends the next write behind the first chunkHead bytes of the buffer, if it is a write that comes next.
+// Tokens that the API has no frame for are noted and passed over.
 func (p *reply) compose(ready int) (turn, []byte) {
 	for {
 		next, b := p.composeNext(ready)

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// tgi is the API of Hugging Face's Text Generation Inference: /generate_stream, and /generate without a stream. Each frame has one
-// token: several at once are several frames in one write.
+// tgi is the API of Hugging Face's Text Generation Inference: /generate_stream, and /generate without a stream. Each
+// frame has one token: several at once are several frames in one write.
 type tgi struct{ stream bool }
 
 type tgiBody struct {

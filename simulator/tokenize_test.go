@@ -17,9 +17,11 @@ func TestTokenize(t *testing.T) {
 		return fmt.Sprint(q.ids[0])
 	}
 	for body, want := range map[string]string{
-		`{"model":"served","prompt":"a b a"}`:           `{"count":3,"max_model_len":4096,"tokens":[` + id("a") + `,` + id("b") + `,` + id("a") + `],"token_strs":null}`,
-		`{"prompt":""}`:                                 `{"count":0,"max_model_len":4096,"tokens":[],"token_strs":null}`,
-		`{"messages":[{"role":"user","content":"b"}]}`:  `{"count":3,"max_model_len":4096,"tokens":[` + id("b") + `,0,1],"token_strs":null}`,
+		`{"model":"served","prompt":"a b a"}`: `{"count":3,"max_model_len":4096,"tokens":[` + id("a") + `,` +
+			id("b") + `,` + id("a") + `],"token_strs":null}`,
+		`{"prompt":""}`: `{"count":0,"max_model_len":4096,"tokens":[],"token_strs":null}`,
+		`{"messages":[{"role":"user","content":"b"}]}`: `{"count":3,"max_model_len":4096,"tokens":[` + id("b") +
+			`,0,1],"token_strs":null}`,
 		`{"prompt":null,"messages":[{"content":null}]}`: `{"count":2,"max_model_len":4096,"tokens":[0,1],"token_strs":null}`,
 		`{"model":"other","prompt":"a"}`:                `does not exist`,
 		`{"prompt":[1]}`:                                `prompt is not a string`,
@@ -40,7 +42,8 @@ func TestTokenizeAgreesWithUsage(t *testing.T) {
 	config.ChatTemplateTokens = 7
 	p := start(t, config)
 	messages := `"messages":[{"content":"a b"},{"content":"c"}]`
-	if _, got := p.get("/tokenize", "", `{`+messages+`}`); !strings.HasPrefix(got, `{"count":10,"max_model_len":null,`) {
+	if _, got := p.get("/tokenize", "", `{`+messages+`}`); !strings.HasPrefix(got,
+		`{"count":10,"max_model_len":null,`) {
 		t.Error(got)
 	}
 	if _, got := p.get(chatPath, "", `{"model":"m",`+messages+`}`); !strings.Contains(got, `"prompt_tokens":10,`) {
@@ -58,7 +61,8 @@ func TestCachedTokens(t *testing.T) {
 	for i, c := range []struct{ path, body, want string }{
 		{completionsPath, `"prompt":[1,2,3,4,5,6,7,8]`, `"prompt_tokens_details":{"cached_tokens":0}`},
 		{completionsPath, `"prompt":[1,2,3,4,5,6,7,8,9]`, `"prompt_tokens_details":{"cached_tokens":8}`},
-		{completionsPath, `"prompt":[1,2,3,4,5,6,7,8]` + stream, `"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":4}`},
+		{completionsPath, `"prompt":[1,2,3,4,5,6,7,8]` + stream,
+			`"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":4}`},
 		{chatPath, `"messages":[{"content":"a b c d"},{"content":"e"}]` + stream, `"cached_tokens":0`},
 		{chatPath, `"messages":[{"content":"a b c d e f g"}]` + stream, `"cached_tokens":4`},
 	} {
@@ -85,7 +89,8 @@ func TestDisaggregatedEndpoint(t *testing.T) {
 	config.Truth.Keep = true
 	p := start(t, config)
 	for range 4 {
-		if status, got := p.get(completionsPath, "", fourTokens); status != 200 || !strings.HasSuffix(got, "[DONE]\n\n") {
+		if status, got := p.get(completionsPath, "", fourTokens); status != 200 ||
+			!strings.HasSuffix(got, "[DONE]\n\n") {
 			t.Errorf("%d %s", status, got)
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// triton is the generate extension of Triton with the ensemble of TensorRT-LLM's backend behind it. It says neither why an output ends
-// nor how long it is, and its streams have no mark at their end.
+// triton is the generate extension of Triton with the ensemble of TensorRT-LLM's backend behind it. It says neither why
+// an output ends nor how long it is, and its streams have no mark at their end.
 type triton struct{ stream bool }
 
 // tritonBody has the fields that the backend's model takes; the extension allows them in parameters, too.

@@ -17,7 +17,8 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// The stamps in the frames, the record and the client's own clock tell one story, and no token is sent before the model has it.
+// The stamps in the frames, the record and the client's own clock tell one story, and no token is sent before the model
+// has it.
 func TestTruth(t *testing.T) {
 	var log bytes.Buffer
 	config := Default()
@@ -35,7 +36,8 @@ func TestTruth(t *testing.T) {
 		t.Fatalf("%d records", len(records))
 	}
 	for _, r := range records {
-		if r.OutputTokens != 10 || len(r.Tokens) != 10 || r.PromptTokens != 3 || r.FinishReason != finishLength || r.Status != 200 {
+		if r.OutputTokens != 10 || len(r.Tokens) != 10 || r.PromptTokens != 3 || r.FinishReason != finishLength ||
+			r.Status != 200 {
 			t.Errorf("recorded %+v", r)
 		}
 		for i, at := range r.Tokens {
@@ -63,7 +65,8 @@ func TestTruth(t *testing.T) {
 // readStamped sends a request of 3:10 and checks its stamps against the client's clock and the record.
 func readStamped(p *peer, id string) {
 	asked := clock.Now()
-	resp, err := p.ask(p.t.Context(), 0, chatPath, id, `{"model":"m","messages":[{"content":"a b c"}],"max_tokens":10,"stream":true,"stream_options":{"include_usage":true}}`)
+	resp, err := p.ask(p.t.Context(), 0, chatPath, id,
+		`{"model":"m","messages":[{"content":"a b c"}],"max_tokens":10,"stream":true,"stream_options":{"include_usage":true}}`)
 	if err != nil {
 		p.t.Error(err)
 		return

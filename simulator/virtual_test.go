@@ -8,8 +8,8 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// virtual runs the engines of all endpoints in virtual time: no clock, no HTTP, and no time taken but the computing. Requests go to the
-// endpoints in turn, as a plan's do.
+// virtual runs the engines of all endpoints in virtual time: no clock, no HTTP, and no time taken but the computing.
+// Requests go to the endpoints in turn, as a plan's do.
 type virtual struct {
 	config      *Config
 	engines     []engine
@@ -41,7 +41,8 @@ func (s *seen) steadyRate() float64 {
 }
 
 func newVirtual(c *Config) *virtual {
-	v := &virtual{config: c, place: map[*sequence]int{}, began: map[*sequence]clock.Instant{}, first: map[*sequence]clock.Instant{}}
+	v := &virtual{config: c, place: map[*sequence]int{}, began: map[*sequence]clock.Instant{},
+		first: map[*sequence]clock.Instant{}}
 	for i := range max(1, c.Endpoints) * c.loops() {
 		v.engines = append(v.engines, c.engineOf(i, 0))
 	}

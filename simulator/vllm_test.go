@@ -11,23 +11,29 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// testdata/vllm has streams of vLLM 0.32 with a tiny random model, their texts, ids and times masked: an output that ends by itself
-// (logit_bias raised the end of the sequence), and one with tokens without text (logit_bias raised <|im_start|>, which is not shown).
-// What the simulator sends for the same outputs has the same frames with the same fields, but for those that are listed.
+// testdata/vllm has streams of vLLM 0.32 with a tiny random model, their texts, ids and times masked: an output that
+// ends by itself (logit_bias raised the end of the sequence), and one with tokens without text (logit_bias raised
+// <|im_start|>, which is not shown). What the simulator sends for the same outputs has the same frames with the same
+// fields, but for those that are listed.
 func TestStreamsAreVLLMs(t *testing.T) {
 	for name, c := range map[string]struct {
 		path, body string
 		tokens     int    // generated, the end of the sequence included
 		textless   string // a dot for each token with text
 	}{
-		"chat-end":             {chatPath, `"messages":[{"content":"one two three"}],"max_tokens":60`, 3, "..e"},
-		"completions-end":      {completionsPath, `"prompt":"one two three","max_tokens":60`, 8, ".......e"},
-		"responses-end":        {"/v1/responses", `"input":"one two three","max_output_tokens":60`, 3, "..e"},
-		"anthropic-end":        {"/v1/messages", `"messages":[{"content":"one two three"}],"max_tokens":8`, 7, "......e"},
-		"chat-textless":        {chatPath, `"messages":[{"content":"one two three"}],"max_tokens":8,"ignore_eos":true`, 8, "-.---..-"},
-		"completions-textless": {completionsPath, `"prompt":"one two three","max_tokens":8,"ignore_eos":true`, 8, "-.---..-"},
-		"responses-textless":   {"/v1/responses", `"input":"one two three","max_output_tokens":8,"ignore_eos":true`, 8, "-.---..-"},
-		"chat-ids":             {chatPath, `"messages":[{"content":"one two three"}],"max_tokens":6,"return_token_ids":true`, 6, "......"},
+		"chat-end":        {chatPath, `"messages":[{"content":"one two three"}],"max_tokens":60`, 3, "..e"},
+		"completions-end": {completionsPath, `"prompt":"one two three","max_tokens":60`, 8, ".......e"},
+		"responses-end":   {"/v1/responses", `"input":"one two three","max_output_tokens":60`, 3, "..e"},
+		"anthropic-end": {"/v1/messages", `"messages":[{"content":"one two three"}],"max_tokens":8`,
+			7, "......e"},
+		"chat-textless": {chatPath, `"messages":[{"content":"one two three"}],"max_tokens":8,"ignore_eos":true`,
+			8, "-.---..-"},
+		"completions-textless": {completionsPath, `"prompt":"one two three","max_tokens":8,"ignore_eos":true`, 8,
+			"-.---..-"},
+		"responses-textless": {"/v1/responses", `"input":"one two three","max_output_tokens":8,"ignore_eos":true`, 8,
+			"-.---..-"},
+		"chat-ids": {chatPath,
+			`"messages":[{"content":"one two three"}],"max_tokens":6,"return_token_ids":true`, 6, "......"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			capture, err := os.ReadFile("testdata/vllm/" + name + ".txt")
@@ -84,11 +90,13 @@ func nameOf(t *testing.T, c Config, body, pattern string) string {
 	return ""
 }
 
-// notSimulated are fields that vLLM has and the simulator has not, or the other way round, and that no client measures by. A field that is
-// null counts as left out.
+// notSimulated are fields that vLLM has and the simulator has not, or the other way round, and that no client measures
+// by. A field that is null counts as left out.
 var notSimulated = []string{
-	"system_fingerprint", "prompt_token_ids", "logprobs", "annotations", "signature", "parallel_tool_calls", "temperature", "tool_choice",
-	"tools", "top_p", "background", "max_output_tokens", "service_tier", "truncation", "presence_penalty", "frequency_penalty",
+	"system_fingerprint", "prompt_token_ids", "logprobs", "annotations", "signature", "parallel_tool_calls",
+	"temperature", "tool_choice",
+	"tools", "top_p", "background", "max_output_tokens", "service_tier", "truncation", "presence_penalty",
+	"frequency_penalty",
 	"input_tokens_details", "output_tokens_details", "cache_creation_input_tokens", "cache_read_input_tokens",
 }
 

@@ -8,12 +8,13 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// ownBits is how many bits of tokens a request begins with that is to miss every cache. Of n requests, of this and other runs, two
-// begin alike with a chance of at most n^2 / 2^64: 1 in 18 million for a million requests. (Half of it is that the tokens are the
-// same, half that the sequences they are drawn from are.)
+// ownBits is how many bits of tokens a request begins with that is to miss every cache. Of n requests, of this and
+// other runs, two begin alike with a chance of at most n^2 / 2^64: 1 in 18 million for a million requests. (Half of it
+// is that the tokens are the same, half that the sequences they are drawn from are.)
 const ownBits = 64
 
-// busting gives each arrival a begin that no other one has, in this run or another, whatever the seeds of their stages. The zero value gives none.
+// busting gives each arrival a begin that no other one has, in this run or another, whatever the seeds of their stages.
+// The zero value gives none.
 type busting struct {
 	begins draw.Sequence
 	on     bool
@@ -43,7 +44,8 @@ func (b busting) check(p *spatev1.Prefix) error {
 	return nil
 }
 
-// tokens returns how many tokens the begin has, of n that the prompt has. A shorter prompt is nothing but begin, and may come twice.
+// tokens returns how many tokens the begin has, of n that the prompt has. A shorter prompt is nothing but begin, and
+// may come twice.
 func (b busting) tokens(v *vocabulary, form Form, n uint64) uint64 {
 	if !b.on {
 		return 0

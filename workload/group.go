@@ -10,8 +10,9 @@ type grouper interface {
 	group(index uint64) (group uint64, grouped bool, err error)
 }
 
-// Group returns a number that an arrival's prompt has in common with all prompts that were made to begin alike: of its prefix group, or of its
-// first block in a trace with blocks. Grouped is false if it was made to share nothing. An error: its row cannot be read.
+// Group returns a number that an arrival's prompt has in common with all prompts that were made to begin alike: of its
+// prefix group, or of its first block in a trace with blocks. Grouped is false if it was made to share nothing. An
+// error: its row cannot be read.
 func Group(w Workload, index uint64) (group uint64, grouped bool, err error) {
 	g, ok := w.(grouper)
 	if !ok {
@@ -28,8 +29,8 @@ func (w *random) group(index uint64) (group uint64, grouped bool, err error) { /
 	return group, grouped, nil
 }
 
-// blockGroups make groups of blocks whose numbers have gaps: those of rows with as many blocks each lie equally far apart, and would all fall
-// to one of as many places.
+// blockGroups make groups of blocks whose numbers have gaps: those of rows with as many blocks each lie equally far
+// apart, and would all fall to one of as many places.
 var blockGroups = draw.New(0, "block")
 
 func (w *trace) group(index uint64) (group uint64, grouped bool, err error) {

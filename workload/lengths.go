@@ -14,14 +14,14 @@ import (
 // mostTokens is the longest length where a distribution names none.
 const mostTokens = 1 << 24
 
-// rareSigmas is how many standard deviations above the mean a normal number lies with a chance of 1 in 10^9: what a distribution
-// that has no end is taken to end at.
+// rareSigmas is how many standard deviations above the mean a normal number lies with a chance of 1 in 10^9: what a
+// distribution that has no end is taken to end at.
 const rareSigmas = 6
 
 // lengths are numbers of tokens: number i is a function of the seed, the purpose and i, whatever the content.
 //
-// Machines may round the last bit of a logarithm differently, so that one in about 10^10 lengths of a normal or lognormal
-// distribution can differ by a token between processors of two kinds.
+// Machines may round the last bit of a logarithm differently, so that one in about 10^10 lengths of a normal or
+// lognormal distribution can differ by a token between processors of two kinds.
 type lengths struct {
 	numbers draw.Sequence
 	shape   shape
@@ -101,8 +101,8 @@ func newUniform(from, to uint32) (shape, error) {
 	return uniform{from, uint64(to-from) + 1}, nil
 }
 
-// ranged returns the range of a length and a ratio as vLLM's random dataset has it: whole numbers from floor(n x (1-r)) to
-// ceil(n x (1+r)), at least 1, each as likely. It is computed in float64 as there, so that 100 and 0.1 end at 111.
+// ranged returns the range of a length and a ratio as vLLM's random dataset has it: whole numbers from floor(n x (1-r))
+// to ceil(n x (1+r)), at least 1, each as likely. It is computed in float64 as there, so that 100 and 0.1 end at 111.
 func ranged(n uint32, ratio float64) shape {
 	from := math.Floor(float64(n) * (1 - ratio))
 	to := math.Ceil(float64(n) * (1 + ratio))
@@ -122,8 +122,8 @@ type normal struct {
 	min, max    uint32
 }
 
-// newNormal takes mean m and standard deviation s of the lengths themselves. Those of a lognormal number's logarithm follow from its
-// moments (Johnson, Kotz, Balakrishnan: Continuous Univariate Distributions 1, chapter 14),
+// newNormal takes mean m and standard deviation s of the lengths themselves. Those of a lognormal number's logarithm
+// follow from its moments (Johnson, Kotz, Balakrishnan: Continuous Univariate Distributions 1, chapter 14),
 //
 //	m = exp(mu + sigma^2/2),  s^2 = m^2 (exp(sigma^2) - 1),
 //
@@ -186,7 +186,8 @@ func newEmpirical(d *spatev1.EmpiricalLengths) (shape, error) {
 	case len(weights) == 0:
 		return empirical{values: slices.Clone(values)}, nil
 	case len(weights) != len(values):
-		return nil, fmt.Errorf("empirical: %d values have %d weights: give each one, or none", len(values), len(weights))
+		return nil, fmt.Errorf("empirical: %d values have %d weights: give each one, or none", len(values),
+			len(weights))
 	}
 	return weighed(values, weights)
 }
@@ -206,7 +207,8 @@ func weighed(values []uint32, weights []float64) (shape, error) {
 		e.values, e.up = append(e.values, values[i]), append(e.up, total)
 	}
 	if total == 0 || math.IsInf(total, 0) {
-		return nil, fmt.Errorf("empirical: the weights sum to %v: at least one must be above 0 and the sum finite", total)
+		return nil, fmt.Errorf("empirical: the weights sum to %v: at least one must be above 0 and the sum finite",
+			total)
 	}
 	return e, nil
 }

@@ -11,7 +11,8 @@ import (
 )
 
 func uniformOf(from, to uint32) *spatev1.Lengths {
-	return &spatev1.Lengths{Distribution: &spatev1.Lengths_Uniform{Uniform: &spatev1.UniformLengths{Min: from, Max: to}}}
+	return &spatev1.Lengths{Distribution: &spatev1.Lengths_Uniform{Uniform: &spatev1.UniformLengths{Min: from,
+		Max: to}}}
 }
 
 func normalOf(mean, stddev float64, from, to uint32) *spatev1.Lengths {
@@ -62,8 +63,8 @@ func moments(x []float64) (mean, stddev float64) {
 	return mean, math.Sqrt(stddev)
 }
 
-// farthest is the statistic of Kolmogorov and Smirnov for whole numbers: the farthest that the share of lengths <= x lies from
-// cdf(x).
+// farthest is the statistic of Kolmogorov and Smirnov for whole numbers: the farthest that the share of lengths <= x
+// lies from cdf(x).
 func farthest(x []float64, cdf func(float64) float64) float64 {
 	slices.Sort(x)
 	d := 0.0
@@ -78,9 +79,10 @@ func farthest(x []float64, cdf func(float64) float64) float64 {
 // phi is the distribution function of the standard normal distribution.
 func phi(z float64) float64 { return math.Erfc(-z/math.Sqrt2) / 2 }
 
-// TestLengthsDistributed checks mean, standard deviation and distribution of 200,000 lengths. Mean and deviation may be 5 standard
-// errors off, of the mean s/sqrt(n), of the deviation s x sqrt((k-1)/4n) with k the kurtosis; the distribution may be 1.95/sqrt(n)
-// off at its farthest: by chance 1 in 1,000 (Kolmogorov; fewer for whole numbers). The seeds are fixed.
+// TestLengthsDistributed checks mean, standard deviation and distribution of 200,000 lengths. Mean and deviation may be
+// 5 standard errors off, of the mean s/sqrt(n), of the deviation s x sqrt((k-1)/4n) with k the kurtosis; the
+// distribution may be 1.95/sqrt(n) off at its farthest: by chance 1 in 1,000 (Kolmogorov; fewer for whole numbers). The
+// seeds are fixed.
 func TestLengthsDistributed(t *testing.T) {
 	const n = 200_000
 	logSigma := math.Sqrt(math.Log(1 + 0.5*0.5))
@@ -103,7 +105,8 @@ func TestLengthsDistributed(t *testing.T) {
 		// Kurtosis of a lognormal distribution: w^4 + 2w^3 + 3w^2 - 3 with w = exp(sigma^2) = 1.25.
 		"lognormal": {
 			lognormalOf(1000, 500, 0, 0), 1000, 500, 1.25*1.25*1.25*1.25 + 2*1.25*1.25*1.25 + 3*1.25*1.25 - 3,
-			func(x float64) float64 { return phi((math.Log(x+0.5) - logMu) / logSigma) }, 1, uint32(math.Round(math.Exp(logMu + 6*logSigma))),
+			func(x float64) float64 { return phi((math.Log(x+0.5) - logMu) / logSigma) }, 1,
+			uint32(math.Round(math.Exp(logMu + 6*logSigma))),
 		},
 		"empirical": {
 			empiricalOf([]uint32{10, 20, 99, 40}, 1, 2, 0, 5), 31.25, math.Sqrt(1112.5 - 31.25*31.25), 1.8,
@@ -135,7 +138,8 @@ func TestLengthsDistributed(t *testing.T) {
 	}
 }
 
-// TestLengthsCutOff: what lies beyond an end becomes it, in the share that the distribution says but for 5 standard errors.
+// TestLengthsCutOff: what lies beyond an end becomes it, in the share that the distribution says but for 5 standard
+// errors.
 func TestLengthsCutOff(t *testing.T) {
 	const n = 100_000
 	logSigma := math.Sqrt(math.Log(1.04))
@@ -144,8 +148,9 @@ func TestLengthsCutOff(t *testing.T) {
 		least, most float64
 		want        float64 // share of the shortest: all that is rounded to it or lies below
 	}{
-		"normal":    {normalOf(100, 20, 90, 110), 90, 110, phi(-9.5 / 20)},
-		"lognormal": {lognormalOf(100_000, 20_000, 90_000, 110_000), 90_000, 110_000, phi((math.Log(0.9) + logSigma*logSigma/2) / logSigma)},
+		"normal": {normalOf(100, 20, 90, 110), 90, 110, phi(-9.5 / 20)},
+		"lognormal": {lognormalOf(100_000, 20_000, 90_000, 110_000), 90_000, 110_000,
+			phi((math.Log(0.9) + logSigma*logSigma/2) / logSigma)},
 	} {
 		x := sampled(shaped(t, c.lengths, 5), n)
 		slices.Sort(x)
@@ -166,12 +171,14 @@ func TestRanged(t *testing.T) {
 		ratio    float64
 		from, to uint32
 	}{
-		{1024, 0, 1024, 1024}, {1024, 0.5, 512, 1536}, {1000, 0.999, 1, 1999}, {100, 0.1, 90, 111}, {1, 0.5, 1, 2}, {3, 0.9, 1, 6},
+		{1024, 0, 1024, 1024}, {1024, 0.5, 512, 1536}, {1000, 0.999, 1, 1999}, {100, 0.1, 90, 111}, {1, 0.5, 1, 2},
+		{3, 0.9, 1, 6},
 		{1 << 24, 0.5, 1 << 23, 3 << 23},
 	} {
 		got := ranged(c.n, c.ratio)
 		if got.shortest() != c.from || got.longest() != c.to {
-			t.Errorf("%d and %v: from %d to %d, want %d to %d", c.n, c.ratio, got.shortest(), got.longest(), c.from, c.to)
+			t.Errorf("%d and %v: from %d to %d, want %d to %d", c.n, c.ratio, got.shortest(), got.longest(),
+				c.from, c.to)
 		}
 	}
 }

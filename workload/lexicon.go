@@ -52,8 +52,8 @@ func escaped(text string) string {
 	return out.String()[1 : out.Len()-2] // less the quotes and the end of the line
 }
 
-// append appends the words that numbers from, from+1, ... of a sequence draw: n of them, a space between two, none at the ends, no
-// quotes. It allocates only to grow dst.
+// append appends the words that numbers from, from+1, ... of a sequence draw: n of them, a space between two, none at
+// the ends, no quotes. It allocates only to grow dst.
 func (l *lexicon) append(dst []byte, tokens draw.Sequence, from, n uint64) []byte {
 	if n == 0 {
 		return dst
@@ -65,8 +65,8 @@ func (l *lexicon) append(dst []byte, tokens draw.Sequence, from, n uint64) []byt
 	return l.appendShort(dst, tokens, from, n)
 }
 
-// appendShort stores each word whole, eight bytes at once, and the next one overwrites what is too much: twice as fast as copying
-// by length.
+// appendShort stores each word whole, eight bytes at once, and the next one overwrites what is too much: twice as fast
+// as copying by length.
 func (l *lexicon) appendShort(dst []byte, tokens draw.Sequence, from, n uint64) []byte {
 	room, end, list := dst[:cap(dst)], len(dst), l.short
 	for i := from; i < from+n; i++ {

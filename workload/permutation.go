@@ -6,13 +6,14 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// rounds of the Feistel network. Four make a random-looking permutation of random-looking functions (Luby and Rackoff); the others are for
-// small domains, where halves of a few bits mix slowly.
+// rounds of the Feistel network. Four make a random-looking permutation of random-looking functions (Luby and Rackoff);
+// the others are for small domains, where halves of a few bits mix slowly.
 const rounds = 8
 
-// permutation is an order of the numbers 0 to n-1: at(i) is the i-th. It takes no memory: the numbers below the next power of 4 are put in
-// order by a Feistel network, and one that is not below n is sent through again until it is (Black and Rogaway's cycle walking), less
-// than four times on average. Halves have at least 4 bits, because smaller ones mix too little: 256 numbers are walked for a handful.
+// permutation is an order of the numbers 0 to n-1: at(i) is the i-th. It takes no memory: the numbers below the next
+// power of 4 are put in order by a Feistel network, and one that is not below n is sent through again until it is
+// (Black and Rogaway's cycle walking), less than four times on average. Halves have at least 4 bits, because smaller
+// ones mix too little: 256 numbers are walked for a handful.
 type permutation struct {
 	n    uint64
 	half uint // bits of each half

@@ -33,7 +33,8 @@ func newPlay(p *spatev1.SessionPlay, c Config) (play, error) {
 	case "exponential":
 		x.exponential = true
 	default:
-		return play{}, fmt.Errorf("workload: distribution %q of think_time is not known: give constant or exponential", d)
+		return play{}, fmt.Errorf("workload: distribution %q of think_time is not known: give constant or exponential",
+			d)
 	}
 	if x.server && c.Form == TokenIDs {
 		return play{}, errTokenHistory
@@ -45,7 +46,8 @@ func newPlay(p *spatev1.SessionPlay, c Config) (play, error) {
 var errTokenHistory = errors.New("workload: a history of the server's answers cannot be sent as token ids, which answers do not tell: " +
 	"set history to planned, the target's prompts to text, or its api to chat")
 
-// pause returns the time between the answer before and a turn. An exponential one is -mean x ln(u), at most 36.8 times the mean.
+// pause returns the time between the answer before and a turn. An exponential one is -mean x ln(u), at most 36.8 times
+// the mean.
 func (p play) pause(index uint64, turn int) time.Duration {
 	switch {
 	case turn == 0:
@@ -57,8 +59,8 @@ func (p play) pause(index uint64, turn int) time.Duration {
 	}
 }
 
-// answer writes the answer to an earlier turn into a transcript: the server's, or n planned tokens. A turn that had no answer has an
-// empty one, so that user and assistant go on in turn, as chat templates want it.
+// answer writes the answer to an earlier turn into a transcript: the server's, or n planned tokens. A turn that had no
+// answer has an empty one, so that user and assistant go on in turn, as chat templates want it.
 func (p play) answer(t *transcript, r Request, turn int, planned draw.Sequence, n uint64) {
 	t.begin(assistant)
 	if p.server {

@@ -9,11 +9,12 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// prefixes are the begins that requests have in common. Whether request i carries one, and which group's, is drawn for each i alone.
+// prefixes are the begins that requests have in common. Whether request i carries one, and which group's, is drawn for
+// each i alone.
 //
-// How much of it an earlier request carried too is known by looking at all earlier ones: each prefixes walks the indices once, as far
-// as they were asked for, and stops when each group has been carried at full length. It keeps 32 bytes for a group, 32 MB for a
-// million groups, and a little more where prompts are too short for their prefix.
+// How much of it an earlier request carried too is known by looking at all earlier ones: each prefixes walks the
+// indices once, as far as they were asked for, and stops when each group has been carried at full length. It keeps 32
+// bytes for a group, 32 MB for a million groups, and a little more where prompts are too short for their prefix.
 type prefixes struct {
 	length  uint64 // in tokens
 	groups  uint64
@@ -40,15 +41,16 @@ type record struct {
 // walkAhead is how many requests are walked at once.
 const walkAhead = 1024
 
-// longestWalk is how many requests are walked at least, as long as a group has not been carried at full length: prompts may be so
-// short that this never happens. Behind them a group's longest so far is taken for its longest.
+// longestWalk is how many requests are walked at least, as long as a group has not been carried at full length: prompts
+// may be so short that this never happens. Behind them a group's longest so far is taken for its longest.
 const longestWalk = 1 << 24
 
 // newPrefixes returns the prefixes of prompts of the given lengths, which are shortest to longest.
 func newPrefixes(p *spatev1.Prefix, seed uint64, prompt func(uint64) uint64, shortest, longest uint64) *prefixes {
 	x := &prefixes{
 		length: uint64(p.GetLength()), groups: uint64(max(p.GetGroups(), 1)), share: p.GetShare(), prompt: prompt,
-		carried: draw.New(seed, "prefix", "carried"), drawn: draw.New(seed, "prefix", "group"), content: draw.New(seed, "prefix", "content"),
+		carried: draw.New(seed, "prefix", "carried"), drawn: draw.New(seed, "prefix", "group"),
+		content: draw.New(seed, "prefix", "content"),
 	}
 	if x.share == 0 {
 		x.share = 1
@@ -62,8 +64,9 @@ func newPrefixes(p *spatev1.Prefix, seed uint64, prompt func(uint64) uint64, sho
 	return x
 }
 
-// lastFirst returns the number of requests after which each group has been carried, but for a chance of 1 in 10^9. A group is not
-// among n requests with a chance of (1 - share/groups)^n < exp(-n share / groups), one of all with at most groups times that.
+// lastFirst returns the number of requests after which each group has been carried, but for a chance of 1 in 10^9. A
+// group is not among n requests with a chance of (1 - share/groups)^n < exp(-n share / groups), one of all with at most
+// groups times that.
 func lastFirst(groups, share float64) uint64 {
 	n := groups * (math.Log(groups) + math.Log(1e9)) / share
 	if n >= math.MaxUint64 {
@@ -89,8 +92,8 @@ func (x *prefixes) group(index uint64) (group uint64, carries bool) {
 	return x.drawn.Below(index, x.groups), true
 }
 
-// shared returns how many tokens of a request's prefix an earlier request carried too. It costs some nanoseconds for each request
-// between this one and the farthest that was asked for.
+// shared returns how many tokens of a request's prefix an earlier request carried too. It costs some nanoseconds for
+// each request between this one and the farthest that was asked for.
 func (x *prefixes) shared(index uint64) uint64 {
 	group, carries := x.group(index)
 	if !carries {

@@ -7,11 +7,12 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// random makes prompts of independent, uniform random tokens, behind a common prefix where the plan asks for one. Otherwise two requests
-// begin alike only by chance: with the default ids the first 16 tokens, a block of a common prefix cache, are the same in one pair of
-// 10^63, so there are no cache hits that the plan did not ask for. A few first words are enough for that: with 8 of them and 400 words
-// it is one pair of 10^39. A cache that goes by single tokens finds the first one or two of a prompt, as it does with any vocabulary once
-// it has seen as many prompts as there are words.
+// random makes prompts of independent, uniform random tokens, behind a common prefix where the plan asks for one.
+// Otherwise two requests begin alike only by chance: with the default ids the first 16 tokens, a block of a common
+// prefix cache, are the same in one pair of 10^63, so there are no cache hits that the plan did not ask for. A few
+// first words are enough for that: with 8 of them and 400 words it is one pair of 10^39. A cache that goes by single
+// tokens finds the first one or two of a prompt, as it does with any vocabulary once it has seen as many prompts as
+// there are words.
 type random struct {
 	words    *vocabulary
 	contents draw.Sequence
@@ -72,7 +73,8 @@ func shortened(isl, template uint32) uint32 {
 	return isl - template
 }
 
-// counted returns how many tokens the server counts in a prompt of which one is asked: no prompt is shorter than the template and a token.
+// counted returns how many tokens the server counts in a prompt of which one is asked: no prompt is shorter than the
+// template and a token.
 func counted(isl, template uint32) uint32 { return max(isl, template+1) }
 
 // prompt returns how many tokens of a request's prompt are ours.

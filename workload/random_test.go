@@ -33,11 +33,12 @@ var randomContents = rapid.Custom(func(t *rapid.T) *spatev1.RandomContent {
 	return c
 })
 
-// TestPrefixes: each request of a group begins with its prefix, in every form, and Shared is the longest part of it that an earlier
-// request carries, as a look at all of them finds it, whatever the order in which it is asked for.
+// TestPrefixes: each request of a group begins with its prefix, in every form, and Shared is the longest part of it
+// that an earlier request carries, as a look at all of them finds it, whatever the order in which it is asked for.
 func TestPrefixes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := Config{Seed: rapid.Uint64().Draw(t, "seed"), Template: rapid.SampledFrom([]uint32{0, 30}).Draw(t, "template")}
+		c := Config{Seed: rapid.Uint64().Draw(t, "seed"), Template: rapid.SampledFrom([]uint32{0, 30}).Draw(t,
+			"template")}
 		p := &spatev1.Prefix{
 			Length: rapid.Uint32Range(1, 100).Draw(t, "prefix"), Groups: rapid.Uint32Max(5).Draw(t, "groups"),
 			Share: rapid.Float64Range(0.1, 1).Draw(t, "share"),
@@ -56,7 +57,8 @@ func TestPrefixes(t *testing.T) {
 			}
 			tokens := flat(heard(t, prompt(t, w, nil, uint64(i), form), form))
 			own := min(p.GetLength(), uint32(len(tokens)))
-			if prefix := drawn(w.words, form, w.prefixes.content.Sub(group), 0, uint64(own)); alike(prefix, tokens) != int(own) {
+			if prefix := drawn(w.words, form, w.prefixes.content.Sub(group), 0, uint64(own)); alike(prefix,
+				tokens) != int(own) {
 				t.Fatalf("request %d of group %d begins with %q, want %q", i, group, tokens, prefix)
 			}
 			want[i] = min(longest[group], own)
@@ -79,8 +81,8 @@ func indices(n int) []int {
 	return out
 }
 
-// TestPrefixShares: as many requests carry a prefix as asked, each group as often, and the tokens shared are those of the requests
-// less the first of each group. Five standard deviations are allowed; the seed is fixed.
+// TestPrefixShares: as many requests carry a prefix as asked, each group as often, and the tokens shared are those of
+// the requests less the first of each group. Five standard deviations are allowed; the seed is fixed.
 func TestPrefixShares(t *testing.T) {
 	const n, groups, length = 200_000, 50, 64
 	for _, share := range []float64{0.01, 0.3, 1} {
@@ -107,7 +109,8 @@ func TestPrefixShares(t *testing.T) {
 	}
 }
 
-// TestPrefixWalkEnds: once each group was carried no request is walked again, and an index far away costs no walk to it.
+// TestPrefixWalkEnds: once each group was carried no request is walked again, and an index far away costs no walk to
+// it.
 func TestPrefixWalkEnds(t *testing.T) {
 	w := made(t, &spatev1.RandomContent{
 		Isl: 100, Osl: 1, Prefix: &spatev1.Prefix{Length: 10, Groups: 1000},
@@ -133,7 +136,8 @@ func TestPrefixWalkEnds(t *testing.T) {
 
 // TestPrefixesAtOnce asks from many goroutines; the race detector looks on.
 func TestPrefixesAtOnce(t *testing.T) {
-	content := &spatev1.RandomContent{IslLengths: uniformOf(10, 100), Osl: 1, Prefix: &spatev1.Prefix{Length: 80, Groups: 300}}
+	content := &spatev1.RandomContent{IslLengths: uniformOf(10, 100), Osl: 1,
+		Prefix: &spatev1.Prefix{Length: 80, Groups: 300}}
 	w, alone := made(t, content, 5), made(t, content, 5)
 	const n, at = 4000, 8
 	var want, got [n]uint32
@@ -162,7 +166,8 @@ func TestPrefixesAtOnce(t *testing.T) {
 // TestWordsAndTemplate: a tokenizer's words are used, and the prompt leaves room for the template.
 func TestWordsAndTemplate(t *testing.T) {
 	w := madeOf(t, Config{
-		Workload: content(&spatev1.RandomContent{Isl: 10, Osl: 1}), Words: []string{`"`, "<b>", "extraordinarily"}, Template: 4,
+		Workload: content(&spatev1.RandomContent{Isl: 10, Osl: 1}), Words: []string{`"`, "<b>", "extraordinarily"},
+		Template: 4,
 	})
 	seen := make(map[string]bool)
 	for i := range uint64(50) {
@@ -182,8 +187,8 @@ func TestWordsAndTemplate(t *testing.T) {
 	}
 }
 
-// TestBusting: with the same seed, another run sends prompts of which no begin is the same, and the rest is; within a run none
-// is the same either. The begin is 64 bits of tokens.
+// TestBusting: with the same seed, another run sends prompts of which no begin is the same, and the rest is; within a
+// run none is the same either. The begin is 64 bits of tokens.
 func TestBusting(t *testing.T) {
 	w := func(run string) Workload {
 		return madeOf(t, Config{Seed: 1, Run: run, Workload: &spatev1.Workload{
@@ -212,12 +217,15 @@ func TestLongest(t *testing.T) {
 		workload *spatev1.Workload
 		want     uint32
 	}{
-		"fixed":       {content(&spatev1.RandomContent{Isl: 1000, Osl: 100}), 1100},
-		"range":       {content(&spatev1.RandomContent{Isl: 1000, Osl: 100, RangeRatio: 0.5}), 1650},
-		"normal":      {content(&spatev1.RandomContent{IslLengths: normalOf(1000, 100, 0, 0), Osl: 100}), 1700},
-		"cut off":     {content(&spatev1.RandomContent{IslLengths: lognormalOf(1000, 900, 0, 2000), OslLengths: uniformOf(1, 9)}), 2009},
-		"sonnet":      {&spatev1.Workload{Content: &spatev1.Workload_Sonnet{Sonnet: &spatev1.SonnetContent{Isl: 500, Osl: 150}}}, 650},
-		"sessions":    {chat(&spatev1.SessionContent{System: 7, Turns: 3, Isl: 100, OslLengths: uniformOf(5, 10)}), 337},
+		"fixed":  {content(&spatev1.RandomContent{Isl: 1000, Osl: 100}), 1100},
+		"range":  {content(&spatev1.RandomContent{Isl: 1000, Osl: 100, RangeRatio: 0.5}), 1650},
+		"normal": {content(&spatev1.RandomContent{IslLengths: normalOf(1000, 100, 0, 0), Osl: 100}), 1700},
+		"cut off": {content(&spatev1.RandomContent{IslLengths: lognormalOf(1000, 900, 0, 2000),
+			OslLengths: uniformOf(1, 9)}), 2009},
+		"sonnet": {&spatev1.Workload{Content: &spatev1.Workload_Sonnet{Sonnet: &spatev1.SonnetContent{Isl: 500,
+			Osl: 150}}}, 650},
+		"sessions": {chat(&spatev1.SessionContent{System: 7, Turns: 3, Isl: 100, OslLengths: uniformOf(5, 10)}),
+			337},
 		"file":        {&spatev1.Workload{Content: &spatev1.Workload_Jsonl{Jsonl: &spatev1.FileContent{Path: "x"}}}, 0},
 		"impossible":  {content(&spatev1.RandomContent{Isl: 1}), 0},
 		"no sessions": {chat(&spatev1.SessionContent{}), 0},
@@ -231,24 +239,28 @@ func TestLongest(t *testing.T) {
 
 // BenchmarkShared asks for requests one after another while groups are still missing.
 func BenchmarkShared(b *testing.B) {
-	w := made(b, &spatev1.RandomContent{Isl: 100, Osl: 1, Prefix: &spatev1.Prefix{Length: 10, Groups: 1_000_000, Share: 0.001}}, 1)
+	w := made(b, &spatev1.RandomContent{Isl: 100, Osl: 1, Prefix: &spatev1.Prefix{Length: 10, Groups: 1_000_000,
+		Share: 0.001}}, 1)
 	b.ReportAllocs()
 	for i := uint64(0); b.Loop(); i++ {
 		asked(b, w, i, 0)
 	}
 }
 
-// TestFirstWords: prompts and messages start with words that may stand there, and go on with all. Their own starts differ still.
+// TestFirstWords: prompts and messages start with words that may stand there, and go on with all. Their own starts
+// differ still.
 func TestFirstWords(t *testing.T) {
 	words, first := []string{"b", "c", "d", "e", "f", "g", "h"}, []string{"one", "two", "three"}
 	starts := map[string]bool{}
 	for name, w := range map[string]*spatev1.Workload{
-		"random":   content(&spatev1.RandomContent{IslLengths: uniformOf(5, 30), Osl: 1}),
-		"prefix":   content(&spatev1.RandomContent{Isl: 20, Osl: 1, Prefix: &spatev1.Prefix{Length: 8, Groups: 3}}),
-		"sessions": chat(&spatev1.SessionContent{Turns: 3, Isl: 9, Osl: 4, System: 7, Play: &spatev1.SessionPlay{History: "planned"}}),
-		"busted":   {Content: content(&spatev1.RandomContent{Isl: 30, Osl: 1}).Content, CacheBusting: "request"},
+		"random": content(&spatev1.RandomContent{IslLengths: uniformOf(5, 30), Osl: 1}),
+		"prefix": content(&spatev1.RandomContent{Isl: 20, Osl: 1, Prefix: &spatev1.Prefix{Length: 8, Groups: 3}}),
+		"sessions": chat(&spatev1.SessionContent{Turns: 3, Isl: 9, Osl: 4, System: 7,
+			Play: &spatev1.SessionPlay{History: "planned"}}),
+		"busted": {Content: content(&spatev1.RandomContent{Isl: 30, Osl: 1}).Content, CacheBusting: "request"},
 	} {
-		made := madeOf(t, Config{Workload: w, Seed: 3, Words: words, First: first, Template: 2, Form: Messages, Run: "r"})
+		made := madeOf(t, Config{Workload: w, Seed: 3, Words: words, First: first, Template: 2,
+			Form: Messages, Run: "r"})
 		for i := range uint64(100) {
 			for turn := range asked(t, made, i, 0).Turns {
 				body, err := made.AppendPrompt(nil, Request{Index: i, Turn: turn, Form: Messages})
@@ -257,7 +269,8 @@ func TestFirstWords(t *testing.T) {
 				}
 				for _, m := range heard(t, body, Messages) {
 					starts[m.tokens[0]] = true
-					if !slices.Contains(first, m.tokens[0]) || slices.ContainsFunc(m.tokens[1:], func(w string) bool { return !slices.Contains(words, w) }) {
+					if !slices.Contains(first, m.tokens[0]) ||
+						slices.ContainsFunc(m.tokens[1:], func(w string) bool { return !slices.Contains(words, w) }) {
 						t.Fatalf("%s: %v", name, m.tokens)
 					}
 				}
@@ -271,7 +284,8 @@ func TestFirstWords(t *testing.T) {
 
 // TestShortPrompts: no prompt is asked to be shorter than its template and a token.
 func TestShortPrompts(t *testing.T) {
-	made := madeOf(t, Config{Workload: content(&spatev1.RandomContent{IslLengths: uniformOf(1, 20), Osl: 1}), Template: 8})
+	made := madeOf(t, Config{Workload: content(&spatev1.RandomContent{IslLengths: uniformOf(1, 20), Osl: 1}),
+		Template: 8})
 	for i := range uint64(100) {
 		n := len(heard(t, prompt(t, made, nil, i, Text), Text)[0].tokens)
 		if a := asked(t, made, i, 0); int(a.ISL) != n+8 || a.ISL < 9 || a.ISL > 20 {

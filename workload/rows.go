@@ -22,7 +22,8 @@ func newFile(c Config) (*file, error) {
 	case c.Rows == nil:
 		return nil, fmt.Errorf("workload: %q takes its requests from a file, and has no rows", c.Workload.GetName())
 	case !c.Rows.Of(c.Workload):
-		return nil, fmt.Errorf("workload: the rows of %q were built for another kind of file: build them again", c.Workload.GetName())
+		return nil, fmt.Errorf("workload: the rows of %q were built for another kind of file: build them again",
+			c.Workload.GetName())
 	}
 	if err := Writable(c.Rows, c.Form); err != nil {
 		return nil, err
@@ -54,7 +55,8 @@ func Writable(rows *dataset.Rows, form Form) error {
 	return nil
 }
 
-// writable returns an error if rows of a kind cannot be written in a form: text has no token ids without the model's tokenizer, and back.
+// writable returns an error if rows of a kind cannot be written in a form: text has no token ids without the model's
+// tokenizer, and back.
 func writable(kind dataset.Kind, form Form) error {
 	switch {
 	case kind == dataset.TokenIDs && form == Text:

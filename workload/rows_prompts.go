@@ -8,8 +8,9 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// prompts sends the prompts or conversations of a file. With order "shuffled" arrivals take its rows in an order that the seed draws, each row
-// once; when all were taken they are taken again, in another order. With order "file" they come as they stand in the file, again and again.
+// prompts sends the prompts or conversations of a file. With order "shuffled" arrivals take its rows in an order that
+// the seed draws, each row once; when all were taken they are taken again, in another order. With order "file" they
+// come as they stand in the file, again and again.
 type prompts struct {
 	*file
 	shuffled bool
@@ -51,9 +52,9 @@ func (w *prompts) place(index uint64) (row, before uint64) {
 
 // Ask returns the lengths of a row, or of a turn of its conversation.
 //
-// The ISL of text is known if the file was read with a tokenizer, and nothing else stands in the prompt: of a conversation's later turns it
-// is not, because what a chat template puts between messages is not known. Shared is what is known to have been sent before: all of the
-// prompt if the row was taken before, or the history of the session.
+// The ISL of text is known if the file was read with a tokenizer, and nothing else stands in the prompt: of a
+// conversation's later turns it is not, because what a chat template puts between messages is not known. Shared is what
+// is known to have been sent before: all of the prompt if the row was taken before, or the history of the session.
 func (w *prompts) Ask(index uint64, turn int) (Ask, error) {
 	row := w.row()
 	defer w.read.Put(row)
@@ -78,7 +79,8 @@ func (w *prompts) Ask(index uint64, turn int) (Ask, error) {
 	return a, nil
 }
 
-// isl returns the length of a row's first prompt, 0 if it is not known. Words in front of a text may change how it is cut into tokens.
+// isl returns the length of a row's first prompt, 0 if it is not known. Words in front of a text may change how it is
+// cut into tokens.
 func (w *prompts) isl(row *dataset.Row) uint32 {
 	switch {
 	case row.ISL == 0:
@@ -100,7 +102,8 @@ func (w *prompts) begin(form Form) uint64 {
 	return w.words.enough(form, ownBits)
 }
 
-// history returns the tokens that the turn before had already, if each answer has the length that was asked for. 0: not known.
+// history returns the tokens that the turn before had already, if each answer has the length that was asked for. 0: not
+// known.
 func (w *prompts) history(row *dataset.Row, turn int) (n uint32) {
 	for i, t := range row.Turns[:turn] {
 		if t.ISL == 0 {
@@ -174,7 +177,8 @@ func (w *prompts) appendSession(dst []byte, row *dataset.Row, r Request) ([]byte
 		return dst, err
 	}
 	if r.Turn < 0 || r.Turn >= len(row.Turns) {
-		return dst, fmt.Errorf("workload: request %d is of a session of %d turns, none is number %d", r.Index, len(row.Turns), r.Turn)
+		return dst, fmt.Errorf("workload: request %d is of a session of %d turns, none is number %d", r.Index,
+			len(row.Turns), r.Turn)
 	}
 	t := open(dst, r.Form, w.words)
 	if len(row.Content) > 0 {

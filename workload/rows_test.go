@@ -47,7 +47,8 @@ func rowsOf(t testing.TB, w *spatev1.Workload, source string, count func(string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err = dataset.Build(t.Context(), f, strings.NewReader(source), w, dataset.Options{Count: count}); err != nil {
+	if _, _, err = dataset.Build(t.Context(), f, strings.NewReader(source), w,
+		dataset.Options{Count: count}); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {
@@ -121,7 +122,8 @@ func TestPermutationUniform(t *testing.T) {
 	}
 }
 
-// TestOrder: shuffled takes each row once before any a second time, in another order then; file takes them as they stand.
+// TestOrder: shuffled takes each row once before any a second time, in another order then; file takes them as they
+// stand.
 func TestOrder(t *testing.T) {
 	var source strings.Builder
 	const n = 50
@@ -145,7 +147,8 @@ func TestOrder(t *testing.T) {
 		t.Error("some row comes twice before another one comes once")
 	}
 	w = fromFile(t, jsonlOf(&spatev1.FileContent{Order: "file"}), source.String(), Config{Seed: 3})
-	if got := round(w, n); got[0] != `"p0"` || got[n-1] != fmt.Sprintf(`"p%d"`, n-1) || !slices.Equal(got, round(w, 0)) {
+	if got := round(w, n); got[0] != `"p0"` || got[n-1] != fmt.Sprintf(`"p%d"`, n-1) ||
+		!slices.Equal(got, round(w, 0)) {
 		t.Errorf("not in the order of the file: %v", got)
 	}
 }
@@ -170,8 +173,11 @@ func TestJSONLPrompts(t *testing.T) {
 	if got := string(prompt(t, ids, nil, 9, TokenIDs)); got != `[5,6,70000]` {
 		t.Error(got)
 	}
-	messages := fromFile(t, w, `{"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u", "name": "n"}]}`, Config{Form: Messages})
-	if got := string(prompt(t, messages, nil, 0, Messages)); got != `[{"role":"system","content":"s"},{"role":"user","content":"u","name":"n"}]` {
+	messages := fromFile(t, w,
+		`{"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u", "name": "n"}]}`,
+		Config{Form: Messages})
+	if got := string(prompt(t, messages, nil, 0,
+		Messages)); got != `[{"role":"system","content":"s"},{"role":"user","content":"u","name":"n"}]` {
 		t.Error(got)
 	}
 	if got := asked(t, messages, 0, 0); got.ISL != 0 || got.OSL != 256 {
@@ -179,7 +185,8 @@ func TestJSONLPrompts(t *testing.T) {
 	}
 }
 
-// TestFormsRefused: rows that cannot be written in the target's form are refused by New, with what to set, and by AppendPrompt.
+// TestFormsRefused: rows that cannot be written in the target's form are refused by New, with what to set, and by
+// AppendPrompt.
 func TestFormsRefused(t *testing.T) {
 	w := jsonlOf(&spatev1.FileContent{})
 	for _, c := range []struct {
@@ -194,7 +201,8 @@ func TestFormsRefused(t *testing.T) {
 		{`{"messages": [{"role": "user", "content": "a"}]}`, TokenIDs, "api: chat"},
 	} {
 		rows := rowsOf(t, w, c.source, nil)
-		if _, err := New(Config{Workload: w, Rows: rows, Form: c.form}); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, err := New(Config{Workload: w, Rows: rows, Form: c.form}); err == nil ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s as %d: %v, want %q", c.source, c.form, err, c.says)
 		}
 	}
@@ -250,23 +258,27 @@ func TestSessionsOfFiles(t *testing.T) {
 	if got != want {
 		t.Error(got)
 	}
-	if got := string(prompt(t, server, nil, 0, Messages)); got != `[{"role":"system","content":"S"},{"role":"user","content":"one two"}]` {
+	if got := string(prompt(t, server, nil, 0,
+		Messages)); got != `[{"role":"system","content":"S"},{"role":"user","content":"one two"}]` {
 		t.Error(got)
 	}
 	for name, r := range map[string]Request{
-		"no answers": {Turn: 1, Form: Messages}, "no such turn": {Turn: 2, Form: Messages, Answers: make([][]byte, 2)}, "token ids": {Form: TokenIDs},
+		"no answers": {Turn: 1, Form: Messages}, "no such turn": {Turn: 2, Form: Messages, Answers: make([][]byte, 2)},
+		"token ids": {Form: TokenIDs},
 	} {
 		if _, err := server.AppendPrompt(nil, r); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	planned := fromFile(t, sharegptOf(&spatev1.FileContent{Sessions: &spatev1.SessionPlay{History: "planned"}}), source, Config{})
+	planned := fromFile(t, sharegptOf(&spatev1.FileContent{Sessions: &spatev1.SessionPlay{History: "planned"}}),
+		source, Config{})
 	if got := string(promptOf(t, planned, nil, Request{Turn: 1})); got != `"S one two file says \"A\" three"` {
 		t.Error(got)
 	}
 }
 
-// TestTraceLengths: prompts of each form are as long as the row says, less what the server adds, and only the same arrival has the same.
+// TestTraceLengths: prompts of each form are as long as the row says, less what the server adds, and only the same
+// arrival has the same.
 func TestTraceLengths(t *testing.T) {
 	w := &spatev1.Workload{Content: &spatev1.Workload_Azure{Azure: &spatev1.TraceContent{}}}
 	source := "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 00:00:00,40,3\n2024-05-10 00:00:01,2,4\n"
@@ -288,8 +300,8 @@ func TestTraceLengths(t *testing.T) {
 	}
 }
 
-// TestMooncakePrefixes: prompts of all forms begin alike by exactly the blocks that rows begin alike with, and Shared is the longest such begin
-// among all rows before.
+// TestMooncakePrefixes: prompts of all forms begin alike by exactly the blocks that rows begin alike with, and Shared
+// is the longest such begin among all rows before.
 func TestMooncakePrefixes(t *testing.T) {
 	source := strings.Join(strings.SplitAfter(fixture(t, mooncakeTrace), "\n")[:60], "")
 	rows := rowsOf(t, mooncakeOf(), source, nil)
@@ -325,7 +337,8 @@ func TestMooncakeBlocks(t *testing.T) {
 {"timestamp":1,"input_length":700,"output_length":1,"hash_ids":[9,7]}`
 	rows := rowsOf(t, mooncakeOf(), source, nil)
 	w := madeOf(t, Config{Workload: mooncakeOf(), Rows: rows, Form: TokenIDs, Seed: 1, Template: 10})
-	first, second := flat(heard(t, prompt(t, w, nil, 0, TokenIDs), TokenIDs)), flat(heard(t, prompt(t, w, nil, 1, TokenIDs), TokenIDs))
+	first, second := flat(heard(t, prompt(t, w, nil, 0, TokenIDs), TokenIDs)),
+		flat(heard(t, prompt(t, w, nil, 1, TokenIDs), TokenIDs))
 	if len(first) != 1014 || len(second) != 690 || !slices.Equal(first[:178], second[512:]) {
 		t.Errorf("%d and %d tokens, or block 7 differs", len(first), len(second))
 	}
@@ -340,9 +353,11 @@ func TestMooncakeGroups(t *testing.T) {
 	var source strings.Builder
 	const rows, step, places = 400, 4, 4
 	for i := range rows {
-		fmt.Fprintf(&source, "{\"timestamp\":%d,\"input_length\":1024,\"output_length\":1,\"hash_ids\":[%d,%d]}\n", i, i/2*step, i/2*step+1+i%2)
+		fmt.Fprintf(&source, "{\"timestamp\":%d,\"input_length\":1024,\"output_length\":1,\"hash_ids\":[%d,%d]}\n", i,
+			i/2*step, i/2*step+1+i%2)
 	}
-	w := madeOf(t, Config{Workload: mooncakeOf(), Rows: rowsOf(t, mooncakeOf(), source.String(), nil), Form: TokenIDs, Seed: 1})
+	w := madeOf(t, Config{Workload: mooncakeOf(), Rows: rowsOf(t, mooncakeOf(), source.String(), nil),
+		Form: TokenIDs, Seed: 1})
 	counts := make([]int, places)
 	for i := range uint64(rows) {
 		group, grouped, err := Group(w, i)
@@ -371,9 +386,10 @@ func TestRowsBusted(t *testing.T) {
 		"mooncake": {mooncakeOf(), fixture(t, mooncakeTrace), Text},
 		"ids":      {jsonlOf(&spatev1.FileContent{}), `{"token_ids": [1, 2]}`, TokenIDs},
 		"text":     {jsonlOf(&spatev1.FileContent{}), `{"prompt": "a b"}`, Text},
-		"messages": {jsonlOf(&spatev1.FileContent{}), `{"messages": [{"role": "system", "content": "a b"}, {"role": "user", "content": "c"}]}`, Messages},
-		"session":  {sharegptOf(&spatev1.FileContent{Sessions: play}), "[" + talk + "]", Messages},
-		"sonnet":   {sonnetOf(&spatev1.SonnetContent{Isl: 60, Osl: 5, Prefix: 20}), fixture(t, "poem.txt"), Messages},
+		"messages": {jsonlOf(&spatev1.FileContent{}),
+			`{"messages": [{"role": "system", "content": "a b"}, {"role": "user", "content": "c"}]}`, Messages},
+		"session": {sharegptOf(&spatev1.FileContent{Sessions: play}), "[" + talk + "]", Messages},
+		"sonnet":  {sonnetOf(&spatev1.SonnetContent{Isl: 60, Osl: 5, Prefix: 20}), fixture(t, "poem.txt"), Messages},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rows := rowsOf(t, c.w, c.source, wordCount)
@@ -398,7 +414,8 @@ func TestRowsBusted(t *testing.T) {
 			if name == "mooncake" || name == "sonnet" {
 				return
 			}
-			with, without := flat(heard(t, prompt(t, one, nil, 0, c.form), c.form)), flat(heard(t, prompt(t, plain, nil, 0, c.form), c.form))
+			with, without := flat(heard(t, prompt(t, one, nil, 0, c.form), c.form)),
+				flat(heard(t, prompt(t, plain, nil, 0, c.form), c.form))
 			if !slices.Equal(with[len(with)-len(without):], without) {
 				t.Errorf("%v does not end with %v", with, without)
 			}
@@ -458,12 +475,14 @@ func TestSonnetPrompts(t *testing.T) {
 func TestLines(t *testing.T) {
 	text := "a \"quoted\" line\n\ttwo <é>\n\n three\n"
 	got, err := Lines(rowsOf(t, sonnetOf(&spatev1.SonnetContent{Isl: 60, Osl: 5}), text, wordCount))
-	if want := []Line{{"a \"quoted\" line\n", 3}, {"\ttwo <é>\n", 2}, {" three\n", 1}}; err != nil || !slices.Equal(got, want) {
+	if want := []Line{{"a \"quoted\" line\n", 3}, {"\ttwo <é>\n", 2}, {" three\n", 1}}; err != nil ||
+		!slices.Equal(got, want) {
 		t.Errorf("%v, %v", got, err)
 	}
 }
 
-// TestSonnetLengths: lengths that a server counted go before those of the file, and before the room that was found by them.
+// TestSonnetLengths: lengths that a server counted go before those of the file, and before the room that was found by
+// them.
 func TestSonnetLengths(t *testing.T) {
 	w := sonnetOf(&spatev1.SonnetContent{Isl: 60, Osl: 5, Prefix: 20})
 	text := fixture(t, "poem.txt")
@@ -509,7 +528,8 @@ func TestRowsDoNotAllocate(t *testing.T) {
 		for range 40 {
 			once()
 		}
-		// The pool may be emptied by a garbage collection in between. With the race detector it drops a quarter of what it is given, at random.
+		// The pool may be emptied by a garbage collection in between. With the race detector it drops a quarter of what
+		// it is given, at random.
 		most := 0.5
 		if raceDetector() {
 			most = 4

@@ -7,11 +7,13 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// trace sends requests of the lengths of a trace: arrival i has those of row i. Behind the last row the first comes again, with other text.
+// trace sends requests of the lengths of a trace: arrival i has those of row i. Behind the last row the first comes
+// again, with other text.
 //
-// In Mooncake's form the text of a block is drawn from its hash id: equal ids give equal text, and prompts that begin with the same ids begin
-// alike, so that prefix caches find what they found when the trace was recorded. It is drawn from the seed too, and from how often the trace
-// was gone through before: a stage finds nothing of the stage before it in a cache, nor a second time through the trace of the first.
+// In Mooncake's form the text of a block is drawn from its hash id: equal ids give equal text, and prompts that begin
+// with the same ids begin alike, so that prefix caches find what they found when the trace was recorded. It is drawn
+// from the seed too, and from how often the trace was gone through before: a stage finds nothing of the stage before it
+// in a cache, nor a second time through the trace of the first.
 type trace struct {
 	*file
 	contents draw.Sequence // of rows without blocks
@@ -27,7 +29,8 @@ func newTrace(c Config) (*trace, error) {
 	return &trace{file: f, contents: draw.New(c.Seed, "content"), blocks: draw.New(c.Seed, "blocks")}, nil
 }
 
-// Ask returns the lengths of a row. Shared counts a prompt's whole blocks from its begin that a row before it in the trace had.
+// Ask returns the lengths of a row. Shared counts a prompt's whole blocks from its begin that a row before it in the
+// trace had.
 func (w *trace) Ask(index uint64, _ int) (Ask, error) {
 	row := w.row()
 	defer w.read.Put(row)

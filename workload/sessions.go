@@ -11,8 +11,8 @@ import (
 // mostTurns is the most requests of a session.
 const mostTurns = 10_000
 
-// sessions makes conversations of random tokens: a system prompt common to all, then by turn a message of the user's and, from the
-// second turn on, the answers before it.
+// sessions makes conversations of random tokens: a system prompt common to all, then by turn a message of the user's
+// and, from the second turn on, the answers before it.
 type sessions struct {
 	words    *vocabulary
 	system   uint32
@@ -47,7 +47,8 @@ func newSessions(s *spatev1.SessionContent, c Config) (*sessions, error) {
 	}
 	return &sessions{
 		words: words, system: s.GetSystem(), template: c.Template, play: p, busting: b,
-		turns: newLengths(turns, c.Seed, "turns"), isl: newLengths(isl, c.Seed, "isl"), osl: newLengths(osl, c.Seed, "osl"),
+		turns: newLengths(turns, c.Seed, "turns"), isl: newLengths(isl, c.Seed, "isl"),
+		osl:    newLengths(osl, c.Seed, "osl"),
 		common: draw.New(c.Seed, "system"), asked: draw.New(c.Seed, "content"), planned: draw.New(c.Seed, "answers"),
 	}, nil
 }
@@ -88,12 +89,12 @@ func (w *sessions) own(isl lengths, turn int) uint64 {
 
 // Ask returns the lengths of a turn, as they are if each answer has the length that was asked for.
 //
-// The ISL is the sum of the system prompt, of all that the user said and of the answers. A chat template adds tokens to each message,
-// and how many it adds to a prompt of one message does not tell how many to others: where the server is known to add some, the ISL
-// of prompts of several messages is 0, not known.
+// The ISL is the sum of the system prompt, of all that the user said and of the answers. A chat template adds tokens to
+// each message, and how many it adds to a prompt of one message does not tell how many to others: where the server is
+// known to add some, the ISL of prompts of several messages is 0, not known.
 //
-// Shared is what an earlier request holds as its begin: the system prompt, then all of the history if it is the server's own
-// answers; with planned answers the prompt of the turn before.
+// Shared is what an earlier request holds as its begin: the system prompt, then all of the history if it is the
+// server's own answers; with planned answers the prompt of the turn before.
 func (w *sessions) Ask(index uint64, turn int) (Ask, error) {
 	turns, err := w.count(index, turn)
 	if err != nil {
@@ -163,8 +164,8 @@ func (w *sessions) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 	return t.close(), nil
 }
 
-// begun appends n tokens of a sequence that stand at a place of the session, those before the end of its begin replaced by the
-// begin's.
+// begun appends n tokens of a sequence that stand at a place of the session, those before the end of its begin replaced
+// by the begin's.
 func (w *sessions) begun(t *transcript, index uint64, tokens draw.Sequence, begin, place, n uint64) {
 	replaced := min(max(begin, place)-place, n)
 	t.tokens(w.busting.begins.Sub(index), place, replaced)

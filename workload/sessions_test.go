@@ -23,8 +23,9 @@ func chat(c *spatev1.SessionContent) *spatev1.Workload {
 // sessionContents draws sessions of up to 6 turns with planned answers.
 var sessionContents = rapid.Custom(func(t *rapid.T) *spatev1.SessionContent {
 	c := &spatev1.SessionContent{
-		TurnCounts: uniformOf(1, rapid.Uint32Range(1, 6).Draw(t, "turns")), System: rapid.SampledFrom([]uint32{0, 0, 3, 50}).Draw(t, "system"),
-		Play: &spatev1.SessionPlay{History: "planned"},
+		TurnCounts: uniformOf(1, rapid.Uint32Range(1, 6).Draw(t, "turns")),
+		System:     rapid.SampledFrom([]uint32{0, 0, 3, 50}).Draw(t, "system"),
+		Play:       &spatev1.SessionPlay{History: "planned"},
 	}
 	if rapid.Bool().Draw(t, "lengths") {
 		c.IslLengths, c.OslLengths = distributions.Draw(t, "isl"), distributions.Draw(t, "osl")
@@ -34,8 +35,8 @@ var sessionContents = rapid.Custom(func(t *rapid.T) *spatev1.SessionContent {
 	return c
 })
 
-// TestSessionsGrow: each prompt of a session is the one before, then the answer and a new message; the roles alternate behind the
-// system prompt; and Shared is how far prompts really are alike.
+// TestSessionsGrow: each prompt of a session is the one before, then the answer and a new message; the roles alternate
+// behind the system prompt; and Shared is how far prompts really are alike.
 func TestSessionsGrow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := sessionContents.Draw(t, "content")
@@ -85,7 +86,8 @@ func TestSessionAsk(t *testing.T) {
 	for history, shared := range map[string][3]uint32{"server": {10, 130, 250}, "planned": {10, 110, 230}} {
 		w := madeOf(t, Config{Workload: chat(&spatev1.SessionContent{
 			Turns: 3, Isl: 100, Osl: 20, System: 10,
-			Play: &spatev1.SessionPlay{History: history, ThinkTime: &spatev1.ThinkTime{Mean: durationpb.New(2 * time.Second)}},
+			Play: &spatev1.SessionPlay{History: history,
+				ThinkTime: &spatev1.ThinkTime{Mean: durationpb.New(2 * time.Second)}},
 		})})
 		for turn, isl := range []uint32{110, 230, 350} {
 			want := Ask{ISL: isl, OSL: 20, Shared: shared[turn], Turns: 3}
@@ -198,13 +200,14 @@ func TestSessionsBusted(t *testing.T) {
 	}
 }
 
-// TestThinkTime: exponential pauses have the mean and the distribution asked for; the first turn has none. The distribution may be
-// 1.95/sqrt(n) off at its farthest: by chance 1 in 1,000 (Kolmogorov). The seed is fixed.
+// TestThinkTime: exponential pauses have the mean and the distribution asked for; the first turn has none. The
+// distribution may be 1.95/sqrt(n) off at its farthest: by chance 1 in 1,000 (Kolmogorov). The seed is fixed.
 func TestThinkTime(t *testing.T) {
 	const n, mean = 100_000, 3 * time.Second
 	w := madeOf(t, Config{Seed: 8, Workload: chat(&spatev1.SessionContent{
 		Turns: 3, Isl: 1, Osl: 1,
-		Play: &spatev1.SessionPlay{ThinkTime: &spatev1.ThinkTime{Mean: durationpb.New(mean), Distribution: "exponential"}},
+		Play: &spatev1.SessionPlay{ThinkTime: &spatev1.ThinkTime{Mean: durationpb.New(mean),
+			Distribution: "exponential"}},
 	})})
 	x := make([]float64, 0, n)
 	for i := range uint64(n / 2) {
@@ -223,7 +226,8 @@ func TestThinkTime(t *testing.T) {
 
 // TestTurnCounts: sessions have the numbers of turns that are asked for, each as often. The seed is fixed.
 func TestTurnCounts(t *testing.T) {
-	w := madeOf(t, Config{Seed: 2, Workload: chat(&spatev1.SessionContent{TurnCounts: uniformOf(2, 5), Isl: 1, Osl: 1})})
+	w := madeOf(t, Config{Seed: 2,
+		Workload: chat(&spatev1.SessionContent{TurnCounts: uniformOf(2, 5), Isl: 1, Osl: 1})})
 	counts := make([]int, 4)
 	for i := range uint64(40_000) {
 		counts[asked(t, w, i, 0).Turns-2]++

@@ -11,12 +11,13 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// sonnet makes prompts of whole lines of a text, in the manner of vLLM's sonnet dataset: first the same lines in all prompts, as many of the
-// text's first as fit into the prefix, then lines drawn at random, with repetition, until the next one does not fit into the ISL. No word is
-// added to fill a prompt up: it is shorter than the ISL by less than a line.
+// sonnet makes prompts of whole lines of a text, in the manner of vLLM's sonnet dataset: first the same lines in all
+// prompts, as many of the text's first as fit into the prefix, then lines drawn at random, with repetition, until the
+// next one does not fit into the ISL. No word is added to fill a prompt up: it is shorter than the ISL by less than a
+// line.
 //
-// The server's tokenizer says how long a line is, or the tokenizer that the file was read with. Otherwise lengths are estimates: a prompt is
-// asked for by them all the same, and the server's usage shows how far they are off.
+// The server's tokenizer says how long a line is, or the tokenizer that the file was read with. Otherwise lengths are
+// estimates: a prompt is asked for by them all the same, and the server's usage shows how far they are off.
 type sonnet struct {
 	*file
 	lines  []verse
@@ -56,8 +57,8 @@ func newSonnet(s *spatev1.SonnetContent, c Config) (*sonnet, error) {
 	return w, w.count(c.Lines, s.GetPrefix())
 }
 
-// count takes the server's lengths in place of those of the rows, if there are any. Longer lines may leave no room for one of them: a prompt
-// has one all the same, since by the file it does have room.
+// count takes the server's lengths in place of those of the rows, if there are any. Longer lines may leave no room for
+// one of them: a prompt has one all the same, since by the file it does have room.
 func (w *sonnet) count(lengths []uint32, prefix uint32) error {
 	switch len(lengths) {
 	case 0:

@@ -11,8 +11,8 @@ const (
 	assistant role = "assistant"
 )
 
-// transcript writes what was said so far as a prompt: messages of a chat, or all of it joined to one text or one list of token ids.
-// The order is open, then begin, tokens or answer, and end for each message, then close.
+// transcript writes what was said so far as a prompt: messages of a chat, or all of it joined to one text or one list
+// of token ids. The order is open, then begin, tokens or answer, and end for each message, then close.
 type transcript struct {
 	dst      []byte
 	form     Form
@@ -66,8 +66,8 @@ func (t *transcript) separator() byte {
 	return ' '
 }
 
-// answer appends what a server answered, escaped as it came. In a text it follows the prompt with nothing between: so the server
-// continued it.
+// answer appends what a server answered, escaped as it came. In a text it follows the prompt with nothing between: so
+// the server continued it.
 func (t *transcript) answer(text []byte) {
 	t.dst = append(t.dst, text...)
 	t.joint = t.joint || len(text) > 0

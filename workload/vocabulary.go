@@ -15,8 +15,8 @@ const (
 	defaultLastID  = 9999
 )
 
-// vocabulary is what tokens are drawn from: words where a prompt is text, numbers where it is token ids. A token is number i of a
-// sequence in either.
+// vocabulary is what tokens are drawn from: words where a prompt is text, numbers where it is token ids. A token is
+// number i of a sequence in either.
 type vocabulary struct {
 	lexicon *lexicon
 	start   *lexicon // words at the start of a text
@@ -38,7 +38,8 @@ func newVocabulary(c Config, first, last uint32) (*vocabulary, error) {
 		last = defaultLastID
 	}
 	if last < first {
-		return nil, fmt.Errorf("workload: no token id lies from first_token_id %d to last_token_id %d: swap them", first, last)
+		return nil, fmt.Errorf("workload: no token id lies from first_token_id %d to last_token_id %d: swap them",
+			first, last)
 	}
 	v := &vocabulary{lexicon: newLexicon(c.Words), first: first, ids: uint64(last-first) + 1}
 	if v.start = v.lexicon; len(c.First) > 0 {
@@ -64,8 +65,8 @@ func (v *vocabulary) enough(form Form, bits float64) uint64 {
 	return 1 + uint64(math.Ceil(max(0, bits-math.Log2(float64(v.start.size())))/each))
 }
 
-// append appends the tokens that numbers from, from+1, ... of a sequence draw: n of them, a space or comma between two, no quotes
-// nor brackets. With start they are the first of a text.
+// append appends the tokens that numbers from, from+1, ... of a sequence draw: n of them, a space or comma between two,
+// no quotes nor brackets. With start they are the first of a text.
 func (v *vocabulary) append(dst []byte, form Form, tokens draw.Sequence, from, n uint64, start bool) []byte {
 	switch {
 	case form == TokenIDs:

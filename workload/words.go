@@ -2,9 +2,9 @@ package workload
 
 import "strings"
 
-// words are common lowercase English words. Each is one token in the vocabularies of GPT-2, GPT-3.5, GPT-4 and GPT-4o and of
-// Llama 2 and 3, at the begin of a text as well as after a space, so that a text of n of them has n tokens there. With other
-// vocabularies the server's usage shows by how much it differs.
+// words are common lowercase English words. Each is one token in the vocabularies of GPT-2, GPT-3.5, GPT-4 and GPT-4o
+// and of Llama 2 and 3, at the begin of a text as well as after a space, so that a text of n of them has n tokens
+// there. With other vocabularies the server's usage shows by how much it differs.
 var words = spaced(strings.Fields(`
 able about above accept access account act action active add address after again against age ago air allow
 almost along also always among amount and answer any apply are area around article as ask at author away back

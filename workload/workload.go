@@ -1,13 +1,13 @@
 // Package workload makes the content of requests.
 //
-// Request i of a stage is a pure function of the stage's seed, the workload's rows and i: any agent can make any request, and the
-// same seed makes the same requests on every machine and whatever the number of agents. Only a session whose history is what the
-// server answered depends on more: on those answers; and a request that is to miss every cache on Config.Run. The package sends
-// nothing and knows no server. Agents ask it for prompts while they send.
+// Request i of a stage is a pure function of the stage's seed, the workload's rows and i: any agent can make any
+// request, and the same seed makes the same requests on every machine and whatever the number of agents. Only a session
+// whose history is what the server answered depends on more: on those answers; and a request that is to miss every
+// cache on Config.Run. The package sends nothing and knows no server. Agents ask it for prompts while they send.
 //
-// A prompt is made of tokens: number j of a sequence of random numbers is a word or a token id, by the form of the prompt. What
-// requests have in common (a prefix, a system prompt, the history of a session) is drawn from a sequence that they have in common.
-// Lengths are drawn from sequences of their own, so that the content does not change them.
+// A prompt is made of tokens: number j of a sequence of random numbers is a word or a token id, by the form of the
+// prompt. What requests have in common (a prefix, a system prompt, the history of a session) is drawn from a sequence
+// that they have in common. Lengths are drawn from sequences of their own, so that the content does not change them.
 package workload
 
 import (
@@ -42,12 +42,13 @@ type Config struct {
 	Words []string
 	// First are words that are one token each at the start of a prompt or message. Empty: Words.
 	First []string
-	// Lines are the lengths of the lines of a sonnet's text in tokens, each behind a line feed, by row. Empty: those of the rows, or estimates.
+	// Lines are the lengths of the lines of a sonnet's text in tokens, each behind a line feed, by row. Empty: those of
+	// the rows, or estimates.
 	Lines []uint32
 	// Template is how many tokens the server adds to each prompt: prompts are so much shorter than the ISL.
 	Template uint32
-	// Run names the stage's run, and the stage in it, like no other: stages of equal seeds are sent to targets that may be one server. What
-	// requests begin with that are to miss every cache is drawn from it.
+	// Run names the stage's run, and the stage in it, like no other: stages of equal seeds are sent to targets that may
+	// be one server. What requests begin with that are to miss every cache is drawn from it.
 	Run string
 	// Rows of the workload's file. Nil: it takes none. The workload closes them; if New fails, whoever opened them
 	// does.
@@ -62,13 +63,15 @@ type Request struct {
 	Turn int
 	// Form of the prompt.
 	Form Form
-	// Answers of the server to the turns before, each as it stood between the quotes of JSON strings. Nil elements: the turn had none.
+	// Answers of the server to the turns before, each as it stood between the quotes of JSON strings. Nil elements: the
+	// turn had none.
 	Answers [][]byte
 }
 
 // Ask is what a request asks for.
 type Ask struct {
-	// ISL is the length of the prompt in tokens, as the server is to count it: at least one token more than the template. 0: not known.
+	// ISL is the length of the prompt in tokens, as the server is to count it: at least one token more than the
+	// template. 0: not known.
 	ISL uint32
 	// OSL is the length of the output in tokens, at least 1.
 	OSL uint32
@@ -84,8 +87,8 @@ type Ask struct {
 type Workload interface {
 	// Ask returns what a request asks for. An error: its row cannot be read.
 	Ask(index uint64, turn int) (Ask, error)
-	// AppendPrompt appends the prompt of a request as one JSON value, and returns the extended slice. It allocates only to grow dst. An
-	// error: its row cannot be read.
+	// AppendPrompt appends the prompt of a request as one JSON value, and returns the extended slice. It allocates only
+	// to grow dst. An error: its row cannot be read.
 	AppendPrompt(dst []byte, r Request) ([]byte, error)
 	// Close lets go of the files.
 	Close() error

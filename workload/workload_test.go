@@ -60,7 +60,8 @@ func asked(t rapid.TB, w Workload, index uint64, turn int) Ask {
 	return a
 }
 
-// contents draws workloads of every kind that this package makes alone, with prompts of up to a few hundred tokens a turn.
+// contents draws workloads of every kind that this package makes alone, with prompts of up to a few hundred tokens a
+// turn.
 var contents = rapid.Custom(func(t *rapid.T) *spatev1.Workload {
 	w := &spatev1.Workload{CacheBusting: rapid.SampledFrom([]string{"", "none", "request"}).Draw(t, "cache busting")}
 	if rapid.Bool().Draw(t, "sessions") {
@@ -75,8 +76,8 @@ var contents = rapid.Custom(func(t *rapid.T) *spatev1.Workload {
 	return w
 })
 
-// TestPrompts: for any workload and form a prompt is valid JSON of the tokens asked for, its words or ids are those allowed, it
-// depends on seed, run and index alone, and it is not that of the request behind.
+// TestPrompts: for any workload and form a prompt is valid JSON of the tokens asked for, its words or ids are those
+// allowed, it depends on seed, run and index alone, and it is not that of the request behind.
 func TestPrompts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := Config{
@@ -118,7 +119,8 @@ func checkCount(t *rapid.T, c Config, a Ask, tokens int) {
 	}
 }
 
-// checkTokens: words are of the list. Ids are of the range, which the generator leaves at its default or sets to 100,000 to 300,000.
+// checkTokens: words are of the list. Ids are of the range, which the generator leaves at its default or sets to
+// 100,000 to 300,000.
 func checkTokens(t *rapid.T, form Form, tokens []string) {
 	for _, token := range tokens {
 		_, known := placeOf(token)
@@ -134,7 +136,8 @@ func checkTokens(t *rapid.T, form Form, tokens []string) {
 
 // placeOf returns the place of a word in the sorted list.
 func placeOf(text string) (int, bool) {
-	return slices.BinarySearchFunc(words, text, func(w word, text string) int { return strings.Compare(w.text(), text) })
+	return slices.BinarySearchFunc(words, text,
+		func(w word, text string) int { return strings.Compare(w.text(), text) })
 }
 
 // text returns the word without its space.
@@ -166,19 +169,24 @@ func TestKnownPrompts(t *testing.T) {
 		want     string
 		ask      Ask
 	}{
-		"random": {content(&spatev1.RandomContent{Isl: 6, Osl: 1}), TokenIDs, 0, `[1404,2839,5166,8429,2952,3497]`, Ask{ISL: 6, OSL: 1, Turns: 1}},
+		"random": {content(&spatev1.RandomContent{Isl: 6, Osl: 1}), TokenIDs, 0, `[1404,2839,5166,8429,2952,3497]`,
+			Ask{ISL: 6, OSL: 1, Turns: 1}},
 		"lengths": {
-			content(&spatev1.RandomContent{IslLengths: lognormalOf(5, 2, 0, 0), OslLengths: uniformOf(1, 1000)}), Text, 0, `"amount display"`, Ask{ISL: 2, OSL: 527, Turns: 1},
+			content(&spatev1.RandomContent{IslLengths: lognormalOf(5, 2, 0, 0), OslLengths: uniformOf(1, 1000)}), Text,
+			0, `"amount display"`, Ask{ISL: 2, OSL: 527, Turns: 1},
 		},
 		"prefix": {
-			content(&spatev1.RandomContent{Isl: 5, Osl: 5, RangeRatio: 0.2, Prefix: &spatev1.Prefix{Length: 2}}), Messages, 0,
+			content(&spatev1.RandomContent{Isl: 5, Osl: 5, RangeRatio: 0.2, Prefix: &spatev1.Prefix{Length: 2}}),
+			Messages, 0,
 			`[{"role":"user","content":"their making line sum"}]`, Ask{ISL: 4, OSL: 5, Shared: 2, Turns: 1},
 		},
-		"busted": {busted, Text, 0, `"better through object font it live section most back"`, Ask{ISL: 9, OSL: 1, Turns: 1}},
+		"busted": {busted, Text, 0, `"better through object font it live section most back"`,
+			Ask{ISL: 9, OSL: 1, Turns: 1}},
 		"sessions": {chat(&spatev1.SessionContent{
 			Turns: 2, Isl: 2, Osl: 1, System: 1, Play: &spatev1.SessionPlay{History: "planned"},
 		}), Messages, 1, `[{"role":"system","content":"title"},{"role":"user","content":"less land"},` +
-			`{"role":"assistant","content":"without"},{"role":"user","content":"before months"}]`, Ask{ISL: 6, OSL: 1, Shared: 3, Turns: 2}},
+			`{"role":"assistant","content":"without"},{"role":"user","content":"before months"}]`,
+			Ask{ISL: 6, OSL: 1, Shared: 3, Turns: 2}},
 	} {
 		w := madeOf(t, Config{Workload: c.workload, Seed: 9, Run: "run"})
 		got := string(promptOf(t, w, nil, Request{Index: 7, Turn: c.turn, Form: c.form}))
@@ -224,8 +232,8 @@ func chiSquare(counts []int) float64 {
 	return (x - freedom) / math.Sqrt(2*freedom)
 }
 
-// TestUniform: each id and each word comes equally often, over all places of a prompt and at its first alone. Four standard
-// deviations are allowed, on both sides; the seeds are fixed.
+// TestUniform: each id and each word comes equally often, over all places of a prompt and at its first alone. Four
+// standard deviations are allowed, on both sides; the seeds are fixed.
 func TestUniform(t *testing.T) {
 	for name, c := range map[string]struct {
 		isl      uint32
@@ -259,38 +267,48 @@ func TestNewRefuses(t *testing.T) {
 		return &spatev1.Workload{Content: &spatev1.Workload_Sessions{Sessions: c}}
 	}
 	for name, c := range map[string]Config{
-		"nothing":                          {},
-		"no content":                       {Workload: &spatev1.Workload{Name: "x"}},
-		"no isl":                           {Workload: content(&spatev1.RandomContent{Osl: 1})},
-		"no osl":                           {Workload: content(&spatev1.RandomContent{Isl: 1})},
-		"isl twice":                        {Workload: content(&spatev1.RandomContent{Isl: 1, Osl: 1, IslLengths: uniformOf(1, 2)})},
-		"range ratio of lengths":           {Workload: content(&spatev1.RandomContent{Isl: 1, OslLengths: uniformOf(1, 2), RangeRatio: 0.5})},
-		"empty range":                      {Workload: content(&spatev1.RandomContent{Isl: 1, Osl: 1, FirstTokenId: 9, LastTokenId: 8})},
-		"first id beyond the default last": {Workload: content(&spatev1.RandomContent{Isl: 1, Osl: 1, FirstTokenId: 20_000})},
-		"empty word":                       {Workload: content(&spatev1.RandomContent{Isl: 1, Osl: 1}), Words: []string{"a", ""}},
-		"prefix that is busted": {Workload: &spatev1.Workload{CacheBusting: "request", Content: &spatev1.Workload_Random{
-			Random: &spatev1.RandomContent{Isl: 1, Osl: 1, Prefix: &spatev1.Prefix{Length: 1}},
-		}}},
+		"nothing":    {},
+		"no content": {Workload: &spatev1.Workload{Name: "x"}},
+		"no isl":     {Workload: content(&spatev1.RandomContent{Osl: 1})},
+		"no osl":     {Workload: content(&spatev1.RandomContent{Isl: 1})},
+		"isl twice": {Workload: content(&spatev1.RandomContent{Isl: 1, Osl: 1,
+			IslLengths: uniformOf(1, 2)})},
+		"range ratio of lengths": {Workload: content(&spatev1.RandomContent{Isl: 1,
+			OslLengths: uniformOf(1, 2), RangeRatio: 0.5})},
+		"empty range": {Workload: content(&spatev1.RandomContent{Isl: 1, Osl: 1, FirstTokenId: 9,
+			LastTokenId: 8})},
+		"first id beyond the default last": {Workload: content(&spatev1.RandomContent{Isl: 1, Osl: 1,
+			FirstTokenId: 20_000})},
+		"empty word": {Workload: content(&spatev1.RandomContent{Isl: 1, Osl: 1}),
+			Words: []string{"a", ""}},
+		"prefix that is busted": {Workload: &spatev1.Workload{CacheBusting: "request",
+			Content: &spatev1.Workload_Random{
+				Random: &spatev1.RandomContent{Isl: 1, Osl: 1, Prefix: &spatev1.Prefix{Length: 1}},
+			}}},
 		"unknown busting": {Workload: &spatev1.Workload{CacheBusting: "run", Content: &spatev1.Workload_Random{
 			Random: &spatev1.RandomContent{Isl: 1, Osl: 1},
 		}}},
 		"busting with one word": {Words: []string{"a"}, Workload: &spatev1.Workload{
 			CacheBusting: "request", Content: &spatev1.Workload_Random{Random: &spatev1.RandomContent{Isl: 1, Osl: 1}},
 		}},
-		"no turns":       {Workload: sessions(&spatev1.SessionContent{Isl: 1, Osl: 1})},
-		"too many turns": {Workload: sessions(&spatev1.SessionContent{TurnCounts: normalOf(5, 1e6, 0, 0), Isl: 1, Osl: 1})},
-		"too long":       {Workload: sessions(&spatev1.SessionContent{Turns: 10_000, Isl: 1 << 24, Osl: 1})},
-		"no isl a turn":  {Workload: sessions(&spatev1.SessionContent{Turns: 1, Osl: 1})},
-		"no osl a turn":  {Workload: sessions(&spatev1.SessionContent{Turns: 1, Isl: 1})},
+		"no turns": {Workload: sessions(&spatev1.SessionContent{Isl: 1, Osl: 1})},
+		"too many turns": {Workload: sessions(&spatev1.SessionContent{TurnCounts: normalOf(5, 1e6, 0, 0),
+			Isl: 1, Osl: 1})},
+		"too long":      {Workload: sessions(&spatev1.SessionContent{Turns: 10_000, Isl: 1 << 24, Osl: 1})},
+		"no isl a turn": {Workload: sessions(&spatev1.SessionContent{Turns: 1, Osl: 1})},
+		"no osl a turn": {Workload: sessions(&spatev1.SessionContent{Turns: 1, Isl: 1})},
 		"unknown history": {Workload: sessions(&spatev1.SessionContent{
 			Turns: 1, Isl: 1, Osl: 1, Play: &spatev1.SessionPlay{History: "mine"},
 		})},
 		"unknown think time": {Workload: sessions(&spatev1.SessionContent{
 			Turns: 1, Isl: 1, Osl: 1, Play: &spatev1.SessionPlay{ThinkTime: &spatev1.ThinkTime{Distribution: "gamma"}},
 		})},
-		"answers as ids":            {Form: TokenIDs, Workload: sessions(&spatev1.SessionContent{Turns: 2, Isl: 1, Osl: 1})},
-		"empty word in sessions":    {Words: []string{""}, Workload: sessions(&spatev1.SessionContent{Turns: 2, Isl: 1, Osl: 1})},
-		"unknown busting, sessions": {Workload: &spatev1.Workload{CacheBusting: "x", Content: sessions(&spatev1.SessionContent{Turns: 2, Isl: 1, Osl: 1}).Content}},
+		"answers as ids": {Form: TokenIDs,
+			Workload: sessions(&spatev1.SessionContent{Turns: 2, Isl: 1, Osl: 1})},
+		"empty word in sessions": {Words: []string{""},
+			Workload: sessions(&spatev1.SessionContent{Turns: 2, Isl: 1, Osl: 1})},
+		"unknown busting, sessions": {Workload: &spatev1.Workload{CacheBusting: "x",
+			Content: sessions(&spatev1.SessionContent{Turns: 2, Isl: 1, Osl: 1}).Content}},
 	} {
 		if w, err := New(c); err == nil || w != nil {
 			t.Errorf("%s: accepted", name)
@@ -301,11 +319,15 @@ func TestNewRefuses(t *testing.T) {
 // TestPromptDoesNotAllocate reuses a buffer that is long enough.
 func TestPromptDoesNotAllocate(t *testing.T) {
 	for name, c := range map[string]Config{
-		"random":   {Workload: content(&spatev1.RandomContent{IslLengths: lognormalOf(500, 100, 0, 600), Osl: 1})},
-		"prefix":   {Workload: content(&spatev1.RandomContent{Isl: 500, Osl: 1, Prefix: &spatev1.Prefix{Length: 100, Groups: 5, Share: 0.5}})},
-		"busting":  {Workload: &spatev1.Workload{CacheBusting: "request", Content: content(&spatev1.RandomContent{Isl: 500, Osl: 1}).Content}},
-		"sessions": {Workload: chat(&spatev1.SessionContent{System: 50, Turns: 5, Isl: 100, Osl: 50, Play: &spatev1.SessionPlay{History: "planned"}})},
-		"words":    {Workload: content(&spatev1.RandomContent{Isl: 500, Osl: 1}), Words: []string{"longer than eight", "b"}},
+		"random": {Workload: content(&spatev1.RandomContent{IslLengths: lognormalOf(500, 100, 0, 600), Osl: 1})},
+		"prefix": {Workload: content(&spatev1.RandomContent{Isl: 500, Osl: 1,
+			Prefix: &spatev1.Prefix{Length: 100, Groups: 5, Share: 0.5}})},
+		"busting": {Workload: &spatev1.Workload{CacheBusting: "request",
+			Content: content(&spatev1.RandomContent{Isl: 500, Osl: 1}).Content}},
+		"sessions": {Workload: chat(&spatev1.SessionContent{System: 50, Turns: 5, Isl: 100, Osl: 50,
+			Play: &spatev1.SessionPlay{History: "planned"}})},
+		"words": {Workload: content(&spatev1.RandomContent{Isl: 500, Osl: 1}),
+			Words: []string{"longer than eight", "b"}},
 	} {
 		w := madeOf(t, c)
 		turn := asked(t, w, 1, 0).Turns - 1
@@ -330,7 +352,8 @@ func BenchmarkPrompt(b *testing.B) {
 	for name, form := range map[string]Form{"text": Text, "ids": TokenIDs, "messages": Messages} {
 		for of, w := range map[string]Workload{
 			"random": made(b, &spatev1.RandomContent{Isl: 3000, Osl: 150}, 1),
-			"prefix": made(b, &spatev1.RandomContent{Isl: 3000, Osl: 150, Prefix: &spatev1.Prefix{Length: 1000, Groups: 100}}, 1),
+			"prefix": made(b, &spatev1.RandomContent{Isl: 3000, Osl: 150,
+				Prefix: &spatev1.Prefix{Length: 1000, Groups: 100}}, 1),
 			"10th turn": madeOf(b, Config{Workload: chat(&spatev1.SessionContent{
 				System: 50, Turns: 10, Isl: 200, Osl: 105, Play: &spatev1.SessionPlay{History: "planned"},
 			})}),

@@ -1,8 +1,9 @@
-// Package allow decides whom an agent may send anything to: a list of hosts, networks and ports that its owner wrote, and the addresses that a
-// host's name stood for when it was looked up.
+// Package allow decides whom an agent may send anything to: a list of hosts, networks and ports that its owner wrote,
+// and the addresses that a host's name stood for when it was looked up.
 //
-// Names are pinned. Who is allowed by name is reached at the addresses that the agent found for it before the stage, and at no others, so that a
-// name that changes its meaning in between leads nowhere new. The agent asks it for endpoints, proxies and metrics alike.
+// Names are pinned. Who is allowed by name is reached at the addresses that the agent found for it before the stage,
+// and at no others, so that a name that changes its meaning in between leads nowhere new. The agent asks it for
+// endpoints, proxies and metrics alike.
 package allow
 
 import (
@@ -129,7 +130,8 @@ func quads(host string) bool {
 	return len(parts) == 4 && digits && !odd && strings.ContainsAny(host, "*?")
 }
 
-// soundPattern reports whether a pattern can be a host's name. A name of digits alone would be taken for an address by some resolvers.
+// soundPattern reports whether a pattern can be a host's name. A name of digits alone would be taken for an address by
+// some resolvers.
 func soundPattern(host string) bool {
 	const allowed = "abcdefghijklmnopqrstuvwxyz0123456789-_*?"
 	parts := strings.Split(host, ".")
@@ -192,12 +194,13 @@ type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// Pins are the addresses at which hosts are reached, by their names as they stand in URLs, in lower case. Hosts that are addresses are not
-// among them, nor is anybody where everybody is allowed: their names are looked up whenever a connection is made.
+// Pins are the addresses at which hosts are reached, by their names as they stand in URLs, in lower case. Hosts that
+// are addresses are not among them, nor is anybody where everybody is allowed: their names are looked up whenever a
+// connection is made.
 type Pins map[string][]netip.Addr
 
-// Check decides about the host of a URL, and pins its name. A name is allowed if the list has it, or if each of its addresses is; the error says
-// what is allowed. It blocks while a name is looked up.
+// Check decides about the host of a URL, and pins its name. A name is allowed if the list has it, or if each of its
+// addresses is; the error says what is allowed. It blocks while a name is looked up.
 func (l List) Check(ctx context.Context, r Resolver, u *url.URL, pins Pins) error {
 	if l.Any() {
 		return nil

@@ -25,9 +25,12 @@ func (n names) LookupNetIP(_ context.Context, _, host string) (out []netip.Addr,
 }
 
 var world = names{
-	"llm.example.com": {"10.0.0.7"}, "a.example.com": {"192.0.2.1", "2001:db8::1"}, "half.example.com": {"10.0.0.7", "192.0.2.1"},
-	"10.0.0.evil.test": {"203.0.113.9"}, "10.0.0.evil": {"203.0.113.9"}, "a.example.com.evil.test": {"203.0.113.9"}, "deep.a.example.com": {"203.0.113.9"},
-	"rebound.example.com": {"127.0.0.1"}, "mapped.test": {"::ffff:10.0.0.7"}, "127.1": {"127.0.0.1"}, "localhost": {"127.0.0.1", "::1"},
+	"llm.example.com": {"10.0.0.7"}, "a.example.com": {"192.0.2.1", "2001:db8::1"},
+	"half.example.com": {"10.0.0.7", "192.0.2.1"},
+	"10.0.0.evil.test": {"203.0.113.9"}, "10.0.0.evil": {"203.0.113.9"}, "a.example.com.evil.test": {"203.0.113.9"},
+	"deep.a.example.com":  {"203.0.113.9"},
+	"rebound.example.com": {"127.0.0.1"}, "mapped.test": {"::ffff:10.0.0.7"}, "127.1": {"127.0.0.1"},
+	"localhost": {"127.0.0.1", "::1"},
 }
 
 func TestWhoIsAllowed(t *testing.T) {
@@ -97,13 +100,15 @@ func TestWhoIsAllowed(t *testing.T) {
 }
 
 func TestEntriesThatAreNone(t *testing.T) {
-	for _, entry := range []string{"", "[", "[::1", "[::1]8000", "[::1]:", "host:", "host:0", "host:65536", "host:http", "10.0.0.0/33", "::ffff:10.0.0.0/104",
+	for _, entry := range []string{"", "[", "[::1", "[::1]8000", "[::1]:", "host:", "host:0", "host:65536", "host:http",
+		"10.0.0.0/33", "::ffff:10.0.0.0/104",
 		"a b", "http://host", "host/path", "a..b", "1.2.3", "12345", "10.0.0.[0-9]", "ho*st.1", "::1:x:8000"} {
 		if l, err := Parse([]string{entry}); err == nil {
 			t.Errorf("%q is taken: %+v", entry, l)
 		}
 	}
-	if _, err := Parse([]string{"good", "a b", "host:"}); err == nil || !strings.Contains(err.Error(), `"a b"`) || !strings.Contains(err.Error(), `"host:"`) {
+	if _, err := Parse([]string{"good", "a b", "host:"}); err == nil || !strings.Contains(err.Error(), `"a b"`) ||
+		!strings.Contains(err.Error(), `"host:"`) {
 		t.Errorf("not all mistakes are told: %v", err)
 	}
 }
@@ -111,7 +116,8 @@ func TestEntriesThatAreNone(t *testing.T) {
 // Whoever writes nothing allows everybody, and nothing is looked up.
 func TestEmptyListAllowsAll(t *testing.T) {
 	pins := Pins{}
-	if err := (List{}).Check(t.Context(), nil, &url.URL{Host: "anything"}, pins); err != nil || len(pins) > 0 || (List{}).CheckName(&url.URL{Host: "anything"}) != nil {
+	if err := (List{}).Check(t.Context(), nil, &url.URL{Host: "anything"}, pins); err != nil || len(pins) > 0 ||
+		(List{}).CheckName(&url.URL{Host: "anything"}) != nil {
 		t.Errorf("%v, %v", err, pins)
 	}
 }
@@ -122,18 +128,21 @@ func TestNamesBehindAProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for host, want := range map[string]bool{"10.0.0.9": true, "a.example.com": true, "llm.example.com": false, "192.0.2.1": false} {
+	for host, want := range map[string]bool{"10.0.0.9": true, "a.example.com": true, "llm.example.com": false,
+		"192.0.2.1": false} {
 		if err := l.CheckName(&url.URL{Scheme: "http", Host: host}); (err == nil) != want {
 			t.Errorf("%s: %v", host, err)
 		}
 	}
 }
 
-// Of any list and any host: who is allowed by an entry is allowed by a longer list, and a name is allowed by networks only if all of its
-// addresses are.
+// Of any list and any host: who is allowed by an entry is allowed by a longer list, and a name is allowed by networks
+// only if all of its addresses are.
 func TestListsOnlyAdd(t *testing.T) {
-	entries := []string{"10.0.0.*", "10.0.0.0/25", "*.example.com", "llm.*.com:80", "[::1]:80", "192.0.2.1", "2001:db8::/64", "localhost:8000"}
-	hosts := []string{"llm.example.com", "a.example.com", "half.example.com", "10.0.0.evil.test", "localhost", "10.0.0.200", "[::1]", "127.1"}
+	entries := []string{"10.0.0.*", "10.0.0.0/25", "*.example.com", "llm.*.com:80", "[::1]:80", "192.0.2.1",
+		"2001:db8::/64", "localhost:8000"}
+	hosts := []string{"llm.example.com", "a.example.com", "half.example.com", "10.0.0.evil.test", "localhost",
+		"10.0.0.200", "[::1]", "127.1"}
 	rapid.Check(t, func(rt *rapid.T) {
 		texts := rapid.SliceOfNDistinct(rapid.SampledFrom(entries), 1, 4, rapid.ID).Draw(rt, "entries")
 		u := &url.URL{Scheme: "http", Host: rapid.SampledFrom(hosts).Draw(rt, "host")}
@@ -177,7 +186,8 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		u := &url.URL{Scheme: "http", Host: host}
-		if l.CheckName(u) == nil && strings.Count(l.entries[0].pattern, ".") != strings.Count(canonical(u.Hostname()), ".") && l.entries[0].pattern != "" {
+		if l.CheckName(u) == nil && strings.Count(l.entries[0].pattern, ".") != strings.Count(canonical(u.Hostname()),
+			".") && l.entries[0].pattern != "" {
 			t.Errorf("%q allows %q", text, host)
 		}
 	})

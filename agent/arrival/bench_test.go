@@ -64,7 +64,8 @@ func BenchmarkWalk(b *testing.B) {
 		b.Fatal(err)
 	}
 	phases := func(shape string, n uint32) []*spatev1.Phase {
-		return []*spatev1.Phase{{From: 100, To: proto.Float64(200_000), Duration: durationpb.New(time.Hour), Shape: shape, Steps: n}}
+		return []*spatev1.Phase{{From: 100, To: proto.Float64(200_000), Duration: durationpb.New(time.Hour),
+			Shape: shape, Steps: n}}
 	}
 	for name, load := range map[string]*spatev1.LoadPoint{
 		"constant":            {Rate: 100_000, Arrival: "constant"},
@@ -115,7 +116,8 @@ func (e evenly) At(i uint64) (time.Duration, bool) {
 	return time.Duration(i) * time.Millisecond, i < uint64(e)
 }
 
-// BenchmarkReplay is one of 1,000 agents that goes through a trace of a million rows, whose times cost nothing to look up.
+// BenchmarkReplay is one of 1,000 agents that goes through a trace of a million rows, whose times cost nothing to look
+// up.
 func BenchmarkReplay(b *testing.B) {
 	const rows = 1_000_000
 	s, err := NewStripe(agents("sizes"), 500)
@@ -133,7 +135,8 @@ func BenchmarkReplay(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/rows, "ns/row")
 }
 
-// lossesAndJoins is the stripe of one of 1,000 agents, of which some are lost and taken over by all others, and some places have joined.
+// lossesAndJoins is the stripe of one of 1,000 agents, of which some are lost and taken over by all others, and some
+// places have joined.
 func lossesAndJoins(rank uint32, losses, joins int) *spatev1.Stripe {
 	m := &spatev1.Stripe{Weights: agents("sizes"), Rank: rank}
 	for i := range losses {
@@ -146,7 +149,8 @@ func lossesAndJoins(rank uint32, losses, joins int) *spatev1.Stripe {
 		for p := losses; p < places; p++ {
 			part := make([]uint32, places+1)
 			part[p], part[places] = 10, 1
-			m.Handovers = append(m.Handovers, &spatev1.Handover{FromRank: uint32(p), Weights: part, FromNs: int64(losses)})
+			m.Handovers = append(m.Handovers, &spatev1.Handover{FromRank: uint32(p), Weights: part,
+				FromNs: int64(losses)})
 		}
 	}
 	return m
@@ -155,7 +159,8 @@ func lossesAndJoins(rank uint32, losses, joins int) *spatev1.Stripe {
 // BenchmarkShare reads the share of one of 1,000 agents after losses and joins.
 func BenchmarkShare(b *testing.B) {
 	for name, m := range map[string]*spatev1.Stripe{
-		"none": lossesAndJoins(500, 0, 0), "1-lost": lossesAndJoins(500, 1, 0), "100-lost": lossesAndJoins(500, 100, 0), "1-joined": lossesAndJoins(500, 0, 1),
+		"none": lossesAndJoins(500, 0, 0), "1-lost": lossesAndJoins(500, 1, 0), "100-lost": lossesAndJoins(500, 100, 0),
+		"1-joined": lossesAndJoins(500, 0, 1),
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -168,11 +173,13 @@ func BenchmarkShare(b *testing.B) {
 	}
 }
 
-// BenchmarkWalkOfChanged is one of 1,000 agents that goes through a stage of 10 million requests after losses and joins.
+// BenchmarkWalkOfChanged is one of 1,000 agents that goes through a stage of 10 million requests after losses and
+// joins.
 func BenchmarkWalkOfChanged(b *testing.B) {
 	const requests = 10_000_000
 	for name, m := range map[string]*spatev1.Stripe{
-		"1-lost": lossesAndJoins(500, 1, 0), "100-lost": lossesAndJoins(500, 100, 0), "1-joined": lossesAndJoins(500, 0, 1),
+		"1-lost": lossesAndJoins(500, 1, 0), "100-lost": lossesAndJoins(500, 100, 0),
+		"1-joined": lossesAndJoins(500, 0, 1),
 	} {
 		b.Run(name, func(b *testing.B) {
 			s := shareOf(b, m)
@@ -196,7 +203,8 @@ func BenchmarkRenew(b *testing.B) {
 	for name, from := range late {
 		b.Run(name, func(b *testing.B) {
 			m := lossesAndJoins(500, 0, 0)
-			o, err := NewOpen(&spatev1.LoadPoint{Rate: 100_000, Arrival: "constant", Requests: 100_000_000}, 1, shareOf(b, m))
+			o, err := NewOpen(&spatev1.LoadPoint{Rate: 100_000, Arrival: "constant", Requests: 100_000_000}, 1,
+				shareOf(b, m))
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -221,7 +229,8 @@ func BenchmarkRenew(b *testing.B) {
 // BenchmarkThink draws exponential think times.
 func BenchmarkThink(b *testing.B) {
 	c, err := NewClosed(&spatev1.LoadPoint{
-		Concurrency: 1, Requests: 1, ThinkTime: &spatev1.ThinkTime{Mean: durationpb.New(time.Second), Distribution: "exponential"},
+		Concurrency: 1, Requests: 1, ThinkTime: &spatev1.ThinkTime{Mean: durationpb.New(time.Second),
+			Distribution: "exponential"},
 	}, 1, sole(whole))
 	if err != nil {
 		b.Fatal(err)
@@ -252,7 +261,8 @@ func BenchmarkClosed(b *testing.B) {
 	}
 }
 
-// BenchmarkLeft counts what one of two agents still had to send of 10 million arrivals that are split at random, when a stage is stopped.
+// BenchmarkLeft counts what one of two agents still had to send of 10 million arrivals that are split at random, when a
+// stage is stopped.
 func BenchmarkLeft(b *testing.B) {
 	s, err := NewShare(&spatev1.Stripe{Weights: []uint32{1, 1}})
 	if err != nil {

@@ -11,20 +11,21 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Closed is the schedule of a closed loop: the stage has as many slots as its concurrency, and a slot that has become free
-// starts the next request.
+// Closed is the schedule of a closed loop: the stage has as many slots as its concurrency, and a slot that has become
+// free starts the next request.
 //
-// Slot u belongs to the agent that owns number u, and request i to the agent that has slot i mod concurrency. Any free slot
-// of an agent takes the agent's next request, so no slot idles while there is work, and it does not matter which slot was
-// free first: the set of requests and who sends each is the same in every run. With phases the concurrency is the largest one
-// and slots rest while they are not needed (see Wake); what belongs to whom stays as it is.
+// Slot u belongs to the agent that owns number u, and request i to the agent that has slot i mod concurrency. Any free
+// slot of an agent takes the agent's next request, so no slot idles while there is work, and it does not matter which
+// slot was free first: the set of requests and who sends each is the same in every run. With phases the concurrency is
+// the largest one and slots rest while they are not needed (see Wake); what belongs to whom stays as it is.
 //
-// With a stagger, slot u of c starts at u/c of that time, whichever agent has it, so that a server that answers in about that time is not asked
-// in waves. Requests that start before the stagger is over are warm-up: fewer of them were in flight than the load says.
+// With a stagger, slot u of c starts at u/c of that time, whichever agent has it, so that a server that answers in
+// about that time is not asked in waves. Requests that start before the stagger is over are warm-up: fewer of them were
+// in flight than the load says.
 //
-// When an agent is lost its slots go over to others at once, each with the requests of its list from the first one on that the lost
-// agent is not known to have begun: a handover shares out each list of slots by its pattern, and requests follow their slots. So who has
-// requests has slots to send them. A Closed is safe for concurrent use and never blocks.
+// When an agent is lost its slots go over to others at once, each with the requests of its list from the first one on
+// that the lost agent is not known to have begun: a handover shares out each list of slots by its pattern, and requests
+// follow their slots. So who has requests has slots to send them. A Closed is safe for concurrent use and never blocks.
 type Closed struct {
 	concurrency uint64
 	think       think
@@ -43,15 +44,16 @@ type Closed struct {
 
 // NewClosed returns the share's part of a load point's requests.
 //
-// With requests, the agent owes as many measured ones as it has of the indices from warmup_requests on to warmup_requests +
-// requests, so that all agents together measure exactly that many; a warm-up by duration or until steady only shifts which they
-// are. With a duration, no measured request starts once the span is over that begins when the agent's warm-up has passed: at
-// warmup_duration, at what Measure says, or when its first request beyond warmup_requests is handed out if that is later. With
-// both, whichever is first. Then the agent starts unmeasured requests for the cool-down. With phases nothing starts after
-// their end, and the cool-down is their last part.
+// With requests, the agent owes as many measured ones as it has of the indices from warmup_requests on to
+// warmup_requests + requests, so that all agents together measure exactly that many; a warm-up by duration or until
+// steady only shifts which they are. With a duration, no measured request starts once the span is over that begins when
+// the agent's warm-up has passed: at warmup_duration, at what Measure says, or when its first request beyond
+// warmup_requests is handed out if that is later. With both, whichever is first. Then the agent starts unmeasured
+// requests for the cool-down. With phases nothing starts after their end, and the cool-down is their last part.
 func NewClosed(load *spatev1.LoadPoint, seed uint64, s Share) (*Closed, error) {
 	if load.GetConcurrency() == 0 || load.GetRate() != 0 || load.GetReplaySpeed() != 0 {
-		return nil, fmt.Errorf("arrival: a load of concurrency %d, rate %v and replay speed %v is no closed loop", load.GetConcurrency(), load.GetRate(), load.GetReplaySpeed())
+		return nil, fmt.Errorf("arrival: a load of concurrency %d, rate %v and replay speed %v is no closed loop",
+			load.GetConcurrency(), load.GetRate(), load.GetReplaySpeed())
 	}
 	concurrency := uint64(load.GetConcurrency())
 	c := &Closed{concurrency: concurrency, end: math.MaxInt64}
@@ -97,17 +99,18 @@ func (c *Closed) take(s Share) error {
 	return nil
 }
 
-// Revise changes the agent's share to what Share.Revised made of the one before. It is an error, and changes nothing, if the share takes from
-// the agent itself. What is taken over is begun as if it had always been there: the schedule may go on that was over, and
-// Slots may grow.
+// Revise changes the agent's share to what Share.Revised made of the one before. It is an error, and changes nothing,
+// if the share takes from the agent itself. What is taken over is begun as if it had always been there: the schedule
+// may go on that was over, and Slots may grow.
 func (c *Closed) Revise(s Share) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.take(s)
 }
 
-// Begun returns the first request that was not begun of each of the agent's lists, in their order. Where a warm-up by time leaves
-// requests out of a number that is to be measured, each is followed by how many of those before it that were. See Snapshot.begun_items.
+// Begun returns the first request that was not begun of each of the agent's lists, in their order. Where a warm-up by
+// time leaves requests out of a number that is to be measured, each is followed by how many of those before it that
+// were. See Snapshot.begun_items.
 func (c *Closed) Begun() []uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,14 +124,16 @@ func (c *Closed) Begun() []uint64 {
 	return all
 }
 
-// Owed returns how many measured requests the agent owes, with those that it has begun: those of its share if the load has requests.
+// Owed returns how many measured requests the agent owes, with those that it has begun: those of its share if the load
+// has requests.
 func (c *Closed) Owed() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.course.quota
 }
 
-// Slots returns how many requests the agent has in flight at most. Only Revise changes it: slots of higher numbers are added.
+// Slots returns how many requests the agent has in flight at most. Only Revise changes it: slots of higher numbers are
+// added.
 func (c *Closed) Slots() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,7 +141,8 @@ func (c *Closed) Slots() int {
 }
 
 // Next hands the agent's next request to a slot that is free at elapsed since the stage's start, or false when there is
-// nothing more to start. A slot asks when it is about to send: the answer says whether a request that starts now is measured.
+// nothing more to start. A slot asks when it is about to send: the answer says whether a request that starts now is
+// measured.
 func (c *Closed) Next(elapsed time.Duration) (Arrival, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,9 +181,9 @@ func (c *Closed) first() (first *list) {
 	return first
 }
 
-// Ending returns the offsets at which the measured part and the whole schedule end, as far as that is known by now: the last offset
-// there is if not. Only Revise makes them later. With requests and no cool-down it is the offset of the last request once that was
-// handed out.
+// Ending returns the offsets at which the measured part and the whole schedule end, as far as that is known by now: the
+// last offset there is if not. Only Revise makes them later. With requests and no cool-down it is the offset of the
+// last request once that was handed out.
 func (c *Closed) Ending() (measured, all time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -185,13 +191,13 @@ func (c *Closed) Ending() (measured, all time.Duration) {
 	return min(measured, c.end), min(all, c.end)
 }
 
-// Wake returns when a slot of the agent, counted from 0, may start a request: elapsed itself if it is active then, else the moment
-// it becomes active. It returns false if it never does again. Without phases all slots are active from the start, or from their part of the
-// stagger, on.
+// Wake returns when a slot of the agent, counted from 0, may start a request: elapsed itself if it is active then, else
+// the moment it becomes active. It returns false if it never does again. Without phases all slots are active from the
+// start, or from their part of the stagger, on.
 //
-// The stage's slot u is active while concurrency(t) > u, so that their number is the concurrency rounded up: 2.5 are slots 0,
-// 1 and 2, and 0 is none. At the instant at which the value reaches a whole number from below nothing changes; just after it
-// one more is active.
+// The stage's slot u is active while concurrency(t) > u, so that their number is the concurrency rounded up: 2.5 are
+// slots 0, 1 and 2, and 0 is none. At the instant at which the value reaches a whole number from below nothing changes;
+// just after it one more is active.
 func (c *Closed) Wake(slot int, elapsed time.Duration) (at time.Duration, more bool) {
 	if len(c.phases) == 0 {
 		return c.staggered(slot, elapsed), true
@@ -207,8 +213,8 @@ func (c *Closed) Wake(slot int, elapsed time.Duration) (at time.Duration, more b
 	return 0, false
 }
 
-// staggered returns elapsed, or when a slot of the agent starts if that is later: slot u of the stage's c at u/c of the stagger, rounded down
-// to a nanosecond.
+// staggered returns elapsed, or when a slot of the agent starts if that is later: slot u of the stage's c at u/c of the
+// stagger, rounded down to a nanosecond.
 func (c *Closed) staggered(slot int, elapsed time.Duration) time.Duration {
 	if elapsed >= c.limits.stagger {
 		return elapsed
@@ -221,9 +227,10 @@ func (c *Closed) staggered(slot int, elapsed time.Duration) time.Duration {
 // Think returns how long a slot rests after the request of an index, before it may send its next one.
 func (c *Closed) Think(index uint64) time.Duration { return c.think.after(index) }
 
-// Measure ends a warm-up until steady: requests that start from this offset on are measured, and requests and duration count
-// from there. Of several calls the first counts. An offset beyond warmup_until_steady and MeasureSlack is taken as that one;
-// without any call the schedule ends there. One within the stagger is taken as the stagger's end. Other loads ignore it.
+// Measure ends a warm-up until steady: requests that start from this offset on are measured, and requests and duration
+// count from there. Of several calls the first counts. An offset beyond warmup_until_steady and MeasureSlack is taken
+// as that one; without any call the schedule ends there. One within the stagger is taken as the stagger's end. Other
+// loads ignore it.
 func (c *Closed) Measure(from time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

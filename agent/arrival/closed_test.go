@@ -35,8 +35,8 @@ func take(c *Closed) []Arrival {
 	}
 }
 
-// TestClosedUnion: all agents together have the concurrency's slots and start each index once, each by the agent that has
-// its slot.
+// TestClosedUnion: all agents together have the concurrency's slots and start each index once, each by the agent that
+// has its slot.
 func TestClosedUnion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		load := &spatev1.LoadPoint{
@@ -99,16 +99,18 @@ func TestClosedEnds(t *testing.T) {
 		load             *spatev1.LoadPoint
 		warmup, measured int
 	}{
-		"requests":                    {&spatev1.LoadPoint{Requests: 50}, 0, 50},
-		"duration":                    {&spatev1.LoadPoint{Duration: ms(30)}, 0, 30},
-		"requests first":              {&spatev1.LoadPoint{Requests: 20, Duration: ms(30)}, 0, 20},
-		"duration first":              {&spatev1.LoadPoint{Requests: 50, Duration: ms(30)}, 0, 30},
-		"warm-up by requests":         {&spatev1.LoadPoint{Requests: 50, WarmupRequests: 7}, 7, 50},
-		"warm-up by time":             {&spatev1.LoadPoint{Requests: 50, WarmupDuration: ms(9)}, 9, 50},
-		"span after a timed warm-up":  {&spatev1.LoadPoint{Duration: ms(30), WarmupDuration: ms(9)}, 9, 30},
-		"span after counted warm-up":  {&spatev1.LoadPoint{Duration: ms(30), WarmupRequests: 7}, 7, 30},
-		"both warm-ups, time longer":  {&spatev1.LoadPoint{Duration: ms(30), WarmupRequests: 7, WarmupDuration: ms(9)}, 9, 30},
-		"both warm-ups, count longer": {&spatev1.LoadPoint{Duration: ms(30), WarmupRequests: 17, WarmupDuration: ms(9)}, 17, 30},
+		"requests":                   {&spatev1.LoadPoint{Requests: 50}, 0, 50},
+		"duration":                   {&spatev1.LoadPoint{Duration: ms(30)}, 0, 30},
+		"requests first":             {&spatev1.LoadPoint{Requests: 20, Duration: ms(30)}, 0, 20},
+		"duration first":             {&spatev1.LoadPoint{Requests: 50, Duration: ms(30)}, 0, 30},
+		"warm-up by requests":        {&spatev1.LoadPoint{Requests: 50, WarmupRequests: 7}, 7, 50},
+		"warm-up by time":            {&spatev1.LoadPoint{Requests: 50, WarmupDuration: ms(9)}, 9, 50},
+		"span after a timed warm-up": {&spatev1.LoadPoint{Duration: ms(30), WarmupDuration: ms(9)}, 9, 30},
+		"span after counted warm-up": {&spatev1.LoadPoint{Duration: ms(30), WarmupRequests: 7}, 7, 30},
+		"both warm-ups, time longer": {&spatev1.LoadPoint{Duration: ms(30), WarmupRequests: 7, WarmupDuration: ms(9)},
+			9, 30},
+		"both warm-ups, count longer": {&spatev1.LoadPoint{Duration: ms(30), WarmupRequests: 17, WarmupDuration: ms(9)},
+			17, 30},
 	} {
 		c.load.Concurrency = 4
 		all := take(closed(t, c.load, whole))
@@ -122,13 +124,14 @@ func TestClosedEnds(t *testing.T) {
 			}
 		}
 		if warmup != c.warmup || len(all)-warmup != c.measured {
-			t.Errorf("%s: %d warm-up and %d measured requests, want %d and %d", name, warmup, len(all)-warmup, c.warmup, c.measured)
+			t.Errorf("%s: %d warm-up and %d measured requests, want %d and %d", name, warmup, len(all)-warmup,
+				c.warmup, c.measured)
 		}
 	}
 }
 
-// TestClosedMeasuresExactly: a warm-up by time that passes at another moment on each agent does not change how many requests
-// are measured.
+// TestClosedMeasuresExactly: a warm-up by time that passes at another moment on each agent does not change how many
+// requests are measured.
 func TestClosedMeasuresExactly(t *testing.T) {
 	load := &spatev1.LoadPoint{Concurrency: 10, Requests: 100, WarmupDuration: durationpb.New(time.Second)}
 	stripes, err := split([]uint32{1, 2, 4})
@@ -191,10 +194,12 @@ func TestClosedRefuses(t *testing.T) {
 		"no end":         {Concurrency: 1},
 		"replay":         {Concurrency: 1, Requests: 1, ReplaySpeed: 1},
 		"too high phase": {Concurrency: 1, Phases: []*spatev1.Phase{{From: 1.5, Duration: durationpb.New(1)}}},
-		"all cool-down":  {Concurrency: 1, Phases: []*spatev1.Phase{{From: 1, Duration: durationpb.New(1)}}, Cooldown: durationpb.New(1)},
+		"all cool-down": {Concurrency: 1, Phases: []*spatev1.Phase{{From: 1, Duration: durationpb.New(1)}},
+			Cooldown: durationpb.New(1)},
 		"negative think": {Concurrency: 1, Requests: 1, ThinkTime: &spatev1.ThinkTime{Mean: durationpb.New(-1)}},
-		"long think":     {Concurrency: 1, Requests: 1, ThinkTime: &spatev1.ThinkTime{Mean: durationpb.New(math.MaxInt64)}},
-		"unknown think":  {Concurrency: 1, Requests: 1, ThinkTime: &spatev1.ThinkTime{Distribution: "pareto"}},
+		"long think": {Concurrency: 1, Requests: 1,
+			ThinkTime: &spatev1.ThinkTime{Mean: durationpb.New(math.MaxInt64)}},
+		"unknown think": {Concurrency: 1, Requests: 1, ThinkTime: &spatev1.ThinkTime{Distribution: "pareto"}},
 	} {
 		if _, err := NewClosed(load, 1, sole(whole)); err == nil {
 			t.Errorf("%s: accepted", name)
@@ -216,7 +221,8 @@ func TestMoreAgentsThanSlots(t *testing.T) {
 
 // TestClosedMeasureNeverComes ends by itself.
 func TestClosedMeasureNeverComes(t *testing.T) {
-	c := closed(t, &spatev1.LoadPoint{Concurrency: 2, Requests: 5, WarmupUntilSteady: durationpb.New(time.Second), Cooldown: durationpb.New(time.Hour)}, whole)
+	c := closed(t, &spatev1.LoadPoint{Concurrency: 2, Requests: 5, WarmupUntilSteady: durationpb.New(time.Second),
+		Cooldown: durationpb.New(time.Hour)}, whole)
 	all := take(c)
 	if n := time.Duration(len(all)) * time.Millisecond; n != time.Second+MeasureSlack || len(measuredOf(all)) != 0 {
 		t.Fatalf("%v of warm-up, %d measured", n, len(measuredOf(all)))
@@ -227,11 +233,12 @@ func TestClosedMeasureNeverComes(t *testing.T) {
 	}
 }
 
-// TestClosedMeasuresExactlyFromSteady: whenever each agent hears that measuring begins, all together measure what was asked for,
-// and the cool-down of each is as long.
+// TestClosedMeasuresExactlyFromSteady: whenever each agent hears that measuring begins, all together measure what was
+// asked for, and the cool-down of each is as long.
 func TestClosedMeasuresExactlyFromSteady(t *testing.T) {
 	load := &spatev1.LoadPoint{
-		Concurrency: 10, Requests: 100, WarmupUntilSteady: durationpb.New(time.Second), Cooldown: durationpb.New(50 * time.Millisecond),
+		Concurrency: 10, Requests: 100, WarmupUntilSteady: durationpb.New(time.Second),
+		Cooldown: durationpb.New(50 * time.Millisecond),
 	}
 	stripes, err := split([]uint32{1, 2, 4})
 	if err != nil {
@@ -261,8 +268,8 @@ func TestClosedMeasuresExactlyFromSteady(t *testing.T) {
 	}
 }
 
-// TestThink: constant rests are the mean, exponential ones have its distribution (Kolmogorov-Smirnov, once in a thousand times by
-// chance), and both are a function of seed and index.
+// TestThink: constant rests are the mean, exponential ones have its distribution (Kolmogorov-Smirnov, once in a
+// thousand times by chance), and both are a function of seed and index.
 func TestThink(t *testing.T) {
 	load := &spatev1.LoadPoint{Concurrency: 1, Requests: 1}
 	if rest := closed(t, load, whole).Think(7); rest != 0 {
@@ -313,14 +320,16 @@ func TestUnknownCounts(t *testing.T) {
 	}
 }
 
-// TestEndingIsWhereNextEnds: the schedule is over exactly from the ending on that was known before, and ends only become earlier.
+// TestEndingIsWhereNextEnds: the schedule is over exactly from the ending on that was known before, and ends only
+// become earlier.
 func TestEndingIsWhereNextEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ms := func(name string, least, most int) *durationpb.Duration {
 			return durationpb.New(time.Duration(rapid.IntRange(least, most).Draw(t, name)) * time.Millisecond)
 		}
 		load := &spatev1.LoadPoint{Concurrency: 3, Cooldown: ms("cooldown", 0, 20), WarmupDuration: ms("warmup", 0, 10)}
-		load.Requests, load.WarmupRequests = rapid.Uint64Range(0, 20).Draw(t, "requests"), rapid.Uint64Range(0, 5).Draw(t, "warmup requests")
+		load.Requests, load.WarmupRequests = rapid.Uint64Range(0, 20).Draw(t, "requests"),
+			rapid.Uint64Range(0, 5).Draw(t, "warmup requests")
 		if load.Requests == 0 || rapid.Bool().Draw(t, "timed") {
 			load.Duration = ms("duration", 1, 50)
 		}
@@ -328,7 +337,8 @@ func TestEndingIsWhereNextEnds(t *testing.T) {
 		lastMeasured, lastAll := c.Ending()
 		for now := time.Duration(0); ; now += time.Duration(rapid.IntRange(0, 3).Draw(t, "step")) * time.Millisecond {
 			_, before := c.Ending()
-			counted := load.Requests > 0 && load.Cooldown.AsDuration() == 0 // the last one is handed out in its own instant
+			// the last one is handed out in its own instant
+			counted := load.Requests > 0 && load.Cooldown.AsDuration() == 0
 			a, more := c.Next(now)
 			if more && now >= before {
 				t.Fatalf("%v at %v, behind the end at %v", a, now, before)
@@ -351,8 +361,8 @@ func TestEndingIsWhereNextEnds(t *testing.T) {
 	})
 }
 
-// TestStagger: any number of agents start the slots of a stage at the same times, evenly spread, each agent its own. The largest stagger and
-// concurrency that a plan can have fit.
+// TestStagger: any number of agents start the slots of a stage at the same times, evenly spread, each agent its own.
+// The largest stagger and concurrency that a plan can have fit.
 func TestStagger(t *testing.T) {
 	for _, ws := range [][]uint32{{1}, {1, 1}, {3, 1, 2}} {
 		stripes, err := split(ws)
@@ -367,7 +377,8 @@ func TestStagger(t *testing.T) {
 			for slot := range c.Slots() {
 				at, more := c.Wake(slot, 0)
 				if late, _ := c.Wake(slot, time.Second); !more || at <= last || late != time.Second {
-					t.Errorf("%v: slot %d starts at %v, after %v, and at %v when that is over", ws, slot, at, last, late)
+					t.Errorf("%v: slot %d starts at %v, after %v, and at %v when that is over", ws, slot,
+						at, last, late)
 				}
 				last = at
 				starts = append(starts, at)
@@ -405,7 +416,8 @@ func TestWhatStartsInTheStaggerIsWarmUp(t *testing.T) {
 	if owed, known := Owed(load, sole(whole)); !known || owed != 20 {
 		t.Errorf("%d owed, %v", owed, known)
 	}
-	steady := &spatev1.LoadPoint{Concurrency: 4, Requests: 20, Stagger: durationpb.New(10 * time.Second), WarmupUntilSteady: durationpb.New(time.Minute)}
+	steady := &spatev1.LoadPoint{Concurrency: 4, Requests: 20, Stagger: durationpb.New(10 * time.Second),
+		WarmupUntilSteady: durationpb.New(time.Minute)}
 	c := closed(t, steady, whole)
 	c.Measure(5 * time.Second)
 	if a, _ := c.Next(9 * time.Second); !a.Unmeasured {
@@ -418,10 +430,12 @@ func TestWhatStartsInTheStaggerIsWarmUp(t *testing.T) {
 
 func TestStaggerRefused(t *testing.T) {
 	second := durationpb.New(time.Second)
-	if _, err := NewOpen(&spatev1.LoadPoint{Rate: 1, Arrival: "constant", Requests: 1, Stagger: second}, 1, sole(whole)); err == nil {
+	if _, err := NewOpen(&spatev1.LoadPoint{Rate: 1, Arrival: "constant", Requests: 1, Stagger: second}, 1,
+		sole(whole)); err == nil {
 		t.Error("an open loop was staggered")
 	}
-	if _, err := NewClosed(&spatev1.LoadPoint{Concurrency: 1, Phases: []*spatev1.Phase{{From: 1, Duration: second}}, Stagger: second}, 1, sole(whole)); err == nil {
+	if _, err := NewClosed(&spatev1.LoadPoint{Concurrency: 1, Phases: []*spatev1.Phase{{From: 1, Duration: second}},
+		Stagger: second}, 1, sole(whole)); err == nil {
 		t.Error("phases were staggered")
 	}
 }

@@ -5,22 +5,23 @@ import (
 	"time"
 )
 
-// mostConditioned bounds the arrivals, warm-up included, whose gaps are summed before a schedule starts: some tens of milliseconds of
-// work (BenchmarkCondition). Longer schedules are not conditioned: chance alone keeps their mean rate within 0.1 % (one standard deviation;
-// divided by the square root of the burstiness for gamma arrivals).
+// mostConditioned bounds the arrivals, warm-up included, whose gaps are summed before a schedule starts: some tens of
+// milliseconds of work (BenchmarkCondition). Longer schedules are not conditioned: chance alone keeps their mean rate
+// within 0.1 % (one standard deviation; divided by the square root of the burstiness for gamma arrivals).
 const mostConditioned = 1 << 20
 
-// conditioned makes arrivals with random gaps whose n measured ones take exactly n / rate, from a base process of rate 1.
+// conditioned makes arrivals with random gaps whose n measured ones take exactly n / rate, from a base process of rate
+// 1.
 //
-// Let u_i be the arrivals of the base, and the measured part begin at time b, in the base at v. Arrival i of the measured part then is at
-// b + (u_i - v) / rate', with rate' = rate (u_e - v) / n, where u_e is the last measured arrival. The warm-up before it and the cool-down
-// behind it have the plain rate.
+// Let u_i be the arrivals of the base, and the measured part begin at time b, in the base at v. Arrival i of the
+// measured part then is at b + (u_i - v) / rate', with rate' = rate (u_e - v) / n, where u_e is the last measured
+// arrival. The warm-up before it and the cool-down behind it have the plain rate.
 //
-// Scaling the gaps is the same as conditioning on the time of the last arrival. Gaps of a gamma distribution, of which the exponential one is
-// a case, have proportions that do not depend on their sum (Lukacs, "A characterization of the gamma distribution", 1955). So the measured
-// part has exactly the distribution of a free process that happens to have its n-th arrival at n / rate. Of a Poisson process, the n - 1
-// arrivals before that one are n - 1 independent uniform instants in order. vLLM's benchmark client scales its gaps alike
-// (vllm/benchmarks/serve.py, get_request).
+// Scaling the gaps is the same as conditioning on the time of the last arrival. Gaps of a gamma distribution, of which
+// the exponential one is a case, have proportions that do not depend on their sum (Lukacs, "A characterization of the
+// gamma distribution", 1955). So the measured part has exactly the distribution of a free process that happens to have
+// its n-th arrival at n / rate. Of a Poisson process, the n - 1 arrivals before that one are n - 1 independent uniform
+// instants in order. vLLM's benchmark client scales its gaps alike (vllm/benchmarks/serve.py, get_request).
 //
 // The base is summed exactly, so the only rounding is that of rate' and of b and each time to the nearest nanosecond.
 type conditioned struct {
@@ -78,8 +79,9 @@ func (c *conditioned) copyTo(used process) process {
 	return old
 }
 
-// condition returns the stretches of a schedule, nil if it is not to be conditioned: it does not end by requests, where its measured part
-// begins is not known beforehand, it is longer than mostConditioned, or it is too bursty for its sums to have a meaning.
+// condition returns the stretches of a schedule, nil if it is not to be conditioned: it does not end by requests, where
+// its measured part begins is not known beforehand, it is longer than mostConditioned, or it is too bursty for its sums
+// to have a meaning.
 func condition(g gaps, rate float64, l *limits) []stretch {
 	if l.requests == 0 || l.pending || l.requests+l.warmupRequests > mostConditioned {
 		return nil
@@ -101,8 +103,8 @@ func condition(g gaps, rate float64, l *limits) []stretch {
 	return []stretch{{rate: rate}, measured, end}
 }
 
-// skipWarmup goes to the first measured arrival, and returns where the measured part begins: at the end of a warm-up by time, or at the last
-// arrival of the warm-up if that is later.
+// skipWarmup goes to the first measured arrival, and returns where the measured part begins: at the end of a warm-up by
+// time, or at the last arrival of the warm-up if that is later.
 func skipWarmup(s *sums, rate float64, l *limits) (measured stretch, first expected, ok bool) {
 	free := stretch{rate: rate}
 	for s.index+l.requests <= mostConditioned {
@@ -112,7 +114,8 @@ func skipWarmup(s *sums, rate float64, l *limits) (measured stretch, first expec
 		at, ok := free.time(first)
 		if !ok || !l.warmup(s.index-1, at) {
 			if measured.begin < l.warmupDuration {
-				measured.begin, measured.from = l.warmupDuration, newExpected(rate*(float64(l.warmupDuration)/float64(time.Second)))
+				measured.begin, measured.from = l.warmupDuration,
+					newExpected(rate*(float64(l.warmupDuration)/float64(time.Second)))
 			}
 			return measured, first, ok
 		}

@@ -37,7 +37,8 @@ func TestConditionedRate(t *testing.T) {
 // conditionedLoads draws loads that are conditioned, with every kind of warm-up that is known beforehand.
 var conditionedLoads = rapid.Custom(func(t *rapid.T) *spatev1.LoadPoint {
 	l := &spatev1.LoadPoint{
-		Rate: rapid.Float64Range(0.1, 1e6).Draw(t, "rate"), Arrival: rapid.SampledFrom([]string{"poisson", "gamma"}).Draw(t, "arrival"),
+		Rate:     rapid.Float64Range(0.1, 1e6).Draw(t, "rate"),
+		Arrival:  rapid.SampledFrom([]string{"poisson", "gamma"}).Draw(t, "arrival"),
 		Requests: rapid.Uint64Range(1, 2000).Draw(t, "requests"),
 	}
 	if l.Arrival == "gamma" {
@@ -58,8 +59,9 @@ var conditionedLoads = rapid.Custom(func(t *rapid.T) *spatev1.LoadPoint {
 	return l
 })
 
-// TestConditionedSpan: the warm-up is that of free arrivals. From its end, or from its last arrival if that is later, the measured ones take
-// n / rate to the nanosecond, the n-th at the end; and between them the gaps have the proportions of the free ones.
+// TestConditionedSpan: the warm-up is that of free arrivals. From its end, or from its last arrival if that is later,
+// the measured ones take n / rate to the nanosecond, the n-th at the end; and between them the gaps have the
+// proportions of the free ones.
 func TestConditionedSpan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		load, seed := conditionedLoads.Draw(t, "load"), rapid.Uint64().Draw(t, "seed")
@@ -93,9 +95,9 @@ func TestConditionedSpan(t *testing.T) {
 	})
 }
 
-// TestConditionedArrivalsAreUniform: all but the last arrival of a Poisson load are uniform in the span. That is the distribution of a
-// Poisson process whose n-th arrival is known. Gaps have the distribution of the spacings of so many uniform instants, 1 - (1 - x/n)^(n-1),
-// which for many is the exponential one.
+// TestConditionedArrivalsAreUniform: all but the last arrival of a Poisson load are uniform in the span. That is the
+// distribution of a Poisson process whose n-th arrival is known. Gaps have the distribution of the spacings of so many
+// uniform instants, 1 - (1 - x/n)^(n-1), which for many is the exponential one.
 func TestConditionedArrivalsAreUniform(t *testing.T) {
 	for _, n := range []uint64{2, 3, 5, 20, 200, 5000} {
 		span := float64(n) / slow
@@ -136,12 +138,13 @@ func TestConditionedGaps(t *testing.T) {
 	}
 }
 
-// TestNotConditioned: loads that do not end by requests, or of which it is not known where they are measured, or that are too long for their
-// gaps to be summed, come as they do.
+// TestNotConditioned: loads that do not end by requests, or of which it is not known where they are measured, or that
+// are too long for their gaps to be summed, come as they do.
 func TestNotConditioned(t *testing.T) {
 	for name, load := range map[string]*spatev1.LoadPoint{
-		"by duration":  {Rate: 100, Arrival: "poisson", Duration: durationpb.New(10 * time.Second)},
-		"until steady": {Rate: 100, Arrival: "poisson", Requests: 500, WarmupUntilSteady: durationpb.New(10 * time.Second)},
+		"by duration": {Rate: 100, Arrival: "poisson", Duration: durationpb.New(10 * time.Second)},
+		"until steady": {Rate: 100, Arrival: "poisson", Requests: 500,
+			WarmupUntilSteady: durationpb.New(10 * time.Second)},
 		"too long":     {Rate: 1e6, Arrival: "poisson", Requests: mostConditioned + 1},
 		"long warm-up": {Rate: 1e6, Arrival: "poisson", Requests: 1000, WarmupDuration: durationpb.New(time.Hour)},
 		"too bursty":   {Rate: 100, Arrival: "gamma", Burstiness: 1e-6, Requests: 2},

@@ -8,8 +8,8 @@ import (
 
 // constant spaces arrivals evenly: arrival i is at i/rate.
 //
-// A float rate is an exact fraction m / 2^s, so that i/rate in nanoseconds is i x 10^9 x 2^s / m. It is worked out in whole
-// numbers for each i anew and rounded once, to the nearest nanosecond: no error adds up, however long the stage.
+// A float rate is an exact fraction m / 2^s, so that i/rate in nanoseconds is i x 10^9 x 2^s / m. It is worked out in
+// whole numbers for each i anew and rounded once, to the nearest nanosecond: no error adds up, however long the stage.
 type constant struct {
 	divisor uint64 // m
 	shift   int    // s
@@ -38,8 +38,8 @@ func (c *constant) next() (time.Duration, error) {
 
 func (c *constant) copyTo(used process) process { return copied(c, used) }
 
-// at returns the offset of arrival i. An offset below 2^63 times a divisor of 53 bits has 116 bits at most, so a dividend of
-// more is beyond any time.Duration.
+// at returns the offset of arrival i. An offset below 2^63 times a divisor of 53 bits has 116 bits at most, so a
+// dividend of more is beyond any time.Duration.
 func (c *constant) at(i uint64) (time.Duration, bool) {
 	high, low := bits.Mul64(i, uint64(time.Second))
 	if length(high, low)+c.shift > 116 {

@@ -9,9 +9,9 @@ import (
 //
 //	warm-up ----> measured ----> cool-down ----> over
 //
-// The measured part begins at the first arrival that the limits do not call warm-up. It ends with the load's requests, at the
-// end of its duration, or where the cool-down of phases or a trace begins, whichever is first. The cool-down begins at the
-// offset of the last measured arrival if their number ended them, and at the end of the span if that did.
+// The measured part begins at the first arrival that the limits do not call warm-up. It ends with the load's requests,
+// at the end of its duration, or where the cool-down of phases or a trace begins, whichever is first. The cool-down
+// begins at the offset of the last measured arrival if their number ended them, and at the end of the span if that did.
 type course struct {
 	limits   limits
 	quota    uint64 // measured arrivals that end the measured part, if limits.requests is set
@@ -30,8 +30,8 @@ func (c *course) more(quota uint64) {
 	c.quota = quota
 }
 
-// take takes in the next arrival, of an offset not before the last one's and, where recall is asked, of an index above. It says whether it is unmeasured, and
-// false if it lies beyond the end.
+// take takes in the next arrival, of an offset not before the last one's and, where recall is asked, of an index above.
+// It says whether it is unmeasured, and false if it lies beyond the end.
 func (c *course) take(index uint64, offset time.Duration) (unmeasured, more bool) {
 	if !c.ended {
 		warmup := c.limits.warmup(index, offset)
@@ -71,8 +71,8 @@ func (c *course) ends(index uint64, offset time.Duration, warmup bool) bool {
 	return true
 }
 
-// ending returns the offsets at which the measured part and the cool-down behind it end, as far as that is known by now: the last
-// offset there is if not.
+// ending returns the offsets at which the measured part and the cool-down behind it end, as far as that is known by
+// now: the last offset there is if not.
 func (c *course) ending() (measured, all time.Duration) {
 	l := &c.limits
 	measured, all = math.MaxInt64, math.MaxInt64
@@ -100,8 +100,8 @@ func (c *course) recall(index uint64, offset time.Duration) (unmeasured, more bo
 	}
 }
 
-// timer knows when the span of a load's duration is over. The span begins when the warm-up has passed: at warmupDuration, or
-// at the first arrival beyond warmupRequests if that comes later.
+// timer knows when the span of a load's duration is over. The span begins when the warm-up has passed: at
+// warmupDuration, or at the first arrival beyond warmupRequests if that comes later.
 type timer struct {
 	running bool
 	ends    time.Duration

@@ -9,8 +9,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// FuzzShare reads stripes as a coordinator may send them, sound or not: what is refused is refused with an error, and what is taken gives
-// each arrival to one place, whenever it is due, and can be walked.
+// FuzzShare reads stripes as a coordinator may send them, sound or not: what is refused is refused with an error, and
+// what is taken gives each arrival to one place, whenever it is due, and can be walked.
 func FuzzShare(f *testing.F) {
 	for _, m := range []*spatev1.Stripe{
 		{},
@@ -19,9 +19,11 @@ func FuzzShare(f *testing.F) {
 		{Weights: []uint32{1<<32 - 1, 1}},
 		{Weights: []uint32{1, 1}, Rank: 1<<32 - 1, Handovers: []*spatev1.Handover{{FromRank: 1, Weights: []uint32{1}}}},
 		{Weights: []uint32{1, 1}, Rank: 2, Handovers: []*spatev1.Handover{
-			{FromRank: 1, Weights: []uint32{1, 0, 2}, FromNs: 5e6}, {Weights: []uint32{1, 0, 1}, FromNs: 2e6}, {FromRank: 2, Weights: []uint32{0, 1}},
+			{FromRank: 1, Weights: []uint32{1, 0, 2}, FromNs: 5e6}, {Weights: []uint32{1, 0, 1}, FromNs: 2e6},
+			{FromRank: 2, Weights: []uint32{0, 1}},
 		}},
-		{Weights: []uint32{2, 1}, Handovers: []*spatev1.Handover{{FromRank: 1, Weights: []uint32{1}, FromItems: []uint64{1 << 62, 1 << 62, 7}}}},
+		{Weights: []uint32{2, 1}, Handovers: []*spatev1.Handover{{FromRank: 1, Weights: []uint32{1},
+			FromItems: []uint64{1 << 62, 1 << 62, 7}}}},
 		{Weights: []uint32{1, 1}, Handovers: []*spatev1.Handover{{FromRank: 1, Weights: []uint32{1}, FromNs: -1}}},
 		{Weights: []uint32{1, 1}, Handovers: []*spatev1.Handover{{FromRank: 9, Weights: []uint32{1}}}},
 	} {

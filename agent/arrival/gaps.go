@@ -28,7 +28,8 @@ func newGaps(load *spatev1.LoadPoint, seed uint64) (gaps, error) {
 	case "gamma":
 		return newGammaGaps(load.GetBurstiness(), random)
 	default:
-		return nil, fmt.Errorf("arrival: no arrival process is called %q: use poisson, constant or gamma", load.GetArrival())
+		return nil, fmt.Errorf("arrival: no arrival process is called %q: use poisson, constant or gamma",
+			load.GetArrival())
 	}
 }
 
@@ -37,12 +38,12 @@ type exponentialGaps struct{ random draw.Sequence }
 
 func (e exponentialGaps) gap(i uint64) float64 { return exponential(e.random.At(i)) }
 
-// gammaGaps have the gamma distribution of shape k and mean 1, that is of scale 1/k. At a rate r they are gaps of shape k and
-// scale 1/(r k), as vLLM's --burstiness k makes them. Their variance is 1/k: k = 1 is the exponential distribution, less is
-// burstier, more is smoother.
+// gammaGaps have the gamma distribution of shape k and mean 1, that is of scale 1/k. At a rate r they are gaps of shape
+// k and scale 1/(r k), as vLLM's --burstiness k makes them. Their variance is 1/k: k = 1 is the exponential
+// distribution, less is burstier, more is smoother.
 //
-// Arrivals with such gaps are a renewal process, whose counts in long windows have an index of dispersion of 1/k too. Its first
-// gap begins at the start of the stage, as the ones behind it at the arrival before them.
+// Arrivals with such gaps are a renewal process, whose counts in long windows have an index of dispersion of 1/k too.
+// Its first gap begins at the start of the stage, as the ones behind it at the arrival before them.
 type gammaGaps struct {
 	random  draw.Sequence
 	d, c    float64 // of Marsaglia and Tsang
@@ -59,7 +60,8 @@ const (
 // newGammaGaps prepares what all gaps have in common.
 func newGammaGaps(shape float64, random draw.Sequence) (gaps, error) {
 	if !(shape >= minBurstiness && shape <= maxBurstiness) {
-		return nil, fmt.Errorf("arrival: gamma arrivals of burstiness %v cannot be: it must be from %v to %.0e", shape, minBurstiness, float64(maxBurstiness))
+		return nil, fmt.Errorf("arrival: gamma arrivals of burstiness %v cannot be: it must be from %v to %.0e", shape,
+			minBurstiness, float64(maxBurstiness))
 	}
 	g := &gammaGaps{random: random, inverse: 1 / shape}
 	if shape < 1 {
@@ -71,9 +73,10 @@ func newGammaGaps(shape float64, random draw.Sequence) (gaps, error) {
 	return g, nil
 }
 
-// gap draws by the method of Marsaglia and Tsang ("A simple method for generating gamma variables", 2000): with d = k - 1/3, c =
-// 1/sqrt(9d), x normal and v = (1 + cx)^3, d v has the gamma distribution of shape k >= 1 if it is taken with a probability
-// of exp(x^2/2 + d - dv + d ln v), which is above 1 - 0.0331 x^4. For k < 1 one of shape k + 1 times U^(1/k) has shape k.
+// gap draws by the method of Marsaglia and Tsang ("A simple method for generating gamma variables", 2000): with d = k -
+// 1/3, c = 1/sqrt(9d), x normal and v = (1 + cx)^3, d v has the gamma distribution of shape k >= 1 if it is taken with
+// a probability of exp(x^2/2 + d - dv + d ln v), which is above 1 - 0.0331 x^4. For k < 1 one of shape k + 1 times
+// U^(1/k) has shape k.
 //
 // It takes as many numbers as it needs from a sequence of arrival i's own, so that no gap depends on another one's.
 func (g *gammaGaps) gap(i uint64) float64 {
@@ -115,8 +118,8 @@ func (s *stream) next() uint64 {
 	return n
 }
 
-// normal returns a number of the standard normal distribution, by Marsaglia's polar method: of points (a, b) even in the unit
-// disc, a sqrt(-2 ln s / s) with s = a^2 + b^2.
+// normal returns a number of the standard normal distribution, by Marsaglia's polar method: of points (a, b) even in
+// the unit disc, a sqrt(-2 ln s / s) with s = a^2 + b^2.
 func (s *stream) normal() float64 {
 	for {
 		a, b := s.signed(), s.signed()

@@ -31,7 +31,8 @@ type crew struct {
 func newCrew(t *rapid.T) *crew {
 	c := &crew{
 		load: &spatev1.LoadPoint{
-			Concurrency: rapid.Uint32Range(1, 24).Draw(t, "concurrency"), Requests: rapid.Uint64Range(1, 300).Draw(t, "requests"),
+			Concurrency:    rapid.Uint32Range(1, 24).Draw(t, "concurrency"),
+			Requests:       rapid.Uint64Range(1, 300).Draw(t, "requests"),
 			WarmupRequests: rapid.SampledFrom([]uint64{0, 1, 50}).Draw(t, "warmup_requests"),
 		},
 		weights: rapid.SliceOfN(rapid.Uint32Range(1, 6), 2, 5).Draw(t, "weights"),
@@ -55,7 +56,8 @@ func newCrew(t *rapid.T) *crew {
 		c.agents = append(c.agents, a)
 	}
 	n := len(c.weights)
-	c.lost, c.heard, c.counts, c.snapshot, c.taken = make([]bool, n), make([]int, n), make([][]Arrival, n), make([][]uint64, n), make([]int, n)
+	c.lost, c.heard, c.counts, c.snapshot, c.taken = make([]bool, n), make([]int, n), make([][]Arrival, n),
+		make([][]uint64, n), make([]int, n)
 	return c
 }
 
@@ -108,8 +110,8 @@ func (c *crew) next(rank int, now time.Duration) bool {
 	return more
 }
 
-// TestClosedHandsOverExactly: whoever is lost and whenever the others hear of it, the measured requests that count are exactly as many as
-// were asked for, no request counts twice, and where no time has a say none of them is left out.
+// TestClosedHandsOverExactly: whoever is lost and whenever the others hear of it, the measured requests that count are
+// exactly as many as were asked for, no request counts twice, and where no time has a say none of them is left out.
 func TestClosedHandsOverExactly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newCrew(t)
@@ -200,8 +202,9 @@ func TestRequestsFollowTheirSlots(t *testing.T) {
 		{FromRank: 1, Weights: []uint32{1, 0, 1}, FromItems: []uint64{3}},
 		{FromRank: 2, Weights: []uint32{1}, FromItems: []uint64{1, 1}},
 	}}
-	// Slots 0, 3 are place 0's, 1, 4 place 1's and 2, 5 place 2's. Of place 1's list, requests 1, 4, 7, 10, 13, ..., place 0 is given
-	// slot 1 and place 2 slot 4, behind request 7; of place 2's, of which 2 and 4 are begun or another's, place 0 has all.
+	// Slots 0, 3 are place 0's, 1, 4 place 1's and 2, 5 place 2's. Of place 1's list, requests 1, 4, 7, 10, 13, ...,
+	// place 0 is given slot 1 and place 2 slot 4, behind request 7; of place 2's, of which 2 and 4 are begun or
+	// another's, place 0 has all.
 	c, err := NewClosed(&spatev1.LoadPoint{Concurrency: 6, Requests: 18}, 1, shareOf(t, m))
 	if err != nil {
 		t.Fatal(err)
@@ -233,7 +236,8 @@ func TestSharesRefuse(t *testing.T) {
 			{FromRank: 1, Weights: []uint32{MaxCycle - 1, 1}}, {FromRank: 1, Weights: []uint32{1, MaxCycle - 1}},
 		}, 10)...), "weights of all handovers sum up"},
 		"places without end": {give(&spatev1.Handover{FromRank: 1, Weights: []uint32{MaxCycle: 1}}), "1048577 places"},
-		"beyond counting":    {give(&spatev1.Handover{Weights: two, FromItems: []uint64{1<<62 + 1}}), "beyond all counting"},
+		"beyond counting": {give(&spatev1.Handover{Weights: two, FromItems: []uint64{1<<62 + 1}}),
+			"beyond all counting"},
 	} {
 		if _, err := NewShare(c.stripe); err == nil || !strings.Contains(err.Error(), c.said) {
 			t.Errorf("%s: %v", name, err)
@@ -252,7 +256,8 @@ func TestSharesRefuse(t *testing.T) {
 		}
 	}
 	load := &spatev1.LoadPoint{Concurrency: 2, Requests: 4}
-	if _, err := NewClosed(load, 1, shareOf(t, give(&spatev1.Handover{Weights: two}))); err == nil || !strings.Contains(err.Error(), "only when their agent is lost") {
+	if _, err := NewClosed(load, 1, shareOf(t, give(&spatev1.Handover{Weights: two}))); err == nil ||
+		!strings.Contains(err.Error(), "only when their agent is lost") {
 		t.Errorf("slots taken from a living agent: %v", err)
 	}
 }

@@ -15,19 +15,19 @@ import (
 type Arrival struct {
 	// Index of the arrival in the stage: with the stage's seed it decides the content.
 	Index uint64
-	// Offset from the stage's start at which the plan wants it to start. Closed loop: the elapsed time at which its slot
-	// asked.
+	// Offset from the stage's start at which the plan wants it to start. Closed loop: the elapsed time at which its
+	// slot asked.
 	Offset time.Duration
 	// Unmeasured arrivals are sent and left out of the results: those of warm-up and cool-down.
 	Unmeasured bool
 }
 
-// MeasureSlack is how long after warmup_until_steady a schedule goes on that nobody has told when measuring begins. It ends
-// then, with nothing measured.
+// MeasureSlack is how long after warmup_until_steady a schedule goes on that nobody has told when measuring begins. It
+// ends then, with nothing measured.
 const MeasureSlack = 30 * time.Second
 
-// limits are a load point's warm-up, ends and cool-down. The warm-up lasts until both have passed: the first warmupRequests and
-// warmupDuration.
+// limits are a load point's warm-up, ends and cool-down. The warm-up lasts until both have passed: the first
+// warmupRequests and warmupDuration.
 type limits struct {
 	requests       uint64        // measured arrivals of all agents; 0: no such end
 	duration       time.Duration // span after the warm-up in which measured arrivals start; 0: no such end
@@ -72,7 +72,8 @@ func limitsOf(load *spatev1.LoadPoint, bounded bool) (limits, error) {
 	l.warmupDuration = max(l.warmupDuration, l.stagger)
 	const most = math.MaxInt64
 	if l.requests > most || l.warmupRequests > most-l.requests {
-		return limits{}, fmt.Errorf("arrival: %d and %d requests are more than can be counted", l.requests, l.warmupRequests)
+		return limits{}, fmt.Errorf("arrival: %d and %d requests are more than can be counted", l.requests,
+			l.warmupRequests)
 	}
 	if l.requests == 0 && l.duration == 0 && !bounded {
 		return limits{}, errors.New("arrival: the load never ends: give it requests or a duration")
@@ -80,7 +81,8 @@ func limitsOf(load *spatev1.LoadPoint, bounded bool) (limits, error) {
 	return l, nil
 }
 
-// endingAt gives the limits of a load whose arrivals end at an offset by themselves: its cool-down is the last part of them.
+// endingAt gives the limits of a load whose arrivals end at an offset by themselves: its cool-down is the last part of
+// them.
 func (l limits) endingAt(end time.Duration) (limits, error) {
 	warmup := l.warmupDuration
 	if l.pending {

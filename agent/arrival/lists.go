@@ -8,13 +8,13 @@ import (
 
 // list is slots of a closed loop that came to an agent together, with the requests that belong to them.
 //
-// The stage's slots are the numbers below its concurrency c, and request i belongs to slot i mod c. A ring takes a part of the slots of
-// the list before it: slot j of the new list is slot at(j) of the old one. Requests follow their slots: request k of a list of n slots
-// belongs to its slot k mod n, so that with n' slots in the new list its request k is request (k / n') n + at(k mod n') of the old
-// one. Several rings behind one another lead from the stage to the list.
+// The stage's slots are the numbers below its concurrency c, and request i belongs to slot i mod c. A ring takes a part
+// of the slots of the list before it: slot j of the new list is slot at(j) of the old one. Requests follow their slots:
+// request k of a list of n slots belongs to its slot k mod n, so that with n' slots in the new list its request k is
+// request (k / n') n + at(k mod n') of the old one. Several rings behind one another lead from the stage to the list.
 //
-// Of a list's requests those from warm on and below owed are to be measured, but for a warm-up by time. That leaves out the first ones,
-// and then as many more are measured at the end.
+// Of a list's requests those from warm on and below owed are to be measured, but for a warm-up by time. That leaves out
+// the first ones, and then as many more are measured at the end.
 type list struct {
 	rings  []ring
 	slots  uint64
@@ -35,7 +35,8 @@ type ring struct {
 
 func newRing(of uint64, part Stripe) ring { return ring{of: of, part: part, slots: part.Below(of)} }
 
-// at returns request k of the part as one of the list, and below how many of the requests below n of the list are the part's.
+// at returns request k of the part as one of the list, and below how many of the requests below n of the list are the
+// part's.
 func (r *ring) at(k uint64) uint64 {
 	around, slot := k/r.slots*r.of, k%r.slots
 	if slot < uint64(len(r.part.own)) {
@@ -102,8 +103,8 @@ type division struct {
 	places      map[uint32][]list
 }
 
-// lists returns the place's lists, in the order in which they came: that of the weights if it has slots by them, then those that handovers
-// gave it. A part without slots, or of a list without requests left, is none.
+// lists returns the place's lists, in the order in which they came: that of the weights if it has slots by them, then
+// those that handovers gave it. A part without slots, or of a list without requests left, is none.
 func (s *Share) lists(concurrency uint64, l *limits) []list {
 	p := division{share: s, concurrency: concurrency, limits: l, places: map[uint32][]list{}}
 	p.keep(s.rank)
@@ -158,7 +159,8 @@ func (p *division) hand(h *handover) {
 	}
 }
 
-// begun returns the first request of the giver's list i that is given, and how many before it a warm-up by time has left out.
+// begun returns the first request of the giver's list i that is given, and how many before it a warm-up by time has
+// left out.
 func (h *handover) begun(i int, timed bool) (from, warmed uint64) {
 	number := func(i int) uint64 {
 		if i < len(h.fromItems) {

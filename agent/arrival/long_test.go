@@ -7,11 +7,13 @@ import (
 	"testing"
 )
 
-// The tests of this file draw millions of arrivals in one goroutine: the race detector would take minutes to find nothing.
+// The tests of this file draw millions of arrivals in one goroutine: the race detector would take minutes to find
+// nothing.
 
-// TestIndexOfDispersion: the counts of a renewal process in long windows have an index of dispersion of the variance of its gaps:
-// 1 for Poisson, 1/k for gamma, 0 for constant ones. With n windows the index has a standard deviation of sqrt(2/n) of itself;
-// four of them are allowed, and what windows of w expected arrivals still miss, of the order of (1 + 1/k^2) / w.
+// TestIndexOfDispersion: the counts of a renewal process in long windows have an index of dispersion of the variance of
+// its gaps: 1 for Poisson, 1/k for gamma, 0 for constant ones. With n windows the index has a standard deviation of
+// sqrt(2/n) of itself; four of them are allowed, and what windows of w expected arrivals still miss, of the order of (1
+// + 1/k^2) / w.
 func TestIndexOfDispersion(t *testing.T) {
 	const windows, window = 1000, 100
 	for name, p := range processes() {
@@ -20,7 +22,8 @@ func TestIndexOfDispersion(t *testing.T) {
 			got, mean := dispersion(points, window, windows)
 			slack := 4*math.Sqrt(2.0/windows)*p.dispersion + (1+p.dispersion*p.dispersion)/window
 			if math.Abs(got-p.dispersion) > slack {
-				t.Errorf("%s, seed %d: index of dispersion %.3f, want %.3f +- %.3f", name, seed, got, p.dispersion, slack)
+				t.Errorf("%s, seed %d: index of dispersion %.3f, want %.3f +- %.3f", name, seed, got,
+					p.dispersion, slack)
 			}
 			if slack := 4*math.Sqrt(p.dispersion*window/windows) + 1.0/windows; math.Abs(mean-window) > slack {
 				t.Errorf("%s, seed %d: %.2f arrivals a window, want %v +- %.2f", name, seed, mean, window, slack)
@@ -29,8 +32,8 @@ func TestIndexOfDispersion(t *testing.T) {
 	}
 }
 
-// TestGapDistribution is a Kolmogorov-Smirnov test of the gaps against their exact distribution; of ramps in expected arrivals,
-// which is what makes them one.
+// TestGapDistribution is a Kolmogorov-Smirnov test of the gaps against their exact distribution; of ramps in expected
+// arrivals, which is what makes them one.
 func TestGapDistribution(t *testing.T) {
 	for name, p := range processes() {
 		for seed := range uint64(3) {

@@ -210,8 +210,8 @@ func TestUnionIsOneMachinesSchedule(t *testing.T) {
 // byIndex orders arrivals.
 func byIndex(a, b Arrival) int { return cmp.Compare(a.Index, b.Index) }
 
-// TestEndsAsDefined builds the schedule again from its definition: endless arrivals first, then warm-up, ends and cool-down applied
-// to the list.
+// TestEndsAsDefined builds the schedule again from its definition: endless arrivals first, then warm-up, ends and
+// cool-down applied to the list.
 func TestEndsAsDefined(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		load, seed := openLoads.Draw(t, "load"), rapid.Uint64().Draw(t, "seed")
@@ -220,7 +220,8 @@ func TestEndsAsDefined(t *testing.T) {
 		}
 		got := drain(t, load, seed, whole)
 		offers, coolFrom := offered(t, load, seed)
-		want := dumbSchedule(load, offers, load.Requests, coolFrom, dumbWarmup{requests: load.WarmupRequests, until: load.WarmupDuration.AsDuration()})
+		want := dumbSchedule(load, offers, load.Requests, coolFrom,
+			dumbWarmup{requests: load.WarmupRequests, until: load.WarmupDuration.AsDuration()})
 		if !slices.Equal(got, want) {
 			t.Fatalf("%v\n%d arrivals, want %d", load, len(got), len(want))
 		}
@@ -230,8 +231,8 @@ func TestEndsAsDefined(t *testing.T) {
 	})
 }
 
-// TestMeasureAtAnyTime calls Measure after some arrivals were asked for, or never. What they settle to and what comes then is what
-// the definition says, as if the warm-up had been known from the start.
+// TestMeasureAtAnyTime calls Measure after some arrivals were asked for, or never. What they settle to and what comes
+// then is what the definition says, as if the warm-up had been known from the start.
 func TestMeasureAtAnyTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		load, seed := openLoads.Draw(t, "load"), rapid.Uint64().Draw(t, "seed")
@@ -276,7 +277,8 @@ func TestMeasureAtAnyTime(t *testing.T) {
 			func(a Arrival) bool { return !dealtTo(t, load, seed, s, a.Index) },
 		)
 		if !slices.Equal(got, want) {
-			t.Fatalf("%v, measured from %v, told after %d of %d arrivals, want %d", load, from, len(asked), len(got), len(want))
+			t.Fatalf("%v, measured from %v, told after %d of %d arrivals, want %d", load, from, len(asked),
+				len(got), len(want))
 		}
 	})
 }
@@ -285,7 +287,8 @@ func TestMeasureAtAnyTime(t *testing.T) {
 func TestMeasureNeverComes(t *testing.T) {
 	for _, rate := range []float64{0.001, 1, 100} {
 		load := &spatev1.LoadPoint{
-			Rate: rate, Arrival: "poisson", Requests: 10, WarmupUntilSteady: durationpb.New(time.Minute), Cooldown: durationpb.New(time.Hour),
+			Rate: rate, Arrival: "poisson", Requests: 10, WarmupUntilSteady: durationpb.New(time.Minute),
+			Cooldown: durationpb.New(time.Hour),
 		}
 		all := drain(t, load, 5, whole)
 		for _, a := range all {
@@ -301,7 +304,8 @@ func TestMeasureNeverComes(t *testing.T) {
 
 // TestMeasureWhileWalking lets another goroutine say when measuring begins.
 func TestMeasureWhileWalking(t *testing.T) {
-	load := &spatev1.LoadPoint{Rate: 1000, Arrival: "gamma", Burstiness: 0.5, Requests: 10_000, WarmupUntilSteady: durationpb.New(10 * time.Second)}
+	load := &spatev1.LoadPoint{Rate: 1000, Arrival: "gamma", Burstiness: 0.5, Requests: 10_000,
+		WarmupUntilSteady: durationpb.New(10 * time.Second)}
 	o := schedule(t, load, 1, whole)
 	if _, more := o.Next(); !more {
 		t.Fatal("no arrivals")
@@ -325,11 +329,13 @@ func measuredOf(all []Arrival) []Arrival {
 	return slices.DeleteFunc(slices.Clone(all), func(a Arrival) bool { return a.Unmeasured })
 }
 
-// offered returns more arrivals than a load of openLoads can have, and where its cool-down begins by itself, 0 if nowhere.
+// offered returns more arrivals than a load of openLoads can have, and where its cool-down begins by itself, 0 if
+// nowhere.
 func offered(t *rapid.T, load *spatev1.LoadPoint, seed uint64) (offers []Arrival, coolFrom time.Duration) {
 	if load.ReplaySpeed != 0 {
 		for i, at := range traceOf(seed) {
-			offers = append(offers, Arrival{Index: uint64(i), Offset: time.Duration(math.Round(float64(at) / load.ReplaySpeed))})
+			offers = append(offers, Arrival{Index: uint64(i),
+				Offset: time.Duration(math.Round(float64(at) / load.ReplaySpeed))})
 		}
 		return offers, offers[len(offers)-1].Offset - load.GetCooldown().AsDuration()
 	}
@@ -418,12 +424,15 @@ func TestOpenRefuses(t *testing.T) {
 		"no number of burstiness": {Rate: 1, Arrival: "gamma", Requests: 1, Burstiness: math.NaN()},
 		"burstiness of poisson":   {Rate: 1, Arrival: "poisson", Requests: 1, Burstiness: 2},
 		"a replay":                {Rate: 1, Arrival: "constant", Requests: 1, ReplaySpeed: 1},
-		"two warm-ups":            {Rate: 1, Arrival: "constant", Requests: 1, WarmupRequests: 1, WarmupUntilSteady: durationpb.New(1)},
-		"bad phases":              {Arrival: "constant", Phases: []*spatev1.Phase{{From: 1}}},
-		"phases of warm-up":       {Arrival: "constant", Phases: []*spatev1.Phase{{From: 1, Duration: durationpb.New(1)}}, WarmupDuration: durationpb.New(1)},
-		"invalid duration":        {Rate: 1, Arrival: "constant", Duration: &durationpb.Duration{Seconds: 1, Nanos: -1}},
-		"unknown split":           {Rate: 1, Arrival: "constant", Requests: 1, Split: "evenly"},
-		"too many requests":       {Rate: 1, Arrival: "constant", Requests: math.MaxUint64, WarmupRequests: 1},
+		"two warm-ups": {Rate: 1, Arrival: "constant", Requests: 1, WarmupRequests: 1,
+			WarmupUntilSteady: durationpb.New(1)},
+		"bad phases": {Arrival: "constant", Phases: []*spatev1.Phase{{From: 1}}},
+		"phases of warm-up": {Arrival: "constant",
+			Phases: []*spatev1.Phase{{From: 1, Duration: durationpb.New(1)}}, WarmupDuration: durationpb.New(1)},
+		"invalid duration": {Rate: 1, Arrival: "constant",
+			Duration: &durationpb.Duration{Seconds: 1, Nanos: -1}},
+		"unknown split":     {Rate: 1, Arrival: "constant", Requests: 1, Split: "evenly"},
+		"too many requests": {Rate: 1, Arrival: "constant", Requests: math.MaxUint64, WarmupRequests: 1},
 	} {
 		if _, err := NewOpen(load, 1, sole(whole)); err == nil {
 			t.Errorf("%s: accepted", name)

@@ -12,17 +12,18 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// dumbWarmup says what is warm-up: the first requests indices, what is offered before until, and the first told offers, which were
-// taken before anybody said when the warm-up ends.
+// dumbWarmup says what is warm-up: the first requests indices, what is offered before until, and the first told offers,
+// which were taken before anybody said when the warm-up ends.
 type dumbWarmup struct {
 	requests uint64
 	until    time.Duration
 	told     int
 }
 
-// dumbSchedule applies the definitions to a list of all that could start: quota measured arrivals end the measured part if the
-// load has requests, and so does coolFrom if it has a cool-down.
-func dumbSchedule(load *spatev1.LoadPoint, offers []Arrival, quota uint64, coolFrom time.Duration, w dumbWarmup) []Arrival {
+// dumbSchedule applies the definitions to a list of all that could start: quota measured arrivals end the measured part
+// if the load has requests, and so does coolFrom if it has a cool-down.
+func dumbSchedule(load *spatev1.LoadPoint, offers []Arrival, quota uint64, coolFrom time.Duration,
+	w dumbWarmup) []Arrival {
 	cooldown := load.GetCooldown().AsDuration()
 	end, first, until := len(offers), time.Duration(0), time.Duration(0)
 	ends := func(at int, when, coolUntil time.Duration) {
@@ -67,8 +68,8 @@ func dumbSchedule(load *spatev1.LoadPoint, offers []Arrival, quota uint64, coolF
 	return list
 }
 
-// TestClosedEndsAsDefined lets one agent's slots ask at random times, Measure coming after some of them, and builds the same from
-// the definition.
+// TestClosedEndsAsDefined lets one agent's slots ask at random times, Measure coming after some of them, and builds the
+// same from the definition.
 func TestClosedEndsAsDefined(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		load := limited(t, rapid.Bool().Draw(t, "phased"))
@@ -94,7 +95,8 @@ func TestClosedEndsAsDefined(t *testing.T) {
 			told = rapid.IntRange(0, 400).Draw(t, "told after")
 			warmup.told, warmup.until = told, time.Duration(rapid.Int64Range(0, int64(steady)).Draw(t, "from"))
 		}
-		gaps := rapid.SampledFrom([]time.Duration{time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond}).Draw(t, "gaps")
+		gaps := rapid.SampledFrom([]time.Duration{time.Millisecond, 20 * time.Millisecond,
+			100 * time.Millisecond}).Draw(t, "gaps")
 		times := rapid.SliceOfN(rapid.Int64Range(0, int64(gaps)), 700, 700).Draw(t, "times")
 		var offers, got []Arrival
 		quota, now := uint64(0), time.Duration(0)

@@ -2,8 +2,9 @@ package arrival
 
 import spatev1 "github.com/spate-load/spate/proto/spate/v1"
 
-// Counted says whether a load point tells how many measured arrivals it holds for a share before they come. With requests it does
-// whatever the cool-down, unless it is a trace's last part. In a closed loop it does with a warm-up by time or until steady too.
+// Counted says whether a load point tells how many measured arrivals it holds for a share before they come. With
+// requests it does whatever the cool-down, unless it is a trace's last part. In a closed loop it does with a warm-up by
+// time or until steady too.
 func Counted(load *spatev1.LoadPoint) bool {
 	if !counted(load) || timedWarmup(load) && load.GetConcurrency() == 0 {
 		return false
@@ -11,8 +12,9 @@ func Counted(load *spatev1.LoadPoint) bool {
 	return load.GetReplaySpeed() == 0 || load.GetCooldown().AsDuration() == 0
 }
 
-// Owed returns how many measured arrivals a load point that is Counted holds for a share. Of an open loop that is not known without its
-// schedule if shares have changed hands, which goes by the arrivals' times, or are drawn at random: see Open.Left.
+// Owed returns how many measured arrivals a load point that is Counted holds for a share. Of an open loop that is not
+// known without its schedule if shares have changed hands, which goes by the arrivals' times, or are drawn at random:
+// see Open.Left.
 func Owed(load *spatev1.LoadPoint, s Share) (arrivals uint64, known bool) {
 	c := uint64(load.GetConcurrency())
 	if !Counted(load) || c == 0 && (s.Changed() || load.GetSplit() == splitRandom && !s.base.complete()) {
@@ -35,5 +37,6 @@ func counted(load *spatev1.LoadPoint) bool {
 
 // timedWarmup says whether time has a say in which arrival is the first measured one.
 func timedWarmup(load *spatev1.LoadPoint) bool {
-	return load.GetWarmupDuration().AsDuration() != 0 || load.GetWarmupUntilSteady().AsDuration() != 0 || load.GetStagger().AsDuration() != 0
+	return load.GetWarmupDuration().AsDuration() != 0 || load.GetWarmupUntilSteady().AsDuration() != 0 ||
+		load.GetStagger().AsDuration() != 0
 }

@@ -11,7 +11,8 @@ type pattern struct {
 	*round
 }
 
-// round is a cycle of a pattern, with numbers in place of ranks. Patterns of many places that differ only in who has the parts share one.
+// round is a cycle of a pattern, with numbers in place of ranks. Patterns of many places that differ only in who has
+// the parts share one.
 type round struct {
 	weights []uint32 // in lowest terms, all above 0
 	cycle   uint64
@@ -21,7 +22,8 @@ type round struct {
 // seat is an item of a cycle: its owner's number, and how many items before it the owner has.
 type seat struct{ owner, before uint32 }
 
-// newPattern returns the pattern of weights that NewStripe takes. It shares the round of another one, which may be nil, if that is the same.
+// newPattern returns the pattern of weights that NewStripe takes. It shares the round of another one, which may be nil,
+// if that is the same.
 func newPattern(weights []uint32, like *pattern) (*pattern, error) {
 	if len(weights) > MaxCycle {
 		return nil, fmt.Errorf("arrival: %d places are more than %d", len(weights), MaxCycle)
@@ -89,10 +91,10 @@ func (p *pattern) stripe(rank uint32) Stripe {
 
 // owners returns the rank that owns each place of a cycle.
 //
-// Item k of an agent of weight w wants to be at (2k+1)/(2w) of the cycle: in the middle of the k-th of w equal parts. All
-// items of all agents are sorted by that, equal ones by rank, and given the places from 0 on. This is Webster's
-// (Sainte-Lague's) rule of handing out seats: each cycle gives each agent its weight exactly, and each beginning of it is
-// nearly in proportion. The comparison is exact, so every machine gets the same pattern.
+// Item k of an agent of weight w wants to be at (2k+1)/(2w) of the cycle: in the middle of the k-th of w equal parts.
+// All items of all agents are sorted by that, equal ones by rank, and given the places from 0 on. This is Webster's
+// (Sainte-Lague's) rule of handing out seats: each cycle gives each agent its weight exactly, and each beginning of it
+// is nearly in proportion. The comparison is exact, so every machine gets the same pattern.
 func owners(weights []uint32, cycle uint64) []uint32 {
 	q := newQueue(weights)
 	places := make([]uint32, cycle)

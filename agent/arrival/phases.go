@@ -24,7 +24,8 @@ const leastExponential = 1e-9
 // mostSteps is how many steps a phase may have.
 const mostSteps = 1_000_000
 
-// phase is a time in which a rate or a concurrency changes in one direction, or holds. It ends before the next one begins.
+// phase is a time in which a rate or a concurrency changes in one direction, or holds. It ends before the next one
+// begins.
 type phase struct {
 	begin, length time.Duration
 	from, to      float64
@@ -63,7 +64,8 @@ func newPhase(m *spatev1.Phase, begin time.Duration, most float64) (phase, error
 		p.to = m.GetTo()
 	}
 	if length == 0 || length >= math.MaxInt64-begin {
-		return phase{}, fmt.Errorf("its duration is %v: it must be above 0, and all phases together below 292 years", length)
+		return phase{}, fmt.Errorf("its duration is %v: it must be above 0, and all phases together below 292 years",
+			length)
 	}
 	for _, value := range []float64{p.from, p.to} {
 		if !(value >= 0 && value <= most) {
@@ -87,7 +89,8 @@ func (p phase) shaped(m *spatev1.Phase) (phase, error) {
 	case "steps":
 		p.shape, p.steps = steps, int(m.GetSteps())
 		if p.steps < 2 || p.steps > mostSteps || time.Duration(p.steps) > p.length {
-			return phase{}, fmt.Errorf("%d steps in %v cannot be: give it 2 to %d, each of at least a nanosecond", p.steps, p.length, mostSteps)
+			return phase{}, fmt.Errorf("%d steps in %v cannot be: give it 2 to %d, each of at least a nanosecond",
+				p.steps, p.length, mostSteps)
 		}
 		return p, nil
 	default:
@@ -98,7 +101,8 @@ func (p phase) shaped(m *spatev1.Phase) (phase, error) {
 // end returns the offset at which the phase is over.
 func (p *phase) end() time.Duration { return p.begin + p.length }
 
-// step returns the value of step j: as far apart from each other, the first and the last being those of the phase's ends.
+// step returns the value of step j: as far apart from each other, the first and the last being those of the phase's
+// ends.
 func (p *phase) step(j int) float64 {
 	if j == p.steps-1 {
 		return p.to
@@ -112,8 +116,8 @@ func (p *phase) stepBegin(j int) time.Duration {
 	return p.begin + p.length/n*time.Duration(j) + p.length%n*time.Duration(j)/n
 }
 
-// value returns the phase's value at an offset inside of it. It never falls if to is above from, and never rises if it is below,
-// but for the last bit of an exponential one.
+// value returns the phase's value at an offset inside of it. It never falls if to is above from, and never rises if it
+// is below, but for the last bit of an exponential one.
 func (p *phase) value(at time.Duration) float64 {
 	x := float64(at-p.begin) / float64(p.length)
 	switch p.shape {
@@ -139,7 +143,8 @@ func (p *phase) stepAt(at time.Duration) int {
 	return j
 }
 
-// firstAbove returns the first offset from at on at which the phase's value is above u, and false if there is none in the phase.
+// firstAbove returns the first offset from at on at which the phase's value is above u, and false if there is none in
+// the phase.
 func (p *phase) firstAbove(u float64, at time.Duration) (time.Duration, bool) {
 	at = max(at, p.begin)
 	if p.value(at) > u {

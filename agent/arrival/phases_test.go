@@ -30,7 +30,8 @@ func rateAt(p *spatev1.Phase, share float64) float64 {
 	}
 }
 
-// integrated is the integral of the rate over the first t seconds of a phase, by Simpson's rule, in each step by itself.
+// integrated is the integral of the rate over the first t seconds of a phase, by Simpson's rule, in each step by
+// itself.
 func integrated(p *spatev1.Phase, t float64) float64 {
 	d := p.GetDuration().AsDuration().Seconds()
 	parts := 1.0
@@ -58,13 +59,14 @@ func integrated(p *spatev1.Phase, t float64) float64 {
 	return sum
 }
 
-// TestRampsAgainstNumericIntegration: arrival i of a constant process is where the integral of the rate comes to i, whatever the
-// phases, and there are as many as the integral says.
+// TestRampsAgainstNumericIntegration: arrival i of a constant process is where the integral of the rate comes to i,
+// whatever the phases, and there are as many as the integral says.
 func TestRampsAgainstNumericIntegration(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		load := &spatev1.LoadPoint{Arrival: "constant"}
 		for range rapid.IntRange(1, 5).Draw(t, "phases") {
-			load.Phases = append(load.Phases, phaseOf(t, rapid.Float64Range(1e-3, 100), time.Millisecond, 20*time.Second))
+			load.Phases = append(load.Phases, phaseOf(t, rapid.Float64Range(1e-3, 100), time.Millisecond,
+				20*time.Second))
 		}
 		all, err := NewOpen(load, 0, sole(whole))
 		if err != nil {
@@ -78,7 +80,8 @@ func TestRampsAgainstNumericIntegration(t *testing.T) {
 			for ; more && a.Offset < end; a, more = all.Next() {
 				at := (a.Offset - begin).Seconds()
 				got := before + integrated(p, at)
-				if slack := 1e-7*got + 1e-7; math.Abs(got-float64(index)) > slack || a.Offset < last || a.Index != index {
+				if slack := 1e-7*got + 1e-7; math.Abs(got-float64(index)) > slack || a.Offset < last ||
+					a.Index != index {
 					t.Fatalf("%v: arrival %d (%+v) after %v is where %v are expected", load.Phases, index, a, last, got)
 				}
 				index++
@@ -93,12 +96,13 @@ func TestRampsAgainstNumericIntegration(t *testing.T) {
 	})
 }
 
-// TestRampIsExact compares linear phases of up to a week with exact fractions: the integral up to half a nanosecond before an
-// arrival, and 2^-50 of the phase, is below its number, and up to as much behind it above, but for 2^-50 of the phase's arrivals
-// and 2^-63 of one.
+// TestRampIsExact compares linear phases of up to a week with exact fractions: the integral up to half a nanosecond
+// before an arrival, and 2^-50 of the phase, is below its number, and up to as much behind it above, but for 2^-50 of
+// the phase's arrivals and 2^-63 of one.
 func TestRampIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		rates := rapid.OneOf(rapid.Float64Range(0, 1e6), rapid.Float64Range(0, 1), rapid.SampledFrom([]float64{0, 1e-300, 1e7}))
+		rates := rapid.OneOf(rapid.Float64Range(0, 1e6), rapid.Float64Range(0, 1),
+			rapid.SampledFrom([]float64{0, 1e-300, 1e7}))
 		from, to := rates.Draw(t, "from"), rates.Draw(t, "to")
 		length := time.Duration(rapid.Int64Range(1, int64(7*24*time.Hour)).Draw(t, "length"))
 		g := newSegment(0, length, from, to, linear)
@@ -120,7 +124,8 @@ func TestRampIsExact(t *testing.T) {
 	})
 }
 
-// integral is that of a linear rate over the first so many nanoseconds: t (from + (to - from) t / 2D), within the phase.
+// integral is that of a linear rate over the first so many nanoseconds: t (from + (to - from) t / 2D), within the
+// phase.
 func integral(from, to float64, length time.Duration, ns *big.Rat) *big.Rat {
 	d := new(big.Rat).SetInt64(int64(length))
 	if ns.Sign() < 0 {
@@ -157,7 +162,8 @@ func TestHoldIsTheConstantRate(t *testing.T) {
 func TestNothingArrivesAtRateZero(t *testing.T) {
 	second := durationpb.New(time.Second)
 	all := drain(t, &spatev1.LoadPoint{Arrival: "constant", Phases: []*spatev1.Phase{
-		{From: 0, Duration: second}, {From: 2, Duration: second}, {From: 0, Duration: second}, {From: 1, Duration: second}, {From: 0, Duration: second},
+		{From: 0, Duration: second}, {From: 2, Duration: second}, {From: 0, Duration: second},
+		{From: 1, Duration: second}, {From: 0, Duration: second},
 	}}, 0, whole)
 	want := []time.Duration{time.Second, 1500 * time.Millisecond, 3 * time.Second}
 	if len(all) != len(want) {
@@ -170,13 +176,15 @@ func TestNothingArrivesAtRateZero(t *testing.T) {
 	}
 }
 
-// TestWake compares with looking at each nanosecond. Where the value is within rounding of a whole number both answers are right.
+// TestWake compares with looking at each nanosecond. Where the value is within rounding of a whole number both answers
+// are right.
 func TestWake(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const most = 5
 		load := &spatev1.LoadPoint{Concurrency: most}
 		for range rapid.IntRange(1, 4).Draw(t, "phases") {
-			values := rapid.OneOf(rapid.Float64Range(0.1, most), rapid.Map(rapid.IntRange(1, most), func(n int) float64 { return float64(n) }))
+			values := rapid.OneOf(rapid.Float64Range(0.1, most),
+				rapid.Map(rapid.IntRange(1, most), func(n int) float64 { return float64(n) }))
 			load.Phases = append(load.Phases, phaseOf(t, values, 10, 60))
 		}
 		s, err := NewStripe([]uint32{2, 3}, rapid.IntRange(0, 1).Draw(t, "rank"))
@@ -202,7 +210,8 @@ func TestWake(t *testing.T) {
 			for now := max(begin, elapsed); now < end; now++ {
 				share := float64(now-begin) / float64(end-begin)
 				value := rateAt(p, share)
-				if p.GetShape() == "steps" && math.Abs(share*float64(p.GetSteps())-math.Round(share*float64(p.GetSteps()))) < 1/float64(end-begin)*float64(p.GetSteps()) {
+				if p.GetShape() == "steps" &&
+					math.Abs(share*float64(p.GetSteps())-math.Round(share*float64(p.GetSteps()))) < 1/float64(end-begin)*float64(p.GetSteps()) {
 					return // at the seam of two steps, rounded to a nanosecond
 				}
 				if math.Abs(value-u) < 1e-9 {
@@ -230,14 +239,16 @@ func TestWake(t *testing.T) {
 func TestWakeUp(t *testing.T) {
 	ten := durationpb.New(10 * time.Second)
 	c := closed(t, &spatev1.LoadPoint{Concurrency: 4, Phases: []*spatev1.Phase{
-		{From: 0, To: proto.Float64(4), Duration: ten}, {From: 2.5, Duration: ten}, {From: 4, To: proto.Float64(1), Duration: ten, Shape: "steps", Steps: 2},
+		{From: 0, To: proto.Float64(4), Duration: ten}, {From: 2.5, Duration: ten},
+		{From: 4, To: proto.Float64(1), Duration: ten, Shape: "steps", Steps: 2},
 	}}, whole)
 	never := time.Duration(-1)
 	for _, w := range []struct {
 		slot       int
 		from, want time.Duration
 	}{
-		{0, 0, 1}, {1, 0, 2500*time.Millisecond + 1}, {3, 0, 7500*time.Millisecond + 1}, {3, 8 * time.Second, 8 * time.Second},
+		{0, 0, 1}, {1, 0, 2500*time.Millisecond + 1}, {3, 0, 7500*time.Millisecond + 1},
+		{3, 8 * time.Second, 8 * time.Second},
 		{2, 15 * time.Second, 15 * time.Second}, {3, 10 * time.Second, 20 * time.Second}, {3, 25 * time.Second, never},
 		{0, 30*time.Second - 1, 30*time.Second - 1}, {0, 30 * time.Second, never},
 	} {
@@ -255,7 +266,8 @@ func TestWakeUp(t *testing.T) {
 	if _, more := c.Next(30 * time.Second); more {
 		t.Error("something starts at the phases' end")
 	}
-	if at, more := closed(t, &spatev1.LoadPoint{Concurrency: 1, Requests: 1}, whole).Wake(0, time.Hour); at != time.Hour || !more {
+	if at, more := closed(t, &spatev1.LoadPoint{Concurrency: 1, Requests: 1}, whole).Wake(0,
+		time.Hour); at != time.Hour || !more {
 		t.Error("a slot without phases sleeps")
 	}
 }
@@ -294,9 +306,11 @@ func TestStepBoundaries(t *testing.T) {
 		j := rapid.IntRange(0, p.steps-1).Draw(t, "step")
 		begin, end := p.stepBegin(j), p.stepBegin(j+1)
 		if p.stepAt(begin) != j || p.stepAt(end-1) != j {
-			t.Fatalf("step %d of %+v from %d to %d is %d at its begin and %d at its end", j, p, begin, end, p.stepAt(begin), p.stepAt(end-1))
+			t.Fatalf("step %d of %+v from %d to %d is %d at its begin and %d at its end", j, p, begin, end,
+				p.stepAt(begin), p.stepAt(end-1))
 		}
-		if p.stepBegin(0) != p.begin || p.stepBegin(p.steps) != p.end() || p.step(0) != p.from || p.step(p.steps-1) != p.to {
+		if p.stepBegin(0) != p.begin || p.stepBegin(p.steps) != p.end() || p.step(0) != p.from ||
+			p.step(p.steps-1) != p.to {
 			t.Fatal("the ends are not the phase's")
 		}
 	})

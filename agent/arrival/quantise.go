@@ -6,16 +6,17 @@ import (
 	"math"
 )
 
-// Quantise turns capacities of any scale into weights that sum up to total, in proportion as nearly as whole numbers can be.
-// Every positive capacity gets at least 1, a capacity of 0 gets 0. It is an error if a capacity is negative or no number, if
-// none is positive, or if total is less than the number of positive ones or more than MaxCycle.
+// Quantise turns capacities of any scale into weights that sum up to total, in proportion as nearly as whole numbers
+// can be. Every positive capacity gets at least 1, a capacity of 0 gets 0. It is an error if a capacity is negative or
+// no number, if none is positive, or if total is less than the number of positive ones or more than MaxCycle.
 func Quantise(capacities []float64, total uint32) ([]uint32, error) {
 	largest, positive, err := checkCapacities(capacities)
 	if err != nil {
 		return nil, err
 	}
 	if int64(total) < int64(positive) || total > MaxCycle {
-		return nil, fmt.Errorf("arrival: %d positive capacities cannot share %d: choose %d to %d", positive, total, positive, MaxCycle)
+		return nil, fmt.Errorf("arrival: %d positive capacities cannot share %d: choose %d to %d", positive, total,
+			positive, MaxCycle)
 	}
 	var sum float64
 	for _, c := range capacities {

@@ -8,15 +8,17 @@ import (
 
 // ramp makes arrivals at a rate r(t) that changes over time, from a process of rate 1.
 //
-// Let L(t) be the integral of r from 0 to t: the number of arrivals expected by t. If the base process of rate 1 has arrivals
-// at u0, u1 and so on ("operational time"), the arrivals at t = L^-1(u) have the rate r(t), and their gaps measured in L are
-// those of the base. A Poisson base gives the inhomogeneous Poisson process, whole numbers give arrivals that are one expected
-// arrival apart, and gamma gaps keep their burstiness at each rate (Cinlar, "Introduction to Stochastic Processes", 1975, 4.7).
-// Where r is 0 for a time, L is level: the inverse is then the end of the level, so nothing arrives in it.
+// Let L(t) be the integral of r from 0 to t: the number of arrivals expected by t. If the base process of rate 1 has
+// arrivals at u0, u1 and so on ("operational time"), the arrivals at t = L^-1(u) have the rate r(t), and their gaps
+// measured in L are those of the base. A Poisson base gives the inhomogeneous Poisson process, whole numbers give
+// arrivals that are one expected arrival apart, and gamma gaps keep their burstiness at each rate (Cinlar,
+// "Introduction to Stochastic Processes", 1975, 4.7). Where r is 0 for a time, L is level: the inverse is then the end
+// of the level, so nothing arrives in it.
 //
-// Operational time is summed in whole 2^-64 of an arrival, exactly, and each phase inverts its own L in closed form (see
-// segment). So no error adds up over arrivals. What remains: a phase's number of expected arrivals is rounded as floats are,
-// to 2^-50 of itself and 2^-63 of one, and its times are within 2^-50 of its length and rounded to the nearest nanosecond.
+// Operational time is summed in whole 2^-64 of an arrival, exactly, and each phase inverts its own L in closed form
+// (see segment). So no error adds up over arrivals. What remains: a phase's number of expected arrivals is rounded as
+// floats are, to 2^-50 of itself and 2^-63 of one, and its times are within 2^-50 of its length and rounded to the
+// nearest nanosecond.
 type ramp struct {
 	base       base
 	cursor     cursor
@@ -158,8 +160,8 @@ func (c *cursor) next() (segment, bool) {
 	return newSegment(begin, end-begin, value, value, linear), true
 }
 
-// segment is a time in which the rate rises or falls by one formula. A falling one is looked at from its end, where it is a rising
-// one: so none subtracts two nearly equal numbers.
+// segment is a time in which the rate rises or falls by one formula. A falling one is looked at from its end, where it
+// is a rising one: so none subtracts two nearly equal numbers.
 type segment struct {
 	begin, length time.Duration
 	low, high     float64 // rates
@@ -169,8 +171,8 @@ type segment struct {
 	mass          expected
 }
 
-// newSegment works out the number of expected arrivals, the integral of the rate over the length D: linear D (low + high) / 2;
-// exponential, at the rate low e^(g t) with g = ln(high/low) / D, D (high - low) / ln(high/low).
+// newSegment works out the number of expected arrivals, the integral of the rate over the length D: linear D (low +
+// high) / 2; exponential, at the rate low e^(g t) with g = ln(high/low) / D, D (high - low) / ln(high/low).
 func newSegment(begin, length time.Duration, from, to float64, s shape) segment {
 	g := segment{begin: begin, length: length, low: min(from, to), high: max(from, to), falling: to < from}
 	seconds, difference := float64(length)/float64(time.Second), g.high-g.low
@@ -195,8 +197,8 @@ func (g *segment) at(u expected) time.Duration {
 
 // after returns how many seconds the rising rate takes for u expected arrivals.
 //
-// Linear, at the rate low + a t with a = (high - low) / D: low t + a t^2 / 2 = u, whose root is 2u / (low + sqrt(low^2 + 2 a u)),
-// in a form without cancellation. Exponential: low (e^(g t) - 1) / g = u, so t = ln(1 + u g / low) / g.
+// Linear, at the rate low + a t with a = (high - low) / D: low t + a t^2 / 2 = u, whose root is 2u / (low + sqrt(low^2
+// + 2 a u)), in a form without cancellation. Exponential: low (e^(g t) - 1) / g = u, so t = ln(1 + u g / low) / g.
 func (g *segment) after(u float64) float64 {
 	switch {
 	case u == 0:

@@ -12,11 +12,12 @@ type era struct {
 	below uint64
 }
 
-// Renew takes in the newest share. It goes back to where the new handovers begin and walks there again; what has been returned stays so.
+// Renew takes in the newest share. It goes back to where the new handovers begin and walks there again; what has been
+// returned stays so.
 //
-// An arrival below an era's end has been returned if it was that share's, and it still counts as returned if it has stayed the agent's in
-// all eras since: what an era takes away is not started, and may come back in a later one. An era that ends before a later one adds
-// nothing to it.
+// An arrival below an era's end has been returned if it was that share's, and it still counts as returned if it has
+// stayed the agent's in all eras since: what an era takes away is not started, and may come back in a later one. An era
+// that ends before a later one adds nothing to it.
 func (w *walk) Renew() bool {
 	s := w.newest.Load()
 	if s == w.share {
@@ -62,8 +63,8 @@ func (w *walk) goBack(from time.Duration) {
 	w.hear()
 }
 
-// How often a walk keeps a mark to go back to, and how many of them: a revision that is later than all of them costs a walk from the
-// begin, some 10 ns for each arrival of the whole stage.
+// How often a walk keeps a mark to go back to, and how many of them: a revision that is later than all of them costs a
+// walk from the begin, some 10 ns for each arrival of the whole stage.
 const (
 	markEvery = time.Second
 	mostMarks = 16

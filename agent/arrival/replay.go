@@ -9,7 +9,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Times are the times of a trace's rows. Implementations are safe for concurrent use and need not hold the rows in memory.
+// Times are the times of a trace's rows. Implementations are safe for concurrent use and need not hold the rows in
+// memory.
 type Times interface {
 	// Len returns the number of rows.
 	Len() uint64
@@ -17,11 +18,10 @@ type Times interface {
 	At(i uint64) (time.Duration, bool)
 }
 
-// NewReplay returns the share's part of a trace: arrival i is at the time of row i divided by replay_speed, rounded to the
-// nearest nanosecond. The schedule ends with the trace or, before that, as that of NewOpen does. Its cool-down, where the trace
-// ends it, is the trace's last part. A row without a time, and one earlier than the row before it, end the schedule with an
-// error. It reads rows in order, as time goes on, and each once as long as
-// nothing changes hands.
+// NewReplay returns the share's part of a trace: arrival i is at the time of row i divided by replay_speed, rounded to
+// the nearest nanosecond. The schedule ends with the trace or, before that, as that of NewOpen does. Its cool-down,
+// where the trace ends it, is the trace's last part. A row without a time, and one earlier than the row before it, end
+// the schedule with an error. It reads rows in order, as time goes on, and each once as long as nothing changes hands.
 func NewReplay(load *spatev1.LoadPoint, seed uint64, times Times, s Share) (Open, error) {
 	speed := load.GetReplaySpeed()
 	if !(speed > 0 && speed <= math.MaxFloat64) {
@@ -71,7 +71,8 @@ func (r *replay) next() (time.Duration, error) {
 		return 0, err
 	}
 	if offset < r.last {
-		return 0, fmt.Errorf("arrival: row %d of the trace is at %v, before row %d at %v: sort the trace by time", r.row, offset, r.row-1, r.last)
+		return 0, fmt.Errorf("arrival: row %d of the trace is at %v, before row %d at %v: sort the trace by time",
+			r.row, offset, r.row-1, r.last)
 	}
 	r.row++
 	r.last = offset
@@ -91,7 +92,8 @@ func (r *replay) at(i uint64) (time.Duration, error) {
 	}
 	offset := math.RoundToEven(float64(at) / r.speed)
 	if offset >= math.MaxInt64 {
-		return 0, fmt.Errorf("arrival: row %d of the trace, at %v, is too late to be replayed at the speed %v", i, at, r.speed)
+		return 0, fmt.Errorf("arrival: row %d of the trace, at %v, is too late to be replayed at the speed %v", i,
+			at, r.speed)
 	}
 	return time.Duration(offset), nil
 }

@@ -28,7 +28,8 @@ func TestReplayScalesTime(t *testing.T) {
 	for speed, want := range map[float64][]time.Duration{
 		1: {0, 15, 15, 1e18}, 10: {0, 2, 2, 1e17}, 0.5: {0, 30, 30, 2e18},
 	} {
-		all, err := replayed(t, &spatev1.LoadPoint{ReplaySpeed: speed, Arrival: "trace", Requests: 4}, trace{0, 15, 15, 1e18})
+		all, err := replayed(t, &spatev1.LoadPoint{ReplaySpeed: speed, Arrival: "trace", Requests: 4},
+			trace{0, 15, 15, 1e18})
 		if err != nil || len(all) != len(want) {
 			t.Fatalf("speed %v: %v, %v", speed, all, err)
 		}
@@ -92,7 +93,8 @@ func TestReplayRefuses(t *testing.T) {
 // TestReplayOfAMillionRows takes the memory of its few words, whatever the trace's length.
 func TestReplayOfAMillionRows(t *testing.T) {
 	const rows = 1_000_000
-	o, err := NewReplay(&spatev1.LoadPoint{ReplaySpeed: 10, Cooldown: durationpb.New(time.Second)}, 1, evenly(rows), sole(whole))
+	o, err := NewReplay(&spatev1.LoadPoint{ReplaySpeed: 10, Cooldown: durationpb.New(time.Second)}, 1, evenly(rows),
+		sole(whole))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,19 +10,20 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Share is one agent's part of a schedule, whose parts may change hands while it is played. A Share is a value that nothing changes
-// any more: it may be copied and read concurrently.
+// Share is one agent's part of a schedule, whose parts may change hands while it is played. A Share is a value that
+// nothing changes any more: it may be copied and read concurrently.
 //
-// Who owns item i is a fold over the handovers. At first it is place p of the pattern of all weights, as the k-th item of its list,
-// counted from 0. Then each handover in its order, if it shares out what belongs to p and the item is behind its moment, sends it on:
-// the pattern of its own weights names for k the new place p', and how many numbers below k it names that place for is the new k. So a
-// handover maps a list onto lists without gaps or overlaps, and all places together own each item once, whatever changed hands and in
-// whatever order the moments come.
+// Who owns item i is a fold over the handovers. At first it is place p of the pattern of all weights, as the k-th item
+// of its list, counted from 0. Then each handover in its order, if it shares out what belongs to p and the item is
+// behind its moment, sends it on: the pattern of its own weights names for k the new place p', and how many numbers
+// below k it names that place for is the new k. So a handover maps a list onto lists without gaps or overlaps, and all
+// places together own each item once, whatever changed hands and in whatever order the moments come.
 //
-// An arrival of an open loop is behind a moment if it is due then or later. What belongs to whom in a closed loop is told at Closed.
+// An arrival of an open loop is behind a moment if it is due then or later. What belongs to whom in a closed loop is
+// told at Closed.
 //
-// A share that is split at random draws a place instead: at first by all weights, then once for each handover that sends the
-// arrival on, by that one's weights.
+// A share that is split at random draws a place instead: at first by all weights, then once for each handover that
+// sends the arrival on, by that one's weights.
 type Share struct {
 	stripe    *spatev1.Stripe
 	rank      uint32
@@ -48,16 +49,19 @@ type handover struct {
 const (
 	// mostItems bounds the numbers of items that a handover may name.
 	mostItems = 1 << 62
-	// latestMoment bounds when something may change hands: so late that nothing is due any more, and no sum with it overflows.
+	// latestMoment bounds when something may change hands: so late that nothing is due any more, and no sum with it
+	// overflows.
 	latestMoment = time.Duration(math.MaxInt64 / 2)
 	// mostSeats bounds the memory of handovers, whatever a coordinator says: 8 bytes each.
 	mostSeats = 16 * MaxCycle
 )
 
-// NewShare reads a stripe. A place that is not in its weights has what handovers give it, which may be nothing yet. It is an error if
-// weights are none that NewStripe takes, if a handover has a negative moment, or if it names a giver that has nothing by then.
+// NewShare reads a stripe. A place that is not in its weights has what handovers give it, which may be nothing yet. It
+// is an error if weights are none that NewStripe takes, if a handover has a negative moment, or if it names a giver
+// that has nothing by then.
 func NewShare(m *spatev1.Stripe) (Share, error) {
-	s := Share{stripe: &spatev1.Stripe{Weights: m.GetWeights(), Rank: m.GetRank()}, rank: m.GetRank(), changed: math.MaxInt64}
+	s := Share{stripe: &spatev1.Stripe{Weights: m.GetWeights(), Rank: m.GetRank()}, rank: m.GetRank(),
+		changed: math.MaxInt64}
 	if int(s.rank) < len(m.GetWeights()) {
 		var err error
 		if s.base, err = NewStripe(m.GetWeights(), int(s.rank)); err != nil {
@@ -70,8 +74,8 @@ func NewShare(m *spatev1.Stripe) (Share, error) {
 	return s.append(m.GetHandovers())
 }
 
-// Revised returns the share of a later revision of its stripe: the same with more handovers behind those there are. Anything else is an
-// error.
+// Revised returns the share of a later revision of its stripe: the same with more handovers behind those there are.
+// Anything else is an error.
 func (s *Share) Revised(m *spatev1.Stripe) (Share, error) {
 	old, list := s.stripe.GetHandovers(), m.GetHandovers()
 	switch {
@@ -83,7 +87,8 @@ func (s *Share) Revised(m *spatev1.Stripe) (Share, error) {
 	}
 	for i, h := range old {
 		if !sameHandover(h, list[i]) {
-			return Share{}, fmt.Errorf("arrival: handover %d was changed from {%v} to {%v}: handovers are only added", i, h, list[i])
+			return Share{}, fmt.Errorf("arrival: handover %d was changed from {%v} to {%v}: handovers are only added",
+				i, h, list[i])
 		}
 	}
 	return s.append(list[len(old):])
@@ -95,8 +100,8 @@ func sameHandover(a, b *spatev1.Handover) bool {
 		slices.Equal(a.GetWeights(), b.GetWeights()) && slices.Equal(a.GetFromItems(), b.GetFromItems())
 }
 
-// Joined says whether the place came later than the weights, and from when on it has something: the last offset there is if it has
-// nothing yet.
+// Joined says whether the place came later than the weights, and from when on it has something: the last offset there
+// is if it has nothing yet.
 func (s *Share) Joined() (from time.Duration, joined bool) {
 	if int(s.rank) < len(s.stripe.GetWeights()) {
 		return 0, false
@@ -115,7 +120,8 @@ func (s *Share) nothing() bool {
 	return s.base.Empty() && !slices.ContainsFunc(s.handovers, func(h handover) bool { return h.pattern.gives(s.rank) })
 }
 
-// settle works out what is left in the end, when all moments have passed: a place that gives has nothing but what it keeps of it.
+// settle works out what is left in the end, when all moments have passed: a place that gives has nothing but what it
+// keeps of it.
 func (s *Share) settle() {
 	has := map[uint32]bool{}
 	for _, rank := range s.pattern.ranks {
@@ -150,7 +156,8 @@ func (s *Share) append(list []*spatev1.Handover) (Share, error) {
 			return Share{}, err
 		}
 	}
-	n.stripe = &spatev1.Stripe{Weights: s.stripe.GetWeights(), Rank: s.rank, Handovers: slices.Concat(s.stripe.GetHandovers(), list)}
+	n.stripe = &spatev1.Stripe{Weights: s.stripe.GetWeights(), Rank: s.rank,
+		Handovers: slices.Concat(s.stripe.GetHandovers(), list)}
 	n.handovers = slices.Clone(s.handovers)
 	holders := n.holders()
 	for i, m := range list {
@@ -235,7 +242,8 @@ func (s *Share) owns(i uint64, due time.Duration) bool {
 	return rank == s.rank
 }
 
-// count returns how many arrivals from an index to below another are the place's, if all are due when nothing changes hands any more.
+// count returns how many arrivals from an index to below another are the place's, if all are due when nothing changes
+// hands any more.
 func (s *Share) count(from, below uint64) (n uint64) {
 	if s.draws != nil && !s.Changed() {
 		return s.draws.count(&s.base, from, below)
@@ -253,7 +261,8 @@ func (s *Share) dealt(i uint64) bool {
 	return !s.base.Empty() && s.base.has(s.draws.seat(0, i, i, s.base.cycle))
 }
 
-// following returns the first handover from h on in which a place gives what is due at an offset: their number if there is none.
+// following returns the first handover from h on in which a place gives what is due at an offset: their number if there
+// is none.
 func (s *Share) following(rank uint32, h int, due time.Duration) int {
 	if int(rank) < len(s.gives) {
 		for _, next := range s.gives[rank] {

@@ -18,7 +18,8 @@ type held struct {
 	live bool
 }
 
-// dumbOwnersOf hands lists over by the definition, item by item: it returns the place that each of the items due at offsets ends at.
+// dumbOwnersOf hands lists over by the definition, item by item: it returns the place that each of the items due at
+// offsets ends at.
 func dumbOwnersOf(m *spatev1.Stripe, due []time.Duration) []int {
 	places := map[int][][]held{}
 	base := map[int][]held{}
@@ -123,7 +124,8 @@ func (h *history) join(t *rapid.T, at time.Duration) {
 	for _, p := range h.living() {
 		weights := make([]uint32, h.places+1)
 		weights[p], weights[h.places] = rapid.Uint32Range(0, 4).Draw(t, "kept"), part
-		h.stripe.Handovers = append(h.stripe.Handovers, &spatev1.Handover{FromRank: p, Weights: weights, FromNs: int64(at)})
+		h.stripe.Handovers = append(h.stripe.Handovers, &spatev1.Handover{FromRank: p, Weights: weights,
+			FromNs: int64(at)})
 	}
 	h.places++
 }
@@ -143,8 +145,8 @@ func shareOf(t rapid.TB, m *spatev1.Stripe) Share {
 	return s
 }
 
-// TestEachArrivalHasOneOwner compares who owns what, after any losses and joins at any moments, with lists that are handed over item by
-// item.
+// TestEachArrivalHasOneOwner compares who owns what, after any losses and joins at any moments, with lists that are
+// handed over item by item.
 func TestEachArrivalHasOneOwner(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := befalls(t, 900)
@@ -158,7 +160,8 @@ func TestEachArrivalHasOneOwner(t *testing.T) {
 			s := shareOf(t, h.of(p, n))
 			for i, at := range due {
 				if s.owns(uint64(i), at) != (want[i] == int(p)) {
-					t.Fatalf("arrival %d at %v: place %d owns it: %v; the definition gives it to %d", i, at, p, s.owns(uint64(i), at), want[i])
+					t.Fatalf("arrival %d at %v: place %d owns it: %v; the definition gives it to %d", i, at, p,
+						s.owns(uint64(i), at), want[i])
 				}
 			}
 		}
@@ -170,7 +173,8 @@ func TestEachArrivalHasOneOwner(t *testing.T) {
 	})
 }
 
-// drawnOwnersOf draws the place of each item from the definition, by all weights and by those of each handover that sends it on.
+// drawnOwnersOf draws the place of each item from the definition, by all weights and by those of each handover that
+// sends it on.
 func drawnOwnersOf(m *spatev1.Stripe, seed uint64, due []time.Duration) []int {
 	random := draw.New(seed, "split")
 	drawn := func(sequence, i int, weights []uint32) int {
@@ -211,17 +215,20 @@ func TestEachArrivalIsDrawnOnce(t *testing.T) {
 			s.draws = d
 			for i, at := range due {
 				if s.owns(uint64(i), at) != (want[i] == int(p)) {
-					t.Fatalf("arrival %d at %v: place %d owns it: %v; the definition gives it to %d", i, at, p, s.owns(uint64(i), at), want[i])
+					t.Fatalf("arrival %d at %v: place %d owns it: %v; the definition gives it to %d", i, at, p,
+						s.owns(uint64(i), at), want[i])
 				}
 			}
 		}
 	})
 }
 
-// TestLeftCountsTheRest: whatever has come and changed hands, Left is how many measured arrivals Next would still return.
+// TestLeftCountsTheRest: whatever has come and changed hands, Left is how many measured arrivals Next would still
+// return.
 func TestLeftCountsTheRest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		load, seed := openLoads.Filter(func(l *spatev1.LoadPoint) bool { return l.Phases == nil }).Draw(t, "load"), rapid.Uint64Range(0, 5).Draw(t, "seed")
+		load, seed := openLoads.Filter(func(l *spatev1.LoadPoint) bool { return l.Phases == nil }).Draw(t, "load"),
+			rapid.Uint64Range(0, 5).Draw(t, "seed")
 		load.Requests, load.Duration = rapid.Uint64Range(1, 300).Draw(t, "so many requests"), nil
 		load.WarmupDuration, load.WarmupUntilSteady, load.Cooldown = nil, nil, nil
 		h := befalls(t, 3*time.Second)
@@ -248,8 +255,8 @@ func TestLeftCountsTheRest(t *testing.T) {
 	})
 }
 
-// player is an agent of an open loop as the executor plays it: it prepares some arrivals ahead and starts them in time, and hears of
-// revisions when it does.
+// player is an agent of an open loop as the executor plays it: it prepares some arrivals ahead and starts them in time,
+// and hears of revisions when it does.
 type player struct {
 	open    Open
 	next    Arrival
@@ -282,14 +289,15 @@ func (p *player) play(now, ahead time.Duration) {
 	})
 }
 
-// TestRevisedWalks lets agents play a schedule each on its own and hear of losses and joins at different times, givers before the moment,
-// and takers whenever: each arrival is started once, by one who has it then.
+// TestRevisedWalks lets agents play a schedule each on its own and hear of losses and joins at different times, givers
+// before the moment, and takers whenever: each arrival is started once, by one who has it then.
 func TestRevisedWalks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		load, seed := openLoads.Draw(t, "load"), rapid.Uint64Range(0, 5).Draw(t, "seed")
 		h := befalls(t, 3*time.Second)
 		told := time.Duration(rapid.Int64Range(0, int64(2*time.Second)).Draw(t, "told"))
-		from := min(told+time.Duration(rapid.Int64Range(0, int64(time.Second)).Draw(t, "from")), load.GetWarmupUntilSteady().AsDuration())
+		from := min(told+time.Duration(rapid.Int64Range(0, int64(time.Second)).Draw(t, "from")),
+			load.GetWarmupUntilSteady().AsDuration())
 		alone := schedule(t, load, seed, whole)
 		alone.Measure(from)
 		all := rest(t, alone)
@@ -315,13 +323,15 @@ func TestRevisedWalks(t *testing.T) {
 }
 
 // playedBy returns what a place starts.
-func (h *history) playedBy(t *rapid.T, rank uint32, load *spatev1.LoadPoint, seed uint64, ahead, told, from time.Duration) []Arrival {
+func (h *history) playedBy(t *rapid.T, rank uint32, load *spatev1.LoadPoint, seed uint64, ahead, told,
+	from time.Duration) []Arrival {
 	p := &player{until: math.MaxInt64, open: revisable(t, load, seed, shareOf(t, h.of(rank, 0)))}
 	if at, lost := h.lost[rank]; lost {
 		p.until = at
 	}
 	p.next, p.more = p.open.Next()
-	times := h.hears(rank, rapid.SliceOfN(rapid.Int64Range(-int64(time.Second), int64(4*time.Second)), len(h.stripe.Handovers), len(h.stripe.Handovers)).Draw(t, "late"))
+	times := h.hears(rank, rapid.SliceOfN(rapid.Int64Range(-int64(time.Second), int64(4*time.Second)),
+		len(h.stripe.Handovers), len(h.stripe.Handovers)).Draw(t, "late"))
 	moments := append([]time.Duration{told}, times...)
 	for now := time.Duration(0); now < 20*time.Second; now += 50 * time.Millisecond {
 		moments = append(moments, now)
@@ -347,8 +357,8 @@ func (h *history) playedBy(t *rapid.T, rank uint32, load *spatev1.LoadPoint, see
 	return p.started
 }
 
-// hears draws when a place hears of each handover: in their order, and before the moments of those that take from it. A place that is lost
-// is told no more.
+// hears draws when a place hears of each handover: in their order, and before the moments of those that take from it. A
+// place that is lost is told no more.
 func (h *history) hears(rank uint32, late []int64) []time.Duration {
 	times := make([]time.Duration, len(late))
 	latest := time.Duration(math.MaxInt64)

@@ -12,9 +12,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// The tests of this file look at the superposition of what all agents send. Seeds are fixed, so that they are the same each time;
-// a bound that chance exceeds once in a thousand times would still be a fair one. Rates are low, so that rounding to
-// nanoseconds plays no part even among the many tiny gaps of bursty arrivals.
+// The tests of this file look at the superposition of what all agents send. Seeds are fixed, so that they are the same
+// each time; a bound that chance exceeds once in a thousand times would still be a fair one. Rates are low, so that
+// rounding to nanoseconds plays no part even among the many tiny gaps of bursty arrivals.
 
 // superposed is an arrival process under test.
 type superposed struct {
@@ -107,8 +107,9 @@ func processes() map[string]superposed {
 	return all
 }
 
-// gammaCDF is the distribution of gaps of mean 1 and shape k, the regularised incomplete gamma function P(k, kx): by its power
-// series for small x, and by the continued fraction of 1 - P elsewhere (Abramowitz and Stegun 6.5.29 and 6.5.31).
+// gammaCDF is the distribution of gaps of mean 1 and shape k, the regularised incomplete gamma function P(k, kx): by
+// its power series for small x, and by the continued fraction of 1 - P elsewhere (Abramowitz and Stegun 6.5.29 and
+// 6.5.31).
 func gammaCDF(k, x float64) float64 {
 	if x <= 0 {
 		return 0
@@ -171,7 +172,8 @@ func unequal(n int) []uint32 {
 	return ws
 }
 
-// dispersion is the index of dispersion of counts: the variance of the number of points in windows of a length, divided by its mean.
+// dispersion is the index of dispersion of counts: the variance of the number of points in windows of a length, divided
+// by its mean.
 func dispersion(points []float64, window float64, windows int) (index, mean float64) {
 	counts := make([]float64, windows)
 	for _, u := range points {
@@ -188,8 +190,8 @@ func dispersion(points []float64, window float64, windows int) (index, mean floa
 	return (squares/float64(windows) - mean*mean) / mean, mean
 }
 
-// kolmogorovSmirnov is the largest distance between the distribution of the gaps between points and the one given, times sqrt(n).
-// Chance exceeds 1.95 once in a thousand times, if the distribution is right.
+// kolmogorovSmirnov is the largest distance between the distribution of the gaps between points and the one given,
+// times sqrt(n). Chance exceeds 1.95 once in a thousand times, if the distribution is right.
 func kolmogorovSmirnov(points []float64, cdf func(float64) float64) float64 {
 	return distance(gapsOf(points), cdf)
 }
@@ -219,7 +221,8 @@ func gapsOf(points []float64) []float64 {
 	return gaps
 }
 
-// TestSuperpositionIsOneMachinesSchedule: for every process, any number of unequal agents together send what one machine would.
+// TestSuperpositionIsOneMachinesSchedule: for every process, any number of unequal agents together send what one
+// machine would.
 func TestSuperpositionIsOneMachinesSchedule(t *testing.T) {
 	for name, p := range processes() {
 		load := proto.CloneOf(p.load)
@@ -270,7 +273,8 @@ func TestWrongProcessesAreSeen(t *testing.T) {
 	}
 	same := share(all["poisson"], func(uint64) uint64 { return 1 })
 	if index, _ := dispersion(same, window, n/window*9/10); index < 0.7*agents {
-		t.Errorf("%d agents that draw the same Poisson arrivals: index of dispersion %.2f, want about %d", agents, index, agents)
+		t.Errorf("%d agents that draw the same Poisson arrivals: index of dispersion %.2f, want about %d", agents,
+			index, agents)
 	}
 	if d := kolmogorovSmirnov(same, all["poisson"].cdf); d < 10*significant {
 		t.Errorf("the same arrivals on each agent: distance %.2f is not seen", d)
@@ -316,7 +320,8 @@ func TestArrivalsArePinned(t *testing.T) {
 			[]time.Duration{11266448, 13198576, 14094923, 21255980, 26581225, 49901743, 61082644, 64094923},
 		},
 		"poisson, conditioned behind 15 ms": {
-			&spatev1.LoadPoint{Rate: 100, Arrival: "poisson", WarmupDuration: durationpb.New(15 * time.Millisecond), Requests: 5},
+			&spatev1.LoadPoint{Rate: 100, Arrival: "poisson", WarmupDuration: durationpb.New(15 * time.Millisecond),
+				Requests: 5},
 			[]time.Duration{11266448, 13198576, 14094923, 21078111, 26537975, 50448023, 61911572, 65000000},
 		},
 		"gamma 0.5": {

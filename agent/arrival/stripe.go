@@ -1,13 +1,14 @@
 // Package arrival says when requests start: the schedule of a whole stage, and which of it is one agent's.
 //
-// NewOpen makes the schedule of a rate: constant, Poisson or gamma arrivals, at one rate or over phases. NewReplay has the
-// times of a trace. NewClosed keeps a concurrency, constant or over phases, with think times. All of them have the same
-// warm-up, measured part and cool-down.
+// NewOpen makes the schedule of a rate: constant, Poisson or gamma arrivals, at one rate or over phases. NewReplay has
+// the times of a trace. NewClosed keeps a concurrency, constant or over phases, with think times. All of them have the
+// same warm-up, measured part and cool-down.
 //
-// Everything here is a pure function of the load point, the stage's seed, the agent's share and, with a warm-up until steady,
-// the moment at which measuring begins. Every agent works out the same schedule and takes its own indices of it, in turn or by a draw, so that
-// the union over all agents is exactly what one machine would do, however many there are and however unequal. The package sends
-// nothing, waits for nothing and reads no clock: the agent's executor asks it what comes next.
+// Everything here is a pure function of the load point, the stage's seed, the agent's share and, with a warm-up until
+// steady, the moment at which measuring begins. Every agent works out the same schedule and takes its own indices of
+// it, in turn or by a draw, so that the union over all agents is exactly what one machine would do, however many there
+// are and however unequal. The package sends nothing, waits for nothing and reads no clock: the agent's executor asks
+// it what comes next.
 package arrival
 
 import (
@@ -19,15 +20,16 @@ import (
 // MaxCycle is the largest sum of weights, in lowest terms, that a stripe can be made of.
 const MaxCycle = 1 << 20
 
-// Stripe is one agent's share of the whole numbers: of each cycle of as many numbers as the weights sum up to, the agent
-// owns as many as its weight, spread evenly. A Stripe is a value and may be copied and read concurrently.
+// Stripe is one agent's share of the whole numbers: of each cycle of as many numbers as the weights sum up to, the
+// agent owns as many as its weight, spread evenly. A Stripe is a value and may be copied and read concurrently.
 type Stripe struct {
 	own   []uint32 // owned places of a cycle, ascending
 	cycle uint64   // length of a cycle
 }
 
-// NewStripe returns the stripe of the agent at place rank of the weights. An agent of weight 0 owns nothing. It is an error
-// if no weight is positive, or if they sum up to more than MaxCycle after division by their greatest common divisor.
+// NewStripe returns the stripe of the agent at place rank of the weights. An agent of weight 0 owns nothing. It is an
+// error if no weight is positive, or if they sum up to more than MaxCycle after division by their greatest common
+// divisor.
 func NewStripe(weights []uint32, rank int) (Stripe, error) {
 	if rank < 0 || rank >= len(weights) {
 		return Stripe{}, fmt.Errorf("arrival: rank %d is not one of %d weights", rank, len(weights))

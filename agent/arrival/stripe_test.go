@@ -83,8 +83,9 @@ func checkStripe(t *rapid.T, s Stripe, ranks []int, rank int) {
 	}
 }
 
-// TestEveryBeginningIsInProportion: an item wanted at the share x of a cycle of W has x W items before it, give or take half
-// an item of each agent. So an agent of weight w has n w/W of the first n numbers, give or take 1/2 + (agents/2) w/W.
+// TestEveryBeginningIsInProportion: an item wanted at the share x of a cycle of W has x W items before it, give or take
+// half an item of each agent. So an agent of weight w has n w/W of the first n numbers, give or take 1/2 + (agents/2)
+// w/W.
 func TestEveryBeginningIsInProportion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ws := weights.Draw(t, "weights")
@@ -150,8 +151,8 @@ func TestStripesRefuse(t *testing.T) {
 	}
 }
 
-// TestQuantise checks sums, the least share, and that each weight is within one and a half of its exact share where no agent
-// is raised to 1.
+// TestQuantise checks sums, the least share, and that each weight is within one and a half of its exact share where no
+// agent is raised to 1.
 func TestQuantise(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cs := rapid.SliceOfN(rapid.Float64Range(0, 1e6), 1, 50).Draw(t, "capacities")
@@ -208,7 +209,8 @@ func TestQuantiseKnown(t *testing.T) {
 		}
 	}
 	for name, c := range map[string][]float64{
-		"nobody": nil, "negative": {1, -1}, "no number": {math.NaN(), 1}, "infinite": {math.Inf(1)}, "too many": {1, 1, 1, 1},
+		"nobody": nil, "negative": {1, -1}, "no number": {math.NaN(), 1}, "infinite": {math.Inf(1)},
+		"too many": {1, 1, 1, 1},
 	} {
 		if got, err := Quantise(c, 3); err == nil {
 			t.Errorf("%s: accepted as %v", name, got)

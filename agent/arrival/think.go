@@ -31,7 +31,8 @@ func newThink(t *spatev1.ThinkTime, seed uint64) (think, error) {
 	case "exponential":
 		return think{mean: mean, exponential: true, random: draw.New(seed, "think time")}, nil
 	default:
-		return think{}, fmt.Errorf("arrival: no distribution of think times is called %q: use constant or exponential", d)
+		return think{}, fmt.Errorf("arrival: no distribution of think times is called %q: use constant or exponential",
+			d)
 	}
 }
 

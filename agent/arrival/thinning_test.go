@@ -47,8 +47,9 @@ func variation(points []float64) float64 {
 	return math.Sqrt(squares/n-mean*mean) / mean
 }
 
-// TestEachAgentSeesPoisson: split at random, each agent's arrivals are a Poisson process of its own part of the rate: by the distribution of
-// the gaps, their coefficient of variation of 1, and the dispersion of counts. All together are what one machine would send.
+// TestEachAgentSeesPoisson: split at random, each agent's arrivals are a Poisson process of its own part of the rate:
+// by the distribution of the gaps, their coefficient of variation of 1, and the dispersion of counts. All together are
+// what one machine would send.
 func TestEachAgentSeesPoisson(t *testing.T) {
 	const n, window = 60_000, 20
 	load := &spatev1.LoadPoint{Rate: slow, Arrival: "poisson", Requests: n, Split: "random"}
@@ -63,18 +64,22 @@ func TestEachAgentSeesPoisson(t *testing.T) {
 				all = append(all, arrivals...)
 				part := float64(weights[rank]) / sum
 				if d, slack := float64(len(arrivals))-n*part, 4*math.Sqrt(n*part*(1-part)); math.Abs(d) > slack {
-					t.Errorf("%v: agent %d has %d of %d arrivals, %.0f too many, at most %.0f", weights, rank, len(arrivals), n, d, slack)
+					t.Errorf("%v: agent %d has %d of %d arrivals, %.0f too many, at most %.0f", weights, rank,
+						len(arrivals), n, d, slack)
 				}
 				points := own(arrivals, slow, part)
 				if d := kolmogorovSmirnov(points, exponentialCDF); d > significant {
 					t.Errorf("%v, seed %d: agent %d: distance %.2f, at most %.2f", weights, seed, rank, d, significant)
 				}
 				if cv, slack := variation(points), 4/math.Sqrt(float64(len(points))); math.Abs(cv-1) > slack {
-					t.Errorf("%v, seed %d: agent %d: coefficient of variation %.3f, want 1 +- %.3f", weights, seed, rank, cv, slack)
+					t.Errorf("%v, seed %d: agent %d: coefficient of variation %.3f, want 1 +- %.3f", weights, seed,
+						rank, cv, slack)
 				}
 				windows := len(points) * 9 / 10 / window
-				if index, _ := dispersion(points, window, windows); math.Abs(index-1) > 4*math.Sqrt(2/float64(windows)) {
-					t.Errorf("%v, seed %d: agent %d: index of dispersion %.3f in %d windows", weights, seed, rank, index, windows)
+				if index, _ := dispersion(points, window,
+					windows); math.Abs(index-1) > 4*math.Sqrt(2/float64(windows)) {
+					t.Errorf("%v, seed %d: agent %d: index of dispersion %.3f in %d windows", weights, seed, rank,
+						index, windows)
 				}
 			}
 			slices.SortFunc(all, byIndex)
@@ -87,8 +92,8 @@ func TestEachAgentSeesPoisson(t *testing.T) {
 
 func exponentialCDF(x float64) float64 { return 1 - math.Exp(-x) }
 
-// TestDealtArrivalsAreSmoother is the control of TestEachAgentSeesPoisson: arrivals that are dealt out in turn to k agents are Erlang
-// processes, whose gaps have a coefficient of variation of 1/sqrt(k).
+// TestDealtArrivalsAreSmoother is the control of TestEachAgentSeesPoisson: arrivals that are dealt out in turn to k
+// agents are Erlang processes, whose gaps have a coefficient of variation of 1/sqrt(k).
 func TestDealtArrivalsAreSmoother(t *testing.T) {
 	load := &spatev1.LoadPoint{Rate: slow, Arrival: "poisson", Requests: 60_000, Split: "in_turn"}
 	for _, k := range []int{2, 3, 4} {
@@ -107,7 +112,8 @@ func TestDealtArrivalsAreSmoother(t *testing.T) {
 // TestAgentsAreIndependent: how many arrivals one agent has in a second says nothing about another's.
 func TestAgentsAreIndependent(t *testing.T) {
 	const seconds = 20_000
-	load := &spatev1.LoadPoint{Rate: 12, Arrival: "poisson", Duration: durationpb.New(seconds * time.Second), Split: "random"}
+	load := &spatev1.LoadPoint{Rate: 12, Arrival: "poisson", Duration: durationpb.New(seconds * time.Second),
+		Split: "random"}
 	all := parts(t, load, 4, []uint32{2, 1, 1})
 	counts := make([][]float64, len(all))
 	for rank, arrivals := range all {
@@ -130,8 +136,8 @@ func TestAgentsAreIndependent(t *testing.T) {
 	}
 }
 
-// TestHandedOverArrivalsStayPoisson: an agent is lost and another joins. Everyone's arrivals are Poisson in each part of the stage, at the rate
-// of the part that is its own then.
+// TestHandedOverArrivalsStayPoisson: an agent is lost and another joins. Everyone's arrivals are Poisson in each part
+// of the stage, at the rate of the part that is its own then.
 func TestHandedOverArrivalsStayPoisson(t *testing.T) {
 	const n = 90_000
 	load := &spatev1.LoadPoint{Rate: slow, Arrival: "poisson", Requests: n, Split: "random"}
@@ -150,7 +156,10 @@ func TestHandedOverArrivalsStayPoisson(t *testing.T) {
 		total += len(all)
 		for i, rate := range rates[rank] {
 			begin := time.Duration(i) * third
-			part := slices.DeleteFunc(slices.Clone(all), func(a Arrival) bool { return a.Offset < begin || a.Offset >= begin+third })
+			part := slices.DeleteFunc(slices.Clone(all), func(a Arrival) bool {
+				return a.Offset < begin ||
+					a.Offset >= begin+third
+			})
 			if rate == 0 {
 				if len(part) > 0 {
 					t.Errorf("place %d has %d arrivals in part %d", rank, len(part), i)
@@ -172,7 +181,8 @@ func TestHandedOverArrivalsStayPoisson(t *testing.T) {
 
 // TestDrawingDoesNotAllocate goes through a share that is drawn and has changed hands.
 func TestDrawingDoesNotAllocate(t *testing.T) {
-	s := shareOf(t, &spatev1.Stripe{Weights: []uint32{3, 1, 2}, Handovers: []*spatev1.Handover{{FromRank: 1, Weights: []uint32{1, 0, 2}}}})
+	s := shareOf(t, &spatev1.Stripe{Weights: []uint32{3, 1, 2},
+		Handovers: []*spatev1.Handover{{FromRank: 1, Weights: []uint32{1, 0, 2}}}})
 	var err error
 	if s.draws, err = drawsOf(&spatev1.LoadPoint{Split: "random"}, 1); err != nil {
 		t.Fatal(err)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// walk goes through the whole stage's schedule and stops at the share's indices. It takes the same memory for any number of
-// them.
+// walk goes through the whole stage's schedule and stops at the share's indices. It takes the same memory for any
+// number of them.
 type walk struct {
 	source  source
 	process process
@@ -150,8 +150,8 @@ func (w *walk) Settle(a Arrival) (Arrival, bool) {
 // Measure says from when on arrivals are measured.
 func (w *walk) Measure(from time.Duration) { w.from.CompareAndSwap(unheard, int64(max(from, 0))) }
 
-// hear takes in what Measure said, once. Arrivals that have passed and turn out to be measured ones are counted by walking there
-// again: it is the rare case, of an arrival so far ahead that it was asked for before Measure came.
+// hear takes in what Measure said, once. Arrivals that have passed and turn out to be measured ones are counted by
+// walking there again: it is the rare case, of an arrival so far ahead that it was asked for before Measure came.
 func (w *walk) hear() {
 	l := &w.course.limits
 	if !l.pending || w.from.Load() == unheard {
@@ -172,8 +172,8 @@ func (w *walk) hear() {
 	}
 }
 
-// Left counts the measured arrivals that Next has not returned. Once nothing changes hands any more and none can have been returned before,
-// the times of arrivals do not matter: they are counted by their indices.
+// Left counts the measured arrivals that Next has not returned. Once nothing changes hands any more and none can have
+// been returned before, the times of arrivals do not matter: they are counted by their indices.
 func (w *walk) Left() uint64 {
 	left, l := uint64(0), &w.course.limits
 	for a, more := w.Next(); more; a, more = w.Next() {

@@ -83,8 +83,8 @@ func (c *Cores) counts() (agent, simulator int) {
 	return c.All, c.All
 }
 
-// splitCores gives the agent so many of the cores, half of them if it is 0, and the simulator the others. Where there is one core, or their
-// numbers are not known, neither is bound.
+// splitCores gives the agent so many of the cores, half of them if it is 0, and the simulator the others. Where there
+// is one core, or their numbers are not known, neither is bound.
 func splitCores(usable []int, forAgent, count int) (Cores, error) {
 	c := Cores{All: count}
 	if len(usable) < 2 {
@@ -118,8 +118,8 @@ type calibrator struct {
 	until     clock.Instant // no load is begun later; 0: any time
 }
 
-// Calibrate measures the loads of a configuration and finds the limit. It blocks until that is done or ctx ends, whose cause it then
-// returns; the rows that were measured by then have been shown to Measured. No process is left behind.
+// Calibrate measures the loads of a configuration and finds the limit. It blocks until that is done or ctx ends, whose
+// cause it then returns; the rows that were measured by then have been shown to Measured. No process is left behind.
 func Calibrate(ctx context.Context, config Config) (Limit, error) {
 	if err := config.Validate(); err != nil {
 		return Limit{}, err
@@ -164,7 +164,8 @@ func (c *calibrator) start(ctx context.Context, socket string) (err error) {
 		return fmt.Errorf("the agent's socket: %w", err)
 	}
 	c.conductor = newConductor(listener)
-	c.agent, err = launch(ctx, "agent", c.config.Agent, c.cores.Agent, agentSetup{Coordinator: "unix:" + socket}, &struct{}{})
+	c.agent, err = launch(ctx, "agent", c.config.Agent, c.cores.Agent, agentSetup{Coordinator: "unix:" + socket},
+		&struct{}{})
 	if err != nil {
 		return err
 	}

@@ -13,12 +13,14 @@ import (
 func small(t *testing.T) Config {
 	return Config{
 		Agent: []string{os.Args[0], "calibrated-agent"}, Simulator: []string{os.Args[0], "calibrated-simulator"},
-		Step: 20 * time.Millisecond, Streams: []int{5, 10}, Starts: []float64{50}, Fixed: true, Window: time.Second, Rules: rules,
+		Step: 20 * time.Millisecond, Streams: []int{5, 10}, Starts: []float64{50}, Fixed: true, Window: time.Second,
+		Rules: rules,
 		Began: func(Load, time.Duration) {}, Measured: func(r Row) { t.Logf("%v: %+v", r.Load, r) },
 	}
 }
 
-// The whole of it with real processes: every frame is measured and has its truth, and the truth is never after the stamp.
+// The whole of it with real processes: every frame is measured and has its truth, and the truth is never after the
+// stamp.
 func TestCalibrateSmallLoads(t *testing.T) {
 	config := small(t)
 	var rows []Row
@@ -36,7 +38,8 @@ func TestCalibrateSmallLoads(t *testing.T) {
 		for what, e := range map[string]Errors{"frame": r.Frame, "ttft": r.TTFT, "itl": r.ITL, "e2e": r.E2E} {
 			// On a busy machine no request may begin or end within a window so short; frames come in all.
 			seldom := what == "ttft" || what == "e2e"
-			if e.Stamp.Count == 0 && !seldom || e.Stamp.Count != e.Program.Count || e.Stamp.P50 > e.Stamp.P99 || e.Stamp.P999 > e.Stamp.Max {
+			if e.Stamp.Count == 0 && !seldom || e.Stamp.Count != e.Program.Count || e.Stamp.P50 > e.Stamp.P99 ||
+				e.Stamp.P999 > e.Stamp.Max {
 				t.Errorf("%v: %s: %+v", r.Load, what, e)
 			}
 		}
@@ -85,7 +88,8 @@ func TestConfigSaysAllThatIsWrong(t *testing.T) {
 	config.Streams, config.Starts = []int{0, 5, 5}, []float64{-1, 3, 2}
 	err := config.Validate()
 	for _, want := range []string{
-		"cores: -1", "step: 1µs", "duration: 1ms", "budget", "streams: 0: want at least 1", "streams: 5 after 5", "starts: -1: want more than 0", "starts: 2 after 3",
+		"cores: -1", "step: 1µs", "duration: 1ms", "budget", "streams: 0: want at least 1", "streams: 5 after 5",
+		"starts: -1: want more than 0", "starts: 2 after 3",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %q", err, want)

@@ -20,13 +20,14 @@ const (
 	leadTime = 100 * time.Millisecond
 	// answerTime is the longest that the agent may take to get ready for a load, or to end one.
 	answerTime = 30 * time.Second
-	// heartbeat is how often the agent says that it lives. It is seldom: an agent gives a session up in which it hears nothing for three of
-	// them, and one that is starved may hear nothing for seconds. That its process has ended is known without.
+	// heartbeat is how often the agent says that it lives. It is seldom: an agent gives a session up in which it hears
+	// nothing for three of them, and one that is starved may hear nothing for seconds. That its process has ended is
+	// known without.
 	heartbeat = 10 * time.Second
 )
 
-// conductor is the coordinator of the one agent under calibration: it hands out loads and takes what the agent measures, to let it do all
-// that it does in a run. It keeps none of it.
+// conductor is the coordinator of the one agent under calibration: it hands out loads and takes what the agent
+// measures, to let it do all that it does in a run. It keeps none of it.
 type conductor struct {
 	spatev1.UnimplementedControlServiceServer
 	spatev1.UnimplementedMetricsServiceServer
@@ -51,7 +52,8 @@ type answer struct {
 // newConductor serves on a listener until close, which closes the listener too.
 func newConductor(l net.Listener) *conductor {
 	c := &conductor{
-		server: grpc.NewServer(), serving: make(chan error, 1), here: make(chan struct{}, 1), answers: make(chan answer, 1), ended: make(chan string, 1),
+		server: grpc.NewServer(), serving: make(chan error, 1), here: make(chan struct{}, 1),
+		answers: make(chan answer, 1), ended: make(chan string, 1),
 	}
 	spatev1.RegisterControlServiceServer(c.server, c)
 	spatev1.RegisterMetricsServiceServer(c.server, c)
@@ -180,7 +182,8 @@ func (c *conductor) begin(ctx context.Context, stage *spatev1.Stage) (clock.Inst
 		return 0, errors.New(said.reason)
 	}
 	start := clock.Now().Add(leadTime)
-	return start, c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Arm{Arm: &spatev1.Arm{Ref: c.ref, StartClockNs: int64(start)}}})
+	return start, c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Arm{Arm: &spatev1.Arm{Ref: c.ref,
+		StartClockNs: int64(start)}}})
 }
 
 // end cancels the load under way and waits for the agent's last word on it. It returns why the load failed, or "".

@@ -10,8 +10,8 @@ import (
 	"github.com/spate-load/spate/histogram"
 )
 
-// gauge compares what an agent sees with the truth. Each worker has a watch of its own; watches record into shards, so that workers on
-// different cores seldom wait for each other. Nothing allocates per frame.
+// gauge compares what an agent sees with the truth. Each worker has a watch of its own; watches record into shards, so
+// that workers on different cores seldom wait for each other. Nothing allocates per frame.
 type gauge struct {
 	shards []shard
 	made   atomic.Uint64 // watches
@@ -35,8 +35,8 @@ type tape struct {
 // pair are errors by both clocks.
 type pair struct{ stamp, program *histogram.Histogram }
 
-// times returns an empty histogram of times. It has the layout of counts, whose finest bins are as wide as one: here one nanosecond, so
-// that errors of a few microseconds keep three digits. Its end is 2.1 s.
+// times returns an empty histogram of times. It has the layout of counts, whose finest bins are as wide as one: here
+// one nanosecond, so that errors of a few microseconds keep three digits. Its end is 2.1 s.
 func times() *histogram.Histogram { return histogram.New(histogram.Counts) }
 
 func newTape() *tape {
@@ -78,7 +78,8 @@ func (t *tape) add(o *tape) {
 		_ = into[i].Merge(h) // one layout, and far less than fills it
 	}
 	c, d := &t.counts, &o.counts
-	c.Frames, c.Coalesced, c.Unstamped, c.Untrue = c.Frames+d.Frames, c.Coalesced+d.Coalesced, c.Unstamped+d.Unstamped, c.Untrue+d.Untrue
+	c.Frames, c.Coalesced, c.Unstamped, c.Untrue = c.Frames+d.Frames, c.Coalesced+d.Coalesced, c.Unstamped+d.Unstamped,
+		c.Untrue+d.Untrue
 	c.Started, c.Completed, c.Failed = c.Started+d.Started, c.Completed+d.Completed, c.Failed+d.Failed
 	if d.Failure != "" {
 		c.Failure = d.Failure
@@ -87,14 +88,16 @@ func (t *tape) add(o *tape) {
 
 func (t *tape) histograms() []*histogram.Histogram {
 	return []*histogram.Histogram{
-		t.frame.stamp, t.frame.program, t.ttft.stamp, t.ttft.program, t.itl.stamp, t.itl.program, t.inner.stamp, t.inner.program,
+		t.frame.stamp, t.frame.program, t.ttft.stamp, t.ttft.program, t.itl.stamp, t.itl.program, t.inner.stamp,
+		t.inner.program,
 		t.e2e.stamp, t.e2e.program, t.lag, t.lateness,
 	}
 }
 
 func (t *tape) reading() Reading {
 	r := t.counts
-	r.Frame, r.TTFT, r.ITL, r.Inner, r.E2E = t.frame.errors(), t.ttft.errors(), t.itl.errors(), t.inner.errors(), t.e2e.errors()
+	r.Frame, r.TTFT, r.ITL, r.Inner, r.E2E = t.frame.errors(), t.ttft.errors(), t.itl.errors(), t.inner.errors(),
+		t.e2e.errors()
 	r.Lag, r.Lateness = spreadOf(t.lag), spreadOf(t.lateness)
 	return r
 }
@@ -176,7 +179,8 @@ func (w *watch) Token() {
 	w.last = now
 }
 
-// read takes down how the frame was read. The program's time is the later one, so that equal times mean that there was no stamp.
+// read takes down how the frame was read. The program's time is the later one, so that equal times mean that there was
+// no stamp.
 func (w *watch) read(t *tape) {
 	stamped := w.at != w.seen
 	if !stamped {

@@ -15,20 +15,22 @@ type Rules struct {
 }
 
 const (
-	// DefaultError is 1 % of a token time of 10 ms, the shortest that deployments under load are asked for: what is reported of it is right
-	// to its second digit. It is far above what stamps are wrong by (a few microseconds), and far below what a program's own clock is
-	// wrong by when it is late.
+	// DefaultError is 1 % of a token time of 10 ms, the shortest that deployments under load are asked for: what is
+	// reported of it is right to its second digit. It is far above what stamps are wrong by (a few microseconds), and
+	// far below what a program's own clock is wrong by when it is late.
 	DefaultError = 100 * time.Microsecond
-	// DefaultLateness is what a start may be late by. A server that batches takes requests in once a step, of 5 ms and more: within a
-	// millisecond it sees the schedule that was asked for.
+	// DefaultLateness is what a start may be late by. A server that batches takes requests in once a step, of 5 ms and
+	// more: within a millisecond it sees the schedule that was asked for.
 	DefaultLateness = time.Millisecond
-	// mostCoalesced is the largest share of frames that came in one read with the frame before: of those the kernel keeps one time only.
+	// mostCoalesced is the largest share of frames that came in one read with the frame before: of those the kernel
+	// keeps one time only.
 	mostCoalesced = 0.001
 	// leastAchieved is the smallest part of the load asked for that has to be reached.
 	leastAchieved = 0.99
 	// mostFailed is the largest share of requests that may fail.
 	mostFailed = 0.001
-	// fullCore is from which use on a process's cores count as used up. The rest is lost where another process takes turns with it.
+	// fullCore is from which use on a process's cores count as used up. The rest is lost where another process takes
+	// turns with it.
 	fullCore = 0.9
 	// leastOther is from which use on, in cores, other programs are named as what a machine is short of.
 	leastOther = 0.2
@@ -50,16 +52,16 @@ type Row struct {
 	Reading
 	// Broken are the rules that the load did not keep, for people. Empty: it is safe.
 	Broken []string `json:"broken_rules"`
-	// Bound is what was at its limit where the load was not reached: "agent", "simulator", both, or "machine", where neither had used up its
-	// cores. Empty: it was reached.
+	// Bound is what was at its limit where the load was not reached: "agent", "simulator", both, or "machine", where
+	// neither had used up its cores. Empty: it was reached.
 	Bound string `json:"bound,omitempty"`
 }
 
 // Safe says that the load kept all rules.
 func (r *Row) Safe() bool { return len(r.Broken) == 0 }
 
-// reached says whether the load was there at all. A window may begin just after a tick and end just before one, so that each stream may
-// lack one frame.
+// reached says whether the load was there at all. A window may begin just after a tick and end just before one, so that
+// each stream may lack one frame.
 func (r *Row) reached() bool {
 	cut := float64(r.Streams) / r.Window.Seconds()
 	return r.Achieved+cut >= leastAchieved*r.Asked
@@ -89,7 +91,8 @@ func (r Rules) judge(row *Row, agentCores, simulatorCores int) {
 	broken(!row.reached(), "%.1f %% of the load asked for", 100*row.Achieved/row.Asked)
 	broken(row.Frame.Stamp.P99 > r.Error.Nanoseconds(), "stamp error p99 %v", microseconds(row.Frame.Stamp.P99))
 	broken(row.CoalescedShare() > mostCoalesced, "%.2f %% of frames coalesced", 100*row.CoalescedShare())
-	broken(row.Starts > 0 && row.Lateness.P99 > r.Lateness.Nanoseconds(), "starts late by p99 %v", microseconds(row.Lateness.P99))
+	broken(row.Starts > 0 && row.Lateness.P99 > r.Lateness.Nanoseconds(), "starts late by p99 %v",
+		microseconds(row.Lateness.P99))
 	failed := share(row.Failed, row.Failed+row.Completed)
 	broken(failed > mostFailed, "%.2f %% of requests failed: %s", 100*failed, row.Failure)
 	if !row.reached() {
@@ -120,13 +123,14 @@ type Limit struct {
 	Streams         int     `json:"streams"`
 	FramesPerSecond float64 `json:"frames_per_second"`
 	StartsPerSecond float64 `json:"starts_per_second"`
-	// StreamsBy and StartsBy say why there is no more: what broke first above. Empty: nothing did, and the limit is at least this.
+	// StreamsBy and StartsBy say why there is no more: what broke first above. Empty: nothing did, and the limit is at
+	// least this.
 	StreamsBy string `json:"streams_by,omitempty"`
 	StartsBy  string `json:"starts_by,omitempty"`
 }
 
-// limitOf finds the limit: the highest load that is safe, with no lower load that never was. A load may have been measured more than once:
-// a neighbour's noise breaks rules too, so that it is safe if it was so once.
+// limitOf finds the limit: the highest load that is safe, with no lower load that never was. A load may have been
+// measured more than once: a neighbour's noise breaks rules too, so that it is safe if it was so once.
 func limitOf(rows []Row) Limit {
 	var l Limit
 	streams, by := highest(rows, func(r *Row) float64 { return float64(r.Streams) })
@@ -142,8 +146,8 @@ func limitOf(rows []Row) Limit {
 	return l
 }
 
-// highest returns the last safe row before the first load, in rising order, that never was safe, and why that was not. Size is 0 of rows
-// that do not count. Rows of one load are next to each other.
+// highest returns the last safe row before the first load, in rising order, that never was safe, and why that was not.
+// Size is 0 of rows that do not count. Rows of one load are next to each other.
 func highest(rows []Row, size func(*Row) float64) (best *Row, why string) {
 	var sizes []float64
 	safe, broken := map[float64]*Row{}, map[float64]*Row{}

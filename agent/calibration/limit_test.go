@@ -12,7 +12,8 @@ var rules = Rules{Error: DefaultError, Lateness: DefaultLateness}
 // row is one that keeps all rules, but for what change does.
 func row(l Load, change func(*Row)) Row {
 	step := 20 * time.Millisecond
-	r := Row{Load: l, Asked: l.asked(step), Achieved: l.asked(step), Window: 4 * time.Second, AgentCPU: 0.5, SimulatorCPU: 0.5}
+	r := Row{Load: l, Asked: l.asked(step), Achieved: l.asked(step), Window: 4 * time.Second, AgentCPU: 0.5,
+		SimulatorCPU: 0.5}
 	r.Frames, r.Completed = 100_000, 1000
 	r.Frame.Stamp = Spread{Count: 100_000, P50: 3_000, P99: 12_000, P999: 40_000, Max: 900_000}
 	r.Lateness = Spread{Count: 1000, P50: 30_000, P99: 120_000, Max: 400_000}
@@ -31,25 +32,32 @@ func TestJudge(t *testing.T) {
 		broken string
 		bound  string
 	}{
-		"all is well":        {streams, nil, "", ""},
-		"starts":             {starts, nil, "", ""},
-		"at the budget":      {streams, func(r *Row) { r.Frame.Stamp.P99 = 100_000 }, "", ""},
-		"beyond it":          {streams, func(r *Row) { r.Frame.Stamp.P99 = 101_000 }, "stamp error p99 101µs", ""},
-		"the program's":      {streams, func(r *Row) { r.Frame.Program.P99 = 9_000_000 }, "", ""},
-		"coalesced":          {streams, func(r *Row) { r.Coalesced = 101 }, "0.10 % of frames coalesced", ""},
-		"hardly coalesced":   {streams, func(r *Row) { r.Coalesced = 100 }, "", ""},
-		"one tick cut off":   {streams, func(r *Row) { r.Achieved = 50_000 - 499 - 250 }, "", ""},
-		"not reached":        {streams, func(r *Row) { r.Achieved = 49_000 }, "98.0 % of the load asked for", "the machine was at its limit"},
-		"agent full":         {streams, func(r *Row) { r.Achieved, r.AgentCPU = 40_000, 0.91 }, "80.0 % of the load asked for", "the agent was at its limit"},
-		"simulator full":     {streams, func(r *Row) { r.Achieved, r.SimulatorCPU = 40_000, 0.95 }, "80.0 % of the load asked for", "the simulator was at its limit"},
-		"both full":          {streams, func(r *Row) { r.Achieved, r.AgentCPU, r.SimulatorCPU = 40_000, 1, 1 }, "80.0 % of the load asked for", "the agent and simulator were at their limit"},
-		"others":             {streams, func(r *Row) { r.Achieved, r.OtherCPU = 40_000, &other }, "80.0 % of the load asked for", "the machine was at its limit: other programs used 1.3 cores"},
-		"full, but reached":  {streams, func(r *Row) { r.AgentCPU = 1 }, "", ""},
-		"late":               {starts, func(r *Row) { r.Lateness.P99 = 1_001_000 }, "starts late by p99 1.001ms", ""},
-		"late slots":         {streams, func(r *Row) { r.Lateness.P99 = 1_001_000 }, "", ""},
-		"failures":           {streams, func(r *Row) { r.Failed, r.Failure = 10, "reset" }, "0.99 % of requests failed: reset", ""},
+		"all is well":      {streams, nil, "", ""},
+		"starts":           {starts, nil, "", ""},
+		"at the budget":    {streams, func(r *Row) { r.Frame.Stamp.P99 = 100_000 }, "", ""},
+		"beyond it":        {streams, func(r *Row) { r.Frame.Stamp.P99 = 101_000 }, "stamp error p99 101µs", ""},
+		"the program's":    {streams, func(r *Row) { r.Frame.Program.P99 = 9_000_000 }, "", ""},
+		"coalesced":        {streams, func(r *Row) { r.Coalesced = 101 }, "0.10 % of frames coalesced", ""},
+		"hardly coalesced": {streams, func(r *Row) { r.Coalesced = 100 }, "", ""},
+		"one tick cut off": {streams, func(r *Row) { r.Achieved = 50_000 - 499 - 250 }, "", ""},
+		"not reached": {streams, func(r *Row) { r.Achieved = 49_000 }, "98.0 % of the load asked for",
+			"the machine was at its limit"},
+		"agent full": {streams, func(r *Row) { r.Achieved, r.AgentCPU = 40_000, 0.91 },
+			"80.0 % of the load asked for", "the agent was at its limit"},
+		"simulator full": {streams, func(r *Row) { r.Achieved, r.SimulatorCPU = 40_000, 0.95 },
+			"80.0 % of the load asked for", "the simulator was at its limit"},
+		"both full": {streams, func(r *Row) { r.Achieved, r.AgentCPU, r.SimulatorCPU = 40_000, 1, 1 },
+			"80.0 % of the load asked for", "the agent and simulator were at their limit"},
+		"others": {streams, func(r *Row) { r.Achieved, r.OtherCPU = 40_000, &other },
+			"80.0 % of the load asked for", "the machine was at its limit: other programs used 1.3 cores"},
+		"full, but reached": {streams, func(r *Row) { r.AgentCPU = 1 }, "", ""},
+		"late":              {starts, func(r *Row) { r.Lateness.P99 = 1_001_000 }, "starts late by p99 1.001ms", ""},
+		"late slots":        {streams, func(r *Row) { r.Lateness.P99 = 1_001_000 }, "", ""},
+		"failures": {streams, func(r *Row) { r.Failed, r.Failure = 10, "reset" },
+			"0.99 % of requests failed: reset", ""},
 		"one failure of all": {streams, func(r *Row) { r.Completed, r.Failed = 1000, 1 }, "", ""},
-		"nothing came":       {starts, func(r *Row) { *r = Row{Load: starts, Asked: 1000, Window: time.Second} }, "0.0 % of the load asked for", "the machine was at its limit"},
+		"nothing came": {starts, func(r *Row) { *r = Row{Load: starts, Asked: 1000, Window: time.Second} },
+			"0.0 % of the load asked for", "the machine was at its limit"},
 	} {
 		r := row(c.load, c.change)
 		rules.judge(&r, 1, 1)
@@ -116,7 +124,8 @@ func TestSplitCores(t *testing.T) {
 		"two of one": {[]int{0}, 2, nil, nil, "this process may use 1"},
 	} {
 		got, err := splitCores(c.usable, c.asked, max(1, len(c.usable)))
-		if !slices.Equal(got.Agent, c.agent) || !slices.Equal(got.Simulator, c.simulator) || (err == nil) != (c.wrong == "") {
+		if !slices.Equal(got.Agent, c.agent) || !slices.Equal(got.Simulator, c.simulator) ||
+			(err == nil) != (c.wrong == "") {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 		if err != nil && !strings.Contains(err.Error(), c.wrong) {
@@ -131,9 +140,10 @@ func TestRoom(t *testing.T) {
 		streams int
 		wrong   string
 	}{
-		"nothing known":   {room{}, 1 << 20, ""},
-		"files":           {room{files: 20_000}, 19_872, ""},
-		"too few files":   {room{files: 20_000}, 19_873, "19873 streams need 20001 open files in each of the two processes, and the hard limit is 20000"},
+		"nothing known": {room{}, 1 << 20, ""},
+		"files":         {room{files: 20_000}, 19_872, ""},
+		"too few files": {room{files: 20_000}, 19_873,
+			"19873 streams need 20001 open files in each of the two processes, and the hard limit is 20000"},
 		"hardly any file": {room{files: 64}, 1, "at most 0 streams"},
 		"ports":           {room{files: 1 << 20, ports: 28_232}, 28_104, ""},
 		"too few ports":   {room{files: 1 << 20, ports: 28_232}, 28_105, "this machine has 28232"},

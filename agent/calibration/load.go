@@ -23,7 +23,8 @@ const (
 	shortTokens = 2
 	// promptTokens is how long prompts are. What a prompt costs is paid before a request starts.
 	promptTokens = 16
-	// rampPace is how many streams are opened per second, and shortestRamp how long that takes at least: a load is measured when it stands.
+	// rampPace is how many streams are opened per second, and shortestRamp how long that takes at least: a load is
+	// measured when it stands.
 	rampPace     = 4000
 	shortestRamp = 500 * time.Millisecond
 	// settleTime is how long a load stands before it is measured.
@@ -68,11 +69,12 @@ func (l Load) stage(index uint32, where served, step, window time.Duration) *spa
 	return s
 }
 
-// lengthsFor are output lengths of which a stream begins and ends about two in a window, at different times, so that TTFT and E2E are seen
-// often and starts are few beside frames.
+// lengthsFor are output lengths of which a stream begins and ends about two in a window, at different times, so that
+// TTFT and E2E are seen often and starts are few beside frames.
 func lengthsFor(window, step time.Duration) *spatev1.Lengths {
 	most := max(4, uint32(window/step))
-	return &spatev1.Lengths{Distribution: &spatev1.Lengths_Uniform{Uniform: &spatev1.UniformLengths{Min: most / 2, Max: most}}}
+	return &spatev1.Lengths{Distribution: &spatev1.Lengths_Uniform{Uniform: &spatev1.UniformLengths{Min: most / 2,
+		Max: most}}}
 }
 
 func phase(from, to float64, lasts time.Duration) *spatev1.Phase {

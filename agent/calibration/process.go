@@ -18,8 +18,9 @@ const (
 	endTime = time.Second
 )
 
-// process is a child that answers questions: it is given its setup as the first line of its input and answers with what it has made of it,
-// and each further line with a reading. It ends with its input, so that it does not outlive its parent.
+// process is a child that answers questions: it is given its setup as the first line of its input and answers with what
+// it has made of it, and each further line with a reading. It ends with its input, so that it does not outlive its
+// parent.
 type process struct {
 	name   string
 	cmd    *exec.Cmd
@@ -29,8 +30,8 @@ type process struct {
 	errs   *tail
 }
 
-// launch starts a child on cores, and waits until it is set up. Made takes what the child says of itself. It is killed when ctx ends. The
-// caller ends it.
+// launch starts a child on cores, and waits until it is set up. Made takes what the child says of itself. It is killed
+// when ctx ends. The caller ends it.
 func launch(ctx context.Context, name string, command []string, cores []int, setup, made any) (*process, error) {
 	p := &process{name: name, cmd: exec.CommandContext(ctx, command[0], command[1:]...), errs: &tail{}}
 	p.cmd.Stderr = p.errs

@@ -33,9 +33,10 @@ type Errors struct {
 
 // Reading is what the agent's process saw in a window.
 type Reading struct {
-	// Frame is the error of each frame with token text, TTFT of each first one, E2E of each last one, and ITL the difference between the
-	// errors of two that follow each other. Inner is ITL without the gap before a request's last frame: the end of the answer comes right behind
-	// that frame, and if they are read together the kernel has the end's time for both.
+	// Frame is the error of each frame with token text, TTFT of each first one, E2E of each last one, and ITL the
+	// difference between the errors of two that follow each other. Inner is ITL without the gap before a request's last
+	// frame: the end of the answer comes right behind that frame, and if they are read together the kernel has the
+	// end's time for both.
 	Frame Errors `json:"frame"`
 	TTFT  Errors `json:"ttft"`
 	ITL   Errors `json:"itl"`
@@ -45,7 +46,8 @@ type Reading struct {
 	Lag Spread `json:"receive_lag"`
 	// Lateness is the time from a request's schedule to its start.
 	Lateness Spread `json:"send_lateness"`
-	// Frames with token text: all, those that shared a read with the one before, those without a stamp, and those without the truth.
+	// Frames with token text: all, those that shared a read with the one before, those without a stamp, and those
+	// without the truth.
 	Frames    uint64 `json:"frames"`
 	Coalesced uint64 `json:"coalesced_frames"`
 	Unstamped uint64 `json:"unstamped_frames"`

@@ -72,7 +72,8 @@ func ServeAgent(in io.Reader, out io.Writer, errs io.Writer, version string) err
 	return answerAll(questions, out, struct{}{}, func() any { return observed{ownUsage(), g.read()} })
 }
 
-// ServeSimulator is the simulator's process: it serves until its input ends. Its errors are of the setup and of the simulator.
+// ServeSimulator is the simulator's process: it serves until its input ends. Its errors are of the setup and of the
+// simulator.
 func ServeSimulator(in io.Reader, out io.Writer) error {
 	var setup simulatorSetup
 	questions := json.NewDecoder(in)
@@ -104,11 +105,13 @@ func ended() context.Context {
 // mostRunning is how many requests a simulated engine has under way: more than a machine has streams.
 const mostRunning = 1 << 20
 
-// engineOf is an engine without limits but its pace: the first token at once, and then one each step. The truth is in its frames.
+// engineOf is an engine without limits but its pace: the first token at once, and then one each step. The truth is in
+// its frames.
 func engineOf(step time.Duration, spread bool) simulator.Config {
 	c := simulator.Default()
 	c.Model = simulator.Model{
-		PrefillTokensPerSecond: math.Inf(1), DecodeStep: step, MaxRunning: mostRunning, CacheBlockTokens: c.Model.CacheBlockTokens, SpreadStep: spread,
+		PrefillTokensPerSecond: math.Inf(1), DecodeStep: step, MaxRunning: mostRunning,
+		CacheBlockTokens: c.Model.CacheBlockTokens, SpreadStep: spread,
 	}
 	c.Truth.Stamp = true
 	return c

@@ -1,5 +1,6 @@
-// Package capacity keeps what calibration found that a machine's agent does exactly, from the command that finds it out to the agent that
-// tells its coordinator. It is one small file, good for one machine: it says which, and is not taken on another. Commands call it.
+// Package capacity keeps what calibration found that a machine's agent does exactly, from the command that finds it out
+// to the agent that tells its coordinator. It is one small file, good for one machine: it says which, and is not taken
+// on another. Commands call it.
 package capacity
 
 import (
@@ -34,13 +35,15 @@ type Capacity struct {
 // Proto is the capacity as agents tell it.
 func (c *Capacity) Proto() *spatev1.Capacity {
 	return &spatev1.Capacity{
-		Streams: uint32(c.Streams), FramesPerSecond: c.FramesPerSecond, StartsPerSecond: c.StartsPerSecond, MeasuredAt: timestamppb.New(c.MeasuredAt),
+		Streams: uint32(c.Streams), FramesPerSecond: c.FramesPerSecond, StartsPerSecond: c.StartsPerSecond,
+		MeasuredAt: timestamppb.New(c.MeasuredAt),
 	}
 }
 
 // check returns an error for what no calibration writes.
 func (c *Capacity) check() error {
-	if c.Streams < 0 || int64(c.Streams) > 1<<31-1 || !(c.FramesPerSecond >= 0 && c.FramesPerSecond < 1e12) || !(c.StartsPerSecond >= 0 && c.StartsPerSecond < 1e12) {
+	if c.Streams < 0 || int64(c.Streams) > 1<<31-1 || !(c.FramesPerSecond >= 0 && c.FramesPerSecond < 1e12) ||
+		!(c.StartsPerSecond >= 0 && c.StartsPerSecond < 1e12) {
 		return errors.New("its numbers are none that calibration finds")
 	}
 	if c.Machine.Host == "" || c.MeasuredAt.IsZero() {
@@ -49,7 +52,8 @@ func (c *Capacity) check() error {
 	return nil
 }
 
-// DefaultPath is where a machine's capacity is kept unless something else is said: in the user's configuration, from which an agent reads it.
+// DefaultPath is where a machine's capacity is kept unless something else is said: in the user's configuration, from
+// which an agent reads it.
 func DefaultPath() string {
 	dir, err := os.UserConfigDir()
 	if err != nil {
@@ -67,7 +71,8 @@ var ErrOther = errors.New("it is of another machine")
 // maxFile is the most that the file may have, in bytes.
 const maxFile = 1 << 20
 
-// Read reads a file, and refuses what was not measured on the machine that is given: with ErrOther. If there is no file it is ErrNone.
+// Read reads a file, and refuses what was not measured on the machine that is given: with ErrOther. If there is no file
+// it is ErrNone.
 func Read(path string, here Machine) (*Capacity, error) {
 	text, err := bounded.ReadFile(path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -12,7 +12,8 @@ import (
 var machine = Machine{ID: "m1", Host: "box", Cores: 8, Kernel: "linux 6.8", Version: "v1"}
 
 func found() *Capacity {
-	return &Capacity{Streams: 1000, FramesPerSecond: 49_987.5, StartsPerSecond: 4000, MeasuredAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Machine: machine}
+	return &Capacity{Streams: 1000, FramesPerSecond: 49_987.5, StartsPerSecond: 4000,
+		MeasuredAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Machine: machine}
 }
 
 func TestWriteAndRead(t *testing.T) {
@@ -27,7 +28,8 @@ func TestWriteAndRead(t *testing.T) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	p := got.Proto()
-	if p.GetStreams() != 1000 || p.GetFramesPerSecond() != 49_987.5 || p.GetStartsPerSecond() != 4000 || !p.GetMeasuredAt().AsTime().Equal(found().MeasuredAt) {
+	if p.GetStreams() != 1000 || p.GetFramesPerSecond() != 49_987.5 || p.GetStartsPerSecond() != 4000 ||
+		!p.GetMeasuredAt().AsTime().Equal(found().MeasuredAt) {
 		t.Errorf("%v", p)
 	}
 	left, err := os.ReadDir(filepath.Dir(path))
@@ -63,7 +65,8 @@ func TestReadRefusesOtherMachines(t *testing.T) {
 
 func TestReadRefusesWhatNoCalibrationWrites(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "capacity.json")
-	if _, err := Read(path, machine); !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "spate calibrate makes it") {
+	if _, err := Read(path, machine); !errors.Is(err, ErrNone) ||
+		!strings.Contains(err.Error(), "spate calibrate makes it") {
 		t.Error(err)
 	}
 	for name, text := range map[string]string{

@@ -27,12 +27,13 @@ type Machine struct {
 func ThisMachine(version string) Machine {
 	host, _ := os.Hostname() // empty: it has none
 	return Machine{
-		ID: firstLine("/etc/machine-id"), Host: host, Cores: runtime.NumCPU(), Kernel: kernel(), Processor: processor(), Version: version,
+		ID: firstLine("/etc/machine-id"), Host: host, Cores: runtime.NumCPU(), Kernel: kernel(), Processor: processor(),
+		Version: version,
 	}
 }
 
-// unlike says for people why a capacity of this machine says nothing of another, or "". The kernel takes the stamps, and cores do the work;
-// another version of Spate is taken for as fast.
+// unlike says for people why a capacity of this machine says nothing of another, or "". The kernel takes the stamps,
+// and cores do the work; another version of Spate is taken for as fast.
 func (m Machine) unlike(here Machine) string {
 	switch {
 	case m.ID != here.ID:

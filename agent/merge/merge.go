@@ -1,9 +1,9 @@
 // Package merge makes one snapshot of two, and several of one that is too large to be sent.
 //
-// An agent whose coordinator is away keeps what it measured. When that becomes too much for its memory, snapshots of neighbouring windows are
-// merged: histograms, sums and counters add without loss, only the resolution in time is less. The package is pure: it keeps nothing,
-// reads no clock and names no snapshot. It merges one agent's snapshots of one stage, never those of several agents. The agent's outbox calls
-// it.
+// An agent whose coordinator is away keeps what it measured. When that becomes too much for its memory, snapshots of
+// neighbouring windows are merged: histograms, sums and counters add without loss, only the resolution in time is less.
+// The package is pure: it keeps nothing, reads no clock and names no snapshot. It merges one agent's snapshots of one
+// stage, never those of several agents. The agent's outbox calls it.
 package merge
 
 import (
@@ -17,12 +17,13 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// MaxBytes bounds a snapshot's encoding. It leaves room for the snapshot's key below the 16 MiB that a coordinator takes.
+// MaxBytes bounds a snapshot's encoding. It leaves room for the snapshot's key below the 16 MiB that a coordinator
+// takes.
 const MaxBytes = 16<<20 - 64<<10
 
-// Snapshots returns the sum of two snapshots of one agent and stage, of which the newer one was made later. Neither is changed, but the
-// sum shares parts of them. It is false if a counter or a distribution would become more than a snapshot may hold. Bytes are the caller's to
-// see to: those of rows add up. The sum has no key.
+// Snapshots returns the sum of two snapshots of one agent and stage, of which the newer one was made later. Neither is
+// changed, but the sum shares parts of them. It is false if a counter or a distribution would become more than a
+// snapshot may hold. Bytes are the caller's to see to: those of rows add up. The sum has no key.
 func Snapshots(older, newer *spatev1.Snapshot) (sum *spatev1.Snapshot, fits bool) {
 	series, fits := allSeries(older.GetSeries(), newer.GetSeries())
 	if !fits {

@@ -28,7 +28,8 @@ type observed struct {
 
 // drawWindow draws a window, and its snapshot as a recorder makes it.
 func drawWindow(t *rapid.T, window uint32) (observed, *spatev1.Snapshot) {
-	o := observed{counters: map[[2]int]uint64{}, values: map[int]map[spatev1.Metric][]int64{}, errors: map[int]map[uint32]uint64{}}
+	o := observed{counters: map[[2]int]uint64{}, values: map[int]map[spatev1.Metric][]int64{},
+		errors: map[int]map[uint32]uint64{}}
 	s := &spatev1.Snapshot{
 		Window: window, PeakInFlight: rapid.Uint32Range(0, 9).Draw(t, "peak"), BegunItems: []uint64{uint64(window), 3},
 		Key: &spatev1.SnapshotKey{RunId: "run", Agent: "a", Incarnation: 1, Sequence: 1},
@@ -55,7 +56,8 @@ func drawSeries(t *rapid.T, e int, o *observed) *spatev1.Series {
 	o.errors[e] = map[uint32]uint64{}
 	for _, status := range []uint32{429, 500} {
 		if n := rapid.Uint64Range(0, 3).Draw(t, "errors"); n > 0 {
-			s.Errors = append(s.Errors, &spatev1.ErrorCount{Class: spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, HttpStatus: status, Count: n, Example: "x"})
+			s.Errors = append(s.Errors, &spatev1.ErrorCount{Class: spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS,
+				HttpStatus: status, Count: n, Example: "x"})
 			s.Counters.Failed += n
 			o.errors[e][status] = n
 		}
@@ -65,7 +67,8 @@ func drawSeries(t *rapid.T, e int, o *observed) *spatev1.Series {
 		o.counters[[2]int{e, int(f.Number())}] = s.GetCounters().ProtoReflect().Get(f).Uint()
 	}
 	o.values[e] = map[spatev1.Metric][]int64{}
-	for _, m := range []spatev1.Metric{spatev1.Metric_METRIC_TTFT, spatev1.Metric_METRIC_CONNECT, spatev1.Metric_METRIC_OSL} {
+	for _, m := range []spatev1.Metric{spatev1.Metric_METRIC_TTFT, spatev1.Metric_METRIC_CONNECT,
+		spatev1.Metric_METRIC_OSL} {
 		values := rapid.SliceOfN(rapid.Int64Range(1000, 1<<31), 0, 5).Draw(t, "values")
 		if len(values) == 0 {
 			continue
@@ -84,12 +87,14 @@ func distributionOf(m spatev1.Metric, values []int64) *spatev1.Distribution {
 	return h.Proto(m)
 }
 
-// Merged in whichever order of neighbours, a stage's windows hold what all together did, and the coordinator takes them.
+// Merged in whichever order of neighbours, a stage's windows hold what all together did, and the coordinator takes
+// them.
 func TestSumIsThatOfAllTogether(t *testing.T) {
 	run := &spatev1.RunRecord{RunId: "run", Records: "jsonl"}
 	stage := &spatev1.StageRecord{
-		Stage: &spatev1.Stage{Target: &spatev1.Target{Endpoints: make([]string, endpoints)}}, StartTime: timestamppb.New(time.Unix(1, 0)),
-		Agents: []*spatev1.AssignedAgent{{Agent: &spatev1.AgentInfo{Name: "a"}, Incarnation: 1, Weight: 1}},
+		Stage:     &spatev1.Stage{Target: &spatev1.Target{Endpoints: make([]string, endpoints)}},
+		StartTime: timestamppb.New(time.Unix(1, 0)),
+		Agents:    []*spatev1.AssignedAgent{{Agent: &spatev1.AgentInfo{Name: "a"}, Incarnation: 1, Weight: 1}},
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 6).Draw(t, "windows")
@@ -102,7 +107,8 @@ func TestSumIsThatOfAllTogether(t *testing.T) {
 			peak = max(peak, s.GetPeakInFlight())
 		}
 		snapshots[n-1].Totals = &spatev1.Totals{Snapshots: 1}
-		snapshots[n-1].ServerAccounts = []*spatev1.ServerAccount{{Counters: []*spatev1.ServerCounter{{Name: "c", Increase: 3}}}}
+		snapshots[n-1].ServerAccounts = []*spatev1.ServerAccount{{Counters: []*spatev1.ServerCounter{{Name: "c",
+			Increase: 3}}}}
 		before := make([]*spatev1.Snapshot, n)
 		for i, s := range snapshots {
 			before[i] = proto.CloneOf(s)
@@ -123,7 +129,8 @@ func TestSumIsThatOfAllTogether(t *testing.T) {
 		}
 		sum := snapshots[0]
 		check(t, sum, all)
-		if sum.FirstWindow == nil || sum.GetFirstWindow() != 0 || sum.GetWindow() != uint32(n-1) || sum.GetTotals() == nil || len(sum.GetServerAccounts()) != 1 ||
+		if sum.FirstWindow == nil || sum.GetFirstWindow() != 0 || sum.GetWindow() != uint32(n-1) ||
+			sum.GetTotals() == nil || len(sum.GetServerAccounts()) != 1 ||
 			sum.GetPeakInFlight() != peak || !slices.Equal(sum.GetBegunItems(), []uint64{uint64(n - 1), 3}) {
 			t.Fatalf("sum %v", sum)
 		}
@@ -163,12 +170,14 @@ func check(t *rapid.T, sum *spatev1.Snapshot, all []observed) {
 	for _, o := range all {
 		rows = append(rows, o.rows...)
 	}
-	if !slices.EqualFunc(sum.GetRecords(), rows, func(r *spatev1.RequestRecord, index uint64) bool { return r.GetIndex() == index }) {
+	if !slices.EqualFunc(sum.GetRecords(), rows,
+		func(r *spatev1.RequestRecord, index uint64) bool { return r.GetIndex() == index }) {
 		t.Fatalf("rows %v, not %v", sum.GetRecords(), rows)
 	}
 }
 
-func checkSeries(t *rapid.T, s *spatev1.Series, counters map[int]uint64, values map[spatev1.Metric][]int64, errors map[uint32]uint64) {
+func checkSeries(t *rapid.T, s *spatev1.Series, counters map[int]uint64, values map[spatev1.Metric][]int64,
+	errors map[uint32]uint64) {
 	fields := (&spatev1.Counters{}).ProtoReflect().Descriptor().Fields()
 	for i := range fields.Len() {
 		f := fields.Get(i)
@@ -179,7 +188,8 @@ func checkSeries(t *rapid.T, s *spatev1.Series, counters map[int]uint64, values 
 	if len(s.GetDistributions()) != len(values) {
 		t.Fatalf("%d metrics, not %d", len(s.GetDistributions()), len(values))
 	}
-	if !slices.IsSortedFunc(s.GetDistributions(), func(a, b *spatev1.Distribution) int { return cmp.Compare(a.GetMetric(), b.GetMetric()) }) {
+	if !slices.IsSortedFunc(s.GetDistributions(),
+		func(a, b *spatev1.Distribution) int { return cmp.Compare(a.GetMetric(), b.GetMetric()) }) {
 		t.Fatal("metrics are out of order")
 	}
 	for _, d := range s.GetDistributions() {
@@ -231,11 +241,14 @@ func TestLimitIsBelowTheCoordinators(t *testing.T) {
 // Pieces of a snapshot that is too large are each small enough, and say together what it said.
 func TestSplit(t *testing.T) {
 	whole := &spatev1.Snapshot{
-		Window: 7, FirstWindow: proto.Uint32(3), PeakInFlight: 5, BegunItems: []uint64{4}, DroppedRecords: 2, Totals: &spatev1.Totals{Failure: "f"},
-		ServerAccounts: []*spatev1.ServerAccount{{Counters: []*spatev1.ServerCounter{{Labels: string(make([]byte, 1<<20))}}}},
+		Window: 7, FirstWindow: proto.Uint32(3), PeakInFlight: 5, BegunItems: []uint64{4}, DroppedRecords: 2,
+		Totals: &spatev1.Totals{Failure: "f"},
+		ServerAccounts: []*spatev1.ServerAccount{{Counters: []*spatev1.ServerCounter{{Labels: string(make([]byte,
+			1<<20))}}}},
 	}
 	for e := range uint32(40) {
-		whole.Series = append(whole.Series, &spatev1.Series{Endpoint: e, Errors: []*spatev1.ErrorCount{{Example: string(make([]byte, 1<<20))}}})
+		whole.Series = append(whole.Series,
+			&spatev1.Series{Endpoint: e, Errors: []*spatev1.ErrorCount{{Example: string(make([]byte, 1<<20))}}})
 	}
 	for i := range uint64(10) {
 		whole.Records = append(whole.Records, &spatev1.RequestRecord{Index: i, Error: string(make([]byte, 3<<20))})
@@ -247,16 +260,19 @@ func TestSplit(t *testing.T) {
 		if size := proto.Size(p); size > MaxBytes {
 			t.Errorf("piece %d has %d bytes", i, size)
 		}
-		if p.GetWindow() != 7 || p.GetFirstWindow() != 3 || len(p.GetBegunItems()) != 1 || (p.GetTotals() != nil) != (i == len(pieces)-1) ||
+		if p.GetWindow() != 7 || p.GetFirstWindow() != 3 || len(p.GetBegunItems()) != 1 ||
+			(p.GetTotals() != nil) != (i == len(pieces)-1) ||
 			(len(p.GetServerAccounts()) == 1) != (p.GetTotals() != nil) {
-			t.Errorf("piece %d: window %d from %d, begun %v, totals %v", i, p.GetWindow(), p.GetFirstWindow(), p.GetBegunItems(), p.GetTotals())
+			t.Errorf("piece %d: window %d from %d, begun %v, totals %v", i, p.GetWindow(), p.GetFirstWindow(),
+				p.GetBegunItems(), p.GetTotals())
 		}
 		together.Series = append(together.Series, p.GetSeries()...)
 		together.Records = append(together.Records, p.GetRecords()...)
 		together.DroppedRecords += p.GetDroppedRecords()
 		together.PeakInFlight += p.GetPeakInFlight()
 	}
-	if len(together.GetSeries()) != 40 || len(together.GetRecords()) != 10 || together.GetDroppedRecords() != 3 || together.GetPeakInFlight() != 5 {
+	if len(together.GetSeries()) != 40 || len(together.GetRecords()) != 10 || together.GetDroppedRecords() != 3 ||
+		together.GetPeakInFlight() != 5 {
 		t.Errorf("%d series, %d rows, %d dropped, peak %d", len(together.GetSeries()), len(together.GetRecords()),
 			together.GetDroppedRecords(), together.GetPeakInFlight())
 	}

@@ -9,9 +9,9 @@ import (
 // elementBytes is the most that the encoding of an element takes beside the element: its tag and its length.
 const elementBytes = 8
 
-// Split returns a snapshot as it is, or, if it is too large to be sent, several that together say the same: first those with the
-// measurements by endpoint, then those with the rows, and the totals on the last. A row that is too large by itself is left out and
-// counted.
+// Split returns a snapshot as it is, or, if it is too large to be sent, several that together say the same: first those
+// with the measurements by endpoint, then those with the rows, and the totals on the last. A row that is too large by
+// itself is left out and counted.
 func Split(s *spatev1.Snapshot) []*spatev1.Snapshot {
 	if proto.Size(s) <= MaxBytes {
 		return []*spatev1.Snapshot{s}
@@ -58,7 +58,8 @@ func newCutter(s *spatev1.Snapshot) *cutter {
 func (c *cutter) begin() {
 	s := c.whole
 	c.pieces = append(c.pieces, &spatev1.Snapshot{
-		StageIndex: s.GetStageIndex(), Revision: s.GetRevision(), Window: s.GetWindow(), FirstWindow: s.FirstWindow, BegunItems: s.GetBegunItems(),
+		StageIndex: s.GetStageIndex(), Revision: s.GetRevision(), Window: s.GetWindow(), FirstWindow: s.FirstWindow,
+		BegunItems: s.GetBegunItems(),
 	})
 	c.left = c.spare
 }

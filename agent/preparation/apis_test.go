@@ -31,7 +31,8 @@ func TestExactOutputByAPI(t *testing.T) {
 		target := &spatev1.Target{Api: tt.api, Model: "m"}
 		f, err := found(t, &fakeServer{models: listing("m", tt.owner, 0)}, stageOf(target))
 		notes := strings.Join(f.Preparation.GetNotes(), " ")
-		if err != nil || f.Preparation.GetExactOutput() != tt.exact || !strings.Contains(notes, tt.note) || strings.Contains(notes, "Outputs") != (tt.note != "") {
+		if err != nil || f.Preparation.GetExactOutput() != tt.exact || !strings.Contains(notes, tt.note) ||
+			strings.Contains(notes, "Outputs") != (tt.note != "") {
 			t.Errorf("%s by %s: %v, %q, %v", tt.api, tt.owner, f.Preparation.GetExactOutput(), notes, err)
 		}
 	}
@@ -44,7 +45,8 @@ func TestEndOfOutputsByTheBody(t *testing.T) {
 		for _, asked := range []bool{false, true} {
 			target := &spatev1.Target{Api: api, Model: "m", Body: fields(t, object, map[string]any{name: asked})}
 			f, err := found(t, &fakeServer{models: listing("m", "spate", 0)}, stageOf(target))
-			said := strings.Contains(strings.Join(f.Preparation.GetNotes(), " "), "body says "+object+"."+name+": false")
+			said := strings.Contains(strings.Join(f.Preparation.GetNotes(), " "), "body says "+object+"."+
+				name+": false")
 			if err != nil || f.Preparation.GetExactOutput() != asked || said == asked {
 				t.Errorf("%s, %v: %v, %v", api, asked, f.Preparation, err)
 			}
@@ -69,11 +71,13 @@ func TestSimulatedAPIs(t *testing.T) {
 			if api == "completions" || api == "sglang" {
 				prompts = "text"
 			}
-			client, err := stream.New(stream.Config{Endpoints: []string{server.URL}, API: api, Prompts: prompts, Model: "m"})
+			client, err := stream.New(stream.Config{Endpoints: []string{server.URL}, API: api, Prompts: prompts,
+				Model: "m"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			f, err := Find(t.Context(), client, stageOf(&spatev1.Target{Api: api, Prompts: prompts, Tokenizer: tokenizer, Model: "m"}), nil)
+			f, err := Find(t.Context(), client,
+				stageOf(&spatev1.Target{Api: api, Prompts: prompts, Tokenizer: tokenizer, Model: "m"}), nil)
 			client.Close()
 			if api == "triton" && tokenizer != "words" {
 				if err == nil || !strings.Contains(err.Error(), "tokenizer "+tokenizer) {
@@ -85,7 +89,8 @@ func TestSimulatedAPIs(t *testing.T) {
 			if client.Form() == workload.Messages && tokenizer != "words" {
 				template = 9
 			}
-			if err != nil || f.Template != template || f.Preparation.GetLengths() != tokenizer || !f.Preparation.GetExactOutput() || len(f.Preparation.GetNotes()) > 0 {
+			if err != nil || f.Template != template || f.Preparation.GetLengths() != tokenizer ||
+				!f.Preparation.GetExactOutput() || len(f.Preparation.GetNotes()) > 0 {
 				t.Errorf("%s, %s: %v, %v", api, tokenizer, f.Preparation, err)
 			}
 		}

@@ -23,23 +23,31 @@ func TestAuto(t *testing.T) {
 		template uint32
 		note     string // part of one; "": nothing is told of lengths
 	}{
-		"the tokenizer takes chats":    {&fakeServer{special: 1, template: 7, feed: 1, tokenizer: true, chats: true, usage: true}, "server", 8, ""},
-		"the tokenizer takes texts":    {&fakeServer{special: 1, template: 7, feed: 1, tokenizer: true, usage: true}, "server", 8, ""},
-		"usage alone":                  {&fakeServer{template: 20, usage: true}, "usage", 20, ""},
-		"a tokenizer, but no usage":    {&fakeServer{template: 20, tokenizer: true}, "words", 0, "by server: what the chat template adds cannot be found out: POST /v1/chat/"},
-		"neither":                      {&fakeServer{template: 20}, "words", 0, "by server: POST /tokenize: 404 Not Found"},
-		"words that are not tokens":    {&fakeServer{tokenizer: true, chats: true, usage: true, extra: split(1, anywhere)}, "words", 0, "0 of"},
-		"a word in three at the start": {&fakeServer{template: 9, usage: true, extra: split(3, atBegin)}, "usage", 9, ""},
+		"the tokenizer takes chats": {&fakeServer{special: 1, template: 7, feed: 1, tokenizer: true, chats: true,
+			usage: true}, "server", 8, ""},
+		"the tokenizer takes texts": {&fakeServer{special: 1, template: 7, feed: 1, tokenizer: true, usage: true},
+			"server", 8, ""},
+		"usage alone": {&fakeServer{template: 20, usage: true}, "usage", 20, ""},
+		"a tokenizer, but no usage": {&fakeServer{template: 20, tokenizer: true}, "words", 0,
+			"by server: what the chat template adds cannot be found out: POST /v1/chat/"},
+		"neither": {&fakeServer{template: 20}, "words", 0,
+			"by server: POST /tokenize: 404 Not Found"},
+		"words that are not tokens": {&fakeServer{tokenizer: true, chats: true, usage: true,
+			extra: split(1, anywhere)}, "words", 0, "0 of"},
+		"a word in three at the start": {&fakeServer{template: 9, usage: true, extra: split(3, atBegin)},
+			"usage", 9, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stage := stageOf(&spatev1.Target{Api: "chat", Tokenizer: "auto", Model: "m"})
 			f, err := found(t, tt.server, stage)
 			p := f.Preparation
-			if err != nil || p.GetLengths() != tt.want || f.Template != tt.template || (p.TemplateTokens == nil) != (tt.want == "words") {
+			if err != nil || p.GetLengths() != tt.want || f.Template != tt.template ||
+				(p.TemplateTokens == nil) != (tt.want == "words") {
 				t.Fatalf("%v, %v", p, err)
 			}
 			notes := strings.Join(p.GetNotes(), " ")
-			if !strings.Contains(notes, tt.note) || strings.Contains(notes, "is taken for one token") != (tt.note != "") {
+			if !strings.Contains(notes, tt.note) ||
+				strings.Contains(notes, "is taken for one token") != (tt.note != "") {
 				t.Errorf("notes %q", p.GetNotes())
 			}
 			asked := tt.server.tokenized.Load() + tt.server.generated.Load()
@@ -55,11 +63,13 @@ func TestAuto(t *testing.T) {
 
 // TestAutoOnASlowServer: two seconds for a request must not make minutes, and a server that hangs costs no run.
 func TestAutoOnASlowServer(t *testing.T) {
-	for takes, want := range map[time.Duration]string{2 * time.Second: "server", 7 * time.Second: "words", time.Hour: "words"} {
+	for takes, want := range map[time.Duration]string{2 * time.Second: "server", 7 * time.Second: "words",
+		time.Hour: "words"} {
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()
 			c := &slowClient{takes: takes}
-			f, err := Find(t.Context(), c, stageOf(&spatev1.Target{Model: "m", Api: "chat", Tokenizer: "auto", ExactOutput: "auto"}), nil)
+			f, err := Find(t.Context(), c,
+				stageOf(&spatev1.Target{Model: "m", Api: "chat", Tokenizer: "auto", ExactOutput: "auto"}), nil)
 			if err != nil || f.Preparation.GetLengths() != want || time.Since(start) > limit {
 				t.Errorf("%v a request: %v after %v: %v", takes, f.Preparation, time.Since(start), err)
 			}
@@ -80,22 +90,38 @@ func TestTrials(t *testing.T) {
 		tried   int64
 		note    string
 	}{
-		"vLLM":            {&fakeServer{models: listing("m", "vllm", 0), version: "1", usage: true, reads: both, running: true}, nil, "known", true, "vLLM 1", 1, ""},
-		"Dynamo":          {&fakeServer{models: listing("m", "nvidia", 0), usage: true, reads: both, running: true, short: 3}, nil, "tried", true, "Dynamo", 2, ""},
-		"one of the two":  {&fakeServer{models: listing("m", "x", 0), usage: true, reads: both[1:]}, nil, "tried", false, "", 3, ""},
-		"a gateway":       {&fakeServer{models: listing("m", "openai", 0), usage: true, reads: both, gateway: "1.106", software: "vllm-0.32.0-39"}, nil, "tried", false, "LiteLLM 1.106 before vLLM 0.32.0", 2, ""},
-		"ignores fields":  {&fakeServer{models: listing("m", "openai", 0), usage: true}, nil, "", false, "", 3, "takes any value for ignore_eos and min_tokens"},
-		"ends early":      {&fakeServer{models: listing("m", "vllm", 0), usage: true, short: 5}, nil, "", false, "vLLM", 1, "asked for exactly 16 tokens by ignore_eos and min_tokens, the server made 5"},
-		"refuses both":    {&fakeServer{models: listing("m", "openai", 0), usage: true, refuses: all}, nil, "", false, "", 4, "the server refuses ignore_eos and min_tokens"},
-		"refuses usage":   {&fakeServer{models: listing("m", "vllm", 0), usage: true, reads: both, refuses: all[:1]}, nil, "known", false, "vLLM", 2, ""},
-		"refuses exact":   {&fakeServer{models: listing("m", "openai", 0), usage: true, running: true, refuses: both}, nil, "", true, "", 3, "the server refuses ignore_eos and min_tokens"},
-		"tells no usage":  {&fakeServer{models: listing("m", "x", 0), reads: both}, nil, "", false, "", 1, "does not say how many tokens it made"},
-		"simulator":       {&fakeServer{models: listing("m", "spate", 0)}, nil, "known", true, "Spate simulator", 0, ""},
-		"always":          {&fakeServer{models: listing("m", "x", 0)}, &spatev1.Target{ExactOutput: "always", RunningUsage: "always"}, "plan", true, "", 0, ""},
-		"never":           {&fakeServer{models: listing("m", "vllm", 0), usage: true, reads: both}, &spatev1.Target{ExactOutput: "never", RunningUsage: "never"}, "", false, "vLLM", 0, "exact_output: never"},
-		"the body":        {&fakeServer{models: listing("m", "x", 0)}, &spatev1.Target{ExactOutput: "auto", RunningUsage: "auto", Body: bodyOf(t)}, "plan", false, "", 0, ""},
-		"running alone":   {&fakeServer{models: listing("m", "x", 0), usage: true, running: true}, &spatev1.Target{ExactOutput: "always", RunningUsage: "auto"}, "plan", true, "", 1, ""},
-		"exactness alone": {&fakeServer{models: listing("m", "x", 0), usage: true, running: true, reads: both}, &spatev1.Target{ExactOutput: "auto", RunningUsage: "never"}, "tried", false, "", 2, ""},
+		"vLLM": {&fakeServer{models: listing("m", "vllm", 0), version: "1", usage: true, reads: both,
+			running: true}, nil, "known", true, "vLLM 1", 1, ""},
+		"Dynamo": {&fakeServer{models: listing("m", "nvidia", 0), usage: true, reads: both, running: true,
+			short: 3}, nil, "tried", true, "Dynamo", 2, ""},
+		"one of the two": {&fakeServer{models: listing("m", "x", 0), usage: true, reads: both[1:]}, nil, "tried",
+			false, "", 3, ""},
+		"a gateway": {&fakeServer{models: listing("m", "openai", 0), usage: true, reads: both, gateway: "1.106",
+			software: "vllm-0.32.0-39"}, nil, "tried", false, "LiteLLM 1.106 before vLLM 0.32.0", 2, ""},
+		"ignores fields": {&fakeServer{models: listing("m", "openai", 0), usage: true}, nil, "", false, "", 3,
+			"takes any value for ignore_eos and min_tokens"},
+		"ends early": {&fakeServer{models: listing("m", "vllm", 0), usage: true, short: 5}, nil, "", false, "vLLM",
+			1, "asked for exactly 16 tokens by ignore_eos and min_tokens, the server made 5"},
+		"refuses both": {&fakeServer{models: listing("m", "openai", 0), usage: true, refuses: all}, nil, "", false,
+			"", 4, "the server refuses ignore_eos and min_tokens"},
+		"refuses usage": {&fakeServer{models: listing("m", "vllm", 0), usage: true, reads: both, refuses: all[:1]},
+			nil, "known", false, "vLLM", 2, ""},
+		"refuses exact": {&fakeServer{models: listing("m", "openai", 0), usage: true, running: true, refuses: both},
+			nil, "", true, "", 3, "the server refuses ignore_eos and min_tokens"},
+		"tells no usage": {&fakeServer{models: listing("m", "x", 0), reads: both}, nil, "", false, "", 1,
+			"does not say how many tokens it made"},
+		"simulator": {&fakeServer{models: listing("m", "spate", 0)}, nil, "known", true,
+			"Spate simulator", 0, ""},
+		"always": {&fakeServer{models: listing("m", "x", 0)},
+			&spatev1.Target{ExactOutput: "always", RunningUsage: "always"}, "plan", true, "", 0, ""},
+		"never": {&fakeServer{models: listing("m", "vllm", 0), usage: true, reads: both},
+			&spatev1.Target{ExactOutput: "never", RunningUsage: "never"}, "", false, "vLLM", 0, "exact_output: never"},
+		"the body": {&fakeServer{models: listing("m", "x", 0)},
+			&spatev1.Target{ExactOutput: "auto", RunningUsage: "auto", Body: bodyOf(t)}, "plan", false, "", 0, ""},
+		"running alone": {&fakeServer{models: listing("m", "x", 0), usage: true, running: true},
+			&spatev1.Target{ExactOutput: "always", RunningUsage: "auto"}, "plan", true, "", 1, ""},
+		"exactness alone": {&fakeServer{models: listing("m", "x", 0), usage: true, running: true, reads: both},
+			&spatev1.Target{ExactOutput: "auto", RunningUsage: "never"}, "tried", false, "", 2, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			target := tt.target
@@ -105,11 +131,13 @@ func TestTrials(t *testing.T) {
 			target.Api, target.Prompts, target.Model = "chat", "", "m"
 			f, err := found(t, tt.server, stageOf(target))
 			p := f.Preparation
-			if err != nil || p.GetExactOutputBy() != tt.exact || p.GetExactOutput() != (tt.exact != "") || p.GetRunningUsage() != tt.running || p.GetServer() != tt.is {
+			if err != nil || p.GetExactOutputBy() != tt.exact || p.GetExactOutput() != (tt.exact != "") ||
+				p.GetRunningUsage() != tt.running || p.GetServer() != tt.is {
 				t.Errorf("%v, %v", p, err)
 			}
 			notes := strings.Join(p.GetNotes(), " ")
-			if n := tt.server.tried.Load(); n != tt.tried || !strings.Contains(notes, tt.note) || strings.Contains(notes, "Outputs") != (tt.note != "") {
+			if n := tt.server.tried.Load(); n != tt.tried || !strings.Contains(notes, tt.note) ||
+				strings.Contains(notes, "Outputs") != (tt.note != "") {
 				t.Errorf("%d trials, notes %q", n, p.GetNotes())
 			}
 		})
@@ -119,10 +147,12 @@ func TestTrials(t *testing.T) {
 // TestTrialThatFails: a server that does not know the model says so, and its name decides.
 func TestTrialThatFails(t *testing.T) {
 	s := &fakeServer{models: listing("other", "vllm", 0)}
-	target := &spatev1.Target{Api: "responses", Model: "m", ExactOutput: "auto", Tokenizer: "auto"} // the server has no such path
+	// the server has no such path
+	target := &spatev1.Target{Api: "responses", Model: "m", ExactOutput: "auto", Tokenizer: "auto"}
 	f, err := found(t, s, stageOf(target))
 	notes := strings.Join(f.Preparation.GetNotes(), " ")
-	if err != nil || f.Preparation.GetExactOutputBy() != "known" || !strings.Contains(notes, `does not list the model "m"; it lists "other"`) ||
+	if err != nil || f.Preparation.GetExactOutputBy() != "known" ||
+		!strings.Contains(notes, `does not list the model "m"; it lists "other"`) ||
 		!strings.Contains(notes, "A short request to the server failed: POST /v1/responses: 404 Not Found") ||
 		!strings.Contains(notes, "by server: POST /tokenize: 404 Not Found: 404 page not found; short requests fail)") {
 		t.Errorf("%v, %v", f.Preparation, err)
@@ -140,7 +170,8 @@ func TestEndpointsThatDiffer(t *testing.T) {
 		{models: listing("m", "vllm", 4096), version: "1"},
 		{},
 	}
-	want := []string{"", "", `it does not list the model "m" but "n"`, "it is vLLM 2, the first is vLLM 1", "it is SGLang 1, the first is vLLM 1",
+	want := []string{"", "", `it does not list the model "m" but "n"`, "it is vLLM 2, the first is vLLM 1",
+		"it is SGLang 1, the first is vLLM 1",
 		"it takes 4096 tokens at most, the first 8192", "it does not list its models (GET /v1/models: 404 Not Found"}
 	stage := stageOf(&spatev1.Target{Api: "chat", Model: "m"})
 	for _, s := range servers {
@@ -158,8 +189,10 @@ func TestEndpointsThatDiffer(t *testing.T) {
 		t.Errorf("%v, %v", f.Preparation, err)
 	}
 	for i, w := range want {
-		about := "Endpoint " + stage.Target.Endpoints[i] + " differs from the first, " + stage.Target.Endpoints[0] + ": " + w
-		if said := slices.ContainsFunc(f.Preparation.GetNotes(), func(n string) bool { return strings.HasPrefix(n, about) }); said != (w != "") {
+		about := "Endpoint " + stage.Target.Endpoints[i] + " differs from the first, " +
+			stage.Target.Endpoints[0] + ": " + w
+		if said := slices.ContainsFunc(f.Preparation.GetNotes(),
+			func(n string) bool { return strings.HasPrefix(n, about) }); said != (w != "") {
 			t.Errorf("endpoint %d: %q, want %q", i, f.Preparation.GetNotes(), w)
 		}
 	}
@@ -172,7 +205,8 @@ func TestTemplateBeyondTheISL(t *testing.T) {
 		stage.Workload.GetRandom().Isl = isl
 		f, err := found(t, &fakeServer{template: 8, usage: true}, stage)
 		note := Short(stage.GetWorkload(), f.Template)
-		if err != nil || strings.Contains(note, "The server adds 8 tokens to each prompt, so none can have fewer than 9") != told {
+		if err != nil || strings.Contains(note,
+			"The server adds 8 tokens to each prompt, so none can have fewer than 9") != told {
 			t.Errorf("%d: %q, %v", isl, note, err)
 		}
 	}
@@ -209,14 +243,20 @@ func TestSonnet(t *testing.T) {
 		off       uint32 // of 400 tokens
 		note      string
 	}{
-		"server":              {"server", &fakeServer{special: 1, template: 7, feed: 1, tokenizer: true, chats: true, extra: split(3, anywhere)}, false, 0, ""},
-		"auto":                {"auto", &fakeServer{special: 1, template: 7, feed: 1, tokenizer: true, usage: true, extra: split(3, anywhere)}, false, 0, ""},
-		"usage":               {"usage", &fakeServer{template: 7, feed: 1, usage: true}, false, 40, "can be off by some tokens"},
-		"file":                {"file:x", &fakeServer{template: 7, feed: 1, usage: true}, true, 0, ""},
-		"several files":       {"file:x", &fakeServer{template: 7, feed: 1, usage: true}, false, 1000, "several tokenizer files"},
-		"file, but no usage":  {"file:x", &fakeServer{template: 7, feed: 1}, true, 1000, "What the server adds to a prompt of whole lines is not known"},
-		"nobody counts":       {"auto", &fakeServer{template: 7, feed: 1}, false, 1000, "is taken for one token"},
-		"lines share a token": {"server", &fakeServer{feed: 1, tokenizer: true, chats: true, joins: true}, false, 20, "off by some tokens"},
+		"server": {"server", &fakeServer{special: 1, template: 7, feed: 1, tokenizer: true, chats: true,
+			extra: split(3, anywhere)}, false, 0, ""},
+		"auto": {"auto", &fakeServer{special: 1, template: 7, feed: 1, tokenizer: true, usage: true,
+			extra: split(3, anywhere)}, false, 0, ""},
+		"usage": {"usage", &fakeServer{template: 7, feed: 1, usage: true}, false, 40,
+			"can be off by some tokens"},
+		"file": {"file:x", &fakeServer{template: 7, feed: 1, usage: true}, true, 0, ""},
+		"several files": {"file:x", &fakeServer{template: 7, feed: 1, usage: true}, false, 1000,
+			"several tokenizer files"},
+		"file, but no usage": {"file:x", &fakeServer{template: 7, feed: 1}, true, 1000,
+			"What the server adds to a prompt of whole lines is not known"},
+		"nobody counts": {"auto", &fakeServer{template: 7, feed: 1}, false, 1000, "is taken for one token"},
+		"lines share a token": {"server", &fakeServer{feed: 1, tokenizer: true, chats: true, joins: true}, false, 20,
+			"off by some tokens"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stage := sonnetStage(&spatev1.Target{Api: "chat", Model: "m", Tokenizer: tt.tokenizer}, 400)
@@ -233,7 +273,8 @@ func TestSonnet(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if notes := strings.Join(f.Preparation.GetNotes(), " "); !strings.Contains(notes, tt.note) || strings.Contains(notes, "ines") && tt.note == "" {
+			if notes := strings.Join(f.Preparation.GetNotes(), " "); !strings.Contains(notes, tt.note) ||
+				strings.Contains(notes, "ines") && tt.note == "" {
 				t.Errorf("notes %q", f.Preparation.GetNotes())
 			}
 			if tt.off == 1000 {
@@ -296,14 +337,16 @@ func TestOwnText(t *testing.T) {
 		template uint32
 		note     string
 	}{
-		"auto": {}, "words": {}, "server": {0, "which tokenizer: server does not count"}, "usage": {0, "which tokenizer: usage does not"}, "file:x": {9, ""},
+		"auto": {}, "words": {}, "server": {0, "which tokenizer: server does not count"},
+		"usage": {0, "which tokenizer: usage does not"}, "file:x": {9, ""},
 	} {
 		stage := stageOf(&spatev1.Target{Api: "chat", Model: "m", Tokenizer: tokenizer})
 		stage.Workload, stage.Lexicon = rows, &spatev1.Lexicon{Words: workload.Words()}
 		s := &fakeServer{models: listing("m", "vllm", 0), template: 9, usage: true, tokenizer: true}
 		f, err := found(t, s, stage)
 		notes := strings.Join(f.Preparation.GetNotes(), " ")
-		if err != nil || f.Preparation.GetLengths() != "own" || f.Template != tt.template || (notes == "") != (tt.note == "") || !strings.Contains(notes, tt.note) {
+		if err != nil || f.Preparation.GetLengths() != "own" || f.Template != tt.template ||
+			(notes == "") != (tt.note == "") || !strings.Contains(notes, tt.note) {
 			t.Errorf("%s: %v, %v", tokenizer, f.Preparation, err)
 		}
 	}
@@ -313,7 +356,8 @@ func TestOwnText(t *testing.T) {
 func bodyOf(t *testing.T) (body *structpb.Struct) {
 	t.Helper()
 	body = fields(t, "ignore_eos", true)
-	body.Fields["stream_options"] = fields(t, "stream_options", map[string]any{"continuous_usage_stats": false}).Fields["stream_options"]
+	body.Fields["stream_options"] = fields(t, "stream_options",
+		map[string]any{"continuous_usage_stats": false}).Fields["stream_options"]
 	return body
 }
 

@@ -30,7 +30,8 @@ func (f *finder) lengths(ctx context.Context) error {
 		return nil
 	case tokenizer == "server", tokenizer == "usage":
 		if f.silent {
-			return fmt.Errorf("tokenizer %s: the endpoint cannot be reached: %s", tokenizer, strings.Join(f.found.Preparation.GetNotes(), " "))
+			return fmt.Errorf("tokenizer %s: the endpoint cannot be reached: %s", tokenizer,
+				strings.Join(f.found.Preparation.GetNotes(), " "))
 		}
 		if err := f.verified(ctx, tokenizer); err != nil {
 			return fmt.Errorf("tokenizer %s: %w", tokenizer, err)
@@ -49,14 +50,16 @@ func (f *finder) lengths(ctx context.Context) error {
 	return nil
 }
 
-// own is for rows that give the text. Only a tokenizer file counts it, and then what the server adds is part of the length.
+// own is for rows that give the text. Only a tokenizer file counts it, and then what the server adds is part of the
+// length.
 func (f *finder) own(ctx context.Context, tokenizer string) {
 	f.found.Preparation.Lengths = "own"
 	switch {
 	case tokenizer == "server", tokenizer == "usage":
 		f.note("The workload's rows give the text of the prompts, which tokenizer: %s does not count: nothing is asked of their lengths, and the "+
 			"server's usage tells them. To compare the two, set the target's tokenizer to file:PATH.", tokenizer)
-	case strings.HasPrefix(tokenizer, "file:") && f.client.Form() != workload.TokenIDs && len(f.stage.GetLexicon().GetWords()) > 0:
+	case strings.HasPrefix(tokenizer, "file:") && f.client.Form() != workload.TokenIDs &&
+		len(f.stage.GetLexicon().GetWords()) > 0:
 		f.weighTemplate(ctx, f.stage.GetLexicon().GetWords())
 	}
 }
@@ -128,9 +131,11 @@ func (f *finder) verified(ctx context.Context, way string) error {
 // scale makes a scale for a way to count: by the server's tokenizer, with chats as chats if it takes them, or by usage.
 func (f *finder) scale(ctx context.Context, way string) (*scale, error) {
 	if way == "usage" {
-		return &scale{prompt: f.measure, list: f.measure, same: true, left: usageRequests, looks: singles, words: f.fitting()}, nil
+		return &scale{prompt: f.measure, list: f.measure, same: true, left: usageRequests, looks: singles,
+			words: f.fitting()}, nil
 	}
-	s := &scale{prompt: f.tokenize, list: f.tokenize, same: true, left: tokenizeRequests, looks: singles, words: workload.Words()}
+	s := &scale{prompt: f.tokenize, list: f.tokenize, same: true, left: tokenizeRequests, looks: singles,
+		words: workload.Words()}
 	if f.client.Form() != workload.Messages {
 		return s, nil
 	}
@@ -155,7 +160,8 @@ func (f *finder) measureChat(ctx context.Context, text string) (uint64, error) {
 	return w, nil
 }
 
-// fitting returns as many words as the server's limit allows in one prompt, each of up to three tokens, beside a template.
+// fitting returns as many words as the server's limit allows in one prompt, each of up to three tokens, beside a
+// template.
 func (f *finder) fitting() []string {
 	const template, each = 100, 3
 	words := workload.Words()
@@ -212,7 +218,8 @@ func (f *finder) weighTemplate(ctx context.Context, words []string) {
 		return
 	}
 	const known = 3 // words are one token each: a few are enough to see what a prompt has beside
-	s := &scale{prompt: f.measure, list: f.measure, same: true, left: usageRequests, looks: min(known, len(words)), words: words}
+	s := &scale{prompt: f.measure, list: f.measure, same: true, left: usageRequests, looks: min(known, len(words)),
+		words: words}
 	err := s.starts(ctx)
 	if err == nil {
 		err = s.confirm(ctx)

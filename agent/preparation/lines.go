@@ -13,16 +13,18 @@ import (
 )
 
 const (
-	// mostLines is how many lines of a text are counted one by one. Of a longer text others are estimated by their bytes.
+	// mostLines is how many lines of a text are counted one by one. Of a longer text others are estimated by their
+	// bytes.
 	mostLines = 2000
-	// blocks is how many parts of a text are counted where each costs a request to the model, and blockLines how long they are at most.
+	// blocks is how many parts of a text are counted where each costs a request to the model, and blockLines how long
+	// they are at most.
 	blocks, blockLines = 12, 32
 	// proofs is how many whole prompts are counted, proofTokens how long they are at most.
 	proofs, proofTokens = 4, 2048
 )
 
-// countLines finds out how long the lines of a sonnet's text are, and what whole prompts of them weigh beside. For other workloads there is
-// nothing to do.
+// countLines finds out how long the lines of a sonnet's text are, and what whole prompts of them weigh beside. For
+// other workloads there is nothing to do.
 func (f *finder) countLines(ctx context.Context, way string) error {
 	content, ok := f.stage.GetWorkload().GetContent().(*spatev1.Workload_Sonnet)
 	if !ok || f.lines == nil || f.client.Form() == workload.TokenIDs {
@@ -170,8 +172,8 @@ func joined(lines []workload.Line) string {
 	return all.String()
 }
 
-// prove weighs whole prompts of lines. What they weigh beside their lines is the template of such prompts; if they do not agree on it, the
-// lengths of prompts are off by so much.
+// prove weighs whole prompts of lines. What they weigh beside their lines is the template of such prompts; if they do
+// not agree on it, the lengths of prompts are off by so much.
 func (t *text) prove(ctx context.Context, way string) error {
 	if t.lengths == nil || t.silent {
 		return nil

@@ -8,7 +8,8 @@ import (
 	"github.com/spate-load/spate/agent/stream"
 )
 
-// eosField is the field of a body that says whether outputs go on beyond their end: its object, if it is in one, and its name.
+// eosField is the field of a body that says whether outputs go on beyond their end: its object, if it is in one, and
+// its name.
 func eosField(api string) (object, name string) {
 	switch api {
 	case "sglang":
@@ -38,11 +39,12 @@ const (
 
 // output decides whether requests ask for exactly OSL tokens, and for the usage so far in each frame.
 //
-// That a server takes a field cannot be seen from one answer: many take any field and ignore those they do not know, and an output of the
-// length asked may be chance. So the server is asked twice. A request for exactly 16 tokens must be answered with 16 by its usage; and the same
-// request with a text in place of ignore_eos, or else of min_tokens, must be refused: whoever checks the type of a field reads it. Gateways hand
-// such a refusal on. A server that names itself as one that takes the fields only has to keep to the first request. A wrong yes is seen in
-// the results, where the osl check compares the lengths; a wrong no is a note that says what to set.
+// That a server takes a field cannot be seen from one answer: many take any field and ignore those they do not know,
+// and an output of the length asked may be chance. So the server is asked twice. A request for exactly 16 tokens must
+// be answered with 16 by its usage; and the same request with a text in place of ignore_eos, or else of min_tokens,
+// must be refused: whoever checks the type of a field reads it. Gateways hand such a refusal on. A server that names
+// itself as one that takes the fields only has to keep to the first request. A wrong yes is seen in the results, where
+// the osl check compares the lengths; a wrong no is a note that says what to set.
 func (f *finder) output(ctx context.Context) {
 	open, running := f.exactByPlan(), f.runningByPlan()
 	exact := open && f.stage.GetTarget().GetExactOutput() == "auto"
@@ -73,7 +75,8 @@ func tries(api string) bool {
 	return slices.Contains([]string{"", "chat", "completions", "responses", "anthropic"}, api)
 }
 
-// exactByPlan decides by the plan whether outputs are forced, where it says something, and reports whether it is left open.
+// exactByPlan decides by the plan whether outputs are forced, where it says something, and reports whether it is left
+// open.
 func (f *finder) exactByPlan() (open bool) {
 	p, wish := f.found.Preparation, f.stage.GetTarget().GetExactOutput()
 	switch name, asked := f.eos(); {
@@ -106,7 +109,8 @@ func (f *finder) runningByPlan() (open bool) {
 	return f.stage.GetTarget().GetRunningUsage() == "auto"
 }
 
-// exactByName decides by what the server calls itself. Why says why nothing better is known. Empty: it is not worth telling.
+// exactByName decides by what the server calls itself. Why says why nothing better is known. Empty: it is not worth
+// telling.
 func (f *finder) exactByName(why string) {
 	if f.takesLength() {
 		f.found.Preparation.ExactOutput, f.found.Preparation.ExactOutputBy = true, byName
@@ -123,8 +127,8 @@ func (f *finder) inexact(why string) {
 	f.note("Outputs can be shorter than their OSL: %s. If the server does make outputs of the length asked, set the target's exact_output to always.", why)
 }
 
-// takesLength reports whether the server is known to make outputs as long as is asked: by the API, where only one server has it, and else by
-// what the server calls itself.
+// takesLength reports whether the server is known to make outputs as long as is asked: by the API, where only one
+// server has it, and else by what the server calls itself.
 func (f *finder) takesLength() bool {
 	switch f.api() {
 	case "sglang", "triton":

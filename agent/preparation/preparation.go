@@ -1,10 +1,12 @@
-// Package preparation finds out about a target before load is sent there: how prompts get their exact length, how many tokens the server
-// adds to them, whether outputs can be forced to a length, whether the server tells the usage so far in each frame, and what the server is.
+// Package preparation finds out about a target before load is sent there: how prompts get their exact length, how many
+// tokens the server adds to them, whether outputs can be forced to a length, whether the server tells the usage so far
+// in each frame, and what the server is.
 //
-// It tries rather than trusts names: short requests show what a server does with a field. Everything is asked of the target's first endpoint;
-// the others are asked for their models and versions only, so that a difference is told. What it finds depends on the answers alone, so all
-// agents that prepare the same stage find the same. It changes nothing at the server and sends a bounded number of small requests. It keeps
-// no state and knows neither schedules nor results. The agent calls it before it says that it is ready for a stage.
+// It tries rather than trusts names: short requests show what a server does with a field. Everything is asked of the
+// target's first endpoint; the others are asked for their models and versions only, so that a difference is told. What
+// it finds depends on the answers alone, so all agents that prepare the same stage find the same. It changes nothing at
+// the server and sends a bounded number of small requests. It keeps no state and knows neither schedules nor results.
+// The agent calls it before it says that it is ready for a stage.
 package preparation
 
 import (
@@ -53,8 +55,8 @@ type Found struct {
 const (
 	// limit is the longest that Find takes.
 	limit = time.Minute
-	// lengthsLimit and trialLimit are the longest that the defaults may take to find out about lengths and about outputs. Whatever is not
-	// known by then is as if it could not be found out.
+	// lengthsLimit and trialLimit are the longest that the defaults may take to find out about lengths and about
+	// outputs. Whatever is not known by then is as if it could not be found out.
 	lengthsLimit = 25 * time.Second
 	trialLimit   = 15 * time.Second
 )
@@ -62,12 +64,13 @@ const (
 // endpoint is the one that is asked.
 const endpoint = 0
 
-// Find prepares a stage. Lines returns those of a sonnet's text; it may be nil for other workloads. What cannot be found out is a note for
-// people, and no error, unless the plan asks for it: with the target's tokenizer "server" or "usage", an error says why lengths cannot
-// be made exact. It is an error, too, if the stage lacks the words of a "file:" tokenizer, or its lines cannot be read. Fields of the
-// target that plans fill in with "auto" are tried; where they are empty, as in stages that no plan made, nothing is. Find blocks, at
-// most a minute.
-func Find(ctx context.Context, client Client, stage *spatev1.Stage, lines func() ([]workload.Line, error)) (Found, error) {
+// Find prepares a stage. Lines returns those of a sonnet's text; it may be nil for other workloads. What cannot be
+// found out is a note for people, and no error, unless the plan asks for it: with the target's tokenizer "server" or
+// "usage", an error says why lengths cannot be made exact. It is an error, too, if the stage lacks the words of a
+// "file:" tokenizer, or its lines cannot be read. Fields of the target that plans fill in with "auto" are tried; where
+// they are empty, as in stages that no plan made, nothing is. Find blocks, at most a minute.
+func Find(ctx context.Context, client Client, stage *spatev1.Stage, lines func() ([]workload.Line, error)) (Found,
+	error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	f := &finder{client: client, stage: stage, lines: lines, found: Found{Preparation: &spatev1.Preparation{}}}
@@ -114,8 +117,8 @@ func (f *finder) bodyField(name string) any {
 	return f.stage.GetTarget().GetBody().AsMap()[name]
 }
 
-// Short says that prompts of a workload are asked to be shorter than they can be where the server adds so many tokens. Empty: they are not, or
-// it cannot be told.
+// Short says that prompts of a workload are asked to be shorter than they can be where the server adds so many tokens.
+// Empty: they are not, or it cannot be told.
 func Short(w *spatev1.Workload, template uint32) string {
 	least := template + 1
 	if shortest, known := workload.Shortest(w); !known || shortest >= least {

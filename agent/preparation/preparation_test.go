@@ -48,8 +48,9 @@ func checkPrompts(t *testing.T, f Found, form workload.Form, count func(string) 
 	for i := range uint64(1000) {
 		isl := f.Template + 1 + lots.Uint32N(300)
 		w, err := workload.New(workload.Config{
-			Workload: &spatev1.Workload{Content: &spatev1.Workload_Random{Random: &spatev1.RandomContent{Isl: isl, Osl: 1}}},
-			Seed:     i, Words: f.Words, First: f.First, Template: f.Template,
+			Workload: &spatev1.Workload{Content: &spatev1.Workload_Random{Random: &spatev1.RandomContent{Isl: isl,
+				Osl: 1}}},
+			Seed: i, Words: f.Words, First: f.First, Template: f.Template,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -86,32 +87,44 @@ func TestExactLengths(t *testing.T) {
 		least     int // words
 		requests  int64
 	}{
-		"server": {"server", "chat", &fakeServer{special: 1, template: 7, feed: 1, tokenizer: true, chats: true, usage: true}, 512, 12},
+		"server": {"server", "chat", &fakeServer{special: 1, template: 7, feed: 1, tokenizer: true, chats: true,
+			usage: true}, 512, 12},
 		"server, some words split": {"server", "chat",
-			&fakeServer{special: 1, template: 7, feed: 1, tokenizer: true, chats: true, extra: split(50, anywhere)}, 256, 40},
+			&fakeServer{special: 1, template: 7, feed: 1, tokenizer: true, chats: true, extra: split(50, anywhere)},
+			256, 40},
 		"server, some words split at the begin": {"server", "chat",
-			&fakeServer{special: 1, template: 7, feed: 1, tokenizer: true, chats: true, extra: split(40, atBegin)}, 512, 12},
-		"server without chats":         {"server", "chat", &fakeServer{template: 7, feed: 1, tokenizer: true, usage: true}, 512, 14},
-		"server, completions of text":  {"server", "completions", &fakeServer{special: 1, template: 7, feed: 1, tokenizer: true}, 512, 11},
-		"server that drops line feeds": {"server", "chat", &fakeServer{template: 7, tokenizer: true, chats: true}, 512, 12},
-		"usage":                        {"usage", "chat", &fakeServer{special: 1, template: 20, feed: 1, usage: true}, 512, 11},
-		"usage, some words split":      {"usage", "chat", &fakeServer{template: 20, feed: 2, usage: true, extra: split(100, anywhere)}, 256, 30},
-		"usage, the first word split": {"usage", "chat", &fakeServer{template: 20, feed: 1, usage: true, extra: func(w string, _ bool) int {
-			if w == "able" { // the first of all
-				return 1
-			}
-			return 0
-		}}, 256, 48},
+			&fakeServer{special: 1, template: 7, feed: 1, tokenizer: true, chats: true, extra: split(40, atBegin)}, 512,
+			12},
+		"server without chats": {"server", "chat", &fakeServer{template: 7, feed: 1, tokenizer: true,
+			usage: true}, 512, 14},
+		"server, completions of text": {"server", "completions",
+			&fakeServer{special: 1, template: 7, feed: 1, tokenizer: true}, 512, 11},
+		"server that drops line feeds": {"server", "chat", &fakeServer{template: 7, tokenizer: true, chats: true}, 512,
+			12},
+		"usage": {"usage", "chat", &fakeServer{special: 1, template: 20, feed: 1, usage: true},
+			512, 11},
+		"usage, some words split": {"usage", "chat", &fakeServer{template: 20, feed: 2, usage: true,
+			extra: split(100, anywhere)}, 256, 30},
+		"usage, the first word split": {"usage", "chat", &fakeServer{template: 20, feed: 1, usage: true,
+			extra: func(w string, _ bool) int {
+				if w == "able" { // the first of all
+					return 1
+				}
+				return 0
+			}}, 256, 48},
 		"server, a third of the words split at the begin": {"server", "chat",
-			&fakeServer{special: 1, template: 7, feed: 1, tokenizer: true, chats: true, extra: split(3, atBegin)}, 512, 20},
+			&fakeServer{special: 1, template: 7, feed: 1, tokenizer: true, chats: true, extra: split(3, atBegin)}, 512,
+			20},
 		"usage, a third of the words split at the begin": {"usage", "chat",
 			&fakeServer{special: 1, template: 7, feed: 1, usage: true, extra: split(3, atBegin)}, 512, 19},
 		"server, a third of the words split": {"server", "completions",
 			&fakeServer{special: 1, feed: 1, tokenizer: true, extra: split(3, anywhere)}, 50, 100},
 		"usage, every word split at the begin": {"usage", "chat",
-			&fakeServer{template: 7, feed: 1, usage: true, extra: func(_ string, first bool) int { return map[bool]int{true: 1}[first] }}, 512, 11},
+			&fakeServer{template: 7, feed: 1, usage: true,
+				extra: func(_ string, first bool) int { return map[bool]int{true: 1}[first] }}, 512, 11},
 		"usage, a short model": {"usage", "chat",
-			&fakeServer{special: 1, template: 40, feed: 2, usage: true, limit: 500, models: listing("m", "vllm", 500)}, 100, 11},
+			&fakeServer{special: 1, template: 40, feed: 2, usage: true, limit: 500, models: listing("m", "vllm", 500)},
+			100, 11},
 		"usage, completions of text": {"usage", "completions", &fakeServer{special: 1, feed: 1, usage: true}, 512, 11},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -124,7 +137,8 @@ func TestExactLengths(t *testing.T) {
 			if tt.api == "completions" {
 				form, count = workload.Text, func(text string) int { return tt.server.special + tt.server.count(text) }
 			}
-			if len(f.Words) < tt.least || f.Preparation.GetLengths() != tt.tokenizer || f.Preparation.GetTemplateTokens() != f.Template || f.Preparation.TemplateTokens == nil {
+			if len(f.Words) < tt.least || f.Preparation.GetLengths() != tt.tokenizer ||
+				f.Preparation.GetTemplateTokens() != f.Template || f.Preparation.TemplateTokens == nil {
 				t.Errorf("%d words, template %d, %v", len(f.Words), f.Template, f.Preparation)
 			}
 			checkPrompts(t, f, form, count)
@@ -145,18 +159,22 @@ func TestLengthsThatCannotBeExact(t *testing.T) {
 		server    *fakeServer
 		want      string
 	}{
-		"no tokenizer":        {"server", &fakeServer{usage: true}, "/tokenize: 404"},
-		"no usage":            {"usage", &fakeServer{}, "no usage with the tokens of the prompt"},
-		"no way to a chat":    {"server", &fakeServer{tokenizer: true}, "what the chat template adds cannot be found out"},
-		"every word is split": {"server", &fakeServer{tokenizer: true, chats: true, feed: 1, extra: split(1, anywhere)}, "0 of"},
-		"most words split":    {"usage", &fakeServer{usage: true, feed: 1, extra: fewWhole}, "words are known to be one token each"},
+		"no tokenizer": {"server", &fakeServer{usage: true}, "/tokenize: 404"},
+		"no usage":     {"usage", &fakeServer{}, "no usage with the tokens of the prompt"},
+		"no way to a chat": {"server", &fakeServer{tokenizer: true},
+			"what the chat template adds cannot be found out"},
+		"every word is split": {"server", &fakeServer{tokenizer: true, chats: true, feed: 1, extra: split(1, anywhere)},
+			"0 of"},
+		"most words split": {"usage", &fakeServer{usage: true, feed: 1, extra: fewWhole},
+			"words are known to be one token each"},
 		"tokens over spaces": {"usage", &fakeServer{usage: true, feed: 1, merged: func(before, word string) bool {
 			return before > word && before[0]%2 == 0
 		}}, "the model's tokens go over the space between words"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := found(t, tt.server, stageOf(&spatev1.Target{Tokenizer: tt.tokenizer}))
-			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "target t: tokenizer "+tt.tokenizer) {
+			if err == nil || !strings.Contains(err.Error(), tt.want) ||
+				!strings.Contains(err.Error(), "target t: tokenizer "+tt.tokenizer) {
 				t.Errorf("%v, want %q", err, tt.want)
 			}
 			if tt.server.generated.Load() > usageRequests || tt.server.tokenized.Load() > tokenizeRequests {
@@ -187,10 +205,12 @@ func TestOtherLengths(t *testing.T) {
 		}
 		s := &fakeServer{models: listing("", "vllm", 0), usage: true}
 		f, err := found(t, s, stage)
-		if err != nil || f.Preparation.GetLengths() != tt.want || f.Preparation.TemplateTokens != nil || len(f.Words) > 0 || s.generated.Load() > 0 {
+		if err != nil || f.Preparation.GetLengths() != tt.want || f.Preparation.TemplateTokens != nil ||
+			len(f.Words) > 0 || s.generated.Load() > 0 {
 			t.Errorf("%v: %v, %v", tt.target, f.Preparation, err)
 		}
-		if unchecked := strings.Contains(strings.Join(f.Preparation.GetNotes(), " "), "is not checked"); unchecked != (tt.want == "words") {
+		if unchecked := strings.Contains(strings.Join(f.Preparation.GetNotes(), " "),
+			"is not checked"); unchecked != (tt.want == "words") {
 			t.Errorf("%v: notes %q", tt.target, f.Preparation.GetNotes())
 		}
 	}
@@ -205,13 +225,16 @@ func TestFile(t *testing.T) {
 	stage.Lexicon = &spatev1.Lexicon{Words: words, Source: "file"}
 	s := &fakeServer{special: 1, template: 6, usage: true}
 	f, err := found(t, s, stage)
-	if err != nil || !slices.Equal(f.Words, words) || f.Template != 7 || f.Preparation.GetTemplateTokens() != 7 || s.generated.Load() != 5 {
+	if err != nil || !slices.Equal(f.Words, words) || f.Template != 7 || f.Preparation.GetTemplateTokens() != 7 ||
+		s.generated.Load() != 5 {
 		t.Errorf("%v, %v, %d requests", f, err, s.generated.Load())
 	}
 	another := &fakeServer{usage: true, extra: func(string, bool) int { return 1 }}
 	for name, other := range map[string]*fakeServer{"another model": another, "no usage": {}} {
 		f, err = found(t, other, stage)
-		if err != nil || f.Template != 0 || f.Preparation.TemplateTokens != nil || !strings.Contains(strings.Join(f.Preparation.GetNotes(), " "), "What the server adds to a prompt is not known") {
+		if err != nil || f.Template != 0 || f.Preparation.TemplateTokens != nil ||
+			!strings.Contains(strings.Join(f.Preparation.GetNotes(), " "),
+				"What the server adds to a prompt is not known") {
 			t.Errorf("%s: %v, %v", name, f, err)
 		}
 	}
@@ -226,24 +249,38 @@ func TestServers(t *testing.T) {
 		most   uint32
 		note   string // part of one; "": there is none
 	}{
-		"vLLM":              {&fakeServer{models: listing("m", "vllm", 8192), version: "0.9.1"}, &spatev1.Target{Model: "m"}, true, "vLLM 0.9.1", 8192, ""},
-		"SGLang":            {&fakeServer{models: listing("m", "sglang", 8192)}, &spatev1.Target{Model: "m"}, true, "SGLang", 8192, ""},
-		"TensorRT-LLM":      {&fakeServer{models: listing("m", "tensorrt_llm", 0), version: "1.0"}, &spatev1.Target{Model: "m"}, true, "TensorRT-LLM 1.0", 0, ""},
-		"simulator":         {&fakeServer{models: listing("simulated", "spate", 0)}, &spatev1.Target{Model: "m"}, true, "Spate simulator", 0, ""},
-		"never":             {&fakeServer{models: listing("m", "vllm", 0)}, &spatev1.Target{Model: "m", ExactOutput: "never"}, false, "vLLM", 0, "exact_output: never"},
-		"always":            {&fakeServer{models: listing("m", "x", 0)}, &spatev1.Target{Model: "m", ExactOutput: "always"}, true, "", 0, ""},
-		"unknown":           {&fakeServer{models: listing("m", "x", 9000), usage: true}, &spatev1.Target{Model: "m", ExactOutput: "auto"}, false, "", 9000, "takes any value for ignore_eos and min_tokens"},
-		"the body asks":     {&fakeServer{models: listing("m", "x", 0)}, &spatev1.Target{Model: "m", Body: fields(t, "ignore_eos", true)}, true, "", 0, ""},
-		"the body forbids":  {&fakeServer{models: listing("m", "vllm", 0)}, &spatev1.Target{Model: "m", Body: fields(t, "ignore_eos", false)}, false, "vLLM", 0, "body says ignore_eos: false"},
-		"another model":     {&fakeServer{models: listing("n", "vllm", 8192)}, &spatev1.Target{Model: "m"}, true, "vLLM", 0, `does not list the model "m"; it lists "n"`},
-		"model of the body": {&fakeServer{models: listing("n", "vllm", 0)}, &spatev1.Target{Model: "m", Body: fields(t, "model", "n")}, true, "vLLM", 0, ""},
-		"no models":         {&fakeServer{models: `{"data":[]}`}, &spatev1.Target{ExactOutput: "always"}, true, "", 0, "lists no models"},
-		"no list":           {&fakeServer{}, &spatev1.Target{ExactOutput: "always"}, true, "", 0, "does not list its models (GET /v1/models: 404"},
+		"vLLM": {&fakeServer{models: listing("m", "vllm", 8192), version: "0.9.1"},
+			&spatev1.Target{Model: "m"}, true, "vLLM 0.9.1", 8192, ""},
+		"SGLang": {&fakeServer{models: listing("m", "sglang", 8192)}, &spatev1.Target{Model: "m"}, true,
+			"SGLang", 8192, ""},
+		"TensorRT-LLM": {&fakeServer{models: listing("m", "tensorrt_llm", 0), version: "1.0"},
+			&spatev1.Target{Model: "m"}, true, "TensorRT-LLM 1.0", 0, ""},
+		"simulator": {&fakeServer{models: listing("simulated", "spate", 0)}, &spatev1.Target{Model: "m"}, true,
+			"Spate simulator", 0, ""},
+		"never": {&fakeServer{models: listing("m", "vllm", 0)},
+			&spatev1.Target{Model: "m", ExactOutput: "never"}, false, "vLLM", 0, "exact_output: never"},
+		"always": {&fakeServer{models: listing("m", "x", 0)},
+			&spatev1.Target{Model: "m", ExactOutput: "always"}, true, "", 0, ""},
+		"unknown": {&fakeServer{models: listing("m", "x", 9000), usage: true}, &spatev1.Target{Model: "m",
+			ExactOutput: "auto"}, false, "", 9000, "takes any value for ignore_eos and min_tokens"},
+		"the body asks": {&fakeServer{models: listing("m", "x", 0)},
+			&spatev1.Target{Model: "m", Body: fields(t, "ignore_eos", true)}, true, "", 0, ""},
+		"the body forbids": {&fakeServer{models: listing("m", "vllm", 0)}, &spatev1.Target{Model: "m",
+			Body: fields(t, "ignore_eos", false)}, false, "vLLM", 0, "body says ignore_eos: false"},
+		"another model": {&fakeServer{models: listing("n", "vllm", 8192)}, &spatev1.Target{Model: "m"}, true,
+			"vLLM", 0, `does not list the model "m"; it lists "n"`},
+		"model of the body": {&fakeServer{models: listing("n", "vllm", 0)},
+			&spatev1.Target{Model: "m", Body: fields(t, "model", "n")}, true, "vLLM", 0, ""},
+		"no models": {&fakeServer{models: `{"data":[]}`}, &spatev1.Target{ExactOutput: "always"}, true, "", 0,
+			"lists no models"},
+		"no list": {&fakeServer{}, &spatev1.Target{ExactOutput: "always"}, true, "", 0,
+			"does not list its models (GET /v1/models: 404"},
 	} {
 		tt.target.Api = "completions"
 		f, err := found(t, tt.server, stageOf(tt.target))
 		p := f.Preparation
-		if err != nil || p.GetExactOutput() != tt.exact || p.GetServer() != tt.is || p.GetMaxModelTokens() != tt.most || (p.MaxModelTokens == nil) != (tt.most == 0) {
+		if err != nil || p.GetExactOutput() != tt.exact || p.GetServer() != tt.is || p.GetMaxModelTokens() != tt.most ||
+			(p.MaxModelTokens == nil) != (tt.most == 0) {
 			t.Errorf("%s: %v, %v", name, p, err)
 		}
 		notes := strings.Join(p.GetNotes(), " ")
@@ -280,7 +317,8 @@ func TestSimulator(t *testing.T) {
 	}
 	defer client.Close()
 	f, err := Find(t.Context(), client, stageOf(&spatev1.Target{Tokenizer: "usage", Model: "m"}), nil)
-	if err != nil || f.Template != 9 || len(f.Words) != len(workload.Words()) || !f.Preparation.GetExactOutput() || len(f.Preparation.GetNotes()) > 0 {
+	if err != nil || f.Template != 9 || len(f.Words) != len(workload.Words()) || !f.Preparation.GetExactOutput() ||
+		len(f.Preparation.GetNotes()) > 0 {
 		t.Errorf("%v, %d words, %v", f.Preparation, len(f.Words), err)
 	}
 }

@@ -18,13 +18,15 @@ type weigh func(ctx context.Context, text string) (uint64, error)
 
 // scale finds words that the server counts as one token each, by weighing texts.
 //
-// A text weighs the sum of its words' tokens and what the server adds to every prompt. To tell the two apart, every text starts with a
-// word that was weighed alone, a first word: the others stand behind a space and weigh what the text weighs beyond it. A list of n words that
-// weighs n needs no second look. One that weighs something else is halved; the weight of one half says that of the other.
+// A text weighs the sum of its words' tokens and what the server adds to every prompt. To tell the two apart, every
+// text starts with a word that was weighed alone, a first word: the others stand behind a space and weigh what the text
+// weighs beyond it. A list of n words that weighs n needs no second look. One that weighs something else is halved; the
+// weight of one half says that of the other.
 //
-// A word need not be one token at the start of a prompt because it is one behind a space, nor the other way round. So there are a few first
-// words, which weigh the same alone as prompts, and many others. A prompt of a first word and n others then has base + n tokens, whatever a
-// first word weighs by itself: what it has beyond one token counts as added by the server.
+// A word need not be one token at the start of a prompt because it is one behind a space, nor the other way round. So
+// there are a few first words, which weigh the same alone as prompts, and many others. A prompt of a first word and n
+// others then has base + n tokens, whatever a first word weighs by itself: what it has beyond one token counts as added
+// by the server.
 type scale struct {
 	prompt weigh // a text as a prompt, with all that the server adds
 	list   weigh // a text of many words. Same as prompt, but where the server's tokenizer takes no chats.
@@ -44,8 +46,8 @@ const (
 	fewest = 32
 	// enough is how many words of those that are offered need no more looking for others.
 	enough = 256
-	// singles is how many words are weighed alone in one go where nothing is known of them. If fewer than fewestFirst of them weigh the same,
-	// others are weighed, too.
+	// singles is how many words are weighed alone in one go where nothing is known of them. If fewer than fewestFirst
+	// of them weigh the same, others are weighed, too.
 	singles, fewestFirst = 8, 4
 	// spare is how many requests are kept for what follows the search for words.
 	spare = 4
@@ -76,7 +78,8 @@ func (s *scale) search(ctx context.Context) error {
 	}
 	if len(good) < fewest {
 		return fmt.Errorf("after %d requests, %d of %d words are known to be one token each, and %d are needed: "+
-			"set the target's tokenizer to file:PATH, the model's tokenizer.json", s.sent, len(good), len(s.words), fewest)
+			"set the target's tokenizer to file:PATH, the model's tokenizer.json", s.sent, len(good),
+			len(s.words), fewest)
 	}
 	s.words = good
 	return s.confirm(ctx)
@@ -171,8 +174,8 @@ func (s *scale) weighGroup(ctx context.Context, words []string) (group, error) {
 	return group{words, int64(w) - int64(s.head) - int64(len(words))}, err
 }
 
-// sieve returns words that weigh one token each. It halves the group that has the smallest excess for its words, until there are enough or
-// no requests left: whatever it has not looked into by then is dropped.
+// sieve returns words that weigh one token each. It halves the group that has the smallest excess for its words, until
+// there are enough or no requests left: whatever it has not looked into by then is dropped.
 func (s *scale) sieve(ctx context.Context) ([]string, error) {
 	all, err := s.weighGroup(ctx, s.words)
 	if err != nil {
@@ -230,7 +233,8 @@ func (s *scale) confirm(ctx context.Context) error {
 		}
 		if want := s.base + uint64(len(mixed)); w != want {
 			return fmt.Errorf("a prompt of %d words that are one token each has %d tokens where %d were to come: the model's tokens go over the "+
-				"space between words; set the target's tokenizer to file:PATH, the model's tokenizer.json", len(mixed)+1, w, want)
+				"space between words; set the target's tokenizer to file:PATH, the model's tokenizer.json",
+				len(mixed)+1, w, want)
 		}
 		slices.Reverse(mixed)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/spate-load/spate/agent/stream"
 )
 
-// engines are software that names itself as the owner of its models. All of them take ignore_eos and min_tokens in OpenAI's chat and
-// completions.
+// engines are software that names itself as the owner of its models. All of them take ignore_eos and min_tokens in
+// OpenAI's chat and completions.
 var engines = map[string]string{
 	"vllm":         "vLLM",
 	"sglang":       "SGLang",
@@ -32,7 +32,8 @@ func (f *finder) server(ctx context.Context) {
 	first := f.introduce(ctx, endpoint)
 	if first.err != nil {
 		f.silent = stream.Unreachable(first.err)
-		f.note("The server does not list its models (%v), so its software and its longest prompt are not known.", first.err)
+		f.note("The server does not list its models (%v), so its software and its longest prompt are not known.",
+			first.err)
 		return
 	}
 	f.compare(ctx, first)
@@ -107,7 +108,8 @@ func (f *finder) difference(first, other introduction) string {
 	case a != nil && b == nil:
 		return fmt.Sprintf("it does not list the model %q but %s", wanted, listed(other.models))
 	case first.software != other.software:
-		return fmt.Sprintf("it is %s, the first is %s", cmp.Or(other.software, "unknown software"), cmp.Or(first.software, "unknown software"))
+		return fmt.Sprintf("it is %s, the first is %s", cmp.Or(other.software, "unknown software"),
+			cmp.Or(first.software, "unknown software"))
 	case a != nil && a.MaxModelTokens != b.MaxModelTokens:
 		f.mostIsLeast(b.MaxModelTokens)
 		return fmt.Sprintf("it takes %d tokens at most, the first %d", b.MaxModelTokens, a.MaxModelTokens)
@@ -131,7 +133,8 @@ func find(models []stream.Model, name string) *stream.Model {
 	return nil
 }
 
-// model picks the stage's model from the server's list. Of a model that is not in it nothing is known but the list's one owner.
+// model picks the stage's model from the server's list. Of a model that is not in it nothing is known but the list's
+// one owner.
 func (f *finder) model(models []stream.Model) stream.Model {
 	wanted := f.wanted()
 	m := find(models, wanted)

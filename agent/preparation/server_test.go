@@ -124,7 +124,8 @@ func (s *fakeServer) trial(w http.ResponseWriter, q asked) {
 		fmt.Fprintf(w, "}\n\n")
 	}
 	if s.usage {
-		fmt.Fprintf(w, "data: {\"choices\":[],\"usage\":{\"completion_tokens\":%d},\"system_fingerprint\":%q}\n\n", n, s.software)
+		fmt.Fprintf(w, "data: {\"choices\":[],\"usage\":{\"completion_tokens\":%d},\"system_fingerprint\":%q}\n\n",
+			n, s.software)
 	}
 	fmt.Fprintf(w, "data: [DONE]\n\n")
 }
@@ -191,7 +192,8 @@ func found(t testing.TB, s *fakeServer, stage *spatev1.Stage) (Found, error) {
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	client, err := stream.New(stream.Config{
-		Endpoints: []string{server.URL}, API: stage.GetTarget().GetApi(), Prompts: stage.GetTarget().GetPrompts(), Model: stage.GetTarget().GetModel(),
+		Endpoints: []string{server.URL}, API: stage.GetTarget().GetApi(), Prompts: stage.GetTarget().GetPrompts(),
+		Model: stage.GetTarget().GetModel(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -203,12 +205,15 @@ func found(t testing.TB, s *fakeServer, stage *spatev1.Stage) (Found, error) {
 // stageOf is a stage with random prompts.
 func stageOf(target *spatev1.Target) *spatev1.Stage {
 	target.Name = "t"
-	return &spatev1.Stage{Target: target, Workload: &spatev1.Workload{Content: &spatev1.Workload_Random{Random: &spatev1.RandomContent{Isl: 3000, Osl: 150}}}}
+	return &spatev1.Stage{Target: target,
+		Workload: &spatev1.Workload{Content: &spatev1.Workload_Random{Random: &spatev1.RandomContent{Isl: 3000,
+			Osl: 150}}}}
 }
 
 // listing is an answer of /v1/models.
 func listing(id, owner string, most int) string {
-	b, err := json.Marshal(map[string]any{"object": "list", "data": []any{map[string]any{"id": id, "owned_by": owner, "max_model_len": most}}})
+	b, err := json.Marshal(map[string]any{"object": "list",
+		"data": []any{map[string]any{"id": id, "owned_by": owner, "max_model_len": most}}})
 	if err != nil {
 		panic(err)
 	}

@@ -1,5 +1,6 @@
-// Package realtime puts the threads of a process ahead of the machine's ordinary work, so that a busy machine (an engine on the same cores, as
-// on a workstation) delays neither sends nor reads. The commands that run agents call it once, before load begins.
+// Package realtime puts the threads of a process ahead of the machine's ordinary work, so that a busy machine (an
+// engine on the same cores, as on a workstation) delays neither sends nor reads. The commands that run agents call it
+// once, before load begins.
 package realtime
 
 import (
@@ -41,8 +42,9 @@ func (p *Policy) Set(text string) error {
 	}
 }
 
-// Apply gives every thread of the process the lowest real-time priority (SCHED_RR, 1), and with it every thread made later. The kernel
-// leaves a share of each core to others even then. The error is ErrNotAllowed, or a fault of the system's; under Auto it is only logged.
+// Apply gives every thread of the process the lowest real-time priority (SCHED_RR, 1), and with it every thread made
+// later. The kernel leaves a share of each core to others even then. The error is ErrNotAllowed, or a fault of the
+// system's; under Auto it is only logged.
 func (p Policy) Apply(logger *slog.Logger) error {
 	if p == Off {
 		return nil

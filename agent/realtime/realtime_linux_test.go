@@ -23,7 +23,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child applies the policy, and prints how many threads are real-time, and of how many, with threads made later among them.
+// child applies the policy, and prints how many threads are real-time, and of how many, with threads made later among
+// them.
 func child(policy Policy) int {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	if err := policy.Apply(logger); err != nil {

@@ -9,10 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// priority is the lowest of SCHED_RR: ahead of ordinary work, behind every real-time task that somebody set up on purpose.
+// priority is the lowest of SCHED_RR: ahead of ordinary work, behind every real-time task that somebody set up on
+// purpose.
 const priority = 1
 
-// take changes threads until it finds none left to change: a thread made meanwhile by one not yet changed is found by the next pass.
+// take changes threads until it finds none left to change: a thread made meanwhile by one not yet changed is found by
+// the next pass.
 func take() error {
 	for {
 		changed, err := takeAll()
@@ -51,7 +53,8 @@ func takeThread(id int) (bool, error) {
 		return false, nil
 	}
 	if err == nil {
-		err = unix.SchedSetAttr(id, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: priority}, 0)
+		err = unix.SchedSetAttr(id, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR,
+			Priority: priority}, 0)
 	}
 	switch {
 	case err == nil:

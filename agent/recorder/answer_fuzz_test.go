@@ -28,10 +28,13 @@ var oddAnswers = []string{
 		`"prompt_tokens_details":{"cached_tokens":99999999999},"completion_tokens_details":{"reasoning_tokens":1e15}}}` + "\n\ndata: [DONE]\n\n",
 	okHead + `data: {"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":1,"completion_tokens":9223372036854775807}}` + "\n\ndata: [DONE]\n\n",
 	okHead + `data: {"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":1e99,"completion_tokens":18446744073709551616}}` + "\n\ndata: [DONE]\n\n",
-	okHead + `data: {"type":"response.completed","response":{"usage":{"input_tokens":1e17,"output_tokens":5}}}` + "\n\n",
-	okHead + `data: {"text":"ab","meta_info":{"prompt_tokens":5,"completion_tokens":99999999999,"cached_tokens":1}}` + "\n\n",
+	okHead + `data: {"type":"response.completed","response":{"usage":{"input_tokens":1e17,"output_tokens":5}}}` +
+		"\n\n",
+	okHead + `data: {"text":"ab","meta_info":{"prompt_tokens":5,"completion_tokens":99999999999,"cached_tokens":1}}` +
+		"\n\n",
 	okHead + `data: {"token":{"text":"a","special":false},"generated_text":"a","details":{"generated_tokens":99999999999,"finish_reason":"length"}}` + "\n\n",
-	okHead + `data: {"type":"message_start","message":{"usage":{"input_tokens":99999999999,"output_tokens":1}}}` + "\n\n",
+	okHead + `data: {"type":"message_start","message":{"usage":{"input_tokens":99999999999,"output_tokens":1}}}` +
+		"\n\n",
 	"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}",
 	"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n",
 }
@@ -53,7 +56,8 @@ func FuzzAnswer(f *testing.F) {
 	clients := make([]*stream.Client, len(apis))
 	for i, api := range apis {
 		clients[i], err = stream.New(stream.Config{
-			Endpoints: []string{"http://" + l.Addr().String()}, API: api, Model: "m", RequestTimeout: 200 * time.Millisecond, Connection: stream.Connection{New: true},
+			Endpoints: []string{"http://" + l.Addr().String()}, API: api, Model: "m",
+			RequestTimeout: 200 * time.Millisecond, Connection: stream.Connection{New: true},
 		})
 		if err != nil {
 			f.Fatal(err)

@@ -8,8 +8,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// bounded returns what became of a request within the bounds that the coordinator takes: o itself, or a copy that failed and says by
-// what. The stream client ends such requests before, so that this is the second lock on the door.
+// bounded returns what became of a request within the bounds that the coordinator takes: o itself, or a copy that
+// failed and says by what. The stream client ends such requests before, so that this is the second lock on the door.
 func (s *Shard) bounded(o *stream.Observation) *stream.Observation {
 	why := s.beyond(o)
 	if why == "" {
@@ -36,12 +36,14 @@ func (s *Shard) beyond(o *stream.Observation) string {
 	case frames > measure.MaxFrames:
 		return fmt.Sprintf("%d frames in one answer: more than %d are not kept", frames, measure.MaxFrames)
 	case o.TextBytes > measure.MaxAnswer:
-		return fmt.Sprintf("%d bytes of text in one answer: more than %d cannot be", o.TextBytes, uint64(measure.MaxAnswer))
+		return fmt.Sprintf("%d bytes of text in one answer: more than %d cannot be", o.TextBytes,
+			uint64(measure.MaxAnswer))
 	case o.Err != nil && o.Err.Class == spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS &&
 		(o.Err.HTTPStatus < measure.MinStatus || o.Err.HTTPStatus > measure.MaxStatus):
 		return fmt.Sprintf("HTTP status %d cannot be", o.Err.HTTPStatus)
 	case s.full(o):
-		return fmt.Sprintf("the tokens or bytes of a stage come to more than %d: the server's counts cannot be true", uint64(measure.MaxTotal))
+		return fmt.Sprintf("the tokens or bytes of a stage come to more than %d: the server's counts cannot be true",
+			uint64(measure.MaxTotal))
 	}
 	return ""
 }
@@ -56,11 +58,12 @@ func (s *Shard) full(o *stream.Observation) bool {
 		sums[measure.TextBytes]+o.TextBytes > most
 }
 
-// most is half of the shard's part of measure.MaxTotal: requests that end together look at the same sums. The sums of a window are
-// bounded by how many requests one agent can end in a second.
+// most is half of the shard's part of measure.MaxTotal: requests that end together look at the same sums. The sums of a
+// window are bounded by how many requests one agent can end in a second.
 func (s *Shard) most() uint64 { return measure.MaxTotal / uint64(2*max(s.config.Shards, 1)) }
 
 // believed reports whether the tokens of a frame can be counted, see stream.Request.OnToken. The shard is locked.
 func (s *Shard) believed(tokens int) bool {
-	return tokens >= 0 && tokens <= measure.MaxTokens && s.total.counts[measure.TokensArrived]+uint64(tokens) <= s.most()
+	return tokens >= 0 && tokens <= measure.MaxTokens && s.total.counts[measure.TokensArrived]+
+		uint64(tokens) <= s.most()
 }

@@ -64,7 +64,8 @@ func drawNumber(t *rapid.T, name string) uint64 {
 		rapid.Uint64Range(0, 300),
 		rapid.SampledFrom([]uint64{
 			measure.MaxTokens - 1, measure.MaxTokens, measure.MaxTokens + 1, 1<<32 + 5, 7e10,
-			measure.MaxAnswer, measure.MaxAnswer + 1, measure.MaxWindowCount, 1e15, measure.MaxTotal / 8, measure.MaxTotal, math.MaxInt64, math.MaxUint64,
+			measure.MaxAnswer, measure.MaxAnswer + 1, measure.MaxWindowCount, 1e15, measure.MaxTotal / 8,
+			measure.MaxTotal, math.MaxInt64, math.MaxUint64,
 		}),
 		rapid.Uint64(),
 	).Draw(t, name)
@@ -77,13 +78,17 @@ func drawInstant(t *rapid.T, name string) clock.Instant {
 // drawObservation draws what became of a request, whether a client could report it or not.
 func drawObservation(t *rapid.T) *stream.Observation {
 	o := &stream.Observation{
-		Start: drawInstant(t, "start"), End: drawInstant(t, "end"), FirstToken: drawInstant(t, "first"), LastToken: drawInstant(t, "last"),
-		InputTokens: drawNumber(t, "input"), OutputTokens: drawNumber(t, "output"), Usage: rapid.Bool().Draw(t, "usage"),
+		Start: drawInstant(t, "start"), End: drawInstant(t, "end"), FirstToken: drawInstant(t, "first"),
+		LastToken:   drawInstant(t, "last"),
+		InputTokens: drawNumber(t, "input"), OutputTokens: drawNumber(t, "output"),
+		Usage:        rapid.Bool().Draw(t, "usage"),
 		CachedTokens: drawNumber(t, "cached"), HasCachedTokens: rapid.Bool().Draw(t, "has cached"),
 		ReasoningTokens: drawNumber(t, "reasoning"), HasReasoningTokens: rapid.Bool().Draw(t, "has reasoning"),
-		TextBytes: drawNumber(t, "bytes"), CoalescedReads: drawNumber(t, "coalesced"), UnstampedFrames: drawNumber(t, "unstamped"),
-		HeadTokens: rapid.OneOf(rapid.IntRange(-1, 5), rapid.Int()).Draw(t, "head"),
-		Whole:      rapid.Bool().Draw(t, "whole"), Undecided: rapid.Bool().Draw(t, "undecided"), OneRead: rapid.Bool().Draw(t, "one read"),
+		TextBytes: drawNumber(t, "bytes"), CoalescedReads: drawNumber(t, "coalesced"),
+		UnstampedFrames: drawNumber(t, "unstamped"),
+		HeadTokens:      rapid.OneOf(rapid.IntRange(-1, 5), rapid.Int()).Draw(t, "head"),
+		Whole:           rapid.Bool().Draw(t, "whole"), Undecided: rapid.Bool().Draw(t, "undecided"),
+		OneRead:    rapid.Bool().Draw(t, "one read"),
 		HTTPStatus: rapid.IntRange(-5, 2000).Draw(t, "status"), FinishReason: drawText(t, "finish"),
 		Cancelled: rapid.IntRange(0, 9).Draw(t, "cancelled") == 0,
 	}
@@ -108,7 +113,8 @@ func drawText(t *rapid.T, name string) string {
 	return string(rapid.SliceOfN(rapid.Byte(), 0, 700).Draw(t, name))
 }
 
-// Whatever is recorded, the coordinator takes: as it is, and merged by an agent whose coordinator was away. Nothing is lost on the way.
+// Whatever is recorded, the coordinator takes: as it is, and merged by an agent whose coordinator was away. Nothing is
+// lost on the way.
 func TestWhateverIsRecordedIsTaken(t *testing.T) {
 	const endpoints = 2
 	j := newJudge(endpoints)
@@ -117,13 +123,16 @@ func TestWhateverIsRecordedIsTaken(t *testing.T) {
 		n := rapid.IntRange(0, 6).Draw(t, "requests")
 		for i := range n {
 			q := &Request{
-				Index: uint64(i), Endpoint: rapid.IntRange(0, endpoints-1).Draw(t, "endpoint"), Scheduled: drawInstant(t, "scheduled"),
-				ISL: rapid.Uint32().Draw(t, "isl"), OSL: rapid.Uint32().Draw(t, "osl"), Shared: rapid.Uint32Range(0, 1<<24).Draw(t, "shared"),
+				Index: uint64(i), Endpoint: rapid.IntRange(0, endpoints-1).Draw(t, "endpoint"),
+				Scheduled: drawInstant(t, "scheduled"),
+				ISL:       rapid.Uint32().Draw(t, "isl"), OSL: rapid.Uint32().Draw(t, "osl"),
+				Shared:     rapid.Uint32Range(0, 1<<24).Draw(t, "shared"),
 				Unmeasured: rapid.Bool().Draw(t, "unmeasured"),
 			}
 			s := tape.Shard(i)
 			s.Started(q, q.Scheduled)
-			s.Token(q, drawInstant(t, "token"), rapid.OneOf(rapid.IntRange(-1, 9), rapid.Int()).Draw(t, "tokens"), rapid.Int64().Draw(t, "lag"))
+			s.Token(q, drawInstant(t, "token"), rapid.OneOf(rapid.IntRange(-1, 9), rapid.Int()).Draw(t, "tokens"),
+				rapid.Int64().Draw(t, "lag"))
 			s.Ended(q, drawObservation(t))
 		}
 		tape.Finish(&spatev1.Totals{})
@@ -163,7 +172,8 @@ func TestSumsStayWithinTheirBounds(t *testing.T) {
 	q := &Request{Scheduled: at(0), OSL: 1}
 	for _, n := range []uint64{5, 1} {
 		s.Started(q, at(1))
-		s.Ended(q, &stream.Observation{Start: at(1), End: at(2), FirstToken: at(2), LastToken: at(2), OutputTokens: n, Usage: true})
+		s.Ended(q, &stream.Observation{Start: at(1), End: at(2), FirstToken: at(2), LastToken: at(2), OutputTokens: n,
+			Usage: true})
 	}
 	totals := &spatev1.Totals{}
 	tape.Finish(totals)
@@ -171,12 +181,14 @@ func TestSumsStayWithinTheirBounds(t *testing.T) {
 	if c.GetCompleted() != 1 || c.GetFailed() != 1 || c.GetOutputTokens() > measure.MaxTotal {
 		t.Errorf("%v", c)
 	}
-	if e := tape.snapshots[0].GetSeries()[0].GetErrors(); len(e) != 1 || e[0].GetClass() != spatev1.ErrorClass_ERROR_CLASS_OUT_OF_RANGE {
+	if e := tape.snapshots[0].GetSeries()[0].GetErrors(); len(e) != 1 ||
+		e[0].GetClass() != spatev1.ErrorClass_ERROR_CLASS_OUT_OF_RANGE {
 		t.Errorf("%v", e)
 	}
 }
 
-// Nine hundred kinds of errors with long messages, from as many servers as a target may have in a test, fit into a snapshot.
+// Nine hundred kinds of errors with long messages, from as many servers as a target may have in a test, fit into a
+// snapshot.
 func TestManyKindsOfErrorsFitIntoASnapshot(t *testing.T) {
 	const endpoints = 64
 	tape := newTape(endpoints, 1, false)

@@ -26,8 +26,8 @@ func newCells(endpoints int) []cell {
 	return make([]cell, endpoints)
 }
 
-// fail counts n failures. A status tells failures apart only where it is what went wrong. There are few kinds, so a walk finds
-// them; of many, which only a server can invent, the later ones have no example.
+// fail counts n failures. A status tells failures apart only where it is what went wrong. There are few kinds, so a
+// walk finds them; of many, which only a server can invent, the later ones have no example.
 func (c *cell) fail(class spatev1.ErrorClass, status int, n uint64, message string) {
 	if class != spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS {
 		status = 0
@@ -41,7 +41,8 @@ func (c *cell) fail(class spatev1.ErrorClass, status int, n uint64, message stri
 			return
 		}
 	}
-	c.errors = append(c.errors, errorCount{class: class, status: status, count: n, example: clip(message, measure.MaxText)})
+	c.errors = append(c.errors, errorCount{class: class, status: status, count: n,
+		example: clip(message, measure.MaxText)})
 }
 
 // reset empties the cell and keeps its memory.

@@ -7,8 +7,8 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// gauge counts the requests in flight, keeps the peak of each window, and knows when the last measured request started. Its
-// own lock orders the events and it reads the clock under it, so that the peak is exact.
+// gauge counts the requests in flight, keeps the peak of each window, and knows when the last measured request started.
+// Its own lock orders the events and it reads the clock under it, so that the peak is exact.
 type gauge struct {
 	windows windows
 	now     func() clock.Instant

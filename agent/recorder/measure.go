@@ -109,16 +109,18 @@ func (s *Shard) streamed(c *cell, q *Request, o *stream.Observation) {
 		s.value(c, spatev1.Metric_METRIC_VLLM_TPOT, perToken(chunks.last.Sub(chunks.first), o.OutputTokens))
 	}
 	if o.TokenFrames > 0 {
-		s.value(c, spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME, rounded(1000*int64(o.OutputTokens), int64(o.TokenFrames)))
+		s.value(c, spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME,
+			rounded(1000*int64(o.OutputTokens), int64(o.TokenFrames)))
 	}
 }
 
 // chunkSpan is the first and the last frame that vLLM's client takes the time of.
 type chunkSpan struct{ first, last clock.Instant }
 
-// gaps records the gaps between token frames, and where they differ those between the frames that vLLM's client takes the
-// time of. A gap belongs to both if it lies between the same two frames. Recorded are our gaps, those of vLLM's that we do not
-// have, and those of ours that vLLM does not have, so that both distributions can be worked out from histograms.
+// gaps records the gaps between token frames, and where they differ those between the frames that vLLM's client takes
+// the time of. A gap belongs to both if it lies between the same two frames. Recorded are our gaps, those of vLLM's
+// that we do not have, and those of ours that vLLM does not have, so that both distributions can be worked out from
+// histograms.
 func (s *Shard) gaps(c *cell, o *stream.Observation) (chunks chunkSpan) {
 	var token clock.Instant
 	tokenAt, chunkAt := -1, -1 // places in the list
@@ -182,8 +184,8 @@ func (s *Shard) tokens(c *cell, q *Request, o *stream.Observation) {
 	s.miss(c, measure.OSLMissed, o.OutputTokens, q.OSL)
 }
 
-// output counts what shows whether the tokens of a completed request were streamed, as far as the trust in its times depends
-// on it.
+// output counts what shows whether the tokens of a completed request were streamed, as far as the trust in its times
+// depends on it.
 func (s *Shard) output(c *cell, o *stream.Observation) {
 	s.count(c, measure.TokenFrames, o.TokenFrames)
 	s.count(c, measure.TextBytes, o.TextBytes)
@@ -204,8 +206,8 @@ func (s *Shard) output(c *cell, o *stream.Observation) {
 	}
 }
 
-// several is how many tokens an answer must have before it is odd that they came at once: fewer may well, from a fast engine or
-// one that decodes several tokens in a step.
+// several is how many tokens an answer must have before it is odd that they came at once: fewer may well, from a fast
+// engine or one that decodes several tokens in a step.
 const several = 8
 
 // when is 1 if something holds.

@@ -1,7 +1,7 @@
 package recorder
 
-// piece is how much of its work a sealer does in a row, in values counted into a histogram: some 20 us of it. A window of a busy agent takes
-// milliseconds on the whole, and on an agent's only core nothing would start in them.
+// piece is how much of its work a sealer does in a row, in values counted into a histogram: some 20 us of it. A window
+// of a busy agent takes milliseconds on the whole, and on an agent's only core nothing would start in them.
 const piece = 2048
 
 // Other work of a sealer, in such values.

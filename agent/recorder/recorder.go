@@ -14,23 +14,23 @@ import (
 type Config struct {
 	// Start is the stage's armed start, from which windows are counted.
 	Start clock.Instant
-	// Joined is the window in which the agent came to a stage under way. The empty windows before it are emitted as one snapshot. 0: it
-	// was there from the start.
+	// Joined is the window in which the agent came to a stage under way. The empty windows before it are emitted as one
+	// snapshot. 0: it was there from the start.
 	Joined uint32
 	// Endpoints of the target: indices of requests' endpoints are below it.
 	Endpoints int
-	// Shards is how many of them there are, at least 1. As many as goroutines record at once keeps them from waiting for each
-	// other.
+	// Shards is how many of them there are, at least 1. As many as goroutines record at once keeps them from waiting
+	// for each other.
 	Shards int
 	// SLO says which completed requests are good. Its zero value asks for nothing, and then none is counted as good.
 	SLO SLO
 	// Records keeps one row for each request.
 	Records bool
-	// Emit takes each snapshot, window by window, from the goroutine that seals. Its key, stage and revision are not set. The
-	// snapshot is Emit's to keep.
+	// Emit takes each snapshot, window by window, from the goroutine that seals. Its key, stage and revision are not
+	// set. The snapshot is Emit's to keep.
 	Emit func(*spatev1.Snapshot)
-	// GiveWay is called by the goroutine that seals between pieces of its work, of some 20 us each, so that what is due can go first. Nil: nothing
-	// can be due.
+	// GiveWay is called by the goroutine that seals between pieces of its work, of some 20 us each, so that what is due
+	// can go first. Nil: nothing can be due.
 	GiveWay func()
 	// Now reads the clock: clock.Now.
 	Now func() clock.Instant
@@ -89,16 +89,16 @@ func (r *Recorder) LastToken() clock.Instant {
 // NextSeal is the instant from which Seal has a window to emit.
 func (r *Recorder) NextSeal() clock.Instant { return r.windows.sealable(r.next) }
 
-// Seal emits every window whose grace has passed, empty ones too: the coordinator then knows that nothing more comes of them. One
-// goroutine seals, while others record.
+// Seal emits every window whose grace has passed, empty ones too: the coordinator then knows that nothing more comes of
+// them. One goroutine seals, while others record.
 func (r *Recorder) Seal(now clock.Instant) {
 	for r.NextSeal() <= now {
 		r.seal(nil)
 	}
 }
 
-// Finish emits all that is left, with the totals in the last snapshot. Nothing may be recorded any more. It fills in what of the
-// totals was recorded: snapshots, counters, values, first start and last end.
+// Finish emits all that is left, with the totals in the last snapshot. Nothing may be recorded any more. It fills in
+// what of the totals was recorded: snapshots, counters, values, first start and last end.
 func (r *Recorder) Finish(t *spatev1.Totals) {
 	r.sum(t)
 	for r.anyOpenAfter() {
@@ -157,7 +157,8 @@ func (r *Recorder) sum(t *spatev1.Totals) {
 			values[m] += n
 		}
 		if s.total.firstStart != 0 {
-			first, start, last = min(first, s.total.firstStart), max(start, s.total.lastStart), max(last, s.total.lastEnd)
+			first, start, last = min(first, s.total.firstStart), max(start, s.total.lastStart),
+				max(last, s.total.lastEnd)
 		}
 	}
 	t.Counters = counts.Proto()

@@ -56,12 +56,16 @@ func frame(ns time.Duration, kind string) stream.Frame {
 func fullRequest() (*Request, *stream.Observation) {
 	q := &Request{Index: 7, Turn: 2, Endpoint: 1, Scheduled: at(100), ISL: 12, OSL: 4, Shared: 8, BodyHash: 99}
 	o := &stream.Observation{
-		Start: at(1100), Sent: at(1500), FirstByte: at(2000), FirstToken: at(4100), LastToken: at(10_100), End: at(10_200),
+		Start: at(1100), Sent: at(1500), FirstByte: at(2000), FirstToken: at(4100), LastToken: at(10_100),
+		End:     at(10_200),
 		Connect: 77, DNS: 7, TCP: 30, TLS: 40, Connected: true, RTT: 33, Lags: []int64{5, 6, 7},
 		HeadTokens: 2,
-		Frames:     []stream.Frame{frame(3100, "c"), frame(4100, "tc"), frame(6600, "tc"), frame(10_100, "tc"), frame(10_150, "c")},
-		FirstText:  at(6600), FirstAnswer: at(10_100), ReasoningFrames: 1, ReasoningTokens: 3, HasReasoningTokens: true, TextBytes: 21,
-		Server:      stream.ServerTiming{TTFT: durationOf(2900), Queue: durationOf(700), Prefill: durationOf(2200), Total: durationOf(8900)},
+		Frames: []stream.Frame{frame(3100, "c"), frame(4100, "tc"), frame(6600, "tc"), frame(10_100, "tc"),
+			frame(10_150, "c")},
+		FirstText: at(6600), FirstAnswer: at(10_100), ReasoningFrames: 1, ReasoningTokens: 3, HasReasoningTokens: true,
+		TextBytes: 21,
+		Server: stream.ServerTiming{TTFT: durationOf(2900), Queue: durationOf(700), Prefill: durationOf(2200),
+			Total: durationOf(8900)},
 		InputTokens: 10, OutputTokens: 5, Usage: true, CachedTokens: 6, HasCachedTokens: true, TokenFrames: 3,
 		CoalescedReads: 1, UnstampedFrames: 2, HTTPStatus: 200, FinishReason: "stop",
 	}
@@ -88,7 +92,8 @@ func TestCompletedRequestMeasuresAllByDefinition(t *testing.T) {
 		Started: 1, Completed: 1, InputTokens: 10, OutputTokens: 5, Frames: 1, TokensArrived: 2,
 		TokenFrames: 3, Chunks: 5, TextBytes: 21, ReasoningTokens: 3,
 		IslMissed: 1, OslMissed: 1, Connections: 1, CoalescedReads: 1, UnstampedFrames: 2,
-		CachedTokens: 6, WithCachedTokens: 1, SharedTokens: 8, IslCompared: 1, IslFar: 1, WithHeadTokens: 1, HeadTokens: 2,
+		CachedTokens: 6, WithCachedTokens: 1, SharedTokens: 8, IslCompared: 1, IslFar: 1, WithHeadTokens: 1,
+		HeadTokens: 2,
 	}
 	if diff := cmp.Diff(want, series.GetCounters(), protocmp.Transform()); diff != "" {
 		t.Errorf("counters (-want +got):\n%s", diff)
@@ -134,8 +139,8 @@ func TestCompletedRequestMeasuresAllByDefinition(t *testing.T) {
 	}
 }
 
-// The way to an endpoint is told by every new connection, whatever became of the request that opened it; where the kernel does not say, by
-// none.
+// The way to an endpoint is told by every new connection, whatever became of the request that opened it; where the
+// kernel does not say, by none.
 func TestRoundTripsAreThoseOfConnections(t *testing.T) {
 	tape := newTape(1, 1, false)
 	for _, c := range []struct {
@@ -143,7 +148,8 @@ func TestRoundTripsAreThoseOfConnections(t *testing.T) {
 		o          stream.Observation
 	}{
 		{true, stream.Observation{Connected: true, RTT: 5000}},
-		{false, stream.Observation{Connected: true, RTT: 7000, Err: &stream.Error{Class: spatev1.ErrorClass_ERROR_CLASS_TIMEOUT}}},
+		{false, stream.Observation{Connected: true, RTT: 7000,
+			Err: &stream.Error{Class: spatev1.ErrorClass_ERROR_CLASS_TIMEOUT}}},
 		{false, stream.Observation{Connected: true, RTT: 9000, Cancelled: true}},
 		{false, stream.Observation{Connected: true}},
 		{false, stream.Observation{}},
@@ -181,11 +187,16 @@ func TestRowHoldsTheRequest(t *testing.T) {
 	tape.Shard(0).Ended(q, o)
 	tape.Finish(&spatev1.Totals{})
 	want := &spatev1.RequestRecord{
-		Index: 7, Turn: 2, Endpoint: 1, ScheduledNs: 100, StartNs: 1100, SentNs: proto.Int64(1500), FirstByteNs: proto.Int64(2000),
-		FirstChunkNs: proto.Int64(3100), LastChunkNs: proto.Int64(10_150), Chunks: 5, FirstTextNs: proto.Int64(6600), FirstAnswerNs: proto.Int64(10_100),
-		ReasoningTokens: proto.Uint64(3), TextBytes: 21, FirstTokenNs: proto.Int64(4100), LastTokenNs: proto.Int64(10_100), EndNs: 10_200,
-		ConnectNs: proto.Int64(77), DnsNs: proto.Int64(7), TcpNs: proto.Int64(30), TlsNs: proto.Int64(40), ItlNs: []int64{2500, 3500}, IslAsked: 12, OslAsked: 4, InputTokens: proto.Uint64(10),
-		OutputTokens: proto.Uint64(5), Usage: true, TokenFrames: 3, CachedTokens: proto.Uint64(6), SharedTokens: 8, HttpStatus: 200, BodyHash: 99, FinishReason: "stop",
+		Index: 7, Turn: 2, Endpoint: 1, ScheduledNs: 100, StartNs: 1100, SentNs: proto.Int64(1500),
+		FirstByteNs:  proto.Int64(2000),
+		FirstChunkNs: proto.Int64(3100), LastChunkNs: proto.Int64(10_150), Chunks: 5, FirstTextNs: proto.Int64(6600),
+		FirstAnswerNs:   proto.Int64(10_100),
+		ReasoningTokens: proto.Uint64(3), TextBytes: 21, FirstTokenNs: proto.Int64(4100),
+		LastTokenNs: proto.Int64(10_100), EndNs: 10_200,
+		ConnectNs: proto.Int64(77), DnsNs: proto.Int64(7), TcpNs: proto.Int64(30), TlsNs: proto.Int64(40),
+		ItlNs: []int64{2500, 3500}, IslAsked: 12, OslAsked: 4, InputTokens: proto.Uint64(10),
+		OutputTokens: proto.Uint64(5), Usage: true, TokenFrames: 3, CachedTokens: proto.Uint64(6), SharedTokens: 8,
+		HttpStatus: 200, BodyHash: 99, FinishReason: "stop",
 	}
 	if diff := cmp.Diff(want, tape.snapshots[0].GetRecords()[0], protocmp.Transform()); diff != "" {
 		t.Errorf("row (-want +got):\n%s", diff)
@@ -193,7 +204,8 @@ func TestRowHoldsTheRequest(t *testing.T) {
 }
 
 func TestUnfinishedRequestsCountInNoLatency(t *testing.T) {
-	const sendDelay, lag, rtt = spatev1.Metric_METRIC_SEND_DELAY, spatev1.Metric_METRIC_RECEIVE_LAG, spatev1.Metric_METRIC_RTT
+	const sendDelay, lag, rtt = spatev1.Metric_METRIC_SEND_DELAY, spatev1.Metric_METRIC_RECEIVE_LAG,
+		spatev1.Metric_METRIC_RTT
 	for name, c := range map[string]struct {
 		change  func(*Request, *stream.Observation)
 		metrics map[spatev1.Metric]uint64
@@ -207,10 +219,12 @@ func TestUnfinishedRequestsCountInNoLatency(t *testing.T) {
 		},
 		"failed by status": {
 			change: func(_ *Request, o *stream.Observation) {
-				o.Err = &stream.Error{Class: spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, HTTPStatus: 429, Message: "slow \xff down"}
+				o.Err = &stream.Error{Class: spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, HTTPStatus: 429,
+					Message: "slow \xff down"}
 			},
-			metrics: map[spatev1.Metric]uint64{rtt: 33, sendDelay: 1000, lag: 18, spatev1.Metric_METRIC_FAILURE_TIME: 9100},
-			count:   (*spatev1.Counters).GetFailed,
+			metrics: map[spatev1.Metric]uint64{rtt: 33, sendDelay: 1000, lag: 18,
+				spatev1.Metric_METRIC_FAILURE_TIME: 9100},
+			count: (*spatev1.Counters).GetFailed,
 			errors: []*spatev1.ErrorCount{
 				{Class: spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, HttpStatus: 429, Count: 1, Example: "slow  down"},
 			},
@@ -219,9 +233,11 @@ func TestUnfinishedRequestsCountInNoLatency(t *testing.T) {
 			change: func(_ *Request, o *stream.Observation) {
 				o.Err = &stream.Error{Class: spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM, HTTPStatus: 200, Message: "cut"}
 			},
-			metrics: map[spatev1.Metric]uint64{rtt: 33, sendDelay: 1000, lag: 18, spatev1.Metric_METRIC_FAILURE_TIME: 9100},
-			count:   (*spatev1.Counters).GetFailed,
-			errors:  []*spatev1.ErrorCount{{Class: spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM, Count: 1, Example: "cut"}},
+			metrics: map[spatev1.Metric]uint64{rtt: 33, sendDelay: 1000, lag: 18,
+				spatev1.Metric_METRIC_FAILURE_TIME: 9100},
+			count: (*spatev1.Counters).GetFailed,
+			errors: []*spatev1.ErrorCount{{Class: spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM, Count: 1,
+				Example: "cut"}},
 		},
 		"warm-up": {
 			change:  func(q *Request, _ *stream.Observation) { q.Unmeasured = true },
@@ -260,15 +276,19 @@ func TestGoodRequestsKeepEachLimit(t *testing.T) {
 		change func(*Request, *stream.Observation)
 		want   uint64
 	}{
-		"no SLO":                      {},
-		"limits are inclusive":        {slo: SLO{TTFT: 3000, TPOT: 1500, E2E: 9000}, want: 1},
-		"TTFT missed":                 {slo: SLO{TTFT: 2999}},
-		"TPOT missed":                 {slo: SLO{TTFT: 3000, TPOT: 1499}},
-		"E2E missed":                  {slo: SLO{E2E: 8999}},
-		"one token has no TPOT":       {slo: SLO{TPOT: 1}, change: func(_ *Request, o *stream.Observation) { o.OutputTokens = 1 }, want: 1},
-		"failed":                      {slo: SLO{E2E: 1 << 40}, change: func(_ *Request, o *stream.Observation) { o.Err = &stream.Error{} }},
-		"cancelled":                   {slo: SLO{E2E: 1 << 40}, change: func(_ *Request, o *stream.Observation) { o.Cancelled = true }},
-		"unmeasured":                  {slo: SLO{E2E: 1 << 40}, change: func(q *Request, _ *stream.Observation) { q.Unmeasured = true }},
+		"no SLO":               {},
+		"limits are inclusive": {slo: SLO{TTFT: 3000, TPOT: 1500, E2E: 9000}, want: 1},
+		"TTFT missed":          {slo: SLO{TTFT: 2999}},
+		"TPOT missed":          {slo: SLO{TTFT: 3000, TPOT: 1499}},
+		"E2E missed":           {slo: SLO{E2E: 8999}},
+		"one token has no TPOT": {slo: SLO{TPOT: 1},
+			change: func(_ *Request, o *stream.Observation) { o.OutputTokens = 1 }, want: 1},
+		"failed": {slo: SLO{E2E: 1 << 40},
+			change: func(_ *Request, o *stream.Observation) { o.Err = &stream.Error{} }},
+		"cancelled": {slo: SLO{E2E: 1 << 40},
+			change: func(_ *Request, o *stream.Observation) { o.Cancelled = true }},
+		"unmeasured": {slo: SLO{E2E: 1 << 40},
+			change: func(q *Request, _ *stream.Observation) { q.Unmeasured = true }},
 		"one body, first token late":  {slo: SLO{TTFT: 8999}, change: oneBody},
 		"one body, first token early": {slo: SLO{TTFT: 9000, TPOT: 1}, change: oneBody, want: 1},
 	} {
@@ -305,7 +325,8 @@ func TestNothingIsMissedThatWasNotAsked(t *testing.T) {
 	totals := &spatev1.Totals{}
 	tape.Finish(totals)
 	c := totals.GetCounters()
-	if c.GetIslMissed() != 0 || c.GetIslCompared() != 0 || c.GetOslMissed() != 1 || c.GetInputTokens() != 10 || c.GetWithCachedTokens() != 0 {
+	if c.GetIslMissed() != 0 || c.GetIslCompared() != 0 || c.GetOslMissed() != 1 || c.GetInputTokens() != 10 ||
+		c.GetWithCachedTokens() != 0 {
 		t.Errorf("counters %v", c)
 	}
 }
@@ -342,15 +363,19 @@ func TestSharesOfEarlierWindows(t *testing.T) {
 	end(0, &stream.Observation{
 		Start: at(500 * time.Millisecond), End: at(2500 * time.Millisecond), OutputTokens: 10,
 		Frames: []stream.Frame{
-			frame(900*time.Millisecond, "c"), frame(1100*time.Millisecond, "tc"), frame(1200*time.Millisecond, "tc"), frame(1900*time.Millisecond, "t"),
+			frame(900*time.Millisecond, "c"), frame(1100*time.Millisecond, "tc"), frame(1200*time.Millisecond, "tc"),
+			frame(1900*time.Millisecond, "t"),
 			frame(2500*time.Millisecond, "tc"),
 		},
 	})
 	end(1, &stream.Observation{
-		Start: at(2 * second), End: at(2 * second), OutputTokens: 3, Whole: true, Frames: []stream.Frame{frame(2*second, "tc")},
+		Start: at(2 * second), End: at(2 * second), OutputTokens: 3, Whole: true,
+		Frames: []stream.Frame{frame(2*second, "tc")},
 	})
-	end(1, &stream.Observation{Start: at(0), End: at(2 * second), Cancelled: true, Frames: []stream.Frame{frame(second, "tc")}})
-	end(1, &stream.Observation{Start: at(0), End: at(2 * second), Err: &stream.Error{}, Frames: []stream.Frame{frame(second, "tc")}})
+	end(1, &stream.Observation{Start: at(0), End: at(2 * second), Cancelled: true,
+		Frames: []stream.Frame{frame(second, "tc")}})
+	end(1, &stream.Observation{Start: at(0), End: at(2 * second), Err: &stream.Error{},
+		Frames: []stream.Frame{frame(second, "tc")}})
 	tape.Finish(&spatev1.Totals{})
 	want := []*spatev1.WindowShare{
 		{Window: 0, Chunks: 1, MicroRequests: 250_000},
@@ -378,7 +403,8 @@ func TestSharesAddUpToTheRequest(t *testing.T) {
 		}
 		o.TokenFrames = uint64(len(o.Frames))
 		o.End = at(now + time.Duration(rapid.Int64Range(0, int64(3*time.Second)).Draw(t, "end")))
-		tape.Seal(at(time.Duration(rapid.Int64Range(0, int64(20*time.Second)).Draw(t, "sealed")))) // its windows may have been sent
+		// its windows may have been sent
+		tape.Seal(at(time.Duration(rapid.Int64Range(0, int64(20*time.Second)).Draw(t, "sealed"))))
 		tape.Shard(0).Started(&Request{}, o.Start)
 		tape.Shard(0).Ended(&Request{}, o)
 		tape.Finish(&spatev1.Totals{})
@@ -386,11 +412,13 @@ func TestSharesAddUpToTheRequest(t *testing.T) {
 		for _, s := range tape.snapshots {
 			last := -1
 			for _, share := range s.GetShares() {
-				if w := int(share.GetWindow()); w <= last || w > int(s.GetWindow()) || time.Duration(w+1)*Length < from {
+				if w := int(share.GetWindow()); w <= last || w > int(s.GetWindow()) ||
+					time.Duration(w+1)*Length < from {
 					t.Fatalf("window %d behind %d in snapshot %d of a request from %v", w, last, s.GetWindow(), from)
 				}
 				last = int(share.GetWindow())
-				tokens, chunks, parts = tokens+share.GetOutputTokens(), chunks+share.GetChunks(), parts+share.GetMicroRequests()
+				tokens, chunks, parts = tokens+share.GetOutputTokens(), chunks+share.GetChunks(),
+					parts+share.GetMicroRequests()
 			}
 		}
 		if tokens != o.OutputTokens || chunks != o.TokenFrames || parts != million {
@@ -448,7 +476,8 @@ func TestGapsOfBothDefinitions(t *testing.T) {
 		if diff := cmp.Diff(ours, count(spatev1.Metric_METRIC_ITL)); diff != "" {
 			t.Fatalf("ITL (-want +got):\n%s", diff)
 		}
-		got := count(spatev1.Metric_METRIC_ITL, spatev1.Metric_METRIC_VLLM_ITL_ADDED, spatev1.Metric_METRIC_VLLM_ITL_LEFT_OUT)
+		got := count(spatev1.Metric_METRIC_ITL, spatev1.Metric_METRIC_VLLM_ITL_ADDED,
+			spatev1.Metric_METRIC_VLLM_ITL_LEFT_OUT)
 		if diff := cmp.Diff(theirs, got); diff != "" {
 			t.Fatalf("vLLM's ITL (-want +got):\n%s", diff)
 		}
@@ -478,7 +507,8 @@ func TestGapsBetweenStarts(t *testing.T) {
 	}
 }
 
-// Lags that come with a token belong to its window, whatever becomes of the request; those of unmeasured requests to none.
+// Lags that come with a token belong to its window, whatever becomes of the request; those of unmeasured requests to
+// none.
 func TestLagsOfTokens(t *testing.T) {
 	tape := newTape(1, 1, false)
 	q := &Request{}
@@ -588,7 +618,8 @@ func TestManyRowsBecomeSeveralSnapshotsOfTheWindow(t *testing.T) {
 		if size := proto.Size(s); size > 2*rowBytes {
 			t.Errorf("snapshot %d has %d bytes", i, size)
 		}
-		if first, last := i == 0, i == len(tape.snapshots)-1; (s.GetSeries() != nil) != first || (s.GetTotals() != nil) != last {
+		if first, last := i == 0, i == len(tape.snapshots)-1; (s.GetSeries() != nil) != first ||
+			(s.GetTotals() != nil) != last {
 			t.Errorf("snapshot %d: %d series, totals %v", i, len(s.GetSeries()), s.GetTotals() != nil)
 		}
 		for _, row := range s.GetRecords() {
@@ -645,7 +676,8 @@ func (m merged) check(t interface {
 	}
 }
 
-// Whatever happens in whatever order, each event is in one snapshot: that of its window, or of the oldest one open then.
+// Whatever happens in whatever order, each event is in one snapshot: that of its window, or of the oldest one open
+// then.
 func TestEachEventIsInOneWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		endpoints := rapid.IntRange(1, 3).Draw(t, "endpoints")
@@ -666,7 +698,8 @@ func TestEachEventIsInOneWindow(t *testing.T) {
 				want[max(uint32(max(0, when-start)/clock.Instant(time.Second)), uint32(len(tape.snapshots)))]++
 			case 2:
 				shard.Started(q, when)
-				shard.Ended(q, &stream.Observation{Start: when, FirstToken: when, LastToken: now, End: now, OutputTokens: 2, TokenFrames: 1})
+				shard.Ended(q, &stream.Observation{Start: when, FirstToken: when, LastToken: now, End: now,
+					OutputTokens: 2, TokenFrames: 1})
 				events++
 			}
 		}
@@ -679,7 +712,8 @@ func TestEachEventIsInOneWindow(t *testing.T) {
 		}
 		for i, s := range tape.snapshots {
 			if frames := countFrames(s); s.GetWindow() != uint32(i) || frames != want[uint32(i)] {
-				t.Fatalf("snapshot %d: window %d with %d token frames, not %d", i, s.GetWindow(), frames, want[uint32(i)])
+				t.Fatalf("snapshot %d: window %d with %d token frames, not %d", i, s.GetWindow(), frames,
+					want[uint32(i)])
 			}
 		}
 	})
@@ -708,7 +742,8 @@ func TestConcurrentRecordingLosesNothing(t *testing.T) {
 					shard.Token(q, clock.Instant(tape.now.Add(int64(time.Millisecond))), 1)
 				}
 				end := clock.Instant(tape.now.Load())
-				shard.Ended(q, &stream.Observation{Start: begin, FirstToken: end, LastToken: end, End: end, OutputTokens: frames})
+				shard.Ended(q, &stream.Observation{Start: begin, FirstToken: end, LastToken: end, End: end,
+					OutputTokens: frames})
 			}
 		})
 	}
@@ -727,7 +762,8 @@ func TestConcurrentRecordingLosesNothing(t *testing.T) {
 	m := merge(t, tape.snapshots)
 	m.check(t, totals)
 	const measured = goroutines * requests * 9 / 10
-	if m.counters[measure.Completed] != measured || m.counters[measure.Frames] != measured*frames || m.rows != goroutines*requests {
+	if m.counters[measure.Completed] != measured || m.counters[measure.Frames] != measured*frames ||
+		m.rows != goroutines*requests {
 		t.Errorf("%d completed, %d frames, %d rows", m.counters[measure.Completed], m.counters[measure.Frames], m.rows)
 	}
 	if tape.InFlight() != 0 {

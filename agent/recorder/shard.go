@@ -9,8 +9,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Shard takes in the events of some of the requests. All its methods may be called concurrently; each holds the shard's lock for
-// well below a microsecond, or for a copy of the request's gaps.
+// Shard takes in the events of some of the requests. All its methods may be called concurrently; each holds the shard's
+// lock for well below a microsecond, or for a copy of the request's gaps.
 type Shard struct {
 	windows windows
 	gauge   *gauge
@@ -64,8 +64,8 @@ func (s *Shard) Started(q *Request, at clock.Instant) {
 }
 
 // Token counts a frame that arrived for a request in flight and may carry a token, or so many: tokens is what
-// stream.Request.OnToken is given. It takes receive lags, too: whoever hands them over as they come keeps no list that grows
-// with the answer.
+// stream.Request.OnToken is given. It takes receive lags, too: whoever hands them over as they come keeps no list that
+// grows with the answer.
 func (s *Shard) Token(q *Request, at clock.Instant, tokens int, lags ...int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,8 +128,8 @@ func (s *Shard) cell(at clock.Instant, endpoint int) *cell {
 	return &p.cells[endpoint]
 }
 
-// farAhead bounds how many windows are open at once. Only a sealer that was held up lets them grow, and only a stamp from the
-// future would pass the bound: such an event goes to the last window within it.
+// farAhead bounds how many windows are open at once. Only a sealer that was held up lets them grow, and only a stamp
+// from the future would pass the bound: such an event goes to the last window within it.
 const farAhead = 3600
 
 // page returns the page of an instant's window, or of the oldest one still open, and the number of that window.

@@ -29,7 +29,8 @@ func (p *page) at(window, of uint32) *share {
 	return &p.shares[ago]
 }
 
-// shareFrames shares the output tokens out over the token frames: of n tokens in f frames, the first i frames have n*i/f.
+// shareFrames shares the output tokens out over the token frames: of n tokens in f frames, the first i frames have
+// n*i/f.
 func (p *page) shareFrames(w windows, window uint32, o *stream.Observation) {
 	var to *share
 	end := clock.Instant(-1) // of the window that `to` is of

@@ -18,8 +18,8 @@ func SLOOf(s *spatev1.SLO) SLO {
 	return SLO{TTFT: s.GetTtft().AsDuration(), TPOT: s.GetTpot().AsDuration(), E2E: s.GetE2E().AsDuration()}
 }
 
-// kept says whether a completed request is good. Limits are inclusive. One of less than two tokens has no TPOT and keeps that limit. The
-// first token of an answer that is one body comes with its last, for whoever waits for it.
+// kept says whether a completed request is good. Limits are inclusive. One of less than two tokens has no TPOT and
+// keeps that limit. The first token of an answer that is one body comes with its last, for whoever waits for it.
 func (s SLO) kept(o *stream.Observation) bool {
 	return s != SLO{} &&
 		within(o.FirstToken.Sub(o.Start).Nanoseconds(), s.TTFT) &&

@@ -11,8 +11,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// rowBytes is how many bytes of request rows one snapshot carries, well below what the coordinator takes in one message. A
-// window with more becomes several snapshots: the first has the measurements, all have rows.
+// rowBytes is how many bytes of request rows one snapshot carries, well below what the coordinator takes in one
+// message. A window with more becomes several snapshots: the first has the measurements, all have rows.
 const rowBytes = 2 << 20
 
 // snapshots merges the pages of a window. There is at least one snapshot.

@@ -13,9 +13,10 @@ import (
 )
 
 const (
-	// settleEvery is the time between readings at the end of a stage, settleTries how many there are at most, and settleFailures how many of
-	// them may fail. An engine counts a request a little after its last byte has left: vLLM in the same turn of its event loop, engines of
-	// several processes some milliseconds later. Two readings that agree end it; those of a server that serves others never do.
+	// settleEvery is the time between readings at the end of a stage, settleTries how many there are at most, and
+	// settleFailures how many of them may fail. An engine counts a request a little after its last byte has left: vLLM
+	// in the same turn of its event loop, engines of several processes some milliseconds later. Two readings that agree
+	// end it; those of a server that serves others never do.
 	settleEvery    = 25 * time.Millisecond
 	settleTries    = 5
 	settleFailures = 2
@@ -41,8 +42,8 @@ type Missing struct {
 	Err error
 }
 
-// Find looks for the page of each source, and at its other address if there is none. It returns the sources that have none in their order,
-// and forgets them if they are optional. It blocks for 2 Timeouts at most.
+// Find looks for the page of each source, and at its other address if there is none. It returns the sources that have
+// none in their order, and forgets them if they are optional. It blocks for 2 Timeouts at most.
 func (s *Scraper) Find(ctx context.Context) (missing []Missing) {
 	found := make([]*Source, len(s.config.Sources))
 	errs := make([]error, len(s.config.Sources))
@@ -127,8 +128,8 @@ func (s *Scraper) tell(ctx context.Context, source Source) (reading, bool) {
 	return r, err == nil
 }
 
-// Begin takes the readings that the account counts from. Called again, as at the end of a warm-up, later readings take the place of earlier
-// ones. It blocks for a Timeout at most.
+// Begin takes the readings that the account counts from. Called again, as at the end of a warm-up, later readings take
+// the place of earlier ones. It blocks for a Timeout at most.
 func (s *Scraper) Begin(ctx context.Context) {
 	s.each(func(source Source) {
 		r, ok := s.tell(ctx, source)
@@ -140,9 +141,10 @@ func (s *Scraper) Begin(ctx context.Context) {
 	})
 }
 
-// Accounts takes the last readings and returns what the sources counted since Begin, in the order of their numbers, for a stage that started
-// at an instant. A source of which one of the two readings failed has only the numbers of its readings. It blocks until the counts have
-// settled: for 50 ms as a rule, for 200 ms where the server serves others, and 5 Timeouts at most.
+// Accounts takes the last readings and returns what the sources counted since Begin, in the order of their numbers, for
+// a stage that started at an instant. A source of which one of the two readings failed has only the numbers of its
+// readings. It blocks until the counts have settled: for 50 ms as a rule, for 200 ms where the server serves others,
+// and 5 Timeouts at most.
 func (s *Scraper) Accounts(ctx context.Context, start clock.Instant) []*spatev1.ServerAccount {
 	all := map[uint32]*spatev1.ServerAccount{}
 	s.each(func(source Source) {
@@ -157,7 +159,8 @@ func (s *Scraper) Accounts(ctx context.Context, start clock.Instant) []*spatev1.
 		a.Source, a.Asked, a.Failed = source.Number, s.tries[source.Number].asked, s.tries[source.Number].failed
 		all[source.Number] = a
 	})
-	return slices.SortedFunc(maps.Values(all), func(a, b *spatev1.ServerAccount) int { return cmp.Compare(a.GetSource(), b.GetSource()) })
+	return slices.SortedFunc(maps.Values(all),
+		func(a, b *spatev1.ServerAccount) int { return cmp.Compare(a.GetSource(), b.GetSource()) })
 }
 
 // settle reads a source until two readings have counted the same.
@@ -180,8 +183,8 @@ func (s *Scraper) settle(ctx context.Context, source Source) (last reading, ok b
 	return last, ok
 }
 
-// agrees reports whether two readings have counted the same. Counters of a server's own requests would never do, so that histograms decide
-// where there are some.
+// agrees reports whether two readings have counted the same. Counters of a server's own requests would never do, so
+// that histograms decide where there are some.
 func (t totals) agrees(other reading) bool {
 	if len(t.histograms) == 0 {
 		return maps.Equal(t.counters, other.counters)

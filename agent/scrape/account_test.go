@@ -34,14 +34,16 @@ func (c *counting) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	if c.behind.Add(-1) >= 0 {
 		n -= 10
 	}
-	fmt.Fprintf(w, "# TYPE h histogram\nh_bucket{le=\"1\"} %d\nh_bucket{le=\"+Inf\"} %d\nh_sum %d\nh_count %d\n", n, n, n, n)
+	fmt.Fprintf(w, "# TYPE h histogram\nh_bucket{le=\"1\"} %d\nh_bucket{le=\"+Inf\"} %d\nh_sum %d\nh_count %d\n", n, n,
+		n, n)
 }
 
 func newCounting(t *testing.T) (*counting, *Scraper, *words) {
 	c, said := &counting{}, &words{}
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
-	s := New(Config{Sources: []Source{{Number: 4, URL: server.URL + "/metrics"}}, Account: []string{"h"}, Complain: said.complain})
+	s := New(Config{Sources: []Source{{Number: 4, URL: server.URL + "/metrics"}}, Account: []string{"h"},
+		Complain: said.complain})
 	t.Cleanup(s.Close)
 	return c, s, said
 }
@@ -57,7 +59,8 @@ func TestAccountsCountFromBeginUntilTheyHaveSettled(t *testing.T) {
 	c.requests.Store(1420)
 	c.behind.Store(1) // the first of the last readings comes too early
 	a := s.Accounts(t.Context(), start)[0]
-	if h := a.GetHistograms()[0]; a.GetSource() != 4 || h.GetCount() != 320 || h.GetSum() != 320 || a.GetFailed() != 0 || a.GetAsked() != 5 {
+	if h := a.GetHistograms()[0]; a.GetSource() != 4 || h.GetCount() != 320 || h.GetSum() != 320 ||
+		a.GetFailed() != 0 || a.GetAsked() != 5 {
 		t.Errorf("%v", a)
 	}
 	if a.GetFromNs() < 0 || a.GetToNs() <= a.GetFromNs() {
@@ -73,7 +76,8 @@ func TestAccountsWithoutAReading(t *testing.T) {
 		s.Begin(t.Context())
 		c.broken.Store(broken.last)
 		a := s.Accounts(t.Context(), clock.Now())[0]
-		if a.GetSource() != 4 || len(a.GetHistograms()) != 0 || a.GetFailed() == 0 || a.GetFailed() == a.GetAsked() || len(said.texts) != 1 {
+		if a.GetSource() != 4 || len(a.GetHistograms()) != 0 || a.GetFailed() == 0 || a.GetFailed() == a.GetAsked() ||
+			len(said.texts) != 1 {
 			t.Errorf("%s: %v, said %q", name, a, said.texts)
 		}
 	}
@@ -97,26 +101,31 @@ func TestFind(t *testing.T) {
 		fmt.Fprintln(w, "# TYPE h histogram\nh_sum 1\nh_count 1")
 	}
 	mux.HandleFunc("/a/metrics", page)
-	mux.HandleFunc("/b/metrics", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `[{"iter": 3}]`) }) // as TensorRT-LLM
+	// as TensorRT-LLM
+	mux.HandleFunc("/b/metrics", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `[{"iter": 3}]`) })
 	mux.HandleFunc("/b/prometheus/metrics", page)
 	mux.HandleFunc("/d/metrics", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "go_goroutines 7") })
 	server := httptest.NewServer(mux)
 	defer server.Close()
 	for _, optional := range []bool{true, false} {
-		config := Config{Account: []string{"h"}, Optional: optional, Complain: func(string, error) { t.Error("it complains") }}
+		config := Config{Account: []string{"h"}, Optional: optional,
+			Complain: func(string, error) { t.Error("it complains") }}
 		for i, name := range []string{"a", "b", "c", "d"} {
 			config.Sources = append(config.Sources, Source{
-				Number: uint32(i), URL: server.URL + "/" + name + "/metrics", Else: server.URL + "/" + name + "/prometheus/metrics",
+				Number: uint32(i), URL: server.URL + "/" + name + "/metrics", Else: server.URL + "/" + name +
+					"/prometheus/metrics",
 			})
 		}
 		s := New(config)
 		missing := s.Find(t.Context())
 		s.Close()
-		if len(missing) != 2 || !strings.HasSuffix(missing[0].URL, "/c/metrics") || !strings.Contains(missing[0].Err.Error(), "404") ||
+		if len(missing) != 2 || !strings.HasSuffix(missing[0].URL, "/c/metrics") ||
+			!strings.Contains(missing[0].Err.Error(), "404") ||
 			!strings.HasSuffix(missing[1].URL, "/d/metrics") || !errors.Is(missing[1].Err, errNothing) {
 			t.Fatalf("%v", missing)
 		}
-		if want := map[bool]int{true: 2, false: 4}[optional]; len(s.config.Sources) != want || !strings.HasSuffix(s.config.Sources[1].URL, "/b/prometheus/metrics") {
+		if want := map[bool]int{true: 2, false: 4}[optional]; len(s.config.Sources) != want ||
+			!strings.HasSuffix(s.config.Sources[1].URL, "/b/prometheus/metrics") {
 			t.Errorf("optional %v: %v", optional, s.config.Sources)
 		}
 	}

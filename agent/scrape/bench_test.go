@@ -27,7 +27,8 @@ func pageOf(b *testing.B, engines int) []byte {
 	return []byte(page.String())
 }
 
-// BenchmarkReading is what a reading costs an agent: samples each second, totals at the ends of a stage, and the whole page, as it was read before.
+// BenchmarkReading is what a reading costs an agent: samples each second, totals at the ends of a stage, and the whole
+// page, as it was read before.
 func BenchmarkReading(b *testing.B) {
 	wanted, account := newNames(defaults(b)), newNames(plans.AccountMetrics(&spatev1.Target{}))
 	for _, engines := range []int{1, 8} {

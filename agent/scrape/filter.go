@@ -2,9 +2,10 @@ package scrape
 
 import "bytes"
 
-// filter returns the lines of a page that may say something of the metrics that are wanted: their types and samples, those of a histogram's
-// buckets only with buckets. A page of vLLM has 700 lines, of which 150 are of use: to leave the others out here takes a tenth of the time
-// that it takes to read them. The first sample stays in any case, so that a page in another form is found out.
+// filter returns the lines of a page that may say something of the metrics that are wanted: their types and samples,
+// those of a histogram's buckets only with buckets. A page of vLLM has 700 lines, of which 150 are of use: to leave the
+// others out here takes a tenth of the time that it takes to read them. The first sample stays in any case, so that a
+// page in another form is found out.
 func filter(page []byte, wanted names, buckets bool) []byte {
 	kept := make([]byte, 0, len(page)/4)
 	f := lineFilter{wanted: wanted, buckets: buckets}

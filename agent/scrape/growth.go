@@ -9,9 +9,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// growth is what a server counted between two readings, most worth first and within the limits of an account. A series that the first
-// reading does not have began at 0. If the server was started again in between, what it counted before is lost, and all that it has now is
-// the growth.
+// growth is what a server counted between two readings, most worth first and within the limits of an account. A series
+// that the first reading does not have began at 0. If the server was started again in between, what it counted before
+// is lost, and all that it has now is the growth.
 func growth(first, last totals, worth names) *spatev1.ServerAccount {
 	a := &spatev1.ServerAccount{Restarted: startedAgain(first, last), LeftOut: last.leftOut}
 	if a.Restarted {
@@ -46,7 +46,8 @@ func grew(before, after float64) float64 {
 	return after - before
 }
 
-// startedAgain reports whether a server was started again between two readings: it says so, or something that only grows has become less.
+// startedAgain reports whether a server was started again between two readings: it says so, or something that only
+// grows has become less.
 func startedAgain(first, last totals) bool {
 	if first.started != 0 && last.started != 0 {
 		return first.started != last.started
@@ -87,7 +88,8 @@ func grown(name string, first, last map[series]histogram) *spatev1.ServerHistogr
 		}
 		sum.Count += after.count - before.count
 		sum.Sum += after.sum - before.sum
-		if counts := bucketGrowth(before, after); known && counts != nil && (sum.Bounds == nil || slices.Equal(sum.Bounds, after.bounds)) {
+		if counts := bucketGrowth(before, after); known && counts != nil &&
+			(sum.Bounds == nil || slices.Equal(sum.Bounds, after.bounds)) {
 			sum.Bounds, sum.Counts = after.bounds, added(sum.Counts, counts)
 			continue
 		}
@@ -131,16 +133,19 @@ func added(a, b []uint64) []uint64 {
 // limit keeps what an account may hold, by worth, and sorts it by name.
 func limit(a *spatev1.ServerAccount, worth names) {
 	slices.SortFunc(a.Counters, func(x, y *spatev1.ServerCounter) int {
-		return cmp.Or(cmp.Compare(worth.rankOf(x.GetName(), true), worth.rankOf(y.GetName(), true)), compareCounters(x, y))
+		return cmp.Or(cmp.Compare(worth.rankOf(x.GetName(), true), worth.rankOf(y.GetName(), true)),
+			compareCounters(x, y))
 	})
 	slices.SortStableFunc(a.Histograms, func(x, y *spatev1.ServerHistogram) int {
 		return cmp.Compare(worth.rank(x.GetName()), worth.rank(y.GetName()))
 	})
-	counters, histograms := min(len(a.Counters), plans.MaxServerCounters), min(len(a.Histograms), plans.MaxServerHistograms)
+	counters, histograms := min(len(a.Counters), plans.MaxServerCounters),
+		min(len(a.Histograms), plans.MaxServerHistograms)
 	a.LeftOut += uint32(len(a.Counters) - counters + len(a.Histograms) - histograms)
 	a.Counters, a.Histograms = a.Counters[:counters], a.Histograms[:histograms]
 	slices.SortFunc(a.Counters, compareCounters)
-	slices.SortFunc(a.Histograms, func(x, y *spatev1.ServerHistogram) int { return cmp.Compare(x.GetName(), y.GetName()) })
+	slices.SortFunc(a.Histograms,
+		func(x, y *spatev1.ServerHistogram) int { return cmp.Compare(x.GetName(), y.GetName()) })
 }
 
 // compareCounters orders counters by name and labels.

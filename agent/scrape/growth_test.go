@@ -52,12 +52,13 @@ func (e *engine) page() []byte {
 	return []byte(b.String())
 }
 
-// What a histogram grew by is what was observed in between, bucket by bucket, over all labels, and all since its new start if the server was
-// started again.
+// What a histogram grew by is what was observed in between, bucket by bucket, over all labels, and all since its new
+// start if the server was started again.
 func TestGrowthIsWhatWasObserved(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.Float64Range(0, 4), 0, 20)
-		e := &engine{started: rapid.SampledFrom([]float64{0, 100}).Draw(t, "started"), bounds: []float64{0.5, 1, 2.5}, values: map[string][]float64{}}
+		e := &engine{started: rapid.SampledFrom([]float64{0, 100}).Draw(t, "started"), bounds: []float64{0.5, 1, 2.5},
+			values: map[string][]float64{}}
 		for _, label := range []string{"a", "b"} {
 			e.values[label] = values.Draw(t, "before "+label)
 		}
@@ -117,17 +118,21 @@ func TestTotals(t *testing.T) {
 		page string
 		want string
 	}{
-		"buckets in any order":      {h("", "h_bucket{le=\"2\"} 2\nh_bucket{le=\"+Inf\"} 3\nh_bucket{le=\"1\"} 1\n"), "h 3 4 [1 2] [1 1 1]"},
-		"no buckets":                {h("", ""), "h 3 4 [] []"},
-		"none up to infinity":       {h("", "h_bucket{le=\"1\"} 1\n"), "h 3 4 [1] [1 2]"},
-		"buckets that lose values":  {h("", "h_bucket{le=\"1\"} 2\nh_bucket{le=\"2\"} 1\n"), "h 3 4 [] []"},
-		"buckets beyond the count":  {h("", "h_bucket{le=\"1\"} 4\n"), "h 3 4 [] []"},
-		"a sum that is no number":   {"# TYPE h histogram\nh_sum NaN\nh_count 3\n", "left out 1"},
-		"counters by their type":    {"# TYPE c counter\nc 3\n# TYPE d counter\nd 4\n", "c 3, d 4"},
-		"gauges are none":           {"# TYPE c gauge\nc 3\n", ""},
-		"the target's model":        {"# TYPE c counter\nc{model_name=\"M/x\"} 3\nc{model_name=\"other\"} 4\n", `c{model_name="M/x"} 3`},
-		"the model in small":        {"# TYPE c counter\nc{model=\"m/x\"} 3\nc{model=\"other\"} 4\n", `c{model="m/x"} 3`},
-		"models of unknown names":   {"# TYPE c counter\nc{model=\"y\"} 3\nc{model=\"z\"} 4\n", `c{model="y"} 3, c{model="z"} 4`},
+		"buckets in any order": {h("", "h_bucket{le=\"2\"} 2\nh_bucket{le=\"+Inf\"} 3\nh_bucket{le=\"1\"} 1\n"),
+			"h 3 4 [1 2] [1 1 1]"},
+		"no buckets":               {h("", ""), "h 3 4 [] []"},
+		"none up to infinity":      {h("", "h_bucket{le=\"1\"} 1\n"), "h 3 4 [1] [1 2]"},
+		"buckets that lose values": {h("", "h_bucket{le=\"1\"} 2\nh_bucket{le=\"2\"} 1\n"), "h 3 4 [] []"},
+		"buckets beyond the count": {h("", "h_bucket{le=\"1\"} 4\n"), "h 3 4 [] []"},
+		"a sum that is no number":  {"# TYPE h histogram\nh_sum NaN\nh_count 3\n", "left out 1"},
+		"counters by their type":   {"# TYPE c counter\nc 3\n# TYPE d counter\nd 4\n", "c 3, d 4"},
+		"gauges are none":          {"# TYPE c gauge\nc 3\n", ""},
+		"the target's model": {"# TYPE c counter\nc{model_name=\"M/x\"} 3\nc{model_name=\"other\"} 4\n",
+			`c{model_name="M/x"} 3`},
+		"the model in small": {"# TYPE c counter\nc{model=\"m/x\"} 3\nc{model=\"other\"} 4\n",
+			`c{model="m/x"} 3`},
+		"models of unknown names": {"# TYPE c counter\nc{model=\"y\"} 3\nc{model=\"z\"} 4\n",
+			`c{model="y"} 3, c{model="z"} 4`},
 		"a summary's sum and count": {"# TYPE c summary\nc_sum 7\nc_count 2\n", "c_count 2, c_sum 7"},
 	} {
 		got, err := readTotals([]byte(c.page), worth, "M/x")
@@ -194,11 +199,14 @@ func TestAccountsAreLimited(t *testing.T) {
 	}
 	a := growth(totals{}, last, worth)
 	has := func(name string) bool {
-		return slices.ContainsFunc(a.GetCounters(), func(c *spatev1.ServerCounter) bool { return c.GetName() == name }) ||
+		return slices.ContainsFunc(a.GetCounters(),
+			func(c *spatev1.ServerCounter) bool { return c.GetName() == name }) ||
 			slices.ContainsFunc(a.GetHistograms(), func(h *spatev1.ServerHistogram) bool { return h.GetName() == name })
 	}
-	if len(a.GetCounters()) != plans.MaxServerCounters || len(a.GetHistograms()) != plans.MaxServerHistograms || a.GetLeftOut() != 5 || !has("c129") || !has("h034") {
-		t.Errorf("%d counters, %d histograms, %d left out", len(a.GetCounters()), len(a.GetHistograms()), a.GetLeftOut())
+	if len(a.GetCounters()) != plans.MaxServerCounters || len(a.GetHistograms()) != plans.MaxServerHistograms ||
+		a.GetLeftOut() != 5 || !has("c129") || !has("h034") {
+		t.Errorf("%d counters, %d histograms, %d left out", len(a.GetCounters()), len(a.GetHistograms()),
+			a.GetLeftOut())
 	}
 }
 
@@ -207,12 +215,14 @@ func TestAccountsOfEngines(t *testing.T) {
 	worth := newNames(plans.AccountMetrics(&spatev1.Target{}))
 	for engine, want := range map[string][]string{
 		"vllm-0.32": {
-			"vllm:time_to_first_token_seconds", "vllm:inter_token_latency_seconds", "vllm:request_time_per_output_token_seconds",
+			"vllm:time_to_first_token_seconds", "vllm:inter_token_latency_seconds",
+			"vllm:request_time_per_output_token_seconds",
 			"vllm:e2e_request_latency_seconds", "vllm:request_queue_time_seconds", "vllm:request_prefill_time_seconds",
 			"vllm:request_decode_time_seconds", "vllm:request_inference_time_seconds",
 		},
 		"dynamo-1.6": {
-			"dynamo_frontend_time_to_first_token_seconds", "dynamo_frontend_inter_token_latency_seconds", "dynamo_frontend_request_duration_seconds",
+			"dynamo_frontend_time_to_first_token_seconds", "dynamo_frontend_inter_token_latency_seconds",
+			"dynamo_frontend_request_duration_seconds",
 			"dynamo_frontend_cached_tokens", "dynamo_frontend_input_sequence_tokens",
 		},
 	} {
@@ -226,7 +236,8 @@ func TestAccountsOfEngines(t *testing.T) {
 		}
 		a := growth(totals{}, last, worth)
 		for _, name := range want {
-			i := slices.IndexFunc(a.GetHistograms(), func(h *spatev1.ServerHistogram) bool { return h.GetName() == name })
+			i := slices.IndexFunc(a.GetHistograms(),
+				func(h *spatev1.ServerHistogram) bool { return h.GetName() == name })
 			if i < 0 || a.GetHistograms()[i].GetCount() == 0 || a.GetHistograms()[i].GetBounds() == nil {
 				t.Errorf("%s: %s is not in %v", engine, name, a.GetHistograms())
 			}
@@ -250,7 +261,8 @@ func FuzzGrowth(f *testing.F) {
 		f.Add(page, page)
 	}
 	f.Add([]byte("# TYPE c counter\nc -1e300\n"), []byte("# TYPE c counter\nc 1e300\n"))
-	f.Add([]byte("# TYPE h histogram\nh_sum -1e300\nh_count 1\n"), []byte("# TYPE h histogram\nh_bucket{le=\"1\"} 5\nh_sum 1e300\nh_count 9007199254740993\n"))
+	f.Add([]byte("# TYPE h histogram\nh_sum -1e300\nh_count 1\n"),
+		[]byte("# TYPE h histogram\nh_bucket{le=\"1\"} 5\nh_sum 1e300\nh_count 9007199254740993\n"))
 	stage := &spatev1.StageRecord{
 		Stage:  &spatev1.Stage{Target: &spatev1.Target{Endpoints: []string{"http://e"}}},
 		Agents: []*spatev1.AssignedAgent{{Agent: &spatev1.AgentInfo{Name: "a"}, Incarnation: 1}},

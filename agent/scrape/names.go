@@ -35,8 +35,8 @@ func newNames(patterns []string) names {
 // unwanted is the rank of a name that no pattern has.
 const unwanted = math.MaxInt
 
-// rank is the place of a name among the patterns, unwanted if none has it. What a reading says of itself is nobody else's to say, and the
-// time at which a client library created a series is no measurement.
+// rank is the place of a name among the patterns, unwanted if none has it. What a reading says of itself is nobody
+// else's to say, and the time at which a client library created a series is no measurement.
 func (n names) rank(name string) int {
 	if name == plans.ServerUp || name == plans.ServerLeftOut || strings.HasSuffix(name, "_created") {
 		return unwanted
@@ -56,7 +56,8 @@ func (n names) rank(name string) int {
 // have reports whether a metric is wanted.
 func (n names) have(name string) bool { return n.rank(name) != unwanted }
 
-// rankOf is the rank of a metric of a type. A counter may be told without the _total that its name should end in; llm-d's simulator does.
+// rankOf is the rank of a metric of a type. A counter may be told without the _total that its name should end in;
+// llm-d's simulator does.
 func (n names) rankOf(name string, counter bool) int {
 	best := n.rank(name)
 	if counter {

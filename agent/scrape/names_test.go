@@ -18,7 +18,8 @@ func TestTheMostWorthStays(t *testing.T) {
 	for i := range plans.MaxServerSeries {
 		page += fmt.Sprintf("a_many{i=\"%d\"} 1\n", i)
 	}
-	samples, leftOut, err := parse([]byte(page), newNames([]string{"z_first", "*"}), newNames([]string{"vllm:num_requests_running", "z_first", "*"}))
+	samples, leftOut, err := parse([]byte(page), newNames([]string{"z_first", "*"}),
+		newNames([]string{"vllm:num_requests_running", "z_first", "*"}))
 	if err != nil || leftOut != 2 || len(samples) != plans.MaxServerSeries {
 		t.Fatalf("%v, %d left out of %d", err, leftOut, len(samples))
 	}
@@ -43,14 +44,16 @@ func TestFilterLeavesOutNothingThatIsWanted(t *testing.T) {
 			}
 			switch kind {
 			case "histogram":
-				fmt.Fprintf(&page, "%s_bucket{le=\"1\"} 2\n%s_bucket{le=\"+Inf\"} 3\n%s_sum 4\n%s_count 3\n", name, name, name, name)
+				fmt.Fprintf(&page, "%s_bucket{le=\"1\"} 2\n%s_bucket{le=\"+Inf\"} 3\n%s_sum 4\n%s_count 3\n", name,
+					name, name, name)
 			case "summary":
 				fmt.Fprintf(&page, "%s{quantile=\"0.5\"} 2\n%s_sum 4\n%s_count 3\n", name, name, name)
 			default:
 				fmt.Fprintf(&page, "%s{l=\"x y{\"} %d 17\n%s_total 5\n", name, i, name)
 			}
 		}
-		wanted := newNames(rapid.SliceOfN(rapid.SampledFrom([]string{"a*", "b1", "c:d2_sum", "a_b3_total", "b2_count", "c:d*"}), 1, 3).Draw(t, "wanted"))
+		wanted := newNames(rapid.SliceOfN(rapid.SampledFrom([]string{"a*", "b1", "c:d2_sum", "a_b3_total", "b2_count",
+			"c:d*"}), 1, 3).Draw(t, "wanted"))
 		whole, err := familiesOf([]byte(page.String()))
 		if err != nil {
 			t.Skip("not a page")

@@ -17,9 +17,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// parse reads a page in Prometheus' text form (exposition format 0.0.4) and returns the series that were asked for, sorted by name and
-// labels. Of too many those stay that matter most, by the order of worth. Values that are no numbers (NaN, infinite, beyond
-// plans.MaxServerValue) are not there: a gauge has them while it knows nothing.
+// parse reads a page in Prometheus' text form (exposition format 0.0.4) and returns the series that were asked for,
+// sorted by name and labels. Of too many those stay that matter most, by the order of worth. Values that are no numbers
+// (NaN, infinite, beyond plans.MaxServerValue) are not there: a gauge has them while it knows nothing.
 func parse(page []byte, wanted, worth names) (samples []*spatev1.ServerSample, leftOut int, err error) {
 	families, err := familiesOf(filter(page, wanted, false))
 	if err != nil {
@@ -27,15 +27,18 @@ func parse(page []byte, wanted, worth names) (samples []*spatev1.ServerSample, l
 	}
 	for _, family := range families {
 		of := samplesOf(family)
-		if wanted.rankOf(family.GetName(), family.GetType() == dto.MetricType_COUNTER) == unwanted { // the sum of a histogram may be asked for alone
+		if wanted.rankOf(family.GetName(),
+			family.GetType() == dto.MetricType_COUNTER) == unwanted { // the sum of a histogram may be asked for alone
 			of = slices.DeleteFunc(of, func(s *spatev1.ServerSample) bool { return !wanted.have(s.GetName()) })
 		}
 		samples = append(samples, of...)
 	}
 	found := len(samples)
-	samples = slices.DeleteFunc(samples, func(s *spatev1.ServerSample) bool { return !fits(s.GetName(), s.GetLabels()) })
+	samples = slices.DeleteFunc(samples,
+		func(s *spatev1.ServerSample) bool { return !fits(s.GetName(), s.GetLabels()) })
 	slices.SortFunc(samples, func(a, b *spatev1.ServerSample) int {
-		return cmp.Or(cmp.Compare(worth.rankOf(stem(a), a.GetCounter()), worth.rankOf(stem(b), b.GetCounter())), compareNames(a, b))
+		return cmp.Or(cmp.Compare(worth.rankOf(stem(a), a.GetCounter()), worth.rankOf(stem(b), b.GetCounter())),
+			compareNames(a, b))
 	})
 	samples = slices.CompactFunc(samples, func(a, b *spatev1.ServerSample) bool { return compareNames(a, b) == 0 })
 	samples = samples[:min(len(samples), plans.MaxServerSeries)]
@@ -69,8 +72,8 @@ func finite(value float64) bool { return math.Abs(value) <= plans.MaxServerValue
 // errForm says that a page cannot be read. What it wraps may quote the page.
 var errForm = errors.New("the answer is not in Prometheus' text form")
 
-// familiesOf takes a page apart. The library panics at some pages that are in no form ("#TYPE A \n{}"): what a server answers must not end
-// the agent.
+// familiesOf takes a page apart. The library panics at some pages that are in no form ("#TYPE A \n{}"): what a server
+// answers must not end the agent.
 func familiesOf(page []byte) (families map[string]*dto.MetricFamily, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -91,7 +94,8 @@ func samplesOf(family *dto.MetricFamily) (samples []*spatev1.ServerSample) {
 		labels := labelText(m.GetLabel())
 		add := func(name string, value float64, counter bool) {
 			if finite(value) {
-				samples = append(samples, &spatev1.ServerSample{Name: name, Labels: labels, Value: value, Counter: counter})
+				samples = append(samples, &spatev1.ServerSample{Name: name, Labels: labels, Value: value,
+					Counter: counter})
 			}
 		}
 		name := family.GetName()
@@ -113,10 +117,11 @@ func samplesOf(family *dto.MetricFamily) (samples []*spatev1.ServerSample) {
 	return samples
 }
 
-// labelText writes labels as Prometheus' text form has them between braces, sorted. Names that are more than letters, digits and underscores
-// are in quotes there, so that no two series read alike.
+// labelText writes labels as Prometheus' text form has them between braces, sorted. Names that are more than letters,
+// digits and underscores are in quotes there, so that no two series read alike.
 func labelText(pairs []*dto.LabelPair) string {
-	pairs = slices.SortedFunc(slices.Values(pairs), func(a, b *dto.LabelPair) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	pairs = slices.SortedFunc(slices.Values(pairs),
+		func(a, b *dto.LabelPair) int { return cmp.Compare(a.GetName(), b.GetName()) })
 	var text strings.Builder
 	for i, p := range pairs {
 		if i > 0 {

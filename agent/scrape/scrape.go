@@ -1,12 +1,14 @@
 // Package scrape reads the metrics of serving engines, in Prometheus' text form.
 //
-// It has two uses. An account is what counters and histograms grew by over a stage: the engine's own measure of the requests that Spate
-// measures from outside. It takes a reading before the stage and one after its last request. Samples are the values of gauges and counters,
-// read each second: how many requests an engine holds, how many wait, how full its KV cache is.
+// It has two uses. An account is what counters and histograms grew by over a stage: the engine's own measure of the
+// requests that Spate measures from outside. It takes a reading before the stage and one after its last request.
+// Samples are the values of gauges and counters, read each second: how many requests an engine holds, how many wait,
+// how full its KV cache is.
 //
-// It keeps away from the load: connections of its own, nothing on the way of a request. An engine in Python writes its page on the thread
-// that sends tokens, some 10 ms of it, so nobody is read each second who was not asked for. A server that does not answer costs its own
-// numbers and nothing else. No redirect is followed: only hosts that the agent may send load to are asked. The agent calls it.
+// It keeps away from the load: connections of its own, nothing on the way of a request. An engine in Python writes its
+// page on the thread that sends tokens, some 10 ms of it, so nobody is read each second who was not asked for. A server
+// that does not answer costs its own numbers and nothing else. No redirect is followed: only hosts that the agent may
+// send load to are asked. The agent calls it.
 package scrape
 
 import (
@@ -49,7 +51,8 @@ type Source struct {
 	Else string
 	// Header is sent with each request: secrets only to whom they are meant for. May be nil.
 	Header http.Header
-	// OfTarget says that the target's endpoints are on this host: it is reached as they are, by Config.TLS and Config.Proxy.
+	// OfTarget says that the target's endpoints are on this host: it is reached as they are, by Config.TLS and
+	// Config.Proxy.
 	OfTarget bool
 }
 
@@ -61,14 +64,16 @@ type Config struct {
 	Optional bool
 	// Names of the metrics that samples are taken of; "*" at an end stands for any rest.
 	Names []string
-	// Account names the counters and histograms of the account, those that matter most first. Where there are more than the limits allow,
-	// they decide for samples, too.
+	// Account names the counters and histograms of the account, those that matter most first. Where there are more than
+	// the limits allow, they decide for samples, too.
 	Account []string
 	// Model that the target serves. Of metrics that name models, those of others are no part of the account.
 	Model string
-	// TLS is how the target's hosts are checked, and what is shown to them. Nil: by the system's authorities. So are all other hosts.
+	// TLS is how the target's hosts are checked, and what is shown to them. Nil: by the system's authorities. So are
+	// all other hosts.
 	TLS *tls.Config
-	// Proxy is what the target's hosts are asked through, with its user and password. Nil: none. All others are asked directly.
+	// Proxy is what the target's hosts are asked through, with its user and password. Nil: none. All others are asked
+	// directly.
 	Proxy *url.URL
 	// Pins are the addresses of hosts whose names are not to be looked up again.
 	Pins allow.Pins
@@ -78,7 +83,8 @@ type Config struct {
 	Complain func(url string, err error)
 }
 
-// Scraper reads the metrics of servers for one stage. Its methods may be called concurrently, but for Find, which comes first.
+// Scraper reads the metrics of servers for one stage. Its methods may be called concurrently, but for Find, which comes
+// first.
 type Scraper struct {
 	config  Config
 	names   names
@@ -116,13 +122,15 @@ func (s *Scraper) Close() {
 	s.other.CloseIdleConnections()
 }
 
-// newClient makes a client without compression, whose answers have no bound, and without a proxy of the environment's, as for the load. All
-// sources may be of one host, and all behind one proxy: none waits for another's connection. Nor does one wait for a connection that never
-// comes to be: opening one may take no longer than an answer, and the next window opens another.
+// newClient makes a client without compression, whose answers have no bound, and without a proxy of the environment's,
+// as for the load. All sources may be of one host, and all behind one proxy: none waits for another's connection. Nor
+// does one wait for a connection that never comes to be: opening one may take no longer than an answer, and the next
+// window opens another.
 func newClient(sources int, pins allow.Pins, config *tls.Config, proxy *url.URL) *http.Client {
 	transport := &http.Transport{
 		DialContext: pinnedDial(pins), TLSHandshakeTimeout: Timeout,
-		TLSClientConfig: config, DisableCompression: true, MaxIdleConnsPerHost: sources, MaxConnsPerHost: 2 * sources, MaxResponseHeaderBytes: 64 << 10,
+		TLSClientConfig: config, DisableCompression: true, MaxIdleConnsPerHost: sources, MaxConnsPerHost: 2 * sources,
+		MaxResponseHeaderBytes: 64 << 10,
 	}
 	if proxy != nil {
 		transport.Proxy = http.ProxyURL(proxy)
@@ -133,7 +141,8 @@ func newClient(sources int, pins allow.Pins, config *tls.Config, proxy *url.URL)
 	}
 }
 
-// pinnedDial opens connections to hosts that are pinned at their first address that answers, and to all others as net does.
+// pinnedDial opens connections to hosts that are pinned at their first address that answers, and to all others as net
+// does.
 func pinnedDial(pins allow.Pins) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	dialer := &net.Dialer{Timeout: Timeout}
 	return func(ctx context.Context, network, addr string) (c net.Conn, err error) {
@@ -154,8 +163,8 @@ func pinnedDial(pins allow.Pins) func(ctx context.Context, network, addr string)
 	}
 }
 
-// Run takes samples of each source at the start of each window from one on, counted from the stage's start, until ctx ends. It returns when
-// nothing of it is under way any more, and is called once.
+// Run takes samples of each source at the start of each window from one on, counted from the stage's start, until ctx
+// ends. It returns when nothing of it is under way any more, and is called once.
 func (s *Scraper) Run(ctx context.Context, start clock.Instant, from uint32) {
 	s.each(func(source Source) { s.watch(ctx, source, start, from) })
 }
@@ -285,8 +294,8 @@ func (s *Scraper) keep(window uint32, samples []*spatev1.ServerSample) {
 	s.unsent = append(s.unsent, batch{window, samples})
 }
 
-// Take returns what came in windows up to one and was not taken yet, of each series the newest value, in the order of sources, names and
-// labels.
+// Take returns what came in windows up to one and was not taken yet, of each series the newest value, in the order of
+// sources, names and labels.
 func (s *Scraper) Take(through uint32) (samples []*spatev1.ServerSample) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -303,11 +312,13 @@ func (s *Scraper) Take(through uint32) (samples []*spatev1.ServerSample) {
 	return samples
 }
 
-// SameHost reports whether two addresses are of one host and port, so that what is secret to one is no news to the other.
+// SameHost reports whether two addresses are of one host and port, so that what is secret to one is no news to the
+// other.
 func SameHost(a, b string) bool {
 	u, err1 := url.Parse(a)
 	v, err2 := url.Parse(b)
-	return err1 == nil && err2 == nil && u.Scheme == v.Scheme && strings.EqualFold(u.Hostname(), v.Hostname()) && portOf(u) == portOf(v)
+	return err1 == nil && err2 == nil && u.Scheme == v.Scheme && strings.EqualFold(u.Hostname(), v.Hostname()) &&
+		portOf(u) == portOf(v)
 }
 
 // portOf is the port of an address, its scheme's if it names none.

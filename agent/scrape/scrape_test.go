@@ -66,7 +66,8 @@ func TestScrape(t *testing.T) {
 	s := New(Config{
 		Names: []string{"a"}, Complain: said.complain,
 		Sources: []Source{
-			{Number: 3, URL: good.URL + "/metrics", Header: http.Header{"Authorization": {"Bearer k"}, "X-Team": {"a"}}},
+			{Number: 3, URL: good.URL + "/metrics", Header: http.Header{"Authorization": {"Bearer k"},
+				"X-Team": {"a"}}},
 			{Number: 5, URL: bad.URL}, {Number: 6, URL: long.URL},
 		},
 	})
@@ -93,7 +94,8 @@ func TestScrape(t *testing.T) {
 		}
 	}
 	all := strings.Join(said.texts, "\n")
-	if len(said.texts) != 2 || !strings.Contains(all, "status 302") || !strings.Contains(all, "longer than 4000 bytes") || strings.Contains(all, "Bearer") {
+	if len(said.texts) != 2 || !strings.Contains(all, "status 302") ||
+		!strings.Contains(all, "longer than 4000 bytes") || strings.Contains(all, "Bearer") {
 		t.Errorf("it said:\n%s", all)
 	}
 }
@@ -163,7 +165,10 @@ func TestSourcesOfOneHostDoNotWaitForEachOther(t *testing.T) {
 
 // A server that takes connections and lets TLS hang is asked anew in each window, and read again once it is well.
 func TestHangingHandshakesHoldUpNothing(t *testing.T) {
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "a 1") }))
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		fmt.Fprintln(w, "a 1")
+	}))
 	hanging := &hangs{Listener: server.Listener, left: 2}
 	server.Listener = hanging
 	server.StartTLS()
@@ -214,8 +219,10 @@ func TestSameHost(t *testing.T) {
 		a, b string
 		same bool
 	}{
-		{"http://h:8000", "http://h:8000/metrics", true}, {"https://H", "https://h:443/metrics", true}, {"http://h", "http://h:80/m", true},
-		{"http://h:8000", "http://h:8002/metrics", false}, {"http://h", "https://h/metrics", false}, {"http://h", "http://i/metrics", false},
+		{"http://h:8000", "http://h:8000/metrics", true}, {"https://H", "https://h:443/metrics", true},
+		{"http://h", "http://h:80/m", true},
+		{"http://h:8000", "http://h:8002/metrics", false}, {"http://h", "https://h/metrics", false},
+		{"http://h", "http://i/metrics", false},
 		{"http://h", "://", false},
 	} {
 		if SameHost(c.a, c.b) != c.same {

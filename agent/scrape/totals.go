@@ -33,8 +33,8 @@ type histogram struct {
 	counts []uint64  // of each bucket alone
 }
 
-// readTotals reads the counters and histograms that are wanted off a page. Of a metric whose series name a model, those of another model
-// than the target's are left out, if one of them is the target's.
+// readTotals reads the counters and histograms that are wanted off a page. Of a metric whose series name a model, those
+// of another model than the target's are left out, if one of them is the target's.
 func readTotals(page []byte, wanted names, modelName string) (totals, error) {
 	t := totals{counters: map[series]float64{}, histograms: map[series]histogram{}}
 	families, err := familiesOf(filter(page, wanted.with(startTime), true))
@@ -101,8 +101,8 @@ func (t *totals) addHistogram(key series, h *dto.Histogram) {
 	t.histograms[key] = read
 }
 
-// bucketsOf returns the upper bounds of a histogram's buckets but the last, and the count of each bucket alone. They are nil if they make no
-// sense, or are too many.
+// bucketsOf returns the upper bounds of a histogram's buckets but the last, and the count of each bucket alone. They
+// are nil if they make no sense, or are too many.
 func bucketsOf(h *dto.Histogram) (bounds []float64, counts []uint64) {
 	buckets := slices.Clone(h.GetBucket())
 	slices.SortStableFunc(buckets, func(a, b *dto.Bucket) int {
@@ -131,7 +131,8 @@ func bucketsOf(h *dto.Histogram) (bounds []float64, counts []uint64) {
 // modelLabels are the labels in which engines and gateways name the model.
 var modelLabels = []string{"model_name", "model"}
 
-// ofModel leaves the series of other models out, if there are some of the one that is asked for. Dynamo writes its name in small letters.
+// ofModel leaves the series of other models out, if there are some of the one that is asked for. Dynamo writes its name
+// in small letters.
 func ofModel(metrics []*dto.Metric, name string) []*dto.Metric {
 	other := func(m *dto.Metric) bool {
 		return !slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool {

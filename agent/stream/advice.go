@@ -15,7 +15,8 @@ var (
 	errNoHTTP2   = errors.New(`the endpoint does not speak HTTP/2: leave connection.http out, or say "1.1"`)
 )
 
-// advised adds to an error of connecting what to do about it, as far as that is known. name is what a certificate was checked for.
+// advised adds to an error of connecting what to do about it, as far as that is known. name is what a certificate was
+// checked for.
 func advised(err error, name string) error {
 	what := adviceFor(err, name)
 	if what == "" {
@@ -71,10 +72,11 @@ func isAlert(err error) bool {
 	return ok && operation.Op == "remote error"
 }
 
-// How an answer begins in the other version of HTTP: a SETTINGS frame of HTTP/2, whose length is a multiple of 6, for the connection as a
-// whole (RFC 9113, 6.5), and the status line of HTTP/1.1.
+// How an answer begins in the other version of HTTP: a SETTINGS frame of HTTP/2, whose length is a multiple of 6, for
+// the connection as a whole (RFC 9113, 6.5), and the status line of HTTP/1.1.
 func beginsHTTP2(p []byte) bool {
-	return len(p) >= frameHead && p[0] == 0 && p[1] == 0 && p[2]%6 == 0 && p[3] == frameSettings && p[4] == 0 && bytes.Equal(p[5:9], make([]byte, 4))
+	return len(p) >= frameHead && p[0] == 0 && p[1] == 0 && p[2]%6 == 0 && p[3] == frameSettings && p[4] == 0 &&
+		bytes.Equal(p[5:9], make([]byte, 4))
 }
 
 func beginsHTTP1(p []byte) bool { return bytes.HasPrefix(p, []byte("HTTP/1.")) }

@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// mend makes joined text of JSON strings sound as the text of one JSON string. It was walked over by the cursor or by encoding/json, so
-// its escapes are whole and its quotes escaped. What is left is what frames may have split and never completed: characters in UTF-8 and
-// pairs of escaped surrogates, both of which servers refuse in requests. It changes text in place; only broken UTF-8 can
-// take new memory.
+// mend makes joined text of JSON strings sound as the text of one JSON string. It was walked over by the cursor or by
+// encoding/json, so its escapes are whole and its quotes escaped. What is left is what frames may have split and never
+// completed: characters in UTF-8 and pairs of escaped surrogates, both of which servers refuse in requests. It changes
+// text in place; only broken UTF-8 can take new memory.
 func mend(text []byte) []byte {
 	pair(text)
 	if utf8.Valid(text) {

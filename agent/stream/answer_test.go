@@ -40,20 +40,21 @@ func TestAnswers(t *testing.T) {
 		want   string
 		frames []string
 	}{
-		"joined":                   {"one two", []string{roleFrame, contentFrame("one"), contentFrame(" two")}},
-		"escapes":                  {`a\n\"\u00e9\\`, []string{contentFrame(`a\n\"`), contentFrame(`\u00e9\\`)}},
-		"reasoning is none":        {"a", []string{reasoning, contentFrame("a"), reasoning}},
-		"the first choice only":    {"a", []string{second, contentFrame("a")}},
-		"a pair split":             {`\ud83d\ude00`, []string{contentFrame(`\ud83d`), contentFrame(`\ude00`)}},
-		"half a pair":              {`\ufffda`, []string{contentFrame(`\ud83d`), contentFrame(`a`)}},
-		"half a pair at the end":   {`a\ufffd`, []string{contentFrame(`a`), contentFrame(`\uD83D`)}},
-		"the wrong half":           {`\ufffd\ufffd`, []string{contentFrame(`\ude00\ud83d`)}},
-		"half a pair and a pair":   {`\ufffd\ud83d\ude00`, []string{contentFrame(`\ud83d\ud83d\ude00`)}},
-		"an escaped backslash":     {`\\ud83d`, []string{contentFrame(`\\ud83d`)}},
-		"a character split":        {"é", []string{contentFrame("\xc3"), contentFrame("\xa9")}},
-		"broken UTF-8":             {"a\ufffdb", []string{contentFrame("a\xc3"), contentFrame("b")}},
-		"completions":              {"one", []string{`data: {"choices":[{"index":0,"text":"one"}]}` + "\n\n"}},
-		"a frame of another order": {"one", []string{`data: {"choices":[{"delta":{"\u0063ontent":"one"},"index":0.0}]}` + "\n\n"}},
+		"joined":                 {"one two", []string{roleFrame, contentFrame("one"), contentFrame(" two")}},
+		"escapes":                {`a\n\"\u00e9\\`, []string{contentFrame(`a\n\"`), contentFrame(`\u00e9\\`)}},
+		"reasoning is none":      {"a", []string{reasoning, contentFrame("a"), reasoning}},
+		"the first choice only":  {"a", []string{second, contentFrame("a")}},
+		"a pair split":           {`\ud83d\ude00`, []string{contentFrame(`\ud83d`), contentFrame(`\ude00`)}},
+		"half a pair":            {`\ufffda`, []string{contentFrame(`\ud83d`), contentFrame(`a`)}},
+		"half a pair at the end": {`a\ufffd`, []string{contentFrame(`a`), contentFrame(`\uD83D`)}},
+		"the wrong half":         {`\ufffd\ufffd`, []string{contentFrame(`\ude00\ud83d`)}},
+		"half a pair and a pair": {`\ufffd\ud83d\ude00`, []string{contentFrame(`\ud83d\ud83d\ude00`)}},
+		"an escaped backslash":   {`\\ud83d`, []string{contentFrame(`\\ud83d`)}},
+		"a character split":      {"é", []string{contentFrame("\xc3"), contentFrame("\xa9")}},
+		"broken UTF-8":           {"a\ufffdb", []string{contentFrame("a\xc3"), contentFrame("b")}},
+		"completions":            {"one", []string{`data: {"choices":[{"index":0,"text":"one"}]}` + "\n\n"}},
+		"a frame of another order": {"one",
+			[]string{`data: {"choices":[{"delta":{"\u0063ontent":"one"},"index":0.0}]}` + "\n\n"}},
 	} {
 		if got := answerOf(t, Config{}, true, tt.frames...); string(got) != tt.want {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
@@ -73,9 +74,11 @@ func mendOracle(t *rapid.T, text []byte) string {
 	return s
 }
 
-// TestMend checks that any text of sound pieces comes to what encoding/json makes of it, as valid UTF-8 and without lone surrogates.
+// TestMend checks that any text of sound pieces comes to what encoding/json makes of it, as valid UTF-8 and without
+// lone surrogates.
 func TestMend(t *testing.T) {
-	pieces := rapid.SampledFrom([]string{"a", "u", "d", "8", `\\`, `\n`, `\"`, `\/`, `\ud83d`, `\uDE00`, `\ude00`, `\u0041`, `\ufffd`, `\uFFFF`, "é", "😀", "\xc3", "\xa9", "\xff"})
+	pieces := rapid.SampledFrom([]string{"a", "u", "d", "8", `\\`, `\n`, `\"`, `\/`, `\ud83d`, `\uDE00`, `\ude00`,
+		`\u0041`, `\ufffd`, `\uFFFF`, "é", "😀", "\xc3", "\xa9", "\xff"})
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(rapid.SliceOfN(pieces, 0, 12).Draw(t, "pieces"), "")
 		got := mend([]byte(text))
@@ -92,7 +95,8 @@ func TestMend(t *testing.T) {
 	})
 }
 
-// checkSurrogates finds lone surrogates the slow way: it takes out escaped backslashes and pairs, and looks for what is left.
+// checkSurrogates finds lone surrogates the slow way: it takes out escaped backslashes and pairs, and looks for what is
+// left.
 func checkSurrogates(t *rapid.T, text []byte) {
 	s := strings.ToLower(strings.ReplaceAll(string(text), `\\`, ""))
 	s = strings.ReplaceAll(s, `\ud83d\ude00`, "")
@@ -103,7 +107,8 @@ func checkSurrogates(t *rapid.T, text []byte) {
 
 func TestCachedTokens(t *testing.T) {
 	usage := func(details string) string {
-		return chunk(`data: {"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7,"prompt_tokens_details":` + details + "}}\n\n")
+		return chunk(`data: {"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7,"prompt_tokens_details":` +
+			details + "}}\n\n")
 	}
 	for name, tt := range map[string]struct {
 		frames string

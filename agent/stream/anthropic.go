@@ -7,12 +7,13 @@ import (
 	"github.com/spate-load/spate/workload"
 )
 
-// anthropic is Anthropic's POST /v1/messages, which vLLM and others serve, too. Its events say in "type" what they are: the first has the
-// prompt's tokens, the one before the last those of the output.
+// anthropic is Anthropic's POST /v1/messages, which vLLM and others serve, too. Its events say in "type" what they are:
+// the first has the prompt's tokens, the one before the last those of the output.
 type anthropic struct{}
 
 var anthropicTraits = traits{
-	path: "/v1/messages", model: "model", prompts: []string{"messages", "system"}, fixed: map[string]any{"stream": true},
+	path: "/v1/messages", model: "model", prompts: []string{"messages", "system"},
+	fixed:   map[string]any{"stream": true},
 	lengths: []string{"max_tokens"}, eos: "ignore_eos", least: []string{"min_tokens"},
 }
 
@@ -115,7 +116,8 @@ func (f *frame) spent(usage []byte) {
 // messageRole is what decides where a message goes.
 var messageRole = []string{"role", "content"}
 
-// arrange takes a system prompt out of the messages, where this API does not have it, and puts it into a field of its own behind them.
+// arrange takes a system prompt out of the messages, where this API does not have it, and puts it into a field of its
+// own behind them.
 func (anthropic) arrange(dst []byte, from int) []byte {
 	c := cursor{b: dst, i: from}
 	c.eat('[')

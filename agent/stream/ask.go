@@ -16,7 +16,8 @@ import (
 type Model struct {
 	// ID is the name that requests ask for.
 	ID string
-	// Owner as the server says it. Serving engines put their own name there: "vllm", "sglang", "tensorrt_llm". May be empty.
+	// Owner as the server says it. Serving engines put their own name there: "vllm", "sglang", "tensorrt_llm". May be
+	// empty.
 	Owner string
 	// MaxModelTokens is the longest prompt and output together, in tokens. 0: the server does not tell.
 	MaxModelTokens uint32
@@ -64,8 +65,8 @@ func length(n json.Number) uint32 {
 	return uint32(v)
 }
 
-// Version asks an endpoint for the version of its software: GET /version, as vLLM and TensorRT-LLM have it, or GET /get_server_info,
-// as SGLang has it, or in the API's own way. It blocks, at most 40 s.
+// Version asks an endpoint for the version of its software: GET /version, as vLLM and TensorRT-LLM have it, or GET
+// /get_server_info, as SGLang has it, or in the API's own way. It blocks, at most 40 s.
 func (c *Client) Version(ctx context.Context, endpoint int) (string, error) {
 	if d, ok := c.dialect.(describer); ok {
 		if _, version, err := d.describe(ctx, c, endpoint); version != "" || !refused(err) {
@@ -82,8 +83,8 @@ func (c *Client) Version(ctx context.Context, endpoint int) (string, error) {
 	return answer.Version, err
 }
 
-// Tokenize asks an endpoint how many tokens a text has as a prompt of completions: POST /tokenize, as vLLM and SGLang have it. It
-// blocks, at most 20 s. Servers of an API with a way of its own are asked in that first.
+// Tokenize asks an endpoint how many tokens a text has as a prompt of completions: POST /tokenize, as vLLM and SGLang
+// have it. It blocks, at most 20 s. Servers of an API with a way of its own are asked in that first.
 func (c *Client) Tokenize(ctx context.Context, endpoint int, text string) (Tokens, error) {
 	if d, ok := c.dialect.(counter); ok {
 		if t, err := d.count(ctx, c, endpoint, text, false); !refused(err) {
@@ -94,10 +95,12 @@ func (c *Client) Tokenize(ctx context.Context, endpoint int, text string) (Token
 }
 
 // templateFields are the fields of a chat's body that change what its template makes of it.
-var templateFields = []string{"add_generation_prompt", "add_special_tokens", "chat_template", "chat_template_kwargs", "continue_final_message", "tools"}
+var templateFields = []string{"add_generation_prompt", "add_special_tokens", "chat_template", "chat_template_kwargs",
+	"continue_final_message", "tools"}
 
-// TokenizeChat asks an endpoint how many tokens a chat has whose only message is a text of the user's, the chat template's included: POST
-// /tokenize, as vLLM has it. Servers that take no messages there answer with an error. It blocks, at most 10 s.
+// TokenizeChat asks an endpoint how many tokens a chat has whose only message is a text of the user's, the chat
+// template's included: POST /tokenize, as vLLM has it. Servers that take no messages there answer with an error. It
+// blocks, at most 10 s.
 func (c *Client) TokenizeChat(ctx context.Context, endpoint int, text string) (Tokens, error) {
 	if d, ok := c.dialect.(counter); ok {
 		if t, err := d.count(ctx, c, endpoint, text, true); !refused(err) {
@@ -137,8 +140,8 @@ func (c *Client) tokenize(ctx context.Context, endpoint int, fields map[string]a
 	return t, nil
 }
 
-// Measure has an endpoint make one token and returns how many tokens it counted in the prompt: the text, and what the server adds to
-// it. The request has the plan's fields, as far as they can change the prompt. It blocks, at most 10 s.
+// Measure has an endpoint make one token and returns how many tokens it counted in the prompt: the text, and what the
+// server adds to it. The request has the plan's fields, as far as they can change the prompt. It blocks, at most 10 s.
 func (c *Client) Measure(ctx context.Context, endpoint int, text string) (uint64, error) {
 	path := c.dialect.traits().at(c.model)
 	encoded, err := c.promptOf(text)
@@ -183,7 +186,8 @@ func (c *Client) measureStream(ctx context.Context, endpoint int, body []byte) (
 	case o.Err != nil:
 		return 0, o.Err
 	case o.Cancelled:
-		return 0, &Error{Class: spatev1.ErrorClass_ERROR_CLASS_TIMEOUT, Message: "POST " + c.dialect.traits().at(c.model) + ": no answer in time"}
+		return 0, &Error{Class: spatev1.ErrorClass_ERROR_CLASS_TIMEOUT, Message: "POST " +
+			c.dialect.traits().at(c.model) + ": no answer in time"}
 	}
 	return c.counted(0)
 }
@@ -191,12 +195,14 @@ func (c *Client) measureStream(ctx context.Context, endpoint int, body []byte) (
 // counted is a server's count of a prompt.
 func (c *Client) counted(tokens uint64) (uint64, error) {
 	if tokens == 0 {
-		return 0, c.unusable(c.dialect.traits().at(c.model), "the answer is not as this API has it: no usage with the tokens of the prompt")
+		return 0, c.unusable(c.dialect.traits().at(c.model),
+			"the answer is not as this API has it: no usage with the tokens of the prompt")
 	}
 	return tokens, nil
 }
 
 // unusable is the error of an answer that says nothing.
 func (c *Client) unusable(path, message string) *Error {
-	return &Error{Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, Message: c.secrets.clean("POST " + path + ": " + message)}
+	return &Error{Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME,
+		Message: c.secrets.clean("POST " + path + ": " + message)}
 }

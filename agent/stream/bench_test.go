@@ -51,7 +51,8 @@ func benchmarkFrames(b *testing.B, secure *tls.Config, authorities string) {
 	if secure != nil {
 		s.URL = strings.Replace(s.URL, "http:", "https:", 1)
 	}
-	c := newTestClient(b, Config{Endpoints: []string{s.URL}, RequestTimeout: time.Hour, Connection: Connection{CA: authorities}})
+	c := newTestClient(b, Config{Endpoints: []string{s.URL}, RequestTimeout: time.Hour,
+		Connection: Connection{CA: authorities}})
 	o := Observation{Frames: make([]Frame, 0, n), Lags: make([]int64, 0, n)}
 	r := Request{Body: body(c)}
 	b.ReportAllocs()
@@ -64,7 +65,8 @@ func benchmarkFrames(b *testing.B, secure *tls.Config, authorities string) {
 	b.ReportMetric(float64(len(o.Lags))/float64(n), "reads/frame")
 }
 
-// BenchmarkFloorFrames is BenchmarkDoFrames with a client that reads and discards: what is beyond it is this package's and net/http's.
+// BenchmarkFloorFrames is BenchmarkDoFrames with a client that reads and discards: what is beyond it is this package's
+// and net/http's.
 func BenchmarkFloorFrames(b *testing.B) {
 	n := b.N
 	s := frameServer(b, &n, nil)
@@ -108,7 +110,8 @@ func BenchmarkDoRequests(b *testing.B) {
 	}
 }
 
-// BenchmarkFrame is what this package adds to a frame between the kernel's read and the Observation: chunk, event, JSON, times.
+// BenchmarkFrame is what this package adds to a frame between the kernel's read and the Observation: chunk, event,
+// JSON, times.
 func BenchmarkFrame(b *testing.B) {
 	c := newTestClient(b, Config{Endpoints: []string{"http://h"}})
 	o := Observation{Frames: make([]Frame, 0, b.N+1), Lags: make([]int64, 0, b.N+1)}
@@ -120,7 +123,8 @@ func BenchmarkFrame(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := range b.N {
-		body.take(frame, reading{at: clock.Instant(i + 1), seen: clock.Instant(i + 2), number: uint64(i + 1), stamped: true})
+		body.take(frame, reading{at: clock.Instant(i + 1), seen: clock.Instant(i + 2), number: uint64(i + 1),
+			stamped: true})
 	}
 	if o.Err != nil || o.TokenFrames != uint64(b.N) {
 		b.Fatalf("%v, %d frames", o.Err, o.TokenFrames)
@@ -146,7 +150,8 @@ func BenchmarkIdleStreams(b *testing.B) {
 		for range streams {
 			go func() {
 				var o Observation
-				c.Do(b.Context(), Request{Body: body(c), OnToken: func(_ clock.Instant, _ int) { waiting <- struct{}{} }}, &o)
+				c.Do(b.Context(), Request{Body: body(c),
+					OnToken: func(_ clock.Instant, _ int) { waiting <- struct{}{} }}, &o)
 				done <- o.Err
 			}()
 		}

@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// blocks are large buffers that nobody uses, by the power of two of their size. Only answers longer than any that was asked for
-// need them. An agent's collector seldom comes, so a few hostile servers would otherwise fill its memory with garbage.
+// blocks are large buffers that nobody uses, by the power of two of their size. Only answers longer than any that was
+// asked for need them. An agent's collector seldom comes, so a few hostile servers would otherwise fill its memory with
+// garbage.
 var blocks [bits.UintSize]sync.Pool
 
 // block returns a buffer of n bytes or more. What it holds is not defined.

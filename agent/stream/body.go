@@ -24,7 +24,8 @@ type piece struct {
 	slot slot
 }
 
-// template is a body encoded once, with its slots left open. Its keys are sorted: equal requests are equal byte for byte.
+// template is a body encoded once, with its slots left open. Its keys are sorted: equal requests are equal byte for
+// byte.
 type template []piece
 
 // wishes are what a body asks for beside what its API needs.
@@ -103,7 +104,8 @@ func (t *traits) body(prompt, model string, fields map[string]any, exact bool) m
 	return body
 }
 
-// of returns the object of a body that holds the length and what goes with it. It is empty, and no part of the body, if there is none.
+// of returns the object of a body that holds the length and what goes with it. It is empty, and no part of the body, if
+// there is none.
 func (t *traits) of(body map[string]any) map[string]any {
 	if t.options == "" {
 		return body
@@ -126,8 +128,9 @@ func (t *traits) oneLength(options, given map[string]any) {
 	}
 }
 
-// askExactly asks for as many output tokens as the length says, and not fewer. Where the fields speak of the end of outputs they decide.
-// Servers refuse to make more tokens at least than at most, so where the fields fix the length there is no least.
+// askExactly asks for as many output tokens as the length says, and not fewer. Where the fields speak of the end of
+// outputs they decide. Servers refuse to make more tokens at least than at most, so where the fields fix the length
+// there is no least.
 func (t *traits) askExactly(options, given map[string]any) {
 	if t.eos != "" {
 		options[t.eos] = true
@@ -142,8 +145,8 @@ func (t *traits) askExactly(options, given map[string]any) {
 	}
 }
 
-// probe returns the fields of a request that asks for one token, in one piece where the API can, whose prompt is counted. It keeps what can
-// change the prompt.
+// probe returns the fields of a request that asks for one token, in one piece where the API can, whose prompt is
+// counted. It keeps what can change the prompt.
 func (t *traits) probe(fields map[string]any) map[string]any {
 	probe := maps.Clone(fields)
 	if probe == nil {

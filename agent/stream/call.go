@@ -15,8 +15,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Calls ask a server about itself before load is sent. They go the way of the requests, with the same headers and secrets, but are not
-// timed and not repeated. All block until the answer is there, the context ends or callTimeout has passed; their errors are *Error.
+// Calls ask a server about itself before load is sent. They go the way of the requests, with the same headers and
+// secrets, but are not timed and not repeated. All block until the answer is there, the context ends or callTimeout has
+// passed; their errors are *Error.
 const (
 	callTimeout = 10 * time.Second
 	// callLimit is the longest answer. The token ids of a text of 100,000 tokens take less than a fifth of it.
@@ -49,7 +50,8 @@ func (c *Client) call(ctx context.Context, u *url.URL, body []byte, answer any) 
 	case err != nil && page != "":
 		return c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, errors.New("the answer is not JSON"+page))
 	case err != nil:
-		return c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, fmt.Errorf("the answer is not as this API has it: %s", oddity(err)))
+		return c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME,
+			fmt.Errorf("the answer is not as this API has it: %s", oddity(err)))
 	}
 	return nil
 }
@@ -76,11 +78,13 @@ func (c *Client) fetch(ctx context.Context, q *outgoing) (http.Header, []byte, e
 	case err != nil:
 		return nil, nil, c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM, err)
 	case response.StatusCode != http.StatusOK:
-		e := c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, fmt.Errorf("%s%s", c.refused(response), saidWith(data)))
+		e := c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS,
+			fmt.Errorf("%s%s", c.refused(response), saidWith(data)))
 		e.HTTPStatus = response.StatusCode
 		return nil, nil, e
 	case len(data) > callLimit:
-		return nil, nil, c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, fmt.Errorf("the answer is longer than %d MiB", callLimit>>20))
+		return nil, nil, c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME,
+			fmt.Errorf("the answer is longer than %d MiB", callLimit>>20))
 	}
 	return response.Header, data, nil
 }
@@ -107,7 +111,8 @@ func (c *Client) callRequest(u *url.URL, body []byte) *outgoing {
 	return q
 }
 
-// caller takes no part in what its connection sees. The connection counts as used: the first timed request on it opened none.
+// caller takes no part in what its connection sees. The connection counts as used: the first timed request on it opened
+// none.
 type caller struct{}
 
 // lent implements borrower.

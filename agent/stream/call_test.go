@@ -65,8 +65,9 @@ func TestVersion(t *testing.T) {
 		want  string
 		asked int64
 	}{
-		"vLLM":    {map[string]string{"/version": `{"version":"0.9.1"}`}, "0.9.1", 1},
-		"SGLang":  {map[string]string{"/get_server_info": `{"model_path":"m","api_key":"hunter2","version":"0.4.6"}`}, "0.4.6", 2},
+		"vLLM": {map[string]string{"/version": `{"version":"0.9.1"}`}, "0.9.1", 1},
+		"SGLang": {map[string]string{"/get_server_info": `{"model_path":"m","api_key":"hunter2","version":"0.4.6"}`},
+			"0.4.6", 2},
 		"neither": {nil, "", 2},
 	} {
 		var asked atomic.Int64
@@ -93,7 +94,8 @@ func TestTokenize(t *testing.T) {
 		`{"tokens":[]}`:    {0, 0},
 	} {
 		base, calls := callServer(t, 200, answer)
-		c := newTestClient(t, Config{Endpoints: []string{base + "/v1"}, Model: "m", Body: map[string]any{"chat_template_kwargs": map[string]any{"enable_thinking": false}, "temperature": 0.0}})
+		c := newTestClient(t, Config{Endpoints: []string{base + "/v1"}, Model: "m",
+			Body: map[string]any{"chat_template_kwargs": map[string]any{"enable_thinking": false}, "temperature": 0.0}})
 		if got, err := c.Tokenize(t.Context(), 0, `a "b"`); err != nil || got != want {
 			t.Errorf("%s: %v, %v", answer, got, err)
 		}
@@ -114,9 +116,11 @@ func TestMeasure(t *testing.T) {
 		config     Config
 		path, body string
 	}{
-		"chat": {Config{Model: "m", ExactOutput: true, Body: map[string]any{"ignore_eos": true, "stream_options": map[string]any{}, "n": 2.0, "tools": []any{}}},
+		"chat": {Config{Model: "m", ExactOutput: true,
+			Body: map[string]any{"ignore_eos": true, "stream_options": map[string]any{}, "n": 2.0, "tools": []any{}}},
 			"/v1/chat/completions", `{"max_tokens":1,"messages":[{"content":"a <b>","role":"user"}],"model":"m","stream":false,"tools":[]}`},
-		"completions": {Config{API: "completions", Model: "m", Body: map[string]any{"max_completion_tokens": 9.0, "max_tokens": 9.0}},
+		"completions": {Config{API: "completions", Model: "m", Body: map[string]any{"max_completion_tokens": 9.0,
+			"max_tokens": 9.0}},
 			"/v1/completions", `{"max_completion_tokens":1,"model":"m","prompt":"a <b>","stream":false}`},
 	} {
 		base, calls := callServer(t, 200, `{"choices":[],"usage":{"prompt_tokens":12,"completion_tokens":1}}`)
@@ -158,11 +162,14 @@ func TestCallsThatFail(t *testing.T) {
 		class  spatev1.ErrorClass
 		want   string
 	}{
-		"refused":    {401, "bad key sk-hunter2", spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, "401 Unauthorized: bad key ***"},
+		"refused": {401, "bad key sk-hunter2", spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS,
+			"401 Unauthorized: bad key ***"},
 		"redirected": {307, "", spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, "307"},
 		"no JSON":    {200, "<html>", spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "it is a web page (HTML)"},
-		"odd JSON":   {200, `{"data":7,"usage":7,"count":"x"}`, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "the answer is not as this API has it: "},
-		"too long":   {200, `{"x":"` + strings.Repeat("x", callLimit) + `"}`, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "longer than 4 MiB"},
+		"odd JSON": {200, `{"data":7,"usage":7,"count":"x"}`, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME,
+			"the answer is not as this API has it: "},
+		"too long": {200, `{"x":"` + strings.Repeat("x", callLimit) + `"}`, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME,
+			"longer than 4 MiB"},
 	} {
 		base, _ := callServer(t, tt.status, tt.answer)
 		c := newTestClient(t, Config{Endpoints: []string{base}, APIKey: "sk-hunter2"})
@@ -171,7 +178,8 @@ func TestCallsThatFail(t *testing.T) {
 		_, measured := c.Measure(t.Context(), 0, "a")
 		for _, err := range []error{models, tokens, measured} {
 			e, ok := errors.AsType[*Error](err)
-			if !ok || e.Class != tt.class || !strings.Contains(e.Message, tt.want) || strings.Contains(e.Message, "hunter2") || len(e.Message) > messageLimit {
+			if !ok || e.Class != tt.class || !strings.Contains(e.Message, tt.want) ||
+				strings.Contains(e.Message, "hunter2") || len(e.Message) > messageLimit {
 				t.Errorf("%s: %v", name, err)
 			}
 			if ok && tt.class == spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS && e.HTTPStatus != tt.status {
@@ -181,10 +189,12 @@ func TestCallsThatFail(t *testing.T) {
 	}
 	base, _ := callServer(t, 200, `{"choices":[]}`)
 	c := newTestClient(t, Config{Endpoints: []string{base}})
-	if _, err := c.Measure(t.Context(), 0, "a"); err == nil || !strings.Contains(err.Error(), "no usage with the tokens of the prompt") {
+	if _, err := c.Measure(t.Context(), 0, "a"); err == nil ||
+		!strings.Contains(err.Error(), "no usage with the tokens of the prompt") {
 		t.Errorf("no usage: %v", err)
 	}
-	if _, err := c.Tokenize(t.Context(), 0, "a"); err == nil || !strings.Contains(err.Error(), "neither count nor tokens") {
+	if _, err := c.Tokenize(t.Context(), 0, "a"); err == nil ||
+		!strings.Contains(err.Error(), "neither count nor tokens") {
 		t.Errorf("no count: %v", err)
 	}
 }
@@ -217,7 +227,8 @@ type lateContext struct{ context.Context }
 
 func (lateContext) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millisecond), true }
 
-// TestCallersDeadlineIsNoConnectTimeout checks whose time is said to be over where net notices the caller's deadline before the caller's context does.
+// TestCallersDeadlineIsNoConnectTimeout checks whose time is said to be over where net notices the caller's deadline
+// before the caller's context does.
 func TestCallersDeadlineIsNoConnectTimeout(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()

@@ -45,7 +45,8 @@ func newClient(config Config, base *tls.Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{dialect: d, secrets: secretsOf(config), timeout: orDefault(config.RequestTimeout, defaultRequestTimeout)}
+	c := &Client{dialect: d, secrets: secretsOf(config),
+		timeout: orDefault(config.RequestTimeout, defaultRequestTimeout)}
 	c.maxOutput, c.memory = config.MaxOutput, config.Memory
 	if len(config.Endpoints) == 0 {
 		return nil, errors.New("no endpoint: give at least one URL")
@@ -98,7 +99,8 @@ func (c *Client) prepareConnections(config Config, base *tls.Config) error {
 func (c *Client) writeBodies(config Config) (err error) {
 	c.model, c.extra = modelOf(config), config.Body
 	c.arranger, _ = c.dialect.(arranger)
-	if c.body, err = newTemplate(c.dialect, config.Model, config.Body, wishes{config.ExactOutput, config.RunningUsage}); err != nil {
+	if c.body, err = newTemplate(c.dialect, config.Model, config.Body,
+		wishes{config.ExactOutput, config.RunningUsage}); err != nil {
 		return err
 	}
 	c.probe, err = newTemplate(c.dialect, config.Model, c.dialect.traits().probe(config.Body), wishes{})
@@ -128,14 +130,15 @@ func (c *Client) Close() {
 // Form returns how prompts are written: Messages for chats, TokenIDs or Text for the other APIs.
 func (c *Client) Form() workload.Form { return c.dialect.form() }
 
-// AppendBody appends the body of a request that asks for osl output tokens. prompt appends the prompt's JSON value, in the client's
-// Form.
+// AppendBody appends the body of a request that asks for osl output tokens. prompt appends the prompt's JSON value, in
+// the client's Form.
 func (c *Client) AppendBody(dst []byte, osl uint32, prompt func(dst []byte) []byte) []byte {
 	return c.body.append(dst, osl, prompt, c.arranger)
 }
 
-// Check connects to an endpoint, TLS included, and hangs up. Nil: somebody is there, and speaks HTTP/2 if that was asked for; or the proxy
-// is, for requests that go to it in absolute form. It blocks no longer than the connect timeout, twice that for HTTP/2.
+// Check connects to an endpoint, TLS included, and hangs up. Nil: somebody is there, and speaks HTTP/2 if that was
+// asked for; or the proxy is, for requests that go to it in absolute form. It blocks no longer than the connect
+// timeout, twice that for HTTP/2.
 func (c *Client) Check(ctx context.Context, endpoint int) *Error {
 	err := c.check(ctx, c.endpoints[endpoint])
 	if err == nil {

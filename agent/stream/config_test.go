@@ -28,7 +28,8 @@ func TestEndpointURLs(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %s", base, u, err, want)
 		}
 	}
-	if u, err := endpointOf("http://h/v1", completionsTraits.path); err != nil || u.String() != "http://h/v1/completions" {
+	if u, err := endpointOf("http://h/v1", completionsTraits.path); err != nil ||
+		u.String() != "http://h/v1/completions" {
 		t.Errorf("completions: %v, %v", u, err)
 	}
 }
@@ -66,7 +67,8 @@ func TestBodies(t *testing.T) {
 			`{"max_tokens":8,"messages":"one two","model":"m","stream":true,"stream_options":{"include_usage":true}}`},
 		"completions": {Config{Model: "a<b", API: "completions"},
 			`{"max_tokens":8,"model":"a<b","prompt":"one two","stream":true,"stream_options":{"include_usage":true}}`},
-		"extra fields": {Config{Body: map[string]any{"ignore_eos": true, "temperature": 0.0, "a": []any{1.0, "x", nil}, "stream_options": map[string]any{"z": 1, "b": "&"}}},
+		"extra fields": {Config{Body: map[string]any{"ignore_eos": true, "temperature": 0.0, "a": []any{1.0, "x", nil},
+			"stream_options": map[string]any{"z": 1, "b": "&"}}},
 			`{"a":[1,"x",null],"ignore_eos":true,"max_tokens":8,"messages":"one two","model":"","stream":true,"stream_options":{"b":"&","include_usage":true,"z":1},"temperature":0}`},
 		"other length": {Config{Body: map[string]any{"max_completion_tokens": 5, "model": "other"}},
 			`{"max_completion_tokens":5,"messages":"one two","model":"other","stream":true,"stream_options":{"include_usage":true}}`},
@@ -78,14 +80,16 @@ func TestBodies(t *testing.T) {
 			`{"ignore_eos":true,"max_tokens":8,"messages":"one two","min_tokens":1,"model":"","stream":true,"stream_options":{"include_usage":true}}`},
 		"exact output, fixed length": {Config{ExactOutput: true, Body: map[string]any{"max_completion_tokens": 3.0}},
 			`{"ignore_eos":true,"max_completion_tokens":3,"messages":"one two","model":"","stream":true,"stream_options":{"include_usage":true}}`},
-		"exact output, but the body lets outputs end": {Config{ExactOutput: true, Body: map[string]any{"ignore_eos": false}},
+		"exact output, but the body lets outputs end": {Config{ExactOutput: true,
+			Body: map[string]any{"ignore_eos": false}},
 			`{"ignore_eos":false,"max_tokens":8,"messages":"one two","model":"","stream":true,"stream_options":{"include_usage":true}}`},
 		"exact output, body says so too": {Config{ExactOutput: true, Body: map[string]any{"ignore_eos": true}},
 			`{"ignore_eos":true,"max_tokens":8,"messages":"one two","model":"","stream":true,"stream_options":{"include_usage":true}}`},
 		"running usage": {Config{RunningUsage: true},
 			`{"max_tokens":8,"messages":"one two","model":"","stream":true,"stream_options":{"continuous_usage_stats":true,"include_usage":true}}`},
 		"running usage of completions, but the body says none": {
-			Config{API: "completions", RunningUsage: true, Body: map[string]any{"stream_options": map[string]any{"continuous_usage_stats": false}}},
+			Config{API: "completions", RunningUsage: true,
+				Body: map[string]any{"stream_options": map[string]any{"continuous_usage_stats": false}}},
 			`{"max_tokens":8,"model":"","prompt":"one two","stream":true,"stream_options":{"continuous_usage_stats":false,"include_usage":true}}`},
 		"running usage where there is none": {Config{API: "tgi", RunningUsage: true},
 			`{"inputs":"one two","parameters":{"details":true,"max_new_tokens":8}}`},
@@ -107,7 +111,8 @@ func TestForms(t *testing.T) {
 		want         workload.Form
 	}{
 		{"", "", workload.Messages}, {"chat", "token_ids", workload.Messages}, {"chat", "text", workload.Messages},
-		{"completions", "", workload.TokenIDs}, {"completions", "token_ids", workload.TokenIDs}, {"completions", "text", workload.Text},
+		{"completions", "", workload.TokenIDs}, {"completions", "token_ids", workload.TokenIDs},
+		{"completions", "text", workload.Text},
 	} {
 		c := newTestClient(t, Config{Endpoints: []string{"http://h"}, API: tt.api, Prompts: tt.prompts})
 		if got := c.Form(); got != tt.want {
@@ -125,14 +130,16 @@ func TestRequestOnTheWire(t *testing.T) {
 	}))
 	defer s.Close()
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
-	c := newTestClient(t, Config{Endpoints: []string{s.URL}, APIKey: "k1", Headers: map[string]string{"host": "elsewhere", "x-team": "a", "user-agent": "other", "Idempotency-Key": "1"}})
+	c := newTestClient(t, Config{Endpoints: []string{s.URL}, APIKey: "k1",
+		Headers: map[string]string{"host": "elsewhere", "x-team": "a", "user-agent": "other", "Idempotency-Key": "1"}})
 	ask(t, c)
 	r := <-got
 	if r.Method != http.MethodPost || r.URL.Path != "/v1/chat/completions" || r.Host != "elsewhere" {
 		t.Errorf("%s %s of %s", r.Method, r.URL, r.Host)
 	}
 	for name, want := range map[string]string{
-		"Content-Type": "application/json", "Accept": "text/event-stream", "Authorization": "Bearer k1", "User-Agent": "other", "X-Team": "a",
+		"Content-Type": "application/json", "Accept": "text/event-stream", "Authorization": "Bearer k1",
+		"User-Agent": "other", "X-Team": "a",
 		"X-Request-Id": "r1", "Accept-Encoding": "", "Body": string(body(c)),
 	} {
 		if v := r.Header.Get(name); v != want {
@@ -145,7 +152,8 @@ func TestRequestOnTheWire(t *testing.T) {
 }
 
 func TestMessagesAreClean(t *testing.T) {
-	s := secretsOf(Config{APIKey: "sk-1234", Headers: map[string]string{"Authorization": "Basic abcdef", "X-Auth": "sk-1234-long", "Host": "example", "X-Key": "1"}})
+	s := secretsOf(Config{APIKey: "sk-1234", Headers: map[string]string{"Authorization": "Basic abcdef",
+		"X-Auth": "sk-1234-long", "Host": "example", "X-Key": "1"}})
 	for message, want := range map[string]string{
 		"bad sk-1234-long and sk-1234.": "bad *** and ***.",
 		"Basic abcdef, abcdef":          "***, ***",

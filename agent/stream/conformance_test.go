@@ -56,7 +56,8 @@ func (f form) client(t testing.TB, api, url string) *Client {
 	return newTestClient(t, config)
 }
 
-// play takes in a response's body in pieces that end at the cuts, as if each had come in a read of its own, and its end with an error.
+// play takes in a response's body in pieces that end at the cuts, as if each had come in a read of its own, and its end
+// with an error.
 func play(c *Client, body []byte, err error, cuts ...int) *Observation {
 	o := new(Observation)
 	x := new(exchange)
@@ -115,7 +116,8 @@ func toldBy(o *Observation) told {
 
 // good is what a whole answer of two words tells.
 func (f form) good() told {
-	s := told{Tokens: 2 + f.ending, Output: 2 + f.ending, Finish: f.finish, Answer: "one two", Usage: f.usage, HasCached: f.hasCached, Cached: f.cached}
+	s := told{Tokens: 2 + f.ending, Output: 2 + f.ending, Finish: f.finish, Answer: "one two", Usage: f.usage,
+		HasCached: f.hasCached, Cached: f.cached}
 	if f.usage {
 		s.Input = promptTokens
 	}
@@ -182,7 +184,8 @@ var streamCases = []streamCase{
 		return f.runningStream(), f.good()
 	}},
 	{"error in the stream", func(f form) ([]event, told) {
-		want := told{Tokens: 1, Output: 1, Answer: "one", Err: f.fault, Class: spatev1.ErrorClass_ERROR_CLASS_STREAM_ERROR}
+		want := told{Tokens: 1, Output: 1, Answer: "one", Err: f.fault,
+			Class: spatev1.ErrorClass_ERROR_CLASS_STREAM_ERROR}
 		return append(f.body("one"), f.failure), f.early(want)
 	}},
 	{"finish without a mark", func(f form) ([]event, told) {
@@ -195,10 +198,12 @@ var streamCases = []streamCase{
 		if f.cannot["missing mark and finish"] != "" {
 			return nil, told{}
 		}
-		return f.body("one"), f.early(told{Tokens: 1, Output: 1, Answer: "one", Class: spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM})
+		return f.body("one"), f.early(told{Tokens: 1, Output: 1, Answer: "one",
+			Class: spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM})
 	}},
 	{"an invalid frame", func(f form) ([]event, told) {
-		return append(f.body("one"), event{data: "{oops"}), f.early(told{Tokens: 1, Output: 1, Answer: "one", Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME})
+		return append(f.body("one"), event{data: "{oops"}),
+			f.early(told{Tokens: 1, Output: 1, Answer: "one", Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME})
 	}},
 	{"no token", func(f form) ([]event, told) {
 		want := f.early(told{Class: spatev1.ErrorClass_ERROR_CLASS_EMPTY_OUTPUT})
@@ -249,7 +254,8 @@ func (f form) runningStream() []event {
 	for i := range events {
 		if strings.Contains(events[i].data, "one") || strings.Contains(events[i].data, "two") {
 			tokens++
-			events[i].data = strings.TrimSuffix(events[i].data, "}") + fmt.Sprintf(`,"usage":{"prompt_tokens":11,"completion_tokens":%d}}`, tokens)
+			events[i].data = strings.TrimSuffix(events[i].data, "}") +
+				fmt.Sprintf(`,"usage":{"prompt_tokens":11,"completion_tokens":%d}}`, tokens)
 		}
 	}
 	return events
@@ -359,7 +365,8 @@ var answerCases = []answerCase{
 			chunk(sse(f.stream(), "\n", " ")) + "0\r\nX-Usage: 7\r\n\r\n", f.good()
 	}},
 	{"until the connection closes", func(f form) (string, told) {
-		return plainHead + "Content-Type: text/event-stream; charset=utf-8\r\n\r\n" + sse(f.stream(), "\r\n", ""), f.good()
+		return plainHead + "Content-Type: text/event-stream; charset=utf-8\r\n\r\n" + sse(f.stream(), "\r\n", ""),
+			f.good()
 	}},
 	{"an answer in one piece", func(f form) (string, told) {
 		want := f.good()
@@ -370,18 +377,22 @@ var answerCases = []answerCase{
 		return plainHead + "Content-Type: application/json\r\n\r\n" + f.whole, want
 	}},
 	{"an error in one piece", func(f form) (string, told) {
-		return plainHead + "Content-Type: application/json\r\n\r\n" + f.refusal, told{Whole: true, Class: spatev1.ErrorClass_ERROR_CLASS_STREAM_ERROR}
+		return plainHead + "Content-Type: application/json\r\n\r\n" + f.refusal,
+			told{Whole: true, Class: spatev1.ErrorClass_ERROR_CLASS_STREAM_ERROR}
 	}},
 	{"gzip", func(form) (string, told) {
 		return plainHead + "Content-Type: text/event-stream\r\nContent-Encoding: gzip\r\n\r\n\x1f\x8b", told{
-			Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, Err: "the response is compressed (gzip), which was not asked for",
+			Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME,
+			Err:   "the response is compressed (gzip), which was not asked for",
 		}
 	}},
 	{"a stream that is cut", func(f form) (string, told) {
-		return chunkedHead + chunk(sse(f.body("one"), "\n", " ")), f.early(told{Tokens: 1, Output: 1, Answer: "one", Class: spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM})
+		return chunkedHead + chunk(sse(f.body("one"), "\n", " ")),
+			f.early(told{Tokens: 1, Output: 1, Answer: "one", Class: spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM})
 	}},
 	{"an HTTP error", func(f form) (string, told) {
-		return "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n" + f.refusal,
+		return "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n" +
+				f.refusal,
 			told{Class: spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, Err: "429 Too Many Requests: " + f.refusal}
 	}},
 	{"a very long frame", func(f form) (string, told) {
@@ -392,10 +403,12 @@ var answerCases = []answerCase{
 		return chunkedHead + chunk(sse(append(events, f.end()...), "\n", " ")) + lastChunk, want
 	}},
 	{"a frame too long", func(f form) (string, told) {
-		return chunkedHead + chunk("data: "+strings.Repeat("x", 2*frameLimit)), told{Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, Err: errFrameTooLong.Error()}
+		return chunkedHead + chunk("data: "+strings.Repeat("x", 2*frameLimit)),
+			told{Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, Err: errFrameTooLong.Error()}
 	}},
 	{"a page", func(form) (string, told) {
-		return plainHead + "Content-Type: text/html\r\n\r\n<html>busy</html>\n", told{Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME}
+		return plainHead + "Content-Type: text/html\r\n\r\n<html>busy</html>\n",
+			told{Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME}
 	}},
 }
 
@@ -409,7 +422,8 @@ func TestAnswersOfServers(t *testing.T) {
 				var o Observation
 				c.Do(t.Context(), Request{Body: body(c), KeepAnswer: true}, &o)
 				checkTold(t, ac.name, toldBy(&o), want)
-				if want.Class == spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS && o.Err.HTTPStatus != http.StatusTooManyRequests {
+				if want.Class == spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS &&
+					o.Err.HTTPStatus != http.StatusTooManyRequests {
 					t.Errorf("status %d", o.Err.HTTPStatus)
 				}
 			})

@@ -29,8 +29,8 @@ type conn struct {
 	wire     *wire // of the request that has the connection; nil between requests
 }
 
-// wire is what one request saw on its connection. The connection's lock guards it: net/http reads and writes on goroutines of
-// its own, which go on after the request is done.
+// wire is what one request saw on its connection. The connection's lock guards it: net/http reads and writes on
+// goroutines of its own, which go on after the request is done.
 type wire struct {
 	connected bool          // first request of the connection
 	opened    opened        // of the first request
@@ -43,8 +43,8 @@ type wire struct {
 	broken    bool          // a read or write failed, or the other side has ended
 }
 
-// end returns when the kernel had the whole of a request that was read to its end. A response can arrive before the goroutine that
-// writes has noticed that its write is done; the request was written by then.
+// end returns when the kernel had the whole of a request that was read to its end. A response can arrive before the
+// goroutine that writes has noticed that its write is done; the request was written by then.
 func (w *wire) end() clock.Instant {
 	switch {
 	case w.first != 0 && (w.unwritten || w.sent > w.first):
@@ -132,7 +132,8 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// writeFrames writes and records when the last frame of the request was taken. What is written behind it is about what was received.
+// writeFrames writes and records when the last frame of the request was taken. What is written behind it is about what
+// was received.
 func (c *conn) writeFrames(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	at := clock.Now()
@@ -158,8 +159,8 @@ func (c *conn) writeFrames(p []byte) (int, error) {
 // lastWords is how long the reader of a connection that cannot be written to any more may take to its end.
 const lastWords = 100 * time.Millisecond
 
-// hearOut waits until the reader has come to the end of a connection whose other side has left: what that said before, such as why it
-// refuses, must not be lost as the library closes the connection over the failed write.
+// hearOut waits until the reader has come to the end of a connection whose other side has left: what that said before,
+// such as why it refuses, must not be lost as the library closes the connection over the failed write.
 func (c *conn) hearOut() {
 	timer := time.NewTimer(lastWords)
 	defer timer.Stop()
@@ -217,7 +218,8 @@ func (c *conn) unread() bool {
 	return ahead || c.socket.unread()
 }
 
-// push gives what comes on a connection without TLS to a taker until that wants no more, and blocks until then. See socket.push.
+// push gives what comes on a connection without TLS to a taker until that wants no more, and blocks until then. See
+// socket.push.
 func (c *conn) push(ctx context.Context, w *wire, t taker) error {
 	err := c.socket.push(ctx, t)
 	c.mu.Lock()
@@ -240,7 +242,8 @@ func (c *conn) spokeOther() bool {
 	return c.foreign
 }
 
-// silent says whether the other side has not said a word though TLS stands, and has not agreed to the version of HTTP either.
+// silent says whether the other side has not said a word though TLS stands, and has not agreed to the version of HTTP
+// either.
 func (c *conn) silent() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -27,7 +27,8 @@ func (p *pipe) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// A request that fits the buffer is one write; of a longer one all writes but the last are full. The wire knows what was taken.
+// A request that fits the buffer is one write; of a longer one all writes but the last are full. The wire knows what
+// was taken.
 func TestRequestIsWrittenInParts(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

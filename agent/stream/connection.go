@@ -14,14 +14,15 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Connection says how connections to a target are made and kept. Its zero value: kept open, HTTP/1.1, no proxy, the system's authorities.
+// Connection says how connections to a target are made and kept. Its zero value: kept open, HTTP/1.1, no proxy, the
+// system's authorities.
 type Connection struct {
 	// Each request opens a connection of its own and closes it, instead of taking one that lies idle.
 	New bool
 	// Speak HTTP/2, over TLS as well as without it. A connection carries one request at a time all the same.
 	HTTP2 bool
-	// HTTP proxy that all requests go through: http://host:port. Requests to http:// endpoints go to it in absolute form, all others through
-	// a tunnel that CONNECT makes. Empty: none, whatever the environment says.
+	// HTTP proxy that all requests go through: http://host:port. Requests to http:// endpoints go to it in absolute
+	// form, all others through a tunnel that CONNECT makes. Empty: none, whatever the environment says.
 	Proxy string
 	// "user:password" for the proxy. Empty: none is sent.
 	ProxyAuth string
@@ -33,15 +34,16 @@ type Connection struct {
 	ServerName string
 	// Take any certificate of an endpoint: whoever is in between can read the API key.
 	InsecureSkipVerify bool
-	// Addresses of this machine that connections are made from, in turn, so that each adds its own range of ports. Empty: what the system
-	// picks.
+	// Addresses of this machine that connections are made from, in turn, so that each adds its own range of ports.
+	// Empty: what the system picks.
 	Sources []netip.Addr
-	// Pins are the addresses of hosts whose names are not to be looked up again. The host of an endpoint or a proxy that is not among them is.
+	// Pins are the addresses of hosts whose names are not to be looked up again. The host of an endpoint or a proxy
+	// that is not among them is.
 	Pins allow.Pins
 }
 
-// ConnectionOf describes the connections that a plan asks for. reveal returns what a reference stands for, and nothing for none; its error is
-// returned with the field's name.
+// ConnectionOf describes the connections that a plan asks for. reveal returns what a reference stands for, and nothing
+// for none; its error is returned with the field's name.
 func ConnectionOf(c *spatev1.Connection, reveal func(reference string) (string, error)) (Connection, error) {
 	said := Connection{
 		New: c.GetReuse() == "new", HTTP2: c.GetHttp() == "2", Proxy: c.GetProxy(), ServerName: c.GetServerName(),
@@ -78,8 +80,8 @@ func (c *Connection) check() error {
 	return nil
 }
 
-// Beside is how other clients reach the target's hosts for what is no load, over HTTP/1.1: what TLS checks and shows, and the proxy, nil if
-// there is none. The proxy's URL holds its password.
+// Beside is how other clients reach the target's hosts for what is no load, over HTTP/1.1: what TLS checks and shows,
+// and the proxy, nil if there is none. The proxy's URL holds its password.
 func (c *Connection) Beside() (config *tls.Config, through *url.URL, err error) {
 	if err := c.check(); err != nil {
 		return nil, nil, err

@@ -25,19 +25,22 @@ func TestPartsOfConnecting(t *testing.T) {
 		host   string
 		http2  bool
 	}{
-		"plain": {nil, "127.0.0.1", false}, "plain by name": {nil, "localhost", false}, "TLS by name": {a.serves("localhost", later()), "localhost", false},
+		"plain": {nil, "127.0.0.1", false}, "plain by name": {nil, "localhost", false},
+		"TLS by name":     {a.serves("localhost", later()), "localhost", false},
 		"HTTP/2 over TLS": {a.serves("127.0.0.1", later()), "127.0.0.1", true}, "HTTP/2": {nil, "localhost", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPeer(t, "127.0.0.1:0", true, true, tt.secure, reply)
 			_, port, _ := net.SplitHostPort(p.Listener.Addr().String())
 			scheme := map[bool]string{true: "https://", false: "http://"}[tt.secure != nil]
-			c := newTestClient(t, Config{Endpoints: []string{scheme + tt.host + ":" + port}, Connection: Connection{CA: a.pem, HTTP2: tt.http2}})
+			c := newTestClient(t, Config{Endpoints: []string{scheme + tt.host + ":" + port},
+				Connection: Connection{CA: a.pem, HTTP2: tt.http2}})
 			o := ask(t, c)
 			if o.Err != nil {
 				t.Fatal(o.Err)
 			}
-			if !o.Connected || o.TCP <= 0 || (o.DNS > 0) != (tt.host == "localhost") || (o.TLS > 0) != (tt.secure != nil) {
+			if !o.Connected || o.TCP <= 0 || (o.DNS > 0) != (tt.host == "localhost") ||
+				(o.TLS > 0) != (tt.secure != nil) {
 				t.Errorf("connected %t in DNS %v, TCP %v, TLS %v", o.Connected, o.DNS, o.TCP, o.TLS)
 			}
 			if rest := o.Connect - o.DNS - o.TCP - o.TLS; rest < 0 || rest > o.Connect/2 {
@@ -55,9 +58,11 @@ func TestReuse(t *testing.T) {
 		for _, fresh := range []bool{false, true} {
 			t.Run(fmt.Sprintf("HTTP/2 %t, new %t", http2, fresh), func(t *testing.T) {
 				p := newPeer(t, "127.0.0.1:0", true, true, nil, reply)
-				c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: Connection{HTTP2: http2, New: fresh}})
+				c := newTestClient(t, Config{Endpoints: []string{p.URL},
+					Connection: Connection{HTTP2: http2, New: fresh}})
 				for i := range 5 {
-					if o := ask(t, c); o.Err != nil || o.Connected != (fresh || i == 0) || o.Sent < o.Start || o.Sent > o.FirstByte {
+					if o := ask(t, c); o.Err != nil || o.Connected != (fresh || i == 0) || o.Sent < o.Start ||
+						o.Sent > o.FirstByte {
 						t.Errorf("request %d: connected %t, %+v", i, o.Connected, o)
 					}
 				}
@@ -87,7 +92,8 @@ func TestOneRequestAtATime(t *testing.T) {
 		all.Go(func() {
 			var o Observation
 			for range 25 {
-				if c.Do(t.Context(), Request{Body: body(c)}, &o); o.Err != nil || o.TokenFrames != 2 || o.FinishReason != "stop" {
+				if c.Do(t.Context(), Request{Body: body(c)}, &o); o.Err != nil || o.TokenFrames != 2 ||
+					o.FinishReason != "stop" {
 					t.Errorf("%v, %d frames", o.Err, o.TokenFrames)
 				}
 			}
@@ -110,16 +116,19 @@ func TestCertificates(t *testing.T) {
 		connection Connection
 		want       string // in the error; empty: there is none
 	}{
-		"known":               {a.serves("127.0.0.1", later()), Connection{CA: a.pem}, ""},
-		"unknown":             {a.serves("127.0.0.1", later()), Connection{}, "connection.ca"},
-		"of another":          {a.serves("127.0.0.1", later()), Connection{CA: other.pem}, "connection.ca"},
-		"expired":             {a.serves("127.0.0.1", time.Now().Add(-time.Minute)), Connection{CA: a.pem}, "have it renewed"},
-		"another name":        {a.serves("llm.example", later()), Connection{CA: a.pem}, "connection.server_name"},
-		"that name":           {a.serves("llm.example", later()), Connection{CA: a.pem, ServerName: "llm.example"}, ""},
-		"not checked":         {a.serves("llm.example", time.Now().Add(-time.Minute)), Connection{InsecureSkipVerify: true}, ""},
+		"known":      {a.serves("127.0.0.1", later()), Connection{CA: a.pem}, ""},
+		"unknown":    {a.serves("127.0.0.1", later()), Connection{}, "connection.ca"},
+		"of another": {a.serves("127.0.0.1", later()), Connection{CA: other.pem}, "connection.ca"},
+		"expired": {a.serves("127.0.0.1", time.Now().Add(-time.Minute)), Connection{CA: a.pem},
+			"have it renewed"},
+		"another name": {a.serves("llm.example", later()), Connection{CA: a.pem}, "connection.server_name"},
+		"that name":    {a.serves("llm.example", later()), Connection{CA: a.pem, ServerName: "llm.example"}, ""},
+		"not checked": {a.serves("llm.example", time.Now().Add(-time.Minute)),
+			Connection{InsecureSkipVerify: true}, ""},
 		"client's":            {asks, Connection{CA: a.pem, Certificate: certificate, Key: key}, ""},
 		"client's is missing": {asks, Connection{CA: a.pem}, "connection.certificate"},
-		"client's is strange": {asks, Connection{CA: a.pem, Certificate: strange, Key: strangeKey}, "connection.certificate"},
+		"client's is strange": {asks, Connection{CA: a.pem, Certificate: strange, Key: strangeKey},
+			"connection.certificate"},
 	} {
 		for _, http2 := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, HTTP/2 %t", name, http2), func(t *testing.T) {
@@ -149,11 +158,13 @@ func checkRefusal(t *testing.T, o *Observation, class spatev1.ErrorClass, text s
 
 func TestOtherVersionOfHTTP(t *testing.T) {
 	a := newAuthority(t)
-	const badFrame, tlsClass, connect = spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, spatev1.ErrorClass_ERROR_CLASS_TLS, spatev1.ErrorClass_ERROR_CLASS_CONNECT
+	const badFrame, tlsClass, connect = spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, spatev1.ErrorClass_ERROR_CLASS_TLS,
+		spatev1.ErrorClass_ERROR_CLASS_CONNECT
 	ask1 := Connection{CA: a.pem}
 	ask2 := Connection{CA: a.pem, HTTP2: true}
 	strict := a.serves("127.0.0.1", later())
-	strict.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) { // as other servers than Go's do it
+	strict.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config,
+		error) { // as other servers than Go's do it
 		c := strict.Clone()
 		if c.NextProtos = []string{"h2"}; hello.SupportedProtos[0] != "h2" {
 			c.NextProtos = []string{"something else"}
@@ -162,7 +173,8 @@ func TestOtherVersionOfHTTP(t *testing.T) {
 	}
 	t.Run("only HTTP/2, TLS", func(t *testing.T) {
 		p := newPeer(t, "127.0.0.1:0", false, true, strict, reply)
-		checkRefusal(t, ask(t, newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: ask1})), tlsClass, `connection: {http: "2"}`)
+		checkRefusal(t, ask(t, newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: ask1})), tlsClass,
+			`connection: {http: "2"}`)
 	})
 	t.Run("only HTTP/2, TLS of Go's, which agrees on nothing", func(t *testing.T) {
 		p := newPeer(t, "127.0.0.1:0", false, true, a.serves("127.0.0.1", later()), reply)
@@ -176,17 +188,20 @@ func TestOtherVersionOfHTTP(t *testing.T) {
 			_, _ = c.Write([]byte("\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x64")) // SETTINGS
 			_, _ = c.Read(make([]byte, 1))
 		})
-		checkRefusal(t, ask(t, newTestClient(t, Config{Endpoints: []string{s.URL}, Connection: ask1})), badFrame, `connection: {http: "2"}`)
+		checkRefusal(t, ask(t, newTestClient(t, Config{Endpoints: []string{s.URL}, Connection: ask1})), badFrame,
+			`connection: {http: "2"}`)
 	})
 	t.Run("only HTTP/1.1, TLS", func(t *testing.T) {
 		p := newPeer(t, "127.0.0.1:0", true, false, a.serves("127.0.0.1", later()), reply)
-		checkRefusal(t, ask(t, newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: ask2})), tlsClass, "does not speak HTTP/2")
+		checkRefusal(t, ask(t, newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: ask2})), tlsClass,
+			"does not speak HTTP/2")
 	})
 	t.Run("only HTTP/1.1", func(t *testing.T) {
 		p := newPeer(t, "127.0.0.1:0", true, false, nil, reply)
 		c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: ask2})
 		checkRefusal(t, ask(t, c), badFrame, "does not speak HTTP/2")
-		if err := c.Check(t.Context(), 0); err == nil || err.Class != connect || !strings.Contains(err.Message, "does not speak HTTP/2") {
+		if err := c.Check(t.Context(), 0); err == nil || err.Class != connect ||
+			!strings.Contains(err.Message, "does not speak HTTP/2") {
 			t.Errorf("the check says %v", err)
 		}
 	})
@@ -204,7 +219,8 @@ func TestIPv6OverTLSFromASource(t *testing.T) {
 	for name, secure := range map[string]*tls.Config{"plain": nil, "TLS": a.serves("::1", later())} {
 		t.Run(name, func(t *testing.T) {
 			p := newPeer(t, "[::1]:0", true, true, secure, reply)
-			c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: Connection{CA: a.pem, Sources: []netip.Addr{netip.MustParseAddr("::1"), netip.MustParseAddr("127.0.0.2")}}})
+			c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: Connection{CA: a.pem,
+				Sources: []netip.Addr{netip.MustParseAddr("::1"), netip.MustParseAddr("127.0.0.2")}}})
 			if o := ask(t, c); o.Err != nil || o.TokenFrames != 2 {
 				t.Errorf("%+v", o)
 			}
@@ -214,7 +230,8 @@ func TestIPv6OverTLSFromASource(t *testing.T) {
 
 func TestSourceAddresses(t *testing.T) {
 	p := newPeer(t, "127.0.0.1:0", true, true, nil, reply)
-	sources := []netip.Addr{netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("127.0.0.3"), netip.MustParseAddr("127.0.0.4")}
+	sources := []netip.Addr{netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("127.0.0.3"),
+		netip.MustParseAddr("127.0.0.4")}
 	if l, err := net.Listen("tcp", "127.0.0.4:0"); err != nil {
 		t.Skip(err)
 	} else {
@@ -234,7 +251,8 @@ func TestSourceAddresses(t *testing.T) {
 			}
 		}
 	}
-	c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: Connection{Sources: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}})
+	c := newTestClient(t, Config{Endpoints: []string{p.URL},
+		Connection: Connection{Sources: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}})
 	checkRefusal(t, ask(t, c), spatev1.ErrorClass_ERROR_CLASS_CONNECT, "source address")
 }
 
@@ -245,7 +263,8 @@ func TestHostOverride(t *testing.T) {
 			host <- r.Host
 			reply(w, r)
 		})
-		c := newTestClient(t, Config{Endpoints: []string{p.URL}, Headers: map[string]string{"Host": "llm.example"}, Connection: Connection{HTTP2: http2}})
+		c := newTestClient(t, Config{Endpoints: []string{p.URL}, Headers: map[string]string{"Host": "llm.example"},
+			Connection: Connection{HTTP2: http2}})
 		if o := ask(t, c); o.Err != nil {
 			t.Error(o.Err)
 		} else if got := <-host; got != "llm.example" {

@@ -63,8 +63,8 @@ const (
 	lengthEnd = `"length"`
 )
 
-// Which frames carry a token, and which of them vLLM's client takes the time of, as real engines stream them. Times are in
-// milliseconds; tokens and chunks list those of the frames.
+// Which frames carry a token, and which of them vLLM's client takes the time of, as real engines stream them. Times are
+// in milliseconds; tokens and chunks list those of the frames.
 func TestWhichFramesCarryATokenIsDecidedByTheWholeStream(t *testing.T) {
 	for _, c := range []struct {
 		name, api      string
@@ -86,7 +86,8 @@ func TestWhichFramesCarryATokenIsDecidedByTheWholeStream(t *testing.T) {
 			name: "vLLM: the first two and the last two tokens have no text, of ten",
 			events: []timed{
 				{102, chatRole}, {102, chatText("")}, {122, chatText("")}, {142, chatText("a")}, {162, chatText("b")},
-				{182, chatText("c")}, {202, chatText("d")}, {222, chatText("e")}, {242, chatText("f")}, {262, chatText("")},
+				{182, chatText("c")}, {202, chatText("d")}, {222, chatText("e")}, {242, chatText("f")},
+				{262, chatText("")},
 				{282, delta(`"content":""`, lengthEnd, "")}, {282, chatUsage(10)},
 			},
 			tokens: "102 122 142 162 182 202 222 242 262 282", chunks: "102 102 122 142 162 182 202 222 242 262 282",
@@ -95,7 +96,8 @@ func TestWhichFramesCarryATokenIsDecidedByTheWholeStream(t *testing.T) {
 		{
 			name: "vLLM: a natural end, whose token has no text",
 			events: []timed{
-				{100, chatRole}, {100, chatText("a")}, {120, chatText("b")}, {140, delta(`"content":""`, stop, "")}, {140, chatUsage(3)},
+				{100, chatRole}, {100, chatText("a")}, {120, chatText("b")}, {140, delta(`"content":""`, stop, "")},
+				{140, chatUsage(3)},
 			},
 			tokens: "100 120 140", chunks: "100 100 120 140", text: 100, answer: 100, n: 3,
 		},
@@ -109,7 +111,8 @@ func TestWhichFramesCarryATokenIsDecidedByTheWholeStream(t *testing.T) {
 		{
 			name: "vLLM with running usage",
 			events: []timed{
-				{100, delta(`"role":"assistant","content":""`, "", runningUsage(0))}, {100, delta(`"content":""`, "", runningUsage(1))},
+				{100, delta(`"role":"assistant","content":""`, "", runningUsage(0))},
+				{100, delta(`"content":""`, "", runningUsage(1))},
 				{120, delta(`"content":"a"`, "", runningUsage(3))}, {140, delta(`"content":""`, "", runningUsage(3))},
 				{160, delta(`"content":""`, stop, runningUsage(4))}, {160, chatUsage(4)},
 			},
@@ -118,49 +121,56 @@ func TestWhichFramesCarryATokenIsDecidedByTheWholeStream(t *testing.T) {
 		{
 			name: "OpenAI: a finish frame without a token, right behind the last",
 			events: []timed{
-				{100, chatRole}, {110, chatText("a")}, {120, chatText("b")}, {121, delta("", stop, "")}, {121, chatUsage(2)},
+				{100, chatRole}, {110, chatText("a")}, {120, chatText("b")}, {121, delta("", stop, "")},
+				{121, chatUsage(2)},
 			},
 			tokens: "110 120", chunks: "100 110 120 121", text: 110, answer: 110, n: 2,
 		},
 		{
 			name: "SGLang: the end's token has a frame without text of its own",
 			events: []timed{
-				{100, chatRole}, {100, chatText("a")}, {120, chatText("b")}, {140, delta("", stop, "")}, {140, chatUsage(3)},
+				{100, chatRole}, {100, chatText("a")}, {120, chatText("b")}, {140, delta("", stop, "")},
+				{140, chatUsage(3)},
 			},
 			tokens: "100 120 140", chunks: "100 100 120 140", text: 100, answer: 100, n: 3,
 		},
 		{
 			name: "several tokens a frame, and a natural end in its own step",
 			events: []timed{
-				{100, chatRole}, {100, chatText("a b c d")}, {140, chatText("e f g h")}, {180, delta(`"content":""`, stop, "")}, {180, chatUsage(9)},
+				{100, chatRole}, {100, chatText("a b c d")}, {140, chatText("e f g h")},
+				{180, delta(`"content":""`, stop, "")}, {180, chatUsage(9)},
 			},
 			tokens: "100 140 180", chunks: "100 100 140 180", text: 100, answer: 100, n: 9,
 		},
 		{
 			name: "several tokens a frame, and a finish frame at once behind the last",
 			events: []timed{
-				{100, chatRole}, {100, chatText("a b c d")}, {140, chatText("e f g h")}, {141, delta(`"content":""`, stop, "")}, {141, chatUsage(8)},
+				{100, chatRole}, {100, chatText("a b c d")}, {140, chatText("e f g h")},
+				{141, delta(`"content":""`, stop, "")}, {141, chatUsage(8)},
 			},
 			tokens: "100 140", chunks: "100 100 140 141", text: 100, answer: 100, n: 8,
 		},
 		{
 			name: "hidden thinking before the answer",
 			events: []timed{
-				{1000, chatRole}, {1000, chatText("a")}, {1020, chatText("b")}, {1040, delta("", stop, "")}, {1040, chatUsage(200)},
+				{1000, chatRole}, {1000, chatText("a")}, {1020, chatText("b")}, {1040, delta("", stop, "")},
+				{1040, chatUsage(200)},
 			},
 			tokens: "1000 1020", chunks: "1000 1000 1020 1040", text: 1000, answer: 1000, n: 200,
 		},
 		{
 			name: "empty frames that keep the connection alive",
 			events: []timed{
-				{50, chatRole}, {60, chatText("")}, {70, chatText("")}, {100, chatText("a")}, {120, chatText("b")}, {121, delta("", stop, "")}, {121, chatUsage(2)},
+				{50, chatRole}, {60, chatText("")}, {70, chatText("")}, {100, chatText("a")}, {120, chatText("b")},
+				{121, delta("", stop, "")}, {121, chatUsage(2)},
 			},
 			tokens: "100 120", chunks: "50 60 70 100 120 121", text: 100, answer: 100, n: 2,
 		},
 		{
 			name: "more empty frames than tokens are left for",
 			events: []timed{
-				{50, chatRole}, {60, chatText("")}, {100, chatText("a")}, {110, chatText("")}, {120, chatText("b")}, {120, chatUsage(3)},
+				{50, chatRole}, {60, chatText("")}, {100, chatText("a")}, {110, chatText("")}, {120, chatText("b")},
+				{120, chatUsage(3)},
 				{120, "[DONE]"},
 			},
 			tokens: "100 120", chunks: "50 60 100 110 120", text: 100, answer: 100, n: 3, undecided: true,
@@ -168,21 +178,24 @@ func TestWhichFramesCarryATokenIsDecidedByTheWholeStream(t *testing.T) {
 		{
 			name: "SGLang: half a character comes with the next frame, and the finish frame at once behind the last",
 			events: []timed{
-				{100, chatRole}, {120, chatText("a")}, {160, chatText("é")}, {180, chatText("b")}, {181, delta("", lengthEnd, "")}, {181, chatUsage(4)},
+				{100, chatRole}, {120, chatText("a")}, {160, chatText("é")}, {180, chatText("b")},
+				{181, delta("", lengthEnd, "")}, {181, chatUsage(4)},
 			},
 			tokens: "120 160 180", chunks: "100 120 160 180 181", text: 120, answer: 120, n: 4,
 		},
 		{
 			name: "no usage: frames without text count between frames with text",
 			events: []timed{
-				{90, chatRole}, {95, chatText("")}, {100, chatText("a")}, {120, chatText("")}, {140, chatText("b")}, {160, delta(`"content":""`, stop, "")},
+				{90, chatRole}, {95, chatText("")}, {100, chatText("a")}, {120, chatText("")}, {140, chatText("b")},
+				{160, delta(`"content":""`, stop, "")},
 			},
 			tokens: "100 120 140", chunks: "90 95 100 120 140 160", text: 100, answer: 100, n: 3,
 		},
 		{
 			name: "token ids tell",
 			events: []timed{
-				{90, chatRole}, {100, `{"choices":[{"delta":{"content":""},"token_ids":[7]}]}`}, {120, `{"choices":[{"delta":{"content":"a"},"token_ids":[8]}]}`},
+				{90, chatRole}, {100, `{"choices":[{"delta":{"content":""},"token_ids":[7]}]}`},
+				{120, `{"choices":[{"delta":{"content":"a"},"token_ids":[8]}]}`},
 				{140, `{"choices":[{"delta":{"content":""},"finish_reason":"stop","token_ids":[2]}]}`},
 			},
 			tokens: "100 120 140", chunks: "90 100 120 140", text: 120, answer: 120, n: 3,
@@ -197,14 +210,16 @@ func TestWhichFramesCarryATokenIsDecidedByTheWholeStream(t *testing.T) {
 		{
 			name: "completions: no role frame", api: "completions",
 			events: []timed{
-				{100, `{"choices":[{"text":""}]}`}, {120, `{"choices":[{"text":"a"}]}`}, {140, `{"choices":[{"text":"","finish_reason":"stop"}]}`}, {140, chatUsage(3)},
+				{100, `{"choices":[{"text":""}]}`}, {120, `{"choices":[{"text":"a"}]}`},
+				{140, `{"choices":[{"text":"","finish_reason":"stop"}]}`}, {140, chatUsage(3)},
 			},
 			tokens: "100 120 140", chunks: "100 120 140", text: 120, answer: 120, n: 3,
 		},
 		{
 			name: "reasoning, then the answer",
 			events: []timed{
-				{90, chatRole}, {100, delta(`"reasoning_content":"hm"`, "", "")}, {120, delta(`"reasoning_content":"so"`, "", "")}, {140, chatText("a")},
+				{90, chatRole}, {100, delta(`"reasoning_content":"hm"`, "", "")},
+				{120, delta(`"reasoning_content":"so"`, "", "")}, {140, chatText("a")},
 				{141, delta("", stop, "")}, {141, chatUsage(3)},
 			},
 			tokens: "100 120 140", chunks: "90 100 120 140 141", text: 100, answer: 140, n: 3,
@@ -212,9 +227,12 @@ func TestWhichFramesCarryATokenIsDecidedByTheWholeStream(t *testing.T) {
 		{
 			name: "vLLM's responses: the end's token has no delta", api: "responses",
 			events: []timed{
-				{90, `{"type":"response.created","response":{}}`}, {100, `{"type":"response.output_item.added","item":{"type":"message"}}`},
-				{100, `{"type":"response.output_text.delta","delta":"a"}`}, {120, `{"type":"response.output_text.delta","delta":"b"}`},
-				{140, `{"type":"response.output_text.done","text":"ab"}`}, {140, `{"type":"response.output_item.done","item":{}}`},
+				{90, `{"type":"response.created","response":{}}`},
+				{100, `{"type":"response.output_item.added","item":{"type":"message"}}`},
+				{100, `{"type":"response.output_text.delta","delta":"a"}`},
+				{120, `{"type":"response.output_text.delta","delta":"b"}`},
+				{140, `{"type":"response.output_text.done","text":"ab"}`},
+				{140, `{"type":"response.output_item.done","item":{}}`},
 				{140, `{"type":"response.completed","response":{"status":"completed","usage":{"input_tokens":9,"output_tokens":3}}}`},
 			},
 			tokens: "100 120 140", chunks: "100 120", text: 100, answer: 100, n: 3,
@@ -222,8 +240,10 @@ func TestWhichFramesCarryATokenIsDecidedByTheWholeStream(t *testing.T) {
 		{
 			name: "responses: reasoning ends before the answer begins", api: "responses",
 			events: []timed{
-				{100, `{"type":"response.reasoning_text.delta","delta":"hm"}`}, {120, `{"type":"response.reasoning_text.done"}`},
-				{120, `{"type":"response.output_text.delta","delta":"a"}`}, {140, `{"type":"response.output_text.delta","delta":"b"}`},
+				{100, `{"type":"response.reasoning_text.delta","delta":"hm"}`},
+				{120, `{"type":"response.reasoning_text.done"}`},
+				{120, `{"type":"response.output_text.delta","delta":"a"}`},
+				{140, `{"type":"response.output_text.delta","delta":"b"}`},
 				{140, `{"type":"response.incomplete","response":{"status":"incomplete","usage":{"input_tokens":9,"output_tokens":4}}}`},
 			},
 			tokens: "100 120 140", chunks: "100 120 140", text: 100, answer: 120, n: 4,
@@ -234,8 +254,10 @@ func TestWhichFramesCarryATokenIsDecidedByTheWholeStream(t *testing.T) {
 				{90, `{"type":"message_start","message":{"usage":{"input_tokens":9,"output_tokens":0}}}`},
 				{100, `{"type":"content_block_start","content_block":{"type":"text","text":""}}`},
 				{100, `{"type":"content_block_delta","delta":{"type":"text_delta","text":"a"}}`},
-				{120, `{"type":"content_block_delta","delta":{"type":"text_delta","text":"b"}}`}, {140, `{"type":"content_block_stop"}`},
-				{140, `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":3}}`}, {140, `{"type":"message_stop"}`},
+				{120, `{"type":"content_block_delta","delta":{"type":"text_delta","text":"b"}}`},
+				{140, `{"type":"content_block_stop"}`},
+				{140, `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":3}}`},
+				{140, `{"type":"message_stop"}`},
 			},
 			tokens: "100 120 140", chunks: "100 120", text: 100, answer: 100, n: 3,
 		},
@@ -286,9 +308,11 @@ func TestWhichFramesCarryATokenIsDecidedByTheWholeStream(t *testing.T) {
 			}
 			ms := clock.Instant(time.Millisecond)
 			if o.FirstText/ms != clock.Instant(c.text) || o.FirstAnswer/ms != clock.Instant(c.answer) {
-				t.Errorf("first text at %d, first answer at %d, want %d and %d", o.FirstText/ms, o.FirstAnswer/ms, c.text, c.answer)
+				t.Errorf("first text at %d, first answer at %d, want %d and %d", o.FirstText/ms, o.FirstAnswer/ms,
+					c.text, c.answer)
 			}
-			if len(tokens) > 0 && fmt.Sprint(o.FirstToken/ms, " ", o.LastToken/ms) != tokens[0]+" "+tokens[len(tokens)-1] {
+			if len(tokens) > 0 && fmt.Sprint(o.FirstToken/ms, " ", o.LastToken/ms) != tokens[0]+" "+
+				tokens[len(tokens)-1] {
 				t.Errorf("first token at %d, last at %d", o.FirstToken/ms, o.LastToken/ms)
 			}
 			if len(live) < len(tokens) {
@@ -306,16 +330,19 @@ func TestTokensAreToldAsTheyCome(t *testing.T) {
 		want   string
 	}{
 		"running": {"chat", []timed{
-			{90, delta(`"role":"assistant","content":""`, "", runningUsage(0))}, {100, delta(`"content":"a"`, "", runningUsage(1))},
+			{90, delta(`"role":"assistant","content":""`, "", runningUsage(0))},
+			{100, delta(`"content":"a"`, "", runningUsage(1))},
 			{110, delta(`"content":"b c d"`, "", runningUsage(4))}, {120, delta(`"content":""`, stop, runningUsage(5))},
 		}, "[1 3 1]"},
 		"a role frame without usage": {"chat", []timed{
-			{90, chatRole}, {100, delta(`"content":"a"`, "", runningUsage(1))}, {110, delta(`"content":"b"`, lengthEnd, runningUsage(2))},
+			{90, chatRole}, {100, delta(`"content":"a"`, "", runningUsage(1))},
+			{110, delta(`"content":"b"`, lengthEnd, runningUsage(2))},
 		}, "[1 1]"},
 		"at the end alone": {"chat", []timed{
 			{90, chatRole}, {100, chatText("a")}, {110, delta(`"content":"b"`, lengthEnd, runningUsage(2))},
 		}, "[-1 -1]"},
-		"none": {"chat", []timed{{90, chatRole}, {100, chatText("a")}, {110, chatText("b")}, {111, delta("", stop, "")}}, "[-1 -1]"},
+		"none": {"chat", []timed{{90, chatRole}, {100, chatText("a")}, {110, chatText("b")},
+			{111, delta("", stop, "")}}, "[-1 -1]"},
 		"TGI has one a frame": {"tgi", []timed{
 			{100, `{"token":{"id":7,"text":"a"}}`},
 			{110, `{"token":{"id":8,"text":"b"},"generated_text":"ab","details":{"generated_tokens":2,"input_length":3,"finish_reason":"length"}}`},
@@ -342,11 +369,14 @@ func TestReasoningTokens(t *testing.T) {
 			{111, `{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":101,"completion_tokens_details":{"reasoning_tokens":100}}}`},
 		}, "100 true 0"},
 		"by running usage": {[]timed{
-			{90, delta(`"role":"assistant"`, "", runningUsage(0))}, {100, delta(`"reasoning":"a b"`, "", runningUsage(2))},
+			{90, delta(`"role":"assistant"`, "", runningUsage(0))},
+			{100, delta(`"reasoning":"a b"`, "", runningUsage(2))},
 			{110, delta(`"content":"c"`, stop, runningUsage(3))},
 		}, "2 true 1"},
-		"by frames":      {[]timed{{90, chatRole}, {100, think("a")}, {105, think("b")}, {110, chatText("c")}, {111, delta("", stop, "")}, {111, chatUsage(3)}}, "2 true 2"},
-		"not to be told": {[]timed{{90, chatRole}, {100, think("a b")}, {110, chatText("c d")}, {111, delta("", stop, "")}, {111, chatUsage(4)}}, "0 false 1"},
+		"by frames": {[]timed{{90, chatRole}, {100, think("a")}, {105, think("b")}, {110, chatText("c")},
+			{111, delta("", stop, "")}, {111, chatUsage(3)}}, "2 true 2"},
+		"not to be told": {[]timed{{90, chatRole}, {100, think("a b")}, {110, chatText("c d")},
+			{111, delta("", stop, "")}, {111, chatUsage(4)}}, "0 false 1"},
 		"none": {[]timed{
 			{90, chatRole}, {110, chatText("c")}, {111, delta("", stop, "")},
 			{111, `{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":1,"completion_tokens_details":{"reasoning_tokens":0}}}`},
@@ -362,11 +392,13 @@ func TestReasoningTokens(t *testing.T) {
 func TestServerTiming(t *testing.T) {
 	o, _ := playTimed(t, "chat", []timed{
 		{90, chatRole}, {100, delta(`"content":"a"`, "", `,"nvext":null`)},
-		{110, delta(`"content":"b"`, lengthEnd, `,"nvext":{"worker_id":{"prefill_worker_id":1},"timing":{"request_received_ms":1777312800000,`+
-			`"prefill_wait_time_ms":12.5,"prefill_time_ms":70.25,"ttft_ms":82.75,"total_time_ms":-1,"kv_hit_rate":0.5}}`)},
+		{110, delta(`"content":"b"`, lengthEnd,
+			`,"nvext":{"worker_id":{"prefill_worker_id":1},"timing":{"request_received_ms":1777312800000,`+
+				`"prefill_wait_time_ms":12.5,"prefill_time_ms":70.25,"ttft_ms":82.75,"total_time_ms":-1,"kv_hit_rate":0.5}}`)},
 	})
 	s := o.Server
-	if s.Queue == nil || *s.Queue != 12500*time.Microsecond || *s.Prefill != 70250*time.Microsecond || *s.TTFT != 82750*time.Microsecond || s.Total != nil {
+	if s.Queue == nil || *s.Queue != 12500*time.Microsecond || *s.Prefill != 70250*time.Microsecond ||
+		*s.TTFT != 82750*time.Microsecond || s.Total != nil {
 		t.Errorf("%+v", s)
 	}
 }

@@ -51,7 +51,8 @@ func (triton) describe(ctx context.Context, c *Client, endpoint int) ([]Model, s
 }
 
 // count always fails: Triton counts no tokens.
-func (triton) count(_ context.Context, c *Client, _ int, _ string, _ bool) (Tokens, error) { //nolint:unparam // it is a counter
+func (triton) count(_ context.Context, c *Client, _ int, _ string, _ bool) (Tokens,
+	error) { //nolint:unparam // it is a counter
 	return Tokens{}, c.unusable("/tokenize", "this API counts no tokens")
 }
 
@@ -77,7 +78,8 @@ func (anthropic) count(ctx context.Context, c *Client, endpoint int, text string
 }
 
 // ask posts fields to a path of an endpoint and decodes the answer.
-func (c *Client) ask(ctx context.Context, endpoint int, path string, versioned bool, fields map[string]any, answer any) error {
+func (c *Client) ask(ctx context.Context, endpoint int, path string, versioned bool, fields map[string]any,
+	answer any) error {
 	body, err := json.Marshal(fields)
 	if err != nil {
 		return c.unusable(path, err.Error())

@@ -36,14 +36,15 @@ type dialer struct {
 func newDialer(timeout time.Duration, config *tls.Config, c *Connection, p *proxy) *dialer {
 	holdStamping()
 	d := &dialer{
-		timeout: timeout, tls: config, proxy: p, sources: newSources(c.Sources), pins: c.Pins, http2: c.HTTP2, open: make(map[*conn]struct{}),
+		timeout: timeout, tls: config, proxy: p, sources: newSources(c.Sources), pins: c.Pins, http2: c.HTTP2,
+		open: make(map[*conn]struct{}),
 	}
 	d.life, d.end = context.WithCancel(context.Background())
 	return d
 }
 
-// way returns where to dial for a connection to an address, and whether a proxy is to be asked there for a way. HTTP/1.1 without TLS
-// needs none: its requests tell a proxy themselves where they go.
+// way returns where to dial for a connection to an address, and whether a proxy is to be asked there for a way.
+// HTTP/1.1 without TLS needs none: its requests tell a proxy themselves where they go.
 func (d *dialer) way(addr string, secure bool) (hop string, tunnel bool) {
 	if d.proxy == nil || !secure && !d.http2 {
 		return addr, false
@@ -51,7 +52,8 @@ func (d *dialer) way(addr string, secure bool) (hop string, tunnel bool) {
 	return d.proxy.address, true
 }
 
-// toward returns what is dialled for requests to a URL, and whether by TLS: a proxy takes those without TLS as they are, by HTTP/1.1.
+// toward returns what is dialled for requests to a URL, and whether by TLS: a proxy takes those without TLS as they
+// are, by HTTP/1.1.
 func (d *dialer) toward(u *url.URL) (address string, secure bool) {
 	secure = u.Scheme == "https"
 	if d.proxy != nil && !secure && !d.http2 {
@@ -72,7 +74,8 @@ func (e *dialError) Unwrap() error { return e.err }
 // errClosed is what requests of a closed client fail with.
 var errClosed = errors.New("the client is closed")
 
-// dial connects within the connect timeout, DNS and TLS included. It fails with a dialError, or with the error of a context that ended before.
+// dial connects within the connect timeout, DNS and TLS included. It fails with a dialError, or with the error of a
+// context that ended before.
 func (d *dialer) dial(within context.Context, addr string, secure bool) (*conn, error) {
 	if !d.enter() {
 		return nil, &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT, errClosed}
@@ -84,7 +87,9 @@ func (d *dialer) dial(within context.Context, addr string, secure bool) (*conn, 
 	defer context.AfterFunc(d.life, cancel)()
 	c, err := d.connect(ctx, addr, secure, p)
 	if at, ok := within.Deadline(); err != nil && ok && time.Until(at) <= 0 {
-		<-within.Done() // net goes by the deadline, and may be ahead of the context's own timer: whose time it was is told by the context alone
+		// net goes by the deadline, and may be ahead of the context's own timer: whose time it was is told by the
+		// context alone
+		<-within.Done()
 	}
 	switch {
 	case err != nil && within.Err() != nil:
@@ -136,7 +141,8 @@ func (d *dialer) connect(ctx context.Context, addr string, secure bool, p *phase
 	return c, nil
 }
 
-// reach opens a TCP connection to a host: one that is pinned at its addresses, each in its turn first, and if that fails at the next one.
+// reach opens a TCP connection to a host: one that is pinned at its addresses, each in its turn first, and if that
+// fails at the next one.
 func (d *dialer) reach(ctx context.Context, addr string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -205,11 +211,12 @@ func (d *dialer) explain(ctx context.Context, addr string, p *phases, err error)
 	case errors.As(err, &known):
 		return &dialError{known.class, fmt.Errorf("TLS with %s: %w", addr, known.err)}
 	}
-	return &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT, fmt.Errorf("connect to %s: %w", addr, advised(cause(err), ""))}
+	return &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT,
+		fmt.Errorf("connect to %s: %w", addr, advised(cause(err), ""))}
 }
 
-// cause leaves out what net says of the operation and the address, which the message says already. DNS errors stay whole: they
-// name the server that was asked.
+// cause leaves out what net says of the operation and the address, which the message says already. DNS errors stay
+// whole: they name the server that was asked.
 func cause(err error) error {
 	var operation *net.OpError
 	var lookup *net.DNSError

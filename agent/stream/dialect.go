@@ -10,9 +10,10 @@ import (
 	"github.com/spate-load/spate/workload"
 )
 
-// dialect is one API: where its requests go, how a request is written and what an answer's frames say. A dialect keeps no
-// state; its methods are called by many goroutines at once. A new one is a file with these four methods and a line in dialects;
-// authorizer, arranger, describer and counter are for APIs that differ from OpenAI's in what they are named after.
+// dialect is one API: where its requests go, how a request is written and what an answer's frames say. A dialect keeps
+// no state; its methods are called by many goroutines at once. A new one is a file with these four methods and a line
+// in dialects; authorizer, arranger, describer and counter are for APIs that differ from OpenAI's in what they are
+// named after.
 type dialect interface {
 	// traits are what is fixed of the API. Nobody changes them.
 	traits() *traits
@@ -20,8 +21,8 @@ type dialect interface {
 	form() workload.Form
 	// prompt is the body's field that the prompt goes into.
 	prompt() string
-	// frame reads one event's data, or a whole answer. It must not keep data, and must not allocate for a token. An error:
-	// the data is none of this API's.
+	// frame reads one event's data, or a whole answer. It must not keep data, and must not allocate for a token. An
+	// error: the data is none of this API's.
 	frame(data []byte, f *frame) error
 }
 
@@ -73,13 +74,15 @@ type api struct {
 
 // dialects are all, by the names that plans have for them.
 var dialects = map[string]api{
-	"chat":        {[]workload.Form{workload.Messages}, func(workload.Form) dialect { return chat{} }},
-	"completions": {[]workload.Form{workload.TokenIDs, workload.Text}, func(f workload.Form) dialect { return completions{written: f} }},
-	"responses":   {[]workload.Form{workload.Messages}, func(workload.Form) dialect { return responses{} }},
-	"sglang":      {[]workload.Form{workload.TokenIDs, workload.Text}, func(f workload.Form) dialect { return sglang{written: f} }},
-	"tgi":         {[]workload.Form{workload.Text}, func(workload.Form) dialect { return tgi{} }},
-	"triton":      {[]workload.Form{workload.Text}, func(workload.Form) dialect { return triton{} }},
-	"anthropic":   {[]workload.Form{workload.Messages}, func(workload.Form) dialect { return anthropic{} }},
+	"chat": {[]workload.Form{workload.Messages}, func(workload.Form) dialect { return chat{} }},
+	"completions": {[]workload.Form{workload.TokenIDs, workload.Text},
+		func(f workload.Form) dialect { return completions{written: f} }},
+	"responses": {[]workload.Form{workload.Messages}, func(workload.Form) dialect { return responses{} }},
+	"sglang": {[]workload.Form{workload.TokenIDs, workload.Text},
+		func(f workload.Form) dialect { return sglang{written: f} }},
+	"tgi":       {[]workload.Form{workload.Text}, func(workload.Form) dialect { return tgi{} }},
+	"triton":    {[]workload.Form{workload.Text}, func(workload.Form) dialect { return triton{} }},
+	"anthropic": {[]workload.Form{workload.Messages}, func(workload.Form) dialect { return anthropic{} }},
 }
 
 // dialectOf returns the dialect of an API whose prompts have a form. A chat's prompts have only one.

@@ -256,39 +256,57 @@ func FuzzTGIFrames(f *testing.F)       { fuzzFrames(f, "tgi") }
 func FuzzTritonFrames(f *testing.F)    { fuzzFrames(f, "triton") }
 func FuzzAnthropicFrames(f *testing.F) { fuzzFrames(f, "anthropic") }
 
-// oddFrames are what servers of other makes send, and what none should: the same in another order, with escapes, twice, of another type.
+// oddFrames are what servers of other makes send, and what none should: the same in another order, with escapes, twice,
+// of another type.
 var oddFrames = map[string][]string{
 	"responses": {
 		`{"delta":"a","type":"response.output_text.delta"}`, `{"type":"response.output_text.\u0064elta","delta":"a"}`,
-		`{"\u0074ype":"response.output_text.delta","delta":"\ud83d"}`, `{"type":"response.output_text.delta","delta":7}`,
-		`{"type":"response.output_text.delta","type":"x","delta":"a"}`, `{"type":"response.failed"}`, `{"type":"response.failed","response":{"error":"x"}}`,
+		`{"\u0074ype":"response.output_text.delta","delta":"\ud83d"}`,
+		`{"type":"response.output_text.delta","delta":7}`,
+		`{"type":"response.output_text.delta","type":"x","delta":"a"}`, `{"type":"response.failed"}`,
+		`{"type":"response.failed","response":{"error":"x"}}`,
 		`{"type":"response.completed","response":{"status":"completed","usage":{"input_tokens":3.0,"output_tokens":null}}}`,
-		`{"type":"error","code":"c","message":"m","param":null}`, `{"type":"error","error":{"code":"c","message":"m"}}`, `{"error":{"message":"m"}}`,
+		`{"type":"error","code":"c","message":"m","param":null}`, `{"type":"error","error":{"code":"c","message":"m"}}`,
+		`{"error":{"message":"m"}}`,
 		`{"type":"response.output_item.added","item":{"type":"function_call","name":"f","arguments":""}}`,
 		`{"object":"response","status":"completed","output":[{"type":"function_call","arguments":"{}"},7,{"content":7}]}`, `{"object":"response","error":{"message":"m"}}`,
-		`{"type":"response.completed","response":[]}`, `{"type":null}`, `{"type":"response.mcp_call_arguments.delta","delta":"x"}`,
+		`{"type":"response.completed","response":[]}`, `{"type":null}`,
+		`{"type":"response.mcp_call_arguments.delta","delta":"x"}`,
 	},
 	"sglang": {
-		`{"text":"a","meta_info":{"finish_reason":"stop","completion_tokens":1}}`, `{"text":"","output_ids":[1]}`, `{"output_ids":[1],"meta_info":{"completion_tokens":1}}`,
-		`{"text":null,"output_ids":[1]}`, `{"text":"a","meta_info":{"finish_reason":{"type":"abort","message":"m","status_code":500}}}`,
-		`{"text":"a","meta_info":{"finish_reason":{"type":"abort"}}}`, `{"text":"a","meta_info":{"prompt_tokens":-1,"completion_tokens":1e2,"cached_tokens":"4"}}`,
-		`{"text":"a","meta_info":{"completion_tokens":1,"completion_tokens":2}}`, `{"error":"m"}`, `{"error":{}}`, `{"error":null,"text":"a"}`, `{"text":["a"]}`, `{"meta_info":[]}`,
+		`{"text":"a","meta_info":{"finish_reason":"stop","completion_tokens":1}}`, `{"text":"","output_ids":[1]}`,
+		`{"output_ids":[1],"meta_info":{"completion_tokens":1}}`,
+		`{"text":null,"output_ids":[1]}`,
+		`{"text":"a","meta_info":{"finish_reason":{"type":"abort","message":"m","status_code":500}}}`,
+		`{"text":"a","meta_info":{"finish_reason":{"type":"abort"}}}`,
+		`{"text":"a","meta_info":{"prompt_tokens":-1,"completion_tokens":1e2,"cached_tokens":"4"}}`,
+		`{"text":"a","meta_info":{"completion_tokens":1,"completion_tokens":2}}`, `{"error":"m"}`, `{"error":{}}`,
+		`{"error":null,"text":"a"}`, `{"text":["a"]}`, `{"meta_info":[]}`,
 	},
 	"tgi": {
-		`{"token":{"text":"a","special":false}}`, `{"token":{"text":"a","special":null}}`, `{"token":{"text":"</s>","special":true},"generated_text":""}`,
-		`{"token":null,"generated_text":"a"}`, `{"generated_text":"a","details":{"finish_reason":"eos_token","generated_tokens":3}}`, `{"token":"a"}`, `{"error":"m"}`,
-		`{"error":"m","error_type":"overloaded"}`, `{"error":"","error_type":"overloaded"}`, `{"token":{"text":"\"","special":false}}`, `{"token":{"text":"a","text":"b"}}`,
+		`{"token":{"text":"a","special":false}}`, `{"token":{"text":"a","special":null}}`,
+		`{"token":{"text":"</s>","special":true},"generated_text":""}`,
+		`{"token":null,"generated_text":"a"}`,
+		`{"generated_text":"a","details":{"finish_reason":"eos_token","generated_tokens":3}}`, `{"token":"a"}`,
+		`{"error":"m"}`,
+		`{"error":"m","error_type":"overloaded"}`, `{"error":"","error_type":"overloaded"}`,
+		`{"token":{"text":"\"","special":false}}`, `{"token":{"text":"a","text":"b"}}`,
 	},
 	"triton": {
-		`{"text_output":"a"}`, `{"text_output":["a"]}`, `{"text_output":null}`, `{"text_output":7}`, `{"error":["x"]}`, `{"text_output":"a","error":""}`, `{"text\u005foutput":"a"}`,
+		`{"text_output":"a"}`, `{"text_output":["a"]}`, `{"text_output":null}`, `{"text_output":7}`, `{"error":["x"]}`,
+		`{"text_output":"a","error":""}`, `{"text\u005foutput":"a"}`,
 	},
 	"anthropic": {
-		`{"type":"content_block_delta","delta":{"text":"a"}}`, `{"type":"content_block_delta","delta":{"type":"citations_delta","citation":{}}}`,
-		`{"type":"content_block_start","content_block":{"type":"tool_use","id":"x","name":"f","input":{}}}`, `{"type":"content_block_start","content_block":{"type":"text","text":"a"}}`,
+		`{"type":"content_block_delta","delta":{"text":"a"}}`,
+		`{"type":"content_block_delta","delta":{"type":"citations_delta","citation":{}}}`,
+		`{"type":"content_block_start","content_block":{"type":"tool_use","id":"x","name":"f","input":{}}}`,
+		`{"type":"content_block_start","content_block":{"type":"text","text":"a"}}`,
 		`{"type":"message_start","message":{"usage":{"input_tokens":3,"cache_creation_input_tokens":5,"cache_read_input_tokens":null}}}`, `{"type":"message_start"}`,
 		`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"input_tokens":7,"output_tokens":9,"cache_read_input_tokens":4}}`,
-		`{"type":"message_delta","delta":{"stop_reason":null}}`, `{"type":"error"}`, `{"type":"error","error":{"type":"api_error"}}`, `{"type":"error","error":"m"}`,
-		`{"error":{"message":"m"}}`, `{"type":"message","content":"a"}`, `{"type":"message","content":[{"type":"text","text":"a"},{"type":"text","text":"b"},{"type":"tool_use","name":"f"}],"stop_reason":"tool_use"}`,
+		`{"type":"message_delta","delta":{"stop_reason":null}}`, `{"type":"error"}`,
+		`{"type":"error","error":{"type":"api_error"}}`, `{"type":"error","error":"m"}`,
+		`{"error":{"message":"m"}}`, `{"type":"message","content":"a"}`,
+		`{"type":"message","content":[{"type":"text","text":"a"},{"type":"text","text":"b"},{"type":"tool_use","name":"f"}],"stop_reason":"tool_use"}`,
 		`{"type":"message_sto\u0070"}`,
 	},
 }
@@ -300,7 +318,8 @@ func TestOddFrames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all := append(slices.Clone(oddFrames[api]), ``, `null`, `[]`, `7`, `{}`, `{"a":`, `{}{}`, forms[api].whole, forms[api].refusal)
+		all := append(slices.Clone(oddFrames[api]), ``, `null`, `[]`, `7`, `{}`, `{"a":`, `{}{}`, forms[api].whole,
+			forms[api].refusal)
 		for _, e := range allEvents(forms[api]) {
 			all = append(all, e.data)
 		}
@@ -344,7 +363,8 @@ func checkSound(t *testing.T, o *Observation) {
 	switch {
 	case len(o.Gaps(nil)) != max(int(o.TokenFrames), 1)-1, (o.TokenFrames == 0) != (o.FirstToken == 0):
 		t.Fatalf("%d tokens, %d gaps, first token %v", o.TokenFrames, len(o.Gaps(nil)), o.FirstToken)
-	case !slices.IsSorted(o.Frames) && !slices.IsSortedFunc(o.Frames, func(a, b Frame) int { return cmp.Compare(a.At(), b.At()) }):
+	case !slices.IsSorted(o.Frames) &&
+		!slices.IsSortedFunc(o.Frames, func(a, b Frame) int { return cmp.Compare(a.At(), b.At()) }):
 		t.Fatalf("frames out of order: %v", o.Frames)
 	case slices.ContainsFunc(o.Frames, func(f Frame) bool { return f&frameBlank != 0 }):
 		t.Fatal("a frame is not decided")

@@ -24,12 +24,14 @@ func TestEveryDialectHasAForm(t *testing.T) {
 
 func TestDialectURLs(t *testing.T) {
 	for api, path := range map[string]string{
-		"chat": "/v1/chat/completions", "completions": "/v1/completions", "responses": "/v1/responses", "anthropic": "/v1/messages",
-		"sglang": "/generate", "tgi": "/generate_stream", "triton": "/v2/models/en%2Fs%20emble/generate_stream",
+		"chat": "/v1/chat/completions", "completions": "/v1/completions", "responses": "/v1/responses",
+		"anthropic": "/v1/messages",
+		"sglang":    "/generate", "tgi": "/generate_stream", "triton": "/v2/models/en%2Fs%20emble/generate_stream",
 	} {
 		for _, base := range []string{"", "/", "/v1", "/v1/", path, "/v2"} {
 			for _, prefix := range []string{"", "/a", "/a%2Fb"} {
-				c := newTestClient(t, Config{Endpoints: []string{"http://h:1" + prefix + base}, API: api, Model: "en/s emble"})
+				c := newTestClient(t, Config{Endpoints: []string{"http://h:1" + prefix + base}, API: api,
+					Model: "en/s emble"})
 				if got := c.endpoints[0].String(); got != "http://h:1"+prefix+path {
 					t.Errorf("%s, %s%s: %s", api, prefix, base, got)
 				}
@@ -49,7 +51,8 @@ func TestDialectForms(t *testing.T) {
 		api, prompts string
 		want         workload.Form
 	}{
-		{"responses", "", workload.Messages}, {"anthropic", "text", workload.Messages}, {"sglang", "", workload.TokenIDs},
+		{"responses", "", workload.Messages}, {"anthropic", "text", workload.Messages},
+		{"sglang", "", workload.TokenIDs},
 		{"sglang", "text", workload.Text}, {"tgi", "", workload.Text}, {"triton", "text", workload.Text},
 	} {
 		c := newTestClient(t, Config{Endpoints: []string{"http://h"}, API: tt.api, Prompts: tt.prompts})
@@ -58,7 +61,8 @@ func TestDialectForms(t *testing.T) {
 		}
 	}
 	for _, api := range []string{"tgi", "triton"} {
-		if _, err := New(Config{Endpoints: []string{"http://h"}, API: api, Prompts: "token_ids"}); err == nil || !strings.Contains(err.Error(), "takes only text") {
+		if _, err := New(Config{Endpoints: []string{"http://h"}, API: api, Prompts: "token_ids"}); err == nil ||
+			!strings.Contains(err.Error(), "takes only text") {
 			t.Errorf("%s: %v", api, err)
 		}
 	}
@@ -77,7 +81,8 @@ func TestDialectHeaders(t *testing.T) {
 			}
 		}
 	}
-	h := newTestClient(t, Config{Endpoints: []string{"http://h"}, API: "anthropic", Headers: map[string]string{"anthropic-version": "2099-01-01"}}).headers
+	h := newTestClient(t, Config{Endpoints: []string{"http://h"}, API: "anthropic",
+		Headers: map[string]string{"anthropic-version": "2099-01-01"}}).headers
 	if h.Get("Anthropic-Version") != "2099-01-01" || h.Get("X-Api-Key") != "" {
 		t.Errorf("%v", h)
 	}
@@ -144,22 +149,30 @@ func TestFieldsOfOptions(t *testing.T) {
 		given map[string]any
 		want  string
 	}{
-		{true, map[string]any{"temperature": 0.0}, `{"sampling_params":{"ignore_eos":true,"max_new_tokens":8,"min_new_tokens":8,"temperature":0},"stream":true,"text":"x"}`},
-		{true, map[string]any{"ignore_eos": false}, `{"sampling_params":{"ignore_eos":false,"max_new_tokens":8},"stream":true,"text":"x"}`},
-		{true, map[string]any{"max_new_tokens": 3.0}, `{"sampling_params":{"ignore_eos":true,"max_new_tokens":3},"stream":true,"text":"x"}`},
-		{false, map[string]any{"stop": []any{"a"}}, `{"sampling_params":{"max_new_tokens":8,"stop":["a"]},"stream":true,"text":"x"}`},
+		{true, map[string]any{"temperature": 0.0},
+			`{"sampling_params":{"ignore_eos":true,"max_new_tokens":8,"min_new_tokens":8,"temperature":0},"stream":true,"text":"x"}`},
+		{true, map[string]any{"ignore_eos": false},
+			`{"sampling_params":{"ignore_eos":false,"max_new_tokens":8},"stream":true,"text":"x"}`},
+		{true, map[string]any{"max_new_tokens": 3.0},
+			`{"sampling_params":{"ignore_eos":true,"max_new_tokens":3},"stream":true,"text":"x"}`},
+		{false, map[string]any{"stop": []any{"a"}},
+			`{"sampling_params":{"max_new_tokens":8,"stop":["a"]},"stream":true,"text":"x"}`},
 	} {
 		c := newTestClient(t, Config{
-			Endpoints: []string{"http://h"}, API: "sglang", Prompts: "text", ExactOutput: tt.exact, Body: map[string]any{"sampling_params": tt.given},
+			Endpoints: []string{"http://h"}, API: "sglang", Prompts: "text", ExactOutput: tt.exact,
+			Body: map[string]any{"sampling_params": tt.given},
 		})
-		if got := c.AppendBody(nil, 8, func(dst []byte) []byte { return append(dst, `"x"`...) }); string(got) != tt.want {
+		if got := c.AppendBody(nil, 8,
+			func(dst []byte) []byte { return append(dst, `"x"`...) }); string(got) != tt.want {
 			t.Errorf("%v:\n got %s\nwant %s", tt.given, got, tt.want)
 		}
 	}
 	for api, body := range map[string]map[string]any{
-		"sglang": {"sampling_params": 7}, "tgi": {"inputs": "x"}, "triton": {"text_input": "x"}, "responses": {"input": "x"}, "anthropic": {"system": "x"},
+		"sglang": {"sampling_params": 7}, "tgi": {"inputs": "x"}, "triton": {"text_input": "x"},
+		"responses": {"input": "x"}, "anthropic": {"system": "x"},
 	} {
-		if _, err := New(Config{Endpoints: []string{"http://h"}, API: api, Body: body}); err == nil || !strings.Contains(err.Error(), "body field") {
+		if _, err := New(Config{Endpoints: []string{"http://h"}, API: api, Body: body}); err == nil ||
+			!strings.Contains(err.Error(), "body field") {
 			t.Errorf("%s: %v", api, err)
 		}
 	}
@@ -232,7 +245,8 @@ func TestDescriptions(t *testing.T) {
 		version string
 		tokens  uint64
 	}{
-		"tgi": {Model{"m", "tgi", 4096}, "3.0.1", 2}, "triton": {Model{"m", "triton", 0}, "2.50.0", 0}, "anthropic": {Model{}, "", 9},
+		"tgi": {Model{"m", "tgi", 4096}, "3.0.1", 2}, "triton": {Model{"m", "triton", 0}, "2.50.0", 0},
+		"anthropic": {Model{}, "", 9},
 	} {
 		c := newTestClient(t, Config{Endpoints: []string{s.URL + "/p"}, API: api, Model: "m"})
 		models, err := c.Models(t.Context(), 0)
@@ -278,7 +292,8 @@ func TestDescriptionsElsewhere(t *testing.T) {
 
 // TestMeasureByAStream checks how an API that only streams is asked for the tokens of a prompt.
 func TestMeasureByAStream(t *testing.T) {
-	special := tgiChunk(1, `"</s>"`, "true", `""`, `{"finish_reason":"length","generated_tokens":1,"input_length":11,"seed":null}`)
+	special := tgiChunk(1, `"</s>"`, "true", `""`,
+		`{"finish_reason":"length","generated_tokens":1,"input_length":11,"seed":null}`)
 	for name, tt := range map[string]struct {
 		events []event
 		want   uint64
@@ -286,8 +301,9 @@ func TestMeasureByAStream(t *testing.T) {
 	}{
 		"token":            {forms["tgi"].stream(), promptTokens, ""},
 		"token of no text": {[]event{special}, promptTokens, ""},
-		"older server":     {[]event{tgiChunk(1, `"a"`, "false", `"a"`, `{"finish_reason":"length","generated_tokens":1}`)}, 0, "no usage with the tokens of the prompt"},
-		"error":            {[]event{forms["tgi"].failure}, 0, "out of memory"},
+		"older server": {[]event{tgiChunk(1, `"a"`, "false", `"a"`,
+			`{"finish_reason":"length","generated_tokens":1}`)}, 0, "no usage with the tokens of the prompt"},
+		"error": {[]event{forms["tgi"].failure}, 0, "out of memory"},
 	} {
 		s := newRawServer(t, answer(chunkedHead, chunk(sse(tt.events, "\n", "")), lastChunk))
 		got, err := newTestClient(t, Config{Endpoints: []string{s.URL}, API: "tgi"}).Measure(t.Context(), 0, "a")

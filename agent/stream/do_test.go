@@ -47,7 +47,8 @@ func TestStreamOnAKeptConnection(t *testing.T) {
 
 // However TCP cuts the response, the same frames are seen.
 func TestResponseCutAnywhere(t *testing.T) {
-	response := chunkedHead + chunk(roleFrame) + chunk(tokenFrame("a")) + chunk(": comment\r\n\r\ndata:{\"choices\":[{\"delta\":{\"content\":\"b\"}}]}\r\n\r\n") +
+	response := chunkedHead + chunk(roleFrame) + chunk(tokenFrame("a")) +
+		chunk(": comment\r\n\r\ndata:{\"choices\":[{\"delta\":{\"content\":\"b\"}}]}\r\n\r\n") +
 		chunk(finishFrame+usageFrame) + chunk(doneFrame) + lastChunk
 	var cut atomic.Int64
 	s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
@@ -63,7 +64,8 @@ func TestResponseCutAnywhere(t *testing.T) {
 	for n := range len(response) {
 		cut.Store(int64(n))
 		c.Do(t.Context(), Request{Body: body(c)}, &o)
-		if o.Err != nil || o.TokenFrames != 2 || len(o.Gaps(nil)) != 1 || o.OutputTokens != 7 || o.FinishReason != "stop" {
+		if o.Err != nil || o.TokenFrames != 2 || len(o.Gaps(nil)) != 1 || o.OutputTokens != 7 ||
+			o.FinishReason != "stop" {
 			t.Fatalf("cut at %d: %+v", n, o)
 		}
 		if o.Connected != (n == 0) {
@@ -75,7 +77,8 @@ func TestResponseCutAnywhere(t *testing.T) {
 func TestWhatBecomesOfAResponse(t *testing.T) {
 	const closing = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 	jsonHead := func(body string) string {
-		return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+			len(body), body)
 	}
 	const (
 		none   = spatev1.ErrorClass_ERROR_CLASS_UNSPECIFIED
@@ -110,11 +113,16 @@ func TestWhatBecomesOfAResponse(t *testing.T) {
 		{"no events", closing + "<html><body>hello</body></html>\n", bad, "no part of an event", 0},
 		{"huge frame", closing + "data: " + strings.Repeat("x", frameLimit+1), bad, "longer than", 0},
 		{"compressed", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 0\r\n\r\n", bad, "gzip", 0},
-		{"error in the stream", chunkedHead + tokens + chunk("data: {\"error\":{\"message\":\"out of memory\"}}\n\n") + chunk(doneFrame) + lastChunk, fault, "out of memory", 2},
-		{"event named error", chunkedHead + chunk("event: error\ndata: {\"message\":\"overload\"}\n\n") + lastChunk, fault, "overload", 0},
-		{"nothing but done", chunkedHead + chunk(roleFrame) + chunk(finishFrame) + chunk(doneFrame) + lastChunk, empty, "finish reason: stop", 0},
-		{"busy", "HTTP/1.1 429 Too Many Requests\r\nContent-Length: 9\r\n\r\nslow down", status, "429 Too Many Requests: slow down", 0},
-		{"elsewhere", "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n", status, "307", 0},
+		{"error in the stream", chunkedHead + tokens + chunk("data: {\"error\":{\"message\":\"out of memory\"}}\n\n") +
+			chunk(doneFrame) + lastChunk, fault, "out of memory", 2},
+		{"event named error", chunkedHead + chunk("event: error\ndata: {\"message\":\"overload\"}\n\n") + lastChunk,
+			fault, "overload", 0},
+		{"nothing but done", chunkedHead + chunk(roleFrame) + chunk(finishFrame) + chunk(doneFrame) + lastChunk, empty,
+			"finish reason: stop", 0},
+		{"busy", "HTTP/1.1 429 Too Many Requests\r\nContent-Length: 9\r\n\r\nslow down", status,
+			"429 Too Many Requests: slow down", 0},
+		{"elsewhere", "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
+			status, "307", 0},
 		{"accepted", "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n", status, "202", 0},
 		{"one JSON body", jsonHead(`{"choices":[{"message":{"content":"all"},"finish_reason":"stop"}],"usage":{"prompt_tokens":2,"completion_tokens":3}}`), none, "", 1},
 		{"error as a JSON body", jsonHead(`{"error":{"message":"no such model"}}`), fault, "no such model", 0},
@@ -133,7 +141,8 @@ func TestWhatBecomesOfAResponse(t *testing.T) {
 			if o.Err != nil {
 				class, message = o.Err.Class, o.Err.Message
 			}
-			if class != tt.class || !strings.Contains(message, tt.message) || o.TokenFrames != tt.frames || o.Cancelled {
+			if class != tt.class || !strings.Contains(message, tt.message) || o.TokenFrames != tt.frames ||
+				o.Cancelled {
 				t.Errorf("%v %q, %d frames", class, message, o.TokenFrames)
 			}
 			if o.End == 0 || o.Sent == 0 || len(message) > messageLimit {
@@ -175,13 +184,15 @@ func TestRunningUsage(t *testing.T) {
 			t.Errorf("told %d, noted %d", at, o.LastToken)
 		}
 	}}, &o)
-	if !slices.Equal(tokens, []int{1, 3, TokensUntold, TokensUntold, TokensUntold}) || o.OutputTokens != 7 || !o.Usage || o.InputTokens != 9 {
+	if !slices.Equal(tokens, []int{1, 3, TokensUntold, TokensUntold, TokensUntold}) || o.OutputTokens != 7 ||
+		!o.Usage || o.InputTokens != 9 {
 		t.Errorf("%v, %+v", tokens, o)
 	}
 }
 
 func TestTokensAreFramesWithoutUsage(t *testing.T) {
-	s := newRawServer(t, answer(chunkedHead, chunk(tokenFrame("a")+tokenFrame("b")+tokenFrame("c")), chunk(doneFrame), lastChunk))
+	s := newRawServer(t, answer(chunkedHead, chunk(tokenFrame("a")+tokenFrame("b")+tokenFrame("c")),
+		chunk(doneFrame), lastChunk))
 	o := ask(t, newTestClient(t, Config{Endpoints: []string{s.URL}}))
 	if o.Usage || o.OutputTokens != 3 || o.InputTokens != 0 || o.CoalescedReads != 1 {
 		t.Errorf("%+v", o)
@@ -209,9 +220,11 @@ func TestNobodyThere(t *testing.T) {
 // A server that accepts and never answers the handshake uses up the connect timeout.
 func TestConnectTimeout(t *testing.T) {
 	s := newRawServer(t, func(c net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) })
-	c := newTestClient(t, Config{Endpoints: []string{strings.Replace(s.URL, "http:", "https:", 1)}, ConnectTimeout: 30 * time.Millisecond})
+	c := newTestClient(t, Config{Endpoints: []string{strings.Replace(s.URL, "http:", "https:", 1)},
+		ConnectTimeout: 30 * time.Millisecond})
 	for _, e := range []*Error{ask(t, c).Err, c.Check(t.Context(), 0)} {
-		if e == nil || e.Class != spatev1.ErrorClass_ERROR_CLASS_CONNECT || !strings.Contains(e.Message, "connect timeout after 30ms") {
+		if e == nil || e.Class != spatev1.ErrorClass_ERROR_CLASS_CONNECT ||
+			!strings.Contains(e.Message, "connect timeout after 30ms") {
 			t.Errorf("%v", e)
 		}
 	}
@@ -231,7 +244,8 @@ func TestRequestTimeout(t *testing.T) {
 				io.Copy(io.Discard, r)
 			})
 			o := ask(t, newTestClient(t, Config{Endpoints: []string{s.URL}, RequestTimeout: 60 * time.Millisecond}))
-			if o.Err == nil || o.Err.Class != spatev1.ErrorClass_ERROR_CLASS_TIMEOUT || !strings.Contains(o.Err.Message, "request timeout after 60ms; "+tt.message) {
+			if o.Err == nil || o.Err.Class != spatev1.ErrorClass_ERROR_CLASS_TIMEOUT ||
+				!strings.Contains(o.Err.Message, "request timeout after 60ms; "+tt.message) {
 				t.Errorf("%v", o.Err)
 			}
 			if o.End.Sub(o.Start) < 60*time.Millisecond || o.Sent == 0 {
@@ -242,7 +256,8 @@ func TestRequestTimeout(t *testing.T) {
 }
 
 func TestCancelled(t *testing.T) {
-	for name, before := range map[string]string{"before the head": "", "among tokens": chunkedHead + chunk(tokenFrame("a"))} {
+	for name, before := range map[string]string{"before the head": "", "among tokens": chunkedHead +
+		chunk(tokenFrame("a"))} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
@@ -286,7 +301,8 @@ func TestResponseThatDoesNotEndAfterDone(t *testing.T) {
 
 func TestRefusalKeepsTheConnection(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
-	s := newRawServer(t, answer(fmt.Sprintf("HTTP/1.1 500 Internal Server Error\r\nContent-Length: %d\r\n\r\n%s", len(long), long)))
+	s := newRawServer(t, answer(fmt.Sprintf("HTTP/1.1 500 Internal Server Error\r\nContent-Length: %d\r\n\r\n%s",
+		len(long), long)))
 	c := newTestClient(t, Config{Endpoints: []string{s.URL}})
 	for i := range 3 {
 		if o := ask(t, c); o.Connected != (i == 0) || o.Err == nil || len(o.Err.Message) != messageLimit {
@@ -318,8 +334,10 @@ func TestSecretsAreInNoMessage(t *testing.T) {
 		fmt.Fprintf(w, "no such key: %s %s", r.Header.Get("Authorization"), r.Header.Get("X-Api-Key"))
 	}))
 	defer s.Close()
-	o := ask(t, newTestClient(t, Config{Endpoints: []string{s.URL}, APIKey: "sk-very-secret", Headers: map[string]string{"X-Api-Key": "also-secret"}}))
-	if o.Err == nil || strings.Contains(o.Err.Message, "secret") || !strings.Contains(o.Err.Message, "no such key: Bearer *** ***") {
+	o := ask(t, newTestClient(t, Config{Endpoints: []string{s.URL}, APIKey: "sk-very-secret",
+		Headers: map[string]string{"X-Api-Key": "also-secret"}}))
+	if o.Err == nil || strings.Contains(o.Err.Message, "secret") ||
+		!strings.Contains(o.Err.Message, "no such key: Bearer *** ***") {
 		t.Errorf("%v", o.Err)
 	}
 }
@@ -367,7 +385,8 @@ func TestTLS(t *testing.T) {
 
 func TestTLSWithAPlainServer(t *testing.T) {
 	s := newRawServer(t, func(c net.Conn, r *bufio.Reader) { io.WriteString(c, "HTTP/1.0 400 Bad Request\r\n\r\n") })
-	e := newTestClient(t, Config{Endpoints: []string{strings.Replace(s.URL, "http:", "https:", 1)}}).Check(t.Context(), 0)
+	e := newTestClient(t, Config{Endpoints: []string{strings.Replace(s.URL, "http:", "https:", 1)}}).Check(t.Context(),
+		0)
 	if e == nil || e.Class != spatev1.ErrorClass_ERROR_CLASS_TLS {
 		t.Errorf("%v", e)
 	}
@@ -378,9 +397,10 @@ func TestIPv6(t *testing.T) {
 	if err != nil {
 		t.Skip("no IPv6 here: ", err)
 	}
-	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, tokenFrame("a")+doneFrame)
-	})}}
+	s := &httptest.Server{Listener: l,
+		Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			io.WriteString(w, tokenFrame("a")+doneFrame)
+		})}}
 	s.Start()
 	defer s.Close()
 	c := newTestClient(t, Config{Endpoints: []string{"http://" + l.Addr().String() + "/v1/"}})
@@ -404,9 +424,12 @@ func TestClosedClient(t *testing.T) {
 
 // A usage without the prompt's tokens does not say that there were none.
 func TestUsageWithoutThePrompt(t *testing.T) {
-	for name, usage := range map[string]string{"absent": `{"completion_tokens":7}`, "null": `{"prompt_tokens":null,"completion_tokens":7}`, "odd": `{"prompt_tokens":"x","completion_tokens":7}`} {
-		s := newRawServer(t, answer(chunkedHead+chunk(tokenFrame("a"))+chunk(finishFrame)+chunk(`data: {"choices":[],"usage":`+usage+"}\n\n")+chunk(doneFrame)+lastChunk))
-		if o := ask(t, newTestClient(t, Config{Endpoints: []string{s.URL}})); o.Err != nil || o.Usage || o.InputTokens != 0 || o.OutputTokens != 1 {
+	for name, usage := range map[string]string{"absent": `{"completion_tokens":7}`,
+		"null": `{"prompt_tokens":null,"completion_tokens":7}`, "odd": `{"prompt_tokens":"x","completion_tokens":7}`} {
+		s := newRawServer(t, answer(chunkedHead+chunk(tokenFrame("a"))+chunk(finishFrame)+
+			chunk(`data: {"choices":[],"usage":`+usage+"}\n\n")+chunk(doneFrame)+lastChunk))
+		if o := ask(t, newTestClient(t, Config{Endpoints: []string{s.URL}})); o.Err != nil || o.Usage ||
+			o.InputTokens != 0 || o.OutputTokens != 1 {
 			t.Errorf("%s: %+v", name, o)
 		}
 	}

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// endpointOf parses a base URL and adds the API's path, as far as it is not there. A version at the end of the URL is that of the path.
+// endpointOf parses a base URL and adds the API's path, as far as it is not there. A version at the end of the URL is
+// that of the path.
 func endpointOf(base, path string) (*url.URL, error) {
 	u, err := url.Parse(base)
 	if err != nil {

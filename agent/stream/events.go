@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// events cuts a stream of server-sent events out of reads of any size. Data is given out where it lies in the buffer, without
-// a copy, unless an event has several data lines.
+// events cuts a stream of server-sent events out of reads of any size. Data is given out where it lies in the buffer,
+// without a copy, unless an event has several data lines.
 //
 //	buf:  | given out | keep ... line ... scan ... | end | free
 type events struct {
@@ -76,7 +76,8 @@ func (e *events) space() []byte {
 	return e.buf[e.end:]
 }
 
-// whole returns the data of the event that p is, and nothing else, as most servers write them. False: it is not, or another has begun before.
+// whole returns the data of the event that p is, and nothing else, as most servers write them. False: it is not, or
+// another has begun before.
 func (e *events) whole(p []byte) ([]byte, bool) {
 	const begin, end = "data: ", "\n\n"
 	if !e.begun || e.named || e.lines > 0 || e.line != e.end || len(p) <= len(begin)+len(end) ||
@@ -91,7 +92,8 @@ func (e *events) whole(p []byte) ([]byte, bool) {
 	return p, true
 }
 
-// lend has the next events read from p, where they lie, until settle is called. Only behind an event that has begun p is copied.
+// lend has the next events read from p, where they lie, until settle is called. Only behind an event that has begun p
+// is copied.
 func (e *events) lend(p []byte) {
 	if keep := e.keep(); keep == e.end {
 		e.own, e.lent = e.buf, true
@@ -134,8 +136,8 @@ func (e *events) move(to []byte, keep int) {
 // read takes in the first n bytes of space.
 func (e *events) read(n int) { e.end += n }
 
-// next returns the data of the next event that is complete. It is valid until space is called. False: read on, or fail with
-// err if that is set.
+// next returns the data of the next event that is complete. It is valid until space is called. False: read on, or fail
+// with err if that is set.
 func (e *events) next() ([]byte, bool) {
 	for e.err == nil {
 		line, ok := e.nextLine()
@@ -188,8 +190,8 @@ func (e *events) nextLine() ([]byte, bool) {
 	return line, true
 }
 
-// lineBlock is how many bytes are searched for a line's end at a time: a search for a byte that never comes must not go through all that
-// came for each of many short lines.
+// lineBlock is how many bytes are searched for a line's end at a time: a search for a byte that never comes must not go
+// through all that came for each of many short lines.
 const lineBlock = 512
 
 // lineEnd finds the first line feed or carriage return.

@@ -65,8 +65,8 @@ func readLent(stream []byte, copied int, cuts ...int) (data []string, err error)
 	return data, e.err
 }
 
-// eventOracle reads a stream as the standard describes it, all at once, and lenient as events is: the end of the stream ends an
-// event, and lines that were never meant as events are refused.
+// eventOracle reads a stream as the standard describes it, all at once, and lenient as events is: the end of the stream
+// ends an event, and lines that were never meant as events are refused.
 func eventOracle(stream string) (data []string, sound bool) {
 	stream = strings.TrimPrefix(stream, "\ufeff")
 	stream = strings.ReplaceAll(stream, "\r\n", "\n")

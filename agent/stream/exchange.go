@@ -16,8 +16,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// exchange is one request under way. What each frame touches comes first and lies together: with a thousand streams all of
-// it comes from slow memory, so that each line of that counts.
+// exchange is one request under way. What each frame touches comes first and lies together: with a thousand streams all
+// of it comes from slow memory, so that each line of that counts.
 type exchange struct {
 	o       *Observation
 	dialect dialect
@@ -153,7 +153,8 @@ func (x *exchange) receive(r *http.Response) {
 	case r.StatusCode != http.StatusOK:
 		x.refusal(r)
 	case coding != "" && !strings.EqualFold(coding, "identity"):
-		x.failed(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "the response is compressed ("+coding+"), which was not asked for")
+		x.failed(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "the response is compressed ("+coding+
+			"), which was not asked for")
 	case strings.Contains(r.Header.Get("Content-Type"), "json"):
 		x.whole(r.Body)
 	default:
@@ -290,8 +291,8 @@ func (x *exchange) event(data []byte, read reading) bool {
 	return sound
 }
 
-// ended takes in the end of a body that came without [DONE]. A stream that gave its finish reason and ended in order is complete, and so is
-// one of an API that has neither.
+// ended takes in the end of a body that came without [DONE]. A stream that gave its finish reason and ended in order is
+// complete, and so is one of an API that has neither.
 func (x *exchange) ended(err error, read reading) {
 	if !errors.Is(err, io.EOF) {
 		x.fail(err)
@@ -320,7 +321,8 @@ func (x *exchange) complete(at clock.Instant) {
 		if reason == "" {
 			reason = "none"
 		}
-		x.failed(spatev1.ErrorClass_ERROR_CLASS_EMPTY_OUTPUT, "the stream ended without a token; finish reason: "+reason)
+		x.failed(spatev1.ErrorClass_ERROR_CLASS_EMPTY_OUTPUT, "the stream ended without a token; finish reason: "+
+			reason)
 	}
 }
 

@@ -32,8 +32,8 @@ func (x *exchange) fail(err error) {
 	x.failed(class, message)
 }
 
-// classify says what kind of failure an error is. Which it is goes by what happened on the connection: net/http's errors are
-// texts.
+// classify says what kind of failure an error is. Which it is goes by what happened on the connection: net/http's
+// errors are texts.
 func (x *exchange) classify(err error) (spatev1.ErrorClass, string) {
 	if message := x.impatience(); message != "" {
 		return spatev1.ErrorClass_ERROR_CLASS_TIMEOUT, x.progress(message)
@@ -58,13 +58,17 @@ func (x *exchange) classify(err error) (spatev1.ErrorClass, string) {
 	case alert != nil:
 		return spatev1.ErrorClass_ERROR_CLASS_TLS, x.progress(advised(alert, "").Error())
 	case x.o.HTTPStatus == 0 && w.written == 0:
-		return spatev1.ErrorClass_ERROR_CLASS_CONNECT, fmt.Sprintf("the connection ended before the request was sent: %v", err)
+		return spatev1.ErrorClass_ERROR_CLASS_CONNECT,
+			fmt.Sprintf("the connection ended before the request was sent: %v", err)
 	case w.broken:
-		return spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM, x.progress(fmt.Sprintf("the server ended the connection: %v", err))
+		return spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM,
+			x.progress(fmt.Sprintf("the server ended the connection: %v", err))
 	case wasReset:
-		return spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM, x.progress(fmt.Sprintf("the server reset the stream: %v", reset.Code))
+		return spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM,
+			x.progress(fmt.Sprintf("the server reset the stream: %v", reset.Code))
 	}
-	return spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, x.progress(fmt.Sprintf("the response is no sound %s: %v", x.protocol(), err))
+	return spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME,
+		x.progress(fmt.Sprintf("the response is no sound %s: %v", x.protocol(), err))
 }
 
 // oddStatus is a status of other than three digits, by what net/http says of it. Empty: the response had none.

@@ -68,7 +68,8 @@ func typed(name, members string) event {
 }
 
 func responsesDelta(kind, text string) event {
-	return typed(kind, `"sequence_number":4,"item_id":"msg_1","output_index":0,"content_index":0,"delta":`+text+`,"logprobs":[]`)
+	return typed(kind, `"sequence_number":4,"item_id":"msg_1","output_index":0,"content_index":0,"delta":`+text+
+		`,"logprobs":[]`)
 }
 
 func sglangChunk(soFar []string, finish string) event {
@@ -95,8 +96,11 @@ const (
 
 var forms = map[string]form{
 	"chat": {
-		lead:      []event{chatChunk(`{"role":"assistant","content":""}`, "null")},
-		token:     func(word string, _ []string) event { return chatChunk(`{"content":`+strconv.Quote(word)+`}`, "null") },
+		lead: []event{chatChunk(`{"role":"assistant","content":""}`, "null")},
+		token: func(word string, _ []string) event {
+			return chatChunk(`{"content":`+strconv.Quote(word)+
+				`}`, "null")
+		},
 		empty:     func([]string) event { return chatChunk(`{"content":""}`, "null") },
 		reasoning: chatChunk(`{"reasoning_content":"hm"}`, "null"),
 		tool:      chatChunk(`{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":""}}]}`, "null"),
@@ -113,34 +117,45 @@ var forms = map[string]form{
 		token:  func(word string, _ []string) event { return completionChunk(strconv.Quote(word), "null") },
 		empty:  func([]string) event { return completionChunk(`""`, "null") },
 		tail:   func(s []string) []event { return []event{completionChunk(`""`, `"length"`), openAIUsage(s)} },
-		mark:   doneEvent, failure: event{data: `{"object":"error","message":"out of memory","type":"x","code":500}`}, fault: "out of memory",
+		mark:   doneEvent, failure: event{data: `{"object":"error","message":"out of memory","type":"x","code":500}`},
+		fault:   "out of memory",
 		whole:   `{"id":"1","object":"text_completion","choices":[{"index":0,"text":"one two","finish_reason":"length"}],"usage":{"prompt_tokens":11,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":4}}}`,
 		refusal: `{"object":"error","message":"too long","type":"BadRequestError","param":null,"code":400}`,
 		finish:  "length", usage: true, cached: 4, hasCached: true,
-		cannot: map[string]string{"lead": "the API has no role frame", "reasoning": noReasoning, "tool calls": noTools, "odd events": "the API has one kind of event"},
+		cannot: map[string]string{"lead": "the API has no role frame", "reasoning": noReasoning, "tool calls": noTools,
+			"odd events": "the API has one kind of event"},
 	},
 	"responses": {
 		lead: []event{
-			typed("response.created", `"sequence_number":0,"response":{"id":"resp_1","object":"response","status":"in_progress","error":null,"incomplete_details":null,"output":[],"usage":null}`),
-			typed("response.in_progress", `"sequence_number":1,"response":{"id":"resp_1","object":"response","status":"in_progress","error":null,"output":[],"usage":null}`),
-			typed("response.output_item.added", `"sequence_number":2,"output_index":0,"item":{"id":"msg_1","type":"message","status":"in_progress","content":[],"role":"assistant"}`),
-			typed("response.content_part.added", `"sequence_number":3,"item_id":"msg_1","output_index":0,"content_index":0,"part":{"type":"output_text","annotations":[],"logprobs":[],"text":""}`),
+			typed("response.created",
+				`"sequence_number":0,"response":{"id":"resp_1","object":"response","status":"in_progress","error":null,"incomplete_details":null,"output":[],"usage":null}`),
+			typed("response.in_progress",
+				`"sequence_number":1,"response":{"id":"resp_1","object":"response","status":"in_progress","error":null,"output":[],"usage":null}`),
+			typed("response.output_item.added",
+				`"sequence_number":2,"output_index":0,"item":{"id":"msg_1","type":"message","status":"in_progress","content":[],"role":"assistant"}`),
+			typed("response.content_part.added",
+				`"sequence_number":3,"item_id":"msg_1","output_index":0,"content_index":0,"part":{"type":"output_text","annotations":[],"logprobs":[],"text":""}`),
 		},
 		token: func(word string, _ []string) event {
 			return responsesDelta("response.output_text.delta", strconv.Quote(word))
 		},
 		empty:     func([]string) event { return responsesDelta("response.output_text.delta", `""`) },
 		reasoning: responsesDelta("response.reasoning_text.delta", `"hm"`),
-		tool:      typed("response.function_call_arguments.delta", `"sequence_number":5,"item_id":"fc_1","output_index":1,"delta":"{\"a"`),
+		tool: typed("response.function_call_arguments.delta",
+			`"sequence_number":5,"item_id":"fc_1","output_index":1,"delta":"{\"a"`),
 		tail: func(s []string) []event {
 			all := strconv.Quote(strings.Join(s, ""))
 			return []event{
-				typed("response.output_text.done", `"sequence_number":6,"item_id":"msg_1","output_index":0,"content_index":0,"text":`+all),
-				typed("response.output_item.done", `"sequence_number":7,"output_index":0,"item":{"id":"msg_1","type":"message","status":"completed","content":[{"type":"output_text","text":`+all+`}]}`),
+				typed("response.output_text.done",
+					`"sequence_number":6,"item_id":"msg_1","output_index":0,"content_index":0,"text":`+all),
+				typed("response.output_item.done",
+					`"sequence_number":7,"output_index":0,"item":{"id":"msg_1","type":"message","status":"completed","content":[{"type":"output_text","text":`+all+`}]}`),
 			}
 		},
-		mark:    typed("response.incomplete", `"sequence_number":8,"response":{"id":"resp_1","object":"response","status":"incomplete","error":null,"incomplete_details":{"reason":"max_output_tokens"},"output":[{"type":"message","content":[{"type":"output_text","text":"x"}]}],"usage":{"input_tokens":11,"input_tokens_details":{"cached_tokens":4},"output_tokens":2,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":13}}`),
-		failure: typed("response.failed", `"sequence_number":8,"response":{"id":"resp_1","status":"failed","error":{"code":"server_error","message":"out of memory"},"usage":null}`), fault: "server_error: out of memory",
+		mark: typed("response.incomplete",
+			`"sequence_number":8,"response":{"id":"resp_1","object":"response","status":"incomplete","error":null,"incomplete_details":{"reason":"max_output_tokens"},"output":[{"type":"message","content":[{"type":"output_text","text":"x"}]}],"usage":{"input_tokens":11,"input_tokens_details":{"cached_tokens":4},"output_tokens":2,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":13}}`),
+		failure: typed("response.failed",
+			`"sequence_number":8,"response":{"id":"resp_1","status":"failed","error":{"code":"server_error","message":"out of memory"},"usage":null}`), fault: "server_error: out of memory",
 		whole:   `{"id":"resp_1","object":"response","status":"incomplete","error":null,"incomplete_details":{"reason":"max_output_tokens"},"output":[{"type":"reasoning","content":[{"type":"reasoning_text","text":"hm"}],"summary":[]},{"type":"message","role":"assistant","content":[{"type":"output_text","annotations":[],"text":"one two"}]}],"usage":{"input_tokens":11,"input_tokens_details":{"cached_tokens":4},"output_tokens":2,"total_tokens":13}}`,
 		refusal: `{"error":{"message":"too long","type":"invalid_request_error","param":"input","code":null}}`,
 		finish:  "max_output_tokens", usage: true, cached: 4, hasCached: true,
@@ -149,7 +164,8 @@ var forms = map[string]form{
 			typed("response.queued", `"response":{"status":"queued"}`),
 			typed("response.reasoning_text.done", `"text":"hm"`),
 		},
-		cannot: map[string]string{"running usage": noRunning, "finish without a mark": "the finish reason is in the end mark"},
+		cannot: map[string]string{"running usage": noRunning,
+			"finish without a mark": "the finish reason is in the end mark"},
 	},
 	"sglang": {
 		config: Config{Prompts: "text"},
@@ -162,7 +178,8 @@ var forms = map[string]form{
 		whole:   `{"text":"one two","output_ids":[1,2],"meta_info":{"id":"a","finish_reason":{"type":"length","length":2},"prompt_tokens":11,"completion_tokens":2,"cached_tokens":4,"e2e_latency":0.1}}`,
 		refusal: `{"error":{"message":"too long"}}`,
 		finish:  "length", usage: true, cached: 4, hasCached: true, running: true,
-		cannot: map[string]string{"lead": "each frame has text", "reasoning": noReasoning, "tool calls": noTools, "odd events": "the API has one kind of event"},
+		cannot: map[string]string{"lead": "each frame has text", "reasoning": noReasoning, "tool calls": noTools,
+			"odd events": "the API has one kind of event"},
 	},
 	"tgi": {
 		token: func(word string, s []string) event {
@@ -170,14 +187,18 @@ var forms = map[string]form{
 		},
 		empty: func(s []string) event { return tgiChunk(len(s)+1, `""`, "false", "null", "null") },
 		tail: func(s []string) []event {
-			return []event{tgiChunk(len(s)+1, `"</s>"`, "true", strconv.Quote(strings.Join(s, "")), fmt.Sprintf(`{"finish_reason":"length","generated_tokens":%d,"input_length":11,"seed":null}`, len(s)+1))}
+			return []event{tgiChunk(len(s)+1, `"</s>"`, "true", strconv.Quote(strings.Join(s, "")),
+				fmt.Sprintf(`{"finish_reason":"length","generated_tokens":%d,"input_length":11,"seed":null}`,
+					len(s)+1))}
 		},
-		failure: event{data: `{"error":"Request failed during generation: out of memory","error_type":"generation"}`}, fault: "generation: Request failed during generation: out of memory",
+		failure: event{data: `{"error":"Request failed during generation: out of memory","error_type":"generation"}`},
+		fault:   "generation: Request failed during generation: out of memory",
 		whole:   `{"generated_text":"one two","details":{"finish_reason":"length","generated_tokens":3,"input_length":11,"seed":null,"prefill":[],"tokens":[]}}`,
 		refusal: `{"error":"Input validation error: too long","error_type":"validation"}`,
 		finish:  "length", usage: true, ending: 1,
 		cannot: map[string]string{
-			"lead": "each frame has a token", "reasoning": noReasoning, "tool calls": noTools, "running usage": noRunning,
+			"lead": "each frame has a token", "reasoning": noReasoning, "tool calls": noTools,
+			"running usage":         noRunning,
 			"finish without a mark": "the last token is the mark", "odd events": "the API has one kind of event",
 		},
 	},
@@ -191,7 +212,8 @@ var forms = map[string]form{
 		refusal: `{"error":"too long"}`,
 		cannot: map[string]string{
 			"lead": "each frame has text", "reasoning": noReasoning, "tool calls": noTools, "running usage": noUsage,
-			"missing mark and finish": noMark, "finish without a mark": noMark, "odd events": "the API has one kind of event",
+			"missing mark and finish": noMark, "finish without a mark": noMark,
+			"odd events": "the API has one kind of event",
 		},
 	},
 	"anthropic": {
@@ -201,7 +223,8 @@ var forms = map[string]form{
 			{"ping", `{"type":"ping"}`},
 		},
 		token: func(word string, _ []string) event {
-			return typed("content_block_delta", `"index":0,"delta":{"type":"text_delta","text":`+strconv.Quote(word)+`}`)
+			return typed("content_block_delta", `"index":0,"delta":{"type":"text_delta","text":`+
+				strconv.Quote(word)+`}`)
 		},
 		empty: func([]string) event {
 			return typed("content_block_delta", `"index":0,"delta":{"type":"text_delta","text":""}`)
@@ -215,7 +238,8 @@ var forms = map[string]form{
 			}
 		},
 		mark:    event{"message_stop", `{"type":"message_stop"}`},
-		failure: event{"error", `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`}, fault: "overloaded_error: Overloaded",
+		failure: event{"error", `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`},
+		fault:   "overloaded_error: Overloaded",
 		whole:   `{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"x"},{"type":"text","text":"one two"}],"stop_reason":"max_tokens","usage":{"input_tokens":7,"cache_read_input_tokens":4,"output_tokens":2}}`,
 		refusal: `{"type":"error","error":{"type":"invalid_request_error","message":"too long"}}`,
 		finish:  "max_tokens", usage: true, cached: 4, hasCached: true,

@@ -174,8 +174,8 @@ func (c *cursor) choice(f *frame) {
 // said is where a choice can have its content, each a JSON value. A sound one has only one of them.
 type said struct{ delta, message, text []byte }
 
-// setAnswer takes in the content of the first choice. Of several choices that call themselves the first, the first one that says something
-// counts.
+// setAnswer takes in the content of the first choice. Of several choices that call themselves the first, the first one
+// that says something counts.
 func (f *frame) setAnswer(s said) {
 	for _, content := range [...][]byte{s.delta, s.message, s.text} {
 		if len(f.answer) == 0 && len(content) > 2 && content[0] == '"' {
@@ -428,8 +428,8 @@ func decodeUsage(data json.RawMessage, f *frame) {
 	f.onlyWithOutput()
 }
 
-// decodeCount reads a number of tokens; some servers write it as 12.0. One that is too large for its type is the largest there is, so
-// that nobody takes it for one that was not told.
+// decodeCount reads a number of tokens; some servers write it as 12.0. One that is too large for its type is the
+// largest there is, so that nobody takes it for one that was not told.
 func decodeCount(data json.RawMessage) (uint64, bool) {
 	n, err := strconv.ParseUint(string(data), 10, 64)
 	if err == nil || errors.Is(err, strconv.ErrRange) {
@@ -445,7 +445,8 @@ func decodeCount(data json.RawMessage) (uint64, bool) {
 	return uint64(v), true
 }
 
-// decodeFault finds the error: an object with a message, or a bare text. Older vLLM sends the error's fields at the top.
+// decodeFault finds the error: an object with a message, or a bare text. Older vLLM sends the error's fields at the
+// top.
 func decodeFault(top map[string]json.RawMessage, f *frame) {
 	fault := top["error"]
 	if text(top["object"]) == "error" {

@@ -106,7 +106,8 @@ func checkFrame(t *testing.T, data []byte) {
 		got.usage != want.usage || got.input != want.input || got.output != want.output {
 		t.Fatalf("%q:\n got %+v\nwant %+v", data, got, want)
 	}
-	if got.chunk != want.chunk || got.role != want.role || got.answered != want.answered || got.reasoning != want.reasoning ||
+	if got.chunk != want.chunk || got.role != want.role || got.answered != want.answered ||
+		got.reasoning != want.reasoning ||
 		got.blank != want.blank || got.thought != want.thought || got.thoughtTold != want.thoughtTold {
 		t.Fatalf("%q:\n got %+v\nwant %+v", data, got, want)
 	}
@@ -161,18 +162,26 @@ var frames = []struct {
 	{"key twice", `{"choices":[{"delta":{"content":"a","content":""}}]}`, false, false},
 	{"several choices", `{"choices":[{"delta":{"content":""}},{"delta":{"content":"b"}}]}`, true, true},
 	{"usage", `{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":1}}}`, false, true},
-	{"running usage", `{"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":3,"completion_tokens":5}}`, true, true},
-	{"usage without a cache", `{"usage":{"prompt_tokens":3,"completion_tokens":5,"prompt_tokens_details":null}}`, false, true},
+	{"running usage", `{"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":3,"completion_tokens":5}}`,
+		true, true},
+	{"usage without a cache", `{"usage":{"prompt_tokens":3,"completion_tokens":5,"prompt_tokens_details":null}}`,
+		false, true},
 	{"usage of a cache alone", `{"usage":{"prompt_tokens_details":{"audio_tokens":0,"cached_tokens":1}}}`, false, true},
 	{"odd cache", `{"usage":{"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":1.0}}}`, false, false},
-	{"cache of another type", `{"usage":{"completion_tokens":5,"prompt_tokens_details":[{"cached_tokens":1}]}}`, false, true},
+	{"cache of another type", `{"usage":{"completion_tokens":5,"prompt_tokens_details":[{"cached_tokens":1}]}}`,
+		false, true},
 	{"second choice", `{"choices":[{"index":1,"delta":{"content":"b"}}]}`, true, true},
-	{"second choice first", `{"choices":[{"delta":{"content":"b"},"index":1},{"delta":{"content":"a"},"index":0}]}`, true, true},
-	{"first choice twice", `{"choices":[{"index":0,"delta":{"content":"a"}},{"index":0,"delta":{"content":"b"}}]}`, true, true},
-	{"odd index", `{"choices":[{"index":1.0,"delta":{"content":"a"}},{"index":"x","delta":{"content":"b"}}]}`, true, false},
-	{"content everywhere", `{"choices":[{"text":"t","message":{"content":"m"},"delta":{"reasoning_content":"r"}}]}`, true, true},
+	{"second choice first", `{"choices":[{"delta":{"content":"b"},"index":1},{"delta":{"content":"a"},"index":0}]}`,
+		true, true},
+	{"first choice twice", `{"choices":[{"index":0,"delta":{"content":"a"}},{"index":0,"delta":{"content":"b"}}]}`,
+		true, true},
+	{"odd index", `{"choices":[{"index":1.0,"delta":{"content":"a"}},{"index":"x","delta":{"content":"b"}}]}`,
+		true, false},
+	{"content everywhere", `{"choices":[{"text":"t","message":{"content":"m"},"delta":{"reasoning_content":"r"}}]}`,
+		true, true},
 	{"half a pair", `{"choices":[{"delta":{"content":"\ud83d"}}]}`, true, true},
-	{"half a pair, odd frame", `{"choices":[{"delta":{"content":"\\ud83d\udE00\ude00"},"\u0066inish_reason":"stop"}]}`, true, false},
+	{"half a pair, odd frame", `{"choices":[{"delta":{"content":"\\ud83d\udE00\ude00"},"\u0066inish_reason":"stop"}]}`,
+		true, false},
 	{"usage in floats", `{"choices":[],"usage":{"prompt_tokens":3.0,"completion_tokens":5.0}}`, false, false},
 	{"usage of nothing", `{"usage":{"completion_tokens":null,"prompt_tokens":1}}`, false, true},
 	{"huge usage", `{"usage":{"completion_tokens":99999999999999999999}}`, false, false},
@@ -222,12 +231,17 @@ func TestFaultMessages(t *testing.T) {
 
 func TestOddJSON(t *testing.T) {
 	for _, data := range []string{
-		``, `null`, `[]`, `7`, `"x"`, `{`, `{}`, `{"a":01}`, `{"a":1.}`, `{"a":-}`, `{"a":1e}`, `{"a":1e+5,"b":-0.5E-3}`, `{,}`, `{"a":1,}`, `{"a" 1}`,
-		`{"a":[1,]}`, `{"a":[,1]}`, `{"a":tru}`, `{"a":nulll}`, `{"a":"\x"}`, `{"a":"\u12g4"}`, `{"a":"\u12"}`, "{\"a\":\"\x01\"}", "{\"a\":\"\x80\xff\"}",
-		`{"a":1}{"b":2}`, `{"a":1} x`, `{"choices":[{"delta":{"content":"a"}`, `{"choices":[{"delta":{"content":"a"}}]]`,
-		`{"choices":[{"finish_reason":"st\u006fp"}]}`, `{"object":"\u0065rror"}`, `{"error":null,"error":{"a":1}}`, `{"choices":[{"finish_reason":""}]}`,
+		``, `null`, `[]`, `7`, `"x"`, `{`, `{}`, `{"a":01}`, `{"a":1.}`, `{"a":-}`, `{"a":1e}`,
+		`{"a":1e+5,"b":-0.5E-3}`, `{,}`, `{"a":1,}`, `{"a" 1}`,
+		`{"a":[1,]}`, `{"a":[,1]}`, `{"a":tru}`, `{"a":nulll}`, `{"a":"\x"}`, `{"a":"\u12g4"}`, `{"a":"\u12"}`,
+		"{\"a\":\"\x01\"}", "{\"a\":\"\x80\xff\"}",
+		`{"a":1}{"b":2}`, `{"a":1} x`, `{"choices":[{"delta":{"content":"a"}`,
+		`{"choices":[{"delta":{"content":"a"}}]]`,
+		`{"choices":[{"finish_reason":"st\u006fp"}]}`, `{"object":"\u0065rror"}`, `{"error":null,"error":{"a":1}}`,
+		`{"choices":[{"finish_reason":""}]}`,
 		`{"x":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `,"choices":[{"text":"a"}]}`,
-		`{"usage":{"completion_tokens":"5"}}`, `{"usage":{"completion_tokens":-1}}`, `{"usage":{"completion_tokens":1e2,"prompt_tokens":true}}`,
+		`{"usage":{"completion_tokens":"5"}}`, `{"usage":{"completion_tokens":-1}}`,
+		`{"usage":{"completion_tokens":1e2,"prompt_tokens":true}}`,
 		`{"usage":{"completion_tokens":100000000000000000}}`, `{"usage":{"completion_tokens":1000000000000000000}}`,
 	} {
 		checkFrame(t, []byte(data))
@@ -266,7 +280,8 @@ func BenchmarkScanRunningUsage(b *testing.B) {
 
 func TestFirstSpecialByte(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b := rapid.SliceOfN(rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte("\"\\ \x1f!#[]\x7f\x80\xa2"))), 8, 8).Draw(t, "bytes")
+		b := rapid.SliceOfN(rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte("\"\\ \x1f!#[]\x7f\x80\xa2"))), 8,
+			8).Draw(t, "bytes")
 		want := 0
 		for want < 8 && !special[b[want]] {
 			want++

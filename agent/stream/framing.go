@@ -5,11 +5,12 @@ import "errors"
 // framing finds the body of a response in what its connection brings, however that is cut (RFC 9112, 6.3 and 7.1).
 type framing struct {
 	chunked bool
-	left    int64 // of the present chunk, or of a body that is not chunked; -1: that one goes on to the end of the connection
-	place   chunkPlace
-	digits  int // of the present chunk's size
-	line    int // bytes of the present line, or of the trailers
-	whole   bool
+	// of the present chunk, or of a body that is not chunked; -1: that one goes on to the end of the connection
+	left   int64
+	place  chunkPlace
+	digits int // of the present chunk's size
+	line   int // bytes of the present line, or of the trailers
+	whole  bool
 }
 
 // chunkPlace is where in a chunked body the next byte is.
@@ -45,8 +46,8 @@ func (f *framing) reset(chunked bool, length int64) {
 	}
 }
 
-// next returns the next piece of the body in p, and what is behind it. The piece is empty if p has none. Nothing of p is the body's once whole is
-// set.
+// next returns the next piece of the body in p, and what is behind it. The piece is empty if p has none. Nothing of p
+// is the body's once whole is set.
 func (f *framing) next(p []byte) (data, rest []byte, err error) {
 	if !f.chunked {
 		data, rest = f.cut(p)

@@ -12,7 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// bodyOf cuts wire as cuts say, again and again, and returns the body in it, what follows, and whether the body was whole.
+// bodyOf cuts wire as cuts say, again and again, and returns the body in it, what follows, and whether the body was
+// whole.
 func bodyOf(f *framing, wire []byte, cuts []byte) (body, rest []byte, whole bool, err error) {
 	for i := 0; len(wire) > 0; i++ {
 		n := 1
@@ -45,7 +46,8 @@ func TestChunkedBody(t *testing.T) {
 			wire = append(append(fmt.Appendf(wire, size, len(data)), data...), "\r\n"...)
 			want = append(want, data...)
 		}
-		wire = append(wire, rapid.SampledFrom([]string{"0\r\n\r\n", "000\r\nA: b\r\nC: d\r\n\r\n", "0;x\r\n\r\n"}).Draw(t, "last")...)
+		wire = append(wire, rapid.SampledFrom([]string{"0\r\n\r\n", "000\r\nA: b\r\nC: d\r\n\r\n",
+			"0;x\r\n\r\n"}).Draw(t, "last")...)
 		const behind = "5\r\nabcde\r\n"
 		var f framing
 		f.reset(true, -1)
@@ -58,8 +60,10 @@ func TestChunkedBody(t *testing.T) {
 
 func TestMalformedChunks(t *testing.T) {
 	for _, wire := range []string{
-		"\r\n", "g\r\n", "-1\r\n", " 1\r\n", "1\n", "1\rx", "1\r\nab", "1\r\na\n", "1\r\na\rx", ";a\r\n", "0\r\n\n", "0\r\nA\n", "0\r\n\rx", "0\r\nA\rx",
-		"8000000000000000\r\n", "00000000000000001\r\n", "1;" + strings.Repeat("x", longestLine) + "\r\n", "0\r\n" + strings.Repeat("A: b\r\n", longestLine/2),
+		"\r\n", "g\r\n", "-1\r\n", " 1\r\n", "1\n", "1\rx", "1\r\nab", "1\r\na\n", "1\r\na\rx", ";a\r\n", "0\r\n\n",
+		"0\r\nA\n", "0\r\n\rx", "0\r\nA\rx",
+		"8000000000000000\r\n", "00000000000000001\r\n", "1;" + strings.Repeat("x", longestLine) + "\r\n",
+		"0\r\n" + strings.Repeat("A: b\r\n", longestLine/2),
 	} {
 		var f framing
 		f.reset(true, -1)
@@ -91,7 +95,8 @@ func TestBodyThatIsNotChunked(t *testing.T) {
 
 // What the standard library reads as a chunked body is read alike, and what comes before a fault is the same.
 func FuzzChunks(f *testing.F) {
-	for _, seed := range []string{"3\r\nabc\r\n0\r\n\r\n", "3;x=y\r\nabc\r\nA \r\n0123456789\r\n0\r\nT: v\r\n\r\n", "3\r\nab", "x", "0\r\n", "1\r\na0\r\n\r\n"} {
+	for _, seed := range []string{"3\r\nabc\r\n0\r\n\r\n", "3;x=y\r\nabc\r\nA \r\n0123456789\r\n0\r\nT: v\r\n\r\n",
+		"3\r\nab", "x", "0\r\n", "1\r\na0\r\n\r\n"} {
 		f.Add([]byte(seed), []byte{0})
 		f.Add([]byte(seed), []byte{2, 0, 250})
 	}
@@ -102,7 +107,8 @@ func FuzzChunks(f *testing.F) {
 		reader := bytes.NewReader(wire)
 		want, failed := io.ReadAll(httputil.NewChunkedReader(reader))
 		switch {
-		case failed == nil && (err != nil && ours.place < trailerBegin || !bytes.Equal(got, want)): // it leaves trailers to others
+		case failed == nil && (err != nil && ours.place < trailerBegin ||
+			!bytes.Equal(got, want)): // it leaves trailers to others
 			t.Fatalf("%v, got %q, want %q", err, got, want)
 		case !bytes.HasPrefix(got, want) && !bytes.HasPrefix(want, got):
 			t.Fatalf("got %q, want %q", got, want)

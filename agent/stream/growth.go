@@ -10,14 +10,14 @@ const (
 	aPiece span = iota
 	// soFar is all of the answer up to now, as a rule; some servers are set to send pieces.
 	soFar
-	// unsure is a piece as a rule; some servers send all of the answer up to now. A text that is the one before and more shows it; one that is
-	// the same does not.
+	// unsure is a piece as a rule; some servers send all of the answer up to now. A text that is the one before and
+	// more shows it; one that is the same does not.
 	unsure
 )
 
-// growth finds out what a frame adds to an answer where it can hold all of the answer so far. It keeps no text: a hash says whether a text
-// begins with the one before. A text that does not is a piece, and so are then all that follow. It costs time by the
-// bytes of a frame and no memory.
+// growth finds out what a frame adds to an answer where it can hold all of the answer so far. It keeps no text: a hash
+// says whether a text begins with the one before. A text that does not is a piece, and so are then all that follow. It
+// costs time by the bytes of a frame and no memory.
 type growth struct {
 	length int
 	hash   uint64

@@ -21,7 +21,8 @@ func TestGrowth(t *testing.T) {
 	})
 }
 
-// TestGrowthOfPieces checks servers that send pieces: from the first on that does not begin with what came before, each is taken as it is.
+// TestGrowthOfPieces checks servers that send pieces: from the first on that does not begin with what came before, each
+// is taken as it is.
 func TestGrowthOfPieces(t *testing.T) {
 	piece := rapid.SampledFrom([]string{"a", "b", "c", "ab", "世"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -58,8 +59,8 @@ func TestGrowthUnsure(t *testing.T) {
 	}
 }
 
-// BenchmarkGrowth is an answer of 1,000 tokens, each frame of which holds all of the text so far. bytes/s is the measure: it must not
-// fall as answers grow.
+// BenchmarkGrowth is an answer of 1,000 tokens, each frame of which holds all of the text so far. bytes/s is the
+// measure: it must not fall as answers grow.
 func BenchmarkGrowth(b *testing.B) {
 	whole := []byte(strings.Repeat("word ", 1000))
 	b.SetBytes(int64(len(whole) * 1001 / 2))

@@ -18,9 +18,10 @@ import (
 	"time"
 )
 
-// http1Pool sends requests by HTTP/1.1. net/http reads the responses; but its Transport's goroutines, two for each connection and one for
-// each that is opened, stand in turn behind a thousand streams between a request and its way out. Here a request opens its connection,
-// is written and has its response read on the goroutine of its caller. Connections that lie idle are taken again, the one used last first.
+// http1Pool sends requests by HTTP/1.1. net/http reads the responses; but its Transport's goroutines, two for each
+// connection and one for each that is opened, stand in turn behind a thousand streams between a request and its way
+// out. Here a request opens its connection, is written and has its response read on the goroutine of its caller.
+// Connections that lie idle are taken again, the one used last first.
 type http1Pool struct {
 	dialer *dialer
 	fresh  bool // each request has a connection of its own
@@ -117,8 +118,8 @@ func (p *http1Pool) open(ctx context.Context, u *url.URL) (*http1Conn, error) {
 	return c, nil
 }
 
-// quiet says whether a connection that lies idle is still open and nothing is left on it. TLS may have read ahead of what it gave out: it is asked
-// while it can read no further.
+// quiet says whether a connection that lies idle is still open and nothing is left on it. TLS may have read ahead of
+// what it gave out: it is asked while it can read no further.
 func (c *http1Conn) quiet() bool {
 	if !c.socket.quiet() {
 		return false
@@ -135,8 +136,8 @@ func (c *http1Conn) quiet() bool {
 // parts are buffers for what is written of a request at once.
 var parts = sync.Pool{New: func() any { b := make([]byte, 0, writeBuffer); return &b }}
 
-// send writes a request: a short one as a whole, in one system call and one packet. A long one goes out on a goroutine of its own, since the
-// server may answer before it has read all of it.
+// send writes a request: a short one as a whole, in one system call and one packet. A long one goes out on a goroutine
+// of its own, since the server may answer before it has read all of it.
 func (p *http1Pool) send(b *http1Body, q *outgoing) error {
 	part := parts.Get().(*[]byte) //nolint:forcetypeassert // the pool holds nothing else
 	*part = p.appendHead((*part)[:0], q)
@@ -261,10 +262,11 @@ type http1Body struct {
 
 // follower takes a body as it comes.
 type follower interface {
-	// take takes in a piece of the body, which it must not keep. It is false if it needs no more. It must not block, nor use the connection.
+	// take takes in a piece of the body, which it must not keep. It is false if it needs no more. It must not block,
+	// nor use the connection.
 	take(data []byte, by reading) (more bool)
-	// drain is told when it has left and there is more of the body, which is read only so that the connection can be kept. It returns how many
-	// bytes that may be.
+	// drain is told when it has left and there is more of the body, which is read only so that the connection can be
+	// kept. It returns how many bytes that may be.
 	drain() int
 }
 
@@ -278,8 +280,8 @@ func (b *http1Body) Read(p []byte) (int, error) {
 	return n, b.because(err)
 }
 
-// follow gives the body to a follower, each piece with the read that brought it, and blocks until it has ended. Its error is io.EOF if it did
-// in order. A follower that has left learns no more.
+// follow gives the body to a follower, each piece with the read that brought it, and blocks until it has ended. Its
+// error is io.EOF if it did in order. A follower that has left learns no more.
 func (b *http1Body) follow(w *wire, f follower) error {
 	b.follower = f
 	err := b.feed(w)

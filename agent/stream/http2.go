@@ -12,8 +12,8 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// http2Pool sends requests by HTTP/2, one at a time on each connection: streams that share a connection would share its stamps and its
-// losses. Connections that lie idle are taken again, the one used last first.
+// http2Pool sends requests by HTTP/2, one at a time on each connection: streams that share a connection would share its
+// stamps and its losses. Connections that lie idle are taken again, the one used last first.
 type http2Pool struct {
 	dialer    *dialer
 	transport http2.Transport          //nolint:staticcheck // net/http's own makes the connections itself
@@ -45,7 +45,8 @@ func (p *http2Pool) roundTrip(ctx context.Context, q *outgoing, by borrower) (*h
 	}
 	w := by.lent(c.wire, kept)
 	// On a goroutine of the library's, perhaps after the request has failed.
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotFirstResponseByte: func() { c.wire.gotFirstByte(w) }})
+	ctx = httptrace.WithClientTrace(ctx,
+		&httptrace.ClientTrace{GotFirstResponseByte: func() { c.wire.gotFirstByte(w) }})
 	response, err := c.RoundTrip(q.request(ctx))
 	if err != nil {
 		c.Close()

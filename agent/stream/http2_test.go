@@ -18,8 +18,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// The library reads frames while the program is busy with the one before. Each has the time at which it came all the same, not that of a
-// later read.
+// The library reads frames while the program is busy with the one before. Each has the time at which it came all the
+// same, not that of a later read.
 func TestFrameTimesByHTTP2(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("no receive stamps here")
@@ -47,8 +47,11 @@ func TestFrameTimesByHTTP2(t *testing.T) {
 				var o Observation
 				var came, seen []clock.Instant
 				c.Do(t.Context(), Request{
-					Body:    body(c),
-					OnFrame: func(_ []byte, at, read clock.Instant) { came, seen = append(came, at), append(seen, read) },
+					Body: body(c),
+					OnFrame: func(_ []byte, at, read clock.Instant) {
+						came, seen = append(came, at),
+							append(seen, read)
+					},
 					OnToken: func(clock.Instant, int) {
 						if len(came) == 1 {
 							read <- struct{}{}
@@ -89,7 +92,9 @@ func TestBodiesByHTTP2(t *testing.T) {
 		switch r.Header.Get("X-Request-Id") {
 		case "whole":
 			w.Header().Set("Content-Type", "application/json")
-			io.WriteString(w, `{"choices":[{"message":{"content":"`+long+`"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":`+strconv.Itoa(len(got))+`}}`)
+			io.WriteString(w, `{"choices":[{"message":{"content":"`+long+
+				`"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":`+
+				strconv.Itoa(len(got))+`}}`)
 		case "refused":
 			http.Error(w, "no", http.StatusTooManyRequests)
 		case "cut":
@@ -104,8 +109,11 @@ func TestBodiesByHTTP2(t *testing.T) {
 	request := c.AppendBody(nil, 8, func(dst []byte) []byte { return append(append(append(dst, '"'), long...), '"') })
 	for range 3 {
 		for id, check := range map[string]func(o *Observation) bool{
-			"stream":  func(o *Observation) bool { return o.Err == nil && o.TokenFrames == 2 && o.InputTokens == 11 },
-			"whole":   func(o *Observation) bool { return o.Err == nil && o.Whole && o.OutputTokens == uint64(len(request)) },
+			"stream": func(o *Observation) bool { return o.Err == nil && o.TokenFrames == 2 && o.InputTokens == 11 },
+			"whole": func(o *Observation) bool {
+				return o.Err == nil && o.Whole &&
+					o.OutputTokens == uint64(len(request))
+			},
 			"refused": func(o *Observation) bool { return o.Err != nil && o.HTTPStatus == http.StatusTooManyRequests },
 			"cut": func(o *Observation) bool {
 				return o.Err != nil && o.Err.Class == spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM && o.TokenFrames == 1
@@ -158,7 +166,8 @@ func TestFrameScanner(t *testing.T) {
 				_ = f.WriteDataPadded(1, end, data, make([]byte, rapid.IntRange(0, 255).Draw(t, "padding")))
 				want.data, want.ended = want.data+len(data), want.ended || end
 			case 2:
-				_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndStream: end, EndHeaders: true, BlockFragment: data})
+				_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndStream: end, EndHeaders: true,
+					BlockFragment: data})
 				want.ended = want.ended || end
 			case 3:
 				_ = f.WriteSettingsAck()

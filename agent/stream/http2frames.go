@@ -93,9 +93,10 @@ func (s *frameScanner) endIfDone(in *scanned) {
 	}
 }
 
-// http2Frames is what is known of the frames on a connection that speaks HTTP/2. The library that takes them apart reads ahead on a
-// goroutine of its own, so the read before is not the one that brought the bytes which a body gives: each read is marked by how many
-// bytes of bodies had come with it, and the body is given out no further than to the next mark.
+// http2Frames is what is known of the frames on a connection that speaks HTTP/2. The library that takes them apart
+// reads ahead on a goroutine of its own, so the read before is not the one that brought the bytes which a body gives:
+// each read is marked by how many bytes of bodies had come with it, and the body is given out no further than to the
+// next mark.
 type http2Frames struct {
 	in, out frameScanner
 	marks   []mark  // of reads whose bytes the body has not given out yet
@@ -133,7 +134,8 @@ func (f *http2Frames) arrived(p []byte, by reading) {
 	f.marks = append(f.marks, mark{f.came, by})
 }
 
-// next is how many bytes the body may give out at once: those up to the next mark, or one byte if it must be waited for.
+// next is how many bytes the body may give out at once: those up to the next mark, or one byte if it must be waited
+// for.
 func (f *http2Frames) next() int {
 	if f.first == len(f.marks) {
 		return 1

@@ -2,8 +2,8 @@ package stream
 
 import "sync"
 
-// idle are the connections of a pool that wait for a request, by where they go. The one used last is taken first. It is safe for concurrent
-// use; the zero value is ready.
+// idle are the connections of a pool that wait for a request, by where they go. The one used last is taken first. It is
+// safe for concurrent use; the zero value is ready.
 type idle[K comparable, C any] struct {
 	mu    sync.Mutex
 	conns map[K][]C

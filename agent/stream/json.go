@@ -5,8 +5,9 @@ import (
 	"math/bits"
 )
 
-// cursor walks over one JSON text without decoding it. At the first thing it does not understand, or that is no JSON, it goes
-// bad and stays so: everything it returns then is empty, and the caller has encoding/json look at the text instead.
+// cursor walks over one JSON text without decoding it. At the first thing it does not understand, or that is no JSON,
+// it goes bad and stays so: everything it returns then is empty, and the caller has encoding/json look at the text
+// instead.
 type cursor struct {
 	b   []byte
 	i   int
@@ -51,8 +52,8 @@ func (c *cursor) end() bool {
 	return !c.bad && c.i == len(c.b)
 }
 
-// key moves to the value of an object's next member, the n-th from 0, and returns the name as it is written. It is false at the
-// end of the object. Names with escapes are left to encoding/json.
+// key moves to the value of an object's next member, the n-th from 0, and returns the name as it is written. It is
+// false at the end of the object. Names with escapes are left to encoding/json.
 func (c *cursor) key(n int) (name []byte, ok bool) {
 	if !c.more(n, '}') {
 		return nil, false
@@ -99,8 +100,8 @@ func (c *cursor) text() (raw []byte, escaped bool) {
 	}
 }
 
-// plain returns the index of the first byte from i on that ends a run of plain characters in a string: a quote, a backslash or
-// a control character.
+// plain returns the index of the first byte from i on that ends a run of plain characters in a string: a quote, a
+// backslash or a control character.
 func plain(b []byte, i int) int {
 	for ; i+8 <= len(b); i += 8 {
 		if at := firstSpecial(binary.LittleEndian.Uint64(b[i:])); at < 8 {
@@ -115,8 +116,8 @@ func plain(b []byte, i int) int {
 
 // firstSpecial returns which of eight bytes, the lowest first, is the first that plain stops at. 8: none of them is.
 //
-// A byte less than n, of those below 0x80, is one whose highest bit is set after n is taken off it; a byte equal to b is 0 after xor with b, and
-// less than 1. Borrows reach only bytes above the first one found.
+// A byte less than n, of those below 0x80, is one whose highest bit is set after n is taken off it; a byte equal to b
+// is 0 after xor with b, and less than 1. Borrows reach only bytes above the first one found.
 func firstSpecial(eight uint64) int {
 	const ones, highest = 0x0101010101010101, 0x8080808080808080
 	quote, escape := eight^ones*'"', eight^ones*'\\'

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// limit is a deadline of a socket. The zero value is one that never passes; nothing is made for it until somebody waits or sets it.
+// limit is a deadline of a socket. The zero value is one that never passes; nothing is made for it until somebody waits
+// or sets it.
 type limit struct {
 	mu    sync.Mutex
 	at    time.Time     // zero: never
@@ -14,7 +15,8 @@ type limit struct {
 	timer *time.Timer
 }
 
-// set moves the limit to an instant, the zero time for none. Whoever waits for a limit that lies in the past is woken at once.
+// set moves the limit to an instant, the zero time for none. Whoever waits for a limit that lies in the past is woken
+// at once.
 func (l *limit) set(t time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// members takes the JSON object that data is and sets values to the texts of its members with these names, which lie in data; those that
-// are absent become nil. It walks over the text once and allocates nothing; what is odd or no JSON at all goes to encoding/json, which has
-// the last word. The error says that data is no object.
+// members takes the JSON object that data is and sets values to the texts of its members with these names, which lie in
+// data; those that are absent become nil. It walks over the text once and allocates nothing; what is odd or no JSON at
+// all goes to encoding/json, which has the last word. The error says that data is no object.
 func members(data []byte, names []string, values [][]byte) error {
 	c := cursor{b: data}
 	c.members(names, values)
@@ -74,7 +74,8 @@ func within(value []byte) []byte {
 	return value[1 : len(value)-1]
 }
 
-// word is what a JSON string means. Of anything else it is empty. It allocates only for escapes and for what is no UTF-8.
+// word is what a JSON string means. Of anything else it is empty. It allocates only for escapes and for what is no
+// UTF-8.
 func word(value []byte) []byte {
 	raw := within(value)
 	if bytes.IndexByte(raw, '\\') >= 0 || !utf8.Valid(raw) {
@@ -97,7 +98,8 @@ func number(value []byte) (n uint64, given bool) {
 	return n, true
 }
 
-// fail takes down that a frame is an error. The value is an object with a message, or a bare text; kind is a word for what it is.
+// fail takes down that a frame is an error. The value is an object with a message, or a bare text; kind is a word for
+// what it is.
 func (f *frame) fail(kind, value []byte) {
 	f.failed, f.fault = true, text(value)
 	if o := object(value); o != nil {

@@ -20,8 +20,8 @@ var (
 	errGapTimeout        = errors.New("gap timeout")
 )
 
-// watch ends a request whose stream keeps one waiting too long. An event costs it no more than a store: the timer looks when the last one
-// came as it fires, and waits on if that was not long ago.
+// watch ends a request whose stream keeps one waiting too long. An event costs it no more than a store: the timer looks
+// when the last one came as it fires, and waits on if that was not long ago.
 type watch struct {
 	patience
 	ctx   context.Context // ends with errFirstTokenTimeout or errGapTimeout
@@ -32,8 +32,8 @@ type watch struct {
 	conn  atomic.Pointer[conn] // of the request; nil: none yet
 }
 
-// whileUnread is how long a program that is behind with reading is given before it is looked at again, and mostUnread how long in all: a
-// server that sends without end, and no event, is not to be waited for.
+// whileUnread is how long a program that is behind with reading is given before it is looked at again, and mostUnread
+// how long in all: a server that sends without end, and no event, is not to be waited for.
 const (
 	whileUnread = 5 * time.Millisecond
 	mostUnread  = time.Second
@@ -88,7 +88,8 @@ func (w *watch) look() {
 	w.end(errGapTimeout)
 }
 
-// unread says whether something came that the program has not read yet: then it is the one that is late, and not the server.
+// unread says whether something came that the program has not read yet: then it is the one that is late, and not the
+// server.
 func (w *watch) unread() bool {
 	c := w.conn.Load()
 	return c != nil && c.unread()

@@ -10,7 +10,8 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// A program does not say that the server was late while its sweeper takes in what it has just read, so that the kernel has nothing left.
+// A program does not say that the server was late while its sweeper takes in what it has just read, so that the kernel
+// has nothing left.
 func TestPatienceWhileASweeperReads(t *testing.T) {
 	for name, last := range map[string]clock.Instant{"first token": 0, "gap": 1} {
 		t.Run(name, func(t *testing.T) {

@@ -48,25 +48,32 @@ func TestWaitsThatEnd(t *testing.T) {
 	}
 	for name, with := range map[string]func(short time.Duration) times{
 		"no head": func(short time.Duration) times {
-			return times{Config{FirstTokenTimeout: short}, long, nil, "first token timeout after %v; no response had begun"}
+			return times{Config{FirstTokenTimeout: short}, long, nil,
+				"first token timeout after %v; no response had begun"}
 		},
 		"no token": func(short time.Duration) times {
-			return times{Config{FirstTokenTimeout: short, GapTimeout: 1}, 0, []time.Duration{long}, "first token timeout after %v; no token had come"}
+			return times{Config{FirstTokenTimeout: short, GapTimeout: 1}, 0, []time.Duration{long},
+				"first token timeout after %v; no token had come"}
 		},
 		"a gap": func(short time.Duration) times {
-			return times{Config{FirstTokenTimeout: long, GapTimeout: short}, 0, []time.Duration{0, 0, long}, "gap timeout: nothing came for %v; 2 frames with tokens had come"}
+			return times{Config{FirstTokenTimeout: long, GapTimeout: short}, 0, []time.Duration{0, 0, long},
+				"gap timeout: nothing came for %v; 2 frames with tokens had come"}
 		},
 		"a gap, nothing else": func(short time.Duration) times {
-			return times{Config{GapTimeout: short}, 0, []time.Duration{0, long}, "gap timeout: nothing came for %v; 1 frames with tokens had come"}
+			return times{Config{GapTimeout: short}, 0, []time.Duration{0, long},
+				"gap timeout: nothing came for %v; 1 frames with tokens had come"}
 		},
 		"slow, but in time": func(short time.Duration) times {
-			return times{Config{FirstTokenTimeout: long, GapTimeout: short}, 0, slices.Repeat([]time.Duration{short / 3}, 5), ""}
+			return times{Config{FirstTokenTimeout: long, GapTimeout: short}, 0,
+				slices.Repeat([]time.Duration{short / 3}, 5), ""}
 		},
 		"slow, no gap bound": func(short time.Duration) times {
-			return times{Config{FirstTokenTimeout: short}, 0, append([]time.Duration{0}, slices.Repeat([]time.Duration{short / 3}, 5)...), ""}
+			return times{Config{FirstTokenTimeout: short}, 0,
+				append([]time.Duration{0}, slices.Repeat([]time.Duration{short / 3}, 5)...), ""}
 		},
 		"the whole": func(short time.Duration) times {
-			return times{Config{RequestTimeout: short, FirstTokenTimeout: long, GapTimeout: long}, 0, []time.Duration{0, long}, "request timeout after %v; 1 frames with tokens had come"}
+			return times{Config{RequestTimeout: short, FirstTokenTimeout: long, GapTimeout: long}, 0,
+				[]time.Duration{0, long}, "request timeout after %v; 1 frames with tokens had come"}
 		},
 	} {
 		for _, http2 := range []bool{false, true} {
@@ -94,7 +101,8 @@ func TestWaitsThatEnd(t *testing.T) {
 
 // A program that is late does not say that the server was: what came in time waits for it.
 func TestPatienceOfABusyProgram(t *testing.T) {
-	for name, config := range map[string]Config{"gap": {GapTimeout: hold / 2}, "gap, HTTP/2": {GapTimeout: hold / 2, Connection: Connection{HTTP2: true}}} {
+	for name, config := range map[string]Config{"gap": {GapTimeout: hold / 2},
+		"gap, HTTP/2": {GapTimeout: hold / 2, Connection: Connection{HTTP2: true}}} {
 		t.Run(name, func(t *testing.T) {
 			p := newPeer(t, "127.0.0.1:0", true, true, nil, pausing(0, 0, hold/8, 0, 0))
 			config.Endpoints = []string{p.URL}
@@ -116,7 +124,8 @@ func TestPatienceOfABusyProgram(t *testing.T) {
 func TestNoSuchName(t *testing.T) {
 	c := newTestClient(t, Config{Endpoints: []string{"http://nowhere.invalid"}, ConnectTimeout: 2 * time.Second})
 	o := ask(t, c)
-	if o.Err == nil || o.Err.Class != spatev1.ErrorClass_ERROR_CLASS_CONNECT || !strings.Contains(o.Err.Message, "lookup") {
+	if o.Err == nil || o.Err.Class != spatev1.ErrorClass_ERROR_CLASS_CONNECT ||
+		!strings.Contains(o.Err.Message, "lookup") {
 		t.Errorf("%+v", o.Err)
 	}
 }

@@ -36,14 +36,15 @@ func (i *idle[K, C]) count() (n int) {
 	return n
 }
 
-// TestPreconnect: requests take connections that were opened before, each its own, and the first on each tells what opening it took. The client
-// resumes sessions here, so that servers of TLS 1.3 send tickets.
+// TestPreconnect: requests take connections that were opened before, each its own, and the first on each tells what
+// opening it took. The client resumes sessions here, so that servers of TLS 1.3 send tickets.
 func TestPreconnect(t *testing.T) {
 	a := newAuthority(t)
 	old := a.serves("127.0.0.1", later())
 	old.MaxVersion = tls.VersionTLS12
 	tickets := a.serves("127.0.0.1", later())
-	tickets.ClientAuth = tls.RequestClientCert // a server that asks for one sends its ticket once the handshake is over, as OpenSSL does
+	// a server that asks for one sends its ticket once the handshake is over, as OpenSSL does
+	tickets.ClientAuth = tls.RequestClientCert
 	for name, kind := range map[string]struct {
 		http2  bool
 		secure *tls.Config
@@ -58,13 +59,14 @@ func TestPreconnect(t *testing.T) {
 			const slots = 5
 			var arrived sync.WaitGroup // so that no request can take the connection of another
 			arrived.Add(slots)
-			p := newPeer(t, "127.0.0.1:0", !kind.http2, kind.http2, kind.secure, func(w http.ResponseWriter, r *http.Request) {
-				if r.Header.Get(idHeader) == "" {
-					arrived.Done()
-					arrived.Wait()
-				}
-				io.WriteString(w, tokenFrame("a")+doneFrame)
-			})
+			p := newPeer(t, "127.0.0.1:0", !kind.http2, kind.http2, kind.secure,
+				func(w http.ResponseWriter, r *http.Request) {
+					if r.Header.Get(idHeader) == "" {
+						arrived.Done()
+						arrived.Wait()
+					}
+					io.WriteString(w, tokenFrame("a")+doneFrame)
+				})
 			config := Config{Endpoints: []string{p.URL}, Connection: Connection{HTTP2: kind.http2, CA: a.pem}}
 			c, err := newClient(config, &tls.Config{ClientSessionCache: tls.NewLRUClientSessionCache(slots)})
 			if err != nil {
@@ -88,7 +90,8 @@ func TestPreconnect(t *testing.T) {
 					var o Observation
 					c.Do(t.Context(), Request{Body: body(c)}, &o)
 					if o.Err != nil || !o.Connected || o.Connect <= 0 || (o.TLS > 0) != (kind.secure != nil) {
-						t.Errorf("%v; the first request of its connection: %t, opened in %v, TLS in %v", o.Err, o.Connected, o.Connect, o.TLS)
+						t.Errorf("%v; the first request of its connection: %t, opened in %v, TLS in %v", o.Err,
+							o.Connected, o.Connect, o.TLS)
 					}
 				})
 			}
@@ -107,7 +110,8 @@ func TestPreconnect(t *testing.T) {
 // TestPreconnectWithoutReuse: where each request has a connection of its own, none is opened before.
 func TestPreconnectWithoutReuse(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
-		p := newPeer(t, "127.0.0.1:0", true, true, nil, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, tokenFrame("a")+doneFrame) })
+		p := newPeer(t, "127.0.0.1:0", true, true, nil,
+			func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, tokenFrame("a")+doneFrame) })
 		c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: Connection{HTTP2: http2, New: true}})
 		if err := c.Preconnect(t.Context(), 0); err != nil || len(c.dialer.open) != 0 {
 			t.Errorf("%v, %d connections open", err, len(c.dialer.open))
@@ -131,10 +135,11 @@ func TestPreconnectRefused(t *testing.T) {
 	}
 }
 
-// TestPreconnectedAndClosed: a server that does not wait for the first request, and one that even says why, cost the request another connection
-// and nothing else.
+// TestPreconnectedAndClosed: a server that does not wait for the first request, and one that even says why, cost the
+// request another connection and nothing else.
 func TestPreconnectedAndClosed(t *testing.T) {
-	for name, said := range map[string]string{"silent": "", "says why": "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"} {
+	for name, said := range map[string]string{"silent": "",
+		"says why": "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"} {
 		t.Run(name, func(t *testing.T) {
 			var connections atomic.Int32
 			s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
@@ -167,7 +172,8 @@ func TestPreconnectEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	c := newTestClient(t, Config{Endpoints: []string{"https://" + l.Addr().String()}, ConnectTimeout: time.Hour}) // nobody shakes hands
+	// nobody shakes hands
+	c := newTestClient(t, Config{Endpoints: []string{"https://" + l.Addr().String()}, ConnectTimeout: time.Hour})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if err := c.Preconnect(ctx, 0); err == nil {

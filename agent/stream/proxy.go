@@ -12,11 +12,12 @@ import (
 	"time"
 )
 
-// tunnel asks a proxy for a way to an address, on a connection to the proxy. It fails with what the proxy said. It blocks until the proxy
-// has answered or ctx ends.
+// tunnel asks a proxy for a way to an address, on a connection to the proxy. It fails with what the proxy said. It
+// blocks until the proxy has answered or ctx ends.
 func (p *proxy) tunnel(ctx context.Context, c net.Conn, address string) error {
 	defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })()
-	ask := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: address}, Host: address, Header: http.Header{"User-Agent": {"spate"}}}
+	ask := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: address}, Host: address,
+		Header: http.Header{"User-Agent": {"spate"}}}
 	if p.header != "" {
 		ask.Header.Set("Proxy-Authorization", p.header)
 	}
@@ -24,7 +25,8 @@ func (p *proxy) tunnel(ctx context.Context, c net.Conn, address string) error {
 		return fmt.Errorf("the proxy %s hung up: %w", p.address, cause(err))
 	}
 	// What follows the head is the endpoint's: not a byte of it may be taken.
-	response, err := http.ReadResponse(bufio.NewReaderSize(oneByOne{c}, 16), ask) //nolint:bodyclose // it is none: what follows is the tunnel
+	// nolint:bodyclose // it is none: what follows is the tunnel
+	response, err := http.ReadResponse(bufio.NewReaderSize(oneByOne{c}, 16), ask)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -41,7 +43,8 @@ func (p *proxy) tunnel(ctx context.Context, c net.Conn, address string) error {
 // unauthorised is what a proxy means by 407.
 func (p *proxy) unauthorised() error {
 	if p.header == "" {
-		return fmt.Errorf("the proxy %s wants a user and a password (407): give them as connection.proxy_auth", p.address)
+		return fmt.Errorf("the proxy %s wants a user and a password (407): give them as connection.proxy_auth",
+			p.address)
 	}
 	return fmt.Errorf("the proxy %s refuses the user and password of connection.proxy_auth (407)", p.address)
 }

@@ -94,19 +94,23 @@ func TestProxies(t *testing.T) {
 		seen   string
 	}{
 		{"plain", nil, false, "POST http://"}, {"TLS", a.serves("127.0.0.1", later()), false, "CONNECT 127.0.0.1:"},
-		{"HTTP/2", nil, true, "CONNECT 127.0.0.1:"}, {"HTTP/2 over TLS", a.serves("127.0.0.1", later()), true, "CONNECT 127.0.0.1:"},
+		{"HTTP/2", nil, true, "CONNECT 127.0.0.1:"}, {"HTTP/2 over TLS", a.serves("127.0.0.1", later()), true,
+			"CONNECT 127.0.0.1:"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			server := newPeer(t, "127.0.0.1:0", true, true, tt.secure, reply)
 			for _, auth := range []string{"", "user:hunter2 & more"} {
 				p := newTestProxy(t, auth)
-				c := newTestClient(t, Config{Endpoints: []string{server.URL}, Connection: Connection{CA: a.pem, HTTP2: tt.http2, Proxy: p.URL, ProxyAuth: auth}})
+				c := newTestClient(t, Config{Endpoints: []string{server.URL},
+					Connection: Connection{CA: a.pem, HTTP2: tt.http2, Proxy: p.URL, ProxyAuth: auth}})
 				if err := c.Check(t.Context(), 0); err != nil {
 					t.Errorf("the check says %v", err)
 				}
 				for i := range 2 {
-					if o := ask(t, c); o.Err != nil || o.TokenFrames != 2 || o.Connected != (i == 0) || (o.TCP > 0) != (i == 0) {
-						t.Errorf("request %d: %v; %d frames, connected %t, TCP %v", i, o.Err, o.TokenFrames, o.Connected, o.TCP)
+					if o := ask(t, c); o.Err != nil || o.TokenFrames != 2 || o.Connected != (i == 0) ||
+						(o.TCP > 0) != (i == 0) {
+						t.Errorf("request %d: %v; %d frames, connected %t, TCP %v", i, o.Err, o.TokenFrames,
+							o.Connected, o.TCP)
 					}
 				}
 				p.mu.Lock()
@@ -148,11 +152,13 @@ func TestProxiesThatRefuse(t *testing.T) {
 		{"https://127.0.0.1:1", newTestProxy(t, "").URL, "", connect, "makes no way to 127.0.0.1:1: 502"},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			c := newTestClient(t, Config{Endpoints: []string{tt.endpoint}, Connection: Connection{CA: a.pem, Proxy: tt.proxy, ProxyAuth: tt.auth}})
+			c := newTestClient(t, Config{Endpoints: []string{tt.endpoint},
+				Connection: Connection{CA: a.pem, Proxy: tt.proxy, ProxyAuth: tt.auth}})
 			o := ask(t, c)
 			checkRefusal(t, o, tt.class, tt.want)
 			secret := base64.StdEncoding.EncodeToString([]byte(tt.auth))
-			if o.Err != nil && tt.auth != "" && (strings.Contains(o.Err.Message, "hunter2") || strings.Contains(o.Err.Message, secret)) {
+			if o.Err != nil && tt.auth != "" &&
+				(strings.Contains(o.Err.Message, "hunter2") || strings.Contains(o.Err.Message, secret)) {
 				t.Errorf("the password is in %q", o.Err.Message)
 			}
 		})
@@ -166,6 +172,8 @@ func TestProxyThatKeepsSilent(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	c := newTestClient(t, Config{Endpoints: []string{"https://h"}, ConnectTimeout: hold, Connection: Connection{Proxy: "http://" + l.Addr().String()}})
-	checkRefusal(t, ask(t, c), spatev1.ErrorClass_ERROR_CLASS_CONNECT, "connect timeout after 80ms, in the time of the proxy's CONNECT")
+	c := newTestClient(t, Config{Endpoints: []string{"https://h"}, ConnectTimeout: hold,
+		Connection: Connection{Proxy: "http://" + l.Addr().String()}})
+	checkRefusal(t, ask(t, c), spatev1.ErrorClass_ERROR_CLASS_CONNECT,
+		"connect timeout after 80ms, in the time of the proxy's CONNECT")
 }

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// payload is a request's body on its way out. A pool may go on reading it after the response has ended; the memory is the
-// caller's again by then.
+// payload is a request's body on its way out. A pool may go on reading it after the response has ended; the memory is
+// the caller's again by then.
 type payload struct {
 	mu   sync.Mutex
 	left []byte
@@ -57,8 +57,8 @@ type outgoing struct {
 
 // pool sends requests, one at a time on each connection.
 type pool interface {
-	// roundTrip sends a request and waits for the head of the response. It tells by which connection, as soon as it has one. The caller
-	// closes the response's body.
+	// roundTrip sends a request and waits for the head of the response. It tells by which connection, as soon as it has
+	// one. The caller closes the response's body.
 	roundTrip(ctx context.Context, q *outgoing, by borrower) (*http.Response, error)
 	// preconnect opens a connection and lets it lie idle. It opens none if each request has a connection of its own.
 	preconnect(ctx context.Context, u *url.URL) error
@@ -80,9 +80,10 @@ func linesOf(h http.Header) []byte {
 // roundTrip sends the request and waits for the head of the response.
 //
 // A request is sent once. But a kept connection may have been closed by the server while it lay idle, and only be found
-// closed when the request takes it; then not one byte of the request was written, no server has seen it, and it takes another
-// connection. The connections' own count of bytes decides, not what kind of error net/http made of it. A request of which a
-// byte was written on a connection that then ends has failed, kept connection or not: the server may have worked on it.
+// closed when the request takes it; then not one byte of the request was written, no server has seen it, and it takes
+// another connection. The connections' own count of bytes decides, not what kind of error net/http made of it. A
+// request of which a byte was written on a connection that then ends has failed, kept connection or not: the server may
+// have worked on it.
 func (x *exchange) roundTrip(r Request) (*http.Response, error) {
 	for {
 		response, err := x.attempt(r)
@@ -100,8 +101,9 @@ func (x *exchange) attempt(r Request) (*http.Response, error) {
 	x.conn, x.wire = nil, nil
 	x.payload = &payload{left: r.Body}
 	response, err := c.pool.roundTrip(x.ctx, &outgoing{
-		method: http.MethodPost, url: c.endpoints[r.Endpoint], host: c.host, id: r.ID, headers: c.headers, lines: c.lines,
-		body: x.payload, length: len(r.Body),
+		method: http.MethodPost, url: c.endpoints[r.Endpoint], host: c.host, id: r.ID, headers: c.headers,
+		lines: c.lines,
+		body:  x.payload, length: len(r.Body),
 	}, x)
 	return response, err
 }

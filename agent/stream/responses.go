@@ -6,11 +6,13 @@ import (
 	"github.com/spate-load/spate/workload"
 )
 
-// responses is OpenAI's POST /v1/responses. Its events say in "type" what they are, and the last one holds the whole answer once more.
+// responses is OpenAI's POST /v1/responses. Its events say in "type" what they are, and the last one holds the whole
+// answer once more.
 type responses struct{}
 
 var responsesTraits = traits{
-	path: "/v1/responses", model: "model", prompts: []string{"input"}, fixed: map[string]any{"stream": true, "store": false},
+	path: "/v1/responses", model: "model", prompts: []string{"input"},
+	fixed:   map[string]any{"stream": true, "store": false},
 	lengths: []string{"max_output_tokens"}, eos: "ignore_eos",
 }
 
@@ -59,8 +61,8 @@ func (responses) frame(data []byte, f *frame) error {
 	return nil
 }
 
-// other takes an event of another type, or a whole answer. Each delta of text, reasoning, refusals and arguments is what the
-// model made. vLLM's client takes the time of those of text and of reasoning.
+// other takes an event of another type, or a whole answer. Each delta of text, reasoning, refusals and arguments is
+// what the model made. vLLM's client takes the time of those of text and of reasoning.
 func (f *frame) other(kind, data, delta, fault []byte, whole bool) {
 	switch {
 	case whole:
@@ -79,8 +81,8 @@ func (f *frame) other(kind, data, delta, fault []byte, whole bool) {
 	}
 }
 
-// response takes a response that has ended: its reason for that, its usage, or its error. Where a response is incomplete, it is
-// the reason for it that says how it ended.
+// response takes a response that has ended: its reason for that, its usage, or its error. Where a response is
+// incomplete, it is the reason for it that says how it ended.
 func (f *frame) response(data []byte, failed bool) {
 	var v [5][]byte
 	part(data, responsesAnswer, v[:])
@@ -104,7 +106,8 @@ func (f *frame) response(data []byte, failed bool) {
 	f.thought, f.thoughtTold = number(thought[0])
 }
 
-// outputs takes the output of a whole answer: messages, reasoning and calls of tools. Its first text counts as the answer.
+// outputs takes the output of a whole answer: messages, reasoning and calls of tools. Its first text counts as the
+// answer.
 func (f *frame) outputs(data []byte) {
 	for _, item := range list(data) {
 		item := object(item)

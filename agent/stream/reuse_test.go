@@ -12,11 +12,12 @@ import (
 	"testing"
 )
 
-// However a response is framed, and whatever comes before and behind it, the next request gets its own; and it goes by the same connection just if
-// nothing was left on that.
+// However a response is framed, and whatever comes before and behind it, the next request gets its own; and it goes by
+// the same connection just if nothing was left on that.
 func TestNextRequestBehindAnyResponse(t *testing.T) {
 	stream := tokenFrame("a") + tokenFrame("b") + doneFrame
-	sized := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n%s", len(stream), stream)
+	sized := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n%s",
+		len(stream), stream)
 	chunked := chunkedHead + chunk(tokenFrame("a")) + chunk(tokenFrame("b")) + chunk(doneFrame)
 	refused := "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nbusy"
 	for name, tt := range map[string]struct {
@@ -25,19 +26,20 @@ func TestNextRequestBehindAnyResponse(t *testing.T) {
 		kept     bool
 		ends     bool // the server ends the connection
 	}{
-		"sized":               {sized, 2, true, false},
-		"sized, surplus":      {sized + "x", 2, false, false},
-		"chunked":             {chunked + lastChunk, 2, true, false},
-		"chunked, extension":  {chunked + "0;a=b\r\n\r\n", 2, true, false},
-		"chunked, trailers":   {chunked + "0\r\nA: b\r\nC: d\r\n\r\n", 2, true, false},
-		"chunked, surplus":    {chunked + lastChunk + "HTTP/1.1 200 OK\r\n", 2, false, false},
-		"chunked, no chunk":   {chunked + "-1\r\n", 2, false, false},
-		"refused":             {refused, 0, true, false},
-		"refused, surplus":    {refused + "x", 0, false, false},
-		"told to go on":       {"HTTP/1.1 100 Continue\r\n\r\n" + chunked + lastChunk, 2, true, false},
-		"hints":               {"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + sized, 2, true, false},
-		"old":                 {"HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + stream, 2, false, true},
-		"told to close":       {"HTTP/1.1 200 OK\r\nConnection: close\r\n" + sized[len("HTTP/1.1 200 OK\r\n"):], 2, false, false},
+		"sized":              {sized, 2, true, false},
+		"sized, surplus":     {sized + "x", 2, false, false},
+		"chunked":            {chunked + lastChunk, 2, true, false},
+		"chunked, extension": {chunked + "0;a=b\r\n\r\n", 2, true, false},
+		"chunked, trailers":  {chunked + "0\r\nA: b\r\nC: d\r\n\r\n", 2, true, false},
+		"chunked, surplus":   {chunked + lastChunk + "HTTP/1.1 200 OK\r\n", 2, false, false},
+		"chunked, no chunk":  {chunked + "-1\r\n", 2, false, false},
+		"refused":            {refused, 0, true, false},
+		"refused, surplus":   {refused + "x", 0, false, false},
+		"told to go on":      {"HTTP/1.1 100 Continue\r\n\r\n" + chunked + lastChunk, 2, true, false},
+		"hints":              {"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + sized, 2, true, false},
+		"old":                {"HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + stream, 2, false, true},
+		"told to close": {"HTTP/1.1 200 OK\r\nConnection: close\r\n" + sized[len("HTTP/1.1 200 OK\r\n"):], 2,
+			false, false},
 		"done, end cut short": {chunked, 2, false, true},
 	} {
 		for _, step := range []int{1 << 20, 61} {
@@ -83,12 +85,14 @@ func TestSurplusThatTLSHolds(t *testing.T) {
 			for r := bufio.NewReader(secured); takeRequest(r); {
 				stream := tokenFrame("a") + doneFrame
 				head := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n"
-				length := readBuffer - len(fmt.Sprintf(head, 1000)) // so that the client's buffer ends with the response
+				// so that the client's buffer ends with the response
+				length := readBuffer - len(fmt.Sprintf(head, 1000))
 				stream += ":" + strings.Repeat("x", length-len(stream)-3) + "\n\n"
 				fmt.Fprintf(secured, head+"%s", length, stream+surplus)
 			}
 		})
-		c := newTestClient(t, Config{Endpoints: []string{"https" + s.URL[len("http"):]}, Connection: Connection{InsecureSkipVerify: true}})
+		c := newTestClient(t, Config{Endpoints: []string{"https" + s.URL[len("http"):]},
+			Connection: Connection{InsecureSkipVerify: true}})
 		for i := range 3 {
 			if o := ask(t, c); o.Err != nil || o.TokenFrames != 1 || o.Connected == (kept && i > 0) {
 				t.Errorf("surplus %q, request %d: %v, connected %t", surplus, i, o.Err, o.Connected)

@@ -10,7 +10,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Memory is what the answers of one agent may take beyond what was asked for. Clients share it. It is safe for concurrent use.
+// Memory is what the answers of one agent may take beyond what was asked for. Clients share it. It is safe for
+// concurrent use.
 type Memory struct {
 	limit int64
 	used  atomic.Int64
@@ -36,10 +37,11 @@ func (m *Memory) give(n int64) {
 }
 
 const (
-	// outputFactor and leastOutput are Config.MaxOutput where it is not given: servers that send a frame for each character need
-	// some five frames a token.
+	// outputFactor and leastOutput are Config.MaxOutput where it is not given: servers that send a frame for each
+	// character need some five frames a token.
 	outputFactor, leastOutput = 8, 4096
-	// frameShare and bodyShare bound the bytes of a body by its frames: log probabilities of 20 tokens take 3 KiB a frame.
+	// frameShare and bodyShare bound the bytes of a body by its frames: log probabilities of 20 tokens take 3 KiB a
+	// frame.
 	frameShare, bodyShare = 16 << 10, 1 << 20
 	wholeShare            = 4 << 10  // of a body in one piece, for each token asked for
 	frameBytes            = 8        // of a Frame
@@ -66,7 +68,8 @@ func (c *Client) roomFor(tokens uint32) room {
 	most = min(most, measure.MaxFrames)
 	asked := frameBytes * 2 * int(min(tokens, measure.MaxFrames))
 	whole := bodyShare + max(int(min(tokens, measure.MaxFrames)), c.maxOutput)*wholeShare
-	return room{frames: most, bytes: bodyShare + int64(most)*frameShare, whole: min(whole, bodyLimit), free: asked + freeBytes}
+	return room{frames: most, bytes: bodyShare + int64(most)*frameShare, whole: min(whole, bodyLimit),
+		free: asked + freeBytes}
 }
 
 // admit reports whether one more frame may be kept. If not, the stream has failed.

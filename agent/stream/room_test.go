@@ -68,7 +68,8 @@ func TestEndlessAnswersAreEnded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newRawServer(t, forever(e.head, e.again))
 			memory := NewMemory(budget)
-			c := newTestClient(t, Config{Endpoints: []string{s.URL}, RequestTimeout: 20 * time.Second, Memory: memory, MaxOutput: 256})
+			c := newTestClient(t, Config{Endpoints: []string{s.URL}, RequestTimeout: 20 * time.Second, Memory: memory,
+				MaxOutput: 256})
 			var o Observation
 			c.Do(t.Context(), Request{Body: body(c), Tokens: 5, KeepAnswer: true}, &o)
 			if o.Err == nil || o.Err.Class != e.class {
@@ -84,7 +85,8 @@ func TestEndlessAnswersAreEnded(t *testing.T) {
 	}
 }
 
-// Streams share the agent's memory: what one has taken another cannot, and a stream within what was asked for needs none of it.
+// Streams share the agent's memory: what one has taken another cannot, and a stream within what was asked for needs
+// none of it.
 func TestAnswersShareTheAgentsMemory(t *testing.T) {
 	memory := NewMemory(0)
 	frames := strings.Repeat(chunk(tokenFrame("a")), 20_000)
@@ -114,9 +116,11 @@ func classOf(o *Observation) spatev1.ErrorClass {
 func TestAFloodHoldsNobodyUp(t *testing.T) {
 	const timeout = time.Second
 	flood := newRawServer(t, forever(endlessHead, "\n"))
-	good := newRawServer(t, answer(chunkedHead, chunk(tokenFrame("a")), chunk(finishFrame), chunk(doneFrame), lastChunk))
+	good := newRawServer(t, answer(chunkedHead, chunk(tokenFrame("a")), chunk(finishFrame),
+		chunk(doneFrame), lastChunk))
 	c := newTestClient(t, Config{
-		Endpoints: []string{flood.URL, good.URL}, RequestTimeout: timeout, FirstTokenTimeout: timeout / 2, MaxOutput: 1 << 20,
+		Endpoints: []string{flood.URL, good.URL}, RequestTimeout: timeout, FirstTokenTimeout: timeout / 2,
+		MaxOutput: 1 << 20,
 	})
 	var all sync.WaitGroup
 	for range 2 * runtime.GOMAXPROCS(0) { // each sweeper has one
@@ -142,7 +146,8 @@ func TestAFloodHoldsNobodyUp(t *testing.T) {
 func TestNumbersThatCannotBe(t *testing.T) {
 	const outOfRange = spatev1.ErrorClass_ERROR_CLASS_OUT_OF_RANGE
 	usage := func(fields string) string {
-		return chunkedHead + chunk(tokenFrame("a")) + chunk(finishFrame) + chunk(`data: {"choices":[],"usage":{`+fields+"}}\n\n") +
+		return chunkedHead + chunk(tokenFrame("a")) + chunk(finishFrame) +
+			chunk(`data: {"choices":[],"usage":{`+fields+"}}\n\n") +
 			chunk(doneFrame) + lastChunk
 	}
 	for response, want := range map[string]spatev1.ErrorClass{

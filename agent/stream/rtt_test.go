@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// The first request on a connection, and no other, has the round trip that the kernel measured when the connection was made.
+// The first request on a connection, and no other, has the round trip that the kernel measured when the connection was
+// made.
 func TestRoundTripOfANewConnection(t *testing.T) {
 	s := newRawServer(t, answer(chunkedHead+chunk(tokenFrame("a"))+chunk(doneFrame)+lastChunk))
 	if !measuresRoundTrips(t, s.Addr().String()) {

@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// secrets are what must appear in no message, though servers like to send it back: keys and the values of headers that look
-// like keys.
+// secrets are what must appear in no message, though servers like to send it back: keys and the values of headers that
+// look like keys.
 type secrets struct {
 	values []string // longest first: one that is a part of another must not keep the other from being found
 	forms  string   // all that they may be written as, with zeros between
@@ -51,7 +51,8 @@ func withSecret(values []string, value string) []string {
 	return append(values, value)
 }
 
-// index notes all forms of the secrets, and which pairs of bytes are in them, so that few places of a message are looked at twice.
+// index notes all forms of the secrets, and which pairs of bytes are in them, so that few places of a message are
+// looked at twice.
 func (s *secrets) index() {
 	var all []string
 	for _, value := range s.values {
@@ -72,17 +73,18 @@ func isSecretHeader(name string) bool {
 		func(sign string) bool { return strings.Contains(name, sign) })
 }
 
-// shortestPiece is how much of a secret is masked at least: a piece of that length is no common word, and what is shorter is no help.
+// shortestPiece is how much of a secret is masked at least: a piece of that length is no common word, and what is
+// shorter is no help.
 const shortestPiece = 8
 
-// HoldsSecret reports whether a text holds a secret of the client's, or a piece of one, as messages mask them. It may be called concurrently.
-// A nil Client has no secrets.
+// HoldsSecret reports whether a text holds a secret of the client's, or a piece of one, as messages mask them. It may
+// be called concurrently. A nil Client has no secrets.
 func (c *Client) HoldsSecret(text string) bool {
 	return c != nil && len(c.secrets.values) > 0 && c.secrets.mask(text) != text
 }
 
-// mask hides secrets in a text: as they are, as an echo may have encoded them, and pieces of them, also where something that cannot be seen
-// stands between.
+// mask hides secrets in a text: as they are, as an echo may have encoded them, and pieces of them, also where something
+// that cannot be seen stands between.
 func (s secrets) mask(text string) string {
 	for _, secret := range s.values {
 		text = strings.ReplaceAll(text, secret, masked)
@@ -92,18 +94,20 @@ func (s secrets) mask(text string) string {
 
 const masked = "***"
 
-// formsOf returns a secret as it may stand in a text. In base64 it begins at one of three places of a group, the parts at its ends depend on
-// what stands beside it and are left out.
+// formsOf returns a secret as it may stand in a text. In base64 it begins at one of three places of a group, the parts
+// at its ends depend on what stands beside it and are left out.
 func formsOf(secret string) []string {
 	quoted, _ := json.Marshal(secret) // a string can be
 	forms := []string{
-		secret, url.QueryEscape(secret), url.PathEscape(secret), strings.Trim(string(quoted), `"`), html.EscapeString(secret),
+		secret, url.QueryEscape(secret), url.PathEscape(secret), strings.Trim(string(quoted), `"`),
+		html.EscapeString(secret),
 		hex.EncodeToString([]byte(secret)), strings.ToUpper(hex.EncodeToString([]byte(secret))),
 	}
 	for skip := range 3 {
 		if part := secret[min(skip, len(secret)):]; len(part) >= shortestPiece {
 			part = part[:len(part)/3*3]
-			forms = append(forms, base64.StdEncoding.EncodeToString([]byte(part)), base64.URLEncoding.EncodeToString([]byte(part)))
+			forms = append(forms, base64.StdEncoding.EncodeToString([]byte(part)),
+				base64.URLEncoding.EncodeToString([]byte(part)))
 		}
 	}
 	slices.Sort(forms)

@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// However a server sends a key back, whole, encoded, split or a part of it, eight characters of it are never to be seen in a row.
+// However a server sends a key back, whole, encoded, split or a part of it, eight characters of it are never to be seen
+// in a row.
 func TestEchoedKeysAreMasked(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := rapid.StringMatching(`[A-Za-z0-9+/=_"<&%-]{12,60}`).Draw(t, "key")
@@ -32,7 +33,8 @@ func TestEchoedKeysAreMasked(t *testing.T) {
 				t.Fatalf("%q shows %q of %q", said, key[i:i+shortestPiece], key)
 			}
 		}
-		if decoded, err := base64.StdEncoding.DecodeString(echo(key)); err == nil && string(decoded) == key && strings.Contains(said, echo(key)[:12]) {
+		if decoded, err := base64.StdEncoding.DecodeString(echo(key)); err == nil && string(decoded) == key &&
+			strings.Contains(said, echo(key)[:12]) {
 			t.Fatalf("%q shows the key in base64", said)
 		}
 		if !strings.HasPrefix(said, "invalid key: ") {

@@ -21,7 +21,8 @@ type peer struct {
 	protos   map[string]int
 }
 
-// newPeer starts a server on an address: version 1 and 2 of HTTP, or only one of them; over TLS if it has a configuration.
+// newPeer starts a server on an address: version 1 and 2 of HTTP, or only one of them; over TLS if it has a
+// configuration.
 func newPeer(t testing.TB, address string, http1, http2 bool, secure *tls.Config, handle http.HandlerFunc) *peer {
 	t.Helper()
 	p := &peer{busy: map[string]int{}, protos: map[string]int{}}

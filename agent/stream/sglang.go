@@ -6,16 +6,17 @@ import (
 	"github.com/spate-load/spate/workload"
 )
 
-// sglang is SGLang's own POST /generate. Each frame holds all of the text so far and its token ids. A server started with --stream-output, later
-// called --incremental-streaming-output, sends the new ids alone; its text is that of these in later versions and all so far in earlier ones.
-// The number of output tokens is of all so far in either case.
+// sglang is SGLang's own POST /generate. Each frame holds all of the text so far and its token ids. A server started
+// with --stream-output, later called --incremental-streaming-output, sends the new ids alone; its text is that of these
+// in later versions and all so far in earlier ones. The number of output tokens is of all so far in either case.
 type sglang struct {
 	written workload.Form // of the prompts
 }
 
 var sglangTraits = traits{
 	path: "/generate", prompts: []string{"text", "input_ids", "input_embeds"}, fixed: map[string]any{"stream": true},
-	options: "sampling_params", lengths: []string{"max_new_tokens"}, eos: "ignore_eos", least: []string{"min_new_tokens"},
+	options: "sampling_params", lengths: []string{"max_new_tokens"}, eos: "ignore_eos",
+	least: []string{"min_new_tokens"},
 }
 
 func (sglang) traits() *traits       { return &sglangTraits }
@@ -61,8 +62,9 @@ func (sglang) frame(data []byte, f *frame) error {
 	return nil
 }
 
-// newIDs says whether a frame has ids of new tokens alone, so that its text may be that of these. The one that ends an answer by the model's
-// word is left out: the token that does so has no text, so that a text like the one before is all of the answer.
+// newIDs says whether a frame has ids of new tokens alone, so that its text may be that of these. The one that ends an
+// answer by the model's word is left out: the token that does so has no text, so that a text like the one before is all
+// of the answer.
 func (f *frame) newIDs(ids []byte) bool {
 	return filled(ids) && f.usage && string(f.finish) != "stop" && uint64(bytes.Count(ids, []byte{','})+1) < f.output
 }

@@ -9,7 +9,8 @@ import (
 // sglangSays is a frame that has so many ids of so many tokens so far.
 func sglangSays(text string, ids, tokens int, finish string) string {
 	list := slices.Repeat([]int{7}, ids)
-	return fmt.Sprintf(`{"text":%q,"output_ids":[%s],"meta_info":{"finish_reason":%s,"completion_tokens":%d}}`, text, joined(list), finish, tokens)
+	return fmt.Sprintf(`{"text":%q,"output_ids":[%s],"meta_info":{"finish_reason":%s,"completion_tokens":%d}}`, text,
+		joined(list), finish, tokens)
 }
 
 func joined(ids []int) (s string) {
@@ -22,8 +23,8 @@ func joined(ids []int) (s string) {
 	return s
 }
 
-// TestSGLangText checks what each frame adds, by all that servers are set to send. Only the ids beside the text tell one from the other where a
-// text is the same as the one before.
+// TestSGLangText checks what each frame adds, by all that servers are set to send. Only the ids beside the text tell
+// one from the other where a text is the same as the one before.
 func TestSGLangText(t *testing.T) {
 	const length, stop = `{"type":"length","length":3}`, `{"type":"stop","matched":2}`
 	for name, tt := range map[string]struct {
@@ -31,34 +32,41 @@ func TestSGLangText(t *testing.T) {
 		want   []string
 	}{
 		"all so far": {
-			[]string{sglangSays("a", 1, 1, "null"), sglangSays("ab", 2, 2, "null"), sglangSays("abb", 3, 3, length)}, []string{"a", "b", "b"},
+			[]string{sglangSays("a", 1, 1, "null"), sglangSays("ab", 2, 2, "null"), sglangSays("abb", 3, 3, length)},
+			[]string{"a", "b", "b"},
 		},
 		"all so far, a token without text": {
-			[]string{sglangSays("a", 1, 1, "null"), sglangSays("a", 2, 2, "null"), sglangSays("ab", 3, 3, length)}, []string{"a", "", "b"},
+			[]string{sglangSays("a", 1, 1, "null"), sglangSays("a", 2, 2, "null"), sglangSays("ab", 3, 3, length)},
+			[]string{"a", "", "b"},
 		},
 		"all so far, more ids than tokens": {
 			[]string{sglangSays("a", 2, 1, "null"), sglangSays("a", 3, 2, "null")}, []string{"a", ""},
 		},
 		"all so far, without ids": {
-			[]string{`{"text":"a","meta_info":{"completion_tokens":1}}`, `{"text":"a","meta_info":{"completion_tokens":2}}`}, []string{"a", ""},
+			[]string{`{"text":"a","meta_info":{"completion_tokens":1}}`,
+				`{"text":"a","meta_info":{"completion_tokens":2}}`}, []string{"a", ""},
 		},
 		"new text": {
-			[]string{sglangSays("a", 1, 1, "null"), sglangSays("b", 1, 2, "null"), sglangSays("b", 1, 3, length)}, []string{"a", "b", "b"},
+			[]string{sglangSays("a", 1, 1, "null"), sglangSays("b", 1, 2, "null"), sglangSays("b", 1, 3, length)},
+			[]string{"a", "b", "b"},
 		},
 		"new text, the first twice": {
-			[]string{sglangSays("a", 1, 1, "null"), sglangSays("a", 1, 2, "null"), sglangSays("a", 1, 3, length)}, []string{"a", "a", "a"},
+			[]string{sglangSays("a", 1, 1, "null"), sglangSays("a", 1, 2, "null"), sglangSays("a", 1, 3, length)},
+			[]string{"a", "a", "a"},
 		},
 		"new text of several tokens": {
 			[]string{sglangSays("aa", 2, 2, "null"), sglangSays("aa", 2, 4, "null")}, []string{"aa", "aa"},
 		},
 		"new text, nothing new": {
-			[]string{sglangSays("a", 1, 1, "null"), sglangSays("", 0, 1, "null"), sglangSays("a", 1, 2, "null")}, []string{"a", "", "a"},
+			[]string{sglangSays("a", 1, 1, "null"), sglangSays("", 0, 1, "null"), sglangSays("a", 1, 2, "null")},
+			[]string{"a", "", "a"},
 		},
 		"new text, the end of a sequence": {
 			[]string{sglangSays("a", 1, 1, "null"), sglangSays("", 1, 2, stop)}, []string{"a", ""},
 		},
 		"new ids, all of the text so far": {
-			[]string{sglangSays("a", 1, 1, "null"), sglangSays("ab", 1, 2, "null"), sglangSays("ab", 1, 3, "null"), sglangSays("abc", 1, 4, length)}, []string{"a", "b", "", "c"},
+			[]string{sglangSays("a", 1, 1, "null"), sglangSays("ab", 1, 2, "null"), sglangSays("ab", 1, 3, "null"),
+				sglangSays("abc", 1, 4, length)}, []string{"a", "b", "", "c"},
 		},
 		"new ids, all of the text so far, one token and the end of a sequence": {
 			[]string{sglangSays("a", 1, 1, "null"), sglangSays("a", 1, 2, stop)}, []string{"a", ""},

@@ -23,17 +23,20 @@ func simulated(t *testing.T, api string, change func(*simulator.Config)) *Observ
 	t.Cleanup(func() { ep.Close() })
 	server := httptest.NewServer(ep)
 	t.Cleanup(server.Close)
-	c := newTestClient(t, Config{Endpoints: []string{server.URL}, API: api, Prompts: "text", Model: "m", ExactOutput: true})
+	c := newTestClient(t, Config{Endpoints: []string{server.URL}, API: api, Prompts: "text", Model: "m",
+		ExactOutput: true})
 	prompt := `"one two three"`
 	if c.Form() == workload.Messages {
 		prompt = `[{"role":"system","content":"one"},{"role":"user","content":"two three"}]`
 	}
 	var o Observation
-	c.Do(t.Context(), Request{Body: c.AppendBody(nil, 7, func(dst []byte) []byte { return append(dst, prompt...) }), KeepAnswer: true}, &o)
+	c.Do(t.Context(), Request{Body: c.AppendBody(nil, 7, func(dst []byte) []byte { return append(dst, prompt...) }),
+		KeepAnswer: true}, &o)
 	return &o
 }
 
-// shapes are ways to send the same answer, with how many of the 7 tokens come in frames of their own: 0 if that is for the API to say.
+// shapes are ways to send the same answer, with how many of the 7 tokens come in frames of their own: 0 if that is for
+// the API to say.
 var shapes = map[string]func(*simulator.Frames){
 	"plain":         func(*simulator.Frames) {},
 	"role at once":  func(f *simulator.Frames) { f.Role = simulator.RoleAtOnce },
@@ -53,8 +56,10 @@ func TestSimulatedShapes(t *testing.T) {
 	for api := range dialects {
 		for name, shape := range shapes {
 			o := simulated(t, api, func(c *simulator.Config) { shape(&c.Frames) })
-			if o.Err != nil || o.TokenFrames != 7 || o.OutputTokens != 7 || o.Usage != (api != "triton") || len(o.Answer) == 0 {
-				t.Errorf("%s, %s: %d tokens in %d frames, usage %v, answer %q, error %v", api, name, o.OutputTokens, o.TokenFrames, o.Usage, o.Answer, o.Err)
+			if o.Err != nil || o.TokenFrames != 7 || o.OutputTokens != 7 || o.Usage != (api != "triton") ||
+				len(o.Answer) == 0 {
+				t.Errorf("%s, %s: %d tokens in %d frames, usage %v, answer %q, error %v", api, name, o.OutputTokens,
+					o.TokenFrames, o.Usage, o.Answer, o.Err)
 			}
 			if o.Usage && o.InputTokens != 3 {
 				t.Errorf("%s, %s: %d prompt tokens", api, name, o.InputTokens)
@@ -65,7 +70,8 @@ func TestSimulatedShapes(t *testing.T) {
 			t.Errorf("%s, no usage: %d tokens, usage %v, error %v", api, o.OutputTokens, o.Usage, o.Err)
 		}
 		several := simulated(t, api, func(c *simulator.Config) { c.Frames.TokensPerFrame = 3 })
-		if frames := several.TokenFrames; several.Err != nil || frames != 3 && api != "tgi" || several.Usage && several.OutputTokens != 7 {
+		if frames := several.TokenFrames; several.Err != nil || frames != 3 && api != "tgi" || several.Usage &&
+			several.OutputTokens != 7 {
 			t.Errorf("%s, several tokens: %d in %d frames, error %v", api, several.OutputTokens, frames, several.Err)
 		}
 	}
@@ -95,8 +101,10 @@ func TestSimulatedFaults(t *testing.T) {
 		o := simulated(t, api, func(c *simulator.Config) {
 			c.Faults = []simulator.Fault{{Kind: simulator.FaultJSONBody, Probability: 1}}
 		})
-		if o.Err != nil || !o.Whole || o.Usage != (api != "triton") || o.Usage && o.OutputTokens != 7 || len(o.Answer) == 0 {
-			t.Errorf("%s, in one piece: whole %v, %d tokens, answer %q, error %v", api, o.Whole, o.OutputTokens, o.Answer, o.Err)
+		if o.Err != nil || !o.Whole || o.Usage != (api != "triton") || o.Usage && o.OutputTokens != 7 ||
+			len(o.Answer) == 0 {
+			t.Errorf("%s, in one piece: whole %v, %d tokens, answer %q, error %v", api, o.Whole, o.OutputTokens,
+				o.Answer, o.Err)
 		}
 	}
 }

@@ -17,6 +17,7 @@ func (r reading) lag() int64 { return int64(r.seen.Sub(r.at)) }
 
 // taker takes what the reads of a connection bring.
 type taker interface {
-	// take takes in the bytes of one read, which it must not keep. It is false if it wants no more. It must not block, nor use the connection.
+	// take takes in the bytes of one read, which it must not keep. It is false if it wants no more. It must not block,
+	// nor use the connection.
 	take(p []byte, by reading) (more bool)
 }

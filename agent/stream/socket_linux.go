@@ -16,10 +16,11 @@ import (
 	"github.com/spate-load/spate/internal/kernel"
 )
 
-// socket is a TCP connection that knows when the bytes it gave last were received. One goroutine at a time may read, and one write.
+// socket is a TCP connection that knows when the bytes it gave last were received. One goroutine at a time may read,
+// and one write.
 //
-// Its descriptor is its own: a sweeper waits for it, and not Go's runtime, which would have a goroutine woken for every frame. What comes is
-// either taken by Read, as from any connection, or pushed to a taker by the sweeper.
+// Its descriptor is its own: a sweeper waits for it, and not Go's runtime, which would have a goroutine woken for every
+// frame. What comes is either taken by Read, as from any connection, or pushed to a taker by the sweeper.
 type socket struct {
 	mu     sync.Mutex
 	fd     int     // -1: closed
@@ -64,7 +65,8 @@ func newSocket(c net.Conn, sweepers *sweepers) (*socket, error) {
 	return s, nil
 }
 
-// duplicate returns a descriptor of a socket that Go's runtime knows nothing of. It does not block, as the runtime's own.
+// duplicate returns a descriptor of a socket that Go's runtime knows nothing of. It does not block, as the runtime's
+// own.
 func duplicate(c syscall.Conn) (fd int, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -77,8 +79,9 @@ func duplicate(c syscall.Conn) (fd int, err error) {
 	return fd, errors.Join(err, failed)
 }
 
-// roundTrip asks the kernel how long the packets of a connection take there and back. Of a connection that was just made that is the
-// time from its SYN to the answer. 0: the kernel does not say, which is no reason to do without the connection.
+// roundTrip asks the kernel how long the packets of a connection take there and back. Of a connection that was just
+// made that is the time from its SYN to the answer. 0: the kernel does not say, which is no reason to do without the
+// connection.
 func roundTrip(fd int) time.Duration {
 	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
@@ -126,8 +129,8 @@ func (s *socket) tryRead(p []byte) (int, error) {
 	return n, nil
 }
 
-// mark notes when the bytes of a read came. Bytes of one connection come in order: a stamp that follows a time taken from the
-// program's clock is not allowed to go before it. The socket is locked.
+// mark notes when the bytes of a read came. Bytes of one connection come in order: a stamp that follows a time taken
+// from the program's clock is not allowed to go before it. The socket is locked.
 func (s *socket) mark(r *receiver) {
 	at, seen, stamped := r.Times()
 	s.last = reading{at: max(at, s.last.at), seen: seen, number: s.last.number + 1, stamped: stamped}
@@ -162,7 +165,8 @@ func (s *socket) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// tryWrite writes what the kernel takes at once. If it takes nothing it fails with errAgain, and the sweeper will tell when it does.
+// tryWrite writes what the kernel takes at once. If it takes nothing it fails with errAgain, and the sweeper will tell
+// when it does.
 func (s *socket) tryWrite(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,8 +194,9 @@ func (s *socket) wait(news <-chan struct{}, l *limit) error {
 	}
 }
 
-// push gives what comes to a taker until that wants no more, and blocks until then. Its error is the reading's, io.EOF at the end of what the
-// other side sent, or the context's. The taker is called on the sweeper's goroutine and, for what has come already, on this one.
+// push gives what comes to a taker until that wants no more, and blocks until then. Its error is the reading's, io.EOF
+// at the end of what the other side sent, or the context's. The taker is called on the sweeper's goroutine and, for
+// what has come already, on this one.
 func (s *socket) push(ctx context.Context, t taker) error {
 	if err := s.begin(t); err != nil {
 		return err
@@ -211,7 +216,8 @@ func (s *socket) push(ctx context.Context, t taker) error {
 	}
 }
 
-// begin has the sweeper push. What has come by now, and the other side's end, the sweeper may have been told of before, and is not told again.
+// begin has the sweeper push. What has come by now, and the other side's end, the sweeper may have been told of before,
+// and is not told again.
 func (s *socket) begin(t taker) error {
 	r := receivers.Get().(*receiver) //nolint:forcetypeassert // the pool holds nothing else
 	defer receivers.Put(r)
@@ -232,12 +238,13 @@ func (s *socket) pushed() (over bool, err error) {
 	return s.taker == nil, s.failed
 }
 
-// pourAtOnce is how many full buffers a socket is read in a row. A server that sends faster than its bytes are taken in would have the
-// sweeper to itself for ever, and the lock that a request takes that is to end.
+// pourAtOnce is how many full buffers a socket is read in a row. A server that sends faster than its bytes are taken in
+// would have the sweeper to itself for ever, and the lock that a request takes that is to end.
 const pourAtOnce = 4
 
-// pour pushes what there is. A read that does not fill the buffer has emptied the socket, unless the other side is known to have ended: what
-// comes after it is told of anew, and so is what is left after a few full buffers. The socket is locked.
+// pour pushes what there is. A read that does not fill the buffer has emptied the socket, unless the other side is
+// known to have ended: what comes after it is told of anew, and so is what is left after a few full buffers. The socket
+// is locked.
 func (s *socket) pour(r *receiver, ended bool) {
 	for range pourAtOnce {
 		n, err := r.Receive(s.fd, r.buffer)
@@ -304,7 +311,8 @@ func (s *socket) unread() bool {
 	return err == nil && n > 0
 }
 
-// quiet says whether a connection that lies idle is still open and nothing has come on it, which would be no answer to anything.
+// quiet says whether a connection that lies idle is still open and nothing has come on it, which would be no answer to
+// anything.
 func (s *socket) quiet() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

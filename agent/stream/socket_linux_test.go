@@ -106,7 +106,8 @@ type takes func(p []byte, by reading) bool
 
 func (f takes) take(p []byte, by reading) bool { return f(p, by) }
 
-// What is pushed is what was sent, whatever came before, and until nobody wants more, the other side ends or the context does.
+// What is pushed is what was sent, whatever came before, and until nobody wants more, the other side ends or the
+// context does.
 func TestPush(t *testing.T) {
 	for name, tt := range map[string]struct {
 		want string
@@ -254,7 +255,8 @@ func TestManyStreamsAtATime(t *testing.T) {
 			for range requests {
 				var o Observation
 				c.Do(t.Context(), Request{Body: body(c)}, &o)
-				if o.Err != nil || o.TokenFrames == 0 || o.TokenFrames%10 != 0 || len(o.Gaps(nil)) != int(o.TokenFrames)-1 || o.End < o.LastToken {
+				if o.Err != nil || o.TokenFrames == 0 || o.TokenFrames%10 != 0 ||
+					len(o.Gaps(nil)) != int(o.TokenFrames)-1 || o.End < o.LastToken {
 					t.Errorf("%v, %d frames, %d gaps", o.Err, o.TokenFrames, len(o.Gaps(nil)))
 				}
 			}

@@ -11,8 +11,8 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// socket is a TCP connection that knows when the program read the bytes it gave last: there are no stamps to be had here, and every read is
-// counted so. One goroutine at a time may read.
+// socket is a TCP connection that knows when the program read the bytes it gave last: there are no stamps to be had
+// here, and every read is counted so. One goroutine at a time may read.
 type socket struct {
 	net.Conn
 	last reading
@@ -43,8 +43,8 @@ func (s *socket) Read(p []byte) (int, error) {
 // otherBuffer is what push reads at once.
 const otherBuffer = 4 << 10
 
-// push gives what comes to a taker until that wants no more, and blocks until then. Its error is the reading's, io.EOF at the end of what the
-// other side sent, or the context's.
+// push gives what comes to a taker until that wants no more, and blocks until then. Its error is the reading's, io.EOF
+// at the end of what the other side sent, or the context's.
 func (s *socket) push(ctx context.Context, t taker) error {
 	defer context.AfterFunc(ctx, func() { _ = s.SetReadDeadline(time.Unix(1, 0)) })()
 	buffer := make([]byte, otherBuffer)

@@ -9,8 +9,9 @@ import (
 	"syscall"
 )
 
-// sources are the addresses that connections are made from, in turn. Each has a range of ports of its own towards each endpoint; the
-// kernel's search for a free one gets slow where more than half of a range is taken, so all of them are filled alike.
+// sources are the addresses that connections are made from, in turn. Each has a range of ports of its own towards each
+// endpoint; the kernel's search for a free one gets slow where more than half of a range is taken, so all of them are
+// filled alike.
 type sources struct {
 	v4, v6 []netip.Addr
 	turn   atomic.Uint64
@@ -32,8 +33,8 @@ func newSources(all []netip.Addr) *sources {
 	return s
 }
 
-// towards returns the addresses that a connection can be made from, those to be tried first before others: to a name it is the name's
-// addresses that decide. None: the system picks.
+// towards returns the addresses that a connection can be made from, those to be tried first before others: to a name it
+// is the name's addresses that decide. None: the system picks.
 func (s *sources) towards(addr string) [][]netip.Addr {
 	to, err := netip.ParseAddrPort(addr)
 	switch {

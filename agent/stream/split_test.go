@@ -11,7 +11,8 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// A segment of TCP can end within a chunk, behind frames that are complete: these came with it, and not with the rest of the chunk.
+// A segment of TCP can end within a chunk, behind frames that are complete: these came with it, and not with the rest
+// of the chunk.
 func TestFrameBeforeASplitChunk(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("no receive stamps here")
@@ -50,7 +51,8 @@ func TestFrameBeforeASplitChunk(t *testing.T) {
 
 // The first byte of a response is that of its own head, not of an interim one.
 func TestFirstByteIsNoInterimHeads(t *testing.T) {
-	for name, between := range map[string]string{"apart": "HTTP/1.1 103 Early Hints\r\n\r\n", "in one read with another": "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n"} {
+	for name, between := range map[string]string{"apart": "HTTP/1.1 103 Early Hints\r\n\r\n",
+		"in one read with another": "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n"} {
 		t.Run(name, func(t *testing.T) {
 			sent := make(chan clock.Instant, 1)
 			s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {

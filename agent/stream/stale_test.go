@@ -34,8 +34,8 @@ func TestKeptConnectionThatEndedWhileIdle(t *testing.T) {
 	}
 }
 
-// A server that hangs up between responses, in every order with the next request: no request reaches it twice, and what fails
-// fails as a cut stream of a request that was sent.
+// A server that hangs up between responses, in every order with the next request: no request reaches it twice, and what
+// fails fails as a cut stream of a request that was sent.
 func TestNoRequestIsSentTwice(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[string]int{}

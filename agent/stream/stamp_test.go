@@ -21,7 +21,8 @@ func TestFrameTimesOfABusyProgram(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("no receive stamps here")
 	}
-	for name, start := range map[string]func(*httptest.Server){"plain": (*httptest.Server).Start, "TLS": (*httptest.Server).StartTLS} {
+	for name, start := range map[string]func(*httptest.Server){"plain": (*httptest.Server).Start,
+		"TLS": (*httptest.Server).StartTLS} {
 		t.Run(name, func(t *testing.T) {
 			busy := make(chan struct{})
 			sent := make(chan clock.Instant, 1)
@@ -86,7 +87,8 @@ func TestFramesOfOneReadAreCounted(t *testing.T) {
 	x := &exchange{o: &Observation{}}
 	reads := []reading{
 		{at: 100, seen: 110, number: 1, stamped: true},
-		{at: 200, seen: 230, number: 2, stamped: true}, {at: 200, seen: 230, number: 2, stamped: true}, {at: 200, seen: 230, number: 2, stamped: true},
+		{at: 200, seen: 230, number: 2, stamped: true}, {at: 200, seen: 230, number: 2, stamped: true},
+		{at: 200, seen: 230, number: 2, stamped: true},
 		{at: 300, seen: 300, number: 3},
 		{at: 350, seen: 400, number: 4, stamped: true}, {at: 350, seen: 400, number: 4, stamped: true},
 	}
@@ -94,7 +96,8 @@ func TestFramesOfOneReadAreCounted(t *testing.T) {
 		x.token(&frame{token: true}, r, TokensUntold)
 	}
 	o := x.o
-	if o.CoalescedReads != 2 || o.UnstampedFrames != 1 || o.TokenFrames != 7 || len(o.Lags) != 3 || len(o.Gaps(nil)) != 6 {
+	if o.CoalescedReads != 2 || o.UnstampedFrames != 1 || o.TokenFrames != 7 || len(o.Lags) != 3 ||
+		len(o.Gaps(nil)) != 6 {
 		t.Errorf("%+v", o)
 	}
 	if o.FirstToken != 100 || o.LastToken != 350 || o.Gaps(nil)[0] != 100 || o.Gaps(nil)[1] != 0 || o.Lags[1] != 30 {

@@ -1,19 +1,20 @@
-// Package stream is the streaming client: it sends one request to an endpoint, in one of several APIs, reads the stream of frames
-// that answers it, and says when each frame reached this machine.
+// Package stream is the streaming client: it sends one request to an endpoint, in one of several APIs, reads the stream
+// of frames that answers it, and says when each frame reached this machine.
 //
-// A frame's time is the kernel's: the time at which its last byte was received, not the time at which this program came round
-// to reading it. So the times stay right when the program is busy, which is when every stream of a batching server sends at
-// once. Where the kernel gives no stamp the program's time is taken and counted as such.
+// A frame's time is the kernel's: the time at which its last byte was received, not the time at which this program came
+// round to reading it. So the times stay right when the program is busy, which is when every stream of a batching
+// server sends at once. Where the kernel gives no stamp the program's time is taken and counted as such.
 //
-// Requests by HTTP/1.1 are written on the goroutine of their caller, on stamped connections that this package opens and keeps; net/http reads
-// the heads of responses, TLS is crypto/tls's. The streams themselves are read by sweepers: goroutines of which each reads many sockets and
-// pushes what came into the streams' parsers, from which a frame costs little more than the kernel asks. HTTP/2 is
-// golang.org/x/net/http2's, over the same connections, one request at a time on each. Where that library reads ahead, the bytes are
-// matched with the reads that brought them, so a frame's time is exact there too.
+// Requests by HTTP/1.1 are written on the goroutine of their caller, on stamped connections that this package opens and
+// keeps; net/http reads the heads of responses, TLS is crypto/tls's. The streams themselves are read by sweepers:
+// goroutines of which each reads many sockets and pushes what came into the streams' parsers, from which a frame costs
+// little more than the kernel asks. HTTP/2 is golang.org/x/net/http2's, over the same connections, one request at a
+// time on each. Where that library reads ahead, the bytes are matched with the reads that brought them, so a frame's
+// time is exact there too.
 //
-// It sends each request at most once, follows no redirect, asks for no compression and uses no proxy but the one it was given: load goes
-// only where it was told to go. It decides neither when to send nor what the numbers mean; the agent's executor calls it and
-// the agent's recorder takes in what it observed.
+// It sends each request at most once, follows no redirect, asks for no compression and uses no proxy but the one it was
+// given: load goes only where it was told to go. It decides neither when to send nor what the numbers mean; the agent's
+// executor calls it and the agent's recorder takes in what it observed.
 package stream
 
 import (
@@ -27,10 +28,11 @@ import (
 type Config struct {
 	// Base URLs, http or https. The API's path is added unless the URL ends in it, or in its version, already.
 	Endpoints []string
-	// API of the endpoints: "chat", "completions", "responses", "sglang", "tgi", "triton" or "anthropic". Empty: "chat".
+	// API of the endpoints: "chat", "completions", "responses", "sglang", "tgi", "triton" or "anthropic". Empty:
+	// "chat".
 	API string
-	// Form of the prompts of completions and sglang: "token_ids" or "text". Empty: "token_ids". The prompts of chats are messages whatever
-	// it says, those of tgi and triton are text.
+	// Form of the prompts of completions and sglang: "token_ids" or "text". Empty: "token_ids". The prompts of chats
+	// are messages whatever it says, those of tgi and triton are text.
 	Prompts string
 	// Model name sent in each request.
 	Model string
@@ -38,14 +40,15 @@ type Config struct {
 	APIKey string
 	// Further headers. They go before the client's own of the same name; "Host" sets the host that is asked for.
 	Headers map[string]string
-	// Further fields of each request body. They go before the client's own of the same name, also within stream_options and the object in
-	// which an API has its options; max_completion_tokens takes the place of max_tokens.
+	// Further fields of each request body. They go before the client's own of the same name, also within stream_options
+	// and the object in which an API has its options; max_completion_tokens takes the place of max_tokens.
 	Body map[string]any
-	// Ask for exactly as many output tokens as AppendBody is given: by ignore_eos and min_tokens, or what an API calls them. What Body says
-	// of either goes before it; there are no min_tokens where Body has ignore_eos or fixes the length.
+	// Ask for exactly as many output tokens as AppendBody is given: by ignore_eos and min_tokens, or what an API calls
+	// them. What Body says of either goes before it; there are no min_tokens where Body has ignore_eos or fixes the
+	// length.
 	ExactOutput bool
-	// Ask for the usage so far in each frame, by stream_options.continuous_usage_stats of chat and completions. Other APIs ignore it. What
-	// Body says of it goes before it.
+	// Ask for the usage so far in each frame, by stream_options.continuous_usage_stats of chat and completions. Other
+	// APIs ignore it. What Body says of it goes before it.
 	RunningUsage bool
 	// Longest wait for DNS, TCP and TLS together. 0: 5 s.
 	ConnectTimeout time.Duration
@@ -55,8 +58,8 @@ type Config struct {
 	FirstTokenTimeout time.Duration
 	// Longest silence of a stream after its first token: time without an event. 0: none but RequestTimeout.
 	GapTimeout time.Duration
-	// Most frames of one answer: a stream that goes on beyond fails with ERROR_CLASS_RUNAWAY. 0: 8 times Request.Tokens, at
-	// least 4096. measure.MaxFrames bounds it in any case.
+	// Most frames of one answer: a stream that goes on beyond fails with ERROR_CLASS_RUNAWAY. 0: 8 times
+	// Request.Tokens, at least 4096. measure.MaxFrames bounds it in any case.
 	MaxOutput int
 	// Memory bounds what answers take beyond what was asked for. Nil: nothing does but MaxOutput.
 	Memory *Memory
@@ -80,12 +83,13 @@ type Request struct {
 	Body []byte
 	// Output tokens that it asks for, which bound the memory of its answer.
 	Tokens uint32
-	// Called before Do returns for each frame that may carry a token, with the time of the frame and its tokens as far as
-	// the server's running usage tells them: TokensUntold where it does not. The goroutine that calls it reads other
+	// Called before Do returns for each frame that may carry a token, with the time of the frame and its tokens as far
+	// as the server's running usage tells them: TokensUntold where it does not. The goroutine that calls it reads other
 	// streams too: it must not block. It may take what is in Observation.Lags and empty the list. May be nil.
 	OnToken func(at clock.Instant, tokens int)
-	// Called for the data of each event but [DONE], before it is looked into, on the goroutine that calls OnToken: at is the time of the frame,
-	// seen the time at which the program had it. It must not block and must not keep data. May be nil.
+	// Called for the data of each event but [DONE], before it is looked into, on the goroutine that calls OnToken: at
+	// is the time of the frame, seen the time at which the program had it. It must not block and must not keep data.
+	// May be nil.
 	OnFrame func(data []byte, at, seen clock.Instant)
 	// Fill in Observation.Answer.
 	KeepAnswer bool
@@ -94,14 +98,14 @@ type Request struct {
 // TokensUntold is what OnToken gets for a frame whose number of tokens no running usage tells.
 const TokensUntold = -1
 
-// Observation is what became of one request. Do fills it; its slices are reused when it is handed to Do again. What each
-// frame changes comes first.
+// Observation is what became of one request. Do fills it; its slices are reused when it is handed to Do again. What
+// each frame changes comes first.
 type Observation struct {
-	// Frames of the stream, in the order of their arrival: all that carry a token and all that vLLM's client takes the time
-	// of. Others may stand among them.
+	// Frames of the stream, in the order of their arrival: all that carry a token and all that vLLM's client takes the
+	// time of. Others may stand among them.
 	Frames []Frame
-	// Program's read time - kernel's receive time, in nanoseconds, once for each stamped read with a frame that may carry a
-	// token, but those that Request.OnToken has taken.
+	// Program's read time - kernel's receive time, in nanoseconds, once for each stamped read with a frame that may
+	// carry a token, but those that Request.OnToken has taken.
 	Lags []int64
 	// First token: the first frame that carries one, with or without text.
 	FirstToken clock.Instant
@@ -127,7 +131,8 @@ type Observation struct {
 	HeadTokens int
 	// When Do was called.
 	Start clock.Instant
-	// When the last byte of the request was handed to the kernel. This and the times below are 0 if it did not come to that.
+	// When the last byte of the request was handed to the kernel. This and the times below are 0 if it did not come to
+	// that.
 	Sent clock.Instant
 	// First byte of the response head. Over HTTP/2 that of an interim one (103), if there was one.
 	FirstByte clock.Instant
@@ -151,8 +156,8 @@ type Observation struct {
 	OutputTokens uint64
 	// The server told the tokens of the prompt and of the output.
 	Usage bool
-	// Frames without text may or may not have carried a token: neither the server's usage nor anything else tells. They are
-	// not counted as token frames.
+	// Frames without text may or may not have carried a token: neither the server's usage nor anything else tells. They
+	// are not counted as token frames.
 	Undecided bool
 	// Output tokens that were reasoning, if HasReasoningTokens: by the server's usage, else by its running usage at the
 	// first frame of the answer, else ReasoningFrames where each frame carried one token.
@@ -172,9 +177,10 @@ type Observation struct {
 	HTTPStatus int
 	// Finish reason the server gave, if any.
 	FinishReason string
-	// With Request.KeepAnswer: the content of the answer's first choice, as far as it came, as it stood between the quotes of the frames'
-	// JSON strings, escapes kept. It is sound between the quotes of a JSON string: bytes that are no UTF-8 and surrogates without
-	// their other half are replaced by U+FFFD. Reasoning, tool calls, refusals and content in parts are left out.
+	// With Request.KeepAnswer: the content of the answer's first choice, as far as it came, as it stood between the
+	// quotes of the frames' JSON strings, escapes kept. It is sound between the quotes of a JSON string: bytes that are
+	// no UTF-8 and surrogates without their other half are replaced by U+FFFD. Reasoning, tool calls, refusals and
+	// content in parts are left out.
 	Answer []byte
 	// How the request failed. Nil: it did not, or it was cancelled.
 	Err *Error

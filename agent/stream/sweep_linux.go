@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sweepers read the sockets of a client, each socket by one of them. There are as many as processors, each made when it is needed.
+// sweepers read the sockets of a client, each socket by one of them. There are as many as processors, each made when it
+// is needed.
 type sweepers struct {
 	mu     sync.Mutex
 	all    []*sweeper
@@ -49,9 +50,10 @@ func (s *sweepers) close() {
 	}
 }
 
-// sweeper reads many sockets on one goroutine. A goroutine for each would be woken for each frame, and with a thousand streams each wake-up
-// finds its stack, its scheduling and its buffers in slow memory: that took longer than the reading. Its epoll instance lies in that of Go's
-// runtime, which wakes the sweeper when there is anything; then it goes on as long as there is more.
+// sweeper reads many sockets on one goroutine. A goroutine for each would be woken for each frame, and with a thousand
+// streams each wake-up finds its stack, its scheduling and its buffers in slow memory: that took longer than the
+// reading. Its epoll instance lies in that of Go's runtime, which wakes the sweeper when there is anything; then it
+// goes on as long as there is more.
 type sweeper struct {
 	file     *os.File // the epoll instance
 	raw      syscall.RawConn
@@ -73,11 +75,12 @@ const (
 	sweepBatch = 128
 	// sweepBuffer is more than a socket has unless the program is far behind.
 	sweepBuffer = 64 << 10
-	// sweepTurn is how many sockets are read on end before other goroutines have their turn: who is to start a request on a machine with one
-	// processor waits no longer than that.
+	// sweepTurn is how many sockets are read on end before other goroutines have their turn: who is to start a request
+	// on a machine with one processor waits no longer than that.
 	sweepTurn = 8
-	// sweepTurnOfMany is the same where there are more processors. What becomes ready there is run by another one if that has nothing to do;
-	// and a turn that is given up is offered to all of them, which has the sweeper move from one cache to another.
+	// sweepTurnOfMany is the same where there are more processors. What becomes ready there is run by another one if
+	// that has nothing to do; and a turn that is given up is offered to all of them, which has the sweeper move from
+	// one cache to another.
 	sweepTurnOfMany = 64
 )
 
@@ -116,7 +119,8 @@ func (s *sweeper) run() {
 // sweep reads all sockets that have something. It is false: there will be more to wait for.
 func (s *sweeper) sweep(epoll uintptr) bool {
 	for {
-		n, _, err := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, epoll, uintptr(unsafe.Pointer(&s.events[0])), sweepBatch, 0, 0, 0)
+		n, _, err := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, epoll, uintptr(unsafe.Pointer(&s.events[0])),
+			sweepBatch, 0, 0, 0)
 		switch {
 		case err == unix.EINTR:
 		case err != 0 || n == 0:
@@ -172,8 +176,8 @@ func (s *sweeper) awaitRoom(k *socket) error {
 	return s.control(unix.EPOLL_CTL_MOD, k, sweepFor|unix.EPOLLOUT)
 }
 
-// again has a socket noticed once more for what it was not read of, behind the others. It may wait for room, too, and would be told of
-// that for nothing if it does not.
+// again has a socket noticed once more for what it was not read of, behind the others. It may wait for room, too, and
+// would be told of that for nothing if it does not.
 func (s *sweeper) again(k *socket) error {
 	return s.control(unix.EPOLL_CTL_MOD, k, sweepFor|unix.EPOLLOUT)
 }

@@ -2,11 +2,13 @@ package stream
 
 import "github.com/spate-load/spate/workload"
 
-// tgi is Text Generation Inference's POST /generate_stream: a frame for each token, the last of which has the details of all.
+// tgi is Text Generation Inference's POST /generate_stream: a frame for each token, the last of which has the details
+// of all.
 type tgi struct{}
 
 var tgiTraits = traits{
-	path: "/generate_stream", prompts: []string{"inputs"}, options: "parameters", fixed: map[string]any{"parameters": map[string]any{"details": true}},
+	path: "/generate_stream", prompts: []string{"inputs"}, options: "parameters",
+	fixed:   map[string]any{"parameters": map[string]any{"details": true}},
 	lengths: []string{"max_new_tokens"}, eos: "ignore_eos_token", streamed: true,
 }
 

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// read takes what Dynamo says of its own times: {"timing": {"ttft_ms": 12.3, ...}}. It sends that in "nvext" to requests
-// whose own "nvext" has "extra_fields": ["timing"]. What is missing, or no time, stays unset.
+// read takes what Dynamo says of its own times: {"timing": {"ttft_ms": 12.3, ...}}. It sends that in "nvext" to
+// requests whose own "nvext" has "extra_fields": ["timing"]. What is missing, or no time, stays unset.
 func (t *ServerTiming) read(nvext []byte) {
 	var said struct {
 		Timing struct {

@@ -54,7 +54,8 @@ func (x *exchange) finished(reason []byte) {
 	}
 }
 
-// keep keeps a piece of the answer for the turns to come. It is false if there is no memory for it: the stream has failed.
+// keep keeps a piece of the answer for the turns to come. It is false if there is no memory for it: the stream has
+// failed.
 func (x *exchange) keep(answer []byte) bool {
 	switch grown := len(x.o.Answer) + len(answer); {
 	case grown > answerLimit:
@@ -67,7 +68,8 @@ func (x *exchange) keep(answer []byte) bool {
 	return true
 }
 
-// usage takes in what a frame tells of tokens. Some APIs tell those of the prompt and those of the output in different frames.
+// usage takes in what a frame tells of tokens. Some APIs tell those of the prompt and those of the output in different
+// frames.
 func (x *exchange) usage(f *frame) {
 	if !f.inputTold && !f.cacheTold && !f.usage {
 		return
@@ -110,8 +112,8 @@ func (x *exchange) place(f *frame, read reading) {
 	x.begun = x.begun || f.chunk
 }
 
-// added returns how many tokens a frame brought by the server's running usage, or TokensUntold. A server runs its usage if
-// every frame of the output so far has told it; one that tells it in the last frame alone does not.
+// added returns how many tokens a frame brought by the server's running usage, or TokensUntold. A server runs its usage
+// if every frame of the output so far has told it; one that tells it in the last frame alone does not.
 func (x *exchange) added(f *frame) int {
 	switch {
 	case !f.chunk:
@@ -200,12 +202,13 @@ func (x *exchange) read(read reading) {
 	}
 }
 
-// decide settles which frames without text carried a token, now that the whole stream is known. docs/accuracy.md has the
-// rules; their order is that of how much is known:
+// decide settles which frames without text carried a token, now that the whole stream is known. docs/accuracy.md has
+// the rules; their order is that of how much is known:
 //
-// A stream whose usage counts as many tokens as its frames with text and those without together has a token in each, and one
-// that counts no more than its frames with text has none in the others. Without usage, frames without text between frames with
-// text count, since engines send a frame for each token. The closing frame counts if a token is left for it.
+// A stream whose usage counts as many tokens as its frames with text and those without together has a token in each,
+// and one that counts no more than its frames with text has none in the others. Without usage, frames without text
+// between frames with text count, since engines send a frame for each token. The closing frame counts if a token is
+// left for it.
 func (x *exchange) decide() {
 	if x.decided {
 		return
@@ -253,9 +256,10 @@ func (x *exchange) settleUntold() {
 	x.mark(func(i int) bool { return i > first && i < last })
 }
 
-// settleClosing gives a token that is left to the closing frame, if it came as a token of its own does: later than the frame
-// before it by a quarter of a mean gap at least. That one token is left is proof enough, since most frames have one. If more
-// are left, frames have several: then the output must have ended by itself, and the frame must have room for text.
+// settleClosing gives a token that is left to the closing frame, if it came as a token of its own does: later than the
+// frame before it by a quarter of a mean gap at least. That one token is left is proof enough, since most frames have
+// one. If more are left, frames have several: then the output must have ended by itself, and the frame must have room
+// for text.
 func (x *exchange) settleClosing(left int64) {
 	o := x.o
 	if x.closing == 0 || left <= 0 {

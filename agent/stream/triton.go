@@ -2,8 +2,8 @@ package stream
 
 import "github.com/spate-load/spate/workload"
 
-// triton is POST /v2/models/MODEL/generate_stream of Triton with TensorRT-LLM behind it. Its frames tell text and nothing
-// else: output tokens are counted in frames, and a stream that ended in order is complete.
+// triton is POST /v2/models/MODEL/generate_stream of Triton with TensorRT-LLM behind it. Its frames tell text and
+// nothing else: output tokens are counted in frames, and a stream that ended in order is complete.
 type triton struct{}
 
 var tritonTraits = traits{

@@ -36,8 +36,9 @@ type Trial struct {
 	Software []string
 }
 
-// Try sends an attempt to an endpoint, with the plan's own fields as far as they neither fix the length nor speak of the end. It is for the APIs
-// chat, completions, responses and anthropic. A server that refuses is an *Error with its HTTPStatus. It blocks, at most 10 s.
+// Try sends an attempt to an endpoint, with the plan's own fields as far as they neither fix the length nor speak of
+// the end. It is for the APIs chat, completions, responses and anthropic. A server that refuses is an *Error with its
+// HTTPStatus. It blocks, at most 10 s.
 func (c *Client) Try(ctx context.Context, endpoint int, a Attempt) (Trial, error) {
 	u := c.endpoints[endpoint]
 	body, err := c.attemptBody(a)
@@ -175,7 +176,8 @@ func Refused(err error) bool {
 	return status == http.StatusBadRequest || status == http.StatusUnprocessableEntity
 }
 
-// StatusOf returns the HTTP status of the answer that an error of a call is about. 0: there was no answer, or it was 200.
+// StatusOf returns the HTTP status of the answer that an error of a call is about. 0: there was no answer, or it was
+// 200.
 func StatusOf(err error) int {
 	if e, ok := asError(err); ok {
 		return e.HTTPStatus
@@ -190,7 +192,8 @@ func Unreachable(err error) bool {
 		return true
 	}
 	switch e.Class {
-	case spatev1.ErrorClass_ERROR_CLASS_CONNECT, spatev1.ErrorClass_ERROR_CLASS_TLS, spatev1.ErrorClass_ERROR_CLASS_TIMEOUT:
+	case spatev1.ErrorClass_ERROR_CLASS_CONNECT, spatev1.ErrorClass_ERROR_CLASS_TLS,
+		spatev1.ErrorClass_ERROR_CLASS_TIMEOUT:
 		return true
 	}
 	return false

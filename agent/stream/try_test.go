@@ -11,7 +11,8 @@ import (
 	"github.com/spate-load/spate/simulator"
 )
 
-// The answers of engines and gateways, shortened: vLLM 0.32 with running usage, LiteLLM 1.106 before it, Dynamo 1.6's error, and others.
+// The answers of engines and gateways, shortened: vLLM 0.32 with running usage, LiteLLM 1.106 before it, Dynamo 1.6's
+// error, and others.
 var trials = map[string]struct {
 	api, header, answer string
 	want                Trial
@@ -35,12 +36,18 @@ data: {"choices":[{"delta":{}}],"usage":{"completion_tokens":4,"prompt_tokens":2
 
 data: [DONE]
 `, Trial{Output: 4, Software: []string{"LiteLLM 1.106.2", "vLLM 0.32.0"}}, ""},
-	"responses":    {"responses", "", "event: response.completed\ndata: {\"response\":{\"usage\":{\"output_tokens\":3},\"error\":null},\"error\":null}\n", Trial{Output: 3}, ""},
-	"anthropic":    {"anthropic", "", "event: message_delta\r\ndata: {\"usage\":{\"input_tokens\":11,\"output_tokens\":3}}\r\n", Trial{Output: 3}, ""},
-	"in one piece": {"completions", "", `{"choices":[{"text":"a"}],"usage":{"completion_tokens":16}}`, Trial{Output: 16}, ""},
-	"an error":     {"chat", "", `data: {"error":{"message":"CUDA out of memory"}}`, Trial{}, "the answer is an error: {\"message\":\"CUDA"},
-	"a web page":   {"chat", "", "\n<!DOCTYPE html><title>Welcome</title>", Trial{}, "it is a web page (HTML), so the address is not that of an API"},
-	"nothing":      {"chat", "", "", Trial{}, "neither a stream of events nor JSON"},
+	"responses": {"responses", "",
+		"event: response.completed\ndata: {\"response\":{\"usage\":{\"output_tokens\":3},\"error\":null},\"error\":null}\n", Trial{Output: 3}, ""},
+	"anthropic": {"anthropic", "",
+		"event: message_delta\r\ndata: {\"usage\":{\"input_tokens\":11,\"output_tokens\":3}}\r\n",
+		Trial{Output: 3}, ""},
+	"in one piece": {"completions", "", `{"choices":[{"text":"a"}],"usage":{"completion_tokens":16}}`,
+		Trial{Output: 16}, ""},
+	"an error": {"chat", "", `data: {"error":{"message":"CUDA out of memory"}}`, Trial{},
+		"the answer is an error: {\"message\":\"CUDA"},
+	"a web page": {"chat", "", "\n<!DOCTYPE html><title>Welcome</title>", Trial{},
+		"it is a web page (HTML), so the address is not that of an API"},
+	"nothing": {"chat", "", "", Trial{}, "neither a stream of events nor JSON"},
 }
 
 func TestTry(t *testing.T) {
@@ -52,7 +59,8 @@ func TestTry(t *testing.T) {
 		c := newTestClient(t, Config{Endpoints: []string{server.URL}, API: tt.api, Model: "m"})
 		got, err := c.Try(t.Context(), 0, Attempt{Text: "hi", Tokens: 4})
 		failed := tt.fails != "" && err != nil && strings.Contains(err.Error(), tt.fails)
-		if got.Output != tt.want.Output || got.Running != tt.want.Running || !slices.Equal(got.Software, tt.want.Software) || (err != nil) != failed {
+		if got.Output != tt.want.Output || got.Running != tt.want.Running ||
+			!slices.Equal(got.Software, tt.want.Software) || (err != nil) != failed {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 		server.Close()
@@ -60,13 +68,15 @@ func TestTry(t *testing.T) {
 }
 
 func TestAttemptBodies(t *testing.T) {
-	body := map[string]any{"temperature": 0.0, "max_completion_tokens": 9.0, "ignore_eos": true, "n": 1.0, "stream_options": map[string]any{"x": 1.0}}
+	body := map[string]any{"temperature": 0.0, "max_completion_tokens": 9.0, "ignore_eos": true, "n": 1.0,
+		"stream_options": map[string]any{"x": 1.0}}
 	for name, tt := range map[string]struct {
 		api     string
 		attempt Attempt
 		want    string
 	}{
-		"plain": {"chat", Attempt{}, `{"max_tokens":4,"messages":[{"content":"hi","role":"user"}],"model":"m","stream":true,"stream_options":{"include_usage":true},"temperature":0}`},
+		"plain": {"chat", Attempt{},
+			`{"max_tokens":4,"messages":[{"content":"hi","role":"user"}],"model":"m","stream":true,"stream_options":{"include_usage":true},"temperature":0}`},
 		"exact, running": {"chat", Attempt{Exact: true, Running: true},
 			`{"ignore_eos":true,"max_tokens":4,"messages":[{"content":"hi","role":"user"}],"min_tokens":4,"model":"m","stream":true,"stream_options":{"continuous_usage_stats":true,"include_usage":true},"temperature":0}`},
 		"wrong end": {"completions", Attempt{Wrong: "ignore_eos"},

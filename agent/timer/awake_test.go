@@ -26,7 +26,8 @@ func eachWidth(t *testing.T, test func(t *testing.T)) {
 func TestWaitAwakeNeverReturnsEarly(t *testing.T) {
 	eachWidth(t, func(t *testing.T) {
 		for name, timer := range kinds(t, t.Context()) {
-			for _, d := range []time.Duration{-time.Millisecond, 0, 1, 20 * time.Microsecond, 100 * time.Microsecond, 3 * time.Millisecond} {
+			for _, d := range []time.Duration{-time.Millisecond, 0, 1, 20 * time.Microsecond, 100 * time.Microsecond,
+				3 * time.Millisecond} {
 				at := clock.Now().Add(d)
 				if err := timer.WaitAwake(at); err != nil || clock.Now() < at {
 					t.Fatalf("%s: %v, %v early after a wait of %v", name, err, clock.Until(at), d)
@@ -62,8 +63,8 @@ func TestWaitAwakeIsEnded(t *testing.T) {
 	})
 }
 
-// Who waits awake on the only processor is in nobody's way, not even in that of a goroutine of which only the kernel knows that it can run; nor is
-// who finds all instants passed.
+// Who waits awake on the only processor is in nobody's way, not even in that of a goroutine of which only the kernel
+// knows that it can run; nor is who finds all instants passed.
 func TestWaitAwakeLetsOthersRun(t *testing.T) {
 	if a, err := newPrecise(t.Context()); err != nil {
 		t.Skip("no precise timer on this system: ", err)

@@ -51,7 +51,8 @@ func newPrecise(ctx context.Context) (alarm, error) {
 	return t, nil
 }
 
-// wait goes back to sleep if it is woken early: Go's reading of the clock and the kernel's timer may differ by a few nanoseconds.
+// wait goes back to sleep if it is woken early: Go's reading of the clock and the kernel's timer may differ by a few
+// nanoseconds.
 func (t *timerfd) wait(at clock.Instant, woken *atomic.Bool) error {
 	for clock.Now() < at && !woken.Load() {
 		if err := t.arm(at); err != nil {
@@ -83,12 +84,12 @@ func (t *timerfd) sleep() error {
 	return nil
 }
 
-// read takes the expirations, and is false if there are none yet. The poller forgets what it heard before a wait, so that only the file itself
-// can tell.
+// read takes the expirations, and is false if there are none yet. The poller forgets what it heard before a wait, so
+// that only the file itself can tell.
 func (t *timerfd) read(fd uintptr) bool { return kernel.ReadTimer(int(fd)) }
 
-// hasten sets a deadline long past, which makes the reader ready to run without a look at the poller. If the reader goes from one file to the other
-// meanwhile, it finds the deadline there at its next wait, and waits once more.
+// hasten sets a deadline long past, which makes the reader ready to run without a look at the poller. If the reader
+// goes from one file to the other meanwhile, it finds the deadline there at its next wait, and waits once more.
 func (t *timerfd) hasten() {
 	file := t.file
 	if t.passing.Load() {
@@ -97,11 +98,12 @@ func (t *timerfd) hasten() {
 	_ = file.SetReadDeadline(time.Unix(1, 0))
 }
 
-// stretch is how long a processor that is one of several keeps looking at the clock before it asks whether others want to run. Each time it asks, an idle
-// one may be woken.
+// stretch is how long a processor that is one of several keeps looking at the clock before it asks whether others want
+// to run. Each time it asks, an idle one may be woken.
 const stretch = 20 * time.Microsecond
 
-// pass waits for its turn among all others where there is one processor. Where there are several, the others see to the poller.
+// pass waits for its turn among all others where there is one processor. Where there are several, the others see to the
+// poller.
 func (t *timerfd) pass(until clock.Instant) error {
 	if t.turn != nil {
 		t.passing.Store(true)

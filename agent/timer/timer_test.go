@@ -154,7 +154,8 @@ func report(b *testing.B, late []time.Duration) {
 	b.ReportMetric(float64(late[len(late)-1])/1e3, "most-us")
 }
 
-// Goroutines that notice the time end no wait before its instant, nor any for good, and a context that ends is not overheard.
+// Goroutines that notice the time end no wait before its instant, nor any for good, and a context that ends is not
+// overheard.
 func TestNotice(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	timer := New(ctx)

@@ -11,9 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// turn lets everybody else run first. runtime.Gosched does less: as long as there is a goroutine to run the runtime does not ask the kernel
-// which others could, and one that yields again and again is always there. A goroutine that waits for an eventfd is not. It writes to it as it goes to
-// wait, so that the runtime, when it has nothing else left to run and asks the kernel, hears of it along with whatever came from the network.
+// turn lets everybody else run first. runtime.Gosched does less: as long as there is a goroutine to run the runtime
+// does not ask the kernel which others could, and one that yields again and again is always there. A goroutine that
+// waits for an eventfd is not. It writes to it as it goes to wait, so that the runtime, when it has nothing else left
+// to run and asks the kernel, hears of it along with whatever came from the network.
 type turn struct {
 	file *os.File
 	raw  syscall.RawConn
@@ -47,8 +48,8 @@ func (t *turn) wait() error {
 	return nil
 }
 
-// write makes the file readable anew, which the poller takes for news however often it was so before, and is false until it was heard of. Nobody ever
-// reads: by ones its counter is not full within centuries.
+// write makes the file readable anew, which the poller takes for news however often it was so before, and is false
+// until it was heard of. Nobody ever reads: by ones its counter is not full within centuries.
 func (t *turn) write(fd uintptr) bool {
 	if t.come {
 		return true

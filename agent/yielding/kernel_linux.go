@@ -32,7 +32,8 @@ func look(raw syscall.RawConn) (s state, known bool) {
 		if err != nil {
 			return
 		}
-		s, known = state{unacked, time.Duration(info.Rtt) * time.Microsecond, time.Duration(info.Min_rtt) * time.Microsecond}, true
+		s, known = state{unacked, time.Duration(info.Rtt) * time.Microsecond,
+			time.Duration(info.Min_rtt) * time.Microsecond}, true
 	})
 	return s, known && err == nil
 }

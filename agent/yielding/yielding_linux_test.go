@@ -50,8 +50,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// What goes over a thin line by a yielding connection leaves room for others beside it: their round trips stay far shorter than the queue is long,
-// which TCP would fill. And all of it arrives.
+// What goes over a thin line by a yielding connection leaves room for others beside it: their round trips stay far
+// shorter than the queue is long, which TCP would fill. And all of it arrives.
 func TestOthersComeThrough(t *testing.T) {
 	lab := netlab.New(t)
 	a, b := lab.Host("a"), lab.Host("b")

@@ -27,9 +27,9 @@ type entry struct {
 	name       *spatev1.SnapshotKey
 }
 
-// Append adds snapshots and returns when they are durable. fresh says of each whether it is new: false means that the ledger
-// had it already, which is no error. A batch with a snapshot that contradicts the ledger is refused as a whole with
-// ErrConflict. Calls that wait at the same time share one transaction, and none fails by the fault of another.
+// Append adds snapshots and returns when they are durable. fresh says of each whether it is new: false means that the
+// ledger had it already, which is no error. A batch with a snapshot that contradicts the ledger is refused as a whole
+// with ErrConflict. Calls that wait at the same time share one transaction, and none fails by the fault of another.
 func (l *Ledger) Append(batch []*spatev1.Snapshot) (fresh []bool, err error) {
 	p := &pendingBatch{fresh: make([]bool, len(batch)), done: make(chan struct{})}
 	for _, s := range batch {
@@ -132,7 +132,8 @@ func (p *pendingBatch) put(k *keeper, b shelf) (conflict, err error) {
 	return nil, nil
 }
 
-// sameSnapshot compares two encodings. Equal bytes are the rule; another build of the program may order fields differently.
+// sameSnapshot compares two encodings. Equal bytes are the rule; another build of the program may order fields
+// differently.
 func sameSnapshot(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true
@@ -179,7 +180,8 @@ func nameOf(key []byte) (stage uint32, k *spatev1.SnapshotKey, ok bool) {
 	}
 	numbers := key[len(key)-16:]
 	return binary.BigEndian.Uint32(key), &spatev1.SnapshotKey{
-		Agent: string(key[4 : len(key)-17]), Incarnation: binary.BigEndian.Uint64(numbers), Sequence: binary.BigEndian.Uint64(numbers[8:]),
+		Agent: string(key[4 : len(key)-17]), Incarnation: binary.BigEndian.Uint64(numbers),
+		Sequence: binary.BigEndian.Uint64(numbers[8:]),
 	}, true
 }
 
@@ -195,8 +197,8 @@ func (l *Ledger) Has(stage uint32, k *spatev1.SnapshotKey) (found bool, err erro
 	return found, nil
 }
 
-// Snapshots calls fn with each snapshot of a stage, ordered by agent, incarnation and sequence, and stops at its first error. fn
-// may keep the snapshot and must not write to the ledger.
+// Snapshots calls fn with each snapshot of a stage, ordered by agent, incarnation and sequence, and stops at its first
+// error. fn may keep the snapshot and must not write to the ledger.
 func (l *Ledger) Snapshots(stage uint32, fn func(*spatev1.Snapshot) error) error {
 	prefix := binary.BigEndian.AppendUint32(nil, stage)
 	err := l.viewSnapshots(func(shelf shelf) error {

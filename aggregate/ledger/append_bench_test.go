@@ -12,7 +12,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// BenchmarkAppendCrowd writes what 1,000 agents send: each second a snapshot of each, in no order, as four groups of waiting calls.
+// BenchmarkAppendCrowd writes what 1,000 agents send: each second a snapshot of each, in no order, as four groups of
+// waiting calls.
 func BenchmarkAppendCrowd(b *testing.B) {
 	const agents, groups = 1000, 4
 	path := filepath.Join(b.TempDir(), "ledger.db")
@@ -36,7 +37,8 @@ func BenchmarkAppendCrowd(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			l.waiting = append(l.waiting, &pendingBatch{entries: []entry{e}, fresh: make([]bool, 1), done: make(chan struct{})})
+			l.waiting = append(l.waiting, &pendingBatch{entries: []entry{e}, fresh: make([]bool, 1),
+				done: make(chan struct{})})
 			if appended++; (i+1)%(agents/groups) == 0 {
 				l.commit(l.take())
 			}

@@ -12,9 +12,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// ByWindow calls fn with each snapshot of a stage, window by window, and stops at its first error. It holds one snapshot of each agent's
-// process at a time: each process delivers its windows in order, so that they only have to be merged. fn may keep the snapshot and must not
-// write to the ledger.
+// ByWindow calls fn with each snapshot of a stage, window by window, and stops at its first error. It holds one
+// snapshot of each agent's process at a time: each process delivers its windows in order, so that they only have to be
+// merged. fn may keep the snapshot and must not write to the ledger.
 func (l *Ledger) ByWindow(stage uint32, fn func(*spatev1.Snapshot) error) error {
 	err := l.viewSnapshots(func(shelf shelf) error {
 		queue, err := readersOf(shelf, stage)
@@ -56,7 +56,8 @@ func readersOf(from shelf, stage uint32) (readers, error) {
 			return nil, err
 		}
 		queue = append(queue, r)
-		at = append(bytes.Clone(process), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff) // behind its last snapshot
+		// behind its last snapshot
+		at = append(bytes.Clone(process), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff)
 	}
 	heap.Init(&queue)
 	return queue, nil

@@ -13,10 +13,12 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// By window come the same snapshots, sorted: of any processes, whose names may begin alike, whatever the order they came in.
+// By window come the same snapshots, sorted: of any processes, whose names may begin alike, whatever the order they
+// came in.
 func TestByWindow(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		l, err := Create(fmt.Sprintf("%s/%d.db", t.TempDir(), rapid.Uint64().Draw(rt, "file")), Change{Run: fixture.RunRecord(1)})
+		l, err := Create(fmt.Sprintf("%s/%d.db", t.TempDir(), rapid.Uint64().Draw(rt, "file")),
+			Change{Run: fixture.RunRecord(1)})
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -47,10 +49,15 @@ func TestByWindow(t *testing.T) {
 			rt.Fatal(err)
 		}
 		slices.SortFunc(want, func(a, b *spatev1.Snapshot) int {
-			return cmp.Or(cmp.Compare(a.GetWindow(), b.GetWindow()), slices.Compare(snapshotKey(1, a.GetKey()), snapshotKey(1, b.GetKey())))
+			return cmp.Or(cmp.Compare(a.GetWindow(), b.GetWindow()),
+				slices.Compare(snapshotKey(1, a.GetKey()), snapshotKey(1, b.GetKey())))
 		})
 		var got []string
-		if err := l.ByWindow(1, func(s *spatev1.Snapshot) error { got = append(got, KeyText(s.GetKey())); return nil }); err != nil {
+		if err := l.ByWindow(1, func(s *spatev1.Snapshot) error {
+			got = append(got,
+				KeyText(s.GetKey()))
+			return nil
+		}); err != nil {
 			rt.Fatal(err)
 		}
 		if !slices.EqualFunc(got, want, func(g string, w *spatev1.Snapshot) bool { return g == KeyText(w.GetKey()) }) {
@@ -61,7 +68,8 @@ func TestByWindow(t *testing.T) {
 
 func TestByWindowStopsAtAnError(t *testing.T) {
 	l, _ := newLedger(t)
-	if _, err := l.Append([]*spatev1.Snapshot{fixture.SnapshotOf(0, "a", 1, 1), fixture.SnapshotOf(0, "a", 1, 2)}); err != nil {
+	if _, err := l.Append([]*spatev1.Snapshot{fixture.SnapshotOf(0, "a", 1, 1),
+		fixture.SnapshotOf(0, "a", 1, 2)}); err != nil {
 		t.Fatal(err)
 	}
 	enough, calls := errors.New("enough"), 0

@@ -31,8 +31,8 @@ func (c Change) nothing() bool {
 	return c.Run == nil && c.Submission == nil && c.Checkpoint == nil && len(c.Stages)+len(c.Events)+len(c.Discard) == 0
 }
 
-// Put writes a change in one transaction. It is durable when Put returns. A change of nothing is not written: each transaction waits for the
-// disk.
+// Put writes a change in one transaction. It is durable when Put returns. A change of nothing is not written: each
+// transaction waits for the disk.
 func (l *Ledger) Put(c Change) error {
 	if c.nothing() {
 		return nil
@@ -159,8 +159,8 @@ func (l *Ledger) Stages() ([]*spatev1.StageRecord, error) {
 	return stages, nil
 }
 
-// Events calls fn with each event behind a number, in order, and stops at its first error. fn may keep the event and must not write to
-// the ledger.
+// Events calls fn with each event behind a number, in order, and stops at its first error. fn may keep the event and
+// must not write to the ledger.
 func (l *Ledger) Events(after uint64, fn func(*spatev1.FollowRunResponse) error) error {
 	err := l.view(func(tx *bbolt.Tx) error {
 		c := tx.Bucket(eventsBucket).Cursor()

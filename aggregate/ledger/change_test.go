@@ -79,9 +79,11 @@ func TestLedgerKeepsWhatARestartNeeds(t *testing.T) {
 	run := fixture.RunRecord(9)
 	for _, c := range []Change{
 		{Submission: submission, Run: run},
-		{Checkpoint: &spatev1.Checkpoint{Phase: "gathering"}, Events: []*spatev1.FollowRunResponse{eventOf(1), eventOf(300)}},
+		{Checkpoint: &spatev1.Checkpoint{Phase: "gathering"}, Events: []*spatev1.FollowRunResponse{eventOf(1),
+			eventOf(300)}},
 		{},
-		{Checkpoint: checkpoint, Stages: []*spatev1.StageRecord{fixture.StageRecord(1, 2), fixture.StageRecord(0, 1)}, Events: []*spatev1.FollowRunResponse{eventOf(1 << 32)}},
+		{Checkpoint: checkpoint, Stages: []*spatev1.StageRecord{fixture.StageRecord(1, 2), fixture.StageRecord(0, 1)},
+			Events: []*spatev1.FollowRunResponse{eventOf(1 << 32)}},
 	} {
 		if err := l.Put(c); err != nil {
 			t.Fatal(err)
@@ -102,10 +104,12 @@ func TestLedgerKeepsWhatARestartNeeds(t *testing.T) {
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		t.Fatal(err)
 	}
-	if !proto.Equal(gotRun, run) || !proto.Equal(gotSubmission, submission) || !proto.Equal(gotCheckpoint, checkpoint) || len(stages) != 2 {
+	if !proto.Equal(gotRun, run) || !proto.Equal(gotSubmission, submission) ||
+		!proto.Equal(gotCheckpoint, checkpoint) || len(stages) != 2 {
 		t.Errorf("run %v, submission %v, checkpoint %v, %d stages", gotRun, gotSubmission, gotCheckpoint, len(stages))
 	}
-	for after, want := range map[uint64]string{0: "[1 300 4294967296]", 1: "[300 4294967296]", 299: "[300 4294967296]", 1 << 40: "[]"} {
+	for after, want := range map[uint64]string{0: "[1 300 4294967296]", 1: "[300 4294967296]", 299: "[300 4294967296]",
+		1 << 40: "[]"} {
 		if got := numbers(t, again, after); got != want {
 			t.Errorf("events after %d: %s, want %s", after, got, want)
 		}
@@ -115,7 +119,8 @@ func TestLedgerKeepsWhatARestartNeeds(t *testing.T) {
 func TestAChangeThatCannotBeWrittenIsNotThereAtAll(t *testing.T) {
 	l, _ := newLedger(t)
 	broken := &spatev1.StageRecord{Failure: "\xff"} // no UTF-8: it cannot be encoded
-	err := l.Put(Change{Checkpoint: &spatev1.Checkpoint{Phase: "running"}, Stages: []*spatev1.StageRecord{fixture.StageRecord(0, 1), broken}})
+	err := l.Put(Change{Checkpoint: &spatev1.Checkpoint{Phase: "running"},
+		Stages: []*spatev1.StageRecord{fixture.StageRecord(0, 1), broken}})
 	if err == nil {
 		t.Fatal("it was written")
 	}
@@ -137,7 +142,8 @@ func TestDamagedLedgersAreErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	change := Change{Stages: []*spatev1.StageRecord{fixture.StageRecord(0, 5)}, Events: []*spatev1.FollowRunResponse{eventOf(1)}}
+	change := Change{Stages: []*spatev1.StageRecord{fixture.StageRecord(0, 5)},
+		Events: []*spatev1.FollowRunResponse{eventOf(1)}}
 	if err := errors.Join(l.Put(change), l.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +184,8 @@ func useAll(path string) {
 	_ = l.Put(Change{Checkpoint: &spatev1.Checkpoint{Phase: "running"}})
 }
 
-// A stage that is discarded leaves nothing behind, and the others untouched, so that it can be measured again with the same names.
+// A stage that is discarded leaves nothing behind, and the others untouched, so that it can be measured again with the
+// same names.
 func TestDiscardedStages(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		l, path := newLedger(t)
@@ -194,7 +201,8 @@ func TestDiscardedStages(t *testing.T) {
 			want[stage] = held(t, l, stage)
 		}
 		gone := rapid.SampledFrom(stages).Draw(rt, "discarded")
-		change := Change{Stages: []*spatev1.StageRecord{fixture.StageRecord(0, 1), fixture.StageRecord(1, 1), fixture.StageRecord(2, 1), fixture.StageRecord(1<<24, 1)}}
+		change := Change{Stages: []*spatev1.StageRecord{fixture.StageRecord(0, 1), fixture.StageRecord(1, 1),
+			fixture.StageRecord(2, 1), fixture.StageRecord(1<<24, 1)}}
 		if err := errors.Join(l.Put(change), l.Put(Change{Discard: []uint32{gone}})); err != nil {
 			rt.Fatal(err)
 		}

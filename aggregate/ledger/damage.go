@@ -28,8 +28,9 @@ func (e *DamageError) Error() string {
 // Unwrap makes it an ErrDamaged.
 func (e *DamageError) Unwrap() error { return ErrDamaged }
 
-// guarded runs fn, which reads a file that may be damaged. The store trusts its pages: from a damaged one it panics, or reads memory that is
-// not there. Both become errors here, so that one bad file does not end a process that serves others.
+// guarded runs fn, which reads a file that may be damaged. The store trusts its pages: from a damaged one it panics, or
+// reads memory that is not there. Both become errors here, so that one bad file does not end a process that serves
+// others.
 func guarded(fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -63,8 +63,8 @@ var (
 	definitionsKey = []byte("definitions")
 )
 
-// Ledger is the file that holds a run: its records, the state of its machine, its events, and each snapshot once. It survives the death of
-// the process at any time. All methods but Close may be called concurrently.
+// Ledger is the file that holds a run: its records, the state of its machine, its events, and each snapshot once. It
+// survives the death of the process at any time. All methods but Close may be called concurrently.
 type Ledger struct {
 	db *bbolt.DB
 	// shallow: the snapshots' pages were not looked at, so nothing reads them.
@@ -77,8 +77,8 @@ type Ledger struct {
 	done    chan struct{} // closed by the writer when it has ended
 }
 
-// Create makes the ledger of a new run with its first records, and opens it. The file must not exist. It gets its name when it is whole, so
-// that a process killed meanwhile leaves no ledger. The caller closes the ledger.
+// Create makes the ledger of a new run with its first records, and opens it. The file must not exist. It gets its name
+// when it is whole, so that a process killed meanwhile leaves no ledger. The caller closes the ledger.
 func Create(path string, first Change) (*Ledger, error) {
 	l, err := create(path, first)
 	if err != nil {
@@ -118,8 +118,8 @@ func layOut(path string, first Change) error {
 	return errors.Join(l.db.Update(func(tx *bbolt.Tx) error { return initialise(tx, first) }), l.Close())
 }
 
-// Open opens the ledger of a run to go on with it, after it has read all of it to be sure that it is whole. The caller closes it. It fails
-// as OpenReadOnly does.
+// Open opens the ledger of a run to go on with it, after it has read all of it to be sure that it is whole. The caller
+// closes it. It fails as OpenReadOnly does.
 func Open(path string) (*Ledger, error) {
 	seen, err := OpenReadOnly(path)
 	if err != nil {
@@ -135,8 +135,9 @@ func Open(path string) (*Ledger, error) {
 	return l, nil
 }
 
-// OpenReadOnly opens a ledger to read it, after it has read all of it to be sure that it is whole. Append and Put fail on it. The caller
-// closes it. The error is ErrLocked or ErrForeign, a DamageError that names what is lost, or says why the file cannot be opened.
+// OpenReadOnly opens a ledger to read it, after it has read all of it to be sure that it is whole. Append and Put fail
+// on it. The caller closes it. The error is ErrLocked or ErrForeign, a DamageError that names what is lost, or says why
+// the file cannot be opened.
 func OpenReadOnly(path string) (*Ledger, error) { return openVerified(path, lockTimeout, true) }
 
 // openVerified opens a ledger to read it. Unless deep, its snapshots are not looked at, and cannot be read.
@@ -172,7 +173,8 @@ func openExisting(path string, flag int, mode os.FileMode) (*os.File, error) {
 }
 
 // open opens the file, waiting so long for another process that has it open, and starts the writer.
-func open(path string, readOnly bool, patience time.Duration, openFile func(string, int, os.FileMode) (*os.File, error)) (*Ledger, error) {
+func open(path string, readOnly bool, patience time.Duration, openFile func(string, int, os.FileMode) (*os.File,
+	error)) (*Ledger, error) {
 	var db *bbolt.DB
 	err := guarded(func() (err error) {
 		db, err = bbolt.Open(path, 0o644, &bbolt.Options{
@@ -197,7 +199,8 @@ func openError(err error) error {
 	switch {
 	case errors.Is(err, bbolterrors.ErrTimeout):
 		return ErrLocked
-	case errors.Is(err, bbolterrors.ErrInvalid), errors.Is(err, bbolterrors.ErrVersionMismatch), errors.Is(err, bbolterrors.ErrChecksum):
+	case errors.Is(err, bbolterrors.ErrInvalid), errors.Is(err, bbolterrors.ErrVersionMismatch),
+		errors.Is(err, bbolterrors.ErrChecksum):
 		return fmt.Errorf("%w: %w", ErrForeign, err)
 	}
 	return err

@@ -31,8 +31,10 @@ func fuzzedLedger(t testing.TB) []byte {
 		err = errors.Join(err, e)
 		if n%8 == 0 {
 			err = errors.Join(err, l.Put(Change{
-				Stages: []*spatev1.StageRecord{fixture.StageRecord(uint32(n%2), 3)}, Checkpoint: &spatev1.Checkpoint{Begun: uint32(n)},
-				Events: []*spatev1.FollowRunResponse{eventOf(uint64(n + 1))}, Submission: &spatev1.Submission{Name: "plan"},
+				Stages:     []*spatev1.StageRecord{fixture.StageRecord(uint32(n%2), 3)},
+				Checkpoint: &spatev1.Checkpoint{Begun: uint32(n)},
+				Events:     []*spatev1.FollowRunResponse{eventOf(uint64(n + 1))},
+				Submission: &spatev1.Submission{Name: "plan"},
 			}))
 		}
 	}
@@ -82,8 +84,9 @@ func mend(data []byte) {
 	}
 }
 
-// FuzzLedger changes bytes of a ledger: three for the place and one for the value each, cuts it short, and mends the checksums of its first
-// pages. Whatever comes of it is a ledger with all that was written, or an error; and what is intact can be told from the rest.
+// FuzzLedger changes bytes of a ledger: three for the place and one for the value each, cuts it short, and mends the
+// checksums of its first pages. Whatever comes of it is a ledger with all that was written, or an error; and what is
+// intact can be told from the rest.
 func FuzzLedger(f *testing.F) {
 	whole := fuzzedLedger(f)
 	path := filepath.Join(f.TempDir(), "whole.db")

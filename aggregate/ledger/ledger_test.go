@@ -43,7 +43,8 @@ func held(t testing.TB, l *Ledger, stage uint32) []string {
 	t.Helper()
 	keys := []string{}
 	err := l.Snapshots(stage, func(s *spatev1.Snapshot) error {
-		keys = append(keys, fmt.Sprintf("%s/%d/%d", s.GetKey().GetAgent(), s.GetKey().GetIncarnation(), s.GetKey().GetSequence()))
+		keys = append(keys, fmt.Sprintf("%s/%d/%d", s.GetKey().GetAgent(), s.GetKey().GetIncarnation(),
+			s.GetKey().GetSequence()))
 		return nil
 	})
 	if err != nil {
@@ -56,7 +57,8 @@ func TestLedgerHoldsEachSnapshotOnceAndInOrder(t *testing.T) {
 	l, _ := newLedger(t)
 	for _, batch := range [][]*spatev1.Snapshot{
 		{fixture.SnapshotOf(0, "b", 1, 300), fixture.SnapshotOf(0, "b", 1, 2)},
-		{fixture.SnapshotOf(0, "a", 1, 1), fixture.SnapshotOf(0, "a", 1, 1), fixture.SnapshotOf(0, "ab", 1, 1), fixture.SnapshotOf(1, "a", 1, 2)},
+		{fixture.SnapshotOf(0, "a", 1, 1), fixture.SnapshotOf(0, "a", 1, 1), fixture.SnapshotOf(0, "ab", 1, 1),
+			fixture.SnapshotOf(1, "a", 1, 2)},
 		{fixture.SnapshotOf(0, "a", 2, 1), fixture.SnapshotOf(256, "a", 1, 9)},
 		{},
 	} {
@@ -162,7 +164,8 @@ func TestEqualSnapshotsInAnotherOrderOfFieldsAreNoContradiction(t *testing.T) {
 func TestSnapshotsComeByNameWhateverTheirArrival(t *testing.T) {
 	l, _ := newLedger(t)
 	for _, name := range []string{"c 2", "a 1", "c 1", "b 1", "a 2"} {
-		if _, err := l.Append([]*spatev1.Snapshot{fixture.SnapshotOf(0, name[:1], 1, uint64(name[2]-'0'))}); err != nil {
+		if _, err := l.Append([]*spatev1.Snapshot{fixture.SnapshotOf(0, name[:1], 1,
+			uint64(name[2]-'0'))}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -181,7 +184,9 @@ func TestLedgerKeepsRecords(t *testing.T) {
 	run := fixture.RunRecord(3)
 	run.Reason = "because"
 	for _, err := range []error{
-		l.Put(Change{Stages: []*spatev1.StageRecord{fixture.StageRecord(1, 2)}}), l.Put(Change{Stages: []*spatev1.StageRecord{fixture.StageRecord(0, 1)}}), l.Put(Change{Stages: []*spatev1.StageRecord{fixture.StageRecord(0, 3)}}), l.Put(Change{Run: run}), l.Close(),
+		l.Put(Change{Stages: []*spatev1.StageRecord{fixture.StageRecord(1, 2)}}),
+		l.Put(Change{Stages: []*spatev1.StageRecord{fixture.StageRecord(0, 1)}}),
+		l.Put(Change{Stages: []*spatev1.StageRecord{fixture.StageRecord(0, 3)}}), l.Put(Change{Run: run}), l.Close(),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -196,7 +201,8 @@ func TestLedgerKeepsRecords(t *testing.T) {
 		t.Errorf("run %v, error %v", got, err)
 	}
 	stages, err := again.Stages()
-	if err != nil || len(stages) != 2 || !proto.Equal(stages[0], fixture.StageRecord(0, 3)) || !proto.Equal(stages[1], fixture.StageRecord(1, 2)) {
+	if err != nil || len(stages) != 2 || !proto.Equal(stages[0], fixture.StageRecord(0, 3)) ||
+		!proto.Equal(stages[1], fixture.StageRecord(1, 2)) {
 		t.Errorf("stages %v, error %v", stages, err)
 	}
 	if _, err := again.Append([]*spatev1.Snapshot{fixture.SnapshotOf(0, "a", 1, 1)}); err != nil {
@@ -266,12 +272,15 @@ func TestFilesThatAreNoLedger(t *testing.T) {
 			return tx.Bucket(metaBucket).Put(versionKey, binary.BigEndian.AppendUint32(nil, 1))
 		}), "older Spate wrote it (layout 1"},
 		"newer": {foreign(func(tx *bbolt.Tx) error {
-			return tx.Bucket(metaBucket).Put(versionKey, sealed(metaBucket, versionKey, binary.BigEndian.AppendUint32(nil, 9)))
+			return tx.Bucket(metaBucket).Put(versionKey,
+				sealed(metaBucket, versionKey, binary.BigEndian.AppendUint32(nil, 9)))
 		}), "newer Spate wrote it (layout 9"},
 		"of other definitions": {foreign(func(tx *bbolt.Tx) error {
 			k := keeperOf(tx)
-			return errors.Join(k.put(metaBucket, definitionsKey, binary.BigEndian.AppendUint32(nil, measure.Definitions+1)), k.close())
-		}), fmt.Sprintf("measured by definitions %d, and this one goes by %d", measure.Definitions+1, measure.Definitions)},
+			return errors.Join(k.put(metaBucket, definitionsKey,
+				binary.BigEndian.AppendUint32(nil, measure.Definitions+1)), k.close())
+		}), fmt.Sprintf("measured by definitions %d, and this one goes by %d", measure.Definitions+1,
+			measure.Definitions)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "ledger.db")
@@ -287,7 +296,8 @@ func TestFilesThatAreNoLedger(t *testing.T) {
 			}
 			for _, open := range []func(string) (*Ledger, error){Open, OpenReadOnly, peek, salvage} {
 				l, err := open(path)
-				if !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), path) {
+				if !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), c.says) ||
+					!strings.Contains(err.Error(), path) {
 					t.Errorf("ledger %v, error %v", l, err)
 				}
 			}

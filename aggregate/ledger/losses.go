@@ -36,7 +36,8 @@ func catalogueOf(f *os.File, deep bool, each func(*spatev1.Snapshot)) (*catalogu
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrForeign, err)
 	}
-	c := &catalogue{deep: deep, stages: map[uint32]*spatev1.StageRecord{}, names: map[string]uint64{}, arrivals: map[string]covered{}}
+	c := &catalogue{deep: deep, stages: map[uint32]*spatev1.StageRecord{}, names: map[string]uint64{},
+		arrivals: map[string]covered{}}
 	w.wanted = func(bucket string) bool { return deep || bucket != string(arrivalBucket) }
 	w.record = func(bucket string, key, record []byte) {
 		content, err := unsealed([]byte(bucket), key, record)
@@ -68,8 +69,8 @@ func catalogueOf(f *os.File, deep bool, each func(*spatev1.Snapshot)) (*catalogu
 	return c, nil
 }
 
-// owns reports whether a snapshot that was found on a page which no other points to is one of the ledger's: the place of its name says so.
-// Pages of writes that were cut short are such pages too.
+// owns reports whether a snapshot that was found on a page which no other points to is one of the ledger's: the place
+// of its name says so. Pages of writes that were cut short are such pages too.
 func (c *catalogue) owns(key, content []byte) bool {
 	s := &spatev1.Snapshot{}
 	if len(key) != 8 || proto.Unmarshal(content, s) != nil {
@@ -197,7 +198,8 @@ func (c *catalogue) snapshotsLost() (out []string) {
 	return out
 }
 
-// processLost names the snapshots of a process that are lost, in rows of neighbours. names are all that are known of, in order.
+// processLost names the snapshots of a process that are lost, in rows of neighbours. names are all that are known of,
+// in order.
 func (c *catalogue) processLost(names []string) (out []string) {
 	before, from := -1, uint64(0) // last window and sequence of the intact one before
 	for i, name := range names {
@@ -218,7 +220,8 @@ func (c *catalogue) processLost(names []string) (out []string) {
 	return out
 }
 
-// lossText names lost snapshots of a process. What windows they are of is known from their neighbours. to -1: none follows.
+// lossText names lost snapshots of a process. What windows they are of is known from their neighbours. to -1: none
+// follows.
 func lossText(stage uint32, k *spatev1.SnapshotKey, lost uint64, from, to int) string {
 	windows := fmt.Sprintf("windows %d to %d", from, to)
 	switch {
@@ -231,5 +234,6 @@ func lossText(stage uint32, k *spatev1.SnapshotKey, lost uint64, from, to int) s
 	if lost == 1 {
 		plural = ""
 	}
-	return fmt.Sprintf("stage %d, agent %q (process %x), %s: %d snapshot%s", stage+1, k.GetAgent(), k.GetIncarnation(), windows, lost, plural)
+	return fmt.Sprintf("stage %d, agent %q (process %x), %s: %d snapshot%s", stage+1, k.GetAgent(), k.GetIncarnation(),
+		windows, lost, plural)
 }

@@ -10,8 +10,9 @@ import (
 	"os"
 )
 
-// Layout of the store's file, bbolt's format version 2: pages with a header of 16 bytes (number u64, flags u16, count u16, overflow u32),
-// then elements; the first two pages hold what the whole file hangs on, with a checksum. Numbers are in the machine's own byte order.
+// Layout of the store's file, bbolt's format version 2: pages with a header of 16 bytes (number u64, flags u16, count
+// u16, overflow u32), then elements; the first two pages hold what the whole file hangs on, with a checksum. Numbers
+// are in the machine's own byte order.
 const (
 	pageHeader  = 16
 	metaLength  = 64
@@ -28,8 +29,9 @@ const deepestTree = 64
 
 var native = binary.NativeEndian
 
-// walk reads a ledger's file page by page, without the store. The store trusts its pages: a page that points at itself ends its process,
-// and one that has lost its elements loses records without a word. A walk reads on where a page is damaged, and lists what is wrong.
+// walk reads a ledger's file page by page, without the store. The store trusts its pages: a page that points at itself
+// ends its process, and one that has lost its elements loses records without a word. A walk reads on where a page is
+// damaged, and lists what is wrong.
 type walk struct {
 	file   io.ReaderAt
 	length int64  // of the file
@@ -60,7 +62,8 @@ func newWalk(f *os.File) (*walk, error) {
 		return nil, err
 	}
 	if w.length < int64(w.end)*w.size {
-		w.fault("the file ends after %d of its %d bytes, as one that was not copied whole", w.length, int64(w.end)*w.size)
+		w.fault("the file ends after %d of its %d bytes, as one that was not copied whole", w.length,
+			int64(w.end)*w.size)
 	}
 	w.seen = make([]uint64, min(w.end, uint64(w.length/w.size))/64+1)
 	return w, nil
@@ -69,8 +72,8 @@ func newWalk(f *os.File) (*walk, error) {
 // errNoStore is in the error about a file whose first two pages are not those of a store.
 var errNoStore = errors.New("its first pages cannot be read")
 
-// metas finds the newest of the two pages that the whole file hangs on. Each change of the file writes one of them: if one is damaged, nobody
-// knows whether it was the newer one.
+// metas finds the newest of the two pages that the whole file hangs on. Each change of the file writes one of them: if
+// one is damaged, nobody knows whether it was the newer one.
 func (w *walk) metas() error {
 	var newest uint64
 	whole := 0
@@ -259,8 +262,9 @@ type element struct {
 	child      uint64 // page below. 0: the page is a leaf
 }
 
-// elementsOf reads the elements of a page: branch (position u32, key size u32, page u64) or leaf (flags, position, key size, value size u32).
-// Positions count from the element itself. Elements that cannot be read are left out, with an error for the first of them.
+// elementsOf reads the elements of a page: branch (position u32, key size u32, page u64) or leaf (flags, position, key
+// size, value size u32). Positions count from the element itself. Elements that cannot be read are left out, with an
+// error for the first of them.
 func elementsOf(page []byte) (out []element, err error) {
 	if len(page) < pageHeader {
 		return nil, fmt.Errorf("%d bytes", len(page))

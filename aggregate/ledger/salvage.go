@@ -11,10 +11,10 @@ import (
 // salvageBatch is how many snapshots are written together.
 const salvageBatch = 64
 
-// Salvage makes a new ledger at a path of what is intact of a damaged one: each record and snapshot whose checksum is right. The new ledger
-// says what is lost, so that its result is incomplete, and no coordinator goes on with it. planYAML stands in where the run's record is
-// lost. The damaged file stays as it is. It returns what is lost, nil if nothing is: then no file is made. The error is ErrLocked or
-// ErrForeign, or says why nothing can be read or written.
+// Salvage makes a new ledger at a path of what is intact of a damaged one: each record and snapshot whose checksum is
+// right. The new ledger says what is lost, so that its result is incomplete, and no coordinator goes on with it.
+// planYAML stands in where the run's record is lost. The damaged file stays as it is. It returns what is lost, nil if
+// nothing is: then no file is made. The error is ErrLocked or ErrForeign, or says why nothing can be read or written.
 func Salvage(from, to string, planYAML []byte) (damage *DamageError, err error) {
 	l, err := OpenReadOnly(from)
 	if err == nil {

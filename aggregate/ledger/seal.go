@@ -8,9 +8,9 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// The store has checksums for two of its pages only. So each record of a ledger ends in a checksum of its bucket, key and content, and the
-// inventory holds, for each bucket, the number of its records and the sum of their checksums. A record that was changed, was moved, came
-// back in an older version or is gone makes one of the two wrong.
+// The store has checksums for two of its pages only. So each record of a ledger ends in a checksum of its bucket, key
+// and content, and the inventory holds, for each bucket, the number of its records and the sum of their checksums. A
+// record that was changed, was moved, came back in an older version or is gone makes one of the two wrong.
 
 // sealSize is the length of a record's checksum.
 const sealSize = 4

@@ -7,9 +7,10 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// shelf is where the ledger keeps snapshots: all in the order in which they came, and by name the place of each. A page of the file that
-// gets a snapshot is written anew with all the others on it. Were they kept by name, each of a thousand agents would write a page of its
-// old ones each second; as they come, the new ones share pages of their own, and only the places, which are small, are spread out.
+// shelf is where the ledger keeps snapshots: all in the order in which they came, and by name the place of each. A page
+// of the file that gets a snapshot is written anew with all the others on it. Were they kept by name, each of a
+// thousand agents would write a page of its old ones each second; as they come, the new ones share pages of their own,
+// and only the places, which are small, are spread out.
 type shelf struct {
 	places  *bbolt.Bucket // number of arrival by name
 	arrived *bbolt.Bucket // encoding by number of arrival

@@ -20,8 +20,8 @@ type finding struct {
 	meaning error              // it says that its numbers mean something else
 }
 
-// verify reads a ledger and returns ErrForeign, or a DamageError with what is lost, or nil if it is whole: then reading it by way of the
-// store gives what was written. Unless deep, it leaves out the snapshots but not their names.
+// verify reads a ledger and returns ErrForeign, or a DamageError with what is lost, or nil if it is whole: then reading
+// it by way of the store gives what was written. Unless deep, it leaves out the snapshots but not their names.
 func verify(path string, deep bool) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -107,7 +107,8 @@ func (r *finding) wrong(w *walk) (wrong []string) {
 			add("of %d %s %d are there", noted.records, kindOf(bucket), found.records)
 		case found != noted:
 			add("its %s are not those that were written last", kindOf(bucket))
-		case bucket == string(arrivalBucket) && r.last > w.buckets[bucket]: // the next one would take the place of one that is there
+		case bucket == string(arrivalBucket) &&
+			r.last > w.buckets[bucket]: // the next one would take the place of one that is there
 			add("it has snapshot number %d, and counts %d", r.last, w.buckets[bucket])
 		}
 	}
@@ -147,7 +148,8 @@ func inspectVersion(value []byte) error {
 		return fmt.Errorf("%w: an older Spate wrote it (layout %d, this one reads %d): make its files with that version's `spate report`, "+
 			"or run the plan again", ErrForeign, version, ledgerVersion)
 	case version > ledgerVersion:
-		return fmt.Errorf("%w: a newer Spate wrote it (layout %d, this one reads %d): use that version", ErrForeign, version, ledgerVersion)
+		return fmt.Errorf("%w: a newer Spate wrote it (layout %d, this one reads %d): use that version", ErrForeign,
+			version, ledgerVersion)
 	}
 	return nil
 }

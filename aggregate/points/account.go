@@ -7,7 +7,8 @@ import (
 	"github.com/spate-load/spate/aggregate/sink"
 )
 
-// ofServers are the latencies of a stage by the servers' own histograms, under the names of the clients' with server_ before them.
+// ofServers are the latencies of a stage by the servers' own histograms, under the names of the clients' with server_
+// before them.
 func ofServers(a *aggregate.ServerAccount) (out []sink.Distribution) {
 	if a == nil {
 		return nil

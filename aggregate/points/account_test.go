@@ -16,8 +16,9 @@ import (
 func TestStageHasTheServersAccount(t *testing.T) {
 	value := 12.5
 	r := aggregate.StageResult{ServerAccount: &aggregate.ServerAccount{
-		TTFT: &aggregate.Comparison{Server: aggregate.ServerLatency{Count: 4, Mean: 10, P50: &aggregate.ServerQuantile{Value: &value}, P99: &aggregate.ServerQuantile{Low: &value}}},
-		E2E:  &aggregate.Comparison{Server: aggregate.ServerLatency{Count: 4, Mean: 90}},
+		TTFT: &aggregate.Comparison{Server: aggregate.ServerLatency{Count: 4, Mean: 10,
+			P50: &aggregate.ServerQuantile{Value: &value}, P99: &aggregate.ServerQuantile{Low: &value}}},
+		E2E: &aggregate.Comparison{Server: aggregate.ServerLatency{Count: 4, Mean: 90}},
 	}}
 	rec := &spatev1.StageRecord{Stage: &spatev1.Stage{}, StartTime: timestamppb.Now()}
 	var fields []string

@@ -11,16 +11,17 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// What a burst of errors is: a window in which at least burstLeast requests failed, and those at least one in burstShare of all that ended
-// in it, after calmWindows windows in which that was not so.
+// What a burst of errors is: a window in which at least burstLeast requests failed, and those at least one in
+// burstShare of all that ended in it, after calmWindows windows in which that was not so.
 const (
 	burstLeast  = 5
 	burstShare  = 10
 	calmWindows = 10
 )
 
-// Bursts finds bursts of errors in the windows of one stage, seen in their order. The zero value begins with the first window; what it
-// finds depends on no more than the last calmWindows windows, so that it may begin anywhere: it says nothing of the first ones then.
+// Bursts finds bursts of errors in the windows of one stage, seen in their order. The zero value begins with the first
+// window; what it finds depends on no more than the last calmWindows windows, so that it may begin anywhere: it says
+// nothing of the first ones then.
 type Bursts struct {
 	begun bool
 	first uint32 // window seen first
@@ -45,7 +46,8 @@ func (b *Bursts) See(run Run, scope sink.Scope, rec *spatev1.StageRecord, v aggr
 	at := sink.WindowPoint{StageStart: rec.GetStartTime().AsTime(), Window: v.Window}
 	return sink.EventPoint{
 		RunID: run.ID, Plan: run.Plan, Time: at.Time(), Kind: sink.ErrorBurst, Stage: &scope,
-		Text: fmt.Sprintf("%d of %d requests that ended in second %d failed: %s", failed, ended, v.Window, classes(v.Total.Errors)),
+		Text: fmt.Sprintf("%d of %d requests that ended in second %d failed: %s", failed, ended, v.Window,
+			classes(v.Total.Errors)),
 	}, true
 }
 

@@ -80,12 +80,15 @@ func TestBurstsBegunLater(t *testing.T) {
 func TestBurstSaysWhat(t *testing.T) {
 	var b Bursts
 	v := aggregate.View{Window: 7, Total: aggregate.Measured{
-		Counters: &spatev1.Counters{Completed: 28, Failed: 12}, Errors: map[string]uint64{"timeout": 10, "connect": 2, "body": 0},
+		Counters: &spatev1.Counters{Completed: 28, Failed: 12},
+		Errors:   map[string]uint64{"timeout": 10, "connect": 2, "body": 0},
 	}}
 	b.begun = true // from the stage's begin
-	p, ok := b.See(Run{ID: "r", Plan: "p"}, sink.Scope{StageIndex: 3, RunID: "r"}, &spatev1.StageRecord{StartTime: timestamppb.New(begin)}, v)
+	p, ok := b.See(Run{ID: "r", Plan: "p"}, sink.Scope{StageIndex: 3, RunID: "r"},
+		&spatev1.StageRecord{StartTime: timestamppb.New(begin)}, v)
 	want := "12 of 40 requests that ended in second 7 failed: timeout 10, connect 2"
-	if !ok || p.Text != want || !p.Time.Equal(begin.Add(7*time.Second)) || p.Kind != sink.ErrorBurst || p.Stage.StageIndex != 3 {
+	if !ok || p.Text != want || !p.Time.Equal(begin.Add(7*time.Second)) || p.Kind != sink.ErrorBurst ||
+		p.Stage.StageIndex != 3 {
 		t.Errorf("%+v", p)
 	}
 	if row := p.Rows()[0]; !strings.Contains(fmt.Sprint(row.Tags), "{kind error_burst}") {

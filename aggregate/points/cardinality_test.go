@@ -31,14 +31,16 @@ func (s shape) perSecond() int {
 func (s shape) record(index int) (*spatev1.StageRecord, *aggregate.Stage) {
 	rec := &spatev1.StageRecord{
 		StartTime: timestamppb.New(begin),
-		Stage:     &spatev1.Stage{Index: uint32(index), Target: &spatev1.Target{Name: "t", ServerMetrics: &spatev1.ServerMetrics{}}},
+		Stage: &spatev1.Stage{Index: uint32(index),
+			Target: &spatev1.Target{Name: "t", ServerMetrics: &spatev1.ServerMetrics{}}},
 	}
 	for i := range s.endpoints + 3 { // beyond the bound there are more
 		rec.Stage.Target.Endpoints = append(rec.Stage.Target.Endpoints, fmt.Sprintf("http://e%d", i))
 	}
 	for i := range s.agents + s.observers {
 		rec.Agents = append(rec.Agents, &spatev1.AssignedAgent{
-			Agent: &spatev1.AgentInfo{Name: fmt.Sprintf("a%d", i), Region: fmt.Sprintf("r%d", i%s.regions)}, Incarnation: 1, Observer: i >= s.agents,
+			Agent:       &spatev1.AgentInfo{Name: fmt.Sprintf("a%d", i), Region: fmt.Sprintf("r%d", i%s.regions)},
+			Incarnation: 1, Observer: i >= s.agents,
 		})
 	}
 	if s.endpoints < 64 {
@@ -47,14 +49,17 @@ func (s shape) record(index int) (*spatev1.StageRecord, *aggregate.Stage) {
 	merged := aggregate.NewStage(rec)
 	for i, a := range rec.GetAgents() {
 		snapshot := &spatev1.Snapshot{
-			Key: &spatev1.SnapshotKey{Agent: a.GetAgent().GetName(), Incarnation: 1, Sequence: 1}, StageIndex: uint32(index),
+			Key:        &spatev1.SnapshotKey{Agent: a.GetAgent().GetName(), Incarnation: 1, Sequence: 1},
+			StageIndex: uint32(index),
 		}
 		for e := range rec.GetStage().GetTarget().GetEndpoints() {
-			snapshot.Series = append(snapshot.Series, &spatev1.Series{Endpoint: uint32(e), Counters: &spatev1.Counters{Started: 10, Failed: 10}})
+			snapshot.Series = append(snapshot.Series,
+				&spatev1.Series{Endpoint: uint32(e), Counters: &spatev1.Counters{Started: 10, Failed: 10}})
 		}
 		if i == 0 {
 			for n := range s.servers {
-				snapshot.ServerSamples = append(snapshot.ServerSamples, &spatev1.ServerSample{Name: fmt.Sprintf("m%d", n)})
+				snapshot.ServerSamples = append(snapshot.ServerSamples,
+					&spatev1.ServerSample{Name: fmt.Sprintf("m%d", n)})
 			}
 		}
 		err := merged.Add(snapshot)
@@ -80,7 +85,8 @@ func (s shape) points() (rows []sink.Row, second int) {
 			rows = append(rows, p.Rows()...)
 		}
 		for _, a := range rec.GetAgents()[:s.agents] {
-			rows = append(rows, sink.AgentPoint{RunID: "r", Plan: "p", Agent: a.GetAgent().GetName(), Time: begin, SilentSeconds: new(0.5)}.Rows()...)
+			rows = append(rows, sink.AgentPoint{RunID: "r", Plan: "p", Agent: a.GetAgent().GetName(), Time: begin,
+				SilentSeconds: new(0.5)}.Rows()...)
 		}
 		second = len(rows) - before
 		for _, p := range Stage(scope, rec, merged.Result(rec), toDate) {
@@ -101,8 +107,10 @@ func (s shape) events(run Run, st *spatev1.Stage) (rows []sink.Row) {
 		{Event: &spatev1.RunEvent_RunBegan{}}, {Event: &spatev1.RunEvent_RunEnded{}},
 		{Event: &spatev1.RunEvent_StageBegan{StageBegan: &spatev1.StageBegan{StageIndex: st.GetIndex()}}},
 		{Event: &spatev1.RunEvent_StageEnded{StageEnded: &spatev1.StageEnded{StageIndex: st.GetIndex()}}},
-		{Event: &spatev1.RunEvent_Notice{Notice: &spatev1.Notice{Severity: spatev1.Severity_SEVERITY_WARNING, Text: "w"}}},
-		{Event: &spatev1.RunEvent_Notice{Notice: &spatev1.Notice{Severity: spatev1.Severity_SEVERITY_INFO, Text: "nothing for sinks"}}},
+		{Event: &spatev1.RunEvent_Notice{Notice: &spatev1.Notice{Severity: spatev1.Severity_SEVERITY_WARNING,
+			Text: "w"}}},
+		{Event: &spatev1.RunEvent_Notice{Notice: &spatev1.Notice{Severity: spatev1.Severity_SEVERITY_INFO,
+			Text: "nothing for sinks"}}},
 	} {
 		if p, ok := Event(run, e, func(uint32) *spatev1.Stage { return st }); ok {
 			rows = append(rows, p.Rows()...)
@@ -121,7 +129,8 @@ func TestCardinality(t *testing.T) {
 			series[name] = true
 		}
 		if len(series) != s.mostSeries() || second != s.perSecond() {
-			t.Errorf("%+v: %d series, %d points a second, want %d and %d", s, len(series), second, s.mostSeries(), s.perSecond())
+			t.Errorf("%+v: %d series, %d points a second, want %d and %d", s, len(series), second, s.mostSeries(),
+				s.perSecond())
 		}
 	}
 	document, err := os.ReadFile("../../docs/influxdb.md")

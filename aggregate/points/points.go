@@ -1,8 +1,8 @@
 // Package points turns merged results, records and events into points for sinks.
 //
-// The coordinator does so while a run goes on, and `spate export` from its ledger later. Both go through here, so that both write the same
-// points: what names a point, and its time, follow from the ledger alone. Nothing here measures or merges: package aggregate has the numbers,
-// package sink the schema.
+// The coordinator does so while a run goes on, and `spate export` from its ledger later. Both go through here, so that
+// both write the same points: what names a point, and its time, follow from the ledger alone. Nothing here measures or
+// merges: package aggregate has the numbers, package sink the schema.
 package points
 
 import (

@@ -33,7 +33,8 @@ func places[P interface{ Rows() []sink.Row }](points []P) string {
 
 // What regions, agents and observers measured goes to measurements of which none counts anything twice.
 func TestPointsByRegionAndObserver(t *testing.T) {
-	rec := &spatev1.StageRecord{StartTime: timestamppb.Now(), Stage: &spatev1.Stage{Target: &spatev1.Target{Endpoints: []string{"http://e"}}}}
+	rec := &spatev1.StageRecord{StartTime: timestamppb.Now(),
+		Stage: &spatev1.Stage{Target: &spatev1.Target{Endpoints: []string{"http://e"}}}}
 	for i, region := range []string{"eu", "us", "eu"} {
 		rec.Agents = append(rec.Agents, &spatev1.AssignedAgent{
 			Agent: &spatev1.AgentInfo{Name: fmt.Sprintf("a%d", i), Region: region}, Incarnation: 1, Observer: i == 2,
@@ -56,7 +57,8 @@ func TestPointsByRegionAndObserver(t *testing.T) {
 	if got := places(Windows(sink.Scope{}, rec, view, &toDate)); got != want {
 		t.Errorf("windows: %s", got)
 	}
-	if got := places(Stage(sink.Scope{}, rec, result, toDate)); got != "observer_stage eu, stage, stage eu, stage http://e, stage us" {
+	if got := places(Stage(sink.Scope{}, rec, result,
+		toDate)); got != "observer_stage eu, stage, stage eu, stage http://e, stage us" {
 		t.Errorf("stages: %s", got)
 	}
 }

@@ -17,9 +17,10 @@ type Progress struct {
 	Window uint32
 }
 
-// Replay hands on all points of a run as a sink got them while it went on, from its ledger: events, windows, what came to date, results and
-// how far off agents started. It differs where the sink could not wait: what came too late for its window is in it, and what came to date is
-// there for every window. Heartbeats are in no ledger. emit and show stop it with their first error; show is told after each window.
+// Replay hands on all points of a run as a sink got them while it went on, from its ledger: events, windows, what came
+// to date, results and how far off agents started. It differs where the sink could not wait: what came too late for its
+// window is in it, and what came to date is there for every window. Heartbeats are in no ledger. emit and show stop it
+// with their first error; show is told after each window.
 func Replay(l *ledger.Ledger, emit func([]sink.Row) error, show func(Progress) error) error {
 	run, err1 := l.Run()
 	submission, err2 := l.Submission()

@@ -6,8 +6,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Stage are the results of a stage: as a whole, by region, by endpoint, and of its observers. v is all of the stage to date. A stage that never started
-// has none: its points would have no time.
+// Stage are the results of a stage: as a whole, by region, by endpoint, and of its observers. v is all of the stage to
+// date. A stage that never started has none: its points would have no time.
 func Stage(scope sink.Scope, rec *spatev1.StageRecord, r aggregate.StageResult, v aggregate.View) []sink.StagePoint {
 	if rec.GetStartTime() == nil {
 		return nil
@@ -40,10 +40,12 @@ func Stage(scope sink.Scope, rec *spatev1.StageRecord, r aggregate.StageResult, 
 }
 
 // whole is the result of a stage.
-func whole(scope sink.Scope, rec *spatev1.StageRecord, r aggregate.StageResult, total aggregate.Measured) sink.StagePoint {
+func whole(scope sink.Scope, rec *spatev1.StageRecord, r aggregate.StageResult,
+	total aggregate.Measured) sink.StagePoint {
 	verdict := r.Trust.Verdict.Number()
 	p := sink.StagePoint{
-		Scope: scope, StageStart: rec.GetStartTime().AsTime(), Complete: r.Complete, Verdict: &verdict, Failure: rec.GetFailure(),
+		Scope: scope, StageStart: rec.GetStartTime().AsTime(), Complete: r.Complete, Verdict: &verdict,
+		Failure:  rec.GetFailure(),
 		Measures: measures(total, rec.GetStage().GetSlo() != nil), NeverSent: r.Requests.NeverSent,
 		Whole: sink.Throughput{
 			Seconds: r.DurationS, Requests: r.RequestThroughput,
@@ -52,33 +54,37 @@ func whole(scope sink.Scope, rec *spatev1.StageRecord, r aggregate.StageResult, 
 	}
 	p.Measures.Distributions = append(p.Measures.Distributions, ofServers(r.ServerAccount)...)
 	if s := r.Steady; s != nil {
-		p.Steady = sink.Throughput{Seconds: &s.DurationS, Requests: &s.RequestThroughput, OutputTokens: s.OutputTokenThroughput}
+		p.Steady = sink.Throughput{Seconds: &s.DurationS, Requests: &s.RequestThroughput,
+			OutputTokens: s.OutputTokenThroughput}
 	}
 	return p
 }
 
 // part is the result of a region, or of its observer, over some time.
 func part(
-	scope sink.Scope, rec *spatev1.StageRecord, m aggregate.Measured, c aggregate.Contribution, seconds *float64, complete bool,
+	scope sink.Scope, rec *spatev1.StageRecord, m aggregate.Measured, c aggregate.Contribution, seconds *float64,
+	complete bool,
 ) sink.StagePoint {
 	return sink.StagePoint{
 		Scope: scope, StageStart: rec.GetStartTime().AsTime(), Complete: complete, Failure: rec.GetFailure(),
 		Measures: measures(m, rec.GetStage().GetSlo() != nil),
 		Whole: sink.Throughput{
-			Seconds: seconds, Requests: c.RequestThroughput, OutputTokens: c.OutputTokenThroughput, TotalTokens: c.TotalTokenThroughput,
+			Seconds: seconds, Requests: c.RequestThroughput, OutputTokens: c.OutputTokenThroughput,
+			TotalTokens: c.TotalTokenThroughput,
 		},
 	}
 }
 
 // endpoint is the result of an endpoint. Its throughput is over the time of the whole stage.
-func endpoint(scope sink.Scope, rec *spatev1.StageRecord, m aggregate.Measured, r aggregate.StageResult) sink.StagePoint {
+func endpoint(scope sink.Scope, rec *spatev1.StageRecord, m aggregate.Measured,
+	r aggregate.StageResult) sink.StagePoint {
 	var c aggregate.Contribution
 	c.RequestThroughput, c.OutputTokenThroughput, c.TotalTokenThroughput = m.Throughputs(r.DurationS)
 	return part(scope, rec, m, c, r.DurationS, r.Complete)
 }
 
-// Starts are how far off agents began their load, at the stage's start. Of a name with several processes the first counts: those that came
-// later have no part in the start.
+// Starts are how far off agents began their load, at the stage's start. Of a name with several processes the first
+// counts: those that came later have no part in the start.
 func Starts(run Run, rec *spatev1.StageRecord, r aggregate.StageResult) (out []sink.AgentPoint) {
 	if rec.GetStartTime() == nil {
 		return nil
@@ -88,7 +94,8 @@ func Starts(run Run, rec *spatev1.StageRecord, r aggregate.StageResult) (out []s
 			continue
 		}
 		out = append(out, sink.AgentPoint{
-			RunID: run.ID, Plan: run.Plan, Agent: a.Name, Region: a.Region, Time: rec.GetStartTime().AsTime(), StartErrorMs: a.StartErrorMs,
+			RunID: run.ID, Plan: run.Plan, Agent: a.Name, Region: a.Region, Time: rec.GetStartTime().AsTime(),
+			StartErrorMs: a.StartErrorMs,
 		})
 	}
 	return out

@@ -11,7 +11,8 @@ import (
 // Windows are the points of one window of a stage: of all agents, of each region, of each agent, of each endpoint
 // and of each observer. toDate may be nil:
 // what came to date is not known for this window.
-func Windows(scope sink.Scope, rec *spatev1.StageRecord, view aggregate.View, toDate *aggregate.View) []sink.WindowPoint {
+func Windows(scope sink.Scope, rec *spatev1.StageRecord, view aggregate.View,
+	toDate *aggregate.View) []sink.WindowPoint {
 	w := window{rec: rec, number: view.Window, toDate: toDate, slo: rec.GetStage().GetSlo() != nil}
 	whole := w.point(scope, view.Total, func(v aggregate.View) *aggregate.Measured { return &v.Total })
 	peak := uint32(min(view.PeakInFlight, math.MaxUint32))
@@ -27,22 +28,26 @@ func Windows(scope sink.Scope, rec *spatev1.StageRecord, view aggregate.View, to
 		}
 		s := scope
 		s.Region = part.Name
-		out = append(out, w.point(s, part.Measured, func(v aggregate.View) *aggregate.Measured { return find(v.Regions, part.Name) }))
+		out = append(out, w.point(s, part.Measured,
+			func(v aggregate.View) *aggregate.Measured { return find(v.Regions, part.Name) }))
 	}
 	for _, part := range view.Agents {
 		s := scope
 		s.Region, s.Agent = part.Region, part.Name
-		out = append(out, w.point(s, part.Measured, func(v aggregate.View) *aggregate.Measured { return find(v.Agents, part.Name) }))
+		out = append(out, w.point(s, part.Measured,
+			func(v aggregate.View) *aggregate.Measured { return find(v.Agents, part.Name) }))
 	}
 	for _, part := range view.Endpoints {
 		s := scope
 		s.Endpoint = part.Name
-		out = append(out, w.point(s, part.Measured, func(v aggregate.View) *aggregate.Measured { return find(v.Endpoints, part.Name) }))
+		out = append(out, w.point(s, part.Measured,
+			func(v aggregate.View) *aggregate.Measured { return find(v.Endpoints, part.Name) }))
 	}
 	for _, part := range view.Observers {
 		s := scope
 		s.Region, s.Observer = part.Name, true
-		out = append(out, w.point(s, part.Measured, func(v aggregate.View) *aggregate.Measured { return find(v.Observers, part.Name) }))
+		out = append(out, w.point(s, part.Measured,
+			func(v aggregate.View) *aggregate.Measured { return find(v.Observers, part.Name) }))
 	}
 	return out
 }
@@ -68,8 +73,10 @@ type window struct {
 }
 
 // point is the point of a part of the window. find finds the same part to date.
-func (w window) point(scope sink.Scope, m aggregate.Measured, find func(aggregate.View) *aggregate.Measured) sink.WindowPoint {
-	p := sink.WindowPoint{Scope: scope, StageStart: w.rec.GetStartTime().AsTime(), Window: w.number, Measures: measures(m, w.slo)}
+func (w window) point(scope sink.Scope, m aggregate.Measured,
+	find func(aggregate.View) *aggregate.Measured) sink.WindowPoint {
+	p := sink.WindowPoint{Scope: scope, StageStart: w.rec.GetStartTime().AsTime(), Window: w.number,
+		Measures: measures(m, w.slo)}
 	if w.toDate != nil {
 		if d := find(*w.toDate); d != nil {
 			sums := measures(*d, w.slo)

@@ -31,8 +31,8 @@ type Scope struct {
 	Agent string
 	// Endpoint limits the point to one endpoint, by its base URL. Empty: all endpoints.
 	Endpoint string
-	// Observer says that the point is about the observer of the Region, which no other point counts. Its rows have measurements of their
-	// own.
+	// Observer says that the point is about the observer of the Region, which no other point counts. Its rows have
+	// measurements of their own.
 	Observer bool
 }
 
@@ -40,7 +40,8 @@ type Scope struct {
 type WindowPoint struct {
 	// Scope says what it is about.
 	Scope Scope
-	// StageStart is the stage's start by the coordinator's wall clock, as the ledger has it: never the time of the call.
+	// StageStart is the stage's start by the coordinator's wall clock, as the ledger has it: never the time of the
+	// call.
 	StageStart time.Time
 	// Window is the number of the window: whole seconds since the stage's start.
 	Window uint32
@@ -95,8 +96,9 @@ type Throughput struct {
 
 // Measures are counts and distributions of one time span.
 type Measures struct {
-	// Windows is how many windows of a second the counts of a window may be of: above 1 if an agent whose coordinator was gone has merged
-	// them. Such a window's row has a measurement of its own, so that it is no spike among the others. 0 and 1: one.
+	// Windows is how many windows of a second the counts of a window may be of: above 1 if an agent whose coordinator
+	// was gone has merged them. Such a window's row has a measurement of its own, so that it is no spike among the
+	// others. 0 and 1: one.
 	Windows uint32
 	// Counters are the events counted. Nil: not known.
 	Counters *spatev1.Counters
@@ -168,7 +170,8 @@ type AgentPoint struct {
 	Agent string
 	// Region is the agent's. Empty: it said none.
 	Region string
-	// Time is when it was heard last, or asked about, by the coordinator's wall clock; for the StartErrorMs the stage's start.
+	// Time is when it was heard last, or asked about, by the coordinator's wall clock; for the StartErrorMs the stage's
+	// start.
 	Time time.Time
 	// Heartbeat is the last one.
 	Heartbeat *spatev1.Heartbeat

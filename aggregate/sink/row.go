@@ -13,10 +13,11 @@ const (
 	MeasurementToDate = "spate_to_date"
 	// MeasurementStage has the result of a stage.
 	MeasurementStage = "spate_stage"
-	// MeasurementMerged has several windows of a stage that came as one, at the last of them: counts of more than a second.
+	// MeasurementMerged has several windows of a stage that came as one, at the last of them: counts of more than a
+	// second.
 	MeasurementMerged = "spate_merged_windows"
-	// MeasurementObserverWindow, MeasurementObserverToDate, MeasurementObserverMerged and MeasurementObserver are the same of observers, by
-	// region.
+	// MeasurementObserverWindow, MeasurementObserverToDate, MeasurementObserverMerged and MeasurementObserver are the
+	// same of observers, by region.
 	MeasurementObserverWindow = "spate_observer_window"
 	MeasurementObserverToDate = "spate_observer_to_date"
 	MeasurementObserverMerged = "spate_observer_merged_windows"
@@ -29,8 +30,8 @@ const (
 	MeasurementEvent = "spate_event"
 )
 
-// Row is a point as a database of time series keeps it. Measurement, tags and time name it: a row with the same name takes the
-// other's place.
+// Row is a point as a database of time series keeps it. Measurement, tags and time name it: a row with the same name
+// takes the other's place.
 type Row struct {
 	// Measurement is the kind of the row.
 	Measurement string

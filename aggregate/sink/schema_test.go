@@ -56,7 +56,8 @@ func TestUnknownIsLeftOut(t *testing.T) {
 		Whole: sink.Throughput{Seconds: new(math.NaN())},
 	}
 	want := []string{
-		"complete", "ttft_ms_count", "ttft_ms_min", "ttft_ms_max", "ttft_ms_p50", "ttft_ms_p90", "ttft_ms_p95", "ttft_ms_p99", "ttft_ms_p99_9",
+		"complete", "ttft_ms_count", "ttft_ms_min", "ttft_ms_max", "ttft_ms_p50", "ttft_ms_p90", "ttft_ms_p95",
+		"ttft_ms_p99", "ttft_ms_p99_9",
 		"tpot_ms_count",
 	}
 	if got := keys(point.Rows()[0]); !slices.Equal(got, want) {
@@ -69,7 +70,8 @@ func TestInputTokensAreUnknownWithoutUsage(t *testing.T) {
 		without uint64
 		known   bool
 	}{{0, true}, {1, false}} {
-		point := sink.StagePoint{Measures: sink.Measures{Counters: &spatev1.Counters{InputTokens: 12, WithoutUsage: test.without}}}
+		point := sink.StagePoint{Measures: sink.Measures{Counters: &spatev1.Counters{InputTokens: 12,
+			WithoutUsage: test.without}}}
 		got, known := field(t, point.Rows()[0], "input_tokens")
 		if known != test.known || known && got.Int != 12 {
 			t.Errorf("%d requests without usage: input_tokens %+v, known %v", test.without, got, known)
@@ -100,12 +102,14 @@ func TestObserversAndMergedWindowsAreApart(t *testing.T) {
 	names := func(observer bool, windows uint32) string {
 		scope := sinktest.Scope()
 		scope.Region, scope.Observer = "eu", observer
-		rows := sink.WindowPoint{Scope: scope, Window: 4, Measures: sink.Measures{Windows: windows}, ToDate: &sink.Measures{Windows: windows}}.Rows()
+		rows := sink.WindowPoint{Scope: scope, Window: 4, Measures: sink.Measures{Windows: windows},
+			ToDate: &sink.Measures{Windows: windows}}.Rows()
 		rows = append(rows, sink.StagePoint{Scope: scope, Measures: sink.Measures{Windows: windows}}.Rows()...)
 		var text []string
 		for _, row := range rows {
 			text = append(text, strings.TrimPrefix(row.Measurement, "spate_"))
-			if n, ok := field(t, row, "windows"); ok != strings.HasSuffix(row.Measurement, "merged_windows") || ok && n.Int != int64(windows) {
+			if n, ok := field(t, row, "windows"); ok != strings.HasSuffix(row.Measurement, "merged_windows") || ok &&
+				n.Int != int64(windows) {
 				t.Errorf("%s: windows %+v", row.Measurement, n)
 			}
 		}
@@ -137,8 +141,10 @@ func TestEventsOfAgents(t *testing.T) {
 		e          *spatev1.AgentChanged
 		kind, text string
 	}{
-		{&spatev1.AgentChanged{Agent: info, Reason: "silent", Consequence: "25 % is missing"}, "agent_lost", "silent: 25 % is missing"},
-		{&spatev1.AgentChanged{Agent: info, Joined: true, Consequence: "from second 16 on"}, "agent_joined", "from second 16 on"},
+		{&spatev1.AgentChanged{Agent: info, Reason: "silent", Consequence: "25 % is missing"}, "agent_lost",
+			"silent: 25 % is missing"},
+		{&spatev1.AgentChanged{Agent: info, Joined: true, Consequence: "from second 16 on"}, "agent_joined",
+			"from second 16 on"},
 		{&spatev1.AgentChanged{Agent: info, Reason: "silent"}, "agent_lost", "silent"},
 	} {
 		row := sink.AgentEvent(run, &scope, c.e).Rows()[0]
@@ -149,7 +155,8 @@ func TestEventsOfAgents(t *testing.T) {
 			t.Errorf("text %q at %v", got.Text, row.Time)
 		}
 	}
-	if got := tags(sink.AgentEvent(run, nil, &spatev1.AgentChanged{Agent: info}).Rows()[0]); got != "agent=eu-2,kind=agent_lost,plan=p,region=eu,run=r" {
+	if got := tags(sink.AgentEvent(run, nil,
+		&spatev1.AgentChanged{Agent: info}).Rows()[0]); got != "agent=eu-2,kind=agent_lost,plan=p,region=eu,run=r" {
 		t.Errorf("tags %q without a stage", got)
 	}
 }

@@ -17,17 +17,22 @@ type check struct {
 // checks are all there are, in the order in which they are shown.
 var checks = []check{
 	{"measured", measured, "See the errors: the target, the model or the API key may be wrong."},
-	{"completeness", completeness, "Run the stage again; on_agent_loss: reassign keeps the load whole when an agent is lost."},
+	{"completeness", completeness,
+		"Run the stage again; on_agent_loss: reassign keeps the load whole when an agent is lost."},
 	{"errors", errors, "Lower the load, or mend what the errors say: latencies of the rest are those of a lighter load."},
 	{"never_sent", neverSent, "Give the run more agents or cores, or a lower rate."},
-	{"send_delay", sendDelay, "Give the run more agents or cores, keep other work off them (or run as root, for real-time scheduling), or lower the load."},
+	{"send_delay", sendDelay,
+		"Give the run more agents or cores, keep other work off them (or run as root, for real-time scheduling), or lower the load."},
 	{"receive_lag", receiveLag, "Give the run more agents or cores: they are near what they can read."},
 	{"stamps", stamps, "Run the agents on Linux, where the kernel stamps what comes, or keep them far from busy."},
-	{"coalescing", coalescing, "See whether a proxy or the server bundles frames; else give the run more agents or cores."},
+	{"coalescing", coalescing,
+		"See whether a proxy or the server bundles frames; else give the run more agents or cores."},
 	{"identity", identity, "Please report this: the sums must agree whatever the server does."},
 	{"streaming", streaming, "Have the server stream: a proxy, its API or a parser of reasoning or tools may hold answers back."},
-	{"tokens_per_frame", tokensPerFrame, "Have the server send a frame for a token or two; else use E2E and throughput alone."},
-	{"hidden_tokens", hiddenTokens, "Have the server stream its reasoning, or switch it off: TTFT and TPOT do not see hidden tokens."},
+	{"tokens_per_frame", tokensPerFrame,
+		"Have the server send a frame for a token or two; else use E2E and throughput alone."},
+	{"hidden_tokens", hiddenTokens,
+		"Have the server stream its reasoning, or switch it off: TTFT and TPOT do not see hidden tokens."},
 	{"text", text, "See whether the server counts tokens in its usage that it does not stream."},
 	{"undecided", undecided, "Ask for running usage (running_usage: always) if the server knows it."},
 	{"bunching", bunching, "See what bundles frames between the engine and here: a proxy's buffer, compression, Nagle."},
@@ -106,8 +111,9 @@ func neverSent(e Evidence) (Check, bool) {
 	return neverSentLimits.held(share(never, never+e.Requests.Started), "%d requests were owed and never sent", never)
 }
 
-// sendDelay: a client that sends late shapes the load itself. The budget is 5 % of the median TTFT and at least 5 ms; five times
-// that is too much. Of few requests, p99 is one or two: a single hiccup of the machine must not decide, so p95 does.
+// sendDelay: a client that sends late shapes the load itself. The budget is 5 % of the median TTFT and at least 5 ms;
+// five times that is too much. Of few requests, p99 is one or two: a single hiccup of the machine must not decide, so
+// p95 does.
 func sendDelay(e Evidence) (Check, bool) {
 	if e.SendDelay == nil {
 		return unknown()
@@ -123,8 +129,9 @@ func sendDelay(e Evidence) (Check, bool) {
 	return limits{budget, 5 * budget}.held(late, "send delay %s %.2f ms (budget %.2f ms)", name, late, budget)
 }
 
-// receiveLag: where the kernel stamps what comes, a client that reads late still has the right times, but it is near its end.
-// The budget is half a median gap between tokens and at least 20 ms: beyond it frames begin to come several in one read.
+// receiveLag: where the kernel stamps what comes, a client that reads late still has the right times, but it is near
+// its end. The budget is half a median gap between tokens and at least 20 ms: beyond it frames begin to come several in
+// one read.
 func receiveLag(e Evidence) (Check, bool) {
 	if e.ReceiveLag == nil {
 		return unknown()
@@ -145,8 +152,8 @@ func stamps(e Evidence) (Check, bool) {
 	return suspect(stampLimit, part, "%.2f %% of the frames are timed by the program's clock", 100*part)
 }
 
-// coalescing: of several frames in one read only the last has its own time. One hiccup of a second is judged as one: what it did
-// is told, and the rest of the stage decides, as long as it is a small part of all frames.
+// coalescing: of several frames in one read only the last has its own time. One hiccup of a second is judged as one:
+// what it did is told, and the rest of the stage decides, as long as it is a small part of all frames.
 func coalescing(e Evidence) (Check, bool) {
 	if e.Streams.Frames == 0 {
 		return unknown()
@@ -162,13 +169,14 @@ func coalescing(e Evidence) (Check, bool) {
 		return suspect(stampLimit, part, "%.2f %% of the frames came in one read with the one before", 100*part)
 	}
 	rest := share(together-here, e.Streams.Frames)
-	return suspect(stampLimit, rest, "%.2f %% of the frames came in one read with the one before, beside %d in second %d alone",
+	return suspect(stampLimit, rest,
+		"%.2f %% of the frames came in one read with the one before, beside %d in second %d alone",
 		100*rest, here, h.Second)
 }
 
-// withoutOwnRead is the number of frames that came in one read with the one before. Each stamped read that ends a frame has one
-// receive lag, so that the frames beyond those are the ones; a read may hold any number of them. 0: no read is stamped, so that
-// this cannot be known.
+// withoutOwnRead is the number of frames that came in one read with the one before. Each stamped read that ends a frame
+// has one receive lag, so that the frames beyond those are the ones; a read may hold any number of them. 0: no read is
+// stamped, so that this cannot be known.
 func (e *Evidence) withoutOwnRead() uint64 {
 	if e.ReceiveLag == nil {
 		return 0
@@ -177,7 +185,8 @@ func (e *Evidence) withoutOwnRead() uint64 {
 	return e.Streams.Frames - min(e.Streams.Frames, known)
 }
 
-// identity: the time from the first to the last token of all requests is the sum of all gaps, or something was not counted.
+// identity: the time from the first to the last token of all requests is the sum of all gaps, or something was not
+// counted.
 func identity(e Evidence) (Check, bool) {
 	if e.E2E == nil || e.TTFT == nil || e.E2E.Count != e.TTFT.Count {
 		return unknown() // some answers were no streams, and have no time to the first token
@@ -191,7 +200,8 @@ func identity(e Evidence) (Check, bool) {
 	return limits{rounding, rounding}.held(off, "E2E and TTFT + gaps between tokens differ by %.1g of their sum", off)
 }
 
-// streaming: an answer that comes at once has no time to a first token and none between tokens, whatever is printed for them.
+// streaming: an answer that comes at once has no time to a first token and none between tokens, whatever is printed for
+// them.
 func streaming(e Evidence) (Check, bool) {
 	if e.Requests.Completed == 0 {
 		return unknown()
@@ -204,10 +214,12 @@ func streaming(e Evidence) (Check, bool) {
 	case s.Whole:
 		return streamingLimits.held(part, "%d of %d answers came as one body: the server does not stream", s.Whole, all)
 	case s.InOneFrame:
-		return streamingLimits.held(part, "%d of %d answers of several tokens by usage came in 1 frame%s: the server does not stream token by token, "+
-			"or hides reasoning", s.InOneFrame, all, example(s, all))
+		return streamingLimits.held(part,
+			"%d of %d answers of several tokens by usage came in 1 frame%s: the server does not stream token by token, "+
+				"or hides reasoning", s.InOneFrame, all, example(s, all))
 	default:
-		return streamingLimits.held(part, "all tokens of %d of %d answers came in one write: they were held back", s.InOneRead, all)
+		return streamingLimits.held(part, "all tokens of %d of %d answers came in one write: they were held back",
+			s.InOneRead, all)
 	}
 }
 
@@ -216,8 +228,8 @@ func example(s *Streams, completed uint64) string {
 	return fmt.Sprintf(" (%.0f tokens on average)", share(s.OutputTokens, completed))
 }
 
-// tokensPerFrame: TPOT is worked out from tokens by usage. If many of them came in a frame, or never did, it is not the time in
-// which a stream brings a token.
+// tokensPerFrame: TPOT is worked out from tokens by usage. If many of them came in a frame, or never did, it is not the
+// time in which a stream brings a token.
 func tokensPerFrame(e Evidence) (Check, bool) {
 	if e.TokensPerFrame == nil || e.Lengths.WithoutUsage == e.Requests.Completed {
 		return unknown()
@@ -242,12 +254,15 @@ func hiddenTokens(e Evidence) (Check, bool) {
 	}
 	reasoning, head := share(s.HiddenReasoning, s.OutputTokens), s.headShare()
 	if reasoning >= head {
-		return hiddenLimits.held(reasoning, "%.1f %% of the output tokens were reasoning that was not streamed", 100*reasoning)
+		return hiddenLimits.held(reasoning, "%.1f %% of the output tokens were reasoning that was not streamed",
+			100*reasoning)
 	}
-	return hiddenLimits.held(head, "%.1f %% of the output tokens came before the first frame: they were not streamed", 100*head)
+	return hiddenLimits.held(head, "%.1f %% of the output tokens came before the first frame: they were not streamed",
+		100*head)
 }
 
-// headShare is the share of the output tokens that the first token frames had beyond what a frame has, by running usage.
+// headShare is the share of the output tokens that the first token frames had beyond what a frame has, by running
+// usage.
 func (s *Streams) headShare() float64 {
 	rest := float64(s.TokenFrames) - float64(s.WithHead)
 	if s.WithHead == 0 || rest <= 0 {
@@ -257,8 +272,8 @@ func (s *Streams) headShare() float64 {
 	return max(0, float64(s.HeadTokens)-usual*float64(s.WithHead)) / float64(s.OutputTokens)
 }
 
-// text: tokens have four bytes of text or so, and hardly any have fewer than one and a half on average. Digits have one each, and
-// an engine without a tokenizer sends no text at all.
+// text: tokens have four bytes of text or so, and hardly any have fewer than one and a half on average. Digits have one
+// each, and an engine without a tokenizer sends no text at all.
 func text(e Evidence) (Check, bool) {
 	s := &e.Streams
 	if s.OutputTokens == 0 || s.TextBytes == 0 || e.Lengths.WithoutUsage > 0 {
@@ -278,11 +293,12 @@ func undecided(e Evidence) (Check, bool) {
 		return unknown()
 	}
 	part := share(e.Streams.Undecided, e.Requests.Completed)
-	return suspect(lengthLimit, part, "in %.1f %% of the answers nothing tells which frames without text carried a token", 100*part)
+	return suspect(lengthLimit, part,
+		"in %.1f %% of the answers nothing tells which frames without text carried a token", 100*part)
 }
 
-// bunching: a median gap far below the time of a token says that frames come in bunches: a proxy or the server holds them back,
-// and gaps and TTFT tell of that.
+// bunching: a median gap far below the time of a token says that frames come in bunches: a proxy or the server holds
+// them back, and gaps and TTFT tell of that.
 func bunching(e Evidence) (Check, bool) {
 	if e.ITL == nil || e.TPOT == nil {
 		return unknown()
@@ -291,11 +307,12 @@ func bunching(e Evidence) (Check, bool) {
 		return limits{}.held(1, "the median TPOT is 0: tokens came all at once")
 	}
 	const least = 0.1
-	return limits{1 - least, 1}.held(1-min(1, e.ITL.P50/e.TPOT.P50), "median gap between frames %.3f ms at %.3f ms a token", e.ITL.P50, e.TPOT.P50)
+	return limits{1 - least, 1}.held(1-min(1, e.ITL.P50/e.TPOT.P50),
+		"median gap between frames %.3f ms at %.3f ms a token", e.ITL.P50, e.TPOT.P50)
 }
 
-// peak: a stream brings no more than a token in the time of one, so that as many streams as there were bring no more than so many
-// in a second. Ten times that is none of the engine's.
+// peak: a stream brings no more than a token in the time of one, so that as many streams as there were bring no more
+// than so many in a second. Ten times that is none of the engine's.
 func peak(e Evidence) (Check, bool) {
 	if e.PeakTokens == nil || e.PeakConcurrency == nil || e.TPOT == nil || *e.PeakConcurrency == 0 || e.TPOT.Mean <= 0 {
 		return unknown()
@@ -311,11 +328,13 @@ func concurrency(e Evidence) (Check, bool) {
 		return unknown()
 	}
 	short := 1 - min(1, share(*e.PeakConcurrency, e.Closed.Concurrency))
-	return suspect(0.01, short, "at most %d requests were in flight, asked for were %d", *e.PeakConcurrency, e.Closed.Concurrency)
+	return suspect(0.01, short, "at most %d requests were in flight, asked for were %d", *e.PeakConcurrency,
+		e.Closed.Concurrency)
 }
 
-// rate: an open loop that did not send the rate asked for is another load. A random process is off by chance: the rate of n
-// arrivals whose gaps have the shape k has the relative standard deviation 1/sqrt(n k), and four of them are allowed.
+// rate: an open loop that did not send the rate asked for is another load. A random process is off by chance: the rate
+// of n arrivals whose gaps have the shape k has the relative standard deviation 1/sqrt(n k), and four of them are
+// allowed.
 func rate(e Evidence) (Check, bool) {
 	if e.Open == nil || !e.Ended || e.Requests.Started < 2 || len(e.Missing) > 0 {
 		return unknown()
@@ -326,7 +345,8 @@ func rate(e Evidence) (Check, bool) {
 		allowed = max(least, 4/math.Sqrt(float64(e.Requests.Started)*e.Open.Shape))
 	}
 	off := math.Abs(e.Open.Achieved/e.Open.Asked - 1)
-	return limits{allowed, 5 * allowed}.held(off, "%.4g requests/s were sent, asked for were %.4g", e.Open.Achieved, e.Open.Asked)
+	return limits{allowed, 5 * allowed}.held(off, "%.4g requests/s were sent, asked for were %.4g", e.Open.Achieved,
+		e.Open.Asked)
 }
 
 // endpointPatience is how many requests an endpoint must have been due before it is said that it got none.
@@ -358,7 +378,8 @@ func isl(e Evidence) (Check, bool) {
 		return unknown()
 	}
 	far, missed := share(e.Lengths.ISLFar, e.Lengths.ISLCompared), share(e.Lengths.ISLMissed, e.Lengths.ISLCompared)
-	return suspect(lengthLimit, far, "%.1f %% of the prompts were off by more than 1 %% of the length asked, %.1f %% by a token or more",
+	return suspect(lengthLimit, far,
+		"%.1f %% of the prompts were off by more than 1 %% of the length asked, %.1f %% by a token or more",
 		100*far, 100*missed)
 }
 
@@ -380,7 +401,8 @@ func usage(e Evidence) (Check, bool) {
 	if without == 1 {
 		return suspect(0.5, 0, "output tokens are counted in frames: the server tells no usage")
 	}
-	return suspect(0, without, "%d of %d requests had no usage: their tokens are counted in frames", e.Lengths.WithoutUsage, e.Requests.Completed)
+	return suspect(0, without, "%d of %d requests had no usage: their tokens are counted in frames",
+		e.Lengths.WithoutUsage, e.Requests.Completed)
 }
 
 // prefixCache: a cache that has prompts which the plan meant to be new makes them cheaper than they are.
@@ -389,5 +411,6 @@ func prefixCache(e Evidence) (Check, bool) {
 		return unknown()
 	}
 	return suspect(cacheLimit, *e.CachedShare-*e.SharedShare,
-		"the server took %.1f %% of the prompts' tokens from its cache, %.1f %% were to be found there", 100**e.CachedShare, 100**e.SharedShare)
+		"the server took %.1f %% of the prompts' tokens from its cache, %.1f %% were to be found there",
+		100**e.CachedShare, 100**e.SharedShare)
 }

@@ -4,8 +4,8 @@ package trust
 type Evidence struct {
 	// Requests are the measured ones.
 	Requests Requests
-	// SendDelay, ReceiveLag, TTFT, TPOT, ITL and E2E are in milliseconds. Each read of token frames that the kernel stamped has
-	// one receive lag.
+	// SendDelay, ReceiveLag, TTFT, TPOT, ITL and E2E are in milliseconds. Each read of token frames that the kernel
+	// stamped has one receive lag.
 	SendDelay, ReceiveLag, TTFT, TPOT, ITL, E2E *Times
 	// StartGap is the time between starts of one agent, in milliseconds.
 	StartGap *Times
@@ -13,18 +13,20 @@ type Evidence struct {
 	TokensPerFrame *Times
 	// Streams says how frames came.
 	Streams Streams
-	// Hiccup is the second in which most frames came in one read with the one before. Nil: not known, as while a stage goes on.
+	// Hiccup is the second in which most frames came in one read with the one before. Nil: not known, as while a stage
+	// goes on.
 	Hiccup *Hiccup
 	// Lengths compares what was asked for with what came.
 	Lengths Lengths
-	// SharedShare and CachedShare are the parts of the prompts' tokens that the workload repeats, and that the server took from
-	// its cache.
+	// SharedShare and CachedShare are the parts of the prompts' tokens that the workload repeats, and that the server
+	// took from its cache.
 	SharedShare, CachedShare *float64
 	// Missing says what a stage that has ended lacks, in words. Nil: it goes on.
 	Missing []string
 	// Ended says whether the stage has ended. What follows is known then only.
 	Ended bool
-	// Closed is the load of a closed loop that is to have all its requests in flight all the time. Nil: it is another load.
+	// Closed is the load of a closed loop that is to have all its requests in flight all the time. Nil: it is another
+	// load.
 	Closed *Closed
 	// Open is the load of an open loop of one rate. Nil: it is another load.
 	Open *Open
@@ -48,7 +50,8 @@ type Closed struct {
 type Open struct {
 	// Asked and Achieved are requests per second.
 	Asked, Achieved float64
-	// Shape is that of the gaps between arrivals: 1 for Poisson, the burstiness for gamma. 0: the gaps are no matter of chance.
+	// Shape is that of the gaps between arrivals: 1 for Poisson, the burstiness for gamma. 0: the gaps are no matter of
+	// chance.
 	Shape float64
 }
 

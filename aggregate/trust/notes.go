@@ -11,13 +11,13 @@ func notes(e Evidence) []string {
 	return all
 }
 
-// waves is how far beyond chance the starts of a closed loop must be bunched to be called waves: their gaps' standard deviation
-// over their mean, which is 1 for starts at random.
+// waves is how far beyond chance the starts of a closed loop must be bunched to be called waves: their gaps' standard
+// deviation over their mean, which is 1 for starts at random.
 const waves = 2
 
-// lockStep says that a closed loop went in lock-step: outputs of one length end together, so that the next requests start
-// together. Then requests queue behind each other for their prefill, and TTFT is that of waves. The burst at the begin of a stage
-// bunches the starts too; with ten requests a slot it comes to less than waves.
+// lockStep says that a closed loop went in lock-step: outputs of one length end together, so that the next requests
+// start together. Then requests queue behind each other for their prefill, and TTFT is that of waves. The burst at the
+// begin of a stage bunches the starts too; with ten requests a slot it comes to less than waves.
 func lockStep(e Evidence) string {
 	const fewest, rounds = 8, 4
 	if e.Closed == nil || !e.Ended || e.StartGap == nil || e.StartGap.Mean <= 0 || e.Closed.Concurrency < fewest ||

@@ -1,8 +1,8 @@
 // Package trust judges a measurement: not the server, but whether the numbers about it can be believed.
 //
-// It is a pure function of what was measured. Package aggregate gathers the evidence, of a whole stage or of a stage so far;
-// reports and sinks show the verdict. Each check compares one number with one or two limits and says what it saw and what to
-// do about it; the worst check is the verdict. What is not known is not checked, and not counted as good.
+// It is a pure function of what was measured. Package aggregate gathers the evidence, of a whole stage or of a stage so
+// far; reports and sinks show the verdict. Each check compares one number with one or two limits and says what it saw
+// and what to do about it; the worst check is the verdict. What is not known is not checked, and not counted as good.
 //
 // A new check is a row in checks, a function beside it, and a section in docs/verdicts.md.
 package trust
@@ -120,7 +120,8 @@ func (t Trust) Reasons() (reasons []string) {
 	return reasons
 }
 
-// Unmeasured says, in words, why the measurement itself is invalid. Empty: it is not, though what the server did may be.
+// Unmeasured says, in words, why the measurement itself is invalid. Empty: it is not, though what the server did may
+// be.
 func (t Trust) Unmeasured() string {
 	var reasons []string
 	for _, c := range t.Checks {
@@ -136,7 +137,8 @@ type limits struct{ suspect, invalid float64 }
 
 // held holds a value against its limits.
 func (l limits) held(value float64, words string, args ...any) (Check, bool) {
-	c := Check{Verdict: Valid, Value: value, SuspectAbove: &l.suspect, InvalidAbove: &l.invalid, Words: fmt.Sprintf(words, args...)}
+	c := Check{Verdict: Valid, Value: value, SuspectAbove: &l.suspect, InvalidAbove: &l.invalid,
+		Words: fmt.Sprintf(words, args...)}
 	switch {
 	case value > l.invalid:
 		c.Verdict = Invalid

@@ -26,7 +26,8 @@ func sound() Evidence {
 
 		TokensPerFrame: &Times{Count: 1000, Mean: 1, P50: 1, P99: 1},
 		Streams: Streams{
-			Frames: 100_000, OutputTokens: 100_000, TokenFrames: 100_000, TextBytes: 420_000, HeadTokens: 1000, WithHead: 1000,
+			Frames: 100_000, OutputTokens: 100_000, TokenFrames: 100_000, TextBytes: 420_000, HeadTokens: 1000,
+			WithHead: 1000,
 		},
 		Hiccup: &Hiccup{}, Open: &Open{Asked: 20, Achieved: 20.5, Shape: 1}, PeakTokens: ptr(9_500.0),
 		Lengths:     Lengths{Exact: ptr(true), ISLCompared: 1000},
@@ -55,59 +56,88 @@ func TestEachFlawIsFoundByItsCheck(t *testing.T) {
 		want  Verdict
 		words string
 	}{
-		"nothing completed":      {func(e *Evidence) { e.Requests = Requests{Started: 5} }, "measured", Invalid, "0 requests completed"},
-		"an agent was lost":      {func(e *Evidence) { e.Missing = []string{"agent b lost", "no totals"} }, "completeness", Suspect, "agent b lost; no totals"},
-		"2 % failed":             {func(e *Evidence) { e.Requests.Completed, e.Requests.Failed = 980, 20 }, "errors", Suspect, "20 of 1000 requests failed"},
-		"GPUStack's 486 of 1000": {func(e *Evidence) { e.Requests.Completed, e.Requests.Failed = 514, 486 }, "errors", Invalid, "486 of 1000"},
-		"owed":                   {func(e *Evidence) { e.Requests.NeverSent = ptr(uint64(10)) }, "never_sent", Suspect, "10 requests were owed"},
-		"half was owed":          {func(e *Evidence) { e.Requests.NeverSent = ptr(uint64(1000)) }, "never_sent", Invalid, ""},
-		"late sends":             {func(e *Evidence) { e.SendDelay.P99 = 6 }, "send_delay", Suspect, "6.00 ms (budget 5.00 ms)"},
-		"many late of few":       {func(e *Evidence) { *e.SendDelay = Times{Count: 40, P50: 0.1, P95: 6, P99: 6} }, "send_delay", Suspect, "p95 6.00 ms (budget 5.00 ms)"},
-		"very late sends":        {func(e *Evidence) { e.SendDelay.P99 = 26 }, "send_delay", Invalid, ""},
-		"late reads":             {func(e *Evidence) { e.ReceiveLag.P99 = 21 }, "receive_lag", Suspect, "21.00 ms"},
-		"no stamps":              {func(e *Evidence) { e.Streams.UnstampedFrames = 100_000 }, "stamps", Suspect, "100.00 %"},
+		"nothing completed": {func(e *Evidence) { e.Requests = Requests{Started: 5} }, "measured", Invalid,
+			"0 requests completed"},
+		"an agent was lost": {func(e *Evidence) { e.Missing = []string{"agent b lost", "no totals"} },
+			"completeness", Suspect, "agent b lost; no totals"},
+		"2 % failed": {func(e *Evidence) { e.Requests.Completed, e.Requests.Failed = 980, 20 }, "errors",
+			Suspect, "20 of 1000 requests failed"},
+		"GPUStack's 486 of 1000": {func(e *Evidence) { e.Requests.Completed, e.Requests.Failed = 514, 486 }, "errors",
+			Invalid, "486 of 1000"},
+		"owed": {func(e *Evidence) { e.Requests.NeverSent = ptr(uint64(10)) }, "never_sent", Suspect,
+			"10 requests were owed"},
+		"half was owed": {func(e *Evidence) { e.Requests.NeverSent = ptr(uint64(1000)) }, "never_sent",
+			Invalid, ""},
+		"late sends": {func(e *Evidence) { e.SendDelay.P99 = 6 }, "send_delay", Suspect,
+			"6.00 ms (budget 5.00 ms)"},
+		"many late of few": {func(e *Evidence) { *e.SendDelay = Times{Count: 40, P50: 0.1, P95: 6, P99: 6} },
+			"send_delay", Suspect, "p95 6.00 ms (budget 5.00 ms)"},
+		"very late sends": {func(e *Evidence) { e.SendDelay.P99 = 26 }, "send_delay", Invalid, ""},
+		"late reads":      {func(e *Evidence) { e.ReceiveLag.P99 = 21 }, "receive_lag", Suspect, "21.00 ms"},
+		"no stamps": {func(e *Evidence) { e.Streams.UnstampedFrames = 100_000 }, "stamps", Suspect,
+			"100.00 %"},
 		"several frames in a read": {func(e *Evidence) {
 			e.Streams.CoalescedReads, e.Hiccup = 200, &Hiccup{Here: 20, All: 200}
 		}, "coalescing", Suspect, "0.18 %"},
 		"a hiccup, and more": {func(e *Evidence) {
 			e.Streams.CoalescedReads, e.Hiccup = 400, &Hiccup{Second: 3, Here: 200, All: 400}
-		}, "coalescing", Suspect, "0.20 % of the frames came in one read with the one before, beside 200 in second 3 alone"},
+		}, "coalescing", Suspect,
+			"0.20 % of the frames came in one read with the one before, beside 200 in second 3 alone"},
 		"a hiccup that is no small one": {func(e *Evidence) {
 			e.Streams.CoalescedReads, e.Hiccup = 1200, &Hiccup{Here: 1200, All: 1200}
 		}, "coalescing", Suspect, "1.20 %"},
 		"the same where few frames are stamped": {func(e *Evidence) {
 			e.Streams.UnstampedFrames, e.Streams.CoalescedReads, e.ReceiveLag.Count, e.Hiccup = 50, 50, 99_000, nil
 		}, "coalescing", Suspect, "0.95 %"},
-		"JSON where a stream was asked for": {func(e *Evidence) { e.Streams.Whole = 1000 }, "streaming", Invalid, "1000 of 1000 answers came as one body: the server does not stream"},
+		"JSON where a stream was asked for": {func(e *Evidence) { e.Streams.Whole = 1000 }, "streaming", Invalid,
+			"1000 of 1000 answers came as one body: the server does not stream"},
 		"200 tokens in one frame": {func(e *Evidence) {
 			e.Streams.InOneFrame, e.Streams.OutputTokens = 1000, 200_000
 		}, "streaming", Invalid, "came in 1 frame (200 tokens on average): the server does not stream token by token"},
-		"all tokens in one write": {func(e *Evidence) { e.Streams.InOneRead = 1000 }, "streaming", Invalid, "came in one write"},
-		"a few answers at once":   {func(e *Evidence) { e.Streams.InOneRead = 20 }, "streaming", Suspect, "20 of 1000"},
+		"all tokens in one write": {func(e *Evidence) { e.Streams.InOneRead = 1000 }, "streaming", Invalid,
+			"came in one write"},
+		"a few answers at once": {func(e *Evidence) { e.Streams.InOneRead = 20 }, "streaming", Suspect, "20 of 1000"},
 		"two frames of 200 tokens": {func(e *Evidence) {
 			e.TokensPerFrame.P50, e.Streams.OutputTokens, e.Streams.TokenFrames = 100, 200_000, 2000
-		}, "tokens_per_frame", Invalid, "200 tokens by usage came in 2.0 frames: the server does not stream token by token, or hides reasoning; TPOT 10.00 ms where frames are 10.00 ms apart"},
-		"an interval of 16 tokens":       {func(e *Evidence) { e.TokensPerFrame.P50 = 16 }, "tokens_per_frame", Suspect, ""},
-		"reasoning that is not streamed": {func(e *Evidence) { e.Streams.HiddenReasoning = 50_000 }, "hidden_tokens", Invalid, "50.0 % of the output tokens were reasoning that was not streamed"},
-		"tokens before the first frame":  {func(e *Evidence) { e.Streams.OutputTokens, e.Streams.HeadTokens = 120_000, 21_000 }, "hidden_tokens", Invalid, "16.7 % of the output tokens came before the first frame"},
-		"too little text":                {func(e *Evidence) { e.Streams.TextBytes = 100_000 }, "text", Suspect, "1.0 bytes of text a token"},
-		"frames that nobody can tell":    {func(e *Evidence) { e.Streams.Undecided = 30 }, "undecided", Suspect, "3.0 %"},
-		"TPOT of nothing":                {func(e *Evidence) { e.TPOT.P50 = 0 }, "bunching", Invalid, "the median TPOT is 0"},
+		}, "tokens_per_frame", Invalid,
+			"200 tokens by usage came in 2.0 frames: the server does not stream token by token, or hides reasoning; TPOT 10.00 ms where frames are 10.00 ms apart"},
+		"an interval of 16 tokens": {func(e *Evidence) { e.TokensPerFrame.P50 = 16 }, "tokens_per_frame",
+			Suspect, ""},
+		"reasoning that is not streamed": {func(e *Evidence) { e.Streams.HiddenReasoning = 50_000 }, "hidden_tokens",
+			Invalid, "50.0 % of the output tokens were reasoning that was not streamed"},
+		"tokens before the first frame": {func(e *Evidence) {
+			e.Streams.OutputTokens, e.Streams.HeadTokens = 120_000,
+				21_000
+		}, "hidden_tokens", Invalid, "16.7 % of the output tokens came before the first frame"},
+		"too little text": {func(e *Evidence) { e.Streams.TextBytes = 100_000 }, "text", Suspect,
+			"1.0 bytes of text a token"},
+		"frames that nobody can tell": {func(e *Evidence) { e.Streams.Undecided = 30 }, "undecided",
+			Suspect, "3.0 %"},
+		"TPOT of nothing": {func(e *Evidence) { e.TPOT.P50 = 0 }, "bunching", Invalid,
+			"the median TPOT is 0"},
 		"a peak beyond the wire": {func(e *Evidence) {
 			e.PeakTokens, e.TPOT.Mean, e.PeakConcurrency = ptr(20_132_659.2), 15.12, ptr(uint64(512))
 		}, "peak", Suspect, "a peak of 20132659 tokens/s, where 512 streams of 15.12 ms a token bring 33862"},
-		"another rate":              {func(e *Evidence) { e.Open.Achieved = 23.3 }, "rate", Suspect, "23.3 requests/s were sent, asked for were 20"},
-		"another rate by no chance": {func(e *Evidence) { e.Open = &Open{Asked: 20, Achieved: 20.6} }, "rate", Suspect, ""},
-		"half of the rate":          {func(e *Evidence) { e.Open = &Open{Asked: 20, Achieved: 10} }, "rate", Invalid, ""},
-		"a gap was not counted":     {func(e *Evidence) { e.ITL.Count-- }, "identity", Invalid, "differ"},
-		"a proxy that buffers":      {func(e *Evidence) { e.ITL.P50 = 0.05 }, "bunching", Suspect, "0.050 ms at 10.000 ms a token"},
-		"too few in flight":         {func(e *Evidence) { e.PeakConcurrency = ptr(uint64(90)) }, "concurrency", Suspect, "at most 90"},
-		"an idle endpoint":          {func(e *Evidence) { e.Endpoints = []uint64{1000, 0} }, "endpoints", Suspect, "1 of 2"},
-		"agents that began apart":   {func(e *Evidence) { e.Starts[1] = 150 }, "starts", Suspect, "150.0 ms"},
-		"other prompts":             {func(e *Evidence) { e.Lengths.ISLMissed, e.Lengths.ISLFar = 30, 20 }, "isl", Suspect, "2.0 % of the prompts were off by more than 1 % of the length asked, 3.0 % by a token or more"},
-		"other outputs":             {func(e *Evidence) { e.Lengths.OSLMissed = 20 }, "osl", Suspect, "2.0 %"},
-		"usage of some":             {func(e *Evidence) { e.Lengths.WithoutUsage = 1 }, "usage", Suspect, "1 of 1000"},
-		"a cache that knows us":     {func(e *Evidence) { e.CachedShare = ptr(0.9) }, "prefix_cache", Suspect, "90.0 %"},
+		"another rate": {func(e *Evidence) { e.Open.Achieved = 23.3 }, "rate", Suspect,
+			"23.3 requests/s were sent, asked for were 20"},
+		"another rate by no chance": {func(e *Evidence) { e.Open = &Open{Asked: 20, Achieved: 20.6} }, "rate",
+			Suspect, ""},
+		"half of the rate": {func(e *Evidence) { e.Open = &Open{Asked: 20, Achieved: 10} }, "rate",
+			Invalid, ""},
+		"a gap was not counted": {func(e *Evidence) { e.ITL.Count-- }, "identity", Invalid, "differ"},
+		"a proxy that buffers": {func(e *Evidence) { e.ITL.P50 = 0.05 }, "bunching", Suspect,
+			"0.050 ms at 10.000 ms a token"},
+		"too few in flight": {func(e *Evidence) { e.PeakConcurrency = ptr(uint64(90)) }, "concurrency", Suspect,
+			"at most 90"},
+		"an idle endpoint": {func(e *Evidence) { e.Endpoints = []uint64{1000, 0} }, "endpoints",
+			Suspect, "1 of 2"},
+		"agents that began apart": {func(e *Evidence) { e.Starts[1] = 150 }, "starts", Suspect, "150.0 ms"},
+		"other prompts": {func(e *Evidence) { e.Lengths.ISLMissed, e.Lengths.ISLFar = 30, 20 }, "isl",
+			Suspect, "2.0 % of the prompts were off by more than 1 % of the length asked, 3.0 % by a token or more"},
+		"other outputs": {func(e *Evidence) { e.Lengths.OSLMissed = 20 }, "osl", Suspect, "2.0 %"},
+		"usage of some": {func(e *Evidence) { e.Lengths.WithoutUsage = 1 }, "usage", Suspect, "1 of 1000"},
+		"a cache that knows us": {func(e *Evidence) { e.CachedShare = ptr(0.9) }, "prefix_cache",
+			Suspect, "90.0 %"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := sound()
@@ -136,12 +166,16 @@ func TestEachFlawIsFoundByItsCheck(t *testing.T) {
 func TestNoFalseAlarms(t *testing.T) {
 	for name, change := range map[string]func(*Evidence){
 		"15 of 5,704 frames in one hiccup": func(e *Evidence) {
-			e.Streams.Frames, e.Streams.CoalescedReads, e.ReceiveLag.Count, e.Hiccup = 5704, 3, 5689, &Hiccup{Second: 7, Here: 14, All: 15}
+			e.Streams.Frames, e.Streams.CoalescedReads, e.ReceiveLag.Count, e.Hiccup = 5704, 3, 5689,
+				&Hiccup{Second: 7, Here: 14, All: 15}
 		},
-		"a stream interval of 8":     func(e *Evidence) { e.TokensPerFrame.P50, e.Streams.TokenFrames = 7.7, 12_987 },
-		"prompts off by a token":     func(e *Evidence) { e.Lengths.ISLMissed = 1000 },
-		"a Poisson sample of 1,000":  func(e *Evidence) { e.Open.Achieved = 22 },
-		"speculative decoding":       func(e *Evidence) { e.Streams.HeadTokens, e.Streams.TokenFrames, e.TokensPerFrame.P50 = 3000, 33_333, 3 },
+		"a stream interval of 8":    func(e *Evidence) { e.TokensPerFrame.P50, e.Streams.TokenFrames = 7.7, 12_987 },
+		"prompts off by a token":    func(e *Evidence) { e.Lengths.ISLMissed = 1000 },
+		"a Poisson sample of 1,000": func(e *Evidence) { e.Open.Achieved = 22 },
+		"speculative decoding": func(e *Evidence) {
+			e.Streams.HeadTokens, e.Streams.TokenFrames,
+				e.TokensPerFrame.P50 = 3000, 33_333, 3
+		},
 		"a peak in bursts of chance": func(e *Evidence) { e.PeakTokens = ptr(20_000.0) },
 	} {
 		e := sound()
@@ -157,12 +191,14 @@ func TestWavesAreTold(t *testing.T) {
 	e := sound()
 	e.StartGap.Std = 56
 	got := Judge(e)
-	if got.Verdict != Valid || len(got.Notes) != 1 || !strings.Contains(got.Notes[0], "started in waves (variation of the gaps between starts 11.2") {
+	if got.Verdict != Valid || len(got.Notes) != 1 ||
+		!strings.Contains(got.Notes[0], "started in waves (variation of the gaps between starts 11.2") {
 		t.Errorf("%s, %q", got.Verdict, got.Notes)
 	}
 	for name, change := range map[string]func(*Evidence){
 		"at random": func(e *Evidence) { e.StartGap.Std = 6 }, "another load": func(e *Evidence) { e.Closed = nil },
-		"few slots": func(e *Evidence) { e.Closed.Concurrency = 4 }, "few rounds": func(e *Evidence) { e.Requests.Started = 300 },
+		"few slots":  func(e *Evidence) { e.Closed.Concurrency = 4 },
+		"few rounds": func(e *Evidence) { e.Requests.Started = 300 },
 	} {
 		e := sound()
 		e.StartGap.Std = 56
@@ -221,7 +257,8 @@ func TestOneLateRequestOfFewIsAHiccup(t *testing.T) {
 	}
 }
 
-// The worst check is the verdict, the reasons are those that failed, and all of it can be written as JSON, whatever was measured.
+// The worst check is the verdict, the reasons are those that failed, and all of it can be written as JSON, whatever was
+// measured.
 func TestVerdictIsThatOfTheWorstCheck(t *testing.T) {
 	times := rapid.Custom(func(t *rapid.T) *Times {
 		n := rapid.Uint64Range(1, 1e6).Draw(t, "count")
@@ -231,16 +268,22 @@ func TestVerdictIsThatOfTheWorstCheck(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Uint64Range(0, 1e6)
 		e := sound()
-		e.Requests = Requests{n.Draw(t, "started"), n.Draw(t, "completed"), n.Draw(t, "failed"), ptr(n.Draw(t, "never"))}
-		e.SendDelay, e.ITL, e.TPOT, e.TTFT, e.E2E = times.Draw(t, "delay"), times.Draw(t, "itl"), times.Draw(t, "tpot"), times.Draw(t, "ttft"), times.Draw(t, "e2e")
+		e.Requests = Requests{n.Draw(t, "started"), n.Draw(t, "completed"), n.Draw(t, "failed"),
+			ptr(n.Draw(t, "never"))}
+		e.SendDelay, e.ITL, e.TPOT, e.TTFT, e.E2E = times.Draw(t, "delay"), times.Draw(t, "itl"), times.Draw(t, "tpot"),
+			times.Draw(t, "ttft"), times.Draw(t, "e2e")
 		e.Streams = Streams{
-			Frames: n.Draw(t, "frames"), CoalescedReads: n.Draw(t, "coalesced"), UnstampedFrames: n.Draw(t, "unstamped"), Whole: n.Draw(t, "whole"),
-			InOneFrame: n.Draw(t, "one frame"), InOneRead: n.Draw(t, "one read"), Undecided: n.Draw(t, "undecided"), OutputTokens: n.Draw(t, "tokens"),
-			TokenFrames: n.Draw(t, "token frames"), TextBytes: n.Draw(t, "text"), HiddenReasoning: n.Draw(t, "hidden"), HeadTokens: n.Draw(t, "head"),
-			WithHead: n.Draw(t, "with head"),
+			Frames: n.Draw(t, "frames"), CoalescedReads: n.Draw(t, "coalesced"),
+			UnstampedFrames: n.Draw(t, "unstamped"), Whole: n.Draw(t, "whole"),
+			InOneFrame: n.Draw(t, "one frame"), InOneRead: n.Draw(t, "one read"), Undecided: n.Draw(t, "undecided"),
+			OutputTokens: n.Draw(t, "tokens"),
+			TokenFrames:  n.Draw(t, "token frames"), TextBytes: n.Draw(t, "text"), HiddenReasoning: n.Draw(t, "hidden"),
+			HeadTokens: n.Draw(t, "head"),
+			WithHead:   n.Draw(t, "with head"),
 		}
 		e.Hiccup = &Hiccup{Here: n.Draw(t, "here"), All: n.Draw(t, "all")}
-		e.Open = &Open{Asked: rapid.Float64Range(1e-6, 1e7).Draw(t, "asked"), Achieved: rapid.Float64Range(0, 1e7).Draw(t, "achieved"), Shape: 1}
+		e.Open = &Open{Asked: rapid.Float64Range(1e-6, 1e7).Draw(t, "asked"),
+			Achieved: rapid.Float64Range(0, 1e7).Draw(t, "achieved"), Shape: 1}
 		got := Judge(e)
 		worst, bad := 0, 0
 		for _, c := range got.Checks {

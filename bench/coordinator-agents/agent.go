@@ -138,7 +138,8 @@ func (a *agent) probe(ctx context.Context, service spatev1.ControlServiceClient)
 	return nil
 }
 
-// deliver sends a snapshot after each window, the last one with the totals. Both processes are on this machine: they have one clock.
+// deliver sends a snapshot after each window, the last one with the totals. Both processes are on this machine: they
+// have one clock.
 func (a *agent) deliver(ctx context.Context, push spatev1.MetricsService_PushClient, starts <-chan *spatev1.Arm) error {
 	var arm *spatev1.Arm
 	select {

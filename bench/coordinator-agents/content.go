@@ -8,15 +8,15 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// variants is how many different windows there are: enough that merged histograms look like those of many machines, few enough to be made
-// beforehand.
+// variants is how many different windows there are: enough that merged histograms look like those of many machines, few
+// enough to be made beforehand.
 const variants = 64
 
 // gapsOfRow is how many token gaps a row has.
 const gapsOfRow = 50
 
-// spread is the lognormal distribution of a metric: its median and its sigma. A sigma of 0.3 puts most of a few hundred values into
-// bins of their own.
+// spread is the lognormal distribution of a metric: its median and its sigma. A sigma of 0.3 puts most of a few hundred
+// values into bins of their own.
 type spread struct {
 	metric        spatev1.Metric
 	median, sigma float64
@@ -57,7 +57,8 @@ func makeSeries(values int) []*spatev1.Series {
 func counters(values, windows int) *spatev1.Counters {
 	n := uint64(values) * uint64(windows)
 	return &spatev1.Counters{
-		Started: n, Completed: n, InputTokens: 3000 * n, OutputTokens: 150 * n, Frames: 150 * n, TokensArrived: 150 * n, TokenFrames: 150 * n, Chunks: 150 * n,
+		Started: n, Completed: n, InputTokens: 3000 * n, OutputTokens: 150 * n, Frames: 150 * n, TokensArrived: 150 * n,
+		TokenFrames: 150 * n, Chunks: 150 * n,
 	}
 }
 
@@ -66,7 +67,8 @@ func shares(values, window int) (all []*spatev1.WindowShare) {
 	const windows = 5
 	n := uint64(values)
 	for i := range min(windows, window+1) {
-		s := &spatev1.WindowShare{Window: uint32(window - i), OutputTokens: 30 * n, Chunks: 30 * n, MicroRequests: 200_000 * n}
+		s := &spatev1.WindowShare{Window: uint32(window - i), OutputTokens: 30 * n, Chunks: 30 * n,
+			MicroRequests: 200_000 * n}
 		if i == window { // what was before the start
 			rest := uint64(windows - i)
 			s.OutputTokens, s.Chunks, s.MicroRequests = rest*s.OutputTokens, rest*s.Chunks, rest*s.MicroRequests
@@ -100,9 +102,11 @@ func makeRows(values int) []*spatev1.RequestRecord {
 		}
 		tokens, prompt := uint64(gapsOfRow+1), uint64(3000)
 		rows[i] = &spatev1.RequestRecord{
-			Index: uint64(i), ScheduledNs: start, StartNs: start, FirstTokenNs: &ttft, LastTokenNs: &last, EndNs: last, ItlNs: gaps,
-			IslAsked: 3000, OslAsked: gapsOfRow + 1, InputTokens: &prompt, OutputTokens: &tokens, Usage: true, TokenFrames: tokens,
-			HttpStatus: 200, BodyHash: random.Uint64(), FinishReason: "stop",
+			Index: uint64(i), ScheduledNs: start, StartNs: start, FirstTokenNs: &ttft, LastTokenNs: &last, EndNs: last,
+			ItlNs:    gaps,
+			IslAsked: 3000, OslAsked: gapsOfRow + 1, InputTokens: &prompt, OutputTokens: &tokens, Usage: true,
+			TokenFrames: tokens,
+			HttpStatus:  200, BodyHash: random.Uint64(), FinishReason: "stop",
 		}
 	}
 	return rows

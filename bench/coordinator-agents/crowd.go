@@ -36,7 +36,8 @@ type answers struct {
 }
 
 func newCrowd(s settings) *crowd {
-	c := &crowd{settings: s, series: makeSeries(s.values), totals: totals(s.values, s.windows), began: make(chan struct{})}
+	c := &crowd{settings: s, series: makeSeries(s.values), totals: totals(s.values, s.windows),
+		began: make(chan struct{})}
 	if s.records != "" {
 		c.rows = makeRows(s.values)
 	}
@@ -51,7 +52,8 @@ func (c *crowd) play(ctx context.Context) error {
 		a := &agent{
 			crowd: c, number: i, incarnation: rand.Uint64() | 1,
 			info: &spatev1.AgentInfo{
-				Name: fmt.Sprintf("agent-%04d", i), Region: fmt.Sprintf("region-%d", i%c.regions), Version: "bench", Host: "bench",
+				Name: fmt.Sprintf("agent-%04d", i), Region: fmt.Sprintf("region-%d", i%c.regions), Version: "bench",
+				Host:   "bench",
 				Weight: uint32(1 + i%3), Cores: 4,
 			},
 		}

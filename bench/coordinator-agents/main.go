@@ -1,8 +1,9 @@
 // Command coordinator-agents plays many agents against one coordinator and says what that costs it.
 //
-// Each agent is a connection of its own that does what an agent of this version does: Hello, Applied, a heartbeat and four clock
-// probes a second, a snapshot a window sent off 250 ms after its end, totals at the end. It sends no request to anybody. The
-// coordinator is another process on this machine, started by the caller; bench/coordinator-1000.sh is the usual one.
+// Each agent is a connection of its own that does what an agent of this version does: Hello, Applied, a heartbeat and
+// four clock probes a second, a snapshot a window sent off 250 ms after its end, totals at the end. It sends no request
+// to anybody. The coordinator is another process on this machine, started by the caller; bench/coordinator-1000.sh is
+// the usual one.
 package main
 
 import (
@@ -41,7 +42,8 @@ func main() {
 	flag.IntVar(&s.regions, "regions", 1, "regions that the agents are of")
 	flag.IntVar(&s.windows, "windows", 60, "windows of a second")
 	flag.IntVar(&s.settle, "settle", 5, "windows at the begin that are not measured")
-	flag.IntVar(&s.values, "values", 300, "requests of an agent and window: each of its 10 distributions has as many values")
+	flag.IntVar(&s.values, "values", 300,
+		"requests of an agent and window: each of its 10 distributions has as many values")
 	flag.IntVar(&s.probes, "probes", 4, "clock probes of an agent a second")
 	flag.StringVar(&s.records, "records", "", "rows of requests: parquet or jsonl; empty: none")
 	flag.DurationVar(&s.join, "join", 4*time.Second, "time over which the agents connect")

@@ -17,8 +17,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestPlay plays a few agents of two regions with rows against a coordinator in this process: what they say is taken as agents' is, to the
-// last total.
+// TestPlay plays a few agents of two regions with rows against a coordinator in this process: what they say is taken as
+// agents' is, to the last total.
 func TestPlay(t *testing.T) {
 	dir := t.TempDir()
 	c, err := coordinator.New(coordinator.Config{DataDir: dir, Logger: slog.New(slog.DiscardHandler)})
@@ -46,13 +46,15 @@ func TestPlay(t *testing.T) {
 		}
 	}()
 	r, err := play(t.Context(), settings{
-		coordinator: l.Addr().String(), status: strings.TrimPrefix(status.URL, "http://"), pid: os.Getpid(), dataDir: dir,
-		agents: 3, regions: 2, windows: 4, settle: 1, values: 20, probes: 2, records: "jsonl",
+		coordinator: l.Addr().String(), status: strings.TrimPrefix(status.URL, "http://"), pid: os.Getpid(),
+		dataDir: dir,
+		agents:  3, regions: 2, windows: 4, settle: 1, values: 20, probes: 2, records: "jsonl",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.acked != 12 || !r.stage.GetComplete() || r.acks.Count() != 12 || len(r.delays) == 0 || r.after.ledger == 0 || r.probed == 0 {
+	if r.acked != 12 || !r.stage.GetComplete() || r.acks.Count() != 12 || len(r.delays) == 0 || r.after.ledger == 0 ||
+		r.probed == 0 {
 		t.Errorf("%+v", r)
 	}
 	if table := r.String(); !strings.Contains(table, "| 12, 0, true |") || strings.Contains(table, "n/a") {

@@ -28,15 +28,18 @@ func (m *meter) report(first sample, e ending, a *answers) (report, error) {
 		return report{}, fmt.Errorf("%d snapshots refused, the last because: %v", refused, a.last.Load())
 	}
 	if e.stage == nil || !e.stage.GetComplete() || e.end == nil || !e.end.GetComplete() {
-		return report{}, fmt.Errorf("the result is not complete: stage: %s; run: %s", e.stage.GetFailure(), e.end.GetReason())
+		return report{}, fmt.Errorf("the result is not complete: stage: %s; run: %s", e.stage.GetFailure(),
+			e.end.GetReason())
 	}
 	if len(e.measured) < 2 {
 		return report{}, errors.New("the coordinator's process and its metrics could not be read while the run went on")
 	}
 	if want := float64(m.agents * m.windows); e.after.metrics["spate_coordinator_snapshots_total"]-first.metrics["spate_coordinator_snapshots_total"] != want {
-		return report{}, fmt.Errorf("the coordinator wrote %v snapshots, not %v", e.after.metrics["spate_coordinator_snapshots_total"], want)
+		return report{}, fmt.Errorf("the coordinator wrote %v snapshots, not %v",
+			e.after.metrics["spate_coordinator_snapshots_total"], want)
 	}
-	r := report{settings: m.settings, ending: e, first: first, acks: a.acks, probes: a.probes, acked: a.acked.Load(), probed: a.probed.Load()}
+	r := report{settings: m.settings, ending: e, first: first, acks: a.acks, probes: a.probes, acked: a.acked.Load(),
+		probed: a.probed.Load()}
 	for i, s := range e.measured[1:] {
 		if s.metrics["spate_coordinator_windows_total"] > e.measured[i].metrics["spate_coordinator_windows_total"] {
 			r.delays = append(r.delays, time.Duration(s.metrics["spate_coordinator_window_delay_seconds"]*1e9))
@@ -62,7 +65,8 @@ func (r report) String() string {
 	}
 	row("what", "value")
 	row("---", "---:")
-	row("agents, regions, windows, values of a distribution, rows", "%d, %d, %d, %d, %s", r.agents, r.regions, r.windows, r.values, rows(r.records))
+	row("agents, regions, windows, values of a distribution, rows", "%d, %d, %d, %d, %s", r.agents, r.regions,
+		r.windows, r.values, rows(r.records))
 	row("snapshots, of which refused or duplicate; complete", "%d, 0, %v", r.acked, r.stage.GetComplete())
 	row("coordinator's CPU", "%.1f %% of a core (user %.1f, system %.1f)", 100*cpu/seconds,
 		100*(to.user-from.user).Seconds()/seconds, 100*(to.sys-from.sys).Seconds()/seconds)
@@ -71,9 +75,11 @@ func (r report) String() string {
 	row("end of a window to its merged result, p50, p99, most", "%s", quantiles(r.delays))
 	row("snapshot to ack, p50, p99, most", "%s", values(r.acks))
 	row("clock probe, p50, p99, most", "%s", values(r.probes))
-	row("ledger", "%.1f MB/s, %.0f bytes a snapshot", float64(to.ledger-from.ledger)/1e6/seconds, float64(r.after.ledger)/float64(r.acked))
+	row("ledger", "%.1f MB/s, %.0f bytes a snapshot", float64(to.ledger-from.ledger)/1e6/seconds,
+		float64(r.after.ledger)/float64(r.acked))
 	row("CPU until the end of settling, and from the last window to the run's end", "%.2f s, %.2f s",
-		(from.user + from.sys - r.first.user - r.first.sys).Seconds(), (r.after.user + r.after.sys - to.user - to.sys).Seconds())
+		(from.user + from.sys - r.first.user - r.first.sys).Seconds(),
+		(r.after.user + r.after.sys - to.user - to.sys).Seconds())
 	return b.String()
 }
 
@@ -90,7 +96,8 @@ func quantiles(sorted []time.Duration) string {
 		return "n/a"
 	}
 	at := func(p float64) time.Duration { return sorted[min(int(p*float64(len(sorted))), len(sorted)-1)] }
-	return fmt.Sprintf("%.0f ms, %.0f ms, %.0f ms", at(0.5).Seconds()*1e3, at(0.99).Seconds()*1e3, sorted[len(sorted)-1].Seconds()*1e3)
+	return fmt.Sprintf("%.0f ms, %.0f ms, %.0f ms", at(0.5).Seconds()*1e3, at(0.99).Seconds()*1e3,
+		sorted[len(sorted)-1].Seconds()*1e3)
 }
 
 // values are the same of a histogram.

@@ -40,7 +40,8 @@ func submit(ctx context.Context, s settings, c *crowd, m *meter) (ending, error)
 	defer conn.Close()
 	service := spatev1.NewRunServiceClient(conn)
 	answer, err := service.SubmitRun(ctx, &spatev1.SubmitRunRequest{
-		PlanYaml: fmt.Appendf(nil, planForm, s.agents*s.values, s.windows+60), PlanPath: "plan.yaml", Records: s.records,
+		PlanYaml: fmt.Appendf(nil, planForm, s.agents*s.values, s.windows+60), PlanPath: "plan.yaml",
+		Records:   s.records,
 		MinAgents: uint32(s.agents), AgentsTimeout: durationpb.New(2 * time.Minute),
 	})
 	if err != nil {

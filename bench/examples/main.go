@@ -1,9 +1,10 @@
-// Command examples runs the shipped plans against the simulator and writes a page for each into docs/examples: make examples. Stages are
-// timed, so nothing else should run on the machine. It reads results.json and report.md of its runs, and simulator/testdata/seeds.yaml for
-// what was measured on the deployments that the plans simulate; it measures nothing itself.
+// Command examples runs the shipped plans against the simulator and writes a page for each into docs/examples: make
+// examples. Stages are timed, so nothing else should run on the machine. It reads results.json and report.md of its
+// runs, and simulator/testdata/seeds.yaml for what was measured on the deployments that the plans simulate; it measures
+// nothing itself.
 //
-// A plan with published numbers is run one target at a time, and the runs are kept: with PLAN/TARGET as its argument the program runs that
-// target alone and writes the page from this run and the kept ones.
+// A plan with published numbers is run one target at a time, and the runs are kept: with PLAN/TARGET as its argument
+// the program runs that target alone and writes the page from this run and the kept ones.
 package main
 
 import (
@@ -29,10 +30,11 @@ import (
 	"github.com/spate-load/spate/plans"
 )
 
-// speeds are how many times faster than planned the long plans are run, or targets of theirs. Two cores keep up with 30,000 tokens a
-// second.
+// speeds are how many times faster than planned the long plans are run, or targets of theirs. Two cores keep up with
+// 30,000 tokens a second.
 var speeds = map[string]float64{
-	"dynamo-vllm-h20": 12, "dynamo-vllm-h20/vllm-v0": 5, "dynamo-vllm-h20/vllm-v1": 5, "deepseek-r1-h20": 30, "mooncake-a10": 8, "gpustack-h100": 3,
+	"dynamo-vllm-h20": 12, "dynamo-vllm-h20/vllm-v0": 5, "dynamo-vllm-h20/vllm-v1": 5, "deepseek-r1-h20": 30,
+	"mooncake-a10": 8, "gpustack-h100": 3,
 }
 
 // settings say what is run and where pages go.
@@ -128,7 +130,8 @@ func (s *settings) writeTargets(name string, seeds []seed) error {
 		commands = append(commands, "`"+command(s.args(name, d.Target))+"`")
 		run, err := readStages(filepath.Join(s.runOf(name, d.Target), "results.json"))
 		if errors.Is(err, fs.ErrNotExist) {
-			fmt.Fprintf(os.Stderr, "No page yet: %s has not been run. Run: make examples PLANS=%s/%s\n", d.Target, name, d.Target)
+			fmt.Fprintf(os.Stderr, "No page yet: %s has not been run. Run: make examples PLANS=%s/%s\n", d.Target,
+				name, d.Target)
 			return nil
 		}
 		if err != nil {
@@ -138,7 +141,8 @@ func (s *settings) writeTargets(name string, seeds []seed) error {
 	}
 	var page strings.Builder
 	writeHead(&page, name, strings.Join(commands, ", "))
-	if err := writeBeside(&page, stages, seeds, func(target string) float64 { return max(1, s.speed(name, target)) }); err != nil {
+	if err := writeBeside(&page, stages, seeds,
+		func(target string) float64 { return max(1, s.speed(name, target)) }); err != nil {
 		return err
 	}
 	return s.save(name, page.String())
@@ -178,7 +182,8 @@ func (s *settings) args(name, target string) []string {
 // command is what a user types.
 func command(args []string) string { return "spate " + strings.Join(args, " ") }
 
-// run runs `spate` in place of an earlier run, or leaves that as it is. A run that ends with results and an exit code has a verdict, and is no error.
+// run runs `spate` in place of an earlier run, or leaves that as it is. A run that ends with results and an exit code
+// has a verdict, and is no error.
 func (s *settings) run(ctx context.Context, args []string, dir string) error {
 	if s.kept {
 		return nil
@@ -199,8 +204,8 @@ func (s *settings) run(ctx context.Context, args []string, dir string) error {
 	return nil
 }
 
-// fingerprint names a plan by what it asks for: the hash of its YAML without comments, layout and description. Defaults are not in it, so
-// a new field of plans leaves it as it is.
+// fingerprint names a plan by what it asks for: the hash of its YAML without comments, layout and description. Defaults
+// are not in it, so a new field of plans leaves it as it is.
 func fingerprint(name string) (string, error) {
 	source, err := plans.Open(name)
 	if err != nil {

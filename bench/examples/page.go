@@ -78,12 +78,13 @@ func (s *stage) value(column string, speed float64) (float64, error) {
 
 // heads are the columns' names on a page.
 var heads = map[string]string{
-	"tokens_per_second": "Output (tok/s)", "ttft": "Mean TTFT (ms)", "ttft_p99": "P99 TTFT (ms)", "tpot": "Mean TPOT (ms)",
+	"tokens_per_second": "Output (tok/s)", "ttft": "Mean TTFT (ms)", "ttft_p99": "P99 TTFT (ms)",
+	"tpot":     "Mean TPOT (ms)",
 	"tpot_p99": "P99 TPOT (ms)", "e2e": "Mean E2E (ms)", "e2e_p99": "P99 E2E (ms)",
 }
 
-// writeBeside appends a table for each workload of each target, with how far each cell is from what was measured. speedOf is how many
-// times faster than planned a target was run.
+// writeBeside appends a table for each workload of each target, with how far each cell is from what was measured.
+// speedOf is how many times faster than planned a target was run.
 func writeBeside(w io.Writer, stages []stage, seeds []seed, speedOf func(target string) float64) error {
 	fmt.Fprintln(w, "\nAll values are the plan's: what ran faster is converted back. In brackets: how far from the published number.")
 	var reasons []string
@@ -170,7 +171,8 @@ func writeReasons(w io.Writer, reasons []string) {
 
 var level2 = regexp.MustCompile(`(?m)^## `)
 
-// copyTables appends the report's tables of results and its verdicts, without its head and without what is told stage by stage.
+// copyTables appends the report's tables of results and its verdicts, without its head and without what is told stage
+// by stage.
 func copyTables(w io.Writer, path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -52,7 +52,8 @@ All values are the plan's: what ran faster is converted back. In brackets: how f
 	if diff := cmp.Diff(want, page.String()); diff != "" {
 		t.Error(diff)
 	}
-	if err := writeBeside(&page, stages, seeds, func(string) float64 { return 1 }); err == nil || !strings.Contains(err.Error(), "no stage") {
+	if err := writeBeside(&page, stages, seeds, func(string) float64 { return 1 }); err == nil ||
+		!strings.Contains(err.Error(), "no stage") {
 		t.Errorf("a load that was not run: %v", err)
 	}
 	if _, err := stages[0].value("e2e", 1); err == nil {
@@ -79,8 +80,8 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// A page without published numbers says which plan it was made of: the one that ships today. TestExamplesAreCurrent of the simulator holds
-// the other pages, by their values.
+// A page without published numbers says which plan it was made of: the one that ships today. TestExamplesAreCurrent of
+// the simulator holds the other pages, by their values.
 func TestPagesAreOfTheShippedPlans(t *testing.T) {
 	seeds, err := readSeeds("../../simulator/testdata/seeds.yaml")
 	if err != nil {

@@ -50,8 +50,8 @@ func (c *spate) do(ctx context.Context, t *taker) error {
 
 func (c *spate) close() { c.client.Close() }
 
-// usual is what most clients are: net/http's Transport, lines by a bufio.Scanner, times by the program's clock, and with decode
-// encoding/json for each frame.
+// usual is what most clients are: net/http's Transport, lines by a bufio.Scanner, times by the program's clock, and
+// with decode encoding/json for each frame.
 type usual struct {
 	transport *http.Transport
 	url       string

@@ -13,7 +13,8 @@ const (
 	bins    = (64 - binBits) << binBits
 )
 
-// distribution counts times in bins, to the nanosecond below 256 ns. It may be used concurrently, and allocates nothing.
+// distribution counts times in bins, to the nanosecond below 256 ns. It may be used concurrently, and allocates
+// nothing.
 type distribution struct{ counts [bins]atomic.Uint64 }
 
 // add counts a time; what is below 0 counts as 0.
@@ -51,5 +52,6 @@ func (d *distribution) quantile(share float64) time.Duration {
 
 // String gives p50, p99, p99.9 and the most, in microseconds.
 func (d *distribution) String() string {
-	return fmt.Sprintf("%.1f/%.1f/%.1f/%.1f", us(d.quantile(0.5)), us(d.quantile(0.99)), us(d.quantile(0.999)), us(d.quantile(1)))
+	return fmt.Sprintf("%.1f/%.1f/%.1f/%.1f", us(d.quantile(0.5)), us(d.quantile(0.99)), us(d.quantile(0.999)),
+		us(d.quantile(1)))
 }

@@ -1,8 +1,8 @@
-// Command frames is a client of streams with nothing around it: it sends the same request on a number of streams again and again, takes
-// what comes, and says what a frame and a request cost this process in CPU time, and how far its times of frames are from the truth that
-// the simulator writes into them. With --client it is Spate's stream client, or what most programs are made of: net/http's, with a
-// bufio.Scanner, and with encoding/json on top. bench/floor is the same in C without any reading. Shell scripts of bench/ call it; it
-// makes no result files, and sends load only to loopback.
+// Command frames is a client of streams with nothing around it: it sends the same request on a number of streams again
+// and again, takes what comes, and says what a frame and a request cost this process in CPU time, and how far its times
+// of frames are from the truth that the simulator writes into them. With --client it is Spate's stream client, or what
+// most programs are made of: net/http's, with a bufio.Scanner, and with encoding/json on top. bench/floor is the same
+// in C without any reading. Shell scripts of bench/ call it; it makes no result files, and sends load only to loopback.
 package main
 
 import (
@@ -32,7 +32,8 @@ func main() {
 	flag.StringVar(&s.client, "client", "stream", "`client`: stream, nethttp or json")
 	flag.StringVar(&s.endpoint, "endpoint", "http://127.0.0.1:18100", "`URL` of the simulator")
 	flag.IntVar(&s.streams, "streams", 1000, "`requests` under way at a time")
-	flag.UintVar(&s.tokens, "tokens", 1_000_000, "`tokens` of each answer: 1 for short requests; one that ends is followed by the next")
+	flag.UintVar(&s.tokens, "tokens", 1_000_000,
+		"`tokens` of each answer: 1 for short requests; one that ends is followed by the next")
 	flag.DurationVar(&s.warmup, "warmup", 2*time.Second, "`time` from the first frame of all streams to the measuring")
 	flag.DurationVar(&s.length, "length", 5*time.Second, "`time` that is measured")
 	flag.BoolVar(&s.print, "print-request", false, "print the whole HTTP request instead, for bench/floor")

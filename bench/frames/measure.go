@@ -162,7 +162,8 @@ func (b *bench) rest(length time.Duration) error {
 func (b *bench) usage() usage {
 	var r syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r) // fails for no process that asks for its own
-	u := usage{at: clock.Now(), user: time.Duration(r.Utime.Nano()), os: time.Duration(r.Stime.Nano()), requests: b.requests.Load()}
+	u := usage{at: clock.Now(), user: time.Duration(r.Utime.Nano()), os: time.Duration(r.Stime.Nano()),
+		requests: b.requests.Load()}
 	for i := range b.frames {
 		u.frames += b.frames[i].n.Load()
 	}
@@ -174,7 +175,8 @@ func report(s *settings, from, to usage, e *errorsOf) {
 	frames, requests := float64(to.frames-from.frames), float64(to.requests-from.requests)
 	cpu := (to.user - from.user) + (to.os - from.os)
 	fmt.Printf("client=%s streams=%d seconds=%.3f frames=%.0f user_us=%.3f sys_us=%.3f requests=%.0f requests_per_cpu_s=%.0f",
-		s.client, s.streams, to.at.Sub(from.at).Seconds(), frames, us(to.user-from.user)/frames, us(to.os-from.os)/frames,
+		s.client, s.streams, to.at.Sub(from.at).Seconds(), frames, us(to.user-from.user)/frames,
+		us(to.os-from.os)/frames,
 		requests, requests/cpu.Seconds())
 	if e.stamp.count() > 0 {
 		fmt.Print(" stamp_us=", &e.stamp, " program_us=", &e.program)

@@ -5,15 +5,18 @@ import (
 	"path/filepath"
 )
 
-// startAIPerf runs `aiperf profile` with its own synthetic prompts. It reads a tokenizer from a folder only where it may go online, which it
-// then has no reason to do.
+// startAIPerf runs `aiperf profile` with its own synthetic prompts. It reads a tokenizer from a folder only where it
+// may go online, which it then has no reason to do.
 func startAIPerf(j Job) (Command, error) {
 	return Command{Args: []string{
-		j.program("aiperf", "aiperf"), "profile", "--model", "m", "--url", j.URL, "--endpoint-type", "completions", "--streaming",
+		j.program("aiperf", "aiperf"), "profile", "--model", "m", "--url", j.URL, "--endpoint-type", "completions",
+		"--streaming",
 		"--tokenizer", j.tokenizer(), "--use-server-token-count",
 		"--concurrency", fmt.Sprint(j.Streams), "--request-count", fmt.Sprint(j.Requests),
-		"--isl", fmt.Sprint(j.ISL), "--isl-stddev", "0", "--osl", fmt.Sprint(j.OSL), "--osl-stddev", "0", "--extra-inputs", "ignore_eos:true",
-		"--ui", "none", "--no-gpu-telemetry", "--no-server-metrics", "--export-level", "summary", "--artifact-dir", filepath.Join(j.Dir, "out"),
+		"--isl", fmt.Sprint(j.ISL), "--isl-stddev", "0", "--osl", fmt.Sprint(j.OSL), "--osl-stddev", "0",
+		"--extra-inputs", "ignore_eos:true",
+		"--ui", "none", "--no-gpu-telemetry", "--no-server-metrics", "--export-level", "summary", "--artifact-dir",
+		filepath.Join(j.Dir, "out"),
 	}}, nil
 }
 
@@ -24,7 +27,8 @@ type aiperfMetric struct {
 
 func (m aiperfMetric) summary() Summary { return Summary{Mean: m.Avg, P50: m.P50, P99: m.P99} }
 
-// readAIPerf reads its summary. Its inter-token latency is a mean per request, our TPOT; its inter-chunk latency is our ITL.
+// readAIPerf reads its summary. Its inter-token latency is a mean per request, our TPOT; its inter-chunk latency is our
+// ITL.
 func readAIPerf(dir string) (Report, error) {
 	var r struct {
 		TTFT     aiperfMetric `json:"time_to_first_token"`
@@ -37,7 +41,8 @@ func readAIPerf(dir string) (Report, error) {
 		return Report{}, err
 	}
 	return Report{
-		TTFT: r.TTFT.summary(), ITL: r.ICL.summary(), TPOT: r.ITL.summary(), Requests: count(r.Requests.Avg), Failed: count(r.Failed.Avg),
+		TTFT: r.TTFT.summary(), ITL: r.ICL.summary(), TPOT: r.ITL.summary(), Requests: count(r.Requests.Avg),
+		Failed: count(r.Failed.Avg),
 	}, nil
 }
 

@@ -15,9 +15,12 @@ func startEvalScope(j Job) (Command, error) {
 	}
 	return Command{
 		Args: []string{
-			j.program("evalscope", "evalscope"), "perf", "--url", j.URL + "/v1/completions", "--api", "openai", "--model", "m", "--stream",
-			"--parallel", fmt.Sprint(j.Streams), "--number", fmt.Sprint(j.Requests), "--dataset", "line_by_line", "--dataset-path", prompts,
-			"--tokenizer-path", j.tokenizer(), "--max-tokens", fmt.Sprint(j.OSL), "--min-tokens", fmt.Sprint(j.OSL), "--extra-args", `{"ignore_eos":true}`,
+			j.program("evalscope", "evalscope"), "perf", "--url", j.URL + "/v1/completions", "--api", "openai",
+			"--model", "m", "--stream",
+			"--parallel", fmt.Sprint(j.Streams), "--number", fmt.Sprint(j.Requests), "--dataset", "line_by_line",
+			"--dataset-path", prompts,
+			"--tokenizer-path", j.tokenizer(), "--max-tokens", fmt.Sprint(j.OSL), "--min-tokens", fmt.Sprint(j.OSL),
+			"--extra-args", `{"ignore_eos":true}`,
 			"--no-test-connection", "--outputs-dir", filepath.Join(j.Dir, "out"),
 		},
 		Env: offline,
@@ -46,7 +49,8 @@ func readEvalScope(dir string) (Report, error) {
 	if err := readJSON(&rows, run, "benchmark_percentile.json"); err != nil {
 		return Report{}, err
 	}
-	r := Report{TTFT: Summary{Mean: s.TTFT}, TPOT: Summary{Mean: s.TPOT}, ITL: Summary{Mean: s.ITL}, Requests: s.Succeeded, Failed: s.Failed}
+	r := Report{TTFT: Summary{Mean: s.TTFT}, TPOT: Summary{Mean: s.TPOT}, ITL: Summary{Mean: s.ITL},
+		Requests: s.Succeeded, Failed: s.Failed}
 	for _, row := range rows {
 		switch row.Percentile {
 		case "50%":

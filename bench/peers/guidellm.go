@@ -5,7 +5,8 @@ import (
 	"path/filepath"
 )
 
-// startGuideLLM runs `guidellm run` with one worker process in place of up to ten: all of its processes share one core here.
+// startGuideLLM runs `guidellm run` with one worker process in place of up to ten: all of its processes share one core
+// here.
 func startGuideLLM(j Job) (Command, error) {
 	prompts, err := j.prompts(map[string]any{"prompt": j.prompt(), "output_tokens_count": j.OSL})
 	if err != nil {
@@ -15,7 +16,8 @@ func startGuideLLM(j Job) (Command, error) {
 		Args: []string{
 			j.program("guidellm", "guidellm"), "run",
 			"--backend", "kind=openai_http,target=" + j.URL + ",model=m,request_format=/v1/completions",
-			"--profile", fmt.Sprintf("kind=concurrent,streams=%d", j.Streams), "--constraint", fmt.Sprintf("kind=max_requests,count=%d", j.Requests),
+			"--profile", fmt.Sprintf("kind=concurrent,streams=%d", j.Streams), "--constraint",
+			fmt.Sprintf("kind=max_requests,count=%d", j.Requests),
 			"--tokenizer", "kind=huggingface_auto,model=" + j.tokenizer(), "--data", "kind=json_file,path=" + prompts,
 			"--output", "kind=json,path=" + filepath.Join(j.Dir, "out.json"), "--disable-console",
 		},
@@ -36,8 +38,9 @@ func (m guidellmMetric) summary() Summary {
 	return Summary{Mean: s.Mean, P50: s.Median, P99: s.Percentiles.P99}
 }
 
-// readGuideLLM reads its report. Its inter-token latency is a mean per request, weighted by tokens: our TPOT, as all outputs have the same
-// length. Its "time per output token" counts the first token too and is none of ours. It reports no single gaps.
+// readGuideLLM reads its report. Its inter-token latency is a mean per request, weighted by tokens: our TPOT, as all
+// outputs have the same length. Its "time per output token" counts the first token too and is none of ours. It reports
+// no single gaps.
 func readGuideLLM(dir string) (Report, error) {
 	var r struct {
 		Benchmarks []struct {
@@ -55,5 +58,6 @@ func readGuideLLM(dir string) (Report, error) {
 		return Report{}, fmt.Errorf("guidellm: %d benchmarks, want 1", len(r.Benchmarks))
 	}
 	m := r.Benchmarks[0].Metrics
-	return Report{TTFT: m.TTFT.summary(), TPOT: m.ITL.summary(), Requests: m.Totals.Successful, Failed: m.Totals.Errored}, nil
+	return Report{TTFT: m.TTFT.summary(), TPOT: m.ITL.summary(), Requests: m.Totals.Successful,
+		Failed: m.Totals.Errored}, nil
 }

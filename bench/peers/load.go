@@ -15,8 +15,10 @@ const (
 	Published Shape = "published" // see published
 )
 
-// published is the load that figures of vllm-bench were published for: ticks of 10 ms to 1,000 streams, a new connection for each request.
-var published = Load{Shape: Published, Streams: 1000, Requests: 1000, OSL: 100, TTFT: 50 * time.Millisecond, ITL: 10 * time.Millisecond}
+// published is the load that figures of vllm-bench were published for: ticks of 10 ms to 1,000 streams, a new
+// connection for each request.
+var published = Load{Shape: Published, Streams: 1000, Requests: 1000, OSL: 100, TTFT: 50 * time.Millisecond,
+	ITL: 10 * time.Millisecond}
 
 // Load is what each tool is asked to put on the server in one run, and how the server answers.
 type Load struct {
@@ -35,7 +37,8 @@ type Load struct {
 // Pace says how loads are laid out.
 type Pace struct {
 	TTFT, ITL time.Duration
-	// Frames is the most token frames a second that are asked of the server. A load that would have more gets a longer ITL.
+	// Frames is the most token frames a second that are asked of the server. A load that would have more gets a longer
+	// ITL.
 	Frames int
 	// Lasting is how long a load lasts about. Each stream has at least one request, and there are at least fewest.
 	Lasting time.Duration

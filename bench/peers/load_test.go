@@ -7,7 +7,8 @@ import (
 )
 
 func TestLoad(t *testing.T) {
-	p := Pace{TTFT: 50 * time.Millisecond, ITL: 20 * time.Millisecond, Frames: 40_000, Lasting: 5 * time.Second, ISL: 10, OSL: 100}
+	p := Pace{TTFT: 50 * time.Millisecond, ITL: 20 * time.Millisecond, Frames: 40_000, Lasting: 5 * time.Second,
+		ISL: 10, OSL: 100}
 	for _, c := range []struct {
 		shape    Shape
 		streams  int

@@ -13,15 +13,18 @@ import (
 func startLocust(j Job) (Command, error) {
 	return Command{
 		Args: []string{
-			j.program("locust", "locust"), "--locustfile", filepath.Join(j.Home, "locustfile.py"), "--headless", "--only-summary", "--host", j.URL,
-			"--users", fmt.Sprint(j.Streams), "--spawn-rate", fmt.Sprint(j.Streams), "--csv", filepath.Join(j.Dir, "locust"),
+			j.program("locust", "locust"), "--locustfile", filepath.Join(j.Home, "locustfile.py"), "--headless",
+			"--only-summary", "--host", j.URL,
+			"--users", fmt.Sprint(j.Streams), "--spawn-rate", fmt.Sprint(j.Streams), "--csv",
+			filepath.Join(j.Dir, "locust"),
 		},
-		Env: []string{fmt.Sprintf("PEERS_REQUESTS=%d", j.Requests), fmt.Sprintf("PEERS_OUTPUT_TOKENS=%d", j.OSL), "PEERS_PROMPT=" + j.prompt()},
+		Env: []string{fmt.Sprintf("PEERS_REQUESTS=%d", j.Requests), fmt.Sprintf("PEERS_OUTPUT_TOKENS=%d", j.OSL),
+			"PEERS_PROMPT=" + j.prompt()},
 	}, nil
 }
 
-// readLocust reads the statistics of its CSV file. The definitions are the locustfile's, and ours. Locust rounds what it takes percentiles of
-// to a millisecond, and from 100 ms on to two digits.
+// readLocust reads the statistics of its CSV file. The definitions are the locustfile's, and ours. Locust rounds what
+// it takes percentiles of to a millisecond, and from 100 ms on to two digits.
 func readLocust(dir string) (report Report, err error) {
 	file, err := os.Open(filepath.Join(dir, "locust_stats.csv"))
 	if err != nil {

@@ -44,7 +44,8 @@ func parse(args []string) (*settings, error) {
 	f.StringVar(&s.spate, "spate", "../../bin/spate", "the spate command, server and client")
 	f.StringVar(&s.home, "home", ".", "folder of bench/peers, with the tools' environments")
 	f.StringVar(&s.streams, "streams", "1 100 500 1000 4000", "numbers of streams")
-	f.StringVar(&s.shapes, "shapes", "ticks spread published", "shapes of the load: ticks, spread, and published, which has 1,000 streams whatever -streams says")
+	f.StringVar(&s.shapes, "shapes", "ticks spread published",
+		"shapes of the load: ticks, spread, and published, which has 1,000 streams whatever -streams says")
 	f.StringVar(&s.names, "tools", "", "tools (default: all that are installed)")
 	f.IntVar(&s.rounds, "rounds", 3, "rounds")
 	f.DurationVar(&s.timeout, "timeout", time.Minute, "longest run of a tool, its start included")
@@ -54,7 +55,8 @@ func parse(args []string) (*settings, error) {
 	f.IntVar(&s.serverCore, "server-core", 1, "core of the server")
 	f.DurationVar(&s.pace.TTFT, "ttft", 50*time.Millisecond, "the server's time to first token")
 	f.DurationVar(&s.pace.ITL, "itl", 20*time.Millisecond, "the server's inter-token latency")
-	f.IntVar(&s.pace.Frames, "frames", 40_000, "most token frames a second: more streams get a longer inter-token latency")
+	f.IntVar(&s.pace.Frames, "frames", 40_000,
+		"most token frames a second: more streams get a longer inter-token latency")
 	f.DurationVar(&s.pace.Lasting, "lasting", 5*time.Second, "about how long each load lasts")
 	f.IntVar(&s.pace.ISL, "isl", 10, "prompt tokens")
 	f.IntVar(&s.pace.OSL, "osl", 100, "output tokens")
@@ -139,9 +141,11 @@ func (s *settings) loadsOf(shape Shape) ([]Load, error) {
 	return loads, nil
 }
 
-// choose finds the tools that will run and their versions. A tool that is named must be there; else those that are not are told.
+// choose finds the tools that will run and their versions. A tool that is named must be there; else those that are not
+// are told.
 func (s *settings) choose() ([]Tool, *Results, error) {
-	results := &Results{Machine: thisMachine(), Started: time.Now().UTC(), Rounds: s.rounds, Timeout: s.timeout, Versions: map[string]string{}}
+	results := &Results{Machine: thisMachine(), Started: time.Now().UTC(), Rounds: s.rounds, Timeout: s.timeout,
+		Versions: map[string]string{}}
 	names := strings.Fields(s.names)
 	for _, name := range names {
 		if !slices.ContainsFunc(tools, func(t Tool) bool { return t.Name == name }) {
@@ -186,7 +190,8 @@ func (s *settings) measure(ctx context.Context, chosen []Tool, loads []Load, res
 
 // progress is a line about a run.
 func progress(r Run) string {
-	text := fmt.Sprintf("round %d  %-10s %5d streams  %-10s %5.1f s  ", r.Round+1, r.Load.Shape, r.Load.Streams, r.Tool, r.Usage.Seconds)
+	text := fmt.Sprintf("round %d  %-10s %5d streams  %-10s %5.1f s  ", r.Round+1, r.Load.Shape, r.Load.Streams, r.Tool,
+		r.Usage.Seconds)
 	if r.Failure != "" {
 		return text + r.Failure
 	}

@@ -11,7 +11,8 @@ func (r *Results) Markdown() string {
 	var b strings.Builder
 	low, high := r.loadAverages()
 	fmt.Fprintf(&b, "Measured on %s, %s, %d cores, Linux %s, %s. Rounds: %d, medians. Load average of the machine before the runs: %.1f to %.1f.\n\n",
-		r.Started.Format("2006-01-02 15:04 UTC"), r.Machine.CPU, r.Machine.Cores, r.Machine.Kernel, r.Machine.Go, r.Rounds, low, high)
+		r.Started.Format("2006-01-02 15:04 UTC"), r.Machine.CPU, r.Machine.Cores, r.Machine.Kernel, r.Machine.Go,
+		r.Rounds, low, high)
 	var versions []string
 	for _, t := range tools {
 		if v, ok := r.Versions[t.Name]; ok {
@@ -48,11 +49,15 @@ func (r *Results) loads() []Load {
 
 func (r *Results) table(b *strings.Builder, l Load) {
 	fmt.Fprintf(b, "\n### %s, %d streams\n\n", l.Shape, l.Streams)
-	fmt.Fprintf(b, "%d requests of %d prompt and %d output tokens; the server's TTFT is %v and its ITL %v.\n\n", l.Requests, l.ISL, l.OSL, l.TTFT, l.ITL)
+	fmt.Fprintf(b, "%d requests of %d prompt and %d output tokens; the server's TTFT is %v and its ITL %v.\n\n",
+		l.Requests, l.ISL, l.OSL, l.TTFT, l.ITL)
 	b.WriteString("| | TTFT - truth: mean, p50, p99 (ms) | TTFT - truth since arrival: mean, p50, p99 (ms) | ITL - truth: mean, p50, p99 (ms) | TPOT - truth: mean, p50, p99 (ms) | CPU s per 1M tokens: from the first request on, whole run | peak memory (MiB) | run (s) |\n")
 	b.WriteString("|---|---:|---:|---:|---:|---:|---:|---:|\n")
 	for _, t := range tools {
-		runs := slices.DeleteFunc(slices.Clone(r.Runs), func(run Run) bool { return run.Tool != t.Name || run.Load != l })
+		runs := slices.DeleteFunc(slices.Clone(r.Runs), func(run Run) bool {
+			return run.Tool != t.Name ||
+				run.Load != l
+		})
 		if len(runs) > 0 {
 			row(b, t.Name, runs)
 		}
@@ -72,7 +77,8 @@ func row(b *strings.Builder, name string, runs []Run) {
 	}
 	over := func(value func(Run) *float64) string { return number(median(each(good, value))) }
 	of := func(pick func(Run) Summary) string {
-		return over(func(r Run) *float64 { return pick(r).Mean }) + ", " + over(func(r Run) *float64 { return pick(r).P50 }) + ", " +
+		return over(func(r Run) *float64 { return pick(r).Mean }) + ", " +
+			over(func(r Run) *float64 { return pick(r).P50 }) + ", " +
 			over(func(r Run) *float64 { return pick(r).P99 })
 	}
 	fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s, %s | %s | %s |\n", name,
@@ -87,18 +93,24 @@ func row(b *strings.Builder, name string, runs []Run) {
 	connections(b, name, good)
 }
 
-// connections says what of a TTFT was the opening of connections, for a tool that tells it apart. All others' TTFT has it in it.
+// connections says what of a TTFT was the opening of connections, for a tool that tells it apart. All others' TTFT has
+// it in it.
 func connections(b *strings.Builder, name string, good []Run) {
 	opening := func(r Run) *float64 { return r.Report.Connect.Mean }
 	beyond := func(truth func(Run) Summary) *float64 {
-		return median(each(good, func(r Run) *float64 { return difference(difference(r.Report.TTFT.Mean, truth(r).Mean), opening(r)) }))
+		return median(each(good, func(r Run) *float64 {
+			return difference(difference(r.Report.TTFT.Mean, truth(r).Mean),
+				opening(r))
+		}))
 	}
-	handler, arrival := beyond(func(r Run) Summary { return r.Truth.TTFT }), beyond(func(r Run) Summary { return r.Truth.Arrival })
+	handler, arrival := beyond(func(r Run) Summary { return r.Truth.TTFT }),
+		beyond(func(r Run) Summary { return r.Truth.Arrival })
 	if handler == nil || good[0].Load.Requests != good[0].Load.Streams {
 		return // with several requests to a connection the means are of different requests
 	}
 	apart := number(median(each(good, opening)))
-	fmt.Fprintf(b, "| %s, connection apart | mean %s beyond %s | mean %s beyond %s | | | | | |\n", name, number(handler), apart, number(arrival), apart)
+	fmt.Fprintf(b, "| %s, connection apart | mean %s beyond %s | mean %s beyond %s | | | | | |\n", name,
+		number(handler), apart, number(arrival), apart)
 }
 
 // truths is a line about what the server did in the runs.
@@ -116,11 +128,13 @@ func truths(b *strings.Builder, good []Run) {
 		if len(known) == 0 {
 			return "n/a"
 		}
-		return fmt.Sprintf("%s to %s", number(&known[slices.Index(known, slices.Min(known))]), number(&known[slices.Index(known, slices.Max(known))]))
+		return fmt.Sprintf("%s to %s", number(&known[slices.Index(known, slices.Min(known))]),
+			number(&known[slices.Index(known, slices.Max(known))]))
 	}
 	fmt.Fprintf(b, "\nThe server itself, over the runs: TTFT mean %s ms, p99 %s ms; TTFT since arrival mean %s ms, p99 %s ms; ITL mean %s ms, p99 %s ms.\n",
 		span(func(r Run) *float64 { return r.Truth.TTFT.Mean }), span(func(r Run) *float64 { return r.Truth.TTFT.P99 }),
-		span(func(r Run) *float64 { return r.Truth.Arrival.Mean }), span(func(r Run) *float64 { return r.Truth.Arrival.P99 }),
+		span(func(r Run) *float64 { return r.Truth.Arrival.Mean }),
+		span(func(r Run) *float64 { return r.Truth.Arrival.P99 }),
 		span(func(r Run) *float64 { return r.Truth.ITL.Mean }), span(func(r Run) *float64 { return r.Truth.ITL.P99 }))
 }
 

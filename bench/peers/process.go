@@ -28,8 +28,8 @@ type Command struct {
 type Usage struct {
 	// Seconds is how long the tool ran, its start and its reports included.
 	Seconds float64 `json:"seconds"`
-	// CPUSeconds is their CPU time in all, and LoadCPUSeconds that of it from the first request on: without the tool's start, but with what
-	// it still had to read when the server was done, and with its evaluation.
+	// CPUSeconds is their CPU time in all, and LoadCPUSeconds that of it from the first request on: without the tool's
+	// start, but with what it still had to read when the server was done, and with its evaluation.
 	CPUSeconds     float64  `json:"cpu_s"`
 	LoadCPUSeconds *float64 `json:"load_cpu_s"`
 	// PeakBytes is the most memory that they had resident at one time. Pages that several of them share count for each.
@@ -46,8 +46,8 @@ type look struct {
 // errTooLong says that a tool was ended because its time was over.
 var errTooLong = errors.New("it was ended: it took longer than a run may")
 
-// execute runs a tool on one core until it ends, with all descriptors that the system allows, and ends it and its processes when ctx is
-// over. Its output goes to out.
+// execute runs a tool on one core until it ends, with all descriptors that the system allows, and ends it and its
+// processes when ctx is over. Its output goes to out.
 func execute(ctx context.Context, core int, c Command, out io.Writer) (Usage, []look, error) {
 	args := append([]string{"-c", `ulimit -n "$(ulimit -Hn)"; exec taskset -c "$0" "$@"`, fmt.Sprint(core)}, c.Args...)
 	cmd := exec.Command("sh", args...) //nolint:noctx // its processes are ended together, below
@@ -64,7 +64,8 @@ func execute(ctx context.Context, core int, c Command, out io.Writer) (Usage, []
 	usage, looks, err := watch(ctx, newTree(cmd.Process.Pid), over)
 	usage.Seconds = time.Since(begin).Seconds()
 	if cmd.ProcessState != nil {
-		waited := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime() // of its children too, as far as it waited for them
+		// of its children too, as far as it waited for them
+		waited := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 		usage.CPUSeconds = max(usage.CPUSeconds, waited.Seconds())
 	}
 	return usage, looks, err

@@ -15,11 +15,13 @@ func TestParseStat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := process{pid: 42, parent: 7, session: 3, own: 2, waited: 0.5, resident: 10 * int64(os.Getpagesize()), state: 'S'}
+	want := process{pid: 42, parent: 7, session: 3, own: 2, waited: 0.5, resident: 10 * int64(os.Getpagesize()),
+		state: 'S'}
 	if p != want {
 		t.Errorf("%+v, want %+v", p, want)
 	}
-	for _, bad := range []string{"", "42", "42 (x) S 1 2", "x (y) " + strings.Repeat("1 ", 30), "1 (y) S " + strings.Repeat("z ", 30)} {
+	for _, bad := range []string{"", "42", "42 (x) S 1 2", "x (y) " + strings.Repeat("1 ", 30),
+		"1 (y) S " + strings.Repeat("z ", 30)} {
 		if p, err := parseStat(bad); err == nil {
 			t.Errorf("%q: %+v, want an error", bad, p)
 		}
@@ -38,7 +40,8 @@ func TestExecuteCountsChildren(t *testing.T) {
 		t.Errorf("%+v after %d looks: the child's time is missing", usage, len(looks))
 	}
 	text, err := os.ReadFile("/proc/" + said.last(1) + "/stat")
-	if p, bad := parseStat(string(text)); err == nil && bad == nil && p.state != 'Z' && strings.Contains(string(text), "(sleep)") {
+	if p, bad := parseStat(string(text)); err == nil && bad == nil && p.state != 'Z' &&
+		strings.Contains(string(text), "(sleep)") {
 		t.Errorf("the child outlives the tool: %s", text)
 	}
 }

@@ -48,7 +48,8 @@ func write(dir string, r *Results) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "peers.json"), append(text, '\n'), 0o644); err != nil { //nolint:gosec // results are for everyone
+	if err := os.WriteFile(filepath.Join(dir, "peers.json"), append(text, '\n'),
+		0o644); err != nil { //nolint:gosec // results are for everyone
 		return err
 	}
 	table := r.Markdown()

@@ -17,7 +17,8 @@ type Run struct {
 	Round   int     `json:"round"`
 	Load    Load    `json:"load"`
 	Command Command `json:"command"`
-	// LoadAverage is that of the machine over the minute before, 0 if it does not tell: whether others were at work there.
+	// LoadAverage is that of the machine over the minute before, 0 if it does not tell: whether others were at work
+	// there.
 	LoadAverage float64 `json:"load_average"`
 	Usage       Usage   `json:"usage"`
 	Truth       Truth   `json:"truth"`

@@ -27,7 +27,8 @@ func startServer(ctx context.Context, spate string, core int, l Load, dir string
 		return nil, err
 	}
 	s := &server{url: "http://" + addr, truth: filepath.Join(dir, "truth.jsonl"), said: &tail{}}
-	s.cmd = exec.Command("taskset", append([]string{"-c", fmt.Sprint(core), spate}, serverArgs(l, addr, s.truth)...)...) //nolint:noctx // stop ends it in order
+	// nolint:noctx // stop ends it in order
+	s.cmd = exec.Command("taskset", append([]string{"-c", fmt.Sprint(core), spate}, serverArgs(l, addr, s.truth)...)...)
 	s.cmd.Stdout, s.cmd.Stderr = s.said, s.said
 	if err := s.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("the server: %w", err)
@@ -51,7 +52,8 @@ func serverArgs(l Load, addr, truth string) []string {
 	if l.Shape == Spread {
 		shape = "--spread"
 	}
-	return []string{"simulate", "--listen", addr, "--model", "m", "--ttft", l.TTFT.String(), "--itl", l.ITL.String(), shape,
+	return []string{"simulate", "--listen", addr, "--model", "m", "--ttft", l.TTFT.String(), "--itl",
+		l.ITL.String(), shape,
 		"--truth-file", truth, "--truth-tokens"}
 }
 

@@ -6,10 +6,11 @@ import (
 	"path/filepath"
 )
 
-// startSpate runs one embedded agent with a coordinator and everything else in one process, as `spate run` does on a laptop.
+// startSpate runs one embedded agent with a coordinator and everything else in one process, as `spate run` does on a
+// laptop.
 //
-// Where each stream has one request, each request opens its own connection, as those of the other tools do: left to itself Spate opens the
-// connections of a closed loop before its start, and its TTFT would be of something else.
+// Where each stream has one request, each request opens its own connection, as those of the other tools do: left to
+// itself Spate opens the connections of a closed loop before its start, and its TTFT would be of something else.
 func startSpate(j Job) (Command, error) {
 	reuse := "keep"
 	if j.Requests == j.Streams {
@@ -24,7 +25,8 @@ loads: [{concurrency: [%d], requests: %d}]
 	if err := os.WriteFile(path, []byte(plan), 0o600); err != nil {
 		return Command{}, err
 	}
-	return Command{Args: []string{j.Spate, "run", path, "--agents", "1", "--records", "none", "--no-progress", "--out", filepath.Join(j.Dir, "out")}}, nil
+	return Command{Args: []string{j.Spate, "run", path, "--agents", "1", "--records", "none", "--no-progress", "--out",
+		filepath.Join(j.Dir, "out")}}, nil
 }
 
 // spateDistribution is a distribution in results.json.

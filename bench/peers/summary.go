@@ -12,8 +12,8 @@ type Summary struct {
 	P99  *float64 `json:"p99"`
 }
 
-// summarize returns the summary of values, all nil if there are none. Percentiles are interpolated linearly between the values beside
-// them, as NumPy does by default and with it the tools in Python.
+// summarize returns the summary of values, all nil if there are none. Percentiles are interpolated linearly between the
+// values beside them, as NumPy does by default and with it the tools in Python.
 func summarize(values []float64) Summary {
 	if len(values) == 0 {
 		return Summary{}
@@ -48,8 +48,8 @@ func difference(a, b *float64) *float64 {
 	return &d
 }
 
-// median returns the middle of the values that are there, nil if there are none. Of an even number it is the mean of the two in the
-// middle.
+// median returns the middle of the values that are there, nil if there are none. Of an even number it is the mean of
+// the two in the middle.
 func median(values []*float64) *float64 {
 	var known []float64
 	for _, v := range values {

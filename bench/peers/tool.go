@@ -83,7 +83,8 @@ func (t Tool) version(home, spate string) (string, error) {
 		return strings.TrimPrefix(strings.TrimSpace(string(out)), "spate version "), err
 	}
 	python := Job{Home: home}.program(t.Name, "python")
-	out, err := exec.Command(python, "-c", "import importlib.metadata as m; print(m.version('"+t.Package+"'))").Output() //nolint:noctx // it ends at once
+	// nolint:noctx // it ends at once
+	out, err := exec.Command(python, "-c", "import importlib.metadata as m; print(m.version('"+t.Package+"'))").Output()
 	if err != nil {
 		return "", fmt.Errorf("%s is not installed (bench/peers/install.sh %s installs it): %w", t.Name, t.Name, err)
 	}
@@ -112,7 +113,8 @@ func only(pattern string) (string, error) {
 		return "", err
 	}
 	if len(found) != 1 {
-		return "", fmt.Errorf("%d files %s: the tool left no results, or others than were expected", len(found), pattern)
+		return "", fmt.Errorf("%d files %s: the tool left no results, or others than were expected",
+			len(found), pattern)
 	}
 	return found[0], nil
 }

@@ -6,16 +6,20 @@ import (
 	"testing"
 )
 
-// Each tool's results as it left them (those of GuideLLM, AIPerf and Spate cut down to what is read and what stands beside it).
+// Each tool's results as it left them (those of GuideLLM, AIPerf and Spate cut down to what is read and what stands
+// beside it).
 func TestRead(t *testing.T) {
 	n := func(v float64) *float64 { return &v }
 	want := map[string]Report{
 		"spate": {
-			TTFT: Summary{n(67.64816454999999), n(59.015167), n(78.991167)}, ITL: Summary{n(20.00721844747475), n(20.021247), n(48.889855)},
-			TPOT: Summary{n(20.0072184), n(20.037631), n(20.037768)}, Connect: Summary{n(0.4218312), n(0.421375), n(0.7652)}, Requests: 20,
+			TTFT:    Summary{n(67.64816454999999), n(59.015167), n(78.991167)},
+			ITL:     Summary{n(20.00721844747475), n(20.021247), n(48.889855)},
+			TPOT:    Summary{n(20.0072184), n(20.037631), n(20.037768)},
+			Connect: Summary{n(0.4218312), n(0.421375), n(0.7652)}, Requests: 20,
 		},
 		"aiperf": {
-			TTFT: Summary{n(207.9921186), n(241.8778975), n(288.52693675)}, ITL: Summary{n(10.020999559595959), n(0.030683), n(79.30358657)},
+			TTFT: Summary{n(207.9921186), n(241.8778975), n(288.52693675)},
+			ITL:  Summary{n(10.020999559595959), n(0.030683), n(79.30358657)},
 			TPOT: Summary{n(10.020999559595959), n(10.35247348989899), n(10.762512967373738)}, Requests: 30,
 		},
 		"guidellm": {
@@ -77,7 +81,8 @@ func TestReadNothing(t *testing.T) {
 func TestStart(t *testing.T) {
 	for _, tool := range tools {
 		job := Job{
-			Load: Load{Shape: Ticks, Streams: 123, Requests: 456, ISL: 7, OSL: 89}, URL: "http://127.0.0.1:9", Home: "/home", Dir: t.TempDir(), Spate: "/spate",
+			Load: Load{Shape: Ticks, Streams: 123, Requests: 456, ISL: 7, OSL: 89}, URL: "http://127.0.0.1:9",
+			Home: "/home", Dir: t.TempDir(), Spate: "/spate",
 		}
 		c, err := tool.Start(job)
 		if err != nil {

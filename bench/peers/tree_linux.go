@@ -37,7 +37,8 @@ func newTree(root int) *tree {
 	return &tree{root: root, seen: map[int]bool{root: true}}
 }
 
-// look adds up what the processes have taken so far. The time of a process that ended is in its parent's, if that waited for it.
+// look adds up what the processes have taken so far. The time of a process that ended is in its parent's, if that
+// waited for it.
 func (t *tree) look() total {
 	var sum total
 	for _, p := range t.members() {
@@ -112,7 +113,8 @@ func parseStat(line string) (process, error) {
 	}
 	return process{
 		pid: id, state: fields[0][0], parent: int(numbers[1]), session: int(numbers[3]),
-		own: float64(numbers[11]+numbers[12]) / ticksPerSecond, waited: float64(numbers[13]+numbers[14]) / ticksPerSecond,
+		own:      float64(numbers[11]+numbers[12]) / ticksPerSecond,
+		waited:   float64(numbers[13]+numbers[14]) / ticksPerSecond,
 		resident: numbers[21] * int64(os.Getpagesize()),
 	}, nil
 }

@@ -11,8 +11,8 @@ import (
 // Truth is what the server did in a run.
 type Truth struct {
 	TTFT Summary `json:"ttft_ms"` // first token's send - the request's arrival in the server's handler
-	// Arrival is first token's send - the arrival of the request's last byte at the machine by the kernel's stamp. Nothing, if a request has
-	// no such stamp.
+	// Arrival is first token's send - the arrival of the request's last byte at the machine by the kernel's stamp.
+	// Nothing, if a request has no such stamp.
 	Arrival Summary `json:"ttft_since_arrival_ms"`
 	ITL     Summary `json:"itl_ms"`  // gaps between the sends of a request's tokens, all requests together
 	TPOT    Summary `json:"tpot_ms"` // (last token's send - first token's send) / (tokens - 1)
@@ -37,8 +37,9 @@ type served struct {
 	FinishReason string  `json:"finish_reason"`
 }
 
-// readTruth reads a truth file. Of all requests that were answered in whole the last ones count, so many as the load has: what came
-// before them the tool sent on its own account. A request with another number of tokens than the load's does not count either.
+// readTruth reads a truth file. Of all requests that were answered in whole the last ones count, so many as the load
+// has: what came before them the tool sent on its own account. A request with another number of tokens than the load's
+// does not count either.
 func readTruth(file io.Reader, l Load) (Truth, error) {
 	whole, err := readServed(file, l.OSL)
 	if err != nil {

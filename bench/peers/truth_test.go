@@ -20,7 +20,8 @@ func TestReadTruth(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	for what, pair := range map[string][2]float64{
-		"mean TTFT": {*got.TTFT.Mean, 55}, "mean TTFT since arrival": {*got.Arrival.Mean, 56.5}, "median TTFT": {*got.TTFT.P50, 55}, "p99 TTFT": {*got.TTFT.P99, 59.9},
+		"mean TTFT": {*got.TTFT.Mean, 55}, "mean TTFT since arrival": {*got.Arrival.Mean, 56.5},
+		"median TTFT": {*got.TTFT.P50, 55}, "p99 TTFT": {*got.TTFT.P99, 59.9},
 		"mean ITL": {*got.ITL.Mean, 22.5}, "median ITL": {*got.ITL.P50, 20}, "mean TPOT": {*got.TPOT.Mean, 22.5},
 	} {
 		if d := pair[0] - pair[1]; d < -1e-9 || d > 1e-9 {

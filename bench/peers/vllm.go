@@ -13,9 +13,11 @@ func startVLLM(j Job) (Command, error) {
 	}
 	return Command{
 		Args: []string{
-			j.program("vllm", "python"), filepath.Join(j.Home, "vllm_bench.py"), "--backend", "openai", "--base-url", j.URL, "--model", "m",
+			j.program("vllm", "python"), filepath.Join(j.Home, "vllm_bench.py"), "--backend", "openai", "--base-url",
+			j.URL, "--model", "m",
 			"--tokenizer", j.tokenizer(), "--dataset-name", "custom", "--dataset-path", prompts, "--skip-chat-template",
-			"--custom-output-len", fmt.Sprint(j.OSL), "--ignore-eos", "--num-prompts", fmt.Sprint(j.Requests), "--max-concurrency", fmt.Sprint(j.Streams),
+			"--custom-output-len", fmt.Sprint(j.OSL), "--ignore-eos", "--num-prompts", fmt.Sprint(j.Requests),
+			"--max-concurrency", fmt.Sprint(j.Streams),
 			"--disable-tqdm", "--ready-check-timeout-sec", "0", "--percentile-metrics", "ttft,tpot,itl",
 			"--save-result", "--result-dir", j.Dir, "--result-filename", "result.json",
 		},
@@ -23,7 +25,8 @@ func startVLLM(j Job) (Command, error) {
 	}, nil
 }
 
-// readVLLM reads its result. Its TTFT counts a chat's role frame, which completions do not have; else its definitions are ours.
+// readVLLM reads its result. Its TTFT counts a chat's role frame, which completions do not have; else its definitions
+// are ours.
 func readVLLM(dir string) (Report, error) {
 	var r struct {
 		Completed, Failed int

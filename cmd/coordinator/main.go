@@ -1,4 +1,5 @@
-// Command coordinator (installed as spate-coordinator) waits for agents and runs the plans that `spate run --coordinator` submits.
+// Command coordinator (installed as spate-coordinator) waits for agents and runs the plans that `spate run
+// --coordinator` submits.
 package main
 
 import (

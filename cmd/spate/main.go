@@ -1,4 +1,5 @@
-// Command spate runs load tests against LLM serving deployments: alone on one machine, or through a coordinator and its agents.
+// Command spate runs load tests against LLM serving deployments: alone on one machine, or through a coordinator and its
+// agents.
 package main
 
 import (

@@ -25,10 +25,12 @@ type agent struct {
 
 func (a *agent) name() string { return a.info.GetName() }
 
-// Connected says that an agent's control stream stands: a new agent, or one that comes back. Resume names the assignment that it works
-// on, nil if it has none; armed says that this one is armed or under way. A run that waits for agents looks at the next tick who is
-// there, so that it takes all that are there when it begins, and not only as many as it needs.
-func (r *Run) Connected(at clock.Instant, info *spatev1.AgentInfo, incarnation uint64, resume *spatev1.AssignmentRef, armed bool) {
+// Connected says that an agent's control stream stands: a new agent, or one that comes back. Resume names the
+// assignment that it works on, nil if it has none; armed says that this one is armed or under way. A run that waits for
+// agents looks at the next tick who is there, so that it takes all that are there when it begins, and not only as many
+// as it needs.
+func (r *Run) Connected(at clock.Instant, info *spatev1.AgentInfo, incarnation uint64, resume *spatev1.AssignmentRef,
+	armed bool) {
 	if r.Ended() {
 		return
 	}
@@ -71,14 +73,18 @@ func (r *Run) welcome(at clock.Instant, a *agent) {
 	case r.phase == gathering || r.stage != nil && r.mayJoin(r.stage.record.GetStage()):
 	case !eligible(a, r.regions()):
 		r.greeted[a.name()] = true
-		r.notice(at, spatev1.Severity_SEVERITY_INFO, "agent %s came during the run and takes no part in it: the plan has no region %q", a.name(), a.info.GetRegion())
+		r.notice(at, spatev1.Severity_SEVERITY_INFO,
+			"agent %s came during the run and takes no part in it: the plan has no region %q", a.name(),
+			a.info.GetRegion())
 	default:
 		r.greeted[a.name()] = true
-		r.notice(at, spatev1.Severity_SEVERITY_INFO, "agent %s came during the run: it takes part from the next stage on", a.name())
+		r.notice(at, spatev1.Severity_SEVERITY_INFO,
+			"agent %s came during the run: it takes part from the next stage on", a.name())
 	}
 }
 
-// Disconnected says that an agent's control stream is broken. That is no loss yet: its process comes back, or is silent for too long.
+// Disconnected says that an agent's control stream is broken. That is no loss yet: its process comes back, or is silent
+// for too long.
 func (r *Run) Disconnected(_ clock.Instant, name string, incarnation uint64, reason string) {
 	a := r.agents[name]
 	if a == nil || a.incarnation != incarnation {
@@ -111,7 +117,8 @@ func (r *Run) Heard(at clock.Instant, name string, h *spatev1.Heartbeat) {
 // heldUp is how long the machine may go without a tick before it takes silences for its own.
 const heldUp = time.Second
 
-// listen notes the time. What agents said while the coordinator was held up waits to be read: their silence counts from now.
+// listen notes the time. What agents said while the coordinator was held up waits to be read: their silence counts from
+// now.
 func (r *Run) listen(at clock.Instant) {
 	if r.ticked != 0 && at.Sub(r.ticked) > heldUp {
 		r.deaf = at
@@ -131,8 +138,8 @@ func (r *Run) loseSilent(at clock.Instant) {
 	}
 }
 
-// patienceWith is how long an agent may be silent. One that was there when the coordinator's process ended goes on for its lease, and may
-// take as long to come back.
+// patienceWith is how long an agent may be silent. One that was there when the coordinator's process ended goes on for
+// its lease, and may take as long to come back.
 func (r *Run) patienceWith(a *agent) time.Duration {
 	if a.absent {
 		return max(r.lease(), r.cfg.Silence)
@@ -191,7 +198,8 @@ func (r *Run) byName() []*agent {
 	return out
 }
 
-// there says whether an agent can be given work. One of the run whose stream broke a moment ago is there until it is lost.
+// there says whether an agent can be given work. One of the run whose stream broke a moment ago is there until it is
+// lost.
 func (r *Run) there(at clock.Instant, a *agent) bool {
 	return a.lost == "" && at.Sub(r.heardOf(a)) < r.patienceWith(a) && (a.broken == "" || r.takesPart(a))
 }

@@ -12,23 +12,26 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// A run outlives the process of its coordinator: what its machine knows is in the records of its stages, in its snapshots, and, as far as
-// it is in none of these, in the checkpoint. Deadlines are in none: a machine that was restored waits anew.
+// A run outlives the process of its coordinator: what its machine knows is in the records of its stages, in its
+// snapshots, and, as far as it is in none of these, in the checkpoint. Deadlines are in none: a machine that was
+// restored waits anew.
 
 // phases are the names of the phases in a checkpoint.
 var phases = map[phase]string{
-	gathering: "gathering", pausing: "pausing", applying: "applying", running: "running", stopping: "stopping", closing: "closing",
+	gathering: "gathering", pausing: "pausing", applying: "applying", running: "running", stopping: "stopping",
+	closing: "closing",
 }
 
 // inStage says whether a stage is in progress.
 func (r *Run) inStage() bool { return r.phase >= applying && r.phase <= closing }
 
-// Checkpoint is the machine's state, beside what the records of stages and the snapshots tell. The boot id is for the shell to fill in.
-// The run has not ended.
+// Checkpoint is the machine's state, beside what the records of stages and the snapshots tell. The boot id is for the
+// shell to fill in. The run has not ended.
 func (r *Run) Checkpoint() *spatev1.Checkpoint {
 	c := &spatev1.Checkpoint{
-		Phase: phases[r.phase], Roster: infos(r.roster), Next: uint32(r.next), Begun: r.begun, BegunSeries: r.begunSeries,
-		Noted: slices.Sorted(maps.Keys(r.noted)), Dead: maps.Clone(r.dead), Rejected: maps.Clone(r.rejected),
+		Phase: phases[r.phase], Roster: infos(r.roster), Next: uint32(r.next), Begun: r.begun,
+		BegunSeries: r.begunSeries,
+		Noted:       slices.Sorted(maps.Keys(r.noted)), Dead: maps.Clone(r.dead), Rejected: maps.Clone(r.rejected),
 		StopRequested: r.stopped, Fatal: r.fatal, Failure: r.failure, Incomplete: r.incomplete,
 	}
 	for _, a := range r.roster {
@@ -73,8 +76,9 @@ type Memory struct {
 	Outcomes []series.Outcome
 }
 
-// Restore returns the machine of a run as it was, at an instant whose wall time is given. The shell then calls Recall for each snapshot
-// of the stage in progress that is in the ledger, and Resume. No agent is connected: each has a lease to come back.
+// Restore returns the machine of a run as it was, at an instant whose wall time is given. The shell then calls Recall
+// for each snapshot of the stage in progress that is in the ledger, and Resume. No agent is connected: each has a lease
+// to come back.
 func Restore(cfg Config, id string, m Memory, at clock.Instant, wall time.Time) (*Run, error) {
 	r := New(cfg, id, m.Submission.GetPlan(), at, wall)
 	c := m.Checkpoint
@@ -128,7 +132,8 @@ func (r *Run) restorePhase(c *spatev1.Checkpoint) error {
 
 // absent is an agent that has not come back yet.
 func (r *Run) absent(info *spatev1.AgentInfo, incarnation uint64, at clock.Instant) *agent {
-	return &agent{info: clone(info), incarnation: incarnation, heard: at, absent: true, broken: "the coordinator was started anew"}
+	return &agent{info: clone(info), incarnation: incarnation, heard: at, absent: true,
+		broken: "the coordinator was started anew"}
 }
 
 // restoreSeries brings the sweep or search under way to where it was.
@@ -138,7 +143,8 @@ func (r *Run) restoreSeries(c *spatev1.Checkpoint, outcomes []series.Outcome) er
 	}
 	steps := series.New(c.GetTemplate().GetLoad())
 	if steps == nil || c.GetBegunSeries() == 0 || len(outcomes) != len(c.GetProbes()) {
-		return fmt.Errorf("checkpoint: series %d with %d outcomes of %d probes", c.GetBegunSeries(), len(outcomes), len(c.GetProbes()))
+		return fmt.Errorf("checkpoint: series %d with %d outcomes of %d probes", c.GetBegunSeries(), len(outcomes),
+			len(c.GetProbes()))
 	}
 	e := &expansion{template: clone(c.GetTemplate()), number: c.GetBegunSeries() - 1, steps: steps}
 	for i, probe := range c.GetProbes() {
@@ -157,8 +163,9 @@ func (r *Run) restoreStage(c *spatev1.Checkpoint, rec *spatev1.StageRecord, at c
 		return fmt.Errorf("checkpoint: the record of stage %d is missing", r.begun)
 	}
 	s := &stage{
-		record:    clone(rec),
-		ref:       &spatev1.AssignmentRef{RunId: r.id, StageIndex: rec.GetStage().GetIndex(), Revision: c.GetRevision()},
+		record: clone(rec),
+		ref: &spatev1.AssignmentRef{RunId: r.id, StageIndex: rec.GetStage().GetIndex(),
+			Revision: c.GetRevision()},
 		start:     clock.Instant(c.GetStartClockNs()),
 		immediate: c.GetImmediately(), gaveUp: c.GetGaveUp(), declined: map[string][]uint64{},
 	}
@@ -168,8 +175,10 @@ func (r *Run) restoreStage(c *spatev1.Checkpoint, rec *spatev1.StageRecord, at c
 	}
 	for _, a := range s.record.GetAgents() {
 		p := &share{
-			agent: r.process(a.GetAgent(), a.GetIncarnation(), at), observer: a.GetObserver(), weight: a.GetWeight(), failure: a.GetFailure(),
-			loss: a.GetLoss(), preparation: a.GetPreparation(), joined: time.Duration(a.GetJoinedNs()), revision: c.GetRevision(),
+			agent: r.process(a.GetAgent(), a.GetIncarnation(), at), observer: a.GetObserver(), weight: a.GetWeight(),
+			failure: a.GetFailure(),
+			loss:    a.GetLoss(), preparation: a.GetPreparation(), joined: time.Duration(a.GetJoinedNs()),
+			revision: c.GetRevision(),
 		}
 		p.rank, p.covered.next = uint32(len(s.places())), uint32(p.joined/time.Second)
 		s.shares = append(s.shares, p)
@@ -194,8 +203,8 @@ func (r *Run) restoreStage(c *spatev1.Checkpoint, rec *spatev1.StageRecord, at c
 	return nil
 }
 
-// initially is the revision that a share began with. What changed since its agent has to say again that it knows, unless what it measured
-// shows it.
+// initially is the revision that a share began with. What changed since its agent has to say again that it knows,
+// unless what it measured shows it.
 func (s *stage) initially(p *share) uint32 {
 	for _, h := range s.record.GetHandovers() {
 		if p.joined == 0 || int(p.rank) < len(h.GetWeights()) {
@@ -227,7 +236,8 @@ func (r *Run) Recall(snapshot *spatev1.Snapshot) {
 	}
 }
 
-// Resume does, after Restore and Recall, what the machine had begun when its process ended, and what the ledger's last snapshots ask for.
+// Resume does, after Restore and Recall, what the machine had begun when its process ended, and what the ledger's last
+// snapshots ask for.
 func (r *Run) Resume(at clock.Instant) {
 	switch r.phase {
 	case running, stopping:

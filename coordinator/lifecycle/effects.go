@@ -22,18 +22,19 @@ type PutStage struct{ Record *spatev1.StageRecord }
 // PutSearch adds what a search found to the run's record in the ledger.
 type PutSearch struct{ Record *spatev1.SearchRecord }
 
-// PutCheckpoint writes Run.Checkpoint to the ledger, as it is when all effects have been handed out, together with the records that came
-// with it: it is the last effect of its batch.
+// PutCheckpoint writes Run.Checkpoint to the ledger, as it is when all effects have been handed out, together with the
+// records that came with it: it is the last effect of its batch.
 type PutCheckpoint struct {
-	// Stage is the record of the stage in progress, which may have changed without a PutStage of its own. Nil: there is none.
+	// Stage is the record of the stage in progress, which may have changed without a PutStage of its own. Nil: there is
+	// none.
 	Stage *spatev1.StageRecord
 }
 
 // Emit is an event for those who follow the run.
 type Emit struct{ Event *spatev1.RunEvent }
 
-// Progress asks for an event about the stage in progress. What only the machine knows is filled in; the rest is for the shell
-// to take from what was merged.
+// Progress asks for an event about the stage in progress. What only the machine knows is filled in; the rest is for the
+// shell to take from what was merged.
 type Progress struct {
 	Time  time.Time
 	State *spatev1.StageProgress

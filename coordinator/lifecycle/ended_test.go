@@ -6,7 +6,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// An agent hears that the load of all has ended when each of the others has delivered its totals, was given up, or waits as well.
+// An agent hears that the load of all has ended when each of the others has delivered its totals, was given up, or
+// waits as well.
 func TestLoadEnded(t *testing.T) {
 	ref := &spatev1.AssignmentRef{RunId: "r", StageIndex: 1, Revision: 1}
 	whole := func(p *share) { p.totals, p.snapshots = &spatev1.Totals{Snapshots: 1}, 1 }
@@ -16,9 +17,10 @@ func TestLoadEnded(t *testing.T) {
 		phase phase
 		want  bool
 	}{
-		"the other goes on":           {func(*share) {}, ref, running, false},
-		"the other has ended":         {whole, ref, running, true},
-		"it has ended, not all came":  {func(p *share) { p.totals = &spatev1.Totals{Snapshots: 2} }, ref, running, false},
+		"the other goes on":   {func(*share) {}, ref, running, false},
+		"the other has ended": {whole, ref, running, true},
+		"it has ended, not all came": {func(p *share) { p.totals = &spatev1.Totals{Snapshots: 2} }, ref,
+			running, false},
 		"the other waits":             {func(p *share) { p.ended = true }, ref, running, true},
 		"the other was given up":      {func(p *share) { p.failure = "lost" }, ref, running, true},
 		"the other is away":           {func(p *share) { p.lost = "silent" }, ref, running, false},
@@ -32,7 +34,8 @@ func TestLoadEnded(t *testing.T) {
 		b := &agent{info: &spatev1.AgentInfo{Name: "b"}}
 		p, q := &share{agent: a}, &share{agent: b, rank: 1}
 		c.other(q)
-		r := &Run{phase: c.phase, agents: map[string]*agent{"a": a, "b": b}, stage: &stage{ref: ref, record: &spatev1.StageRecord{}, shares: []*share{p, q}}}
+		r := &Run{phase: c.phase, agents: map[string]*agent{"a": a, "b": b},
+			stage: &stage{ref: ref, record: &spatev1.StageRecord{}, shares: []*share{p, q}}}
 		if got := r.LoadEnded("a", c.ref); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}

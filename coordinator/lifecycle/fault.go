@@ -7,8 +7,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Refused says that the shell does not take a snapshot of a process's share of a stage. What it holds is missing for good, the totals
-// perhaps, so the share ends.
+// Refused says that the shell does not take a snapshot of a process's share of a stage. What it holds is missing for
+// good, the totals perhaps, so the share ends.
 func (r *Run) Refused(at clock.Instant, s *spatev1.Snapshot, reason string) {
 	if p := r.shareIn(s); p != nil {
 		r.endFaulty(at, p, fmt.Sprintf("the coordinator refused its snapshot of window %d: %s", s.GetWindow(), reason))

@@ -16,8 +16,8 @@ import (
 // openLoop says whether a load's arrivals have times of their own.
 func openLoop(l *spatev1.LoadPoint) bool { return l.GetConcurrency() == 0 }
 
-// takeOver hands what a share still has to do to the others. Whoever could take it may be away too: then it is waited for until that is
-// decided.
+// takeOver hands what a share still has to do to the others. Whoever could take it may be away too: then it is waited
+// for until that is decided.
 func (r *Run) takeOver(at clock.Instant, p *share) {
 	takers := r.takers(p)
 	from := r.changeFrom(at, r.lead())
@@ -31,7 +31,8 @@ func (r *Run) takeOver(at clock.Instant, p *share) {
 	h, since := r.handoverOf(at, p, takers, from)
 	r.writeOff(p)
 	p.loss.TakenOverNs = proto.Int64(since.Nanoseconds())
-	r.notice(at, spatev1.Severity_SEVERITY_WARNING, "agent %s is given up (%s): %s", p.agent.name(), p.failure, takenOver(takers, p, since))
+	r.notice(at, spatev1.Severity_SEVERITY_WARNING, "agent %s is given up (%s): %s", p.agent.name(), p.failure,
+		takenOver(takers, p, since))
 	r.dismiss(p, "others have taken its part over")
 	r.revise(at, since, h)
 }
@@ -43,12 +44,14 @@ func takenOver(takers []*share, p *share, since time.Duration) string {
 		names[i] = q.agent.name()
 	}
 	return fmt.Sprintf("its %s of the load is missing from second %d on, until it is taken over by %s in second %.0f%s",
-		percent(p.loss.GetShare()), p.loss.GetFromWindow(), strings.Join(names, " and "), math.Floor(since.Seconds()), p.sayUnsent())
+		percent(p.loss.GetShare()), p.loss.GetFromWindow(), strings.Join(names, " and "), math.Floor(since.Seconds()),
+		p.sayUnsent())
 }
 
-// handoverOf gives what a share still has to do to others: arrivals from an offset on, or in a closed loop all that it has not begun, at
-// once. It returns since when.
-func (r *Run) handoverOf(at clock.Instant, p *share, takers []*share, from time.Duration) (*spatev1.Handover, time.Duration) {
+// handoverOf gives what a share still has to do to others: arrivals from an offset on, or in a closed loop all that it
+// has not begun, at once. It returns since when.
+func (r *Run) handoverOf(at clock.Instant, p *share, takers []*share, from time.Duration) (*spatev1.Handover,
+	time.Duration) {
 	h := &spatev1.Handover{FromRank: p.rank, Weights: weightsAt(takers)}
 	if openLoop(r.stage.record.GetStage().GetLoad()) {
 		h.FromNs = from.Nanoseconds()
@@ -58,8 +61,8 @@ func (r *Run) handoverOf(at clock.Instant, p *share, takers []*share, from time.
 	return h, max(0, at.Sub(r.stage.start))
 }
 
-// passOnUnheard hands on what a share was given in a closed loop after its agent had ended it: nothing of that is begun, and nothing is
-// missing. It says whether it could.
+// passOnUnheard hands on what a share was given in a closed loop after its agent had ended it: nothing of that is
+// begun, and nothing is missing. It says whether it could.
 func (r *Run) passOnUnheard(at clock.Instant, p *share) bool {
 	takers := r.takers(p)
 	if openLoop(r.stage.record.GetStage().GetLoad()) || len(takers) == 0 || p.totals.GetStopped() {
@@ -67,7 +70,8 @@ func (r *Run) passOnUnheard(at clock.Instant, p *share) bool {
 	}
 	h, since := r.handoverOf(at, p, takers, 0)
 	p.lost = ""
-	r.notice(at, spatev1.Severity_SEVERITY_INFO, "agent %s had ended its share before it heard that it was given more: others do that", p.agent.name())
+	r.notice(at, spatev1.Severity_SEVERITY_INFO,
+		"agent %s had ended its share before it heard that it was given more: others do that", p.agent.name())
 	r.revise(at, since, h)
 	return true
 }
@@ -75,7 +79,10 @@ func (r *Run) passOnUnheard(at clock.Instant, p *share) bool {
 // takers are those who can take a share over: the active ones of its region, or else all active ones.
 func (r *Run) takers(p *share) []*share {
 	active := func(q *share) bool { return q != p && !q.observer && q.active() }
-	near := r.stage.those(func(q *share) bool { return active(q) && q.agent.info.GetRegion() == p.agent.info.GetRegion() })
+	near := r.stage.those(func(q *share) bool {
+		return active(q) &&
+			q.agent.info.GetRegion() == p.agent.info.GetRegion()
+	})
 	if len(near) > 0 {
 		return near
 	}
@@ -142,7 +149,8 @@ func (p *share) agreed(revision uint32) {
 	}
 }
 
-// givesAt is shortly before the first part changes hands that a share gives away without having taken that on. 0: there is none.
+// givesAt is shortly before the first part changes hands that a share gives away without having taken that on. 0: there
+// is none.
 func (s *stage) givesAt(p *share) (at clock.Instant) {
 	if p.observer {
 		return 0
@@ -164,9 +172,9 @@ func (s *stage) overdue(at clock.Instant, p *share) bool {
 	return gives != 0 && at >= gives
 }
 
-// checkAnswers gives those up who did not take on a change of their share in time. One that did not hear that it gives something away is
-// out at once when that changes hands, even if the stage is being stopped: nothing that it measures from then on can be counted twice.
-// Others have a silence longer.
+// checkAnswers gives those up who did not take on a change of their share in time. One that did not hear that it gives
+// something away is out at once when that changes hands, even if the stage is being stopped: nothing that it measures
+// from then on can be counted twice. Others have a silence longer.
 func (r *Run) checkAnswers(at clock.Instant) {
 	for _, p := range r.stage.places() {
 		switch {

@@ -12,8 +12,8 @@ import (
 // leastJoinLead is how far ahead what a newcomer is given changes hands, at least.
 const leastJoinLead = 3 * time.Second
 
-// giveMargin is how long before a part changes hands its giver has to have taken that on: longer than a tick and what clocks may differ by,
-// so that a giver that did not is out before it can deliver anything that is another's by then.
+// giveMargin is how long before a part changes hands its giver has to have taken that on: longer than a tick and what
+// clocks may differ by, so that a giver that did not is out before it can deliver anything that is another's by then.
 const giveMargin = 500 * time.Millisecond
 
 // joinLead leaves givers the time of a silence: whoever is out of reach for less hears of it all the same.
@@ -24,8 +24,8 @@ func (r *Run) mayJoin(st *spatev1.Stage) bool {
 	return r.phase == running && policyOf(st) == reassign && openLoop(st.GetLoad())
 }
 
-// admit lets agents join the stage, one after another: one is assigned a share that has nothing yet, and is given its part when it is
-// ready.
+// admit lets agents join the stage, one after another: one is assigned a share that has nothing yet, and is given its
+// part when it is ready.
 func (r *Run) admit(at clock.Instant) {
 	st := r.stage.record.GetStage()
 	if !r.mayJoin(st) || r.overBy(r.changeFrom(at, r.joinLead())) || len(r.givers(nil)) == 0 {
@@ -39,8 +39,9 @@ func (r *Run) admit(at clock.Instant) {
 	}
 }
 
-// mostPlaces is how often agents of one name may begin or decline a place in a stage. A place stays in the stage for good, with what it was
-// given and what others took over: one that is started anew all the time must not make more and more of them.
+// mostPlaces is how often agents of one name may begin or decline a place in a stage. A place stays in the stage for
+// good, with what it was given and what others took over: one that is started anew all the time must not make more and
+// more of them.
 const mostPlaces = 4
 
 // mayAsk says whether a newcomer is asked to join. The first time that its name has had enough places is told.
@@ -52,7 +53,8 @@ func (r *Run) mayAsk(at clock.Instant, a *agent) bool {
 	had := len(declined) + len(r.stage.those(func(p *share) bool { return p.agent.name() == a.name() }))
 	if had == mostPlaces {
 		r.stage.declined[a.name()] = append(declined, a.incarnation)
-		r.notice(at, spatev1.Severity_SEVERITY_WARNING, "agent %s is not asked to join stage %d again: %d of its processes were lost, or did not join",
+		r.notice(at, spatev1.Severity_SEVERITY_WARNING,
+			"agent %s is not asked to join stage %d again: %d of its processes were lost, or did not join",
 			a.name(), r.stage.ref.GetStageIndex()+1, had)
 	}
 	return had < mostPlaces
@@ -84,18 +86,25 @@ func (r *Run) invite(at clock.Instant, a *agent) {
 // beside are the places whose weights a newcomer's is measured by: those of its region if the plan splits by region.
 func (r *Run) beside(a *agent) []*share {
 	if len(r.stage.record.GetStage().GetRegions()) > 0 {
-		if near := r.stage.those(func(p *share) bool { return !p.observer && p.agent.info.GetRegion() == a.info.GetRegion() }); len(near) > 0 {
+		if near := r.stage.those(func(p *share) bool {
+			return !p.observer &&
+				p.agent.info.GetRegion() == a.info.GetRegion()
+		}); len(near) > 0 {
 			return near
 		}
 	}
 	return r.stage.places()
 }
 
-// givers are the places that a newcomer gets its part from: those of its region if the plan splits by region and it has any, or else all.
+// givers are the places that a newcomer gets its part from: those of its region if the plan splits by region and it has
+// any, or else all.
 func (r *Run) givers(c *share) []*share {
 	active := func(p *share) bool { return !p.observer && p.active() }
 	if c != nil && len(r.stage.record.GetStage().GetRegions()) > 0 {
-		if near := r.stage.those(func(p *share) bool { return active(p) && p.agent.info.GetRegion() == c.agent.info.GetRegion() }); len(near) > 0 {
+		if near := r.stage.those(func(p *share) bool {
+			return active(p) &&
+				p.agent.info.GetRegion() == c.agent.info.GetRegion()
+		}); len(near) > 0 {
 			return near
 		}
 	}
@@ -119,7 +128,8 @@ func (r *Run) join(at clock.Instant, c *share) {
 	r.revise(at, from, handovers...)
 	r.sendArm(c)
 	r.sendMeasure(c)
-	r.changed(at, c, true, "", fmt.Sprintf("it takes %s of the load from second %d on", percent(s.part(c)), from/time.Second))
+	r.changed(at, c, true, "", fmt.Sprintf("it takes %s of the load from second %d on", percent(s.part(c)),
+		from/time.Second))
 }
 
 // shareOut are handovers that give a newcomer the same part of each giver's: its weight's part of the sum of all.
@@ -154,5 +164,6 @@ func (r *Run) dropJoining(at clock.Instant, a *agent, reason string) {
 	if a.broken != "" {
 		delete(r.agents, a.name())
 	}
-	r.notice(at, spatev1.Severity_SEVERITY_INFO, "agent %s does not join stage %d: %s", a.name(), r.stage.ref.GetStageIndex()+1, reason)
+	r.notice(at, spatev1.Severity_SEVERITY_INFO, "agent %s does not join stage %d: %s", a.name(),
+		r.stage.ref.GetStageIndex()+1, reason)
 }

@@ -23,7 +23,8 @@ func policyOf(st *spatev1.Stage) string { return cmp.Or(st.GetOnAgentLoss(), fai
 
 func (r *Run) policy() string { return policyOf(r.stage.record.GetStage()) }
 
-// lease is how long agents go on without the coordinator. The shorter one of a stage that is reassigned counts from the same heartbeats.
+// lease is how long agents go on without the coordinator. The shorter one of a stage that is reassigned counts from the
+// same heartbeats.
 func (r *Run) lease() time.Duration {
 	if r.stage != nil && r.policy() == reassign {
 		return min(r.cfg.Lease, r.cfg.ReassignLease)
@@ -31,8 +32,8 @@ func (r *Run) lease() time.Duration {
 	return r.cfg.Lease
 }
 
-// fenceOf is when an agent that is not heard any more starts nothing more: its lease counts from the sending of the last heartbeat that
-// was answered, which was before it was heard.
+// fenceOf is when an agent that is not heard any more starts nothing more: its lease counts from the sending of the
+// last heartbeat that was answered, which was before it was heard.
 func (r *Run) fenceOf(a *agent) clock.Instant { return r.heardOf(a).Add(r.lease()) }
 
 // bears says whether the stage goes on without a share.
@@ -51,7 +52,8 @@ func (r *Run) loseShare(at clock.Instant, p *share, reason string) {
 		r.replace(at, p, reason)
 	case p.observer:
 		p.lost, p.fence = reason, r.fenceOf(p.agent)
-		r.sayLost(at, p, reason, "its observations are missing from second %d on unless it is back by second %d", p.covered.next, r.second(p.fence))
+		r.sayLost(at, p, reason, "its observations are missing from second %d on unless it is back by second %d",
+			p.covered.next, r.second(p.fence))
 	case r.policy() == fail:
 		p.failure = "lost: " + reason
 		r.failRun(at, "agent "+p.agent.name()+" lost: "+reason)
@@ -63,8 +65,8 @@ func (r *Run) loseShare(at clock.Instant, p *share, reason string) {
 	}
 }
 
-// replace gives up the share of a process whose name another one has. It cannot deliver what is missing, and nobody takes its part over,
-// so that there is no reason to wait for the end of its lease.
+// replace gives up the share of a process whose name another one has. It cannot deliver what is missing, and nobody
+// takes its part over, so that there is no reason to wait for the end of its lease.
 func (r *Run) replace(at clock.Instant, p *share, reason string) {
 	r.putOut(p, reason)
 	p.fence = at
@@ -75,8 +77,8 @@ func (r *Run) replace(at clock.Instant, p *share, reason string) {
 // replaceable reports whether nothing is waited for once the process of a share is known to be gone.
 func (r *Run) replaceable(p *share) bool { return r.bears(p) && (p.observer || r.policy() == degrade) }
 
-// leave marks a share as away until it comes back. What it may give away without knowing is not waited for longer than until it changes
-// hands: from then on two agents could have it.
+// leave marks a share as away until it comes back. What it may give away without knowing is not waited for longer than
+// until it changes hands: from then on two agents could have it.
 func (r *Run) leave(p *share, reason string, fence clock.Instant) {
 	p.lost, p.fence = reason, fence
 	if gives := r.stage.givesAt(p); gives != 0 {
@@ -123,7 +125,8 @@ func (r *Run) returned(at clock.Instant, a *agent) {
 	if inTime {
 		r.notice(at, spatev1.Severity_SEVERITY_INFO, "agent %s is back: nothing is missing", a.name())
 	} else {
-		r.notice(at, spatev1.Severity_SEVERITY_WARNING, "agent %s is back after its lease of %v: what it measured until then is taken in", a.name(), r.lease())
+		r.notice(at, spatev1.Severity_SEVERITY_WARNING,
+			"agent %s is back after its lease of %v: what it measured until then is taken in", a.name(), r.lease())
 	}
 }
 
@@ -206,10 +209,13 @@ func (r *Run) lossText(p *share) string {
 // sayMissing tells what is missing for good.
 func (r *Run) sayMissing(at clock.Instant, p *share) {
 	if p.observer {
-		r.notice(at, spatev1.Severity_SEVERITY_WARNING, "observer %s is given up (%s): its observations are missing from second %d on", p.agent.name(), p.failure, p.loss.GetFromWindow())
+		r.notice(at, spatev1.Severity_SEVERITY_WARNING,
+			"observer %s is given up (%s): its observations are missing from second %d on", p.agent.name(), p.failure,
+			p.loss.GetFromWindow())
 		return
 	}
-	r.notice(at, spatev1.Severity_SEVERITY_ERROR, "agent %s is given up (%s): %s of the load is missing from second %d on%s",
+	r.notice(at, spatev1.Severity_SEVERITY_ERROR,
+		"agent %s is given up (%s): %s of the load is missing from second %d on%s",
 		p.agent.name(), p.failure, percent(p.loss.GetShare()), p.loss.GetFromWindow(), p.sayUnsent())
 }
 
@@ -218,7 +224,8 @@ func (p *share) sayUnsent() string {
 	if p.loss.UnsentFromWindow == nil {
 		return ""
 	}
-	return fmt.Sprintf(", and it never sent %d requests, due from second %d on", p.totals.GetNeverSent(), p.loss.GetUnsentFromWindow())
+	return fmt.Sprintf(", and it never sent %d requests, due from second %d on", p.totals.GetNeverSent(),
+		p.loss.GetUnsentFromWindow())
 }
 
 // cut says that the share ended by a failure of its agent's own.
@@ -290,7 +297,8 @@ func (r *Run) handOn(at clock.Instant, p *share) {
 	r.sayMissing(at, p)
 }
 
-// sendOff ends the share of an agent that goes on but does not do what it should. Its totals are waited for like those of a lost one.
+// sendOff ends the share of an agent that goes on but does not do what it should. Its totals are waited for like those
+// of a lost one.
 func (r *Run) sendOff(at clock.Instant, p *share, reason string) {
 	r.putOut(p, reason)
 	r.leave(p, reason, at.Add(r.lease()))
@@ -298,7 +306,8 @@ func (r *Run) sendOff(at clock.Instant, p *share, reason string) {
 	r.sendStopTo(p, false, reason)
 }
 
-// putOut notes that an agent is told to end its share, or should be. What it ends then is no regular end, whoever is the coordinator by then.
+// putOut notes that an agent is told to end its share, or should be. What it ends then is no regular end, whoever is
+// the coordinator by then.
 func (r *Run) putOut(p *share, reason string) {
 	p.lost, p.out, p.answerBy = reason, true, 0
 	r.unsaved = true
@@ -314,7 +323,8 @@ func (r *Run) dismiss(p *share, reason string) {
 // leaveOut goes on without an observer that is not ready.
 func (r *Run) leaveOut(at clock.Instant, p *share, reason string) {
 	p.failure = reason
-	r.notice(at, spatev1.Severity_SEVERITY_WARNING, "observer %s %s: the stage goes on without it", p.agent.name(), reason)
+	r.notice(at, spatev1.Severity_SEVERITY_WARNING, "observer %s %s: the stage goes on without it",
+		p.agent.name(), reason)
 	r.dismiss(p, reason)
 }
 
@@ -351,5 +361,8 @@ func passPart(parts []float64, h *spatev1.Handover) {
 
 // mayReturn says whether a place that is away may still come back.
 func (s *stage) mayReturn(at clock.Instant) bool {
-	return slices.ContainsFunc(s.shares, func(p *share) bool { return !p.observer && p.away() && !p.out && at < p.fence })
+	return slices.ContainsFunc(s.shares, func(p *share) bool {
+		return !p.observer && p.away() && !p.out &&
+			at < p.fence
+	})
 }

@@ -21,8 +21,8 @@ type View struct {
 	StageIndex uint32
 	// Ended are the measured requests that completed or failed so far, Failed those that failed.
 	Ended, Failed uint64
-	// Frames are those of unmeasured requests by window of their arrival, one a second: the newest windows that all agents have
-	// delivered, the last one last. SteadyWindows of them are enough.
+	// Frames are those of unmeasured requests by window of their arrival, one a second: the newest windows that all
+	// agents have delivered, the last one last. SteadyWindows of them are enough.
 	Frames []uint64
 	// Percentile is the one that the stage's precision is about. Nil: there are too few values for an interval.
 	Percentile *Interval
@@ -35,8 +35,8 @@ type Interval struct {
 	Count uint64
 }
 
-// Observe takes in what was merged: the stage may be given up, have measured enough, or be steady. The shell calls it after the
-// Tick of the same instant.
+// Observe takes in what was merged: the stage may be given up, have measured enough, or be steady. The shell calls it
+// after the Tick of the same instant.
 func (r *Run) Observe(at clock.Instant, v View) {
 	if r.phase != running || v.StageIndex != r.stage.ref.GetStageIndex() {
 		return
@@ -66,8 +66,8 @@ const (
 	hopelessShare = 0.9
 )
 
-// hopeless returns why the target of the stage in progress is hopeless. Empty: it is not, or a rule of the plan's own says when to give the
-// stage up.
+// hopeless returns why the target of the stage in progress is hopeless. Empty: it is not, or a rule of the plan's own
+// says when to give the stage up.
 func (r *Run) hopeless(v View) string {
 	st := r.stage.record.GetStage()
 	if own := st.GetLoad().GetAbort(); !st.GetFailFast() || own != nil && own.ErrorShare != nil {
@@ -84,8 +84,8 @@ func (r *Run) failTarget(at clock.Instant, reason string) {
 	r.failShare(at, spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, reason)
 }
 
-// judgeTarget skips what remains of a target if a stage has come to its end and none of its requests completed: a short one ends before anybody
-// can give it up.
+// judgeTarget skips what remains of a target if a stage has come to its end and none of its requests completed: a short
+// one ends before anybody can give it up.
 func (r *Run) judgeTarget(at clock.Instant, o series.Outcome) {
 	rec := r.stage.record
 	st := rec.GetStage()
@@ -107,14 +107,15 @@ func tooManyErrors(rule *spatev1.Abort, v View) string {
 		return ""
 	}
 	if share := float64(v.Failed) / float64(v.Ended); share > rule.GetErrorShare() {
-		return fmt.Sprintf(givenUp+"%d of %d requests failed, %.3g %% > %.3g %%", v.Failed, v.Ended, 100*share, 100*rule.GetErrorShare())
+		return fmt.Sprintf(givenUp+"%d of %d requests failed, %.3g %% > %.3g %%", v.Failed, v.Ended, 100*share,
+			100*rule.GetErrorShare())
 	}
 	return ""
 }
 
-// preciseEnough says why a stage has measured enough. Empty: it has not. The interval is looked at again and again while the stage
-// goes on, which makes an early end by chance more likely than its confidence says: it is a rule for when to stop, and the stage's
-// own interval at its end is what is known.
+// preciseEnough says why a stage has measured enough. Empty: it has not. The interval is looked at again and again
+// while the stage goes on, which makes an early end by chance more likely than its confidence says: it is a rule for
+// when to stop, and the stage's own interval at its end is what is known.
 func preciseEnough(rule *spatev1.Precision, p *Interval) string {
 	if rule == nil || p == nil || p.Value <= 0 {
 		return ""
@@ -138,7 +139,8 @@ func (r *Run) checkRules(at clock.Instant) {
 		r.giveUpStage(at, fmt.Sprintf(givenUp+"it took longer than %v", longest.AsDuration()))
 		return
 	}
-	if longest := load.GetWarmupUntilSteady(); longest != nil && at.Sub(r.stage.start) >= longest.AsDuration()-r.measureLead() {
+	if longest := load.GetWarmupUntilSteady(); longest != nil &&
+		at.Sub(r.stage.start) >= longest.AsDuration()-r.measureLead() {
 		r.measureSoon(at)
 	}
 }
@@ -154,7 +156,8 @@ func GaveUp(rec *spatev1.StageRecord) string {
 	return ""
 }
 
-// giveUpStage ends the stage in progress by an abort rule. For a search that is an answer like another: the objectives are broken.
+// giveUpStage ends the stage in progress by an abort rule. For a search that is an answer like another: the objectives
+// are broken.
 func (r *Run) giveUpStage(at clock.Instant, reason string) {
 	if !r.searching() {
 		r.failStage(at, reason, true)
@@ -165,8 +168,8 @@ func (r *Run) giveUpStage(at clock.Instant, reason string) {
 	r.endStage(at, true)
 }
 
-// measureLeadTime is how long before it begins the agents hear that measuring begins: more than a message takes to the farthest of
-// them, beside whatever else they do.
+// measureLeadTime is how long before it begins the agents hear that measuring begins: more than a message takes to the
+// farthest of them, beside whatever else they do.
 const measureLeadTime = time.Second
 
 // measureLead adds the clocks' uncertainty.
@@ -178,8 +181,9 @@ func (r *Run) measureLead() time.Duration {
 	return lead
 }
 
-// measureSoon ends the warm-up that lasts until the load is steady, at the next whole window that all agents hear of in time, or at
-// its longest duration if that is earlier. A coordinator that was held up goes beyond that one rather than give less than half the lead.
+// measureSoon ends the warm-up that lasts until the load is steady, at the next whole window that all agents hear of in
+// time, or at its longest duration if that is earlier. A coordinator that was held up goes beyond that one rather than
+// give less than half the lead.
 func (r *Run) measureSoon(at clock.Instant) {
 	s := r.stage
 	longest := s.record.GetStage().GetLoad().GetWarmupUntilSteady()

@@ -11,10 +11,12 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// longestObservation is the longest duration that a plan may give a stage. An observer is stopped when the others are done.
+// longestObservation is the longest duration that a plan may give a stage. An observer is stopped when the others are
+// done.
 const longestObservation = 7 * 24 * time.Hour
 
-// observed is the stage that an observer of a region works on: the same target and workload under a light load, all of it measured.
+// observed is the stage that an observer of a region works on: the same target and workload under a light load, all of
+// it measured.
 func observed(st *spatev1.Stage, region string) *spatev1.Stage {
 	out := clone(st)
 	o := st.GetObservers()

@@ -36,7 +36,8 @@ type holding struct {
 	k    uint64
 }
 
-// settled says where each of n items is after the handovers. Of an open loop due says when item i is due; it is nil for a closed one.
+// settled says where each of n items is after the handovers. Of an open loop due says when item i is due; it is nil for
+// a closed one.
 func settled(weights []uint32, handovers []*spatev1.Handover, n int, due func(i int) int64) []holding {
 	base := seat(weights, n)
 	items := make([]holding, n)

@@ -5,7 +5,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// remind tells an agent whose control stream stands again all that it may have missed, by what it says that it works on.
+// remind tells an agent whose control stream stands again all that it may have missed, by what it says that it works
+// on.
 func (r *Run) remind(at clock.Instant, a *agent, resume *spatev1.AssignmentRef, armed bool) {
 	if c := r.joining; c != nil && c.agent == a {
 		r.sendAssign(c)
@@ -27,14 +28,16 @@ func (r *Run) remind(at clock.Instant, a *agent, resume *spatev1.AssignmentRef, 
 	}
 }
 
-// forsake ends what an agent works on that nobody waits for any more. It can be given other work at once: that has to wait at the agent.
+// forsake ends what an agent works on that nobody waits for any more. It can be given other work at once: that has to
+// wait at the agent.
 func (r *Run) forsake(a *agent, resume *spatev1.AssignmentRef) {
 	if resume.GetRunId() != r.id {
 		return
 	}
-	r.do(Send{Agent: a.name(), Message: &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Stop{Stop: &spatev1.Stop{
-		Ref: clone(resume), Immediately: true, Reason: "its part was given up while it was away",
-	}}}})
+	r.do(Send{Agent: a.name(),
+		Message: &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Stop{Stop: &spatev1.Stop{
+			Ref: clone(resume), Immediately: true, Reason: "its part was given up while it was away",
+		}}}})
 }
 
 // remindApplying assigns a share again to an agent that does not know of it, or whose answer was lost.
@@ -88,8 +91,8 @@ func (r *Run) catchUp(at clock.Instant, p *share) {
 	}
 }
 
-// lacks is about an agent that came back without the share it should have. Either it has ended it, and its totals are on their way,
-// or it has lost it.
+// lacks is about an agent that came back without the share it should have. Either it has ended it, and its totals are
+// on their way, or it has lost it.
 func (r *Run) lacks(at clock.Instant, p *share) {
 	r.putOut(p, "came back without its share")
 	r.leave(p, p.lost, at.Add(r.cfg.StopGrace))

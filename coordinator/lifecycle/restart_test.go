@@ -50,14 +50,15 @@ type world struct {
 func newWorld() *world {
 	return &world{
 		records: map[uint32]*spatev1.StageRecord{}, outcomes: map[uint32]series.Outcome{},
-		assigned: map[process]*spatev1.AssignmentRef{}, armed: map[process]bool{}, beats: map[process]clock.Instant{}, ready: map[process]*spatev1.Applied{},
+		assigned: map[process]*spatev1.AssignmentRef{}, armed: map[process]bool{}, beats: map[process]clock.Instant{},
+		ready: map[process]*spatev1.Applied{},
 	}
 }
 
 func (s *scenario) process(name string) process { return process{name, s.incarnation[name]} }
 
-// effects hands out what the machine does, with what comes of it in the ledger and at the agents. A checkpoint has to be written whenever it
-// has changed.
+// effects hands out what the machine does, with what comes of it in the ledger and at the agents. A checkpoint has to
+// be written whenever it has changed.
 func (s *scenario) effects() []lifecycle.Effect {
 	effects := s.run.Effects()
 	for _, e := range effects {
@@ -114,15 +115,16 @@ func (s *scenario) append(snapshot *spatev1.Snapshot) {
 	for _, a := range s.records[snapshot.GetStageIndex()].GetAgents() {
 		if k := snapshot.GetKey(); a.GetAgent().GetName() == k.GetAgent() && a.GetIncarnation() == k.GetIncarnation() {
 			s.snapshots = append(s.snapshots, snapshot)
-			if p := s.process(k.GetAgent()); snapshot.GetTotals() != nil && s.assigned[p].GetStageIndex() == snapshot.GetStageIndex() {
+			if p := s.process(k.GetAgent()); snapshot.GetTotals() != nil &&
+				s.assigned[p].GetStageIndex() == snapshot.GetStageIndex() {
 				s.assigned[p] = nil
 			}
 		}
 	}
 }
 
-// restart replaces the machine by one that is restored from the ledger, and brings the agents back. That changes nothing but that agents are
-// told again what they know.
+// restart replaces the machine by one that is restored from the ledger, and brings the agents back. That changes
+// nothing but that agents are told again what they know.
 func (s *scenario) restart() {
 	if s.run == nil || s.run.Ended() {
 		return
@@ -176,7 +178,8 @@ func (s *scenario) settled() {
 		switch line := s.describe(e); e.(type) {
 		case lifecycle.Send, lifecycle.PutCheckpoint, lifecycle.CloseStage:
 		default:
-			if !strings.Contains(line, "came during the run") && !losesAgents.MatchString(s.t.Name()) { // agents that are not of the run come back, too
+			if !strings.Contains(line, "came during the run") &&
+				!losesAgents.MatchString(s.t.Name()) { // agents that are not of the run come back, too
 				s.t.Errorf("a machine that was restored makes news: %s", line)
 			}
 		}
@@ -196,8 +199,8 @@ func (s *scenario) reapply() {
 	}
 }
 
-// waitsAnew are the scripts in which something is waited for with a deadline. A machine that was restored waits anew, since agents have to come
-// back first: what happens then is the same, only later.
+// waitsAnew are the scripts in which something is waited for with a deadline. A machine that was restored waits anew,
+// since agents have to come back first: what happens then is the same, only later.
 var waitsAnew = map[string]string{
 	"agent_killed":   "an agent that was away has a lease to come back",
 	"agent_silent":   "an agent that was silent has a lease to come back",
@@ -210,12 +213,14 @@ var waitsAnew = map[string]string{
 	"search_interrupted": "an agent that was away has a lease to come back",
 }
 
-// awaysForgotten are the commands behind which an agent is away that owes nothing to the stage in progress. A restored machine gives it a lease to
-// come back, like all others, and fails in the next stage if it does not: TestWhoIsAwayHasALeaseToComeBack.
+// awaysForgotten are the commands behind which an agent is away that owes nothing to the stage in progress. A restored
+// machine gives it a lease to come back, like all others, and fails in the next stage if it does not:
+// TestWhoIsAwayHasALeaseToComeBack.
 var awaysForgotten = map[string][]int{"lost_between": {5, 6, 7}}
 
-// losesAgents are the scripts about leases that end, newcomers that get ready, and moments at which something changes hands. After a new start leases
-// are given anew, newcomers are invited anew, and moments are later: TestRestoredMachinesComeToTheSame has what they come to.
+// losesAgents are the scripts about leases that end, newcomers that get ready, and moments at which something changes
+// hands. After a new start leases are given anew, newcomers are invited anew, and moments are later:
+// TestRestoredMachinesComeToTheSame has what they come to.
 var losesAgents = regexp.MustCompile("(^|/)(degrade|reassign|lost_applying|lost_stopping|join|observers|rearm|held_up|regions|stalled)")
 
 func TestWhoIsAwayHasALeaseToComeBack(t *testing.T) {
@@ -226,7 +231,8 @@ func TestWhoIsAwayHasALeaseToComeBack(t *testing.T) {
 	first, _, _ := strings.Cut(string(text), "The same, but")
 	for _, n := range awaysForgotten["lost_between"] {
 		got := play(t, first+"> apply a\n\n> tick 5s\n\n> closed missing\n", func(c int) bool { return c == n })
-		if !strings.Contains(got, "run ended OUTCOME_FAILED complete=false agent b lost: it did not come back within 3.5s") {
+		if !strings.Contains(got,
+			"run ended OUTCOME_FAILED complete=false agent b lost: it did not come back within 3.5s") {
 			t.Errorf("restarted behind command %d:\n%s", n, got)
 		}
 	}
@@ -260,7 +266,8 @@ func TestRestoredMachinesGoOnAsIfNothingHadBeen(t *testing.T) {
 					t.Errorf("restarted behind command %d:\n%s", n, difference(string(text), got))
 				}
 			}
-			if got := play(t, string(text), func(n int) bool { return !slices.Contains(awaysForgotten[name], n) }); !same(got) {
+			if got := play(t, string(text),
+				func(n int) bool { return !slices.Contains(awaysForgotten[name], n) }); !same(got) {
 				t.Errorf("restarted behind each command:\n%s", difference(string(text), got))
 			}
 		})
@@ -278,15 +285,17 @@ func essence(text string) string {
 	return moments.ReplaceAllString(strings.Join(comesTo.FindAllString(text, -1), "\n"), "")
 }
 
-// comesToOther are the commands of scripts about losses behind which a new start changes what the stages come to, and why it may.
+// comesToOther are the commands of scripts about losses behind which a new start changes what the stages come to, and
+// why it may.
 var comesToOther = map[string]struct {
 	commands []int
 	why      string
 }{
-	"degrade":               {[]int{8, 9}, "one that is away takes part in the next stage, with a lease to come back"},
-	"join_flapping":         {[]int{5}, "the newcomer is asked anew, and the script does not let it answer again"},
-	"join_missed":           {[]int{20, 21}, "the newcomer is asked anew, and the script does not let it answer again"},
-	"join_open":             {[]int{7, 11, 12}, "the newcomer is asked anew, and the script does not let it answer again"},
+	"degrade":       {[]int{8, 9}, "one that is away takes part in the next stage, with a lease to come back"},
+	"join_flapping": {[]int{5}, "the newcomer is asked anew, and the script does not let it answer again"},
+	"join_missed":   {[]int{20, 21}, "the newcomer is asked anew, and the script does not let it answer again"},
+	"join_open": {[]int{7, 11, 12},
+		"the newcomer is asked anew, and the script does not let it answer again"},
 	"join_stopped":          {[]int{7, 8, 9, 10, 11}, "agents have what they were sent, and say so when they are back"},
 	"reassign_part_unheard": {[]int{7}, "agents have what they were sent, and say so when they are back"},
 	"lost_applying":         {[]int{4, 13, 18}, "agents get ready anew, and the script does not let them say so again"},
@@ -295,10 +304,12 @@ var comesToOther = map[string]struct {
 	"observers_lost":        {[]int{5, 6, 7, 8}, "an observer that is away has a lease to come back"},
 	"rearm":                 {[]int{25}, "a share that is missing is waited for anew"},
 	"reassign_all":          {[]int{9, 10, 20}, "who is away has a lease to come back, longer than the script goes on"},
-	"reassign_open":         {[]int{8}, "who is away has a lease to come back, and the others' totals come before it has ended"},
+	"reassign_open": {[]int{8},
+		"who is away has a lease to come back, and the others' totals come before it has ended"},
 }
 
-// Whoever is lost, and whatever changes hands: a new start of the coordinator may make that later, but the stages come to the same.
+// Whoever is lost, and whatever changes hands: a new start of the coordinator may make that later, but the stages come
+// to the same.
 func TestRestoredMachinesComeToTheSame(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -344,13 +355,15 @@ func difference(want, got string) string {
 	for i := range min(len(w), len(g)) {
 		if w[i] != g[i] {
 			from := max(0, i-3)
-			return "want\n" + strings.Join(w[from:min(len(w), i+6)], "\n") + "\ngot\n" + strings.Join(g[from:min(len(g), i+6)], "\n")
+			return "want\n" + strings.Join(w[from:min(len(w), i+6)], "\n") + "\ngot\n" +
+				strings.Join(g[from:min(len(g), i+6)], "\n")
 		}
 	}
 	return "one is longer"
 }
 
-// A share that was sent off is not forgotten with the coordinator: what its agent ends then is a loss, and no regular end.
+// A share that was sent off is not forgotten with the coordinator: what its agent ends then is a loss, and no regular
+// end.
 func TestWhoWasSentOffStaysOut(t *testing.T) {
 	text := joinedByC + "> apply a c ref=r/0/2\n\n> reject b too late ref=r/0/2\n\n> snapshot a b\n\n> totals b stopped snapshots=2\n\n> tick 12s\n"
 	commands := strings.Count(text, "> ")
@@ -377,23 +390,26 @@ const joinedByC = `> run stages=east/9rps duration=120s min=2 loss=reassign
 
 `
 
-// Who has taken on that it gives a part away has done so, whatever changed since and was not heard before the coordinator was killed.
+// Who has taken on that it gives a part away has done so, whatever changed since and was not heard before the
+// coordinator was killed.
 func TestWhatWasTakenOnStaysTakenOn(t *testing.T) {
 	text := joinedByC + "> apply a b c ref=r/0/2\n\n> tick 10s\n\n> snapshot a b window=10\n\n> kill c\n\n> tick 9s\n\n> kill a\n\n> tick 1500ms\n\n" +
 		"> back a\n\n> apply a b ref=r/0/3\n\n> tick 5s\n"
 	commands := strings.Count(text, "> ")
 	for n := commands - 4; n <= commands; n++ {
 		got := play(t, text, func(c int) bool { return c == n })
-		if strings.Contains(got, "agent a is given up") || strings.Contains(got, "agent b is given up") || !strings.Contains(got, "agent c is given up") {
+		if strings.Contains(got, "agent a is given up") || strings.Contains(got, "agent b is given up") ||
+			!strings.Contains(got, "agent c is given up") {
 			t.Errorf("restarted behind command %d:\n%s", n, got)
 		}
 	}
 }
 
-// Who comes back, with its share or without, and never heard that it gave a part away, is out before anything that it measured is taken: others
-// have that part by now.
+// Who comes back, with its share or without, and never heard that it gave a part away, is out before anything that it
+// measured is taken: others have that part by now.
 func TestWhoGaveAwayUnheardIsOutWhenItIsBack(t *testing.T) {
-	text := strings.Replace(joinedByC, "> apply c", "> kill b\n\n> apply c", 1) + "> apply a c ref=r/0/2\n\n> tick 3s\n\n> tick 3s\n\n"
+	text := strings.Replace(joinedByC, "> apply c", "> kill b\n\n> apply c", 1) +
+		"> apply a c ref=r/0/2\n\n> tick 3s\n\n> tick 3s\n\n"
 	restarted := strings.Count(text, "> ") - 1
 	for _, how := range []string{"> back b\n", "> back b resume=none\n"} {
 		got := play(t, text+how, func(c int) bool { return c == restarted })

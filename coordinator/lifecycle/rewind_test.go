@@ -15,8 +15,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Wherever in any script the coordinator and all agents die, others can run the rest: each stage that had ended is kept, the one in progress
-// is measured again under its own number, and all that follow it are run.
+// Wherever in any script the coordinator and all agents die, others can run the rest: each stage that had ended is
+// kept, the one in progress is measured again under its own number, and all that follow it are run.
 func TestARewoundRunIsRunToItsEnd(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -76,7 +76,8 @@ type others struct {
 	run *lifecycle.Run
 }
 
-// runTheRest plays coordinator and agents until the run's end, and returns how many stages were run, which are numbered from first on.
+// runTheRest plays coordinator and agents until the run's end, and returns how many stages were run, which are numbered
+// from first on.
 func (o others) runTheRest(first uint32) (ran int) {
 	var regions []string
 	for region := range o.s.plan[0].GetRegions() {
@@ -128,7 +129,8 @@ func (o others) answer(e lifecycle.Send) {
 // merge delivers an agent's only snapshot of a stage.
 func (o others) merge(agent string, ref *spatev1.AssignmentRef) {
 	o.run.Merged(o.s.at, &spatev1.Snapshot{
-		Key:        &spatev1.SnapshotKey{RunId: "r", Agent: agent, Incarnation: 99, Sequence: uint64(ref.GetStageIndex()) + 1},
+		Key: &spatev1.SnapshotKey{RunId: "r", Agent: agent, Incarnation: 99,
+			Sequence: uint64(ref.GetStageIndex()) + 1},
 		StageIndex: ref.GetStageIndex(), Revision: ref.GetRevision(), Totals: &spatev1.Totals{Snapshots: 1},
 	})
 }

@@ -12,7 +12,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// gather begins the first stage as soon as enough agents are there, of each region that the plan names too, or gives up.
+// gather begins the first stage as soon as enough agents are there, of each region that the plan names too, or gives
+// up.
 func (r *Run) gather(at clock.Instant) {
 	ready := r.ready(at, r.regions())
 	missing := withoutAgents(ready, r.regions())
@@ -30,7 +31,8 @@ func (r *Run) gather(at clock.Instant) {
 		r.finish(at)
 	case at.Sub(r.begin) >= quietWait && r.awaited != len(ready)+1:
 		r.awaited = len(ready) + 1
-		r.notice(at, spatev1.Severity_SEVERITY_INFO, "waiting for agents, up to %v: %s", r.cfg.AgentsTimeout, awaited(ready, missing, r.cfg))
+		r.notice(at, spatev1.Severity_SEVERITY_INFO, "waiting for agents, up to %v: %s", r.cfg.AgentsTimeout,
+			awaited(ready, missing, r.cfg))
 	}
 }
 
@@ -71,8 +73,8 @@ func withoutAgents(agents []*agent, regions map[string]float64) []string {
 	return slices.Sorted(maps.Keys(left))
 }
 
-// call brings the roster up to date for a stage: all that are there and ready take part. It returns why the stage cannot begin. Empty:
-// it can.
+// call brings the roster up to date for a stage: all that are there and ready take part. It returns why the stage
+// cannot begin. Empty: it can.
 func (r *Run) call(at clock.Instant, st *spatev1.Stage) string {
 	ready := r.ready(at, st.GetRegions())
 	if policyOf(st) == fail {
@@ -84,15 +86,16 @@ func (r *Run) call(at clock.Instant, st *spatev1.Stage) string {
 		return "no agent is left: " + cmp.Or(r.lastWords(), "start agents, and run again what is missing")
 	}
 	if gone := withoutAgents(ready, st.GetRegions()); len(gone) > 0 {
-		r.notice(at, spatev1.Severity_SEVERITY_WARNING, "no agent of region %s is left: its part of the load goes to the other regions", strings.Join(gone, ", "))
+		r.notice(at, spatev1.Severity_SEVERITY_WARNING,
+			"no agent of region %s is left: its part of the load goes to the other regions", strings.Join(gone, ", "))
 	}
 	r.roster = ready
 	maps.DeleteFunc(r.agents, func(_ string, a *agent) bool { return a.broken != "" && !slices.Contains(ready, a) })
 	return ""
 }
 
-// missing says which agent of the run is gone, beside observers, whose loss ends nothing. Empty: none is. A process that was started anew
-// counts for its agent.
+// missing says which agent of the run is gone, beside observers, whose loss ends nothing. Empty: none is. A process
+// that was started anew counts for its agent.
 func (r *Run) missing(ready []*agent, observers map[*agent]bool) string {
 	for _, old := range r.roster {
 		if !observers[old] && !slices.ContainsFunc(ready, func(a *agent) bool { return a.name() == old.name() }) {
@@ -121,7 +124,8 @@ func (r *Run) lastWords() string {
 	return strings.Join(out, ", ")
 }
 
-// observersOf returns those of the agents of a stage that are to observe: the last by name of each region that has more than one.
+// observersOf returns those of the agents of a stage that are to observe: the last by name of each region that has more
+// than one.
 func observersOf(agents []*agent, st *spatev1.Stage) map[*agent]bool {
 	out := map[*agent]bool{}
 	if st.GetObservers() == nil {
@@ -162,7 +166,8 @@ func (r *Run) sayObservers(at clock.Instant) {
 		r.notice(at, spatev1.Severity_SEVERITY_INFO, "observers: %s", strings.Join(names, ", "))
 	}
 	if len(without) > 0 {
-		r.notice(at, spatev1.Severity_SEVERITY_WARNING, "no observer for %s: a region needs two agents, one of them for the load", strings.Join(without, ", "))
+		r.notice(at, spatev1.Severity_SEVERITY_WARNING,
+			"no observer for %s: a region needs two agents, one of them for the load", strings.Join(without, ", "))
 	}
 }
 

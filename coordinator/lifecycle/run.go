@@ -2,17 +2,18 @@
 //
 //	gathering -> [ (pausing) -> applying -> running -> (stopping) -> closing ] for each stage -> ended
 //
-// Stages are those of the plan in their order. A template of the plan becomes stages one after another: package series decides which,
-// from what the stages before measured.
+// Stages are those of the plan in their order. A template of the plan becomes stages one after another: package series
+// decides which, from what the stages before measured.
 //
-// An agent is lost when it was silent for too long, or when another process has its name; a broken stream alone is no loss. What then
-// becomes of the stage is its policy's: it fails, goes on without the agent's part, or hands that part to the others once the lost one can
-// start nothing more. From the moment that a share is given up nothing that it measures counts: the record says so before anybody is told
-// to take its part over, and the shell must refuse what comes after. So no request can be counted twice.
+// An agent is lost when it was silent for too long, or when another process has its name; a broken stream alone is no
+// loss. What then becomes of the stage is its policy's: it fails, goes on without the agent's part, or hands that part
+// to the others once the lost one can start nothing more. From the moment that a share is given up nothing that it
+// measures counts: the record says so before anybody is told to take its part over, and the shell must refuse what
+// comes after. So no request can be counted twice.
 //
-// It is fed events, each with its time, and drained of effects. It does no I/O, reads no clock and starts no goroutine, so that
-// each scenario can be written down as a script (testdata/) and played in no time. The coordinator is its shell and only caller;
-// it must serialise the calls and carry out the effects in their order.
+// It is fed events, each with its time, and drained of effects. It does no I/O, reads no clock and starts no goroutine,
+// so that each scenario can be written down as a script (testdata/) and played in no time. The coordinator is its shell
+// and only caller; it must serialise the calls and carry out the effects in their order.
 package lifecycle
 
 import (
@@ -34,19 +35,22 @@ type Config struct {
 	MinAgents int
 	// AgentsTimeout is how long it waits for them. Default 30 s.
 	AgentsTimeout time.Duration
-	// ApplyTimeout is how long agents may take to get ready for a stage, beside a second for each MiB of its dataset. Default 30 s.
+	// ApplyTimeout is how long agents may take to get ready for a stage, beside a second for each MiB of its dataset.
+	// Default 30 s.
 	ApplyTimeout time.Duration
-	// Lease is how long an agent goes on without its coordinator, so how long one that was connected has to come back after a new start of
-	// the coordinator; ReassignLease is the same for stages whose shares change hands when an agent is lost. Defaults 30 s and 10 s.
+	// Lease is how long an agent goes on without its coordinator, so how long one that was connected has to come back
+	// after a new start of the coordinator; ReassignLease is the same for stages whose shares change hands when an
+	// agent is lost. Defaults 30 s and 10 s.
 	Lease         time.Duration
 	ReassignLease time.Duration
-	// Silence is how long an agent may say nothing before it is lost: three heartbeats of 1 s and a half. Default 3.5 s.
+	// Silence is how long an agent may say nothing before it is lost: three heartbeats of 1 s and a half. Default 3.5
+	// s.
 	Silence time.Duration
-	// Stall is how long an agent that is heard may deliver no measurements before its share ends: each sends a snapshot a second.
-	// Default 60 s.
+	// Stall is how long an agent that is heard may deliver no measurements before its share ends: each sends a snapshot
+	// a second. Default 60 s.
 	Stall time.Duration
-	// NearLead is the time from arming to the start if no agent's clock is more uncertain than NearUncertainty: agents on this
-	// machine or next to it. Defaults 200 ms and 1 ms.
+	// NearLead is the time from arming to the start if no agent's clock is more uncertain than NearUncertainty: agents
+	// on this machine or next to it. Defaults 200 ms and 1 ms.
 	NearLead        time.Duration
 	NearUncertainty time.Duration
 	// FarLead is the same for all others, on top of the largest uncertainty. Default 2 s.
@@ -100,17 +104,19 @@ type Run struct {
 	id    string
 	plan  []*spatev1.Stage // stages and templates, in order
 	begin clock.Instant
-	wall  time.Time // the wall clock at begin: later wall times are derived, so that a step of the clock changes nothing
+	// the wall clock at begin: later wall times are derived, so that a step of the clock changes nothing
+	wall time.Time
 
-	phase   phase
-	agents  map[string]*agent // newest processes of those that are connected or of the run, by name
-	roster  []*agent          // those that take part, by name; those that joined since the stage began behind them
-	awaited int               // 1 + the agents that were there when it was last said who is waited for; 0: it was not said
-	ticked  clock.Instant     // last tick
-	deaf    clock.Instant     // end of the last time that the coordinator was held up; 0: it was not
-	stage   *stage            // stage in progress
-	joining *share            // newcomer that gets ready to join the stage; it has no part yet
-	joinBy  clock.Instant     // when it has to be ready
+	phase  phase
+	agents map[string]*agent // newest processes of those that are connected or of the run, by name
+	roster []*agent          // those that take part, by name; those that joined since the stage began behind them
+	// 1 + the agents that were there when it was last said who is waited for; 0: it was not said
+	awaited int
+	ticked  clock.Instant // last tick
+	deaf    clock.Instant // end of the last time that the coordinator was held up; 0: it was not
+	stage   *stage        // stage in progress
+	joining *share        // newcomer that gets ready to join the stage; it has no part yet
+	joinBy  clock.Instant // when it has to be ready
 
 	next        int            // place in the plan of the first entry not begun
 	begun       uint32         // stages begun or skipped
@@ -131,13 +137,14 @@ type Run struct {
 	unsaved    bool // the checkpoint has changed
 }
 
-// New begins a run at an instant whose wall time is given. The stages are those of the plan, in order, templates among them. The
-// shell then feeds Connected for each agent that is there.
+// New begins a run at an instant whose wall time is given. The stages are those of the plan, in order, templates among
+// them. The shell then feeds Connected for each agent that is there.
 func New(cfg Config, id string, plan []*spatev1.Stage, at clock.Instant, wall time.Time) *Run {
 	return &Run{
 		cfg: cfg.withDefaults(), id: id, plan: plan, begin: at, ticked: at, wall: wall,
-		agents: map[string]*agent{}, noted: map[string]bool{}, greeted: map[string]bool{}, dead: map[string]string{}, rejected: map[string]string{},
-		unsaved: true,
+		agents: map[string]*agent{}, noted: map[string]bool{}, greeted: map[string]bool{}, dead: map[string]string{},
+		rejected: map[string]string{},
+		unsaved:  true,
 	}
 }
 
@@ -247,8 +254,8 @@ func (r *Run) finish(at clock.Instant) {
 	}}})
 }
 
-// unbegun is how many stages of the plan, at most, were never begun. What a search that was cut short would still have asked for
-// nobody knows: it is not counted.
+// unbegun is how many stages of the plan, at most, were never begun. What a search that was cut short would still have
+// asked for nobody knows: it is not counted.
 func (r *Run) unbegun() uint32 {
 	n := mostStages(r.plan[r.next:])
 	if r.pending != nil && r.pending.GetProbe() == nil {
@@ -257,7 +264,8 @@ func (r *Run) unbegun() uint32 {
 	return n
 }
 
-// do hands out an effect. What a checkpoint holds changes with the records of stages, and on its own where unsaved is set.
+// do hands out an effect. What a checkpoint holds changes with the records of stages, and on its own where unsaved is
+// set.
 func (r *Run) do(e Effect) {
 	switch e.(type) {
 	case PutStage, PutSearch:

@@ -25,7 +25,8 @@ func (s *scenario) load(words string, o map[string]string) *spatev1.LoadPoint {
 		l.Sweep = &spatev1.Sweep{Points: uint32(s.number(points)), Saturation: uint32(s.number(saturation))}
 	default:
 		if rate, open := strings.CutSuffix(words, "rps"); open {
-			l.Rate, l.Arrival, l.Requests, l.Duration = s.float(rate), "constant", 0, durationpb.New(s.duration(o["duration"]))
+			l.Rate, l.Arrival, l.Requests, l.Duration = s.float(rate), "constant", 0,
+				durationpb.New(s.duration(o["duration"]))
 			return l
 		}
 		l.Concurrency = uint32(s.number(words))
@@ -87,13 +88,15 @@ func (s *scenario) change(st *spatev1.Stage, o map[string]string) {
 		}
 	}
 	if percentile, within, ok := strings.Cut(o["until"], ":"); ok {
-		st.Load.Until = &spatev1.Precision{Metric: "ttft", Percentile: s.float(percentile), Within: s.float(within), Confidence: 0.95}
+		st.Load.Until = &spatev1.Precision{Metric: "ttft", Percentile: s.float(percentile), Within: s.float(within),
+			Confidence: 0.95}
 	}
 }
 
 // outcome is what a closed stage measured.
 func (s *scenario) outcome(o map[string]string) series.Outcome {
-	out := series.Outcome{Completed: 100, Cancelled: s.number(o["cut"]), Failed: s.number(o["failed"]), Fault: o["fault"]}
+	out := series.Outcome{Completed: 100, Cancelled: s.number(o["cut"]), Failed: s.number(o["failed"]),
+		Fault: o["fault"]}
 	if o["completed"] != "" {
 		out.Completed = s.number(o["completed"])
 	}
@@ -122,7 +125,8 @@ func (s *scenario) observe(_ []string, o map[string]string) {
 		}
 	}
 	if p := strings.Split(o["ttft"], ":"); len(p) == 4 {
-		v.Percentile = &lifecycle.Interval{Low: s.duration(p[0]), Value: s.duration(p[1]), High: s.duration(p[2]), Count: s.number(p[3])}
+		v.Percentile = &lifecycle.Interval{Low: s.duration(p[0]), Value: s.duration(p[1]), High: s.duration(p[2]),
+			Count: s.number(p[3])}
 	}
 	s.run.Observe(s.at, v)
 }

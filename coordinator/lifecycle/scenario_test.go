@@ -22,8 +22,8 @@ import (
 
 var update = flag.Bool("update", false, "write what the scenarios do now into testdata")
 
-// A scenario is prose with commands between. A command stands on a line that begins with "> "; the lines below it, up to the next
-// empty one, are the effects it has. Commands take words and key=value pairs:
+// A scenario is prose with commands between. A command stands on a line that begins with "> "; the lines below it, up
+// to the next empty one, are the effects it has. Commands take words and key=value pairs:
 //
 //	run stages=east/8,west/8 min=2 timeout=30s drain=5s   begins a run: target/concurrency each, or target/search, target/sweep
 //	                    search=rate:1:100 (or concurrency) keep=500ms probes=9 repeats=3; sweep=4:64 (points, saturation);
@@ -74,12 +74,14 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// play carries out a scenario's commands and returns it with the effects they have now. Behind the commands that interrupted names by their
-// numbers the coordinator is started anew, or what else is given happens.
+// play carries out a scenario's commands and returns it with the effects they have now. Behind the commands that
+// interrupted names by their numbers the coordinator is started anew, or what else is given happens.
 func play(t *testing.T, text string, interrupted func(command int) bool, how ...func(*scenario)) string {
 	s := &scenario{
-		t: t, at: clock.Instant(100 * time.Second), silent: map[string]bool{}, gone: map[string]bool{}, incarnation: map[string]uint64{},
-		info: map[string]*spatev1.AgentInfo{}, sent: map[process]uint64{}, windows: map[process]uint32{}, world: newWorld(),
+		t: t, at: clock.Instant(100 * time.Second), silent: map[string]bool{}, gone: map[string]bool{},
+		incarnation: map[string]uint64{},
+		info:        map[string]*spatev1.AgentInfo{}, sent: map[process]uint64{}, windows: map[process]uint32{},
+		world: newWorld(),
 	}
 	var out strings.Builder
 	golden, commands := false, 0
@@ -136,7 +138,8 @@ func (s *scenario) do(words []string) string {
 	}
 	commands := map[string]func([]string, map[string]string){
 		"observe": s.observe,
-		"back":    s.back, "run": s.begin, "agents": s.agents, "apply": s.apply, "reject": s.reject, "refused": s.refused, "snapshot": s.snapshot,
+		"back":    s.back, "run": s.begin, "agents": s.agents, "apply": s.apply, "reject": s.reject,
+		"refused": s.refused, "snapshot": s.snapshot,
 		"totals": s.totals, "closed": s.closed, "kill": s.kill, "tick": s.tick, "silence": s.silence,
 		"hang":  func(a []string, _ map[string]string) { s.at = s.at.Add(s.duration(a[0])) },
 		"stop":  func(a []string, _ map[string]string) { s.run.Stop(s.at, len(a) > 0) },
@@ -268,7 +271,8 @@ func (s *scenario) reject(args []string, o map[string]string) {
 }
 
 func (s *scenario) refused(args []string, _ map[string]string) {
-	snapshot := &spatev1.Snapshot{StageIndex: s.stage, Key: &spatev1.SnapshotKey{Agent: args[0], Incarnation: s.incarnation[args[0]]}}
+	snapshot := &spatev1.Snapshot{StageIndex: s.stage,
+		Key: &spatev1.SnapshotKey{Agent: args[0], Incarnation: s.incarnation[args[0]]}}
 	s.run.Refused(s.at, snapshot, strings.Join(args[1:], " "))
 }
 
@@ -279,8 +283,10 @@ func (s *scenario) merged(name string, o map[string]string, t *spatev1.Totals) {
 	}
 	s.sent[s.process(name)]++
 	snapshot := &spatev1.Snapshot{
-		Key:        &spatev1.SnapshotKey{RunId: "r", Agent: name, Incarnation: s.incarnation[name], Sequence: s.sent[s.process(name)]},
-		StageIndex: stage, Revision: s.ready[s.process(name)].GetRef().GetRevision(), Totals: t, Window: s.window(name, o),
+		Key: &spatev1.SnapshotKey{RunId: "r", Agent: name, Incarnation: s.incarnation[name],
+			Sequence: s.sent[s.process(name)]},
+		StageIndex: stage, Revision: s.ready[s.process(name)].GetRef().GetRevision(), Totals: t,
+		Window: s.window(name, o),
 	}
 	for _, begun := range strings.Split(o["begun"], ",") {
 		if begun != "" {
@@ -398,7 +404,8 @@ func (s *scenario) describe(e lifecycle.Effect) string {
 			e.State.GetElapsed().AsDuration(), e.State.GetInFlight())
 	case lifecycle.CloseStage:
 		if len(e.Keep.GetLatencies()) > 0 {
-			return fmt.Sprintf("close stage %d, with the values of %d limits", e.Record.GetStage().GetIndex(), len(e.Keep.GetLatencies()))
+			return fmt.Sprintf("close stage %d, with the values of %d limits", e.Record.GetStage().GetIndex(),
+				len(e.Keep.GetLatencies()))
 		}
 		return fmt.Sprintf("close stage %d", e.Record.GetStage().GetIndex())
 	case lifecycle.PutCheckpoint:
@@ -416,25 +423,32 @@ func (s *scenario) message(m *spatev1.ConnectResponse) string {
 	switch m := m.GetMessage().(type) {
 	case *spatev1.ConnectResponse_Assign:
 		s.stage = m.Assign.GetRef().GetStageIndex()
-		out := fmt.Sprintf("assign stage %d revision %d, rank %d of weights %v", s.stage, m.Assign.GetRef().GetRevision(),
-			m.Assign.GetStripe().GetRank(), m.Assign.GetStripe().GetWeights()) + handovers(m.Assign.GetStripe().GetHandovers())
+		out := fmt.Sprintf("assign stage %d revision %d, rank %d of weights %v", s.stage,
+			m.Assign.GetRef().GetRevision(),
+			m.Assign.GetStripe().GetRank(), m.Assign.GetStripe().GetWeights()) +
+			handovers(m.Assign.GetStripe().GetHandovers())
 		if m.Assign.GetStage().GetObservers() != nil {
 			out += ", " + plans.LoadWords(m.Assign.GetStage().GetLoad())
 		}
 		return out
 	case *spatev1.ConnectResponse_Revise:
-		return fmt.Sprintf("revise stage %d to revision %d, rank %d of weights %v", s.stage, m.Revise.GetRef().GetRevision(),
-			m.Revise.GetStripe().GetRank(), m.Revise.GetStripe().GetWeights()) + handovers(m.Revise.GetStripe().GetHandovers())
+		return fmt.Sprintf("revise stage %d to revision %d, rank %d of weights %v", s.stage,
+			m.Revise.GetRef().GetRevision(),
+			m.Revise.GetStripe().GetRank(), m.Revise.GetStripe().GetWeights()) +
+			handovers(m.Revise.GetStripe().GetHandovers())
 	case *spatev1.ConnectResponse_Arm:
-		return fmt.Sprintf("arm stage %d in %v", m.Arm.GetRef().GetStageIndex(), clock.Instant(m.Arm.GetStartClockNs()).Sub(s.at))
+		return fmt.Sprintf("arm stage %d in %v", m.Arm.GetRef().GetStageIndex(),
+			clock.Instant(m.Arm.GetStartClockNs()).Sub(s.at))
 	case *spatev1.ConnectResponse_Stop:
 		enough := ""
 		if m.Stop.GetEnough() {
 			enough = " enough"
 		}
-		return fmt.Sprintf("stop stage %d%s immediately=%v: %s", m.Stop.GetRef().GetStageIndex(), enough, m.Stop.GetImmediately(), m.Stop.GetReason())
+		return fmt.Sprintf("stop stage %d%s immediately=%v: %s", m.Stop.GetRef().GetStageIndex(), enough,
+			m.Stop.GetImmediately(), m.Stop.GetReason())
 	case *spatev1.ConnectResponse_Measure:
-		return fmt.Sprintf("measure stage %d from %v", m.Measure.GetRef().GetStageIndex(), time.Duration(m.Measure.GetFromNs()))
+		return fmt.Sprintf("measure stage %d from %v", m.Measure.GetRef().GetStageIndex(),
+			time.Duration(m.Measure.GetFromNs()))
 	default:
 		return fmt.Sprintf("%T", m)
 	}
@@ -511,12 +525,15 @@ func event(e *spatev1.RunEvent) string {
 	at := e.GetTime().AsTime().Format("15:04:05.0 ")
 	switch e := e.GetEvent().(type) {
 	case *spatev1.RunEvent_RunBegan:
-		return at + fmt.Sprintf("run began with %d agents, %d stages", len(e.RunBegan.GetAgents()), e.RunBegan.GetStages())
+		return at + fmt.Sprintf("run began with %d agents, %d stages", len(e.RunBegan.GetAgents()),
+			e.RunBegan.GetStages())
 	case *spatev1.RunEvent_StageBegan:
-		return at + fmt.Sprintf("stage %d began: %s, %s, %s, %d requests", e.StageBegan.GetStageIndex(), e.StageBegan.GetTarget(),
+		return at + fmt.Sprintf("stage %d began: %s, %s, %s, %d requests", e.StageBegan.GetStageIndex(),
+			e.StageBegan.GetTarget(),
 			e.StageBegan.GetWorkload(), e.StageBegan.GetLoad(), e.StageBegan.GetExpectedRequests())
 	case *spatev1.RunEvent_StageEnded:
-		return at + fmt.Sprintf("stage %d ended complete=%v %s", e.StageEnded.GetStageIndex(), e.StageEnded.GetComplete(), e.StageEnded.GetFailure())
+		return at + fmt.Sprintf("stage %d ended complete=%v %s", e.StageEnded.GetStageIndex(),
+			e.StageEnded.GetComplete(), e.StageEnded.GetFailure())
 	case *spatev1.RunEvent_Notice:
 		return at + fmt.Sprintf("%v: %s", e.Notice.GetSeverity(), e.Notice.GetText())
 	case *spatev1.RunEvent_AgentChanged:
@@ -524,9 +541,11 @@ func event(e *spatev1.RunEvent) string {
 		if e.AgentChanged.GetJoined() {
 			what = "joined"
 		}
-		return at + fmt.Sprintf("stage %d: agent %s %s: %s", e.AgentChanged.GetStageIndex(), e.AgentChanged.GetAgent().GetName(), what, e.AgentChanged.GetConsequence())
+		return at + fmt.Sprintf("stage %d: agent %s %s: %s", e.AgentChanged.GetStageIndex(),
+			e.AgentChanged.GetAgent().GetName(), what, e.AgentChanged.GetConsequence())
 	case *spatev1.RunEvent_RunEnded:
-		return at + fmt.Sprintf("run ended %v complete=%v %s", e.RunEnded.GetOutcome(), e.RunEnded.GetComplete(), e.RunEnded.GetReason())
+		return at + fmt.Sprintf("run ended %v complete=%v %s", e.RunEnded.GetOutcome(), e.RunEnded.GetComplete(),
+			e.RunEnded.GetReason())
 	default:
 		return at + fmt.Sprintf("%T", e)
 	}

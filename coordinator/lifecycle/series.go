@@ -25,8 +25,8 @@ func mostStages(plan []*spatev1.Stage) (n uint32) {
 	return n
 }
 
-// upcoming returns the next stage to begin, without its index: the next one of the series under way, or else of the plan. It is
-// nil at the end. A template of a target that nobody answers at is returned as it is.
+// upcoming returns the next stage to begin, without its index: the next one of the series under way, or else of the
+// plan. It is nil at the end. A template of a target that nobody answers at is returned as it is.
 func (r *Run) upcoming(at clock.Instant) *spatev1.Stage {
 	for {
 		if r.series != nil {
@@ -72,8 +72,8 @@ func (r *Run) objectives() *spatev1.Objectives {
 	return r.series.template.GetLoad().GetSearch().GetKeep()
 }
 
-// takeOutcome hands the stage that has ended to its series. A stage that did not run as it should, or of which something is missing,
-// ends the series: what follows from it would not be about the target's load.
+// takeOutcome hands the stage that has ended to its series. A stage that did not run as it should, or of which
+// something is missing, ends the series: what follows from it would not be about the target's load.
 func (r *Run) takeOutcome(at clock.Instant, complete bool, o series.Outcome) {
 	if r.series == nil {
 		return
@@ -124,7 +124,8 @@ func (r *Run) concludeSeries(at clock.Instant) {
 	}
 	r.notice(at, severity, "%s: %s", e.name(), text)
 	if rec := e.steps.Record(); rec != nil {
-		rec.Series, rec.Target, rec.Workload = e.number, e.template.GetTarget().GetName(), e.template.GetWorkload().GetName()
+		rec.Series, rec.Target, rec.Workload = e.number, e.template.GetTarget().GetName(),
+			e.template.GetWorkload().GetName()
 		r.incomplete = r.incomplete || !rec.GetConverged()
 		r.do(PutSearch{rec})
 	}

@@ -133,7 +133,8 @@ func (s *stage) weigh(regions map[string]float64) {
 // enter puts a share into the record.
 func (s *stage) enter(p *share) {
 	s.record.Agents = append(s.record.Agents, &spatev1.AssignedAgent{
-		Agent: clone(p.agent.info), Incarnation: p.agent.incarnation, Weight: p.weight, Observer: p.observer, JoinedNs: p.joined.Nanoseconds(),
+		Agent: clone(p.agent.info), Incarnation: p.agent.incarnation, Weight: p.weight, Observer: p.observer,
+		JoinedNs: p.joined.Nanoseconds(),
 	})
 }
 
@@ -152,7 +153,8 @@ func (r *Run) sendAssign(p *share) {
 	r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Assign{Assign: m}})
 }
 
-// slowTransfer is the pace, in bytes a second, at which an agent must be able to fetch a dataset. Others may fetch it at the same time.
+// slowTransfer is the pace, in bytes a second, at which an agent must be able to fetch a dataset. Others may fetch it
+// at the same time.
 const slowTransfer = 1 << 20
 
 // applyTimeout is how long agents may take to get ready: longer, if they may have to fetch a dataset first.
@@ -202,8 +204,8 @@ func (r *Run) passOn(at clock.Instant, notes []string) {
 	}
 }
 
-// Rejected says why an agent does not take on its share, or a change of it. If it is the share, the stage fails. Unless the target is dead
-// another load may be possible, so its next stage is tried; the same reason again ends the target.
+// Rejected says why an agent does not take on its share, or a change of it. If it is the share, the stage fails. Unless
+// the target is dead another load may be possible, so its next stage is tried; the same reason again ends the target.
 func (r *Run) Rejected(at clock.Instant, name string, m *spatev1.Rejected) {
 	if !r.stage.concerns(m.GetRef()) {
 		return
@@ -244,8 +246,8 @@ func (r *Run) armWaiting(at clock.Instant) {
 	}
 }
 
-// armIfReady sets the start once all are ready. An agent whose control stream is broken would not hear of it: it is waited for until it
-// is back, or lost. An observer holds the others up for a while only.
+// armIfReady sets the start once all are ready. An agent whose control stream is broken would not hear of it: it is
+// waited for until it is back, or lost. An observer holds the others up for a while only.
 func (r *Run) armIfReady(at clock.Instant) {
 	s := r.stage
 	set := func(p *share) bool { return p.failure != "" || p.applied && p.agent.broken == "" }
@@ -288,8 +290,8 @@ func (r *Run) sendArm(p *share) {
 	}}})
 }
 
-// lead is the time from arming to the start: short if all clocks are known to be as good as one. An uncertainty of 0 means that
-// it is not known.
+// lead is the time from arming to the start: short if all clocks are known to be as good as one. An uncertainty of 0
+// means that it is not known.
 func (r *Run) lead() time.Duration {
 	var worst time.Duration
 	near := true
@@ -306,16 +308,17 @@ func (r *Run) lead() time.Duration {
 	return r.cfg.FarLead + worst
 }
 
-// The time for opening connections, by the agent that has the most. One costs an agent some 100 us of a core, several times that with TLS or
-// on a busy machine, and a server accepts about as fast; towards servers far away 256 at a time take a few round trips.
+// The time for opening connections, by the agent that has the most. One costs an agent some 100 us of a core, several
+// times that with TLS or on a busy machine, and a server accepts about as fast; towards servers far away 256 at a time
+// take a few round trips.
 const (
 	openingLeast = 100 * time.Millisecond
 	openingEach  = time.Millisecond
 	openingMost  = 10 * time.Second
 )
 
-// opening is the time that agents get to open the connections of a closed loop's first requests before the start. A loop whose slots do not
-// start together, or whose requests have a connection each, opens none.
+// opening is the time that agents get to open the connections of a closed loop's first requests before the start. A
+// loop whose slots do not start together, or whose requests have a connection each, opens none.
 func (s *stage) opening() time.Duration {
 	st := s.record.GetStage()
 	l := st.GetLoad()
@@ -330,7 +333,8 @@ func (s *stage) opening() time.Duration {
 	return min(openingLeast+time.Duration(slots)*openingEach, openingMost)
 }
 
-// Merged says that a snapshot is in the ledger and was not there before. The shell must not have let in one of a share that was given up.
+// Merged says that a snapshot is in the ledger and was not there before. The shell must not have let in one of a share
+// that was given up.
 func (r *Run) Merged(at clock.Instant, snapshot *spatev1.Snapshot) {
 	p := r.shareIn(snapshot)
 	if p == nil || p.failure != "" {
@@ -365,8 +369,8 @@ func (r *Run) heed(at clock.Instant, p *share) {
 	}
 }
 
-// Closed says that the shell has worked out a stage's result, whether anything is missing from it, and what sweeps and searches
-// decide by.
+// Closed says that the shell has worked out a stage's result, whether anything is missing from it, and what sweeps and
+// searches decide by.
 func (r *Run) Closed(at clock.Instant, complete bool, outcome series.Outcome) {
 	if r.phase != closing {
 		return
@@ -384,7 +388,8 @@ func (r *Run) Closed(at clock.Instant, complete bool, outcome series.Outcome) {
 	r.nextStage(at)
 }
 
-// settle closes the stage if nothing more is waited for. Observers, whose load has no end of its own, end with the others.
+// settle closes the stage if nothing more is waited for. Observers, whose load has no end of its own, end with the
+// others.
 func (r *Run) settle(at clock.Instant) {
 	s := r.stage
 	switch {
@@ -425,6 +430,7 @@ func (r *Run) sayLost(at clock.Instant, p *share, reason, format string, args ..
 // changed tells that an agent's part of the stage changed.
 func (r *Run) changed(at clock.Instant, p *share, joined bool, reason, consequence string) {
 	r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_AgentChanged{AgentChanged: &spatev1.AgentChanged{
-		StageIndex: r.stage.ref.GetStageIndex(), Agent: clone(p.agent.info), Joined: joined, Reason: reason, Consequence: consequence,
+		StageIndex: r.stage.ref.GetStageIndex(), Agent: clone(p.agent.info), Joined: joined, Reason: reason,
+		Consequence: consequence,
 	}}})
 }

@@ -12,12 +12,14 @@ const (
 	steadySpread = 0.5
 )
 
-// steady says whether a throughput, given window by window, has come to its level: of the last ten windows the mean of the later
-// five is within 5 % of the mean of the earlier five, and the standard deviation of all ten is at most half their mean. The
-// first catches a ramp, the second a load that comes in bursts or has hardly begun, whose halves are alike by chance only.
+// steady says whether a throughput, given window by window, has come to its level: of the last ten windows the mean of
+// the later five is within 5 % of the mean of the earlier five, and the standard deviation of all ten is at most half
+// their mean. The first catches a ramp, the second a load that comes in bursts or has hardly begun, whose halves are
+// alike by chance only.
 //
-// A drift slower than 1 % a second is taken for steady, and of a load with few requests in flight, whose throughput differs much from
-// second to second, it takes chance to find two halves alike: both are why such a warm-up has a longest duration.
+// A drift slower than 1 % a second is taken for steady, and of a load with few requests in flight, whose throughput
+// differs much from second to second, it takes chance to find two halves alike: both are why such a warm-up has a
+// longest duration.
 func steady(windows []uint64) bool {
 	if len(windows) < SteadyWindows {
 		return false

@@ -19,8 +19,8 @@ func (r *Run) failRun(at clock.Instant, reason string) {
 	r.failStage(at, reason, false)
 }
 
-// failShare ends the stage in progress because an agent cannot do its share. If the target is dead, what remains of it is skipped:
-// nobody can be measured there.
+// failShare ends the stage in progress because an agent cannot do its share. If the target is dead, what remains of it
+// is skipped: nobody can be measured there.
 func (r *Run) failShare(at clock.Instant, kind spatev1.FailureKind, reason string) {
 	if target := r.stage.target(); kind == spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD {
 		r.dead[target] = cmp.Or(r.dead[target], reason)
@@ -89,12 +89,14 @@ func (r *Run) whyStopped() string {
 	}
 }
 
-// sendStopTo tells an agent to end its share. It is the regular end of a stage that has measured enough, and of an observer's.
+// sendStopTo tells an agent to end its share. It is the regular end of a stage that has measured enough, and of an
+// observer's.
 func (r *Run) sendStopTo(p *share, immediately bool, reason string) {
 	rec := r.stage.record
 	r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Stop{Stop: &spatev1.Stop{
 		Ref: r.stage.refTo(p), Immediately: immediately, Reason: reason,
-		Enough: p.failure == "" && !p.out && rec.GetFailure() == "" && !rec.GetStopped() && (p.observer || rec.GetEnough() != ""),
+		Enough: p.failure == "" && !p.out && rec.GetFailure() == "" && !rec.GetStopped() &&
+			(p.observer || rec.GetEnough() != ""),
 	}}})
 }
 
@@ -143,7 +145,8 @@ func (r *Run) giveUp(at clock.Instant) {
 			r.giveUpShare(at, p)
 		default:
 			p.failure = "did not end its share after it was told to stop"
-			r.notice(at, spatev1.Severity_SEVERITY_ERROR, "agent %s %s: what it measured last is missing", p.agent.name(), p.failure)
+			r.notice(at, spatev1.Severity_SEVERITY_ERROR, "agent %s %s: what it measured last is missing",
+				p.agent.name(), p.failure)
 		}
 	}
 	r.settle(at)

@@ -9,8 +9,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// worker is a model of an agent's process: it keeps its lease, changes its share as it is told, starts the items of its share, and delivers
-// snapshots when it can. A request takes no time.
+// worker is a model of an agent's process: it keeps its lease, changes its share as it is told, starts the items of its
+// share, and delivers snapshots when it can. A request takes no time.
 type worker struct {
 	w           *storm
 	info        *spatev1.AgentInfo
@@ -115,11 +115,13 @@ func (a *worker) assign(m *spatev1.Assign) {
 	case j != nil && proto.Equal(j.ref, m.GetRef()):
 		j.said = false
 	case j != nil && j.start != 0:
-		a.w.run.Rejected(a.w.at, a.info.GetName(), &spatev1.Rejected{Ref: m.GetRef(), Reason: "busy", Kind: spatev1.FailureKind_FAILURE_KIND_AGENT})
+		a.w.run.Rejected(a.w.at, a.info.GetName(), &spatev1.Rejected{Ref: m.GetRef(), Reason: "busy",
+			Kind: spatev1.FailureKind_FAILURE_KIND_AGENT})
 	default:
 		a.job = &job{
-			ref: m.GetRef(), stripe: m.GetStripe(), lease: 30 * time.Second, ready: a.w.at.Add(a.w.prepare), started: map[int]bool{},
-			next: map[int]uint64{}, observer: m.GetStage().GetLoad().GetDuration().AsDuration() > time.Hour,
+			ref: m.GetRef(), stripe: m.GetStripe(), lease: 30 * time.Second, ready: a.w.at.Add(a.w.prepare),
+			started: map[int]bool{},
+			next:    map[int]uint64{}, observer: m.GetStage().GetLoad().GetDuration().AsDuration() > time.Hour,
 			reads: len(m.GetServerSources()) > 0,
 		}
 		if m.GetLease() != nil {
@@ -133,7 +135,8 @@ func (a *worker) assign(m *spatev1.Assign) {
 func (a *worker) revise(m *spatev1.Revise) {
 	j := a.job
 	reject := func(reason string) {
-		a.w.run.Rejected(a.w.at, a.info.GetName(), &spatev1.Rejected{Ref: m.GetRef(), Reason: reason, Kind: spatev1.FailureKind_FAILURE_KIND_AGENT})
+		a.w.run.Rejected(a.w.at, a.info.GetName(), &spatev1.Rejected{Ref: m.GetRef(), Reason: reason,
+			Kind: spatev1.FailureKind_FAILURE_KIND_AGENT})
 	}
 	if j == nil || j.ref.GetStageIndex() != m.GetRef().GetStageIndex() || j.ended != 0 {
 		reject("it is over")
@@ -146,7 +149,8 @@ func (a *worker) revise(m *spatev1.Revise) {
 		}
 	}
 	for _, h := range all[len(old):] {
-		if h.GetFromRank() == j.stripe.GetRank() && j.start != 0 && a.w.at >= j.start.Add(time.Duration(h.GetFromNs())) {
+		if h.GetFromRank() == j.stripe.GetRank() && j.start != 0 &&
+			a.w.at >= j.start.Add(time.Duration(h.GetFromNs())) {
 			reject("too late")
 			return
 		}
@@ -169,7 +173,8 @@ func (a *worker) work() {
 	case a.w.at.Sub(a.renewed) >= j.lease && j.start == 0:
 		a.job = nil
 	case a.w.at.Sub(a.renewed) >= j.lease:
-		a.end(&spatev1.Totals{Failure: "the coordinator was gone for longer than the lease", FailureKind: spatev1.FailureKind_FAILURE_KIND_AGENT})
+		a.end(&spatev1.Totals{Failure: "the coordinator was gone for longer than the lease",
+			FailureKind: spatev1.FailureKind_FAILURE_KIND_AGENT})
 	case !j.said && a.w.at >= j.ready:
 		if a.connected && !a.stalled {
 			j.said = true
@@ -195,7 +200,8 @@ func (a *worker) begin() {
 		if x.rank != j.stripe.GetRank() || j.started[i] {
 			continue
 		}
-		if due := a.w.due(); due != nil && due(i) > elapsed.Nanoseconds() || due == nil && (x.k < j.next[x.list] || began == a.pace) {
+		if due := a.w.due(); due != nil && due(i) > elapsed.Nanoseconds() || due == nil &&
+			(x.k < j.next[x.list] || began == a.pace) {
 			left = left || due != nil || x.k >= j.next[x.list]
 			continue
 		}
@@ -209,7 +215,8 @@ func (a *worker) begin() {
 	}
 }
 
-// othersEnded reports whether a worker whose load has ended need not wait for the others. It asks as agents do, and gives up as they do.
+// othersEnded reports whether a worker whose load has ended need not wait for the others. It asks as agents do, and
+// gives up as they do.
 func (a *worker) othersEnded() bool {
 	j := a.job
 	if !j.reads {
@@ -237,7 +244,8 @@ func (a *worker) seal(t *spatev1.Totals) {
 		t.Snapshots = j.snapshots
 	}
 	s := &spatev1.Snapshot{
-		Key:        &spatev1.SnapshotKey{RunId: "r", Agent: a.info.GetName(), Incarnation: a.incarnation, Sequence: a.sequence},
+		Key: &spatev1.SnapshotKey{RunId: "r", Agent: a.info.GetName(), Incarnation: a.incarnation,
+			Sequence: a.sequence},
 		StageIndex: j.ref.GetStageIndex(), Revision: j.ref.GetRevision(), Window: j.window, Totals: t,
 	}
 	for list := 0; len(s.GetBegunItems()) < len(j.next); list++ {

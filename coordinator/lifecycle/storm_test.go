@@ -16,8 +16,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// storm is a run with a model of its agents and of the shell, in virtual time. Whatever breaks in it, no item may be counted twice, and what
-// is not counted has to be said.
+// storm is a run with a model of its agents and of the shell, in virtual time. Whatever breaks in it, no item may be
+// counted twice, and what is not counted has to be said.
 type storm struct {
 	t       *rapid.T
 	run     *lifecycle.Run
@@ -46,7 +46,8 @@ type tally struct {
 	counted []int
 	begun   []int // times that it was started by whoever
 	whole   map[string]bool
-	regular map[string]uint32 // by process of which all came, to the regular end of its share: the revision that it had then
+	// by process of which all came, to the regular end of its share: the revision that it had then
+	regular map[string]uint32
 }
 
 const step = 100 * time.Millisecond
@@ -61,7 +62,8 @@ func (w *storm) due() func(int) int64 {
 
 func newStorm(t *rapid.T) *storm {
 	w := &storm{
-		t: t, at: clock.Instant(time.Hour), open: rapid.Bool().Draw(t, "open"), items: 150, length: 30 * time.Second, stages: map[uint32]*tally{},
+		t: t, at: clock.Instant(time.Hour), open: rapid.Bool().Draw(t, "open"), items: 150, length: 30 * time.Second,
+		stages:  map[uint32]*tally{},
 		policy:  rapid.SampledFrom([]string{"fail", "degrade", "reassign", "reassign"}).Draw(t, "policy"),
 		prepare: time.Duration(rapid.IntRange(0, 15).Draw(t, "prepare")) * step,
 		delay:   time.Duration(rapid.SampledFrom([]int{0, 0, 1, 5, 20, 50}).Draw(t, "delay")) * step,
@@ -73,7 +75,8 @@ func newStorm(t *rapid.T) *storm {
 	var plan []*spatev1.Stage
 	for i := range 2 {
 		st := &spatev1.Stage{
-			Index: uint32(i), Target: &spatev1.Target{Name: "east"}, Workload: &spatev1.Workload{Name: "w"}, Load: proto.CloneOf(load), OnAgentLoss: w.policy,
+			Index: uint32(i), Target: &spatev1.Target{Name: "east"}, Workload: &spatev1.Workload{Name: "w"},
+			Load: proto.CloneOf(load), OnAgentLoss: w.policy,
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "servers to read") {
 			st.Target.Endpoints = append(st.Target.Endpoints, "http://e")
@@ -100,9 +103,11 @@ func newStorm(t *rapid.T) *storm {
 
 // add starts an agent's process.
 func (w *storm) add(i int) {
-	a := &worker{w: w, renewed: w.at, incarnation: 1, pace: rapid.IntRange(1, 3).Draw(w.t, "pace"), late: time.Duration(rapid.IntRange(0, 8).Draw(w.t, "late")) * step, info: &spatev1.AgentInfo{
-		Name: string(rune('a' + i)), Region: []string{"eu", "us"}[i%2], Weight: uint32(rapid.IntRange(1, 3).Draw(w.t, "weight")),
-	}}
+	a := &worker{w: w, renewed: w.at, incarnation: 1, pace: rapid.IntRange(1, 3).Draw(w.t, "pace"),
+		late: time.Duration(rapid.IntRange(0, 8).Draw(w.t, "late")) * step, info: &spatev1.AgentInfo{
+			Name: string(rune('a' + i)), Region: []string{"eu", "us"}[i%2],
+			Weight: uint32(rapid.IntRange(1, 3).Draw(w.t, "weight")),
+		}}
 	w.workers = append(w.workers, a)
 	a.connect()
 	w.carryOut()
@@ -148,7 +153,8 @@ func (w *storm) carryOut() {
 func (w *storm) put(rec *spatev1.StageRecord) {
 	s := w.stages[rec.GetStage().GetIndex()]
 	if s == nil {
-		s = &tally{counted: make([]int, w.items), begun: make([]int, w.items), whole: map[string]bool{}, regular: map[string]uint32{}}
+		s = &tally{counted: make([]int, w.items), begun: make([]int, w.items), whole: map[string]bool{},
+			regular: map[string]uint32{}}
 		w.stages[rec.GetStage().GetIndex()] = s
 	}
 	for i, h := range s.record.GetHandovers() {
@@ -165,7 +171,8 @@ func (w *storm) send(e lifecycle.Send) {
 	a := w.workers[i]
 	if e.Message.GetStop() == nil {
 		for _, x := range w.current().GetAgents() {
-			if x.GetAgent().GetName() == e.Agent && x.GetIncarnation() == a.incarnation && (x.GetFailure() != "" || x.GetLoss() != nil) {
+			if x.GetAgent().GetName() == e.Agent && x.GetIncarnation() == a.incarnation &&
+				(x.GetFailure() != "" || x.GetLoss() != nil) {
 				w.t.Fatalf("%s is given up (%s) and is sent %v", e.Agent, x.GetFailure(), e.Message)
 			}
 		}
@@ -220,7 +227,8 @@ func (w *storm) push(p *parcel) {
 func (w *storm) complete(rec *spatev1.StageRecord) bool {
 	s := w.stages[rec.GetStage().GetIndex()]
 	for _, x := range rec.GetAgents() {
-		if !x.GetObserver() && (x.GetFailure() != "" || x.GetLoss() != nil || !s.whole[fmt.Sprint(x.GetAgent().GetName(), x.GetIncarnation())]) {
+		if !x.GetObserver() && (x.GetFailure() != "" || x.GetLoss() != nil ||
+			!s.whole[fmt.Sprint(x.GetAgent().GetName(), x.GetIncarnation())]) {
 			return false
 		}
 	}
@@ -231,7 +239,8 @@ func (w *storm) complete(rec *spatev1.StageRecord) bool {
 func (w *storm) disturb() {
 	a := w.workers[rapid.IntRange(0, len(w.workers)-1).Draw(w.t, "agent")]
 	w.trouble = true
-	switch action := rapid.SampledFrom([]string{"cut", "cut", "mute", "mend", "mend", "mend", "kill", "restart", "join", "stall", "stall", "go on", "go on",
+	switch action := rapid.SampledFrom([]string{"cut", "cut", "mute", "mend", "mend", "mend", "kill", "restart", "join",
+		"stall", "stall", "go on", "go on",
 		"deafen", "slow", "coordinator", "coordinator", "fail", "none", "stop"}).Draw(w.t, "action"); action {
 	case "cut", "mute":
 		if a.connected {
@@ -256,7 +265,8 @@ func (w *storm) disturb() {
 		a.deaf = true
 	case "fail":
 		if a.job != nil && a.job.start != 0 && !a.dead {
-			a.end(&spatev1.Totals{Failure: "the agent is shutting down", FailureKind: spatev1.FailureKind_FAILURE_KIND_AGENT})
+			a.end(&spatev1.Totals{Failure: "the agent is shutting down",
+				FailureKind: spatev1.FailureKind_FAILURE_KIND_AGENT})
 		}
 	case "restart":
 		w.restart(a)
@@ -351,11 +361,14 @@ func (w *storm) checkMissing(rec *spatev1.StageRecord, counted []int) {
 		}
 	}
 	for rank, x := range places {
-		knew, regular := w.stages[rec.GetStage().GetIndex()].regular[fmt.Sprint(x.GetAgent().GetName(), x.GetIncarnation())]
+		knew, regular := w.stages[rec.GetStage().GetIndex()].regular[fmt.Sprint(x.GetAgent().GetName(),
+			x.GetIncarnation())]
 		unheard := func(h *spatev1.Handover) bool {
-			return h.GetRevision() > knew && rank < len(h.GetWeights()) && h.GetWeights()[rank] > 0 // it may have been given something
+			// it may have been given something
+			return h.GetRevision() > knew && rank < len(h.GetWeights()) && h.GetWeights()[rank] > 0
 		}
-		if x.GetLoss() != nil && missing[uint32(rank)] == 0 && regular && !slices.ContainsFunc(rec.GetHandovers(), unheard) {
+		if x.GetLoss() != nil && missing[uint32(rank)] == 0 && regular &&
+			!slices.ContainsFunc(rec.GetHandovers(), unheard) {
 			w.t.Fatalf("%s did all that it should, and is said to be lost: %v", x.GetAgent().GetName(), rec)
 		}
 	}
@@ -372,8 +385,8 @@ func (w *storm) checkMissing(rec *spatev1.StageRecord, counted []int) {
 	}
 }
 
-// Random cuts, mutes, deaths, restarts and newcomers under each policy: nothing is counted twice, what is missing is said, nobody who
-// was given up is told anything but to stop, and the run ends soon once nothing happens any more.
+// Random cuts, mutes, deaths, restarts and newcomers under each policy: nothing is counted twice, what is missing is
+// said, nobody who was given up is told anything but to stop, and the run ends soon once nothing happens any more.
 func TestWhateverBreaksNothingIsCountedTwice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newStorm(t)

@@ -16,7 +16,8 @@ import (
 func TestALossNamesTheSecondsOfWhatWasNeverSent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		plan := &spatev1.Stage{
-			Target: &spatev1.Target{Name: "east"}, Load: &spatev1.LoadPoint{Rate: 10, Arrival: "poisson"}, OnAgentLoss: degrade,
+			Target: &spatev1.Target{Name: "east"}, Load: &spatev1.LoadPoint{Rate: 10, Arrival: "poisson"},
+			OnAgentLoss: degrade,
 		}
 		r := New(Config{}, "r", []*spatev1.Stage{plan}, 1, time.Unix(0, 0))
 		for _, name := range []string{"a", "b"} {
@@ -28,8 +29,9 @@ func TestALossNamesTheSecondsOfWhatWasNeverSent(t *testing.T) {
 		}
 		delivered := rapid.Uint32Range(1, 40).Draw(t, "windows delivered")
 		totals := &spatev1.Totals{
-			Snapshots: uint64(delivered), Failure: "its lease has ended", FailureKind: spatev1.FailureKind_FAILURE_KIND_AGENT,
-			NeverSent: rapid.Uint64Range(0, 3).Draw(t, "never sent"),
+			Snapshots: uint64(delivered), Failure: "its lease has ended",
+			FailureKind: spatev1.FailureKind_FAILURE_KIND_AGENT,
+			NeverSent:   rapid.Uint64Range(0, 3).Draw(t, "never sent"),
 		}
 		if rapid.Bool().Draw(t, "known") {
 			totals.UnsentFromNs = proto.Int64(rapid.Int64Range(-1, 50e9).Draw(t, "unsent from"))

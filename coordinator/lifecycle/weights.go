@@ -11,8 +11,8 @@ import (
 // maxWeights is the largest sum of weights that is taken as it is: a larger one makes patterns longer than many stages.
 const maxWeights = 10_000
 
-// weightsOf splits a stage over agents: by their own weights or capacities; or, if the plan names regions, each region's share by those of
-// its agents. Regions without an agent leave their share to the others.
+// weightsOf splits a stage over agents: by their own weights or capacities; or, if the plan names regions, each
+// region's share by those of its agents. Regions without an agent leave their share to the others.
 func weightsOf(agents []*agent, regions map[string]float64) []uint32 {
 	own := ownWeight
 	if calibrated(agents) {
@@ -36,8 +36,8 @@ func weightsOf(agents []*agent, regions map[string]float64) []uint32 {
 	return byRegion(agents, parts)
 }
 
-// byRegion rounds parts region by region: each has what is its, whatever is rounded among its agents. A sum that gives the agents of a small
-// region less than one each is made larger, as far as a pattern may be.
+// byRegion rounds parts region by region: each has what is its, whatever is rounded among its agents. A sum that gives
+// the agents of a small region less than one each is made larger, as far as a pattern may be.
 func byRegion(agents []*agent, parts []float64) []uint32 {
 	members, shares, sum := map[string][]int{}, map[string]float64{}, 0.0
 	for i, a := range agents {
@@ -77,8 +77,8 @@ func ownWeight(a *agent) float64 { return float64(max(1, a.info.GetWeight())) }
 // capacity is what an agent's machine was seen to do exactly, in frames per second.
 func capacity(a *agent) float64 { return a.info.GetCapacity().GetFramesPerSecond() }
 
-// calibrated says that agents are shared out by capacity: all have one, and nobody gave any of them a weight. A mixture says nothing: the
-// weight of one and the frames per second of another cannot be compared.
+// calibrated says that agents are shared out by capacity: all have one, and nobody gave any of them a weight. A mixture
+// says nothing: the weight of one and the frames per second of another cannot be compared.
 func calibrated(agents []*agent) bool {
 	return !slices.ContainsFunc(agents, func(a *agent) bool {
 		c := capacity(a)
@@ -103,8 +103,8 @@ func ownWeights(agents []*agent, own func(*agent) float64) []uint32 {
 	return rounded(parts)
 }
 
-// rounded are weights that sum up to maxWeights. More agents than that can share one each; more than a pattern can hold say so themselves,
-// by rejecting it.
+// rounded are weights that sum up to maxWeights. More agents than that can share one each; more than a pattern can hold
+// say so themselves, by rejecting it.
 func rounded(parts []float64) []uint32 {
 	out, err := arrival.Quantise(parts, max(maxWeights, uint32(len(parts))))
 	if err != nil {

@@ -43,7 +43,8 @@ func TestWeightsOfRegions(t *testing.T) {
 // Capacities weigh only where all have one and nobody chose a weight.
 func TestWeightsOfCapacities(t *testing.T) {
 	of := func(frames float64) *spatev1.AgentInfo {
-		return &spatev1.AgentInfo{Region: "eu", Weight: 1, Capacity: &spatev1.Capacity{Streams: 10, FramesPerSecond: frames}}
+		return &spatev1.AgentInfo{Region: "eu", Weight: 1,
+			Capacity: &spatev1.Capacity{Streams: 10, FramesPerSecond: frames}}
 	}
 	given := func(frames float64, weight uint32) *spatev1.AgentInfo {
 		info := of(frames)
@@ -66,7 +67,8 @@ func TestWeightsOfCapacities(t *testing.T) {
 		"one is impossible":        {agentsOf(of(20_000), of(math.Inf(1))), nil, []uint32{1, 1}},
 		"one is no number":         {agentsOf(of(20_000), of(math.NaN())), nil, []uint32{1, 1}},
 		"one was given":            {agentsOf(of(20_000), given(50_000, 4)), nil, []uint32{1, 4}},
-		"in regions":               {agentsOf(of(10_000), of(20_000), us), map[string]float64{"eu": 0.5, "us": 0.5}, []uint32{1, 2, 3}},
+		"in regions": {agentsOf(of(10_000), of(20_000), us), map[string]float64{"eu": 0.5, "us": 0.5},
+			[]uint32{1, 2, 3}},
 	} {
 		if got := weightsOf(tc.agents, tc.regions); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
@@ -173,7 +175,8 @@ func TestPartsSumUpToAll(t *testing.T) {
 
 // Observers of two regions, and the load beside them, do not send the same requests.
 func TestObserversHaveSeedsOfTheirOwn(t *testing.T) {
-	if observerSeed(1, "eu") == observerSeed(1, "us") || observerSeed(1, "eu") == observerSeed(2, "eu") || observerSeed(1, "") == 1 {
+	if observerSeed(1, "eu") == observerSeed(1, "us") || observerSeed(1, "eu") == observerSeed(2, "eu") ||
+		observerSeed(1, "") == 1 {
 		t.Error("two seeds are the same")
 	}
 }

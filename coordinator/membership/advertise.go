@@ -28,7 +28,8 @@ func (c Config) checkAddresses() error {
 	return errors.Join(errs...)
 }
 
-// reachable says whether a member at peer can answer what is advertised to it. A loopback address means another machine to everyone else.
+// reachable says whether a member at peer can answer what is advertised to it. A loopback address means another machine
+// to everyone else.
 func reachable(advertise, peer netip.Addr) error {
 	if !advertise.IsLoopback() || peer.Unmap().IsLoopback() {
 		return nil
@@ -85,8 +86,8 @@ func checkAdvertised(ip netip.Addr) error {
 	return nil
 }
 
-// foreign says whether ip is no address of this machine. That is right behind NAT, and a typing mistake elsewhere. If this machine's
-// addresses cannot be read, nothing is foreign.
+// foreign says whether ip is no address of this machine. That is right behind NAT, and a typing mistake elsewhere. If
+// this machine's addresses cannot be read, nothing is foreign.
 func foreign(ip netip.Addr, of interfaces) bool {
 	if ip.IsLoopback() {
 		return false

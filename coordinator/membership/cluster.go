@@ -1,8 +1,9 @@
-// Package membership lets coordinators and agents find each other: by gossip (memberlist), or from a static list of addresses.
+// Package membership lets coordinators and agents find each other: by gossip (memberlist), or from a static list of
+// addresses.
 //
-// It finds only. Whether an agent is alive during a run is for the control stream to say: gossip needs seconds to a minute to
-// notice a dead node. It must not carry secrets or run state. The coordinator calls it to be found and to list agents, agents
-// call it to learn which gRPC address to dial.
+// It finds only. Whether an agent is alive during a run is for the control stream to say: gossip needs seconds to a
+// minute to notice a dead node. It must not carry secrets or run state. The coordinator calls it to be found and to
+// list agents, agents call it to learn which gRPC address to dial.
 package membership
 
 import (
@@ -60,8 +61,9 @@ type Cluster struct {
 	once    sync.Once
 }
 
-// Join starts gossip and keeps joining the seeds until Close. It fails only if this process cannot take part at all; seeds that
-// do not answer are tried again in the background, so that the order in which processes start does not matter.
+// Join starts gossip and keeps joining the seeds until Close. It fails only if this process cannot take part at all;
+// seeds that do not answer are tried again in the background, so that the order in which processes start does not
+// matter.
 func Join(cfg Config) (*Cluster, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -97,7 +99,8 @@ func (c *Cluster) open(ctx context.Context) error {
 	}
 	mc.Transport = t
 	if c.list, err = memberlist.Create(mc); err != nil {
-		return errors.Join(fmt.Errorf("membership: gossip cannot start on %s:%d: %w", mc.BindAddr, mc.BindPort, err), t.Shutdown())
+		return errors.Join(fmt.Errorf("membership: gossip cannot start on %s:%d: %w", mc.BindAddr, mc.BindPort, err),
+			t.Shutdown())
 	}
 	return nil
 }
@@ -124,25 +127,28 @@ func (c *Cluster) memberlistConfig() (*memberlist.Config, error) {
 	mc.Delegate, mc.Events, mc.Ping = metaDelegate(c.cfg.Meta.Encode()), c.roster, c.datagrams
 	mc.Logger = debugLogger(c.log, c.datagrams.line)
 	if c.cfg.Advertise != "" && foreign(adv.Addr(), net.InterfaceAddrs) {
-		c.log.Warn("the advertised gossip address is none of this machine's: right behind NAT, else a mistake", "address", adv.Addr().String())
+		c.log.Warn("the advertised gossip address is none of this machine's: right behind NAT, else a mistake",
+			"address", adv.Addr().String())
 	}
 	return mc, nil
 }
 
-// datagramBytes is the most gossip puts into one UDP packet: the smallest MTU of any link that carries IPv6 (RFC 8200), 1280, less
-// the headers of IPv6 (40) and UDP (8). Tunnels and overlays take some of a link's 1500, and what does not fit is lost without a word.
+// datagramBytes is the most gossip puts into one UDP packet: the smallest MTU of any link that carries IPv6 (RFC 8200),
+// 1280, less the headers of IPv6 (40) and UDP (8). Tunnels and overlays take some of a link's 1500, and what does not
+// fit is lost without a word.
 const datagramBytes = 1280 - 40 - 8
 
 // checksumBytes is what memberlist puts in front of a datagram without counting it.
 const checksumBytes = 5
 
-// exchangeInterval is how often, at least, a member compares all it knows with another over TCP; memberlist takes its time beyond 32
-// members. It mends what datagrams lost, and is the only way for news where UDP is blocked. 200 members are some 20 KiB.
+// exchangeInterval is how often, at least, a member compares all it knows with another over TCP; memberlist takes its
+// time beyond 32 members. It mends what datagrams lost, and is the only way for news where UDP is blocked. 200 members
+// are some 20 KiB.
 const exchangeInterval = 10 * time.Second
 
-// preset picks memberlist's timing. Its third one, for loopback, is not used: it gives up a member after 200 ms without an answer, which
-// a machine that is busy with load needs at times, and it repeats news so seldom that of 200 members half a one misses each. Compression
-// is off: messages are short, and an agent's processor is for load.
+// preset picks memberlist's timing. Its third one, for loopback, is not used: it gives up a member after 200 ms without
+// an answer, which a machine that is busy with load needs at times, and it repeats news so seldom that of 200 members
+// half a one misses each. Compression is off: messages are short, and an agent's processor is for load.
 func preset(wan bool) *memberlist.Config {
 	mc := memberlist.DefaultLANConfig()
 	if wan {
@@ -177,8 +183,8 @@ func (c *Cluster) Address() string {
 	return net.JoinHostPort(n.Addr.String(), strconv.Itoa(int(n.Port)))
 }
 
-// Members returns the members seen alive, this one included, by name. Nodes whose meta is not understood are left out: another
-// version, or another program.
+// Members returns the members seen alive, this one included, by name. Nodes whose meta is not understood are left out:
+// another version, or another program.
 func (c *Cluster) Members() []Member {
 	var out []Member
 	for _, n := range c.roster.all() {
@@ -201,7 +207,8 @@ func member(n node, meta Meta) Member {
 	return m
 }
 
-// Changed returns a channel that is closed at the next change of the members. Take it before Members, so that none is missed.
+// Changed returns a channel that is closed at the next change of the members. Take it before Members, so that none is
+// missed.
 func (c *Cluster) Changed() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -239,7 +246,8 @@ func (c *Cluster) coordinators() []string {
 // leaveTimeout bounds how long Close waits for its farewell to spread.
 const leaveTimeout = time.Second
 
-// Close tells the others that this member leaves, then ends gossip. It blocks for a second at most and may be called twice.
+// Close tells the others that this member leaves, then ends gossip. It blocks for a second at most and may be called
+// twice.
 func (c *Cluster) Close() error {
 	var err error
 	c.once.Do(func() {

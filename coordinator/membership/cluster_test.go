@@ -14,7 +14,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain also wants no goroutine left. memberlist does not wait for a ping under way, which lasts eight seconds at most.
+// TestMain also wants no goroutine left. memberlist does not wait for a ping under way, which lasts eight seconds at
+// most.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	deadline := time.Now().Add(30 * time.Second)

@@ -18,26 +18,27 @@ const DefaultLabel = "spate"
 
 // Config says how a process joins the cluster.
 type Config struct {
-	// Name is the first part of the node's name; a random suffix is added, so that a restarted process is a new node and does
-	// not wait for the old one's death to be noticed.
+	// Name is the first part of the node's name; a random suffix is added, so that a restarted process is a new node
+	// and does not wait for the old one's death to be noticed.
 	Name string
 	// Meta is what the others are told about this member.
 	Meta Meta
-	// Bind is the IP and port that gossip listens on, TCP and UDP. Port 0 picks a free one. Default: all addresses, DefaultPort.
+	// Bind is the IP and port that gossip listens on, TCP and UDP. Port 0 picks a free one. Default: all addresses,
+	// DefaultPort.
 	Bind string
-	// Advertise is the IP, with or without a port, at which others reach this member. Default: the bind address, or the first
-	// private address of this machine if that is unspecified.
+	// Advertise is the IP, with or without a port, at which others reach this member. Default: the bind address, or the
+	// first private address of this machine if that is unspecified.
 	Advertise string
 	// Label names the cluster: members with another one refuse each other. Default DefaultLabel.
 	Label string
-	// Keys returns the keys that encrypt gossip, 16, 24 or 32 bytes each: the first encrypts, all decrypt. It is called by Validate
-	// and Join, and every KeyPoll thereafter, so that keys can be changed without a restart (see Cluster.rotate). Nil, or none at
-	// the start: gossip is plain.
+	// Keys returns the keys that encrypt gossip, 16, 24 or 32 bytes each: the first encrypts, all decrypt. It is called
+	// by Validate and Join, and every KeyPoll thereafter, so that keys can be changed without a restart (see
+	// Cluster.rotate). Nil, or none at the start: gossip is plain.
 	Keys func() ([][]byte, error)
 	// KeyPoll is how often Keys is asked. Default 5 s.
 	KeyPoll time.Duration
-	// Seeds are addresses (host, or host:port) of any members. Host names are looked up again at each attempt. Empty: this
-	// member waits to be found.
+	// Seeds are addresses (host, or host:port) of any members. Host names are looked up again at each attempt. Empty:
+	// this member waits to be found.
 	Seeds []string
 	// WAN slows gossip down to what networks between regions bear.
 	WAN bool
@@ -83,7 +84,8 @@ func (c Config) Validate() error {
 		errs = append(errs, err)
 	}
 	if n := len(c.Label); n > memberlist.LabelMaxSize {
-		errs = append(errs, fmt.Errorf("membership: the cluster label has %d bytes; at most %d fit", n, memberlist.LabelMaxSize))
+		errs = append(errs, fmt.Errorf("membership: the cluster label has %d bytes; at most %d fit", n,
+			memberlist.LabelMaxSize))
 	}
 	if err := c.checkAddresses(); err != nil {
 		errs = append(errs, err)

@@ -29,8 +29,9 @@ func TestConfigMistakesAreNamed(t *testing.T) {
 		"advertise unspecified": {func(c *Config) { c.Advertise = "0.0.0.0" }, "unspecified"},
 		"advertise multicast":   {func(c *Config) { c.Advertise = "224.0.0.1" }, "multicast"},
 		"advertise link-local":  {func(c *Config) { c.Advertise = "fe80::1" }, "link-local"},
-		"loopback to others":    {func(c *Config) { c.Seeds = []string{"127.0.0.1", "10.0.0.1:1"} }, "tell 10.0.0.1 to reach it at 127.0.0.1"},
-		"advertise nonsense":    {func(c *Config) { c.Advertise = "?" }, "want an IP"},
+		"loopback to others": {func(c *Config) { c.Seeds = []string{"127.0.0.1", "10.0.0.1:1"} },
+			"tell 10.0.0.1 to reach it at 127.0.0.1"},
+		"advertise nonsense": {func(c *Config) { c.Advertise = "?" }, "want an IP"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := good
@@ -73,7 +74,8 @@ func TestSeedsOnLoopbackMayBeToldLoopback(t *testing.T) {
 			t.Errorf("%s: %v", seed, err)
 		}
 	}
-	if err := (Config{Name: "a", Bind: "0.0.0.0:5", Advertise: "10.0.0.1", Seeds: []string{"10.0.0.2"}}).Validate(); err != nil {
+	if err := (Config{Name: "a", Bind: "0.0.0.0:5", Advertise: "10.0.0.1",
+		Seeds: []string{"10.0.0.2"}}).Validate(); err != nil {
 		t.Error(err)
 	}
 }
@@ -106,9 +108,11 @@ func TestAForeignAddressIsWarnedOf(t *testing.T) {
 
 // TestPresets: the pace is memberlist's, and no datagram is larger than every network bears.
 func TestPresets(t *testing.T) {
-	for wan, want := range map[bool]*memberlist.Config{false: memberlist.DefaultLANConfig(), true: memberlist.DefaultWANConfig()} {
+	for wan, want := range map[bool]*memberlist.Config{false: memberlist.DefaultLANConfig(),
+		true: memberlist.DefaultWANConfig()} {
 		got := preset(wan)
-		if got.ProbeInterval != want.ProbeInterval || got.ProbeTimeout != want.ProbeTimeout || got.GossipInterval != want.GossipInterval ||
+		if got.ProbeInterval != want.ProbeInterval || got.ProbeTimeout != want.ProbeTimeout ||
+			got.GossipInterval != want.GossipInterval ||
 			got.SuspicionMult != want.SuspicionMult || got.TCPTimeout != want.TCPTimeout {
 			t.Errorf("WAN %v: %+v", wan, got)
 		}

@@ -10,13 +10,14 @@ import (
 )
 
 const (
-	crowdSeen = 5 * time.Second  // the goal: all have seen a newcomer
-	crowdDead = 60 * time.Second // all have seen a death, which gossip may take its time for: liveness during a run is not its business
+	crowdSeen = 5 * time.Second // the goal: all have seen a newcomer
+	// all have seen a death, which gossip may take its time for: liveness during a run is not its business
+	crowdDead = 60 * time.Second
 )
 
-// TestACrowdFindsEachOther: 200 members find each other from one seed, hold still, see a newcomer in time, and a death, cost little, and are
-// gone after Close. In virtual time over a network in memory, so that a busy machine changes nothing: on real sockets its pauses look
-// like deaths. TestALoopbackCrowd has the sockets.
+// TestACrowdFindsEachOther: 200 members find each other from one seed, hold still, see a newcomer in time, and a death,
+// cost little, and are gone after Close. In virtual time over a network in memory, so that a busy machine changes
+// nothing: on real sockets its pauses look like deaths. TestALoopbackCrowd has the sockets.
 func TestACrowdFindsEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sky := newAir()
@@ -26,13 +27,15 @@ func TestACrowdFindsEachOther(t *testing.T) {
 		for i := range crowd {
 			crowd[i] = airborne(t, sky, i)
 		}
-		t.Logf("%d members, all started at once, see each other after %v", crowdSize, seenByAll(t, crowd, crowdSize, begin, crowdDead))
+		t.Logf("%d members, all started at once, see each other after %v", crowdSize,
+			seenByAll(t, crowd, crowdSize, begin, crowdDead))
 		stillFor(t, crowd, 10*time.Second)
 		checkCost(t, before, crowdSize)
 
 		begin = time.Now()
 		newcomer := airborne(t, sky, crowdSize)
-		t.Logf("a newcomer is seen by all after %v", seenByAll(t, append([]*Cluster{newcomer}, crowd...), crowdSize+1, begin, crowdSeen))
+		t.Logf("a newcomer is seen by all after %v", seenByAll(t, append([]*Cluster{newcomer}, crowd...), crowdSize+1,
+			begin, crowdSeen))
 
 		begin = time.Now()
 		die(t, newcomer)
@@ -46,7 +49,8 @@ func TestACrowdFindsEachOther(t *testing.T) {
 	})
 }
 
-// TestASplitClusterBecomesOneAgain: members that took each other for dead join again by their seeds, soon after they can.
+// TestASplitClusterBecomesOneAgain: members that took each other for dead join again by their seeds, soon after they
+// can.
 func TestASplitClusterBecomesOneAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sky := newAir()
@@ -172,7 +176,8 @@ func usage() cost {
 	return cost{runtime.NumGoroutine(), int(m.HeapAlloc)}
 }
 
-// TestALoopbackCrowd: real sockets, fewer members, all from one seed at once. How long that takes is the machine's business.
+// TestALoopbackCrowd: real sockets, fewer members, all from one seed at once. How long that takes is the machine's
+// business.
 func TestALoopbackCrowd(t *testing.T) {
 	const size = 16
 	begin := time.Now()

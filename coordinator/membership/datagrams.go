@@ -9,13 +9,15 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// silentPings is after how many UDP pings without an answer, one after the other, a peer that is alive by other means is said to have
-// its UDP blocked. On a link that loses 1 % of packets each way, a ping is lost with 2 %, and three in a row with 8 in a million.
+// silentPings is after how many UDP pings without an answer, one after the other, a peer that is alive by other means
+// is said to have its UDP blocked. On a link that loses 1 % of packets each way, a ping is lost with 2 %, and three in
+// a row with 8 in a million.
 const silentPings = 3
 
-// datagrams finds out whether UDP reaches each peer. memberlist hides that it does not: a ping that fails is tried over TCP and over
-// others, and gossip goes on, slower, by TCP exchanges alone. What it tells is a line of its log for each failure, and a call
-// for each direct answer. Both come from its goroutines, some of which hold its locks, so nothing here calls back.
+// datagrams finds out whether UDP reaches each peer. memberlist hides that it does not: a ping that fails is tried over
+// TCP and over others, and gossip goes on, slower, by TCP exchanges alone. What it tells is a line of its log for each
+// failure, and a call for each direct answer. Both come from its goroutines, some of which hold its locks, so nothing
+// here calls back.
 type datagrams struct {
 	blocked chan string // names of peers to speak about; when full, the next failure tries again
 

@@ -20,7 +20,8 @@ func (c Config) keys() ([][]byte, error) {
 	}
 	for i, key := range keys {
 		if n := len(key); n != 16 && n != 24 && n != 32 {
-			return nil, fmt.Errorf("membership: gossip key %d of %d has %d bytes; it must have 16, 24 or 32", i+1, len(keys), n)
+			return nil, fmt.Errorf("membership: gossip key %d of %d has %d bytes; it must have 16, 24 or 32", i+1,
+				len(keys), n)
 		}
 	}
 	return keys, nil
@@ -39,11 +40,11 @@ func (c Config) keyring() (*memberlist.Keyring, error) {
 	return ring, nil
 }
 
-// rotate asks for the keys again and again, and uses what has changed. It ends with Close. The same trouble is logged once, and the
-// keys stay as they were.
+// rotate asks for the keys again and again, and uses what has changed. It ends with Close. The same trouble is logged
+// once, and the keys stay as they were.
 //
-// A key is changed in three steps, each done on all members before the next: add the new key behind the old one (all understand
-// it), put it in front (all use it), remove the old one.
+// A key is changed in three steps, each done on all members before the next: add the new key behind the old one (all
+// understand it), put it in front (all use it), remove the old one.
 func (c *Cluster) rotate() {
 	tick := time.NewTicker(c.cfg.KeyPoll)
 	defer tick.Stop()
@@ -80,8 +81,8 @@ func (c *Cluster) renewKeys() (changed bool, err error) {
 	return install(c.ring, keys)
 }
 
-// install makes the ring hold exactly keys, in their order. Keys are taken off its end only: memberlist hands out the slice that it
-// would otherwise move others within.
+// install makes the ring hold exactly keys, in their order. Keys are taken off its end only: memberlist hands out the
+// slice that it would otherwise move others within.
 func install(ring *memberlist.Keyring, keys [][]byte) (changed bool, err error) {
 	keys = distinct(keys)
 	if same(ring.GetKeys(), keys) {

@@ -62,8 +62,8 @@ func awaitKeys(t *testing.T, c *Cluster, keys ...string) {
 	}
 }
 
-// TestKeysChangeWithoutARestart: two members go through the three steps one after the other, and at each moment a third that has
-// just started with either's keys can join both.
+// TestKeysChangeWithoutARestart: two members go through the three steps one after the other, and at each moment a third
+// that has just started with either's keys can join both.
 func TestKeysChangeWithoutARestart(t *testing.T) {
 	var files [2]keyFile
 	var nodes [2]*Cluster

@@ -28,8 +28,8 @@ func (r Role) String() string {
 	}
 }
 
-// Meta is what a member tells the others about itself. It has to stay far below memberlist's limit of 512 bytes, beyond which
-// memberlist panics.
+// Meta is what a member tells the others about itself. It has to stay far below memberlist's limit of 512 bytes, beyond
+// which memberlist panics.
 type Meta struct {
 	Role Role
 	// GRPCPort is the port of the member's gRPC services, at the address it advertises. 0: it serves none.

@@ -34,8 +34,8 @@ func (c *Cluster) spread() {
 // aloneRejoin is the pause between attempts while no other member is known.
 const aloneRejoin = time.Second
 
-// rejoin tries the seeds again and again, so that a cluster that was split, or whose seeds came up later or under a new address,
-// becomes one. It ends with Close. The same trouble is logged once.
+// rejoin tries the seeds again and again, so that a cluster that was split, or whose seeds came up later or under a new
+// address, becomes one. It ends with Close. The same trouble is logged once.
 func (c *Cluster) rejoin(ctx context.Context) {
 	if len(c.cfg.Seeds) == 0 {
 		return
@@ -69,8 +69,8 @@ func (c *Cluster) report(err error, said string) string {
 	}
 }
 
-// joinSeeds looks the seeds up and joins those that are not among the members. It fails if a seed has no address that is a member's or
-// answers.
+// joinSeeds looks the seeds up and joins those that are not among the members. It fails if a seed has no address that
+// is a member's or answers.
 func (c *Cluster) joinSeeds(ctx context.Context) error {
 	known := map[string]bool{}
 	for _, n := range c.roster.all() {
@@ -83,8 +83,8 @@ func (c *Cluster) joinSeeds(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// joinSeed joins those addresses of one seed that are not known yet. One known or joined address is enough: the others of a name may
-// be gone, or be of a kind that this machine has no route to.
+// joinSeed joins those addresses of one seed that are not known yet. One known or joined address is enough: the others
+// of a name may be gone, or be of a kind that this machine has no route to.
 func (c *Cluster) joinSeed(ctx context.Context, seed string, known map[string]bool) error {
 	addrs, err := c.lookUp(ctx, seed)
 	missing := slices.DeleteFunc(slices.Clone(addrs), func(a string) bool { return known[a] })
@@ -98,7 +98,8 @@ func (c *Cluster) joinSeed(ctx context.Context, seed string, known map[string]bo
 	if joined > 0 || len(missing) < len(addrs) {
 		return nil
 	}
-	return errors.Join(err, fmt.Errorf("membership: join %s (another cluster or key, or nobody there?): %s", strings.Join(missing, ", "), reasons(jerr)))
+	return errors.Join(err, fmt.Errorf("membership: join %s (another cluster or key, or nobody there?): %s",
+		strings.Join(missing, ", "), reasons(jerr)))
 }
 
 // reasons are those of memberlist's list of errors, in one line.

@@ -17,8 +17,8 @@ type node struct {
 	meta         []byte
 }
 
-// roster holds the live nodes. memberlist's own list hands out pointers to nodes that it goes on writing to, so they are copied in its
-// callbacks, which hold its locks: nothing here calls back.
+// roster holds the live nodes. memberlist's own list hands out pointers to nodes that it goes on writing to, so they
+// are copied in its callbacks, which hold its locks: nothing here calls back.
 type roster struct {
 	changed chan struct{}     // capacity 1: "look again"
 	left    func(name string) // told of each node that has left or died

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Stable blocks until the members have not changed for quiet, so that work is not split while agents still arrive. It fails when ctx
-// ends first, or at Close: the caller bounds the wait, and may go on with the members there are.
+// Stable blocks until the members have not changed for quiet, so that work is not split while agents still arrive. It
+// fails when ctx ends first, or at Close: the caller bounds the wait, and may go on with the members there are.
 func (c *Cluster) Stable(ctx context.Context, quiet time.Duration) error {
 	return settle(ctx, c.stop, c.Changed, quiet)
 }

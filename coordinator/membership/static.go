@@ -10,12 +10,13 @@ import (
 	"time"
 )
 
-// Static is a list of coordinators' gRPC addresses, host:port each, that needs no gossip. A host name is looked up anew each time and
-// stands for all its addresses.
+// Static is a list of coordinators' gRPC addresses, host:port each, that needs no gossip. A host name is looked up anew
+// each time and stands for all its addresses.
 type Static []string
 
-// Coordinators returns the addresses, IPs in place of host names, in the order of the list and each once. It blocks while names are
-// looked up, for 5 s a name at most, and fails if nothing is left: a name that is not known is passed over as long as there are others.
+// Coordinators returns the addresses, IPs in place of host names, in the order of the list and each once. It blocks
+// while names are looked up, for 5 s a name at most, and fails if nothing is left: a name that is not known is passed
+// over as long as there are others.
 func (s Static) Coordinators(ctx context.Context) ([]string, error) {
 	return s.resolved(ctx, net.DefaultResolver.LookupHost)
 }
@@ -54,7 +55,8 @@ type resolver func(ctx context.Context, host string) ([]string, error)
 // lookUpTimeout bounds one look-up.
 const lookUpTimeout = 5 * time.Second
 
-// addresses returns all addresses of a host, with the port, in an order that does not change from one look-up to the next.
+// addresses returns all addresses of a host, with the port, in an order that does not change from one look-up to the
+// next.
 func (r resolver) addresses(ctx context.Context, host, port string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
 	defer cancel()

@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// transport is memberlist's own, but for one thing: a connection that is being made ends with the cluster, so that Close does not wait
-// for seeds that never answer.
+// transport is memberlist's own, but for one thing: a connection that is being made ends with the cluster, so that
+// Close does not wait for seeds that never answer.
 type transport struct {
 	*memberlist.NetTransport
 	ctx context.Context

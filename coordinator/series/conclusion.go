@@ -13,8 +13,9 @@ import (
 // notLimited is the reason of a search whose highest load kept the objectives.
 const notLimited = "not limited within the bounds of the search"
 
-// Record is what the search has found so far. It has converged if it came to a definite end: within its precision, at the upper
-// bound, or at the lower bound with nothing kept. Its probes are those that were judged: a stage that was cut short is none.
+// Record is what the search has found so far. It has converged if it came to a definite end: within its precision, at
+// the upper bound, or at the lower bound with nothing kept. Its probes are those that were judged: a stage that was cut
+// short is none.
 func (s *search) Record() *spatev1.SearchRecord {
 	rec := &spatev1.SearchRecord{Search: s.asked, Probes: uint32(len(s.done) + len(s.invalid))}
 	kept, broke := s.bracket()
@@ -101,9 +102,11 @@ func (s *search) Conclusion() (text string, good bool) {
 	case rec.Kept == nil:
 		return fmt.Sprintf("none kept, %s broke (%s)%s", s.words(rec.GetBroke()), rec.GetReason(), probes), false
 	case rec.Broke == nil && rec.GetConverged():
-		return fmt.Sprintf("%s kept: %s%s%s", s.words(rec.GetKept()), rec.GetReason(), throughputWords(rec), probes), true
+		return fmt.Sprintf("%s kept: %s%s%s", s.words(rec.GetKept()), rec.GetReason(), throughputWords(rec), probes),
+			true
 	case rec.Broke == nil:
-		return fmt.Sprintf("%s kept, nothing above is known%s%s%s", s.words(rec.GetKept()), throughputWords(rec), probes, s.openEnd(rec)), false
+		return fmt.Sprintf("%s kept, nothing above is known%s%s%s", s.words(rec.GetKept()), throughputWords(rec),
+			probes, s.openEnd(rec)), false
 	}
 	return fmt.Sprintf("%s kept, %s broke (%s)%s%s%s", s.words(rec.GetKept()), number(rec.GetBroke()), rec.GetReason(),
 		throughputWords(rec), probes, s.openEnd(rec)), rec.GetConverged()
@@ -120,7 +123,8 @@ func (s *search) openEnd(rec *spatev1.SearchRecord) string {
 		}
 		return ""
 	}
-	return fmt.Sprintf(" were too few for a precision of %s: give the search more, or narrower bounds", percent(s.precision))
+	return fmt.Sprintf(" were too few for a precision of %s: give the search more, or narrower bounds",
+		percent(s.precision))
 }
 
 // throughputWords says how sure the load found is: what its repeats completed, or that it was measured once.
@@ -128,7 +132,8 @@ func throughputWords(rec *spatev1.SearchRecord) string {
 	if rec.MeanThroughput == nil {
 		return "; measured once"
 	}
-	return fmt.Sprintf("; %s ± %s completed, to 95 %%", number(rounded(rec.GetMeanThroughput(), digits)), rateWords(rec.GetThroughputMargin()))
+	return fmt.Sprintf("; %s ± %s completed, to 95 %%", number(rounded(rec.GetMeanThroughput(), digits)),
+		rateWords(rec.GetThroughputMargin()))
 }
 
 // verdictWords say how far the measurements at the loads found can be believed.
@@ -142,8 +147,8 @@ func verdictWords(rec *spatev1.SearchRecord) string {
 	return fmt.Sprintf("; %s: %s", rec.GetVerdict(), rec.GetDoubts())
 }
 
-// meanMargin is the mean of at least two values and half the width of its 95 % confidence interval: t s / sqrt(n), with the
-// sample's standard deviation s and Student's t for n - 1 degrees of freedom.
+// meanMargin is the mean of at least two values and half the width of its 95 % confidence interval: t s / sqrt(n), with
+// the sample's standard deviation s and Student's t for n - 1 degrees of freedom.
 func meanMargin(values []float64) (mean, margin float64) {
 	n := float64(len(values))
 	for _, v := range values {
@@ -157,10 +162,11 @@ func meanMargin(values []float64) (mean, margin float64) {
 }
 
 // studentTable holds the 0.975 quantiles of Student's t for 1 to 10 degrees of freedom.
-var studentTable = [...]float64{12.7062047362, 4.3026527297, 3.1824463053, 2.7764451052, 2.5705818356, 2.4469118511, 2.3646242516, 2.3060041352, 2.2621571628, 2.2281388520}
+var studentTable = [...]float64{12.7062047362, 4.3026527297, 3.1824463053, 2.7764451052, 2.5705818356, 2.4469118511,
+	2.3646242516, 2.3060041352, 2.2621571628, 2.2281388520}
 
-// student is the 0.975 quantile of Student's t: from the table, and beyond by the expansion of Abramowitz and Stegun, Handbook of
-// Mathematical Functions, 26.7.5, which is exact to five digits there.
+// student is the 0.975 quantile of Student's t: from the table, and beyond by the expansion of Abramowitz and Stegun,
+// Handbook of Mathematical Functions, 26.7.5, which is exact to five digits there.
 func student(freedom int) float64 {
 	if freedom <= len(studentTable) {
 		return studentTable[freedom-1]

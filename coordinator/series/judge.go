@@ -32,8 +32,9 @@ func LatencyWords(metric string, percentile float64) string {
 	return "p" + number(percentile) + " " + metrics[metric].words
 }
 
-// Judge says whether an outcome keeps objectives, by the values as they were measured, and else which one broke first, with its
-// numbers. A value that is not known keeps nothing: a stage in which no request completed has broken every limit.
+// Judge says whether an outcome keeps objectives, by the values as they were measured, and else which one broke first,
+// with its numbers. A value that is not known keeps nothing: a stage in which no request completed has broken every
+// limit.
 func Judge(keep *spatev1.Objectives, o Outcome) (kept bool, reason string) {
 	if o.GaveUp != "" {
 		return false, o.GaveUp
@@ -84,14 +85,15 @@ func Milliseconds(d time.Duration) string {
 	return number(math.Round(float64(d)/float64(10*time.Microsecond))/100) + " ms"
 }
 
-// unmeasured says why an outcome tells nothing of the server. Empty: it does. Requests that were never sent are of the agents'
-// making: with more than the tolerance of them the load was not the one asked for.
+// unmeasured says why an outcome tells nothing of the server. Empty: it does. Requests that were never sent are of the
+// agents' making: with more than the tolerance of them the load was not the one asked for.
 func unmeasured(o Outcome, tolerance float64) string {
 	if o.Unmeasured != "" {
 		return o.Unmeasured
 	}
 	if owed := o.Completed + o.Failed + o.Cancelled + o.NeverSent; float64(o.NeverSent) > tolerance*float64(owed) {
-		return fmt.Sprintf("%d of %d requests were never sent: the agents could not start them in time", o.NeverSent, owed)
+		return fmt.Sprintf("%d of %d requests were never sent: the agents could not start them in time",
+			o.NeverSent, owed)
 	}
 	return ""
 }
@@ -99,23 +101,24 @@ func unmeasured(o Outcome, tolerance float64) string {
 // backlogDoubt is how many standard deviations a backlog must grow beyond chance.
 const backlogDoubt = 3.5
 
-// sustained says whether an open loop's server kept up with the rate, and else how it did not. Latency limits alone do not tell: a
-// queue that grows without end needs time to show in a percentile, and in TPOT it may never show at all.
+// sustained says whether an open loop's server kept up with the rate, and else how it did not. Latency limits alone do
+// not tell: a queue that grows without end needs time to show in a percentile, and in TPOT it may never show at all.
 //
-// The server did not keep up if two things hold in the second half of the measured part (in the first half the number in flight may
-// still be on its way to its level). Fewer requests ended than the load asks for, by more than the tolerance, a share of it; that
-// alone may be chance, as a random process has another number of arrivals in each stage. And the requests in flight grew by more
-// than chance: with n independent requests in flight, as many as in the first half on average, the difference between two times has
-// the variance 2n, or more by the process's index of dispersion (1/burstiness for gamma) if it is burstier than Poisson; three and
-// a half of these standard deviations are asked for, because in a queue they are not independent. A stage that is too short to show a growth
-// beyond that passes.
+// The server did not keep up if two things hold in the second half of the measured part (in the first half the number
+// in flight may still be on its way to its level). Fewer requests ended than the load asks for, by more than the
+// tolerance, a share of it; that alone may be chance, as a random process has another number of arrivals in each stage.
+// And the requests in flight grew by more than chance: with n independent requests in flight, as many as in the first
+// half on average, the difference between two times has the variance 2n, or more by the process's index of dispersion
+// (1/burstiness for gamma) if it is burstier than Poisson; three and a half of these standard deviations are asked for,
+// because in a queue they are not independent. A stage that is too short to show a growth beyond that passes.
 //
-// Measured in virtual time (`go test ./simulator -run TestSustained -v` has a part of it): Poisson arrivals at a server of 16 slots that
-// completes 29.3 req/s, stages of 10, 30 and 120 s behind a warm-up of 3 s, 100 to 400 stages each. With up to 70 % of its capacity to
-// do it was never taken for overloaded, with 95 % in 0.8 to 2 % of the stages; with 110 % in 14, 70 and 100 %, with 120 % in 41, 98
-// and 100 %, with 150 % in 97 % or more. Three deviations from the level at the begin of the measured part alone saw a little more, but
-// took up to 3 % of the stages at 70 % for overloaded: one such stage costs a search most of its answer. Requests that take a large
-// part of the stage need a warm-up as long as they take: without one their number is still growing to its level.
+// Measured in virtual time (`go test ./simulator -run TestSustained -v` has a part of it): Poisson arrivals at a server
+// of 16 slots that completes 29.3 req/s, stages of 10, 30 and 120 s behind a warm-up of 3 s, 100 to 400 stages each.
+// With up to 70 % of its capacity to do it was never taken for overloaded, with 95 % in 0.8 to 2 % of the stages; with
+// 110 % in 14, 70 and 100 %, with 120 % in 41, 98 and 100 %, with 150 % in 97 % or more. Three deviations from the
+// level at the begin of the measured part alone saw a little more, but took up to 3 % of the stages at 70 % for
+// overloaded: one such stage costs a search most of its answer. Requests that take a large part of the stage need a
+// warm-up as long as they take: without one their number is still growing to its level.
 func sustained(o Outcome, load *spatev1.LoadPoint, tolerance float64) (ok bool, reason string) {
 	b := o.Backlog
 	if b == nil || b.Started <= b.Ended || float64(b.Ended) >= b.Owed*(1-tolerance) {

@@ -24,7 +24,8 @@ func TestJudge(t *testing.T) {
 		ErrorShare: proto.Float64(0.1), Goodput: proto.Float64(0.9),
 	}
 	well := func() Outcome {
-		return Outcome{Completed: 95, Failed: 5, Good: 91, Latencies: []*time.Duration{latency(500 * time.Millisecond), latency(time.Second)}}
+		return Outcome{Completed: 95, Failed: 5, Good: 91, Latencies: []*time.Duration{latency(500 * time.Millisecond),
+			latency(time.Second)}}
 	}
 	for _, c := range []struct {
 		name, reason string
@@ -32,16 +33,21 @@ func TestJudge(t *testing.T) {
 	}{
 		{"as it should be, at the limit", "", func(*Outcome) {}},
 		{"slow", "p99 TTFT 812.35 ms > 500 ms", func(o *Outcome) { o.Latencies[0] = latency(812345678) }},
-		{"slow on the mean", "mean E2E from schedule 2100 ms > 2000 ms", func(o *Outcome) { o.Latencies[1] = latency(2100 * time.Millisecond) }},
-		{"the first one broken is named", "p99 TTFT 700 ms > 500 ms", func(o *Outcome) { o.Latencies = []*time.Duration{latency(700e6), latency(9e9)} }},
+		{"slow on the mean", "mean E2E from schedule 2100 ms > 2000 ms",
+			func(o *Outcome) { o.Latencies[1] = latency(2100 * time.Millisecond) }},
+		{"the first one broken is named", "p99 TTFT 700 ms > 500 ms",
+			func(o *Outcome) { o.Latencies = []*time.Duration{latency(700e6), latency(9e9)} }},
 		{"no values", "p99 TTFT is not known: no request has one", func(o *Outcome) { o.Latencies[0] = nil }},
 		{"no values at all", "p99 TTFT is not known: no request has one", func(o *Outcome) { o.Latencies = nil }},
-		{"cut off", "p99 TTFT is not known: 4 of 104 requests were cut off at the end of the drain", func(o *Outcome) { o.Latencies[0], o.Cancelled = nil, 4 }},
+		{"cut off", "p99 TTFT is not known: 4 of 104 requests were cut off at the end of the drain",
+			func(o *Outcome) { o.Latencies[0], o.Cancelled = nil, 4 }},
 		{"errors", "error share 20 % > 10 %", func(o *Outcome) { o.Completed, o.Failed, o.Good = 80, 20, 80 }},
 		{"goodput", "goodput 89 % < 90 %", func(o *Outcome) { o.Good = 89 }},
 		{"cut off requests are not good", "goodput 86.67 % < 90 %", func(o *Outcome) { o.Cancelled = 5 }},
-		{"nothing completed", "no request completed, 7 failed, 2 were cut off", func(o *Outcome) { *o = Outcome{Failed: 7, Cancelled: 2} }},
-		{"given up", "given up: it took longer than 1m0s", func(o *Outcome) { o.GaveUp = "given up: it took longer than 1m0s" }},
+		{"nothing completed", "no request completed, 7 failed, 2 were cut off",
+			func(o *Outcome) { *o = Outcome{Failed: 7, Cancelled: 2} }},
+		{"given up", "given up: it took longer than 1m0s",
+			func(o *Outcome) { o.GaveUp = "given up: it took longer than 1m0s" }},
 	} {
 		o := well()
 		c.change(&o)
@@ -55,9 +61,11 @@ func TestJudge(t *testing.T) {
 }
 
 func TestSustained(t *testing.T) {
-	poisson, bursty := &spatev1.LoadPoint{Rate: 50, Arrival: "poisson"}, &spatev1.LoadPoint{Rate: 50, Arrival: "gamma", Burstiness: 0.25}
+	poisson, bursty := &spatev1.LoadPoint{Rate: 50, Arrival: "poisson"}, &spatev1.LoadPoint{Rate: 50, Arrival: "gamma",
+		Burstiness: 0.25}
 	backlog := func(inFlight, started, ended uint64) Outcome {
-		return Outcome{Completed: 3000, Backlog: &Backlog{Level: float64(inFlight), InFlight: inFlight, Owed: 1000, Started: started, Ended: ended, Seconds: 20}}
+		return Outcome{Completed: 3000, Backlog: &Backlog{Level: float64(inFlight), InFlight: inFlight, Owed: 1000,
+			Started: started, Ended: ended, Seconds: 20}}
 	}
 	for _, c := range []struct {
 		name string
@@ -91,25 +99,29 @@ func TestASearchAsksForASustainedRate(t *testing.T) {
 	const capacity = 40
 	s := New(&spatev1.LoadPoint{Arrival: "poisson", Search: &spatev1.Search{
 		Rate: &spatev1.Bounds{From: 1, To: 1000}, Precision: 0.03, Probes: 15, Repeats: 1,
-		Keep: &spatev1.Objectives{Latencies: []*spatev1.Limit{{Metric: "tpot", Percentile: 99, AtMost: durationpb.New(50 * time.Millisecond)}}},
+		Keep: &spatev1.Objectives{Latencies: []*spatev1.Limit{{Metric: "tpot", Percentile: 99,
+			AtMost: durationpb.New(50 * time.Millisecond)}}},
 	}})
 	for step, ok := s.Next(); ok; step, ok = s.Next() {
 		const seconds = 60
 		done := min(step.Value, capacity)
 		s.Take(0, Outcome{
 			Completed: 1000, Latencies: []*time.Duration{latency(20 * time.Millisecond)}, Throughput: &done,
-			Backlog: &Backlog{InFlight: 20, Owed: step.Value * seconds, Started: uint64(step.Value * seconds), Ended: uint64(done * seconds), Seconds: seconds},
+			Backlog: &Backlog{InFlight: 20, Owed: step.Value * seconds, Started: uint64(step.Value * seconds),
+				Ended: uint64(done * seconds), Seconds: seconds},
 		})
 	}
 	rec := s.Record()
-	if kept := rec.GetKept(); kept < capacity*0.97 || kept > capacity*1.03 || !strings.HasPrefix(rec.GetReason(), "the server did not keep up") {
+	if kept := rec.GetKept(); kept < capacity*0.97 || kept > capacity*1.03 ||
+		!strings.HasPrefix(rec.GetReason(), "the server did not keep up") {
 		t.Errorf("found %v", rec)
 	}
 }
 
 func TestStudent(t *testing.T) {
 	// Quantiles as in any table of Student's t, 95 % two-sided.
-	for freedom, want := range map[int]float64{1: 12.706, 2: 4.303, 4: 2.776, 10: 2.228, 11: 2.201, 12: 2.179, 20: 2.086, 30: 2.042, 60: 2.000, 99: 1.984} {
+	for freedom, want := range map[int]float64{1: 12.706, 2: 4.303, 4: 2.776, 10: 2.228, 11: 2.201, 12: 2.179,
+		20: 2.086, 30: 2.042, 60: 2.000, 99: 1.984} {
 		if got := student(freedom); math.Abs(got-want) > 0.0006 {
 			t.Errorf("%d degrees of freedom: %v, want %v", freedom, got, want)
 		}
@@ -123,8 +135,10 @@ func TestStudent(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	for name, want := range map[string]spatev1.Metric{
-		"ttft": spatev1.Metric_METRIC_TTFT, "tpot": spatev1.Metric_METRIC_TPOT, "itl": spatev1.Metric_METRIC_ITL, "e2e": spatev1.Metric_METRIC_E2E,
-		"ttft_scheduled": spatev1.Metric_METRIC_TTFT_SCHEDULED, "e2e_scheduled": spatev1.Metric_METRIC_E2E_SCHEDULED, "nothing": 0,
+		"ttft": spatev1.Metric_METRIC_TTFT, "tpot": spatev1.Metric_METRIC_TPOT, "itl": spatev1.Metric_METRIC_ITL,
+		"e2e":            spatev1.Metric_METRIC_E2E,
+		"ttft_scheduled": spatev1.Metric_METRIC_TTFT_SCHEDULED, "e2e_scheduled": spatev1.Metric_METRIC_E2E_SCHEDULED,
+		"nothing": 0,
 	} {
 		if got := Metric(name); got != want {
 			t.Errorf("%s is %v", name, got)
@@ -143,7 +157,8 @@ func TestUnmeasured(t *testing.T) {
 		{"all is well", "", Outcome{Completed: 100, Unmeasured: ""}},
 		{"an invalid measurement", "send delay", Outcome{Completed: 100, Unmeasured: "send delay"}},
 		{"a few never sent", "", Outcome{Completed: 985, NeverSent: 15}},
-		{"too many never sent", "16 of 1000 requests were never sent: the agents could not start them in time", Outcome{Completed: 984, NeverSent: 16}},
+		{"too many never sent", "16 of 1000 requests were never sent: the agents could not start them in time",
+			Outcome{Completed: 984, NeverSent: 16}},
 	} {
 		if got := unmeasured(c.o, 0.015); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)

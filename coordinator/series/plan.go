@@ -2,11 +2,12 @@ package series
 
 import "math"
 
-// The search's plan of probes. Bisection by the geometric mean halves the logarithm of broke/kept: n probes narrow the ratio f to
-// f^(1/2^n). From a bracket [from, to] k equal steps up leave a ratio of f = (to/from)^(1/k) to bisect.
+// The search's plan of probes. Bisection by the geometric mean halves the logarithm of broke/kept: n probes narrow the
+// ratio f to f^(1/2^n). From a bracket [from, to] k equal steps up leave a ratio of f = (to/from)^(1/k) to bisect.
 
-// stepUp is the next load of the bracket: twice the last, as long as the probes that are left suffice for the worst case; else
-// the smallest larger factor with which they do. One probe is left over for an estimate if it can be, see split.
+// stepUp is the next load of the bracket: twice the last, as long as the probes that are left suffice for the worst
+// case; else the smallest larger factor with which they do. One probe is left over for an estimate if it can be, see
+// split.
 func (s *search) stepUp(kept float64, left int) float64 {
 	ratio := s.to / kept
 	doublings := int(math.Ceil(math.Log2(ratio) - 1e-9))
@@ -48,8 +49,9 @@ func (s *search) up(kept, factor float64) float64 {
 	return v
 }
 
-// split is a load between. A failed probe of an open loop often tells where the knee is: what a saturated server completed is
-// what it can do. That is tried first, as long as the probes that are left suffice for bisection whatever comes of it.
+// split is a load between. A failed probe of an open loop often tells where the knee is: what a saturated server
+// completed is what it can do. That is tried first, as long as the probes that are left suffice for bisection whatever
+// comes of it.
 func (s *search) split(kept, broke float64, left int) float64 {
 	if v := s.estimate(kept, broke); v > kept && v < broke &&
 		1+max(s.bisections(kept, v), s.bisections(v, broke)) <= left {
@@ -64,7 +66,8 @@ func (s *search) split(kept, broke float64, left int) float64 {
 	return math.Sqrt(kept * broke)
 }
 
-// estimate is a load at the side of the estimated knee that is still open. 0: there is no estimate, or nothing to learn from it.
+// estimate is a load at the side of the estimated knee that is still open. 0: there is no estimate, or nothing to learn
+// from it.
 func (s *search) estimate(kept, broke float64) float64 {
 	if s.integer {
 		return 0 // a closed loop completes what it asks for

@@ -13,17 +13,18 @@ import (
 // finest is the smallest precision that rates as they are written can have.
 const finest = 1e-9
 
-// search finds the highest load that keeps objectives. What is known is in the probes done; the next one is a function of them.
+// search finds the highest load that keeps objectives. What is known is in the probes done; the next one is a function
+// of them.
 //
 //	from kept -> bracket: larger steps up, until one breaks or `to` is kept
 //	          -> bisect: between the highest that kept and the lowest that broke, to the precision
 //	          -> repeat: at the load found; if most of them break the load has broken, and the search goes on below it
 //
-// A probe whose measurement is invalid tells nothing of the server: it is run again. If it is invalid again, the search ends
-// with what it knows, and says that the agents cannot measure this load.
+// A probe whose measurement is invalid tells nothing of the server: it is run again. If it is invalid again, the search
+// ends with what it knows, and says that the agents cannot measure this load.
 //
-// Each probe is judged by what it measured, without allowance for chance: near the knee the outcome is random, and the search
-// ends within the range in which it is. Repeats tell how sure the result is.
+// Each probe is judged by what it measured, without allowance for chance: near the knee the outcome is random, and the
+// search ends within the range in which it is. Repeats tell how sure the result is.
 type search struct {
 	template  *spatev1.LoadPoint
 	asked     *spatev1.Search
@@ -124,7 +125,8 @@ func (s *search) bracket() (kept, broke float64) {
 	return kept, broke
 }
 
-// held says whether a load kept the objectives: at the first time, and at most of its repeats, the first one among them.
+// held says whether a load kept the objectives: at the first time, and at most of its repeats, the first one among
+// them.
 func (s *search) held(value float64) bool {
 	stages := s.at(value)
 	broken := 0
@@ -180,13 +182,15 @@ func (s *search) Take(stageIndex uint32, o Outcome) string {
 	return s.words(step.Value) + " kept"
 }
 
-// takeInvalid takes in a probe that measured nothing: for the first time it is run again, for the second time the search ends.
+// takeInvalid takes in a probe that measured nothing: for the first time it is run again, for the second time the
+// search ends.
 func (s *search) takeInvalid(stageIndex uint32, step Step, o Outcome, why string) string {
 	s.invalid = append(s.invalid, probe{value: step.Value, stage: stageIndex, reason: why, outcome: o})
 	if s.again = step.Purpose != Again; s.again {
 		return fmt.Sprintf("%s could not be measured (%s): once more", s.words(step.Value), why)
 	}
-	s.ended = fmt.Sprintf("%s could not be measured twice (%s): give the run more agents or cores", s.words(step.Value), why)
+	s.ended = fmt.Sprintf("%s could not be measured twice (%s): give the run more agents or cores",
+		s.words(step.Value), why)
 	return s.ended
 }
 

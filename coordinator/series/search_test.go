@@ -22,7 +22,8 @@ const limit = 500 * time.Millisecond
 func template(from, to float64, open bool, change ...func(*spatev1.Search)) *spatev1.LoadPoint {
 	s := &spatev1.Search{
 		Precision: 0.03, Probes: 15, Repeats: 1,
-		Keep: &spatev1.Objectives{Latencies: []*spatev1.Limit{{Metric: "ttft", Percentile: 99, AtMost: durationpb.New(limit)}}},
+		Keep: &spatev1.Objectives{Latencies: []*spatev1.Limit{{Metric: "ttft", Percentile: 99,
+			AtMost: durationpb.New(limit)}}},
 	}
 	l := &spatev1.LoadPoint{Requests: 100, Search: s}
 	if open {
@@ -68,15 +69,17 @@ func play(t interface{ Fatalf(string, ...any) }, s series.Series, run func(serie
 	return steps
 }
 
-// Wherever the knee lies between 1 and 1000, and whatever failed probes say about the throughput, 15 probes find it within 3 %.
+// Wherever the knee lies between 1 and 1000, and whatever failed probes say about the throughput, 15 probes find it
+// within 3 %.
 func TestSearchFindsTheKneeInItsProbes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		from := rapid.Float64Range(0.01, 1000).Draw(t, "from")
 		to := from * rapid.Float64Range(1.5, 1000).Draw(t, "ratio")
 		knee := from * math.Pow(to/from, rapid.Float64Range(0, 1.05).Draw(t, "knee"))
-		srv := server{knee: knee, capacity: knee * rapid.Float64Range(0.5, 2).Draw(t, "capacity"), noise: func() float64 {
-			return rapid.Float64Range(0.9, 1.1).Draw(t, "noise")
-		}}
+		srv := server{knee: knee, capacity: knee * rapid.Float64Range(0.5, 2).Draw(t, "capacity"),
+			noise: func() float64 {
+				return rapid.Float64Range(0.9, 1.1).Draw(t, "noise")
+			}}
 		s := series.New(template(from, to, true))
 		steps := play(t, s, func(p series.Step) series.Outcome { return srv.run(p.Load.GetRate()) })
 		rec := s.Record()
@@ -121,8 +124,8 @@ func TestSearchFindsTheConcurrency(t *testing.T) {
 	})
 }
 
-// The worst cases over a fine grid of knees, and how many probes an honest throughput saves. The figures are part of the contract:
-// a change of the plan of probes shows here.
+// The worst cases over a fine grid of knees, and how many probes an honest throughput saves. The figures are part of
+// the contract: a change of the plan of probes shows here.
 func TestProbesThatASearchTakes(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -175,17 +178,21 @@ func TestCourses(t *testing.T) {
 		good                     bool
 	}{
 		{
-			name: "doubles, and tries the throughput of the failed probe first", load: template(1, 64, true), run: atKnee(42.5, 42.5),
+			name: "doubles, and tries the throughput of the failed probe first", load: template(1, 64, true),
+			run:        atKnee(42.5, 42.5),
 			course:     "bracket 1, bracket 2, bracket 4, bracket 8, bracket 16, bracket 32, bracket 64, bisect 41.86, bisect 43.07",
-			conclusion: "41.86 req/s kept, 43.07 broke (p99 TTFT 1000 ms > 500 ms); measured once; 9 probes", good: true,
+			conclusion: "41.86 req/s kept, 43.07 broke (p99 TTFT 1000 ms > 500 ms); measured once; 9 probes",
+			good:       true,
 		},
 		{
 			name: "nothing is kept", load: template(8, 64, true), run: atKnee(5, 5), course: "bracket 8",
 			conclusion: "none kept, 8 req/s broke (p99 TTFT 1000 ms > 500 ms; the search does not go below 8 req/s); 1 probe",
 		},
 		{
-			name: "the upper bound is kept", load: template(8, 20, true), run: atKnee(50, 50), course: "bracket 8, bracket 16, bracket 20",
-			conclusion: "20 req/s kept: not limited within the bounds of the search; measured once; 3 probes", good: true,
+			name: "the upper bound is kept", load: template(8, 20, true), run: atKnee(50, 50),
+			course:     "bracket 8, bracket 16, bracket 20",
+			conclusion: "20 req/s kept: not limited within the bounds of the search; measured once; 3 probes",
+			good:       true,
 		},
 		{
 			name: "concurrency by whole numbers", load: template(1, 16, false), run: atKnee(6, 6),
@@ -193,7 +200,8 @@ func TestCourses(t *testing.T) {
 			conclusion: "concurrency 6 kept, 7 broke (p99 TTFT 1000 ms > 500 ms); measured once; 6 probes", good: true,
 		},
 		{
-			name: "too few probes", load: template(1, 1000, true, func(s *spatev1.Search) { s.Probes = 4 }), run: atKnee(300, 5000),
+			name: "too few probes", load: template(1, 1000, true, func(s *spatev1.Search) { s.Probes = 4 }),
+			run:    atKnee(300, 5000),
 			course: "bracket 1, bracket 31.62, bracket 177.8, bracket 421.7",
 			conclusion: "177.8 req/s kept, 421.7 broke (p99 TTFT 1000 ms > 500 ms); measured once; 4 probes were too few for a precision of 3 %: " +
 				"give the search more, or narrower bounds",
@@ -210,20 +218,22 @@ func TestCourses(t *testing.T) {
 // Two of three stages at 4 req/s break: the search goes on below, and repeats there.
 func TestRepeatsMoveTheBracketDown(t *testing.T) {
 	seen := map[float64]int{}
-	got, s := course(t, template(1, 8, true, func(s *spatev1.Search) { s.Repeats, s.Precision = 3, 0.5 }), func(p series.Step) series.Outcome {
-		seen[p.Value]++
-		knee := 4.5
-		if seen[p.Value] > 1 {
-			knee = 3 // the first time was luck
-		}
-		return server{knee: knee, capacity: 100}.run(p.Value)
-	})
+	got, s := course(t, template(1, 8, true, func(s *spatev1.Search) { s.Repeats, s.Precision = 3, 0.5 }),
+		func(p series.Step) series.Outcome {
+			seen[p.Value]++
+			knee := 4.5
+			if seen[p.Value] > 1 {
+				knee = 3 // the first time was luck
+			}
+			return server{knee: knee, capacity: 100}.run(p.Value)
+		})
 	want := "bracket 1, bracket 2, bracket 4, bracket 8, bisect 5.657, repeat 4, repeat 4, bisect 2.828, repeat 2.828, repeat 2.828"
 	if got != want {
 		t.Errorf("%s, want\n%s", got, want)
 	}
 	rec := s.Record()
-	if rec.GetKept() != 2.828 || rec.GetBroke() != 4 || !rec.GetConverged() || rec.GetStageIndex() != 17 || rec.GetProbes() != 10 {
+	if rec.GetKept() != 2.828 || rec.GetBroke() != 4 || !rec.GetConverged() || rec.GetStageIndex() != 17 ||
+		rec.GetProbes() != 10 {
 		t.Errorf("found %v", rec)
 	}
 	if rec.GetMeanThroughput() != 2.828 || rec.GetThroughputMargin() > 1e-9 {
@@ -234,16 +244,17 @@ func TestRepeatsMoveTheBracketDown(t *testing.T) {
 // One broken repeat of three is a minority.
 func TestRepeatsConfirm(t *testing.T) {
 	n := 0
-	got, s := course(t, template(4, 4, true, func(s *spatev1.Search) { s.Repeats = 3 }), func(p series.Step) series.Outcome {
-		n++
-		knee := 5.0
-		if n == 2 {
-			knee = 3
-		}
-		o := server{knee: knee}.run(p.Value)
-		o.Throughput = proto.Float64([]float64{3.9, 4.0, 4.1}[n-1])
-		return o
-	})
+	got, s := course(t, template(4, 4, true, func(s *spatev1.Search) { s.Repeats = 3 }),
+		func(p series.Step) series.Outcome {
+			n++
+			knee := 5.0
+			if n == 2 {
+				knee = 3
+			}
+			o := server{knee: knee}.run(p.Value)
+			o.Throughput = proto.Float64([]float64{3.9, 4.0, 4.1}[n-1])
+			return o
+		})
 	if want := "bracket 4, repeat 4, repeat 4"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -260,16 +271,18 @@ func TestRandomOutcomes(t *testing.T) {
 		open := rapid.Bool().Draw(t, "open")
 		probes, repeats := rapid.Uint32Range(1, 20).Draw(t, "probes"), rapid.Uint32Range(1, 5).Draw(t, "repeats")
 		from := float64(rapid.IntRange(1, 100).Draw(t, "from"))
-		s := series.New(template(from, from+float64(rapid.IntRange(0, 5000).Draw(t, "width")), open, func(s *spatev1.Search) {
-			s.Probes, s.Repeats = probes, repeats
-			s.Precision = rapid.SampledFrom([]float64{1e-12, 0.001, 0.03, 0.2, 1}).Draw(t, "precision")
-		}))
+		s := series.New(template(from, from+float64(rapid.IntRange(0, 5000).Draw(t, "width")), open,
+			func(s *spatev1.Search) {
+				s.Probes, s.Repeats = probes, repeats
+				s.Precision = rapid.SampledFrom([]float64{1e-12, 0.001, 0.03, 0.2, 1}).Draw(t, "precision")
+			}))
 		last := map[float64]bool{}
 		steps := play(t, s, func(p series.Step) series.Outcome {
 			broken := rapid.Bool().Draw(t, "broken")
 			last[p.Value] = broken
 			if broken {
-				return series.Outcome{Failed: 1, Throughput: proto.Float64(rapid.Float64Range(0, 6000).Draw(t, "throughput"))}
+				return series.Outcome{Failed: 1,
+					Throughput: proto.Float64(rapid.Float64Range(0, 6000).Draw(t, "throughput"))}
 			}
 			return server{knee: math.Inf(1)}.run(p.Value)
 		})
@@ -311,11 +324,13 @@ func TestStepsAreWholeLoads(t *testing.T) {
 	l := template(2, 8, false)
 	l.ThinkTime = &spatev1.ThinkTime{Mean: durationpb.New(time.Second)}
 	step, _ := series.New(l).Next()
-	if got := step.Load; got.GetConcurrency() != 2 || got.GetSearch() != nil || got.GetThinkTime() == nil || got.GetRequests() != 100 {
+	if got := step.Load; got.GetConcurrency() != 2 || got.GetSearch() != nil || got.GetThinkTime() == nil ||
+		got.GetRequests() != 100 {
 		t.Errorf("%v", got)
 	}
 	step, _ = series.New(template(2, 8, true)).Next()
-	if got := step.Load; got.GetRate() != 2 || got.GetArrival() != "poisson" || got.GetConcurrency() != 0 || got.GetSearch() != nil {
+	if got := step.Load; got.GetRate() != 2 || got.GetArrival() != "poisson" || got.GetConcurrency() != 0 ||
+		got.GetSearch() != nil {
 		t.Errorf("%v", got)
 	}
 	if series.New(&spatev1.LoadPoint{Rate: 2}) != nil {
@@ -340,7 +355,8 @@ func TestInvalidProbesAreRunAgain(t *testing.T) {
 			conclusion: "concurrency 6 kept, 7 broke (p99 TTFT 1000 ms > 500 ms); measured once; VALID; 8 probes",
 		},
 		{
-			name: "twice above what was kept", times: map[float64]int{4: 2}, course: "bracket 1, bracket 2, bracket 4, again 4",
+			name: "twice above what was kept", times: map[float64]int{4: 2},
+			course: "bracket 1, bracket 2, bracket 4, again 4",
 			conclusion: "concurrency 2 kept, nothing above is known; measured once; VALID; 4 probes (the search ended early: concurrency 4 could not be measured twice " +
 				"(send delay p99 530 ms): give the run more agents or cores)",
 		},
@@ -377,7 +393,8 @@ func TestTheAnswerHasAVerdict(t *testing.T) {
 	if rec := s.Record(); rec.GetVerdict() != "SUSPECT" || rec.GetDoubts() != "12 of 1000 requests failed" {
 		t.Errorf("%v", rec)
 	}
-	if text, _ := s.Conclusion(); !strings.Contains(text, "; measured once; SUSPECT: 12 of 1000 requests failed; 6 probes") {
+	if text, _ := s.Conclusion(); !strings.Contains(text,
+		"; measured once; SUSPECT: 12 of 1000 requests failed; 6 probes") {
 		t.Error(text)
 	}
 }

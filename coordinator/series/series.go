@@ -1,8 +1,8 @@
 // Package series decides which stages a sweep or a search runs next, from what the stages before measured.
 //
-// It is pure: no I/O, no clock, no goroutine. It knows nothing of agents, targets and ledgers; it turns a template's load into load
-// points one after another, and outcomes into a conclusion. The run's state machine (package lifecycle) is its only caller: it asks
-// for the next step, runs it as a stage, and takes the stage's outcome in.
+// It is pure: no I/O, no clock, no goroutine. It knows nothing of agents, targets and ledgers; it turns a template's
+// load into load points one after another, and outcomes into a conclusion. The run's state machine (package lifecycle)
+// is its only caller: it asks for the next step, runs it as a stage, and takes the stage's outcome in.
 package series
 
 import (
@@ -50,7 +50,8 @@ type Outcome struct {
 	Good uint64
 	// NeverSent are the measured requests that were owed and not sent.
 	NeverSent uint64
-	// Latencies are those that a search limits, in the order of its limits. Requests that were cut off count as slower than all.
+	// Latencies are those that a search limits, in the order of its limits. Requests that were cut off count as slower
+	// than all.
 	Latencies []*time.Duration
 	// Throughput is completed requests per second.
 	Throughput *float64
@@ -80,8 +81,8 @@ type Backlog struct {
 type Series interface {
 	// Next returns the next stage, false if the series has ended. Asked again before Take it says the same.
 	Next() (Step, bool)
-	// Take takes in the outcome of the stage that Next returned last, with its index in the run. It returns what a person should
-	// know of it.
+	// Take takes in the outcome of the stage that Next returned last, with its index in the run. It returns what a
+	// person should know of it.
 	Take(stageIndex uint32, o Outcome) string
 	// End ends the series before its time.
 	End(reason string)
@@ -91,7 +92,8 @@ type Series interface {
 	Record() *spatev1.SearchRecord
 }
 
-// New begins the series of a template's load, whose defaults have been filled in. It returns nil if the load is no template.
+// New begins the series of a template's load, whose defaults have been filled in. It returns nil if the load is no
+// template.
 func New(template *spatev1.LoadPoint) Series {
 	switch {
 	case template.GetSearch() != nil:

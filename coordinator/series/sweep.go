@@ -7,8 +7,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// sweep measures one request at a time, then a saturated server, then rates evenly between the two request throughputs. The last
-// of them is the saturated throughput itself, and the synchronous one is not measured again, as in GuideLLM's sweeps.
+// sweep measures one request at a time, then a saturated server, then rates evenly between the two request throughputs.
+// The last of them is the saturated throughput itself, and the synchronous one is not measured again, as in GuideLLM's
+// sweeps.
 type sweep struct {
 	template   *spatev1.LoadPoint
 	points     int

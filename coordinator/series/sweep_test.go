@@ -12,7 +12,8 @@ import (
 // sweepOf plays a sweep of 4 rates over a server with a latency and a capacity, and returns its steps.
 func sweepOf(t *testing.T, synchronous, saturated *float64) ([]string, series.Series) {
 	t.Helper()
-	s := series.New(&spatev1.LoadPoint{Arrival: "gamma", Burstiness: 2, Requests: 10, Sweep: &spatev1.Sweep{Points: 4, Saturation: 64}})
+	s := series.New(&spatev1.LoadPoint{Arrival: "gamma", Burstiness: 2, Requests: 10,
+		Sweep: &spatev1.Sweep{Points: 4, Saturation: 64}})
 	var out []string
 	for _, p := range play(t, s, func(p series.Step) series.Outcome {
 		switch p.Load.GetConcurrency() {
@@ -24,7 +25,8 @@ func sweepOf(t *testing.T, synchronous, saturated *float64) ([]string, series.Se
 		return series.Outcome{}
 	}) {
 		l := p.Load
-		out = append(out, fmt.Sprintf("%d %s %d %v %s%v", p.Number, p.Purpose, l.GetConcurrency(), l.GetRate(), l.GetArrival(), l.GetBurstiness()))
+		out = append(out, fmt.Sprintf("%d %s %d %v %s%v", p.Number, p.Purpose, l.GetConcurrency(), l.GetRate(),
+			l.GetArrival(), l.GetBurstiness()))
 		if l.GetSweep() != nil || l.GetRequests() != 10 {
 			t.Errorf("load %v", l)
 		}
@@ -42,7 +44,8 @@ func TestSweep(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
-	if text, good := s.Conclusion(); text != "6 stages from one request at a time to 80 req/s" || !good || s.Record() != nil {
+	if text, good := s.Conclusion(); text != "6 stages from one request at a time to 80 req/s" || !good ||
+		s.Record() != nil {
 		t.Error(text)
 	}
 }

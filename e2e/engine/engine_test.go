@@ -1,5 +1,5 @@
-// Package engine holds Spate's numbers against a real engine's own account of the same requests: the histograms that vLLM keeps
-// of them. It takes a vLLM that nobody else uses meanwhile:
+// Package engine holds Spate's numbers against a real engine's own account of the same requests: the histograms that
+// vLLM keeps of them. It takes a vLLM that nobody else uses meanwhile:
 //
 //	make test-engine ENGINE=http://127.0.0.1:8000
 //
@@ -27,12 +27,14 @@ var (
 	engine  = flag.String("engine.url", "", "base URL of a vLLM on loopback that nobody else uses")
 	streams = flag.String("engine.streams", "1 4 16", "numbers of concurrent streams")
 	apis    = flag.String("engine.apis", "chat completions responses anthropic", "APIs to try")
-	ends    = flag.Int("engine.eos", 0, "id of the token that ends an output: tried with natural ends too, if it is given")
+	ends    = flag.Int("engine.eos", 0,
+		"id of the token that ends an output: tried with natural ends too, if it is given")
 )
 
-// handled is what the engine's HTTP server takes for a request. The histograms of metrics begin only when it has read and tokenized the prompt,
-// which its one thread does for one request after the other, and end before the last frames are written. E2E must be what the HTTP server says, and
-// TTFT between the engine's and that with all of the HTTP server's time before it.
+// handled is what the engine's HTTP server takes for a request. The histograms of metrics begin only when it has read
+// and tokenized the prompt, which its one thread does for one request after the other, and end before the last frames
+// are written. E2E must be what the HTTP server says, and TTFT between the engine's and that with all of the HTTP
+// server's time before it.
 const handled = "http_request_duration_seconds"
 
 // What must agree: means of TPOT and ITL, and of TTFT and E2E beside what the wire takes.
@@ -41,7 +43,8 @@ const (
 	wire      = 1.0  // ms
 	perStream = 0.05 // ms, as one thread writes the frames of a step one stream after the other
 	wirePart  = 0.005
-	// textlessHeads is the share of answers whose first token has no text: vLLM's Anthropic frontend sends nothing for it.
+	// textlessHeads is the share of answers whose first token has no text: vLLM's Anthropic frontend sends nothing for
+	// it.
 	textlessHeads = 0.25
 )
 
@@ -74,7 +77,8 @@ func TestNumbersAreTheEnginesOwn(t *testing.T) {
 			t.Run(api+" "+n, func(t *testing.T) { compare(t, programs.Spate, model, api, n, "exact_output: always") })
 			if *ends > 0 && (api == "chat" || api == "completions") {
 				natural := fmt.Sprintf("exact_output: never, body: {logit_bias: {%q: 3}}", strconv.Itoa(*ends))
-				t.Run(api+" "+n+" natural ends", func(t *testing.T) { compare(t, programs.Spate, model, api, n, natural) })
+				t.Run(api+" "+n+" natural ends",
+					func(t *testing.T) { compare(t, programs.Spate, model, api, n, natural) })
 			}
 		}
 	}
@@ -108,7 +112,8 @@ pause: 5s
 	e2e, _ := grown(before, after, metrics["e2e_ms"])
 	whole, counted := grown(before, after, handled)
 	if counted != requests {
-		t.Fatalf("the engine's HTTP server tells of %v requests, %v were sent: does somebody else use it?", counted, requests)
+		t.Fatalf("the engine's HTTP server tells of %v requests, %v were sent: does somebody else use it?",
+			counted, requests)
 	}
 	intake := whole - e2e
 	t.Logf("the engine's HTTP server takes %.3f ms before and after the engine", intake)
@@ -131,7 +136,8 @@ pause: 5s
 	}
 }
 
-// accepted is the range of a client's mean in ms, given the number of streams, the engine's mean and the time of the HTTP server around it.
+// accepted is the range of a client's mean in ms, given the number of streams, the engine's mean and the time of the
+// HTTP server around it.
 func accepted(name string, streams int, engine, intake float64) (low, high float64) {
 	off := wire + perStream*float64(streams) + wirePart*engine
 	switch name {
@@ -194,7 +200,8 @@ func quiet(t *testing.T) account {
 	return last
 }
 
-// settled reads the engine's account once it holds all requests: it counts a request a little after its answer has gone.
+// settled reads the engine's account once it holds all requests: it counts a request a little after its answer has
+// gone.
 func settled(t *testing.T, before account, requests float64) account {
 	const e2e = "vllm:e2e_request_latency_seconds"
 	for deadline := time.Now().Add(10 * time.Second); ; {

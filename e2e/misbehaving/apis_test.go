@@ -87,7 +87,8 @@ func (a api) marked() bool { return a.ends || a.mark("", a.truth()) != "" }
 
 func openAI(name, lead, chunk, object string) api {
 	frame := func(i int, text, finish string) string {
-		return event(fmt.Sprintf(`{"id":"x-1","object":%q,"created":1700000000,"model":"m","choices":[{"index":0,`+chunk+`,"finish_reason":%s}]}`,
+		return event(fmt.Sprintf(`{"id":"x-1","object":%q,"created":1700000000,"model":"m","choices":[{"index":0,`+
+			chunk+`,"finish_reason":%s}]}`,
 			object, jsonString(text), finish))
 	}
 	return api{
@@ -99,8 +100,10 @@ func openAI(name, lead, chunk, object string) api {
 				u.input, u.output, u.cached))
 		},
 		mark: done,
-		whole: fmt.Sprintf(`{"id":"x-1","choices":[{"index":0,`+strings.Replace(chunk, "delta", "message", 1)+`,"finish_reason":"length"}],`+
-			`"usage":{"prompt_tokens":11,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":4}}}`, `"one two three"`),
+		whole: fmt.Sprintf(`{"id":"x-1","choices":[{"index":0,`+strings.Replace(chunk, "delta", "message", 1)+
+			`,"finish_reason":"length"}],`+
+			`"usage":{"prompt_tokens":11,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":4}}}`,
+			`"one two three"`),
 		fault:   event(`{"error":{"message":"out of memory","type":"InternalServerError","code":500}}`),
 		refusal: `{"error":{"message":"no","type":"BadRequestError","code":400}}`,
 		usage:   true, cached: true, tellsFinish: true,
@@ -128,12 +131,14 @@ func responsesAPI() api {
 		return fmt.Sprintf(`"response":{"id":"resp_1","object":"response","status":%q,"error":null,%s}`, status, rest)
 	}
 	usageOf := func(u usage) string {
-		return fmt.Sprintf(`"usage":{"input_tokens":%s,"input_tokens_details":{"cached_tokens":%s},"output_tokens":%s}`, u.input, u.cached, u.output)
+		return fmt.Sprintf(`"usage":{"input_tokens":%s,"input_tokens_details":{"cached_tokens":%s},"output_tokens":%s}`,
+			u.input, u.cached, u.output)
 	}
 	return api{
 		name: "responses",
 		lead: typed("response.created", response("in_progress", `"output":[],"usage":null`)) +
-			typed("response.output_item.added", `"output_index":0,"item":{"id":"msg_1","type":"message","content":[],"role":"assistant"}`),
+			typed("response.output_item.added",
+				`"output_index":0,"item":{"id":"msg_1","type":"message","content":[],"role":"assistant"}`),
 		token: func(_ int, text string) string {
 			return typed("response.output_text.delta", `"item_id":"msg_1","output_index":0,"delta":`+jsonString(text))
 		},
@@ -146,7 +151,8 @@ func responsesAPI() api {
 		},
 		whole: `{"id":"resp_1","object":"response","status":"completed","error":null,"output":[{"type":"message","role":"assistant",` +
 			`"content":[{"type":"output_text","text":"one two three"}]}],` + usageOf(usage{"11", "4", "3"}) + `}`,
-		fault:   typed("response.failed", `"response":{"id":"resp_1","status":"failed","error":{"code":"server_error","message":"out of memory"}}`),
+		fault: typed("response.failed",
+			`"response":{"id":"resp_1","status":"failed","error":{"code":"server_error","message":"out of memory"}}`),
 		refusal: `{"error":{"message":"no","type":"invalid_request_error","code":null}}`,
 		usage:   true, cached: true,
 	}
@@ -183,7 +189,8 @@ func tgiAPI() api {
 		token: func(i int, text string) string { return frame(i, text, "false", "null", "null") },
 		tail: func(reason string, u usage) string {
 			return frame(len(words), "</s>", "true", `"one two three"`,
-				fmt.Sprintf(`{"finish_reason":%s,"generated_tokens":%s,"input_length":%s}`, jsonString(reason), u.output, u.input))
+				fmt.Sprintf(`{"finish_reason":%s,"generated_tokens":%s,"input_length":%s}`, jsonString(reason),
+					u.output, u.input))
 		},
 		mark: noMark, whole: `{"generated_text":"one two three","details":{"finish_reason":"length","generated_tokens":4,"input_length":11}}`,
 		fault:   event(`{"error":"Request failed during generation: out of memory","error_type":"generation"}`),
@@ -194,7 +201,8 @@ func tgiAPI() api {
 
 func tritonAPI() api {
 	frame := func(text string) string {
-		return fmt.Sprintf(`{"model_name":"m","model_version":"1","sequence_end":false,"text_output":%s}`, jsonString(text))
+		return fmt.Sprintf(`{"model_name":"m","model_version":"1","sequence_end":false,"text_output":%s}`,
+			jsonString(text))
 	}
 	return api{
 		name:  "triton",
@@ -208,8 +216,9 @@ func tritonAPI() api {
 func anthropicAPI() api {
 	return api{
 		name: "anthropic",
-		lead: typed("message_start", `"message":{"id":"msg_1","type":"message","role":"assistant","content":[],"model":"m",`+
-			`"usage":{"input_tokens":7,"cache_read_input_tokens":4,"output_tokens":1}}`) +
+		lead: typed("message_start",
+			`"message":{"id":"msg_1","type":"message","role":"assistant","content":[],"model":"m",`+
+				`"usage":{"input_tokens":7,"cache_read_input_tokens":4,"output_tokens":1}}`) +
 			typed("content_block_start", `"index":0,"content_block":{"type":"text","text":""}`),
 		token: func(_ int, text string) string {
 			return typed("content_block_delta", `"index":0,"delta":{"type":"text_delta","text":`+jsonString(text)+`}`)
@@ -229,7 +238,8 @@ func anthropicAPI() api {
 		mark: func(string, usage) string { return typed("message_stop", `"x":0`) },
 		whole: `{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"text","text":"one two three"}],"stop_reason":"max_tokens",` +
 			`"usage":{"input_tokens":7,"cache_read_input_tokens":4,"output_tokens":3}}`,
-		fault:   "event: error\n" + event(`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`),
+		fault: "event: error\n" +
+			event(`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`),
 		refusal: `{"type":"error","error":{"type":"invalid_request_error","message":"no"}}`,
 		usage:   true, cached: true, tellsFinish: true,
 	}

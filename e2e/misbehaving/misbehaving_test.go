@@ -42,8 +42,8 @@ type server struct {
 	spans map[uint64]span // of a sound one's answers, by the index of the request
 }
 
-// span is how long a sound stream took from its first word to its last, as its server knows it: it does not know when within a write the
-// kernel took the word.
+// span is how long a sound stream took from its first word to its last, as its server knows it: it does not know when
+// within a write the kernel took the word.
 type span struct{ least, most time.Duration }
 
 // target is a target of the plan.
@@ -122,7 +122,8 @@ func plan(targets []*target, settings string) string {
 		b.WriteString("]}\n")
 		most = max(most, len(target.servers))
 	}
-	fmt.Fprintf(&b, "workloads:\n  - random: {isl: 10, osl: %d}\nloads:\n  - {concurrency: 64, requests: %d}\n", len(words), perEndpoint*most)
+	fmt.Fprintf(&b, "workloads:\n  - random: {isl: 10, osl: %d}\nloads:\n  - {concurrency: 64, requests: %d}\n",
+		len(words), perEndpoint*most)
 	return b.String()
 }
 
@@ -140,10 +141,12 @@ type cluster struct {
 }
 
 func startCluster(t *testing.T) cluster {
-	coordinator := process.Start(t, programs.Coordinator, "--listen", "127.0.0.1:0", "--no-gossip", "--log-format", "json")
+	coordinator := process.Start(t, programs.Coordinator, "--listen", "127.0.0.1:0", "--no-gossip",
+		"--log-format", "json")
 	address := coordinator.Await(`"coordinator serves","address":"([^"]+)"`)[1]
 	// An agent this busy would keep the tests of other packages from the cores.
-	return cluster{address, process.Start(t, programs.Agent, "--name", "a", "--coordinator", address, "--realtime", "off")}
+	return cluster{address, process.Start(t, programs.Agent, "--name", "a", "--coordinator", address,
+		"--realtime", "off")}
 }
 
 // run runs a plan, which must end with the exit code, and returns its directory.
@@ -153,7 +156,8 @@ func (c cluster) run(t *testing.T, code int, plan string) (dir string) {
 		t.Fatal(err)
 	}
 	dir = filepath.Join(t.TempDir(), "run")
-	process.Start(t, programs.Spate, "run", path, "--out", dir, "--coordinator", c.address, "--records", "jsonl").MustExit(code)
+	process.Start(t, programs.Spate, "run", path, "--out", dir, "--coordinator", c.address, "--records",
+		"jsonl").MustExit(code)
 	return dir
 }
 
@@ -180,8 +184,9 @@ func (c cluster) descriptors(t *testing.T) int {
 	return len(open)
 }
 
-// Each server misbehaves in its own way; each request to it fails in the class that docs/results.md has for that, or completes where the
-// answer is odd but whole. The requests to the sound servers beside them come out exact, and the agent stays small.
+// Each server misbehaves in its own way; each request to it fails in the class that docs/results.md has for that, or
+// completes where the answer is odd but whole. The requests to the sound servers beside them come out exact, and the
+// agent stays small.
 func TestMisbehavingServers(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -208,7 +213,8 @@ func TestMisbehavingServers(t *testing.T) {
 					targets = append(targets, newTarget(t, a, a.name, trap.url, nil, group.faults))
 				}
 				if name == "faults" {
-					targets = append(targets, newTarget(t, apis[0], "secure", trap.url, identity(t), securely(group.faults)))
+					targets = append(targets, newTarget(t, apis[0], "secure", trap.url, identity(t),
+						securely(group.faults)))
 				}
 				check(t, targets, group.settings, &all)
 				if n := visited.Load(); n > 0 {
@@ -223,25 +229,29 @@ func TestMisbehavingServers(t *testing.T) {
 	}
 }
 
-// A target whose only server misbehaves whatever it is asked, while it is prepared too, with a plan's defaults: its stage ends soon, in the
-// class that it should, and the next target's is none the worse.
+// A target whose only server misbehaves whatever it is asked, while it is prepared too, with a plan's defaults: its
+// stage ends soon, in the class that it should, and the next target's is none the worse.
 func TestTargetsThatMisbehaveThroughout(t *testing.T) {
 	t.Parallel()
 	var targets []*target
 	for _, name := range []string{
-		"rubbish", "hangs up without a word", "resets without a word", "status 099", "a page", "302 Found", "gzip", "JSON that nests", "JSON null",
-		"newlines without end", "JSON without end", "a head without end", "interim answers without end", "an HTTP error without end",
+		"rubbish", "hangs up without a word", "resets without a word", "status 099", "a page", "302 Found", "gzip",
+		"JSON that nests", "JSON null",
+		"newlines without end", "JSON without end", "a head without end", "interim answers without end",
+		"an HTTP error without end",
 		"tokens without end",
 	} {
 		f := &faults[slices.IndexFunc(faults, func(f fault) bool { return f.name == name })]
 		s := &server{fault: f, endpoint: serve(t, nil, asked(func(w *wire, _ string) { f.answer(w, apis[0]) }))}
-		targets = append(targets, &target{name: strings.ReplaceAll(name, " ", "-"), api: apis[0], servers: []*server{s}})
+		targets = append(targets, &target{name: strings.ReplaceAll(name, " ", "-"), api: apis[0],
+			servers: []*server{s}})
 	}
 	well := newTarget(t, apis[0], "well", "", nil, []fault{{apis: func(api) bool { return false }}})
 	var b strings.Builder
 	b.WriteString("name: throughout\ntargets:\n")
 	for _, target := range append(targets, well) {
-		fmt.Fprintf(&b, "  - {name: %s, model: m, endpoints: %q, max_output: 256}\n", target.name, target.servers[0].url)
+		fmt.Fprintf(&b, "  - {name: %s, model: m, endpoints: %q, max_output: 256}\n", target.name,
+			target.servers[0].url)
 	}
 	b.WriteString("workloads:\n  - random: {isl: 10, osl: 3}\nloads:\n  - {concurrency: 8, requests: 400}\n")
 	c := startCluster(t)
@@ -251,11 +261,13 @@ func TestTargetsThatMisbehaveThroughout(t *testing.T) {
 	}
 	for i, target := range targets {
 		class := target.servers[0].fault.class(target.api)
-		if stage := result.Stages[i]; stage.Requests.Completed > 0 || stage.Requests.Started > 100 || stage.Errors[class] != stage.Requests.Failed || stage.Requests.Failed == 0 {
+		if stage := result.Stages[i]; stage.Requests.Completed > 0 || stage.Requests.Started > 100 ||
+			stage.Errors[class] != stage.Requests.Failed || stage.Requests.Failed == 0 {
 			t.Errorf("%s: %+v, errors %v, want few and %s", target.name, stage.Requests, stage.Errors, class)
 		}
 	}
-	if last := result.Stages[len(targets)]; last.Requests.Completed != 400 || last.OutputTokens != 400*well.api.tokens() || !last.Complete {
+	if last := result.Stages[len(targets)]; last.Requests.Completed != 400 ||
+		last.OutputTokens != 400*well.api.tokens() || !last.Complete {
 		t.Errorf("the sound target: %+v, %d tokens", last.Requests, last.OutputTokens)
 	}
 	if kib := c.memory(t); kib > mostMemory {
@@ -335,7 +347,8 @@ func (target *target) check(t *testing.T, stage aggregate.StageResult, rows []ru
 		timed, off = timed+n, off+wrong
 	}
 	if !maps.Equal(sum, stage.Errors) || uint64(requests) != stage.Requests.Started {
-		t.Errorf("%s: errors %v and %d requests of the endpoints, %v and %+v of the stage", target.name, sum, requests, stage.Errors, stage.Requests)
+		t.Errorf("%s: errors %v and %d requests of the endpoints, %v and %+v of the stage", target.name, sum, requests,
+			stage.Errors, stage.Requests)
 	}
 	if 10*off > timed || timed == 0 {
 		t.Errorf("%s: of %d sound streams %d took another time than their servers say", target.name, timed, off)
@@ -368,7 +381,8 @@ func (f *fault) check(t *testing.T, target *target, part aggregate.EndpointResul
 			want = f.tokens(target.api)
 		}
 		if n := uint64(len(rows)); part.Requests.Completed != n || len(part.Errors) > 0 || part.OutputTokens != n*want {
-			t.Errorf("%s, %s: %+v, errors %v, %d tokens; want it completed with %d", target.name, f.name, part.Requests, part.Errors, part.OutputTokens, n*want)
+			t.Errorf("%s, %s: %+v, errors %v, %d tokens; want it completed with %d", target.name, f.name, part.Requests,
+				part.Errors, part.OutputTokens, n*want)
 			t.Log(example(rows))
 		}
 		return
@@ -380,7 +394,8 @@ func (f *fault) check(t *testing.T, target *target, part aggregate.EndpointResul
 		}
 	}
 	if part.Requests.Failed != uint64(len(rows)) || part.OutputTokens != 0 || part.TTFT != nil {
-		t.Errorf("%s, %s: %+v, errors %v, %d tokens; want %v", target.name, f.name, part.Requests, part.Errors, part.OutputTokens, classes)
+		t.Errorf("%s, %s: %+v, errors %v, %d tokens; want %v", target.name, f.name, part.Requests, part.Errors,
+			part.OutputTokens, classes)
 		t.Log(example(rows))
 	}
 }
@@ -398,8 +413,10 @@ func example(rows []rundir.Row) string {
 // check holds the numbers of a sound server's requests against what it did.
 func (s *server) check(t *testing.T, target *target, part aggregate.EndpointResult, n uint64) {
 	a := target.api
-	if part.Requests.Completed != n || part.Requests.Failed > 0 || len(part.Errors) > 0 || part.OutputTokens != n*a.tokens() {
-		t.Fatalf("%s: a sound server: %+v, errors %v, %d tokens", target.name, part.Requests, part.Errors, part.OutputTokens)
+	if part.Requests.Completed != n || part.Requests.Failed > 0 || len(part.Errors) > 0 ||
+		part.OutputTokens != n*a.tokens() {
+		t.Fatalf("%s: a sound server: %+v, errors %v, %d tokens", target.name, part.Requests, part.Errors,
+			part.OutputTokens)
 	}
 	if told := part.InputTokens != nil; told != a.usage || told && *part.InputTokens != n*promptTokens {
 		t.Errorf("%s: a sound server: input tokens %v", target.name, part.InputTokens)
@@ -413,8 +430,8 @@ func (s *server) check(t *testing.T, target *target, part aggregate.EndpointResu
 // slack is how much later than its writer the kernel may stamp a word: it may put that off.
 const slack = 500 * time.Microsecond
 
-// times counts the streams whose frames came in reads of their own, and those of them whose time from the first word to the last is not the
-// server's. Of frames that came in one read the kernel keeps one time.
+// times counts the streams whose frames came in reads of their own, and those of them whose time from the first word to
+// the last is not the server's. Of frames that came in one read the kernel keeps one time.
 func (s *server) times(rows []rundir.Row) (timed, off int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

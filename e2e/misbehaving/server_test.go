@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// wire is a connection to a client, with the bytes of an answer under one's own control. Where the client has left, writes do nothing.
+// wire is a connection to a client, with the bytes of an answer under one's own control. Where the client has left,
+// writes do nothing.
 type wire struct {
 	net.Conn
 	tcp    *net.TCPConn // below TLS, if there is any
@@ -114,7 +115,8 @@ func serve(t *testing.T, secure *tls.Config, handle func(w *wire)) *endpoint {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &endpoint{url: "http://" + listener.Addr().String(), listen: listener, ended: make(chan struct{}), open: map[net.Conn]struct{}{}}
+	e := &endpoint{url: "http://" + listener.Addr().String(), listen: listener, ended: make(chan struct{}),
+		open: map[net.Conn]struct{}{}}
 	if secure != nil {
 		e.url = "https://" + listener.Addr().String()
 	}
@@ -161,7 +163,8 @@ func (e *endpoint) handle(c net.Conn, secure *tls.Config, handle func(w *wire)) 
 	e.mu.Unlock()
 }
 
-// answering is a handler that answers each request to generate in one way. Questions about the server are answered as by one that knows none.
+// answering is a handler that answers each request to generate in one way. Questions about the server are answered as
+// by one that knows none.
 func answering(answer func(w *wire)) func(*wire) {
 	return asked(func(w *wire, method string) {
 		if method == http.MethodPost {

@@ -20,8 +20,8 @@ loads:
   - {rate: [80], arrival: constant, duration: 8s}
 `
 
-// An agent whose way to the coordinator is slower than what it has to tell, rows above all, is not lost by its own data: it falls behind, sends the rest
-// when the stage is over, and nothing is missing.
+// An agent whose way to the coordinator is slower than what it has to tell, rows above all, is not lost by its own
+// data: it falls behind, sends the rest when the stage is over, and nothing is missing.
 func TestSlowLinkLosesNoAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -57,7 +57,8 @@ func TestBlockedUDPIsSaid(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		h := w.lab.Host(name)
 		w.lab.BlockUDP(h, w.center)
-		w.join(site{name: name, to: oneWay(20), from: oneWay(20), flags: append(gossip(h), "--join", w.center.Addr(gossipPort))})
+		w.join(site{name: name, to: oneWay(20), from: oneWay(20),
+			flags: append(gossip(h), "--join", w.center.Addr(gossipPort))})
 	}
 	w.lab.Heal(w.lab.Host("b"), w.center)
 	w.awaitAgents()
@@ -70,7 +71,8 @@ func TestBlockedUDPIsSaid(t *testing.T) {
 	mustNotSay(t, []string{w.agents["b"].Said()}, "UDP is blocked")
 }
 
-// quietest is how long an agent is silent before it is lost, and atMost by when that must be said: it is looked at ten times a second.
+// quietest is how long an agent is silent before it is lost, and atMost by when that must be said: it is looked at ten
+// times a second.
 const (
 	quietest = 3500 * time.Millisecond
 	atMost   = quietest + 200*time.Millisecond
@@ -121,12 +123,13 @@ func TestDeadAgentIsNoticed(t *testing.T) {
 		if len(took[how]) != 4 {
 			t.Fatalf("%s: %d of 4 noticed", how, len(took[how]))
 		}
-		t.Logf("%s: noticed after %v to %v", how, slices.Min(took[how]).Round(time.Millisecond), slices.Max(took[how]).Round(time.Millisecond))
+		t.Logf("%s: noticed after %v to %v", how, slices.Min(took[how]).Round(time.Millisecond),
+			slices.Max(took[how]).Round(time.Millisecond))
 	}
 }
 
-// Under fail, a second without any agent is nothing. Five are a loss, as they are of any agent, and the run ends and says so; under degrade
-// the same five lose nothing.
+// Under fail, a second without any agent is nothing. Five are a loss, as they are of any agent, and the run ends and
+// says so; under degrade the same five lose nothing.
 func TestCoordinatorAlone(t *testing.T) {
 	for _, c := range []struct {
 		policy string
@@ -160,8 +163,8 @@ func TestCoordinatorAlone(t *testing.T) {
 	}
 }
 
-// A coordinator that is killed in the middle and started again a few seconds later goes on with the run, and so do agents in their regions and the
-// person's `spate run`: nothing is missing.
+// A coordinator that is killed in the middle and started again a few seconds later goes on with the run, and so do
+// agents in their regions and the person's `spate run`: nothing is missing.
 func TestKilledCoordinatorGoesOn(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, 30*time.Second)
@@ -172,7 +175,8 @@ func TestKilledCoordinatorGoesOn(t *testing.T) {
 	s.startCoordinator("--lease", "30s")
 	r.MustExit(0)
 	result := r.mustBeComplete()
-	if q := result.Stages[0].Requests; q.Started != 10*lossRate || q.Completed != q.Started || result.Run.Restarts != 1 {
+	if q := result.Stages[0].Requests; q.Started != 10*lossRate || q.Completed != q.Started ||
+		result.Run.Restarts != 1 {
 		t.Errorf("requests %+v, %d restarts", q, result.Run.Restarts)
 	}
 	if by := once(t, r.rows()); len(by) != 3 {

@@ -72,7 +72,8 @@ func (s scene) cut(agent string, length time.Duration) {
 func changes(events []*spatev1.RunEvent) (said []string) {
 	for _, e := range events {
 		if c := e.GetAgentChanged(); c != nil {
-			said = append(said, fmt.Sprintf("%s joined=%v: %s: %s", c.GetAgent().GetName(), c.GetJoined(), c.GetReason(), c.GetConsequence()))
+			said = append(said, fmt.Sprintf("%s joined=%v: %s: %s", c.GetAgent().GetName(), c.GetJoined(),
+				c.GetReason(), c.GetConsequence()))
 		}
 		if n := e.GetNotice(); n != nil {
 			said = append(said, n.GetText())
@@ -162,8 +163,8 @@ func TestLongPartitionIsSaidExactly(t *testing.T) {
 	s.agents["us"].Await(`stopping|snapshot refused`)
 }
 
-// Under reassign the others take over what an agent that stays away would have sent, from a marked moment on. Nothing is sent twice: neither
-// in the rows nor by what the server got. When the agent comes back it is told to stop.
+// Under reassign the others take over what an agent that stays away would have sent, from a marked moment on. Nothing
+// is sent twice: neither in the rows nor by what the server got. When the agent comes back it is told to stop.
 func TestLongPartitionIsTakenOver(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, 5*time.Second)
@@ -209,9 +210,11 @@ func dueAt(index uint64) float64 { return float64(index) / lossRate }
 // edge is how long a request may have been under way, in seconds: one that ends in the next window is lost with that.
 const edge = 0.5
 
-// checkGap compares the requests that are in no row with what is said to be missing. Of three agents that each have every third request the
-// lost one's are there until the first second of its loss, and then those that others took over. All others' are there.
-func checkGap(t *testing.T, s aggregate.StageResult, rows []rundir.Row, requests uint64, lost string, takenOver func(index uint64) bool) {
+// checkGap compares the requests that are in no row with what is said to be missing. Of three agents that each have
+// every third request the lost one's are there until the first second of its loss, and then those that others took
+// over. All others' are there.
+func checkGap(t *testing.T, s aggregate.StageResult, rows []rundir.Row, requests uint64, lost string,
+	takenOver func(index uint64) bool) {
 	t.Helper()
 	loss := lossOf(t, s, lost)
 	rank := uint64(slices.IndexFunc(s.Agents, func(a aggregate.AgentResult) bool { return a.Name == lost }))
@@ -238,7 +241,8 @@ func checkGap(t *testing.T, s aggregate.StageResult, rows []rundir.Row, requests
 		if !ok {
 			wrong++
 			if wrong <= 5 {
-				t.Errorf("request %d, due at %.2f s: sent by %q; %s's are missing from second %v on, taken over: %v", i, due, by, lost, loss.FromS, takenOver(i))
+				t.Errorf("request %d, due at %.2f s: sent by %q; %s's are missing from second %v on, taken over: %v", i,
+					due, by, lost, loss.FromS, takenOver(i))
 			}
 		}
 	}

@@ -44,8 +44,9 @@ func slow(ms int) netlab.Path {
 	return p
 }
 
-// Agents in three regions, found by gossip over the wide network with a key, all with certificates of their own, run one plan: each region
-// has the share that was asked for, is measured by itself, and its ways to the servers are as long as they are.
+// Agents in three regions, found by gossip over the wide network with a key, all with certificates of their own, run
+// one plan: each region has the share that was asked for, is measured by itself, and its ways to the servers are as
+// long as they are.
 func TestRegionsAreOneMachine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -59,9 +60,11 @@ func TestRegionsAreOneMachine(t *testing.T) {
 		h, ways := w.lab.Host(name), regions[region]
 		w.lab.Link(h, eu.host, ways.eu)
 		w.lab.Link(h, us.host, ways.us)
-		w.join(site{name: name, region: region, to: ways.coordinator, from: ways.coordinator, flags: append(gossip(h), "--join", w.center.Addr(gossipPort))})
+		w.join(site{name: name, region: region, to: ways.coordinator, from: ways.coordinator,
+			flags: append(gossip(h), "--join", w.center.Addr(gossipPort))})
 	}
-	stranger := start(t, w.lab.Host("stranger"), 0, programs.Agent, append(w.tls(certs.Agent, "stranger"), "--join", w.center.Addr(gossipPort),
+	stranger := start(t, w.lab.Host("stranger"), 0, programs.Agent, append(w.tls(certs.Agent, "stranger"), "--join",
+		w.center.Addr(gossipPort),
 		"--gossip-listen", w.lab.Host("stranger").Addr(gossipPort), w.key())...)
 	r := w.run(fmt.Sprintf(worldPlan, eu.url, us.url))
 	r.MustExit(0)
@@ -86,7 +89,8 @@ func checkShares(t *testing.T, s aggregate.StageResult) {
 	}{{"ap", 0.2}, {"eu", 0.5}, {"us", 0.3}} {
 		r := s.Regions[i]
 		if r.Name != want.name || r.Agents != 1 {
-			t.Errorf("stage %d: region %d is %s with %d agents, want %s with 1", s.Index, i, r.Name, r.Agents, want.name)
+			t.Errorf("stage %d: region %d is %s with %d agents, want %s with 1", s.Index, i, r.Name,
+				r.Agents, want.name)
 		}
 		if of := want.share * float64(s.Requests.Started); math.Abs(float64(r.Requests.Started)-of) > 1 {
 			t.Errorf("stage %d: region %s sent %d requests, its share is %.1f", s.Index, r.Name, r.Requests.Started, of)
@@ -101,27 +105,31 @@ func checkShares(t *testing.T, s aggregate.StageResult) {
 	}
 }
 
-// tardiness is how much later than the network allows something may be, on a machine with much else to do. What is seen is logged.
+// tardiness is how much later than the network allows something may be, on a machine with much else to do. What is seen
+// is logged.
 const tardiness = time.Second
 
-// checkPaths compares round trips and times to connect, by region and endpoint, with the delays. Nothing is quicker than its way, and the
-// quickest is not much slower.
+// checkPaths compares round trips and times to connect, by region and endpoint, with the delays. Nothing is quicker
+// than its way, and the quickest is not much slower.
 func checkPaths(t *testing.T, s aggregate.StageResult) {
 	t.Helper()
 	for _, r := range s.Regions {
 		ways := regions[r.Name]
 		for i, way := range []netlab.Path{ways.eu, ways.us} {
 			least, most := 2*way.Delay, 2*(way.Delay+way.Jitter)+tardiness
-			for what, d := range map[string]*aggregate.Distribution{"round trip": r.Paths[i].RTT, "connect": r.Paths[i].Connect} {
+			for what, d := range map[string]*aggregate.Distribution{"round trip": r.Paths[i].RTT,
+				"connect": r.Paths[i].Connect} {
 				if d == nil {
 					t.Errorf("stage %d: region %s, endpoint %d: no %s", s.Index, r.Name, i, what)
 					continue
 				}
 				if quickest := time.Duration(d.Min * 1e6); quickest < least-time.Millisecond || quickest > most {
-					t.Errorf("stage %d: region %s, endpoint %d: %s of %v at least, the network needs %v to %v", s.Index, r.Name, i, what, quickest, least, most-tardiness)
+					t.Errorf("stage %d: region %s, endpoint %d: %s of %v at least, the network needs %v to %v", s.Index,
+						r.Name, i, what, quickest, least, most-tardiness)
 				}
 			}
-			t.Logf("stage %d: %s to %s: round trip p50 %.1f ms of %d, connect p50 %.1f ms; the way takes %v", s.Index, r.Name, r.Paths[i].URL,
+			t.Logf("stage %d: %s to %s: round trip p50 %.1f ms of %d, connect p50 %.1f ms; the way takes %v", s.Index,
+				r.Name, r.Paths[i].URL,
 				r.Paths[i].RTT.P50, r.Paths[i].RTT.Count, r.Paths[i].Connect.P50, least)
 		}
 	}
@@ -134,7 +142,8 @@ func checkObserver(t *testing.T, s aggregate.StageResult, rows []rundir.Row) {
 		t.Fatalf("stage %d: observers %+v", s.Index, s.Observers)
 	}
 	o := s.Observers[0]
-	if o.Region != "eu" || len(o.Agents) != 1 || o.Agents[0] != "eu-2" || len(o.Missing) != 0 || o.Requests.Completed == 0 {
+	if o.Region != "eu" || len(o.Agents) != 1 || o.Agents[0] != "eu-2" || len(o.Missing) != 0 ||
+		o.Requests.Completed == 0 {
 		t.Errorf("stage %d: observer %+v", s.Index, o)
 	}
 	var observed uint64

@@ -29,8 +29,8 @@ const starts = "SPATE_STARTS"
 // uneven is the agent whose ways differ.
 const uneven = "uneven"
 
-// links are round trips of 150 ms with jitter, in several shapes, and one that is much longer one way: no clock can tell that way from the
-// other's, so there the uncertainty has to tell. Some agents' clocks run at another time.
+// links are round trips of 150 ms with jitter, in several shapes, and one that is much longer one way: no clock can
+// tell that way from the other's, so there the uncertainty has to tell. Some agents' clocks run at another time.
 func links() []site {
 	ms := time.Millisecond
 	even := netlab.Path{Delay: 70 * ms, Jitter: 10 * ms}
@@ -38,15 +38,18 @@ func links() []site {
 	return []site{
 		{name: "a", to: even, from: even},
 		{name: "b", to: even, from: even, skew: 1000 * time.Hour},
-		{name: "c", to: netlab.Path{Delay: 65 * ms, Jitter: 20 * ms}, from: netlab.Path{Delay: 65 * ms, Jitter: 20 * ms}},
+		{name: "c", to: netlab.Path{Delay: 65 * ms, Jitter: 20 * ms},
+			from: netlab.Path{Delay: 65 * ms, Jitter: 20 * ms}},
 		{name: "d", to: stalling, from: stalling, skew: 3*time.Hour + 123456789},
-		{name: uneven, to: netlab.Path{Delay: 20 * ms, Jitter: 5 * ms}, from: netlab.Path{Delay: 125 * ms, Jitter: 5 * ms}, skew: -time.Second},
+		{name: uneven, to: netlab.Path{Delay: 20 * ms, Jitter: 5 * ms},
+			from: netlab.Path{Delay: 125 * ms, Jitter: 5 * ms}, skew: -time.Second},
 	}
 }
 
-// Agents behind 150 ms with jitter begin together, and how far apart they are is within what is printed, always: also where a clock runs at
-// another time, and where one way is longer than the other. All clocks are this machine's, so the truth is known: by what agents write down when
-// they are armed and, independently, by when the server got their requests.
+// Agents behind 150 ms with jitter begin together, and how far apart they are is within what is printed, always: also
+// where a clock runs at another time, and where one way is longer than the other. All clocks are this machine's, so the
+// truth is known: by what agents write down when they are armed and, independently, by when the server got their
+// requests.
 func TestStartErrorIsWithinWhatIsPrinted(t *testing.T) {
 	t.Parallel()
 	stages := 4
@@ -75,10 +78,12 @@ func TestStartErrorIsWithinWhatIsPrinted(t *testing.T) {
 			truth := w.checkStart(site, result.Run.ID, stage)
 			arrived := arrivals[at{stage.Index, site.name}]
 			if later := time.Duration(arrived - truth.start); later < 0 || later > tardiness {
-				t.Errorf("stage %d: agent %s says that its start was at %d; by what the server got it was %v later", stage.Index, site.name, truth.start, later)
+				t.Errorf("stage %d: agent %s says that its start was at %d; by what the server got it was %v later",
+					stage.Index, site.name, truth.start, later)
 			}
 			if site.name != uneven {
-				of, by, meant = append(of, truth.err), append(by, time.Duration(arrived)), append(meant, time.Duration(truth.start))
+				of, by, meant = append(of, truth.err), append(by, time.Duration(arrived)),
+					append(meant, time.Duration(truth.start))
 			}
 		}
 		even, clocks, seen = append(even, apart(of)...), append(clocks, apart(meant)...), append(seen, apart(by)...)
@@ -111,7 +116,8 @@ func (w *world) checkStart(s site, run string, stage aggregate.StageResult) trut
 		err := time.Duration(start-armed.CoordinatorClockNs) + printed
 		w.t.Logf("stage %d: agent %s began %v late, printed %v ± %v", stage.Index, s.name, err, printed, uncertainty)
 		if wrong := (err - printed).Abs(); wrong > uncertainty {
-			w.t.Errorf("stage %d: agent %s began %v late, and said %v ± %v", stage.Index, s.name, err, printed, uncertainty)
+			w.t.Errorf("stage %d: agent %s began %v late, and said %v ± %v", stage.Index, s.name, err, printed,
+				uncertainty)
 		}
 		return truth{start, err}
 	}
@@ -146,8 +152,9 @@ type at struct {
 	agent string
 }
 
-// firstArrivals is when each agent's stage had its start by what the server got: each request came in so much after the start as the agent turned
-// to it, and then after its way, which takes next to no time to this server. The quickest tells.
+// firstArrivals is when each agent's stage had its start by what the server got: each request came in so much after the
+// start as the agent turned to it, and then after its way, which takes next to no time to this server. The quickest
+// tells.
 func firstArrivals(result aggregate.Result, rows []rundir.Row, got []served) map[at]int64 {
 	received := map[string]int64{}
 	for _, s := range got {

@@ -26,8 +26,8 @@ const (
 	servingPort = 8000
 )
 
-// world is a network with a cluster in it, each program on a host of its own: a coordinator, agents, servers, and a person's terminal. All
-// of them have certificates.
+// world is a network with a cluster in it, each program on a host of its own: a coordinator, agents, servers, and a
+// person's terminal. All of them have certificates.
 type world struct {
 	t       *testing.T
 	lab     *netlab.Lab
@@ -58,7 +58,8 @@ func newWorld(t *testing.T) *world {
 // startCoordinator starts it, or starts it anew in its data directory. It takes part in gossip if the flags say how.
 func (w *world) startCoordinator(flags ...string) {
 	w.t.Helper()
-	all := append([]string{"--listen", w.center.Addr(controlPort), "--data-dir", w.dataDir, "--log-format", "json"}, w.tls(certs.Coordinator, "main")...)
+	all := append([]string{"--listen", w.center.Addr(controlPort), "--data-dir", w.dataDir, "--log-format", "json"},
+		w.tls(certs.Coordinator, "main")...)
 	if !strings.Contains(strings.Join(flags, " "), "--gossip-listen") {
 		all = append(all, "--no-gossip")
 	}
@@ -102,7 +103,8 @@ func (w *world) join(s site) *netlab.Host {
 	h := w.lab.Host(s.name)
 	w.lab.OneWay(h, w.center, s.to)
 	w.lab.OneWay(w.center, h, s.from)
-	flags := append([]string{"--name", s.name, "--region", s.region, "--log-format", "json", "--log-level", "debug"}, w.tls(certs.Agent, s.name)...)
+	flags := append([]string{"--name", s.name, "--region", s.region, "--log-format", "json", "--log-level", "debug"},
+		w.tls(certs.Agent, s.name)...)
 	if !strings.Contains(strings.Join(s.flags, " "), "--join") {
 		flags = append(flags, "--coordinator", w.center.Addr(controlPort))
 	}
@@ -125,7 +127,8 @@ func (w *world) run(plan string, flags ...string) running {
 	if err := os.WriteFile(path, []byte(plan), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
-	args := append([]string{"run", path, "--out", dir, "--records", "jsonl", "--coordinator", w.center.Addr(controlPort), "--min-agents", fmt.Sprint(len(w.agents))},
+	args := append([]string{"run", path, "--out", dir, "--records", "jsonl", "--coordinator",
+		w.center.Addr(controlPort), "--min-agents", fmt.Sprint(len(w.agents))},
 		w.tls(certs.Client, "person")...)
 	return running{start(w.t, w.person, 0, programs.Spate, append(args, flags...)...), w.t, dir}
 }
@@ -134,7 +137,8 @@ func (w *world) run(plan string, flags ...string) running {
 func (w *world) serve(name string, flags ...string) server {
 	w.t.Helper()
 	h, truth := w.lab.Host(name), filepath.Join(w.t.TempDir(), "truth.jsonl")
-	args := append([]string{"simulate", "--allow-remote", "--listen", h.Addr(servingPort), "--truth-file", truth, "--decode-step", "1ms"}, flags...)
+	args := append([]string{"simulate", "--allow-remote", "--listen", h.Addr(servingPort), "--truth-file", truth,
+		"--decode-step", "1ms"}, flags...)
 	s := server{start(w.t, h, 0, programs.Spate, args...), w.t, h, "http://" + h.Addr(servingPort), truth}
 	s.Await(`Serving `)
 	return s
@@ -148,7 +152,10 @@ func (w *world) events() []*spatev1.RunEvent {
 		w.t.Fatal(err)
 	}
 	conn, err := grpc.NewClient("passthrough:///"+w.center.Addr(controlPort), grpc.WithTransportCredentials(creds),
-		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) { return w.person.Dial(ctx, "tcp", address) }))
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn,
+			error) {
+			return w.person.Dial(ctx, "tcp", address)
+		}))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -127,21 +127,27 @@ func (c *cluster) link(to string) *Link {
 
 // startCoordinator starts a coordinator, on the directory of those before it.
 func (c *cluster) startCoordinator(listen string) {
-	c.coordinator = launch(c.t, c.dir, "coordinator", 0, programs.Coordinator, "--listen", listen, "--no-gossip", "--data-dir", c.data,
-		"--dataset-dir", filepath.Join(c.dir, "datasets"), "--lease", c.script.Lease.String(), "--log-format", "json", "--log-level", "debug")
+	c.coordinator = launch(c.t, c.dir, "coordinator", 0, programs.Coordinator, "--listen", listen, "--no-gossip",
+		"--data-dir", c.data,
+		"--dataset-dir", filepath.Join(c.dir, "datasets"), "--lease", c.script.Lease.String(), "--log-format", "json",
+		"--log-level", "debug")
 }
 
 // startAgent starts a process of the agent at a place.
 func (c *cluster) startAgent(i int) {
 	a := c.script.Agents[i]
-	c.agents[i] = launch(c.t, c.dir, a.Name, a.Skew, programs.Agent, "--name", a.Name, "--region", a.Region, "--weight", fmt.Sprint(a.Weight),
-		"--coordinator", c.links[i].Address(), "--dataset-dir", filepath.Join(c.dir, "datasets-"+a.Name), "--log-format", "json", "--log-level", "debug")
+	c.agents[i] = launch(c.t, c.dir, a.Name, a.Skew, programs.Agent, "--name", a.Name, "--region", a.Region, "--weight",
+		fmt.Sprint(a.Weight),
+		"--coordinator", c.links[i].Address(), "--dataset-dir", filepath.Join(c.dir, "datasets-"+a.Name),
+		"--log-format", "json", "--log-level", "debug")
 }
 
 // dial connects this test to the coordinator, for as long as it lasts.
 func (c *cluster) dial() {
 	conn, err := grpc.NewClient("passthrough:///"+c.address, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: time.Second, Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, MaxDelay: 300 * time.Millisecond, Multiplier: 1.5}}))
+		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: time.Second,
+			Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, MaxDelay: 300 * time.Millisecond,
+				Multiplier: 1.5}}))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -179,7 +185,8 @@ func (c *cluster) play(ctx context.Context, f script.Fault) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.struck = append(c.struck, judge.Strike{Kind: f.Kind, Agent: f.Agent, Delay: f.Delay + f.Jitter, Span: judge.Span{From: from, To: now()}})
+	c.struck = append(c.struck, judge.Strike{Kind: f.Kind, Agent: f.Agent, Delay: f.Delay + f.Jitter,
+		Span: judge.Span{From: from, To: now()}})
 }
 
 // begin lets a fault begin, and returns what ends it.

@@ -35,8 +35,10 @@ type Line struct {
 // lineOf is the line of a run.
 func lineOf(s script.Script, n *judge.Notes, v judge.Verdict, took time.Duration) Line {
 	l := Line{
-		Seed: s.Seed, Messages: s.Messages, Policy: s.Policy, Script: s.String(), Faults: faultsOf(n), Promised: v.Promised, Complete: v.Complete,
-		Asked: v.Asked, Sent: v.Sent, Kept: v.Kept, Named: v.Named, Lost: v.Lost, Twice: v.Twice, Wrong: v.Wrong, Seconds: took.Seconds(), Outcome: cmp.Or(v.Outcome, "none"),
+		Seed: s.Seed, Messages: s.Messages, Policy: s.Policy, Script: s.String(), Faults: faultsOf(n),
+		Promised: v.Promised, Complete: v.Complete,
+		Asked: v.Asked, Sent: v.Sent, Kept: v.Kept, Named: v.Named, Lost: v.Lost, Twice: v.Twice, Wrong: v.Wrong,
+		Seconds: took.Seconds(), Outcome: cmp.Or(v.Outcome, "none"),
 	}
 	return l
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Link carries TCP connections to an address, and can be made worse while it does. Its methods may be called concurrently; faults of one kind
-// that overlap add up, and end when the last one does.
+// Link carries TCP connections to an address, and can be made worse while it does. Its methods may be called
+// concurrently; faults of one kind that overlap add up, and end when the last one does.
 type Link struct {
 	listener *net.TCPListener
 	to       *net.TCPAddr
@@ -64,8 +64,8 @@ func (k *Link) update(change func()) {
 	k.change = make(chan struct{})
 }
 
-// Hold lets no byte pass until the function it returns is called. Connections stay, as they do when a network is cut; what was sent
-// meanwhile arrives afterwards, as TCP sends it again.
+// Hold lets no byte pass until the function it returns is called. Connections stay, as they do when a network is cut;
+// what was sent meanwhile arrives afterwards, as TCP sends it again.
 func (k *Link) Hold() (release func()) {
 	k.update(func() { k.held++ })
 	return func() { k.update(func() { k.held-- }) }
@@ -127,8 +127,8 @@ func (k *Link) accept() {
 	}
 }
 
-// passable returns how long a piece of so many bytes takes, and a channel that is closed when that may have changed. It is false while
-// nothing passes.
+// passable returns how long a piece of so many bytes takes, and a channel that is closed when that may have changed. It
+// is false while nothing passes.
 func (k *Link) passable(bytes int) (delay, pace time.Duration, passes bool, changed <-chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

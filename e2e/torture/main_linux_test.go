@@ -18,7 +18,8 @@ var (
 	only     = flag.String("torture.only", "", "pattern: only seeds whose script, in words, matches it")
 	summary  = flag.String("torture.summary", "", "file that gets a line of JSON for each run")
 	evidence = flag.String("torture.evidence", "", "directory that keeps what the judge saw of each run, by seed")
-	keep     = flag.String("torture.keep", "", "directory that keeps what failed runs left behind (default: a temporary one)")
+	keep     = flag.String("torture.keep", "",
+		"directory that keeps what failed runs left behind (default: a temporary one)")
 )
 
 // programs are the paths of what is tested, built once.

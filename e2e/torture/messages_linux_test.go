@@ -84,7 +84,8 @@ func newMidst(t *testing.T, s script.Script, dir string) *midst {
 
 // coordinate starts the coordinator.
 func (m *midst) coordinate() {
-	c, err := coordinator.New(coordinator.Config{DataDir: m.data, Lease: m.script.Lease, Version: "torture", Logger: m.log})
+	c, err := coordinator.New(coordinator.Config{DataDir: m.data, Lease: m.script.Lease, Version: "torture",
+		Logger: m.log})
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -107,7 +108,8 @@ func (m *midst) join(ctx context.Context, i int) {
 	config, noise := m.script.Agents[i], NewNoise(m.script, i)
 	m.noises = append(m.noises, noise)
 	a, err := agent.New(agent.Config{
-		Name: config.Name, Region: config.Region, Weight: uint32(config.Weight), Version: "torture", FileShares: len(m.script.Agents), Logger: m.log.With("agent", config.Name),
+		Name: config.Name, Region: config.Region, Weight: uint32(config.Weight), Version: "torture",
+		FileShares: len(m.script.Agents), Logger: m.log.With("agent", config.Name),
 		Coordinator: func(context.Context) (string, error) { return "passthrough:///" + m.address, nil },
 		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()), noise.Option()},
 	})
@@ -124,7 +126,8 @@ func (m *midst) join(ctx context.Context, i int) {
 // submit submits the plan.
 func (m *midst) submit() (run string) {
 	answer, err := m.runs.SubmitRun(m.t.Context(), &spatev1.SubmitRunRequest{
-		PlanYaml: []byte(m.script.Plan("http://" + m.target.Address())), PlanPath: "plan.yaml", Records: m.script.Records,
+		PlanYaml: []byte(m.script.Plan("http://" + m.target.Address())), PlanPath: "plan.yaml",
+		Records:   m.script.Records,
 		MinAgents: uint32(len(m.script.Agents)), AgentsTimeout: durationpb.New(patience),
 	})
 	if err != nil {
@@ -165,7 +168,8 @@ func (m *midst) read(of string, notes *judge.Notes) {
 		}
 		sum = Trouble{sum.Twice + done.Twice, sum.Held + done.Held, sum.Lost + done.Lost, sum.Late + done.Late}
 	}
-	notes.Messages = map[string]int{"messages twice": sum.Twice, "snapshots held back": sum.Held, "acks lost": sum.Lost, "messages late": sum.Late}
+	notes.Messages = map[string]int{"messages twice": sum.Twice, "snapshots held back": sum.Held, "acks lost": sum.Lost,
+		"messages late": sum.Late}
 	m.t.Logf("seed %d: messages: %+v; coordinator: %s", m.script.Seed, sum, statsOf(m.coord))
 }
 

@@ -14,9 +14,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Noise makes trouble with the messages of one agent, where gRPC hands them over: as a network can that breaks connections and an agent that
-// sends again what it has no ack of. Snapshots go twice, and behind later ones; acks are lost together with the connection; what the
-// coordinator says comes late, and twice.
+// Noise makes trouble with the messages of one agent, where gRPC hands them over: as a network can that breaks
+// connections and an agent that sends again what it has no ack of. Snapshots go twice, and behind later ones; acks are
+// lost together with the connection; what the coordinator says comes late, and twice.
 type Noise struct {
 	script script.Script
 
@@ -79,7 +79,8 @@ func pause(ctx context.Context, d time.Duration) {
 
 // Option is the agent's dial option.
 func (n *Noise) Option() grpc.DialOption {
-	return grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, next grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	return grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn,
+		method string, next grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		s, err := next(ctx, desc, conn, method, opts...)
 		switch {
 		case err != nil:
@@ -184,7 +185,8 @@ func (c *noisyControl) RecvMsg(m any) error {
 		return err
 	}
 	c.noise.wait(c.Context())
-	if said, ok := m.(*spatev1.ConnectResponse); ok && said.GetWelcome() == nil && c.noise.draw(c.noise.script.Dup, &c.noise.done.Twice) {
+	if said, ok := m.(*spatev1.ConnectResponse); ok && said.GetWelcome() == nil &&
+		c.noise.draw(c.noise.script.Dup, &c.noise.done.Twice) {
 		c.again = proto.CloneOf(said)
 	}
 	return nil

@@ -34,7 +34,8 @@ func launch(t *testing.T, dir, name string, skew time.Duration, program string, 
 	p := &launched{t: t, name: name, log: log.Name(), cmd: exec.Command(program, args...), ended: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, log, log
 	p.cmd.Env = append(process.Environment(), "HOME="+dir, "XDG_CONFIG_HOME="+dir)
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // which comes when the thread ends: it waits for the process
+	// which comes when the thread ends: it waits for the process
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	begun := make(chan error)
 	go func() {
 		runtime.LockOSThread()

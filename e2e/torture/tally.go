@@ -31,7 +31,8 @@ func (r *row) add(l Line) {
 }
 
 func (r row) cells(name string) string {
-	return fmt.Sprintf("| %s | %d | %d of %d | %d | %d | %d | %d | %d | %d |\n", name, r.runs, r.kept, r.promised, r.complete, r.failed, r.named, r.lost, r.twice, r.wrong)
+	return fmt.Sprintf("| %s | %d | %d of %d | %d | %d | %d | %d | %d | %d |\n", name, r.runs, r.kept, r.promised,
+		r.complete, r.failed, r.named, r.lost, r.twice, r.wrong)
 }
 
 // String is the table of docs/reliability.md, and what was drawn.
@@ -61,7 +62,8 @@ func (t Tally) String() string {
 		b.WriteString(rows[name].cells(name))
 	}
 	b.WriteString(all.cells("all"))
-	fmt.Fprintf(&b, "\n%d requests were sent, %d are in results, in %.0f s of runs. Faults that struck:", sent, kept, seconds)
+	fmt.Fprintf(&b, "\n%d requests were sent, %d are in results, in %.0f s of runs. Faults that struck:", sent,
+		kept, seconds)
 	for _, kind := range slices.Sorted(maps.Keys(faults)) {
 		fmt.Fprintf(&b, " %d %s,", faults[kind], kind)
 	}

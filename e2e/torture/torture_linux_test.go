@@ -38,8 +38,9 @@ var everyTime = []uint64{
 	59633, // reassign: an agent killed, its part taken over, a new process joins
 }
 
-// Faults of processes, networks, disks and messages cost nothing that is not said: of each seed's run, nothing is counted twice, and what is
-// missing is where the result says that something is missing; where its policy promises it, nothing is.
+// Faults of processes, networks, disks and messages cost nothing that is not said: of each seed's run, nothing is
+// counted twice, and what is missing is where the result says that something is missing; where its policy promises it,
+// nothing is.
 func TestTorture(t *testing.T) {
 	seeds := everyTime
 	if *runs > 0 {
@@ -135,7 +136,8 @@ func now() judge.Instant {
 	return judge.Instant(at.Nano())
 }
 
-// watchMachine notes when this process was given no processor for a while, until ctx ends. The function it returns waits for that.
+// watchMachine notes when this process was given no processor for a while, until ctx ends. The function it returns
+// waits for that.
 func watchMachine(ctx context.Context) (stalls func() []judge.Span) {
 	done := make(chan []judge.Span, 1)
 	go func() {
@@ -198,7 +200,8 @@ func playProcesses(t *testing.T, s script.Script, dir string) (*judge.Notes, []s
 	if err := os.WriteFile(plan, []byte(s.Plan("http://"+c.target.Address())), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	client := launch(t, dir, "client", 0, programs.Spate, "run", plan, "--coordinator", c.address, "--min-agents", fmt.Sprint(len(s.Agents)),
+	client := launch(t, dir, "client", 0, programs.Spate, "run", plan, "--coordinator", c.address, "--min-agents",
+		fmt.Sprint(len(s.Agents)),
 		"--out", out, "--records", s.Records, "--patience", "60s", "--no-progress")
 	run := c.submitted()
 	notes := newNotes(run)
@@ -236,8 +239,8 @@ func (c *cluster) wrongf(format string, args ...any) {
 	c.wrong = append(c.wrong, fmt.Sprintf(format, args...))
 }
 
-// playFaults begins to play the script's faults at their moments. The function it returns ends those that go on, leaves out the rest, and
-// waits for all.
+// playFaults begins to play the script's faults at their moments. The function it returns ends those that go on, leaves
+// out the rest, and waits for all.
 func (c *cluster) playFaults(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -297,9 +300,11 @@ func (c *cluster) finish(client *launched, run, out string, notes *judge.Notes) 
 	c.compareReport(out)
 }
 
-// fetched fetches the result of a run whose client could not know whether it was submitted: the coordinator died before its answer.
+// fetched fetches the result of a run whose client could not know whether it was submitted: the coordinator died before
+// its answer.
 func (c *cluster) fetched(client *launched, run, out string) *launched {
-	if said, err := os.ReadFile(client.log); err != nil || !strings.Contains(string(said), "may have begun all the same") {
+	if said, err := os.ReadFile(client.log); err != nil ||
+		!strings.Contains(string(said), "may have begun all the same") {
 		return client
 	}
 	client = launch(c.t, c.dir, "fetch", 0, programs.Spate, "fetch", run, "--coordinator", c.address, "--out", out)
@@ -309,8 +314,8 @@ func (c *cluster) fetched(client *launched, run, out string) *launched {
 	return client
 }
 
-// judgeRoom makes room on a disk that was full: the end of the run was written all the same, and a coordinator that is started anew does not go
-// on with it.
+// judgeRoom makes room on a disk that was full: the end of the run was written all the same, and a coordinator that is
+// started anew does not go on with it.
 func (c *cluster) judgeRoom(run string) {
 	if !c.full {
 		return
@@ -324,7 +329,8 @@ func (c *cluster) judgeRoom(run string) {
 		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
 		defer cancel()
 		list, err := c.runs.ListRuns(ctx, &spatev1.ListRunsRequest{})
-		return err == nil && len(list.GetRuns()) == 1 && list.GetRuns()[0].GetState() == spatev1.RunState_RUN_STATE_ENDED
+		return err == nil && len(list.GetRuns()) == 1 &&
+			list.GetRuns()[0].GetState() == spatev1.RunState_RUN_STATE_ENDED
 	})
 }
 
@@ -368,14 +374,16 @@ func (c *cluster) compareReport(out string) {
 		c.wrongf("%v", err)
 		return
 	}
-	if p := launch(c.t, c.dir, "report", 0, programs.Spate, "report", again); !p.endsWithin(patience) || p.cmd.ProcessState.ExitCode() != 0 {
+	if p := launch(c.t, c.dir, "report", 0, programs.Spate, "report", again); !p.endsWithin(patience) ||
+		p.cmd.ProcessState.ExitCode() != 0 {
 		c.wrongf("spate report does not end as it should")
 	}
 	for _, name := range []string{"results.json", "requests." + c.script.Records} {
 		was, err1 := os.ReadFile(filepath.Join(out, name))
 		is, err2 := os.ReadFile(filepath.Join(again, name))
 		if err1 != nil || err2 != nil || string(was) != string(is) {
-			c.wrongf("%s is another one when it is made anew (%v, %v)\n%s", name, err1, err2, cmp.Diff(clip(was), clip(is)))
+			c.wrongf("%s is another one when it is made anew (%v, %v)\n%s", name, err1, err2,
+				cmp.Diff(clip(was), clip(is)))
 		}
 	}
 }

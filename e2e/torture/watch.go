@@ -11,15 +11,16 @@ type watcher struct {
 	last  *spatev1.StageProgress
 }
 
-// take takes in an event. The last progress before a stage's end is of its whole length; others do not count, nor does one of a connection
-// that broke in between.
+// take takes in an event. The last progress before a stage's end is of its whole length; others do not count, nor does
+// one of a connection that broke in between.
 func (w *watcher) take(event *spatev1.RunEvent) {
 	switch {
 	case event.GetStageProgress() != nil:
 		w.last = event.GetStageProgress()
 	case event.GetStageEnded() != nil:
 		if w.last != nil && w.last.GetStageIndex() == event.GetStageEnded().GetStageIndex() {
-			w.notes.Told[w.last.GetStageIndex()] = judge.Progress{Ended: w.last.GetCompleted(), Failed: w.last.GetFailed()}
+			w.notes.Told[w.last.GetStageIndex()] = judge.Progress{Ended: w.last.GetCompleted(),
+				Failed: w.last.GetFailed()}
 		}
 	case event.GetRunEnded() != nil:
 		end := event.GetRunEnded()

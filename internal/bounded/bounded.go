@@ -12,7 +12,8 @@ import (
 // ErrTooLarge is in the error about a file that has more bytes than it may.
 var ErrTooLarge = errors.New("it is too large")
 
-// Open opens a file to be read, or a pipe. Directories and devices, of which some never end, are refused. The caller closes it.
+// Open opens a file to be read, or a pipe. Directories and devices, of which some never end, are refused. The caller
+// closes it.
 func Open(path string) (*os.File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -32,8 +33,8 @@ func Open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// ReadFile reads a file of at most so many bytes, a pipe too, and never more than one byte beyond them. It refuses what Open refuses, and
-// blocks as long as a pipe is silent.
+// ReadFile reads a file of at most so many bytes, a pipe too, and never more than one byte beyond them. It refuses what
+// Open refuses, and blocks as long as a pipe is silent.
 func ReadFile(path string, most int64) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {

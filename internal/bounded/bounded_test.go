@@ -19,7 +19,8 @@ func TestReadFile(t *testing.T) {
 	}
 	for most := range int64(6) {
 		data, err := ReadFile(path, most)
-		if fits := most >= 4; fits != (err == nil) || fits && !bytes.Equal(data, []byte("1234")) || !fits && !errors.Is(err, ErrTooLarge) {
+		if fits := most >= 4; fits != (err == nil) || fits && !bytes.Equal(data, []byte("1234")) || !fits &&
+			!errors.Is(err, ErrTooLarge) {
 			t.Errorf("at most %d: %q, error %v", most, data, err)
 		}
 	}

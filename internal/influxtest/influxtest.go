@@ -1,6 +1,6 @@
-// Package influxtest runs a real InfluxDB for tests: on loopback, in a directory of its own. It is 1.8, without Flux unless asked: that takes
-// seconds to start. With SPATE_TEST_INFLUX=2 in the environment it is 2.7 for every test. Only tests import it. `make .bin/influxd` and
-// `make .bin/influxd2` build the servers.
+// Package influxtest runs a real InfluxDB for tests: on loopback, in a directory of its own. It is 1.8, without Flux
+// unless asked: that takes seconds to start. With SPATE_TEST_INFLUX=2 in the environment it is 2.7 for every test. Only
+// tests import it. `make .bin/influxd` and `make .bin/influxd2` build the servers.
 package influxtest
 
 import (
@@ -45,10 +45,12 @@ type Options struct {
 	Flux bool
 }
 
-// Start runs a server until the test ends. Where the program is not built the test fails under CI=true and is skipped elsewhere.
+// Start runs a server until the test ends. Where the program is not built the test fails under CI=true and is skipped
+// elsewhere.
 func Start(tb testing.TB, options Options) *Server {
 	tb.Helper()
-	s := &Server{Database: "spate", Token: options.Token, flux: options.Flux, tb: tb, dir: tb.TempDir(), address: "127.0.0.1:0", two: Two()}
+	s := &Server{Database: "spate", Token: options.Token, flux: options.Flux, tb: tb, dir: tb.TempDir(),
+		address: "127.0.0.1:0", two: Two()}
 	if s.two {
 		s.run()
 		s.setUp()
@@ -81,7 +83,8 @@ bind-address = "127.0.0.1:0"
   auth-enabled = %t
   flux-enabled = %t
   log-enabled = false
-`, filepath.Join(s.dir, "meta"), filepath.Join(s.dir, "data"), filepath.Join(s.dir, "wal"), s.address, s.Token != "", s.flux)
+`, filepath.Join(s.dir, "meta"), filepath.Join(s.dir, "data"), filepath.Join(s.dir, "wal"), s.address,
+		s.Token != "", s.flux)
 	if err := os.WriteFile(filepath.Join(s.dir, "influxd.conf"), []byte(text), 0o600); err != nil {
 		s.tb.Fatal(err)
 	}
@@ -94,7 +97,8 @@ func (s *Server) run() {
 		s.runTwo()
 		return
 	}
-	s.process = process.Start(s.tb, process.Tool(s.tb, "influxd", "InfluxDB"), "-config", filepath.Join(s.dir, "influxd.conf"))
+	s.process = process.Start(s.tb, process.Tool(s.tb, "influxd", "InfluxDB"), "-config",
+		filepath.Join(s.dir, "influxd.conf"))
 	s.address = s.process.Await(`Listening on HTTP.* addr=(\S+)`)[1]
 	s.URL = "http://" + s.address
 }
@@ -195,7 +199,8 @@ func (s *Server) Write(line string, ago time.Duration) {
 // Post writes one line. A mistake fails the test.
 func (s *Server) Post(line string) {
 	s.tb.Helper()
-	request, err := http.NewRequestWithContext(s.tb.Context(), http.MethodPost, s.URL+"/write?db="+url.QueryEscape(s.Database), strings.NewReader(line+"\n"))
+	request, err := http.NewRequestWithContext(s.tb.Context(), http.MethodPost, s.URL+"/write?db="+
+		url.QueryEscape(s.Database), strings.NewReader(line+"\n"))
 	if err != nil {
 		s.tb.Fatal(err)
 	}

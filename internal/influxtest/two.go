@@ -22,8 +22,10 @@ const owner = "spate-org"
 // runTwo starts a process of version 2 and waits until it says where it listens.
 func (s *Server) runTwo() {
 	s.tb.Helper()
-	s.process = process.Start(s.tb, process.Tool(s.tb, "influxd2", "InfluxDB 2.7"), "--http-bind-address", s.address, "--reporting-disabled", "--ui-disabled", "--log-level", "info",
-		"--bolt-path", filepath.Join(s.dir, "bolt"), "--sqlite-path", filepath.Join(s.dir, "sqlite"), "--engine-path", filepath.Join(s.dir, "engine"))
+	s.process = process.Start(s.tb, process.Tool(s.tb, "influxd2", "InfluxDB 2.7"), "--http-bind-address", s.address,
+		"--reporting-disabled", "--ui-disabled", "--log-level", "info",
+		"--bolt-path", filepath.Join(s.dir, "bolt"), "--sqlite-path", filepath.Join(s.dir, "sqlite"), "--engine-path",
+		filepath.Join(s.dir, "engine"))
 	s.address = "127.0.0.1:" + s.process.Await(`msg=Listening .*transport=http addr=\S+ port=([0-9]+)`)[1]
 	s.URL = "http://" + s.address
 }

@@ -69,7 +69,8 @@ func TestStampAmongControlMessages(t *testing.T) {
 	if got := nanoseconds(timespec(3, 7)); got != 3_000_000_007 {
 		t.Error(got)
 	}
-	if got := nanoseconds(binary.NativeEndian.AppendUint32(binary.NativeEndian.AppendUint32(nil, 3), 7)); got != 3_000_000_007 {
+	if got := nanoseconds(binary.NativeEndian.AppendUint32(binary.NativeEndian.AppendUint32(nil, 3),
+		7)); got != 3_000_000_007 {
 		t.Error(got)
 	}
 	if got := nanoseconds([]byte("odd")) + stampIn(nil) + stampIn([]byte("no message at all")); got != 0 {

@@ -2,6 +2,6 @@
 
 package kernel
 
-// raceDetector says that the race detector looks on. It learns what came before what on two sides of a connection from the standard library's
-// sends alone.
+// raceDetector says that the race detector looks on. It learns what came before what on two sides of a connection from
+// the standard library's sends alone.
 const raceDetector = true

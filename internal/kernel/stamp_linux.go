@@ -11,8 +11,8 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// AskForStamps has the kernel stamp what a socket receives. Asked before it connects or listens, its first byte is stamped, and so are
-// those of connections that it accepts later.
+// AskForStamps has the kernel stamp what a socket receives. Asked before it connects or listens, its first byte is
+// stamped, and so are those of connections that it accepts later.
 func AskForStamps(c syscall.RawConn) error {
 	var failed error
 	err := c.Control(func(fd uintptr) {
@@ -27,9 +27,9 @@ func AskForStamps(c syscall.RawConn) error {
 	return nil
 }
 
-// HoldStamping keeps stamping switched on in the kernel. It goes on with the first socket that asks for it, but some time later,
-// and off with the last: one socket that stays open for the life of the process spares all others that gap. Without it
-// reads lack stamps now and then, which is counted, so a failure here is none of the caller's business.
+// HoldStamping keeps stamping switched on in the kernel. It goes on with the first socket that asks for it, but some
+// time later, and off with the last: one socket that stays open for the life of the process spares all others that gap.
+// Without it reads lack stamps now and then, which is counted, so a failure here is none of the caller's business.
 var HoldStamping = sync.OnceFunc(func() {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err == nil {

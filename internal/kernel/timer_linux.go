@@ -12,7 +12,8 @@ import (
 // SetTimer sets the instant from which a timerfd can be read: 1 or any that has passed is at once, 0 never.
 func SetTimer(fd int, at clock.Instant) error {
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(at))}
-	_, _, err := unix.RawSyscall6(unix.SYS_TIMERFD_SETTIME, uintptr(fd), unix.TFD_TIMER_ABSTIME, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
+	_, _, err := unix.RawSyscall6(unix.SYS_TIMERFD_SETTIME, uintptr(fd), unix.TFD_TIMER_ABSTIME,
+		uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
 	if err != 0 {
 		return os.NewSyscallError("timerfd_settime", err)
 	}
@@ -23,7 +24,8 @@ func SetTimer(fd int, at clock.Instant) error {
 func ReadTimer(fd int) bool {
 	var expirations [8]byte
 	for {
-		_, _, err := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&expirations)), unsafe.Sizeof(expirations))
+		_, _, err := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&expirations)),
+			unsafe.Sizeof(expirations))
 		if err != unix.EINTR {
 			return err != unix.EAGAIN
 		}

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// Command is a process of a host. Fields of exec.Cmd (Env, Dir, Stdout, Cancel) are set before Start as usual. It is killed when its
-// context ends, when the lab is closed, and when the test's process dies by whatever cause; processes that it starts itself are not.
+// Command is a process of a host. Fields of exec.Cmd (Env, Dir, Stdout, Cancel) are set before Start as usual. It is
+// killed when its context ends, when the lab is closed, and when the test's process dies by whatever cause; processes
+// that it starts itself are not.
 type Command struct {
 	*exec.Cmd
 	host *Host
@@ -29,15 +30,16 @@ func (h *Host) Command(ctx context.Context, path string, args ...string) *Comman
 	return c
 }
 
-// SkewedCommand returns a command that will run on the host, and for which the clocks since boot are ahead by offset. They must not come
-// out negative. The wall clock (CLOCK_REALTIME) is the machine's: Linux has it in no namespace.
+// SkewedCommand returns a command that will run on the host, and for which the clocks since boot are ahead by offset.
+// They must not come out negative. The wall clock (CLOCK_REALTIME) is the machine's: Linux has it in no namespace.
 func (h *Host) SkewedCommand(ctx context.Context, offset time.Duration, path string, args ...string) *Command {
 	c := h.Command(ctx, path, args...)
 	c.skew = offset
 	return c
 }
 
-// Start starts the process. The thread that does so stays until the lab is closed: the kernel kills the process when it ends.
+// Start starts the process. The thread that does so stays until the lab is closed: the kernel kills the process when it
+// ends.
 func (c *Command) Start() error {
 	started := make(chan error, 1)
 	c.host.lab.busy.Add(1)

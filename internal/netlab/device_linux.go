@@ -14,7 +14,8 @@ const (
 	prefixBits = 16
 )
 
-// openDevice makes the TUN device of a host in the calling thread's namespace, gives it the address, and switches it and loopback on.
+// openDevice makes the TUN device of a host in the calling thread's namespace, gives it the address, and switches it
+// and loopback on.
 func openDevice(ip netip.Addr) (*os.File, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {

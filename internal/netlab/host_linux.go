@@ -26,8 +26,8 @@ func (h *Host) IP() netip.Addr { return h.ip }
 // Addr returns IP:port of the host.
 func (h *Host) Addr(port int) string { return net.JoinHostPort(h.ip.String(), strconv.Itoa(port)) }
 
-// Do runs a function in a thread that is on the host, and waits for it. Sockets that it opens itself belong to the host for good; what
-// other goroutines that it starts open does not.
+// Do runs a function in a thread that is on the host, and waits for it. Sockets that it opens itself belong to the host
+// for good; what other goroutines that it starts open does not.
 func (h *Host) Do(run func() error) error { return h.ns.do(run) }
 
 // Dial connects from the host. Address is IP:port: host names are not looked up on the host.

@@ -29,19 +29,22 @@ type Lab struct {
 // way is a direction between two hosts.
 type way struct{ from, to *Host }
 
-// Require is the environment variable that makes tests fail, not skip, where namespaces are refused: SPATE_REQUIRE_NETNS=1.
+// Require is the environment variable that makes tests fail, not skip, where namespaces are refused:
+// SPATE_REQUIRE_NETNS=1.
 const Require = "SPATE_REQUIRE_NETNS"
 
-// Seed is the environment variable with the number that jitter and losses are drawn by: another one, another draw. Default 1.
+// Seed is the environment variable with the number that jitter and losses are drawn by: another one, another draw.
+// Default 1.
 const Seed = "SPATE_NETLAB_SEED"
 
-// New makes an empty network that lasts as long as the test. Where network namespaces or TUN devices are refused the test is skipped,
-// and says so; with SPATE_REQUIRE_NETNS=1 it fails.
+// New makes an empty network that lasts as long as the test. Where network namespaces or TUN devices are refused the
+// test is skipped, and says so; with SPATE_REQUIRE_NETNS=1 it fails.
 func New(tb testing.TB) *Lab {
 	tb.Helper()
 	if err := Possible(); err != nil {
 		if os.Getenv(Require) == "1" {
-			tb.Fatalf("NO NETWORK NAMESPACES: %v, and under %s=1 they must be there: run as root with /dev/net/tun", err, Require)
+			tb.Fatalf("NO NETWORK NAMESPACES: %v, and under %s=1 they must be there: run as root with /dev/net/tun",
+				err, Require)
 		}
 		tb.Skipf("NOT TESTED OVER A NETWORK: %v: run as root with /dev/net/tun", err)
 	}
@@ -75,8 +78,8 @@ func Possible() error {
 // address is the n-th of the lab's network, 10.83.0.0/16.
 func address(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 83, byte(n >> 8), byte(n)}) }
 
-// Host returns the host of that name, and makes it the first time: a namespace with loopback and one address, linked to all others
-// without delay.
+// Host returns the host of that name, and makes it the first time: a namespace with loopback and one address, linked to
+// all others without delay.
 func (l *Lab) Host(name string) *Host {
 	l.tb.Helper()
 	l.mu.Lock()
@@ -163,7 +166,8 @@ func (l *Lab) link(from, to *Host) *link {
 // chance is what a direction's jitter and losses are drawn from: no two directions have the same.
 func (l *Lab) chance(from, to *Host) *rand.Rand {
 	a, b := from.ip.As4(), to.ip.As4()
-	return rand.New(rand.NewPCG(l.seed, uint64(binary.BigEndian.Uint32(a[:]))<<32|uint64(binary.BigEndian.Uint32(b[:]))))
+	return rand.New(rand.NewPCG(l.seed,
+		uint64(binary.BigEndian.Uint32(a[:]))<<32|uint64(binary.BigEndian.Uint32(b[:]))))
 }
 
 // host returns the host with an address, or nil.

@@ -117,7 +117,8 @@ func bounce(conn net.Conn, n uint32) (time.Duration, error) {
 	return time.Since(begin), nil
 }
 
-// TestDelayIsWhatWasAsked: the network never answers sooner than both directions allow; how much later is the machine's load.
+// TestDelayIsWhatWasAsked: the network never answers sooner than both directions allow; how much later is the machine's
+// load.
 func TestDelayIsWhatWasAsked(t *testing.T) {
 	lab := New(t)
 	eu, us := lab.Host("eu-1"), lab.Host("us-1")
@@ -133,7 +134,8 @@ func TestDelayIsWhatWasAsked(t *testing.T) {
 		took = append(took, d)
 	}
 	slices.Sort(took)
-	t.Logf("50 to 55 ms were asked for; the round trip took %v at least, %v in the median, %v at most", took[0], took[10], took[19])
+	t.Logf("50 to 55 ms were asked for; the round trip took %v at least, %v in the median, %v at most", took[0],
+		took[10], took[19])
 	if took[0] < 50*time.Millisecond {
 		t.Errorf("a round trip of 50 ms took %v", took[0])
 	}
@@ -242,7 +244,8 @@ func TestProcessesAreOnTheirHost(t *testing.T) {
 		t.Error("one name stands for two hosts")
 	}
 	out, err := self(t, h.Command(t.Context(), program(t)), "addresses").Output()
-	if want := fmt.Sprintf("[127.0.0.1/8 %s/16", h.IP()); err != nil || len(out) < len(want) || string(out[:len(want)]) != want {
+	if want := fmt.Sprintf("[127.0.0.1/8 %s/16", h.IP()); err != nil || len(out) < len(want) ||
+		string(out[:len(want)]) != want {
 		t.Errorf("%s, %v; want %s", out, err, want)
 	}
 	if err := h.Command(t.Context(), "/nowhere").Start(); err == nil {

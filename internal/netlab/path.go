@@ -13,7 +13,8 @@ type Path struct {
 	Delay time.Duration
 	// Jitter is how much longer a packet may take, uniformly. Packets never overtake each other.
 	Jitter time.Duration
-	// Stall is how much longer still a share of packets takes, Stalls, 0 to 1. What follows them waits, as packets never overtake.
+	// Stall is how much longer still a share of packets takes, Stalls, 0 to 1. What follows them waits, as packets
+	// never overtake.
 	Stall  time.Duration
 	Stalls float64
 	// Loss is the share of packets that get lost, 0 to 1.

@@ -53,7 +53,8 @@ func TestNothingOvertakes(t *testing.T) {
 		for _, gap := range rapid.SliceOf(rapid.Int64Range(0, 1e8)).Draw(t, "gaps") {
 			now = now.Add(time.Duration(gap))
 			arrives, ok := s.admit(now, 100, udp)
-			if !ok || arrives < last || arrives < now.Add(path.Delay) || arrives > max(last, now.Add(path.Delay+path.Jitter)) {
+			if !ok || arrives < last || arrives < now.Add(path.Delay) ||
+				arrives > max(last, now.Add(path.Delay+path.Jitter)) {
 				t.Fatalf("sent at %d, arrives at %d (%v), the one before at %d", now, arrives, ok, last)
 			}
 			last = arrives
@@ -93,7 +94,8 @@ func TestLossIsTheShareAsked(t *testing.T) {
 	}
 }
 
-// TestStallsAreTheShareAsked: of 20,000 packets far apart 5 % take longer, within five standard deviations of a fair coin.
+// TestStallsAreTheShareAsked: of 20,000 packets far apart 5 % take longer, within five standard deviations of a fair
+// coin.
 func TestStallsAreTheShareAsked(t *testing.T) {
 	s := newShaper(Path{Delay: time.Millisecond, Stall: 10 * time.Millisecond, Stalls: 0.05})
 	stalled, now := 0, clock.Instant(0)

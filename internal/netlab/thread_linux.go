@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onThread runs a function in a goroutine with a system thread of its own, which ends with it: a thread that has changed its namespace
-// must not run anything else. It is never the process's first thread, whose end Go puts off to that of the process.
+// onThread runs a function in a goroutine with a system thread of its own, which ends with it: a thread that has
+// changed its namespace must not run anything else. It is never the process's first thread, whose end Go puts off to
+// that of the process.
 func onThread(run func()) {
 	locked := make(chan struct{})
 	go func() {
@@ -84,8 +85,9 @@ func (n *namespace) do(run func() error) error {
 	return <-done
 }
 
-// Skew makes processes that the calling thread starts see the clocks since boot (CLOCK_MONOTONIC, CLOCK_BOOTTIME) by offset ahead. The
-// caller has locked its goroutine to the thread and never unlocks it. It is for processes outside of a lab, too.
+// Skew makes processes that the calling thread starts see the clocks since boot (CLOCK_MONOTONIC, CLOCK_BOOTTIME) by
+// offset ahead. The caller has locked its goroutine to the thread and never unlocks it. It is for processes outside of
+// a lab, too.
 func Skew(offset time.Duration) error {
 	if err := unix.Unshare(unix.CLONE_NEWTIME); err != nil {
 		return fmt.Errorf("new time namespace: %w", err)

@@ -1,6 +1,6 @@
-// Package process runs programs for tests: each in a directory of its own and away from the settings of the person who tests. It tells what
-// they say, waits for it, and ends them with the test. Only tests and the packages that start servers for them import it. It knows nothing
-// of what the programs do.
+// Package process runs programs for tests: each in a directory of its own and away from the settings of the person who
+// tests. It tells what they say, waits for it, and ends them with the test. Only tests and the packages that start
+// servers for them import it. It knows nothing of what the programs do.
 package process
 
 import (
@@ -140,7 +140,8 @@ func (p *Process) MustExit(code int) {
 // Said is all that the process has said.
 func (p *Process) Said() string { return p.Stdout.String() + p.Stderr.String() }
 
-// Await waits until the process has said what matches the pattern, on either output, and returns the match and its groups.
+// Await waits until the process has said what matches the pattern, on either output, and returns the match and its
+// groups.
 func (p *Process) Await(pattern string) []string {
 	p.tb.Helper()
 	wanted, late := regexp.MustCompile(pattern), time.After(Patience)

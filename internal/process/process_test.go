@@ -50,7 +50,8 @@ func TestStart(t *testing.T) {
 		t.Errorf("it heard %q", match)
 	}
 	p.MustExit(3)
-	if want := fmt.Sprintf("in %s home %s settings \n", p.Dir, p.Dir); p.Stdout.String() != want || !strings.HasPrefix(p.Said(), want) {
+	if want := fmt.Sprintf("in %s home %s settings \n", p.Dir, p.Dir); p.Stdout.String() != want ||
+		!strings.HasPrefix(p.Said(), want) {
 		t.Errorf("it said %q, want %q", p.Said(), want)
 	}
 }

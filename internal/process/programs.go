@@ -28,7 +28,8 @@ func Build(dir string) (built Programs, err error) {
 		{&built.Agent, "spate-agent", "./cmd/agent"},
 	} {
 		*p.path = filepath.Join(dir, p.name)
-		command := exec.Command("go", "build", "-o", *p.path, p.in) //nolint:noctx // there is no test yet that could end
+		// nolint:noctx // there is no test yet that could end
+		command := exec.Command("go", "build", "-o", *p.path, p.in)
 		command.Dir = root
 		command.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if said, err := command.CombinedOutput(); err != nil {
@@ -38,8 +39,8 @@ func Build(dir string) (built Programs, err error) {
 	return built, nil
 }
 
-// Tool is the path of a program that make builds into .bin/ at the module's root. Where it is not built the test fails under CI=true and is
-// skipped elsewhere, and says so by the product's name.
+// Tool is the path of a program that make builds into .bin/ at the module's root. Where it is not built the test fails
+// under CI=true and is skipped elsewhere, and says so by the product's name.
 func Tool(tb testing.TB, name, product string) string {
 	tb.Helper()
 	root, err := moduleRoot()

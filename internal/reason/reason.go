@@ -1,5 +1,5 @@
-// Package reason says in words why a coordinator cannot be reached or a connection with it broke, so that a person knows what to do. Agents
-// and commands call it with what gRPC told them. It must not judge whether to try again.
+// Package reason says in words why a coordinator cannot be reached or a connection with it broke, so that a person
+// knows what to do. Agents and commands call it with what gRPC told them. It must not judge whether to try again.
 package reason
 
 import (
@@ -33,8 +33,8 @@ func Of(err error) string {
 	}
 }
 
-// meanings of what is found in gRPC's texts, the first that is found counts. The texts are those of the operating system, of Go's TLS and of
-// gRPC.
+// meanings of what is found in gRPC's texts, the first that is found counts. The texts are those of the operating
+// system, of Go's TLS and of gRPC.
 var meanings = []struct{ text, meaning string }{
 	{"connection refused", "refuses connections: nothing listens there; see that the coordinator runs, and that host and port are right"},
 	{"no such host", "the name is not known: check its spelling and DNS"},
@@ -42,15 +42,23 @@ var meanings = []struct{ text, meaning string }{
 	{"name resolver error", "the name cannot be looked up: check its spelling and DNS"},
 	{"no route to host", "there is no route to it: check the address, the network and firewalls"},
 	{"network is unreachable", "there is no route to it: check the address, the network and firewalls"},
-	{"signed by unknown authority", "its certificate is of another authority: give all programs certificates of one cluster (see `spate certs --help`)"},
-	{"who answers is no coordinator", "its certificate is none of a coordinator: check the address, and the certificate it was started with"},
-	{"says no role of Spate's", "its certificate is none of Spate's: check the address, and make certificates with `spate certs`"},
-	{"certificate has expired or is not yet valid", "its certificate is not valid now: make a new one with `spate certs`, and check this machine's date"},
+	{"signed by unknown authority",
+		"its certificate is of another authority: give all programs certificates of one cluster (see `spate certs --help`)"},
+	{"who answers is no coordinator",
+		"its certificate is none of a coordinator: check the address, and the certificate it was started with"},
+	{"says no role of Spate's",
+		"its certificate is none of Spate's: check the address, and make certificates with `spate certs`"},
+	{"certificate has expired or is not yet valid",
+		"its certificate is not valid now: make a new one with `spate certs`, and check this machine's date"},
 	{"remote error: tls:", "does not accept this program's certificate: use one of the same authority with the program's role (see `spate certs --help`)"},
-	{"first record does not look like a TLS handshake", "does not speak TLS: it was started without certificates, or is no coordinator"},
-	{"authentication handshake failed: EOF", "ends the connection instead of speaking TLS: it was started without certificates, or is no coordinator"},
-	{"authentication handshake failed: context deadline exceeded", "does not answer in TLS: it was started without certificates, or is no coordinator"},
-	{"error reading server preface", "what answers there is no Spate coordinator, or one that wants TLS: check the port, and give --tls-ca, --tls-cert and --tls-key if it has certificates"},
+	{"first record does not look like a TLS handshake",
+		"does not speak TLS: it was started without certificates, or is no coordinator"},
+	{"authentication handshake failed: EOF",
+		"ends the connection instead of speaking TLS: it was started without certificates, or is no coordinator"},
+	{"authentication handshake failed: context deadline exceeded",
+		"does not answer in TLS: it was started without certificates, or is no coordinator"},
+	{"error reading server preface",
+		"what answers there is no Spate coordinator, or one that wants TLS: check the port, and give --tls-ca, --tls-cert and --tls-key if it has certificates"},
 	{"frame too large", "what answers there is no Spate coordinator, or one that wants TLS: check the port, and give --tls-ca, --tls-cert and --tls-key if it has certificates"},
 	{"unexpected HTTP status code", "what answers there is no Spate coordinator: check the address and the port"},
 	{"i/o timeout", "does not answer: see that the machine is up, and that no firewall drops the port"},

@@ -1,5 +1,5 @@
-// Package retention says which of many things that take room are to go: the oldest beyond a time, a number or a size, and how large they are. It
-// removes nothing.
+// Package retention says which of many things that take room are to go: the oldest beyond a time, a number or a size,
+// and how large they are. It removes nothing.
 package retention
 
 import (
@@ -29,9 +29,9 @@ type Item struct {
 	Held bool
 }
 
-// Excess returns the items that are to go, the one that was used longest ago first. It goes through all of them from the newest on: an item
-// goes if it is too old, or if it is one too many or too large beside those that stay. An item that is held stays in any case, and its room
-// is taken before any other's.
+// Excess returns the items that are to go, the one that was used longest ago first. It goes through all of them from
+// the newest on: an item goes if it is too old, or if it is one too many or too large beside those that stay. An item
+// that is held stays in any case, and its room is taken before any other's.
 func (l Limits) Excess(items []Item, now time.Time) []Item {
 	order := slices.Clone(items)
 	slices.SortStableFunc(order, func(a, b Item) int { return b.Used.Compare(a.Used) })
@@ -46,7 +46,8 @@ func (l Limits) Excess(items []Item, now time.Time) []Item {
 	for _, i := range order {
 		switch {
 		case i.Held:
-		case l.Age > 0 && now.Sub(i.Used) > l.Age, l.Count > 0 && count >= l.Count, l.Bytes > 0 && bytes+i.Bytes > l.Bytes:
+		case l.Age > 0 && now.Sub(i.Used) > l.Age, l.Count > 0 && count >= l.Count, l.Bytes > 0 &&
+			bytes+i.Bytes > l.Bytes:
 			out = append(out, i)
 		default:
 			bytes, count = bytes+i.Bytes, count+1

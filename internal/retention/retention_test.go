@@ -24,9 +24,11 @@ func TestExcess(t *testing.T) {
 		"age":                      {Limits{Age: 3 * time.Hour}, items, []string{"d"}},
 		"count":                    {Limits{Count: 2}, items, []string{"d", "c"}},
 		"bytes: a small one stays": {Limits{Bytes: 21}, items, []string{"c"}},
-		"all":                      {Limits{Age: 90 * time.Minute, Count: 3, Bytes: 100}, items, []string{"d", "c", "b"}},
-		"held is old and stays":    {Limits{Age: time.Hour, Count: 1}, []Item{held(ago("old", 9, 5)), ago("new", 0, 5)}, []string{"new"}},
-		"larger than all room":     {Limits{Bytes: 5}, []Item{ago("large", 1, 6)}, []string{"large"}},
+		"all": {Limits{Age: 90 * time.Minute, Count: 3, Bytes: 100}, items,
+			[]string{"d", "c", "b"}},
+		"held is old and stays": {Limits{Age: time.Hour, Count: 1}, []Item{held(ago("old", 9, 5)), ago("new", 0, 5)},
+			[]string{"new"}},
+		"larger than all room": {Limits{Bytes: 5}, []Item{ago("large", 1, 6)}, []string{"large"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
@@ -50,8 +52,9 @@ func TestWhatStaysKeepsTheLimits(t *testing.T) {
 		}
 		items := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Item {
 			return Item{
-				Bytes: rapid.Uint64Range(0, 90).Draw(t, "size"), Used: now.Add(-time.Duration(rapid.IntRange(0, 99).Draw(t, "ago")) * time.Hour),
-				Held: rapid.Bool().Draw(t, "held"),
+				Bytes: rapid.Uint64Range(0, 90).Draw(t, "size"),
+				Used:  now.Add(-time.Duration(rapid.IntRange(0, 99).Draw(t, "ago")) * time.Hour),
+				Held:  rapid.Bool().Draw(t, "held"),
 			}
 		}), 0, 12).Draw(t, "items")
 		for i := range items {
@@ -73,8 +76,10 @@ func TestWhatStaysKeepsTheLimits(t *testing.T) {
 				}
 			}
 		}
-		if l.Count > 0 && count > 0 && count+heldCount > l.Count || l.Bytes > 0 && bytes > 0 && bytes+heldBytes > l.Bytes {
-			t.Fatalf("%d items of %d bytes stay beside %d of %d that are held: limits %+v", count, bytes, heldCount, heldBytes, l)
+		if l.Count > 0 && count > 0 && count+heldCount > l.Count || l.Bytes > 0 && bytes > 0 &&
+			bytes+heldBytes > l.Bytes {
+			t.Fatalf("%d items of %d bytes stay beside %d of %d that are held: limits %+v", count, bytes, heldCount,
+				heldBytes, l)
 		}
 	})
 }

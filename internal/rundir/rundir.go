@@ -1,5 +1,5 @@
-// Package rundir reads the run directories of `spate run` for tests. Only tests import it. It reads the files as docs/results.md describes
-// them, not by the code that writes them.
+// Package rundir reads the run directories of `spate run` for tests. Only tests import it. It reads the files as
+// docs/results.md describes them, not by the code that writes them.
 package rundir
 
 import (

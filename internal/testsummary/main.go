@@ -1,6 +1,6 @@
-// Command testsummary reads `go test -json` and prints what a person wants to see of it: go test's own line for each package as
-// it comes, the whole output of tests that failed, and at the end every test that did not run and why, because a skipped test
-// is easily taken for a passed one. `make test` pipes through it; the exit status is go test's.
+// Command testsummary reads `go test -json` and prints what a person wants to see of it: go test's own line for each
+// package as it comes, the whole output of tests that failed, and at the end every test that did not run and why,
+// because a skipped test is easily taken for a passed one. `make test` pipes through it; the exit status is go test's.
 package main
 
 import (
@@ -82,8 +82,8 @@ func (s *summary) take(line string) {
 	}
 }
 
-// ofPackage shows what go test says about a package, but for the bare PASS. A package that failed with tests still running
-// (a panic, a time-out) gets their output shown.
+// ofPackage shows what go test says about a package, but for the bare PASS. A package that failed with tests still
+// running (a panic, a time-out) gets their output shown.
 func (s *summary) ofPackage(e event) {
 	if e.Output != "" && e.Output != "PASS\n" {
 		fmt.Fprint(s.out, e.Output)
@@ -128,7 +128,8 @@ func (s *summary) reason(n name) string {
 }
 
 func (s *summary) end() {
-	fmt.Fprintf(s.out, "\n%d tests and subtests passed, %d failed, %d did not run.\n", s.passed, len(s.failed), len(s.skipped))
+	fmt.Fprintf(s.out, "\n%d tests and subtests passed, %d failed, %d did not run.\n", s.passed, len(s.failed),
+		len(s.skipped))
 	for _, test := range s.failed {
 		fmt.Fprintln(s.out, "FAILED:", test)
 	}

@@ -1,5 +1,5 @@
-// Package victoriatest runs a real VictoriaMetrics for tests, on loopback, in a directory of its own. Only tests import it. `make
-// .bin/victoria-metrics` builds the server.
+// Package victoriatest runs a real VictoriaMetrics for tests, on loopback, in a directory of its own. Only tests import
+// it. `make .bin/victoria-metrics` builds the server.
 package victoriatest
 
 import (
@@ -26,7 +26,8 @@ type Server struct {
 	tb testing.TB
 }
 
-// Start runs a server until the test ends. Where the program is not built the test fails under CI=true and is skipped elsewhere.
+// Start runs a server until the test ends. Where the program is not built the test fails under CI=true and is skipped
+// elsewhere.
 func Start(tb testing.TB, token string) *Server {
 	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -62,13 +62,18 @@ func TestSourcesBeyondBounds(t *testing.T) {
 		says string
 		rows int // bytes of rows at most
 	}{
-		"endless rows":       {&repeating{text: row}, 1 << 20, "more than 1.0 MiB of text", 2 << 20},
-		"endless line":       {&repeating{text: zeros}, 1 << 40, "line 1 is longer than 1024 MiB", 1 << 20},
-		"endless element":    {&repeating{text: strings.Repeat("[", 1<<16)}, 1 << 40, "element 1: is longer than 1024 MiB", 1 << 20},
-		"endless spaces":     {&repeating{text: strings.Repeat(" ", 1<<16)}, 1 << 21, "more than 2.0 MiB of text", 1 << 20},
-		"gzip bomb":          {bytes.NewReader(packed(t, &repeating{text: zeros}, 300<<20, byGzip)), 0, "made to fill disks", 1 << 20},
-		"zstd bomb":          {bytes.NewReader(packed(t, &repeating{text: zeros}, 300<<20, byZstd)), 0, "made to fill disks", 1 << 20},
-		"gzip beyond bounds": {bytes.NewReader(packed(t, &repeating{text: row}, 3<<20, byGzip)), 1 << 20, "more than 1.0 MiB of text", 2 << 20},
+		"endless rows": {&repeating{text: row}, 1 << 20, "more than 1.0 MiB of text", 2 << 20},
+		"endless line": {&repeating{text: zeros}, 1 << 40, "line 1 is longer than 1024 MiB", 1 << 20},
+		"endless element": {&repeating{text: strings.Repeat("[", 1<<16)}, 1 << 40,
+			"element 1: is longer than 1024 MiB", 1 << 20},
+		"endless spaces": {&repeating{text: strings.Repeat(" ", 1<<16)}, 1 << 21,
+			"more than 2.0 MiB of text", 1 << 20},
+		"gzip bomb": {bytes.NewReader(packed(t, &repeating{text: zeros}, 300<<20, byGzip)), 0,
+			"made to fill disks", 1 << 20},
+		"zstd bomb": {bytes.NewReader(packed(t, &repeating{text: zeros}, 300<<20, byZstd)), 0,
+			"made to fill disks", 1 << 20},
+		"gzip beyond bounds": {bytes.NewReader(packed(t, &repeating{text: row}, 3<<20, byGzip)), 1 << 20,
+			"more than 1.0 MiB of text", 2 << 20},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "endless element" && raceDetector() {

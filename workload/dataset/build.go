@@ -17,8 +17,8 @@ import (
 type Options struct {
 	// Name of the source in errors: its path.
 	Name string
-	// Count returns the number of tokens of a text, without those that servers add. Nil: there is no tokenizer, and what only one can know
-	// stays unknown.
+	// Count returns the number of tokens of a text, without those that servers add. Nil: there is no tokenizer, and
+	// what only one can know stays unknown.
 	Count func(text string) int
 	// MaxBytes is how much text the source may have, uncompressed. Default 64 GiB.
 	MaxBytes uint64
@@ -28,8 +28,8 @@ type Options struct {
 type Skipped struct {
 	// Unusable rows are faulty. max_skipped limits their share.
 	Unusable uint64
-	// LeftOut rows are good, but no requests by the rules of their form: failed requests of a trace, conversations without an answer, empty
-	// lines.
+	// LeftOut rows are good, but no requests by the rules of their form: failed requests of a trace, conversations
+	// without an answer, empty lines.
 	LeftOut uint64
 	// Reordered rows of a trace came later than their times say, and were put in order.
 	Reordered uint64
@@ -78,14 +78,15 @@ func (s *Skipped) String() string {
 // defaultSkipped is the share of rows that may be unusable where the plan says nothing.
 const defaultSkipped = 0.01
 
-// Build reads a source file, gzip, zstd or plain, and writes its rows file to dst. It reads once, in a stream; of the source it keeps a line
-// (at most 32 MiB, longer ones are unusable), of a trace 16 MiB of rows to sort, and in Mooncake's form 10 to 15 bytes for each different block.
-// The same source, workload and counts give the same bytes.
+// Build reads a source file, gzip, zstd or plain, and writes its rows file to dst. It reads once, in a stream; of the
+// source it keeps a line (at most 32 MiB, longer ones are unusable), of a trace 16 MiB of rows to sort, and in
+// Mooncake's form 10 to 15 bytes for each different block. The same source, workload and counts give the same bytes.
 //
-// Skipped is never nil. It is an error if the source ends too early, has too much text or a line of more
-// than 1 GiB, is compressed as only files are that are made to fill disks, is not in the workload's form, has no row that can be used, or more
-// unusable ones than max_skipped: it names the first of them. What was written to dst is of no use then.
-func Build(ctx context.Context, dst io.Writer, src io.Reader, w *spatev1.Workload, o Options) (*spatev1.Dataset, *Skipped, error) {
+// Skipped is never nil. It is an error if the source ends too early, has too much text or a line of more than 1 GiB, is
+// compressed as only files are that are made to fill disks, is not in the workload's form, has no row that can be used,
+// or more unusable ones than max_skipped: it names the first of them. What was written to dst is of no use then.
+func Build(ctx context.Context, dst io.Writer, src io.Reader, w *spatev1.Workload, o Options) (*spatev1.Dataset,
+	*Skipped, error) {
 	skipped := &Skipped{Unit: "line"}
 	b, err := newBuilder(w, o, skipped)
 	if err != nil {

@@ -44,7 +44,8 @@ type conversation struct {
 	unused *Unused
 }
 
-// add appends what a side says. Several lines of one side become one, so that sides take turns, as chat templates want it.
+// add appends what a side says. Several lines of one side become one, so that sides take turns, as chat templates want
+// it.
 func (c *conversation) add(side int, text []byte) {
 	n := len(c.lines)
 	if n == 0 || c.lines[n-1].side != side {
@@ -104,8 +105,8 @@ func (c *conversation) readLine(object []byte, sideName, textName string) (err e
 	return nil
 }
 
-// turns appends the questions and their answers to the row, and sets its system prompt. What an assistant says before anybody asked is left
-// away, and so is a last question without an answer if there is no output length to ask for.
+// turns appends the questions and their answers to the row, and sets its system prompt. What an assistant says before
+// anybody asked is left away, and so is a last question without an answer if there is no output length to ask for.
 func (c *conversation) turns(row *Row, o *lengths) {
 	for i, l := range c.lines {
 		switch l.side {
@@ -143,8 +144,9 @@ func (l *lengths) tokens(inside []byte) uint32 {
 	return clamp(l.count(unescape(inside)))
 }
 
-// output returns the output length to ask for: the row's own, else the workload's, else that of the recorded answer. Without a tokenizer that
-// is taken to be a quarter of its bytes in UTF-8: an estimate, good enough for a limit, and never reported as a length that was seen.
+// output returns the output length to ask for: the row's own, else the workload's, else that of the recorded answer.
+// Without a tokenizer that is taken to be a quarter of its bytes in UTF-8: an estimate, good enough for a limit, and
+// never reported as a length that was seen.
 func (l *lengths) output(own uint32, answer []byte) uint32 {
 	switch {
 	case own > 0:

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// table is a trace in CSV: a line of column names, then a line for each request. Fields may be quoted, but not go over lines.
+// table is a trace in CSV: a line of column names, then a line for each request. Fields may be quoted, but not go over
+// lines.
 type table struct {
 	form    string
 	columns [3]string // time, prompt tokens, answer tokens
@@ -19,8 +20,8 @@ type table struct {
 	unused  *Unused
 }
 
-// newBurstGPT reads BurstGPT's form: times in seconds. Rows without an answer are requests that failed, and are left out; there may be
-// more columns, as the later releases have them.
+// newBurstGPT reads BurstGPT's form: times in seconds. Rows without an answer are requests that failed, and are left
+// out; there may be more columns, as the later releases have them.
 func newBurstGPT() *table {
 	return &table{
 		form:    "BurstGPT",
@@ -63,9 +64,11 @@ func (c *table) header(text []byte) error {
 		}
 	}
 	for i, name := range c.columns {
-		c.places[i] = slices.IndexFunc(c.fields, func(f []byte) bool { return strings.EqualFold(string(bytes.TrimSpace(f)), name) })
+		c.places[i] = slices.IndexFunc(c.fields,
+			func(f []byte) bool { return strings.EqualFold(string(bytes.TrimSpace(f)), name) })
 		if c.places[i] < 0 {
-			return fmt.Errorf("a trace in %s's form has the columns %s, but the first line is %.200q", c.form, strings.Join(c.columns[:], ", "), text)
+			return fmt.Errorf("a trace in %s's form has the columns %s, but the first line is %.200q", c.form,
+				strings.Join(c.columns[:], ", "), text)
 		}
 	}
 	return nil

@@ -49,7 +49,8 @@ func all() map[string]*spatev1.Workload {
 	trace, file := &spatev1.TraceContent{MaxSkipped: &every}, &spatev1.FileContent{MaxSkipped: &every}
 	return map[string]*spatev1.Workload{
 		"mooncake": mooncakeOf(trace), "burstgpt": burstgptOf(trace), "azure": azureOf(trace),
-		"sharegpt": sharegptOf(file), "jsonl": jsonlOf(file), "sonnet": sonnetOf(&spatev1.SonnetContent{Isl: 100, Osl: 10}),
+		"sharegpt": sharegptOf(file), "jsonl": jsonlOf(file),
+		"sonnet":   sonnetOf(&spatev1.SonnetContent{Isl: 100, Osl: 10}),
 		"sessions": sharegptOf(&spatev1.FileContent{MaxSkipped: &every, Sessions: &spatev1.SessionPlay{}}),
 	}
 }
@@ -100,9 +101,10 @@ func rowsOf(t rapid.TB, r *Rows) []Row {
 	return list
 }
 
-// writeMooncake writes a trace in Mooncake's form that shares prefixes as chats do: four in ten requests begin a conversation behind one of a few
-// common system prompts, the others go on with one of the latest conversations, whose whole prompt and answer they repeat. Ids are given out
-// in order, as in the published traces. It is the same for the same arguments.
+// writeMooncake writes a trace in Mooncake's form that shares prefixes as chats do: four in ten requests begin a
+// conversation behind one of a few common system prompts, the others go on with one of the latest conversations, whose
+// whole prompt and answer they repeat. Ids are given out in order, as in the published traces. It is the same for the
+// same arguments.
 func writeMooncake(out *bytes.Buffer, rows int, perSecond float64, longest uint32) {
 	const block, systems, open = 512, 4, 64
 	s := draw.New(20260101, "mooncake")

@@ -16,8 +16,8 @@ import (
 //	directory offset of each chunk's records, 8 bytes each
 //	trailer   rows, offset of the directory, kinds, flags, longest, CRC of directory and trailer, magic
 //
-// So it is written in one pass with the records of one chunk in memory, and row i is found by the directory (8 bytes for 4,096 rows)
-// and one read. Each record has its own CRC-32C and that of its content.
+// So it is written in one pass with the records of one chunk in memory, and row i is found by the directory (8 bytes
+// for 4,096 rows) and one read. Each record has its own CRC-32C and that of its content.
 const (
 	version     = 1
 	headerSize  = 32

@@ -28,10 +28,13 @@ func newBuilder(w *spatev1.Workload, o Options, skipped *Skipped) (*builder, err
 	}
 	switch c := w.GetContent().(type) {
 	case *spatev1.Workload_Sharegpt:
-		f := &sharegpt{unused: &skipped.Unused, talk: conversation{unused: &skipped.Unused}, lengths: lengths{count: o.Count, osl: c.Sharegpt.GetOsl()}, sessions: c.Sharegpt.GetSessions() != nil}
+		f := &sharegpt{unused: &skipped.Unused, talk: conversation{unused: &skipped.Unused},
+			lengths: lengths{count: o.Count, osl: c.Sharegpt.GetOsl()}, sessions: c.Sharegpt.GetSessions() != nil}
 		b.file(c.Sharegpt, f.parse)
 	case *spatev1.Workload_Jsonl:
-		f := &jsonl{unused: &skipped.Unused, talk: conversation{unused: &skipped.Unused}, lengths: lengths{count: o.Count, osl: c.Jsonl.GetOsl(), fallback: defaultOutput}, sessions: c.Jsonl.GetSessions() != nil}
+		f := &jsonl{unused: &skipped.Unused, talk: conversation{unused: &skipped.Unused},
+			lengths:  lengths{count: o.Count, osl: c.Jsonl.GetOsl(), fallback: defaultOutput},
+			sessions: c.Jsonl.GetSessions() != nil}
 		b.file(c.Jsonl, f.parse)
 	case *spatev1.Workload_Mooncake:
 		b.mooncake(c.Mooncake)

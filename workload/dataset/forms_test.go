@@ -43,15 +43,19 @@ func TestTraces(t *testing.T) {
 		span    time.Duration
 	}{
 		"burstgpt.csv": {burstgptOf(&spatev1.TraceContent{}), []Row{
-			{ISL: 472, OSL: 18}, {At: 40 * time.Second, ISL: 1087, OSL: 230}, {At: 113 * time.Second, ISL: 417, OSL: 276},
+			{ISL: 472, OSL: 18}, {At: 40 * time.Second, ISL: 1087, OSL: 230},
+			{At: 113 * time.Second, ISL: 417, OSL: 276},
 			{At: 1124500 * time.Millisecond, ISL: 1305, OSL: 477},
 		}, 1, 1124500 * time.Millisecond},
-		"burstgpt-sessions.csv": {burstgptOf(&spatev1.TraceContent{}), []Row{{ISL: 100, OSL: 20}, {ISL: 30, OSL: 5}}, 0, 0},
+		"burstgpt-sessions.csv": {burstgptOf(&spatev1.TraceContent{}), []Row{{ISL: 100, OSL: 20}, {ISL: 30, OSL: 5}}, 0,
+			0},
 		"azure-2023.csv": {azureOf(&spatev1.TraceContent{}), []Row{
-			{ISL: 374, OSL: 44}, {At: 4314579 * time.Microsecond, ISL: 396, OSL: 109}, {At: 4541877 * time.Microsecond, ISL: 879, OSL: 55},
+			{ISL: 374, OSL: 44}, {At: 4314579 * time.Microsecond, ISL: 396, OSL: 109},
+			{At: 4541877 * time.Microsecond, ISL: 879, OSL: 55},
 		}, 0, 4541877 * time.Microsecond},
 		"azure-2024.csv": {azureOf(&spatev1.TraceContent{}), []Row{
-			{ISL: 2162, OSL: 5}, {At: 7405 * time.Microsecond, ISL: 2399, OSL: 6}, {At: 990070 * time.Microsecond, ISL: 76, OSL: 15},
+			{ISL: 2162, OSL: 5}, {At: 7405 * time.Microsecond, ISL: 2399, OSL: 6},
+			{At: 990070 * time.Microsecond, ISL: 76, OSL: 15},
 		}, 0, 990070 * time.Microsecond},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +97,8 @@ func TestMooncake(t *testing.T) {
 	if d.GetLongest() != 1545 || r.BlockTokens() != 512 || skipped.Unusable != 1 || skipped.LeftOut != 1 {
 		t.Errorf("%v, %d tokens a block, skipped %+v", d, r.BlockTokens(), skipped)
 	}
-	_, _, r = built(t, mooncakeOf(&spatev1.TraceContent{BlockTokens: 16}), `{"timestamp":0,"input_length":17,"output_length":1,"hash_ids":[1,2]}`, Options{})
+	_, _, r = built(t, mooncakeOf(&spatev1.TraceContent{BlockTokens: 16}),
+		`{"timestamp":0,"input_length":17,"output_length":1,"hash_ids":[1,2]}`, Options{})
 	if r.BlockTokens() != 16 {
 		t.Errorf("%d tokens a block", r.BlockTokens())
 	}
@@ -173,7 +178,8 @@ func TestUnusable(t *testing.T) {
 		for row, reason := range c.rows {
 			_, skipped, _ := built(t, forms[form], c.before+row+"\n", Options{})
 			number := uint64(strings.Count(c.before, "\n") + 1)
-			if skipped.Unusable != 1 || skipped.First[0].Number != number || !strings.Contains(skipped.First[0].Reason, reason) {
+			if skipped.Unusable != 1 || skipped.First[0].Number != number ||
+				!strings.Contains(skipped.First[0].Reason, reason) {
 				t.Errorf("%s: %q: %+v, want line %d: %s", form, row, skipped, number, reason)
 			}
 			if !strings.Contains(skipped.String(), fmt.Sprintf("line %d %s", number, skipped.First[0].Reason)) {
@@ -210,11 +216,14 @@ func TestShareGPTSessions(t *testing.T) {
 	d, _, r := built(t, w, source, Options{Count: words})
 	same(t, rowsOf(t, r), []Row{
 		{Kind: Session, ISL: 6, OSL: 11, TurnCount: 2, Turns: []Turn{
-			{ISL: 6, OSL: 11, User: []byte(`What is a \"load test\"? \u00e9`), Answer: []byte(`It asks a server\nfor more than one thing at once.`)},
+			{ISL: 6, OSL: 11, User: []byte(`What is a \"load test\"? \u00e9`),
+				Answer: []byte(`It asks a server\nfor more than one thing at once.`)},
 			{ISL: 2, OSL: 6, User: []byte("And why?"), Answer: []byte("To see what it can take.")},
 		}},
-		{Kind: Session, ISL: 3, OSL: 1, TurnCount: 1, Turns: []Turn{{ISL: 3, OSL: 1, User: []byte("Thanks, go on"), Answer: []byte("More.")}}},
-		{Kind: Session, OSL: 1, TurnCount: 1, Content: []byte("Be brief."), Turns: []Turn{{ISL: 2, OSL: 1, User: []byte(`Hi\n\nthere`), Answer: []byte("Hello")}}},
+		{Kind: Session, ISL: 3, OSL: 1, TurnCount: 1,
+			Turns: []Turn{{ISL: 3, OSL: 1, User: []byte("Thanks, go on"), Answer: []byte("More.")}}},
+		{Kind: Session, OSL: 1, TurnCount: 1, Content: []byte("Be brief."),
+			Turns: []Turn{{ISL: 2, OSL: 1, User: []byte(`Hi\n\nthere`), Answer: []byte("Hello")}}},
 	})
 	if d.GetLongest() != 0 {
 		t.Errorf("longest %d, but a system prompt was not counted", d.GetLongest())
@@ -248,7 +257,8 @@ func TestSonnet(t *testing.T) {
 	w := sonnetOf(&spatev1.SonnetContent{Isl: 100, Osl: 10})
 	d, skipped, r := built(t, w, file(t, "poem.txt"), Options{Count: words})
 	rows := rowsOf(t, r)
-	if len(rows) != 6 || string(rows[1].Content) != `and lays its gold upon the street;\n` || rows[1].ISL != 7 || !r.Additive() {
+	if len(rows) != 6 || string(rows[1].Content) != `and lays its gold upon the street;\n` || rows[1].ISL != 7 ||
+		!r.Additive() {
 		t.Errorf("%d rows, second %+v", len(rows), rows[1])
 	}
 	if d.GetLongest() != 110 || skipped.LeftOut != 1 {
@@ -261,7 +271,8 @@ func TestSonnet(t *testing.T) {
 	if _, _, r = built(t, w, file(t, "poem.txt"), Options{Count: merging}); r.Additive() {
 		t.Error("lengths add up, but they do not")
 	}
-	if text := refused(t, w, strings.Repeat(strings.Repeat("a line of it ", 1000)+"\n", 1500)); !strings.Contains(text, "16 MiB") {
+	if text := refused(t, w, strings.Repeat(strings.Repeat("a line of it ", 1000)+"\n", 1500)); !strings.Contains(text,
+		"16 MiB") {
 		t.Error(text)
 	}
 }
@@ -286,10 +297,12 @@ func TestMaxSkipped(t *testing.T) {
 func TestLeftOutIsNoFault(t *testing.T) {
 	head := "Timestamp,Request tokens,Response tokens\n"
 	failed := strings.Repeat("1,5,0\n", 50)
-	if d, _, _ := built(t, burstgptOf(&spatev1.TraceContent{}), head+failed+"2,5,5\n", Options{}); d.GetSkipped() != 50 || d.GetRows() != 1 {
+	if d, _, _ := built(t, burstgptOf(&spatev1.TraceContent{}), head+failed+"2,5,5\n",
+		Options{}); d.GetSkipped() != 50 || d.GetRows() != 1 {
 		t.Errorf("%v", d)
 	}
-	if text := refused(t, burstgptOf(&spatev1.TraceContent{}), head+failed); !strings.Contains(text, "none of its 50 rows") {
+	if text := refused(t, burstgptOf(&spatev1.TraceContent{}), head+failed); !strings.Contains(text,
+		"none of its 50 rows") {
 		t.Error(text)
 	}
 }

@@ -11,7 +11,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// fuzzed builds whatever there is: an error, or a file whose rows can all be read and ask for something that can be sent.
+// fuzzed builds whatever there is: an error, or a file whose rows can all be read and ask for something that can be
+// sent.
 func fuzzed(f *testing.F, workloads []*spatev1.Workload, fixtures []string, seeds ...string) {
 	for _, name := range fixtures {
 		text, err := os.ReadFile(sourceFile(name))
@@ -39,7 +40,8 @@ func buildOnce(t *testing.T, w *spatev1.Workload, source []byte, count func(stri
 	if err != nil {
 		return
 	}
-	if d.GetSkipped() != skipped.Unusable+skipped.LeftOut || len(skipped.First) != int(min(skipped.Unusable, mostNamed)) {
+	if d.GetSkipped() != skipped.Unusable+skipped.LeftOut ||
+		len(skipped.First) != int(min(skipped.Unusable, mostNamed)) {
 		t.Fatalf("%v, but %+v", d, skipped)
 	}
 	r, err := read(bytes.NewReader(out.Bytes()), int64(out.Len()))
@@ -58,14 +60,16 @@ func buildOnce(t *testing.T, w *spatev1.Workload, source []byte, count func(stri
 
 // checkRow checks what workloads rely on.
 func checkRow(t *testing.T, i uint64, row *Row, before time.Duration, block uint32) {
-	if row.OSL == 0 || row.OSL > longestLength || row.ISL > longestLength || row.Shared > row.ISL || row.TurnCount == 0 || row.At < before {
+	if row.OSL == 0 || row.OSL > longestLength || row.ISL > longestLength || row.Shared > row.ISL ||
+		row.TurnCount == 0 || row.At < before {
 		t.Fatalf("row %d is %+v", i, row)
 	}
 	switch row.Kind {
 	case Text:
 		checkInside(t, row.Content)
 	case Messages:
-		if with := slices.Insert(bytes.Clone(row.Content), row.Insert, []byte("word ")...); !json.Valid(row.Content) || !json.Valid(with) {
+		if with := slices.Insert(bytes.Clone(row.Content), row.Insert, []byte("word ")...); !json.Valid(row.Content) ||
+			!json.Valid(with) {
 			t.Fatalf("%s is no JSON, or not with a word at %d", row.Content, row.Insert)
 		}
 	case TokenIDs:
@@ -98,41 +102,51 @@ func checkInside(t *testing.T, text []byte) {
 func FuzzShareGPT(f *testing.F) {
 	every := 1.0
 	fuzzed(f, []*spatev1.Workload{
-		sharegptOf(&spatev1.FileContent{MaxSkipped: &every}), sharegptOf(&spatev1.FileContent{MaxSkipped: &every, Sessions: &spatev1.SessionPlay{}}),
-	}, []string{"sharegpt.json"}, `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}`)
+		sharegptOf(&spatev1.FileContent{MaxSkipped: &every}),
+		sharegptOf(&spatev1.FileContent{MaxSkipped: &every, Sessions: &spatev1.SessionPlay{}}),
+	}, []string{"sharegpt.json"},
+		`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}`)
 }
 
 func FuzzJSONL(f *testing.F) {
 	every := 1.0
 	fuzzed(f, []*spatev1.Workload{
-		jsonlOf(&spatev1.FileContent{MaxSkipped: &every}), jsonlOf(&spatev1.FileContent{MaxSkipped: &every, Sessions: &spatev1.SessionPlay{}}),
-	}, []string{"prompts.jsonl"}, `[{"prompt": "x"}, 5, {"prompt`, "\ufeff{}\r\n", gzipped(`{"prompt": "x"}`), zstded(`{"prompt": "x"}`))
+		jsonlOf(&spatev1.FileContent{MaxSkipped: &every}),
+		jsonlOf(&spatev1.FileContent{MaxSkipped: &every, Sessions: &spatev1.SessionPlay{}}),
+	}, []string{"prompts.jsonl"}, `[{"prompt": "x"}, 5, {"prompt`, "\ufeff{}\r\n", gzipped(`{"prompt": "x"}`),
+		zstded(`{"prompt": "x"}`))
 }
 
 func FuzzMooncake(f *testing.F) {
 	every := 1.0
 	fuzzed(f, []*spatev1.Workload{
-		mooncakeOf(&spatev1.TraceContent{MaxSkipped: &every}), mooncakeOf(&spatev1.TraceContent{MaxSkipped: &every, BlockTokens: 1}),
-	}, []string{mooncakeTrace}, `{"timestamp":-1e15,"input_length":1,"output_length":1,"hash_ids":[18446744073709551615]}`)
+		mooncakeOf(&spatev1.TraceContent{MaxSkipped: &every}),
+		mooncakeOf(&spatev1.TraceContent{MaxSkipped: &every, BlockTokens: 1}),
+	}, []string{mooncakeTrace},
+		`{"timestamp":-1e15,"input_length":1,"output_length":1,"hash_ids":[18446744073709551615]}`)
 }
 
 func FuzzBurstGPT(f *testing.F) {
 	every := 1.0
-	fuzzed(f, []*spatev1.Workload{burstgptOf(&spatev1.TraceContent{MaxSkipped: &every})}, []string{"burstgpt.csv", "burstgpt-sessions.csv"})
+	fuzzed(f, []*spatev1.Workload{burstgptOf(&spatev1.TraceContent{MaxSkipped: &every})},
+		[]string{"burstgpt.csv", "burstgpt-sessions.csv"})
 }
 
 func FuzzAzure(f *testing.F) {
 	every := 1.0
-	fuzzed(f, []*spatev1.Workload{azureOf(&spatev1.TraceContent{MaxSkipped: &every})}, []string{"azure-2023.csv", "azure-2024.csv"})
+	fuzzed(f, []*spatev1.Workload{azureOf(&spatev1.TraceContent{MaxSkipped: &every})},
+		[]string{"azure-2023.csv", "azure-2024.csv"})
 }
 
 func FuzzSonnet(f *testing.F) {
-	fuzzed(f, []*spatev1.Workload{sonnetOf(&spatev1.SonnetContent{Isl: 9, Osl: 9})}, []string{"poem.txt"}, "\x00\"\\\u2028")
+	fuzzed(f, []*spatev1.Workload{sonnetOf(&spatev1.SonnetContent{Isl: 9, Osl: 9})}, []string{"poem.txt"},
+		"\x00\"\\\u2028")
 }
 
 // FuzzRows opens whatever there is as a rows file, and reads all rows that it claims to have, as far as they can be.
 func FuzzRows(f *testing.F) {
-	f.Add(written(f, []Row{{OSL: 1, Kind: Text, Content: []byte("x")}, {OSL: 1, Kind: Session, TurnCount: 1, Turns: []Turn{{OSL: 1}}}}, longRecord))
+	f.Add(written(f, []Row{{OSL: 1, Kind: Text, Content: []byte("x")},
+		{OSL: 1, Kind: Session, TurnCount: 1, Turns: []Turn{{OSL: 1}}}}, longRecord))
 	f.Add(written(f, make([]Row, 3), shortRecord))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if r, err := read(bytes.NewReader(b), int64(len(b))); err == nil {

@@ -2,8 +2,9 @@ package dataset
 
 import "math/bits"
 
-// hashes is a set of hashes. It is open addressing in parts that grow one by one, so that its memory is never twice what it holds, as it
-// is while a table is copied into one of twice its size: a part is between half and four fifths full, 10 to 15 bytes a hash.
+// hashes is a set of hashes. It is open addressing in parts that grow one by one, so that its memory is never twice
+// what it holds, as it is while a table is copied into one of twice its size: a part is between half and four fifths
+// full, 10 to 15 bytes a hash.
 type hashes struct {
 	parts [256]part
 	size  int
@@ -39,7 +40,8 @@ func (h *hashes) add(hash uint64) bool {
 	return true
 }
 
-// find returns the place of a hash, or the empty one where it belongs. Places go by the upper bits, parts by the lower ones.
+// find returns the place of a hash, or the empty one where it belongs. Places go by the upper bits, parts by the lower
+// ones.
 func (p *part) find(hash uint64) int {
 	high, _ := bits.Mul64(hash, uint64(len(p.table)))
 	i := int(high)

@@ -8,8 +8,8 @@ import (
 	"io"
 )
 
-// longestItem is the length of the longest line or array element that is used, in bytes. A prompt of a million tokens has about 5 MB. What
-// is longer is read over, without being kept, and counts as unusable.
+// longestItem is the length of the longest line or array element that is used, in bytes. A prompt of a million tokens
+// has about 5 MB. What is longer is read over, without being kept, and counts as unusable.
 const longestItem = 32 << 20
 
 // endlessItem is the length of a line or element from which on a source is none: it is a device, or no text of rows.
@@ -74,8 +74,8 @@ func (l *lines) next() (item, error) {
 	}
 }
 
-// elements are the elements of one JSON array that is the whole source. They are cut apart by brackets and quotes alone, so that one that is
-// no JSON does not end the others, and only one is in memory.
+// elements are the elements of one JSON array that is the whole source. They are cut apart by brackets and quotes
+// alone, so that one that is no JSON does not end the others, and only one is in memory.
 type elements struct {
 	src    *bufio.Reader
 	buffer []byte
@@ -182,7 +182,8 @@ func (e *elements) end() error {
 // cut is the error of a source that ends within the array.
 func (e *elements) cut(err error) error {
 	if errors.Is(err, io.EOF) {
-		return fmt.Errorf("element %d: the array does not end, as in a file that was not copied whole: %w", e.number+1, io.ErrUnexpectedEOF)
+		return fmt.Errorf("element %d: the array does not end, as in a file that was not copied whole: %w", e.number+1,
+			io.ErrUnexpectedEOF)
 	}
 	return fmt.Errorf("element %d: %w", e.number+1, whole(err))
 }
@@ -194,7 +195,8 @@ type cutter struct {
 	done            bool
 }
 
-// length returns how much of the text belongs to the element. done: what comes next is the comma or the bracket that ends it.
+// length returns how much of the text belongs to the element. done: what comes next is the comma or the bracket that
+// ends it.
 func (c *cutter) length(text []byte) int {
 	for i, b := range text {
 		switch {

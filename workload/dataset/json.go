@@ -10,8 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// The rows of JSON are read in two steps: encoding/json says whether the text is JSON at all, and what is below walks it, trusting that it
-// is, without making values of what nobody asks for. Text stays as it stands between its quotes, because that is how it goes out again.
+// The rows of JSON are read in two steps: encoding/json says whether the text is JSON at all, and what is below walks
+// it, trusting that it is, without making values of what nobody asks for. Text stays as it stands between its quotes,
+// because that is how it goes out again.
 
 // checkObject checks that a text is one JSON object in UTF-8.
 func checkObject(text []byte) error {

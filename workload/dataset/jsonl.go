@@ -10,8 +10,8 @@ import (
 // defaultOutput is the output length of rows that say none, where the workload says none.
 const defaultOutput = 256
 
-// jsonl reads rows of {"prompt": "..."}, {"messages": [...]}, {"token_ids": [...]} or {"prompt": [...]}, each perhaps with an output length of
-// its own. Other members are counted as unused.
+// jsonl reads rows of {"prompt": "..."}, {"messages": [...]}, {"token_ids": [...]} or {"prompt": [...]}, each perhaps
+// with an output length of its own. Other members are counted as unused.
 type jsonl struct {
 	lengths  lengths
 	sessions bool
@@ -21,7 +21,8 @@ type jsonl struct {
 }
 
 // outputNames are the names under which rows give an output length. The first of them that is there counts.
-var outputNames = [...]string{"output_length", "osl", "max_tokens", "max_completion_tokens", "output_tokens", "output_tokens_count"}
+var outputNames = [...]string{"output_length", "osl", "max_tokens", "max_completion_tokens", "output_tokens",
+	"output_tokens_count"}
 
 // fields are the members of a row that matter. Nil: not there.
 type fields struct {
@@ -199,8 +200,8 @@ func (j *jsonl) checkMessages(row *Row) error {
 	return nil
 }
 
-// firstText returns the inside of the first text of a message: its content, which is all of it then, or that of its first part that is text. Nil:
-// there is none.
+// firstText returns the inside of the first text of a message: its content, which is all of it then, or that of its
+// first part that is text. Nil: there is none.
 func firstText(message []byte) (text []byte, whole bool) {
 	for name, value := range members(message) {
 		if name == "content" && value[0] == '"' {

@@ -35,8 +35,9 @@ func writeMillion(out io.Writer) error {
 // inChild is set for the process whose memory is measured.
 const inChild = "SPATE_MEASURE_MEMORY"
 
-// TestMillionRows builds and walks a trace of a million rows in a process of its own, and reads from the kernel how much memory that took at
-// most: under 200 MiB to build it, with 3 million different blocks, and far less to read it, as an agent does.
+// TestMillionRows builds and walks a trace of a million rows in a process of its own, and reads from the kernel how
+// much memory that took at most: under 200 MiB to build it, with 3 million different blocks, and far less to read it,
+// as an agent does.
 func TestMillionRows(t *testing.T) {
 	if path := os.Getenv(inChild); path != "" {
 		measured(t, path)
@@ -73,15 +74,16 @@ func raceDetector() bool {
 	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// measurable returns a test binary whose memory is the program's own: this one, or one built without the race detector, which takes
-// several times the memory.
+// measurable returns a test binary whose memory is the program's own: this one, or one built without the race detector,
+// which takes several times the memory.
 func measurable(t *testing.T) (program string) {
 	t.Helper()
 	if !raceDetector() {
 		return os.Args[0]
 	}
 	program = filepath.Join(t.TempDir(), "measured")
-	if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-race=false", "-o", program, ".").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-race=false", "-o", program,
+		".").CombinedOutput(); err != nil {
 		t.Fatalf("go test -c: %v: %s", err, out)
 	}
 	return program
@@ -164,7 +166,8 @@ func BenchmarkBuild(b *testing.B) {
 	writeMooncake(&mooncake, rows, 8, 20_000)
 	azure.WriteString("TIMESTAMP,ContextTokens,GeneratedTokens\n")
 	for i := range rows {
-		fmt.Fprintf(&azure, "2024-05-10 %02d:%02d:%02d.%06d+00:00,%d,%d\n", i/36000, i/600%60, i/10%60, i%10, 1+i%5000, 1+i%300)
+		fmt.Fprintf(&azure, "2024-05-10 %02d:%02d:%02d.%06d+00:00,%d,%d\n", i/36000, i/600%60, i/10%60, i%10,
+			1+i%5000, 1+i%300)
 	}
 	for name, c := range map[string]struct {
 		w      *spatev1.Workload
@@ -206,7 +209,8 @@ func BenchmarkRead(b *testing.B) {
 	defer r.Close()
 	var row Row
 	for name, read := range map[string]func(i uint64) error{
-		"whole": func(i uint64) error { return r.Read(i, &row) }, "head": func(i uint64) error { return r.Head(i, &row) },
+		"whole": func(i uint64) error { return r.Read(i, &row) },
+		"head":  func(i uint64) error { return r.Head(i, &row) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

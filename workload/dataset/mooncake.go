@@ -67,7 +67,8 @@ func (m *mooncake) hashes(value []byte) error {
 func (m *mooncake) check(t timed) error {
 	want := (uint64(t.isl) + uint64(m.block) - 1) / uint64(m.block)
 	if uint64(len(t.blocks)) != want {
-		return unusable("has %d hash_ids, but an input_length of %d makes %d blocks of %d tokens: check block_tokens", len(t.blocks), t.isl, want, m.block)
+		return unusable("has %d hash_ids, but an input_length of %d makes %d blocks of %d tokens: check block_tokens",
+			len(t.blocks), t.isl, want, m.block)
 	}
 	return someTokens(t)
 }

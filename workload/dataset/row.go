@@ -1,12 +1,13 @@
 // Package dataset turns the file of a workload into rows, and reads rows.
 //
-// A source file (a ShareGPT export, a trace, a list of prompts) is read once, by Build, in a stream: whatever its size, its memory is
-// bounded. What comes out is a rows file, a compact form of our own that is the same to the byte for the same source, is named by its
-// SHA-256, and is read at random: any agent can make any request. Everything that a source can have wrong is found by Build and said
-// with the number of its line; what reads rows meets only good ones, or a damaged file.
+// A source file (a ShareGPT export, a trace, a list of prompts) is read once, by Build, in a stream: whatever its size,
+// its memory is bounded. What comes out is a rows file, a compact form of our own that is the same to the byte for the
+// same source, is named by its SHA-256, and is read at random: any agent can make any request. Everything that a source
+// can have wrong is found by Build and said with the number of its line; what reads rows meets only good ones, or a
+// damaged file.
 //
-// The package makes no prompts: that is what workload does with the rows. It knows no network, no plan and no server. `spate run` calls
-// Build, agents call Open.
+// The package makes no prompts: that is what workload does with the rows. It knows no network, no plan and no server.
+// `spate run` calls Build, agents call Open.
 package dataset
 
 import "time"
@@ -51,14 +52,15 @@ type Row struct {
 	Shared uint32
 	// Kind says which of the fields below is set.
 	Kind Kind
-	// Content of Text: the inside of a JSON string. Of Messages: a JSON array. Of Session: the system prompt, the inside of a JSON
-	// string, or nothing.
+	// Content of Text: the inside of a JSON string. Of Messages: a JSON array. Of Session: the system prompt, the
+	// inside of a JSON string, or nothing.
 	Content []byte
 	// Insert is where words can be inserted in front of the first message's text: a place in the Content of Messages.
 	Insert int
 	// IDs of TokenIDs.
 	IDs []uint32
-	// Blocks are the hash ids of Blocks, each of which stands for the dataset's BlockTokens; the last one perhaps for fewer.
+	// Blocks are the hash ids of Blocks, each of which stands for the dataset's BlockTokens; the last one perhaps for
+	// fewer.
 	Blocks []uint64
 	// Turns of Session, at least one.
 	Turns []Turn

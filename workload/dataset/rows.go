@@ -14,7 +14,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Rows is an open rows file. It reads at random, keeps 8 bytes for 4,096 rows in memory and no row, and is safe for concurrent use.
+// Rows is an open rows file. It reads at random, keeps 8 bytes for 4,096 rows in memory and no row, and is safe for
+// concurrent use.
 type Rows struct {
 	file    io.ReaderAt
 	close   func() error
@@ -23,7 +24,8 @@ type Rows struct {
 	chunks  []uint64 // offset of each chunk's records
 }
 
-// Open opens a rows file. It is an error if the file is none, is of another version, or is not whole. The caller closes it.
+// Open opens a rows file. It is an error if the file is none, is of another version, or is not whole. The caller closes
+// it.
 func Open(path string) (*Rows, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -69,7 +71,8 @@ func read(file io.ReaderAt, size int64) (*Rows, error) {
 func (r *Rows) readDirectory(tail []byte, checksum uint32, size uint64) error {
 	t := r.trailer
 	chunks := t.rows/chunkRows + min(1, t.rows%chunkRows)
-	if t.rows == 0 || t.rows > math.MaxInt64/longRecord || t.directory > size || size-trailerSize-t.directory != 8*chunks {
+	if t.rows == 0 || t.rows > math.MaxInt64/longRecord || t.directory > size ||
+		size-trailerSize-t.directory != 8*chunks {
 		return damaged("%d rows do not fit its %d bytes", t.rows, size)
 	}
 	b := make([]byte, 8*chunks)
@@ -104,8 +107,8 @@ func (r *Rows) BlockTokens() uint32 { return r.header.blockTokens }
 // Has reports whether any row is of the kind.
 func (r *Rows) Has(k Kind) bool { return r.trailer.kinds>>k&1 == 1 }
 
-// Additive reports whether a prompt of several rows of text is as long as they are together, as far as was seen when the file was built
-// with a tokenizer. False if it was built without one.
+// Additive reports whether a prompt of several rows of text is as long as they are together, as far as was seen when
+// the file was built with a tokenizer. False if it was built without one.
 func (r *Rows) Additive() bool { return r.trailer.flags&additive != 0 }
 
 // Of reports whether the rows were built for the content of a workload.
@@ -165,7 +168,8 @@ func (r *Rows) content(i uint64, p place, row *Row) error {
 // rowOf is rows to read times into.
 var rowOf = pool[Row]{}
 
-// At returns the time of row i since the first row. False: there is no such row, or rows have no times, or it cannot be read.
+// At returns the time of row i since the first row. False: there is no such row, or rows have no times, or it cannot be
+// read.
 func (r *Rows) At(i uint64) (time.Duration, bool) {
 	if i >= r.trailer.rows || r.trailer.flags&hasTimes == 0 {
 		return 0, false

@@ -21,8 +21,10 @@ import (
 var rowsDrawn = rapid.Custom(func(t *rapid.T) Row {
 	text := rapid.SliceOfN(rapid.Byte(), 0, 40)
 	r := Row{
-		At: time.Duration(rapid.Int64Min(0).Draw(t, "at")), ISL: rapid.Uint32().Draw(t, "isl"), OSL: rapid.Uint32().Draw(t, "osl"),
-		Shared: rapid.Uint32().Draw(t, "shared"), Kind: Kind(rapid.IntRange(0, int(kinds)-1).Draw(t, "kind")), TurnCount: 1,
+		At: time.Duration(rapid.Int64Min(0).Draw(t, "at")), ISL: rapid.Uint32().Draw(t, "isl"),
+		OSL:    rapid.Uint32().Draw(t, "osl"),
+		Shared: rapid.Uint32().Draw(t, "shared"), Kind: Kind(rapid.IntRange(0, int(kinds)-1).Draw(t, "kind")),
+		TurnCount: 1,
 	}
 	switch r.Kind {
 	case Text:
@@ -37,7 +39,8 @@ var rowsDrawn = rapid.Custom(func(t *rapid.T) Row {
 	case Session:
 		r.Content = text.Draw(t, "system")
 		for range rapid.IntRange(1, 4).Draw(t, "turns") {
-			r.Turns = append(r.Turns, Turn{ISL: rapid.Uint32().Draw(t, "i"), OSL: rapid.Uint32().Draw(t, "o"), User: text.Draw(t, "u"), Answer: text.Draw(t, "a")})
+			r.Turns = append(r.Turns, Turn{ISL: rapid.Uint32().Draw(t, "i"), OSL: rapid.Uint32().Draw(t, "o"),
+				User: text.Draw(t, "u"), Answer: text.Draw(t, "a")})
 		}
 		r.TurnCount = uint32(len(r.Turns))
 	}
@@ -82,7 +85,8 @@ func TestRoundTrip(t *testing.T) {
 			if diff := cmp.Diff(want[i], got, cmpopts.IgnoreUnexported(Row{}), cmpopts.EquateEmpty()); diff != "" {
 				t.Fatal(diff)
 			}
-			if head.At != want[i].At || head.ISL != want[i].ISL || head.OSL != want[i].OSL || head.Shared != want[i].Shared || head.TurnCount != want[i].TurnCount {
+			if head.At != want[i].At || head.ISL != want[i].ISL || head.OSL != want[i].OSL ||
+				head.Shared != want[i].Shared || head.TurnCount != want[i].TurnCount {
 				t.Fatalf("head %+v, want %+v", head, want[i])
 			}
 		}
@@ -118,7 +122,8 @@ func TestChunks(t *testing.T) {
 // TestDamage turns each byte of a file, and cuts it everywhere: it is either refused by Open, or no row is read wrong.
 func TestDamage(t *testing.T) {
 	want := []Row{
-		{At: 1, ISL: 5, OSL: 6, Kind: Text, Content: []byte("hello")}, {At: 2, ISL: 7, OSL: 8, Kind: Blocks, Blocks: []uint64{1, 2, 1 << 60}},
+		{At: 1, ISL: 5, OSL: 6, Kind: Text, Content: []byte("hello")},
+		{At: 2, ISL: 7, OSL: 8, Kind: Blocks, Blocks: []uint64{1, 2, 1 << 60}},
 		{OSL: 1, Kind: Session, TurnCount: 1, Turns: []Turn{{OSL: 1, User: []byte("u")}}},
 	}
 	good := written(t, want, longRecord)
@@ -158,8 +163,9 @@ func TestOpen(t *testing.T) {
 	}
 	good := string(written(t, []Row{{OSL: 1}}, longRecord))
 	for name, path := range map[string]string{
-		"no such": filepath.Join(dir, "none"), "directory": dir, "empty": put("e", ""), "foreign": put("f", strings.Repeat("foreign", 99)),
-		"newer": put("n", good[:8]+"\x09"+good[9:]), "cut": put("c", good[:len(good)-1]),
+		"no such": filepath.Join(dir, "none"), "directory": dir, "empty": put("e", ""),
+		"foreign": put("f", strings.Repeat("foreign", 99)),
+		"newer":   put("n", good[:8]+"\x09"+good[9:]), "cut": put("c", good[:len(good)-1]),
 	} {
 		if r, err := Open(path); err == nil {
 			t.Errorf("%s: %d rows", name, r.Len())

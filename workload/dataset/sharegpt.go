@@ -1,6 +1,7 @@
 package dataset
 
-// sharegpt reads {"id": ..., "conversations": [{"from": "human", "value": "..."}, ...]}, or the same with "messages", "role" and "content".
+// sharegpt reads {"id": ..., "conversations": [{"from": "human", "value": "..."}, ...]}, or the same with "messages",
+// "role" and "content".
 type sharegpt struct {
 	lengths  lengths
 	sessions bool

@@ -24,7 +24,8 @@ type sonnet struct {
 // parse reads a line.
 func (s *sonnet) parse(text []byte, row *Row) error {
 	if s.size += len(text); s.size > longestPoem {
-		return fmt.Errorf("more than %d MiB: a sonnet workload draws from a short text; give long ones as jsonl", longestPoem>>20)
+		return fmt.Errorf("more than %d MiB: a sonnet workload draws from a short text; give long ones as jsonl",
+			longestPoem>>20)
 	}
 	switch {
 	case !utf8.Valid(text):

@@ -12,17 +12,19 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// longestWindow is the largest window of a zstd stream: what its decoder keeps in memory. It is that of the format's levels up to 19
-// with room to spare; `zstd --long=27` is the most that is taken.
+// longestWindow is the largest window of a zstd stream: what its decoder keeps in memory. It is that of the format's
+// levels up to 19 with room to spare; `zstd --long=27` is the most that is taken.
 const longestWindow = 128 << 20
 
-// Bounds of a source, so that an endless one ends, and a small one that is made to be huge when it is uncompressed does not fill a disk.
+// Bounds of a source, so that an endless one ends, and a small one that is made to be huge when it is uncompressed does
+// not fill a disk.
 const (
 	// defaultMost is how many bytes of text a source may have where nothing else is said.
 	defaultMost = 64 << 30
 	// freely is how many bytes of text a compressed source may have however small it is.
 	freely = 256 << 20
-	// mostGrowth is how many times as large as itself a compressed source may be beyond that. Traces come to 10 to 30 times.
+	// mostGrowth is how many times as large as itself a compressed source may be beyond that. Traces come to 10 to 30
+	// times.
 	mostGrowth = 100
 )
 
@@ -75,8 +77,8 @@ func inBytes(n uint64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// source is the text of a source file, uncompressed, without byte order mark. It goes through what it is given in a stream, so that a
-// small file that is large when uncompressed takes time, never memory.
+// source is the text of a source file, uncompressed, without byte order mark. It goes through what it is given in a
+// stream, so that a small file that is large when uncompressed takes time, never memory.
 type source struct {
 	*bufio.Reader
 	close func()
@@ -100,7 +102,8 @@ func open(ctx context.Context, src io.Reader, most uint64) (*source, error) {
 		}
 		s.unpacked(z, raw, most)
 	case bytes.Equal(begin, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(longestWindow))
+		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(longestWindow))
 		if err != nil {
 			return nil, fmt.Errorf("not a good zstd file: %w", whole(err))
 		}

@@ -37,9 +37,12 @@ func TestSameSourceSameRows(t *testing.T) {
 	w := mooncakeOf(&spatev1.TraceContent{})
 	want, _, _ := built(t, w, text, Options{})
 	for name, source := range map[string]string{
-		"again": text, "gzip": gzipped(text), "zstd": zstded(text), "two members": gzipped(text[:5000]) + gzipped(text[5000:]),
-		"mark": "\ufeff" + text, "mark in gzip": gzipped("\ufeff" + text), "CRLF": strings.ReplaceAll(text, "\n", "\r\n"),
-		"no last end": strings.TrimSuffix(text, "\n"), "array": "[" + strings.ReplaceAll(strings.TrimSpace(text), "\n", " ,\n") + "]\n",
+		"again": text, "gzip": gzipped(text), "zstd": zstded(text), "two members": gzipped(text[:5000]) +
+			gzipped(text[5000:]),
+		"mark": "\ufeff" + text, "mark in gzip": gzipped("\ufeff" + text),
+		"CRLF":        strings.ReplaceAll(text, "\n", "\r\n"),
+		"no last end": strings.TrimSuffix(text, "\n"), "array": "[" + strings.ReplaceAll(strings.TrimSpace(text), "\n",
+			" ,\n") + "]\n",
 	} {
 		if got, _, _ := built(t, w, source, Options{}); got.GetSha256() != want.GetSha256() {
 			t.Errorf("%s: %v, want %v", name, got, want)
@@ -114,7 +117,8 @@ func TestSourceFails(t *testing.T) {
 	broken := errors.New("broken cable")
 	for form, w := range all() {
 		source := io.MultiReader(strings.NewReader("[  {\"a\": 1}, "), failing{broken})
-		if _, _, err := Build(t.Context(), io.Discard, source, w, Options{}); !errors.Is(err, broken) && form != "burstgpt" && form != "azure" {
+		if _, _, err := Build(t.Context(), io.Discard, source, w, Options{}); !errors.Is(err, broken) &&
+			form != "burstgpt" && form != "azure" {
 			t.Errorf("%s: %v", form, err)
 		}
 	}
@@ -126,7 +130,8 @@ func (e failing) Read([]byte) (int, error) { return 0, e.error }
 
 // TestElementsOracle cuts arrays as encoding/json would.
 func TestElementsOracle(t *testing.T) {
-	values := rapid.SliceOf(rapid.SampledFrom([]string{`1`, `"a,]}\\\""`, `{"a": [1, {"b": "]"}]}`, `[]`, `[[], {}]`, `null`, `"\\"`, `{"}": "{"}`}))
+	values := rapid.SliceOf(rapid.SampledFrom([]string{`1`, `"a,]}\\\""`, `{"a": [1, {"b": "]"}]}`, `[]`, `[[], {}]`,
+		`null`, `"\\"`, `{"}": "{"}`}))
 	spaces := rapid.SampledFrom([]string{"", " ", "\n\t "})
 	rapid.Check(t, func(t *rapid.T) {
 		list := values.Draw(t, "values")

@@ -77,7 +77,8 @@ func TestTooManyBlocks(t *testing.T) {
 	}
 }
 
-// TestWindowOracle: rows that are out of order by less than the window come out as a stable sort puts them; else the late one is named.
+// TestWindowOracle: rows that are out of order by less than the window come out as a stable sort puts them; else the
+// late one is named.
 func TestWindowOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		times := rapid.SliceOfN(rapid.Int64Range(-20, 20), 1, 40).Draw(t, "times")

@@ -20,10 +20,12 @@ func TestNothingIsDroppedWithoutAWord(t *testing.T) {
 		"jsonl": {
 			&spatev1.Workload{Content: &spatev1.Workload_Jsonl{Jsonl: file}},
 			`{"prompt": "a", "tools": [], "model": "m", "max_tokens": 3, "osl": 4}` + "\n" +
-				`{"messages": [{"role": "user", "content": "b"}], "tools": [1], "prompt": "c"}` + "\n" + `{"prompt": "d", "output_tokens_count": 5}`,
+				`{"messages": [{"role": "user", "content": "b"}], "tools": [1], "prompt": "c"}` + "\n" +
+				`{"prompt": "d", "output_tokens_count": 5}`,
 			"tools (2), max_tokens beside another output length (1), model (1), prompt beside messages or token_ids (1)",
 		},
-		"all used": {&spatev1.Workload{Content: &spatev1.Workload_Jsonl{Jsonl: file}}, `{"prompt": "a", "output_tokens_count": 5}`, ""},
+		"all used": {&spatev1.Workload{Content: &spatev1.Workload_Jsonl{Jsonl: file}},
+			`{"prompt": "a", "output_tokens_count": 5}`, ""},
 		"sharegpt": {
 			&spatev1.Workload{Content: &spatev1.Workload_Sharegpt{Sharegpt: file}},
 			`[{"id": "1", "conversations": [{"from": "system", "value": "s"}, {"from": "human", "value": "a", "weight": 1}, {"from": "gpt", "value": "b"}]}]`,
@@ -36,7 +38,8 @@ func TestNothingIsDroppedWithoutAWord(t *testing.T) {
 		},
 		"mooncake": {
 			&spatev1.Workload{Content: &spatev1.Workload_Mooncake{Mooncake: trace}},
-			`{"timestamp": 0, "input_length": 5, "output_length": 1, "hash_ids": [1], "session_id": "x"}`, "session_id (1)",
+			`{"timestamp": 0, "input_length": 5, "output_length": 1, "hash_ids": [1], "session_id": "x"}`,
+			"session_id (1)",
 		},
 	} {
 		var dst bytes.Buffer

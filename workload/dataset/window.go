@@ -19,9 +19,10 @@ type timed struct {
 // bytes is about what a row takes in memory.
 func (t timed) bytes() int { return 64 + 8*cap(t.blocks) }
 
-// window puts the rows of a trace in the order of their times. Logs are often written when requests end, and so are out of order by as much as
-// requests last; a window of windowBytes (about 250,000 rows without blocks) sorts them, and any small file, in bounded memory. A row that
-// comes later still is refused by name: nothing is put where it does not belong.
+// window puts the rows of a trace in the order of their times. Logs are often written when requests end, and so are out
+// of order by as much as requests last; a window of windowBytes (about 250,000 rows without blocks) sorts them, and any
+// small file, in bounded memory. A row that comes later still is refused by name: nothing is put where it does not
+// belong.
 type window struct {
 	rows     timedHeap
 	held     int

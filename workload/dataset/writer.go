@@ -25,7 +25,8 @@ type writer struct {
 // newWriter begins a rows file.
 func newWriter(dst io.Writer, h header, flags uint32) (*writer, error) {
 	sum := sha256.New()
-	w := &writer{out: bufio.NewWriterSize(io.MultiWriter(dst, sum), 1<<18), sum: sum, header: h, trailer: trailer{flags: flags}}
+	w := &writer{out: bufio.NewWriterSize(io.MultiWriter(dst, sum), 1<<18), sum: sum, header: h,
+		trailer: trailer{flags: flags}}
 	return w, w.write(h.append(nil))
 }
 

@@ -1,13 +1,14 @@
-// Package draw gives the random numbers of a stage: number i of a sequence is a function of the sequence's key and i alone.
+// Package draw gives the random numbers of a stage: number i of a sequence is a function of the sequence's key and i
+// alone.
 //
 // So each agent can work out any request's arrival and content without the ones before it, and two agents never share a
 // generator nor repeat each other's numbers. It keeps no state, reads no clock and no entropy, and is not for secrets.
 // Arrivals and workloads draw from it.
 //
-// The generator is SplitMix64 read by its counter: number i is a bijective mix of key + (i+1) x gamma. As a stream it passes
-// BigCrush, it costs about a nanosecond, and it has no state to keep for a million requests. Keys are mixed too, so that the
-// sequences of neighbouring seeds do not overlap: two of them run into each other within n numbers with a chance of about
-// n/2^63.
+// The generator is SplitMix64 read by its counter: number i is a bijective mix of key + (i+1) x gamma. As a stream it
+// passes BigCrush, it costs about a nanosecond, and it has no state to keep for a million requests. Keys are mixed too,
+// so that the sequences of neighbouring seeds do not overlap: two of them run into each other within n numbers with a
+// chance of about n/2^63.
 package draw
 
 import "math/bits"
@@ -20,8 +21,8 @@ type Sequence struct {
 	key uint64
 }
 
-// New returns the sequence of a seed that serves one purpose, named by one or several words. Sequences of other purposes are
-// unrelated.
+// New returns the sequence of a seed that serves one purpose, named by one or several words. Sequences of other
+// purposes are unrelated.
 func New(seed uint64, purpose ...string) Sequence {
 	return Sequence{key: mix(seed ^ Hash(purpose...))}
 }
@@ -35,15 +36,15 @@ func (s Sequence) Below(i, n uint64) uint64 {
 	return high
 }
 
-// Unit returns number i scaled to the numbers between 0 and 1. It is never 0 nor 1: it is an odd multiple of 2^-53, so that 1-u
-// and 2u-1 are exact and the logarithm of either end is finite.
+// Unit returns number i scaled to the numbers between 0 and 1. It is never 0 nor 1: it is an odd multiple of 2^-53, so
+// that 1-u and 2u-1 are exact and the logarithm of either end is finite.
 func (s Sequence) Unit(i uint64) float64 { return (float64(s.At(i)>>12) + 0.5) * 0x1p-52 }
 
 // Sub returns the sequence that belongs to item i, for items that need many numbers each.
 func (s Sequence) Sub(i uint64) Sequence { return Sequence{key: s.At(i)} }
 
-// Hash returns the 64-bit hash of parts, FNV-1a with a separator behind each part and mixed at the end. The same parts have
-// the same hash in every version and on every machine.
+// Hash returns the 64-bit hash of parts, FNV-1a with a separator behind each part and mixed at the end. The same parts
+// have the same hash in every version and on every machine.
 func Hash(parts ...string) uint64 {
 	const offset, prime = 0xcbf29ce484222325, 0x100000001b3
 	h := uint64(offset)

@@ -44,8 +44,8 @@ func TestBelowStaysBelow(t *testing.T) {
 	})
 }
 
-// TestUnit: between the ends, and its 1,000 parts come equally often (chi-square within four standard deviations of its mean; the
-// seed is fixed).
+// TestUnit: between the ends, and its 1,000 parts come equally often (chi-square within four standard deviations of its
+// mean; the seed is fixed).
 func TestUnit(t *testing.T) {
 	s, parts := New(11, "test"), make([]float64, 1000)
 	const n = 1_000_000

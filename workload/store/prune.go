@@ -12,8 +12,8 @@ import (
 	"github.com/spate-load/spate/internal/retention"
 )
 
-// A dataset that was used lately is not removed whatever the limits: a run that has found it here may not have opened it yet. What was begun
-// and not finished belongs to nobody after a day.
+// A dataset that was used lately is not removed whatever the limits: a run that has found it here may not have opened
+// it yet. What was begun and not finished belongs to nobody after a day.
 const (
 	lately    = time.Hour
 	abandoned = 24 * time.Hour
@@ -33,12 +33,14 @@ func (s *Store) List(now time.Time) ([]retention.Item, error) {
 			continue // gone meanwhile, or not ours
 		}
 		used := info.ModTime()
-		out = append(out, retention.Item{Name: name, Bytes: uint64(info.Size()), Used: used, Held: now.Sub(used) < lately})
+		out = append(out, retention.Item{Name: name, Bytes: uint64(info.Size()), Used: used,
+			Held: now.Sub(used) < lately})
 	}
 	return out, nil
 }
 
-// Remove deletes a dataset. Who reads it reads on to its end. The error is ErrHash or ErrUnknown, or says why it cannot be deleted.
+// Remove deletes a dataset. Who reads it reads on to its end. The error is ErrHash or ErrUnknown, or says why it cannot
+// be deleted.
 func (s *Store) Remove(sha256 string) error {
 	path, err := s.file(sha256)
 	if err != nil {
@@ -52,8 +54,8 @@ func (s *Store) Remove(sha256 string) error {
 	return nil
 }
 
-// Prune deletes the datasets beyond the limits, the one that was used longest ago first, and what others began and abandoned. Those whose
-// SHA-256 is in inUse stay. It returns the datasets that are gone.
+// Prune deletes the datasets beyond the limits, the one that was used longest ago first, and what others began and
+// abandoned. Those whose SHA-256 is in inUse stay. It returns the datasets that are gone.
 func (s *Store) Prune(l retention.Limits, now time.Time, inUse map[string]bool) (gone []retention.Item, err error) {
 	items, err := s.List(now)
 	if err != nil {

@@ -28,7 +28,8 @@ func place(t *testing.T, s *Store, name string, size int, ago time.Duration) {
 	}
 }
 
-// TestPrune: what was used longest ago goes, but for what is in use or was used lately; other files have nothing to do with it.
+// TestPrune: what was used longest ago goes, but for what is in use or was used lately; other files have nothing to do
+// with it.
 func TestPrune(t *testing.T) {
 	s := open(t)
 	place(t, s, hashed("a")+suffix, 10, 100*time.Hour)
@@ -38,7 +39,8 @@ func TestPrune(t *testing.T) {
 	place(t, s, "notes.rows", 10, 900*time.Hour)
 	place(t, s, incoming+"1", 10, 48*time.Hour)
 	place(t, s, incoming+"2", 10, time.Hour)
-	gone, err := s.Prune(retention.Limits{Bytes: 25, Age: 250 * time.Hour}, time.Now(), map[string]bool{hashed("c"): true})
+	gone, err := s.Prune(retention.Limits{Bytes: 25, Age: 250 * time.Hour}, time.Now(),
+		map[string]bool{hashed("c"): true})
 	if err != nil || len(gone) != 2 || gone[0].Name != hashed("b") || gone[1].Name != hashed("a") {
 		t.Errorf("gone %v, error %v", gone, err)
 	}

@@ -1,9 +1,9 @@
 // Package store keeps datasets' rows files in a directory, each under the SHA-256 of its bytes.
 //
-// A file is there in whole or not at all: it is written under another name, checked against its hash and renamed. So several
-// processes may share a directory, and a file that somebody copied there by hand under its right name is as good as one that came
-// over the network. The command that submits a plan, the coordinator and the agents each have one. A file's time of modification is when it
-// was last used: by it, Prune keeps a directory within limits.
+// A file is there in whole or not at all: it is written under another name, checked against its hash and renamed. So
+// several processes may share a directory, and a file that somebody copied there by hand under its right name is as
+// good as one that came over the network. The command that submits a plan, the coordinator and the agents each have
+// one. A file's time of modification is when it was last used: by it, Prune keeps a directory within limits.
 package store
 
 import (
@@ -53,8 +53,8 @@ func (s *Store) file(sha256 string) (string, error) {
 	return filepath.Join(s.dir, sha256+suffix), nil
 }
 
-// Open opens a dataset for reading, whatever its size. The caller closes it. The error is ErrHash or ErrUnknown, or says why the file
-// cannot be opened.
+// Open opens a dataset for reading, whatever its size. The caller closes it. The error is ErrHash or ErrUnknown, or
+// says why the file cannot be opened.
 func (s *Store) Open(sha256 string) (*os.File, error) {
 	path, err := s.file(sha256)
 	if err != nil {
@@ -82,7 +82,8 @@ func (s *Store) Path(sha256 string, size uint64) (path string, found bool, err e
 	case err != nil:
 		return path, false, fmt.Errorf("dataset: %w", err)
 	case uint64(info.Size()) != size:
-		return path, false, fmt.Errorf("dataset %s has %d bytes and not %d: it is damaged, delete it", path, info.Size(), size)
+		return path, false, fmt.Errorf("dataset %s has %d bytes and not %d: it is damaged, delete it", path,
+			info.Size(), size)
 	}
 	used(path)
 	return path, true, nil
@@ -136,7 +137,8 @@ func (in *Incoming) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Commit checks size and hash and makes the dataset part of the store. It returns where it lies. After it, Discard does nothing.
+// Commit checks size and hash and makes the dataset part of the store. It returns where it lies. After it, Discard does
+// nothing.
 func (in *Incoming) Commit() (string, error) {
 	got := hex.EncodeToString(in.sum.Sum(nil))
 	if in.have != in.size || got != in.sha256 {
@@ -170,8 +172,8 @@ func (in *Incoming) Discard() error {
 	return err
 }
 
-// Adopt makes a file that build wrote part of the store, under the hash that build returns with it. build gets an empty file and must
-// not close it.
+// Adopt makes a file that build wrote part of the store, under the hash that build returns with it. build gets an empty
+// file and must not close it.
 func (s *Store) Adopt(build func(f *os.File) (sha256 string, err error)) (path string, err error) {
 	in, err := s.begin()
 	if err != nil {

@@ -120,7 +120,8 @@ func TestRefused(t *testing.T) {
 // TestNames: nothing but a hash names a file.
 func TestNames(t *testing.T) {
 	s := open(t)
-	for _, bad := range []string{"", "..", "../../etc/passwd", strings.ToUpper(name()), name() + "0", strings.Repeat("/", 64)} {
+	for _, bad := range []string{"", "..", "../../etc/passwd", strings.ToUpper(name()), name() + "0",
+		strings.Repeat("/", 64)} {
 		if _, err := s.Receive(bad, 1); !errors.Is(err, ErrHash) {
 			t.Errorf("receives %q: %v", bad, err)
 		}
@@ -142,7 +143,8 @@ func TestDamaged(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.dir, name()+suffix), content[:3], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, found, err := s.Path(name(), uint64(len(content))); found || err == nil || !strings.Contains(err.Error(), "delete it") {
+	if _, found, err := s.Path(name(), uint64(len(content))); found || err == nil ||
+		!strings.Contains(err.Error(), "delete it") {
 		t.Errorf("%v, %v", found, err)
 	}
 }

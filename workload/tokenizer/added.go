@@ -41,7 +41,8 @@ func (c *catalog) add(a added) {
 	}
 }
 
-// cut calls do for each added token of a text and for what lies between. Of tokens that begin at the same place the longest counts.
+// cut calls do for each added token of a text and for what lies between. Of tokens that begin at the same place the
+// longest counts.
 func (c *catalog) cut(text string, do func(part string, id uint32, token bool)) {
 	from := 0 // of what is not given out
 	for i := 0; i < len(text); {
@@ -99,5 +100,6 @@ func wordEnds(text string) bool {
 
 // isWord says whether a character belongs to words as Unicode's regular expressions have them (UTS 18, annex C: \w).
 func isWord(r rune) bool {
-	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic, unicode.Join_Control)
+	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic,
+		unicode.Join_Control)
 }

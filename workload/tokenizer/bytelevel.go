@@ -43,8 +43,8 @@ func inLetters(out []piece, p piece) []piece {
 	return append(out, piece{b.String(), p.first})
 }
 
-// letters has a letter for each byte, as GPT-2 introduced them: visible characters of Latin-1 stand for themselves, and the others, in
-// their order, for the characters from U+0100 on.
+// letters has a letter for each byte, as GPT-2 introduced them: visible characters of Latin-1 stand for themselves, and
+// the others, in their order, for the characters from U+0100 on.
 var letters = func() (all [256]rune) {
 	next := rune(0x100)
 	for b := range all {

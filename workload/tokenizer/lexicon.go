@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// Length of words in letters. Those of a letter are few and say little; with their space, 8 bytes are written at once.
+	// Length of words in letters. Those of a letter are few and say little; with their space, 8 bytes are written at
+	// once.
 	shortestWord = 2
 	longestWord  = 7
 	// mostWords keeps a stage's assignment small, and prompts common: vocabularies list their commonest tokens first.
@@ -22,13 +23,13 @@ const (
 	trialSize = 64
 )
 
-// Lexicon returns words that are one token each, whatever stands beside them: at most 4,000 lowercase English-like words, in the order of
-// the vocabulary. It is an error if there are fewer than 100.
+// Lexicon returns words that are one token each, whatever stands beside them: at most 4,000 lowercase English-like
+// words, in the order of the vocabulary. It is an error if there are fewer than 100.
 //
-// Every token that is a space and 2 to 7 lowercase letters is a candidate. It must be one token alone, at the begin of a line, and behind a
-// space; then 1,000 texts of 64 random words each must have 64 tokens. Where one has not, words beside each other that
-// are not two tokens are taken out, and the trials begin anew. Tokens of today's models end where a space begins, so one round is
-// enough for them.
+// Every token that is a space and 2 to 7 lowercase letters is a candidate. It must be one token alone, at the begin of
+// a line, and behind a space; then 1,000 texts of 64 random words each must have 64 tokens. Where one has not, words
+// beside each other that are not two tokens are taken out, and the trials begin anew. Tokens of today's models end
+// where a space begins, so one round is enough for them.
 func (t *Tokenizer) Lexicon() (*spatev1.Lexicon, error) {
 	words := t.candidates()
 	for {
@@ -64,7 +65,8 @@ func (t *Tokenizer) candidates() []string {
 	return words
 }
 
-// wordOf returns the word of a token that begins with a space, as tokens of whole words do. False: it is none, or none that is wanted.
+// wordOf returns the word of a token that begins with a space, as tokens of whole words do. False: it is none, or none
+// that is wanted.
 func wordOf(token string) (string, bool) {
 	for _, space := range []string{"Ġ", "▁"} {
 		if w, ok := strings.CutPrefix(token, space); ok {

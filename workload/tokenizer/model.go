@@ -27,11 +27,12 @@ func newModel(data json.RawMessage) (model, error) {
 // mostIDs bounds the ids of a vocabulary.
 const mostIDs = 1 << 24
 
-// fallback encodes bytes that no token has, each as a token of its own: <0x00> to <0xFF>. Nil: there are no such tokens.
+// fallback encodes bytes that no token has, each as a token of its own: <0x00> to <0xFF>. Nil: there are no such
+// tokens.
 type fallback []uint32
 
-// newFallback looks the tokens up. A vocabulary that lacks one has no fallback for texts with that byte, as bytes are only
-// encoded so if the vocabulary has them all.
+// newFallback looks the tokens up. A vocabulary that lacks one has no fallback for texts with that byte, as bytes are
+// only encoded so if the vocabulary has them all.
 func newFallback(wanted bool, ids map[string]uint32) fallback {
 	if !wanted {
 		return nil

@@ -96,8 +96,8 @@ func newCutter(p pattern, behavior string, invert bool) (splitter, error) {
 	return newCut(find, behavior, invert)
 }
 
-// newCut cuts at matches. The behavior says what becomes of them: pieces of their own, none, or a part of a neighbour. Inverted, what
-// lies between the matches is taken for the matches.
+// newCut cuts at matches. The behavior says what becomes of them: pieces of their own, none, or a part of a neighbour.
+// Inverted, what lies between the matches is taken for the matches.
 func newCut(find finder, behavior string, invert bool) (splitter, error) {
 	join, known := behaviors[behavior]
 	if !known {

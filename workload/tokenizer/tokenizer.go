@@ -1,12 +1,13 @@
 // Package tokenizer counts tokens with a model's own tokenizer, read from a Hugging Face tokenizer.json.
 //
-// It knows the parts that the tokenizers of today's generating models are made of: BPE over bytes (GPT-2, Llama 3, Qwen, DeepSeek) and
-// over characters (Llama 2, Mistral, Gemma), and Unigram, with their usual normalizers and pre-tokenizers. A file with any other
-// part is refused rather than counted in about the right way. Tokens that a server adds to a prompt are not counted. Counts
-// can differ from the server's only in texts with characters that are newer than the Unicode tables of Go, or of the server.
+// It knows the parts that the tokenizers of today's generating models are made of: BPE over bytes (GPT-2, Llama 3,
+// Qwen, DeepSeek) and over characters (Llama 2, Mistral, Gemma), and Unigram, with their usual normalizers and
+// pre-tokenizers. A file with any other part is refused rather than counted in about the right way. Tokens that a
+// server adds to a prompt are not counted. Counts can differ from the server's only in texts with characters that are
+// newer than the Unicode tables of Go, or of the server.
 //
-// It reads one file and keeps no other state. The submitter of a run calls it, to find the words that prompts are made of and to count
-// the prompts of datasets; agents do not have the file.
+// It reads one file and keeps no other state. The submitter of a run calls it, to find the words that prompts are made
+// of and to count the prompts of datasets; agents do not have the file.
 package tokenizer
 
 import (
@@ -87,7 +88,8 @@ func parse(data []byte) (*Tokenizer, error) {
 	return &t, nil
 }
 
-// Count returns how many tokens a text has by itself. It is an error if the text is no UTF-8: there is no right answer then.
+// Count returns how many tokens a text has by itself. It is an error if the text is no UTF-8: there is no right answer
+// then.
 func (t *Tokenizer) Count(text string) (int, error) {
 	if !utf8.ValidString(text) {
 		return 0, fmt.Errorf("tokenizer: %.40q is not UTF-8", text)

@@ -111,7 +111,8 @@ func (m *unigram) collect(ids []uint32, piece string, steps []step) []uint32 {
 	var way []match
 	for at := len(piece); at > 0; at = steps[at].from {
 		from := steps[at].from
-		if n := len(way) - 1; n >= 0 && steps[at].id == m.unknown && steps[way[n].stop].id == m.unknown && m.unknown != none {
+		if n := len(way) - 1; n >= 0 && steps[at].id == m.unknown && steps[way[n].stop].id == m.unknown &&
+			m.unknown != none {
 			way[n].start = from
 			continue
 		}

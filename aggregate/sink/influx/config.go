@@ -22,18 +22,18 @@ const (
 type Config struct {
 	// URL is the server's base URL, http or https: "http://localhost:8086". It holds no user and password.
 	URL string
-	// Token is the API token itself; references are resolved by the caller. InfluxDB 1.8 and VictoriaMetrics: "user:password". One that
-	// begins with a scheme, "Bearer " say, is sent as it is. May be empty.
+	// Token is the API token itself; references are resolved by the caller. InfluxDB 1.8 and VictoriaMetrics:
+	// "user:password". One that begins with a scheme, "Bearer " say, is sent as it is. May be empty.
 	Token string
 	// TLS is what an https server is checked by. Nil: the authorities that this machine knows.
 	TLS *tls.Config
 	// Org is the organisation that the bucket belongs to. Only InfluxDB 2 has any.
 	Org string
-	// Bucket is where points go. InfluxDB 1.8: "database" or "database/retention-policy". InfluxDB 3: the database. VictoriaMetrics has none
-	// and takes any.
+	// Bucket is where points go. InfluxDB 1.8: "database" or "database/retention-policy". InfluxDB 3: the database.
+	// VictoriaMetrics has none and takes any.
 	Bucket string
-	// Spool is the file that keeps what does not fit into memory, in a directory that exists, best the run's. It is there only
-	// while it is needed. What an earlier process left in it is sent first.
+	// Spool is the file that keeps what does not fit into memory, in a directory that exists, best the run's. It is
+	// there only while it is needed. What an earlier process left in it is sent first.
 	Spool string
 	// QueueBytes bounds the queue in memory. 0: DefaultQueueBytes.
 	QueueBytes int
@@ -43,7 +43,8 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Validate names every mistake, each with what to do about it. Only New wants a Spool: settings are checked before there is a run.
+// Validate names every mistake, each with what to do about it. Only New wants a Spool: settings are checked before
+// there is a run.
 func (c Config) Validate() error {
 	var mistakes []error
 	wrong := func(format string, args ...any) {

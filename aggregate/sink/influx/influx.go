@@ -1,9 +1,9 @@
 // Package influx writes merged results to what takes InfluxDB's v2 writes: InfluxDB 2, 1.8 and 3, and VictoriaMetrics.
 //
-// While a run goes on a Sink does: points go through a queue that is bounded in memory and goes on in a file, so that a server that is slow,
-// down or restarted costs the run neither time nor points. A run that has ended is written by a Writer, which waits for the server instead.
-// Every point has fixed tags and a time that follows from the run alone: sent twice, it is the same point. The commands make both; nothing
-// here reads results back.
+// While a run goes on a Sink does: points go through a queue that is bounded in memory and goes on in a file, so that a
+// server that is slow, down or restarted costs the run neither time nor points. A run that has ended is written by a
+// Writer, which waits for the server instead. Every point has fixed tags and a time that follows from the run alone:
+// sent twice, it is the same point. The commands make both; nothing here reads results back.
 package influx
 
 import (
@@ -45,7 +45,8 @@ type Sink struct {
 
 var _ sink.Sink = (*Sink)(nil)
 
-// New returns a sink that begins to send at once. It does not ask whether the server is there: Check does. Close must be called.
+// New returns a sink that begins to send at once. It does not ask whether the server is there: Check does. Close must
+// be called.
 func New(config Config) (*Sink, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -101,7 +102,8 @@ func (s *Sink) put(rows []sink.Row) {
 	}
 }
 
-// Close sends what is left until ctx ends, and leaves the rest in the spool. Its error is an *UndeliveredError or one of the disk.
+// Close sends what is left until ctx ends, and leaves the rest in the spool. Its error is an *UndeliveredError or one
+// of the disk.
 func (s *Sink) Close(ctx context.Context) error {
 	close(s.closing)
 	select {

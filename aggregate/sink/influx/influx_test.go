@@ -163,10 +163,12 @@ func TestCheck(t *testing.T) {
 		{"no URL", func(c *influx.Config) { c.URL = "" }, "no URL"},
 	}
 	if influxtest.Two() {
-		tests = append(tests, checkTest{"no organisation", func(c *influx.Config) { c.Org = "" }, "give the organisation (--influx-org)"},
+		tests = append(tests, checkTest{"no organisation", func(c *influx.Config) { c.Org = "" },
+			"give the organisation (--influx-org)"},
 			checkTest{"another organisation", func(c *influx.Config) { c.Org = "nobody" }, `no organisation "nobody"`})
 	} else {
-		tests = append(tests, checkTest{"well, with the retention policy", func(c *influx.Config) { c.Bucket = "spate/autogen" }, ""})
+		tests = append(tests, checkTest{"well, with the retention policy",
+			func(c *influx.Config) { c.Bucket = "spate/autogen" }, ""})
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -225,7 +227,8 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
-	if _, err := influx.New(influx.Config{URL: "http://localhost:8086", Bucket: "b"}); err == nil || !strings.Contains(err.Error(), "spool") {
+	if _, err := influx.New(influx.Config{URL: "http://localhost:8086", Bucket: "b"}); err == nil ||
+		!strings.Contains(err.Error(), "spool") {
 		t.Errorf("a sink without a spool gave %v", err)
 	}
 }
@@ -240,7 +243,8 @@ func TestCallsDoNotWait(t *testing.T) {
 	}))
 	defer server.Close()
 	defer close(silent)
-	s, err := influx.New(influx.Config{URL: server.URL, Bucket: "b", Spool: filepath.Join(t.TempDir(), "spool"), QueueBytes: 8 << 10, Log: slog.New(slog.DiscardHandler)})
+	s, err := influx.New(influx.Config{URL: server.URL, Bucket: "b", Spool: filepath.Join(t.TempDir(), "spool"),
+		QueueBytes: 8 << 10, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,8 @@ func TestLine(t *testing.T) {
 		row  sink.Row
 		want string
 	}{
-		{"int", sink.Row{Fields: []sink.Field{{Key: "k", Kind: sink.KindInt, Int: math.MaxInt64}}}, "m k=9223372036854775807i"},
+		{"int", sink.Row{Fields: []sink.Field{{Key: "k", Kind: sink.KindInt, Int: math.MaxInt64}}},
+			"m k=9223372036854775807i"},
 		{"float", sink.Row{Fields: float(0.1)}, "m k=0.1"},
 		{"large float", sink.Row{Fields: float(1e300)}, "m k=1e+300"},
 		{"true", sink.Row{Fields: []sink.Field{{Key: "k", Kind: sink.KindBool, Int: 1}}}, "m k=true"},
@@ -34,7 +35,8 @@ func TestLine(t *testing.T) {
 		{"line break in text", sink.Row{Fields: text("a\r\nb\x00c")}, `m k="a  b c"`},
 		{"tag", sink.Row{Tags: []sink.Tag{{Key: "t", Value: "a,b c=d"}}, Fields: float(1)}, `m,t=a\,b\ c\=d k=1`},
 		{"backslash in a tag", sink.Row{Tags: []sink.Tag{{Key: "t", Value: `a\`}}, Fields: float(1)}, `m,t=a/ k=1`},
-		{"line break in a tag", sink.Row{Tags: []sink.Tag{{Key: "t", Value: "a\nb"}}, Fields: float(1)}, `m,t=a\ b k=1`},
+		{"line break in a tag", sink.Row{Tags: []sink.Tag{{Key: "t", Value: "a\nb"}}, Fields: float(1)},
+			`m,t=a\ b k=1`},
 		{"broken UTF-8", sink.Row{Fields: text("a\xffb")}, "m k=\"a\uFFFDb\""},
 	}
 	for _, test := range tests {

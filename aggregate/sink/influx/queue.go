@@ -26,12 +26,12 @@ func (b *batch) add(lines []byte) {
 // points counts points in line protocol: one a line.
 func points(lines []byte) int { return bytes.Count(lines, []byte{'\n'}) }
 
-// memoryTime is how long entries wait in memory alone. A process that is killed forgets them, and what a coordinator that is started anew
-// hands on again is what it had handed on shortly before.
+// memoryTime is how long entries wait in memory alone. A process that is killed forgets them, and what a coordinator
+// that is started anew hands on again is what it had handed on shortly before.
 const memoryTime = time.Second
 
-// queue keeps entries in order: the oldest in memory, and from the moment memory is full, or its oldest entry has waited for memoryTime, all in
-// the spool, until the spool has been sent. An entry is the lines of one call.
+// queue keeps entries in order: the oldest in memory, and from the moment memory is full, or its oldest entry has
+// waited for memoryTime, all in the spool, until the spool has been sent. An entry is the lines of one call.
 type queue struct {
 	wake chan struct{} // holds one token while there may be something new
 
@@ -85,7 +85,8 @@ func (q *queue) save() {
 	q.move()
 }
 
-// move moves memory to the spool, whole or not at all, unless the spool has newer entries already. The caller holds the lock.
+// move moves memory to the spool, whole or not at all, unless the spool has newer entries already. The caller holds the
+// lock.
 func (q *queue) move() {
 	if q.stuck || len(q.memory) == 0 || !q.spool.empty() {
 		return
@@ -166,7 +167,8 @@ func (q *queue) pending() int {
 	return count
 }
 
-// close leaves what is in the queue in the spool's file, or no file if the queue is empty. It returns how many points those are.
+// close leaves what is in the queue in the spool's file, or no file if the queue is empty. It returns how many points
+// those are.
 func (q *queue) close() (left int, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -19,8 +19,8 @@ func open(t interface{ Fatal(...any) }, path string) *spool {
 	return s
 }
 
-// TestQueueIsInOrder drives a queue, and an oracle that is one long list of bytes, with puts, takes, restarts and time. Entries come and move
-// to the disk while others are on their way.
+// TestQueueIsInOrder drives a queue, and an oracle that is one long list of bytes, with puts, takes, restarts and time.
+// Entries come and move to the disk while others are on their way.
 func TestQueueIsInOrder(t *testing.T) {
 	dir := t.TempDir()
 	runs := 0
@@ -38,7 +38,8 @@ func TestQueueIsInOrder(t *testing.T) {
 			q.put(lines)
 		}
 		meanwhile := map[int]func(*rapid.T){
-			0: func(*rapid.T) {}, 1: put, 2: func(t *rapid.T) { now = now.Add(memoryTime); put(t) }, 3: func(*rapid.T) { q.save() },
+			0: func(*rapid.T) {}, 1: put, 2: func(t *rapid.T) { now = now.Add(memoryTime); put(t) },
+			3: func(*rapid.T) { q.save() },
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"put":  put,

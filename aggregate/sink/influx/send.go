@@ -5,13 +5,15 @@ import (
 	"time"
 )
 
-// Back-off after a failure: soon enough that a restarted server has the live view back at once, seldom enough not to hinder it.
+// Back-off after a failure: soon enough that a restarted server has the live view back at once, seldom enough not to
+// hinder it.
 const (
 	firstWait   = 250 * time.Millisecond
 	longestWait = 5 * time.Second
 )
 
-// send takes the queue's head to the server, in order, until Close and an empty queue, or until ctx ends. It runs alone.
+// send takes the queue's head to the server, in order, until Close and an empty queue, or until ctx ends. It runs
+// alone.
 func (s *Sink) send(ctx context.Context) {
 	defer close(s.done)
 	wait := firstWait

@@ -38,8 +38,9 @@ func newServer(config Config) *server {
 	return &server{config: config, client: client, writer: client.WriteAPIBlocking(config.Org, config.Bucket)}
 }
 
-// authorization is the header that goes with a token: of user and password Basic, which InfluxDB 1.8 and VictoriaMetrics know both, with a
-// scheme of its own as it is, and InfluxDB's own scheme otherwise. Tokens of InfluxDB hold no colon.
+// authorization is the header that goes with a token: of user and password Basic, which InfluxDB 1.8 and
+// VictoriaMetrics know both, with a scheme of its own as it is, and InfluxDB's own scheme otherwise. Tokens of InfluxDB
+// hold no colon.
 func authorization(token string) string {
 	for _, scheme := range []string{"Bearer ", "Basic ", "Token "} {
 		if strings.HasPrefix(token, scheme) {
@@ -64,10 +65,12 @@ func (s *server) write(ctx context.Context, lines string) error {
 	return s.writer.WriteRecord(ctx, lines)
 }
 
-// ping returns what the server answers to a ping: InfluxDB 1 and 2 and VictoriaMetrics 204, InfluxDB 3 200, or 401 without a token.
+// ping returns what the server answers to a ping: InfluxDB 1 and 2 and VictoriaMetrics 204, InfluxDB 3 200, or 401
+// without a token.
 func (s *server) ping(ctx context.Context) (status int, err error) {
 	service := s.client.HTTPService()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(s.config.URL, "/")+"/ping", http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(s.config.URL, "/")+"/ping",
+		http.NoBody)
 	if err != nil {
 		return 0, err
 	}
@@ -99,7 +102,8 @@ func (s *server) explain(err error) error {
 	case http.StatusUnauthorized:
 		return fmt.Errorf("influx: %s refuses the token: give one that may write (InfluxDB 1.8 and VictoriaMetrics: user:password) (401: %s)", s.config.URL, said)
 	case http.StatusForbidden:
-		return fmt.Errorf("influx: the token may not write to bucket %q: give it that right (403: %s)", s.config.Bucket, said)
+		return fmt.Errorf("influx: the token may not write to bucket %q: give it that right (403: %s)",
+			s.config.Bucket, said)
 	case http.StatusBadRequest:
 		if s.config.Org == "" && strings.Contains(said, "org") {
 			return fmt.Errorf("influx: %s wants to know whose bucket %q is: give the organisation (--influx-org) (400: %s)", s.config.URL, s.config.Bucket, said)
@@ -126,9 +130,11 @@ func (s *server) explainSilence(err error) error {
 	case errors.As(err, &unknown):
 		return fmt.Errorf("influx: the certificate of %s is by an authority that this machine does not know: give the authority's certificate (--influx-ca) (%w)", s.config.URL, err)
 	case errors.As(err, &name):
-		return fmt.Errorf("influx: the certificate of %s is for another name: use a URL with a name that is in it (%w)", s.config.URL, err)
+		return fmt.Errorf("influx: the certificate of %s is for another name: use a URL with a name that is in it (%w)",
+			s.config.URL, err)
 	case errors.As(err, &invalid):
-		return fmt.Errorf("influx: the certificate of %s is not valid: renew it, or set this machine's clock (%w)", s.config.URL, err)
+		return fmt.Errorf("influx: the certificate of %s is not valid: renew it, or set this machine's clock (%w)",
+			s.config.URL, err)
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return fmt.Errorf("influx: %s does not speak TLS: is its URL http://? (%w)", s.config.URL, err)
 	}
@@ -144,9 +150,10 @@ func asHTTP(err error) *influxhttp.Error {
 	return nil
 }
 
-// refused reports whether the server will never take these points: they are malformed, of another type than before, or too old for its
-// retention policy; or they are too many at once. What can be mended is waited for: a wrong token, a missing bucket, and a bad request that the
-// server makes of one without points, too, as InfluxDB 2 does without an organisation. It blocks while the server is asked about that.
+// refused reports whether the server will never take these points: they are malformed, of another type than before, or
+// too old for its retention policy; or they are too many at once. What can be mended is waited for: a wrong token, a
+// missing bucket, and a bad request that the server makes of one without points, too, as InfluxDB 2 does without an
+// organisation. It blocks while the server is asked about that.
 func (s *server) refused(ctx context.Context, err error) bool {
 	answer := asHTTP(err)
 	if answer == nil {
@@ -161,7 +168,8 @@ func (s *server) refused(ctx context.Context, err error) bool {
 		}
 		err := s.write(ctx, probe)
 		probed := asHTTP(err)
-		return err == nil || probed != nil && (probed.StatusCode != answer.StatusCode || probed.Message != answer.Message)
+		return err == nil || probed != nil &&
+			(probed.StatusCode != answer.StatusCode || probed.Message != answer.Message)
 	default:
 		return false
 	}

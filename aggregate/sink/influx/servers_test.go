@@ -73,7 +73,8 @@ func unzipped(r *http.Request) string {
 
 // What is there passes the check in the manner of each kind of server, and what is not there fails it with a reason.
 func TestCheckKnowsOtherServers(t *testing.T) {
-	three := fake{ping: 200, write: 204, tokens: map[string]bool{"Token apiv3_x": true, "Bearer apiv3_x": true}, query: map[string]string{"bucket": "b", "precision": "ns"}}
+	three := fake{ping: 200, write: 204, tokens: map[string]bool{"Token apiv3_x": true, "Bearer apiv3_x": true},
+		query: map[string]string{"bucket": "b", "precision": "ns"}}
 	threeOfEmpty := three
 	threeOfEmpty.write = 400 // a write without a line
 	victoria := fake{ping: 204, write: 204}
@@ -84,12 +85,13 @@ func TestCheckKnowsOtherServers(t *testing.T) {
 		token string
 		want  string
 	}{
-		"InfluxDB 3":                                  {three, "apiv3_x", ""},
-		"InfluxDB 3, a scheme of one's own":           {three, "Bearer apiv3_x", ""},
-		"InfluxDB 3, a write without lines is bad":    {threeOfEmpty, "apiv3_x", ""},
-		"InfluxDB 3, wrong token":                     {three, "apiv3_y", "refuses the token"},
-		"InfluxDB 3, no token":                        {three, "", "refuses the token"},
-		"InfluxDB 3 that pings without a token":       {fake{ping: 200, write: 204, open: true, tokens: map[string]bool{"Token x": true}}, "y", "refuses the token"},
+		"InfluxDB 3":                               {three, "apiv3_x", ""},
+		"InfluxDB 3, a scheme of one's own":        {three, "Bearer apiv3_x", ""},
+		"InfluxDB 3, a write without lines is bad": {threeOfEmpty, "apiv3_x", ""},
+		"InfluxDB 3, wrong token":                  {three, "apiv3_y", "refuses the token"},
+		"InfluxDB 3, no token":                     {three, "", "refuses the token"},
+		"InfluxDB 3 that pings without a token": {fake{ping: 200, write: 204, open: true,
+			tokens: map[string]bool{"Token x": true}}, "y", "refuses the token"},
 		"VictoriaMetrics":                             {victoria, "", ""},
 		"VictoriaMetrics with user and password":      {basic, "u:p", ""},
 		"VictoriaMetrics, wrong password":             {basic, "u:q", "refuses the token"},
@@ -141,10 +143,11 @@ func TestTLS(t *testing.T) {
 		tls  *tls.Config
 		want string
 	}{
-		"known":               {server.URL, &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, ""},
-		"not looked at":       {server.URL, &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}, ""},
-		"unknown":             {server.URL, nil, "--influx-ca"},
-		"another name":        {server.URL, &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool, ServerName: "elsewhere.test"}, "for another name"},
+		"known":         {server.URL, &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, ""},
+		"not looked at": {server.URL, &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}, ""},
+		"unknown":       {server.URL, nil, "--influx-ca"},
+		"another name": {server.URL, &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool,
+			ServerName: "elsewhere.test"}, "for another name"},
 		"plain to TLS":        {"http" + strings.TrimPrefix(server.URL, "https"), nil, "http:// or https://"},
 		"TLS to a plain port": {"https" + strings.TrimPrefix(plain.URL, "http"), nil, "does not speak TLS"},
 	} {
@@ -155,15 +158,18 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// A real VictoriaMetrics has each number of each point once, however often it was written: about 12 digits of it, and 0 for a text.
+// A real VictoriaMetrics has each number of each point once, however often it was written: about 12 digits of it, and 0
+// for a text.
 func TestVictoriaMetrics(t *testing.T) {
 	server := victoriatest.Start(t, "spate:correct-horse")
 	config := influx.Config{
-		URL: server.URL, Token: server.Token, Bucket: "spate", Spool: filepath.Join(t.TempDir(), "spool"), Log: slog.New(slog.DiscardHandler),
+		URL: server.URL, Token: server.Token, Bucket: "spate", Spool: filepath.Join(t.TempDir(), "spool"),
+		Log: slog.New(slog.DiscardHandler),
 	}
 	wrong := config
 	wrong.Token = "spate:secret-guess"
-	if err := influx.Check(t.Context(), wrong); err == nil || !strings.Contains(err.Error(), "refuses the token") || strings.Contains(err.Error(), "secret") {
+	if err := influx.Check(t.Context(), wrong); err == nil || !strings.Contains(err.Error(), "refuses the token") ||
+		strings.Contains(err.Error(), "secret") {
 		t.Errorf("a wrong password: %v", err)
 	}
 	if err := influx.Check(t.Context(), config); err != nil {
@@ -194,7 +200,8 @@ func TestVictoriaMetrics(t *testing.T) {
 	for _, row := range rows {
 		for _, f := range row.Fields {
 			want := number(f)
-			name := row.Measurement + "_" + f.Key + " quickstart-20260329" + row.Time.Truncate(time.Millisecond).Local().String()
+			name := row.Measurement + "_" + f.Key + " quickstart-20260329" +
+				row.Time.Truncate(time.Millisecond).Local().String()
 			value, found := got[name]
 			if !found || math.Abs(value-want) > 1e-11*math.Abs(want) {
 				t.Errorf("%s is %v, want %v", name, value, want)
@@ -241,7 +248,8 @@ func (f *two) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case org != f.org:
 		say(w, 404, "not found", `organization name "`+org+`" not found`)
 	case bad > 0:
-		say(w, 422, "unprocessable entity", fmt.Sprintf("failure writing points to database: partial write: field type conflict: dropped=%d", bad))
+		say(w, 422, "unprocessable entity",
+			fmt.Sprintf("failure writing points to database: partial write: field type conflict: dropped=%d", bad))
 	default:
 		f.lines = append(f.lines, body)
 		w.WriteHeader(http.StatusNoContent)
@@ -254,14 +262,15 @@ func say(w http.ResponseWriter, status int, code, message string) {
 	_ = json.NewEncoder(w).Encode(map[string]string{"code": code, "message": message})
 }
 
-// Without an organisation, and with a wrong one, InfluxDB 2 takes nothing: that is said at the start, in words that name the flag, and points
-// are kept until it is mended.
+// Without an organisation, and with a wrong one, InfluxDB 2 takes nothing: that is said at the start, in words that
+// name the flag, and points are kept until it is mended.
 func TestOrganisations(t *testing.T) {
 	fake := &two{}
 	server := httptest.NewServer(fake)
 	defer server.Close()
 	config := influx.Config{URL: server.URL, Token: "t", Bucket: "b", Spool: filepath.Join(t.TempDir(), "spool")}
-	if err := influx.Check(t.Context(), config); err == nil || !strings.Contains(err.Error(), "give the organisation (--influx-org)") {
+	if err := influx.Check(t.Context(), config); err == nil ||
+		!strings.Contains(err.Error(), "give the organisation (--influx-org)") {
 		t.Errorf("without an organisation: %v", err)
 	}
 	log := &logged{news: make(chan struct{}, 1)}
@@ -280,7 +289,8 @@ func TestOrganisations(t *testing.T) {
 		t.Error("what was kept did not arrive")
 	}
 	config.Org = "p"
-	if err := influx.Check(t.Context(), config); err == nil || !strings.Contains(err.Error(), `no organisation "p"`) || strings.Contains(err.Error(), "no bucket") {
+	if err := influx.Check(t.Context(), config); err == nil || !strings.Contains(err.Error(), `no organisation "p"`) ||
+		strings.Contains(err.Error(), "no bucket") {
 		t.Errorf("a wrong organisation: %v", err)
 	}
 }
@@ -319,7 +329,8 @@ func TestPointsAreCountedOnce(t *testing.T) {
 	fake := &two{}
 	server := httptest.NewServer(fake)
 	defer server.Close()
-	config := influx.Config{URL: server.URL, Token: "t", Org: "o", Bucket: "b", Spool: filepath.Join(t.TempDir(), "spool"), Log: slog.New(slog.DiscardHandler)}
+	config := influx.Config{URL: server.URL, Token: "t", Org: "o", Bucket: "b",
+		Spool: filepath.Join(t.TempDir(), "spool"), Log: slog.New(slog.DiscardHandler)}
 	s, err := influx.New(config)
 	if err != nil {
 		t.Fatal(err)
@@ -341,7 +352,8 @@ func TestPointsAreCountedOnce(t *testing.T) {
 	if sent, err := w.Spool(t.Context(), config.Spool); err != nil || sent != len(rows) {
 		t.Errorf("%d points of %d from the spool: %v", sent, len(rows), err)
 	}
-	if err := errors.Join(w.Write(t.Context(), rows), w.Write(t.Context(), sinktest.Event().Rows()), w.Flush(t.Context())); err != nil {
+	if err := errors.Join(w.Write(t.Context(), rows), w.Write(t.Context(), sinktest.Event().Rows()),
+		w.Flush(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	if w.Written() != len(rows)+1 {
@@ -361,7 +373,8 @@ func TestUnansweredDoubtKeepsPoints(t *testing.T) {
 	}))
 	defer server.Close()
 	log := &logged{news: make(chan struct{}, 1)}
-	s, err := influx.New(influx.Config{URL: server.URL, Bucket: "b", Spool: filepath.Join(t.TempDir(), "spool"), Log: slog.New(slog.NewTextHandler(log, nil))})
+	s, err := influx.New(influx.Config{URL: server.URL, Bucket: "b", Spool: filepath.Join(t.TempDir(), "spool"),
+		Log: slog.New(slog.NewTextHandler(log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -370,7 +383,8 @@ func TestUnansweredDoubtKeepsPoints(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var undelivered *influx.UndeliveredError
-	if err := s.Close(ctx); !errors.As(err, &undelivered) || undelivered.Kept != len(rows) || undelivered.Refused > 0 || asked.Load() == 0 {
+	if err := s.Close(ctx); !errors.As(err, &undelivered) || undelivered.Kept != len(rows) || undelivered.Refused > 0 ||
+		asked.Load() == 0 {
 		t.Errorf("Close: %v", err)
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"os"
 )
 
-// headerSize is the size of what stands before each entry in a spool: its length and its CRC-32C, both little-endian uint32.
+// headerSize is the size of what stands before each entry in a spool: its length and its CRC-32C, both little-endian
+// uint32.
 const headerSize = 8
 
 // largestEntry bounds the length that is believed when a spool is read: no single call comes near it.
@@ -21,8 +22,9 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // errTorn says that the rest of a spool cannot be read: its writer died in the middle of an entry.
 var errTorn = errors.New("the spool ends in the middle of an entry")
 
-// spool is a queue in a file: entries are added at its end and taken from its head. The head is not kept on disk: after a crash
-// everything still in the file is sent again, which InfluxDB takes as the same points. Not safe for concurrent use.
+// spool is a queue in a file: entries are added at its end and taken from its head. The head is not kept on disk: after
+// a crash everything still in the file is sent again, which InfluxDB takes as the same points. Not safe for concurrent
+// use.
 type spool struct {
 	path string
 	file *os.File // nil until the first entry
@@ -130,7 +132,8 @@ func (s *spool) take(b batch) error {
 	return nil
 }
 
-// forget drops all entries of a spool in which nothing was taken yet. What may be left of them in the file is written over.
+// forget drops all entries of a spool in which nothing was taken yet. What may be left of them in the file is written
+// over.
 func (s *spool) forget() {
 	s.head, s.end, s.left = 0, 0, 0
 	if s.file != nil {
@@ -138,7 +141,8 @@ func (s *spool) forget() {
 	}
 }
 
-// prepend puts entries before the head and forgets what was taken: a new file takes the old one's place, whole or not at all.
+// prepend puts entries before the head and forgets what was taken: a new file takes the old one's place, whole or not
+// at all.
 func (s *spool) prepend(entries [][]byte) error {
 	if len(entries) == 0 && s.head == 0 {
 		return nil

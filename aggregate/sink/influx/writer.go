@@ -17,7 +17,8 @@ const mostPoints = 5000
 // DefaultPatience is how long a Writer goes on trying a server that fails: a new start takes less.
 const DefaultPatience = time.Minute
 
-// Writer writes points of a run that has ended, in bounded batches, each before the next. It is not safe for concurrent use.
+// Writer writes points of a run that has ended, in bounded batches, each before the next. It is not safe for concurrent
+// use.
 type Writer struct {
 	server   *server
 	log      *slog.Logger
@@ -33,8 +34,8 @@ type Writer struct {
 	spooled  map[uint64]struct{} // points that did, by identity
 }
 
-// NewWriter returns a writer that gives up when the server has failed for so long. It does not ask whether the server is there: Check does.
-// Close must be called.
+// NewWriter returns a writer that gives up when the server has failed for so long. It does not ask whether the server
+// is there: Check does. Close must be called.
 func NewWriter(config Config, patience time.Duration) (*Writer, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -43,8 +44,8 @@ func NewWriter(config Config, patience time.Duration) (*Writer, error) {
 	return &Writer{server: newServer(config), log: config.Log, patience: patience, spooled: map[uint64]struct{}{}}, nil
 }
 
-// Write adds rows to the batch, and sends it when it is full. An error means that the server cannot be written to, or that ctx has ended;
-// what was sent stays.
+// Write adds rows to the batch, and sends it when it is full. An error means that the server cannot be written to, or
+// that ctx has ended; what was sent stays.
 func (w *Writer) Write(ctx context.Context, rows []sink.Row) error {
 	for i := range rows {
 		before := len(w.batch)
@@ -126,7 +127,8 @@ func (w *Writer) deliver(ctx context.Context, lines []byte) error {
 		w.refuse(n, err)
 		return nil
 	case points(lines) > 1:
-		// One line is at fault. The others must not suffer: halve until it is alone; those taken already are the same points.
+		// One line is at fault. The others must not suffer: halve until it is alone; those taken already are the same
+		// points.
 		half := len(lines)/2 + bytes.IndexByte(lines[len(lines)/2:], '\n') + 1
 		if half == len(lines) {
 			half = bytes.LastIndexByte(lines[:len(lines)-1], '\n') + 1
@@ -140,8 +142,8 @@ func (w *Writer) deliver(ctx context.Context, lines []byte) error {
 	return nil
 }
 
-// took counts the points of lines that the server took, but for so many. What was written from a spool and comes from the ledger again is one
-// point.
+// took counts the points of lines that the server took, but for so many. What was written from a spool and comes from
+// the ledger again is one point.
 func (w *Writer) took(lines []byte, but int) {
 	for line := range bytes.Lines(lines) {
 		id := identity(line)
@@ -180,8 +182,8 @@ func (w *Writer) refuse(points int, err error) {
 	}
 }
 
-// persist sends lines until the server answers for good, or has failed for too long. It returns the server's refusal as it is, and whether it is
-// one.
+// persist sends lines until the server answers for good, or has failed for too long. It returns the server's refusal as
+// it is, and whether it is one.
 func (w *Writer) persist(ctx context.Context, lines []byte) (refused bool, err error) {
 	began, wait, said := time.Now(), firstWait, false
 	for {

@@ -45,7 +45,8 @@ func TestWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused, why := w.Refused()
-	if w.Written() != len(want) || refused != 1 || why == nil || !strings.Contains(why.Error(), "partial write: field type conflict") {
+	if w.Written() != len(want) || refused != 1 || why == nil ||
+		!strings.Contains(why.Error(), "partial write: field type conflict") {
 		t.Errorf("%d of %d written, %d refused: %v", w.Written(), len(want), refused, why)
 	}
 	sinktest.Equal(t, slices.DeleteFunc(rowsOf(t, server), isEvent), want)
@@ -126,7 +127,8 @@ func TestWriterSendsASpool(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	if _, err := w.Spool(t.Context(), spool); err == nil || !strings.Contains(err.Error(), "another process is sending it") {
+	if _, err := w.Spool(t.Context(), spool); err == nil ||
+		!strings.Contains(err.Error(), "another process is sending it") {
 		t.Errorf("a spool in use: %v", err)
 	}
 	ended, cancel := context.WithCancel(t.Context())

@@ -131,7 +131,8 @@ func byName(tb testing.TB, rows []sink.Row) map[string]sink.Row {
 		if _, doubled := index[name]; doubled {
 			tb.Errorf("row %q is there twice", name)
 		}
-		row.Fields = slices.SortedFunc(slices.Values(row.Fields), func(a, b sink.Field) int { return strings.Compare(a.Key, b.Key) })
+		row.Fields = slices.SortedFunc(slices.Values(row.Fields),
+			func(a, b sink.Field) int { return strings.Compare(a.Key, b.Key) })
 		index[name] = row
 	}
 	return index
@@ -162,7 +163,8 @@ func Window(window uint32) sink.WindowPoint {
 func Stage() sink.StagePoint {
 	return sink.StagePoint{
 		Scope: Scope(), StageStart: begin, Complete: true, Measures: measures(1 << 50), NeverSent: new(uint64(0)),
-		Whole:  sink.Throughput{Seconds: new(12.25), Requests: new(1.0 / 3), OutputTokens: new(20132659.0), TotalTokens: new(5e-324)},
+		Whole: sink.Throughput{Seconds: new(12.25), Requests: new(1.0 / 3), OutputTokens: new(20132659.0),
+			TotalTokens: new(5e-324)},
 		Steady: sink.Throughput{Seconds: new(10.0), Requests: new(math.NaN())},
 	}
 }
@@ -170,25 +172,30 @@ func Stage() sink.StagePoint {
 // Event returns an event of a stage.
 func Event() sink.EventPoint {
 	return sink.EventPoint{
-		RunID: "quickstart-20260329", Plan: "quickstart", Time: begin, Kind: sink.StageBegan, Stage: new(Scope()), Text: "stage 4 began",
+		RunID: "quickstart-20260329", Plan: "quickstart", Time: begin, Kind: sink.StageBegan, Stage: new(Scope()),
+		Text: "stage 4 began",
 	}
 }
 
 // Agent returns how an agent does, which is not known in all.
 func Agent() sink.AgentPoint {
 	return sink.AgentPoint{
-		RunID: "quickstart-20260329", Plan: "quickstart", Agent: "eu-1", Region: "eu", Time: begin, SilentSeconds: new(0.25),
-		Heartbeat: &spatev1.Heartbeat{InFlight: 8, CpuCores: 0.1, ClockOffsetNs: -1234567, ClockUncertaintyNs: 98765},
+		RunID: "quickstart-20260329", Plan: "quickstart", Agent: "eu-1", Region: "eu", Time: begin,
+		SilentSeconds: new(0.25),
+		Heartbeat: &spatev1.Heartbeat{InFlight: 8, CpuCores: 0.1, ClockOffsetNs: -1234567,
+			ClockUncertaintyNs: 98765},
 	}
 }
 
 func measures(n uint64) sink.Measures {
 	x := float64(n) + 0.1
 	return sink.Measures{
-		Counters: &spatev1.Counters{Started: n + 1, Completed: n, Failed: 1, OutputTokens: 150 * n, TokensArrived: math.MaxInt64, WithoutUsage: n % 2},
-		Errors:   map[string]uint64{"http_429": 1, "connect": n},
+		Counters: &spatev1.Counters{Started: n + 1, Completed: n, Failed: 1, OutputTokens: 150 * n,
+			TokensArrived: math.MaxInt64, WithoutUsage: n % 2},
+		Errors: map[string]uint64{"http_429": 1, "connect": n},
 		Distributions: []sink.Distribution{
-			{Name: "ttft_ms", Count: n + 1, Mean: x / 3, Std: math.NaN(), Min: x / 7, Max: x * 7, P50: x, P90: x * 1.1, P95: x * 1.2, P99: x * 1.3, P99_9: 1e-9 / x},
+			{Name: "ttft_ms", Count: n + 1, Mean: x / 3, Std: math.NaN(), Min: x / 7, Max: x * 7, P50: x, P90: x * 1.1,
+				P95: x * 1.2, P99: x * 1.3, P99_9: 1e-9 / x},
 			{Name: "tpot_ms"},
 		},
 	}
@@ -198,7 +205,8 @@ func measures(n uint64) sink.Measures {
 func Server() sink.ServerPoint {
 	window := Window(3)
 	return sink.ServerPoint{
-		Scope: window.Scope, StageStart: window.StageStart, Window: 3, Source: "http://one:8000/metrics", Metric: "vllm:prompt_tokens_total",
+		Scope: window.Scope, StageStart: window.StageStart, Window: 3, Source: "http://one:8000/metrics",
+		Metric: "vllm:prompt_tokens_total",
 		Labels: `engine="0",model_name="a, b = c"`, Value: 1e9 / 3.0, PerSecond: new(0.1),
 	}
 }

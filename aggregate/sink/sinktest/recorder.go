@@ -1,5 +1,5 @@
-// Package sinktest has what tests of and with sinks need: a sink that remembers, and the suite that every sink must pass.
-// Only tests import it.
+// Package sinktest has what tests of and with sinks need: a sink that remembers, and the suite that every sink must
+// pass. Only tests import it.
 package sinktest
 
 import (

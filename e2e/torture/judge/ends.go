@@ -9,7 +9,8 @@ import (
 	"github.com/spate-load/spate/e2e/torture/script"
 )
 
-// judgeEnds looks for load that nobody attends to any more: what starts after the lease of agents that have no coordinator, or no run.
+// judgeEnds looks for load that nobody attends to any more: what starts after the lease of agents that have no
+// coordinator, or no run.
 func (j *judge) judgeEnds() {
 	lease := j.Script.LeaseOf()
 	gone := j.gone()
@@ -25,9 +26,11 @@ func (j *judge) judgeEnds() {
 	}
 }
 
-// gone are the times in which there was no coordinator. Of two faults that overlap the later start of a coordinator counts.
+// gone are the times in which there was no coordinator. Of two faults that overlap the later start of a coordinator
+// counts.
 func (j *judge) gone() (out []Span) {
-	kills := slices.DeleteFunc(slices.Clone(j.Notes.Struck), func(s Strike) bool { return s.Kind != script.KillCoordinator })
+	kills := slices.DeleteFunc(slices.Clone(j.Notes.Struck),
+		func(s Strike) bool { return s.Kind != script.KillCoordinator })
 	slices.SortFunc(kills, func(a, b Strike) int { return cmp.Compare(a.From, b.From) })
 	for _, k := range kills {
 		if n := len(out); n > 0 && k.From < out[n-1].To {
@@ -39,8 +42,8 @@ func (j *judge) gone() (out []Span) {
 	return out
 }
 
-// hurt is the first moment at which a fault could cost measurements of an agent, by its name: of its process, its link, the coordinator or its
-// disk. None: never.
+// hurt is the first moment at which a fault could cost measurements of an agent, by its name: of its process, its link,
+// the coordinator or its disk. None: never.
 func (j *judge) hurt(agent string) Instant {
 	first := Instant(math.MaxInt64)
 	for _, s := range j.Notes.Stalls {
@@ -62,12 +65,15 @@ const harmless = time.Second
 
 // promised reports whether the run must be complete: by its script, on a machine that did not stand still for long.
 func (j *judge) promised() bool {
-	return j.Script.Promised() && !slices.ContainsFunc(j.Notes.Stalls, func(s Span) bool { return s.To.Sub(s.From) > harmless })
+	return j.Script.Promised() &&
+		!slices.ContainsFunc(j.Notes.Stalls, func(s Span) bool { return s.To.Sub(s.From) > harmless })
 }
 
-// frozen reports whether an agent's process was stopped, or the machine stood still, before a moment: it may be behind its schedule from there on.
+// frozen reports whether an agent's process was stopped, or the machine stood still, before a moment: it may be behind
+// its schedule from there on.
 func (j *judge) frozen(agent string, by Instant) bool {
-	return slices.ContainsFunc(j.Notes.Stalls, func(s Span) bool { return s.From < by }) || slices.ContainsFunc(j.Notes.Struck, func(s Strike) bool {
-		return s.Kind == script.StopAgent && script.AgentName(s.Agent) == agent && s.From < by
-	})
+	return slices.ContainsFunc(j.Notes.Stalls, func(s Span) bool { return s.From < by }) ||
+		slices.ContainsFunc(j.Notes.Struck, func(s Strike) bool {
+			return s.Kind == script.StopAgent && script.AgentName(s.Agent) == agent && s.From < by
+		})
 }

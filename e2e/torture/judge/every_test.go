@@ -19,7 +19,8 @@ var unchecked = map[string]string{
 	`^incomplete .*\.Started$`:                          "what was under way at a loss has no row: no more than the server had",
 }
 
-// Whatever number, word or list of a true result is changed, the judge says so: nothing that it reads is taken on trust.
+// Whatever number, word or list of a true result is changed, the judge says so: nothing that it reads is taken on
+// trust.
 func TestEveryFieldIsChecked(t *testing.T) {
 	for _, seed := range []uint64{complete, constant} {
 		e := evidence(t, seed)
@@ -34,7 +35,8 @@ func TestEveryFieldIsChecked(t *testing.T) {
 				fields++
 				v.Set(change)
 				if len(Judge(e).Wrong) == 0 {
-					t.Errorf("seed %d: %s is %v instead of %v, and that is not seen", seed, path, text(change), text(was))
+					t.Errorf("seed %d: %s is %v instead of %v, and that is not seen", seed, path,
+						text(change), text(was))
 				}
 			}
 			v.Set(was)

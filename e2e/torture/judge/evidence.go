@@ -1,8 +1,8 @@
-// Package judge holds what a torture run reported against what is known of it from elsewhere: the drawn script, the simulator's own log, and
-// what the harness itself did and was told.
+// Package judge holds what a torture run reported against what is known of it from elsewhere: the drawn script, the
+// simulator's own log, and what the harness itself did and was told.
 //
-// It shares no code with what it judges: results and rows are decoded here, schedules and shares are worked out here again. Of this module it
-// imports package script alone, which a test enforces.
+// It shares no code with what it judges: results and rows are decoded here, schedules and shares are worked out here
+// again. Of this module it imports package script alone, which a test enforces.
 package judge
 
 import (
@@ -38,7 +38,8 @@ type Evidence struct {
 	Notes Notes
 }
 
-// Instant is a time on the monotonic clock of the machine, in nanoseconds. The simulator's log and the notes are of this clock.
+// Instant is a time on the monotonic clock of the machine, in nanoseconds. The simulator's log and the notes are of
+// this clock.
 type Instant int64
 
 // Add returns the instant d later.
@@ -64,10 +65,11 @@ type Notes struct {
 	End Instant `json:"end"`
 	// Struck are the faults that happened while the run went on.
 	Struck []Strike `json:"struck"`
-	// Stalls are the times in which the harness itself was given no processor for a while: as little may the programs have had one.
+	// Stalls are the times in which the harness itself was given no processor for a while: as little may the programs
+	// have had one.
 	Stalls []Span `json:"stalls,omitempty"`
-	// Told is the last progress of each stage that followers of the run were told, by stage; Ended what they were told at its end. Both may be
-	// missing where the coordinator died right then.
+	// Told is the last progress of each stage that followers of the run were told, by stage; Ended what they were told
+	// at its end. Both may be missing where the coordinator died right then.
 	Told  map[uint32]Progress `json:"told"`
 	Ended *Ended              `json:"ended"`
 	// ClientCode is the exit status of the client that submitted the run. Nil: there was none.
@@ -179,7 +181,8 @@ const (
 // Read reads the evidence of a script's run from a directory: its results and rows, the simulator's log, and the notes.
 func Read(s script.Script, dir string) (*Evidence, error) {
 	e := &Evidence{Script: s}
-	err := errors.Join(readJSON(filepath.Join(dir, ResultsFile), &e.Results), readJSON(filepath.Join(dir, NotesFile), &e.Notes))
+	err := errors.Join(readJSON(filepath.Join(dir, ResultsFile), &e.Results),
+		readJSON(filepath.Join(dir, NotesFile), &e.Notes))
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +233,8 @@ func Kept(s script.Script, path string) (*Evidence, error) {
 	return e, json.NewDecoder(zipped).Decode(e)
 }
 
-// servedOf picks a run's requests out of the simulator's log. Others are those by which agents find out about the target.
+// servedOf picks a run's requests out of the simulator's log. Others are those by which agents find out about the
+// target.
 func servedOf(run string, log io.Reader) (out []Served, err error) {
 	err = eachLine(log, func(l logged) {
 		if id, ok := idOf(run, l.RequestID); ok {

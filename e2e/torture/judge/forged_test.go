@@ -62,7 +62,8 @@ func TestForgedEvidenceIsSeen(t *testing.T) {
 	}
 }
 
-// ofFindings are those that an earlier judge let pass: it took what was asked for from the ledger, by the code under test.
+// ofFindings are those that an earlier judge let pass: it took what was asked for from the ledger, by the code under
+// test.
 var ofFindings = []forgery{
 	{"a stage fewer", complete, func(e *Evidence) {
 		cutStage(e, 1)
@@ -106,8 +107,10 @@ var ofFindings = []forgery{
 		}
 		recount(e)
 	}, "the server sent them after"},
-	{"times ten times the server's", complete, func(e *Evidence) { stretch(e, 10); recount(e) }, "longer than the server's"},
-	{"times a tenth of the server's", complete, func(e *Evidence) { stretch(e, 0.1); recount(e) }, "the server sent them after"},
+	{"times ten times the server's", complete, func(e *Evidence) { stretch(e, 10); recount(e) },
+		"longer than the server's"},
+	{"times a tenth of the server's", complete, func(e *Evidence) { stretch(e, 0.1); recount(e) },
+		"the server sent them after"},
 	{"a stage that has not ended", constant, func(e *Evidence) {
 		addMissing(e, 0, "the stage did not end: the coordinator died or is still at it")
 		keepRows(e, func(r Row) bool { return r.Index < 100 })
@@ -135,8 +138,10 @@ var ofStages = []forgery{
 	{"of another seed", complete, func(e *Evidence) { *e.Results.Run.Seed++ }, "should be of"},
 	{"stages in another order", complete, func(e *Evidence) { slices.Reverse(e.Results.Stages) }, "stands in place"},
 	{"another concurrency", complete, func(e *Evidence) { *e.Results.Stages[1].Load.Concurrency = 8 }, "another load"},
-	{"another arrival process", complete, func(e *Evidence) { *e.Results.Stages[0].Load.Arrival = "poisson" }, "another load"},
-	{"fewer requests planned", complete, func(e *Evidence) { *e.Results.Stages[0].Requests.Planned = 200 }, "another load"},
+	{"another arrival process", complete, func(e *Evidence) { *e.Results.Stages[0].Load.Arrival = "poisson" },
+		"another load"},
+	{"fewer requests planned", complete, func(e *Evidence) { *e.Results.Stages[0].Requests.Planned = 200 },
+		"another load"},
 	{"a shorter stage", constant, func(e *Evidence) { *e.Results.Stages[0].Load.DurationS = 5 }, "another load"},
 	{"concurrency 1 that calls itself 9", complete, func(e *Evidence) {
 		at := int64(0)
@@ -148,17 +153,24 @@ var ofStages = []forgery{
 		}
 		recount(e)
 	}, "in flight at most"},
-	{"complete, with something missing", complete, func(e *Evidence) { e.Results.Run.Missing = []string{"a stage"} }, "things that are missing"},
-	{"a stage that is complete but for its words", complete, func(e *Evidence) { e.Results.Stages[0].Missing = []string{"something"} }, "things are missing"},
-	{"complete, though a stage is not", lost, func(e *Evidence) { e.Results.Run.Complete, e.Results.Run.Missing = true, nil }, "the run is complete: true"},
+	{"complete, with something missing", complete, func(e *Evidence) { e.Results.Run.Missing = []string{"a stage"} },
+		"things that are missing"},
+	{"a stage that is complete but for its words", complete,
+		func(e *Evidence) { e.Results.Stages[0].Missing = []string{"something"} }, "things are missing"},
+	{"complete, though a stage is not", lost, func(e *Evidence) {
+		e.Results.Run.Complete, e.Results.Run.Missing = true,
+			nil
+	}, "the run is complete: true"},
 	{"a promise broken", complete, func(e *Evidence) {
 		e.Results.Run.Complete, e.Results.Run.Missing = false, []string{"something"}
 	}, "must be complete"},
 	{"a run without an end", complete, func(e *Evidence) { e.Results.Run.Outcome = nil }, "has no end of the run"},
 	{"stopped by nobody", failed, func(e *Evidence) { *e.Results.Run.Outcome = "stopped" }, "nobody stopped it"},
 	{"failed for no reason", failed, func(e *Evidence) { e.Results.Run.Reason = nil }, "does not say why"},
-	{"followers were told otherwise", complete, func(e *Evidence) { e.Notes.Ended.Complete = false }, "followers were told complete"},
-	{"the client was told otherwise", complete, func(e *Evidence) { code := 3; e.Notes.ClientCode = &code }, "the client ended with 3"},
+	{"followers were told otherwise", complete, func(e *Evidence) { e.Notes.Ended.Complete = false },
+		"followers were told complete"},
+	{"the client was told otherwise", complete, func(e *Evidence) { code := 3; e.Notes.ClientCode = &code },
+		"the client ended with 3"},
 	{"followers were told more", complete, func(e *Evidence) { tell(e, 0, 1) }, "followers were told that 269 ended"},
 	{"followers were told less", complete, func(e *Evidence) { tell(e, 0, -1) }, "followers were told that 267 ended"},
 	{"a start of another day", complete, func(e *Evidence) {
@@ -171,10 +183,13 @@ var ofStages = []forgery{
 
 var ofRows = []forgery{
 	{"a row twice", complete, func(e *Evidence) { e.Rows = append(e.Rows, e.Rows[3]); recount(e) }, "has 2 rows"},
-	{"a row of another agent", complete, func(e *Evidence) { e.Rows[3].Agent = "agent-9"; recount(e) }, "no agent of the script"},
-	{"a row of an agent that did not send it", complete, func(e *Evidence) { swapAgent(&e.Rows[3]) }, "its rows come to"},
+	{"a row of another agent", complete, func(e *Evidence) { e.Rows[3].Agent = "agent-9"; recount(e) },
+		"no agent of the script"},
+	{"a row of an agent that did not send it", complete, func(e *Evidence) { swapAgent(&e.Rows[3]) },
+		"its rows come to"},
 	{"completed, never answered", complete, func(e *Evidence) { served(e, 7).Answered = false }, "was not answered"},
-	{"completed, never sent", complete, func(e *Evidence) { keepServed(e, func(s Served) bool { return s.ID != ID{0, 7} }) }, "was not answered"},
+	{"completed, never sent", complete,
+		func(e *Evidence) { keepServed(e, func(s Served) bool { return s.ID != ID{0, 7} }) }, "was not answered"},
 	{"lacks one that was sent", complete, func(e *Evidence) { dropRow(e, 7) }, "complete, and lacks request 7"},
 	{"lacks one that was not sent", complete, func(e *Evidence) {
 		dropRow(e, 267)
@@ -185,15 +200,22 @@ var ofRows = []forgery{
 		recount(e)
 	}, "complete, and lacks request 80"},
 	{"one that nobody asked for", complete, func(e *Evidence) { row(e, 7).Index = 300 }, "the script asks for 268"},
-	{"failed for no reason", complete, func(e *Evidence) { class := "timeout"; row(e, 7).ErrorClass = &class; recount(e) }, "no endpoint did"},
-	{"cut off, though answered", complete, func(e *Evidence) { row(e, 7).Cancelled = true; recount(e) }, "was answered and does not count"},
+	{"failed for no reason", complete,
+		func(e *Evidence) { class := "timeout"; row(e, 7).ErrorClass = &class; recount(e) }, "no endpoint did"},
+	{"cut off, though answered", complete, func(e *Evidence) { row(e, 7).Cancelled = true; recount(e) },
+		"was answered and does not count"},
 	{"sent twice", complete, func(e *Evidence) { e.Served = append(e.Served, *served(e, 7)) }, "was sent 2 times"},
 	{"a token short", complete, func(e *Evidence) { *row(e, 7).OutputTokens--; recount(e) }, "were asked for"},
-	{"a prompt of another length", complete, func(e *Evidence) { *row(e, 7).InputTokens = 40; recount(e) }, "the server counted"},
-	{"gaps that are not its own", complete, func(e *Evidence) { row(e, 7).ITLNs[0] += 1e6; recount(e) }, "gaps that sum up to"},
-	{"started before it was due", complete, func(e *Evidence) { row(e, 7).ScheduledNs += 50e6; recount(e) }, "scheduled at"},
-	{"a warm-up that was measured", takenOver, func(e *Evidence) { warm(e).Unmeasured = false; recount(e) }, "is of the warm-up: false"},
-	{"a measured one that is called warm-up", complete, func(e *Evidence) { row(e, 7).Unmeasured = true; recount(e) }, "requests of the warm-up"},
+	{"a prompt of another length", complete, func(e *Evidence) { *row(e, 7).InputTokens = 40; recount(e) },
+		"the server counted"},
+	{"gaps that are not its own", complete, func(e *Evidence) { row(e, 7).ITLNs[0] += 1e6; recount(e) },
+		"gaps that sum up to"},
+	{"started before it was due", complete, func(e *Evidence) { row(e, 7).ScheduledNs += 50e6; recount(e) },
+		"scheduled at"},
+	{"a warm-up that was measured", takenOver, func(e *Evidence) { warm(e).Unmeasured = false; recount(e) },
+		"is of the warm-up: false"},
+	{"a measured one that is called warm-up", complete, func(e *Evidence) { row(e, 7).Unmeasured = true; recount(e) },
+		"requests of the warm-up"},
 	{"arrivals all at once", lost, func(e *Evidence) {
 		for i := range e.Rows {
 			if r := &e.Rows[i]; r.Stage == 1 {
@@ -206,11 +228,13 @@ var ofRows = []forgery{
 }
 
 var ofTimes = []forgery{
-	{"all times half as long again", complete, func(e *Evidence) { stretch(e, 1.5); recount(e) }, "longer than the server's"},
+	{"all times half as long again", complete, func(e *Evidence) { stretch(e, 1.5); recount(e) },
+		"longer than the server's"},
 	{"sent later than said", complete, func(e *Evidence) {
 		for i := range e.Served {
 			s := &e.Served[i]
-			s.Arrived, s.FirstToken, s.LastToken, s.Ended = s.Arrived.Add(time.Second), s.FirstToken.Add(time.Second), s.LastToken.Add(time.Second), s.Ended.Add(time.Second)
+			s.Arrived, s.FirstToken, s.LastToken, s.Ended = s.Arrived.Add(time.Second), s.FirstToken.Add(time.Second),
+				s.LastToken.Add(time.Second), s.Ended.Add(time.Second)
 		}
 	}, "after it started them"},
 	{"one answer before the server had it", complete, func(e *Evidence) {
@@ -230,7 +254,8 @@ var ofTimes = []forgery{
 
 var ofLosses = []forgery{
 	{"a loss nobody is named for", constant, func(e *Evidence) { nameless(e, 0) }, "does not name it"},
-	{"a loss that the run does not name", constant, func(e *Evidence) { e.Results.Run.Missing = []string{"something"} }, "that the run does not name"},
+	{"a loss that the run does not name", constant, func(e *Evidence) { e.Results.Run.Missing = []string{"something"} },
+		"that the run does not name"},
 	{"a loss without an end", constant, func(e *Evidence) { lossOf(e, 0).ToS = nil }, "to which second"},
 	{"a loss before any fault", constant, func(e *Evidence) { lossOf(e, 0).FromS = 1 }, "long before any fault"},
 	{"a loss of another agent's requests", constant, func(e *Evidence) {
@@ -245,17 +270,22 @@ var ofLosses = []forgery{
 		n := uint64(100)
 		e.Results.Stages[0].Agents[0].NeverSent = &n
 	}, "is said not to have sent 100"},
-	{"seconds in which an agent stood still, and that nobody names", stopped, func(e *Evidence) { lossOf(e, 0).UnsentFromS = nil }, "lacks request 63"},
-	{"later seconds than those in which it stood still", stopped, func(e *Evidence) { *lossOf(e, 0).UnsentFromS += 2 }, "lacks request 63"},
-	{"no whole second in which it stood still", stopped, func(e *Evidence) { *lossOf(e, 0).UnsentFromS += 0.5 }, "before it could have failed to"},
-	{"what was never sent of what is missing as a whole", stopped, func(e *Evidence) { *lossOf(e, 0).UnsentFromS = lossOf(e, 0).FromS }, "could have failed to"},
+	{"seconds in which an agent stood still, and that nobody names", stopped,
+		func(e *Evidence) { lossOf(e, 0).UnsentFromS = nil }, "lacks request 63"},
+	{"later seconds than those in which it stood still", stopped, func(e *Evidence) { *lossOf(e, 0).UnsentFromS += 2 },
+		"lacks request 63"},
+	{"no whole second in which it stood still", stopped, func(e *Evidence) { *lossOf(e, 0).UnsentFromS += 0.5 },
+		"before it could have failed to"},
+	{"what was never sent of what is missing as a whole", stopped,
+		func(e *Evidence) { *lossOf(e, 0).UnsentFromS = lossOf(e, 0).FromS }, "could have failed to"},
 	{"an agent that was killed and stood still before", constant, func(e *Evidence) {
 		from := 0.0
 		lossOf(e, 0).UnsentFromS = &from
 	}, "could have failed to"},
 	{"a loss later than it was", constant, func(e *Evidence) { lossOf(e, 0).FromS += 3 }, "lost nothing before"},
 	{"a loss of more than its share", constant, func(e *Evidence) { lossOf(e, 0).Share = 0.9 }, "of the load"},
-	{"a loss that others took over under degrade", constant, func(e *Evidence) { lossOf(e, 0).TakenOver = true }, "taken over under degrade"},
+	{"a loss that others took over under degrade", constant, func(e *Evidence) { lossOf(e, 0).TakenOver = true },
+		"taken over under degrade"},
 	{"rows of what is said to be missing", constant, func(e *Evidence) { lossOf(e, 0).FromS = 2 }, "is said to"},
 	{"Poisson arrivals of agents that lost nothing", lost, func(e *Evidence) {
 		keepRows(e, func(r Row) bool { return r.Stage != 0 || r.Index%2 == 0 })
@@ -283,8 +313,10 @@ var ofLosses = []forgery{
 		keepRows(e, func(r Row) bool { return r.Index > 10 })
 		recount(e)
 	}, "lacks request"},
-	{"an agent of nobody's", constant, func(e *Evidence) { e.Results.Stages[0].Agents[0].Name = "agent-7" }, "the script does not"},
-	{"an agent in another region", complete, func(e *Evidence) { e.Results.Stages[0].Agents[0].Region = "ap" }, "the script says"},
+	{"an agent of nobody's", constant, func(e *Evidence) { e.Results.Stages[0].Agents[0].Name = "agent-7" },
+		"the script does not"},
+	{"an agent in another region", complete, func(e *Evidence) { e.Results.Stages[0].Agents[0].Region = "ap" },
+		"the script says"},
 }
 
 var ofEnds = []forgery{
@@ -293,7 +325,8 @@ var ofEnds = []forgery{
 	}, "after the run's end"},
 	{"load without a coordinator", complete, func(e *Evidence) {
 		at := served(e, 200).Arrived
-		e.Notes.Struck = []Strike{{Kind: script.KillCoordinator, Span: Span{at.Add(-e.Script.LeaseOf() - time.Second), at.Add(time.Second)}}}
+		e.Notes.Struck = []Strike{{Kind: script.KillCoordinator, Span: Span{at.Add(-e.Script.LeaseOf() - time.Second),
+			at.Add(time.Second)}}}
 	}, "longer than the lease"},
 }
 
@@ -425,7 +458,8 @@ func (s *stage) recount() {
 	for i := range s.Endpoints {
 		s.Endpoints[i] = partOf(all)
 	}
-	agents, regions := s.rowsBy(func(r *Row) string { return r.Agent }), s.rowsBy(func(r *Row) string { return s.regionOf(r.Agent) })
+	agents, regions := s.rowsBy(func(r *Row) string { return r.Agent }),
+		s.rowsBy(func(r *Row) string { return s.regionOf(r.Agent) })
 	for i := range s.Agents {
 		s.Agents[i].Part = partOf(sumOf(agents[s.Agents[i].Name]))
 	}
@@ -447,7 +481,8 @@ func of(values []int64) *Distribution {
 	mean, std := moments(values)
 	at := func(q float64) float64 { return millis(values[min(len(values)-1, int(q*float64(len(values))))]) }
 	low, high, p95, p999 := at(0), at(1), at(0.95), at(0.999)
-	return &Distribution{Count: uint64(len(values)), Mean: mean, Std: &std, Min: &low, Max: &high, P50: at(0.5), P90: at(0.9), P95: &p95, P99: at(0.99), P999: &p999}
+	return &Distribution{Count: uint64(len(values)), Mean: mean, Std: &std, Min: &low, Max: &high, P50: at(0.5),
+		P90: at(0.9), P95: &p95, P99: at(0.99), P999: &p999}
 }
 
 // Evidence that is kept is the same when it is read again.

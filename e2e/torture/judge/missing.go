@@ -11,24 +11,27 @@ import (
 	"github.com/spate-load/spate/e2e/torture/script"
 )
 
-// judgeTwice says where an arrival of an open loop was sent twice: who takes a part over must know that nobody else sends it.
+// judgeTwice says where an arrival of an open loop was sent twice: who takes a part over must know that nobody else
+// sends it.
 func (s *stage) judgeTwice() {
 	for id, all := range s.served {
 		if id.Stage == s.Index && len(all) > 1 && (s.open() || s.Complete) {
-			s.wrong("stage %d request %d was sent %d times, the last time %v after the start", id.Stage, id.Index, len(all), all[len(all)-1].Arrived.Sub(s.start))
+			s.wrong("stage %d request %d was sent %d times, the last time %v after the start", id.Stage, id.Index,
+				len(all), all[len(all)-1].Arrived.Sub(s.start))
 		}
 	}
 }
 
-// judgeMissing looks at each request that the script asks for, or the server had, and that has no row: of a complete stage there is none, of
-// another one each must lie where the result says that something is missing.
+// judgeMissing looks at each request that the script asks for, or the server had, and that has no row: of a complete
+// stage there is none, of another one each must lie where the result says that something is missing.
 func (s *stage) judgeMissing() {
 	lacking := s.lacking()
 	for _, index := range lacking {
 		id := ID{s.Index, index}
 		if s.Complete {
 			s.Lost++
-			s.wrong("stage %d is complete, and lacks request %d, which the server had %d times", s.Index, index, len(s.served[id]))
+			s.wrong("stage %d is complete, and lacks request %d, which the server had %d times", s.Index, index,
+				len(s.served[id]))
 		} else if why := s.unexcused(id); why != "" {
 			s.Lost++
 			s.wrong("stage %d lacks request %d: %s", s.Index, index, why)
@@ -38,7 +41,8 @@ func (s *stage) judgeMissing() {
 	}
 	s.judgeOverdue()
 	for id, all := range s.served {
-		if rows := s.judge.rows[id]; id.Stage == s.Index && s.Complete && len(rows) > 0 && all[0].Answered && !rows[0].Completed() {
+		if rows := s.judge.rows[id]; id.Stage == s.Index && s.Complete && len(rows) > 0 && all[0].Answered &&
+			!rows[0].Completed() {
 			s.wrong("stage %d is complete, and request %d was answered and does not count as that", id.Stage, id.Index)
 		}
 	}
@@ -59,12 +63,14 @@ func (s *stage) judgeOverdue() {
 		}
 		if uint64(n) > said {
 			s.Lost += n
-			s.wrong("stage %d: agent %s stood still and did not send %d requests, and is said not to have sent %d", s.Index, name, n, said)
+			s.wrong("stage %d: agent %s stood still and did not send %d requests, and is said not to have sent %d",
+				s.Index, name, n, said)
 		}
 	}
 }
 
-// lacking are the requests without a row. Where it is not known how many there are, those up to the last one of an open loop that anybody heard of.
+// lacking are the requests without a row. Where it is not known how many there are, those up to the last one of an open
+// loop that anybody heard of.
 func (s *stage) lacking() (out []uint64) {
 	n, known := s.asked()
 	had := map[uint64]bool{}
@@ -115,7 +121,10 @@ func (s *stage) mayHaveHad(index uint64) (names []string) {
 		names = append(names, owner)
 	}
 	for _, a := range s.Agents {
-		passed := slices.ContainsFunc(s.Agents, func(b Agent) bool { return b.Name == owner && b.Loss != nil && b.Loss.TakenOver })
+		passed := slices.ContainsFunc(s.Agents, func(b Agent) bool {
+			return b.Name == owner && b.Loss != nil &&
+				b.Loss.TakenOver
+		})
 		if joined := a.JoinedS != nil; !known || passed || joined {
 			names = append(names, a.Name)
 		}
@@ -126,7 +135,8 @@ func (s *stage) mayHaveHad(index uint64) (names []string) {
 // undelivered is how long before a fault an agent may have had something that it had not handed over yet.
 const undelivered = 3 * time.Second
 
-// blurred is how far from the borders of its seconds what is missing may lie: answers take a while, and count when they end.
+// blurred is how far from the borders of its seconds what is missing may lie: answers take a while, and count when they
+// end.
 func (s *stage) blurred() time.Duration {
 	blur := time.Second + late + time.Duration(s.Script.OutputTokens+2)*s.Script.Step
 	for _, f := range s.Script.Faults {
@@ -155,11 +165,12 @@ func (s *stage) outside(id ID, a Agent) string {
 
 // names reports whether what is missing names an agent.
 func (s *stage) names(agent string) bool {
-	return slices.ContainsFunc(s.Missing, func(words string) bool { return strings.HasPrefix(words, "agent "+agent+" ") })
+	return slices.ContainsFunc(s.Missing,
+		func(words string) bool { return strings.HasPrefix(words, "agent "+agent+" ") })
 }
 
-// when is the time from the stage's start in which a request was under way, or at which it was due. It is not known of requests of a closed
-// loop that were not sent.
+// when is the time from the stage's start in which a request was under way, or at which it was due. It is not known of
+// requests of a closed loop that were not sent.
 func (s *stage) when(id ID) (from, to time.Duration, known bool) {
 	if all := s.served[id]; len(all) > 0 {
 		return all[0].Arrived.Sub(s.start), all[len(all)-1].Ended.Sub(s.start), true
@@ -191,7 +202,8 @@ func (s *stage) due(index uint64) (from, to time.Duration) {
 	return from, to
 }
 
-// outsideLoss says why a request was not lost with an agent: it ended before that was, or began or was due when others had taken the part over.
+// outsideLoss says why a request was not lost with an agent: it ended before that was, or began or was due when others
+// had taken the part over.
 func (s *stage) outsideLoss(id ID, a Agent) string {
 	from, to, known := s.when(id)
 	if !known {
@@ -203,7 +215,8 @@ func (s *stage) outsideLoss(id ID, a Agent) string {
 			s.overdue[a.Name]++ // it stood still, and had not sent this one when it was lost
 			return ""
 		}
-		return fmt.Sprintf("it ended or was due %v after the start, and agent %s lost nothing before second %v", to, a.Name, a.Loss.FromS)
+		return fmt.Sprintf("it ended or was due %v after the start, and agent %s lost nothing before second %v", to,
+			a.Name, a.Loss.FromS)
 	}
 	if a.Loss.ToS == nil {
 		return ""
@@ -213,7 +226,8 @@ func (s *stage) outsideLoss(id ID, a Agent) string {
 		return fmt.Sprintf("it was due %v after the start, when the part of agent %s had been taken over", from, a.Name)
 	}
 	if from > end+s.blurred() {
-		return fmt.Sprintf("it began %v after the start, and what agent %s lost ends at second %v", from, a.Name, *a.Loss.ToS)
+		return fmt.Sprintf("it began %v after the start, and what agent %s lost ends at second %v", from, a.Name,
+			*a.Loss.ToS)
 	}
 	return ""
 }
@@ -241,8 +255,8 @@ func (s *stage) beforeEnd(id ID) string {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// judgeAgents looks at what is said to be missing of agents: it is in words, within the time of the faults that can be why, and no more than the
-// agent's part.
+// judgeAgents looks at what is said to be missing of agents: it is in words, within the time of the faults that can be
+// why, and no more than the agent's part.
 func (s *stage) judgeAgents() {
 	if !s.Complete {
 		s.judgeWords()
@@ -259,12 +273,14 @@ func (s *stage) judgeAgents() {
 		}
 		some = true
 		if s.Complete || !s.names(a.Name) {
-			s.wrong("stage %d: agent %s is missing something, and what is missing does not name it: %q", s.Index, a.Name, s.Missing)
+			s.wrong("stage %d: agent %s is missing something, and what is missing does not name it: %q", s.Index,
+				a.Name, s.Missing)
 		}
 		if a.Loss != nil {
 			s.judgeLoss(a)
 		} else if s.Outcome == "done" {
-			s.wrong("stage %d: agent %s failed (%s), the run went on, and it is not said what was lost", s.Index, a.Name, *a.Failure)
+			s.wrong("stage %d: agent %s failed (%s), the run went on, and it is not said what was lost", s.Index,
+				a.Name, *a.Failure)
 		}
 	}
 	if !some && !s.Complete {
@@ -272,18 +288,21 @@ func (s *stage) judgeAgents() {
 	}
 }
 
-// judgeWords looks at the words for what is missing: the run repeats them, and only a full disk leaves a stage without an end.
+// judgeWords looks at the words for what is missing: the run repeats them, and only a full disk leaves a stage without
+// an end.
 func (s *stage) judgeWords() {
 	for _, words := range s.Missing {
 		if !slices.Contains(s.Results.Run.Missing, fmt.Sprintf("stage %d: %s", s.Index+1, words)) {
 			s.wrong("stage %d lacks something that the run does not name: %s", s.Index, words)
 		}
 		ended := !strings.Contains(words, "did not end") && !strings.Contains(words, "never started")
-		if !ended && !s.Notes.struck(script.FullDisk) && (s.Outcome == "done" || strings.Contains(words, "did not end")) {
+		if !ended && !s.Notes.struck(script.FullDisk) &&
+			(s.Outcome == "done" || strings.Contains(words, "did not end")) {
 			s.wrong("stage %d has no end, and no disk was full: %s", s.Index, words)
 		}
 	}
-	if s.Outcome == "failed" && int(s.Index) != len(s.Results.Stages)-1 && !slices.ContainsFunc(s.Agents, func(a Agent) bool { return a.Loss != nil }) {
+	if s.Outcome == "failed" && int(s.Index) != len(s.Results.Stages)-1 &&
+		!slices.ContainsFunc(s.Agents, func(a Agent) bool { return a.Loss != nil }) {
 		s.wrong("stage %d failed, and the run went on", s.Index)
 	}
 }
@@ -298,13 +317,16 @@ func (s *stage) judgeLoss(a Agent) {
 	if at, err := time.Parse(time.RFC3339Nano, *s.StartTime); err == nil {
 		s.start = s.Notes.instantOf(at)
 	}
-	if hurt := s.hurt(a.Name); s.start.Add(seconds(l.FromS)+undelivered) < hurt && l.FromS > 0 || hurt == math.MaxInt64 {
-		s.wrong("stage %d: agent %s is said to have lost all from second %v on, long before any fault", s.Index, a.Name, l.FromS)
+	if hurt := s.hurt(a.Name); s.start.Add(seconds(l.FromS)+undelivered) < hurt && l.FromS > 0 ||
+		hurt == math.MaxInt64 {
+		s.wrong("stage %d: agent %s is said to have lost all from second %v on, long before any fault", s.Index,
+			a.Name, l.FromS)
 	}
 	s.judgeUnsent(a)
 	s.judgeLossEnd(a)
 	if s.first(a) && math.Abs(l.Share-s.shareOf(a.Name)) > 1e-6 {
-		s.wrong("stage %d: agent %s is said to have had %v of the load, the script gives it %v", s.Index, a.Name, l.Share, s.shareOf(a.Name))
+		s.wrong("stage %d: agent %s is said to have had %v of the load, the script gives it %v", s.Index, a.Name,
+			l.Share, s.shareOf(a.Name))
 	}
 	if len(s.partsOf(a.Name)) == 1 { // else another process of the name may have gone on
 		s.judgeRowsOfLoss(a)
@@ -322,22 +344,26 @@ func (s *stage) judgeUnsent(a Agent) {
 	if !s.frozen(a.Name, s.start.Add(seconds(a.Loss.FromS)+s.blurred())) {
 		earliest = earliest.Add(s.Script.LeaseOf())
 	}
-	if *from < 0 || *from != math.Trunc(*from) || *from >= a.Loss.FromS || s.start.Add(seconds(*from)+undelivered) < earliest {
+	if *from < 0 || *from != math.Trunc(*from) || *from >= a.Loss.FromS ||
+		s.start.Add(seconds(*from)+undelivered) < earliest {
 		s.wrong("stage %d: agent %s is said not to have sent what was due from second %v on, %v before it could have failed to",
 			s.Index, a.Name, *from, earliest.Sub(s.start.Add(seconds(*from))))
 	}
 }
 
-// sound reports whether a loss can be one: of some of the load, from a whole second on, and to a moment if others took the part over.
+// sound reports whether a loss can be one: of some of the load, from a whole second on, and to a moment if others took
+// the part over.
 func (l *Loss) sound() bool {
-	return l.Share > 0 && l.Share <= 1 && l.FromS >= 0 && l.FromS == math.Trunc(l.FromS) && (!l.TakenOver || l.ToS != nil)
+	return l.Share > 0 && l.Share <= 1 && l.FromS >= 0 && l.FromS == math.Trunc(l.FromS) &&
+		(!l.TakenOver || l.ToS != nil)
 }
 
 // judgeRowsOfLoss looks whether there are rows of what is said to be missing.
 func (s *stage) judgeRowsOfLoss(a Agent) {
 	for _, r := range s.rows {
 		if r.Agent == a.Name && float64(r.EndNs) >= (a.Loss.FromS+1)*1e9 {
-			s.wrong("stage %d: all of agent %s is said to be missing from second %v on, and request %d ended at %v", s.Index, a.Name, a.Loss.FromS, r.Index, time.Duration(r.EndNs))
+			s.wrong("stage %d: all of agent %s is said to be missing from second %v on, and request %d ended at %v",
+				s.Index, a.Name, a.Loss.FromS, r.Index, time.Duration(r.EndNs))
 			return
 		}
 	}
@@ -368,9 +394,13 @@ func (s *stage) judgeLossEnd(a Agent) {
 	}
 }
 
-// first reports whether an agent had its own part when it was lost, no more and no less: nobody else was lost, and nobody joined.
+// first reports whether an agent had its own part when it was lost, no more and no less: nobody else was lost, and
+// nobody joined.
 func (s *stage) first(a Agent) bool {
-	return !slices.ContainsFunc(s.Agents, func(b Agent) bool { return b.JoinedS != nil || b.Name != a.Name && b.Loss != nil })
+	return !slices.ContainsFunc(s.Agents, func(b Agent) bool {
+		return b.JoinedS != nil || b.Name != a.Name &&
+			b.Loss != nil
+	})
 }
 
 // shareOf is an agent's share of the load by the script.
@@ -383,8 +413,8 @@ func (s *stage) shareOf(agent string) float64 {
 	return float64(shares[s.placeOf(agent)]) / float64(all)
 }
 
-// judgeShares looks whether no more Poisson arrivals are missing than the part of the agents that lost something: whose an arrival was cannot
-// be told.
+// judgeShares looks whether no more Poisson arrivals are missing than the part of the agents that lost something: whose
+// an arrival was cannot be told.
 func (s *stage) judgeShares(lacking []uint64) {
 	if !s.open() || s.load.Arrival == "constant" || s.Outcome != "done" {
 		return
@@ -407,7 +437,8 @@ func (s *stage) judgeShares(lacking []uint64) {
 	}
 }
 
-// judgeUnbegun says where requests of a closed loop were neither begun nor taken over, though all that was not begun is said to be taken over.
+// judgeUnbegun says where requests of a closed loop were neither begun nor taken over, though all that was not begun is
+// said to be taken over.
 func (s *stage) judgeUnbegun(lacking []uint64) {
 	if s.open() || s.load.Requests == 0 || s.Outcome != "done" {
 		return
@@ -439,7 +470,8 @@ func (s *stage) judgeUnbegunShare(lacking []uint64) {
 			most += owed[a.Name]
 		}
 	}
-	if unbegun := s.unbegun(lacking); unbegun > most && !slices.ContainsFunc(s.Agents, func(a Agent) bool { return a.Loss != nil && a.Loss.TakenOver }) {
+	if unbegun := s.unbegun(lacking); unbegun > most &&
+		!slices.ContainsFunc(s.Agents, func(a Agent) bool { return a.Loss != nil && a.Loss.TakenOver }) {
 		s.Lost += unbegun
 		s.wrong("stage %d: %d requests were begun by nobody, and those who were lost owed %d", s.Index, unbegun, most)
 	}

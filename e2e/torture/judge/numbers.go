@@ -61,7 +61,8 @@ func (s *stage) partsIn(region string) (parts []Part) {
 	return parts
 }
 
-// judgePart compares the rows of a part with what is said of it. Of several processes of one name only the sums are known.
+// judgePart compares the rows of a part with what is said of it. Of several processes of one name only the sums are
+// known.
 func (s *stage) judgePart(what string, rows []*Row, parts []Part) {
 	if len(parts) == 1 {
 		s.same(what, sumOf(rows), parts[0])
@@ -69,7 +70,8 @@ func (s *stage) judgePart(what string, rows []*Row, parts []Part) {
 	}
 	is, want := Counts{}, sumOf(rows).counts
 	for _, p := range parts {
-		is.Completed, is.Failed, is.Cancelled = is.Completed+p.Requests.Completed, is.Failed+p.Requests.Failed, is.Cancelled+p.Requests.Cancelled
+		is.Completed, is.Failed, is.Cancelled = is.Completed+p.Requests.Completed, is.Failed+p.Requests.Failed,
+			is.Cancelled+p.Requests.Cancelled
 	}
 	if is.Completed != want.Completed || is.Failed != want.Failed || is.Cancelled != want.Cancelled {
 		s.wrong("stage %d: %+v requests %s, its rows come to %+v", s.Index, is, what, want)
@@ -137,14 +139,16 @@ func (s *stage) same(what string, want sum, is Part) {
 		s.wrong("stage %d: errors %s: %v", s.Index, what, is.Errors)
 	}
 	if high := s.mostStarted(want); is.Requests.Started < want.counts.Started || is.Requests.Started > high {
-		s.wrong("stage %d: %d requests started %s, its rows come to %d, and the server had %d at most", s.Index, is.Requests.Started, what, want.counts.Started, high)
+		s.wrong("stage %d: %d requests started %s, its rows come to %d, and the server had %d at most", s.Index,
+			is.Requests.Started, what, want.counts.Started, high)
 	}
 	s.judgeDistribution("TTFT "+what, want.ttft, is.TTFT)
 	s.judgeDistribution("TPOT "+what, want.tpot, is.TPOT)
 	s.judgeDistribution("E2E "+what, want.e2e, is.E2E)
 }
 
-// mostStarted is how many requests may have started where rows are of some of them: of a stage that is not complete, all that the server had.
+// mostStarted is how many requests may have started where rows are of some of them: of a stage that is not complete,
+// all that the server had.
 func (s *stage) mostStarted(rows sum) uint64 {
 	if s.Complete {
 		return rows.counts.Started
@@ -162,7 +166,8 @@ func (s *stage) mostStarted(rows sum) uint64 {
 func (s *stage) judgeUnmeasured(rows uint64) {
 	is := s.Requests.Unmeasured
 	if is < rows || is > uint64(s.load.Warmup) || s.Complete && (is != rows || rows != uint64(s.load.Warmup)) {
-		s.wrong("stage %d: %d requests of the warm-up, its rows come to %d, the script asks for %d", s.Index, is, rows, s.load.Warmup)
+		s.wrong("stage %d: %d requests of the warm-up, its rows come to %d, the script asks for %d", s.Index, is, rows,
+			s.load.Warmup)
 	}
 }
 
@@ -180,7 +185,8 @@ func (s *stage) judgeDistribution(what string, values []int64, is *Distribution)
 	case is == nil && len(values) > 0, is != nil && is.Count > 0 && len(values) == 0:
 		s.wrong("stage %d: %s: a distribution %v for %d values", s.Index, what, is, len(values))
 	case is != nil && !is.of(values):
-		s.wrong("stage %d: %s: mean %v, p50 %v, p99 %v of %d values is not what its %d rows come to", s.Index, what, is.Mean, is.P50, is.P99, is.Count, len(values))
+		s.wrong("stage %d: %s: mean %v, p50 %v, p99 %v of %d values is not what its %d rows come to", s.Index, what,
+			is.Mean, is.P50, is.P99, is.Count, len(values))
 	}
 }
 
@@ -188,11 +194,13 @@ func (s *stage) judgeDistribution(what string, values []int64, is *Distribution)
 func (d *Distribution) of(values []int64) bool {
 	slices.Sort(values)
 	mean, std := moments(values)
-	ok := d.Count == uint64(len(values)) && near(d.Mean, mean, 1e-6) && about(d.P50, values, 0.5) && about(d.P90, values, 0.9) && about(d.P99, values, 0.99)
+	ok := d.Count == uint64(len(values)) && near(d.Mean, mean, 1e-6) && about(d.P50, values, 0.5) &&
+		about(d.P90, values, 0.9) && about(d.P99, values, 0.99)
 	if !ok || d.short() {
 		return ok
 	}
-	return d.whole() && near(*d.Std, std, 2e-6) && near(*d.Min, millis(values[0]), 2e-6) && near(*d.Max, millis(values[len(values)-1]), 2e-6) &&
+	return d.whole() && near(*d.Std, std, 2e-6) && near(*d.Min, millis(values[0]), 2e-6) &&
+		near(*d.Max, millis(values[len(values)-1]), 2e-6) &&
 		about(*d.P95, values, 0.95) && about(*d.P999, values, 0.999)
 }
 
@@ -212,7 +220,8 @@ func (s *stage) judgeRates(all sum) {
 		s.wrong("stage %d: input tokens %v, its rows come to %d", s.Index, s.InputTokens, all.input)
 	}
 	if s.DurationS == nil || s.RequestThroughput == nil || s.OutputTokenThroughput == nil {
-		if len(s.steadfast()) > 0 || s.DurationS != nil || s.RequestThroughput != nil || s.OutputTokenThroughput != nil {
+		if len(s.steadfast()) > 0 || s.DurationS != nil || s.RequestThroughput != nil ||
+			s.OutputTokenThroughput != nil {
 			s.wrong("stage %d lacks its duration or its rates", s.Index)
 		}
 		return
@@ -222,8 +231,10 @@ func (s *stage) judgeRates(all sum) {
 	if d := *s.DurationS; d > took+1e-6 || d < least-1e-6 {
 		s.wrong("stage %d took %v s, its rows %v s, those of agents that lost nothing %v s", s.Index, d, took, least)
 	}
-	if d := *s.DurationS; !near(*s.RequestThroughput, float64(all.counts.Completed)/d, 1e-6) || !near(*s.OutputTokenThroughput, float64(all.output)/d, 1e-6) {
-		s.wrong("stage %d: %v requests/s and %v tokens/s over %v s, its rows come to %d and %d", s.Index, *s.RequestThroughput, *s.OutputTokenThroughput, d,
+	if d := *s.DurationS; !near(*s.RequestThroughput, float64(all.counts.Completed)/d, 1e-6) ||
+		!near(*s.OutputTokenThroughput, float64(all.output)/d, 1e-6) {
+		s.wrong("stage %d: %v requests/s and %v tokens/s over %v s, its rows come to %d and %d", s.Index,
+			*s.RequestThroughput, *s.OutputTokenThroughput, d,
 			all.counts.Completed, all.output)
 	}
 }
@@ -231,7 +242,10 @@ func (s *stage) judgeRates(all sum) {
 // steadfast are the measured rows of agents of which nothing is missing: the result has their totals.
 func (s *stage) steadfast() (rows []*Row) {
 	for _, r := range s.rows {
-		lacks := s.names(r.Agent) || slices.ContainsFunc(s.Agents, func(a Agent) bool { return a.Name == r.Agent && (a.Loss != nil || a.Failure != nil) })
+		lacks := s.names(r.Agent) || slices.ContainsFunc(s.Agents, func(a Agent) bool {
+			return a.Name == r.Agent &&
+				(a.Loss != nil || a.Failure != nil)
+		})
 		if !lacks && !r.Unmeasured {
 			rows = append(rows, r)
 		}

@@ -4,12 +4,14 @@ import (
 	"slices"
 )
 
-// judgeRows looks at single rows: each request is there once, is whole in itself, and what counts as completed was answered.
+// judgeRows looks at single rows: each request is there once, is whole in itself, and what counts as completed was
+// answered.
 func (j *judge) judgeRows() {
 	for id, rows := range j.rows {
 		if len(rows) > 1 {
 			j.Twice++
-			j.wrong("stage %d request %d has %d rows, of %s and %s", id.Stage, id.Index, len(rows), rows[0].Agent, rows[1].Agent)
+			j.wrong("stage %d request %d has %d rows, of %s and %s", id.Stage, id.Index, len(rows), rows[0].Agent,
+				rows[1].Agent)
 		}
 		if int(id.Stage) >= len(j.Results.Stages) {
 			j.wrong("a row is of stage %d, which is not in the result", id.Stage)
@@ -31,7 +33,8 @@ func (j *judge) judgeRow(r *Row) {
 		j.wrong("stage %d request %d failed (%s), and no endpoint did", r.Stage, r.Index, *r.ErrorClass)
 	}
 	if r.StartNs < r.ScheduledNs || r.EndNs < r.StartNs || r.ScheduledNs < 0 {
-		j.wrong("stage %d request %d: scheduled at %d, started at %d, ended at %d ns", r.Stage, r.Index, r.ScheduledNs, r.StartNs, r.EndNs)
+		j.wrong("stage %d request %d: scheduled at %d, started at %d, ended at %d ns", r.Stage, r.Index, r.ScheduledNs,
+			r.StartNs, r.EndNs)
 	}
 	if r.Completed() {
 		j.judgeAnswer(r)
@@ -46,14 +49,16 @@ func (j *judge) judgeAnswer(r *Row) {
 		return
 	}
 	if *r.OutputTokens != asked || r.TokenFrames != asked || len(r.ITLNs) != int(asked)-1 {
-		j.wrong("stage %d request %d has %d tokens in %d frames with %d gaps, %d were asked for", r.Stage, r.Index, *r.OutputTokens, r.TokenFrames, len(r.ITLNs), asked)
+		j.wrong("stage %d request %d has %d tokens in %d frames with %d gaps, %d were asked for", r.Stage, r.Index,
+			*r.OutputTokens, r.TokenFrames, len(r.ITLNs), asked)
 	}
 	sum := int64(0)
 	for _, gap := range r.ITLNs {
 		sum += gap
 	}
 	if *r.FirstTokenNs < r.StartNs || *r.LastTokenNs > r.EndNs || sum != *r.LastTokenNs-*r.FirstTokenNs {
-		j.wrong("stage %d request %d: start %d, tokens from %d to %d, end %d ns, and gaps that sum up to %d", r.Stage, r.Index, r.StartNs, *r.FirstTokenNs, *r.LastTokenNs, r.EndNs, sum)
+		j.wrong("stage %d request %d: start %d, tokens from %d to %d, end %d ns, and gaps that sum up to %d", r.Stage,
+			r.Index, r.StartNs, *r.FirstTokenNs, *r.LastTokenNs, r.EndNs, sum)
 	}
 }
 

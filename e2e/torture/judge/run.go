@@ -11,8 +11,10 @@ import (
 // judgeRun looks at what the run says of itself.
 func (j *judge) judgeRun() {
 	run := j.Results.Run
-	if run.ID != j.Notes.RunID || run.Seed == nil || *run.Seed != j.Script.Seed || run.Plan == nil || *run.Plan != "torture" {
-		j.wrong("the result is of run %s, seed %v, plan %v: it should be of %s", run.ID, run.Seed, run.Plan, j.Notes.RunID)
+	if run.ID != j.Notes.RunID || run.Seed == nil || *run.Seed != j.Script.Seed || run.Plan == nil ||
+		*run.Plan != "torture" {
+		j.wrong("the result is of run %s, seed %v, plan %v: it should be of %s", run.ID, run.Seed, run.Plan,
+			j.Notes.RunID)
 	}
 	if j.promised() && !run.Complete {
 		j.Lost++
@@ -22,11 +24,13 @@ func (j *judge) judgeRun() {
 	j.judgeOutcome()
 }
 
-// judgeStages compares the stages with those of the script: each is there, in order, or the run says that it is missing.
+// judgeStages compares the stages with those of the script: each is there, in order, or the run says that it is
+// missing.
 func (j *judge) judgeStages() {
 	run, stages, loads := j.Results.Run, j.Results.Stages, j.Script.Loads
 	if run.StagesPlanned != len(loads) || len(stages) > len(loads) {
-		j.wrong("%d stages are said to be planned and %d are there: the script has %d", run.StagesPlanned, len(stages), len(loads))
+		j.wrong("%d stages are said to be planned and %d are there: the script has %d", run.StagesPlanned,
+			len(stages), len(loads))
 	}
 	whole := len(stages) == len(loads)
 	for i, s := range stages {
@@ -40,7 +44,8 @@ func (j *judge) judgeStages() {
 	}
 	whole = whole && j.Outcome == "done"
 	if run.Complete != whole || run.Complete != (len(run.Missing) == 0) {
-		j.wrong("the run is complete: %v, with %d of %d stages, outcome %q and %d things that are missing", run.Complete, len(stages), len(loads), j.Outcome, len(run.Missing))
+		j.wrong("the run is complete: %v, with %d of %d stages, outcome %q and %d things that are missing",
+			run.Complete, len(stages), len(loads), j.Outcome, len(run.Missing))
 	}
 	for id := range j.served {
 		if int(id.Stage) >= len(stages) {
@@ -67,7 +72,8 @@ func (j *judge) judgeOutcome() {
 	j.judgeEndTold(full)
 }
 
-// judgeEndTold compares what followers and the client were told at the end with the result. They may not have heard all of a full disk.
+// judgeEndTold compares what followers and the client were told at the end with the result. They may not have heard all
+// of a full disk.
 func (j *judge) judgeEndTold(full bool) {
 	complete := j.Results.Run.Complete
 	if told := j.Notes.Ended; told != nil && !full && told.Complete != complete {
@@ -81,7 +87,8 @@ func (j *judge) judgeEndTold(full bool) {
 // judgeLoad compares the stage's load point with the script's.
 func (s *stage) judgeLoad() {
 	l, is := s.load, s.Load
-	same := equal(is.Concurrency, l.Concurrency) && equal(is.Rate, float64(l.Rate)) && equal(is.Requests, uint64(l.Requests))
+	same := equal(is.Concurrency, l.Concurrency) && equal(is.Rate, float64(l.Rate)) &&
+		equal(is.Requests, uint64(l.Requests))
 	if l.Rate > 0 {
 		same = same && equal(is.Arrival, l.Arrival)
 	}
@@ -104,7 +111,8 @@ func equal[T comparable](field *T, want T) bool {
 	return *field == want
 }
 
-// judgeTold compares what followers were told last of a stage with the result, which is worked out again from the ledger.
+// judgeTold compares what followers were told last of a stage with the result, which is worked out again from the
+// ledger.
 func (s *stage) judgeTold() {
 	told, ok := s.Notes.Told[s.Index]
 	if !ok || s.Notes.struck("full-disk") {

@@ -9,7 +9,8 @@ import (
 	"github.com/spate-load/spate/e2e/torture/script"
 )
 
-// asked is how many requests the script asks for, warm-up included. It is not known where only the server's pace or chance can tell.
+// asked is how many requests the script asks for, warm-up included. It is not known where only the server's pace or
+// chance can tell.
 func (s *stage) asked() (n uint64, known bool) {
 	l := s.load
 	switch {
@@ -47,7 +48,8 @@ func (s *stage) judgeSchedule() {
 	}
 	for _, r := range rows {
 		if s.open() && r.Unmeasured != (r.Index < uint64(s.load.Warmup)) {
-			s.wrong("stage %d request %d is of the warm-up: %v, which has %d", s.Index, r.Index, r.Unmeasured, s.load.Warmup)
+			s.wrong("stage %d request %d is of the warm-up: %v, which has %d", s.Index, r.Index, r.Unmeasured,
+				s.load.Warmup)
 			return
 		}
 	}
@@ -57,7 +59,8 @@ func (s *stage) judgeSchedule() {
 func (s *stage) judgeConstant(rows []*Row) {
 	for _, r := range rows {
 		if due := s.dueConstant(r.Index); abs(r.ScheduledNs-due.Nanoseconds()) > 1000 {
-			s.wrong("stage %d request %d was due at %v by its row, and at %v by the script", s.Index, r.Index, time.Duration(r.ScheduledNs), due)
+			s.wrong("stage %d request %d was due at %v by its row, and at %v by the script", s.Index, r.Index,
+				time.Duration(r.ScheduledNs), due)
 			return
 		}
 	}
@@ -75,8 +78,8 @@ const (
 	ksBound     = 2.3 // of Kolmogorov and Smirnov's statistic: 2 exp(-2 * 2.3^2)
 )
 
-// judgePoisson looks whether requests were due as arrivals of a Poisson process of the script's rate: in order, as many as they should be, evenly
-// over their time, and to its end.
+// judgePoisson looks whether requests were due as arrivals of a Poisson process of the script's rate: in order, as many
+// as they should be, evenly over their time, and to its end.
 func (s *stage) judgePoisson(rows []*Row) {
 	for i := 1; i < len(rows); i++ {
 		if rows[i].ScheduledNs < rows[i-1].ScheduledNs {
@@ -88,7 +91,8 @@ func (s *stage) judgePoisson(rows []*Row) {
 		return // of arrivals with holes the rest is looked at request by request
 	}
 	rate, span := float64(s.load.Rate), s.load.For.Seconds()
-	first := s.load.Warmup // a duration counts from the first measured arrival, a number of requests from the one before it
+	// a duration counts from the first measured arrival, a number of requests from the one before it
+	first := s.load.Warmup
 	if s.load.Requests > 0 {
 		first, span = first-1, float64(s.load.Requests)/rate
 	}
@@ -110,11 +114,14 @@ func (s *stage) judgeArrivals(rows []*Row, base, span, rate float64) {
 	}
 	switch {
 	case s.load.Requests > 0 && math.Abs(last-span) > 1e-6:
-		s.wrong("stage %d: the last of %d arrivals is due at %v s, and %v s were asked for", s.Index, len(rows), last, span)
-	case s.load.Requests == 0 && (math.Abs(n-mean) > sigmas*math.Sqrt(mean)+1 || last > span || last < span-longestGaps/rate):
+		s.wrong("stage %d: the last of %d arrivals is due at %v s, and %v s were asked for", s.Index,
+			len(rows), last, span)
+	case s.load.Requests == 0 && (math.Abs(n-mean) > sigmas*math.Sqrt(mean)+1 || last > span ||
+		last < span-longestGaps/rate):
 		s.wrong("stage %d: %d arrivals to %v s: %v s at %v/s were asked for", s.Index, len(rows), last, span, rate)
 	case far*math.Sqrt(n) > ksBound:
-		s.wrong("stage %d: its arrivals are not spread evenly over %v s: Kolmogorov and Smirnov's distance is %v", s.Index, span, far)
+		s.wrong("stage %d: its arrivals are not spread evenly over %v s: Kolmogorov and Smirnov's distance is %v",
+			s.Index, span, far)
 	}
 }
 
@@ -130,7 +137,8 @@ func (s *stage) judgeInFlight() {
 		last = max(last, r.StartNs)
 	}
 	for _, f := range s.Notes.Struck {
-		edges = append(edges, edge{at: int64(f.From - s.start), faults: 1}, edge{at: int64(f.To.Add(late) - s.start), faults: -1})
+		edges = append(edges, edge{at: int64(f.From - s.start), faults: 1},
+			edge{at: int64(f.To.Add(late) - s.start), faults: -1})
 	}
 	peak, busy, calm := inFlight(edges, last)
 	want := s.load.Concurrency
@@ -140,7 +148,8 @@ func (s *stage) judgeInFlight() {
 			s.Index, peak, busy/calm, calm/1e9, want)
 	}
 	if s.load.Requests == 0 && time.Duration(last) < s.load.For-late {
-		s.wrong("stage %d started its last request at %v, and %v were asked for", s.Index, time.Duration(last), s.load.For)
+		s.wrong("stage %d started its last request at %v, and %v were asked for", s.Index,
+			time.Duration(last), s.load.For)
 	}
 }
 
@@ -150,9 +159,13 @@ type edge struct {
 	requests, faults int
 }
 
-// inFlight is the most requests in flight, the sum of their times in flight until the last start while no fault lasted, and how long that was.
+// inFlight is the most requests in flight, the sum of their times in flight until the last start while no fault lasted,
+// and how long that was.
 func inFlight(edges []edge, last int64) (peak int, busy, calm float64) {
-	slices.SortFunc(edges, func(a, b edge) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.requests, b.requests)) })
+	slices.SortFunc(edges, func(a, b edge) int {
+		return cmp.Or(cmp.Compare(a.at, b.at),
+			cmp.Compare(a.requests, b.requests))
+	})
 	now, faults, until := 0, 0, int64(0)
 	for _, e := range edges {
 		if at := min(e.at, last); at > until {
@@ -167,12 +180,12 @@ func inFlight(edges []edge, last int64) (peak int, busy, calm float64) {
 	return peak, busy, calm
 }
 
-// leastBusy is the part of its slots that a closed loop keeps busy at least, in the mean of the time in which no fault lasted, if agents recover
-// from all of them. Others may leave an agent's slots idle.
+// leastBusy is the part of its slots that a closed loop keeps busy at least, in the mean of the time in which no fault
+// lasted, if agents recover from all of them. Others may leave an agent's slots idle.
 const leastBusy = 0.6
 
-// shares are the agents' shares of the load at the stage's start, by their places in the script, in the smallest whole numbers by which they
-// stand to each other. An agent that was not there has 0.
+// shares are the agents' shares of the load at the stage's start, by their places in the script, in the smallest whole
+// numbers by which they stand to each other. An agent that was not there has 0.
 func (s *stage) shares() []int {
 	agents := s.Script.Agents
 	out := make([]int, len(agents))
@@ -228,10 +241,11 @@ func gcd(a, b int) int {
 	return a
 }
 
-// ownerOf is the agent whom a request belonged to at the stage's start. It is not known of Poisson arrivals, which are dealt out by chance.
+// ownerOf is the agent whom a request belonged to at the stage's start. It is not known of Poisson arrivals, which are
+// dealt out by chance.
 //
-// Of others the numbers are handed out by Webster's rule: item k of an agent with weight w stands at (2k+1)/(2w), equal ones by place. In a
-// closed loop that is the number of the slot.
+// Of others the numbers are handed out by Webster's rule: item k of an agent with weight w stands at (2k+1)/(2w), equal
+// ones by place. In a closed loop that is the number of the slot.
 func (s *stage) ownerOf(index uint64) (agent string, known bool) {
 	if s.open() && s.load.Arrival != "constant" {
 		return "", false

@@ -11,8 +11,8 @@ import (
 const (
 	// tooSoon is how much shorter a time may be than the server's own: two stamps of one machine.
 	tooSoon = time.Millisecond
-	// usually is how much longer a time is than the server's own, in the twentieth of the requests that fared best: the way through a link and
-	// back, on a busy machine.
+	// usually is how much longer a time is than the server's own, in the twentieth of the requests that fared best: the
+	// way through a link and back, on a busy machine.
 	usually = 15 * time.Millisecond
 	// apart is how far the stage's start by the wall clock may be from that by its requests.
 	apart = 100 * time.Millisecond
@@ -49,11 +49,13 @@ func (s *stage) judgeTimes() {
 func (s *stage) judgeTime(r *Row, t Served) {
 	first, last := time.Duration(*r.FirstTokenNs-r.StartNs), time.Duration(*r.LastTokenNs-r.StartNs)
 	if first < t.FirstToken.Sub(t.Arrived)-tooSoon || last < t.LastToken.Sub(t.Arrived)-tooSoon {
-		s.wrong("stage %d request %d had its tokens after %v and %v, the server sent them after %v and %v", r.Stage, r.Index, first, last, t.FirstToken.Sub(t.Arrived),
+		s.wrong("stage %d request %d had its tokens after %v and %v, the server sent them after %v and %v", r.Stage,
+			r.Index, first, last, t.FirstToken.Sub(t.Arrived),
 			t.LastToken.Sub(t.Arrived))
 	}
 	if *r.OutputTokens != t.Outputs || *r.InputTokens != t.InputTokens {
-		s.wrong("stage %d request %d has %d and %d tokens, the server counted %d and %d", r.Stage, r.Index, *r.InputTokens, *r.OutputTokens, t.InputTokens, t.Outputs)
+		s.wrong("stage %d request %d has %d and %d tokens, the server counted %d and %d", r.Stage, r.Index,
+			*r.InputTokens, *r.OutputTokens, t.InputTokens, t.Outputs)
 	}
 	if s.frozen(r.Agent, s.in(r.EndNs)) {
 		return

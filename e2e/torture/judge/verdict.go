@@ -16,10 +16,11 @@ type Verdict struct {
 	// Promised says that it had to.
 	Promised bool
 	Outcome  string
-	// Asked are the requests that the script asks for, as far as they are known; Sent those that the simulator had, each once; Kept those in
-	// the result; Named those that are missing and said to be.
+	// Asked are the requests that the script asks for, as far as they are known; Sent those that the simulator had,
+	// each once; Kept those in the result; Named those that are missing and said to be.
 	Asked, Sent, Kept, Named int
-	// Lost are those that are missing without being named, or though completeness was promised; Twice those that are counted twice.
+	// Lost are those that are missing without being named, or though completeness was promised; Twice those that are
+	// counted twice.
 	Lost, Twice int
 }
 

@@ -17,8 +17,10 @@ func NewDice(seed, place uint64) Dice { return Dice{rand.New(rand.NewPCG(seed, s
 func Draw(seed uint64) Script {
 	d := NewDice(seed, 0)
 	s := Script{
-		Seed: seed, Messages: d.Chance(0.2), Policy: pick(d, "fail", "degrade", "reassign"), Lease: d.Between(6*time.Second, 12*time.Second, time.Second),
-		Records: pick(d, "jsonl", "parquet"), OutputTokens: 4 + d.IntN(17), Step: d.Between(4*time.Millisecond, 15*time.Millisecond, time.Millisecond),
+		Seed: seed, Messages: d.Chance(0.2), Policy: pick(d, "fail", "degrade", "reassign"),
+		Lease:   d.Between(6*time.Second, 12*time.Second, time.Second),
+		Records: pick(d, "jsonl", "parquet"), OutputTokens: 4 + d.IntN(17),
+		Step: d.Between(4*time.Millisecond, 15*time.Millisecond, time.Millisecond),
 	}
 	s.drawAgents(d)
 	s.drawLoads(d)
@@ -68,7 +70,8 @@ func (s *Script) drawLoads(d Dice) {
 		length -= first
 	}
 	l := s.drawLoad(d, length)
-	if len(s.Loads) > 0 && l.Rate == s.Loads[0].Rate && l.Concurrency == s.Loads[0].Concurrency { // a plan has each load point once
+	if len(s.Loads) > 0 && l.Rate == s.Loads[0].Rate &&
+		l.Concurrency == s.Loads[0].Concurrency { // a plan has each load point once
 		l.Rate, l.Concurrency = l.Rate+min(l.Rate, 1), l.Concurrency+min(l.Concurrency, 1)
 	}
 	s.Loads = append(s.Loads, l)
@@ -95,7 +98,8 @@ func (s *Script) drawLoad(d Dice, length time.Duration) Load {
 	return l
 }
 
-// drawFaults draws a few faults. Half of the scripts have only such as every policy bears, so that much is promised; the others have any.
+// drawFaults draws a few faults. Half of the scripts have only such as every policy bears, so that much is promised;
+// the others have any.
 func (s *Script) drawFaults(d Dice) {
 	gentle := d.Chance(0.5)
 	for range 1 + d.IntN(4) {
@@ -125,7 +129,8 @@ func (s *Script) gentle() time.Duration {
 
 // drawGentle draws a fault that costs nothing if it is the only one for a while.
 func (f *Fault) drawGentle(d Dice, longest time.Duration) {
-	switch f.Kind = pick(d, KillCoordinator, KillCoordinator, Partition, StopAgent, Reset, SlowLink, DelayLink, SlowTarget); f.Kind {
+	switch f.Kind = pick(d, KillCoordinator, KillCoordinator, Partition, StopAgent, Reset, SlowLink, DelayLink,
+		SlowTarget); f.Kind {
 	case KillCoordinator:
 		f.For = d.Between(200*time.Millisecond, max(longest, 2*time.Second), step)
 	case Partition, StopAgent:
@@ -137,7 +142,8 @@ func (f *Fault) drawGentle(d Dice, longest time.Duration) {
 
 // drawAny draws any fault.
 func (f *Fault) drawAny(d Dice, lease time.Duration) {
-	f.Kind = pick(d, KillAgent, KillAgent, KillAgent, KillCoordinator, KillCoordinator, KillCoordinator, StopAgent, StopAgent, Partition, Partition,
+	f.Kind = pick(d, KillAgent, KillAgent, KillAgent, KillCoordinator, KillCoordinator, KillCoordinator, StopAgent,
+		StopAgent, Partition, Partition,
 		Partition, Reset, SlowLink, DelayLink, SlowTarget, FullDisk)
 	switch f.Kind {
 	case KillAgent:
@@ -164,10 +170,12 @@ func (f *Fault) drawRest(d Dice) {
 	case SlowLink:
 		f.For, f.Bytes = d.Between(2*time.Second, 10*time.Second, step), 6<<10+d.IntN(64<<10)
 	case DelayLink:
-		f.For, f.Delay = d.Between(2*time.Second, 10*time.Second, step), d.Between(20*time.Millisecond, 300*time.Millisecond, 10*time.Millisecond)
+		f.For, f.Delay = d.Between(2*time.Second, 10*time.Second, step),
+			d.Between(20*time.Millisecond, 300*time.Millisecond, 10*time.Millisecond)
 		f.Jitter = f.Delay / 4
 	case SlowTarget:
-		f.For, f.Delay = d.Between(time.Second, 6*time.Second, step), d.Between(20*time.Millisecond, 200*time.Millisecond, 10*time.Millisecond)
+		f.For, f.Delay = d.Between(time.Second, 6*time.Second, step),
+			d.Between(20*time.Millisecond, 200*time.Millisecond, 10*time.Millisecond)
 		f.Jitter = f.Delay / 4
 	}
 }

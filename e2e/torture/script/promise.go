@@ -8,12 +8,13 @@ import (
 
 // Times of the programs, as far as promises depend on them, with room for a busy machine.
 const (
-	// comeBack is how long an agent may take to be back when nothing keeps it away any more, from the last word that was heard of it before.
+	// comeBack is how long an agent may take to be back when nothing keeps it away any more, from the last word that
+	// was heard of it before.
 	comeBack = 4 * time.Second
 	// reassignLease is the longest lease of a stage that is reassigned.
 	reassignLease = 10 * time.Second
-	// unharmed is how long an agent may be cut off without being taken for lost, which it is after 3.5 s: whenever its last heartbeat was,
-	// and if it has to connect again.
+	// unharmed is how long an agent may be cut off without being taken for lost, which it is after 3.5 s: whenever its
+	// last heartbeat was, and if it has to connect again.
 	unharmed = 1600 * time.Millisecond
 )
 
@@ -25,8 +26,8 @@ func (s Script) LeaseOf() time.Duration {
 	return s.Lease
 }
 
-// Promised says whether the run must be complete: no process with measurements dies, no disk is full, and nobody is away for longer than
-// the policy bears.
+// Promised says whether the run must be complete: no process with measurements dies, no disk is full, and nobody is
+// away for longer than the policy bears.
 func (s Script) Promised() bool {
 	for _, f := range s.Faults {
 		if f.Kind == KillAgent || f.Kind == FullDisk {

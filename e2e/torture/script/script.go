@@ -31,8 +31,8 @@ type Script struct {
 	Step         time.Duration
 	// Faults are in the order of their moments.
 	Faults []Fault
-	// Dup, Hold and Lose are the chances that a message is handed over twice, handed over behind the next ones, and that an ack is lost
-	// together with the connection.
+	// Dup, Hold and Lose are the chances that a message is handed over twice, handed over behind the next ones, and
+	// that an ack is lost together with the connection.
 	Dup, Hold, Lose float64
 }
 
@@ -128,9 +128,11 @@ func (s Script) String() string {
 		faults = append(faults, f.String())
 	}
 	if s.Messages {
-		faults = append(faults, fmt.Sprintf("messages: %.0f %% twice, %.0f %% held back, %.1f %% of acks lost", 100*s.Dup, 100*s.Hold, 100*s.Lose))
+		faults = append(faults, fmt.Sprintf("messages: %.0f %% twice, %.0f %% held back, %.1f %% of acks lost",
+			100*s.Dup, 100*s.Hold, 100*s.Lose))
 	}
-	return fmt.Sprintf("%s, lease %v, %d agents, %s; %s", s.Policy, s.Lease, len(s.Agents), strings.Join(loads, " then "), strings.Join(faults, "; "))
+	return fmt.Sprintf("%s, lease %v, %d agents, %s; %s", s.Policy, s.Lease, len(s.Agents),
+		strings.Join(loads, " then "), strings.Join(faults, "; "))
 }
 
 // String tells the load in a few words.
@@ -157,8 +159,8 @@ func (s Script) Length() time.Duration {
 // Drain is the plan's drain_timeout: longer than any answer takes.
 const Drain = 15 * time.Second
 
-// Bound is how long the run may take from its submission to its end, on a busy machine: its stages, what its faults can add to them, what is
-// waited for at their ends, and a minute.
+// Bound is how long the run may take from its submission to its end, on a busy machine: its stages, what its faults can
+// add to them, what is waited for at their ends, and a minute.
 func (s Script) Bound() time.Duration {
 	bound := s.Length() + time.Minute
 	for _, f := range s.Faults {

@@ -7,8 +7,8 @@ import (
 	"github.com/spate-load/spate/plans"
 )
 
-// A seed means the same faults at the same moments for ever: these are some as they were drawn first. Who changes what is drawn changes
-// these, and the seeds in documents and in every test run with them.
+// A seed means the same faults at the same moments for ever: these are some as they were drawn first. Who changes what
+// is drawn changes these, and the seeds in documents and in every test run with them.
 func TestSeedsKeepTheirMeaning(t *testing.T) {
 	for seed, want := range map[uint64]string{
 		1:    "reassign, lease 6s, 3 agents, 46/s constant, 874 requests; 1.95s reset agent-0; 15.4s kill-coordinator for 7.75s; 17.25s kill-coordinator for 500ms; 17.35s partition agent-0 for 5.8s",
@@ -22,7 +22,8 @@ func TestSeedsKeepTheirMeaning(t *testing.T) {
 	}
 }
 
-// What is drawn is a plan that can be run, all policies and faults come up, and about half of all runs must be complete.
+// What is drawn is a plan that can be run, all policies and faults come up, and about half of all runs must be
+// complete.
 func TestDrawsAreSound(t *testing.T) {
 	const seeds = 2000
 	promised, messages := 0, 0
@@ -32,7 +33,8 @@ func TestDrawsAreSound(t *testing.T) {
 		if _, err := plans.Load("plan.yaml", []byte(s.Plan("http://127.0.0.1:1")), plans.Options{}); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
-		if n := len(s.Agents); n < 2 || n > 5 || len(s.Faults) > 4 || !s.Messages && len(s.Faults) == 0 || s.Length() > 20*time.Second {
+		if n := len(s.Agents); n < 2 || n > 5 || len(s.Faults) > 4 || !s.Messages && len(s.Faults) == 0 ||
+			s.Length() > 20*time.Second {
 			t.Errorf("seed %d: %s", seed, s)
 		}
 		seen[s.Policy]++
@@ -46,7 +48,8 @@ func TestDrawsAreSound(t *testing.T) {
 			messages++
 		}
 	}
-	for _, kind := range []Kind{KillAgent, KillCoordinator, StopAgent, Partition, Reset, SlowLink, DelayLink, SlowTarget, FullDisk, "fail", "degrade", "reassign"} {
+	for _, kind := range []Kind{KillAgent, KillCoordinator, StopAgent, Partition, Reset, SlowLink, DelayLink,
+		SlowTarget, FullDisk, "fail", "degrade", "reassign"} {
 		if seen[string(kind)] < seeds/50 {
 			t.Errorf("%s comes up %d times", kind, seen[string(kind)])
 		}
@@ -63,19 +66,24 @@ func TestPromises(t *testing.T) {
 		faults []Fault
 		want   bool
 	}{
-		"nothing":                         {"fail", nil, true},
-		"coordinator killed":              {"fail", []Fault{{Kind: KillCoordinator, For: 3 * second}}, true},
-		"for as long as the lease":        {"fail", []Fault{{Kind: KillCoordinator, For: 9 * second}}, false},
-		"killed twice, each short":        {"degrade", []Fault{{Kind: KillCoordinator, For: 3 * second}, {Kind: KillCoordinator, At: 5 * second, For: 3 * second}}, false},
-		"killed twice, far apart":         {"degrade", []Fault{{Kind: KillCoordinator, For: 3 * second}, {Kind: KillCoordinator, At: 8 * second, For: 3 * second}}, true},
+		"nothing":                  {"fail", nil, true},
+		"coordinator killed":       {"fail", []Fault{{Kind: KillCoordinator, For: 3 * second}}, true},
+		"for as long as the lease": {"fail", []Fault{{Kind: KillCoordinator, For: 9 * second}}, false},
+		"killed twice, each short": {"degrade", []Fault{{Kind: KillCoordinator, For: 3 * second},
+			{Kind: KillCoordinator, At: 5 * second, For: 3 * second}}, false},
+		"killed twice, far apart": {"degrade", []Fault{{Kind: KillCoordinator, For: 3 * second},
+			{Kind: KillCoordinator, At: 8 * second, For: 3 * second}}, true},
 		"partition longer than a silence": {"fail", []Fault{{Kind: Partition, For: 3 * second}}, false},
 		"which degrade bears":             {"degrade", []Fault{{Kind: Partition, For: 3 * second}}, true},
 		"and reassign":                    {"reassign", []Fault{{Kind: Partition, For: 3 * second}}, true},
-		"of several agents":               {"degrade", []Fault{{Kind: Partition, For: 3 * second}, {Kind: Partition, At: 3 * second, For: 3 * second, Agent: 1}}, true},
-		"of one, one behind the other":    {"degrade", []Fault{{Kind: Partition, For: 3 * second}, {Kind: StopAgent, At: 3 * second, For: 3 * second}}, false},
-		"agent killed":                    {"reassign", []Fault{{Kind: KillAgent}}, false},
-		"disk full":                       {"degrade", []Fault{{Kind: FullDisk}}, false},
-		"slow":                            {"fail", []Fault{{Kind: SlowLink, For: 9 * second}, {Kind: DelayLink, For: 9 * second}, {Kind: SlowTarget, For: 9 * second}, {Kind: Reset}}, true},
+		"of several agents": {"degrade", []Fault{{Kind: Partition, For: 3 * second},
+			{Kind: Partition, At: 3 * second, For: 3 * second, Agent: 1}}, true},
+		"of one, one behind the other": {"degrade",
+			[]Fault{{Kind: Partition, For: 3 * second}, {Kind: StopAgent, At: 3 * second, For: 3 * second}}, false},
+		"agent killed": {"reassign", []Fault{{Kind: KillAgent}}, false},
+		"disk full":    {"degrade", []Fault{{Kind: FullDisk}}, false},
+		"slow": {"fail", []Fault{{Kind: SlowLink, For: 9 * second},
+			{Kind: DelayLink, For: 9 * second}, {Kind: SlowTarget, For: 9 * second}, {Kind: Reset}}, true},
 	} {
 		s := Script{Policy: c.policy, Lease: 8 * second, Agents: make([]Agent, 2), Faults: c.faults}
 		if got := s.Promised(); got != c.want {

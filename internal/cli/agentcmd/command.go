@@ -49,7 +49,8 @@ type flags struct {
 	set                *pflag.FlagSet
 }
 
-// New makes the command. Program is what people type to run it: spate-agent or spate agent. The command blocks until SIGINT or SIGTERM.
+// New makes the command. Program is what people type to run it: spate-agent or spate agent. The command blocks until
+// SIGINT or SIGTERM.
 func New(program, version string) *cobra.Command {
 	f := &flags{realtime: realtime.Auto}
 	cmd := daemon.New(daemon.Description{
@@ -64,17 +65,25 @@ load. It dials the coordinator, so it works behind NAT.`,
 	f.set = fs
 	fs.StringVar(&f.name, "name", "", "unique name of this agent (default: host name and a random suffix)")
 	fs.StringVar(&f.region, "region", "", "region this agent stands in")
-	fs.StringSliceVar(&f.coordinators, "coordinator", nil, "`host:port` of the coordinator, or of several to try in turn, instead of gossip")
-	fs.StringSliceVar(&f.allowed, "allow-target", nil, "`hosts` that this agent may send anything to: names, addresses, networks, each with :PORT or without; * matches no dot (default: all)")
-	fs.StringSliceVar(&f.sources, "source-address", nil, "`addresses` of this machine that connections to targets are made from, in turn: each adds a range of local ports (default: what the system picks)")
-	fs.Uint32Var(&f.weight, "weight", 1, "share of the load relative to other agents; without one, agents that are all calibrated share it by capacity")
-	fs.StringVar(&f.capacity, "capacity", "", "`file` of spate calibrate that says up to where this machine is exact, or none (default: the one that is kept, if it is of this machine)")
+	fs.StringSliceVar(&f.coordinators, "coordinator", nil,
+		"`host:port` of the coordinator, or of several to try in turn, instead of gossip")
+	fs.StringSliceVar(&f.allowed, "allow-target", nil,
+		"`hosts` that this agent may send anything to: names, addresses, networks, each with :PORT or without; * matches no dot (default: all)")
+	fs.StringSliceVar(&f.sources, "source-address", nil,
+		"`addresses` of this machine that connections to targets are made from, in turn: each adds a range of local ports (default: what the system picks)")
+	fs.Uint32Var(&f.weight, "weight", 1,
+		"share of the load relative to other agents; without one, agents that are all calibrated share it by capacity")
+	fs.StringVar(&f.capacity, "capacity", "",
+		"`file` of spate calibrate that says up to where this machine is exact, or none (default: the one that is kept, if it is of this machine)")
 	fs.Uint32Var(&f.maxStreams, "max-streams", 0, "most requests in flight (default: what the descriptor limit allows)")
-	fs.Float64Var(&f.maxRate, "max-rate", 0, "most requests per second that this agent takes on; a share of an open loop that has more is rejected, a closed loop or a replay that begins more in a second ends there (0: not limited)")
-	fs.StringVar(&f.datasetDir, "dataset-dir", settings.DatasetDir(), "`directory` that keeps the rows of plans' files, each under its hash; what is not there comes from the coordinator")
+	fs.Float64Var(&f.maxRate, "max-rate", 0,
+		"most requests per second that this agent takes on; a share of an open loop that has more is rejected, a closed loop or a replay that begins more in a second ends there (0: not limited)")
+	fs.StringVar(&f.datasetDir, "dataset-dir", settings.DatasetDir(),
+		"`directory` that keeps the rows of plans' files, each under its hash; what is not there comes from the coordinator")
 	f.keepDatasets = settings.Keep{For: 90 * 24 * time.Hour, Size: 32 << 30}
 	f.keepDatasets.AddFlags(fs, "datasets", "datasets, which come from the coordinator again where they are gone")
-	fs.BoolVar(&f.plaintext, "insecure-plaintext", false, "talk to a coordinator beyond loopback without encryption: only on a network you trust")
+	fs.BoolVar(&f.plaintext, "insecure-plaintext", false,
+		"talk to a coordinator beyond loopback without encryption: only on a network you trust")
 	fs.Var(&f.realtime, "realtime", realtime.Usage)
 	f.tls.AddFlags(fs)
 	f.status.AddFlags(fs)
@@ -109,8 +118,10 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		return daemon.BadInput(err)
 	}
 	a, err := agent.New(agent.Config{
-		Name: f.name, Region: f.region, Version: version, Weight: f.weight, MaxStreams: f.maxStreams, MaxRate: f.maxRate, AllowedTargets: f.allowed, Logger: logger,
-		DatasetDir: f.datasetDir, KeepDatasets: f.keepDatasets.Limits(), SourceAddresses: f.sources, Capacity: exact, WeightGiven: f.set.Changed("weight"),
+		Name: f.name, Region: f.region, Version: version, Weight: f.weight, MaxStreams: f.maxStreams,
+		MaxRate: f.maxRate, AllowedTargets: f.allowed, Logger: logger,
+		DatasetDir: f.datasetDir, KeepDatasets: f.keepDatasets.Limits(), SourceAddresses: f.sources, Capacity: exact,
+		WeightGiven: f.set.Changed("weight"),
 		Coordinator: f.inTurn(finder),
 		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(creds)},
 		BulkOptions: []grpc.DialOption{grpc.WithTransportCredentials(yielding.Credentials(creds))},
@@ -152,8 +163,8 @@ func (f *flags) check() error {
 	return errors.Join(append(errs, f.keepDatasets.Check("datasets"), checkDirectory(f.datasetDir))...)
 }
 
-// exact is what calibration found of this machine. Nil: it was not calibrated, as far as is known. A file that was named has to be there and
-// of this machine; the kept one that is not is passed over.
+// exact is what calibration found of this machine. Nil: it was not calibrated, as far as is known. A file that was
+// named has to be there and of this machine; the kept one that is not is passed over.
 func (f *flags) exact(version string, logger *slog.Logger) (*spatev1.Capacity, error) {
 	if f.capacity == "none" {
 		return nil, nil
@@ -171,8 +182,10 @@ func (f *flags) exact(version string, logger *slog.Logger) (*spatev1.Capacity, e
 		logger.Warn("the capacity that is kept is not taken", "error", err)
 		return nil, nil
 	}
-	logger.Info("this machine was exact in calibration", "streams", found.Streams, "frames_per_second", math.Round(found.FramesPerSecond),
-		"starts_per_second", found.StartsPerSecond, "measured_at", found.MeasuredAt, "by", found.Machine.Version, "file", path)
+	logger.Info("this machine was exact in calibration", "streams", found.Streams, "frames_per_second",
+		math.Round(found.FramesPerSecond),
+		"starts_per_second", found.StartsPerSecond, "measured_at", found.MeasuredAt, "by", found.Machine.Version,
+		"file", path)
 	return found.Proto(), nil
 }
 
@@ -200,7 +213,8 @@ func (f *flags) finder(logger *slog.Logger) (membership.Finder, func(), error) {
 	if len(f.coordinators) > 0 {
 		return membership.Static(f.coordinators), func() {}, nil
 	}
-	config, err := f.gossip.Config(f.name, membership.Meta{Role: membership.RoleAgent, Region: f.region}, f.plaintext, logger)
+	config, err := f.gossip.Config(f.name, membership.Meta{Role: membership.RoleAgent, Region: f.region},
+		f.plaintext, logger)
 	if err != nil {
 		return nil, nil, daemon.BadInput(err)
 	}
@@ -212,8 +226,8 @@ func (f *flags) finder(logger *slog.Logger) (membership.Finder, func(), error) {
 	return cluster, func() { _ = cluster.Close() }, nil
 }
 
-// inTurn returns another of the known coordinators at each call, so that one that does not answer is passed over. Gossip may name
-// any address: it is checked as a typed one is.
+// inTurn returns another of the known coordinators at each call, so that one that does not answer is passed over.
+// Gossip may name any address: it is checked as a typed one is.
 func (f *flags) inTurn(finder membership.Finder) func(context.Context) (string, error) {
 	attempt := 0
 	return func(ctx context.Context) (string, error) {

@@ -7,7 +7,8 @@ import (
 	"github.com/spate-load/spate/coordinator/membership"
 )
 
-// TestFoundCoordinatorsAreChecked: whatever gossip names, nothing beyond loopback is dialled in plaintext without leave.
+// TestFoundCoordinatorsAreChecked: whatever gossip names, nothing beyond loopback is dialled in plaintext without
+// leave.
 func TestFoundCoordinatorsAreChecked(t *testing.T) {
 	known := membership.Static{"127.0.0.1:1", "10.0.0.1:1", "[::1]:1"}
 	careful, trusting := (&flags{}).inTurn(known), (&flags{plaintext: true}).inTurn(known)
@@ -16,7 +17,8 @@ func TestFoundCoordinatorsAreChecked(t *testing.T) {
 		if (err == nil) != want || address != known[i%3] {
 			t.Errorf("call %d: %s, %v", i, address, err)
 		}
-		if err != nil && !strings.Contains(err.Error(), "10.0.0.1:1 would be plain: give --tls-ca, --tls-cert and --tls-key, or --insecure-plaintext") {
+		if err != nil && !strings.Contains(err.Error(),
+			"10.0.0.1:1 would be plain: give --tls-ca, --tls-cert and --tls-key, or --insecure-plaintext") {
 			t.Errorf("unclear: %v", err)
 		}
 		if _, err := trusting(t.Context()); err != nil {

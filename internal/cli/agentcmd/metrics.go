@@ -25,16 +25,25 @@ func metrics(stats func() agent.Stats) daemon.Collector {
 		}
 	}
 	return daemon.Collector{
-		gauge("connected", "1 with a session with the coordinator, else 0.", func(s agent.Stats) float64 { return oneIf(s.Connected) }),
-		daemon.Counter("spate_agent_sessions_total", "Sessions with a coordinator.", func() float64 { return float64(stats().Sessions) }),
+		gauge("connected", "1 with a session with the coordinator, else 0.",
+			func(s agent.Stats) float64 { return oneIf(s.Connected) }),
+		daemon.Counter("spate_agent_sessions_total", "Sessions with a coordinator.",
+			func() float64 { return float64(stats().Sessions) }),
 		gauge("assigned", "1 with an assignment, else 0.", func(s agent.Stats) float64 { return oneIf(s.Assigned) }),
 		gauge("requests_in_flight", "Requests in flight.", func(s agent.Stats) float64 { return float64(s.InFlight) }),
-		gauge("snapshots_unacked", "Snapshots that the coordinator does not have for good yet.", func(s agent.Stats) float64 { return float64(s.Unacked) }),
-		gauge("snapshots_unacked_bytes", "Size of these snapshots.", func(s agent.Stats) float64 { return float64(s.UnackedBytes) }),
-		daemon.Counter("spate_agent_snapshots_merged_total", "How often two snapshots became one since too many waited for the coordinator.", func() float64 { return float64(stats().Merges) }),
-		daemon.Counter("spate_agent_rows_dropped_total", "Rows of requests that were left out then.", func() float64 { return float64(stats().DroppedRows) }),
-		known("clock_offset_seconds", "What to add to this machine's monotonic clock to get the coordinator's.", func(s agent.Stats) float64 { return s.ClockOffset.Seconds() }),
-		known("clock_uncertainty_seconds", "How wrong the offset may be.", func(s agent.Stats) float64 { return s.ClockUncertainty.Seconds() }),
+		gauge("snapshots_unacked", "Snapshots that the coordinator does not have for good yet.",
+			func(s agent.Stats) float64 { return float64(s.Unacked) }),
+		gauge("snapshots_unacked_bytes", "Size of these snapshots.",
+			func(s agent.Stats) float64 { return float64(s.UnackedBytes) }),
+		daemon.Counter("spate_agent_snapshots_merged_total",
+			"How often two snapshots became one since too many waited for the coordinator.",
+			func() float64 { return float64(stats().Merges) }),
+		daemon.Counter("spate_agent_rows_dropped_total", "Rows of requests that were left out then.",
+			func() float64 { return float64(stats().DroppedRows) }),
+		known("clock_offset_seconds", "What to add to this machine's monotonic clock to get the coordinator's.",
+			func(s agent.Stats) float64 { return s.ClockOffset.Seconds() }),
+		known("clock_uncertainty_seconds", "How wrong the offset may be.",
+			func(s agent.Stats) float64 { return s.ClockUncertainty.Seconds() }),
 	}
 }
 

@@ -35,7 +35,8 @@ type flags struct {
 	influx              settings.Influx
 }
 
-// New makes the command. Program is what people type to run it: spate-coordinator or spate coordinator. The command blocks until SIGINT or SIGTERM.
+// New makes the command. Program is what people type to run it: spate-coordinator or spate coordinator. The command
+// blocks until SIGINT or SIGTERM.
 func New(program, version string) *cobra.Command {
 	f := &flags{}
 	cmd := daemon.New(daemon.Description{
@@ -55,16 +56,21 @@ meanwhile, for --lease. SIGINT (Ctrl-C) ends it; what was measured is kept.`,
 	fs.StringVar(&f.name, "name", host, "name of this coordinator in gossip and logs")
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:7700", "`IP:PORT` of the control, metrics and run services")
 	fs.StringVar(&f.dataDir, "data-dir", "runs", "`directory` that the ledgers of runs are kept in")
-	fs.StringVar(&f.datasetDir, "dataset-dir", "", "`directory` that keeps the rows of plans' files, each under its hash, for agents to fetch (default: datasets in --data-dir)")
-	fs.DurationVar(&f.lease, "lease", 30*time.Second, "how long agents go on without this coordinator before they drain and end their share, at least "+leastLease.String())
-	fs.DurationVar(&f.handover, "reassign-lease", 10*time.Second, "the same in stages with on_agent_loss: reassign, where others take a lost agent's part over as soon as it has passed; no longer than --lease, at least "+leastLease.String())
+	fs.StringVar(&f.datasetDir, "dataset-dir", "",
+		"`directory` that keeps the rows of plans' files, each under its hash, for agents to fetch (default: datasets in --data-dir)")
+	fs.DurationVar(&f.lease, "lease", 30*time.Second,
+		"how long agents go on without this coordinator before they drain and end their share, at least "+
+			leastLease.String())
+	fs.DurationVar(&f.handover, "reassign-lease", 10*time.Second,
+		"the same in stages with on_agent_loss: reassign, where others take a lost agent's part over as soon as it has passed; no longer than --lease, at least "+leastLease.String())
 	fs.IntVar(&f.maxWaiting, "max-waiting", 64, "most runs that may wait in the queue; more are refused")
 	f.keepRuns.AddFlags(fs, "runs", "runs that have ended")
 	f.keepDatasets = settings.Keep{For: 90 * 24 * time.Hour, Size: 64 << 30}
 	f.keepDatasets.AddFlags(fs, "datasets", "datasets, which clients hand over again where they are gone")
 	f.maxDataset = 64 << 30
 	fs.Var(&f.maxDataset, "max-dataset-size", "largest dataset that is taken from a client (0: any)")
-	fs.BoolVar(&f.plaintext, "insecure-plaintext", false, "serve beyond loopback without encryption or authentication: only on a network you trust")
+	fs.BoolVar(&f.plaintext, "insecure-plaintext", false,
+		"serve beyond loopback without encryption or authentication: only on a network you trust")
 	fs.BoolVar(&f.noGossip, "no-gossip", false, "take no part in gossip: agents are given --listen's address")
 	f.tls.AddFlags(fs)
 	f.status.AddFlags(fs)
@@ -91,8 +97,10 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		return daemon.BadInput(err)
 	}
 	c, err := coordinator.New(coordinator.Config{
-		Name: f.name, Version: version, Listen: f.listen, TLS: f.tls.Files, InsecurePlaintext: f.plaintext, DataDir: f.dataDir, Gossip: gossip, Logger: logger,
-		OpenSink: openSink, DatasetDir: f.datasetDir, Lease: f.lease, MaxWaiting: f.maxWaiting, LeaveOn: daemon.ErrTerminated,
+		Name: f.name, Version: version, Listen: f.listen, TLS: f.tls.Files, InsecurePlaintext: f.plaintext,
+		DataDir: f.dataDir, Gossip: gossip, Logger: logger,
+		OpenSink: openSink, DatasetDir: f.datasetDir, Lease: f.lease, MaxWaiting: f.maxWaiting,
+		LeaveOn:  daemon.ErrTerminated,
 		KeepRuns: f.keepRuns.Limits(), KeepDatasets: f.keepDatasets.Limits(), MaxDataset: uint64(f.maxDataset),
 		Run: lifecycle.Config{ReassignLease: min(f.handover, f.lease)},
 	})
@@ -110,7 +118,8 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 // check finds all mistakes in the flags that the packages behind them cannot see.
 func (f *flags) check() error {
 	var errs []error
-	if _, _, err := net.SplitHostPort(f.listen); err == nil && !f.tls.Given() && !f.plaintext && !settings.Loopback(f.listen) {
+	if _, _, err := net.SplitHostPort(f.listen); err == nil && !f.tls.Given() && !f.plaintext &&
+		!settings.Loopback(f.listen) {
 		errs = append(errs, fmt.Errorf("--listen %s can be reached from beyond this machine and would be plain: give --tls-ca, --tls-cert and "+
 			"--tls-key (`spate certs --help` says how to make them), listen on 127.0.0.1, or give --insecure-plaintext if you trust the network", f.listen))
 	}

@@ -14,7 +14,8 @@ func metrics(stats func() coordinator.Stats) daemon.Collector {
 	}
 	return daemon.Collector{
 		{
-			Desc: prometheus.NewDesc("spate_coordinator_agents", "Agents that are connected, by health.", []string{"health"}, nil), Type: prometheus.GaugeValue,
+			Desc: prometheus.NewDesc("spate_coordinator_agents", "Agents that are connected, by health.",
+				[]string{"health"}, nil), Type: prometheus.GaugeValue,
 			Values: func(add func(float64, ...string)) {
 				agents := stats().Agents
 				for _, health := range []string{"ready", "busy", "silent"} {
@@ -28,19 +29,32 @@ func metrics(stats func() coordinator.Stats) daemon.Collector {
 			}
 			return 0
 		}),
-		counter("windows_total", "Windows that were merged and handed on.", func(s coordinator.Stats) uint64 { return s.Windows }),
-		daemon.Gauge("spate_coordinator_window_delay_seconds", "Time from the end of the last of them until then.", func() float64 {
-			return stats().WindowDelay.Seconds()
-		}),
-		daemon.Gauge("spate_coordinator_runs_waiting", "Runs that wait for others to end.", func() float64 { return float64(stats().Waiting) }),
-		counter("runs_restarted_total", "Runs that were gone on with after a new start of this coordinator.", func(s coordinator.Stats) uint64 { return s.Restarts }),
-		counter("leases_renewed_total", "Heartbeats of agents that were answered.", func(s coordinator.Stats) uint64 { return s.Renewals }),
-		counter("snapshots_total", "Snapshots written to the ledger.", func(s coordinator.Stats) uint64 { return s.Snapshots }),
-		counter("snapshots_duplicate_total", "Snapshots that were in the ledger already.", func(s coordinator.Stats) uint64 { return s.Duplicates }),
-		counter("snapshots_refused_total", "Snapshots that were garbage, foreign or too large.", func(s coordinator.Stats) uint64 { return s.Refused }),
-		counter("snapshots_given_up_total", "Snapshots of agents whose part others had taken over, or which were waited for in vain.", func(s coordinator.Stats) uint64 { return s.GivenUp }),
-		counter("limited_total", "Connections, streams and messages that were too many.", func(s coordinator.Stats) uint64 { return s.Limited }),
-		counter("connections_refused_total", "Connections without a certificate of the cluster.", func(s coordinator.Stats) uint64 { return s.ConnectionsRefused }),
-		counter("calls_refused_total", "Calls that the caller's role does not allow.", func(s coordinator.Stats) uint64 { return s.CallsRefused }),
+		counter("windows_total", "Windows that were merged and handed on.",
+			func(s coordinator.Stats) uint64 { return s.Windows }),
+		daemon.Gauge("spate_coordinator_window_delay_seconds", "Time from the end of the last of them until then.",
+			func() float64 {
+				return stats().WindowDelay.Seconds()
+			}),
+		daemon.Gauge("spate_coordinator_runs_waiting", "Runs that wait for others to end.",
+			func() float64 { return float64(stats().Waiting) }),
+		counter("runs_restarted_total", "Runs that were gone on with after a new start of this coordinator.",
+			func(s coordinator.Stats) uint64 { return s.Restarts }),
+		counter("leases_renewed_total", "Heartbeats of agents that were answered.",
+			func(s coordinator.Stats) uint64 { return s.Renewals }),
+		counter("snapshots_total", "Snapshots written to the ledger.",
+			func(s coordinator.Stats) uint64 { return s.Snapshots }),
+		counter("snapshots_duplicate_total", "Snapshots that were in the ledger already.",
+			func(s coordinator.Stats) uint64 { return s.Duplicates }),
+		counter("snapshots_refused_total", "Snapshots that were garbage, foreign or too large.",
+			func(s coordinator.Stats) uint64 { return s.Refused }),
+		counter("snapshots_given_up_total",
+			"Snapshots of agents whose part others had taken over, or which were waited for in vain.",
+			func(s coordinator.Stats) uint64 { return s.GivenUp }),
+		counter("limited_total", "Connections, streams and messages that were too many.",
+			func(s coordinator.Stats) uint64 { return s.Limited }),
+		counter("connections_refused_total", "Connections without a certificate of the cluster.",
+			func(s coordinator.Stats) uint64 { return s.ConnectionsRefused }),
+		counter("calls_refused_total", "Calls that the caller's role does not allow.",
+			func(s coordinator.Stats) uint64 { return s.CallsRefused }),
 	}
 }

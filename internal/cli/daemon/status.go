@@ -18,8 +18,8 @@ import (
 	"github.com/spate-load/spate/internal/cli/settings"
 )
 
-// Status serves what is to be known of a running daemon over HTTP: /healthz, /metrics for Prometheus, and /debug/pprof if it is asked
-// for. It serves no secrets and takes no orders.
+// Status serves what is to be known of a running daemon over HTTP: /healthz, /metrics for Prometheus, and /debug/pprof
+// if it is asked for. It serves no secrets and takes no orders.
 type Status struct {
 	Listen string
 	PProf  bool
@@ -29,9 +29,12 @@ type Status struct {
 
 // AddFlags adds the flags of the status server.
 func (s *Status) AddFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&s.Listen, "http-listen", "", "`IP:PORT` that serves /healthz and /metrics (Prometheus); empty: none")
-	flags.BoolVar(&s.PProf, "pprof", false, "with --http-listen: serve /debug/pprof too, which shows what the program does in detail")
-	flags.BoolVar(&s.PProfPublic, "pprof-public", false, "with --pprof: serve it beyond this machine, to everybody who can reach --http-listen")
+	flags.StringVar(&s.Listen, "http-listen", "",
+		"`IP:PORT` that serves /healthz and /metrics (Prometheus); empty: none")
+	flags.BoolVar(&s.PProf, "pprof", false,
+		"with --http-listen: serve /debug/pprof too, which shows what the program does in detail")
+	flags.BoolVar(&s.PProfPublic, "pprof-public", false,
+		"with --pprof: serve it beyond this machine, to everybody who can reach --http-listen")
 }
 
 // Check finds mistakes in the flags.
@@ -52,9 +55,10 @@ func (s *Status) Check() error {
 	return nil
 }
 
-// Serve serves until the function it returns is called, which waits for the end. healthy says why the daemon cannot do its work now, nil if it
-// can. Without an address it does nothing.
-func (s *Status) Serve(ctx context.Context, metrics prometheus.Collector, healthy func() error, logger *slog.Logger) (stop func(), err error) {
+// Serve serves until the function it returns is called, which waits for the end. healthy says why the daemon cannot do
+// its work now, nil if it can. Without an address it does nothing.
+func (s *Status) Serve(ctx context.Context, metrics prometheus.Collector, healthy func() error,
+	logger *slog.Logger) (stop func(), err error) {
 	if s.Listen == "" {
 		return func() {}, nil
 	}
@@ -81,7 +85,8 @@ func (s *Status) Serve(ctx context.Context, metrics prometheus.Collector, health
 // handler serves the pages.
 func (s *Status) handler(metrics prometheus.Collector, healthy func() error) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(metrics, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(metrics, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {

@@ -33,7 +33,8 @@ func page(t *testing.T, s *Status, healthy error, path string) (code int, body s
 func TestStatusPages(t *testing.T) {
 	code, metrics := page(t, &Status{}, nil, "/metrics")
 	for _, want := range []string{
-		"# TYPE spate_test_level gauge\nspate_test_level 1.5\n", "spate_test_events_total 7\n", "spate_test_parts{kind=\"a\"} 2\n",
+		"# TYPE spate_test_level gauge\nspate_test_level 1.5\n", "spate_test_events_total 7\n",
+		"spate_test_parts{kind=\"a\"} 2\n",
 		"spate_test_parts{kind=\"b\"} 3\n", "go_goroutines ", "process_cpu_seconds_total ",
 	} {
 		if code != http.StatusOK || !strings.Contains(metrics, want) {
@@ -46,7 +47,8 @@ func TestStatusPages(t *testing.T) {
 	if code, body := page(t, &Status{}, nil, "/healthz"); code != http.StatusOK || body != "ok\n" {
 		t.Errorf("healthy: %d %q", code, body)
 	}
-	if code, body := page(t, &Status{}, errors.New("not connected"), "/healthz"); code != http.StatusServiceUnavailable || body != "not connected\n" {
+	if code, body := page(t, &Status{}, errors.New("not connected"),
+		"/healthz"); code != http.StatusServiceUnavailable || body != "not connected\n" {
 		t.Errorf("not healthy: %d %q", code, body)
 	}
 	for pprof, want := range map[bool]int{false: http.StatusNotFound, true: http.StatusOK} {

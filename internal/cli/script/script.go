@@ -1,5 +1,5 @@
-// Package script runs the test scripts of commands: testdata/script/*.txtar, each the terminal session of a user. Only the tests
-// of commands call it.
+// Package script runs the test scripts of commands: testdata/script/*.txtar, each the terminal session of a user. Only
+// the tests of commands call it.
 package script
 
 import (
@@ -15,8 +15,8 @@ import (
 //
 //	exits CODE PROGRAM [ARGUMENT...]
 //
-// which runs a program and checks its exit code. TestMain names the programs. Environment is NAME=VALUE for each script, beside its own
-// cache and configuration folders.
+// which runs a program and checks its exit code. TestMain names the programs. Environment is NAME=VALUE for each
+// script, beside its own cache and configuration folders.
 func Run(t *testing.T, environment ...string) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",

@@ -9,8 +9,8 @@ import (
 	"github.com/spate-load/spate/internal/retention"
 )
 
-// DatasetDir is where datasets are kept unless something else is said: in the user's cache, where the programs of one machine share them
-// and the next run finds them.
+// DatasetDir is where datasets are kept unless something else is said: in the user's cache, where the programs of one
+// machine share them and the next run finds them.
 func DatasetDir() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -26,8 +26,8 @@ const (
 	largestOfDataset = 64 << 30
 )
 
-// DatasetLimits are the bounds of a user's own datasets, and how much text a file of rows may have. They come from the environment:
-// SPATE_DATASET_CACHE_SIZE, SPATE_DATASET_CACHE_AGE and SPATE_DATASET_MAX_SIZE. 0 is no bound.
+// DatasetLimits are the bounds of a user's own datasets, and how much text a file of rows may have. They come from the
+// environment: SPATE_DATASET_CACHE_SIZE, SPATE_DATASET_CACHE_AGE and SPATE_DATASET_MAX_SIZE. 0 is no bound.
 func DatasetLimits() (keep retention.Limits, largest uint64, err error) {
 	room, most, age := Size(keepDatasets), Size(largestOfDataset), keepDatasetsFor
 	if text := os.Getenv("SPATE_DATASET_CACHE_SIZE"); text != "" {

@@ -22,18 +22,24 @@ type Gossip struct {
 
 // AddFlags adds the flags of gossip. Listen is the default address of --gossip-listen.
 func (g *Gossip) AddFlags(flags *pflag.FlagSet, listen string) {
-	flags.StringVar(&g.Listen, "gossip-listen", listen, "`IP:PORT` that gossip listens on, TCP and UDP; port 0 takes a free one")
-	flags.StringVar(&g.Advertise, "gossip-advertise", "", "`IP[:PORT]` at which others reach this machine (default: the listen address, else its first private one)")
+	flags.StringVar(&g.Listen, "gossip-listen", listen,
+		"`IP:PORT` that gossip listens on, TCP and UDP; port 0 takes a free one")
+	flags.StringVar(&g.Advertise, "gossip-advertise", "",
+		"`IP[:PORT]` at which others reach this machine (default: the listen address, else its first private one)")
 	flags.StringSliceVar(&g.Join, "join", nil, "gossip `addresses` of any members to join")
-	flags.StringVar(&g.Label, "cluster", membership.DefaultLabel, "name of the cluster; members of another one are refused")
-	flags.StringVar(&g.Key, "gossip-key", "", "keys that encrypt gossip, 16, 24 or 32 bytes in base64, one a line: env:NAME or file:PATH; the first encrypts, all decrypt; a changed file counts within seconds")
+	flags.StringVar(&g.Label, "cluster", membership.DefaultLabel,
+		"name of the cluster; members of another one are refused")
+	flags.StringVar(&g.Key, "gossip-key", "",
+		"keys that encrypt gossip, 16, 24 or 32 bytes in base64, one a line: env:NAME or file:PATH; the first encrypts, all decrypt; a changed file counts within seconds")
 	flags.BoolVar(&g.WAN, "wan", false, "gossip at the pace of networks between regions")
 }
 
 // Config returns the membership's configuration. Beyond loopback, gossip without a key needs plaintext to be true.
-func (g *Gossip) Config(name string, meta membership.Meta, plaintext bool, logger *slog.Logger) (membership.Config, error) {
+func (g *Gossip) Config(name string, meta membership.Meta, plaintext bool, logger *slog.Logger) (membership.Config,
+	error) {
 	config := membership.Config{
-		Name: name, Meta: meta, Bind: g.Listen, Advertise: g.Advertise, Label: g.Label, Seeds: g.Join, WAN: g.WAN, Logger: logger,
+		Name: name, Meta: meta, Bind: g.Listen, Advertise: g.Advertise, Label: g.Label, Seeds: g.Join, WAN: g.WAN,
+		Logger: logger,
 	}
 	if g.Key != "" {
 		config.Keys = g.keys
@@ -44,8 +50,8 @@ func (g *Gossip) Config(name string, meta membership.Meta, plaintext bool, logge
 	return config, config.Validate()
 }
 
-// keys reads --gossip-key: one key a line, the first encrypts and all decrypt. A file is read anew at each call, so that its keys can be
-// changed while the program runs.
+// keys reads --gossip-key: one key a line, the first encrypts and all decrypt. A file is read anew at each call, so
+// that its keys can be changed while the program runs.
 func (g *Gossip) keys() ([][]byte, error) {
 	text, err := Secret(g.Key)
 	if err != nil {
@@ -55,7 +61,8 @@ func (g *Gossip) keys() ([][]byte, error) {
 	for i, word := range strings.Fields(text) {
 		key, err := base64.StdEncoding.DecodeString(word)
 		if err != nil {
-			return nil, fmt.Errorf("--gossip-key: key %d is no base64; make one with: head -c 32 /dev/urandom | base64", i+1)
+			return nil, fmt.Errorf("--gossip-key: key %d is no base64; make one with: head -c 32 /dev/urandom | base64",
+				i+1)
 		}
 		keys = append(keys, key)
 	}

@@ -36,11 +36,15 @@ type Influx struct {
 // AddFlags adds the --influx-* flags.
 func (i *Influx) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&i.URL, "influx-url", "", "write merged results to the InfluxDB, or VictoriaMetrics, at this `URL`")
-	flags.StringVar(&i.Token, "influx-token", "", "token, or user:password, or where it is: env:NAME or file:PATH; better set SPATE_INFLUX_TOKEN than type it")
+	flags.StringVar(&i.Token, "influx-token", "",
+		"token, or user:password, or where it is: env:NAME or file:PATH; better set SPATE_INFLUX_TOKEN than type it")
 	flags.StringVar(&i.Org, "influx-org", "", "InfluxDB organisation (InfluxDB 2 only)")
-	flags.StringVar(&i.Bucket, "influx-bucket", "", "InfluxDB bucket (InfluxDB 1.8: database/retention-policy; InfluxDB 3: database)")
-	flags.StringVar(&i.CA, "influx-ca", "", "`file` of the authority that signed the server's certificate, if this machine does not know it")
-	flags.BoolVar(&i.Insecure, "influx-insecure", false, "do not check the server's certificate: whoever is in between can read the token")
+	flags.StringVar(&i.Bucket, "influx-bucket", "",
+		"InfluxDB bucket (InfluxDB 1.8: database/retention-policy; InfluxDB 3: database)")
+	flags.StringVar(&i.CA, "influx-ca", "",
+		"`file` of the authority that signed the server's certificate, if this machine does not know it")
+	flags.BoolVar(&i.Insecure, "influx-insecure", false,
+		"do not check the server's certificate: whoever is in between can read the token")
 }
 
 // Validate finds settings that do not go together.
@@ -73,7 +77,8 @@ func (i *Influx) Config(logger *slog.Logger) (influx.Config, error) {
 		return influx.Config{}, err
 	}
 	if i.Insecure {
-		logger.Warn("the certificate of InfluxDB is not checked: whoever is in between can read the token", "url", i.URL)
+		logger.Warn("the certificate of InfluxDB is not checked: whoever is in between can read the token",
+			"url", i.URL)
 	}
 	return config, config.Validate()
 }
@@ -82,7 +87,8 @@ func (i *Influx) Config(logger *slog.Logger) (influx.Config, error) {
 func (i *Influx) tls() (*tls.Config, error) {
 	switch {
 	case i.Insecure:
-		return &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}, nil //nolint:gosec // asked for by name
+		// nolint:gosec // asked for by name
+		return &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}, nil
 	case i.CA == "":
 		return nil, nil //nolint:nilnil // the default of the client
 	}
@@ -97,9 +103,9 @@ func (i *Influx) tls() (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil
 }
 
-// Opener checks the settings and returns what opens the sink of a run, whose spool lies in the run's directory. It is nil if
-// nothing is to be written. A server that does not answer, or that refuses, is logged and no error: it changes no result, and it
-// may be well again when the run has points to write.
+// Opener checks the settings and returns what opens the sink of a run, whose spool lies in the run's directory. It is
+// nil if nothing is to be written. A server that does not answer, or that refuses, is logged and no error: it changes
+// no result, and it may be well again when the run has points to write.
 func (i *Influx) Opener(ctx context.Context, logger *slog.Logger) (func(runDir string) (sink.Sink, error), error) {
 	if err := i.Validate(); err != nil || i.URL == "" {
 		return nil, err

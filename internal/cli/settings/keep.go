@@ -19,7 +19,8 @@ type Keep struct {
 	Count int
 }
 
-// AddFlags adds --keep-NAME, --keep-NAME-for and --keep-NAME-size. The defaults are what k holds. what names the things in --help.
+// AddFlags adds --keep-NAME, --keep-NAME-for and --keep-NAME-size. The defaults are what k holds. what names the things
+// in --help.
 func (k *Keep) AddFlags(flags *pflag.FlagSet, name, what string) {
 	flags.IntVar(&k.Count, "keep-"+name, k.Count, "delete the oldest "+what+" beyond this `number` (0: not limited)")
 	flags.DurationVar(&k.For, "keep-"+name+"-for", k.For, "delete "+what+" older than this (0: not limited)")

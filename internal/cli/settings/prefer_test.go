@@ -15,8 +15,10 @@ func TestPrefer(t *testing.T) {
 		join    int
 		address string
 	}{
-		"typed over set":   {map[string]string{"SPATE_COORDINATOR": "h:1"}, []string{"--join", "a,b"}, "coordinator", 2, ""},
-		"the other way":    {map[string]string{"SPATE_JOIN": "a,b"}, []string{"--coordinator", "h:2"}, "join", 0, "h:2"},
+		"typed over set": {map[string]string{"SPATE_COORDINATOR": "h:1"}, []string{"--join", "a,b"},
+			"coordinator", 2, ""},
+		"the other way": {map[string]string{"SPATE_JOIN": "a,b"}, []string{"--coordinator", "h:2"},
+			"join", 0, "h:2"},
 		"both typed":       {nil, []string{"--join", "a", "--coordinator", "h:2"}, "", 1, "h:2"},
 		"both set":         {map[string]string{"SPATE_JOIN": "a", "SPATE_COORDINATOR": "h:1"}, nil, "", 1, "h:1"},
 		"one, and nothing": {nil, []string{"--join", "a"}, "", 1, ""},
@@ -40,7 +42,8 @@ func TestPrefer(t *testing.T) {
 			cmd.Flags().StringVar(&address, "coordinator", "", "")
 			AddFlag(cmd)
 			cmd.SetArgs(tc.args)
-			if err := cmd.Execute(); err != nil || leftOut != tc.leftOut || len(join) != tc.join || address != tc.address {
+			if err := cmd.Execute(); err != nil || leftOut != tc.leftOut || len(join) != tc.join ||
+				address != tc.address {
 				t.Errorf("%v, left out %q, join %v, coordinator %q", err, leftOut, join, address)
 			}
 		})

@@ -11,7 +11,8 @@ import (
 // maxSecret is the length of the longest secret, in bytes.
 const maxSecret = 1 << 20
 
-// Secret returns the value behind "env:NAME" or "file:PATH", without the line break that files end in. Any other text is the value itself.
+// Secret returns the value behind "env:NAME" or "file:PATH", without the line break that files end in. Any other text
+// is the value itself.
 func Secret(reference string) (string, error) {
 	if name, ok := strings.CutPrefix(reference, "env:"); ok {
 		value := os.Getenv(name)

@@ -1,5 +1,5 @@
-// Package settings gives every Spate command the same order of settings: flags, then SPATE_* environment variables, then the
-// configuration file, then defaults. Only commands use it; components take plain structs.
+// Package settings gives every Spate command the same order of settings: flags, then SPATE_* environment variables,
+// then the configuration file, then defaults. Only commands use it; components take plain structs.
 package settings
 
 import (
@@ -25,14 +25,15 @@ const Flag = "config"
 
 // AddFlag adds the --config flag to a root command.
 func AddFlag(root *cobra.Command) {
-	root.PersistentFlags().String(Flag, "", "configuration `file` (default: ./spate.yaml, then spate/config.yaml in the user's configuration folder)")
+	root.PersistentFlags().String(Flag, "",
+		"configuration `file` (default: ./spate.yaml, then spate/config.yaml in the user's configuration folder)")
 }
 
 // typed marks flags that are no settings.
 const typed = "spate_typed"
 
-// TypedOnly marks flags that count on the command line alone: they describe one test, not the program, and the environment may hold
-// something else under their names, such as an API key in SPATE_API_KEY.
+// TypedOnly marks flags that count on the command line alone: they describe one test, not the program, and the
+// environment may hold something else under their names, such as an API key in SPATE_API_KEY.
 func TypedOnly(flags *pflag.FlagSet, names ...string) {
 	for _, name := range names {
 		annotate(flags.Lookup(name), typed)
@@ -44,15 +45,17 @@ func isTypedOnly(f *pflag.Flag) bool { return annotated(f, typed) }
 // configured marks flags whose value Apply has set.
 const configured = "spate_configured"
 
-// Typed says whether a flag was given on the command line. Changed of the flag set is true for those, too, that the environment or the
-// configuration file has set: what is there for other commands and other days contradicts nothing that a person types.
+// Typed says whether a flag was given on the command line. Changed of the flag set is true for those, too, that the
+// environment or the configuration file has set: what is there for other commands and other days contradicts nothing
+// that a person types.
 func Typed(flags *pflag.FlagSet, name string) bool {
 	f := flags.Lookup(name)
 	return f != nil && f.Changed && !annotated(f, configured)
 }
 
-// Prefer settles that of two settings which exclude one another one was typed and the other comes from the environment or the configuration
-// file: the one that was typed counts, and the other is empty. It reports which was left out, "" if none was.
+// Prefer settles that of two settings which exclude one another one was typed and the other comes from the environment
+// or the configuration file: the one that was typed counts, and the other is empty. It reports which was left out, ""
+// if none was.
 func Prefer(flags *pflag.FlagSet, a, b string) (leftOut string) {
 	for _, pair := range [][2]string{{a, b}, {b, a}} {
 		other := flags.Lookup(pair[1])
@@ -78,8 +81,9 @@ func annotate(f *pflag.Flag, mark string) {
 
 func annotated(f *pflag.Flag, mark string) bool { _, is := f.Annotations[mark]; return is }
 
-// Apply fills in each flag of cmd that was not given on the command line: from the environment variable SPATE_<FLAG>, else from
-// the configuration file. A key of the file that no flag of the whole program has is an error: it is a typing mistake.
+// Apply fills in each flag of cmd that was not given on the command line: from the environment variable SPATE_<FLAG>,
+// else from the configuration file. A key of the file that no flag of the whole program has is an error: it is a typing
+// mistake.
 func Apply(cmd *cobra.Command) error {
 	v := viper.New()
 	v.SetEnvPrefix("SPATE")
@@ -177,7 +181,8 @@ func checkKeys(path string, keys []string, root *cobra.Command) error {
 	return errors.Join(errs...)
 }
 
-// readable writes a value of a log line for people: an enum of the protocol as its word (outcome=failed, not 2), an error without gRPC's codes.
+// readable writes a value of a log line for people: an enum of the protocol as its word (outcome=failed, not 2), an
+// error without gRPC's codes.
 func readable(_ []string, a slog.Attr) slog.Attr {
 	switch v := a.Value.Any().(type) {
 	case protoreflect.Enum:

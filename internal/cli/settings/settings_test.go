@@ -33,7 +33,8 @@ func TestOrderOfSettings(t *testing.T) {
 		{name: "default", want: "default", args: []string{"run"}},
 		{name: "file beats default", want: "from-file", args: []string{"run", "--config", file}},
 		{name: "environment beats file", env: "from-env", want: "from-env", args: []string{"run", "--config", file}},
-		{name: "flag beats all", env: "from-env", want: "typed", args: []string{"run", "--config", file, "--influx-url", "typed"}},
+		{name: "flag beats all", env: "from-env", want: "typed",
+			args: []string{"run", "--config", file, "--influx-url", "typed"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Chdir(t.TempDir())

@@ -18,7 +18,8 @@ type TLS struct{ certs.Files }
 
 // AddFlags adds the flags of certificates.
 func (t *TLS) AddFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&t.Authority, "tls-ca", "", "`file` of the cluster's authority, ca.crt of `spate certs init`; with --tls-cert and --tls-key, connections are encrypted and both sides checked")
+	flags.StringVar(&t.Authority, "tls-ca", "",
+		"`file` of the cluster's authority, ca.crt of `spate certs init`; with --tls-cert and --tls-key, connections are encrypted and both sides checked")
 	flags.StringVar(&t.Cert, "tls-cert", "", "`file` of this program's certificate")
 	flags.StringVar(&t.Key, "tls-key", "", "`file` of its key")
 }
@@ -26,7 +27,8 @@ func (t *TLS) AddFlags(flags *pflag.FlagSet) {
 // soon is how long before its end a certificate is spoken of.
 const soon = 14 * 24 * time.Hour
 
-// Check finds mistakes in the flags and their files, and warns of an end that is near. Without any of the flags all is well.
+// Check finds mistakes in the flags and their files, and warns of an end that is near. Without any of the flags all is
+// well.
 func (t *TLS) Check(logger *slog.Logger) error {
 	if !t.Given() {
 		return nil
@@ -39,7 +41,8 @@ func (t *TLS) Check(logger *slog.Logger) error {
 		return fmt.Errorf("--tls-cert: %w", err)
 	}
 	if left := time.Until(until); left < soon {
-		logger.Warn("certificate ends soon: make a new one with spate certs", "file", t.Cert, "ends", until.Format(time.DateTime))
+		logger.Warn("certificate ends soon: make a new one with spate certs", "file", t.Cert, "ends",
+			until.Format(time.DateTime))
 	}
 	return nil
 }

@@ -54,11 +54,13 @@ A terminal that is too narrow for all columns goes without the last ones; --outp
 // writeAgents prints agents as a table.
 func writeAgents(w io.Writer, agents []*spatev1.AgentStatus) error {
 	if len(agents) == 0 {
-		_, err := fmt.Fprintln(w, "No agents. Start one with: spate-agent --coordinator HOST:PORT, or --join HOST:PORT of any member")
+		_, err := fmt.Fprintln(w,
+			"No agents. Start one with: spate-agent --coordinator HOST:PORT, or --join HOST:PORT of any member")
 		return err
 	}
 	t := &table{right: []bool{false, false, false, true, true, true, true, true, true, true, false, false}}
-	t.row("AGENT", "REGION", "HEALTH", "WEIGHT", "CORES", "STREAMS", "IN FLIGHT", "CPU", "CLOCK", "EXACT TO", "HOST", "VERSION")
+	t.row("AGENT", "REGION", "HEALTH", "WEIGHT", "CORES", "STREAMS", "IN FLIGHT", "CPU", "CLOCK", "EXACT TO",
+		"HOST", "VERSION")
 	for _, s := range agents {
 		a, h := s.GetAgent(), s.GetHeartbeat()
 		inFlight, cpu, clock := "n/a", "n/a", "n/a"
@@ -68,7 +70,8 @@ func writeAgents(w io.Writer, agents []*spatev1.AgentStatus) error {
 				clock = "±" + time.Duration(h.GetClockUncertaintyNs()).Round(time.Microsecond).String()
 			}
 		}
-		t.row(a.GetName(), known(a.GetRegion()), healthWords(s), positive(a.GetWeight()), positive(a.GetCores()), positive(a.GetMaxStreams()),
+		t.row(a.GetName(), known(a.GetRegion()), healthWords(s), positive(a.GetWeight()), positive(a.GetCores()),
+			positive(a.GetMaxStreams()),
 			inFlight, cpu, clock, exactTo(a.GetCapacity()), known(a.GetHost()), known(a.GetVersion()))
 	}
 	t.narrow(terminalWidth(w))
@@ -101,8 +104,10 @@ func agentsAsJSON(agents []*spatev1.AgentStatus) []agentJSON {
 	for _, s := range agents {
 		a := s.GetAgent()
 		one := agentJSON{
-			Name: a.GetName(), Region: given(a.GetRegion()), Health: health(s.GetHealth()), Weight: given(a.GetWeight()), Cores: given(a.GetCores()),
-			MaxStreams: given(a.GetMaxStreams()), MaxRate: given(a.GetMaxRate()), Host: given(a.GetHost()), Version: given(a.GetVersion()),
+			Name: a.GetName(), Region: given(a.GetRegion()), Health: health(s.GetHealth()),
+			Weight: given(a.GetWeight()), Cores: given(a.GetCores()),
+			MaxStreams: given(a.GetMaxStreams()), MaxRate: given(a.GetMaxRate()), Host: given(a.GetHost()),
+			Version: given(a.GetVersion()),
 			Address: given(s.GetAddress()), Capacity: exactOf(a.GetCapacity()),
 		}
 		if a.GetWeight() > 0 { // else it was only found, and nothing is known of it
@@ -138,7 +143,8 @@ func exactOf(c *spatev1.Capacity) *exact {
 	if c == nil {
 		return nil
 	}
-	return &exact{given(c.GetStreams()), given(c.GetFramesPerSecond()), given(c.GetStartsPerSecond()), stamp(c.GetMeasuredAt())}
+	return &exact{given(c.GetStreams()), given(c.GetFramesPerSecond()), given(c.GetStartsPerSecond()),
+		stamp(c.GetMeasuredAt())}
 }
 
 // exactTo is the same for people: "1,000 at 50,000/s".

@@ -19,8 +19,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// backend is what a run runs on: a coordinator somewhere, or one embedded in this process with its agents. Both are spoken to
-// through the same services, so that everything behind it is the same.
+// backend is what a run runs on: a coordinator somewhere, or one embedded in this process with its agents. Both are
+// spoken to through the same services, so that everything behind it is the same.
 type backend struct {
 	conn      *grpc.ClientConn
 	address   string // empty: embedded
@@ -59,7 +59,8 @@ func dial(address string, tls *settings.TLS) (*grpc.ClientConn, error) {
 }
 
 // reconnecting is how soon a connection that broke is tried again: a person waits for it.
-var reconnecting = backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second}
+var reconnecting = backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
+	MaxDelay: 2 * time.Second}
 
 // unreachable says what to do about a coordinator that cannot be reached. Nothing has been started then.
 func unreachable(address string, err error) error {
@@ -71,7 +72,8 @@ func unreachable(address string, err error) error {
 
 // neverConnected says whether a call failed before anything of it can have reached the coordinator, by gRPC's words.
 func neverConnected(message string) bool {
-	return strings.Contains(message, "Error while dialing: ") || strings.Contains(message, "name resolver error") || strings.Contains(message, "handshake failed")
+	return strings.Contains(message, "Error while dialing: ") || strings.Contains(message, "name resolver error") ||
+		strings.Contains(message, "handshake failed")
 }
 
 // onThisMachine is an error if an agent of the run may not reach this machine's loopback.

@@ -71,28 +71,39 @@ Exit codes:
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	fs := cmd.Flags()
-	fs.IntSliceVar(&f.streams, "streams", nil, "closed loop: `streams` at once, rising, all of which are measured (default: 100 to what is safe)")
-	fs.Float64SliceVar(&f.starts, "starts", nil, "open loop: short `requests` per second, rising, all of which are measured (default: 500 to what is safe)")
+	fs.IntSliceVar(&f.streams, "streams", nil,
+		"closed loop: `streams` at once, rising, all of which are measured (default: 100 to what is safe)")
+	fs.Float64SliceVar(&f.starts, "starts", nil,
+		"open loop: short `requests` per second, rising, all of which are measured (default: 500 to what is safe)")
 	hideEmptyLists(fs)
 	fs.DurationVar(&f.duration, "duration", 4*time.Second, "how long each load is measured, once it stands")
 	fs.DurationVar(&f.step, "step", 20*time.Millisecond, "time between two tokens of a stream")
-	fs.BoolVar(&f.spread, "spread", false, "streams tick one after another (default: all at once, as engines that batch send)")
+	fs.BoolVar(&f.spread, "spread", false,
+		"streams tick one after another (default: all at once, as engines that batch send)")
 	fs.BoolVar(&f.quick, "quick", false, "a few loads, 1.5 s each: a look, in about 20 s")
-	fs.IntVar(&f.cores, "cores", 0, "`cores` that the agent has to itself; the simulator has the others (default: half of them)")
-	fs.DurationVar(&f.budget, "budget", calibration.DefaultError, "largest p99 of the stamps' error at which a load is safe")
-	fs.DurationVar(&f.late, "late", calibration.DefaultLateness, "largest p99 of the lateness of starts at which a load is safe")
+	fs.IntVar(&f.cores, "cores", 0,
+		"`cores` that the agent has to itself; the simulator has the others (default: half of them)")
+	fs.DurationVar(&f.budget, "budget", calibration.DefaultError,
+		"largest p99 of the stamps' error at which a load is safe")
+	fs.DurationVar(&f.late, "late", calibration.DefaultLateness,
+		"largest p99 of the lateness of starts at which a load is safe")
 	fs.StringVar(&f.json, "json", "", "write all that was measured to this `file`")
-	fs.StringVar(&f.out, "out", capacity.DefaultPath(), "`file` that keeps the limit; spate-agent reads the default one by itself")
+	fs.StringVar(&f.out, "out", capacity.DefaultPath(),
+		"`file` that keeps the limit; spate-agent reads the default one by itself")
 	fs.BoolVar(&f.forget, "no-keep", false, "keep no limit")
-	settings.TypedOnly(fs, "streams", "starts", "duration", "step", "spread", "quick", "cores", "budget", "late", "json", "out", "no-keep")
+	settings.TypedOnly(fs, "streams", "starts", "duration", "step", "spread", "quick", "cores", "budget", "late",
+		"json", "out", "no-keep")
 	cmd.AddCommand(newCalibrated("agent", func(in io.Reader, out, errs io.Writer) error {
 		return calibration.ServeAgent(in, out, errs, daemon.Version(version))
-	}), newCalibrated("simulator", func(in io.Reader, out, _ io.Writer) error { return calibration.ServeSimulator(in, out) }))
+	}), newCalibrated("simulator", func(in io.Reader, out,
+		_ io.Writer) error {
+		return calibration.ServeSimulator(in, out)
+	}))
 	return cmd
 }
 
-// newCalibrated is one of the processes of a calibration, which `spate calibrate` starts. It ends with its input, not by Ctrl-C: its parent,
-// which hears that as well, ends it.
+// newCalibrated is one of the processes of a calibration, which `spate calibrate` starts. It ends with its input, not
+// by Ctrl-C: its parent, which hears that as well, ends it.
 func newCalibrated(name string, serve func(in io.Reader, out, errs io.Writer) error) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Hidden: true, Args: cobra.NoArgs, Short: "A process of spate calibrate",
@@ -117,7 +128,8 @@ func (f *calibrateFlags) run(cmd *cobra.Command) error {
 	defer stop()
 	p := newCalibrationProgress(cmd.ErrOrStderr(), len(config.Streams)+len(config.Starts), config.Window)
 	defer p.close()
-	sheet := &calibrationSheet{Machine: capacity.ThisMachine(daemon.Version(version)), Cores: cores, Step: config.Step, Spread: config.Spread, Rules: config.Rules}
+	sheet := &calibrationSheet{Machine: capacity.ThisMachine(daemon.Version(version)), Cores: cores, Step: config.Step,
+		Spread: config.Spread, Rules: config.Rules}
 	config.Began = p.began
 	config.Measured = func(r calibration.Row) { p.measured(&r); sheet.Rows = append(sheet.Rows, r) }
 	fmt.Fprintln(cmd.ErrOrStderr(), sheet.headline())
@@ -126,7 +138,8 @@ func (f *calibrateFlags) run(cmd *cobra.Command) error {
 	p.close()
 	sheet.Took, sheet.Limit = time.Since(began), limit
 	if ctx.Err() != nil {
-		return &exitError{exitStopped, errors.Join(errors.New("stopped: no limit was kept"), sheet.writeTables(cmd.OutOrStdout()))}
+		return &exitError{exitStopped, errors.Join(errors.New("stopped: no limit was kept"),
+			sheet.writeTables(cmd.OutOrStdout()))}
 	}
 	if err != nil {
 		return fmt.Errorf("calibration: %w", err)
@@ -197,7 +210,8 @@ func (f *calibrateFlags) fit(cmd *cobra.Command, c *calibration.Config) error {
 		case c.Fixed || i == 0:
 			return err
 		default:
-			fmt.Fprintf(cmd.ErrOrStderr(), "No more than %s are tried: %v\n", count(uint64(c.Streams[i-1]), "stream"), err)
+			fmt.Fprintf(cmd.ErrOrStderr(), "No more than %s are tried: %v\n", count(uint64(c.Streams[i-1]), "stream"),
+				err)
 			c.Streams = c.Streams[:i]
 			return nil
 		}

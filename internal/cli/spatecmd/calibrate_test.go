@@ -27,26 +27,34 @@ func sampleSheet() *calibrationSheet {
 			Program: spread(1000, 450_000, 7_800_000*scale, 9_000_000*scale, 11_000_000*scale),
 		}
 		return calibration.Reading{
-			Frame: both, TTFT: both, ITL: both, Inner: both, E2E: both, Lag: spread(900, 1000, 7_000_000*scale, 0, 0), Lateness: spread(1000, 32_000, 104_000*scale, 0, 0),
-			Frames: 100_000, Coalesced: uint64(scale * scale), Started: 1000, Completed: 1000,
+			Frame: both, TTFT: both, ITL: both, Inner: both, E2E: both, Lag: spread(900, 1000, 7_000_000*scale, 0, 0),
+			Lateness: spread(1000, 32_000, 104_000*scale, 0, 0),
+			Frames:   100_000, Coalesced: uint64(scale * scale), Started: 1000, Completed: 1000,
 		}
 	}
 	other := 0.25
 	rows := []calibration.Row{
-		{Load: calibration.Load{Streams: 100}, Asked: 5000, Achieved: 4999.6, Window: 4 * time.Second, AgentCPU: 0.06, SimulatorCPU: 0.05, OtherCPU: &other, Reading: reading(1)},
+		{Load: calibration.Load{Streams: 100}, Asked: 5000, Achieved: 4999.6, Window: 4 * time.Second, AgentCPU: 0.06,
+			SimulatorCPU: 0.05, OtherCPU: &other, Reading: reading(1)},
 		{
-			Load: calibration.Load{Streams: 12000}, Asked: 600_000, Achieved: 412_345, Window: 4 * time.Second, AgentCPU: 1, SimulatorCPU: 0.97, Reading: reading(19),
-			Broken: []string{"68.7 % of the load asked for", "stamp error p99 154µs", "0.36 % of frames coalesced"}, Bound: "agent and simulator",
+			Load: calibration.Load{Streams: 12000}, Asked: 600_000, Achieved: 412_345, Window: 4 * time.Second,
+			AgentCPU: 1, SimulatorCPU: 0.97, Reading: reading(19),
+			Broken: []string{"68.7 % of the load asked for", "stamp error p99 154µs", "0.36 % of frames coalesced"},
+			Bound:  "agent and simulator",
 		},
-		{Load: calibration.Load{Starts: 30000}, Asked: 30000, Achieved: 29_990, Window: 4 * time.Second, AgentCPU: 0.91, SimulatorCPU: 0.7, OtherCPU: &other, Reading: reading(2)},
-		{Load: calibration.Load{Starts: 40000}, Asked: 40000, Window: 4 * time.Second, Broken: []string{"0.0 % of the load asked for"}, Bound: "machine", OtherCPU: &other},
+		{Load: calibration.Load{Starts: 30000}, Asked: 30000, Achieved: 29_990, Window: 4 * time.Second, AgentCPU: 0.91,
+			SimulatorCPU: 0.7, OtherCPU: &other, Reading: reading(2)},
+		{Load: calibration.Load{Starts: 40000}, Asked: 40000, Window: 4 * time.Second,
+			Broken: []string{"0.0 % of the load asked for"}, Bound: "machine", OtherCPU: &other},
 	}
 	return &calibrationSheet{
 		Machine: capacity.Machine{Host: "box", Cores: 8, Kernel: "linux 6.8", Version: "v1"},
-		Cores:   calibration.Cores{Agent: []int{0, 1, 2, 5}, Simulator: []int{3, 4, 6, 7}, All: 8}, Step: 20 * time.Millisecond,
-		Rules: calibration.Rules{Error: calibration.DefaultError, Lateness: calibration.DefaultLateness}, Rows: rows,
+		Cores:   calibration.Cores{Agent: []int{0, 1, 2, 5}, Simulator: []int{3, 4, 6, 7}, All: 8},
+		Step:    20 * time.Millisecond,
+		Rules:   calibration.Rules{Error: calibration.DefaultError, Lateness: calibration.DefaultLateness}, Rows: rows,
 		Limit: calibration.Limit{
-			Streams: 100, FramesPerSecond: 4999.6, StreamsBy: strings.Join(rows[1].Broken, ", ") + " (" + rows[1].BoundWords() + ")", StartsPerSecond: 30_000,
+			Streams: 100, FramesPerSecond: 4999.6, StreamsBy: strings.Join(rows[1].Broken, ", ") + " (" +
+				rows[1].BoundWords() + ")", StartsPerSecond: 30_000,
 		},
 	}
 }
@@ -112,13 +120,15 @@ func TestCalibrationProgressOnATerminal(t *testing.T) {
 	p.terminal = true
 	p.began(calibration.Load{Streams: 1000}, time.Second)
 	p.close() // as after Ctrl-C: goleak finds its clock if it goes on
-	if got := b.String(); !strings.Contains(got, "load 1 of at most 4: 1,000 streams, ") || !strings.HasSuffix(got, "\r\033[K") {
+	if got := b.String(); !strings.Contains(got, "load 1 of at most 4: 1,000 streams, ") ||
+		!strings.HasSuffix(got, "\r\033[K") {
 		t.Errorf("%q", got)
 	}
 }
 
 func TestCoreNames(t *testing.T) {
-	for want, cores := range map[string][]int{"core 3": {3}, "cores 0-3": {0, 1, 2, 3}, "cores 0,2": {0, 2}, "cores 0-1,4,6-7": {0, 1, 4, 6, 7}} {
+	for want, cores := range map[string][]int{"core 3": {3}, "cores 0-3": {0, 1, 2, 3}, "cores 0,2": {0, 2},
+		"cores 0-1,4,6-7": {0, 1, 4, 6, 7}} {
 		if got := coreNames(cores); got != want {
 			t.Errorf("%v: %s, want %s", cores, got, want)
 		}

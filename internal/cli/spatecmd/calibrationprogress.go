@@ -10,7 +10,8 @@ import (
 	"github.com/spate-load/spate/agent/calibration"
 )
 
-// calibrationProgress shows which load is measured: on a terminal one line that is rewritten, elsewhere a line for each load.
+// calibrationProgress shows which load is measured: on a terminal one line that is rewritten, elsewhere a line for each
+// load.
 type calibrationProgress struct {
 	w        io.Writer
 	terminal bool

@@ -80,7 +80,8 @@ func (s *calibrationSheet) writeTables(w io.Writer) error {
 // loads is the table of loads: the use of the processors in cores, times in microseconds.
 func (s *calibrationSheet) loads() *table {
 	t := &table{right: []bool{true, true, true, true, true, true, true, true, true, true, true}}
-	t.row("LOAD", "ASKED/S", "DONE/S", "AGENT", "SIM", "OTHERS", "LAG p99", "LATE p50/p99", "COALESCED", "UNSTAMPED", "SAFE")
+	t.row("LOAD", "ASKED/S", "DONE/S", "AGENT", "SIM", "OTHERS", "LAG p99", "LATE p50/p99", "COALESCED",
+		"UNSTAMPED", "SAFE")
 	for i := range s.Rows {
 		r := &s.Rows[i]
 		late, others, safe := "n/a", "n/a", "yes"
@@ -93,7 +94,8 @@ func (s *calibrationSheet) loads() *table {
 		if !r.Safe() {
 			safe = "no"
 		}
-		t.row(loadName(r.Load), whole(r.Asked), whole(r.Achieved), fmt.Sprintf("%.2f", r.AgentCPU), fmt.Sprintf("%.2f", r.SimulatorCPU), others,
+		t.row(loadName(r.Load), whole(r.Asked), whole(r.Achieved), fmt.Sprintf("%.2f", r.AgentCPU),
+			fmt.Sprintf("%.2f", r.SimulatorCPU), others,
 			spreadCell(r.Lag, r.Lag.P99), late, share(r.CoalescedShare()), share(r.UnstampedShare()), safe)
 	}
 	return t
@@ -166,15 +168,18 @@ func share(part float64) string {
 func (s *calibrationSheet) writeLimit(w io.Writer) error {
 	l := &s.Limit
 	b := &strings.Builder{}
-	fmt.Fprintf(b, "\nThis machine is exact (stamp error p99 within %v, starts late by p99 within %v) up to\n", s.Rules.Error, s.Rules.Lateness)
+	fmt.Fprintf(b, "\nThis machine is exact (stamp error p99 within %v, starts late by p99 within %v) up to\n",
+		s.Rules.Error, s.Rules.Lateness)
 	measured := func(of func(calibration.Load) float64) bool {
 		return slices.ContainsFunc(s.Rows, func(r calibration.Row) bool { return of(r.Load) > 0 })
 	}
 	if measured(func(l calibration.Load) float64 { return float64(l.Streams) }) {
-		s.limitLine(b, l.Streams > 0, l.StreamsAtLeast(), fmt.Sprintf("%s, %s frames/s", count(uint64(l.Streams), "stream"), whole(l.FramesPerSecond)), "no load of streams", l.StreamsBy)
+		s.limitLine(b, l.Streams > 0, l.StreamsAtLeast(), fmt.Sprintf("%s, %s frames/s",
+			count(uint64(l.Streams), "stream"), whole(l.FramesPerSecond)), "no load of streams", l.StreamsBy)
 	}
 	if measured(func(l calibration.Load) float64 { return l.Starts }) {
-		s.limitLine(b, l.StartsPerSecond > 0, l.StartsAtLeast(), whole(l.StartsPerSecond)+" starts/s", "no load of starts", l.StartsBy)
+		s.limitLine(b, l.StartsPerSecond > 0, l.StartsAtLeast(), whole(l.StartsPerSecond)+" starts/s",
+			"no load of starts", l.StartsBy)
 	}
 	if s.Cores.Apart() {
 		fmt.Fprintf(b, "with the agent on %s of %d.\n", coreNames(s.Cores.Agent), s.Cores.All)

@@ -28,10 +28,12 @@ three files ca.crt, NAME.crt and NAME.key. Several agents may share a certificat
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	dir := cmd.PersistentFlags().String("dir", "certs", "`directory` of the authority, which certificates are written to")
+	dir := cmd.PersistentFlags().String("dir", "certs",
+		"`directory` of the authority, which certificates are written to")
 	cmd.AddCommand(newCertsInit(dir))
 	for role, does := range map[certs.Role]string{
-		certs.Coordinator: "serves agents and clients", certs.Agent: "generates load", certs.Client: "runs plans and reads results",
+		certs.Coordinator: "serves agents and clients", certs.Agent: "generates load",
+		certs.Client: "runs plans and reads results",
 	} {
 		cmd.AddCommand(newCertsIssue(dir, role, does))
 	}
@@ -47,7 +49,8 @@ func newCertsInit(dir *string) *cobra.Command {
 			if err := certs.Init(*dir, time.Now()); err != nil {
 				return badInput(err)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "The authority is in %s. Keep %s to yourself. Next: spate certs coordinator NAME, spate certs agent NAME, spate certs client NAME\n",
+			fmt.Fprintf(cmd.OutOrStdout(),
+				"The authority is in %s. Keep %s to yourself. Next: spate certs coordinator NAME, spate certs agent NAME, spate certs client NAME\n",
 				*dir, certs.AuthorityKey)
 			return nil
 		},
@@ -66,12 +69,14 @@ func newCertsIssue(dir *string, role certs.Role, does string) *cobra.Command {
 			if err != nil {
 				return badInput(err)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "--tls-ca %s --tls-cert %s --tls-key %s\n", files.Authority, files.Cert, files.Key)
+			fmt.Fprintf(cmd.OutOrStdout(), "--tls-ca %s --tls-cert %s --tls-key %s\n", files.Authority,
+				files.Cert, files.Key)
 			return nil
 		},
 	}
 	if role == certs.Coordinator {
-		cmd.Flags().StringSliceVar(&hosts, "host", nil, "`names` and addresses to write into it, for other tools; Spate's own programs do not ask for them")
+		cmd.Flags().StringSliceVar(&hosts, "host", nil,
+			"`names` and addresses to write into it, for other tools; Spate's own programs do not ask for them")
 	}
 	return cmd
 }

@@ -24,7 +24,8 @@ type clientFlags struct {
 
 func (f *clientFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.coordinator, "coordinator", "", "the coordinator's `host:port`")
-	flags.BoolVar(&f.plaintext, "insecure-plaintext", false, "talk to a coordinator on another machine without encryption: only on a network you trust")
+	flags.BoolVar(&f.plaintext, "insecure-plaintext", false,
+		"talk to a coordinator on another machine without encryption: only on a network you trust")
 	f.tls.AddFlags(flags)
 }
 
@@ -47,7 +48,8 @@ func (f *clientFlags) connect() (*grpc.ClientConn, error) {
 const mostRuns = 1000
 
 // listRuns asks for the newest runs.
-func (f *clientFlags) listRuns(ctx context.Context, client spatev1.RunServiceClient, limit uint32) ([]*spatev1.RunSummary, error) {
+func (f *clientFlags) listRuns(ctx context.Context, client spatev1.RunServiceClient,
+	limit uint32) ([]*spatev1.RunSummary, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	list, err := client.ListRuns(ctx, &spatev1.ListRunsRequest{Limit: limit})
@@ -58,7 +60,8 @@ func (f *clientFlags) listRuns(ctx context.Context, client spatev1.RunServiceCli
 }
 
 // find finds the run that a person names.
-func (f *clientFlags) find(ctx context.Context, client spatev1.RunServiceClient, name string) (*spatev1.RunSummary, error) {
+func (f *clientFlags) find(ctx context.Context, client spatev1.RunServiceClient, name string) (*spatev1.RunSummary,
+	error) {
 	runs, err := f.listRuns(ctx, client, mostRuns)
 	if err != nil {
 		return nil, err

@@ -10,7 +10,8 @@ import (
 // palette colours text for a terminal. False writes it as it is.
 type palette bool
 
-// paletteOf colours what is written to a terminal, unless NO_COLOR (https://no-color.org) or a dumb terminal says otherwise.
+// paletteOf colours what is written to a terminal, unless NO_COLOR (https://no-color.org) or a dumb terminal says
+// otherwise.
 func paletteOf(w io.Writer) palette {
 	return palette(terminalWidth(w) > 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb")
 }

@@ -35,7 +35,8 @@ func TestColoursChangeNoText(t *testing.T) {
 
 func TestStateIsColouredByHowBadItIs(t *testing.T) {
 	for state, colour := range map[string]string{
-		"done": green, "done, VALID": green, "done, SUSPECT": yellow, "done, INVALID": red, "failed": red, "failed, VALID": red,
+		"done": green, "done, VALID": green, "done, SUSPECT": yellow, "done, INVALID": red, "failed": red,
+		"failed, VALID":   red,
 		"failed, SUSPECT": red, "incomplete, VALID": red, "stopped, VALID": yellow, "broken": red,
 	} {
 		if got, want := palette(true).state(state), "\x1b["+colour+"m"+state+"\x1b[0m"; got != want {

@@ -19,8 +19,8 @@ import (
 // version is what the program says it is. Main sets it.
 var version = ""
 
-// Main executes the command line and returns the exit code. Build is the version that the build was given, or empty. It blocks until the
-// command has ended.
+// Main executes the command line and returns the exit code. Build is the version that the build was given, or empty. It
+// blocks until the command has ended.
 func Main(build string) int {
 	version = build
 	root := newRoot()
@@ -68,7 +68,8 @@ coordinator and its agents with --coordinator. "spate plans" lists the plans tha
 	}
 	settings.AddFlag(root)
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newRun(), newPlans(), newPlan(), newValidate(), newReport(), newSimulate(), newAgents(), newRuns(), newDatasets(), newFollow(),
+	root.AddCommand(newRun(), newPlans(), newPlan(), newValidate(), newReport(), newSimulate(), newAgents(), newRuns(),
+		newDatasets(), newFollow(),
 		newResume(), newStop(), newFetch(), newExport(), newCerts(), newCalibrate(), newExitCodes(), newVersion(),
 		agentcmd.New("spate agent", root.Version), coordinatorcmd.New("spate coordinator", root.Version))
 	completeValues(root)

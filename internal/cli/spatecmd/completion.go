@@ -29,12 +29,14 @@ var flagWords = map[string][]string{
 
 var treatments = []string{"honoured", "ignored", "refused"}
 
-// completeValues lets shells complete the values of flags, of the command and all below it, and the arguments of those that take plans.
+// completeValues lets shells complete the values of flags, of the command and all below it, and the arguments of those
+// that take plans.
 func completeValues(cmd *cobra.Command) {
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if words := wordsOf(f); len(words) > 0 {
 			// It fails for a flag that has completion already, or is not there: neither can be.
-			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+			_ = cmd.RegisterFlagCompletionFunc(f.Name,
+				cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 		}
 	})
 	if strings.Contains(cmd.Use, "PLAN.yaml") {

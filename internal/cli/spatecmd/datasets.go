@@ -108,7 +108,8 @@ func datasetsNamed(items []retention.Item, begins []string) (out []retention.Ite
 		case len(found) == 0:
 			return nil, fmt.Errorf("there is no dataset %q\nsee: spate datasets", begin)
 		case len(found) > 1:
-			return nil, fmt.Errorf("%d datasets begin with %q: give more digits\nsee: spate datasets", len(found), begin)
+			return nil, fmt.Errorf("%d datasets begin with %q: give more digits\nsee: spate datasets",
+				len(found), begin)
 		case !slices.Contains(out, found[0]):
 			out = append(out, found[0])
 		}
@@ -132,7 +133,8 @@ func writeDatasets(w io.Writer, items []retention.Item) error {
 	if err := t.write(w); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s, %s, in %s\n", count(uint64(len(items)), "dataset"), sizeWords(bytes), settings.DatasetDir())
+	_, err := fmt.Fprintf(w, "\n%s, %s, in %s\n", count(uint64(len(items)), "dataset"), sizeWords(bytes),
+		settings.DatasetDir())
 	return err
 }
 

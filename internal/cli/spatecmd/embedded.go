@@ -9,8 +9,8 @@ import (
 	"github.com/spate-load/spate/plans"
 )
 
-// embedded says how many agents run in this process, region by region. It is the value of a flag: "3" agents without a region, or
-// "eu=2,us=1".
+// embedded says how many agents run in this process, region by region. It is the value of a flag: "3" agents without a
+// region, or "eu=2,us=1".
 type embedded []regionAgents
 
 // regionAgents are the agents of one region. Region may be empty.
@@ -101,7 +101,8 @@ func (e *embedded) names() []embeddedName {
 	return names
 }
 
-// fits refuses a plan whose regions have no agent among them, or which has no part for one of them: its run would wait in vain.
+// fits refuses a plan whose regions have no agent among them, or which has no part for one of them: its run would wait
+// in vain.
 func (e *embedded) fits(plan *plans.Plan) error {
 	regions := regionsOf(plan)
 	var missing, cure []string
@@ -119,16 +120,19 @@ func (e *embedded) fits(plan *plans.Plan) error {
 	if len(missing) == 0 {
 		return e.idle(plan, regions)
 	}
-	return plans.Mistakes{plan.Mistake("regions", fmt.Sprintf("no embedded agent is in %s: give --agents %s to try the plan on this machine, "+
-		"or --coordinator to run it on agents of these regions", strings.Join(missing, ", "), strings.Join(cure, ",")))}
+	return plans.Mistakes{plan.Mistake("regions",
+		fmt.Sprintf("no embedded agent is in %s: give --agents %s to try the plan on this machine, "+
+			"or --coordinator to run it on agents of these regions", strings.Join(missing, ", "),
+			strings.Join(cure, ",")))}
 }
 
 // idle refuses agents of regions that the plan does not name.
 func (e *embedded) idle(plan *plans.Plan, regions []string) error {
 	for _, r := range *e {
 		if len(regions) > 0 && !slices.Contains(regions, r.region) {
-			return plans.Mistakes{plan.Mistake("regions", fmt.Sprintf("agents of region %s take no part, and --agents %s asks for some: the "+
-				"plan's regions are %s", r.region, e, strings.Join(regions, ", ")))}
+			return plans.Mistakes{plan.Mistake("regions",
+				fmt.Sprintf("agents of region %s take no part, and --agents %s asks for some: the "+
+					"plan's regions are %s", r.region, e, strings.Join(regions, ", ")))}
 		}
 	}
 	return nil

@@ -18,7 +18,8 @@ type failOn string
 
 func (f *failOn) add(flags *pflag.FlagSet) {
 	settings.AddChoice(flags, (*string)(f), "fail-on", "invalid",
-		"exit with 3 if the verdict on a measurement is this bad: invalid, suspect (or worse), or never", "invalid", "suspect", "never")
+		"exit with 3 if the verdict on a measurement is this bad: invalid, suspect (or worse), or never", "invalid",
+		"suspect", "never")
 }
 
 // fails reports whether a verdict is one to fail on.
@@ -26,7 +27,8 @@ func (f failOn) fails(v trust.Verdict) bool {
 	return f == "invalid" && v == trust.Invalid || f == "suspect" && (v == trust.Invalid || v == trust.Suspect)
 }
 
-// ending is how a run ended. Every command that waits for a run, or fetches one, has its last lines and its exit code from here.
+// ending is how a run ended. Every command that waits for a run, or fetches one, has its last lines and its exit code
+// from here.
 type ending struct {
 	id string
 	*spatev1.RunEnded
@@ -68,7 +70,8 @@ func (e ending) state() string {
 	return outcomeWords(e.GetOutcome())
 }
 
-// conclude prints the last lines, and returns the exit code as an error. Dir is the run directory. Empty: there is none.
+// conclude prints the last lines, and returns the exit code as an error. Dir is the run directory. Empty: there is
+// none.
 func (e ending) conclude(cmd *cobra.Command, dir string, fail failOn) error {
 	out := cmd.OutOrStdout()
 	state := e.state()
@@ -93,7 +96,8 @@ func (e ending) judge(fail failOn) (code int, why string) {
 	case outcome == spatev1.Outcome_OUTCOME_STOPPED:
 		return exitStopped, e.early() + e.reasonOr("it was stopped")
 	case outcome == spatev1.Outcome_OUTCOME_UNSPECIFIED:
-		return exitFailed, "the run did not reach its end: " + e.reasonOr("its coordinator died, and none has continued it")
+		return exitFailed, "the run did not reach its end: " +
+			e.reasonOr("its coordinator died, and none has continued it")
 	case outcome != spatev1.Outcome_OUTCOME_DONE:
 		return exitFailed, e.early() + e.reasonOr("the reason is not known")
 	case !e.GetComplete():

@@ -43,16 +43,18 @@ func TestJudge(t *testing.T) {
 		if v := trust.Verdict(tc.verdict); v != "" {
 			result.Run.Verdict = &v
 		}
-		for way, e := range map[string]ending{"event": {RunEnded: ended}, "list": summaryEnding(summary), "results": resultEnding(result)} {
-			if code, why := e.judge(tc.fail); code != tc.code || (why == "") != (code == exitDone) || e.state() != tc.state {
+		for way, e := range map[string]ending{"event": {RunEnded: ended}, "list": summaryEnding(summary),
+			"results": resultEnding(result)} {
+			if code, why := e.judge(tc.fail); code != tc.code || (why == "") != (code == exitDone) ||
+				e.state() != tc.state {
 				t.Errorf("%+v by its %s: code %d, %s, %q", tc, way, code, e.state(), why)
 			}
 		}
 	}
 }
 
-// TestOneRuleForTheEnd: following a run live, with or without its results, and taking it up when it has ended, come to the same exit code,
-// the same last line about it, and the same reason.
+// TestOneRuleForTheEnd: following a run live, with or without its results, and taking it up when it has ended, come to
+// the same exit code, the same last line about it, and the same reason.
 func TestOneRuleForTheEnd(t *testing.T) {
 	for name, tc := range map[string]struct {
 		outcome  spatev1.Outcome
@@ -71,7 +73,8 @@ func TestOneRuleForTheEnd(t *testing.T) {
 			end := ended(tc.outcome, tc.complete)
 			end.GetRunEnded().Reason = tc.reason
 			going, over := summary("r", isRunning), summary("r", hasEnded)
-			over.BeginTime, over.Outcome, over.Complete, over.Reason = timestamppb.New(time.Unix(1000, 0)), tc.outcome, tc.complete, tc.reason
+			over.BeginTime, over.Outcome, over.Complete, over.Reason = timestamppb.New(time.Unix(1000, 0)), tc.outcome,
+				tc.complete, tc.reason
 			ledger := ledgerOf(t, tc.outcome, tc.reason, func(r *spatev1.RunRecord) {
 				if tc.outcome == wasDone && !tc.complete {
 					r.Stages = 1 // and none is there
@@ -79,7 +82,8 @@ func TestOneRuleForTheEnd(t *testing.T) {
 			})
 			service := &fakeService{ledger: ledger, events: append(events()[:4], end)}
 			address, _ := service.serve(t, "127.0.0.1:0")
-			for i, args := range [][]string{{"follow", "r"}, {"follow", "r", "--no-fetch"}, {"fetch", "r"}, {"follow", "r"}, {"follow", "r", "--no-fetch"}} {
+			for i, args := range [][]string{{"follow", "r"}, {"follow", "r", "--no-fetch"}, {"fetch", "r"},
+				{"follow", "r"}, {"follow", "r", "--no-fetch"}} {
 				service.set(func() { service.runs = []*spatev1.RunSummary{going} })
 				if i >= 2 {
 					service.set(func() { service.runs = []*spatev1.RunSummary{over} })

@@ -59,7 +59,8 @@ When it is cut short, run it again: points that are there already stay the same.
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	f.influx.AddFlags(cmd.Flags())
-	cmd.Flags().DurationVar(&f.patience, "patience", influx.DefaultPatience, "how long the server may fail before this is given up")
+	cmd.Flags().DurationVar(&f.patience, "patience", influx.DefaultPatience,
+		"how long the server may fail before this is given up")
 	cmd.Flags().BoolVar(&f.quiet, "no-progress", false, "print no progress, only the end")
 	return cmd
 }
@@ -119,7 +120,9 @@ func openRun(dir string) (*ledger.Ledger, error) {
 // gaveUp adds to a failure what to do next.
 func (f *exportFlags) gaveUp(ctx context.Context, written int, err error) error {
 	if ctx.Err() != nil {
-		return &exitError{exitStopped, fmt.Errorf("interrupted after %s points: run the command again to write the rest", thousands(uint64(written)))}
+		return &exitError{exitStopped,
+			fmt.Errorf("interrupted after %s points: run the command again to write the rest",
+				thousands(uint64(written)))}
 	}
 	if exitCode(err) == exitInput {
 		return err // it says what to mend, and nothing was begun
@@ -143,12 +146,14 @@ func (e *export) all(ctx context.Context, ledger *ledger.Ledger, dir string) err
 		return err
 	}
 	if sent > 0 && !e.quiet {
-		fmt.Fprintf(e.out, "%s points that the live run had left in %s are sent; the file is gone.\n", thousands(uint64(sent)), settings.SpoolFile)
+		fmt.Fprintf(e.out, "%s points that the live run had left in %s are sent; the file is gone.\n",
+			thousands(uint64(sent)), settings.SpoolFile)
 	}
-	err = points.Replay(ledger, func(rows []sink.Row) error { return e.writer.Write(ctx, rows) }, func(p points.Progress) error {
-		e.show(p)
-		return context.Cause(ctx)
-	})
+	err = points.Replay(ledger, func(rows []sink.Row) error { return e.writer.Write(ctx, rows) },
+		func(p points.Progress) error {
+			e.show(p)
+			return context.Cause(ctx)
+		})
 	if err != nil {
 		return err
 	}
@@ -164,7 +169,8 @@ func (e *export) show(p points.Progress) {
 		return
 	}
 	e.said = time.Now()
-	fmt.Fprintf(e.out, "stage %d of %d, second %d: %s points written\n", p.Stage, p.Stages, p.Window+1, thousands(uint64(e.writer.Written())))
+	fmt.Fprintf(e.out, "stage %d of %d, second %d: %s points written\n", p.Stage, p.Stages, p.Window+1,
+		thousands(uint64(e.writer.Written())))
 }
 
 // conclude says what was written, and what is missing.
@@ -173,12 +179,14 @@ func (e *export) conclude(out io.Writer, config influx.Config, ledger *ledger.Le
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s points of run %s are in %s, bucket %s.\n", thousands(uint64(e.writer.Written())), run.GetRunId(), config.URL, config.Bucket)
+	fmt.Fprintf(out, "%s points of run %s are in %s, bucket %s.\n", thousands(uint64(e.writer.Written())),
+		run.GetRunId(), config.URL, config.Bucket)
 	if run.GetEndTime() == nil {
 		fmt.Fprintln(e.out, "spate: the run has no end: its coordinator died. Export it again if the run goes on.")
 	}
 	if refused, why := e.writer.Refused(); refused > 0 {
-		return &exitError{exitFailed, fmt.Errorf("%s points were refused for good, the ledger has them: %w", thousands(uint64(refused)), why)}
+		return &exitError{exitFailed, fmt.Errorf("%s points were refused for good, the ledger has them: %w",
+			thousands(uint64(refused)), why)}
 	}
 	return nil
 }

@@ -25,10 +25,11 @@ import (
 type fakeService struct {
 	spatev1.UnimplementedRunServiceServer
 
-	mu      sync.Mutex
-	runs    []*spatev1.RunSummary
-	events  []*spatev1.RunEvent // of each run
-	cut     []int               // each call of FollowRun breaks behind so many events, in turn; the calls after them do not
+	mu     sync.Mutex
+	runs   []*spatev1.RunSummary
+	events []*spatev1.RunEvent // of each run
+	// each call of FollowRun breaks behind so many events, in turn; the calls after them do not
+	cut     []int
 	ledger  []byte
 	waiting uint32
 	asked   []uint64 // after, of each call of FollowRun
@@ -187,7 +188,8 @@ func spate(t *testing.T, args ...string) (code int, stdout, stderr string) {
 }
 
 func ended(outcome spatev1.Outcome, complete bool) *spatev1.RunEvent {
-	return &spatev1.RunEvent{Event: &spatev1.RunEvent_RunEnded{RunEnded: &spatev1.RunEnded{Outcome: outcome, Complete: complete}}}
+	return &spatev1.RunEvent{Event: &spatev1.RunEvent_RunEnded{RunEnded: &spatev1.RunEnded{Outcome: outcome,
+		Complete: complete}}}
 }
 
 func summary(id string, state spatev1.RunState) *spatev1.RunSummary {

@@ -114,8 +114,10 @@ func (f *follower) lost(err error) error {
 	case errors.Is(err, errLeft):
 		return &exitError{exitStopped, fmt.Errorf("left run %s, which goes on; to follow it again: %s", f.id, again)}
 	case errors.Is(err, errLeftGone):
-		return &exitError{exitStopped, fmt.Errorf("left run %s while its coordinator at %s was gone; it goes on when the coordinator is back\n"+
-			"follow it then with: %s\nor end it: spate stop %s --coordinator %s", f.id, f.address, again, f.id, f.address)}
+		return &exitError{exitStopped,
+			fmt.Errorf("left run %s while its coordinator at %s was gone; it goes on when the coordinator is back\n"+
+				"follow it then with: %s\nor end it: spate stop %s --coordinator %s", f.id, f.address, again,
+				f.id, f.address)}
 	case errors.Is(err, errPatience):
 		return fmt.Errorf("the coordinator at %s was gone for %s while run %s was followed\nwhen it has been started again with the same --data-dir the run "+
 			"goes on; follow it then with: %s\nif it is not, its data directory has what it has of the run, under %s: spate report makes the results from there",
@@ -123,7 +125,8 @@ func (f *follower) lost(err error) error {
 	case status.Code(err) == codes.NotFound:
 		return fmt.Errorf("the coordinator at %s does not know run %s: %s", f.address, f.id, reason.Of(err))
 	}
-	return fmt.Errorf("run %s cannot be followed on the coordinator at %s: %s\nto follow it again: %s", f.id, f.address, reason.Of(err), again)
+	return fmt.Errorf("run %s cannot be followed on the coordinator at %s: %s\nto follow it again: %s", f.id, f.address,
+		reason.Of(err), again)
 }
 
 // notFetched says why the results of an ended run are not here, and what can be done.
@@ -135,5 +138,6 @@ func (f *follower) notFetched(err error) error {
 	if f.address == "" {
 		return fmt.Errorf("the results of run %s are not complete here: %w", f.id, err)
 	}
-	return fmt.Errorf("the results of run %s were not fetched: %s\nto try again: spate fetch %s --coordinator %s", f.id, why, f.id, f.address)
+	return fmt.Errorf("the results of run %s were not fetched: %s\nto try again: spate fetch %s --coordinator %s", f.id,
+		why, f.id, f.address)
 }

@@ -22,7 +22,8 @@ import (
 
 var errBroken = status.Error(codes.Unavailable, "connection refused")
 
-// TestPersistence: a call that breaks is repeated when the coordinator answers again, what happens is said once, and waiting has an end.
+// TestPersistence: a call that breaks is repeated when the coordinator answers again, what happens is said once, and
+// waiting has an end.
 func TestPersistence(t *testing.T) {
 	refused := status.Error(codes.NotFound, "no such run")
 	for name, test := range map[string]struct {
@@ -66,7 +67,8 @@ func TestPersistence(t *testing.T) {
 					t.Errorf("ended with %v, gone %v", err, p.gone.Load())
 				}
 				gone := func(s string) bool {
-					return strings.HasPrefix(s, "coordinator gone (refuses connections: nothing listens there): trying again for ")
+					return strings.HasPrefix(s,
+						"coordinator gone (refuses connections: nothing listens there): trying again for ")
 				}
 				n := len(slices.DeleteFunc(slices.Clone(said), func(s string) bool { return !gone(s) }))
 				if n > test.said || n < min(1, test.said) {
@@ -84,7 +86,8 @@ func TestPersistence(t *testing.T) {
 func TestPersistenceIsInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		p := &persistence{patience: time.Hour, say: func(*spatev1.RunEvent) {}, awake: func(ctx context.Context) error { <-ctx.Done(); return errBroken }}
+		p := &persistence{patience: time.Hour, say: func(*spatev1.RunEvent) {},
+			awake: func(ctx context.Context) error { <-ctx.Done(); return errBroken }}
 		go func() { time.Sleep(time.Minute); cancel(errLeftGone) }()
 		err := p.do(ctx, func(context.Context) error { return errBroken })
 		if !errors.Is(err, errLeftGone) || errors.Is(err, errPatience) {
@@ -156,7 +159,8 @@ func TestFollowThroughANewStart(t *testing.T) {
 	if err != nil || !end.GetComplete() {
 		t.Fatalf("%v, %v", end, err)
 	}
-	if said := out.String(); strings.Count(said, "coordinator gone") != 1 || strings.Count(said, "! coordinator back") != 1 || strings.Count(said, "2 stages on 2 agents") != 1 {
+	if said := out.String(); strings.Count(said, "coordinator gone") != 1 ||
+		strings.Count(said, "! coordinator back") != 1 || strings.Count(said, "2 stages on 2 agents") != 1 {
 		t.Errorf("said\n%s", said)
 	}
 }
@@ -169,7 +173,8 @@ type stopClient struct {
 	stopped []bool // immediately, of each call
 }
 
-func (c *stopClient) StopRun(_ context.Context, q *spatev1.StopRunRequest, _ ...grpc.CallOption) (*spatev1.StopRunResponse, error) {
+func (c *stopClient) StopRun(_ context.Context, q *spatev1.StopRunRequest,
+	_ ...grpc.CallOption) (*spatev1.StopRunResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stopped = append(c.stopped, q.GetImmediately())
@@ -185,10 +190,11 @@ func TestInterrupts(t *testing.T) {
 		stopped []bool
 		left    error
 	}{
-		"once":          {func(*follower) {}, 1, "! stopping: requests in flight are awaited", []bool{false}, nil},
-		"twice":         {func(*follower) {}, 2, "! stopping at once", []bool{false, true}, nil},
-		"three times":   {func(*follower) {}, 3, "! stopping at once", []bool{false, true}, errGaveUp},
-		"in the queue":  {func(f *follower) { f.waiting.Store(true) }, 1, "! taking the run out of the queue", []bool{false}, nil},
+		"once":        {func(*follower) {}, 1, "! stopping: requests in flight are awaited", []bool{false}, nil},
+		"twice":       {func(*follower) {}, 2, "! stopping at once", []bool{false, true}, nil},
+		"three times": {func(*follower) {}, 3, "! stopping at once", []bool{false, true}, errGaveUp},
+		"in the queue": {func(f *follower) { f.waiting.Store(true) }, 1, "! taking the run out of the queue",
+			[]bool{false}, nil},
 		"another's run": {func(f *follower) { f.watches = true }, 1, "", nil, errLeft},
 		"nobody there":  {func(f *follower) { f.persist.gone.Store(true) }, 1, "", nil, errLeftGone},
 	} {
@@ -204,7 +210,8 @@ func TestInterrupts(t *testing.T) {
 				f.interrupted(ctx, n, giveUp, &passing)
 				passing.Wait()
 			}
-			if !slices.Equal(client.stopped, test.stopped) || !errors.Is(context.Cause(ctx), test.left) || !strings.Contains(out.String(), test.said) {
+			if !slices.Equal(client.stopped, test.stopped) || !errors.Is(context.Cause(ctx), test.left) ||
+				!strings.Contains(out.String(), test.said) {
 				t.Errorf("stopped %v, left for %v, said %q", client.stopped, context.Cause(ctx), out.String())
 			}
 		})
@@ -241,7 +248,8 @@ func TestLost(t *testing.T) {
 	}
 	for want, err := range map[string]error{
 		"run r were not fetched: no disk\nto try again: spate fetch r --coordinator host:1": errors.New("no disk"),
-		"were not fetched: it goes on\n":                      errors.Join(status.Error(codes.FailedPrecondition, "it goes on"), nil),
+		"were not fetched: it goes on\n": errors.Join(status.Error(codes.FailedPrecondition,
+			"it goes on"), nil),
 		"were not fetched: the coordinator was gone for 2m\n": errors.Join(errPatience, errBroken),
 	} {
 		if got := f.notFetched(err); !strings.Contains(got.Error(), want) {

@@ -13,7 +13,8 @@ import (
 	"github.com/spate-load/spate/plans"
 )
 
-// interview asks a person for a plan. An answer that cannot be is asked for again, so that each is right when the next question comes.
+// interview asks a person for a plan. An answer that cannot be is asked for again, so that each is right when the next
+// question comes.
 type interview struct {
 	answers *bufio.Scanner
 	out     io.Writer
@@ -55,20 +56,23 @@ func (i *interview) questions() []func() question {
 	return []func() question{
 		func() question { return question{text: "Name of the plan", usual: "my-plan", take: into(&d.Name)} },
 		func() question {
-			return question{text: "Endpoints, as URLs with commas between them; none: the built-in simulator", take: func(a string) error {
-				d.Endpoints = splitList(a)
-				return nil
-			}}
+			return question{text: "Endpoints, as URLs with commas between them; none: the built-in simulator",
+				take: func(a string) error {
+					d.Endpoints = splitList(a)
+					return nil
+				}}
 		},
 		func() question { return question{text: "Model name", take: required(&d.Model), skip: simulated()} },
 		func() question {
 			return question{text: "API", choice: plans.APIs(), usual: "chat", take: into(&d.API)}
 		},
 		func() question {
-			return question{text: "API key, as env:NAME or file:PATH; none: no key", take: into(&d.APIKey), skip: simulated()}
+			return question{text: "API key, as env:NAME or file:PATH; none: no key", take: into(&d.APIKey),
+				skip: simulated()}
 		},
 		func() question {
-			return question{text: "Workload", choice: workloads, help: workloadHelp, usual: "random", take: into(&d.Workload)}
+			return question{text: "Workload", choice: workloads, help: workloadHelp, usual: "random",
+				take: into(&d.Workload)}
 		},
 		func() question { return question{text: "File of the workload", take: i.source, skip: !needsFile()} },
 		func() question {

@@ -16,7 +16,8 @@ func answer(t *testing.T, lines ...string) (*draftFlags, string, error) {
 	t.Helper()
 	var out bytes.Buffer
 	f := &draftFlags{}
-	i := &interview{answers: bufio.NewScanner(strings.NewReader(strings.Join(lines, "\n") + "\n")), out: &out, flags: f, toFile: true}
+	i := &interview{answers: bufio.NewScanner(strings.NewReader(strings.Join(lines, "\n") + "\n")), out: &out, flags: f,
+		toFile: true}
 	err := i.hold()
 	return f, out.String(), err
 }
@@ -57,8 +58,10 @@ func TestInterviewAsksAgain(t *testing.T) {
 		t.Fatalf("%v\n%s", err, asked)
 	}
 	for _, want := range []string{
-		"must be letters, digits", "must be a base URL", "a server needs it", "want one of chat, completions", "want one of random, sessions",
-		"takes its requests from a file", "trace.jsonl is not there yet", `"-1": want numbers above 0`, `"many": want numbers above 0`,
+		"must be letters, digits", "must be a base URL", "a server needs it", "want one of chat, completions",
+		"want one of random, sessions",
+		"takes its requests from a file", "trace.jsonl is not there yet", `"-1": want numbers above 0`,
+		`"many": want numbers above 0`,
 		"there.yaml is there already",
 	} {
 		if !strings.Contains(asked, want) {
@@ -86,7 +89,8 @@ func TestInterviewRefusesWhatDoesNotGoTogether(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, asked)
 	}
-	if !strings.Contains(asked, "has no times to replay") || !strings.Contains(asked, "must be greater than from (5), got 1") || f.draft.Load != "search" {
+	if !strings.Contains(asked, "has no times to replay") ||
+		!strings.Contains(asked, "must be greater than from (5), got 1") || f.draft.Load != "search" {
 		t.Errorf("%+v\n%s", f.draft, asked)
 	}
 }

@@ -38,12 +38,14 @@ func newLocal() local { return local{agents: defaultAgents(), realtime: realtime
 
 func (l *local) addAgents(flags *pflag.FlagSet) {
 	flags.Var(&l.agents, "agents", "`number` of embedded agents, or numbers by region such as eu=2,us=1")
-	flags.StringSliceVar(&l.sources, "source-address", nil, "`addresses` of this machine that embedded agents connect from, in turn: each adds a range of local ports (default: what the system picks)")
+	flags.StringSliceVar(&l.sources, "source-address", nil,
+		"`addresses` of this machine that embedded agents connect from, in turn: each adds a range of local ports (default: what the system picks)")
 	flags.Var(&l.realtime, "realtime", realtime.Usage)
 }
 
 func (l *local) addLogLevel(flags *pflag.FlagSet) {
-	flags.StringVar(&l.logLevel, "log-level", "warn", "what the embedded coordinator and agents log to standard error: debug, info, warn or error")
+	flags.StringVar(&l.logLevel, "log-level", "warn",
+		"what the embedded coordinator and agents log to standard error: debug, info, warn or error")
 }
 
 // check finds mistakes in the flags.
@@ -52,9 +54,10 @@ func (l *local) check() error {
 	return errors.Join(l.agents.check(), err, l.influx.Validate())
 }
 
-// embed starts a coordinator and agents in this process, joined by an in-memory listener: no port is opened. Out is the run directory.
-// Empty: runs/RUN-ID. With a resumption, the interrupted run in that directory is resumed.
-func (l *local) embed(ctx context.Context, logs io.Writer, out string, resume *coordinator.Resumption) (*backend, error) {
+// embed starts a coordinator and agents in this process, joined by an in-memory listener: no port is opened. Out is the
+// run directory. Empty: runs/RUN-ID. With a resumption, the interrupted run in that directory is resumed.
+func (l *local) embed(ctx context.Context, logs io.Writer, out string, resume *coordinator.Resumption) (*backend,
+	error) {
 	logger, err := settings.Logger(logs, l.logLevel, "text")
 	if err != nil {
 		return nil, badInput(err)
@@ -81,8 +84,9 @@ func (l *local) coordinator(ctx context.Context, out string, logger *slog.Logger
 		return nil, badInput(err)
 	}
 	return coordinator.New(coordinator.Config{
-		Name: "embedded", Version: daemon.Version(version), Local: true, DataDir: "runs", RunDir: out, DatasetDir: settings.DatasetDir(),
-		Logger: logger, OpenSink: openSink,
+		Name: "embedded", Version: daemon.Version(version), Local: true, DataDir: "runs", RunDir: out,
+		DatasetDir: settings.DatasetDir(),
+		Logger:     logger, OpenSink: openSink,
 	})
 }
 
@@ -95,9 +99,13 @@ func (l *local) join(ctx context.Context, c *coordinator.Coordinator, logger *sl
 			logger.Error("embedded coordinator failed", "error", err)
 		}
 	})
-	dialer := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) })
+	dialer := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn,
+		error) {
+		return listener.DialContext(ctx)
+	})
 	ctx, stopAgents := context.WithCancel(ctx)
-	conn, err := grpc.NewClient("passthrough:///embedded", dialer, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("passthrough:///embedded", dialer,
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err == nil {
 		err = l.startAgents(ctx, &agents, logger, dialer)
 	}
@@ -118,7 +126,8 @@ func (l *local) join(ctx context.Context, c *coordinator.Coordinator, logger *sl
 }
 
 // startAgents starts the embedded agents, which run until ctx ends.
-func (l *local) startAgents(ctx context.Context, running *sync.WaitGroup, logger *slog.Logger, dialer grpc.DialOption) error {
+func (l *local) startAgents(ctx context.Context, running *sync.WaitGroup, logger *slog.Logger,
+	dialer grpc.DialOption) error {
 	memory.CollectLess()
 	for _, who := range l.agents.names() {
 		a, err := agent.New(l.embeddedAgent(who, logger, dialer))
@@ -137,15 +146,16 @@ func (l *local) startAgents(ctx context.Context, running *sync.WaitGroup, logger
 // embeddedAgent is the configuration of an embedded agent.
 func (l *local) embeddedAgent(who embeddedName, logger *slog.Logger, dialer grpc.DialOption) agent.Config {
 	return agent.Config{
-		Name: who.name, Region: who.region, Version: daemon.Version(version), Weight: 1, Logger: logger, DatasetDir: settings.DatasetDir(),
+		Name: who.name, Region: who.region, Version: daemon.Version(version), Weight: 1, Logger: logger,
+		DatasetDir: settings.DatasetDir(),
 		FileShares: l.fileShares(), SourceAddresses: l.sources,
 		Coordinator: func(context.Context) (string, error) { return "passthrough:///embedded", nil },
 		DialOptions: []grpc.DialOption{dialer, grpc.WithTransportCredentials(insecure.NewCredentials())},
 	}
 }
 
-// fileShares is among how many the process's open files are shared: the embedded agents, and simulators, which hold the other end of each
-// stream.
+// fileShares is among how many the process's open files are shared: the embedded agents, and simulators, which hold the
+// other end of each stream.
 func (l *local) fileShares() int {
 	if l.simulates {
 		return 2 * l.agents.total()
@@ -154,7 +164,8 @@ func (l *local) fileShares() int {
 }
 
 // startSimulators serves the simulated targets on loopback until stop is called. It returns their addresses by target.
-func startSimulators(ctx context.Context, targets []*spatev1.Target) (endpoints map[string][]string, stop func(), err error) {
+func startSimulators(ctx context.Context, targets []*spatev1.Target) (endpoints map[string][]string, stop func(),
+	err error) {
 	var servers []*simulator.Server
 	stop = func() {
 		for _, s := range servers {

@@ -48,7 +48,8 @@ func TestEmbedded(t *testing.T) {
 func TestEmbeddedAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var parts []string
-		for _, region := range rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z][a-z0-9-]{0,5}`), 1, 5, rapid.ID).Draw(t, "regions") {
+		for _, region := range rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z][a-z0-9-]{0,5}`), 1, 5,
+			rapid.ID).Draw(t, "regions") {
 			parts = append(parts, region+"="+rapid.StringMatching(`[1-9]`).Draw(t, "count"))
 		}
 		text := strings.Join(parts, ",")
@@ -68,7 +69,8 @@ func TestEmbeddedAgain(t *testing.T) {
 
 func onMachines(t *testing.T, lines string) (words, fits string) {
 	t.Helper()
-	plan, err := (&sourceFlags{}).load("p", []byte("name: m\ntargets: [{name: t, endpoints: [\"http://h\"], model: m}]\nworkloads: [{random: {isl: 1, osl: 1}}]\nloads: [{rate: [50], duration: 1s}]\n"+lines))
+	plan, err := (&sourceFlags{}).load("p",
+		[]byte("name: m\ntargets: [{name: t, endpoints: [\"http://h\"], model: m}]\nworkloads: [{random: {isl: 1, osl: 1}}]\nloads: [{rate: [50], duration: 1s}]\n"+lines))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,10 +83,12 @@ func TestMachineWords(t *testing.T) {
 		"": {"", ""},
 		"regions: {us: 1, eu: 2}\nobservers: {rate: 0.5}\non_agent_loss: reassign": {"regions: eu 66.7 %, us 33.3 %; an observer in each region: 0.5 req/s; on_agent_loss: reassign", ""},
 		"observers: {}": {"an observer in each region: concurrency 1", ""},
-		"regions: {eu: 0.5, asia: 0.5}": {"regions: asia 50 %, eu 50 %", "p:5:10: regions: no embedded agent is in asia: give --agents asia=1,eu=1 to try the plan on this machine, " +
-			"or --coordinator to run it on agents of these regions"},
-		"regions: {sa: 1}\nobservers: {}": {"regions: sa 100 %; an observer in each region: concurrency 1", "p:5:10: regions: no embedded agent is in sa: give --agents sa=2 to try the plan " +
-			"on this machine, or --coordinator to run it on agents of these regions"},
+		"regions: {eu: 0.5, asia: 0.5}": {"regions: asia 50 %, eu 50 %",
+			"p:5:10: regions: no embedded agent is in asia: give --agents asia=1,eu=1 to try the plan on this machine, " +
+				"or --coordinator to run it on agents of these regions"},
+		"regions: {sa: 1}\nobservers: {}": {"regions: sa 100 %; an observer in each region: concurrency 1",
+			"p:5:10: regions: no embedded agent is in sa: give --agents sa=2 to try the plan " +
+				"on this machine, or --coordinator to run it on agents of these regions"},
 	} {
 		words, fits := onMachines(t, lines)
 		if words != want[0] || fits != want[1] {
@@ -120,7 +124,8 @@ func TestTeamWords(t *testing.T) {
 // TestAgentChanged: what happens to agents is told, losses in any case.
 func TestAgentChanged(t *testing.T) {
 	lost := &spatev1.RunEvent{Event: &spatev1.RunEvent_AgentChanged{AgentChanged: &spatev1.AgentChanged{
-		Agent: &spatev1.AgentInfo{Name: "eu-1", Region: "eu"}, Reason: "it was silent for 3.5 s", Consequence: "taken over from second 16 on",
+		Agent: &spatev1.AgentInfo{Name: "eu-1", Region: "eu"}, Reason: "it was silent for 3.5 s",
+		Consequence: "taken over from second 16 on",
 	}}}
 	joined := &spatev1.RunEvent{Event: &spatev1.RunEvent_AgentChanged{AgentChanged: &spatev1.AgentChanged{Agent: &spatev1.AgentInfo{Name: "b"}, Joined: true}}}
 	const loss = "! agent eu-1 (eu) was lost (it was silent for 3.5 s): taken over from second 16 on\n"
@@ -141,9 +146,11 @@ func TestAgentsAsJSON(t *testing.T) {
 		{Agent: &spatev1.AgentInfo{Name: "found"}, Health: spatev1.AgentHealth_AGENT_HEALTH_FOUND},
 		{
 			Agent: &spatev1.AgentInfo{
-				Name: "busy", Region: "eu", Weight: 2, MaxRate: 50, WeightGiven: true, Capacity: &spatev1.Capacity{Streams: 10, FramesPerSecond: 500.5},
+				Name: "busy", Region: "eu", Weight: 2, MaxRate: 50, WeightGiven: true,
+				Capacity: &spatev1.Capacity{Streams: 10, FramesPerSecond: 500.5},
 			},
-			Health: spatev1.AgentHealth_AGENT_HEALTH_BUSY, Heartbeat: &spatev1.Heartbeat{CpuCores: 0.5, ClockOffsetNs: -5, ClockUncertaintyNs: 1000},
+			Health:    spatev1.AgentHealth_AGENT_HEALTH_BUSY,
+			Heartbeat: &spatev1.Heartbeat{CpuCores: 0.5, ClockOffsetNs: -5, ClockUncertaintyNs: 1000},
 			SilentFor: durationpb.New(250 * time.Millisecond), Address: "10.0.0.2:34567",
 		},
 	}))
@@ -151,7 +158,8 @@ func TestAgentsAsJSON(t *testing.T) {
 		`"name": "found", "region": null, "health": "found", "weight": null, "cores": null, "max_streams": null, "max_rate": null, "in_flight": null, "cpu_cores": null, "clock_offset_ns": null, "clock_uncertainty_ns": null, "weight_given": null, "capacity": null, "silent_for_seconds": null, "address": null, "host": null, "version": null`,
 		`"name": "busy", "region": "eu", "health": "busy", "weight": 2, "cores": null, "max_streams": null, "max_rate": 50, "in_flight": 0, "cpu_cores": 0.5, "clock_offset_ns": -5, "clock_uncertainty_ns": 1000, "weight_given": true, "capacity": { "streams": 10, "frames_per_second": 500.5, "starts_per_second": null, "measured_at": null }, "silent_for_seconds": 0.25, "address": "10.0.0.2:34567", "host": null, "version": null`,
 	}
-	if got := strings.Join(strings.Fields(out.String()), " "); err != nil || got != "[ { "+want[0]+" }, { "+want[1]+" } ]" {
+	if got := strings.Join(strings.Fields(out.String()), " "); err != nil || got != "[ { "+want[0]+" }, { "+
+		want[1]+" } ]" {
 		t.Errorf("%v: %s", err, got)
 	}
 }
@@ -162,9 +170,11 @@ func TestHealthWords(t *testing.T) {
 		health spatev1.AgentHealth
 		want   string
 	}{
-		{spatev1.AgentHealth_AGENT_HEALTH_BUSY, "busy"}, {spatev1.AgentHealth_AGENT_HEALTH_SILENT, "silent 4.3s"}, {0, "n/a"},
+		{spatev1.AgentHealth_AGENT_HEALTH_BUSY, "busy"}, {spatev1.AgentHealth_AGENT_HEALTH_SILENT, "silent 4.3s"},
+		{0, "n/a"},
 	} {
-		if got := healthWords(&spatev1.AgentStatus{Health: test.health, SilentFor: durationpb.New(4321 * time.Millisecond)}); got != test.want {
+		if got := healthWords(&spatev1.AgentStatus{Health: test.health,
+			SilentFor: durationpb.New(4321 * time.Millisecond)}); got != test.want {
 			t.Errorf("%q, want %q", got, test.want)
 		}
 	}

@@ -12,9 +12,10 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// withModels gives each target that names no model the only one that its server lists, and says which. The error has each target of which the
-// server lists several models or none. It blocks until the servers have answered.
-func withModels(ctx context.Context, plan *plans.Plan, secrets map[string]string, notes io.Writer) (*plans.Plan, error) {
+// withModels gives each target that names no model the only one that its server lists, and says which. The error has
+// each target of which the server lists several models or none. It blocks until the servers have answered.
+func withModels(ctx context.Context, plan *plans.Plan, secrets map[string]string, notes io.Writer) (*plans.Plan,
+	error) {
 	var found []string
 	var unknown plans.Mistakes
 	err := untilInterrupted(ctx, "the targets were asked for their models", func(ctx context.Context) error {
@@ -24,7 +25,8 @@ func withModels(ctx context.Context, plan *plans.Plan, secrets map[string]string
 			}
 			model, problem := onlyModel(ctx, t, secrets)
 			if problem != "" {
-				unknown = append(unknown, plan.Mistake(fmt.Sprintf("targets[%d]", i), "has no model, and "+problem+": give the name under which it is served"))
+				unknown = append(unknown, plan.Mistake(fmt.Sprintf("targets[%d]", i), "has no model, and "+problem+
+					": give the name under which it is served"))
 				continue
 			}
 			fmt.Fprintf(notes, "Target %s serves one model: %s\n", t.GetName(), model)

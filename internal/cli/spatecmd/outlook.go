@@ -56,12 +56,14 @@ func starting(l *spatev1.LoadPoint, e plans.Estimate) sum {
 	return sum{
 		known:   e.Time.Seconds(),
 		unknown: !e.Timed,
-		atMost:  l.GetUntil() != nil || l.GetAbort() != nil || l.GetWarmupUntilSteady() != nil || e.Counted && l.GetDuration() != nil,
-		about:   e.Counted && l.GetRate() > 0 && l.GetArrival() != "constant",
+		atMost: l.GetUntil() != nil || l.GetAbort() != nil || l.GetWarmupUntilSteady() != nil || e.Counted &&
+			l.GetDuration() != nil,
+		about: e.Counted && l.GetRate() > 0 && l.GetArrival() != "constant",
 	}
 }
 
-// arrivals is how many requests or sessions a stage starts. A closed loop that ends by time starts as many as the server takes.
+// arrivals is how many requests or sessions a stage starts. A closed loop that ends by time starts as many as the
+// server takes.
 func arrivals(s *spatev1.Stage, e plans.Estimate) sum {
 	l := s.GetLoad()
 	limits := l.GetDuration() != nil || l.GetAbort() != nil || l.GetUntil() != nil // it may end before

@@ -46,7 +46,8 @@ func TestArea(t *testing.T) {
 }
 
 func TestSumsSayWhatIsKnown(t *testing.T) {
-	exact, about, most, none := sum{known: 10}, sum{known: 20, about: true}, sum{known: 30, atMost: true}, sum{unknown: true}
+	exact, about, most, none := sum{known: 10}, sum{known: 20, about: true}, sum{known: 30, atMost: true},
+		sum{unknown: true}
 	for name, tc := range map[string]struct {
 		parts []sum
 		want  string
@@ -74,7 +75,8 @@ func TestSumsSayWhatIsKnown(t *testing.T) {
 }
 
 func TestSpan(t *testing.T) {
-	for seconds, want := range map[float64]string{0: "0s", 33.33: "33.3s", 100: "1m40s", 180: "3m", 7200: "2h", 7500: "2h5m", 3601: "1h0m1s"} {
+	for seconds, want := range map[float64]string{0: "0s", 33.33: "33.3s", 100: "1m40s", 180: "3m", 7200: "2h",
+		7500: "2h5m", 3601: "1h0m1s"} {
 		if got := span(seconds); got != want {
 			t.Errorf("span(%v) = %q, want %q", seconds, got, want)
 		}

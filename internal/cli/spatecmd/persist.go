@@ -25,7 +25,8 @@ const (
 // errPatience is why a coordinator is not waited for any longer.
 var errPatience = errors.New("the coordinator did not come back")
 
-// persistence repeats calls to a coordinator that break, while the coordinator is gone or starts anew. The zero value repeats nothing.
+// persistence repeats calls to a coordinator that break, while the coordinator is gone or starts anew. The zero value
+// repeats nothing.
 type persistence struct {
 	// patience is how long the coordinator may be gone. 0: a call that breaks is not repeated.
 	patience time.Duration
@@ -37,8 +38,8 @@ type persistence struct {
 	gone atomic.Bool
 }
 
-// do calls, and calls again after each break, until the call ends in another way. The error is the call's, or errPatience with the last
-// break's.
+// do calls, and calls again after each break, until the call ends in another way. The error is the call's, or
+// errPatience with the last break's.
 func (p *persistence) do(ctx context.Context, call func(ctx context.Context) error) error {
 	var since time.Time // the first break of a row of them
 	pause := firstPause
@@ -62,8 +63,9 @@ func (p *persistence) wait(ctx context.Context, since time.Time, pause *time.Dur
 	p.gone.Store(true)
 	defer p.gone.Store(false)
 	why, _, _ := strings.Cut(reason.Of(broken), "; ") // without advice: it may be started anew just now
-	p.say(notice(spatev1.Severity_SEVERITY_WARNING, fmt.Sprintf("coordinator gone (%s): trying again for %s; agents go on meanwhile and keep what they measure",
-		why, span(p.patience.Seconds()))))
+	p.say(notice(spatev1.Severity_SEVERITY_WARNING,
+		fmt.Sprintf("coordinator gone (%s): trying again for %s; agents go on meanwhile and keep what they measure",
+			why, span(p.patience.Seconds()))))
 	ctx, cancel := context.WithDeadlineCause(ctx, since.Add(p.patience), errPatience)
 	defer cancel()
 	for {

@@ -148,13 +148,15 @@ func showPlan(w io.Writer, plan *plans.Plan, stages []*spatev1.Stage) error {
 			number = fmt.Sprintf("%d-%d", first, first+one.stages-1)
 		}
 		first += one.stages
-		t.row(number, s.GetTarget().GetName(), s.GetWorkload().GetName(), plans.LoadWords(s.GetLoad()), one.arrivalWords(inTable), one.timeWords(inTable))
+		t.row(number, s.GetTarget().GetName(), s.GetWorkload().GetName(), plans.LoadWords(s.GetLoad()),
+			one.arrivalWords(inTable), one.timeWords(inTable))
 	}
 	if err := t.write(w); err != nil {
 		return err
 	}
 	all := outlookOf(stages)
-	fmt.Fprintf(w, "\n%s; %s: %s; time: %s\n", all.stageWords(), noun, all.arrivalWords(inWords), all.timeWords(inWords))
+	fmt.Fprintf(w, "\n%s; %s: %s; time: %s\n", all.stageWords(), noun, all.arrivalWords(inWords),
+		all.timeWords(inWords))
 	if text := machineWords(plan); text != "" {
 		fmt.Fprintln(w, text)
 	}

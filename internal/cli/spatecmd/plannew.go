@@ -41,7 +41,8 @@ Loads:
 	d, flags := &f.draft, cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&d.Name, "name", "", "name of the plan (default my-plan)")
-	flags.StringSliceVar(&d.Endpoints, "endpoint", nil, "base `URL` of an endpoint under test (default: the built-in simulator)")
+	flags.StringSliceVar(&d.Endpoints, "endpoint", nil,
+		"base `URL` of an endpoint under test (default: the built-in simulator)")
 	flags.StringVar(&d.Model, "model", "", "model name to ask for")
 	flags.StringVar(&d.API, "api", "", "API of the endpoints: "+strings.Join(plans.APIs(), ", ")+" (default chat)")
 	flags.StringVar(&d.APIKey, "api-key", "", "where the API key is: env:NAME or file:PATH")
@@ -50,7 +51,8 @@ Loads:
 	flags.Uint32Var(&d.ISL, "isl", 0, "input sequence length in tokens (default 1000)")
 	flags.Uint32Var(&d.OSL, "osl", 0, "output sequence length in tokens (default 100)")
 	flags.StringVar(&d.Load, "load", "", "kind of load, see above (default concurrency)")
-	flags.Float64SliceVar(&d.Values, "values", nil, "`values` of the load: concurrencies, rates, or the bounds of a search or ramp")
+	flags.Float64SliceVar(&d.Values, "values", nil,
+		"`values` of the load: concurrencies, rates, or the bounds of a search or ramp")
 	hideEmptyLists(flags)
 	flags.DurationVar(&d.TTFT, "ttft", 0, "longest TTFT that a request may have")
 	flags.DurationVar(&d.TPOT, "tpot", 0, "longest TPOT that a request may have")
@@ -70,7 +72,8 @@ func kindHelp(names, help []string) string {
 // run writes a plan.
 func (f *draftFlags) run(cmd *cobra.Command, _ []string) error {
 	if f.asks(cmd) {
-		i := &interview{answers: bufio.NewScanner(cmd.InOrStdin()), out: cmd.ErrOrStderr(), flags: f, toFile: isTerminal(cmd.OutOrStdout())}
+		i := &interview{answers: bufio.NewScanner(cmd.InOrStdin()), out: cmd.ErrOrStderr(), flags: f,
+			toFile: isTerminal(cmd.OutOrStdout())}
 		if err := i.hold(); err != nil {
 			return badInput(err)
 		}
@@ -102,7 +105,8 @@ func (f *draftFlags) save(cmd *cobra.Command, text []byte) error {
 	if err := errors.Join(err, file.Close()); err != nil {
 		return fmt.Errorf("plan: %w", err)
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s is written. Next: spate plan show %s, spate run %s --simulate, spate run %s\n", f.out, f.out, f.out, f.out)
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s is written. Next: spate plan show %s, spate run %s --simulate, spate run %s\n",
+		f.out, f.out, f.out, f.out)
 	return nil
 }
 
@@ -120,7 +124,8 @@ func isTerminal(stream any) bool {
 // check finds all that is wrong with the flags, in the words of flags.
 func (f *draftFlags) check(flags *pflag.FlagSet) error {
 	var errs []error
-	for name, value := range map[string]bool{"isl": f.draft.ISL == 0, "osl": f.draft.OSL == 0, "ttft": f.draft.TTFT <= 0, "tpot": f.draft.TPOT <= 0} {
+	for name, value := range map[string]bool{"isl": f.draft.ISL == 0, "osl": f.draft.OSL == 0,
+		"ttft": f.draft.TTFT <= 0, "tpot": f.draft.TPOT <= 0} {
 		if value && flags.Changed(name) {
 			errs = append(errs, fmt.Errorf("--%s %s: want more than 0", name, flags.Lookup(name).Value))
 		}
@@ -138,8 +143,8 @@ func (f *draftFlags) check(flags *pflag.FlagSet) error {
 	return draftMistakes(f.draft, func(m plans.Mistake) string { return flagOf(m.Field) })
 }
 
-// draftMistakes says what a draft's plan would have wrong. Its positions mean nothing to a person who has not seen it: what says where
-// each mistake comes from.
+// draftMistakes says what a draft's plan would have wrong. Its positions mean nothing to a person who has not seen it:
+// what says where each mistake comes from.
 func draftMistakes(d plans.Draft, where func(plans.Mistake) string) error {
 	text, err := d.YAML()
 	if err != nil {
@@ -159,8 +164,10 @@ func draftMistakes(d plans.Draft, where func(plans.Mistake) string) error {
 // flagOf is the flag that a field of the plan comes from, for the begin of a message.
 func flagOf(field string) string {
 	for _, f := range [][2]string{
-		{"name", "--name"}, {"targets[0].endpoints", "--endpoint"}, {"targets[0].api_key", "--api-key"}, {"targets[0].api", "--api"},
-		{"targets[0].model", "--model"}, {"workloads[0]", "--workload, --isl, --osl"}, {"slo", "--ttft, --tpot"}, {"loads[0]", "--load, --values"},
+		{"name", "--name"}, {"targets[0].endpoints", "--endpoint"}, {"targets[0].api_key", "--api-key"},
+		{"targets[0].api", "--api"},
+		{"targets[0].model", "--model"}, {"workloads[0]", "--workload, --isl, --osl"}, {"slo", "--ttft, --tpot"},
+		{"loads[0]", "--load, --values"},
 	} {
 		if strings.HasPrefix(field, f[0]) {
 			return f[1] + ": " + field + ": "

@@ -18,8 +18,9 @@ import (
 // preflightTimeout bounds the question to one target. A target that this machine cannot reach is the agents' to judge.
 const preflightTimeout = 5 * time.Second
 
-// preflight finds targets that are placeholders, and workloads whose requests are longer than a target's model takes, where the target
-// tells its limit: before the run, not after the first thousand refusals. The error has all, with their positions in the plan.
+// preflight finds targets that are placeholders, and workloads whose requests are longer than a target's model takes,
+// where the target tells its limit: before the run, not after the first thousand refusals. The error has all, with
+// their positions in the plan.
 func preflight(ctx context.Context, plan *plans.Plan, stages []*spatev1.Stage, secrets map[string]string) error {
 	if missing := placeholders(plan, stages); len(missing) > 0 {
 		return missing
@@ -35,7 +36,8 @@ func preflight(ctx context.Context, plan *plans.Plan, stages []*spatev1.Stage, s
 	return err
 }
 
-// placeholders finds endpoints that nobody can have: shipped plans name some under .example, which is reserved for that (RFC 2606).
+// placeholders finds endpoints that nobody can have: shipped plans name some under .example, which is reserved for that
+// (RFC 2606).
 func placeholders(plan *plans.Plan, stages []*spatev1.Stage) plans.Mistakes {
 	var missing plans.Mistakes
 	var targets []string
@@ -47,8 +49,10 @@ func placeholders(plan *plans.Plan, stages []*spatev1.Stage) plans.Mistakes {
 		targets = append(targets, t.GetName())
 		for i, endpoint := range t.GetEndpoints() {
 			if u, err := url.Parse(endpoint); err == nil && strings.HasSuffix(u.Hostname(), ".example") {
-				missing = append(missing, plan.Mistake(fmt.Sprintf("targets[%d].endpoints[%d]", len(targets)-1, i), fmt.Sprintf(
-					"%s is a placeholder: give --set targets.%s.endpoints=URL, or --simulate", endpoint, t.GetName())))
+				missing = append(missing, plan.Mistake(fmt.Sprintf("targets[%d].endpoints[%d]", len(targets)-1, i),
+					fmt.Sprintf(
+						"%s is a placeholder: give --set targets.%s.endpoints=URL, or --simulate", endpoint,
+						t.GetName())))
 				break
 			}
 		}
@@ -78,9 +82,10 @@ func tooLong(ctx context.Context, plan *plans.Plan, stages []*spatev1.Stage, sec
 			limits[t.GetName()] = limit
 		}
 		if limit > 0 && longest > limit {
-			long = append(long, plan.Mistake(workloadField(stages, w), fmt.Sprintf("workload %s makes requests of up to %s tokens, prompt and "+
-				"output together, and target %s takes at most %s: make them shorter, or serve the model with a longer limit",
-				w.GetName(), thousands(uint64(longest)), t.GetName(), thousands(uint64(limit)))))
+			long = append(long, plan.Mistake(workloadField(stages, w),
+				fmt.Sprintf("workload %s makes requests of up to %s tokens, prompt and "+
+					"output together, and target %s takes at most %s: make them shorter, or serve the model with a longer limit",
+					w.GetName(), thousands(uint64(longest)), t.GetName(), thousands(uint64(limit)))))
 		}
 	}
 	return long
@@ -130,12 +135,14 @@ func modelsOf(ctx context.Context, t *spatev1.Target, secrets map[string]string)
 	for name, value := range t.GetHeaders() {
 		headers[name] = reveal(value)
 	}
-	connection, err := stream.ConnectionOf(t.GetConnection(), func(reference string) (string, error) { return reveal(reference), nil })
+	connection, err := stream.ConnectionOf(t.GetConnection(),
+		func(reference string) (string, error) { return reveal(reference), nil })
 	if err != nil {
 		return nil, err
 	}
 	client, err := stream.New(stream.Config{
-		Endpoints: t.GetEndpoints()[:1], API: t.GetApi(), Model: cmp.Or(t.GetModel(), "-"), APIKey: reveal(t.GetApiKey()), Headers: headers, ConnectTimeout: time.Second,
+		Endpoints: t.GetEndpoints()[:1], API: t.GetApi(), Model: cmp.Or(t.GetModel(), "-"),
+		APIKey: reveal(t.GetApiKey()), Headers: headers, ConnectTimeout: time.Second,
 		Connection: connection,
 	})
 	if err != nil {

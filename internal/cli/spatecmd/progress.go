@@ -11,8 +11,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// progress shows a run while it goes on: on a terminal one line that is rewritten in place below the finished stages, elsewhere
-// a line now and then. It is driven by the run's events alone, so local and remote runs look the same.
+// progress shows a run while it goes on: on a terminal one line that is rewritten in place below the finished stages,
+// elsewhere a line now and then. It is driven by the run's events alone, so local and remote runs look the same.
 type progress struct {
 	w        io.Writer
 	terminal bool
@@ -99,7 +99,8 @@ func (p *progress) runBegan(e *spatev1.RunBegan) {
 	if p.atMost {
 		bound = "up to "
 	}
-	p.note("", fmt.Sprintf(bound+"%s on %s: %s; latencies are p50/p99 in ms", count(uint64(p.stages), "stage"), count(uint64(len(e.GetAgents())), "agent"), teamWords(e.GetAgents())))
+	p.note("", fmt.Sprintf(bound+"%s on %s: %s; latencies are p50/p99 in ms", count(uint64(p.stages), "stage"),
+		count(uint64(len(e.GetAgents())), "agent"), teamWords(e.GetAgents())))
 }
 
 func (p *progress) stageBegan(e *spatev1.StageBegan) {
@@ -155,7 +156,8 @@ const skipped = "skipped: "
 // neverBegan says why a stage that an agent could not take was not run: the rest of the run may take hours.
 func (p *progress) neverBegan(e *spatev1.StageEnded) {
 	if e.GetFailure() != "" && !strings.HasPrefix(e.GetFailure(), skipped) {
-		p.note(noticeMark(spatev1.Severity_SEVERITY_ERROR), fmt.Sprintf("stage %d was not run: %s", e.GetStageIndex()+1, e.GetFailure()))
+		p.note(noticeMark(spatev1.Severity_SEVERITY_ERROR), fmt.Sprintf("stage %d was not run: %s", e.GetStageIndex()+1,
+			e.GetFailure()))
 	}
 }
 
@@ -243,8 +245,8 @@ func (p *progress) bar() string {
 	return strings.Repeat("█", full) + strings.Repeat("░", cells-full) + " " + label
 }
 
-// lay puts the parts of a line beside one another. Where a terminal is too narrow for them they lose the blanks that line them up, and if
-// it still is they go on below.
+// lay puts the parts of a line beside one another. Where a terminal is too narrow for them they lose the blanks that
+// line them up, and if it still is they go on below.
 func (p *progress) lay(parts []string) []string {
 	line := strings.Join(parts, "  ")
 	if !p.terminal || utf8.RuneCountInString(line) < p.width() {
@@ -266,7 +268,8 @@ func (p *progress) lay(parts []string) []string {
 	return lines
 }
 
-// note prints something that a person should know, behind its mark, between words on as many lines as the terminal needs.
+// note prints something that a person should know, behind its mark, between words on as many lines as the terminal
+// needs.
 func (p *progress) note(mark, text string) {
 	width := 0
 	if p.terminal {

@@ -16,19 +16,24 @@ import (
 func events() []*spatev1.RunEvent {
 	began := func(i uint32) *spatev1.RunEvent {
 		return &spatev1.RunEvent{Event: &spatev1.RunEvent_StageBegan{StageBegan: &spatev1.StageBegan{
-			StageIndex: i, Target: "sim", Workload: "300:15", Load: "concurrency 8", Expected: durationpb.New(4 * time.Second),
+			StageIndex: i, Target: "sim", Workload: "300:15", Load: "concurrency 8",
+			Expected: durationpb.New(4 * time.Second),
 		}}}
 	}
 	return []*spatev1.RunEvent{
-		{Event: &spatev1.RunEvent_RunBegan{RunBegan: &spatev1.RunBegan{Stages: 2, Agents: []*spatev1.AgentInfo{{Name: "a"}, {Name: "b"}}}}},
+		{Event: &spatev1.RunEvent_RunBegan{RunBegan: &spatev1.RunBegan{Stages: 2,
+			Agents: []*spatev1.AgentInfo{{Name: "a"}, {Name: "b"}}}}},
 		began(0),
 		{Event: &spatev1.RunEvent_StageProgress{StageProgress: &spatev1.StageProgress{
-			StageIndex: 0, Elapsed: durationpb.New(2 * time.Second), Completed: 1234, Failed: 2, InFlight: 8, OutputTokensPerSecond: proto.Float64(45678.4),
-			Ttft: &spatev1.Quantiles{P50Ms: 12.34, P99Ms: 1234.5}, Tpot: &spatev1.Quantiles{P50Ms: 5.016, P99Ms: 9.5},
+			StageIndex: 0, Elapsed: durationpb.New(2 * time.Second), Completed: 1234, Failed: 2, InFlight: 8,
+			OutputTokensPerSecond: proto.Float64(45678.4),
+			Ttft:                  &spatev1.Quantiles{P50Ms: 12.34, P99Ms: 1234.5},
+			Tpot:                  &spatev1.Quantiles{P50Ms: 5.016, P99Ms: 9.5},
 		}}},
 		{Event: &spatev1.RunEvent_StageEnded{StageEnded: &spatev1.StageEnded{StageIndex: 0, Complete: true}}},
 		began(1),
-		{Event: &spatev1.RunEvent_StageEnded{StageEnded: &spatev1.StageEnded{StageIndex: 1, Failure: "target sim is dead"}}},
+		{Event: &spatev1.RunEvent_StageEnded{StageEnded: &spatev1.StageEnded{StageIndex: 1,
+			Failure: "target sim is dead"}}},
 		notice(spatev1.Severity_SEVERITY_WARNING, "careful"),
 		{Event: &spatev1.RunEvent_RunEnded{RunEnded: &spatev1.RunEnded{Outcome: spatev1.Outcome_OUTCOME_FAILED}}},
 	}

@@ -38,31 +38,41 @@ type quickFlags struct {
 
 // quickNames are the flags that make a plan.
 var quickNames = []string{
-	"target", "model", "api", "api-key", "header", "body", "concurrency", "rate", "arrival", "conditioned", "split", "stagger", "isl", "osl", "requests",
+	"target", "model", "api", "api-key", "header", "body", "concurrency", "rate", "arrival", "conditioned", "split",
+	"stagger", "isl", "osl", "requests",
 	"requests-per-concurrency", "duration", "warmup", "warmup-requests", "seed",
 }
 
 func (q *quickFlags) add(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&q.targets, "target", nil, "base `URL`, or host:port, of the deployment under test; several are endpoints of one deployment")
+	flags.StringSliceVar(&q.targets, "target", nil,
+		"base `URL`, or host:port, of the deployment under test; several are endpoints of one deployment")
 	flags.StringVar(&q.model, "model", "", "model name to ask for (default: the only one that the server lists)")
 	flags.StringVar(&q.api, "api", "", "API of the endpoints: "+strings.Join(plans.APIs(), ", ")+" (default chat)")
 	flags.StringVar(&q.apiKey, "api-key", "", "where the API key is: env:NAME or file:PATH")
-	flags.StringArrayVar(&q.headers, "header", nil, "extra request header `NAME=VALUE` (VALUE may be env:NAME or file:PATH)")
-	flags.StringArrayVar(&q.body, "body", nil, "extra request body field `NAME=VALUE`, VALUE in JSON, for example temperature=0")
+	flags.StringArrayVar(&q.headers, "header", nil,
+		"extra request header `NAME=VALUE` (VALUE may be env:NAME or file:PATH)")
+	flags.StringArrayVar(&q.body, "body", nil,
+		"extra request body field `NAME=VALUE`, VALUE in JSON, for example temperature=0")
 	flags.UintSliceVar(&q.concurrency, "concurrency", nil, "closed loop: requests in flight, one stage for each value")
 	flags.Float64SliceVar(&q.rate, "rate", nil, "open loop: requests per second, one stage for each value")
 	flags.StringVar(&q.arrival, "arrival", "", "open loop: poisson or constant (default poisson)")
-	flags.BoolVar(&q.conditioned, "conditioned", true, "open loop that ends by --requests: they take exactly requests / rate, as vLLM's client has it; false: as chance has it")
-	flags.StringVar(&q.split, "split", "", "open loop on several agents: random or in_turn (default random for poisson)")
-	flags.DurationVar(&q.stagger, "stagger", 0, "closed loop: spread the first requests over this time, best one request's; what starts in it is warm-up")
+	flags.BoolVar(&q.conditioned, "conditioned", true,
+		"open loop that ends by --requests: they take exactly requests / rate, as vLLM's client has it; false: as chance has it")
+	flags.StringVar(&q.split, "split", "",
+		"open loop on several agents: random or in_turn (default random for poisson)")
+	flags.DurationVar(&q.stagger, "stagger", 0,
+		"closed loop: spread the first requests over this time, best one request's; what starts in it is warm-up")
 	flags.Uint32Var(&q.isl, "isl", 1000, "input sequence length in tokens")
 	flags.Uint32Var(&q.osl, "osl", 100, "output sequence length in tokens")
 	flags.Uint64Var(&q.requests, "requests", 0, "end each stage after this many requests")
-	flags.Uint64Var(&q.requestsPerConcurrency, "requests-per-concurrency", 0, "end each stage after this many requests for each unit of concurrency (default 10 for closed loops)")
+	flags.Uint64Var(&q.requestsPerConcurrency, "requests-per-concurrency", 0,
+		"end each stage after this many requests for each unit of concurrency (default 10 for closed loops)")
 	flags.DurationVar(&q.duration, "duration", 0, "end each stage after this time (default 60s for open loops)")
-	flags.Uint64Var(&q.warmupRequests, "warmup-requests", 0, "leave the first so many requests of each stage out of its results")
+	flags.Uint64Var(&q.warmupRequests, "warmup-requests", 0,
+		"leave the first so many requests of each stage out of its results")
 	flags.DurationVar(&q.warmup, "warmup", 0, "leave this first time of each stage out of its results")
-	flags.Uint64Var(&q.seed, "seed", 0, "seed of contents and arrivals (default: drawn anew for each run, so that no prompt is in the server's cache; the plan that is printed has it)")
+	flags.Uint64Var(&q.seed, "seed", 0,
+		"seed of contents and arrivals (default: drawn anew for each run, so that no prompt is in the server's cache; the plan that is printed has it)")
 	settings.TypedOnly(flags, quickNames...)
 }
 
@@ -85,8 +95,10 @@ func (q *quickFlags) yaml() ([]byte, error) {
 		return nil, err
 	}
 	return plans.Quick{
-		Targets: []string{strings.Join(q.targets, ",")}, Model: q.model, API: q.api, APIKey: q.apiKey, Headers: headers, Body: body,
-		Concurrency: concurrency, Rate: q.rate, Arrival: q.arrival, Unconditioned: !q.conditioned, Split: q.split, Stagger: q.stagger, ISL: q.isl, OSL: q.osl,
+		Targets: []string{strings.Join(q.targets, ",")}, Model: q.model, API: q.api, APIKey: q.apiKey,
+		Headers: headers, Body: body,
+		Concurrency: concurrency, Rate: q.rate, Arrival: q.arrival, Unconditioned: !q.conditioned, Split: q.split,
+		Stagger: q.stagger, ISL: q.isl, OSL: q.osl,
 		Requests: q.requests, RequestsPerConcurrency: q.requestsPerConcurrency, Duration: q.duration,
 		WarmupRequests: q.warmupRequests, WarmupDuration: q.warmup, Seed: cmp.Or(q.seed, 1+rand.Uint64N(999_999)),
 	}.YAML(), nil
@@ -127,14 +139,16 @@ func headerFields(pairs []string) (map[string]string, error) {
 	return fields, errors.Join(errs...)
 }
 
-// bodyFields parses NAME=JSON pairs. A value that is no JSON is taken as a string, as a person would expect of stop=END.
+// bodyFields parses NAME=JSON pairs. A value that is no JSON is taken as a string, as a person would expect of
+// stop=END.
 func bodyFields(pairs []string) (map[string]any, error) {
 	fields := map[string]any{}
 	var errs []error
 	for _, pair := range pairs {
 		name, text, ok := strings.Cut(pair, "=")
 		if !ok || name == "" {
-			errs = append(errs, fmt.Errorf("--body %q: want NAME=VALUE, VALUE in JSON, for example temperature=0", pair))
+			errs = append(errs, fmt.Errorf("--body %q: want NAME=VALUE, VALUE in JSON, for example temperature=0",
+				pair))
 			continue
 		}
 		var value any

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// reading reads a file of a plan until its context ends, and shows a person at a terminal how far it is. Small files are read before
-// anything is shown.
+// reading reads a file of a plan until its context ends, and shows a person at a terminal how far it is. Small files
+// are read before anything is shown.
 type reading struct {
 	ctx   context.Context
 	src   io.Reader
@@ -71,7 +71,8 @@ func (r *reading) words() string {
 	if r.size == 0 {
 		return fmt.Sprintf("%.1f MiB", float64(r.have)/mebi)
 	}
-	return fmt.Sprintf("%.1f of %.1f MiB, %d %%", float64(r.have)/mebi, float64(r.size)/mebi, min(100, 100*r.have/r.size))
+	return fmt.Sprintf("%.1f of %.1f MiB, %d %%", float64(r.have)/mebi, float64(r.size)/mebi,
+		min(100, 100*r.have/r.size))
 }
 
 // close takes the line away. Nothing is read afterwards.

@@ -33,6 +33,7 @@ that can be known. --salvage makes a ledger and files of what is intact, in DIR/
 	}
 	cmd.Flags().StringVar(&layout, "vllm-layout", string(report.VLLM026),
 		"layout of vllm.txt, by version of vLLM: 0.26, or 0.8 as older reports show it")
-	cmd.Flags().BoolVar(&salvaging, "salvage", false, "make files of what is intact of a damaged ledger, in DIR/salvaged")
+	cmd.Flags().BoolVar(&salvaging, "salvage", false,
+		"make files of what is intact of a damaged ledger, in DIR/salvaged")
 	return cmd
 }

@@ -47,7 +47,8 @@ func (f *resultFlags) take(ctx context.Context, cmd *cobra.Command, follower *fo
 		return err
 	}
 	if follower.neverBegan(ended) {
-		return &exitError{exitStopped, fmt.Errorf("run %s was taken out of the queue: nothing was started, and there are no results", follower.id)}
+		return &exitError{exitStopped,
+			fmt.Errorf("run %s was taken out of the queue: nothing was started, and there are no results", follower.id)}
 	}
 	dir, result, err := f.keep(ctx, follower)
 	if err != nil {
@@ -87,8 +88,8 @@ func (f *resultFlags) keep(ctx context.Context, from *follower) (string, *aggreg
 // runName is what names of runs look like. A coordinator chooses them, and a client writes below them.
 var runName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$`)
 
-// fetchLedger copies the run's ledger from the coordinator to path. A ledger that is there already is the coordinator's own: an
-// embedded coordinator keeps it in the run directory from the begin.
+// fetchLedger copies the run's ledger from the coordinator to path. A ledger that is there already is the coordinator's
+// own: an embedded coordinator keeps it in the run directory from the begin.
 func fetchLedger(ctx context.Context, client spatev1.RunServiceClient, id, path string) (err error) {
 	if _, err := os.Stat(path); err == nil {
 		return nil

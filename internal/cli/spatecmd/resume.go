@@ -49,7 +49,8 @@ started again with the same --data-dir.
 	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask: needed where there is no terminal")
 	f.local.addAgents(flags)
 	flags.Lookup("agents").DefValue = "as many as the run had"
-	flags.BoolVar(&f.results.quiet, "no-progress", false, "print neither progress nor tables, only the run directory and what is wrong")
+	flags.BoolVar(&f.results.quiet, "no-progress", false,
+		"print neither progress nor tables, only the run directory and what is wrong")
 	f.results.failOn.add(flags)
 	f.local.addLogLevel(flags)
 	f.local.influx.AddFlags(flags)
@@ -119,7 +120,8 @@ func haveRows(stages []*spatev1.Stage) error {
 			continue
 		}
 		if _, found, err := rows.Path(d.GetSha256(), d.GetSize()); err != nil || !found {
-			return fmt.Errorf("the rows of workload %s are no longer in %s: run the plan again", st.GetWorkload().GetName(), settings.DatasetDir())
+			return fmt.Errorf("the rows of workload %s are no longer in %s: run the plan again",
+				st.GetWorkload().GetName(), settings.DatasetDir())
 		}
 	}
 	return nil
@@ -133,9 +135,11 @@ func showInterrupted(w io.Writer, dir string, found *coordinator.Interrupted) {
 		fmt.Fprintf(w, "  target  %s\n", text)
 	}
 	fmt.Fprintf(w, "  kept    %s\n", count(uint64(found.Kept), "stage"))
-	fmt.Fprintf(w, "  left    %s; %s: %s; time: %s\n", left.stageWords(), arrivalNoun(found.Left), left.arrivalWords(inWords), left.timeWords(inWords))
+	fmt.Fprintf(w, "  left    %s; %s: %s; time: %s\n", left.stageWords(), arrivalNoun(found.Left),
+		left.arrivalWords(inWords), left.timeWords(inWords))
 	if st := found.Again; st != nil {
-		fmt.Fprintf(w, "  stage %d (%s, %s, %s) was in progress and is measured again from its start\n", st.GetIndex()+1,
+		fmt.Fprintf(w, "  stage %d (%s, %s, %s) was in progress and is measured again from its start\n",
+			st.GetIndex()+1,
 			st.GetTarget().GetName(), st.GetWorkload().GetName(), plans.LoadWords(st.GetLoad()))
 	}
 }
@@ -177,7 +181,8 @@ func (f *resumeFlags) confirm(cmd *cobra.Command) error {
 }
 
 // resume continues the run and reports its results.
-func (f *resumeFlags) resume(cmd *cobra.Command, plan *plans.Plan, found *coordinator.Interrupted, secrets map[string]string) error {
+func (f *resumeFlags) resume(cmd *cobra.Command, plan *plans.Plan, found *coordinator.Interrupted,
+	secrets map[string]string) error {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
 	endpoints, stopSimulators, err := startSimulators(ctx, plan.Simulated())

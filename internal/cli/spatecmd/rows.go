@@ -46,13 +46,14 @@ type gatherer struct {
 	resources  plans.Resources
 }
 
-// gather reads a plan's files: rows of workloads go into the store, tokenizers become words. The error has all mistakes with their
-// positions in the plan. Notes say what the files gave; quiet ones only what is wrong with them. It blocks as long as the files are long, or
-// until a person interrupts it.
+// gather reads a plan's files: rows of workloads go into the store, tokenizers become words. The error has all mistakes
+// with their positions in the plan. Notes say what the files gave; quiet ones only what is wrong with them. It blocks
+// as long as the files are long, or until a person interrupts it.
 func gather(ctx context.Context, plan *plans.Plan, dir string, notes io.Writer, quiet bool) (plans.Resources, error) {
-	g := &gatherer{plan: plan, notes: notes, quiet: quiet, tokenizers: map[string]*tokenizer.Tokenizer{}, resources: plans.Resources{
-		Datasets: map[string]*spatev1.Dataset{}, Lexicons: map[string]*spatev1.Lexicon{},
-	}}
+	g := &gatherer{plan: plan, notes: notes, quiet: quiet, tokenizers: map[string]*tokenizer.Tokenizer{},
+		resources: plans.Resources{
+			Datasets: map[string]*spatev1.Dataset{}, Lexicons: map[string]*spatev1.Lexicon{},
+		}}
 	files := plan.Files()
 	if len(files) == 0 {
 		return g.resources, nil
@@ -65,7 +66,8 @@ func gather(ctx context.Context, plan *plans.Plan, dir string, notes io.Writer, 
 	if g.store, err = store.Open(dir); err != nil {
 		return g.resources, err
 	}
-	err = untilInterrupted(ctx, "the plan's files were read", func(ctx context.Context) error { return g.read(ctx, files) })
+	err = untilInterrupted(ctx, "the plan's files were read",
+		func(ctx context.Context) error { return g.read(ctx, files) })
 	if err != nil {
 		return plans.Resources{}, err
 	}
@@ -150,7 +152,8 @@ func (g *gatherer) rows(ctx context.Context, f plans.File) {
 	var left *dataset.Skipped
 	in := newReading(ctx, src, f.Path, g.notes, g.quiet)
 	_, err = g.store.Adopt(func(dst *os.File) (string, error) {
-		d, skipped, err := dataset.Build(ctx, dst, in, f.Workload, dataset.Options{Name: f.Path, Count: g.count(), MaxBytes: g.largest})
+		d, skipped, err := dataset.Build(ctx, dst, in, f.Workload, dataset.Options{Name: f.Path, Count: g.count(),
+			MaxBytes: g.largest})
 		if err != nil {
 			return "", err
 		}
@@ -183,7 +186,8 @@ func (g *gatherer) fits(f plans.File, d *spatev1.Dataset) {
 	defer rows.Close()
 	for _, t := range g.plan.Reached() {
 		if err := workload.Writable(rows, formOf(t)); err != nil {
-			g.wrong(f, fmt.Errorf("does not go with target %s: %s", t.GetName(), strings.TrimPrefix(err.Error(), "workload: ")))
+			g.wrong(f, fmt.Errorf("does not go with target %s: %s", t.GetName(),
+				strings.TrimPrefix(err.Error(), "workload: ")))
 		}
 	}
 }
@@ -223,8 +227,10 @@ func (g *gatherer) tell(f plans.File, d *spatev1.Dataset, skipped *dataset.Skipp
 	fmt.Fprintln(g.notes)
 }
 
-// handOver makes sure that the coordinator has a plan's datasets. One in this process shares the directory with it, so that it has.
-func handOver(ctx context.Context, client spatev1.RunServiceClient, dir string, datasets map[string]*spatev1.Dataset) error {
+// handOver makes sure that the coordinator has a plan's datasets. One in this process shares the directory with it, so
+// that it has.
+func handOver(ctx context.Context, client spatev1.RunServiceClient, dir string,
+	datasets map[string]*spatev1.Dataset) error {
 	for workload, d := range datasets {
 		there, err := client.FindDataset(ctx, &spatev1.FindDatasetRequest{Sha256: d.GetSha256()})
 		if err == nil && !there.GetComplete() {

@@ -67,19 +67,23 @@ as does --detach from the begin; "spate follow" takes it up again.
 	}
 	where, results := group("Where it runs"), group("What is kept and shown")
 	flags := where.flags
-	flags.StringVar(&f.coordinator, "coordinator", "", "run on the coordinator at this `host:port` instead of on embedded agents")
-	flags.BoolVar(&f.plaintext, "insecure-plaintext", false, "with --coordinator: send plan and API keys to another machine without encryption: only on a network you trust")
+	flags.StringVar(&f.coordinator, "coordinator", "",
+		"run on the coordinator at this `host:port` instead of on embedded agents")
+	flags.BoolVar(&f.plaintext, "insecure-plaintext", false,
+		"with --coordinator: send plan and API keys to another machine without encryption: only on a network you trust")
 	f.tls.AddFlags(flags)
 	f.local.addAgents(flags)
 	flags.Uint32Var(&f.minAgents, "min-agents", 1, "with --coordinator: agents to wait for before the plan is split")
 	flags.DurationVar(&f.agentsTimeout, "agents-timeout", time.Minute, "with --coordinator: how long to wait for them")
-	flags.DurationVar(&f.patience, "patience", defaultPatience, "with --coordinator: how long it may be gone before the run is followed no longer")
+	flags.DurationVar(&f.patience, "patience", defaultPatience,
+		"with --coordinator: how long it may be gone before the run is followed no longer")
 	flags.BoolVar(&f.detach, "detach", false, "with --coordinator: submit the run, print its id and leave it alone")
 	flags = results.flags
 	f.results.add(flags)
 	f.results.failOn.add(flags)
 	flags.StringVar(&f.records, "records", "parquet", "keep one row for each request: parquet, jsonl or none")
-	flags.BoolVar(&f.results.quiet, "no-progress", false, "print neither progress nor tables, only the run directory and what is wrong")
+	flags.BoolVar(&f.results.quiet, "no-progress", false,
+		"print neither progress nor tables, only the run directory and what is wrong")
 	f.local.addLogLevel(flags)
 	quick, influx := group("A plan from flags"), group("Live results in InfluxDB")
 	changes := group("Changes to the plan")
@@ -102,7 +106,8 @@ func onePlan(_ *cobra.Command, args []string) error {
 // run is the whole command: check everything, then start things, then follow, then report.
 func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	if settings.Prefer(cmd.Flags(), "agents", "coordinator") != "" {
-		fmt.Fprintln(cmd.ErrOrStderr(), "--agents: the run is on this machine, whatever coordinator the environment or the configuration file names")
+		fmt.Fprintln(cmd.ErrOrStderr(),
+			"--agents: the run is on this machine, whatever coordinator the environment or the configuration file names")
 	}
 	plan, err := f.plan(cmd, args)
 	if err := errors.Join(err, f.check(cmd)); err != nil {
@@ -146,7 +151,8 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	submitted, err := client.SubmitRun(ctx, &spatev1.SubmitRunRequest{
-		PlanYaml: plan.Source(), PlanPath: plan.Path(), Secrets: secrets, Simulated: simulated, Records: f.recordsKept(),
+		PlanYaml: plan.Source(), PlanPath: plan.Path(), Secrets: secrets, Simulated: simulated,
+		Records:  f.recordsKept(),
 		Datasets: resources.Datasets, Lexicons: resources.Lexicons,
 		MinAgents: backend.minAgents, AgentsTimeout: durationpb.New(f.agentsTimeout),
 		Definitions: measure.Definitions, Version: daemon.Version(version),
@@ -182,7 +188,8 @@ func (f *runFlags) leave(cmd *cobra.Command, submitted *spatev1.SubmitRunRespons
 	if n := submitted.GetWaiting(); n > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "The run waits: %s before it.\n", comes(n))
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "To follow it and get its results: spate follow %s %s\nTo end it: spate stop %s %s\n", id, where, id, where)
+	fmt.Fprintf(cmd.ErrOrStderr(),
+		"To follow it and get its results: spate follow %s %s\nTo end it: spate stop %s %s\n", id, where, id, where)
 	return nil
 }
 
@@ -229,7 +236,8 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	wrong(!slices.Contains([]string{"parquet", "jsonl", "none"}, f.records), "--records %q: want parquet, jsonl or none", f.records)
+	wrong(!slices.Contains([]string{"parquet", "jsonl", "none"}, f.records),
+		"--records %q: want parquet, jsonl or none", f.records)
 	wrong(f.minAgents < 1, "--min-agents %d: want at least 1", f.minAgents)
 	wrong(f.agentsTimeout <= 0, "--agents-timeout %v: want more than 0", f.agentsTimeout)
 	wrong(f.patience < 0, "--patience %v: want at least 0", f.patience)
@@ -241,7 +249,8 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 func (f *runFlags) checkCoordinator(cmd *cobra.Command, wrong func(bool, string, ...any)) error {
 	typed := func(name string) bool { return settings.Typed(cmd.Flags(), name) }
 	if f.coordinator == "" {
-		wrong(typed("min-agents"), "--min-agents goes with --coordinator only: without, --agents says how many are embedded")
+		wrong(typed("min-agents"),
+			"--min-agents goes with --coordinator only: without, --agents says how many are embedded")
 		wrong(typed("detach"), "--detach goes with --coordinator only: without, the run ends with this command")
 		return nil
 	}
@@ -249,13 +258,16 @@ func (f *runFlags) checkCoordinator(cmd *cobra.Command, wrong func(bool, string,
 		"(spate-agent); --min-agents waits for them")
 	wrong(typed("source-address"), "--source-address is for embedded agents: with --coordinator, give it to the agents")
 	wrong(typed("realtime"), "--realtime is for embedded agents: with --coordinator, give it to the agents")
-	wrong(typed("influx-url"), "with --coordinator it is the coordinator that writes to InfluxDB: give it the --influx-* flags")
-	wrong(f.detach && typed("out"), "--out does not go with --detach, which leaves the results to spate follow and spate fetch")
+	wrong(typed("influx-url"),
+		"with --coordinator it is the coordinator that writes to InfluxDB: give it the --influx-* flags")
+	wrong(f.detach && typed("out"),
+		"--out does not go with --detach, which leaves the results to spate follow and spate fetch")
 	if err := settings.CheckAddress(f.coordinator); err != nil {
 		return fmt.Errorf("--coordinator %w", err)
 	}
-	wrong(!f.tls.Given() && !f.plaintext && !settings.Loopback(f.coordinator), "plan and API keys would go to %s in plain: give --tls-ca, --tls-cert "+
-		"and --tls-key, or --insecure-plaintext if you trust the network", f.coordinator)
+	wrong(!f.tls.Given() && !f.plaintext && !settings.Loopback(f.coordinator),
+		"plan and API keys would go to %s in plain: give --tls-ca, --tls-cert "+
+			"and --tls-key, or --insecure-plaintext if you trust the network", f.coordinator)
 	return f.tls.Check(slog.New(slog.DiscardHandler))
 }
 
@@ -268,7 +280,8 @@ func (f *runFlags) recordsKept() string {
 }
 
 // simulate starts the simulators that the plan asks for, on loopback.
-func (f *runFlags) simulate(ctx context.Context, plan *plans.Plan, b *backend) (map[string]*spatev1.Endpoints, func(), error) {
+func (f *runFlags) simulate(ctx context.Context, plan *plans.Plan, b *backend) (map[string]*spatev1.Endpoints,
+	func(), error) {
 	targets := plan.Simulated()
 	if len(targets) == 0 {
 		return nil, func() {}, nil
@@ -284,7 +297,8 @@ func (f *runFlags) simulate(ctx context.Context, plan *plans.Plan, b *backend) (
 	return endpoints, stop, err
 }
 
-// submitError turns the coordinator's refusal into the right exit code. Where the answer did not come nobody knows whether the run was begun.
+// submitError turns the coordinator's refusal into the right exit code. Where the answer did not come nobody knows
+// whether the run was begun.
 func submitError(address string, err error) error {
 	s := status.Convert(err)
 	switch s.Code() {
@@ -297,7 +311,8 @@ func submitError(address string, err error) error {
 			return unreachable(address, err)
 		}
 		return fmt.Errorf("the connection to the coordinator at %s broke before it answered (%s): the run may have begun all the same; "+
-			"`spate runs --coordinator %s` lists it, and `spate follow latest --coordinator %s` takes it up", address, s.Message(), address, address)
+			"`spate runs --coordinator %s` lists it, and `spate follow latest --coordinator %s` takes it up", address,
+			s.Message(), address, address)
 	}
 	return fmt.Errorf("the run could not be submitted: %w", err)
 }

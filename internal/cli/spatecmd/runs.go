@@ -61,7 +61,8 @@ func writeRuns(w io.Writer, runs []*spatev1.RunSummary, now time.Time) error {
 	t := &table{right: []bool{false, false, false, true, true, false, false}}
 	t.row("RUN", "STATE", "BEGAN", "TIME", "STAGES", "VERDICT", "BY")
 	for _, r := range runs {
-		t.row(r.GetRunId(), stateWords(r), beganWords(r), lasted(r, now), stagesDone(r), known(r.GetVerdict()), known(r.GetSubmitter()))
+		t.row(r.GetRunId(), stateWords(r), beganWords(r), lasted(r, now), stagesDone(r), known(r.GetVerdict()),
+			known(r.GetSubmitter()))
 	}
 	t.narrow(terminalWidth(w))
 	return t.write(w)
@@ -144,9 +145,12 @@ func runsAsJSON(runs []*spatev1.RunSummary) []runJSON {
 	list := make([]runJSON, 0, len(runs))
 	for _, r := range runs {
 		one := runJSON{
-			ID: r.GetRunId(), Plan: given(r.GetPlan()), State: strings.ToLower(strings.TrimPrefix(r.GetState().String(), "RUN_STATE_")),
-			SubmitTime: stamp(r.GetSubmitTime()), BeginTime: stamp(r.GetBeginTime()), EndTime: stamp(r.GetEndTime()), DurationSec: secondsOf(r),
-			StagesEnded: r.GetStagesEnded(), StagesPlanned: r.GetStages(), Reason: given(r.GetReason()), Verdict: given(r.GetVerdict()), Submitter: given(r.GetSubmitter()),
+			ID: r.GetRunId(), Plan: given(r.GetPlan()),
+			State:      strings.ToLower(strings.TrimPrefix(r.GetState().String(), "RUN_STATE_")),
+			SubmitTime: stamp(r.GetSubmitTime()), BeginTime: stamp(r.GetBeginTime()), EndTime: stamp(r.GetEndTime()),
+			DurationSec: secondsOf(r),
+			StagesEnded: r.GetStagesEnded(), StagesPlanned: r.GetStages(), Reason: given(r.GetReason()),
+			Verdict: given(r.GetVerdict()), Submitter: given(r.GetSubmitter()),
 		}
 		if r.GetState() == spatev1.RunState_RUN_STATE_ENDED {
 			outcome, complete := outcomeWords(r.GetOutcome()), r.GetComplete()

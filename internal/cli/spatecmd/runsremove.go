@@ -126,14 +126,16 @@ func (f *removeFlags) here(out io.Writer, dirs []string) error {
 func removable(dir string) error {
 	switch err := ledger.Peek(filepath.Join(dir, report.LedgerFile), func(*ledger.Ledger) error { return nil }); {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s is no run directory: there is no %s in it, and nothing is removed", dir, report.LedgerFile)
+		return fmt.Errorf("%s is no run directory: there is no %s in it, and nothing is removed", dir,
+			report.LedgerFile)
 	case errors.Is(err, ledger.ErrLocked):
 		return fmt.Errorf("the run in %s goes on: nothing is removed", dir)
 	}
 	return nil
 }
 
-// beyond are the run directories beyond the limits. Runs that have no end are held, and those whose points wait for a database.
+// beyond are the run directories beyond the limits. Runs that have no end are held, and those whose points wait for a
+// database.
 func (f *removeFlags) beyond(limits retention.Limits, now time.Time) (dirs []string, err error) {
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {

@@ -29,8 +29,8 @@ func (l leakFree) Run() int {
 	return code
 }
 
-// TestScripts gives scripts SMALL_MODEL, the URL of a server whose model "small" takes 1,000 tokens. It answers no request: no script may
-// get as far as sending one.
+// TestScripts gives scripts SMALL_MODEL, the URL of a server whose model "small" takes 1,000 tokens. It answers no
+// request: no script may get as far as sending one.
 func TestScripts(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/models" {
@@ -38,6 +38,7 @@ func TestScripts(t *testing.T) {
 		}
 		fmt.Fprint(w, `{"object":"list","data":[{"id":"small","object":"model","max_model_len":1000}]}`)
 	}))
-	t.Cleanup(server.Close)                                         // scripts run beside one another: when they have all ended
+	// scripts run beside one another: when they have all ended
+	t.Cleanup(server.Close)
 	script.Run(t, "SMALL_MODEL="+server.URL, "SPATE_FAIL_ON=never") // a busy machine spoils measurements
 }

@@ -24,9 +24,9 @@ var (
 // stopTimeout is how long a coordinator may take to answer a stop.
 const stopTimeout = 5 * time.Second
 
-// passOnSignals stops the run at the first interrupt and cancels what is in flight at the second. The third gives up waiting: the
-// coordinator may not answer any more. Who only watches a run, or cannot reach its coordinator, leaves it at the first. The function it
-// returns ends it.
+// passOnSignals stops the run at the first interrupt and cancels what is in flight at the second. The third gives up
+// waiting: the coordinator may not answer any more. Who only watches a run, or cannot reach its coordinator, leaves it
+// at the first. The function it returns ends it.
 func (f *follower) passOnSignals(ctx context.Context, giveUp context.CancelCauseFunc) func() {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -73,7 +73,8 @@ func (f *follower) stop(ctx context.Context, immediately bool) {
 	defer done()
 	_, err := f.client.StopRun(patience, &spatev1.StopRunRequest{RunId: f.id, Immediately: immediately})
 	if err != nil && ctx.Err() == nil {
-		f.view.show(notice(spatev1.Severity_SEVERITY_ERROR, "the run could not be stopped: "+status.Convert(err).Message()))
+		f.view.show(notice(spatev1.Severity_SEVERITY_ERROR, "the run could not be stopped: "+
+			status.Convert(err).Message()))
 	}
 }
 

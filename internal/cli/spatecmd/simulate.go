@@ -109,8 +109,8 @@ func (f *simulateFlags) openTruth() (closeTruth func(), err error) {
 	return func() { _ = file.Close() }, nil
 }
 
-// secure makes the certificate, if TLS is wanted, and writes the CA file that clients check it by. One in a place that nobody chose is
-// removed by drop.
+// secure makes the certificate, if TLS is wanted, and writes the CA file that clients check it by. One in a place that
+// nobody chose is removed by drop.
 func (f *simulateFlags) secure() (path string, drop func(), err error) {
 	if !f.tls {
 		if f.caFile != "" {

@@ -34,23 +34,32 @@ func (f *simulateFlags) addFlags(cmd *cobra.Command) {
 func (f *simulateFlags) served() flagGroup {
 	c := &f.config
 	g := group("What is served")
-	g.flags.StringSliceVar(&f.listen, "listen", []string{"127.0.0.1:8000"}, "`addresses` to listen on, one endpoint each")
+	g.flags.StringSliceVar(&f.listen, "listen", []string{"127.0.0.1:8000"},
+		"`addresses` to listen on, one endpoint each")
 	g.flags.StringVar(&c.ModelName, "model", c.ModelName, "model `name` to serve (default: every name)")
-	g.flags.IntVar(&c.MaxModelTokens, "max-model-tokens", c.MaxModelTokens, "longest prompt and output together, told by /v1/models (default: no limit)")
-	g.flags.StringVar(&c.Protocol.HTTP, "http", "1.1", "HTTP `version`: 1.1, 2, or any of both; HTTP/2 without --tls is by prior knowledge")
-	g.flags.BoolVar(&f.tls, "tls", false, "serve https with a certificate made for this, and print the CA file that it is checked by")
-	g.flags.StringVar(&f.caFile, "ca-file", "", "with --tls: write the CA to this `file`, and leave it there (default: a temporary one)")
-	g.flags.BoolVar(&c.AllowRemote, "allow-remote", false, "allow addresses beyond loopback: a simulator is no server to leave on a network")
+	g.flags.IntVar(&c.MaxModelTokens, "max-model-tokens", c.MaxModelTokens,
+		"longest prompt and output together, told by /v1/models (default: no limit)")
+	g.flags.StringVar(&c.Protocol.HTTP, "http", "1.1",
+		"HTTP `version`: 1.1, 2, or any of both; HTTP/2 without --tls is by prior knowledge")
+	g.flags.BoolVar(&f.tls, "tls", false,
+		"serve https with a certificate made for this, and print the CA file that it is checked by")
+	g.flags.StringVar(&f.caFile, "ca-file", "",
+		"with --tls: write the CA to this `file`, and leave it there (default: a temporary one)")
+	g.flags.BoolVar(&c.AllowRemote, "allow-remote", false,
+		"allow addresses beyond loopback: a simulator is no server to leave on a network")
 	return g
 }
 
 func (f *simulateFlags) manners() flagGroup {
 	c, m := &f.config, &f.config.Manners
 	g := group("How it introduces itself, and what it does with what only some servers know (honoured, ignored, or refused with 400)")
-	g.flags.StringVar(&m.OwnedBy, "owned-by", m.OwnedBy, "`owner` that /v1/models names: vllm, nvidia for Dynamo, openai for LiteLLM")
+	g.flags.StringVar(&m.OwnedBy, "owned-by", m.OwnedBy,
+		"`owner` that /v1/models names: vllm, nvidia for Dynamo, openai for LiteLLM")
 	g.flags.BoolVar(&m.NoTokenize, "no-tokenize", false, "have no /tokenize")
-	g.flags.IntVar(&c.ChatTemplateTokens, "chat-template-tokens", 0, "`tokens` that the chat template adds to a conversation")
-	g.flags.StringVar((*string)(&m.ExactOutput), "exact-output", string(simulator.Honoured), "ignore_eos and min_tokens: `treatment`")
+	g.flags.IntVar(&c.ChatTemplateTokens, "chat-template-tokens", 0,
+		"`tokens` that the chat template adds to a conversation")
+	g.flags.StringVar((*string)(&m.ExactOutput), "exact-output", string(simulator.Honoured),
+		"ignore_eos and min_tokens: `treatment`")
 	g.flags.StringVar((*string)(&m.ContinuousUsage), "continuous-usage", string(simulator.Honoured),
 		"stream_options.continuous_usage_stats: `treatment`; refused: so is every stream option that OpenAI does not know")
 	g.flags.StringVar((*string)(&m.TokenIDs), "token-ids", string(m.TokenIDs), "return_token_ids: `treatment`")
@@ -63,15 +72,23 @@ func (f *simulateFlags) engines() flagGroup {
 	g := group("The engines behind each endpoint")
 	flags := g.flags
 	flags.IntVar(&c.Replicas, "replicas", c.Replicas, "equal engines; with --prefill-engines those that decode")
-	flags.Float64Var(&c.ReplicaSpread, "replica-spread", 0, "how much slower the last of the engines is than the first, as a `share`; those between lie evenly between them")
-	flags.IntVar(&c.PrefillEngines, "prefill-engines", c.PrefillEngines, "engines that do prefill alone, so that the replicas decode alone (default: each does both)")
-	flags.Float64Var(&m.PrefillTokensPerSecond, "prefill", m.PrefillTokensPerSecond, "prompt `tokens per second` of one engine")
-	flags.DurationVar(&m.PrefillPerPrompt, "prefill-per-prompt", 0, "time that each prompt holds its prefill engine beside the time for its tokens")
-	flags.BoolVar(&m.PrefillSharing, "prefill-sharing", false, "let prompts share the prefill by time slices (default: one at a time, first come, first served)")
+	flags.Float64Var(&c.ReplicaSpread, "replica-spread", 0,
+		"how much slower the last of the engines is than the first, as a `share`; those between lie evenly between them")
+	flags.IntVar(&c.PrefillEngines, "prefill-engines", c.PrefillEngines,
+		"engines that do prefill alone, so that the replicas decode alone (default: each does both)")
+	flags.Float64Var(&m.PrefillTokensPerSecond, "prefill", m.PrefillTokensPerSecond,
+		"prompt `tokens per second` of one engine")
+	flags.DurationVar(&m.PrefillPerPrompt, "prefill-per-prompt", 0,
+		"time that each prompt holds its prefill engine beside the time for its tokens")
+	flags.BoolVar(&m.PrefillSharing, "prefill-sharing", false,
+		"let prompts share the prefill by time slices (default: one at a time, first come, first served)")
 	flags.DurationVar(&m.DecodeStep, "decode-step", m.DecodeStep, "time of a decode step with one running request")
-	flags.DurationVar(&m.DecodeStepPerRequest, "decode-step-per-request", m.DecodeStepPerRequest, "time that each further running request adds to it")
-	flags.BoolVar(&m.SpreadStep, "spread-step", m.SpreadStep, "send the tokens of a decode step evenly over it (default: all at its end, as engines that batch do)")
-	flags.IntVar(&m.MaxRunning, "max-running", m.MaxRunning, "most requests that one engine has under way; the rest queue")
+	flags.DurationVar(&m.DecodeStepPerRequest, "decode-step-per-request", m.DecodeStepPerRequest,
+		"time that each further running request adds to it")
+	flags.BoolVar(&m.SpreadStep, "spread-step", m.SpreadStep,
+		"send the tokens of a decode step evenly over it (default: all at its end, as engines that batch do)")
+	flags.IntVar(&m.MaxRunning, "max-running", m.MaxRunning,
+		"most requests that one engine has under way; the rest queue")
 	flags.Float64Var(&m.PrefillInterference, "prefill-interference", m.PrefillInterference,
 		"`share` of its decoding pace that an engine loses while it prefills, from 0 to 1 (default 0)")
 	flags.DurationVar(&m.TransferPerThousandTokens, "transfer-per-thousand-tokens", m.TransferPerThousandTokens,
@@ -80,11 +97,13 @@ func (f *simulateFlags) engines() flagGroup {
 		"with --prefill-engines: `share` of their decoding pace that the replicas lose while a KV cache is handed over, from 0 to 1")
 	flags.BoolVar(&m.PrefillFirst, "prefill-first", false,
 		"with --prefill-engines: take prompts that wait before finished ones are handed over, which then go together; replicas lose --transfer-interference meanwhile")
-	flags.Float64Var(&m.PrefillJitter, "prefill-jitter", 0, "`coefficient of variation` of a lognormal factor on the time of each prefill")
+	flags.Float64Var(&m.PrefillJitter, "prefill-jitter", 0,
+		"`coefficient of variation` of a lognormal factor on the time of each prefill")
 	flags.Float64Var(&m.StepJitter, "step-jitter", 0, "the same of each decode `step`")
 	flags.Float64Var(&m.StallShare, "stall-share", 0, "`share` of the decode steps that take --stall longer")
 	flags.DurationVar(&m.Stall, "stall", 0, "with --stall-share: how much longer")
-	flags.DurationVar(&m.Overhead, "overhead", m.Overhead, "time that each request takes beside prefill and decode, before its first token")
+	flags.DurationVar(&m.Overhead, "overhead", m.Overhead,
+		"time that each request takes beside prefill and decode, before its first token")
 	flags.Float64Var(&f.speed, "speed", 1, "run everything this many `times` faster than the flags say")
 	return g
 }
@@ -93,15 +112,18 @@ func (f *simulateFlags) rhythm() flagGroup {
 	g := group("A steady rhythm in place of the engines (any of these asks for it)")
 	g.flags.DurationVar(&f.pace.FirstToken, "ttft", 50*time.Millisecond, "time from a request to its first token")
 	g.flags.DurationVar(&f.pace.BetweenTokens, "itl", 10*time.Millisecond, "time from one token to the next")
-	g.flags.BoolVar(&f.spread, "spread", false, "each stream on its own schedule, from its arrival (this is how it is without --ticks)")
-	g.flags.BoolVar(&f.ticks, "ticks", false, "all streams at the same instants, as batching engines do; first tokens with the next of them")
+	g.flags.BoolVar(&f.spread, "spread", false,
+		"each stream on its own schedule, from its arrival (this is how it is without --ticks)")
+	g.flags.BoolVar(&f.ticks, "ticks", false,
+		"all streams at the same instants, as batching engines do; first tokens with the next of them")
 	return g
 }
 
 func (f *simulateFlags) cache() flagGroup {
 	m := &f.config.Model
 	g := group("Their prefix cache")
-	g.flags.IntVar(&m.CacheBlocks, "cache-blocks", m.CacheBlocks, "`blocks` that an engine's prefix cache holds (default: there is none)")
+	g.flags.IntVar(&m.CacheBlocks, "cache-blocks", m.CacheBlocks,
+		"`blocks` that an engine's prefix cache holds (default: there is none)")
 	g.flags.IntVar(&m.CacheBlockTokens, "cache-block-tokens", m.CacheBlockTokens, "prompt `tokens` of each block")
 	return g
 }
@@ -109,18 +131,25 @@ func (f *simulateFlags) cache() flagGroup {
 func (f *simulateFlags) answers() flagGroup {
 	c := &f.config
 	g := group("What the answers are like")
-	g.flags.BoolVar(&c.EarlyEOS, "early-eos", c.EarlyEOS, "end outputs at random lengths, each as likely, unless a request says ignore_eos")
-	g.flags.Float64Var(&c.Ends.MeanShare, "output-share", 0, "the same with a mean `share` of max_tokens: each token is the last with the same chance")
-	g.flags.Float64Var(&c.Ends.Mean, "output-mean", 0, "the same after a lognormal number of `tokens` with this mean, or at max_tokens")
+	g.flags.BoolVar(&c.EarlyEOS, "early-eos", c.EarlyEOS,
+		"end outputs at random lengths, each as likely, unless a request says ignore_eos")
+	g.flags.Float64Var(&c.Ends.MeanShare, "output-share", 0,
+		"the same with a mean `share` of max_tokens: each token is the last with the same chance")
+	g.flags.Float64Var(&c.Ends.Mean, "output-mean", 0,
+		"the same after a lognormal number of `tokens` with this mean, or at max_tokens")
 	g.flags.Float64Var(&c.Ends.Stddev, "output-stddev", 0, "with --output-mean: its standard deviation in `tokens`")
-	g.flags.Float64Var(&c.Textless.Share, "textless-share", 0, "`share` of the tokens that are streamed without text, as halves of characters are")
+	g.flags.Float64Var(&c.Textless.Share, "textless-share", 0,
+		"`share` of the tokens that are streamed without text, as halves of characters are")
 	g.flags.IntVar(&c.Textless.First, "textless-first", 0, "`tokens` without text at the start of each output")
 	g.flags.IntVar(&c.Textless.Last, "textless-last", 0, "`tokens` without text at the end of each output")
-	g.flags.IntVar(&c.Frames.ReasoningTokens, "reasoning-tokens", 0, "`tokens` at the start of each output that are reasoning")
+	g.flags.IntVar(&c.Frames.ReasoningTokens, "reasoning-tokens", 0,
+		"`tokens` at the start of each output that are reasoning")
 	g.flags.StringVar(&c.Frames.ReasoningField, "reasoning-field", "reasoning_content",
 		"`field` of a chat's delta that carries reasoning: reasoning, or any other; hidden: it is not streamed, in any API")
-	g.flags.BoolVar(&c.Frames.ReasoningUntold, "reasoning-untold", false, "do not tell in usage how many tokens are reasoning")
-	g.flags.StringArrayVar(&f.faults, "fault", nil, "a fault and its share of requests, `KIND=SHARE`[,after=TOKENS][,pause=TIME]; may be given again; kinds: see above")
+	g.flags.BoolVar(&c.Frames.ReasoningUntold, "reasoning-untold", false,
+		"do not tell in usage how many tokens are reasoning")
+	g.flags.StringArrayVar(&f.faults, "fault", nil,
+		"a fault and its share of requests, `KIND=SHARE`[,after=TOKENS][,pause=TIME]; may be given again; kinds: see above")
 	g.flags.Uint64Var(&c.Seed, "seed", c.Seed, "seed of faults, early ends, tokens without text, jitter and stalls")
 	return g
 }
@@ -129,13 +158,18 @@ func (f *simulateFlags) frames() flagGroup {
 	s := &f.config.Frames
 	g := group("The shape of the streams")
 	flags := g.flags
-	flags.StringVar((*string)(&s.Role), "role", string(s.Role), "`when` to send what comes before the first token, such as a chat's role: first-token, at-once or none")
+	flags.StringVar((*string)(&s.Role), "role", string(s.Role),
+		"`when` to send what comes before the first token, such as a chat's role: first-token, at-once or none")
 	flags.StringVar((*string)(&s.Deliver), "deliver", string(simulator.DeliverAsProduced),
 		"`how much` goes out at a time: as-produced, or at the end of the output one-write, one-frame, two-frames, or json-body in place of a stream")
-	flags.IntVar(&s.TokensPerFrame, "tokens-per-frame", s.TokensPerFrame, "`tokens` of one frame, as with speculative decoding")
-	flags.IntVar(&s.FramesPerWrite, "frames-per-write", 1, "token `frames` that go with one write, as through a proxy that buffers")
-	flags.IntVar(&s.SplitBytes, "split-bytes", 0, "cut all writes into writes of so many `bytes` (default: frames go whole)")
-	flags.BoolVar(&s.FinishFrame, "finish-frame", false, "finish reason in a frame of its own, as at OpenAI (default: with the last token, as in vLLM, which after an early end has no text)")
+	flags.IntVar(&s.TokensPerFrame, "tokens-per-frame", s.TokensPerFrame,
+		"`tokens` of one frame, as with speculative decoding")
+	flags.IntVar(&s.FramesPerWrite, "frames-per-write", 1,
+		"token `frames` that go with one write, as through a proxy that buffers")
+	flags.IntVar(&s.SplitBytes, "split-bytes", 0,
+		"cut all writes into writes of so many `bytes` (default: frames go whole)")
+	flags.BoolVar(&s.FinishFrame, "finish-frame", false,
+		"finish reason in a frame of its own, as at OpenAI (default: with the last token, as in vLLM, which after an early end has no text)")
 	flags.BoolVar(&s.RunningUsage, "running-usage", false, "usage so far in every token frame, asked for or not")
 	flags.BoolVar(&s.NoUsage, "no-usage", false, "no usage, even where it is asked for")
 	flags.BoolVar(&s.NoDone, "no-end-mark", false, "no [DONE], response.completed or message_stop")
@@ -150,7 +184,8 @@ func (f *simulateFlags) truth() flagGroup {
 	t := &f.config.Truth
 	g := group("The truth about them")
 	g.flags.BoolVar(&t.Stamp, "truth", false, "stamp each frame with the instant it was sent at")
-	g.flags.StringVar(&f.truthFile, "truth-file", "", "write what was sent when to this `file`, a JSON line for each request")
+	g.flags.StringVar(&f.truthFile, "truth-file", "",
+		"write what was sent when to this `file`, a JSON line for each request")
 	g.flags.BoolVar(&t.Tokens, "truth-tokens", false, "with --truth-file: the send time of each token frame, too")
 	return g
 }
@@ -226,23 +261,34 @@ func (f *simulateFlags) hosts() []string {
 var fieldFlags = strings.NewReplacer(
 	"simulator: ReplicaSpread", "--replica-spread", "simulator: Model.PrefillPerPrompt", "--prefill-per-prompt",
 	"simulator: Model.PrefillFirst and Model.PrefillSharing", "--prefill-first and --prefill-sharing",
-	"simulator: Model.TransferInterference", "--transfer-interference", "simulator: Model.PrefillJitter", "--prefill-jitter",
-	"simulator: Model.StepJitter", "--step-jitter", "simulator: Model.StallShare", "--stall-share", "simulator: Model.Stall", "--stall",
-	"simulator: Replicas", "--replicas", "simulator: PrefillEngines", "--prefill-engines", "simulator: MaxModelTokens", "--max-model-tokens",
-	"simulator: Model.PrefillTokensPerSecond", "--prefill", "simulator: Model.DecodeStepPerRequest", "--decode-step-per-request",
+	"simulator: Model.TransferInterference", "--transfer-interference", "simulator: Model.PrefillJitter",
+	"--prefill-jitter",
+	"simulator: Model.StepJitter", "--step-jitter", "simulator: Model.StallShare", "--stall-share",
+	"simulator: Model.Stall", "--stall",
+	"simulator: Replicas", "--replicas", "simulator: PrefillEngines", "--prefill-engines", "simulator: MaxModelTokens",
+	"--max-model-tokens",
+	"simulator: Model.PrefillTokensPerSecond", "--prefill", "simulator: Model.DecodeStepPerRequest",
+	"--decode-step-per-request",
 	"simulator: Model.DecodeStep", "--decode-step", "simulator: Model.MaxRunning", "--max-running",
-	"simulator: Model.PrefillInterference", "--prefill-interference", "simulator: Model.TransferPerThousandTokens", "--transfer-per-thousand-tokens",
-	"simulator: Model.Overhead", "--overhead", "simulator: Model.CacheBlockTokens", "--cache-block-tokens", "simulator: Model.CacheBlocks", "--cache-blocks",
-	"simulator: Pace.FirstToken", "--ttft", "simulator: Pace.BetweenTokens", "--itl", "simulator: Protocol.HTTP", "--http",
+	"simulator: Model.PrefillInterference", "--prefill-interference", "simulator: Model.TransferPerThousandTokens",
+	"--transfer-per-thousand-tokens",
+	"simulator: Model.Overhead", "--overhead", "simulator: Model.CacheBlockTokens", "--cache-block-tokens",
+	"simulator: Model.CacheBlocks", "--cache-blocks",
+	"simulator: Pace.FirstToken", "--ttft", "simulator: Pace.BetweenTokens", "--itl",
+	"simulator: Protocol.HTTP", "--http",
 	"simulator: Frames.TokensPerFrame", "--tokens-per-frame", "simulator: Frames.FramesPerWrite", "--frames-per-write",
-	"simulator: Frames.SplitBytes", "--split-bytes", "simulator: Frames.ReasoningTokens", "--reasoning-tokens", "simulator: Frames.KeepAlive", "--keep-alive",
-	"simulator: Frames.RunningUsage and Frames.NoUsage are both set", "--running-usage and --no-usage do not go together",
+	"simulator: Frames.SplitBytes", "--split-bytes", "simulator: Frames.ReasoningTokens", "--reasoning-tokens",
+	"simulator: Frames.KeepAlive", "--keep-alive",
+	"simulator: Frames.RunningUsage and Frames.NoUsage are both set",
+	"--running-usage and --no-usage do not go together",
 	"simulator: Frames.Role", "--role", "simulator: Faults", "--fault ", "simulator: Frames.Deliver", "--deliver",
 	"simulator: Frames.ReasoningField", "--reasoning-field", "simulator: ChatTemplateTokens", "--chat-template-tokens",
 	"simulator: Ends.MeanShare and Ends.Mean are both set", "--output-share and --output-mean do not go together",
 	"simulator: Ends.Stddev is set without Ends.Mean: give both", "--output-stddev: give --output-mean, too",
-	"simulator: Ends.MeanShare", "--output-share", "simulator: Ends.Mean", "--output-mean", "simulator: Ends.Stddev", "--output-stddev",
-	"simulator: Textless.Share", "--textless-share", "simulator: Textless.First", "--textless-first", "simulator: Textless.Last", "--textless-last",
+	"simulator: Ends.MeanShare", "--output-share", "simulator: Ends.Mean", "--output-mean", "simulator: Ends.Stddev",
+	"--output-stddev",
+	"simulator: Textless.Share", "--textless-share", "simulator: Textless.First", "--textless-first",
+	"simulator: Textless.Last", "--textless-last",
 	"simulator: Manners.ExactOutput", "--exact-output", "simulator: Manners.ContinuousUsage", "--continuous-usage",
 	"simulator: Manners.TokenIDs", "--token-ids",
 )

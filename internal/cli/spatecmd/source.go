@@ -25,25 +25,31 @@ type sourceFlags struct {
 	keepGoing bool
 }
 
-// simulateSpeed is the compression of time of --simulate without a number: fast enough to be worth it, and slow enough for two cores.
+// simulateSpeed is the compression of time of --simulate without a number: fast enough to be worth it, and slow enough
+// for two cores.
 const simulateSpeed = "10"
 
 func (s *sourceFlags) add(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&s.set, "set", nil, "change the plan: `FIELD=VALUE`, for example targets.NAME.endpoints=URL, seed=7 or loads[0].duration=30s")
-	flags.StringArrayVar(&s.only, "only", nil, "test this target of the plan alone, by its `name`; several times for several")
-	flags.StringVar(&s.simulate, "simulate", "", "run on simulated engines in place of the targets' endpoints, time compressed by the `factor` behind = ("+simulateSpeed+" if there is none)")
+	flags.StringArrayVar(&s.set, "set", nil,
+		"change the plan: `FIELD=VALUE`, for example targets.NAME.endpoints=URL, seed=7 or loads[0].duration=30s")
+	flags.StringArrayVar(&s.only, "only", nil,
+		"test this target of the plan alone, by its `name`; several times for several")
+	flags.StringVar(&s.simulate, "simulate", "",
+		"run on simulated engines in place of the targets' endpoints, time compressed by the `factor` behind = ("+
+			simulateSpeed+" if there is none)")
 	flags.Lookup("simulate").NoOptDefVal = simulateSpeed
 	settings.TypedOnly(flags, "set", "only", "simulate")
 }
 
 // addFailFast adds the flag for commands that run the plan.
 func (s *sourceFlags) addFailFast(flags *pflag.FlagSet) {
-	flags.BoolVar(&s.keepGoing, "no-fail-fast", false, "go on with a target whose first requests all fail, or nearly all requests: as fail_fast: false in the plan")
+	flags.BoolVar(&s.keepGoing, "no-fail-fast", false,
+		"go on with a target whose first requests all fail, or nearly all requests: as fail_fast: false in the plan")
 	settings.TypedOnly(flags, "no-fail-fast")
 }
 
-// read reads and checks a plan: a file, "-" for standard input, or the name of a plan that ships with Spate, with the changes that the
-// flags ask for.
+// read reads and checks a plan: a file, "-" for standard input, or the name of a plan that ships with Spate, with the
+// changes that the flags ask for.
 func (s *sourceFlags) read(stdin io.Reader, path string) (*plans.Plan, error) {
 	data, name, err := planText(stdin, path)
 	if err != nil {
@@ -52,7 +58,8 @@ func (s *sourceFlags) read(stdin io.Reader, path string) (*plans.Plan, error) {
 	return s.load(name, data)
 }
 
-// load checks a plan's text with the changes that the flags ask for. A plan that is wrong is told as it is: changes come after.
+// load checks a plan's text with the changes that the flags ask for. A plan that is wrong is told as it is: changes
+// come after.
 func (s *sourceFlags) load(name string, data []byte) (*plans.Plan, error) {
 	data, err := s.changed(name, data)
 	if err != nil {
@@ -105,7 +112,8 @@ func planText(stdin io.Reader, path string) (data []byte, name string, err error
 		if shipped, openErr := plans.Open(path); openErr == nil {
 			return shipped, path, nil
 		}
-		return nil, "", fmt.Errorf("plan cannot be read: %w; plans that ship with Spate: %s", err, strings.Join(plans.Shipped(), ", ")+numberHint(path))
+		return nil, "", fmt.Errorf("plan cannot be read: %w; plans that ship with Spate: %s", err,
+			strings.Join(plans.Shipped(), ", ")+numberHint(path))
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("plan cannot be read: %w", err)
@@ -121,7 +129,8 @@ func numberHint(path string) string {
 	return ""
 }
 
-// maxPlanBytes is the most that is read of a plan: beyond what one may have, so that a plan that is too large is seen to be.
+// maxPlanBytes is the most that is read of a plan: beyond what one may have, so that a plan that is too large is seen
+// to be.
 const maxPlanBytes = 8 << 20
 
 // maxSpeed is the strongest compression of time, as in plans.

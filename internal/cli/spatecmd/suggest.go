@@ -30,7 +30,8 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 			names = append(names, c.Name())
 		}
 	}
-	return badInputf("unknown command %q%s\nsee: %s --help", name, meantWords(plans.Nearest(name, names)), cmd.CommandPath())
+	return badInputf("unknown command %q%s\nsee: %s --help", name, meantWords(plans.Nearest(name, names)),
+		cmd.CommandPath())
 }
 
 var unknownFlag = regexp.MustCompile(`^unknown flag: --(.+)$`)

@@ -35,7 +35,8 @@ func (t *table) write(w io.Writer) error {
 	return err
 }
 
-// narrow leaves out columns from the last on until the table fits into a width, but never the first two. 0: any width does.
+// narrow leaves out columns from the last on until the table fits into a width, but never the first two. 0: any width
+// does.
 func (t *table) narrow(width int) {
 	for width > 0 {
 		widths := t.widths()
@@ -65,7 +66,8 @@ func (t *table) widths() []int {
 	return widths
 }
 
-// wrap breaks text between words into lines of at most width columns. A longer word has a line of its own. 0: as long as it likes.
+// wrap breaks text between words into lines of at most width columns. A longer word has a line of its own. 0: as long
+// as it likes.
 func wrap(text string, width int) []string {
 	if width <= 0 {
 		return []string{text}

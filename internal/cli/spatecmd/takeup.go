@@ -42,7 +42,8 @@ and exit code. Ctrl-C leaves the run alone; "spate stop" ends it. Of a run that 
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0], f.follow) },
 	}
 	f.add(cmd)
-	cmd.Flags().BoolVar(&f.results.quiet, "no-progress", false, "print neither progress nor tables, only the run directory and what is wrong")
+	cmd.Flags().BoolVar(&f.results.quiet, "no-progress", false,
+		"print neither progress nor tables, only the run directory and what is wrong")
 	cmd.Flags().BoolVar(&f.noFetch, "no-fetch", false, "only watch, or say how the run ended: make no run directory")
 	return cmd
 }
@@ -98,7 +99,8 @@ marked as partial. A run that waits is taken out of the queue. The command does 
 }
 
 // stop asks for the end of a run.
-func (f *clientFlags) stop(cmd *cobra.Command, client spatev1.RunServiceClient, run *spatev1.RunSummary, now bool) error {
+func (f *clientFlags) stop(cmd *cobra.Command, client spatev1.RunServiceClient, run *spatev1.RunSummary,
+	now bool) error {
 	id := run.GetRunId()
 	if !goesOn(run) {
 		return badInputf("run %s does not go on (%s): there is nothing to stop", id, stateWords(run))
@@ -123,11 +125,13 @@ func (f *takeUpFlags) add(cmd *cobra.Command) {
 	f.clientFlags.add(cmd.Flags())
 	f.results.add(cmd.Flags())
 	f.results.failOn.add(cmd.Flags())
-	cmd.Flags().DurationVar(&f.patience, "patience", defaultPatience, "how long the coordinator may be gone before the run is given up on here")
+	cmd.Flags().DurationVar(&f.patience, "patience", defaultPatience,
+		"how long the coordinator may be gone before the run is given up on here")
 }
 
 // run checks the flags, finds the run and does what is to be done with it.
-func (f *takeUpFlags) run(cmd *cobra.Command, name string, do func(*cobra.Command, *follower, *spatev1.RunSummary) error) error {
+func (f *takeUpFlags) run(cmd *cobra.Command, name string,
+	do func(*cobra.Command, *follower, *spatev1.RunSummary) error) error {
 	switch {
 	case f.patience < 0:
 		return badInputf("--patience %v: want at least 0", f.patience)

@@ -25,7 +25,8 @@ const (
 )
 
 func TestNamed(t *testing.T) {
-	runs := []*spatev1.RunSummary{summary("b-2", isWaiting), summary("b-1", isRunning), summary("a-1", hasEnded), summary("a-11", hasEnded)}
+	runs := []*spatev1.RunSummary{summary("b-2", isWaiting), summary("b-1", isRunning), summary("a-1", hasEnded),
+		summary("a-11", hasEnded)}
 	for name, want := range map[string]string{
 		"latest": "b-2", "b-1": "b-1", "a-1": "a-1", "a-11": "a-11",
 		"b":   `2 runs begin with "b": b-2, b-1; give more of the id`,
@@ -108,10 +109,12 @@ func TestNarrowTables(t *testing.T) {
 func TestRunsCommand(t *testing.T) {
 	service := &fakeService{}
 	address, _ := service.serve(t, "127.0.0.1:0")
-	if code, out, _ := spate(t, "runs", "--coordinator", address); code != exitDone || !strings.HasPrefix(out, "No runs. Submit one with: ") {
+	if code, out, _ := spate(t, "runs", "--coordinator", address); code != exitDone ||
+		!strings.HasPrefix(out, "No runs. Submit one with: ") {
 		t.Errorf("code %d, %s", code, out)
 	}
-	if code, out, _ := spate(t, "runs", "--coordinator", address, "--output", "json"); code != exitDone || out != "[]\n" {
+	if code, out, _ := spate(t, "runs", "--coordinator", address, "--output", "json"); code != exitDone ||
+		out != "[]\n" {
 		t.Errorf("code %d, %s", code, out)
 	}
 	service.set(func() { service.runs = ofAllKinds() })
@@ -129,7 +132,8 @@ func TestRunsCommand(t *testing.T) {
 			t.Errorf("run %d: %s, want %s", i, got, want)
 		}
 	}
-	if code, _, said := spate(t, "runs", "--coordinator", address, "--output", "xml"); code != exitInput || !strings.Contains(said, `--output "xml": want table or json`) {
+	if code, _, said := spate(t, "runs", "--coordinator", address, "--output", "xml"); code != exitInput ||
+		!strings.Contains(said, `--output "xml": want table or json`) {
 		t.Errorf("code %d, %s", code, said)
 	}
 }
@@ -144,17 +148,20 @@ func TestStopCommand(t *testing.T) {
 	}{
 		{[]string{"latest"}, exitDone, "run quick-3 is out of the queue\n"},
 		{[]string{"quick-2"}, exitDone, "run quick-2 starts no more requests; those in flight are awaited\n"},
-		{[]string{"quick-2", "--now"}, exitDone, "run quick-2 starts no more requests; those in flight are cancelled\n"},
+		{[]string{"quick-2", "--now"}, exitDone,
+			"run quick-2 starts no more requests; those in flight are cancelled\n"},
 		{[]string{"quick-1"}, exitInput, "spate: run quick-1 does not go on (done): there is nothing to stop\n"},
 		{[]string{"old-1"}, exitInput, "spate: run old-1 does not go on (broken): there is nothing to stop\n"},
-		{[]string{"quick"}, exitInput, "spate: 4 runs begin with \"quick\": quick-3, quick-2, quick-1 and 1 more; give more of the id\n"},
+		{[]string{"quick"}, exitInput,
+			"spate: 4 runs begin with \"quick\": quick-3, quick-2, quick-1 and 1 more; give more of the id\n"},
 	} {
 		code, out, said := spate(t, append([]string{"stop", "--coordinator", address}, test.args...)...)
 		if code != test.code || out+said != test.want {
 			t.Errorf("%v: code %d, %s%s", test.args, code, out, said)
 		}
 	}
-	if n := len(service.stopped); n != 3 || service.stopped[0].GetRunId() != "quick-3" || service.stopped[1].GetImmediately() || !service.stopped[2].GetImmediately() {
+	if n := len(service.stopped); n != 3 || service.stopped[0].GetRunId() != "quick-3" ||
+		service.stopped[1].GetImmediately() || !service.stopped[2].GetImmediately() {
 		t.Errorf("stopped %v", service.stopped)
 	}
 }
@@ -182,7 +189,8 @@ func TestFetchCommand(t *testing.T) {
 			address, _ := service.serve(t, "127.0.0.1:0")
 			for _, args := range [][]string{{"fetch", "latest"}, {"follow", "r", "--out", "again"}} {
 				code, out, said := spate(t, append(args, "--coordinator", address)...)
-				if code != test.code || !strings.Contains(said, test.want) || !strings.Contains(out, "Run directory: ") {
+				if code != test.code || !strings.Contains(said, test.want) ||
+					!strings.Contains(out, "Run directory: ") {
 					t.Errorf("%v: code %d\n%s\n%s", args, code, out, said)
 				}
 			}
@@ -205,7 +213,8 @@ func TestFetchRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"fetch", "quick-2"}, exitInput, "run quick-2 goes on (running): spate follow quick-2 gets its results"},
+		{[]string{"fetch", "quick-2"}, exitInput,
+			"run quick-2 goes on (running): spate follow quick-2 gets its results"},
 		{[]string{"fetch", "nothing"}, exitInput, `no run is called "nothing"`},
 		{[]string{"follow", "quick-2", "--no-fetch", "--out", "x"}, exitInput, "--out does not go with --no-fetch"},
 		{[]string{"follow", "quick-2", "--patience", "-1s"}, exitInput, "--patience -1s: want at least 0"},
@@ -250,10 +259,12 @@ func TestDetach(t *testing.T) {
 	t.Chdir(t.TempDir())
 	service := &fakeService{waiting: 2}
 	address, _ := service.serve(t, "127.0.0.1:0")
-	code, out, said := spate(t, "run", "--coordinator", address, "--detach", "--target", "http://127.0.0.1:1", "--model", "m", "--concurrency", "1")
+	code, out, said := spate(t, "run", "--coordinator", address, "--detach", "--target", "http://127.0.0.1:1",
+		"--model", "m", "--concurrency", "1")
 	want := "The run waits: 2 runs come before it.\nTo follow it and get its results: spate follow new-run --coordinator " + address +
 		"\nTo end it: spate stop new-run --coordinator " + address + "\n"
-	if code != exitDone || out != "new-run\n" || !strings.HasSuffix(said, want) || !strings.HasPrefix(said, "# The plan made from the flags:") {
+	if code != exitDone || out != "new-run\n" || !strings.HasSuffix(said, want) ||
+		!strings.HasPrefix(said, "# The plan made from the flags:") {
 		t.Errorf("code %d\n%s\n%s", code, out, said)
 	}
 	if len(service.submits) != 1 || len(service.asked) != 0 {
@@ -264,7 +275,8 @@ func TestDetach(t *testing.T) {
 		{"--out does not go with --detach", "quickstart", "--coordinator", address, "--out", "x"},
 		{"start `spate simulate`", "quickstart", "--coordinator", address},
 	} {
-		if code, _, said := spate(t, append([]string{"run", "--detach"}, test[1:]...)...); code != exitInput || !strings.Contains(said, test[0]) {
+		if code, _, said := spate(t, append([]string{"run", "--detach"}, test[1:]...)...); code != exitInput ||
+			!strings.Contains(said, test[0]) {
 			t.Errorf("%v: code %d, %s", test, code, said)
 		}
 	}
@@ -279,7 +291,8 @@ func TestFollowCommand(t *testing.T) {
 	}
 	address, _ := service.serve(t, "127.0.0.1:0")
 	code, out, said := spate(t, "follow", "latest", "--coordinator", address)
-	if code != exitStopped || !strings.Contains(out, "Run directory: runs/r\n") || strings.Count(said, "coordinator gone (the cable was cut)") != 1 {
+	if code != exitStopped || !strings.Contains(out, "Run directory: runs/r\n") ||
+		strings.Count(said, "coordinator gone (the cable was cut)") != 1 {
 		t.Errorf("code %d\n%s\n%s", code, out, said)
 	}
 	code, out, said = spate(t, "follow", "latest", "--coordinator", address, "--no-fetch")

@@ -52,7 +52,8 @@ func (t *timeLeft) sum(began *spatev1.StageBegan, last *spatev1.StageProgress) s
 	return rest
 }
 
-// stage is the time of a stage to come. A closed loop that ends by its requests alone is taken to keep the last pace of its pair.
+// stage is the time of a stage to come. A closed loop that ends by its requests alone is taken to keep the last pace of
+// its pair.
 func (t *timeLeft) stage(s *spatev1.Stage) sum {
 	e := plans.EstimateOf(s)
 	pace, seen := t.pace[pairOf(s)]

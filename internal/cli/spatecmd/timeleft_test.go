@@ -25,17 +25,22 @@ func TestTimeLeftOfTheRun(t *testing.T) {
 		completed uint64
 		want      string
 	}{
-		"nothing is known":           {timeLeft{}, timed, 0, ""},
-		"this stage and the next":    {timeLeft{stages: []*spatev1.Stage{minute, minute}}, timed, 0, "ETA ~1m50s"},
-		"the last stage":             {timeLeft{stages: []*spatev1.Stage{minute, minute}}, second, 0, "ETA ~40s"},
-		"counted, none ended":        {timeLeft{stages: []*spatev1.Stage{counted}}, &spatev1.StageBegan{ExpectedRequests: 100}, 0, ""},
-		"counted, at the pace":       {timeLeft{stages: []*spatev1.Stage{counted}}, &spatev1.StageBegan{ExpectedRequests: 100}, 25, "ETA ~1m"},
-		"counted, then timed":        {timeLeft{stages: []*spatev1.Stage{counted, minute}}, &spatev1.StageBegan{ExpectedRequests: 100}, 0, "ETA ≥1m10s"},
-		"timed, then counted":        {timeLeft{stages: []*spatev1.Stage{minute, counted}}, timed, 0, "ETA ≥40s"},
-		"timed, timed, counted":      {timeLeft{stages: []*spatev1.Stage{minute, minute, counted}}, timed, 0, "ETA ≥1m50s"},
-		"counted, at the last pace":  {timeLeft{stages: []*spatev1.Stage{minute, counted}}, timed, 10, "ETA ~4m"},
-		"another workload's pace":    {timeLeft{stages: []*spatev1.Stage{minute, other}}, timed, 10, "ETA ≥40s"},
-		"a search, by what is spent": {timeLeft{stages: []*spatev1.Stage{minute, minute}, series: true, spent: 30 * time.Second}, timed, 0, "ETA ≤1m20s"},
+		"nothing is known":        {timeLeft{}, timed, 0, ""},
+		"this stage and the next": {timeLeft{stages: []*spatev1.Stage{minute, minute}}, timed, 0, "ETA ~1m50s"},
+		"the last stage":          {timeLeft{stages: []*spatev1.Stage{minute, minute}}, second, 0, "ETA ~40s"},
+		"counted, none ended": {timeLeft{stages: []*spatev1.Stage{counted}},
+			&spatev1.StageBegan{ExpectedRequests: 100}, 0, ""},
+		"counted, at the pace": {timeLeft{stages: []*spatev1.Stage{counted}},
+			&spatev1.StageBegan{ExpectedRequests: 100}, 25, "ETA ~1m"},
+		"counted, then timed": {timeLeft{stages: []*spatev1.Stage{counted, minute}},
+			&spatev1.StageBegan{ExpectedRequests: 100}, 0, "ETA ≥1m10s"},
+		"timed, then counted": {timeLeft{stages: []*spatev1.Stage{minute, counted}}, timed, 0, "ETA ≥40s"},
+		"timed, timed, counted": {timeLeft{stages: []*spatev1.Stage{minute, minute, counted}}, timed, 0,
+			"ETA ≥1m50s"},
+		"counted, at the last pace": {timeLeft{stages: []*spatev1.Stage{minute, counted}}, timed, 10, "ETA ~4m"},
+		"another workload's pace":   {timeLeft{stages: []*spatev1.Stage{minute, other}}, timed, 10, "ETA ≥40s"},
+		"a search, by what is spent": {timeLeft{stages: []*spatev1.Stage{minute, minute}, series: true,
+			spent: 30 * time.Second}, timed, 0, "ETA ≤1m20s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			last := &spatev1.StageProgress{Elapsed: durationpb.New(20 * time.Second), Completed: c.completed}

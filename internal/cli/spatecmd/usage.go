@@ -20,7 +20,8 @@ func group(title string) flagGroup {
 	return flagGroup{title, flags}
 }
 
-// hideEmptyLists keeps the usage text from showing empty lists of numbers as defaults, as pflag itself does with other lists.
+// hideEmptyLists keeps the usage text from showing empty lists of numbers as defaults, as pflag itself does with other
+// lists.
 func hideEmptyLists(flags *pflag.FlagSet) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if t := f.Value.Type(); f.DefValue == "[]" && (t == "uintSlice" || t == "float64Slice") {

@@ -7,8 +7,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// view is where a run is seen: on standard error, which is where progress belongs, since standard output gets the results. It may be used
-// concurrently.
+// view is where a run is seen: on standard error, which is where progress belongs, since standard output gets the
+// results. It may be used concurrently.
 type view struct {
 	mu    sync.Mutex
 	p     *progress

@@ -2,8 +2,8 @@ package jsonschema
 
 import "google.golang.org/protobuf/reflect/protoreflect"
 
-// exactly lists the fields of which a message has exactly one, atLeast those of which it has one or more. The plans package checks the
-// same, with words of its own.
+// exactly lists the fields of which a message has exactly one, atLeast those of which it has one or more. The plans
+// package checks the same, with words of its own.
 var (
 	exactly = map[protoreflect.Name][][]string{
 		"Load": {{"concurrency", "concurrency_range", "concurrency_phases", "rate", "rate_range", "rate_phases",

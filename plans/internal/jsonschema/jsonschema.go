@@ -1,8 +1,9 @@
-// Package jsonschema writes the JSON Schema of a protobuf message as a person writes it in YAML: for editors, which complete and check
-// a plan by it while it is written. It knows the schema's own rules and which fields exclude one another, not everything that the
-// plans package checks: what it refuses is wrong, what it lets pass may still be.
+// Package jsonschema writes the JSON Schema of a protobuf message as a person writes it in YAML: for editors, which
+// complete and check a plan by it while it is written. It knows the schema's own rules and which fields exclude one
+// another, not everything that the plans package checks: what it refuses is wrong, what it lets pass may still be.
 //
-// `make generate` calls it by the schemagen command; the tests of the plans package check that what it wrote is current.
+// `make generate` calls it by the schemagen command; the tests of the plans package check that what it wrote is
+// current.
 package jsonschema
 
 import (
@@ -20,15 +21,16 @@ import (
 // Comments are what the proto file says about messages and fields, by full name.
 type Comments map[protoreflect.FullName]string
 
-// Generate returns the schema of a message, Draft 2020-12, indented. Without comments it has no descriptions. It is an error if the
-// message's rules cannot be read.
+// Generate returns the schema of a message, Draft 2020-12, indented. Without comments it has no descriptions. It is an
+// error if the message's rules cannot be read.
 func Generate(root protoreflect.MessageDescriptor, comments Comments) ([]byte, error) {
 	g := &generator{comments: comments, seen: make(map[protoreflect.FullName]bool)}
 	if err := g.define(root); err != nil {
 		return nil, err
 	}
 	g.definitions = append(g.definitions, member{"Duration", object{
-		{"description", "A number with a unit, such as 500ms, 30s, 5m or 1h30m."}, {"type", "string"}, {"pattern", durationPattern},
+		{"description", "A number with a unit, such as 500ms, 30s, 5m or 1h30m."}, {"type", "string"},
+		{"pattern", durationPattern},
 	}})
 	data, err := json.MarshalIndent(object{
 		{"$schema", "https://json-schema.org/draft/2020-12/schema"},
@@ -87,8 +89,8 @@ func (g *generator) define(m protoreflect.MessageDescriptor) error {
 	return nil
 }
 
-// needed returns the fields that break a rule if they are not given, as the rules' own library sees it, and one choice for each
-// group of fields of which the schema wants one.
+// needed returns the fields that break a rule if they are not given, as the rules' own library sees it, and one choice
+// for each group of fields of which the schema wants one.
 func needed(m protoreflect.MessageDescriptor) (required []string, choices []object, err error) {
 	var invalid *protovalidate.ValidationError
 	if err := protovalidate.Validate(dynamicpb.NewMessage(m)); err == nil {
@@ -128,7 +130,8 @@ func (g *generator) field(field protoreflect.FieldDescriptor) object {
 		return append(s, mapping(field, rules.GetMap())...)
 	case field.IsList():
 		list := rules.GetRepeated()
-		s = append(s, object{{"type", "array"}, {"items", value(field, list.GetItems())}, {"minItems", max(1, list.GetMinItems())}}...)
+		s = append(s, object{{"type", "array"}, {"items", value(field, list.GetItems())},
+			{"minItems", max(1, list.GetMinItems())}}...)
 		if list.HasMaxItems() {
 			s = append(s, member{"maxItems", list.GetMaxItems()})
 		}

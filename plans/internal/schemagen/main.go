@@ -1,5 +1,5 @@
-// Command schemagen prints the JSON Schema of plans. It reads from its standard input what `buf build` makes of the proto files, for
-// their comments, which compiled Go does not have. `make generate` calls it.
+// Command schemagen prints the JSON Schema of plans. It reads from its standard input what `buf build` makes of the
+// proto files, for their comments, which compiled Go does not have. `make generate` calls it.
 package main
 
 import (

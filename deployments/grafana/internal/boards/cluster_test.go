@@ -27,8 +27,8 @@ import (
 	"github.com/spate-load/spate/simulator"
 )
 
-// plan has a closed and an open loop over two regions with an observer each, an SLO that some requests miss, and a server that fails now and
-// then.
+// plan has a closed and an open loop over two regions with an observer each, an SLO that some requests miss, and a
+// server that fails now and then.
 const plan = `
 name: watched
 seed: 3
@@ -70,7 +70,8 @@ func assemble(t *testing.T, db *influxtest.Server) *cluster {
 	c, err := coordinator.New(coordinator.Config{
 		Name: "test", Version: "test", DataDir: dataDir, Logger: quiet,
 		OpenSink: func(dir string) (sink.Sink, error) {
-			return influx.New(influx.Config{URL: db.URL, Token: db.Token, Org: db.Org, Bucket: db.Database, Spool: filepath.Join(dir, "influx.spool"), Log: quiet})
+			return influx.New(influx.Config{URL: db.URL, Token: db.Token, Org: db.Org, Bucket: db.Database,
+				Spool: filepath.Join(dir, "influx.spool"), Log: quiet})
 		},
 	})
 	if err != nil {
@@ -78,7 +79,10 @@ func assemble(t *testing.T, db *influxtest.Server) *cluster {
 	}
 	listener := bufconn.Listen(1 << 20)
 	credentials := grpc.WithTransportCredentials(insecure.NewCredentials())
-	dialer := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) })
+	dialer := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn,
+		error) {
+		return listener.DialContext(ctx)
+	})
 	conn, err := grpc.NewClient("passthrough:///test", dialer, credentials)
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +93,8 @@ func assemble(t *testing.T, db *influxtest.Server) *cluster {
 	for region, names := range team {
 		for _, name := range names {
 			a, err := agent.New(agent.Config{
-				Name: name, Region: region, Version: "test", Weight: 1, Logger: quiet, DatasetDir: dataDir, FileShares: 10,
+				Name: name, Region: region, Version: "test", Weight: 1, Logger: quiet, DatasetDir: dataDir,
+				FileShares:  10,
 				Coordinator: func(context.Context) (string, error) { return "passthrough:///test", nil },
 				DialOptions: []grpc.DialOption{dialer, credentials},
 			})
@@ -119,7 +124,8 @@ func (c *cluster) run(t *testing.T) *aggregate.Result {
 	config := simulator.Default()
 	config.Frames.RunningUsage = true // so that tokens are told as they come
 	config.Model.DecodeStep = 3 * time.Millisecond
-	config.Faults = []simulator.Fault{{Kind: "500", Probability: 0.05, AfterTokens: 1}, {Kind: "cut", Probability: 0.03, AfterTokens: 1}}
+	config.Faults = []simulator.Fault{{Kind: "500", Probability: 0.05, AfterTokens: 1},
+		{Kind: "cut", Probability: 0.03, AfterTokens: 1}}
 	server, err := simulator.Start(config, "127.0.0.1:0", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -180,12 +186,13 @@ func filled(t *testing.T) (*influxtest.Server, *aggregate.Result) {
 	}
 }
 
-// filling are values of variables as Grafana puts them into queries: the values of a variable with several, in brackets; of one that says
-// all, its regular expression.
+// filling are values of variables as Grafana puts them into queries: the values of a variable with several, in
+// brackets; of one that says all, its regular expression.
 type filling map[string][]string
 
 // special are the characters that Grafana escapes in a value for a regular expression.
-var special = strings.NewReplacer(`\`, `\\`, `^`, `\^`, `$`, `\$`, `*`, `\*`, `+`, `\+`, `?`, `\?`, `.`, `\.`, `(`, `\(`, `)`, `\)`, `|`, `\|`,
+var special = strings.NewReplacer(`\`, `\\`, `^`, `\^`, `$`, `\$`, `*`, `\*`, `+`, `\+`, `?`, `\?`, `.`, `\.`, `(`,
+	`\(`, `)`, `\)`, `|`, `\|`,
 	`[`, `\[`, `]`, `\]`, `{`, `\{`, `}`, `\}`, `/`, `\/`)
 
 // into fills in a query, over the times of a run and at intervals of a second.

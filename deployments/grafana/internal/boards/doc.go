@@ -1,8 +1,9 @@
 // Package boards makes the Grafana dashboards of Spate's InfluxDB measurements, which package aggregate/sink defines.
 //
-// It only builds JSON: it asks no server, and works out no number. A percentile in a panel is always one that Spate has merged, as it was
-// written: of one window, of a stage to date, or of a stage. Counts are added up. Nothing is ever averaged. The program generate, beside it,
-// writes what it makes into the dashboards folder; deployments/grafana/provisioning hands them to Grafana.
+// It only builds JSON: it asks no server, and works out no number. A percentile in a panel is always one that Spate has
+// merged, as it was written: of one window, of a stage to date, or of a stage. Counts are added up. Nothing is ever
+// averaged. The program generate, beside it, writes what it makes into the dashboards folder;
+// deployments/grafana/provisioning hands them to Grafana.
 package boards
 
 import "encoding/json"

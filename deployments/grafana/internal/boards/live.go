@@ -8,30 +8,42 @@ func live() Board {
 		"now-15m", "5s",
 		now(),
 		[]Panel{
-			lines("Requests per second", "Asked: the rate of an open loop. Started and completed: counted in each second.", requestRate,
-				query{series(window, ofAll, byRun, last("rate", "asked"), rate("started", "started"), rate("completed", "completed"), rate("failed", "failed")), named}).legendList(),
-			lines("Streams in flight", "Asked: the concurrency of a closed loop. Most in flight at once in a second: of several agents the sum of their peaks.", count,
-				query{series(window, ofAll, byRun, last("concurrency", "asked"), highest("peak_in_flight", "in flight")), named}).legendList(),
-			lines("Tokens and frames per second", "What arrived in each second, of failed requests too. There are tokens only where the server tells those of each frame.", tokenRate,
-				query{series(window, ofAll, byRun, rate("tokens_arrived", "tokens"), rate("frames", "frames"), rate("unmeasured_frames", "frames of warm-up and cool-down")), named}).legendList(),
+			lines("Requests per second",
+				"Asked: the rate of an open loop. Started and completed: counted in each second.", requestRate,
+				query{series(window, ofAll, byRun, last("rate", "asked"), rate("started", "started"),
+					rate("completed", "completed"), rate("failed", "failed")), named}).legendList(),
+			lines("Streams in flight",
+				"Asked: the concurrency of a closed loop. Most in flight at once in a second: of several agents the sum of their peaks.", count,
+				query{series(window, ofAll, byRun, last("concurrency", "asked"),
+					highest("peak_in_flight", "in flight")), named}).legendList(),
+			lines("Tokens and frames per second",
+				"What arrived in each second, of failed requests too. There are tokens only where the server tells those of each frame.", tokenRate,
+				query{series(window, ofAll, byRun, rate("tokens_arrived", "tokens"), rate("frames", "frames"),
+					rate("unmeasured_frames", "frames of warm-up and cool-down")), named}).legendList(),
 		},
 		[]Panel{latency("TTFT", "ttft_ms"), latency("TPOT", "tpot_ms")},
 		[]Panel{latency("ITL", "itl_ms"), latency("E2E", "e2e_ms")},
 		[]Panel{
 			bars("Errors by class", "Failed requests in each interval, and in all.", count,
 				query{series(window, ofAll, byRun, `sum(/^errors_/)`), named}).renamed("^sum_errors_(.*)$", "$1"),
-			lines("Good share to date", "Requests that kept the whole SLO, of those completed and failed. Nothing without an SLO.", share,
-				query{series(toDate, ofAll, byRun, `last("good") / (last("completed") + last("failed")) AS "good to date"`), named}).legendRight(),
+			lines("Good share to date",
+				"Requests that kept the whole SLO, of those completed and failed. Nothing without an SLO.", share,
+				query{series(toDate, ofAll, byRun,
+					`last("good") / (last("completed") + last("failed")) AS "good to date"`), named}).legendRight(),
 		},
 		[]Panel{
-			lines("Send delay", "Start - scheduled. When it grows the client, and not the server, is late.", milliseconds,
-				query{series(window, ofAll, byRun, last("send_delay_ms_p50", "p50"), last("send_delay_ms_p99", "p99"), highest("send_delay_ms_max", "max")), named}).graded().legendRight(),
+			lines("Send delay", "Start - scheduled. When it grows the client, and not the server, is late.",
+				milliseconds,
+				query{series(window, ofAll, byRun, last("send_delay_ms_p50", "p50"), last("send_delay_ms_p99", "p99"),
+					highest("send_delay_ms_max", "max")), named}).graded().legendRight(),
 			lines("Receive lag", "From the kernel's receipt of token frames to the program's read: a busy client shows here first.", milliseconds,
-				query{series(window, ofAll, byRun, last("receive_lag_ms_p50", "p50"), last("receive_lag_ms_p99", "p99"), highest("receive_lag_ms_max", "max")), named}).graded().legendRight(),
+				query{series(window, ofAll, byRun, last("receive_lag_ms_p50", "p50"), last("receive_lag_ms_p99", "p99"),
+					highest("receive_lag_ms_max", "max")), named}).graded().legendRight(),
 		},
 		told(),
 		[]Panel{soFar().high(12)},
-		[]Panel{happened("Events", ofKinds("run_began|run_ended|stage_began|stage_ended|agent_lost|agent_joined|warning|error_burst")).without("run")},
+		[]Panel{happened("Events",
+			ofKinds("run_began|run_ended|stage_began|stage_ended|agent_lost|agent_joined|warning|error_burst")).without("run")},
 	)
 }
 
@@ -41,21 +53,27 @@ func now() []Panel {
 		return query{series("spate_to_date", ofAll, byRun, selections...), named}
 	}
 	figure := func(title, description, unit, selection string) Panel {
-		return stat(title, description, unit, "", query{series("spate_window", ofAll, byRun, selection), named}).worded().drawn()
+		return stat(title, description, unit, "", query{series("spate_window", ofAll, byRun, selection),
+			named}).worded().drawn()
 	}
 	quantiles := func(title, field string) Panel {
-		return stat(title+" to date", "Of the latest stage, merged.", milliseconds, "", toDate(last(field+"_p50", "p50"), last(field+"_p99", "p99"))).wide(4)
+		return stat(title+" to date", "Of the latest stage, merged.", milliseconds, "",
+			toDate(last(field+"_p50", "p50"), last(field+"_p99", "p99"))).wide(4)
 	}
 	return []Panel{
-		stat("Worst verdict so far", "Whether the measurement can be trusted, of the worst stage: the table of stages says which.", "", "",
-			query{text: latest("spate_to_date", ofAll, eachStage, last("verdict", "verdict"))}).worst().judged().wide(3),
-		stat("Latest stage", "", "", "/^load$/", query{text: `SELECT "text", "load" FROM "spate_event" WHERE "kind" = 'stage_began' AND ` + chosen +
-			` ORDER BY time DESC LIMIT 1`}).worded().wide(4),
+		stat("Worst verdict so far",
+			"Whether the measurement can be trusted, of the worst stage: the table of stages says which.", "", "",
+			query{text: latest("spate_to_date", ofAll, eachStage,
+				last("verdict", "verdict"))}).worst().judged().wide(3),
+		stat("Latest stage", "", "", "/^load$/",
+			query{text: `SELECT "text", "load" FROM "spate_event" WHERE "kind" = 'stage_began' AND ` + chosen +
+				` ORDER BY time DESC LIMIT 1`}).worded().wide(4),
 		figure("Requests/s", "Completed in the last second.", requestRate, rate("completed", "completed")).wide(3),
 		figure("Tokens/s", "Arrived in the last second. Nothing where the server does not tell the tokens of each frame.", tokenRate, rate("tokens_arrived", "tokens")).wide(3),
 		quantiles("TTFT", "ttft_ms"),
 		quantiles("TPOT", "tpot_ms"),
-		stat("Failed to date", "Share of the latest stage's requests that ended.", share, "", toDate(`last("failed") / (last("completed") + last("failed")) AS "failed"`)).
+		stat("Failed to date", "Share of the latest stage's requests that ended.", share, "",
+			toDate(`last("failed") / (last("completed") + last("failed")) AS "failed"`)).
 			worded().limited(0.01).wide(3),
 	}
 }
@@ -64,8 +82,10 @@ func now() []Panel {
 func latency(title, field string) Panel {
 	return lines(title, "Solid: percentiles of single windows of a second; at longer intervals of the last one in each. "+
 		"Dashed: percentiles of the stage to date, from merged histograms.", milliseconds,
-		query{series("spate_window", ofAll, byRun, last(field+"_p50", "p50"), last(field+"_p90", "p90"), last(field+"_p99", "p99")), named},
-		query{series("spate_to_date", ofAll, byRun, last(field+"_p50", "p50 to date"), last(field+"_p90", "p90 to date"), last(field+"_p99", "p99 to date")), named},
+		query{series("spate_window", ofAll, byRun, last(field+"_p50", "p50"), last(field+"_p90", "p90"),
+			last(field+"_p99", "p99")), named},
+		query{series("spate_to_date", ofAll, byRun, last(field+"_p50", "p50 to date"),
+			last(field+"_p90", "p90 to date"), last(field+"_p99", "p99 to date")), named},
 	).graded().legendRight().high(9)
 }
 
@@ -79,10 +99,12 @@ func soFar() Panel {
 	for _, c := range numbers {
 		selections = append(selections, last(c.name, c.name))
 	}
-	for _, m := range []struct{ title, field string }{{"TTFT", "ttft_ms"}, {"TPOT", "tpot_ms"}, {"ITL", "itl_ms"}, {"E2E", "e2e_ms"}, {"send delay", "send_delay_ms"}} {
+	for _, m := range []struct{ title, field string }{{"TTFT", "ttft_ms"}, {"TPOT", "tpot_ms"}, {"ITL", "itl_ms"},
+		{"E2E", "e2e_ms"}, {"send delay", "send_delay_ms"}} {
 		for _, p := range []string{"p50", "p99"} {
 			name := m.title + " " + p
-			selections, numbers = append(selections, last(m.field+"_"+p, name)), append(numbers, column{name, milliseconds})
+			selections, numbers = append(selections, last(m.field+"_"+p, name)),
+				append(numbers, column{name, milliseconds})
 		}
 	}
 	return table("Stages so far", "Merged from the start of each stage to its last window.", numbers,
@@ -97,10 +119,12 @@ const irregular = `"text" !~ /^(plan|stage) .* has ended$/`
 
 // happened lists events.
 func happened(title, where string) Panel {
-	p := table(title, "", nil, `SELECT "kind", "agent", "region", "stage", "load", "text", "run" FROM "spate_event" WHERE `+where+
-		` AND "run" =~ /^$run$/ ORDER BY time DESC LIMIT 1000`)
+	p := table(title, "", nil,
+		`SELECT "kind", "agent", "region", "stage", "load", "text", "run" FROM "spate_event" WHERE `+where+
+			` AND "run" =~ /^$run$/ ORDER BY time DESC LIMIT 1000`)
 	p.FieldConfig.Overrides = append(p.FieldConfig.Overrides,
-		override("byName", "Time", Property{ID: "custom.width", Value: 165}), override("byName", "kind", Property{ID: "custom.width", Value: 105}))
+		override("byName", "Time", Property{ID: "custom.width", Value: 165}),
+		override("byName", "kind", Property{ID: "custom.width", Value: 105}))
 	p.FieldConfig.Defaults.NoData = ""
 	return p
 }

@@ -1,6 +1,7 @@
 package boards
 
-// The part of Grafana's dashboard model (schema version 39, Grafana 11 and later) that these dashboards need, under Grafana's own names.
+// The part of Grafana's dashboard model (schema version 39, Grafana 11 and later) that these dashboards need, under
+// Grafana's own names.
 
 // Board is a dashboard.
 type Board struct {

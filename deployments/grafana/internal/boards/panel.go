@@ -19,10 +19,12 @@ const (
 // board puts panels into rows of a dashboard.
 func board(uid, title, description, from, refresh string, rows ...[]Panel) Board {
 	return Board{
-		UID: uid, Title: title, Description: description, Tags: []string{"spate"}, Timezone: "browser", SchemaVersion: 39, Version: 1,
+		UID: uid, Title: title, Description: description, Tags: []string{"spate"}, Timezone: "browser",
+		SchemaVersion: 39, Version: 1,
 		Refresh: refresh, GraphTooltip: 1, Time: TimeRange{From: from, To: "now"},
 		Links: []Link{{
-			Type: "dashboards", Title: "Spate", Tooltip: "Dashboards of Spate", Icon: "dashboard", Tags: []string{"spate"}, IncludeVars: true, KeepTime: true,
+			Type: "dashboards", Title: "Spate", Tooltip: "Dashboards of Spate", Icon: "dashboard",
+			Tags: []string{"spate"}, IncludeVars: true, KeepTime: true,
 		}},
 		Templating: variables(false), Annotations: annotations(), Panels: place(rows),
 	}
@@ -64,29 +66,34 @@ type query struct{ text, alias string }
 func targets(format string, queries []query) (all []Target) {
 	for i, q := range queries {
 		all = append(all, Target{
-			RefID: string(rune('A' + i)), Datasource: source, RawQuery: true, Query: q.text, ResultFormat: format, Alias: q.alias,
+			RefID: string(rune('A' + i)), Datasource: source, RawQuery: true, Query: q.text, ResultFormat: format,
+			Alias: q.alias,
 		})
 	}
 	return all
 }
 
-// lines is a panel of lines over time, at intervals of a second or more. What is of a stage to date is dashed, what is asked for grey.
+// lines is a panel of lines over time, at intervals of a second or more. What is of a stage to date is dashed, what is
+// asked for grey.
 func lines(title, description, unit string, queries ...query) Panel {
 	return Panel{
 		Type: "timeseries", Title: title, Description: description, GridPos: GridPos{H: 8}, Interval: "1s",
 		Targets: targets("time_series", queries),
 		FieldConfig: FieldConfig{
 			Defaults: FieldDefaults{Unit: unit, Min: new(float64), Custom: map[string]any{
-				"drawStyle": "line", "lineWidth": 1, "fillOpacity": 0, "showPoints": "auto", "pointSize": 4, "spanNulls": false,
+				"drawStyle": "line", "lineWidth": 1, "fillOpacity": 0, "showPoints": "auto", "pointSize": 4,
+				"spanNulls": false,
 			}},
 			Overrides: []Override{
-				override("byRegexp", "/to date/", Property{ID: "custom.lineStyle", Value: map[string]any{"fill": "dash", "dash": []int{8, 6}}}),
+				override("byRegexp", "/to date/",
+					Property{ID: "custom.lineStyle", Value: map[string]any{"fill": "dash", "dash": []int{8, 6}}}),
 				override("byRegexp", "/^asked/", colored("text"), Property{ID: "custom.lineWidth", Value: 2},
 					Property{ID: "custom.lineInterpolation", Value: "stepAfter"}),
 			},
 		},
 		Options: map[string]any{
-			"legend":  map[string]any{"displayMode": "table", "placement": "bottom", "showLegend": true, "calcs": []string{"lastNotNull", "max"}},
+			"legend": map[string]any{"displayMode": "table", "placement": "bottom", "showLegend": true,
+				"calcs": []string{"lastNotNull", "max"}},
 			"tooltip": map[string]any{"mode": "multi", "sort": "desc"},
 		},
 	}
@@ -152,7 +159,8 @@ func (p Panel) signed() Panel {
 func bars(title, description, unit string, queries ...query) Panel {
 	p := lines(title, description, unit, queries...)
 	p.FieldConfig.Defaults.Custom = map[string]any{
-		"drawStyle": "bars", "fillOpacity": 70, "lineWidth": 0, "showPoints": "never", "stacking": map[string]any{"mode": "normal", "group": "A"},
+		"drawStyle": "bars", "fillOpacity": 70, "lineWidth": 0, "showPoints": "never",
+		"stacking": map[string]any{"mode": "normal", "group": "A"},
 	}
 	return p.legend(map[string]any{
 		"displayMode": "table", "placement": "right", "showLegend": true, "calcs": []string{"sum"},
@@ -161,7 +169,8 @@ func bars(title, description, unit string, queries ...query) Panel {
 
 // renamed gives lines other names, by a regular expression of what they are called.
 func (p Panel) renamed(regex, pattern string) Panel {
-	p.Transformations = append(p.Transformations, Transformation{ID: "renameByRegex", Options: map[string]any{"regex": regex, "renamePattern": pattern}})
+	p.Transformations = append(p.Transformations,
+		Transformation{ID: "renameByRegex", Options: map[string]any{"regex": regex, "renamePattern": pattern}})
 	return p
 }
 
@@ -186,7 +195,8 @@ func (c column) override() Override {
 	decimals := func(n int) Property { return Property{ID: "decimals", Value: n} }
 	switch c.unit {
 	case milliseconds, seconds:
-		return override("byName", c.name, width, decimals(2), Property{ID: "displayName", Value: c.name + " (" + c.unit + ")"})
+		return override("byName", c.name, width, decimals(2),
+			Property{ID: "displayName", Value: c.name + " (" + c.unit + ")"})
 	case count:
 		return override("byName", c.name, width, decimals(0))
 	case "":
@@ -199,8 +209,10 @@ func (c column) override() Override {
 // table is a panel of rows. Missing values are n/a.
 func table(title, description string, numbers []column, text string) Panel {
 	overrides := []Override{
-		override("byName", "verdict", Property{ID: "mappings", Value: verdicts}, Property{ID: "custom.width", Value: narrow},
-			Property{ID: "custom.cellOptions", Value: map[string]any{"type": "color-text"}}, Property{ID: "custom.align", Value: "left"}),
+		override("byName", "verdict", Property{ID: "mappings", Value: verdicts},
+			Property{ID: "custom.width", Value: narrow},
+			Property{ID: "custom.cellOptions", Value: map[string]any{"type": "color-text"}},
+			Property{ID: "custom.align", Value: "left"}),
 	}
 	for _, tag := range []struct {
 		name  string
@@ -212,7 +224,8 @@ func table(title, description string, numbers []column, text string) Panel {
 		overrides = append(overrides, c.override())
 	}
 	return Panel{
-		Type: "table", Title: title, Description: description, GridPos: GridPos{H: 9}, Targets: targets("table", []query{{text: text}}),
+		Type: "table", Title: title, Description: description, GridPos: GridPos{H: 9},
+		Targets: targets("table", []query{{text: text}}),
 		FieldConfig: FieldConfig{
 			Defaults: FieldDefaults{Unit: "none", NoData: "n/a", Custom: map[string]any{
 				"filterable": true, "align": "auto", "minWidth": 60, "wrapHeaderText": true,
@@ -223,10 +236,11 @@ func table(title, description string, numbers []column, text string) Panel {
 	}
 }
 
-// byStage puts rows in the order of stages, tags before all else, and hides columns that say nothing: the time of an aggregate over a whole
-// stage, and the one run.
+// byStage puts rows in the order of stages, tags before all else, and hides columns that say nothing: the time of an
+// aggregate over a whole stage, and the one run.
 func (p Panel) byStage(tags []string) Panel {
-	p.Options = map[string]any{"showHeader": true, "cellHeight": "sm", "sortBy": []any{map[string]any{"displayName": "stage", "desc": false}}}
+	p.Options = map[string]any{"showHeader": true, "cellHeight": "sm",
+		"sortBy": []any{map[string]any{"displayName": "stage", "desc": false}}}
 	places := map[string]int{}
 	for i, tag := range tags {
 		places[tag] = i

@@ -85,9 +85,11 @@ func (w watched) panel(file, title string) (all []row) {
 func TestDashboardsShowARealRun(t *testing.T) {
 	from := time.Now().Add(-time.Minute)
 	db, result := filled(t)
-	w := watched{T: t, db: db, result: result, from: from, to: time.Now().Add(time.Minute), chosen: filling{"run": {result.Run.ID}}}
+	w := watched{T: t, db: db, result: result, from: from, to: time.Now().Add(time.Minute),
+		chosen: filling{"run": {result.Run.ID}}}
 	if len(result.Stages) != 2 || result.Run.Complete {
-		t.Fatalf("%d stages, complete %v: want two, without what the lost agent had", len(result.Stages), result.Run.Complete)
+		t.Fatalf("%d stages, complete %v: want two, without what the lost agent had", len(result.Stages),
+			result.Run.Complete)
 	}
 	w.everyQueryAnswers()
 	w.variablesChoose()
@@ -100,7 +102,8 @@ func TestDashboardsShowARealRun(t *testing.T) {
 	w.wentWrong()
 }
 
-// wentWrong checks that the end of a run or a stage is among what went wrong only if it has a reason. It comes last: it writes an event.
+// wentWrong checks that the end of a run or a stage is among what went wrong only if it has a reason. It comes last: it
+// writes an event.
 func (w watched) wentWrong() {
 	ends := func() (texts []string) {
 		for _, r := range w.panel("compare.json", "What went wrong") {
@@ -121,12 +124,14 @@ spate_event,kind=run_ended,run=%[1]s text="stopped on request"`, w.result.Run.ID
 	}
 }
 
-// everyQueryAnswers runs all queries, with one run and with several chosen, and each alias's tags must be in the answer.
+// everyQueryAnswers runs all queries, with one run and with several chosen, and each alias's tags must be in the
+// answer.
 func (w watched) everyQueryAnswers() {
 	for _, file := range All() {
 		for _, panel := range file.Board.Panels {
 			for _, target := range panel.Targets {
-				for _, chosen := range []filling{w.chosen, {"run": {w.result.Run.ID, "another/one (2)"}, "target": {"server a"}, "stage": {"0", "1"}, "region": {"eu", "us"}}} {
+				for _, chosen := range []filling{w.chosen, {"run": {w.result.Run.ID, "another/one (2)"},
+					"target": {"server a"}, "stage": {"0", "1"}, "region": {"eu", "us"}}} {
 					rows := answer(w.db, chosen.into(target.Query, w.from, w.to))
 					if len(rows) == 0 {
 						w.Errorf("%s, %s: nothing comes of %s", file.Name, panel.Title, target.Query)
@@ -134,7 +139,8 @@ func (w watched) everyQueryAnswers() {
 					}
 					for column := range rows[0] {
 						if slices.IndexFunc(rows, func(r row) bool { return r[column] != nil && r[column] != "" }) < 0 {
-							w.Errorf("%s, %s: %q is empty in all of %d rows of %s", file.Name, panel.Title, column, len(rows), target.Query)
+							w.Errorf("%s, %s: %q is empty in all of %d rows of %s", file.Name, panel.Title, column,
+								len(rows), target.Query)
 						}
 					}
 					for _, tag := range strings.Split(target.Alias, "$tag_")[1:] {
@@ -153,7 +159,8 @@ func (w watched) everyQueryAnswers() {
 
 // variablesChoose checks what the variables offer: the first of the columns after the time.
 func (w watched) variablesChoose() {
-	want := map[string][]string{"run": {w.result.Run.ID}, "target": {"server a"}, "stage": {"0", "1"}, "region": {"eu", "us"}}
+	want := map[string][]string{"run": {w.result.Run.ID}, "target": {"server a"}, "stage": {"0", "1"},
+		"region": {"eu", "us"}}
 	for _, v := range variables(true).List {
 		var got []string
 		for _, s := range w.db.Query(w.chosen.into(v.Query, w.from, w.to)) {
@@ -184,7 +191,8 @@ func (w watched) annotationsMark() {
 			}
 		}
 	}
-	if rows := w.panel("agents.json", "Lost, joined and warnings"); !slices.ContainsFunc(rows, func(r row) bool { return r["kind"] == "agent_lost" && r["agent"] == lost }) {
+	if rows := w.panel("agents.json", "Lost, joined and warnings"); !slices.ContainsFunc(rows,
+		func(r row) bool { return r["kind"] == "agent_lost" && r["agent"] == lost }) {
 		w.Errorf("the loss of %s is not among %v", lost, rows)
 	}
 }
@@ -209,20 +217,28 @@ func (w watched) finalValues() {
 		for i, s := range w.result.Stages {
 			w.known(fmt.Sprint(table, i), rows[i], map[string]float64{
 				"requests/s": *s.RequestThroughput, "output tok/s": *s.OutputTokenThroughput,
-				"E2E mean": s.E2E.Mean, "E2E p99": s.E2E.P99, "TTFT mean": s.TTFT.Mean, "TTFT p99": s.TTFT.P99, "TPOT mean": s.TPOT.Mean,
-				"TPOT p99": s.TPOT.P99, "ITL p99": s.ITL.P99, "send delay p99": s.SendDelay.P99, "verdict": float64(s.Trust.Verdict.Number()),
-				"completed": float64(s.Requests.Completed), "failed": float64(s.Requests.Failed), "good": float64(s.Goodput.Requests),
+				"E2E mean": s.E2E.Mean, "E2E p99": s.E2E.P99, "TTFT mean": s.TTFT.Mean, "TTFT p99": s.TTFT.P99,
+				"TPOT mean": s.TPOT.Mean,
+				"TPOT p99":  s.TPOT.P99, "ITL p99": s.ITL.P99, "send delay p99": s.SendDelay.P99,
+				"verdict":   float64(s.Trust.Verdict.Number()),
+				"completed": float64(s.Requests.Completed), "failed": float64(s.Requests.Failed),
+				"good": float64(s.Goodput.Requests),
 			})
-			if rows[i]["complete"] != s.Complete || rows[i]["target"] != s.Target || rows[i]["stage"] != nil && rows[i]["stage"] != fmt.Sprint(i) {
+			if rows[i]["complete"] != s.Complete || rows[i]["target"] != s.Target || rows[i]["stage"] != nil &&
+				rows[i]["stage"] != fmt.Sprint(i) {
 				w.Errorf("%v: row %v", table, rows[i])
 			}
 		}
 	}
 	closed, open := w.result.Stages[0], w.result.Stages[1]
-	w.known("curve", w.panel("sweep.json", "Output throughput and TTFT p99")[0], map[string]float64{"output tok/s": *closed.OutputTokenThroughput, "TTFT p99": closed.TTFT.P99})
-	w.known("concurrency", w.panel("sweep.json", "Throughput by concurrency")[0], map[string]float64{"concurrency": 6, "output tok/s": *closed.OutputTokenThroughput})
-	w.known("rate", w.panel("sweep.json", "Rate asked and achieved")[0], map[string]float64{"asked": 120, "achieved": *open.RequestThroughput})
-	w.known("goodput", w.panel("sweep.json", "Goodput")[1], map[string]float64{"good requests/s · open loop": float64(open.Goodput.Requests) / *open.DurationS})
+	w.known("curve", w.panel("sweep.json", "Output throughput and TTFT p99")[0],
+		map[string]float64{"output tok/s": *closed.OutputTokenThroughput, "TTFT p99": closed.TTFT.P99})
+	w.known("concurrency", w.panel("sweep.json", "Throughput by concurrency")[0],
+		map[string]float64{"concurrency": 6, "output tok/s": *closed.OutputTokenThroughput})
+	w.known("rate", w.panel("sweep.json", "Rate asked and achieved")[0],
+		map[string]float64{"asked": 120, "achieved": *open.RequestThroughput})
+	w.known("goodput", w.panel("sweep.json", "Goodput")[1],
+		map[string]float64{"good requests/s · open loop": float64(open.Goodput.Requests) / *open.DurationS})
 }
 
 // stagesSoFar compares what is known to date, which is final at the end.
@@ -230,10 +246,12 @@ func (w watched) stagesSoFar() {
 	rows := w.panel("live.json", "Stages so far")
 	for i, s := range w.result.Stages {
 		want := map[string]float64{
-			"started": float64(s.Requests.Started), "completed": float64(s.Requests.Completed), "failed": float64(s.Requests.Failed),
-			"good": float64(s.Goodput.Requests),
+			"started": float64(s.Requests.Started), "completed": float64(s.Requests.Completed),
+			"failed": float64(s.Requests.Failed),
+			"good":   float64(s.Goodput.Requests),
 		}
-		for name, d := range map[string]*aggregate.Distribution{"TTFT": s.TTFT, "TPOT": s.TPOT, "ITL": s.ITL, "E2E": s.E2E, "send delay": s.SendDelay} {
+		for name, d := range map[string]*aggregate.Distribution{"TTFT": s.TTFT, "TPOT": s.TPOT, "ITL": s.ITL,
+			"E2E": s.E2E, "send delay": s.SendDelay} {
 			want[name+" p50"], want[name+" p99"] = d.P50, d.P99
 		}
 		found := slices.IndexFunc(rows, func(r row) bool { return r["stage"] == fmt.Sprint(i) })
@@ -245,15 +263,18 @@ func (w watched) stagesSoFar() {
 	w.worstVerdict(rows)
 	last := w.panel("live.json", "Good share to date")
 	open := w.result.Stages[1]
-	if got, want := last[len(last)-1].number("good to date"), float64(open.Goodput.Requests)/float64(open.Requests.Completed+open.Requests.Failed); got != want {
+	if got, want := last[len(last)-1].number("good to date"),
+		float64(open.Goodput.Requests)/float64(open.Requests.Completed+open.Requests.Failed); got != want {
 		w.Errorf("good share %v, want %v", got, want)
 	}
 }
 
-// worstVerdict checks that the figure above the table of stages is the worst verdict in it: the highest of its rows, of the same stages.
+// worstVerdict checks that the figure above the table of stages is the worst verdict in it: the highest of its rows, of
+// the same stages.
 func (w watched) worstVerdict(stages []row) {
 	got := w.panel("live.json", "Worst verdict so far")
-	if len(got) != len(stages) || slices.ContainsFunc(got, func(r row) bool { return math.IsNaN(r.number("verdict")) }) {
+	if len(got) != len(stages) ||
+		slices.ContainsFunc(got, func(r row) bool { return math.IsNaN(r.number("verdict")) }) {
 		w.Errorf("verdicts %v, the table of stages has %v", got, stages)
 	}
 	for i, r := range got {
@@ -282,7 +303,8 @@ func (w watched) countsAddUp() {
 			}
 		}
 		for panel, column := range map[[2]string]string{
-			{"live.json", "Requests per second"}: "completed", {"regions.json", "Requests per second by region"}: "completed",
+			{"live.json", "Requests per second"}:                    "completed",
+			{"regions.json", "Requests per second by region"}:       "completed",
 			{"agents.json", "Requests started per second by agent"}: "started",
 		} {
 			want := map[string]uint64{"completed": s.Requests.Completed, "started": s.Requests.Started}[column]
@@ -314,15 +336,17 @@ func (w watched) regionsAndObservers() {
 				w.Fatalf("%d rows of region %s in stage %d", len(rows), part.Name, i)
 			}
 			w.known("region "+part.Name, rows[0], map[string]float64{
-				"requests/s": *part.RequestThroughput, "TTFT p99": part.TTFT.P99, "E2E p99": part.E2E.P99, "completed": float64(part.Requests.Completed),
+				"requests/s": *part.RequestThroughput, "TTFT p99": part.TTFT.P99, "E2E p99": part.E2E.P99,
+				"completed": float64(part.Requests.Completed),
 			})
 		}
 		for _, part := range s.Observers {
 			one := w
 			one.chosen = filling{"run": {w.result.Run.ID}, "stage": {fmt.Sprint(i)}, "region": {part.Region}}
-			w.known("observer of "+part.Region, one.panel("regions.json", "Results of observers")[0], map[string]float64{
-				"TTFT p99": part.TTFT.P99, "E2E mean": part.E2E.Mean, "completed": float64(part.Requests.Completed),
-			})
+			w.known("observer of "+part.Region, one.panel("regions.json", "Results of observers")[0],
+				map[string]float64{
+					"TTFT p99": part.TTFT.P99, "E2E mean": part.E2E.Mean, "completed": float64(part.Requests.Completed),
+				})
 		}
 		if len(s.Regions) != 2 || len(s.Observers) != 2 {
 			w.Errorf("stage %d has %d regions and %d observers", i, len(s.Regions), len(s.Observers))
@@ -345,20 +369,24 @@ func (w watched) agents() {
 				continue
 			}
 			w.known("agent "+a.Name, counts[count], map[string]float64{
-				"started": float64(a.Requests.Started), "completed": float64(a.Requests.Completed), "failed": float64(a.Requests.Failed),
+				"started": float64(a.Requests.Started), "completed": float64(a.Requests.Completed),
+				"failed": float64(a.Requests.Failed),
 			})
 			if latencies[latency].number("completed") != float64(a.Requests.Completed) {
 				continue // its last windows came after those of others
 			}
 			same++
-			w.known("agent "+a.Name, latencies[latency], map[string]float64{"TTFT p50": a.TTFT.P50, "TTFT p99": a.TTFT.P99, "E2E p99": a.E2E.P99})
+			w.known("agent "+a.Name, latencies[latency],
+				map[string]float64{"TTFT p50": a.TTFT.P50, "TTFT p99": a.TTFT.P99, "E2E p99": a.E2E.P99})
 		}
 	}
 	if same == 0 {
 		w.Error("no agent's latencies are final")
 	}
 	heard := w.panel("agents.json", "Agents heard of")
-	if most := slices.MaxFunc(heard, func(a, b row) int { return int(a.number("agents") - b.number("agents")) }); most.number("agents") != 3 || most["region"] != "eu" {
+	if most := slices.MaxFunc(heard,
+		func(a, b row) int { return int(a.number("agents") - b.number("agents")) }); most.number("agents") != 3 ||
+		most["region"] != "eu" {
 		w.Errorf("most agents heard of: %v, want the three of eu, each once", most)
 	}
 	none := slices.IndexFunc(heard, func(r row) bool { return r["region"] == "eu" && r.number("agents") == 0 })

@@ -13,43 +13,59 @@ func regions() Board {
 	at := func(title, description, field string) Panel {
 		return lines(title, description, milliseconds,
 			query{series("spate_window", ofRegions, byRegion, last(field+"_p99", "p99")), ofEach("region")},
-			query{series("spate_to_date", ofRegions, byRegion, last(field+"_p99", "p99 to date")), ofEach("region")}).legendRight()
+			query{series("spate_to_date", ofRegions, byRegion, last(field+"_p99", "p99 to date")),
+				ofEach("region")}).legendRight()
 	}
 	seen := func(title, field string) Panel {
-		return lines(title+" seen by observers", "What an agent beside the load sees, the same light load from each region: differences are those of the regions.", milliseconds,
-			query{series("spate_observer_to_date", ofRegions, byRegion, last(field+"_p50", "p50 to date"), last(field+"_p99", "p99 to date")), ofEach("region")}).legendRight()
+		return lines(title+" seen by observers",
+			"What an agent beside the load sees, the same light load from each region: differences are those of the regions.", milliseconds,
+			query{series("spate_observer_to_date", ofRegions, byRegion, last(field+"_p50", "p50 to date"),
+				last(field+"_p99", "p99 to date")), ofEach("region")}).legendRight()
 	}
 	tags, between := []string{"stage", "region", "target", "workload", "load"}, endpoints()
 	return board("spate-regions", "Spate: regions and endpoints",
 		"Load and latencies by the region of agents, the way from there to the endpoints, and what observers see.",
 		"now-15m", "5s",
 		[]Panel{
-			lines("Requests per second by region", "Completed in each second.", requestRate, query{series("spate_window", ofRegions, byRegion, rate("completed", "completed")), of("region")}).legendList(),
-			lines("Frames per second by region", "Arrived in each second.", perSecondOf, query{series("spate_window", ofRegions, byRegion, rate("frames", "frames")), of("region")}).legendList(),
-			lines("Failed per second by region", "", perSecondOf, query{series("spate_window", ofRegions, byRegion, rate("failed", "failed")), of("region")}).legendList(),
+			lines("Requests per second by region", "Completed in each second.", requestRate,
+				query{series("spate_window", ofRegions, byRegion, rate("completed", "completed")),
+					of("region")}).legendList(),
+			lines("Frames per second by region", "Arrived in each second.", perSecondOf,
+				query{series("spate_window", ofRegions, byRegion, rate("frames", "frames")),
+					of("region")}).legendList(),
+			lines("Failed per second by region", "", perSecondOf,
+				query{series("spate_window", ofRegions, byRegion, rate("failed", "failed")),
+					of("region")}).legendList(),
 		},
 		[]Panel{at("TTFT p99 by region", "", "ttft_ms"), at("TPOT p99 by region", "", "tpot_ms")},
 		[]Panel{
 			at("Send delay p99 by region", "Start - scheduled: a region whose agents are late.", "send_delay_ms"),
-			lines("Round trip to the endpoints by region", "As the kernel measured it when connections were made, of the stage to date. Nothing where no connection was opened.", milliseconds,
-				query{series("spate_to_date", ofRegions, byRegion, last("rtt_ms_p50", "RTT p50 to date"), last("rtt_ms_max", "RTT max to date")), ofEach("region")},
-				query{series("spate_to_date", ofRegions, byRegion, last("connect_ms_p99", "connect p99 to date")), ofEach("region")}).legendRight(),
+			lines("Round trip to the endpoints by region",
+				"As the kernel measured it when connections were made, of the stage to date. Nothing where no connection was opened.", milliseconds,
+				query{series("spate_to_date", ofRegions, byRegion, last("rtt_ms_p50", "RTT p50 to date"),
+					last("rtt_ms_max", "RTT max to date")), ofEach("region")},
+				query{series("spate_to_date", ofRegions, byRegion, last("connect_ms_p99", "connect p99 to date")),
+					ofEach("region")}).legendRight(),
 		},
 		[]Panel{seen("TTFT", "ttft_ms"), seen("E2E", "e2e_ms")},
 		between[0], between[1], told(),
 		[]Panel{resultTable("Results by region", "Rates add up to those of the stage.", "spate_stage", ofRegions, tags,
-			result{"RTT p50", "rtt_ms_p50", milliseconds}, result{"connect p99", "connect_ms_p99", milliseconds}).high(12)},
-		[]Panel{resultTable("Results of observers", "They are in no other number.", "spate_observer_stage", ofRegions, tags)},
+			result{"RTT p50", "rtt_ms_p50", milliseconds},
+			result{"connect p99", "connect_ms_p99", milliseconds}).high(12)},
+		[]Panel{resultTable("Results of observers", "They are in no other number.", "spate_observer_stage",
+			ofRegions, tags)},
 	)
 }
 
 // agents shows whether the clients are well.
 func agents() Board {
 	tally := func(title, description, field, unit string) Panel {
-		return lines(title, description, unit, query{series("spate_window", ofAgents, byAgent, rate(field, field)), of("agent")}).legendList()
+		return lines(title, description, unit, query{series("spate_window", ofAgents, byAgent, rate(field, field)),
+			of("agent")}).legendList()
 	}
 	p99 := func(title, field string) Panel {
-		return lines(title+" p99 by agent", "By window of a second. One agent apart from the others has a problem of its own.", milliseconds,
+		return lines(title+" p99 by agent",
+			"By window of a second. One agent apart from the others has a problem of its own.", milliseconds,
 			query{series("spate_window", ofAgents, byAgent, last(field+"_p99", "p99")), of("agent")}).legendRight()
 	}
 	own := func(title, description, unit string, selection string) Panel {
@@ -61,7 +77,8 @@ func agents() Board {
 		[]Panel{
 			lines("Agents heard of", "Agents with a connection that were heard of in the interval, whether they take part in a stage or not.", count,
 				query{present(), of("region")}).every("5s"),
-			happened("Lost, joined and warnings", ofKinds("agent_lost|agent_joined|warning|error_burst")).high(8).without("run", "stage", "region"),
+			happened("Lost, joined and warnings",
+				ofKinds("agent_lost|agent_joined|warning|error_burst")).high(8).without("run", "stage", "region"),
 		},
 		[]Panel{
 			tally("Requests started per second by agent", "", "started", requestRate),
@@ -70,26 +87,38 @@ func agents() Board {
 		},
 		[]Panel{p99("TTFT", "ttft_ms"), p99("TPOT", "tpot_ms")},
 		[]Panel{
-			own("CPU cores used", "By the agent's process. Near what the machine has, timing suffers.", count, last("cpu_cores", "cores")),
+			own("CPU cores used", "By the agent's process. Near what the machine has, timing suffers.", count,
+				last("cpu_cores", "cores")),
 			own("Requests in flight", "", count, last("in_flight", "in flight")),
-			own("Snapshots that wait", "Sent and not yet taken by the coordinator: they grow while it cannot be reached.", count, last("unacked_snapshots", "waiting")),
+			own("Snapshots that wait",
+				"Sent and not yet taken by the coordinator: they grow while it cannot be reached.", count,
+				last("unacked_snapshots", "waiting")),
 		},
 		[]Panel{
 			lines("Clock", "Offset against the coordinator's clock, and how far off that may be.", milliseconds,
-				query{beats(last("clock_offset_ms", "offset"), last("clock_uncertainty_ms", "uncertainty")), ofEach("agent")}).legendList().signed(),
-			own("Silent for", "Time since anything was heard of an agent. At 3.5 s it is lost.", seconds, last("silent_s", "silent")),
-			own("Start error", "Start of an agent's load minus the start that was armed, once a stage.", milliseconds, last("start_error_ms", "start error")).signed(),
+				query{beats(last("clock_offset_ms", "offset"), last("clock_uncertainty_ms", "uncertainty")),
+					ofEach("agent")}).legendList().signed(),
+			own("Silent for", "Time since anything was heard of an agent. At 3.5 s it is lost.", seconds,
+				last("silent_s", "silent")),
+			own("Start error", "Start of an agent's load minus the start that was armed, once a stage.", milliseconds,
+				last("start_error_ms", "start error")).signed(),
 		},
 		[]Panel{
-			tally("Connections opened per second by agent", "Many, in a load that keeps its connections, mean that the server closes them.", "connections", perSecondOf),
-			tally("Reads with several frames per second by agent", "Frames that came together: from the server so, or read late.", "coalesced_reads", perSecondOf),
-			tally("Frames without a kernel stamp per second by agent", "They are timed by the program.", "unstamped_frames", perSecondOf),
+			tally("Connections opened per second by agent",
+				"Many, in a load that keeps its connections, mean that the server closes them.", "connections",
+				perSecondOf),
+			tally("Reads with several frames per second by agent",
+				"Frames that came together: from the server so, or read late.", "coalesced_reads", perSecondOf),
+			tally("Frames without a kernel stamp per second by agent", "They are timed by the program.",
+				"unstamped_frames", perSecondOf),
 		},
 		[]Panel{
 			lines("Send delay p99", "Of all agents, and by region.", milliseconds,
 				query{series("spate_window", ofAll, byRun, last("send_delay_ms_p99", "all")), named},
-				query{series("spate_window", ofRegions, byRegion, last("send_delay_ms_p99", "p99")), of("region")}).legendRight(),
-			lines("Receive lag p99", "Of all agents.", milliseconds, query{series("spate_window", ofAll, byRun, last("receive_lag_ms_p99", "all")), named}).legendRight(),
+				query{series("spate_window", ofRegions, byRegion, last("send_delay_ms_p99", "p99")),
+					of("region")}).legendRight(),
+			lines("Receive lag p99", "Of all agents.", milliseconds,
+				query{series("spate_window", ofAll, byRun, last("receive_lag_ms_p99", "all")), named}).legendRight(),
 		},
 		[]Panel{agentCounts().high(12), agentLatencies().high(12)},
 	)
@@ -102,11 +131,14 @@ var agentTags = []string{"stage", "load", "agent", "region", "run"}
 func agentCounts() Panel {
 	total := func(field, as string) string { return fmt.Sprintf(`sum(%q) AS %q`, field, as) }
 	return table("Counts by agent", "All windows of each stage so far.", []column{
-		{"started", count}, {"completed", count}, {"failed", count}, {"frames", count}, {"connections", count}, {"reads with several frames", count},
+		{"started", count}, {"completed", count}, {"failed", count}, {"frames", count}, {"connections", count},
+		{"reads with several frames", count},
 		{"frames without a kernel stamp", count},
 	},
-		latest("spate_window", ofAgents, agentTags, total("started", "started"), total("completed", "completed"), total("failed", "failed"),
-			total("frames", "frames"), total("connections", "connections"), total("coalesced_reads", "reads with several frames"),
+		latest("spate_window", ofAgents, agentTags, total("started", "started"), total("completed", "completed"),
+			total("failed", "failed"),
+			total("frames", "frames"), total("connections", "connections"),
+			total("coalesced_reads", "reads with several frames"),
 			total("unstamped_frames", "frames without a kernel stamp"))).byStage(agentTags)
 }
 
@@ -117,8 +149,10 @@ func agentLatencies() Panel {
 	for _, name := range order {
 		numbers = append(numbers, column{name, milliseconds})
 	}
-	return table("Latencies by agent to date", "Merged from the begin of each stage to the last window that the agent was level with the others, of the requests completed by then.",
+	return table("Latencies by agent to date",
+		"Merged from the begin of each stage to the last window that the agent was level with the others, of the requests completed by then.",
 		numbers, latest("spate_to_date", ofAgents, agentTags, last("completed", "completed"),
-			last("ttft_ms_p50", order[0]), last("ttft_ms_p99", order[1]), last("tpot_ms_p50", order[2]), last("tpot_ms_p99", order[3]),
+			last("ttft_ms_p50", order[0]), last("ttft_ms_p99", order[1]), last("tpot_ms_p50", order[2]),
+			last("tpot_ms_p99", order[3]),
 			last("e2e_ms_p50", order[4]), last("e2e_ms_p99", order[5]))).byStage(agentTags)
 }

@@ -132,11 +132,13 @@ func TestQueriesSayOfWhat(t *testing.T) {
 				if !strings.Contains(query, `"run" =~ /^$run$/`) {
 					t.Errorf("%s, %s: not of the chosen runs: %s", file.Name, panel.Title, query)
 				}
-				if !strings.Contains(query, `FROM "spate_event"`) && !strings.Contains(query, `FROM "spate_agent"`) && !strings.Contains(query, `FROM "spate_server"`) && !strings.Contains(query, `"scope" = '`) {
+				if !strings.Contains(query, `FROM "spate_event"`) && !strings.Contains(query, `FROM "spate_agent"`) &&
+					!strings.Contains(query, `FROM "spate_server"`) && !strings.Contains(query, `"scope" = '`) {
 					t.Errorf("%s, %s: of no scope: %s", file.Name, panel.Title, query)
 				}
 				if series := target.ResultFormat == "time_series"; series != strings.Contains(query, "$timeFilter") {
-					t.Errorf("%s, %s: the time range and %s do not go together: %s", file.Name, panel.Title, target.ResultFormat, query)
+					t.Errorf("%s, %s: the time range and %s do not go together: %s", file.Name, panel.Title,
+						target.ResultFormat, query)
 				}
 			}
 		}

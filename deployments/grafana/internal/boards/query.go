@@ -8,7 +8,8 @@ import (
 // source is the provisioned data source.
 var source = Source{Type: "influxdb", UID: "spate-influxdb"}
 
-// chosen limits rows to what the variables say. A variable that says all is ".*", which a row without the tag matches too.
+// chosen limits rows to what the variables say. A variable that says all is ".*", which a row without the tag matches
+// too.
 const chosen = `"run" =~ /^$run$/ AND "target" =~ /^$target$/ AND "stage" =~ /^$stage$/`
 
 // perSecond divides the sum of an interval's counts by its seconds.
@@ -17,8 +18,9 @@ const perSecond = ` / ($__interval_ms / 1000)`
 // rate is a count per second: of one window at intervals of a second, and over all windows of a longer one.
 func rate(field, as string) string { return fmt.Sprintf(`sum(%q)%s AS %q`, field, perSecond, as) }
 
-// last is the last value in an interval: of what is known to date, of a load point, or of single windows. At intervals of a second it is the
-// window's own; at longer ones windows are thinned out, as there is no percentile of several windows without their histograms.
+// last is the last value in an interval: of what is known to date, of a load point, or of single windows. At intervals
+// of a second it is the window's own; at longer ones windows are thinned out, as there is no percentile of several
+// windows without their histograms.
 func last(field, as string) string { return fmt.Sprintf(`last(%q) AS %q`, field, as) }
 
 // highest is the highest value in an interval, of what is the most of something.
@@ -47,11 +49,13 @@ func latest(from, where string, tags []string, selections ...string) string {
 	return rows(from, where, selections...) + ` GROUP BY "` + strings.Join(tags, `", "`) + `"`
 }
 
-// present asks for how many agents were heard of in each interval, by region. They count once each, in a stage or between stages.
+// present asks for how many agents were heard of in each interval, by region. They count once each, in a stage or
+// between stages.
 func present() string {
 	heard := `SELECT last("silent_s") * 0 + 1 AS "one" FROM "spate_agent" WHERE "run" =~ /^$run$/ AND "region" =~ /^$region$/ AND "silent_s" < 3.5 ` +
 		`AND $timeFilter GROUP BY time($__interval), "agent", "run", "region" fill(none)`
-	return `SELECT sum("one") AS "agents" FROM (` + heard + `) WHERE $timeFilter GROUP BY time($__interval), "run", "region" fill(null)`
+	return `SELECT sum("one") AS "agents" FROM (` + heard +
+		`) WHERE $timeFilter GROUP BY time($__interval), "run", "region" fill(null)`
 }
 
 // beats asks for lines of what agents say of themselves, which is of no stage.
@@ -69,8 +73,8 @@ const (
 	ofAgents    = `"scope" = 'agent' AND "region" =~ /^$region$/`
 )
 
-// variables are those of all dashboards. The newest run stands first, which is what a dashboard opens on. Only where runs are compared are
-// they several.
+// variables are those of all dashboards. The newest run stands first, which is what a dashboard opens on. Only where
+// runs are compared are they several.
 func variables(several bool) Templating {
 	run := `SELECT "run", "text" FROM "spate_event" WHERE "kind" = 'run_began' ORDER BY time DESC LIMIT 500`
 	tag := func(name string) string {

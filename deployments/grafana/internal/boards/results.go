@@ -74,13 +74,17 @@ func sweep() Board {
 		[]Panel{
 			throughputAgainst("TTFT", "ttft_ms", byPlan),
 			throughputAgainst("TPOT", "tpot_ms", byPlan),
-			curve("Request throughput and E2E p99", "Each point is a stage.", requests, p99("E2E", "e2e_ms"), byPlan, closed, open),
+			curve("Request throughput and E2E p99", "Each point is a stage.", requests, p99("E2E", "e2e_ms"), byPlan,
+				closed, open),
 		},
-		[]Panel{resultTable("Results by load", "A row for each stage that has ended.", "spate_stage", ofAll, stageTags, ofWhole...).high(16)},
+		[]Panel{resultTable("Results by load", "A row for each stage that has ended.", "spate_stage", ofAll, stageTags,
+			ofWhole...).high(16)},
 		[]Panel{
 			curve("Throughput by concurrency", "Stages of closed loops.", concurrency, outputRate, byPlan, closed),
-			curve("Rate asked and achieved", "Stages of open loops: completed requests per second against the rate of the plan.",
-				axis{"asked", "rate", requestRate}, axis{"achieved", "request_throughput", requestRate}, byPlan, loops{where: ` AND "rate" > 0`}),
+			curve("Rate asked and achieved",
+				"Stages of open loops: completed requests per second against the rate of the plan.",
+				axis{"asked", "rate", requestRate}, axis{"achieved", "request_throughput", requestRate}, byPlan,
+				loops{where: ` AND "rate" > 0`}),
 			curve("Goodput", "Completed requests per second that kept the whole SLO, against all. Nothing without an SLO.",
 				requests, axis{"good requests/s", goodRate, requestRate}, byPlan, closed, open),
 		},
@@ -93,9 +97,12 @@ func highlights() []Panel {
 		return stat(title, description, unit, "", query{text: rows("spate_stage", ofAll, selection)}).worded()
 	}
 	return []Panel{
-		figure("Worst verdict", "Of all stages: whether their measurement can be trusted. The report has the reasons.", "", highest("verdict", "verdict")).judged(),
-		figure("Highest output throughput", "Of all stages.", tokenRate, highest("output_token_throughput", "output tok/s")),
-		figure("Highest request throughput", "Of all stages.", requestRate, highest("request_throughput", "requests/s")),
+		figure("Worst verdict", "Of all stages: whether their measurement can be trusted. The report has the reasons.",
+			"", highest("verdict", "verdict")).judged(),
+		figure("Highest output throughput", "Of all stages.", tokenRate,
+			highest("output_token_throughput", "output tok/s")),
+		figure("Highest request throughput", "Of all stages.", requestRate,
+			highest("request_throughput", "requests/s")),
 		figure("Stages done", "", count, `count("completed") AS "stages"`),
 		figure("Requests completed", "In all stages.", count, `sum("completed") AS "completed"`),
 		figure("Requests failed", "In all stages.", count, `sum("failed") AS "failed"`).limited(1),
@@ -104,21 +111,26 @@ func highlights() []Panel {
 
 // throughputAgainst draws a latency's p99 over output tokens per second.
 func throughputAgainst(title, field string, by []string) Panel {
-	return curve("Output throughput and "+title+" p99", "Each point is a stage.", outputRate, p99(title, field), by, closed, open)
+	return curve("Output throughput and "+title+" p99", "Each point is a stage.", outputRate, p99(title, field), by,
+		closed, open)
 }
 
 // compare shows results of several runs side by side.
 func compare() Board {
 	byConcurrency := func(title, field string) Panel {
-		return curve(title+" p99 by concurrency", "Stages of closed loops.", concurrency, p99(title, field), byRuns, closed)
+		return curve(title+" p99 by concurrency", "Stages of closed loops.", concurrency, p99(title, field),
+			byRuns, closed)
 	}
 	return board("spate-compare", "Spate: compare runs",
 		"Choose several runs. All numbers are final and merged. They do not depend on the time range.",
 		"now-7d", "",
-		[]Panel{throughputAgainst("TTFT", "ttft_ms", byRuns).high(12), throughputAgainst("TPOT", "tpot_ms", byRuns).high(12)},
-		[]Panel{byConcurrency("TTFT", "ttft_ms").high(12), byConcurrency("TPOT", "tpot_ms").high(12), byConcurrency("E2E", "e2e_ms").high(12)},
+		[]Panel{throughputAgainst("TTFT", "ttft_ms", byRuns).high(12),
+			throughputAgainst("TPOT", "tpot_ms", byRuns).high(12)},
+		[]Panel{byConcurrency("TTFT", "ttft_ms").high(12), byConcurrency("TPOT", "tpot_ms").high(12),
+			byConcurrency("E2E", "e2e_ms").high(12)},
 		[]Panel{resultTable("Results", "Sort by load to see the runs' stages beside each other.", "spate_stage", ofAll,
 			[]string{"run", "target", "workload", "load", "verdict"}, ofWhole...).high(16)},
-		[]Panel{happened("What went wrong", ofKinds("agent_lost|agent_joined|warning|error_burst|stage_ended|run_ended")+" AND "+irregular)},
+		[]Panel{happened("What went wrong",
+			ofKinds("agent_lost|agent_joined|warning|error_burst|stage_ended|run_ended")+" AND "+irregular)},
 	).several()
 }

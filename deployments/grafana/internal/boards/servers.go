@@ -13,19 +13,23 @@ func told() []Panel {
 	return []Panel{
 		tells("Servers: requests running and waiting", "As each engine tells: what waits has not begun prefill.", count,
 			`(requests_(running|waiting)|_reqs|tgi_queue_size|tgi_batch_current_size)$`, "value"),
-		tells("Servers: tokens per second", "Of prompts and of outputs, as each engine counts them.", tokenRate, `(prompt|generation)_tokens(_total)?$`, "per_second"),
+		tells("Servers: tokens per second", "Of prompts and of outputs, as each engine counts them.", tokenRate,
+			`(prompt|generation)_tokens(_total)?$`, "per_second"),
 	}
 }
 
 // endpoints shows which of a target's endpoints is slow, or fails.
 func endpoints() (rows [][]Panel) {
 	count := func(title, unit, field string) Panel {
-		return lines(title, "", unit, query{series("spate_window", ofEndpoints, byEndpoint, rate(field, field)), of("endpoint")}).legendList()
+		return lines(title, "", unit, query{series("spate_window", ofEndpoints, byEndpoint, rate(field, field)),
+			of("endpoint")}).legendList()
 	}
 	p99 := func(title, field string) Panel {
-		return lines(title+" p99 by endpoint", "Solid: of single windows of a second. Dashed: of the stage to date.", milliseconds,
+		return lines(title+" p99 by endpoint", "Solid: of single windows of a second. Dashed: of the stage to date.",
+			milliseconds,
 			query{series("spate_window", ofEndpoints, byEndpoint, last(field+"_p99", "p99")), ofEach("endpoint")},
-			query{series("spate_to_date", ofEndpoints, byEndpoint, last(field+"_p99", "p99 to date")), ofEach("endpoint")}).legendRight()
+			query{series("spate_to_date", ofEndpoints, byEndpoint, last(field+"_p99", "p99 to date")),
+				ofEach("endpoint")}).legendRight()
 	}
 	return [][]Panel{
 		{

@@ -7,24 +7,28 @@ var verdicts = []Mapping{{Type: "value", Options: map[string]Word{
 	"2": {Text: "INVALID", Color: "red", Index: 2},
 }}}
 
-// stat is a panel of a few values in large figures. Fields chooses columns by a regular expression; empty means all numbers.
+// stat is a panel of a few values in large figures. Fields chooses columns by a regular expression; empty means all
+// numbers.
 func stat(title, description, unit, fields string, target query) Panel {
 	format := "table"
 	if target.alias != "" {
 		format = "time_series"
 	}
 	return Panel{
-		Type: "stat", Title: title, Description: description, GridPos: GridPos{H: 4}, Interval: "1s", Targets: targets(format, []query{target}),
+		Type: "stat", Title: title, Description: description, GridPos: GridPos{H: 4}, Interval: "1s",
+		Targets: targets(format, []query{target}),
 		FieldConfig: FieldConfig{
 			Defaults: FieldDefaults{
-				Unit: unit, NoData: "n/a", Color: &Color{Mode: "fixed", Fixed: "text"}, Thresholds: &Thresholds{Mode: "absolute", Steps: []Step{{Color: "text"}}},
+				Unit: unit, NoData: "n/a", Color: &Color{Mode: "fixed", Fixed: "text"},
+				Thresholds: &Thresholds{Mode: "absolute", Steps: []Step{{Color: "text"}}},
 			},
 			Overrides: []Override{},
 		},
 		Options: map[string]any{
 			"reduceOptions": map[string]any{"values": false, "calcs": []string{"lastNotNull"}, "fields": fields},
-			"orientation":   "auto", "textMode": "auto", "colorMode": "value", "graphMode": "none", "justifyMode": "auto",
-			"wideLayout": true, "showPercentChange": false,
+			"orientation":   "auto", "textMode": "auto", "colorMode": "value", "graphMode": "none",
+			"justifyMode": "auto",
+			"wideLayout":  true, "showPercentChange": false,
 		},
 	}
 }
@@ -51,7 +55,8 @@ func (p Panel) worst() Panel {
 // limited turns red from a value on.
 func (p Panel) limited(from float64) Panel {
 	p.FieldConfig.Defaults.Color = &Color{Mode: "thresholds"}
-	p.FieldConfig.Defaults.Thresholds = &Thresholds{Mode: "absolute", Steps: []Step{{Color: "green"}, {Color: "red", Value: &from}}}
+	p.FieldConfig.Defaults.Thresholds = &Thresholds{Mode: "absolute",
+		Steps: []Step{{Color: "green"}, {Color: "red", Value: &from}}}
 	return p
 }
 
